@@ -1,0 +1,115 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Errors that callers tell apart with errors.Is.
+var (
+	// ErrNotFound: no such node, port or other resource.
+	ErrNotFound = errors.New("not found")
+	// ErrLocked: another request or a conductor holds the node's lease.
+	ErrLocked = errors.New("locked")
+	// ErrLeaseLost: the lease under which work ran is no longer ours; whatever
+	// the work was about to write must not be written.
+	ErrLeaseLost = errors.New("lease lost")
+	// ErrBusy: a bound is reached (posts a second, nodes, workers); the same
+	// request may succeed later.
+	ErrBusy = errors.New("busy")
+)
+
+// NotFoundError names what was not found. It is an ErrNotFound.
+type NotFoundError struct {
+	Kind  string // "Node", "Port", "Driver", …
+	Ident string
+}
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("%s %s could not be found.", e.Kind, e.Ident)
+}
+
+// Is makes errors.Is(err, ErrNotFound) true.
+func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
+
+// LockedError says who holds a node. It is an ErrLocked. Clients match the words
+// "is locked by host".
+type LockedError struct {
+	Node  string // UUID
+	Owner string // conductor host name
+}
+
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("Node %s is locked by host %s, please retry after the current operation is completed.", e.Node, e.Owner)
+}
+
+// Is makes errors.Is(err, ErrLocked) true.
+func (e *LockedError) Is(target error) bool { return target == ErrLocked }
+
+// ValidationError is a request that can never succeed as it stands (HTTP 400).
+type ValidationError struct{ Reason string }
+
+func (e *ValidationError) Error() string { return e.Reason }
+
+// Invalid returns a *ValidationError with a formatted reason.
+func Invalid(format string, args ...any) error {
+	return &ValidationError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// ConflictError is a request that contradicts what is stored now (HTTP 409).
+type ConflictError struct{ Reason string }
+
+func (e *ConflictError) Error() string { return e.Reason }
+
+// Conflict returns a *ConflictError with a formatted reason.
+func Conflict(format string, args ...any) error {
+	return &ConflictError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// ForbiddenError is a request that the node's protection refuses (HTTP 403).
+type ForbiddenError struct{ Reason string }
+
+func (e *ForbiddenError) Error() string { return e.Reason }
+
+// TransitionError is a verb that the node's provision state does not allow
+// (HTTP 400).
+type TransitionError struct {
+	Node  string // UUID
+	Verb  string // as the client asked
+	State State
+}
+
+func (e *TransitionError) Error() string {
+	return fmt.Sprintf("The requested action %q can not be performed on node %q while it is in state %q.", e.Verb, e.Node, e.State)
+}
+
+// DriverError is a failure of a BMC or an agent.
+type DriverError struct {
+	Op        string // what was tried, "read power state"
+	Retryable bool   // true when the same call may succeed later
+	Reason    string // for people; already cut and cleaned
+}
+
+func (e *DriverError) Error() string { return e.Op + ": " + e.Reason }
+
+// maxOutsideText bounds text that came from a BMC, an agent or a client before
+// it enters an error, a log or the database, in bytes.
+const maxOutsideText = 2048
+
+// CutText shortens text from outside to 2 KiB and replaces control characters,
+// so that it can stand in an error message, a log line or on a terminal.
+func CutText(text string) string {
+	const mark = " … (cut)"
+	text = strings.ToValidUTF8(text, "�")
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text)
+	if len(text) <= maxOutsideText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxOutsideText-len(mark)], "") + mark
+}

@@ -1,0 +1,143 @@
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+)
+
+// Object is an open JSON object kept as its text, so that listing a thousand
+// nodes parses none of them. The zero value is the empty object. Values are
+// never changed in place: every change returns a new Object.
+type Object []byte
+
+// ParseObject checks that text is a JSON object and returns it without
+// insignificant white space. Null becomes the empty object.
+func ParseObject(text []byte) (Object, error) {
+	text = bytes.TrimSpace(text)
+	if len(text) == 0 || bytes.Equal(text, []byte("null")) {
+		return nil, nil
+	}
+	if text[0] != '{' {
+		return nil, fmt.Errorf("want a JSON object, got %s", jsonKind(text[0]))
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		return nil, fmt.Errorf("parse JSON object: %w", err)
+	}
+	if compact.Len() == len("{}") {
+		return nil, nil
+	}
+	return compact.Bytes(), nil
+}
+
+// ObjectOf builds an Object from Go values; it panics on values that JSON
+// cannot express, which is a programming error.
+func ObjectOf(values map[string]any) Object {
+	if len(values) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(values)
+	if err != nil {
+		panic(fmt.Sprintf("node: object of unmarshallable values: %v", err))
+	}
+	return text
+}
+
+// IsEmpty reports whether the object has no keys.
+func (o Object) IsEmpty() bool { return len(o) == 0 || string(o) == "{}" }
+
+// String returns the JSON text, "{}" for the empty object.
+func (o Object) String() string {
+	if len(o) == 0 {
+		return "{}"
+	}
+	return string(o)
+}
+
+// Fields returns the values by key, undecoded. The map is the caller's own.
+func (o Object) Fields() map[string]json.RawMessage {
+	fields := map[string]json.RawMessage{}
+	if !o.IsEmpty() {
+		_ = json.Unmarshal(o, &fields) // an Object is valid JSON by construction
+	}
+	return fields
+}
+
+// Values returns the object decoded into Go values, numbers as json.Number so
+// that nothing is rounded.
+func (o Object) Values() map[string]any {
+	values := map[string]any{}
+	if !o.IsEmpty() {
+		decoder := json.NewDecoder(bytes.NewReader(o))
+		decoder.UseNumber()
+		_ = decoder.Decode(&values)
+	}
+	return values
+}
+
+// Get decodes the value of key into target and reports whether the key was
+// there and fitted.
+func (o Object) Get(key string, target any) bool {
+	raw, ok := o.Fields()[key]
+	return ok && json.Unmarshal(raw, target) == nil
+}
+
+// Text returns the value of key if it is a string, else "".
+func (o Object) Text(key string) string {
+	var text string
+	if o.Get(key, &text) {
+		return text
+	}
+	return ""
+}
+
+// With returns the object with the given keys set. A nil value removes the key.
+func (o Object) With(changes map[string]any) Object {
+	fields := make(map[string]any, len(changes))
+	for key, raw := range o.Fields() {
+		fields[key] = raw
+	}
+	maps.Copy(fields, changes)
+	maps.DeleteFunc(fields, func(_ string, v any) bool { return v == nil })
+	return ObjectOf(fields)
+}
+
+// Without returns the object with the given keys removed.
+func (o Object) Without(keys ...string) Object {
+	if o.IsEmpty() {
+		return o
+	}
+	removed := make(map[string]any, len(keys))
+	for _, key := range keys {
+		removed[key] = nil
+	}
+	return o.With(removed)
+}
+
+// MarshalJSON writes the object as it is.
+func (o Object) MarshalJSON() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalJSON accepts an object or null.
+func (o *Object) UnmarshalJSON(text []byte) error {
+	parsed, err := ParseObject(text)
+	if err != nil {
+		return err
+	}
+	*o = parsed
+	return nil
+}
+
+func jsonKind(first byte) string {
+	switch {
+	case first == '[':
+		return "an array"
+	case first == '"':
+		return "a string"
+	case first == 't' || first == 'f':
+		return "a boolean"
+	default:
+		return "a number"
+	}
+}
