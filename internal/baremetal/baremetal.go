@@ -1,0 +1,189 @@
+// Package baremetal is Ingot's client of the Bare Metal API v1. The operator
+// and the command line reach an engine through it, and only through it; the
+// engine may be Ingot's or upstream Ironic.
+//
+// Requests and types are gophercloud's. What gophercloud lacks is in own.go:
+// negotiating the microversion, lists that page by marker, lists and nodes
+// with chosen fields, and the auto_discovered flag.
+//
+// The package keeps these promises:
+//   - every call to the engine ends within [Options.Timeout], whatever the
+//     caller's context says;
+//   - every failed call returns an [*Error] with the engine's own sentence in
+//     it, except when the caller's context ended: then that error comes back;
+//   - nothing is retried behind the caller's back. [Retryable] tells which
+//     errors are worth another try.
+package baremetal
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/httpbasic"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/noauth"
+)
+
+// DefaultTimeout bounds one call when [Options.Timeout] is zero. It leaves
+// room for an engine that waits for a busy node before it answers.
+const DefaultTimeout = 30 * time.Second
+
+// maxResponse is the most that is read of one answer, in bytes. The largest
+// honest answer is a full list of 1,000 nodes, some 10 MB.
+const maxResponse = 64 << 20
+
+// Options say how to reach an engine. Only Endpoint is required.
+type Options struct {
+	// Endpoint is the engine's URL, http or https, with or without the
+	// trailing /v1 and slash. It must not carry credentials.
+	Endpoint string
+	// Microversion fixes the API version, for instance "1.84". Empty or
+	// "latest" negotiates the highest that both sides understand, once.
+	Microversion string
+	// Username and Password switch HTTP basic authentication on. Both or none.
+	Username string
+	Password string
+	// CAFile is a PEM file of the authorities that may sign the engine's
+	// certificate. Empty means the system's.
+	CAFile string
+	// Insecure turns verification of the engine's certificate off.
+	Insecure bool
+	// UserAgent is put before gophercloud's own, for instance "ingot-cli/0.1".
+	UserAgent string
+	// Timeout bounds each call, negotiation and each page of a list included.
+	// Zero means [DefaultTimeout].
+	Timeout time.Duration
+}
+
+// Client talks to one engine. It is safe for concurrent use.
+type Client struct {
+	endpoint string
+	timeout  time.Duration
+
+	// base asks without a microversion; service, once negotiated, with it.
+	base    *gophercloud.ServiceClient
+	wanted  string
+	mu      sync.Mutex
+	service *gophercloud.ServiceClient
+
+	// flagUnknown remembers that this engine has no auto_discovered field.
+	flagUnknown atomic.Bool
+}
+
+// New returns a client for the engine at opts.Endpoint. It does no network
+// traffic, so the engine may start later. An error means that opts cannot
+// work: a malformed URL or version, half a credential, an unreadable CA file.
+func New(opts Options) (*Client, error) {
+	endpoint, err := normalizeEndpoint(opts.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	wanted := opts.Microversion
+	if wanted == "latest" {
+		wanted = ""
+	}
+	if wanted != "" {
+		if _, err := parseVersion(wanted); err != nil {
+			return nil, err
+		}
+	}
+	transport, err := newTransport(opts)
+	if err != nil {
+		return nil, err
+	}
+	service, err := newService(endpoint, opts)
+	if err != nil {
+		return nil, err
+	}
+	service.HTTPClient = http.Client{Transport: transport}
+	if opts.UserAgent != "" {
+		service.UserAgent.Prepend(opts.UserAgent)
+	}
+	c := &Client{
+		endpoint: strings.TrimSuffix(endpoint, "/v1/"),
+		timeout:  opts.Timeout,
+		base:     service,
+		wanted:   wanted,
+	}
+	if c.timeout <= 0 {
+		c.timeout = DefaultTimeout
+	}
+	return c, nil
+}
+
+// Endpoint is the engine's URL without /v1, for messages.
+func (c *Client) Endpoint() string { return c.endpoint }
+
+// normalizeEndpoint turns what people configure into the URL of the API's
+// root, ending in "/v1/".
+func normalizeEndpoint(endpoint string) (string, error) {
+	if endpoint == "" {
+		return "", errors.New("the engine's endpoint is empty; set it to a URL such as http://127.0.0.1:6385")
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return "", fmt.Errorf("endpoint %q is not a URL such as http://127.0.0.1:6385", endpoint)
+	}
+	if u.User != nil {
+		return "", fmt.Errorf("endpoint %q carries credentials; give the user name and password separately", u.Redacted())
+	}
+	path := strings.TrimRight(u.Path, "/")
+	path = strings.TrimSuffix(path, "/v1")
+	clean := url.URL{Scheme: u.Scheme, Host: u.Host, Path: path + "/v1/"}
+	return clean.String(), nil
+}
+
+func newService(endpoint string, opts Options) (*gophercloud.ServiceClient, error) {
+	if opts.Username == "" && opts.Password == "" {
+		return noauth.NewBareMetalNoAuth(noauth.EndpointOpts{IronicEndpoint: endpoint})
+	}
+	if opts.Username == "" || opts.Password == "" {
+		return nil, errors.New("user name and password of the engine must be given together")
+	}
+	return httpbasic.NewBareMetalHTTPBasic(httpbasic.EndpointOpts{
+		IronicEndpoint:     endpoint,
+		IronicUser:         opts.Username,
+		IronicUserPassword: opts.Password,
+	})
+}
+
+func newTransport(opts Options) (http.RoundTripper, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	// One host serves all requests, and callers run in parallel.
+	transport.MaxIdleConnsPerHost = 16
+	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: opts.Insecure} //nolint:gosec // an explicit choice of the caller
+	if opts.CAFile != "" {
+		pem, err := os.ReadFile(opts.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read CA file of the engine: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("CA file %s holds no PEM certificate", opts.CAFile)
+		}
+	}
+	transport.TLSClientConfig = config
+	return boundedTransport{transport}, nil
+}
+
+// boundedTransport cuts every answer at maxResponse, so that a wrong or
+// hostile endpoint cannot exhaust the caller's memory.
+type boundedTransport struct{ next http.RoundTripper }
+
+func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = http.MaxBytesReader(nil, resp.Body, maxResponse)
+	return resp, nil
+}

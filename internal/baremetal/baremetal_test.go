@@ -1,0 +1,149 @@
+package baremetal
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestEndpointIsTakenWithOrWithoutVersion(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"http://h:6385":             "http://h:6385/v1/",
+		"http://h:6385/":            "http://h:6385/v1/",
+		"http://h:6385/v1":          "http://h:6385/v1/",
+		"http://h:6385/v1/":         "http://h:6385/v1/",
+		"https://h/baremetal":       "https://h/baremetal/v1/",
+		"https://[fe80::1]:6385/v1": "https://[fe80::1]:6385/v1/",
+	} {
+		if got, err := normalizeEndpoint(endpoint); got != want || err != nil {
+			t.Errorf("%s: got %q, %v; want %q", endpoint, got, err, want)
+		}
+	}
+}
+
+func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+	notPEM := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(notPEM, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		opts Options
+		want string
+	}{
+		"no endpoint":      {Options{}, "is empty"},
+		"no scheme":        {Options{Endpoint: "127.0.0.1:6385"}, "is not a URL"},
+		"other scheme":     {Options{Endpoint: "ftp://h"}, "is not a URL"},
+		"credentials":      {Options{Endpoint: "http://me:secret@h"}, "carries credentials"},
+		"user only":        {Options{Endpoint: "http://h", Username: "me"}, "together"},
+		"password only":    {Options{Endpoint: "http://h", Password: "p"}, "together"},
+		"version":          {Options{Endpoint: "http://h", Microversion: "2.1"}, "not a version"},
+		"missing CA file":  {Options{Endpoint: "http://h", CAFile: notPEM + "x"}, "read CA file"},
+		"CA file, not PEM": {Options{Endpoint: "http://h", CAFile: notPEM}, "no PEM certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(test.opts)
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("got %v, want %q and no secret", err, test.want)
+			}
+		})
+	}
+}
+
+func TestRequestsCarryVersionCredentialsAndName(t *testing.T) {
+	f, _ := newFakeEngine(t, nil)
+	host := serve(t, f)
+	client, err := New(Options{Endpoint: host, Username: "me", Password: "secret", UserAgent: "ingot-test/1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range client.Nodes(t.Context(), NodeQuery{}) {
+		t.Error("unexpected node")
+	}
+	r := f.requests[1]
+	user, password, _ := r.BasicAuth()
+	if user != "me" || password != "secret" {
+		t.Errorf("credentials %q %q", user, password)
+	}
+	if got := r.Header.Get("X-OpenStack-Ironic-API-Version"); got != "1.84" {
+		t.Errorf("version header %q, want 1.84", got)
+	}
+	if got := r.UserAgent(); !strings.HasPrefix(got, "ingot-test/1 ") {
+		t.Errorf("user agent %q", got)
+	}
+}
+
+func TestVersionIsTheHighestBothSidesUnderstand(t *testing.T) {
+	for name, test := range map[string]struct{ lowest, highest, want, fault string }{
+		"older engine":   {"1.1", "1.84", "1.84", ""},
+		"newer engine":   {"1.1", "1.200", "1.110", ""},
+		"much too old":   {"1.1", "1.9", "", "upgrade the engine"},
+		"much too new":   {"1.300", "1.400", "", "upgrade the client"},
+		"not an engine":  {"", "", "", "check the endpoint"},
+		"not a version":  {"1.1", "one", "", "not a version"},
+		"lowest missing": {"", "1.84", "", "not a version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, client := newFakeEngine(t, func(f *fakeEngine) { f.lowest, f.highest = test.lowest, test.highest })
+			got, err := client.Microversion(t.Context())
+			if got != test.want || (test.fault == "") != (err == nil) {
+				t.Fatalf("got %q, %v; want %q", got, err, test.want)
+			}
+			if err != nil && (!errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), test.fault)) {
+				t.Errorf("got %v, want ErrProtocol with %q", err, test.fault)
+			}
+		})
+	}
+}
+
+func TestVersionIsNegotiatedAgainAfterTheEngineRefusesIt(t *testing.T) {
+	f, client := newFakeEngine(t, func(f *fakeEngine) { f.highest = "1.95" })
+	if v, err := client.Microversion(t.Context()); v != "1.95" || err != nil {
+		t.Fatalf("got %s, %v", v, err)
+	}
+	f.highest = "1.84"
+	f.override = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("X-OpenStack-Ironic-API-Version") != "1.95" {
+			return false
+		}
+		reply(w, 406, map[string]any{"faultstring": "unsupported"})
+		return true
+	}
+	if _, err := client.Node(t.Context(), "n1"); !errors.Is(err, ErrRejected) {
+		t.Errorf("got %v, want ErrRejected", err)
+	}
+	if v, err := client.Microversion(t.Context()); v != "1.84" || err != nil {
+		t.Errorf("after the refusal got %s, %v; want 1.84", v, err)
+	}
+}
+
+func TestChosenVersionIsNotNegotiated(t *testing.T) {
+	f, _ := newFakeEngine(t, nil)
+	client, err := New(Options{Endpoint: serve(t, f), Microversion: "1.50"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := client.Microversion(t.Context()); v != "1.50" || err != nil || len(f.requests) != 0 {
+		t.Errorf("got %s, %v after %v", v, err, f.paths())
+	}
+}
+
+func TestServerThatIsNoEngineIsNamedSo(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{
+		"a web site":   func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello</html>")) },
+		"no such path": func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, err := New(Options{Endpoint: serve(t, handler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = client.Node(t.Context(), "n1")
+			if !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), "check the endpoint") {
+				t.Errorf("got %v, want ErrProtocol that names the endpoint", err)
+			}
+		})
+	}
+}

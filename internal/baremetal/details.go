@@ -1,0 +1,93 @@
+package baremetal
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/url"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/drivers"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/ports"
+)
+
+// Port is a network port of a node.
+type Port = ports.Port
+
+// Ports lists the ports of the node with the UUID or name ident, with every
+// field, in the order of their creation. The error is of kind [ErrNotFound]
+// when the engine has no such node.
+func (c *Client) Ports(ctx context.Context, ident string) ([]Port, error) {
+	if _, err := pathSegment("list ports", ident); err != nil {
+		return nil, err
+	}
+	return collect(list(ctx, c, "ports", url.Values{"node": {ident}, "detail": {"true"}}, portID))
+}
+
+func portID(p Port) string { return p.UUID }
+
+func collect[T any](items iter.Seq2[T, error]) ([]T, error) {
+	var all []T
+	for item, err := range items {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, item)
+	}
+	return all, nil
+}
+
+// Inventory is what inspection found on a node, byte for byte as the engine
+// sent it.
+type Inventory struct {
+	// Inventory is the hardware as the ramdisk or the BMC reported it.
+	Inventory json.RawMessage `json:"inventory"`
+	// PluginData is what the inspection hooks made of it.
+	PluginData json.RawMessage `json:"plugin_data"`
+}
+
+// Inventory reads the inventory of the node. The error is of kind
+// [ErrNotFound] both for an unknown node and for one never inspected; its
+// message tells which.
+func (c *Client) Inventory(ctx context.Context, ident string) (Inventory, error) {
+	op := "read inventory of node " + ident
+	segment, err := pathSegment(op, ident)
+	if err != nil {
+		return Inventory{}, err
+	}
+	var inventory Inventory
+	if err := c.get(ctx, op, &inventory, nil, "nodes", segment, "inventory"); err != nil {
+		return Inventory{}, err
+	}
+	return inventory, nil
+}
+
+// DriverNames lists the hardware types that the engine has enabled.
+func (c *Client) DriverNames(ctx context.Context) ([]string, error) {
+	var names []string
+	err := c.call(ctx, "list drivers", func(ctx context.Context, service *gophercloud.ServiceClient) error {
+		page, err := drivers.ListDrivers(service, nil).AllPages(ctx)
+		if err != nil {
+			return err
+		}
+		found, err := drivers.ExtractDrivers(page)
+		for _, driver := range found {
+			names = append(names, driver.Name)
+		}
+		return err
+	})
+	return names, err
+}
+
+// Ready returns nil when the engine can work: it answers and has at least one
+// driver. An engine that starts up answers before that.
+func (c *Client) Ready(ctx context.Context) error {
+	names, err := c.DriverNames(ctx)
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return &Error{Op: "check the engine at " + c.endpoint, Kind: ErrOverloaded, Message: "it has no driver yet, it may be starting"}
+	}
+	return nil
+}

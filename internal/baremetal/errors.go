@@ -1,0 +1,193 @@
+package baremetal
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// Kinds of failure, to be tested with errors.Is. Each [*Error] is exactly one.
+var (
+	// ErrNotFound means that the node, or what was asked of it, does not exist
+	// (404).
+	ErrNotFound = errors.New("not found")
+	// ErrConflict means that the node is locked by work in progress or in a
+	// state that does not allow the request (409). It often passes by itself.
+	ErrConflict = errors.New("conflict")
+	// ErrOverloaded means that the engine refuses work for now (429, 503).
+	ErrOverloaded = errors.New("engine is overloaded")
+	// ErrUnreachable means that no answer came: wrong address, engine down,
+	// untrusted certificate, deadline.
+	ErrUnreachable = errors.New("engine is unreachable")
+	// ErrRejected means that the engine refuses the request as such (400, 405,
+	// 406, 413, 415). Repeating it changes nothing.
+	ErrRejected = errors.New("request rejected")
+	// ErrDenied means wrong credentials or a protected node (401, 403).
+	ErrDenied = errors.New("access denied")
+	// ErrServer means that the engine failed inside (other 5xx).
+	ErrServer = errors.New("engine error")
+	// ErrProtocol means that the answer is not the Bare Metal API's: the
+	// endpoint is some other server, or an engine too old or too new.
+	ErrProtocol = errors.New("unexpected answer")
+)
+
+// Error is a failed call.
+type Error struct {
+	// Op is what was tried on which object: "show node 4f2c".
+	Op string
+	// Kind is one of the sentinels of this package.
+	Kind error
+	// Status is the HTTP status, 0 when no answer came.
+	Status int
+	// Message is the reason in the engine's words, or in the network's when
+	// no answer came. It is one line, at most 2 KiB, without credentials.
+	Message string
+	// RetryAfter is how long the engine asks to wait, 0 when it does not say.
+	RetryAfter time.Duration
+	// Cause is the underlying error, may be nil.
+	Cause error
+}
+
+// Error says what was tried and why it failed.
+func (e *Error) Error() string {
+	if e.Message == "" {
+		return fmt.Sprintf("%s: %v", e.Op, e.Kind)
+	}
+	return fmt.Sprintf("%s: %v: %s", e.Op, e.Kind, e.Message)
+}
+
+// Unwrap makes errors.Is find the kind and the cause.
+func (e *Error) Unwrap() []error {
+	if e.Cause == nil {
+		return []error{e.Kind}
+	}
+	return []error{e.Kind, e.Cause}
+}
+
+// Retryable tells whether the same call may succeed later without anybody
+// changing it: the node is busy, the engine is overloaded, failing or away.
+func Retryable(err error) bool {
+	for _, kind := range []error{ErrConflict, ErrOverloaded, ErrUnreachable, ErrServer} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// kindOfStatus maps an HTTP status to a kind; what is missing falls into its
+// class in [kindOf].
+var kindOfStatus = map[int]error{
+	http.StatusUnauthorized:       ErrDenied,
+	http.StatusForbidden:          ErrDenied,
+	http.StatusNotFound:           ErrNotFound,
+	http.StatusConflict:           ErrConflict,
+	http.StatusTooManyRequests:    ErrOverloaded,
+	http.StatusServiceUnavailable: ErrOverloaded,
+}
+
+func kindOf(status int) error {
+	if kind, ok := kindOfStatus[status]; ok {
+		return kind
+	}
+	switch {
+	case status >= 500:
+		return ErrServer
+	case status >= 400:
+		return ErrRejected
+	default:
+		return ErrProtocol
+	}
+}
+
+// wrap turns what gophercloud returned for a call into an [*Error]. The
+// caller's context decides whether a deadline was the caller's or ours.
+func wrap(ctx context.Context, op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if cause := ctx.Err(); cause != nil {
+		return fmt.Errorf("%s: %w", op, cause)
+	}
+	var known *Error
+	if errors.As(err, &known) {
+		return err
+	}
+	var answer gophercloud.ErrUnexpectedResponseCode
+	if errors.As(err, &answer) {
+		return &Error{
+			Op:         op,
+			Kind:       kindOf(answer.Actual),
+			Status:     answer.Actual,
+			Message:    faultText(answer.Body, answer.Actual),
+			RetryAfter: retryAfter(answer.ResponseHeader),
+			Cause:      err,
+		}
+	}
+	var transport *url.Error
+	if errors.As(err, &transport) || errors.Is(err, context.DeadlineExceeded) {
+		return &Error{Op: op, Kind: ErrUnreachable, Message: networkText(err), Cause: err}
+	}
+	return &Error{Op: op, Kind: ErrProtocol, Message: decodingText(err), Cause: err}
+}
+
+// decodingText says what is wrong with an answer of status 200 that could not
+// be decoded.
+func decodingText(err error) string {
+	var syntax *json.SyntaxError
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &syntax):
+		return "the answer is not JSON; check the endpoint"
+	case errors.As(err, &tooLarge):
+		return fmt.Sprintf("the answer is larger than %d MiB", tooLarge.Limit>>20)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the answer ends too early"
+	}
+	return cleanText(err.Error())
+}
+
+// retryAfter reads the header's form in seconds; the form with a date is not
+// used by engines.
+func retryAfter(header http.Header) time.Duration {
+	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 16)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// networkText says in a few words why no answer came.
+func networkText(err error) string {
+	var dns *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var timeout net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.As(err, &dns):
+		return "host name " + dns.Name + " does not resolve"
+	case errors.As(err, &certificate):
+		return "certificate is not trusted: " + cleanText(certificate.Err.Error())
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "it does not speak TLS; use http:// instead of https://"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "no answer in time"
+	}
+	var transport *url.Error
+	if errors.As(err, &transport) {
+		return cleanText(transport.Err.Error())
+	}
+	return cleanText(err.Error())
+}

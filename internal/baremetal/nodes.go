@@ -1,0 +1,142 @@
+package baremetal
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+)
+
+// Node is a node as the engine describes it. Fields that were not asked for
+// hold their zero value. The API's null reads as the zero value too.
+type Node struct {
+	nodes.Node
+	// AutoDiscovered tells whether auto-discovery enrolled the node. Nil means
+	// that the engine does not say: the field was not asked for, or it is
+	// upstream Ironic, which has it only in the inventory's plugin data.
+	AutoDiscovered *bool `json:"auto_discovered"`
+}
+
+// AgentLastHeartbeat is when the node's ramdisk was last heard of, zero when
+// never. It needs the field driver_internal_info.
+func (n Node) AgentLastHeartbeat() time.Time {
+	text, _ := n.DriverInternalInfo["agent_last_heartbeat"].(string)
+	// Ironic writes the time of day in UTC without saying so.
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at.UTC()
+		}
+	}
+	return time.Time{}
+}
+
+// Label names the node to people: the name if it has one, else the UUID.
+func (n Node) Label() string {
+	if n.Name != "" {
+		return n.Name
+	}
+	return n.UUID
+}
+
+// Nodes lists the nodes that q selects. Pages are asked for as the caller
+// advances, so a caller that stops early costs the engine nothing more; an
+// error ends the sequence as its last element. The list is not a snapshot: a
+// node that changes while it is read may be missing when it is sorted by what
+// changed, and is then at the head of the next list.
+func (c *Client) Nodes(ctx context.Context, q NodeQuery) iter.Seq2[Node, error] {
+	query, err := q.values()
+	if err != nil {
+		return func(yield func(Node, error) bool) { yield(Node{}, err) }
+	}
+	return list(ctx, c, "nodes", query, func(n Node) string { return n.UUID })
+}
+
+// Node reads the node with the UUID or name ident; fields limit what is
+// filled, none means everything. Its error is of kind [ErrNotFound] when the
+// engine has no such node.
+func (c *Client) Node(ctx context.Context, ident string, fields ...string) (Node, error) {
+	op := "show node " + ident
+	segment, err := pathSegment(op, ident)
+	if err != nil {
+		return Node{}, err
+	}
+	query := url.Values{}
+	if len(fields) > 0 {
+		query.Set("fields", strings.Join(withUUID(fields), ","))
+	}
+	var n Node
+	if err := c.getFields(ctx, op, &n, query, "nodes", segment); err != nil {
+		return Node{}, err
+	}
+	return n, nil
+}
+
+// DeleteNode removes the node with its ports and inventory. The engine
+// refuses that while the node is locked ([ErrConflict]) and in most states
+// unless the node is in maintenance.
+func (c *Client) DeleteNode(ctx context.Context, ident string) error {
+	op := "delete node " + ident
+	segment, err := pathSegment(op, ident)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, op, func(ctx context.Context, service *gophercloud.ServiceClient) error {
+		return nodes.Delete(ctx, service, segment).ExtractErr()
+	})
+}
+
+// Verb asks for a transition of the provision state.
+type Verb = nodes.TargetProvisionState
+
+// The verbs that Ingot's own clients use today.
+const (
+	Manage  = nodes.TargetManage
+	Provide = nodes.TargetProvide
+)
+
+// Provision asks the engine to apply verb to the node. The engine answers
+// when the work is accepted, not when it is done. A verb that the node's
+// state does not allow is [ErrRejected], or [ErrConflict] while it is locked.
+func (c *Client) Provision(ctx context.Context, ident string, verb Verb) error {
+	op := fmt.Sprintf("%s node %s", verb, ident)
+	segment, err := pathSegment(op, ident)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, op, func(ctx context.Context, service *gophercloud.ServiceClient) error {
+		return nodes.ChangeProvisionState(ctx, service, segment, nodes.ProvisionStateOpts{Target: verb}).ExtractErr()
+	})
+}
+
+// UpdateNode applies JSON patch operations to the node and returns it
+// afterwards. The engine allows add, replace and remove.
+func (c *Client) UpdateNode(ctx context.Context, ident string, operations ...nodes.UpdateOperation) (Node, error) {
+	op := "update node " + ident
+	segment, err := pathSegment(op, ident)
+	if err != nil {
+		return Node{}, err
+	}
+	patch := make(nodes.UpdateOpts, len(operations))
+	for i, operation := range operations {
+		patch[i] = operation
+	}
+	var n Node
+	err = c.call(ctx, op, func(ctx context.Context, service *gophercloud.ServiceClient) error {
+		return nodes.Update(ctx, service, segment, patch).ExtractInto(&n)
+	})
+	return n, err
+}
+
+// pathSegment escapes an identifier for a URL. It refuses those that would
+// make another URL than the node's.
+func pathSegment(op, ident string) (string, error) {
+	if ident == "" || ident == "." || ident == ".." {
+		return "", &Error{Op: op, Kind: ErrRejected, Message: fmt.Sprintf("%q is not a name or UUID", ident)}
+	}
+	return url.PathEscape(ident), nil
+}

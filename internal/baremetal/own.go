@@ -1,0 +1,245 @@
+package baremetal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// This file holds the requests that gophercloud 2.15 cannot make; the rest of
+// the package uses its functions. They still go through its ServiceClient,
+// for headers, credentials and status checks.
+
+// flagField is the node field and list filter that says whether auto-discovery
+// enrolled a node. Ingot has it from microversion 1.84, upstream Ironic not.
+const flagField = "auto_discovered"
+
+// Microversion returns the API version that this client speaks with the
+// engine, "1.84". The first call that needs it asks the engine's root
+// document; a failure is not remembered.
+func (c *Client) Microversion(ctx context.Context) (string, error) {
+	service, err := c.negotiated(ctx)
+	if err != nil {
+		return "", err
+	}
+	return service.Microversion, nil
+}
+
+// negotiated returns the service client that carries the version header.
+func (c *Client) negotiated(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	c.mu.Lock()
+	service := c.service
+	c.mu.Unlock()
+	if service != nil {
+		return service, nil
+	}
+	// Callers that race here ask twice and agree; nobody waits for another's
+	// network while holding the lock.
+	version := c.wanted
+	if version == "" {
+		var err error
+		if version, err = c.askVersion(ctx); err != nil {
+			return nil, err
+		}
+	}
+	own := *c.base
+	own.Microversion = version
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.service = &own
+	return c.service, nil
+}
+
+// forgetVersion makes the next call negotiate again. An engine that was
+// replaced by an older one refuses the version agreed with its predecessor.
+func (c *Client) forgetVersion() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.service = nil
+}
+
+// versionRange is how a root document states what the engine offers.
+type versionRange struct {
+	Lowest  string `json:"min_version"`
+	Highest string `json:"version"`
+}
+
+func (c *Client) askVersion(ctx context.Context) (string, error) {
+	op := "negotiate the API version with " + c.endpoint
+	// /v1 states the range in version, / in default_version. Proxies that
+	// serve / in place of /v1 exist.
+	var root struct {
+		Version versionRange `json:"version"`
+		Default versionRange `json:"default_version"`
+	}
+	call, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	if _, err := c.base.Get(call, c.base.ServiceURL(""), &root, nil); err != nil {
+		err = wrap(ctx, op, err)
+		if errors.Is(err, ErrNotFound) {
+			return "", notTheAPI(op)
+		}
+		return "", err
+	}
+	offered := root.Version
+	if offered.Highest == "" {
+		offered = root.Default
+	}
+	if offered.Highest == "" {
+		return "", notTheAPI(op)
+	}
+	chosen, err := chooseVersion(offered.Lowest, offered.Highest)
+	if err != nil {
+		return "", &Error{Op: op, Kind: ErrProtocol, Message: err.Error()}
+	}
+	return chosen.String(), nil
+}
+
+func notTheAPI(op string) error {
+	return &Error{Op: op, Kind: ErrProtocol, Message: "this is not the Bare Metal API; check the endpoint"}
+}
+
+// call runs one request against the engine under the client's deadline and
+// with the negotiated version, and turns its error into an [*Error].
+func (c *Client) call(ctx context.Context, op string, request func(context.Context, *gophercloud.ServiceClient) error) error {
+	service, err := c.negotiated(ctx)
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	err = wrap(ctx, op, request(bounded, service))
+	var failed *Error
+	if errors.As(err, &failed) && failed.Status == http.StatusNotAcceptable && c.wanted == "" {
+		c.forgetVersion()
+	}
+	return err
+}
+
+// get reads the JSON document at the path made of parts into target.
+func (c *Client) get(ctx context.Context, op string, target any, query url.Values, parts ...string) error {
+	return c.call(ctx, op, func(ctx context.Context, service *gophercloud.ServiceClient) error {
+		address := service.ServiceURL(parts...)
+		if len(query) > 0 {
+			address += "?" + query.Encode()
+		}
+		_, err := service.Get(ctx, address, target, nil)
+		return err
+	})
+}
+
+// page is one page of a collection. Engines announce that another one follows
+// as `next`, as `<collection>_links`, or as both.
+type page[T any] struct {
+	items []T
+	more  bool
+}
+
+// list walks the collection, from query on, page after page; each page is
+// asked for when the one before is used up. It pages by the last identifier
+// instead of following the engine's URL, which names a host that a client
+// behind a proxy may not reach.
+func list[T any](ctx context.Context, c *Client, collection string, query url.Values, identify func(T) string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		query := maps.Clone(query)
+		for {
+			current, err := fetchPage[T](ctx, c, collection, query)
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			for _, item := range current.items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if !current.more || len(current.items) == 0 {
+				return
+			}
+			last := identify(current.items[len(current.items)-1])
+			if last == "" || last == query.Get("marker") {
+				yield(none, &Error{
+					Op: "list " + collection, Kind: ErrProtocol,
+					Message: "the engine's pages do not advance",
+				})
+				return
+			}
+			query.Set("marker", last)
+		}
+	}
+}
+
+func fetchPage[T any](ctx context.Context, c *Client, collection string, query url.Values) (page[T], error) {
+	var body map[string]json.RawMessage
+	op := "list " + collection
+	if err := c.getFields(ctx, op, &body, query, collection); err != nil {
+		marker := query.Get("marker")
+		if marker != "" && errors.Is(err, ErrNotFound) {
+			// The engine no longer knows where the last page ended.
+			return page[T]{}, &Error{
+				Op: op, Kind: ErrConflict, Status: http.StatusNotFound,
+				Message: marker + ", where the last page ended, was deleted meanwhile; list again",
+			}
+		}
+		return page[T]{}, err
+	}
+	current := page[T]{more: announcesNext(body, collection)}
+	raw, ok := body[collection]
+	if !ok {
+		return current, &Error{Op: op, Kind: ErrProtocol, Message: fmt.Sprintf("the answer has no %q", collection)}
+	}
+	if err := json.Unmarshal(raw, &current.items); err != nil {
+		return current, &Error{Op: op, Kind: ErrProtocol, Message: cleanText(err.Error()), Cause: err}
+	}
+	return current, nil
+}
+
+func announcesNext(body map[string]json.RawMessage, collection string) bool {
+	var next string
+	if json.Unmarshal(body["next"], &next) == nil && next != "" {
+		return true
+	}
+	var links []gophercloud.Link
+	if json.Unmarshal(body[collection+"_links"], &links) != nil {
+		return false
+	}
+	return slices.ContainsFunc(links, func(l gophercloud.Link) bool { return l.Rel == "next" && l.Href != "" })
+}
+
+// getFields is get for requests that choose fields. An engine that has no
+// auto_discovered field refuses the whole request; it is then asked again
+// without that field, and not bothered with it any more.
+func (c *Client) getFields(ctx context.Context, op string, target any, query url.Values, parts ...string) error {
+	if c.flagUnknown.Load() {
+		dropFlag(query)
+	}
+	err := c.get(ctx, op, target, query, parts...)
+	var refused *Error
+	if errors.As(err, &refused) && refused.Kind == ErrRejected && strings.Contains(refused.Message, flagField) && dropFlag(query) {
+		c.flagUnknown.Store(true)
+		return c.get(ctx, op, target, query, parts...)
+	}
+	return err
+}
+
+// dropFlag removes auto_discovered from the fields that query chooses and
+// tells whether it was there.
+func dropFlag(query url.Values) bool {
+	fields := strings.Split(query.Get("fields"), ",")
+	at := slices.Index(fields, flagField)
+	if at < 0 {
+		return false
+	}
+	query.Set("fields", strings.Join(slices.Delete(fields, at, at+1), ","))
+	return true
+}

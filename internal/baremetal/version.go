@@ -1,0 +1,52 @@
+package baremetal
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+const (
+	// newestUnderstood is the highest microversion whose behaviour this client
+	// was written against. A newer engine is spoken to at this version.
+	newestUnderstood = microversion(110)
+	// oldestUsable is the lowest microversion with everything this client
+	// calls: the inventory came last.
+	oldestUsable = microversion(81)
+)
+
+// microversion is the minor number of an API version; the major one is always
+// 1. Numbers are compared, not texts: 1.9 is older than 1.10.
+type microversion int
+
+// String is the form that goes into a version header, "1.84".
+func (v microversion) String() string { return "1." + strconv.Itoa(int(v)) }
+
+func parseVersion(text string) (microversion, error) {
+	minor, ok := strings.CutPrefix(text, "1.")
+	n, err := strconv.ParseUint(minor, 10, 16)
+	if !ok || err != nil {
+		return 0, fmt.Errorf("%q is not a version of the Bare Metal API; use 1.N or latest", text)
+	}
+	return microversion(n), nil
+}
+
+// chooseVersion is the version to speak with an engine that offers lowest to
+// highest, as its root document states them.
+func chooseVersion(lowest, highest string) (microversion, error) {
+	low, err := parseVersion(lowest)
+	if err != nil {
+		return 0, err
+	}
+	high, err := parseVersion(highest)
+	if err != nil {
+		return 0, err
+	}
+	if high < oldestUsable {
+		return 0, fmt.Errorf("the engine offers API versions %s to %s, at least %s is needed; upgrade the engine", low, high, oldestUsable)
+	}
+	if low > newestUnderstood {
+		return 0, fmt.Errorf("the engine offers API versions %s to %s, this client knows versions up to %s; upgrade the client", low, high, newestUnderstood)
+	}
+	return min(high, newestUnderstood), nil
+}
