@@ -113,7 +113,7 @@ func kindOf(status int) error {
 
 // wrap turns what gophercloud returned for a call into an [*Error]. The
 // caller's context decides whether a deadline was the caller's or ours.
-func wrap(ctx context.Context, op string, err error) error {
+func (c *Client) wrap(ctx context.Context, op string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -137,7 +137,7 @@ func wrap(ctx context.Context, op string, err error) error {
 	}
 	var transport *url.Error
 	if errors.As(err, &transport) || errors.Is(err, context.DeadlineExceeded) {
-		return &Error{Op: op, Kind: ErrUnreachable, Message: networkText(err), Cause: err}
+		return &Error{Op: op, Kind: ErrUnreachable, Message: c.endpoint + ": " + networkText(err), Cause: err}
 	}
 	return &Error{Op: op, Kind: ErrProtocol, Message: decodingText(err), Cause: err}
 }

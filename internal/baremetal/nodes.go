@@ -3,9 +3,7 @@ package baremetal
 import (
 	"context"
 	"fmt"
-	"iter"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -41,39 +39,6 @@ func (n Node) Label() string {
 		return n.Name
 	}
 	return n.UUID
-}
-
-// Nodes lists the nodes that q selects. Pages are asked for as the caller
-// advances, so a caller that stops early costs the engine nothing more; an
-// error ends the sequence as its last element. The list is not a snapshot: a
-// node that changes while it is read may be missing when it is sorted by what
-// changed, and is then at the head of the next list.
-func (c *Client) Nodes(ctx context.Context, q NodeQuery) iter.Seq2[Node, error] {
-	query, err := q.values()
-	if err != nil {
-		return func(yield func(Node, error) bool) { yield(Node{}, err) }
-	}
-	return list(ctx, c, "nodes", query, func(n Node) string { return n.UUID })
-}
-
-// Node reads the node with the UUID or name ident; fields limit what is
-// filled, none means everything. Its error is of kind [ErrNotFound] when the
-// engine has no such node.
-func (c *Client) Node(ctx context.Context, ident string, fields ...string) (Node, error) {
-	op := "show node " + ident
-	segment, err := pathSegment(op, ident)
-	if err != nil {
-		return Node{}, err
-	}
-	query := url.Values{}
-	if len(fields) > 0 {
-		query.Set("fields", strings.Join(withUUID(fields), ","))
-	}
-	var n Node
-	if err := c.getFields(ctx, op, &n, query, "nodes", segment); err != nil {
-		return Node{}, err
-	}
-	return n, nil
 }
 
 // DeleteNode removes the node with its ports and inventory. The engine

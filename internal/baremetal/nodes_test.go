@@ -196,3 +196,27 @@ func TestIdentifiersThatWouldNameAnotherURLAreRefused(t *testing.T) {
 		t.Errorf("engine was asked %v", f.paths())
 	}
 }
+
+func TestDocumentsAreWhatTheEngineSent(t *testing.T) {
+	_, client := newFakeEngine(t, func(f *fakeEngine) {
+		f.override = func(w http.ResponseWriter, r *http.Request) bool {
+			switch r.URL.Path {
+			case "/v1/nodes":
+				_, _ = w.Write([]byte(`{"nodes":[{"uuid":"u1","new":null}]}`))
+			case "/v1/nodes/u1":
+				_, _ = w.Write([]byte(`{"uuid":"u1", "new":1.0}`))
+			default:
+				return false
+			}
+			return true
+		}
+	})
+	for document, err := range client.NodeDocuments(t.Context(), NodeQuery{}) {
+		if err != nil || string(document) != `{"uuid":"u1","new":null}` {
+			t.Errorf("list: %s, %v", document, err)
+		}
+	}
+	if document, err := client.NodeDocument(t.Context(), "u1"); err != nil || string(document) != `{"uuid":"u1", "new":1.0}` {
+		t.Errorf("show: %s, %v", document, err)
+	}
+}

@@ -27,15 +27,16 @@ const flagField = "auto_discovered"
 // engine, "1.84". The first call that needs it asks the engine's root
 // document; a failure is not remembered.
 func (c *Client) Microversion(ctx context.Context) (string, error) {
-	service, err := c.negotiated(ctx)
+	service, err := c.negotiated(ctx, "negotiate the API version")
 	if err != nil {
 		return "", err
 	}
 	return service.Microversion, nil
 }
 
-// negotiated returns the service client that carries the version header.
-func (c *Client) negotiated(ctx context.Context) (*gophercloud.ServiceClient, error) {
+// negotiated returns the service client that carries the version header. An
+// error names op, what the caller wants the engine for.
+func (c *Client) negotiated(ctx context.Context, op string) (*gophercloud.ServiceClient, error) {
 	c.mu.Lock()
 	service := c.service
 	c.mu.Unlock()
@@ -47,7 +48,7 @@ func (c *Client) negotiated(ctx context.Context) (*gophercloud.ServiceClient, er
 	version := c.wanted
 	if version == "" {
 		var err error
-		if version, err = c.askVersion(ctx); err != nil {
+		if version, err = c.askVersion(ctx, op); err != nil {
 			return nil, err
 		}
 	}
@@ -73,8 +74,7 @@ type versionRange struct {
 	Highest string `json:"version"`
 }
 
-func (c *Client) askVersion(ctx context.Context) (string, error) {
-	op := "negotiate the API version with " + c.endpoint
+func (c *Client) askVersion(ctx context.Context, op string) (string, error) {
 	// /v1 states the range in version, / in default_version. Proxies that
 	// serve / in place of /v1 exist.
 	var root struct {
@@ -84,9 +84,9 @@ func (c *Client) askVersion(ctx context.Context) (string, error) {
 	call, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if _, err := c.base.Get(call, c.base.ServiceURL(""), &root, nil); err != nil {
-		err = wrap(ctx, op, err)
+		err = c.wrap(ctx, op, err)
 		if errors.Is(err, ErrNotFound) {
-			return "", notTheAPI(op)
+			return "", c.notTheAPI(op)
 		}
 		return "", err
 	}
@@ -95,7 +95,7 @@ func (c *Client) askVersion(ctx context.Context) (string, error) {
 		offered = root.Default
 	}
 	if offered.Highest == "" {
-		return "", notTheAPI(op)
+		return "", c.notTheAPI(op)
 	}
 	chosen, err := chooseVersion(offered.Lowest, offered.Highest)
 	if err != nil {
@@ -104,20 +104,20 @@ func (c *Client) askVersion(ctx context.Context) (string, error) {
 	return chosen.String(), nil
 }
 
-func notTheAPI(op string) error {
-	return &Error{Op: op, Kind: ErrProtocol, Message: "this is not the Bare Metal API; check the endpoint"}
+func (c *Client) notTheAPI(op string) error {
+	return &Error{Op: op, Kind: ErrProtocol, Message: c.endpoint + " is not the Bare Metal API; check the endpoint"}
 }
 
 // call runs one request against the engine under the client's deadline and
 // with the negotiated version, and turns its error into an [*Error].
 func (c *Client) call(ctx context.Context, op string, request func(context.Context, *gophercloud.ServiceClient) error) error {
-	service, err := c.negotiated(ctx)
+	service, err := c.negotiated(ctx, op)
 	if err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	err = wrap(ctx, op, request(bounded, service))
+	err = c.wrap(ctx, op, request(bounded, service))
 	var failed *Error
 	if errors.As(err, &failed) && failed.Status == http.StatusNotAcceptable && c.wanted == "" {
 		c.forgetVersion()
