@@ -1,0 +1,66 @@
+package inventory
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// maxQuotedRunes bounds outside text quoted in an Error, in characters.
+const maxQuotedRunes = 64
+
+// Error says what is wrong with a document and where. It is always the sender's
+// fault: the same bytes never parse.
+type Error struct {
+	Path   string // "inventory.interfaces[2].mac_address"; empty for the document as a whole
+	Reason string // "want a MAC address, got "eth0""
+}
+
+func (e *Error) Error() string {
+	if e.Path == "" {
+		return e.Reason
+	}
+	return e.Path + ": " + e.Reason
+}
+
+func errorf(format string, args ...any) error {
+	return &Error{Reason: fmt.Sprintf(format, args...)}
+}
+
+// inKey and inItem put a step in front of an error's path while a failed parse
+// unwinds, so that good documents pay nothing for paths.
+func inKey(key string, err error) error {
+	return prefixed(cut(key), err)
+}
+
+func inItem(index int, err error) error {
+	return prefixed("["+strconv.Itoa(index)+"]", err)
+}
+
+func prefixed(step string, err error) error {
+	e, ok := err.(*Error) //nolint:errorlint // the reader creates only *Error and never wraps it
+	if !ok {
+		return err
+	}
+	switch {
+	case e.Path == "", e.Path[0] == '[':
+		e.Path = step + e.Path
+	default:
+		e.Path = step + "." + e.Path
+	}
+	return e
+}
+
+// quote renders outside text for an error: quoted, cut, without control
+// characters.
+func quote(text string) string { return strconv.Quote(cut(text)) }
+
+func cut(text string) string {
+	runes := 0
+	for i := range text {
+		if runes == maxQuotedRunes {
+			return text[:i] + "…"
+		}
+		runes++
+	}
+	return text
+}

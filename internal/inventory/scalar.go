@@ -1,0 +1,169 @@
+package inventory
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// string reads a string and decodes its escapes. Without escapes the result
+// shares memory with the document.
+func (r *reader) string() (string, error) {
+	start := r.pos
+	escaped, err := r.scanString()
+	if err != nil {
+		return "", err
+	}
+	if !escaped {
+		return r.text[start+1 : r.pos-1], nil
+	}
+	var decoded string
+	if err := json.Unmarshal(r.raw[start:r.pos], &decoded); err != nil {
+		return "", errorf("malformed JSON string at byte %d", start)
+	}
+	return decoded, nil
+}
+
+// scanString moves behind a string and reports whether it holds escapes.
+func (r *reader) scanString() (escaped bool, err error) {
+	for r.pos++; r.pos < len(r.text); r.pos++ {
+		switch c := r.text[r.pos]; {
+		case c == '"':
+			r.pos++
+			return escaped, nil
+		case c == '\\':
+			escaped = true
+			if err := r.scanEscape(); err != nil {
+				return false, err
+			}
+		case c < ' ':
+			return false, r.malformed()
+		}
+	}
+	return false, r.malformed()
+}
+
+// scanEscape moves to the last byte of an escape sequence.
+func (r *reader) scanEscape() error {
+	r.pos++
+	switch r.peek() {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return nil
+	case 'u':
+		for range 4 {
+			r.pos++
+			if !isHex(r.peek()) {
+				return r.malformed()
+			}
+		}
+		return nil
+	default:
+		return r.malformed()
+	}
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+// number reads a number and returns its literal.
+func (r *reader) number() (string, error) {
+	start := r.pos
+	r.accept('-')
+	if !r.accept('0') && !r.digits() {
+		return "", r.malformed()
+	}
+	if r.accept('.') && !r.digits() {
+		return "", r.malformed()
+	}
+	if r.accept('e') || r.accept('E') {
+		if !r.accept('+') {
+			r.accept('-')
+		}
+		if !r.digits() {
+			return "", r.malformed()
+		}
+	}
+	return r.text[start:r.pos], nil
+}
+
+func (r *reader) digits() bool {
+	start := r.pos
+	for c := r.peek(); '0' <= c && c <= '9'; c = r.peek() {
+		r.pos++
+	}
+	return r.pos > start
+}
+
+// textInto reads a string or null.
+func (r *reader) textInto(dst *string) error { return r.stringInto(dst, "text") }
+
+func (r *reader) stringInto(dst *string, kind string) (err error) {
+	*dst = ""
+	if r.peek() == '"' {
+		*dst, err = r.string()
+		return err
+	}
+	if r.null() {
+		return nil
+	}
+	return r.mismatch(kind)
+}
+
+// numeralInto reads a number as its text, or a string, or null: agents have sent
+// the processor frequency in all three forms.
+func (r *reader) numeralInto(dst *string) (err error) {
+	if c := r.peek(); c == '-' || '0' <= c && c <= '9' {
+		*dst, err = r.number()
+		return err
+	}
+	return r.stringInto(dst, "a number")
+}
+
+// intInto reads a whole number or null. A number in text counts as the number,
+// empty text as null, and a fraction is dropped, because hardware managers pass
+// on what tools print.
+func (r *reader) intInto(dst *int64) error {
+	*dst = 0
+	start := r.pos
+	var literal string
+	if err := r.numeralInto(&literal); err != nil {
+		return err
+	}
+	literal = strings.TrimSpace(literal)
+	if literal == "" {
+		return nil
+	}
+	n, ok := parseInt(literal)
+	if !ok {
+		r.pos = start
+		return r.mismatch("a whole number")
+	}
+	*dst = n
+	return nil
+}
+
+func parseInt(literal string) (int64, bool) {
+	if n, err := strconv.ParseInt(literal, 10, 64); err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(literal, 64)
+	// The bounds also refuse NaN and the infinities; -2^63 and 2^63 are exact.
+	if err != nil || !(f >= math.MinInt64 && f < math.MaxInt64) {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// boolInto reads true, false or null.
+func (r *reader) boolInto(dst *bool) error {
+	*dst = false
+	switch r.peek() {
+	case 't', 'f', 'n':
+		*dst = r.peek() == 't'
+		return r.keyword()
+	default:
+		return r.mismatch("true or false")
+	}
+}
