@@ -1,0 +1,142 @@
+// Package hardware invents machines: plausible, varied and always the same.
+//
+// A machine is named by a seed and an index. Everything about it (vendor,
+// serial number, MAC addresses, disks, place in the rack) is a pure function
+// of those two numbers and of [Options], so two processes, or the same process
+// a year later, describe the same machine in the same words. Generating one
+// machine never depends on another one having been generated before.
+//
+// Within one seed the MAC addresses, the serial numbers (except those that
+// real vendors leave at a placeholder), the disk serial numbers and the BMC
+// addresses are unique for the first [MaxMachines] indices.
+//
+// The output is the document a ramdisk agent posts after inspection, with
+// exactly the keys of ironic-python-agent 9.11. The package does no input or
+// output and knows nothing of networks beyond the numbers it prints.
+package hardware
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+)
+
+// MaxMachines is how many machines one seed describes without repeating a MAC
+// address: 2^21, because 21 bits of the address number the machine and 3 bits
+// number its interface.
+const MaxMachines = 1 << 21
+
+// MaxNICs is the most network interfaces a machine has.
+const MaxNICs = 8
+
+// Kind sorts machines by what they are built for.
+type Kind string
+
+// The kinds of machines.
+const (
+	Server  Kind = "server"  // rack server with LLDP neighbours and mostly a BMC
+	Edge    Kind = "edge"    // small box at a remote site, often without a BMC
+	Virtual Kind = "virtual" // virtual machine without a BMC
+)
+
+// Options narrows what is generated. The zero value asks for the usual mix.
+type Options struct {
+	// NICs is the exact number of network interfaces, 1 to [MaxNICs]; zero
+	// leaves the number to the machine's model. Values outside are clamped.
+	NICs int
+	// Kind restricts machines to one kind; empty means all kinds.
+	Kind Kind
+	// Address is the IPv4 address of the interface that booted. The zero value
+	// means the address that [DefaultNetwork] holds for the machine's index.
+	Address netip.Addr
+}
+
+// Machine is one generated machine.
+type Machine struct {
+	Seed  uint64
+	Index int
+	Kind  Kind
+	// Inspection is what the machine's ramdisk posts.
+	Inspection Inspection
+	// BootNIC is the index of the interface that booted, within
+	// Inspection.Inventory.Interfaces.
+	BootNIC int
+	// Rack and Slot say where the machine stands; both count from zero.
+	Rack, Slot int
+}
+
+// Document returns the inspection document of machine index as compact JSON,
+// with the usual mix of machines. It is safe for concurrent use.
+func Document(seed uint64, index int) []byte {
+	return Options{}.Document(seed, index)
+}
+
+// Document returns the inspection document of machine index as compact JSON.
+func (o Options) Document(seed uint64, index int) []byte {
+	m := o.Machine(seed, index)
+	doc, err := json.Marshal(&m.Inspection)
+	if err != nil { // the types hold nothing that JSON cannot express
+		panic(fmt.Sprintf("encode inspection document of machine %d: %v", index, err))
+	}
+	return doc
+}
+
+// Machine generates machine index of the seed. It is safe for concurrent use.
+func (o Options) Machine(seed uint64, index int) Machine {
+	d := newDice(seed, index)
+	p := pickPlatform(d, o.Kind)
+	place := placeOf(seed, index)
+
+	addr := o.Address
+	if !addr.IsValid() {
+		addr = AddressIn(DefaultNetwork, index)
+	}
+	cpu := p.cpu(d)
+	firmware := p.firmware.release(d)
+	nics, bootNIC := p.interfaces(d, interfaceRequest{
+		seed: seed, index: index, count: o.NICs, address: addr, place: place,
+	})
+	disks := p.disks(d, seed, index)
+	bmcV4, bmcV6 := p.bmcAddresses(d, index)
+	pxe := p.pxeInterface(d, nics[bootNIC].MACAddress)
+
+	doc := Inspection{
+		Inventory: Inventory{
+			Interfaces:   nics,
+			CPU:          cpu,
+			Disks:        disks,
+			Memory:       p.memory(d),
+			BMCAddress:   bmcV4,
+			BMCV6Address: bmcV6,
+			SystemVendor: SystemVendor{
+				ProductName:  pick(d, p.products),
+				SerialNumber: p.serialNumber(seed, index),
+				Manufacturer: p.manufacturer,
+				Firmware:     firmware,
+			},
+			Boot:     Boot{CurrentBootMode: p.bootMode(d), PXEInterface: pxe},
+			Hostname: p.hostname(d, place, index),
+		},
+		RootDisk:      rootDisk(disks),
+		BootInterface: pxe,
+		Configuration: Configuration{
+			Collectors: []string{"default"},
+			Managers:   managers,
+		},
+	}
+	if devices := p.pciDevices(d, nics, disks); devices != nil {
+		doc.PCIDevices = devices
+		doc.Configuration.Collectors = []string{"default", "pci-devices"}
+	}
+	return Machine{
+		Seed: seed, Index: index, Kind: p.kind, Inspection: doc,
+		BootNIC: bootNIC, Rack: place.rack, Slot: place.slot,
+	}
+}
+
+// managers are the hardware managers an agent without vendor extensions
+// reports; the recorded agent lists the generic one twice.
+var managers = []Manager{
+	{Name: "generic_hardware_manager", Version: "3"},
+	{Name: "generic_hardware_manager", Version: "1.2"},
+}

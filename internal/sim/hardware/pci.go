@@ -1,0 +1,101 @@
+package hardware
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Accelerators: the numbers that the PCI ID database gives to the products.
+var (
+	gpuT4    = PCIDevice{VendorID: "10de", ProductID: "1eb8", Class: "030200", Revision: "a1"}
+	gpuA100  = PCIDevice{VendorID: "10de", ProductID: "20f1", Class: "030200", Revision: "a1"}
+	gpuH100  = PCIDevice{VendorID: "10de", ProductID: "2330", Class: "030200", Revision: "a1"}
+	gpuL40S  = PCIDevice{VendorID: "10de", ProductID: "26b9", Class: "030200", Revision: "a1"}
+	gpuGH200 = PCIDevice{VendorID: "10de", ProductID: "2342", Class: "030200", Revision: "a1"}
+	fpgaU250 = PCIDevice{VendorID: "10ee", ProductID: "5004", Class: "120000", Revision: "00"}
+)
+
+// nvmeControllers maps the first word of an NVMe disk's model to its controller.
+var nvmeControllers = map[string]PCIDevice{
+	"SAMSUNG": {VendorID: "144d", ProductID: "a80a"},
+	"INTEL":   {VendorID: "8086", ProductID: "0a54"},
+	"KIOXIA":  {VendorID: "1e0f", ProductID: "0013"},
+}
+
+// chipset lists functions that every machine of an architecture shows besides
+// its cards: what lspci prints for a two-socket Xeon and for an Arm server.
+var chipset = map[string][]PCIDevice{
+	"x86_64": slices.Concat(
+		functions("8086", "09a2", "088000", "0000:%02x:00.0", 0x00, 0x16, 0x30, 0x4a, 0x64, 0x80),
+		functions("8086", "09a4", "088000", "0000:%02x:00.2", 0x00, 0x16, 0x30, 0x4a, 0x64, 0x80),
+		functions("8086", "347a", "060400", "0000:%02x:02.0", 0x16, 0x30, 0x4a, 0x64, 0x97, 0xb0),
+		functions("8086", "347c", "060400", "0000:%02x:04.0", 0x16, 0x30, 0x4a, 0x64),
+		functions("8086", "a182", "010601", "0000:00:%02x.0", 0x17),
+		functions("8086", "a1af", "0c0330", "0000:00:%02x.0", 0x14),
+		functions("8086", "a1c6", "060100", "0000:00:%02x.0", 0x1f),
+		functions("1a03", "2000", "030000", "0000:%02x:00.0", 0x03),
+	),
+	"aarch64": slices.Concat(
+		functions("1def", "e100", "060000", "%04x:00:00.0", 0, 1, 2, 4, 5, 12, 13),
+		functions("1def", "e101", "060400", "%04x:00:01.0", 0, 1, 2, 4, 5, 12, 13),
+		functions("1a03", "2000", "030000", "0004:%02x:00.0", 0x02),
+	),
+}
+
+// functions lists equal PCI functions at the given places of a bus pattern.
+func functions(vendor, product, class, bus string, at ...int) []PCIDevice {
+	devices := make([]PCIDevice, 0, len(at))
+	for i, n := range at {
+		devices = append(devices, PCIDevice{
+			VendorID: vendor, ProductID: product, Class: class, Revision: "04",
+			Bus: fmt.Sprintf(bus, n), NUMANodeID: strconv.Itoa(2 * i / len(at)),
+		})
+	}
+	return devices
+}
+
+// PCI classes of devices that are in the inventory already.
+const (
+	classEthernet = "020000"
+	classNVMe     = "010802"
+)
+
+// maxAccelerators is how many add-on cards a machine has at most.
+const maxAccelerators = 4
+
+// pciDevices lists PCI functions for agents whose boot parameters ask for them;
+// it returns nil for the others. Only racks use the collector.
+func (p *platform) pciDevices(d *dice, nics []Interface, disks []Disk) []PCIDevice {
+	if p.kind != Server || !d.percent(65) {
+		return nil
+	}
+	devices := slices.Clone(chipset[p.architecture])
+	for i, nic := range nics {
+		devices = append(devices, PCIDevice{
+			VendorID:  strings.TrimPrefix(nic.Vendor, "0x"),
+			ProductID: strings.TrimPrefix(nic.Product, "0x"),
+			Class:     classEthernet, Revision: "01",
+			Bus: fmt.Sprintf("0000:18:00.%d", i), NUMANodeID: "0",
+		})
+	}
+	for i, disk := range disks {
+		if !strings.HasPrefix(disk.Name, "/dev/nvme") {
+			continue
+		}
+		device := nvmeControllers[strings.Fields(*disk.Model)[0]]
+		device.Class, device.Revision, device.NUMANodeID = classNVMe, "00", "1"
+		device.Bus = fmt.Sprintf("0000:%02x:00.0", 0x81+i)
+		devices = append(devices, device)
+	}
+	if len(p.accelerators) > 0 && d.percent(60) {
+		card := pick(d, p.accelerators)
+		for i := range 1 + d.intN(maxAccelerators) {
+			card.Bus = fmt.Sprintf("0000:%02x:00.0", 0x31+16*i)
+			card.NUMANodeID = strconv.Itoa(i % 2)
+			devices = append(devices, card)
+		}
+	}
+	return devices
+}

@@ -1,0 +1,133 @@
+package hardware
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// platform is a family of machines of one vendor. Every slice is a list of
+// alternatives of which each machine gets one.
+type platform struct {
+	kind         Kind
+	weight       int // relative frequency
+	manufacturer string
+	products     []string
+	firmware     firmware
+	serial       string // pattern, see serial; without wild cards all machines share it
+	architecture string
+	ouis         []oui // prefixes of onboard interfaces
+	cpus         []cpuModel
+	sockets      []int
+	memoryGiB    []int
+	nics         [][]nicGroup
+	storage      [][]diskGroup
+	accelerators []PCIDevice // possible add-ons
+	bmcPercent   int         // how many have a BMC
+	biosPercent  int         // how many boot in BIOS mode, the rest in UEFI mode
+}
+
+// firmware is what a vendor ships for a family.
+type firmware struct {
+	vendor   string
+	releases []release
+}
+
+// release is one firmware version and the day it was built.
+type release struct{ version, date string }
+
+func (f firmware) release(d *dice) Firmware {
+	r := pick(d, f.releases)
+	return Firmware{Vendor: f.vendor, Version: r.version, BuildDate: r.date}
+}
+
+// pickPlatform throws the dice over the families of a kind, by their weights.
+func pickPlatform(d *dice, kind Kind) *platform {
+	total := 0
+	for i := range platforms {
+		if kind == "" || platforms[i].kind == kind {
+			total += platforms[i].weight
+		}
+	}
+	if total == 0 {
+		panic(fmt.Sprintf("unknown kind of machine %q", kind))
+	}
+	n := d.intN(total)
+	for i := range platforms {
+		p := &platforms[i]
+		if kind != "" && p.kind != kind {
+			continue
+		}
+		if n < p.weight {
+			return p
+		}
+		n -= p.weight
+	}
+	panic("weights of platforms changed while picking")
+}
+
+// serialNumber is unique for the family unless its pattern is a placeholder.
+func (p *platform) serialNumber(seed uint64, index int) string {
+	return serial(p.serial, seed, uint64(index))
+}
+
+// placeholders of an agent that finds no BMC.
+const (
+	noBMCv4 = "0.0.0.0"
+	noBMCv6 = "::/0"
+)
+
+// bmcAddresses returns the IPv4 and the IPv6 address of the BMC. Most machines
+// that have a BMC reach it by IPv4 only, some by both, a few by IPv6 only.
+func (p *platform) bmcAddresses(d *dice, index int) (v4, v6 string) {
+	if !d.percent(p.bmcPercent) {
+		return noBMCv4, noBMCv6
+	}
+	v4 = AddressIn(bmcNetwork, index).String()
+	throw := d.intN(100)
+	if throw >= 20 {
+		return v4, noBMCv6
+	}
+	n := index + 1
+	v6 = netip.AddrFrom16([16]byte{
+		0: 0xfd, 1: 0x00, 2: 0x01, 3: 0x98,
+		12: byte(n >> 24), 13: byte(n >> 16), 14: byte(n >> 8), 15: byte(n),
+	}).String()
+	if throw < 4 {
+		v4 = noBMCv4
+	}
+	return v4, v6
+}
+
+// bootMode is how the firmware started the ramdisk.
+func (p *platform) bootMode(d *dice) string {
+	if d.percent(p.biosPercent) {
+		return "bios"
+	}
+	return "uefi"
+}
+
+// pxeInterface is the boot parameter BOOTIF: iPXE passes the plain address,
+// PXELINUX puts the hardware type before it, virtual media passes nothing.
+func (p *platform) pxeInterface(d *dice, mac string) *string {
+	switch throw := d.intN(100); {
+	case throw < 70:
+		return ref(mac)
+	case throw < 85:
+		return ref("01-" + strings.ReplaceAll(mac, ":", "-"))
+	default:
+		return nil
+	}
+}
+
+// hostname is what the ramdisk calls itself: nothing useful unless DHCP says.
+func (p *platform) hostname(d *dice, at place, index int) string {
+	switch throw := d.intN(100); {
+	case throw < 55:
+		return "localhost.localdomain"
+	case throw < 85:
+		return fmt.Sprintf("%s-%s-u%02d", p.kind, at.rackName(), at.slot*2+1)
+	default:
+		return fmt.Sprintf("node-%05d.dc1.example", index)
+	}
+}

@@ -1,0 +1,83 @@
+package hardware
+
+import "fmt"
+
+const (
+	slotsPerRack   = 20 // machines in one rack
+	racksPerRow    = 12
+	portsPerGroup  = 24 // switch ports kept free for the n-th interface of every slot
+	leafSwitches   = 2  // leaf switches per rack; interfaces alternate between them
+	firstTenantTag = 100
+)
+
+// place is where a machine stands. All machines of one rack share its leaf
+// switches, so the LLDP data of a whole fleet describes one consistent network.
+type place struct {
+	seed uint64
+	rack int
+	slot int
+}
+
+// placeOf fills racks from the bottom in the order of the indices.
+func placeOf(seed uint64, index int) place {
+	return place{seed: seed, rack: index / slotsPerRack, slot: index % slotsPerRack}
+}
+
+// rackName is a name people would paint on the rack: row letter and number.
+func (p place) rackName() string {
+	return fmt.Sprintf("%c%02d", 'a'+rune(p.rack/racksPerRow%26), p.rack%racksPerRow+1)
+}
+
+// switchModel is a kind of leaf switch and how it names things in LLDP.
+type switchModel struct {
+	description string
+	prefix      oui
+	portFormat  string // takes the port number, counted from 1
+	mtu         int    // maximum frame size in bytes
+	vlanName    bool   // announces VLAN names
+}
+
+var switchModels = []switchModel{
+	{"Cumulus Linux version 5.9.1 running on Mellanox Technologies Ltd. MSN2410", oui{0x1c, 0x34, 0xda}, "swp%d", 9216, false},
+	{"Arista Networks EOS version 4.31.2F running on an Arista Networks DCS-7050SX3-48YC8", oui{0x28, 0x99, 0x3a}, "Ethernet%d", 9236, true},
+	{"Cisco Nexus Operating System (NX-OS) Software 10.3(4a) TAC support: http://www.cisco.com/tac running on N9K-C93180YC-FX3", oui{0x00, 0x3a, 0x7d}, "Ethernet1/%d", 9216, true},
+	{"Juniper Networks, Inc. qfx5120-48y Ethernet Switch, kernel JUNOS 22.4R3-S2.11, Build date: 2024-02-08 12:09:22 UTC", oui{0x40, 0xde, 0xad}, "xe-0/0/%d", 9192, false},
+	{"Dell SmartFabric OS10 Enterprise. OS Version: 10.5.6.2. System Type: S5248F-ON", oui{0x8c, 0x04, 0xba}, "ethernet1/1/%d", 9216, true},
+}
+
+// switchPort is the port of a leaf switch that one interface is plugged into.
+type switchPort struct {
+	model   switchModel
+	rack    int
+	leaf    int // 0 or 1 within the rack
+	name    string
+	number  int // counts from 1
+	system  string
+	chassis mac
+	vlan    int
+}
+
+// port returns where interface nic of the machine is plugged in. Interfaces
+// alternate between the rack's two leaf switches, and every switch port has at
+// most one machine.
+func (p place) port(nic int) switchPort {
+	model := switchModels[mix(p.seed^uint64(p.rack)*0x9e3779b97f4a7c15)%uint64(len(switchModels))]
+	leaf := nic % leafSwitches
+	number := nic/leafSwitches*portsPerGroup + p.slot + 1
+	return switchPort{
+		model:   model,
+		rack:    p.rack,
+		leaf:    leaf,
+		number:  number,
+		name:    fmt.Sprintf(model.portFormat, number),
+		system:  fmt.Sprintf("leaf-%s-%c.net.example", p.rackName(), 'a'+rune(leaf)),
+		chassis: macAddress(model.prefix, ^p.seed, p.rack, leaf),
+		vlan:    firstTenantTag + p.rack%64,
+	}
+}
+
+// collectsLLDP says whether the ramdisk of this rack gathers LLDP data; it is a
+// boot parameter, so it is the same for a whole rack.
+func (p place) collectsLLDP() bool {
+	return mix(p.seed+uint64(p.rack)*0x632be59bd9b4e019)%10 < 8
+}
