@@ -1,0 +1,62 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Versions of the programs. tools/controlplane/go.mod pins the same ones; a
+// test keeps the two together.
+const (
+	KubernetesVersion = "1.36.3"
+	EtcdVersion       = "3.6.16"
+)
+
+// assetsVariable names the environment variable that points to a folder of
+// programs. It is the one that controller-runtime's envtest reads.
+const assetsVariable = "KUBEBUILDER_ASSETS"
+
+// Names of the programs in the assets folder.
+const (
+	etcdProgram              = "etcd"
+	apiServerProgram         = "kube-apiserver"
+	controllerManagerProgram = "kube-controller-manager"
+)
+
+// ErrNoAssets means that a program of the control plane is not installed.
+var ErrNoAssets = errors.New("control plane is not built")
+
+// AssetsDir returns the folder that holds etcd, kube-apiserver,
+// kube-controller-manager and kubectl: the value of KUBEBUILDER_ASSETS if it
+// is set, else the cache folder that tools/controlplane fills. The error wraps
+// ErrNoAssets when etcd or kube-apiserver is not in it and says what to do.
+func AssetsDir() (string, error) {
+	dir := os.Getenv(assetsVariable)
+	if dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("find cache folder: %w", err)
+		}
+		version := fmt.Sprintf("k8s-%s-etcd-%s", KubernetesVersion, EtcdVersion)
+		dir = filepath.Join(cache, "ingot", "controlplane", version)
+	}
+	return dir, requireAssets(dir, etcdProgram, apiServerProgram)
+}
+
+// requireAssets checks that each named program is a file in dir.
+func requireAssets(dir string, names ...string) error {
+	for _, name := range names {
+		_, err := os.Stat(filepath.Join(dir, name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%w: no %s in %s; run `make controlplane` in Ingot's source tree, or set %s to a folder that has it",
+				ErrNoAssets, name, dir, assetsVariable)
+		case err != nil:
+			return fmt.Errorf("look for %s: %w", name, err)
+		}
+	}
+	return nil
+}

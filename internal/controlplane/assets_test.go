@@ -1,0 +1,67 @@
+package controlplane
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestVersionsAreThoseThatTheToolsModulePins(t *testing.T) {
+	mod, err := os.ReadFile(filepath.Join("..", "..", "tools", "controlplane", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for module, version := range map[string]string{
+		"k8s.io/kubernetes":         KubernetesVersion,
+		"go.etcd.io/etcd/server/v3": EtcdVersion,
+	} {
+		if want := "\t" + module + " v" + version; !strings.Contains(string(mod), want) {
+			t.Errorf("tools/controlplane/go.mod does not require%q: the built programs would not be found", want)
+		}
+	}
+}
+
+func TestAssetsDirPrefersTheEnvironment(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{etcdProgram, apiServerProgram} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv(assetsVariable, dir)
+	got, err := AssetsDir()
+	if err != nil || got != dir {
+		t.Errorf("AssetsDir() = %q, %v, want %q", got, err, dir)
+	}
+}
+
+func TestAssetsDirSaysHowToBuildWhatIsMissing(t *testing.T) {
+	t.Setenv(assetsVariable, "")
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir, err := AssetsDir()
+	if !errors.Is(err, ErrNoAssets) {
+		t.Fatalf("AssetsDir() error = %v, want ErrNoAssets", err)
+	}
+	for _, want := range []string{"etcd", dir, "make controlplane", assetsVariable} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not mention %q", err, want)
+		}
+	}
+}
+
+func TestStartNeedsTheControllerManagerOnlyOnDemand(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{etcdProgram, apiServerProgram} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := findAssets(Options{AssetsDir: dir}); err != nil {
+		t.Errorf("without controller manager: %v", err)
+	}
+	if _, err := findAssets(Options{AssetsDir: dir, ControllerManager: true}); !errors.Is(err, ErrNoAssets) {
+		t.Errorf("with controller manager: error = %v, want ErrNoAssets", err)
+	}
+}

@@ -1,0 +1,181 @@
+// Package controlplane runs a real Kubernetes API on this machine: etcd,
+// kube-apiserver and, on demand, kube-controller-manager, as children of this
+// process. "ingot up" keeps one in its data folder; tests run one on a
+// temporary folder.
+//
+// What is in the data folder lasts: etcd's data, the certificate authority and
+// the service account key, so a stopped control plane starts again with the
+// same objects and the same kubeconfig works. All listeners are on loopback,
+// etcd answers only to certificates of the authority, and every file is
+// private to its owner.
+//
+// The children end with this process, however it ends. No pod ever runs here:
+// there is no scheduler and no kubelet.
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// startTimeout bounds the start of the whole control plane. It takes 3 s on an
+// idle machine with 2 cores.
+const startTimeout = 90 * time.Second
+
+// Options say what to start and where.
+type Options struct {
+	// DataDir is the data folder; it is created when it is not there. The
+	// control plane keeps to its subfolder "controlplane" and to the file
+	// "kubeconfig", which gives full access to the cluster. Required.
+	DataDir string
+	// AssetsDir holds the programs. Empty means AssetsDir().
+	AssetsDir string
+	// Port is the API server's TCP port on 127.0.0.1. 0 means the port of the
+	// last start if it is free, else any free one.
+	Port int
+	// ControllerManager also starts kube-controller-manager, with the
+	// controllers that work without nodes: garbage collection of dependants,
+	// end of namespaces, default service accounts, aggregated roles.
+	ControllerManager bool
+	// Volatile is for tests, whose data nobody needs afterwards: etcd answers
+	// before its data is on disk, and Stop kills at once.
+	Volatile bool
+}
+
+// ControlPlane is a running control plane. Its methods may be used by several
+// goroutines.
+type ControlPlane struct {
+	dir       dataDir
+	assets    string
+	ca        authority
+	config    *rest.Config
+	volatile  bool
+	processes []*process // in the order of their start
+	stopping  atomic.Bool
+	failed    chan error
+}
+
+// Start starts a control plane and returns when its API is ready, within 90 s
+// or the end of ctx. The end of ctx after that does not stop it: Stop does.
+//
+// Errors name the folder, port or program they are about. They wrap ErrNoAssets
+// when a program is missing and ErrInUse when another process runs on the data
+// folder. After an error nothing is left running.
+func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
+	assets, err := findAssets(opts)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := openDataDir(opts.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready after %s", startTimeout))
+	defer cancel()
+
+	c := &ControlPlane{dir: dir, assets: assets, volatile: opts.Volatile, failed: make(chan error, 1)}
+	if err := c.start(ctx, opts); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	for _, p := range c.processes {
+		go c.watch(p)
+	}
+	return c, nil
+}
+
+// findAssets returns the folder in which every program that opts need is.
+func findAssets(opts Options) (string, error) {
+	dir := opts.AssetsDir
+	if dir == "" {
+		var err error
+		if dir, err = AssetsDir(); err != nil {
+			return "", err
+		}
+	}
+	needed := []string{etcdProgram, apiServerProgram}
+	if opts.ControllerManager {
+		needed = append(needed, controllerManagerProgram)
+	}
+	return dir, requireAssets(dir, needed...)
+}
+
+// start starts one program after the other. What it started is in c.processes
+// when it fails halfway.
+func (c *ControlPlane) start(ctx context.Context, opts Options) error {
+	if err := c.prepareKeys(time.Now()); err != nil {
+		return fmt.Errorf("prepare certificates: %w; delete %s to start with an empty cluster", err, c.dir.own())
+	}
+	etcd, err := c.startEtcd(ctx)
+	if err != nil {
+		return fmt.Errorf("%w; if the data is damaged, delete %s to start with an empty cluster", err, c.dir.own())
+	}
+	port, err := choosePort(opts.Port, c.dir.lastPort())
+	if err != nil {
+		return err
+	}
+	if err := c.startAPIServer(ctx, etcd, port); err != nil {
+		return err
+	}
+	if err := c.dir.savePort(port); err != nil {
+		return err
+	}
+	if !opts.ControllerManager {
+		return nil
+	}
+	return c.startControllerManager()
+}
+
+// run starts a program of the assets folder and notes it for Stop.
+func (c *ControlPlane) run(program string, args ...string) (*process, error) {
+	p, err := startProcess(filepath.Join(c.assets, program), c.dir.log(program), args...)
+	if err != nil {
+		return nil, err
+	}
+	c.processes = append(c.processes, p)
+	return p, nil
+}
+
+// watch reports the end of a program that nobody asked to end.
+func (c *ControlPlane) watch(p *process) {
+	<-p.done
+	if c.stopping.Load() {
+		return
+	}
+	select {
+	case c.failed <- p.failure():
+	default: // one report is enough: the control plane is of no use any more
+	}
+}
+
+// Config returns a copy of the client configuration of the administrator, who
+// may do everything. Requests are not throttled on the client's side.
+func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
+// Kubeconfig returns the path of the administrator's kubeconfig.
+func (c *ControlPlane) Kubeconfig() string { return c.dir.kubeconfig() }
+
+// Failed delivers one error if a program ends before Stop is called. The
+// control plane is of no use then; Stop ends what is left of it.
+func (c *ControlPlane) Failed() <-chan error { return c.failed }
+
+// Stop ends the programs, last started first, and gives the data folder free.
+// Each gets 10 s to end by itself and is killed then, which the error reports.
+// Call it once.
+func (c *ControlPlane) Stop() error {
+	c.stopping.Store(true)
+	var errs []error
+	for i := len(c.processes) - 1; i >= 0; i-- {
+		if c.volatile {
+			c.processes[i].kill()
+			continue
+		}
+		errs = append(errs, c.processes[i].stop(stopGrace))
+	}
+	return errors.Join(append(errs, c.dir.unlock())...)
+}

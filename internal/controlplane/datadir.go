@@ -1,0 +1,119 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// ErrInUse means that another process runs a control plane on the data folder.
+var ErrInUse = errors.New("data folder is in use")
+
+// dataDir is the data folder of one control plane. All paths in it are private
+// to the user that owns it.
+type dataDir struct {
+	root string // as the caller named it, for messages
+	lock *os.File
+}
+
+func (d dataDir) own(parts ...string) string {
+	return filepath.Join(append([]string{d.root, "controlplane"}, parts...)...)
+}
+
+func (d dataDir) kubeconfig() string        { return filepath.Join(d.root, "kubeconfig") }
+func (d dataDir) etcd() string              { return d.own("etcd") }
+func (d dataDir) pki(name string) string    { return d.own("pki", name) }
+func (d dataDir) log(program string) string { return d.own("logs", program+".log") }
+func (d dataDir) port() string              { return d.own("port") }
+
+// openDataDir creates what is missing of the data folder and claims it for
+// this process. The error wraps ErrInUse when another process has it. The
+// claim ends with unlock or with the process, however it ends.
+func openDataDir(root string) (dataDir, error) {
+	root, err := filepath.Abs(root) // the programs of the control plane get these paths as flags
+	if err != nil {
+		return dataDir{}, fmt.Errorf("find data folder: %w", err)
+	}
+	d := dataDir{root: root}
+	for _, dir := range []string{d.etcd(), d.own("pki"), d.own("logs")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return dataDir{}, fmt.Errorf("make data folder: %w", err)
+		}
+	}
+	d.lock, err = os.OpenFile(d.own("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return dataDir{}, fmt.Errorf("open lock of data folder: %w", err)
+	}
+	err = syscall.Flock(int(d.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		return d, nil
+	}
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("%w: stop the process that runs on it or choose another folder", ErrInUse)
+	}
+	return dataDir{}, fmt.Errorf("lock %s: %w", root, errors.Join(err, d.lock.Close()))
+}
+
+// unlock gives up the claim on the folder.
+func (d dataDir) unlock() error { return d.lock.Close() }
+
+// lastPort returns the API server's port at the last start, or 0 if the folder
+// is new or the note of it is unreadable: any port does, the same one is only
+// more convenient.
+func (d dataDir) lastPort() int {
+	text, err := os.ReadFile(d.port())
+	if err != nil {
+		return 0
+	}
+	port, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 16)
+	if err != nil {
+		return 0
+	}
+	return int(port)
+}
+
+// savePort notes the port for lastPort.
+func (d dataDir) savePort(port int) error {
+	return writeFile(d.port(), []byte(strconv.Itoa(port)+"\n"))
+}
+
+// readOrCreate returns the content of a file, which it creates from make when
+// there is none.
+func readOrCreate(name string, make func() ([]byte, error)) ([]byte, error) {
+	data, err := os.ReadFile(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return data, err
+	}
+	data, err = make()
+	if err != nil {
+		return nil, err
+	}
+	return data, writeFile(name, data)
+}
+
+// writeFile replaces a file, readable by its owner only. Whatever happens in
+// between, the name holds the whole old or the whole new content.
+func writeFile(name string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write %s: %w", name, errors.Join(err, os.Remove(f.Name())))
+		}
+	}()
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}

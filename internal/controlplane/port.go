@@ -1,0 +1,38 @@
+package controlplane
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+)
+
+// choosePort returns the wanted port, or an error if it is taken. When none is
+// wanted (0), it returns the last one if that is free, else any free port.
+func choosePort(wanted, last int) (int, error) {
+	if wanted != 0 {
+		port, err := freePort(wanted)
+		if err != nil {
+			return 0, fmt.Errorf("%w; free the port or choose another one", err)
+		}
+		return port, nil
+	}
+	if port, err := freePort(last); err == nil {
+		return port, nil
+	}
+	return freePort(0)
+}
+
+// freePort checks that nothing listens on a loopback port; 0 asks for any free
+// one. The port is free when freePort returns, which cannot promise that it
+// still is when a program takes it.
+func freePort(port int) (int, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port))) //nolint:noctx // does not wait
+	if err != nil {
+		return 0, err // names the address and the reason
+	}
+	port = l.Addr().(*net.TCPAddr).Port
+	if err := l.Close(); err != nil {
+		return 0, fmt.Errorf("close probe of port %d: %w", port, err)
+	}
+	return port, nil
+}

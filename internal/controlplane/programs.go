@@ -1,0 +1,222 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Files in the pki folder.
+const (
+	authorityFile  = "authority.pem"  // lasts: certificate and key of the authority
+	tokenKeyFile   = "sa.key"         // lasts: signs service account tokens
+	tokenPubFile   = "sa.pub"         // new at each start, like all below
+	authorityCert  = "ca.crt"         // what clients and servers trust
+	servingName    = "serving"        // API server and etcd, .crt and .key
+	etcdClientName = "etcd-client"    // API server towards etcd
+	managerConfig  = "manager.config" // kubeconfig of kube-controller-manager
+)
+
+const (
+	loopback = "127.0.0.1"
+	// serviceRange is where the addresses of Services come from. Nothing routes
+	// it: there are no pods that could call one.
+	serviceRange = "10.96.0.0/16"
+	// adminGroup may do everything by definition of Kubernetes' authorizer.
+	adminGroup = "system:masters"
+	// tokenIssuer is the usual issuer of in-cluster service account tokens.
+	tokenIssuer = "https://kubernetes.default.svc.cluster.local"
+)
+
+// controllers are those of kube-controller-manager that are useful in a
+// cluster without nodes.
+var controllers = []string{
+	"clusterrole-aggregation-controller",
+	"garbage-collector-controller",
+	"namespace-controller",
+	"serviceaccount-controller",
+}
+
+// prepareKeys loads what lasts and writes the certificates of this start.
+func (c *ControlPlane) prepareKeys(now time.Time) error {
+	ca, err := loadAuthority(c.dir.pki(authorityFile), now)
+	if err != nil {
+		return err
+	}
+	c.ca = ca
+	tokenPub, err := loadTokenKey(c.dir.pki(tokenKeyFile))
+	if err != nil {
+		return err
+	}
+	serving, err := ca.serving("kubernetes", "kubernetes.default", "kubernetes.default.svc")
+	if err != nil {
+		return err
+	}
+	client, err := ca.client("kube-apiserver")
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{
+		tokenPubFile:            tokenPub,
+		authorityCert:           ca.certPEM(),
+		servingName + ".crt":    serving.cert,
+		servingName + ".key":    serving.key,
+		etcdClientName + ".crt": client.cert,
+		etcdClientName + ".key": client.key,
+	} {
+		if err := writeFile(c.dir.pki(name), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startEtcd starts etcd on a free port and returns the URL for its clients.
+func (c *ControlPlane) startEtcd(ctx context.Context) (endpoint string, err error) {
+	port, err := freePort(0)
+	if err != nil {
+		return "", err
+	}
+	endpoint = "https://" + net.JoinHostPort(loopback, strconv.Itoa(port))
+	// A cluster of one never talks to a peer, but etcd insists on a listener.
+	const peer = "https://" + loopback + ":0"
+	p, err := c.run(
+		etcdProgram,
+		"--name=ingot",
+		"--data-dir="+c.dir.etcd(),
+		"--listen-client-urls="+endpoint,
+		"--advertise-client-urls="+endpoint,
+		"--client-cert-auth=true",
+		"--trusted-ca-file="+c.dir.pki(authorityCert),
+		"--cert-file="+c.dir.pki(servingName+".crt"),
+		"--key-file="+c.dir.pki(servingName+".key"),
+		"--listen-peer-urls="+peer,
+		"--initial-advertise-peer-urls="+peer,
+		"--initial-cluster=ingot="+peer,
+		"--peer-client-cert-auth=true",
+		"--peer-trusted-ca-file="+c.dir.pki(authorityCert),
+		"--peer-cert-file="+c.dir.pki(servingName+".crt"),
+		"--peer-key-file="+c.dir.pki(servingName+".key"),
+		"--unsafe-no-fsync="+strconv.FormatBool(c.volatile),
+	)
+	if err != nil {
+		return "", err
+	}
+	return endpoint, c.waitHealthy(ctx, p, endpoint, "/health")
+}
+
+// startAPIServer starts kube-apiserver and writes the administrator's
+// kubeconfig once it is ready.
+func (c *ControlPlane) startAPIServer(ctx context.Context, etcd string, port int) error {
+	endpoint := "https://" + net.JoinHostPort(loopback, strconv.Itoa(port))
+	p, err := c.run(
+		apiServerProgram,
+		"--etcd-servers="+etcd,
+		"--etcd-cafile="+c.dir.pki(authorityCert),
+		"--etcd-certfile="+c.dir.pki(etcdClientName+".crt"),
+		"--etcd-keyfile="+c.dir.pki(etcdClientName+".key"),
+		"--bind-address="+loopback,
+		"--secure-port="+strconv.Itoa(port),
+		// Without a network interface there is no other address to advertise, and
+		// a loopback address is refused as an endpoint of the default service.
+		"--advertise-address="+loopback,
+		"--endpoint-reconciler-type=none",
+		"--tls-cert-file="+c.dir.pki(servingName+".crt"),
+		"--tls-private-key-file="+c.dir.pki(servingName+".key"),
+		"--client-ca-file="+c.dir.pki(authorityCert),
+		"--authorization-mode=Node,RBAC",
+		"--service-account-issuer="+tokenIssuer,
+		"--service-account-key-file="+c.dir.pki(tokenPubFile),
+		"--service-account-signing-key-file="+c.dir.pki(tokenKeyFile),
+		"--service-cluster-ip-range="+serviceRange,
+		"--allow-privileged=true",
+		// It would refuse pods until their namespace has a service account.
+		"--disable-admission-plugins=ServiceAccount",
+		"--profiling=false",
+	)
+	if err != nil {
+		return err
+	}
+	if err := c.waitHealthy(ctx, p, endpoint, "/readyz"); err != nil {
+		return err
+	}
+	c.config, err = c.clientConfig(endpoint, "ingot-admin")
+	if err != nil {
+		return err
+	}
+	return writeKubeconfig(c.dir.kubeconfig(), c.config)
+}
+
+// startControllerManager starts kube-controller-manager. It serves nothing, so
+// there is nothing to wait for: its work shows in the API.
+func (c *ControlPlane) startControllerManager() error {
+	// One identity for all controllers, hence one that may do everything.
+	config, err := c.clientConfig(c.config.Host, "system:kube-controller-manager")
+	if err != nil {
+		return err
+	}
+	if err := writeKubeconfig(c.dir.pki(managerConfig), config); err != nil {
+		return err
+	}
+	_, err = c.run(
+		controllerManagerProgram,
+		"--kubeconfig="+c.dir.pki(managerConfig),
+		"--controllers="+strings.Join(controllers, ","),
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--profiling=false",
+	)
+	return err
+}
+
+// clientConfig returns the configuration of a new client with all rights.
+func (c *ControlPlane) clientConfig(endpoint, user string) (*rest.Config, error) {
+	pair, err := c.ca.client(user, adminGroup)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host:            endpoint,
+		TLSClientConfig: rest.TLSClientConfig{CAData: c.ca.certPEM(), CertData: pair.cert, KeyData: pair.key},
+		QPS:             -1, // the server's own fairness is enough
+	}, nil
+}
+
+// waitHealthy waits until path answers 200 to a client of the authority.
+func (c *ControlPlane) waitHealthy(ctx context.Context, p *process, endpoint, path string) error {
+	config, err := c.clientConfig(endpoint, "ingot-probe")
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return fmt.Errorf("make client for %s: %w", endpoint, err)
+	}
+	defer client.CloseIdleConnections()
+	target, err := url.JoinPath(endpoint, path)
+	if err != nil {
+		return fmt.Errorf("make URL of %s: %w", p.name, err)
+	}
+	return p.waitReady(ctx, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s answers %s", target, resp.Status)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,132 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// TestOptions say what a test needs of its control plane.
+type TestOptions struct {
+	// CRDs are installed before the test goes on. Nil means config/crd of the
+	// module that the test belongs to.
+	CRDs fs.FS
+	// ControllerManager is the same as in Options.
+	ControllerManager bool
+}
+
+// StartForTest starts a control plane for one test and stops it after the test.
+// It fails the test when it cannot, also for lack of the programs. A package
+// with more than one test shares one through TestPlane instead.
+func StartForTest(tb testing.TB, opts TestOptions) *rest.Config {
+	tb.Helper()
+	c, err := startForTest(tb.Context(), tb.TempDir(), opts)
+	if err != nil {
+		tb.Fatalf("start control plane: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			tb.Errorf("stop control plane: %v", err)
+		}
+	})
+	return c.Config()
+}
+
+// TestPlane is a control plane that the tests of one package share:
+//
+//	var plane = controlplane.NewTestPlane(controlplane.TestOptions{})
+//
+//	func TestMain(m *testing.M) { os.Exit(plane.Run(m)) }
+//
+// Its tests keep apart by namespaces of their own. It starts when the first
+// test asks for it, so that a run without such a test is fast.
+type TestPlane struct {
+	opts TestOptions
+
+	start   sync.Once
+	dir     string
+	running *ControlPlane
+	err     error
+}
+
+// NewTestPlane returns a control plane that is not started yet.
+func NewTestPlane(opts TestOptions) *TestPlane { return &TestPlane{opts: opts} }
+
+// Config starts the control plane unless it is running, and returns a copy of
+// the administrator's client configuration. It fails the test when it cannot.
+func (p *TestPlane) Config(tb testing.TB) *rest.Config {
+	tb.Helper()
+	p.start.Do(func() {
+		p.dir, p.err = os.MkdirTemp("", "ingot-controlplane-")
+		if p.err == nil {
+			p.running, p.err = startForTest(context.Background(), p.dir, p.opts)
+		}
+	})
+	if p.err != nil {
+		tb.Fatalf("start control plane: %v", p.err)
+	}
+	return p.running.Config()
+}
+
+// Run runs the package's tests, stops the control plane and returns the exit
+// code for os.Exit.
+func (p *TestPlane) Run(m *testing.M) int {
+	code := m.Run()
+	var err error
+	if p.running != nil {
+		err = p.running.Stop()
+	}
+	if p.dir != "" {
+		err = errors.Join(err, os.RemoveAll(p.dir))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "stop control plane:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// startForTest starts a control plane on dir and installs the CRDs.
+func startForTest(ctx context.Context, dir string, opts TestOptions) (*ControlPlane, error) {
+	crds := opts.CRDs
+	if crds == nil {
+		root, err := moduleRoot()
+		if err != nil {
+			return nil, err
+		}
+		crds = os.DirFS(filepath.Join(root, "config", "crd"))
+	}
+	c, err := Start(ctx, Options{DataDir: dir, ControllerManager: opts.ControllerManager, Volatile: true})
+	if err != nil {
+		return nil, err
+	}
+	if err := InstallCRDs(ctx, c.Config(), crds); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+// moduleRoot returns the nearest folder above the working folder, which is the
+// package's in a test, that has a go.mod.
+func moduleRoot() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find module: %w", err)
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		_, err := os.Stat(filepath.Join(dir, "go.mod"))
+		if err == nil {
+			return dir, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("find module: no go.mod above %s", start)
+		}
+	}
+}
