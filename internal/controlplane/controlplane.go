@@ -108,16 +108,16 @@ func findAssets(opts Options) (string, error) {
 // start starts one program after the other. What it started is in c.processes
 // when it fails halfway.
 func (c *ControlPlane) start(ctx context.Context, opts Options) error {
+	port, err := choosePort(opts.Port, c.dir.lastPort())
+	if err != nil {
+		return err
+	}
 	if err := c.prepareKeys(time.Now()); err != nil {
 		return fmt.Errorf("prepare certificates: %w; delete %s to start with an empty cluster", err, c.dir.own())
 	}
 	etcd, err := c.startEtcd(ctx)
 	if err != nil {
 		return fmt.Errorf("%w; if the data is damaged, delete %s to start with an empty cluster", err, c.dir.own())
-	}
-	port, err := choosePort(opts.Port, c.dir.lastPort())
-	if err != nil {
-		return err
 	}
 	if err := c.startAPIServer(ctx, etcd, port); err != nil {
 		return err

@@ -1,0 +1,256 @@
+package controlplane
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// parentVariable makes the test binary run a control plane on the folder that
+// it names until it is killed, instead of the tests.
+const parentVariable = "INGOT_TEST_CONTROLPLANE_PARENT"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(parentVariable); dir != "" {
+		if err := runParent(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// runParent starts a control plane, prints its children's process numbers in
+// one line and waits to be killed.
+func runParent(dir string) error {
+	c, err := Start(context.Background(), Options{DataDir: dir})
+	if err != nil {
+		return err
+	}
+	var pids []string
+	for _, p := range c.processes {
+		pids = append(pids, strconv.Itoa(p.cmd.Process.Pid))
+	}
+	fmt.Println(strings.Join(pids, " "))
+	select {}
+}
+
+func start(t *testing.T, opts Options) *ControlPlane {
+	t.Helper()
+	c, err := Start(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func stop(t *testing.T, c *ControlPlane) {
+	t.Helper()
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newClient(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestControlPlaneKeepsItsDataAndKeysOverARestart(t *testing.T) {
+	dir := t.TempDir()
+	c := start(t, Options{DataDir: dir, ControllerManager: true})
+	kubeconfig, err := os.ReadFile(c.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := newClient(t, c.Config())
+	for _, object := range []client.Object{
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kept"}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "passing"}},
+	} {
+		if err := api.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}}
+	token := &authenticationv1.TokenRequest{}
+	poll(t, "the default service account, which the controller manager makes", func() bool {
+		return api.SubResource("token").Create(t.Context(), account, token) == nil
+	})
+
+	_, err = Start(t.Context(), Options{DataDir: dir})
+	if !errors.Is(err, ErrInUse) {
+		t.Errorf("a second start on the folder: error = %v, want ErrInUse", err)
+	}
+	firstHost := c.Config().Host
+	stop(t, c)
+
+	c = start(t, Options{DataDir: dir, ControllerManager: true})
+	t.Cleanup(func() { stop(t, c) })
+	if got := c.Config().Host; got != firstHost {
+		t.Errorf("API server moved from %s to %s", firstHost, got)
+	}
+	oldConfig, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api = newClient(t, oldConfig)
+	if err := api.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "kept"}, &corev1.ConfigMap{}); err != nil {
+		t.Errorf("read object with the kubeconfig of the first start: %v", err)
+	}
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token.Status.Token}}
+	if err := api.Create(t.Context(), review); err != nil {
+		t.Fatal(err)
+	}
+	if !review.Status.Authenticated {
+		t.Errorf("token of the first start is refused: %s", review.Status.Error)
+	}
+	passing := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "passing"}}
+	if err := api.Delete(t.Context(), passing); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "the end of the namespace, which the controller manager finishes", func() bool {
+		return apierrors.IsNotFound(api.Get(t.Context(), client.ObjectKeyFromObject(passing), passing))
+	})
+}
+
+func TestChildrenDieWithAKilledParent(t *testing.T) {
+	dir := t.TempDir()
+	parent := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test binary
+	parent.Env = append(os.Environ(), parentVariable+"="+dir)
+	parent.Stderr = os.Stderr
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("read children of parent: %v", err)
+	}
+	var pids []int
+	for _, field := range strings.Fields(line) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !alive(pid) {
+			t.Fatalf("child %d does not run", pid)
+		}
+		pids = append(pids, pid)
+	}
+	if len(pids) != 2 {
+		t.Fatalf("children = %v, want etcd and kube-apiserver", pids)
+	}
+
+	if err := parent.Process.Kill(); err != nil { // SIGKILL
+		t.Fatal(err)
+	}
+	_ = parent.Wait() // reports the kill
+	for _, pid := range pids {
+		poll(t, fmt.Sprintf("the end of child %d", pid), func() bool { return !alive(pid) })
+	}
+	stop(t, start(t, Options{DataDir: dir})) // and the folder is usable
+}
+
+func TestFailedReportsAChildThatEndedUnasked(t *testing.T) {
+	c := start(t, Options{DataDir: t.TempDir(), Volatile: true})
+	t.Cleanup(func() { stop(t, c) })
+	c.processes[1].kill()
+	err := <-c.Failed()
+	for _, want := range []string{apiServerProgram, "killed", c.dir.log(apiServerProgram)} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error = %v, want one with %q", err, want)
+		}
+	}
+}
+
+func TestStartNamesABusyPort(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, err = Start(t.Context(), Options{DataDir: t.TempDir(), Port: l.Addr().(*net.TCPAddr).Port, Volatile: true})
+	assertOneLine(t, err, l.Addr().String(), "address already in use", "choose another")
+}
+
+func TestStartNamesADamagedDataFolder(t *testing.T) {
+	for name, damage := range map[string]func(dataDir) string{
+		"certificates": func(d dataDir) string { return d.pki(authorityFile) },
+		"database":     func(d dataDir) string { return filepath.Join(d.etcd(), "member", "snap", "db") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := openDataDir(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := damage(d)
+			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(strings.Repeat("damaged ", 4096)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.unlock(); err != nil {
+				t.Fatal(err)
+			}
+			_, err = Start(t.Context(), Options{DataDir: d.root})
+			assertOneLine(t, err, "delete "+d.own()+" to start with an empty cluster")
+		})
+	}
+}
+
+func assertOneLine(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	t.Log(err)
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("error has more than one line: %q", err)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error = %v, want one with %q", err, part)
+		}
+	}
+}
+
+func TestStartForTestInstallsCRDs(t *testing.T) {
+	config := StartForTest(t, TestOptions{CRDs: os.DirFS(filepath.Join("testdata", "crd"))})
+	widget := &unstructured.Unstructured{}
+	widget.SetAPIVersion("test.ingot.example/v1")
+	widget.SetKind("Widget")
+	widget.SetNamespace("default")
+	widget.SetName("one")
+	if err := newClient(t, config).Create(t.Context(), widget); err != nil {
+		t.Fatal(err)
+	}
+	if err := InstallCRDs(t.Context(), config, os.DirFS(filepath.Join("testdata", "crd"))); err != nil {
+		t.Errorf("install again: %v", err)
+	}
+}
