@@ -1,0 +1,106 @@
+package v1alpha1
+
+// Annotations and labels that people and controllers put on a BareMetalHost.
+const (
+	// PausedAnnotation stops reconciliation of a host, deletion included,
+	// while it is there. Any value counts.
+	PausedAnnotation = "baremetalhost.metal3.io/paused"
+
+	// PausedByClusterAPI is the value of PausedAnnotation that the Cluster API
+	// provider writes; it removes the annotation only when it finds this value.
+	PausedByClusterAPI = "metal3.io/capm3"
+
+	// DetachedAnnotation asks to forget the host's node without touching the
+	// machine. Its value is free text or JSON: {"deleteAction": "delete" or
+	// "delay", "force": bool}.
+	DetachedAnnotation = "baremetalhost.metal3.io/detached"
+
+	// StatusAnnotation carries a whole status as JSON. It is restored once
+	// into a host that was never reconciled, and then removed.
+	StatusAnnotation = "baremetalhost.metal3.io/status"
+
+	// RebootAnnotation asks for one power cycle. Its value is empty or JSON:
+	// {"mode": "soft" or "hard", "force": bool}.
+	RebootAnnotation = "reboot.metal3.io"
+
+	// RebootAnnotationPrefix begins the keys that hold a host powered off
+	// until their owners remove them.
+	RebootAnnotationPrefix = "reboot.metal3.io/"
+
+	// InspectAnnotation asks for a new inspection when empty. The value
+	// "disabled" is the deprecated form of spec.inspectionMode: disabled.
+	InspectAnnotation = "inspect.metal3.io"
+
+	// HardwareDetailsAnnotation carries hardware details as JSON for a host
+	// that has none yet, or whose inspection is disabled.
+	HardwareDetailsAnnotation = "inspect.metal3.io/hardwaredetails"
+
+	// UnhealthyAnnotation makes the Cluster API provider pass a host over.
+	UnhealthyAnnotation = "capm3.metal3.io/unhealthy"
+
+	// DiscoverySourceAnnotation tells where a discovered host comes from:
+	// "<namespace>/<name of the discovery resource>/<engine node ID>".
+	DiscoverySourceAnnotation = "discovery.metal3.io/source"
+
+	// PowerManagementLabel says how the power of a host can be steered. Its
+	// only value is PowerManagementNone; hosts with a BMC do not have it.
+	PowerManagementLabel = "metal3.io/power-management"
+
+	// PowerManagementNone marks a host without a BMC.
+	PowerManagementNone = "none"
+
+	// UnreviewedLabel marks discovered hosts that a person has to look at
+	// before they are used, when the discovery's host template sets it.
+	UnreviewedLabel = "discovery.metal3.io/unreviewed"
+
+	// InspectDisabled is the value of InspectAnnotation that turns inspection
+	// off.
+	InspectDisabled = "disabled"
+)
+
+// Finalizers.
+const (
+	// HostFinalizer keeps a deleted host until the engine has forgotten it.
+	HostFinalizer = "baremetalhost.metal3.io"
+
+	// HardwareDataFinalizer keeps HardwareData as long as its host.
+	HardwareDataFinalizer = "baremetalhost.metal3.io/hardwareData"
+)
+
+// RebootMode says how a host is powered off for a reboot annotation.
+type RebootMode string
+
+// Reboot modes.
+const (
+	// RebootModeSoft asks the operating system to shut down; it is the default.
+	RebootModeSoft RebootMode = "soft"
+	// RebootModeHard cuts the power.
+	RebootModeHard RebootMode = "hard"
+)
+
+// RebootArguments is the JSON value of a reboot annotation.
+type RebootArguments struct {
+	// Mode is soft or hard; empty means soft.
+	Mode RebootMode `json:"mode,omitempty"`
+	// Force interrupts an inspection or a deployment that is under way.
+	Force bool `json:"force,omitempty"`
+}
+
+// DetachDeleteAction says what deleting a detached host does.
+type DetachDeleteAction string
+
+// Delete actions of a detached host.
+const (
+	// DetachDeleteActionDelete removes the host at once; it is the default.
+	DetachDeleteActionDelete DetachDeleteAction = "delete"
+	// DetachDeleteActionDelay keeps the host until it is attached again.
+	DetachDeleteActionDelay DetachDeleteAction = "delay"
+)
+
+// DetachArguments is the JSON value of DetachedAnnotation.
+type DetachArguments struct {
+	// DeleteAction is delete or delay; empty means delete.
+	DeleteAction DetachDeleteAction `json:"deleteAction,omitempty"`
+	// Force detaches in states where the engine is at work.
+	Force bool `json:"force,omitempty"`
+}

@@ -1,0 +1,154 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// BareMetalHostStatus is what the operator observed and did. Conditions say it
+// best; the other fields are kept in step for readers that know only them.
+type BareMetalHostStatus struct {
+	// operationalStatus is the host's health in one word.
+	// +required
+	OperationalStatus OperationalStatus `json:"operationalStatus"`
+
+	// errorType says which operation failed. Empty means none.
+	// +optional
+	ErrorType ErrorType `json:"errorType,omitempty"`
+
+	// lastUpdated is when the operator last wrote this status. Unset means that
+	// the host was never reconciled.
+	// +optional
+	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
+
+	// hardwareProfile is the old profile in effect. Deprecated.
+	// +optional
+	HardwareProfile string `json:"hardwareProfile,omitempty"`
+
+	// hardware is what inspection found out. HardwareData holds the same;
+	// new readers should look there. Deprecated.
+	// +optional
+	HardwareDetails *HardwareDetails `json:"hardware,omitempty"`
+
+	// provisioning is the host's place in its life and the settings in effect.
+	// +required
+	Provisioning ProvisionStatus `json:"provisioning"`
+
+	// goodCredentials are the last BMC credentials that worked.
+	// +optional
+	GoodCredentials CredentialsStatus `json:"goodCredentials,omitzero"`
+
+	// triedCredentials are the last BMC credentials that were tried.
+	// +optional
+	TriedCredentials CredentialsStatus `json:"triedCredentials,omitzero"`
+
+	// errorMessage says what went wrong last and what to do about it. Empty
+	// means that nothing is wrong.
+	// +required
+	ErrorMessage string `json:"errorMessage"`
+
+	// poweredOn is the last observed power. For a host without a BMC it only
+	// says that its agent answers or that it runs a deployed system; it never
+	// proves that the machine is off.
+	// +required
+	PoweredOn bool `json:"poweredOn"`
+
+	// operationHistory holds when the long operations began and ended.
+	// +optional
+	OperationHistory OperationHistory `json:"operationHistory,omitzero"`
+
+	// errorCount is how often the current operation failed in a row. The wait
+	// before the next attempt grows with it.
+	// +optional
+	// +kubebuilder:default:=0
+	ErrorCount int `json:"errorCount"`
+
+	// provisioningFailCount is how often deploying the same image failed.
+	// +optional
+	ProvisioningFailCount int `json:"provisioningFailCount,omitempty"`
+
+	// lastAttemptedImage is the image that provisioningFailCount counts for.
+	// +optional
+	LastAttemptedImage *Image `json:"lastAttemptedImage,omitempty"`
+
+	// conditions say what is so, since when, and what is missing.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ProvisionStatus is a host's place in its life.
+type ProvisionStatus struct {
+	// state is the provisioning state.
+	// +required
+	State ProvisioningState `json:"state"`
+
+	// ID is the UUID of the engine's node. Empty means that the engine does not
+	// know the host.
+	// +required
+	ID string `json:"ID"`
+
+	// image is what is deployed.
+	// +optional
+	Image Image `json:"image,omitzero"`
+
+	// rootDeviceHints are the hints in effect.
+	// +optional
+	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
+
+	// bootMode is the boot mode in effect.
+	// +optional
+	BootMode BootMode `json:"bootMode,omitempty"`
+
+	// raid is the RAID configuration in effect.
+	// +optional
+	RAID *RAIDConfig `json:"raid,omitempty"`
+
+	// firmware are the old firmware switches in effect. Deprecated.
+	// +optional
+	Firmware *FirmwareConfig `json:"firmware,omitempty"`
+
+	// customDeploy is the deploy method in effect.
+	// +optional
+	CustomDeploy *CustomDeploy `json:"customDeploy,omitempty"`
+}
+
+// CredentialsStatus says which version of which Secret was used.
+type CredentialsStatus struct {
+	// credentials refers to the Secret.
+	// +optional
+	Reference *corev1.SecretReference `json:"credentials,omitempty"`
+	// credentialsVersion is the Secret's resource version.
+	// +optional
+	Version string `json:"credentialsVersion,omitempty"`
+}
+
+// OperationHistory holds when the long operations of a host last ran.
+type OperationHistory struct {
+	// register is the last registration.
+	// +optional
+	Register OperationMetric `json:"register,omitzero"`
+	// inspect is the last inspection.
+	// +optional
+	Inspect OperationMetric `json:"inspect,omitzero"`
+	// provision is the last deployment.
+	// +optional
+	Provision OperationMetric `json:"provision,omitzero"`
+	// deprovision is the last removal of a deployment.
+	// +optional
+	Deprovision OperationMetric `json:"deprovision,omitzero"`
+}
+
+// OperationMetric holds when an operation began and ended.
+type OperationMetric struct {
+	// start is when the operation began; null means never.
+	// +optional
+	// +nullable
+	Start metav1.Time `json:"start,omitempty"`
+	// end is when the operation ended; null while it runs.
+	// +optional
+	// +nullable
+	End metav1.Time `json:"end,omitempty"`
+}

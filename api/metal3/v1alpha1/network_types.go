@@ -1,0 +1,42 @@
+package v1alpha1
+
+// NetworkInterface describes how one NIC is attached to the network. Exactly
+// one of name and macAddress selects the NIC.
+type NetworkInterface struct {
+	// name is the NIC's name in the inventory.
+	// +optional
+	// +kubebuilder:validation:MaxLength=15
+	Name string `json:"name,omitempty"`
+	// macAddress is the NIC's MAC address.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$`
+	MACAddress string `json:"macAddress,omitempty"`
+	// hostNetworkAttachment refers to the attachment that the NIC should get.
+	// +optional
+	HostNetworkAttachment *HostNetworkAttachmentRef `json:"hostNetworkAttachment,omitempty"`
+	// switchPort says where the NIC is plugged in. Unset, LLDP tells.
+	// +optional
+	SwitchPort *SwitchPort `json:"switchPort,omitempty"`
+}
+
+// HostNetworkAttachmentRef refers to a HostNetworkAttachment.
+type HostNetworkAttachmentRef struct {
+	// name is the object's name.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// namespace is the object's namespace. Unset means the host's.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// SwitchPort is a port of a switch.
+type SwitchPort struct {
+	// switchID identifies the switch, usually by its base MAC address.
+	// +optional
+	SwitchID string `json:"switchID,omitempty"`
+	// portID identifies the port on the switch.
+	// +optional
+	PortID string `json:"portID,omitempty"`
+}

@@ -1,0 +1,232 @@
+// Package baremetal is the provisioner for engines that speak the Bare Metal
+// API: Ingot's own and upstream Ironic from API version 1.81 on. It uses
+// nothing that only one of them has.
+package baremetal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+
+	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// nodeFields are the fields of a node that the operator looks at. An engine
+// without auto_discovered is asked without it.
+var nodeFields = []string{
+	"uuid", "name", "driver", "provision_state", "last_error",
+	"maintenance", "maintenance_reason", "instance_uuid", "owner",
+	"reservation", "inspection_finished_at", "created_at", "updated_at",
+	"driver_internal_info", "auto_discovered",
+}
+
+// Engine is an engine behind the Bare Metal API.
+type Engine struct {
+	client *baremetal.Client
+}
+
+var _ provisioner.Engine = (*Engine)(nil)
+
+// New returns the provisioner for the engine that client reaches.
+func New(client *baremetal.Client) *Engine { return &Engine{client: client} }
+
+// Nodes lists nodes; see [provisioner.Reader].
+func (e *Engine) Nodes(ctx context.Context, opts provisioner.ListOptions) ([]provisioner.Node, error) {
+	query := baremetal.NodeQuery{Fields: nodeFields, PageSize: opts.Limit}
+	if !opts.ChangedSince.IsZero() {
+		query.SortKey, query.SortDir = "updated_at", baremetal.Descending
+	}
+	var found []provisioner.Node
+	for n, err := range e.client.Nodes(ctx, query) {
+		if err != nil {
+			return nil, translate(err)
+		}
+		snapshot := snapshotOf(n)
+		// A node without a time of change may be old or brand new; it does not
+		// end the list.
+		if !snapshot.UpdatedAt.IsZero() && snapshot.UpdatedAt.Before(opts.ChangedSince) {
+			break
+		}
+		found = append(found, snapshot)
+	}
+	return found, nil
+}
+
+// Node reads one node; see [provisioner.Reader].
+func (e *Engine) Node(ctx context.Context, id string) (provisioner.Node, error) {
+	n, err := e.client.Node(ctx, id, nodeFields...)
+	if err != nil {
+		return provisioner.Node{}, translate(err)
+	}
+	return snapshotOf(n), nil
+}
+
+// Find looks a node up by what identifies it; see [provisioner.Reader].
+func (e *Engine) Find(ctx context.Context, identity provisioner.Identity) (provisioner.Node, error) {
+	for _, ident := range []string{identity.ID, identity.Name} {
+		if ident == "" {
+			continue
+		}
+		n, err := e.Node(ctx, ident)
+		if !errors.Is(err, provisioner.ErrNotFound) {
+			return n, err
+		}
+	}
+	return provisioner.Node{}, fmt.Errorf("find node: %w", provisioner.ErrNotFound)
+}
+
+// MACs returns the addresses of the node's ports; see [provisioner.Reader].
+func (e *Engine) MACs(ctx context.Context, id string) ([]string, error) {
+	ports, err := e.client.Ports(ctx, id)
+	if err != nil {
+		return nil, translate(err)
+	}
+	macs := make([]string, len(ports))
+	for i, port := range ports {
+		macs[i] = strings.ToLower(port.Address)
+	}
+	return macs, nil
+}
+
+// Inventory reads what inspection found; see [provisioner.Reader].
+func (e *Engine) Inventory(ctx context.Context, id string) (*provisioner.Inventory, error) {
+	raw, err := e.client.Inventory(ctx, id)
+	if errors.Is(err, baremetal.ErrNotFound) {
+		// The API answers 404 both for the node and for its inventory.
+		return nil, fmt.Errorf("read inventory of node %s: %w", id, provisioner.ErrNoInventory)
+	}
+	if err != nil {
+		return nil, translate(err)
+	}
+	inv, err := provisioner.DecodeInventory(raw.Inventory, raw.PluginData)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", id, err)
+	}
+	return inv, nil
+}
+
+// Manage takes the node under control; see [provisioner.Lifecycle].
+func (e *Engine) Manage(ctx context.Context, id string) error {
+	return e.provision(ctx, id, baremetal.Manage, node.Verifying, node.Manageable)
+}
+
+// Provide makes the node available; see [provisioner.Lifecycle].
+func (e *Engine) Provide(ctx context.Context, id string, opts provisioner.ProvideOptions) error {
+	if opts.SkipCleaning {
+		if _, err := e.client.UpdateNode(ctx, id, nodes.UpdateOperation{
+			Op: nodes.AddOp, Path: "/automated_clean", Value: false,
+		}); err != nil {
+			return translate(err)
+		}
+	}
+	return e.provision(ctx, id, baremetal.Provide, node.Cleaning, node.CleanWait, node.Available)
+}
+
+// provision sends a verb. When the engine refuses it, the node may have got
+// there by an earlier request whose answer was lost.
+func (e *Engine) provision(ctx context.Context, id string, verb baremetal.Verb, done ...node.State) error {
+	err := e.client.Provision(ctx, id, verb)
+	if !errors.Is(err, baremetal.ErrRejected) && !errors.Is(err, baremetal.ErrConflict) {
+		return translate(err)
+	}
+	n, readErr := e.Node(ctx, id)
+	if readErr == nil && slices.Contains(done, n.State) {
+		return nil
+	}
+	return translate(err)
+}
+
+// Delete makes the engine forget the node; see [provisioner.Lifecycle]. In
+// most states engines delete a node only in maintenance.
+func (e *Engine) Delete(ctx context.Context, id string) error {
+	err := e.client.DeleteNode(ctx, id)
+	if !errors.Is(err, baremetal.ErrConflict) {
+		return ignoreNotFound(translate(err))
+	}
+	n, readErr := e.Node(ctx, id)
+	switch {
+	case readErr != nil:
+		return ignoreNotFound(readErr)
+	case n.Busy:
+		return translate(err)
+	case n.Maintenance:
+		return err // maintenance does not help, so the refusal is final
+	}
+	if _, err := e.client.UpdateNode(ctx, id, nodes.UpdateOperation{
+		Op: nodes.AddOp, Path: "/maintenance", Value: true,
+	}); err != nil {
+		return ignoreNotFound(translate(err))
+	}
+	err = e.client.DeleteNode(ctx, id)
+	if errors.Is(err, baremetal.ErrConflict) {
+		return err
+	}
+	return ignoreNotFound(translate(err))
+}
+
+func ignoreNotFound(err error) error {
+	if errors.Is(err, provisioner.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// translate gives a client's error the kind that the operator tells apart. The
+// text stays the client's, which names the call and the engine's reason.
+func translate(err error) error {
+	for _, k := range kinds {
+		if errors.Is(err, k.client) {
+			return &kindError{kind: k.operator, err: err}
+		}
+	}
+	return err
+}
+
+// kinds pairs the client's kinds of error with the operator's. Wrong
+// credentials and other servers at the endpoint count as an engine that cannot
+// be reached: nothing about the node is known then.
+var kinds = []struct{ client, operator error }{
+	{baremetal.ErrNotFound, provisioner.ErrNotFound},
+	{baremetal.ErrConflict, provisioner.ErrBusy},
+	{baremetal.ErrOverloaded, provisioner.ErrUnreachable},
+	{baremetal.ErrUnreachable, provisioner.ErrUnreachable},
+	{baremetal.ErrServer, provisioner.ErrUnreachable},
+	{baremetal.ErrProtocol, provisioner.ErrUnreachable},
+	{baremetal.ErrDenied, provisioner.ErrUnreachable},
+}
+
+// kindError is an error of the client under a kind of the operator.
+type kindError struct{ kind, err error }
+
+func (e *kindError) Error() string   { return e.err.Error() }
+func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
+
+func snapshotOf(n baremetal.Node) provisioner.Node {
+	s := provisioner.Node{
+		ID: n.UUID, Name: n.Name, Driver: n.Driver,
+		State: node.State(n.ProvisionState), LastError: n.LastError,
+		Maintenance: n.Maintenance, MaintenanceReason: n.MaintenanceReason,
+		InstanceID: n.InstanceUUID, Owner: n.Owner,
+		Busy:           n.Reservation != "",
+		AutoDiscovered: n.AutoDiscovered,
+		CreatedAt:      n.CreatedAt, UpdatedAt: n.UpdatedAt,
+		InspectedAt: value(n.InspectionFinishedAt),
+	}
+	s.Agent.URL, _ = n.DriverInternalInfo["agent_url"].(string)
+	s.Agent.LastHeartbeat = n.AgentLastHeartbeat()
+	return s
+}
+
+func value(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
