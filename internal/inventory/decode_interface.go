@@ -83,7 +83,7 @@ func (r *reader) hardwareAddress(dst *Interface) error {
 	}
 	octets := hardwareOctets(text)
 	if octets == 0 {
-		return errorf("want a MAC address, got %s", quote(text))
+		return errorf("want a MAC address, got %s", Quote(text))
 	}
 	dst.HardwareAddress, dst.MACAddress = text, ""
 	if mac, ok := NormalizeMAC(text); ok && identifies(mac) {

@@ -50,9 +50,9 @@ func prefixed(step string, err error) error {
 	return e
 }
 
-// quote renders outside text for an error: quoted, cut, without control
-// characters.
-func quote(text string) string { return strconv.Quote(cut(text)) }
+// Quote renders outside text for a message: in quotes, cut to 64 characters,
+// control characters escaped.
+func Quote(text string) string { return strconv.Quote(cut(text)) }
 
 func cut(text string) string {
 	runes := 0

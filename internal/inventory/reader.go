@@ -224,7 +224,7 @@ func (r *reader) mismatch(want string) error {
 		if err != nil {
 			return err
 		}
-		return errorf("want %s, got the text %s", want, quote(text))
+		return errorf("want %s, got the text %s", want, Quote(text))
 	case c == '-' || '0' <= c && c <= '9':
 		text, err := r.number()
 		if err != nil {

@@ -1,0 +1,84 @@
+package inspect
+
+import (
+	"strconv"
+
+	"github.com/ingot-metal/ingot/internal/inventory"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// portsHook makes the node's ports match the inventory as far as add_ports,
+// keep_ports and update_pxe_enabled say. It adds is_added to every entry of
+// valid_interfaces: whether the node has a port for the interface now.
+var portsHook = Hook{Name: "ports", Requires: []string{"validate-interfaces"}, Process: reconcilePorts}
+
+func reconcilePorts(ctx *Context) error {
+	if ctx.Config.AddPorts != AddDisabled {
+		addPorts(ctx)
+	}
+	if keep := keptAddresses(ctx); keep != nil {
+		for _, port := range ctx.Ports.All() {
+			if !keep[port.Address] {
+				ctx.Log.Debug("Inspection deletes a port", "address", port.Address, "keep_ports", ctx.Config.KeepPorts)
+				ctx.Ports.Delete(port.Address)
+			}
+		}
+	}
+	if ctx.Config.UpdatePXEEnabled {
+		updatePXEEnabled(ctx)
+	}
+	ctx.PluginData["valid_interfaces"] = interfaceMap(ctx.interfaces, func(nic *candidate) (string, bool) {
+		return `,"is_added":` + strconv.FormatBool(ctx.Ports.Find(nic.MACAddress) != nil), nic.valid
+	})
+	return nil
+}
+
+// addPorts adds a port for every valid interface, unless its address is a port of
+// another node: two nodes can never share one.
+func addPorts(ctx *Context) {
+	for i := range ctx.interfaces {
+		nic := &ctx.interfaces[i]
+		if !nic.valid {
+			continue
+		}
+		if owner, taken := ctx.taken[nic.MACAddress]; taken {
+			ctx.Skip("Interface %s gets no port: its address %s belongs to node %s", inventory.Quote(nic.Name), nic.MACAddress, owner)
+			continue
+		}
+		var extra node.Object
+		if nic.ClientID != "" {
+			extra = node.ObjectOf(map[string]any{"client-id": nic.ClientID})
+		}
+		ctx.Ports.Add(Port{Address: nic.MACAddress, PXEEnabled: nic.pxe, Extra: extra})
+	}
+}
+
+// keptAddresses returns the addresses whose ports stay, nil if all do.
+func keptAddresses(ctx *Context) map[string]bool {
+	if ctx.Config.KeepPorts == KeepAll {
+		return nil
+	}
+	keep := make(map[string]bool, len(ctx.interfaces))
+	for i := range ctx.interfaces {
+		nic := &ctx.interfaces[i]
+		if ctx.Config.KeepPorts == KeepPresent || nic.valid {
+			keep[nic.MACAddress] = true
+		}
+	}
+	return keep
+}
+
+// updatePXEEnabled sets pxe_enabled on the port the ramdisk was booted from and
+// clears it on the others, also when the inventory does not name the boot
+// interface.
+func updatePXEEnabled(ctx *Context) {
+	booted := make(map[string]bool, 1)
+	for i := range ctx.interfaces {
+		if nic := &ctx.interfaces[i]; nic.pxe {
+			booted[nic.MACAddress] = true
+		}
+	}
+	for _, port := range ctx.Ports.All() {
+		port.PXEEnabled = booted[port.Address]
+	}
+}

@@ -1,0 +1,47 @@
+package inspect
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// ramdiskErrorHook fails the inspection with what the ramdisk reports as its own
+// error, before anything is made of incomplete data.
+var ramdiskErrorHook = Hook{Name: "ramdisk-error", Preprocess: refuseRamdiskError}
+
+func refuseRamdiskError(ctx *Context) error {
+	text := ramdiskError(ctx.PluginData["error"])
+	if text == "" {
+		return nil
+	}
+	return errors.New("the ramdisk reported: " + node.CutText(withoutCredentials(text)))
+}
+
+// ramdiskError returns the reported error as text, "" if there is none. Whatever
+// is not null, false or blank counts: an agent that fills in the key has failed,
+// even if it is not text.
+func ramdiskError(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return strings.TrimSpace(text)
+	}
+	switch value := string(raw); value {
+	case "", "null", "false", "0", "{}", "[]":
+		return ""
+	default:
+		return value
+	}
+}
+
+// urlUserInfo matches user and password in a URL.
+var urlUserInfo = regexp.MustCompile(`://[^\s/@]+@`)
+
+// withoutCredentials hides user names and passwords in URLs, which ramdisks
+// repeat when a download fails.
+func withoutCredentials(text string) string {
+	return urlUserInfo.ReplaceAllString(text, "://******@")
+}

@@ -1,0 +1,128 @@
+// Package inspect decides what a machine's inspection data means: which node it
+// speaks for, and which ports, properties and plugin data follow from it. It
+// decides only; reading and storing nodes is the conductor's part.
+package inspect
+
+import "fmt"
+
+// Hook is one step of the inspection pipeline as data. A new hook is a file
+// hook_<name>.go and a line in knownHooks.
+//
+// Hooks are pure: they read the inventory, change plugin data, properties and
+// ports through the Context, and do no I/O, so that a pipeline interrupted
+// anywhere is simply run again.
+type Hook struct {
+	// Name is what configuration calls the hook, lower case with dashes.
+	Name string
+	// Requires names hooks that must be enabled and come before this one.
+	Requires []string
+	// Preprocess, if set, runs before any hook's Process. All preprocess
+	// failures are reported together, so it should check and prepare rather than
+	// change the node.
+	Preprocess func(*Context) error
+	// Process, if set, is the main phase. The first failure ends the pipeline.
+	Process func(*Context) error
+}
+
+// knownHooks lists every hook that configuration can name.
+var knownHooks = []Hook{
+	ramdiskErrorHook,
+	architectureHook,
+	validateInterfacesHook,
+	portsHook,
+}
+
+// Pipeline is a checked, ordered list of hooks with their options. It keeps no
+// state between runs and is safe for concurrent use.
+type Pipeline struct {
+	hooks    []Hook
+	config   Config
+	warnings []string
+}
+
+// NewPipeline resolves the configured hook names. It returns an error that names
+// the option to correct when a name is unknown, a hook comes twice, a required
+// hook is missing or comes later, or an option has no such value.
+func NewPipeline(cfg Config) (*Pipeline, error) {
+	warnings, err := cfg.check()
+	if err != nil {
+		return nil, err
+	}
+	names, err := cfg.expand()
+	if err != nil {
+		return nil, err
+	}
+	p := &Pipeline{config: cfg, warnings: warnings}
+	for _, configured := range names {
+		hook, err := p.resolve(configured)
+		if err != nil {
+			return nil, err
+		}
+		p.hooks = append(p.hooks, hook)
+	}
+	return p, nil
+}
+
+// Hooks returns the names of the hooks in the order they run.
+func (p *Pipeline) Hooks() []string {
+	names := make([]string, len(p.hooks))
+	for i, hook := range p.hooks {
+		names[i] = hook.Name
+	}
+	return names
+}
+
+// Warnings returns what is accepted in the configuration but should be changed,
+// one sentence each.
+func (p *Pipeline) Warnings() []string { return p.warnings }
+
+// Run applies the pipeline to one machine. It changes nothing it is given; the
+// caller stores the result in one commit. The error is a *Failure with the
+// message for the node's last_error.
+func (p *Pipeline) Run(in Input) (*Result, error) {
+	ctx := newContext(in, p.config)
+	failure := &Failure{}
+	for _, hook := range p.hooks {
+		if hook.Preprocess == nil {
+			continue
+		}
+		if err := hook.Preprocess(ctx); err != nil {
+			failure.add(hook, err)
+		}
+	}
+	if failure.Hooks != nil {
+		return nil, failure
+	}
+	for _, hook := range p.hooks {
+		if hook.Process == nil {
+			continue
+		}
+		if err := hook.Process(ctx); err != nil {
+			failure.add(hook, err)
+			return nil, failure
+		}
+	}
+	return ctx.result(), nil
+}
+
+// resolve finds a hook by its configured name and checks that it fits behind the
+// hooks resolved so far.
+func (p *Pipeline) resolve(configured string) (Hook, error) {
+	name := dashed(configured)
+	if name != configured {
+		p.warnings = append(p.warnings, fmt.Sprintf("Inspection hook %q is spelled %q; correct inspector.hooks", configured, name))
+	}
+	hook, known := findHook(knownHooks, name)
+	if !known {
+		return Hook{}, fmt.Errorf("inspector.hooks: unknown hook %q, want one of %s", configured, hookNames())
+	}
+	if _, twice := findHook(p.hooks, name); twice {
+		return Hook{}, fmt.Errorf("inspector.hooks: hook %q comes twice", name)
+	}
+	for _, required := range hook.Requires {
+		if _, before := findHook(p.hooks, required); !before {
+			return Hook{}, fmt.Errorf("inspector.hooks: hook %q needs %q before it", name, required)
+		}
+	}
+	return hook, nil
+}

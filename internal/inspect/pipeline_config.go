@@ -1,0 +1,130 @@
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// AddPorts says which interfaces become ports of the node.
+type AddPorts string
+
+// Values of AddPorts.
+const (
+	AddAll      AddPorts = "all"      // every usable interface
+	AddActive   AddPorts = "active"   // interfaces with an IP address
+	AddPXE      AddPorts = "pxe"      // the interface the ramdisk was booted from
+	AddDisabled AddPorts = "disabled" // none
+)
+
+// KeepPorts says which existing ports stay.
+type KeepPorts string
+
+// Values of KeepPorts.
+const (
+	KeepAll     KeepPorts = "all"     // every port
+	KeepPresent KeepPorts = "present" // ports whose interface is in the inventory
+	KeepAdded   KeepPorts = "added"   // ports that AddPorts selects
+)
+
+// defaultHooksVariable stands in a hook list for the default hooks.
+const defaultHooksVariable = "$default_hooks"
+
+// Config is the hook list and the options of the hooks, section inspector of the
+// engine's configuration. Start from DefaultConfig; an empty Hooks list means
+// that inspection only stores what the agent sent.
+type Config struct {
+	// DefaultHooks is what $default_hooks stands for in Hooks.
+	DefaultHooks []string
+	// Hooks run in this order. An entry may hold several names with commas.
+	Hooks            []string
+	AddPorts         AddPorts
+	KeepPorts        KeepPorts
+	UpdatePXEEnabled bool // correct pxe_enabled of existing ports
+}
+
+// DefaultConfig returns the defaults of the merge specification.
+func DefaultConfig() Config {
+	return Config{
+		DefaultHooks:     []string{ramdiskErrorHook.Name, architectureHook.Name, validateInterfacesHook.Name, portsHook.Name},
+		Hooks:            []string{defaultHooksVariable},
+		AddPorts:         AddAll,
+		KeepPorts:        KeepAll,
+		UpdatePXEEnabled: true,
+	}
+}
+
+// check refuses unknown option values and warns of combinations without effect.
+func (c Config) check() (warnings []string, err error) {
+	if all := []AddPorts{AddAll, AddActive, AddPXE, AddDisabled}; !slices.Contains(all, c.AddPorts) {
+		return nil, fmt.Errorf("inspector.add_ports: unknown value %q, want one of %s", c.AddPorts, join(all))
+	}
+	if all := []KeepPorts{KeepAll, KeepPresent, KeepAdded}; !slices.Contains(all, c.KeepPorts) {
+		return nil, fmt.Errorf("inspector.keep_ports: unknown value %q, want one of %s", c.KeepPorts, join(all))
+	}
+	if c.KeepPorts == KeepAdded && c.AddPorts == AddAll {
+		warnings = append(warnings, "Option inspector.keep_ports=added does the same as present while inspector.add_ports is all")
+	}
+	return warnings, nil
+}
+
+// expand returns the hook names with $default_hooks replaced.
+func (c Config) expand() ([]string, error) {
+	defaults := split(c.DefaultHooks)
+	if slices.Contains(defaults, defaultHooksVariable) {
+		return nil, errors.New("inspector.default_hooks: " + defaultHooksVariable + " cannot contain itself")
+	}
+	var names []string
+	for _, name := range split(c.Hooks) {
+		if name == defaultHooksVariable {
+			names = append(names, defaults...)
+		} else {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// split breaks entries at commas and drops empty ones: a list that comes from the
+// environment or the command line arrives as one text.
+func split(entries []string) []string {
+	var names []string
+	for _, entry := range entries {
+		for name := range strings.SplitSeq(entry, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// dashed is the one spelling of a hook name; the specification uses underscores
+// in places.
+func dashed(name string) string { return strings.ReplaceAll(name, "_", "-") }
+
+func findHook(hooks []Hook, name string) (Hook, bool) {
+	i := slices.IndexFunc(hooks, func(h Hook) bool { return h.Name == name })
+	if i < 0 {
+		return Hook{}, false
+	}
+	return hooks[i], true
+}
+
+func hookNames() string {
+	var names []string
+	for _, hook := range knownHooks {
+		names = append(names, hook.Name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+func join[T ~string](values []T) string {
+	texts := make([]string, len(values))
+	for i, value := range values {
+		texts[i] = string(value)
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,107 @@
+package inspect
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+
+	"github.com/ingot-metal/ingot/internal/inventory"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// maxSkips bounds the remarks of one run; a machine with thousands of odd
+// interfaces needs no thousand sentences.
+const maxSkips = 50
+
+// Input is everything a pipeline may know about a machine and its node. Run only
+// reads it.
+type Input struct {
+	// Document is what the agent posted: inventory.Parse in the process that
+	// took the post, inventory.Restore after a restart.
+	Document *inventory.Document
+	// Properties of the node before inspection.
+	Properties node.Object
+	// Ports of the node before inspection.
+	Ports []Port
+	// Taken maps MAC addresses of the inventory that are ports of other nodes to
+	// those nodes' UUIDs.
+	Taken map[string]string
+	// Logger receives debug remarks; nil discards them.
+	Logger *slog.Logger
+}
+
+// Result is what a successful run wants stored, in one commit.
+type Result struct {
+	// Properties holds the changed keys only, for node.Object.With.
+	Properties map[string]any
+	// PluginData is the whole JSON object, keys sorted.
+	PluginData    []byte
+	PortsToCreate []Port
+	PortsToUpdate []Port
+	PortsToDelete []Port
+	// Skipped says in sentences what hooks passed over and why.
+	Skipped []string
+}
+
+// Context is what hooks work on during one run.
+type Context struct {
+	// Inventory is the typed view of what the agent sent; read-only.
+	Inventory *inventory.Inventory
+	// RawInventory is the same as JSON; read-only.
+	RawInventory json.RawMessage
+	// PluginData may be changed freely. Values must be valid JSON and are
+	// replaced, never edited in place.
+	PluginData map[string]json.RawMessage
+	Properties *Properties
+	Ports      *Ports
+	Config     Config
+	Log        *slog.Logger
+
+	// interfaces is what validate-interfaces found, for the hooks behind it.
+	interfaces []candidate
+	taken      map[string]string
+	skipped    []string
+}
+
+func newContext(in Input, cfg Config) *Context {
+	log := in.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Context{
+		Inventory:    &in.Document.Hardware,
+		RawInventory: in.Document.Inventory,
+		PluginData:   maps.Clone(in.Document.PluginData),
+		Properties:   &Properties{before: in.Properties},
+		Ports:        newPorts(in.Ports),
+		Config:       cfg,
+		Log:          log,
+		taken:        in.Taken,
+	}
+}
+
+// Skip records that a hook passed over a part of the data, as a sentence without
+// a full stop. Outside text in it goes through inventory.Quote.
+func (c *Context) Skip(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	c.Log.Debug("Inspection hook skipped a part of the data", "reason", text)
+	switch {
+	case len(c.skipped) < maxSkips:
+		c.skipped = append(c.skipped, text)
+	case len(c.skipped) == maxSkips:
+		c.skipped = append(c.skipped, "More was skipped; the list ends here")
+	}
+}
+
+func (c *Context) result() *Result {
+	created, updated, deleted := c.Ports.changes()
+	return &Result{
+		Properties:    c.Properties.changed,
+		PluginData:    appendObject(nil, c.PluginData),
+		PortsToCreate: created,
+		PortsToUpdate: updated,
+		PortsToDelete: deleted,
+		Skipped:       c.skipped,
+	}
+}

@@ -1,0 +1,93 @@
+package inspect
+
+import (
+	"bytes"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Port is the part of a node's port that inspection reads and changes.
+type Port struct {
+	UUID       string // empty until the port is stored
+	Address    string // MAC, lower case with colons
+	PXEEnabled bool
+	Extra      node.Object
+}
+
+// Ports is the node's ports while hooks change them, at most one for an address.
+type Ports struct {
+	byAddress map[string]*Port
+	order     []*Port
+	before    []Port
+	deleted   []Port
+}
+
+func newPorts(existing []Port) *Ports {
+	p := &Ports{byAddress: make(map[string]*Port, len(existing)), before: existing}
+	for i := range existing {
+		port := existing[i]
+		p.insert(&port)
+	}
+	return p
+}
+
+func (p *Ports) insert(port *Port) {
+	p.byAddress[port.Address] = port
+	p.order = append(p.order, port)
+}
+
+// Find returns the port with an address, or nil. What hooks change in it is
+// stored.
+func (p *Ports) Find(address string) *Port { return p.byAddress[address] }
+
+// All returns the ports, existing ones first. The slice is the caller's.
+func (p *Ports) All() []*Port {
+	all := make([]*Port, 0, len(p.order))
+	for _, port := range p.order {
+		if p.byAddress[port.Address] == port {
+			all = append(all, port)
+		}
+	}
+	return all
+}
+
+// Add adds a port unless the address has one already, and returns the port of
+// the address.
+func (p *Ports) Add(port Port) *Port {
+	if existing := p.byAddress[port.Address]; existing != nil {
+		return existing
+	}
+	port.UUID = ""
+	p.insert(&port)
+	return &port
+}
+
+// Delete removes the port with an address, if there is one.
+func (p *Ports) Delete(address string) {
+	port := p.byAddress[address]
+	if port == nil {
+		return
+	}
+	delete(p.byAddress, address)
+	if port.UUID != "" {
+		p.deleted = append(p.deleted, *port)
+	}
+}
+
+// changes compares with the ports before.
+func (p *Ports) changes() (created, updated, deleted []Port) {
+	stored := make(map[string]Port, len(p.before))
+	for _, port := range p.before {
+		stored[port.UUID] = port
+	}
+	for _, port := range p.All() {
+		was, exists := stored[port.UUID]
+		switch {
+		case !exists:
+			created = append(created, *port)
+		case was.PXEEnabled != port.PXEEnabled || !bytes.Equal(was.Extra, port.Extra):
+			updated = append(updated, *port)
+		}
+	}
+	return created, updated, p.deleted
+}
