@@ -1,0 +1,39 @@
+package main
+
+import (
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/cli"
+)
+
+// clientFlags adds the flags that name the engine to a client command and its
+// children. It returns what connects once they are parsed and what completes
+// arguments.
+func clientFlags(cmd *cobra.Command) (connect func() (*baremetal.Client, error), completion cli.Completion) {
+	connection := new(cli.Connection)
+	connection.AddFlags(cmd.PersistentFlags())
+	connect = func() (*baremetal.Client, error) { return connection.Client(os.Getenv, 0) }
+	completion.Connect = func(timeout time.Duration) (*baremetal.Client, error) {
+		return connection.Client(os.Getenv, timeout)
+	}
+	return connect, completion
+}
+
+// outputFlag adds -o to cmd.
+func outputFlag(cmd *cobra.Command, output *cli.Output) {
+	*output = cli.OutputTable
+	cmd.Flags().VarP(output, "output", "o", "form of the output: table, json, yaml, value or name")
+	complete(cmd, "output", cobra.FixedCompletions(cli.Outputs(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// complete registers how a flag is completed. It can only fail for a flag that
+// cmd does not have, which is a mistake in this program.
+func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err)
+	}
+}

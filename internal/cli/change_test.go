@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+func TestDeleteGoesOnAfterANodeThatCannotBeDeleted(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{
+		"DELETE /v1/nodes/a": {{409, fault("Node a is locked by host h.")}},
+		"DELETE /v1/nodes/b": {{204, ""}},
+	})
+	var r run
+	err := DeleteNodes(t.Context(), engine, []string{"a", "b", "c"}, r.streams())
+	if code := ExitCode(err); code != ExitBusy {
+		t.Errorf("exit code %d, want %d of the first failure", code, ExitBusy)
+	}
+	if got := r.out.String(); got != "Deleted node b\n" {
+		t.Errorf("printed %q", got)
+	}
+	lines := strings.Split(strings.TrimSpace(r.err.String()), "\n")
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "Cannot delete node a: Node a is locked by host h. ") ||
+		!strings.HasPrefix(lines[1], "Cannot delete node c: no such thing. ") {
+		t.Errorf("reported %q", lines)
+	}
+}
+
+func TestDeleteStopsWhenTheEngineIsGone(t *testing.T) {
+	engine, err := baremetal.New(baremetal.Options{Endpoint: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r run
+	err = DeleteNodes(t.Context(), engine, []string{"a", "b"}, r.streams())
+	if ExitCode(err) != ExitUnreachable || r.err.Len() > 0 {
+		t.Errorf("got %v after reporting %q, want one unreachable error", err, r.err.String())
+	}
+}
+
+func TestVerbWithoutWaitEndsWhenAccepted(t *testing.T) {
+	f, engine := newFakeEngine(t, map[string][]answer{"PUT /v1/nodes/n1/states/provision": {{202, ""}}})
+	var r run
+	if err := (ProvisionNodes{Verb: baremetal.Manage}).Run(t.Context(), engine, []string{"n1"}, r.streams()); err != nil {
+		t.Fatal(err)
+	}
+	if r.out.String() != "Node n1: manage accepted\n" || len(f.asked) != 1 {
+		t.Errorf("printed %q after %v", r.out.String(), f.asked)
+	}
+}
+
+func TestWaitEndsAsTheNodeDoes(t *testing.T) {
+	for name, test := range map[string]struct {
+		verb     baremetal.Verb
+		looks    []answer
+		progress []string
+		fault    string
+		code     int
+	}{
+		"arrives": {
+			baremetal.Manage,
+			[]answer{inState("verifying", "manageable", ""), inState("verifying", "manageable", ""), inState("manageable", "", "")},
+			[]string{"n1: verifying", "n1: manageable"}, "", ExitOK,
+		},
+		"arrives through a state of the same name": {
+			baremetal.Manage,
+			[]answer{inState("manageable", "available", ""), inState("manageable", "", "")},
+			[]string{"n1: manageable"}, "", ExitOK,
+		},
+		"falls back": {
+			baremetal.Manage,
+			[]answer{inState("verifying", "manageable", ""), inState("enroll", "", "BMC does not answer.")},
+			[]string{"n1: verifying", "n1: enroll"}, "Node n1 did not become manageable, it is in enroll: BMC does not answer.", ExitError,
+		},
+		"fails": {
+			baremetal.Provide,
+			[]answer{inState("clean failed", "available", "")},
+			[]string{"n1: clean failed"}, "Node n1 did not become available, it is in clean failed: the engine gives no reason.", ExitError,
+		},
+		"is held": {
+			baremetal.Provide, []answer{inState("clean hold", "available", "")},
+			[]string{"n1: clean hold"}, "Node n1 is in clean hold and goes on only after the verb unhold.", ExitError,
+		},
+		"engine stumbles": {
+			baremetal.Provide, []answer{{503, fault("busy")}, {502, ""}, inState("available", "", "")},
+			[]string{"n1: available"}, "", ExitOK,
+		},
+		"node is deleted": {
+			baremetal.Provide, []answer{inState("cleaning", "available", ""), {404, fault("Node n1 could not be found.")}},
+			[]string{"n1: cleaning"}, "Cannot show node n1: Node n1 could not be found.", ExitNotFound,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, engine := newFakeEngine(t, map[string][]answer{
+				"PUT /v1/nodes/n1/states/provision": {{202, ""}},
+				"GET /v1/nodes/n1":                  test.looks,
+			})
+			var r run
+			p := ProvisionNodes{Verb: test.verb, Wait: true, Interval: time.Millisecond}
+			err := p.Run(t.Context(), engine, []string{"n1"}, r.streams())
+			if code := ExitCode(err); code != test.code {
+				t.Errorf("exit code %d, want %d (%v)", code, test.code, err)
+			}
+			if err != nil && !strings.HasPrefix(Sentence(err), test.fault) {
+				t.Errorf("got %q, want %q", Sentence(err), test.fault)
+			}
+			if diff := cmp.Diff(test.progress, strings.Split(strings.TrimSpace(r.err.String()), "\n")); diff != "" {
+				t.Errorf("progress (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWaitEndsAfterItsTime(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{
+		"PUT /v1/nodes/n1/states/provision": {{202, ""}},
+		"GET /v1/nodes/n1":                  {inState("cleaning", "available", "")},
+	})
+	var r run
+	p := ProvisionNodes{Verb: baremetal.Provide, Wait: true, Interval: time.Millisecond, Timeout: 50 * time.Millisecond}
+	err := p.Run(t.Context(), engine, []string{"n1"}, r.streams())
+	want := `Node n1 is still in "cleaning"; the work goes on, look again with: ingot node show n1.`
+	if err == nil || Sentence(err) != want || ExitCode(err) != ExitError {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+func TestEveryOfferedVerbHasADestination(t *testing.T) {
+	for _, verb := range []baremetal.Verb{baremetal.Manage, baremetal.Provide} {
+		state, ok := destination[verb]
+		if !ok || state.Class() != node.Stable {
+			t.Errorf("%s ends in %q", verb, state)
+		}
+	}
+}

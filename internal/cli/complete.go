@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+const (
+	// completionTimeout is how long a person who pressed TAB waits at most.
+	completionTimeout = 2 * time.Second
+	// maxCompletions is how many nodes are offered; more help nobody.
+	maxCompletions = 500
+)
+
+// Completion makes suggestions for shells. It never fails loudly: without an
+// engine there is nothing to suggest.
+type Completion struct {
+	// Connect returns the client; it is called when TAB is pressed.
+	Connect func(timeout time.Duration) (*baremetal.Client, error)
+}
+
+// Nodes suggests the names and UUIDs of nodes that are not among args yet,
+// with their state as description. The UUID of a node that has a name is
+// offered only once it was begun. At most limit arguments are completed, 0
+// for any number.
+func (c Completion) Nodes(limit int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if limit > 0 && len(args) >= limit {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, engine, cancel, err := c.connect(cmd)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer cancel()
+		var found []cobra.Completion
+		query := baremetal.NodeQuery{Fields: []string{"uuid", "name", "provision_state"}}
+		for n, err := range engine.Nodes(ctx, query) {
+			if err != nil || len(found) == maxCompletions {
+				break
+			}
+			word := suggestion(n, begun)
+			if word != "" && !slices.Contains(args, word) {
+				found = append(found, cobra.CompletionWithDesc(word, printable(n.ProvisionState)))
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// suggestion is the name or the UUID of n that continues begun, or "".
+// A name that the shell would act on is not offered.
+func suggestion(n baremetal.Node, begun string) string {
+	switch {
+	case n.Name != "" && strings.HasPrefix(n.Name, begun) && !strings.ContainsFunc(n.Name, active):
+		return n.Name
+	case strings.HasPrefix(n.UUID, begun) && (n.Name == "" || begun != ""):
+		return n.UUID
+	}
+	return ""
+}
+
+// Drivers suggests the engine's hardware types.
+func (c Completion) Drivers(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	ctx, engine, cancel, err := c.connect(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer cancel()
+	names, _ := engine.DriverNames(ctx)
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (c Completion) connect(cmd *cobra.Command) (context.Context, *baremetal.Client, context.CancelFunc, error) {
+	engine, err := c.Connect(completionTimeout)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	parent := cmd.Context()
+	if parent == nil {
+		parent = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(parent, completionTimeout)
+	return ctx, engine, cancel, nil
+}
+
+// States are the provision states that a list may be filtered by.
+func States() []string {
+	var names []string
+	for _, state := range node.States() {
+		names = append(names, string(state))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Fields are the node fields that this package shows by itself; engines know
+// more.
+func Fields() []string { return slices.Clone(longColumns) }

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/ingot-metal/ingot/internal/baremetal"
+)
+
+// Exit codes of the client commands. Scripts rely on them.
+const (
+	ExitOK          = 0 // done
+	ExitError       = 1 // any other failure
+	ExitUsage       = 2 // wrong flags or arguments; nothing was asked of the engine
+	ExitNotFound    = 3 // no such node, or the node has no such thing
+	ExitBusy        = 4 // the node is locked or in the wrong state, or the engine is overloaded
+	ExitUnreachable = 5 // the engine did not answer
+)
+
+// UsageError means that the command line itself is wrong.
+type UsageError struct{ Err error }
+
+// Error says what is wrong.
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// SilentError carries an exit code for failures that were already reported,
+// one line each.
+type SilentError struct{ Code int }
+
+// Error is never shown; it says so for whoever prints it anyway.
+func (e *SilentError) Error() string { return "failures are reported above" }
+
+// exitCodes is searched from the top; the first kind that matches wins.
+var exitCodes = []struct {
+	kind error
+	code int
+}{
+	{baremetal.ErrNotFound, ExitNotFound},
+	{baremetal.ErrConflict, ExitBusy},
+	{baremetal.ErrOverloaded, ExitBusy},
+	{baremetal.ErrUnreachable, ExitUnreachable},
+}
+
+// ExitCode is the code that a process ends with after err.
+func ExitCode(err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	var usage *UsageError
+	if errors.As(err, &usage) {
+		return ExitUsage
+	}
+	var silent *SilentError
+	if errors.As(err, &silent) {
+		return silent.Code
+	}
+	for _, row := range exitCodes {
+		if errors.Is(err, row.kind) {
+			return row.code
+		}
+	}
+	return ExitError
+}
+
+// Report writes err to w as one line for people and returns the exit code.
+// A nil error writes nothing.
+func Report(w io.Writer, err error) int {
+	var silent *SilentError
+	if err != nil && !errors.As(err, &silent) {
+		fmt.Fprintln(w, Sentence(err))
+	}
+	return ExitCode(err)
+}
+
+// hints say what to do about each kind of failure.
+var hints = []struct {
+	kind error
+	hint string
+}{
+	{baremetal.ErrNotFound, "See what the engine has with: ingot node list."},
+	{baremetal.ErrConflict, "Work on the node may be under way: try again, or see ingot explain."},
+	{baremetal.ErrOverloaded, "Try again in a moment."},
+	{baremetal.ErrUnreachable, "Start an engine with ingot up or ingot engine, or name another one with --os-endpoint or OS_ENDPOINT."},
+	{baremetal.ErrDenied, "Check OS_USERNAME and OS_PASSWORD, and whether the node is protected."},
+	{baremetal.ErrServer, "The engine's log has more."},
+}
+
+// Sentence says in one line what failed, on what, why, and what to do.
+func Sentence(err error) string {
+	var failed *baremetal.Error
+	var usage *UsageError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "Interrupted."
+	case errors.As(err, &usage):
+		return fullStop(err.Error()) + " See --help."
+	case !errors.As(err, &failed):
+		return fullStop(err.Error())
+	}
+	reason := failed.Message
+	if reason == "" || errors.Is(err, baremetal.ErrUnreachable) {
+		reason = strings.TrimSuffix(failed.Kind.Error()+": "+failed.Message, ": ")
+	}
+	text := fullStop("cannot " + failed.Op + ": " + reason)
+	for _, row := range hints {
+		if errors.Is(err, row.kind) {
+			return text + " " + row.hint
+		}
+	}
+	return text
+}
+
+// fullStop makes a sentence of an error text: a capital first, a full stop
+// last, nothing that a terminal would act on.
+func fullStop(text string) string {
+	text = printable(strings.TrimRight(text, ". \n"))
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:] + "."
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/baremetal"
+)
+
+func TestErrorsBecomeOneLineAndACode(t *testing.T) {
+	engineError := func(kind error, op, message string) error {
+		return &baremetal.Error{Op: op, Kind: kind, Message: message, Cause: io.EOF}
+	}
+	for name, test := range map[string]struct {
+		err  error
+		want string
+		code int
+	}{
+		"not found": {
+			engineError(baremetal.ErrNotFound, "show node x", "Node x could not be found."),
+			"Cannot show node x: Node x could not be found. See what the engine has with: ingot node list.", ExitNotFound,
+		},
+		"conflict": {
+			engineError(baremetal.ErrConflict, "delete node x", "Node x is locked."),
+			"Cannot delete node x: Node x is locked. Work on the node may be under way: try again, or see ingot explain.", ExitBusy,
+		},
+		"overloaded": {
+			engineError(baremetal.ErrOverloaded, "manage node x", ""),
+			"Cannot manage node x: engine is overloaded. Try again in a moment.", ExitBusy,
+		},
+		"unreachable": {
+			engineError(baremetal.ErrUnreachable, "list nodes", "http://h:1: connection refused"),
+			"Cannot list nodes: engine is unreachable: http://h:1: connection refused. Start an engine with ingot up or ingot engine, or name another one with --os-endpoint or OS_ENDPOINT.",
+			ExitUnreachable,
+		},
+		"rejected":    {engineError(baremetal.ErrRejected, "manage node x", "bad\x1b[2J"), `Cannot manage node x: bad\x1b[2J.`, ExitError},
+		"usage":       {&UsageError{errors.New("unknown flag: --x")}, "Unknown flag: --x. See --help.", ExitUsage},
+		"interrupted": {fmt.Errorf("list nodes: %w", context.Canceled), "Interrupted.", ExitError},
+		"other":       {errors.New("écrire\n"), "Écrire.", ExitError},
+		"silent":      {&SilentError{ExitBusy}, "", ExitBusy},
+		"none":        {nil, "", ExitOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			code := Report(&out, test.err)
+			if got := strings.TrimSuffix(out.String(), "\n"); got != test.want || code != test.code {
+				t.Errorf("got  %d %q\nwant %d %q", code, got, test.code, test.want)
+			}
+		})
+	}
+}
+
+func TestPrintableLeavesNothingForATerminalToActOn(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain Ünïcode 漢字": "plain Ünïcode 漢字",
+		"\x1b[31m":         `\x1b[31m`,
+		"a\nb\tc\rd":       `a\nb\tc\x0dd`,
+		"\u009b2J":         `\x9b2J`,
+		"\u202eabc\u2066":  `\u202eabc\u2066`,
+		"\u2028":           `\u2028`,
+		"\xff\xfe":         `\xff\xfe`,
+		"\ufffd":           "\ufffd",
+	} {
+		if got := printable(text); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+func FuzzPrintableIsHarmless(f *testing.F) {
+	f.Add("\x1b]0;x\x07")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, r := range printable(text) {
+			if r != '\ufffd' && active(r) {
+				t.Errorf("%q still holds %U", printable(text), r)
+			}
+		}
+	})
+}

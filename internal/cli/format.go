@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/baremetal"
+)
+
+// A document is one node as the engine sent it, with the fields to look at.
+type document struct {
+	raw    json.RawMessage
+	fields map[string]any
+}
+
+func parseDocument(raw json.RawMessage) (document, error) {
+	d := document{raw: raw}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&d.fields); err != nil {
+		return document{}, &baremetal.Error{Op: "read a node", Kind: baremetal.ErrProtocol, Message: "it is not a JSON object", Cause: err}
+	}
+	return d, nil
+}
+
+// label names the node to people and to other commands.
+func (d document) label() string {
+	if name, _ := d.fields["name"].(string); name != "" {
+		return name
+	}
+	uuid, _ := d.fields["uuid"].(string)
+	return uuid
+}
+
+// cell is the field as a table shows it. None, True and False are spelled as
+// other clients of this API print them, because scripts look for them.
+func (d document) cell(field string) string {
+	switch value := d.fields[field].(type) {
+	case nil:
+		return "None"
+	case bool:
+		if value {
+			return "True"
+		}
+		return "False"
+	case string:
+		return printable(value)
+	case json.Number:
+		return value.String()
+	default:
+		return printable(compact(value))
+	}
+}
+
+func compact(value any) string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Sprint(value)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// Columns of a node list: what other clients of this API show, and more of it.
+var (
+	shortColumns = []string{"uuid", "name", "instance_uuid", "power_state", "provision_state", "maintenance"}
+	longColumns  = append(append([]string(nil), shortColumns...),
+		"driver", "auto_discovered", "resource_class", "target_provision_state", "reservation", "last_error",
+		"inspection_finished_at", "created_at", "updated_at")
+)
+
+// hiddenInTables are links for programs; they say nothing to people.
+var hiddenInTables = map[string]bool{"links": true, "ports": true, "portgroups": true, "states": true, "volume": true}
+
+// words of field names that are not simply capitalised in a title.
+var titleWords = map[string]string{
+	"uuid": "UUID", "raid": "RAID", "bios": "BIOS", "id": "ID", "provision": "Provisioning",
+}
+
+// columnTitle turns a field's name into the title of its column.
+func columnTitle(field string) string {
+	words := strings.Split(field, "_")
+	for i, word := range words {
+		switch special, ok := titleWords[word]; {
+		case ok:
+			words[i] = special
+		case word != "":
+			words[i] = strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return printable(strings.Join(words, " "))
+}

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const inventoryBody = `{"inventory": {"hostname": "h<1>", "big": 9007199254740993}, "plugin_data": {"x": null}}`
+
+const inventorySaved = `{
+  "inventory": {
+    "hostname": "h<1>",
+    "big": 9007199254740993
+  },
+  "plugin_data": {
+    "x": null
+  }
+}
+`
+
+func TestInventoryIsSavedCompleteAndReadable(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1/inventory": {{200, inventoryBody}}})
+	directory := t.TempDir()
+	file := filepath.Join(directory, "n1.json")
+	var r run
+	if err := (InventorySave{File: file}).Run(t.Context(), engine, "n1", &r.out); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := os.ReadFile(file)
+	if err != nil || string(saved) != inventorySaved {
+		t.Errorf("saved %q, %v", saved, err)
+	}
+	if info, _ := os.Stat(file); info.Mode().Perm()&0o700 != 0o600 {
+		t.Errorf("mode %v", info.Mode())
+	}
+	if entries, _ := os.ReadDir(directory); len(entries) != 1 || r.out.Len() > 0 {
+		t.Errorf("left %v, printed %q", entries, r.out.String())
+	}
+}
+
+func TestInventoryGoesToStandardOutputWithoutAFile(t *testing.T) {
+	for _, file := range []string{"", "-"} {
+		_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1/inventory": {{200, inventoryBody}}})
+		var r run
+		if err := (InventorySave{File: file}).Run(t.Context(), engine, "n1", &r.out); err != nil || r.out.String() != inventorySaved {
+			t.Errorf("%q: printed %q, %v", file, r.out.String(), err)
+		}
+	}
+}
+
+func TestInventoryDoesNotReplaceAFileUnasked(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "n1.json")
+	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1/inventory": {{200, inventoryBody}}})
+	err := InventorySave{File: file}.Run(t.Context(), engine, "n1", nil)
+	if kept, _ := os.ReadFile(file); err == nil || !strings.Contains(err.Error(), "--force") || string(kept) != "mine" || len(f.asked) > 0 {
+		t.Errorf("got %v, file holds %q, asked %v", err, kept, f.asked)
+	}
+	if err := (InventorySave{File: file, Force: true}).Run(t.Context(), engine, "n1", nil); err != nil {
+		t.Fatal(err)
+	}
+	if replaced, _ := os.ReadFile(file); string(replaced) != inventorySaved {
+		t.Errorf("file holds %q", replaced)
+	}
+}
+
+func TestInventoryIsNeverWrittenOverSomethingThatIsNoFile(t *testing.T) {
+	_, engine := newFakeEngine(t, nil)
+	err := InventorySave{File: t.TempDir(), Force: true}.Run(t.Context(), engine, "n1", nil)
+	if err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNothingIsWrittenWhenThereIsNoInventory(t *testing.T) {
+	_, engine := newFakeEngine(t, nil)
+	directory := t.TempDir()
+	err := InventorySave{File: filepath.Join(directory, "x")}.Run(t.Context(), engine, "n1", nil)
+	if entries, _ := os.ReadDir(directory); ExitCode(err) != ExitNotFound || len(entries) > 0 {
+		t.Errorf("got %v, left %v", err, entries)
+	}
+}

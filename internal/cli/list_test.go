@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+const twoNodes = `{"nodes": [
+ {"uuid": "5c7a1d5e-9e3b-4b63-8f0e-1f7f0f5f0001", "name": null, "instance_uuid": null, "power_state": "power on", "provision_state": "enroll", "maintenance": false, "updated_at": "2026-01-02T03:04:05+00:00", "big": 9007199254740993},
+ {"uuid": "5c7a1d5e-9e3b-4b63-8f0e-1f7f0f5f0002", "name": "rack1\u001b[2J\u202e~evil", "instance_uuid": "i-1", "power_state": null, "provision_state": "available", "maintenance": true, "extra": {"a": [1, "<b>\u009b"]}}
+]}`
+
+func TestNodeListPrintsEveryForm(t *testing.T) {
+	for _, form := range Outputs() {
+		t.Run(form, func(t *testing.T) {
+			_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes": {{200, twoNodes}}})
+			var r run
+			if err := (NodeList{Output: Output(form)}).Run(t.Context(), engine, &r.out); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "list."+form, r.out.String())
+		})
+	}
+}
+
+func TestYAMLWithoutOddCharactersIsYAML(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes": {{200, `{"nodes": [{"uuid": "u1", "name": null}]}`}}})
+	var r run
+	if err := (NodeList{Output: OutputYAML}).Run(t.Context(), engine, &r.out); err != nil || r.out.String() != "- name: null\n  uuid: u1\n" {
+		t.Errorf("printed %q, %v", r.out.String(), err)
+	}
+}
+
+func TestNodeListWithoutNodesPrintsAnEmptyTable(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes": {{200, `{"nodes": []}`}}})
+	for form, want := range map[Output]string{OutputJSON: "[]\n", OutputYAML: "[]\n", OutputName: "", OutputValue: ""} {
+		var r run
+		if err := (NodeList{Output: form}).Run(t.Context(), engine, &r.out); err != nil || r.out.String() != want {
+			t.Errorf("%s: %q, %v; want %q", form, r.out.String(), err, want)
+		}
+	}
+}
+
+func TestNodeListAsksForWhatItShows(t *testing.T) {
+	for name, test := range map[string]struct {
+		list NodeList
+		want string
+	}{
+		"default": {NodeList{}, "/v1/nodes?fields=uuid%2Cname%2Cinstance_uuid%2Cpower_state%2Cprovision_state%2Cmaintenance"},
+		"filters": {
+			NodeList{Fields: []string{"name"}, AutoDiscovered: true, ProvisionState: "clean wait", Driver: "redfish"},
+			"/v1/nodes?auto_discovered=true&driver=redfish&fields=uuid%2Cname&provision_state=clean+wait",
+		},
+		"order": {NodeList{Fields: []string{"uuid"}, Sort: "updated_at:desc", Limit: 1}, "/v1/nodes?fields=uuid&limit=1&sort_dir=desc&sort_key=updated_at"},
+		"many":  {NodeList{Fields: []string{"uuid"}, Sort: "name", Limit: 5000}, "/v1/nodes?fields=uuid&limit=1000&sort_key=name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes": {{200, twoNodes}}})
+			var r run
+			if err := test.list.Run(t.Context(), engine, &r.out); err != nil {
+				t.Fatal(err)
+			}
+			if got := f.asked[0]; got != "GET "+test.want {
+				t.Errorf("asked\n     %s\nwant GET %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestNodeListStopsAtItsLimit(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes": {{200, twoNodes}}})
+	var r run
+	if err := (NodeList{Limit: 1, Output: OutputName}).Run(t.Context(), engine, &r.out); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(r.out.String(), "\n"); got != 1 {
+		t.Errorf("printed %d nodes, want 1", got)
+	}
+}
+
+func TestNodeListRefusesFlagsThatContradict(t *testing.T) {
+	f, engine := newFakeEngine(t, nil)
+	for _, list := range []NodeList{{Long: true, Fields: []string{"uuid"}}, {Limit: -1}, {Sort: "name:up"}} {
+		var usage *UsageError
+		if err := list.Run(t.Context(), engine, nil); !errors.As(err, &usage) {
+			t.Errorf("%+v: %v, want a usage error", list, err)
+		}
+	}
+	if len(f.asked) > 0 {
+		t.Errorf("the engine was asked %v", f.asked)
+	}
+}
+
+func TestNodeShowPrintsEveryForm(t *testing.T) {
+	const body = `{"uuid": "5c7a1d5e-9e3b-4b63-8f0e-1f7f0f5f0002", "name": "n2", "maintenance": true, "last_error": "power\nfailed \u001b]0;title\u0007",
+ "extra": {}, "properties": {"cpu_arch": "x86_64", "memory_mb": 4096}, "links": [{"rel": "self"}], "raid_config": null,
+ "description": "a text that is so long that no terminal shows it in a single line, which is why the table has to wrap it somewhere"}`
+	for _, form := range Outputs() {
+		t.Run(form, func(t *testing.T) {
+			_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n2": {{200, body}}})
+			var r run
+			if err := (NodeShow{Output: Output(form)}).Run(t.Context(), engine, "n2", &r.out); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "show."+form, r.out.String())
+		})
+	}
+}
+
+func TestNodeShowLimitsFields(t *testing.T) {
+	f, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n2": {{200, `{"uuid": "u2", "driver": "redfish"}`}}})
+	var r run
+	if err := (NodeShow{Output: OutputValue, Fields: []string{"driver", "name"}}).Run(t.Context(), engine, "n2", &r.out); err != nil {
+		t.Fatal(err)
+	}
+	if r.out.String() != "redfish\nNone\n" || f.asked[0] != "GET /v1/nodes/n2?fields=uuid%2Cdriver%2Cname" {
+		t.Errorf("printed %q after %v", r.out.String(), f.asked)
+	}
+}

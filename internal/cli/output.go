@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"sigs.k8s.io/yaml"
+)
+
+// Output is how a command prints what it found.
+type Output string
+
+// The forms of output.
+const (
+	OutputTable Output = "table" // for people
+	OutputJSON  Output = "json"  // as the engine sent it, indented
+	OutputYAML  Output = "yaml"  // the same as YAML
+	OutputValue Output = "value" // one line per node, values separated by spaces
+	OutputName  Output = "name"  // one name, or else UUID, per line
+)
+
+// Outputs are all forms, the default first.
+func Outputs() []string {
+	return []string{string(OutputTable), string(OutputJSON), string(OutputYAML), string(OutputValue), string(OutputName)}
+}
+
+// String is the form's name; Output is a flag value.
+func (o *Output) String() string { return string(*o) }
+
+// Type names the kind of flag in help texts.
+func (o *Output) Type() string { return "form" }
+
+// Set chooses the form; it accepts the names of [Outputs].
+func (o *Output) Set(name string) error {
+	if !slices.Contains(Outputs(), name) {
+		return fmt.Errorf("must be one of %s", strings.Join(Outputs(), ", "))
+	}
+	*o = Output(name)
+	return nil
+}
+
+// list prints nodes with the given fields as columns.
+func (o Output) list(w io.Writer, fields []string, nodes []document) error {
+	switch o {
+	case OutputJSON, OutputYAML:
+		all := make([]json.RawMessage, len(nodes))
+		for i, n := range nodes {
+			all[i] = n.raw
+		}
+		return o.structured(w, all)
+	case OutputName:
+		return printNames(w, nodes)
+	}
+	header, rows := make(table.Row, len(fields)), make([]table.Row, len(nodes))
+	for i, field := range fields {
+		header[i] = columnTitle(field)
+	}
+	for i, n := range nodes {
+		rows[i] = make(table.Row, len(fields))
+		for j, field := range fields {
+			rows[i][j] = n.cell(field)
+		}
+	}
+	if o == OutputValue {
+		return printValues(w, rows)
+	}
+	return printTable(w, header, rows, maxCellWidth)
+}
+
+// one prints one node. Fields are chosen ones, or none for all that it has.
+func (o Output) one(w io.Writer, fields []string, n document) error {
+	switch o {
+	case OutputJSON, OutputYAML:
+		return o.structured(w, n.raw)
+	case OutputName:
+		return printNames(w, []document{n})
+	}
+	if len(fields) == 0 {
+		fields = slices.Sorted(maps.Keys(n.fields))
+		fields = slices.DeleteFunc(fields, func(f string) bool { return hiddenInTables[f] })
+	}
+	rows := make([]table.Row, len(fields))
+	for i, field := range fields {
+		rows[i] = table.Row{printable(field), n.cell(field)}
+	}
+	if o == OutputValue {
+		for i := range rows {
+			rows[i] = rows[i][1:]
+		}
+		return printValues(w, rows)
+	}
+	return printTable(w, table.Row{"Field", "Value"}, rows, maxValueWidth)
+}
+
+// structured prints value as JSON or YAML, without anything that a terminal
+// would act on.
+func (o Output) structured(w io.Writer, value any) error {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	content := safeJSON(b.Bytes())
+	if o == OutputYAML {
+		converted, err := yaml.JSONToYAML(content)
+		if err != nil {
+			return fmt.Errorf("print YAML: %w", err)
+		}
+		// YAML writes some characters plainly that a terminal acts on. The
+		// escaped JSON is YAML too.
+		if !bytes.ContainsFunc(converted, func(r rune) bool { return r != '\n' && active(r) }) {
+			content = converted
+		}
+	}
+	_, err := w.Write(content)
+	return err
+}
+
+func printNames(w io.Writer, nodes []document) error {
+	for _, n := range nodes {
+		if _, err := fmt.Fprintln(w, printable(n.label())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printValues(w io.Writer, rows []table.Row) error {
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = fmt.Sprint(cell)
+		}
+		if _, err := fmt.Fprintln(w, strings.Join(cells, " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The widest that a column of a table gets, in characters; longer text is
+// wrapped. A UUID fits into both.
+const (
+	maxCellWidth  = 40
+	maxValueWidth = 100
+)
+
+func printTable(w io.Writer, header table.Row, rows []table.Row, width int) error {
+	t := table.NewWriter()
+	columns := make([]table.ColumnConfig, len(header))
+	for i := range columns {
+		columns[i] = table.ColumnConfig{Number: i + 1, WidthMax: width, WidthMaxEnforcer: text.WrapSoft}
+	}
+	t.SetColumnConfigs(columns)
+	style := table.StyleDefault
+	style.Format.Header = text.FormatDefault
+	t.SetStyle(style)
+	t.AppendHeader(header)
+	t.AppendRows(rows)
+	_, err := fmt.Fprintln(w, t.Render())
+	return err
+}

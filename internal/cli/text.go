@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// printable escapes what a terminal would act on instead of showing: control
+// characters (also C1, one of which starts escape sequences), characters that
+// change the direction of text, line separators, and bytes that are no UTF-8.
+func printable(text string) string {
+	if !strings.ContainsFunc(text, active) {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		switch {
+		case !active(r):
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r == utf8.RuneError:
+			writeReplaced(&b, text[i:])
+		case r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// writeReplaced writes the first rune of text, which is either a genuine
+// replacement character or a byte that is no UTF-8.
+func writeReplaced(b *strings.Builder, text string) {
+	if _, size := utf8.DecodeRuneInString(text); size > 1 {
+		b.WriteRune(utf8.RuneError)
+		return
+	}
+	fmt.Fprintf(b, `\x%02x`, text[0])
+}
+
+// active tells whether a terminal acts on r, or cannot show it.
+func active(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
+}
+
+// safeJSON escapes, inside a JSON text, what the encoder leaves alone although
+// a terminal acts on it. Outside of strings such characters cannot occur,
+// except for line breaks and spaces of the indentation, which stay.
+func safeJSON(text []byte) []byte {
+	var b strings.Builder
+	for _, r := range string(text) {
+		switch {
+		case r == '\n' || r == utf8.RuneError || !active(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return []byte(b.String())
+}
