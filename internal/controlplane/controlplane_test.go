@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -137,7 +138,7 @@ func TestControlPlaneKeepsItsDataAndKeysOverARestart(t *testing.T) {
 
 func TestChildrenDieWithAKilledParent(t *testing.T) {
 	dir := t.TempDir()
-	parent := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test binary
+	parent := exec.CommandContext(t.Context(), os.Args[0])
 	parent.Env = append(os.Environ(), parentVariable+"="+dir)
 	parent.Stderr = os.Stderr
 	out, err := parent.StdoutPipe()
@@ -240,17 +241,67 @@ func assertOneLine(t *testing.T, err error, parts ...string) {
 	}
 }
 
-func TestStartForTestInstallsCRDs(t *testing.T) {
-	config := StartForTest(t, TestOptions{CRDs: os.DirFS(filepath.Join("testdata", "crd"))})
-	widget := &unstructured.Unstructured{}
-	widget.SetAPIVersion("test.ingot.example/v1")
-	widget.SetKind("Widget")
-	widget.SetNamespace("default")
-	widget.SetName("one")
-	if err := newClient(t, config).Create(t.Context(), widget); err != nil {
+func TestStartForTestServesIngotsKinds(t *testing.T) {
+	config := StartForTest(t, TestOptions{})
+	hosts := &unstructured.UnstructuredList{}
+	hosts.SetAPIVersion("metal3.io/v1alpha1")
+	hosts.SetKind("BareMetalHostList")
+	if err := newClient(t, config).List(t.Context(), hosts); err != nil {
+		t.Error(err)
+	}
+}
+
+// widgetCRD is a CRD whose objects have the given integer fields.
+func widgetCRD(fields ...string) fstest.MapFS {
+	crd := `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.test.example}
+spec:
+  group: test.example
+  scope: Namespaced
+  names: {kind: Widget, plural: widgets}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+`
+	for _, field := range fields {
+		crd += "          " + field + ": {type: integer}\n"
+	}
+	return fstest.MapFS{"widgets.yaml": {Data: []byte(crd)}}
+}
+
+func TestInstallCRDsUpdatesWhatIsThere(t *testing.T) {
+	config := StartForTest(t, TestOptions{CRDs: widgetCRD("size")})
+	api := newClient(t, config)
+	widget := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "test.example/v1",
+		"kind":       "Widget",
+		"metadata":   map[string]any{"namespace": "default", "name": "one"},
+		"size":       int64(3),
+		"weight":     int64(5),
+	}}
+	created := widget.DeepCopy()
+	if err := api.Create(t.Context(), created); err != nil {
+		t.Fatalf("create an object of the installed kind: %v", err)
+	}
+	if _, ok := created.Object["weight"]; ok {
+		t.Fatal("the API server keeps a field that the CRD does not have")
+	}
+	if err := InstallCRDs(t.Context(), config, widgetCRD("size", "weight")); err != nil {
 		t.Fatal(err)
 	}
-	if err := InstallCRDs(t.Context(), config, os.DirFS(filepath.Join("testdata", "crd"))); err != nil {
-		t.Errorf("install again: %v", err)
-	}
+	poll(t, "the new field to be served", func() bool {
+		patched := widget.DeepCopy()
+		if err := api.Patch(t.Context(), patched, client.Merge); err != nil {
+			t.Fatal(err)
+		}
+		_, ok := patched.Object["weight"]
+		return ok
+	})
 }

@@ -82,14 +82,14 @@ func (d dataDir) savePort(port int) error {
 	return writeFile(d.port(), []byte(strconv.Itoa(port)+"\n"))
 }
 
-// readOrCreate returns the content of a file, which it creates from make when
-// there is none.
-func readOrCreate(name string, make func() ([]byte, error)) ([]byte, error) {
+// readOrCreate returns the content of a file, which it creates with the result
+// of create when there is none.
+func readOrCreate(name string, create func() ([]byte, error)) ([]byte, error) {
 	data, err := os.ReadFile(name)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return data, err
 	}
-	data, err = make()
+	data, err = create()
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func TestDataFolderThatIsAFileIsNamed(t *testing.T) {
 func TestWriteFileReplacesWithPrivateFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "secret")
-	if err := os.WriteFile(name, []byte("a longer old content"), 0o644); err != nil { //nolint:gosec // the mode is the point
+	if err := os.WriteFile(name, []byte("a longer old content"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := writeFile(name, []byte("new")); err != nil {

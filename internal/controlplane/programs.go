@@ -32,7 +32,7 @@ const (
 	// adminGroup may do everything by definition of Kubernetes' authorizer.
 	adminGroup = "system:masters"
 	// tokenIssuer is the usual issuer of in-cluster service account tokens.
-	tokenIssuer = "https://kubernetes.default.svc.cluster.local"
+	tokenIssuer = "https://kubernetes.default.svc.cluster.local" //nolint:gosec // a name, not a credential
 )
 
 // controllers are those of kube-controller-manager that are useful in a

@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/ingot-metal/ingot/config"
 )
 
 // TestOptions say what a test needs of its control plane.
 type TestOptions struct {
-	// CRDs are installed before the test goes on. Nil means config/crd of the
-	// module that the test belongs to.
+	// CRDs are installed before the test goes on. Nil means Ingot's own.
 	CRDs fs.FS
 	// ControllerManager is the same as in Options.
 	ControllerManager bool
@@ -64,7 +64,7 @@ func NewTestPlane(opts TestOptions) *TestPlane { return &TestPlane{opts: opts} }
 func (p *TestPlane) Config(tb testing.TB) *rest.Config {
 	tb.Helper()
 	p.start.Do(func() {
-		p.dir, p.err = os.MkdirTemp("", "ingot-controlplane-")
+		p.dir, p.err = os.MkdirTemp("", "ingot-controlplane-") //nolint:usetesting // outlives the test that starts it
 		if p.err == nil {
 			p.running, p.err = startForTest(context.Background(), p.dir, p.opts)
 		}
@@ -97,11 +97,7 @@ func (p *TestPlane) Run(m *testing.M) int {
 func startForTest(ctx context.Context, dir string, opts TestOptions) (*ControlPlane, error) {
 	crds := opts.CRDs
 	if crds == nil {
-		root, err := moduleRoot()
-		if err != nil {
-			return nil, err
-		}
-		crds = os.DirFS(filepath.Join(root, "config", "crd"))
+		crds = config.CRDs
 	}
 	c, err := Start(ctx, Options{DataDir: dir, ControllerManager: opts.ControllerManager, Volatile: true})
 	if err != nil {
@@ -111,22 +107,4 @@ func startForTest(ctx context.Context, dir string, opts TestOptions) (*ControlPl
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
-}
-
-// moduleRoot returns the nearest folder above the working folder, which is the
-// package's in a test, that has a go.mod.
-func moduleRoot() (string, error) {
-	start, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find module: %w", err)
-	}
-	for dir := start; ; dir = filepath.Dir(dir) {
-		_, err := os.Stat(filepath.Join(dir, "go.mod"))
-		if err == nil {
-			return dir, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("find module: no go.mod above %s", start)
-		}
-	}
 }

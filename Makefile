@@ -1,0 +1,88 @@
+# Everything that builds, runs and checks Ingot. Needs Go, make and git; the
+# other tools are pinned in tools/ and built by Go when a target needs them.
+
+.DEFAULT_GOAL := help
+
+MACHINES ?= 3
+DATA ?= .ingot
+
+# Two packages at a time: some start an API server of their own.
+TEST_FLAGS ?= -p 2 -timeout 20m
+# RACE=1 turns the race detector on. It needs a C compiler, nothing else does.
+ifdef RACE
+TEST_FLAGS += -race
+export CGO_ENABLED = 1
+else
+export CGO_ENABLED = 0
+endif
+
+CONTROLPLANE := CGO_ENABLED=0 go -C tools/controlplane run .
+WITH_ASSETS := KUBEBUILDER_ASSETS="$$($(CONTROLPLANE) -path)"
+TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
+# Controllers with a service account of their own, and so with their own role.
+CONTROLLERS := host discovery
+# Where "make generate" writes.
+GENERATED := config/crd config/rbac ':(glob)**/zz_generated*'
+
+.PHONY: help
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/ingot
+	go build -o bin/ingot ./cmd/ingot
+
+.PHONY: up
+up: build controlplane ## Run all of Ingot on this machine with simulated machines (MACHINES=3 DATA=.ingot)
+	@bin/ingot up --machines $(MACHINES) --data $(DATA)
+
+.PHONY: controlplane
+controlplane: ## Build etcd and the Kubernetes control plane, once per machine
+	@$(CONTROLPLANE)
+
+.PHONY: test
+test: controlplane ## Run every test (RACE=1: with the race detector, needs gcc)
+	$(WITH_ASSETS) go test $(TEST_FLAGS) ./...
+
+.PHONY: compat
+compat: build controlplane ## Run the compatibility tests against clients of others
+	$(WITH_ASSETS) go test $(TEST_FLAGS) -tags compat ./test/compat/...
+
+.PHONY: fault
+fault: build controlplane ## Run the stories under faults: killed processes, lost answers
+	$(WITH_ASSETS) go test $(TEST_FLAGS) -tags fault ./test/...
+
+.PHONY: bench
+bench: build ## Print the figures that Ingot's speed is judged by
+	go run ./test/bench
+
+.PHONY: check
+check: lint vet drift ## Run the linters, go vet and the check of generated code
+
+.PHONY: lint
+lint: ## Run the linters, import rules among them
+	$(TOOL) golangci-lint run ./...
+	cd tools/controlplane && $(TOOL) golangci-lint run --config $(CURDIR)/.golangci.yml ./...
+
+.PHONY: vet
+vet: ## Run go vet with every build tag
+	go vet -tags compat,fault ./...
+
+.PHONY: fmt
+fmt: ## Format the code
+	$(TOOL) golangci-lint fmt ./...
+
+.PHONY: generate
+generate: ## Generate deep copies, CRDs, roles and what go:generate asks for
+	$(TOOL) controller-gen object paths=./api/...
+	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
+	@for c in $(CONTROLLERS); do ( set -x; \
+		$(TOOL) controller-gen rbac:roleName=ingot-$$c paths=./internal/operator/$$c/... output:rbac:dir=config/rbac/$$c \
+	) || exit; done
+	go generate ./...
+
+.PHONY: drift
+drift: generate ## Fail if generated files are not what "make generate" makes
+	@git diff --exit-code -- $(GENERATED) && \
+	new=$$(git ls-files --others --exclude-standard -- $(GENERATED)) && \
+	if [ -n "$$new" ]; then echo "generated but not committed:"; echo "$$new"; exit 1; fi
