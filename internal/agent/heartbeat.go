@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"net/netip"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Rules say which callback URLs are believed.
+type Rules struct {
+	RequireTLS      bool           // refuse plain http
+	AllowedNetworks []netip.Prefix // where agents may live; empty means anywhere
+	// VerifyAddress asks that the URL's host is an address that the machine's
+	// inventory has, so that a stolen token cannot point the engine elsewhere.
+	VerifyAddress bool
+}
+
+// recordStates are the states in which a heartbeat is recorded.
+var recordStates = []node.State{
+	node.DeployWait, node.CleanWait, node.RescueWait, node.ServiceWait, node.InspectWait,
+	node.Deploying, node.Cleaning, node.Rescuing, node.Servicing, node.Inspecting,
+	node.CleanHold, node.DeployHold, node.ServiceHold,
+	node.Enroll, node.Manageable, node.Available,
+}
+
+// Records reports whether a heartbeat in this state is recorded; in others it is
+// accepted and ignored.
+func Records(s node.State) bool { return slices.Contains(recordStates, s) }
+
+// CheckHeartbeat returns a *node.ValidationError unless beat may be believed.
+// Addresses are those of the machine's inventory; none means the engine has not
+// seen it and its networks decide alone.
+func CheckHeartbeat(n *node.Node, beat node.Heartbeat, rules Rules, addresses func() ([]netip.Addr, error)) error {
+	const versionRequired, caSince = 36, 68
+	if beat.Version >= versionRequired && beat.AgentVersion == "" {
+		return node.Invalid("Field agent_version is required for API version 1.36 and newer.")
+	}
+	if !TokenMatches(n.DriverInternalInfo.Text(TokenKey), beat.AgentToken) {
+		return node.Invalid("Agent token for node %s is missing or does not match.", n.UUID)
+	}
+	if beat.Version < caSince && beat.AgentVerifyCA != "" {
+		return node.Invalid("Field agent_verify_ca needs API version 1.68 or newer.")
+	}
+	known := n.DriverInternalInfo.Text(URLKey)
+	if known == beat.CallbackURL {
+		return checkCA(n, beat)
+	}
+	if known != "" {
+		return node.Invalid("Agent of node %s may not change its callback URL.", n.UUID)
+	}
+	return checkURL(n, beat.CallbackURL, rules, addresses)
+}
+
+func checkCA(n *node.Node, beat node.Heartbeat) error {
+	if known := n.DriverInternalInfo.Text(VerifyCAKey); known != "" && beat.AgentVerifyCA != "" && known != beat.AgentVerifyCA {
+		return node.Invalid("Agent of node %s may not change its certificate.", n.UUID)
+	}
+	return nil
+}
+
+func checkURL(n *node.Node, raw string, rules Rules, addresses func() ([]netip.Addr, error)) error {
+	parsed, err := url.Parse(raw)
+	if err != nil || parsed.Host == "" || parsed.User != nil || parsed.Scheme != "http" && parsed.Scheme != "https" {
+		return node.Invalid("Callback URL of node %s must be http(s)://address[:port].", n.UUID)
+	}
+	if rules.RequireTLS && parsed.Scheme != "https" {
+		return node.Invalid("Callback URL of node %s must be https: set agent.require_tls to false to accept http.", n.UUID)
+	}
+	address, err := netip.ParseAddr(parsed.Hostname())
+	if err != nil {
+		return node.Invalid("Callback URL of node %s must name an IP address.", n.UUID)
+	}
+	address = address.Unmap().WithZone("")
+	inNetwork := func(p netip.Prefix) bool { return p.Contains(address) }
+	if len(rules.AllowedNetworks) > 0 && !slices.ContainsFunc(rules.AllowedNetworks, inNetwork) {
+		return node.Invalid("Callback URL of node %s is outside agent.allowed_networks.", n.UUID)
+	}
+	if !rules.VerifyAddress {
+		return nil
+	}
+	known, err := addresses()
+	if err != nil {
+		return err
+	}
+	if len(known) > 0 && !slices.Contains(known, address) {
+		return node.Invalid("Callback URL of node %s is not an address of its inventory.", n.UUID)
+	}
+	return nil
+}
+
+// WithHeartbeat returns driver_internal_info with what a believed heartbeat says.
+func WithHeartbeat(info node.Object, beat node.Heartbeat, now time.Time) node.Object {
+	changes := map[string]any{URLKey: beat.CallbackURL, LastHeartbeatKey: FormatTime(now), RebootSeenKey: nil}
+	for key, value := range map[string]string{
+		VersionKey: beat.AgentVersion, VerifyCAKey: beat.AgentVerifyCA,
+		StatusKey: beat.AgentStatus, StatusMessageKey: node.CutText(beat.AgentStatusMessage),
+	} {
+		if value != "" {
+			changes[key] = value
+		}
+	}
+	return info.With(changes)
+}

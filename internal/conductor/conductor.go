@@ -1,0 +1,157 @@
+// Package conductor works on nodes. It accepts requests from the API, records
+// them with the work they ask for in one commit, and does the work under a lease
+// so that a process that dies at any line loses nothing: whoever finds the work
+// resumes it.
+//
+// It knows no HTTP and no SQL. Decisions are pure functions beside it (package
+// node for states, inspect for lookup, agent for tokens); here they are read
+// from the database, decided and written back in one transaction.
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/inspect"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// Config says how a conductor works. Every field must be set; package engine has
+// the defaults.
+type Config struct {
+	Hostname string // name in leases, unique among conductors of one database
+	Group    string // nodes it serves
+
+	Workers     int           // pieces of work done at once, at least 1
+	LeaseTTL    time.Duration // how long a lease lives without renewal
+	LockWait    time.Duration // how long a request waits for a node under work
+	WorkTimeout time.Duration // bound of one piece of work
+	MaxAttempts int           // how often work is tried when its failure may pass
+
+	AutomatedClean   bool          // whether provide cleans nodes that do not say
+	HeartbeatTimeout time.Duration // silence after which an agent counts as gone
+	FastTrack        bool          // whether ramdisks are kept between phases
+	AgentRules       agent.Rules
+	Discovery        Discovery
+}
+
+// Discovery says whether and how unknown machines are enrolled. The callback is
+// unauthenticated, so everything about it is bounded.
+type Discovery struct {
+	Enabled  bool
+	Driver   string  // hardware type of enrolled nodes
+	MaxNodes int     // discovered nodes, over which posts get node.ErrBusy
+	Rate     float64 // inspection posts per second, known machines included
+	Burst    int     // posts accepted at once
+}
+
+// Conductor serves the nodes of one database. Its methods are safe for
+// concurrent use between Start and Stop.
+type Conductor struct {
+	cfg      Config
+	store    *store.Store
+	drivers  *driver.Registry
+	pipeline *inspect.Pipeline
+	log      *slog.Logger
+
+	posts      *rate.Limiter
+	discovered atomic.Int64 // nodes that count against Discovery.MaxNodes
+	queue      *queue
+	claim      chan struct{} // asks the claim loop to look at the database
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// New returns a conductor that does nothing before Start.
+func New(db *store.Store, drivers *driver.Registry, pipeline *inspect.Pipeline, cfg Config, log *slog.Logger) *Conductor {
+	return &Conductor{
+		cfg: cfg, store: db, drivers: drivers, pipeline: pipeline, log: log,
+		posts: rate.NewLimiter(rate.Limit(cfg.Discovery.Rate), cfg.Discovery.Burst),
+		queue: newQueue(),
+		claim: make(chan struct{}, 1),
+	}
+}
+
+// Start registers the conductor, takes back the nodes that an earlier process of
+// the same name worked on, and begins to work. It returns when requests may
+// come.
+func (c *Conductor) Start(ctx context.Context) error {
+	err := c.store.Write(ctx, func(tx *store.Tx) error {
+		if err := tx.DropLeases(c.cfg.Hostname); err != nil {
+			return err
+		}
+		count, err := tx.CountDiscovered()
+		if err != nil {
+			return err
+		}
+		c.discovered.Store(int64(count))
+		return tx.RegisterConductor(c.self())
+	})
+	if err != nil {
+		return fmt.Errorf("register conductor %s: %w", c.cfg.Hostname, err)
+	}
+	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	for range c.cfg.Workers {
+		c.running.Go(func() { c.work(ctx) })
+	}
+	c.running.Go(func() { c.claimLoop(ctx) })
+	c.running.Go(func() { c.renewLoop(ctx) })
+	return nil
+}
+
+// Stop ends the work that is running at its next wait and gives every lease back
+// so that the work goes on wherever the next conductor starts.
+func (c *Conductor) Stop(ctx context.Context) error {
+	c.stop()
+	c.queue.close()
+	c.running.Wait()
+	if err := c.store.Write(ctx, func(tx *store.Tx) error { return tx.DropLeases(c.cfg.Hostname) }); err != nil {
+		return fmt.Errorf("give leases back: %w", err)
+	}
+	return nil
+}
+
+// Ready returns an error while the database does not answer.
+func (c *Conductor) Ready(ctx context.Context) error { return c.store.Ping(ctx) }
+
+// Conductors returns the conductors of the database and whether they are alive.
+func (c *Conductor) Conductors(ctx context.Context) ([]node.Conductor, error) {
+	var conductors []node.Conductor
+	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+		conductors, err = tx.Conductors(aliveFor)
+		return err
+	})
+	return conductors, err
+}
+
+func (c *Conductor) self() node.Conductor {
+	return node.Conductor{Hostname: c.cfg.Hostname, Group: c.cfg.Group, Drivers: c.drivers.Names()}
+}
+
+// retryLocked runs a request until the node is no longer under work, but not
+// longer than LockWait.
+func (c *Conductor) retryLocked(ctx context.Context, request func() error) error {
+	const pause = 20 * time.Millisecond
+	deadline := time.Now().Add(c.cfg.LockWait)
+	for {
+		err := request()
+		if !isLocked(err) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}

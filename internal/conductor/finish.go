@@ -1,0 +1,77 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// finish commits the outcome of a job: under its lease it applies change to a
+// fresh copy of the node, removes the work and releases the lease. It returns
+// node.ErrLeaseLost when the job is no longer ours.
+func (c *Conductor) finish(ctx context.Context, j job, change func(*store.Tx, *node.Node) error) error {
+	return c.store.Write(ctx, func(tx *store.Tx) error {
+		if err := tx.CheckLease(j.NodeID, j.Lease); err != nil {
+			return err
+		}
+		before, err := tx.NodeByID(j.NodeID)
+		if err != nil {
+			return err
+		}
+		after := *before
+		if err := change(tx, &after); err != nil {
+			return err
+		}
+		if err := tx.UpdateNode(before, &after); err != nil {
+			return err
+		}
+		if err := tx.FinishWork(j.Work); err != nil {
+			return err
+		}
+		return tx.ReleaseLease(j.Lease)
+	})
+}
+
+// fail commits that a job failed for good: last_error and history say why, and a
+// working state becomes its failed one. A state without a failed one, such as a
+// discovered node's enroll, stays.
+func (c *Conductor) fail(ctx context.Context, j job, reason string) error {
+	reason = node.CutText(reason)
+	return c.finish(ctx, j, func(tx *store.Tx, n *node.Node) error {
+		if err := c.move(tx, n, node.OnFail); err != nil && !isTransition(err) {
+			return err
+		}
+		n.LastError = reason
+		return c.record(tx, n, node.SeverityError, string(j.Kind), reason)
+	})
+}
+
+// move applies a trigger to the node.
+func (c *Conductor) move(tx *store.Tx, n *node.Node, on node.Trigger) error {
+	state, target, err := n.Move(on)
+	if err != nil {
+		return err
+	}
+	n.ProvisionState, n.TargetProvisionState = state, target
+	n.ProvisionUpdatedAt = tx.Now()
+	return nil
+}
+
+// record appends to the node's history.
+func (c *Conductor) record(tx *store.Tx, n *node.Node, severity node.Severity, kind, message string) error {
+	return tx.AddEvent(&node.Event{
+		UUID: uuid.NewString(), NodeID: n.ID, Conductor: c.cfg.Hostname,
+		Severity: severity, Type: kind, Message: message,
+	})
+}
+
+func isLocked(err error) bool { return errors.Is(err, node.ErrLocked) }
+
+func isTransition(err error) bool {
+	var transition *node.TransitionError
+	return errors.As(err, &transition)
+}

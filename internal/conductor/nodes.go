@@ -1,0 +1,203 @@
+package conductor
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/ingot-metal/ingot/internal/inspect"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// Node returns the node with this UUID or name.
+func (c *Conductor) Node(ctx context.Context, ident string) (*node.Node, error) {
+	var n *node.Node
+	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+		n, err = tx.Node(ident)
+		return err
+	})
+	return n, err
+}
+
+// Nodes returns a page of nodes.
+func (c *Conductor) Nodes(ctx context.Context, query node.Query) ([]*node.Node, error) {
+	var nodes []*node.Node
+	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+		nodes, err = tx.Nodes(query)
+		return err
+	})
+	return nodes, err
+}
+
+// Inspection returns the result of the node's last successful inspection.
+func (c *Conductor) Inspection(ctx context.Context, ident string) (*node.InspectionData, error) {
+	var data *node.InspectionData
+	err := c.store.Read(ctx, func(tx *store.Tx) error {
+		n, err := tx.Node(ident)
+		if err != nil {
+			return err
+		}
+		data, err = tx.Inspection(n)
+		return err
+	})
+	return data, err
+}
+
+// CreateNode stores a new node. Interfaces that it leaves open get the defaults
+// of its driver.
+func (c *Conductor) CreateNode(ctx context.Context, n *node.Node) (*node.Node, error) {
+	created := *n
+	if created.UUID == "" {
+		created.UUID = uuid.NewString()
+	}
+	if created.ProvisionState == "" {
+		created.ProvisionState = node.Enroll
+	}
+	var err error
+	if created.Interfaces, err = c.drivers.Resolve(created.Driver, created.Interfaces); err != nil {
+		return nil, err
+	}
+	err = c.store.Write(ctx, func(tx *store.Tx) error {
+		if err := checkReferences(tx, &created); err != nil {
+			return err
+		}
+		if err := tx.CreateNode(&created); err != nil {
+			return err
+		}
+		return tx.ClaimBMC(created.ID, bmcClaims(created.DriverInfo))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &created, nil
+}
+
+// UpdateNode changes a node that nobody works on; it waits a moment for one that
+// is. Requests for the same node follow one another and all take effect.
+func (c *Conductor) UpdateNode(ctx context.Context, ident string, change func(*node.Node) error) (*node.Node, error) {
+	var updated node.Node
+	err := c.retryLocked(ctx, func() error {
+		return c.store.Write(ctx, func(tx *store.Tx) error {
+			before, err := unleased(tx, ident)
+			if err != nil {
+				return err
+			}
+			updated = *before
+			if err := change(&updated); err != nil {
+				return err
+			}
+			return c.storeUpdate(tx, before, &updated)
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &updated, nil
+}
+
+// storeUpdate stores a client's change and what follows from it.
+func (c *Conductor) storeUpdate(tx *store.Tx, before, after *node.Node) (err error) {
+	if before.Driver != after.Driver || before.Interfaces != after.Interfaces {
+		if after.Interfaces, err = c.drivers.Resolve(after.Driver, after.Interfaces); err != nil {
+			return err
+		}
+	}
+	if before.ParentNode != after.ParentNode {
+		if err := checkReferences(tx, after); err != nil {
+			return err
+		}
+	}
+	if err := tx.UpdateNode(before, after); err != nil {
+		return err
+	}
+	if before.DriverInfo.String() == after.DriverInfo.String() {
+		return nil
+	}
+	return tx.ClaimBMC(after.ID, bmcClaims(after.DriverInfo))
+}
+
+// SetMaintenance puts a node into maintenance or ends it.
+func (c *Conductor) SetMaintenance(ctx context.Context, ident string, on bool, reason string) error {
+	_, err := c.UpdateNode(ctx, ident, func(n *node.Node) error {
+		n.Maintenance, n.MaintenanceReason, n.Fault = on, "", ""
+		if on {
+			n.MaintenanceReason = reason
+		}
+		return nil
+	})
+	return err
+}
+
+// DeleteNode removes a node and everything that belongs to it.
+func (c *Conductor) DeleteNode(ctx context.Context, ident string) error {
+	discovered := false
+	err := c.retryLocked(ctx, func() error {
+		return c.store.Write(ctx, func(tx *store.Tx) error {
+			n, err := unleased(tx, ident)
+			if err != nil {
+				return err
+			}
+			if err := deletable(n); err != nil {
+				return err
+			}
+			discovered = n.AutoDiscovered
+			return tx.DeleteNode(n.ID)
+		})
+	})
+	if err == nil && discovered {
+		c.discovered.Add(-1)
+	}
+	return err
+}
+
+// deletableStates may be deleted without maintenance.
+var deletableStates = []node.State{node.Enroll, node.Manageable, node.AdoptFailed, node.Available}
+
+func deletable(n *node.Node) error {
+	switch {
+	case n.Protected:
+		return &node.ForbiddenError{Reason: "Node " + n.UUID + " is protected: clear its protected flag before you delete it."}
+	case n.InstanceUUID != "" && !n.Maintenance:
+		return node.Conflict("Node %s is associated with instance %s.", n.UUID, n.InstanceUUID)
+	case !n.Maintenance && !slices.Contains(deletableStates, n.ProvisionState):
+		return node.Conflict("Can not delete node %q while it is in provision state %q: undeploy it, or set maintenance first.", n.UUID, n.ProvisionState)
+	}
+	return nil
+}
+
+// unleased returns a node that nobody works on, else a *node.LockedError.
+func unleased(tx *store.Tx, ident string) (*node.Node, error) {
+	n, err := tx.Node(ident)
+	if err != nil {
+		return nil, err
+	}
+	if n.Lease.Held(tx.Now()) {
+		return nil, &node.LockedError{Node: n.UUID, Owner: n.Lease.Owner}
+	}
+	return n, nil
+}
+
+// checkReferences refuses a parent that does not exist or leads back to the node.
+func checkReferences(tx *store.Tx, n *node.Node) error {
+	for parent := n.ParentNode; parent != ""; {
+		if parent == n.UUID {
+			return node.Invalid("Node %s can not be its own parent, directly or through others.", n.UUID)
+		}
+		p, err := tx.Node(parent)
+		if err != nil {
+			return node.Invalid("Parent node %s could not be found.", parent)
+		}
+		parent = p.ParentNode
+	}
+	return nil
+}
+
+func bmcClaims(info node.Object) []store.Claim {
+	var claims []store.Claim
+	for _, address := range inspect.BMCAddresses(info) {
+		claims = append(claims, store.Claim{Kind: store.BMC, Address: address.String()})
+	}
+	return claims
+}

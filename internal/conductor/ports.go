@@ -1,0 +1,94 @@
+package conductor
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// Ports returns a page of ports.
+func (c *Conductor) Ports(ctx context.Context, query node.Query) ([]*node.Port, error) {
+	var ports []*node.Port
+	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+		ports, err = tx.Ports(query)
+		return err
+	})
+	return ports, err
+}
+
+// Port returns the port with this UUID.
+func (c *Conductor) Port(ctx context.Context, ident string) (*node.Port, error) {
+	var port *node.Port
+	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+		port, err = tx.Port(ident)
+		return err
+	})
+	return port, err
+}
+
+// CreatePort stores a port of the node that NodeUUID names. It works while the
+// node is under work.
+func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, error) {
+	created := *p
+	if created.UUID == "" {
+		created.UUID = uuid.NewString()
+	}
+	err := c.store.Write(ctx, func(tx *store.Tx) error {
+		n, err := tx.Node(created.NodeUUID)
+		if err != nil {
+			return node.Invalid("Node %s could not be found.", created.NodeUUID)
+		}
+		created.NodeID, created.NodeUUID = n.ID, n.UUID
+		return tx.CreatePort(&created)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &created, nil
+}
+
+// UpdatePort changes a port of a node that nobody works on.
+func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*node.Port, *node.Node) error) (*node.Port, error) {
+	var updated node.Port
+	err := c.withPort(ctx, ident, func(tx *store.Tx, before *node.Port, n *node.Node) error {
+		updated = *before
+		if err := change(&updated, n); err != nil {
+			return err
+		}
+		return tx.UpdatePort(before, &updated)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &updated, nil
+}
+
+// DeletePort removes a port of a node that nobody works on. A node with an
+// instance keeps its ports unless it is in maintenance.
+func (c *Conductor) DeletePort(ctx context.Context, ident string) error {
+	return c.withPort(ctx, ident, func(tx *store.Tx, p *node.Port, n *node.Node) error {
+		if n.InstanceUUID != "" && !n.Maintenance {
+			return node.Conflict("Cannot delete port %s: node %s runs instance %s.", p.UUID, n.UUID, n.InstanceUUID)
+		}
+		return tx.DeletePort(p)
+	})
+}
+
+func (c *Conductor) withPort(ctx context.Context, ident string, do func(*store.Tx, *node.Port, *node.Node) error) error {
+	return c.retryLocked(ctx, func() error {
+		return c.store.Write(ctx, func(tx *store.Tx) error {
+			p, err := tx.Port(ident)
+			if err != nil {
+				return err
+			}
+			n, err := unleased(tx, p.NodeUUID)
+			if err != nil {
+				return err
+			}
+			return do(tx, p, n)
+		})
+	})
+}

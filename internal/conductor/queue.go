@@ -1,0 +1,273 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/inventory"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// Kinds of work. Each has a runner in Conductor.runner.
+const (
+	workVerify  store.WorkKind = "verify"  // check that a node can be managed
+	workClean   store.WorkKind = "clean"   // make a node available
+	workInspect store.WorkKind = "inspect" // run hooks over a posted document
+)
+
+// Bounds of the loops.
+const (
+	aliveFor     = time.Minute      // a conductor that is silent longer counts as dead
+	registerTick = 20 * time.Second // how often a conductor shows that it lives
+	retryAfter   = 2 * time.Second  // first wait before work is tried again; doubles
+	idlePoll     = 10 * time.Second // longest the claim loop sleeps
+)
+
+// job is work in memory: the stored row and what its creator knew already.
+type job struct {
+	*store.Work
+	document *inventory.Document // parsed document of inspection work; nil when it must be read
+}
+
+// queue hands leased work to the workers in order of arrival. It has no bound of
+// its own: a node has at most one lease, so there are never more jobs than nodes.
+type queue struct {
+	mu      sync.Mutex
+	jobs    []job
+	waiting *sync.Cond
+	closed  bool
+	held    int // jobs queued or running: leases to renew
+}
+
+func newQueue() *queue {
+	q := &queue{}
+	q.waiting = sync.NewCond(&q.mu)
+	return q
+}
+
+func (q *queue) push(j job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.jobs = append(q.jobs, j)
+	q.held++
+	q.waiting.Signal()
+}
+
+// pop waits for a job; ok is false once the queue is closed.
+func (q *queue) pop() (j job, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.jobs) == 0 && !q.closed {
+		q.waiting.Wait()
+	}
+	if q.closed {
+		return job{}, false
+	}
+	j, q.jobs[0] = q.jobs[0], job{}
+	q.jobs = q.jobs[1:]
+	return j, true
+}
+
+func (q *queue) done() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held--
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.waiting.Broadcast()
+}
+
+// load returns how many jobs wait and how many leases are held for jobs.
+func (q *queue) load() (waiting, held int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.jobs), q.held
+}
+
+// keepDocuments is how many waiting jobs may keep their parsed document in
+// memory. Later ones are read again, so that a storm of posts stays small.
+const keepDocuments = 128
+
+// enqueue starts work whose row and lease this process has just committed.
+func (c *Conductor) enqueue(j job) {
+	if waiting, _ := c.queue.load(); waiting >= keepDocuments {
+		j.document = nil
+	}
+	c.queue.push(j)
+}
+
+// work runs jobs until the queue closes.
+func (c *Conductor) work(ctx context.Context) {
+	for {
+		j, ok := c.queue.pop()
+		if !ok {
+			return
+		}
+		c.runJob(ctx, j)
+		c.queue.done()
+	}
+}
+
+// runJob runs one job and settles what its runner did not: a runner that
+// succeeds, or fails for good, has committed that itself.
+func (c *Conductor) runJob(ctx context.Context, j job) {
+	bounded, cancel := context.WithTimeout(ctx, c.cfg.WorkTimeout)
+	defer cancel()
+	err := c.runGuarded(bounded, j)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		// Stopping: the row stays and the next conductor resumes it.
+	case errors.Is(err, node.ErrLeaseLost):
+		c.log.Warn("Lease lost, leaving work to its new owner", "work", j.Kind, "node_id", j.NodeID)
+		c.wakeClaim()
+	case errors.Is(err, node.ErrNotFound):
+		c.log.Debug("Node is gone, dropping its work", "work", j.Kind, "node_id", j.NodeID)
+	default:
+		c.settleFailure(ctx, j, err)
+	}
+}
+
+// runGuarded turns a panic into an error, so that one bad document cannot end the
+// process that serves every other node.
+func (c *Conductor) runGuarded(ctx context.Context, j job) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			c.log.Error("Work panicked", "work", j.Kind, "node_id", j.NodeID, "panic", panicked, "stack", string(debug.Stack()))
+			err = fmt.Errorf("internal error in %s: %v", j.Kind, panicked)
+		}
+	}()
+	switch j.Kind {
+	case workVerify:
+		return c.runVerify(ctx, j)
+	case workClean:
+		return c.runClean(ctx, j)
+	case workInspect:
+		return c.runInspect(ctx, j)
+	}
+	return c.fail(ctx, j, fmt.Sprintf("This version does not know work of kind %q; a newer one asked for it.", j.Kind))
+}
+
+// settleFailure tries work again later, or fails it when it has been tried often
+// enough.
+func (c *Conductor) settleFailure(ctx context.Context, j job, cause error) {
+	c.log.Warn("Work failed", "work", j.Kind, "node_id", j.NodeID, "attempt", j.Attempts+1, "err", cause)
+	if j.Attempts+1 >= c.cfg.MaxAttempts {
+		if err := c.fail(ctx, j, fmt.Sprintf("Gave up after %d attempts: %v", j.Attempts+1, cause)); err != nil {
+			c.log.Error("Failure of work could not be recorded", "work", j.Kind, "node_id", j.NodeID, "err", err)
+		}
+		return
+	}
+	err := c.store.Write(ctx, func(tx *store.Tx) error {
+		if err := tx.CheckLease(j.NodeID, j.Lease); err != nil {
+			return err
+		}
+		if err := tx.PostponeWork(j.Work, tx.Now().Add(retryAfter<<j.Attempts)); err != nil {
+			return err
+		}
+		return tx.ReleaseLease(j.Lease)
+	})
+	if err != nil {
+		c.log.Error("Work could not be postponed", "work", j.Kind, "node_id", j.NodeID, "err", err)
+	}
+	c.wakeClaim()
+}
+
+// claimLoop takes up work that no process of this run has leased: what an
+// earlier run left behind, what failed and is due again, and what a dead
+// conductor held.
+func (c *Conductor) claimLoop(ctx context.Context) {
+	for {
+		wait := c.claimDue(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.claim:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// claimDue leases due work, as much as the workers can take soon, and returns
+// how long nothing more will be due.
+func (c *Conductor) claimDue(ctx context.Context) time.Duration {
+	limit := 2 * c.cfg.Workers
+	if waiting, _ := c.queue.load(); waiting >= limit {
+		return retryAfter
+	}
+	var claimed []*store.Work
+	err := c.store.Write(ctx, func(tx *store.Tx) (err error) {
+		claimed, err = tx.ClaimWork(c.cfg.Hostname, c.cfg.LeaseTTL, limit)
+		return err
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			c.log.Error("Work could not be claimed", "err", err)
+		}
+		return retryAfter
+	}
+	for _, w := range claimed {
+		c.queue.push(job{Work: w})
+	}
+	if len(claimed) > 0 {
+		return time.Millisecond // there may be more
+	}
+	return c.untilDue(ctx)
+}
+
+func (c *Conductor) untilDue(ctx context.Context) time.Duration {
+	wait := idlePoll
+	err := c.store.Read(ctx, func(tx *store.Tx) error {
+		due, ok, err := tx.NextDue()
+		if ok {
+			wait = min(wait, max(due.Sub(tx.Now()), time.Millisecond))
+		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		c.log.Error("Next due work could not be read", "err", err)
+	}
+	return wait
+}
+
+func (c *Conductor) wakeClaim() {
+	select {
+	case c.claim <- struct{}{}:
+	default:
+	}
+}
+
+// renewLoop keeps the leases of queued and running jobs, and shows that this
+// conductor lives.
+func (c *Conductor) renewLoop(ctx context.Context) {
+	renew := time.NewTicker(c.cfg.LeaseTTL / 3)
+	defer renew.Stop()
+	register := time.NewTicker(registerTick)
+	defer register.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-renew.C:
+			if _, held := c.queue.load(); held == 0 {
+				continue
+			}
+			err = c.store.Write(ctx, func(tx *store.Tx) error { return tx.RenewLeases(c.cfg.Hostname, c.cfg.LeaseTTL) })
+		case <-register.C:
+			err = c.store.Write(ctx, func(tx *store.Tx) error { return tx.RegisterConductor(c.self()) })
+		}
+		if err != nil && ctx.Err() == nil {
+			c.log.Error("Leases could not be renewed", "err", err)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package inspect
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/inventory"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Claimant is a node that claims an address which a machine posted.
+type Claimant struct {
+	UUID  string
+	State node.State
+}
+
+// Facts are what is known about an inspection post before anything is decided.
+type Facts struct {
+	AskedUUID string     // node_uuid of the request; empty when absent
+	Asked     *Claimant  // the node of AskedUUID; nil when there is none
+	ByMAC     []Claimant // nodes that claim one of the MAC addresses, each once
+	ByBMC     []Claimant // nodes that claim one of the BMC addresses, each once
+	Discovery bool       // whether unknown machines are enrolled
+}
+
+// Verdict is what to do with an inspection post.
+type Verdict struct {
+	Accept string // UUID of the node whose inspection goes on; "" for none
+	Enrol  bool   // the machine is unknown: create a node for it
+	Known  string // UUID of the node that was identified but is not being inspected
+	Refuse string // why not, for the operator's log alone; set when neither of the above holds
+}
+
+func refuse(format string, args ...any) Verdict { return Verdict{Refuse: fmt.Sprintf(format, args...)} }
+
+// Decide finds the one node that an inspection post speaks for. Only a post that
+// matches nothing at all may be enrolled: a machine that is known in any way, or
+// ambiguous, is refused.
+func Decide(f Facts) Verdict {
+	if f.AskedUUID != "" && f.Asked == nil {
+		return refuse("no node has the requested UUID %s", f.AskedUUID)
+	}
+	if len(f.ByMAC) > 1 {
+		return refuse("its MAC addresses belong to several nodes: %s", uuids(f.ByMAC))
+	}
+	known := f.Asked
+	if len(f.ByMAC) == 1 {
+		if known != nil && known.UUID != f.ByMAC[0].UUID {
+			return refuse("its MAC addresses belong to node %s, but it asked for node %s", f.ByMAC[0].UUID, known.UUID)
+		}
+		known = &f.ByMAC[0]
+	}
+	waiting := slices.DeleteFunc(slices.Clone(f.ByBMC), func(c Claimant) bool { return c.State != node.InspectWait })
+	if known != nil {
+		return decideKnown(*known, waiting)
+	}
+	switch {
+	case len(waiting) == 1:
+		return Verdict{Accept: waiting[0].UUID}
+	case len(waiting) > 1:
+		return refuse("its BMC address belongs to several nodes in inspection: %s", uuids(waiting))
+	case len(f.ByBMC) > 0:
+		return refuse("its BMC address belongs to node %s, which is not being inspected", uuids(f.ByBMC))
+	case !f.Discovery:
+		return refuse("no node matches and auto-discovery is off")
+	default:
+		return Verdict{Enrol: true}
+	}
+}
+
+// decideKnown checks a node that UUID or MAC identified against the nodes in
+// inspection that share the BMC address. Several systems may share one BMC.
+func decideKnown(known Claimant, waitingByBMC []Claimant) Verdict {
+	if known.State != node.InspectWait {
+		v := refuse("node %s is in state %q, not %q", known.UUID, known.State, node.InspectWait)
+		v.Known = known.UUID
+		return v
+	}
+	same := func(c Claimant) bool { return c.UUID == known.UUID }
+	if len(waitingByBMC) > 0 && !slices.ContainsFunc(waitingByBMC, same) {
+		return refuse("it is node %s, but its BMC address belongs to %s", known.UUID, uuids(waitingByBMC))
+	}
+	return Verdict{Accept: known.UUID}
+}
+
+func uuids(claimants []Claimant) string {
+	names := make([]string, len(claimants))
+	for i, c := range claimants {
+		names[i] = c.UUID
+	}
+	return strings.Join(names, ", ")
+}
+
+// BMCAddresses returns the IP addresses that stand literally in a node's
+// driver_info: every key that ends in "_address", as an address or as a URL.
+// Loopback addresses are left out, because every machine has them.
+func BMCAddresses(driverInfo node.Object) []netip.Addr {
+	var addresses []netip.Addr
+	for key, value := range driverInfo.Values() {
+		text, ok := value.(string)
+		if !ok || !strings.HasSuffix(key, "_address") {
+			continue
+		}
+		address, err := netip.ParseAddr(hostOf(text))
+		if err != nil || address.IsLoopback() || address.IsUnspecified() {
+			continue
+		}
+		if address = address.Unmap().WithZone(""); !slices.Contains(addresses, address) {
+			addresses = append(addresses, address)
+		}
+	}
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	return addresses
+}
+
+// hostOf returns the host part of a URL or of host[:port], without brackets.
+func hostOf(text string) string {
+	if !strings.Contains(text, "://") {
+		if _, err := netip.ParseAddr(text); err == nil {
+			return text
+		}
+		text = "//" + text
+	}
+	parsed, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return parsed.Hostname()
+}
+
+// Addresses returns every IP address that the machine's interfaces have, where
+// its agent may be called back.
+func Addresses(inv *inventory.Inventory) []netip.Addr {
+	var addresses []netip.Addr
+	for _, i := range inv.Interfaces {
+		for _, text := range []string{i.IPv4Address, i.IPv6Address} {
+			if address, err := netip.ParseAddr(text); err == nil {
+				addresses = append(addresses, address.Unmap().WithZone(""))
+			}
+		}
+	}
+	return addresses
+}

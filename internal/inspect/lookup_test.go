@@ -1,0 +1,87 @@
+package inspect
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/internal/inventory"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+func TestDecideFindsOneNodeOrNone(t *testing.T) {
+	waiting := func(uuid string) Claimant { return Claimant{uuid, node.InspectWait} }
+	enrolled := func(uuid string) Claimant { return Claimant{uuid, node.Enroll} }
+	asked := func(c Claimant) *Claimant { return &c }
+	tests := []struct {
+		name   string
+		facts  Facts
+		accept string
+		enrol  bool
+		known  string
+		refuse string // part of the reason
+	}{
+		{name: "nothing matches, discovery on", facts: Facts{Discovery: true}, enrol: true},
+		{name: "nothing matches, discovery off", facts: Facts{}, refuse: "auto-discovery is off"},
+		{name: "asked for a node that does not exist", facts: Facts{AskedUUID: "x", Discovery: true}, refuse: "no node has"},
+		{name: "asked for a node in inspection", facts: Facts{AskedUUID: "a", Asked: asked(waiting("a"))}, accept: "a"},
+		{name: "asked for a node in another state", facts: Facts{AskedUUID: "a", Asked: asked(enrolled("a")), Discovery: true}, known: "a", refuse: `state "enroll"`},
+		{name: "MACs of the node asked for", facts: Facts{AskedUUID: "a", Asked: asked(waiting("a")), ByMAC: []Claimant{waiting("a")}}, accept: "a"},
+		{name: "MACs of another node than asked for", facts: Facts{AskedUUID: "a", Asked: asked(waiting("a")), ByMAC: []Claimant{waiting("b")}}, refuse: "but it asked for"},
+		{name: "MACs of one node in inspection", facts: Facts{ByMAC: []Claimant{waiting("a")}}, accept: "a"},
+		{name: "MACs of two nodes", facts: Facts{ByMAC: []Claimant{waiting("a"), waiting("b")}, Discovery: true}, refuse: "several nodes: a, b"},
+		{name: "MACs of a discovered node", facts: Facts{ByMAC: []Claimant{enrolled("a")}, Discovery: true}, known: "a", refuse: `state "enroll"`},
+		{name: "MACs and BMC agree", facts: Facts{ByMAC: []Claimant{waiting("a")}, ByBMC: []Claimant{waiting("a")}}, accept: "a"},
+		{name: "BMC shared by several systems, one of them known by MAC", facts: Facts{ByMAC: []Claimant{waiting("a")}, ByBMC: []Claimant{waiting("b"), waiting("a")}}, accept: "a"},
+		{name: "BMC of another node in inspection", facts: Facts{ByMAC: []Claimant{waiting("a")}, ByBMC: []Claimant{waiting("b")}}, refuse: "its BMC address belongs to b"},
+		{name: "BMC of another node that is not in inspection", facts: Facts{ByMAC: []Claimant{waiting("a")}, ByBMC: []Claimant{enrolled("b")}}, accept: "a"},
+		{name: "unknown MACs, BMC of one node in inspection", facts: Facts{ByBMC: []Claimant{waiting("a")}, Discovery: true}, accept: "a"},
+		{name: "unknown MACs, BMC of one node in inspection and one that is not", facts: Facts{ByBMC: []Claimant{enrolled("b"), waiting("a")}}, accept: "a"},
+		{name: "unknown MACs, BMC of several nodes in inspection", facts: Facts{ByBMC: []Claimant{waiting("a"), waiting("b")}, Discovery: true}, refuse: "several nodes in inspection"},
+		{name: "unknown MACs, BMC of a node that is not in inspection", facts: Facts{ByBMC: []Claimant{enrolled("a")}, Discovery: true}, refuse: "not being inspected"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := Decide(test.facts)
+			if got.Accept != test.accept || got.Enrol != test.enrol || got.Known != test.known {
+				t.Errorf("Decide = %+v, want accept %q, enrol %v, known %q", got, test.accept, test.enrol, test.known)
+			}
+			if (got.Refuse == "") != (test.refuse == "") || !strings.Contains(got.Refuse, test.refuse) {
+				t.Errorf("refused for %q, want %q", got.Refuse, test.refuse)
+			}
+		})
+	}
+}
+
+func TestBMCAddressesReadsEveryAddressKey(t *testing.T) {
+	info := node.ObjectOf(map[string]any{
+		"redfish_address": "https://192.0.2.17:8443/redfish/v1", "ipmi_address": "192.0.2.18", "drac_address": "[2001:db8::1]:443",
+		"other_address": "2001:db8::2", "name_address": "bmc.example.com", "local_address": "127.0.0.1", "number_address": 4, "redfish_username": "192.0.2.99",
+	})
+	var got []string
+	for _, a := range BMCAddresses(info) {
+		got = append(got, a.String())
+	}
+	want := []string{"192.0.2.17", "192.0.2.18", "2001:db8::1", "2001:db8::2"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("addresses (-want +got):\n%s", diff)
+	}
+}
+
+func TestAddressesListsBothFamiliesWithoutScope(t *testing.T) {
+	inv := &inventory.Inventory{Interfaces: []inventory.Interface{
+		{IPv4Address: "192.0.2.5", IPv6Address: "fe80::1%eth0"}, {}, {IPv6Address: "2001:db8::5"},
+	}}
+	got := Addresses(inv)
+	want := []netip.Addr{netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("fe80::1"), netip.MustParseAddr("2001:db8::5")}
+	if len(got) != len(want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("address %d: got %v, want %v", i, got[i], want[i])
+		}
+	}
+}

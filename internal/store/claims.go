@@ -1,0 +1,98 @@
+package store
+
+import (
+	"database/sql"
+	"slices"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// ClaimKind is the kind of address that a claim is about.
+type ClaimKind string
+
+// Kinds of claims.
+const (
+	MAC ClaimKind = "mac" // a network interface of the machine
+	BMC ClaimKind = "bmc" // an IP address of its BMC
+)
+
+// Claim ties an address to a node: whoever posts it speaks for that node.
+type Claim struct {
+	Kind    ClaimKind
+	Address string // MAC in lower case with colons, or IP in canonical form
+}
+
+// ClaimMatch is a node that claims an address somebody posted.
+type ClaimMatch struct {
+	Kind   ClaimKind
+	NodeID int64
+	UUID   string
+	State  node.State
+}
+
+// MatchClaims returns the nodes that claim any of the addresses, one row for
+// each node and kind.
+func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
+	var matches []ClaimMatch
+	for some := range slices.Chunk(claims, maxRows) {
+		args := make([]any, 0, 2*len(some))
+		for _, c := range some {
+			args = append(args, c.Address, string(c.Kind))
+		}
+		err := tx.query(func(rows *sql.Rows) error {
+			var m ClaimMatch
+			if err := rows.Scan(&m.Kind, &m.NodeID, &m.UUID, &m.State); err != nil {
+				return err
+			}
+			if !slices.Contains(matches, m) {
+				matches = append(matches, m)
+			}
+			return nil
+		}, `SELECT DISTINCT claims.kind, nodes.id, nodes.uuid, nodes.provision_state FROM claims
+			JOIN nodes ON nodes.id = claims.node_id WHERE (claims.address, claims.kind) IN (VALUES `+repeat("(?, ?)", len(some))+")", args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return matches, nil
+}
+
+// ClaimInventory claims every address of a node's inventory. Claims of an
+// earlier inventory that this one no longer has are dropped, unless a port holds
+// them.
+func (tx *Tx) ClaimInventory(nodeID int64, claims []Claim) error {
+	if _, err := tx.exec(`DELETE FROM claims WHERE node_id = ? AND from_inventory = 1
+		AND NOT EXISTS (SELECT 1 FROM ports WHERE ports.node_id = claims.node_id AND ports.address = claims.address)`, nodeID); err != nil {
+		return err
+	}
+	return tx.claim(nodeID, true, claims...)
+}
+
+func (tx *Tx) claim(nodeID int64, fromInventory bool, claims ...Claim) error {
+	for some := range slices.Chunk(claims, maxRows) {
+		args := make([]any, 0, 4*len(some))
+		for _, c := range some {
+			args = append(args, c.Address, string(c.Kind), nodeID, asBit(fromInventory))
+		}
+		_, err := tx.exec("INSERT INTO claims (address, kind, node_id, from_inventory) VALUES "+repeat("(?, ?, ?, ?)", len(some))+
+			" ON CONFLICT (address, kind, node_id) DO UPDATE SET from_inventory = max(claims.from_inventory, excluded.from_inventory)", args...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (tx *Tx) unclaimPort(p *node.Port) error {
+	_, err := tx.exec("DELETE FROM claims WHERE address = ? AND kind = ? AND node_id = ? AND from_inventory = 0", p.Address, string(MAC), p.NodeID)
+	return err
+}
+
+// ClaimBMC replaces the BMC addresses that a node claims through its
+// driver_info.
+func (tx *Tx) ClaimBMC(nodeID int64, claims []Claim) error {
+	if _, err := tx.exec("DELETE FROM claims WHERE node_id = ? AND kind = ? AND from_inventory = 0", nodeID, string(BMC)); err != nil {
+		return err
+	}
+	return tx.claim(nodeID, false, claims...)
+}

@@ -1,0 +1,70 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// AddEvent appends a row to a node's history and sets its time.
+func (tx *Tx) AddEvent(e *node.Event) error {
+	e.CreatedAt = tx.now
+	_, err := tx.exec("INSERT INTO history (uuid, node_id, severity, event_type, event, conductor, user, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		e.UUID, e.NodeID, string(e.Severity), e.Type, e.Message, orNull(e.Conductor), orNull(e.User), e.CreatedAt.UnixMicro())
+	return err
+}
+
+// Events returns a node's history, oldest first.
+func (tx *Tx) Events(nodeID int64) ([]*node.Event, error) {
+	events := []*node.Event{}
+	err := tx.query(func(rows *sql.Rows) error {
+		e := &node.Event{NodeID: nodeID}
+		var conductor, user sql.NullString
+		var created int64
+		if err := rows.Scan(&e.UUID, &e.Severity, &e.Type, &e.Message, &conductor, &user, &created); err != nil {
+			return err
+		}
+		e.Conductor, e.User, e.CreatedAt = conductor.String, user.String, time.UnixMicro(created).UTC()
+		events = append(events, e)
+		return nil
+	}, "SELECT uuid, severity, event_type, event, conductor, user, created_at FROM history WHERE node_id = ? ORDER BY id", nodeID)
+	return events, err
+}
+
+// RegisterConductor records that a conductor lives.
+func (tx *Tx) RegisterConductor(c node.Conductor) error {
+	drivers, err := json.Marshal(c.Drivers)
+	if err != nil {
+		return fmt.Errorf("register conductor %s: %w", c.Hostname, err)
+	}
+	_, err = tx.exec(`INSERT INTO conductors (hostname, conductor_group, drivers, updated_at) VALUES (?, ?, ?, ?)
+		ON CONFLICT (hostname) DO UPDATE SET conductor_group = excluded.conductor_group, drivers = excluded.drivers, updated_at = excluded.updated_at`,
+		c.Hostname, orNull(c.Group), string(drivers), tx.now.UnixMicro())
+	return err
+}
+
+// Conductors returns every conductor that ever registered; one that has not
+// shown life for longer than aliveFor is not alive.
+func (tx *Tx) Conductors(aliveFor time.Duration) ([]node.Conductor, error) {
+	conductors := []node.Conductor{}
+	err := tx.query(func(rows *sql.Rows) error {
+		var c node.Conductor
+		var group sql.NullString
+		var drivers string
+		var updated int64
+		if err := rows.Scan(&c.Hostname, &group, &drivers, &updated); err != nil {
+			return err
+		}
+		if err := json.Unmarshal([]byte(drivers), &c.Drivers); err != nil {
+			return fmt.Errorf("read drivers of conductor %s: %w", c.Hostname, err)
+		}
+		c.Group, c.UpdatedAt = group.String, time.UnixMicro(updated).UTC()
+		c.Alive = tx.now.Sub(c.UpdatedAt) <= aliveFor
+		conductors = append(conductors, c)
+		return nil
+	}, "SELECT hostname, conductor_group, drivers, updated_at FROM conductors ORDER BY hostname")
+	return conductors, err
+}

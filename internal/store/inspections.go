@@ -1,0 +1,51 @@
+package store
+
+import "github.com/ingot-metal/ingot/internal/node"
+
+// AddDocument stores an inspection document as it was posted and returns its key.
+func (tx *Tx) AddDocument(nodeID int64, document node.InspectionData) (int64, error) {
+	return tx.insert("INSERT INTO documents (node_id, inventory, plugin_data, created_at) VALUES (?, ?, ?, ?)",
+		nodeID, string(document.Inventory), string(document.PluginData), tx.now.UnixMicro())
+}
+
+// Document returns a document of AddDocument, or a *node.NotFoundError.
+func (tx *Tx) Document(id int64) (*node.InspectionData, error) {
+	return tx.inspectionData("SELECT inventory, plugin_data FROM documents WHERE id = ?", "Inspection document of node", "", id)
+}
+
+// FinishInspection makes a document the node's inspection result, with the
+// plugin data that hooks left, and drops the documents before it.
+func (tx *Tx) FinishInspection(nodeID, documentID int64, pluginData []byte) error {
+	if _, err := tx.exec(`INSERT INTO inventories (node_id, document_id, plugin_data) VALUES (?, ?, ?)
+		ON CONFLICT (node_id) DO UPDATE SET document_id = excluded.document_id, plugin_data = excluded.plugin_data`,
+		nodeID, documentID, string(pluginData)); err != nil {
+		return err
+	}
+	_, err := tx.exec("DELETE FROM documents WHERE node_id = ? AND id < ?", nodeID, documentID)
+	return err
+}
+
+// Inspection returns the result of the node's last successful inspection, or a
+// *node.NotFoundError when there was none.
+func (tx *Tx) Inspection(n *node.Node) (*node.InspectionData, error) {
+	return tx.inspectionData(`SELECT documents.inventory, inventories.plugin_data FROM inventories
+		JOIN documents ON documents.id = inventories.document_id WHERE inventories.node_id = ?`, "Inventory of node", n.UUID, n.ID)
+}
+
+// LastDocument returns what the node's machine posted last, processed or not, or
+// a *node.NotFoundError.
+func (tx *Tx) LastDocument(n *node.Node) (*node.InspectionData, error) {
+	return tx.inspectionData("SELECT inventory, plugin_data FROM documents WHERE node_id = ? ORDER BY id DESC LIMIT 1", "Inspection document of node", n.UUID, n.ID)
+}
+
+func (tx *Tx) inspectionData(query, kind, ident string, id int64) (*node.InspectionData, error) {
+	var inventory, pluginData string
+	found, err := tx.one(query, []any{id}, &inventory, &pluginData)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, &node.NotFoundError{Kind: kind, Ident: ident}
+	}
+	return &node.InspectionData{Inventory: []byte(inventory), PluginData: []byte(pluginData)}, nil
+}

@@ -1,0 +1,220 @@
+package store
+
+import (
+	"database/sql"
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+var portTable = newTable("ports", portColumns())
+
+func portColumns() []column[node.Port] {
+	type p = node.Port
+	return []column[p]{
+		intColumn("id", func(p *p) *int64 { return &p.ID }),
+		requiredTextColumn("uuid", func(p *p) *string { return &p.UUID }),
+		intColumn("node_id", func(p *p) *int64 { return &p.NodeID }),
+		requiredTextColumn("address", func(p *p) *string { return &p.Address }),
+		textColumn("name", func(p *p) *string { return &p.Name }),
+		textColumn("portgroup_uuid", func(p *p) *string { return &p.PortgroupUUID }),
+		boolColumn("pxe_enabled", func(p *p) *bool { return &p.PXEEnabled }),
+		textColumn("physical_network", func(p *p) *string { return &p.PhysicalNetwork }),
+		boolColumn("is_smartnic", func(p *p) *bool { return &p.IsSmartNIC }),
+		objectColumn("local_link_connection", func(p *p) *node.Object { return &p.LocalLinkConnection }),
+		objectColumn("internal_info", func(p *p) *node.Object { return &p.InternalInfo }),
+		objectColumn("extra", func(p *p) *node.Object { return &p.Extra }),
+		timeColumn("created_at", func(p *p) *time.Time { return &p.CreatedAt }),
+		timeColumn("updated_at", func(p *p) *time.Time { return &p.UpdatedAt }),
+	}
+}
+
+// Ports returns the page of ports that the query asks for. The field
+// "node_uuid" may be filtered on as if it were a column.
+func (tx *Tx) Ports(q node.Query) ([]*node.Port, error) {
+	filters := make([]node.Filter, len(q.Filters))
+	for i, f := range q.Filters {
+		if ident, ok := f.Value.(string); ok && f.Field == "node_uuid" {
+			var id int64
+			if _, err := tx.one("SELECT id FROM nodes WHERE uuid = ?", []any{ident}, &id); err != nil {
+				return nil, err
+			}
+			f = node.Filter{Field: "node_id", Op: node.Equal, Value: id}
+		}
+		filters[i] = f
+	}
+	q.Filters = filters
+	tail, args, err := pageClause(tx, portTable.name, q, func(field string) bool {
+		_, ok := portTable.byName[field]
+		return ok
+	})
+	if err != nil {
+		return nil, err
+	}
+	return tx.ports(tail, args)
+}
+
+// PortsOf returns the ports of one node in order of creation.
+func (tx *Tx) PortsOf(nodeID int64) ([]*node.Port, error) {
+	return tx.ports(" WHERE ports.node_id = ? ORDER BY ports.id", []any{nodeID})
+}
+
+// Port returns the port with this UUID, or a *node.NotFoundError.
+func (tx *Tx) Port(uuid string) (*node.Port, error) {
+	ports, err := tx.ports(" WHERE ports.uuid = ?", []any{uuid})
+	if err == nil && len(ports) == 0 {
+		err = &node.NotFoundError{Kind: "Port", Ident: uuid}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ports[0], nil
+}
+
+func (tx *Tx) ports(tail string, args []any) ([]*node.Port, error) {
+	var nodeUUID string
+	scan := portTable.scanner(&nodeUUID)
+	ports := []*node.Port{}
+	err := tx.query(func(rows *sql.Rows) error {
+		p, err := scan(rows)
+		if err != nil {
+			return err
+		}
+		p.NodeUUID = nodeUUID
+		ports = append(ports, p)
+		return nil
+	}, "SELECT "+portTable.list+", nodes.uuid FROM ports JOIN nodes ON nodes.id = ports.node_id"+tail, args...)
+	return ports, err
+}
+
+// CreatePort stores a new port of the node p.NodeID, claims its address for that
+// node and sets its key and creation time. A UUID, name or address that is taken
+// is a *node.ConflictError.
+func (tx *Tx) CreatePort(p *node.Port) error {
+	if err := tx.uniquePort(p, 0); err != nil {
+		return err
+	}
+	p.CreatedAt = tx.now.Truncate(time.Microsecond).UTC()
+	id, err := portTable.insert(tx, p)
+	if err != nil {
+		return err
+	}
+	p.ID = id
+	return tx.claim(p.NodeID, false, Claim{MAC, p.Address})
+}
+
+// AddPorts stores new ports of a node in one statement and claims their
+// addresses. A port whose address another port took meanwhile is left out.
+func (tx *Tx) AddPorts(nodeID int64, ports []*node.Port) error {
+	taken, err := tx.PortOwners(addresses(ports))
+	if err != nil {
+		return err
+	}
+	free := slices.DeleteFunc(slices.Clone(ports), func(p *node.Port) bool { return taken[p.Address] != "" })
+	for some := range slices.Chunk(free, maxRows) {
+		if err := tx.insertPorts(nodeID, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (tx *Tx) insertPorts(nodeID int64, ports []*node.Port) error {
+	columns := portTable.columns[1:]
+	args := make([]any, 0, len(ports)*len(columns))
+	claims := make([]Claim, len(ports))
+	for i, p := range ports {
+		p.NodeID, p.CreatedAt = nodeID, tx.now.Truncate(time.Microsecond).UTC()
+		for _, c := range columns {
+			args = append(args, c.get(p))
+		}
+		claims[i] = Claim{MAC, p.Address}
+	}
+	if _, err := tx.exec("INSERT INTO ports ("+portTable.unqualified()+") VALUES "+repeat("("+marks(len(columns))+")", len(ports)), args...); err != nil {
+		return err
+	}
+	return tx.claim(nodeID, false, claims...)
+}
+
+// PortOwners returns the UUIDs of the nodes whose ports have the addresses.
+func (tx *Tx) PortOwners(macs []string) (map[string]string, error) {
+	owners := map[string]string{}
+	for some := range slices.Chunk(macs, maxRows) {
+		args := make([]any, len(some))
+		for i, mac := range some {
+			args[i] = mac
+		}
+		err := tx.query(func(rows *sql.Rows) error {
+			var address, owner string
+			if err := rows.Scan(&address, &owner); err != nil {
+				return err
+			}
+			owners[address] = owner
+			return nil
+		}, "SELECT ports.address, nodes.uuid FROM ports JOIN nodes ON nodes.id = ports.node_id WHERE ports.address IN ("+marks(len(args))+")", args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return owners, nil
+}
+
+func addresses(ports []*node.Port) []string {
+	macs := make([]string, len(ports))
+	for i, p := range ports {
+		macs[i] = p.Address
+	}
+	return macs
+}
+
+// UpdatePort stores what changed between before and after, moves the claim when
+// the address did, and sets after.UpdatedAt.
+func (tx *Tx) UpdatePort(before, after *node.Port) error {
+	if before.Address != after.Address || before.Name != after.Name {
+		if err := tx.uniquePort(after, before.ID); err != nil {
+			return err
+		}
+	}
+	after.UpdatedAt = tx.now.Truncate(time.Microsecond).UTC()
+	if _, err := portTable.update(tx, before.ID, before, after); err != nil {
+		return err
+	}
+	if before.Address == after.Address {
+		return nil
+	}
+	if err := tx.unclaimPort(before); err != nil {
+		return err
+	}
+	return tx.claim(after.NodeID, false, Claim{MAC, after.Address})
+}
+
+// DeletePort removes a port. Its address stays claimed when the node's inventory
+// has it too.
+func (tx *Tx) DeletePort(p *node.Port) error {
+	if _, err := tx.exec("DELETE FROM ports WHERE id = ?", p.ID); err != nil {
+		return err
+	}
+	return tx.unclaimPort(p)
+}
+
+func (tx *Tx) uniquePort(p *node.Port, self int64) error {
+	for _, check := range []struct{ column, value, text string }{
+		{"uuid", p.UUID, "A port with UUID %s already exists."},
+		{"address", p.Address, "A port with MAC address %s already exists."},
+		{"name", p.Name, "A port with name %s already exists."},
+	} {
+		if check.value == "" {
+			continue
+		}
+		var id int64
+		found, err := tx.one("SELECT id FROM ports WHERE "+check.column+" = ? AND id <> ?", []any{check.value, self}, &id)
+		if err != nil {
+			return err
+		}
+		if found {
+			return node.Conflict(check.text, check.value)
+		}
+	}
+	return nil
+}

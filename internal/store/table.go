@@ -1,0 +1,103 @@
+package store
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+)
+
+// table builds the statements for one kind of record from its columns. The
+// record's key is the column "id".
+type table[T any] struct {
+	name    string
+	columns []column[T]
+	byName  map[string]column[T]
+	list    string // all columns, for SELECT
+}
+
+func newTable[T any](name string, columns []column[T]) *table[T] {
+	t := &table[T]{name: name, columns: columns, byName: make(map[string]column[T], len(columns))}
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = name + "." + c.name
+		t.byName[c.name] = c
+	}
+	t.list = strings.Join(names, ", ")
+	return t
+}
+
+// insert stores the record's non-null columns and returns its key.
+func (t *table[T]) insert(tx *Tx, record *T) (int64, error) {
+	names := make([]string, 0, len(t.columns))
+	args := make([]any, 0, len(t.columns))
+	for _, c := range t.columns[1:] { // the first column is the key
+		if value := c.get(record); value != nil {
+			names = append(names, c.name)
+			args = append(args, value)
+		}
+	}
+	return tx.insert("INSERT INTO "+t.name+" ("+strings.Join(names, ", ")+") VALUES ("+marks(len(args))+")", args...)
+}
+
+// update stores the columns in which after differs from before, and reports
+// whether there were any.
+func (t *table[T]) update(tx *Tx, id int64, before, after *T) (bool, error) {
+	var sets []string
+	var args []any
+	for _, c := range t.columns[1:] {
+		if !c.same(before, after) {
+			sets = append(sets, c.name+" = ?")
+			args = append(args, c.get(after))
+		}
+	}
+	if len(sets) == 0 {
+		return false, nil
+	}
+	_, err := tx.exec("UPDATE "+t.name+" SET "+strings.Join(sets, ", ")+" WHERE id = ?", append(args, id)...)
+	return true, err
+}
+
+// scanner returns a function that reads one row: the table's columns, then
+// whatever extra points to.
+func (t *table[T]) scanner(extra ...any) func(*sql.Rows) (*T, error) {
+	values := make([]any, len(t.columns))
+	targets := make([]any, 0, len(values)+len(extra))
+	for i := range values {
+		targets = append(targets, &values[i])
+	}
+	targets = append(targets, extra...)
+	return func(rows *sql.Rows) (*T, error) {
+		if err := rows.Scan(targets...); err != nil {
+			return nil, fmt.Errorf("read a row of %s: %w", t.name, err)
+		}
+		record := new(T)
+		for i, c := range t.columns {
+			if err := c.set(record, values[i]); err != nil {
+				return nil, fmt.Errorf("read column %s of %s: %w", c.name, t.name, err)
+			}
+		}
+		return record, nil
+	}
+}
+
+// unqualified lists the columns without the key, for INSERT.
+func (t *table[T]) unqualified() string {
+	names := make([]string, 0, len(t.columns))
+	for _, c := range t.columns[1:] {
+		names = append(names, c.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// maxRows bounds the rows of one statement, so that a machine with thousands of
+// interfaces neither exceeds the database's limits nor fills the statement
+// caches with statements of every length.
+const maxRows = 32
+
+// marks returns n placeholders.
+func marks(n int) string { return repeat("?", n) }
+
+// repeat returns n copies of part with commas between them.
+func repeat(part string, n int) string {
+	return strings.TrimSuffix(strings.Repeat(part+", ", n), ", ")
+}
