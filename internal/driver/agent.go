@@ -1,0 +1,72 @@
+package driver
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// AgentReboot asks the ramdisk of a node to restart the machine, and returns
+// when it has accepted.
+type AgentReboot func(ctx context.Context, n *node.Node) error
+
+// Agent is the power of machines without a BMC. All it can know is whether a
+// ramdisk runs there, and all it can do is to have that one reboot the machine.
+type Agent struct {
+	Alive  func(*node.Node) bool // nil means never
+	Reboot AgentReboot           // nil means that reboots are not supported
+}
+
+var _ Power = Agent{}
+
+// defaultRebootTimeout bounds a reboot whose caller names no timeout.
+const defaultRebootTimeout = time.Minute
+
+// Validate accepts every node: there is no address to miss.
+func (Agent) Validate(*node.Node) error { return nil }
+
+// PowerState returns "power on" while the ramdisk is alive. Without one, the
+// machine may be off or may run its own system; that is a retryable
+// *node.DriverError.
+func (a Agent) PowerState(_ context.Context, n *node.Node) (node.PowerState, error) {
+	if !a.alive(n) {
+		return "", a.silent("read power state", n)
+	}
+	return node.PowerOn, nil
+}
+
+// SetPower reboots the machine through its ramdisk.
+func (a Agent) SetPower(ctx context.Context, n *node.Node, target node.PowerState, timeout time.Duration) error {
+	if !slices.Contains(a.Supported(), target) {
+		return unsupported("agent", target, a.Supported())
+	}
+	if !a.alive(n) {
+		return a.silent("reboot", n)
+	}
+	if timeout <= 0 {
+		timeout = defaultRebootTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return a.Reboot(ctx, n)
+}
+
+// Supported lists the two kinds of reboot, which are the same here: a ramdisk
+// can only restart the machine in order.
+func (a Agent) Supported() []node.PowerState {
+	if a.Reboot == nil {
+		return nil
+	}
+	return []node.PowerState{node.Rebooting, node.SoftRebooting}
+}
+
+func (a Agent) alive(n *node.Node) bool { return a.Alive != nil && a.Alive(n) }
+
+func (Agent) silent(op string, n *node.Node) error {
+	return &node.DriverError{
+		Op: op + " of node " + n.UUID, Retryable: true,
+		Reason: "the machine has no BMC and its ramdisk sent no heartbeat recently; boot it into the ramdisk and try again.",
+	}
+}

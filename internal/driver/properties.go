@@ -1,0 +1,33 @@
+package driver
+
+// commonProperties are the driver_info keys that every hardware type reads.
+var commonProperties = map[string]string{
+	"deploy_kernel":                "URL of the kernel of the ramdisk. Optional when the configuration has one.",
+	"deploy_ramdisk":               "URL of the ramdisk's initial file system. Optional when the configuration has one.",
+	"kernel_append_params":         "Kernel parameters of the ramdisk; %default% stands for those of the configuration. Optional.",
+	"fast_track":                   "Whether a ramdisk that already runs is used without a reboot: true or false. Optional.",
+	"agent_verify_ca":              "Path of the CA that agents must present, or false to trust the one they send. Optional.",
+	"force_persistent_boot_device": "Default, Always or Never. Optional.",
+}
+
+// typeProperties are the driver_info keys of single hardware types.
+var typeProperties = map[string]map[string]string{
+	"redfish": {
+		"redfish_address":   "Address of the BMC: a host or a URL; https when no scheme is given. Required.",
+		"redfish_system_id": "Path of the system, such as /redfish/v1/Systems/1. Optional when the BMC has exactly one.",
+		"redfish_username":  "User name on the BMC. Optional.",
+		"redfish_password":  "Password on the BMC. Optional.",
+		"redfish_verify_ca": "Whether the BMC's certificate is checked: true, false or the path of a CA. The default is true.",
+		"redfish_auth_type": "basic, session or auto. The default is auto.",
+		"deploy_iso":        "URL of an ISO image of the ramdisk, for virtual media. Optional.",
+	},
+	"ipmi": {
+		"ipmi_address":          "Address of the BMC. Required.",
+		"ipmi_username":         "User name on the BMC. Optional.",
+		"ipmi_password":         "Password on the BMC. Optional.",
+		"ipmi_port":             "UDP port of the BMC. The default is 623.",
+		"ipmi_priv_level":       "ADMINISTRATOR, OPERATOR or USER. The default is ADMINISTRATOR.",
+		"ipmi_protocol_version": "1.5 or 2.0. The default is 2.0.",
+		"ipmi_cipher_suite":     "Number of the cipher suite. Optional.",
+	},
+}

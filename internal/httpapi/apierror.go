@@ -1,0 +1,154 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// errorForm is which of the API's error bodies an error is written in.
+type errorForm int
+
+const (
+	faultForm  errorForm = iota // {"error_message": "<fault as JSON text>"}
+	routerForm                  // same, with code and title, for what never reached a handler
+	bareForm                    // the fault itself, for bodies over their limit
+)
+
+// apiError is an error that the API itself found.
+type apiError struct {
+	status  int
+	form    errorForm
+	message string // for the client
+}
+
+func (e *apiError) Error() string { return e.message }
+
+func badRequest(format string, args ...any) error {
+	return &apiError{status: http.StatusBadRequest, message: fmt.Sprintf(format, args...)}
+}
+
+// notAcceptable says that the requested microversion is too old for a thing.
+func notAcceptable(what string, since int) error {
+	return &apiError{
+		status:  http.StatusNotAcceptable,
+		message: fmt.Sprintf("%s needs API version 1.%d or newer.", what, since),
+	}
+}
+
+func notImplemented(format string, args ...any) error {
+	return &apiError{status: http.StatusNotImplemented, message: fmt.Sprintf(format, args...)}
+}
+
+func routerError(status int, format string, args ...any) error {
+	return &apiError{status: status, form: routerForm, message: fmt.Sprintf(format, args...)}
+}
+
+// domainStatus maps the domain's error types to a status. The first that
+// matches decides.
+var domainStatus = []struct {
+	status int
+	match  func(error) (error, bool) // the error whose text the client may read
+}{
+	{http.StatusNotFound, as[*node.NotFoundError]},
+	{http.StatusConflict, as[*node.LockedError]},
+	{http.StatusBadRequest, as[*node.ValidationError]},
+	{http.StatusBadRequest, as[*node.TransitionError]},
+	{http.StatusConflict, as[*node.ConflictError]},
+	{http.StatusForbidden, as[*node.ForbiddenError]},
+	{http.StatusNotFound, is(node.ErrNotFound, "The requested resource could not be found.")},
+	{http.StatusConflict, is(node.ErrLocked, "The node is locked by host unknown, please retry after the current operation is completed.")},
+	{http.StatusConflict, is(node.ErrLeaseLost, "Another conductor took the node over, please retry.")},
+	{http.StatusServiceUnavailable, is(node.ErrBusy, "The engine is at one of its limits, please retry.")},
+	{http.StatusServiceUnavailable, is(context.DeadlineExceeded, "The engine did not answer in time, please retry.")},
+}
+
+func as[T error](err error) (error, bool) {
+	var target T
+	if !errors.As(err, &target) {
+		return nil, false
+	}
+	return target, true
+}
+
+func is(sentinel error, text string) func(error) (error, bool) {
+	return func(err error) (error, bool) {
+		return errors.New(text), errors.Is(err, sentinel)
+	}
+}
+
+// statusOf is the only place where an error becomes a status. The returned
+// error is what the client reads; errors nobody planned for become a 500 whose
+// reason stays in the log.
+func statusOf(err error) *apiError {
+	var own *apiError
+	if errors.As(err, &own) {
+		return own
+	}
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return bodyTooLarge(tooLarge.Limit)
+	}
+	for _, row := range domainStatus {
+		if shown, ok := row.match(err); ok {
+			return &apiError{status: row.status, message: shown.Error()}
+		}
+	}
+	var hardware *node.DriverError
+	if errors.As(err, &hardware) {
+		status := http.StatusInternalServerError
+		if hardware.Retryable {
+			status = http.StatusServiceUnavailable
+		}
+		return &apiError{status: status, message: hardware.Error()}
+	}
+	return &apiError{status: http.StatusInternalServerError, message: "The engine failed to process this request; its log has the reason under the request ID."}
+}
+
+// retryAfter is the Retry-After of an answer in seconds, by status; 0 means none.
+func retryAfter(err error, status int) int {
+	switch {
+	case status == http.StatusServiceUnavailable:
+		return 5
+	case errors.Is(err, node.ErrLocked):
+		return 1
+	}
+	return 0
+}
+
+// fault is the error object of the API. Code and title stand only in router
+// errors.
+type fault struct {
+	FaultCode   string  `json:"faultcode"`
+	FaultString string  `json:"faultstring"`
+	DebugInfo   *string `json:"debuginfo"`
+	Code        string  `json:"code,omitempty"`
+	Title       string  `json:"title,omitempty"`
+	Message     string  `json:"message,omitempty"`
+}
+
+// body returns the JSON that tells e to a client. Outside of bareForm the fault
+// is JSON text inside a JSON string, as every client of this API expects.
+func (e *apiError) body() []byte {
+	f := fault{FaultCode: "Client", FaultString: node.CutText(e.message)}
+	if e.status >= http.StatusInternalServerError {
+		f.FaultCode = "Server"
+	}
+	if e.form == routerForm {
+		f.Title = http.StatusText(e.status)
+		f.Code = fmt.Sprintf("%d %s", e.status, f.Title)
+		f.Message = f.FaultString
+	}
+	text, err := json.Marshal(f)
+	if err == nil && e.form != bareForm {
+		text, err = json.Marshal(map[string]string{"error_message": string(text)})
+	}
+	if err != nil { // strings always marshal
+		return nil
+	}
+	return text
+}

@@ -1,0 +1,139 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+)
+
+// Limits of request bodies, in bytes.
+const (
+	maxBody           = 1 << 20
+	maxProvisionBody  = 64 << 20 // carries a config drive
+	maxInspectionBody = 16 << 20
+)
+
+// maxDepth is how deep the JSON of a request may be nested.
+const maxDepth = 25
+
+// maxDrained is how much of a refused body is read and thrown away, so that
+// the client has written all and reads the answer. In bytes.
+const maxDrained = 64 << 20
+
+func bodyTooLarge(limit int64) *apiError {
+	return &apiError{
+		status: http.StatusRequestEntityTooLarge, form: bareForm,
+		message: fmt.Sprintf("The request body is larger than %d bytes.", limit),
+	}
+}
+
+// readBody reads the JSON body of a request, once and into memory of its size.
+// The content is checked for depth only; an empty body is nil.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
+	if err := checkContentType(r.Header.Get("Content-Type")); err != nil {
+		return nil, err
+	}
+	if r.ContentLength > limit {
+		return nil, refuseBody(r, limit)
+	}
+	buffer := bytes.NewBuffer(make([]byte, 0, max(r.ContentLength, 0)+bytes.MinRead))
+	_, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, refuseBody(r, limit)
+	case err != nil:
+		return nil, badRequest("Could not read the request body: %v", err)
+	}
+	body := bytes.TrimSpace(buffer.Bytes())
+	if depth(body) > maxDepth {
+		return nil, badRequest("The JSON of the request is nested deeper than %d levels.", maxDepth)
+	}
+	return body, nil
+}
+
+func refuseBody(r *http.Request, limit int64) error {
+	_, _ = io.CopyN(io.Discard, r.Body, maxDrained) // only to let the client finish
+	return bodyTooLarge(limit)
+}
+
+// checkContentType accepts JSON in all its dialects, and no type at all.
+func checkContentType(header string) error {
+	if header == "" {
+		return nil
+	}
+	mediaType, _, err := mime.ParseMediaType(header)
+	if err == nil && (mediaType == "application/json" || strings.HasPrefix(mediaType, "application/") && strings.Contains(mediaType, "json")) {
+		return nil
+	}
+	return &apiError{
+		status:  http.StatusUnsupportedMediaType,
+		message: fmt.Sprintf("The content type %q is not supported; send application/json.", header),
+	}
+}
+
+// depth returns how deep a JSON text nests. It does not check the text.
+func depth(text []byte) int {
+	deepest, level := 0, 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			i = stringEnd(text, i) - 1
+		case '{', '[':
+			level++
+			deepest = max(deepest, level)
+		case '}', ']':
+			level--
+		}
+	}
+	return deepest
+}
+
+// decodeBody reads a bounded JSON body into target, and refuses keys that
+// target does not have.
+func decodeBody(w http.ResponseWriter, r *http.Request, limit int64, target any) error {
+	body, err := readBody(w, r, limit)
+	if err != nil {
+		return err
+	}
+	if len(body) == 0 {
+		return badRequest("The request needs a JSON body.")
+	}
+	return decode(body, target)
+}
+
+func decode(body []byte, target any) error {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(target)
+	if err == nil && decoder.More() {
+		err = errors.New("there is more than one JSON value")
+	}
+	var wrongType *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrongType) && wrongType.Field != "":
+		return badRequest("Invalid value for %q: got %s where %s is expected.", wrongType.Field, wrongType.Value, wrongType.Type)
+	case errors.As(err, &wrongType):
+		return badRequest("The request body is %s where %s is expected.", wrongType.Value, expected(target))
+	}
+	return badRequest("Malformed request body: %v", strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// expected names for people what a request body has to be.
+func expected(target any) string {
+	switch target.(type) {
+	case *[]patchOp:
+		return "a JSON array of patch operations"
+	}
+	return "a JSON object"
+}

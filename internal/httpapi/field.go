@@ -1,0 +1,137 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// view is for whom an item is written.
+type view struct {
+	version  int    // microversion 1.N
+	base     string // what links start with
+	hostname string // the conductor
+	now      time.Time
+}
+
+func (a *api) viewOf(c *call) *view {
+	return &view{version: c.version, base: c.base, hostname: a.options.Hostname, now: a.now()}
+}
+
+// access says who may write a field.
+type access int
+
+const (
+	readOnly  access = iota // the engine
+	atCreate                // a client, once, when it creates the item
+	patchable               // a client, always
+)
+
+// field is one field of a node or a port as the API shows it. The tables of
+// fields are the only place that knows which there are, since when, and who may
+// write them.
+type field[T any] struct {
+	name   string
+	since  int // microversion 1.N
+	access access
+	brief  bool // stands in lists without detail
+	noSort bool // cannot be sorted by
+	value[T]
+
+	key []byte // name as JSON, with colon
+}
+
+// value is how a field is written to JSON and read from it.
+type value[T any] struct {
+	append func(dst []byte, v *view, item *T) []byte
+	// read sets the field from JSON; null resets it to its default. Its error
+	// needs no field name. Nil for fields that nobody writes.
+	read func(item *T, raw json.RawMessage) error
+	// object is set for open objects, whose keys a patch may address.
+	object func(item *T) *node.Object
+}
+
+// table is all fields of a kind, in the order of output.
+type table[T any] struct {
+	kind   string // "node", "port"
+	fields []*field[T]
+	byName map[string]*field[T]
+	detail [maxVersion + 1][]*field[T] // by version
+	brief  [maxVersion + 1][]*field[T]
+}
+
+func newTable[T any](kind string, parts ...[]field[T]) *table[T] {
+	t := &table[T]{kind: kind, byName: map[string]*field[T]{}}
+	for _, f := range slices.Concat(parts...) {
+		f.key = append(appendString(nil, f.name), ':')
+		t.fields = append(t.fields, &f)
+		t.byName[f.name] = &f
+		for version := max(f.since, minVersion); version <= maxVersion; version++ {
+			t.detail[version] = append(t.detail[version], &f)
+			if f.brief {
+				t.brief[version] = append(t.brief[version], &f)
+			}
+		}
+	}
+	return t
+}
+
+// find returns the field that a request of this version names: 400 when there
+// is none, 406 when it is newer than the request.
+func (t *table[T]) find(name string, version int) (*field[T], error) {
+	f := t.byName[name]
+	if f == nil {
+		return nil, badRequest("Unknown field %q of a %s.", name, t.kind)
+	}
+	if f.since > version {
+		return nil, notAcceptable(fmt.Sprintf("Field %q of a %s", name, t.kind), f.since)
+	}
+	return f, nil
+}
+
+// selected returns the fields that fields= asks for.
+func (t *table[T]) selected(names []string, version int) ([]*field[T], error) {
+	var unknown []string
+	fields := make([]*field[T], 0, len(names))
+	for _, name := range names {
+		f, err := t.find(name, version)
+		switch {
+		case t.byName[name] == nil:
+			unknown = append(unknown, name)
+		case err != nil:
+			return nil, err
+		case !slices.Contains(fields, f):
+			fields = append(fields, f)
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, badRequest("Unknown fields of a %s: %s.", t.kind, strings.Join(unknown, ", "))
+	}
+	return fields, nil
+}
+
+// sortable checks a sort_key.
+func (t *table[T]) sortable(name string, version int) error {
+	f, err := t.find(name, version)
+	if err == nil && f.noSort {
+		return badRequest("Cannot sort by %q: it has no order.", name)
+	}
+	return err
+}
+
+// appendItem writes one item with the given fields.
+func appendItem[T any](dst []byte, v *view, item *T, fields []*field[T]) []byte {
+	dst = append(dst, '{')
+	for i, f := range fields {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, f.key...)
+		dst = f.append(dst, v, item)
+	}
+	return append(dst, '}')
+}

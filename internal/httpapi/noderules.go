@@ -1,0 +1,123 @@
+package httpapi
+
+import (
+	"slices"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// openForPatch are the states besides the quiet ones in which clients may
+// change a node although a target provision state is set.
+var openForPatch = []node.State{
+	node.DeployFailed, node.InspectFailed, node.InspectWait, node.CleanFailed, node.ErrorState, node.Verifying,
+	node.AdoptFailed, node.RescueFailed, node.UnrescueFailed, node.ServiceHold, node.ServiceFailed,
+}
+
+// rewiredIn are the states in which a node's driver, interfaces, resource class
+// and chassis may change without maintenance.
+var rewiredIn = []node.State{node.Enroll, node.Inspecting, node.InspectWait, node.Manageable, node.Available}
+
+// strictInspectingSince is when changing a node during inspection became a
+// conflict.
+const strictInspectingSince = 39
+
+// checkPatch decides whether clients may change these fields of n now. Its
+// errors are *node.ConflictError.
+func checkPatch(n *node.Node, edits []edit[node.Node], version int) error {
+	if !patchOpen(n, version) && (!n.Maintenance || !onlyRemovesInstance(edits)) {
+		return node.Conflict("Node %s cannot be changed while it is in state %q; wait until it is done, or abort.", n.UUID, n.ProvisionState)
+	}
+	if n.Maintenance || slices.Contains(rewiredIn, n.ProvisionState) {
+		return nil
+	}
+	for _, e := range edits {
+		if rewires(e.field.name, n) {
+			return node.Conflict("The field %q of node %s cannot be changed in state %q; allowed are %q, or any state in maintenance.",
+				e.field.name, n.UUID, n.ProvisionState, rewiredIn)
+		}
+	}
+	return nil
+}
+
+func patchOpen(n *node.Node, version int) bool {
+	if n.ProvisionState == node.Inspecting {
+		return version < strictInspectingSince
+	}
+	return n.TargetProvisionState == "" || slices.Contains(openForPatch, n.ProvisionState)
+}
+
+func onlyRemovesInstance(edits []edit[node.Node]) bool {
+	for _, e := range edits {
+		if e.field.name != "instance_uuid" || e.op.Op != "remove" {
+			return false
+		}
+	}
+	return len(edits) > 0
+}
+
+// rewires reports whether a field decides which machine a node is and how it
+// is driven.
+func rewires(name string, n *node.Node) bool {
+	if _, ok := node.InterfaceKindOf(name); ok {
+		return true
+	}
+	return name == "driver" || name == "chassis_uuid" || name == "resource_class" && n.ResourceClass != ""
+}
+
+// checkConsistent holds the rules between the fields of a node after a client
+// changed it; old is how it was before, nil at creation.
+func checkConsistent(old, n *node.Node) error {
+	switch {
+	case n.ChassisUUID != "":
+		return node.Invalid("Chassis %s does not exist.", n.ChassisUUID)
+	case n.ProtectedReason != "" && !n.Protected:
+		return node.Invalid("protected_reason needs protected to be true.")
+	case n.RetiredReason != "" && !n.Retired:
+		return node.Invalid("retired_reason needs retired to be true.")
+	case n.ParentNode != "" && n.ParentNode == n.UUID:
+		return node.Invalid("Node %s cannot be its own parent.", n.UUID)
+	case old == nil && n.Protected:
+		return node.Invalid("A new node cannot be protected; only active nodes and those in rescue can.")
+	case old == nil:
+		return nil
+	case n.Protected && !old.Protected && n.ProvisionState != node.Active && n.ProvisionState != node.Rescue:
+		return node.Conflict("Node %s can be protected only in the states active and rescue, it is in %q.", n.UUID, n.ProvisionState)
+	case n.Retired && !old.Retired && n.ProvisionState == node.Available:
+		return node.Conflict("Node %s cannot be retired in state %q; move it to manageable first.", n.UUID, n.ProvisionState)
+	case n.InstanceUUID != "" && old.InstanceUUID != "" && n.InstanceUUID != old.InstanceUUID:
+		return node.Conflict("Node %s is associated with instance %s.", n.UUID, old.InstanceUUID)
+	case n.Driver != old.Driver && old.ConsoleEnabled:
+		return node.Conflict("The driver of node %s cannot be changed while its console is enabled.", n.UUID)
+	}
+	return nil
+}
+
+// dropReasons ends the reasons of what the change ended, so that a client need
+// not remove them itself.
+func dropReasons(old, n *node.Node) {
+	if old.Protected && !n.Protected {
+		n.ProtectedReason = ""
+	}
+	if old.Retired && !n.Retired {
+		n.RetiredReason = ""
+	}
+}
+
+// keepSecrets puts stored secrets back where a client wrote their mask.
+func keepSecrets(old, n *node.Node) error {
+	for _, part := range []struct {
+		field   string
+		stored  node.Object
+		changed *node.Object
+	}{
+		{"driver_info", old.DriverInfo, &n.DriverInfo},
+		{"instance_info", old.InstanceInfo, &n.InstanceInfo},
+	} {
+		kept, err := keepMasked(part.field, part.stored, *part.changed)
+		if err != nil {
+			return err
+		}
+		*part.changed = kept
+	}
+	return nil
+}

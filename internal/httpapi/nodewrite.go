@@ -1,0 +1,225 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// enrollSince is when new nodes began to start in enroll instead of available.
+const enrollSince = 11
+
+func (a *api) createNode(w http.ResponseWriter, r *http.Request) error {
+	c := callOf(r)
+	n := &node.Node{ProvisionState: node.Enroll}
+	if c.version < enrollSince {
+		n.ProvisionState = node.Available
+	}
+	if err := readItem(w, r, nodeTable, n); err != nil {
+		return err
+	}
+	if n.UUID == "" {
+		n.UUID = uuid.NewString()
+	}
+	if err := a.checkNewNode(r.Context(), n, c.version); err != nil {
+		return fmt.Errorf("check new node: %w", err)
+	}
+	created, err := a.engine.CreateNode(r.Context(), n)
+	if err != nil {
+		return fmt.Errorf("create node %s: %w", n.UUID, err)
+	}
+	w.Header().Set("Location", c.base+"/v1/nodes/"+created.UUID)
+	return a.writeNode(w, c, http.StatusCreated, created, nodeTable.detail[c.version])
+}
+
+// checkNewNode completes n and holds every rule that a new node must keep.
+func (a *api) checkNewNode(ctx context.Context, n *node.Node, version int) error {
+	if n.Driver == "" {
+		return node.Invalid("A node needs a driver; this engine has %q.", a.drivers.Names())
+	}
+	if err := checkName(n.Name, version); err != nil {
+		return invalidField("name", err)
+	}
+	var err error
+	if n.Interfaces, err = a.drivers.Resolve(n.Driver, n.Interfaces); err != nil {
+		return err
+	}
+	if err := keepSecrets(&node.Node{}, n); err != nil {
+		return err
+	}
+	if err := checkConsistent(nil, n); err != nil {
+		return err
+	}
+	return a.checkParent(ctx, n.UUID, n.ParentNode)
+}
+
+// maxAncestors bounds the walk up a chain of parents.
+const maxAncestors = 100
+
+// checkParent makes sure that the parent exists and is not below the node
+// itself.
+func (a *api) checkParent(ctx context.Context, nodeUUID, parentUUID string) error {
+	for range maxAncestors {
+		if parentUUID == "" {
+			return nil
+		}
+		if parentUUID == nodeUUID {
+			return node.Invalid("Node %s cannot be above itself.", nodeUUID)
+		}
+		parent, err := a.engine.Node(ctx, parentUUID)
+		if errors.Is(err, node.ErrNotFound) {
+			return node.Invalid("The parent node %s does not exist.", parentUUID)
+		}
+		if err != nil {
+			return fmt.Errorf("read parent node %s: %w", parentUUID, err)
+		}
+		parentUUID = parent.ParentNode
+	}
+	return node.Invalid("Nodes cannot be nested deeper than %d levels.", maxAncestors)
+}
+
+// readItem reads the body of a POST into a new item, field by field.
+func readItem[T any](w http.ResponseWriter, r *http.Request, t *table[T], item *T) error {
+	var values map[string]json.RawMessage
+	if err := decodeBody(w, r, maxBody, &values); err != nil {
+		return err
+	}
+	if values == nil {
+		return badRequest("The request body is null where a JSON object is expected.")
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		f, err := t.find(name, versionOf(r))
+		switch {
+		case err != nil:
+			return err
+		case f.access == readOnly:
+			return badRequest("The field %q of a %s is read-only.", name, t.kind)
+		}
+		if err := f.read(item, values[name]); err != nil {
+			return invalidField(name, err)
+		}
+	}
+	return nil
+}
+
+// resetSince is when reset_interfaces came.
+const resetSince = 45
+
+func (a *api) patchNode(w http.ResponseWriter, r *http.Request) error {
+	c := callOf(r)
+	ident, err := nodeIdent(r)
+	if err != nil {
+		return err
+	}
+	reset, err := resetInterfaces(c)
+	if err != nil {
+		return err
+	}
+	body, err := readBody(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	edits, err := parsePatch(body, nodeTable, c.version)
+	if err != nil {
+		return err
+	}
+	if reset && !touches(edits, "driver") {
+		return badRequest("reset_interfaces needs a change of the driver in the same patch.")
+	}
+	p := nodePatch{edits: edits, reset: reset, version: c.version, drivers: a.drivers}
+	if err := a.checkPatchedParent(r.Context(), ident, p); err != nil {
+		return err
+	}
+	changed, err := a.engine.UpdateNode(r.Context(), ident, p.apply)
+	if err != nil {
+		return fmt.Errorf("patch node %s: %w", ident, err)
+	}
+	return a.writeNode(w, c, http.StatusOK, changed, nodeTable.detail[c.version])
+}
+
+func resetInterfaces(c *call) (bool, error) {
+	if c.query.Has("reset_interfaces") && c.version < resetSince {
+		return false, notAcceptable("Argument reset_interfaces", resetSince)
+	}
+	return boolArg(c.query, "reset_interfaces", false)
+}
+
+// checkPatchedParent looks a new parent up before the transaction, which only
+// sees the node itself.
+func (a *api) checkPatchedParent(ctx context.Context, ident string, p nodePatch) error {
+	if !touches(p.edits, "parent_node") {
+		return nil
+	}
+	n, err := a.engine.Node(ctx, ident)
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", ident, err)
+	}
+	wanted := *n
+	if err := applyAll(p.edits, &wanted); err != nil {
+		return err
+	}
+	return a.checkParent(ctx, n.UUID, wanted.ParentNode)
+}
+
+// nodePatch is a checked patch of a node.
+type nodePatch struct {
+	edits   []edit[node.Node]
+	reset   bool // interfaces that the patch does not name get their defaults
+	version int
+	drivers interface {
+		Resolve(driver string, asked node.Interfaces) (node.Interfaces, error)
+	}
+}
+
+// apply performs the patch on n. It depends on nothing but p and n, so it may
+// run again.
+func (p nodePatch) apply(n *node.Node) error {
+	old := *n
+	if err := checkPatch(n, p.edits, p.version); err != nil {
+		return err
+	}
+	if p.reset {
+		n.Interfaces = node.Interfaces{}
+	}
+	if err := applyAll(p.edits, n); err != nil {
+		return err
+	}
+	if n.Driver == "" {
+		return node.Invalid("The driver of a node cannot be removed.")
+	}
+	if err := checkName(n.Name, p.version); err != nil && n.Name != old.Name {
+		return invalidField("name", err)
+	}
+	if n.Driver != old.Driver || n.Interfaces != old.Interfaces {
+		resolved, err := p.drivers.Resolve(n.Driver, n.Interfaces)
+		if err != nil {
+			return err
+		}
+		n.Interfaces = resolved
+	}
+	dropReasons(&old, n)
+	if err := keepSecrets(&old, n); err != nil {
+		return err
+	}
+	return checkConsistent(&old, n)
+}
+
+func (a *api) deleteNode(w http.ResponseWriter, r *http.Request) error {
+	ident, err := nodeIdent(r)
+	if err != nil {
+		return err
+	}
+	if err := a.engine.DeleteNode(r.Context(), ident); err != nil {
+		return fmt.Errorf("delete node %s: %w", ident, err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,158 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// escapesSince is when keys of a patch path may be escaped as RFC 6901 has it.
+const escapesSince = 98
+
+// patchOp is one operation of a JSON patch (RFC 6902). The API knows add,
+// replace and remove.
+type patchOp struct {
+	Op    string          `json:"op"`
+	Path  string          `json:"path"`
+	Value json.RawMessage `json:"value,omitempty"`
+	From  string          `json:"from,omitempty"` // only of operations that are refused
+}
+
+// edit is one operation of a checked patch: on which field, and where in it.
+type edit[T any] struct {
+	op    patchOp
+	field *field[T]
+	inner string // path below the field, "" for the field itself
+}
+
+// parsePatch checks everything about a patch that can be known without the
+// item: operations, paths, fields, versions, and who may write them.
+func parsePatch[T any](body []byte, t *table[T], version int) ([]edit[T], error) {
+	var ops []patchOp
+	if len(body) == 0 || body[0] != '[' {
+		return nil, badRequest("A patch is a JSON array of operations.")
+	}
+	if err := decode(body, &ops); err != nil {
+		return nil, err
+	}
+	edits := make([]edit[T], 0, len(ops))
+	for _, op := range ops {
+		e, err := parseEdit(op, t, version)
+		if err != nil {
+			return nil, err
+		}
+		edits = append(edits, e)
+	}
+	return edits, nil
+}
+
+func parseEdit[T any](op patchOp, t *table[T], version int) (edit[T], error) {
+	e := edit[T]{op: op}
+	name, inner, err := splitPath(op.Path, version)
+	if err != nil {
+		return e, err
+	}
+	switch op.Op {
+	case "add", "replace":
+		if len(op.Value) == 0 {
+			return e, badRequest("The patch operation %s of %s needs a value.", op.Op, op.Path)
+		}
+	case "remove":
+	default:
+		return e, badRequest("The patch operation %q is not supported; use add, replace or remove.", op.Op)
+	}
+	if e.field, err = t.find(name, version); err != nil {
+		return e, err
+	}
+	e.inner = inner
+	switch {
+	case e.field.access != patchable:
+		return e, badRequest("The field %q of a %s cannot be changed by a patch.", name, t.kind)
+	case inner != "" && e.field.object == nil:
+		return e, badRequest("The field %q of a %s has no parts, so %s cannot be changed.", name, t.kind, op.Path)
+	}
+	return e, nil
+}
+
+// splitPath splits "/extra/a/b" into "extra" and "/a/b".
+func splitPath(path string, version int) (name, inner string, err error) {
+	rest, ok := strings.CutPrefix(path, "/")
+	if !ok || rest == "" || strings.HasSuffix(path, "/") || strings.Contains(path, "//") {
+		return "", "", badRequest("Invalid patch path %q: want /field or /field/key.", path)
+	}
+	if version < escapesSince && strings.Contains(path, "~") {
+		return "", "", badRequest("Invalid patch path %q: escaped keys need API version 1.%d or newer.", path, escapesSince)
+	}
+	name, inner, found := strings.Cut(rest, "/")
+	if found {
+		inner = "/" + inner
+	}
+	return name, inner, nil
+}
+
+// apply performs the edit on item. Its errors are *node.ValidationError.
+func (e edit[T]) apply(item *T) error {
+	if e.inner != "" {
+		return e.applyInside(e.field.object(item))
+	}
+	value := e.op.Value
+	if e.op.Op == "remove" {
+		value = nil
+	}
+	if err := e.field.read(item, value); err != nil {
+		return invalidField(e.field.name, err)
+	}
+	return nil
+}
+
+// applyInside performs the edit on a key inside an open object.
+func (e edit[T]) applyInside(target *node.Object) error {
+	single, err := json.Marshal([]patchOp{{Op: e.op.Op, Path: e.inner, Value: e.op.Value}})
+	if err != nil {
+		return node.Invalid("Cannot %s %s: %v", e.op.Op, e.op.Path, err)
+	}
+	operation, err := jsonpatch.DecodePatch(single)
+	if err != nil {
+		return node.Invalid("Cannot %s %s: %v", e.op.Op, e.op.Path, err)
+	}
+	changed, err := operation.Apply([]byte(target.String()))
+	if err != nil {
+		return node.Invalid("Cannot %s %s: %v", e.op.Op, e.op.Path, err)
+	}
+	object, err := node.ParseObject(changed)
+	if err != nil {
+		return node.Invalid("Cannot %s %s: %v", e.op.Op, e.op.Path, err)
+	}
+	if depth(object) > maxDepth {
+		return node.Invalid("Cannot %s %s: the result would be nested deeper than %d levels.", e.op.Op, e.op.Path, maxDepth)
+	}
+	*target = object
+	return nil
+}
+
+func invalidField(name string, err error) error {
+	return node.Invalid("Invalid value for %q: %v", name, err)
+}
+
+// applyAll performs every edit in order.
+func applyAll[T any](edits []edit[T], item *T) error {
+	for _, e := range edits {
+		if err := e.apply(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// touches reports whether any edit is on the named field.
+func touches[T any](edits []edit[T], name string) bool {
+	for _, e := range edits {
+		if e.field.name == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,122 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+type portField = field[node.Port]
+
+// portTable is every field of a port, in the order of output.
+var portTable = newTable("port", []portField{
+	{name: "uuid", since: 1, access: atCreate, brief: true, value: uuidOf(func(p *node.Port) *string { return &p.UUID })},
+	{name: "address", since: 1, access: patchable, brief: true, value: addressValue},
+	{name: "node_uuid", since: 1, access: patchable, noSort: true, value: uuidOf(func(p *node.Port) *string { return &p.NodeUUID })},
+	{name: "name", since: 88, access: patchable, value: textOf(func(p *node.Port) *string { return &p.Name })},
+	{name: "portgroup_uuid", since: 24, access: patchable, noSort: true, value: uuidOf(func(p *node.Port) *string { return &p.PortgroupUUID })},
+	{name: "pxe_enabled", since: 19, access: patchable, value: pxeValue},
+	{name: "physical_network", since: 34, access: patchable, value: textUpTo(64, func(p *node.Port) *string { return &p.PhysicalNetwork })},
+	{name: "is_smartnic", since: 53, access: patchable, value: flagOf(func(p *node.Port) *bool { return &p.IsSmartNIC })},
+	{name: "local_link_connection", since: 19, access: patchable, noSort: true, value: objectOf(func(p *node.Port) *node.Object { return &p.LocalLinkConnection })},
+	{name: "internal_info", since: 18, noSort: true, value: secretOf(func(p *node.Port) *node.Object { return &p.InternalInfo })},
+	{name: "extra", since: 1, access: patchable, noSort: true, value: objectOf(func(p *node.Port) *node.Object { return &p.Extra })},
+	{name: "created_at", since: 1, value: shown(func(dst []byte, _ *view, p *node.Port) []byte {
+		return appendTime(dst, p.CreatedAt)
+	})},
+	{name: "updated_at", since: 1, value: shown(func(dst []byte, _ *view, p *node.Port) []byte {
+		return appendTime(dst, p.UpdatedAt)
+	})},
+	{name: "links", since: 1, brief: true, noSort: true, value: shown(func(dst []byte, v *view, p *node.Port) []byte {
+		return appendLinks(dst, v.base, "ports/"+p.UUID)
+	})},
+})
+
+// addressValue is a MAC address in lower case with colons; it is never null.
+var addressValue = value[node.Port]{
+	append: func(dst []byte, _ *view, p *node.Port) []byte { return appendString(dst, p.Address) },
+	read: func(p *node.Port, raw json.RawMessage) error {
+		text, err := readText(raw, maxText)
+		if err != nil {
+			return err
+		}
+		mac, ok := parseMAC(text)
+		if !ok {
+			return fmt.Errorf("want a MAC address, got %q", text)
+		}
+		p.Address = mac
+		return nil
+	},
+}
+
+// pxeValue is a boolean that is true unless somebody says otherwise.
+var pxeValue = func() value[node.Port] {
+	v := flagOf(func(p *node.Port) *bool { return &p.PXEEnabled })
+	set := v.read
+	v.read = func(p *node.Port, raw json.RawMessage) error {
+		if isNull(raw) {
+			raw = json.RawMessage("true")
+		}
+		return set(p, raw)
+	}
+	return v
+}()
+
+// parseMAC accepts 48-bit addresses with colons or hyphens, in any case, and
+// returns the form that is stored.
+func parseMAC(text string) (string, bool) {
+	if len(text) != len("00:00:00:00:00:00") {
+		return "", false
+	}
+	mac, err := net.ParseMAC(text)
+	if err != nil || len(mac) != 6 {
+		return "", false
+	}
+	return mac.String(), true
+}
+
+// datapathID is how a virtual switch names itself: 16 hexadecimal digits.
+var datapathID = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
+
+// checkLink reports what is wrong with a local_link_connection. It is empty, a
+// switch and its port, a smart NIC and its host, or unmanaged.
+func checkLink(link node.Object) error {
+	if link.IsEmpty() {
+		return nil
+	}
+	values := link.Values()
+	var unknown []string
+	for key := range values {
+		switch key {
+		case "switch_id", "port_id", "switch_info", "hostname", "network_type":
+		default:
+			unknown = append(unknown, key)
+		}
+	}
+	if len(unknown) > 0 {
+		return fmt.Errorf("unknown keys %q", unknown)
+	}
+	if values["network_type"] == "unmanaged" {
+		return nil
+	}
+	if values["network_type"] != nil {
+		return errors.New("the only network_type is unmanaged")
+	}
+	_, hasPort := values["port_id"]
+	if _, ok := values["hostname"]; ok && hasPort {
+		return nil
+	}
+	id, _ := values["switch_id"].(string)
+	if id == "" || !hasPort {
+		return errors.New("want switch_id and port_id, or hostname and port_id")
+	}
+	if _, ok := parseMAC(id); !ok && !datapathID.MatchString(strings.TrimPrefix(id, "0x")) {
+		return fmt.Errorf("switch_id must be a MAC address or a datapath ID, got %q", id)
+	}
+	return nil
+}

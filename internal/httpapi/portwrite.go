@@ -1,0 +1,127 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+func (a *api) createPort(w http.ResponseWriter, r *http.Request) error {
+	c := callOf(r)
+	p := &node.Port{PXEEnabled: true}
+	if err := readItem(w, r, portTable, p); err != nil {
+		return err
+	}
+	if p.UUID == "" {
+		p.UUID = uuid.NewString()
+	}
+	if err := checkPort(p); err != nil {
+		return err
+	}
+	created, err := a.engine.CreatePort(r.Context(), p)
+	if errors.Is(err, node.ErrNotFound) {
+		err = node.Invalid("Node %s does not exist.", p.NodeUUID)
+	}
+	if err != nil {
+		return fmt.Errorf("create port %s: %w", p.Address, err)
+	}
+	w.Header().Set("Location", c.base+"/v1/ports/"+created.UUID)
+	return a.writePort(w, c, http.StatusCreated, created, portTable.detail[c.version])
+}
+
+// checkPort holds the rules between the fields of a port.
+func checkPort(p *node.Port) error {
+	switch {
+	case p.Address == "":
+		return node.Invalid("A port needs an address.")
+	case p.NodeUUID == "":
+		return node.Invalid("A port needs a node_uuid.")
+	case p.PortgroupUUID != "":
+		return node.Invalid("Port group %s does not exist.", p.PortgroupUUID)
+	}
+	if err := checkLink(p.LocalLinkConnection); err != nil {
+		return invalidField("local_link_connection", err)
+	}
+	return nil
+}
+
+func (a *api) patchPort(w http.ResponseWriter, r *http.Request) error {
+	c := callOf(r)
+	id, err := portUUID(r)
+	if err != nil {
+		return err
+	}
+	body, err := readBody(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	edits, err := parsePatch(body, portTable, c.version)
+	if err != nil {
+		return err
+	}
+	changed, err := a.engine.UpdatePort(r.Context(), id, portPatch(edits).apply)
+	if err != nil {
+		return fmt.Errorf("patch port %s: %w", id, err)
+	}
+	return a.writePort(w, c, http.StatusOK, changed, portTable.detail[c.version])
+}
+
+// portPatch is a checked patch of a port.
+type portPatch []edit[node.Port]
+
+// bindingFields decide how a port is wired.
+var bindingFields = []string{"portgroup_uuid", "pxe_enabled", "local_link_connection", "physical_network"}
+
+// rewiredPortsIn are the states of a node in which the wiring of its ports may
+// change without maintenance.
+var rewiredPortsIn = []node.State{node.Enroll, node.Inspecting, node.InspectWait, node.Manageable}
+
+// apply performs the patch on p, a port of n. It may run again.
+func (edits portPatch) apply(p *node.Port, n *node.Node) error {
+	old := *p
+	if err := applyAll(edits, p); err != nil {
+		return err
+	}
+	if p.NodeUUID != old.NodeUUID {
+		return node.Invalid("Port %s cannot move to another node; delete it and create it there.", p.UUID)
+	}
+	if !n.Maintenance {
+		if err := edits.checkState(&old, p, n); err != nil {
+			return err
+		}
+	}
+	return checkPort(p)
+}
+
+func (edits portPatch) checkState(old, p *node.Port, n *node.Node) error {
+	if p.Address != old.Address && n.ProvisionState == node.Active {
+		return node.Conflict("The address of port %s cannot be changed while node %s is active; set maintenance first.", p.UUID, n.UUID)
+	}
+	if slices.Contains(rewiredPortsIn, n.ProvisionState) {
+		return nil
+	}
+	for _, name := range bindingFields {
+		if touches(edits, name) {
+			return node.Conflict("The field %q of port %s cannot be changed while node %s is in state %q; allowed are %q, or any state in maintenance.",
+				name, p.UUID, n.UUID, n.ProvisionState, rewiredPortsIn)
+		}
+	}
+	return nil
+}
+
+func (a *api) deletePort(w http.ResponseWriter, r *http.Request) error {
+	id, err := portUUID(r)
+	if err != nil {
+		return err
+	}
+	if err := a.engine.DeletePort(r.Context(), id); err != nil {
+		return fmt.Errorf("delete port %s: %w", id, err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,129 @@
+package httpapi
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// maxPage is the largest page of a list, and the size of one without limit.
+const maxPage = 1000
+
+var boolWords = map[string]bool{
+	"true": true, "1": true, "yes": true, "on": true, "t": true, "y": true,
+	"false": false, "0": false, "no": false, "off": false, "f": false, "n": false,
+}
+
+// parseBool reads the words that this API takes for a boolean, in any case.
+func parseBool(text string) (flag, ok bool) {
+	flag, ok = boolWords[strings.ToLower(strings.TrimSpace(text))]
+	return flag, ok
+}
+
+// boolArg reads a boolean argument; without it, fallback holds.
+func boolArg(query url.Values, name string, fallback bool) (bool, error) {
+	if !query.Has(name) {
+		return fallback, nil
+	}
+	flag, ok := parseBool(query.Get(name))
+	if !ok {
+		return false, badRequest("Invalid value for argument %s: want true or false, got %q", name, query.Get(name))
+	}
+	return flag, nil
+}
+
+// listArg reads an argument that is a comma list, given once or repeatedly.
+func listArg(query url.Values, name string) []string {
+	var items []string
+	for _, value := range query[name] {
+		for item := range strings.SplitSeq(value, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				items = append(items, item)
+			}
+		}
+	}
+	return items
+}
+
+// pageArgs are the arguments that every paged list takes.
+var pageArgs = []string{"limit", "marker", "sort_key", "sort_dir", "fields", "detail"}
+
+// parsePage reads limit, marker, sort_key and sort_dir.
+func parsePage[T any](c *call, t *table[T]) (node.Query, error) {
+	q := node.Query{Limit: maxPage}
+	if text := c.query.Get("limit"); text != "" {
+		limit, err := strconv.Atoi(text)
+		if err != nil || limit < 1 {
+			return q, badRequest("Invalid value for argument limit: want a number of at least 1, got %q", text)
+		}
+		q.Limit = min(limit, maxPage)
+	}
+	if q.Marker = c.query.Get("marker"); q.Marker != "" && !isUUID(q.Marker) {
+		return q, badRequest("Invalid value for argument marker: want a UUID, got %q", q.Marker)
+	}
+	q.Marker = strings.ToLower(q.Marker)
+	if q.SortKey = c.query.Get("sort_key"); q.SortKey == "id" {
+		q.SortKey = ""
+	}
+	if q.SortKey != "" {
+		if err := t.sortable(q.SortKey, c.version); err != nil {
+			return q, err
+		}
+	}
+	switch c.query.Get("sort_dir") {
+	case "", "asc":
+	case "desc":
+		q.Desc = true
+	default:
+		return q, badRequest("Invalid value for argument sort_dir: want asc or desc, got %q", c.query.Get("sort_dir"))
+	}
+	return q, nil
+}
+
+// fieldsSince and detailSince are when the arguments of the same names came.
+const (
+	fieldsSince = 8
+	detailSince = 43
+)
+
+// listFields returns the fields that a list shows: those of fields=, all with
+// detail=true, else the brief ones.
+func listFields[T any](c *call, t *table[T], detailPath bool) ([]*field[T], error) {
+	asked := listArg(c.query, "fields")
+	if c.query.Has("fields") && c.version < fieldsSince {
+		return nil, notAcceptable("Argument fields", fieldsSince)
+	}
+	if c.query.Has("detail") && c.version < detailSince {
+		return nil, notAcceptable("Argument detail", detailSince)
+	}
+	detail, err := boolArg(c.query, "detail", detailPath)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(asked) > 0 && (detail || detailPath):
+		return nil, badRequest("Arguments fields and detail cannot be combined.")
+	case len(asked) > 0:
+		return t.selected(asked, c.version)
+	case detail || detailPath:
+		return t.detail[c.version], nil
+	}
+	return t.brief[c.version], nil
+}
+
+// itemFields returns the fields that showing one item gives.
+func itemFields[T any](c *call, t *table[T]) ([]*field[T], error) {
+	if !c.query.Has("fields") {
+		return t.detail[c.version], nil
+	}
+	if c.version < fieldsSince {
+		return nil, notAcceptable("Argument fields", fieldsSince)
+	}
+	asked := listArg(c.query, "fields")
+	if len(asked) == 0 {
+		return t.detail[c.version], nil
+	}
+	return t.selected(asked, c.version)
+}

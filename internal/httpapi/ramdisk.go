@@ -1,0 +1,192 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Versions of what ramdisks send.
+const (
+	agentVersionSince = 36
+	agentTokenSince   = 62
+	verifyCASince     = 68
+	agentStatusSince  = 72
+	lookupShapeSince  = 84 // continue_inspection answers like lookup
+)
+
+// errUnknownMachine is the answer to every machine that the engine cannot or
+// will not place. It is the same for all reasons, because nobody authenticated.
+var errUnknownMachine = &apiError{
+	status:  http.StatusNotFound,
+	message: "The requested resource could not be found.",
+}
+
+// ramdisk is around the handlers that answer unauthenticated machines: one
+// option turns all of them off, and no reason for a 404 gets out.
+func (a *api) ramdisk(handle apiHandler) apiHandler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if a.options.DisableRamdisk {
+			return &node.ForbiddenError{Reason: "The endpoints for ramdisks are disabled on this engine."}
+		}
+		err := handle(w, r)
+		if errors.Is(err, node.ErrNotFound) {
+			return errUnknownMachine
+		}
+		return err
+	}
+}
+
+func (a *api) lookup(w http.ResponseWriter, r *http.Request) error {
+	c := callOf(r)
+	request := node.LookupRequest{Version: c.version, NodeUUID: strings.ToLower(c.query.Get("node_uuid"))}
+	if request.NodeUUID != "" && !isUUID(request.NodeUUID) {
+		return badRequest("Invalid value for argument node_uuid: want a UUID, got %q", request.NodeUUID)
+	}
+	for _, text := range listArg(c.query, "addresses") {
+		if mac, ok := parseMAC(text); ok {
+			request.Addresses = append(request.Addresses, mac)
+		}
+	}
+	if request.NodeUUID == "" && len(request.Addresses) == 0 {
+		return badRequest("A lookup needs at least one valid MAC address in addresses, or node_uuid.")
+	}
+	found, err := a.engine.Lookup(r.Context(), request)
+	if err != nil {
+		return fmt.Errorf("look up ramdisk: %w", err)
+	}
+	return a.writeLookup(w, c, found)
+}
+
+// lookupFields is what a ramdisk learns about its node.
+var lookupFields = []*field[node.Node]{
+	nodeTable.byName["uuid"], nodeTable.byName["properties"], nodeTable.byName["instance_info"],
+	nodeTable.byName["driver_internal_info"], nodeTable.byName["links"],
+}
+
+// lookupConfig is what every ramdisk is told alike, behind heartbeat_timeout,
+// token and agent_skip_bmc_detect.
+const lookupConfig = `,"agent_token_required":true,"agent_md5_checksum_enable":false,"disable_deep_image_inspection":false,` +
+	`"permitted_image_formats":["raw","gpt","qcow2","iso"],` +
+	`"metrics":{"backend":"noop","prepend_host":false,"prepend_uuid":false,"prepend_host_reverse":true,"global_prefix":null},` +
+	`"metrics_statsd":{"statsd_host":"localhost","statsd_port":8125}}}`
+
+// writeLookup answers with exactly 200, which is all that agents take.
+func (a *api) writeLookup(w http.ResponseWriter, c *call, found *node.LookupAnswer) error {
+	v := a.viewOf(c)
+	token := found.Token
+	if token == "" {
+		token = mask
+	}
+	return answer(w, http.StatusOK, func(dst []byte) []byte {
+		dst = append(dst, `{"node":`...)
+		dst = appendItem(dst, v, found.Node, lookupFields)
+		dst = fmt.Appendf(dst, `,"config":{"heartbeat_timeout":%d,"agent_token":`, int(found.HeartbeatTimeout.Seconds()))
+		dst = appendString(dst, token)
+		dst = append(dst, `,"agent_skip_bmc_detect":`...)
+		dst = appendBool(dst, found.Node.Driver == "redfish")
+		return append(dst, lookupConfig...)
+	})
+}
+
+// heartbeatRequest is the body of a heartbeat.
+type heartbeatRequest struct {
+	CallbackURL        *string `json:"callback_url"`
+	AgentVersion       string  `json:"agent_version"`
+	AgentToken         string  `json:"agent_token"`
+	AgentVerifyCA      string  `json:"agent_verify_ca"`
+	AgentStatus        string  `json:"agent_status"`
+	AgentStatusMessage string  `json:"agent_status_message"`
+}
+
+// heartbeat answers with exactly 202, which is all that agents take.
+func (a *api) heartbeat(w http.ResponseWriter, r *http.Request) error {
+	ident, err := nodeIdent(r)
+	if err != nil {
+		return err
+	}
+	var request heartbeatRequest
+	if err := decodeBody(w, r, maxBody, &request); err != nil {
+		return err
+	}
+	beat, err := request.check(versionOf(r))
+	if err != nil {
+		return err
+	}
+	if err := a.engine.Heartbeat(r.Context(), ident, beat); err != nil {
+		return fmt.Errorf("take heartbeat of node %s: %w", ident, err)
+	}
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+// check holds what can be said of a heartbeat without the node.
+func (request heartbeatRequest) check(version int) (node.Heartbeat, error) {
+	for _, part := range []struct {
+		name  string
+		given bool
+		since int
+	}{
+		{"agent_version", request.AgentVersion != "", agentVersionSince},
+		{"agent_token", request.AgentToken != "", agentTokenSince},
+		{"agent_verify_ca", request.AgentVerifyCA != "", verifyCASince},
+		{"agent_status", request.AgentStatus != "", agentStatusSince},
+		{"agent_status_message", request.AgentStatusMessage != "", agentStatusSince},
+	} {
+		if part.given && version < part.since {
+			return node.Heartbeat{}, badRequest("The key %q of a heartbeat needs API version 1.%d or newer.", part.name, part.since)
+		}
+	}
+	switch {
+	case request.CallbackURL == nil:
+		return node.Heartbeat{}, badRequest("A heartbeat needs a callback_url.")
+	case request.AgentVersion == "" && version >= agentVersionSince:
+		return node.Heartbeat{}, badRequest("A heartbeat needs an agent_version.")
+	}
+	if u, err := url.Parse(*request.CallbackURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return node.Heartbeat{}, badRequest("Invalid value for \"callback_url\": want an http or https URL, got %q", node.CutText(*request.CallbackURL))
+	}
+	switch request.AgentStatus {
+	case "", "start", "end", "error":
+	default:
+		return node.Heartbeat{}, badRequest("Invalid value for \"agent_status\": want start, end or error, got %q", node.CutText(request.AgentStatus))
+	}
+	return node.Heartbeat{
+		CallbackURL: *request.CallbackURL, AgentVersion: request.AgentVersion, AgentToken: request.AgentToken,
+		AgentVerifyCA: request.AgentVerifyCA, AgentStatus: request.AgentStatus,
+		AgentStatusMessage: request.AgentStatusMessage, Version: version,
+	}, nil
+}
+
+// continueInspection takes the document of a ramdisk. What today's agents send
+// has no version header and is answered with the node's UUID alone.
+func (a *api) continueInspection(w http.ResponseWriter, r *http.Request) error {
+	c := callOf(r)
+	nodeUUID := strings.ToLower(c.query.Get("node_uuid"))
+	if nodeUUID != "" && !isUUID(nodeUUID) {
+		return badRequest("Invalid value for argument node_uuid: want a UUID, got %q", nodeUUID)
+	}
+	body, err := readBody(w, r, maxInspectionBody)
+	if err != nil {
+		return err
+	}
+	if len(body) == 0 {
+		return badRequest("The request needs a JSON body with an inventory.")
+	}
+	found, err := a.engine.ContinueInspection(r.Context(), body, nodeUUID, c.version)
+	if err != nil {
+		return fmt.Errorf("take inspection data: %w", err)
+	}
+	if c.version >= lookupShapeSince {
+		return a.writeLookup(w, c, found)
+	}
+	return answer(w, http.StatusOK, func(dst []byte) []byte {
+		dst = append(dst, `{"uuid":`...)
+		dst = appendString(dst, found.Node.UUID)
+		return append(dst, '}')
+	})
+}

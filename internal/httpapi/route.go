@@ -1,0 +1,135 @@
+package httpapi
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// route is one method on one path. The table of all routes is in routes.go.
+type route struct {
+	method  string
+	pattern string
+	// since is the microversion 1.N that introduced the route; 0 and 1 mean
+	// that it was always there. An older request gets the status below, 404
+	// when that is 0.
+	since, below int
+	// orUnversioned also accepts requests of the minimum version, which is what
+	// a client without a version header sends.
+	orUnversioned bool
+	args          []string // query arguments; any other is a 400
+	// handler is nil for a route that is not built yet; it answers 501.
+	handler apiHandler
+}
+
+// visible reports whether a request of this version may see the route.
+func (rt *route) visible(version int) bool {
+	return version >= rt.since || rt.orUnversioned && version == minVersion
+}
+
+// hidden is the answer to a request that is too old for the route.
+func (rt *route) hidden() error {
+	switch rt.below {
+	case http.StatusNotAcceptable:
+		return notAcceptable(rt.method+" "+rt.pattern, rt.since)
+	case http.StatusMethodNotAllowed:
+		return methodNotAllowed(rt.method)
+	}
+	return pathNotFound()
+}
+
+func pathNotFound() error {
+	return routerError(http.StatusNotFound, "The requested path could not be found.")
+}
+
+func methodNotAllowed(method string) error {
+	return routerError(http.StatusMethodNotAllowed, "The method %s is not allowed for this path.", method)
+}
+
+// resource is one path with the routes of its methods.
+type resource struct {
+	api     *api
+	methods map[string]*route
+	allow   string // the Allow header of a 405
+}
+
+func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := res.serve(w, r); err != nil {
+		res.api.fail(w, r, callOf(r), err)
+	}
+}
+
+func (res *resource) serve(w http.ResponseWriter, r *http.Request) error {
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	rt := res.methods[method]
+	if rt == nil {
+		w.Header().Set("Allow", res.allow)
+		return methodNotAllowed(r.Method)
+	}
+	c := callOf(r)
+	if !rt.visible(c.version) {
+		return rt.hidden()
+	}
+	if rt.handler == nil {
+		return notImplemented("%s %s is part of this API version but not built yet in this engine.", rt.method, rt.pattern)
+	}
+	if err := c.parseQuery(r.URL.RawQuery, rt.args); err != nil {
+		return err
+	}
+	return rt.handler(w, r)
+}
+
+// parseQuery reads the query arguments and refuses those not in allowed.
+func (c *call) parseQuery(raw string, allowed []string) error {
+	if raw == "" {
+		return nil
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return badRequest("Malformed query: %v", err)
+	}
+	var unexpected []string
+	for key := range values {
+		if !slices.Contains(allowed, key) {
+			unexpected = append(unexpected, key)
+		}
+	}
+	if len(unexpected) > 0 {
+		slices.Sort(unexpected)
+		return badRequest("Unexpected arguments: %s", strings.Join(unexpected, ", "))
+	}
+	c.query = values
+	return nil
+}
+
+// newRouter builds the mux over a route table. Patterns carry no method, so
+// that an unknown method gets this API's 405 and not the library's.
+func newRouter(a *api, routes []route) http.Handler {
+	resources := map[string]*resource{}
+	for i := range routes {
+		rt := &routes[i]
+		res := resources[rt.pattern]
+		if res == nil {
+			res = &resource{api: a, methods: map[string]*route{}}
+			resources[rt.pattern] = res
+		}
+		res.methods[rt.method] = rt
+	}
+	mux := http.NewServeMux()
+	for pattern, res := range resources {
+		res.allow = strings.Join(slices.Sorted(maps.Keys(res.methods)), ", ")
+		if pattern == "/" {
+			pattern = "/{$}"
+		}
+		mux.Handle(pattern, res)
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		a.fail(w, r, callOf(r), pathNotFound())
+	})
+	return mux
+}

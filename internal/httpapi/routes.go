@@ -1,0 +1,196 @@
+package httpapi
+
+import "net/http"
+
+// Statuses that an older request gets, as the reference has them; a plain
+// hidden route is a 404.
+const (
+	refused = http.StatusMethodNotAllowed
+	tooOld  = http.StatusNotAcceptable
+)
+
+const healthPath = "/healthcheck"
+
+// Short names, so that a route stays one line.
+const (
+	get    = http.MethodGet
+	post   = http.MethodPost
+	put    = http.MethodPut
+	patch  = http.MethodPatch
+	remove = http.MethodDelete
+)
+
+// routes is every route of the API between minVersion and maxVersion.
+func (a *api) routes() []route {
+	var all []route
+	for _, part := range [][]route{
+		a.serviceRoutes(), a.nodeRoutes(), a.nodeControlRoutes(), a.nodePartRoutes(),
+		a.portRoutes(), a.driverRoutes(), a.ramdiskRoutes(), a.otherRoutes(),
+	} {
+		all = append(all, part...)
+	}
+	return all
+}
+
+func (a *api) serviceRoutes() []route {
+	return []route{
+		{method: get, pattern: "/", handler: a.showRoot},
+		{method: get, pattern: "/v1", handler: a.showVersion},
+		{method: get, pattern: healthPath, handler: a.showHealth},
+	}
+}
+
+func (a *api) nodeRoutes() []route {
+	return []route{
+		{method: get, pattern: "/v1/nodes", args: nodeListArgs(), handler: a.listNodes},
+		{method: get, pattern: "/v1/nodes/detail", args: nodeListArgs(), handler: a.listNodesDetail},
+		{method: post, pattern: "/v1/nodes", handler: a.createNode},
+		{method: get, pattern: "/v1/nodes/{ident}", args: []string{"fields"}, handler: a.showNode},
+		{method: patch, pattern: "/v1/nodes/{ident}", args: []string{"reset_interfaces"}, handler: a.patchNode},
+		{method: remove, pattern: "/v1/nodes/{ident}", handler: a.deleteNode},
+		{method: get, pattern: "/v1/nodes/{ident}/states", handler: a.showNodeStates},
+		{method: put, pattern: "/v1/nodes/{ident}/states/provision", handler: a.provisionNode},
+		{method: put, pattern: "/v1/nodes/{ident}/maintenance", handler: a.startMaintenance},
+		{method: remove, pattern: "/v1/nodes/{ident}/maintenance", handler: a.endMaintenance},
+		{method: get, pattern: "/v1/nodes/{ident}/inventory", since: 81, handler: a.showInventory},
+		{method: get, pattern: "/v1/nodes/{ident}/children", since: 83, handler: a.listChildren},
+		{method: get, pattern: "/v1/nodes/{ident}/ports", args: nodePortArgs, handler: a.listNodePorts},
+		{method: get, pattern: "/v1/nodes/{ident}/ports/detail", args: nodePortArgs, handler: a.listNodePortsDetail},
+	}
+}
+
+// nodeControlRoutes make a machine do something.
+func (a *api) nodeControlRoutes() []route {
+	return []route{
+		{method: get, pattern: "/v1/nodes/{ident}/validate"},
+		{method: put, pattern: "/v1/nodes/{ident}/states/power"},
+		{method: put, pattern: "/v1/nodes/{ident}/states/raid", since: 12, below: tooOld},
+		{method: put, pattern: "/v1/nodes/{ident}/states/boot_mode", since: 76},
+		{method: put, pattern: "/v1/nodes/{ident}/states/secure_boot", since: 76},
+		{method: get, pattern: "/v1/nodes/{ident}/states/console"},
+		{method: put, pattern: "/v1/nodes/{ident}/states/console"},
+		{method: get, pattern: "/v1/nodes/{ident}/management/boot_device"},
+		{method: put, pattern: "/v1/nodes/{ident}/management/boot_device"},
+		{method: get, pattern: "/v1/nodes/{ident}/management/boot_device/supported"},
+		{method: put, pattern: "/v1/nodes/{ident}/management/inject_nmi", since: 29},
+		{method: get, pattern: "/v1/nodes/{ident}/management/indicators", since: 63},
+		{method: get, pattern: "/v1/nodes/{ident}/management/indicators/{component}", since: 63},
+		{method: get, pattern: "/v1/nodes/{ident}/management/indicators/{component}/{name}", since: 63},
+		{method: put, pattern: "/v1/nodes/{ident}/management/indicators/{component}/{name}", since: 63},
+		{method: get, pattern: "/v1/nodes/{ident}/vendor_passthru/methods"},
+		{method: get, pattern: "/v1/nodes/{ident}/vendor_passthru"},
+		{method: post, pattern: "/v1/nodes/{ident}/vendor_passthru"},
+		{method: put, pattern: "/v1/nodes/{ident}/vendor_passthru"},
+		{method: patch, pattern: "/v1/nodes/{ident}/vendor_passthru"},
+		{method: remove, pattern: "/v1/nodes/{ident}/vendor_passthru"},
+		{method: get, pattern: "/v1/nodes/{ident}/vendor_passthru/{method}"},
+		{method: post, pattern: "/v1/nodes/{ident}/vendor_passthru/{method}"},
+		{method: put, pattern: "/v1/nodes/{ident}/vendor_passthru/{method}"},
+		{method: patch, pattern: "/v1/nodes/{ident}/vendor_passthru/{method}"},
+		{method: remove, pattern: "/v1/nodes/{ident}/vendor_passthru/{method}"},
+	}
+}
+
+// nodePartRoutes are what belongs to a node and has rows of its own.
+func (a *api) nodePartRoutes() []route {
+	return []route{
+		{method: get, pattern: "/v1/nodes/{ident}/bios", since: 40},
+		{method: get, pattern: "/v1/nodes/{ident}/bios/{setting}", since: 40},
+		{method: get, pattern: "/v1/nodes/{ident}/history", since: 78},
+		{method: get, pattern: "/v1/nodes/{ident}/history/{uuid}", since: 78},
+		{method: get, pattern: "/v1/nodes/{ident}/traits", since: 37, below: tooOld},
+		{method: put, pattern: "/v1/nodes/{ident}/traits", since: 37, below: refused},
+		{method: remove, pattern: "/v1/nodes/{ident}/traits", since: 37, below: refused},
+		{method: put, pattern: "/v1/nodes/{ident}/traits/{trait}", since: 37, below: refused},
+		{method: remove, pattern: "/v1/nodes/{ident}/traits/{trait}", since: 37, below: refused},
+		{method: get, pattern: "/v1/nodes/{ident}/vifs", since: 28},
+		{method: post, pattern: "/v1/nodes/{ident}/vifs", since: 28},
+		{method: remove, pattern: "/v1/nodes/{ident}/vifs/{vif}", since: 28},
+		{method: get, pattern: "/v1/nodes/{ident}/portgroups", since: 24},
+		{method: get, pattern: "/v1/nodes/{ident}/portgroups/detail", since: 24},
+		{method: get, pattern: "/v1/nodes/{ident}/volume", since: 32},
+		{method: get, pattern: "/v1/nodes/{ident}/volume/connectors", since: 32},
+		{method: get, pattern: "/v1/nodes/{ident}/volume/targets", since: 32},
+		{method: get, pattern: "/v1/nodes/{ident}/allocation", since: 52},
+		{method: remove, pattern: "/v1/nodes/{ident}/allocation", since: 52},
+	}
+}
+
+func (a *api) portRoutes() []route {
+	return []route{
+		{method: get, pattern: "/v1/ports", args: portListArgs, handler: a.listPorts},
+		{method: get, pattern: "/v1/ports/detail", args: portListArgs, handler: a.listPortsDetail},
+		{method: post, pattern: "/v1/ports", handler: a.createPort},
+		{method: get, pattern: "/v1/ports/{uuid}", args: []string{"fields"}, handler: a.showPort},
+		{method: patch, pattern: "/v1/ports/{uuid}", handler: a.patchPort},
+		{method: remove, pattern: "/v1/ports/{uuid}", handler: a.deletePort},
+	}
+}
+
+func (a *api) driverRoutes() []route {
+	return []route{
+		{method: get, pattern: "/v1/drivers", args: []string{"type", "detail", "fields"}, handler: a.listDrivers},
+		{method: get, pattern: "/v1/drivers/{name}", args: []string{"fields"}, handler: a.showDriver},
+		{method: get, pattern: "/v1/drivers/{name}/properties", handler: a.showDriverProperties},
+		{method: get, pattern: "/v1/drivers/{name}/raid/logical_disk_properties", since: 12, below: tooOld},
+		{method: get, pattern: "/v1/drivers/{name}/vendor_passthru/methods"},
+		{method: get, pattern: "/v1/drivers/{name}/vendor_passthru"},
+		{method: post, pattern: "/v1/drivers/{name}/vendor_passthru"},
+		{method: put, pattern: "/v1/drivers/{name}/vendor_passthru"},
+		{method: remove, pattern: "/v1/drivers/{name}/vendor_passthru"},
+		{method: get, pattern: "/v1/conductors", since: 49, args: conductorListArgs, handler: a.listConductors},
+		{method: get, pattern: "/v1/conductors/{hostname}", since: 49, args: []string{"fields"}, handler: a.showConductor},
+	}
+}
+
+// ramdiskRoutes answer machines that nobody authenticated.
+func (a *api) ramdiskRoutes() []route {
+	return []route{
+		{method: get, pattern: "/v1/lookup", since: 22, args: []string{"addresses", "node_uuid"}, handler: a.ramdisk(a.lookup)},
+		{method: post, pattern: "/v1/heartbeat/{ident}", since: 22, handler: a.ramdisk(a.heartbeat)},
+		{
+			method: post, pattern: "/v1/continue_inspection", since: 84, orUnversioned: true,
+			args: []string{"node_uuid"}, handler: a.ramdisk(a.continueInspection),
+		},
+	}
+}
+
+// otherRoutes are the collections that this engine does not have yet.
+func (a *api) otherRoutes() []route {
+	routes := []route{
+		{method: get, pattern: "/v1/portgroups/{ident}/ports", since: 24},
+		{method: get, pattern: "/v1/chassis/{uuid}/nodes"},
+		{method: get, pattern: "/v1/chassis/{uuid}/nodes/detail"},
+		{method: get, pattern: "/v1/volume", since: 32},
+		{method: get, pattern: "/v1/shards", since: 82},
+		{method: post, pattern: "/v1/events", since: 54},
+	}
+	for _, c := range []struct {
+		path         string
+		since, patch int
+		writeBelow   int // status of an older POST, PATCH or DELETE
+		detail       bool
+		ident        string
+	}{
+		{"/v1/portgroups", 23, 23, 0, true, "{ident}"},
+		{"/v1/chassis", 1, 1, 0, true, "{uuid}"},
+		{"/v1/volume/connectors", 32, 32, 0, false, "{uuid}"},
+		{"/v1/volume/targets", 32, 32, 0, false, "{uuid}"},
+		{"/v1/allocations", 52, 57, refused, false, "{ident}"},
+		{"/v1/deploy_templates", 55, 55, refused, false, "{ident}"},
+	} {
+		item := c.path + "/" + c.ident
+		if c.detail {
+			routes = append(routes, route{method: get, pattern: c.path + "/detail", since: c.since})
+		}
+		routes = append(
+			routes,
+			route{method: get, pattern: c.path, since: c.since},
+			route{method: post, pattern: c.path, since: c.since, below: c.writeBelow},
+			route{method: get, pattern: item, since: c.since},
+			route{method: patch, pattern: item, since: c.patch, below: c.writeBelow},
+			route{method: remove, pattern: item, since: c.since, below: c.writeBelow},
+		)
+	}
+	return routes
+}

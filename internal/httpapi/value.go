@@ -1,0 +1,159 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// maxText is the longest text of a field that has no limit of its own, in
+// characters.
+const maxText = 255
+
+// textOf is a string or null. Null and "" are the same.
+func textOf[T any](at func(*T) *string) value[T] { return textUpTo(maxText, at) }
+
+// textUpTo is a string of at most limit characters, or null.
+func textUpTo[T any](limit int, at func(*T) *string) value[T] {
+	return value[T]{
+		append: func(dst []byte, _ *view, item *T) []byte { return appendText(dst, *at(item)) },
+		read: func(item *T, raw json.RawMessage) error {
+			text, err := readText(raw, limit)
+			if err == nil {
+				*at(item) = text
+			}
+			return err
+		},
+	}
+}
+
+// flagOf is a boolean; null means false.
+func flagOf[T any](at func(*T) *bool) value[T] {
+	return value[T]{
+		append: func(dst []byte, _ *view, item *T) []byte { return appendBool(dst, *at(item)) },
+		read: func(item *T, raw json.RawMessage) error {
+			flag, err := readFlag(raw)
+			if err == nil {
+				*at(item) = flag != nil && *flag
+			}
+			return err
+		},
+	}
+}
+
+// maybeOf is a boolean or null.
+func maybeOf[T any](at func(*T) **bool) value[T] {
+	return value[T]{
+		append: func(dst []byte, _ *view, item *T) []byte {
+			if flag := *at(item); flag != nil {
+				return appendBool(dst, *flag)
+			}
+			return append(dst, "null"...)
+		},
+		read: func(item *T, raw json.RawMessage) error {
+			flag, err := readFlag(raw)
+			if err == nil {
+				*at(item) = flag
+			}
+			return err
+		},
+	}
+}
+
+// timeOf is a point in time that only the engine writes.
+func timeOf[T any](at func(*T) time.Time) value[T] {
+	return value[T]{append: func(dst []byte, _ *view, item *T) []byte { return appendTime(dst, at(item)) }}
+}
+
+// objectOf is an open object without secrets.
+func objectOf[T any](at func(*T) *node.Object) value[T] {
+	return value[T]{
+		append: func(dst []byte, _ *view, item *T) []byte { return appendObject(dst, *at(item)) },
+		read:   func(item *T, raw json.RawMessage) error { return readObject(at(item), raw) },
+		object: at,
+	}
+}
+
+// secretOf is an open object whose secrets are masked.
+func secretOf[T any](at func(*T) *node.Object) value[T] {
+	secret := objectOf(at)
+	secret.append = func(dst []byte, _ *view, item *T) []byte { return appendMasked(dst, *at(item)) }
+	return secret
+}
+
+// shown is a value that only the engine writes.
+func shown[T any](write func(dst []byte, v *view, item *T) []byte) value[T] {
+	return value[T]{append: write}
+}
+
+func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+
+// readText decodes a string or null of at most limit characters.
+func readText(raw json.RawMessage, limit int) (string, error) {
+	if isNull(raw) {
+		return "", nil
+	}
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return "", fmt.Errorf("want a string or null, got %s", kindOf(raw))
+	}
+	if length := utf8.RuneCountInString(text); length > limit {
+		return "", fmt.Errorf("want at most %d characters, got %d", limit, length)
+	}
+	if strings.ContainsRune(text, 0) {
+		return "", errors.New("must not contain a zero character")
+	}
+	return text, nil
+}
+
+// readFlag decodes a boolean, one of the strings that mean one, or null.
+func readFlag(raw json.RawMessage) (*bool, error) {
+	if isNull(raw) {
+		return nil, nil
+	}
+	var flag bool
+	if json.Unmarshal(raw, &flag) == nil {
+		return &flag, nil
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		if flag, ok := parseBool(text); ok {
+			return &flag, nil
+		}
+		return nil, fmt.Errorf("want true or false, got %q", node.CutText(text))
+	}
+	return nil, fmt.Errorf("want true or false, got %s", kindOf(raw))
+}
+
+func readObject(target *node.Object, raw json.RawMessage) error {
+	object, err := node.ParseObject(raw)
+	if err == nil {
+		*target = object
+	}
+	return err
+}
+
+// kindOf names the type of a JSON value for people.
+func kindOf(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return "nothing"
+	}
+	switch raw[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}

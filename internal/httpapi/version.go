@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// The range of microversions 1.N that this engine honours. A number may be
+// advertised only when everything up to it is there or answers 501: clients
+// change their behaviour on it.
+const (
+	minVersion = 1
+	maxVersion = 84
+)
+
+// Header names of version negotiation. The second request header is the older
+// one and the one that most clients send.
+const (
+	standardVersionHeader = "Openstack-Api-Version"
+	versionHeader         = "X-Openstack-Ironic-Api-Version"
+	minVersionHeader      = "X-Openstack-Ironic-Api-Minimum-Version"
+	maxVersionHeader      = "X-Openstack-Ironic-Api-Maximum-Version"
+)
+
+// versionText is every version of the range as it stands on the wire, so that
+// answering formats nothing.
+var versionText = func() (texts [maxVersion + 1]string) {
+	for n := range texts {
+		texts[n] = "1." + strconv.Itoa(n)
+	}
+	return texts
+}()
+
+// negotiate returns the microversion 1.N that the request asks for. Without a
+// version header that is the minimum. The error is a 406.
+func negotiate(h http.Header) (int, error) {
+	asked, ok := standardVersion(h[standardVersionHeader])
+	if !ok {
+		asked = strings.TrimSpace(h.Get(versionHeader))
+	}
+	switch asked {
+	case "":
+		return minVersion, nil
+	case "latest":
+		return maxVersion, nil
+	}
+	minor, err := parseVersion(asked)
+	if err != nil {
+		return 0, routerError(http.StatusNotAcceptable, "Invalid value for the API version header: %q. Use the form 1.N or latest.", asked)
+	}
+	if minor < minVersion || minor > maxVersion {
+		return 0, routerError(http.StatusNotAcceptable,
+			"Version %s was requested but is not supported. The supported version range is: [%s, %s].",
+			asked, versionText[minVersion], versionText[maxVersion])
+	}
+	return minor, nil
+}
+
+// standardVersion finds the entry for this service in OpenStack-API-Version
+// headers, whose values are comma lists of "service version".
+func standardVersion(values []string) (string, bool) {
+	for _, value := range values {
+		for entry := range strings.SplitSeq(value, ",") {
+			service, version, ok := strings.Cut(strings.TrimSpace(entry), " ")
+			if ok && strings.EqualFold(service, "baremetal") {
+				return strings.TrimSpace(version), true
+			}
+		}
+	}
+	return "", false
+}
+
+// parseVersion reads "1.N". A major version other than 1 is an error.
+func parseVersion(text string) (int, error) {
+	major, minor, ok := strings.Cut(text, ".")
+	if !ok || major != "1" || strings.ContainsAny(minor, "+-") {
+		return 0, fmt.Errorf("parse version %q: want 1.N", text)
+	}
+	n, err := strconv.Atoi(minor)
+	if err != nil {
+		return 0, fmt.Errorf("parse version %q: %w", text, err)
+	}
+	return n, nil
+}
