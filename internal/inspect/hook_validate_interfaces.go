@@ -15,14 +15,6 @@ import (
 // ipv6_address, and pxe_enabled added.
 var validateInterfacesHook = Hook{Name: "validate-interfaces", Preprocess: validateInterfaces}
 
-// candidate is a usable interface on its way to a port.
-type candidate struct {
-	*inventory.Interface
-	pxe   bool   // the ramdisk was booted from it
-	valid bool   // add_ports selects it
-	entry []byte // its object in plugin data without the closing brace
-}
-
 func validateInterfaces(ctx *Context) error {
 	bootMAC := ctx.Inventory.BootMAC()
 	ctx.interfaces = usableInterfaces(ctx, bootMAC)

@@ -8,6 +8,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
+// candidate is a usable interface on its way to a port.
+type candidate struct {
+	*inventory.Interface
+	pxe   bool   // the ramdisk was booted from it
+	valid bool   // add_ports selects it
+	entry []byte // its object in plugin data without the closing brace
+}
+
 // interfaceEntry copies an interface for plugin data, without the closing brace
 // so that a later hook can append keys. Values the engine corrects or adds
 // replace the agent's.
