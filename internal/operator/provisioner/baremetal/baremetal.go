@@ -216,7 +216,7 @@ func snapshotOf(n baremetal.Node) provisioner.Node {
 		InstanceID: n.InstanceUUID, Owner: n.Owner,
 		Busy:           n.Reservation != "",
 		AutoDiscovered: n.AutoDiscovered,
-		CreatedAt:      n.CreatedAt, UpdatedAt: n.UpdatedAt,
+		CreatedAt:      n.CreatedAt.UTC(), UpdatedAt: n.UpdatedAt.UTC(),
 		InspectedAt: value(n.InspectionFinishedAt),
 	}
 	s.Agent.URL, _ = n.DriverInternalInfo["agent_url"].(string)
@@ -228,5 +228,5 @@ func value(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}
 	}
-	return *t
+	return t.UTC()
 }

@@ -1,0 +1,53 @@
+package discovery
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+)
+
+// Metrics are the controller's metrics.
+type Metrics struct {
+	nodes   *prometheus.GaugeVec
+	created *prometheus.CounterVec
+	skipped *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics with a registry.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	labels := []string{"namespace", "discovery"}
+	m := &Metrics{
+		nodes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "ingot_discovery_nodes",
+			Help: "Nodes that the engine knew at the last poll.",
+		}, labels),
+		created: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ingot_discovery_created_total",
+			Help: "Hosts made for discovered machines.",
+		}, labels),
+		skipped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ingot_discovery_skipped_total",
+			Help: "Nodes that newly did not become a host, by reason.",
+		}, append(labels, "reason")),
+	}
+	for _, c := range []prometheus.Collector{m.nodes, m.created, m.skipped} {
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics of discovery: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// observe counts the outcome of a poll. It has to be called while the status
+// still holds what the poll before skipped.
+func (m *Metrics) observe(resource *discoveryv1.BareMetalHostDiscovery, o outcome) {
+	m.nodes.WithLabelValues(resource.Namespace, resource.Name).Set(float64(o.engineNodes))
+	m.created.WithLabelValues(resource.Namespace, resource.Name).Add(float64(o.made))
+	for _, s := range o.skipped {
+		if old := findSkipped(resource.Status.Skipped, s.NodeID); old == nil || old.Reason != s.Reason {
+			m.skipped.WithLabelValues(resource.Namespace, resource.Name, string(s.Reason)).Inc()
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package discovery
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+)
+
+const (
+	// maxName is the longest name, so that it is usable as a label's value.
+	maxName = validation.LabelValueMaxLength
+	// hashLength is how many hexadecimal digits stand for what was cut off.
+	hashLength = 6
+	// uuidGuard is put before names that read as a UUID. A host must not have
+	// one, because engine and clients take a UUID for a node's identifier.
+	uuidGuard = "host-"
+)
+
+// errMissingDetail means that the machine does not report what names are made
+// of, and that the template allows no fallback.
+var errMissingDetail = errors.New("machine does not report the detail that names are made of")
+
+// errNameInvalid means that prefix and suffix make an illegal name of anything.
+var errNameInvalid = errors.New("name is not legal for a host")
+
+// placeholders are what firmware and images say instead of a value, in lower
+// case and without white space at the ends.
+var placeholders = []string{
+	"localhost", "localhost.localdomain",
+	"to be filled by o.e.m.", "to be filled by oem", "default string", "default",
+	"system serial number", "chassis serial number", "serial number",
+	"0123456789", "1234567890", "123456789",
+	"none", "null", "unknown", "not specified", "not available", "n/a", "na", "invalid", "empty",
+}
+
+// nameFacts is what a name can be made of.
+type nameFacts struct {
+	NodeID   string
+	BootMAC  string // lower case, with colons
+	Hostname string
+	IP       string // without zone
+	Serial   string
+}
+
+// baseName returns the name that a machine gets when nobody else has it. It
+// returns errMissingDetail or errNameInvalid.
+func baseName(t discoveryv1.ResourceNameTemplate, facts nameFacts) (string, error) {
+	detail := detailOf(t.HardwareDetails, facts)
+	if detail == "" && t.Fallback != discoveryv1.FallbackNone {
+		detail = sanitize(facts.BootMAC)
+	}
+	if detail == "" {
+		return "", fmt.Errorf("%s: %w", t.HardwareDetails, errMissingDetail)
+	}
+	name := assemble(t.Prefix, detail, t.Suffix, facts.NodeID)
+	if _, err := uuid.Parse(name); err == nil {
+		name = assemble(uuidGuard+t.Prefix, detail, t.Suffix, facts.NodeID)
+	}
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return "", fmt.Errorf("%q: %w: %s", name, errNameInvalid, strings.Join(problems, "; "))
+	}
+	return name, nil
+}
+
+// candidateNames returns the names to try, in this order, for a machine whose
+// base name may belong to another one.
+func candidateNames(base string, facts nameFacts) []string {
+	names := []string{base}
+	if mac := strings.ReplaceAll(facts.BootMAC, ":", ""); len(mac) >= hashLength {
+		names = append(names, assemble("", base, "-"+mac[len(mac)-hashLength:], facts.NodeID))
+	}
+	return append(names, assemble("", base, "-"+hashOf(facts.NodeID), facts.NodeID))
+}
+
+// checkTemplate tells why no name made by the template can be legal, or nil.
+func checkTemplate(t discoveryv1.ResourceNameTemplate) error {
+	sample := nameFacts{
+		NodeID: "8f4d3a52-0f5e-4c1b-9a53-4d5c7b1f2a10", BootMAC: "00:1b:21:00:00:01",
+		Hostname: "h", IP: "192.0.2.1", Serial: "s1",
+	}
+	_, err := baseName(t, sample)
+	return err
+}
+
+// readsAsUUID tells whether a template and detail needed the guard.
+func readsAsUUID(t discoveryv1.ResourceNameTemplate, name string) bool {
+	return strings.HasPrefix(name, uuidGuard) && !strings.HasPrefix(t.Prefix, uuidGuard) &&
+		uuid.Validate(strings.TrimPrefix(name, uuidGuard)) == nil
+}
+
+// details says how each detail is read from the facts and made fit for a name.
+var details = map[discoveryv1.HardwareDetail]func(nameFacts) string{
+	discoveryv1.DetailHostname: func(f nameFacts) string {
+		if isPlaceholder(f.Hostname) {
+			return ""
+		}
+		label, _, _ := strings.Cut(f.Hostname, ".")
+		if isPlaceholder(label) {
+			return ""
+		}
+		return sanitize(label)
+	},
+	discoveryv1.DetailIP: func(f nameFacts) string { return sanitize(f.IP) },
+	discoveryv1.DetailSerialNumber: func(f nameFacts) string {
+		if isPlaceholder(f.Serial) {
+			return ""
+		}
+		return sanitize(f.Serial)
+	},
+	discoveryv1.DetailBootMAC:        func(f nameFacts) string { return sanitize(f.BootMAC) },
+	discoveryv1.DetailProvisioningID: func(f nameFacts) string { return sanitize(f.NodeID) },
+}
+
+func detailOf(which discoveryv1.HardwareDetail, facts nameFacts) string {
+	read, known := details[which]
+	if !known {
+		return ""
+	}
+	return read(facts)
+}
+
+func isPlaceholder(text string) bool {
+	text = strings.ToLower(strings.TrimSpace(text))
+	return strings.Trim(text, "0-. ") == "" || slices.Contains(placeholders, text)
+}
+
+// sanitize lower-cases text and replaces what is not legal in a name by single
+// dashes, none of them at an end.
+func sanitize(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		c := text[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' {
+			b.WriteByte(c)
+		} else if b.Len() > 0 && !strings.HasSuffix(b.String(), "-") {
+			b.WriteByte('-')
+		}
+	}
+	return strings.TrimSuffix(b.String(), "-")
+}
+
+// assemble joins the parts. A name that would be too long loses the end of its
+// middle, for which a hash of the node's ID stands.
+func assemble(prefix, middle, suffix, nodeID string) string {
+	if len(prefix)+len(middle)+len(suffix) > maxName {
+		room := max(maxName-len(prefix)-len(suffix)-len("-")-hashLength, 0)
+		middle = strings.TrimRight(middle[:min(room, len(middle))], "-.") + "-" + hashOf(nodeID)
+		if room == 0 {
+			middle = hashOf(nodeID)
+		}
+	}
+	return prefix + middle + suffix
+}
+
+func hashOf(nodeID string) string {
+	sum := sha256.Sum256([]byte(nodeID))
+	return hex.EncodeToString(sum[:])[:hashLength]
+}

@@ -1,0 +1,172 @@
+package discovery
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// plan is what one poll has to do.
+type plan struct {
+	// matched is how many candidates turned out to have a host by MAC address.
+	matched int
+	create  []creation
+	skipped []discoveryv1.SkippedNode
+	failed  []error
+}
+
+// creation is a host to be made.
+type creation struct {
+	candidate
+	// names are the names to try, in this order.
+	names []string
+}
+
+// planner holds what was decided so far in one poll.
+type planner struct {
+	resource   *discoveryv1.BareMetalHostDiscovery
+	index      *hostIndex
+	ignored    map[string]bool
+	tombstones map[string]bool
+	taken      map[string]bool // MAC addresses of machines in the plan
+	names      map[string]bool // names in the plan
+	plan
+}
+
+// makePlan decides about each candidate. It is pure: the same candidates in the
+// same order and the same hosts give the same plan.
+func makePlan(resource *discoveryv1.BareMetalHostDiscovery, index *hostIndex, candidates []candidate) plan {
+	p := &planner{
+		resource: resource, index: index,
+		ignored: lowerSet(resource.Spec.IgnoredMACAddresses), tombstones: map[string]bool{},
+		taken: map[string]bool{}, names: map[string]bool{},
+	}
+	if resource.Spec.Rediscovery == discoveryv1.RediscoveryDeny {
+		for _, t := range resource.Status.Tombstones {
+			p.tombstones[strings.ToLower(t.MAC)] = true
+		}
+	}
+	for _, c := range candidates {
+		p.decide(c)
+	}
+	return p.plan
+}
+
+func (p *planner) decide(c candidate) {
+	switch {
+	case p.index.hasMAC(c.macs):
+		p.matched++
+		return
+	case c.err != nil:
+		p.failed = append(p.failed, c.err)
+		return
+	case p.unwanted(c):
+		return
+	}
+	if reason, message := p.obstacle(c); reason != "" {
+		p.skip(c, reason, message)
+		return
+	}
+	base, err := baseName(p.resource.Spec.ResourceNameTemplate, c.facts.nameFacts)
+	if err != nil {
+		reason := discoveryv1.SkipNameInvalid
+		if errors.Is(err, errMissingDetail) {
+			reason = discoveryv1.SkipMissingDetail
+		}
+		p.skip(c, reason, err.Error()+"; change spec.resourceNameTemplate")
+		return
+	}
+	names := slices.DeleteFunc(candidateNames(base, c.facts.nameFacts), p.isTaken)
+	if len(names) == 0 {
+		p.skip(c, discoveryv1.SkipNameConflict, fmt.Sprintf("other hosts have the name %s and all its variants; rename or delete one", base))
+		return
+	}
+	p.names[names[0]] = true
+	for _, mac := range c.facts.MACs {
+		p.taken[mac] = true
+	}
+	p.create = append(p.create, creation{candidate: c, names: names})
+}
+
+// unwanted tells whether the resource does not ask for such nodes at all. A
+// node whose inventory is not there yet may still turn out to be wanted.
+func (p *planner) unwanted(c candidate) bool {
+	if !p.resource.Spec.OnlyAutoDiscovered {
+		return false
+	}
+	if c.facts == nil {
+		return c.node.AutoDiscovered != nil && !*c.node.AutoDiscovered
+	}
+	return !c.facts.AutoDiscovered
+}
+
+// obstacle says why the candidate cannot become a host now, or "".
+func (p *planner) obstacle(c candidate) (discoveryv1.SkipReason, string) {
+	limit := int(p.resource.Spec.MaxHosts)
+	switch {
+	case anyIn(p.ignored, c.macs):
+		return discoveryv1.SkipIgnored, "spec.ignoredMACAddresses lists this machine"
+	case anyIn(p.tombstones, c.macs):
+		return discoveryv1.SkipTombstone, "a host of this machine was deleted; remove it from status.tombstones to allow a new one"
+	case c.node.State == node.Inspecting, c.node.State == node.InspectWait, c.facts == nil && c.node.Busy:
+		return discoveryv1.SkipNodeBusy, "the engine is still inspecting this machine"
+	case c.facts == nil && c.node.LastError != "":
+		return discoveryv1.SkipNoInventory, "inspection failed: " + cut(c.node.LastError)
+	case c.facts == nil:
+		return discoveryv1.SkipNoInventory, "inspection has not finished; boot the machine into the ramdisk"
+	case c.facts.BootMAC == "":
+		return discoveryv1.SkipMissingMAC, "the machine reports no usable MAC address"
+	case p.taken[c.facts.BootMAC]:
+		return discoveryv1.SkipDuplicateMAC, "an older node has the same MAC address; delete one of them from the engine"
+	case limit > 0 && p.index.madeBy(p.resource)+len(p.create) >= limit:
+		return discoveryv1.SkipLimitReached, fmt.Sprintf("spec.maxHosts allows %d hosts", limit)
+	default:
+		return "", ""
+	}
+}
+
+func (p *planner) isTaken(name string) bool {
+	return p.names[name] || p.index.names[types.NamespacedName{Namespace: p.resource.Namespace, Name: name}]
+}
+
+func (p *planner) skip(c candidate, reason discoveryv1.SkipReason, message string) {
+	p.skipped = append(p.skipped, skipped(c, reason, message))
+}
+
+func skipped(c candidate, reason discoveryv1.SkipReason, message string) discoveryv1.SkippedNode {
+	s := discoveryv1.SkippedNode{NodeID: c.node.ID, Reason: reason, Message: message}
+	if c.facts != nil {
+		s.MAC = c.facts.BootMAC
+	} else if len(c.macs) > 0 {
+		s.MAC = c.macs[0]
+	}
+	return s
+}
+
+func anyIn(set map[string]bool, macs []string) bool {
+	return slices.ContainsFunc(macs, func(mac string) bool { return set[mac] })
+}
+
+func lowerSet(texts []string) map[string]bool {
+	set := make(map[string]bool, len(texts))
+	for _, t := range texts {
+		set[strings.ToLower(t)] = true
+	}
+	return set
+}
+
+// maxMessage bounds outside text in a status, in bytes.
+const maxMessage = 512
+
+func cut(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
+}

@@ -1,0 +1,145 @@
+package hardware
+
+import (
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/inventory"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// virtualName matches names that Linux gives to interfaces made of others:
+// bonds, teams, bridges, VLANs, tunnels.
+var virtualName = regexp.MustCompile(`^(lo|bond|team|br|virbr|vlan|veth|docker|dummy|tun|tap|vxlan|ovs)[-0-9_]|^lo$|\.`)
+
+// locallyAdministered is the bit of the first octet of a MAC address that
+// nobody was given by IEEE. Virtual machines and USB links of BMCs have it, the
+// latter often the same one in every machine of a kind.
+const locallyAdministered = 0x02
+
+// UsableMACs returns the MAC addresses of the machine's own NICs, each once.
+func UsableMACs(inv *provisioner.Inventory) []string {
+	var macs []string
+	for _, iface := range candidates(inv) {
+		macs = append(macs, iface.MACAddress)
+	}
+	return macs
+}
+
+// BootMAC chooses the MAC address that a machine is known by, in lower case. It
+// is that of the NIC the ramdisk booted from; else of the NIC with the address
+// in agentURL, through which the agent calls; else of the first NIC by PCI
+// address, those with a locally administered MAC address last. It is empty when
+// the machine has no usable NIC.
+func BootMAC(inv *provisioner.Inventory, agentURL string) string {
+	nics := candidates(inv)
+	if len(nics) == 0 {
+		return ""
+	}
+	bootMAC, callback := inv.Hardware.BootMAC(), hostAddr(agentURL)
+	rank := func(i *inventory.Interface) int {
+		switch {
+		case bootMAC != "" && i.MACAddress == bootMAC:
+			return 0
+		case inv.PXE[i.Name]:
+			return 1
+		case callback.IsValid() && hasAddr(i, callback):
+			return 2
+		case !IsLocallyAdministered(i.MACAddress):
+			return 3
+		default:
+			return 4
+		}
+	}
+	best := slices.MinFunc(nics, func(a, b *inventory.Interface) int {
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+		return comparePlace(a, b)
+	})
+	return best.MACAddress
+}
+
+// IsLocallyAdministered tells whether a MAC address was made up instead of
+// assigned, so that it need not be the only one of its kind.
+func IsLocallyAdministered(mac string) bool {
+	if len(mac) < 2 {
+		return false
+	}
+	octet, err := strconv.ParseUint(mac[:2], 16, 8)
+	return err == nil && octet&locallyAdministered != 0
+}
+
+// candidates returns the interfaces that are NICs with a MAC address of their
+// own. Of interfaces that share one, as those of a bond do, the first by PCI
+// address stands for all.
+func candidates(inv *provisioner.Inventory) []*inventory.Interface {
+	var nics []*inventory.Interface
+	for i := range inv.Hardware.Interfaces {
+		iface := &inv.Hardware.Interfaces[i]
+		if iface.MACAddress == "" || virtualName.MatchString(iface.Name) {
+			continue
+		}
+		same := slices.IndexFunc(nics, func(o *inventory.Interface) bool { return o.MACAddress == iface.MACAddress })
+		switch {
+		case same < 0:
+			nics = append(nics, iface)
+		case comparePlace(iface, nics[same]) < 0:
+			nics[same] = iface
+		}
+	}
+	return nics
+}
+
+// comparePlace orders interfaces by PCI address, those without one last, and
+// then by name.
+func comparePlace(a, b *inventory.Interface) int {
+	if (a.PCIAddress == "") != (b.PCIAddress == "") {
+		if a.PCIAddress == "" {
+			return 1
+		}
+		return -1
+	}
+	if d := strings.Compare(a.PCIAddress, b.PCIAddress); d != 0 {
+		return d
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+func hostAddr(agentURL string) netip.Addr {
+	u, err := url.Parse(agentURL)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return parseAddr(u.Hostname())
+}
+
+func hasAddr(i *inventory.Interface, addr netip.Addr) bool {
+	return parseAddr(i.IPv4Address) == addr || parseAddr(i.IPv6Address) == addr
+}
+
+func parseAddr(text string) netip.Addr {
+	addr, err := netip.ParseAddr(strings.TrimSpace(text))
+	if err != nil {
+		return netip.Addr{}
+	}
+	return addr.Unmap().WithZone("")
+}
+
+// FirstAddress returns the first address of a NIC that others can reach, in the
+// order of the inventory. Link-local addresses do not count.
+func FirstAddress(inv *provisioner.Inventory) netip.Addr {
+	for i := range inv.Hardware.Interfaces {
+		iface := &inv.Hardware.Interfaces[i]
+		for _, text := range []string{iface.IPv4Address, iface.IPv6Address} {
+			if addr := parseAddr(text); addr.IsGlobalUnicast() {
+				return addr
+			}
+		}
+	}
+	return netip.Addr{}
+}
