@@ -108,18 +108,26 @@ func findAssets(opts Options) (string, error) {
 // start starts one program after the other. What it started is in c.processes
 // when it fails halfway.
 func (c *ControlPlane) start(ctx context.Context, opts Options) error {
-	port, err := choosePort(opts.Port, c.dir.lastPort())
-	if err != nil {
-		return err
+	choose := func() (int, error) { return choosePort(opts.Port, c.dir.lastPort()) }
+	if _, err := choose(); err != nil {
+		return err // before anything is started
 	}
 	if err := c.prepareKeys(time.Now()); err != nil {
 		return fmt.Errorf("prepare certificates: %w; delete %s to start with an empty cluster", err, c.dir.own())
 	}
-	etcd, err := c.startEtcd(ctx)
+	etcdPort, err := c.startOnPort(func() (int, error) { return freePort(0) }, func(port int) error {
+		return c.startEtcd(ctx, port)
+	})
 	if err != nil {
 		return fmt.Errorf("%w; if the data is damaged, delete %s to start with an empty cluster", err, c.dir.own())
 	}
-	if err := c.startAPIServer(ctx, etcd, port); err != nil {
+	port, err := c.startOnPort(choose, func(port int) error {
+		return c.startAPIServer(ctx, etcdPort, port)
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.admitAdmin(port); err != nil {
 		return err
 	}
 	if err := c.dir.savePort(port); err != nil {
@@ -129,6 +137,26 @@ func (c *ControlPlane) start(ctx context.Context, opts Options) error {
 		return nil
 	}
 	return c.startControllerManager()
+}
+
+// startOnPort starts a program on a port. The program opens the port some time
+// after it was found free, so another one may have taken it: then the program
+// ends, and gets another port.
+func (c *ControlPlane) startOnPort(choose func() (int, error), start func(port int) error) (int, error) {
+	for attempt := 1; ; attempt++ {
+		port, err := choose()
+		if err != nil {
+			return 0, err
+		}
+		running := len(c.processes)
+		if err = start(port); err == nil {
+			return port, nil
+		}
+		if attempt == portAttempts || !portTaken(err) {
+			return 0, err
+		}
+		c.processes = c.processes[:running]
+	}
 }
 
 // run starts a program of the assets folder and notes it for Stop.

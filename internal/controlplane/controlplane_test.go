@@ -71,6 +71,7 @@ func stop(t *testing.T, c *ControlPlane) {
 
 func newClient(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
+	config.WarningHandler = rest.NoWarnings{} // for fields that a test expects to be unknown
 	c, err := client.New(config, client.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -3,10 +3,8 @@ package controlplane
 import (
 	"encoding/pem"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -101,29 +99,5 @@ func TestLastPortForgivesAnUnreadableNote(t *testing.T) {
 		if got := d.lastPort(); got != 0 {
 			t.Errorf("port of note %q = %d, want 0", note, got)
 		}
-	}
-}
-
-func TestChoosePort(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	busy := l.Addr().(*net.TCPAddr).Port
-	free, err := freePort(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	_, err = choosePort(busy, free)
-	if err == nil || !strings.Contains(err.Error(), strconv.Itoa(busy)) {
-		t.Errorf("a wanted busy port: error = %v, want one that names port %d", err, busy)
-	}
-	if got, err := choosePort(0, free); err != nil || got != free {
-		t.Errorf("with a free last port: %d, %v, want %d", got, err, free)
-	}
-	if got, err := choosePort(0, busy); err != nil || got == busy || got == 0 {
-		t.Errorf("with a busy last port: %d, %v, want another one", got, err)
 	}
 }

@@ -4,7 +4,12 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
+	"syscall"
 )
+
+// portAttempts is how many ports a program is tried on.
+const portAttempts = 5
 
 // choosePort returns the wanted port, or an error if it is taken. When none is
 // wanted (0), it returns the last one if that is free, else any free port.
@@ -35,4 +40,10 @@ func freePort(port int) (int, error) {
 		return 0, fmt.Errorf("close probe of port %d: %w", port, err)
 	}
 	return port, nil
+}
+
+// portTaken reports whether a program ended because its port was not free. The
+// programs say it in the system's words.
+func portTaken(err error) bool {
+	return strings.Contains(err.Error(), syscall.EADDRINUSE.Error())
 }

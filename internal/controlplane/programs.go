@@ -78,21 +78,21 @@ func (c *ControlPlane) prepareKeys(now time.Time) error {
 	return nil
 }
 
-// startEtcd starts etcd on a free port and returns the URL for its clients.
-func (c *ControlPlane) startEtcd(ctx context.Context) (endpoint string, err error) {
-	port, err := freePort(0)
-	if err != nil {
-		return "", err
-	}
-	endpoint = "https://" + net.JoinHostPort(loopback, strconv.Itoa(port))
+// endpoint is the base URL of a server on a loopback port.
+func endpoint(port int) string {
+	return "https://" + net.JoinHostPort(loopback, strconv.Itoa(port))
+}
+
+// startEtcd starts etcd and returns when it is ready.
+func (c *ControlPlane) startEtcd(ctx context.Context, port int) error {
 	// A cluster of one never talks to a peer, but etcd insists on a listener.
 	const peer = "https://" + loopback + ":0"
 	p, err := c.run(
 		etcdProgram,
 		"--name=ingot",
 		"--data-dir="+c.dir.etcd(),
-		"--listen-client-urls="+endpoint,
-		"--advertise-client-urls="+endpoint,
+		"--listen-client-urls="+endpoint(port),
+		"--advertise-client-urls="+endpoint(port),
 		"--client-cert-auth=true",
 		"--trusted-ca-file="+c.dir.pki(authorityCert),
 		"--cert-file="+c.dir.pki(servingName+".crt"),
@@ -104,21 +104,24 @@ func (c *ControlPlane) startEtcd(ctx context.Context) (endpoint string, err erro
 		"--peer-trusted-ca-file="+c.dir.pki(authorityCert),
 		"--peer-cert-file="+c.dir.pki(servingName+".crt"),
 		"--peer-key-file="+c.dir.pki(servingName+".key"),
+		// A member alone waits one election timeout before it serves. In
+		// milliseconds; etcd wants the second to be five times the first.
+		"--heartbeat-interval=50",
+		"--election-timeout=250",
 		"--unsafe-no-fsync="+strconv.FormatBool(c.volatile),
 	)
 	if err != nil {
-		return "", err
+		return err
 	}
-	return endpoint, c.waitHealthy(ctx, p, endpoint, "/health")
+	return c.waitHealthy(ctx, p, endpoint(port), "/health")
 }
 
-// startAPIServer starts kube-apiserver and writes the administrator's
-// kubeconfig once it is ready.
-func (c *ControlPlane) startAPIServer(ctx context.Context, etcd string, port int) error {
-	endpoint := "https://" + net.JoinHostPort(loopback, strconv.Itoa(port))
+// startAPIServer starts kube-apiserver on the etcd at a port of its own and
+// returns when it is ready.
+func (c *ControlPlane) startAPIServer(ctx context.Context, etcdPort, port int) error {
 	p, err := c.run(
 		apiServerProgram,
-		"--etcd-servers="+etcd,
+		"--etcd-servers="+endpoint(etcdPort),
 		"--etcd-cafile="+c.dir.pki(authorityCert),
 		"--etcd-certfile="+c.dir.pki(etcdClientName+".crt"),
 		"--etcd-keyfile="+c.dir.pki(etcdClientName+".key"),
@@ -144,14 +147,18 @@ func (c *ControlPlane) startAPIServer(ctx context.Context, etcd string, port int
 	if err != nil {
 		return err
 	}
-	if err := c.waitHealthy(ctx, p, endpoint, "/readyz"); err != nil {
-		return err
-	}
-	c.config, err = c.clientConfig(endpoint, "ingot-admin")
+	return c.waitHealthy(ctx, p, endpoint(port), "/readyz")
+}
+
+// admitAdmin makes the administrator's client configuration and kubeconfig for
+// the API server on a port.
+func (c *ControlPlane) admitAdmin(port int) error {
+	config, err := c.clientConfig(endpoint(port), "ingot-admin")
 	if err != nil {
 		return err
 	}
-	return writeKubeconfig(c.dir.kubeconfig(), c.config)
+	c.config = config
+	return writeKubeconfig(c.dir.kubeconfig(), config)
 }
 
 // startControllerManager starts kube-controller-manager. It serves nothing, so
@@ -177,30 +184,30 @@ func (c *ControlPlane) startControllerManager() error {
 }
 
 // clientConfig returns the configuration of a new client with all rights.
-func (c *ControlPlane) clientConfig(endpoint, user string) (*rest.Config, error) {
+func (c *ControlPlane) clientConfig(server, user string) (*rest.Config, error) {
 	pair, err := c.ca.client(user, adminGroup)
 	if err != nil {
 		return nil, err
 	}
 	return &rest.Config{
-		Host:            endpoint,
+		Host:            server,
 		TLSClientConfig: rest.TLSClientConfig{CAData: c.ca.certPEM(), CertData: pair.cert, KeyData: pair.key},
 		QPS:             -1, // the server's own fairness is enough
 	}, nil
 }
 
 // waitHealthy waits until path answers 200 to a client of the authority.
-func (c *ControlPlane) waitHealthy(ctx context.Context, p *process, endpoint, path string) error {
-	config, err := c.clientConfig(endpoint, "ingot-probe")
+func (c *ControlPlane) waitHealthy(ctx context.Context, p *process, server, path string) error {
+	config, err := c.clientConfig(server, "ingot-probe")
 	if err != nil {
 		return err
 	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return fmt.Errorf("make client for %s: %w", endpoint, err)
+		return fmt.Errorf("make client for %s: %w", server, err)
 	}
 	defer client.CloseIdleConnections()
-	target, err := url.JoinPath(endpoint, path)
+	target, err := url.JoinPath(server, path)
 	if err != nil {
 		return fmt.Errorf("make URL of %s: %w", p.name, err)
 	}
