@@ -77,11 +77,11 @@ func (p *Pipeline) Hooks() []string {
 func (p *Pipeline) Warnings() []string { return p.warnings }
 
 // Run applies the pipeline to one machine. It changes nothing it is given; the
-// caller stores the result in one commit. The error is a *Failure with the
+// caller stores the result in one commit. The error is a *RunError with the
 // message for the node's last_error.
 func (p *Pipeline) Run(in Input) (*Result, error) {
 	ctx := newContext(in, p.config)
-	failure := &Failure{}
+	failure := &RunError{}
 	for _, hook := range p.hooks {
 		if hook.Preprocess == nil {
 			continue

@@ -98,7 +98,7 @@ func (c *Context) result() *Result {
 	created, updated, deleted := c.Ports.changes()
 	return &Result{
 		Properties:    c.Properties.changed,
-		PluginData:    appendObject(nil, c.PluginData),
+		PluginData:    inventory.AppendObject(nil, c.PluginData),
 		PortsToCreate: created,
 		PortsToUpdate: updated,
 		PortsToDelete: deleted,

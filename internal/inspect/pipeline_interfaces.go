@@ -27,13 +27,13 @@ func interfaceEntry(nic *inventory.Interface, pxe bool) []byte {
 		case "pxe_enabled", "is_added":
 			continue
 		case "mac_address":
-			value = appendString(nil, nic.MACAddress)
+			value = inventory.AppendString(nil, nic.MACAddress)
 		case "ipv6_address":
 			if address, _, scoped := strings.Cut(nic.IPv6Address, "%"); scoped {
-				value = appendString(nil, address)
+				value = inventory.AppendString(nil, address)
 			}
 		}
-		entry = append(appendString(entry, key), ':')
+		entry = append(inventory.AppendString(entry, key), ':')
 		entry = append(entry, value...)
 		entry = append(entry, ',')
 	}
@@ -58,7 +58,7 @@ func interfaceMap(interfaces []candidate, include func(*candidate) (more string,
 		if len(dst) > 1 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendString(dst, nic.Name), ':')
+		dst = append(inventory.AppendString(dst, nic.Name), ':')
 		dst = append(dst, nic.entry...)
 		dst = append(dst, more...)
 		dst = append(dst, '}')
@@ -79,7 +79,7 @@ func validMACs(interfaces []candidate) json.RawMessage {
 		if len(dst) > 1 {
 			dst = append(dst, ',')
 		}
-		dst = appendString(dst, nic.MACAddress)
+		dst = inventory.AppendString(dst, nic.MACAddress)
 	}
 	return append(dst, ']')
 }

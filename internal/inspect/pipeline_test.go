@@ -8,83 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/internal/inventory"
-	"github.com/ingot-metal/ingot/internal/node"
 )
-
-// fixture reads a document of package inventory's test data.
-func fixture(t testing.TB, name string) *inventory.Document {
-	t.Helper()
-	body, err := os.ReadFile("../inventory/testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return document(t, string(body))
-}
-
-func document(t testing.TB, body string) *inventory.Document {
-	t.Helper()
-	doc, err := inventory.Parse([]byte(body))
-	if err != nil {
-		t.Fatalf("parse document: %v", err)
-	}
-	return doc
-}
-
-// machine returns a document with the given interfaces, a comma-separated list
-// of JSON objects, and more members of its inventory.
-func machine(t testing.TB, interfaces, more string) *inventory.Document {
-	t.Helper()
-	return document(t, `{"inventory":{"interfaces":[`+interfaces+`],"cpu":{"architecture":"x86_64"}`+more+`}}`)
-}
-
-func pipeline(t testing.TB, change func(*Config)) *Pipeline {
-	t.Helper()
-	cfg := DefaultConfig()
-	if change != nil {
-		change(&cfg)
-	}
-	p, err := NewPipeline(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func run(t testing.TB, p *Pipeline, in Input) *Result {
-	t.Helper()
-	result, err := p.Run(in)
-	if err != nil {
-		t.Fatalf("run pipeline: %v", err)
-	}
-	return result
-}
-
-// pluginValue decodes one key of a result's plugin data.
-func pluginValue(t testing.TB, result *Result, key string) any {
-	t.Helper()
-	var data map[string]any
-	if err := json.Unmarshal(result.PluginData, &data); err != nil {
-		t.Fatalf("plugin data %s: %v", result.PluginData, err)
-	}
-	return data[key]
-}
-
-// addresses returns the MACs of ports in order, the PXE port marked with a star.
-func addresses(ports []Port) []string {
-	var macs []string
-	for _, port := range ports {
-		mac := port.Address
-		if port.PXEEnabled {
-			mac += "*"
-		}
-		macs = append(macs, mac)
-	}
-	return macs
-}
 
 func TestRecordedAgentPassesTheDefaultPipeline(t *testing.T) {
 	result := run(t, pipeline(t, nil), Input{Document: fixture(t, "ironic-python-agent-9.11.0.json")})
@@ -120,7 +49,7 @@ func TestRecordedAgentPassesTheDefaultPipeline(t *testing.T) {
 
 func TestRunAfterRestartGivesTheSameResult(t *testing.T) {
 	doc := fixture(t, "server-4-nics.json")
-	restored, err := inventory.Restore(doc.Inventory, appendObject(nil, doc.PluginData))
+	restored, err := inventory.Restore(doc.Inventory, inventory.AppendObject(nil, doc.PluginData))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +174,7 @@ func TestFirstMainFailureEndsThePipeline(t *testing.T) {
 		{Name: "c", Process: step("main c", nil)},
 	}}
 	result, err := p.Run(Input{Document: machine(t, nic("eth0", "01"), "")})
-	var failure *Failure
+	var failure *RunError
 	if !errors.As(err, &failure) || len(failure.Hooks) != 1 || failure.Hooks[0].Hook != "b" || result != nil {
 		t.Errorf("Run = %v, %v, want no result and the failure of hook b", result, err)
 	}
@@ -273,46 +202,6 @@ func TestSkippedListIsBounded(t *testing.T) {
 	}
 }
 
-func TestPropertiesReportOnlyChanges(t *testing.T) {
-	before := node.ObjectOf(map[string]any{"cpu_arch": "x86_64", "memory_mb": 1024, "capabilities": "a:1, b:2"})
-	p := &Properties{before: before}
-	p.Set("cpu_arch", "aarch64")
-	if got := p.Text("cpu_arch"); got != "aarch64" {
-		t.Errorf("cpu_arch = %q before storing, want the new value", got)
-	}
-	p.Set("cpu_arch", "x86_64")
-	p.Set("memory_mb", 1024)
-	if p.changed["cpu_arch"] != nil || len(p.changed) != 0 {
-		t.Errorf("changes = %v, want none when all is as before", p.changed)
-	}
-	p.Set("local_gb", 10)
-	if diff := cmp.Diff(map[string]any{"local_gb": 10}, p.changed); diff != "" {
-		t.Errorf("changes (-want +got):\n%s", diff)
-	}
-}
-
-func TestCapabilitiesKeepTheOthers(t *testing.T) {
-	for _, tc := range []struct{ before, name, value, want string }{
-		{"", "boot_mode", "uefi", "boot_mode:uefi"},
-		{"a:1,boot_mode:bios,b:2", "boot_mode", "uefi", "a:1,boot_mode:uefi,b:2"},
-		{" a:1 ,, b:2", "c", "3", "a:1,b:2,c:3"},
-		{"a:1,a:2", "a", "3", "a:3"},
-		{"flag", "a", "x:y", "flag,a:x:y"},
-	} {
-		p := &Properties{before: node.ObjectOf(map[string]any{"capabilities": tc.before})}
-		p.SetCapability(tc.name, tc.value)
-		if got := p.Text("capabilities"); got != tc.want {
-			t.Errorf("capabilities %q with %s=%s = %q, want %q", tc.before, tc.name, tc.value, got, tc.want)
-		}
-		if got := p.Capability(tc.name); got != tc.value {
-			t.Errorf("capability %s = %q, want %q", tc.name, got, tc.value)
-		}
-	}
-	if got := (&Properties{before: node.ObjectOf(map[string]any{"capabilities": 7})}).Capability("a"); got != "" {
-		t.Errorf("capability of a property that is no text = %q, want none", got)
-	}
-}
-
 func BenchmarkPipeline(b *testing.B) {
 	doc := fixture(b, "server-4-nics.json")
 	p := pipeline(b, nil)
@@ -322,4 +211,37 @@ func BenchmarkPipeline(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// FuzzPipeline checks that whatever parses also goes through the hooks, and that
+// what comes out can be stored and served.
+func FuzzPipeline(f *testing.F) {
+	for _, name := range []string{"ironic-python-agent-9.11.0.json", "server-4-nics.json"} {
+		body, err := os.ReadFile("../inventory/testdata/" + name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body)
+	}
+	f.Add([]byte(`{"inventory":{"interfaces":[{"name":"\u0000\ud800","mac_address":"02-00-00-00-00-01","a":1,"a":2}],"cpu":{"architecture":"x"}},"":0}`))
+	p := pipeline(f, func(c *Config) { c.KeepPorts = KeepPresent })
+	f.Fuzz(func(t *testing.T, body []byte) {
+		doc, err := inventory.Parse(body)
+		if err != nil {
+			return
+		}
+		result, err := p.Run(Input{Document: doc, Ports: []Port{{UUID: "p", Address: "02:00:00:00:00:01"}}})
+		if err != nil {
+			if !utf8.ValidString(err.Error()) || len(err.Error()) > 4096 {
+				t.Fatalf("error %q is not fit to show", err)
+			}
+			return
+		}
+		if !json.Valid(result.PluginData) {
+			t.Fatalf("plugin data %s is no JSON", result.PluginData)
+		}
+		if _, err := inventory.Restore(doc.Inventory, result.PluginData); err != nil {
+			t.Fatalf("result cannot be read back: %v", err)
+		}
+	})
 }

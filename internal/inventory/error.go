@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 )
@@ -37,8 +38,8 @@ func inItem(index int, err error) error {
 }
 
 func prefixed(step string, err error) error {
-	e, ok := err.(*Error) //nolint:errorlint // the reader creates only *Error and never wraps it
-	if !ok {
+	var e *Error
+	if !errors.As(err, &e) {
 		return err
 	}
 	switch {

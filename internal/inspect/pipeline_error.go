@@ -12,28 +12,28 @@ func (e *HookError) Error() string { return e.Hook + ": " + e.Err.Error() }
 
 func (e *HookError) Unwrap() error { return e.Err }
 
-// Failure is a pipeline that did not finish: one or more failed preprocess hooks,
+// RunError is a pipeline that did not finish: one or more failed preprocess hooks,
 // or one failed main hook. Nothing of that run is to be stored.
-type Failure struct{ Hooks []*HookError }
+type RunError struct{ Hooks []*HookError }
 
 // Error puts all hooks into one line.
-func (f *Failure) Error() string {
-	texts := make([]string, len(f.Hooks))
-	for i, err := range f.Hooks {
+func (e *RunError) Error() string {
+	texts := make([]string, len(e.Hooks))
+	for i, err := range e.Hooks {
 		texts[i] = err.Error()
 	}
 	return strings.Join(texts, "; ")
 }
 
 // Unwrap lets errors.As find the hook errors.
-func (f *Failure) Unwrap() []error {
-	errs := make([]error, len(f.Hooks))
-	for i, err := range f.Hooks {
+func (e *RunError) Unwrap() []error {
+	errs := make([]error, len(e.Hooks))
+	for i, err := range e.Hooks {
 		errs[i] = err
 	}
 	return errs
 }
 
-func (f *Failure) add(hook Hook, err error) {
-	f.Hooks = append(f.Hooks, &HookError{Hook: hook.Name, Err: err})
+func (e *RunError) add(hook Hook, err error) {
+	e.Hooks = append(e.Hooks, &HookError{Hook: hook.Name, Err: err})
 }

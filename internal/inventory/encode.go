@@ -1,4 +1,4 @@
-package inspect
+package inventory
 
 import (
 	"encoding/json"
@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// appendObject writes a JSON object of raw values, keys sorted. The values are
-// copied as they are: they come from a parsed document or from a hook.
-func appendObject(dst []byte, members map[string]json.RawMessage) []byte {
+// AppendObject appends a JSON object to dst, keys sorted. The values are copied as
+// they are, unchecked: they must come from a parsed document or be known JSON.
+func AppendObject(dst []byte, members map[string]json.RawMessage) []byte {
 	size := len("{}")
 	for key, value := range members {
 		size += len(key) + len(value) + len(`"":,`)
@@ -18,14 +18,14 @@ func appendObject(dst []byte, members map[string]json.RawMessage) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendString(dst, key), ':')
+		dst = append(AppendString(dst, key), ':')
 		dst = append(dst, members[key]...)
 	}
 	return append(dst, '}')
 }
 
-// appendString writes a JSON string.
-func appendString(dst []byte, text string) []byte {
+// AppendString appends a JSON string to dst.
+func AppendString(dst []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
 			encoded, _ := json.Marshal(text) // a string always encodes
