@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// params are the named arguments of a command.
+type params map[string]json.RawMessage
+
+// command is one entry of the command table.
+type command struct {
+	// method is the name the real agent's error messages use.
+	method string
+	// required names the arguments a caller must give, in their order.
+	required []string
+	// async commands answer at once and end later with a forced heartbeat.
+	async bool
+	// check refuses arguments before the command is recorded; it may be nil.
+	check func(params) *fault
+	// duration bounds the simulated time of an async command; it may be nil.
+	duration func(params) span
+	// run does the work.
+	run func(*Agent, params) (any, *commandError)
+	// then ends the agent after the command succeeded; nil keeps it running.
+	then error
+}
+
+// span is a duration that is drawn between two bounds.
+type span struct{ low, high time.Duration }
+
+// seconds returns a span in seconds.
+func seconds(low, high int) span {
+	return span{time.Duration(low) * time.Second, time.Duration(high) * time.Second}
+}
+
+// lasting is the duration of a command whose arguments do not matter.
+func lasting(s span) func(params) span { return func(params) span { return s } }
+
+// execute runs a command by its full name "extension.command". A fault means
+// that the command was not accepted; first is the command as it was accepted.
+func (a *Agent) execute(fullName string, p params) (r *result, first resultDocument, f *fault) {
+	extension, name, ok := strings.Cut(fullName, ".")
+	if !ok {
+		return nil, first, invalidCommandFault("Command name must be of the form <extension>.<name>")
+	}
+	if running := a.commands.busyWith(); running != "" {
+		return nil, first, busyFault(running)
+	}
+	table, ok := extensions[extension]
+	if !ok {
+		return nil, first, notFoundFault("Extension", extension)
+	}
+	c, ok := table[name]
+	if !ok {
+		return nil, first, invalidCommandFault("Unknown command: " + name)
+	}
+	if c.check != nil {
+		if f := c.check(p); f != nil {
+			return nil, first, f
+		}
+	}
+	r, first, f = a.commands.add(a.random.uuid(), name)
+	if f != nil {
+		return nil, first, f
+	}
+	if c.async {
+		go a.runAsync(c, r, p)
+		return r, first, nil
+	}
+	defer a.commands.working.Done()
+	outcome, failure := a.runNow(c, p)
+	a.commands.finish(r, outcome, failure)
+	return r, a.commands.document(r), nil
+}
+
+// runNow checks the arguments and does the work of a command.
+func (a *Agent) runNow(c command, p params) (any, *commandError) {
+	if missing := missingArguments(c.method, c.required, p); missing != "" {
+		return nil, executionError(missing)
+	}
+	return c.run(a, p)
+}
+
+// runAsync lets a command take its time. A power cut ends it without a result.
+func (a *Agent) runAsync(c command, r *result, p params) {
+	defer a.commands.working.Done()
+	outcome, failure := a.runNow(c, p)
+	if failure == nil && c.duration != nil {
+		s := c.duration(p)
+		if !a.commands.pause(a.clock, a.random.between(s.low, s.high)) {
+			return
+		}
+	}
+	a.commands.finish(r, outcome, failure)
+	switch {
+	case failure != nil || c.then == nil:
+		a.forceHeartbeat()
+	case a.commands.pause(a.clock, powerDelay):
+		a.leave(c.then)
+	}
+}
+
+// powerDelay is how long the ramdisk needs to sync and go down after it
+// answered, enough for the engine to read the result once.
+const powerDelay = 2 * time.Second
+
+// missingArguments returns the complaint about arguments that were not given,
+// empty if all are there.
+func missingArguments(method string, required []string, p params) string {
+	var missing []string
+	for _, name := range required {
+		if _, given := p[name]; !given {
+			missing = append(missing, "'"+name+"'")
+		}
+	}
+	noun := "argument"
+	list := ""
+	switch n := len(missing); n {
+	case 0:
+		return ""
+	case 1:
+		list = missing[0]
+	case 2:
+		noun, list = "arguments", missing[0]+" and "+missing[1]
+	default:
+		noun, list = "arguments", strings.Join(missing[:n-1], ", ")+", and "+missing[n-1]
+	}
+	return fmt.Sprintf("%s() missing %d required positional %s: %s", method, len(missing), noun, list)
+}

@@ -1,0 +1,66 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// extensions is the command table: extension, command.
+var extensions = map[string]map[string]command{
+	"clean":   stepCommands(cleanSteps),
+	"deploy":  stepCommands(deploySteps),
+	"service": stepCommands(serviceSteps),
+	"standby": {
+		"cache_image": {
+			method: "StandbyExtension.cache_image", async: true, check: checkImageInfo,
+			duration: lasting(seconds(5, 10)), run: cacheImage,
+		},
+		"prepare_image": {
+			method: "StandbyExtension.prepare_image", async: true, check: checkImageInfo,
+			duration: lasting(seconds(8, 20)), run: prepareImage,
+		},
+		"get_partition_uuids": {run: partitionUUIDs},
+		"sync":                {run: nothing},
+		"power_off":           {async: true, run: nothing, then: ErrPoweredOff},
+		"run_image":           {async: true, run: nothing, then: ErrRebooted},
+	},
+	"image": {
+		"install_bootloader": {
+			method: "ImageExtension.install_bootloader", required: []string{"root_uuid"}, async: true,
+			duration: lasting(seconds(2, 5)), run: nothing,
+		},
+	},
+	"rescue": {
+		"finalize_rescue": {method: "RescueExtension.finalize_rescue", required: []string{"rescue_password"}, run: nothing},
+	},
+	"log": {
+		"collect_system_logs": {run: collectLogs},
+	},
+	"poll": {
+		"get_hardware_info": {run: hardwareInfo},
+		"set_node_info":     {method: "PollExtension.set_node_info", required: []string{"node_info"}, run: nothing},
+	},
+}
+
+// nothing is the work of a command that only says that it is done.
+func nothing(*Agent, params) (any, *commandError) { return nil, nil }
+
+// hardwareInfo returns the inventory.
+func hardwareInfo(a *Agent, _ params) (any, *commandError) {
+	var document struct {
+		Inventory json.RawMessage `json:"inventory"`
+	}
+	if err := json.Unmarshal(a.config.Document(), &document); err != nil {
+		return nil, executionError(fmt.Sprintf("read the hardware: %v", err))
+	}
+	return document.Inventory, nil
+}
+
+// collectLogs returns the ramdisk's logs.
+func collectLogs(a *Agent, _ params) (any, *commandError) {
+	logs, err := logArchive(a.config.Hostname, a.started, a.commands.documents())
+	if err != nil {
+		return nil, executionError(fmt.Sprintf("collect logs: %v", err))
+	}
+	return map[string]string{"system_logs": logs}, nil
+}

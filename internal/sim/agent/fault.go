@@ -1,0 +1,73 @@
+package agent
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// fault is an error answer of the command API: the bare object, without the
+// envelope that the engine's own API puts around it.
+type fault struct {
+	status int
+	Code   string `json:"faultcode"`
+	String string `json:"faultstring"`
+}
+
+// newFault says whose mistake a status means.
+func newFault(status int, text string) *fault {
+	code := "Client"
+	if status >= http.StatusInternalServerError {
+		code = "Server"
+	}
+	return &fault{status: status, Code: code, String: text}
+}
+
+// httpFault is a fault of the HTTP layer, which puts the status into the text.
+func httpFault(status int, text string) *fault {
+	return newFault(status, fmt.Sprintf("%d %s: %s", status, http.StatusText(status), text))
+}
+
+func tokenFault() *fault { return httpFault(http.StatusUnauthorized, "Token invalid.") }
+
+func notFoundFault(kind, id string) *fault {
+	return newFault(http.StatusNotFound, fmt.Sprintf("Not found: %s with id %s not found.", kind, id))
+}
+
+func invalidCommandFault(details string) *fault {
+	return newFault(http.StatusBadRequest, "Invalid command: "+details)
+}
+
+func invalidParamsFault(details string) *fault {
+	return newFault(http.StatusBadRequest, "Invalid command parameters: "+details)
+}
+
+func busyFault(running string) *fault {
+	return newFault(http.StatusConflict, "Agent is busy: executing command "+running)
+}
+
+// commandError is how a command that ran says that it failed.
+type commandError struct {
+	Type    string `json:"type"`
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Details string `json:"details"`
+}
+
+func executionError(details string) *commandError {
+	return &commandError{"CommandExecutionError", http.StatusInternalServerError, "Command execution failed", details}
+}
+
+func methodNotFound(method string) *commandError {
+	return &commandError{
+		"HardwareManagerMethodNotFound", http.StatusInternalServerError,
+		"No HardwareManager found to handle method", "Could not find method: " + method,
+	}
+}
+
+func versionMismatch(current, wanted string) *commandError {
+	return &commandError{
+		"VersionMismatch", http.StatusConflict,
+		"Hardware managers version mismatch, reload agent with correct version",
+		fmt.Sprintf("Current versions: %s, versions used by ironic: %s", current, wanted),
+	}
+}

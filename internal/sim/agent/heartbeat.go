@@ -1,0 +1,144 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+const (
+	// Time between lookup and the first heartbeat: the agent makes its
+	// certificate and starts its server.
+	startUpMin = 900 * time.Millisecond
+	startUpMax = 1200 * time.Millisecond
+
+	// Heartbeats come after these parts of the engine's timeout.
+	heartbeatShareMin = 0.3
+	heartbeatShareMax = 0.6
+
+	// Pauses after a heartbeat that the engine did not take.
+	heartbeatRetryMin = 5 * time.Second
+	heartbeatRetryMax = 10 * time.Second
+
+	// forcedGap is the least time between any heartbeat and a forced one.
+	forcedGap = 5 * time.Second
+)
+
+// heartbeat is the body of POST /v1/heartbeat/{uuid}.
+type heartbeat struct {
+	CallbackURL string `json:"callback_url"`
+	// AgentToken is a text or null; engines older than tokens do not get it.
+	AgentToken    json.RawMessage `json:"agent_token,omitempty"`
+	AgentVersion  string          `json:"agent_version,omitempty"`
+	AgentVerifyCA string          `json:"agent_verify_ca,omitempty"` // PEM
+}
+
+// beat sends heartbeats until ctx ends and returns why it ended. An engine
+// that refuses them, even because the node is gone, is asked again and again:
+// a node with these MAC addresses may come back.
+func (a *Agent) beat(ctx context.Context, server *apiServer, found *lookupAnswer) error {
+	timeout := found.Config.heartbeatTimeout()
+	if a.config.HeartbeatTimeout > 0 {
+		timeout = a.config.HeartbeatTimeout
+	}
+	wait := a.random.between(startUpMin, startUpMax)
+	for {
+		if err := a.awaitBeat(ctx, wait); err != nil {
+			return err
+		}
+		taken, err := a.beatOnce(ctx, server, found.Node.UUID)
+		if err != nil {
+			return err
+		}
+		if taken {
+			wait = a.random.between(
+				time.Duration(heartbeatShareMin*float64(timeout)),
+				time.Duration(heartbeatShareMax*float64(timeout)))
+		} else {
+			wait = a.random.between(heartbeatRetryMin, heartbeatRetryMax)
+		}
+	}
+}
+
+// awaitBeat waits for the next heartbeat: after wait, or after forcedGap when
+// a command ended meanwhile.
+func (a *Agent) awaitBeat(ctx context.Context, wait time.Duration) error {
+	regular := a.clock.NewTimer(wait)
+	defer regular.Stop()
+	gap := a.clock.NewTimer(forcedGap)
+	defer gap.Stop()
+	var forced, gapOver bool
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-regular.C():
+			return nil
+		case <-gap.C():
+			gapOver = true
+		case <-a.force:
+			forced = true
+		}
+		if forced && gapOver {
+			return nil
+		}
+	}
+}
+
+// forceHeartbeat asks for a heartbeat soon.
+func (a *Agent) forceHeartbeat() {
+	select {
+	case a.force <- struct{}{}:
+	default: // one is wanted already
+	}
+}
+
+// beatOnce sends one heartbeat and says whether the engine took it, which only
+// status 202 means.
+func (a *Agent) beatOnce(ctx context.Context, server *apiServer, nodeUUID string) (bool, error) {
+	version := a.engine.serverVersion(ctx)
+	body := heartbeat{CallbackURL: server.url}
+	if version >= tokenAt {
+		body.AgentToken = a.tokenJSON()
+	}
+	if version >= agentVersionAt {
+		body.AgentVersion = Version
+	}
+	if version >= verifyCAAt {
+		body.AgentVerifyCA = server.certificatePEM
+	}
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return false, fmt.Errorf("encode heartbeat: %w", err)
+	}
+	status, answer, err := a.engine.do(ctx, request{
+		call: CallHeartbeat, method: http.MethodPost, path: "/v1/heartbeat/" + url.PathEscape(nodeUUID),
+		version: min(version, verifyCAAt), body: encoded,
+	})
+	switch {
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case err != nil:
+		a.log.Debug("Heartbeat got no answer", "node", nodeUUID, "err", err)
+	case status != http.StatusAccepted:
+		a.log.Debug("Heartbeat was refused", "node", nodeUUID, "status", status, "fault", faultText(answer))
+	}
+	return err == nil && status == http.StatusAccepted, nil
+}
+
+// tokenJSON returns the token as JSON, null without one.
+func (a *Agent) tokenJSON() json.RawMessage {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.token == "" {
+		return json.RawMessage("null")
+	}
+	text, err := json.Marshal(a.token)
+	if err != nil { // a text is always encodable
+		panic(err)
+	}
+	return text
+}

@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	lookupTimeout     = 600 * time.Second
+	lookupInterval    = time.Second       // before the first repetition
+	lookupIntervalMax = 300 * time.Second // of one pause
+	lookupGrowth      = 1.5               // mean factor from pause to pause
+	conflictPauseMin  = 5 * time.Second   // after 409: the node is locked
+	conflictPauseMax  = 30 * time.Second
+
+	// tokenLength is the shortest text that counts as a token.
+	tokenLength = 32
+	// tokenGiven stands for a token that the engine does not repeat.
+	tokenGiven = "******"
+	// defaultHeartbeatTimeout is used when the engine names none.
+	defaultHeartbeatTimeout = 300 * time.Second
+)
+
+// LookupError says that no node was found in time.
+type LookupError struct {
+	Timeout time.Duration
+	Last    string // how the last attempt ended
+}
+
+// Error tells an operator where to look.
+func (e *LookupError) Error() string {
+	return fmt.Sprintf("the engine named no node for this machine within %s (last answer: %s); enable discovery or register the machine",
+		e.Timeout, e.Last)
+}
+
+// lookupAnswer is the part of the lookup document that the agent uses.
+type lookupAnswer struct {
+	Node *struct {
+		UUID string `json:"uuid"`
+	} `json:"node"`
+	Config lookupConfig `json:"config"`
+}
+
+type lookupConfig struct {
+	HeartbeatTimeout float64 `json:"heartbeat_timeout"` // seconds
+	AgentToken       string  `json:"agent_token"`
+	TokenRequired    bool    `json:"agent_token_required"`
+}
+
+// heartbeatTimeout is the longest silence that the engine tolerates.
+func (c lookupConfig) heartbeatTimeout() time.Duration {
+	if c.HeartbeatTimeout <= 0 {
+		return defaultHeartbeatTimeout
+	}
+	return time.Duration(c.HeartbeatTimeout * float64(time.Second))
+}
+
+// lookup asks the engine which node this machine is until it gets an answer.
+// Pauses count against the timeout, requests do not. It returns a
+// *LookupError when the time is over.
+func (a *Agent) lookup(ctx context.Context, nodeUUID string) (*lookupAnswer, error) {
+	query := url.Values{"addresses": {strings.Join(a.macs, ",")}}
+	if nodeUUID != "" {
+		query.Set("node_uuid", nodeUUID)
+	}
+	var waited time.Duration
+	for interval := lookupInterval; ; interval = grow(interval, lookupGrowth) {
+		found, status, trouble := a.lookupOnce(ctx, query)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if found != nil {
+			return found, nil
+		}
+		pause := grow(interval, 2*max(0.1, a.random.gauss(lookupGrowth/2, 0.1)))
+		if status == http.StatusConflict {
+			pause += a.random.between(conflictPauseMin, conflictPauseMax)
+		}
+		if waited+pause > lookupTimeout {
+			return nil, &LookupError{Timeout: lookupTimeout, Last: trouble}
+		}
+		waited += pause
+		if err := Sleep(ctx, a.clock, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// grow multiplies an interval up to the longest pause.
+func grow(interval time.Duration, factor float64) time.Duration {
+	return min(time.Duration(float64(interval)*factor), lookupIntervalMax)
+}
+
+// lookupOnce makes one attempt. Without a result, trouble says why.
+func (a *Agent) lookupOnce(ctx context.Context, query url.Values) (found *lookupAnswer, status int, trouble string) {
+	version := min(a.engine.serverVersion(ctx), tokenAt)
+	status, answer, err := a.engine.do(ctx, request{
+		call: CallLookup, method: http.MethodGet, path: "/v1/lookup", query: query, version: version,
+	})
+	switch {
+	case err != nil:
+		return nil, status, err.Error()
+	case status != http.StatusOK:
+		return nil, status, fmt.Sprintf("%d %s", status, faultText(answer))
+	}
+	var parsed lookupAnswer
+	if err := json.Unmarshal(answer, &parsed); err != nil {
+		return nil, status, fmt.Sprintf("unreadable lookup document: %v", err)
+	}
+	if parsed.Node == nil || parsed.Node.UUID == "" {
+		return nil, status, "a lookup document without a node"
+	}
+	return &parsed, status, ""
+}
+
+// adopt takes over the token that the engine handed out. Text that is too
+// short to be a token is ignored. It returns [ErrNoToken] when the engine
+// insists on a token that this agent has never seen.
+func (a *Agent) adopt(config lookupConfig) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tokenRequired = a.tokenRequired || config.TokenRequired
+	switch {
+	case len(config.AgentToken) >= tokenLength:
+		a.token = config.AgentToken
+	case config.AgentToken == tokenGiven && a.token == "" && a.tokenRequired:
+		return ErrNoToken
+	}
+	return nil
+}

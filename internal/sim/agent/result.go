@@ -1,0 +1,156 @@
+package agent
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Statuses of a command.
+const (
+	statusRunning         = "RUNNING"
+	statusSucceeded       = "SUCCEEDED"
+	statusFailed          = "FAILED"
+	statusVersionMismatch = "CLEAN_VERSION_MISMATCH" // of any kind of step
+)
+
+// resultDocument is a command as the API shows it.
+type resultDocument struct {
+	ID      string        `json:"id"`
+	Name    string        `json:"command_name"` // without the extension
+	Status  string        `json:"command_status"`
+	Error   *commandError `json:"command_error"`
+	Outcome any           `json:"command_result"`
+}
+
+// result is a command that was accepted.
+type result struct {
+	document resultDocument // guarded by commandList.mu
+	done     chan struct{}  // closed when the command ended
+}
+
+// join waits for the command or for ctx.
+func (r *result) join(ctx context.Context) {
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+	}
+}
+
+// commandList holds every command of one boot, in the order of their arrival.
+type commandList struct {
+	// ended is closed when the power goes; commands do not outlive that.
+	ended   chan struct{}
+	working sync.WaitGroup
+
+	mu      sync.Mutex
+	over    bool // ended is closed
+	results []*result
+}
+
+func newCommandList() *commandList { return &commandList{ended: make(chan struct{})} }
+
+// end takes the power away and returns when no command is at work any more.
+func (l *commandList) end() {
+	l.mu.Lock()
+	if !l.over {
+		l.over = true
+		close(l.ended)
+	}
+	l.mu.Unlock()
+	l.working.Wait()
+}
+
+// pause lets a command take its time. It is false when the power went.
+func (l *commandList) pause(clock Clock, d time.Duration) bool {
+	timer := clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-l.ended:
+		return false
+	case <-timer.C():
+		return true
+	}
+}
+
+// add records a new command unless another one is running, which it names
+// then. The caller ends an added command with working.Done. The returned
+// document is the command as it was when it was added.
+func (l *commandList) add(id, name string) (r *result, first resultDocument, f *fault) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return nil, first, httpFault(http.StatusServiceUnavailable, "The ramdisk is going down.")
+	}
+	if busy := l.busy(); busy != "" {
+		return nil, first, busyFault(busy)
+	}
+	r = &result{
+		document: resultDocument{ID: id, Name: name, Status: statusRunning},
+		done:     make(chan struct{}),
+	}
+	l.results = append(l.results, r)
+	l.working.Add(1)
+	return r, r.document, nil
+}
+
+// busyWith returns the name of the running command, if there is one.
+func (l *commandList) busyWith() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.busy()
+}
+
+// busy needs the lock. Only the latest command can be running.
+func (l *commandList) busy() string {
+	if n := len(l.results); n > 0 && l.results[n-1].document.Status == statusRunning {
+		return l.results[n-1].document.Name
+	}
+	return ""
+}
+
+// finish records how a command ended.
+func (l *commandList) finish(r *result, outcome any, failure *commandError) {
+	l.mu.Lock()
+	switch {
+	case failure == nil:
+		r.document.Status, r.document.Outcome = statusSucceeded, outcome
+	case failure.Type == "VersionMismatch":
+		r.document.Status, r.document.Error = statusVersionMismatch, failure
+	default:
+		r.document.Status, r.document.Error = statusFailed, failure
+	}
+	l.mu.Unlock()
+	close(r.done)
+}
+
+// find returns a command by its identifier, or nil.
+func (l *commandList) find(id string) *result {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.IndexFunc(l.results, func(r *result) bool { return r.document.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return l.results[i]
+}
+
+// document returns the present state of a command.
+func (l *commandList) document(r *result) resultDocument {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return r.document
+}
+
+// documents returns the present state of all commands.
+func (l *commandList) documents() []resultDocument {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]resultDocument, 0, len(l.results))
+	for _, r := range l.results {
+		all = append(all, r.document)
+	}
+	return all
+}

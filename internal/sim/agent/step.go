@@ -1,0 +1,125 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// hardwareManagers are the managers whose versions guard step execution: a step
+// list made by one version must not be executed by another.
+var hardwareManagers = map[string]string{"generic_hardware_manager": "1.2"}
+
+// stepCommands returns the two commands of one kind of steps: the list and the
+// execution of one.
+func stepCommands(k stepKind) map[string]command {
+	execute := "execute_" + k.name + "_step"
+	return map[string]command{
+		"get_" + k.name + "_steps": {
+			method:   k.class + ".get_" + k.name + "_steps",
+			required: []string{"node", "ports"},
+			run:      k.list,
+		},
+		execute: {
+			method:   k.class + "." + execute,
+			required: []string{"step", "node", "ports"},
+			async:    true,
+			duration: k.duration,
+			run:      k.execute,
+		},
+	}
+}
+
+func (k stepKind) list(*Agent, params) (any, *commandError) {
+	return map[string]any{
+		k.name + "_steps":          k.managers,
+		"hardware_manager_version": hardwareManagers,
+	}, nil
+}
+
+// stepArgument is the step of an execute command.
+type stepArgument struct {
+	Step string `json:"step"`
+	Args params `json:"args"`
+}
+
+func (k stepKind) execute(a *Agent, p params) (any, *commandError) {
+	if failure := checkVersions(p[k.name+"_version"]); failure != nil {
+		return nil, failure
+	}
+	var step stepArgument
+	if err := json.Unmarshal(p["step"], &step); err != nil {
+		return nil, executionError(fmt.Sprintf("read the step: %v", err))
+	}
+	if !k.knows(step.Step) {
+		return nil, methodNotFound(step.Step)
+	}
+	outcome, failure := a.runStep(step)
+	if failure != nil {
+		return nil, failure
+	}
+	return map[string]any{k.name + "_result": outcome, k.name + "_step": p["step"]}, nil
+}
+
+func (k stepKind) duration(p params) span {
+	var step stepArgument
+	if json.Unmarshal(p["step"], &step) != nil {
+		return span{}
+	}
+	if s, known := stepDurations[step.Step]; known {
+		return s
+	}
+	return defaultStepDuration
+}
+
+// knows says whether any hardware manager has the step.
+func (k stepKind) knows(name string) bool {
+	for _, steps := range k.managers {
+		if slices.ContainsFunc(steps, func(s stepInfo) bool { return s.Step == name }) {
+			return true
+		}
+	}
+	return false
+}
+
+// runStep does the work of a step. Only writing an image has a result.
+func (a *Agent) runStep(step stepArgument) (any, *commandError) {
+	if step.Step != "write_image" {
+		return nil, nil
+	}
+	if f := checkImageInfo(step.Args); f != nil {
+		return nil, &commandError{"InvalidCommandParamsError", f.status, "Invalid command parameters",
+			strings.TrimPrefix(f.String, "Invalid command parameters: ")}
+	}
+	info, _, _ := imageArgument(step.Args) // just checked
+	return resultDocument{
+		ID: a.random.uuid(), Name: "prepare_image", Status: statusSucceeded, Outcome: a.writeImage(info),
+	}, nil
+}
+
+// checkVersions compares the versions that the engine remembers from its step
+// list, if it sent any, with those of this agent.
+func checkVersions(raw json.RawMessage) *commandError {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	var wanted map[string]string
+	if err := json.Unmarshal(raw, &wanted); err != nil {
+		return executionError(fmt.Sprintf("read the hardware manager versions: %v", err))
+	}
+	if maps.Equal(wanted, hardwareManagers) {
+		return nil
+	}
+	return versionMismatch(pythonDict(hardwareManagers), pythonDict(wanted))
+}
+
+// pythonDict writes a dictionary as Python prints it, with sorted keys.
+func pythonDict(m map[string]string) string {
+	items := make([]string, 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		items = append(items, fmt.Sprintf("'%s': '%s'", key, m[key]))
+	}
+	return "{" + strings.Join(items, ", ") + "}"
+}
