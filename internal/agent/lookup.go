@@ -52,7 +52,7 @@ func DecideToken(n *node.Node, now time.Time, window time.Duration) TokenAnswer 
 		return MaskToken
 	}
 	heard := LastHeartbeat(n)
-	if issued := timeAt(n, tokenIssuedKey); issued.After(heard) {
+	if issued := timeAt(n, knownSinceKey); issued.After(heard) {
 		heard = issued
 	}
 	switch {
@@ -65,14 +65,14 @@ func DecideToken(n *node.Node, now time.Time, window time.Duration) TokenAnswer 
 	}
 }
 
-// tokenIssuedKey is when the current token was handed out. RFC 3339, UTC.
-const tokenIssuedKey = "agent_token_issued"
+// knownSinceKey is when the agent that holds the current token was first known. RFC 3339, UTC.
+const knownSinceKey = "agent_known_since"
 
 // WithToken returns driver_internal_info with a new token and without what was
 // known of the agent that held the old one.
 func WithToken(info node.Object, token string, now time.Time) node.Object {
 	return info.With(map[string]any{
-		TokenKey: token, tokenIssuedKey: FormatTime(now),
+		TokenKey: token, knownSinceKey: FormatTime(now),
 		URLKey: nil, VerifyCAKey: nil, VersionKey: nil, RebootSeenKey: nil,
 	})
 }

@@ -55,7 +55,7 @@ func (c *Conductor) Provision(ctx context.Context, ident string, verb node.Verb)
 // not.
 func (c *Conductor) permit(n *node.Node, verb node.Verb) error {
 	if _, ok := verbWork[verb.On]; !ok {
-		return &UnsupportedError{What: fmt.Sprintf("The verb %q", verb.Name)}
+		return &node.UnsupportedError{What: fmt.Sprintf("The verb %q", verb.Name)}
 	}
 	if verb.On == node.OnProvide && n.Retired {
 		return node.Invalid("Node %s is retired and can not be made available: clear its retired flag first.", n.UUID)

@@ -24,9 +24,15 @@ type apiError struct {
 	status  int
 	form    errorForm
 	message string // for the client
+	cause   error  // for the log only; may be nil
 }
 
-func (e *apiError) Error() string { return e.message }
+func (e *apiError) Error() string {
+	if e.cause != nil {
+		return e.message + " " + e.cause.Error()
+	}
+	return e.message
+}
 
 func badRequest(format string, args ...any) error {
 	return &apiError{status: http.StatusBadRequest, message: fmt.Sprintf(format, args...)}
@@ -60,6 +66,7 @@ var domainStatus = []struct {
 	{http.StatusBadRequest, as[*node.TransitionError]},
 	{http.StatusConflict, as[*node.ConflictError]},
 	{http.StatusForbidden, as[*node.ForbiddenError]},
+	{http.StatusNotImplemented, as[*node.UnsupportedError]},
 	{http.StatusNotFound, is(node.ErrNotFound, "The requested resource could not be found.")},
 	{http.StatusConflict, is(node.ErrLocked, "The node is locked by host unknown, please retry after the current operation is completed.")},
 	{http.StatusConflict, is(node.ErrLeaseLost, "Another conductor took the node over, please retry.")},

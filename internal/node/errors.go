@@ -84,6 +84,12 @@ func (e *TransitionError) Error() string {
 	return fmt.Sprintf("The requested action %q can not be performed on node %q while it is in state %q.", e.Verb, e.Node, e.State)
 }
 
+// UnsupportedError is a request that the API knows and this version cannot
+// fulfil yet (HTTP 501).
+type UnsupportedError struct{ What string }
+
+func (e *UnsupportedError) Error() string { return e.What + " is not available in this version of Ingot." }
+
 // DriverError is a failure of a BMC or an agent.
 type DriverError struct {
 	Op        string // what was tried, "read power state"

@@ -1,0 +1,257 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+
+	"github.com/ingot-metal/ingot/internal/inspect"
+)
+
+// Config is everything about the engine that can be configured. The keys of the
+// file are the koanf names, section.key; docs/configuration.md explains each.
+type Config struct {
+	API           APIConfig           `koanf:"api"`
+	Database      DatabaseConfig      `koanf:"database"`
+	Conductor     ConductorConfig     `koanf:"conductor"`
+	Driver        DriverConfig        `koanf:"driver"`
+	Agent         AgentConfig         `koanf:"agent"`
+	Inspector     InspectorConfig     `koanf:"inspector"`
+	AutoDiscovery AutoDiscoveryConfig `koanf:"auto_discovery"`
+}
+
+// APIConfig is about the HTTP listener.
+type APIConfig struct {
+	Listen string `koanf:"listen"` // host:port
+	// PublicURL is what links in answers start with; empty means the Host header
+	// of the request.
+	PublicURL string `koanf:"public_url"`
+	// AllowUnauthenticated permits a listener that is not on loopback. Anybody
+	// who reaches it is an administrator.
+	AllowUnauthenticated bool `koanf:"allow_unauthenticated"`
+	// DisableRamdiskEndpoints answers lookup, heartbeat and continue_inspection
+	// with 403.
+	DisableRamdiskEndpoints bool `koanf:"disable_ramdisk_endpoints"`
+}
+
+// DatabaseConfig says where state is kept.
+type DatabaseConfig struct {
+	Dir string `koanf:"dir"` // data folder of the embedded database
+	URL string `koanf:"url"` // another database; empty means the embedded one
+}
+
+// ConductorConfig is about work on nodes.
+type ConductorConfig struct {
+	Hostname       string        `koanf:"hostname"` // default: the machine's host name
+	Group          string        `koanf:"group"`
+	Workers        int           `koanf:"workers"`
+	LeaseDuration  time.Duration `koanf:"lease_duration"` // at least 3s
+	LockWait       time.Duration `koanf:"lock_wait"`
+	WorkTimeout    time.Duration `koanf:"work_timeout"`
+	MaxAttempts    int           `koanf:"max_attempts"`
+	AutomatedClean bool          `koanf:"automated_clean"`
+}
+
+// DriverConfig says which hardware types nodes may use.
+type DriverConfig struct {
+	EnabledHardwareTypes []string `koanf:"enabled_hardware_types"`
+}
+
+// AgentConfig is about ramdisk agents.
+type AgentConfig struct {
+	HeartbeatTimeout      time.Duration `koanf:"heartbeat_timeout"`
+	RequireTLS            bool          `koanf:"require_tls"`
+	AllowedNetworks       []string      `koanf:"allowed_networks"` // CIDR; empty means any
+	VerifyCallbackAddress bool          `koanf:"verify_callback_address"`
+	FastTrack             bool          `koanf:"fast_track"`
+}
+
+// InspectorConfig is about inspection hooks.
+type InspectorConfig struct {
+	DefaultHooks     []string `koanf:"default_hooks"`
+	Hooks            []string `koanf:"hooks"`
+	AddPorts         string   `koanf:"add_ports"`
+	KeepPorts        string   `koanf:"keep_ports"`
+	UpdatePXEEnabled bool     `koanf:"update_pxe_enabled"`
+}
+
+// AutoDiscoveryConfig is about machines that nobody registered.
+type AutoDiscoveryConfig struct {
+	Enabled  bool    `koanf:"enabled"`
+	Driver   string  `koanf:"driver"`    // hardware type of enrolled nodes
+	MaxNodes int     `koanf:"max_nodes"` // discovered nodes at most
+	Rate     float64 `koanf:"rate"`      // inspection posts per second, lasting
+	Burst    int     `koanf:"burst"`     // inspection posts at once
+}
+
+// DefaultConfig returns the configuration of an engine that nobody configured.
+func DefaultConfig() Config {
+	hooks := inspect.DefaultConfig()
+	hostname, err := os.Hostname()
+	if err != nil {
+		hostname = "localhost"
+	}
+	return Config{
+		API:      APIConfig{Listen: "127.0.0.1:6385"},
+		Database: DatabaseConfig{Dir: "ingot-data"},
+		Conductor: ConductorConfig{
+			Hostname: hostname, Workers: 32, LeaseDuration: 20 * time.Second,
+			LockWait: 3 * time.Second, WorkTimeout: time.Minute, MaxAttempts: 5,
+		},
+		Driver: DriverConfig{EnabledHardwareTypes: []string{"fake-hardware", "manual-management"}},
+		Agent:  AgentConfig{HeartbeatTimeout: 300 * time.Second, RequireTLS: true, VerifyCallbackAddress: true},
+		Inspector: InspectorConfig{
+			DefaultHooks: hooks.DefaultHooks, Hooks: hooks.Hooks,
+			AddPorts: string(hooks.AddPorts), KeepPorts: string(hooks.KeepPorts), UpdatePXEEnabled: hooks.UpdatePXEEnabled,
+		},
+		AutoDiscovery: AutoDiscoveryConfig{MaxNodes: 20000, Rate: 500, Burst: 5000},
+	}
+}
+
+// Sources is where a configuration comes from. Later fields win over earlier
+// ones.
+type Sources struct {
+	File    string            // YAML; empty means none
+	Environ []string          // KEY=value; INGOT_SECTION__KEY is section.key
+	Set     map[string]string // section.key to value, from --set and flags
+}
+
+// envPrefix begins the environment variables that configure the engine.
+const envPrefix = "INGOT_"
+
+// LoadConfig merges the sources over the defaults. A key that does not exist is
+// an error that names it and where it came from.
+func LoadConfig(sources Sources) (Config, error) {
+	cfg := DefaultConfig()
+	known := knownKeys(cfg)
+	merged := koanf.New(".")
+	for _, layer := range sources.layers() {
+		k := koanf.New(".")
+		if err := k.Load(layer.provider, layer.parser); err != nil {
+			return cfg, fmt.Errorf("read configuration %s: %w", layer.name, err)
+		}
+		for key := range k.All() {
+			if !known[key] {
+				return cfg, fmt.Errorf("read configuration %s: unknown key %q: see docs/configuration.md for the keys there are", layer.name, key)
+			}
+		}
+		if err := merged.Merge(k); err != nil {
+			return cfg, fmt.Errorf("merge configuration %s: %w", layer.name, err)
+		}
+	}
+	err := merged.UnmarshalWithConf("", &cfg, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
+		DecodeHook: mapstructure.ComposeDecodeHookFunc(
+			mapstructure.StringToTimeDurationHookFunc(), mapstructure.StringToSliceHookFunc(",")),
+		Result: &cfg, WeaklyTypedInput: true, ErrorUnused: true, ZeroFields: true,
+	}})
+	if err != nil {
+		return cfg, fmt.Errorf("read configuration: %w", err)
+	}
+	return cfg, cfg.Validate()
+}
+
+type layer struct {
+	name     string
+	provider koanf.Provider
+	parser   koanf.Parser
+}
+
+func (s Sources) layers() []layer {
+	var layers []layer
+	if s.File != "" {
+		layers = append(layers, layer{"file " + s.File, file.Provider(s.File), yaml.Parser()})
+	}
+	layers = append(layers, layer{"environment", env.Provider(".", env.Opt{
+		Prefix:      envPrefix,
+		EnvironFunc: func() []string { return s.Environ },
+		TransformFunc: func(key, value string) (string, any) {
+			section, name, ok := strings.Cut(strings.ToLower(strings.TrimPrefix(key, envPrefix)), "__")
+			if !ok {
+				return "", nil // not a key of the engine: INGOT_ variables of other commands have one underscore
+			}
+			return section + "." + name, value
+		},
+	}), nil})
+	set := make(map[string]any, len(s.Set))
+	for key, value := range s.Set {
+		set[key] = value
+	}
+	return append(layers, layer{"--set", confmap.Provider(set, "."), nil})
+}
+
+// knownKeys returns every section.key there is.
+func knownKeys(cfg Config) map[string]bool {
+	var nested map[string]any
+	decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{TagName: "koanf", Result: &nested})
+	if err == nil {
+		err = decoder.Decode(cfg)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("engine: configuration cannot be listed: %v", err))
+	}
+	known := map[string]bool{}
+	for section, keys := range nested {
+		for key := range keys.(map[string]any) { //nolint:forcetypeassert // every section is a struct
+			known[section+"."+key] = true
+		}
+	}
+	return known
+}
+
+// Validate returns everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	host, _, err := net.SplitHostPort(c.API.Listen)
+	check(err == nil, "api.listen: want host:port, got %q", c.API.Listen)
+	check(err != nil || c.API.AllowUnauthenticated || isLoopback(host),
+		"api.listen: %s is not a loopback address, and without authentication everybody who reaches it is an administrator: "+
+			"listen on 127.0.0.1, or set api.allow_unauthenticated if the network is trusted", c.API.Listen)
+	check(c.Conductor.Hostname != "", "conductor.hostname: must not be empty")
+	check(c.Conductor.Workers >= 1, "conductor.workers: want at least 1, got %d", c.Conductor.Workers)
+	check(c.Conductor.LeaseDuration >= 3*time.Second, "conductor.lease_duration: want at least 3s, got %s", c.Conductor.LeaseDuration)
+	check(c.Conductor.WorkTimeout > 0, "conductor.work_timeout: want more than 0, got %s", c.Conductor.WorkTimeout)
+	check(c.Conductor.MaxAttempts >= 1, "conductor.max_attempts: want at least 1, got %d", c.Conductor.MaxAttempts)
+	check(c.Agent.HeartbeatTimeout >= time.Second, "agent.heartbeat_timeout: want at least 1s, got %s", c.Agent.HeartbeatTimeout)
+	check(!c.AutoDiscovery.Enabled || c.AutoDiscovery.Driver != "", "auto_discovery.driver: is required when auto_discovery.enabled is true")
+	check(c.AutoDiscovery.Rate > 0, "auto_discovery.rate: want more than 0, got %g", c.AutoDiscovery.Rate)
+	check(c.AutoDiscovery.Burst >= 1, "auto_discovery.burst: want at least 1, got %d", c.AutoDiscovery.Burst)
+	_, err = c.Agent.networks()
+	check(err == nil, "agent.allowed_networks: %v", err)
+	return errors.Join(errs...)
+}
+
+func (a AgentConfig) networks() ([]netip.Prefix, error) {
+	prefixes := make([]netip.Prefix, 0, len(a.AllowedNetworks))
+	for _, text := range a.AllowedNetworks {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("want CIDR networks such as 192.0.2.0/24: %w", err)
+		}
+		prefixes = append(prefixes, prefix.Masked())
+	}
+	return prefixes, nil
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.IsLoopback()
+}

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLaterSourcesWin(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ingot.yaml")
+	content := "api:\n  listen: 127.0.0.1:1\nagent:\n  heartbeat_timeout: 10s\n  allowed_networks: [192.0.2.0/24]\nauto_discovery:\n  enabled: true\n  driver: file\n"
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := LoadConfig(Sources{
+		File:    path,
+		Environ: []string{"INGOT_AUTO_DISCOVERY__DRIVER=environment", "INGOT_AGENT__HEARTBEAT_TIMEOUT=20s", "INGOT_OTHER=x", "HOME=/"},
+		Set:     map[string]string{"auto_discovery.driver": "flag", "inspector.hooks": "$default_hooks,ports"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := DefaultConfig()
+	want.API.Listen = "127.0.0.1:1"
+	want.Agent.HeartbeatTimeout = 20 * time.Second
+	want.Agent.AllowedNetworks = []string{"192.0.2.0/24"}
+	want.AutoDiscovery.Enabled = true
+	want.AutoDiscovery.Driver = "flag"
+	want.Inspector.Hooks = []string{"$default_hooks", "ports"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("configuration (-want +got):\n%s", diff)
+	}
+}
+
+func TestConfigurationMistakesAreNamed(t *testing.T) {
+	tests := map[string]struct {
+		set  map[string]string
+		want string
+	}{
+		"unknown section":        {map[string]string{"nosuch.key": "1"}, `--set: unknown key "nosuch.key"`},
+		"unknown key":            {map[string]string{"api.lissten": "1"}, `unknown key "api.lissten"`},
+		"not a duration":         {map[string]string{"agent.heartbeat_timeout": "soon"}, "heartbeat_timeout"},
+		"not a number":           {map[string]string{"conductor.workers": "many"}, "workers"},
+		"no worker":              {map[string]string{"conductor.workers": "0"}, "conductor.workers: want at least 1"},
+		"discovery needs driver": {map[string]string{"auto_discovery.enabled": "true"}, "auto_discovery.driver: is required"},
+		"open to the world":      {map[string]string{"api.listen": "0.0.0.0:6385"}, "not a loopback address"},
+		"bad address":            {map[string]string{"api.listen": "6385"}, "want host:port"},
+		"bad network":            {map[string]string{"agent.allowed_networks": "192.0.2.0"}, "want CIDR networks"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := LoadConfig(Sources{Set: test.set})
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want an error with %q", err, test.want)
+			}
+		})
+	}
+	if _, err := LoadConfig(Sources{Set: map[string]string{"api.listen": "0.0.0.0:6385", "api.allow_unauthenticated": "true"}}); err != nil {
+		t.Errorf("the explicit switch does not permit another address: %v", err)
+	}
+}
+
+func TestUnknownKeyOfTheFileIsAnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ingot.yaml")
+	if err := os.WriteFile(path, []byte("api:\n  listen: 127.0.0.1:1\n  tls: true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := LoadConfig(Sources{File: path})
+	if err == nil || !strings.Contains(err.Error(), `unknown key "api.tls"`) || !strings.Contains(err.Error(), path) {
+		t.Errorf("got %v, want an error that names file and key", err)
+	}
+}
