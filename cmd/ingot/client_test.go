@@ -17,9 +17,7 @@ import (
 // wrote and its exit code.
 func clientRun(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	root := &cobra.Command{Use: "ingot"}
-	root.AddCommand(newNodeCommand())
-	cli.StrictUsage(root)
+	root := newRootCommand()
 	var out, errs strings.Builder
 	root.SetOut(&out)
 	root.SetErr(&errs)
@@ -100,9 +98,9 @@ func TestExitCodesAreWhatTheHelpSays(t *testing.T) {
 		"unknown flag":         {"node list --nope", 2, "Unknown flag: --nope. See --help.\n"},
 		"unknown output":       {"node list -o xml", 2, "must be one of table"},
 		"missing node":         {"node show", 2, "See --help."},
-		"unknown command":      {"node frobnicate", 2, `has no command "frobnicate"`},
-		"misspelled command":   {"node lst", 2, "did you mean list"},
-		"seconds without =":    {"node manage n1 --wait 30", 2, "Write --wait=30"},
+		"unknown command":      {"node frobnicate", 2, `nknown command "frobnicate"`},
+		"missing host":         {"explain", 2, "See --help."},
+		"seconds without =":    {"node manage n1 --wait 30", 2, "write --wait=30"},
 		"bad endpoint":         {"node list --os-endpoint 127.0.0.1", 2, "is not a URL"},
 		"bad version":          {"node list --os-baremetal-api-version 2", 2, "not a version"},
 		"unknown node":         {"node show nope", 3, "Cannot show node nope: no such thing."},

@@ -118,10 +118,13 @@ func Sentence(err error) string {
 	return text
 }
 
-// fullStop makes a sentence of an error text: a capital first, a full stop
-// last, nothing that a terminal would act on.
+// fullStop makes a sentence of an error text: a capital first, unless it is a
+// command to type, a full stop last, nothing that a terminal would act on.
 func fullStop(text string) string {
 	text = printable(strings.TrimRight(text, ". \n"))
+	if strings.HasPrefix(text, "ingot ") {
+		return text + "."
+	}
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[size:] + "."
 }

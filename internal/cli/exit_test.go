@@ -39,6 +39,7 @@ func TestErrorsBecomeOneLineAndACode(t *testing.T) {
 		},
 		"rejected":    {engineError(baremetal.ErrRejected, "manage node x", "bad\x1b[2J"), `Cannot manage node x: bad\x1b[2J.`, ExitError},
 		"usage":       {&UsageError{errors.New("unknown flag: --x")}, "Unknown flag: --x. See --help.", ExitUsage},
+		"usage of":    {&UsageError{errors.New("ingot node show: accepts 1 arg(s)")}, "ingot node show: accepts 1 arg(s). See --help.", ExitUsage},
 		"interrupted": {fmt.Errorf("list nodes: %w", context.Canceled), "Interrupted.", ExitError},
 		"other":       {errors.New("écrire\n"), "Écrire.", ExitError},
 		"silent":      {&SilentError{ExitBusy}, "", ExitBusy},

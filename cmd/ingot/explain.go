@@ -1,0 +1,46 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-metal/ingot/internal/cli"
+	"github.com/ingot-metal/ingot/internal/cli/explain"
+)
+
+// newExplainCommand returns `ingot explain`.
+func newExplainCommand() *cobra.Command {
+	var kubeconfig, namespace string
+	cmd := &cobra.Command{
+		Use:   "explain HOST|NODE",
+		Short: "Say where a host or a node stands and what it waits for",
+		Long: `Say in sentences where a BareMetalHost or a node of the engine stands, since
+when, what it waits for and what to do about it. Both Kubernetes and the engine
+are asked; when one cannot be reached, what the other knows is told.
+
+The argument is the name of a host, NAMESPACE/NAME, or the name or UUID of a
+node. Exit codes: 0 explained, 1 Kubernetes does not answer, 2 wrong usage,
+3 nobody knows it, 5 the engine does not answer.`,
+		Args: cobra.ExactArgs(1),
+	}
+	connect, completion := clientFlags(cmd)
+	cmd.ValidArgsFunction = completion.Nodes(1)
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "file that names the cluster [$KUBECONFIG] (default ./"+explain.UpKubeconfig+" if it exists, else ~/.kube/config)")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace of the host (default that of the kubeconfig, then any)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		engine, err := connect()
+		if err != nil {
+			return err
+		}
+		sources := explain.Sources{Engine: engine, Now: time.Now()}
+		if sources.Kube, sources.Namespace, err = explain.Connect(kubeconfig); err != nil {
+			sources.KubeProblem = err.Error()
+		}
+		if namespace != "" {
+			sources.Namespace, sources.OnlyThere = namespace, true
+		}
+		return cli.Explain(cmd.Context(), sources, args[0], cmd.OutOrStdout())
+	}
+	return cmd
+}

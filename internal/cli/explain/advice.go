@@ -1,0 +1,189 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	discovery "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// rule is one piece of advice and when it is given.
+type rule struct {
+	when func(Facts) bool
+	say  func(Facts) string
+}
+
+// rules are searched from the top; only the first that applies is told,
+// because what stands in the way first has to go first.
+var rules = []rule{
+	{
+		func(f Facts) bool { return !f.Known() && f.HostProblem == "" && f.NodeProblem == "" },
+		say("See the hosts with: kubectl get baremetalhosts -A. See the nodes with: ingot node list."),
+	},
+	{
+		func(f Facts) bool { return f.Host != nil && f.Host.Paused },
+		func(f Facts) string {
+			return fmt.Sprintf("When its time has come, go on with: kubectl annotate -n %s bmh %s %s-", f.Host.Namespace, f.Host.Name, v1alpha1.PausedAnnotation)
+		},
+	},
+	{
+		func(f Facts) bool { return f.NodeProblem != "" },
+		say("Start the engine, or name it with --os-endpoint or OS_ENDPOINT."),
+	},
+	{
+		func(f Facts) bool { return !f.Known() },
+		say("Name the cluster with --kubeconfig or KUBECONFIG to have its hosts looked at, too."),
+	},
+	{deleting, deletionAdvice},
+	{
+		func(f Facts) bool { return f.Node != nil && f.Node.Maintenance },
+		func(f Facts) string {
+			return "When the reason is gone, end it with: baremetal node maintenance unset " + f.Node.UUID
+		},
+	},
+	{
+		func(f Facts) bool { return f.Node != nil && f.Node.State.Class() == node.Held },
+		func(f Facts) string { return "Let it go on with: baremetal node unhold " + f.Node.UUID },
+	},
+	{
+		func(f Facts) bool {
+			return f.Node != nil && (f.Node.LastError != "" || f.Node.State.Class() == node.Failed)
+		},
+		failureAdvice,
+	},
+	{
+		func(f Facts) bool { return f.Host != nil && f.Host.ErrorMessage != "" },
+		say("Put right what the message names; the operator tries again by itself."),
+	},
+	{hostIn(v1alpha1.StateNone), say("If that lasts, start an operator for this cluster with: ingot operator.")},
+	{
+		func(f Facts) bool { return hostIn(v1alpha1.StateUnmanaged)(f) && !f.Host.HasBMC },
+		say("Power the machine on and let it boot the ramdisk from the network, or fill in spec.bmc."),
+	},
+	{
+		func(f Facts) bool { return f.Host != nil && f.Node == nil && f.Host.NodeID != "" },
+		say("Power the machine on and let it boot the ramdisk, so that the engine gets to know it again."),
+	},
+	{
+		func(f Facts) bool { return f.Node != nil && f.Host == nil && f.HostProblem == "" },
+		discoveryAdvice,
+	},
+	{
+		func(f Facts) bool {
+			return f.Host != nil && f.Host.available() && !f.Host.HasBMC && f.Node != nil && f.Node.silent(f.Now)
+		},
+		say("Boot the machine into the ramdisk again."),
+	},
+	{
+		func(f Facts) bool { return f.Host != nil && f.Host.available() && f.Host.Consumer == "" },
+		say("It is free to use: set spec.image, or let Cluster API claim it."),
+	},
+	{inProgress, progressAdvice},
+}
+
+func say(text string) func(Facts) string { return func(Facts) string { return text } }
+
+func hostIn(state v1alpha1.ProvisioningState) func(Facts) bool {
+	return func(f Facts) bool { return f.Host != nil && f.Host.state() == state }
+}
+
+func advice(f Facts) []string {
+	for _, r := range rules {
+		if r.when(f) {
+			return []string{r.say(f)}
+		}
+	}
+	return nil
+}
+
+func deleting(f Facts) bool { return f.Host != nil && !f.Host.Deleted.IsZero() }
+
+func deletionAdvice(f Facts) string {
+	switch foreign := f.Host.foreignFinalizers(); {
+	case len(foreign) > 0 && len(foreign) == len(f.Host.Finalizers):
+		return "Find out what keeps the owners of these finalizers; they have to remove them."
+	case f.Now.Sub(f.Host.Deleted) < slowAfter:
+		return "There is nothing to do; it goes by itself."
+	case f.Node != nil && f.Node.LastError == "" && !f.Node.Maintenance:
+		return fmt.Sprintf("This takes longer than usual: see whether an operator runs, or remove the node yourself with: ingot node delete %s", f.Node.UUID)
+	default:
+		return "This takes longer than usual: see whether an operator runs, and what it says, with: kubectl describe bmh."
+	}
+}
+
+// repairs are the commands that bring a node back to work after a failure.
+var repairs = map[node.State][]string{
+	node.Enroll:        {"manage"},
+	node.InspectFailed: {"manage"},
+	node.AdoptFailed:   {"manage"},
+	node.CleanFailed:   {"manage", "provide"},
+}
+
+func failureAdvice(f Facts) string {
+	verbs := repairs[f.Node.State]
+	if len(verbs) == 0 {
+		return "Put right what the error names; then try again."
+	}
+	commands := make([]string, len(verbs))
+	for i, verb := range verbs {
+		commands[i] = fmt.Sprintf("ingot node %s --wait %s", verb, f.Node.UUID)
+	}
+	return "Put right what the error names, and try again with: " + strings.Join(commands, "; then ")
+}
+
+// skipAdvice says what to do about each reason of a discovery resource.
+var skipAdvice = map[discovery.SkipReason]string{
+	discovery.SkipMissingDetail:   "Let the name template use another hardware detail, or set its fallback to boot-mac.",
+	discovery.SkipMissingMAC:      "See the machine's network interfaces with: ingot node inventory save %s",
+	discovery.SkipNoInventory:     "Boot the machine into the ramdisk again, so that it posts its inventory.",
+	discovery.SkipDuplicateMAC:    "Find the other node with this MAC address, and delete the one that is stale with: ingot node delete.",
+	discovery.SkipNameConflict:    "Change the name template, or create a BareMetalHost for the machine yourself.",
+	discovery.SkipNameInvalid:     "Change the name template so that it makes legal names.",
+	discovery.SkipIgnored:         "If the machine is wanted after all, remove its address from spec.ignoredMACAddresses.",
+	discovery.SkipTombstone:       "If the machine is wanted again, remove its entry from status.tombstones.",
+	discovery.SkipLimitReached:    "Raise spec.maxHosts, or delete hosts that are not needed.",
+	discovery.SkipCreateForbidden: "See what refuses hosts in that namespace: permissions, a quota or a webhook.",
+	discovery.SkipNodeBusy:        "There is nothing to do; it is looked at again after its inspection.",
+}
+
+func discoveryAdvice(f Facts) string {
+	if f.Node.User != "" {
+		return "Create a BareMetalHost for it yourself if Kubernetes shall manage it."
+	}
+	for _, d := range f.Discoveries {
+		switch {
+		case d.Skipped != nil:
+			if text, ok := skipAdvice[discovery.SkipReason(d.Skipped.Reason)]; ok {
+				return strings.ReplaceAll(text, "%s", f.Node.UUID)
+			}
+			return "Put right what the reason names; discovery looks again by itself."
+		case d.Suspended:
+			return fmt.Sprintf("Let discovery go on with: kubectl patch -n %s baremetalhostdiscovery %s --type merge -p '{\"spec\":{\"suspend\":false}}'", d.Namespace, d.Name)
+		}
+	}
+	if len(f.Discoveries) == 0 {
+		return "Create a BareMetalHostDiscovery, or a BareMetalHost with one of the machine's MAC addresses."
+	}
+	return "There is nothing to do yet; discovery looks by itself."
+}
+
+func inProgress(f Facts) bool {
+	return f.Host != nil && f.Host.condition(v1alpha1.ProgressingCondition).True ||
+		hostIn(v1alpha1.StateImporting)(f) || hostIn(v1alpha1.StatePreparing)(f) ||
+		f.Node != nil && (f.Node.State.Class() == node.Working || f.Node.State.Class() == node.Waiting)
+}
+
+func progressAdvice(f Facts) string {
+	began := f.Now
+	if f.Host != nil && !f.Host.sinceWhen().IsZero() {
+		began = f.Host.sinceWhen()
+	} else if f.Node != nil && !f.Node.StateSince.IsZero() {
+		began = f.Node.StateSince
+	}
+	if f.Now.Sub(began) < slowAfter {
+		return "There is nothing to do; it goes on by itself."
+	}
+	return "It goes on by itself, but takes longer than usual: see that the engine, the operator and the machine's ramdisk run."
+}

@@ -1,0 +1,139 @@
+package explain
+
+import (
+	"errors"
+	"net/url"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	discovery "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// nodeName is the name of a node that was registered for a host.
+func nodeName(host *v1alpha1.BareMetalHost) string { return host.Namespace + "~" + host.Name }
+
+func hostFacts(host *v1alpha1.BareMetalHost) *Host {
+	pausedBy, paused := host.Annotations[v1alpha1.PausedAnnotation]
+	h := &Host{
+		Namespace:    host.Namespace,
+		Name:         host.Name,
+		State:        string(host.Status.Provisioning.State),
+		NodeID:       host.Status.Provisioning.ID,
+		MAC:          host.Spec.BootMACAddress,
+		HasBMC:       host.Spec.BMC.Address != "" || host.Spec.BMC.CredentialsName != "",
+		Paused:       paused,
+		PausedBy:     pausedBy,
+		Created:      host.CreationTimestamp.Time,
+		Finalizers:   host.Finalizers,
+		ErrorType:    string(host.Status.ErrorType),
+		ErrorMessage: host.Status.ErrorMessage,
+		ErrorCount:   host.Status.ErrorCount,
+		Conditions:   map[string]Condition{},
+	}
+	if pausedBy == v1alpha1.PausedByClusterAPI {
+		h.PausedBy = "the Cluster API provider"
+	}
+	if host.DeletionTimestamp != nil {
+		h.Deleted = host.DeletionTimestamp.Time
+	}
+	if user := host.Spec.ConsumerRef; user != nil {
+		h.Consumer = user.Kind + " " + user.Namespace + "/" + user.Name
+	}
+	for _, c := range host.Status.Conditions {
+		h.Conditions[c.Type] = conditionFacts(c)
+	}
+	return h
+}
+
+func conditionFacts(c metav1.Condition) Condition {
+	return Condition{True: c.Status == metav1.ConditionTrue, Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time}
+}
+
+func eventFacts(event *corev1.Event) Event {
+	at := event.LastTimestamp.Time
+	if event.Series != nil {
+		at = event.Series.LastObservedTime.Time
+	}
+	for _, other := range []time.Time{event.EventTime.Time, event.CreationTimestamp.Time} {
+		if at.IsZero() {
+			at = other
+		}
+	}
+	return Event{Reason: event.Reason, Message: event.Message, At: at}
+}
+
+func discoveryFacts(d *discovery.BareMetalHostDiscovery, nodeID string) Discovery {
+	facts := Discovery{
+		Namespace: d.Namespace, Name: d.Name, Suspended: d.Spec.Suspend,
+		Interval: d.Spec.PollInterval.Duration,
+	}
+	for _, c := range d.Status.Conditions {
+		if c.Type == discovery.ReadyCondition {
+			ready := conditionFacts(c)
+			facts.Ready = &ready
+		}
+	}
+	for _, s := range d.Status.Skipped {
+		if s.NodeID == nodeID {
+			facts.Skipped = &Skipped{Reason: string(s.Reason), Message: s.Message, Since: s.Since.Time}
+		}
+	}
+	return facts
+}
+
+// engineNode is a node as the engine's client returns it.
+type engineNode struct{ baremetal.Node }
+
+// facts of a nil node are nil.
+func (n *engineNode) facts() *Node {
+	if n == nil {
+		return nil
+	}
+	facts := &Node{
+		UUID: n.UUID, Name: n.Name,
+		State:             node.State(n.ProvisionState),
+		Target:            node.State(n.TargetProvisionState),
+		StateSince:        n.ProvisionUpdatedAt,
+		LastError:         n.LastError,
+		Maintenance:       n.Maintenance,
+		MaintenanceReason: n.MaintenanceReason,
+		Reservation:       n.Reservation,
+		Heartbeat:         n.AgentLastHeartbeat(),
+		User:              n.user(),
+	}
+	if n.InspectionStartedAt != nil {
+		facts.InspectionStarted = *n.InspectionStartedAt
+	}
+	if n.InspectionFinishedAt != nil {
+		facts.InspectionFinished = *n.InspectionFinishedAt
+	}
+	return facts
+}
+
+// user says who uses the node, by the marks that discovery respects.
+func (n *engineNode) user() string {
+	switch {
+	case n.Name != "":
+		return "it has the name " + n.Name
+	case n.InstanceUUID != "":
+		return "it carries the instance " + n.InstanceUUID
+	case n.Owner != "":
+		return "its owner is " + n.Owner
+	}
+	return ""
+}
+
+// lastCause is the innermost reason of a failed request; the layers above
+// repeat the URL.
+func lastCause(err error) string {
+	var request *url.Error
+	if errors.As(err, &request) {
+		return request.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,61 @@
+package explain
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	discovery "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// kubeTimeout bounds each request to Kubernetes.
+const kubeTimeout = 10 * time.Second
+
+// UpKubeconfig is where `ingot up` leaves the way to its cluster, below the
+// folder that it was started in.
+const UpKubeconfig = ".ingot/kubeconfig"
+
+// Connect returns a reader of the cluster and the namespace that its
+// configuration prefers. The configuration is the file path if given, else
+// what KUBECONFIG names, else [UpKubeconfig] if it exists, else the user's
+// own. It does no network traffic.
+func Connect(path string) (reader client.Reader, namespace string, err error) {
+	loading := clientcmd.NewDefaultClientConfigLoadingRules()
+	loading.ExplicitPath = path
+	if _, missing := os.Stat(UpKubeconfig); path == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" && missing == nil {
+		loading.ExplicitPath = UpKubeconfig
+	}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, nil)
+	if path == "" {
+		if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 {
+			return nil, "", fmt.Errorf("no kubeconfig was found; name one with --kubeconfig or KUBECONFIG")
+		}
+	}
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
+	}
+	config.Timeout = kubeTimeout
+	config.UserAgent = "ingot-cli"
+	namespace, _, err = loader.Namespace()
+	if err != nil {
+		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme, discovery.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, "", fmt.Errorf("register kinds: %w", err)
+		}
+	}
+	reader, err = client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, "", fmt.Errorf("connect to Kubernetes: %w", err)
+	}
+	return reader, namespace, nil
+}

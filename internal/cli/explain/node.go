@@ -1,0 +1,114 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+func nodeStanding(f Facts) []string {
+	n := f.Node
+	if n == nil {
+		if f.Host != nil && f.NodeProblem == "" && f.Host.NodeID != "" {
+			return []string{fmt.Sprintf("The engine no longer has its node %s.", f.Host.NodeID)}
+		}
+		return nil
+	}
+	subject := "The engine's node " + n.UUID
+	if n.Name != "" {
+		subject += " (" + n.Name + ")"
+	}
+	clause := fmt.Sprintf("%s is in %q", subject, n.State)
+	if n.Target != "" {
+		clause += fmt.Sprintf(" on its way to %q", n.Target)
+	}
+	text := []string{statement(clause, since(f.Now, n.StateSince))}
+	if n.Reservation != "" {
+		text = append(text, statement("The engine is at work on it right now", "reserved by "+n.Reservation))
+	}
+	if inspection := inspectionText(f.Now, n); inspection != "" {
+		text = append(text, inspection)
+	}
+	return text
+}
+
+// inspectionText is worth saying only before the results were taken over.
+func inspectionText(now time.Time, n *Node) string {
+	switch {
+	case n.State != node.Enroll && n.State != node.Inspecting && n.State != node.InspectWait:
+		return ""
+	case n.InspectionStarted.IsZero() && n.InspectionFinished.IsZero():
+		return "It was never inspected."
+	case n.InspectionFinished.Before(n.InspectionStarted):
+		return statement("Its inspection is running", since(now, n.InspectionStarted))
+	default:
+		return statement("Its inspection ended "+ago(now, n.InspectionFinished), "")
+	}
+}
+
+func nodeTrouble(f Facts) []string {
+	n := f.Node
+	if n == nil {
+		return nil
+	}
+	var text []string
+	if n.Maintenance {
+		reason := n.MaintenanceReason
+		if reason == "" {
+			reason = "no reason is given"
+		}
+		text = append(text, statement("It is in maintenance, so the engine starts no work on it: "+reason, ""))
+	}
+	if n.LastError != "" && (f.Host == nil || !strings.Contains(f.Host.ErrorMessage, n.LastError)) {
+		text = append(text, statement("The engine's last work on it failed: "+n.LastError, ""))
+	}
+	return text
+}
+
+// ramdisk says whether the machine's agent lives. Before it has a BMC or a
+// deployed system, the agent is the only way to the machine.
+func ramdisk(f Facts) []string {
+	n := f.Node
+	if n == nil || n.State == node.Active {
+		return nil
+	}
+	text := "Its ramdisk was never heard of."
+	if !n.Heartbeat.IsZero() {
+		text = statement("Its ramdisk was last heard of "+ago(f.Now, n.Heartbeat), "")
+	}
+	if f.Host != nil && f.Host.available() && !f.Host.HasBMC && n.silent(f.Now) {
+		text += " Without it nothing can be deployed, because the host has no BMC."
+	}
+	return []string{text}
+}
+
+// withoutHost says why a node has no host.
+func withoutHost(f Facts) []string {
+	if f.Node == nil || f.Host != nil || f.HostProblem != "" {
+		return nil
+	}
+	text := []string{"No BareMetalHost stands for it."}
+	if f.Node.User != "" {
+		return append(text, statement("Discovery leaves it alone because it belongs to somebody: "+f.Node.User, ""))
+	}
+	for _, d := range f.Discoveries {
+		subject := fmt.Sprintf("Discovery %s/%s", d.Namespace, d.Name)
+		switch {
+		case d.Skipped != nil:
+			clause := fmt.Sprintf("%s passes it over, %s: %s", subject, d.Skipped.Reason, d.Skipped.Message)
+			text = append(text, statement(strings.TrimRight(clause, ": "), since(f.Now, d.Skipped.Since)))
+		case d.Suspended:
+			text = append(text, subject+" is suspended.")
+		case d.Ready != nil && !d.Ready.True:
+			text = append(text, statement(subject+" cannot work: "+d.Ready.Message, since(f.Now, d.Ready.Since)))
+		default:
+			text = append(text, fmt.Sprintf("%s looks for new machines every %s.", subject, span(d.Interval)))
+		}
+	}
+	if len(f.Discoveries) == 0 {
+		text = append(text, "There is no BareMetalHostDiscovery that would make one.")
+	}
+	return text
+}

@@ -1,0 +1,48 @@
+package explain
+
+import "fmt"
+
+// parts are the sections of the text in their order. Each says nothing when
+// it has nothing to say.
+var parts = []func(Facts) []string{
+	nothingKnown, hostStanding, hostObstacles, hostWaiting,
+	nodeStanding, nodeTrouble, ramdisk, withoutHost, unreachable, advice,
+}
+
+// Sentences explains the facts: where the host or node stands and since when,
+// what is in its way, what it waits for, and last what to do. Text of others
+// is passed on as it is; whoever prints it escapes it.
+func Sentences(f Facts) []string {
+	var text []string
+	for _, part := range parts {
+		text = append(text, part(f)...)
+	}
+	return text
+}
+
+func nothingKnown(f Facts) []string {
+	if f.Known() {
+		return nil
+	}
+	if f.HostProblem == "" && f.NodeProblem == "" {
+		return []string{fmt.Sprintf("Neither Kubernetes nor the engine knows %q.", f.Asked)}
+	}
+	if f.HostProblem == "" {
+		return []string{fmt.Sprintf("Kubernetes has no host %q.", f.Asked)}
+	}
+	if f.NodeProblem == "" {
+		return []string{fmt.Sprintf("The engine has no node %q.", f.Asked)}
+	}
+	return nil
+}
+
+func unreachable(f Facts) []string {
+	var text []string
+	if f.NodeProblem != "" {
+		text = append(text, statement("The engine could not be asked: "+f.NodeProblem, ""))
+	}
+	if f.HostProblem != "" {
+		text = append(text, statement("Kubernetes could not be asked: "+f.HostProblem, ""))
+	}
+	return text
+}

@@ -1,0 +1,370 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	discovery "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// now is when all situations are looked at.
+var now = time.Date(2026, 3, 4, 10, 14, 11, 0, time.UTC)
+
+func before(d time.Duration) time.Time { return now.Add(-d) }
+
+// aHost is an idle host without a BMC; change makes the situation of it.
+func aHost(state v1alpha1.ProvisioningState, change ...func(*Host)) *Host {
+	h := &Host{
+		Namespace: "metal3", Name: "web-1", State: string(state), NodeID: "u1", MAC: "52:54:00:00:00:01",
+		Created: before(time.Hour), Finalizers: []string{v1alpha1.HostFinalizer},
+		Conditions: map[string]Condition{
+			v1alpha1.ManageableCondition:  {True: true, Since: before(12 * time.Minute)},
+			v1alpha1.ProgressingCondition: {Since: before(40 * time.Second)},
+		},
+	}
+	for _, c := range change {
+		c(h)
+	}
+	return h
+}
+
+// aNode is a node whose ramdisk lives.
+func aNode(state node.State, change ...func(*Node)) *Node {
+	n := &Node{
+		UUID: "u1", State: state, StateSince: before(12 * time.Minute), Heartbeat: before(20 * time.Second),
+		InspectionStarted: before(14 * time.Minute), InspectionFinished: before(13 * time.Minute),
+	}
+	for _, c := range change {
+		c(n)
+	}
+	return n
+}
+
+func TestEverySituationIsExplained(t *testing.T) {
+	for name, test := range map[string]struct {
+		facts Facts
+		want  []string
+	}{
+		"nobody knows it": {
+			Facts{Asked: "web-9"},
+			[]string{
+				`Neither Kubernetes nor the engine knows "web-9".`,
+				"See the hosts with: kubectl get baremetalhosts -A. See the nodes with: ingot node list.",
+			},
+		},
+		"no operator saw the host": {
+			Facts{Host: aHost(v1alpha1.StateNone, func(h *Host) { h.NodeID, h.Conditions = "", nil })},
+			[]string{
+				"Host metal3/web-1 was not seen by an operator yet (for 60 minutes, since 09:14:11).",
+				"If that lasts, start an operator for this cluster with: ingot operator.",
+			},
+		},
+		"unknown to the engine": {
+			Facts{Host: aHost(v1alpha1.StateUnmanaged, func(h *Host) { h.NodeID = "" })},
+			[]string{
+				"Host metal3/web-1 is unmanaged: nothing is known about its machine (for 12 minutes, since 10:02:11).",
+				"It waits for its machine to boot the ramdisk, which posts an inventory to the engine (52:54:00:00:00:01).",
+				"Power the machine on and let it boot the ramdisk from the network, or fill in spec.bmc.",
+			},
+		},
+		"importing without details": {
+			Facts{
+				Host: aHost(v1alpha1.StateImporting, func(h *Host) {
+					h.Conditions[v1alpha1.ProgressingCondition] = Condition{True: true, Since: before(40 * time.Second), Reason: v1alpha1.ImportingReason}
+				}),
+				Node: aNode(node.Enroll, func(n *Node) { n.InspectionFinished = time.Time{} }),
+			},
+			[]string{
+				"Host metal3/web-1 takes over what the engine found out about its machine (for 40 seconds, since 10:13:31).",
+				"It waits for the engine to have the machine's inventory.",
+				`The engine's node u1 is in "enroll" (for 12 minutes, since 10:02:11).`,
+				"Its inspection is running (for 14 minutes, since 10:00:11).",
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"There is nothing to do; it goes on by itself.",
+			},
+		},
+		"preparing for long": {
+			Facts{
+				Host: aHost(v1alpha1.StatePreparing, func(h *Host) {
+					h.Conditions[v1alpha1.ProgressingCondition] = Condition{True: true, Since: before(30 * time.Minute), Message: "The engine verifies the node."}
+				}),
+				Node: aNode(node.Verifying, func(n *Node) { n.Target, n.Reservation = node.Manageable, "engine-1" }),
+			},
+			[]string{
+				"Host metal3/web-1 is being prepared for use (for 30 minutes, since 09:44:11).",
+				"The operator says: The engine verifies the node.",
+				`The engine's node u1 is in "verifying" on its way to "manageable" (for 12 minutes, since 10:02:11).`,
+				"The engine is at work on it right now (reserved by engine-1).",
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"It goes on by itself, but takes longer than usual: see that the engine, the operator and the machine's ramdisk run.",
+			},
+		},
+		"available and alive": {
+			Facts{Host: aHost(v1alpha1.StateAvailable), Node: aNode(node.Available)},
+			[]string{
+				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
+				`The engine's node u1 is in "available" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"It is free to use: set spec.image, or let Cluster API claim it.",
+			},
+		},
+		"available and claimed": {
+			Facts{Host: aHost(v1alpha1.StateAvailable, func(h *Host) { h.Consumer = "Metal3Machine default/m1" }), Node: aNode(node.Available)},
+			[]string{
+				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
+				"It is claimed by Metal3Machine default/m1.",
+				`The engine's node u1 is in "available" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+			},
+		},
+		"available but its agent is silent": {
+			Facts{
+				Host: aHost(v1alpha1.StateAvailable, func(h *Host) {
+					h.Conditions[v1alpha1.AvailableForProvisioningCondition] = Condition{
+						Reason: v1alpha1.AgentNotConnectedReason, Message: "The ramdisk agent is not connected",
+					}
+				}),
+				Node: aNode(node.Available, func(n *Node) { n.Heartbeat = before(26 * time.Hour) }),
+			},
+			[]string{
+				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
+				"The operator says: The ramdisk agent is not connected.",
+				`The engine's node u1 is in "available" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk was last heard of 26 hours ago, at 2026-03-03 08:14:11. Without it nothing can be deployed, because the host has no BMC.",
+				"Boot the machine into the ramdisk again.",
+			},
+		},
+		"node in maintenance": {
+			Facts{
+				Host: aHost(v1alpha1.StateAvailable),
+				Node: aNode(node.Available, func(n *Node) { n.Maintenance, n.MaintenanceReason = true, "new disks" }),
+			},
+			[]string{
+				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
+				`The engine's node u1 is in "available" (for 12 minutes, since 10:02:11).`,
+				"It is in maintenance, so the engine starts no work on it: new disks.",
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"When the reason is gone, end it with: baremetal node maintenance unset u1",
+			},
+		},
+		"engine's work failed": {
+			Facts{
+				Host: aHost(v1alpha1.StatePreparing, func(h *Host) {
+					h.ErrorType, h.ErrorMessage, h.ErrorCount = "preparation error", "The node cannot be prepared: disk sda is gone.", 3
+				}),
+				Node: aNode(node.CleanFailed, func(n *Node) { n.Target, n.LastError = node.Available, "disk sda is gone" }),
+			},
+			[]string{
+				"Host metal3/web-1 is being prepared for use (for 40 seconds, since 10:13:31).",
+				"Preparation error: The node cannot be prepared: disk sda is gone (3 times in a row).",
+				"It waits for the engine to make its node available.",
+				`The engine's node u1 is in "clean failed" on its way to "available" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"Put right what the error names, and try again with: ingot node manage --wait u1; then ingot node provide --wait u1",
+			},
+		},
+		"verification failed": {
+			Facts{
+				Host: aHost(v1alpha1.StatePreparing),
+				Node: aNode(node.Enroll, func(n *Node) { n.LastError = "The agent does not answer." }),
+			},
+			[]string{
+				"Host metal3/web-1 is being prepared for use (for 40 seconds, since 10:13:31).",
+				"It waits for the engine to make its node available.",
+				`The engine's node u1 is in "enroll" (for 12 minutes, since 10:02:11).`,
+				"Its inspection ended 13 minutes ago, at 10:01:11.",
+				"The engine's last work on it failed: The agent does not answer.",
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"Put right what the error names, and try again with: ingot node manage --wait u1",
+			},
+		},
+		"paused": {
+			Facts{Host: aHost(v1alpha1.StateAvailable, func(h *Host) { h.Paused, h.PausedBy = true, "ops" }), Node: aNode(node.Available)},
+			[]string{
+				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
+				"It is paused, so the operator leaves it alone and does not even delete it (by ops).",
+				`The engine's node u1 is in "available" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"When its time has come, go on with: kubectl annotate -n metal3 bmh web-1 baremetalhost.metal3.io/paused-",
+			},
+		},
+		"deletion is stuck at the engine": {
+			Facts{
+				Host: aHost(v1alpha1.StateDeleting, func(h *Host) { h.Deleted = before(15 * time.Minute) }),
+				Node: aNode(node.Cleaning, func(n *Node) { n.Target, n.Reservation = node.Available, "engine-1" }),
+			},
+			[]string{
+				"Host metal3/web-1 is being deleted (for 15 minutes, since 09:59:11).",
+				"It waits for the engine to remove its node.",
+				`The engine's node u1 is in "cleaning" on its way to "available" (for 12 minutes, since 10:02:11).`,
+				"The engine is at work on it right now (reserved by engine-1).",
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"This takes longer than usual: see whether an operator runs, or remove the node yourself with: ingot node delete u1",
+			},
+		},
+		"deletion is held by somebody else": {
+			Facts{Host: aHost(v1alpha1.StateDeleting, func(h *Host) {
+				h.NodeID, h.Deleted, h.Finalizers = "", before(15*time.Minute), []string{"example.com/backup"}
+			})},
+			[]string{
+				"Host metal3/web-1 is being deleted (for 15 minutes, since 09:59:11).",
+				"It waits for others to remove their finalizers: example.com/backup.",
+				"Find out what keeps the owners of these finalizers; they have to remove them.",
+			},
+		},
+		"deletion is fresh": {
+			Facts{Host: aHost(v1alpha1.StateAvailable, func(h *Host) { h.NodeID, h.Deleted = "", before(5*time.Second) })},
+			[]string{
+				"Host metal3/web-1 is being deleted (for 5 seconds, since 10:14:06).",
+				"The engine has forgotten its node; it waits for the operator to let it go.",
+				"There is nothing to do; it goes by itself.",
+			},
+		},
+		"engine lost the node": {
+			Facts{Host: aHost(v1alpha1.StateAvailable)},
+			[]string{
+				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
+				"The engine no longer has its node u1.",
+				"Power the machine on and let it boot the ramdisk, so that the engine gets to know it again.",
+			},
+		},
+		"discovery skipped the node": {
+			Facts{
+				Node: aNode(node.Enroll),
+				Discoveries: []Discovery{{Namespace: "metal3", Name: "rack", Skipped: &Skipped{
+					Reason: "DuplicateMAC", Message: "Node u7 has the MAC address 52:54:00:00:00:01, too.", Since: before(3 * time.Minute),
+				}}},
+			},
+			[]string{
+				`The engine's node u1 is in "enroll" (for 12 minutes, since 10:02:11).`,
+				"Its inspection ended 13 minutes ago, at 10:01:11.",
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"No BareMetalHost stands for it.",
+				"Discovery metal3/rack passes it over, DuplicateMAC: Node u7 has the MAC address 52:54:00:00:00:01, too (for 3 minutes, since 10:11:11).",
+				"Find the other node with this MAC address, and delete the one that is stale with: ingot node delete.",
+			},
+		},
+		"discovery is suspended": {
+			Facts{Node: aNode(node.Enroll), Discoveries: []Discovery{{Namespace: "metal3", Name: "rack", Suspended: true}}},
+			[]string{
+				`The engine's node u1 is in "enroll" (for 12 minutes, since 10:02:11).`,
+				"Its inspection ended 13 minutes ago, at 10:01:11.",
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"No BareMetalHost stands for it.",
+				"Discovery metal3/rack is suspended.",
+				`Let discovery go on with: kubectl patch -n metal3 baremetalhostdiscovery rack --type merge -p '{"spec":{"suspend":false}}'`,
+			},
+		},
+		"nobody discovers": {
+			Facts{Node: aNode(node.InspectWait, func(n *Node) {
+				n.InspectionFinished, n.Heartbeat, n.Target = time.Time{}, time.Time{}, node.Manageable
+			})},
+			[]string{
+				`The engine's node u1 is in "inspect wait" on its way to "manageable" (for 12 minutes, since 10:02:11).`,
+				"Its inspection is running (for 14 minutes, since 10:00:11).",
+				"Its ramdisk was never heard of.",
+				"No BareMetalHost stands for it.",
+				"There is no BareMetalHostDiscovery that would make one.",
+				"Create a BareMetalHostDiscovery, or a BareMetalHost with one of the machine's MAC addresses.",
+			},
+		},
+		"node belongs to somebody": {
+			Facts{Node: aNode(node.Active, func(n *Node) { n.Name, n.User = "db-1", "it has the name db-1" })},
+			[]string{
+				`The engine's node u1 (db-1) is in "active" (for 12 minutes, since 10:02:11).`,
+				"No BareMetalHost stands for it.",
+				"Discovery leaves it alone because it belongs to somebody: it has the name db-1.",
+				"Create a BareMetalHost for it yourself if Kubernetes shall manage it.",
+			},
+		},
+		"engine unreachable": {
+			Facts{
+				Host: aHost(v1alpha1.StateImporting, func(h *Host) {
+					h.Warning = &Event{Reason: "EngineUnreachable", Message: "no answer", At: before(3 * time.Minute)}
+				}),
+				NodeProblem: "http://h:6385: connection refused",
+			},
+			[]string{
+				"Host metal3/web-1 takes over what the engine found out about its machine (for 40 seconds, since 10:13:31).",
+				"Its last warning is EngineUnreachable: no answer (3 minutes ago, at 10:11:11).",
+				"It waits for the engine to have the machine's inventory.",
+				"The engine could not be asked: http://h:6385: connection refused.",
+				"Start the engine, or name it with --os-endpoint or OS_ENDPOINT.",
+			},
+		},
+		"Kubernetes unreachable": {
+			Facts{Node: aNode(node.Cleaning, func(n *Node) { n.Target = node.Available }), HostProblem: "connection refused"},
+			[]string{
+				`The engine's node u1 is in "cleaning" on its way to "available" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"Kubernetes could not be asked: connection refused.",
+				"It goes on by itself, but takes longer than usual: see that the engine, the operator and the machine's ramdisk run.",
+			},
+		},
+		"neither can be asked": {
+			Facts{Asked: "web-1", NodeProblem: "connection refused", HostProblem: "no kubeconfig was found"},
+			[]string{
+				"The engine could not be asked: connection refused.",
+				"Kubernetes could not be asked: no kubeconfig was found.",
+				"Start the engine, or name it with --os-endpoint or OS_ENDPOINT.",
+			},
+		},
+		"node unknown, Kubernetes unreachable": {
+			Facts{Asked: "web-1", HostProblem: "no kubeconfig was found"},
+			[]string{
+				`The engine has no node "web-1".`,
+				"Kubernetes could not be asked: no kubeconfig was found.",
+				"Name the cluster with --kubeconfig or KUBECONFIG to have its hosts looked at, too.",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.facts.Now = now
+			if diff := cmp.Diff(test.want, Sentences(test.facts)); diff != "" {
+				t.Errorf("text (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEveryStateOfAHostHasItsWords(t *testing.T) {
+	for _, state := range []v1alpha1.ProvisioningState{
+		v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateImporting, v1alpha1.StateRegistering, v1alpha1.StateMatchProfile,
+		v1alpha1.StateInspecting, v1alpha1.StatePreparing, v1alpha1.StateReady, v1alpha1.StateAvailable, v1alpha1.StateProvisioning,
+		v1alpha1.StateProvisioned, v1alpha1.StateExternallyProvisioned, v1alpha1.StateDeprovisioning,
+		v1alpha1.StatePoweringOffBeforeDelete, v1alpha1.StateDeleting,
+	} {
+		if hostClauses[state] == "" {
+			t.Errorf("state %q has no words", state)
+		}
+	}
+}
+
+func TestDurationsAreWordedForPeople(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "a moment", -time.Hour: "a moment", 1500 * time.Millisecond: "1 second", 90 * time.Second: "90 seconds",
+		12 * time.Minute: "12 minutes", 119 * time.Minute: "119 minutes", 2 * time.Hour: "2 hours", 50 * time.Hour: "2 days",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestEveryReasonToPassANodeOverHasAdvice(t *testing.T) {
+	for _, reason := range []discovery.SkipReason{
+		discovery.SkipMissingDetail, discovery.SkipMissingMAC, discovery.SkipNoInventory, discovery.SkipDuplicateMAC,
+		discovery.SkipNameConflict, discovery.SkipNameInvalid, discovery.SkipIgnored, discovery.SkipTombstone,
+		discovery.SkipLimitReached, discovery.SkipCreateForbidden, discovery.SkipNodeBusy,
+	} {
+		f := Facts{Node: aNode(node.Enroll), Discoveries: []Discovery{{Skipped: &Skipped{Reason: string(reason)}}}}
+		if skipAdvice[reason] == "" || strings.Contains(discoveryAdvice(f), "%") {
+			t.Errorf("%s: %q", reason, discoveryAdvice(f))
+		}
+	}
+}
