@@ -40,5 +40,8 @@ func (f Fake) SetPower(ctx context.Context, _ *node.Node, target node.PowerState
 func (Fake) Supported() []node.PowerState { return slices.Clone(allTargets) }
 
 func unsupported(name string, target node.PowerState, supported []node.PowerState) error {
+	if len(supported) == 0 {
+		return node.Invalid("The power interface %s cannot change the power of a machine, so %q is not supported.", name, target)
+	}
 	return node.Invalid("The power interface %s does not support %q; it supports %q.", name, target, supported)
 }

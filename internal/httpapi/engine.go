@@ -30,7 +30,8 @@ type NodeReader interface {
 // NodeWriter changes nodes. A node under work is a *node.LockedError.
 type NodeWriter interface {
 	// CreateNode stores a new node and returns it as stored. A UUID, name or
-	// instance UUID that is taken is a *node.ConflictError.
+	// instance UUID that is taken is a *node.ConflictError, a parent that does
+	// not exist or leads back to the node a *node.ValidationError.
 	CreateNode(ctx context.Context, n *node.Node) (*node.Node, error)
 	// UpdateNode runs change inside the write transaction on a fresh copy; it
 	// may run again. What change returns as error is returned as it is, and
@@ -53,9 +54,9 @@ type Ports interface {
 	// Ports knows the filters "node_uuid" and "address".
 	Ports(ctx context.Context, query node.Query) ([]*node.Port, error)
 	Port(ctx context.Context, uuid string) (*node.Port, error)
-	// CreatePort stores a port of the node that NodeUUID names. It works while
-	// the node is under work. An address that is taken is a
-	// *node.ConflictError.
+	// CreatePort stores a port of the node that NodeUUID names, which must
+	// exist, else it is a *node.ValidationError. It works while the node is
+	// under work. An address that is taken is a *node.ConflictError.
 	CreatePort(ctx context.Context, p *node.Port) (*node.Port, error)
 	// UpdatePort runs change like UpdateNode, with the port's node beside it,
 	// which change only reads.

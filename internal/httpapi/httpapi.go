@@ -7,6 +7,8 @@
 // list of what is not built yet all follow from them.
 package httpapi
 
+//go:generate go test -run TestStatusPageListsWhatIsNotBuilt -update .
+
 import (
 	"log/slog"
 	"net/http"

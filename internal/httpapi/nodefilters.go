@@ -49,8 +49,34 @@ var nodeFilters = []filter{
 const (
 	parentSince    = 83 // include_children, and parent_node
 	conductorSince = 49
-	projectSince   = 65
 )
+
+// unbuiltFilter is a query argument of the API that the engine does not have
+// yet.
+type unbuiltFilter struct {
+	list, name string
+	since      int
+}
+
+var unbuiltFilters = []unbuiltFilter{
+	{"nodes", "project", 65},
+	{"ports", "portgroup", 24},
+	{"ports", "shard", 82},
+}
+
+// refuseUnbuilt answers 501 to a filter of the list that is not built yet.
+func refuseUnbuilt(c *call, list string) error {
+	for _, f := range unbuiltFilters {
+		switch {
+		case f.list != list || !c.query.Has(f.name):
+		case c.version < f.since:
+			return notAcceptable("Argument "+f.name, f.since)
+		default:
+			return notImplemented("The filter %s of %s is part of this API version but not built yet in this engine.", f.name, list)
+		}
+	}
+	return nil
+}
 
 // nodeListArgs is every argument that the node list takes.
 func nodeListArgs() []string {
@@ -124,11 +150,8 @@ func nodeConditions(c *call) ([]node.Filter, error) {
 		}
 		conditions = append(conditions, condition)
 	}
-	if c.query.Has("project") {
-		if c.version < projectSince {
-			return nil, notAcceptable("Argument project", projectSince)
-		}
-		return nil, notImplemented("The filter project is part of this API version but not built yet in this engine; filter by owner or lessee.")
+	if err := refuseUnbuilt(c, "nodes"); err != nil {
+		return nil, err
 	}
 	return childCondition(c, conditions)
 }

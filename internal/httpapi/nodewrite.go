@@ -1,9 +1,7 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -29,7 +27,7 @@ func (a *api) createNode(w http.ResponseWriter, r *http.Request) error {
 	if n.UUID == "" {
 		n.UUID = uuid.NewString()
 	}
-	if err := a.checkNewNode(r.Context(), n, c.version); err != nil {
+	if err := a.checkNewNode(n, c.version); err != nil {
 		return fmt.Errorf("check new node: %w", err)
 	}
 	created, err := a.engine.CreateNode(r.Context(), n)
@@ -41,7 +39,7 @@ func (a *api) createNode(w http.ResponseWriter, r *http.Request) error {
 }
 
 // checkNewNode completes n and holds every rule that a new node must keep.
-func (a *api) checkNewNode(ctx context.Context, n *node.Node, version int) error {
+func (a *api) checkNewNode(n *node.Node, version int) error {
 	if n.Driver == "" {
 		return node.Invalid("A node needs a driver; this engine has %q.", a.drivers.Names())
 	}
@@ -55,35 +53,7 @@ func (a *api) checkNewNode(ctx context.Context, n *node.Node, version int) error
 	if err := keepSecrets(&node.Node{}, n); err != nil {
 		return err
 	}
-	if err := checkConsistent(nil, n); err != nil {
-		return err
-	}
-	return a.checkParent(ctx, n.UUID, n.ParentNode)
-}
-
-// maxAncestors bounds the walk up a chain of parents.
-const maxAncestors = 100
-
-// checkParent makes sure that the parent exists and is not below the node
-// itself.
-func (a *api) checkParent(ctx context.Context, nodeUUID, parentUUID string) error {
-	for range maxAncestors {
-		if parentUUID == "" {
-			return nil
-		}
-		if parentUUID == nodeUUID {
-			return node.Invalid("Node %s cannot be above itself.", nodeUUID)
-		}
-		parent, err := a.engine.Node(ctx, parentUUID)
-		if errors.Is(err, node.ErrNotFound) {
-			return node.Invalid("The parent node %s does not exist.", parentUUID)
-		}
-		if err != nil {
-			return fmt.Errorf("read parent node %s: %w", parentUUID, err)
-		}
-		parentUUID = parent.ParentNode
-	}
-	return node.Invalid("Nodes cannot be nested deeper than %d levels.", maxAncestors)
+	return checkConsistent(nil, n)
 }
 
 // readItem reads the body of a POST into a new item, field by field.
@@ -135,9 +105,6 @@ func (a *api) patchNode(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("reset_interfaces needs a change of the driver in the same patch.")
 	}
 	p := nodePatch{edits: edits, reset: reset, version: c.version, drivers: a.drivers}
-	if err := a.checkPatchedParent(r.Context(), ident, p); err != nil {
-		return err
-	}
 	changed, err := a.engine.UpdateNode(r.Context(), ident, p.apply)
 	if err != nil {
 		return fmt.Errorf("patch node %s: %w", ident, err)
@@ -150,23 +117,6 @@ func resetInterfaces(c *call) (bool, error) {
 		return false, notAcceptable("Argument reset_interfaces", resetSince)
 	}
 	return boolArg(c.query, "reset_interfaces", false)
-}
-
-// checkPatchedParent looks a new parent up before the transaction, which only
-// sees the node itself.
-func (a *api) checkPatchedParent(ctx context.Context, ident string, p nodePatch) error {
-	if !touches(p.edits, "parent_node") {
-		return nil
-	}
-	n, err := a.engine.Node(ctx, ident)
-	if err != nil {
-		return fmt.Errorf("read node %s: %w", ident, err)
-	}
-	wanted := *n
-	if err := applyAll(p.edits, &wanted); err != nil {
-		return err
-	}
-	return a.checkParent(ctx, n.UUID, wanted.ParentNode)
 }
 
 // nodePatch is a checked patch of a node.

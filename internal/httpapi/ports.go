@@ -34,19 +34,8 @@ func (a *api) writeAllPorts(w http.ResponseWriter, r *http.Request, path string,
 // portConditions turns the arguments of the port list into filters.
 func (a *api) portConditions(r *http.Request) ([]node.Filter, error) {
 	c := callOf(r)
-	for _, unbuilt := range []struct {
-		name  string
-		since int
-	}{{"portgroup", 24}, {"shard", 82}} {
-		switch {
-		case !c.query.Has(unbuilt.name):
-		case c.version < unbuilt.since:
-			return nil, notAcceptable("Argument "+unbuilt.name, unbuilt.since)
-		case c.query.Has("node") || c.query.Has("node_uuid"):
-			return nil, &node.ForbiddenError{Reason: "The filters node and " + unbuilt.name + " cannot be combined."}
-		default:
-			return nil, notImplemented("The filter %s of ports is part of this API version but not built yet in this engine.", unbuilt.name)
-		}
+	if err := refuseUnbuilt(c, "ports"); err != nil {
+		return nil, err
 	}
 	conditions, err := addressCondition(c)
 	if err != nil {

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -24,9 +23,6 @@ func (a *api) createPort(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	created, err := a.engine.CreatePort(r.Context(), p)
-	if errors.Is(err, node.ErrNotFound) {
-		err = node.Invalid("Node %s does not exist.", p.NodeUUID)
-	}
 	if err != nil {
 		return fmt.Errorf("create port %s: %w", p.Address, err)
 	}

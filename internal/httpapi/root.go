@@ -80,7 +80,7 @@ func (a *api) showVersion(w http.ResponseWriter, r *http.Request) error {
 // showHealth answers GET /healthcheck for probes.
 func (a *api) showHealth(w http.ResponseWriter, r *http.Request) error {
 	if err := a.engine.Ready(r.Context()); err != nil {
-		return &apiError{status: http.StatusServiceUnavailable, message: "The engine is not ready: " + err.Error()}
+		return &apiError{status: http.StatusServiceUnavailable, message: "The engine is not ready.", cause: err}
 	}
 	return answerValue(w, http.StatusOK, map[string]string{"status": "ok"})
 }

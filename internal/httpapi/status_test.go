@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/status.md from the route table")
+
+const statusPath = "../../docs/status.md"
+
+func TestStatusPageListsWhatIsNotBuilt(t *testing.T) {
+	want := statusPage()
+	if *update {
+		if err := os.WriteFile(statusPath, []byte(want), 0o644); err != nil { //nolint:gosec // documentation is public
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(statusPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("%s is out of date; run go generate ./internal/httpapi", statusPath)
+	}
+}
+
+func statusPage() string {
+	var page strings.Builder
+	fmt.Fprintf(&page, `<!-- Generated from the tables of internal/httpapi; run go generate there. -->
+
+# What of the Bare Metal API is built
+
+The engine advertises the versions %s to %s. A route of that range that is not
+built yet answers 501 with a sentence that says so. Everything else in the range
+works as the API reference has it.
+
+## Routes that answer 501
+
+| Method | Path | Since |
+|---|---|---|
+`, versionText[minVersion], versionText[maxVersion])
+	built := 0
+	for _, rt := range sortedRoutes() {
+		if rt.handler != nil {
+			built++
+			continue
+		}
+		fmt.Fprintf(&page, "| %s | `%s` | %s |\n", rt.method, rt.pattern, versionText[max(rt.since, minVersion)])
+	}
+	fmt.Fprintf(&page, "\n%d routes are built.\n\n## Provision verbs that answer 501\n\n| Verb | Since |\n|---|---|\n", built)
+	for _, verb := range node.Verbs() {
+		if verb.Since <= maxVersion && !slices.Contains(builtVerbs, verb.Name) {
+			fmt.Fprintf(&page, "| `%s` | %s |\n", verb.Name, versionText[verb.Since])
+		}
+	}
+	page.WriteString("\n## Filters that answer 501\n\n| List | Filter | Since |\n|---|---|---|\n")
+	for _, f := range unbuiltFilters {
+		fmt.Fprintf(&page, "| %s | `%s` | %s |\n", f.list, f.name, versionText[f.since])
+	}
+	return page.String()
+}
+
+func sortedRoutes() []route {
+	routes := (&api{}).routes()
+	slices.SortFunc(routes, func(a, b route) int {
+		return strings.Compare(a.pattern+" "+a.method, b.pattern+" "+b.method)
+	})
+	return routes
+}
+
+func TestEveryRouteIsListedOnce(t *testing.T) {
+	seen := map[string]bool{}
+	for _, rt := range sortedRoutes() {
+		key := rt.method + " " + rt.pattern
+		if seen[key] {
+			t.Errorf("%s stands twice in the table", key)
+		}
+		seen[key] = true
+		if rt.since > maxVersion {
+			t.Errorf("%s begins at 1.%d, beyond the advertised maximum", key, rt.since)
+		}
+	}
+}
+
+func TestUnbuiltRoutesSaySo(t *testing.T) {
+	s := newServer(t)
+	fill := strings.NewReplacer("{ident}", "x", "{uuid}", uuid1, "{name}", "x", "{component}", "x", "{setting}", "x",
+		"{trait}", "x", "{vif}", "x", "{method}", "x", "{hostname}", "x")
+	for _, rt := range sortedRoutes() {
+		if rt.handler != nil {
+			continue
+		}
+		got := s.do(rt.method, fill.Replace(rt.pattern), "latest", "")
+		if text := fmt.Sprint(got.want(501).fault()["faultstring"]); !strings.Contains(text, "not built yet") {
+			t.Errorf("%s: got %q", got.what, text)
+		}
+	}
+}
