@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	discovery "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
@@ -24,8 +25,8 @@ type Sources struct {
 	// out of reach; KubeProblem then says why.
 	Kube        client.Reader
 	KubeProblem string
-	// Namespace is where a host is looked for first; OnlyThere keeps the search
-	// from going on in other namespaces.
+	// Namespace is where a host is looked for first, "default" when empty;
+	// OnlyThere keeps the search from going on in other namespaces.
 	Namespace string
 	OnlyThere bool
 	Engine    *baremetal.Client
@@ -97,7 +98,7 @@ func (s Sources) hostNamed(ctx context.Context, asked string) (*v1alpha1.BareMet
 		namespace, name, given = strings.Cut(asked, "~")
 	}
 	if !given {
-		namespace, name = s.Namespace, asked
+		namespace, name = cmp.Or(s.Namespace, metav1.NamespaceDefault), asked
 	}
 	host := new(v1alpha1.BareMetalHost)
 	err := s.Kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, host)

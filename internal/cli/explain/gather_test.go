@@ -154,7 +154,7 @@ func TestNodeWithoutHostTellsWhatDiscoveryDidWithIt(t *testing.T) {
 	}
 	f, err := Sources{Kube: c, Engine: engineWith(t, "u-9"), Now: time.Now()}.Gather(t.Context(), "u-9")
 	if err != nil || len(f.Discoveries) != 1 {
-		t.Fatalf("got %+v, %v", f.Discoveries, err)
+		t.Fatalf("got %+v, %v (%s)", f.Discoveries, err, f.HostProblem)
 	}
 	if got := f.Discoveries[0]; got.Skipped == nil || got.Skipped.Reason != "MissingMAC" || got.Interval != 30*time.Second {
 		t.Errorf("got %+v", got)
