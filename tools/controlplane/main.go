@@ -151,8 +151,12 @@ func build(ctx context.Context, p program, v versions, dir string) error {
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("build %s: %w", p.name, errors.Join(ctx.Err(), err))
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return fmt.Errorf("build %s: interrupted", p.name)
+	}
+	if err != nil {
+		return fmt.Errorf("build %s: %w", p.name, err)
 	}
 	return nil
 }
