@@ -59,13 +59,19 @@ func TestMachineWithoutUsableInterfaceFailsWithReasons(t *testing.T) {
 		add              AddPorts
 		nics, more, want string
 	}{
-		"nothing usable": {AddAll, only + `,{"mac_address":"02:00:00:00:00:02"}`, "",
+		"nothing usable": {
+			AddAll, only + `,{"mac_address":"02:00:00:00:00:02"}`, "",
 			`validate-interfaces: no usable network interface in the inventory. Interface "eth0" with address "02:00:00:00:00:01" is the loopback. ` +
-				`Interface "" with address "02:00:00:00:00:02" has no name`},
-		"nothing active": {AddActive, nic("eth0", "01") + "," + nic("eth1", "02"), "",
-			`validate-interfaces: add_ports is active, but each of the 2 usable interfaces has no IP address`},
-		"boot interface not listed": {AddPXE, nic("eth0", "01"), bootedFrom02,
-			`validate-interfaces: add_ports is pxe, but each of the 1 usable interfaces is not the one the ramdisk was booted from`},
+				`Interface "" with address "02:00:00:00:00:02" has no name`,
+		},
+		"nothing active": {
+			AddActive, nic("eth0", "01") + "," + nic("eth1", "02"), "",
+			`validate-interfaces: add_ports is active, but each of the 2 usable interfaces has no IP address`,
+		},
+		"boot interface not listed": {
+			AddPXE, nic("eth0", "01"), bootedFrom02,
+			`validate-interfaces: add_ports is pxe, but each of the 1 usable interfaces is not the one the ramdisk was booted from`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := pipeline(t, func(c *Config) { c.AddPorts = tc.add }).Run(Input{Document: machine(t, tc.nics, tc.more)})

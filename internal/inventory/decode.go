@@ -11,7 +11,7 @@ const (
 // earlier ones said.
 func (r *reader) inventory(inv *Inventory) error {
 	*inv = Inventory{}
-	err := r.object(func(key string) error {
+	return r.object(func(key string) error {
 		switch key {
 		case "interfaces":
 			return r.interfaces(&inv.Interfaces)
@@ -37,10 +37,6 @@ func (r *reader) inventory(inv *Inventory) error {
 			return r.skip()
 		}
 	})
-	if err != nil {
-		return err
-	}
-	return inv.checkInterfaces()
 }
 
 func (r *reader) cpu(dst *CPU) error {

@@ -3,6 +3,7 @@ package inventory
 // MaxInterfaces is the most network interfaces an inventory may list.
 const MaxInterfaces = 4096
 
+// checkInterfaces makes sure that the machine can be recognised again.
 func (inv *Inventory) checkInterfaces() error {
 	if len(inv.Interfaces) == 0 {
 		return inKey("interfaces", errorf("want a list of at least one network interface"))

@@ -37,7 +37,9 @@ func Parse(body []byte) (*Document, error) {
 		case "inventory":
 			found = true
 			start := r.pos
-			err = r.inventory(&doc.Hardware)
+			if err = r.inventory(&doc.Hardware); err == nil {
+				err = doc.Hardware.checkInterfaces()
+			}
 			doc.Inventory = r.since(start)
 		case "logs":
 			doc.Logs, err = r.rawValue()
@@ -59,7 +61,7 @@ func Parse(body []byte) (*Document, error) {
 }
 
 // Restore rebuilds a document from its stored halves, so that hooks can run
-// again in another process. The errors are those of Parse.
+// again in another process. The errors are those of ParseInventory.
 func Restore(inventory, pluginData []byte) (*Document, error) {
 	hardware, err := ParseInventory(inventory)
 	if err != nil {
@@ -81,7 +83,8 @@ func Restore(inventory, pluginData []byte) (*Document, error) {
 }
 
 // ParseInventory reads an inventory object on its own, as the Bare Metal API
-// returns it. The errors are those of Parse.
+// returns it. The errors are those of Parse, but an inventory without interfaces
+// is fine: inspection through a BMC may have found none.
 func ParseInventory(raw []byte) (*Inventory, error) {
 	r := newReader(raw)
 	inv := &Inventory{}

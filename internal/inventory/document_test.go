@@ -327,3 +327,18 @@ func TestSecondInventoryReplacesTheFirst(t *testing.T) {
 		t.Errorf("raw inventory = %s, want the second, like the typed view", doc.Inventory)
 	}
 }
+
+func TestInventoryOnItsOwnMayLackInterfaces(t *testing.T) {
+	inv, err := ParseInventory([]byte(` {"cpu":{"count":8},"interfaces":[]} `))
+	if err != nil || inv.CPU.Count != 8 || len(inv.MACs()) != 0 {
+		t.Errorf("ParseInventory = %+v, %v, want 8 processors and no address", inv, err)
+	}
+	for body, want := range map[string]string{
+		`{"interfaces":[{"mac_address":"x"}]}`: `inventory.interfaces[0].mac_address: want a MAC address, got "x"`,
+		`{} {}`:                                `inventory: malformed JSON: unexpected '{' at byte 3`,
+	} {
+		if _, err := ParseInventory([]byte(body)); err == nil || err.Error() != want {
+			t.Errorf("ParseInventory(%s) = %v, want %s", body, err, want)
+		}
+	}
+}

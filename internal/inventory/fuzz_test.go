@@ -22,6 +22,9 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add([]byte(body))
 	}
+	for _, name := range []string{`\ud83d\ude00\/\b\f`, `\ud83d`, `\ude00\ud83d`, `\ud83d\u0041`, `\ud83dx`, `\u0000\uFFFF`} {
+		f.Add([]byte(`{"inventory":{"interfaces":[{"name":"` + name + `","mac_address":"02:00:00:00:00:01"}]},"` + name + `":{"` + name + `":0}}`))
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		doc, err := Parse(body)
 		if err != nil {

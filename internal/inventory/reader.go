@@ -82,6 +82,11 @@ func (r *reader) accept(c byte) bool {
 // key's value, which value must consume. A key that appears twice is reported
 // twice: the last one wins, as with every common JSON decoder.
 func (r *reader) object(value func(key string) error) error {
+	return r.members((*reader).string, value)
+}
+
+// members is object with the way keys are read.
+func (r *reader) members(readKey func(*reader) (string, error), value func(key string) error) error {
 	if err := r.want('{', "an object"); err != nil {
 		return err
 	}
@@ -99,7 +104,7 @@ func (r *reader) object(value func(key string) error) error {
 		if r.peek() != '"' {
 			return r.malformed()
 		}
-		key, err := r.string()
+		key, err := readKey(r)
 		if err != nil {
 			return err
 		}
@@ -173,11 +178,11 @@ func (r *reader) null() bool {
 func (r *reader) skip() error {
 	switch c := r.peek(); {
 	case c == '{':
-		return r.object(func(string) error { return r.skip() })
+		return r.members((*reader).rawString, func(string) error { return r.skip() })
 	case c == '[':
 		return r.list(func(int) error { return r.skip() })
 	case c == '"':
-		_, err := r.scanString()
+		_, err := r.rawString()
 		return err
 	case c == '-' || '0' <= c && c <= '9':
 		_, err := r.number()

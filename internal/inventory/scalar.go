@@ -1,10 +1,11 @@
 package inventory
 
 import (
-	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // string reads a string and decodes its escapes. Without escapes the result
@@ -15,14 +16,76 @@ func (r *reader) string() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !escaped {
-		return r.text[start+1 : r.pos-1], nil
+	text := r.text[start+1 : r.pos-1]
+	if escaped {
+		text = unescape(text)
 	}
-	var decoded string
-	if err := json.Unmarshal(r.raw[start:r.pos], &decoded); err != nil {
-		return "", errorf("malformed JSON string at byte %d", start)
+	return text, nil
+}
+
+// unescape decodes the escape sequences of a checked string. As with
+// encoding/json, half a surrogate pair becomes the replacement character.
+func unescape(text string) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	for {
+		plain, rest, found := strings.Cut(text, `\`)
+		b.WriteString(plain)
+		if !found {
+			return b.String()
+		}
+		if rest[0] != 'u' {
+			b.WriteByte(escapedByte(rest[0]))
+			text = rest[1:]
+			continue
+		}
+		char, rest := hexRune(rest), rest[len("u0000"):]
+		if utf16.IsSurrogate(char) {
+			low := utf8.RuneError
+			if strings.HasPrefix(rest, `\u`) {
+				low = hexRune(rest[1:])
+			}
+			if char = utf16.DecodeRune(char, low); char != utf8.RuneError {
+				rest = rest[len(`\u0000`):]
+			}
+		}
+		b.WriteRune(char)
+		text = rest
 	}
-	return decoded, nil
+}
+
+// escapedByte returns what a letter behind a backslash stands for; other
+// characters stand for themselves.
+func escapedByte(c byte) byte {
+	switch c {
+	case 'b':
+		return '\b'
+	case 'f':
+		return '\f'
+	case 'n':
+		return '\n'
+	case 'r':
+		return '\r'
+	case 't':
+		return '\t'
+	default:
+		return c
+	}
+}
+
+// hexRune reads the four digits of "u0000", already checked.
+func hexRune(text string) rune {
+	n, _ := strconv.ParseUint(text[1:5], 16, 16)
+	return rune(n)
+}
+
+// rawString is string without decoding: text that is read only to be skipped.
+func (r *reader) rawString() (string, error) {
+	start := r.pos
+	if _, err := r.scanString(); err != nil {
+		return "", err
+	}
+	return r.text[start+1 : r.pos-1], nil
 }
 
 // scanString moves behind a string and reports whether it holds escapes.
