@@ -22,7 +22,7 @@ TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 # Controllers with a service account of their own, and so with their own role.
 CONTROLLERS := host discovery
 # Where "make generate" writes.
-GENERATED := config/crd config/rbac ':(glob)**/zz_generated*'
+GENERATED := config/crd config/rbac docs/status.md ':(glob)**/zz_generated*'
 
 .PHONY: help
 help: ## List these targets
