@@ -12,6 +12,7 @@ package sim
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,8 +47,11 @@ type Options struct {
 	HeartbeatTimeout time.Duration
 	// Hardware narrows what the machines look like; its Address is ignored.
 	Hardware hardware.Options
+	// EngineTLS is how agents check an https engine; nil means the roots of
+	// this computer.
+	EngineTLS *tls.Config
 	// Client makes the agents' requests; nil means a client of the fleet's own
-	// with a bounded number of connections.
+	// with a bounded number of connections, which EngineTLS applies to.
 	Client *http.Client
 	// Clock is the machines' time; nil means [agent.RealClock].
 	Clock agent.Clock
@@ -69,7 +73,7 @@ func (o Options) Validate() error {
 	} else if room := 1<<(32-network.Bits()) - 1; o.Machines > room {
 		return fmt.Errorf("network %s has room for %d machines, not %d", network, room, o.Machines)
 	}
-	return nil
+	return o.Hardware.Validate()
 }
 
 func (o Options) network() netip.Prefix {
@@ -87,12 +91,13 @@ const (
 
 // newClient returns the client of a fleet. Agents of a large fleet wait for
 // one another instead of opening a connection each.
-func newClient() *http.Client {
+func newClient(engine *tls.Config) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		MaxConnsPerHost:     maxConnections,
 		MaxIdleConnsPerHost: maxConnections,
 		IdleConnTimeout:     idleConnection,
 		DisableCompression:  true,
+		TLSClientConfig:     engine,
 	}}
 }
 
@@ -121,7 +126,7 @@ func New(options Options) (*Fleet, error) {
 		changed: make(chan struct{}),
 	}
 	if f.options.Client == nil {
-		f.options.Client, f.ownClient = newClient(), true
+		f.options.Client, f.ownClient = newClient(options.EngineTLS), true
 	}
 	if f.options.Clock == nil {
 		f.options.Clock = agent.RealClock

@@ -217,6 +217,8 @@ func TestOptionsAreValidated(t *testing.T) {
 		"engine without //": {func(o *sim.Options) { o.Engine = "127.0.0.1:6385" }, "engine"},
 		"no machines":       {func(o *sim.Options) { o.Machines = 0 }, "1 to"},
 		"small network":     {func(o *sim.Options) { o.Network = netip.MustParsePrefix("127.5.0.0/29") }, "room for 7"},
+		"unknown kind":      {func(o *sim.Options) { o.Hardware.Kind = "toaster" }, "toaster"},
+		"too many NICs":     {func(o *sim.Options) { o.Hardware.NICs = 9 }, "1 to 8"},
 		"IPv6 network":      {func(o *sim.Options) { o.Network = netip.MustParsePrefix("fd00::/64") }, "IPv4"},
 	} {
 		options := good

@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // MaxMachines is how many machines one seed describes without repeating a MAC
@@ -49,6 +50,18 @@ type Options struct {
 	// Address is the IPv4 address of the interface that booted. The zero value
 	// means the address that [DefaultNetwork] holds for the machine's index.
 	Address netip.Addr
+}
+
+// Validate says what is wrong with the options. The other methods panic for a
+// kind that does not exist.
+func (o Options) Validate() error {
+	if o.Kind != "" && !slices.ContainsFunc(platforms, func(p platform) bool { return p.kind == o.Kind }) {
+		return fmt.Errorf("there are no machines of kind %q; choose %s, %s or %s", o.Kind, Server, Edge, Virtual)
+	}
+	if o.NICs < 0 || o.NICs > MaxNICs {
+		return fmt.Errorf("a machine has 1 to %d network interfaces, not %d", MaxNICs, o.NICs)
+	}
+	return nil
 }
 
 // Machine is one generated machine.

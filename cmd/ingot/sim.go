@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-metal/ingot/internal/cli"
+	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/agent"
+	"github.com/ingot-metal/ingot/internal/sim/hardware"
+)
+
+// progressInterval is the least time between two progress lines.
+const progressInterval = time.Second
+
+// newSimCommand returns `ingot sim`.
+func newSimCommand() *cobra.Command {
+	var flags simFlags
+	cmd := &cobra.Command{
+		Use:   "sim",
+		Short: "Power on machines that do not exist",
+		Long: `Power on a fleet of simulated machines. Each one boots a ramdisk agent that posts
+its hardware to the engine, looks itself up, serves the agent's commands on a
+loopback address of its own and sends heartbeats. The machines of a seed are
+always the same. Ctrl-C cuts their power and prints what the engine answered.`,
+		Example: "  ingot sim --machines 100 --rate 20\n  ingot sim --machines 3 --kind edge --once --engine http://127.0.0.1:6385",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context(), cmd) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.options.Engine, "engine", "http://127.0.0.1:6385", "root URL of the Bare Metal API")
+	f.IntVar(&flags.options.Machines, "machines", 10, "number of machines")
+	f.Uint64Var(&flags.options.Seed, "seed", 1, "number that decides what the machines look like")
+	f.Float64Var(&flags.rate, "rate", 10, "machines to power on in a second; 0 means all at once")
+	f.StringVar(&flags.listen, "listen", hardware.DefaultNetwork.String(), "network with an address for each machine")
+	f.BoolVar(&flags.agentTLS, "agent-tls", true, "let agents serve their commands over TLS")
+	f.DurationVar(&flags.options.BootTime, "boot-time", time.Second, "mean time from power on to a running ramdisk")
+	f.DurationVar(&flags.options.HeartbeatTimeout, "heartbeat", 0, "heartbeat timeout to use instead of the engine's; agents beat after 30 to 60 % of it")
+	f.Float64Var(&flags.speed, "speed", 1, "factor by which every pause of the machines is shorter")
+	f.StringVar((*string)(&flags.options.Hardware.Kind), "kind", "", "only machines of this kind: server, edge or virtual")
+	f.IntVar(&flags.options.Hardware.NICs, "nics", 0, "exact number of network interfaces of every machine; 0 means what the model has")
+	f.StringVar(&flags.cacert, "engine-cacert", "", "PEM file with the certificate authorities of an https engine")
+	f.BoolVar(&flags.insecure, "insecure", false, "do not check the certificate of an https engine")
+	f.BoolVar(&flags.once, "once", false, "exit as soon as all machines run")
+	flags.log.add(cmd)
+	complete(cmd, "kind", cobra.FixedCompletions(
+		[]cobra.Completion{string(hardware.Server), string(hardware.Edge), string(hardware.Virtual)}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+type simFlags struct {
+	options        sim.Options
+	rate, speed    float64
+	listen, cacert string
+	agentTLS       bool
+	insecure, once bool
+	log            logFlags
+}
+
+// fleet turns the flags into a fleet whose machines are off.
+func (f *simFlags) fleet(cmd *cobra.Command) (*sim.Fleet, error) {
+	network, err := netip.ParsePrefix(f.listen)
+	if err != nil {
+		return nil, &cli.UsageError{Err: fmt.Errorf("--listen: want a network such as %s, got %q", hardware.DefaultNetwork, f.listen)}
+	}
+	if f.rate < 0 || f.speed <= 0 {
+		return nil, &cli.UsageError{Err: errors.New("--rate must not be negative and --speed must be positive")}
+	}
+	log, err := f.log.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return nil, err
+	}
+	engineTLS, err := f.engineTLS()
+	if err != nil {
+		return nil, err
+	}
+	o := f.options
+	o.Network, o.PlainHTTP, o.EngineTLS = network, !f.agentTLS, engineTLS
+	o.Clock, o.Log = agent.Accelerated(f.speed), log
+	if err := o.Validate(); err != nil {
+		return nil, &cli.UsageError{Err: err}
+	}
+	return sim.New(o)
+}
+
+// engineTLS returns how the engine's certificate is checked, nil for the
+// usual way.
+func (f *simFlags) engineTLS() (*tls.Config, error) {
+	if f.cacert == "" && !f.insecure {
+		return nil, nil
+	}
+	config := &tls.Config{InsecureSkipVerify: f.insecure} //nolint:gosec // asked for with --insecure
+	if f.cacert != "" {
+		pem, err := os.ReadFile(f.cacert)
+		if err != nil {
+			return nil, fmt.Errorf("read certificate authorities: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read certificate authorities: %s holds no PEM certificate", f.cacert)
+		}
+	}
+	return config, nil
+}
+
+func (f *simFlags) run(ctx context.Context, cmd *cobra.Command) error {
+	fleet, err := f.fleet(cmd)
+	if err != nil {
+		return err
+	}
+	defer fleet.Stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	powered := make(chan struct{})
+	go func() {
+		defer close(powered)
+		if err := fleet.PowerOn(ctx, f.rate); err != nil && ctx.Err() == nil {
+			cancel(err)
+		}
+	}()
+	err = fleet.Report(ctx, cmd.ErrOrStderr(), progressInterval, f.once)
+	cancel(nil)
+	<-powered
+	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "\n%s", fleet.Summary()) // the fleet has ended either way
+	return err
+}

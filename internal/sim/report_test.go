@@ -1,0 +1,49 @@
+package sim_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/sim"
+)
+
+func TestReportEndsWhenAllMachinesRun(t *testing.T) {
+	fleet := newFleet(t, newStandIn(t), 3, nil)
+	if err := fleet.PowerOn(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := fleet.Report(soon(t), &out, time.Millisecond, true); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(out.String(), "3/3 machines running\n") {
+		t.Errorf("report is %q, want it to end with all machines running", out.String())
+	}
+	if got := fleet.Summary(); !strings.Contains(got, "inspect    200               3\n") {
+		t.Errorf("summary is %q, want 3 accepted posts", got)
+	}
+}
+
+func TestReportThatIsInterruptedSaysWhereTheFleetIs(t *testing.T) {
+	engine := newStandIn(t)
+	engine.down.Store(true)
+	fleet := newFleet(t, engine, 2, nil)
+	if err := fleet.Machine(0).PowerOn(); err != nil {
+		t.Fatal(err)
+	}
+	if err := fleet.Machine(0).Wait(soon(t), sim.Inspecting); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out strings.Builder
+	err := fleet.Report(ctx, &out, time.Millisecond, true)
+	if err == nil || !strings.Contains(err.Error(), "0/2 machines running, 1 powered off, 1 posting inspection data") {
+		t.Errorf("error is %v, want it to say where the machines are", err)
+	}
+	if err := fleet.Report(ctx, &out, time.Millisecond, false); err != nil {
+		t.Errorf("report without a goal ends with %v", err)
+	}
+}
