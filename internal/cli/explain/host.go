@@ -103,6 +103,32 @@ func times(count int) string {
 	return fmt.Sprintf("%d times in a row", count)
 }
 
+// speakers are the conditions whose message may say what the host waits for,
+// and the status in which they do, the most telling first.
+var speakers = []struct {
+	kind   string
+	status bool
+}{
+	{v1alpha1.ManageableCondition, false},
+	{v1alpha1.ProgressingCondition, true},
+	{v1alpha1.AvailableForProvisioningCondition, false},
+	{v1alpha1.ProgressingCondition, false},
+}
+
+// operatorWord is what the operator says about a host that is not simply
+// available; "" when it says nothing.
+func (h *Host) operatorWord() string {
+	if h.condition(v1alpha1.AvailableForProvisioningCondition).True {
+		return ""
+	}
+	for _, s := range speakers {
+		if c, ok := h.Conditions[s.kind]; ok && c.Message != "" && c.True == s.status {
+			return c.Message
+		}
+	}
+	return ""
+}
+
 // hostWaiting says what the host waits for: in the operator's words when its
 // conditions hold some, else in ours.
 func hostWaiting(f Facts) []string {
@@ -113,12 +139,8 @@ func hostWaiting(f Facts) []string {
 	if !h.Deleted.IsZero() {
 		return []string{deletionWaits(f)}
 	}
-	for _, kind := range []string{v1alpha1.ProgressingCondition, v1alpha1.AvailableForProvisioningCondition, v1alpha1.ManageableCondition} {
-		condition, ok := h.Conditions[kind]
-		// Progressing speaks when it is true, the others when they are false.
-		if ok && condition.Message != "" && condition.True == (kind == v1alpha1.ProgressingCondition) {
-			return []string{statement("The operator says: "+condition.Message, "")}
-		}
+	if message := h.operatorWord(); message != "" {
+		return []string{statement("The operator says: "+message, "")}
 	}
 	switch h.state() {
 	case v1alpha1.StateUnmanaged:

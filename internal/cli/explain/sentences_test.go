@@ -332,6 +332,35 @@ func TestEverySituationIsExplained(t *testing.T) {
 	}
 }
 
+func TestTheMostTellingConditionSpeaks(t *testing.T) {
+	all := map[string]Condition{
+		v1alpha1.ManageableCondition:               {Message: "no BMC driver"},
+		v1alpha1.ProgressingCondition:              {Message: "nothing to do"},
+		v1alpha1.AvailableForProvisioningCondition: {Message: "not available"},
+	}
+	h := aHost(v1alpha1.StateRegistering, func(h *Host) { h.Conditions = all })
+	for _, step := range []struct{ silence, want string }{
+		{"", "no BMC driver"},
+		{v1alpha1.ManageableCondition, "not available"},
+		{v1alpha1.AvailableForProvisioningCondition, "nothing to do"},
+		{v1alpha1.ProgressingCondition, ""},
+	} {
+		delete(h.Conditions, step.silence)
+		if got := h.operatorWord(); got != step.want {
+			t.Errorf("without %s: got %q, want %q", step.silence, got, step.want)
+		}
+	}
+	h.Conditions[v1alpha1.ProgressingCondition] = Condition{True: true, Message: "preparing"}
+	h.Conditions[v1alpha1.AvailableForProvisioningCondition] = Condition{Message: "not available"}
+	if got := h.operatorWord(); got != "preparing" {
+		t.Errorf("got %q, want what is being done", got)
+	}
+	h.Conditions[v1alpha1.AvailableForProvisioningCondition] = Condition{True: true}
+	if got := h.operatorWord(); got != "" {
+		t.Errorf("got %q of an available host", got)
+	}
+}
+
 func TestEveryStateOfAHostHasItsWords(t *testing.T) {
 	for _, state := range []v1alpha1.ProvisioningState{
 		v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateImporting, v1alpha1.StateRegistering, v1alpha1.StateMatchProfile,
