@@ -80,6 +80,7 @@ func (p *platform) interfaces(d *dice, r interfaceRequest) ([]Interface, int) {
 	lldp := p.kind == Server && r.place.collectsLLDP()
 
 	var nics []Interface
+	onboard := 0 // ports on the board so far, over all controllers
 	for slot, g := range groups {
 		prefix := machineOUI
 		if !g.onboard && g.model.card != nil {
@@ -87,7 +88,11 @@ func (p *platform) interfaces(d *dice, r interfaceRequest) ([]Interface, int) {
 		}
 		for port := range g.ports {
 			n := len(nics)
-			name := portName(g, slot, port)
+			name := cardPortName(g, slot, port)
+			if g.onboard {
+				onboard++
+				name = fmt.Sprintf("eno%d", onboard)
+			}
 			if kernelNames || p.kind == Virtual {
 				name = fmt.Sprintf("eth%d", n)
 			}
@@ -166,12 +171,9 @@ func speedOf(groups []nicGroup, n int) int {
 	return 0
 }
 
-// portName is the predictable name udev gives: enoN for onboard ports, ens and
-// the slot for cards, with the port appended for drivers that number them.
-func portName(g nicGroup, slot, port int) string {
-	if g.onboard {
-		return fmt.Sprintf("eno%d", port+1)
-	}
+// cardPortName is the predictable name udev gives to a port of a card: ens and
+// the slot, with the port appended for drivers that number them.
+func cardPortName(g nicGroup, slot, port int) string {
 	name := fmt.Sprintf("ens%df%d", slot, port)
 	if g.model.portSuffix {
 		name += fmt.Sprintf("np%d", port)
