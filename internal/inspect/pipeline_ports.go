@@ -51,13 +51,12 @@ func (p *Ports) All() []*Port {
 	return all
 }
 
-// Add adds a port unless the address has one already, and returns the port of
-// the address.
+// Add adds a port, without a UUID, unless the address has one already, and returns
+// the port of the address.
 func (p *Ports) Add(port Port) *Port {
 	if existing := p.byAddress[port.Address]; existing != nil {
 		return existing
 	}
-	port.UUID = ""
 	p.insert(&port)
 	return &port
 }

@@ -123,7 +123,7 @@ func TestDocumentKeepsTheBytesAsSent(t *testing.T) {
 	if got := string(doc.Hardware.Interfaces[0].Raw); got != `{"mac_address":"AA:BB:CC:00:11:22","x":1e2}` {
 		t.Errorf("raw interface = %s", got)
 	}
-	_ = append(doc.Inventory, "overwritten"...)
+	_ = append(doc.Inventory, strings.Repeat("x", 60)...)
 	if got := string(doc.PluginData["own"]); got != `[ ]` {
 		t.Errorf("appending to the inventory changed its neighbour to %s", got)
 	}
@@ -220,6 +220,7 @@ func TestBadDocumentsAreRefusedWithThePlaceAndTheReason(t *testing.T) {
 		"architecture is a list":  {withInventory(`,"cpu":{"architecture":["x86_64"]}`), `inventory.cpu.architecture: want text, got a list`},
 		"memory is a number":      {withInventory(`,"memory":4096`), `inventory.memory: want an object, got the number 4096`},
 		"memory without end":      {withInventory(`,"memory":{"total":1e999}`), `inventory.memory.total: want a whole number, got the number 1e999`},
+		"memory beyond 64 bits":   {withInventory(`,"memory":{"total":9223372036854775808}`), `inventory.memory.total: want a whole number, got the number 9223372036854775808`},
 		"memory is not a number":  {withInventory(`,"memory":{"total":"NaN"}`), `inventory.memory.total: want a whole number, got the text "NaN"`},
 		"disks by name":           {withInventory(`,"disks":{"sda":{}}`), `inventory.disks: want a list, got an object`},
 		"disk is null":            {withInventory(`,"disks":[null]`), `inventory.disks[0]: want an object, got null`},

@@ -75,7 +75,7 @@ func TestSwitchFrameIsReadUnderTheNamesOfInspectionData(t *testing.T) {
 	f.add(127, ieee8023, 4, uint16(9216))
 	f.add(127, "\x00\x12\xbb", 1, 5) // LLDP-MED: not for us
 	f.add(0)
-	f.add(5, "behind the end")
+	f.add(127, ieee8021, 3, uint16(103), 14, "behind the end")
 
 	lldp, skipped := ParseLLDP(f.raw(t))
 	if skipped != nil {
