@@ -60,7 +60,7 @@ func newNodeListCommand(connect connector, completion cli.Completion) *cobra.Com
 	outputFlag(cmd, &list.Output)
 	complete(cmd, "provision-state", cobra.FixedCompletions(cli.States(), cobra.ShellCompDirectiveNoFileComp))
 	complete(cmd, "driver", completion.Drivers)
-	complete(cmd, "fields", cobra.FixedCompletions(cli.Fields(), cobra.ShellCompDirectiveNoFileComp))
+	complete(cmd, "fields", cli.CompleteFields)
 	complete(cmd, "sort", cobra.FixedCompletions(cli.Fields(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -79,7 +79,7 @@ func newNodeShowCommand(connect connector, completion cli.Completion) *cobra.Com
 	}
 	cmd.Flags().StringSliceVar(&show.Fields, "fields", nil, "fields to show, separated by commas")
 	outputFlag(cmd, &show.Output)
-	complete(cmd, "fields", cobra.FixedCompletions(cli.Fields(), cobra.ShellCompDirectiveNoFileComp))
+	complete(cmd, "fields", cli.CompleteFields)
 	return cmd
 }
 

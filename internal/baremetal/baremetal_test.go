@@ -59,8 +59,8 @@ func TestRequestsCarryVersionCredentialsAndName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range client.Nodes(t.Context(), NodeQuery{}) {
-		t.Error("unexpected node")
+	for _, err := range client.Nodes(t.Context(), NodeQuery{}) {
+		t.Errorf("unexpected node or error %v", err)
 	}
 	r := f.requests[1]
 	user, password, _ := r.BasicAuth()

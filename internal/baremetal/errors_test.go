@@ -81,7 +81,7 @@ func TestStatusDecidesTheKindOfError(t *testing.T) {
 		})
 		_, err := client.Node(t.Context(), "n1")
 		for _, kind := range kinds {
-			if errors.Is(err, kind) != (kind == test.kind) {
+			if errors.Is(err, kind) != errors.Is(test.kind, kind) {
 				t.Errorf("%d: errors.Is(%v, %v) = %v", status, err, kind, errors.Is(err, kind))
 			}
 		}

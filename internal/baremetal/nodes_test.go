@@ -34,7 +34,10 @@ func TestListReturnsEveryNodeWhateverWayTheEnginePages(t *testing.T) {
 
 func TestListStopsAskingWhenTheCallerStops(t *testing.T) {
 	f, client := newFakeEngine(t, func(f *fakeEngine) { f.nodes = someNodes(10) })
-	for range client.Nodes(t.Context(), NodeQuery{PageSize: 3}) {
+	for _, err := range client.Nodes(t.Context(), NodeQuery{PageSize: 3}) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		break
 	}
 	want := []string{"GET /v1/", "GET /v1/nodes?limit=3"}

@@ -225,7 +225,7 @@ func (c *Client) getFields(ctx context.Context, op string, target any, query url
 	}
 	err := c.get(ctx, op, target, query, parts...)
 	var refused *Error
-	if errors.As(err, &refused) && refused.Kind == ErrRejected && strings.Contains(refused.Message, flagField) && dropFlag(query) {
+	if errors.As(err, &refused) && errors.Is(err, ErrRejected) && strings.Contains(refused.Message, flagField) && dropFlag(query) {
 		c.flagUnknown.Store(true)
 		return c.get(ctx, op, target, query, parts...)
 	}

@@ -104,3 +104,15 @@ func States() []string {
 // Fields are the node fields that this package shows by itself; engines know
 // more.
 func Fields() []string { return slices.Clone(longColumns) }
+
+// CompleteFields suggests the next field of a list separated by commas.
+func CompleteFields(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	chosen := begun[:strings.LastIndex(begun, ",")+1]
+	var found []cobra.Completion
+	for _, field := range longColumns {
+		if !slices.Contains(strings.Split(chosen, ","), field) && strings.HasPrefix(chosen+field, begun) {
+			found = append(found, chosen+field)
+		}
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}

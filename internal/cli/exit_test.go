@@ -41,7 +41,7 @@ func TestErrorsBecomeOneLineAndACode(t *testing.T) {
 		"usage":       {&UsageError{errors.New("unknown flag: --x")}, "Unknown flag: --x. See --help.", ExitUsage},
 		"usage of":    {&UsageError{errors.New("ingot node show: accepts 1 arg(s)")}, "ingot node show: accepts 1 arg(s). See --help.", ExitUsage},
 		"interrupted": {fmt.Errorf("list nodes: %w", context.Canceled), "Interrupted.", ExitError},
-		"other":       {errors.New("écrire\n"), "Écrire.", ExitError},
+		"other":       {errors.New("écrire"), "Écrire.", ExitError},
 		"silent":      {&SilentError{ExitBusy}, "", ExitBusy},
 		"none":        {nil, "", ExitOK},
 	} {
