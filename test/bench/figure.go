@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// direction says which side of a target is the good one.
+type direction int
+
+const (
+	most  direction = iota // at least the target
+	least                  // at most the target
+)
+
+// figure is one line of the table.
+type figure struct {
+	name   string
+	value  float64
+	unit   string
+	target float64 // zero means that there is none
+	best   direction
+	cpu    float64 // CPU time of the engine for one operation, ms; zero when not measured
+}
+
+func (b *bench) add(f figure) { b.figures = append(b.figures, f) }
+
+// addStorm adds how many requests a second a storm had.
+func (b *bench) addStorm(name string, s storm, target float64) {
+	b.add(figure{name: name, value: s.rate(), unit: "/s", target: target, cpu: milliseconds(s.cpu) / float64(s.requests)})
+}
+
+// ok reports whether the target is met.
+func (f figure) ok() bool {
+	if f.best == least {
+		return f.value <= f.target
+	}
+	return f.value >= f.target
+}
+
+// printFigures writes the table.
+func printFigures(w io.Writer, figures []figure) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "FIGURE\tVALUE\tTARGET\tOK\tENGINE CPU")
+	for _, f := range figures {
+		target, ok, cpu := "", "", ""
+		if f.target != 0 {
+			sign := map[direction]string{most: "≥", least: "≤"}[f.best]
+			target = sign + " " + amount(f.target) + " " + f.unit
+			ok = map[bool]string{true: "yes", false: "NO"}[f.ok()]
+		}
+		if f.cpu != 0 {
+			cpu = fmt.Sprintf("%.3f ms each", f.cpu)
+		}
+		fmt.Fprintf(table, "%s\t%s %s\t%s\t%s\t%s\n", f.name, amount(f.value), f.unit, target, ok, cpu)
+	}
+	return table.Flush()
+}
+
+// amount prints three digits that matter.
+func amount(v float64) string {
+	switch {
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 1:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.3f", v)
+}
