@@ -8,8 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Versions of the programs. tools/controlplane/go.mod pins the same ones; a
-// test keeps the two together.
+// Versions of the programs, the same that tools/controlplane/go.mod pins.
 const (
 	KubernetesVersion = "1.36.3"
 	EtcdVersion       = "3.6.16"
