@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,6 +58,7 @@ type ControlPlane struct {
 	config    *rest.Config
 	volatile  bool
 	processes []*process // in the order of their start
+	watchers  sync.WaitGroup
 	stopping  atomic.Bool
 	failed    chan error
 }
@@ -84,7 +86,7 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 		return nil, errors.Join(err, c.Stop())
 	}
 	for _, p := range c.processes {
-		go c.watch(p)
+		c.watchers.Go(func() { c.watch(p) })
 	}
 	return c, nil
 }
@@ -189,7 +191,8 @@ func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) 
 func (c *ControlPlane) Kubeconfig() string { return c.dir.kubeconfig() }
 
 // Failed delivers one error if a program ends before Stop is called. The
-// control plane is of no use then; Stop ends what is left of it.
+// control plane is of no use then; Stop ends what is left of it. Stop closes
+// the channel.
 func (c *ControlPlane) Failed() <-chan error { return c.failed }
 
 // Stop ends the programs, last started first, and gives the data folder free.
@@ -205,5 +208,7 @@ func (c *ControlPlane) Stop() error {
 		}
 		errs = append(errs, c.processes[i].stop(stopGrace))
 	}
+	c.watchers.Wait()
+	close(c.failed)
 	return errors.Join(append(errs, c.dir.unlock())...)
 }

@@ -107,6 +107,9 @@ func TestControlPlaneKeepsItsDataAndKeysOverARestart(t *testing.T) {
 	}
 	firstHost := c.Config().Host
 	stop(t, c)
+	if err := <-c.Failed(); err != nil {
+		t.Errorf("a stop is reported as a failure: %v", err)
+	}
 
 	c = start(t, Options{DataDir: dir, ControllerManager: true})
 	t.Cleanup(func() { stop(t, c) })
@@ -180,9 +183,12 @@ func TestChildrenDieWithAKilledParent(t *testing.T) {
 
 func TestFailedReportsAChildThatEndedUnasked(t *testing.T) {
 	c := start(t, Options{DataDir: t.TempDir(), Volatile: true})
-	t.Cleanup(func() { stop(t, c) })
 	c.processes[1].kill()
 	err := <-c.Failed()
+	stop(t, c)
+	if err == nil {
+		t.Fatal("no error was reported")
+	}
 	for _, want := range []string{apiServerProgram, "killed", c.dir.log(apiServerProgram)} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error = %v, want one with %q", err, want)
