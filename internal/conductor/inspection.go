@@ -130,7 +130,7 @@ func (c *Conductor) enrol(tx *store.Tx, p *post, claims []store.Claim) error {
 		ProvisionState: node.Enroll, ProvisionUpdatedAt: tx.Now(), InspectionStartedAt: tx.Now(),
 		AutoDiscovered: true,
 	}
-	if p.answer = c.callbackAnswer(tx, p, n); p.answer.Token != "" {
+	if p.answer = c.callbackAnswer(p, n); p.answer.Token != "" {
 		n.DriverInternalInfo = agent.WithToken(n.DriverInternalInfo, p.answer.Token, tx.Now())
 	}
 	if err := tx.CreateNode(n); err != nil {
@@ -153,7 +153,7 @@ func (c *Conductor) accept(tx *store.Tx, p *post, ident string, claims []store.C
 	if err := c.move(tx, &n, node.OnResume); err != nil {
 		return err
 	}
-	if p.answer = c.callbackAnswer(tx, p, &n); p.answer.Token != "" {
+	if p.answer = c.callbackAnswer(p, &n); p.answer.Token != "" {
 		n.DriverInternalInfo = agent.WithToken(n.DriverInternalInfo, p.answer.Token, tx.Now())
 	}
 	if err := tx.UpdateNode(before, &n); err != nil {
@@ -169,11 +169,9 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node, claims []stor
 	} else {
 		p.document.PluginData[discoveredKey] = json.RawMessage("false")
 	}
-	pluginData, err := json.Marshal(p.document.PluginData)
-	if err != nil {
-		return fmt.Errorf("store inspection data of node %s: %w", n.UUID, err)
-	}
-	documentID, err := tx.AddDocument(n.ID, node.InspectionData{Inventory: p.document.Inventory, PluginData: pluginData})
+	documentID, err := tx.AddDocument(n.ID, node.InspectionData{
+		Inventory: p.document.Inventory, PluginData: inventory.AppendObject(nil, p.document.PluginData),
+	})
 	if err != nil {
 		return err
 	}
@@ -190,7 +188,7 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node, claims []stor
 
 // callbackAnswer is what the ramdisk hears: from 1.84 it includes a token, which
 // saves it the lookup.
-func (c *Conductor) callbackAnswer(tx *store.Tx, p *post, n *node.Node) *node.LookupAnswer {
+func (c *Conductor) callbackAnswer(p *post, n *node.Node) *node.LookupAnswer {
 	answer := &node.LookupAnswer{Node: n, HeartbeatTimeout: c.cfg.HeartbeatTimeout}
 	if p.version >= callbackTokenSince {
 		answer.Token = agent.NewToken()
@@ -215,6 +213,9 @@ func (c *Conductor) runInspect(ctx context.Context, j job) error {
 	result, err := c.pipeline.Run(input)
 	if err != nil {
 		return c.fail(ctx, j, fmt.Sprintf("Failed to finish inspection: %v", err))
+	}
+	for _, skipped := range result.Skipped {
+		c.log.Info("Inspection passed over a part of the data", "node_id", j.NodeID, "reason", skipped)
 	}
 	return c.finish(ctx, j, func(tx *store.Tx, n *node.Node) error {
 		if len(result.Properties) > 0 {

@@ -88,7 +88,9 @@ func (e *TransitionError) Error() string {
 // fulfil yet (HTTP 501).
 type UnsupportedError struct{ What string }
 
-func (e *UnsupportedError) Error() string { return e.What + " is not available in this version of Ingot." }
+func (e *UnsupportedError) Error() string {
+	return e.What + " is not available in this version of Ingot."
+}
 
 // DriverError is a failure of a BMC or an agent.
 type DriverError struct {

@@ -130,12 +130,12 @@ func (o *Object) UnmarshalJSON(text []byte) error {
 }
 
 func jsonKind(first byte) string {
-	switch {
-	case first == '[':
+	switch first {
+	case '[':
 		return "an array"
-	case first == '"':
+	case '"':
 		return "a string"
-	case first == 't' || first == 'f':
+	case 't', 'f':
 		return "a boolean"
 	default:
 		return "a number"

@@ -195,12 +195,21 @@ type Verb struct {
 
 // verbs lists the provision verbs in the order the documentation shows them.
 var verbs = []Verb{
-	{"active", OnDeploy, 1}, {"rebuild", OnRebuild, 1}, {"deleted", OnDelete, 1},
-	{"manage", OnManage, 4}, {"provide", OnProvide, 4}, {"inspect", OnInspect, 6},
-	{"abort", OnAbort, 13}, {"clean", OnClean, 15}, {"adopt", OnAdopt, 17},
-	{"rescue", OnRescue, 38}, {"unrescue", OnUnrescue, 38},
-	{"deploy", OnDeploy, 73}, {"undeploy", OnDelete, 73},
-	{"unhold", OnUnhold, 85}, {"service", OnService, 87},
+	{"active", OnDeploy, 1},
+	{"rebuild", OnRebuild, 1},
+	{"deleted", OnDelete, 1},
+	{"manage", OnManage, 4},
+	{"provide", OnProvide, 4},
+	{"inspect", OnInspect, 6},
+	{"abort", OnAbort, 13},
+	{"clean", OnClean, 15},
+	{"adopt", OnAdopt, 17},
+	{"rescue", OnRescue, 38},
+	{"unrescue", OnUnrescue, 38},
+	{"deploy", OnDeploy, 73},
+	{"undeploy", OnDelete, 73},
+	{"unhold", OnUnhold, 85},
+	{"service", OnService, 87},
 }
 
 // Verbs returns every provision verb.

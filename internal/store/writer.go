@@ -85,7 +85,7 @@ func (w *writer) close() {
 
 func (w *writer) run() {
 	defer close(w.done)
-	defer w.conn.Close()
+	defer func() { _ = w.conn.Close() }() // the database is closed right after
 	group := make([]*writeRequest, 0, maxGroup)
 	for {
 		select {
