@@ -149,7 +149,7 @@ func (r *Reconciler) poll(ctx context.Context, resource *discoveryv1.BareMetalHo
 		return nil
 	}
 	var hosts v1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &hosts); err != nil {
+	if err := r.Client.List(ctx, &hosts, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list hosts: %w", err)
 	}
 	var resources discoveryv1.BareMetalHostDiscoveryList

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -147,19 +148,21 @@ func (r *recentHosts) forget(uid types.UID) {
 	delete(r.hosts, uid)
 }
 
-// with returns listed and the remembered hosts that are not in it.
+// with returns listed and the remembered hosts that are not in it. The slice
+// is not changed.
 func (r *recentHosts) with(listed []v1alpha1.BareMetalHost) []v1alpha1.BareMetalHost {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range listed {
 		delete(r.hosts, listed[i].UID)
 	}
+	all := slices.Clip(listed)
 	for uid, recent := range r.hosts {
 		if r.now().Sub(recent.at) > cacheLag {
 			delete(r.hosts, uid)
 			continue
 		}
-		listed = append(listed, recent.host)
+		all = append(all, recent.host)
 	}
-	return listed
+	return all
 }

@@ -11,6 +11,7 @@ package fleet
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -94,9 +95,13 @@ func New(engine provisioner.Reader, opts Options) *Fleet {
 	}
 }
 
-// Subscribe makes fn hear of changes. It has to be called before Start; fn must
-// not block for long and must not call back into the fleet's Refresh.
-func (f *Fleet) Subscribe(fn func([]Change)) { f.listeners = append(f.listeners, fn) }
+// Subscribe makes fn hear of changes from now on. It must not block for long
+// and must not call back into the fleet's Refresh.
+func (f *Fleet) Subscribe(fn func([]Change)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listeners = append(f.listeners, fn)
+}
 
 // Start looks at the engine until ctx ends. Failures are kept for Refresh and
 // tried again at the next interval.
@@ -220,7 +225,10 @@ func (f *Fleet) publish(changes []Change) {
 	if len(changes) == 0 {
 		return
 	}
-	for _, fn := range f.listeners {
+	f.mu.Lock()
+	listeners := slices.Clone(f.listeners)
+	f.mu.Unlock()
+	for _, fn := range listeners {
 		fn(changes)
 	}
 }

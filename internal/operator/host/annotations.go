@@ -1,0 +1,63 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// rebootRequests answers reboot annotations of hosts without a BMC: nobody can
+// power them. The request for one cycle is removed; keys that hold a host off
+// belong to others and stay.
+type rebootRequests struct{}
+
+func (rebootRequests) reconcile(_ context.Context, s *scope) (result, error) {
+	announced := s.lastMessage(v1alpha1.PowerManagementSupportedCondition)
+	for _, key := range slices.Sorted(maps.Keys(s.host.Annotations)) {
+		switch {
+		case key == v1alpha1.RebootAnnotation:
+			delete(s.host.Annotations, key)
+			s.warn(eventPowerManagementUnsupported, "Annotation %s was removed: a host without a BMC cannot be rebooted", key)
+		case strings.HasPrefix(key, v1alpha1.RebootAnnotationPrefix):
+			s.ignoredHolds = append(s.ignoredHolds, key)
+			if !slices.Contains(strings.FieldsFunc(announced, func(r rune) bool { return r == ' ' || r == ',' }), key) {
+				s.warn(eventPowerManagementUnsupported, "Annotation %s has no effect: a host without a BMC cannot be held powered off", key)
+			}
+		}
+	}
+	return result{}, nil
+}
+
+// suppliedDetails takes over hardware details that a person wrote into an
+// annotation, unless inspection found some already.
+type suppliedDetails struct {
+	data hardwareData
+}
+
+func (p suppliedDetails) reconcile(ctx context.Context, s *scope) (result, error) {
+	text, there := s.host.Annotations[v1alpha1.HardwareDetailsAnnotation]
+	if !there || !takesSuppliedDetails(s.host) {
+		return result{}, nil
+	}
+	delete(s.host.Annotations, v1alpha1.HardwareDetailsAnnotation)
+	var details v1alpha1.HardwareDetails
+	if err := json.Unmarshal([]byte(text), &details); err != nil {
+		s.warn(eventInvalidAnnotationValue, "Annotation %s was removed: it holds no hardware details: %v", v1alpha1.HardwareDetailsAnnotation, err)
+		return result{}, nil
+	}
+	if err := p.data.write(ctx, s.host, &details); err != nil {
+		return result{}, err
+	}
+	s.host.Status.HardwareDetails = &details
+	s.note(eventUpdateHardwareDetails, "Hardware details were taken from annotation %s", v1alpha1.HardwareDetailsAnnotation)
+	return result{}, nil
+}
+
+// takesSuppliedDetails tells whether supplied details may replace what is there.
+func takesSuppliedDetails(h *v1alpha1.BareMetalHost) bool {
+	return h.Status.HardwareDetails == nil || inspectionDisabled(h)
+}

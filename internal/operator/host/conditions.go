@@ -1,0 +1,160 @@
+package host
+
+import (
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// summarize derives what readers look at from what the pass found: the
+// operational status, the power and the conditions.
+func summarize(s *scope) {
+	status := &s.host.Status
+	status.OperationalStatus = operationalStatus(s.host)
+	if s.node != nil {
+		// Only a sign that somebody answers; see the field's description.
+		status.PoweredOn = s.agentAlive()
+	}
+	for _, c := range []metav1.Condition{
+		manageable(s), provisioned(s), ready(s), availableForProvisioning(s),
+		progressing(s), healthy(s), powerManagement(s),
+	} {
+		c.ObservedGeneration = s.host.Generation
+		c.LastTransitionTime = metav1.NewTime(s.now)
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+}
+
+func operationalStatus(h *v1alpha1.BareMetalHost) v1alpha1.OperationalStatus {
+	switch {
+	case h.Status.ErrorType != v1alpha1.ErrorNone:
+		return v1alpha1.OperationalStatusError
+	case h.HasBMC():
+		return h.Status.OperationalStatus
+	}
+	switch h.Status.Provisioning.State {
+	case v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateImporting:
+		return v1alpha1.OperationalStatusDiscovered
+	default:
+		return v1alpha1.OperationalStatusOK
+	}
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+func manageable(s *scope) metav1.Condition {
+	const kind = v1alpha1.ManageableCondition
+	switch {
+	case s.host.HasBMC():
+		return condition(kind, metav1.ConditionFalse, v1alpha1.RegistrationUnsupportedReason, messageNoRegistration)
+	case s.engineError != "":
+		return condition(kind, metav1.ConditionUnknown, v1alpha1.EngineUnreachableReason, s.engineError)
+	case s.host.Status.ErrorType == v1alpha1.ErrorRegistration:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.RegistrationFailedReason, s.host.Status.ErrorMessage)
+	case s.host.Status.Provisioning.ID == "":
+		return condition(kind, metav1.ConditionFalse, v1alpha1.NotManagedReason, "The engine knows no machine for this host")
+	default:
+		return condition(kind, metav1.ConditionTrue, v1alpha1.ManageableReason, "The engine knows this host as node "+s.host.Status.Provisioning.ID)
+	}
+}
+
+// hasDeployment are the states of hosts that run a deployed system.
+var hasDeployment = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StateProvisioned:           true,
+	v1alpha1.StateExternallyProvisioned: true,
+}
+
+func provisioned(s *scope) metav1.Condition {
+	if hasDeployment[s.state()] {
+		return condition(v1alpha1.ProvisionedCondition, metav1.ConditionTrue, v1alpha1.ProvisionedReason, "The machine runs a deployed system")
+	}
+	return condition(v1alpha1.ProvisionedCondition, metav1.ConditionFalse, v1alpha1.NotProvisionedReason, "Nothing is deployed")
+}
+
+func ready(s *scope) metav1.Condition {
+	switch {
+	case s.host.Status.ErrorType != v1alpha1.ErrorNone:
+		return condition(v1alpha1.ReadyCondition, metav1.ConditionFalse, v1alpha1.ErrorReason, s.host.Status.ErrorMessage)
+	case hasDeployment[s.state()]:
+		return condition(v1alpha1.ReadyCondition, metav1.ConditionTrue, v1alpha1.ProvisionedReason, "The machine runs a deployed system")
+	default:
+		return condition(v1alpha1.ReadyCondition, metav1.ConditionFalse, v1alpha1.NotProvisionedReason, "Nothing is deployed")
+	}
+}
+
+func availableForProvisioning(s *scope) metav1.Condition {
+	const kind = v1alpha1.AvailableForProvisioningCondition
+	switch {
+	case s.host.HasBMC(), s.host.Status.Provisioning.ID == "":
+		return condition(kind, metav1.ConditionFalse, v1alpha1.NotManageableReason, "The engine cannot work on this host")
+	case s.state() != v1alpha1.StateAvailable:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.NotAvailableReason, "The host is in state "+string(s.state()))
+	case s.node == nil && s.engineError == "":
+		return conditionOf(s.before.Status.Conditions, kind) // nothing was asked in this pass
+	case s.node == nil:
+		return condition(kind, metav1.ConditionUnknown, v1alpha1.EngineUnreachableReason, s.engineError)
+	case s.node.State != node.Available:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.NotAvailableReason, "The node is in state "+string(s.node.State))
+	case s.node.Maintenance:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.NotAvailableReason, withReason("The node is in maintenance", cut(s.node.MaintenanceReason)))
+	case !s.agentAlive():
+		return condition(kind, metav1.ConditionFalse, v1alpha1.AgentNotConnectedReason, silence(s.node.Agent.LastHeartbeat))
+	default:
+		return condition(kind, metav1.ConditionTrue, v1alpha1.AvailableReason, "The machine's ramdisk is waiting for work")
+	}
+}
+
+// silence says since when a ramdisk is silent, which stays the same text until
+// it is heard of again.
+func silence(last time.Time) string {
+	const remedy = "; boot the machine into the ramdisk, because without a BMC nothing else can start a deployment"
+	if last.IsZero() {
+		return "The machine's ramdisk was never heard of" + remedy
+	}
+	return "The machine's ramdisk was last heard of at " + last.UTC().Format(time.RFC3339) + remedy
+}
+
+func progressing(s *scope) metav1.Condition {
+	p := s.progress
+	if s.engineError != "" {
+		p = &progress{reason: v1alpha1.NotProgressingReason, message: "The engine cannot be asked: " + s.engineError}
+	}
+	if p == nil {
+		p = &progress{reason: v1alpha1.NotProgressingReason, message: "Nothing is to be done"}
+	}
+	status := metav1.ConditionFalse
+	if p.active {
+		status = metav1.ConditionTrue
+	}
+	return condition(v1alpha1.ProgressingCondition, status, p.reason, p.message)
+}
+
+func healthy(s *scope) metav1.Condition {
+	message := "Nothing reports about the hardware of a machine without a BMC"
+	if s.host.HasBMC() {
+		message = "The BMC is not asked in this version"
+	}
+	return condition(v1alpha1.HealthyCondition, metav1.ConditionUnknown, v1alpha1.HealthUnknownReason, message)
+}
+
+func powerManagement(s *scope) metav1.Condition {
+	const kind = v1alpha1.PowerManagementSupportedCondition
+	switch {
+	case s.host.HasBMC() && s.host.Spec.DisablePowerOff:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.PowerOffDisabledReason, "spec.disablePowerOff is set")
+	case s.host.HasBMC():
+		return condition(kind, metav1.ConditionTrue, v1alpha1.PowerSupportedReason, "The host has a BMC")
+	case len(s.ignoredHolds) > 0:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.NoBMCReason,
+			"The host has no BMC; these annotations have no effect: "+strings.Join(s.ignoredHolds, ", "))
+	default:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.NoBMCReason, "The host has no BMC, so that its power cannot be steered")
+	}
+}

@@ -1,0 +1,127 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// deleteAttempts is after how many errors a deletion goes on without the
+// engine, so that it always ends.
+const deleteAttempts = 3
+
+const messageNotForgotten = "The engine did not forget the node; this is tried again after a wait"
+
+// deletion makes the engine forget the host's node and then lets the host go.
+// The machine itself is left as it is: without a BMC it cannot be powered off.
+type deletion struct {
+	engine     provisioner.Lifecycle
+	links      links
+	data       hardwareData
+	metrics    *Metrics
+	maxBackoff time.Duration
+}
+
+// deleteStep is what a host being deleted has to do next.
+type deleteStep int
+
+const (
+	deleteIgnore deleteStep = iota // it never was the operator's
+	deleteHold                     // it is detached and asks to be kept
+	deleteEnter                    // it goes to the state deleting
+	deleteForget                   // the engine has to forget the node
+)
+
+// decideDelete is pure.
+func decideDelete(h *v1alpha1.BareMetalHost) deleteStep {
+	switch {
+	case !controllerutil.ContainsFinalizer(h, v1alpha1.HostFinalizer):
+		return deleteIgnore
+	case h.Status.Provisioning.State == v1alpha1.StateDeleting:
+		return deleteForget
+	case detachDelays(h):
+		return deleteHold
+	default:
+		return deleteEnter
+	}
+}
+
+// detachDelays tells whether a detached host asks to be kept until it is
+// attached again. A value that is no JSON is a plain request to detach.
+func detachDelays(h *v1alpha1.BareMetalHost) bool {
+	var args v1alpha1.DetachArguments
+	_ = json.Unmarshal([]byte(h.Annotations[v1alpha1.DetachedAnnotation]), &args)
+	return args.DeleteAction == v1alpha1.DetachDeleteActionDelay
+}
+
+// uncleaned are the states that a host leaves with data on its disks.
+var uncleaned = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StateProvisioning:   true,
+	v1alpha1.StateProvisioned:    true,
+	v1alpha1.StateDeprovisioning: true,
+}
+
+func (p deletion) reconcile(ctx context.Context, s *scope) (result, error) {
+	if s.host.DeletionTimestamp.IsZero() {
+		return result{}, nil
+	}
+	switch decideDelete(s.host) {
+	case deleteIgnore:
+		return result{stop: true}, nil
+	case deleteHold:
+		s.progress = &progress{reason: v1alpha1.DetachedReason, message: "Deletion waits until the host is attached again"}
+		return result{stop: true}, nil
+	case deleteEnter:
+		if uncleaned[s.state()] {
+			s.warn(eventDeletedWithoutCleaning, "Host is deleted with data on its disks, because a machine without a BMC cannot be booted for cleaning")
+			p.metrics.deletedUncleaned(s.host)
+		}
+		s.working(v1alpha1.DeletingReason, "Asking the engine to forget the node")
+		return s.moveTo(v1alpha1.StateDeleting), nil
+	}
+	if wait := s.wait(v1alpha1.ErrorRegistration, p.maxBackoff); wait > 0 {
+		s.working(v1alpha1.DeletingReason, messageNotForgotten)
+		return result{requeueAfter: wait, stop: true}, nil
+	}
+	if err := p.forget(ctx, s); err != nil {
+		return result{stop: true}, err
+	}
+	if err := p.data.release(ctx, s.host); err != nil {
+		return result{}, err
+	}
+	s.working(v1alpha1.DeletingReason, "The engine has forgotten the node")
+	controllerutil.RemoveFinalizer(s.host, v1alpha1.HostFinalizer)
+	return result{stop: true}, nil
+}
+
+// forget removes the node from the engine. After some errors it gives up and
+// says what was left behind.
+func (p deletion) forget(ctx context.Context, s *scope) error {
+	id := s.host.Status.Provisioning.ID
+	if id == "" {
+		return nil
+	}
+	others, err := p.links.sharing(ctx, s.host)
+	if err != nil || len(others) > 0 {
+		return err // another host keeps the node
+	}
+	err = p.engine.Delete(ctx, id)
+	switch {
+	case err == nil, errors.Is(err, provisioner.ErrBusy):
+		return err
+	case s.host.Status.ErrorCount+1 < deleteAttempts:
+		s.working(v1alpha1.DeletingReason, messageNotForgotten)
+		return &failure{v1alpha1.ErrorRegistration, fmt.Errorf("delete node %s: %w", id, err)}
+	default:
+		s.warn(eventDeleteGaveUp, "Node %s stays in the engine and has to be deleted there: %s", id, cut(err.Error()))
+		p.metrics.deleteGaveUp(s.host)
+		return nil
+	}
+}

@@ -1,0 +1,114 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// finish turns the outcome of the phases into status, conditions and a requeue,
+// writes what changed, and publishes the events of what was written.
+func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error) (ctrl.Result, error) {
+	var failed *failure
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return ctrl.Result{}, ctx.Err()
+	case errors.As(err, &failed):
+		r.fail(s, failed)
+		res.requeueAfter = backoff(s.host.Status.ErrorCount, r.MaxBackoff, string(s.host.UID))
+	case errors.Is(err, provisioner.ErrBusy):
+		res.requeueAfter = busyWait
+	case errors.Is(err, provisioner.ErrUnreachable):
+		s.engineError = cut(err.Error())
+		res.requeueAfter = unreachableWait
+		r.Metrics.engineNotReady(s.host)
+	case errors.Is(err, provisioner.ErrNotFound):
+		// The node went between two calls; the next pass looks for it.
+		res.requeueAfter = soon
+	case isConflict(err):
+		return ctrl.Result{RequeueAfter: soon}, nil
+	default:
+		r.Metrics.reconcileFailed(s.host)
+		return ctrl.Result{}, err
+	}
+	// A host that never was the operator's goes as it is.
+	if s.host.DeletionTimestamp.IsZero() || decideDelete(s.before) != deleteIgnore {
+		summarize(s)
+	}
+	if err := r.write(ctx, s); err != nil {
+		if isConflict(err) {
+			return ctrl.Result{RequeueAfter: soon}, nil
+		}
+		r.Metrics.reconcileFailed(s.host)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	r.publish(s)
+	r.Metrics.observe(s)
+	return ctrl.Result{RequeueAfter: res.requeueAfter}, nil
+}
+
+// fail records a failed operation.
+func (r *Reconciler) fail(s *scope, f *failure) {
+	status := &s.host.Status
+	if status.ErrorType != f.kind {
+		status.ErrorCount = 0
+	}
+	status.ErrorType = f.kind
+	status.ErrorMessage = cut(f.Error())
+	status.ErrorCount++
+	r.Metrics.failed(s.host, f.kind)
+	s.warn(eventOf[f.kind], "%s", status.ErrorMessage)
+}
+
+// write patches the status and then the rest, each only if it changed. Both
+// patches are refused if somebody else wrote the host since it was read.
+func (r *Reconciler) write(ctx context.Context, s *scope) error {
+	version := s.before.ResourceVersion
+	if !equality.Semantic.DeepEqual(s.before.Status, s.host.Status) {
+		now := metav1.NewTime(s.now)
+		s.host.Status.LastUpdated = &now
+		changed := s.before.DeepCopy()
+		changed.Status = *s.host.Status.DeepCopy()
+		if err := r.Client.Status().Patch(ctx, changed, locked(s.before)); err != nil {
+			return fmt.Errorf("write status: %w", err)
+		}
+		version = changed.ResourceVersion
+	}
+	base := s.before.DeepCopy()
+	base.ResourceVersion = version
+	changed := base.DeepCopy()
+	changed.Spec = *s.host.Spec.DeepCopy()
+	changed.Labels, changed.Annotations, changed.Finalizers = s.host.Labels, s.host.Annotations, s.host.Finalizers
+	if equality.Semantic.DeepEqual(base, changed) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, changed, locked(base)); err != nil {
+		return fmt.Errorf("write host: %w", err)
+	}
+	return nil
+}
+
+func locked(base *v1alpha1.BareMetalHost) client.Patch {
+	return client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+}
+
+// maxMessage bounds outside text in a status, in bytes.
+const maxMessage = 2048
+
+func cut(text string) string {
+	text = strings.ToValidUTF8(text, "")
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
+}

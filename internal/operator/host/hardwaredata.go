@@ -1,0 +1,93 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// hardwareData keeps the HardwareData of hosts. It reads past the cache: the
+// objects are large and looked at a few times in the life of a host.
+type hardwareData struct {
+	client client.Client
+	live   client.Reader
+}
+
+// read returns the details that a host's HardwareData holds, or nil.
+func (d hardwareData) read(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.HardwareDetails, error) {
+	var data v1alpha1.HardwareData
+	err := d.live.Get(ctx, client.ObjectKeyFromObject(h), &data)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read hardware data: %w", err)
+	}
+	return data.Spec.HardwareDetails, nil
+}
+
+// write makes the host's HardwareData hold the details. An existing object is
+// patched in place, so that readers never see a gap.
+func (d hardwareData) write(ctx context.Context, h *v1alpha1.BareMetalHost, details *v1alpha1.HardwareDetails) error {
+	data := &v1alpha1.HardwareData{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: h.Namespace, Name: h.Name,
+			OwnerReferences: []metav1.OwnerReference{ownerReference(h)},
+			Finalizers:      []string{v1alpha1.HardwareDataFinalizer},
+		},
+		Spec: v1alpha1.HardwareDataSpec{HardwareDetails: details.DeepCopy()},
+	}
+	err := d.client.Create(ctx, data)
+	if err == nil {
+		return nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create hardware data: %w", err)
+	}
+	var existing v1alpha1.HardwareData
+	if err := d.live.Get(ctx, client.ObjectKeyFromObject(h), &existing); err != nil {
+		return fmt.Errorf("read hardware data: %w", err)
+	}
+	before := existing.DeepCopy()
+	// The name belongs to the host; whatever owned the object before is gone.
+	existing.OwnerReferences = []metav1.OwnerReference{ownerReference(h)}
+	controllerutil.AddFinalizer(&existing, v1alpha1.HardwareDataFinalizer)
+	existing.Spec.HardwareDetails = details.DeepCopy()
+	if equality.Semantic.DeepEqual(before, &existing) {
+		return nil
+	}
+	if err := d.client.Patch(ctx, &existing, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("update hardware data: %w", err)
+	}
+	return nil
+}
+
+// release deletes the HardwareData of a host that goes.
+func (d hardwareData) release(ctx context.Context, h *v1alpha1.BareMetalHost) error {
+	var data v1alpha1.HardwareData
+	if err := d.live.Get(ctx, client.ObjectKeyFromObject(h), &data); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	before := data.DeepCopy()
+	if controllerutil.RemoveFinalizer(&data, v1alpha1.HardwareDataFinalizer) {
+		if err := d.client.Patch(ctx, &data, client.MergeFrom(before)); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	err := d.client.Delete(ctx, &data, client.Preconditions{UID: &data.UID})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // it went meanwhile, or another object took its name
+	}
+	return err
+}
+
+func ownerReference(h *v1alpha1.BareMetalHost) metav1.OwnerReference {
+	return *metav1.NewControllerRef(h, v1alpha1.GroupVersion.WithKind("BareMetalHost"))
+}

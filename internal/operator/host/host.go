@@ -1,0 +1,144 @@
+// Package host is the controller of BareMetalHost. It follows a machine from
+// its first sight to its deletion; in this version machines without a BMC, up
+// to the state available. Hosts with a BMC are left as they are.
+//
+// A pass loads the host, runs the phases in their order until one stops it,
+// computes the conditions and writes once: first the status, then labels,
+// annotations, finalizers and spec. What a phase does to the engine can be
+// repeated, because a pass whose write is refused starts over. Decisions are
+// functions of values and are called decide…; effects are in the phases.
+package host
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// nodeView is the shared picture of the engine's nodes.
+type nodeView interface {
+	AgentWindow() time.Duration
+	Node(id string) (provisioner.Node, bool)
+	Fetch(ctx context.Context, id string) (provisioner.Node, error)
+	Find(ctx context.Context, identity provisioner.Identity, claimed func(id string) bool) (provisioner.Node, error)
+}
+
+// inventoryReader reads what inspection found on a node.
+type inventoryReader interface {
+	Inventory(ctx context.Context, id string) (*provisioner.Inventory, error)
+}
+
+// engine is what the phases ask of an engine.
+type engine interface {
+	inventoryReader
+	provisioner.Lifecycle
+}
+
+// Config is what a reconciler depends on.
+type Config struct {
+	// Client reads from the shared cache and writes to the API server. The
+	// cache needs the index that IndexFields registers.
+	Client client.Client
+	// Live reads from the API server itself.
+	Live client.Reader
+	// Fleet is the shared picture of the engine's nodes.
+	Fleet nodeView
+	// Engine works on nodes.
+	Engine engine
+	// Recorder publishes events.
+	Recorder events.EventRecorder
+	// Metrics counts what is done.
+	Metrics *Metrics
+	// MaxBackoff is the longest wait between two attempts after errors.
+	MaxBackoff time.Duration
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// phase is one step of a pass. It changes the scope's host and may stop the
+// pass.
+type phase interface {
+	reconcile(ctx context.Context, s *scope) (result, error)
+}
+
+// Reconciler makes hosts what their specs ask for.
+type Reconciler struct {
+	Config
+
+	phases []phase
+}
+
+// New returns a reconciler.
+func New(config Config) *Reconciler {
+	links := links{client: config.Client, fleet: config.Fleet}
+	data := hardwareData{client: config.Client, live: config.Live}
+	return &Reconciler{
+		Config: config,
+		phases: []phase{
+			restoring{data: data},
+			claiming{},
+			deletion{engine: config.Engine, links: links, data: data, metrics: config.Metrics, maxBackoff: config.MaxBackoff},
+			registration{},
+			rebootRequests{},
+			suppliedDetails{data: data},
+			intake{links: links, metrics: config.Metrics},
+			linked{links: links, fleet: config.Fleet},
+			importing{engine: config.Engine, data: data},
+			preparing{engine: config.Engine, maxBackoff: config.MaxBackoff},
+			available{},
+			settled{},
+		},
+	}
+}
+
+// Reconcile runs one pass for one host.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var host v1alpha1.BareMetalHost
+	if err := r.Client.Get(ctx, req.NamespacedName, &host); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Metrics.forget(req.NamespacedName)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if _, paused := host.Annotations[v1alpha1.PausedAnnotation]; paused {
+		return ctrl.Result{}, nil
+	}
+	r.Metrics.reconciled(&host)
+	s := newScope(&host, r.Now(), r.Fleet.AgentWindow())
+	res, err := r.run(ctx, s)
+	return r.finish(ctx, s, res, err)
+}
+
+func (r *Reconciler) run(ctx context.Context, s *scope) (result, error) {
+	var res result
+	for _, p := range r.phases {
+		next, err := p.reconcile(ctx, s)
+		res.requeueAfter = soonest(res.requeueAfter, next.requeueAfter)
+		if err != nil || next.stop {
+			return res, err
+		}
+	}
+	return res, nil
+}
+
+// soonest is the shorter of two waits, where 0 means that nobody waits.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// isConflict tells whether a write was refused because the host changed since
+// it was read. That is no error: the next pass reads it again.
+func isConflict(err error) bool {
+	return apierrors.IsConflict(err) || errors.Is(err, errStale)
+}

@@ -1,0 +1,69 @@
+package host
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// linkedStates are the states in which a host has a node.
+var linkedStates = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StateImporting:             true,
+	v1alpha1.StateMatchProfile:          true,
+	v1alpha1.StatePreparing:             true,
+	v1alpha1.StateReady:                 true,
+	v1alpha1.StateAvailable:             true,
+	v1alpha1.StateExternallyProvisioned: true,
+}
+
+// linked reads the node of a host that has one, for the phases after it. When
+// the engine lost the node, the host is unmanaged again until it comes back.
+type linked struct {
+	links links
+	fleet nodeView
+}
+
+func (p linked) reconcile(ctx context.Context, s *scope) (result, error) {
+	if !linkedStates[s.state()] {
+		return result{}, nil
+	}
+	rival, err := p.links.rival(ctx, s.host)
+	if err != nil {
+		return result{}, err
+	}
+	if rival != nil {
+		s.warn(eventImportConflict, "Node %s is the one of the older host %s/%s", s.host.Status.Provisioning.ID, rival.Namespace, rival.Name)
+		s.host.Status.Provisioning.ID = ""
+		return s.moveTo(v1alpha1.StateUnmanaged), nil
+	}
+	n, err := p.read(ctx, s)
+	if errors.Is(err, provisioner.ErrNotFound) {
+		s.warn(eventImportLost, "The engine no longer knows node %s; the host is unmanaged until its machine boots the ramdisk again", s.host.Status.Provisioning.ID)
+		s.host.Status.Provisioning.ID = ""
+		s.waiting("The engine lost the node of this host; boot the machine into the ramdisk")
+		return s.moveTo(v1alpha1.StateUnmanaged), nil
+	}
+	if err != nil {
+		return result{}, err
+	}
+	s.node = &n
+	return result{}, nil
+}
+
+// read takes the node from the shared picture when nothing hangs on the last
+// seconds: a node that is available and whose ramdisk is alive.
+func (p linked) read(ctx context.Context, s *scope) (provisioner.Node, error) {
+	id := s.host.Status.Provisioning.ID
+	if id == "" {
+		return provisioner.Node{}, provisioner.ErrNotFound
+	}
+	n, known := p.fleet.Node(id)
+	steady := s.state() == v1alpha1.StateAvailable && n.State == node.Available && n.Agent.Alive(s.now, s.agentWindow)
+	if known && steady {
+		return n, nil
+	}
+	return p.fleet.Fetch(ctx, id)
+}

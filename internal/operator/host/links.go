@@ -1,0 +1,122 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/fleet"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// nodeIDField is the index of hosts by status.provisioning.ID.
+const nodeIDField = "status.provisioning.ID"
+
+// nodeIDOf are the index values of a host.
+func nodeIDOf(obj client.Object) []string {
+	h, ok := obj.(*v1alpha1.BareMetalHost)
+	if !ok || h.Status.Provisioning.ID == "" {
+		return nil
+	}
+	return []string{h.Status.Provisioning.ID}
+}
+
+// conflictError says why a node that fits a host cannot be its node.
+type conflictError struct{ reason string }
+
+func (e *conflictError) Error() string { return e.reason }
+
+// links finds the nodes of hosts.
+type links struct {
+	client client.Client
+	fleet  nodeView
+}
+
+// find returns the node of a host that has no link yet, provisioner.ErrNotFound,
+// or a conflictError when the node is another's.
+func (l links) find(ctx context.Context, h *v1alpha1.BareMetalHost) (provisioner.Node, error) {
+	var hosts v1alpha1.BareMetalHostList
+	if err := l.client.List(ctx, &hosts, client.UnsafeDisableDeepCopy); err != nil {
+		return provisioner.Node{}, fmt.Errorf("list hosts: %w", err)
+	}
+	owners := make(map[string]*v1alpha1.BareMetalHost, len(hosts.Items))
+	for i := range hosts.Items {
+		if other := &hosts.Items[i]; other.UID != h.UID && other.Status.Provisioning.ID != "" {
+			owners[other.Status.Provisioning.ID] = other
+		}
+	}
+	n, err := l.fleet.Find(ctx, identityOf(h), func(id string) bool { return owners[id] != nil })
+	var ambiguous *fleet.AmbiguousError
+	if errors.As(err, &ambiguous) {
+		return provisioner.Node{}, &conflictError{ambiguous.Error()}
+	}
+	if err != nil {
+		return provisioner.Node{}, err
+	}
+	if reason := decideLink(h, n, owners[n.ID]); reason != "" {
+		return provisioner.Node{}, &conflictError{reason}
+	}
+	return n, nil
+}
+
+// decideLink says why the node cannot be the host's, or "".
+func decideLink(h *v1alpha1.BareMetalHost, n provisioner.Node, owner *v1alpha1.BareMetalHost) string {
+	if owner != nil {
+		return fmt.Sprintf("node %s is the one of host %s/%s; delete one of the two hosts", n.ID, owner.Namespace, owner.Name)
+	}
+	if n.Name == provisioner.NodeName(h.Namespace, h.Name) || n.ID == h.Status.Provisioning.ID {
+		return ""
+	}
+	if somebody := n.BelongsTo(); somebody != "" {
+		return fmt.Sprintf("node %s belongs to somebody else: %s", n.ID, somebody)
+	}
+	return ""
+}
+
+func identityOf(h *v1alpha1.BareMetalHost) provisioner.Identity {
+	return provisioner.Identity{
+		ID:   h.Status.Provisioning.ID,
+		Name: provisioner.NodeName(h.Namespace, h.Name),
+		MAC:  h.Spec.BootMACAddress,
+	}
+}
+
+// rival returns an older host with the same node, or nil. Two hosts can get the
+// same node when they are linked at the same moment; the younger one lets go.
+func (l links) rival(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, error) {
+	others, err := l.sharing(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range others {
+		if older(other, h) {
+			return other, nil
+		}
+	}
+	return nil, nil
+}
+
+// sharing returns the other hosts that have the host's node.
+func (l links) sharing(ctx context.Context, h *v1alpha1.BareMetalHost) ([]*v1alpha1.BareMetalHost, error) {
+	var hosts v1alpha1.BareMetalHostList
+	if err := l.client.List(ctx, &hosts, client.MatchingFields{nodeIDField: h.Status.Provisioning.ID}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list hosts of node %s: %w", h.Status.Provisioning.ID, err)
+	}
+	var others []*v1alpha1.BareMetalHost
+	for i := range hosts.Items {
+		if hosts.Items[i].UID != h.UID {
+			others = append(others, &hosts.Items[i])
+		}
+	}
+	return others, nil
+}
+
+func older(a, b *v1alpha1.BareMetalHost) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return client.ObjectKeyFromObject(a).String() < client.ObjectKeyFromObject(b).String()
+}

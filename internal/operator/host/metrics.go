@@ -1,0 +1,100 @@
+package host
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// Metrics are the controller's metrics. The names that begin with metal3_ are
+// those that dashboards of Metal3 know.
+type Metrics struct {
+	reconciles   *prometheus.CounterVec
+	errors       *prometheus.CounterVec
+	hostErrors   *prometheus.CounterVec
+	stateChanges *prometheus.CounterVec
+	unmanageds   *prometheus.CounterVec
+	notReady     *prometheus.CounterVec
+	uncleaned    *prometheus.CounterVec
+	gaveUp       *prometheus.CounterVec
+	info         *prometheus.GaugeVec
+}
+
+// NewMetrics registers the metrics with a registry.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	host := []string{"namespace", "host"}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	m := &Metrics{
+		reconciles:   counter("metal3_reconcile_total", "Passes over a host.", host...),
+		errors:       counter("metal3_reconcile_error_total", "Passes that ended in an error of the API server.", host...),
+		hostErrors:   counter("metal3_host_error_total", "Failed operations on a host.", "namespace", "host", "error_type"),
+		stateChanges: counter("metal3_provisioning_state_change_total", "Changes of provisioning state.", "prev_state", "new_state"),
+		unmanageds:   counter("metal3_host_unmanaged_total", "Hosts found to have neither a BMC nor a node.", host...),
+		notReady:     counter("metal3_provisioner_not_ready_total", "Passes in which the engine did not answer.", host...),
+		uncleaned:    counter("metal3_delete_without_deprovisioning_total", "Hosts deleted with data on their disks.", host...),
+		gaveUp:       counter("ingot_delete_gave_up_total", "Hosts deleted without the engine forgetting their node.", host...),
+		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "ingot_host_info", Help: "1 for the state and operational status that a host has.",
+		}, []string{"namespace", "host", "state", "operational_status"}),
+	}
+	for _, c := range []prometheus.Collector{
+		m.reconciles, m.errors, m.hostErrors, m.stateChanges, m.unmanageds, m.notReady, m.uncleaned, m.gaveUp, m.info,
+	} {
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics of hosts: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func (m *Metrics) reconciled(h *v1alpha1.BareMetalHost) {
+	m.reconciles.WithLabelValues(h.Namespace, h.Name).Inc()
+}
+
+func (m *Metrics) reconcileFailed(h *v1alpha1.BareMetalHost) {
+	m.errors.WithLabelValues(h.Namespace, h.Name).Inc()
+}
+
+func (m *Metrics) failed(h *v1alpha1.BareMetalHost, kind v1alpha1.ErrorType) {
+	m.hostErrors.WithLabelValues(h.Namespace, h.Name, string(kind)).Inc()
+}
+
+func (m *Metrics) unmanaged(h *v1alpha1.BareMetalHost) {
+	m.unmanageds.WithLabelValues(h.Namespace, h.Name).Inc()
+}
+
+func (m *Metrics) engineNotReady(h *v1alpha1.BareMetalHost) {
+	m.notReady.WithLabelValues(h.Namespace, h.Name).Inc()
+}
+
+func (m *Metrics) deletedUncleaned(h *v1alpha1.BareMetalHost) {
+	m.uncleaned.WithLabelValues(h.Namespace, h.Name).Inc()
+}
+
+func (m *Metrics) deleteGaveUp(h *v1alpha1.BareMetalHost) {
+	m.gaveUp.WithLabelValues(h.Namespace, h.Name).Inc()
+}
+
+// observe records the state that a pass left the host in.
+func (m *Metrics) observe(s *scope) {
+	was, is := s.before.Status.Provisioning.State, s.state()
+	if was != is {
+		m.stateChanges.WithLabelValues(string(was), string(is)).Inc()
+	}
+	m.info.DeletePartialMatch(prometheus.Labels{"namespace": s.host.Namespace, "host": s.host.Name})
+	m.info.WithLabelValues(s.host.Namespace, s.host.Name, string(is), string(s.host.Status.OperationalStatus)).Set(1)
+}
+
+// forget drops the metrics of a host that is gone.
+func (m *Metrics) forget(host types.NamespacedName) {
+	labels := prometheus.Labels{"namespace": host.Namespace, "host": host.Name}
+	for _, v := range []*prometheus.CounterVec{m.reconciles, m.errors, m.hostErrors, m.unmanageds, m.notReady, m.uncleaned, m.gaveUp} {
+		v.DeletePartialMatch(labels)
+	}
+	m.info.DeletePartialMatch(labels)
+}

@@ -1,0 +1,168 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+const (
+	// preparePoll is how often the node is read while the engine works on it.
+	preparePoll = time.Second
+	// idlePoll is how often the node is read while a person has to act. A
+	// change of the node wakes the host at once.
+	idlePoll = time.Minute
+)
+
+// What Progressing says. The next pass reads it to tell a verb that failed from
+// one that was not sent yet, and a failure that was shown from a new one.
+const (
+	messageManage  = "The engine was asked to take the node under control"
+	messageProvide = "The engine was asked to make the node available"
+	messageAtWork  = "The engine is at work on the node"
+	messageFailed  = "Preparation failed and is tried again after a wait; change spec to try at once"
+)
+
+// preparing brings the node to available.
+type preparing struct {
+	engine     provisioner.Lifecycle
+	maxBackoff time.Duration
+}
+
+// prepareStep is what a preparing host has to do next.
+type prepareStep int
+
+const (
+	prepareDone    prepareStep = iota // the node is available
+	prepareManage                     // the engine has to take control
+	prepareProvide                    // the engine has to make it available
+	prepareWait                       // the engine is at work
+	prepareFailed                     // something failed that was not shown yet
+	prepareHold                       // a failure was shown; its wait is not over
+	prepareBlocked                    // a person has to act
+)
+
+// prepareSteps maps the node's state to the next step. States that are missing
+// belong to somebody who uses the node.
+var prepareSteps = map[node.State]prepareStep{
+	node.Enroll:        prepareManage,
+	node.Verifying:     prepareWait,
+	node.Inspecting:    prepareWait,
+	node.InspectWait:   prepareWait,
+	node.InspectFailed: prepareFailed,
+	node.Manageable:    prepareProvide,
+	node.Cleaning:      prepareWait,
+	node.CleanWait:     prepareWait,
+	node.CleanFailed:   prepareFailed,
+	node.AdoptFailed:   prepareFailed,
+	node.Available:     prepareDone,
+}
+
+// attempt is what the pass before left behind.
+type attempt struct {
+	// said is what Progressing said.
+	said string
+	// waiting is true while the wait after a failure is not over.
+	waiting bool
+}
+
+// decidePrepare is pure. The message explains failed and blocked.
+func decidePrepare(h *v1alpha1.BareMetalHost, n provisioner.Node, last attempt) (prepareStep, string) {
+	step, known := prepareSteps[n.State]
+	switch {
+	case known && step == prepareDone:
+		return prepareDone, ""
+	case n.Maintenance:
+		return prepareBlocked, withReason("The node is in maintenance", n.MaintenanceReason)
+	case !known:
+		return prepareBlocked, withReason(fmt.Sprintf("The node is in state %q: somebody else uses it", n.State), n.LastError)
+	case step == prepareWait:
+		return prepareWait, ""
+	case last.said == messageFailed && last.waiting:
+		return prepareHold, ""
+	case unsupportedRAID(h.Spec.RAID):
+		return prepareFailed, "RAID cannot be configured on a host without a BMC in this version; remove spec.raid"
+	case step == prepareFailed && last.said == messageFailed:
+		return prepareManage, "" // the way out of every failed state
+	case step == prepareFailed:
+		return prepareFailed, withReason(fmt.Sprintf("The node is in state %q", n.State), n.LastError)
+	case n.LastError != "" && (step == prepareManage && last.said == messageManage || step == prepareProvide && last.said == messageProvide):
+		return prepareFailed, n.LastError // the node is back where the verb found it
+	default:
+		return step, ""
+	}
+}
+
+func withReason(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}
+
+// unsupportedRAID tells whether there are volumes to make. Empty lists ask to
+// delete volumes, of which a host without a BMC has none by Ingot.
+func unsupportedRAID(raid *v1alpha1.RAIDConfig) bool {
+	return raid != nil && len(raid.HardwareRAIDVolumes)+len(raid.SoftwareRAIDVolumes) > 0
+}
+
+func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
+	switch s.state() {
+	case v1alpha1.StateMatchProfile:
+		return s.moveTo(v1alpha1.StatePreparing), nil
+	case v1alpha1.StatePreparing:
+	default:
+		return result{}, nil
+	}
+	wait := s.wait(v1alpha1.ErrorPreparation, p.maxBackoff)
+	last := attempt{said: s.lastMessage(v1alpha1.ProgressingCondition), waiting: wait > 0}
+	step, message := decidePrepare(s.host, *s.node, last)
+	switch step {
+	case prepareDone:
+		s.host.Status.Provisioning.RootDeviceHints = s.host.Spec.RootDeviceHints.DeepCopy()
+		s.host.Status.Provisioning.BootMode = s.host.Spec.BootMode
+		s.host.Status.Provisioning.RAID = s.host.Spec.RAID.DeepCopy()
+		s.note(eventAvailable, "Host is available")
+		return s.moveTo(v1alpha1.StateAvailable), nil
+	case prepareManage:
+		s.working(v1alpha1.PreparingReason, messageManage)
+		return result{requeueAfter: soon, stop: true}, refused("take node %s under control", s.node.ID, p.engine.Manage(ctx, s.node.ID))
+	case prepareProvide:
+		s.working(v1alpha1.PreparingReason, messageProvide)
+		opts := provisioner.ProvideOptions{SkipCleaning: s.host.Spec.AutomatedCleaningMode == v1alpha1.CleaningModeDisabled}
+		return result{requeueAfter: soon, stop: true}, refused("make node %s available", s.node.ID, p.engine.Provide(ctx, s.node.ID, opts))
+	case prepareWait:
+		if last.said != messageManage && last.said != messageProvide {
+			last.said = messageAtWork
+		}
+		s.working(v1alpha1.PreparingReason, "%s", last.said)
+		return result{requeueAfter: preparePoll, stop: true}, nil
+	case prepareBlocked:
+		s.waiting("%s", cut(message))
+		return result{requeueAfter: idlePoll, stop: true}, nil
+	case prepareHold:
+		s.waiting(messageFailed)
+		return result{requeueAfter: wait, stop: true}, nil
+	default: // prepareFailed
+		s.waiting(messageFailed)
+		return result{stop: true}, &failure{v1alpha1.ErrorPreparation, errors.New(cut(message))}
+	}
+}
+
+// refused makes a failure of an engine's refusal. Errors that pass by
+// themselves stay what they are.
+func refused(format, id string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, provisioner.ErrBusy), errors.Is(err, provisioner.ErrUnreachable), errors.Is(err, provisioner.ErrNotFound):
+		return err
+	default:
+		return &failure{v1alpha1.ErrorPreparation, fmt.Errorf(format+": %w", id, err)}
+	}
+}
