@@ -312,3 +312,36 @@ func TestInstallCRDsUpdatesWhatIsThere(t *testing.T) {
 		return ok
 	})
 }
+
+func TestNobodyReadsEtcdWithoutACertificate(t *testing.T) {
+	c := start(t, Options{DataDir: t.TempDir(), Volatile: true})
+	t.Cleanup(func() { stop(t, c) })
+	var server string
+	for _, arg := range c.processes[0].cmd.Args {
+		if value, ok := strings.CutPrefix(arg, "--advertise-client-urls="); ok {
+			server = value
+		}
+	}
+	config := c.Config()
+	if _, err := get(t, config, server+"/version"); err != nil {
+		t.Fatalf("with a certificate of the authority: %v", err)
+	}
+	config.CertData, config.KeyData = nil, nil
+	if answer, err := get(t, config, server+"/version"); err == nil {
+		t.Errorf("without a certificate etcd answers %s", answer)
+	}
+}
+
+func get(t *testing.T, config *rest.Config, url string) (status string, err error) {
+	t.Helper()
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer httpClient.CloseIdleConnections()
+	resp, err := httpClient.Get(url)
+	if err != nil {
+		return "", err
+	}
+	return resp.Status, resp.Body.Close()
+}
