@@ -1,0 +1,68 @@
+package httpapi
+
+import (
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+func TestDriverListNamesWhatIsEnabled(t *testing.T) {
+	s := newServer(t)
+	drivers := s.get("/v1/drivers").want(200).json()["drivers"].([]any)
+	var names []string
+	for _, d := range drivers {
+		document := d.(map[string]any)
+		names = append(names, document["name"].(string))
+		diffJSON(t, "hosts", []any{"ingot-1"}, document["hosts"])
+		diffJSON(t, "type", "dynamic", document["type"])
+		if document["default_power_interface"] != nil {
+			t.Errorf("a list without detail shows interfaces: %v", document)
+		}
+	}
+	diffJSON(t, "names", []string{"fake-hardware", "manual-management"}, names)
+	if got := s.get("/v1/drivers?type=classic").want(200).json()["drivers"].([]any); len(got) != 0 {
+		t.Errorf("classic drivers: got %v", got)
+	}
+}
+
+func TestDriverListIsEmptyUntilAConductorLives(t *testing.T) {
+	s := newServer(t)
+	s.engine.conductors = []node.Conductor{{Hostname: "ingot-1"}}
+	if got := s.get("/v1/drivers").want(200).body; got != `{"drivers":[]}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestDriverShowsItsInterfacesByVersion(t *testing.T) {
+	s := newServer(t)
+	document := s.get("/v1/drivers/manual-management").want(200).json()
+	diffJSON(t, "default_power_interface", "agent", document["default_power_interface"])
+	diffJSON(t, "enabled_boot_interfaces", []any{"ipxe", "pxe"}, document["enabled_boot_interfaces"])
+	for version, want := range map[string]bool{"1.29": false, "1.30": false, "1.31": true} {
+		_, got := s.do("GET", "/v1/drivers/manual-management", version, "").want(200).json()["enabled_boot_interfaces"]
+		if got != want {
+			t.Errorf("at %s: interfaces shown %v, want %v", version, got, want)
+		}
+	}
+	diffJSON(t, "fields", map[string]any{"name": "manual-management"}, s.get("/v1/drivers/manual-management?fields=name").want(200).json())
+	s.do("GET", "/v1/drivers?fields=name", "1.76", "").want(406)
+	s.do("GET", "/v1/drivers?detail=true", "1.29", "").want(406)
+	if got := s.get("/v1/drivers/fake-hardware/properties").want(200).json(); got["deploy_kernel"] == nil {
+		t.Errorf("properties: got %v", got)
+	}
+}
+
+func TestConductorsTellWhoServes(t *testing.T) {
+	s := newServer(t)
+	conductor := s.get("/v1/conductors").want(200).json()["conductors"].([]any)[0].(map[string]any)
+	for name, want := range map[string]any{
+		"hostname": "ingot-1", "conductor_group": "", "alive": true, "updated_at": "2031-03-04T10:11:12+00:00", "drivers": nil,
+	} {
+		diffJSON(t, name, want, conductor[name])
+	}
+	shown := s.get("/v1/conductors/ingot-1").want(200).json()
+	diffJSON(t, "drivers", []any{"fake-hardware", "manual-management"}, shown["drivers"])
+	diffJSON(t, "fields", map[string]any{"hostname": "ingot-1"},
+		s.get("/v1/conductors?fields=hostname").want(200).json()["conductors"].([]any)[0])
+	s.get("/v1/conductors?fields=hostname&detail=true").want(400)
+}

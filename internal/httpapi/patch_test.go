@@ -1,0 +1,303 @@
+package httpapi
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+func sorted(words []string) []string {
+	slices.Sort(words)
+	return words
+}
+
+// patchNode sends a patch at the newest version.
+func (s *server) patchNode(ops string) reply {
+	s.tb.Helper()
+	return s.do("PATCH", "/v1/nodes/"+uuid1, "latest", ops)
+}
+
+func TestPatchChangesScalarsAndKeys(t *testing.T) {
+	s := newServer(t)
+	n := s.addNode(uuid1, func(n *node.Node) {
+		n.Name, n.Extra = "old", node.ObjectOf(map[string]any{"keep": 1, "drop": 2, "list": []int{1, 2}})
+	})
+	document := s.patchNode(`[
+		{"op":"replace","path":"/name","value":"new"},
+		{"op":"add","path":"/extra/added","value":{"a":[1]}},
+		{"op":"add","path":"/extra/added/b","value":null},
+		{"op":"remove","path":"/extra/drop"},
+		{"op":"add","path":"/extra/list/-","value":3},
+		{"op":"replace","path":"/properties","value":{"cpu_arch":"aarch64"}},
+		{"op":"add","path":"/instance_info/image_source","value":"http://192.0.2.2/os.qcow2"},
+		{"op":"add","path":"/instance_uuid","value":"7B9C1D0E-1111-4222-8333-444455556666"},
+		{"op":"add","path":"/automated_clean","value":"false"}]`).want(200).json()
+	for name, want := range map[string]any{
+		"name": "new", "properties": map[string]any{"cpu_arch": "aarch64"}, "instance_uuid": uuid2, "automated_clean": false,
+		"extra": map[string]any{"keep": 1.0, "list": []any{1.0, 2.0, 3.0}, "added": map[string]any{"a": []any{1.0}, "b": nil}},
+	} {
+		diffJSON(t, name, want, document[name])
+	}
+	if n.Name != "new" {
+		t.Errorf("stored name: got %q", n.Name)
+	}
+}
+
+func TestPatchIsAllOrNothing(t *testing.T) {
+	s := newServer(t)
+	n := s.addNode(uuid1)
+	s.patchNode(`[{"op":"add","path":"/name","value":"new"},{"op":"remove","path":"/extra/none"}]`).want(400)
+	if n.Name != "" {
+		t.Errorf("name: got %q, want none", n.Name)
+	}
+}
+
+func TestPatchRemovesToTheDefault(t *testing.T) {
+	yes := true
+	s := newServer(t)
+	n := s.addNode(uuid1, func(n *node.Node) {
+		n.Name, n.Owner, n.AutomatedClean, n.Extra = "x", "me", &yes, node.ObjectOf(map[string]any{"a": 1})
+		n.Interfaces[node.DeployInterface] = "direct"
+	})
+	s.patchNode(`[{"op":"remove","path":"/name"},{"op":"remove","path":"/owner"},{"op":"remove","path":"/automated_clean"},
+		{"op":"remove","path":"/extra"},{"op":"remove","path":"/deploy_interface"}]`).want(200)
+	if n.Name != "" || n.Owner != "" || n.AutomatedClean != nil || !n.Extra.IsEmpty() || n.Interfaces[node.DeployInterface] != "fake" {
+		t.Errorf("got %+v", n)
+	}
+}
+
+func TestPatchEndsMaintenanceWithReasonAndFault(t *testing.T) {
+	for _, value := range []string{`false`, `"false"`, `"False"`} {
+		s := newServer(t)
+		n := s.addNode(uuid1, func(n *node.Node) { n.Maintenance, n.MaintenanceReason, n.Fault = true, "why", node.FaultPowerFailure })
+		s.patchNode(`[{"op":"replace","path":"/maintenance","value":` + value + `}]`).want(200)
+		if n.Maintenance || n.MaintenanceReason != "" || n.Fault != "" {
+			t.Errorf("%s: got %v %q %q", value, n.Maintenance, n.MaintenanceReason, n.Fault)
+		}
+	}
+}
+
+func TestWritingTheMaskBackKeepsTheSecret(t *testing.T) {
+	stored := node.ObjectOf(map[string]any{
+		"redfish_address": "https://192.0.2.17", "redfish_password": "s3cr3t",
+		"image": "http://user:pw@192.0.2.2/os", "nested": map[string]any{"token": "t0k3n"},
+	})
+	for name, ops := range map[string]string{
+		"whole object": `[{"op":"replace","path":"/driver_info","value":{"redfish_address":"https://192.0.2.18","redfish_password":"******",` +
+			`"image":"http://******@192.0.2.2/os","nested":{"token":"******"}}}]`,
+		"one key": `[{"op":"replace","path":"/driver_info/redfish_address","value":"https://192.0.2.18"},
+			{"op":"add","path":"/driver_info/redfish_password","value":"******"}]`,
+	} {
+		s := newServer(t)
+		n := s.addNode(uuid1, func(n *node.Node) { n.DriverInfo = stored })
+		s.patchNode(ops).want(200)
+		diffJSON(t, name, map[string]any{
+			"redfish_address": "https://192.0.2.18", "redfish_password": "s3cr3t",
+			"image": "http://user:pw@192.0.2.2/os", "nested": map[string]any{"token": "t0k3n"},
+		}, n.DriverInfo.Values())
+	}
+}
+
+func TestPatchOfADriverNeedsInterfacesThatFit(t *testing.T) {
+	setup := func() (*server, *node.Node) {
+		s := newServer(t)
+		interfaces, err := s.drivers(t).Resolve("fake-hardware", node.Interfaces{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, s.addNode(uuid1, func(n *node.Node) { n.Interfaces = interfaces })
+	}
+	const change = `[{"op":"replace","path":"/driver","value":"manual-management"}]`
+	s, n := setup()
+	s.patchNode(change).want(400)
+	if n.Driver != "fake-hardware" {
+		t.Errorf("driver: got %q", n.Driver)
+	}
+	s.do("PATCH", "/v1/nodes/"+uuid1+"?reset_interfaces=true", "1.44", change).want(406)
+	s.do("PATCH", "/v1/nodes/"+uuid1+"?reset_interfaces=true", "latest", change).want(200)
+	if n.Driver != "manual-management" || n.Interfaces[node.PowerInterface] != "agent" {
+		t.Errorf("got %q with %q", n.Driver, n.Interfaces)
+	}
+	s, n = setup()
+	s.do("PATCH", "/v1/nodes/"+uuid1+"?reset_interfaces=true", "latest",
+		`[{"op":"replace","path":"/driver","value":"manual-management"},{"op":"add","path":"/boot_interface","value":"pxe"}]`).want(200)
+	if n.Interfaces[node.BootInterface] != "pxe" {
+		t.Errorf("boot interface: got %q, want pxe", n.Interfaces[node.BootInterface])
+	}
+}
+
+func TestPatchOfANodeUnderWorkIsAConflict(t *testing.T) {
+	s := newServer(t)
+	s.addNode(uuid1, func(n *node.Node) {
+		n.Lease = node.Lease{Owner: "ingot-2", Epoch: 1, ExpiresAt: testTime.Add(time.Minute)}
+	})
+	got := s.patchNode(`[{"op":"add","path":"/name","value":"x"}]`).want(409)
+	if !strings.Contains(got.body, "is locked by host ingot-2") {
+		t.Errorf("got %s", got.body)
+	}
+}
+
+func TestStatesDecideWhatMayBePatched(t *testing.T) {
+	edits := func(paths ...string) []edit[node.Node] {
+		var all []edit[node.Node]
+		for _, path := range paths {
+			op, name, _ := strings.Cut(path, " ")
+			all = append(all, edit[node.Node]{op: patchOp{Op: op}, field: nodeTable.byName[name]})
+		}
+		return all
+	}
+	name, wiring := edits("add name"), edits("add power_interface")
+	tests := []struct {
+		what          string
+		state, target node.State
+		maintenance   bool
+		edits         []edit[node.Node]
+		version       int
+		allowed       bool
+	}{
+		{"quiet", node.Manageable, "", false, name, 84, true},
+		{"working", node.Cleaning, node.Available, false, name, 84, false},
+		{"working in maintenance", node.Cleaning, node.Available, true, name, 84, false},
+		{"instance leaves in maintenance", node.Cleaning, node.Available, true, edits("remove instance_uuid"), 84, true},
+		{"instance leaves with more", node.Cleaning, node.Available, true, edits("remove instance_uuid", "add name"), 84, false},
+		{"instance leaves without maintenance", node.Cleaning, node.Available, false, edits("remove instance_uuid"), 84, false},
+		{"verifying", node.Verifying, node.Manageable, false, name, 84, true},
+		{"waiting for inspection", node.InspectWait, node.Manageable, false, name, 84, true},
+		{"inspecting", node.Inspecting, node.Manageable, false, name, 39, false},
+		{"inspecting before 1.39", node.Inspecting, node.Manageable, false, name, 38, true},
+		{"waiting for a ramdisk", node.CleanWait, node.Available, false, name, 84, false},
+		{"failed", node.DeployFailed, node.Active, false, name, 84, true},
+		{"on hold", node.ServiceHold, node.Active, false, name, 84, true},
+		{"clean hold", node.CleanHold, node.Available, false, name, 84, false},
+		{"rewired in enroll", node.Enroll, "", false, wiring, 84, true},
+		{"rewired while active", node.Active, "", false, wiring, 84, false},
+		{"rewired while active in maintenance", node.Active, "", true, wiring, 84, true},
+		{"rewired after a failure", node.DeployFailed, node.Active, false, wiring, 84, false},
+		{"driver while active", node.Active, "", false, edits("replace driver"), 84, false},
+		{"first resource class while active", node.Active, "", false, edits("add resource_class"), 84, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			n := &node.Node{UUID: uuid1, ProvisionState: tt.state, TargetProvisionState: tt.target, Maintenance: tt.maintenance}
+			err := checkPatch(n, tt.edits, tt.version)
+			var conflict *node.ConflictError
+			if tt.allowed && err != nil || !tt.allowed && !errors.As(err, &conflict) {
+				t.Errorf("got %v, want allowed %v", err, tt.allowed)
+			}
+		})
+	}
+	busy := &node.Node{ProvisionState: node.Active, ResourceClass: "old"}
+	if err := checkPatch(busy, edits("add resource_class"), 84); err == nil {
+		t.Error("the resource class of an active node changed")
+	}
+}
+
+func TestRulesBetweenFields(t *testing.T) {
+	tests := []struct {
+		what     string
+		old      node.Node
+		change   func(*node.Node)
+		conflict bool // 409, else 400
+		allowed  bool
+	}{
+		{"protect an active node", node.Node{ProvisionState: node.Active}, func(n *node.Node) { n.Protected, n.ProtectedReason = true, "x" }, false, true},
+		{"protect an enrolled node", node.Node{ProvisionState: node.Enroll}, func(n *node.Node) { n.Protected = true }, true, false},
+		{"reason without protection", node.Node{ProvisionState: node.Active}, func(n *node.Node) { n.ProtectedReason = "x" }, false, false},
+		{"retire a manageable node", node.Node{ProvisionState: node.Manageable}, func(n *node.Node) { n.Retired = true }, false, true},
+		{"retire an available node", node.Node{ProvisionState: node.Available}, func(n *node.Node) { n.Retired = true }, true, false},
+		{"reason without retirement", node.Node{}, func(n *node.Node) { n.RetiredReason = "x" }, false, false},
+		{"other instance", node.Node{InstanceUUID: uuid1}, func(n *node.Node) { n.InstanceUUID = uuid2 }, true, false},
+		{"no instance", node.Node{InstanceUUID: uuid1}, func(n *node.Node) { n.InstanceUUID = "" }, false, true},
+		{"driver with console", node.Node{Driver: "a", ConsoleEnabled: true}, func(n *node.Node) { n.Driver = "b" }, true, false},
+		{"own parent", node.Node{}, func(n *node.Node) { n.ParentNode = n.UUID }, false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			tt.old.UUID = uuid3
+			n := tt.old
+			tt.change(&n)
+			err := checkConsistent(&tt.old, &n)
+			var conflict *node.ConflictError
+			if (err == nil) != tt.allowed || err != nil && errors.As(err, &conflict) != tt.conflict {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestEndingProtectionEndsItsReason(t *testing.T) {
+	s := newServer(t)
+	n := s.addNode(uuid1, func(n *node.Node) {
+		n.ProvisionState, n.Protected, n.ProtectedReason, n.Retired, n.RetiredReason = node.Active, true, "x", true, "y"
+	})
+	s.patchNode(`[{"op":"replace","path":"/protected","value":false},{"op":"remove","path":"/retired"}]`).want(200)
+	if n.ProtectedReason != "" || n.RetiredReason != "" {
+		t.Errorf("got %q, %q", n.ProtectedReason, n.RetiredReason)
+	}
+}
+
+func FuzzPatch(f *testing.F) {
+	for _, seed := range []string{
+		`[]`, `[{"op":"add","path":"/extra/a/-","value":[1]}]`, `[{"op":"replace","path":"/name","value":null}]`,
+		`[{"op":"remove","path":"/extra/list/0"}]`, `[{"op":"add","path":"/extra/list/-1","value":{}}]`, `[{"op":"add","path":"/driver_info/a","value":"******"}]`,
+		`{"op":1}`, `[{"op":"add","path":"/extra/~2","value":1}]`,
+	} {
+		f.Add([]byte(seed))
+	}
+	s := newServer(f)
+	drivers := s.drivers(f)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		edits, err := parsePatch(body, nodeTable, maxVersion)
+		if err != nil {
+			wantStatus(t, err, 400, 406)
+			return
+		}
+		n := &node.Node{UUID: uuid1, Driver: "fake-hardware", ProvisionState: node.Enroll, Extra: node.Object(`{"list":[1,2]}`)}
+		if err := (nodePatch{edits: edits, version: maxVersion, drivers: drivers}).apply(n); err != nil {
+			wantStatus(t, err, 400, 409)
+			return
+		}
+		// What came out is still JSON of a node.
+		text := appendItem(nil, &view{version: maxVersion}, n, nodeTable.detail[maxVersion])
+		reply{tb: t, body: string(text)}.json()
+	})
+}
+
+func wantStatus(t *testing.T, err error, allowed ...int) {
+	t.Helper()
+	if got := statusOf(err).status; !slices.Contains(allowed, got) {
+		t.Errorf("%v becomes %d, want one of %d", err, got, allowed)
+	}
+}
+
+func FuzzQuery(f *testing.F) {
+	for _, seed := range []string{"limit=1&marker=" + uuid1, "fields=uuid,name&sort_key=driver", "provision_state=enroll&auto_discovered=1", "shard=a,,b&detail=maybe", "%zz"} {
+		f.Add(seed)
+	}
+	s := newServer(f)
+	a := &api{engine: s.engine, options: Options{Hostname: "ingot-1"}}
+	args := nodeListArgs()
+	f.Fuzz(func(t *testing.T, raw string) {
+		c := &call{version: maxVersion}
+		if err := c.parseQuery(raw, args); err != nil {
+			wantStatus(t, err, 400)
+			return
+		}
+		if _, err := parsePage(c, nodeTable); err != nil {
+			wantStatus(t, err, 400, 406)
+		}
+		if _, err := listFields(c, nodeTable, false); err != nil {
+			wantStatus(t, err, 400, 406)
+		}
+		if _, err := nodeConditions(c); err != nil {
+			wantStatus(t, err, 400, 406, 501)
+		}
+		if _, err := a.onThisConductor(c); err != nil {
+			wantStatus(t, err, 406)
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package httpapi
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+const secretToken = "Zl3vQmJx0123456789abcdefghijklmnopqrstu"
+
+func lookupAnswer(token string) *node.LookupAnswer {
+	return &node.LookupAnswer{
+		Node: &node.Node{
+			UUID: uuid1, Driver: "manual-management", Properties: node.ObjectOf(map[string]any{"cpu_arch": "x86_64"}),
+			DriverInternalInfo: node.ObjectOf(map[string]any{"agent_secret_token": secretToken, "agent_url": "https://192.0.2.101:9999"}),
+		},
+		Token: token, HeartbeatTimeout: 300 * time.Second,
+	}
+}
+
+func lookupDocument(token string) map[string]any {
+	return map[string]any{
+		"node": map[string]any{
+			"uuid": uuid1, "properties": map[string]any{"cpu_arch": "x86_64"}, "instance_info": map[string]any{},
+			"driver_internal_info": map[string]any{"agent_secret_token": "******", "agent_url": "https://192.0.2.101:9999"},
+			"links": []any{
+				map[string]any{"rel": "self", "href": "http://example.com/v1/nodes/" + uuid1},
+				map[string]any{"rel": "bookmark", "href": "http://example.com/nodes/" + uuid1},
+			},
+		},
+		"config": map[string]any{
+			"heartbeat_timeout": 300.0, "agent_token": token, "agent_token_required": true, "agent_skip_bmc_detect": false,
+			"agent_md5_checksum_enable": false, "disable_deep_image_inspection": false,
+			"permitted_image_formats": []any{"raw", "gpt", "qcow2", "iso"},
+			"metrics": map[string]any{
+				"backend": "noop", "prepend_host": false, "prepend_uuid": false, "prepend_host_reverse": true, "global_prefix": nil,
+			},
+			"metrics_statsd": map[string]any{"statsd_host": "localhost", "statsd_port": 8125.0},
+		},
+	}
+}
+
+func TestLookupTellsTheRamdiskWhoItIs(t *testing.T) {
+	for token, want := range map[string]string{secretToken: secretToken, "": "******"} {
+		s := newServer(t)
+		s.engine.answer = lookupAnswer(token)
+		got := s.do("GET", "/v1/lookup?addresses=52:54:00:AB:CD:EF,nonsense,52:54:00:00:00:02", "1.62", "").want(200)
+		diffJSON(t, "answer", lookupDocument(want), got.json())
+		diffJSON(t, "request", []node.LookupRequest{{Addresses: []string{"52:54:00:ab:cd:ef", "52:54:00:00:00:02"}, Version: 62}}, s.engine.lookups)
+	}
+	s := newServer(t)
+	s.engine.answer = lookupAnswer("")
+	s.do("GET", "/v1/lookup?addresses=&node_uuid="+uuid1, "1.22", "").want(200)
+	diffJSON(t, "request", []node.LookupRequest{{NodeUUID: uuid1, Version: 22}}, s.engine.lookups)
+}
+
+func TestStrangersLearnNothing(t *testing.T) {
+	var bodies []string
+	for _, err := range []error{
+		node.ErrNotFound, &node.NotFoundError{Kind: "Node", Ident: uuid1}, errors.Join(node.ErrNotFound, errInternal),
+	} {
+		s := newServer(t)
+		s.engine.fail = err
+		for _, got := range []reply{
+			s.do("GET", "/v1/lookup?node_uuid="+uuid1, "1.62", ""),
+			s.do("POST", "/v1/continue_inspection", "", `{}`),
+			s.do("POST", "/v1/heartbeat/"+uuid1, "1.68", `{"callback_url":"http://192.0.2.1:9999","agent_version":"9"}`),
+		} {
+			bodies = append(bodies, got.want(404).body)
+		}
+	}
+	for _, body := range bodies {
+		if body != bodies[0] {
+			t.Errorf("answers differ: %s, %s", body, bodies[0])
+		}
+	}
+}
+
+func TestHeartbeatIsAcceptedWithExactly202(t *testing.T) {
+	s := newServer(t)
+	s.addNode(uuid1)
+	got := s.do("POST", "/v1/heartbeat/"+uuid1, "1.72", `{"callback_url":"https://192.0.2.101:9999","agent_version":"11.0.0",
+		"agent_token":"t","agent_verify_ca":"PEM","agent_status":"start","agent_status_message":"hello"}`).want(202)
+	if got.body != "" {
+		t.Errorf("body: got %q", got.body)
+	}
+	want := []node.Heartbeat{{
+		CallbackURL: "https://192.0.2.101:9999", AgentVersion: "11.0.0", AgentToken: "t", AgentVerifyCA: "PEM",
+		AgentStatus: "start", AgentStatusMessage: "hello", Version: 72,
+	}}
+	if diff := cmp.Diff(want, s.engine.beats); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestHeartbeatKeysFollowTheirVersion(t *testing.T) {
+	s := newServer(t)
+	s.addNode(uuid1)
+	for _, tt := range []struct {
+		version, extra string
+		status         int
+	}{
+		{"1.22", ``, 202}, {"1.35", `,"agent_version":"9"`, 400}, {"1.36", `,"agent_version":"9"`, 202}, {"1.36", ``, 400},
+		{"1.61", `,"agent_version":"9","agent_token":"t"`, 400}, {"1.62", `,"agent_version":"9","agent_token":"t"`, 202},
+		{"1.67", `,"agent_version":"9","agent_verify_ca":"c"`, 400}, {"1.68", `,"agent_version":"9","agent_verify_ca":"c"`, 202},
+		{"1.71", `,"agent_version":"9","agent_status":"end"`, 400}, {"1.72", `,"agent_version":"9","agent_status":"end"`, 202},
+	} {
+		s.do("POST", "/v1/heartbeat/"+uuid1, tt.version, `{"callback_url":"http://192.0.2.1:9999"`+tt.extra+`}`).want(tt.status)
+	}
+}
+
+func TestInspectionPostAnswersByVersion(t *testing.T) {
+	s := newServer(t)
+	s.engine.answer = lookupAnswer(secretToken)
+	got := s.do("POST", "/v1/continue_inspection?node_uuid="+strings.ToUpper(uuid1), "", ` {"inventory":{}} `).want(200)
+	if want := `{"uuid":"` + uuid1 + `"}`; got.body != want {
+		t.Errorf("got %s, want %s", got.body, want)
+	}
+	diffJSON(t, "document", []string{uuid1 + `{"inventory":{}}`}, s.engine.documents)
+	diffJSON(t, "answer", lookupDocument(secretToken), s.do("POST", "/v1/continue_inspection", "1.84", `{}`).want(200).json())
+}
+
+func TestInspectionOverTheBoundsIsRetriedLater(t *testing.T) {
+	s := newServer(t)
+	s.engine.fail = node.ErrBusy
+	if got := s.do("POST", "/v1/continue_inspection", "", `{}`).want(503).header.Get("Retry-After"); got == "" {
+		t.Error("no Retry-After")
+	}
+}
+
+func TestOneOptionTurnsTheRamdiskEndpointsOff(t *testing.T) {
+	s := newServer(t, func(o *Options) { o.DisableRamdisk = true })
+	s.addNode(uuid1)
+	s.do("GET", "/v1/lookup?node_uuid="+uuid1, "1.62", "").want(403)
+	s.do("POST", "/v1/heartbeat/"+uuid1, "1.68", `{}`).want(403)
+	s.do("POST", "/v1/continue_inspection", "", `{}`).want(403)
+	s.get("/v1/nodes").want(200)
+	if len(s.engine.lookups)+len(s.engine.beats)+len(s.engine.documents) > 0 {
+		t.Error("a disabled endpoint reached the engine")
+	}
+}
+
+func TestRamdiskOfARedfishNodeSkipsBMCDetection(t *testing.T) {
+	s := newServer(t)
+	s.engine.answer = lookupAnswer("")
+	s.engine.answer.Node.Driver = "redfish"
+	config := s.do("GET", "/v1/lookup?node_uuid="+uuid1, "1.62", "").want(200).json()["config"].(map[string]any)
+	diffJSON(t, "agent_skip_bmc_detect", true, config["agent_skip_bmc_detect"])
+}
