@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // Streams are where a command that changes nodes writes.
@@ -35,7 +38,8 @@ type ProvisionNodes struct {
 	Wait bool
 	// Timeout bounds the waiting for all nodes together, 0 for no bound.
 	Timeout time.Duration
-	// Interval is the time between two looks at a node, 0 for one second.
+	// Interval is the longest time between two looks at a node, 0 for one
+	// second. The first looks come sooner, because most work is short.
 	Interval time.Duration
 }
 
@@ -46,7 +50,7 @@ func (p ProvisionNodes) Run(ctx context.Context, engine *baremetal.Client, ident
 	var accepted []string
 	asked := eachNode(idents, single, to.Err, func(ident string) error {
 		if err := engine.Provision(ctx, ident, p.Verb); err != nil {
-			return err
+			return p.advise(ctx, engine, ident, err)
 		}
 		accepted = append(accepted, ident)
 		if p.Wait {
@@ -71,6 +75,36 @@ func (p ProvisionNodes) Run(ctx context.Context, engine *baremetal.Client, ident
 		return asked
 	}
 	return waited
+}
+
+// advise adds to the refusal of a verb which verbs the node's state allows. A
+// refusal for another reason stays as it is.
+func (p ProvisionNodes) advise(ctx context.Context, engine *baremetal.Client, ident string, refusal error) error {
+	if !errors.Is(refusal, baremetal.ErrRejected) {
+		return refusal
+	}
+	n, err := engine.Node(ctx, ident, "provision_state")
+	if err != nil {
+		return refusal
+	}
+	allowed := verbsFrom(node.State(n.ProvisionState))
+	if len(allowed) == 0 || slices.Contains(allowed, string(p.Verb)) {
+		return refusal
+	}
+	return &AdvisedError{Err: refusal, Advice: fmt.Sprintf("In %s it takes: %s.", n.ProvisionState, strings.Join(allowed, ", "))}
+}
+
+// verbsFrom are the verbs that a node in that state takes, without aliases.
+func verbsFrom(state node.State) []string {
+	var names []string
+	seen := map[node.Trigger]bool{}
+	for _, verb := range node.Verbs() {
+		if _, ok := node.Next(state, verb.On); ok && !seen[verb.On] {
+			names = append(names, verb.Name)
+			seen[verb.On] = true
+		}
+	}
+	return names
 }
 
 // eachNode applies change to every node. With a single one its failure is

@@ -126,6 +126,23 @@ func TestWaitEndsAsTheNodeDoes(t *testing.T) {
 	}
 }
 
+func TestRefusedVerbIsFollowedByThoseThatAreAllowed(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{
+		"PUT /v1/nodes/n1/states/provision": {{400, fault("not possible")}},
+		"GET /v1/nodes/n1":                  {inState("manageable", "", "")},
+	})
+	for verb, want := range map[baremetal.Verb]string{
+		"unhold":          "Cannot unhold node n1: not possible. In manageable it takes: provide, inspect, clean, adopt.",
+		baremetal.Provide: "Cannot provide node n1: not possible.",
+	} {
+		var r run
+		err := ProvisionNodes{Verb: verb}.Run(t.Context(), engine, []string{"n1"}, r.streams())
+		if err == nil || Sentence(err) != want || ExitCode(err) != ExitError {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
 func TestWaitEndsAfterItsTime(t *testing.T) {
 	_, engine := newFakeEngine(t, map[string][]answer{
 		"PUT /v1/nodes/n1/states/provision": {{202, ""}},

@@ -38,6 +38,18 @@ type SilentError struct{ Code int }
 // Error is never shown; it says so for whoever prints it anyway.
 func (e *SilentError) Error() string { return "failures are reported above" }
 
+// AdvisedError is an error with better advice than its kind has.
+type AdvisedError struct {
+	Err    error
+	Advice string // a full sentence
+}
+
+// Error is the error's text without the advice.
+func (e *AdvisedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *AdvisedError) Unwrap() error { return e.Err }
+
 // exitCodes is searched from the top; the first kind that matches wins.
 var exitCodes = []struct {
 	kind error
@@ -110,6 +122,10 @@ func Sentence(err error) string {
 		reason = strings.TrimSuffix(failed.Kind.Error()+": "+failed.Message, ": ")
 	}
 	text := fullStop("cannot " + failed.Op + ": " + reason)
+	var advised *AdvisedError
+	if errors.As(err, &advised) {
+		return text + " " + printable(advised.Advice)
+	}
 	for _, row := range hints {
 		if errors.Is(err, row.kind) {
 			return text + " " + row.hint
@@ -118,11 +134,14 @@ func Sentence(err error) string {
 	return text
 }
 
-// fullStop makes a sentence of an error text: a capital first, unless it is a
-// command to type, a full stop last, nothing that a terminal would act on.
+// fullStop makes a sentence of an error text: a capital first, a full stop
+// last, nothing that a terminal would act on. A first word that is something
+// to type, such as a command or a configuration key, stays as it is.
 func fullStop(text string) string {
 	text = printable(strings.TrimRight(text, ". \n"))
-	if strings.HasPrefix(text, "ingot ") {
+	word, _, _ := strings.Cut(text, " ")
+	notALetter := func(r rune) bool { return !unicode.IsLetter(r) }
+	if word == "ingot" || strings.ContainsFunc(strings.TrimRight(word, ":,"), notALetter) {
 		return text + "."
 	}
 	first, size := utf8.DecodeRuneInString(text)

@@ -42,6 +42,7 @@ func TestErrorsBecomeOneLineAndACode(t *testing.T) {
 		"usage of":    {&UsageError{errors.New("ingot node show: accepts 1 arg(s)")}, "ingot node show: accepts 1 arg(s). See --help.", ExitUsage},
 		"interrupted": {fmt.Errorf("list nodes: %w", context.Canceled), "Interrupted.", ExitError},
 		"other":       {errors.New("écrire"), "Écrire.", ExitError},
+		"key":         {errors.New("auto_discovery.driver: is required"), "auto_discovery.driver: is required.", ExitError},
 		"silent":      {&SilentError{ExitBusy}, "", ExitBusy},
 		"none":        {nil, "", ExitOK},
 	} {

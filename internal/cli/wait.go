@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,10 @@ import (
 // maxLookFailures is how many looks in a row may fail before waiting ends: an
 // engine that restarts is back by then.
 const maxLookFailures = 30
+
+// firstPause is the time before the second look at a node; it doubles from
+// look to look.
+const firstPause = 50 * time.Millisecond
 
 // waitFields is all that waiting looks at.
 var waitFields = []string{"uuid", "name", "provision_state", "target_provision_state", "last_error"}
@@ -29,12 +34,10 @@ var destination = map[baremetal.Verb]node.State{
 // wait looks at the node until the verb's work has ended and reports every
 // state it sees on the way.
 func (p ProvisionNodes) wait(ctx context.Context, engine *baremetal.Client, ident string, to Streams) error {
-	interval := p.Interval
-	if interval <= 0 {
-		interval = time.Second
-	}
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
+	longest := cmp.Or(p.Interval, time.Second)
+	pause := min(firstPause, longest)
+	next := time.NewTimer(pause)
+	defer next.Stop()
 	seen, failures := "", 0
 	for {
 		n, err := engine.Node(ctx, ident, waitFields...)
@@ -58,7 +61,9 @@ func (p ProvisionNodes) wait(ctx context.Context, engine *baremetal.Client, iden
 		select {
 		case <-ctx.Done():
 			return endOfWait(ctx, ident, seen)
-		case <-tick.C:
+		case <-next.C:
+			pause = min(2*pause, longest)
+			next.Reset(pause)
 		}
 	}
 }

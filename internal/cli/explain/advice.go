@@ -80,6 +80,8 @@ var rules = []rule{
 		func(f Facts) bool { return f.Host != nil && f.Host.available() && f.Host.Consumer == "" },
 		say("It is free to use: set spec.image, or let Cluster API claim it."),
 	},
+	{nodeIn(node.Enroll), onNode("Take it under management with: ingot node manage --wait ")},
+	{nodeIn(node.Manageable), onNode("Offer it for deployment with: ingot node provide --wait ")},
 	{inProgress, progressAdvice},
 }
 
@@ -87,6 +89,15 @@ func say(text string) func(Facts) string { return func(Facts) string { return te
 
 func hostIn(state v1alpha1.ProvisioningState) func(Facts) bool {
 	return func(f Facts) bool { return f.Host != nil && f.Host.state() == state }
+}
+
+// nodeIn is about nodes of which no host is known.
+func nodeIn(state node.State) func(Facts) bool {
+	return func(f Facts) bool { return f.Host == nil && f.Node != nil && f.Node.State == state }
+}
+
+func onNode(text string) func(Facts) string {
+	return func(f Facts) string { return text + f.Node.UUID }
 }
 
 func advice(f Facts) []string {

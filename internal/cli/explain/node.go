@@ -74,7 +74,7 @@ func ramdisk(f Facts) []string {
 	if n == nil || n.State == node.Active {
 		return nil
 	}
-	text := "Its ramdisk was never heard of."
+	text := "Its ramdisk has sent no heartbeat yet."
 	if !n.Heartbeat.IsZero() {
 		text = statement("Its ramdisk was last heard of "+ago(f.Now, n.Heartbeat), "")
 	}

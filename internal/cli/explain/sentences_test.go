@@ -267,7 +267,7 @@ func TestEverySituationIsExplained(t *testing.T) {
 			[]string{
 				`The engine's node u1 is in "inspect wait" on its way to "manageable" (for 12 minutes, since 10:02:11).`,
 				"Its inspection is running (for 14 minutes, since 10:00:11).",
-				"Its ramdisk was never heard of.",
+				"Its ramdisk has sent no heartbeat yet.",
 				"No BareMetalHost stands for it.",
 				"There is no BareMetalHostDiscovery that would make one.",
 				"Create a BareMetalHostDiscovery, or a BareMetalHost with one of the machine's MAC addresses.",
@@ -304,6 +304,15 @@ func TestEverySituationIsExplained(t *testing.T) {
 				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
 				"Kubernetes could not be asked: connection refused.",
 				"It goes on by itself, but takes longer than usual: see that the engine, the operator and the machine's ramdisk run.",
+			},
+		},
+		"free node, Kubernetes unreachable": {
+			Facts{Node: aNode(node.Manageable), HostProblem: "connection refused"},
+			[]string{
+				`The engine's node u1 is in "manageable" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"Kubernetes could not be asked: connection refused.",
+				"Offer it for deployment with: ingot node provide --wait u1",
 			},
 		},
 		"neither can be asked": {
