@@ -111,6 +111,7 @@ type Fleet struct {
 	stopped bool
 	states  map[State]int
 	answers map[Answer]int
+	trouble map[agent.Call]string
 	changed chan struct{} // closed and replaced at every change
 }
 
@@ -123,6 +124,7 @@ func New(options Options) (*Fleet, error) {
 		options: options,
 		states:  map[State]int{Off: options.Machines},
 		answers: map[Answer]int{},
+		trouble: map[agent.Call]string{},
 		changed: make(chan struct{}),
 	}
 	if f.options.Client == nil {

@@ -185,6 +185,6 @@ type watcher struct{ machine *Machine }
 
 func (w watcher) Entered(p agent.Phase) { w.machine.enter(stateOf[p], "") }
 
-func (w watcher) Answered(c agent.Call, status int, _ error) {
-	w.machine.count(Answer{Call: c, Status: status})
+func (w watcher) Answered(c agent.Call, status int, err error) {
+	w.machine.count(Answer{Call: c, Status: status}, err)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/agent"
 )
 
 func TestReportEndsWhenAllMachinesRun(t *testing.T) {
@@ -33,14 +34,15 @@ func TestReportThatIsInterruptedSaysWhereTheFleetIs(t *testing.T) {
 	if err := fleet.Machine(0).PowerOn(); err != nil {
 		t.Fatal(err)
 	}
-	if err := fleet.Machine(0).Wait(soon(t), sim.Inspecting); err != nil {
+	refused := sim.Answer{Call: agent.CallInspect, Status: 503}
+	if err := fleet.Wait(soon(t), func(s sim.Snapshot) bool { return s.Answers[refused] > 0 }); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out strings.Builder
 	err := fleet.Report(ctx, &out, time.Millisecond, true)
-	if err == nil || !strings.Contains(err.Error(), "0/2 machines running, 1 powered off, 1 posting inspection data") {
+	if err == nil || !strings.Contains(err.Error(), "0/2 machines running, 1 powered off, 1 posting inspection data (inspect: 503 Service Unavailable)") {
 		t.Errorf("error is %v, want it to say where the machines are", err)
 	}
 	if err := fleet.Report(ctx, &out, time.Millisecond, false); err != nil {

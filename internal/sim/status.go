@@ -2,10 +2,10 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
+	"net/http"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/sim/agent"
@@ -23,9 +23,6 @@ const (
 	Running    State = "running"    // serving commands and sending heartbeats
 	Failed     State = "failed"     // the ramdisk gave up; Status.Reason says why
 )
-
-// states lists all states in the order of a boot.
-var states = []State{Off, Booting, Inspecting, LookingUp, Running, Failed}
 
 // stateOf names the phases of an agent.
 var stateOf = map[agent.Phase]State{
@@ -51,54 +48,6 @@ type Status struct {
 	LastAnswer Answer
 }
 
-// Snapshot sums up a fleet at one moment.
-type Snapshot struct {
-	Machines int
-	States   map[State]int
-	Answers  map[Answer]int
-}
-
-// String is the progress in one line: "37/100 machines running, 2 looking up".
-func (s Snapshot) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d/%d machines running", s.States[Running], s.Machines)
-	for _, state := range states {
-		if n := s.States[state]; n > 0 && state != Running {
-			fmt.Fprintf(&b, ", %d %s", n, stateTexts[state])
-		}
-	}
-	return b.String()
-}
-
-// stateTexts are the words of a progress line.
-var stateTexts = map[State]string{
-	Off:        "powered off",
-	Booting:    "booting",
-	Inspecting: "posting inspection data",
-	LookingUp:  "waiting for lookup",
-	Failed:     "failed",
-}
-
-// AnswerTable lists the answers counted so far, one per line.
-func (s Snapshot) AnswerTable() string {
-	var b strings.Builder
-	for _, a := range slices.SortedFunc(maps.Keys(s.Answers), compareAnswers) {
-		status := "no answer"
-		if a.Status != 0 {
-			status = fmt.Sprint(a.Status)
-		}
-		fmt.Fprintf(&b, "%-10s %-10s %8d\n", a.Call, status, s.Answers[a])
-	}
-	return b.String()
-}
-
-func compareAnswers(a, b Answer) int {
-	if c := strings.Compare(string(a.Call), string(b.Call)); c != 0 {
-		return c
-	}
-	return a.Status - b.Status
-}
-
 // Snapshot sums up the fleet now.
 func (f *Fleet) Snapshot() Snapshot {
 	s, _ := f.observe()
@@ -113,6 +62,7 @@ func (f *Fleet) observe() (Snapshot, <-chan struct{}) {
 		Machines: len(f.machines),
 		States:   maps.Clone(f.states),
 		Answers:  maps.Clone(f.answers),
+		Trouble:  maps.Clone(f.trouble),
 	}, f.changed
 }
 
@@ -188,15 +138,31 @@ func (m *Machine) enter(state State, reason string) {
 	f.announce()
 }
 
-// count records an answer of the engine.
-func (m *Machine) count(a Answer) {
+// count records how the engine answered.
+func (m *Machine) count(a Answer, err error) {
 	f := m.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.answers[a]++
 	m.answers[a]++
 	m.status.LastAnswer = a
+	switch {
+	case err != nil:
+		f.trouble[a.Call] = rootCause(err)
+	case a.Status >= http.StatusBadRequest:
+		f.trouble[a.Call] = fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status))
+	default:
+		delete(f.trouble, a.Call)
+	}
 	f.announce()
+}
+
+// rootCause is the innermost text of an error, such as "connection refused".
+func rootCause(err error) string {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return err.Error()
 }
 
 // announce wakes everybody who waits; it needs the lock.

@@ -34,14 +34,14 @@ func (a *Agent) inspect(ctx context.Context, document []byte) (string, error) {
 				UUID string `json:"uuid"`
 			}
 			if err := json.Unmarshal(answer, &accepted); err != nil {
-				a.log.Warn("Engine accepted the inspection data with an unreadable answer", "err", err)
+				a.log.Debug("Engine accepted the inspection data with an unreadable answer", "err", err)
 			}
 			return accepted.UUID, nil
 		case !postWorthRepeating(status):
-			a.log.Info("Engine refused the inspection data", "status", status, "fault", faultText(answer))
+			a.log.Debug("Engine refused the inspection data", "status", status, "fault", faultText(answer))
 			return "", nil
 		case attempt == len(inspectPauses):
-			a.log.Warn("Gave up posting the inspection data", "status", status, "err", err, "attempt", attempt+1)
+			a.log.Debug("Gave up posting the inspection data", "status", status, "err", err, "attempt", attempt+1)
 			return "", nil
 		}
 		if err := Sleep(ctx, a.clock, inspectPauses[attempt]); err != nil {
