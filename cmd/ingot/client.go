@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -36,4 +38,20 @@ func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err)
 	}
+}
+
+// oneNode checks the arguments of a command about one node.
+func oneNode(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("name one node, got %d", len(args))
+	}
+	return nil
+}
+
+// someNodes checks the arguments of a command about one or more nodes.
+func someNodes(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return errors.New("name at least one node")
+	}
+	return nil
 }

@@ -22,7 +22,7 @@ are asked; when one cannot be reached, what the other knows is told.
 The argument is the name of a host, NAMESPACE/NAME, or the name or UUID of a
 node. Exit codes: 0 explained, 1 Kubernetes does not answer, 2 wrong usage,
 3 nobody knows it, 5 the engine does not answer.`,
-		Args: cobra.ExactArgs(1),
+		Args: oneNode,
 	}
 	connect, completion := clientFlags(cmd)
 	cmd.ValidArgsFunction = completion.Nodes(1)

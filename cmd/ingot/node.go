@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -68,7 +67,7 @@ func newNodeListCommand(connect connector, completion cli.Completion) *cobra.Com
 func newNodeShowCommand(connect connector, completion cli.Completion) *cobra.Command {
 	var show cli.NodeShow
 	cmd := &cobra.Command{
-		Use: "show NODE", Short: "Show one node", Args: cobra.ExactArgs(1), ValidArgsFunction: completion.Nodes(1),
+		Use: "show NODE", Short: "Show one node", Args: oneNode, ValidArgsFunction: completion.Nodes(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			engine, err := connect()
 			if err != nil {
@@ -86,7 +85,7 @@ func newNodeShowCommand(connect connector, completion cli.Completion) *cobra.Com
 func newNodeDeleteCommand(connect connector, completion cli.Completion) *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NODE...", Short: "Remove nodes with their ports and inventory",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: completion.Nodes(0),
+		Args: someNodes, ValidArgsFunction: completion.Nodes(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			engine, err := connect()
 			if err != nil {
@@ -99,31 +98,28 @@ func newNodeDeleteCommand(connect connector, completion cli.Completion) *cobra.C
 
 func newVerbCommand(connect connector, completion cli.Completion, verb baremetal.Verb, short string) *cobra.Command {
 	provision := cli.ProvisionNodes{Verb: verb}
-	var seconds uint
 	cmd := &cobra.Command{
 		Use: string(verb) + " NODE...", Short: short, ValidArgsFunction: completion.Nodes(0),
 		Args: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("wait") && seconds == 0 {
+			if provision.Wait.Asked && provision.Wait.Timeout == 0 {
 				for _, arg := range args {
 					if onlyDigits(arg) {
 						return fmt.Errorf("write --wait=%s; %q would be taken for a node", arg, arg)
 					}
 				}
 			}
-			return cobra.MinimumNArgs(1)(cmd, args)
+			return someNodes(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			engine, err := connect()
 			if err != nil {
 				return err
 			}
-			provision.Wait = cmd.Flags().Changed("wait")
-			provision.Timeout = time.Duration(seconds) * time.Second
 			return provision.Run(cmd.Context(), engine, args, streams(cmd))
 		},
 	}
-	cmd.Flags().UintVar(&seconds, "wait", 0, "wait until the nodes are there, at most this many seconds if given")
-	cmd.Flags().Lookup("wait").NoOptDefVal = "0"
+	cmd.Flags().Var(&provision.Wait, "wait", "wait until the nodes are there, at most for `seconds` if given")
+	cmd.Flags().Lookup("wait").NoOptDefVal = cli.WaitForever
 	return cmd
 }
 
@@ -132,7 +128,7 @@ func newInventorySaveCommand(connect connector, completion cli.Completion) *cobr
 	cmd := &cobra.Command{
 		Use: "save NODE", Short: "Write a node's inventory as JSON",
 		Long: "Write a node's inventory as JSON to standard output or to a file. An existing\nfile is left alone unless --force is given; the new one appears complete or not\nat all.",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: completion.Nodes(1),
+		Args: oneNode, ValidArgsFunction: completion.Nodes(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			engine, err := connect()
 			if err != nil {

@@ -35,9 +35,7 @@ func DeleteNodes(ctx context.Context, engine *baremetal.Client, idents []string,
 type ProvisionNodes struct {
 	Verb baremetal.Verb
 	// Wait keeps the command until the nodes have arrived or failed.
-	Wait bool
-	// Timeout bounds the waiting for all nodes together, 0 for no bound.
-	Timeout time.Duration
+	Wait Wait
 	// Interval is the longest time between two looks at a node, 0 for one
 	// second. The first looks come sooner, because most work is short.
 	Interval time.Duration
@@ -53,18 +51,18 @@ func (p ProvisionNodes) Run(ctx context.Context, engine *baremetal.Client, ident
 			return p.advise(ctx, engine, ident, err)
 		}
 		accepted = append(accepted, ident)
-		if p.Wait {
+		if p.Wait.Asked {
 			return nil
 		}
 		_, err := fmt.Fprintf(to.Out, "Node %s: %s accepted\n", printable(ident), p.Verb)
 		return err
 	})
-	if !p.Wait || len(accepted) == 0 {
+	if !p.Wait.Asked || len(accepted) == 0 {
 		return asked
 	}
-	if p.Timeout > 0 {
+	if p.Wait.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, p.Timeout, errWaitedEnough)
+		ctx, cancel = context.WithTimeoutCause(ctx, p.Wait.Timeout, errWaitedEnough)
 		defer cancel()
 	}
 	waited := eachNode(accepted, single, to.Err, func(ident string) error {

@@ -111,7 +111,7 @@ func TestWaitEndsAsTheNodeDoes(t *testing.T) {
 				"GET /v1/nodes/n1":                  test.looks,
 			})
 			var r run
-			p := ProvisionNodes{Verb: test.verb, Wait: true, Interval: time.Millisecond}
+			p := ProvisionNodes{Verb: test.verb, Wait: Wait{Asked: true}, Interval: time.Millisecond}
 			err := p.Run(t.Context(), engine, []string{"n1"}, r.streams())
 			if code := ExitCode(err); code != test.code {
 				t.Errorf("exit code %d, want %d (%v)", code, test.code, err)
@@ -149,7 +149,7 @@ func TestWaitEndsAfterItsTime(t *testing.T) {
 		"GET /v1/nodes/n1":                  {inState("cleaning", "available", "")},
 	})
 	var r run
-	p := ProvisionNodes{Verb: baremetal.Provide, Wait: true, Interval: time.Millisecond, Timeout: 50 * time.Millisecond}
+	p := ProvisionNodes{Verb: baremetal.Provide, Wait: Wait{Asked: true, Timeout: 50 * time.Millisecond}, Interval: time.Millisecond}
 	err := p.Run(t.Context(), engine, []string{"n1"}, r.streams())
 	want := `Node n1 is still in "cleaning"; the work goes on, look again with: ingot node show n1.`
 	if err == nil || Sentence(err) != want || ExitCode(err) != ExitError {
@@ -162,6 +162,21 @@ func TestEveryOfferedVerbHasADestination(t *testing.T) {
 		state, ok := destination[verb]
 		if !ok || state.Class() != node.Stable {
 			t.Errorf("%s ends in %q", verb, state)
+		}
+	}
+}
+
+func TestWaitTakesSecondsOrADurationOrNothing(t *testing.T) {
+	for text, want := range map[string]time.Duration{WaitForever: 0, "30": 30 * time.Second, "5m": 5 * time.Minute} {
+		var w Wait
+		if err := w.Set(text); err != nil || !w.Asked || w.Timeout != want {
+			t.Errorf("%q: got %+v, %v; want %v", text, w, err, want)
+		}
+	}
+	for _, text := range []string{"", "abc", "-3", "-5m", "0", "99999999999999999999"} {
+		var w Wait
+		if err := w.Set(text); err == nil {
+			t.Errorf("%q: got %+v, want an error", text, w)
 		}
 	}
 }

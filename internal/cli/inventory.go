@@ -63,7 +63,7 @@ func (s InventorySave) mayWrite() error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("save inventory: %w", err)
+		return s.failure(err)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file; choose another --file", s.File)
 	case !s.Force:
@@ -77,21 +77,32 @@ func (s InventorySave) write(content []byte) (err error) {
 	temporary := filepath.Join(filepath.Dir(s.File), "."+filepath.Base(s.File)+"."+uuid.NewString())
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, inventoryMode)
 	if err != nil {
-		return fmt.Errorf("save inventory: %w", err)
+		return s.failure(err)
 	}
 	defer func() {
 		if err != nil {
 			_ = os.Remove(temporary)
-			err = fmt.Errorf("save inventory: %w", err)
 		}
 	}()
 	_, writeErr := file.Write(content)
 	if err := errors.Join(writeErr, file.Sync(), file.Close()); err != nil {
-		return err
+		return s.failure(err)
 	}
 	// A file that appeared since the first look is still not replaced.
 	if err := s.mayWrite(); err != nil {
 		return err
 	}
-	return os.Rename(temporary, s.File)
+	if err := os.Rename(temporary, s.File); err != nil {
+		return s.failure(err)
+	}
+	return nil
+}
+
+// failure names the file that the user gave instead of the temporary one.
+func (s InventorySave) failure(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return fmt.Errorf("write %s: %w", s.File, err)
 }

@@ -76,6 +76,14 @@ func TestInventoryIsNeverWrittenOverSomethingThatIsNoFile(t *testing.T) {
 	}
 }
 
+func TestFailureToWriteNamesTheFileThatWasAskedFor(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1/inventory": {{200, inventoryBody}}})
+	err := InventorySave{File: "missing/n1.json"}.Run(t.Context(), engine, "n1", nil)
+	if err == nil || err.Error() != "write missing/n1.json: no such file or directory" {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestNothingIsWrittenWhenThereIsNoInventory(t *testing.T) {
 	_, engine := newFakeEngine(t, nil)
 	directory := t.TempDir()

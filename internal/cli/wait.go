@@ -5,11 +5,55 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/node"
 )
+
+// Wait is the value of --wait, which may have a time or none.
+type Wait struct {
+	// Asked tells whether to wait at all.
+	Asked bool
+	// Timeout bounds the waiting for all nodes together, 0 for no bound.
+	Timeout time.Duration
+}
+
+// WaitForever is the value of --wait without a time.
+const WaitForever = "forever"
+
+// Set takes a number of seconds, a duration such as 5m, or [WaitForever].
+func (w *Wait) Set(text string) error {
+	w.Asked, w.Timeout = true, 0
+	if text == WaitForever {
+		return nil
+	}
+	timeout, err := time.ParseDuration(text)
+	if seconds, notSeconds := strconv.ParseUint(text, 10, 32); notSeconds == nil {
+		timeout, err = time.Duration(seconds)*time.Second, nil
+	}
+	if err != nil || timeout <= 0 {
+		return errors.New("it must be a number of seconds or a time such as 5m")
+	}
+	w.Timeout = timeout
+	return nil
+}
+
+// String is the value as help texts show it.
+func (w *Wait) String() string {
+	switch {
+	case !w.Asked:
+		return ""
+	case w.Timeout == 0:
+		return WaitForever
+	default:
+		return w.Timeout.String()
+	}
+}
+
+// Type names the kind of value in help texts.
+func (w *Wait) Type() string { return "seconds" }
 
 // maxLookFailures is how many looks in a row may fail before waiting ends: an
 // engine that restarts is back by then.
