@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ingot-metal/ingot/internal/cli"
+	"github.com/ingot-metal/ingot/internal/operator"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
+)
+
+// newOperatorCommand returns `ingot operator`.
+func newOperatorCommand() *cobra.Command {
+	var flags operatorFlags
+	cmd := &cobra.Command{
+		Use:   "operator",
+		Short: "Run the Kubernetes controllers",
+		Long: `Run the controllers of BareMetalHost and BareMetalHostDiscovery against an
+engine that speaks the Bare Metal API: Ingot's own or upstream Ironic.
+
+The groups of controllers can run together or in processes of their own, each
+with its own service account; with --leader-elect each group has its own lease.
+The engine's password is read from the environment variable OS_PASSWORD.`,
+		Example: "  ingot operator --kubeconfig .ingot/kubeconfig --engine http://127.0.0.1:6385\n  ingot operator --demo",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context(), cmd) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "file that names the cluster [$KUBECONFIG] (default: the cluster that this runs in, else ~/.kube/config)")
+	f.StringSliceVar(&flags.opts.Namespaces, "namespace", nil, "namespaces to look at (default all)")
+	f.StringVar(&flags.opts.EngineURL, "engine", "", "URL of the engine [$OS_ENDPOINT]")
+	f.StringVar(&flags.opts.EngineUser, "engine-user", "", "user of the engine [$OS_USERNAME]")
+	f.StringVar(&flags.opts.EngineCAFile, "engine-ca", "", "PEM file of the authorities that may sign the engine's certificate")
+	f.BoolVar(&flags.opts.EngineInsecure, "engine-insecure", false, "accept any certificate of the engine")
+	f.BoolVar(&flags.demo, "demo", false, "pretend an engine whose nodes behave by the names of their hosts")
+	f.StringSliceVar(&flags.opts.Controllers, "controllers", operator.Groups(), "groups of controllers to run")
+	f.BoolVar(&flags.opts.LeaderElection, "leader-elect", false, "run each group in one replica only")
+	f.StringVar(&flags.opts.LeaderElectionNamespace, "leader-elect-namespace", "", "namespace of the leases (default: the one this runs in)")
+	f.DurationVar(&flags.opts.PollInterval, "poll-interval", 5*time.Second, "time between two looks at the engine")
+	f.DurationVar(&flags.opts.AgentWindow, "agent-window", 5*time.Minute, "how long after its last heartbeat a ramdisk counts as alive")
+	f.DurationVar(&flags.opts.MaxBackoff, "backoff-max", 30*time.Minute, "longest wait between two attempts after errors")
+	f.IntVar(&flags.opts.Concurrency, "concurrency", 16, "hosts to work on at the same time")
+	f.StringVar(&flags.opts.MetricsAddr, "metrics-addr", "", "address to serve metrics on (default none)")
+	f.StringVar(&flags.opts.HealthAddr, "health-addr", "", "address to serve /healthz and /readyz on (default none)")
+	flags.log.add(cmd)
+	return cmd
+}
+
+type operatorFlags struct {
+	opts       operator.Options
+	kubeconfig string
+	demo       bool
+	log        logFlags
+}
+
+func (f *operatorFlags) run(ctx context.Context, cmd *cobra.Command) error {
+	logger, err := f.log.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	operator.RouteLogs(logger)
+	opts := f.opts
+	opts.Logger = logger
+	if opts.Config, err = kubeConfig(f.kubeconfig); err != nil {
+		return err
+	}
+	if err := f.chooseEngine(&opts); err != nil {
+		return err
+	}
+	if opts.LeaderElection && opts.LeaderElectionNamespace == "" {
+		opts.LeaderElectionNamespace = ownNamespace()
+	}
+	op, err := operator.New(opts)
+	if err != nil {
+		return err
+	}
+	return op.Run(ctx)
+}
+
+func (f *operatorFlags) chooseEngine(opts *operator.Options) error {
+	if f.demo {
+		if opts.EngineURL != "" {
+			return &cli.UsageError{Err: errors.New("--demo and --engine exclude each other")}
+		}
+		opts.Engine = demo.New(time.Now)
+		return nil
+	}
+	if opts.EngineURL == "" {
+		opts.EngineURL = os.Getenv("OS_ENDPOINT")
+	}
+	if opts.EngineURL == "" {
+		return &cli.UsageError{Err: errors.New("--engine: want the URL of an engine, such as http://127.0.0.1:6385")}
+	}
+	if opts.EngineUser == "" {
+		opts.EngineUser = os.Getenv("OS_USERNAME")
+	}
+	if opts.EngineUser != "" {
+		opts.EnginePassword = os.Getenv("OS_PASSWORD")
+	}
+	return nil
+}
+
+// kubeConfig finds the cluster as kubectl does, and before that the one that
+// this process runs in.
+func kubeConfig(file string) (*rest.Config, error) {
+	if file == "" && os.Getenv("KUBECONFIG") == "" {
+		if config, err := rest.InClusterConfig(); err == nil {
+			return config, nil
+		}
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = file
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the Kubernetes cluster; name a file with --kubeconfig: %w", err)
+	}
+	return config, nil
+}
+
+// ownNamespace is the namespace of the pod that this runs in, or empty.
+func ownNamespace() string {
+	data, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}

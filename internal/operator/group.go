@@ -1,0 +1,114 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+)
+
+// Times of the leader leases, those that Kubernetes' own components use.
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+// group runs one group of controllers, with a lease only while it is held.
+type group struct {
+	name  string
+	build func() (controller.Controller, error)
+	lease *leaseOptions // nil: without a lease
+}
+
+type leaseOptions struct {
+	config          *rest.Config
+	namespace, name string
+}
+
+// NeedLeaderElection keeps the manager's own lease out: the group has its own.
+func (g *group) NeedLeaderElection() bool { return false }
+
+// Start runs the controllers until ctx ends. It returns an error when the lease
+// is lost, because another replica may be at work then.
+func (g *group) Start(ctx context.Context) error {
+	c, err := g.build()
+	if err != nil {
+		return fmt.Errorf("build controllers %s: %w", g.name, err)
+	}
+	if g.lease == nil {
+		return c.Start(ctx)
+	}
+	lock, err := g.lease.lock()
+	if err != nil {
+		return fmt.Errorf("prepare lease %s/%s: %w", g.lease.namespace, g.lease.name, err)
+	}
+	return lead(ctx, lock, g.lease.name, c.Start)
+}
+
+func (l *leaseOptions) lock() (resourcelock.Interface, error) {
+	hostname, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	identity := resourcelock.ResourceLockConfig{Identity: hostname + "_" + uuid.NewString()}
+	return resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, l.namespace, l.name, identity, l.config, renewDeadline)
+}
+
+// lead waits for the lease and runs work while it is held. When ctx ends, the
+// lease is given up only after work has returned, so that no other replica
+// begins too early.
+func lead(ctx context.Context, lock resourcelock.Interface, name string, work func(context.Context) error) error {
+	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
+	defer endElection()
+	var workErr error
+	started, done := make(chan struct{}), make(chan struct{})
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, Name: name, ReleaseOnCancel: true,
+		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(held context.Context) {
+				close(started)
+				defer close(done)
+				working, stop := context.WithCancel(held)
+				defer stop()
+				defer context.AfterFunc(ctx, stop)()
+				workErr = work(working)
+				endElection()
+			},
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("join election for lease %s: %w", name, err)
+	}
+	// Who never led has nothing to finish.
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-started:
+		default:
+			endElection()
+		}
+	})()
+	elector.Run(election)
+	select {
+	case <-started:
+		<-done
+	default:
+	}
+	switch {
+	case workErr != nil && !errors.Is(workErr, context.Canceled):
+		return workErr
+	case ctx.Err() == nil:
+		return fmt.Errorf("lease %s was lost", name)
+	default:
+		return nil
+	}
+}

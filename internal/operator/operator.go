@@ -1,0 +1,200 @@
+// Package operator runs Ingot's Kubernetes side: groups of controllers that
+// share one cache of the API server and one picture of an engine's nodes.
+//
+// It reaches the engine over the Bare Metal API only, so that the engine may be
+// upstream Ironic.
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	client "github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/operator/discovery"
+	"github.com/ingot-metal/ingot/internal/operator/fleet"
+	"github.com/ingot-metal/ingot/internal/operator/host"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/baremetal"
+)
+
+const (
+	// apiQPS and apiBurst bound requests to the API server where the client
+	// configuration does not. A rack that is switched on becomes hosts in
+	// seconds; the API server has its own fairness for the rest.
+	apiQPS, apiBurst = 300, 600
+	// stopTimeout bounds how long controllers finish what they are doing.
+	stopTimeout = 10 * time.Second
+)
+
+// Operator is a set of controllers, ready to run.
+type Operator struct {
+	opts     Options
+	config   *rest.Config
+	manager  manager.Manager
+	fleet    *fleet.Fleet
+	engine   provisioner.Engine
+	registry *prometheus.Registry
+}
+
+// New builds an operator. It does not talk to Kubernetes or the engine; an error
+// means that opts cannot work.
+func New(opts Options) (*Operator, error) {
+	if err := opts.setDefaults(); err != nil {
+		return nil, err
+	}
+	o := &Operator{opts: opts, config: rest.CopyConfig(opts.Config), engine: opts.Engine, registry: prometheus.NewRegistry()}
+	if o.config.QPS == 0 {
+		o.config.QPS, o.config.Burst = apiQPS, apiBurst
+	}
+	if o.engine == nil {
+		c, err := client.New(client.Options{
+			Endpoint: opts.EngineURL, Username: opts.EngineUser, Password: opts.EnginePassword,
+			CAFile: opts.EngineCAFile, Insecure: opts.EngineInsecure, UserAgent: "ingot-operator",
+		})
+		if err != nil {
+			return nil, fmt.Errorf("reach the engine: %w", err)
+		}
+		o.engine = baremetal.New(c)
+	}
+	o.fleet = fleet.New(o.engine, fleet.Options{Interval: opts.PollInterval, AgentWindow: opts.AgentWindow})
+	if err := o.newManager(); err != nil {
+		return nil, err
+	}
+	for _, name := range groups {
+		if !slices.Contains(opts.Controllers, name) {
+			continue
+		}
+		if err := o.addGroup(name); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+func (o *Operator) newManager() error {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	namespaces := map[string]cache.Config{}
+	for _, ns := range o.opts.Namespaces {
+		namespaces[ns] = cache.Config{}
+	}
+	wait := stopTimeout
+	mgr, err := manager.New(o.config, manager.Options{
+		Scheme:                  scheme,
+		Logger:                  logr.FromSlogHandler(o.opts.Logger.Handler()),
+		Cache:                   cache.Options{DefaultNamespaces: namespaces, DefaultTransform: cache.TransformStripManagedFields()},
+		Metrics:                 metricsserver.Options{BindAddress: addrOrOff(o.opts.MetricsAddr)},
+		HealthProbeBindAddress:  addrOrOff(o.opts.HealthAddr),
+		GracefulShutdownTimeout: &wait,
+		Controller:              ctrlconfig.Controller{},
+	})
+	if err != nil {
+		return fmt.Errorf("reach Kubernetes at %s: %w", o.config.Host, err)
+	}
+	o.manager = mgr
+	return errors.Join(
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("ping", healthz.Ping),
+		mgr.Add(o.fleet),
+	)
+}
+
+// addrOrOff turns an empty address into controller-runtime's word for none.
+func addrOrOff(addr string) string {
+	if addr == "" {
+		return "0"
+	}
+	return addr
+}
+
+// addGroup adds the controllers of a group, behind a lease of their own.
+func (o *Operator) addGroup(name string) error {
+	build, err := o.builder(name)
+	if err != nil {
+		return err
+	}
+	g := &group{name: name, build: build}
+	if o.opts.LeaderElection {
+		g.lease = &leaseOptions{config: o.config, namespace: o.opts.LeaderElectionNamespace, name: "ingot-" + name}
+	}
+	return o.manager.Add(g)
+}
+
+// builder prepares the reconciler of a group and returns what makes its
+// controller.
+func (o *Operator) builder(name string) (func() (controller.Controller, error), error) {
+	skip := true // an operator may be built more than once in a process
+	options := controller.Options{
+		MaxConcurrentReconciles: o.opts.Concurrency,
+		SkipNameValidation:      &skip,
+		Logger:                  o.manager.GetLogger(),
+	}
+	recorder := o.manager.GetEventRecorder("ingot-" + name)
+	if name == GroupDiscovery {
+		m, err := discovery.NewMetrics(o.registry)
+		if err != nil {
+			return nil, err
+		}
+		r := discovery.New(discovery.Config{
+			Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Fleet: o.fleet, Engine: o.engine,
+			Recorder: recorder, Metrics: m, Now: time.Now,
+		})
+		return func() (controller.Controller, error) { return r.Controller(o.manager.GetCache(), options) }, nil
+	}
+	m, err := host.NewMetrics(o.registry)
+	if err != nil {
+		return nil, err
+	}
+	if err := host.IndexFields(context.Background(), o.manager.GetFieldIndexer()); err != nil {
+		return nil, err
+	}
+	r := host.New(host.Config{
+		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Fleet: o.fleet, Engine: o.engine,
+		Recorder: recorder, Metrics: m, MaxBackoff: o.opts.MaxBackoff, Now: time.Now,
+	})
+	return func() (controller.Controller, error) { return r.Controller(o.manager.GetCache(), o.fleet, options) }, nil
+}
+
+// Run runs the controllers until ctx ends. It returns nil when it was asked to
+// stop, and an error when it could not go on: an address is in use, a CRD is
+// missing, a lease was lost. An operator runs once.
+func (o *Operator) Run(ctx context.Context) error {
+	// The metrics server serves controller-runtime's registry. Of several
+	// operators in one process, the first is shown.
+	if metrics.Registry.Register(o.registry) == nil {
+		defer metrics.Registry.Unregister(o.registry)
+	}
+	if err := o.manager.Start(ctx); err != nil {
+		return fmt.Errorf("run controllers: %w", err)
+	}
+	return nil
+}
+
+// RouteLogs makes the Kubernetes libraries log through logger. It concerns the
+// whole process and should be called once, early.
+func RouteLogs(logger *slog.Logger) {
+	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler()))
+	klog.SetSlogLogger(logger)
+}

@@ -1,0 +1,128 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// Options are what an operator is told. Config and one of EngineURL and Engine
+// are required; other zero values mean the defaults.
+type Options struct {
+	// Config says how to reach Kubernetes. It is copied.
+	Config *rest.Config
+	// Namespaces are those whose objects are looked at; empty means all.
+	Namespaces []string
+
+	// EngineURL is the engine's address, such as http://127.0.0.1:6385.
+	EngineURL string
+	// EngineUser and EnginePassword switch HTTP basic authentication on.
+	EngineUser, EnginePassword string
+	// EngineCAFile is a PEM file of the authorities that may sign the engine's
+	// certificate; empty means the system's.
+	EngineCAFile string
+	// EngineInsecure turns verification of the engine's certificate off.
+	EngineInsecure bool
+	// Engine takes the place of the engine at EngineURL.
+	Engine provisioner.Engine
+
+	// Controllers are the groups of controllers to run; empty means all that
+	// there are.
+	Controllers []string
+	// LeaderElection makes each group run in one replica only.
+	LeaderElection bool
+	// LeaderElectionNamespace is where the leases are. It is required with
+	// LeaderElection.
+	LeaderElectionNamespace string
+
+	// PollInterval is the time between two looks at the engine; 5 s.
+	PollInterval time.Duration
+	// AgentWindow is how long after its last heartbeat a ramdisk can be given
+	// work; 5 min. It should be the engine's own fast-track time-out.
+	AgentWindow time.Duration
+	// MaxBackoff is the longest wait between two attempts after errors; 30 min.
+	MaxBackoff time.Duration
+	// Concurrency is how many hosts are worked on at the same time; 16.
+	Concurrency int
+
+	// MetricsAddr and HealthAddr are where metrics and probes are served;
+	// empty means nowhere.
+	MetricsAddr, HealthAddr string
+	// Logger takes the log; nil means slog's default.
+	Logger *slog.Logger
+}
+
+// Groups of controllers. Each has its own leader lease and works under its own
+// service account when it runs alone.
+const (
+	// GroupHost is the controller of BareMetalHost.
+	GroupHost = "host"
+	// GroupDiscovery is the controller of BareMetalHostDiscovery.
+	GroupDiscovery = "discovery"
+)
+
+var (
+	// groups are those that there are, in the order of their start.
+	groups = []string{GroupHost, GroupDiscovery}
+	// laterGroups are names that manifests may hold already.
+	laterGroups = []string{"firmware", "cluster", "remediation", "autoscale"}
+)
+
+// Groups returns the names of the groups of controllers that there are.
+func Groups() []string { return slices.Clone(groups) }
+
+// setDefaults fills what was left out, and tells what cannot work.
+func (o *Options) setDefaults() error {
+	if o.Config == nil {
+		return errors.New("the operator needs to know how to reach Kubernetes")
+	}
+	if o.EngineURL == "" && o.Engine == nil {
+		return errors.New("the operator needs the URL of an engine, such as http://127.0.0.1:6385")
+	}
+	if o.LeaderElection && o.LeaderElectionNamespace == "" {
+		return errors.New("leader election needs a namespace for its leases")
+	}
+	if len(o.Controllers) == 0 {
+		o.Controllers = Groups()
+	}
+	if err := checkControllers(o.Controllers); err != nil {
+		return err
+	}
+	setDefault(&o.PollInterval, 5*time.Second)
+	setDefault(&o.AgentWindow, 5*time.Minute)
+	setDefault(&o.MaxBackoff, 30*time.Minute)
+	if o.Concurrency <= 0 {
+		o.Concurrency = 16
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return nil
+}
+
+func setDefault(d *time.Duration, value time.Duration) {
+	if *d <= 0 {
+		*d = value
+	}
+}
+
+// checkControllers tells which names are not groups of controllers.
+func checkControllers(names []string) error {
+	for _, name := range names {
+		switch {
+		case slices.Contains(groups, name):
+		case slices.Contains(laterGroups, name):
+			return fmt.Errorf("this version has no controllers %q yet; it has %s", name, strings.Join(groups, " and "))
+		default:
+			return fmt.Errorf("there are no controllers %q; this version has %s", name, strings.Join(groups, " and "))
+		}
+	}
+	return nil
+}
