@@ -117,7 +117,7 @@ func missingArguments(method string, required []string, p params) string {
 		}
 	}
 	noun := "argument"
-	list := ""
+	var list string
 	switch n := len(missing); n {
 	case 0:
 		return ""

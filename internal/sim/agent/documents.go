@@ -40,7 +40,8 @@ func (a *Agent) root(r *http.Request) (any, *fault) {
 		DefaultVersion versionDocument   `json:"default_version"`
 	}{
 		"OpenStack Ironic Python Agent API", "Ironic Python Agent is a provisioning agent for OpenStack Ironic",
-		[]versionDocument{v}, v,
+		[]versionDocument{v},
+		v,
 	}, nil
 }
 

@@ -3,11 +3,14 @@ package agent
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestHeartbeatsKeepGoingWhateverTheEngineAnswers(t *testing.T) {
@@ -102,5 +105,24 @@ func TestPowerCutEndsRunningCommands(t *testing.T) {
 	}
 	if got := post(t, a, "", body); got.Code != 503 && got.Code != 409 {
 		t.Errorf("command after the power cut is answered %d, want a refusal", got.Code)
+	}
+}
+
+func TestPausesDependOnTheRandomSourceOnly(t *testing.T) {
+	pauses := func(seed uint64) []time.Duration {
+		e := newEngine(t)
+		e.answer(CallLookup, answer{404, "{}"}, answer{409, "{}"}, lookupDocument(recordedToken, 30))
+		clock := newFakeClock(true)
+		_, powerOff := run(t, newAgent(t, e, func(c *Config) { c.Clock, c.Random = clock, rand.New(rand.NewPCG(seed, 0)) }))
+		e.awaitCalls(t, CallHeartbeat, 5)
+		powerOff()
+		return clock.recordedPauses()[:10]
+	}
+	first := pauses(1)
+	if diff := cmp.Diff(first, pauses(1)); diff != "" {
+		t.Errorf("two agents of one seed pause differently:\n%s", diff)
+	}
+	if cmp.Equal(first, pauses(2)) {
+		t.Error("agents of two seeds pause alike")
 	}
 }

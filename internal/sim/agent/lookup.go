@@ -69,7 +69,7 @@ func (a *Agent) lookup(ctx context.Context, nodeUUID string) (*lookupAnswer, err
 		query.Set("node_uuid", nodeUUID)
 	}
 	var waited time.Duration
-	for interval := lookupInterval; ; interval = grow(interval, lookupGrowth) {
+	for interval := lookupInterval; ; {
 		found, status, trouble := a.lookupOnce(ctx, query)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -77,9 +77,12 @@ func (a *Agent) lookup(ctx context.Context, nodeUUID string) (*lookupAnswer, err
 		if found != nil {
 			return found, nil
 		}
-		pause := grow(interval, 2*max(0.1, a.random.gauss(lookupGrowth/2, 0.1)))
+		var pause time.Duration
 		if status == http.StatusConflict {
-			pause += a.random.between(conflictPauseMin, conflictPauseMax)
+			pause = a.random.between(conflictPauseMin, conflictPauseMax)
+		} else {
+			pause = grow(interval, 2*max(0.1, a.random.gauss(lookupGrowth/2, 0.1)))
+			interval = grow(interval, lookupGrowth)
 		}
 		if waited+pause > lookupTimeout {
 			return nil, &LookupError{Timeout: lookupTimeout, Last: trouble}

@@ -48,7 +48,10 @@ func (a *Agent) serve(ctx context.Context) (*apiServer, error) {
 			NextProtos:   []string{"http/1.1"},
 		})
 	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true) // all that the real agent speaks
 	s.http = &http.Server{
+		Protocols:         protocols,
 		Handler:           a.Handler(),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,

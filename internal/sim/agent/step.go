@@ -90,8 +90,10 @@ func (a *Agent) runStep(step stepArgument) (any, *commandError) {
 		return nil, nil
 	}
 	if f := checkImageInfo(step.Args); f != nil {
-		return nil, &commandError{"InvalidCommandParamsError", f.status, "Invalid command parameters",
-			strings.TrimPrefix(f.String, "Invalid command parameters: ")}
+		return nil, &commandError{
+			"InvalidCommandParamsError", f.status, "Invalid command parameters",
+			strings.TrimPrefix(f.String, "Invalid command parameters: "),
+		}
 	}
 	info, _, _ := imageArgument(step.Args) // just checked
 	return resultDocument{
