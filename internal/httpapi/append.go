@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 	"unicode/utf8"
 
@@ -64,12 +65,24 @@ func appendObject(dst []byte, o node.Object) []byte {
 	return append(dst, o...)
 }
 
-// appendLinks appends the self and bookmark links of a resource; path has no
-// slash at either end.
-func appendLinks(dst []byte, base, path string) []byte {
-	dst = append(dst, `[{"href":`...)
-	dst = appendString(dst, base+"/v1/"+path)
-	dst = append(dst, `,"rel":"self"},{"href":`...)
-	dst = appendString(dst, base+"/"+path)
-	return append(dst, `,"rel":"bookmark"}]`...)
+// linkBase is what the links of one answer begin with, escaped for JSON.
+type linkBase struct{ self, bookmark []byte }
+
+func newLinkBase(base string) linkBase {
+	escaped := appendString(nil, base)
+	escaped = escaped[1 : len(escaped)-1]
+	return linkBase{
+		self:     fmt.Appendf(nil, `[{"href":"%s/v1/`, escaped),
+		bookmark: fmt.Appendf(nil, `","rel":"self"},{"href":"%s/`, escaped),
+	}
+}
+
+// appendLinks appends the self and bookmark links of a resource. Its path is
+// the collection, the UUID of the item and the part of it; it needs no escape.
+func (b linkBase) appendLinks(dst []byte, collection, uuid, part string) []byte {
+	dst = append(dst, b.self...)
+	dst = append(append(append(dst, collection...), uuid...), part...)
+	dst = append(dst, b.bookmark...)
+	dst = append(append(append(dst, collection...), uuid...), part...)
+	return append(dst, `","rel":"bookmark"}]`...)
 }

@@ -52,6 +52,7 @@ func TestBadInputIsRefusedWithTheReasonAndWritesNothing(t *testing.T) {
 		{"protected from the start", "POST", "/v1/nodes", create(`"protected":true`), 400, "protected"},
 		{"long resource class", "POST", "/v1/nodes", create(`"resource_class":"` + strings.Repeat("a", 81) + `"`), 400, "80"},
 		{"mask without a secret", "POST", "/v1/nodes", create(`"driver_info":{"redfish_password":"******"}`), 400, "none is stored"},
+		{"mask in a URL", "POST", "/v1/nodes", create(`"instance_info":{"image_source":"http://******@h/os"}`), 400, "Give them again"},
 		{"too large", "POST", "/v1/nodes", `"` + strings.Repeat("a", maxBody) + `"`, 413, "larger than"},
 		{"unknown argument", "POST", "/v1/nodes?x=1", `{}`, 400, "Unexpected arguments: x"},
 

@@ -32,7 +32,11 @@ func bodyTooLarge(limit int64) *apiError {
 	}
 }
 
-// readBody reads the JSON body of a request, once and into memory of its size.
+// trustedLength is how much memory the announced length of a body gets at once;
+// what is longer must really arrive. In bytes.
+const trustedLength = 1 << 20
+
+// readBody reads the JSON body of a request, once and without another copy.
 // The content is checked for depth only; an empty body is nil.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength == 0 {
@@ -44,7 +48,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if r.ContentLength > limit {
 		return nil, refuseBody(r, limit)
 	}
-	buffer := bytes.NewBuffer(make([]byte, 0, max(r.ContentLength, 0)+bytes.MinRead))
+	buffer := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), trustedLength)+bytes.MinRead))
 	_, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	switch {

@@ -38,7 +38,7 @@ func (a *api) listDrivers(w http.ResponseWriter, r *http.Request) error {
 	if kind != "classic" && len(hosts) > 0 {
 		for _, name := range a.drivers.Names() {
 			t, _ := a.drivers.Type(name)
-			document, err := pickFields(c, driverFieldsSince, driverDocument(c, t, hosts, detail))
+			document, err := pickFields(c, driverFieldsSince, driverDocument(c, t, hosts, detail || c.query.Has("fields")))
 			if err != nil {
 				return err
 			}

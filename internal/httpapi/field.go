@@ -12,14 +12,14 @@ import (
 
 // view is for whom an item is written.
 type view struct {
-	version  int    // microversion 1.N
-	base     string // what links start with
+	version  int // microversion 1.N
+	links    linkBase
 	hostname string // the conductor
 	now      time.Time
 }
 
 func (a *api) viewOf(c *call) *view {
-	return &view{version: c.version, base: c.base, hostname: a.options.Hostname, now: a.now()}
+	return &view{version: c.version, links: newLinkBase(c.base), hostname: a.options.Hostname, now: a.now()}
 }
 
 // access says who may write a field.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // exposedHeaders is what a browser may let scripts of other origins read.
@@ -27,6 +29,7 @@ var (
 // frame is around every request: headers that every answer has, the path in its
 // one form, negotiation, the log line, and a panic becoming a 500.
 func (a *api) frame(router http.Handler) http.Handler {
+	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{id: "req-" + uuid.NewString(), version: minVersion, base: a.baseURL(r)}
 		setHeaders(w.Header(), r, c.id)
@@ -42,10 +45,24 @@ func (a *api) frame(router http.Handler) http.Handler {
 				panic(cause)
 			}
 		}()
-		if err := a.serve(w, r, c, router); err != nil {
+		err := checkOrigin(origins, r)
+		if err == nil {
+			err = a.serve(w, r, c, router)
+		}
+		if err != nil {
 			a.fail(w, r, c, err)
 		}
 	})
+}
+
+// checkOrigin refuses what a web page of another site lets a browser send. An
+// engine on loopback asks nobody for a password, so this is all that stands
+// between such a page and the machines. Other clients send no such headers.
+func checkOrigin(origins *http.CrossOriginProtection, r *http.Request) error {
+	if err := origins.Check(r); err != nil {
+		return &node.ForbiddenError{Reason: "Requests from web pages of another origin are refused."}
+	}
+	return nil
 }
 
 func (a *api) serve(w http.ResponseWriter, r *http.Request, c *call, router http.Handler) error {

@@ -98,6 +98,28 @@ func TestBrowsersMayReadTheVersionHeaders(t *testing.T) {
 	}
 }
 
+func TestWebPagesOfOtherSitesCannotChangeAnything(t *testing.T) {
+	for header, value := range map[string]string{"Origin": "https://evil.example.org", "Sec-Fetch-Site": "cross-site"} {
+		s := newServer(t)
+		r := httptest.NewRequest("POST", "/v1/nodes", strings.NewReader(`{"driver":"fake-hardware"}`))
+		r.Header.Set(header, value)
+		s.send(r).want(403)
+		if len(s.engine.nodes) > 0 {
+			t.Errorf("%s: a node was created", header)
+		}
+	}
+}
+
+func TestFullEngineLogsNothing(t *testing.T) {
+	var log bytes.Buffer
+	s := newServer(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	s.engine.fail = node.ErrBusy
+	s.do("POST", "/v1/continue_inspection", "", `{}`).want(503)
+	if log.Len() > 0 {
+		t.Errorf("logged %s", log.String())
+	}
+}
+
 func TestOnePathHasManySpellings(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1, func(n *node.Node) { n.Name = "metal3~worker-7" })

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // apiHandler answers one request or returns why not. It writes nothing before
@@ -35,8 +37,8 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, c *call, err error) {
 		return // the client is gone; nobody reads an answer
 	}
 	shown := statusOf(err)
-	if shown.status >= http.StatusInternalServerError && shown.status != http.StatusNotImplemented {
-		a.log.LogAttrs(r.Context(), slog.LevelError, "Request failed",
+	if level, ok := logLevel(err, shown.status); ok {
+		a.log.LogAttrs(r.Context(), level, "Request failed",
 			slog.String("request_id", c.id), slog.String("method", r.Method), slog.String("path", r.URL.Path),
 			slog.Int("status", shown.status), slog.Any("err", err))
 	}
@@ -44,6 +46,18 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, c *call, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
 	writeJSON(w, shown.status, shown.body())
+}
+
+// logLevel tells how loudly a failed request is logged, if at all. What the
+// client did wrong is in its answer, and a limit that holds is no news.
+func logLevel(err error, status int) (slog.Level, bool) {
+	switch {
+	case status == http.StatusInternalServerError:
+		return slog.LevelError, true
+	case status == http.StatusServiceUnavailable && !errors.Is(err, node.ErrBusy):
+		return slog.LevelWarn, true
+	}
+	return 0, false
 }
 
 // jsonContentType is shared by all answers; net/http only reads it.

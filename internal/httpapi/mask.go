@@ -13,15 +13,22 @@ const mask = "******"
 
 // secretWords mark a key of an open object as secret when they stand anywhere
 // in it, in lower case.
-var secretWords = []string{
-	"password", "passphrase", "secret", "token", "credential", "authorization",
-	"auth_key", "priv_key", "private_key", "kg_key", "configdrive",
+var secretWords = [][]byte{
+	[]byte("password"), []byte("passphrase"), []byte("secret"), []byte("token"), []byte("credential"),
+	[]byte("authorization"), []byte("auth_key"), []byte("priv_key"), []byte("private_key"), []byte("kg_key"),
+	[]byte("configdrive"),
 }
 
-func isSecretKey(key string) bool {
-	key = strings.ToLower(key)
+func isSecretKey(key []byte) bool {
+	lower := make([]byte, 0, 64) // stays on the stack for keys of usual length
+	for _, c := range key {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		lower = append(lower, c)
+	}
 	for _, word := range secretWords {
-		if strings.Contains(key, word) {
+		if bytes.Contains(lower, word) {
 			return true
 		}
 	}
@@ -107,16 +114,19 @@ func valueEnd(text []byte, i int) int {
 }
 
 // plainString returns what a JSON string says.
-func plainString(quoted []byte) string {
+func plainString(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {
-		return string(quoted[1 : len(quoted)-1])
+		return quoted[1 : len(quoted)-1]
 	}
 	var text string
 	if json.Unmarshal(quoted, &text) != nil {
-		return ""
+		return nil
 	}
-	return text
+	return []byte(text)
 }
+
+// maskedUser is where the user information of a URL was.
+const maskedUser = "://" + mask + "@"
 
 // appendMaskedURL appends a JSON string, with the user information masked when
 // it is a URL that has some.
@@ -179,15 +189,19 @@ func unmask(path string, stored, changed any) (any, error) {
 			value[i] = kept
 		}
 	case string:
-		if old, ok := stored.(string); ok && strings.Contains(value, mask) && maskedText(old) == value {
+		if !strings.Contains(value, maskedUser) {
+			break
+		}
+		if old, ok := stored.(string); ok && maskedText(old) == value {
 			return old, nil
 		}
+		return nil, node.Invalid("%s has %s in place of the user and password of its URL. Give them again when the URL changes.", path, mask)
 	}
 	return changed, nil
 }
 
 func unmaskItem(path, key string, stored, changed any) (any, error) {
-	if changed != mask || !isSecretKey(key) {
+	if changed != mask || !isSecretKey([]byte(key)) {
 		return unmask(path, stored, changed)
 	}
 	if stored == nil {
@@ -198,5 +212,5 @@ func unmaskItem(path, key string, stored, changed any) (any, error) {
 
 // maskedText is what clients see of a string value.
 func maskedText(text string) string {
-	return plainString(appendMaskedURL(nil, appendString(nil, text)))
+	return string(plainString(appendMaskedURL(nil, appendString(nil, text))))
 }

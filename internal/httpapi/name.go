@@ -46,11 +46,24 @@ func checkName(name string, version int) error {
 	return nil
 }
 
-// nodeIdent returns the UUID or name that the path addresses a node by.
-func nodeIdent(r *http.Request) (string, error) {
-	return checkIdent(r.PathValue("ident"), versionOf(r))
+// suffixSince is when ".json" behind an identifier began to belong to it.
+const suffixSince = 91
+
+// nodeIdent returns the UUID or name that the path addresses a node by. A node
+// whose name really ends in ".json" goes before one that the rest names.
+func (a *api) nodeIdent(r *http.Request) (string, error) {
+	ident, err := checkIdent(r.PathValue("ident"), versionOf(r))
+	stem, suffixed := strings.CutSuffix(ident, ".json")
+	if err != nil || !suffixed || versionOf(r) >= suffixSince {
+		return ident, err
+	}
+	if _, err := a.engine.Node(r.Context(), ident); errors.Is(err, node.ErrNotFound) {
+		return checkIdent(stem, versionOf(r))
+	}
+	return ident, nil
 }
 
+// checkIdent returns the identifier of a node as the engine knows it.
 func checkIdent(ident string, version int) (string, error) {
 	switch {
 	case isUUID(ident):

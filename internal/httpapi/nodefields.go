@@ -132,7 +132,7 @@ var nodeLinkFields = []nodeField{
 
 func nodeLinks(part string) value[node.Node] {
 	return shown(func(dst []byte, v *view, n *node.Node) []byte {
-		return appendLinks(dst, v.base, "nodes/"+n.UUID+part)
+		return v.links.appendLinks(dst, "nodes/", n.UUID, part)
 	})
 }
 

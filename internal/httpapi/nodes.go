@@ -52,7 +52,7 @@ func (a *api) showNode(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ident, err := nodeIdent(r)
+	ident, err := a.nodeIdent(r)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ var stateFields = []string{
 
 func (a *api) showNodeStates(w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
-	ident, err := nodeIdent(r)
+	ident, err := a.nodeIdent(r)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (a *api) showNodeStates(w http.ResponseWriter, r *http.Request) error {
 // listChildren answers with the UUIDs of the nodes that are part of this one.
 func (a *api) listChildren(w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
-	ident, err := nodeIdent(r)
+	ident, err := a.nodeIdent(r)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (a *api) listChildren(w http.ResponseWriter, r *http.Request) error {
 			dst = appendString(dst, child.UUID)
 		}
 		dst = append(dst, `],"links":`...)
-		dst = appendLinks(dst, c.base, "nodes/"+parent.UUID+"/children")
+		dst = newLinkBase(c.base).appendLinks(dst, "nodes/", parent.UUID, "/children")
 		return append(dst, '}')
 	})
 }
@@ -125,7 +125,7 @@ func (a *api) listChildren(w http.ResponseWriter, r *http.Request) error {
 // showInventory answers with what the last inspection left behind, both parts
 // as they are stored.
 func (a *api) showInventory(w http.ResponseWriter, r *http.Request) error {
-	ident, err := nodeIdent(r)
+	ident, err := a.nodeIdent(r)
 	if err != nil {
 		return err
 	}

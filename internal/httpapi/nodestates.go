@@ -35,7 +35,7 @@ var builtVerbs = []string{"manage", "provide"}
 // node for the outcome.
 func (a *api) provisionNode(w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
-	ident, err := nodeIdent(r)
+	ident, err := a.nodeIdent(r)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ type maintenanceRequest struct {
 }
 
 func (a *api) startMaintenance(w http.ResponseWriter, r *http.Request) error {
-	ident, err := nodeIdent(r)
+	ident, err := a.nodeIdent(r)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (a *api) startMaintenance(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *api) endMaintenance(w http.ResponseWriter, r *http.Request) error {
-	ident, err := nodeIdent(r)
+	ident, err := a.nodeIdent(r)
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ const resetSince = 45
 
 func (a *api) patchNode(w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
-	ident, err := nodeIdent(r)
+	ident, err := a.nodeIdent(r)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (p nodePatch) apply(n *node.Node) error {
 }
 
 func (a *api) deleteNode(w http.ResponseWriter, r *http.Request) error {
-	ident, err := nodeIdent(r)
+	ident, err := a.nodeIdent(r)
 	if err != nil {
 		return err
 	}

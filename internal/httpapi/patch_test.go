@@ -262,7 +262,7 @@ func FuzzPatch(f *testing.F) {
 			return
 		}
 		// What came out is still JSON of a node.
-		text := appendItem(nil, &view{version: maxVersion}, n, nodeTable.detail[maxVersion])
+		text := appendItem(nil, &view{version: maxVersion, links: newLinkBase("http://h")}, n, nodeTable.detail[maxVersion])
 		reply{tb: t, body: string(text)}.json()
 	})
 }

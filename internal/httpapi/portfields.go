@@ -33,7 +33,7 @@ var portTable = newTable("port", []portField{
 		return appendTime(dst, p.UpdatedAt)
 	})},
 	{name: "links", since: 1, brief: true, noSort: true, value: shown(func(dst []byte, v *view, p *node.Port) []byte {
-		return appendLinks(dst, v.base, "ports/"+p.UUID)
+		return v.links.appendLinks(dst, "ports/", p.UUID, "")
 	})},
 })
 

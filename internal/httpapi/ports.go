@@ -89,7 +89,7 @@ func (a *api) listNodePortsDetail(w http.ResponseWriter, r *http.Request) error 
 
 func (a *api) writeNodePorts(w http.ResponseWriter, r *http.Request, part string, detail bool) error {
 	c := callOf(r)
-	ident, err := nodeIdent(r)
+	ident, err := a.nodeIdent(r)
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ type heartbeatRequest struct {
 
 // heartbeat answers with exactly 202, which is all that agents take.
 func (a *api) heartbeat(w http.ResponseWriter, r *http.Request) error {
-	ident, err := nodeIdent(r)
+	ident, err := a.nodeIdent(r)
 	if err != nil {
 		return err
 	}

@@ -159,6 +159,7 @@ func (a *api) ramdiskRoutes() []route {
 func (a *api) otherRoutes() []route {
 	routes := []route{
 		{method: get, pattern: "/v1/portgroups/{ident}/ports", since: 24},
+		{method: get, pattern: "/v1/portgroups/{ident}/ports/detail", since: 24},
 		{method: get, pattern: "/v1/chassis/{uuid}/nodes"},
 		{method: get, pattern: "/v1/chassis/{uuid}/nodes/detail"},
 		{method: get, pattern: "/v1/volume", since: 32},
