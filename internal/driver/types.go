@@ -10,9 +10,7 @@ type hardwareType struct {
 	supported [node.InterfaceCount][]string
 }
 
-var (
-	deployByAgent = []string{"direct", "ramdisk", "custom-agent"}
-)
+var deployByAgent = []string{"direct", "ramdisk", "custom-agent"}
 
 // hardwareTypes is every hardware type there is, as the Bare Metal API names
 // them.

@@ -58,7 +58,7 @@ func routerError(status int, format string, args ...any) error {
 // matches decides.
 var domainStatus = []struct {
 	status int
-	match  func(error) (error, bool) // the error whose text the client may read
+	match  func(error) (text string, ok bool) // text is for the client
 }{
 	{http.StatusNotFound, as[*node.NotFoundError]},
 	{http.StatusConflict, as[*node.LockedError]},
@@ -67,6 +67,7 @@ var domainStatus = []struct {
 	{http.StatusConflict, as[*node.ConflictError]},
 	{http.StatusForbidden, as[*node.ForbiddenError]},
 	{http.StatusNotImplemented, as[*node.UnsupportedError]},
+	{http.StatusNotImplemented, as[*node.UnsupportedError]},
 	{http.StatusNotFound, is(node.ErrNotFound, "The requested resource could not be found.")},
 	{http.StatusConflict, is(node.ErrLocked, "The node is locked by host unknown, please retry after the current operation is completed.")},
 	{http.StatusConflict, is(node.ErrLeaseLost, "Another conductor took the node over, please retry.")},
@@ -74,18 +75,18 @@ var domainStatus = []struct {
 	{http.StatusServiceUnavailable, is(context.DeadlineExceeded, "The engine did not answer in time, please retry.")},
 }
 
-func as[T error](err error) (error, bool) {
+// as matches errors of type T, whose text clients may read.
+func as[T error](err error) (string, bool) {
 	var target T
 	if !errors.As(err, &target) {
-		return nil, false
+		return "", false
 	}
-	return target, true
+	return target.Error(), true
 }
 
-func is(sentinel error, text string) func(error) (error, bool) {
-	return func(err error) (error, bool) {
-		return errors.New(text), errors.Is(err, sentinel)
-	}
+// is matches a sentinel, for which clients read text.
+func is(sentinel error, text string) func(error) (string, bool) {
+	return func(err error) (string, bool) { return text, errors.Is(err, sentinel) }
 }
 
 // statusOf is the only place where an error becomes a status. The returned
@@ -101,8 +102,8 @@ func statusOf(err error) *apiError {
 		return bodyTooLarge(tooLarge.Limit)
 	}
 	for _, row := range domainStatus {
-		if shown, ok := row.match(err); ok {
-			return &apiError{status: row.status, message: shown.Error()}
+		if text, ok := row.match(err); ok {
+			return &apiError{status: row.status, message: text}
 		}
 	}
 	var hardware *node.DriverError

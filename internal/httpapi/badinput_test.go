@@ -167,7 +167,7 @@ func TestContentTypeMustBeJSON(t *testing.T) {
 		"": 201, "application/json": 201, "application/json; charset=utf-8": 201, "application/json-patch+json": 201,
 		"text/plain": 415, "application/x-www-form-urlencoded": 415, ";;": 415,
 	} {
-		r := httptest.NewRequest("POST", "/v1/nodes", strings.NewReader(`{"driver":"fake-hardware"}`))
+		r := httptest.NewRequest(http.MethodPost, "/v1/nodes", strings.NewReader(`{"driver":"fake-hardware"}`))
 		r.Header.Set("Content-Type", contentType)
 		if got := s.send(r); got.status != want {
 			t.Errorf("content type %q: got %d, want %d", contentType, got.status, want)
@@ -186,7 +186,7 @@ func TestLargeBodiesGetTheirAnswerOverTheWire(t *testing.T) {
 		if !known {
 			body = io.MultiReader(body) // hides the length
 		}
-		request, err := http.NewRequestWithContext(t.Context(), "POST", web.URL+"/v1/continue_inspection", body)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+"/v1/continue_inspection", body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,6 +221,7 @@ func TestErrorsOfTheEngineDecideTheStatus(t *testing.T) {
 		{node.Conflict("taken"), 409, "", "taken"},
 		{&node.ForbiddenError{Reason: "protected"}, 403, "", "protected"},
 		{&node.TransitionError{Node: "x", Verb: "provide", State: node.Enroll}, 400, "", `"provide"`},
+		{&node.UnsupportedError{What: "The verb x"}, 501, "", "The verb x"},
 		{&node.DriverError{Op: "read power state", Retryable: true, Reason: "BMC silent"}, 503, "5", "BMC silent"},
 		{&node.DriverError{Op: "read power state", Reason: "BMC silent"}, 500, "", "BMC silent"},
 		{context.DeadlineExceeded, 503, "5", "in time"},

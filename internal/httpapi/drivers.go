@@ -45,7 +45,7 @@ func (a *api) listDrivers(w http.ResponseWriter, r *http.Request) error {
 			documents = append(documents, document)
 		}
 	}
-	return answerValue(w, http.StatusOK, map[string]any{"drivers": documents})
+	return answerValue(w, map[string]any{"drivers": documents})
 }
 
 func (a *api) showDriver(w http.ResponseWriter, r *http.Request) error {
@@ -62,7 +62,7 @@ func (a *api) showDriver(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answerValue(w, http.StatusOK, document)
+	return answerValue(w, document)
 }
 
 func (a *api) showDriverProperties(w http.ResponseWriter, r *http.Request) error {
@@ -70,7 +70,7 @@ func (a *api) showDriverProperties(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	return answerValue(w, http.StatusOK, a.drivers.Properties(t.Name))
+	return answerValue(w, a.drivers.Properties(t.Name))
 }
 
 func (a *api) hardwareType(r *http.Request) (driver.Type, error) {
@@ -180,7 +180,7 @@ func (a *api) listConductors(w http.ResponseWriter, r *http.Request) error {
 		}
 		documents = append(documents, document)
 	}
-	return answerValue(w, http.StatusOK, map[string]any{"conductors": documents})
+	return answerValue(w, map[string]any{"conductors": documents})
 }
 
 func (a *api) showConductor(w http.ResponseWriter, r *http.Request) error {
@@ -198,7 +198,7 @@ func (a *api) showConductor(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return answerValue(w, http.StatusOK, document)
+		return answerValue(w, document)
 	}
 	return &node.NotFoundError{Kind: "Conductor", Ident: node.CutText(hostname)}
 }

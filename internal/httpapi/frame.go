@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -38,13 +39,7 @@ func (a *api) frame(router http.Handler) http.Handler {
 			w = recorded
 			defer a.logRequest(r, c, recorded, a.now())
 		}
-		defer func() {
-			if cause := recover(); cause != nil && cause != http.ErrAbortHandler {
-				a.fail(w, r, c, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
-			} else if cause != nil {
-				panic(cause)
-			}
-		}()
+		defer a.recovered(w, r, c)
 		err := checkOrigin(origins, r)
 		if err == nil {
 			err = a.serve(w, r, c, router)
@@ -53,6 +48,19 @@ func (a *api) frame(router http.Handler) http.Handler {
 			a.fail(w, r, c, err)
 		}
 	})
+}
+
+// recovered makes a panic of this request a 500, and lets the library's own way
+// to abort an answer pass.
+func (a *api) recovered(w http.ResponseWriter, r *http.Request, c *call) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(cause)
+	}
+	a.fail(w, r, c, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
 }
 
 // checkOrigin refuses what a web page of another site lets a browser send. An

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -40,7 +41,7 @@ func TestNegotiation(t *testing.T) {
 	s := newServer(t)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := httptest.NewRequest("GET", "/v1/nodes", nil)
+			r := httptest.NewRequest(http.MethodGet, "/v1/nodes", nil)
 			if tt.standard != "" {
 				r.Header.Set("OpenStack-API-Version", tt.standard)
 			}
@@ -88,7 +89,7 @@ func TestEveryAnswerCarriesTheCommonHeaders(t *testing.T) {
 }
 
 func TestBrowsersMayReadTheVersionHeaders(t *testing.T) {
-	r := httptest.NewRequest("GET", "/v1", nil)
+	r := httptest.NewRequest(http.MethodGet, "/v1", nil)
 	r.Header.Set("Origin", "https://ui.example.org")
 	exposed := newServer(t).send(r).header.Get("Access-Control-Expose-Headers")
 	for _, name := range []string{"X-OpenStack-Ironic-API-Maximum-Version", "OpenStack-Request-Id"} {
@@ -101,7 +102,7 @@ func TestBrowsersMayReadTheVersionHeaders(t *testing.T) {
 func TestWebPagesOfOtherSitesCannotChangeAnything(t *testing.T) {
 	for header, value := range map[string]string{"Origin": "https://evil.example.org", "Sec-Fetch-Site": "cross-site"} {
 		s := newServer(t)
-		r := httptest.NewRequest("POST", "/v1/nodes", strings.NewReader(`{"driver":"fake-hardware"}`))
+		r := httptest.NewRequest(http.MethodPost, "/v1/nodes", strings.NewReader(`{"driver":"fake-hardware"}`))
 		r.Header.Set(header, value)
 		s.send(r).want(403)
 		if len(s.engine.nodes) > 0 {

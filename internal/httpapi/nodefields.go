@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -37,9 +38,7 @@ var nodeStateFields = []nodeField{
 	{name: "target_provision_state", since: 1, value: shown(func(dst []byte, v *view, n *node.Node) []byte {
 		return appendText(dst, shownState(n.TargetProvisionState, v.version))
 	})},
-	{name: "provision_updated_at", since: 1, value: shown(func(dst []byte, _ *view, n *node.Node) []byte {
-		return appendTime(dst, n.ProvisionUpdatedAt)
-	})},
+	{name: "provision_updated_at", since: 1, value: timeOf(func(n *node.Node) *time.Time { return &n.ProvisionUpdatedAt })},
 	{name: "last_error", since: 1, value: textOf(func(n *node.Node) *string { return &n.LastError })},
 	{name: "reservation", since: 1, value: shown(func(dst []byte, v *view, n *node.Node) []byte {
 		if n.Lease.Held(v.now) {
@@ -54,18 +53,10 @@ var nodeStateFields = []nodeField{
 	{name: "console_enabled", since: 1, access: atCreate, value: flagOf(func(n *node.Node) *bool { return &n.ConsoleEnabled })},
 	{name: "boot_mode", since: 75, access: atCreate, value: textUpTo(16, func(n *node.Node) *string { return &n.BootMode })},
 	{name: "secure_boot", since: 75, access: atCreate, value: maybeOf(func(n *node.Node) **bool { return &n.SecureBoot })},
-	{name: "inspection_started_at", since: 6, value: shown(func(dst []byte, _ *view, n *node.Node) []byte {
-		return appendTime(dst, n.InspectionStartedAt)
-	})},
-	{name: "inspection_finished_at", since: 6, value: shown(func(dst []byte, _ *view, n *node.Node) []byte {
-		return appendTime(dst, n.InspectionFinishedAt)
-	})},
-	{name: "created_at", since: 1, value: shown(func(dst []byte, _ *view, n *node.Node) []byte {
-		return appendTime(dst, n.CreatedAt)
-	})},
-	{name: "updated_at", since: 1, value: shown(func(dst []byte, _ *view, n *node.Node) []byte {
-		return appendTime(dst, n.UpdatedAt)
-	})},
+	{name: "inspection_started_at", since: 6, value: timeOf(func(n *node.Node) *time.Time { return &n.InspectionStartedAt })},
+	{name: "inspection_finished_at", since: 6, value: timeOf(func(n *node.Node) *time.Time { return &n.InspectionFinishedAt })},
+	{name: "created_at", since: 1, value: timeOf(func(n *node.Node) *time.Time { return &n.CreatedAt })},
+	{name: "updated_at", since: 1, value: timeOf(func(n *node.Node) *time.Time { return &n.UpdatedAt })},
 }
 
 var nodeObjectFields = []nodeField{

@@ -7,6 +7,7 @@ import (
 	"net"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -26,12 +27,8 @@ var portTable = newTable("port", []portField{
 	{name: "local_link_connection", since: 19, access: patchable, noSort: true, value: objectOf(func(p *node.Port) *node.Object { return &p.LocalLinkConnection })},
 	{name: "internal_info", since: 18, noSort: true, value: secretOf(func(p *node.Port) *node.Object { return &p.InternalInfo })},
 	{name: "extra", since: 1, access: patchable, noSort: true, value: objectOf(func(p *node.Port) *node.Object { return &p.Extra })},
-	{name: "created_at", since: 1, value: shown(func(dst []byte, _ *view, p *node.Port) []byte {
-		return appendTime(dst, p.CreatedAt)
-	})},
-	{name: "updated_at", since: 1, value: shown(func(dst []byte, _ *view, p *node.Port) []byte {
-		return appendTime(dst, p.UpdatedAt)
-	})},
+	{name: "created_at", since: 1, value: timeOf(func(p *node.Port) *time.Time { return &p.CreatedAt })},
+	{name: "updated_at", since: 1, value: timeOf(func(p *node.Port) *time.Time { return &p.UpdatedAt })},
 	{name: "links", since: 1, brief: true, noSort: true, value: shown(func(dst []byte, v *view, p *node.Port) []byte {
 		return v.links.appendLinks(dst, "ports/", p.UUID, "")
 	})},

@@ -105,10 +105,16 @@ func TestHeartbeatKeysFollowTheirVersion(t *testing.T) {
 		version, extra string
 		status         int
 	}{
-		{"1.22", ``, 202}, {"1.35", `,"agent_version":"9"`, 400}, {"1.36", `,"agent_version":"9"`, 202}, {"1.36", ``, 400},
-		{"1.61", `,"agent_version":"9","agent_token":"t"`, 400}, {"1.62", `,"agent_version":"9","agent_token":"t"`, 202},
-		{"1.67", `,"agent_version":"9","agent_verify_ca":"c"`, 400}, {"1.68", `,"agent_version":"9","agent_verify_ca":"c"`, 202},
-		{"1.71", `,"agent_version":"9","agent_status":"end"`, 400}, {"1.72", `,"agent_version":"9","agent_status":"end"`, 202},
+		{"1.22", ``, 202},
+		{"1.35", `,"agent_version":"9"`, 400},
+		{"1.36", `,"agent_version":"9"`, 202},
+		{"1.36", ``, 400},
+		{"1.61", `,"agent_version":"9","agent_token":"t"`, 400},
+		{"1.62", `,"agent_version":"9","agent_token":"t"`, 202},
+		{"1.67", `,"agent_version":"9","agent_verify_ca":"c"`, 400},
+		{"1.68", `,"agent_version":"9","agent_verify_ca":"c"`, 202},
+		{"1.71", `,"agent_version":"9","agent_status":"end"`, 400},
+		{"1.72", `,"agent_version":"9","agent_status":"end"`, 202},
 	} {
 		s.do("POST", "/v1/heartbeat/"+uuid1, tt.version, `{"callback_url":"http://192.0.2.1:9999"`+tt.extra+`}`).want(tt.status)
 	}

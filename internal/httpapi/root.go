@@ -32,7 +32,7 @@ func newVersionDocument(base string) versionDocument {
 // name is what scripts look for.
 func (a *api) showRoot(w http.ResponseWriter, r *http.Request) error {
 	document := newVersionDocument(callOf(r).base)
-	return answerValue(w, http.StatusOK, map[string]any{
+	return answerValue(w, map[string]any{
 		"name":            "OpenStack Ironic API",
 		"description":     "Ingot serves the Bare Metal API: it enrols, inspects and provisions bare-metal machines.",
 		"default_version": document,
@@ -46,10 +46,22 @@ var rootResources = []struct {
 	name  string
 	since int
 }{
-	{"chassis", 1}, {"nodes", 1}, {"ports", 1}, {"drivers", 1},
-	{"lookup", 22}, {"heartbeat", 22}, {"portgroups", 23}, {"volume", 32}, {"conductors", 49},
-	{"allocations", 52}, {"events", 54}, {"deploy_templates", 55}, {"shards", 82},
-	{"continue_inspection", 84}, {"runbooks", 92}, {"inspection_rules", 96},
+	{"chassis", 1},
+	{"nodes", 1},
+	{"ports", 1},
+	{"drivers", 1},
+	{"lookup", 22},
+	{"heartbeat", 22},
+	{"portgroups", 23},
+	{"volume", 32},
+	{"conductors", 49},
+	{"allocations", 52},
+	{"events", 54},
+	{"deploy_templates", 55},
+	{"shards", 82},
+	{"continue_inspection", 84},
+	{"runbooks", 92},
+	{"inspection_rules", 96},
 }
 
 // showVersion answers GET /v1.
@@ -74,7 +86,7 @@ func (a *api) showVersion(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	}
-	return answerValue(w, http.StatusOK, document)
+	return answerValue(w, document)
 }
 
 // showHealth answers GET /healthcheck for probes.
@@ -82,15 +94,15 @@ func (a *api) showHealth(w http.ResponseWriter, r *http.Request) error {
 	if err := a.engine.Ready(r.Context()); err != nil {
 		return &apiError{status: http.StatusServiceUnavailable, message: "The engine is not ready.", cause: err}
 	}
-	return answerValue(w, http.StatusOK, map[string]string{"status": "ok"})
+	return answerValue(w, map[string]string{"status": "ok"})
 }
 
 // answerValue sends a small document that is no list of nodes or ports.
-func answerValue(w http.ResponseWriter, status int, document any) error {
+func answerValue(w http.ResponseWriter, document any) error {
 	body, err := json.Marshal(document)
 	if err != nil {
 		return err
 	}
-	writeJSON(w, status, body)
+	writeJSON(w, http.StatusOK, body)
 	return nil
 }

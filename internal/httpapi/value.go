@@ -66,8 +66,8 @@ func maybeOf[T any](at func(*T) **bool) value[T] {
 }
 
 // timeOf is a point in time that only the engine writes.
-func timeOf[T any](at func(*T) time.Time) value[T] {
-	return value[T]{append: func(dst []byte, _ *view, item *T) []byte { return appendTime(dst, at(item)) }}
+func timeOf[T any](at func(*T) *time.Time) value[T] {
+	return value[T]{append: func(dst []byte, _ *view, item *T) []byte { return appendTime(dst, *at(item)) }}
 }
 
 // objectOf is an open object without secrets.
