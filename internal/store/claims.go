@@ -16,6 +16,14 @@ const (
 	BMC ClaimKind = "bmc" // an IP address of its BMC
 )
 
+// Sources of claims. A node may claim the same address for several reasons, and
+// keeps it until the last of them is gone.
+const (
+	fromInventory  = "inventory"   // its machine posted it
+	fromPort       = "port"        // one of its ports has it
+	fromDriverInfo = "driver_info" // a client configured it
+)
+
 // Claim ties an address to a node: whoever posts it speaks for that node.
 type Claim struct {
 	Kind    ClaimKind
@@ -57,25 +65,32 @@ func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
 	return matches, nil
 }
 
-// ClaimInventory claims every address of a node's inventory. Claims of an
-// earlier inventory that this one no longer has are dropped, unless a port holds
-// them.
+// ClaimInventory claims every address of a node's inventory in place of those of
+// an earlier inventory.
 func (tx *Tx) ClaimInventory(nodeID int64, claims []Claim) error {
-	if _, err := tx.exec(`DELETE FROM claims WHERE node_id = ? AND from_inventory = 1
-		AND NOT EXISTS (SELECT 1 FROM ports WHERE ports.node_id = claims.node_id AND ports.address = claims.address)`, nodeID); err != nil {
-		return err
-	}
-	return tx.claim(nodeID, true, claims...)
+	return tx.replaceClaims(nodeID, fromInventory, claims)
 }
 
-func (tx *Tx) claim(nodeID int64, fromInventory bool, claims ...Claim) error {
+// ClaimBMC replaces the BMC addresses that a node claims through its
+// driver_info.
+func (tx *Tx) ClaimBMC(nodeID int64, claims []Claim) error {
+	return tx.replaceClaims(nodeID, fromDriverInfo, claims)
+}
+
+func (tx *Tx) replaceClaims(nodeID int64, source string, claims []Claim) error {
+	if _, err := tx.exec("DELETE FROM claims WHERE node_id = ? AND source = ?", nodeID, source); err != nil {
+		return err
+	}
+	return tx.claim(nodeID, source, claims...)
+}
+
+func (tx *Tx) claim(nodeID int64, source string, claims ...Claim) error {
 	for some := range slices.Chunk(claims, maxRows) {
 		args := make([]any, 0, 4*len(some))
 		for _, c := range some {
-			args = append(args, c.Address, string(c.Kind), nodeID, asBit(fromInventory))
+			args = append(args, c.Address, string(c.Kind), nodeID, source)
 		}
-		_, err := tx.exec("INSERT INTO claims (address, kind, node_id, from_inventory) VALUES "+repeat("(?, ?, ?, ?)", len(some))+
-			" ON CONFLICT (address, kind, node_id) DO UPDATE SET from_inventory = max(claims.from_inventory, excluded.from_inventory)", args...)
+		_, err := tx.exec("INSERT INTO claims (address, kind, node_id, source) VALUES "+repeat("(?, ?, ?, ?)", len(some))+" ON CONFLICT DO NOTHING", args...)
 		if err != nil {
 			return err
 		}
@@ -84,15 +99,6 @@ func (tx *Tx) claim(nodeID int64, fromInventory bool, claims ...Claim) error {
 }
 
 func (tx *Tx) unclaimPort(p *node.Port) error {
-	_, err := tx.exec("DELETE FROM claims WHERE address = ? AND kind = ? AND node_id = ? AND from_inventory = 0", p.Address, string(MAC), p.NodeID)
+	_, err := tx.exec("DELETE FROM claims WHERE address = ? AND kind = ? AND node_id = ? AND source = ?", p.Address, string(MAC), p.NodeID, fromPort)
 	return err
-}
-
-// ClaimBMC replaces the BMC addresses that a node claims through its
-// driver_info.
-func (tx *Tx) ClaimBMC(nodeID int64, claims []Claim) error {
-	if _, err := tx.exec("DELETE FROM claims WHERE node_id = ? AND kind = ? AND from_inventory = 0", nodeID, string(BMC)); err != nil {
-		return err
-	}
-	return tx.claim(nodeID, false, claims...)
 }

@@ -101,7 +101,7 @@ func (tx *Tx) CreatePort(p *node.Port) error {
 		return err
 	}
 	p.ID = id
-	return tx.claim(p.NodeID, false, Claim{MAC, p.Address})
+	return tx.claim(p.NodeID, fromPort, Claim{MAC, p.Address})
 }
 
 // AddPorts stores new ports of a node in one statement and claims their
@@ -134,7 +134,7 @@ func (tx *Tx) insertPorts(nodeID int64, ports []*node.Port) error {
 	if _, err := tx.exec("INSERT INTO ports ("+portTable.unqualified()+") VALUES "+repeat("("+marks(len(columns))+")", len(ports)), args...); err != nil {
 		return err
 	}
-	return tx.claim(nodeID, false, claims...)
+	return tx.claim(nodeID, fromPort, claims...)
 }
 
 // PortOwners returns the UUIDs of the nodes whose ports have the addresses.
@@ -186,7 +186,7 @@ func (tx *Tx) UpdatePort(before, after *node.Port) error {
 	if err := tx.unclaimPort(before); err != nil {
 		return err
 	}
-	return tx.claim(after.NodeID, false, Claim{MAC, after.Address})
+	return tx.claim(after.NodeID, fromPort, Claim{MAC, after.Address})
 }
 
 // DeletePort removes a port. Its address stays claimed when the node's inventory

@@ -97,14 +97,15 @@ CREATE UNIQUE INDEX ports_address ON ports (address);
 CREATE UNIQUE INDEX ports_name ON ports (name) WHERE name IS NOT NULL;
 CREATE INDEX ports_node ON ports (node_id);
 
--- Which node a MAC or BMC address speaks for. A callback is matched against
--- this table alone. from_inventory keeps a claim alive when its port goes.
+-- Which node a MAC or BMC address speaks for, and why: its inventory has it, a
+-- port has it, or its driver_info names it. A callback is matched against this
+-- table alone.
 CREATE TABLE claims (
-    address        TEXT NOT NULL,
-    kind           TEXT NOT NULL,
-    node_id        BIGINT NOT NULL REFERENCES nodes (id) ON DELETE CASCADE,
-    from_inventory BIGINT NOT NULL DEFAULT 0,
-    PRIMARY KEY (address, kind, node_id)
+    address TEXT NOT NULL,
+    kind    TEXT NOT NULL,
+    node_id BIGINT NOT NULL REFERENCES nodes (id) ON DELETE CASCADE,
+    source  TEXT NOT NULL,
+    PRIMARY KEY (address, kind, node_id, source)
 ) WITHOUT ROWID;
 CREATE INDEX claims_node ON claims (node_id);
 
