@@ -107,7 +107,9 @@ func filterCondition(column string, f node.Filter) (string, []any, error) {
 		case f.Op == node.Equal:
 			return column + " = ?", []any{value}, nil
 		case f.Op == node.Contains:
-			return "lower(" + column + `) LIKE ? ESCAPE '\'`, []any{"%" + likeEscaper.Replace(strings.ToLower(value)) + "%"}, nil
+			// The database lowers both sides: what it does with letters beyond
+			// ASCII differs from what Go does.
+			return "lower(" + column + `) LIKE lower(?) ESCAPE '\'`, []any{"%" + likeEscaper.Replace(value) + "%"}, nil
 		}
 	case int64:
 		if f.Op == node.Equal {

@@ -36,8 +36,9 @@ type Store struct {
 	clock  func() time.Time
 	unlock func() error
 
-	mu    sync.Mutex
-	stmts map[string]*sql.Stmt // prepared reads by SQL text
+	mu     sync.Mutex
+	stmts  map[string]*sql.Stmt // prepared reads by SQL text
+	closed bool                 // no more are kept
 }
 
 // Open opens the database, brings its schema up to date and refuses one that a
@@ -56,6 +57,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 func (s *Store) Close() error {
 	s.writes.close()
 	s.mu.Lock()
+	s.closed = true
 	for _, stmt := range s.stmts {
 		_ = stmt.Close()
 	}
@@ -80,16 +82,21 @@ func (s *Store) Read(ctx context.Context, fn func(*Tx) error) error {
 	if err != nil {
 		return fmt.Errorf("begin read: %w", err)
 	}
-	defer tx.Rollback() //nolint:errcheck // a read leaves nothing behind
+	var unkept []string
+	defer func() {
+		_ = tx.Rollback() // a read leaves nothing behind
+		s.keep(unkept)
+	}()
 	return fn(&Tx{now: s.clock(), stmt: func(query string) (*sql.Stmt, error) {
-		stmt, err := s.prepared(ctx, query)
-		switch {
-		case err != nil:
-			return nil, err
-		case stmt == nil:
-			return tx.PrepareContext(ctx, query) // the transaction's end closes it
+		if stmt := s.kept(query); stmt != nil {
+			return tx.StmtContext(ctx, stmt), nil
 		}
-		return tx.StmtContext(ctx, stmt), nil
+		unkept = append(unkept, query)
+		stmt, err := tx.PrepareContext(ctx, query) // the transaction's end closes it
+		if err != nil {
+			return nil, fmt.Errorf("prepare %q: %w", query, err)
+		}
+		return stmt, nil
 	}})
 }
 
@@ -105,22 +112,44 @@ func (s *Store) Ping(ctx context.Context) error {
 // with them the text of statements.
 const maxPrepared = 256
 
-// prepared returns the kept statement of a text, nil when no more are kept.
-func (s *Store) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
+// kept returns the kept statement of a text, nil when there is none.
+func (s *Store) kept(query string) *sql.Stmt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if stmt, ok := s.stmts[query]; ok {
-		return stmt, nil
+	return s.stmts[query]
+}
+
+// keep prepares statements for the reads to come. It runs when a read has given
+// its connection back, and waits for one without holding the lock: readers that
+// keep a connection while they wait for another would wait for each other.
+func (s *Store) keep(queries []string) {
+	for _, query := range queries {
+		if !s.wants(query) {
+			continue
+		}
+		stmt, err := s.reads.PrepareContext(context.Background(), query)
+		if err != nil {
+			return // closed, or the next read tells
+		}
+		s.mu.Lock()
+		_, twice := s.stmts[query]
+		if !twice && !s.closed {
+			s.stmts[query] = stmt
+		}
+		unwanted := twice || s.closed
+		s.mu.Unlock()
+		if unwanted {
+			_ = stmt.Close()
+		}
 	}
-	if len(s.stmts) >= maxPrepared {
-		return nil, nil //nolint:nilnil // see the comment above
-	}
-	stmt, err := s.reads.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, fmt.Errorf("prepare %q: %w", query, err)
-	}
-	s.stmts[query] = stmt
-	return stmt, nil
+}
+
+// wants reports whether the statement of a text is to be kept and is not yet.
+func (s *Store) wants(query string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known := s.stmts[query]
+	return !known && !s.closed && len(s.stmts) < maxPrepared
 }
 
 // hostOf names a database without its credentials.

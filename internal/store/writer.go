@@ -113,6 +113,7 @@ func (w *writer) gather(group []*writeRequest) []*writeRequest {
 
 // commit runs the group in one database transaction and answers each caller.
 func (w *writer) commit(group []*writeRequest) {
+	w.forget()
 	err := w.raw("BEGIN IMMEDIATE")
 	if err == nil {
 		if err = w.runAll(group); err == nil {
@@ -190,6 +191,18 @@ func (w *writer) prepared(query string) (*sql.Stmt, error) {
 	}
 	w.stmts[query] = stmt
 	return stmt, nil
+}
+
+// forget closes the kept statements when there are too many. Between groups none
+// of them is in use.
+func (w *writer) forget() {
+	if len(w.stmts) < maxPrepared {
+		return
+	}
+	for _, stmt := range w.stmts {
+		_ = stmt.Close()
+	}
+	clear(w.stmts)
 }
 
 // raw runs a statement that steers the transaction.
