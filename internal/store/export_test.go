@@ -1,0 +1,38 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+)
+
+// Exec runs a statement as part of the transaction, for tests that have to look
+// or act below the store.
+func (tx *Tx) Exec(query string, args ...any) error {
+	_, err := tx.exec(query, args...)
+	return err
+}
+
+// Texts returns the first column of a query's rows.
+func (tx *Tx) Texts(query string, args ...any) ([]string, error) {
+	var texts []string
+	err := tx.query(func(rows *sql.Rows) error {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return err
+		}
+		texts = append(texts, text)
+		return nil
+	}, query, args...)
+	return texts, err
+}
+
+// Kept returns how many prepared statements wait for their next use.
+func (s *Store) Kept(ctx context.Context) (reads, writes int, err error) {
+	err = s.Write(ctx, func(*Tx) error { // the writer's statements are its own
+		writes = len(s.writes.stmts)
+		return nil
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.stmts), writes, err
+}

@@ -1,0 +1,156 @@
+package storetest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+var leaseBehaviours = []behaviour{
+	{"a lease in force keeps everybody out", checkLeaseExcludes},
+	{"epochs grow and are never used again", checkEpochsGrow},
+	{"an expired lease passes on and stops its old holder", checkLeaseTakenOver},
+	{"renewing keeps a lease and revives none", checkRenewLeases},
+	{"releasing a lease that passed on does nothing", checkReleaseOldLease},
+	{"a conductor drops its own leases only", checkDropLeases},
+	{"a lease is good for its node alone", checkLeaseOfOtherNode},
+}
+
+const (
+	ttl   = 30 * time.Second
+	here  = "conductor-1"
+	there = "conductor-2"
+)
+
+func (e *env) acquire(n *node.Node, owner string) node.Lease {
+	e.t.Helper()
+	var lease node.Lease
+	e.write(func(tx *store.Tx) (err error) {
+		lease, err = tx.AcquireLease(n.ID, owner, ttl)
+		return err
+	})
+	return lease
+}
+
+func (e *env) checkLease(n *node.Node, lease node.Lease) error {
+	return e.store.Write(e.t.Context(), func(tx *store.Tx) error { return tx.CheckLease(n.ID, lease) })
+}
+
+func (e *env) wantLease(n *node.Node, lease node.Lease) {
+	e.t.Helper()
+	if err := e.checkLease(n, lease); err != nil {
+		e.t.Errorf("lease of epoch %d: %v, want it in force", lease.Epoch, err)
+	}
+}
+
+func (e *env) wantLost(n *node.Node, lease node.Lease) {
+	e.t.Helper()
+	if err := e.checkLease(n, lease); !errors.Is(err, node.ErrLeaseLost) {
+		e.t.Errorf("lease of epoch %d: %v, want it lost", lease.Epoch, err)
+	}
+}
+
+func checkLeaseExcludes(t *testing.T, e *env) {
+	n := e.createNode()
+	lease := e.acquire(n, here)
+	if want := (node.Lease{Owner: here, Epoch: lease.Epoch, ExpiresAt: e.clock.Now().Add(ttl)}); lease != want || lease.Epoch == 0 {
+		t.Errorf("lease = %+v, want %+v", lease, want)
+	}
+	if diff := cmp.Diff(lease, e.node(n.UUID).Lease); diff != "" {
+		t.Errorf("lease of the node (-granted +read):\n%s", diff)
+	}
+	e.clock.Advance(ttl - time.Microsecond)
+	for _, owner := range []string{here, there} {
+		err := e.refused(func(tx *store.Tx) error {
+			_, err := tx.AcquireLease(n.ID, owner, ttl)
+			return err
+		})
+		var locked *node.LockedError
+		if !errors.As(err, &locked) || locked.Owner != here || locked.Node != n.UUID {
+			t.Errorf("error for %s = %v, want one that names node and holder", owner, err)
+		}
+	}
+	e.wantLease(n, lease)
+}
+
+func checkEpochsGrow(t *testing.T, e *env) {
+	n, other := e.createNode(), e.createNode()
+	last := int64(0)
+	for range 3 {
+		for _, held := range []*node.Node{n, other} {
+			lease := e.acquire(held, here)
+			if lease.Epoch <= last {
+				t.Errorf("epoch %d after %d, want it to grow", lease.Epoch, last)
+			}
+			last = lease.Epoch
+			e.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+			e.wantLost(held, lease)
+		}
+	}
+}
+
+func checkLeaseTakenOver(t *testing.T, e *env) {
+	n := e.createNode()
+	old := e.acquire(n, here)
+	e.clock.Advance(ttl)
+	e.wantLost(n, old) // expired, although nobody took it
+	taken := e.acquire(n, there)
+	if taken.Epoch <= old.Epoch {
+		t.Errorf("epoch %d after %d, want it to grow", taken.Epoch, old.Epoch)
+	}
+	e.wantLost(n, old)
+	e.wantLease(n, taken)
+	if got := e.node(n.UUID).Lease.Owner; got != there {
+		t.Errorf("holder = %s, want %s", got, there)
+	}
+}
+
+func checkRenewLeases(_ *testing.T, e *env) {
+	held, foreign, expired := e.createNode(), e.createNode(), e.createNode()
+	lost := e.acquire(expired, here)
+	e.clock.Advance(ttl / 2)
+	kept, others := e.acquire(held, here), e.acquire(foreign, there)
+	e.clock.Advance(ttl / 2)
+	e.write(func(tx *store.Tx) error { return tx.RenewLeases(here, ttl) })
+	e.wantLost(expired, lost)
+	e.clock.Advance(ttl / 2)
+	e.wantLost(foreign, others)
+	e.clock.Advance(ttl/2 - time.Microsecond)
+	e.wantLease(held, kept)
+	e.clock.Advance(time.Microsecond)
+	e.wantLost(held, kept)
+}
+
+func checkReleaseOldLease(_ *testing.T, e *env) {
+	n := e.createNode()
+	old := e.acquire(n, here)
+	e.clock.Advance(ttl)
+	taken := e.acquire(n, there)
+	e.write(func(tx *store.Tx) error { return tx.ReleaseLease(old) })
+	e.wantLease(n, taken)
+	e.write(func(tx *store.Tx) error { return tx.ReleaseLease(taken) })
+	e.wantLease(n, e.acquire(n, here))
+}
+
+func checkDropLeases(t *testing.T, e *env) {
+	mine, other := e.createNode(), e.createNode()
+	dropped, kept := e.acquire(mine, here), e.acquire(other, there)
+	e.write(func(tx *store.Tx) error { return tx.DropLeases(here) })
+	e.wantLost(mine, dropped)
+	e.wantLease(other, kept)
+	if got := e.node(mine.UUID).Lease; got != (node.Lease{}) {
+		t.Errorf("lease = %+v, want none", got)
+	}
+}
+
+func checkLeaseOfOtherNode(_ *testing.T, e *env) {
+	n, other := e.createNode(), e.createNode()
+	lease := e.acquire(n, here)
+	e.wantLost(other, lease)
+	e.wantLost(n, node.Lease{})
+}

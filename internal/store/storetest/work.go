@@ -1,0 +1,200 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+var workBehaviours = []behaviour{
+	{"claimed work reads back as it was stored, with a lease", checkWorkRoundTrip},
+	{"work is claimed in the order it is due", checkWorkOrder},
+	{"one node's pieces of work are never done at once", checkWorkOneAtATime},
+	{"work of a leased node waits, work of an expired lease is taken over", checkWorkTakenOver},
+	{"postponed work comes back later and counts", checkPostponeWork},
+	{"the next due time follows work and leases", checkNextDue},
+	{"finished work is gone", checkFinishWork},
+}
+
+func (e *env) addWork(n *node.Node, kind store.WorkKind, notBefore time.Time) *store.Work {
+	e.t.Helper()
+	w := &store.Work{NodeID: n.ID, Kind: kind, NotBefore: notBefore}
+	e.write(func(tx *store.Tx) error { return tx.AddWork(w) })
+	return w
+}
+
+func (e *env) claim(owner string, limit int) []*store.Work {
+	e.t.Helper()
+	var claimed []*store.Work
+	e.write(func(tx *store.Tx) (err error) {
+		claimed, err = tx.ClaimWork(owner, ttl, limit)
+		return err
+	})
+	return claimed
+}
+
+func kinds(work []*store.Work) []store.WorkKind {
+	all := []store.WorkKind{}
+	for _, w := range work {
+		all = append(all, w.Kind)
+	}
+	return all
+}
+
+func (e *env) nextDue() (at time.Time, ok bool) {
+	e.t.Helper()
+	e.read(func(tx *store.Tx) (err error) {
+		at, ok, err = tx.NextDue()
+		return err
+	})
+	return at, ok
+}
+
+// sameObject takes the two forms of the empty object as equal.
+var sameObject = cmp.Comparer(func(a, b node.Object) bool { return a.String() == b.String() })
+
+func checkWorkRoundTrip(t *testing.T, e *env) {
+	n := e.createNode()
+	want := &store.Work{NodeID: n.ID, Kind: "inspect", Step: "hooks", Intent: node.ObjectOf(map[string]any{"document": 7}), Attempts: 2, NotBefore: e.clock.Now()}
+	bare := &store.Work{NodeID: e.createNode().ID, Kind: "verify"}
+	e.write(func(tx *store.Tx) error { return errors.Join(tx.AddWork(want), tx.AddWork(bare)) })
+	got := e.claim(here, 10)
+	if len(got) != 2 {
+		t.Fatalf("claimed %v, want both", kinds(got))
+	}
+	for i, stored := range []*store.Work{want, bare} {
+		stored.Lease = got[i].Lease
+		if diff := cmp.Diff(stored, got[i], sameObject); diff != "" {
+			t.Errorf("work (-stored +claimed):\n%s", diff)
+		}
+		if err := e.checkLease(&node.Node{ID: stored.NodeID}, got[i].Lease); err != nil || got[i].Lease.Owner != here {
+			t.Errorf("lease %+v: %v, want one in force for the claimer", got[i].Lease, err)
+		}
+	}
+}
+
+func checkWorkOrder(t *testing.T, e *env) {
+	now := e.clock.Now()
+	e.addWork(e.createNode(), "third", now.Add(2*time.Second))
+	e.addWork(e.createNode(), "first", now)
+	e.addWork(e.createNode(), "second", now)
+	e.addWork(e.createNode(), "later", now.Add(time.Minute))
+	e.clock.Advance(2 * time.Second)
+	if got, want := kinds(e.claim(here, 2)), []store.WorkKind{"first", "second"}; !slices.Equal(got, want) {
+		t.Errorf("claimed %v, want %v", got, want)
+	}
+	if got, want := kinds(e.claim(there, 2)), []store.WorkKind{"third"}; !slices.Equal(got, want) {
+		t.Errorf("claimed %v, want %v", got, want)
+	}
+	if got := e.claim(here, 2); len(got) != 0 {
+		t.Errorf("claimed %v, want nothing", kinds(got))
+	}
+}
+
+func checkWorkOneAtATime(t *testing.T, e *env) {
+	n, other := e.createNode(), e.createNode()
+	e.addWork(n, "first", time.Time{})
+	e.addWork(n, "second", time.Time{})
+	e.addWork(other, "third", time.Time{})
+	claimed := e.claim(here, 10)
+	if got, want := kinds(claimed), []store.WorkKind{"first", "third"}; !slices.Equal(got, want) {
+		t.Fatalf("claimed %v, want %v", got, want)
+	}
+	if got := e.claim(there, 10); len(got) != 0 {
+		t.Errorf("claimed %v while the node is worked on", kinds(got))
+	}
+	e.write(func(tx *store.Tx) error {
+		return errors.Join(tx.FinishWork(claimed[0]), tx.ReleaseLease(claimed[0].Lease))
+	})
+	if got, want := kinds(e.claim(there, 10)), []store.WorkKind{"second"}; !slices.Equal(got, want) {
+		t.Errorf("claimed %v, want %v", got, want)
+	}
+}
+
+func checkWorkTakenOver(t *testing.T, e *env) {
+	n := e.createNode()
+	e.addWork(n, "verify", time.Time{})
+	old := e.claim(here, 1)[0]
+	e.clock.Advance(ttl - time.Microsecond)
+	if got := e.claim(there, 1); len(got) != 0 {
+		t.Fatalf("claimed %v under a lease in force", kinds(got))
+	}
+	e.clock.Advance(time.Microsecond)
+	taken := e.claim(there, 1)
+	if len(taken) != 1 || taken[0].ID != old.ID || taken[0].Lease.Owner != there {
+		t.Fatalf("claimed %+v, want the work of the silent conductor", taken)
+	}
+	e.wantLost(n, old.Lease)
+	e.wantLease(n, taken[0].Lease)
+}
+
+func checkPostponeWork(t *testing.T, e *env) {
+	n := e.createNode()
+	e.addWork(n, "verify", time.Time{})
+	for attempt := 1; attempt <= 2; attempt++ {
+		w := e.claim(here, 1)[0]
+		due := e.clock.Now().Add(time.Minute)
+		e.write(func(tx *store.Tx) error { return errors.Join(tx.PostponeWork(w, due), tx.ReleaseLease(w.Lease)) })
+		if got := e.claim(here, 1); len(got) != 0 {
+			t.Fatalf("claimed %v before it is due", kinds(got))
+		}
+		if at, ok := e.nextDue(); !ok || !at.Equal(due) {
+			t.Errorf("next due = %v, %v; want %v", at, ok, due)
+		}
+		e.clock.Advance(time.Minute)
+		e.read(func(tx *store.Tx) error {
+			_, err := tx.CountWork()
+			return err
+		})
+		if w.Attempts != attempt {
+			t.Errorf("attempts = %d, want %d", w.Attempts, attempt)
+		}
+	}
+	if got := e.claim(here, 1); len(got) != 1 || got[0].Attempts != 2 {
+		t.Errorf("claimed %+v, want the work with two attempts", got)
+	}
+}
+
+func checkNextDue(t *testing.T, e *env) {
+	if at, ok := e.nextDue(); ok {
+		t.Errorf("next due = %v without work", at)
+	}
+	now := e.clock.Now()
+	n := e.createNode()
+	e.addWork(n, "later", now.Add(time.Hour))
+	e.addWork(n, "sooner", now.Add(time.Second))
+	if at, ok := e.nextDue(); !ok || !at.Equal(now.Add(time.Second)) {
+		t.Errorf("next due = %v, want the sooner work's time", at)
+	}
+	lease := e.acquire(n, here)
+	if at, ok := e.nextDue(); !ok || !at.Equal(lease.ExpiresAt) {
+		t.Errorf("next due = %v, want the end of the lease at %v", at, lease.ExpiresAt)
+	}
+	e.addWork(e.createNode(), "free", time.Time{})
+	if at, ok := e.nextDue(); !ok || !at.Equal(now) {
+		t.Errorf("next due = %v, want now: the other node is free", at)
+	}
+}
+
+func checkFinishWork(t *testing.T, e *env) {
+	n := e.createNode()
+	first, second := e.addWork(n, "first", time.Time{}), e.addWork(n, "second", time.Time{})
+	if first.ID == second.ID || first.ID == 0 {
+		t.Errorf("keys %d and %d, want two", first.ID, second.ID)
+	}
+	e.write(func(tx *store.Tx) error { return tx.FinishWork(first) })
+	var left int
+	e.read(func(tx *store.Tx) (err error) {
+		left, err = tx.CountWork()
+		return err
+	})
+	if got := kinds(e.claim(here, 5)); left != 1 || !slices.Equal(got, []store.WorkKind{"second"}) {
+		t.Errorf("%d left, claimed %v; want the second alone", left, got)
+	}
+}
