@@ -54,7 +54,9 @@ func openLocked(ctx context.Context, opts Options) (*Store, error) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, fmt.Errorf("protect database: %w", err)
 	}
-	writes, err := sql.Open("sqlite", dataSource(path, "_pragma=cache_size(-8000)", "_txlock=immediate"))
+	// Savepoints keep the pages they may have to restore in the temporary store;
+	// in memory it costs no write to a file for each page.
+	writes, err := sql.Open("sqlite", dataSource(path, "_pragma=cache_size(-8000)", "_pragma=temp_store(MEMORY)", "_txlock=immediate"))
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
