@@ -22,6 +22,7 @@ var (
 	xeon8480    = cpuModel{"Intel(R) Xeon(R) Platinum 8480+", 112, "3800.0000", flagsSapphire}
 	xeonD1736   = cpuModel{"Intel(R) Xeon(R) D-1736NT CPU @ 2.70GHz", 16, "3500.0000", flagsIceLake}
 	coreI5      = cpuModel{"Intel(R) Core(TM) i5-1145G7E @ 2.60GHz", 8, "4100.0000", flagsTiger}
+	atomN5105   = cpuModel{"Intel(R) Celeron(R) N5105 @ 2.00GHz", 4, "2900.0000", flagsAtom}
 	atomX6425   = cpuModel{"Intel Atom(R) x6425E Processor @ 2.00GHz", 4, "3000.0000", flagsAtom}
 	epyc7302    = cpuModel{"AMD EPYC 7302 16-Core Processor", 32, "3000.0000", flagsRome}
 	epyc7763    = cpuModel{"AMD EPYC 7763 64-Core Processor", 128, "3529.0520", flagsMilan}
@@ -66,14 +67,14 @@ var (
 	flagsVirtualHost = slices.Concat(flagsVirtual, words("ssse3 fma sse4_1 sse4_2 aes xsave avx f16c rdrand bmi1 avx2 bmi2 sha_ni"))
 )
 
-// cpu fills the machine's sockets.
-func (p *platform) cpu(d *dice) CPU {
+// cpu fills the product's sockets.
+func (p *product) cpu(d *dice, architecture string) CPU {
 	m := pick(d, p.cpus)
 	sockets := pick(d, p.sockets)
 	c := CPU{
 		ModelName:    m.name,
 		Count:        m.threads * sockets,
-		Architecture: p.architecture,
+		Architecture: architecture,
 		Flags:        m.flags,
 		SocketCount:  sockets,
 	}

@@ -104,8 +104,9 @@ func (o Options) Machine(seed uint64, index int) Machine {
 	if !addr.IsValid() {
 		addr = AddressIn(DefaultNetwork, index)
 	}
-	cpu := p.cpu(d)
-	firmware := p.firmware.release(d)
+	model := pick(d, p.products)
+	cpu := model.cpu(d, p.architecture)
+	firmware := pick(d, model.releases)
 	nics, bootNIC := p.interfaces(d, interfaceRequest{
 		seed: seed, index: index, count: o.NICs, address: addr, place: place,
 	})
@@ -122,10 +123,10 @@ func (o Options) Machine(seed uint64, index int) Machine {
 			BMCAddress:   bmcV4,
 			BMCV6Address: bmcV6,
 			SystemVendor: SystemVendor{
-				ProductName:  pick(d, p.products),
+				ProductName:  model.name,
 				SerialNumber: p.serialNumber(seed, index),
 				Manufacturer: p.manufacturer,
-				Firmware:     firmware,
+				Firmware:     Firmware{Vendor: p.firmwareVendor, Version: firmware.version, BuildDate: firmware.date},
 			},
 			Boot:     Boot{CurrentBootMode: p.bootMode(d), PXEInterface: pxe},
 			Hostname: p.hostname(d, place, index),
@@ -137,7 +138,7 @@ func (o Options) Machine(seed uint64, index int) Machine {
 			Managers:   managers,
 		},
 	}
-	if devices := p.pciDevices(d, nics, disks); devices != nil {
+	if devices := p.pciDevices(d, cpu, nics, disks); devices != nil {
 		doc.PCIDevices = devices
 		doc.Configuration.Collectors = []string{"default", "pci-devices"}
 	}

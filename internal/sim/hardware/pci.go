@@ -24,10 +24,10 @@ var nvmeControllers = map[string]PCIDevice{
 	"KIOXIA":  {VendorID: "1e0f", ProductID: "0013"},
 }
 
-// chipset lists functions that every machine of an architecture shows besides
-// its cards: what lspci prints for a two-socket Xeon and for an Arm server.
-var chipset = map[string][]PCIDevice{
-	"x86_64": slices.Concat(
+// chipsets list what lspci shows of the processors and the board, besides cards,
+// by the maker of the processors.
+var (
+	chipsetIntel = slices.Concat(
 		functions("8086", "09a2", "088000", "0000:%02x:00.0", 0x00, 0x16, 0x30, 0x4a, 0x64, 0x80),
 		functions("8086", "09a4", "088000", "0000:%02x:00.2", 0x00, 0x16, 0x30, 0x4a, 0x64, 0x80),
 		functions("8086", "347a", "060400", "0000:%02x:02.0", 0x16, 0x30, 0x4a, 0x64, 0x97, 0xb0),
@@ -36,12 +36,32 @@ var chipset = map[string][]PCIDevice{
 		functions("8086", "a1af", "0c0330", "0000:00:%02x.0", 0x14),
 		functions("8086", "a1c6", "060100", "0000:00:%02x.0", 0x1f),
 		functions("1a03", "2000", "030000", "0000:%02x:00.0", 0x03),
-	),
-	"aarch64": slices.Concat(
+	)
+	chipsetAMD = slices.Concat(
+		functions("1022", "1480", "060000", "0000:%02x:00.0", 0x00, 0x20, 0x40, 0x60, 0x80, 0xa0, 0xc0, 0xe0),
+		functions("1022", "1483", "060400", "0000:%02x:01.1", 0x00, 0x20, 0x40, 0x60, 0x80, 0xa0, 0xc0, 0xe0),
+		functions("1022", "7901", "010601", "0000:%02x:00.0", 0x07, 0xe7),
+		functions("1022", "148c", "0c0330", "0000:%02x:00.3", 0x05, 0xe5),
+		functions("1022", "790e", "060100", "0000:00:%02x.3", 0x14),
+		functions("1a03", "2000", "030000", "0000:%02x:00.0", 0x03),
+	)
+	chipsetArm = slices.Concat(
 		functions("1def", "e100", "060000", "%04x:00:00.0", 0, 1, 2, 4, 5, 12, 13),
 		functions("1def", "e101", "060400", "%04x:00:01.0", 0, 1, 2, 4, 5, 12, 13),
 		functions("1a03", "2000", "030000", "0004:%02x:00.0", 0x02),
-	),
+	)
+)
+
+// chipset returns the functions of the board that a processor sits on.
+func (c CPU) chipset() []PCIDevice {
+	switch {
+	case c.Architecture == "aarch64":
+		return chipsetArm
+	case strings.HasPrefix(c.ModelName, "AMD"):
+		return chipsetAMD
+	default:
+		return chipsetIntel
+	}
 }
 
 // functions lists equal PCI functions at the given places of a bus pattern.
@@ -67,11 +87,11 @@ const maxAccelerators = 4
 
 // pciDevices lists PCI functions for agents whose boot parameters ask for them;
 // it returns nil for the others. Only racks use the collector.
-func (p *platform) pciDevices(d *dice, nics []Interface, disks []Disk) []PCIDevice {
+func (p *platform) pciDevices(d *dice, cpu CPU, nics []Interface, disks []Disk) []PCIDevice {
 	if p.kind != Server || !d.percent(65) {
 		return nil
 	}
-	devices := slices.Clone(chipset[p.architecture])
+	devices := slices.Clone(cpu.chipset())
 	for i, nic := range nics {
 		devices = append(devices, PCIDevice{
 			VendorID:  strings.TrimPrefix(nic.Vendor, "0x"),

@@ -12,34 +12,30 @@ type platform struct {
 	kind         Kind
 	weight       int // relative frequency
 	manufacturer string
-	products     []string
-	firmware     firmware
-	serial       string // pattern, see serial; without wild cards all machines share it
-	architecture string
-	ouis         []oui // prefixes of onboard interfaces
-	cpus         []cpuModel
-	sockets      []int
-	memoryGiB    []int
-	nics         [][]nicGroup
-	storage      [][]diskGroup
-	accelerators []PCIDevice // possible add-ons
-	bmcPercent   int         // how many have a BMC
-	biosPercent  int         // how many boot in BIOS mode, the rest in UEFI mode
+	// firmwareVendor is who wrote the BIOS, often not the manufacturer.
+	firmwareVendor string
+	products       []product
+	serial         string // pattern, see serial; without wild cards all machines share it
+	architecture   string
+	ouis           []oui // prefixes of onboard interfaces
+	memoryGiB      []int
+	nics           [][]nicGroup
+	storage        [][]diskGroup
+	accelerators   []PCIDevice // possible add-ons
+	bmcPercent     int         // how many have a BMC
+	biosPercent    int         // how many boot in BIOS mode, the rest in UEFI mode
 }
 
-// firmware is what a vendor ships for a family.
-type firmware struct {
-	vendor   string
+// product is one model and what only it has.
+type product struct {
+	name     string // as the firmware says it, with the part number as lshw adds it
+	sockets  []int
+	cpus     []cpuModel
 	releases []release
 }
 
 // release is one firmware version and the day it was built.
 type release struct{ version, date string }
-
-func (f firmware) release(d *dice) Firmware {
-	r := pick(d, f.releases)
-	return Firmware{Vendor: f.vendor, Version: r.version, BuildDate: r.date}
-}
 
 // pickPlatform throws the dice over the families of a kind, by their weights.
 func pickPlatform(d *dice, kind Kind) *platform {
