@@ -46,7 +46,7 @@ test: controlplane ## Run every test (RACE=1: with the race detector, needs gcc)
 
 .PHONY: compat
 compat: build controlplane ## Run the compatibility tests against clients of others
-	$(WITH_ASSETS) go test $(TEST_FLAGS) -tags compat ./test/compat...
+	$(WITH_ASSETS) go test $(TEST_FLAGS) -tags compat ./test/compat/...
 
 .PHONY: fault
 fault: build controlplane ## Run the stories under faults: killed processes, lost answers
