@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -8,6 +10,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/cli"
 	"github.com/ingot-metal/ingot/internal/cli/explain"
 )
+
+// maxHostNames is how many hosts completion offers.
+const maxHostNames = 500
 
 // newExplainCommand returns `ingot explain`.
 func newExplainCommand() *cobra.Command {
@@ -25,7 +30,14 @@ node. Exit codes: 0 explained, 1 Kubernetes does not answer, 2 wrong usage,
 		Args: oneNode,
 	}
 	connect, completion := clientFlags(cmd)
-	cmd.ValidArgsFunction = completion.Nodes(1)
+	cmd.ValidArgsFunction = completion.HostsAndNodes(func(ctx context.Context) []string {
+		reader, preferred, err := explain.Connect(kubeconfig)
+		if err != nil {
+			return nil
+		}
+		names, _ := explain.HostNames(ctx, reader, cmp.Or(namespace, preferred), maxHostNames)
+		return names
+	})
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "file that names the cluster [$KUBECONFIG] (default ./"+explain.UpKubeconfig+" if it exists, else ~/.kube/config)")
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace of the host (default that of the kubeconfig, then any)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -7,7 +7,7 @@
 // with chosen fields, and the auto_discovered flag.
 //
 // The package keeps these promises:
-//   - every call to the engine ends within [Options.Timeout], whatever the
+//   - every request to the engine ends within [Options.Timeout], whatever the
 //     caller's context says;
 //   - every failed call returns an [*Error] with the engine's own sentence in
 //     it, except when the caller's context ended: then that error comes back;
@@ -33,7 +33,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/noauth"
 )
 
-// DefaultTimeout bounds one call when [Options.Timeout] is zero. It leaves
+// DefaultTimeout bounds one request when [Options.Timeout] is zero. It leaves
 // room for an engine that waits for a busy node before it answers.
 const DefaultTimeout = 30 * time.Second
 
@@ -59,8 +59,8 @@ type Options struct {
 	Insecure bool
 	// UserAgent is put before gophercloud's own, for instance "ingot-cli/0.1".
 	UserAgent string
-	// Timeout bounds each call, negotiation and each page of a list included.
-	// Zero means [DefaultTimeout].
+	// Timeout bounds each request to the engine; negotiation and each page of
+	// a list are requests of their own. Zero means [DefaultTimeout].
 	Timeout time.Duration
 }
 

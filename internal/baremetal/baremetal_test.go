@@ -1,11 +1,14 @@
 package baremetal
 
 import (
+	"encoding/pem"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -146,4 +149,45 @@ func TestServerThatIsNoEngineIsNamedSo(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestEngineCertificateIsVerifiedAsAskedFor(t *testing.T) {
+	f, _ := newFakeEngine(t, nil)
+	server := httptest.NewTLSServer(f)
+	t.Cleanup(server.Close)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}
+	if err := os.WriteFile(ca, pem.EncodeToMemory(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, opts := range map[string]Options{"authority": {CAFile: ca}, "insecure": {Insecure: true}} {
+		opts.Endpoint = server.URL
+		client, err := New(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err := client.Microversion(t.Context()); v != "1.84" || err != nil {
+			t.Errorf("%s: got %q, %v", name, v, err)
+		}
+	}
+}
+
+func TestParallelCallsShareAClient(t *testing.T) {
+	_, client := newFakeEngine(t, func(f *fakeEngine) { f.nodes = someNodes(5) })
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			count := 0
+			for _, err := range client.Nodes(t.Context(), NodeQuery{}) {
+				if err != nil {
+					t.Errorf("list: %v", err)
+				}
+				count++
+			}
+			if count != 5 {
+				t.Errorf("listed %d nodes, want 5", count)
+			}
+		})
+	}
+	group.Wait()
 }

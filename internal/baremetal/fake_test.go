@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -26,6 +27,7 @@ type fakeEngine struct {
 	lowest   string
 	highest  string
 	nodes    []map[string]any
+	mu       sync.Mutex
 	requests []*http.Request
 	// override answers a request before the routes do, when it returns true.
 	override func(w http.ResponseWriter, r *http.Request) bool
@@ -47,7 +49,9 @@ func newFakeEngine(t *testing.T, configure func(*fakeEngine)) (*fakeEngine, *Cli
 }
 
 func (f *fakeEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
 	f.requests = append(f.requests, r)
+	f.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	if f.override != nil && f.override(w, r) {
 		return

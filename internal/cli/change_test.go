@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -143,18 +144,36 @@ func TestRefusedVerbIsFollowedByThoseThatAreAllowed(t *testing.T) {
 	}
 }
 
-func TestWaitEndsAfterItsTime(t *testing.T) {
+func TestWaitThatTookItsTimeSaysWhereTheNodeIs(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1": {inState("cleaning", "available", "")}})
+	ctx, expire := context.WithCancelCause(t.Context())
+	progress := writerFunc(func([]byte) { expire(errWaitedEnough) })
+	err := ProvisionNodes{Verb: baremetal.Provide}.wait(ctx, engine, "n1", Streams{Err: progress})
+	want := `Node n1 is still in "cleaning"; the work goes on, look again with: ingot node show n1.`
+	if err == nil || Sentence(err) != want || ExitCode(err) != ExitError {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+func TestWaitIsBoundedByItsTimeout(t *testing.T) {
 	_, engine := newFakeEngine(t, map[string][]answer{
 		"PUT /v1/nodes/n1/states/provision": {{202, ""}},
 		"GET /v1/nodes/n1":                  {inState("cleaning", "available", "")},
 	})
 	var r run
-	p := ProvisionNodes{Verb: baremetal.Provide, Wait: Wait{Asked: true, Timeout: 50 * time.Millisecond}, Interval: time.Millisecond}
+	p := ProvisionNodes{Verb: baremetal.Provide, Wait: Wait{Asked: true, Timeout: time.Nanosecond}}
 	err := p.Run(t.Context(), engine, []string{"n1"}, r.streams())
-	want := `Node n1 is still in "cleaning"; the work goes on, look again with: ingot node show n1.`
-	if err == nil || Sentence(err) != want || ExitCode(err) != ExitError {
-		t.Errorf("got %v, want %q", err, want)
+	if err == nil || !strings.Contains(err.Error(), "no time was left") {
+		t.Errorf("got %v", err)
 	}
+}
+
+// writerFunc is a writer that only wants to know what is written.
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f(p)
+	return len(p), nil
 }
 
 func TestEveryOfferedVerbHasADestination(t *testing.T) {

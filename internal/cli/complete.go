@@ -55,6 +55,26 @@ func (c Completion) Nodes(limit int) cobra.CompletionFunc {
 	}
 }
 
+// HostsAndNodes suggests one argument: the hosts that hosts returns, which is
+// given the time that completion may take, and the engine's nodes.
+func (c Completion) HostsAndNodes(hosts func(context.Context) []string) cobra.CompletionFunc {
+	nodes := c.Nodes(1)
+	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		found, directive := nodes(cmd, args, begun)
+		if len(args) > 0 {
+			return found, directive
+		}
+		ctx, cancel := context.WithTimeout(commandContext(cmd), completionTimeout)
+		defer cancel()
+		for _, name := range hosts(ctx) {
+			if strings.HasPrefix(name, begun) {
+				found = append(found, cobra.CompletionWithDesc(name, "host"))
+			}
+		}
+		return found, directive
+	}
+}
+
 // suggestion is the name or the UUID of n that continues begun, or "".
 // A name that the shell would act on is not offered.
 func suggestion(n baremetal.Node, begun string) string {
@@ -83,12 +103,16 @@ func (c Completion) connect(cmd *cobra.Command) (context.Context, *baremetal.Cli
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	parent := cmd.Context()
-	if parent == nil {
-		parent = context.Background()
-	}
-	ctx, cancel := context.WithTimeout(parent, completionTimeout)
+	ctx, cancel := context.WithTimeout(commandContext(cmd), completionTimeout)
 	return ctx, engine, cancel, nil
+}
+
+// commandContext is the context that the command runs in, if it has one.
+func commandContext(cmd *cobra.Command) context.Context {
+	if ctx := cmd.Context(); ctx != nil {
+		return ctx
+	}
+	return context.Background()
 }
 
 // States are the provision states that a list may be filtered by.

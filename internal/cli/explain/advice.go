@@ -57,7 +57,10 @@ var rules = []rule{
 		func(f Facts) bool { return f.Host != nil && f.Host.ErrorMessage != "" },
 		say("Put right what the message names; the operator tries again by itself."),
 	},
-	{hostIn(v1alpha1.StateNone), say("If that lasts, start an operator for this cluster with: ingot operator.")},
+	{
+		func(f Facts) bool { return hostIn(v1alpha1.StateNone)(f) && !f.Host.seen() },
+		say("If that lasts, start an operator for this cluster with: ingot operator."),
+	},
 	{
 		func(f Facts) bool { return hostIn(v1alpha1.StateUnmanaged)(f) && !f.Host.HasBMC },
 		say("Power the machine on and let it boot the ramdisk from the network, or fill in spec.bmc."),

@@ -16,8 +16,9 @@ import (
 type Facts struct {
 	// Now is the time to count from; its location is used for times of day.
 	Now time.Time
-	// Asked is the name or UUID that the user gave.
-	Asked string
+	// Asked is the name or UUID that the user gave, Where the only namespace
+	// that hosts were looked for in, empty when all were.
+	Asked, Where string
 
 	// Host is nil when Kubernetes has none, or could not be asked.
 	Host *Host

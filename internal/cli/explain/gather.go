@@ -44,6 +44,9 @@ const warningAge = time.Hour
 // problems in the facts; the error is [ErrAmbiguous] or the context's.
 func (s Sources) Gather(ctx context.Context, asked string) (Facts, error) {
 	f := Facts{Now: s.Now, Asked: asked, HostProblem: s.KubeProblem}
+	if s.OnlyThere {
+		f.Where = s.Namespace
+	}
 	host, err := s.hostNamed(ctx, asked)
 	if err := s.note(&f.HostProblem, kubeText, err); err != nil {
 		return f, err

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,9 @@ func TestHostIsFoundWhicheverWayItIsAskedFor(t *testing.T) {
 		if f.Host.Warning == nil || f.Host.Warning.Reason != "NewTrouble" {
 			t.Errorf("%s: warning %+v, want the newest", asked, f.Host.Warning)
 		}
+	}
+	if names, err := HostNames(t.Context(), c, ns, 10); err != nil || !slices.Equal(names, []string{"web-1", "web-2"}) {
+		t.Errorf("names %v, %v", names, err)
 	}
 	sources.OnlyThere = true
 	if f, err := sources.Gather(t.Context(), "web-2"); err != nil || f.Known() {

@@ -33,6 +33,9 @@ func (h *Host) available() bool {
 	return h.state() == v1alpha1.StateAvailable || h.state() == v1alpha1.StateReady
 }
 
+// seen tells whether an operator ever looked at the host.
+func (h *Host) seen() bool { return len(h.Conditions) > 0 }
+
 // sinceWhen is the best that is known about when the host came where it is:
 // the condition that stands for its state, or its creation.
 func (h *Host) sinceWhen() time.Time {
@@ -59,6 +62,8 @@ func hostStanding(f Facts) []string {
 	switch {
 	case !h.Deleted.IsZero():
 		clause = hostClauses[v1alpha1.StateDeleting]
+	case h.state() == v1alpha1.StateNone && h.seen():
+		clause = "did not begin its way yet"
 	case !ok:
 		clause = fmt.Sprintf("is in state %q", h.State)
 	}
@@ -90,7 +95,7 @@ func hostObstacles(f Facts) []string {
 		}
 		text = append(text, statement(clause, times(h.ErrorCount)))
 	}
-	if h.Warning != nil && !strings.Contains(h.ErrorMessage, h.Warning.Message) {
+	if h.Warning != nil && h.Warning.Message != h.operatorWord() && !strings.Contains(h.ErrorMessage, h.Warning.Message) {
 		text = append(text, statement(fmt.Sprintf("Its last warning is %s: %s", h.Warning.Reason, h.Warning.Message), ago(f.Now, h.Warning.At)))
 	}
 	return text

@@ -1,12 +1,15 @@
 package explain
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,6 +46,7 @@ func Connect(path string) (reader client.Reader, namespace string, err error) {
 	}
 	config.Timeout = kubeTimeout
 	config.UserAgent = "ingot-cli"
+	config.WarningHandler = rest.NoWarnings{} // they are for those who write objects
 	namespace, _, err = loader.Namespace()
 	if err != nil {
 		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
@@ -58,4 +62,18 @@ func Connect(path string) (reader client.Reader, namespace string, err error) {
 		return nil, "", fmt.Errorf("connect to Kubernetes: %w", err)
 	}
 	return reader, namespace, nil
+}
+
+// HostNames lists the names of the hosts in a namespace, at most limit.
+func HostNames(ctx context.Context, reader client.Reader, namespace string, limit int64) ([]string, error) {
+	list := new(metav1.PartialObjectMetadataList)
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("BareMetalHostList"))
+	if err := reader.List(ctx, list, client.InNamespace(namespace), client.Limit(limit)); err != nil {
+		return nil, fmt.Errorf("list hosts in %s: %w", namespace, err)
+	}
+	names := make([]string, len(list.Items))
+	for i := range list.Items {
+		names[i] = list.Items[i].Name
+	}
+	return names, nil
 }

@@ -55,11 +55,14 @@ func nodeTrouble(f Facts) []string {
 	}
 	var text []string
 	if n.Maintenance {
-		reason := n.MaintenanceReason
-		if reason == "" {
-			reason = "no reason is given"
+		clause := "It is in maintenance, so the engine starts no work on it"
+		switch {
+		case n.MaintenanceReason == "":
+			clause += "; no reason is given"
+		case f.Host == nil || !strings.Contains(f.Host.operatorWord(), n.MaintenanceReason):
+			clause += ": " + n.MaintenanceReason
 		}
-		text = append(text, statement("It is in maintenance, so the engine starts no work on it: "+reason, ""))
+		text = append(text, statement(clause, ""))
 	}
 	if n.LastError != "" && (f.Host == nil || !strings.Contains(f.Host.ErrorMessage, n.LastError)) {
 		text = append(text, statement("The engine's last work on it failed: "+n.LastError, ""))

@@ -24,16 +24,18 @@ func nothingKnown(f Facts) []string {
 	if f.Known() {
 		return nil
 	}
-	if f.HostProblem == "" && f.NodeProblem == "" {
-		return []string{fmt.Sprintf("Neither Kubernetes nor the engine knows %q.", f.Asked)}
+	where := ""
+	if f.Where != "" {
+		where = " in namespace " + f.Where
 	}
+	var text []string
 	if f.HostProblem == "" {
-		return []string{fmt.Sprintf("Kubernetes has no host %q.", f.Asked)}
+		text = append(text, fmt.Sprintf("Kubernetes has no host %q%s.", f.Asked, where))
 	}
 	if f.NodeProblem == "" {
-		return []string{fmt.Sprintf("The engine has no node %q.", f.Asked)}
+		text = append(text, fmt.Sprintf("The engine has no node %q.", f.Asked))
 	}
-	return nil
+	return text
 }
 
 func unreachable(f Facts) []string {

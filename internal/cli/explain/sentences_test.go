@@ -51,9 +51,10 @@ func TestEverySituationIsExplained(t *testing.T) {
 		want  []string
 	}{
 		"nobody knows it": {
-			Facts{Asked: "web-9"},
+			Facts{Asked: "web-9", Where: "metal3"},
 			[]string{
-				`Neither Kubernetes nor the engine knows "web-9".`,
+				`Kubernetes has no host "web-9" in namespace metal3.`,
+				`The engine has no node "web-9".`,
 				"See the hosts with: kubectl get baremetalhosts -A. See the nodes with: ingot node list.",
 			},
 		},
@@ -62,6 +63,18 @@ func TestEverySituationIsExplained(t *testing.T) {
 			[]string{
 				"Host metal3/web-1 was not seen by an operator yet (for 60 minutes, since 09:14:11).",
 				"If that lasts, start an operator for this cluster with: ingot operator.",
+			},
+		},
+		"not supported by the operator": {
+			Facts{Host: aHost(v1alpha1.StateNone, func(h *Host) {
+				const message = "Registration over a BMC is not available"
+				h.NodeID, h.HasBMC = "", true
+				h.Conditions = map[string]Condition{v1alpha1.ManageableCondition: {Message: message, Since: h.Created}}
+				h.Warning = &Event{Reason: v1alpha1.RegistrationUnsupportedReason, Message: message, At: h.Created}
+			})},
+			[]string{
+				"Host metal3/web-1 did not begin its way yet (for 60 minutes, since 09:14:11).",
+				"The operator says: Registration over a BMC is not available.",
 			},
 		},
 		"unknown to the engine": {
@@ -149,6 +162,16 @@ func TestEverySituationIsExplained(t *testing.T) {
 				`The engine's node u1 is in "available" (for 12 minutes, since 10:02:11).`,
 				"It is in maintenance, so the engine starts no work on it: new disks.",
 				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"When the reason is gone, end it with: baremetal node maintenance unset u1",
+			},
+		},
+		"node in maintenance without a reason": {
+			Facts{Node: aNode(node.Manageable, func(n *Node) { n.Maintenance = true }), HostProblem: "connection refused"},
+			[]string{
+				`The engine's node u1 is in "manageable" (for 12 minutes, since 10:02:11).`,
+				"It is in maintenance, so the engine starts no work on it; no reason is given.",
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"Kubernetes could not be asked: connection refused.",
 				"When the reason is gone, end it with: baremetal node maintenance unset u1",
 			},
 		},
