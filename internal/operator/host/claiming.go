@@ -29,6 +29,7 @@ func (claiming) reconcile(_ context.Context, s *scope) (result, error) {
 	if !changed {
 		return result{}, nil
 	}
+	s.working(v1alpha1.ImportingReason, "Looking for the engine's node of this host")
 	return result{requeueAfter: soon, stop: true}, nil
 }
 

@@ -22,7 +22,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		return ctrl.Result{}, ctx.Err()
+		return ctrl.Result{}, nil // the operator stops
 	case errors.As(err, &failed):
 		r.fail(s, failed)
 		res.requeueAfter = backoff(s.host.Status.ErrorCount, r.MaxBackoff, string(s.host.UID))
@@ -48,6 +48,9 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 	if err := r.write(ctx, s); err != nil {
 		if isConflict(err) {
 			return ctrl.Result{RequeueAfter: soon}, nil
+		}
+		if ctx.Err() != nil {
+			return ctrl.Result{}, nil // the operator stops
 		}
 		r.Metrics.reconcileFailed(s.host)
 		return ctrl.Result{}, client.IgnoreNotFound(err)

@@ -1,0 +1,335 @@
+package operator_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// plainHost is a host without a BMC.
+func (b *bench) plainHost(name string, change func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
+	b.Helper()
+	h := &v1alpha1.BareMetalHost{ObjectMeta: b.meta(name), Spec: v1alpha1.BareMetalHostSpec{Online: true}}
+	if change != nil {
+		change(h)
+	}
+	b.create(h)
+	return h
+}
+
+func (b *bench) remove(obj client.Object) {
+	b.Helper()
+	if err := b.client.Delete(context.Background(), obj); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func TestHostFollowsItsNodeToAvailable(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.plainHost("demo-web", nil)
+	h := b.inState("demo-web", v1alpha1.StateAvailable)
+
+	if h.Status.Provisioning.ID == "" || h.Status.OperationalStatus != v1alpha1.OperationalStatusOK || !h.Status.PoweredOn {
+		t.Errorf("status = %+v, want a node, OK and powered on", h.Status)
+	}
+	if h.Spec.Architecture != "x86_64" {
+		t.Errorf("architecture = %q, want it from the inventory", h.Spec.Architecture)
+	}
+	if h.Labels[v1alpha1.PowerManagementLabel] != v1alpha1.PowerManagementNone {
+		t.Errorf("labels = %v, want power management none", h.Labels)
+	}
+	if !slices.Contains(h.Finalizers, v1alpha1.HostFinalizer) {
+		t.Errorf("finalizers = %v, want the host's", h.Finalizers)
+	}
+	b.hasCondition("demo-web", v1alpha1.AvailableForProvisioningCondition, metav1.ConditionTrue, v1alpha1.AvailableReason)
+	b.hasCondition("demo-web", v1alpha1.PowerManagementSupportedCondition, metav1.ConditionFalse, v1alpha1.NoBMCReason)
+	for _, reason := range []string{"ImportStarted", "ImportComplete", "Available"} {
+		b.hasEvent("demo-web", reason)
+	}
+	var data v1alpha1.HardwareData
+	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(h), &data); err != nil {
+		t.Fatal(err)
+	}
+	if owner := metav1.GetControllerOf(&data); owner == nil || owner.UID != h.UID {
+		t.Errorf("owners of the hardware data = %v, want the host as controller", data.OwnerReferences)
+	}
+	if data.Spec.HardwareDetails == nil || data.Spec.HardwareDetails.RAMMebibytes != 65536 {
+		t.Errorf("hardware data = %+v, want the inventory", data.Spec.HardwareDetails)
+	}
+}
+
+func TestHostsStayWhereTheirNodesStay(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	for _, tt := range []struct {
+		name            string
+		state           v1alpha1.ProvisioningState
+		condition       string
+		status          metav1.ConditionStatus
+		reason          string
+		operational     v1alpha1.OperationalStatus
+		wantErrorOfKind v1alpha1.ErrorType
+	}{
+		{
+			"demo-unmanaged", v1alpha1.StateUnmanaged, v1alpha1.ManageableCondition, metav1.ConditionFalse,
+			v1alpha1.NotManagedReason, v1alpha1.OperationalStatusDiscovered, "",
+		},
+		{
+			"demo-importing", v1alpha1.StateImporting, v1alpha1.ProgressingCondition, metav1.ConditionTrue,
+			v1alpha1.ImportingReason, v1alpha1.OperationalStatusDiscovered, "",
+		},
+		{
+			"demo-preparing", v1alpha1.StatePreparing, v1alpha1.ProgressingCondition, metav1.ConditionTrue,
+			v1alpha1.PreparingReason, v1alpha1.OperationalStatusOK, "",
+		},
+		{
+			"demo-preparation-error", v1alpha1.StatePreparing, v1alpha1.ReadyCondition, metav1.ConditionFalse,
+			v1alpha1.ErrorReason, v1alpha1.OperationalStatusError, v1alpha1.ErrorPreparation,
+		},
+		{
+			"demo-disconnected", v1alpha1.StateAvailable, v1alpha1.AvailableForProvisioningCondition, metav1.ConditionFalse,
+			v1alpha1.AgentNotConnectedReason, v1alpha1.OperationalStatusOK, "",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := &bench{TB: t, client: b.client, engine: b.engine, namespace: b.namespace}
+			b.plainHost(tt.name, nil)
+			b.hasCondition(tt.name, tt.condition, tt.status, tt.reason)
+			h := b.inState(tt.name, tt.state)
+			if h.Status.OperationalStatus != tt.operational || h.Status.ErrorType != tt.wantErrorOfKind {
+				t.Errorf("operational status %q, error %q; want %q, %q", h.Status.OperationalStatus, h.Status.ErrorType, tt.operational, tt.wantErrorOfKind)
+			}
+		})
+	}
+}
+
+func TestHostWithBMCIsLeftAsItIs(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	h := b.plainHost("managed", func(h *v1alpha1.BareMetalHost) {
+		h.Spec.BMC = v1alpha1.BMCDetails{Address: "redfish://192.0.2.9", CredentialsName: "managed-bmc"}
+	})
+	b.hasCondition("managed", v1alpha1.ManageableCondition, metav1.ConditionFalse, v1alpha1.RegistrationUnsupportedReason)
+	b.hasEvent("managed", "RegistrationUnsupported")
+	if h := b.host("managed"); h.Status.Provisioning.State != v1alpha1.StateNone || len(h.Finalizers) > 0 {
+		t.Errorf("state %q, finalizers %v; want none of either", h.Status.Provisioning.State, h.Finalizers)
+	}
+	b.remove(h)
+	b.gone("managed")
+}
+
+func TestPausedHostIsNotTouchedEvenWhenDeleted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	h := b.plainHost("demo-paused", nil)
+	b.inState("demo-paused", v1alpha1.StateAvailable)
+	b.update(h, func() { h.Annotations = map[string]string{v1alpha1.PausedAnnotation: v1alpha1.PausedByClusterAPI} })
+	b.engine.Update(b.host("demo-paused").Status.Provisioning.ID, func(n *provisioner.Node) { n.State = node.Manageable })
+	b.remove(h)
+	b.forAWhile("paused host", func() string {
+		if got := b.host("demo-paused"); got == nil || got.Status.Provisioning.State != v1alpha1.StateAvailable {
+			return "it was touched"
+		}
+		return ""
+	})
+	b.update(h, func() { delete(h.Annotations, v1alpha1.PausedAnnotation) })
+	b.gone("demo-paused")
+}
+
+func TestDeletionForgetsTheNodeAndTheHardwareData(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	h := b.plainHost("demo-gone", nil)
+	id := b.inState("demo-gone", v1alpha1.StateAvailable).Status.Provisioning.ID
+	b.remove(h)
+	b.gone("demo-gone")
+	if _, err := b.engine.Node(t.Context(), id); err == nil {
+		t.Error("the engine still knows the node")
+	}
+	err := b.client.Get(t.Context(), client.ObjectKeyFromObject(h), &v1alpha1.HardwareData{})
+	if client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("hardware data: got %v, want not found", err)
+	}
+}
+
+func TestHostsCanBeDeletedBeforeTheyAreAvailable(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	for name, state := range map[string]v1alpha1.ProvisioningState{
+		"demo-unmanaged": v1alpha1.StateUnmanaged,
+		"demo-importing": v1alpha1.StateImporting,
+		"demo-preparing": v1alpha1.StatePreparing,
+	} {
+		h := b.plainHost(name, nil)
+		b.inState(name, state)
+		b.remove(h)
+		b.gone(name)
+	}
+}
+
+func TestFailedDeletionIsShownAndCounted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	h := b.plainHost("demo-delete-error", nil)
+	b.inState("demo-delete-error", v1alpha1.StateAvailable)
+	b.remove(h)
+	b.eventually("registration error", func() string {
+		h := b.host("demo-delete-error")
+		if h == nil {
+			return "host is gone"
+		}
+		if h.Status.ErrorType != v1alpha1.ErrorRegistration || h.Status.ErrorCount != 1 {
+			return string(h.Status.ErrorType)
+		}
+		return ""
+	})
+	b.hasEvent("demo-delete-error", "RegistrationError")
+}
+
+func TestStatusAnnotationIsRestoredOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	id := b.boot("demo-restored")
+	status, err := json.Marshal(map[string]any{"provisioning": map[string]any{"ID": id}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := b.plainHost("restored", func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{v1alpha1.StatusAnnotation: string(status)}
+	})
+	got := b.inState("restored", v1alpha1.StateAvailable)
+	if got.Status.Provisioning.ID != id {
+		t.Errorf("node = %s, want %s from the annotation", got.Status.Provisioning.ID, id)
+	}
+	// A second one is dropped, because the host has a status.
+	b.update(h, func() {
+		h.Annotations = map[string]string{v1alpha1.StatusAnnotation: `{"provisioning":{"ID":"other","state":"provisioned"}}`}
+	})
+	b.eventually("annotation removed", func() string {
+		if _, there := b.host("restored").Annotations[v1alpha1.StatusAnnotation]; there {
+			return "it is still there"
+		}
+		return ""
+	})
+	if got := b.host("restored").Status.Provisioning; got.ID != id || got.State != v1alpha1.StateAvailable {
+		t.Errorf("provisioning = %+v, want it unchanged", got)
+	}
+}
+
+func TestUnusableStatusAnnotationIsReportedAndIgnored(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.plainHost("demo-odd", func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{v1alpha1.StatusAnnotation: `{"operationalStatus":"on fire"}`}
+	})
+	b.hasEvent("demo-odd", "InvalidAnnotationValue")
+	b.inState("demo-odd", v1alpha1.StateAvailable)
+}
+
+func TestRebootOfHostWithoutBMCIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	h := b.plainHost("demo-reboot", nil)
+	b.inState("demo-reboot", v1alpha1.StateAvailable)
+	const hold = v1alpha1.RebootAnnotationPrefix + "fence"
+	b.update(h, func() {
+		h.Annotations = map[string]string{v1alpha1.RebootAnnotation: "", hold: `{"mode":"hard"}`}
+	})
+	b.eventually("one-time request removed", func() string {
+		annotations := b.host("demo-reboot").Annotations
+		if _, there := annotations[v1alpha1.RebootAnnotation]; there {
+			return "it is still there"
+		}
+		if _, there := annotations[hold]; !there {
+			t.Fatal("the hold of somebody else was removed")
+		}
+		return ""
+	})
+	b.hasEvent("demo-reboot", "PowerManagementUnsupported")
+	b.eventually("hold named in the condition", func() string {
+		for _, c := range b.host("demo-reboot").Status.Conditions {
+			if c.Type == v1alpha1.PowerManagementSupportedCondition && c.Message == "The host has no BMC; these annotations have no effect: "+hold {
+				return ""
+			}
+		}
+		return "conditions: " + conditionText(b.host("demo-reboot").Status.Conditions)
+	})
+}
+
+func TestHostGoesBackWhenItsNodeLeavesAvailable(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.plainHost("demo-left", nil)
+	id := b.inState("demo-left", v1alpha1.StateAvailable).Status.Provisioning.ID
+	b.engine.Update(id, func(n *provisioner.Node) { n.State = node.Deploying })
+	h := b.inState("demo-left", v1alpha1.StatePreparing)
+	b.hasEvent("demo-left", "NodeLeftAvailable")
+	c := b.hasCondition("demo-left", v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.NotProgressingReason)
+	if want := `The node is in state "deploying": somebody else uses it`; c.Message != want {
+		t.Errorf("message = %q, want %q", c.Message, want)
+	}
+	b.engine.Update(h.Status.Provisioning.ID, func(n *provisioner.Node) { n.State = node.Manageable })
+	b.inState("demo-left", v1alpha1.StateAvailable)
+}
+
+func TestHostWhoseNodeIsLostIsUnmanagedAndComesBackByMAC(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	first := b.boot("lost")
+	machine, err := b.engine.MACs(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.plainHost("lost", func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = machine[1] })
+	b.inState("lost", v1alpha1.StateAvailable)
+
+	b.engine.Forget(first)
+	h := b.inState("lost", v1alpha1.StateUnmanaged)
+	b.hasEvent("lost", "ImportLost")
+	if h.Status.Provisioning.ID != "" {
+		t.Errorf("node = %q, want none", h.Status.Provisioning.ID)
+	}
+	second := b.boot("lost")
+	if h := b.inState("lost", v1alpha1.StateAvailable); h.Status.Provisioning.ID != second {
+		t.Errorf("node = %q, want the new one %q", h.Status.Provisioning.ID, second)
+	}
+}
+
+func TestHostDoesNotTakeANodeOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	id := b.boot("taken")
+	b.engine.Update(id, func(n *provisioner.Node) { n.InstanceID = "3d5c0c2e" })
+	macs, err := b.engine.MACs(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.plainHost("taken", func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = macs[0] })
+	b.inState("taken", v1alpha1.StateUnmanaged)
+	b.hasEvent("taken", "ImportConflict")
+}
+
+func TestEngineDownIsShownAndPasses(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.engine.SetDown("connection refused")
+	b.plainHost("demo-down", nil)
+	c := b.hasCondition("demo-down", v1alpha1.ManageableCondition, metav1.ConditionUnknown, v1alpha1.EngineUnreachableReason)
+	if want := "engine is unreachable: connection refused"; c.Message != want {
+		t.Errorf("message = %q, want %q", c.Message, want)
+	}
+	b.engine.SetDown("")
+	h := b.inState("demo-down", v1alpha1.StateAvailable)
+	if h.Status.ErrorCount != 0 {
+		t.Errorf("error count = %d, want 0: nobody failed", h.Status.ErrorCount)
+	}
+}
