@@ -3,7 +3,6 @@ package httpapi
 import (
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -152,65 +151,4 @@ func pickFields(c *call, since int, document map[string]any) (map[string]any, er
 		picked[name] = value
 	}
 	return picked, nil
-}
-
-var conductorListArgs = slices.Clone(pageArgs)
-
-func (a *api) listConductors(w http.ResponseWriter, r *http.Request) error {
-	c := callOf(r)
-	detail, err := boolArg(c.query, "detail", false)
-	if err != nil {
-		return err
-	}
-	if detail && c.query.Has("fields") {
-		return badRequest("Arguments fields and detail cannot be combined.")
-	}
-	conductors, err := a.engine.Conductors(r.Context())
-	if err != nil {
-		return fmt.Errorf("list conductors: %w", err)
-	}
-	documents := []map[string]any{}
-	for _, conductor := range conductors {
-		document, err := pickFields(c, conductorSince, conductorDocument(c, conductor))
-		if err != nil {
-			return err
-		}
-		if !detail && !c.query.Has("fields") {
-			delete(document, "drivers")
-		}
-		documents = append(documents, document)
-	}
-	return answerValue(w, map[string]any{"conductors": documents})
-}
-
-func (a *api) showConductor(w http.ResponseWriter, r *http.Request) error {
-	c := callOf(r)
-	conductors, err := a.engine.Conductors(r.Context())
-	if err != nil {
-		return fmt.Errorf("list conductors: %w", err)
-	}
-	hostname := r.PathValue("hostname")
-	for _, conductor := range conductors {
-		if conductor.Hostname != hostname {
-			continue
-		}
-		document, err := pickFields(c, conductorSince, conductorDocument(c, conductor))
-		if err != nil {
-			return err
-		}
-		return answerValue(w, document)
-	}
-	return &node.NotFoundError{Kind: "Conductor", Ident: node.CutText(hostname)}
-}
-
-func conductorDocument(c *call, conductor node.Conductor) map[string]any {
-	document := map[string]any{
-		"hostname": conductor.Hostname, "conductor_group": conductor.Group, "alive": conductor.Alive,
-		"drivers": conductor.Drivers, "links": linksOf(c, "conductors/"+conductor.Hostname),
-		"created_at": nil, "updated_at": nil,
-	}
-	if !conductor.UpdatedAt.IsZero() {
-		document["updated_at"] = conductor.UpdatedAt.UTC().Format(timeLayout)
-	}
-	return document
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -65,4 +66,22 @@ func TestConductorsTellWhoServes(t *testing.T) {
 	diffJSON(t, "fields", map[string]any{"hostname": "ingot-1"},
 		s.get("/v1/conductors?fields=hostname").want(200).json()["conductors"].([]any)[0])
 	s.get("/v1/conductors?fields=hostname&detail=true").want(400)
+}
+
+func TestConductorsComeInPages(t *testing.T) {
+	s := newServer(t)
+	s.engine.conductors = []node.Conductor{{Hostname: "c"}, {Hostname: "a"}, {Hostname: "b"}}
+	var seen []string
+	for path := "/v1/conductors?limit=1&sort_dir=desc"; path != ""; {
+		list := s.get(path).want(200).json()
+		for _, conductor := range list["conductors"].([]any) {
+			seen = append(seen, conductor.(map[string]any)["hostname"].(string))
+		}
+		next, _ := list["next"].(string)
+		path = strings.TrimPrefix(next, "http://example.com")
+	}
+	diffJSON(t, "order", []string{"c", "b", "a"}, seen)
+	s.get("/v1/conductors?marker=nobody").want(404)
+	s.get("/v1/conductors?sort_key=colour").want(400)
+	s.get("/v1/conductors?limit=0").want(400)
 }

@@ -118,7 +118,7 @@ func (t *table[T]) selected(names []string, version int) ([]*field[T], error) {
 func (t *table[T]) sortable(name string, version int) error {
 	f, err := t.find(name, version)
 	if err == nil && f.noSort {
-		return badRequest("Cannot sort by %q: it has no order.", name)
+		return badRequest("A list of %ss cannot be sorted by %q.", t.kind, name)
 	}
 	return err
 }

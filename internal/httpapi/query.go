@@ -52,13 +52,10 @@ var pageArgs = []string{"limit", "marker", "sort_key", "sort_dir", "fields", "de
 
 // parsePage reads limit, marker, sort_key and sort_dir.
 func parsePage[T any](c *call, t *table[T]) (node.Query, error) {
-	q := node.Query{Limit: maxPage}
-	if text := c.query.Get("limit"); text != "" {
-		limit, err := strconv.Atoi(text)
-		if err != nil || limit < 1 {
-			return q, badRequest("Invalid value for argument limit: want a number of at least 1, got %q", text)
-		}
-		q.Limit = min(limit, maxPage)
+	limit, desc, err := pageOrder(c)
+	q := node.Query{Limit: limit, Desc: desc}
+	if err != nil {
+		return q, err
 	}
 	if q.Marker = c.query.Get("marker"); q.Marker != "" && !isUUID(q.Marker) {
 		return q, badRequest("Invalid value for argument marker: want a UUID, got %q", q.Marker)
@@ -72,14 +69,26 @@ func parsePage[T any](c *call, t *table[T]) (node.Query, error) {
 			return q, err
 		}
 	}
-	switch c.query.Get("sort_dir") {
+	return q, nil
+}
+
+// pageOrder reads limit and sort_dir.
+func pageOrder(c *call) (limit int, desc bool, err error) {
+	limit = maxPage
+	if text := c.query.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 {
+			return 0, false, badRequest("Invalid value for argument limit: want a number of at least 1, got %q", text)
+		}
+		limit = min(limit, maxPage)
+	}
+	switch direction := c.query.Get("sort_dir"); direction {
 	case "", "asc":
 	case "desc":
-		q.Desc = true
+		desc = true
 	default:
-		return q, badRequest("Invalid value for argument sort_dir: want asc or desc, got %q", c.query.Get("sort_dir"))
+		return 0, false, badRequest("Invalid value for argument sort_dir: want asc or desc, got %q", direction)
 	}
-	return q, nil
+	return limit, desc, nil
 }
 
 // fieldsSince and detailSince are when the arguments of the same names came.
