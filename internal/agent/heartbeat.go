@@ -45,13 +45,13 @@ func CheckHeartbeat(n *node.Node, beat node.Heartbeat, rules Rules, addresses fu
 		return node.Invalid("Field agent_verify_ca needs API version 1.68 or newer.")
 	}
 	known := n.DriverInternalInfo.Text(URLKey)
-	if known == beat.CallbackURL {
-		return checkCA(n, beat)
-	}
-	if known != "" {
+	switch {
+	case known == "":
+		return checkURL(n, beat.CallbackURL, rules, addresses)
+	case known != beat.CallbackURL:
 		return node.Invalid("Agent of node %s may not change its callback URL.", n.UUID)
 	}
-	return checkURL(n, beat.CallbackURL, rules, addresses)
+	return checkCA(n, beat)
 }
 
 func checkCA(n *node.Node, beat node.Heartbeat) error {
