@@ -212,7 +212,7 @@ func checkConcurrentNewQueries(t *testing.T, e *env) {
 	e.createNode()
 	fields := leaves[node.Node]()
 	ctx := deadline(t)
-	concurrently(400, func(i int) {
+	concurrently(120, func(i int) {
 		q := node.Query{SortKey: fields[i%len(fields)].column, Desc: i%2 == 0, Limit: 1}
 		if i%3 == 0 {
 			q.Filters = []node.Filter{{Field: fields[i/3%len(fields)].column, Op: node.IsSet, Value: true}}
