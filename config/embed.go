@@ -7,5 +7,5 @@ import "embed"
 // CRDs holds the CustomResourceDefinitions, one YAML document per file in the
 // folder crd. They are generated from the types in api.
 //
-//go:embed crd/*.yaml
+//go:embed crd/*_*.yaml
 var CRDs embed.FS

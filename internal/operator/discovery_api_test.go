@@ -31,7 +31,9 @@ func (b *bench) settles(d *discoveryv1.BareMetalHostDiscovery, what string, chec
 }
 
 func isTrue(kind string) func(*discoveryv1.BareMetalHostDiscoveryStatus) bool {
-	return func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool { return meta.IsStatusConditionTrue(s.Conditions, kind) }
+	return func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
+		return meta.IsStatusConditionTrue(s.Conditions, kind)
+	}
 }
 
 func TestUnknownMachineBecomesAnAvailableHost(t *testing.T) {

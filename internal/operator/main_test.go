@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
@@ -48,8 +49,14 @@ type bench struct {
 
 var namespaces atomic.Int32
 
-// newBench starts an operator; change may alter its options.
+// newBench starts an operator on the shared API server; change may alter its
+// options.
 func newBench(t testing.TB, change func(*operator.Options)) *bench {
+	t.Helper()
+	return newBenchOn(t, plane.Config(t), change)
+}
+
+func newBenchOn(t testing.TB, config *rest.Config, change func(*operator.Options)) *bench {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme, discoveryv1.AddToScheme} {
@@ -57,7 +64,6 @@ func newBench(t testing.TB, change func(*operator.Options)) *bench {
 			t.Fatal(err)
 		}
 	}
-	config := plane.Config(t)
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)

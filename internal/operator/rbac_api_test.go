@@ -1,0 +1,92 @@
+package operator_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+
+	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/operator"
+)
+
+const operatorNamespace = "ingot-system"
+
+// TestEachGroupNeedsNoMoreThanItsOwnRole runs the groups apart, each under its
+// service account and behind its lease, with the roles of config/rbac.
+func TestEachGroupNeedsNoMoreThanItsOwnRole(t *testing.T) {
+	t.Parallel()
+	as := func(group string) func(*operator.Options) {
+		return func(o *operator.Options) {
+			account := "ingot-" + group
+			o.Config = rest.CopyConfig(o.Config)
+			o.Config.Impersonate = rest.ImpersonationConfig{
+				UserName: "system:serviceaccount:" + operatorNamespace + ":" + account,
+				Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + operatorNamespace, "system:authenticated"},
+			}
+			o.Namespaces = nil // the roles are for the whole cluster
+			o.Controllers = []string{group}
+			o.LeaderElection, o.LeaderElectionNamespace = true, operatorNamespace
+		}
+	}
+	// The operators look at all namespaces, so they have an API server alone.
+	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	discovery := newBenchOn(t, config, as(operator.GroupDiscovery))
+	discovery.install()
+	host := newBenchOn(t, config, func(o *operator.Options) {
+		as(operator.GroupHost)(o)
+		o.Engine = discovery.engine
+	})
+	host.namespace = discovery.namespace
+
+	discovery.boot("privileged")
+	d := discovery.discover("least", func(s *discoveryv1.BareMetalHostDiscoverySpec) { s.Rediscovery = discoveryv1.RediscoveryDeny })
+	h := host.inState("privileged", v1alpha1.StateAvailable)
+	host.hasEvent("privileged", "ImportComplete")
+	discovery.hasEvent("least", "HostDiscovered")
+	host.remove(h)
+	host.gone("privileged")
+	discovery.settles(d, "with a tombstone", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool { return len(s.Tombstones) == 1 })
+}
+
+// install creates the manifests of config/rbac.
+func (b *bench) install() {
+	b.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operatorNamespace}}
+	if err := b.client.Create(b.Context(), ns); err != nil && !apierrors.IsAlreadyExists(err) {
+		b.Fatal(err)
+	}
+	files, err := filepath.Glob("../../config/rbac/*/*.yaml")
+	if err != nil || len(files) == 0 {
+		b.Fatalf("no manifests: %v", err)
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
+			var obj unstructured.Unstructured
+			if err := decoder.Decode(&obj); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				b.Fatalf("%s: %v", file, err)
+			}
+			b.create(&obj)
+		}
+	}
+}
