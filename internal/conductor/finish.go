@@ -15,12 +15,12 @@ import (
 // node.ErrLeaseLost when the job is no longer ours.
 func (c *Conductor) finish(ctx context.Context, j job, change func(*store.Tx, *node.Node) error) error {
 	return c.store.Write(ctx, func(tx *store.Tx) error {
-		if err := tx.CheckLease(j.NodeID, j.Lease); err != nil {
-			return err
-		}
 		before, err := tx.NodeByID(j.NodeID)
 		if err != nil {
 			return err
+		}
+		if before.Lease.Epoch != j.Lease.Epoch || !before.Lease.Held(tx.Now()) {
+			return node.ErrLeaseLost
 		}
 		after := *before
 		if err := change(tx, &after); err != nil {

@@ -182,7 +182,7 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node, claims []stor
 	if err != nil {
 		return err
 	}
-	p.job.document = p.document
+	p.job.document, p.job.node = p.document, n
 	return nil
 }
 
@@ -248,9 +248,12 @@ func (c *Conductor) inspectionInput(ctx context.Context, j job, documentID int64
 				return fmt.Errorf("read stored inspection document %d: %w", documentID, err)
 			}
 		}
-		n, err := tx.NodeByID(j.NodeID)
-		if err != nil {
-			return err
+		n := j.node
+		if n == nil {
+			var err error
+			if n, err = tx.NodeByID(j.NodeID); err != nil {
+				return err
+			}
 		}
 		input.Properties = n.Properties
 		ports, err := tx.PortsOf(n.ID)

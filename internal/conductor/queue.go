@@ -32,6 +32,7 @@ const (
 type job struct {
 	*store.Work
 	document *inventory.Document // parsed document of inspection work; nil when it must be read
+	node     *node.Node          // node of inspection work as it was committed with it; nil when it must be read
 }
 
 // queue hands leased work to the workers in order of arrival. It has no bound of
@@ -93,14 +94,14 @@ func (q *queue) load() (waiting, held int) {
 	return len(q.jobs), q.held
 }
 
-// keepDocuments is how many waiting jobs may keep their parsed document in
-// memory. Later ones are read again, so that a storm of posts stays small.
+// keepDocuments is how many waiting jobs may keep their parsed document and their
+// node in memory. Later ones are read again, so that a storm of posts stays small.
 const keepDocuments = 128
 
 // enqueue starts work whose row and lease this process has just committed.
 func (c *Conductor) enqueue(j job) {
 	if waiting, _ := c.queue.load(); waiting >= keepDocuments {
-		j.document = nil
+		j.document, j.node = nil, nil
 	}
 	c.queue.push(j)
 }
