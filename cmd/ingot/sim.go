@@ -40,7 +40,8 @@ always the same. Ctrl-C cuts their power and prints what the engine answered.`,
 	f.IntVar(&flags.options.Machines, "machines", 10, "number of machines")
 	f.Uint64Var(&flags.options.Seed, "seed", 1, "number that decides what the machines look like")
 	f.Float64Var(&flags.rate, "rate", 10, "machines to power on in a second; 0 means all at once")
-	f.StringVar(&flags.listen, "listen", hardware.DefaultNetwork.String(), "network with an address for each machine")
+	f.StringVar(&flags.listen, "listen", hardware.DefaultNetwork.String(), "network with an address of this computer for each machine")
+	f.StringVar(&flags.inventory, "inventory-network", "", "network of the addresses in the inventories, if not that of --listen; for engines that ignore interfaces with loopback addresses")
 	f.BoolVar(&flags.agentTLS, "agent-tls", true, "let agents serve their commands over TLS")
 	f.DurationVar(&flags.options.BootTime, "boot-time", time.Second, "mean time from power on to a running ramdisk")
 	f.DurationVar(&flags.options.HeartbeatTimeout, "heartbeat", 0, "heartbeat timeout to use instead of the engine's; agents beat after 30 to 60 % of it")
@@ -60,6 +61,7 @@ type simFlags struct {
 	options        sim.Options
 	rate, speed    float64
 	listen, cacert string
+	inventory      string
 	agentTLS       bool
 	insecure, once bool
 	log            logFlags
@@ -67,9 +69,18 @@ type simFlags struct {
 
 // fleet turns the flags into a fleet whose machines are off.
 func (f *simFlags) fleet(cmd *cobra.Command) (*sim.Fleet, error) {
-	network, err := netip.ParsePrefix(f.listen)
-	if err != nil {
-		return nil, &cli.UsageError{Err: fmt.Errorf("--listen: want a network such as %s, got %q", hardware.DefaultNetwork, f.listen)}
+	o := f.options
+	for _, network := range []struct {
+		flag, text string
+		into       *netip.Prefix
+	}{{"--listen", f.listen, &o.Network}, {"--inventory-network", f.inventory, &o.Inventory}} {
+		if network.text == "" {
+			continue
+		}
+		var err error
+		if *network.into, err = netip.ParsePrefix(network.text); err != nil {
+			return nil, &cli.UsageError{Err: fmt.Errorf("%s: want a network such as %s, got %q", network.flag, hardware.DefaultNetwork, network.text)}
+		}
 	}
 	if f.rate < 0 || f.speed <= 0 {
 		return nil, &cli.UsageError{Err: errors.New("--rate must not be negative and --speed must be positive")}
@@ -82,8 +93,7 @@ func (f *simFlags) fleet(cmd *cobra.Command) (*sim.Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := f.options
-	o.Network, o.PlainHTTP, o.EngineTLS = network, !f.agentTLS, engineTLS
+	o.PlainHTTP, o.EngineTLS = !f.agentTLS, engineTLS
 	o.Clock, o.Log = agent.Accelerated(f.speed), log
 	if err := o.Validate(); err != nil {
 		return nil, &cli.UsageError{Err: err}

@@ -39,6 +39,11 @@ type Options struct {
 	// network's address plus i plus one. The zero value means
 	// [hardware.DefaultNetwork]. Two fleets on one computer need two networks.
 	Network netip.Prefix
+	// Inventory holds the addresses that the machines post as those of the
+	// interface that booted, counted in the same way; the zero value means
+	// Network. It is for engines that take no interface with a loopback address
+	// for a real one: they still call the agents under the address in Network.
+	Inventory netip.Prefix
 	// PlainHTTP makes agents serve their commands without TLS.
 	PlainHTTP bool
 	// BootTime is the mean time from power on until the ramdisk is up.
@@ -68,10 +73,13 @@ func (o Options) Validate() error {
 	if o.Machines < 1 || o.Machines > hardware.MaxMachines {
 		return fmt.Errorf("a fleet has 1 to %d machines, not %d", hardware.MaxMachines, o.Machines)
 	}
-	if network := o.network(); !network.Addr().Is4() {
-		return fmt.Errorf("network %s is not IPv4", network)
-	} else if room := 1<<(32-network.Bits()) - 1; o.Machines > room {
-		return fmt.Errorf("network %s has room for %d machines, not %d", network, room, o.Machines)
+	for _, network := range []netip.Prefix{o.network(), o.inventory()} {
+		if !network.Addr().Is4() {
+			return fmt.Errorf("network %s is not IPv4", network)
+		}
+		if room := 1<<(32-network.Bits()) - 1; o.Machines > room {
+			return fmt.Errorf("network %s has room for %d machines, not %d", network, room, o.Machines)
+		}
 	}
 	return o.Hardware.Validate()
 }
@@ -81,6 +89,13 @@ func (o Options) network() netip.Prefix {
 		return o.Network
 	}
 	return hardware.DefaultNetwork
+}
+
+func (o Options) inventory() netip.Prefix {
+	if o.Inventory.IsValid() {
+		return o.Inventory
+	}
+	return o.network()
 }
 
 // Connections that all agents of a fleet share.

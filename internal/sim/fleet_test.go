@@ -114,6 +114,28 @@ func TestEveryMachineListensOnItsOwnAddress(t *testing.T) {
 	}
 }
 
+func TestMachinesCanPostAnotherAddressThanTheyListenOn(t *testing.T) {
+	engine := newStandIn(t)
+	fleet := newFleet(t, engine, 2, func(o *sim.Options) { o.Inventory = netip.MustParsePrefix("10.1.0.0/16") })
+	ctx := soon(t)
+	if err := fleet.PowerOn(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := fleet.Wait(ctx, heartbeatsTaken(2)); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"10.1.0.1", "10.1.0.2"} {
+		m := fleet.Machine(i)
+		h := m.Hardware()
+		if got := *h.Inspection.Inventory.Interfaces[h.BootNIC].IPv4Address; got != want {
+			t.Errorf("machine %d posts the address %s, want %s", i, got, want)
+		}
+		if listens := "https://" + m.Address().String() + ":9999"; !engine.callbacks()[listens] {
+			t.Errorf("machine %d does not announce %s", i, listens)
+		}
+	}
+}
+
 func TestFleetIsTheSameForTheSameSeed(t *testing.T) {
 	posted := func(seed uint64) map[string]string {
 		engine := newStandIn(t)

@@ -61,7 +61,7 @@ func (m *Machine) Document() []byte {
 
 func (m *Machine) hardwareOptions() hardware.Options {
 	o := m.fleet.options.Hardware
-	o.Address = m.Address()
+	o.Address = hardware.AddressIn(m.fleet.options.inventory(), m.index)
 	return o
 }
 
