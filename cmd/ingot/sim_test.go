@@ -48,12 +48,12 @@ func TestSimRefusesFlagsThatCannotWork(t *testing.T) {
 func TestSimEndsOnceAllMachinesRun(t *testing.T) {
 	const node = `"uuid":"00000000-0000-4000-8000-000000000001"`
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path == "/":
+		switch r.URL.Path {
+		case "/":
 			_, _ = io.WriteString(w, `{"default_version":{"version":"1.84"}}`)
-		case r.URL.Path == "/v1/lookup":
+		case "/v1/lookup":
 			_, _ = io.WriteString(w, `{"node":{`+node+`},"config":{"heartbeat_timeout":300}}`)
-		case r.URL.Path == "/v1/continue_inspection":
+		case "/v1/continue_inspection":
 			_, _ = io.WriteString(w, `{`+node+`}`)
 		default:
 			w.WriteHeader(http.StatusAccepted)
