@@ -3,7 +3,6 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -125,92 +124,38 @@ func plainString(quoted []byte) []byte {
 	return []byte(text)
 }
 
-// maskedUser is where the user information of a URL was.
-const maskedUser = "://" + mask + "@"
-
-// appendMaskedURL appends a JSON string, with the user information masked when
-// it is a URL that has some.
+// appendMaskedURL appends a JSON string, with the user information masked of
+// every URL in it.
 func appendMaskedURL(dst, quoted []byte) []byte {
-	scheme := bytes.Index(quoted, []byte("://"))
-	if scheme < 0 {
+	if bytes.IndexByte(quoted, '@') < 0 {
 		return append(dst, quoted...)
 	}
-	host := quoted[scheme+3:]
-	if slash := bytes.IndexAny(host, `/?#\`); slash >= 0 {
-		host = host[:slash]
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return appendMaskedUser(dst, quoted)
 	}
-	at := bytes.LastIndexByte(host, '@')
-	if at < 0 {
-		return append(dst, quoted...)
+	if plain := plainString(quoted); bytes.Contains(plain, []byte("://")) {
+		return appendString(dst, string(appendMaskedUser(nil, plain)))
 	}
-	dst = append(dst, quoted[:scheme+3]...)
-	dst = append(dst, mask...)
-	return append(dst, quoted[scheme+3+at:]...)
+	return append(dst, quoted...)
 }
 
-// keepMasked puts the stored secrets back where changed has their mask, which
-// is what a client does that writes back what it read. A mask without a stored
-// secret is a *node.ValidationError.
-func keepMasked(field string, stored, changed node.Object) (node.Object, error) {
-	if !bytes.Contains(changed, []byte(mask)) {
-		return changed, nil
-	}
-	values, err := unmask(field, stored.Values(), changed.Values())
-	if err != nil {
-		return nil, err
-	}
-	return node.ObjectOf(values.(map[string]any)), nil
-}
-
-// unmask returns changed with every masked string replaced by what stored has
-// in the same place.
-func unmask(path string, stored, changed any) (any, error) {
-	switch value := changed.(type) {
-	case map[string]any:
-		old, _ := stored.(map[string]any)
-		for key, item := range value {
-			kept, err := unmaskItem(path+"/"+key, key, old[key], item)
-			if err != nil {
-				return nil, err
-			}
-			value[key] = kept
+// appendMaskedUser appends text with whatever stands between "://" and "@" of
+// an authority masked (RFC 3986, section 3.2).
+func appendMaskedUser(dst, text []byte) []byte {
+	for {
+		scheme := bytes.Index(text, []byte("://"))
+		if scheme < 0 {
+			return append(dst, text...)
 		}
-	case []any:
-		old, _ := stored.([]any)
-		for i, item := range value {
-			var before any
-			if i < len(old) {
-				before = old[i]
-			}
-			kept, err := unmask(path, before, item)
-			if err != nil {
-				return nil, err
-			}
-			value[i] = kept
+		dst = append(dst, text[:scheme+3]...)
+		text = text[scheme+3:]
+		authority := text
+		if end := bytes.IndexAny(text, `/?#," `); end >= 0 {
+			authority = text[:end]
 		}
-	case string:
-		if !strings.Contains(value, maskedUser) {
-			break
+		if at := bytes.LastIndexByte(authority, '@'); at >= 0 {
+			dst = append(dst, mask...)
+			text = text[at:]
 		}
-		if old, ok := stored.(string); ok && maskedText(old) == value {
-			return old, nil
-		}
-		return nil, node.Invalid("%s has %s in place of the user and password of its URL. Give them again when the URL changes.", path, mask)
 	}
-	return changed, nil
-}
-
-func unmaskItem(path, key string, stored, changed any) (any, error) {
-	if changed != mask || !isSecretKey([]byte(key)) {
-		return unmask(path, stored, changed)
-	}
-	if stored == nil {
-		return nil, node.Invalid("%s is %s, which stands for a stored secret, but none is stored. Give the secret itself.", path, mask)
-	}
-	return stored, nil
-}
-
-// maskedText is what clients see of a string value.
-func maskedText(text string) string {
-	return string(plainString(appendMaskedURL(nil, appendString(nil, text))))
 }

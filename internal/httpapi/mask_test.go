@@ -26,6 +26,9 @@ func TestSecretsAreMaskedAtEveryDepth(t *testing.T) {
 		`{"a":"password"}`:                `{"a":"password"}`,
 		`{"a":"http://u:p@h/x?q=1"}`:      `{"a":"http://******@h/x?q=1"}`,
 		`{"a":["http://u:p@h","b@c"]}`:    `{"a":["http://******@h","b@c"]}`,
+		`{"a":"http:\/\/u:p@h\/x"}`:       `{"a":"http://******@h/x"}`,
+		`{"a":"http://u:p@h,ftp://q@i/"}`: `{"a":"http://******@h,ftp://******@i/"}`,
+		`{"a":"http://u:p@q@h"}`:          `{"a":"http://******@h"}`,
 		`{"a":"http://h/x@y"}`:            `{"a":"http://h/x@y"}`,
 		`{"a":"say \"password\": \"x\""}`: `{"a":"say \"password\": \"x\""}`,
 	} {
