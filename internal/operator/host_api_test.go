@@ -52,7 +52,7 @@ func TestHostFollowsItsNodeToAvailable(t *testing.T) {
 	}
 	b.hasCondition("demo-web", v1alpha1.AvailableForProvisioningCondition, metav1.ConditionTrue, v1alpha1.AvailableReason)
 	b.hasCondition("demo-web", v1alpha1.PowerManagementSupportedCondition, metav1.ConditionFalse, v1alpha1.NoBMCReason)
-	for _, reason := range []string{"ImportStarted", "ImportComplete", "Available"} {
+	for _, reason := range []string{"ImportStarted", "ImportComplete"} {
 		b.hasEvent("demo-web", reason)
 	}
 	var data v1alpha1.HardwareData

@@ -132,6 +132,8 @@ func hostFor(resource *discoveryv1.BareMetalHostDiscovery, c creation, name stri
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: resource.Namespace, Name: name,
 			Labels: map[string]string{}, Annotations: map[string]string{},
+			// The host controller would add it before anything else.
+			Finalizers: []string{v1alpha1.HostFinalizer},
 		},
 		Spec: v1alpha1.BareMetalHostSpec{
 			BootMACAddress:                 c.facts.BootMAC,
@@ -149,6 +151,7 @@ func hostFor(resource *discoveryv1.BareMetalHostDiscovery, c creation, name stri
 	for k, v := range template.Labels {
 		host.Labels[k] = v
 	}
+	host.Labels[v1alpha1.PowerManagementLabel] = v1alpha1.PowerManagementNone
 	for k, v := range template.Annotations {
 		host.Annotations[k] = v
 	}

@@ -108,7 +108,7 @@ func (p deletion) forget(ctx context.Context, s *scope) error {
 	if id == "" {
 		return nil
 	}
-	others, err := p.links.sharing(ctx, s.host)
+	others, err := p.links.hostsOf(ctx, id, s.host)
 	if err != nil || len(others) > 0 {
 		return err // another host keeps the node
 	}

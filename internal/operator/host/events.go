@@ -16,7 +16,6 @@ const (
 	eventImportComplete             = "ImportComplete"
 	eventImportLost                 = "ImportLost"
 	eventImportConflict             = "ImportConflict"
-	eventAvailable                  = "Available"
 	eventNodeLeftAvailable          = "NodeLeftAvailable"
 	eventRegistrationUnsupported    = "RegistrationUnsupported"
 	eventPowerManagementUnsupported = "PowerManagementUnsupported"

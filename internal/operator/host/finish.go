@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,7 +36,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 	case errors.Is(err, provisioner.ErrNotFound):
 		// The node went between two calls; the next pass looks for it.
 		res.requeueAfter = soon
-	case isConflict(err):
+	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: soon}, nil
 	default:
 		r.Metrics.reconcileFailed(s.host)
@@ -46,7 +47,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 		summarize(s)
 	}
 	if err := r.write(ctx, s); err != nil {
-		if isConflict(err) {
+		if apierrors.IsConflict(err) {
 			return ctrl.Result{RequeueAfter: soon}, nil
 		}
 		if ctx.Err() != nil {
@@ -92,13 +93,25 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	changed := base.DeepCopy()
 	changed.Spec = *s.host.Spec.DeepCopy()
 	changed.Labels, changed.Annotations, changed.Finalizers = s.host.Labels, s.host.Annotations, s.host.Finalizers
-	if equality.Semantic.DeepEqual(base, changed) {
-		return nil
+	if !equality.Semantic.DeepEqual(base, changed) {
+		if err := r.Client.Patch(ctx, changed, locked(base)); err != nil {
+			return fmt.Errorf("write host: %w", err)
+		}
 	}
-	if err := r.Client.Patch(ctx, changed, locked(base)); err != nil {
-		return fmt.Errorf("write host: %w", err)
-	}
+	r.remember(s, changed)
 	return nil
+}
+
+// remember keeps what the next pass has to know, and drops it with the host.
+func (r *Reconciler) remember(s *scope, written *v1alpha1.BareMetalHost) {
+	if !written.DeletionTimestamp.IsZero() && len(written.Finalizers) == 0 {
+		r.written.forget(written.UID)
+		r.asked.forget(written.UID)
+		return
+	}
+	if written.ResourceVersion != s.before.ResourceVersion {
+		r.written.put(written)
+	}
 }
 
 func locked(base *v1alpha1.BareMetalHost) client.Patch {

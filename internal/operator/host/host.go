@@ -11,10 +11,10 @@ package host
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -73,15 +73,20 @@ type phase interface {
 type Reconciler struct {
 	Config
 
-	phases []phase
+	phases  []phase
+	asked   *attempts
+	written *writes
 }
 
 // New returns a reconciler.
 func New(config Config) *Reconciler {
 	links := links{client: config.Client, fleet: config.Fleet}
 	data := hardwareData{client: config.Client, live: config.Live}
+	asked := &attempts{sent: map[types.UID]prepareStep{}}
 	return &Reconciler{
-		Config: config,
+		Config:  config,
+		asked:   asked,
+		written: &writes{versions: map[types.UID]string{}},
 		phases: []phase{
 			restoring{data: data},
 			claiming{},
@@ -92,7 +97,7 @@ func New(config Config) *Reconciler {
 			intake{links: links, metrics: config.Metrics},
 			linked{links: links, fleet: config.Fleet},
 			importing{engine: config.Engine, data: data},
-			preparing{engine: config.Engine, maxBackoff: config.MaxBackoff},
+			preparing{engine: config.Engine, maxBackoff: config.MaxBackoff, asked: asked},
 			available{},
 			settled{},
 		},
@@ -107,6 +112,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			r.Metrics.forget(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.written.after(&host) {
+		return ctrl.Result{RequeueAfter: soon}, nil
 	}
 	if _, paused := host.Annotations[v1alpha1.PausedAnnotation]; paused {
 		return ctrl.Result{}, nil
@@ -135,10 +143,4 @@ func soonest(a, b time.Duration) time.Duration {
 		return max(a, b)
 	}
 	return min(a, b)
-}
-
-// isConflict tells whether a write was refused because the host changed since
-// it was read. That is no error: the next pass reads it again.
-func isConflict(err error) bool {
-	return apierrors.IsConflict(err) || errors.Is(err, errStale)
 }

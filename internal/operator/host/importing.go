@@ -58,7 +58,7 @@ func (p importing) reconcile(ctx context.Context, s *scope) (result, error) {
 		return result{requeueAfter: importPoll, stop: true}, nil
 	default:
 		s.note(eventImportComplete, "Hardware details were taken over from node %s", s.node.ID)
-		s.working(v1alpha1.PreparingReason, "Making the machine available")
+		s.working(v1alpha1.PreparingReason, messagePreparing)
 		return s.moveTo(v1alpha1.StatePreparing), nil
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,17 +39,12 @@ type links struct {
 // find returns the node of a host that has no link yet, provisioner.ErrNotFound,
 // or a conflictError when the node is another's.
 func (l links) find(ctx context.Context, h *v1alpha1.BareMetalHost) (provisioner.Node, error) {
-	var hosts v1alpha1.BareMetalHostList
-	if err := l.client.List(ctx, &hosts, client.UnsafeDisableDeepCopy); err != nil {
-		return provisioner.Node{}, fmt.Errorf("list hosts: %w", err)
-	}
-	owners := make(map[string]*v1alpha1.BareMetalHost, len(hosts.Items))
-	for i := range hosts.Items {
-		if other := &hosts.Items[i]; other.UID != h.UID && other.Status.Provisioning.ID != "" {
-			owners[other.Status.Provisioning.ID] = other
-		}
-	}
-	n, err := l.fleet.Find(ctx, identityOf(h), func(id string) bool { return owners[id] != nil })
+	// Only a search by MAC address has to know all links.
+	linked := sync.OnceValues(func() (map[string]bool, error) { return l.linkedNodes(ctx, h) })
+	n, err := l.fleet.Find(ctx, identityOf(h), func(id string) bool {
+		ids, err := linked()
+		return err != nil || ids[id]
+	})
 	var ambiguous *fleet.AmbiguousError
 	if errors.As(err, &ambiguous) {
 		return provisioner.Node{}, &conflictError{ambiguous.Error()}
@@ -56,15 +52,36 @@ func (l links) find(ctx context.Context, h *v1alpha1.BareMetalHost) (provisioner
 	if err != nil {
 		return provisioner.Node{}, err
 	}
-	if reason := decideLink(h, n, owners[n.ID]); reason != "" {
+	owners, err := l.hostsOf(ctx, n.ID, h)
+	if err != nil {
+		return provisioner.Node{}, err
+	}
+	if reason := decideLink(h, n, owners); reason != "" {
 		return provisioner.Node{}, &conflictError{reason}
 	}
 	return n, nil
 }
 
-// decideLink says why the node cannot be the host's, or "".
-func decideLink(h *v1alpha1.BareMetalHost, n provisioner.Node, owner *v1alpha1.BareMetalHost) string {
-	if owner != nil {
+// linkedNodes are the nodes of all other hosts.
+func (l links) linkedNodes(ctx context.Context, h *v1alpha1.BareMetalHost) (map[string]bool, error) {
+	var hosts v1alpha1.BareMetalHostList
+	if err := l.client.List(ctx, &hosts, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list hosts: %w", err)
+	}
+	ids := make(map[string]bool, len(hosts.Items))
+	for i := range hosts.Items {
+		if other := &hosts.Items[i]; other.UID != h.UID && other.Status.Provisioning.ID != "" {
+			ids[other.Status.Provisioning.ID] = true
+		}
+	}
+	return ids, nil
+}
+
+// decideLink says why the node cannot be the host's, or "". owners are other
+// hosts that have the node already.
+func decideLink(h *v1alpha1.BareMetalHost, n provisioner.Node, owners []*v1alpha1.BareMetalHost) string {
+	if len(owners) > 0 {
+		owner := owners[0]
 		return fmt.Sprintf("node %s is the one of host %s/%s; delete one of the two hosts", n.ID, owner.Namespace, owner.Name)
 	}
 	if n.Name == provisioner.NodeName(h.Namespace, h.Name) || n.ID == h.Status.Provisioning.ID {
@@ -87,7 +104,7 @@ func identityOf(h *v1alpha1.BareMetalHost) provisioner.Identity {
 // rival returns an older host with the same node, or nil. Two hosts can get the
 // same node when they are linked at the same moment; the younger one lets go.
 func (l links) rival(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, error) {
-	others, err := l.sharing(ctx, h)
+	others, err := l.hostsOf(ctx, h.Status.Provisioning.ID, h)
 	if err != nil {
 		return nil, err
 	}
@@ -99,11 +116,11 @@ func (l links) rival(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.
 	return nil, nil
 }
 
-// sharing returns the other hosts that have the host's node.
-func (l links) sharing(ctx context.Context, h *v1alpha1.BareMetalHost) ([]*v1alpha1.BareMetalHost, error) {
+// hostsOf returns the hosts that have a node, except h.
+func (l links) hostsOf(ctx context.Context, nodeID string, h *v1alpha1.BareMetalHost) ([]*v1alpha1.BareMetalHost, error) {
 	var hosts v1alpha1.BareMetalHostList
-	if err := l.client.List(ctx, &hosts, client.MatchingFields{nodeIDField: h.Status.Provisioning.ID}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list hosts of node %s: %w", h.Status.Provisioning.ID, err)
+	if err := l.client.List(ctx, &hosts, client.MatchingFields{nodeIDField: nodeID}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list hosts of node %s: %w", nodeID, err)
 	}
 	var others []*v1alpha1.BareMetalHost
 	for i := range hosts.Items {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -19,19 +22,45 @@ const (
 	idlePoll = time.Minute
 )
 
-// What Progressing says. The next pass reads it to tell a verb that failed from
-// one that was not sent yet, and a failure that was shown from a new one.
+// What Progressing says. The next pass reads messageFailed to tell a failure
+// that was shown from a new one.
 const (
-	messageManage  = "The engine was asked to take the node under control"
-	messageProvide = "The engine was asked to make the node available"
-	messageAtWork  = "The engine is at work on the node"
-	messageFailed  = "Preparation failed and is tried again after a wait; change spec to try at once"
+	messagePreparing = "The engine makes the node available"
+	messageFailed    = "Preparation failed and is tried again after a wait; change spec to try at once"
 )
 
 // preparing brings the node to available.
 type preparing struct {
 	engine     provisioner.Lifecycle
 	maxBackoff time.Duration
+	asked      *attempts
+}
+
+// attempts remembers which verb was sent for which host, to tell a verb that
+// failed from one that was not sent yet. An operator that forgets it by a
+// restart sends the verb once more. It is safe for concurrent use.
+type attempts struct {
+	mu   sync.Mutex
+	sent map[types.UID]prepareStep
+}
+
+func (a *attempts) get(host types.UID) (prepareStep, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	step, ok := a.sent[host]
+	return step, ok
+}
+
+func (a *attempts) put(host types.UID, step prepareStep) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sent[host] = step
+}
+
+func (a *attempts) forget(host types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.sent, host)
 }
 
 // prepareStep is what a preparing host has to do next.
@@ -63,11 +92,14 @@ var prepareSteps = map[node.State]prepareStep{
 	node.Available:     prepareDone,
 }
 
-// attempt is what the pass before left behind.
+// attempt is what the passes before left behind.
 type attempt struct {
-	// said is what Progressing said.
-	said string
-	// waiting is true while the wait after a failure is not over.
+	// asked is the verb that was sent last, if hasAsked.
+	asked    prepareStep
+	hasAsked bool
+	// failed is true when a failure was shown.
+	failed bool
+	// waiting is true while the wait after it is not over.
 	waiting bool
 }
 
@@ -83,15 +115,15 @@ func decidePrepare(h *v1alpha1.BareMetalHost, n provisioner.Node, last attempt) 
 		return prepareBlocked, withReason(fmt.Sprintf("The node is in state %q: somebody else uses it", n.State), n.LastError)
 	case step == prepareWait:
 		return prepareWait, ""
-	case last.said == messageFailed && last.waiting:
+	case last.failed && last.waiting:
 		return prepareHold, ""
 	case unsupportedRAID(h.Spec.RAID):
 		return prepareFailed, "RAID cannot be configured on a host without a BMC in this version; remove spec.raid"
-	case step == prepareFailed && last.said == messageFailed:
+	case step == prepareFailed && last.failed:
 		return prepareManage, "" // the way out of every failed state
 	case step == prepareFailed:
 		return prepareFailed, withReason(fmt.Sprintf("The node is in state %q", n.State), n.LastError)
-	case n.LastError != "" && (step == prepareManage && last.said == messageManage || step == prepareProvide && last.said == messageProvide):
+	case n.LastError != "" && last.hasAsked && last.asked == step:
 		return prepareFailed, n.LastError // the node is back where the verb found it
 	default:
 		return step, ""
@@ -120,27 +152,22 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 		return result{}, nil
 	}
 	wait := s.wait(v1alpha1.ErrorPreparation, p.maxBackoff)
-	last := attempt{said: s.lastMessage(v1alpha1.ProgressingCondition), waiting: wait > 0}
+	last := attempt{failed: s.lastMessage(v1alpha1.ProgressingCondition) == messageFailed, waiting: wait > 0}
+	last.asked, last.hasAsked = p.asked.get(s.host.UID)
 	step, message := decidePrepare(s.host, *s.node, last)
 	switch step {
 	case prepareDone:
+		p.asked.forget(s.host.UID)
 		s.host.Status.Provisioning.RootDeviceHints = s.host.Spec.RootDeviceHints.DeepCopy()
 		s.host.Status.Provisioning.BootMode = s.host.Spec.BootMode
 		s.host.Status.Provisioning.RAID = s.host.Spec.RAID.DeepCopy()
-		s.note(eventAvailable, "Host is available")
 		return s.moveTo(v1alpha1.StateAvailable), nil
-	case prepareManage:
-		s.working(v1alpha1.PreparingReason, messageManage)
-		return result{requeueAfter: soon, stop: true}, refused("take node %s under control", s.node.ID, p.engine.Manage(ctx, s.node.ID))
-	case prepareProvide:
-		s.working(v1alpha1.PreparingReason, messageProvide)
-		opts := provisioner.ProvideOptions{SkipCleaning: s.host.Spec.AutomatedCleaningMode == v1alpha1.CleaningModeDisabled}
-		return result{requeueAfter: soon, stop: true}, refused("make node %s available", s.node.ID, p.engine.Provide(ctx, s.node.ID, opts))
+	case prepareManage, prepareProvide:
+		p.asked.put(s.host.UID, step)
+		s.working(v1alpha1.PreparingReason, messagePreparing)
+		return result{requeueAfter: soon, stop: true}, p.send(ctx, s, step)
 	case prepareWait:
-		if last.said != messageManage && last.said != messageProvide {
-			last.said = messageAtWork
-		}
-		s.working(v1alpha1.PreparingReason, "%s", last.said)
+		s.working(v1alpha1.PreparingReason, messagePreparing)
 		return result{requeueAfter: preparePoll, stop: true}, nil
 	case prepareBlocked:
 		s.waiting("%s", cut(message))
@@ -149,9 +176,19 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 		s.waiting(messageFailed)
 		return result{requeueAfter: wait, stop: true}, nil
 	default: // prepareFailed
+		p.asked.forget(s.host.UID)
 		s.waiting(messageFailed)
 		return result{stop: true}, &failure{v1alpha1.ErrorPreparation, errors.New(cut(message))}
 	}
+}
+
+// send asks the engine for the verb of a step.
+func (p preparing) send(ctx context.Context, s *scope, step prepareStep) error {
+	if step == prepareManage {
+		return refused("take node %s under control", s.node.ID, p.engine.Manage(ctx, s.node.ID))
+	}
+	opts := provisioner.ProvideOptions{SkipCleaning: s.host.Spec.AutomatedCleaningMode == v1alpha1.CleaningModeDisabled}
+	return refused("make node %s available", s.node.ID, p.engine.Provide(ctx, s.node.ID, opts))
 }
 
 // refused makes a failure of an engine's refusal. Errors that pass by

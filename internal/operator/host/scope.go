@@ -1,7 +1,6 @@
 package host
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -20,9 +19,6 @@ const (
 	// unreachableWait is the wait while the engine does not answer.
 	unreachableWait = 10 * time.Second
 )
-
-// errStale means that the cache still shows an older host than was written.
-var errStale = errors.New("host was changed since it was read")
 
 // result is what a phase wants to happen next.
 type result struct {
