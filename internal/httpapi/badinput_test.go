@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -31,6 +32,7 @@ func TestBadInputIsRefusedWithTheReasonAndWritesNothing(t *testing.T) {
 		{"array for object", "POST", "/v1/nodes", `[]`, 400, "a JSON object is expected"},
 		{"null for object", "POST", "/v1/nodes", `null`, 400, "a JSON object is expected"},
 		{"empty body", "POST", "/v1/nodes", "", 400, "needs a JSON body"},
+		{"not UTF-8", "POST", "/v1/nodes", create("\"extra\":{\"a\":\"\xff\"}"), 400, "UTF-8"},
 		{"deep nesting", "POST", "/v1/nodes", create(`"extra":` + nested(25)), 400, "deeper than 25"},
 		{"no driver", "POST", "/v1/nodes", `{}`, 400, "needs a driver"},
 		{"driver not enabled", "POST", "/v1/nodes", `{"driver":"redfish"}`, 400, "not enabled"},
@@ -203,6 +205,39 @@ func TestLargeBodiesGetTheirAnswerOverTheWire(t *testing.T) {
 	}
 	if len(s.engine.documents) > 0 {
 		t.Error("a document over the limit reached the engine")
+	}
+}
+
+// countingReader counts what was read of a body.
+type countingReader struct {
+	io.Reader
+	read int
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read += n
+	return n, err
+}
+
+func TestClientThatAsksFirstNeedNotSendALargeBody(t *testing.T) {
+	web := httptest.NewServer(newServer(t).handler)
+	defer web.Close()
+	body := &countingReader{Reader: strings.NewReader(strings.Repeat(" ", maxBody+1))}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+"/v1/nodes", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.ContentLength = maxBody + 1
+	request.Header.Set("Expect", "100-continue")
+	client := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusRequestEntityTooLarge || body.read > 0 {
+		t.Errorf("got %d after %d bytes of body, want 413 before the first", answer.StatusCode, body.read)
 	}
 }
 

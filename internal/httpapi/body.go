@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 )
 
 // Limits of request bodies, in bytes.
@@ -37,7 +38,7 @@ func bodyTooLarge(limit int64) *apiError {
 const trustedLength = 1 << 20
 
 // readBody reads the JSON body of a request, once and without another copy.
-// The content is checked for depth only; an empty body is nil.
+// The content is checked for UTF-8 and depth only; an empty body is nil.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return nil, nil
@@ -58,14 +59,21 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 		return nil, badRequest("Could not read the request body: %v", err)
 	}
 	body := bytes.TrimSpace(buffer.Bytes())
+	if !utf8.Valid(body) {
+		return nil, badRequest("The request body is not UTF-8.")
+	}
 	if depth(body) > maxDepth {
 		return nil, badRequest("The JSON of the request is nested deeper than %d levels.", maxDepth)
 	}
 	return body, nil
 }
 
+// refuseBody answers to a body over its limit. A client that waits for leave to
+// send it (RFC 9110, section 10.1.1) is told before it does.
 func refuseBody(r *http.Request, limit int64) error {
-	_, _ = io.CopyN(io.Discard, r.Body, maxDrained) // only to let the client finish
+	if r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, r.Body, maxDrained) // only to let the client finish
+	}
 	return bodyTooLarge(limit)
 }
 
