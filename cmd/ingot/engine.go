@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-metal/ingot/internal/cli"
+	"github.com/ingot-metal/ingot/internal/engine"
+)
+
+// stopTimeout bounds how long a service finishes what runs after it was asked to
+// stop.
+const stopTimeout = 15 * time.Second
+
+// newEngineCommand returns `ingot engine`.
+func newEngineCommand() *cobra.Command {
+	var flags engineFlags
+	cmd := &cobra.Command{
+		Use:   "engine",
+		Short: "Serve the Bare Metal API",
+		Long: `Serve the Bare Metal API v1 (the API of OpenStack Ironic) from an embedded
+database. Keys come from --config, then from environment variables
+INGOT_SECTION__KEY, then from --set; docs/configuration.md lists them.`,
+		Example: "  ingot engine --data /var/lib/ingot\n  ingot engine --set auto_discovery.enabled=true --set auto_discovery.driver=manual-management",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context(), cmd) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.listen, "listen", "", "address to answer on (api.listen, default 127.0.0.1:6385)")
+	f.StringVar(&flags.data, "data", "", "data folder of the embedded database (database.dir, default ingot-data)")
+	f.StringVar(&flags.database, "database", "", "URL of another database (database.url)")
+	f.StringVar(&flags.config, "config", "", "YAML file with configuration")
+	f.StringArrayVar(&flags.set, "set", nil, "section.key=value, may be repeated")
+	flags.log.add(cmd)
+	return cmd
+}
+
+type engineFlags struct {
+	listen, data, database, config string
+	set                            []string
+	log                            logFlags
+}
+
+// sources turns the flags into configuration sources.
+func (f *engineFlags) sources() (engine.Sources, error) {
+	set := map[string]string{}
+	for key, value := range map[string]string{"api.listen": f.listen, "database.dir": f.data, "database.url": f.database} {
+		if value != "" {
+			set[key] = value
+		}
+	}
+	for _, assignment := range f.set {
+		key, value, ok := strings.Cut(assignment, "=")
+		if !ok {
+			return engine.Sources{}, &cli.UsageError{Err: fmt.Errorf("--set: want section.key=value, got %q", assignment)}
+		}
+		set[key] = value
+	}
+	return engine.Sources{File: f.config, Environ: os.Environ(), Set: set}, nil
+}
+
+func (f *engineFlags) run(ctx context.Context, cmd *cobra.Command) error {
+	log, err := f.log.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	sources, err := f.sources()
+	if err != nil {
+		return err
+	}
+	cfg, err := engine.LoadConfig(sources)
+	if err != nil {
+		return err
+	}
+	e, err := engine.Start(ctx, engine.Options{Config: cfg, Logger: log})
+	if err != nil {
+		return err
+	}
+	log.Info("Engine is ready", "url", e.URL(), "data", cfg.Database.Dir, "auto_discovery", cfg.AutoDiscovery.Enabled)
+	select {
+	case <-ctx.Done():
+		log.Info("Engine is stopping")
+		err = nil
+	case err = <-e.Done():
+		err = fmt.Errorf("serve on %s: %w", e.URL(), err)
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if stopErr := e.Stop(bounded); stopErr != nil && err == nil {
+		err = fmt.Errorf("stop engine: %w", stopErr)
+	}
+	return err
+}

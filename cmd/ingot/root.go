@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-metal/ingot/internal/cli"
+)
+
+// newRootCommand puts the subcommands together.
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "ingot",
+		Short:         "Turn racks of bare machines into Kubernetes capacity",
+		Version:       version(),
+		Args:          cobra.ArbitraryArgs, // markUsageErrors names an unknown command
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &cli.UsageError{Err: err} })
+	root.AddCommand(
+		newUpCommand(), newEngineCommand(), newOperatorCommand(), newSimCommand(),
+		newNodeCommand(), newExplainCommand(),
+	)
+	markUsageErrors(root)
+	return root
+}
+
+// markUsageErrors makes wrong arguments of every command usage errors, as wrong
+// flags are.
+func markUsageErrors(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return &cli.UsageError{Err: fmt.Errorf("%s: %w", cmd.CommandPath(), err)}
+			}
+			return nil
+		}
+	}
+	if cmd.HasSubCommands() && cmd.RunE == nil && cmd.Run == nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return &cli.UsageError{Err: fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())}
+			}
+			return cmd.Help()
+		}
+	}
+	for _, child := range cmd.Commands() {
+		markUsageErrors(child)
+	}
+}
+
+// version is the module version this binary was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(unknown)"
+	}
+	return info.Main.Version
+}
+
+// logFlags choose how a service logs.
+type logFlags struct{ level, format string }
+
+func (f *logFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.level, "log-level", "info", "least severe messages to log: debug, info, warn or error")
+	cmd.Flags().StringVar(&f.format, "log-format", "text", "form of the log: text or json")
+}
+
+// logger returns the logger that the flags ask for.
+func (f *logFlags) logger(w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.level)); err != nil {
+		return nil, &cli.UsageError{Err: fmt.Errorf("--log-level: want debug, info, warn or error, got %q", f.level)}
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch f.format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, &cli.UsageError{Err: errors.New("--log-format: want text or json, got " + f.format)}
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-metal/ingot/internal/cli"
+	"github.com/ingot-metal/ingot/internal/sim/hardware"
+	"github.com/ingot-metal/ingot/internal/up"
+)
+
+// newUpCommand returns `ingot up`.
+func newUpCommand() *cobra.Command {
+	var opts up.Options
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run all of Ingot on this machine, with simulated machines",
+		Long: `Run a Kubernetes API, the engine, the operator and simulated machines that
+nobody registered, and watch them become available hosts. Everything listens on
+loopback only and keeps its data in one folder, where it is found again at the
+next start.`,
+		Example: "  ingot up --machines 3 --data .ingot",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if opts.Machines < 0 {
+				return &cli.UsageError{Err: fmt.Errorf("--machines: want 0 or more, got %d", opts.Machines)}
+			}
+			opts.Output = cmd.OutOrStdout()
+			return runUp(cmd.Context(), opts)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&opts.Machines, "machines", 3, "simulated machines to power on")
+	f.StringVar(&opts.DataDir, "data", ".ingot", "folder for all data; holds the kubeconfig too")
+	f.StringVar(&opts.Kubeconfig, "kubeconfig", "", "kubeconfig of a cluster to use instead of an own control plane")
+	f.StringVar(&opts.Listen, "listen", "", "address of the engine (default 127.0.0.1:6385)")
+	f.Var(&prefixValue{&opts.Network}, "network", "loopback network with an address for each machine (default "+hardware.DefaultNetwork.String()+")")
+	f.Uint64Var(&opts.Seed, "seed", 1, "seed of the machines' hardware")
+	return cmd
+}
+
+// prefixValue is a flag that takes a network.
+type prefixValue struct{ prefix *netip.Prefix }
+
+func (v *prefixValue) Type() string { return "network" }
+
+func (v *prefixValue) String() string {
+	if v.prefix == nil || !v.prefix.IsValid() {
+		return ""
+	}
+	return v.prefix.String()
+}
+
+func (v *prefixValue) Set(text string) (err error) {
+	*v.prefix, err = netip.ParsePrefix(text)
+	return err
+}
+
+func runUp(ctx context.Context, opts up.Options) error {
+	u, err := up.Start(ctx, opts)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Canceled // interrupted while starting; Start has cleaned up
+		}
+		return err
+	}
+	err = followUntilEnd(ctx, u)
+	if ctx.Err() != nil {
+		fmt.Fprintln(opts.Output, "Stopping …")
+	}
+	if stopErr := u.Stop(ctx); err == nil {
+		err = stopErr
+	}
+	return err
+}
+
+// followUntilEnd shows progress and waits for Ctrl-C or the failure of a part.
+func followUntilEnd(ctx context.Context, u *up.Up) error {
+	following, cancel := context.WithCancel(ctx)
+	defer cancel()
+	followed := make(chan error, 1)
+	go func() { followed <- u.Follow(following) }()
+	for {
+		select {
+		case err := <-followed:
+			if err != nil {
+				return err
+			}
+			followed = nil
+		case err := <-u.Failed():
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

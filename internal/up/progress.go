@@ -1,0 +1,108 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/sim"
+)
+
+// progress writes what happens, one line for each part.
+type progress struct{ w io.Writer }
+
+func newProgress(w io.Writer) progress {
+	if w == nil {
+		w = io.Discard
+	}
+	return progress{w}
+}
+
+func (p progress) ready(part, detail string, took time.Duration) {
+	fmt.Fprintf(p.w, "%-15s %5.1fs  %s\n", part, took.Seconds(), detail)
+}
+
+// hostPoll is how often the hosts are counted while they appear.
+const hostPoll = 500 * time.Millisecond
+
+// Follow shows how hosts appear and become available, then what to try next, and
+// returns when every machine has an available host or ctx ends.
+func (u *Up) Follow(ctx context.Context) error {
+	c, err := newClient(u)
+	if err != nil {
+		return err
+	}
+	begin, last := time.Now(), ""
+	for {
+		hosts := &metal3v1alpha1.BareMetalHostList{}
+		if err := c.List(ctx, hosts, client.InNamespace(namespace)); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("count hosts: %w", err)
+		}
+		available := 0
+		for i := range hosts.Items {
+			if hosts.Items[i].Status.Provisioning.State == metal3v1alpha1.StateAvailable {
+				available++
+			}
+		}
+		line := fmt.Sprintf("%d of %d machines are available hosts%s", available, u.opts.Machines, u.failures())
+		if line != last {
+			u.progress.ready("Hosts", line, time.Since(begin))
+			last = line
+		}
+		if available >= u.opts.Machines {
+			u.hints()
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(hostPoll):
+		}
+	}
+}
+
+// failures tells about machines whose ramdisk gave up, which no waiting cures.
+func (u *Up) failures() string {
+	count, reason := 0, ""
+	for i := range u.opts.Machines {
+		if s := u.fleet.Machine(i).Status(); s.State == sim.Failed {
+			count, reason = count+1, s.Reason
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d failed, the last because it could not %s", count, reason)
+}
+
+// hints prints commands to try.
+func (u *Up) hints() {
+	kubectl := "kubectl"
+	if _, err := exec.LookPath(kubectl); err != nil {
+		if dir, err := controlplane.AssetsDir(); err == nil {
+			kubectl = filepath.Join(dir, "kubectl")
+		}
+	}
+	fmt.Fprintf(u.progress.w, `
+Everything runs. In another terminal, try:
+
+  export KUBECONFIG=%s OS_ENDPOINT=%s
+  %s get bmh
+  %s get hardwaredata
+  %s get bmhd
+  ingot node list --auto-discovered
+  ingot explain HOST
+
+Ctrl-C stops everything; the data stays in %s for the next start.
+`, u.kubeconfig, u.engine.URL(), kubectl, kubectl, kubectl, u.opts.DataDir)
+}

@@ -1,0 +1,244 @@
+// Package up runs all of Ingot on one machine: a Kubernetes API, the engine, the
+// operator and simulated machines, with the data of each in one folder. It is
+// for trying Ingot out, for demonstrations and for stories; nothing here is
+// needed in production.
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ingot-metal/ingot/config"
+	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/engine"
+	"github.com/ingot-metal/ingot/internal/operator"
+	"github.com/ingot-metal/ingot/internal/sim"
+)
+
+// defaultAgentTimeout is short, so that after a restart the machines count as
+// alive again within half a minute.
+const defaultAgentTimeout = 30 * time.Second
+
+// stopTimeout bounds the stop of each part.
+const stopTimeout = 15 * time.Second
+
+// Options say what to run.
+type Options struct {
+	Machines   int    // simulated machines; 0 for none
+	Seed       uint64 // of the machines' hardware
+	DataDir    string
+	Kubeconfig string // of a cluster to use instead of an own one; empty for an own one
+	Listen     string // of the engine; empty means 127.0.0.1:6385, port 0 any free one
+	// Network holds the machines' addresses on loopback; the zero value means
+	// the simulator's default. Two runs at a time need two networks.
+	Network netip.Prefix
+	// AgentTimeout is how long a ramdisk may be silent before it counts as gone;
+	// 0 means 30s.
+	AgentTimeout time.Duration
+	Output       io.Writer
+}
+
+// Up is everything while it runs.
+type Up struct {
+	opts     Options
+	progress progress
+	log      *slog.Logger
+	cleanups []cleanup // stopped last in, first out
+	failed   chan error
+
+	config     *rest.Config
+	kubeconfig string
+	engine     *engine.Engine
+	fleet      *sim.Fleet
+}
+
+type cleanup struct {
+	name string
+	stop func(context.Context) error
+}
+
+// Start starts every part, one after the other, and returns when machines are
+// being powered on. After an error nothing is left running.
+func Start(ctx context.Context, opts Options) (*Up, error) {
+	if opts.AgentTimeout == 0 {
+		opts.AgentTimeout = defaultAgentTimeout
+	}
+	u := &Up{opts: opts, progress: newProgress(opts.Output), failed: make(chan error, 4)}
+	for _, part := range []struct {
+		name  string
+		start func(context.Context) (string, error)
+	}{
+		{"Data folder", u.openData},
+		{"Engine", u.startEngine}, // before the slow part, because its port is the one that is often taken
+		{"Kubernetes API", u.startCluster},
+		{"Operator", u.startOperator},
+		{"Discovery", u.applyDiscovery},
+		{"Machines", u.startMachines},
+	} {
+		begin := time.Now()
+		detail, err := part.start(ctx)
+		if err != nil {
+			return nil, errors.Join(err, u.Stop(ctx))
+		}
+		u.progress.ready(part.name, detail, time.Since(begin))
+	}
+	return u, nil
+}
+
+// Config returns the client configuration of the cluster's administrator.
+func (u *Up) Config() *rest.Config { return rest.CopyConfig(u.config) }
+
+// EngineURL is where the engine answers.
+func (u *Up) EngineURL() string { return u.engine.URL() }
+
+// Fleet is the simulated machines; nil when there are none.
+func (u *Up) Fleet() *sim.Fleet { return u.fleet }
+
+// Failed delivers an error when a part ends by itself. The others still run
+// then, until Stop.
+func (u *Up) Failed() <-chan error { return u.failed }
+
+// Stop ends every part, last started first. The data stays.
+func (u *Up) Stop(ctx context.Context) error {
+	var errs []error
+	for i := len(u.cleanups) - 1; i >= 0; i-- {
+		c := u.cleanups[i]
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		if err := c.stop(bounded); err != nil {
+			errs = append(errs, fmt.Errorf("stop %s: %w", c.name, err))
+		}
+		cancel()
+	}
+	u.cleanups = nil
+	return errors.Join(errs...)
+}
+
+func (u *Up) onStop(name string, stop func(context.Context) error) {
+	u.cleanups = append(u.cleanups, cleanup{name, stop})
+}
+
+// openData creates the data folder and the log, which gets what is of no use on
+// the terminal.
+func (u *Up) openData(context.Context) (string, error) {
+	dir, err := filepath.Abs(u.opts.DataDir)
+	if err != nil {
+		return "", fmt.Errorf("find data folder: %w", err)
+	}
+	u.opts.DataDir = dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("create data folder: %w", err)
+	}
+	path := filepath.Join(dir, "ingot.log")
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) //nolint:gosec // the folder is the user's choice
+	if err != nil {
+		return "", fmt.Errorf("open log: %w", err)
+	}
+	u.onStop("log", func(context.Context) error { return file.Close() })
+	u.log = slog.New(slog.NewTextHandler(file, nil))
+	return path, nil
+}
+
+// startCluster starts the control plane, or connects to the cluster of
+// Options.Kubeconfig, and installs the kinds.
+func (u *Up) startCluster(ctx context.Context) (string, error) {
+	if u.opts.Kubeconfig != "" {
+		cfg, err := clientcmd.BuildConfigFromFlags("", u.opts.Kubeconfig)
+		if err != nil {
+			return "", fmt.Errorf("read kubeconfig %s: %w", u.opts.Kubeconfig, err)
+		}
+		u.config, u.kubeconfig = cfg, u.opts.Kubeconfig
+	} else if err := u.startControlPlane(ctx); err != nil {
+		return "", err
+	}
+	if err := controlplane.InstallCRDs(ctx, u.config, config.CRDs); err != nil {
+		return "", fmt.Errorf("install the kinds of Ingot in the cluster at %s: %w", u.config.Host, err)
+	}
+	return u.config.Host, nil
+}
+
+func (u *Up) startControlPlane(ctx context.Context) error {
+	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: u.opts.DataDir, ControllerManager: true})
+	if err != nil {
+		return err
+	}
+	u.onStop("control plane", func(context.Context) error { return plane.Stop() })
+	u.watch("Kubernetes API", plane.Failed())
+	u.config, u.kubeconfig = plane.Config(), plane.Kubeconfig()
+	return nil
+}
+
+func (u *Up) startEngine(ctx context.Context) (string, error) {
+	cfg := engine.DefaultConfig()
+	if u.opts.Listen != "" {
+		cfg.API.Listen = u.opts.Listen
+	}
+	cfg.Database.Dir = filepath.Join(u.opts.DataDir, "engine")
+	cfg.Agent.HeartbeatTimeout = u.opts.AgentTimeout
+	cfg.AutoDiscovery.Enabled = true
+	cfg.AutoDiscovery.Driver = "manual-management"
+	if err := cfg.Validate(); err != nil {
+		return "", err
+	}
+	var err error
+	if u.engine, err = engine.Start(ctx, engine.Options{Config: cfg, Logger: u.log.With("part", "engine")}); err != nil {
+		return "", err
+	}
+	u.onStop("engine", u.engine.Stop)
+	u.watch("Engine", u.engine.Done())
+	return u.engine.URL(), nil
+}
+
+func (u *Up) startOperator(ctx context.Context) (string, error) {
+	operator.RouteLogs(u.log.With("part", "operator"))
+	op, err := operator.New(operator.Options{
+		Config: u.Config(), EngineURL: u.engine.URL(), AgentWindow: u.opts.AgentTimeout, PollInterval: pollInterval,
+		Logger: u.log.With("part", "operator"),
+	})
+	if err != nil {
+		return "", err
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() { done <- op.Run(running) }()
+	ended := make(chan error, 1)
+	u.onStop("operator", func(ctx context.Context) error {
+		cancel()
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	go func() {
+		err := <-done
+		if err != nil && running.Err() == nil {
+			u.failed <- fmt.Errorf("operator ended: %w", err)
+		}
+		ended <- nil
+	}()
+	return "hosts and discovery", nil
+}
+
+// watch passes on the first failure of a part.
+func (u *Up) watch(name string, failed <-chan error) {
+	stopped := make(chan struct{})
+	u.onStop(name+" watch", func(context.Context) error { close(stopped); return nil })
+	go func() {
+		select {
+		case err := <-failed:
+			u.failed <- fmt.Errorf("%s ended: %w", name, err)
+		case <-stopped:
+		}
+	}()
+}

@@ -1,0 +1,174 @@
+// Package story tells what users of Ingot live through, one file per story. All
+// of Ingot runs, with simulated machines, on a real etcd and kube-apiserver.
+package story
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	discoveryv1alpha1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/up"
+)
+
+// engineProcess in the environment makes the test binary an engine, for stories
+// that kill one. Its arguments are section.key=value.
+const engineProcess = "INGOT_STORY_ENGINE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(engineProcess) != "" {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		if err := runEngine(ctx, os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1) //nolint:gocritic // nothing of stop outlives the process
+		}
+		stop()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// patience bounds every wait of a story. The race detector makes everything
+// slow.
+const patience = 2 * time.Minute
+
+// world is a running Ingot and its clients.
+type world struct {
+	*up.Up
+	kube   client.Client
+	engine *baremetal.Client
+}
+
+// start runs all of Ingot on a data folder and stops it at the end of the test.
+func start(t *testing.T, opts up.Options) *world {
+	t.Helper()
+	if opts.Listen == "" {
+		opts.Listen = "127.0.0.1:0"
+	}
+	opts.Network = network()
+	opts.AgentTimeout = 6 * time.Second // a machine that is switched off and on has to wait this long
+	opts.Output = t.Output()
+	u, err := up.Start(t.Context(), opts)
+	if err != nil {
+		t.Fatalf("start Ingot: %v", err)
+	}
+	w := &world{Up: u}
+	t.Cleanup(w.stop(t))
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{metal3v1alpha1.AddToScheme, discoveryv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.kube, err = client.New(u.Config(), client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	if w.engine, err = baremetal.New(baremetal.Options{Endpoint: u.EngineURL()}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// network returns a loopback network for the machines that other programs of
+// this computer are unlikely to use.
+func network() netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(128 + os.Getpid()%64), 0, 0}), 16)
+}
+
+// stop returns a function that stops Ingot; calling it again does nothing.
+func (w *world) stop(t *testing.T) func() {
+	return func() {
+		if err := w.Stop(context.Background()); err != nil {
+			t.Errorf("stop Ingot: %v", err)
+		}
+	}
+}
+
+// eventually polls until check returns nil, and fails with its last error.
+func eventually(t *testing.T, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not within %s: %v", patience, err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// hosts lists all hosts.
+func (w *world) hosts(ctx context.Context) ([]metal3v1alpha1.BareMetalHost, error) {
+	var list metal3v1alpha1.BareMetalHostList
+	err := w.kube.List(ctx, &list)
+	return list.Items, err
+}
+
+// nodes lists all nodes of the engine.
+func (w *world) nodes(ctx context.Context) ([]baremetal.Node, error) {
+	return allNodes(ctx, w.engine, baremetal.NodeQuery{})
+}
+
+func allNodes(ctx context.Context, c *baremetal.Client, q baremetal.NodeQuery) ([]baremetal.Node, error) {
+	var nodes []baremetal.Node
+	for n, err := range c.Nodes(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+// theAvailableHost waits until there is exactly one host and it is available.
+func (w *world) theAvailableHost(t *testing.T) *metal3v1alpha1.BareMetalHost {
+	t.Helper()
+	var host *metal3v1alpha1.BareMetalHost
+	eventually(t, func(ctx context.Context) error {
+		hosts, err := w.hosts(ctx)
+		if err != nil {
+			return err
+		}
+		if len(hosts) != 1 {
+			return fmt.Errorf("%d hosts, want 1", len(hosts))
+		}
+		if state := hosts[0].Status.Provisioning.State; state != metal3v1alpha1.StateAvailable {
+			return fmt.Errorf("host %s is %q: %s", hosts[0].Name, state, hosts[0].Status.ErrorMessage)
+		}
+		host = &hosts[0]
+		return nil
+	})
+	return host
+}
+
+// gone waits until an object is no longer there.
+func (w *world) gone(t *testing.T, object client.Object) {
+	t.Helper()
+	eventually(t, func(ctx context.Context) error {
+		err := w.kube.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err == nil {
+			err = fmt.Errorf("%s is still there", object.GetName())
+		}
+		return err
+	})
+}

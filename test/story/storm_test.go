@@ -1,0 +1,210 @@
+package story
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/engine"
+	"github.com/ingot-metal/ingot/internal/sim/hardware"
+)
+
+const (
+	stormPosts   = 200
+	stormPosters = 16
+	stormNICs    = 4
+)
+
+func TestKilledDuringAStormNothingAnsweredIsLost(t *testing.T) {
+	data, address := t.TempDir(), freeAddress(t)
+	process := startEngineProcess(t, data, address)
+
+	// The engine is killed while posts are under way.
+	var answered sync.Map // number of the machine → UUID
+	var count atomic.Int32
+	killed := make(chan struct{})
+	storm(func(i int) {
+		uuid, err := post(address, i)
+		if err != nil {
+			return
+		}
+		answered.Store(i, uuid)
+		if count.Add(1) == stormPosts/3 {
+			_ = process.Process.Kill()
+			close(killed)
+		}
+	})
+	select {
+	case <-killed:
+	default:
+		t.Fatalf("only %d posts were answered, the engine was never killed", count.Load())
+	}
+	_ = process.Wait()
+	t.Logf("killed after %d of %d posts were answered", count.Load(), stormPosts)
+
+	startEngineProcess(t, data, address)
+	client, err := baremetal.New(baremetal.Options{Endpoint: "http://" + address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	complete := checkComplete(t, client)
+	answered.Range(func(i, uuid any) bool {
+		if !complete[uuid.(string)] { //nolint:forcetypeassert // stored above
+			t.Errorf("machine %d was answered with node %s, which is not there complete", i, uuid)
+		}
+		return true
+	})
+
+	// The other agents try again, and every machine is there exactly once.
+	storm(func(i int) {
+		if _, done := answered.Load(i); !done {
+			_, _ = post(address, i)
+		}
+	})
+	if complete = checkComplete(t, client); len(complete) != stormPosts {
+		t.Errorf("%d nodes after all machines posted, want %d", len(complete), stormPosts)
+	}
+}
+
+// checkComplete waits until every node's inspection has ended and checks that
+// none is half there. It returns the nodes' UUIDs.
+func checkComplete(t *testing.T, client *baremetal.Client) map[string]bool {
+	t.Helper()
+	complete := map[string]bool{}
+	eventually(t, func(ctx context.Context) error {
+		nodes, err := allNodes(ctx, client, baremetal.NodeQuery{Fields: []string{"uuid", "inspection_finished_at", "last_error"}})
+		if err != nil {
+			return err
+		}
+		for _, n := range nodes {
+			if n.InspectionFinishedAt == nil || n.InspectionFinishedAt.IsZero() {
+				return fmt.Errorf("inspection of node %s has not ended: %s", n.UUID, n.LastError)
+			}
+			complete[n.UUID] = true
+		}
+		return nil
+	})
+	for uuid := range complete {
+		ports, err := client.Ports(t.Context(), uuid)
+		if err != nil || len(ports) != stormNICs {
+			t.Errorf("node %s has %d ports, %v, want %d", uuid, len(ports), err, stormNICs)
+		}
+		if _, err := client.Inventory(t.Context(), uuid); err != nil {
+			t.Errorf("node %s has no inventory: %v", uuid, err)
+		}
+	}
+	return complete
+}
+
+// storm calls do for every machine from several goroutines at once.
+func storm(do func(i int)) {
+	var posters sync.WaitGroup
+	next := make(chan int)
+	for range stormPosters {
+		posters.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	for i := range stormPosts {
+		next <- i
+	}
+	close(next)
+	posters.Wait()
+}
+
+// post sends the inspection document of machine i and returns the UUID of its
+// node.
+func post(address string, i int) (string, error) {
+	document := hardware.Options{NICs: stormNICs}.Document(14, i)
+	answer, err := http.Post("http://"+address+"/v1/continue_inspection", "application/json", bytes.NewReader(document)) //nolint:noctx // ends with the engine
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	var body struct {
+		UUID string `json:"uuid"`
+	}
+	if answer.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("answer %s", answer.Status)
+	}
+	return body.UUID, json.NewDecoder(answer.Body).Decode(&body)
+}
+
+// startEngineProcess runs an engine in a process of its own, which the end of the
+// test kills.
+func startEngineProcess(t *testing.T, data, address string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], //nolint:gosec,noctx // this very program; killed below
+		"api.listen="+address, "database.dir="+data, "auto_discovery.enabled=true", "auto_discovery.driver=manual-management")
+	cmd.Env = append(os.Environ(), engineProcess+"=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	ready := make(chan bool, 1)
+	go func() { ready <- bufio.NewScanner(out).Scan() }()
+	select {
+	case ok := <-ready:
+		if !ok {
+			t.Fatal("the engine ended before it was ready")
+		}
+	case <-time.After(patience):
+		t.Fatal("the engine did not become ready")
+	}
+	return cmd
+}
+
+// runEngine is the engine process: arguments are section.key=value, a line on
+// standard output says that it is ready.
+func runEngine(ctx context.Context, args []string) error {
+	set := map[string]string{}
+	for _, arg := range args {
+		key, value, _ := strings.Cut(arg, "=")
+		set[key] = value
+	}
+	cfg, err := engine.LoadConfig(engine.Sources{Set: set})
+	if err != nil {
+		return err
+	}
+	e, err := engine.Start(ctx, engine.Options{Config: cfg, Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	<-ctx.Done()
+	return e.Stop(context.WithoutCancel(ctx))
+}
+
+// freeAddress returns a loopback address that nobody uses now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
