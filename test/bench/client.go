@@ -165,9 +165,12 @@ func drive(ctx context.Context, connections []*client, count int, do func(c *cli
 	return errors.Join(errors.Join(errs...), ctx.Err())
 }
 
-// poll repeats a question until it is answered with true.
-func poll(ctx context.Context, done func() (bool, error)) error {
-	const pause = 5 * time.Millisecond
+// enginePause is the pause between questions to an engine: short beside what is
+// measured, long beside what the question costs.
+const enginePause = 10 * time.Millisecond
+
+// poll repeats a question, with pauses, until it is answered with true.
+func poll(ctx context.Context, pause time.Duration, done func() (bool, error)) error {
 	for {
 		ok, err := done()
 		if ok || err != nil {

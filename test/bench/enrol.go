@@ -46,7 +46,7 @@ func documents(count int) [][]byte {
 func (e *engine) enrol(ctx context.Context, docs [][]byte) (storm, error) {
 	post := func(c *client, i int) error { return c.want(http.StatusOK, http.MethodPost, callbackPath, docs[i]) }
 	return e.load(ctx, len(docs), post, func(ctx context.Context, c *client) error {
-		return poll(ctx, func() (bool, error) {
+		return poll(ctx, enginePause, func() (bool, error) {
 			// A node whose inspection is not finished has null there, which sorts first.
 			var first struct{ Nodes []nodeRow }
 			err := c.readJSON("/v1/nodes?fields=uuid,inspection_finished_at&sort_key=inspection_finished_at&limit=1", &first)

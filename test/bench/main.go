@@ -47,6 +47,7 @@ var sections = []section{
 	{"enrol", benchEnrol},
 	{"start", benchStart},
 	{"write", benchWrite},
+	{"up", benchUp},
 }
 
 // bench is one run: where things are, and what was found.

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,104 +13,66 @@ import (
 	"time"
 )
 
-// engine is an `ingot engine` that runs as a child of this process.
-type engine struct {
-	address string // host:port
+// process is the measured program running as a child of this one.
+type process struct {
 	log     string // file with its output
 	cmd     *exec.Cmd
 	done    chan struct{} // closed when it has ended
 	started time.Time     // just before the program was executed
-	ready   time.Duration // from started to the first 200
 }
 
-// discovery is the only configuration that differs from the default: without it
-// an engine enrols nobody.
-var discovery = []string{"--set", "auto_discovery.enabled=true", "--set", "auto_discovery.driver=manual-management"}
-
-// startEngine runs an engine on a data folder below the bench's and returns after
-// its first answer.
-func (b *bench) startEngine(ctx context.Context, data string) (*engine, error) {
-	address, err := freeAddress(ctx)
+// startProcess executes the program. Its output is added to NAME.log in the
+// bench's folder.
+func (b *bench) startProcess(name string, args ...string) (*process, error) {
+	p := &process{log: filepath.Join(b.folder, name+".log"), done: make(chan struct{})}
+	output, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open log of ingot %s: %w", args[0], err)
 	}
-	e := &engine{
-		address: address,
-		log:     filepath.Join(b.folder, data+".log"),
-		done:    make(chan struct{}),
-	}
-	output, err := os.OpenFile(e.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open log of engine: %w", err)
-	}
-	defer output.Close() // the child has its own descriptor
-	args := append([]string{"engine", "--data", filepath.Join(b.folder, data), "--listen", address}, discovery...)
-	e.cmd = exec.Command(b.program, args...) //nolint:gosec,noctx // our own program; stop and kill end it
-	e.cmd.Stdout, e.cmd.Stderr = output, output
-	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-
-	result := make(chan error)
-	go e.run(result)
-	if err := <-result; err != nil {
+	defer output.Close()                     // the child has its own descriptor
+	p.cmd = exec.Command(b.program, args...) //nolint:gosec,noctx // our own program; kill ends it
+	p.cmd.Stdout, p.cmd.Stderr = output, output
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	started := make(chan error)
+	go p.run(started)
+	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", b.program, err)
 	}
-	if err := e.awaitAnswer(ctx); err != nil {
-		return nil, errors.Join(err, e.kill())
-	}
-	return e, nil
+	return p, nil
 }
 
 // run starts the program and waits for its end on one thread, because the
 // kernel sends the parent-death signal when the thread that started it ends.
-func (e *engine) run(started chan<- error) {
+func (p *process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	e.started = time.Now()
-	err := e.cmd.Start()
+	p.started = time.Now()
+	err := p.cmd.Start()
 	started <- err
 	if err != nil {
 		return
 	}
-	_ = e.cmd.Wait() // engines that are killed end with an error
-	close(e.done)
+	_ = p.cmd.Wait() // programs that are killed end with an error
+	close(p.done)
 }
 
-// awaitAnswer asks for the root document until it is there.
-func (e *engine) awaitAnswer(ctx context.Context) error {
-	const pause = time.Millisecond
-	for {
-		err := firstAnswer(ctx, e.address)
-		if err == nil {
-			e.ready = time.Since(e.started)
-			return nil
-		}
-		select {
-		case <-e.done:
-			output, _ := os.ReadFile(e.log)
-			return fmt.Errorf("engine ended before it answered: %s", lastLine(output))
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the engine's first answer: %w", err)
-		case <-time.After(pause):
-		}
-	}
-}
-
-func firstAnswer(ctx context.Context, address string) error {
-	c, err := dial(ctx, address)
+// failure describes the end of a program that should have gone on.
+func (p *process) failure() error {
+	output, err := os.ReadFile(p.log)
 	if err != nil {
-		return err
+		return fmt.Errorf("ingot ended too early: %w", err)
 	}
-	defer c.close()
-	return c.want(200, "GET", "/", nil)
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	return fmt.Errorf("ingot ended too early: %s", lines[len(lines)-1])
 }
 
-// kill ends the engine as a power cut would end the process, and returns after
+// kill ends the program as a power cut would end the process, and returns after
 // it has ended.
-func (e *engine) kill() error {
-	if err := e.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("kill engine: %w", err)
+func (p *process) kill() error {
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill ingot: %w", err)
 	}
-	<-e.done
+	<-p.done
 	return nil
 }
 
@@ -120,11 +80,11 @@ func (e *engine) kill() error {
 // architecture that Go runs Linux on.
 const cpuTick = 10 * time.Millisecond
 
-// cpu returns how much CPU time the engine has used so far.
-func (e *engine) cpu() (time.Duration, error) {
-	stat, err := os.ReadFile(e.proc("stat"))
+// cpu returns how much CPU time the program has used so far.
+func (p *process) cpu() (time.Duration, error) {
+	stat, err := os.ReadFile(p.proc("stat"))
 	if err != nil {
-		return 0, fmt.Errorf("read CPU time of engine: %w", err)
+		return 0, fmt.Errorf("read CPU time: %w", err)
 	}
 	return parseCPU(string(stat))
 }
@@ -148,11 +108,11 @@ func parseCPU(stat string) (time.Duration, error) {
 	return time.Duration(ticks) * cpuTick, nil
 }
 
-// memory returns the engine's resident memory now and at its peak, in bytes.
-func (e *engine) memory() (now, peak int64, err error) {
-	status, err := os.ReadFile(e.proc("status"))
+// memory returns the program's resident memory now and at its peak, in bytes.
+func (p *process) memory() (now, peak int64, err error) {
+	status, err := os.ReadFile(p.proc("status"))
 	if err != nil {
-		return 0, 0, fmt.Errorf("read memory of engine: %w", err)
+		return 0, 0, fmt.Errorf("read memory: %w", err)
 	}
 	if now, err = statusBytes(string(status), "VmRSS:"); err != nil {
 		return 0, 0, err
@@ -169,24 +129,9 @@ func statusBytes(status, key string) (int64, error) {
 			return kilobytes << 10, err
 		}
 	}
-	return 0, fmt.Errorf("read memory of engine: no %s", key)
+	return 0, fmt.Errorf("read memory: no %s", key)
 }
 
-func (e *engine) proc(file string) string {
-	return filepath.Join("/proc", strconv.Itoa(e.cmd.Process.Pid), file)
-}
-
-// freeAddress returns a loopback address that nobody listens on right now.
-func freeAddress(ctx context.Context) (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
-}
-
-func lastLine(output []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-	return lines[len(lines)-1]
+func (p *process) proc(file string) string {
+	return filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), file)
 }

@@ -59,7 +59,7 @@ func (b *bench) measureWrites(ctx context.Context, e *engine) error {
 	managed, err := e.load(ctx, writes, func(c *client, i int) error {
 		return c.want(http.StatusAccepted, http.MethodPut, "/v1/nodes/"+uuids[i]+"/states/provision", []byte(`{"target":"manage"}`))
 	}, func(ctx context.Context, c *client) error {
-		return poll(ctx, func() (bool, error) {
+		return poll(ctx, enginePause, func() (bool, error) {
 			var working struct{ Nodes []nodeRow }
 			err := c.readJSON("/v1/nodes?fields=uuid&limit=1&provision_state=verifying", &working)
 			return len(working.Nodes) == 0, err

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+)
+
+// engine is an `ingot engine` that runs as a child of this process.
+type engine struct {
+	*process
+	address string        // host:port
+	ready   time.Duration // from executing the program to its first 200
+}
+
+// discovery is the only configuration that differs from the default: without it
+// an engine enrols nobody.
+var discovery = []string{"--set", "auto_discovery.enabled=true", "--set", "auto_discovery.driver=manual-management"}
+
+// startEngine runs an engine on a data folder below the bench's and returns after
+// its first answer.
+func (b *bench) startEngine(ctx context.Context, data string) (*engine, error) {
+	address, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{"engine", "--data", filepath.Join(b.folder, data), "--listen", address}, discovery...)
+	p, err := b.startProcess(data, args...)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{process: p, address: address}
+	if err := e.awaitAnswer(ctx); err != nil {
+		return nil, errors.Join(err, e.kill())
+	}
+	return e, nil
+}
+
+// awaitAnswer asks for the root document until it is there.
+func (e *engine) awaitAnswer(ctx context.Context) error {
+	const pause = time.Millisecond
+	for {
+		err := firstAnswer(ctx, e.address)
+		if err == nil {
+			e.ready = time.Since(e.started)
+			return nil
+		}
+		select {
+		case <-e.done:
+			return e.failure()
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the engine's first answer: %w", err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+func firstAnswer(ctx context.Context, address string) error {
+	c, err := dial(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	return c.want(200, "GET", "/", nil)
+}
+
+// freeAddress returns a loopback address that nobody listens on right now.
+func freeAddress(ctx context.Context) (string, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer listener.Close()
+	return listener.Addr().String(), nil
+}
