@@ -147,9 +147,6 @@ func (s *statusRecorder) WriteHeader(status int) {
 	s.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets http.ResponseController reach the connection.
-func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
-
 func (a *api) logRequest(r *http.Request, c *call, w *statusRecorder, start time.Time) {
 	a.log.LogAttrs(r.Context(), slog.LevelDebug, "Request",
 		slog.String("request_id", c.id), slog.String("method", r.Method), slog.String("path", r.URL.Path),

@@ -191,6 +191,13 @@ func TestLinksStartWithThePublicURL(t *testing.T) {
 	}
 }
 
+func TestLinksFollowTheSchemeOfTheRequest(t *testing.T) {
+	s := newServer(t)
+	if got := s.get("https://metal.example.org/v1").want(200); !strings.Contains(got.body, `"https://metal.example.org/v1/nodes/"`) {
+		t.Errorf("got %s", got.body)
+	}
+}
+
 func TestHealthCheckFollowsTheEngine(t *testing.T) {
 	s := newServer(t)
 	s.get("/healthcheck").want(200)

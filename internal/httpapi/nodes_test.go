@@ -203,6 +203,16 @@ func TestStatesShowTheMachineAtAGlance(t *testing.T) {
 	}, document)
 }
 
+func TestTextsOfEveryKindAreShown(t *testing.T) {
+	for _, text := range []string{"plain", `a "quote" and a \`, "tab\tand\nline", "Grüße ✓", "<&>", "\u2028"} {
+		s := newServer(t)
+		s.addNode(uuid1, func(n *node.Node) { n.LastError = text })
+		if got := s.get("/v1/nodes/" + uuid1).want(200).json()["last_error"]; got != text {
+			t.Errorf("got %q, want %q", got, text)
+		}
+	}
+}
+
 func TestReservationShowsTheOwnerOfALiveLease(t *testing.T) {
 	s := newServer(t)
 	n := s.addNode(uuid1)
