@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/agent"
@@ -48,13 +49,23 @@ func Start(ctx context.Context, opts Options) (*Engine, error) {
 	// touches anything.
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.API.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w: stop what uses it or choose another address with --listen", cfg.API.Listen, err)
+		return nil, listenError(cfg.API.Listen, err)
 	}
 	e := &Engine{listener: listener, served: make(chan error, 1)}
 	if err := e.start(ctx, opts); err != nil {
 		return nil, errors.Join(err, e.Stop(ctx))
 	}
 	return e, nil
+}
+
+// listenError says why an address cannot be listened on, without the operating
+// system's repetition of the address.
+func listenError(address string, err error) error {
+	var cause syscall.Errno
+	if errors.As(err, &cause) {
+		err = cause
+	}
+	return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another address with --listen", address, err)
 }
 
 func (e *Engine) start(ctx context.Context, opts Options) (err error) {

@@ -84,7 +84,7 @@ func unusable(nic *inventory.Interface) string {
 	switch {
 	case nic.Name == "":
 		return "has no name"
-	case nic.Name == "lo", nic.Addr().IsLoopback():
+	case nic.Name == "lo":
 		return "is the loopback"
 	case nic.MACAddress == "":
 		return "has no Ethernet address that identifies it"
