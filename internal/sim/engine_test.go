@@ -23,6 +23,7 @@ type standIn struct {
 	documents  map[string]string // the document that each node's machine posted last
 	heartbeats int
 	down       atomic.Bool // answer 503 to everything
+	hideNodes  atomic.Bool // answer lookups as if nobody were known
 	hideTokens atomic.Bool // answer lookups as if the token were given away
 }
 
@@ -84,7 +85,7 @@ func (s *standIn) lookup(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.nodes[strings.Split(r.URL.Query().Get("addresses"), ",")[0]]
-	if n == nil || n.uuid != r.URL.Query().Get("node_uuid") {
+	if s.hideNodes.Load() || n == nil || n.uuid != r.URL.Query().Get("node_uuid") {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}

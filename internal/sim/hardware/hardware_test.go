@@ -34,7 +34,7 @@ func TestDocumentDependsOnlyOnSeedAndIndex(t *testing.T) {
 }
 
 func TestIdentitiesAreUniqueWithinASeed(t *testing.T) {
-	const machines = 5_000
+	const machines = 3_000
 	seen := map[string]int{}
 	claim := func(kind, value string, machine int) {
 		t.Helper()
