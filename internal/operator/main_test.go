@@ -3,7 +3,6 @@ package operator_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -30,7 +29,7 @@ import (
 var plane = controlplane.NewTestPlane(controlplane.TestOptions{})
 
 func TestMain(m *testing.M) {
-	operator.RouteLogs(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	operator.RouteLogs(slog.New(slog.DiscardHandler))
 	os.Exit(plane.Run(m))
 }
 

@@ -139,7 +139,7 @@ func (u *Up) openData(context.Context) (string, error) {
 		return "", fmt.Errorf("create data folder: %w", err)
 	}
 	path := filepath.Join(dir, "ingot.log")
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) //nolint:gosec // the folder is the user's choice
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return "", fmt.Errorf("open log: %w", err)
 	}

@@ -58,7 +58,7 @@ func TestUnknownMachineBecomesAnAvailableHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubectl := exec.CommandContext(t.Context(), filepath.Join(dir, "kubectl"), "--kubeconfig", filepath.Join(data, "kubeconfig"), "get", "bmh") //nolint:gosec // the project's own kubectl
+	kubectl := exec.CommandContext(t.Context(), filepath.Join(dir, "kubectl"), "--kubeconfig", filepath.Join(data, "kubeconfig"), "get", "bmh")
 	out, err := kubectl.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), host.Name) || !strings.Contains(string(out), "available") {
 		t.Errorf("kubectl get bmh: %v\n%s", err, out)
@@ -71,7 +71,7 @@ func TestTheSameMachineStaysOneHost(t *testing.T) {
 	first := w.theAvailableHost(t)
 
 	// It posts again without having been restarted.
-	answer, err := http.Post(w.EngineURL()+"/v1/continue_inspection", "application/json", bytes.NewReader(w.Fleet().Machine(0).Document())) //nolint:noctx // bounded by the engine in this process
+	answer, err := http.Post(w.EngineURL()+"/v1/continue_inspection", "application/json", bytes.NewReader(w.Fleet().Machine(0).Document()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -131,7 +131,7 @@ func storm(do func(i int)) {
 // node.
 func post(address string, i int) (string, error) {
 	document := hardware.Options{NICs: stormNICs}.Document(14, i)
-	answer, err := http.Post("http://"+address+"/v1/continue_inspection", "application/json", bytes.NewReader(document)) //nolint:noctx // ends with the engine
+	answer, err := http.Post("http://"+address+"/v1/continue_inspection", "application/json", bytes.NewReader(document))
 	if err != nil {
 		return "", err
 	}
@@ -149,7 +149,7 @@ func post(address string, i int) (string, error) {
 // test kills.
 func startEngineProcess(t *testing.T, data, address string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], //nolint:gosec,noctx // this very program; killed below
+	cmd := exec.Command(os.Args[0], //nolint:noctx // this very program; killed below
 		"api.listen="+address, "database.dir="+data, "auto_discovery.enabled=true", "auto_discovery.driver=manual-management")
 	cmd.Env = append(os.Environ(), engineProcess+"=1")
 	out, err := cmd.StdoutPipe()

@@ -81,7 +81,7 @@ var rules = []rule{
 	},
 	{
 		func(f Facts) bool { return f.Host != nil && f.Host.available() && f.Host.Consumer == "" },
-		say("It is free to use: set spec.image, or let Cluster API claim it."),
+		say("It is free to use. This version of Ingot does not deploy images yet."),
 	},
 	{nodeIn(node.Enroll), onNode("Take it under management with: ingot node manage --wait ")},
 	{nodeIn(node.Manageable), onNode("Offer it for deployment with: ingot node provide --wait ")},

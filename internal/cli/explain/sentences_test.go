@@ -123,7 +123,7 @@ func TestEverySituationIsExplained(t *testing.T) {
 				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
 				`The engine's node u1 is in "available" (for 12 minutes, since 10:02:11).`,
 				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"It is free to use: set spec.image, or let Cluster API claim it.",
+				"It is free to use. This version of Ingot does not deploy images yet.",
 			},
 		},
 		"available and claimed": {

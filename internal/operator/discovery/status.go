@@ -190,4 +190,4 @@ func worthWriting(before, after *discoveryv1.BareMetalHostDiscoveryStatus) bool 
 	return !equality.Semantic.DeepEqual(before, same)
 }
 
-func count(n int) int32 { return int32(min(n, 1<<31-1)) } //nolint:gosec // bounded
+func count(n int) int32 { return int32(min(n, 1<<31-1)) }

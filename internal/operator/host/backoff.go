@@ -17,7 +17,7 @@ func backoff(n int, limit time.Duration, key string) time.Duration {
 	wait := min(time.Minute<<min(max(n, 0), maxDoublings), limit)
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(key))
-	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(max(n, 0)))) //nolint:gosec // not negative
+	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(max(n, 0))))
 	share := float64(h.Sum64()>>11) / (1 << 53)
 	return wait - time.Duration(share*float64(wait)/2)
 }

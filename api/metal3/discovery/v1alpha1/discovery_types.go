@@ -20,7 +20,7 @@ type BareMetalHostDiscoverySpec struct {
 	// +kubebuilder:default:="30s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5s')",message="pollInterval must be at least 5s"
-	PollInterval metav1.Duration `json:"pollInterval,omitempty"`
+	PollInterval metav1.Duration `json:"pollInterval,omitzero"`
 
 	// suspend stops looking for new machines. The default is false.
 	// +optional
