@@ -40,13 +40,13 @@ func (c *Conductor) ContinueInspection(ctx context.Context, body []byte, nodeUUI
 	}
 	p := &post{document: document, askedUUID: nodeUUID, version: version}
 	if err := c.store.Write(ctx, func(tx *store.Tx) error { return c.takePost(tx, p) }); err != nil {
+		if p.enrolled {
+			c.discovered.Add(-1) // counted, but not stored
+		}
 		return nil, err
 	}
 	if p.job == nil {
 		return nil, errNoMatch
-	}
-	if p.enrolled {
-		c.discovered.Add(1)
 	}
 	c.enqueue(*p.job)
 	c.log.Debug("Took inspection data", "node", p.answer.Node.UUID, "enrolled", p.enrolled)
@@ -59,7 +59,7 @@ type post struct {
 	askedUUID string
 	version   int
 
-	enrolled bool
+	enrolled bool // counted as discovered; taken back when the commit fails
 	answer   *node.LookupAnswer
 	job      *job // nil when the post was refused
 }
@@ -116,10 +116,13 @@ func (c *Conductor) gatherFacts(tx *store.Tx, askedUUID string, claims []store.C
 // enrol creates the node of an unknown machine. It stays in enroll until
 // somebody manages it.
 func (c *Conductor) enrol(tx *store.Tx, p *post, claims []store.Claim) error {
-	if c.discovered.Load() >= int64(c.cfg.Discovery.MaxNodes) {
+	// Counted here and not after the commit, which many posts share.
+	if c.discovered.Add(1) > int64(c.cfg.Discovery.MaxNodes) {
+		c.discovered.Add(-1)
 		c.log.Warn("Refused to enrol an unknown machine", "reason", "auto_discovery.max_nodes is reached", "nodes", c.cfg.Discovery.MaxNodes)
 		return fmt.Errorf("enrol machine: %d discovered nodes (auto_discovery.max_nodes): %w", c.cfg.Discovery.MaxNodes, node.ErrBusy)
 	}
+	p.enrolled = true
 	interfaces, err := c.drivers.Resolve(c.cfg.Discovery.Driver, node.Interfaces{})
 	if err != nil {
 		return fmt.Errorf("enrol machine: %w", err)
@@ -139,7 +142,6 @@ func (c *Conductor) enrol(tx *store.Tx, p *post, claims []store.Claim) error {
 	if err := c.record(tx, n, node.SeverityInfo, "discovery", "Enrolled: an unknown machine posted its inventory."); err != nil {
 		return err
 	}
-	p.enrolled = true
 	return c.storePost(tx, p, n, claims)
 }
 

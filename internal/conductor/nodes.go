@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/google/uuid"
@@ -179,19 +180,30 @@ func unleased(tx *store.Tx, ident string) (*node.Node, error) {
 	return n, nil
 }
 
-// checkReferences refuses a parent that does not exist or leads back to the node.
+// checkReferences refuses a parent that does not exist or leads back to the node,
+// and keeps it by its UUID, which no new name changes.
 func checkReferences(tx *store.Tx, n *node.Node) error {
-	for parent := n.ParentNode; parent != ""; {
-		if parent == n.UUID {
-			return node.Invalid("Node %s can not be its own parent, directly or through others.", n.UUID)
-		}
-		p, err := tx.Node(parent)
-		if err != nil {
-			return node.Invalid("Parent node %s could not be found.", parent)
-		}
-		parent = p.ParentNode
+	if n.ParentNode == "" {
+		return nil
 	}
-	return nil
+	ancestor, err := tx.Node(n.ParentNode)
+	if errors.Is(err, node.ErrNotFound) {
+		return node.Invalid("Parent node %s could not be found.", n.ParentNode)
+	}
+	if err != nil {
+		return err
+	}
+	n.ParentNode = ancestor.UUID
+	for ancestor.UUID != n.UUID {
+		ancestor, err = tx.Node(ancestor.ParentNode)
+		switch {
+		case errors.Is(err, node.ErrNotFound): // the line ends here
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return node.Invalid("Node %s can not be its own parent, directly or through others.", n.UUID)
 }
 
 func bmcClaims(info node.Object) []store.Claim {

@@ -131,11 +131,17 @@ func (c *Conductor) runJob(ctx context.Context, j job) {
 	case errors.Is(err, node.ErrLeaseLost):
 		c.log.Warn("Lease lost, leaving work to its new owner", "work", j.Kind, "node_id", j.NodeID)
 		c.wakeClaim()
-	case errors.Is(err, node.ErrNotFound):
+	case errors.Is(err, node.ErrNotFound) && c.gone(ctx, j.NodeID):
 		c.log.Debug("Node is gone, dropping its work", "work", j.Kind, "node_id", j.NodeID)
 	default:
 		c.settleFailure(ctx, j, err)
 	}
+}
+
+// gone reports whether a node was deleted.
+func (c *Conductor) gone(ctx context.Context, id int64) bool {
+	_, err := c.nodeByID(ctx, id)
+	return errors.Is(err, node.ErrNotFound)
 }
 
 // runGuarded turns a panic into an error, so that one bad document cannot end the
