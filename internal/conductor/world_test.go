@@ -1,0 +1,297 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/inspect"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+	"github.com/ingot-metal/ingot/internal/store/storetest"
+)
+
+// heartbeatTimeout is the window in which agents of test machines count as
+// alive.
+const heartbeatTimeout = 5 * time.Minute
+
+// world is a database, a clock that stands still, and a conductor that runs on
+// both.
+type world struct {
+	*Conductor
+	t     *testing.T
+	clock *storetest.Clock
+	store *store.Store
+	dir   string
+}
+
+// newWorld starts a conductor that enrols unknown machines.
+func newWorld(t *testing.T, changes ...func(*Config)) *world {
+	t.Helper()
+	w := emptyWorld(t)
+	w.Conductor = w.start("conductor-1", changes...)
+	return w
+}
+
+// emptyWorld has a database and no conductor.
+func emptyWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, clock: storetest.NewClock(), dir: t.TempDir()}
+	w.open()
+	return w
+}
+
+func (w *world) open() {
+	w.t.Helper()
+	db, err := store.Open(w.t.Context(), store.Options{Dir: w.dir, Clock: w.clock.Now})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.store = db
+	w.t.Cleanup(func() { _ = db.Close() }) // reopen may have closed it
+}
+
+// reopen closes the database and opens it again, as a restart does.
+func (w *world) reopen() {
+	w.t.Helper()
+	if err := w.store.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.open()
+}
+
+// idle returns a conductor that was never started: it takes requests and does
+// none of the work, as if its process died right after each answer.
+func (w *world) idle(hostname string, changes ...func(*Config)) *Conductor {
+	w.t.Helper()
+	cfg := Config{
+		Hostname: hostname, Workers: 2, LeaseTTL: 30 * time.Second, WorkTimeout: time.Minute, MaxAttempts: 3,
+		HeartbeatTimeout: heartbeatTimeout, AgentRules: agent.Rules{VerifyAddress: true},
+		Discovery: Discovery{Enabled: true, Driver: "manual-management", MaxNodes: 1000, Rate: 1e6, Burst: 1e6},
+	}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	drivers, err := driver.New(driver.Config{
+		AgentAlive: func(n *node.Node) bool { return agent.Alive(n, w.clock.Now(), heartbeatTimeout) },
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	pipeline, err := inspect.NewPipeline(inspect.DefaultConfig())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return New(w.store, drivers, pipeline, cfg, slog.New(slog.DiscardHandler))
+}
+
+// start returns a conductor at work.
+func (w *world) start(hostname string, changes ...func(*Config)) *Conductor {
+	w.t.Helper()
+	return w.run(w.idle(hostname, changes...))
+}
+
+// run starts a conductor; the test's end stops it.
+func (w *world) run(c *Conductor) *Conductor {
+	w.t.Helper()
+	if err := c.Start(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = c.Stop(context.Background()) }) // a closed database refuses
+	return c
+}
+
+// eventually polls until condition holds.
+func (w *world) eventually(what string, condition func() bool) {
+	w.t.Helper()
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	deadline := time.After(30 * time.Second)
+	for !condition() {
+		select {
+		case <-poll.C:
+		case <-deadline:
+			w.t.Fatalf("gave up waiting: %s", what)
+		}
+	}
+}
+
+// settle waits until no work is left.
+func (w *world) settle() {
+	w.t.Helper()
+	w.eventually("work to end", func() bool { return w.works() == 0 })
+}
+
+func (w *world) read(fn func(*store.Tx) error) {
+	w.t.Helper()
+	if err := w.store.Read(w.t.Context(), fn); err != nil {
+		w.t.Fatalf("read: %v", err)
+	}
+}
+
+func (w *world) write(fn func(*store.Tx) error) {
+	w.t.Helper()
+	if err := w.store.Write(w.t.Context(), fn); err != nil {
+		w.t.Fatalf("write: %v", err)
+	}
+}
+
+func (w *world) works() int {
+	w.t.Helper()
+	var count int
+	w.read(func(tx *store.Tx) (err error) {
+		count, err = tx.CountWork()
+		return err
+	})
+	return count
+}
+
+// stored reads a node.
+func (w *world) stored(ident string) *node.Node {
+	w.t.Helper()
+	var n *node.Node
+	w.read(func(tx *store.Tx) (err error) {
+		n, err = tx.Node(ident)
+		return err
+	})
+	return n
+}
+
+func (w *world) all() []*node.Node {
+	w.t.Helper()
+	var nodes []*node.Node
+	w.read(func(tx *store.Tx) (err error) {
+		nodes, err = tx.Nodes(node.Query{})
+		return err
+	})
+	return nodes
+}
+
+func (w *world) portsOf(n *node.Node) []*node.Port {
+	w.t.Helper()
+	var ports []*node.Port
+	w.read(func(tx *store.Tx) (err error) {
+		ports, err = tx.PortsOf(n.ID)
+		return err
+	})
+	return ports
+}
+
+// history returns a node's history as "SEVERITY type: message".
+func (w *world) history(n *node.Node) []string {
+	w.t.Helper()
+	var rows []string
+	w.read(func(tx *store.Tx) error {
+		events, err := tx.Events(n.ID)
+		for _, e := range events {
+			rows = append(rows, fmt.Sprintf("%s %s: %s", e.Severity, e.Type, e.Message))
+		}
+		return err
+	})
+	return rows
+}
+
+// register stores a node below the API, in whatever state a test needs.
+func (w *world) register(changes ...func(*node.Node)) *node.Node {
+	w.t.Helper()
+	n := &node.Node{UUID: uuid.NewString(), Driver: "fake-hardware", ProvisionState: node.Enroll}
+	n.Interfaces[node.PowerInterface] = "fake"
+	for _, change := range changes {
+		change(n)
+	}
+	w.write(func(tx *store.Tx) error {
+		if err := tx.CreateNode(n); err != nil {
+			return err
+		}
+		return tx.ClaimBMC(n.ID, bmcClaims(n.DriverInfo))
+	})
+	return n
+}
+
+// inState is a change for register.
+func inState(s node.State) func(*node.Node) {
+	return func(n *node.Node) { n.ProvisionState = s }
+}
+
+// lease gives a node to another conductor.
+func (w *world) lease(n *node.Node, owner string) node.Lease {
+	w.t.Helper()
+	var lease node.Lease
+	w.write(func(tx *store.Tx) (err error) {
+		lease, err = tx.AcquireLease(n.ID, owner, time.Minute)
+		return err
+	})
+	return lease
+}
+
+// machine is what a ramdisk posts about its hardware.
+type machine struct {
+	macs    []string
+	arch    string // empty: the ramdisk does not know
+	bmc     string
+	failure string // the ramdisk's own error
+}
+
+// unknown returns a machine with two NICs that no other number has.
+func unknown(number int) machine {
+	return machine{arch: "x86_64", macs: []string{
+		fmt.Sprintf("02:00:00:%02x:%02x:01", number>>8, number&0xff), fmt.Sprintf("02:00:00:%02x:%02x:02", number>>8, number&0xff),
+	}}
+}
+
+// inventory is the machine's inventory with odd spacing, which must survive.
+func (m machine) inventory() string {
+	nics := make([]string, len(m.macs))
+	for i, mac := range m.macs {
+		nics[i] = fmt.Sprintf(`{"name":"eth%d","mac_address":%q,"ipv4_address":"192.0.2.%d","has_carrier":true}`, i, mac, i%250+1)
+	}
+	return fmt.Sprintf(`{ "interfaces" : [%s],"cpu":{"architecture":%q},"memory":{"physical_mb":65536},"bmc_address":%q,"boot":{"pxe_interface":%q}}`,
+		strings.Join(nics, ","), m.arch, m.bmc, m.macs[0])
+}
+
+// body is the document that the ramdisk posts.
+func (m machine) body() []byte {
+	return fmt.Appendf(nil, `{"inventory":%s,"error":%q,"root_disk":{"name":"/dev/sda"},"logs":"H4sI"}`, m.inventory(), m.failure)
+}
+
+// send posts the machine's document without a version, as agents do.
+func send(t *testing.T, c *Conductor, m machine) (*node.LookupAnswer, error) {
+	t.Helper()
+	return c.ContinueInspection(t.Context(), m.body(), "", 1)
+}
+
+// enrol posts an unknown machine and waits for its inspection to end.
+func (w *world) enrol(m machine) *node.Node {
+	w.t.Helper()
+	answer, err := send(w.t, w.Conductor, m)
+	if err != nil {
+		w.t.Fatalf("post: %v", err)
+	}
+	w.settle()
+	return w.stored(answer.Node.UUID)
+}
+
+func wantIs(t *testing.T, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Fatalf("error = %v, want %v", err, target)
+	}
+}
+
+// wantAs ends the test unless the error chain has a T, and returns it.
+func wantAs[T error](t *testing.T, err error) T {
+	t.Helper()
+	var target T
+	if !errors.As(err, &target) {
+		t.Fatalf("error = %v (%T), want a %T", err, err, target)
+	}
+	return target
+}
