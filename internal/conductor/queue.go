@@ -165,28 +165,47 @@ func (c *Conductor) runGuarded(ctx context.Context, j job) (err error) {
 }
 
 // settleFailure tries work again later, or fails it when it has been tried often
-// enough.
+// enough. While that cannot be stored, for instance because the disk is full,
+// the job stays in this process together with its lease.
 func (c *Conductor) settleFailure(ctx context.Context, j job, cause error) {
 	c.log.Warn("Work failed", "work", j.Kind, "node_id", j.NodeID, "attempt", j.Attempts+1, "err", cause)
+	var err error
 	if j.Attempts+1 >= c.cfg.MaxAttempts {
-		if err := c.fail(ctx, j, fmt.Sprintf("Gave up after %d attempts: %v", j.Attempts+1, cause)); err != nil {
-			c.log.Error("Failure of work could not be recorded", "work", j.Kind, "node_id", j.NodeID, "err", err)
-		}
-		return
+		err = c.fail(ctx, j, fmt.Sprintf("Gave up after %d attempts: %v", j.Attempts+1, cause))
+	} else {
+		err = c.postpone(ctx, j)
 	}
-	err := c.store.Write(ctx, func(tx *store.Tx) error {
+	switch {
+	case err == nil, errors.Is(err, node.ErrLeaseLost):
+		c.wakeClaim()
+	case ctx.Err() == nil:
+		c.log.Error("Failure of work could not be recorded", "work", j.Kind, "node_id", j.NodeID, "err", err)
+		c.pushLater(ctx, j)
+	}
+}
+
+// postpone stores when the work is due again and gives its lease back.
+func (c *Conductor) postpone(ctx context.Context, j job) error {
+	return c.store.Write(ctx, func(tx *store.Tx) error {
 		if err := tx.CheckLease(j.NodeID, j.Lease); err != nil {
 			return err
 		}
-		if err := tx.PostponeWork(j.Work, tx.Now().Add(retryAfter<<j.Attempts)); err != nil {
+		later := *j.Work // a commit that fails must not count
+		if err := tx.PostponeWork(&later, tx.Now().Add(retryAfter<<j.Attempts)); err != nil {
 			return err
 		}
 		return tx.ReleaseLease(j.Lease)
 	})
-	if err != nil {
-		c.log.Error("Work could not be postponed", "work", j.Kind, "node_id", j.NodeID, "err", err)
+}
+
+// pushLater queues a job again after a pause, in which its worker rests: a
+// database that refuses one write refuses the next.
+func (c *Conductor) pushLater(ctx context.Context, j job) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(retryAfter):
+		c.queue.push(j)
 	}
-	c.wakeClaim()
 }
 
 // claimLoop takes up work that no process of this run has leased: what an

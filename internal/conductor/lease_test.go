@@ -1,0 +1,87 @@
+package conductor
+
+import (
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// TestLeasesOfQueuedWorkAreRenewed holds a job that no worker takes for many
+// times the life of a lease.
+func TestLeasesOfQueuedWorkAreRenewed(t *testing.T) {
+	const ttl = 30 * time.Millisecond // renewed every third of it by the wall clock, measured by the test's
+	w := newWorld(t, func(c *Config) { c.Workers, c.LeaseTTL = 0, ttl })
+	if _, err := send(t, w.Conductor, unknown(1)); err != nil {
+		t.Fatal(err)
+	}
+	granted := w.all()[0].Lease
+	for range 5 {
+		expires := w.clock.Advance(ttl / 2).Add(ttl)
+		w.eventually("the lease to be renewed", func() bool { return w.all()[0].Lease.ExpiresAt.Equal(expires) })
+	}
+	if got := w.all()[0].Lease; got.Epoch != granted.Epoch || got.Owner != granted.Owner {
+		t.Errorf("lease = %+v, want %+v renewed and not granted anew", got, granted)
+	}
+}
+
+// stopDisk makes every write to the database fail until the returned function is
+// called: the kernel lets no file of this process grow.
+func (w *world) stopDisk() (resume func()) {
+	w.t.Helper()
+	wal, err := os.Stat(filepath.Join(w.dir, "ingot.db-wal"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	signal.Ignore(syscall.SIGXFSZ) // writes fail with EFBIG then
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		w.t.Fatal(err)
+	}
+	set := func(cur uint64) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: cur, Max: limit.Max}); err != nil {
+			w.t.Error(err)
+		}
+	}
+	set(uint64(wal.Size()))
+	w.t.Cleanup(func() { set(limit.Cur) })
+	return func() { set(limit.Cur) }
+}
+
+func TestFullDiskRefusesRequestsAndDelaysWork(t *testing.T) {
+	w := emptyWorld(t)
+	c := w.idle("conductor-1")
+	n := w.register()
+	manage(t, c, n.UUID)
+	j, _ := c.queue.pop()
+	resume := w.stopDisk()
+
+	if _, err := send(t, c, unknown(1)); err == nil {
+		t.Error("a post was answered that cannot be stored")
+	}
+	if got := c.discovered.Load(); got != 0 {
+		t.Errorf("%d nodes count as discovered, want none", got)
+	}
+	c.runJob(t.Context(), j)
+	c.queue.done()
+	if waiting, held := c.queue.load(); waiting != 1 || held != 1 {
+		t.Fatalf("%d jobs wait and %d are held, want the one that could not be settled", waiting, held)
+	}
+	resume()
+	w.run(c)
+	w.settle()
+	if got := w.stored(n.UUID); got.ProvisionState != node.Manageable || got.LastError != "" {
+		t.Errorf("node is in %q, last_error %q; want it manageable as if nothing had been", got.ProvisionState, got.LastError)
+	}
+	if nodes := w.all(); len(nodes) != 1 {
+		t.Errorf("%d nodes, want only the one that was answered", len(nodes))
+	}
+	if _, err := send(t, c, unknown(1)); err != nil {
+		t.Errorf("the same post afterwards: %v", err)
+	}
+	w.settle()
+}
