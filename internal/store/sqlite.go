@@ -56,7 +56,8 @@ func openLocked(ctx context.Context, opts Options) (*Store, error) {
 	}
 	// Savepoints keep the pages they may have to restore in the temporary store;
 	// in memory it costs no write to a file for each page.
-	writes, err := sql.Open("sqlite", dataSource(path, "_pragma=cache_size(-8000)", "_pragma=temp_store(MEMORY)", "_txlock=immediate"))
+	writes, err := sql.Open("sqlite", dataSource(path, "_pragma=cache_size(-8000)", "_pragma=temp_store(MEMORY)",
+		fmt.Sprintf("_pragma=wal_autocheckpoint(%d)", checkpointPages), "_txlock=immediate"))
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
@@ -76,6 +77,12 @@ func openLocked(ctx context.Context, opts Options) (*Store, error) {
 	}
 	return &Store{reads: reads, writes: w, clock: opts.Clock, stmts: map[string]*sql.Stmt{}}, nil
 }
+
+// checkpointPages is how long the log grows before its pages go into the database
+// file: 16 MB, so that a page which many commits change is copied seldom. A log
+// of more than 4062 pages has a second index, which every read would search too
+// (https://sqlite.org/walformat.html).
+const checkpointPages = 4000
 
 func dataSource(path string, extra ...string) string {
 	query := "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=busy_timeout(5000)"
