@@ -75,7 +75,8 @@ var rules = []rule{
 	},
 	{
 		func(f Facts) bool {
-			return f.Host != nil && f.Host.available() && !f.Host.HasBMC && f.Node != nil && f.Node.silent(f.Now)
+			return f.Host != nil && f.Host.available() && !f.Host.HasBMC &&
+				(f.Host.disconnected() || f.Node != nil && f.Node.silent(f.Now))
 		},
 		say("Boot the machine into the ramdisk again."),
 	},

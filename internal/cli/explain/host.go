@@ -33,6 +33,11 @@ func (h *Host) available() bool {
 	return h.state() == v1alpha1.StateAvailable || h.state() == v1alpha1.StateReady
 }
 
+// disconnected tells whether the operator misses the host's ramdisk.
+func (h *Host) disconnected() bool {
+	return h.condition(v1alpha1.AvailableForProvisioningCondition).Reason == v1alpha1.AgentNotConnectedReason
+}
+
 // seen tells whether an operator ever looked at the host.
 func (h *Host) seen() bool { return len(h.Conditions) > 0 }
 

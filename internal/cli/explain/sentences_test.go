@@ -152,6 +152,23 @@ func TestEverySituationIsExplained(t *testing.T) {
 				"Boot the machine into the ramdisk again.",
 			},
 		},
+		"available but the operator misses its agent": {
+			Facts{
+				Host: aHost(v1alpha1.StateAvailable, func(h *Host) {
+					h.Conditions[v1alpha1.AvailableForProvisioningCondition] = Condition{
+						Reason: v1alpha1.AgentNotConnectedReason, Message: "The ramdisk agent is not connected",
+					}
+				}),
+				Node: aNode(node.Available),
+			},
+			[]string{
+				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
+				"The operator says: The ramdisk agent is not connected.",
+				`The engine's node u1 is in "available" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"Boot the machine into the ramdisk again.",
+			},
+		},
 		"node in maintenance": {
 			Facts{
 				Host: aHost(v1alpha1.StateAvailable),
