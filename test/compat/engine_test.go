@@ -1,0 +1,41 @@
+//go:build compat
+
+// Package compat_test holds Ingot against the programs that use its API: the
+// published Go client of the Bare Metal API and a recorded ramdisk agent. The
+// engine is real, on its own port and data folder.
+package compat_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/engine"
+)
+
+// serveEngine runs an engine that enrols unknown machines, as fake hardware and
+// with agents that have no TLS, until the test ends. It returns the URL.
+func serveEngine(t *testing.T) string {
+	t.Helper()
+	cfg := engine.DefaultConfig()
+	cfg.API.Listen = "127.0.0.1:0"
+	cfg.Database.Dir = t.TempDir()
+	cfg.Conductor.Hostname = "conductor.example.org"
+	cfg.Agent.RequireTLS = false
+	cfg.Agent.VerifyCallbackAddress = false
+	cfg.AutoDiscovery.Enabled = true
+	cfg.AutoDiscovery.Driver = "fake-hardware"
+	e, err := engine.Start(t.Context(), engine.Options{Config: cfg, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatalf("start engine: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := e.Stop(ctx); err != nil {
+			t.Errorf("stop engine: %v", err)
+		}
+	})
+	return e.URL()
+}
