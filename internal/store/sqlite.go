@@ -3,23 +3,17 @@ package store
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 	"syscall"
 
-	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 	_ "modernc.org/sqlite" // the database driver
 )
-
-//go:embed migrations/*.sql
-var migrationFiles embed.FS
 
 // databaseFile is the SQLite database inside the data folder.
 const databaseFile = "ingot.db"
@@ -43,16 +37,8 @@ func openSQLite(ctx context.Context, opts Options) (*Store, error) {
 
 func openLocked(ctx context.Context, opts Options) (*Store, error) {
 	path := filepath.Join(opts.Dir, databaseFile)
-	// SQLite gives its WAL and shared memory files the mode of the database.
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
-	}
-	if err := file.Close(); err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, fmt.Errorf("protect database: %w", err)
+	if err := prepareFile(path); err != nil {
+		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
 	// Savepoints keep the pages they may have to restore in the temporary store;
 	// in memory it costs no write to a file for each page.
@@ -62,7 +48,7 @@ func openLocked(ctx context.Context, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
 	writes.SetMaxOpenConns(1)
-	if err := migrate(ctx, writes); err != nil {
+	if err := migrate(ctx, writes, database.DialectSQLite3); err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), writes.Close())
 	}
 	reads, err := sql.Open("sqlite", dataSource(path, "_pragma=cache_size(-2000)", "_pragma=query_only(1)"))
@@ -78,6 +64,31 @@ func openLocked(ctx context.Context, opts Options) (*Store, error) {
 	return &Store{reads: reads, writes: w, clock: opts.Clock, stmts: map[string]*sql.Stmt{}}, nil
 }
 
+// fileHeader begins every SQLite database file
+// (https://sqlite.org/fileformat.html, section 1.3).
+const fileHeader = "SQLite format 3\x00"
+
+// prepareFile creates the database file if there is none. SQLite gives its other
+// files the mode of this one, and takes a file of a few foreign bytes for an
+// empty database, which would then be overwritten.
+func prepareFile(path string) (err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	header := make([]byte, len(fileHeader))
+	n, err := io.ReadFull(file, header)
+	switch {
+	case errors.Is(err, io.EOF): // new and empty
+	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
+		return err
+	case string(header[:n]) != fileHeader:
+		return errors.New("this is no SQLite database, or a damaged one: restore a backup, or move the file away to start with an empty database")
+	}
+	return file.Chmod(0o600)
+}
+
 // checkpointPages is how long the log grows before its pages go into the database
 // file: 16 MB, so that a page which many commits change is copied seldom. A log
 // of more than 4062 pages has a second index, which every read would search too
@@ -90,31 +101,6 @@ func dataSource(path string, extra ...string) string {
 		query += "&" + e
 	}
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: query}).String()
-}
-
-// migrate brings the schema forward and refuses one from the future.
-func migrate(ctx context.Context, db *sql.DB) error {
-	files, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
-	}
-	provider, err := goose.NewProvider(database.DialectSQLite3, db, files)
-	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
-	}
-	sources := provider.ListSources()
-	newest := sources[len(sources)-1].Version
-	current, err := provider.GetDBVersion(ctx)
-	if err != nil {
-		return fmt.Errorf("read schema version (is this a database of Ingot, and intact?): %w", err)
-	}
-	if current > newest {
-		return fmt.Errorf("its schema has version %d, this program knows up to %d: use the program version that wrote it, or restore a backup", current, newest)
-	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("bring schema from version %d to %d: %w", current, newest, err)
-	}
-	return nil
 }
 
 // lockDir makes sure that one process alone uses a data folder.

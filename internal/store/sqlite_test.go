@@ -161,6 +161,7 @@ func TestCorruptDatabaseIsRefusedAndLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, content := range map[string][]byte{
+		"short text":    []byte("milk\n"),
 		"text":          []byte(strings.Repeat("this is a shopping list\n", 400)),
 		"broken header": append([]byte("XQLite"), good[6:]...),
 		"broken pages":  append(slices.Clone(good[:100]), bytes.Repeat([]byte{0xa5}, len(good)-100)...),
