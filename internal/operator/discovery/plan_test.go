@@ -1,0 +1,351 @@
+package discovery
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+func testResource(change func(*discoveryv1.BareMetalHostDiscovery)) *discoveryv1.BareMetalHostDiscovery {
+	d := &discoveryv1.BareMetalHostDiscovery{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "racks"},
+		Spec: discoveryv1.BareMetalHostDiscoverySpec{
+			ResourceNameTemplate: discoveryv1.ResourceNameTemplate{HardwareDetails: discoveryv1.DetailHostname},
+		},
+	}
+	if change != nil {
+		change(d)
+	}
+	return d
+}
+
+// machine returns the candidate of a machine; mac ends its MAC addresses.
+func machine(id, hostname, mac string, change func(*candidate)) candidate {
+	macs := []string{"00:1b:21:00:00:" + mac, "00:1b:21:00:01:" + mac}
+	c := candidate{
+		node: provisioner.Node{ID: id, State: node.Enroll},
+		macs: macs,
+		facts: &facts{
+			nameFacts: nameFacts{NodeID: id, BootMAC: macs[0], Hostname: hostname},
+			MACs:      macs, Architecture: "x86_64", AutoDiscovered: true,
+		},
+	}
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+func existingHost(name string, change func(*v1alpha1.BareMetalHost)) v1alpha1.BareMetalHost {
+	h := v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: name}}
+	if change != nil {
+		change(&h)
+	}
+	return h
+}
+
+func TestPlan(t *testing.T) {
+	type skips = map[string]discoveryv1.SkipReason
+	one := machine("n1", "web", "01", nil)
+	noFacts := func(change func(*candidate)) candidate {
+		return machine("n1", "web", "01", func(c *candidate) {
+			c.facts = nil
+			if change != nil {
+				change(c)
+			}
+		})
+	}
+	for _, tt := range []struct {
+		name        string
+		resource    func(*discoveryv1.BareMetalHostDiscovery)
+		hosts       []v1alpha1.BareMetalHost
+		candidates  []candidate
+		wantNames   map[string]string // node ID → first name
+		wantSkipped skips
+		wantMatched int
+		wantFailed  int
+	}{
+		{name: "new machine", candidates: []candidate{one}, wantNames: map[string]string{"n1": "web"}},
+		{
+			name: "boot MAC of a host, in other letters", candidates: []candidate{one}, wantMatched: 1,
+			hosts: []v1alpha1.BareMetalHost{existingHost("other", func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:1B:21:00:00:01" })},
+		},
+		{
+			name: "second MAC is a host's boot MAC", candidates: []candidate{one}, wantMatched: 1,
+			hosts: []v1alpha1.BareMetalHost{existingHost("other", func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:1b:21:00:01:01" })},
+		},
+		{
+			name: "MAC is a NIC of a host with another node", candidates: []candidate{one}, wantMatched: 1,
+			hosts: []v1alpha1.BareMetalHost{existingHost("other", func(h *v1alpha1.BareMetalHost) {
+				h.Status.Provisioning.ID = "n9"
+				h.Status.HardwareDetails = &v1alpha1.HardwareDetails{NICs: []v1alpha1.NIC{{MAC: "00:1b:21:00:01:01"}}}
+			})},
+		},
+		{
+			name: "made-up MAC of another host's NIC does not match",
+			candidates: []candidate{machine("n1", "web", "01", func(c *candidate) {
+				c.macs = append(c.macs, "42:00:00:00:00:01")
+			})},
+			hosts: []v1alpha1.BareMetalHost{existingHost("other", func(h *v1alpha1.BareMetalHost) {
+				h.Status.Provisioning.ID = "n9"
+				h.Status.HardwareDetails = &v1alpha1.HardwareDetails{NICs: []v1alpha1.NIC{{MAC: "42:00:00:00:00:01"}}}
+			})},
+			wantNames: map[string]string{"n1": "web"},
+		},
+		{
+			name: "matched without inventory", candidates: []candidate{noFacts(nil)}, wantMatched: 1,
+			hosts: []v1alpha1.BareMetalHost{existingHost("other", func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:1b:21:00:00:01" })},
+		},
+		{name: "no inventory", candidates: []candidate{noFacts(nil)}, wantSkipped: skips{"n1": discoveryv1.SkipNoInventory}},
+		{
+			name: "hooks at work", wantSkipped: skips{"n1": discoveryv1.SkipNodeBusy},
+			candidates: []candidate{noFacts(func(c *candidate) { c.node.Busy = true })},
+		},
+		{
+			name: "inspecting", wantSkipped: skips{"n1": discoveryv1.SkipNodeBusy},
+			candidates: []candidate{machine("n1", "web", "01", func(c *candidate) { c.node.State = node.InspectWait })},
+		},
+		{
+			name: "no usable NIC", wantSkipped: skips{"n1": discoveryv1.SkipMissingMAC},
+			candidates: []candidate{machine("n1", "web", "01", func(c *candidate) { c.facts.BootMAC = "" })},
+		},
+		{
+			name: "ignored by second MAC, in other letters", candidates: []candidate{one}, wantSkipped: skips{"n1": discoveryv1.SkipIgnored},
+			resource: func(d *discoveryv1.BareMetalHostDiscovery) {
+				d.Spec.IgnoredMACAddresses = []string{"00:1B:21:00:01:01"}
+			},
+		},
+		{
+			name: "tombstone", candidates: []candidate{one}, wantSkipped: skips{"n1": discoveryv1.SkipTombstone},
+			resource: func(d *discoveryv1.BareMetalHostDiscovery) {
+				d.Spec.Rediscovery = discoveryv1.RediscoveryDeny
+				d.Status.Tombstones = []discoveryv1.Tombstone{{MAC: "00:1b:21:00:00:01"}}
+			},
+		},
+		{
+			name: "tombstone has no effect when rediscovery is allowed", candidates: []candidate{one}, wantNames: map[string]string{"n1": "web"},
+			resource: func(d *discoveryv1.BareMetalHostDiscovery) {
+				d.Spec.Rediscovery = discoveryv1.RediscoveryAllow
+				d.Status.Tombstones = []discoveryv1.Tombstone{{MAC: "00:1b:21:00:00:01"}}
+			},
+		},
+		{
+			name:       "limit counts hosts that exist",
+			candidates: []candidate{one, machine("n2", "db", "02", nil)},
+			hosts: []v1alpha1.BareMetalHost{existingHost("old", func(h *v1alpha1.BareMetalHost) {
+				h.Annotations = map[string]string{v1alpha1.DiscoverySourceAnnotation: "metal/racks/n0"}
+			})},
+			resource:    func(d *discoveryv1.BareMetalHostDiscovery) { d.Spec.MaxHosts = 2 },
+			wantNames:   map[string]string{"n1": "web"},
+			wantSkipped: skips{"n2": discoveryv1.SkipLimitReached},
+		},
+		{
+			name: "only auto-discovered ones", wantNames: map[string]string{"n2": "db"},
+			candidates: []candidate{
+				machine("n1", "web", "01", func(c *candidate) { c.facts.AutoDiscovered = false }),
+				machine("n2", "db", "02", nil),
+			},
+			resource: func(d *discoveryv1.BareMetalHostDiscovery) { d.Spec.OnlyAutoDiscovered = true },
+		},
+		{
+			name: "same boot MAC twice", candidates: []candidate{one, machine("n2", "web2", "01", nil)},
+			wantNames: map[string]string{"n1": "web"}, wantSkipped: skips{"n2": discoveryv1.SkipDuplicateMAC},
+		},
+		{
+			name: "same name twice", candidates: []candidate{one, machine("n2", "web", "02", nil)},
+			wantNames: map[string]string{"n1": "web", "n2": "web-000002"},
+		},
+		{
+			name: "name of a host without MAC", candidates: []candidate{one}, wantNames: map[string]string{"n1": "web-000001"},
+			hosts: []v1alpha1.BareMetalHost{existingHost("web", nil)},
+		},
+		{
+			name: "name of a host in another namespace is free", candidates: []candidate{one}, wantNames: map[string]string{"n1": "web"},
+			hosts: []v1alpha1.BareMetalHost{existingHost("web", func(h *v1alpha1.BareMetalHost) { h.Namespace = "elsewhere" })},
+		},
+		{
+			name: "name and all variants taken", candidates: []candidate{one}, wantSkipped: skips{"n1": discoveryv1.SkipNameConflict},
+			hosts: []v1alpha1.BareMetalHost{existingHost("web", nil), existingHost("web-000001", nil), existingHost("web-"+hashOf("n1"), nil)},
+		},
+		{
+			name: "missing detail", wantSkipped: skips{"n1": discoveryv1.SkipMissingDetail},
+			candidates: []candidate{machine("n1", "localhost", "01", nil)},
+			resource: func(d *discoveryv1.BareMetalHostDiscovery) {
+				d.Spec.ResourceNameTemplate.Fallback = discoveryv1.FallbackNone
+			},
+		},
+		{
+			name: "unreadable node", wantFailed: 1,
+			candidates: []candidate{noFacts(func(c *candidate) { c.err = errors.New("connection reset") })},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := makePlan(testResource(tt.resource), newHostIndex(tt.hosts), tt.candidates)
+			names := map[string]string{}
+			for _, c := range got.create {
+				names[c.node.ID] = c.names[0]
+			}
+			if tt.wantNames == nil {
+				tt.wantNames = map[string]string{}
+			}
+			if diff := cmp.Diff(tt.wantNames, names); diff != "" {
+				t.Errorf("created hosts differ (-want +got):\n%s", diff)
+			}
+			skipped := skips{}
+			for _, s := range got.skipped {
+				skipped[s.NodeID] = s.Reason
+				if s.Message == "" {
+					t.Errorf("node %s is skipped without a message", s.NodeID)
+				}
+			}
+			if tt.wantSkipped == nil {
+				tt.wantSkipped = skips{}
+			}
+			if diff := cmp.Diff(tt.wantSkipped, skipped); diff != "" {
+				t.Errorf("skipped nodes differ (-want +got):\n%s", diff)
+			}
+			if got.matched != tt.wantMatched || len(got.failed) != tt.wantFailed {
+				t.Errorf("matched %d, failed %d; want %d, %d", got.matched, len(got.failed), tt.wantMatched, tt.wantFailed)
+			}
+		})
+	}
+}
+
+func TestSplitLeavesNodesOfOthersOut(t *testing.T) {
+	index := newHostIndex([]v1alpha1.BareMetalHost{
+		existingHost("by-id", func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.ID = "linked" }),
+		existingHost("by-name", nil),
+		existingHost("by-source", func(h *v1alpha1.BareMetalHost) {
+			h.Annotations = map[string]string{v1alpha1.DiscoverySourceAnnotation: "metal/racks/sourced"}
+		}),
+	})
+	matched, free := index.split([]provisioner.Node{
+		{ID: "linked", State: node.Active},
+		{ID: "named", Name: "metal~by-name", State: node.Enroll},
+		{ID: "sourced", State: node.Enroll},
+		{ID: "free", State: node.Manageable},
+		{ID: "foreign-name", Name: "db-1", State: node.Enroll},
+		{ID: "foreign-instance", InstanceID: "i", State: node.Available},
+		{ID: "foreign-owner", Owner: "team", State: node.Available},
+		{ID: "active", State: node.Active},
+		{ID: "cleaning", State: node.Cleaning},
+	})
+	if len(matched) != 3 || len(free) != 1 || free[0].ID != "free" || index.foreign != 5 {
+		t.Errorf("matched %v, free %v, foreign %d", matched, free, index.foreign)
+	}
+}
+
+func TestSkippedListKeepsSinceAndIsBounded(t *testing.T) {
+	before := metav1.NewTime(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC))
+	now := metav1.NewTime(before.Add(time.Hour))
+	old := []discoveryv1.SkippedNode{
+		{NodeID: "a", Reason: discoveryv1.SkipNoInventory, Since: before},
+		{NodeID: "b", Reason: discoveryv1.SkipNoInventory, Since: before},
+	}
+	fresh := []discoveryv1.SkippedNode{
+		{NodeID: "c", Reason: discoveryv1.SkipIgnored},
+		{NodeID: "b", Reason: discoveryv1.SkipMissingMAC},
+		{NodeID: "a", Reason: discoveryv1.SkipNoInventory},
+	}
+	got := skippedList(old, fresh, now)
+	want := []discoveryv1.SkippedNode{
+		{NodeID: "a", Reason: discoveryv1.SkipNoInventory, Since: before},
+		{NodeID: "b", Reason: discoveryv1.SkipMissingMAC, Since: now},
+		{NodeID: "c", Reason: discoveryv1.SkipIgnored, Since: now},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("skipped list differs (-want +got):\n%s", diff)
+	}
+	many := make([]discoveryv1.SkippedNode, 3*maxSkipped)
+	if got := len(skippedList(nil, many, now)); got != maxSkipped {
+		t.Errorf("%d entries, want %d", got, maxSkipped)
+	}
+}
+
+func TestTombstonesAreUniqueAndTheOldestGoFirst(t *testing.T) {
+	d := testResource(nil)
+	start := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	for i := range maxTombstones + 5 {
+		mac := "00:1b:21:00:" + hex2(i/256) + ":" + hex2(i%256)
+		addTombstone(d, discoveryv1.Tombstone{MAC: mac, DeletedAt: metav1.NewTime(start.Add(time.Duration(i) * time.Second))})
+		addTombstone(d, discoveryv1.Tombstone{MAC: mac, DeletedAt: metav1.NewTime(start)})
+	}
+	if got := len(d.Status.Tombstones); got != maxTombstones {
+		t.Fatalf("%d tombstones, want %d", got, maxTombstones)
+	}
+	if got := d.Status.Tombstones[0].MAC; got != "00:1b:21:00:00:05" {
+		t.Errorf("oldest = %s, want the sixth", got)
+	}
+}
+
+func hex2(n int) string {
+	const digits = "0123456789abcdef"
+	return string([]byte{digits[n/16], digits[n%16]})
+}
+
+func TestIdlePollsAreWrittenNowAndThen(t *testing.T) {
+	at := func(d time.Duration) *discoveryv1.BareMetalHostDiscoveryStatus {
+		t := metav1.NewTime(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC).Add(d))
+		return &discoveryv1.BareMetalHostDiscoveryStatus{LastPollTime: &t}
+	}
+	changed := at(5 * time.Second)
+	changed.Counts.Matched = 1
+	for _, tt := range []struct {
+		name          string
+		before, after *discoveryv1.BareMetalHostDiscoveryStatus
+		want          bool
+	}{
+		{"first poll", &discoveryv1.BareMetalHostDiscoveryStatus{}, at(0), true},
+		{"a moment later", at(0), at(5 * time.Second), false},
+		{"half a minute later", at(0), at(30 * time.Second), true},
+		{"something changed", at(0), changed, true},
+		{"no poll", at(0), at(0), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := worthWriting(tt.before, tt.after); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestOwnerIsTheOldestActiveResource(t *testing.T) {
+	at := func(name string, seconds int64, change func(*discoveryv1.BareMetalHostDiscovery)) discoveryv1.BareMetalHostDiscovery {
+		return *testResource(func(d *discoveryv1.BareMetalHostDiscovery) {
+			d.Name, d.CreationTimestamp = name, metav1.Unix(seconds, 0)
+			if change != nil {
+				change(d)
+			}
+		})
+	}
+	suspended := func(d *discoveryv1.BareMetalHostDiscovery) { d.Spec.Suspend = true }
+	leaving := func(d *discoveryv1.BareMetalHostDiscovery) { d.DeletionTimestamp = &d.CreationTimestamp }
+	for _, tt := range []struct {
+		name      string
+		resources []discoveryv1.BareMetalHostDiscovery
+		want      string
+	}{
+		{"oldest", []discoveryv1.BareMetalHostDiscovery{at("b", 2, nil), at("a", 3, nil), at("c", 1, nil)}, "c"},
+		{"same age goes by name", []discoveryv1.BareMetalHostDiscovery{at("b", 1, nil), at("a", 1, nil)}, "a"},
+		{"suspended and leaving ones do not count", []discoveryv1.BareMetalHostDiscovery{at("a", 1, suspended), at("b", 2, leaving), at("c", 3, nil)}, "c"},
+		{"none", []discoveryv1.BareMetalHostDiscovery{at("a", 1, suspended)}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := ""
+			if owner := ownerOf(tt.resources); owner != nil {
+				got = owner.Name
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
