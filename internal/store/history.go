@@ -12,7 +12,7 @@ import (
 // AddEvent appends a row to a node's history and sets its time.
 func (tx *Tx) AddEvent(e *node.Event) error {
 	e.CreatedAt = tx.now
-	_, err := tx.exec("INSERT INTO history (uuid, node_id, severity, event_type, event, conductor, user, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+	_, err := tx.exec(`INSERT INTO history (uuid, node_id, severity, event_type, event, conductor, "user", created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 		e.UUID, e.NodeID, string(e.Severity), e.Type, e.Message, orNull(e.Conductor), orNull(e.User), e.CreatedAt.UnixMicro())
 	return err
 }
@@ -30,7 +30,7 @@ func (tx *Tx) Events(nodeID int64) ([]*node.Event, error) {
 		e.Conductor, e.User, e.CreatedAt = conductor.String, user.String, time.UnixMicro(created).UTC()
 		events = append(events, e)
 		return nil
-	}, "SELECT uuid, severity, event_type, event, conductor, user, created_at FROM history WHERE node_id = ? ORDER BY id", nodeID)
+	}, `SELECT uuid, severity, event_type, event, conductor, "user", created_at FROM history WHERE node_id = ? ORDER BY id`, nodeID)
 	return events, err
 }
 

@@ -1,6 +1,23 @@
 -- The engine's first schema. Typed columns hold what is filtered, sorted or
 -- locked on; open dictionaries are JSON text. Times are microseconds since 1970
 -- (UTC), booleans are 0 or 1, null means not set.
+--
+-- Every migration is written once, for SQLite, and serves PostgreSQL too, for
+-- which these words are replaced (capitals matter, see postgresRules):
+--
+--     INTEGER PRIMARY KEY AUTOINCREMENT  an identity column
+--     INTEGER                            BIGINT
+--     TEXT                               TEXT COLLATE "C", which sorts by bytes
+--     BLOB                               BYTEA
+--     ) WITHOUT ROWID                    )
+--     /*postgres: …*/                    what stands inside
+--
+-- So: write a key as INTEGER PRIMARY KEY AUTOINCREMENT, other numbers as BIGINT,
+-- and put words that PostgreSQL reserves ("user", "order", …) in double quotes
+-- here and in statements. Lists sort null first; an index that a long list is
+-- sorted by needs /*postgres: NULLS FIRST, id*/ after its column to serve both.
+-- Later migrations only add (columns with a default or null, tables, indexes),
+-- so that the program version before can go on beside the new one.
 
 -- +goose Up
 CREATE TABLE nodes (
@@ -73,7 +90,7 @@ CREATE UNIQUE INDEX nodes_name ON nodes (name) WHERE name IS NOT NULL;
 CREATE UNIQUE INDEX nodes_instance_uuid ON nodes (instance_uuid) WHERE instance_uuid IS NOT NULL;
 CREATE INDEX nodes_provision_state ON nodes (provision_state);
 CREATE INDEX nodes_driver ON nodes (driver);
-CREATE INDEX nodes_updated_at ON nodes (updated_at);
+CREATE INDEX nodes_updated_at ON nodes (updated_at /*postgres: NULLS FIRST, id*/);
 CREATE INDEX nodes_auto_discovered ON nodes (id) WHERE auto_discovered = 1;
 
 CREATE TABLE ports (
@@ -166,7 +183,7 @@ CREATE TABLE history (
     event_type TEXT NOT NULL,
     event      TEXT NOT NULL,
     conductor  TEXT,
-    user       TEXT,
+    "user"     TEXT,
     created_at BIGINT NOT NULL
 );
 CREATE INDEX history_node ON history (node_id, id);
