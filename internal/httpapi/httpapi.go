@@ -28,6 +28,10 @@ type Options struct {
 	// DisableRamdisk refuses lookup, heartbeat and continue_inspection with
 	// 403, for replicas that serve people on a public network.
 	DisableRamdisk bool
+	// Around wraps the handler of every path, unknown ones included, inside the
+	// router: the request's Pattern says which route it is. Authentication goes
+	// here. Nil means nothing.
+	Around func(http.Handler) http.Handler
 	// Drivers names the hardware types that nodes may use; required.
 	Drivers *driver.Registry
 	// Logger takes a line per request at level debug and the reason of every

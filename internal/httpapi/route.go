@@ -120,16 +120,20 @@ func newRouter(a *api, routes []route) http.Handler {
 		}
 		res.methods[rt.method] = rt
 	}
+	around := a.options.Around
+	if around == nil {
+		around = func(h http.Handler) http.Handler { return h }
+	}
 	mux := http.NewServeMux()
 	for pattern, res := range resources {
 		res.allow = strings.Join(slices.Sorted(maps.Keys(res.methods)), ", ")
 		if pattern == "/" {
 			pattern = "/{$}"
 		}
-		mux.Handle(pattern, res)
+		mux.Handle(pattern, around(res))
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("/", around(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, callOf(r), pathNotFound())
-	})
+	})))
 	return mux
 }
