@@ -111,7 +111,7 @@ func TestUpdateOfALockedNodeIsRefusedWithoutAWait(t *testing.T) {
 		"delete":      w.DeleteNode(t.Context(), n.UUID),
 		"maintenance": w.SetMaintenance(t.Context(), n.UUID, true, ""),
 	} {
-		if locked := wantAs[*node.LockedError](t, err); locked.Owner != "conductor-2" {
+		if locked := errorAs[*node.LockedError](t, err); locked.Owner != "conductor-2" {
 			t.Errorf("%s: error = %v, want it to name the holder", name, err)
 		}
 	}
@@ -282,7 +282,7 @@ func TestPortsAreCreatedChangedAndDeleted(t *testing.T) {
 		w.update(before, &after)
 	}
 	setInstance("instance-1", false)
-	if conflict := wantAs[*node.ConflictError](t, w.DeletePort(t.Context(), p.UUID)); !strings.Contains(conflict.Reason, "instance-1") {
+	if conflict := errorAs[*node.ConflictError](t, w.DeletePort(t.Context(), p.UUID)); !strings.Contains(conflict.Reason, "instance-1") {
 		t.Errorf("error = %v", conflict)
 	}
 	setInstance("instance-1", true)

@@ -139,7 +139,7 @@ func TestVerbOnALockedNodeNamesTheHolder(t *testing.T) {
 	w := newWorld(t)
 	n := w.register()
 	w.lease(n, "conductor-2")
-	locked := wantAs[*node.LockedError](t, provision(t, w.Conductor, n.UUID, "manage"))
+	locked := errorAs[*node.LockedError](t, provision(t, w.Conductor, n.UUID, "manage"))
 	if locked.Owner != "conductor-2" || locked.Node != n.UUID {
 		t.Errorf("error = %v", locked)
 	}
@@ -168,7 +168,7 @@ func TestRefusedVerbs(t *testing.T) {
 	isTransitionOf := func(verb string) func(*testing.T, error) {
 		return func(t *testing.T, err error) {
 			t.Helper()
-			if transition := wantAs[*node.TransitionError](t, err); transition.Verb != verb {
+			if transition := errorAs[*node.TransitionError](t, err); transition.Verb != verb {
 				t.Errorf("error = %v, want it to name the verb %q as the client did", err, verb)
 			}
 		}
@@ -176,7 +176,7 @@ func TestRefusedVerbs(t *testing.T) {
 	invalid := func(part string) func(*testing.T, error) {
 		return func(t *testing.T, err error) {
 			t.Helper()
-			if e := wantAs[*node.ValidationError](t, err); !strings.Contains(e.Reason, part) {
+			if e := errorAs[*node.ValidationError](t, err); !strings.Contains(e.Reason, part) {
 				t.Errorf("error = %v, want it about %q", err, part)
 			}
 		}

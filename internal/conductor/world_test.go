@@ -286,8 +286,14 @@ func wantIs(t *testing.T, err, target error) {
 	}
 }
 
-// wantAs ends the test unless the error chain has a T, and returns it.
-func wantAs[T error](t *testing.T, err error) T {
+// wantAs ends the test unless the error chain has a T.
+func wantAs[T error](t *testing.T, err error) {
+	t.Helper()
+	_ = errorAs[T](t, err)
+}
+
+// errorAs returns the T in the error chain, or ends the test.
+func errorAs[T error](t *testing.T, err error) T {
 	t.Helper()
 	var target T
 	if !errors.As(err, &target) {

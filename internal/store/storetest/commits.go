@@ -21,6 +21,7 @@ var commitBehaviours = []behaviour{
 	{"a transaction that began is answered although its caller leaves", checkStartedWriter},
 	{"a read that starts after a write's answer sees the write", checkReadYourWrites},
 	{"a read sees one moment", checkSnapshot},
+	{"a read whose caller leaves ends with that reason", checkCancelledRead},
 	{"many new queries at once do not wait for each other", checkConcurrentNewQueries},
 	{"writes after closing are refused", checkClosed},
 	{"closing while others write loses nobody's answer", checkCloseWhileWriting},
@@ -204,6 +205,29 @@ func checkSnapshot(t *testing.T, e *env) {
 	if got := e.node(n.UUID).Description; got == "" {
 		t.Error("a later read does not see the change")
 	}
+}
+
+func checkCancelledRead(t *testing.T, e *env) {
+	n := e.createNode()
+	for _, steps := range []string{"before", "within"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if steps == "before" {
+			cancel()
+		}
+		err := e.store.Read(ctx, func(tx *store.Tx) error {
+			for {
+				if _, err := tx.Node(n.UUID); err != nil {
+					return err
+				}
+				cancel()
+			}
+		})
+		cancel()
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled %s the read: error = %v, want %v", steps, err, context.Canceled)
+		}
+	}
+	e.node(n.UUID) // and reads go on
 }
 
 // checkConcurrentNewQueries reads with more texts than a database has
