@@ -73,7 +73,9 @@ func TestDecidePrepareAfterAttempts(t *testing.T) {
 	raid := func(h *v1alpha1.BareMetalHost) {
 		h.Spec.RAID = &v1alpha1.RAIDConfig{SoftwareRAIDVolumes: []v1alpha1.SoftwareRAIDVolume{{Level: "1"}}}
 	}
-	broken := func(s node.State) provisioner.Node { return provisioner.Node{State: s, LastError: "the disk is on fire"} }
+	broken := func(s node.State) provisioner.Node {
+		return provisioner.Node{State: s, LastError: "the disk is on fire"}
+	}
 	for _, tt := range []struct {
 		name        string
 		host        func(*v1alpha1.BareMetalHost)

@@ -1,0 +1,329 @@
+package baremetal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	client "github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// ironic is an upstream engine with a few nodes. It refuses the field
+// auto_discovered, writes times without fractions, and announces pages by next.
+type ironic struct {
+	nodes    []map[string]any // newest change first
+	pageSize int
+	answers  map[string][]int // method and path → statuses to answer with first
+	calls    []string
+}
+
+func (e *ironic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	key := r.Method + " " + r.URL.Path
+	body, _ := io.ReadAll(r.Body)
+	if r.URL.Path != "/v1/" {
+		e.calls = append(e.calls, strings.TrimSpace(key+" "+string(body)))
+	}
+	if queue := e.answers[key]; len(queue) > 0 {
+		e.answers[key] = queue[1:]
+		if queue[0] >= 400 {
+			fault(w, queue[0], "refused")
+			return
+		}
+		w.WriteHeader(queue[0])
+		if queue[0] == http.StatusOK {
+			_, _ = io.WriteString(w, "{}")
+		}
+		return
+	}
+	switch {
+	case r.URL.Path == "/v1/":
+		reply(w, map[string]any{"version": map[string]any{"min_version": "1.1", "version": "1.96"}})
+	case strings.Contains(r.URL.Query().Get("fields"), "auto_discovered"):
+		fault(w, http.StatusBadRequest, "Field(s) \"auto_discovered\" are not valid")
+	case key == "GET /v1/nodes":
+		e.list(w, r)
+	case r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v1/nodes/"):
+		for _, n := range e.nodes {
+			if strings.HasSuffix(r.URL.Path, "/"+n["uuid"].(string)) {
+				reply(w, n)
+				return
+			}
+		}
+		fault(w, http.StatusNotFound, "Node could not be found.")
+	default:
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = io.WriteString(w, "{}")
+	}
+}
+
+func (e *ironic) list(w http.ResponseWriter, r *http.Request) {
+	from := 0
+	if marker := r.URL.Query().Get("marker"); marker != "" {
+		from = 1 + slices.IndexFunc(e.nodes, func(n map[string]any) bool { return n["uuid"] == marker })
+	}
+	to := min(from+e.pageSize, len(e.nodes))
+	page := map[string]any{"nodes": e.nodes[from:to]}
+	if to < len(e.nodes) {
+		page["next"] = "http://elsewhere.invalid/v1/nodes?marker=x"
+	}
+	reply(w, page)
+}
+
+func reply(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func fault(w http.ResponseWriter, status int, text string) {
+	inner, _ := json.Marshal(map[string]any{"faultcode": "Client", "faultstring": text, "debuginfo": nil})
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error_message": string(inner)})
+}
+
+func newEngine(t *testing.T, e *ironic) *Engine {
+	t.Helper()
+	if e.pageSize == 0 {
+		e.pageSize = 2
+	}
+	server := httptest.NewServer(e)
+	t.Cleanup(server.Close)
+	c, err := client.New(client.Options{Endpoint: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(c)
+}
+
+func rawNode(id string, change map[string]any) map[string]any {
+	n := map[string]any{"uuid": id, "name": nil, "provision_state": "enroll", "driver": "fake-hardware", "updated_at": nil, "reservation": nil}
+	for k, v := range change {
+		n[k] = v
+	}
+	return n
+}
+
+func TestNodesAreReadPageByPageFromAnyEngine(t *testing.T) {
+	e := &ironic{nodes: []map[string]any{rawNode("a", nil), rawNode("b", nil), rawNode("c", nil), rawNode("d", nil), rawNode("e", nil)}}
+	got, err := newEngine(t, e).Nodes(t.Context(), provisioner.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, n := range got {
+		ids = append(ids, n.ID)
+		if n.AutoDiscovered != nil {
+			t.Errorf("node %s: auto-discovered is %v, want it unknown", n.ID, *n.AutoDiscovered)
+		}
+	}
+	if diff := cmp.Diff([]string{"a", "b", "c", "d", "e"}, ids); diff != "" {
+		t.Errorf("nodes differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestChangesAreReadDownToTheLastSeen(t *testing.T) {
+	at := func(second int) map[string]any {
+		return map[string]any{"updated_at": fmt.Sprintf("2026-01-02T03:04:%02d+00:00", second)}
+	}
+	e := &ironic{nodes: []map[string]any{rawNode("a", at(50)), rawNode("b", at(40)), rawNode("c", at(30)), rawNode("d", at(20)), rawNode("e", at(10))}}
+	since := time.Date(2026, 1, 2, 3, 4, 40, 0, time.UTC)
+	got, err := newEngine(t, e).Nodes(t.Context(), provisioner.ListOptions{ChangedSince: since, Limit: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0].ID != "a" || got[1].ID != "b" {
+		t.Errorf("got %v, want a and b", got)
+	}
+	lists := 0
+	for _, call := range e.calls {
+		if call == "GET /v1/nodes" {
+			lists++
+		}
+	}
+	if lists > 3 { // one is refused for the field, the page after the last seen ends it
+		t.Errorf("%d pages were asked for: %v", lists, e.calls)
+	}
+}
+
+func TestSnapshotHoldsWhatTheOperatorNeeds(t *testing.T) {
+	e := &ironic{nodes: []map[string]any{rawNode("a", map[string]any{
+		"name": "metal~web", "provision_state": "clean wait", "last_error": "oops", "maintenance": true, "maintenance_reason": "fan",
+		"instance_uuid": "i1", "owner": "team", "reservation": "conductor-1",
+		"created_at": "2026-01-02T03:04:05+00:00", "updated_at": "2026-01-02T05:04:06+02:00", "inspection_finished_at": "2026-01-02T03:04:07+00:00",
+		"driver_internal_info": map[string]any{"agent_url": "https://192.0.2.1:9999", "agent_last_heartbeat": "2026-01-02T03:04:08.5"},
+	})}}
+	got, err := newEngine(t, e).Node(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := func(second int) time.Time { return time.Date(2026, 1, 2, 3, 4, second, 0, time.UTC) }
+	want := provisioner.Node{
+		ID: "a", Name: "metal~web", Driver: "fake-hardware", State: node.CleanWait, LastError: "oops",
+		Maintenance: true, MaintenanceReason: "fan", InstanceID: "i1", Owner: "team", Busy: true,
+		CreatedAt: day(5), UpdatedAt: day(6), InspectedAt: day(7),
+		Agent: provisioner.Agent{URL: "https://192.0.2.1:9999", LastHeartbeat: day(8).Add(time.Second / 2)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("node differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestErrorsHaveTheOperatorsKinds(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		want   error
+	}{
+		{http.StatusNotFound, provisioner.ErrNotFound},
+		{http.StatusConflict, provisioner.ErrBusy},
+		{http.StatusServiceUnavailable, provisioner.ErrUnreachable},
+		{http.StatusInternalServerError, provisioner.ErrUnreachable},
+		{http.StatusUnauthorized, provisioner.ErrUnreachable},
+	} {
+		e := &ironic{answers: map[string][]int{"GET /v1/nodes/a": {tt.status}}}
+		if _, err := newEngine(t, e).Node(t.Context(), "a"); !errors.Is(err, tt.want) {
+			t.Errorf("status %d: got %v, want %v", tt.status, err, tt.want)
+		}
+	}
+	gone, err := client.New(client.Options{Endpoint: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(gone).Nodes(t.Context(), provisioner.ListOptions{}); !errors.Is(err, provisioner.ErrUnreachable) {
+		t.Errorf("no engine: got %v, want unreachable", err)
+	}
+	if _, err := newEngine(t, &ironic{}).Inventory(t.Context(), "a"); !errors.Is(err, provisioner.ErrNoInventory) {
+		t.Errorf("no inventory: got %v", err)
+	}
+}
+
+func TestFindPrefersTheIDToTheName(t *testing.T) {
+	e := &ironic{nodes: []map[string]any{rawNode("id-1", nil), rawNode("metal~web", nil)}}
+	engine := newEngine(t, e)
+	for _, tt := range []struct {
+		identity provisioner.Identity
+		want     string
+	}{
+		{provisioner.Identity{ID: "id-1", Name: "metal~web"}, "id-1"},
+		{provisioner.Identity{ID: "unknown", Name: "metal~web"}, "metal~web"},
+		{provisioner.Identity{Name: "metal~db", MAC: "00:1b:21:00:00:01"}, ""},
+	} {
+		n, err := engine.Find(t.Context(), tt.identity)
+		if n.ID != tt.want || (tt.want == "") != errors.Is(err, provisioner.ErrNotFound) {
+			t.Errorf("%+v: got %q, %v; want %q", tt.identity, n.ID, err, tt.want)
+		}
+	}
+}
+
+// mutations are the calls that change something.
+func mutations(e *ironic) []string {
+	return slices.DeleteFunc(e.calls, func(call string) bool { return strings.HasPrefix(call, "GET ") })
+}
+
+func TestVerbs(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		state   string
+		answers map[string][]int
+		do      func(*Engine, *testing.T) error
+		want    []string
+		wantErr bool
+	}{
+		{
+			name: "manage", state: "enroll",
+			do:   func(e *Engine, t *testing.T) error { return e.Manage(t.Context(), "a") },
+			want: []string{`PUT /v1/nodes/a/states/provision {"target":"manage"}`},
+		},
+		{
+			name: "manage again after a lost answer", state: "verifying",
+			answers: map[string][]int{"PUT /v1/nodes/a/states/provision": {400}},
+			do:      func(e *Engine, t *testing.T) error { return e.Manage(t.Context(), "a") },
+			want:    []string{`PUT /v1/nodes/a/states/provision {"target":"manage"}`},
+		},
+		{
+			name: "manage refused", state: "active", wantErr: true,
+			answers: map[string][]int{"PUT /v1/nodes/a/states/provision": {400}},
+			do:      func(e *Engine, t *testing.T) error { return e.Manage(t.Context(), "a") },
+			want:    []string{`PUT /v1/nodes/a/states/provision {"target":"manage"}`},
+		},
+		{
+			name: "provide", state: "manageable",
+			do:   func(e *Engine, t *testing.T) error { return e.Provide(t.Context(), "a", provisioner.ProvideOptions{}) },
+			want: []string{`PUT /v1/nodes/a/states/provision {"target":"provide"}`},
+		},
+		{
+			name: "provide without cleaning", state: "manageable",
+			do: func(e *Engine, t *testing.T) error {
+				return e.Provide(t.Context(), "a", provisioner.ProvideOptions{SkipCleaning: true})
+			},
+			want: []string{
+				`PATCH /v1/nodes/a [{"op":"add","path":"/automated_clean","value":false}]`,
+				`PUT /v1/nodes/a/states/provision {"target":"provide"}`,
+			},
+		},
+		{
+			name: "delete", state: "enroll", answers: map[string][]int{"DELETE /v1/nodes/a": {204}},
+			do:   func(e *Engine, t *testing.T) error { return e.Delete(t.Context(), "a") },
+			want: []string{"DELETE /v1/nodes/a"},
+		},
+		{
+			name: "delete what is gone", state: "enroll", answers: map[string][]int{"DELETE /v1/nodes/a": {404}},
+			do:   func(e *Engine, t *testing.T) error { return e.Delete(t.Context(), "a") },
+			want: []string{"DELETE /v1/nodes/a"},
+		},
+		{
+			name: "delete in a state that forbids it", state: "clean failed", answers: map[string][]int{"DELETE /v1/nodes/a": {409, 204}},
+			do: func(e *Engine, t *testing.T) error { return e.Delete(t.Context(), "a") },
+			want: []string{
+				"DELETE /v1/nodes/a",
+				`PATCH /v1/nodes/a [{"op":"add","path":"/maintenance","value":true}]`,
+				"DELETE /v1/nodes/a",
+			},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := &ironic{nodes: []map[string]any{rawNode("a", map[string]any{"provision_state": tt.state})}, answers: tt.answers}
+			if e.answers == nil {
+				e.answers = map[string][]int{}
+			}
+			e.answers["PATCH /v1/nodes/a"] = []int{200}
+			err := tt.do(newEngine(t, e), t)
+			if (err != nil) != tt.wantErr {
+				t.Errorf("error = %v, want one: %v", err, tt.wantErr)
+			}
+			if diff := cmp.Diff(tt.want, mutations(e)); diff != "" {
+				t.Errorf("calls differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDeletionOfABusyNodeIsNoRefusal(t *testing.T) {
+	e := &ironic{
+		nodes:   []map[string]any{rawNode("a", map[string]any{"reservation": "conductor-1"})},
+		answers: map[string][]int{"DELETE /v1/nodes/a": {409}},
+	}
+	if err := newEngine(t, e).Delete(t.Context(), "a"); !errors.Is(err, provisioner.ErrBusy) {
+		t.Errorf("error = %v, want busy", err)
+	}
+}
+
+func TestFinalRefusalOfADeletionIsNotTakenForBusy(t *testing.T) {
+	e := &ironic{
+		nodes:   []map[string]any{rawNode("a", map[string]any{"maintenance": true})},
+		answers: map[string][]int{"DELETE /v1/nodes/a": {409}},
+	}
+	if err := newEngine(t, e).Delete(t.Context(), "a"); err == nil || errors.Is(err, provisioner.ErrBusy) {
+		t.Errorf("error = %v, want one that is not busy", err)
+	}
+}
