@@ -271,7 +271,7 @@ func TestStartLooksEveryIntervalUntilItIsStopped(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- f.Start(ctx) }()
-		time.Sleep(21 * time.Second)
+		<-time.After(21 * time.Second)
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("error = %v, want none", err)

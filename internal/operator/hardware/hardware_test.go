@@ -151,8 +151,10 @@ func TestFirstAddressPassesLinkLocalOver(t *testing.T) {
 
 func TestUsableMACsNamesEachNICOnce(t *testing.T) {
 	inv := &provisioner.Inventory{Hardware: inventory.Inventory{Interfaces: []inventory.Interface{
-		{Name: "eno1", MACAddress: "00:1b:21:00:00:0a"}, {Name: "eno2", MACAddress: "00:1b:21:00:00:0a"},
-		{Name: "bond0", MACAddress: "00:1b:21:00:00:0a"}, {Name: "eno3", MACAddress: "00:1b:21:00:00:0b"},
+		{Name: "eno1", MACAddress: "00:1b:21:00:00:0a"},
+		{Name: "eno2", MACAddress: "00:1b:21:00:00:0a"},
+		{Name: "bond0", MACAddress: "00:1b:21:00:00:0a"},
+		{Name: "eno3", MACAddress: "00:1b:21:00:00:0b"},
 	}}}
 	if diff := cmp.Diff([]string{"00:1b:21:00:00:0a", "00:1b:21:00:00:0b"}, UsableMACs(inv)); diff != "" {
 		t.Errorf("MAC addresses differ (-want +got):\n%s", diff)

@@ -179,7 +179,8 @@ func TestDecideLinkRefusesNodesOfOthers(t *testing.T) {
 		{"node named for the host", provisioner.Node{ID: "n1", Name: "metal~web", State: node.Active}, nil, ""},
 		{"linked before", provisioner.Node{ID: "linked", State: node.Active}, nil, ""},
 		{
-			"node of another host", provisioner.Node{ID: "n1", State: node.Enroll},
+			"node of another host",
+			provisioner.Node{ID: "n1", State: node.Enroll},
 			[]*v1alpha1.BareMetalHost{testHost(func(h *v1alpha1.BareMetalHost) { h.Name = "db" })},
 			"node n1 is the one of host metal/db; delete one of the two hosts",
 		},

@@ -1,6 +1,7 @@
 package baremetal
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -235,36 +236,36 @@ func TestVerbs(t *testing.T) {
 		name    string
 		state   string
 		answers map[string][]int
-		do      func(*Engine, *testing.T) error
+		do      func(context.Context, *Engine) error
 		want    []string
 		wantErr bool
 	}{
 		{
 			name: "manage", state: "enroll",
-			do:   func(e *Engine, t *testing.T) error { return e.Manage(t.Context(), "a") },
+			do:   func(ctx context.Context, e *Engine) error { return e.Manage(ctx, "a") },
 			want: []string{`PUT /v1/nodes/a/states/provision {"target":"manage"}`},
 		},
 		{
 			name: "manage again after a lost answer", state: "verifying",
 			answers: map[string][]int{"PUT /v1/nodes/a/states/provision": {400}},
-			do:      func(e *Engine, t *testing.T) error { return e.Manage(t.Context(), "a") },
+			do:      func(ctx context.Context, e *Engine) error { return e.Manage(ctx, "a") },
 			want:    []string{`PUT /v1/nodes/a/states/provision {"target":"manage"}`},
 		},
 		{
 			name: "manage refused", state: "active", wantErr: true,
 			answers: map[string][]int{"PUT /v1/nodes/a/states/provision": {400}},
-			do:      func(e *Engine, t *testing.T) error { return e.Manage(t.Context(), "a") },
+			do:      func(ctx context.Context, e *Engine) error { return e.Manage(ctx, "a") },
 			want:    []string{`PUT /v1/nodes/a/states/provision {"target":"manage"}`},
 		},
 		{
 			name: "provide", state: "manageable",
-			do:   func(e *Engine, t *testing.T) error { return e.Provide(t.Context(), "a", provisioner.ProvideOptions{}) },
+			do:   func(ctx context.Context, e *Engine) error { return e.Provide(ctx, "a", provisioner.ProvideOptions{}) },
 			want: []string{`PUT /v1/nodes/a/states/provision {"target":"provide"}`},
 		},
 		{
 			name: "provide without cleaning", state: "manageable",
-			do: func(e *Engine, t *testing.T) error {
-				return e.Provide(t.Context(), "a", provisioner.ProvideOptions{SkipCleaning: true})
+			do: func(ctx context.Context, e *Engine) error {
+				return e.Provide(ctx, "a", provisioner.ProvideOptions{SkipCleaning: true})
 			},
 			want: []string{
 				`PATCH /v1/nodes/a [{"op":"add","path":"/automated_clean","value":false}]`,
@@ -273,17 +274,17 @@ func TestVerbs(t *testing.T) {
 		},
 		{
 			name: "delete", state: "enroll", answers: map[string][]int{"DELETE /v1/nodes/a": {204}},
-			do:   func(e *Engine, t *testing.T) error { return e.Delete(t.Context(), "a") },
+			do:   func(ctx context.Context, e *Engine) error { return e.Delete(ctx, "a") },
 			want: []string{"DELETE /v1/nodes/a"},
 		},
 		{
 			name: "delete what is gone", state: "enroll", answers: map[string][]int{"DELETE /v1/nodes/a": {404}},
-			do:   func(e *Engine, t *testing.T) error { return e.Delete(t.Context(), "a") },
+			do:   func(ctx context.Context, e *Engine) error { return e.Delete(ctx, "a") },
 			want: []string{"DELETE /v1/nodes/a"},
 		},
 		{
 			name: "delete in a state that forbids it", state: "clean failed", answers: map[string][]int{"DELETE /v1/nodes/a": {409, 204}},
-			do: func(e *Engine, t *testing.T) error { return e.Delete(t.Context(), "a") },
+			do: func(ctx context.Context, e *Engine) error { return e.Delete(ctx, "a") },
 			want: []string{
 				"DELETE /v1/nodes/a",
 				`PATCH /v1/nodes/a [{"op":"add","path":"/maintenance","value":true}]`,
@@ -297,7 +298,7 @@ func TestVerbs(t *testing.T) {
 				e.answers = map[string][]int{}
 			}
 			e.answers["PATCH /v1/nodes/a"] = []int{200}
-			err := tt.do(newEngine(t, e), t)
+			err := tt.do(t.Context(), newEngine(t, e))
 			if (err != nil) != tt.wantErr {
 				t.Errorf("error = %v, want one: %v", err, tt.wantErr)
 			}
