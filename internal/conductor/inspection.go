@@ -277,7 +277,11 @@ func (c *Conductor) inspectionInput(ctx context.Context, j job, documentID int64
 func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, result *inspect.Result) error {
 	created := make([]*node.Port, len(result.PortsToCreate))
 	for i, p := range result.PortsToCreate {
-		created[i] = &node.Port{UUID: uuid.NewString(), Address: p.Address, PXEEnabled: p.PXEEnabled, Extra: p.Extra}
+		id, err := portUUID()
+		if err != nil {
+			return err
+		}
+		created[i] = &node.Port{UUID: id, Address: p.Address, PXEEnabled: p.PXEEnabled, Extra: p.Extra}
 	}
 	if err := tx.AddPorts(n.ID, created); err != nil {
 		return err
@@ -303,6 +307,17 @@ func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, result *inspect.Resul
 		}
 	}
 	return nil
+}
+
+// portUUID returns a UUID that begins with the time (RFC 9562, version 7). Ports
+// that are stored together then stand together in the index by UUID, and a storm
+// of machines changes fewer of its pages.
+func portUUID() (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make a UUID for a port: %w", err)
+	}
+	return id.String(), nil
 }
 
 // inventoryClaims lists every address that a document ties to its node.
