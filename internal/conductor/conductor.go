@@ -42,6 +42,7 @@ type Config struct {
 	FastTrack        bool          // whether ramdisks are kept between phases
 	AgentRules       agent.Rules
 	Discovery        Discovery
+	Observer         Observer // hears what happens; nil means nobody
 }
 
 // Discovery says whether and how unknown machines are enrolled. The callback is
@@ -62,6 +63,7 @@ type Conductor struct {
 	drivers  *driver.Registry
 	pipeline *inspect.Pipeline
 	log      *slog.Logger
+	observer Observer
 
 	posts      *rate.Limiter
 	discovered atomic.Int64 // nodes that count against Discovery.MaxNodes
@@ -74,8 +76,12 @@ type Conductor struct {
 
 // New returns a conductor that does nothing before Start.
 func New(db *store.Store, drivers *driver.Registry, pipeline *inspect.Pipeline, cfg Config, log *slog.Logger) *Conductor {
+	observer := cfg.Observer
+	if observer == nil {
+		observer = silent{}
+	}
 	return &Conductor{
-		cfg: cfg, store: db, drivers: drivers, pipeline: pipeline, log: log,
+		cfg: cfg, store: db, drivers: drivers, pipeline: pipeline, log: log, observer: observer,
 		posts: rate.NewLimiter(rate.Limit(cfg.Discovery.Rate), cfg.Discovery.Burst),
 		queue: newQueue(),
 		claim: make(chan struct{}, 1),
@@ -142,10 +148,13 @@ func (c *Conductor) self() node.Conductor {
 // longer than LockWait.
 func (c *Conductor) retryLocked(ctx context.Context, request func() error) error {
 	const pause = 20 * time.Millisecond
-	deadline := time.Now().Add(c.cfg.LockWait)
-	for {
+	began := time.Now()
+	for waited := false; ; waited = true {
 		err := request()
-		if !isLocked(err) || time.Now().After(deadline) {
+		if took := time.Since(began); !isLocked(err) || took > c.cfg.LockWait {
+			if waited {
+				c.observer.LeaseWaited(took, !isLocked(err))
+			}
 			return err
 		}
 		select {

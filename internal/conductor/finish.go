@@ -41,13 +41,17 @@ func (c *Conductor) finish(ctx context.Context, j job, change func(*store.Tx, *n
 // discovered node's enroll, stays.
 func (c *Conductor) fail(ctx context.Context, j job, reason string) error {
 	reason = node.CutText(reason)
-	return c.finish(ctx, j, func(tx *store.Tx, n *node.Node) error {
+	err := c.finish(ctx, j, func(tx *store.Tx, n *node.Node) error {
 		if err := c.move(tx, n, node.OnFail); err != nil && !isTransition(err) {
 			return err
 		}
 		n.LastError = reason
 		return c.record(tx, n, node.SeverityError, string(j.Kind), reason)
 	})
+	if err == nil {
+		j.end(WorkFailed)
+	}
+	return err
 }
 
 // move applies a trigger to the node.

@@ -29,16 +29,16 @@ const discoveredKey = "auto_discovered"
 // claims, state and the work of processing it in one commit and then answers;
 // hooks run afterwards. Everything else is the same "not found"; the reason
 // stands in the log.
-func (c *Conductor) ContinueInspection(ctx context.Context, body []byte, nodeUUID string, version int) (*node.LookupAnswer, error) {
+func (c *Conductor) ContinueInspection(ctx context.Context, body []byte, nodeUUID string, version int) (answer *node.LookupAnswer, err error) {
+	p := &post{askedUUID: nodeUUID, version: version}
+	defer func() { c.observer.PostEnded(postOutcome(p.enrolled, err)) }()
 	if !c.posts.AllowN(c.store.Now(), 1) {
 		return nil, fmt.Errorf("take inspection data: more than %g posts a second (auto_discovery.rate): %w", c.cfg.Discovery.Rate, node.ErrBusy)
 	}
-	document, err := inventory.Parse(body)
-	if err != nil {
+	if p.document, err = inventory.Parse(body); err != nil {
 		c.log.Info("Refused inspection data", "reason", err.Error())
 		return nil, node.Invalid("Inspection data is not usable: %v", err)
 	}
-	p := &post{document: document, askedUUID: nodeUUID, version: version}
 	if err := c.store.Write(ctx, func(tx *store.Tx) error { return c.takePost(tx, p) }); err != nil {
 		if p.enrolled {
 			c.discovered.Add(-1) // counted, but not stored

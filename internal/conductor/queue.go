@@ -33,6 +33,7 @@ type job struct {
 	*store.Work
 	document *inventory.Document // parsed document of inspection work; nil when it must be read
 	node     *node.Node          // node of inspection work as it was committed with it; nil when it must be read
+	ended    *WorkOutcome        // how the running attempt ends; nil while the job waits
 }
 
 // queue hands leased work to the workers in order of arrival. It has no bound of
@@ -123,15 +124,20 @@ func (c *Conductor) work(ctx context.Context) {
 func (c *Conductor) runJob(ctx context.Context, j job) {
 	bounded, cancel := context.WithTimeout(ctx, c.cfg.WorkTimeout)
 	defer cancel()
+	j.ended = new(WorkDone)
+	began := c.store.Now()
+	defer func() { c.observer.WorkEnded(string(j.Kind), *j.ended, c.store.Now().Sub(began)) }()
 	err := c.runGuarded(bounded, j)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		// Stopping: the row stays and the next conductor resumes it.
+		j.end(WorkStopped) // the row stays and the next conductor resumes it
 	case errors.Is(err, node.ErrLeaseLost):
+		j.end(WorkLost)
 		c.log.Warn("Lease lost, leaving work to its new owner", "work", j.Kind, "node_id", j.NodeID)
 		c.wakeClaim()
 	case errors.Is(err, node.ErrNotFound) && c.gone(ctx, j.NodeID):
+		j.end(WorkDropped)
 		c.log.Debug("Node is gone, dropping its work", "work", j.Kind, "node_id", j.NodeID)
 	default:
 		c.settleFailure(ctx, j, err)
@@ -169,6 +175,7 @@ func (c *Conductor) runGuarded(ctx context.Context, j job) (err error) {
 // the job stays in this process together with its lease.
 func (c *Conductor) settleFailure(ctx context.Context, j job, cause error) {
 	c.log.Warn("Work failed", "work", j.Kind, "node_id", j.NodeID, "attempt", j.Attempts+1, "err", cause)
+	j.end(WorkPostponed)
 	var err error
 	if j.Attempts+1 >= c.cfg.MaxAttempts {
 		err = c.fail(ctx, j, fmt.Sprintf("Gave up after %d attempts: %v", j.Attempts+1, cause))
