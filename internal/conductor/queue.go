@@ -22,10 +22,11 @@ const (
 
 // Bounds of the loops.
 const (
-	aliveFor     = time.Minute      // a conductor that is silent longer counts as dead
-	registerTick = 20 * time.Second // how often a conductor shows that it lives
-	retryAfter   = 2 * time.Second  // first wait before work is tried again; doubles
-	idlePoll     = 10 * time.Second // longest the claim loop sleeps
+	aliveFor     = time.Minute           // a conductor that is silent longer counts as dead
+	registerTick = 20 * time.Second      // how often a conductor shows that it lives
+	retryAfter   = 2 * time.Second       // first wait before work is tried again; doubles
+	idlePoll     = 10 * time.Second      // longest the claim loop sleeps
+	busyPoll     = 10 * time.Millisecond // how soon it looks whether the workers have room again
 )
 
 // job is work in memory: the stored row and what its creator knew already.
@@ -235,7 +236,7 @@ func (c *Conductor) claimLoop(ctx context.Context) {
 func (c *Conductor) claimDue(ctx context.Context) time.Duration {
 	limit := 2 * c.cfg.Workers
 	if waiting, _ := c.queue.load(); waiting >= limit {
-		return retryAfter
+		return busyPoll
 	}
 	var claimed []*store.Work
 	err := c.store.Write(ctx, func(tx *store.Tx) (err error) {
