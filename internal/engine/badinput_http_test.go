@@ -30,6 +30,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 		{name: "node: 100,000 levels", method: "POST", path: "/v1/nodes", body: create(`"extra":` + nested(100_000)), status: 400, text: "deeper than 25"},
 		{name: "node: zero byte", method: "POST", path: "/v1/nodes", body: create("\"name\":\"a\x00b\""), status: 400, text: "Malformed"},
 		{name: "node: zero character in the name", method: "POST", path: "/v1/nodes", body: create(`"name":"a\u0000b"`), status: 400, text: "zero character"},
+		{name: "node: no UTF-8", method: "POST", path: "/v1/nodes", body: create("\"extra\":{\"a\xff\":1}"), status: 400, text: "UTF-8"},
 		{name: "node: gzip", method: "POST", path: "/v1/nodes", header: headers{"Content-Encoding": "gzip"}, body: gzipped(create(`"extra":{}`)), status: 400},
 		{name: "node: key in other letters", method: "POST", path: "/v1/nodes", body: create(`"Extra":{}`), status: 400, text: `"Extra"`},
 		{name: "node: header in the name", method: "POST", path: "/v1/nodes", body: create(`"name":"a\r\nX-Injected: 1"`), status: 400, text: "letters"},
@@ -110,6 +111,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 			})
 		}
 	}
+	before := e.rows(t)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			header := headers{}
@@ -120,7 +122,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 				header[name] = value
 			}
 			test.header = header
-			e.refuse(t, test)
+			e.refuse(t, before, test)
 		})
 	}
 	if strings.Contains(e.seen.String(), "X-Injected:[") {
@@ -156,6 +158,7 @@ func TestBadMicroversionsAreRefused(t *testing.T) {
 		{"standard form, too new", headers{standard: "baremetal 1.999"}, supported},
 		{"standard form wins", headers{standard: "baremetal 1.999", legacy: "1.5"}, supported},
 	}
+	before := e.rows(t)
 	for _, test := range refused {
 		t.Run(test.name, func(t *testing.T) {
 			for _, c := range []refusal{
@@ -165,7 +168,7 @@ func TestBadMicroversionsAreRefused(t *testing.T) {
 				{method: "GET", path: "/v1/lookup?addresses=" + goodMAC},
 			} {
 				c.header, c.status, c.form, c.text = test.header, http.StatusNotAcceptable, routerForm, test.text
-				e.refuse(t, c)
+				e.refuse(t, before, c)
 			}
 		})
 	}

@@ -33,10 +33,10 @@ type refusal struct {
 	text   string // part of the fault string
 }
 
-// refuse sends the request and checks the answer and that nothing was written.
-func (r *running) refuse(t *testing.T, c refusal) {
+// refuse sends the request and checks the answer and that nothing was written
+// since before, which is what rows returned then.
+func (r *running) refuse(t *testing.T, before string, c refusal) {
 	t.Helper()
-	before := r.rows(t)
 	var body io.Reader
 	if c.body != "" {
 		body = strings.NewReader(c.body)
@@ -195,10 +195,11 @@ func TestBadInspectionDataIsRefused(t *testing.T) {
 		{"gzip", gzipped(good), "UTF-8"},
 	}
 	e := start(t, nil)
+	before := e.rows(t)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			for _, version := range []headers{nil, latest} {
-				e.refuse(t, refusal{method: "POST", path: "/v1/continue_inspection", header: version, body: test.body, status: http.StatusBadRequest, text: test.text})
+				e.refuse(t, before, refusal{method: "POST", path: "/v1/continue_inspection", header: version, body: test.body, status: http.StatusBadRequest, text: test.text})
 			}
 		})
 	}

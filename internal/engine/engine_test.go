@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -208,6 +209,53 @@ func TestStopLosesNoAnsweredPost(t *testing.T) {
 	}
 	if len(answered) < rounds*posters {
 		t.Errorf("only %d posts were answered", len(answered))
+	}
+}
+
+// TestVerbsGoOnAfterARestart asks for verbs and stops the engine at once.
+func TestVerbsGoOnAfterARestart(t *testing.T) {
+	const count = 30
+	dir := t.TempDir()
+	e := startIn(t, dir, func(c *engine.Config) { c.Conductor.Workers = 1 })
+	uuids := make([]string, count)
+	for i := range uuids {
+		uuids[i] = e.create(t, `{"driver":"fake-hardware"}`)
+	}
+	var asking sync.WaitGroup
+	for _, uuid := range uuids {
+		asking.Go(func() {
+			if got := e.do(t, "PUT", "/v1/nodes/"+uuid+"/states/provision", `{"target":"manage"}`); got.status != http.StatusAccepted {
+				t.Errorf("manage node %s: got %d %s", uuid, got.status, got.body)
+			}
+		})
+	}
+	asking.Wait()
+	e.stop(t)
+	e = startIn(t, dir, nil)
+	for _, uuid := range uuids {
+		if n := e.settle(t, uuid, inState("manageable")); n["last_error"] != nil || n["power_state"] == nil {
+			t.Errorf("node %s has power state %v and error %v", uuid, n["power_state"], n["last_error"])
+		}
+	}
+}
+
+// TestPatchesAtOnceAllSucceed shows that clients who change one node at the same
+// time lose nothing of each other's.
+func TestPatchesAtOnceAllSucceed(t *testing.T) {
+	const count = 24
+	e := start(t, nil)
+	uuid := e.create(t, `{"driver":"fake-hardware"}`)
+	var patching sync.WaitGroup
+	for i := range count {
+		patching.Go(func() {
+			if got := e.do(t, "PATCH", "/v1/nodes/"+uuid, fmt.Sprintf(`[{"op":"add","path":"/extra/k%d","value":%d}]`, i, i)); got.status != http.StatusOK {
+				t.Errorf("change %d: got %d %s", i, got.status, got.body)
+			}
+		})
+	}
+	patching.Wait()
+	if extra, _ := e.node(t, uuid)["extra"].(map[string]any); len(extra) != count {
+		t.Errorf("of %d changes there are %v", count, extra)
 	}
 }
 

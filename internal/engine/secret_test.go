@@ -179,6 +179,7 @@ func (a answer) plain() string {
 func TestRamdiskEndpointsCanBeTurnedOff(t *testing.T) {
 	e := start(t, func(c *engine.Config) { c.API.DisableRamdiskEndpoints = true })
 	uuid := e.create(t, `{"driver":"fake-hardware"}`)
+	before := e.rows(t)
 	for _, test := range []refusal{
 		{name: "lookup", method: "GET", path: "/v1/lookup?node_uuid=" + uuid},
 		{name: "lookup of nothing", method: "GET", path: "/v1/lookup"},
@@ -189,7 +190,7 @@ func TestRamdiskEndpointsCanBeTurnedOff(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.header, test.status, test.text = latest, http.StatusForbidden, "disabled"
-			e.refuse(t, test)
+			e.refuse(t, before, test)
 		})
 	}
 	e.node(t, uuid)
