@@ -1,0 +1,132 @@
+// Package telemetry shows operators what an engine does: figures for Prometheus
+// and a line in the access log for each request.
+//
+// Labels take few values each, whatever clients send: routes are patterns of the
+// route table, methods those of HTTP, states and outcomes those of the engine.
+// No figure names a node, a user or an address.
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/ingot-metal/ingot/internal/conductor"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Upper bounds of the histograms' buckets, in seconds.
+var (
+	requestBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	waitBuckets    = []float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	workBuckets    = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 15, 60, 300, 1800}
+)
+
+// Metrics are the figures of one engine, in a registry of their own. They are
+// safe for concurrent use and a conductor's observer.
+type Metrics struct {
+	registry   *prometheus.Registry
+	requests   *prometheus.CounterVec   // route, method, code
+	durations  *prometheus.HistogramVec // route, method
+	inFlight   prometheus.Gauge
+	leaseWaits *prometheus.HistogramVec // outcome
+	work       *prometheus.HistogramVec // kind, outcome
+	posts      *prometheus.CounterVec   // outcome
+}
+
+var _ conductor.Observer = (*Metrics)(nil)
+
+// New returns figures that stand at zero.
+func New() *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ingot_api_requests_total", Help: "Requests of the API that were answered.",
+		}, []string{"route", "method", "code"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "ingot_api_request_duration_seconds", Help: "Time from the header of a request to the end of its answer.", Buckets: requestBuckets,
+		}, []string{"route", "method"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "ingot_api_requests_in_flight", Help: "Requests of the API that are being answered.",
+		}),
+		leaseWaits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "ingot_lease_wait_seconds", Help: "Time that requests waited for a node under work, until they got it or gave up.", Buckets: waitBuckets,
+		}, []string{"outcome"}),
+		work: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "ingot_work_duration_seconds", Help: "Time of one attempt at a piece of work on a node.", Buckets: workBuckets,
+		}, []string{"kind", "outcome"}),
+		posts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ingot_inspection_posts_total", Help: "Inspection data that machines posted, by what became of it.",
+		}, []string{"outcome"}),
+	}
+	m.registry.MustRegister(
+		m.requests, m.durations, m.inFlight, m.leaseWaits, m.work, m.posts, buildInfo(),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return m
+}
+
+// buildInfo is always 1; what was built stands in the labels.
+func buildInfo() prometheus.Collector {
+	labels := prometheus.Labels{"version": "", "go_version": "", "revision": ""}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		labels["version"], labels["go_version"] = info.Main.Version, info.GoVersion
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				labels["revision"] = setting.Value
+			}
+		}
+	}
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "ingot_build_info", Help: "What this engine was built from.", ConstLabels: labels,
+	}, func() float64 { return 1 })
+}
+
+// Engine is what is asked when somebody reads the figures.
+type Engine interface {
+	// QueueLength is how many pieces of work wait for a worker.
+	QueueLength() int
+	// NodeStates counts nodes by provision state; states without nodes may be
+	// absent.
+	NodeStates(ctx context.Context) (map[node.State]int, error)
+}
+
+// Watch adds the figures that are read off the engine. Call it once.
+func (m *Metrics) Watch(e Engine, log *slog.Logger, now func() time.Time) {
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "ingot_work_queue_length", Help: "Pieces of work that wait for a worker of this engine.",
+		}, func() float64 { return float64(e.QueueLength()) }),
+		newNodeStates(e.NodeStates, log, now),
+	)
+}
+
+// Handler shows the figures to Prometheus.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+}
+
+// WorkEnded counts work.
+func (m *Metrics) WorkEnded(kind string, outcome conductor.WorkOutcome, took time.Duration) {
+	m.work.WithLabelValues(kind, string(outcome)).Observe(took.Seconds())
+}
+
+// LeaseWaited counts requests that waited for a node.
+func (m *Metrics) LeaseWaited(took time.Duration, gotTurn bool) {
+	outcome := "refused"
+	if gotTurn {
+		outcome = "got"
+	}
+	m.leaseWaits.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
+// PostEnded counts inspection data.
+func (m *Metrics) PostEnded(outcome conductor.PostOutcome) {
+	m.posts.WithLabelValues(string(outcome)).Inc()
+}

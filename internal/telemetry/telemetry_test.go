@@ -1,0 +1,251 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/internal/conductor"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// scrape returns the samples of a figure as lines, without histogram buckets and
+// times.
+func scrape(t *testing.T, m *Metrics, figure string) []string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("got status %d: %s", w.Code, w.Body)
+	}
+	var found []string
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.HasPrefix(line, figure) && !strings.Contains(line, "_bucket") && !strings.Contains(line, "_sum") {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
+func wantSamples(t *testing.T, m *Metrics, figure string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, scrape(t, m, figure)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", figure, diff)
+	}
+}
+
+// clock moves a millisecond with each look.
+func clock() func() time.Time {
+	now := time.Unix(0, 0)
+	return func() time.Time {
+		now = now.Add(time.Millisecond)
+		return now
+	}
+}
+
+// service is an API of a few routes behind q.
+func service(q *Requests) http.Handler {
+	mux := http.NewServeMux()
+	for pattern, handler := range map[string]http.HandlerFunc{
+		"/{$}":      func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "root") },
+		"/v1/{id}":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) },
+		"/v1/early": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProcessing); fmt.Fprint(w, "x") },
+		"/v1/empty": func(http.ResponseWriter, *http.Request) {},
+		"/v1/abort": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"/":         func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
+	} {
+		mux.Handle(pattern, q.Route(q.Named(handler)))
+	}
+	return q.Around(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Openstack-Request-Id", "req-1")
+		if r.Header.Get("Origin") != "" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+}
+
+func ask(handler http.Handler, r *http.Request) {
+	defer func() { _ = recover() }()
+	handler.ServeHTTP(httptest.NewRecorder(), r)
+}
+
+func nobody(context.Context) string { return "" }
+
+func TestRequestsAreCountedByRouteMethodAndStatus(t *testing.T) {
+	m := New()
+	api := service(&Requests{Metrics: m, User: nobody, Now: clock()})
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	refused := httptest.NewRequest(http.MethodPost, "/v1/a", nil)
+	refused.Header.Set("Origin", "https://other.example")
+	for _, r := range []*http.Request{
+		httptest.NewRequest(http.MethodGet, "/", nil),
+		httptest.NewRequest(http.MethodGet, "/v1/a?secret=1", nil),
+		httptest.NewRequest(http.MethodGet, "/v1/b", nil),
+		httptest.NewRequest("BREW", "/v1/b", nil),
+		httptest.NewRequest("BOIL", "/v1/b", nil),
+		httptest.NewRequest(http.MethodGet, "/v1/early", nil),
+		httptest.NewRequest(http.MethodGet, "/v1/empty", nil),
+		httptest.NewRequest(http.MethodGet, "/v1/empty", nil).WithContext(gone),
+		httptest.NewRequest(http.MethodGet, "/v1/abort", nil),
+		httptest.NewRequest(http.MethodGet, "/nosuch/1", nil),
+		httptest.NewRequest(http.MethodGet, "/nosuch/2", nil),
+		refused,
+	} {
+		ask(api, r)
+	}
+	wantSamples(
+		t, m, "ingot_api_requests_total",
+		`ingot_api_requests_total{code="200",method="GET",route="/"} 1`,
+		`ingot_api_requests_total{code="200",method="GET",route="/v1/early"} 1`,
+		`ingot_api_requests_total{code="200",method="GET",route="/v1/empty"} 1`,
+		`ingot_api_requests_total{code="202",method="GET",route="/v1/{id}"} 2`,
+		`ingot_api_requests_total{code="202",method="other",route="/v1/{id}"} 2`,
+		`ingot_api_requests_total{code="403",method="POST",route="unmatched"} 1`,
+		`ingot_api_requests_total{code="404",method="GET",route="unmatched"} 2`,
+		`ingot_api_requests_total{code="499",method="GET",route="/v1/abort"} 1`,
+		`ingot_api_requests_total{code="499",method="GET",route="/v1/empty"} 1`,
+	)
+	wantSamples(
+		t, m, `ingot_api_request_duration_seconds_count{method="GET",route="/v1/{id}"}`,
+		`ingot_api_request_duration_seconds_count{method="GET",route="/v1/{id}"} 2`,
+	)
+	wantSamples(t, m, "ingot_api_requests_in_flight", "ingot_api_requests_in_flight 0")
+}
+
+func TestAccessLogHasOneLineAndNoQuery(t *testing.T) {
+	var log bytes.Buffer
+	q := &Requests{
+		AccessLog: slog.New(slog.NewJSONHandler(&log, nil)), Now: clock(),
+		User: func(context.Context) string { return "ann\nlevel=ERROR" },
+	}
+	r := httptest.NewRequest(http.MethodPatch, "/v1/rack1?token=hunter2", strings.NewReader("hunter2"))
+	r.SetBasicAuth("mallory", "hunter2")
+	ask(service(q), r)
+	if strings.Contains(log.String(), "hunter2") || strings.Contains(log.String(), "mallory") {
+		t.Errorf("the log has what only the client should know: %s", log.String())
+	}
+	var line map[string]any
+	if err := json.Unmarshal(log.Bytes(), &line); err != nil {
+		t.Fatalf("want one line, got %v:\n%s", err, log.String())
+	}
+	delete(line, "time")
+	want := map[string]any{
+		"level": "INFO", "msg": "Request answered", "request_id": "req-1", "user": "ann\nlevel=ERROR", "remote": "192.0.2.1:1234",
+		"method": "PATCH", "path": "/v1/rack1", "route": "/v1/{id}", "status": 202.0, "bytes": 0.0, "duration": 1e6,
+	}
+	if diff := cmp.Diff(want, line); diff != "" {
+		t.Errorf("line (-want +got):\n%s", diff)
+	}
+	log.Reset()
+	ask(service(q), httptest.NewRequest(http.MethodGet, "/"+strings.Repeat("a", 50_000), nil))
+	if log.Len() > 1000 {
+		t.Errorf("a client wrote %d bytes into the log", log.Len())
+	}
+}
+
+func TestLayersInsideWorkWithoutTheOneOutside(t *testing.T) {
+	q := &Requests{User: nobody, Now: clock()}
+	w := httptest.NewRecorder()
+	q.Route(q.Named(http.NotFoundHandler())).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	if w.Code != http.StatusNotFound {
+		t.Errorf("got status %d", w.Code)
+	}
+}
+
+func TestConductorIsCounted(t *testing.T) {
+	m := New()
+	m.WorkEnded("verify", conductor.WorkDone, time.Second)
+	m.WorkEnded("verify", conductor.WorkDone, time.Second)
+	m.WorkEnded("inspect", conductor.WorkFailed, time.Second)
+	m.LeaseWaited(time.Second, true)
+	m.LeaseWaited(time.Second, false)
+	m.PostEnded(conductor.PostEnrolled)
+	wantSamples(
+		t, m, "ingot_work_duration_seconds",
+		`ingot_work_duration_seconds_count{kind="inspect",outcome="failed"} 1`,
+		`ingot_work_duration_seconds_count{kind="verify",outcome="done"} 2`,
+	)
+	wantSamples(
+		t, m, "ingot_lease_wait_seconds",
+		`ingot_lease_wait_seconds_count{outcome="got"} 1`,
+		`ingot_lease_wait_seconds_count{outcome="refused"} 1`,
+	)
+	wantSamples(t, m, "ingot_inspection_posts_total", `ingot_inspection_posts_total{outcome="enrolled"} 1`)
+	if got := scrape(t, m, "ingot_build_info{"); len(got) != 1 || !strings.HasSuffix(got[0], "} 1") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// fleet is an engine that counts how often it is asked.
+type fleet struct {
+	asked int
+	err   error
+}
+
+func (f *fleet) QueueLength() int { return 7 }
+func (f *fleet) NodeStates(context.Context) (map[node.State]int, error) {
+	f.asked++
+	return map[node.State]int{node.Enroll: f.asked}, f.err
+}
+
+func TestNodesAreCountedAtMostEveryTenSeconds(t *testing.T) {
+	m, f, now := New(), &fleet{}, time.Unix(0, 0)
+	m.Watch(f, slog.New(slog.DiscardHandler), func() time.Time { return now })
+	for range 5 {
+		wantSamples(t, m, `ingot_nodes{provision_state="enroll"}`, `ingot_nodes{provision_state="enroll"} 1`)
+	}
+	now = now.Add(countFor)
+	wantSamples(t, m, `ingot_nodes{provision_state="enroll"}`, `ingot_nodes{provision_state="enroll"} 2`)
+	wantSamples(t, m, `ingot_nodes{provision_state="active"}`, `ingot_nodes{provision_state="active"} 0`)
+	wantSamples(t, m, "ingot_work_queue_length", "ingot_work_queue_length 7")
+	if got := scrape(t, m, "ingot_nodes{"); len(got) != len(node.States()) {
+		t.Errorf("got %d states, want all %d", len(got), len(node.States()))
+	}
+}
+
+func TestFailedCountLeavesTheOtherFigures(t *testing.T) {
+	m, f, now := New(), &fleet{err: errors.New("disk gone")}, time.Unix(0, 0)
+	var log bytes.Buffer
+	m.Watch(f, slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
+	for range 3 {
+		wantSamples(t, m, "ingot_nodes{")
+		wantSamples(t, m, "ingot_work_queue_length", "ingot_work_queue_length 7")
+	}
+	if f.asked != 1 || strings.Count(log.String(), "disk gone") != 1 {
+		t.Errorf("asked %d times, log:\n%s", f.asked, log.String())
+	}
+	f.err, now = nil, now.Add(countFor)
+	wantSamples(t, m, `ingot_nodes{provision_state="enroll"}`, `ingot_nodes{provision_state="enroll"} 2`)
+}
+
+// BenchmarkWatchedRequest is what figures and access log add to a request.
+func BenchmarkWatchedRequest(b *testing.B) {
+	for name, q := range map[string]*Requests{
+		"metrics":     {Metrics: New(), User: nobody, Now: time.Now},
+		"metrics+log": {Metrics: New(), AccessLog: slog.New(slog.NewTextHandler(io.Discard, nil)), User: nobody, Now: time.Now},
+	} {
+		b.Run(name, func(b *testing.B) {
+			handler := q.Around(q.Route(q.Named(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))))
+			r := httptest.NewRequest(http.MethodGet, "/v1/nodes/rack1", nil)
+			r.Pattern = "/v1/nodes/{ident}"
+			b.ReportAllocs()
+			for b.Loop() {
+				handler.ServeHTTP(httptest.NewRecorder(), r)
+			}
+		})
+	}
+}
