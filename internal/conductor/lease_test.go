@@ -85,3 +85,27 @@ func TestFullDiskRefusesRequestsAndDelaysWork(t *testing.T) {
 	}
 	w.settle()
 }
+
+// TestLateFailureDoesNotCountAgainstTheNewHolder has a conductor fail at work
+// that was taken over while it was paused.
+func TestLateFailureDoesNotCountAgainstTheNewHolder(t *testing.T) {
+	w := emptyWorld(t)
+	paused, heir := w.broken("conductor-1"), w.idle("conductor-2")
+	if _, err := send(t, paused, unknown(1)); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Advance(paused.cfg.LeaseTTL)
+	heir.claimDue(t.Context())
+	late, _ := paused.queue.pop()
+	paused.runJob(t.Context(), late)
+	if got := w.all()[0].Lease.Owner; got != "conductor-2" {
+		t.Errorf("holder = %q, want the heir", got)
+	}
+
+	w.clock.Advance(heir.cfg.LeaseTTL) // the heir dies as well
+	last := w.idle("conductor-3")
+	last.claimDue(t.Context())
+	if j, _ := last.queue.pop(); j.Attempts != 0 {
+		t.Errorf("%d attempts, want none: nobody who held the node failed", j.Attempts)
+	}
+}

@@ -97,7 +97,8 @@ func TestLookupsAtOnceIssueOneToken(t *testing.T) {
 func TestRefusedLookupsLookAlike(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.enrol(unknown(1)), w.enrol(unknown(2))
-	active := w.register(inState(node.Active), func(n *node.Node) { n.Name = "rack4" })
+	active := w.register(inState(node.Active))
+	inspected := w.register(inState(node.InspectWait), func(n *node.Node) { n.Name = "rack4" })
 	registered := w.register(inState(node.Available)) // not discovered: no fast-track
 	for name, request := range map[string]node.LookupRequest{
 		"unknown address":      {Addresses: []string{"02:99:00:00:00:01"}},
@@ -115,7 +116,7 @@ func TestRefusedLookupsLookAlike(t *testing.T) {
 			t.Errorf("%s: error = %q, want %q", name, err, errNoMatch)
 		}
 	}
-	for _, n := range []*node.Node{first, second, active, registered} {
+	for _, n := range []*node.Node{first, second, active, inspected, registered} {
 		if w.stored(n.UUID).DriverInternalInfo.Text(agent.TokenKey) != "" {
 			t.Errorf("node in %q got a token", n.ProvisionState)
 		}
