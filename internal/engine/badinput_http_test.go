@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const nobody = "6f3a2c1e-0000-4000-8000-000000000000"
@@ -41,6 +43,8 @@ func TestBadRequestsAreRefused(t *testing.T) {
 		{name: "node: letters of other scripts in the name", method: "POST", path: "/v1/nodes", body: create(`"name":"r\u0430ck"`), status: 400, text: "letters"},
 		{name: "node: name a number", method: "POST", path: "/v1/nodes", body: create(`"name":5`), status: 400, text: "name"},
 		{name: "node: name taken", method: "POST", path: "/v1/nodes", body: create(`"name":"rack1~a"`), status: 409, text: "rack1~a"},
+		{name: "node: name of one dot", method: "POST", path: "/v1/nodes", body: create(`"name":"."`), status: 400, text: "URL"},
+		{name: "node: name of two dots", method: "POST", path: "/v1/nodes", body: create(`"name":".."`), status: 400, text: "URL"},
 		{name: "node: UUID a path", method: "POST", path: "/v1/nodes", body: create(`"uuid":"../x"`), status: 400, text: "UUID"},
 
 		{name: "patch: object", method: "PATCH", path: item, body: `{"name":"b"}`, status: 400, text: "array"},
@@ -51,6 +55,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 		{name: "patch: parent folder", method: "PATCH", path: item, body: patch("add", "/extra/../name", `"x"`), status: 400},
 		{name: "patch: one bad operation spoils all", method: "PATCH", path: item, body: `[{"op":"add","path":"/extra/b","value":1},{"op":"remove","path":"/extra/none"}]`, status: 400, text: "/extra/none"},
 		{name: "patch: header in the name", method: "PATCH", path: item, body: patch("replace", "/name", `"a\r\nX-Injected: 1"`), status: 400, text: "letters"},
+		{name: "patch: name of two dots", method: "PATCH", path: item, body: patch("replace", "/name", `".."`), status: 400, text: "URL"},
 		{name: "port: address with a tail", method: "POST", path: "/v1/ports", body: `{"node_uuid":"` + uuid + `","address":"52:54:00:00:00:0a'--"}`, status: 400, text: "MAC"},
 		{name: "port: address taken", method: "POST", path: "/v1/ports", body: `{"node_uuid":"` + uuid + `","address":"52:54:00:00:00:09"}`, status: 409, text: "52:54:00:00:00:09"},
 		{name: "port: patch of an unknown field", method: "PATCH", path: portItem, body: patch("add", "/colour", `1`), status: 400, text: "colour"},
@@ -68,7 +73,10 @@ func TestBadRequestsAreRefused(t *testing.T) {
 		{name: "query: no name", method: "GET", path: "/v1/nodes?=x", status: 400, text: "Unexpected"},
 		{name: "query: limit below one", method: "GET", path: "/v1/nodes?limit=-1", status: 400, text: "limit"},
 		{name: "query: limit beyond numbers", method: "GET", path: "/v1/nodes?limit=99999999999999999999", status: 400, text: "limit"},
-		{name: "query: a boolean with two values", method: "GET", path: "/v1/nodes?maintenance=true&maintenance=x", status: 400, text: "maintenance"},
+		{name: "query: one argument twice", method: "GET", path: "/v1/nodes?limit=1&limit=2", status: 400, text: "more than once: limit"},
+		{name: "query: one argument twice alike", method: "GET", path: "/v1/nodes?sort_dir=asc&sort_dir=asc", status: 400, text: "more than once: sort_dir"},
+		{name: "query: one filter twice", method: "GET", path: "/v1/nodes?maintenance=true&driver=a&maintenance=x&driver=b", status: 400, text: "more than once: driver, maintenance"},
+		{name: "query: two UUIDs of the callback", method: "POST", path: "/v1/continue_inspection?node_uuid=" + nobody + "&node_uuid=" + uuid, body: machine(goodMAC), status: 400, text: "more than once: node_uuid"},
 		{name: "query: marker a quote", method: "GET", path: "/v1/nodes?marker=%27", status: 400, text: "marker"},
 		{name: "query: SQL in the order", method: "GET", path: "/v1/nodes?sort_key=uuid%20desc%3B--", status: 400, text: "uuid desc"},
 		{name: "query: SQL in the direction", method: "GET", path: "/v1/nodes?sort_dir=asc%3BDROP%20TABLE%20nodes", status: 400, text: "sort_dir"},
@@ -122,7 +130,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 				header[name] = value
 			}
 			test.header = header
-			e.refuse(t, before, test)
+			before = e.refuse(t, before, test)
 		})
 	}
 	if strings.Contains(e.seen.String(), "X-Injected:[") {
@@ -168,7 +176,7 @@ func TestBadMicroversionsAreRefused(t *testing.T) {
 				{method: "GET", path: "/v1/lookup?addresses=" + goodMAC},
 			} {
 				c.header, c.status, c.form, c.text = test.header, http.StatusNotAcceptable, routerForm, test.text
-				e.refuse(t, before, c)
+				before = e.refuse(t, before, c)
 			}
 		})
 	}
@@ -231,4 +239,19 @@ func TestFiltersTakeTextLiterally(t *testing.T) {
 			t.Errorf("%q: got %d nodes, want %d", query, len(nodes), want)
 		}
 	}
+}
+
+// TestListsOfArgumentsMayBeRepeated asks as clients do that repeat an argument
+// instead of writing commas.
+func TestListsOfArgumentsMayBeRepeated(t *testing.T) {
+	e := start(t, nil)
+	uuid := e.create(t, `{"driver":"fake-hardware","name":"a"}`)
+	for _, query := range []string{"fields=uuid,name", "fields=uuid&fields=name", "fields=uuid&fields=name,uuid"} {
+		want := map[string]any{"uuid": uuid, "name": "a"}
+		if diff := cmp.Diff(want, e.do(t, "GET", "/v1/nodes/a?"+query, "").want(t, http.StatusOK).object(t)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+	e.settle(t, e.post(t, machine(goodMAC, "52:54:00:00:00:02")), inspected)
+	e.do(t, "GET", "/v1/lookup?addresses="+goodMAC+"&addresses=52:54:00:00:00:02", "").want(t, http.StatusOK)
 }

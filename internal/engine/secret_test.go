@@ -190,7 +190,7 @@ func TestRamdiskEndpointsCanBeTurnedOff(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.header, test.status, test.text = latest, http.StatusForbidden, "disabled"
-			e.refuse(t, before, test)
+			before = e.refuse(t, before, test)
 		})
 	}
 	e.node(t, uuid)

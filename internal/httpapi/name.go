@@ -36,6 +36,8 @@ func checkName(name string, version int) error {
 		return nil
 	case isUUID(name):
 		return errors.New("must not look like a UUID")
+	case name == "." || name == "..":
+		return fmt.Errorf("%q means something else in a URL, so that the node could not be reached by it", name)
 	case slices.Contains(reservedNames, strings.ToLower(name)):
 		return fmt.Errorf("%q is a reserved word", name)
 	case version < wideNamesSince && !hostNamePattern.MatchString(name):
@@ -61,6 +63,19 @@ func (a *api) nodeIdent(r *http.Request) (string, error) {
 		return checkIdent(stem, versionOf(r))
 	}
 	return ident, nil
+}
+
+// pathNode returns the node that the path addresses.
+func (a *api) pathNode(r *http.Request) (*node.Node, error) {
+	ident, err := a.nodeIdent(r)
+	if err != nil {
+		return nil, err
+	}
+	n, err := a.engine.Node(r.Context(), ident)
+	if err != nil {
+		return nil, fmt.Errorf("read node %s: %w", ident, err)
+	}
+	return n, nil
 }
 
 // checkIdent returns the identifier of a node as the engine knows it.

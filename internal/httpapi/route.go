@@ -84,7 +84,11 @@ func (res *resource) serve(w http.ResponseWriter, r *http.Request) error {
 	return rt.handler(w, r)
 }
 
-// parseQuery reads the query arguments and refuses those not in allowed.
+// listArgs are the query arguments that may be given more than once.
+var listArgs = []string{"addresses", "conductor_groups", "fields", "shard"}
+
+// parseQuery reads the query arguments. It refuses those not in allowed, and
+// those that are given again, of which no value could be preferred.
 func (c *call) parseQuery(raw string, allowed []string) error {
 	if raw == "" {
 		return nil
@@ -93,15 +97,22 @@ func (c *call) parseQuery(raw string, allowed []string) error {
 	if err != nil {
 		return badRequest("Malformed query: %v", err)
 	}
-	var unexpected []string
+	var unexpected, repeated []string
 	for key := range values {
-		if !slices.Contains(allowed, key) {
+		switch {
+		case !slices.Contains(allowed, key):
 			unexpected = append(unexpected, key)
+		case len(values[key]) > 1 && !slices.Contains(listArgs, key):
+			repeated = append(repeated, key)
 		}
 	}
-	if len(unexpected) > 0 {
-		slices.Sort(unexpected)
+	slices.Sort(unexpected)
+	slices.Sort(repeated)
+	switch {
+	case len(unexpected) > 0:
 		return badRequest("Unexpected arguments: %s", strings.Join(unexpected, ", "))
+	case len(repeated) > 0:
+		return badRequest("Arguments given more than once: %s", strings.Join(repeated, ", "))
 	}
 	c.query = values
 	return nil
