@@ -260,6 +260,7 @@ func TestErrorsOfTheEngineDecideTheStatus(t *testing.T) {
 		{node.ErrLocked, 409, "1", "is locked by host"},
 		{node.ErrLeaseLost, 409, "", "retry"},
 		{node.ErrBusy, 503, "5", "retry"},
+		{node.ErrUnavailable, 503, "5", "database"},
 		{node.Invalid("bad %d", 1), 400, "", "bad 1"},
 		{node.Conflict("taken"), 409, "", "taken"},
 		{&node.ForbiddenError{Reason: "protected"}, 403, "", "protected"},

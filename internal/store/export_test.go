@@ -26,13 +26,15 @@ func (tx *Tx) Texts(query string, args ...any) ([]string, error) {
 	return texts, err
 }
 
-// Kept returns how many prepared statements wait for their next use.
+// Kept returns how many prepared statements of a SQLite database wait for their
+// next use.
 func (s *Store) Kept(ctx context.Context) (reads, writes int, err error) {
+	db := s.db.(*sqlite)
 	err = s.Write(ctx, func(*Tx) error { // the writer's statements are its own
-		writes = len(s.writes.stmts)
+		writes = len(db.writes.stmts)
 		return nil
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.stmts), writes, err
+	db.reads.mu.Lock()
+	defer db.reads.mu.Unlock()
+	return len(db.reads.stmts), writes, err
 }

@@ -26,7 +26,7 @@ func (tx *Tx) AcquireLease(nodeID int64, owner string, ttl time.Duration) (node.
 		}
 	}
 	lease := node.Lease{Owner: owner, ExpiresAt: tx.now.Add(ttl)}
-	lease.Epoch, err = tx.insert("INSERT INTO leases (node_id, owner, expires_at) VALUES (?, ?, ?)", nodeID, owner, lease.ExpiresAt.UnixMicro())
+	lease.Epoch, err = tx.insertKey("epoch", "INSERT INTO leases (node_id, owner, expires_at) VALUES (?, ?, ?)", nodeID, owner, lease.ExpiresAt.UnixMicro())
 	return lease, err
 }
 

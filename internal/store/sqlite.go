@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/pressly/goose/v3/database"
 	_ "modernc.org/sqlite" // the database driver
@@ -19,8 +20,17 @@ import (
 // databaseFile is the SQLite database inside the data folder.
 const databaseFile = "ingot.db"
 
+// sqlite is the database of one process in its data folder.
+type sqlite struct {
+	*writer
+	writes *sqliteWriter
+	reads  *sqliteReader
+	clock  func() time.Time
+	unlock func() error
+}
+
 // openSQLite opens the database of a data folder for this process alone.
-func openSQLite(ctx context.Context, opts Options) (*Store, error) {
+func openSQLite(ctx context.Context, opts Options) (*sqlite, error) {
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create data folder: %w", err)
 	}
@@ -36,7 +46,11 @@ func openSQLite(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-func openLocked(ctx context.Context, opts Options) (*Store, error) {
+func openLocked(ctx context.Context, opts Options) (*sqlite, error) {
+	clock := opts.Clock
+	if clock == nil {
+		clock = time.Now
+	}
 	path := filepath.Join(opts.Dir, databaseFile)
 	if err := prepareFile(path); err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
@@ -58,11 +72,34 @@ func openLocked(ctx context.Context, opts Options) (*Store, error) {
 	}
 	reads.SetMaxOpenConns(max(4, runtime.NumCPU()))
 	reads.SetMaxIdleConns(max(4, runtime.NumCPU()))
-	w, err := newWriter(ctx, writes, opts.Clock)
+	conn, err := writes.Conn(ctx)
 	if err != nil {
-		return nil, errors.Join(err, writes.Close(), reads.Close())
+		return nil, errors.Join(fmt.Errorf("connect for writing: %w", err), writes.Close(), reads.Close())
 	}
-	return &Store{reads: reads, writes: w, clock: opts.Clock, stmts: map[string]*sql.Stmt{}}, nil
+	w := &sqliteWriter{db: writes, conn: conn, clock: clock, stmts: map[string]*sql.Stmt{}}
+	return &sqlite{
+		writer: newWriter(w.commit), writes: w,
+		reads: &sqliteReader{db: reads, clock: clock, stmts: map[string]*sql.Stmt{}},
+		clock: clock,
+	}, nil
+}
+
+func (s *sqlite) write(ctx context.Context, fn func(*Tx) error) error { return s.do(ctx, fn) }
+
+func (s *sqlite) read(ctx context.Context, fn func(*Tx) error) error { return s.reads.read(ctx, fn) }
+
+func (s *sqlite) now() time.Time { return s.clock() }
+
+func (s *sqlite) ping(ctx context.Context) error {
+	if err := s.reads.db.PingContext(ctx); err != nil {
+		return fmt.Errorf("ask the database: %w", err)
+	}
+	return nil
+}
+
+func (s *sqlite) close() error {
+	s.writer.close()
+	return errors.Join(s.writes.close(), s.reads.close(), s.unlock())
 }
 
 // fileHeader begins every SQLite database file

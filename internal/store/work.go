@@ -77,7 +77,8 @@ func (tx *Tx) ClaimWork(owner string, ttl time.Duration, limit int) ([]*Work, er
 // false when there is none.
 func (tx *Tx) NextDue() (at time.Time, ok bool, err error) {
 	var due sql.NullInt64
-	_, err = tx.one(`SELECT min(max(work.not_before, coalesce(leases.expires_at, 0))) FROM work LEFT JOIN leases ON leases.node_id = work.node_id`, nil, &due)
+	_, err = tx.one(`SELECT min(CASE WHEN leases.expires_at > work.not_before THEN leases.expires_at ELSE work.not_before END)
+		FROM work LEFT JOIN leases ON leases.node_id = work.node_id`, nil, &due)
 	return time.UnixMicro(due.Int64).UTC(), due.Valid, err
 }
 

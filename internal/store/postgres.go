@@ -1,0 +1,190 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3/database"
+)
+
+// Requirements and bounds of PostgreSQL.
+const (
+	oldestPostgres = 15 // major version of the server
+
+	connectTimeout = 5 * time.Second  // of one attempt to connect
+	groupTimeout   = 20 * time.Second // of a group of writes, waiting included
+	readTimeout    = 60 * time.Second // of one read
+)
+
+// sessionSettings make each connection keep the store's promises whatever the
+// server's defaults are. The server ends a write that a paused or vanished
+// process leaves open, so that the others wait no longer than that for it, and
+// nobody waits for a lock for ever.
+const sessionSettings = `
+	SET lock_timeout = '12s';
+	SET idle_in_transaction_session_timeout = '5s';
+	SET statement_timeout = '60s';
+	SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`
+
+// postgres is a database that several processes may share.
+type postgres struct {
+	*writer
+	writes *postgresWriter
+	reads  *sql.DB
+	clock  *serverClock
+}
+
+func openPostgres(ctx context.Context, opts Options) (*postgres, error) {
+	config, err := pgx.ParseConfig(opts.URL)
+	if err != nil { // its text may hold a part of the password
+		return nil, errors.New("open database: its URL is not understood: give one like postgres://user:password@host:5432/name, with special characters of the password as %XX")
+	}
+	name := fmt.Sprintf("postgres://%s:%d/%s", config.Host, config.Port, config.Database)
+	p, err := connectPostgres(ctx, config, opts.Clock)
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", name, err)
+	}
+	return p, nil
+}
+
+func connectPostgres(ctx context.Context, config *pgx.ConnConfig, clock func() time.Time) (*postgres, error) {
+	if config.ConnectTimeout == 0 || config.ConnectTimeout > connectTimeout {
+		config.ConnectTimeout = connectTimeout
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "ingot"
+	}
+	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.PgConn().Exec(ctx, sessionSettings).ReadAll()
+		return err
+	}))
+	if err := checkServer(ctx, db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	if err := migrateAlone(ctx, db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	// One connection is the writer's.
+	connections := max(8, 2*runtime.NumCPU()) + 1
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	p := &postgres{reads: db, clock: &serverClock{injected: clock}}
+	p.writes = &postgresWriter{db: db, clock: p.clock}
+	p.writer = newWriter(p.writes.commit)
+	// The first write tells the server's time.
+	if err := p.write(ctx, func(*Tx) error { return nil }); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+// checkServer refuses a server that cannot keep what the store promises.
+func checkServer(ctx context.Context, db *sql.DB) error {
+	var version int
+	var shown, encoding string
+	err := db.QueryRowContext(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('server_encoding')").
+		Scan(&version, &shown, &encoding)
+	switch {
+	case err != nil:
+		return fmt.Errorf("connect: %w", err)
+	case version < oldestPostgres*10000:
+		return fmt.Errorf("it is PostgreSQL %s, Ingot needs version %d or newer", shown, oldestPostgres)
+	case encoding != "UTF8":
+		return fmt.Errorf("its encoding is %s, Ingot needs UTF8: create it with ENCODING 'UTF8' TEMPLATE template0", encoding)
+	}
+	return nil
+}
+
+// migrateAlone brings the schema forward while processes that start at the same
+// time wait.
+func migrateAlone(ctx context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer conn.Close() //nolint:errcheck // the lock ends with its transaction
+	// A transaction's lock, unlike a session's, also holds behind a pooler.
+	if _, err := control(ctx, conn, "BEGIN; SET LOCAL lock_timeout = '5min'; SET LOCAL statement_timeout = 0;"+
+		" SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock("+migrationLock+")"); err != nil {
+		return fmt.Errorf("wait for the migration of another process: %w", err)
+	}
+	if err := migrate(ctx, db, database.DialectPostgres); err != nil {
+		_, undo := control(ctx, conn, "ROLLBACK")
+		return errors.Join(err, undo)
+	}
+	_, err = control(ctx, conn, "COMMIT")
+	return err
+}
+
+// Advisory locks of a database, told apart by schema for those who keep several
+// engines in one database.
+const (
+	migrationLock = "768001, hashtext(current_schema())"
+	writeLock     = "768002, hashtext(current_schema())"
+)
+
+func (p *postgres) write(ctx context.Context, fn func(*Tx) error) error { return p.do(ctx, fn) }
+
+// read runs fn on one snapshot. The reader's context bounds the wait for a
+// connection only: ending a statement would end its connection too.
+func (p *postgres) read(ctx context.Context, fn func(*Tx) error) error {
+	conn, err := p.reads.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("begin read: %w", outage(err))
+	}
+	defer conn.Close() //nolint:errcheck // it goes back to the pool
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+	defer cancel()
+	if _, err := control(ctx, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
+		return fmt.Errorf("begin read: %w", outage(err))
+	}
+	defer control(ctx, conn, "ROLLBACK") //nolint:errcheck // the pool drops a connection that is not idle
+	return fn(&Tx{now: p.now(), db: &postgresSession{ctx: ctx, conn: conn}})
+}
+
+func (p *postgres) now() time.Time { return p.clock.now() }
+
+func (p *postgres) ping(ctx context.Context) error {
+	if err := p.reads.PingContext(ctx); err != nil {
+		return fmt.Errorf("ask the database: %w", outage(err))
+	}
+	return nil
+}
+
+func (p *postgres) close() error {
+	p.writer.close()
+	p.writes.disconnect()
+	return p.reads.Close()
+}
+
+// serverClock knows the server's time from this machine's and their difference,
+// which each write measures anew. Leases are judged in writes, by the time that
+// the server itself tells there.
+type serverClock struct {
+	injected func() time.Time // used instead when not nil
+	ahead    atomic.Int64     // nanoseconds by which the server is ahead
+}
+
+func (c *serverClock) now() time.Time {
+	if c.injected != nil {
+		return c.injected()
+	}
+	return time.Now().Add(time.Duration(c.ahead.Load()))
+}
+
+// heard takes what the server's clock showed a moment ago and returns the time
+// of the transaction.
+func (c *serverClock) heard(server time.Time) time.Time {
+	if c.injected != nil {
+		return c.injected()
+	}
+	c.ahead.Store(int64(time.Until(server)))
+	return server
+}

@@ -1,0 +1,231 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Bounds of writing to PostgreSQL.
+const (
+	commitAttempts = 6                     // how often a group is tried
+	firstBackoff   = 50 * time.Millisecond // before the second attempt; doubles, with jitter
+	outcomeTimeout = 5 * time.Second       // how long a lost commit is asked about
+	outcomePoll    = 50 * time.Millisecond
+)
+
+// postgresWriter runs the writes of this process on one connection. While it does
+// it holds the database's write lock, so that the writes of all processes follow
+// one another: each sees what all before it have committed, and nothing that it
+// has read changes under it. What a group of requests gains is one wait for the
+// lock and one for the disk.
+//
+// A group has no savepoints at first, since hardly any request fails after it has
+// changed something. When one does, the group is undone and runs again with them.
+type postgresWriter struct {
+	db    *sql.DB
+	clock *serverClock
+	conn  *sql.Conn // nil when there is none
+}
+
+// errSpoiled says that a request of the group has failed halfway.
+var errSpoiled = errors.New("a request of the group failed")
+
+// commit runs the group in one database transaction, again when the database
+// undid it.
+func (w *postgresWriter) commit(group []*writeRequest) {
+	ctx, cancel := context.WithTimeout(context.Background(), groupTimeout)
+	defer cancel()
+	savepoints := false
+	wait := firstBackoff
+	for attempt := 1; ; attempt++ {
+		err := w.try(ctx, group, savepoints)
+		if errors.Is(err, errSpoiled) && !savepoints {
+			savepoints = true
+			err = w.try(ctx, group, savepoints)
+		}
+		switch {
+		case err == nil:
+			return
+		case !errors.Is(err, node.ErrUnavailable), errors.Is(err, errOutcomeUnknown), attempt == commitAttempts, ctx.Err() != nil:
+			for _, request := range group {
+				request.err = fmt.Errorf("commit to the database: %w", err)
+			}
+			return
+		}
+		pause(ctx, time.Duration(float64(wait)*(0.5+rand.Float64()))) //nolint:gosec // it only spreads retries
+		wait *= 2
+	}
+}
+
+// try runs the group once. Unless it returns an error, every request has its
+// answer.
+func (w *postgresWriter) try(ctx context.Context, group []*writeRequest, savepoints bool) error {
+	began, err := w.begin(ctx)
+	if err != nil {
+		w.disconnect()
+		return outage(err)
+	}
+	touched, err := w.runAll(ctx, group, began.at, savepoints)
+	if err == nil && touched {
+		return w.finish(ctx, began.id)
+	}
+	if _, undo := control(ctx, w.conn, "ROLLBACK"); undo != nil {
+		w.disconnect()
+	}
+	return err
+}
+
+// begun identifies a transaction.
+type begun struct {
+	id string    // as pg_xact_status takes it
+	at time.Time // by the database's clock
+}
+
+// beginWrite waits for the write lock and tells the time after it was given.
+// Isolation is read committed: a snapshot from before the wait would not show
+// what the lock's last holder wrote.
+const beginWrite = `BEGIN ISOLATION LEVEL READ COMMITTED;
+	WITH lock AS MATERIALIZED (SELECT pg_advisory_xact_lock(` + writeLock + `))
+	SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, pg_current_xact_id() FROM lock`
+
+func (w *postgresWriter) begin(ctx context.Context) (begun, error) {
+	if w.conn == nil {
+		conn, err := w.db.Conn(ctx)
+		if err != nil {
+			return begun{}, fmt.Errorf("connect for writing: %w", err)
+		}
+		w.conn = conn
+	}
+	results, err := control(ctx, w.conn, beginWrite)
+	if err != nil {
+		return begun{}, fmt.Errorf("begin write: %w", err)
+	}
+	row := results[len(results)-1].Rows[0]
+	micros, err := strconv.ParseInt(string(row[0]), 10, 64)
+	if err != nil {
+		return begun{}, fmt.Errorf("read the time of the database: %w", err)
+	}
+	return begun{id: string(row[1]), at: w.clock.heard(time.UnixMicro(micros).UTC())}, nil
+}
+
+// runAll runs the group's requests one after the other and reports whether there
+// is anything to commit.
+func (w *postgresWriter) runAll(ctx context.Context, group []*writeRequest, now time.Time, savepoints bool) (touched bool, err error) {
+	for _, request := range group {
+		if request.err = request.ctx.Err(); request.err != nil {
+			continue
+		}
+		changed, err := w.runOne(ctx, request, now, savepoints)
+		switch {
+		case err == nil:
+			touched = touched || changed
+		case errors.Is(err, errSpoiled) && len(group) == 1:
+			return false, nil // it has its answer, and nobody else waits for one
+		default:
+			return false, err
+		}
+	}
+	return touched, nil
+}
+
+// runOne runs one request. An error means that the transaction is of no use to
+// the others any more.
+func (w *postgresWriter) runOne(ctx context.Context, request *writeRequest, now time.Time, savepoints bool) (touched bool, err error) {
+	if savepoints {
+		if _, err := control(ctx, w.conn, "SAVEPOINT request"); err != nil {
+			return false, outage(err)
+		}
+	}
+	s := &postgresSession{ctx: ctx, conn: w.conn}
+	request.err = request.run(&Tx{now: now, db: s, touch: func() error {
+		touched = true
+		return nil
+	}})
+	if s.cause != nil && request.err == nil {
+		request.err = s.cause // the function overlooked it, the server does not
+	}
+	switch {
+	case errors.Is(s.cause, node.ErrUnavailable):
+		return false, s.cause
+	case savepoints:
+		after := "RELEASE request"
+		if request.err != nil {
+			after, touched = "ROLLBACK TO request; RELEASE request", false
+		}
+		_, err := control(ctx, w.conn, after)
+		return touched, outage(err)
+	case s.cause != nil, request.err != nil && touched:
+		return false, errSpoiled
+	}
+	return touched, nil
+}
+
+// finish commits. When the connection breaks before the answer it asks the
+// server what became of the transaction, so that nothing happens twice.
+func (w *postgresWriter) finish(ctx context.Context, id string) error {
+	results, err := control(ctx, w.conn, "COMMIT")
+	if err == nil {
+		if tag := results[0].CommandTag.String(); tag != "COMMIT" {
+			return fmt.Errorf("the server answered %s", tag)
+		}
+		return nil
+	}
+	w.disconnect()
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Severity == "ERROR" {
+		return outage(err) // undone, the server says
+	}
+	return w.outcome(id, err)
+}
+
+// errOutcomeUnknown says that a commit may have happened or not.
+var errOutcomeUnknown = errors.New("whether the change was stored is not known, look before you repeat it")
+
+// outcome tells what became of a commit whose answer was lost: nil when it
+// happened, a node.ErrUnavailable when it did not.
+func (w *postgresWriter) outcome(id string, lost error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), outcomeTimeout)
+	defer cancel()
+	for ; ctx.Err() == nil; pause(ctx, outcomePoll) {
+		var status sql.NullString
+		if err := w.db.QueryRowContext(ctx, "SELECT pg_xact_status($1::text::xid8)", id).Scan(&status); err != nil {
+			continue // it may be starting again
+		}
+		switch status.String {
+		case "committed":
+			return nil
+		case "aborted":
+			return fmt.Errorf("%w: %w", node.ErrUnavailable, lost)
+		case "in progress":
+			continue
+		}
+		break // forgotten, or another server
+	}
+	return fmt.Errorf("%w: %w: %w", node.ErrUnavailable, errOutcomeUnknown, lost)
+}
+
+// disconnect gives the connection up; the next group opens another.
+func (w *postgresWriter) disconnect() {
+	if w.conn != nil {
+		_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
+		_ = w.conn.Close()
+		w.conn = nil
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
