@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -90,6 +91,7 @@ func (f *engineFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	forgetStart()
 	log.Info("Engine is ready", "url", e.URL(), "data", cfg.Database.Dir, "auto_discovery", cfg.AutoDiscovery.Enabled)
 	select {
 	case <-ctx.Done():
@@ -104,4 +106,12 @@ func (f *engineFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		err = fmt.Errorf("stop engine: %w", stopErr)
 	}
 	return err
+}
+
+// forgetStart gives back the memory that only the start needed: creating a
+// database leaves 12 MB of buffers in a pool, which takes two collections to
+// empty. If they stayed, the next collection would come at several times that.
+func forgetStart() {
+	runtime.GC()
+	debug.FreeOSMemory()
 }
