@@ -50,6 +50,7 @@ type Node struct {
 	TargetRAIDConfig     Object
 
 	ResourceClass  string
+	Traits         Words
 	Interfaces     Interfaces
 	ConductorGroup string // lower case
 	AutomatedClean *bool  // nil: configuration decides
@@ -115,6 +116,9 @@ type Port struct {
 	NodeUUID            string
 	Address             string // MAC, lower case, colons; unique among ports
 	Name                string // unique when set
+	Description         string
+	Vendor              string
+	Category            string
 	PortgroupUUID       string
 	PXEEnabled          bool
 	PhysicalNetwork     string

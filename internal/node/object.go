@@ -131,6 +131,8 @@ func (o *Object) UnmarshalJSON(text []byte) error {
 
 func jsonKind(first byte) string {
 	switch first {
+	case '{':
+		return "an object"
 	case '[':
 		return "an array"
 	case '"':

@@ -17,6 +17,8 @@ type Filter struct {
 	Field string // as the API names it, such as "provision_state"
 	Op    FilterOp
 	Value any // string, bool, []string or nil, as the operator says
+	// Or keeps items for which this condition does not hold but that one does.
+	Or *Filter
 }
 
 // FilterOp is how a Filter compares.

@@ -42,6 +42,7 @@ func nodeColumns() []column[node.Node] {
 		objectColumn("service_step", func(n *n) *node.Object { return &n.ServiceStep }),
 		objectColumn("raid_config", func(n *n) *node.Object { return &n.RAIDConfig }),
 		objectColumn("target_raid_config", func(n *n) *node.Object { return &n.TargetRAIDConfig }),
+		textColumn("traits", func(n *n) *node.Words { return &n.Traits }),
 		textColumn("resource_class", func(n *n) *string { return &n.ResourceClass }),
 		textColumn("conductor_group", func(n *n) *string { return &n.ConductorGroup }),
 		optionalBoolColumn("automated_clean", func(n *n) **bool { return &n.AutomatedClean }),
@@ -104,10 +105,7 @@ func (tx *Tx) nodeWhere(condition string, args ...any) (*node.Node, error) {
 
 // Nodes returns the page of nodes that the query asks for.
 func (tx *Tx) Nodes(q node.Query) ([]*node.Node, error) {
-	tail, args, err := pageClause(tx, nodeTable.name, q, func(field string) bool {
-		_, ok := nodeTable.byName[field]
-		return ok
-	})
+	tail, args, err := pageClause(tx, nodeTable.name, q, nodeTable.column)
 	if err != nil {
 		return nil, err
 	}
@@ -156,23 +154,13 @@ func (tx *Tx) UpdateNode(before, after *node.Node) error {
 			return err
 		}
 	}
-	after.UpdatedAt = tx.now.Truncate(time.Microsecond).UTC()
-	if !changed(before, after) {
+	if !nodeTable.changed(before, after) {
 		after.UpdatedAt = before.UpdatedAt
 		return nil
 	}
+	after.UpdatedAt = tx.now.Truncate(time.Microsecond).UTC()
 	_, err := nodeTable.update(tx, before.ID, before, after)
 	return err
-}
-
-// changed reports whether anything but the time of change differs.
-func changed(before, after *node.Node) bool {
-	for _, c := range nodeTable.columns {
-		if c.name != "updated_at" && !c.same(before, after) {
-			return true
-		}
-	}
-	return false
 }
 
 // DeleteNode removes the node and everything that belongs to it.

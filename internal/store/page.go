@@ -8,15 +8,12 @@ import (
 )
 
 // pageClause turns a query into the WHERE, ORDER BY and LIMIT of a SELECT from
-// table. Only columns that known accepts reach the text of the statement.
-func pageClause(tx *Tx, table string, q node.Query, known func(string) bool) (string, []any, error) {
+// table. Only columns that column names reach the text of the statement.
+func pageClause(tx *Tx, table string, q node.Query, column func(field string) (string, bool)) (string, []any, error) {
 	var conditions []string
 	var args []any
 	for _, f := range q.Filters {
-		if !known(f.Field) {
-			return "", nil, fmt.Errorf("filter %s by %q: no such column", table, f.Field)
-		}
-		condition, values, err := filterCondition(table+"."+f.Field, f)
+		condition, values, err := anyCondition(table, f, column)
 		if err != nil {
 			return "", nil, err
 		}
@@ -27,7 +24,7 @@ func pageClause(tx *Tx, table string, q node.Query, known func(string) bool) (st
 	if key == "" {
 		key = "id"
 	}
-	if !known(key) {
+	if name, ok := column(key); !ok || name != table+"."+key {
 		return "", nil, fmt.Errorf("sort %s by %q: no such column", table, key)
 	}
 	if q.Marker != "" {
@@ -42,13 +39,13 @@ func pageClause(tx *Tx, table string, q node.Query, known func(string) bool) (st
 	if len(conditions) > 0 {
 		clause.WriteString(" WHERE " + strings.Join(conditions, " AND "))
 	}
-	direction := " ASC"
+	direction, nulls := " ASC", " NULLS FIRST"
 	if q.Desc {
-		direction = " DESC"
+		direction, nulls = " DESC", " NULLS LAST"
 	}
 	clause.WriteString(" ORDER BY ")
 	if key != "id" {
-		clause.WriteString(table + "." + key + direction + ", ")
+		clause.WriteString(table + "." + key + direction + nulls + ", ")
 	}
 	clause.WriteString(table + ".id" + direction)
 	if q.Limit > 0 {
@@ -89,6 +86,20 @@ func afterMarker(tx *Tx, table, key string, q node.Query) (string, []any, error)
 	}
 }
 
+// anyCondition is the condition of a filter and of those it is joined to by Or.
+func anyCondition(table string, f node.Filter, column func(string) (string, bool)) (string, []any, error) {
+	name, ok := column(f.Field)
+	if !ok {
+		return "", nil, fmt.Errorf("filter %s by %q: no such column", table, f.Field)
+	}
+	condition, args, err := filterCondition(name, f)
+	if err != nil || f.Or == nil {
+		return condition, args, err
+	}
+	other, more, err := anyCondition(table, *f.Or, column)
+	return "(" + condition + " OR " + other + ")", append(args, more...), err
+}
+
 func filterCondition(column string, f node.Filter) (string, []any, error) {
 	switch value := f.Value.(type) {
 	case bool:
@@ -107,9 +118,8 @@ func filterCondition(column string, f node.Filter) (string, []any, error) {
 		case f.Op == node.Equal:
 			return column + " = ?", []any{value}, nil
 		case f.Op == node.Contains:
-			// The database lowers both sides: what it does with letters beyond
-			// ASCII differs from what Go does.
-			return "lower(" + column + `) LIKE lower(?) ESCAPE '\'`, []any{"%" + likeEscaper.Replace(value) + "%"}, nil
+			// Case is ignored in ASCII alone: that is how far databases agree.
+			return "lower(" + column + `) LIKE ? ESCAPE '\'`, []any{"%" + likeEscaper.Replace(lowerASCII(value)) + "%"}, nil
 		}
 	case int64:
 		if f.Op == node.Equal {
@@ -125,6 +135,16 @@ func filterCondition(column string, f node.Filter) (string, []any, error) {
 		}
 	}
 	return "", nil, fmt.Errorf("filter by %s: operator %d does not take a %T", column, f.Op, f.Value)
+}
+
+// lowerASCII lowers what every database's lower does.
+func lowerASCII(text string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + ('a' - 'A')
+		}
+		return r
+	}, text)
 }
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)

@@ -18,6 +18,9 @@ func portColumns() []column[node.Port] {
 		intColumn("node_id", func(p *p) *int64 { return &p.NodeID }),
 		requiredTextColumn("address", func(p *p) *string { return &p.Address }),
 		textColumn("name", func(p *p) *string { return &p.Name }),
+		textColumn("description", func(p *p) *string { return &p.Description }),
+		textColumn("vendor", func(p *p) *string { return &p.Vendor }),
+		textColumn("category", func(p *p) *string { return &p.Category }),
 		textColumn("portgroup_uuid", func(p *p) *string { return &p.PortgroupUUID }),
 		boolColumn("pxe_enabled", func(p *p) *bool { return &p.PXEEnabled }),
 		textColumn("physical_network", func(p *p) *string { return &p.PhysicalNetwork }),
@@ -31,23 +34,18 @@ func portColumns() []column[node.Port] {
 }
 
 // Ports returns the page of ports that the query asks for. The field
-// "node_uuid" may be filtered on as if it were a column.
+// "node_uuid" and those of their node in ofNode may be filtered on as if they
+// were columns.
 func (tx *Tx) Ports(q node.Query) ([]*node.Port, error) {
-	filters := make([]node.Filter, len(q.Filters))
-	for i, f := range q.Filters {
-		if ident, ok := f.Value.(string); ok && f.Field == "node_uuid" {
-			var id int64
-			if _, err := tx.one("SELECT id FROM nodes WHERE uuid = ?", []any{ident}, &id); err != nil {
-				return nil, err
-			}
-			f = node.Filter{Field: "node_id", Op: node.Equal, Value: id}
-		}
-		filters[i] = f
+	q, err := tx.nodeIDFilter(q)
+	if err != nil {
+		return nil, err
 	}
-	q.Filters = filters
-	tail, args, err := pageClause(tx, portTable.name, q, func(field string) bool {
-		_, ok := portTable.byName[field]
-		return ok
+	tail, args, err := pageClause(tx, portTable.name, q, func(field string) (string, bool) {
+		if joined, ok := ofNode[field]; ok {
+			return joined, true
+		}
+		return portTable.column(field)
 	})
 	if err != nil {
 		return nil, err

@@ -57,6 +57,23 @@ func (t *table[T]) update(tx *Tx, id int64, before, after *T) (bool, error) {
 	return true, err
 }
 
+// changed reports whether anything but the time of change differs.
+func (t *table[T]) changed(before, after *T) bool {
+	for _, c := range t.columns {
+		if c.name != "updated_at" && !c.same(before, after) {
+			return true
+		}
+	}
+	return false
+}
+
+// column returns how a field is named in a statement, and whether there is such
+// a field.
+func (t *table[T]) column(field string) (string, bool) {
+	_, ok := t.byName[field]
+	return t.name + "." + field, ok
+}
+
 // scanner returns a function that reads one row: the table's columns, then
 // whatever extra points to.
 func (t *table[T]) scanner(extra ...any) func(*sql.Rows) (*T, error) {

@@ -205,6 +205,7 @@ func Populate(t *testing.T, s *store.Store) *node.Node {
 	e := &env{t: t, store: s}
 	n := e.createNode(func(n *node.Node) { n.Name = "populated" })
 	e.populate(n, "02:00:00:00:00:01")
+	e.populateKinds(n)
 	return n
 }
 

@@ -86,6 +86,9 @@ func (l leaf) set(pointer any, salt int) {
 	case node.Object:
 		v.Set(reflect.ValueOf(node.ObjectOf(map[string]any{l.column: salt, "text": `ü "quoted"`})))
 		return
+	case node.Array:
+		v.Set(reflect.ValueOf(node.Array(fmt.Sprintf(`[%d]`, salt))))
+		return
 	case time.Time:
 		v.Set(reflect.ValueOf(time.Date(2030, 1, 2+salt, 3, 4, 5, 678901000, time.UTC)))
 		return
@@ -99,6 +102,8 @@ func (l leaf) set(pointer any, salt int) {
 		v.SetString(fmt.Sprintf("%s ü'%d", l.name, salt))
 	case reflect.Bool:
 		v.SetBool(true)
+	case reflect.Int64:
+		v.SetInt(int64(salt) + 1)
 	default:
 		panic(fmt.Sprintf("storetest: teach leaf.set about %s of field %s", v.Type(), l.name))
 	}
@@ -111,6 +116,10 @@ func (l leaf) compare(a, b any) int {
 	switch x := av.Interface().(type) {
 	case node.Object:
 		return strings.Compare(string(x), string(bv.Interface().(node.Object)))
+	case node.Array:
+		return strings.Compare(string(x), string(bv.Interface().(node.Array)))
+	case int64:
+		return cmp.Compare(x, bv.Int())
 	case time.Time:
 		return x.Compare(bv.Interface().(time.Time))
 	case *bool:
@@ -132,6 +141,23 @@ func rank(b *bool) int {
 	default:
 		return 2
 	}
+}
+
+// fieldOf returns a field of the record that pointer points to.
+func fieldOf(pointer any, name string) (reflect.Value, bool) {
+	v := reflect.ValueOf(pointer).Elem().FieldByName(name)
+	return v, v.IsValid()
+}
+
+func setText(pointer any, name, text string) {
+	v, _ := fieldOf(pointer, name)
+	v.SetString(text)
+}
+
+// identOf returns the UUID of a record of any kind.
+func identOf[T any](record *T) string {
+	v, _ := fieldOf(record, "UUID")
+	return v.String()
 }
 
 // fill sets every leaf of a record.

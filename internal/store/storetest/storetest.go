@@ -36,6 +36,7 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"nodes", nodeBehaviours},
 		{"ports", portBehaviours},
+		{"kinds", kindBehaviours},
 		{"pages", pageBehaviours},
 		{"filters", filterBehaviours},
 		{"claims", claimBehaviours},

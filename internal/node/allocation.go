@@ -1,0 +1,74 @@
+package node
+
+import (
+	"slices"
+	"time"
+)
+
+// Allocation is a claim on a node that fits: the engine chooses one and sets the
+// allocation's UUID as its instance_uuid.
+type Allocation struct {
+	ID             int64
+	UUID           string
+	NodeID         int64 // 0 while no node is chosen
+	NodeUUID       string
+	Name           string // unique when set
+	ResourceClass  string
+	CandidateNodes Words // UUIDs; empty means every node
+	Traits         Words // the node must have all of them
+	Owner          string
+	State          AllocationState
+	LastError      string
+	Extra          Object
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+// AllocationState is how far an allocation got, in wire spelling.
+type AllocationState string
+
+// States of an allocation.
+const (
+	Allocating       AllocationState = "allocating" // the engine looks for a node
+	AllocationActive AllocationState = "active"     // NodeUUID has the node
+	AllocationError  AllocationState = "error"      // LastError says why there is none
+)
+
+// AllocationStates lists the values that a filter on state accepts.
+func AllocationStates() []AllocationState {
+	return []AllocationState{Allocating, AllocationActive, AllocationError}
+}
+
+// Accepts reports whether n has what the allocation asks of its machine,
+// whatever n does at the moment. An owner accepts nodes it owns or leases.
+func (a *Allocation) Accepts(n *Node) bool {
+	return n.ResourceClass == a.ResourceClass &&
+		n.Traits.HasAll(a.Traits) &&
+		(a.CandidateNodes == "" || a.CandidateNodes.Has(n.UUID)) &&
+		(a.Owner == "" || n.Owner == a.Owner || n.Lessee == a.Owner)
+}
+
+// Allocatable reports whether n is free for an allocation, apart from a lease.
+func (n *Node) Allocatable() bool {
+	return n.ProvisionState == Available && !n.Maintenance && n.InstanceUUID == "" && !n.Retired
+}
+
+// Choose returns the node for the allocation, in the order of nodes. Retry is
+// true when there is none now but one that fits is under work, so that a later
+// try may find it; otherwise reason says for people why there is none.
+func (a *Allocation) Choose(nodes []*Node, now time.Time) (chosen *Node, retry bool, reason string) {
+	fitting := slices.DeleteFunc(slices.Clone(nodes), func(n *Node) bool { return !a.Accepts(n) || !n.Allocatable() })
+	for _, n := range fitting {
+		if !n.Lease.Held(now) {
+			return n, false, ""
+		}
+	}
+	switch {
+	case len(fitting) > 0:
+		return nil, true, "All suitable nodes are locked by other work: try again when it is done."
+	case a.Traits != "" || a.CandidateNodes != "" || a.Owner != "":
+		return nil, false, "No available node of resource class " + a.ResourceClass +
+			" has the requested traits, is a candidate and is open to the owner: free one, or change the request."
+	}
+	return nil, false, "No available node has the resource class " + a.ResourceClass + ": provide one, or change the request."
+}

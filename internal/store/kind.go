@@ -1,0 +1,245 @@
+package store
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Kind reads and writes the records of one table that are addressed by UUID,
+// and by name where they have one. Its methods run inside a transaction.
+type Kind[T any] struct {
+	table    *table[T]
+	label    string // for people: "Port group"
+	identity func(*T) identity
+	unique   []unique
+}
+
+// identity points to what every record has beside its own fields.
+type identity struct {
+	id               *int64
+	uuid             *string
+	created, updated *time.Time
+	nodeID           *int64  // nil when records of the kind belong to no node
+	nodeUUID         *string // set when read
+}
+
+// newKind returns the kind of a table that has the own columns besides those of
+// every record.
+func newKind[T any](name, label string, identity func(*T) identity, taken []unique, own ...column[T]) *Kind[T] {
+	columns := []column[T]{
+		intColumn("id", func(t *T) *int64 { return identity(t).id }),
+		requiredTextColumn("uuid", func(t *T) *string { return identity(t).uuid }),
+		timeColumn("created_at", func(t *T) *time.Time { return identity(t).created }),
+		timeColumn("updated_at", func(t *T) *time.Time { return identity(t).updated }),
+	}
+	if identity(new(T)).nodeID != nil {
+		columns = append(columns, keyColumn("node_id", func(t *T) *int64 { return identity(t).nodeID }))
+	}
+	taken = append([]unique{{[]string{"uuid"}, label + " %v already exists."}}, taken...)
+	return &Kind[T]{label: label, identity: identity, unique: taken, table: newTable(name, append(columns, own...))}
+}
+
+// keyColumn is the key of another record, null when there is none.
+func keyColumn[T any](name string, field func(*T) *int64) column[T] {
+	c := intColumn(name, field)
+	c.get = func(t *T) any {
+		if *field(t) == 0 {
+			return nil
+		}
+		return *field(t)
+	}
+	c.same = func(before, after *T) bool { return *field(before) == *field(after) }
+	return c
+}
+
+// arrayColumn stores the empty array as null.
+func arrayColumn[T any](name string, field func(*T) *node.Array) column[T] {
+	return newColumn(name,
+		func(t *T) any { return orNull(string(*field(t))) },
+		func(t *T, v any) error {
+			text, err := asText(v)
+			*field(t) = nil
+			if text != "" {
+				*field(t) = node.Array(text)
+			}
+			return err
+		})
+}
+
+// unique is a value that only one record may have. A record where one of the
+// columns is null has none.
+type unique struct {
+	columns []string
+	text    string // for clients, with a %v for each column
+}
+
+// ofNode are fields of a record's node that lists of the record know too.
+var ofNode = map[string]string{"shard": "nodes.shard", "conductor_group": "nodes.conductor_group"}
+
+// List returns the page of records that the query asks for. Records of a node
+// may be filtered by "node_uuid" as if it were a column.
+func (k *Kind[T]) List(tx *Tx, q node.Query) ([]*T, error) {
+	q, err := tx.nodeIDFilter(q)
+	if err != nil {
+		return nil, err
+	}
+	tail, args, err := pageClause(tx, k.table.name, q, k.column)
+	if err != nil {
+		return nil, err
+	}
+	return k.read(tx, tail, args...)
+}
+
+func (k *Kind[T]) column(field string) (string, bool) {
+	if joined, ok := ofNode[field]; ok && k.owned() {
+		return joined, true
+	}
+	return k.table.column(field)
+}
+
+// owned reports whether records of the kind belong to nodes.
+func (k *Kind[T]) owned() bool { return k.identity(new(T)).nodeID != nil }
+
+// nodeIDFilter replaces a filter by the node's UUID by one by its key, which
+// has an index.
+func (tx *Tx) nodeIDFilter(q node.Query) (node.Query, error) {
+	filters := make([]node.Filter, len(q.Filters))
+	for i, f := range q.Filters {
+		if ident, ok := f.Value.(string); ok && f.Field == "node_uuid" {
+			var id int64
+			if _, err := tx.one("SELECT id FROM nodes WHERE uuid = ?", []any{ident}, &id); err != nil {
+				return q, err
+			}
+			f = node.Filter{Field: "node_id", Op: node.Equal, Value: id}
+		}
+		filters[i] = f
+	}
+	q.Filters = filters
+	return q, nil
+}
+
+// Get returns the record with this UUID or name, or a *node.NotFoundError.
+func (k *Kind[T]) Get(tx *Tx, ident string) (*T, error) {
+	for _, name := range []string{"uuid", "name"} {
+		column, ok := k.table.column(name)
+		if !ok {
+			continue
+		}
+		records, err := k.read(tx, " WHERE "+column+" = ?", ident)
+		if err != nil || len(records) > 0 {
+			return first(records), err
+		}
+	}
+	return nil, &node.NotFoundError{Kind: k.label, Ident: ident}
+}
+
+func first[T any](records []*T) *T {
+	if len(records) == 0 {
+		return nil
+	}
+	return records[0]
+}
+
+// read returns the records that a clause behind FROM selects.
+func (k *Kind[T]) read(tx *Tx, tail string, args ...any) ([]*T, error) {
+	query := "SELECT " + k.table.list
+	var owner sql.NullString
+	var extra []any
+	owned := k.owned()
+	if owned {
+		query += ", nodes.uuid"
+		extra = append(extra, &owner)
+	}
+	query += " FROM " + k.table.name
+	if owned {
+		query += " LEFT JOIN nodes ON nodes.id = " + k.table.name + ".node_id"
+	}
+	scan := k.table.scanner(extra...)
+	records := []*T{}
+	err := tx.query(func(rows *sql.Rows) error {
+		record, err := scan(rows)
+		if err != nil {
+			return err
+		}
+		if owned {
+			*k.identity(record).nodeUUID = owner.String
+		}
+		records = append(records, record)
+		return nil
+	}, query+tail, args...)
+	return records, err
+}
+
+// Create stores a new record and sets its key, its creation time and, when it
+// has none, its UUID. A value that must be unique and is taken is a
+// *node.ConflictError.
+func (k *Kind[T]) Create(tx *Tx, record *T) error {
+	self := k.identity(record)
+	if *self.uuid == "" {
+		*self.uuid = uuid.NewString()
+	}
+	if err := k.checkUnique(tx, record, 0); err != nil {
+		return err
+	}
+	*self.created = tx.now.Truncate(time.Microsecond).UTC()
+	id, err := k.table.insert(tx, record)
+	if err != nil {
+		return err
+	}
+	*self.id = id
+	return nil
+}
+
+// Update stores what changed between before and after, and sets the time of
+// change of after when anything did.
+func (k *Kind[T]) Update(tx *Tx, before, after *T) error {
+	self := k.identity(before)
+	if err := k.checkUnique(tx, after, *self.id); err != nil {
+		return err
+	}
+	if !k.table.changed(before, after) {
+		return nil
+	}
+	*k.identity(after).updated = tx.now.Truncate(time.Microsecond).UTC()
+	_, err := k.table.update(tx, *self.id, before, after)
+	return err
+}
+
+// Delete removes a record and what the database knows to belong to it.
+func (k *Kind[T]) Delete(tx *Tx, record *T) error {
+	_, err := tx.exec("DELETE FROM "+k.table.name+" WHERE id = ?", *k.identity(record).id)
+	return err
+}
+
+// checkUnique refuses values that another record than self has.
+func (k *Kind[T]) checkUnique(tx *Tx, record *T, self int64) error {
+	for _, u := range k.unique {
+		values := make([]any, 0, len(u.columns)+1)
+		conditions := make([]string, len(u.columns))
+		for i, name := range u.columns {
+			conditions[i] = name + " = ?"
+			if value := k.table.byName[name].get(record); value != nil {
+				values = append(values, value)
+			}
+		}
+		if len(values) < len(u.columns) {
+			continue
+		}
+		var id int64
+		found, err := tx.one("SELECT id FROM "+k.table.name+" WHERE "+strings.Join(conditions, " AND ")+" AND id <> ?",
+			append(values, self), &id)
+		if err != nil {
+			return err
+		}
+		if found {
+			return node.Conflict("%s", fmt.Sprintf(u.text, values[:len(u.columns)]...))
+		}
+	}
+	return nil
+}

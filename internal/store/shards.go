@@ -1,0 +1,22 @@
+package store
+
+import (
+	"database/sql"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Shards returns how many nodes each shard key has, in order of the key; nodes
+// without one come first, under the empty key.
+func (tx *Tx) Shards() ([]node.Shard, error) {
+	shards := []node.Shard{}
+	err := tx.query(func(rows *sql.Rows) error {
+		var shard node.Shard
+		if err := rows.Scan(&shard.Name, &shard.Count); err != nil {
+			return err
+		}
+		shards = append(shards, shard)
+		return nil
+	}, "SELECT coalesce(shard, ''), count(*) FROM nodes GROUP BY coalesce(shard, '') ORDER BY coalesce(shard, '')")
+	return shards, err
+}
