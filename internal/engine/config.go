@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -37,9 +36,23 @@ type APIConfig struct {
 	// PublicURL is what links in answers start with; empty means the Host header
 	// of the request.
 	PublicURL string `koanf:"public_url"`
+	// Auth is who may use the API: "none", everybody who reaches it, or
+	// "http_basic", the users of HtpasswdFile.
+	Auth         string `koanf:"auth"`
+	HtpasswdFile string `koanf:"htpasswd_file"` // bcrypt only; read again when it changes
+	// TLSCertificate and TLSKey are PEM files, read again when they change; both
+	// empty means plain http.
+	TLSCertificate string `koanf:"tls_certificate"`
+	TLSKey         string `koanf:"tls_key"`
 	// AllowUnauthenticated permits a listener that is not on loopback. Anybody
 	// who reaches it is an administrator.
 	AllowUnauthenticated bool `koanf:"allow_unauthenticated"`
+	// AllowPlainHTTP permits passwords over plain http on an address that is not
+	// loopback, for engines behind a proxy that ends TLS.
+	AllowPlainHTTP bool `koanf:"allow_plain_http"`
+	// MetricsListen is host:port of the figures for Prometheus; empty means off.
+	MetricsListen string `koanf:"metrics_listen"`
+	AccessLog     bool   `koanf:"access_log"` // a log line per request
 	// DisableRamdiskEndpoints answers lookup, heartbeat and continue_inspection
 	// with 403.
 	DisableRamdiskEndpoints bool `koanf:"disable_ramdisk_endpoints"`
@@ -103,7 +116,7 @@ func DefaultConfig() Config {
 		hostname = "localhost"
 	}
 	return Config{
-		API:      APIConfig{Listen: "127.0.0.1:6385"},
+		API:      APIConfig{Listen: "127.0.0.1:6385", Auth: authNone},
 		Database: DatabaseConfig{Dir: "ingot-data"},
 		Conductor: ConductorConfig{
 			Hostname: hostname, Workers: 32, LeaseDuration: 20 * time.Second,
@@ -217,11 +230,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	host, _, err := net.SplitHostPort(c.API.Listen)
-	check(err == nil, "api.listen: want host:port, got %q", c.API.Listen)
-	check(err != nil || c.API.AllowUnauthenticated || isLoopback(host),
-		"api.listen: %s is not a loopback address, and without authentication everybody who reaches it is an administrator: "+
-			"listen on 127.0.0.1, or set api.allow_unauthenticated if the network is trusted", c.API.Listen)
+	errs = append(errs, c.API.problems()...)
 	check(c.Conductor.Hostname != "", "conductor.hostname: must not be empty")
 	check(c.Conductor.Workers >= 1, "conductor.workers: want at least 1, got %d", c.Conductor.Workers)
 	check(c.Conductor.LeaseDuration >= 3*time.Second, "conductor.lease_duration: want at least 3s, got %s", c.Conductor.LeaseDuration)
@@ -231,7 +240,7 @@ func (c Config) Validate() error {
 	check(!c.AutoDiscovery.Enabled || c.AutoDiscovery.Driver != "", "auto_discovery.driver: is required when auto_discovery.enabled is true")
 	check(c.AutoDiscovery.Rate > 0, "auto_discovery.rate: want more than 0, got %g", c.AutoDiscovery.Rate)
 	check(c.AutoDiscovery.Burst >= 1, "auto_discovery.burst: want at least 1, got %d", c.AutoDiscovery.Burst)
-	_, err = c.Agent.networks()
+	_, err := c.Agent.networks()
 	check(err == nil, "agent.allowed_networks: %v", err)
 	return errors.Join(errs...)
 }

@@ -8,9 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
-	"syscall"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/agent"
@@ -33,9 +30,10 @@ type Options struct {
 type Engine struct {
 	store     *store.Store
 	conductor *conductor.Conductor
-	server    *http.Server
-	listener  net.Listener
-	served    chan error
+	front     *front
+	api       *site
+	metrics   *site      // nil when api.metrics_listen is empty
+	served    chan error // gets why a site ended
 }
 
 // Start opens the database, resumes the work that is stored there and answers
@@ -47,29 +45,27 @@ func Start(ctx context.Context, opts Options) (*Engine, error) {
 	cfg := opts.Config
 	// The port comes first: a second engine started by mistake says so before it
 	// touches anything.
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.API.Listen)
+	api, err := listen(ctx, "--listen", cfg.API.Listen)
 	if err != nil {
-		return nil, listenError(cfg.API.Listen, err)
+		return nil, err
 	}
-	e := &Engine{listener: listener, served: make(chan error, 1)}
+	e := &Engine{api: api, served: make(chan error, 2)}
 	if err := e.start(ctx, opts); err != nil {
 		return nil, errors.Join(err, e.Stop(ctx))
 	}
 	return e, nil
 }
 
-// listenError says why an address cannot be listened on, without the operating
-// system's repetition of the address.
-func listenError(address string, err error) error {
-	var cause syscall.Errno
-	if errors.As(err, &cause) {
-		err = cause
-	}
-	return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another address with --listen", address, err)
-}
-
 func (e *Engine) start(ctx context.Context, opts Options) (err error) {
 	cfg := opts.Config
+	if e.front, err = newFront(cfg.API, opts.Logger, opts.Clock); err != nil {
+		return err
+	}
+	if cfg.API.MetricsListen != "" {
+		if e.metrics, err = listen(ctx, "api.metrics_listen", cfg.API.MetricsListen); err != nil {
+			return err
+		}
+	}
 	drivers, err := driver.New(driver.Config{
 		EnabledHardwareTypes: cfg.Driver.EnabledHardwareTypes,
 		AgentAlive: func(n *node.Node) bool {
@@ -102,52 +98,51 @@ func (e *Engine) start(ctx context.Context, opts Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if e.front.metrics != nil {
+		settings.Observer = e.front.metrics
+	}
 	c := conductor.New(e.store, drivers, pipeline, settings, opts.Logger)
 	if err := c.Start(ctx); err != nil {
 		return err
 	}
 	e.conductor = c
-	e.serve(httpapi.New(c, httpapi.Options{
+	if e.metrics != nil {
+		e.front.metrics.Watch(c, opts.Logger, opts.Clock)
+		e.metrics.serve(e.front.metricsHandler(), e.front.tls, opts.Logger, e.served)
+	}
+	e.api.serve(e.front.outside(httpapi.New(c, httpapi.Options{
+		Around:   e.front.inside,
 		Hostname: cfg.Conductor.Hostname, PublicURL: cfg.API.PublicURL, Drivers: drivers,
 		DisableRamdisk: cfg.API.DisableRamdiskEndpoints, Logger: opts.Logger, Now: opts.Clock,
-	}), opts.Logger)
+	})), e.front.tls, opts.Logger, e.served)
 	return nil
 }
 
-func (e *Engine) serve(handler http.Handler, log *slog.Logger) {
-	e.server = &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       2 * time.Minute, // a 64 MiB config drive over a slow link
-		WriteTimeout:      2 * time.Minute,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+// URL is where the engine answers.
+func (e *Engine) URL() string { return e.api.url(e.front.tls) }
+
+// MetricsURL is where Prometheus finds the figures, empty when they are off.
+func (e *Engine) MetricsURL() string {
+	if e.metrics == nil {
+		return ""
 	}
-	go func() { e.served <- e.server.Serve(e.listener) }()
+	return e.metrics.url(e.front.tls) + "/metrics"
 }
 
-// URL is where the engine answers.
-func (e *Engine) URL() string { return "http://" + e.listener.Addr().String() }
-
-// Done yields the reason when the listener fails by itself.
+// Done yields the reason when a listener fails by itself.
 func (e *Engine) Done() <-chan error { return e.served }
 
 // Stop refuses new requests, finishes those that run, lets work stop at its next
 // wait and closes the database. What is unfinished goes on at the next start.
 func (e *Engine) Stop(ctx context.Context) error {
-	var errs []error
-	if e.server != nil {
-		errs = append(errs, e.server.Shutdown(ctx), e.server.Close())
-	} else {
-		errs = append(errs, e.listener.Close())
-	}
+	errs := []error{e.api.stop(ctx)}
 	if e.conductor != nil {
 		errs = append(errs, e.conductor.Stop(ctx))
 	}
 	if e.store != nil {
 		errs = append(errs, e.store.Close())
 	}
+	errs = append(errs, e.metrics.stop(ctx))
 	return errors.Join(errs...)
 }
 

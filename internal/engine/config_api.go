@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"fmt"
+	"net"
+)
+
+// Values of api.auth.
+const (
+	authNone      = "none"
+	authHTTPBasic = "http_basic"
+)
+
+// tls reports whether the API is served over TLS.
+func (a APIConfig) tls() bool { return a.TLSCertificate != "" && a.TLSKey != "" }
+
+// problems returns what is wrong with who may reach the API, and how.
+func (a APIConfig) problems() []error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(a.Auth == authNone || a.Auth == authHTTPBasic, "api.auth: want none or http_basic, got %q", a.Auth)
+	check(a.Auth != authHTTPBasic || a.HtpasswdFile != "", "api.htpasswd_file: is required when api.auth is http_basic")
+	check(a.Auth == authHTTPBasic || a.HtpasswdFile == "", "api.htpasswd_file: does nothing while api.auth is %s: set it to http_basic", a.Auth)
+	check((a.TLSCertificate == "") == (a.TLSKey == ""), "api.tls_certificate, api.tls_key: want both or none of them")
+	if err := a.addressProblem("api.listen", a.Listen); err != nil {
+		errs = append(errs, err)
+	}
+	if a.MetricsListen != "" {
+		if err := a.addressProblem("api.metrics_listen", a.MetricsListen); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// addressProblem refuses an address that others reach, unless whoever reaches it
+// must have a password and nobody on the way can read it.
+func (a APIConfig) addressProblem(key, address string) error {
+	host, _, err := net.SplitHostPort(address)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: want host:port, got %q", key, address)
+	case isLoopback(host):
+		return nil
+	case a.Auth != authHTTPBasic && !a.AllowUnauthenticated:
+		return fmt.Errorf("%s: %s is not a loopback address, and without authentication everybody who reaches it is an administrator: "+
+			"listen on 127.0.0.1, set api.auth to http_basic, or set api.allow_unauthenticated if the network is trusted", key, address)
+	case a.Auth == authHTTPBasic && !a.tls() && !a.AllowPlainHTTP:
+		return fmt.Errorf("%s: %s is not a loopback address, and without TLS passwords cross the network in plain text: "+
+			"set api.tls_certificate and api.tls_key, or set api.allow_plain_http if TLS ends before the engine", key, address)
+	}
+	return nil
+}
+
+// isOpen reports whether others than this machine reach an address.
+func isOpen(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && !isLoopback(host)
+}
