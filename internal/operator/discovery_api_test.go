@@ -2,6 +2,7 @@ package operator_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -327,5 +328,20 @@ func TestSchemaRefusesUnusableTemplates(t *testing.T) {
 	}}
 	if err := b.client.Create(t.Context(), short); err == nil {
 		t.Error("a poll interval of 1s was accepted")
+	}
+}
+
+func TestSamplesAreAccepted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	files, err := filepath.Glob("../../config/samples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no samples: %v", err)
+	}
+	for _, file := range files {
+		for _, obj := range b.decode(file) {
+			obj.SetNamespace(b.namespace)
+			b.create(obj)
+		}
 	}
 }

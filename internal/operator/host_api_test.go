@@ -3,14 +3,18 @@ package operator_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -332,4 +336,126 @@ func TestEngineDownIsShownAndPasses(t *testing.T) {
 	if h.Status.ErrorCount != 0 {
 		t.Errorf("error count = %d, want 0: nobody failed", h.Status.ErrorCount)
 	}
+}
+
+func TestDeletionEndsEvenWhenTheEngineRefuses(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *operator.Options) { o.MaxBackoff = 10 * time.Millisecond })
+	h := b.plainHost("demo-delete-error", nil)
+	b.inState("demo-delete-error", v1alpha1.StateAvailable)
+	b.remove(h)
+	b.gone("demo-delete-error")
+	b.hasEvent("demo-delete-error", "DeleteGaveUp")
+}
+
+func TestDeletionEndsEvenWhenTheEngineIsDown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *operator.Options) { o.MaxBackoff = 10 * time.Millisecond })
+	h := b.plainHost("demo-cut-off", nil)
+	b.inState("demo-cut-off", v1alpha1.StateAvailable)
+	b.engine.SetDown("no route to host")
+	b.remove(h)
+	b.gone("demo-cut-off")
+	b.hasEvent("demo-cut-off", "DeleteGaveUp")
+}
+
+func TestErrorsCountUpAndAreClearedBySuccess(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *operator.Options) { o.MaxBackoff = 10 * time.Millisecond })
+	b.plainHost("demo-preparation-error", nil)
+	var id string
+	b.eventually("third error", func() string {
+		h := b.host("demo-preparation-error")
+		if id = h.Status.Provisioning.ID; h.Status.ErrorCount < 3 || h.Status.ErrorType != v1alpha1.ErrorPreparation {
+			return fmt.Sprintf("%d errors of type %q", h.Status.ErrorCount, h.Status.ErrorType)
+		}
+		return ""
+	})
+	b.hasEvent("demo-preparation-error", "PreparationError")
+	b.engine.Update(id, func(n *provisioner.Node) { n.State, n.LastError = node.Available, "" })
+	h := b.inState("demo-preparation-error", v1alpha1.StateAvailable)
+	if h.Status.ErrorCount != 0 || h.Status.ErrorType != "" || h.Status.ErrorMessage != "" {
+		t.Errorf("status = %d, %q, %q; want no error", h.Status.ErrorCount, h.Status.ErrorType, h.Status.ErrorMessage)
+	}
+}
+
+func TestHardwareDetailsFromTheAnnotation(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	supplied := map[string]string{v1alpha1.HardwareDetailsAnnotation: `{"hostname":"supplied"}`}
+	hostname := func(name string) string {
+		if h := b.host(name); h.Status.HardwareDetails != nil {
+			return h.Status.HardwareDetails.Hostname
+		}
+		return ""
+	}
+	consumed := func(name string) {
+		t.Helper()
+		b.eventually("annotation of "+name+" consumed", func() string {
+			if _, there := b.host(name).Annotations[v1alpha1.HardwareDetailsAnnotation]; there {
+				return "it is still there"
+			}
+			return ""
+		})
+	}
+
+	b.plainHost("demo-unmanaged-none", func(h *v1alpha1.BareMetalHost) { h.Annotations = supplied })
+	consumed("demo-unmanaged-none")
+	if got := hostname("demo-unmanaged-none"); got != "supplied" {
+		t.Errorf("host without details has host name %q, want the supplied one", got)
+	}
+	b.hasEvent("demo-unmanaged-none", "UpdateHardwareDetails")
+
+	existing := b.plainHost("demo-existing", nil)
+	b.inState("demo-existing", v1alpha1.StateAvailable)
+	b.update(existing, func() { existing.Annotations = supplied })
+	b.forAWhile("details from inspection", func() string {
+		if got := hostname("demo-existing"); got != "demo-existing" {
+			return "replaced by " + got
+		}
+		return ""
+	})
+	b.update(existing, func() { existing.Spec.InspectionMode = v1alpha1.InspectionModeDisabled })
+	consumed("demo-existing")
+	if got := hostname("demo-existing"); got != "supplied" {
+		t.Errorf("host without inspection has host name %q, want the supplied one", got)
+	}
+
+	b.plainHost("demo-unmanaged-broken", func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{v1alpha1.HardwareDetailsAnnotation: `{"ramMebibytes":"much"}`}
+	})
+	consumed("demo-unmanaged-broken")
+	b.hasEvent("demo-unmanaged-broken", "InvalidAnnotationValue")
+}
+
+func TestExternallyProvisionedHostIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.plainHost("demo-external", func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true })
+	h := b.inState("demo-external", v1alpha1.StateExternallyProvisioned)
+	n, err := b.engine.Node(t.Context(), h.Status.Provisioning.ID)
+	if err != nil || n.State != node.Enroll {
+		t.Errorf("node is in %q (%v), want it untouched", n.State, err)
+	}
+	if h.Status.HardwareDetails == nil {
+		t.Error("host has no hardware details")
+	}
+}
+
+func TestSecondReplicaTakesOverWhenTheFirstStops(t *testing.T) {
+	t.Parallel()
+	leases := func(o *operator.Options) {
+		o.LeaderElection, o.LeaderElectionNamespace = true, o.Namespaces[0]
+	}
+	b := newBench(t, leases)
+	b.plainHost("demo-one", nil)
+	b.inState("demo-one", v1alpha1.StateAvailable)
+	stopFirst := b.stop
+	b.start(operator.Options{
+		Config: plane.Config(t), Engine: b.engine, Namespaces: []string{b.namespace},
+		LeaderElection: true, LeaderElectionNamespace: b.namespace, Logger: slog.New(slog.DiscardHandler),
+	})
+	stopFirst() // gives its leases up, so that nobody waits for them to expire
+	b.plainHost("demo-two", nil)
+	b.inState("demo-two", v1alpha1.StateAvailable)
 }

@@ -17,7 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -42,6 +44,8 @@ const (
 	// configuration does not. A rack that is switched on becomes hosts in
 	// seconds; the API server has its own fairness for the rest.
 	apiQPS, apiBurst = 300, 600
+	// retryMin and retryMax bound the wait after errors of the API server.
+	retryMin, retryMax = 50 * time.Millisecond, time.Minute
 	// stopTimeout bounds how long controllers finish what they are doing.
 	stopTimeout = 10 * time.Second
 )
@@ -66,6 +70,7 @@ func New(opts Options) (*Operator, error) {
 	if o.config.QPS == 0 {
 		o.config.QPS, o.config.Burst = apiQPS, apiBurst
 	}
+	o.config.WarningHandlerWithContext = &warnings{logger: opts.Logger}
 	if o.engine == nil {
 		c, err := client.New(client.Options{
 			Endpoint: opts.EngineURL, Username: opts.EngineUser, Password: opts.EnginePassword,
@@ -76,7 +81,9 @@ func New(opts Options) (*Operator, error) {
 		}
 		o.engine = baremetal.New(c)
 	}
-	o.fleet = fleet.New(o.engine, fleet.Options{Interval: opts.PollInterval, AgentWindow: opts.AgentWindow})
+	o.fleet = fleet.New(o.engine, fleet.Options{
+		Interval: opts.PollInterval, AgentWindow: opts.AgentWindow, Logger: opts.Logger,
+	})
 	if err := o.newManager(); err != nil {
 		return nil, err
 	}
@@ -150,6 +157,7 @@ func (o *Operator) builder(name string) (func() (controller.Controller, error), 
 		MaxConcurrentReconciles: o.opts.Concurrency,
 		SkipNameValidation:      &skip,
 		Logger:                  o.manager.GetLogger(),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryMin, retryMax),
 	}
 	recorder := o.manager.GetEventRecorder("ingot-" + name)
 	if name == GroupDiscovery {

@@ -75,18 +75,29 @@ func (b *bench) install() {
 		if filepath.Base(file) == "kustomization.yaml" {
 			continue
 		}
-		data, err := os.ReadFile(file)
+		for _, obj := range b.decode(file) {
+			b.create(obj)
+		}
+	}
+}
+
+// decode reads the objects of a manifest.
+func (b *bench) decode(file string) []*unstructured.Unstructured {
+	b.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var objects []*unstructured.Unstructured
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
+		obj := &unstructured.Unstructured{}
+		err := decoder.Decode(obj)
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("%s: %v", file, err)
 		}
-		for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
-			var obj unstructured.Unstructured
-			if err := decoder.Decode(&obj); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				b.Fatalf("%s: %v", file, err)
-			}
-			b.create(&obj)
-		}
+		objects = append(objects, obj)
 	}
 }

@@ -11,6 +11,7 @@ package fleet
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -36,6 +37,9 @@ type Options struct {
 	AgentWindow time.Duration
 	// Now is the clock; time.Now.
 	Now func() time.Time
+	// Logger hears when the engine stops answering and when it answers again;
+	// slog's default.
+	Logger *slog.Logger
 }
 
 func (o *Options) setDefaults() {
@@ -53,6 +57,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
 	}
 }
 
@@ -146,6 +153,7 @@ func (f *Fleet) Refresh(ctx context.Context, maxAge time.Duration) error {
 	}
 
 	f.mu.Lock()
+	f.logOutcome(f.lastError, err)
 	f.lookedAt, f.lastError = f.opts.Now(), err
 	var changes []Change
 	if err == nil {
@@ -154,6 +162,17 @@ func (f *Fleet) Refresh(ctx context.Context, maxAge time.Duration) error {
 	f.mu.Unlock()
 	f.publish(changes)
 	return err
+}
+
+// logOutcome tells when looks at the engine begin and cease to fail. Everybody
+// else learns of it from conditions.
+func (f *Fleet) logOutcome(before, now error) {
+	switch {
+	case now != nil && before == nil:
+		f.opts.Logger.Warn("Engine cannot be read", "err", now)
+	case now == nil && before != nil:
+		f.opts.Logger.Info("Engine can be read again")
+	}
 }
 
 // nextList says what to ask the engine for, and whether that is everything.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -86,6 +87,7 @@ var start = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 func newTestFleet(e *fakeEngine, opts Options) (*Fleet, *time.Time, *[]string) {
 	now := start
 	opts.Now = func() time.Time { return now }
+	opts.Logger = slog.New(slog.DiscardHandler)
 	f := New(e, opts)
 	heard := &[]string{}
 	f.Subscribe(func(changes []Change) {

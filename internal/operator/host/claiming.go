@@ -16,6 +16,9 @@ type claiming struct{}
 func (claiming) reconcile(_ context.Context, s *scope) (result, error) {
 	h := s.host
 	if h.HasBMC() || !h.DeletionTimestamp.IsZero() {
+		if h.HasBMC() {
+			delete(h.Labels, v1alpha1.PowerManagementLabel)
+		}
 		return result{}, nil
 	}
 	changed := controllerutil.AddFinalizer(h, v1alpha1.HostFinalizer)

@@ -264,3 +264,17 @@ func TestDecodeStatus(t *testing.T) {
 		})
 	}
 }
+
+func TestOnlyUsableConditionsAreRestored(t *testing.T) {
+	at := metav1.NewTime(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC))
+	usable := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Provisioned", LastTransitionTime: at}
+	got := usableConditions([]metav1.Condition{
+		{Type: "Ready", Status: "Maybe", Reason: "Provisioned", LastTransitionTime: at},
+		usable,
+		{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Error", LastTransitionTime: at},
+		{Type: "Manageable", Status: metav1.ConditionTrue, LastTransitionTime: at},
+	})
+	if len(got) != 1 || got[0] != usable {
+		t.Errorf("got %v, want only %v", got, usable)
+	}
+}

@@ -20,7 +20,11 @@ type intake struct {
 }
 
 func (p intake) reconcile(ctx context.Context, s *scope) (result, error) {
-	if s.state() != v1alpha1.StateNone && s.state() != v1alpha1.StateUnmanaged {
+	switch s.state() {
+	case v1alpha1.StateNone, v1alpha1.StateUnmanaged:
+	case v1alpha1.StateRegistering: // its BMC was taken away
+		return s.moveTo(v1alpha1.StateUnmanaged), nil
+	default:
 		return result{}, nil
 	}
 	n, err := p.links.find(ctx, s.host)
@@ -39,7 +43,7 @@ func (p intake) reconcile(ctx context.Context, s *scope) (result, error) {
 	case !errors.Is(err, provisioner.ErrNotFound):
 		return result{}, err
 	default:
-		s.waiting("The engine knows no machine for this host; boot it into the ramdisk, or set spec.bmc once registration is available")
+		s.waiting("The engine knows no machine for this host; boot it into the ramdisk")
 	}
 	s.host.Status.Provisioning.ID = ""
 	if s.state() == v1alpha1.StateNone {

@@ -50,6 +50,9 @@ func (l links) find(ctx context.Context, h *v1alpha1.BareMetalHost) (provisioner
 		return provisioner.Node{}, &conflictError{ambiguous.Error()}
 	}
 	if err != nil {
+		if _, listErr := linked(); listErr != nil && errors.Is(err, provisioner.ErrNotFound) {
+			return provisioner.Node{}, listErr // nothing was searched
+		}
 		return provisioner.Node{}, err
 	}
 	owners, err := l.hostsOf(ctx, n.ID, h)

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
@@ -68,5 +71,19 @@ func decodeStatus(text string) (*v1alpha1.BareMetalHostStatus, error) {
 	if !slices.Contains(knownErrors, status.ErrorType) {
 		return nil, fmt.Errorf("errorType %q is unknown", status.ErrorType)
 	}
+	status.Conditions = usableConditions(status.Conditions)
 	return &status, nil
+}
+
+// usableConditions keeps of each type the first condition that the schema
+// allows, for the times of the last changes.
+func usableConditions(list []metav1.Condition) []metav1.Condition {
+	var kept []metav1.Condition
+	for _, c := range list {
+		known := c.Status == metav1.ConditionTrue || c.Status == metav1.ConditionFalse || c.Status == metav1.ConditionUnknown
+		if c.Type != "" && c.Reason != "" && known && !c.LastTransitionTime.IsZero() && meta.FindStatusCondition(kept, c.Type) == nil {
+			kept = append(kept, c)
+		}
+	}
+	return kept
 }

@@ -1,0 +1,70 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// TestManifestsKeepEveryKey decodes manifests that use every key of the wire
+// format, and encodes them again.
+func TestManifestsKeepEveryKey(t *testing.T) {
+	for file, object := range map[string]runtime.Object{
+		"testdata/baremetalhost.yaml": &BareMetalHost{},
+		"testdata/hardwaredata.yaml":  &HardwareData{},
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(text, object); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		encoded, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want, got map[string]any
+		if err := yaml.Unmarshal(text, &want); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(encoded, &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s differs after decoding and encoding (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+func TestHostWithoutBMCHasNoSuchKey(t *testing.T) {
+	encoded, err := json.Marshal(&BareMetalHost{Spec: BareMetalHostSpec{Online: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(encoded), `{"metadata":{},"spec":{"online":true}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestEmptyBMCDetailsCountAsAbsent(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"spec":{"online":true}}`: false,
+		`{"spec":{"online":true,"bmc":{"address":"","credentialsName":""}}}`:                 false,
+		`{"spec":{"online":true,"bmc":{"address":"ipmi://192.0.2.1","credentialsName":""}}}`: true,
+		`{"spec":{"online":true,"bmc":{"address":"","credentialsName":"web-bmc"}}}`:          true,
+		`{"spec":{"online":true,"bmc":{"address":"192.0.2.1","credentialsName":"web-bmc"}}}`: true,
+	} {
+		var h BareMetalHost
+		if err := json.Unmarshal([]byte(text), &h); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.HasBMC(); got != want {
+			t.Errorf("%s: has a BMC: %v, want %v", text, got, want)
+		}
+	}
+}
