@@ -126,6 +126,9 @@ func filterCondition(column string, f node.Filter) (string, []any, error) {
 			return column + " = ?", []any{value}, nil
 		}
 	case []string:
+		if f.Op == node.OneOf && len(value) == 0 {
+			return "1 = 0", nil, nil
+		}
 		if f.Op == node.OneOf {
 			args := make([]any, len(value))
 			for i, v := range value {

@@ -132,21 +132,20 @@ const (
 
 func (p *postgres) write(ctx context.Context, fn func(*Tx) error) error { return p.do(ctx, fn) }
 
-// read runs fn on one snapshot. The reader's context bounds the wait for a
-// connection only: ending a statement would end its connection too.
+// read runs fn on one snapshot.
 func (p *postgres) read(ctx context.Context, fn func(*Tx) error) error {
 	conn, err := p.reads.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("begin read: %w", outage(err))
 	}
 	defer conn.Close() //nolint:errcheck // it goes back to the pool
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
-	if _, err := control(ctx, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
+	if _, err := control(bounded, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
 		return fmt.Errorf("begin read: %w", outage(err))
 	}
-	defer control(ctx, conn, "ROLLBACK") //nolint:errcheck // the pool drops a connection that is not idle
-	return fn(&Tx{now: p.now(), db: &postgresSession{ctx: ctx, conn: conn}})
+	defer control(bounded, conn, "ROLLBACK") //nolint:errcheck // the pool drops a connection that is not idle
+	return fn(&Tx{now: p.now(), db: &postgresSession{ctx: bounded, caller: ctx, conn: conn}})
 }
 
 func (p *postgres) now() time.Time { return p.clock.now() }

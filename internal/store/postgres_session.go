@@ -12,10 +12,12 @@ import (
 )
 
 // postgresSession runs statements on one connection, which keeps them prepared.
+// A session lives as long as one transaction.
 type postgresSession struct {
-	ctx   context.Context //nolint:containedctx // a session lives as long as one transaction
-	conn  *sql.Conn
-	cause error // the first failure, after which the server runs nothing more in this transaction
+	ctx    context.Context //nolint:containedctx // of statements: its end would end the connection
+	caller context.Context //nolint:containedctx // nothing more runs after its end
+	conn   *sql.Conn
+	cause  error // the first failure, after which the server runs nothing more in this transaction
 }
 
 func (s *postgresSession) exec(query string, args []any) (sql.Result, error) {
@@ -28,6 +30,9 @@ func (s *postgresSession) insert(key, query string, args []any) (id int64, err e
 }
 
 func (s *postgresSession) query(query string, args []any) (*sql.Rows, error) {
+	if err := s.caller.Err(); err != nil {
+		return nil, err
+	}
 	return s.conn.QueryContext(s.ctx, numbered(query), args...)
 }
 

@@ -146,7 +146,7 @@ func (w *postgresWriter) runOne(ctx context.Context, request *writeRequest, now 
 			return false, outage(err)
 		}
 	}
-	s := &postgresSession{ctx: ctx, conn: w.conn}
+	s := &postgresSession{ctx: ctx, caller: ctx, conn: w.conn}
 	request.err = request.run(&Tx{now: now, db: s, touch: func() error {
 		touched = true
 		return nil
