@@ -57,7 +57,7 @@ func openLocked(ctx context.Context, opts Options) (*sqlite, error) {
 	}
 	// Savepoints keep the pages they may have to restore in the temporary store;
 	// in memory it costs no write to a file for each page.
-	writes, err := sql.Open("sqlite", dataSource(path, "_pragma=cache_size(-8000)", "_pragma=temp_store(MEMORY)",
+	writes, err := sql.Open("sqlite", dataSource(path, fmt.Sprintf("_pragma=cache_size(-%d)", writeCache), "_pragma=temp_store(MEMORY)",
 		fmt.Sprintf("_pragma=wal_autocheckpoint(%d)", checkpointPages), "_txlock=immediate"))
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
@@ -66,7 +66,7 @@ func openLocked(ctx context.Context, opts Options) (*sqlite, error) {
 	if err := migrate(ctx, writes, database.DialectSQLite3); err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), writes.Close())
 	}
-	reads, err := sql.Open("sqlite", dataSource(path, "_pragma=cache_size(-2000)", "_pragma=query_only(1)"))
+	reads, err := sql.Open("sqlite", dataSource(path, fmt.Sprintf("_pragma=cache_size(-%d)", readCache), "_pragma=query_only(1)"))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), writes.Close())
 	}
@@ -126,6 +126,14 @@ func prepareFile(path string) (err error) {
 	}
 	return file.Chmod(0o600)
 }
+
+// Page caches of the one writing and of each reading connection, in KiB. The
+// kernel keeps the file's pages as well, so these only save system calls: twice
+// as much made nothing faster.
+const (
+	writeCache = 4000
+	readCache  = 1000
+)
 
 // checkpointPages is how long the log grows before its pages go into the database
 // file: 16 MB, so that a page which many commits change is copied seldom. A log
