@@ -43,7 +43,7 @@ func listenError(key, address string, err error) error {
 func (s *site) serve(handler http.Handler, config *tls.Config, log *slog.Logger, ended chan<- error) {
 	s.server = &http.Server{
 		Handler:           handler,
-		TLSConfig:         config,
+		TLSConfig:         config.Clone(), // the server adds to it
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       2 * time.Minute, // a 64 MiB config drive over a slow link
 		WriteTimeout:      2 * time.Minute,
