@@ -92,7 +92,7 @@ func (f *engineFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	forgetStart()
-	log.Info("Engine is ready", "url", e.URL(), "data", cfg.Database.Dir, "auto_discovery", cfg.AutoDiscovery.Enabled)
+	log.Info("Engine is ready", "url", e.URL(), "metrics", e.MetricsURL(), "data", cfg.Database.Dir, "auto_discovery", cfg.AutoDiscovery.Enabled)
 	select {
 	case <-ctx.Done():
 		log.Info("Engine is stopping")
