@@ -3,7 +3,6 @@ package driver
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -21,9 +20,6 @@ type Agent struct {
 
 var _ Power = Agent{}
 
-// defaultRebootTimeout bounds a reboot whose caller names no timeout.
-const defaultRebootTimeout = time.Minute
-
 // Validate accepts every node: there is no address to miss.
 func (Agent) Validate(*node.Node) error { return nil }
 
@@ -38,19 +34,16 @@ func (a Agent) PowerState(_ context.Context, n *node.Node) (node.PowerState, err
 }
 
 // SetPower reboots the machine through its ramdisk.
-func (a Agent) SetPower(ctx context.Context, n *node.Node, target node.PowerState, timeout time.Duration) error {
-	if !slices.Contains(a.Supported(), target) {
-		return unsupported("agent", target, a.Supported())
+func (a Agent) SetPower(ctx context.Context, n *node.Node, target node.PowerState, turn Turn) (Outcome, error) {
+	switch {
+	case !slices.Contains(a.Supported(), target):
+		return Outcome{}, unsupported("agent", target, a.Supported())
+	case !turn.First: // the ramdisk may have taken the order: a second one could hit the system it boots
+		return Outcome{}, nil
+	case !a.alive(n):
+		return Outcome{}, a.silent("reboot", n)
 	}
-	if !a.alive(n) {
-		return a.silent("reboot", n)
-	}
-	if timeout <= 0 {
-		timeout = defaultRebootTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return a.Reboot(ctx, n)
+	return Outcome{}, a.Reboot(ctx, n)
 }
 
 // Supported lists the two kinds of reboot, which are the same here: a ramdisk

@@ -2,8 +2,8 @@ package driver
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
-	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -11,33 +11,109 @@ import (
 // allTargets is every power target that the API knows.
 var allTargets = []node.PowerState{node.PowerOn, node.PowerOff, node.Rebooting, node.SoftPowerOff, node.SoftRebooting}
 
-// Fake is the power of machines that are not there: it has no hardware, and the
-// state is whatever the caller stored last.
+// Fake is every interface of machines that are not there. It has no hardware:
+// the state of the machine is what the caller stored in the node last.
 type Fake struct{}
 
-var _ Power = Fake{}
+var (
+	_ Power        = Fake{}
+	_ Management   = Fake{}
+	_ Interrupter  = Fake{}
+	_ BootModes    = Fake{}
+	_ SecureBoot   = Fake{}
+	_ VirtualMedia = Fake{}
+	_ Inspector    = Fake{}
+	_ Deploy       = Fake{}
+	_ Rescue       = Fake{}
+)
 
-// Validate accepts every node.
-func (Fake) Validate(*node.Node) error { return nil }
+// Validate checks the keys of driver_info that make a fake slow or faulty.
+func (Fake) Validate(n *node.Node) error { return validateFake(n) }
 
 // PowerState returns the stored state; a node that has none yet is off.
 func (Fake) PowerState(_ context.Context, n *node.Node) (node.PowerState, error) {
-	if n.PowerState == "" {
+	if n.ProvisionState == node.Verifying {
+		if err := fakeFailure(n, "verify"); err != nil {
+			return "", err
+		}
+	}
+	if n.PowerState == "" || n.PowerState == node.PowerError {
 		return node.PowerOff, nil
 	}
 	return n.PowerState, nil
 }
 
-// SetPower accepts every target at once.
-func (f Fake) SetPower(ctx context.Context, _ *node.Node, target node.PowerState, _ time.Duration) error {
+// SetPower accepts every target.
+func (Fake) SetPower(ctx context.Context, n *node.Node, target node.PowerState, turn Turn) (Outcome, error) {
 	if !slices.Contains(allTargets, target) {
-		return unsupported("fake", target, allTargets)
+		return Outcome{}, unsupported("fake", target, allTargets)
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return Outcome{}, err
+	}
+	out, err := fakeTurn(n, "power", turn)
+	if out.Park > 0 { // a power change has no waiting state
+		out.Again, out.Park = out.Park, 0
+	}
+	return out, err
 }
 
 // Supported lists every target there is.
 func (Fake) Supported() []node.PowerState { return slices.Clone(allTargets) }
+
+// Inspect finds nothing: there is no machine to look at.
+func (Fake) Inspect(_ context.Context, n *node.Node, turn Turn) (Outcome, error) {
+	return fakeTurn(n, "inspect", turn)
+}
+
+// TearDown forgets the instance.
+func (Fake) TearDown(_ context.Context, n *node.Node, turn Turn) (Outcome, error) {
+	return fakeWork(n, "undeploy", turn)
+}
+
+// Adopt believes that the instance is there.
+func (Fake) Adopt(_ context.Context, n *node.Node, turn Turn) (Outcome, error) {
+	return fakeWork(n, "adopt", turn)
+}
+
+// Rescue pretends to start a rescue system.
+func (Fake) Rescue(_ context.Context, n *node.Node, turn Turn) (Outcome, error) {
+	return fakeTurn(n, "rescue", turn)
+}
+
+// Unrescue pretends to start the instance.
+func (Fake) Unrescue(_ context.Context, n *node.Node, turn Turn) (Outcome, error) {
+	return fakeWork(n, "unrescue", turn)
+}
+
+// fakeWork is a turn of an operation whose state has no waiting state beside it.
+func fakeWork(n *node.Node, operation string, turn Turn) (Outcome, error) {
+	out, err := fakeTurn(n, operation, turn)
+	if out.Park > 0 {
+		out.Again, out.Park = out.Park, 0
+	}
+	return out, err
+}
+
+// fakeMemory is where a fake machine's state is kept that has no field of its
+// own, in driver_internal_info.
+const fakeMemory = "fake_hardware"
+
+func fakeRecall(n *node.Node, key string, target any) bool {
+	var memory node.Object
+	return n.DriverInternalInfo.Get(fakeMemory, &memory) && memory.Get(key, target)
+}
+
+// fakeRemember returns the outcome that stores a part of the machine's state.
+func fakeRemember(key string, value any) Outcome {
+	return Outcome{Apply: func(n *node.Node) {
+		var memory node.Object
+		n.DriverInternalInfo.Get(fakeMemory, &memory)
+		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{
+			fakeMemory: json.RawMessage(memory.With(map[string]any{key: value}).String()),
+		})
+	}}
+}
 
 func unsupported(name string, target node.PowerState, supported []node.PowerState) error {
 	if len(supported) == 0 {

@@ -30,4 +30,16 @@ var typeProperties = map[string]map[string]string{
 		"ipmi_protocol_version": "1.5 or 2.0. The default is 2.0.",
 		"ipmi_cipher_suite":     "Number of the cipher suite. Optional.",
 	},
+	"fake-hardware": fakeProperties(),
+}
+
+// fakeProperties describes the keys that make fake machines slow or faulty.
+func fakeProperties() map[string]string {
+	all := map[string]string{}
+	for _, operation := range fakeOperations {
+		all[fakeKey(operation+fakeDelay)] = "Seconds that " + operation + " takes, or each of its steps. The default is 0."
+		all[fakeKey(operation+fakeWait)] = "Seconds that " + operation + " then spends in a waiting state, if it has one. The default is 0."
+		all[fakeKey(operation+fakeError)] = "Text with which " + operation + " fails at its end. Optional."
+	}
+	return all
 }

@@ -38,7 +38,7 @@ var defaultTypes = []string{"fake-hardware", "manual-management"}
 type Registry struct {
 	names []string
 	types map[string]Type
-	power map[string]Power // by name of the power interface
+	built [node.InterfaceCount]map[string]Implementation // by name of the interface
 }
 
 // New builds the registry. Its error says what of the configuration cannot
@@ -54,10 +54,7 @@ func New(config Config) (*Registry, error) {
 	}
 	r := &Registry{
 		types: map[string]Type{},
-		power: map[string]Power{
-			"fake":  Fake{},
-			"agent": Agent{Alive: config.AgentAlive, Reboot: config.AgentReboot},
-		},
+		built: implementations(config),
 	}
 	for _, name := range names {
 		i := slices.IndexFunc(hardwareTypes, func(t hardwareType) bool { return t.name == name })
@@ -162,16 +159,4 @@ func (r *Registry) Properties(name string) map[string]string {
 	maps.Copy(all, commonProperties)
 	maps.Copy(all, typeProperties[name])
 	return all
-}
-
-// Power returns the power implementation that the node has chosen. One that
-// this engine knows by name only is a *node.ValidationError.
-func (r *Registry) Power(n *node.Node) (Power, error) {
-	name := n.Interfaces[node.PowerInterface]
-	p, ok := r.power[name]
-	if !ok {
-		return nil, node.Invalid("The power interface %q of driver %s is not built yet in this engine; node %s cannot be managed with it.",
-			name, n.Driver, n.UUID)
-	}
-	return p, nil
 }

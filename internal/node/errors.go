@@ -121,3 +121,16 @@ func CutText(text string) string {
 	}
 	return strings.ToValidUTF8(text[:maxOutsideText-len(mark)], "") + mark
 }
+
+// NotSupportedError is a request for something that the interface which the node
+// has chosen does not do (HTTP 400, or 404 where the API says so).
+type NotSupportedError struct {
+	Node      string // UUID
+	Interface string // field, such as "bios_interface"
+	Name      string // what the node has chosen
+	What      string // what was asked for
+}
+
+func (e *NotSupportedError) Error() string {
+	return fmt.Sprintf("Node %s does not support %s: its %s is %q.", e.Node, e.What, e.Interface, e.Name)
+}

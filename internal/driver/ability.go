@@ -1,0 +1,113 @@
+package driver
+
+import (
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Implementation is what stands behind the name of an interface: a value with
+// one or more of the abilities of this package.
+type Implementation any
+
+// absent is an interface that a node chose not to have, such as no-bios.
+type absent struct{}
+
+// Validate accepts every node: nothing is promised.
+func (absent) Validate(*node.Node) error { return nil }
+
+// passive is an interface without anything to do, such as the network noop.
+type passive struct{}
+
+// Validate accepts every node.
+func (passive) Validate(*node.Node) error { return nil }
+
+// isAbsent reports whether a name stands for not having the interface.
+func isAbsent(name string) bool { return strings.HasPrefix(name, "no-") }
+
+// Implementation returns what the node has chosen for an interface. One that
+// this engine knows by name only is a *node.ValidationError.
+func (r *Registry) Implementation(n *node.Node, kind node.InterfaceKind) (Implementation, error) {
+	name := n.Interfaces[kind]
+	if isAbsent(name) {
+		return absent{}, nil
+	}
+	implementation, ok := r.built[kind][name]
+	if !ok {
+		return nil, node.Invalid("The %s interface %q of driver %s is not built yet in this engine; node %s cannot use it.",
+			kind, name, n.Driver, n.UUID)
+	}
+	return implementation, nil
+}
+
+// Ability returns an ability of the node's interface. A node that chose not to
+// have the interface, or whose implementation lacks the ability, gets a
+// *node.UnsupportedError.
+func Ability[A any](r *Registry, n *node.Node, kind node.InterfaceKind, what string) (A, error) {
+	var none A
+	implementation, err := r.Implementation(n, kind)
+	if err != nil {
+		return none, err
+	}
+	ability, ok := implementation.(A)
+	if !ok {
+		return none, &node.NotSupportedError{Node: n.UUID, Interface: kind.Field(), Name: n.Interfaces[kind], What: what}
+	}
+	return ability, nil
+}
+
+// Power returns the power implementation that the node has chosen.
+func (r *Registry) Power(n *node.Node) (Power, error) {
+	return Ability[Power](r, n, node.PowerInterface, "power control")
+}
+
+// steppers are the interfaces whose implementations may offer steps.
+var steppers = []node.InterfaceKind{
+	node.VendorInterface, node.PowerInterface, node.ManagementInterface, node.FirmwareInterface,
+	node.DeployInterface, node.BIOSInterface, node.RAIDInterface,
+}
+
+// Steps lists the steps of a kind that the node's implementations offer. An
+// interface whose implementation is not built offers none.
+func (r *Registry) Steps(n *node.Node, kind StepKind) []node.Step {
+	var steps []node.Step
+	for _, k := range steppers {
+		implementation, err := r.Implementation(n, k)
+		if err != nil {
+			continue
+		}
+		if stepper, ok := implementation.(Stepper); ok {
+			for _, step := range stepper.Steps(n, kind) {
+				step.Interface = k.String()
+				steps = append(steps, step)
+			}
+		}
+	}
+	return steps
+}
+
+// Stepper returns what runs a step of the node.
+func (r *Registry) Stepper(n *node.Node, step node.Step) (Stepper, error) {
+	kind, ok := node.InterfaceKindOf(step.Interface + "_interface")
+	if !ok {
+		return nil, node.Invalid("There is no interface %q for the step %s of node %s.", step.Interface, step.Step, n.UUID)
+	}
+	return Ability[Stepper](r, n, kind, "the step "+step.Step)
+}
+
+// Validate checks one interface of the node. A nil result means that the node
+// chose not to have it.
+func (r *Registry) Validate(n *node.Node, kind node.InterfaceKind) node.Validation {
+	yes, no := true, false
+	implementation, err := r.Implementation(n, kind)
+	if _, none := implementation.(absent); none {
+		return node.Validation{Reason: "The node has no " + kind.String() + " interface: it uses " + n.Interfaces[kind] + "."}
+	}
+	if validator, ok := implementation.(Validator); err == nil && ok {
+		err = validator.Validate(n)
+	}
+	if err != nil {
+		return node.Validation{Result: &no, Reason: err.Error()}
+	}
+	return node.Validation{Result: &yes}
+}

@@ -1,0 +1,199 @@
+package node
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Step is one piece of cleaning, deploying or servicing, as drivers offer it,
+// clients ask for it and the API shows the running one.
+type Step struct {
+	Interface string         `json:"interface"` // one of StepInterfaces
+	Step      string         `json:"step"`      // name within the interface
+	Args      map[string]any `json:"args,omitempty"`
+	// Priority orders what drivers, templates and deploy requests bring, highest
+	// first; 0 takes a step out of the order.
+	Priority int `json:"priority"`
+	// Order places a step of a runbook or of a user's list; nil keeps its place.
+	Order           *int `json:"order,omitempty"`
+	Abortable       bool `json:"abortable,omitempty"`        // whether it may be left half done
+	RebootRequested bool `json:"reboot_requested,omitempty"` // whether the machine restarts after it
+	// RequiresRamdisk says that the step runs inside the ramdisk.
+	RequiresRamdisk bool `json:"requires_ramdisk,omitempty"`
+	// AbortAfter is set when a client wants to abort and the step is not
+	// abortable: the abort follows its end.
+	AbortAfter bool `json:"abort_after,omitempty"`
+}
+
+// StepInterfaces are the interfaces that have steps, in the order that breaks
+// ties of priority.
+var StepInterfaces = []string{"vendor", "power", "management", "firmware", "deploy", "bios", "raid"}
+
+// Steps that the engine runs itself, whatever interface the client names.
+const (
+	StepReboot   = "reboot"
+	StepPowerOn  = "power_on"
+	StepPowerOff = "power_off"
+	StepHold     = "hold" // until a client sends unhold
+	StepWait     = "wait" // for args.seconds, or for the next heartbeat
+)
+
+var ownSteps = []string{StepReboot, StepPowerOn, StepPowerOff, StepHold, StepWait}
+
+// maxStepWait is the longest that a wait step may ask for.
+const maxStepWait = 30 * time.Second
+
+// Own reports whether the engine runs the step itself.
+func (s Step) Own() bool { return slices.Contains(ownSteps, s.Step) }
+
+// Name is how people read the step.
+func (s Step) Name() string { return s.Interface + "." + s.Step }
+
+// Object returns the step as the API shows it.
+func (s Step) Object() Object {
+	text, err := json.Marshal(s)
+	if err != nil { // args came from JSON
+		return nil
+	}
+	return text
+}
+
+// StepOf returns the step that an object of Step.Object shows; ok is false for
+// the empty object.
+func StepOf(o Object) (step Step, ok bool) {
+	return step, !o.IsEmpty() && json.Unmarshal(o, &step) == nil
+}
+
+// WaitSeconds returns how long a wait step lasts; 0 means until the next
+// heartbeat.
+func (s Step) WaitSeconds() (time.Duration, error) {
+	raw, ok := s.Args["seconds"]
+	if !ok {
+		return 0, nil
+	}
+	var seconds float64
+	text, err := json.Marshal(raw)
+	if err == nil {
+		err = json.Unmarshal(text, &seconds)
+	}
+	if limit := maxStepWait.Seconds(); err != nil || seconds < 0 || seconds > limit {
+		return 0, Invalid("The wait step takes seconds from 0 to %g, got %s.", limit, CutText(fmt.Sprint(raw)))
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+// CheckSteps returns a *ValidationError for the first step of a client's list
+// that no driver could ever have.
+func CheckSteps(steps []Step) error {
+	for i, s := range steps {
+		switch {
+		case s.Step == "":
+			return Invalid("Step %d has no name: every step needs interface and step.", i)
+		case !slices.Contains(StepInterfaces, s.Interface):
+			return Invalid("Step %d (%s) names the interface %q; there are %q.", i, CutText(s.Step), CutText(s.Interface), StepInterfaces)
+		case s.Priority < 0:
+			return Invalid("Step %d (%s) has the negative priority %d.", i, CutText(s.Name()), s.Priority)
+		}
+		if s.Step == StepWait {
+			if _, err := s.WaitSeconds(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// SortSteps orders steps by falling priority, then by interface, then by name,
+// and leaves out those of priority 0.
+func SortSteps(steps []Step) []Step {
+	sorted := slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s.Priority <= 0 })
+	slices.SortStableFunc(sorted, func(a, b Step) int {
+		return cmp.Or(
+			cmp.Compare(b.Priority, a.Priority),
+			cmp.Compare(slices.Index(StepInterfaces, a.Interface), slices.Index(StepInterfaces, b.Interface)),
+			cmp.Compare(a.Step, b.Step),
+		)
+	})
+	return sorted
+}
+
+// ListedSteps is a client's list with what the drivers know of each step. Steps
+// with an order come by it; without any, the list is kept as it stands. A step
+// that no driver offers is a *ValidationError.
+func ListedSteps(asked, offered []Step) ([]Step, error) {
+	steps := make([]Step, 0, len(asked))
+	for _, s := range asked {
+		if !s.Own() {
+			known, ok := findStep(offered, s)
+			if !ok {
+				return nil, unknownStep(s, offered)
+			}
+			known.Args, known.Order = s.Args, s.Order
+			s = known
+		} else {
+			s.Abortable = true
+		}
+		steps = append(steps, s)
+	}
+	order := func(s Step) int {
+		if s.Order == nil {
+			return 0
+		}
+		return *s.Order
+	}
+	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Compare(order(a), order(b)) })
+	return steps, nil
+}
+
+// DeploySteps merges the steps of drivers with those of templates and of the
+// request, whose entries win in this order. A core step of a driver, one with
+// Priority above 0 in interface deploy, keeps its arguments and can only be taken
+// out by priority 0.
+func DeploySteps(offered, templates, asked []Step) ([]Step, error) {
+	merged := slices.Clone(offered)
+	for _, s := range slices.Concat(templates, asked) {
+		if s.Own() {
+			s.Abortable = true
+			merged = append(merged, s)
+			continue
+		}
+		i := slices.IndexFunc(merged, s.same)
+		if i < 0 {
+			return nil, unknownStep(s, offered)
+		}
+		core := s.Interface == "deploy" && offeredPriority(offered, s) > 0
+		if core && s.Priority > 0 {
+			return nil, Invalid("The step %s belongs to every deployment and cannot be changed; give it priority 0 to leave it out.", s.Name())
+		}
+		merged[i].Args, merged[i].Priority = s.Args, s.Priority
+	}
+	return SortSteps(merged), nil
+}
+
+func (s Step) same(other Step) bool { return s.Interface == other.Interface && s.Step == other.Step }
+
+func findStep(steps []Step, like Step) (Step, bool) {
+	if i := slices.IndexFunc(steps, like.same); i >= 0 {
+		return steps[i], true
+	}
+	return Step{}, false
+}
+
+func offeredPriority(offered []Step, like Step) int {
+	s, _ := findStep(offered, like)
+	return s.Priority
+}
+
+func unknownStep(s Step, offered []Step) error {
+	names := make([]string, 0, len(offered))
+	for _, o := range offered {
+		if o.Interface == s.Interface {
+			names = append(names, o.Step)
+		}
+	}
+	slices.Sort(names)
+	return Invalid("There is no step %s; the interface %s of this node has %q.", CutText(s.Name()), s.Interface, names)
+}
