@@ -15,7 +15,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -175,9 +177,6 @@ func (o *Operator) builder(name string) (func() (controller.Controller, error), 
 	if err != nil {
 		return nil, err
 	}
-	if err := host.IndexFields(context.Background(), o.manager.GetFieldIndexer()); err != nil {
-		return nil, err
-	}
 	r := host.New(host.Config{
 		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Fleet: o.fleet, Engine: o.engine,
 		Recorder: recorder, Metrics: m, MaxBackoff: o.opts.MaxBackoff, Now: time.Now,
@@ -189,6 +188,14 @@ func (o *Operator) builder(name string) (func() (controller.Controller, error), 
 // stop, and an error when it could not go on: an address is in use, a CRD is
 // missing, a lease was lost. An operator runs once.
 func (o *Operator) Run(ctx context.Context) error {
+	if err := o.checkKinds(); err != nil {
+		return err
+	}
+	if slices.Contains(o.opts.Controllers, GroupHost) {
+		if err := host.IndexFields(ctx, o.manager.GetFieldIndexer()); err != nil {
+			return err
+		}
+	}
 	// The metrics server serves controller-runtime's registry. Of several
 	// operators in one process, the first is shown.
 	if metrics.Registry.Register(o.registry) == nil {
@@ -196,6 +203,24 @@ func (o *Operator) Run(ctx context.Context) error {
 	}
 	if err := o.manager.Start(ctx); err != nil {
 		return fmt.Errorf("run controllers: %w", err)
+	}
+	return nil
+}
+
+// checkKinds tells at once what would only show as a cache that never fills.
+func (o *Operator) checkKinds() error {
+	kinds := []schema.GroupKind{v1alpha1.GroupVersion.WithKind("BareMetalHost").GroupKind()}
+	if slices.Contains(o.opts.Controllers, GroupDiscovery) {
+		kinds = append(kinds, discoveryv1.GroupVersion.WithKind("BareMetalHostDiscovery").GroupKind())
+	}
+	for _, kind := range kinds {
+		_, err := o.manager.GetRESTMapper().RESTMapping(kind, v1alpha1.GroupVersion.Version)
+		if meta.IsNoMatchError(err) {
+			return fmt.Errorf("the cluster at %s has no %s; install Ingot's CustomResourceDefinitions (config/crd)", o.config.Host, kind.Kind)
+		}
+		if err != nil {
+			return fmt.Errorf("reach Kubernetes at %s: %w", o.config.Host, err)
+		}
 	}
 	return nil
 }

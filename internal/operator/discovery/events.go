@@ -16,7 +16,7 @@ const (
 	eventEngineUnreachable = "EngineUnreachable"
 )
 
-// actionDiscover is the action of all events of this controller.
+// actionDiscover is the action of events that do not need one of their own.
 const actionDiscover = "Discover"
 
 // maxSkipEvents bounds the events about skipped nodes of one poll. The status
@@ -47,7 +47,8 @@ func (r *Reconciler) reportSkipped(resource *discoveryv1.BareMetalHostDiscovery,
 		if published++; published > maxSkipEvents {
 			return
 		}
-		r.warn(resource, eventHostSkipped, "Node %s did not become a host, %s: %s", s.NodeID, s.Reason, s.Message)
+		// The reason as action keeps events apart, which would be folded into one.
+		r.Recorder.Eventf(resource, nil, corev1.EventTypeWarning, eventHostSkipped, string(s.Reason), "Node %s did not become a host, %s: %s", s.NodeID, s.Reason, s.Message)
 	}
 }
 

@@ -21,11 +21,11 @@ func (rebootRequests) reconcile(_ context.Context, s *scope) (result, error) {
 		switch {
 		case key == v1alpha1.RebootAnnotation:
 			delete(s.host.Annotations, key)
-			s.warn(eventPowerManagementUnsupported, "Annotation %s was removed: a host without a BMC cannot be rebooted", key)
+			s.warnOf(key, eventPowerManagementUnsupported, "Annotation %s was removed: a host without a BMC cannot be rebooted", key)
 		case strings.HasPrefix(key, v1alpha1.RebootAnnotationPrefix):
 			s.ignoredHolds = append(s.ignoredHolds, key)
 			if !slices.Contains(strings.FieldsFunc(announced, func(r rune) bool { return r == ' ' || r == ',' }), key) {
-				s.warn(eventPowerManagementUnsupported, "Annotation %s has no effect: a host without a BMC cannot be held powered off", key)
+				s.warnOf(key, eventPowerManagementUnsupported, "Annotation %s has no effect: a host without a BMC cannot be held powered off", key)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -33,34 +34,48 @@ var eventOf = map[v1alpha1.ErrorType]string{
 	v1alpha1.ErrorPreparation:  eventPreparationError,
 }
 
-// actionReconcile is the action of all events of this controller.
+// actionReconcile is the action of events that do not need one of their own.
+// The API server folds events of one object into one when reason and action are
+// the same, and keeps the first note.
 const actionReconcile = "Reconcile"
 
-// maxNote is the longest note that the API server takes, in bytes.
-const maxNote = 1024
+// The longest action and note that the API server takes, in bytes.
+const maxAction, maxNote = 128, 1024
 
 // hostEvent is an event to be published when the pass is written.
 type hostEvent struct {
-	kind, reason, note string
+	kind, reason, action, note string
 }
 
 // note adds an event about something that went as it should.
 func (s *scope) note(reason, format string, args ...any) {
-	s.addEvent(corev1.EventTypeNormal, reason, format, args...)
+	s.addEvent(corev1.EventTypeNormal, reason, actionReconcile, format, args...)
 }
 
 // warn adds an event about something that a person should look at.
 func (s *scope) warn(reason, format string, args ...any) {
-	s.addEvent(corev1.EventTypeWarning, reason, format, args...)
+	s.addEvent(corev1.EventTypeWarning, reason, actionReconcile, format, args...)
 }
 
-func (s *scope) addEvent(kind, reason, format string, args ...any) {
+// warnOf is warn for something that can happen to several parts of a host at
+// once; the part's name keeps the events apart.
+func (s *scope) warnOf(part, reason, format string, args ...any) {
+	s.addEvent(corev1.EventTypeWarning, reason, part, format, args...)
+}
+
+func (s *scope) addEvent(kind, reason, action, format string, args ...any) {
 	note := fmt.Sprintf(format, args...)
-	s.events = append(s.events, hostEvent{kind: kind, reason: reason, note: note[:min(len(note), maxNote)]})
+	s.events = append(s.events, hostEvent{
+		kind: kind, reason: reason, action: truncate(action, maxAction), note: truncate(note, maxNote),
+	})
 }
 
 func (r *Reconciler) publish(s *scope) {
 	for _, e := range s.events {
-		r.Recorder.Eventf(s.host, nil, e.kind, e.reason, actionReconcile, "%s", e.note)
+		r.Recorder.Eventf(s.host, nil, e.kind, e.reason, e.action, "%s", e.note)
 	}
+}
+
+func truncate(text string, limit int) string {
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
