@@ -227,8 +227,10 @@ func TestChangedFileCountsWithinASecond(t *testing.T) {
 		user, password string
 		want           int
 	}{
-		{"ann", "secret", http.StatusUnauthorized}, {"ann", "changed", http.StatusOK},
-		{"bob", "other", http.StatusUnauthorized}, {"cid", "new", http.StatusOK},
+		{"ann", "secret", http.StatusUnauthorized},
+		{"ann", "changed", http.StatusOK},
+		{"bob", "other", http.StatusUnauthorized},
+		{"cid", "new", http.StatusOK},
 	} {
 		if got := g.ask("/closed", as(test.user, test.password)); got.Code != test.want {
 			t.Errorf("%s with %q: got status %d, want %d", test.user, test.password, got.Code, test.want)

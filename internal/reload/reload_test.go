@@ -123,8 +123,12 @@ func TestYoungFileIsReadUntilItsTimeTells(t *testing.T) {
 
 func TestSpoiledFileChangesNothingAndIsLoggedOnce(t *testing.T) {
 	for name, spoil := range map[string]func(w *world){
-		"broken":  func(w *world) { w.write("broken", time.Minute) },
-		"removed": func(w *world) { os.Remove(w.path) },
+		"broken": func(w *world) { w.write("broken", time.Minute) },
+		"removed": func(w *world) {
+			if err := os.Remove(w.path); err != nil {
+				w.t.Fatal(err)
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "a")
