@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
 // TestLeasesOfQueuedWorkAreRenewed holds a job that no worker takes for many
@@ -33,6 +34,7 @@ func TestLeasesOfQueuedWorkAreRenewed(t *testing.T) {
 // called: the kernel lets no file of this process grow.
 func (w *world) stopDisk() (resume func()) {
 	w.t.Helper()
+	storetest.NeedsFiles(w.t)
 	wal, err := os.Stat(filepath.Join(w.dir, "ingot.db-wal"))
 	if err != nil {
 		w.t.Fatal(err)

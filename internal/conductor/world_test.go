@@ -51,7 +51,9 @@ func emptyWorld(t *testing.T) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	db, err := store.Open(w.t.Context(), store.Options{Dir: w.dir, Clock: w.clock.Now})
+	options := storetest.Options(w.t, w.dir)
+	options.Clock = w.clock.Now
+	db, err := store.Open(w.t.Context(), options)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 type Options struct {
 	Config Config
 	Logger *slog.Logger
-	Clock  func() time.Time // nil means time.Now
+	Clock  func() time.Time // nil means the database's
 }
 
 // Engine is a running engine.
@@ -39,9 +39,6 @@ type Engine struct {
 // Start opens the database, resumes the work that is stored there and answers
 // requests when it returns. Stop ends it.
 func Start(ctx context.Context, opts Options) (*Engine, error) {
-	if opts.Clock == nil {
-		opts.Clock = time.Now
-	}
 	cfg := opts.Config
 	// The port comes first: a second engine started by mistake says so before it
 	// touches anything.
@@ -57,7 +54,10 @@ func Start(ctx context.Context, opts Options) (*Engine, error) {
 }
 
 func (e *Engine) start(ctx context.Context, opts Options) (err error) {
-	cfg := opts.Config
+	cfg, injected := opts.Config, opts.Clock
+	if injected == nil {
+		opts.Clock = e.now
+	}
 	if e.front, err = newFront(cfg.API, opts.Logger, opts.Clock); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (e *Engine) start(ctx context.Context, opts Options) (err error) {
 	for _, warning := range pipeline.Warnings() {
 		opts.Logger.Warn("Inspection is configured in an outdated way", "warning", warning)
 	}
-	if e.store, err = store.Open(ctx, store.Options{Dir: cfg.Database.Dir, URL: cfg.Database.URL, Clock: opts.Clock}); err != nil {
+	if e.store, err = store.Open(ctx, store.Options{Dir: cfg.Database.Dir, URL: cfg.Database.URL, Clock: injected}); err != nil {
 		return err
 	}
 	settings, err := conductorConfig(cfg)
@@ -116,6 +116,15 @@ func (e *Engine) start(ctx context.Context, opts Options) (err error) {
 		DisableRamdisk: cfg.API.DisableRamdiskEndpoints, Logger: opts.Logger, Now: opts.Clock,
 	})), e.front.tls, opts.Logger, e.served)
 	return nil
+}
+
+// now is the time by the database's clock, which leases are measured with. Before
+// the database is open, nothing that replicas share is measured.
+func (e *Engine) now() time.Time {
+	if e.store == nil {
+		return time.Now()
+	}
+	return e.store.Now()
 }
 
 // URL is where the engine answers.

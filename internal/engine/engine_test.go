@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/engine"
+	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
 func TestEngineAnswersOnAPortOfItsOwn(t *testing.T) {
@@ -30,6 +31,7 @@ func TestEngineAnswersOnAPortOfItsOwn(t *testing.T) {
 }
 
 func TestSecondEngineOnTheSameFolderIsRefused(t *testing.T) {
+	storetest.NeedsFiles(t)
 	dir := t.TempDir()
 	first := startIn(t, dir, nil)
 	uuid := first.create(t, `{"driver":"fake-hardware"}`)
@@ -91,6 +93,7 @@ func TestMistakesInTheConfigurationStopTheStart(t *testing.T) {
 }
 
 func TestDataThatIsNoDatabaseIsNamed(t *testing.T) {
+	storetest.NeedsFiles(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "ingot.db")
 	if err := os.WriteFile(file, []byte(strings.Repeat("not a database ", 1000)), 0o600); err != nil {
@@ -107,6 +110,7 @@ func TestDataThatIsNoDatabaseIsNamed(t *testing.T) {
 }
 
 func TestDataIsReadableByItsOwnerOnly(t *testing.T) {
+	storetest.NeedsFiles(t)
 	dir := filepath.Join(t.TempDir(), "new", "data")
 	e := startIn(t, dir, nil)
 	e.post(t, machine("52:54:00:00:00:01"))

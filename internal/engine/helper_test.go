@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/engine"
+	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
 // patience is how long tests wait for what the engine does in the background.
@@ -51,7 +52,7 @@ func tryStart(t *testing.T, dir string, change func(*engine.Config)) (*running, 
 	t.Helper()
 	cfg := engine.DefaultConfig()
 	cfg.API.Listen = "127.0.0.1:0"
-	cfg.Database.Dir = dir
+	cfg.Database.Dir, cfg.Database.URL = dir, storetest.Options(t, dir).URL
 	cfg.Conductor.Hostname = "engine-under-test"
 	cfg.Agent.RequireTLS = false
 	cfg.Agent.VerifyCallbackAddress = false

@@ -5,13 +5,14 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
+	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
 // TestStoreTakesEveryQueryThatTheTablesAllow binds the tables of this package to
 // the columns of the database: what the API accepts as sort_key or filter must
 // never end as an unknown column.
 func TestStoreTakesEveryQueryThatTheTablesAllow(t *testing.T) {
-	db, err := store.Open(t.Context(), store.Options{Dir: t.TempDir()})
+	db, err := store.Open(t.Context(), storetest.Options(t, t.TempDir()))
 	if err != nil {
 		t.Fatalf("open store: %v", err)
 	}

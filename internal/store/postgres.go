@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -42,9 +43,14 @@ type postgres struct {
 }
 
 func openPostgres(ctx context.Context, opts Options) (*postgres, error) {
+	const want = "give one like postgres://user:password@host:5432/name, with special characters of the password as %XX, or none for the embedded database"
+	// Only what stands before "://" is no secret.
+	if kind, _, found := strings.Cut(opts.URL, "://"); found && kind != "postgres" && kind != "postgresql" {
+		return nil, fmt.Errorf("open database: %q is no kind of database that Ingot knows: %s", kind, want)
+	}
 	config, err := pgx.ParseConfig(opts.URL)
 	if err != nil { // its text may hold a part of the password
-		return nil, errors.New("open database: its URL is not understood: give one like postgres://user:password@host:5432/name, with special characters of the password as %XX")
+		return nil, errors.New("open database: its URL is not understood: " + want)
 	}
 	name := fmt.Sprintf("postgres://%s:%d/%s", config.Host, config.Port, config.Database)
 	p, err := connectPostgres(ctx, config, opts.Clock)

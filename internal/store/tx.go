@@ -106,17 +106,21 @@ func (tx *Tx) one(query string, args []any, into ...any) (bool, error) {
 	return found, err
 }
 
-// checkText refuses text that not every database can keep: PostgreSQL takes
-// neither NUL characters nor what is not UTF-8. JSON documents are not concerned,
-// they spell such characters out.
+// checkText refuses text that not every database can keep.
 func checkText(args []any) error {
 	for _, arg := range args {
-		text, ok := arg.(string)
-		if ok && (strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text)) {
+		if text, ok := arg.(string); ok && !storable(text) {
 			return node.Invalid("Text must be valid UTF-8 and hold no NUL character.")
 		}
 	}
 	return nil
+}
+
+// storable reports whether every database can keep the text: PostgreSQL takes
+// neither NUL characters nor what is not UTF-8. In JSON documents both are
+// spelled out, so they may hold what they like.
+func storable(text string) bool {
+	return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text)
 }
 
 // micros is how times are stored; null for the zero time.

@@ -30,19 +30,36 @@ const (
 	requiredVar = "INGOT_TEST_POSTGRES_REQUIRED"
 )
 
-// Options are those of a new, empty database of the kind that the tests run on.
-// A store may be opened with them again after it was closed, and for PostgreSQL
-// several times at once.
-func Options(t testing.TB) store.Options {
+// Options are those of the database that belongs to a folder of the test, which
+// is new and empty at first. The tests run on SQLite unless a variable says
+// otherwise; SQLite's files are in the folder.
+func Options(t testing.TB, dir string) store.Options {
 	t.Helper()
-	if os.Getenv(databaseVar) == "postgres" {
-		return store.Options{URL: Postgres(t)}
+	if !onPostgres() {
+		return store.Options{Dir: dir}
 	}
-	return store.Options{Dir: t.TempDir()}
+	key := t.Name() + "\x00" + dir
+	if url, ok := databases.Load(key); ok {
+		return store.Options{URL: url.(string)}
+	}
+	url := Postgres(t)
+	databases.Store(key, url)
+	return store.Options{URL: url}
 }
 
-// OnPostgres reports whether Options gives PostgreSQL databases.
-func OnPostgres() bool { return os.Getenv(databaseVar) == "postgres" }
+// databases are the URLs of databases by test and folder.
+var databases sync.Map
+
+// NeedsFiles skips a test that is about SQLite's files when the tests run on
+// another database.
+func NeedsFiles(t testing.TB) {
+	t.Helper()
+	if onPostgres() {
+		t.Skip("PostgreSQL has no data folder")
+	}
+}
+
+func onPostgres() bool { return os.Getenv(databaseVar) == "postgres" }
 
 // Postgres returns the URL of a PostgreSQL schema that is empty and the test's
 // own. It skips the test when there is no server, and fails it when that is

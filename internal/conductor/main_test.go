@@ -1,0 +1,10 @@
+package conductor
+
+import (
+	"os"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
