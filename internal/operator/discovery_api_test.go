@@ -12,6 +12,7 @@ import (
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
@@ -344,4 +345,21 @@ func TestSamplesAreAccepted(t *testing.T) {
 			b.create(obj)
 		}
 	}
+}
+
+func TestNodeThatWentIsNotReportedAsSkipped(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *operator.Options) { o.PollInterval = time.Hour })
+	for i := range 120 { // so many that a deleted node stays in the picture for a while
+		b.engine.Discover(demo.Machine{Inventory: demo.SampleInventory(fmt.Sprint("other-", i)), Change: func(n *provisioner.Node) { n.Owner = "team" }})
+	}
+	b.boot("leaving")
+	d := b.discover("ghosts", nil)
+	h := b.inState("leaving", v1alpha1.StateAvailable)
+	b.remove(h)
+	b.gone("leaving")
+	b.update(d, func() { d.Spec.HostTemplate.Architecture = "x86_64" }) // polls at once
+	b.settles(d, "polled again", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
+		return s.ObservedGeneration == 2 && s.Counts.EngineNodes == 120 && len(s.Skipped) == 0
+	})
 }

@@ -59,7 +59,8 @@ func newFactReader(fleet fleet, engine inventoryReader, now func() time.Time) *f
 }
 
 // read returns a candidate for each node, in the order of their creation, and
-// forgets what it knew of other nodes.
+// forgets what it knew of other nodes. Nodes that turn out to be gone are left
+// out.
 func (r *factReader) read(ctx context.Context, nodes []provisioner.Node) []candidate {
 	nodes = slices.Clone(nodes)
 	slices.SortStableFunc(nodes, func(a, b provisioner.Node) int { return a.CreatedAt.Compare(b.CreatedAt) })
@@ -74,7 +75,7 @@ func (r *factReader) read(ctx context.Context, nodes []provisioner.Node) []candi
 	}
 	_ = group.Wait()
 	r.keep(nodes)
-	return candidates
+	return slices.DeleteFunc(candidates, func(c candidate) bool { return errors.Is(c.err, provisioner.ErrNotFound) })
 }
 
 func (r *factReader) candidate(ctx context.Context, n provisioner.Node) candidate {
@@ -86,8 +87,9 @@ func (r *factReader) candidate(ctx context.Context, n provisioner.Node) candidat
 		c.facts = known
 	} else {
 		c.inventory, c.err = r.engine.Inventory(ctx, n.ID)
-		if errors.Is(c.err, provisioner.ErrNoInventory) || errors.Is(c.err, provisioner.ErrNotFound) {
-			c.err = nil
+		if errors.Is(c.err, provisioner.ErrNoInventory) {
+			// The node may have gone since it was listed.
+			c.node, c.err = r.fleet.Fetch(ctx, n.ID)
 		}
 		if c.err != nil {
 			return c

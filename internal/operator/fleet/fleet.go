@@ -236,6 +236,7 @@ func differs(a, b provisioner.Node, window time.Duration) bool {
 	}
 	for _, n := range []*provisioner.Node{&a, &b} {
 		n.UpdatedAt, n.Agent.LastHeartbeat, n.AutoDiscovered = time.Time{}, time.Time{}, nil
+		n.Busy = false // every heartbeat may lock the node for a moment
 	}
 	return a != b
 }

@@ -7,6 +7,7 @@
 package hardware
 
 import (
+	"encoding/json"
 	"math"
 	"net/netip"
 	"regexp"
@@ -27,6 +28,9 @@ const (
 	maxDisks = 1024
 	maxFlags = 512
 	maxVLANs = 128
+
+	maxSize = 256 << 10 // bytes of all details as JSON; an object may have 1.5 MiB
+	maxFew  = 32        // entries of a list that made the details too large
 )
 
 // highestVLAN is the highest number of a VLAN (IEEE 802.1Q).
@@ -38,7 +42,7 @@ var macPattern = regexp.MustCompile(`^[0-9a-f]{2}(:[0-9a-f]{2}){5,}$`)
 // Details returns the hardware details of a machine with this inventory.
 func Details(inv *provisioner.Inventory) *v1alpha1.HardwareDetails {
 	hw := &inv.Hardware
-	return &v1alpha1.HardwareDetails{
+	return fit(&v1alpha1.HardwareDetails{
 		SystemVendor: v1alpha1.HardwareSystemVendor{
 			Manufacturer: clean(hw.SystemVendor.Manufacturer),
 			ProductName:  clean(hw.SystemVendor.ProductName),
@@ -54,7 +58,28 @@ func Details(inv *provisioner.Inventory) *v1alpha1.HardwareDetails {
 		Storage:      disks(hw.Disks),
 		CPU:          cpu(hw.CPU),
 		Hostname:     clean(hw.Hostname),
+	})
+}
+
+// fit leaves out what makes the details too large for an API object, the least
+// important first.
+func fit(d *v1alpha1.HardwareDetails) *v1alpha1.HardwareDetails {
+	for _, leaveOut := range []func(){
+		func() {
+			for i := range d.NICs {
+				d.NICs[i].VLANs = nil
+			}
+		},
+		func() { d.CPU.Flags = nil },
+		func() { d.Storage = d.Storage[:min(len(d.Storage), maxFew)] },
+		func() { d.NICs = d.NICs[:min(len(d.NICs), maxFew)] },
+	} {
+		if text, err := json.Marshal(d); err == nil && len(text) <= maxSize {
+			break
+		}
+		leaveOut()
 	}
+	return d
 }
 
 // ramMebibytes prefers what is installed over what the kernel can use.

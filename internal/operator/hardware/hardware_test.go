@@ -1,6 +1,7 @@
 package hardware
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -158,5 +159,33 @@ func TestUsableMACsNamesEachNICOnce(t *testing.T) {
 	}}}
 	if diff := cmp.Diff([]string{"00:1b:21:00:00:0a", "00:1b:21:00:00:0b"}, UsableMACs(inv)); diff != "" {
 		t.Errorf("MAC addresses differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestDetailsFitIntoAnObject(t *testing.T) {
+	long := strings.Repeat("x", maxText)
+	inv := &provisioner.Inventory{LLDP: map[string]provisioner.LLDP{}}
+	for i := range maxNICs {
+		name := "eno" + strings.Repeat("1", i%50)
+		inv.Hardware.Interfaces = append(inv.Hardware.Interfaces, inventory.Interface{Name: name, Vendor: long})
+		lldp := provisioner.LLDP{}
+		for id := range maxVLANs {
+			lldp.VLANs = append(lldp.VLANs, provisioner.VLAN{ID: id, Name: long})
+		}
+		inv.LLDP[name] = lldp
+	}
+	for range maxDisks {
+		inv.Hardware.Disks = append(inv.Hardware.Disks, inventory.Disk{Name: "/dev/sda", Model: long, Serial: long, WWN: long})
+	}
+	details := Details(inv)
+	text, err := json.Marshal(details)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > maxSize {
+		t.Errorf("%d bytes, want at most %d", len(text), maxSize)
+	}
+	if len(details.NICs) == 0 || len(details.Storage) == 0 {
+		t.Error("nothing is left of NICs or disks")
 	}
 }
