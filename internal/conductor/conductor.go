@@ -116,11 +116,22 @@ func (c *Conductor) Start(ctx context.Context) error {
 }
 
 // Stop ends the work that is running at its next wait and gives every lease back
-// so that the work goes on wherever the next conductor starts.
+// so that the work goes on wherever the next conductor starts. Work that has not
+// ended when ctx does keeps its leases until they expire: it may still be at its
+// machine.
 func (c *Conductor) Stop(ctx context.Context) error {
 	c.stop()
 	c.queue.close()
-	c.running.Wait()
+	ended := make(chan struct{})
+	go func() {
+		c.running.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for running work: %w", ctx.Err())
+	}
 	if err := c.store.Write(ctx, func(tx *store.Tx) error { return tx.DropLeases(c.cfg.Hostname) }); err != nil {
 		return fmt.Errorf("give leases back: %w", err)
 	}
