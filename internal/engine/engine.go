@@ -58,7 +58,8 @@ func (e *Engine) start(ctx context.Context, opts Options) (err error) {
 	if injected == nil {
 		opts.Clock = e.now
 	}
-	if e.front, err = newFront(cfg.API, opts.Logger, opts.Clock); err != nil {
+	// The front measures files and requests of this machine, by its own clock.
+	if e.front, err = newFront(cfg.API, opts.Logger, time.Now); err != nil {
 		return err
 	}
 	if cfg.API.MetricsListen != "" {
@@ -107,7 +108,7 @@ func (e *Engine) start(ctx context.Context, opts Options) (err error) {
 	}
 	e.conductor = c
 	if e.metrics != nil {
-		e.front.metrics.Watch(c, opts.Logger, opts.Clock)
+		e.front.metrics.Watch(c, opts.Logger, time.Now)
 		e.metrics.serve(e.front.metricsHandler(), e.front.tls, opts.Logger, e.served)
 	}
 	e.api.serve(e.front.outside(httpapi.New(c, httpapi.Options{
