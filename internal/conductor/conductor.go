@@ -96,12 +96,7 @@ func (c *Conductor) Start(ctx context.Context) error {
 		if err := tx.DropLeases(c.cfg.Hostname); err != nil {
 			return err
 		}
-		count, err := tx.CountDiscovered()
-		if err != nil {
-			return err
-		}
-		c.discovered.Store(int64(count))
-		return tx.RegisterConductor(c.self())
+		return c.register(tx)
 	})
 	if err != nil {
 		return fmt.Errorf("register conductor %s: %w", c.cfg.Hostname, err)
@@ -149,6 +144,17 @@ func (c *Conductor) Conductors(ctx context.Context) ([]node.Conductor, error) {
 		return err
 	})
 	return conductors, err
+}
+
+// register shows that this conductor lives, and counts the discovered nodes anew:
+// other replicas of the database enrol and delete some too.
+func (c *Conductor) register(tx *store.Tx) error {
+	count, err := tx.CountDiscovered()
+	if err != nil {
+		return err
+	}
+	c.discovered.Store(int64(count))
+	return tx.RegisterConductor(c.self())
 }
 
 func (c *Conductor) self() node.Conductor {

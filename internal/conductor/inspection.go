@@ -40,9 +40,7 @@ func (c *Conductor) ContinueInspection(ctx context.Context, body []byte, nodeUUI
 		return nil, node.Invalid("Inspection data is not usable: %v", err)
 	}
 	if err := c.store.Write(ctx, func(tx *store.Tx) error { return c.takePost(tx, p) }); err != nil {
-		if p.enrolled {
-			c.discovered.Add(-1) // counted, but not stored
-		}
+		c.forget(p)
 		return nil, err
 	}
 	if p.job == nil {
@@ -67,6 +65,7 @@ type post struct {
 // takePost decides and writes. It may leave p.job nil: the post was refused, but
 // a note about it may have been stored.
 func (c *Conductor) takePost(tx *store.Tx, p *post) error {
+	c.forget(p) // what an earlier run decided was not stored
 	claims := inventoryClaims(&p.document.Hardware)
 	facts, err := c.gatherFacts(tx, p.askedUUID, claims)
 	if err != nil {
@@ -84,6 +83,14 @@ func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 		return nil
 	}
 	return c.noteReboot(tx, verdict.Known)
+}
+
+// forget takes back what was decided about a post and not stored.
+func (c *Conductor) forget(p *post) {
+	if p.enrolled {
+		c.discovered.Add(-1)
+	}
+	p.enrolled, p.answer, p.job = false, nil, nil
 }
 
 func (c *Conductor) gatherFacts(tx *store.Tx, askedUUID string, claims []store.Claim) (inspect.Facts, error) {

@@ -298,7 +298,7 @@ func (c *Conductor) renewLoop(ctx context.Context) {
 			}
 			err = c.store.Write(ctx, func(tx *store.Tx) error { return tx.RenewLeases(c.cfg.Hostname, c.cfg.LeaseTTL) })
 		case <-register.C:
-			err = c.store.Write(ctx, func(tx *store.Tx) error { return tx.RegisterConductor(c.self()) })
+			err = c.store.Write(ctx, c.register)
 		}
 		if err != nil && ctx.Err() == nil {
 			c.log.Error("Leases could not be renewed", "err", err)
