@@ -34,20 +34,27 @@ type front struct {
 
 func newFront(cfg APIConfig, log *slog.Logger, now func() time.Time) (*front, error) {
 	f := &front{}
-	var err error
-	if f.tls, err = newTLS(cfg, log, now); err != nil {
-		return nil, err
+	if cfg.MetricsListen != "" {
+		f.metrics = telemetry.New()
+	}
+	if cfg.tls() {
+		pair, err := newPair(cfg, log, now)
+		if err != nil {
+			return nil, err
+		}
+		f.tls = newTLS(pair)
+		if f.metrics != nil {
+			f.metrics.WatchCertificate(func() time.Time { return pair.Get().Leaf.NotAfter })
+		}
 	}
 	if cfg.Auth == authHTTPBasic {
+		var err error
 		f.guard, err = auth.New(cfg.HtpasswdFile, auth.Options{
 			Public: func(pattern string) bool { return publicRoutes[pattern] }, Logger: log, Now: now,
 		})
 		if err != nil {
 			return nil, err
 		}
-	}
-	if cfg.MetricsListen != "" {
-		f.metrics = telemetry.New()
 	}
 	if f.metrics != nil || cfg.AccessLog {
 		f.requests = &telemetry.Requests{Metrics: f.metrics, User: auth.User, Now: now}

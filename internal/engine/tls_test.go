@@ -8,10 +8,12 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,16 +119,14 @@ func TestEngineSpeaksTLSAndHTTP2(t *testing.T) {
 			t.Errorf("%s: a certificate that nobody signed is believed", target)
 		}
 	}
-	if links := e.object(t, trusting(t, 0, root)); !strings.Contains(links, `"`+e.URL()) {
+	e.client = trusting(t, 0, root)
+	want := fmt.Sprintf("ingot_tls_certificate_expiry_timestamp_seconds %v\n", float64(root.NotAfter.Unix()))
+	if got := e.figures(t, url.UserPassword("ann", "secret")).want(t, http.StatusOK).body; !strings.Contains(got, want) {
+		t.Errorf("the figures do not have %q", want)
+	}
+	if links := e.send(t, "GET", "/", nil, nil).want(t, http.StatusOK).body; !strings.Contains(links, `"`+e.URL()) {
 		t.Errorf("links do not begin with %s: %s", e.URL(), links)
 	}
-}
-
-// object returns the root document.
-func (r *running) object(t *testing.T, client *http.Client) string {
-	t.Helper()
-	r.client = client
-	return r.send(t, "GET", "/", nil, nil).want(t, http.StatusOK).body
 }
 
 func TestRenewedCertificateIsUsedAndConnectionsStay(t *testing.T) {

@@ -107,6 +107,14 @@ func (m *Metrics) Watch(e Engine, log *slog.Logger, now func() time.Time) {
 	)
 }
 
+// WatchCertificate adds when the certificate in use ends, so that somebody hears
+// of a renewal that failed before clients do. Call it at most once.
+func (m *Metrics) WatchCertificate(ends func() time.Time) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "ingot_tls_certificate_expiry_timestamp_seconds", Help: "When the certificate in use ends, in seconds since 1970.",
+	}, func() float64 { return float64(ends().Unix()) }))
+}
+
 // Handler shows the figures to Prometheus.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
