@@ -69,6 +69,7 @@ type Conductor struct {
 	discovered atomic.Int64 // nodes that count against Discovery.MaxNodes
 	queue      *queue
 	claim      chan struct{} // asks the claim loop to look at the database
+	allocate   chan struct{} // asks the allocate loop to look at the database
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -84,7 +85,7 @@ func New(db *store.Store, drivers *driver.Registry, pipeline *inspect.Pipeline, 
 		cfg: cfg, store: db, drivers: drivers, pipeline: pipeline, log: log, observer: observer,
 		posts: rate.NewLimiter(rate.Limit(cfg.Discovery.Rate), cfg.Discovery.Burst),
 		queue: newQueue(),
-		claim: make(chan struct{}, 1),
+		claim: make(chan struct{}, 1), allocate: make(chan struct{}, 1),
 	}
 }
 
@@ -106,6 +107,7 @@ func (c *Conductor) Start(ctx context.Context) error {
 		c.running.Go(func() { c.work(ctx) })
 	}
 	c.running.Go(func() { c.claimLoop(ctx) })
+	c.running.Go(func() { c.allocateLoop(ctx) })
 	c.running.Go(func() { c.renewLoop(ctx) })
 	return nil
 }

@@ -105,8 +105,13 @@ func (c *Conductor) storeUpdate(tx *store.Tx, before, after *node.Node) (err err
 			return err
 		}
 	}
-	if before.ParentNode != after.ParentNode {
+	if before.ParentNode != after.ParentNode || before.ChassisUUID != after.ChassisUUID {
 		if err := checkReferences(tx, after); err != nil {
+			return err
+		}
+	}
+	if before.InstanceUUID != "" && after.InstanceUUID == "" {
+		if err := endAllocation(tx, after); err != nil {
 			return err
 		}
 	}
@@ -180,11 +185,12 @@ func unleased(tx *store.Tx, ident string) (*node.Node, error) {
 	return n, nil
 }
 
-// checkReferences refuses a parent that does not exist or leads back to the node,
-// and keeps it by its UUID, which no new name changes.
+// checkReferences refuses a chassis that does not exist, and a parent that does
+// not or leads back to the node. The parent is kept by its UUID, which no new
+// name changes.
 func checkReferences(tx *store.Tx, n *node.Node) error {
-	if n.ParentNode == "" {
-		return nil
+	if err := checkChassis(tx, n); err != nil || n.ParentNode == "" {
+		return err
 	}
 	ancestor, err := tx.Node(n.ParentNode)
 	if errors.Is(err, node.ErrNotFound) {

@@ -42,6 +42,9 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 			return node.Invalid("Node %s could not be found.", created.NodeUUID)
 		}
 		created.NodeID, created.NodeUUID = n.ID, n.UUID
+		if err := checkMembership(tx, nil, &created); err != nil {
+			return err
+		}
 		return tx.CreatePort(&created)
 	})
 	if err != nil {
@@ -56,6 +59,9 @@ func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*n
 	err := c.withPort(ctx, ident, func(tx *store.Tx, before *node.Port, n *node.Node) error {
 		updated = *before
 		if err := change(&updated, n); err != nil {
+			return err
+		}
+		if err := checkMembership(tx, before, &updated); err != nil {
 			return err
 		}
 		return tx.UpdatePort(before, &updated)

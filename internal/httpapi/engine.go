@@ -12,7 +12,9 @@ import (
 type Engine interface {
 	NodeReader
 	NodeWriter
+	NodeParts
 	Ports
+	Collections
 	Ramdisks
 	Service
 }

@@ -24,6 +24,10 @@ var testTime = time.Date(2031, 3, 4, 10, 11, 12, 0, time.UTC)
 
 // fakeEngine keeps everything in memory and remembers what it was asked.
 type fakeEngine struct {
+	// Tests of these use the real engine, see newEngineServer.
+	Collections
+	NodeParts
+
 	mu          sync.Mutex
 	nodes       []*node.Node
 	ports       []*node.Port

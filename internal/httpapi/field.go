@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // view is for whom an item is written.
@@ -40,6 +38,10 @@ type field[T any] struct {
 	access access
 	brief  bool // stands in lists without detail
 	noSort bool // cannot be sorted by
+	// clearSince is the microversion 1.N since which a patch may remove the
+	// value; 0 means always.
+	clearSince int
+	instead    string // the field of which a POST sends only one; "" means none
 	value[T]
 
 	key []byte // name as JSON, with colon
@@ -47,12 +49,13 @@ type field[T any] struct {
 
 // value is how a field is written to JSON and read from it.
 type value[T any] struct {
+	// append is nil for fields that clients send and never see.
 	append func(dst []byte, v *view, item *T) []byte
 	// read sets the field from JSON; null resets it to its default. Its error
 	// needs no field name. Nil for fields that nobody writes.
 	read func(item *T, raw json.RawMessage) error
-	// object is set for open objects, whose keys a patch may address.
-	object func(item *T) *node.Object
+	// text is set for values whose parts a patch may address: their JSON.
+	text func(item *T) string
 }
 
 // table is all fields of a kind, in the order of output.
@@ -70,6 +73,9 @@ func newTable[T any](kind string, parts ...[]field[T]) *table[T] {
 		f.key = append(appendString(nil, f.name), ':')
 		t.fields = append(t.fields, &f)
 		t.byName[f.name] = &f
+		if f.append == nil {
+			continue
+		}
 		for version := max(f.since, minVersion); version <= maxVersion; version++ {
 			t.detail[version] = append(t.detail[version], &f)
 			if f.brief {
@@ -100,7 +106,7 @@ func (t *table[T]) selected(names []string, version int) ([]*field[T], error) {
 	for _, name := range names {
 		f, err := t.find(name, version)
 		switch {
-		case t.byName[name] == nil:
+		case t.byName[name] == nil || f != nil && f.append == nil:
 			unknown = append(unknown, name)
 		case err != nil:
 			return nil, err

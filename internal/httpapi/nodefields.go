@@ -19,7 +19,7 @@ var nodeIdentityFields = []nodeField{
 	{name: "driver", since: 1, access: patchable, value: textOf(func(n *node.Node) *string { return &n.Driver })},
 	{name: "instance_uuid", since: 1, access: patchable, brief: true, value: uuidOf(func(n *node.Node) *string { return &n.InstanceUUID })},
 	{name: "instance_name", since: 104, access: patchable, value: textOf(func(n *node.Node) *string { return &n.InstanceName })},
-	{name: "chassis_uuid", since: 1, access: patchable, value: uuidOf(func(n *node.Node) *string { return &n.ChassisUUID })},
+	{name: "chassis_uuid", since: 1, clearSince: 25, access: patchable, value: uuidOf(func(n *node.Node) *string { return &n.ChassisUUID })},
 	{name: "allocation_uuid", since: 52, value: textOf(func(n *node.Node) *string { return &n.AllocationUUID })},
 	{name: "parent_node", since: 83, access: patchable, value: uuidOf(func(n *node.Node) *string { return &n.ParentNode })},
 	{name: "auto_discovered", since: 84, value: flagOf(func(n *node.Node) *bool { return &n.AutoDiscovered })},
@@ -71,8 +71,8 @@ var nodeObjectFields = []nodeField{
 	{name: "service_step", since: 87, noSort: true, value: secretOf(func(n *node.Node) *node.Object { return &n.ServiceStep })},
 	{name: "raid_config", since: 12, noSort: true, value: objectOf(func(n *node.Node) *node.Object { return &n.RAIDConfig })},
 	{name: "target_raid_config", since: 12, noSort: true, value: objectOf(func(n *node.Node) *node.Object { return &n.TargetRAIDConfig })},
-	{name: "traits", since: 37, noSort: true, value: shown(func(dst []byte, _ *view, _ *node.Node) []byte {
-		return append(dst, "[]"...)
+	{name: "traits", since: traitsSince, noSort: true, value: shown(func(dst []byte, _ *view, n *node.Node) []byte {
+		return appendWords(dst, n.Traits)
 	})},
 }
 

@@ -68,8 +68,6 @@ func rewires(name string, n *node.Node) bool {
 // changed it; old is how it was before, nil at creation.
 func checkConsistent(old, n *node.Node) error {
 	switch {
-	case n.ChassisUUID != "":
-		return node.Invalid("Chassis %s does not exist.", n.ChassisUUID)
 	case n.ProtectedReason != "" && !n.Protected:
 		return node.Invalid("protected_reason needs protected to be true.")
 	case n.RetiredReason != "" && !n.Retired:

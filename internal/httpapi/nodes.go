@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -15,35 +16,29 @@ func (a *api) listNodesDetail(w http.ResponseWriter, r *http.Request) error {
 	return a.writeNodes(w, r, "nodes/detail", true)
 }
 
-func (a *api) writeNodes(w http.ResponseWriter, r *http.Request, path string, detail bool) error {
+// writeNodes answers with a list of nodes, of those that fulfil the conditions
+// besides the request's own.
+func (a *api) writeNodes(w http.ResponseWriter, r *http.Request, path string, detail bool, conditions ...node.Filter) error {
 	c := callOf(r)
-	fields, err := listFields(c, nodeTable, detail)
+	asked, err := a.nodeConditions(r)
 	if err != nil {
 		return err
 	}
-	query, err := parsePage(c, nodeTable)
-	if err != nil {
-		return err
-	}
-	if query.Filters, err = nodeConditions(c); err != nil {
-		return err
-	}
-	if c.query.Has("instance_uuid") { // at most one node: paging has no meaning
-		query.Limit, query.Marker = 0, ""
-	}
-	var nodes []*node.Node
 	here, err := a.onThisConductor(c)
-	if err == nil && here {
-		nodes, err = a.engine.Nodes(r.Context(), query)
-	}
 	if err != nil {
-		return fmt.Errorf("list nodes: %w", err)
+		return err
 	}
-	list := page[node.Node]{
-		name: "nodes", path: path, items: nodes, fields: fields, limit: query.Limit,
-		last: func(n *node.Node) string { return n.UUID },
-	}
-	return list.write(w, c, a.viewOf(c))
+	return writeList(a, w, r, list[node.Node]{
+		table: nodeTable, name: "nodes", path: path, detail: detail,
+		unpaged: c.query.Has("instance_uuid"), conditions: append(asked, conditions...),
+		read: func(ctx context.Context, query node.Query) ([]*node.Node, error) {
+			if !here {
+				return nil, nil
+			}
+			return a.engine.Nodes(ctx, query)
+		},
+		uuid: func(n *node.Node) string { return n.UUID },
+	})
 }
 
 func (a *api) showNode(w http.ResponseWriter, r *http.Request) error {
@@ -60,12 +55,7 @@ func (a *api) showNode(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("read node %s: %w", ident, err)
 	}
-	return a.writeNode(w, c, http.StatusOK, n, fields)
-}
-
-func (a *api) writeNode(w http.ResponseWriter, c *call, status int, n *node.Node, fields []*field[node.Node]) error {
-	v := a.viewOf(c)
-	return answer(w, status, func(dst []byte) []byte { return appendItem(dst, v, n, fields) })
+	return writeItem(a, w, r, http.StatusOK, n, fields)
 }
 
 // stateFields is what GET states shows, as far as the version knows it.
@@ -90,7 +80,7 @@ func (a *api) showNodeStates(w http.ResponseWriter, r *http.Request) error {
 			fields = append(fields, f)
 		}
 	}
-	return a.writeNode(w, c, http.StatusOK, n, fields)
+	return writeItem(a, w, r, http.StatusOK, n, fields)
 }
 
 // listChildren answers with the UUIDs of the nodes that are part of this one.

@@ -35,7 +35,7 @@ func (a *api) createNode(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("create node %s: %w", n.UUID, err)
 	}
 	w.Header().Set("Location", c.base+"/v1/nodes/"+created.UUID)
-	return a.writeNode(w, c, http.StatusCreated, created, nodeTable.detail[c.version])
+	return writeItem(a, w, r, http.StatusCreated, created, nodeTable.detail[c.version])
 }
 
 // checkNewNode completes n and holds every rule that a new node must keep.
@@ -72,6 +72,8 @@ func readItem[T any](w http.ResponseWriter, r *http.Request, t *table[T], item *
 			return err
 		case f.access == readOnly:
 			return badRequest("The field %q of a %s is read-only.", name, t.kind)
+		case values[f.instead] != nil:
+			return badRequest("The fields %q and %q of a %s exclude each other.", name, f.instead, t.kind)
 		}
 		if err := f.read(item, values[name]); err != nil {
 			return invalidField(name, err)
@@ -109,7 +111,7 @@ func (a *api) patchNode(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("patch node %s: %w", ident, err)
 	}
-	return a.writeNode(w, c, http.StatusOK, changed, nodeTable.detail[c.version])
+	return writeItem(a, w, r, http.StatusOK, changed, nodeTable.detail[c.version])
 }
 
 func resetInterfaces(c *call) (bool, error) {

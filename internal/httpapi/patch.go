@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -71,7 +72,9 @@ func parseEdit[T any](op patchOp, t *table[T], version int) (edit[T], error) {
 	switch {
 	case e.field.access != patchable:
 		return e, badRequest("The field %q of a %s cannot be changed by a patch.", name, t.kind)
-	case inner != "" && e.field.object == nil:
+	case op.Op == "remove" && version < e.field.clearSince:
+		return e, notAcceptable(fmt.Sprintf("Removing the field %q of a %s", name, t.kind), e.field.clearSince)
+	case inner != "" && e.field.text == nil:
 		return e, badRequest("The field %q of a %s has no parts, so %s cannot be changed.", name, t.kind, op.Path)
 	}
 	return e, nil
@@ -96,7 +99,7 @@ func splitPath(path string, version int) (name, inner string, err error) {
 // apply performs the edit on item. Its errors are *node.ValidationError.
 func (e edit[T]) apply(item *T) error {
 	if e.inner != "" {
-		return e.applyInside(e.field.object(item))
+		return e.applyInside(item)
 	}
 	value := e.op.Value
 	if e.op.Op == "remove" {
@@ -108,29 +111,31 @@ func (e edit[T]) apply(item *T) error {
 	return nil
 }
 
-// applyInside performs the edit on a key inside an open object.
-func (e edit[T]) applyInside(target *node.Object) error {
+// applyInside performs the edit on a part of the field's value.
+func (e edit[T]) applyInside(item *T) error {
 	single, err := json.Marshal([]patchOp{{Op: e.op.Op, Path: e.inner, Value: e.op.Value}})
 	if err != nil {
-		return node.Invalid("Cannot %s %s: %v", e.op.Op, e.op.Path, err)
+		return e.cannot(err)
 	}
 	operation, err := jsonpatch.DecodePatch(single)
 	if err != nil {
-		return node.Invalid("Cannot %s %s: %v", e.op.Op, e.op.Path, err)
+		return e.cannot(err)
 	}
-	changed, err := operation.Apply([]byte(target.String()))
+	changed, err := operation.Apply([]byte(e.field.text(item)))
 	if err != nil {
-		return node.Invalid("Cannot %s %s: %v", e.op.Op, e.op.Path, err)
+		return e.cannot(err)
 	}
-	object, err := node.ParseObject(changed)
-	if err != nil {
-		return node.Invalid("Cannot %s %s: %v", e.op.Op, e.op.Path, err)
+	if depth(changed) > maxDepth {
+		return e.cannot(fmt.Errorf("the result would be nested deeper than %d levels", maxDepth))
 	}
-	if depth(object) > maxDepth {
-		return node.Invalid("Cannot %s %s: the result would be nested deeper than %d levels.", e.op.Op, e.op.Path, maxDepth)
+	if err := e.field.read(item, changed); err != nil {
+		return e.cannot(err)
 	}
-	*target = object
 	return nil
+}
+
+func (e edit[T]) cannot(err error) error {
+	return node.Invalid("Cannot %s %s: %v", e.op.Op, e.op.Path, err)
 }
 
 func invalidField(name string, err error) error {

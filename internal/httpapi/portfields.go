@@ -19,9 +19,13 @@ var portTable = newTable("port", []portField{
 	{name: "uuid", since: 1, access: atCreate, brief: true, value: uuidOf(func(p *node.Port) *string { return &p.UUID })},
 	{name: "address", since: 1, access: patchable, brief: true, value: addressValue},
 	{name: "node_uuid", since: 1, access: patchable, noSort: true, value: uuidOf(func(p *node.Port) *string { return &p.NodeUUID })},
+	{name: "node_ident", since: 94, access: atCreate, noSort: true, instead: "node_uuid", value: identOf(func(p *node.Port) *string { return &p.NodeUUID })},
 	{name: "name", since: 88, access: patchable, value: textOf(func(p *node.Port) *string { return &p.Name })},
+	{name: "description", since: 97, access: patchable, value: textOf(func(p *node.Port) *string { return &p.Description })},
+	{name: "vendor", since: 100, access: patchable, value: textUpTo(32, func(p *node.Port) *string { return &p.Vendor })},
+	{name: "category", since: 101, access: patchable, value: textUpTo(80, func(p *node.Port) *string { return &p.Category })},
 	{name: "portgroup_uuid", since: 24, access: patchable, noSort: true, value: uuidOf(func(p *node.Port) *string { return &p.PortgroupUUID })},
-	{name: "pxe_enabled", since: 19, access: patchable, value: pxeValue},
+	{name: "pxe_enabled", since: 19, access: patchable, value: flagOr(true, func(p *node.Port) *bool { return &p.PXEEnabled })},
 	{name: "physical_network", since: 34, access: patchable, value: textUpTo(64, func(p *node.Port) *string { return &p.PhysicalNetwork })},
 	{name: "is_smartnic", since: 53, access: patchable, value: flagOf(func(p *node.Port) *bool { return &p.IsSmartNIC })},
 	{name: "local_link_connection", since: 19, access: patchable, noSort: true, value: objectOf(func(p *node.Port) *node.Object { return &p.LocalLinkConnection })},
@@ -50,19 +54,6 @@ var addressValue = value[node.Port]{
 		return nil
 	},
 }
-
-// pxeValue is a boolean that is true unless somebody says otherwise.
-var pxeValue = func() value[node.Port] {
-	v := flagOf(func(p *node.Port) *bool { return &p.PXEEnabled })
-	set := v.read
-	v.read = func(p *node.Port, raw json.RawMessage) error {
-		if isNull(raw) {
-			raw = json.RawMessage("true")
-		}
-		return set(p, raw)
-	}
-	return v
-}()
 
 // parseMAC accepts 48-bit addresses with colons or hyphens, in any case, and
 // returns the form that is stored.

@@ -3,16 +3,31 @@ package httpapi
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
+// portFilters is every filter of the port list; those of one node or port group
+// take the first alone.
+var portFilters = []filter{
+	{name: "address", since: 1, parse: addressFilter},
+	{name: "node", since: 1, find: nodeFilter},
+	{name: "node_uuid", since: 1, find: nodeFilter},
+	{name: "portgroup", since: 24, find: portgroupFilter},
+	{name: "shard", since: 82, parse: anyOfFilter("shard")},
+	{name: "description_contains", since: 97, parse: containsFilter("description")},
+	{name: "conductor_groups", since: 99, parse: groupsFilter},
+}
+
 var (
-	portListArgs = append(slices.Clone(pageArgs), "address", "node", "node_uuid", "portgroup", "shard")
-	nodePortArgs = append(slices.Clone(pageArgs), "address")
+	partPortFilters = portFilters[:1]
+	portListArgs    = filterArgs(portFilters)
+	partPortArgs    = filterArgs(partPortFilters)
 )
+
+// exclusivePortFilters are the filters of which a request can have one.
+var exclusivePortFilters = [][]string{{"node", "node_uuid"}, {"portgroup"}, {"shard"}}
 
 func (a *api) listPorts(w http.ResponseWriter, r *http.Request) error {
 	return a.writeAllPorts(w, r, "ports", false)
@@ -23,60 +38,31 @@ func (a *api) listPortsDetail(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *api) writeAllPorts(w http.ResponseWriter, r *http.Request, path string, detail bool) error {
-	c := callOf(r)
-	conditions, err := a.portConditions(r)
+	conditions, err := a.conditions(r, portFilters)
 	if err != nil {
 		return err
 	}
-	return a.writePorts(w, r, c, path, detail, conditions)
+	if err := checkExclusive(callOf(r), exclusivePortFilters); err != nil {
+		return err
+	}
+	return a.writePorts(w, r, path, detail, conditions)
 }
 
-// portConditions turns the arguments of the port list into filters.
-func (a *api) portConditions(r *http.Request) ([]node.Filter, error) {
-	c := callOf(r)
-	if err := refuseUnbuilt(c, "ports"); err != nil {
-		return nil, err
-	}
-	conditions, err := addressCondition(c)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range []string{"node_uuid", "node"} {
-		if !c.query.Has(name) {
-			continue
+// checkExclusive refuses arguments of more than one of the groups.
+func checkExclusive(c *call, groups [][]string) error {
+	var used []string
+	for _, group := range groups {
+		for _, name := range group {
+			if c.query.Has(name) {
+				used = append(used, name)
+				break
+			}
 		}
-		uuid, err := a.portNode(r, c.query.Get(name))
-		if err != nil {
-			return nil, err
-		}
-		conditions = append(conditions, node.Filter{Field: "node_uuid", Value: uuid})
 	}
-	return conditions, nil
-}
-
-// portNode returns the UUID of the node that a filter names. Without names
-// (before 1.5) and for a UUID there is nothing to look up.
-func (a *api) portNode(r *http.Request, ident string) (string, error) {
-	ident, err := checkIdent(ident, versionOf(r))
-	if err != nil || isUUID(ident) {
-		return ident, err
+	if len(used) > 1 {
+		return &node.ForbiddenError{Reason: fmt.Sprintf("The arguments %q cannot be combined.", used)}
 	}
-	n, err := a.engine.Node(r.Context(), ident)
-	if err != nil {
-		return "", fmt.Errorf("list ports of node %s: %w", ident, err)
-	}
-	return n.UUID, nil
-}
-
-func addressCondition(c *call) ([]node.Filter, error) {
-	if !c.query.Has("address") {
-		return nil, nil
-	}
-	mac, ok := parseMAC(c.query.Get("address"))
-	if !ok {
-		return nil, badRequest("Invalid value for argument address: want a MAC address, got %q", c.query.Get("address"))
-	}
-	return []node.Filter{{Field: "address", Value: mac}}, nil
+	return nil
 }
 
 func (a *api) listNodePorts(w http.ResponseWriter, r *http.Request) error {
@@ -88,42 +74,23 @@ func (a *api) listNodePortsDetail(w http.ResponseWriter, r *http.Request) error 
 }
 
 func (a *api) writeNodePorts(w http.ResponseWriter, r *http.Request, part string, detail bool) error {
-	c := callOf(r)
-	ident, err := a.nodeIdent(r)
+	conditions, err := a.conditions(r, partPortFilters)
 	if err != nil {
 		return err
 	}
-	conditions, err := addressCondition(c)
+	n, err := a.pathNode(r)
 	if err != nil {
 		return err
-	}
-	n, err := a.engine.Node(r.Context(), ident)
-	if err != nil {
-		return fmt.Errorf("list ports of node %s: %w", ident, err)
 	}
 	conditions = append(conditions, node.Filter{Field: "node_uuid", Value: n.UUID})
-	return a.writePorts(w, r, c, "nodes/"+n.UUID+"/"+part, detail, conditions)
+	return a.writePorts(w, r, "nodes/"+n.UUID+"/"+part, detail, conditions)
 }
 
-func (a *api) writePorts(w http.ResponseWriter, r *http.Request, c *call, path string, detail bool, conditions []node.Filter) error {
-	fields, err := listFields(c, portTable, detail)
-	if err != nil {
-		return err
-	}
-	query, err := parsePage(c, portTable)
-	if err != nil {
-		return err
-	}
-	query.Filters = conditions
-	ports, err := a.engine.Ports(r.Context(), query)
-	if err != nil {
-		return fmt.Errorf("list ports: %w", err)
-	}
-	list := page[node.Port]{
-		name: "ports", path: path, items: ports, fields: fields, limit: query.Limit,
-		last: func(p *node.Port) string { return p.UUID },
-	}
-	return list.write(w, c, a.viewOf(c))
+func (a *api) writePorts(w http.ResponseWriter, r *http.Request, path string, detail bool, conditions []node.Filter) error {
+	return writeList(a, w, r, list[node.Port]{
+		table: portTable, name: "ports", path: path, detail: detail, conditions: conditions,
+		read: a.engine.Ports, uuid: func(p *node.Port) string { return p.UUID },
+	})
 }
 
 func (a *api) showPort(w http.ResponseWriter, r *http.Request) error {
@@ -140,12 +107,7 @@ func (a *api) showPort(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("read port %s: %w", uuid, err)
 	}
-	return a.writePort(w, c, http.StatusOK, p, fields)
-}
-
-func (a *api) writePort(w http.ResponseWriter, c *call, status int, p *node.Port, fields []*field[node.Port]) error {
-	v := a.viewOf(c)
-	return answer(w, status, func(dst []byte) []byte { return appendItem(dst, v, p, fields) })
+	return writeItem(a, w, r, http.StatusOK, p, fields)
 }
 
 // portUUID returns the UUID that the path addresses a port by; a MAC address

@@ -51,6 +51,8 @@ func TestPortFiltersReachTheEngine(t *testing.T) {
 		"/v1/ports?node=rack-1":                                   {byNode},
 		"/v1/ports?node_uuid=" + uuid1:                            {byNode},
 		"/v1/ports/detail?node=" + uuid1:                          {byNode},
+		"/v1/ports?shard=a,b":                                     {{Field: "shard", Op: node.OneOf, Value: []string{"a", "b"}}},
+		"/v1/ports?portgroup=" + uuid2:                            {{Field: "portgroup_uuid", Value: uuid2}},
 		"/v1/nodes/rack-1/ports":                                  {byNode},
 		"/v1/nodes/rack-1/ports/detail?address=52:54:00:ab:cd:ef": {byAddress, byNode},
 	} {
@@ -61,7 +63,7 @@ func TestPortFiltersReachTheEngine(t *testing.T) {
 	}
 	s.get("/v1/ports?node=nobody").want(404)
 	s.get("/v1/nodes/nobody/ports").want(404)
-	s.get("/v1/ports?shard=a").want(501)
+	s.get("/v1/ports?shard=a&node=rack-1").want(403)
 	s.do("GET", "/v1/ports?shard=a", "1.81", "").want(406)
 }
 

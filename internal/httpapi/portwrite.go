@@ -27,7 +27,7 @@ func (a *api) createPort(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("create port %s: %w", p.Address, err)
 	}
 	w.Header().Set("Location", c.base+"/v1/ports/"+created.UUID)
-	return a.writePort(w, c, http.StatusCreated, created, portTable.detail[c.version])
+	return writeItem(a, w, r, http.StatusCreated, created, portTable.detail[c.version])
 }
 
 // checkPort holds the rules between the fields of a port.
@@ -37,8 +37,6 @@ func checkPort(p *node.Port) error {
 		return node.Invalid("A port needs an address.")
 	case p.NodeUUID == "":
 		return node.Invalid("A port needs a node_uuid.")
-	case p.PortgroupUUID != "":
-		return node.Invalid("Port group %s does not exist.", p.PortgroupUUID)
 	}
 	if err := checkLink(p.LocalLinkConnection); err != nil {
 		return invalidField("local_link_connection", err)
@@ -64,7 +62,7 @@ func (a *api) patchPort(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("patch port %s: %w", id, err)
 	}
-	return a.writePort(w, c, http.StatusOK, changed, portTable.detail[c.version])
+	return writeItem(a, w, r, http.StatusOK, changed, portTable.detail[c.version])
 }
 
 // portPatch is a checked patch of a port.

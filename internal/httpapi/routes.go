@@ -25,7 +25,7 @@ func (a *api) routes() []route {
 	var all []route
 	for _, part := range [][]route{
 		a.serviceRoutes(), a.nodeRoutes(), a.nodeControlRoutes(), a.nodePartRoutes(),
-		a.portRoutes(), a.driverRoutes(), a.ramdiskRoutes(), a.otherRoutes(),
+		a.portRoutes(), a.driverRoutes(), a.ramdiskRoutes(), a.recordRoutes(),
 	} {
 		all = append(all, part...)
 	}
@@ -54,8 +54,8 @@ func (a *api) nodeRoutes() []route {
 		{method: remove, pattern: "/v1/nodes/{ident}/maintenance", handler: a.endMaintenance},
 		{method: get, pattern: "/v1/nodes/{ident}/inventory", since: 81, handler: a.showInventory},
 		{method: get, pattern: "/v1/nodes/{ident}/children", since: 83, handler: a.listChildren},
-		{method: get, pattern: "/v1/nodes/{ident}/ports", args: nodePortArgs, handler: a.listNodePorts},
-		{method: get, pattern: "/v1/nodes/{ident}/ports/detail", args: nodePortArgs, handler: a.listNodePortsDetail},
+		{method: get, pattern: "/v1/nodes/{ident}/ports", args: partPortArgs, handler: a.listNodePorts},
+		{method: get, pattern: "/v1/nodes/{ident}/ports/detail", args: partPortArgs, handler: a.listNodePortsDetail},
 	}
 }
 
@@ -98,21 +98,6 @@ func (a *api) nodePartRoutes() []route {
 		{method: get, pattern: "/v1/nodes/{ident}/bios/{setting}", since: 40},
 		{method: get, pattern: "/v1/nodes/{ident}/history", since: 78},
 		{method: get, pattern: "/v1/nodes/{ident}/history/{uuid}", since: 78},
-		{method: get, pattern: "/v1/nodes/{ident}/traits", since: 37, below: tooOld},
-		{method: put, pattern: "/v1/nodes/{ident}/traits", since: 37, below: refused},
-		{method: remove, pattern: "/v1/nodes/{ident}/traits", since: 37, below: refused},
-		{method: put, pattern: "/v1/nodes/{ident}/traits/{trait}", since: 37, below: refused},
-		{method: remove, pattern: "/v1/nodes/{ident}/traits/{trait}", since: 37, below: refused},
-		{method: get, pattern: "/v1/nodes/{ident}/vifs", since: 28},
-		{method: post, pattern: "/v1/nodes/{ident}/vifs", since: 28},
-		{method: remove, pattern: "/v1/nodes/{ident}/vifs/{vif}", since: 28},
-		{method: get, pattern: "/v1/nodes/{ident}/portgroups", since: 24},
-		{method: get, pattern: "/v1/nodes/{ident}/portgroups/detail", since: 24},
-		{method: get, pattern: "/v1/nodes/{ident}/volume", since: 32},
-		{method: get, pattern: "/v1/nodes/{ident}/volume/connectors", since: 32},
-		{method: get, pattern: "/v1/nodes/{ident}/volume/targets", since: 32},
-		{method: get, pattern: "/v1/nodes/{ident}/allocation", since: 52},
-		{method: remove, pattern: "/v1/nodes/{ident}/allocation", since: 52},
 	}
 }
 
@@ -153,45 +138,4 @@ func (a *api) ramdiskRoutes() []route {
 			args: []string{"node_uuid"}, handler: a.ramdisk(a.continueInspection),
 		},
 	}
-}
-
-// otherRoutes are the collections that this engine does not have yet.
-func (a *api) otherRoutes() []route {
-	routes := []route{
-		{method: get, pattern: "/v1/portgroups/{ident}/ports", since: 24},
-		{method: get, pattern: "/v1/portgroups/{ident}/ports/detail", since: 24},
-		{method: get, pattern: "/v1/chassis/{uuid}/nodes"},
-		{method: get, pattern: "/v1/chassis/{uuid}/nodes/detail"},
-		{method: get, pattern: "/v1/volume", since: 32},
-		{method: get, pattern: "/v1/shards", since: 82},
-		{method: post, pattern: "/v1/events", since: 54},
-	}
-	for _, c := range []struct {
-		path         string
-		since, patch int
-		writeBelow   int // status of an older POST, PATCH or DELETE
-		detail       bool
-		ident        string
-	}{
-		{"/v1/portgroups", 23, 23, 0, true, "{ident}"},
-		{"/v1/chassis", 1, 1, 0, true, "{uuid}"},
-		{"/v1/volume/connectors", 32, 32, 0, false, "{uuid}"},
-		{"/v1/volume/targets", 32, 32, 0, false, "{uuid}"},
-		{"/v1/allocations", 52, 57, refused, false, "{ident}"},
-		{"/v1/deploy_templates", 55, 55, refused, false, "{ident}"},
-	} {
-		item := c.path + "/" + c.ident
-		if c.detail {
-			routes = append(routes, route{method: get, pattern: c.path + "/detail", since: c.since})
-		}
-		routes = append(
-			routes,
-			route{method: get, pattern: c.path, since: c.since},
-			route{method: post, pattern: c.path, since: c.since, below: c.writeBelow},
-			route{method: get, pattern: item, since: c.since},
-			route{method: patch, pattern: item, since: c.patch, below: c.writeBelow},
-			route{method: remove, pattern: item, since: c.since, below: c.writeBelow},
-		)
-	}
-	return routes
 }

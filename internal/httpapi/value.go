@@ -75,7 +75,7 @@ func objectOf[T any](at func(*T) *node.Object) value[T] {
 	return value[T]{
 		append: func(dst []byte, _ *view, item *T) []byte { return appendObject(dst, *at(item)) },
 		read:   func(item *T, raw json.RawMessage) error { return readObject(at(item), raw) },
-		object: at,
+		text:   func(item *T) string { return at(item).String() },
 	}
 }
 

@@ -86,12 +86,16 @@ func TestEveryVersionShowsItsFieldsAndNoOthers(t *testing.T) {
 	all := expectations(t)
 	forEachVersion(func(version int, header string) {
 		for kind, path := range map[string]string{"node": "/v1/nodes/" + uuid1, "port": "/v1/ports/" + uuid2} {
-			got := slices.Sorted(maps.Keys(s.do("GET", path, header, "").want(200).json()))
-			if diff := cmp.Diff(expectedNames(all, kind, version), got); diff != "" {
-				t.Errorf("%s %s (-want +got):\n%s", header, kind, diff)
-			}
+			compareKeys(t, s.do("GET", path, header, "").want(200).json(), expectedNames(all, kind, version), header+" "+kind)
 		}
 	})
+}
+
+func compareKeys(t *testing.T, document map[string]any, want []string, what string) {
+	t.Helper()
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(document))); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }
 
 func TestRootDocumentNamesTheCollectionsOfItsVersion(t *testing.T) {
@@ -193,8 +197,7 @@ func TestVerbsNewerThanTheRequestAreNotAcceptable(t *testing.T) {
 }
 
 func TestRoutesNewerThanTheRequestAreHidden(t *testing.T) {
-	s := newServer(t)
-	s.addNode(uuid1)
+	s := newEngineServer(t)
 	for _, row := range wordsOf(t, "testdata/routes.txt") {
 		since, method, path := minor(t, row[0]), row[2], row[3]
 		below, _ := strconv.Atoi(row[1])

@@ -1,0 +1,40 @@
+package conductor
+
+import (
+	"context"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// SetTraits replaces the traits of a node.
+func (c *Conductor) SetTraits(ctx context.Context, ident string, traits node.Words) error {
+	return c.changeTraits(ctx, ident, func(node.Words) (node.Words, error) { return traits, nil })
+}
+
+// AddTrait gives a node a trait; one that it has already stays.
+func (c *Conductor) AddTrait(ctx context.Context, ident, trait string) error {
+	return c.changeTraits(ctx, ident, func(traits node.Words) (node.Words, error) { return traits.With(trait), nil })
+}
+
+// RemoveTrait takes a trait from a node; one that it does not have is a
+// *node.NotFoundError.
+func (c *Conductor) RemoveTrait(ctx context.Context, ident, trait string) error {
+	return c.changeTraits(ctx, ident, func(traits node.Words) (node.Words, error) {
+		if !traits.Has(trait) {
+			return "", &node.NotFoundError{Kind: "Trait", Ident: trait + " of node " + ident}
+		}
+		return traits.Without(trait), nil
+	})
+}
+
+func (c *Conductor) changeTraits(ctx context.Context, ident string, change func(node.Words) (node.Words, error)) error {
+	_, err := c.UpdateNode(ctx, ident, func(n *node.Node) error {
+		traits, err := change(n.Traits)
+		if err != nil {
+			return err
+		}
+		n.Traits = traits
+		return node.CheckTraits(traits)
+	})
+	return err
+}

@@ -1,0 +1,111 @@
+package conductor
+
+import (
+	"context"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// noNetwork is the network interface of nodes whose switches nobody configures:
+// it takes every VIF and keeps none.
+const noNetwork = "noop"
+
+// VIFs lists the virtual interfaces that are attached to a node.
+func (c *Conductor) VIFs(ctx context.Context, ident string) ([]string, error) {
+	var ids []string
+	err := c.store.Read(ctx, func(tx *store.Tx) error {
+		n, err := tx.Node(ident)
+		if err != nil {
+			return err
+		}
+		groups, ports, err := wiring(tx, n)
+		ids = node.AttachedVIFs(groups, ports)
+		return err
+	})
+	return ids, err
+}
+
+// AttachVIF attaches a virtual interface to a node that nobody works on.
+func (c *Conductor) AttachVIF(ctx context.Context, ident string, request node.VIFRequest) error {
+	return c.withWiring(ctx, ident, func(tx *store.Tx, groups []*node.Portgroup, ports []*node.Port) error {
+		slot, err := node.ChooseVIFSlot(request, groups, ports)
+		if err != nil {
+			return err
+		}
+		return storeVIF(tx, slot, request.ID)
+	})
+}
+
+// DetachVIF detaches a virtual interface; one that is not attached is a
+// *node.ValidationError.
+func (c *Conductor) DetachVIF(ctx context.Context, ident, id string) error {
+	return c.withWiring(ctx, ident, func(tx *store.Tx, groups []*node.Portgroup, ports []*node.Port) error {
+		slot, ok := node.FindVIF(id, groups, ports)
+		if !ok {
+			return node.Invalid("VIF %s is not attached to node %s.", id, ident)
+		}
+		return storeVIF(tx, slot, "")
+	})
+}
+
+// withWiring runs do with what VIFs of a node can be attached to, unless its
+// network interface keeps none.
+func (c *Conductor) withWiring(ctx context.Context, ident string, do func(*store.Tx, []*node.Portgroup, []*node.Port) error) error {
+	return c.retryLocked(ctx, func() error {
+		return c.store.Write(ctx, func(tx *store.Tx) error {
+			n, err := unleased(tx, ident)
+			if err != nil || n.Interfaces[node.NetworkInterface] == noNetwork {
+				return err
+			}
+			groups, ports, err := wiring(tx, n)
+			if err != nil {
+				return err
+			}
+			return do(tx, groups, ports)
+		})
+	})
+}
+
+func wiring(tx *store.Tx, n *node.Node) ([]*node.Portgroup, []*node.Port, error) {
+	groups, err := store.Portgroups.List(tx, node.Query{Filters: []node.Filter{{Field: "node_uuid", Value: n.UUID}}})
+	if err != nil {
+		return nil, nil, err
+	}
+	ports, err := tx.PortsOf(n.ID)
+	return groups, ports, err
+}
+
+// storeVIF puts a VIF where it is attached; "" takes it away.
+func storeVIF(tx *store.Tx, slot node.VIFSlot, id string) error {
+	change := func(info node.Object) node.Object {
+		if id == "" {
+			return node.WithoutVIF(info)
+		}
+		return node.WithVIF(info, id)
+	}
+	if g := slot.Portgroup; g != nil {
+		after := *g
+		after.InternalInfo = change(g.InternalInfo)
+		return store.Portgroups.Update(tx, g, &after)
+	}
+	after := *slot.Port
+	after.InternalInfo = change(slot.Port.InternalInfo)
+	return tx.UpdatePort(slot.Port, &after)
+}
+
+// detachVIFs takes every VIF from a node whose instance has gone, as part of the
+// transaction that ends it.
+func detachVIFs(tx *store.Tx, n *node.Node) error {
+	groups, ports, err := wiring(tx, n)
+	if err != nil {
+		return err
+	}
+	for _, id := range node.AttachedVIFs(groups, ports) {
+		slot, _ := node.FindVIF(id, groups, ports)
+		if err := storeVIF(tx, slot, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// list is what one request for a list of items is about.
+type list[T any] struct {
+	table  *table[T]
+	name   string // key of the list, "nodes"
+	path   string // below /v1, without query, for the next link
+	detail bool   // the path asks for all fields
+	// unpaged is set for conditions that at most one item fulfils.
+	unpaged    bool
+	conditions []node.Filter
+	read       func(context.Context, node.Query) ([]*T, error)
+	uuid       func(*T) string
+}
+
+// writeList answers with the page that the request's arguments ask for.
+func writeList[T any](a *api, w http.ResponseWriter, r *http.Request, l list[T]) error {
+	c := callOf(r)
+	fields, err := listFields(c, l.table, l.detail)
+	if err != nil {
+		return err
+	}
+	query, err := parsePage(c, l.table)
+	if err != nil {
+		return err
+	}
+	if l.unpaged {
+		query.Limit, query.Marker = 0, ""
+	}
+	query.Filters = l.conditions
+	items, err := l.read(r.Context(), query)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", l.name, err)
+	}
+	p := page[T]{name: l.name, path: l.path, items: items, fields: fields, limit: query.Limit, last: l.uuid}
+	return p.write(w, c, a.viewOf(c))
+}
+
+// writeItem answers with one item.
+func writeItem[T any](a *api, w http.ResponseWriter, r *http.Request, status int, item *T, fields []*field[T]) error {
+	v := a.viewOf(callOf(r))
+	return answer(w, status, func(dst []byte) []byte { return appendItem(dst, v, item, fields) })
+}
+
+// suffixed returns a path with the part of lists that show every field.
+func suffixed(path string, detail bool) string {
+	if detail {
+		return path + "/detail"
+	}
+	return path
+}

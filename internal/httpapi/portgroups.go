@@ -1,0 +1,104 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+func portgroupUUID(g *node.Portgroup) string { return g.UUID }
+
+// portgroupTable is every field of a port group, in the order of output.
+var portgroupTable = newTable("port group", []field[node.Portgroup]{
+	{name: "uuid", since: 1, access: atCreate, brief: true, value: uuidOf(func(g *node.Portgroup) *string { return &g.UUID })},
+	{name: "name", since: 1, access: patchable, brief: true, value: textOf(func(g *node.Portgroup) *string { return &g.Name })},
+	{name: "address", since: 1, access: patchable, brief: true, value: macOf(func(g *node.Portgroup) *string { return &g.Address })},
+	{name: "node_uuid", since: 1, access: patchable, noSort: true, value: uuidOf(func(g *node.Portgroup) *string { return &g.NodeUUID })},
+	{name: "standalone_ports_supported", since: 1, access: patchable, value: flagOr(true, func(g *node.Portgroup) *bool { return &g.StandalonePortsSupported })},
+	{name: "mode", since: 26, access: patchable, value: textOr(node.DefaultBondMode, func(g *node.Portgroup) *string { return &g.Mode })},
+	{name: "properties", since: 26, access: patchable, noSort: true, value: objectOf(func(g *node.Portgroup) *node.Object { return &g.Properties })},
+	{name: "physical_network", since: 102, access: patchable, value: textUpTo(64, func(g *node.Portgroup) *string { return &g.PhysicalNetwork })},
+	{name: "category", since: 103, access: patchable, value: textUpTo(80, func(g *node.Portgroup) *string { return &g.Category })},
+	{name: "internal_info", since: 1, noSort: true, value: secretOf(func(g *node.Portgroup) *node.Object { return &g.InternalInfo })},
+	{name: "extra", since: 1, access: patchable, noSort: true, value: objectOf(func(g *node.Portgroup) *node.Object { return &g.Extra })},
+	{name: "ports", since: 24, noSort: true, value: shown(func(dst []byte, v *view, g *node.Portgroup) []byte {
+		return v.links.appendLinks(dst, "portgroups/", g.UUID, "/ports")
+	})},
+}, stampsOf("portgroups", portgroupUUID,
+	func(g *node.Portgroup) *time.Time { return &g.CreatedAt }, func(g *node.Portgroup) *time.Time { return &g.UpdatedAt }))
+
+func (a *api) portgroups() *records[node.Portgroup] {
+	return &records[node.Portgroup]{
+		api: a, table: portgroupTable, path: "portgroups", name: "portgroups", named: true, since: 23, detailPath: true,
+		all: Engine.Portgroups, uuid: portgroupUUID,
+		filters: []filter{
+			{name: "address", since: 1, parse: addressFilter},
+			{name: "node", since: 1, find: nodeFilter},
+			{name: "conductor_groups", since: 99, parse: groupsFilter},
+			{name: "shard", since: 106, parse: anyOfFilter("shard")},
+		},
+		exclusive: [][]string{{"node"}, {"shard"}},
+		fresh: func() *node.Portgroup {
+			return &node.Portgroup{StandalonePortsSupported: true, Mode: node.DefaultBondMode}
+		},
+		check: checkPortgroup,
+	}
+}
+
+// checkPortgroup holds the rules between the fields of a port group.
+func checkPortgroup(g *node.Portgroup, version int) error {
+	if g.NodeUUID == "" {
+		return node.Invalid("A port group needs a node_uuid.")
+	}
+	if err := checkName(g.Name, version); err != nil {
+		return invalidField("name", err)
+	}
+	return nil
+}
+
+// portgroupRoutes serve port groups, those of a node, and the ports of one.
+func (a *api) portgroupRoutes() []route {
+	groups := a.portgroups()
+	return append(groups.routes(),
+		route{method: get, pattern: "/v1/portgroups/{ident}/ports", since: 24, args: partPortArgs, handler: a.portsOfGroup(groups, false)},
+		route{method: get, pattern: "/v1/portgroups/{ident}/ports/detail", since: 24, args: partPortArgs, handler: a.portsOfGroup(groups, true)},
+		route{method: get, pattern: "/v1/nodes/{ident}/portgroups", since: 24, args: filterArgs(groups.filters), handler: groups.ofNode(false)},
+		route{method: get, pattern: "/v1/nodes/{ident}/portgroups/detail", since: 24, args: filterArgs(groups.filters), handler: groups.ofNode(true)},
+	)
+}
+
+func (a *api) portsOfGroup(groups *records[node.Portgroup], detail bool) apiHandler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		ident, err := groups.ident(r)
+		if err != nil {
+			return err
+		}
+		g, err := a.engine.Portgroups().Get(r.Context(), ident)
+		if err != nil {
+			return err
+		}
+		conditions, err := a.conditions(r, partPortFilters)
+		if err != nil {
+			return err
+		}
+		conditions = append(conditions, node.Filter{Field: "portgroup_uuid", Value: g.UUID})
+		return a.writePorts(w, r, suffixed("portgroups/"+g.UUID+"/ports", detail), detail, conditions)
+	}
+}
+
+// portgroupFilter keeps the ports of the port group that the argument names.
+func portgroupFilter(a *api, r *http.Request, ident string) (node.Filter, error) {
+	if err := checkReference(ident); err != nil {
+		return node.Filter{}, badRequest("Invalid value for argument portgroup: %v", err)
+	}
+	if isUUID(ident) { // there is nothing to look up
+		return node.Filter{Field: "portgroup_uuid", Value: strings.ToLower(ident)}, nil
+	}
+	g, err := a.engine.Portgroups().Get(r.Context(), ident)
+	if err != nil {
+		return node.Filter{}, err
+	}
+	return node.Filter{Field: "portgroup_uuid", Value: g.UUID}, nil
+}

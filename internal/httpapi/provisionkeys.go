@@ -1,0 +1,116 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Keys of steps, by the list they stand in.
+var (
+	listedStepKeys = []string{"interface", "step", "args", "order", "execute_on_child_nodes", "limit_child_node_execution"}
+	deployStepKeys = []string{"interface", "step", "args", "priority"}
+)
+
+func readListedSteps(request *node.VerbRequest, raw json.RawMessage) error {
+	steps, err := readSteps(raw, listedStepKeys, []string{"interface", "step"})
+	request.Steps = steps
+	return err
+}
+
+func readDeploySteps(request *node.VerbRequest, raw json.RawMessage) error {
+	steps, err := readSteps(raw, deployStepKeys, deployStepKeys)
+	request.Steps = steps
+	return err
+}
+
+// readSteps reads a list of steps; never nil when the list was given.
+func readSteps(raw json.RawMessage, allowed, required []string) ([]node.Step, error) {
+	var items []map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return nil, fmt.Errorf("want a list of steps, got %s", kindOf(raw))
+	}
+	steps := make([]node.Step, 0, len(items))
+	for i, item := range items {
+		for _, key := range slices.Sorted(maps.Keys(item)) {
+			if !slices.Contains(allowed, key) {
+				return nil, fmt.Errorf("step %d has the unknown key %q; there are %s", i, key, strings.Join(allowed, ", "))
+			}
+		}
+		for _, key := range required {
+			if _, ok := item[key]; !ok {
+				return nil, fmt.Errorf("step %d lacks the key %q", i, key)
+			}
+		}
+		var flag bool
+		if err := json.Unmarshal(orNullJSON(item["execute_on_child_nodes"]), &flag); err != nil || flag {
+			return nil, fmt.Errorf("step %d asks to run on child nodes, which this engine does not do: send the verb to each child", i)
+		}
+		text, err := json.Marshal(item)
+		if err != nil {
+			return nil, err
+		}
+		var step node.Step
+		if err := json.Unmarshal(text, &step); err != nil {
+			return nil, fmt.Errorf("step %d: want texts for interface and step, an object for args, whole numbers for priority and order", i)
+		}
+		steps = append(steps, step)
+	}
+	return steps, nil
+}
+
+func orNullJSON(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
+// configDriveParts are the keys of a config drive that the engine builds.
+var configDriveParts = []string{"meta_data", "network_data", "user_data", "vendor_data"}
+
+// readConfigDrive takes a text (base64 or URL) or an object to build one from.
+func readConfigDrive(request *node.VerbRequest, raw json.RawMessage) error {
+	switch raw[0] {
+	case '"':
+		var text string
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return errors.New("want a text or an object")
+		}
+	case '{':
+		parts, err := node.ParseObject(raw)
+		if err != nil {
+			return err
+		}
+		for key := range parts.Fields() {
+			if !slices.Contains(configDriveParts, key) {
+				return fmt.Errorf("unknown key %q; there are %s", key, strings.Join(configDriveParts, ", "))
+			}
+		}
+	default:
+		return fmt.Errorf("want a text or an object, got %s", kindOf(raw))
+	}
+	request.ConfigDrive = raw
+	return nil
+}
+
+func readRescuePassword(request *node.VerbRequest, raw json.RawMessage) (err error) {
+	request.RescuePassword, err = readText(raw, maxText)
+	return err
+}
+
+func readRunbook(request *node.VerbRequest, raw json.RawMessage) (err error) {
+	request.Runbook, err = readText(raw, maxText)
+	return err
+}
+
+func readDisableRamdisk(request *node.VerbRequest, raw json.RawMessage) error {
+	flag, err := readFlag(raw)
+	request.DisableRamdisk = flag != nil && *flag
+	return err
+}

@@ -1,0 +1,176 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// records serves one kind of record: list, create, show, patch and delete. What
+// its fields, filters and versions are is all that tells one kind from another.
+type records[T any] struct {
+	api   *api
+	table *table[T]
+	path  string // below /v1, "volume/connectors"
+	name  string // key of a list, "connectors"
+	named bool   // a name may stand for the UUID in paths
+	// since is when the kind came, patchSince when PATCH did, and writeBelow is
+	// the status of older writes, 404 when 0.
+	since, patchSince, writeBelow int
+
+	detailPath bool // there is a path for lists with all fields
+	filters    []filter
+	all        func(Engine) node.Collection[T]
+	uuid       func(*T) string
+	fresh      func() *T           // a new record with its defaults; nil means the zero value
+	check      func(*T, int) error // rules between the fields of a record, by version
+	exclusive  [][]string          // groups of filters of which a request can have one
+}
+
+// routes returns the routes of the kind.
+func (s *records[T]) routes() []route {
+	collection, item := "/v1/"+s.path, "/v1/"+s.path+"/{ident}"
+	args := filterArgs(s.filters)
+	routes := []route{
+		{method: get, pattern: collection, since: s.since, args: args, handler: s.list},
+		{method: post, pattern: collection, since: s.since, below: s.writeBelow, handler: s.create},
+		{method: get, pattern: item, since: s.since, args: []string{"fields"}, handler: s.show},
+		{method: patch, pattern: item, since: max(s.since, s.patchSince), below: s.writeBelow, handler: s.patch},
+		{method: remove, pattern: item, since: s.since, below: s.writeBelow, handler: s.remove},
+	}
+	if s.detailPath {
+		routes = append(routes, route{method: get, pattern: collection + "/detail", since: s.since, args: args, handler: s.listDetail})
+	}
+	return routes
+}
+
+// kind is the kind for people, "port group".
+func (s *records[T]) kind() string { return s.table.kind }
+
+// ident returns what the path addresses a record by.
+func (s *records[T]) ident(r *http.Request) (string, error) {
+	ident := r.PathValue("ident")
+	if versionOf(r) < suffixSince {
+		if stem, ok := strings.CutSuffix(ident, ".json"); ok && isUUID(stem) {
+			ident = stem
+		}
+	}
+	switch {
+	case isUUID(ident):
+		return strings.ToLower(ident), nil
+	case !s.named:
+		return "", badRequest("Expected the UUID of a %s, got %q", s.kind(), node.CutText(ident))
+	case len(ident) > maxText || !namePattern.MatchString(ident):
+		return "", badRequest("Expected the UUID or the name of a %s, got %q", s.kind(), node.CutText(ident))
+	}
+	return ident, nil
+}
+
+func (s *records[T]) list(w http.ResponseWriter, r *http.Request) error {
+	return s.writeList(w, r, s.path, false)
+}
+
+func (s *records[T]) listDetail(w http.ResponseWriter, r *http.Request) error {
+	return s.writeList(w, r, s.path+"/detail", true)
+}
+
+// ofNode returns the handler for the records of the node in the path.
+func (s *records[T]) ofNode(detail bool) apiHandler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		n, err := s.api.pathNode(r)
+		if err != nil {
+			return err
+		}
+		return s.writeList(w, r, suffixed("nodes/"+n.UUID+"/"+s.path, detail), detail, node.Filter{Field: "node_uuid", Value: n.UUID})
+	}
+}
+
+func (s *records[T]) writeList(w http.ResponseWriter, r *http.Request, path string, detail bool, conditions ...node.Filter) error {
+	asked, err := s.api.conditions(r, s.filters)
+	if err != nil {
+		return err
+	}
+	if err := checkExclusive(callOf(r), s.exclusive); err != nil {
+		return err
+	}
+	return writeList(s.api, w, r, list[T]{
+		table: s.table, name: s.name, path: path, detail: detail, conditions: append(asked, conditions...),
+		read: s.all(s.api.engine).List, uuid: s.uuid,
+	})
+}
+
+func (s *records[T]) create(w http.ResponseWriter, r *http.Request) error {
+	record := new(T)
+	if s.fresh != nil {
+		record = s.fresh()
+	}
+	if err := readItem(w, r, s.table, record); err != nil {
+		return err
+	}
+	c := callOf(r)
+	if err := s.check(record, c.version); err != nil {
+		return err
+	}
+	created, err := s.all(s.api.engine).Create(r.Context(), record)
+	if err != nil {
+		return fmt.Errorf("create %s: %w", s.kind(), err)
+	}
+	w.Header().Set("Location", c.base+"/v1/"+s.path+"/"+s.uuid(created))
+	return writeItem(s.api, w, r, http.StatusCreated, created, s.table.detail[c.version])
+}
+
+func (s *records[T]) show(w http.ResponseWriter, r *http.Request) error {
+	fields, err := itemFields(callOf(r), s.table)
+	if err != nil {
+		return err
+	}
+	ident, err := s.ident(r)
+	if err != nil {
+		return err
+	}
+	record, err := s.all(s.api.engine).Get(r.Context(), ident)
+	if err != nil {
+		return fmt.Errorf("read %s %s: %w", s.kind(), ident, err)
+	}
+	return writeItem(s.api, w, r, http.StatusOK, record, fields)
+}
+
+func (s *records[T]) patch(w http.ResponseWriter, r *http.Request) error {
+	c := callOf(r)
+	ident, err := s.ident(r)
+	if err != nil {
+		return err
+	}
+	body, err := readBody(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	edits, err := parsePatch(body, s.table, c.version)
+	if err != nil {
+		return err
+	}
+	changed, err := s.all(s.api.engine).Update(r.Context(), ident, func(record *T) error {
+		if err := applyAll(edits, record); err != nil {
+			return err
+		}
+		return s.check(record, c.version)
+	})
+	if err != nil {
+		return fmt.Errorf("patch %s %s: %w", s.kind(), ident, err)
+	}
+	return writeItem(s.api, w, r, http.StatusOK, changed, s.table.detail[c.version])
+}
+
+func (s *records[T]) remove(w http.ResponseWriter, r *http.Request) error {
+	ident, err := s.ident(r)
+	if err != nil {
+		return err
+	}
+	if err := s.all(s.api.engine).Delete(r.Context(), ident); err != nil {
+		return fmt.Errorf("delete %s %s: %w", s.kind(), ident, err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,66 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestStepsOfTemplatesAreChecked(t *testing.T) {
+	s := newEngineServer(t)
+	post := func(body string) {
+		t.Helper()
+		s.do("POST", "/v1/deploy_templates", "latest", body).want(http.StatusBadRequest)
+	}
+	for _, steps := range []string{
+		`null`, `[]`, `{}`, `"x"`, `[1]`, `[{}]`,
+		`[{"interface":"bios","step":"a","args":{}}]`,
+		`[{"interface":"bios","step":"a","args":{},"priority":-1}]`,
+		`[{"interface":"bios","step":"a","args":{},"priority":"high"}]`,
+		`[{"interface":"bios","step":"a","args":[],"priority":1}]`,
+		`[{"interface":"bios","step":"a","args":null,"priority":1}]`,
+		`[{"interface":"bios","step":"","args":{},"priority":1}]`,
+		`[{"interface":"bios","step":1,"args":{},"priority":1}]`,
+		`[{"interface":"network","step":"a","args":{},"priority":1}]`,
+		`[{"interface":"bios","step":"a","args":{},"priority":1,"order":1}]`,
+		`[{"interface":"bios","step":"a","args":{},"priority":1},{"interface":"bios","step":"a","args":{},"priority":2}]`,
+	} {
+		post(`{"name":"CUSTOM_A","steps":` + steps + `}`)
+	}
+	post(strings.Replace(oneTemplate, "CUSTOM_B", "raid", 1))
+	post(strings.Replace(oneTemplate, `"name":"CUSTOM_B",`, "", 1))
+}
+
+func TestStepsOfATemplateArePatchedInPlace(t *testing.T) {
+	s := newEngineServer(t)
+	s.create("/v1/deploy_templates", oneTemplate)
+	const item = "/v1/deploy_templates/CUSTOM_B"
+	got := s.patch(item, `[{"op":"replace","path":"/steps/0/priority","value":7},
+		{"op":"add","path":"/steps/1","value":{"interface":"raid","step":"apply","args":{},"priority":1}},
+		{"op":"replace","path":"/name","value":"CUSTOM_C"}]`).want(http.StatusOK).json()
+	diffJSON(t, "steps", []any{
+		map[string]any{"interface": "bios", "step": "apply", "args": map[string]any{"a": 1.0}, "priority": 7.0},
+		map[string]any{"interface": "raid", "step": "apply", "args": map[string]any{}, "priority": 1.0},
+	}, got["steps"])
+	for _, op := range []string{
+		`{"op":"remove","path":"/steps"}`, `{"op":"remove","path":"/steps/0/interface"}`, `{"op":"remove","path":"/steps/7"}`,
+		`{"op":"remove","path":"/name"}`, `{"op":"replace","path":"/name","value":"x"}`,
+	} {
+		s.patch("/v1/deploy_templates/CUSTOM_C", "["+op+"]").want(http.StatusBadRequest)
+	}
+	s.do("POST", "/v1/deploy_templates", "latest", strings.Replace(oneTemplate, "CUSTOM_B", "CUSTOM_C", 1)).want(http.StatusConflict)
+	s.get(item).want(http.StatusNotFound)
+}
+
+func TestPublicRunbooksBelongToNobody(t *testing.T) {
+	needsVersion(t, 92)
+	s := newEngineServer(t)
+	mine := s.create("/v1/runbooks", strings.Replace(oneRunbook, "{", `{"owner":"p1",`, 1))["uuid"].(string)
+	s.create("/v1/runbooks", strings.Replace(strings.Replace(oneRunbook, "{", `{"owner":"p2",`, 1), "CUSTOM_B", "CUSTOM_A", 1))
+	diffJSON(t, "of a project", []string{mine}, s.uuids("/v1/runbooks?project=p1", "runbooks"))
+	got := s.patch("/v1/runbooks/"+mine, `[{"op":"replace","path":"/public","value":true}]`).want(http.StatusOK).json()
+	if got["public"] != true || got["owner"] != nil {
+		t.Errorf("got public %v, owner %v", got["public"], got["owner"])
+	}
+	diffJSON(t, "of another project", []string{mine}, s.uuids("/v1/runbooks?project=p3", "runbooks"))
+}

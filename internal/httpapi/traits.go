@@ -1,0 +1,91 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// traitsSince is when traits came.
+const traitsSince = 37
+
+func (a *api) traitRoutes() []route {
+	const all, one = "/v1/nodes/{ident}/traits", "/v1/nodes/{ident}/traits/{trait}"
+	return []route{
+		{method: get, pattern: all, since: traitsSince, below: tooOld, handler: a.listTraits},
+		{method: put, pattern: all, since: traitsSince, below: refused, handler: a.setTraits},
+		{method: remove, pattern: all, since: traitsSince, below: refused, handler: a.clearTraits},
+		{method: put, pattern: one, since: traitsSince, below: refused, handler: a.addTrait},
+		{method: remove, pattern: one, since: traitsSince, below: refused, handler: a.removeTrait},
+	}
+}
+
+func (a *api) listTraits(w http.ResponseWriter, r *http.Request) error {
+	n, err := a.pathNode(r)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, func(dst []byte) []byte {
+		return append(appendWords(append(dst, `{"traits":`...), n.Traits), '}')
+	})
+}
+
+// setTraits replaces the traits of a node.
+func (a *api) setTraits(w http.ResponseWriter, r *http.Request) error {
+	var request struct {
+		Traits json.RawMessage `json:"traits"` // an array of strings; required
+	}
+	if err := decodeBody(w, r, maxBody, &request); err != nil {
+		return err
+	}
+	if isNull(request.Traits) {
+		return badRequest("The request needs the key traits with an array of strings.")
+	}
+	traits, err := readWords(request.Traits, node.CheckTrait)
+	if err != nil {
+		return invalidField("traits", err)
+	}
+	return a.changeTraits(w, r, func(ident string) error { return a.engine.SetTraits(r.Context(), ident, traits) })
+}
+
+func (a *api) clearTraits(w http.ResponseWriter, r *http.Request) error {
+	return a.changeTraits(w, r, func(ident string) error { return a.engine.SetTraits(r.Context(), ident, "") })
+}
+
+func (a *api) addTrait(w http.ResponseWriter, r *http.Request) error {
+	trait := r.PathValue("trait")
+	if err := node.CheckTrait(trait); err != nil {
+		return err
+	}
+	body, err := readBody(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	if len(body) > 0 && string(body) != "{}" && string(body) != "null" {
+		return badRequest("A trait in the path takes no body; PUT an array to .../traits to replace all.")
+	}
+	return a.changeTraits(w, r, func(ident string) error {
+		w.Header().Set("Location", callOf(r).base+"/v1/nodes/"+ident+"/traits/"+trait)
+		return a.engine.AddTrait(r.Context(), ident, trait)
+	})
+}
+
+func (a *api) removeTrait(w http.ResponseWriter, r *http.Request) error {
+	return a.changeTraits(w, r, func(ident string) error {
+		return a.engine.RemoveTrait(r.Context(), ident, r.PathValue("trait"))
+	})
+}
+
+func (a *api) changeTraits(w http.ResponseWriter, r *http.Request, change func(ident string) error) error {
+	ident, err := a.nodeIdent(r)
+	if err != nil {
+		return err
+	}
+	if err := change(ident); err != nil {
+		return fmt.Errorf("change traits of node %s: %w", ident, err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+func TestVolumesChangeOnlyWhileTheirNodeIsOff(t *testing.T) {
+	s := newEngineServer(t)
+	n := s.node(func(n *node.Node) { n.PowerState = node.PowerOn })
+	connector := s.create("/v1/volume/connectors", `{"node_uuid":"`+n+`","type":"iqn","connector_id":"a"}`)["uuid"].(string)
+	target := s.create("/v1/volume/targets", `{"node_uuid":"`+n+`","volume_type":"iscsi","volume_id":"a","boot_index":0,"properties":{"auth_password":"x"}}`)
+	diffJSON(t, "properties", map[string]any{"auth_password": mask}, target["properties"])
+	for _, item := range []string{"/v1/volume/connectors/" + connector, "/v1/volume/targets/" + target["uuid"].(string)} {
+		change := `[{"op":"add","path":"/extra/a","value":1}]`
+		s.changeNode(n, func(n *node.Node) { n.PowerState = node.PowerOn })
+		s.patch(item, change).want(http.StatusBadRequest)
+		s.do("DELETE", item, "latest", "").want(http.StatusBadRequest)
+		s.changeNode(n, func(n *node.Node) { n.PowerState = node.PowerOff })
+		s.patch(item, change).want(http.StatusOK)
+		s.patch(item, `[{"op":"replace","path":"/node_uuid","value":"`+uuid3+`"}]`).want(http.StatusBadRequest)
+		s.patch(item, `[{"op":"remove","path":"/node_uuid"}]`).want(http.StatusBadRequest)
+	}
+	for path, want := range map[string]int{
+		"/v1/nodes/" + n + "/volume/connectors": 1, "/v1/volume/connectors?node=" + n: 1, "/v1/nodes/" + s.node() + "/volume/connectors": 0,
+	} {
+		if got := s.uuids(path, "connectors"); len(got) != want {
+			t.Errorf("%s: got %q, want %d", path, got, want)
+		}
+	}
+}
+
+func TestVolumesAreUnique(t *testing.T) {
+	s := newEngineServer(t)
+	n, other := s.node(), s.node()
+	connector := `{"node_uuid":"` + n + `","type":"iqn","connector_id":"a"}`
+	target := `{"node_uuid":"` + n + `","volume_type":"iscsi","volume_id":"a","boot_index":0}`
+	s.create("/v1/volume/connectors", connector)
+	s.create("/v1/volume/targets", target)
+	s.do("POST", "/v1/volume/connectors", "latest", strings.Replace(connector, n, other, 1)).want(http.StatusConflict)
+	s.do("POST", "/v1/volume/targets", "latest", target).want(http.StatusConflict)
+	s.create("/v1/volume/targets", strings.Replace(target, n, other, 1))
+	s.do("POST", "/v1/volume/targets", "latest", strings.Replace(target, `"boot_index":0`, `"boot_index":"x"`, 1)).want(http.StatusBadRequest)
+	s.do("POST", "/v1/volume/targets", "latest", strings.Replace(target, `,"boot_index":0`, "", 1)).want(http.StatusBadRequest)
+}
+
+func TestVolumeRootsLinkToBothKinds(t *testing.T) {
+	s := newEngineServer(t)
+	n := s.node()
+	for path, base := range map[string]string{"/v1/volume": "/volume", "/v1/nodes/" + n + "/volume": "/nodes/" + n + "/volume"} {
+		document := s.get(path).want(http.StatusOK).json()
+		diffJSON(t, path, []any{
+			map[string]any{"href": "http://example.com/v1" + base + "/targets", "rel": "self"},
+			map[string]any{"href": "http://example.com" + base + "/targets", "rel": "bookmark"},
+		}, document["targets"])
+		diffJSON(t, path, []string{"connectors", "links", "targets"}, sortedKeys(document))
+	}
+	s.get("/v1/nodes/nobody/volume").want(http.StatusNotFound)
+}
+
+func TestEventsOfANetworkServiceAreChecked(t *testing.T) {
+	s := newEngineServer(t)
+	good := `{"event":"network.bind_port","port_id":"a","mac_address":"52:54:00:00:00:01","status":"ACTIVE","binding:host_id":"h"}`
+	s.do("POST", "/v1/events", "latest", `{"events":[`+good+`]}`).want(http.StatusNoContent)
+	for _, body := range []string{
+		``, `{}`, `{"events":[]}`, `{"events":{}}`, `{"events":[{}]}`,
+		`{"events":[` + strings.Replace(good, "network.bind_port", "network.explode", 1) + `]}`,
+		`{"events":[` + strings.Replace(good, "52:54:00:00:00:01", "x", 1) + `]}`,
+		`{"events":[` + strings.Replace(good, "port_id", "color", 1) + `]}`,
+	} {
+		s.do("POST", "/v1/events", "latest", body).want(http.StatusBadRequest)
+	}
+}
