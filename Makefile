@@ -53,7 +53,7 @@ fault: build controlplane ## Run the stories under faults: killed processes, los
 	$(WITH_ASSETS) go test $(TEST_FLAGS) -tags fault ./test/...
 
 .PHONY: bench
-bench: build ## Print the figures that Ingot's speed is judged by
+bench: build controlplane ## Print the figures that Ingot's speed is judged by
 	go run ./test/bench
 
 .PHONY: check

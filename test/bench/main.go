@@ -90,11 +90,15 @@ func run(ctx context.Context, args []string) (err error) {
 	fmt.Println(machine)
 	b := &bench{program: *program, folder: data}
 	for _, s := range chosen {
-		if err := s.run(ctx, b); err != nil {
-			return errors.Join(fmt.Errorf("measure %s: %w", s.name, err), context.Cause(ctx))
+		before := len(b.figures)
+		if failed := s.run(ctx, b); failed != nil {
+			// What was not proved whole is not shown.
+			b.figures = b.figures[:before]
+			err = errors.Join(fmt.Errorf("measure %s: %w", s.name, failed), context.Cause(ctx))
+			break
 		}
 	}
-	return printFigures(os.Stdout, b.figures)
+	return errors.Join(printFigures(os.Stdout, b.figures), err)
 }
 
 func choose(only string) ([]section, error) {
