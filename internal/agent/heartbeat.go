@@ -39,7 +39,8 @@ func CheckHeartbeat(n *node.Node, beat node.Heartbeat, rules Rules, addresses fu
 		return node.Invalid("Field agent_version is required for API version 1.36 and newer.")
 	}
 	if !TokenMatches(n.DriverInternalInfo.Text(TokenKey), beat.AgentToken) {
-		return node.Invalid("Agent token for node %s is missing or does not match.", n.UUID)
+		// Whoever has no token is not told which node a name belongs to.
+		return node.Invalid("The agent token is missing or does not match.")
 	}
 	if beat.Version < caSince && beat.AgentVerifyCA != "" {
 		return node.Invalid("Field agent_verify_ca needs API version 1.68 or newer.")

@@ -8,8 +8,11 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // Limits of request bodies, in bytes.
@@ -55,6 +58,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	switch {
 	case errors.As(err, &tooLarge):
 		return nil, refuseBody(r, limit)
+	case errors.Is(err, node.ErrBusy):
+		return nil, err
 	case err != nil:
 		return nil, badRequest("Could not read the request body: %v", err)
 	}
@@ -109,6 +114,27 @@ func depth(text []byte) int {
 	return deepest
 }
 
+// checkNumbers refuses numbers that no float64 holds: they would be stored, and
+// clients could not read a list with one of them any more.
+func checkNumbers(text []byte) error {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			i = stringEnd(text, i) - 1
+		case '0' <= c && c <= '9':
+			end := i
+			for end < len(text) && strings.IndexByte("0123456789+-.eE", text[end]) >= 0 {
+				end++
+			}
+			if _, err := strconv.ParseFloat(string(text[i:end]), 64); errors.Is(err, strconv.ErrRange) {
+				return badRequest("The number %s is too large.", node.CutText(string(text[i:end])))
+			}
+			i = end - 1
+		}
+	}
+	return nil
+}
+
 // decodeBody reads a bounded JSON body into target, and refuses keys that
 // target does not have.
 func decodeBody(w http.ResponseWriter, r *http.Request, limit int64, target any) error {
@@ -123,6 +149,9 @@ func decodeBody(w http.ResponseWriter, r *http.Request, limit int64, target any)
 }
 
 func decode(body []byte, target any) error {
+	if err := checkNumbers(body); err != nil {
+		return err
+	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(target)

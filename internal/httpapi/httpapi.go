@@ -14,6 +14,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/ingot-metal/ingot/internal/driver"
 )
 
@@ -48,11 +50,14 @@ type api struct {
 	options Options
 	log     *slog.Logger
 	now     func() time.Time
+
+	ramdiskBytes *semaphore.Weighted // see withBudget
 }
 
 // New returns the handler of the whole API. It is safe for concurrent use.
 func New(engine Engine, options Options) http.Handler {
-	a := &api{engine: engine, drivers: options.Drivers, options: options, log: options.Logger, now: options.Now}
+	a := &api{engine: engine, drivers: options.Drivers, options: options, log: options.Logger, now: options.Now,
+		ramdiskBytes: semaphore.NewWeighted(maxRamdiskBytes)}
 	if a.log == nil {
 		a.log = slog.Default()
 	}

@@ -29,6 +29,7 @@ var errUnknownMachine = &apiError{
 // ramdisk is around the handlers that answer unauthenticated machines: one
 // option turns all of them off, and no reason for a 404 gets out.
 func (a *api) ramdisk(handle apiHandler) apiHandler {
+	handle = a.withBudget(handle)
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if a.options.DisableRamdisk {
 			return &node.ForbiddenError{Reason: "The endpoints for ramdisks are disabled on this engine."}

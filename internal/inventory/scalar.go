@@ -140,7 +140,8 @@ func (r *reader) number() (string, error) {
 	if r.accept('.') && !r.digits() {
 		return "", r.malformed()
 	}
-	if r.accept('e') || r.accept('E') {
+	exponent := r.accept('e') || r.accept('E')
+	if exponent {
 		if !r.accept('+') {
 			r.accept('-')
 		}
@@ -148,8 +149,19 @@ func (r *reader) number() (string, error) {
 			return "", r.malformed()
 		}
 	}
-	return r.text[start:r.pos], nil
+	literal := r.text[start:r.pos]
+	if exponent || len(literal) > maxPlainDigits {
+		if _, err := strconv.ParseFloat(literal, 64); err != nil {
+			return "", errorf("the number %s is too large", cut(literal))
+		}
+	}
+	return literal, nil
 }
+
+// maxPlainDigits is the length up to which a number without exponent certainly
+// fits a float64. Clients decode numbers into one, and a single number that does
+// not fit would keep them from reading the whole answer.
+const maxPlainDigits = 300
 
 func (r *reader) digits() bool {
 	start := r.pos
