@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what has to happen.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // bench is an operator in a namespace of its own, with an engine in memory.
 type bench struct {

@@ -163,9 +163,15 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 		s.host.Status.Provisioning.RAID = s.host.Spec.RAID.DeepCopy()
 		return s.moveTo(v1alpha1.StateAvailable), nil
 	case prepareManage, prepareProvide:
-		p.asked.put(s.host.UID, step)
 		s.working(v1alpha1.PreparingReason, messagePreparing)
-		return result{requeueAfter: soon, stop: true}, p.send(ctx, s, step)
+		if err := p.send(ctx, s, step); err != nil {
+			return result{stop: true}, err
+		}
+		p.asked.put(s.host.UID, step)
+		if last.hasAsked && last.asked == step {
+			return result{requeueAfter: preparePoll, stop: true}, nil // the engine is slow to begin
+		}
+		return result{requeueAfter: soon, stop: true}, nil
 	case prepareWait:
 		s.working(v1alpha1.PreparingReason, messagePreparing)
 		return result{requeueAfter: preparePoll, stop: true}, nil
