@@ -19,6 +19,8 @@ endif
 CONTROLPLANE := CGO_ENABLED=0 go -C tools/controlplane run .
 WITH_ASSETS := KUBEBUILDER_ASSETS="$$($(CONTROLPLANE) -path)"
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
+# Packages whose tests run on both databases; the store's do so by themselves.
+ON_POSTGRES := ./internal/conductor ./internal/httpapi ./internal/engine
 # Controllers with a service account of their own, and so with their own role.
 CONTROLLERS := host discovery
 # Where "make generate" writes.
@@ -43,6 +45,15 @@ controlplane: ## Build etcd and the Kubernetes control plane, once per machine
 .PHONY: test
 test: controlplane ## Run every test (RACE=1: with the race detector, needs gcc)
 	$(WITH_ASSETS) go test $(TEST_FLAGS) ./...
+	@$(MAKE) --no-print-directory test-postgres
+
+.PHONY: test-postgres
+test-postgres: ## Run the engine's suites on PostgreSQL, when Debian's postgresql is here
+	@if [ -n "$$INGOT_TEST_POSTGRES$$INGOT_TEST_POSTGRES_REQUIRED" ] || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then \
+		set -x; INGOT_TEST_DATABASE=postgres go test $(TEST_FLAGS) $(ON_POSTGRES); \
+	else \
+		echo "SKIPPED: the suites on PostgreSQL. Install Debian's package postgresql or set INGOT_TEST_POSTGRES to run them."; \
+	fi
 
 .PHONY: compat
 compat: build controlplane ## Run the compatibility tests against clients of others
