@@ -45,7 +45,9 @@ func (a *api) listConductors(w http.ResponseWriter, r *http.Request) error {
 		query := maps.Clone(c.query)
 		query.Set("marker", conductors[limit-1].Hostname)
 		next := c.base + "/v1/conductors?" + query.Encode()
-		list["next"], list["conductors_links"] = next, []link{{Href: next, Rel: "next"}}
+		links := []link{{Href: next, Rel: "next"}}
+		// Clients disagree on the number of the word.
+		list["next"], list["conductors_links"], list["conductor_links"] = next, links, links
 	}
 	return answerValue(w, list)
 }

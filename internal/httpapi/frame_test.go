@@ -13,6 +13,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
+// newest is the version that the engine advertises, written by hand.
+const newest = "1.84"
+
 func TestNegotiation(t *testing.T) {
 	tests := []struct {
 		name             string
@@ -23,9 +26,9 @@ func TestNegotiation(t *testing.T) {
 	}{
 		{"no header", "", "", 200, "1.1", ""},
 		{"legacy", "", "1.50", 200, "1.50", ""},
-		{"legacy latest", "", "latest", 200, "1.84", ""},
+		{"legacy latest", "", "latest", 200, newest, ""},
 		{"standard", "baremetal 1.50", "", 200, "1.50", ""},
-		{"standard latest", "baremetal latest", "", 200, "1.84", ""},
+		{"standard latest", "baremetal latest", "", 200, newest, ""},
 		{"standard wins", "baremetal 1.50", "1.60", 200, "1.50", ""},
 		{"other services are ignored", "compute 2.1, baremetal 1.50", "", 200, "1.50", ""},
 		{"only other services", "compute 2.1", "1.60", 200, "1.60", ""},
@@ -34,8 +37,8 @@ func TestNegotiation(t *testing.T) {
 		{"letters", "", "1.a", 406, "", "1.a"},
 		{"major 2", "", "2.1", 406, "", "2.1"},
 		{"sign", "", "1.+5", 406, "", "1.+5"},
-		{"below the range", "", "1.0", 406, "", "The supported version range is: [1.1, 1.84]."},
-		{"above the range", "", "1.85", 406, "", "The supported version range is: [1.1, 1.84]."},
+		{"below the range", "", "1.0", 406, "", "The supported version range is: [1.1, " + newest + "]."},
+		{"above the range", "", "1.116", 406, "", "The supported version range is: [1.1, " + newest + "]."},
 		{"far above", "baremetal 1.99999999999999999999", "", 406, "", "1.N"},
 	}
 	s := newServer(t)
@@ -73,7 +76,7 @@ func TestEveryAnswerCarriesTheCommonHeaders(t *testing.T) {
 	} {
 		for header, want := range map[string]string{
 			"X-OpenStack-Ironic-API-Minimum-Version": "1.1",
-			"X-OpenStack-Ironic-API-Maximum-Version": "1.84",
+			"X-OpenStack-Ironic-API-Maximum-Version": newest,
 			"Vary":                                   "OpenStack-API-Version, X-OpenStack-Ironic-API-Version",
 			"Content-Type":                           "application/json",
 		} {
@@ -171,7 +174,7 @@ func TestHeadIsGetWithoutBody(t *testing.T) {
 func TestRootDocument(t *testing.T) {
 	document := newServer(t).do("GET", "/", "nonsense", "").want(200).json()
 	version := map[string]any{
-		"id": "v1", "status": "CURRENT", "min_version": "1.1", "version": "1.84",
+		"id": "v1", "status": "CURRENT", "min_version": "1.1", "version": newest,
 		"links": []any{map[string]any{"rel": "self", "href": "http://example.com/v1/"}},
 	}
 	if document["name"] != "OpenStack Ironic API" {
@@ -228,7 +231,7 @@ func TestRequestsAreLoggedAtDebugOnly(t *testing.T) {
 		})
 		id := s.get("/v1/nodes/nobody").want(404).header.Get("OpenStack-Request-Id")
 		line := log.String()
-		if got := strings.Contains(line, id) && strings.Contains(line, "status=404") && strings.Contains(line, "version=1.84"); got != want {
+		if got := strings.Contains(line, id) && strings.Contains(line, "status=404") && strings.Contains(line, "version="+newest); got != want {
 			t.Errorf("level %s: logged %q, want a line: %v", level, line, want)
 		}
 	}

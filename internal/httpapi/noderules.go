@@ -101,6 +101,23 @@ func dropReasons(old, n *node.Node) {
 	}
 }
 
+// displayName is the key of instance_info that instance_name is the same as.
+const displayName = "display_name"
+
+// mirrorInstanceName keeps instance_name and its key in instance_info the same,
+// whichever of the two a client changed.
+func mirrorInstanceName(old, n *node.Node) {
+	named := n.InstanceInfo.Text(displayName)
+	switch {
+	case n.InstanceName != old.InstanceName && n.InstanceName == "":
+		n.InstanceInfo = n.InstanceInfo.Without(displayName)
+	case n.InstanceName != old.InstanceName:
+		n.InstanceInfo = n.InstanceInfo.With(map[string]any{displayName: n.InstanceName})
+	case named != old.InstanceInfo.Text(displayName):
+		n.InstanceName = named
+	}
+}
+
 // keepSecrets puts stored secrets back where a client wrote their mask.
 func keepSecrets(old, n *node.Node) error {
 	for _, part := range []struct {

@@ -53,6 +53,7 @@ func (a *api) checkNewNode(n *node.Node, version int) error {
 	if err := keepSecrets(&node.Node{}, n); err != nil {
 		return err
 	}
+	mirrorInstanceName(&node.Node{}, n)
 	return checkConsistent(nil, n)
 }
 
@@ -161,6 +162,7 @@ func (p nodePatch) apply(n *node.Node) error {
 	if err := keepSecrets(&old, n); err != nil {
 		return err
 	}
+	mirrorInstanceName(&old, n)
 	return checkConsistent(&old, n)
 }
 

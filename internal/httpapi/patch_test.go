@@ -50,6 +50,38 @@ func TestPatchChangesScalarsAndKeys(t *testing.T) {
 	}
 }
 
+func TestKeysOfAPatchAreEscapedSinceTheirVersion(t *testing.T) {
+	for version, escaped := range map[int]bool{84: false, escapesSince - 1: false, escapesSince: true} {
+		_, err := parsePatch([]byte(`[{"op":"add","path":"/extra/a~1b","value":1}]`), nodeTable, version)
+		if (err == nil) != escaped {
+			t.Errorf("1.%d: got %v, want accepted %v", version, err, escaped)
+		}
+	}
+}
+
+func TestInstanceNameAndDisplayNameAreTheSame(t *testing.T) {
+	for _, tt := range []struct {
+		what     string
+		old, new node.Node
+		want     string
+	}{
+		{"name set", node.Node{}, node.Node{InstanceName: "a"}, "a"},
+		{"name changed", node.Node{InstanceName: "a", InstanceInfo: node.Object(`{"display_name":"a"}`)},
+			node.Node{InstanceName: "b", InstanceInfo: node.Object(`{"display_name":"a"}`)}, "b"},
+		{"name removed", node.Node{InstanceName: "a", InstanceInfo: node.Object(`{"display_name":"a"}`)},
+			node.Node{InstanceInfo: node.Object(`{"display_name":"a"}`)}, ""},
+		{"key set", node.Node{}, node.Node{InstanceInfo: node.Object(`{"display_name":"a"}`)}, "a"},
+		{"key removed", node.Node{InstanceName: "a", InstanceInfo: node.Object(`{"display_name":"a"}`)}, node.Node{InstanceName: "a"}, ""},
+		{"neither", node.Node{InstanceName: "a"}, node.Node{InstanceName: "a"}, "a"},
+	} {
+		n := tt.new
+		mirrorInstanceName(&tt.old, &n)
+		if n.InstanceName != tt.want || tt.what != "neither" && n.InstanceInfo.Text("display_name") != tt.want {
+			t.Errorf("%s: got %q and %s, want %q", tt.what, n.InstanceName, n.InstanceInfo, tt.want)
+		}
+	}
+}
+
 func TestPatchIsAllOrNothing(t *testing.T) {
 	s := newServer(t)
 	n := s.addNode(uuid1)

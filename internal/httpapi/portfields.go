@@ -2,11 +2,8 @@ package httpapi
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
-	"regexp"
-	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -66,45 +63,4 @@ func parseMAC(text string) (string, bool) {
 		return "", false
 	}
 	return mac.String(), true
-}
-
-// datapathID is how a virtual switch names itself: 16 hexadecimal digits.
-var datapathID = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
-
-// checkLink reports what is wrong with a local_link_connection. It is empty, a
-// switch and its port, a smart NIC and its host, or unmanaged.
-func checkLink(link node.Object) error {
-	if link.IsEmpty() {
-		return nil
-	}
-	values := link.Values()
-	var unknown []string
-	for key := range values {
-		switch key {
-		case "switch_id", "port_id", "switch_info", "hostname", "network_type":
-		default:
-			unknown = append(unknown, key)
-		}
-	}
-	if len(unknown) > 0 {
-		return fmt.Errorf("unknown keys %q", unknown)
-	}
-	if values["network_type"] == "unmanaged" {
-		return nil
-	}
-	if values["network_type"] != nil {
-		return errors.New("the only network_type is unmanaged")
-	}
-	_, hasPort := values["port_id"]
-	if _, ok := values["hostname"]; ok && hasPort {
-		return nil
-	}
-	id, _ := values["switch_id"].(string)
-	if id == "" || !hasPort {
-		return errors.New("want switch_id and port_id, or hostname and port_id")
-	}
-	if _, ok := parseMAC(id); !ok && !datapathID.MatchString(strings.TrimPrefix(id, "0x")) {
-		return fmt.Errorf("switch_id must be a MAC address or a datapath ID, got %q", id)
-	}
-	return nil
 }

@@ -119,7 +119,7 @@ func TestStatesOfTheNodeDecideWhatOfAPortMayChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &node.Port{UUID: uuid2, NodeUUID: uuid1, Address: "52:54:00:00:00:01"}
-		err = portPatch(edits).apply(p, &node.Node{UUID: uuid1, ProvisionState: tt.state, Maintenance: tt.maintenance})
+		err = portPatch{edits, maxVersion}.apply(p, &node.Node{UUID: uuid1, ProvisionState: tt.state, Maintenance: tt.maintenance})
 		var conflict *node.ConflictError
 		if tt.allowed && err != nil || !tt.allowed && !errors.As(err, &conflict) {
 			t.Errorf("%s in %q, maintenance %v: got %v, want allowed %v", tt.field, tt.state, tt.maintenance, err, tt.allowed)
@@ -140,8 +140,33 @@ func TestLocalLinkConnectionHasFourForms(t *testing.T) {
 		`{"network_type":"managed"}`:                                             false,
 		`{"colour":"red"}`:                                                       false,
 	} {
-		if err := checkLink(node.Object(text)); (err == nil) != ok {
+		if err := checkLink(node.Object(text), 84); (err == nil) != ok {
 			t.Errorf("%s: got %v, want accepted %v", text, err, ok)
 		}
 	}
+}
+
+func TestFormsOfALinkComeAndGoWithVersions(t *testing.T) {
+	for _, tt := range []struct {
+		text    string
+		version int
+		ok      bool
+	}{
+		{`{"network_type":"unmanaged"}`, 63, false},
+		{`{"network_type":"unmanaged"}`, 64, true},
+		{`{"vtep-logical-switch":"a","vtep-physical-switch":"b","port_id":"c"}`, 89, false},
+		{`{"vtep-logical-switch":"a","vtep-physical-switch":"b","port_id":"c"}`, 90, true},
+		{`{"vtep-logical-switch":"a","port_id":"c"}`, 90, false},
+		{`{"vtep-logical-switch":"a","vtep-physical-switch":"b","port_id":"c"}`, 104, true},
+		{`{"vtep-logical-switch":"a","vtep-physical-switch":"b","port_id":"c"}`, 105, false},
+	} {
+		if err := checkLink(node.Object(tt.text), tt.version); (err == nil) != tt.ok {
+			t.Errorf("%s at 1.%d: got %v, want accepted %v", tt.text, tt.version, err, tt.ok)
+		}
+	}
+	s := newEngineServer(t)
+	body := `{"node_uuid":"` + s.node() + `","address":"52:54:00:00:00:01","local_link_connection":{"network_type":"unmanaged"}}`
+	s.do("POST", "/v1/ports", "1.63", body).want(406)
+	port := s.do("POST", "/v1/ports", "1.64", body).want(201).json()["uuid"].(string)
+	s.do("PATCH", "/v1/ports/"+port, "1.63", `[{"op":"add","path":"/extra/a","value":1}]`).want(200)
 }

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -19,7 +21,7 @@ func (a *api) createPort(w http.ResponseWriter, r *http.Request) error {
 	if p.UUID == "" {
 		p.UUID = uuid.NewString()
 	}
-	if err := checkPort(p); err != nil {
+	if err := checkPort(p, c.version); err != nil {
 		return err
 	}
 	created, err := a.engine.CreatePort(r.Context(), p)
@@ -30,18 +32,25 @@ func (a *api) createPort(w http.ResponseWriter, r *http.Request) error {
 	return writeItem(a, w, r, http.StatusCreated, created, portTable.detail[c.version])
 }
 
-// checkPort holds the rules between the fields of a port.
-func checkPort(p *node.Port) error {
+// checkPort holds the rules between the fields of a port that a client sent or
+// changed.
+func checkPort(p *node.Port, version int) error {
 	switch {
 	case p.Address == "":
 		return node.Invalid("A port needs an address.")
 	case p.NodeUUID == "":
 		return node.Invalid("A port needs a node_uuid.")
 	}
-	if err := checkLink(p.LocalLinkConnection); err != nil {
-		return invalidField("local_link_connection", err)
+	return checkPortLink(p, version)
+}
+
+func checkPortLink(p *node.Port, version int) error {
+	err := checkLink(p.LocalLinkConnection, version)
+	var own *apiError
+	if err == nil || errors.As(err, &own) {
+		return err
 	}
-	return nil
+	return invalidField("local_link_connection", err)
 }
 
 func (a *api) patchPort(w http.ResponseWriter, r *http.Request) error {
@@ -58,7 +67,7 @@ func (a *api) patchPort(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	changed, err := a.engine.UpdatePort(r.Context(), id, portPatch(edits).apply)
+	changed, err := a.engine.UpdatePort(r.Context(), id, portPatch{edits, c.version}.apply)
 	if err != nil {
 		return fmt.Errorf("patch port %s: %w", id, err)
 	}
@@ -66,7 +75,10 @@ func (a *api) patchPort(w http.ResponseWriter, r *http.Request) error {
 }
 
 // portPatch is a checked patch of a port.
-type portPatch []edit[node.Port]
+type portPatch struct {
+	edits   []edit[node.Port]
+	version int
+}
 
 // bindingFields decide how a port is wired.
 var bindingFields = []string{"portgroup_uuid", "pxe_enabled", "local_link_connection", "physical_network"}
@@ -76,23 +88,26 @@ var bindingFields = []string{"portgroup_uuid", "pxe_enabled", "local_link_connec
 var rewiredPortsIn = []node.State{node.Enroll, node.Inspecting, node.InspectWait, node.Manageable}
 
 // apply performs the patch on p, a port of n. It may run again.
-func (edits portPatch) apply(p *node.Port, n *node.Node) error {
+func (change portPatch) apply(p *node.Port, n *node.Node) error {
 	old := *p
-	if err := applyAll(edits, p); err != nil {
+	if err := applyAll(change.edits, p); err != nil {
 		return err
 	}
 	if p.NodeUUID != old.NodeUUID {
 		return node.Invalid("Port %s cannot move to another node; delete it and create it there.", p.UUID)
 	}
 	if !n.Maintenance {
-		if err := edits.checkState(&old, p, n); err != nil {
+		if err := change.checkState(&old, p, n); err != nil {
 			return err
 		}
 	}
-	return checkPort(p)
+	if bytes.Equal(p.LocalLinkConnection, old.LocalLinkConnection) {
+		return nil // it may be of a form that came or went with other versions
+	}
+	return checkPortLink(p, change.version)
 }
 
-func (edits portPatch) checkState(old, p *node.Port, n *node.Node) error {
+func (change portPatch) checkState(old, p *node.Port, n *node.Node) error {
 	if p.Address != old.Address && n.ProvisionState == node.Active {
 		return node.Conflict("The address of port %s cannot be changed while node %s is active; set maintenance first.", p.UUID, n.UUID)
 	}
@@ -100,7 +115,7 @@ func (edits portPatch) checkState(old, p *node.Port, n *node.Node) error {
 		return nil
 	}
 	for _, name := range bindingFields {
-		if touches(edits, name) {
+		if touches(change.edits, name) {
 			return node.Conflict("The field %q of port %s cannot be changed while node %s is in state %q; allowed are %q, or any state in maintenance.",
 				name, p.UUID, n.UUID, n.ProvisionState, rewiredPortsIn)
 		}

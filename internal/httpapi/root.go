@@ -61,7 +61,6 @@ var rootResources = []struct {
 	{"shards", 82},
 	{"continue_inspection", 84},
 	{"runbooks", 92},
-	{"inspection_rules", 96},
 }
 
 // showVersion answers GET /v1.

@@ -1,0 +1,85 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// linkKey is one key that a local_link_connection may have.
+type linkKey struct {
+	name  string
+	since int // microversion 1.N
+	until int // first version that does not know it any more; 0 means none
+}
+
+var linkKeys = []linkKey{
+	{"switch_id", 1, 0},
+	{"port_id", 1, 0},
+	{"switch_info", 1, 0},
+	{"hostname", 1, 0},
+	{"network_type", 64, 0},
+	{"vtep-logical-switch", 90, 105},
+	{"vtep-physical-switch", 90, 105},
+}
+
+// linkForms are the keys that each form of a connection needs: a switch and its
+// port, a smart NIC and its host, or a tunnel endpoint of a virtual switch.
+var linkForms = [][]string{
+	{"switch_id", "port_id"},
+	{"hostname", "port_id"},
+	{"vtep-logical-switch", "vtep-physical-switch", "port_id"},
+}
+
+// datapathID is how a virtual switch names itself: 16 hexadecimal digits.
+var datapathID = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
+
+// checkLink reports what is wrong with a local_link_connection. It is empty,
+// unmanaged, or one of linkForms.
+func checkLink(link node.Object, version int) error {
+	if link.IsEmpty() {
+		return nil
+	}
+	values := link.Values()
+	if err := checkLinkKeys(values, version); err != nil {
+		return err
+	}
+	switch values["network_type"] {
+	case nil:
+	case "unmanaged":
+		return nil
+	default:
+		return errors.New("the only network_type is unmanaged")
+	}
+	complete := func(form []string) bool {
+		return !slices.ContainsFunc(form, func(key string) bool { return values[key] == nil })
+	}
+	switch {
+	case !slices.ContainsFunc(linkForms, complete):
+		return fmt.Errorf("want one of %q", linkForms)
+	case values["hostname"] != nil || values["switch_id"] == nil:
+		return nil
+	}
+	id, _ := values["switch_id"].(string)
+	if _, ok := parseMAC(id); !ok && !datapathID.MatchString(strings.TrimPrefix(id, "0x")) {
+		return fmt.Errorf("switch_id must be a MAC address or a datapath ID, got %q", id)
+	}
+	return nil
+}
+
+func checkLinkKeys(values map[string]any, version int) error {
+	for key := range values {
+		i := slices.IndexFunc(linkKeys, func(known linkKey) bool { return known.name == key })
+		switch {
+		case i < 0:
+			return fmt.Errorf("unknown key %q", node.CutText(key))
+		case version < linkKeys[i].since || linkKeys[i].until != 0 && version >= linkKeys[i].until:
+			return notAcceptable(fmt.Sprintf("The key %q of a local_link_connection", key), linkKeys[i].since)
+		}
+	}
+	return nil
+}
