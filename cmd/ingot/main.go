@@ -14,6 +14,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	if code := cli.Report(os.Stderr, newRootCommand().ExecuteContext(ctx)); code != 0 {
 		stop()
 		os.Exit(code)
