@@ -17,10 +17,10 @@ const (
 )
 
 // Sources of claims. A node may claim the same address for several reasons, and
-// keeps it until the last of them is gone.
+// keeps it until the last of them is gone. A port is a reason too, but needs no
+// row here: MatchClaims looks at the ports as well.
 const (
 	fromInventory  = "inventory"   // its machine posted it
-	fromPort       = "port"        // one of its ports has it
 	fromDriverInfo = "driver_info" // a client configured it
 )
 
@@ -38,14 +38,27 @@ type ClaimMatch struct {
 	State  node.State
 }
 
-// MatchClaims returns the nodes that claim any of the addresses, one row for
-// each node and kind.
+// MatchClaims returns the nodes that claim any of the addresses or have a port
+// with one, one row for each node and kind.
 func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
 	var matches []ClaimMatch
 	for some := range slices.Chunk(claims, maxRows) {
-		args := make([]any, 0, 2*len(some))
+		args := make([]any, 0, 3*len(some))
 		for _, c := range some {
 			args = append(args, c.Address, string(c.Kind))
+		}
+		query := `SELECT claims.kind, nodes.id, nodes.uuid, nodes.provision_state FROM claims
+			JOIN nodes ON nodes.id = claims.node_id WHERE (claims.address, claims.kind) IN (VALUES ` + repeat("(?, ?)", len(some)) + ")"
+		macs := 0
+		for _, c := range some {
+			if c.Kind == MAC {
+				args = append(args, c.Address)
+				macs++
+			}
+		}
+		if macs > 0 {
+			query += ` UNION SELECT '` + string(MAC) + `', nodes.id, nodes.uuid, nodes.provision_state FROM ports
+			JOIN nodes ON nodes.id = ports.node_id WHERE ports.address IN (` + marks(macs) + ")"
 		}
 		err := tx.query(func(rows *sql.Rows) error {
 			var m ClaimMatch
@@ -56,8 +69,7 @@ func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
 				matches = append(matches, m)
 			}
 			return nil
-		}, `SELECT DISTINCT claims.kind, nodes.id, nodes.uuid, nodes.provision_state FROM claims
-			JOIN nodes ON nodes.id = claims.node_id WHERE (claims.address, claims.kind) IN (VALUES `+repeat("(?, ?)", len(some))+")", args...)
+		}, query, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -96,9 +108,4 @@ func (tx *Tx) claim(nodeID int64, source string, claims ...Claim) error {
 		}
 	}
 	return nil
-}
-
-func (tx *Tx) unclaimPort(p *node.Port) error {
-	_, err := tx.exec("DELETE FROM claims WHERE address = ? AND kind = ? AND node_id = ? AND source = ?", p.Address, string(MAC), p.NodeID, fromPort)
-	return err
 }

@@ -86,8 +86,8 @@ func (tx *Tx) ports(tail string, args []any) ([]*node.Port, error) {
 	return ports, err
 }
 
-// CreatePort stores a new port of the node p.NodeID, claims its address for that
-// node and sets its key and creation time. A UUID, name or address that is taken
+// CreatePort stores a new port of the node p.NodeID and sets its key and creation
+// time. A UUID, name or address that is taken
 // is a *node.ConflictError.
 func (tx *Tx) CreatePort(p *node.Port) error {
 	if err := tx.uniquePort(p, 0); err != nil {
@@ -99,11 +99,11 @@ func (tx *Tx) CreatePort(p *node.Port) error {
 		return err
 	}
 	p.ID = id
-	return tx.claim(p.NodeID, fromPort, Claim{MAC, p.Address})
+	return nil
 }
 
-// AddPorts stores new ports of a node in one statement and claims their
-// addresses. A port whose address another port took meanwhile is left out.
+// AddPorts stores new ports of a node in one statement. A port whose address
+// another port took meanwhile is left out.
 func (tx *Tx) AddPorts(nodeID int64, ports []*node.Port) error {
 	taken, err := tx.PortOwners(addresses(ports))
 	if err != nil {
@@ -121,18 +121,14 @@ func (tx *Tx) AddPorts(nodeID int64, ports []*node.Port) error {
 func (tx *Tx) insertPorts(nodeID int64, ports []*node.Port) error {
 	columns := portTable.columns[1:]
 	args := make([]any, 0, len(ports)*len(columns))
-	claims := make([]Claim, len(ports))
-	for i, p := range ports {
+	for _, p := range ports {
 		p.NodeID, p.CreatedAt = nodeID, tx.now.Truncate(time.Microsecond).UTC()
 		for _, c := range columns {
 			args = append(args, c.get(p))
 		}
-		claims[i] = Claim{MAC, p.Address}
 	}
-	if _, err := tx.exec("INSERT INTO ports ("+portTable.unqualified()+") VALUES "+repeat("("+marks(len(columns))+")", len(ports)), args...); err != nil {
-		return err
-	}
-	return tx.claim(nodeID, fromPort, claims...)
+	_, err := tx.exec("INSERT INTO ports ("+portTable.unqualified()+") VALUES "+repeat("("+marks(len(columns))+")", len(ports)), args...)
+	return err
 }
 
 // PortOwners returns the UUIDs of the nodes whose ports have the addresses.
@@ -166,8 +162,8 @@ func addresses(ports []*node.Port) []string {
 	return macs
 }
 
-// UpdatePort stores what changed between before and after, moves the claim when
-// the address did, and sets after.UpdatedAt.
+// UpdatePort stores what changed between before and after, and sets
+// after.UpdatedAt.
 func (tx *Tx) UpdatePort(before, after *node.Port) error {
 	if before.Address != after.Address || before.Name != after.Name {
 		if err := tx.uniquePort(after, before.ID); err != nil {
@@ -175,25 +171,15 @@ func (tx *Tx) UpdatePort(before, after *node.Port) error {
 		}
 	}
 	after.UpdatedAt = tx.now.Truncate(time.Microsecond).UTC()
-	if _, err := portTable.update(tx, before.ID, before, after); err != nil {
-		return err
-	}
-	if before.Address == after.Address {
-		return nil
-	}
-	if err := tx.unclaimPort(before); err != nil {
-		return err
-	}
-	return tx.claim(after.NodeID, fromPort, Claim{MAC, after.Address})
+	_, err := portTable.update(tx, before.ID, before, after)
+	return err
 }
 
-// DeletePort removes a port. Its address stays claimed when the node's inventory
-// has it too.
+// DeletePort removes a port. Its address still speaks for the node when the
+// node's inventory has it too.
 func (tx *Tx) DeletePort(p *node.Port) error {
-	if _, err := tx.exec("DELETE FROM ports WHERE id = ?", p.ID); err != nil {
-		return err
-	}
-	return tx.unclaimPort(p)
+	_, err := tx.exec("DELETE FROM ports WHERE id = ?", p.ID)
+	return err
 }
 
 func (tx *Tx) uniquePort(p *node.Port, self int64) error {

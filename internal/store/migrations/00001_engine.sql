@@ -114,9 +114,9 @@ CREATE UNIQUE INDEX ports_address ON ports (address);
 CREATE UNIQUE INDEX ports_name ON ports (name) WHERE name IS NOT NULL;
 CREATE INDEX ports_node ON ports (node_id);
 
--- Which node a MAC or BMC address speaks for, and why: its inventory has it, a
--- port has it, or its driver_info names it. A callback is matched against this
--- table alone.
+-- Which node a MAC or BMC address speaks for besides those of its ports, and
+-- why: its inventory has it, or its driver_info names it. A callback is matched
+-- against this table and the ports.
 CREATE TABLE claims (
     address TEXT NOT NULL,
     kind    TEXT NOT NULL,
