@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -300,5 +301,25 @@ func TestFiltersOfRecordsNewerThanTheRequestAreNotAcceptable(t *testing.T) {
 				t.Errorf("%s at %s: got %d %s, want %d", got.what, header, got.status, got.body, want)
 			}
 		})
+	}
+}
+
+// TestPatchesOfOneRecordAllTakeEffect sends them at the same time.
+func TestPatchesOfOneRecordAllTakeEffect(t *testing.T) {
+	const patches = 16
+	s := newEngineServer(t)
+	item := "/v1/chassis/" + s.create("/v1/chassis", `{}`)["uuid"].(string)
+	var done sync.WaitGroup
+	for i := range patches {
+		done.Go(func() {
+			op := fmt.Sprintf(`[{"op":"add","path":"/extra/k%d","value":%d}]`, i, i)
+			if got := s.patch(item, op); got.status != http.StatusOK {
+				t.Errorf("patch %d: got %d %s", i, got.status, got.body)
+			}
+		})
+	}
+	done.Wait()
+	if extra := s.get(item).json()["extra"].(map[string]any); len(extra) != patches {
+		t.Errorf("got %v, want all %d keys", extra, patches)
 	}
 }
