@@ -1,0 +1,147 @@
+package up
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	discoveryv1alpha1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/controlplane"
+)
+
+var plane = controlplane.NewTestPlane(controlplane.TestOptions{})
+
+func TestMain(m *testing.M) { os.Exit(plane.Run(m)) }
+
+// otherCluster writes a kubeconfig of a cluster that is not Ingot's own.
+func otherCluster(t *testing.T) string {
+	t.Helper()
+	config := plane.Config(t)
+	kubeconfig := api.Config{
+		Clusters:       map[string]*api.Cluster{"other": {Server: config.Host, CertificateAuthorityData: config.CAData}},
+		AuthInfos:      map[string]*api.AuthInfo{"admin": {ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}},
+		Contexts:       map[string]*api.Context{"other": {Cluster: "other", AuthInfo: "admin"}},
+		CurrentContext: "other",
+	}
+	path := filepath.Join(t.TempDir(), "config")
+	if err := clientcmd.WriteToFile(kubeconfig, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// network returns a loopback network for machines that other tests of this
+// computer are unlikely to use.
+func network() netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(192 + os.Getpid()%32), 0, 0}), 16)
+}
+
+func TestUpWorksInAGivenClusterAndLeavesChangedDiscoveryAlone(t *testing.T) {
+	var output bytes.Buffer
+	opts := Options{
+		Machines: 2, Seed: 21, DataDir: t.TempDir(), Kubeconfig: otherCluster(t),
+		Listen: "127.0.0.1:0", Network: network(), Output: &output,
+	}
+	u := mustStart(t, opts)
+	following, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := u.Follow(following); err != nil || following.Err() != nil {
+		t.Fatalf("machines did not become available: %v, %v\n%s", err, following.Err(), output.String())
+	}
+	for _, want := range []string{"2 of 2 machines are available hosts", "export KUBECONFIG=" + opts.Kubeconfig, u.EngineURL()} {
+		if !strings.Contains(output.String(), want) {
+			t.Errorf("output lacks %q:\n%s", want, output.String())
+		}
+	}
+	if _, err := os.Stat(filepath.Join(opts.DataDir, "controlplane")); !os.IsNotExist(err) {
+		t.Errorf("an own control plane was started although a cluster was given (%v)", err)
+	}
+
+	c, err := newClient(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := client.ObjectKey{Namespace: namespace, Name: discoveryName}
+	changed := &discoveryv1alpha1.BareMetalHostDiscovery{}
+	if err := c.Get(t.Context(), key, changed); err != nil {
+		t.Fatal(err)
+	}
+	patch := client.MergeFrom(changed.DeepCopy())
+	changed.Spec.Suspend = true
+	if err := c.Patch(t.Context(), changed, patch); err != nil {
+		t.Fatal(err)
+	}
+	mustStop(t, u)
+	u = mustStart(t, opts)
+	defer mustStop(t, u)
+	if err := c.Get(t.Context(), key, changed); err != nil || !changed.Spec.Suspend {
+		t.Errorf("the second start changed the discovery: suspend %v, %v", changed.Spec.Suspend, err)
+	}
+}
+
+func TestUpSaysInOneLineWhatIsInTheWay(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	corrupt := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(corrupt, "engine"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(corrupt, "engine", "ingot.db"), []byte("milk\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		opts Options
+		want string
+	}{
+		"busy port":          {Options{DataDir: t.TempDir(), Listen: listener.Addr().String()}, "listen on " + listener.Addr().String()},
+		"data is a file":     {Options{DataDir: file}, file},
+		"missing kubeconfig": {Options{DataDir: t.TempDir(), Kubeconfig: "/nonexistent"}, "read kubeconfig /nonexistent"},
+		"damaged database":   {Options{DataDir: corrupt}, filepath.Join(corrupt, "engine", "ingot.db")},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if test.opts.Listen == "" {
+				test.opts.Listen = "127.0.0.1:0"
+			}
+			_, err := Start(t.Context(), test.opts)
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %q, want one line with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func mustStart(t *testing.T, opts Options) *Up {
+	t.Helper()
+	u, err := Start(t.Context(), opts)
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	t.Cleanup(func() { mustStop(t, u) })
+	return u
+}
+
+// mustStop stops u; a second call does nothing.
+func mustStop(t *testing.T, u *Up) {
+	t.Helper()
+	if err := u.Stop(context.Background()); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
