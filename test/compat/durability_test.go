@@ -214,6 +214,7 @@ type session struct {
 }
 
 func (e *tracedEngine) session(t *testing.T, name string) *session {
+	t.Helper()
 	transport := &http.Transport{MaxConnsPerHost: 1}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &session{t: t, name: name, url: e.url, client: &http.Client{Transport: transport, Timeout: time.Minute}}
@@ -318,6 +319,7 @@ func (s *session) discover(serial int) {
 }
 
 func (e *tracedEngine) writeOneByOne(t *testing.T) []writeRequest {
+	t.Helper()
 	s := e.session(t, "alone")
 	s.register(0)
 	s.discover(0)

@@ -30,14 +30,14 @@ type syscallEvent struct {
 func (e syscallEvent) ok() bool { return e.result >= 0 }
 
 var (
-	// 4711 1700000000.123456 rest
+	// Thread, time and call: 4711 1700000000.123456 read(….
 	traceLine = regexp.MustCompile(`^(\d+) +(\d+\.\d+) (.*)$`)
-	// <... read resumed>"GET /", 4096) = 5
+	// The end of a call that was interrupted: <... read resumed>"GET /", 4096) = 5.
 	resumedCall = regexp.MustCompile(`^<\.\.\. (\w+) resumed>(.*)$`)
-	// read(9</path or socket:[1]>, …
+	// A call and what its file descriptor is: read(9</path or socket:[1]>, ….
 	beginningOfCall = regexp.MustCompile(`^(\w+)\(`)
 	firstArgument   = regexp.MustCompile(`^\d+<([^>]*)>`)
-	// what stands behind the closing parenthesis
+	// What stands behind the closing parenthesis and the sign of equality.
 	resultOfCall = regexp.MustCompile(`^(-?\d+|\?)`)
 )
 
