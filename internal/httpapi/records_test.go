@@ -16,6 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
+	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
 // engineServer is the API over a real engine with a database of its own.
@@ -26,7 +27,7 @@ type engineServer struct {
 
 func newEngineServer(t *testing.T) *engineServer {
 	t.Helper()
-	db, err := store.Open(t.Context(), store.Options{Dir: t.TempDir()})
+	db, err := store.Open(t.Context(), storetest.Options(t, t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
