@@ -2,10 +2,11 @@ package operator_test
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
 // plainHost is a host without a BMC.
@@ -131,144 +133,6 @@ func TestHostWithBMCIsLeftAsItIs(t *testing.T) {
 	b.gone("managed")
 }
 
-func TestPausedHostIsNotTouchedEvenWhenDeleted(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	h := b.plainHost("demo-paused", nil)
-	b.inState("demo-paused", v1alpha1.StateAvailable)
-	b.update(h, func() { h.Annotations = map[string]string{v1alpha1.PausedAnnotation: v1alpha1.PausedByClusterAPI} })
-	b.engine.Update(b.host("demo-paused").Status.Provisioning.ID, func(n *provisioner.Node) { n.State = node.Manageable })
-	b.remove(h)
-	b.forAWhile("paused host", func() string {
-		if got := b.host("demo-paused"); got == nil || got.Status.Provisioning.State != v1alpha1.StateAvailable {
-			return "it was touched"
-		}
-		return ""
-	})
-	b.update(h, func() { delete(h.Annotations, v1alpha1.PausedAnnotation) })
-	b.gone("demo-paused")
-}
-
-func TestDeletionForgetsTheNodeAndTheHardwareData(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	h := b.plainHost("demo-gone", nil)
-	id := b.inState("demo-gone", v1alpha1.StateAvailable).Status.Provisioning.ID
-	b.remove(h)
-	b.gone("demo-gone")
-	if _, err := b.engine.Node(t.Context(), id); err == nil {
-		t.Error("the engine still knows the node")
-	}
-	err := b.client.Get(t.Context(), client.ObjectKeyFromObject(h), &v1alpha1.HardwareData{})
-	if client.IgnoreNotFound(err) != nil || err == nil {
-		t.Errorf("hardware data: got %v, want not found", err)
-	}
-}
-
-func TestHostsCanBeDeletedBeforeTheyAreAvailable(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	for name, state := range map[string]v1alpha1.ProvisioningState{
-		"demo-unmanaged": v1alpha1.StateUnmanaged,
-		"demo-importing": v1alpha1.StateImporting,
-		"demo-preparing": v1alpha1.StatePreparing,
-	} {
-		h := b.plainHost(name, nil)
-		b.inState(name, state)
-		b.remove(h)
-		b.gone(name)
-	}
-}
-
-func TestFailedDeletionIsShownAndCounted(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	h := b.plainHost("demo-delete-error", nil)
-	b.inState("demo-delete-error", v1alpha1.StateAvailable)
-	b.remove(h)
-	b.eventually("registration error", func() string {
-		h := b.host("demo-delete-error")
-		if h == nil {
-			return "host is gone"
-		}
-		if h.Status.ErrorType != v1alpha1.ErrorRegistration || h.Status.ErrorCount != 1 {
-			return string(h.Status.ErrorType)
-		}
-		return ""
-	})
-	b.hasEvent("demo-delete-error", "RegistrationError")
-}
-
-func TestStatusAnnotationIsRestoredOnce(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	id := b.boot("demo-restored")
-	status, err := json.Marshal(map[string]any{"provisioning": map[string]any{"ID": id}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := b.plainHost("restored", func(h *v1alpha1.BareMetalHost) {
-		h.Annotations = map[string]string{v1alpha1.StatusAnnotation: string(status)}
-	})
-	got := b.inState("restored", v1alpha1.StateAvailable)
-	if got.Status.Provisioning.ID != id {
-		t.Errorf("node = %s, want %s from the annotation", got.Status.Provisioning.ID, id)
-	}
-	// A second one is dropped, because the host has a status.
-	b.update(h, func() {
-		h.Annotations = map[string]string{v1alpha1.StatusAnnotation: `{"provisioning":{"ID":"other","state":"provisioned"}}`}
-	})
-	b.eventually("annotation removed", func() string {
-		if _, there := b.host("restored").Annotations[v1alpha1.StatusAnnotation]; there {
-			return "it is still there"
-		}
-		return ""
-	})
-	if got := b.host("restored").Status.Provisioning; got.ID != id || got.State != v1alpha1.StateAvailable {
-		t.Errorf("provisioning = %+v, want it unchanged", got)
-	}
-}
-
-func TestUnusableStatusAnnotationIsReportedAndIgnored(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	b.plainHost("demo-odd", func(h *v1alpha1.BareMetalHost) {
-		h.Annotations = map[string]string{v1alpha1.StatusAnnotation: `{"operationalStatus":"on fire"}`}
-	})
-	b.hasEvent("demo-odd", "InvalidAnnotationValue")
-	b.inState("demo-odd", v1alpha1.StateAvailable)
-}
-
-func TestRebootOfHostWithoutBMCIsRefused(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	h := b.plainHost("demo-reboot", nil)
-	b.inState("demo-reboot", v1alpha1.StateAvailable)
-	const hold = v1alpha1.RebootAnnotationPrefix + "fence"
-	b.update(h, func() {
-		h.Annotations = map[string]string{v1alpha1.RebootAnnotation: "", hold: `{"mode":"hard"}`}
-	})
-	b.eventually("one-time request removed", func() string {
-		annotations := b.host("demo-reboot").Annotations
-		if _, there := annotations[v1alpha1.RebootAnnotation]; there {
-			return "it is still there"
-		}
-		if _, there := annotations[hold]; !there {
-			t.Fatal("the hold of somebody else was removed")
-		}
-		return ""
-	})
-	b.hasEvent("demo-reboot", "PowerManagementUnsupported")
-	b.eventually("hold named in the condition", func() string {
-		for _, c := range b.host("demo-reboot").Status.Conditions {
-			if c.Type == v1alpha1.PowerManagementSupportedCondition && c.Message == "The host has no BMC; these annotations have no effect: "+hold {
-				return ""
-			}
-		}
-		return "conditions: " + conditionText(b.host("demo-reboot").Status.Conditions)
-	})
-}
-
 func TestHostGoesBackWhenItsNodeLeavesAvailable(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -338,27 +202,6 @@ func TestEngineDownIsShownAndPasses(t *testing.T) {
 	}
 }
 
-func TestDeletionEndsEvenWhenTheEngineRefuses(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, func(o *operator.Options) { o.MaxBackoff = 10 * time.Millisecond })
-	h := b.plainHost("demo-delete-error", nil)
-	b.inState("demo-delete-error", v1alpha1.StateAvailable)
-	b.remove(h)
-	b.gone("demo-delete-error")
-	b.hasEvent("demo-delete-error", "DeleteGaveUp")
-}
-
-func TestDeletionEndsEvenWhenTheEngineIsDown(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, func(o *operator.Options) { o.MaxBackoff = 10 * time.Millisecond })
-	h := b.plainHost("demo-cut-off", nil)
-	b.inState("demo-cut-off", v1alpha1.StateAvailable)
-	b.engine.SetDown("no route to host")
-	b.remove(h)
-	b.gone("demo-cut-off")
-	b.hasEvent("demo-cut-off", "DeleteGaveUp")
-}
-
 func TestErrorsCountUpAndAreClearedBySuccess(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *operator.Options) { o.MaxBackoff = 10 * time.Millisecond })
@@ -377,55 +220,6 @@ func TestErrorsCountUpAndAreClearedBySuccess(t *testing.T) {
 	if h.Status.ErrorCount != 0 || h.Status.ErrorType != "" || h.Status.ErrorMessage != "" {
 		t.Errorf("status = %d, %q, %q; want no error", h.Status.ErrorCount, h.Status.ErrorType, h.Status.ErrorMessage)
 	}
-}
-
-func TestHardwareDetailsFromTheAnnotation(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	supplied := map[string]string{v1alpha1.HardwareDetailsAnnotation: `{"hostname":"supplied"}`}
-	hostname := func(name string) string {
-		if h := b.host(name); h.Status.HardwareDetails != nil {
-			return h.Status.HardwareDetails.Hostname
-		}
-		return ""
-	}
-	consumed := func(name string) {
-		t.Helper()
-		b.eventually("annotation of "+name+" consumed", func() string {
-			if _, there := b.host(name).Annotations[v1alpha1.HardwareDetailsAnnotation]; there {
-				return "it is still there"
-			}
-			return ""
-		})
-	}
-
-	b.plainHost("demo-unmanaged-none", func(h *v1alpha1.BareMetalHost) { h.Annotations = supplied })
-	consumed("demo-unmanaged-none")
-	if got := hostname("demo-unmanaged-none"); got != "supplied" {
-		t.Errorf("host without details has host name %q, want the supplied one", got)
-	}
-	b.hasEvent("demo-unmanaged-none", "UpdateHardwareDetails")
-
-	existing := b.plainHost("demo-existing", nil)
-	b.inState("demo-existing", v1alpha1.StateAvailable)
-	b.update(existing, func() { existing.Annotations = supplied })
-	b.forAWhile("details from inspection", func() string {
-		if got := hostname("demo-existing"); got != "demo-existing" {
-			return "replaced by " + got
-		}
-		return ""
-	})
-	b.update(existing, func() { existing.Spec.InspectionMode = v1alpha1.InspectionModeDisabled })
-	consumed("demo-existing")
-	if got := hostname("demo-existing"); got != "supplied" {
-		t.Errorf("host without inspection has host name %q, want the supplied one", got)
-	}
-
-	b.plainHost("demo-unmanaged-broken", func(h *v1alpha1.BareMetalHost) {
-		h.Annotations = map[string]string{v1alpha1.HardwareDetailsAnnotation: `{"ramMebibytes":"much"}`}
-	})
-	consumed("demo-unmanaged-broken")
-	b.hasEvent("demo-unmanaged-broken", "InvalidAnnotationValue")
 }
 
 func TestExternallyProvisionedHostIsLeftAlone(t *testing.T) {
@@ -458,4 +252,43 @@ func TestSecondReplicaTakesOverWhenTheFirstStops(t *testing.T) {
 	stopFirst() // gives its leases up, so that nobody waits for them to expire
 	b.plainHost("demo-two", nil)
 	b.inState("demo-two", v1alpha1.StateAvailable)
+}
+
+// garbled is an engine whose inventories cannot be read.
+type garbled struct{ *demo.Engine }
+
+func (garbled) Inventory(context.Context, string) (*provisioner.Inventory, error) {
+	return nil, errors.New("decode inventory: interfaces is a text, want a list")
+}
+
+func TestUnreadableInventoryIsShown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *operator.Options) {
+		engine, _ := o.Engine.(*demo.Engine)
+		o.Engine = garbled{engine}
+	})
+	b.plainHost("demo-garbled", nil)
+	c := b.hasCondition("demo-garbled", v1alpha1.ReadyCondition, metav1.ConditionFalse, v1alpha1.ErrorReason)
+	if want := "decode inventory: interfaces is a text, want a list"; !strings.HasSuffix(c.Message, want) {
+		t.Errorf("message = %q, want it to end in %q", c.Message, want)
+	}
+	if h := b.host("demo-garbled"); h.Status.ErrorType != v1alpha1.ErrorInspection || h.Status.Provisioning.State != v1alpha1.StateImporting {
+		t.Errorf("error %q in state %q, want an inspection error in importing", h.Status.ErrorType, h.Status.Provisioning.State)
+	}
+	b.hasEvent("demo-garbled", "InspectionError")
+}
+
+func TestIdleHostIsNotWritten(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.plainHost("demo-idle", nil)
+	b.inState("demo-idle", v1alpha1.StateAvailable)
+	b.hasCondition("demo-idle", v1alpha1.AvailableForProvisioningCondition, metav1.ConditionTrue, v1alpha1.AvailableReason)
+	version := b.host("demo-idle").ResourceVersion
+	b.forAWhile("idle host", func() string {
+		if got := b.host("demo-idle").ResourceVersion; got != version {
+			return "it was written: version " + version + " became " + got
+		}
+		return ""
+	})
 }

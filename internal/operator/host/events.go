@@ -25,12 +25,14 @@ const (
 	eventDeletedWithoutCleaning     = "DeletedWithoutCleaning"
 	eventDeleteGaveUp               = "DeleteGaveUp"
 	eventRegistrationError          = "RegistrationError"
+	eventInspectionError            = "InspectionError"
 	eventPreparationError           = "PreparationError"
 )
 
 // eventOf are the reasons of events about failed operations.
 var eventOf = map[v1alpha1.ErrorType]string{
 	v1alpha1.ErrorRegistration: eventRegistrationError,
+	v1alpha1.ErrorInspection:   eventInspectionError,
 	v1alpha1.ErrorPreparation:  eventPreparationError,
 }
 

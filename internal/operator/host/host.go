@@ -96,7 +96,7 @@ func New(config Config) *Reconciler {
 			suppliedDetails{data: data},
 			intake{links: links, metrics: config.Metrics},
 			linked{links: links, fleet: config.Fleet},
-			importing{engine: config.Engine, data: data},
+			importing{engine: config.Engine, data: data, maxBackoff: config.MaxBackoff},
 			preparing{engine: config.Engine, maxBackoff: config.MaxBackoff, asked: asked},
 			available{},
 			settled{},

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -13,11 +14,14 @@ import (
 // importPoll is how often an importing host asks for an inventory.
 const importPoll = 10 * time.Second
 
+const messageUnreadable = "The inventory cannot be read; this is tried again after a wait"
+
 // importing takes over what the engine found out about the machine, so that it
 // need not be inspected again.
 type importing struct {
-	engine inventoryReader
-	data   hardwareData
+	engine     inventoryReader
+	data       hardwareData
+	maxBackoff time.Duration
 }
 
 // importStep is what an importing host has to do next.
@@ -45,9 +49,13 @@ func (p importing) reconcile(ctx context.Context, s *scope) (result, error) {
 	if s.state() != v1alpha1.StateImporting {
 		return result{}, nil
 	}
+	if wait := s.wait(v1alpha1.ErrorInspection, p.maxBackoff); wait > 0 {
+		s.waiting(messageUnreadable)
+		return result{requeueAfter: wait, stop: true}, nil
+	}
 	inspected, err := p.collect(ctx, s)
 	if err != nil {
-		return result{}, err
+		return result{stop: true}, err
 	}
 	switch decideImport(s.host, inspected) {
 	case importLeave:
@@ -71,8 +79,13 @@ func (p importing) collect(ctx context.Context, s *scope) (bool, error) {
 	}
 	inv, err := p.engine.Inventory(ctx, s.node.ID)
 	missing := errors.Is(err, provisioner.ErrNoInventory) || errors.Is(err, provisioner.ErrNotFound)
-	if err != nil && !missing {
+	switch {
+	case err == nil, missing:
+	case errors.Is(err, provisioner.ErrUnreachable), errors.Is(err, provisioner.ErrBusy), ctx.Err() != nil:
 		return false, err
+	default:
+		s.waiting(messageUnreadable)
+		return false, &failure{v1alpha1.ErrorInspection, fmt.Errorf("read inventory of node %s: %w", s.node.ID, err)}
 	}
 	if inv != nil {
 		s.host.Status.HardwareDetails = hardware.Details(inv)

@@ -9,10 +9,10 @@
 //	demo-disconnected       its ramdisk was heard of a day ago
 //	demo-delete-error       the engine refuses to forget it
 //
-// A name may go on after that ("demo-importing-3"). Every other host becomes
-// available. A host that is looked up gets a node at once; nodes of machines
-// that nobody registered are added with [Engine.Discover], and behave by their
-// host name.
+// A name may go on after that ("demo-importing-3"), and every other name that
+// begins with "demo-" becomes available: such a host gets a node as soon as it
+// is looked up. Other hosts have none. Nodes of machines that nobody registered
+// are added with [Engine.Discover] and behave by their host names.
 package demo
 
 import (

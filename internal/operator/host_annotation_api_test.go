@@ -1,0 +1,127 @@
+package operator_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+func TestStatusAnnotationIsRestoredOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	id := b.boot("demo-restored")
+	status, err := json.Marshal(map[string]any{"provisioning": map[string]any{"ID": id}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := b.plainHost("restored", func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{v1alpha1.StatusAnnotation: string(status)}
+	})
+	got := b.inState("restored", v1alpha1.StateAvailable)
+	if got.Status.Provisioning.ID != id {
+		t.Errorf("node = %s, want %s from the annotation", got.Status.Provisioning.ID, id)
+	}
+	// A second one is dropped, because the host has a status.
+	b.update(h, func() {
+		h.Annotations = map[string]string{v1alpha1.StatusAnnotation: `{"provisioning":{"ID":"other","state":"provisioned"}}`}
+	})
+	b.eventually("annotation removed", func() string {
+		if _, there := b.host("restored").Annotations[v1alpha1.StatusAnnotation]; there {
+			return "it is still there"
+		}
+		return ""
+	})
+	if got := b.host("restored").Status.Provisioning; got.ID != id || got.State != v1alpha1.StateAvailable {
+		t.Errorf("provisioning = %+v, want it unchanged", got)
+	}
+}
+
+func TestUnusableStatusAnnotationIsReportedAndIgnored(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.plainHost("demo-odd", func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{v1alpha1.StatusAnnotation: `{"operationalStatus":"on fire"}`}
+	})
+	b.hasEvent("demo-odd", "InvalidAnnotationValue")
+	b.inState("demo-odd", v1alpha1.StateAvailable)
+}
+
+func TestRebootOfHostWithoutBMCIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	h := b.plainHost("demo-reboot", nil)
+	b.inState("demo-reboot", v1alpha1.StateAvailable)
+	const hold = v1alpha1.RebootAnnotationPrefix + "fence"
+	b.update(h, func() {
+		h.Annotations = map[string]string{v1alpha1.RebootAnnotation: "", hold: `{"mode":"hard"}`}
+	})
+	b.eventually("one-time request removed", func() string {
+		annotations := b.host("demo-reboot").Annotations
+		if _, there := annotations[v1alpha1.RebootAnnotation]; there {
+			return "it is still there"
+		}
+		if _, there := annotations[hold]; !there {
+			t.Fatal("the hold of somebody else was removed")
+		}
+		return ""
+	})
+	b.hasEvent("demo-reboot", "PowerManagementUnsupported")
+	b.eventually("hold named in the condition", func() string {
+		for _, c := range b.host("demo-reboot").Status.Conditions {
+			if c.Type == v1alpha1.PowerManagementSupportedCondition && c.Message == "The host has no BMC; these annotations have no effect: "+hold {
+				return ""
+			}
+		}
+		return "conditions: " + conditionText(b.host("demo-reboot").Status.Conditions)
+	})
+}
+
+func TestHardwareDetailsFromTheAnnotation(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	supplied := map[string]string{v1alpha1.HardwareDetailsAnnotation: `{"hostname":"supplied"}`}
+	hostname := func(name string) string {
+		if h := b.host(name); h.Status.HardwareDetails != nil {
+			return h.Status.HardwareDetails.Hostname
+		}
+		return ""
+	}
+	consumed := func(name string) {
+		t.Helper()
+		b.eventually("annotation of "+name+" consumed", func() string {
+			if _, there := b.host(name).Annotations[v1alpha1.HardwareDetailsAnnotation]; there {
+				return "it is still there"
+			}
+			return ""
+		})
+	}
+
+	b.plainHost("demo-unmanaged-none", func(h *v1alpha1.BareMetalHost) { h.Annotations = supplied })
+	consumed("demo-unmanaged-none")
+	if got := hostname("demo-unmanaged-none"); got != "supplied" {
+		t.Errorf("host without details has host name %q, want the supplied one", got)
+	}
+	b.hasEvent("demo-unmanaged-none", "UpdateHardwareDetails")
+
+	existing := b.plainHost("demo-existing", nil)
+	b.inState("demo-existing", v1alpha1.StateAvailable)
+	b.update(existing, func() { existing.Annotations = supplied })
+	b.forAWhile("details from inspection", func() string {
+		if got := hostname("demo-existing"); got != "demo-existing" {
+			return "replaced by " + got
+		}
+		return ""
+	})
+	b.update(existing, func() { existing.Spec.InspectionMode = v1alpha1.InspectionModeDisabled })
+	consumed("demo-existing")
+	if got := hostname("demo-existing"); got != "supplied" {
+		t.Errorf("host without inspection has host name %q, want the supplied one", got)
+	}
+
+	b.plainHost("demo-unmanaged-broken", func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{v1alpha1.HardwareDetailsAnnotation: `{"ramMebibytes":"much"}`}
+	})
+	consumed("demo-unmanaged-broken")
+	b.hasEvent("demo-unmanaged-broken", "InvalidAnnotationValue")
+}
