@@ -86,7 +86,7 @@ func TestTheSameMachineStaysOneHost(t *testing.T) {
 	w.staysOne(t, first)
 
 	// All of Ingot is stopped and started; the machine boots again.
-	w.stop(t)()
+	w.stop(t)
 	w = start(t, up.Options{Machines: 1, Seed: 12, DataDir: data})
 	w.staysOne(t, first)
 }

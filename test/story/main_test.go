@@ -65,7 +65,7 @@ func start(t *testing.T, opts up.Options) *world {
 		t.Fatalf("start Ingot: %v", err)
 	}
 	w := &world{Up: u}
-	t.Cleanup(w.stop(t))
+	t.Cleanup(func() { w.stop(t) })
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{metal3v1alpha1.AddToScheme, discoveryv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -87,12 +87,11 @@ func network() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(128 + os.Getpid()%64), 0, 0}), 16)
 }
 
-// stop returns a function that stops Ingot; calling it again does nothing.
-func (w *world) stop(t *testing.T) func() {
-	return func() {
-		if err := w.Stop(context.Background()); err != nil {
-			t.Errorf("stop Ingot: %v", err)
-		}
+// stop stops Ingot; calling it again does nothing.
+func (w *world) stop(t *testing.T) {
+	t.Helper()
+	if err := w.Stop(context.Background()); err != nil {
+		t.Errorf("stop Ingot: %v", err)
 	}
 }
 

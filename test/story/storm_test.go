@@ -149,7 +149,7 @@ func post(address string, i int) (string, error) {
 // test kills.
 func startEngineProcess(t *testing.T, data, address string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], //nolint:noctx // this very program; killed below
+	cmd := exec.Command(os.Args[0],
 		"api.listen="+address, "database.dir="+data, "auto_discovery.enabled=true", "auto_discovery.driver=manual-management")
 	cmd.Env = append(os.Environ(), engineProcess+"=1")
 	out, err := cmd.StdoutPipe()
