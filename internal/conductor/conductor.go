@@ -43,6 +43,7 @@ type Config struct {
 	AgentRules       agent.Rules
 	Discovery        Discovery
 	Observer         Observer // hears what happens; nil means nobody
+	Limits           Limits   // zero fields have defaults
 }
 
 // Discovery says whether and how unknown machines are enrolled. The callback is
@@ -64,6 +65,7 @@ type Conductor struct {
 	pipeline *inspect.Pipeline
 	log      *slog.Logger
 	observer Observer
+	scripts  map[store.WorkKind]script
 
 	posts      *rate.Limiter
 	discovered atomic.Int64 // nodes that count against Discovery.MaxNodes
@@ -81,11 +83,13 @@ func New(db *store.Store, drivers *driver.Registry, pipeline *inspect.Pipeline, 
 	if observer == nil {
 		observer = silent{}
 	}
+	cfg.Limits = cfg.Limits.withDefaults()
 	return &Conductor{
 		cfg: cfg, store: db, drivers: drivers, pipeline: pipeline, log: log, observer: observer,
-		posts: rate.NewLimiter(rate.Limit(cfg.Discovery.Rate), cfg.Discovery.Burst),
-		queue: newQueue(),
-		claim: make(chan struct{}, 1), allocate: make(chan struct{}, 1),
+		scripts: scripts(),
+		posts:   rate.NewLimiter(rate.Limit(cfg.Discovery.Rate), cfg.Discovery.Burst),
+		queue:   newQueue(),
+		claim:   make(chan struct{}, 1), allocate: make(chan struct{}, 1),
 	}
 }
 

@@ -41,17 +41,23 @@ func (c *Conductor) finish(ctx context.Context, j job, change func(*store.Tx, *n
 // discovered node's enroll, stays.
 func (c *Conductor) fail(ctx context.Context, j job, reason string) error {
 	reason = node.CutText(reason)
-	err := c.finish(ctx, j, func(tx *store.Tx, n *node.Node) error {
-		if err := c.move(tx, n, node.OnFail); err != nil && !isTransition(err) {
-			return err
-		}
-		n.LastError = reason
-		return c.record(tx, n, node.SeverityError, string(j.Kind), reason)
-	})
+	err := c.finish(ctx, j, func(tx *store.Tx, n *node.Node) error { return c.fails(tx, j, n, reason) })
 	if err == nil {
 		j.end(WorkFailed)
 	}
 	return err
+}
+
+// fails writes a failure for good into the node.
+func (c *Conductor) fails(tx *store.Tx, j job, n *node.Node, reason string) error {
+	if work, ok := c.scripts[j.Kind]; !ok || work.course {
+		if err := c.move(tx, n, node.OnFail); err != nil && !isTransition(err) {
+			return err
+		}
+		endSteps(n)
+	}
+	n.LastError = reason
+	return c.record(tx, n, node.SeverityError, string(j.Kind), reason)
 }
 
 // move applies a trigger to the node.

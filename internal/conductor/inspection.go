@@ -162,6 +162,9 @@ func (c *Conductor) accept(tx *store.Tx, p *post, ident string, claims []store.C
 	if err := c.move(tx, &n, node.OnResume); err != nil {
 		return err
 	}
+	if err := c.dropParked(tx, n.ID); err != nil {
+		return err
+	}
 	if p.answer = c.callbackAnswer(p, &n); p.answer.Token != "" {
 		n.DriverInternalInfo = agent.WithToken(n.DriverInternalInfo, p.answer.Token, tx.Now())
 	}

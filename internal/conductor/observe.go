@@ -30,6 +30,7 @@ const (
 	WorkDone      WorkOutcome = "done"
 	WorkFailed    WorkOutcome = "failed"    // for good; the node's last_error says why
 	WorkPostponed WorkOutcome = "postponed" // will be tried again
+	WorkWaiting   WorkOutcome = "waiting"   // for time to pass or an agent to call; not a failure
 	WorkLost      WorkOutcome = "lost"      // another conductor took the node over
 	WorkDropped   WorkOutcome = "dropped"   // the node was deleted
 	WorkStopped   WorkOutcome = "stopped"   // by the end of the process; resumed by the next

@@ -3,44 +3,21 @@ package conductor
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// verbWork says which work each verb asks for. A verb that is not here has no
-// work in this version; one whose work is empty ends in a stable state at once.
-var verbWork = map[node.Trigger]store.WorkKind{
-	node.OnManage:  workVerify,
-	node.OnProvide: workClean,
-}
-
 // Provision starts a verb. The state that shows it and the work it asks for are
 // one commit, after which Provision returns.
-func (c *Conductor) Provision(ctx context.Context, ident string, verb node.Verb) error {
+func (c *Conductor) Provision(ctx context.Context, ident string, request node.VerbRequest) error {
+	arrived := c.store.Now()
 	var started *job
-	err := c.store.Write(ctx, func(tx *store.Tx) error {
-		before, err := unleased(tx, ident)
-		if err != nil {
-			return err
-		}
-		n := *before
-		if err := c.move(tx, &n, verb.On); err != nil {
-			if transition, ok := err.(*node.TransitionError); ok { //nolint:errorlint // Move returns it bare
-				transition.Verb = verb.Name
-			}
-			return err
-		}
-		if err := c.permit(before, verb); err != nil {
-			return err
-		}
-		n.LastError = ""
-		if n.ProvisionState.Class() == node.Working {
-			if started, err = c.startWork(tx, n.ID, verbWork[verb.On], nil); err != nil {
-				return err
-			}
-		}
-		return tx.UpdateNode(before, &n)
+	err := c.store.Write(ctx, func(tx *store.Tx) (err error) {
+		started, err = c.provision(tx, ident, request, arrived)
+		return err
 	})
 	if err != nil {
 		return err
@@ -51,27 +28,99 @@ func (c *Conductor) Provision(ctx context.Context, ident string, verb node.Verb)
 	return nil
 }
 
-// permit refuses verbs that the state allows but the node or this version does
-// not.
-func (c *Conductor) permit(n *node.Node, verb node.Verb) error {
-	if _, ok := verbWork[verb.On]; !ok {
-		return &node.UnsupportedError{What: fmt.Sprintf("The verb %q", verb.Name)}
+// provision starts a verb inside a transaction and returns the work to do.
+func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbRequest, arrived time.Time) (*job, error) {
+	before, err := unleased(tx, ident)
+	if err != nil {
+		return nil, err
 	}
-	if verb.On == node.OnProvide && n.Retired {
-		return node.Invalid("Node %s is retired and can not be made available: clear its retired flag first.", n.UUID)
+	n := *before
+	if _, _, err := n.Move(request.Verb.On); err != nil {
+		return nil, refused(before, request, arrived, c.cfg.Hostname)
 	}
-	if verb.On == node.OnProvide && c.cleans(n) {
-		return node.Invalid("Node %s asks for automated cleaning, which this version does not have: set automated_clean to false.", n.UUID)
+	if request, err = withRunbook(tx, &n, request); err != nil {
+		return nil, err
 	}
-	return nil
+	if err := c.permit(tx, before, request); err != nil {
+		return nil, err
+	}
+	n.LastError = ""
+	started, err := c.begin(tx, &n, request)
+	if err != nil {
+		return nil, err
+	}
+	return started, tx.UpdateNode(before, &n)
 }
 
-// cleans reports whether provide runs automated cleaning on the node.
-func (c *Conductor) cleans(n *node.Node) bool {
-	if n.AutomatedClean != nil {
-		return *n.AutomatedClean
+// refused says why the state does not allow a verb. A state that is younger than
+// the request was changed by somebody who was quicker: the client may try again.
+func refused(n *node.Node, request node.VerbRequest, arrived time.Time, hostname string) error {
+	if n.ProvisionUpdatedAt.After(arrived) {
+		return &node.LockedError{Node: n.UUID, Owner: hostname}
 	}
-	return c.cfg.AutomatedClean
+	return &node.TransitionError{Node: n.UUID, Verb: request.Verb.Name, State: n.ProvisionState}
+}
+
+// begin moves the node and stores the work that the verb asks for.
+func (c *Conductor) begin(tx *store.Tx, n *node.Node, request node.VerbRequest) (*job, error) {
+	switch request.Verb.On {
+	case node.OnAbort:
+		return c.abort(tx, n)
+	case node.OnUnhold:
+		if err := c.move(tx, n, node.OnUnhold); err != nil {
+			return nil, err
+		}
+		return c.unhold(tx, n)
+	}
+	parked := n.ProvisionState.Class() == node.Waiting || n.ProvisionState.Class() == node.Held
+	if err := c.move(tx, n, request.Verb.On); err != nil {
+		return nil, err
+	}
+	if n.ProvisionState.Class() != node.Working {
+		return nil, nil
+	}
+	if parked {
+		if err := c.dropParked(tx, n.ID); err != nil {
+			return nil, err
+		}
+		endSteps(n)
+	}
+	rule := verbRules[request.Verb.On]
+	if rule.begin != nil {
+		rule.begin(tx, n, request)
+	}
+	return c.startWork(tx, n.ID, rule.work, verbIntent(request))
+}
+
+// verbIntent is what the work needs to know of the request.
+func verbIntent(request node.VerbRequest) node.Object {
+	intent := map[string]any{}
+	if len(request.Steps) > 0 {
+		intent[stepsIntent] = request.Steps
+	}
+	if request.Verb.On == node.OnClean {
+		intent[manualIntent] = true
+	}
+	return node.ObjectOf(intent)
+}
+
+// withRunbook puts the steps of the runbook that the request names in its place.
+func withRunbook(tx *store.Tx, n *node.Node, request node.VerbRequest) (node.VerbRequest, error) {
+	if request.Runbook == "" {
+		return request, nil
+	}
+	runbook, err := store.Runbooks.Get(tx, request.Runbook)
+	switch {
+	case isNotFound(err):
+		return request, node.Invalid("There is no runbook %s.", node.CutText(request.Runbook))
+	case err != nil:
+		return request, err
+	case !n.Traits.Has(runbook.Name):
+		return request, node.Invalid("The runbook %s does not fit node %s, which has not the trait of this name.", runbook.Name, n.UUID)
+	}
+	request.DisableRamdisk = request.DisableRamdisk || runbook.DisableRamdisk
+	request.Steps, err = stepsOf(runbook.Steps)
+	return request, err
 }
 
 // startWork stores work together with a lease of this conductor, so that no
@@ -88,22 +137,27 @@ func (c *Conductor) startWork(tx *store.Tx, nodeID int64, kind store.WorkKind, i
 	return &job{Work: w}, nil
 }
 
-// UnsupportedError is a request that the API knows and this version cannot
-// fulfil yet (HTTP 501).
-type UnsupportedError struct{ What string }
-
-func (e *UnsupportedError) Error() string {
-	return e.What + " is not available in this version of Ingot."
-}
-
 // runVerify checks that a node can be managed: its power interface is configured
-// and tells the power state. A node that cannot goes back to enroll.
+// and tells the power state. A node that cannot goes back to enroll. What the
+// machine says of its settings is kept.
 func (c *Conductor) runVerify(ctx context.Context, j job) error {
 	n, err := c.nodeByID(ctx, j.NodeID)
 	if err != nil {
 		return err
 	}
-	state, err := c.readPower(ctx, n)
+	out, err := c.drivers.Verify(ctx, n, driver.Turn{First: true, Elapsed: c.store.Now().Sub(j.CreatedAt)})
+	if err == nil && out.Again > 0 {
+		s := &session{Conductor: c, j: j, n: n}
+		return s.sleep(ctx, out)
+	}
+	var state node.PowerState
+	var settings reading
+	if err == nil {
+		state, err = c.readPower(ctx, n)
+	}
+	if err == nil {
+		settings, err = c.readHardware(ctx, n)
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -112,6 +166,9 @@ func (c *Conductor) runVerify(ctx context.Context, j job) error {
 	}
 	return c.finish(ctx, j, func(tx *store.Tx, n *node.Node) error {
 		n.PowerState = state
+		if err := settings.store(tx, n); err != nil {
+			return err
+		}
 		return c.move(tx, n, node.OnDone)
 	})
 }
@@ -125,17 +182,6 @@ func (c *Conductor) readPower(ctx context.Context, n *node.Node) (node.PowerStat
 		return "", err
 	}
 	return power.PowerState(ctx, n)
-}
-
-// runClean makes a node available. Automated cleaning is refused when the verb
-// is asked for, so there is nothing to wipe here.
-func (c *Conductor) runClean(ctx context.Context, j job) error {
-	return c.finish(ctx, j, func(tx *store.Tx, n *node.Node) error {
-		if n.Retired {
-			return c.move(tx, n, node.OnManage)
-		}
-		return c.move(tx, n, node.OnDone)
-	})
 }
 
 func (c *Conductor) nodeByID(ctx context.Context, id int64) (*node.Node, error) {

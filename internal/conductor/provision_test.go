@@ -18,7 +18,7 @@ func provision(t *testing.T, c *Conductor, ident, name string) error {
 	if !ok {
 		t.Fatalf("no verb %q", name)
 	}
-	return c.Provision(t.Context(), ident, verb)
+	return c.Provision(t.Context(), ident, node.VerbRequest{Verb: verb})
 }
 
 func manage(t *testing.T, c *Conductor, ident string) {
@@ -181,10 +181,6 @@ func TestRefusedVerbs(t *testing.T) {
 			}
 		}
 	}
-	unsupported := func(t *testing.T, err error) {
-		t.Helper()
-		wantAs[*node.UnsupportedError](t, err)
-	}
 	for name, tc := range map[string]struct {
 		n    func(*node.Node)
 		verb string
@@ -194,9 +190,10 @@ func TestRefusedVerbs(t *testing.T) {
 		"manage in active":         {inState(node.Active), "manage", isTransitionOf("manage")},
 		"undeploy in enroll":       {inState(node.Enroll), "undeploy", isTransitionOf("undeploy")},
 		"deleted in enroll":        {inState(node.Enroll), "deleted", isTransitionOf("deleted")},
-		"inspect is not built":     {inState(node.Manageable), "inspect", unsupported},
-		"active is not built":      {inState(node.Available), "active", unsupported},
-		"abort is not built":       {inState(node.InspectWait), "abort", unsupported},
+		"inspect without a driver": {inState(node.Manageable), "inspect", invalid("not built yet")},
+		"active without a driver":  {inState(node.Available), "active", invalid("not built yet")},
+		"clean without steps":      {inState(node.Manageable), "clean", invalid("needs steps")},
+		"service in maintenance":   {func(n *node.Node) { n.ProvisionState, n.Maintenance = node.Active, true }, "service", invalid("maintenance")},
 		"provide of a retired":     {func(n *node.Node) { n.ProvisionState, n.Retired = node.Manageable, true }, "provide", invalid("retired")},
 		"provide with cleaning":    {func(n *node.Node) { n.ProvisionState, n.AutomatedClean = node.Manageable, &yes }, "provide", invalid("automated_clean")},
 		"transition before retire": {func(n *node.Node) { n.Retired = true }, "provide", isTransitionOf("provide")},

@@ -13,13 +13,6 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// Kinds of work. Each has a runner in Conductor.runner.
-const (
-	workVerify  store.WorkKind = "verify"  // check that a node can be managed
-	workClean   store.WorkKind = "clean"   // make a node available
-	workInspect store.WorkKind = "inspect" // run hooks over a posted document
-)
-
 // Bounds of the loops.
 const (
 	aliveFor     = time.Minute           // a conductor that is silent longer counts as dead
@@ -44,7 +37,8 @@ type queue struct {
 	jobs    []job
 	waiting *sync.Cond
 	closed  bool
-	held    int // jobs queued or running: leases to renew
+	held    int   // jobs queued, running or asleep: leases to renew
+	asleep  []job // due at their NotBefore
 }
 
 func newQueue() *queue {
@@ -74,6 +68,45 @@ func (q *queue) pop() (j job, ok bool) {
 	j, q.jobs[0] = q.jobs[0], job{}
 	q.jobs = q.jobs[1:]
 	return j, true
+}
+
+// sleep keeps a running job until it is due.
+func (q *queue) sleep(j job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j.document, j.node, j.ended = nil, nil, nil
+	q.asleep = append(q.asleep, j)
+	q.held++
+}
+
+// wake queues the sleeping jobs that are due at now, and returns when the next
+// one is; ok is false when none sleeps.
+func (q *queue) wake(now time.Time) (next time.Time, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	still := q.asleep[:0]
+	for _, j := range q.asleep {
+		switch {
+		case !j.NotBefore.After(now):
+			q.jobs = append(q.jobs, j)
+			q.waiting.Signal()
+		case !ok || j.NotBefore.Before(next):
+			next, ok = j.NotBefore, true
+			fallthrough
+		default:
+			still = append(still, j)
+		}
+	}
+	clear(q.asleep[len(still):])
+	q.asleep = still
+	return next, ok
+}
+
+// hold counts a lease that is held without a job, until done.
+func (q *queue) hold() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held++
 }
 
 func (q *queue) done() {
@@ -133,6 +166,11 @@ func (c *Conductor) runJob(ctx context.Context, j job) {
 	case err == nil:
 	case ctx.Err() != nil:
 		j.end(WorkStopped) // the row stays and the next conductor resumes it
+	case errors.Is(err, errAsleep):
+		j.end(WorkWaiting)
+	case errors.Is(err, errParked):
+		j.end(WorkWaiting)
+		c.wakeClaim()
 	case errors.Is(err, node.ErrLeaseLost):
 		j.end(WorkLost)
 		c.log.Warn("Lease lost, leaving work to its new owner", "work", j.Kind, "node_id", j.NodeID)
@@ -163,10 +201,11 @@ func (c *Conductor) runGuarded(ctx context.Context, j job) (err error) {
 	switch j.Kind {
 	case workVerify:
 		return c.runVerify(ctx, j)
-	case workClean:
-		return c.runClean(ctx, j)
 	case workInspect:
 		return c.runInspect(ctx, j)
+	}
+	if work, ok := c.scripts[j.Kind]; ok {
+		return c.runScript(ctx, j, work)
 	}
 	return c.fail(ctx, j, fmt.Sprintf("This version does not know work of kind %q; a newer one asked for it.", j.Kind))
 }
@@ -179,7 +218,7 @@ func (c *Conductor) settleFailure(ctx context.Context, j job, cause error) {
 	j.end(WorkPostponed)
 	var err error
 	if j.Attempts+1 >= c.cfg.MaxAttempts {
-		err = c.fail(ctx, j, fmt.Sprintf("Gave up after %d attempts: %v", j.Attempts+1, cause))
+		err = c.giveUp(ctx, j, fmt.Sprintf("Gave up after %d attempts: %v", j.Attempts+1, cause))
 	} else {
 		err = c.postpone(ctx, j)
 	}
@@ -235,6 +274,7 @@ func (c *Conductor) claimLoop(ctx context.Context) {
 // how long nothing more will be due.
 func (c *Conductor) claimDue(ctx context.Context) time.Duration {
 	limit := 2 * c.cfg.Workers
+	wakeAt, sleeping := c.queue.wake(c.store.Now())
 	if waiting, _ := c.queue.load(); waiting >= limit {
 		return busyPoll
 	}
@@ -255,7 +295,11 @@ func (c *Conductor) claimDue(ctx context.Context) time.Duration {
 	if len(claimed) > 0 {
 		return time.Millisecond // there may be more
 	}
-	return c.untilDue(ctx)
+	wait := c.untilDue(ctx)
+	if sleeping {
+		wait = min(wait, max(wakeAt.Sub(c.store.Now()), time.Millisecond))
+	}
+	return wait
 }
 
 func (c *Conductor) untilDue(ctx context.Context) time.Duration {

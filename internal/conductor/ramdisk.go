@@ -103,31 +103,61 @@ func (c *Conductor) issueToken(tx *store.Tx, n *node.Node) (string, error) {
 
 // Heartbeat records a sign of life of a node's agent.
 func (c *Conductor) Heartbeat(ctx context.Context, ident string, beat node.Heartbeat) error {
-	return c.retryLocked(ctx, func() error {
-		return c.store.Write(ctx, func(tx *store.Tx) error { return c.heartbeat(tx, ident, beat) })
+	var called *job
+	err := c.retryLocked(ctx, func() error {
+		return c.store.Write(ctx, func(tx *store.Tx) (err error) {
+			called, err = c.heartbeat(tx, ident, beat)
+			return err
+		})
 	})
+	if err == nil && called != nil {
+		c.enqueue(*called)
+	}
+	return err
 }
 
-func (c *Conductor) heartbeat(tx *store.Tx, ident string, beat node.Heartbeat) error {
+// heartbeat returns the work that waited for the agent, if any.
+func (c *Conductor) heartbeat(tx *store.Tx, ident string, beat node.Heartbeat) (*job, error) {
 	before, err := tx.Node(ident)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	addresses := func() ([]netip.Addr, error) { return inventoryAddresses(tx, before) }
 	if err := agent.CheckHeartbeat(before, beat, c.cfg.AgentRules, addresses); err != nil {
 		c.log.Warn("Refused heartbeat", "node", before.UUID, "err", err)
-		return err
+		return nil, err
 	}
 	if before.Lease.Held(tx.Now()) {
-		return &node.LockedError{Node: before.UUID, Owner: before.Lease.Owner}
+		return nil, &node.LockedError{Node: before.UUID, Owner: before.Lease.Owner}
 	}
 	if !agent.Records(before.ProvisionState) {
 		c.log.Debug("Ignored heartbeat", "node", before.UUID, "state", before.ProvisionState)
-		return nil
+		return nil, nil
 	}
 	n := *before
 	n.DriverInternalInfo = agent.WithHeartbeat(n.DriverInternalInfo, beat, tx.Now())
-	return tx.UpdateNode(before, &n)
+	called, err := c.heard(tx, &n)
+	if err != nil {
+		return nil, err
+	}
+	return called, tx.UpdateNode(before, &n)
+}
+
+// heard shows that a waiting node's ramdisk lives, and takes up the work that
+// waits for it. A ramdisk that inspects says so by its post and not earlier.
+func (c *Conductor) heard(tx *store.Tx, n *node.Node) (*job, error) {
+	if n.ProvisionState.Class() != node.Waiting {
+		return nil, nil
+	}
+	n.ProvisionUpdatedAt = tx.Now()
+	if n.ProvisionState == node.InspectWait {
+		return nil, nil
+	}
+	return c.callWork(tx, n, func(p *progress) bool {
+		wanted := p.Callback
+		p.Called = wanted
+		return wanted
+	})
 }
 
 // inventoryAddresses returns the IP addresses of the machine as it last posted

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"strings"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -59,6 +60,19 @@ func Ability[A any](r *Registry, n *node.Node, kind node.InterfaceKind, what str
 // Power returns the power implementation that the node has chosen.
 func (r *Registry) Power(n *node.Node) (Power, error) {
 	return Ability[Power](r, n, node.PowerInterface, "power control")
+}
+
+// Verify makes a turn of checking that the node's machine can be managed. Most
+// drivers need none: reading the power state is the check.
+func (r *Registry) Verify(ctx context.Context, n *node.Node, turn Turn) (Outcome, error) {
+	implementation, err := r.Implementation(n, node.PowerInterface)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if verifier, ok := implementation.(Verifier); ok {
+		return verifier.Verify(ctx, n, turn)
+	}
+	return Outcome{}, nil
 }
 
 // steppers are the interfaces whose implementations may offer steps.

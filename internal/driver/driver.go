@@ -38,6 +38,12 @@ type Power interface {
 	Supported() []node.PowerState
 }
 
+// Verifier is a power implementation that has more to check than the power state
+// before its machine is managed. It changes nothing.
+type Verifier interface {
+	Verify(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
+}
+
 // Management chooses what a machine starts from.
 type Management interface {
 	Validator

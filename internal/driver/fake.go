@@ -17,6 +17,7 @@ type Fake struct{}
 
 var (
 	_ Power        = Fake{}
+	_ Verifier     = Fake{}
 	_ Management   = Fake{}
 	_ Interrupter  = Fake{}
 	_ BootModes    = Fake{}
@@ -32,15 +33,18 @@ func (Fake) Validate(n *node.Node) error { return validateFake(n) }
 
 // PowerState returns the stored state; a node that has none yet is off.
 func (Fake) PowerState(_ context.Context, n *node.Node) (node.PowerState, error) {
-	if n.ProvisionState == node.Verifying {
-		if err := fakeFailure(n, "verify"); err != nil {
-			return "", err
-		}
-	}
 	if n.PowerState == "" || n.PowerState == node.PowerError {
 		return node.PowerOff, nil
 	}
 	return n.PowerState, nil
+}
+
+// Verify takes as long, and fails, as the node's driver_info says.
+func (Fake) Verify(_ context.Context, n *node.Node, turn Turn) (Outcome, error) {
+	if err := validateFake(n); err != nil {
+		return Outcome{}, err
+	}
+	return fakeWork(n, "verify", turn)
 }
 
 // SetPower accepts every target.

@@ -66,7 +66,7 @@ var domainStatus = []struct {
 	{http.StatusBadRequest, as[*node.TransitionError]},
 	{http.StatusConflict, as[*node.ConflictError]},
 	{http.StatusForbidden, as[*node.ForbiddenError]},
-	{http.StatusNotImplemented, as[*node.UnsupportedError]},
+	{http.StatusBadRequest, as[*node.NotSupportedError]},
 	{http.StatusNotImplemented, as[*node.UnsupportedError]},
 	{http.StatusNotFound, is(node.ErrNotFound, "The requested resource could not be found.")},
 	{http.StatusConflict, is(node.ErrLocked, "The node is locked by host unknown, please retry after the current operation is completed.")},

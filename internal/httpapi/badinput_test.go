@@ -112,7 +112,7 @@ func TestBadInputIsRefusedWithTheReasonAndWritesNothing(t *testing.T) {
 		{"verb with unknown key", "PUT", item + "/states/provision", `{"target":"manage","x":1}`, 400, `"x"`},
 		{"verb with the key of another", "PUT", item + "/states/provision", `{"target":"manage","clean_steps":[]}`, 400, "clean_steps"},
 		{"verb in the wrong state", "PUT", item + "/states/provision", `{"target":"provide"}`, 400, `"provide" can not be performed`},
-		{"unbuilt verb in the wrong state", "PUT", item + "/states/provision", `{"target":"rescue"}`, 400, `"rescue" can not be performed`},
+		{"verb in the wrong state", "PUT", item + "/states/provision", `{"target":"rescue","rescue_password":"x"}`, 400, `"rescue" can not be performed`},
 		{"maintenance with unknown key", "PUT", item + "/maintenance", `{"why":"x"}`, 400, "why"},
 		{"maintenance reason of wrong type", "PUT", item + "/maintenance", `{"reason":5}`, 400, "reason"},
 

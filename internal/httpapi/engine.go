@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -45,7 +46,11 @@ type NodeWriter interface {
 	DeleteNode(ctx context.Context, ident string) error
 	// Provision starts a verb and returns when it is durable; the work goes on.
 	// A state that does not allow the verb is a *node.TransitionError.
-	Provision(ctx context.Context, ident string, verb node.Verb) error
+	Provision(ctx context.Context, ident string, request node.VerbRequest) error
+	// SetPower asks for a power change and returns when it is durable. A zero
+	// timeout means the engine's default. A target that the node's driver does
+	// not support is a *node.ValidationError.
+	SetPower(ctx context.Context, ident string, target node.PowerState, timeout time.Duration) error
 	// SetMaintenance is idempotent. Ending maintenance clears reason and fault.
 	SetMaintenance(ctx context.Context, ident string, on bool, reason string) error
 }

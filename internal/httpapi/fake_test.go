@@ -41,6 +41,9 @@ type fakeEngine struct {
 	beats     []node.Heartbeat
 	documents []string
 	verbs     []string
+	requests  []node.VerbRequest
+
+	powerTimeout time.Duration
 }
 
 func (f *fakeEngine) Node(_ context.Context, ident string) (*node.Node, error) {
@@ -142,16 +145,25 @@ func (f *fakeEngine) DeleteNode(_ context.Context, ident string) error {
 	return err
 }
 
-func (f *fakeEngine) Provision(_ context.Context, ident string, verb node.Verb) error {
+func (f *fakeEngine) Provision(_ context.Context, ident string, request node.VerbRequest) error {
 	n, err := f.find(ident)
 	if err != nil {
 		return err
 	}
-	if _, _, err := n.Move(verb.On); err != nil {
+	if _, _, err := n.Move(request.Verb.On); err != nil {
 		return err
 	}
-	f.verbs = append(f.verbs, verb.Name)
+	f.verbs, f.requests = append(f.verbs, request.Verb.Name), append(f.requests, request)
 	return nil
+}
+
+func (f *fakeEngine) SetPower(_ context.Context, ident string, target node.PowerState, timeout time.Duration) error {
+	n, err := f.find(ident)
+	if err == nil {
+		n.TargetPowerState = target
+		f.powerTimeout = timeout
+	}
+	return err
 }
 
 func (f *fakeEngine) SetMaintenance(_ context.Context, ident string, on bool, reason string) error {

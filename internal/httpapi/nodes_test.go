@@ -274,19 +274,6 @@ func TestVerbsThatAreBuiltReachTheEngine(t *testing.T) {
 	}
 }
 
-func TestVerbsThatAreNotBuiltSaySoWhereTheyWouldBeAllowed(t *testing.T) {
-	s := newServer(t)
-	n := s.addNode(uuid1, func(n *node.Node) { n.ProvisionState = node.Manageable })
-	put := func() reply {
-		return s.do("PUT", "/v1/nodes/"+uuid1+"/states/provision", "1.84", `{"target":"inspect"}`)
-	}
-	put().want(501)
-	n.ProvisionState = node.Verifying
-	put().want(400)
-	n.Lease = node.Lease{Owner: "ingot-2", Epoch: 1, ExpiresAt: testTime.Add(time.Second)}
-	put().want(409)
-}
-
 func sortedKeys(document map[string]any) []string {
 	keys := make([]string, 0, len(document))
 	for key := range document {

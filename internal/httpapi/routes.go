@@ -63,7 +63,7 @@ func (a *api) nodeRoutes() []route {
 func (a *api) nodeControlRoutes() []route {
 	return []route{
 		{method: get, pattern: "/v1/nodes/{ident}/validate"},
-		{method: put, pattern: "/v1/nodes/{ident}/states/power"},
+		{method: put, pattern: "/v1/nodes/{ident}/states/power", handler: a.setPower},
 		{method: put, pattern: "/v1/nodes/{ident}/states/raid", since: 12, below: tooOld},
 		{method: put, pattern: "/v1/nodes/{ident}/states/boot_mode", since: 76},
 		{method: put, pattern: "/v1/nodes/{ident}/states/secure_boot", since: 76},

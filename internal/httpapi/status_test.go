@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/ingot-metal/ingot/internal/node"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/status.md from the route table")
@@ -57,12 +55,7 @@ works as the API reference has it.
 		}
 		fmt.Fprintf(&page, "| %s | `%s` | %s |\n", rt.method, rt.pattern, versionText[max(rt.since, minVersion)])
 	}
-	fmt.Fprintf(&page, "\n%d routes are built.\n\n## Provision verbs that answer 501\n\n| Verb | Since |\n|---|---|\n", built)
-	for _, verb := range node.Verbs() {
-		if verb.Since <= maxVersion && !slices.Contains(builtVerbs, verb.Name) {
-			fmt.Fprintf(&page, "| `%s` | %s |\n", verb.Name, versionText[verb.Since])
-		}
-	}
+	fmt.Fprintf(&page, "\n%d routes are built.\n", built)
 	return page.String()
 }
 

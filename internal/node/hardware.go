@@ -1,6 +1,10 @@
 package node
 
-import "time"
+import (
+	"reflect"
+	"slices"
+	"time"
+)
 
 // BIOSSetting is one attribute of a machine's firmware set-up as it was last
 // read.
@@ -38,6 +42,45 @@ type Hardware struct {
 	Firmware []FirmwareComponent
 }
 
+// DatedFrom returns h with the times of what was known before: what is new was
+// created now, what differs was updated now.
+func (h Hardware) DatedFrom(before Hardware, now time.Time) Hardware {
+	now = now.Truncate(time.Microsecond).UTC()
+	dated := Hardware{BIOS: slices.Clone(h.BIOS), Firmware: slices.Clone(h.Firmware)}
+	for i := range dated.BIOS {
+		after := &dated.BIOS[i]
+		at := slices.IndexFunc(before.BIOS, func(s BIOSSetting) bool { return s.Name == after.Name })
+		if at < 0 {
+			after.CreatedAt = now
+			continue
+		}
+		after.CreatedAt, after.UpdatedAt = before.BIOS[at].CreatedAt, before.BIOS[at].UpdatedAt
+		if !reflect.DeepEqual(*after, before.BIOS[at]) {
+			after.UpdatedAt = now
+		}
+	}
+	for i := range dated.Firmware {
+		after := &dated.Firmware[i]
+		at := slices.IndexFunc(before.Firmware, func(c FirmwareComponent) bool { return c.Component == after.Component })
+		if at < 0 {
+			after.CreatedAt = now
+			continue
+		}
+		known := before.Firmware[at]
+		after.InitialVersion, after.CreatedAt, after.UpdatedAt = known.InitialVersion, known.CreatedAt, known.UpdatedAt
+		if *after != known {
+			after.UpdatedAt = now
+		}
+	}
+	return dated
+}
+
+// Equal reports whether both hold the same, times included.
+func (h Hardware) Equal(other Hardware) bool {
+	return slices.EqualFunc(h.BIOS, other.BIOS, func(a, b BIOSSetting) bool { return reflect.DeepEqual(a, b) }) &&
+		slices.Equal(h.Firmware, other.Firmware)
+}
+
 // BootDevice is what a machine starts from.
 type BootDevice struct {
 	Device     string `json:"boot_device"` // "pxe", "disk", "cdrom", …; empty when unknown
@@ -64,4 +107,11 @@ type VendorMethod struct {
 type Validation struct {
 	Result *bool  // nil: the node has no such ability
 	Reason string // for people, when Result is false or nil
+}
+
+// VendorCall is one call of a vendor method.
+type VendorCall struct {
+	HTTPMethod string `json:"http_method"` // in upper case
+	Method     string `json:"method"`
+	Body       Object `json:"body"`
 }

@@ -1,0 +1,120 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// mortal is a context that ends at the n-th write: the store asks each write's
+// context once whether it still holds.
+type mortal struct {
+	context.Context
+	writes int
+}
+
+func (m *mortal) Err() error {
+	if m.writes--; m.writes < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestWorkGoesOnWhereverItsProcessDied stops work before each of its commits in
+// turn, and lets another conductor go on.
+func TestWorkGoesOnWhereverItsProcessDied(t *testing.T) {
+	for name, tc := range map[string]struct {
+		state, want node.State
+		verb        string
+		with        func(*node.VerbRequest)
+		info        map[string]any
+		text        string
+	}{
+		"clean":    {state: node.Manageable, want: node.Manageable, verb: "clean", with: with(step("raid.create_configuration"), step("power.reboot"), step("bios.factory_reset"))},
+		"deploy":   {state: node.Available, want: node.Active, verb: "active"},
+		"undeploy": {state: node.Active, want: node.Available, verb: "deleted"},
+		"service":  {state: node.Active, want: node.Active, verb: "service", with: with(step("bios.factory_reset"))},
+		"rescue":   {state: node.Active, want: node.Rescue, verb: "rescue", with: rescuePassword},
+		"unrescue": {state: node.Rescue, want: node.Active, verb: "unrescue"},
+		"adopt":    {state: node.Manageable, want: node.Active, verb: "adopt"},
+		"inspect":  {state: node.Manageable, want: node.Manageable, verb: "inspect"},
+		"failure": {
+			state: node.Manageable, want: node.CleanFailed, verb: "clean", with: with(step("deploy.erase_devices")),
+			info: map[string]any{"fake_clean_error": "broken"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			commits := 0
+			for done := false; !done; commits++ {
+				done = dieAfter(t, commits, tc.state, tc.want, tc.verb, tc.with, tc.info)
+			}
+			if commits < 2 {
+				t.Errorf("the work has %d commits: nothing was interrupted", commits)
+			}
+		})
+	}
+}
+
+// dieAfter runs a verb in a process that dies after some commits, then in another
+// one. It reports whether the first one came to the end.
+func dieAfter(t *testing.T, commits int, state, want node.State, verb string, change func(*node.VerbRequest), info map[string]any) bool {
+	t.Helper()
+	w := emptyWorld(t)
+	w.Conductor = w.idle("conductor-1")
+	n := w.fake(state, info)
+	if change == nil {
+		change = func(*node.VerbRequest) {}
+	}
+	w.send(n, verb, change)
+	j, _ := w.queue.pop()
+	err := w.runScript(&mortal{Context: t.Context(), writes: commits}, j, w.scripts[j.Kind])
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatalf("after %d commits: %v", commits, err)
+	}
+	w.clock.Advance(time.Minute)
+	w.Conductor = w.start("conductor-2")
+	w.settle()
+	got := w.arrive(n, want)
+	if failed := want.Class() == node.Failed; failed != (got.LastError != "") || failed != (len(w.history(n)) > 0) || len(w.history(n)) > 1 {
+		t.Errorf("after %d commits: last_error %q, history %q", commits, got.LastError, w.history(n))
+	}
+	return err == nil
+}
+
+func TestSleepingWorkIsTakenOverWhenItIsDue(t *testing.T) {
+	w := newWorld(t)
+	n := w.fake(node.Available, map[string]any{"fake_deploy_delay": 60})
+	w.send(n, "active")
+	w.eventually("the work to sleep", func() bool { return w.sleeping() == 1 })
+	if err := w.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Conductor = w.start("conductor-2")
+	w.pass(59 * time.Second)
+	if got := w.stored(n.UUID); got.ProvisionState != node.Deploying {
+		t.Fatalf("node is in %q before its minute has passed", got.ProvisionState)
+	}
+	w.pass(time.Second)
+	w.settle()
+	w.arrive(n, node.Active)
+}
+
+func TestOfEqualVerbsAtOnceOneIsAcceptedAndTheRestConflict(t *testing.T) {
+	w := newWorld(t)
+	n := w.fake(node.Manageable, map[string]any{"fake_inspect_delay": 60})
+	accepted := 0
+	for _, err := range concurrently(50, func(int) error { return w.try(n, "inspect") }) {
+		switch {
+		case err == nil:
+			accepted++
+		case !errors.Is(err, node.ErrLocked):
+			t.Errorf("answer = %v, want a conflict", err)
+		}
+	}
+	if accepted != 1 {
+		t.Errorf("%d verbs were accepted", accepted)
+	}
+}

@@ -1,0 +1,119 @@
+package conductor
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+func TestPowerChangeShowsItsTargetUntilItIsDone(t *testing.T) {
+	w := newWorld(t)
+	n := w.fake(node.Manageable, map[string]any{"fake_power_delay": 5}, func(n *node.Node) { n.LastError = "stale" })
+	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the change to take its time", func() bool { return w.sleeping() == 1 })
+	if got := w.stored(n.UUID); got.TargetPowerState != node.PowerOn || got.PowerState != node.PowerOff || got.LastError != "" {
+		t.Errorf("power %q to %q, last_error %q", got.PowerState, got.TargetPowerState, got.LastError)
+	}
+	wantIs(t, w.SetPower(t.Context(), n.UUID, node.PowerOff, 0), node.ErrLocked)
+	w.pass(5 * time.Second)
+	w.settle()
+	if got := w.stored(n.UUID); got.TargetPowerState != "" || got.PowerState != node.PowerOn || got.LastError != "" {
+		t.Errorf("power %q to %q, last_error %q; want it on", got.PowerState, got.TargetPowerState, got.LastError)
+	}
+}
+
+func TestEveryPowerTargetEndsInItsState(t *testing.T) {
+	w := newWorld(t)
+	for target, want := range map[node.PowerState]node.PowerState{
+		node.PowerOn: node.PowerOn, node.PowerOff: node.PowerOff, node.Rebooting: node.PowerOn,
+		node.SoftPowerOff: node.PowerOff, node.SoftRebooting: node.PowerOn,
+	} {
+		n := w.fake(node.Active, nil)
+		if err := w.SetPower(t.Context(), n.UUID, target, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		if got := w.stored(n.UUID); got.PowerState != want || got.TargetPowerState != "" {
+			t.Errorf("%s: power %q to %q", target, got.PowerState, got.TargetPowerState)
+		}
+	}
+}
+
+func TestRefusedPowerChanges(t *testing.T) {
+	w := newWorld(t)
+	noOff := func(n *node.Node) { n.DisablePowerOff = true }
+	for _, target := range []node.PowerState{node.PowerOff, node.SoftPowerOff} {
+		wantAs[*node.ConflictError](t, w.SetPower(t.Context(), w.fake(node.Active, nil, noOff).UUID, target, 0))
+	}
+	if err := w.SetPower(t.Context(), w.fake(node.Active, nil, noOff).UUID, node.Rebooting, 0); err != nil {
+		t.Errorf("reboot of a node that must not be off: %v", err)
+	}
+	for _, state := range []node.State{node.Cleaning, node.CleanWait} {
+		wantAs[*node.ValidationError](t, w.SetPower(t.Context(), w.fake(state, nil).UUID, node.PowerOn, 0))
+	}
+	manual := w.create("manual-management")
+	wantAs[*node.ValidationError](t, w.SetPower(t.Context(), manual.UUID, node.SoftPowerOff, 0))
+	wantIs(t, w.SetPower(t.Context(), "nobody", node.PowerOn, 0), node.ErrNotFound)
+	wantAs[*node.ValidationError](t, w.SetPower(t.Context(), w.fake(node.Active, map[string]any{"fake_power_delay": "soon"}).UUID, node.PowerOn, 0))
+}
+
+func TestFailedPowerChangeSaysSoAndNoMore(t *testing.T) {
+	w := newWorld(t)
+	n := w.fake(node.Active, map[string]any{"fake_power_error": "no such outlet"})
+	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	got := w.stored(n.UUID)
+	if !strings.HasPrefix(got.LastError, "Failed to change power state to 'power on'.") || !strings.Contains(got.LastError, "no such outlet") {
+		t.Errorf("last_error = %q", got.LastError)
+	}
+	if got.PowerState != node.PowerOff || got.TargetPowerState != "" || got.Maintenance || got.ProvisionState != node.Active {
+		t.Errorf("power %q to %q, maintenance %v in %q", got.PowerState, got.TargetPowerState, got.Maintenance, got.ProvisionState)
+	}
+}
+
+func TestPowerChangeHasALimit(t *testing.T) {
+	w := newWorld(t)
+	for limit, timeout := range map[time.Duration]time.Duration{time.Minute: 0, 5 * time.Second: 5 * time.Second} {
+		n := w.fake(node.Active, map[string]any{"fake_power_delay": 3600})
+		if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, timeout); err != nil {
+			t.Fatal(err)
+		}
+		w.eventually("the change to take its time", func() bool { return w.sleeping() == 1 })
+		w.pass(limit + time.Second)
+		w.settle()
+		if got := w.stored(n.UUID); !strings.Contains(got.LastError, "within "+limit.String()) || got.PowerState != node.PowerOff {
+			t.Errorf("last_error %q, power %q", got.LastError, got.PowerState)
+		}
+	}
+}
+
+func TestMachineWithoutBMCRebootsThroughItsAgent(t *testing.T) {
+	w := emptyWorld(t)
+	rebooted := 0
+	c := w.idle("conductor-1")
+	drivers, err := driver.New(driver.Config{
+		AgentAlive:  func(*node.Node) bool { return true },
+		AgentReboot: func(context.Context, *node.Node) error { rebooted++; return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.drivers = drivers
+	w.Conductor = w.run(c)
+	n := w.create("manual-management")
+	if err := w.SetPower(t.Context(), n.UUID, node.Rebooting, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	if got := w.stored(n.UUID); rebooted != 1 || got.LastError != "" || got.PowerState != node.PowerOn {
+		t.Errorf("rebooted %d times, last_error %q, power %q", rebooted, got.LastError, got.PowerState)
+	}
+}

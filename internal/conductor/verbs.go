@@ -1,0 +1,166 @@
+package conductor
+
+import (
+	"fmt"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// verbRule is what a verb needs beside a state that allows it, and what it
+// begins.
+type verbRule struct {
+	work store.WorkKind // what it asks for when its state is a working one
+	// maintained says that the verb works in maintenance.
+	maintained bool
+	// permit refuses what the state allows but the node does not; nil permits
+	// everything.
+	permit func(c *Conductor, tx *store.Tx, n *node.Node, request node.VerbRequest) error
+	// begin writes into the node what the request brings; nil for nothing.
+	begin func(tx *store.Tx, n *node.Node, request node.VerbRequest)
+}
+
+// verbRules has every verb but abort and unhold, which go on with work that is
+// there.
+var verbRules = map[node.Trigger]verbRule{
+	node.OnManage:   {work: workVerify, maintained: true},
+	node.OnProvide:  {work: workClean, maintained: true, permit: permitProvide},
+	node.OnInspect:  {work: workLook, maintained: true, permit: permitInspect, begin: beginInspect},
+	node.OnClean:    {work: workClean, permit: permitClean},
+	node.OnAdopt:    {work: workAdopt, maintained: true},
+	node.OnDeploy:   {work: workDeploy, permit: permitDeploy, begin: beginDeploy},
+	node.OnRebuild:  {work: workDeploy, permit: permitRebuild, begin: beginDeploy},
+	node.OnDelete:   {work: workUndeploy, maintained: true, permit: permitUndeploy},
+	node.OnRescue:   {work: workRescue, permit: permitRescue, begin: beginRescue},
+	node.OnUnrescue: {work: workUnrescue, maintained: true},
+	node.OnService:  {work: workService, permit: permitService},
+}
+
+// permit decides whether the verb may begin on the node now. The state allows it.
+func (c *Conductor) permit(tx *store.Tx, n *node.Node, request node.VerbRequest) error {
+	rule := verbRules[request.Verb.On]
+	if n.Maintenance && !rule.maintained && rule.work != "" {
+		return node.Invalid("Node %s is in maintenance, in which %q is refused: end maintenance first.", n.UUID, request.Verb.Name)
+	}
+	if rule.permit == nil {
+		return nil
+	}
+	return rule.permit(c, tx, n, request)
+}
+
+func permitProvide(c *Conductor, tx *store.Tx, n *node.Node, _ node.VerbRequest) error {
+	switch {
+	case n.Retired:
+		return node.Invalid("Node %s is retired and can not be made available: clear its retired flag first.", n.UUID)
+	case !c.cleans(n):
+		return nil
+	}
+	if err := c.checkInterfaces(n, cleanInterfaces); err != nil {
+		return node.Invalid("Node %s asks for automated cleaning: %v To make it available without, set automated_clean to false.", n.UUID, err)
+	}
+	return c.roomForCleaning(tx)
+}
+
+func permitClean(c *Conductor, tx *store.Tx, n *node.Node, request node.VerbRequest) error {
+	if err := checkRequestSteps(request); err != nil {
+		return err
+	}
+	if err := c.checkInterfaces(n, cleanInterfaces); err != nil {
+		return err
+	}
+	return c.roomForCleaning(tx)
+}
+
+func permitService(c *Conductor, _ *store.Tx, n *node.Node, request node.VerbRequest) error {
+	if err := checkRequestSteps(request); err != nil {
+		return err
+	}
+	return c.checkInterfaces(n, cleanInterfaces)
+}
+
+// checkRequestSteps refuses a list without steps.
+func checkRequestSteps(request node.VerbRequest) error {
+	if len(request.Steps) == 0 {
+		return node.Invalid("The verb %q needs steps: give %s_steps or a runbook.", request.Verb.Name, request.Verb.Name)
+	}
+	return node.CheckSteps(request.Steps)
+}
+
+func permitInspect(c *Conductor, _ *store.Tx, n *node.Node, _ node.VerbRequest) error {
+	return c.checkInterfaces(n, lookInterfaces)
+}
+
+func permitDeploy(c *Conductor, tx *store.Tx, n *node.Node, request node.VerbRequest) error {
+	if err := node.CheckSteps(request.Steps); err != nil {
+		return err
+	}
+	if err := c.checkInterfaces(n, deployInterfaces); err != nil {
+		return err
+	}
+	return c.roomForDeploying(tx)
+}
+
+func permitRebuild(c *Conductor, tx *store.Tx, n *node.Node, request node.VerbRequest) error {
+	if err := unprotected(n, request); err != nil {
+		return err
+	}
+	return permitDeploy(c, tx, n, request)
+}
+
+func permitUndeploy(c *Conductor, tx *store.Tx, n *node.Node, request node.VerbRequest) error {
+	if err := unprotected(n, request); err != nil {
+		return err
+	}
+	return c.roomForDeploying(tx)
+}
+
+func permitRescue(c *Conductor, _ *store.Tx, n *node.Node, request node.VerbRequest) error {
+	if request.RescuePassword == "" {
+		return node.Invalid("The verb rescue needs a rescue_password.")
+	}
+	return c.checkInterfaces(n, rescueInterfaces)
+}
+
+func unprotected(n *node.Node, request node.VerbRequest) error {
+	if !n.Protected {
+		return nil
+	}
+	return &node.ForbiddenError{Reason: fmt.Sprintf("Node %s is protected, which forbids %q: clear its protected flag first.", n.UUID, request.Verb.Name)}
+}
+
+// States that count against the limits of work at once.
+var (
+	deployingStates = []node.State{node.Deploying, node.DeployWait, node.Deleting}
+	cleaningStates  = []node.State{node.Cleaning, node.CleanWait}
+)
+
+func (c *Conductor) roomForDeploying(tx *store.Tx) error {
+	return room(tx, "deployments", c.cfg.Limits.MaxDeploying, deployingStates)
+}
+
+func (c *Conductor) roomForCleaning(tx *store.Tx) error {
+	return room(tx, "cleanings", c.cfg.Limits.MaxCleaning, cleaningStates)
+}
+
+func room(tx *store.Tx, what string, limit int, states []node.State) error {
+	busy, err := tx.CountStates(states...)
+	if err == nil && busy >= limit {
+		err = fmt.Errorf("start another of %d %s at once: %w", limit, what, node.ErrBusy)
+	}
+	return err
+}
+
+func beginInspect(tx *store.Tx, n *node.Node, _ node.VerbRequest) {
+	n.InspectionStartedAt = tx.Now()
+	n.DriverInternalInfo = n.DriverInternalInfo.Without(agentKeys...)
+}
+
+func beginDeploy(_ *store.Tx, n *node.Node, request node.VerbRequest) {
+	if request.ConfigDrive != nil {
+		n.InstanceInfo = n.InstanceInfo.With(map[string]any{"configdrive": request.ConfigDrive})
+	}
+}
+
+func beginRescue(_ *store.Tx, n *node.Node, request node.VerbRequest) {
+	n.InstanceInfo = n.InstanceInfo.With(map[string]any{rescuePasswordKey: request.RescuePassword})
+}
