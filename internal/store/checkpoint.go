@@ -10,7 +10,7 @@ import (
 // CheckpointWork stores how far work has come and when it is due. The caller
 // checks the lease in the same transaction.
 func (tx *Tx) CheckpointWork(w *Work) error {
-	_, err := tx.exec("UPDATE work SET kind = ?, step = ?, intent = ?, attempts = ?, not_before = ? WHERE id = ?",
+	err := tx.exec("UPDATE work SET kind = ?, step = ?, intent = ?, attempts = ?, not_before = ? WHERE id = ?",
 		string(w.Kind), orNull(w.Step), orNull(string(w.Intent)), w.Attempts, w.NotBefore.UnixMicro(), w.ID)
 	return err
 }
@@ -19,7 +19,7 @@ func (tx *Tx) CheckpointWork(w *Work) error {
 // lease.
 func (tx *Tx) WorkOf(nodeID int64) ([]*Work, error) {
 	var works []*Work
-	err := tx.query(func(rows *sql.Rows) error {
+	err := tx.query(func(rows row) error {
 		w := &Work{NodeID: nodeID}
 		var step, intent sql.NullString
 		var notBefore, created int64

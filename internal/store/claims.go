@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"slices"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -60,7 +59,7 @@ func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
 			query += ` UNION SELECT '` + string(MAC) + `', nodes.id, nodes.uuid, nodes.provision_state FROM ports
 			JOIN nodes ON nodes.id = ports.node_id WHERE ports.address IN (` + marks(macs) + ")"
 		}
-		err := tx.query(func(rows *sql.Rows) error {
+		err := tx.query(func(rows row) error {
 			var m ClaimMatch
 			if err := rows.Scan(&m.Kind, &m.NodeID, &m.UUID, &m.State); err != nil {
 				return err
@@ -90,7 +89,7 @@ func (tx *Tx) ClaimBMC(nodeID int64, claims []Claim) error {
 }
 
 func (tx *Tx) replaceClaims(nodeID int64, source string, claims []Claim) error {
-	if _, err := tx.exec("DELETE FROM claims WHERE node_id = ? AND source = ?", nodeID, source); err != nil {
+	if err := tx.exec("DELETE FROM claims WHERE node_id = ? AND source = ?", nodeID, source); err != nil {
 		return err
 	}
 	return tx.claim(nodeID, source, claims...)
@@ -102,7 +101,7 @@ func (tx *Tx) claim(nodeID int64, source string, claims ...Claim) error {
 		for _, c := range some {
 			args = append(args, c.Address, string(c.Kind), nodeID, source)
 		}
-		_, err := tx.exec("INSERT INTO claims (address, kind, node_id, source) VALUES "+repeat("(?, ?, ?, ?)", len(some))+" ON CONFLICT DO NOTHING", args...)
+		err := tx.exec("INSERT INTO claims (address, kind, node_id, source) VALUES "+repeat("(?, ?, ?, ?)", len(some))+" ON CONFLICT DO NOTHING", args...)
 		if err != nil {
 			return err
 		}

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"database/sql"
-
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -10,7 +8,7 @@ import (
 // without nodes are absent. It reads an index and no node.
 func (tx *Tx) CountNodesByState() (map[node.State]int, error) {
 	counts := map[node.State]int{}
-	err := tx.query(func(rows *sql.Rows) error {
+	err := tx.query(func(rows row) error {
 		var state string
 		var count int
 		if err := rows.Scan(&state, &count); err != nil {

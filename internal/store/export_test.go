@@ -2,20 +2,19 @@ package store
 
 import (
 	"context"
-	"database/sql"
 )
 
 // Exec runs a statement as part of the transaction, for tests that have to look
 // or act below the store.
 func (tx *Tx) Exec(query string, args ...any) error {
-	_, err := tx.exec(query, args...)
+	err := tx.exec(query, args...)
 	return err
 }
 
 // Texts returns the first column of a query's rows.
 func (tx *Tx) Texts(query string, args ...any) ([]string, error) {
 	var texts []string
-	err := tx.query(func(rows *sql.Rows) error {
+	err := tx.query(func(rows row) error {
 		var text string
 		if err := rows.Scan(&text); err != nil {
 			return err

@@ -50,7 +50,7 @@ func (tx *Tx) SetHardware(nodeID int64, hardware node.Hardware) error {
 	if err != nil {
 		return fmt.Errorf("store firmware of node %d: %w", nodeID, err)
 	}
-	_, err = tx.exec(`INSERT INTO hardware (node_id, bios, firmware) VALUES (?, ?, ?)
+	err = tx.exec(`INSERT INTO hardware (node_id, bios, firmware) VALUES (?, ?, ?)
 		ON CONFLICT (node_id) DO UPDATE SET bios = excluded.bios, firmware = excluded.firmware`,
 		nodeID, string(bios), string(firmware))
 	return err

@@ -12,7 +12,7 @@ import (
 // AddEvent appends a row to a node's history and sets its time.
 func (tx *Tx) AddEvent(e *node.Event) error {
 	e.CreatedAt = tx.now
-	_, err := tx.exec(`INSERT INTO history (uuid, node_id, severity, event_type, event, conductor, "user", created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+	err := tx.exec(`INSERT INTO history (uuid, node_id, severity, event_type, event, conductor, "user", created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 		e.UUID, e.NodeID, string(e.Severity), e.Type, e.Message, orNull(e.Conductor), orNull(e.User), e.CreatedAt.UnixMicro())
 	return err
 }
@@ -20,7 +20,7 @@ func (tx *Tx) AddEvent(e *node.Event) error {
 // Events returns a node's history, oldest first.
 func (tx *Tx) Events(nodeID int64) ([]*node.Event, error) {
 	events := []*node.Event{}
-	err := tx.query(func(rows *sql.Rows) error {
+	err := tx.query(func(rows row) error {
 		e := &node.Event{NodeID: nodeID}
 		var conductor, user sql.NullString
 		var created int64
@@ -40,7 +40,7 @@ func (tx *Tx) RegisterConductor(c node.Conductor) error {
 	if err != nil {
 		return fmt.Errorf("register conductor %s: %w", c.Hostname, err)
 	}
-	_, err = tx.exec(`INSERT INTO conductors (hostname, conductor_group, drivers, updated_at) VALUES (?, ?, ?, ?)
+	err = tx.exec(`INSERT INTO conductors (hostname, conductor_group, drivers, updated_at) VALUES (?, ?, ?, ?)
 		ON CONFLICT (hostname) DO UPDATE SET conductor_group = excluded.conductor_group, drivers = excluded.drivers, updated_at = excluded.updated_at`,
 		c.Hostname, orNull(c.Group), string(drivers), tx.now.UnixMicro())
 	return err
@@ -50,7 +50,7 @@ func (tx *Tx) RegisterConductor(c node.Conductor) error {
 // shown life for longer than aliveFor is not alive.
 func (tx *Tx) Conductors(aliveFor time.Duration) ([]node.Conductor, error) {
 	conductors := []node.Conductor{}
-	err := tx.query(func(rows *sql.Rows) error {
+	err := tx.query(func(rows row) error {
 		var c node.Conductor
 		var group sql.NullString
 		var drivers string

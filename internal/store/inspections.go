@@ -16,12 +16,12 @@ func (tx *Tx) Document(id int64) (*node.InspectionData, error) {
 // FinishInspection makes a document the node's inspection result, with the
 // plugin data that hooks left, and drops the documents before it.
 func (tx *Tx) FinishInspection(nodeID, documentID int64, pluginData []byte) error {
-	if _, err := tx.exec(`INSERT INTO inventories (node_id, document_id, plugin_data) VALUES (?, ?, ?)
+	if err := tx.exec(`INSERT INTO inventories (node_id, document_id, plugin_data) VALUES (?, ?, ?)
 		ON CONFLICT (node_id) DO UPDATE SET document_id = excluded.document_id, plugin_data = excluded.plugin_data`,
 		nodeID, documentID, string(pluginData)); err != nil {
 		return err
 	}
-	_, err := tx.exec("DELETE FROM documents WHERE node_id = ? AND id < ?", nodeID, documentID)
+	err := tx.exec("DELETE FROM documents WHERE node_id = ? AND id < ?", nodeID, documentID)
 	return err
 }
 

@@ -162,7 +162,7 @@ func (k *Kind[T]) read(tx *Tx, tail string, args ...any) ([]*T, error) {
 	}
 	scan := k.table.scanner(extra...)
 	records := []*T{}
-	err := tx.query(func(rows *sql.Rows) error {
+	err := tx.query(func(rows row) error {
 		record, err := scan(rows)
 		if err != nil {
 			return err
@@ -213,7 +213,7 @@ func (k *Kind[T]) Update(tx *Tx, before, after *T) error {
 
 // Delete removes a record and what the database knows to belong to it.
 func (k *Kind[T]) Delete(tx *Tx, record *T) error {
-	_, err := tx.exec("DELETE FROM "+k.table.name+" WHERE id = ?", *k.identity(record).id)
+	err := tx.exec("DELETE FROM "+k.table.name+" WHERE id = ?", *k.identity(record).id)
 	return err
 }
 

@@ -10,24 +10,32 @@ import (
 // *node.LockedError, whoever holds it; an expired one is taken over under a new
 // epoch.
 func (tx *Tx) AcquireLease(nodeID int64, owner string, ttl time.Duration) (node.Lease, error) {
+	lease := node.Lease{Owner: owner, ExpiresAt: tx.now.Add(ttl)}
+	granted, err := tx.grant(nodeID, &lease)
+	if granted || err != nil {
+		return lease, err
+	}
 	var holder, uuid string
 	var expires int64
-	found, err := tx.one("SELECT leases.owner, leases.expires_at, nodes.uuid FROM leases JOIN nodes ON nodes.id = leases.node_id WHERE leases.node_id = ?",
-		[]any{nodeID}, &holder, &expires, &uuid)
-	if err != nil {
+	if _, err := tx.one("SELECT leases.owner, leases.expires_at, nodes.uuid FROM leases JOIN nodes ON nodes.id = leases.node_id WHERE leases.node_id = ?",
+		[]any{nodeID}, &holder, &expires, &uuid); err != nil {
 		return node.Lease{}, err
 	}
-	if found {
-		if expires > tx.now.UnixMicro() {
-			return node.Lease{}, &node.LockedError{Node: uuid, Owner: holder}
-		}
-		if _, err := tx.exec("DELETE FROM leases WHERE node_id = ?", nodeID); err != nil {
-			return node.Lease{}, err
-		}
+	if expires > tx.now.UnixMicro() {
+		return node.Lease{}, &node.LockedError{Node: uuid, Owner: holder}
 	}
-	lease := node.Lease{Owner: owner, ExpiresAt: tx.now.Add(ttl)}
-	lease.Epoch, err = tx.insertKey("epoch", "INSERT INTO leases (node_id, owner, expires_at) VALUES (?, ?, ?)", nodeID, owner, lease.ExpiresAt.UnixMicro())
+	if err := tx.exec("DELETE FROM leases WHERE node_id = ?", nodeID); err != nil {
+		return node.Lease{}, err
+	}
+	_, err = tx.grant(nodeID, &lease)
 	return lease, err
+}
+
+// grant stores a lease under a new epoch unless the node has one.
+func (tx *Tx) grant(nodeID int64, lease *node.Lease) (granted bool, err error) {
+	lease.Epoch, granted, err = tx.insertKey("epoch", "INSERT INTO leases (node_id, owner, expires_at) VALUES (?, ?, ?) ON CONFLICT (node_id) DO NOTHING",
+		nodeID, lease.Owner, lease.ExpiresAt.UnixMicro())
+	return granted, err
 }
 
 // CheckLease returns node.ErrLeaseLost unless the lease of this epoch is in
@@ -47,14 +55,14 @@ func (tx *Tx) CheckLease(nodeID int64, lease node.Lease) error {
 // ReleaseLease gives the node back. Releasing a lease that has passed on does
 // nothing.
 func (tx *Tx) ReleaseLease(lease node.Lease) error {
-	_, err := tx.exec("DELETE FROM leases WHERE epoch = ?", lease.Epoch)
+	err := tx.exec("DELETE FROM leases WHERE epoch = ?", lease.Epoch)
 	return err
 }
 
 // RenewLeases extends the leases of owner that are still in force to ttl from
 // now.
 func (tx *Tx) RenewLeases(owner string, ttl time.Duration) error {
-	_, err := tx.exec("UPDATE leases SET expires_at = ? WHERE owner = ? AND expires_at > ?",
+	err := tx.exec("UPDATE leases SET expires_at = ? WHERE owner = ? AND expires_at > ?",
 		tx.now.Add(ttl).UnixMicro(), owner, tx.now.UnixMicro())
 	return err
 }
@@ -62,6 +70,6 @@ func (tx *Tx) RenewLeases(owner string, ttl time.Duration) error {
 // DropLeases ends every lease of owner. A conductor calls it when it starts: a
 // lease under its own name is of a process that is gone.
 func (tx *Tx) DropLeases(owner string) error {
-	_, err := tx.exec("DELETE FROM leases WHERE owner = ?", owner)
+	err := tx.exec("DELETE FROM leases WHERE owner = ?", owner)
 	return err
 }

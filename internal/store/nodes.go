@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -117,7 +119,7 @@ func (tx *Tx) nodes(tail string, args []any) ([]*node.Node, error) {
 	var owner sql.NullString
 	scan := nodeTable.scanner(&epoch, &owner, &expires)
 	nodes := []*node.Node{}
-	err := tx.query(func(rows *sql.Rows) error {
+	err := tx.query(func(rows row) error {
 		n, err := scan(rows)
 		if err != nil {
 			return err
@@ -134,11 +136,11 @@ func (tx *Tx) nodes(tail string, args []any) ([]*node.Node, error) {
 // CreateNode stores a new node and sets its key and creation time. A UUID, name
 // or instance UUID that is taken is a *node.ConflictError.
 func (tx *Tx) CreateNode(n *node.Node) error {
-	if err := tx.unique(n, 0); err != nil {
-		return err
-	}
 	n.CreatedAt = tx.now.Truncate(time.Microsecond).UTC()
 	id, err := nodeTable.insert(tx, n)
+	if errors.Is(err, errTaken) {
+		return cmp.Or(tx.unique(n, 0), err)
+	}
 	if err != nil {
 		return err
 	}
@@ -165,9 +167,9 @@ func (tx *Tx) UpdateNode(before, after *node.Node) error {
 
 // DeleteNode removes the node and everything that belongs to it.
 func (tx *Tx) DeleteNode(id int64) error {
-	_, err := tx.exec("DELETE FROM inventories WHERE node_id = ?", id)
+	err := tx.exec("DELETE FROM inventories WHERE node_id = ?", id)
 	if err == nil {
-		_, err = tx.exec("DELETE FROM nodes WHERE id = ?", id)
+		err = tx.exec("DELETE FROM nodes WHERE id = ?", id)
 	}
 	return err
 }

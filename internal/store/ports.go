@@ -1,7 +1,8 @@
 package store
 
 import (
-	"database/sql"
+	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -74,7 +75,7 @@ func (tx *Tx) ports(tail string, args []any) ([]*node.Port, error) {
 	var nodeUUID string
 	scan := portTable.scanner(&nodeUUID)
 	ports := []*node.Port{}
-	err := tx.query(func(rows *sql.Rows) error {
+	err := tx.query(func(rows row) error {
 		p, err := scan(rows)
 		if err != nil {
 			return err
@@ -90,11 +91,11 @@ func (tx *Tx) ports(tail string, args []any) ([]*node.Port, error) {
 // time. A UUID, name or address that is taken
 // is a *node.ConflictError.
 func (tx *Tx) CreatePort(p *node.Port) error {
-	if err := tx.uniquePort(p, 0); err != nil {
-		return err
-	}
 	p.CreatedAt = tx.now.Truncate(time.Microsecond).UTC()
 	id, err := portTable.insert(tx, p)
+	if errors.Is(err, errTaken) {
+		return cmp.Or(tx.uniquePort(p, 0), err)
+	}
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ func (tx *Tx) insertPorts(nodeID int64, ports []*node.Port) error {
 			args = append(args, c.get(p))
 		}
 	}
-	_, err := tx.exec("INSERT INTO ports ("+portTable.unqualified()+") VALUES "+repeat("("+marks(len(columns))+")", len(ports)), args...)
+	err := tx.exec("INSERT INTO ports ("+portTable.unqualified()+") VALUES "+repeat("("+marks(len(columns))+")", len(ports)), args...)
 	return err
 }
 
@@ -139,7 +140,7 @@ func (tx *Tx) PortOwners(macs []string) (map[string]string, error) {
 		for i, mac := range some {
 			args[i] = mac
 		}
-		err := tx.query(func(rows *sql.Rows) error {
+		err := tx.query(func(rows row) error {
 			var address, owner string
 			if err := rows.Scan(&address, &owner); err != nil {
 				return err
@@ -178,7 +179,7 @@ func (tx *Tx) UpdatePort(before, after *node.Port) error {
 // DeletePort removes a port. Its address still speaks for the node when the
 // node's inventory has it too.
 func (tx *Tx) DeletePort(p *node.Port) error {
-	_, err := tx.exec("DELETE FROM ports WHERE id = ?", p.ID)
+	err := tx.exec("DELETE FROM ports WHERE id = ?", p.ID)
 	return err
 }
 

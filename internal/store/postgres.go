@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"runtime"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3/database"
 )
@@ -38,7 +38,7 @@ const sessionSettings = `
 type postgres struct {
 	*writer
 	writes *postgresWriter
-	reads  *sql.DB
+	reads  *pgxpool.Pool
 	clock  *serverClock
 }
 
@@ -48,11 +48,12 @@ func openPostgres(ctx context.Context, opts Options) (*postgres, error) {
 	if kind, _, found := strings.Cut(opts.URL, "://"); found && kind != "postgres" && kind != "postgresql" {
 		return nil, fmt.Errorf("open database: %q is no kind of database that Ingot knows: %s", kind, want)
 	}
-	config, err := pgx.ParseConfig(opts.URL)
+	config, err := pgxpool.ParseConfig(opts.URL)
 	if err != nil { // its text may hold a part of the password
 		return nil, errors.New("open database: its URL is not understood: " + want)
 	}
-	name := fmt.Sprintf("postgres://%s:%d/%s", config.Host, config.Port, config.Database)
+	server := config.ConnConfig
+	name := fmt.Sprintf("postgres://%s:%d/%s", server.Host, server.Port, server.Database)
 	p, err := connectPostgres(ctx, config, opts.Clock)
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", name, err)
@@ -60,29 +61,26 @@ func openPostgres(ctx context.Context, opts Options) (*postgres, error) {
 	return p, nil
 }
 
-func connectPostgres(ctx context.Context, config *pgx.ConnConfig, clock func() time.Time) (*postgres, error) {
-	if config.ConnectTimeout == 0 || config.ConnectTimeout > connectTimeout {
-		config.ConnectTimeout = connectTimeout
+func connectPostgres(ctx context.Context, config *pgxpool.Config, clock func() time.Time) (*postgres, error) {
+	server := config.ConnConfig
+	if server.ConnectTimeout == 0 || server.ConnectTimeout > connectTimeout {
+		server.ConnectTimeout = connectTimeout
 	}
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "ingot"
+	if server.RuntimeParams["application_name"] == "" {
+		server.RuntimeParams["application_name"] = "ingot"
 	}
-	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.PgConn().Exec(ctx, sessionSettings).ReadAll()
-		return err
-	}))
-	if err := checkServer(ctx, db); err != nil {
-		return nil, errors.Join(err, db.Close())
+	config.MaxConns = int32(max(8, 2*runtime.NumCPU())) //nolint:gosec // a small number
+	config.AfterConnect = prepareSession
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
 	}
-	if err := migrateAlone(ctx, db); err != nil {
-		return nil, errors.Join(err, db.Close())
+	if err := prepareDatabase(ctx, pool); err != nil {
+		pool.Close()
+		return nil, err
 	}
-	// One connection is the writer's.
-	connections := max(8, 2*runtime.NumCPU()) + 1
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
-	p := &postgres{reads: db, clock: &serverClock{injected: clock}}
-	p.writes = &postgresWriter{db: db, clock: p.clock}
+	p := &postgres{reads: pool, clock: &serverClock{injected: clock}}
+	p.writes = &postgresWriter{config: server, clock: p.clock}
 	p.writer = newWriter(p.writes.commit)
 	// The first write tells the server's time.
 	if err := p.write(ctx, func(*Tx) error { return nil }); err != nil {
@@ -91,42 +89,66 @@ func connectPostgres(ctx context.Context, config *pgx.ConnConfig, clock func() t
 	return p, nil
 }
 
+// connect opens a connection beside the pool.
+func connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareSession(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close(ctx))
+	}
+	return conn, nil
+}
+
+func prepareSession(ctx context.Context, conn *pgx.Conn) error {
+	_, err := control(ctx, conn, sessionSettings)
+	return err
+}
+
+// prepareDatabase brings the schema forward on a server that fits, while
+// processes that start at the same time wait.
+func prepareDatabase(ctx context.Context, pool *pgxpool.Pool) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer conn.Release() // with its transaction's lock, if that is still open
+	if err := checkServer(ctx, conn.Conn()); err != nil {
+		return err
+	}
+	// A transaction's lock, unlike a session's, ends with what it is for.
+	if _, err := control(ctx, conn.Conn(), "BEGIN; SET LOCAL lock_timeout = '5min'; SET LOCAL statement_timeout = 0;"+
+		" SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock("+migrationLock+")"); err != nil {
+		return fmt.Errorf("wait for the migration of another process: %w", err)
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	err = errors.Join(migrate(ctx, db, database.DialectPostgres), db.Close())
+	_, ended := control(ctx, conn.Conn(), "ROLLBACK") // the lock was all there was to it
+	return errors.Join(err, ended)
+}
+
 // checkServer refuses a server that cannot keep what the store promises.
-func checkServer(ctx context.Context, db *sql.DB) error {
+func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	var version int
 	var shown, encoding string
-	err := db.QueryRowContext(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('server_encoding')").
-		Scan(&version, &shown, &encoding)
+	if err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('server_encoding')").
+		Scan(&version, &shown, &encoding); err != nil {
+		return fmt.Errorf("ask for its version: %w", err)
+	}
+	return suits(version, shown, encoding)
+}
+
+// suits judges a server by its version, as a number and as people read it, and by
+// the encoding of the database.
+func suits(version int, shown, encoding string) error {
 	switch {
-	case err != nil:
-		return fmt.Errorf("connect: %w", err)
 	case version < oldestPostgres*10000:
 		return fmt.Errorf("it is PostgreSQL %s, Ingot needs version %d or newer", shown, oldestPostgres)
 	case encoding != "UTF8":
 		return fmt.Errorf("its encoding is %s, Ingot needs UTF8: create it with ENCODING 'UTF8' TEMPLATE template0", encoding)
 	}
 	return nil
-}
-
-// migrateAlone brings the schema forward while processes that start at the same
-// time wait.
-func migrateAlone(ctx context.Context, db *sql.DB) error {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	defer conn.Close() //nolint:errcheck // the lock ends with its transaction
-	// A transaction's lock, unlike a session's, also holds behind a pooler.
-	if _, err := control(ctx, conn, "BEGIN; SET LOCAL lock_timeout = '5min'; SET LOCAL statement_timeout = 0;"+
-		" SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock("+migrationLock+")"); err != nil {
-		return fmt.Errorf("wait for the migration of another process: %w", err)
-	}
-	if err := migrate(ctx, db, database.DialectPostgres); err != nil {
-		_, undo := control(ctx, conn, "ROLLBACK")
-		return errors.Join(err, undo)
-	}
-	_, err = control(ctx, conn, "COMMIT")
-	return err
 }
 
 // Advisory locks of a database, told apart by schema for those who keep several
@@ -140,24 +162,23 @@ func (p *postgres) write(ctx context.Context, fn func(*Tx) error) error { return
 
 // read runs fn on one snapshot.
 func (p *postgres) read(ctx context.Context, fn func(*Tx) error) error {
-	conn, err := p.reads.Conn(ctx)
+	conn, err := p.reads.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("begin read: %w", outage(err))
 	}
-	defer conn.Close() //nolint:errcheck // it goes back to the pool
+	defer conn.Release() // the pool drops a connection that is not idle
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
-	if _, err := control(bounded, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
-		return fmt.Errorf("begin read: %w", outage(err))
-	}
-	defer control(bounded, conn, "ROLLBACK") //nolint:errcheck // the pool drops a connection that is not idle
-	return fn(&Tx{now: p.now(), db: &postgresSession{ctx: bounded, caller: ctx, conn: conn}})
+	s := &postgresSession{ctx: bounded, caller: ctx, conn: conn.Conn()}
+	s.late.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+	defer control(bounded, s.conn, "ROLLBACK") //nolint:errcheck // see above
+	return fn(&Tx{now: p.now(), db: s})
 }
 
 func (p *postgres) now() time.Time { return p.clock.now() }
 
 func (p *postgres) ping(ctx context.Context) error {
-	if err := p.reads.PingContext(ctx); err != nil {
+	if err := p.reads.Ping(ctx); err != nil {
 		return fmt.Errorf("ask the database: %w", outage(err))
 	}
 	return nil
@@ -166,7 +187,8 @@ func (p *postgres) ping(ctx context.Context) error {
 func (p *postgres) close() error {
 	p.writer.close()
 	p.writes.disconnect()
-	return p.reads.Close()
+	p.reads.Close()
+	return nil
 }
 
 // serverClock knows the server's time from this machine's and their difference,

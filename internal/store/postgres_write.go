@@ -2,15 +2,13 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -32,9 +30,9 @@ const (
 // A group has no savepoints at first, since hardly any request fails after it has
 // changed something. When one does, the group is undone and runs again with them.
 type postgresWriter struct {
-	db    *sql.DB
-	clock *serverClock
-	conn  *sql.Conn // nil when there is none
+	config *pgx.ConnConfig
+	clock  *serverClock
+	conn   *pgx.Conn // nil when there is none
 }
 
 // errSpoiled says that a request of the group has failed halfway.
@@ -75,12 +73,18 @@ func (w *postgresWriter) try(ctx context.Context, group []*writeRequest, savepoi
 		w.disconnect()
 		return outage(err)
 	}
-	touched, err := w.runAll(ctx, group, began.at, savepoints)
+	s := &postgresSession{ctx: ctx, caller: ctx, conn: w.conn}
+	touched, err := w.runAll(s, group, began.at, savepoints)
 	if err == nil && touched {
-		return w.finish(ctx, began.id)
+		err = w.finish(s, began.id)
+		if errors.Is(err, errSpoiled) && len(group) == 1 {
+			group[0].err, err = s.cause, nil
+		}
 	}
-	if _, undo := control(ctx, w.conn, "ROLLBACK"); undo != nil {
-		w.disconnect()
+	if w.conn != nil && w.conn.PgConn().TxStatus() != 'I' {
+		if _, undo := control(ctx, w.conn, "ROLLBACK"); undo != nil {
+			w.disconnect()
+		}
 	}
 	return err
 }
@@ -100,7 +104,7 @@ const beginWrite = `BEGIN ISOLATION LEVEL READ COMMITTED;
 
 func (w *postgresWriter) begin(ctx context.Context) (begun, error) {
 	if w.conn == nil {
-		conn, err := w.db.Conn(ctx)
+		conn, err := connect(ctx, w.config)
 		if err != nil {
 			return begun{}, fmt.Errorf("connect for writing: %w", err)
 		}
@@ -120,12 +124,12 @@ func (w *postgresWriter) begin(ctx context.Context) (begun, error) {
 
 // runAll runs the group's requests one after the other and reports whether there
 // is anything to commit.
-func (w *postgresWriter) runAll(ctx context.Context, group []*writeRequest, now time.Time, savepoints bool) (touched bool, err error) {
+func (w *postgresWriter) runAll(s *postgresSession, group []*writeRequest, now time.Time, savepoints bool) (touched bool, err error) {
 	for _, request := range group {
 		if request.err = request.ctx.Err(); request.err != nil {
 			continue
 		}
-		changed, err := w.runOne(ctx, request, now, savepoints)
+		changed, err := runOne(s, request, now, savepoints)
 		switch {
 		case err == nil:
 			touched = touched || changed
@@ -140,52 +144,57 @@ func (w *postgresWriter) runAll(ctx context.Context, group []*writeRequest, now 
 
 // runOne runs one request. An error means that the transaction is of no use to
 // the others any more.
-func (w *postgresWriter) runOne(ctx context.Context, request *writeRequest, now time.Time, savepoints bool) (touched bool, err error) {
+func runOne(s *postgresSession, request *writeRequest, now time.Time, savepoints bool) (touched bool, err error) {
 	if savepoints {
-		if _, err := control(ctx, w.conn, "SAVEPOINT request"); err != nil {
-			return false, outage(err)
-		}
+		s.late.Queue("SAVEPOINT request")
 	}
-	s := &postgresSession{ctx: ctx, caller: ctx, conn: w.conn}
 	request.err = request.run(&Tx{now: now, db: s, touch: func() error {
 		touched = true
 		return nil
 	}})
+	if savepoints && request.err == nil {
+		request.err = s.flush() // now, so that a failure is this request's own
+	}
 	if s.cause != nil && request.err == nil {
 		request.err = s.cause // the function overlooked it, the server does not
 	}
 	switch {
 	case errors.Is(s.cause, node.ErrUnavailable):
 		return false, s.cause
+	case savepoints && request.err == nil:
+		s.late.Queue("RELEASE request")
+		return touched, nil
 	case savepoints:
-		after := "RELEASE request"
-		if request.err != nil {
-			after, touched = "ROLLBACK TO request; RELEASE request", false
-		}
-		_, err := control(ctx, w.conn, after)
-		return touched, outage(err)
+		return false, s.undo()
 	case s.cause != nil, request.err != nil && touched:
 		return false, errSpoiled
 	}
 	return touched, nil
 }
 
+// undo takes back what the current request has done.
+func (s *postgresSession) undo() error {
+	s.late, s.cause = pgx.Batch{}, nil
+	_, err := control(s.ctx, s.conn, "ROLLBACK TO request; RELEASE request")
+	return outage(err)
+}
+
 // finish commits. When the connection breaks before the answer it asks the
 // server what became of the transaction, so that nothing happens twice.
-func (w *postgresWriter) finish(ctx context.Context, id string) error {
-	results, err := control(ctx, w.conn, "COMMIT")
-	if err == nil {
-		if tag := results[0].CommandTag.String(); tag != "COMMIT" {
-			return fmt.Errorf("the server answered %s", tag)
-		}
+func (w *postgresWriter) finish(s *postgresSession, id string) error {
+	tag, err := s.commit()
+	switch {
+	case err == nil && tag == "COMMIT":
 		return nil
+	case err == nil:
+		return fmt.Errorf("the server answered %s", tag)
+	case w.conn.IsClosed():
+		w.disconnect()
+		return w.outcome(id, err)
+	case errors.Is(err, node.ErrUnavailable):
+		return err
 	}
-	w.disconnect()
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.Severity == "ERROR" {
-		return outage(err) // undone, the server says
-	}
-	return w.outcome(id, err)
+	return errSpoiled // a statement that was put off
 }
 
 // errOutcomeUnknown says that a commit may have happened or not.
@@ -197,11 +206,11 @@ func (w *postgresWriter) outcome(id string, lost error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), outcomeTimeout)
 	defer cancel()
 	for ; ctx.Err() == nil; pause(ctx, outcomePoll) {
-		var status sql.NullString
-		if err := w.db.QueryRowContext(ctx, "SELECT pg_xact_status($1::text::xid8)", id).Scan(&status); err != nil {
-			continue // it may be starting again
+		status, err := w.status(ctx, id)
+		if err != nil {
+			continue // the server may be starting again
 		}
-		switch status.String {
+		switch status {
 		case "committed":
 			return nil
 		case "aborted":
@@ -214,13 +223,28 @@ func (w *postgresWriter) outcome(id string, lost error) error {
 	return fmt.Errorf("%w: %w: %w", node.ErrUnavailable, errOutcomeUnknown, lost)
 }
 
+// status is what the server knows of a transaction, "" when it knows nothing.
+func (w *postgresWriter) status(ctx context.Context, id string) (status string, err error) {
+	if w.conn == nil {
+		if w.conn, err = connect(ctx, w.config); err != nil {
+			return "", err
+		}
+	}
+	if err = w.conn.QueryRow(ctx, "SELECT coalesce(pg_xact_status($1::text::xid8), '')", id).Scan(&status); err != nil {
+		w.disconnect()
+	}
+	return status, err
+}
+
 // disconnect gives the connection up; the next group opens another.
 func (w *postgresWriter) disconnect() {
-	if w.conn != nil {
-		_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
-		_ = w.conn.Close()
-		w.conn = nil
+	if w.conn == nil {
+		return
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = w.conn.Close(ctx) // it is of no use any more
+	w.conn = nil
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"database/sql"
-
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -10,7 +8,7 @@ import (
 // without one come first, under the empty key.
 func (tx *Tx) Shards() ([]node.Shard, error) {
 	shards := []node.Shard{}
-	err := tx.query(func(rows *sql.Rows) error {
+	err := tx.query(func(rows row) error {
 		var shard node.Shard
 		if err := rows.Scan(&shard.Name, &shard.Count); err != nil {
 			return err

@@ -130,29 +130,53 @@ type sqliteSession struct {
 	stmt func(query string) (*sql.Stmt, error)
 }
 
-func (s sqliteSession) exec(query string, args []any) (sql.Result, error) {
-	stmt, err := s.stmt(query)
-	if err != nil {
-		return nil, err
-	}
-	return stmt.ExecContext(context.Background(), args...)
+func (s sqliteSession) exec(query string, args []any) error {
+	_, err := s.run(query, args)
+	return err
 }
 
 // insert relies on every key being the table's row ID.
-func (s sqliteSession) insert(_, query string, args []any) (int64, error) {
-	result, err := s.exec(query, args)
+func (s sqliteSession) insert(_, query string, args []any) (int64, bool, error) {
+	result, err := s.run(query, args)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return result.LastInsertId()
+	if count, err := result.RowsAffected(); err != nil || count == 0 {
+		return 0, false, err
+	}
+	id, err := result.LastInsertId()
+	return id, true, err
 }
 
-func (s sqliteSession) query(query string, args []any) (*sql.Rows, error) {
+func (s sqliteSession) run(query string, args []any) (sql.Result, error) {
 	stmt, err := s.stmt(query)
 	if err != nil {
 		return nil, err
 	}
-	return stmt.QueryContext(context.Background(), args...)
+	result, err := stmt.ExecContext(context.Background(), args...)
+	if err != nil {
+		return nil, fmt.Errorf("write to the database: %w", err)
+	}
+	return result, nil
 }
 
-func (s sqliteSession) failed(err error) error { return err }
+func (s sqliteSession) query(scan func(row) error, query string, args []any) error {
+	stmt, err := s.stmt(query)
+	if err != nil {
+		return err
+	}
+	rows, err := stmt.QueryContext(context.Background(), args...)
+	if err != nil {
+		return fmt.Errorf("read from the database: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read from the database: %w", err)
+	}
+	return nil
+}

@@ -1,7 +1,7 @@
 package store
 
 import (
-	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -26,7 +26,10 @@ func newTable[T any](name string, columns []column[T]) *table[T] {
 	return t
 }
 
-// insert stores the record's non-null columns and returns its key.
+// errTaken says that another record has a value which only one may have.
+var errTaken = errors.New("another record has one of its values")
+
+// insert stores the record's non-null columns and returns its key, or errTaken.
 func (t *table[T]) insert(tx *Tx, record *T) (int64, error) {
 	names := make([]string, 0, len(t.columns))
 	args := make([]any, 0, len(t.columns))
@@ -36,7 +39,11 @@ func (t *table[T]) insert(tx *Tx, record *T) (int64, error) {
 			args = append(args, value)
 		}
 	}
-	return tx.insert("INSERT INTO "+t.name+" ("+strings.Join(names, ", ")+") VALUES ("+marks(len(args))+")", args...)
+	id, inserted, err := tx.insertKey("id", "INSERT INTO "+t.name+" ("+strings.Join(names, ", ")+") VALUES ("+marks(len(args))+") ON CONFLICT DO NOTHING", args...)
+	if err == nil && !inserted {
+		err = fmt.Errorf("add to %s: %w", t.name, errTaken)
+	}
+	return id, err
 }
 
 // update stores the columns in which after differs from before, and reports
@@ -53,7 +60,7 @@ func (t *table[T]) update(tx *Tx, id int64, before, after *T) (bool, error) {
 	if len(sets) == 0 {
 		return false, nil
 	}
-	_, err := tx.exec("UPDATE "+t.name+" SET "+strings.Join(sets, ", ")+" WHERE id = ?", append(args, id)...)
+	err := tx.exec("UPDATE "+t.name+" SET "+strings.Join(sets, ", ")+" WHERE id = ?", append(args, id)...)
 	return true, err
 }
 
@@ -76,14 +83,14 @@ func (t *table[T]) column(field string) (string, bool) {
 
 // scanner returns a function that reads one row: the table's columns, then
 // whatever extra points to.
-func (t *table[T]) scanner(extra ...any) func(*sql.Rows) (*T, error) {
+func (t *table[T]) scanner(extra ...any) func(row) (*T, error) {
 	values := make([]any, len(t.columns))
 	targets := make([]any, 0, len(values)+len(extra))
 	for i := range values {
 		targets = append(targets, &values[i])
 	}
 	targets = append(targets, extra...)
-	return func(rows *sql.Rows) (*T, error) {
+	return func(rows row) (*T, error) {
 		if err := rows.Scan(targets...); err != nil {
 			return nil, fmt.Errorf("read a row of %s: %w", t.name, err)
 		}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"fmt"
 	"strings"
 	"time"
@@ -20,46 +19,45 @@ type Tx struct {
 }
 
 // session runs the statements of one transaction. They are written for SQLite,
-// with "?" for each argument.
+// with "?" for each argument. Errors that are not of scan say what was tried.
 type session interface {
-	exec(query string, args []any) (sql.Result, error)
-	// insert runs an INSERT and returns the value of the column key.
-	insert(key, query string, args []any) (int64, error)
-	query(query string, args []any) (*sql.Rows, error)
-	// failed sees every error of the three and of reading rows; what it returns
-	// goes to the caller.
-	failed(err error) error
+	// exec may put the statement off until the next one that has a result, or
+	// the end of the transaction, which then fails in its place.
+	exec(query string, args []any) error
+	// insert runs an INSERT and returns the value of the column key, or false
+	// when it has inserted nothing.
+	insert(key, query string, args []any) (id int64, inserted bool, err error)
+	query(scan func(row) error, query string, args []any) error
+}
+
+// row is one row of a result.
+type row interface {
+	Scan(into ...any) error
 }
 
 // Now is the time of the transaction by the database's clock.
 func (tx *Tx) Now() time.Time { return tx.now }
 
-func (tx *Tx) exec(query string, args ...any) (sql.Result, error) {
+func (tx *Tx) exec(query string, args ...any) error {
 	if err := tx.prepareChange(args); err != nil {
-		return nil, err
+		return err
 	}
-	result, err := tx.db.exec(query, args)
-	if err != nil {
-		return nil, fmt.Errorf("write to the database: %w", tx.db.failed(err))
-	}
-	return result, nil
+	return tx.db.exec(query, args)
 }
 
 // insert runs an INSERT and returns the id it was given.
 func (tx *Tx) insert(query string, args ...any) (int64, error) {
-	return tx.insertKey("id", query, args...)
+	id, _, err := tx.insertKey("id", query, args...)
+	return id, err
 }
 
-// insertKey runs an INSERT into a table whose key is not called id.
-func (tx *Tx) insertKey(key, query string, args ...any) (int64, error) {
+// insertKey runs an INSERT and returns the value of its key; false when there was
+// a conflict that it passes over.
+func (tx *Tx) insertKey(key, query string, args ...any) (int64, bool, error) {
 	if err := tx.prepareChange(args); err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	id, err := tx.db.insert(key, query, args)
-	if err != nil {
-		return 0, fmt.Errorf("write to the database: %w", tx.db.failed(err))
-	}
-	return id, nil
+	return tx.db.insert(key, query, args)
 }
 
 func (tx *Tx) prepareChange(args []any) error {
@@ -70,30 +68,17 @@ func (tx *Tx) prepareChange(args []any) error {
 }
 
 // query calls scan for each row.
-func (tx *Tx) query(scan func(*sql.Rows) error, query string, args ...any) error {
+func (tx *Tx) query(scan func(row) error, query string, args ...any) error {
 	if err := checkText(args); err != nil {
 		return err
 	}
-	rows, err := tx.db.query(query, args)
-	if err != nil {
-		return fmt.Errorf("read from the database: %w", tx.db.failed(err))
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("read from the database: %w", tx.db.failed(err))
-	}
-	return nil
+	return tx.db.query(scan, query, args)
 }
 
 // one scans the first row and reports whether there was one.
 func (tx *Tx) one(query string, args []any, into ...any) (bool, error) {
 	found := false
-	err := tx.query(func(rows *sql.Rows) error {
+	err := tx.query(func(rows row) error {
 		if found {
 			return nil
 		}

@@ -40,7 +40,7 @@ func (tx *Tx) AddWork(w *Work) error {
 func (tx *Tx) ClaimWork(owner string, ttl time.Duration, limit int) ([]*Work, error) {
 	now := tx.now.UnixMicro()
 	var due []*Work
-	err := tx.query(func(rows *sql.Rows) error {
+	err := tx.query(func(rows row) error {
 		w := &Work{}
 		var step, intent sql.NullString
 		var notBefore, created int64
@@ -86,13 +86,13 @@ func (tx *Tx) NextDue() (at time.Time, ok bool, err error) {
 func (tx *Tx) PostponeWork(w *Work, notBefore time.Time) error {
 	w.Attempts++
 	w.NotBefore = notBefore
-	_, err := tx.exec("UPDATE work SET attempts = ?, not_before = ? WHERE id = ?", w.Attempts, notBefore.UnixMicro(), w.ID)
+	err := tx.exec("UPDATE work SET attempts = ?, not_before = ? WHERE id = ?", w.Attempts, notBefore.UnixMicro(), w.ID)
 	return err
 }
 
 // FinishWork removes work that is done.
 func (tx *Tx) FinishWork(w *Work) error {
-	_, err := tx.exec("DELETE FROM work WHERE id = ?", w.ID)
+	err := tx.exec("DELETE FROM work WHERE id = ?", w.ID)
 	return err
 }
 
