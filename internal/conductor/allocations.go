@@ -199,12 +199,17 @@ func (c *Conductor) allocateOne(ctx context.Context, uuid string) (again bool, e
 			return err
 		}
 		// Spread the wear, and let replicas choose different ones.
-		rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+		rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] }) //nolint:gosec // nobody gains by a guess
 		after := *before
 		chosen, retry, reason := before.Choose(nodes, tx.Now())
 		switch {
 		case chosen != nil:
-			if err := assign(tx, &after, chosen); err != nil {
+			err := assign(tx, &after, chosen)
+			var taken *node.ConflictError // its UUID is the instance of another node
+			if errors.As(err, &taken) {
+				after = *before
+				after.State, after.LastError = node.AllocationError, taken.Reason
+			} else if err != nil {
 				return err
 			}
 		case retry && tx.Now().Sub(before.CreatedAt) < allocationPatience:

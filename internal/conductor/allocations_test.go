@@ -124,6 +124,23 @@ func TestAllocationsAtOnceGetNodesOfTheirOwn(t *testing.T) {
 	}
 }
 
+func TestAllocationsFailWhenTheirUUIDIsAnInstanceElsewhere(t *testing.T) {
+	w := newWorld(t)
+	taken, n := uuid.NewString(), w.free()
+	w.write(func(tx *store.Tx) error {
+		return tx.CreateNode(&node.Node{UUID: uuid.NewString(), Driver: "fake-hardware", ProvisionState: node.Active, InstanceUUID: taken})
+	})
+	if _, err := w.Allocations().Create(t.Context(), &node.Allocation{UUID: taken, ResourceClass: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if a := w.allocated(taken); a.State != node.AllocationError || a.LastError == "" || a.NodeID != 0 {
+		t.Errorf("got %+v, want an error with a reason", a)
+	}
+	if a := w.allocated(w.ask(w.Conductor)); a.NodeUUID != n.UUID {
+		t.Errorf("next one: got %+v, want node %s", a, n.UUID)
+	}
+}
+
 // TestWhatBelongsToANodeUnderWorkStays tries every change that needs the node to
 // be free.
 func TestWhatBelongsToANodeUnderWorkStays(t *testing.T) {

@@ -22,7 +22,7 @@ func volumes[T any](c *Conductor, kind *store.Kind[T], what string, owner func(*
 	free := func(tx *store.Tx, uuid string) error {
 		n, err := unleased(tx, uuid)
 		if err == nil && n.PowerState != node.PowerOff {
-			err = node.Invalid("A %s can be changed only while node %s is powered off, it is %q.", what, n.UUID, n.PowerState)
+			err = node.Invalid("A %s can be changed only while node %s is known to be powered off; its power state is %q.", what, n.UUID, n.PowerState)
 		}
 		return err
 	}

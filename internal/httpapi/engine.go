@@ -13,6 +13,7 @@ import (
 type Engine interface {
 	NodeReader
 	NodeWriter
+	NodeControl
 	NodeParts
 	Ports
 	Collections

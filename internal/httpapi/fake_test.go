@@ -44,6 +44,7 @@ type fakeEngine struct {
 	requests  []node.VerbRequest
 
 	powerTimeout time.Duration
+	machine      fakeMachine
 }
 
 func (f *fakeEngine) Node(_ context.Context, ident string) (*node.Node, error) {

@@ -20,7 +20,8 @@ const (
 	remove = http.MethodDelete
 )
 
-// routes is every route of the API between minVersion and maxVersion.
+// routes is every route of the API. Those that are newer than maxVersion are
+// hidden from every request until the maximum is raised.
 func (a *api) routes() []route {
 	var all []route
 	for _, part := range [][]route{
@@ -62,42 +63,46 @@ func (a *api) nodeRoutes() []route {
 // nodeControlRoutes make a machine do something.
 func (a *api) nodeControlRoutes() []route {
 	return []route{
-		{method: get, pattern: "/v1/nodes/{ident}/validate"},
+		{method: get, pattern: "/v1/nodes/{ident}/validate", handler: a.validateNode},
 		{method: put, pattern: "/v1/nodes/{ident}/states/power", handler: a.setPower},
-		{method: put, pattern: "/v1/nodes/{ident}/states/raid", since: 12, below: tooOld},
-		{method: put, pattern: "/v1/nodes/{ident}/states/boot_mode", since: 76},
-		{method: put, pattern: "/v1/nodes/{ident}/states/secure_boot", since: 76},
-		{method: get, pattern: "/v1/nodes/{ident}/states/console"},
-		{method: put, pattern: "/v1/nodes/{ident}/states/console"},
-		{method: get, pattern: "/v1/nodes/{ident}/management/boot_device"},
-		{method: put, pattern: "/v1/nodes/{ident}/management/boot_device"},
-		{method: get, pattern: "/v1/nodes/{ident}/management/boot_device/supported"},
-		{method: put, pattern: "/v1/nodes/{ident}/management/inject_nmi", since: 29},
-		{method: get, pattern: "/v1/nodes/{ident}/management/indicators", since: 63},
-		{method: get, pattern: "/v1/nodes/{ident}/management/indicators/{component}", since: 63},
-		{method: get, pattern: "/v1/nodes/{ident}/management/indicators/{component}/{name}", since: 63},
-		{method: put, pattern: "/v1/nodes/{ident}/management/indicators/{component}/{name}", since: 63},
-		{method: get, pattern: "/v1/nodes/{ident}/vendor_passthru/methods"},
-		{method: get, pattern: "/v1/nodes/{ident}/vendor_passthru"},
-		{method: post, pattern: "/v1/nodes/{ident}/vendor_passthru"},
-		{method: put, pattern: "/v1/nodes/{ident}/vendor_passthru"},
-		{method: patch, pattern: "/v1/nodes/{ident}/vendor_passthru"},
-		{method: remove, pattern: "/v1/nodes/{ident}/vendor_passthru"},
-		{method: get, pattern: "/v1/nodes/{ident}/vendor_passthru/{method}"},
-		{method: post, pattern: "/v1/nodes/{ident}/vendor_passthru/{method}"},
-		{method: put, pattern: "/v1/nodes/{ident}/vendor_passthru/{method}"},
-		{method: patch, pattern: "/v1/nodes/{ident}/vendor_passthru/{method}"},
-		{method: remove, pattern: "/v1/nodes/{ident}/vendor_passthru/{method}"},
+		{method: put, pattern: "/v1/nodes/{ident}/states/raid", since: 12, below: tooOld, handler: a.setRAID},
+		{method: put, pattern: "/v1/nodes/{ident}/states/boot_mode", since: 76, handler: a.setBootMode},
+		{method: put, pattern: "/v1/nodes/{ident}/states/secure_boot", since: 76, handler: a.setSecureBoot},
+		{method: get, pattern: "/v1/nodes/{ident}/states/console", handler: a.showConsole},
+		{method: put, pattern: "/v1/nodes/{ident}/states/console", handler: a.setConsole},
+		{method: get, pattern: "/v1/nodes/{ident}/management/boot_device", handler: a.showBootDevice},
+		{method: put, pattern: "/v1/nodes/{ident}/management/boot_device", handler: a.setBootDevice},
+		{method: get, pattern: "/v1/nodes/{ident}/management/boot_device/supported", handler: a.showBootDevices},
+		{method: put, pattern: "/v1/nodes/{ident}/management/inject_nmi", since: 29, handler: a.injectNMI},
+		{method: get, pattern: "/v1/nodes/{ident}/management/indicators", since: 63, handler: a.noIndicators},
+		{method: get, pattern: "/v1/nodes/{ident}/management/indicators/{component}", since: 63, handler: a.noIndicators},
+		{method: get, pattern: "/v1/nodes/{ident}/management/indicators/{component}/{name}", since: 63, handler: a.noIndicators},
+		{method: put, pattern: "/v1/nodes/{ident}/management/indicators/{component}/{name}", since: 63, handler: a.noIndicators},
+		{method: get, pattern: "/v1/nodes/{ident}/vendor_passthru/methods", handler: a.listVendorMethods},
+		{method: get, pattern: "/v1/nodes/{ident}/vendor_passthru", args: []string{"method"}, handler: a.callVendor},
+		{method: post, pattern: "/v1/nodes/{ident}/vendor_passthru", args: []string{"method"}, handler: a.callVendor},
+		{method: put, pattern: "/v1/nodes/{ident}/vendor_passthru", args: []string{"method"}, handler: a.callVendor},
+		{method: patch, pattern: "/v1/nodes/{ident}/vendor_passthru", args: []string{"method"}, handler: a.callVendor},
+		{method: remove, pattern: "/v1/nodes/{ident}/vendor_passthru", args: []string{"method"}, handler: a.callVendor},
+		{method: get, pattern: "/v1/nodes/{ident}/vendor_passthru/{method}", handler: a.callVendor},
+		{method: post, pattern: "/v1/nodes/{ident}/vendor_passthru/{method}", handler: a.callVendor},
+		{method: put, pattern: "/v1/nodes/{ident}/vendor_passthru/{method}", handler: a.callVendor},
+		{method: patch, pattern: "/v1/nodes/{ident}/vendor_passthru/{method}", handler: a.callVendor},
+		{method: remove, pattern: "/v1/nodes/{ident}/vendor_passthru/{method}", handler: a.callVendor},
 	}
 }
 
 // nodePartRoutes are what belongs to a node and has rows of its own.
 func (a *api) nodePartRoutes() []route {
 	return []route{
-		{method: get, pattern: "/v1/nodes/{ident}/bios", since: 40},
-		{method: get, pattern: "/v1/nodes/{ident}/bios/{setting}", since: 40},
-		{method: get, pattern: "/v1/nodes/{ident}/history", since: 78},
-		{method: get, pattern: "/v1/nodes/{ident}/history/{uuid}", since: 78},
+		{method: get, pattern: "/v1/nodes/{ident}/bios", since: 40, args: []string{"detail", "fields"}, handler: a.listBIOS},
+		{method: get, pattern: "/v1/nodes/{ident}/bios/{setting}", since: 40, handler: a.showBIOS},
+		{method: get, pattern: "/v1/nodes/{ident}/history", since: 78, args: []string{"detail", "limit", "marker"}, handler: a.listHistory},
+		{method: get, pattern: "/v1/nodes/{ident}/history/{uuid}", since: 78, handler: a.showEvent},
+		{method: get, pattern: "/v1/nodes/{ident}/firmware", since: 86, handler: a.listFirmware},
+		{method: post, pattern: "/v1/nodes/{ident}/vmedia", since: 89, handler: a.attachMedium},
+		{method: remove, pattern: "/v1/nodes/{ident}/vmedia", since: 89, args: []string{"device_types"}, handler: a.detachMedia},
+		{method: get, pattern: "/v1/nodes/{ident}/vmedia", since: 93, handler: a.listMedia},
 	}
 }
 
@@ -117,12 +122,12 @@ func (a *api) driverRoutes() []route {
 		{method: get, pattern: "/v1/drivers", args: []string{"type", "detail", "fields"}, handler: a.listDrivers},
 		{method: get, pattern: "/v1/drivers/{name}", args: []string{"fields"}, handler: a.showDriver},
 		{method: get, pattern: "/v1/drivers/{name}/properties", handler: a.showDriverProperties},
-		{method: get, pattern: "/v1/drivers/{name}/raid/logical_disk_properties", since: 12, below: tooOld},
-		{method: get, pattern: "/v1/drivers/{name}/vendor_passthru/methods"},
-		{method: get, pattern: "/v1/drivers/{name}/vendor_passthru"},
-		{method: post, pattern: "/v1/drivers/{name}/vendor_passthru"},
-		{method: put, pattern: "/v1/drivers/{name}/vendor_passthru"},
-		{method: remove, pattern: "/v1/drivers/{name}/vendor_passthru"},
+		{method: get, pattern: "/v1/drivers/{name}/raid/logical_disk_properties", since: 12, below: tooOld, handler: a.showLogicalDiskProperties},
+		{method: get, pattern: "/v1/drivers/{name}/vendor_passthru/methods", handler: a.listDriverMethods},
+		{method: get, pattern: "/v1/drivers/{name}/vendor_passthru", args: []string{"method"}, handler: a.callDriverVendor},
+		{method: post, pattern: "/v1/drivers/{name}/vendor_passthru", args: []string{"method"}, handler: a.callDriverVendor},
+		{method: put, pattern: "/v1/drivers/{name}/vendor_passthru", args: []string{"method"}, handler: a.callDriverVendor},
+		{method: remove, pattern: "/v1/drivers/{name}/vendor_passthru", args: []string{"method"}, handler: a.callDriverVendor},
 		{method: get, pattern: "/v1/conductors", since: 49, args: conductorListArgs, handler: a.listConductors},
 		{method: get, pattern: "/v1/conductors/{hostname}", since: 49, args: []string{"fields"}, handler: a.showConductor},
 	}

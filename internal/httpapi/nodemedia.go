@@ -1,0 +1,94 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// What a medium may be.
+var (
+	mediumTypes   = []string{"cdrom", "disk", "floppy"}
+	mediumSchemes = []string{"http", "https", "nfs", "cifs"}
+	mediumSources = []string{"http", "local", "swift"}
+)
+
+// maxImageURL is the longest URL of an image, in characters.
+const maxImageURL = 4096
+
+// attachMedium answers 204 once the request is accepted; whether the machine
+// sees the medium shows afterwards.
+func (a *api) attachMedium(w http.ResponseWriter, r *http.Request) error {
+	ident, err := a.nodeIdent(r)
+	if err != nil {
+		return err
+	}
+	var medium node.Medium
+	if err := decodeBody(w, r, maxBody, &medium); err != nil {
+		return err
+	}
+	image, err := url.Parse(medium.ImageURL)
+	switch {
+	case !slices.Contains(mediumTypes, medium.DeviceType):
+		return badRequest("The device_type must be one of %q, got %q.", mediumTypes, node.CutText(medium.DeviceType))
+	case medium.ImageURL == "":
+		return badRequest("The request needs an image_url.")
+	case err != nil || len(medium.ImageURL) > maxImageURL || image.Host == "" || !slices.Contains(mediumSchemes, image.Scheme):
+		return badRequest("The image_url must be a URL of at most %d characters with one of %q.", maxImageURL, mediumSchemes)
+	case medium.Source != "" && !slices.Contains(mediumSources, medium.Source):
+		return badRequest("The image_download_source must be one of %q, got %q.", mediumSources, node.CutText(medium.Source))
+	}
+	if err := a.engine.AttachMedium(r.Context(), ident, medium); err != nil {
+		return fmt.Errorf("attach a medium to node %s: %w", ident, err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (a *api) detachMedia(w http.ResponseWriter, r *http.Request) error {
+	ident, err := a.nodeIdent(r)
+	if err != nil {
+		return err
+	}
+	types := listArg(callOf(r).query, "device_types")
+	for _, name := range types {
+		if !slices.Contains(mediumTypes, name) {
+			return badRequest("The device_types must be of %q, got %q.", mediumTypes, node.CutText(name))
+		}
+	}
+	if err := a.engine.DetachMedia(r.Context(), ident, types); err != nil {
+		return fmt.Errorf("detach media of node %s: %w", ident, err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (a *api) listMedia(w http.ResponseWriter, r *http.Request) error {
+	ident, err := a.nodeIdent(r)
+	if err != nil {
+		return err
+	}
+	media, err := a.engine.Media(r.Context(), ident)
+	if err != nil {
+		return fmt.Errorf("read media of node %s: %w", ident, err)
+	}
+	documents := make([]map[string]any, 0, len(media))
+	for _, medium := range media {
+		documents = append(documents, map[string]any{
+			"media_types": []string{medium.DeviceType}, "inserted": medium.ImageURL != "", "image": withoutCredentials(medium.ImageURL),
+		})
+	}
+	return answerValue(w, documents)
+}
+
+// withoutCredentials returns a URL as it may be shown.
+func withoutCredentials(raw string) string {
+	parsed, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return parsed.Redacted()
+}

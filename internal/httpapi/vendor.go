@@ -1,0 +1,110 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+func (a *api) listVendorMethods(w http.ResponseWriter, r *http.Request) error {
+	ident, err := a.nodeIdent(r)
+	if err != nil {
+		return err
+	}
+	methods, err := a.engine.VendorMethods(r.Context(), ident)
+	if err != nil {
+		return fmt.Errorf("list vendor methods of node %s: %w", ident, err)
+	}
+	documents := make(map[string]any, len(methods))
+	for name, method := range methods {
+		documents[name] = map[string]any{
+			"http_methods": method.HTTPMethods, "async": method.Async, "attach": method.Attach,
+			"description": method.Description, "require_exclusive_lock": method.RequireExclusiveLock,
+		}
+	}
+	return answerValue(w, documents)
+}
+
+// callVendor runs a method that the path or the argument method names.
+func (a *api) callVendor(w http.ResponseWriter, r *http.Request) error {
+	c := callOf(r)
+	ident, err := a.nodeIdent(r)
+	if err != nil {
+		return err
+	}
+	name, err := vendorMethod(r)
+	if err != nil {
+		return err
+	}
+	raw, err := readBody(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	body, err := node.ParseObject(raw)
+	if err != nil {
+		return badRequest("The body of a vendor method must be a JSON object: %v", err)
+	}
+	answer, async, err := a.engine.CallVendor(r.Context(), ident, node.VendorCall{HTTPMethod: r.Method, Method: name, Body: body})
+	switch {
+	case err != nil:
+		return fmt.Errorf("call vendor method %s of node %s: %w", name, ident, err)
+	case async:
+		acceptedAt(w, c, ident, "")
+	default:
+		if answer == nil {
+			answer = []byte("null")
+		}
+		writeJSON(w, http.StatusOK, answer)
+	}
+	return nil
+}
+
+// vendorMethod returns the method that a request names.
+func vendorMethod(r *http.Request) (string, error) {
+	name := r.PathValue("method")
+	if name == "" {
+		name = callOf(r).query.Get("method")
+	}
+	if strings.TrimSpace(name) == "" {
+		return "", badRequest("The request needs the name of a vendor method.")
+	}
+	return name, nil
+}
+
+// listDriverMethods answers with no methods: hardware types add none, their
+// interfaces do, for each node.
+func (a *api) listDriverMethods(w http.ResponseWriter, r *http.Request) error {
+	if _, err := a.hardwareType(r); err != nil {
+		return err
+	}
+	return answerValue(w, map[string]any{})
+}
+
+func (a *api) callDriverVendor(_ http.ResponseWriter, r *http.Request) error {
+	t, err := a.hardwareType(r)
+	if err != nil {
+		return err
+	}
+	name, err := vendorMethod(r)
+	if err != nil {
+		return err
+	}
+	return badRequest("The driver %s has no vendor method %q.", t.Name, node.CutText(name))
+}
+
+// showLogicalDiskProperties describes what a RAID configuration may ask for.
+func (a *api) showLogicalDiskProperties(w http.ResponseWriter, r *http.Request) error {
+	t, err := a.hardwareType(r)
+	if err != nil {
+		return err
+	}
+	n := &node.Node{Driver: t.Name, Interfaces: t.Default}
+	raid, err := driver.Ability[driver.RAID](a.drivers, n, node.RAIDInterface, "RAID")
+	if err != nil {
+		return &node.NotFoundError{Kind: "RAID of driver", Ident: t.Name}
+	}
+	return answerValue(w, raid.LogicalDiskProperties())
+}
