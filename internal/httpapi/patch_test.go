@@ -60,18 +60,17 @@ func TestKeysOfAPatchAreEscapedSinceTheirVersion(t *testing.T) {
 }
 
 func TestInstanceNameAndDisplayNameAreTheSame(t *testing.T) {
+	named := node.Object(`{"display_name":"a"}`)
 	for _, tt := range []struct {
 		what     string
 		old, new node.Node
 		want     string
 	}{
 		{"name set", node.Node{}, node.Node{InstanceName: "a"}, "a"},
-		{"name changed", node.Node{InstanceName: "a", InstanceInfo: node.Object(`{"display_name":"a"}`)},
-			node.Node{InstanceName: "b", InstanceInfo: node.Object(`{"display_name":"a"}`)}, "b"},
-		{"name removed", node.Node{InstanceName: "a", InstanceInfo: node.Object(`{"display_name":"a"}`)},
-			node.Node{InstanceInfo: node.Object(`{"display_name":"a"}`)}, ""},
-		{"key set", node.Node{}, node.Node{InstanceInfo: node.Object(`{"display_name":"a"}`)}, "a"},
-		{"key removed", node.Node{InstanceName: "a", InstanceInfo: node.Object(`{"display_name":"a"}`)}, node.Node{InstanceName: "a"}, ""},
+		{"name changed", node.Node{InstanceName: "a", InstanceInfo: named}, node.Node{InstanceName: "b", InstanceInfo: named}, "b"},
+		{"name removed", node.Node{InstanceName: "a", InstanceInfo: named}, node.Node{InstanceInfo: named}, ""},
+		{"key set", node.Node{}, node.Node{InstanceInfo: named}, "a"},
+		{"key removed", node.Node{InstanceName: "a", InstanceInfo: named}, node.Node{InstanceName: "a"}, ""},
 		{"neither", node.Node{InstanceName: "a"}, node.Node{InstanceName: "a"}, "a"},
 	} {
 		n := tt.new

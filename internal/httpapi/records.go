@@ -26,7 +26,10 @@ type records[T any] struct {
 	uuid       func(*T) string
 	fresh      func() *T           // a new record with its defaults; nil means the zero value
 	check      func(*T, int) error // rules between the fields of a record, by version
-	exclusive  [][]string          // groups of filters of which a request can have one
+	// keep puts stored secrets back where a client wrote their mask; nil when
+	// records have none. A new record is compared with the zero value.
+	keep      func(old, changed *T) error
+	exclusive [][]string // groups of filters of which a request can have one
 }
 
 // routes returns the routes of the kind.
@@ -113,6 +116,9 @@ func (s *records[T]) create(w http.ResponseWriter, r *http.Request) error {
 	if err := s.check(record, c.version); err != nil {
 		return err
 	}
+	if err := s.keepSecrets(new(T), record); err != nil {
+		return err
+	}
 	created, err := s.all(s.api.engine).Create(r.Context(), record)
 	if err != nil {
 		return fmt.Errorf("create %s: %w", s.kind(), err)
@@ -152,7 +158,11 @@ func (s *records[T]) patch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	changed, err := s.all(s.api.engine).Update(r.Context(), ident, func(record *T) error {
+		old := *record
 		if err := applyAll(edits, record); err != nil {
+			return err
+		}
+		if err := s.keepSecrets(&old, record); err != nil {
 			return err
 		}
 		return s.check(record, c.version)
@@ -161,6 +171,13 @@ func (s *records[T]) patch(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("patch %s %s: %w", s.kind(), ident, err)
 	}
 	return writeItem(s.api, w, r, http.StatusOK, changed, s.table.detail[c.version])
+}
+
+func (s *records[T]) keepSecrets(old, changed *T) error {
+	if s.keep == nil {
+		return nil
+	}
+	return s.keep(old, changed)
 }
 
 func (s *records[T]) remove(w http.ResponseWriter, r *http.Request) error {

@@ -159,6 +159,7 @@ func forEachKind(t *testing.T, check func(t *testing.T, s *engineServer, k recor
 
 func TestRecordsAreCreatedShownPatchedAndDeleted(t *testing.T) {
 	forEachKind(t, func(t *testing.T, s *engineServer, k recordKind) {
+		t.Helper()
 		n := s.node(func(n *node.Node) { n.PowerState = node.PowerOff })
 		one, _ := k.bodies(n)
 		created := s.create(k.path, one)
@@ -188,6 +189,7 @@ func TestRecordsAreCreatedShownPatchedAndDeleted(t *testing.T) {
 
 func TestRecordsThatMakeNoSenseAreRefused(t *testing.T) {
 	forEachKind(t, func(t *testing.T, s *engineServer, k recordKind) {
+		t.Helper()
 		n := s.node()
 		one, _ := k.bodies(n)
 		for _, body := range []string{``, `null`, `[]`, `{"color":1}`, `{"created_at":null}`, `{"uuid":"x"}`, `{"extra":[]}`} {
@@ -215,6 +217,7 @@ func TestRecordsThatMakeNoSenseAreRefused(t *testing.T) {
 
 func TestRecordsAreListedPagedAndSorted(t *testing.T) {
 	forEachKind(t, func(t *testing.T, s *engineServer, k recordKind) {
+		t.Helper()
 		one, other := k.bodies(s.node())
 		b := s.create(k.path, one)["uuid"].(string)
 		a := s.create(k.path, other)["uuid"].(string)
@@ -251,6 +254,7 @@ func TestRecordsAreListedPagedAndSorted(t *testing.T) {
 func TestRecordsShowTheFieldsOfTheirVersion(t *testing.T) {
 	all := expectations(t)
 	forEachKind(t, func(t *testing.T, s *engineServer, k recordKind) {
+		t.Helper()
 		one, _ := k.bodies(s.node())
 		item := k.path + "/" + s.create(k.path, one)["uuid"].(string)
 		forEachVersion(func(version int, header string) {

@@ -50,6 +50,10 @@ func (a *api) volumeTargets() *records[node.VolumeTarget] {
 		api: a, table: targetTable, path: "volume/targets", name: "targets", since: volumesSince,
 		filters: volumeFilters, all: Engine.VolumeTargets, uuid: targetUUID,
 		fresh: func() *node.VolumeTarget { return &node.VolumeTarget{BootIndex: -1} },
+		keep: func(old, changed *node.VolumeTarget) (err error) {
+			changed.Properties, err = keepMasked("properties", old.Properties, changed.Properties)
+			return err
+		},
 		check: func(v *node.VolumeTarget, _ int) error {
 			if v.BootIndex < 0 {
 				return node.Invalid("A volume target needs a boot_index.")

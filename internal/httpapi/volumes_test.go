@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
 )
 
 func TestVolumesChangeOnlyWhileTheirNodeIsOff(t *testing.T) {
@@ -31,6 +32,23 @@ func TestVolumesChangeOnlyWhileTheirNodeIsOff(t *testing.T) {
 			t.Errorf("%s: got %q, want %d", path, got, want)
 		}
 	}
+}
+
+func TestWritingTheMaskOfAVolumeBackKeepsItsSecret(t *testing.T) {
+	s := newEngineServer(t)
+	n := s.node(func(n *node.Node) { n.PowerState = node.PowerOff })
+	body := `{"node_uuid":"` + n + `","volume_type":"iscsi","volume_id":"a","boot_index":0,"properties":{"auth_password":"%"}}`
+	s.do("POST", "/v1/volume/targets", "latest", strings.Replace(body, "%", mask, 1)).want(http.StatusBadRequest)
+	uuid := s.create("/v1/volume/targets", strings.Replace(body, "%", "s3cr3t", 1))["uuid"].(string)
+	s.patch("/v1/volume/targets/"+uuid, `[{"op":"replace","path":"/properties","value":{"auth_password":"`+mask+`","portal":"x"}}]`).want(http.StatusOK)
+	var stored *node.VolumeTarget
+	if err := s.db.Read(t.Context(), func(tx *store.Tx) (err error) {
+		stored, err = store.VolumeTargets.Get(tx, uuid)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	diffJSON(t, "properties", map[string]any{"auth_password": "s3cr3t", "portal": "x"}, stored.Properties.Values())
 }
 
 func TestVolumesAreUnique(t *testing.T) {

@@ -53,17 +53,24 @@ func (n *Node) Allocatable() bool {
 	return n.ProvisionState == Available && !n.Maintenance && n.InstanceUUID == "" && !n.Retired
 }
 
-// Choose returns the node for the allocation, in the order of nodes. Retry is
-// true when there is none now but one that fits is under work, so that a later
-// try may find it; otherwise reason says for people why there is none.
+// Choose returns the node for the allocation: the one of its name when that
+// fits, else the first of nodes that does. Retry is true when there is none now
+// but one that fits is under work, so that a later try may find it; otherwise
+// reason says for people why there is none.
 func (a *Allocation) Choose(nodes []*Node, now time.Time) (chosen *Node, retry bool, reason string) {
 	fitting := slices.DeleteFunc(slices.Clone(nodes), func(n *Node) bool { return !a.Accepts(n) || !n.Allocatable() })
 	for _, n := range fitting {
-		if !n.Lease.Held(now) {
+		switch {
+		case n.Lease.Held(now):
+		case a.Name != "" && n.Name == a.Name:
 			return n, false, ""
+		case chosen == nil:
+			chosen = n
 		}
 	}
 	switch {
+	case chosen != nil:
+		return chosen, false, ""
 	case len(fitting) > 0:
 		return nil, true, "All suitable nodes are locked by other work: try again when it is done."
 	case a.Traits != "" || a.CandidateNodes != "" || a.Owner != "":

@@ -62,3 +62,17 @@ func TestAllocationsChooseFreeNodes(t *testing.T) {
 		}
 	}
 }
+
+func TestAllocationsPreferTheNodeOfTheirName(t *testing.T) {
+	nodes := []*Node{
+		{UUID: "1", ResourceClass: "x", ProvisionState: Available},
+		{UUID: "2", ResourceClass: "x", ProvisionState: Available, Name: "mine"},
+		{UUID: "3", ResourceClass: "y", ProvisionState: Available, Name: "theirs"},
+	}
+	for name, want := range map[string]string{"": "1", "mine": "2", "theirs": "1"} {
+		a := Allocation{ResourceClass: "x", Name: name}
+		if chosen, _, _ := a.Choose(nodes, time.Time{}); chosen.UUID != want {
+			t.Errorf("allocation %q: got node %s, want %s", name, chosen.UUID, want)
+		}
+	}
+}
