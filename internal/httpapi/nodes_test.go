@@ -68,16 +68,20 @@ func TestNamesFollowTheirVersion(t *testing.T) {
 	s.do("GET", "/v1/nodes/rack-1", "1.5", "").want(200)
 }
 
-func TestJSONSuffixIsNotPartOfAName(t *testing.T) {
+func TestJSONSuffixIsNotPartOfANameInOldVersions(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1, func(n *node.Node) { n.Name = "rack-1" })
 	s.addNode(uuid2, func(n *node.Node) { n.Name = "rack-2.json" })
 	for ident, want := range map[string]string{uuid1 + ".json": uuid1, "rack-1.json": uuid1, "rack-2.json": uuid2} {
-		if got := s.get("/v1/nodes/" + ident).want(200).json()["uuid"]; got != want {
+		if got := s.do("GET", "/v1/nodes/"+ident, "1.84", "").want(200).json()["uuid"]; got != want {
 			t.Errorf("%s: got %v, want %s", ident, got, want)
 		}
 	}
-	s.get("/v1/nodes/nobody.json").want(404)
+	s.do("GET", "/v1/nodes/nobody.json", "1.84", "").want(404)
+	if maxVersion >= suffixSince {
+		s.get("/v1/nodes/rack-1.json").want(404)
+		s.get("/v1/nodes/rack-2.json").want(200)
+	}
 }
 
 func TestListShowsBriefColumnsUnlessAsked(t *testing.T) {

@@ -1,9 +1,12 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 func TestStepsOfTemplatesAreChecked(t *testing.T) {
@@ -63,4 +66,33 @@ func TestPublicRunbooksBelongToNobody(t *testing.T) {
 		t.Errorf("got public %v, owner %v", got["public"], got["owner"])
 	}
 	diffJSON(t, "of another project", []string{mine}, s.uuids("/v1/runbooks?project=p3", "runbooks"))
+}
+
+// FuzzTemplateSteps looks for steps that are stored although nobody could run
+// them, and for errors that are not the client's.
+func FuzzTemplateSteps(f *testing.F) {
+	for _, seed := range []string{
+		`[{"interface":"bios","step":"apply","args":{"a":1},"priority":150}]`, `[{"interface":"bios","step":"apply","args":{},"order":1}]`,
+		`[]`, `null`, `[null]`, `[{"args":null}]`, `[{"interface":"bios","step":"a","args":{},"priority":1e99}]`,
+	} {
+		f.Add([]byte(seed), true)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, template bool) {
+		place := "order"
+		if template {
+			place = "priority"
+		}
+		steps, err := readTemplateSteps(raw, place)
+		if err != nil {
+			wantStatus(t, invalidField("steps", err), http.StatusBadRequest)
+			return
+		}
+		if err := node.CheckSteps(steps.Steps()); err != nil {
+			t.Errorf("%s: stored, but %v", raw, err)
+		}
+		var items []map[string]any
+		if err := json.Unmarshal([]byte(steps.String()), &items); err != nil || len(items) != len(steps.Steps()) {
+			t.Errorf("%s: stored as %s with %d steps, %v", raw, steps, len(steps.Steps()), err)
+		}
+	})
 }
