@@ -44,8 +44,9 @@ type postgres struct {
 
 func openPostgres(ctx context.Context, opts Options) (*postgres, error) {
 	const want = "give one like postgres://user:password@host:5432/name, with special characters of the password as %XX, or none for the embedded database"
-	// Only what stands before "://" is no secret.
-	if kind, _, found := strings.Cut(opts.URL, "://"); found && kind != "postgres" && kind != "postgresql" {
+	// Only what a URL has before "://" is no secret.
+	kind, _, found := strings.Cut(opts.URL, "://")
+	if found && kind != "postgres" && kind != "postgresql" && strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz") == "" {
 		return nil, fmt.Errorf("open database: %q is no kind of database that Ingot knows: %s", kind, want)
 	}
 	config, err := pgxpool.ParseConfig(opts.URL)
@@ -162,16 +163,28 @@ func (p *postgres) write(ctx context.Context, fn func(*Tx) error) error { return
 
 // read runs fn on one snapshot.
 func (p *postgres) read(ctx context.Context, fn func(*Tx) error) error {
-	conn, err := p.reads.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("begin read: %w", outage(err))
-	}
-	defer conn.Release() // the pool drops a connection that is not idle
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
-	s := &postgresSession{ctx: bounded, caller: ctx, conn: conn.Conn()}
+	s := &postgresSession{ctx: bounded, caller: ctx}
+	var conn *pgxpool.Conn
+	release := func() {
+		if conn != nil {
+			_, _ = control(bounded, s.conn, "ROLLBACK") // the pool drops a connection that is not idle
+			conn.Release()
+		}
+	}
+	defer func() { release() }()
+	s.dial = func() (err error) {
+		release()
+		if conn, err = p.reads.Acquire(ctx); err == nil {
+			s.conn = conn.Conn()
+		}
+		return err
+	}
+	if err := s.dial(); err != nil {
+		return fmt.Errorf("begin read: %w", outage(err))
+	}
 	s.late.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-	defer control(bounded, s.conn, "ROLLBACK") //nolint:errcheck // see above
 	return fn(&Tx{now: p.now(), db: s})
 }
 

@@ -18,8 +18,9 @@ type postgresSession struct {
 	ctx    context.Context //nolint:containedctx // of statements: its end would end the connection
 	caller context.Context //nolint:containedctx // nothing more runs after its end
 	conn   *pgx.Conn
-	late   pgx.Batch // statements that were put off
-	cause  error     // the first failure, after which the server runs nothing more in this transaction
+	late   pgx.Batch    // statements that were put off
+	cause  error        // the first failure, after which the server runs nothing more in this transaction
+	dial   func() error // takes another connection, while nothing was heard from this one; may be nil
 }
 
 // maxLate bounds the statements that are put off.
@@ -37,7 +38,7 @@ func (s *postgresSession) exec(query string, args []any) error {
 }
 
 func (s *postgresSession) insert(key, query string, args []any) (id int64, inserted bool, err error) {
-	err = s.run(func(r row) error {
+	_, err = s.run(func(r row) error {
 		inserted = true
 		return r.Scan(&id)
 	}, numbered(query)+" RETURNING "+key, args)
@@ -51,11 +52,7 @@ func (s *postgresSession) query(scan func(row) error, query string, args []any) 
 	if err := s.caller.Err(); err != nil {
 		return err
 	}
-	var own error // of scan
-	err := s.run(func(r row) error {
-		own = scan(r)
-		return own
-	}, numbered(query), args)
+	own, err := s.run(scan, numbered(query), args)
 	if own != nil {
 		return own
 	}
@@ -66,22 +63,21 @@ func (s *postgresSession) query(scan func(row) error, query string, args []any) 
 }
 
 // run sends what was put off and the query, and calls scan for each row of its
-// result.
-func (s *postgresSession) run(scan func(row) error, query string, args []any) error {
+// result. It tells errors of scan from those of the database.
+func (s *postgresSession) run(scan func(row) error, query string, args []any) (own, err error) {
 	s.late.Queue(query, args...)
-	return s.send(func(results pgx.BatchResults) error {
+	err = s.send(func(results pgx.BatchResults) error {
 		rows, err := results.Query()
 		if err != nil {
 			return err
 		}
-		defer rows.Close()
-		for rows.Next() {
-			if err := scan(rows); err != nil {
-				return err
-			}
+		for own == nil && rows.Next() {
+			own = scan(rows)
 		}
+		rows.Close()
 		return rows.Err()
 	})
+	return own, err
 }
 
 // flush sends what was put off.
@@ -107,38 +103,62 @@ func (s *postgresSession) commit() (tag string, err error) {
 }
 
 // send sends everything that was put off in one round trip; last takes the result
-// of the last statement. An error of the database is remembered as the cause.
+// of the last statement. An error is remembered as the cause.
 func (s *postgresSession) send(last func(pgx.BatchResults) error) error {
 	if s.cause != nil {
 		return s.cause
 	}
 	batch := s.late
 	s.late = pgx.Batch{}
-	results := s.conn.SendBatch(s.ctx, &batch)
-	var err error
+	heard, err := s.sendBatch(&batch, last)
+	// A connection may have died while it waited in the pool.
+	for tries := 0; err != nil && !heard && s.dial != nil && s.conn.IsClosed() && tries < maxDials; tries++ {
+		if err = s.dial(); err != nil {
+			break
+		}
+		heard, err = s.sendBatch(again(&batch), last)
+	}
+	if heard {
+		s.dial = nil
+	}
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) || s.conn.IsClosed() {
+		err = outage(err) // else an argument or a result does not fit its column
+	}
+	s.cause = err
+	return err
+}
+
+// maxDials bounds the dead connections that a read gets over.
+const maxDials = 20
+
+// sendBatch reports besides whether the server has answered anything.
+func (s *postgresSession) sendBatch(batch *pgx.Batch, last func(pgx.BatchResults) error) (heard bool, err error) {
+	results := s.conn.SendBatch(s.ctx, batch)
 	for range batch.Len() - 1 {
 		if _, err = results.Exec(); err != nil {
 			break
 		}
+		heard = true
 	}
 	if err == nil {
+		heard = true
 		err = last(results)
 	}
 	closed := results.Close() // also waits for the results that were not read
 	if err == nil {
 		err = closed
 	}
-	if err != nil && (closed != nil || s.conn.IsClosed() || isDatabase(err)) {
-		s.cause = outage(err)
-		return s.cause
-	}
-	return err
+	return heard, err
 }
 
-// isDatabase reports whether the server sent the error.
-func isDatabase(err error) bool {
-	var refused *pgconn.PgError
-	return errors.As(err, &refused)
+// again returns a batch of the same statements.
+func again(batch *pgx.Batch) *pgx.Batch {
+	copied := &pgx.Batch{}
+	for _, q := range batch.QueuedQueries {
+		copied.Queue(q.SQL, q.Arguments...)
+	}
+	return copied
 }
 
 // numbered replaces the first "?" by $1, the second by $2, and so on. No

@@ -1,0 +1,164 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+	"github.com/ingot-metal/ingot/internal/store/storetest"
+)
+
+func TestCommitWhoseAnswerIsLostCountsOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		arm  func(*proxy)
+		runs int
+	}{
+		"after it happened":  {func(p *proxy) { p.lose = []byte("COMMIT\x00") }, 1},
+		"before it happened": {func(p *proxy) { p.cut = []byte("COMMIT\x00") }, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, database := throughProxy(t, storetest.Postgres(t))
+			s := openURL(t, database, nil)
+			p.set(test.arm)
+			runs := 0
+			if err := s.Write(t.Context(), func(tx *store.Tx) error {
+				runs++
+				return small("once")(tx)
+			}); err != nil {
+				t.Fatalf("write: %v", err)
+			}
+			if got := nodeNames(t, s); !slices.Equal(got, []string{"once"}) || runs != test.runs {
+				t.Errorf("nodes = %v after %d runs, want one after %d", got, runs, test.runs)
+			}
+		})
+	}
+}
+
+func TestCommitWithUnknownOutcomeSaysSo(t *testing.T) {
+	t.Parallel() // it waits out the time to ask
+	p, database := throughProxy(t, storetest.Postgres(t))
+	s := openURL(t, database, nil)
+	p.set(func(p *proxy) { p.lose, p.refuse = []byte("COMMIT\x00"), true })
+	err := s.Write(t.Context(), small("perhaps"))
+	if !errors.Is(err, node.ErrUnavailable) || !strings.Contains(err.Error(), "not known") {
+		t.Errorf("error = %v, want one that says that the outcome is not known", err)
+	}
+	p.set(func(p *proxy) { p.refuse = false })
+	if got := nodeNames(t, s); !slices.Equal(got, []string{"perhaps"}) {
+		t.Errorf("nodes = %v, want the one of the commit", got)
+	}
+}
+
+func TestUnreachableServerIsAnOutageThatEnds(t *testing.T) {
+	p, database := throughProxy(t, storetest.Postgres(t))
+	s := openURL(t, database, nil)
+	createNode(t, s, "before")
+	p.set(func(p *proxy) { p.refuse = true })
+	p.disconnect()
+	for what, err := range map[string]error{
+		"write": s.Write(t.Context(), small("lost")),
+		"read":  s.Read(t.Context(), func(tx *store.Tx) error { _, err := tx.Nodes(node.Query{}); return err }),
+		"ping":  s.Ping(t.Context()),
+	} {
+		if !errors.Is(err, node.ErrUnavailable) {
+			t.Errorf("%s: error = %v, want %v", what, err, node.ErrUnavailable)
+		}
+	}
+	p.set(func(p *proxy) { p.refuse = false })
+	createNode(t, s, "after")
+	if got := nodeNames(t, s); !slices.Equal(got, []string{"before", "after"}) {
+		t.Errorf("nodes = %v, want those whose writes succeeded", got)
+	}
+}
+
+// asVictim returns the URL with a name by which the server knows its sessions,
+// and a function that ends them.
+func asVictim(t *testing.T, database string) (victim string, terminate func()) {
+	t.Helper()
+	parsed, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := parsed.Query()
+	name := "victim of " + query.Get("search_path")
+	query.Set("application_name", name[:min(len(name), 63)])
+	parsed.RawQuery = query.Encode()
+	return parsed.String(), func() {
+		conn, err := pgx.Connect(context.Background(), database)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close(context.Background()) //nolint:errcheck // nothing follows
+		if _, err := conn.Exec(context.Background(),
+			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", name[:min(len(name), 63)]); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestSessionsThatTheServerEndsLoseNothing(t *testing.T) {
+	victim, terminate := asVictim(t, storetest.Postgres(t))
+	s := openURL(t, victim, nil)
+	runs := 0
+	if err := s.Write(t.Context(), func(tx *store.Tx) error {
+		if err := small("a")(tx); err != nil {
+			return err
+		}
+		if runs++; runs == 1 {
+			terminate()
+		}
+		return nil
+	}); err != nil {
+		t.Fatalf("write: %v", err)
+	}
+	if got := nodeNames(t, s); !slices.Equal(got, []string{"a"}) || runs != 2 {
+		t.Errorf("nodes = %v after %d runs, want one after 2", got, runs)
+	}
+	terminate()
+	createNode(t, s, "b")
+	if got := nodeNames(t, s); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("nodes = %v, want both", got)
+	}
+}
+
+// TestPausedProcessHoldsNobodyUp stops one process in the middle of a write, as
+// SIGSTOP does, while another goes on.
+func TestPausedProcessHoldsNobodyUp(t *testing.T) {
+	t.Parallel() // it waits for the server to end an idle transaction
+	database := storetest.Postgres(t)
+	paused, other := openURL(t, database, nil), openURL(t, database, nil)
+	inside, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	var once sync.Once
+	go func() {
+		done <- paused.Write(context.Background(), func(tx *store.Tx) error {
+			if nodes, err := tx.Nodes(node.Query{}); err != nil || len(nodes) > 0 {
+				return errors.Join(err, node.ErrLeaseLost) // somebody else was faster
+			}
+			once.Do(func() { close(inside); <-goOn })
+			return small("stale")(tx)
+		})
+	}()
+	<-inside
+	began := time.Now()
+	createNode(t, other, "fresh")
+	if took := time.Since(began); took > 11*time.Second {
+		t.Errorf("the other process waited for %v", took)
+	}
+	close(goOn)
+	if err := <-done; !errors.Is(err, node.ErrLeaseLost) {
+		t.Errorf("paused write: %v, want it to see what happened meanwhile", err)
+	}
+	if got := nodeNames(t, other); !slices.Equal(got, []string{"fresh"}) {
+		t.Errorf("nodes = %v, want nothing of the paused process", got)
+	}
+}
