@@ -37,13 +37,10 @@ INGOT_SECTION__KEY, then from --set; docs/configuration.md lists them.`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context(), cmd) },
 	}
-	f := cmd.Flags()
-	f.StringVar(&flags.listen, "listen", "", "address to answer on (api.listen, default 127.0.0.1:6385)")
-	f.StringVar(&flags.data, "data", "", "data folder of the embedded database (database.dir, default ingot-data)")
-	f.StringVar(&flags.database, "database", "", "URL of another database (database.url)")
-	f.StringVar(&flags.config, "config", "", "YAML file with configuration")
-	f.StringArrayVar(&flags.set, "set", nil, "section.key=value, may be repeated")
+	cmd.Flags().StringVar(&flags.listen, "listen", "", "address to answer on (api.listen, default 127.0.0.1:6385)")
+	flags.addDatabase(cmd)
 	flags.log.add(cmd)
+	cmd.AddCommand(newBackupCommand(), newRestoreCommand())
 	return cmd
 }
 
@@ -51,6 +48,24 @@ type engineFlags struct {
 	listen, data, database, config string
 	set                            []string
 	log                            logFlags
+}
+
+// addDatabase adds what says where the state is.
+func (f *engineFlags) addDatabase(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.data, "data", "", "data folder of the embedded database (database.dir, default ingot-data)")
+	flags.StringVar(&f.database, "database", "", "URL of another database (database.url)")
+	flags.StringVar(&f.config, "config", "", "YAML file with configuration")
+	flags.StringArrayVar(&f.set, "set", nil, "section.key=value, may be repeated")
+}
+
+// load merges the configuration.
+func (f *engineFlags) load() (engine.Config, error) {
+	sources, err := f.sources()
+	if err != nil {
+		return engine.Config{}, err
+	}
+	return engine.LoadConfig(sources)
 }
 
 // sources turns the flags into configuration sources.
@@ -76,11 +91,7 @@ func (f *engineFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	sources, err := f.sources()
-	if err != nil {
-		return err
-	}
-	cfg, err := engine.LoadConfig(sources)
+	cfg, err := f.load()
 	if err != nil {
 		return err
 	}

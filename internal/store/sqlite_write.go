@@ -18,7 +18,12 @@ type sqliteWriter struct {
 	stmts map[string]*sql.Stmt
 }
 
+// close finalizes the statements before it closes the connection: as long as
+// there are some, SQLite keeps the file open and what is in the log there.
 func (w *sqliteWriter) close() error {
+	for _, stmt := range w.stmts {
+		_ = stmt.Close() // it goes with the connection at the latest
+	}
 	_ = w.conn.Close() // the database is closed right after
 	return w.db.Close()
 }

@@ -1,0 +1,177 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/pressly/goose/v3"
+	driver "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// Contents is what a database file holds.
+type Contents struct {
+	Nodes  int
+	Size   int64 // bytes
+	Schema int64 // version of the last migration
+}
+
+// ownTables are tables that every database of an engine has, whatever its
+// version.
+var ownTables = []string{"goose_db_version", "nodes", "ports", "work", "leases", "conductors"}
+
+// examine reads a database file that nobody else uses, all of it, and returns an
+// error unless it is an intact one of an engine whose schema this program knows.
+func examine(ctx context.Context, path string) (contents Contents, err error) {
+	if err := checkHeader(path); err != nil {
+		return contents, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return contents, err
+	}
+	contents.Size = info.Size()
+	db, err := sql.Open("sqlite", fileSource(path, "mode=ro"))
+	if err != nil {
+		return contents, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := checkIntegrity(ctx, db); err != nil {
+		return contents, err
+	}
+	if err := checkOwner(ctx, db); err != nil {
+		return contents, err
+	}
+	if contents.Schema, err = knownSchema(ctx, db); err != nil {
+		return contents, err
+	}
+	err = db.QueryRowContext(ctx, "SELECT count(*) FROM nodes").Scan(&contents.Nodes)
+	return contents, plain(err)
+}
+
+// checkHeader tells a database from other files before SQLite looks at it.
+func checkHeader(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	header := make([]byte, len(fileHeader))
+	switch _, err := io.ReadFull(file, header); {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), err == nil && string(header) != fileHeader:
+		return errors.New("this is no SQLite database")
+	default:
+		return err
+	}
+}
+
+func checkIntegrity(ctx context.Context, db *sql.DB) error {
+	for _, check := range []struct{ query, intact string }{
+		{"PRAGMA integrity_check(1)", "ok"},
+		{"SELECT 'a row of ' || \"table\" || ' belongs to none of ' || parent FROM pragma_foreign_key_check LIMIT 1", ""},
+	} {
+		var found string
+		err := db.QueryRowContext(ctx, check.query).Scan(&found)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			continue
+		case err != nil:
+			return plain(err)
+		case found != check.intact:
+			return fmt.Errorf("the database is damaged: %s", found)
+		}
+	}
+	return nil
+}
+
+func checkOwner(ctx context.Context, db *sql.DB) error {
+	rows, err := db.QueryContext(ctx, "SELECT name FROM sqlite_master WHERE type = 'table'")
+	if err != nil {
+		return plain(err)
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	for _, name := range ownTables {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("this is no database of Ingot: it has no table %s", name)
+		}
+	}
+	return rows.Err()
+}
+
+// knownSchema returns the schema's version, and an error for one that this
+// program does not know.
+func knownSchema(ctx context.Context, db *sql.DB) (int64, error) {
+	newest, err := newestSchema()
+	if err != nil {
+		return 0, err
+	}
+	var version int64
+	err = db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&version)
+	switch {
+	case err != nil:
+		return 0, plain(err)
+	case version < 1:
+		return 0, errors.New("this is no database of Ingot: its tables have no version")
+	case version > newest:
+		return 0, fmt.Errorf("its schema has version %d, this program knows up to %d: use the program version that wrote it", version, newest)
+	}
+	return version, nil
+}
+
+// newestSchema is the version of the last migration of this program.
+func newestSchema() (newest int64, err error) {
+	files, err := migrationFiles.ReadDir("migrations")
+	if err != nil {
+		return 0, fmt.Errorf("read migrations: %w", err)
+	}
+	for _, file := range files {
+		version, err := goose.NumericComponent(file.Name())
+		if err != nil {
+			return 0, fmt.Errorf("read migrations: %w", err)
+		}
+		newest = max(newest, version)
+	}
+	return newest, nil
+}
+
+// isBusy reports whether SQLite could not get a lock in time.
+func isBusy(err error) bool {
+	var said *driver.Error
+	if !errors.As(err, &said) {
+		return false
+	}
+	code := said.Code() & 0xff
+	return code == sqlite3.SQLITE_BUSY || code == sqlite3.SQLITE_LOCKED
+}
+
+// plain words what SQLite says about a file for those who do not know SQLite.
+func plain(err error) error {
+	var said *driver.Error
+	if !errors.As(err, &said) {
+		return err
+	}
+	switch said.Code() & 0xff { // the primary code, without its details
+	case sqlite3.SQLITE_FULL:
+		return fmt.Errorf("the disk is full: make space and try again: %w", err)
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("the database is damaged: %w", err)
+	case sqlite3.SQLITE_INTERRUPT:
+		return context.Canceled
+	case sqlite3.SQLITE_IOERR:
+		return fmt.Errorf("the disk refuses, it may be full or read-only: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,224 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Names of files beside the database.
+const (
+	lockFile        = "ingot.lock" // see lockDir
+	restoringSuffix = ".restoring" // a restore's copy, until it takes the database's place
+	replacedLayout  = ".replaced-20060102T150405Z"
+)
+
+// sidecars are what SQLite appends to the name of a database for its other files.
+var sidecars = []string{"-wal", "-shm", "-journal"}
+
+// Restored is what a restore did.
+type Restored struct {
+	Contents
+	// Kept is where the replaced database is now; empty when there was none.
+	Kept string
+}
+
+// Restore puts a backup in the place of the SQLite database in dir, which no
+// engine may use. It checks the backup first, and drops the leases in it: their
+// owners have nothing to do with this database, and work resumes at the next
+// start instead of when they end.
+//
+// The change is one renaming. So dir has the old database after an error, after
+// ctx ended or the process was killed, or the new one; the old one stays beside
+// it under a name with the time at.
+func Restore(ctx context.Context, file, dir string, at time.Time) (done Restored, err error) {
+	if err := checkBackup(dir, file); err != nil {
+		return done, fmt.Errorf("restore backup %s: %w", file, err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return done, fmt.Errorf("create data folder: %w", err)
+	}
+	unlock, err := lockDir(dir)
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	current := filepath.Join(dir, databaseFile)
+	incoming := current + restoringSuffix
+	defer discard(incoming)
+	discard(incoming) // of a restore that was killed
+	if err := dropSecondNames(current); err != nil {
+		return done, err
+	}
+	if err := copyFile(ctx, file, incoming); err != nil {
+		return done, fmt.Errorf("copy backup %s to %s: %w", file, dir, err)
+	}
+	if done.Contents, err = prepare(ctx, incoming); err != nil {
+		return done, fmt.Errorf("restore backup %s: %w", file, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return done, fmt.Errorf("restore backup %s: %w", file, err)
+	}
+	if done.Kept, err = keep(ctx, current, at); err != nil {
+		return done, fmt.Errorf("keep the present database %s: %w", current, err)
+	}
+	if err := os.Rename(incoming, current); err != nil {
+		return done, fmt.Errorf("put the backup in place: %w", err)
+	}
+	return done, syncDir(dir)
+}
+
+// checkBackup refuses files that cannot be a backup.
+func checkBackup(dir, file string) error {
+	if inside(dir, file) {
+		return errors.New("this is a file of the data folder itself: name a backup")
+	}
+	if err := checkHeader(file); err != nil {
+		return err
+	}
+	if log, err := os.Stat(file + "-wal"); err == nil && log.Size() > 0 {
+		return errors.New("a log of changes (-wal) lies beside it, so it is part of a data folder and no backup: make one of that folder with ingot engine backup")
+	}
+	return nil
+}
+
+// prepare makes a copied backup the database to be: examined, without leases,
+// complete in one file, and on disk.
+func prepare(ctx context.Context, path string) (contents Contents, err error) {
+	// The mode of the journal first: a log that must be created to read the file
+	// would be one more file to put in place.
+	if err := changeFile(ctx, path, "PRAGMA journal_mode = DELETE"); err != nil {
+		return contents, err
+	}
+	if contents, err = examine(ctx, path); err != nil {
+		return contents, err
+	}
+	if err := changeFile(ctx, path, "DELETE FROM leases"); err != nil {
+		return contents, fmt.Errorf("drop leases: %w", err)
+	}
+	return contents, syncFile(path)
+}
+
+// keep gives the present database a second name, under which it stays. It returns
+// "" when there is none.
+func keep(ctx context.Context, current string, at time.Time) (string, error) {
+	if _, err := os.Stat(current); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	kept := current + at.UTC().Format(replacedLayout)
+	// What is only in the log of an engine that was killed goes into the file, and
+	// the log away: it must not be taken for the log of the new database.
+	// SQLite would remove the log of what is no database.
+	folded := checkHeader(current)
+	if folded == nil {
+		folded = changeFile(ctx, current, "PRAGMA journal_mode = DELETE")
+	}
+	if errors.Is(folded, errInUse) || ctx.Err() != nil {
+		return "", folded
+	}
+	if err := os.Link(current, kept); err != nil {
+		return "", err
+	}
+	if folded == nil {
+		return kept, nil // one file, which the new one replaces
+	}
+	// A damaged database, or none at all. Its log is kept with it as it is.
+	for _, suffix := range sidecars {
+		err := os.Rename(current+suffix, kept+suffix)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return kept, nil
+}
+
+// dropSecondNames ends what a restore left that was killed before it put the new
+// database in place: the present one under its name as a replaced one.
+func dropSecondNames(current string) error {
+	present, err := os.Stat(current)
+	if err != nil {
+		return nil //nolint:nilerr // nothing has a second name; keep says what is wrong
+	}
+	names, err := filepath.Glob(current + ".replaced-*")
+	if err != nil {
+		return fmt.Errorf("look for replaced databases: %w", err)
+	}
+	for _, name := range names {
+		if info, err := os.Stat(name); err != nil || !os.SameFile(present, info) {
+			continue
+		}
+		if err := os.Remove(name); err != nil {
+			return fmt.Errorf("take back a name of the present database: %w", err)
+		}
+	}
+	return nil
+}
+
+// errInUse says that another program has a database open.
+var errInUse = errors.New("another program reads it, perhaps a backup: wait for it, or end it")
+
+// changeFile runs one statement on a database that nobody else uses.
+func changeFile(ctx context.Context, path, statement string) (err error) {
+	db, err := sql.Open("sqlite", fileSource(path, "mode=rw"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	_, err = db.ExecContext(ctx, statement)
+	if isBusy(err) {
+		return errInUse
+	}
+	return plain(err)
+}
+
+// copyFile copies the bytes of a file into a new one that only its owner reads.
+func copyFile(ctx context.Context, from, to string) (err error) {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	_, err = io.Copy(target, contextReader{ctx, source})
+	return err
+}
+
+// contextReader reads until its context ends.
+type contextReader struct {
+	ctx context.Context //nolint:containedctx // one copy long
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
+
+func syncFile(path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return file.Sync()
+}
+
+// discard removes a database file that is of no use, with all that belongs to it.
+func discard(path string) {
+	for _, suffix := range append(sidecars, "") {
+		_ = os.Remove(path + suffix) // most are not there
+	}
+}
