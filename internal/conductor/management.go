@@ -97,11 +97,12 @@ func (c *Conductor) virtualMedia(n *node.Node) (driver.VirtualMedia, error) {
 	return driver.Ability[driver.VirtualMedia](c.drivers, n, node.ManagementInterface, "virtual media")
 }
 
-// SetRAIDConfig stores what the next cleaning builds. A node without RAID is a
-// *node.NotFoundError, as clients expect.
+// SetRAIDConfig stores what the next cleaning builds, even when only that
+// cleaning will find that the interface is not built. A node that chose not to
+// have RAID is a *node.NotFoundError, as clients expect.
 func (c *Conductor) SetRAIDConfig(ctx context.Context, ident string, config node.Object) error {
 	_, err := c.UpdateNode(ctx, ident, func(n *node.Node) error {
-		if _, err := driver.Ability[driver.RAID](c.drivers, n, node.RAIDInterface, "RAID"); err != nil {
+		if !driver.Has(n, node.RAIDInterface) {
 			return &node.NotFoundError{Kind: "RAID of node", Ident: n.UUID}
 		}
 		n.TargetRAIDConfig = config

@@ -164,6 +164,10 @@ func TestRAIDNeedsARAIDInterface(t *testing.T) {
 	if got := w.stored(n.UUID); got.RAIDConfig.String() != config.String() {
 		t.Errorf("raid_config = %s, want the target", got.RAIDConfig)
 	}
+	byAgent := w.fake(node.Manageable, nil, func(n *node.Node) { n.Interfaces[node.RAIDInterface] = "agent" })
+	if err := w.SetRAIDConfig(t.Context(), byAgent.UUID, config); err != nil {
+		t.Errorf("with the interface agent: %v", err)
+	}
 	none := w.fake(node.Manageable, nil, func(n *node.Node) { n.Interfaces[node.RAIDInterface] = "no-raid" })
 	wantIs(t, w.SetRAIDConfig(t.Context(), none.UUID, nil), node.ErrNotFound)
 }

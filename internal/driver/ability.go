@@ -26,6 +26,10 @@ func (passive) Validate(*node.Node) error { return nil }
 // isAbsent reports whether a name stands for not having the interface.
 func isAbsent(name string) bool { return strings.HasPrefix(name, "no-") }
 
+// Has reports whether a node chose to have an interface, even one that this
+// engine knows by name only.
+func Has(n *node.Node, kind node.InterfaceKind) bool { return !isAbsent(n.Interfaces[kind]) }
+
 // Implementation returns what the node has chosen for an interface. One that
 // this engine knows by name only is a *node.ValidationError.
 func (r *Registry) Implementation(n *node.Node, kind node.InterfaceKind) (Implementation, error) {

@@ -1,8 +1,9 @@
 //go:build compat
 
 // Package compat_test holds Ingot against the programs that use its API: the
-// published Go client of the Bare Metal API and a recorded ramdisk agent. The
-// engine is real, on its own port and data folder.
+// published Go client of the Bare Metal API with its own acceptance tests,
+// Debian's command line client and a recorded ramdisk agent. The engine is real,
+// on its own port and data folder.
 package compat_test
 
 import (
@@ -18,14 +19,24 @@ import (
 // with agents that have no TLS, until the test ends. It returns the URL.
 func serveEngine(t *testing.T) string {
 	t.Helper()
+	return serveEngineWith(t, func(cfg *engine.Config) {
+		cfg.Agent.RequireTLS = false
+		cfg.Agent.VerifyCallbackAddress = false
+		cfg.AutoDiscovery.Enabled = true
+		cfg.AutoDiscovery.Driver = "fake-hardware"
+	})
+}
+
+// serveEngineWith runs an engine on a port and a data folder of its own until
+// the test ends; configure changes what else of the defaults the test needs. It
+// returns the URL.
+func serveEngineWith(t *testing.T, configure func(*engine.Config)) string {
+	t.Helper()
 	cfg := engine.DefaultConfig()
 	cfg.API.Listen = "127.0.0.1:0"
 	cfg.Database.Dir = t.TempDir()
 	cfg.Conductor.Hostname = "conductor.example.org"
-	cfg.Agent.RequireTLS = false
-	cfg.Agent.VerifyCallbackAddress = false
-	cfg.AutoDiscovery.Enabled = true
-	cfg.AutoDiscovery.Driver = "fake-hardware"
+	configure(&cfg)
 	e, err := engine.Start(t.Context(), engine.Options{Config: cfg, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatalf("start engine: %v", err)
