@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -44,14 +43,6 @@ func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 func oneNode(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("name one node, got %d", len(args))
-	}
-	return nil
-}
-
-// someNodes checks the arguments of a command about one or more nodes.
-func someNodes(_ *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return errors.New("name at least one node")
 	}
 	return nil
 }

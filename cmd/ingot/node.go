@@ -1,156 +1,81 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/cli"
 )
 
-// nodeHelp is the part of the help that all node commands share.
+// nodeHelp says what the node commands are for.
 const nodeHelp = `Show and change the nodes of a bare metal engine: Ingot's, or any other that
-speaks the Bare Metal API.
-
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 not found, 4 node or engine is
-busy, 5 engine does not answer.`
+speaks the Bare Metal API.`
 
 // newNodeCommand returns `ingot node` with its subcommands.
 func newNodeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "node", Short: "Show and change nodes", Long: nodeHelp}
-	connect, completion := clientFlags(cmd)
-	inventory := &cobra.Command{Use: "inventory", Short: "Work with what inspection found"}
-	inventory.AddCommand(newInventorySaveCommand(connect, completion))
-	cmd.AddCommand(
-		newNodeListCommand(connect, completion),
-		newNodeShowCommand(connect, completion),
-		newNodeDeleteCommand(connect, completion),
-		newVerbCommand(connect, completion, baremetal.Manage, "Take nodes under management (to manageable)"),
-		newVerbCommand(connect, completion, baremetal.Provide, "Offer nodes for deployment (to available)"),
-		inventory,
-	)
+	cmd, c := newClientGroup(cli.Nodes, "node", "Show and change nodes", nodeHelp)
+	list := c.list()
+	list.Example = "  ingot node list --auto-discovered --provision-state enroll\n  ingot node list --sort updated_at:desc --limit 10 --long"
+	create := c.create()
+	create.Example = "  ingot node create --driver redfish --name rack1-7 \\\n    --driver-info redfish_address=https://192.0.2.7 --driver-info redfish_username=admin"
+	cmd.AddCommand(list, c.show(), create, c.set(), c.unset(), c.delete(), c.wait())
+	for _, verb := range cli.Verbs() {
+		cmd.AddCommand(c.verb(verb))
+	}
+	for _, action := range cli.NodeActions() {
+		addAt(cmd, action.Command, c.action(action))
+	}
+	for _, view := range cli.NodeViews() {
+		addAt(cmd, view.Command, c.view(view))
+	}
+	addAt(cmd, "inventory save", c.saveInventory())
 	return cmd
 }
 
-type connector func() (*baremetal.Client, error)
-
-func newNodeListCommand(connect connector, completion cli.Completion) *cobra.Command {
-	var list cli.NodeList
-	cmd := &cobra.Command{
-		Use: "list", Short: "List nodes", Args: cobra.NoArgs,
-		Example: "  ingot node list --auto-discovered --provision-state enroll\n  ingot node list --sort updated_at:desc --limit 10 --long",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			engine, err := connect()
-			if err != nil {
-				return err
-			}
-			return list.Run(cmd.Context(), engine, cmd.OutOrStdout())
-		},
-	}
-	flags := cmd.Flags()
-	flags.BoolVar(&list.AutoDiscovered, "auto-discovered", false, "only nodes that auto-discovery enrolled")
-	flags.StringVar(&list.ProvisionState, "provision-state", "", "only nodes in this state, for instance \"clean wait\"")
-	flags.StringVar(&list.Driver, "driver", "", "only nodes of this hardware type")
-	flags.StringSliceVar(&list.Fields, "fields", nil, "fields to show, separated by commas")
-	flags.BoolVar(&list.Long, "long", false, "show more fields")
-	flags.StringVar(&list.Sort, "sort", "", "field to sort by, with :desc for the largest first")
-	flags.IntVar(&list.Limit, "limit", 0, "show at most this many nodes, 0 for all")
-	outputFlag(cmd, &list.Output)
-	complete(cmd, "provision-state", cobra.FixedCompletions(cli.States(), cobra.ShellCompDirectiveNoFileComp))
-	complete(cmd, "driver", completion.Drivers)
-	complete(cmd, "fields", cli.CompleteFields)
-	complete(cmd, "sort", cobra.FixedCompletions(cli.Fields(), cobra.ShellCompDirectiveNoFileComp))
-	return cmd
-}
-
-func newNodeShowCommand(connect connector, completion cli.Completion) *cobra.Command {
-	var show cli.NodeShow
-	cmd := &cobra.Command{
-		Use: "show NODE", Short: "Show one node", Args: oneNode, ValidArgsFunction: completion.Nodes(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := connect()
-			if err != nil {
-				return err
-			}
-			return show.Run(cmd.Context(), engine, args[0], cmd.OutOrStdout())
-		},
-	}
-	cmd.Flags().StringSliceVar(&show.Fields, "fields", nil, "fields to show, separated by commas")
-	outputFlag(cmd, &show.Output)
-	complete(cmd, "fields", cli.CompleteFields)
-	return cmd
-}
-
-func newNodeDeleteCommand(connect connector, completion cli.Completion) *cobra.Command {
-	return &cobra.Command{
-		Use: "delete NODE...", Short: "Remove nodes with their ports and inventory",
-		Args: someNodes, ValidArgsFunction: completion.Nodes(0),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := connect()
-			if err != nil {
-				return err
-			}
-			return cli.DeleteNodes(cmd.Context(), engine, args, streams(cmd))
-		},
-	}
-}
-
-func newVerbCommand(connect connector, completion cli.Completion, verb baremetal.Verb, short string) *cobra.Command {
+// verb is the command that moves nodes through their provision states.
+func (c client) verb(verb cli.Verb) *cobra.Command {
 	provision := cli.ProvisionNodes{Verb: verb}
 	cmd := &cobra.Command{
-		Use: string(verb) + " NODE...", Short: short, ValidArgsFunction: completion.Nodes(0),
-		Args: func(cmd *cobra.Command, args []string) error {
-			if provision.Wait.Asked && provision.Wait.Timeout == 0 {
-				for _, arg := range args {
-					if onlyDigits(arg) {
-						return fmt.Errorf("write --wait=%s; %q would be taken for a node", arg, arg)
-					}
-				}
-			}
-			return someNodes(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := connect()
-			if err != nil {
-				return err
-			}
+		Use: verb.Name + " NODE...", Short: verb.Short, Args: c.some, ValidArgsFunction: c.things(0),
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
 			return provision.Run(cmd.Context(), engine, args, streams(cmd))
-		},
+		}),
 	}
-	cmd.Flags().Var(&provision.Wait, "wait", "wait until the nodes are there, at most for `seconds` if given")
-	cmd.Flags().Lookup("wait").NoOptDefVal = cli.WaitForever
+	provision.Values.Stdin = stdin{cmd}
+	provision.Values.AddFlags(cmd.Flags(), verb.Fields)
+	waitFlag(cmd, &provision.Wait, "the nodes are there")
 	return cmd
 }
 
-func newInventorySaveCommand(connect connector, completion cli.Completion) *cobra.Command {
+// wait is the command that waits for work which somebody else asked for.
+func (c client) wait() *cobra.Command {
+	var wait cli.NodeWait
+	cmd := &cobra.Command{
+		Use: "wait NODE...", Short: "Wait until nodes are in a state", Args: c.some, ValidArgsFunction: c.things(0),
+		Long:    "Wait until nodes are in a provision state, whoever brings them there, and show\nwhat they go through. A node that fails or is held ends the waiting with an error.",
+		Example: "  ingot node wait rack1-7 --state active --timeout 30m",
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+			return wait.Run(cmd.Context(), engine, args, streams(cmd))
+		}),
+	}
+	cmd.Flags().StringVar(&wait.State, "state", "", "provision state to wait for, for instance active")
+	cmd.Flags().Var(&wait.Wait, "timeout", "wait at most for `seconds`, or a time such as 30m")
+	c.completeFlags(cmd)
+	return cmd
+}
+
+// saveInventory is the command that writes an inventory to a file.
+func (c client) saveInventory() *cobra.Command {
 	var save cli.InventorySave
 	cmd := &cobra.Command{
 		Use: "save NODE", Short: "Write a node's inventory as JSON",
 		Long: "Write a node's inventory as JSON to standard output or to a file. An existing\nfile is left alone unless --force is given; the new one appears complete or not\nat all.",
-		Args: oneNode, ValidArgsFunction: completion.Nodes(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := connect()
-			if err != nil {
-				return err
-			}
+		Args: c.one, ValidArgsFunction: c.things(1),
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
 			return save.Run(cmd.Context(), engine, args[0], cmd.OutOrStdout())
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&save.File, "file", "", "file to write, - for standard output")
 	cmd.Flags().BoolVar(&save.Force, "force", false, "replace an existing file")
 	return cmd
-}
-
-func streams(cmd *cobra.Command) cli.Streams {
-	return cli.Streams{Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
-}
-
-func onlyDigits(text string) bool {
-	for _, r := range text {
-		if r < '0' || r > '9' {
-			return false
-		}
-	}
-	return text != ""
 }

@@ -27,6 +27,7 @@ func newRootCommand() *cobra.Command {
 		newUpCommand(), newEngineCommand(), newOperatorCommand(), newSimCommand(),
 		newNodeCommand(), newExplainCommand(),
 	)
+	root.AddCommand(newThingCommands()...)
 	markUsageErrors(root)
 	return root
 }

@@ -216,18 +216,25 @@ func announcesNext(body map[string]json.RawMessage, collection string) bool {
 	return slices.ContainsFunc(links, func(l gophercloud.Link) bool { return l.Rel == "next" && l.Href != "" })
 }
 
-// getFields is get for requests that choose fields. An engine that has no
-// auto_discovered field refuses the whole request; it is then asked again
-// without that field, and not bothered with it any more.
+// getFields is get for requests that may choose fields.
 func (c *Client) getFields(ctx context.Context, op string, target any, query url.Values, parts ...string) error {
+	return c.withoutFlag(query, func(query url.Values) error {
+		return c.get(ctx, op, target, query, parts...)
+	})
+}
+
+// withoutFlag runs a request whose query may choose fields. An engine that has
+// no auto_discovered field refuses the whole request; it is then asked again
+// without that field, and not bothered with it any more. The query is changed.
+func (c *Client) withoutFlag(query url.Values, request func(url.Values) error) error {
 	if c.flagUnknown.Load() {
 		dropFlag(query)
 	}
-	err := c.get(ctx, op, target, query, parts...)
+	err := request(query)
 	var refused *Error
 	if errors.As(err, &refused) && errors.Is(err, ErrRejected) && strings.Contains(refused.Message, flagField) && dropFlag(query) {
 		c.flagUnknown.Store(true)
-		return c.get(ctx, op, target, query, parts...)
+		return request(query)
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package baremetal
 
 import (
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -48,7 +47,7 @@ func (q NodeQuery) values() (url.Values, error) {
 			v.Set(key, value)
 		}
 	}
-	fields := withUUID(q.Fields)
+	fields := withID(q.Fields, "uuid")
 	if q.Detail && len(fields) > 0 {
 		return nil, &Error{Op: "list nodes", Kind: ErrRejected, Message: "chosen fields and full detail exclude each other"}
 	}
@@ -66,15 +65,6 @@ func (q NodeQuery) values() (url.Values, error) {
 		set("limit", strconv.Itoa(q.PageSize))
 	}
 	return v, nil
-}
-
-// withUUID adds uuid to chosen fields: paging needs it, and a request never
-// chooses nothing when a field that the engine lacks is dropped from it.
-func withUUID(fields []string) []string {
-	if len(fields) == 0 || slices.Contains(fields, "uuid") {
-		return fields
-	}
-	return append([]string{"uuid"}, fields...)
 }
 
 func boolText(b *bool) string {

@@ -2,7 +2,6 @@ package baremetal
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"net/url"
 	"strings"
@@ -25,49 +24,18 @@ func (c *Client) Nodes(ctx context.Context, q NodeQuery) iter.Seq2[Node, error] 
 // filled, none means everything. Its error is of kind [ErrNotFound] when the
 // engine has no such node.
 func (c *Client) Node(ctx context.Context, ident string, fields ...string) (Node, error) {
-	var n Node
-	if err := c.readNode(ctx, &n, ident, fields); err != nil {
-		return Node{}, err
-	}
-	return n, nil
-}
-
-// NodeDocuments is [Client.Nodes] for callers that show nodes instead of
-// reading them: each element is one node as the engine sent it.
-func (c *Client) NodeDocuments(ctx context.Context, q NodeQuery) iter.Seq2[json.RawMessage, error] {
-	query, err := q.values()
-	if err != nil {
-		return func(yield func(json.RawMessage, error) bool) { yield(nil, err) }
-	}
-	return list(ctx, c, "nodes", query, documentID)
-}
-
-func documentID(document json.RawMessage) string {
-	var node struct{ UUID string }
-	if json.Unmarshal(document, &node) != nil {
-		return ""
-	}
-	return node.UUID
-}
-
-// NodeDocument is [Client.Node] that returns the node as the engine sent it.
-func (c *Client) NodeDocument(ctx context.Context, ident string, fields ...string) (json.RawMessage, error) {
-	var document json.RawMessage
-	if err := c.readNode(ctx, &document, ident, fields); err != nil {
-		return nil, err
-	}
-	return document, nil
-}
-
-func (c *Client) readNode(ctx context.Context, target any, ident string, fields []string) error {
 	op := "show node " + ident
 	segment, err := pathSegment(op, ident)
 	if err != nil {
-		return err
+		return Node{}, err
 	}
 	query := url.Values{}
 	if len(fields) > 0 {
-		query.Set("fields", strings.Join(withUUID(fields), ","))
+		query.Set("fields", strings.Join(withID(fields, "uuid"), ","))
 	}
-	return c.getFields(ctx, op, target, query, "nodes", segment)
+	var n Node
+	if err := c.getFields(ctx, op, &n, query, "nodes", segment); err != nil {
+		return Node{}, err
+	}
+	return n, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -19,55 +20,64 @@ type Streams struct {
 	Err io.Writer // progress, and failures of one node among several
 }
 
-// DeleteNodes removes nodes one after the other. A node that cannot be
-// removed does not keep the others; its failure is reported on its own line.
-func DeleteNodes(ctx context.Context, engine *baremetal.Client, idents []string, to Streams) error {
-	return eachNode(idents, len(idents) == 1, to.Err, func(ident string) error {
-		if err := engine.DeleteNode(ctx, ident); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(to.Out, "Deleted node %s\n", printable(ident))
-		return err
-	})
-}
-
 // ProvisionNodes applies a verb to nodes.
 type ProvisionNodes struct {
-	Verb baremetal.Verb
+	Verb Verb
+	// Values are what the request carries beside the verb.
+	Values Values
 	// Wait keeps the command until the nodes have arrived or failed.
 	Wait Wait
 	// Interval is the longest time between two looks at a node, 0 for one
-	// second. The first looks come sooner, because most work is short.
+	// second.
 	Interval time.Duration
 }
 
 // Run asks for the verb on every node first and waits afterwards, so that the
 // engine works on all of them at once.
-func (p ProvisionNodes) Run(ctx context.Context, engine *baremetal.Client, idents []string, to Streams) error {
-	single := len(idents) == 1
-	var accepted []string
-	asked := eachNode(idents, single, to.Err, func(ident string) error {
-		if err := engine.Provision(ctx, ident, p.Verb); err != nil {
+func (p *ProvisionNodes) Run(ctx context.Context, engine *baremetal.Client, idents []string, to Streams) error {
+	body := p.Values.Object()
+	for _, f := range p.Verb.Fields {
+		if _, given := body[f.Name]; f.Required && !given {
+			return &UsageError{fmt.Errorf("%s needs --%s", p.Verb.Name, f.Flag)}
+		}
+	}
+	body["target"] = p.Verb.Target
+	return askThenWait(ctx, idents, p.Wait, to, func(ident string) error {
+		_, err := engine.Do(ctx, baremetal.Request{
+			Op: p.Verb.Name + " node " + ident, Method: http.MethodPut,
+			Path: []string{Nodes.Collection, ident, "states", "provision"}, Body: body,
+		})
+		if err != nil {
 			return p.advise(ctx, engine, ident, err)
 		}
-		accepted = append(accepted, ident)
 		if p.Wait.Asked {
 			return nil
 		}
-		_, err := fmt.Fprintf(to.Out, "Node %s: %s accepted\n", printable(ident), p.Verb)
+		_, err = fmt.Fprintf(to.Out, "Node %s: %s accepted\n", printable(ident), p.Verb.Name)
+		return err
+	}, func(ident string) watch {
+		return stateWatch(engine, ident, p.Interval, p.Verb.arrived)
+	})
+}
+
+// askThenWait asks for work on every node and then, if the user wants it,
+// waits for those that accepted it.
+func askThenWait(ctx context.Context, idents []string, wait Wait, to Streams, ask func(ident string) error, watching func(ident string) watch) error {
+	single := len(idents) == 1
+	var accepted []string
+	asked := eachNode(idents, single, to.Err, func(ident string) error {
+		err := ask(ident)
+		if err == nil {
+			accepted = append(accepted, ident)
+		}
 		return err
 	})
-	if !p.Wait.Asked || len(accepted) == 0 {
+	if !wait.Asked || len(accepted) == 0 {
 		return asked
 	}
-	if p.Wait.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, p.Wait.Timeout, errWaitedEnough)
-		defer cancel()
-	}
-	waited := eachNode(accepted, single, to.Err, func(ident string) error {
-		return p.wait(ctx, engine, ident, to)
-	})
+	ctx, cancel := wait.bounded(ctx)
+	defer cancel()
+	waited := eachNode(accepted, single, to.Err, func(ident string) error { return watching(ident).run(ctx, to) })
 	var silent *SilentError
 	if asked != nil && (waited == nil || errors.As(waited, &silent)) {
 		return asked
@@ -77,7 +87,7 @@ func (p ProvisionNodes) Run(ctx context.Context, engine *baremetal.Client, ident
 
 // advise adds to the refusal of a verb which verbs the node's state allows. A
 // refusal for another reason stays as it is.
-func (p ProvisionNodes) advise(ctx context.Context, engine *baremetal.Client, ident string, refusal error) error {
+func (p *ProvisionNodes) advise(ctx context.Context, engine *baremetal.Client, ident string, refusal error) error {
 	if !errors.Is(refusal, baremetal.ErrRejected) {
 		return refusal
 	}
@@ -86,20 +96,20 @@ func (p ProvisionNodes) advise(ctx context.Context, engine *baremetal.Client, id
 		return refusal
 	}
 	allowed := verbsFrom(node.State(n.ProvisionState))
-	if len(allowed) == 0 || slices.Contains(allowed, string(p.Verb)) {
+	if len(allowed) == 0 || slices.Contains(allowed, p.Verb.Name) {
 		return refusal
 	}
 	return &AdvisedError{Err: refusal, Advice: fmt.Sprintf("In %s it takes: %s.", n.ProvisionState, strings.Join(allowed, ", "))}
 }
 
-// verbsFrom are the verbs that a node in that state takes, without aliases.
+// verbsFrom are the verbs that a node in that state takes, as commands spell
+// them.
 func verbsFrom(state node.State) []string {
 	var names []string
-	seen := map[node.Trigger]bool{}
-	for _, verb := range node.Verbs() {
-		if _, ok := node.Next(state, verb.On); ok && !seen[verb.On] {
-			names = append(names, verb.Name)
-			seen[verb.On] = true
+	for _, known := range node.Verbs() {
+		at := slices.IndexFunc(verbs, func(v Verb) bool { return v.Target == known.Name })
+		if _, ok := node.Next(state, known.On); ok && at >= 0 {
+			names = append(names, verbs[at].Name)
 		}
 	}
 	return names

@@ -1,12 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -18,7 +19,7 @@ func TestDeleteGoesOnAfterANodeThatCannotBeDeleted(t *testing.T) {
 		"DELETE /v1/nodes/b": {{204, ""}},
 	})
 	var r run
-	err := DeleteNodes(t.Context(), engine, []string{"a", "b", "c"}, r.streams())
+	err := Delete(t.Context(), engine, Nodes, []string{"a", "b", "c"}, r.streams())
 	if code := ExitCode(err); code != ExitBusy {
 		t.Errorf("exit code %d, want %d of the first failure", code, ExitBusy)
 	}
@@ -38,7 +39,7 @@ func TestDeleteStopsWhenTheEngineIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	var r run
-	err = DeleteNodes(t.Context(), engine, []string{"a", "b"}, r.streams())
+	err = Delete(t.Context(), engine, Nodes, []string{"a", "b"}, r.streams())
 	if ExitCode(err) != ExitUnreachable || r.err.Len() > 0 {
 		t.Errorf("got %v after reporting %q, want one unreachable error", err, r.err.String())
 	}
@@ -47,7 +48,7 @@ func TestDeleteStopsWhenTheEngineIsGone(t *testing.T) {
 func TestVerbWithoutWaitEndsWhenAccepted(t *testing.T) {
 	f, engine := newFakeEngine(t, map[string][]answer{"PUT /v1/nodes/n1/states/provision": {{202, ""}}})
 	var r run
-	if err := (ProvisionNodes{Verb: baremetal.Manage}).Run(t.Context(), engine, []string{"n1"}, r.streams()); err != nil {
+	if err := (&ProvisionNodes{Verb: verb("manage")}).Run(t.Context(), engine, []string{"n1"}, r.streams()); err != nil {
 		t.Fatal(err)
 	}
 	if r.out.String() != "Node n1: manage accepted\n" || len(f.asked) != 1 {
@@ -57,50 +58,50 @@ func TestVerbWithoutWaitEndsWhenAccepted(t *testing.T) {
 
 func TestWaitEndsAsTheNodeDoes(t *testing.T) {
 	for name, test := range map[string]struct {
-		verb     baremetal.Verb
+		verb     string
 		looks    []answer
 		progress []string
 		fault    string
 		code     int
 	}{
 		"arrives": {
-			baremetal.Manage,
+			"manage",
 			[]answer{inState("verifying", "manageable", ""), inState("verifying", "manageable", ""), inState("manageable", "", "")},
 			[]string{"n1: verifying", "n1: manageable"},
 			"", ExitOK,
 		},
 		"arrives through a state of the same name": {
-			baremetal.Manage,
+			"manage",
 			[]answer{inState("manageable", "available", ""), inState("manageable", "", "")},
 			[]string{"n1: manageable"},
 			"", ExitOK,
 		},
 		"falls back": {
-			baremetal.Manage,
+			"manage",
 			[]answer{inState("verifying", "manageable", ""), inState("enroll", "", "BMC does not answer.")},
 			[]string{"n1: verifying", "n1: enroll"},
 			"Node n1 did not become manageable, it is in enroll: BMC does not answer.", ExitError,
 		},
 		"fails": {
-			baremetal.Provide,
+			"provide",
 			[]answer{inState("clean failed", "available", "")},
 			[]string{"n1: clean failed"},
 			"Node n1 did not become available, it is in clean failed: the engine gives no reason.", ExitError,
 		},
 		"is held": {
-			baremetal.Provide,
+			"provide",
 			[]answer{inState("clean hold", "available", "")},
 			[]string{"n1: clean hold"},
 			"Node n1 is in clean hold and goes on only after the verb unhold.", ExitError,
 		},
 		"engine stumbles": {
-			baremetal.Provide,
+			"provide",
 			[]answer{{503, fault("busy")}, {502, ""}, inState("available", "", "")},
 			[]string{"n1: available"},
 			"", ExitOK,
 		},
 		"node is deleted": {
-			baremetal.Provide,
+			"provide",
 			[]answer{inState("cleaning", "available", ""), {404, fault("Node n1 could not be found.")}},
 			[]string{"n1: cleaning"},
 			"Cannot show node n1: Node n1 could not be found.", ExitNotFound,
@@ -112,7 +113,7 @@ func TestWaitEndsAsTheNodeDoes(t *testing.T) {
 				"GET /v1/nodes/n1":                  test.looks,
 			})
 			var r run
-			p := ProvisionNodes{Verb: test.verb, Wait: Wait{Asked: true}, Interval: time.Millisecond}
+			p := &ProvisionNodes{Verb: verb(test.verb), Wait: Wait{Asked: true}, Interval: time.Millisecond}
 			err := p.Run(t.Context(), engine, []string{"n1"}, r.streams())
 			if code := ExitCode(err); code != test.code {
 				t.Errorf("exit code %d, want %d (%v)", code, test.code, err)
@@ -120,7 +121,7 @@ func TestWaitEndsAsTheNodeDoes(t *testing.T) {
 			if err != nil && !strings.HasPrefix(Sentence(err), test.fault) {
 				t.Errorf("got %q, want %q", Sentence(err), test.fault)
 			}
-			if diff := cmp.Diff(test.progress, strings.Split(strings.TrimSpace(r.err.String()), "\n")); diff != "" {
+			if diff := gocmp.Diff(test.progress, strings.Split(strings.TrimSpace(r.err.String()), "\n")); diff != "" {
 				t.Errorf("progress (-want +got):\n%s", diff)
 			}
 		})
@@ -132,12 +133,12 @@ func TestRefusedVerbIsFollowedByThoseThatAreAllowed(t *testing.T) {
 		"PUT /v1/nodes/n1/states/provision": {{400, fault("not possible")}},
 		"GET /v1/nodes/n1":                  {inState("manageable", "", "")},
 	})
-	for verb, want := range map[baremetal.Verb]string{
-		"unhold":          "Cannot unhold node n1: not possible. In manageable it takes: provide, inspect, clean, adopt.",
-		baremetal.Provide: "Cannot provide node n1: not possible.",
+	for name, want := range map[string]string{
+		"unhold":  "Cannot unhold node n1: not possible. In manageable it takes: provide, inspect, clean, adopt.",
+		"provide": "Cannot provide node n1: not possible.",
 	} {
 		var r run
-		err := ProvisionNodes{Verb: verb}.Run(t.Context(), engine, []string{"n1"}, r.streams())
+		err := (&ProvisionNodes{Verb: verb(name)}).Run(t.Context(), engine, []string{"n1"}, r.streams())
 		if err == nil || Sentence(err) != want || ExitCode(err) != ExitError {
 			t.Errorf("got %v, want %q", err, want)
 		}
@@ -148,7 +149,7 @@ func TestWaitThatTookItsTimeSaysWhereTheNodeIs(t *testing.T) {
 	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1": {inState("cleaning", "available", "")}})
 	ctx, expire := context.WithCancelCause(t.Context())
 	progress := writerFunc(func([]byte) { expire(errWaitedEnough) })
-	err := ProvisionNodes{Verb: baremetal.Provide}.wait(ctx, engine, "n1", Streams{Err: progress})
+	err := stateWatch(engine, "n1", 0, verb("provide").arrived).run(ctx, Streams{Err: progress})
 	want := `Node n1 is still in "cleaning"; the work goes on, look again with: ingot node show n1.`
 	if err == nil || Sentence(err) != want || ExitCode(err) != ExitError {
 		t.Errorf("got %v, want %q", err, want)
@@ -161,7 +162,7 @@ func TestWaitIsBoundedByItsTimeout(t *testing.T) {
 		"GET /v1/nodes/n1":                  {inState("cleaning", "available", "")},
 	})
 	var r run
-	p := ProvisionNodes{Verb: baremetal.Provide, Wait: Wait{Asked: true, Timeout: time.Nanosecond}}
+	p := &ProvisionNodes{Verb: verb("provide"), Wait: Wait{Asked: true, Timeout: time.Nanosecond}}
 	err := p.Run(t.Context(), engine, []string{"n1"}, r.streams())
 	if err == nil || !strings.Contains(err.Error(), "no time was left") {
 		t.Errorf("got %v", err)
@@ -176,11 +177,18 @@ func (f writerFunc) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestEveryOfferedVerbHasADestination(t *testing.T) {
-	for _, verb := range []baremetal.Verb{baremetal.Manage, baremetal.Provide} {
-		state, ok := destination[verb]
-		if !ok || state.Class() != node.Stable {
-			t.Errorf("%s ends in %q", verb, state)
+func TestEveryVerbOfTheAPIHasACommandThatKnowsItsEnd(t *testing.T) {
+	commands := map[string]Verb{}
+	for _, v := range Verbs() {
+		commands[v.Target] = v
+		if v.Arrives != "" && v.Arrives.Class() != node.Stable {
+			t.Errorf("%s ends in %q", v.Name, v.Arrives)
+		}
+	}
+	aliases := map[string]string{"deploy": "active", "undeploy": "deleted"}
+	for _, known := range node.Verbs() {
+		if _, ok := commands[cmp.Or(aliases[known.Name], known.Name)]; !ok {
+			t.Errorf("no command sends %s", known.Name)
 		}
 	}
 }

@@ -125,18 +125,47 @@ func States() []string {
 	return names
 }
 
-// Fields are the node fields that this package shows by itself; engines know
-// more.
-func Fields() []string { return slices.Clone(longColumns) }
-
-// CompleteFields suggests the next field of a list separated by commas.
-func CompleteFields(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// CompleteFields suggests the next field of a list separated by commas. They
+// are those that this package shows by itself; engines know more.
+func (r Resource) CompleteFields(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	chosen := begun[:strings.LastIndex(begun, ",")+1]
 	var found []cobra.Completion
-	for _, field := range longColumns {
+	for _, field := range r.Long {
 		if !slices.Contains(strings.Split(chosen, ","), field) && strings.HasPrefix(chosen+field, begun) {
 			found = append(found, chosen+field)
 		}
 	}
 	return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// Things suggests the names, or else the identifiers, of the things of a
+// collection, as [Completion.Nodes] does for nodes.
+func (c Completion) Things(resource Resource, limit int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if limit > 0 && len(args) >= limit {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, engine, cancel, err := c.connect(cmd)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer cancel()
+		var found []cobra.Completion
+		listing := resource.listing()
+		listing.Fields = resource.Short
+		for raw, err := range engine.Documents(ctx, listing) {
+			if err != nil || len(found) == maxCompletions {
+				break
+			}
+			thing, err := parseDocument(raw)
+			if err != nil {
+				break
+			}
+			word := thing.label()
+			if strings.HasPrefix(word, begun) && !strings.ContainsFunc(word, active) && !slices.Contains(args, word) {
+				found = append(found, cobra.CompletionWithDesc(word, thing.cell(resource.Short[1])))
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
 }

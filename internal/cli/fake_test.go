@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -104,3 +105,18 @@ func inState(state, target, lastError string) answer {
 type run struct{ out, err strings.Builder }
 
 func (r *run) streams() Streams { return Streams{Out: &r.out, Err: &r.err} }
+
+// verb is the command of that name.
+func verb(name string) Verb {
+	all := Verbs()
+	return all[slices.IndexFunc(all, func(v Verb) bool { return v.Name == name })]
+}
+
+// given is what flags said: names and values in turns.
+func given(pairs ...any) Values {
+	var v Values
+	for i := 0; i < len(pairs); i += 2 {
+		v.Add(pairs[i].(string), pairs[i+1])
+	}
+	return v
+}

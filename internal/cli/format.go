@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
 
-// A document is one node as the engine sent it, with the fields to look at.
+// A document is one thing as the engine sent it, with the fields to look at.
 type document struct {
 	raw    json.RawMessage
 	fields map[string]any
@@ -20,18 +20,29 @@ func parseDocument(raw json.RawMessage) (document, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	if err := decoder.Decode(&d.fields); err != nil {
-		return document{}, &baremetal.Error{Op: "read a node", Kind: baremetal.ErrProtocol, Message: "it is not a JSON object", Cause: err}
+		return document{}, &baremetal.Error{Op: "read the answer", Kind: baremetal.ErrProtocol, Message: "it is not a JSON object", Cause: err}
 	}
 	return d, nil
 }
 
-// label names the node to people and to other commands.
+// labelFields name a thing to people and to other commands; the first that it
+// has counts.
+var labelFields = []string{"name", "uuid", "hostname", "id", "component"}
+
+// label names the thing.
 func (d document) label() string {
-	if name, _ := d.fields["name"].(string); name != "" {
-		return name
+	for _, field := range labelFields {
+		if text := d.text(field); text != "" {
+			return text
+		}
 	}
-	uuid, _ := d.fields["uuid"].(string)
-	return uuid
+	return ""
+}
+
+// text is the string in a field, empty if there is none.
+func (d document) text(field string) string {
+	text, _ := d.fields[field].(string)
+	return text
 }
 
 // cell is the field as a table shows it. None, True and False are spelled as
@@ -64,20 +75,12 @@ func compact(value any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Columns of a node list: what other clients of this API show, and more of it.
-var (
-	shortColumns = []string{"uuid", "name", "instance_uuid", "power_state", "provision_state", "maintenance"}
-	longColumns  = append(append([]string(nil), shortColumns...),
-		"driver", "auto_discovered", "resource_class", "target_provision_state", "reservation", "last_error",
-		"inspection_finished_at", "created_at", "updated_at")
-)
-
 // hiddenInTables are links for programs; they say nothing to people.
 var hiddenInTables = map[string]bool{"links": true, "ports": true, "portgroups": true, "states": true, "volume": true}
 
 // words of field names that are not simply capitalised in a title.
 var titleWords = map[string]string{
-	"uuid": "UUID", "raid": "RAID", "bios": "BIOS", "id": "ID", "provision": "Provisioning",
+	"uuid": "UUID", "raid": "RAID", "bios": "BIOS", "id": "ID", "pxe": "PXE", "mac": "MAC", "smartnic": "Smart NIC", "provision": "Provisioning",
 }
 
 // columnTitle turns a field's name into the title of its column.

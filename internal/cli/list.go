@@ -5,83 +5,88 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
 
-// maxPage is the most nodes that one request asks for; engines cap it there.
+// maxPage is the most things that one request asks for; engines cap it there.
 const maxPage = 1000
 
-// NodeList prints the nodes that match. The zero value prints all of them as
-// a table with the usual columns.
-type NodeList struct {
-	// Filters; empty or false does not filter.
-	ProvisionState string
-	Driver         string
-	AutoDiscovered bool
+// List prints the things of a collection that match. With only a Resource it
+// prints all of them as a table with the usual columns.
+type List struct {
+	Resource Resource
+	// Filters limit what is listed.
+	Filters Values
 	// Fields are the columns. Long is a longer set than the default one; it
 	// excludes Fields.
 	Fields []string
 	Long   bool
 	// Sort is FIELD, FIELD:asc or FIELD:desc. Empty is order of creation.
 	Sort string
-	// Limit is the most nodes to print, 0 for all.
+	// Limit is the most things to print, 0 for all.
 	Limit  int
 	Output Output
 }
 
 // Run asks the engine and prints to out.
-func (l NodeList) Run(ctx context.Context, engine *baremetal.Client, out io.Writer) error {
-	query, err := l.query()
+func (l *List) Run(ctx context.Context, engine *baremetal.Client, out io.Writer) error {
+	listing, err := l.listing()
 	if err != nil {
 		return &UsageError{err}
 	}
-	var nodes []document
-	for raw, err := range engine.NodeDocuments(ctx, query) {
+	var found []document
+	for raw, err := range engine.Documents(ctx, listing) {
 		if err != nil {
 			return err
 		}
-		n, err := parseDocument(raw)
+		d, err := parseDocument(raw)
 		if err != nil {
 			return err
 		}
-		nodes = append(nodes, n)
-		if len(nodes) == l.Limit {
+		found = append(found, d)
+		if len(found) == l.Limit {
 			break
 		}
 	}
-	return l.Output.list(out, query.Fields, nodes)
+	return l.Output.list(out, listing.Fields, found)
 }
 
-func (l NodeList) query() (baremetal.NodeQuery, error) {
+func (l *List) listing() (baremetal.Listing, error) {
 	if l.Long && len(l.Fields) > 0 {
-		return baremetal.NodeQuery{}, errors.New("--long and --fields exclude each other")
+		return baremetal.Listing{}, errors.New("--long and --fields exclude each other")
 	}
 	if l.Limit < 0 {
-		return baremetal.NodeQuery{}, fmt.Errorf("--limit is %d, it must not be negative", l.Limit)
+		return baremetal.Listing{}, fmt.Errorf("--limit is %d, it must not be negative", l.Limit)
 	}
-	q := baremetal.NodeQuery{
-		Fields:         l.Fields,
-		ProvisionState: l.ProvisionState,
-		Driver:         l.Driver,
-		PageSize:       min(l.Limit, maxPage),
-	}
-	if len(q.Fields) == 0 {
-		q.Fields = shortColumns
+	listing := l.Resource.listing()
+	listing.Fields = l.Fields
+	if len(listing.Fields) == 0 {
+		listing.Fields = l.Resource.Short
 	}
 	if l.Long {
-		q.Fields = longColumns
+		listing.Fields = l.Resource.Long
 	}
-	if l.AutoDiscovered {
-		q.AutoDiscovered = &l.AutoDiscovered
-	}
+	listing.Query = l.Filters.Query()
 	key, direction, _ := strings.Cut(l.Sort, ":")
 	switch dir := baremetal.SortDir(direction); dir {
 	case "", baremetal.Ascending, baremetal.Descending:
-		q.SortKey, q.SortDir = key, dir
+		set(listing.Query, "sort_key", key)
+		set(listing.Query, "sort_dir", direction)
 	default:
-		return baremetal.NodeQuery{}, fmt.Errorf("--sort ends in %q, it must be FIELD:asc or FIELD:desc", direction)
+		return baremetal.Listing{}, fmt.Errorf("--sort ends in %q, it must be FIELD:asc or FIELD:desc", direction)
 	}
-	return q, nil
+	if l.Limit > 0 {
+		set(listing.Query, "limit", strconv.Itoa(min(l.Limit, maxPage)))
+	}
+	return listing, nil
+}
+
+func set(query url.Values, key, value string) {
+	if value != "" {
+		query.Set(key, value)
+	}
 }

@@ -16,7 +16,7 @@ func TestNodeListPrintsEveryForm(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes": {{200, twoNodes}}})
 			var r run
-			if err := (NodeList{Output: Output(form)}).Run(t.Context(), engine, &r.out); err != nil {
+			if err := (&List{Resource: Nodes, Output: Output(form)}).Run(t.Context(), engine, &r.out); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "list."+form, r.out.String())
@@ -27,7 +27,7 @@ func TestNodeListPrintsEveryForm(t *testing.T) {
 func TestYAMLWithoutOddCharactersIsYAML(t *testing.T) {
 	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes": {{200, `{"nodes": [{"uuid": "u1", "name": null}]}`}}})
 	var r run
-	if err := (NodeList{Output: OutputYAML}).Run(t.Context(), engine, &r.out); err != nil || r.out.String() != "- name: null\n  uuid: u1\n" {
+	if err := (&List{Resource: Nodes, Output: OutputYAML}).Run(t.Context(), engine, &r.out); err != nil || r.out.String() != "- name: null\n  uuid: u1\n" {
 		t.Errorf("printed %q, %v", r.out.String(), err)
 	}
 }
@@ -36,7 +36,7 @@ func TestNodeListWithoutNodesPrintsAnEmptyTable(t *testing.T) {
 	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes": {{200, `{"nodes": []}`}}})
 	for form, want := range map[Output]string{OutputJSON: "[]\n", OutputYAML: "[]\n", OutputName: "", OutputValue: ""} {
 		var r run
-		if err := (NodeList{Output: form}).Run(t.Context(), engine, &r.out); err != nil || r.out.String() != want {
+		if err := (&List{Resource: Nodes, Output: form}).Run(t.Context(), engine, &r.out); err != nil || r.out.String() != want {
 			t.Errorf("%s: %q, %v; want %q", form, r.out.String(), err, want)
 		}
 	}
@@ -44,20 +44,21 @@ func TestNodeListWithoutNodesPrintsAnEmptyTable(t *testing.T) {
 
 func TestNodeListAsksForWhatItShows(t *testing.T) {
 	for name, test := range map[string]struct {
-		list NodeList
+		list List
 		want string
 	}{
-		"default": {NodeList{}, "/v1/nodes?fields=uuid%2Cname%2Cinstance_uuid%2Cpower_state%2Cprovision_state%2Cmaintenance"},
+		"default": {List{}, "/v1/nodes?fields=uuid%2Cname%2Cinstance_uuid%2Cpower_state%2Cprovision_state%2Cmaintenance"},
 		"filters": {
-			NodeList{Fields: []string{"name"}, AutoDiscovered: true, ProvisionState: "clean wait", Driver: "redfish"},
+			List{Fields: []string{"name"}, Filters: given("auto_discovered", true, "provision_state", "clean wait", "driver", "redfish")},
 			"/v1/nodes?auto_discovered=true&driver=redfish&fields=uuid%2Cname&provision_state=clean+wait",
 		},
-		"order": {NodeList{Fields: []string{"uuid"}, Sort: "updated_at:desc", Limit: 1}, "/v1/nodes?fields=uuid&limit=1&sort_dir=desc&sort_key=updated_at"},
-		"many":  {NodeList{Fields: []string{"uuid"}, Sort: "name", Limit: 5000}, "/v1/nodes?fields=uuid&limit=1000&sort_key=name"},
+		"order": {List{Fields: []string{"uuid"}, Sort: "updated_at:desc", Limit: 1}, "/v1/nodes?fields=uuid&limit=1&sort_dir=desc&sort_key=updated_at"},
+		"many":  {List{Fields: []string{"uuid"}, Sort: "name", Limit: 5000}, "/v1/nodes?fields=uuid&limit=1000&sort_key=name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes": {{200, twoNodes}}})
 			var r run
+			test.list.Resource = Nodes
 			if err := test.list.Run(t.Context(), engine, &r.out); err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +72,7 @@ func TestNodeListAsksForWhatItShows(t *testing.T) {
 func TestNodeListStopsAtItsLimit(t *testing.T) {
 	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes": {{200, twoNodes}}})
 	var r run
-	if err := (NodeList{Limit: 1, Output: OutputName}).Run(t.Context(), engine, &r.out); err != nil {
+	if err := (&List{Resource: Nodes, Limit: 1, Output: OutputName}).Run(t.Context(), engine, &r.out); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Count(r.out.String(), "\n"); got != 1 {
@@ -81,7 +82,7 @@ func TestNodeListStopsAtItsLimit(t *testing.T) {
 
 func TestNodeListRefusesFlagsThatContradict(t *testing.T) {
 	f, engine := newFakeEngine(t, nil)
-	for _, list := range []NodeList{{Long: true, Fields: []string{"uuid"}}, {Limit: -1}, {Sort: "name:up"}} {
+	for _, list := range []List{{Long: true, Fields: []string{"uuid"}}, {Limit: -1}, {Sort: "name:up"}} {
 		var usage *UsageError
 		if err := list.Run(t.Context(), engine, nil); !errors.As(err, &usage) {
 			t.Errorf("%+v: %v, want a usage error", list, err)
@@ -100,7 +101,7 @@ func TestNodeShowPrintsEveryForm(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n2": {{200, body}}})
 			var r run
-			if err := (NodeShow{Output: Output(form)}).Run(t.Context(), engine, "n2", &r.out); err != nil {
+			if err := (&Show{Resource: Nodes, Output: Output(form)}).Run(t.Context(), engine, "n2", &r.out); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "show."+form, r.out.String())
@@ -111,7 +112,7 @@ func TestNodeShowPrintsEveryForm(t *testing.T) {
 func TestNodeShowLimitsFields(t *testing.T) {
 	f, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n2": {{200, `{"uuid": "u2", "driver": "redfish"}`}}})
 	var r run
-	if err := (NodeShow{Output: OutputValue, Fields: []string{"driver", "name"}}).Run(t.Context(), engine, "n2", &r.out); err != nil {
+	if err := (&Show{Resource: Nodes, Output: OutputValue, Fields: []string{"driver", "name"}}).Run(t.Context(), engine, "n2", &r.out); err != nil {
 		t.Fatal(err)
 	}
 	if r.out.String() != "redfish\nNone\n" || f.asked[0] != "GET /v1/nodes/n2?fields=uuid%2Cdriver%2Cname" {

@@ -7,22 +7,21 @@ import (
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
 
-// NodeShow prints one node.
-type NodeShow struct {
+// Show prints one thing of a collection.
+type Show struct {
+	Resource Resource
 	// Fields limit what is shown; none means everything.
 	Fields []string
 	Output Output
 }
 
-// Run reads the node with the name or UUID ident and prints it to out.
-func (s NodeShow) Run(ctx context.Context, engine *baremetal.Client, ident string, out io.Writer) error {
-	raw, err := engine.NodeDocument(ctx, ident, s.Fields...)
+// Run reads the thing with the name or UUID ident and prints it to out.
+func (s *Show) Run(ctx context.Context, engine *baremetal.Client, ident string, out io.Writer) error {
+	listing := s.Resource.listing()
+	listing.Fields = s.Fields
+	raw, err := engine.Document(ctx, "show "+s.Resource.Name+" "+ident, listing, ident)
 	if err != nil {
-		return err
+		return s.Resource.advise(err)
 	}
-	n, err := parseDocument(raw)
-	if err != nil {
-		return err
-	}
-	return s.Output.one(out, s.Fields, n)
+	return s.Output.document(out, s.Fields, raw)
 }

@@ -3,9 +3,11 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/baremetal"
@@ -55,89 +57,128 @@ func (w *Wait) String() string {
 // Type names the kind of value in help texts.
 func (w *Wait) Type() string { return "seconds" }
 
-// maxLookFailures is how many looks in a row may fail before waiting ends: an
-// engine that restarts is back by then.
-const maxLookFailures = 30
-
-// firstPause is the time before the second look at a node; it doubles from
-// look to look.
-const firstPause = 50 * time.Millisecond
-
-// waitFields is all that waiting looks at.
+// waitFields is all that waiting for a provision state looks at.
 var waitFields = []string{"uuid", "name", "provision_state", "target_provision_state", "last_error"}
 
-// errWaitedEnough is the cause of a context that ended by --wait=SECONDS.
-var errWaitedEnough = errors.New("waited long enough")
-
-// destination is the state that ends a verb's work.
-var destination = map[baremetal.Verb]node.State{
-	baremetal.Manage:  node.Manageable,
-	baremetal.Provide: node.Available,
-}
-
-// wait looks at the node until the verb's work has ended and reports every
-// state it sees on the way.
-func (p ProvisionNodes) wait(ctx context.Context, engine *baremetal.Client, ident string, to Streams) error {
-	longest := cmp.Or(p.Interval, time.Second)
-	pause := min(firstPause, longest)
-	next := time.NewTimer(pause)
-	defer next.Stop()
-	seen, failures := "", 0
-	for {
+// stateWatch waits for what judge says about a node's provision state.
+func stateWatch(engine *baremetal.Client, ident string, interval time.Duration, judge func(baremetal.Node) (bool, error)) watch {
+	return watch{kind: "node", label: ident, interval: interval, look: func(ctx context.Context) (look, error) {
 		n, err := engine.Node(ctx, ident, waitFields...)
-		switch {
-		case ctx.Err() != nil:
-			return endOfWait(ctx, ident, seen)
-		case err != nil && (!baremetal.Retryable(err) || failures >= maxLookFailures):
-			return err
-		case err != nil:
-			failures++
-		default:
-			failures = 0
-			if n.ProvisionState != seen {
-				seen = n.ProvisionState
-				fmt.Fprintf(to.Err, "%s: %s\n", printable(ident), printable(seen))
-			}
-			if done, err := arrived(destination[p.Verb], n); done || err != nil {
-				return err
-			}
+		if err != nil {
+			return look{}, err
 		}
-		select {
-		case <-ctx.Done():
-			return endOfWait(ctx, ident, seen)
-		case <-next.C:
-			pause = min(2*pause, longest)
-			next.Reset(pause)
-		}
-	}
+		done, failure := judge(n)
+		return look{state: n.ProvisionState, done: done, err: failure}, nil
+	}}
 }
 
-// arrived tells whether the work that leads to state want has ended well; an
-// error means that it ended otherwise.
-func arrived(want node.State, n baremetal.Node) (bool, error) {
+// arrived tells whether the verb's work on the node has ended well; an error
+// means that it ended otherwise.
+func (v Verb) arrived(n baremetal.Node) (bool, error) {
 	state := node.State(n.ProvisionState)
+	ended := state.Known() && state.Class() == node.Stable && n.TargetProvisionState == ""
 	switch {
-	case state == want && n.TargetProvisionState == "":
+	case v.Arrives != "" && state == v.Arrives && n.TargetProvisionState == "":
+		return true, nil
+	case v.Stops && (ended || state.Class() == node.Failed):
+		return true, nil
+	case v.Arrives == "" && ended && state != node.ErrorState:
 		return true, nil
 	case state.Class() == node.Held:
-		return false, fmt.Errorf("node %s is in %s and goes on only after the verb unhold", n.Label(), state)
-	case state.Class() == node.Failed, state.Known() && state.Class() == node.Stable && n.TargetProvisionState == "":
-		reason := n.LastError
-		if reason == "" {
-			reason = "the engine gives no reason"
-		}
-		return false, fmt.Errorf("node %s did not become %s, it is in %s: %s", n.Label(), want, state, reason)
+		return false, heldError(n)
+	case ended, state.Class() == node.Failed, state == node.ErrorState:
+		return false, notReached(n, cmp.Or(v.Arrives, node.State(n.TargetProvisionState), "what it was to be"))
 	}
 	return false, nil
 }
 
-func endOfWait(ctx context.Context, ident, seen string) error {
-	switch {
-	case !errors.Is(context.Cause(ctx), errWaitedEnough):
-		return ctx.Err()
-	case seen == "":
-		return fmt.Errorf("no time was left to look at node %s; look with: ingot node show %s", ident, ident)
-	default:
-		return fmt.Errorf("node %s is still in %q; the work goes on, look again with: ingot node show %s", ident, seen, ident)
+// reached tells whether the node is in the state wanted, however it got there.
+// A node that failed or is held cannot get there by itself.
+func reached(want node.State, n baremetal.Node) (bool, error) {
+	switch state := node.State(n.ProvisionState); {
+	case state == want:
+		return true, nil
+	case state.Class() == node.Held:
+		return false, heldError(n)
+	case state.Class() == node.Failed, state == node.ErrorState:
+		return false, notReached(n, want)
 	}
+	return false, nil
+}
+
+func heldError(n baremetal.Node) error {
+	return fmt.Errorf("node %s is in %s and goes on only after the verb unhold", n.Label(), n.ProvisionState)
+}
+
+func notReached(n baremetal.Node, want node.State) error {
+	return fmt.Errorf("node %s did not become %s, it is in %s: %s", n.Label(), want, n.ProvisionState, reason(n.LastError))
+}
+
+func reason(text string) string { return cmp.Or(text, "the engine gives no reason") }
+
+// NodeWait waits until nodes are in a state, whoever brings them there.
+type NodeWait struct {
+	State    string
+	Wait     Wait
+	Interval time.Duration // see [ProvisionNodes]
+}
+
+// Run waits for one node after the other; the time is for all together.
+func (w NodeWait) Run(ctx context.Context, engine *baremetal.Client, idents []string, to Streams) error {
+	want := node.State(w.State)
+	if !want.Known() {
+		return &UsageError{fmt.Errorf("--state is %q, it must be one of %s", w.State, strings.Join(States(), ", "))}
+	}
+	ctx, cancel := w.Wait.bounded(ctx)
+	defer cancel()
+	return eachNode(idents, len(idents) == 1, to.Err, func(ident string) error {
+		return stateWatch(engine, ident, w.Interval, func(n baremetal.Node) (bool, error) { return reached(want, n) }).run(ctx, to)
+	})
+}
+
+// powerWatch waits until the node's power is as wanted and no change of it is
+// under way.
+func powerWatch(engine *baremetal.Client, ident, want string, interval time.Duration) watch {
+	return watch{kind: "node", label: ident, interval: interval, look: func(ctx context.Context) (look, error) {
+		n, err := engine.Node(ctx, ident, "uuid", "name", "power_state", "target_power_state", "last_error")
+		if err != nil {
+			return look{}, err
+		}
+		now := look{state: cmp.Or(n.PowerState, "power unknown")}
+		switch {
+		case n.TargetPowerState != "":
+		case n.PowerState == want:
+			now.done = true
+		case n.LastError != "":
+			now.err = fmt.Errorf("node %s did not come to %s, it is in %s: %s", n.Label(), want, now.state, n.LastError)
+		}
+		return now, nil
+	}}
+}
+
+// waitForAllocation waits until the engine has found a node for an allocation,
+// and returns the allocation.
+func waitForAllocation(ctx context.Context, engine *baremetal.Client, uuid string, wait Wait, to Streams) (json.RawMessage, error) {
+	ctx, cancel := wait.bounded(ctx)
+	defer cancel()
+	var raw json.RawMessage
+	err := watch{kind: Allocations.Name, label: uuid, look: func(ctx context.Context) (look, error) {
+		var err error
+		if raw, err = engine.Document(ctx, "show allocation "+uuid, Allocations.listing(), uuid); err != nil {
+			return look{}, err
+		}
+		d, err := parseDocument(raw)
+		if err != nil {
+			return look{}, err
+		}
+		now := look{state: d.text("state")}
+		switch now.state {
+		case "active":
+			now.done = true
+		case "error":
+			now.err = fmt.Errorf("allocation %s got no node: %s", uuid, reason(d.text("last_error")))
+		}
+		return now, nil
+	}}.run(ctx, to)
+	return raw, err
 }

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/cli"
+)
+
+// exitCodesHelp is the part of the help that all client commands share.
+const exitCodesHelp = `
+
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 not found, 4 node or engine is
+busy, 5 engine does not answer.`
+
+type connector func() (*baremetal.Client, error)
+
+// client is what the commands about one kind of thing share.
+type client struct {
+	resource   cli.Resource
+	connect    connector
+	completion cli.Completion
+}
+
+// newClientGroup returns the command that groups those about one kind of thing.
+func newClientGroup(resource cli.Resource, use, short, long string) (*cobra.Command, client) {
+	cmd := &cobra.Command{Use: use, Short: short, Long: long + exitCodesHelp}
+	connect, completion := clientFlags(cmd)
+	return cmd, client{resource: resource, connect: connect, completion: completion}
+}
+
+// newThingCommands returns the groups of commands for everything that is not a
+// node.
+func newThingCommands() []*cobra.Command {
+	var all []*cobra.Command
+	for _, row := range []struct {
+		resource cli.Resource
+		short    string
+		about    string
+	}{
+		{cli.Ports, "Show and change network ports of nodes", "the network ports of nodes"},
+		{cli.Portgroups, "Show and change groups of ports", "groups of ports that are bonded"},
+		{cli.Chassis, "Show and change chassis", "chassis, which group nodes"},
+		{cli.Allocations, "Find nodes for instances", "allocations: each finds a node for an instance"},
+	} {
+		cmd, c := newClientGroup(row.resource, row.resource.Name, row.short, "Show and change "+row.about+".")
+		cmd.AddCommand(c.list(), c.show(), c.create(), c.set(), c.unset(), c.delete())
+		all = append(all, cmd)
+	}
+	drivers, c := newClientGroup(cli.Drivers, "driver", "Show hardware types", "Show the hardware types that the engine has enabled.")
+	drivers.AddCommand(c.list(), c.show(), c.view(cli.DriverProperties))
+	conductors, c := newClientGroup(cli.Conductors, "conductor", "Show who manages nodes", "Show the conductors, the replicas of an engine that manage nodes.")
+	conductors.AddCommand(c.list(), c.show())
+	return append(all, drivers, conductors)
+}
+
+// one and some check the arguments of a command about one thing, or more.
+func (c client) one(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("name one %s, got %d", c.resource.Name, len(args))
+	}
+	return nil
+}
+
+func (c client) some(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("name at least one %s", c.resource.Name)
+	}
+	return nil
+}
+
+// argument is how help texts name the thing.
+func (c client) argument() string { return strings.ToUpper(c.resource.Name) }
+
+// things completes at most limit arguments, 0 for any number.
+func (c client) things(limit int) cobra.CompletionFunc {
+	if c.resource.Name == cli.Nodes.Name {
+		return c.completion.Nodes(limit)
+	}
+	return c.completion.Things(c.resource, limit)
+}
+
+// onEngine makes a command's function of one that needs the engine.
+func (c client) onEngine(run func(cmd *cobra.Command, engine *baremetal.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		engine, err := c.connect()
+		if err != nil {
+			return err
+		}
+		return run(cmd, engine, args)
+	}
+}
+
+// completeFlags completes the values of those flags whose values are known,
+// whichever of them cmd has.
+func (c client) completeFlags(cmd *cobra.Command) {
+	fixed := func(words []string) cobra.CompletionFunc {
+		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+	}
+	for flag, f := range map[string]cobra.CompletionFunc{
+		"provision-state": fixed(cli.States()),
+		"state":           fixed(cli.States()),
+		"driver":          c.completion.Drivers,
+		"fields":          c.resource.CompleteFields,
+		"sort":            fixed(c.resource.Long),
+	} {
+		if cmd.Flags().Lookup(flag) != nil {
+			complete(cmd, flag, f)
+		}
+	}
+}
+
+// stdin is the command's standard input, asked for when it is read.
+type stdin struct{ cmd *cobra.Command }
+
+// Read reads from the standard input that the command has by then.
+func (s stdin) Read(p []byte) (int, error) { return s.cmd.InOrStdin().Read(p) }
+
+func streams(cmd *cobra.Command) cli.Streams {
+	return cli.Streams{Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
+}
+
+// waitFlag adds --wait to cmd, and to its check of arguments one for seconds
+// that were meant for the flag.
+func waitFlag(cmd *cobra.Command, wait *cli.Wait, until string) {
+	cmd.Flags().Var(wait, "wait", "wait until "+until+", at most for `seconds` if given")
+	cmd.Flags().Lookup("wait").NoOptDefVal = cli.WaitForever
+	check := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if at := slices.IndexFunc(args, onlyDigits); wait.Asked && wait.Timeout == 0 && at >= 0 {
+			return fmt.Errorf("write --wait=%[1]s; %[1]q would be taken for a name", args[at])
+		}
+		return check(cmd, args)
+	}
+}
+
+func onlyDigits(text string) bool {
+	return text != "" && strings.Trim(text, "0123456789") == ""
+}

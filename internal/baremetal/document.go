@@ -1,0 +1,173 @@
+package baremetal
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// This file serves callers that pass on what people ask for and show what the
+// engine answers: everything is JSON as it is on the wire, so that a field
+// which this client does not know is neither lost nor refused.
+
+// Request is one request about one thing. Only Op, Method and Path are
+// required.
+type Request struct {
+	// Op is what is tried on which object, for errors: "delete port 4f2c".
+	Op string
+	// Method is the HTTP method.
+	Method string
+	// Path are the segments below /v1, not escaped: "nodes", "n1", "traits".
+	Path []string
+	// Query are arguments of the URL.
+	Query url.Values
+	// Body becomes the JSON body; nil means none.
+	Body any
+}
+
+// succeeded are the statuses of an answer that is no failure.
+var succeeded = []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
+
+// Do sends the request and returns the answer's document, nil when the answer
+// has none.
+func (c *Client) Do(ctx context.Context, r Request) (json.RawMessage, error) {
+	segments, err := pathSegments(r.Op, r.Path)
+	if err != nil {
+		return nil, err
+	}
+	query := r.Query
+	var document json.RawMessage
+	send := func(ctx context.Context, service *gophercloud.ServiceClient) error {
+		address := service.ServiceURL(segments...)
+		if len(query) > 0 {
+			address += "?" + query.Encode()
+		}
+		document, err = exchange(ctx, service, r.Method, address, r.Body)
+		return err
+	}
+	if r.Method == http.MethodGet && query.Has("fields") {
+		err = c.withoutFlag(query, func(fewer url.Values) error {
+			query = fewer
+			return c.call(ctx, r.Op, send)
+		})
+		return document, err
+	}
+	return document, c.call(ctx, r.Op, send)
+}
+
+// exchange sends one request and reads the answer, which may be empty.
+func exchange(ctx context.Context, service *gophercloud.ServiceClient, method, address string, body any) (json.RawMessage, error) {
+	opts := &gophercloud.RequestOpts{OkCodes: succeeded, KeepResponseBody: true}
+	if body != nil {
+		opts.JSONBody = body
+	}
+	response, err := service.Request(ctx, method, address, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	if text = bytes.TrimSpace(text); len(text) == 0 {
+		return nil, nil
+	}
+	var document json.RawMessage
+	if err := json.Unmarshal(text, &document); err != nil {
+		return nil, err
+	}
+	return document, nil
+}
+
+// Listing selects documents of a collection.
+type Listing struct {
+	// Collection is the path below /v1 and the member of the answer that holds
+	// the documents: "ports".
+	Collection string
+	// ID is the field that identifies a document; empty means uuid. Paging
+	// needs it, so that it is always among chosen fields.
+	ID string
+	// Fields are the fields to fill; empty means the engine's few.
+	Fields []string
+	// Query are filters, order and the size of a page.
+	Query url.Values
+}
+
+// chosen are the fields to ask for with the identifying one among them, as the
+// engine takes them; empty when none are chosen.
+func (l Listing) chosen() string { return strings.Join(withID(l.Fields, l.id()), ",") }
+
+func (l Listing) id() string { return cmp.Or(l.ID, "uuid") }
+
+// Documents lists what l selects, each element as the engine sent it. What is
+// said of [Client.Nodes] about pages and errors holds here too.
+func (c *Client) Documents(ctx context.Context, l Listing) iter.Seq2[json.RawMessage, error] {
+	query := url.Values{}
+	maps.Copy(query, l.Query)
+	if fields := l.chosen(); fields != "" {
+		query.Set("fields", fields)
+	}
+	return list(ctx, c, l.Collection, query, func(document json.RawMessage) string { return identify(document, l.id()) })
+}
+
+// Document reads the thing ident of the collection; of l only Collection, ID
+// and Fields matter. No chosen field means everything.
+func (c *Client) Document(ctx context.Context, op string, l Listing, ident string) (json.RawMessage, error) {
+	query := url.Values{}
+	if fields := l.chosen(); fields != "" {
+		query.Set("fields", fields)
+	}
+	return c.Read(ctx, Request{Op: op, Path: []string{l.Collection, ident}, Query: query})
+}
+
+// Read is [Client.Do] with GET, where an empty answer is an error.
+func (c *Client) Read(ctx context.Context, r Request) (json.RawMessage, error) {
+	r.Method = http.MethodGet
+	document, err := c.Do(ctx, r)
+	if err == nil && document == nil {
+		return nil, &Error{Op: r.Op, Kind: ErrProtocol, Message: "the answer is empty"}
+	}
+	return document, err
+}
+
+// identify is the text in the field of that name, empty if there is none.
+func identify(document json.RawMessage, field string) string {
+	var fields map[string]json.RawMessage
+	var id string
+	if json.Unmarshal(document, &fields) != nil || json.Unmarshal(fields[field], &id) != nil {
+		return ""
+	}
+	return id
+}
+
+// withID adds the identifying field to chosen fields: paging needs it, and a
+// request never chooses nothing when a field that the engine lacks is dropped.
+func withID(fields []string, id string) []string {
+	if len(fields) == 0 || slices.Contains(fields, id) {
+		return fields
+	}
+	return append([]string{id}, fields...)
+}
+
+// pathSegments escapes every segment of a path. See [pathSegment].
+func pathSegments(op string, path []string) ([]string, error) {
+	escaped := make([]string, len(path))
+	for i, segment := range path {
+		var err error
+		if escaped[i], err = pathSegment(op, segment); err != nil {
+			return nil, err
+		}
+	}
+	return escaped, nil
+}

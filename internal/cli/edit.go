@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/ingot-metal/ingot/internal/baremetal"
+)
+
+// Create makes one thing and prints it.
+type Create struct {
+	Resource Resource
+	Values   Values
+	Output   Output
+	// Wait is only for an allocation: it keeps the command until a node is
+	// found or not.
+	Wait Wait
+}
+
+// Run creates the thing and prints what the engine made of it to to.Out.
+func (c *Create) Run(ctx context.Context, engine *baremetal.Client, to Streams) error {
+	body := c.Values.Object()
+	for _, f := range c.Resource.Fields {
+		if _, given := body[f.Name]; f.Required && !given {
+			return &UsageError{fmt.Errorf("%s create needs --%s", c.Resource.Name, f.Flag)}
+		}
+	}
+	raw, err := engine.Do(ctx, baremetal.Request{
+		Op: "create " + c.Resource.Name, Method: http.MethodPost, Path: []string{c.Resource.Collection}, Body: body,
+	})
+	if err != nil {
+		return err
+	}
+	if c.Wait.Asked {
+		created, err := parseDocument(raw)
+		if err != nil {
+			return err
+		}
+		if raw, err = waitForAllocation(ctx, engine, created.text("uuid"), c.Wait, to); err != nil {
+			return err
+		}
+	}
+	return c.Output.document(to.Out, nil, raw)
+}
+
+// Update changes fields of things: sets them, or removes them with Unset.
+type Update struct {
+	Resource Resource
+	Values   Values
+	Unset    bool
+	// ResetInterfaces recomputes the interfaces of a node whose driver is
+	// changed.
+	ResetInterfaces bool
+}
+
+// Run patches the things one after the other. One that cannot be changed does
+// not keep the others.
+func (u *Update) Run(ctx context.Context, engine *baremetal.Client, idents []string, to Streams) error {
+	if u.Values.Empty() {
+		return &UsageError{errors.New("there is nothing to change; name at least one field")}
+	}
+	op := opAdd
+	if u.Unset {
+		op = opRemove
+	}
+	query := url.Values{}
+	if u.ResetInterfaces {
+		query.Set("reset_interfaces", "true")
+	}
+	return eachNode(idents, len(idents) == 1, to.Err, func(ident string) error {
+		_, err := engine.Do(ctx, baremetal.Request{
+			Op: "update " + u.Resource.Name + " " + ident, Method: http.MethodPatch,
+			Path: []string{u.Resource.Collection, ident}, Query: query, Body: u.Values.patch(op),
+		})
+		return tell(to.Out, u.Resource.advise(err), "Updated %s %s\n", u.Resource.Name, ident)
+	})
+}
+
+// Delete removes things one after the other. One that cannot be removed does
+// not keep the others; its failure is reported on its own line.
+func Delete(ctx context.Context, engine *baremetal.Client, resource Resource, idents []string, to Streams) error {
+	return eachNode(idents, len(idents) == 1, to.Err, func(ident string) error {
+		_, err := engine.Do(ctx, baremetal.Request{
+			Op: "delete " + resource.Name + " " + ident, Method: http.MethodDelete, Path: []string{resource.Collection, ident},
+		})
+		return tell(to.Out, resource.advise(err), "Deleted %s %s\n", resource.Name, ident)
+	})
+}
+
+// tell writes what was done to the thing that the user named, if it was.
+func tell(out io.Writer, err error, format, kind, ident string) error {
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, format, kind, printable(ident))
+	return err
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// maxInput is the most that a flag reads from a file or standard input. The
+// largest honest input is a config drive, which engines cap at 64 MiB.
+const maxInput = 64 << 20
+
+// readJSON returns the value that text stands for: JSON itself, the name of a
+// file with JSON or YAML, or - for standard input. Numbers stay exact.
+func readJSON(text string, stdin io.Reader) (any, error) {
+	content := []byte(text)
+	if !looksLikeJSON(text) {
+		var err error
+		if content, err = readInput(text, stdin); err != nil {
+			return nil, err
+		}
+	}
+	converted, err := yaml.YAMLToJSONStrict(content)
+	if err != nil {
+		return nil, fmt.Errorf("it is neither JSON nor YAML: %s", firstLine(err.Error()))
+	}
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(converted))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
+		return nil, fmt.Errorf("it is neither JSON nor YAML: %w", err)
+	}
+	switch value.(type) {
+	case map[string]any, []any:
+		return value, nil
+	}
+	return nil, errors.New("it must be a JSON object or list")
+}
+
+func looksLikeJSON(text string) bool {
+	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
+}
+
+// readConfigDrive returns a config drive as the API takes it: an object, the
+// URL of one, or base64 of a gzipped ISO image. The text is one of the first
+// two itself, or names a file (- for standard input) with an object, a base64
+// text, or an image, gzipped or not.
+func readConfigDrive(text string, stdin io.Reader) (any, error) {
+	if strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://") {
+		return text, nil
+	}
+	if looksLikeJSON(text) {
+		return readJSON(text, stdin)
+	}
+	content, err := readInput(text, stdin)
+	if err != nil {
+		return nil, err
+	}
+	if looksLikeJSON(string(bytes.TrimSpace(content))) {
+		return readJSON(string(bytes.TrimSpace(content)), stdin)
+	}
+	if bytes.HasPrefix(content, gzipMagic) {
+		return base64.StdEncoding.EncodeToString(content), nil
+	}
+	if encoded := string(bytes.TrimSpace(content)); isBase64(encoded) {
+		return encoded, nil
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write(content); err != nil {
+		return nil, fmt.Errorf("compress config drive: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("compress config drive: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(packed.Bytes()), nil
+}
+
+// gzipMagic is how a gzip file begins (RFC 1952, section 2.3.1).
+var gzipMagic = []byte{0x1f, 0x8b}
+
+func isBase64(text string) bool {
+	decoded, err := base64.StdEncoding.DecodeString(text)
+	return err == nil && bytes.HasPrefix(decoded, gzipMagic)
+}
+
+// readInput reads a file, or standard input for "-".
+func readInput(name string, stdin io.Reader) ([]byte, error) {
+	source := stdin
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		source = file
+	}
+	if source == nil {
+		return nil, errors.New("there is no standard input to read")
+	}
+	content, err := io.ReadAll(io.LimitReader(source, maxInput+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(content) > maxInput {
+		return nil, fmt.Errorf("%s is larger than %d MiB", name, maxInput>>20)
+	}
+	return content, nil
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}

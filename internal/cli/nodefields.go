@@ -1,0 +1,66 @@
+package cli
+
+// nodeFields are the fields of a node that flags change.
+var nodeFields = append([]Field{
+	{Flag: "driver", Name: "driver", In: InCreate | InSet, Required: true, Help: "hardware type, see ingot driver list"},
+	{Flag: "name", Name: "name", In: InAll, Help: "name"},
+	{Flag: "uuid", Name: "uuid", In: InCreate, Help: "UUID to give it"},
+	{Flag: "driver-info", Name: "driver_info", Kind: Map, In: InAll, Help: "`KEY=VALUE` for the driver, such as the BMC's address; may be repeated"},
+	{Flag: "property", Name: "properties", Kind: Map, In: InAll, Help: "`KEY=VALUE` of the hardware, such as cpu_arch=x86_64; may be repeated"},
+	{Flag: "instance-info", Name: "instance_info", Kind: Map, In: InAll, Help: "`KEY=VALUE` of what to deploy, such as image_source; may be repeated"},
+	extraField,
+	{Flag: "resource-class", Name: "resource_class", In: InAll, Help: "resource class, which allocations ask for"},
+	{Flag: "description", Name: "description", In: InAll, Help: "text for people"},
+	{Flag: "owner", Name: "owner", In: InAll, Help: "owner"},
+	{Flag: "lessee", Name: "lessee", In: InAll, Help: "lessee"},
+	{Flag: "instance-uuid", Name: "instance_uuid", In: InSet | InUnset, Help: "`UUID` of the instance on it"},
+	{Flag: "instance-name", Name: "instance_name", In: InAll, Help: "name of the instance on it"},
+	{Flag: "chassis-uuid", Name: "chassis_uuid", In: InAll, Help: "`UUID` of the chassis that it is in"},
+	{Flag: "conductor-group", Name: "conductor_group", In: InAll, Help: "group of conductors that manage it"},
+	{Flag: "parent-node", Name: "parent_node", In: InAll, Help: "`UUID` of the node that it is a part of"},
+	{Flag: "shard", Name: "shard", In: InAll, Help: "shard"},
+	{Flag: "network-data", Name: "network_data", Kind: JSON, In: InAll, Help: "network configuration of the ramdisk: JSON, a `FILE` or - for standard input"},
+	{Flag: "automated-clean", Name: "automated_clean", Kind: Bool, Off: "no-automated-clean", In: InAll, Help: "whether it is cleaned before it is available"},
+	{Flag: "protected", Name: "protected", Kind: Bool, In: InSet | InUnset, Help: "whether it is protected from undeploy, rebuild and delete"},
+	{Flag: "protected-reason", Name: "protected_reason", In: InSet | InUnset, Help: "why it is protected"},
+	{Flag: "retired", Name: "retired", Kind: Bool, In: InSet | InUnset, Help: "whether it is to be used no more"},
+	{Flag: "retired-reason", Name: "retired_reason", In: InSet | InUnset, Help: "why it is retired"},
+	{Flag: "disable-power-off", Name: "disable_power_off", Kind: Bool, Off: "enable-power-off", In: InAll, Help: "whether it must never be powered off"},
+}, interfaceFields()...)
+
+// interfaceFields are the hardware interfaces of a node.
+func interfaceFields() []Field {
+	var fields []Field
+	for _, name := range []string{
+		"bios", "boot", "console", "deploy", "firmware", "inspect", "management", "network", "power", "raid",
+		"rescue", "storage", "vendor",
+	} {
+		fields = append(fields, Field{
+			Flag: name + "-interface", Name: name + "_interface", In: InAll,
+			Help: "implementation of the " + name + " interface",
+		})
+	}
+	return fields
+}
+
+// nodeFilters are what a list of nodes may be limited by.
+var nodeFilters = []Field{
+	{Flag: "auto-discovered", Name: "auto_discovered", Kind: Bool, Help: "only nodes that auto-discovery enrolled"},
+	{Flag: "provision-state", Name: "provision_state", Help: "only nodes in this state, for instance \"clean wait\""},
+	{Flag: "driver", Name: "driver", Help: "only nodes of this hardware type"},
+	{Flag: "maintenance", Name: "maintenance", Kind: Bool, Off: "no-maintenance", Help: "only nodes in maintenance"},
+	{Flag: "associated", Name: "associated", Kind: Bool, Off: "unassociated", Help: "only nodes with an instance"},
+	{Flag: "retired", Name: "retired", Kind: Bool, Help: "only retired nodes"},
+	{Flag: "fault", Name: "fault", Help: "only nodes with this fault"},
+	{Flag: "resource-class", Name: "resource_class", Help: "only nodes of this resource class"},
+	{Flag: "conductor-group", Name: "conductor_group", Help: "only nodes of this conductor group"},
+	{Flag: "conductor", Name: "conductor", Help: "only nodes that this conductor manages"},
+	{Flag: "chassis", Name: "chassis_uuid", Help: "only nodes of the chassis with this `UUID`"},
+	{Flag: "owner", Name: "owner", Help: "only nodes of this owner"},
+	{Flag: "lessee", Name: "lessee", Help: "only nodes of this lessee"},
+	{Flag: "shard", Name: "shard", Help: "only nodes of this shard"},
+	{Flag: "instance-uuid", Name: "instance_uuid", Help: "only the node with this instance"},
+	{Flag: "parent-node", Name: "parent_node", Help: "only children of the node with this `UUID`"},
+	{Flag: "include-children", Name: "include_children", Kind: Bool, Help: "children of nodes too"},
+	{Flag: "description-contains", Name: "description_contains", Help: "only nodes whose description contains this text"},
+}
