@@ -2,7 +2,7 @@ package store
 
 import (
 	"database/sql"
-	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,7 +76,7 @@ func arrayColumn[T any](name string, field func(*T) *node.Array) column[T] {
 // columns is null has none.
 type unique struct {
 	columns []string
-	text    string // for clients, with a %v for each column
+	text    string // for clients, with a verb for the values it names
 }
 
 // ofNode are fields of a record's node that lists of the record know too.
@@ -220,7 +220,7 @@ func (k *Kind[T]) Delete(tx *Tx, record *T) error {
 // checkUnique refuses values that another record than self has.
 func (k *Kind[T]) checkUnique(tx *Tx, record *T, self int64) error {
 	for _, u := range k.unique {
-		values := make([]any, 0, len(u.columns)+1)
+		values := make([]any, 0, len(u.columns))
 		conditions := make([]string, len(u.columns))
 		for i, name := range u.columns {
 			conditions[i] = name + " = ?"
@@ -233,13 +233,21 @@ func (k *Kind[T]) checkUnique(tx *Tx, record *T, self int64) error {
 		}
 		var id int64
 		found, err := tx.one("SELECT id FROM "+k.table.name+" WHERE "+strings.Join(conditions, " AND ")+" AND id <> ?",
-			append(values, self), &id)
+			append(slices.Clone(values), self), &id)
 		if err != nil {
 			return err
 		}
 		if found {
-			return node.Conflict("%s", fmt.Sprintf(u.text, values[:len(u.columns)]...))
+			return u.conflict(values)
 		}
 	}
 	return nil
+}
+
+// conflict tells a client that the values are taken.
+func (u unique) conflict(values []any) error {
+	if !strings.Contains(u.text, "%") {
+		return &node.ConflictError{Reason: u.text}
+	}
+	return node.Conflict(u.text, values...)
 }

@@ -94,7 +94,7 @@ var VolumeTargets = newKind("volume_targets", "Volume target",
 	func(v *node.VolumeTarget) identity {
 		return identity{&v.ID, &v.UUID, &v.CreatedAt, &v.UpdatedAt, &v.NodeID, &v.NodeUUID}
 	},
-	[]unique{{[]string{"node_id", "boot_index"}, "The node with key %v has a volume target with boot_index %v already."}},
+	[]unique{{[]string{"node_id", "boot_index"}, "The node has a volume target with boot_index %[2]v already."}},
 	requiredTextColumn("volume_type", func(v *node.VolumeTarget) *string { return &v.VolumeType }),
 	requiredTextColumn("volume_id", func(v *node.VolumeTarget) *string { return &v.VolumeID }),
 	intColumn("boot_index", func(v *node.VolumeTarget) *int64 { return &v.BootIndex }),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ var kindBehaviours = []behaviour{
 	{"chassis", func(t *testing.T, e *env) { checkKind(t, e, store.Chassis) }},
 	{"port groups", func(t *testing.T, e *env) { checkKind(t, e, store.Portgroups, "Name", "Address") }},
 	{"allocations", func(t *testing.T, e *env) { checkKind(t, e, store.Allocations, "Name") }},
+	{"a node has one allocation", checkOneAllocation},
 	{"deploy templates", func(t *testing.T, e *env) { checkKind(t, e, store.DeployTemplates, "Name") }},
 	{"runbooks", func(t *testing.T, e *env) { checkKind(t, e, store.Runbooks, "Name") }},
 	{"volume connectors", func(t *testing.T, e *env) { checkKind(t, e, store.VolumeConnectors, "Type") }},
@@ -67,7 +69,11 @@ func checkKind[T any](t *testing.T, e *env, kind *store.Kind[T], unique ...strin
 	if len(unique) > 0 {
 		other := newRecord[T](n)
 		fill(other, fields, 1)
-		wantConflict(t, e.refused(func(tx *store.Tx) error { return kind.Create(tx, other) }))
+		err := e.refused(func(tx *store.Tx) error { return kind.Create(tx, other) })
+		wantConflict(t, err)
+		if text := err.Error(); strings.Contains(text, "%!") {
+			t.Errorf("conflict: got %q", text)
+		}
 	}
 	e.write(func(tx *store.Tx) error { return kind.Delete(tx, first) })
 	wantIs(t, e.store.Read(t.Context(), func(tx *store.Tx) error {
@@ -129,6 +135,17 @@ func (e *env) populateKinds(n *node.Node) {
 			store.VolumeTargets.Create(tx, newRecord[node.VolumeTarget](n)),
 		)
 	})
+}
+
+func checkOneAllocation(t *testing.T, e *env) {
+	n := e.createNode()
+	create := func(tx *store.Tx) error { return store.Allocations.Create(tx, newRecord[node.Allocation](n)) }
+	e.write(create)
+	err := e.refused(create)
+	wantConflict(t, err)
+	if strings.Contains(err.Error(), "%") {
+		t.Errorf("conflict: got %q", err)
+	}
 }
 
 func checkOwnedRecords(t *testing.T, e *env) {
