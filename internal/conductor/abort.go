@@ -50,7 +50,7 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*job, error) {
 	if err := c.record(tx, n, node.SeverityError, "abort", n.LastError); err != nil {
 		return nil, err
 	}
-	return c.startWork(tx, n.ID, workCleanUp, node.ObjectOf(map[string]any{abortedIntent: aborted}))
+	return c.startServed(tx, n, workCleanUp, node.ObjectOf(map[string]any{abortedIntent: aborted}))
 }
 
 // agentKeys is what is known of a ramdisk that must not go on.
@@ -109,6 +109,9 @@ func (c *Conductor) callWork(tx *store.Tx, n *node.Node, wake func(*progress) bo
 		}
 		w.Step, w.NotBefore = p.encode(), tx.Now()
 		if err := tx.CheckpointWork(w); err != nil {
+			return nil, err
+		}
+		if mine, err := c.serves(tx, n.ConductorGroup); err != nil || !mine {
 			return nil, err
 		}
 		if w.Lease, err = tx.AcquireLease(n.ID, c.cfg.Hostname, c.cfg.LeaseTTL); err != nil {

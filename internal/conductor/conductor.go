@@ -66,6 +66,7 @@ type Conductor struct {
 	log      *slog.Logger
 	observer Observer
 	scripts  map[store.WorkKind]script
+	failures powerFailures
 
 	posts      *rate.Limiter
 	discovered atomic.Int64 // nodes that count against Discovery.MaxNodes
@@ -113,6 +114,7 @@ func (c *Conductor) Start(ctx context.Context) error {
 	c.running.Go(func() { c.claimLoop(ctx) })
 	c.running.Go(func() { c.allocateLoop(ctx) })
 	c.running.Go(func() { c.renewLoop(ctx) })
+	c.running.Go(func() { c.syncLoop(ctx) })
 	return nil
 }
 

@@ -36,7 +36,7 @@ func (c *Conductor) SetPower(ctx context.Context, ident string, target node.Powe
 		n := *before
 		n.TargetPowerState, n.LastError = settled(target), ""
 		intent := node.ObjectOf(map[string]any{powerTargetIntent: target, powerTimeoutIntent: timeout.Seconds()})
-		if started, err = c.startWork(tx, n.ID, workPower, intent); err != nil {
+		if started, err = c.startServed(tx, &n, workPower, intent); err != nil {
 			return err
 		}
 		return tx.UpdateNode(before, &n)
@@ -44,7 +44,7 @@ func (c *Conductor) SetPower(ctx context.Context, ident string, target node.Powe
 	if err != nil {
 		return err
 	}
-	c.enqueue(*started)
+	c.enqueueStarted(started)
 	return nil
 }
 

@@ -22,9 +22,7 @@ func (c *Conductor) Provision(ctx context.Context, ident string, request node.Ve
 	if err != nil {
 		return err
 	}
-	if started != nil {
-		c.enqueue(*started)
-	}
+	c.enqueueStarted(started)
 	return nil
 }
 
@@ -89,7 +87,7 @@ func (c *Conductor) begin(tx *store.Tx, n *node.Node, request node.VerbRequest) 
 	if rule.begin != nil {
 		rule.begin(tx, n, request)
 	}
-	return c.startWork(tx, n.ID, rule.work, verbIntent(request))
+	return c.startServed(tx, n, rule.work, verbIntent(request))
 }
 
 // verbIntent is what the work needs to know of the request.

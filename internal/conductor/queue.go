@@ -18,7 +18,7 @@ const (
 	aliveFor     = time.Minute           // a conductor that is silent longer counts as dead
 	registerTick = 20 * time.Second      // how often a conductor shows that it lives
 	retryAfter   = 2 * time.Second       // first wait before work is tried again; doubles
-	idlePoll     = 10 * time.Second      // longest the claim loop sleeps
+	idlePoll     = 2 * time.Second       // longest the claim loop sleeps: others may leave it work
 	busyPoll     = 10 * time.Millisecond // how soon it looks whether the workers have room again
 )
 
@@ -279,8 +279,9 @@ func (c *Conductor) claimDue(ctx context.Context) time.Duration {
 		return busyPoll
 	}
 	var claimed []*store.Work
+	var foreign bool
 	err := c.store.Write(ctx, func(tx *store.Tx) (err error) {
-		claimed, err = tx.ClaimWork(c.cfg.Hostname, c.cfg.LeaseTTL, limit)
+		claimed, foreign, err = c.claimServed(tx, limit)
 		return err
 	})
 	if err != nil {
@@ -296,6 +297,9 @@ func (c *Conductor) claimDue(ctx context.Context) time.Duration {
 		return time.Millisecond // there may be more
 	}
 	wait := c.untilDue(ctx)
+	if foreign {
+		wait = max(wait, foreignPoll)
+	}
 	if sleeping {
 		wait = min(wait, max(wakeAt.Sub(c.store.Now()), time.Millisecond))
 	}

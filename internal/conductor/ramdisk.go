@@ -110,8 +110,8 @@ func (c *Conductor) Heartbeat(ctx context.Context, ident string, beat node.Heart
 			return err
 		})
 	})
-	if err == nil && called != nil {
-		c.enqueue(*called)
+	if err == nil {
+		c.enqueueStarted(called)
 	}
 	return err
 }

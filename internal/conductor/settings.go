@@ -42,13 +42,13 @@ func (c *Conductor) ask(ctx context.Context, ident string, kind store.WorkKind, 
 		if err := check(n); err != nil {
 			return err
 		}
-		started, err = c.startWork(tx, n.ID, kind, intent)
+		started, err = c.startServed(tx, n, kind, intent)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	c.enqueue(*started)
+	c.enqueueStarted(started)
 	return nil
 }
 

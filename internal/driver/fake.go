@@ -31,8 +31,18 @@ var (
 // Validate checks the keys of driver_info that make a fake slow or faulty.
 func (Fake) Validate(n *node.Node) error { return validateFake(n) }
 
-// PowerState returns the stored state; a node that has none yet is off.
+// fakeReading is the operation of reading the power state.
+const fakeReading = "power_reading"
+
+// PowerState returns the stored state, unless driver_info says what the machine
+// shows; a node that has none yet is off.
 func (Fake) PowerState(_ context.Context, n *node.Node) (node.PowerState, error) {
+	if err := fakeFailure(n, fakeReading); err != nil {
+		return "", err
+	}
+	if shown := node.PowerState(n.DriverInfo.Text(fakeKey("power_state"))); shown == node.PowerOn || shown == node.PowerOff {
+		return shown, nil
+	}
 	if n.PowerState == "" || n.PowerState == node.PowerError {
 		return node.PowerOff, nil
 	}

@@ -35,7 +35,10 @@ var typeProperties = map[string]map[string]string{
 
 // fakeProperties describes the keys that make fake machines slow or faulty.
 func fakeProperties() map[string]string {
-	all := map[string]string{}
+	all := map[string]string{
+		fakeKey("power_state"):           "power on or power off: what the machine shows whatever it was told. Optional.",
+		fakeKey(fakeReading + fakeError): "Text with which reading the power state fails. Optional.",
+	}
 	for _, operation := range fakeOperations {
 		all[fakeKey(operation+fakeDelay)] = "Seconds that " + operation + " takes, or each of its steps. The default is 0."
 		all[fakeKey(operation+fakeWait)] = "Seconds that " + operation + " then spends in a waiting state, if it has one. The default is 0."

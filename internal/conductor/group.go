@@ -1,0 +1,101 @@
+package conductor
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// foreignPoll is how soon a conductor looks again for work that it left to
+// another one.
+const foreignPoll = time.Second
+
+// serving returns the living conductors that may work on a group's nodes: those
+// of the group, or all when none of them lives.
+func serving(group string, conductors []node.Conductor) []node.Conductor {
+	alive := slices.DeleteFunc(slices.Clone(conductors), func(c node.Conductor) bool { return !c.Alive })
+	own := slices.DeleteFunc(slices.Clone(alive), func(c node.Conductor) bool { return c.Group != group })
+	if len(own) > 0 {
+		return own
+	}
+	return alive
+}
+
+// watcher returns the one conductor that looks after a node in the background:
+// the choice changes only for the nodes of conductors that come or go.
+func watcher(n *node.Node, conductors []node.Conductor) string {
+	var chosen string
+	var highest uint64
+	for _, c := range serving(n.ConductorGroup, conductors) {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(n.UUID + "\x00" + c.Hostname)) // never fails
+		if weight := h.Sum64(); chosen == "" || weight > highest {
+			chosen, highest = c.Hostname, weight
+		}
+	}
+	return chosen
+}
+
+// serves reports whether this conductor may work on the nodes of a group.
+func (c *Conductor) serves(tx *store.Tx, group string) (bool, error) {
+	if group == c.cfg.Group {
+		return true, nil
+	}
+	conductors, err := tx.Conductors(aliveFor)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(serving(group, conductors), func(o node.Conductor) bool { return o.Hostname == c.cfg.Hostname }), nil
+}
+
+// startServed is startWork for a node whose machine only the conductors of its
+// group may reach. Work for others is stored without a lease and without a job;
+// they find it when they look for work.
+func (c *Conductor) startServed(tx *store.Tx, n *node.Node, kind store.WorkKind, intent node.Object) (*job, error) {
+	mine, err := c.serves(tx, n.ConductorGroup)
+	if err != nil {
+		return nil, err
+	}
+	if mine {
+		return c.startWork(tx, n.ID, kind, intent)
+	}
+	return nil, tx.AddWork(&store.Work{NodeID: n.ID, Kind: kind, Intent: intent})
+}
+
+// enqueueStarted starts the work of a request; nil is none of ours.
+func (c *Conductor) enqueueStarted(started *job) {
+	if started != nil {
+		c.enqueue(*started)
+	}
+}
+
+// claimServed claims due work and gives back what belongs to conductors of other
+// groups; foreign says that there was such work.
+func (c *Conductor) claimServed(tx *store.Tx, limit int) (claimed []*store.Work, foreign bool, err error) {
+	due, err := tx.ClaimWork(c.cfg.Hostname, c.cfg.LeaseTTL, limit)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, w := range due {
+		n, err := tx.NodeByID(w.NodeID)
+		if err != nil {
+			return nil, false, err
+		}
+		mine, err := c.serves(tx, n.ConductorGroup)
+		if err != nil {
+			return nil, false, err
+		}
+		if mine {
+			claimed = append(claimed, w)
+			continue
+		}
+		foreign = true
+		if err := tx.ReleaseLease(w.Lease); err != nil {
+			return nil, false, err
+		}
+	}
+	return claimed, foreign, nil
+}
