@@ -124,7 +124,8 @@ func newRecord[T any](n *node.Node) *T {
 	return record
 }
 
-// populateKinds stores a record of each kind that belongs to nodes.
+// populateKinds stores a record of each kind that belongs to nodes, and what was
+// read of a machine's settings.
 func (e *env) populateKinds(n *node.Node) {
 	e.t.Helper()
 	e.write(func(tx *store.Tx) error {
@@ -133,6 +134,7 @@ func (e *env) populateKinds(n *node.Node) {
 			store.Allocations.Create(tx, newRecord[node.Allocation](n)),
 			store.VolumeConnectors.Create(tx, newRecord[node.VolumeConnector](n)),
 			store.VolumeTargets.Create(tx, newRecord[node.VolumeTarget](n)),
+			tx.SetHardware(n.ID, node.Hardware{BIOS: []node.BIOSSetting{{Name: "ProcVirtualization"}}}),
 		)
 	})
 }
