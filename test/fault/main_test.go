@@ -1,0 +1,35 @@
+//go:build fault
+
+// Package fault_test kills and pauses whole engines that share a PostgreSQL
+// database, and looks at what the others make of it.
+package fault_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/store/storetest"
+)
+
+// binary is the program under test.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "ingot-fault-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	binary = filepath.Join(dir, "ingot")
+	if output, err := exec.Command("go", "build", "-o", binary, "github.com/ingot-metal/ingot/cmd/ingot").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build ingot: %v\n%s", err, output)
+		return 1
+	}
+	return storetest.Main(m)
+}

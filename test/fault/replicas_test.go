@@ -1,0 +1,119 @@
+//go:build fault
+
+package fault_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/internal/store/storetest"
+)
+
+// takeover is how soon the work of a dead engine must be finished by another.
+const takeover = 30 * time.Second
+
+// TestWorkOfAKilledEngineIsFinishedByTheOther kills one of two engines that both
+// have work and answer a load of requests.
+func TestWorkOfAKilledEngineIsFinishedByTheOther(t *testing.T) {
+	database := storetest.Postgres(t)
+	dying, living := start(t, database, "dying"), start(t, database, "living")
+	managed := names("worked", 40)
+	for i, name := range managed {
+		[]*replica{dying, living}[i%2].create(name, 1)
+	}
+	var stored sync.Map // names of nodes whose creation was answered
+	var stop atomic.Bool
+	var load sync.WaitGroup
+	defer load.Wait()
+	defer stop.Store(true)
+	for i, name := range names("load", 4) {
+		load.Go(func() {
+			for n := 0; !stop.Load(); n++ {
+				one := fmt.Sprint(name, "-", n)
+				status, _, err := []*replica{dying, living}[i%2].ask("POST", "/v1/nodes", map[string]any{"name": one, "driver": "fake-hardware"})
+				switch {
+				case err != nil:
+					return // it was killed
+				case status == 201:
+					stored.Store(one, true)
+				case status != 503:
+					t.Errorf("create %s: status %d", one, status)
+				}
+			}
+		})
+	}
+	for i, name := range managed {
+		[]*replica{dying, living}[i%2].manage(name)
+	}
+	dying.signal(syscall.SIGKILL)
+	<-dying.done
+	living.awaitManaged(takeover, managed)
+	stop.Store(true)
+	load.Wait()
+	count := 0
+	stored.Range(func(name, _ any) bool {
+		if status, _, err := living.ask("GET", "/v1/nodes/"+name.(string), nil); err != nil || status != 200 {
+			t.Errorf("node %s was answered and is lost: %d %v", name, status, err)
+		}
+		count++
+		return true
+	})
+	if count == 0 {
+		t.Error("the load stored nothing")
+	}
+}
+
+func TestRestartedEngineTakesItsOwnWorkAtOnce(t *testing.T) {
+	database := storetest.Postgres(t)
+	first := start(t, database, "only")
+	managed := names("own", 10)
+	for _, name := range managed {
+		first.create(name, 1)
+		first.manage(name)
+	}
+	first.signal(syscall.SIGKILL)
+	<-first.done
+	// Its leases would live longer than this.
+	start(t, database, "only").awaitManaged(12*time.Second, managed)
+}
+
+// TestPausedEngineChangesNothing stops an engine for longer than its leases live
+// and looks at what it does when it goes on.
+func TestPausedEngineChangesNothing(t *testing.T) {
+	database := storetest.Postgres(t)
+	paused, other := start(t, database, "paused"), start(t, database, "other")
+	managed := names("held", 10)
+	for _, name := range managed {
+		paused.create(name, 2)
+	}
+	for _, name := range managed {
+		paused.manage(name)
+	}
+	paused.signal(syscall.SIGSTOP)
+	other.awaitManaged(takeover, managed)
+	before := other.nodes()
+	paused.signal(syscall.SIGCONT)
+	paused.create("awake", 0) // it serves again
+	history := map[string]string{}
+	for _, name := range managed {
+		history[name] = string(other.must("GET", "/v1/nodes/"+name+"/history", nil))
+	}
+	paused.manage("awake")
+	paused.awaitManaged(patience, []string{"awake"}) // its workers have gone on
+	after := other.nodes()
+	delete(after, "awake")
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("nodes (-before +after the paused engine went on):\n%s", diff)
+	}
+	for _, name := range managed {
+		if now := string(other.must("GET", "/v1/nodes/"+name+"/history", nil)); now != history[name] {
+			t.Errorf("history of %s = %s, want %s", name, now, history[name])
+		}
+	}
+}
