@@ -132,12 +132,18 @@ const (
 // AttachMedium asks for a medium to be shown to the node. A node that cannot do
 // that accepts it too, and says so afterwards.
 func (c *Conductor) AttachMedium(ctx context.Context, ident string, medium node.Medium) error {
-	return c.ask(ctx, ident, workMedia, node.ObjectOf(map[string]any{attachIntent: medium}), anyNode)
+	return c.askMedia(ctx, ident, node.ObjectOf(map[string]any{attachIntent: medium}))
 }
 
 // DetachMedia asks for media of these device types to be ejected; none means all.
 func (c *Conductor) DetachMedia(ctx context.Context, ident string, deviceTypes []string) error {
-	return c.ask(ctx, ident, workMedia, node.ObjectOf(map[string]any{detachIntent: deviceTypes}), anyNode)
+	return c.askMedia(ctx, ident, node.ObjectOf(map[string]any{detachIntent: deviceTypes}))
+}
+
+// askMedia waits for the end of other work: clients attach and detach in
+// succession without a look whether the one before is done.
+func (c *Conductor) askMedia(ctx context.Context, ident string, intent node.Object) error {
+	return c.retryLocked(ctx, func() error { return c.ask(ctx, ident, workMedia, intent, anyNode) })
 }
 
 func anyNode(*node.Node) error { return nil }

@@ -93,14 +93,14 @@ func TestBootModeAndSecureBootChange(t *testing.T) {
 }
 
 func TestVirtualMediaComeAndGo(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, func(c *Config) { c.LockWait = time.Minute })
 	n := w.fake(node.Active, nil)
-	for _, kind := range []string{"cdrom", "disk", "cdrom"} {
+	for _, kind := range []string{"cdrom", "disk", "cdrom"} { // without waiting for the one before
 		if err := w.AttachMedium(t.Context(), n.UUID, node.Medium{DeviceType: kind, ImageURL: "http://images/" + kind}); err != nil {
 			t.Fatal(err)
 		}
-		w.settle()
 	}
+	w.settle()
 	if media, err := w.Media(t.Context(), n.UUID); err != nil || len(media) != 2 {
 		t.Errorf("media = %v, %v", media, err)
 	}
