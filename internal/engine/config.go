@@ -74,6 +74,18 @@ type ConductorConfig struct {
 	WorkTimeout    time.Duration `koanf:"work_timeout"`
 	MaxAttempts    int           `koanf:"max_attempts"`
 	AutomatedClean bool          `koanf:"automated_clean"`
+
+	CallbackTimeout     time.Duration `koanf:"callback_timeout"`
+	PowerTimeout        time.Duration `koanf:"power_timeout"`
+	SoftPowerOffTimeout time.Duration `koanf:"soft_power_off_timeout"`
+	MaxDeploying        int           `koanf:"max_deploying"`
+	MaxCleaning         int           `koanf:"max_cleaning"`
+	// PowerOffAfterDeployFailure is false for people who want to look at the
+	// machine then.
+	PowerOffAfterDeployFailure bool          `koanf:"power_off_after_deploy_failure"`
+	PowerSyncInterval          time.Duration `koanf:"power_sync_interval"` // 0 means off
+	ForcePowerState            bool          `koanf:"force_power_state_during_sync"`
+	PowerRecoveryInterval      time.Duration `koanf:"power_failure_recovery_interval"`
 }
 
 // DriverConfig says which hardware types nodes may use.
@@ -121,6 +133,9 @@ func DefaultConfig() Config {
 		Conductor: ConductorConfig{
 			Hostname: hostname, Workers: 32, LeaseDuration: 20 * time.Second,
 			LockWait: 3 * time.Second, WorkTimeout: time.Minute, MaxAttempts: 5,
+			CallbackTimeout: 30 * time.Minute, PowerTimeout: time.Minute, SoftPowerOffTimeout: 10 * time.Minute,
+			MaxDeploying: 250, MaxCleaning: 50, PowerOffAfterDeployFailure: true,
+			PowerSyncInterval: 2 * time.Minute, ForcePowerState: true, PowerRecoveryInterval: 5 * time.Minute,
 		},
 		Driver: DriverConfig{EnabledHardwareTypes: []string{"fake-hardware", "manual-management"}},
 		Agent:  AgentConfig{HeartbeatTimeout: 300 * time.Second, RequireTLS: true, VerifyCallbackAddress: true},
@@ -236,6 +251,15 @@ func (c Config) Validate() error {
 	check(c.Conductor.LeaseDuration >= 3*time.Second, "conductor.lease_duration: want at least 3s, got %s", c.Conductor.LeaseDuration)
 	check(c.Conductor.WorkTimeout > 0, "conductor.work_timeout: want more than 0, got %s", c.Conductor.WorkTimeout)
 	check(c.Conductor.MaxAttempts >= 1, "conductor.max_attempts: want at least 1, got %d", c.Conductor.MaxAttempts)
+	for key, d := range map[string]time.Duration{
+		"callback_timeout": c.Conductor.CallbackTimeout, "power_timeout": c.Conductor.PowerTimeout,
+		"soft_power_off_timeout": c.Conductor.SoftPowerOffTimeout, "power_failure_recovery_interval": c.Conductor.PowerRecoveryInterval,
+	} {
+		check(d > 0, "conductor.%s: want more than 0, got %s", key, d)
+	}
+	check(c.Conductor.PowerSyncInterval >= 0, "conductor.power_sync_interval: want 0 (off) or more, got %s", c.Conductor.PowerSyncInterval)
+	check(c.Conductor.MaxDeploying >= 1, "conductor.max_deploying: want at least 1, got %d", c.Conductor.MaxDeploying)
+	check(c.Conductor.MaxCleaning >= 1, "conductor.max_cleaning: want at least 1, got %d", c.Conductor.MaxCleaning)
 	check(c.Agent.HeartbeatTimeout >= time.Second, "agent.heartbeat_timeout: want at least 1s, got %s", c.Agent.HeartbeatTimeout)
 	check(!c.AutoDiscovery.Enabled || c.AutoDiscovery.Driver != "", "auto_discovery.driver: is required when auto_discovery.enabled is true")
 	check(c.AutoDiscovery.Rate > 0, "auto_discovery.rate: want more than 0, got %g", c.AutoDiscovery.Rate)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/agent"
@@ -162,7 +163,7 @@ func conductorConfig(cfg Config) (conductor.Config, error) {
 		return conductor.Config{}, fmt.Errorf("agent.allowed_networks: %w", err)
 	}
 	return conductor.Config{
-		Hostname: cfg.Conductor.Hostname, Group: cfg.Conductor.Group, Workers: cfg.Conductor.Workers,
+		Hostname: cfg.Conductor.Hostname, Group: strings.ToLower(cfg.Conductor.Group), Workers: cfg.Conductor.Workers,
 		LeaseTTL: cfg.Conductor.LeaseDuration, LockWait: cfg.Conductor.LockWait,
 		WorkTimeout: cfg.Conductor.WorkTimeout, MaxAttempts: cfg.Conductor.MaxAttempts,
 		AutomatedClean: cfg.Conductor.AutomatedClean, HeartbeatTimeout: cfg.Agent.HeartbeatTimeout,
@@ -174,5 +175,18 @@ func conductorConfig(cfg Config) (conductor.Config, error) {
 			Enabled: cfg.AutoDiscovery.Enabled, Driver: cfg.AutoDiscovery.Driver, MaxNodes: cfg.AutoDiscovery.MaxNodes,
 			Rate: cfg.AutoDiscovery.Rate, Burst: cfg.AutoDiscovery.Burst,
 		},
+		Limits: limits(cfg.Conductor),
 	}, nil
+}
+
+func limits(cfg ConductorConfig) conductor.Limits {
+	sync := cfg.PowerSyncInterval
+	if sync == 0 {
+		sync = -1 // off, where zero is the default
+	}
+	return conductor.Limits{
+		CallbackTimeout: cfg.CallbackTimeout, PowerTimeout: cfg.PowerTimeout, SoftPowerOff: cfg.SoftPowerOffTimeout,
+		MaxDeploying: cfg.MaxDeploying, MaxCleaning: cfg.MaxCleaning, KeepPowerOn: !cfg.PowerOffAfterDeployFailure,
+		PowerSync: sync, AcceptPower: !cfg.ForcePowerState, PowerRecovery: cfg.PowerRecoveryInterval,
+	}
 }

@@ -1,0 +1,91 @@
+package engine_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/engine"
+)
+
+// TestWholeGraphOverTheAPI walks fake hardware through every verb that the
+// advertised versions have.
+func TestWholeGraphOverTheAPI(t *testing.T) {
+	r := start(t, func(cfg *engine.Config) { cfg.Conductor.AutomatedClean = true })
+	ident := r.create(t, `{"driver":"fake-hardware"}`)
+	const rescue = `,"rescue_password":"hush"`
+	for _, move := range []struct{ verb, with, want string }{
+		{"manage", "", "manageable"},
+		{"inspect", "", "manageable"},
+		{"clean", `,"clean_steps":[{"interface":"raid","step":"create_configuration"},{"interface":"power","step":"reboot"}]`, "manageable"},
+		{"provide", "", "available"},
+		{"active", `,"configdrive":{"meta_data":{"uuid":"x"}}`, "active"},
+		{"rescue", rescue, "rescue"},
+		{"unrescue", "", "active"},
+		{"rebuild", "", "active"},
+		{"undeploy", "", "available"},
+		{"deploy", "", "active"},
+		{"rescue", rescue, "rescue"},
+		{"deleted", "", "available"},
+		{"manage", "", "manageable"},
+		{"adopt", "", "active"},
+		{"deleted", "", "available"},
+	} {
+		r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", fmt.Sprintf(`{"target":%q%s}`, move.verb, move.with)).want(t, 202)
+		n := r.settle(t, ident, func(n map[string]any) bool { return n["target_provision_state"] == nil && n["reservation"] == nil })
+		if n["provision_state"] != move.want || n["last_error"] != nil {
+			t.Fatalf("after %s: %v, last_error %v", move.verb, n["provision_state"], n["last_error"])
+		}
+	}
+	if text := r.seen.String(); strings.Contains(text, "hush") {
+		t.Error("the rescue password was shown")
+	}
+}
+
+func TestOfEqualVerbsAtOnceOneIsAccepted(t *testing.T) {
+	r := start(t, nil)
+	ident := r.create(t, `{"driver":"fake-hardware","driver_info":{"fake_verify_delay":1}}`)
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	var requests sync.WaitGroup
+	for range 16 {
+		requests.Go(func() {
+			got := r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"manage"}`)
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[got.status]++
+		})
+	}
+	requests.Wait()
+	if statuses[202] != 1 || statuses[409] != 15 {
+		t.Errorf("answers by status: %v, want one 202 and 409 for the rest", statuses)
+	}
+	r.settle(t, ident, inState("manageable"))
+}
+
+func TestMachineBehindANodeOverTheAPI(t *testing.T) {
+	r := start(t, nil)
+	ident := r.create(t, `{"driver":"fake-hardware"}`)
+	item := "/v1/nodes/" + ident
+	r.do(t, "PUT", item+"/states/provision", `{"target":"manage"}`).want(t, 202)
+	r.settle(t, ident, inState("manageable"))
+	r.do(t, "PUT", item+"/states/power", `{"target":"power on"}`).want(t, 202)
+	r.settle(t, ident, func(n map[string]any) bool { return n["power_state"] == "power on" && n["target_power_state"] == nil })
+	r.do(t, "PUT", item+"/management/boot_device", `{"boot_device":"disk","persistent":true}`).want(t, 204)
+	if got := r.do(t, "GET", item+"/management/boot_device", "").want(t, 200).object(t); got["boot_device"] != "disk" || got["persistent"] != true {
+		t.Errorf("boot device %v", got)
+	}
+	if got := r.do(t, "GET", item+"/bios", "").want(t, 200).object(t); len(got["bios"].([]any)) == 0 {
+		t.Errorf("bios %v", got)
+	}
+	for kind, result := range r.do(t, "GET", item+"/validate", "").want(t, 200).object(t) {
+		if result.(map[string]any)["result"] != true {
+			t.Errorf("validate %s: %v", kind, result)
+		}
+	}
+	r.do(t, "PUT", item+"/states/raid", `{"logical_disks":[]}`).want(t, 204)
+	r.do(t, "POST", item+"/vendor_passthru?method=third_method_sync", `{"bar":"meow"}`).want(t, 200)
+	r.do(t, "PUT", item+"/states/boot_mode", `{"target":"bios"}`).want(t, 202)
+	r.settle(t, ident, func(n map[string]any) bool { return n["boot_mode"] == "bios" })
+}
