@@ -1,0 +1,105 @@
+package conductor
+
+import (
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+	"github.com/ingot-metal/ingot/internal/store/storetest"
+)
+
+// newReplicas starts conductors that share nothing but a database.
+func newReplicas(t *testing.T, hostnames ...string) []*world {
+	t.Helper()
+	first := emptyWorld(t)
+	if storetest.Options(t, first.dir).URL == "" {
+		t.Skip("SQLite is for one process")
+	}
+	worlds := make([]*world, len(hostnames))
+	for i, hostname := range hostnames {
+		w := &world{t: t, clock: first.clock, dir: first.dir}
+		w.open()
+		w.Conductor = w.start(hostname)
+		worlds[i] = w
+	}
+	return worlds
+}
+
+func TestPostsOfOneMachineToSeveralReplicasGiveOneNode(t *testing.T) {
+	replicas := newReplicas(t, "conductor-1", "conductor-2", "conductor-3")
+	refused := 0
+	for _, err := range concurrently(30, func(i int) error {
+		_, err := send(t, replicas[i%len(replicas)].Conductor, unknown(1))
+		return err
+	}) {
+		if err != nil {
+			refused++
+		}
+	}
+	if nodes := replicas[0].all(); len(nodes) != 1 || refused != 29 {
+		t.Errorf("%d nodes, %d posts refused; want one node for the one post that was taken", len(nodes), refused)
+	}
+	replicas[0].settle()
+}
+
+func TestChangesThroughSeveralReplicasAllTakeEffect(t *testing.T) {
+	replicas := newReplicas(t, "conductor-1", "conductor-2")
+	n := replicas[0].register()
+	const changes = 40
+	for _, err := range concurrently(changes, func(i int) error {
+		_, err := replicas[i%len(replicas)].UpdateNode(t.Context(), n.UUID, func(n *node.Node) error {
+			n.Description += "x"
+			return nil
+		})
+		return err
+	}) {
+		if err != nil {
+			t.Errorf("change: %v", err)
+		}
+	}
+	if got := replicas[0].stored(n.UUID).Description; len(got) != changes {
+		t.Errorf("%d changes took effect, want %d", len(got), changes)
+	}
+}
+
+func TestOfEqualVerbsToSeveralReplicasOneIsAccepted(t *testing.T) {
+	replicas := newReplicas(t, "conductor-1", "conductor-2")
+	n := replicas[0].register()
+	accepted := 0
+	for _, err := range concurrently(20, func(i int) error { return replicas[i%len(replicas)].try(n, "manage") }) {
+		if err == nil {
+			accepted++
+		}
+	}
+	replicas[0].settle()
+	if got := replicas[0].stored(n.UUID); accepted != 1 || got.ProvisionState != node.Manageable {
+		t.Errorf("%d were accepted and the node is %q, want one and manageable", accepted, got.ProvisionState)
+	}
+}
+
+// TestReplicaThatWasPausedLosesItsWork lets a conductor go on with a job after
+// another one has finished it.
+func TestReplicaThatWasPausedLosesItsWork(t *testing.T) {
+	replicas := newReplicas(t, "conductor-2")
+	other := replicas[0]
+	paused := &world{t: t, clock: other.clock, dir: other.dir}
+	paused.open()
+	paused.Conductor = paused.idle("conductor-1")
+	n := other.register()
+	if err := paused.try(n, "manage"); err != nil {
+		t.Fatal(err)
+	}
+	j, _ := paused.queue.pop()
+	other.clock.Advance(j.Lease.ExpiresAt.Sub(other.clock.Now()))
+	other.wakeClaim()
+	other.settle()
+	finished := other.stored(n.UUID)
+	paused.runJob(t.Context(), j)
+	other.read(func(tx *store.Tx) error {
+		now, err := tx.Node(n.UUID)
+		if err == nil && (now.UpdatedAt != finished.UpdatedAt || now.ProvisionState != node.Manageable) {
+			t.Errorf("node = %+v, want it as the other replica left it", now)
+		}
+		return err
+	})
+}
