@@ -24,7 +24,7 @@ ON_POSTGRES := ./internal/conductor ./internal/httpapi ./internal/engine
 # Controllers with a service account of their own, and so with their own role.
 CONTROLLERS := host discovery
 # Where "make generate" writes.
-GENERATED := config/crd config/rbac docs/status.md ':(glob)**/zz_generated*'
+GENERATED := config/crd config/rbac docs/api.md docs/status.md ':(glob)**/zz_generated*'
 
 .PHONY: help
 help: ## List these targets
