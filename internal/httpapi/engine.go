@@ -56,20 +56,20 @@ type NodeWriter interface {
 	SetMaintenance(ctx context.Context, ident string, on bool, reason string) error
 }
 
-// Ports reads and changes ports. A UUID that no port has is a
-// *node.NotFoundError.
+// Ports reads and changes ports. An ident is a UUID or a name; one that no port
+// has is a *node.NotFoundError.
 type Ports interface {
 	// Ports knows the filters "node_uuid" and "address".
 	Ports(ctx context.Context, query node.Query) ([]*node.Port, error)
-	Port(ctx context.Context, uuid string) (*node.Port, error)
+	Port(ctx context.Context, ident string) (*node.Port, error)
 	// CreatePort stores a port of the node that NodeUUID names, which must
 	// exist, else it is a *node.ValidationError. It works while the node is
 	// under work. An address that is taken is a *node.ConflictError.
 	CreatePort(ctx context.Context, p *node.Port) (*node.Port, error)
 	// UpdatePort runs change like UpdateNode, with the port's node beside it,
 	// which change only reads.
-	UpdatePort(ctx context.Context, uuid string, change func(*node.Port, *node.Node) error) (*node.Port, error)
-	DeletePort(ctx context.Context, uuid string) error
+	UpdatePort(ctx context.Context, ident string, change func(*node.Port, *node.Node) error) (*node.Port, error)
+	DeletePort(ctx context.Context, ident string) error
 }
 
 // Ramdisks answers machines that run the ramdisk. Nobody authenticates here, so

@@ -17,7 +17,7 @@ var portTable = newTable("port", []portField{
 	{name: "address", since: 1, access: patchable, brief: true, value: addressValue},
 	{name: "node_uuid", since: 1, access: patchable, noSort: true, value: uuidOf(func(p *node.Port) *string { return &p.NodeUUID })},
 	{name: "node_ident", since: 94, access: atCreate, noSort: true, instead: "node_uuid", value: identOf(func(p *node.Port) *string { return &p.NodeUUID })},
-	{name: "name", since: 88, access: patchable, value: textOf(func(p *node.Port) *string { return &p.Name })},
+	{name: "name", since: portNamesSince, access: patchable, value: textOf(func(p *node.Port) *string { return &p.Name })},
 	{name: "description", since: 97, access: patchable, value: textOf(func(p *node.Port) *string { return &p.Description })},
 	{name: "vendor", since: 100, access: patchable, value: textUpTo(32, func(p *node.Port) *string { return &p.Vendor })},
 	{name: "category", since: 101, access: patchable, value: textUpTo(80, func(p *node.Port) *string { return &p.Category })},

@@ -96,3 +96,20 @@ func TestPortsAreCreatedByNodeName(t *testing.T) {
 	s.do("POST", "/v1/ports", "latest", `{"node_ident":"nobody","address":"52:54:00:00:00:02"}`).want(http.StatusBadRequest)
 	s.do("POST", "/v1/ports", "latest", `{"node_ident":"rack-1","node_uuid":"`+n+`","address":"52:54:00:00:00:02"}`).want(http.StatusBadRequest)
 }
+
+func TestPortsAreAddressedByName(t *testing.T) {
+	needsVersion(t, portNamesSince)
+	s := newEngineServer(t)
+	n := s.node()
+	port := s.create("/v1/ports", `{"node_uuid":"`+n+`","address":"52:54:00:00:00:01","name":"left"}`)["uuid"]
+	diffJSON(t, "port", port, s.get("/v1/ports/left").want(http.StatusOK).json()["uuid"])
+	s.do("GET", "/v1/ports/left", "1.87", "").want(http.StatusBadRequest)
+	s.get("/v1/ports/52:54:00:00:00:01").want(http.StatusBadRequest)
+	s.get("/v1/ports/right").want(http.StatusNotFound)
+	for _, name := range []string{"a b", uuid1} {
+		s.do("POST", "/v1/ports", "latest", `{"node_uuid":"`+n+`","address":"52:54:00:00:00:02","name":"`+name+`"}`).want(http.StatusBadRequest)
+		s.patch("/v1/ports/left", `[{"op":"replace","path":"/name","value":"`+name+`"}]`).want(http.StatusBadRequest)
+	}
+	s.patch("/v1/ports/left", `[{"op":"replace","path":"/name","value":"right"}]`).want(http.StatusOK)
+	s.do("DELETE", "/v1/ports/right", "latest", "").want(http.StatusNoContent)
+}

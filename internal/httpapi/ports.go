@@ -99,7 +99,7 @@ func (a *api) showPort(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	uuid, err := portUUID(r)
+	uuid, err := portIdent(r)
 	if err != nil {
 		return err
 	}
@@ -110,12 +110,18 @@ func (a *api) showPort(w http.ResponseWriter, r *http.Request) error {
 	return writeItem(a, w, r, http.StatusOK, p, fields)
 }
 
-// portUUID returns the UUID that the path addresses a port by; a MAC address
-// is no way to name one.
-func portUUID(r *http.Request) (string, error) {
-	uuid := r.PathValue("uuid")
-	if !isUUID(uuid) {
-		return "", badRequest("Expected the UUID of a port, got %q", node.CutText(uuid))
+// portNamesSince is when ports got names.
+const portNamesSince = 88
+
+// portIdent returns the UUID or name that the path addresses a port by; a MAC
+// address is no way to name one.
+func portIdent(r *http.Request) (string, error) {
+	ident := r.PathValue("uuid")
+	switch {
+	case isUUID(ident):
+		return strings.ToLower(ident), nil
+	case versionOf(r) < portNamesSince || len(ident) > maxText || !namePattern.MatchString(ident):
+		return "", badRequest("Expected the UUID of a port, or its name since 1.%d, got %q", portNamesSince, node.CutText(ident))
 	}
-	return strings.ToLower(uuid), nil
+	return ident, nil
 }

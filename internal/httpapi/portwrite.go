@@ -41,6 +41,9 @@ func checkPort(p *node.Port, version int) error {
 	case p.NodeUUID == "":
 		return node.Invalid("A port needs a node_uuid.")
 	}
+	if err := checkName(p.Name, version); err != nil {
+		return invalidField("name", err)
+	}
 	return checkPortLink(p, version)
 }
 
@@ -55,7 +58,7 @@ func checkPortLink(p *node.Port, version int) error {
 
 func (a *api) patchPort(w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
-	id, err := portUUID(r)
+	id, err := portIdent(r)
 	if err != nil {
 		return err
 	}
@@ -101,6 +104,9 @@ func (change portPatch) apply(p *node.Port, n *node.Node) error {
 			return err
 		}
 	}
+	if err := checkName(p.Name, change.version); err != nil && p.Name != old.Name {
+		return invalidField("name", err)
+	}
 	if bytes.Equal(p.LocalLinkConnection, old.LocalLinkConnection) {
 		return nil // it may be of a form that came or went with other versions
 	}
@@ -124,7 +130,7 @@ func (change portPatch) checkState(old, p *node.Port, n *node.Node) error {
 }
 
 func (a *api) deletePort(w http.ResponseWriter, r *http.Request) error {
-	id, err := portUUID(r)
+	id, err := portIdent(r)
 	if err != nil {
 		return err
 	}

@@ -59,11 +59,14 @@ func (tx *Tx) PortsOf(nodeID int64) ([]*node.Port, error) {
 	return tx.ports(" WHERE ports.node_id = ? ORDER BY ports.id", []any{nodeID})
 }
 
-// Port returns the port with this UUID, or a *node.NotFoundError.
-func (tx *Tx) Port(uuid string) (*node.Port, error) {
-	ports, err := tx.ports(" WHERE ports.uuid = ?", []any{uuid})
+// Port returns the port with this UUID or name, or a *node.NotFoundError.
+func (tx *Tx) Port(ident string) (*node.Port, error) {
+	ports, err := tx.ports(" WHERE ports.uuid = ?", []any{ident})
 	if err == nil && len(ports) == 0 {
-		err = &node.NotFoundError{Kind: "Port", Ident: uuid}
+		ports, err = tx.ports(" WHERE ports.name = ?", []any{ident})
+	}
+	if err == nil && len(ports) == 0 {
+		err = &node.NotFoundError{Kind: "Port", Ident: ident}
 	}
 	if err != nil {
 		return nil, err

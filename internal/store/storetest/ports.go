@@ -44,6 +44,9 @@ func checkPortRoundTrip(t *testing.T, e *env) {
 	if diff := cmp.Diff(want, e.port(want.UUID)); diff != "" {
 		t.Errorf("port (-stored +read):\n%s", diff)
 	}
+	if diff := cmp.Diff(want, e.port(want.Name)); diff != "" {
+		t.Errorf("port by name (-stored +read):\n%s", diff)
+	}
 	bare := e.createPort(n, "02:00:00:00:00:01")
 	if diff := cmp.Diff(bare, e.port(bare.UUID)); diff != "" {
 		t.Errorf("port without optional fields (-stored +read):\n%s", diff)
