@@ -31,8 +31,11 @@ func BenchmarkStore(b *testing.B) {
 				name string
 				run  func(b *testing.B, s *store.Store)
 			}{
-				{"create node", benchCreateNode}, {"create port", benchCreatePort}, {"show node", benchShowNode},
-				{"verb and its work", benchVerb}, {"list 1000 nodes", benchList},
+				{"create node", benchCreateNode},
+				{"create port", benchCreatePort},
+				{"show node", benchShowNode},
+				{"verb and its work", benchVerb},
+				{"list 1000 nodes", benchList},
 			} {
 				b.Run(work.name, func(b *testing.B) {
 					b.SetParallelism(max(1, 8/runtime.GOMAXPROCS(0)))
@@ -53,6 +56,7 @@ func benchNode(b *testing.B, s *store.Store) *node.Node {
 }
 
 func benchCreateNode(b *testing.B, s *store.Store) {
+	b.Helper()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			benchNode(b, s)
@@ -61,6 +65,7 @@ func benchCreateNode(b *testing.B, s *store.Store) {
 }
 
 func benchCreatePort(b *testing.B, s *store.Store) {
+	b.Helper()
 	n := benchNode(b, s)
 	base := time.Now().UnixNano()
 	var count atomic.Int64
@@ -83,6 +88,7 @@ func benchCreatePort(b *testing.B, s *store.Store) {
 }
 
 func benchShowNode(b *testing.B, s *store.Store) {
+	b.Helper()
 	n := benchNode(b, s)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
@@ -98,6 +104,7 @@ func benchShowNode(b *testing.B, s *store.Store) {
 
 // benchVerb accepts a verb in one transaction and finishes its work in another.
 func benchVerb(b *testing.B, s *store.Store) {
+	b.Helper()
 	b.RunParallel(func(pb *testing.PB) {
 		n := benchNode(b, s)
 		for pb.Next() {
@@ -136,6 +143,7 @@ func benchVerb(b *testing.B, s *store.Store) {
 }
 
 func benchList(b *testing.B, s *store.Store) {
+	b.Helper()
 	for range 1000 {
 		benchNode(b, s)
 	}

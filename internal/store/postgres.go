@@ -43,7 +43,7 @@ type postgres struct {
 }
 
 func openPostgres(ctx context.Context, opts Options) (*postgres, error) {
-	const want = "give one like postgres://user:password@host:5432/name, with special characters of the password as %XX, or none for the embedded database"
+	const want = "give one like postgres://user:password@host:5432/name, with special characters of the password as %XX, or none for the embedded database" //nolint:gosec // no password
 	// Only what a URL has before "://" is no secret.
 	kind, _, found := strings.Cut(opts.URL, "://")
 	if found && kind != "postgres" && kind != "postgresql" && strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz") == "" {
@@ -70,7 +70,7 @@ func connectPostgres(ctx context.Context, config *pgxpool.Config, clock func() t
 	if server.RuntimeParams["application_name"] == "" {
 		server.RuntimeParams["application_name"] = "ingot"
 	}
-	config.MaxConns = int32(max(8, 2*runtime.NumCPU())) //nolint:gosec // a small number
+	config.MaxConns = int32(max(8, 2*runtime.NumCPU()))
 	config.AfterConnect = prepareSession
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

@@ -98,7 +98,7 @@ func asVictim(t *testing.T, database string) (victim string, terminate func()) {
 			t.Error(err)
 			return
 		}
-		defer conn.Close(context.Background()) //nolint:errcheck // nothing follows
+		defer conn.Close(context.Background())
 		if _, err := conn.Exec(context.Background(),
 			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", name[:min(len(name), 63)]); err != nil {
 			t.Error(err)

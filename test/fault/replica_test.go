@@ -91,7 +91,7 @@ func (r *replica) ask(method, path string, body any) (status int, answer []byte,
 	if err != nil {
 		return 0, nil, err
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read
+	defer response.Body.Close()
 	answer, err = io.ReadAll(response.Body)
 	return response.StatusCode, answer, err
 }

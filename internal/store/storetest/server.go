@@ -65,7 +65,8 @@ func (s *Server) start(bin string) error {
 		return err
 	}
 	data := filepath.Join(s.dir, "data")
-	create := exec.Command(filepath.Join(bin, "initdb"), "--pgdata", data, "--username", "ingot",
+	create := exec.CommandContext(context.Background(), filepath.Join(bin, "initdb"), //nolint:gosec // of Debian's package
+		"--pgdata", data, "--username", "ingot",
 		"--auth", "trust", "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync")
 	create.Dir, create.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: credential}
 	if output, err := create.CombinedOutput(); err != nil {
@@ -75,7 +76,8 @@ func (s *Server) start(bin string) error {
 	if err != nil {
 		return err
 	}
-	s.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", s.dir,
+	s.cmd = exec.CommandContext(context.Background(), filepath.Join(bin, "postgres"), //nolint:gosec // of Debian's package
+		"-D", data, "-k", s.dir,
 		"-c", "listen_addresses=", "-c", "max_connections=400", "-c", "fsync=on")
 	s.cmd.Dir, s.cmd.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: credential, Pdeathsig: syscall.SIGINT}
 	s.cmd.Stdout, s.cmd.Stderr = log, log
@@ -103,7 +105,7 @@ func (s *Server) unprivileged() (*syscall.Credential, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(s.dir, uid, gid) //nolint:gosec // IDs of the system
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(s.dir, uid, gid)
 }
 
 // launch starts the server from a thread that lives as long as the server: the
@@ -143,7 +145,7 @@ func (s *Server) await(log string) error {
 		case ended := <-s.done:
 			s.cmd = nil
 			text, _ := os.ReadFile(log) // what it said if it can be read
-			return fmt.Errorf("it ended at once (%v): %s", ended, strings.TrimSpace(string(text)))
+			return fmt.Errorf("it ended at once: %w: %s", ended, strings.TrimSpace(string(text)))
 		}
 	}
 }
@@ -154,7 +156,7 @@ func (s *Server) Stop() error {
 		if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
 			return err
 		}
-		<-s.done // SIGQUIT makes it end with an error code
+		<-s.done //nolint:errcheck // SIGQUIT makes it end with an error code
 	}
 	return os.RemoveAll(s.dir)
 }
