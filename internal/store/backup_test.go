@@ -52,7 +52,7 @@ func TestBackupDuringAStormOfWritesHasEveryWriteAnsweredBefore(t *testing.T) {
 	s := open(t, dir, nil)
 	answered, end := storm(t, s)
 	defer end()
-	for range 3 {
+	for range 2 {
 		before := answered()
 		for seen := len(before); len(before) < seen+50; {
 			before = answered() // the storm goes on while the copy is taken

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -59,7 +60,11 @@ func Restore(ctx context.Context, file, dir string, at time.Time) (done Restored
 	if err := copyFile(ctx, file, incoming); err != nil {
 		return done, fmt.Errorf("copy backup %s to %s: %w", file, dir, err)
 	}
-	if done.Contents, err = prepare(ctx, incoming); err != nil {
+	done.Contents, err = prepare(ctx, incoming)
+	if err == nil {
+		err = giveToOwner(incoming, dir)
+	}
+	if err != nil {
 		return done, fmt.Errorf("restore backup %s: %w", file, err)
 	}
 	if err := ctx.Err(); err != nil {
@@ -103,6 +108,23 @@ func prepare(ctx context.Context, path string) (contents Contents, err error) {
 		return contents, fmt.Errorf("drop leases: %w", err)
 	}
 	return contents, syncFile(path)
+}
+
+// giveToOwner gives a file that root has made to the owner of its folder, whom the
+// engine runs as.
+func giveToOwner(path, dir string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	return os.Chown(path, int(owner.Uid), int(owner.Gid))
 }
 
 // keep gives the present database a second name, under which it stays. It returns

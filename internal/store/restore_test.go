@@ -81,6 +81,26 @@ func TestRestoreKeepsTheReplacedDatabase(t *testing.T) {
 	}
 }
 
+func TestRestoreByRootGivesTheDatabaseToTheOwnerOfTheFolder(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may give files away")
+	}
+	file, dir := backupOf(t, "old"), folderOf(t, "present")
+	if err := os.Chown(dir, 12345, 23456); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Restore(t.Context(), file, dir, restoredAt); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(dir, "ingot.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owner := info.Sys().(*syscall.Stat_t); owner.Uid != 12345 || owner.Gid != 23456 || info.Mode().Perm() != 0o600 {
+		t.Errorf("the database belongs to %d:%d with mode %v", owner.Uid, owner.Gid, info.Mode())
+	}
+}
+
 func TestRestoreDropsLeasesSoThatWorkResumes(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
@@ -236,7 +256,7 @@ func TestKilledRestoreLeavesTheOldOrTheNewDatabase(t *testing.T) {
 	}
 	file := backupOf(t, "old")
 	saw := map[string]int{}
-	for i := range 20 {
+	for i := range 12 {
 		dir := folderOf(t, "present")
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 		child.Env = append(os.Environ(), fileOf+"="+file, dirOf+"="+dir)
@@ -253,12 +273,12 @@ func TestKilledRestoreLeavesTheOldOrTheNewDatabase(t *testing.T) {
 				break
 			}
 		}
-		<-time.After(time.Duration(i) * time.Millisecond) // where it is killed is left to chance
+		<-time.After(time.Duration(2*i) * time.Millisecond) // where it is killed is left to chance
 		_ = child.Process.Signal(syscall.SIGKILL)         // it may have ended
 		_ = child.Wait()
 		got := contents(t, dir)
 		if len(got) != 1 || got[0] != "old" && got[0] != "present" {
-			t.Fatalf("killed after %d ms: nodes = %q, want those of one database", i, got)
+			t.Fatalf("killed after %d ms: nodes = %q, want those of one database", 2*i, got)
 		}
 		saw[got[0]]++
 		// At the same time, so that what the killed one left must go.
