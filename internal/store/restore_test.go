@@ -274,7 +274,7 @@ func TestKilledRestoreLeavesTheOldOrTheNewDatabase(t *testing.T) {
 			}
 		}
 		<-time.After(time.Duration(2*i) * time.Millisecond) // where it is killed is left to chance
-		_ = child.Process.Signal(syscall.SIGKILL)         // it may have ended
+		_ = child.Process.Signal(syscall.SIGKILL)           // it may have ended
 		_ = child.Wait()
 		got := contents(t, dir)
 		if len(got) != 1 || got[0] != "old" && got[0] != "present" {
