@@ -30,6 +30,9 @@ func (c *Conductor) SetPower(ctx context.Context, ident string, target node.Powe
 		if err != nil {
 			return err
 		}
+		if before.TargetPowerState != "" { // its work waits to be tried again
+			return &node.LockedError{Node: before.UUID, Owner: c.cfg.Hostname}
+		}
 		if err := c.permitPower(before, target); err != nil {
 			return err
 		}
