@@ -211,11 +211,15 @@ func (c *Conductor) runGuarded(ctx context.Context, j job) (err error) {
 }
 
 // settleFailure tries work again later, or fails it when it has been tried often
-// enough. While that cannot be stored, for instance because the disk is full,
+// enough; times when the database was away do not count. While that cannot be stored, for instance because the disk is full,
 // the job stays in this process together with its lease.
 func (c *Conductor) settleFailure(ctx context.Context, j job, cause error) {
 	c.log.Warn("Work failed", "work", j.Kind, "node_id", j.NodeID, "attempt", j.Attempts+1, "err", cause)
 	j.end(WorkPostponed)
+	if errors.Is(cause, node.ErrUnavailable) {
+		c.pushLater(ctx, j) // no fault of the node
+		return
+	}
 	var err error
 	if j.Attempts+1 >= c.cfg.MaxAttempts {
 		err = c.giveUp(ctx, j, fmt.Sprintf("Gave up after %d attempts: %v", j.Attempts+1, cause))

@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -102,4 +103,25 @@ func TestReplicaThatWasPausedLosesItsWork(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestDatabaseThatIsAwayFailsNoWork meets an outage more often than work is
+// tried.
+func TestDatabaseThatIsAwayFailsNoWork(t *testing.T) {
+	w := emptyWorld(t)
+	w.Conductor = w.idle("conductor-1", func(c *Config) { c.MaxAttempts = 1 })
+	n := w.register()
+	if err := w.try(n, "manage"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		j, _ := w.queue.pop()
+		j.ended = new(WorkDone)
+		w.settleFailure(t.Context(), j, fmt.Errorf("read node: %w", node.ErrUnavailable))
+	}
+	w.run(w.Conductor)
+	w.settle()
+	if got := w.stored(n.UUID); got.ProvisionState != node.Manageable || got.LastError != "" {
+		t.Errorf("node is %q with last_error %q, want it manageable", got.ProvisionState, got.LastError)
+	}
 }
