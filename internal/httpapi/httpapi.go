@@ -56,8 +56,10 @@ type api struct {
 
 // New returns the handler of the whole API. It is safe for concurrent use.
 func New(engine Engine, options Options) http.Handler {
-	a := &api{engine: engine, drivers: options.Drivers, options: options, log: options.Logger, now: options.Now,
-		ramdiskBytes: semaphore.NewWeighted(maxRamdiskBytes)}
+	a := &api{
+		engine: engine, drivers: options.Drivers, options: options, log: options.Logger, now: options.Now,
+		ramdiskBytes: semaphore.NewWeighted(maxRamdiskBytes),
+	}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
