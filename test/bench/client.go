@@ -15,8 +15,11 @@ import (
 	"time"
 )
 
-// clients is how many connections load an engine at once.
-const clients = 16
+// How many connections load an engine at once.
+const (
+	machineClients = 16 // machines that post what they found
+	apiClients     = 8  // users of the API
+)
 
 // version is the microversion of requests that are not a ramdisk's.
 const version = "X-OpenStack-Ironic-API-Version: 1.84\r\n"
@@ -26,6 +29,7 @@ const version = "X-OpenStack-Ironic-API-Version: 1.84\r\n"
 // would be missing from the figures.
 type client struct {
 	address string
+	header  string // lines of every request that is not a ramdisk's
 	conn    net.Conn
 	in      *bufio.Reader
 	out     []byte
@@ -34,23 +38,23 @@ type client struct {
 // answerTimeout bounds one exchange.
 const answerTimeout = 30 * time.Second
 
-func dial(ctx context.Context, address string) (*client, error) {
-	conn, err := (&net.Dialer{Timeout: answerTimeout}).DialContext(ctx, "tcp", address)
+func (e *engine) dial(ctx context.Context) (*client, error) {
+	conn, err := (&net.Dialer{Timeout: answerTimeout}).DialContext(ctx, "tcp", e.address)
 	if err != nil {
 		return nil, fmt.Errorf("connect to engine: %w", err)
 	}
-	return &client{address: address, conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
+	return &client{address: e.address, header: version + e.authorization, conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
 }
 
 func (c *client) close() { _ = c.conn.Close() }
 
 // do sends one request and returns the status and body of its answer. A ramdisk
-// sends no version header; everybody else asks for 1.84.
+// sends neither version nor password; everybody else asks for 1.84.
 func (c *client) do(method, path string, body []byte) (status int, answer []byte, err error) {
 	c.out = append(append(append(append(c.out[:0], method...), ' '), path...), " HTTP/1.1\r\nHost: "...)
 	c.out = append(append(c.out, c.address...), "\r\n"...)
 	if path != callbackPath {
-		c.out = append(c.out, version...)
+		c.out = append(c.out, c.header...)
 	}
 	if body != nil {
 		c.out = append(c.out, "Content-Type: application/json\r\nContent-Length: "...)
@@ -114,10 +118,10 @@ func (s storm) rate() float64 { return float64(s.requests) / s.took.Seconds() }
 
 // load makes count calls of do, each number once, over several connections that
 // are opened before the clock starts, and then waits for settled if there is one.
-func (e *engine) load(ctx context.Context, count int, do func(c *client, i int) error, settled func(context.Context, *client) error) (storm, error) {
+func (e *engine) load(ctx context.Context, clients, count int, do func(c *client, i int) error, settled func(context.Context, *client) error) (storm, error) {
 	connections := make([]*client, clients)
 	for i := range connections {
-		c, err := dial(ctx, e.address)
+		c, err := e.dial(ctx)
 		if err != nil {
 			return storm{}, err
 		}

@@ -5,29 +5,34 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
+	"slices"
 	"time"
 )
 
 // engine is an `ingot engine` that runs as a child of this process.
 type engine struct {
 	*process
-	address string        // host:port
-	ready   time.Duration // from executing the program to its first 200
+	address       string        // host:port
+	authorization string        // header line of its clients, empty when it asks for no password
+	ready         time.Duration // from executing the program to its first 200
 }
 
 // discovery is the only configuration that differs from the default: without it
 // an engine enrols nobody.
 var discovery = []string{"--set", "auto_discovery.enabled=true", "--set", "auto_discovery.driver=manual-management"}
 
-// startEngine runs an engine on a data folder below the bench's and returns after
-// its first answer.
-func (b *bench) startEngine(ctx context.Context, data string) (*engine, error) {
+// startEngine runs an engine on the database of this name, with more arguments if
+// there are any, and returns after its first answer.
+func (b *bench) startEngine(ctx context.Context, data string, more ...string) (*engine, error) {
 	address, err := freeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"engine", "--data", filepath.Join(b.folder, data), "--listen", address}, discovery...)
+	database, err := b.databaseArgs(ctx, data)
+	if err != nil {
+		return nil, err
+	}
+	args := slices.Concat([]string{"engine", "--listen", address}, database, discovery, more)
 	p, err := b.startProcess(data, args...)
 	if err != nil {
 		return nil, err
@@ -43,7 +48,7 @@ func (b *bench) startEngine(ctx context.Context, data string) (*engine, error) {
 func (e *engine) awaitAnswer(ctx context.Context) error {
 	const pause = time.Millisecond
 	for {
-		err := firstAnswer(ctx, e.address)
+		err := e.firstAnswer(ctx)
 		if err == nil {
 			e.ready = time.Since(e.started)
 			return nil
@@ -58,8 +63,8 @@ func (e *engine) awaitAnswer(ctx context.Context) error {
 	}
 }
 
-func firstAnswer(ctx context.Context, address string) error {
-	c, err := dial(ctx, address)
+func (e *engine) firstAnswer(ctx context.Context) error {
+	c, err := e.dial(ctx)
 	if err != nil {
 		return err
 	}

@@ -21,9 +21,6 @@ const (
 	// enrolMachines stays below the default burst of 5000 posts.
 	enrolMachines  = 4000
 	memoryMachines = 2000
-	listNodes      = 1000
-	showRequests   = 40_000
-	listRequests   = 20
 )
 
 // network is where the machines are. Not on loopback, where the simulator's own
@@ -45,7 +42,7 @@ func documents(count int) [][]byte {
 // of them has its ports.
 func (e *engine) enrol(ctx context.Context, docs [][]byte) (storm, error) {
 	post := func(c *client, i int) error { return c.want(http.StatusOK, http.MethodPost, callbackPath, docs[i]) }
-	return e.load(ctx, len(docs), post, func(ctx context.Context, c *client) error {
+	return e.load(ctx, machineClients, len(docs), post, func(ctx context.Context, c *client) error {
 		return poll(ctx, enginePause, func() (bool, error) {
 			// A node whose inspection is not finished has null there, which sorts first.
 			var first struct{ Nodes []nodeRow }
@@ -87,7 +84,7 @@ func (b *bench) enrolFresh(ctx context.Context, data string, docs [][]byte, watc
 // checkEnrolled returns an error unless there are as many nodes as machines, all
 // of them finished and each with all its ports.
 func (e *engine) checkEnrolled(ctx context.Context, machines int) error {
-	c, err := dial(ctx, e.address)
+	c, err := e.dial(ctx)
 	if err != nil {
 		return err
 	}
@@ -142,10 +139,7 @@ func readAll[T any](c *client, list, fields string, uuid func(T) string) ([]T, e
 
 func benchMemory(ctx context.Context, b *bench) error {
 	e, err := b.enrolFresh(ctx, "memory", documents(memoryMachines), func(e *engine, _ storm) error {
-		now, peak, err := e.memory()
-		b.add(figure{name: fmt.Sprintf("resident memory after %d machines", memoryMachines), value: megabytes(now), unit: "MB", target: 80, best: least})
-		b.add(figure{name: "  at its peak", value: megabytes(peak), unit: "MB"})
-		return err
+		return b.addMemory(e, fmt.Sprintf("resident memory after %d machines", memoryMachines), 80)
 	})
 	if err != nil {
 		return err
@@ -162,5 +156,5 @@ func benchEnrol(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.measureReads(ctx, e), e.kill())
+	return e.kill()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -22,9 +23,40 @@ type figure struct {
 	target float64 // zero means that there is none
 	best   direction
 	cpu    float64 // CPU time of the engine for one operation, ms; zero when not measured
+	share  float64 // of the speed of the same on SQLite, when both were measured
 }
 
-func (b *bench) add(f figure) { b.figures = append(b.figures, f) }
+// add adds a figure. One on PostgreSQL is held to half the speed of SQLite.
+func (b *bench) add(f figure) {
+	if b.postgres != "" {
+		f = f.onPostgres(b.figures)
+	}
+	b.figures = append(b.figures, f)
+}
+
+func (f figure) onPostgres(others []figure) figure {
+	for _, other := range others {
+		if other.name == f.name && f.isSpeed() {
+			f.share = f.value / other.value
+			if f.best == least {
+				f.share = other.value / f.value
+			}
+		}
+	}
+	if f.isSpeed() && f.best == least {
+		f.target *= 2
+	} else if f.isSpeed() {
+		f.target /= 2
+	}
+	f.name += postgresSuffix
+	return f
+}
+
+const postgresSuffix = " (PostgreSQL)"
+
+// isSpeed reports whether the figure is about time, and not about memory or a
+// relation.
+func (f figure) isSpeed() bool { return f.unit == "/s" || f.unit == "ms" }
 
 // addStorm adds how many requests a second a storm had.
 func (b *bench) addStorm(name string, s storm, target float64) {
@@ -42,18 +74,22 @@ func (f figure) ok() bool {
 // printFigures writes the table.
 func printFigures(w io.Writer, figures []figure) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "FIGURE\tVALUE\tTARGET\tOK\tENGINE CPU")
+	fmt.Fprintln(table, "FIGURE\tVALUE\tTARGET\tOK\tENGINE CPU\tOF SQLITE")
 	for _, f := range figures {
-		target, ok, cpu := "", "", ""
+		target, ok, cpu, share := "", "", "", ""
 		if f.target != 0 {
 			sign := map[direction]string{most: "≥", least: "≤"}[f.best]
-			target = sign + " " + amount(f.target) + " " + f.unit
+			unit, _, _ := strings.Cut(f.unit, " (")
+			target = sign + " " + amount(f.target) + " " + unit
 			ok = map[bool]string{true: "yes", false: "NO"}[f.ok()]
 		}
 		if f.cpu != 0 {
 			cpu = fmt.Sprintf("%.3f ms each", f.cpu)
 		}
-		fmt.Fprintf(table, "%s\t%s %s\t%s\t%s\t%s\n", f.name, amount(f.value), f.unit, target, ok, cpu)
+		if f.share != 0 {
+			share = fmt.Sprintf("%.0f %%", 100*f.share)
+		}
+		fmt.Fprintf(table, "%s\t%s %s\t%s\t%s\t%s\t%s\n", f.name, amount(f.value), f.unit, target, ok, cpu, share)
 	}
 	return table.Flush()
 }

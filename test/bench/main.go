@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// timeout bounds the whole run. On two free cores it takes about a minute.
+// timeout bounds the whole run. On two free cores it takes about two minutes.
 const timeout = 10 * time.Minute
 
 func main() {
@@ -46,15 +46,19 @@ var sections = []section{
 	{"memory", benchMemory},
 	{"enrol", benchEnrol},
 	{"start", benchStart},
+	{"read", benchRead},
 	{"write", benchWrite},
+	{"scale", benchScale},
+	{"postgres", benchPostgres},
 	{"up", benchUp},
 }
 
 // bench is one run: where things are, and what was found.
 type bench struct {
-	program string // the ingot binary
-	folder  string // data folders go below it; on a real disk
-	figures []figure
+	program  string // the ingot binary
+	folder   string // data folders go below it; on a real disk
+	postgres string // URL of the server whose schemas engines use; empty means SQLite
+	figures  []figure
 }
 
 func run(ctx context.Context, args []string) (err error) {

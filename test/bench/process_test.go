@@ -27,20 +27,3 @@ func TestMemoryIsReadInBytes(t *testing.T) {
 		t.Error("a missing line gives no error")
 	}
 }
-
-func TestFigureKnowsItsGoodSide(t *testing.T) {
-	tests := []struct {
-		f    figure
-		want bool
-	}{
-		{figure{value: 1500, target: 1500, best: most}, true},
-		{figure{value: 1499, target: 1500, best: most}, false},
-		{figure{value: 80, target: 80, best: least}, true},
-		{figure{value: 81, target: 80, best: least}, false},
-	}
-	for _, test := range tests {
-		if got := test.f.ok(); got != test.want {
-			t.Errorf("%+v: ok is %t, want %t", test.f, got, test.want)
-		}
-	}
-}

@@ -5,33 +5,85 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 )
 
-// writes is how many nodes and ports are created, and how many nodes managed.
+// writes is how many nodes and ports are created, and nodes managed and deleted.
 const writes = 6000
 
-// benchWrite measures the requests of somebody who registers machines by hand.
+// benchWrite measures the requests of somebody who registers machines by hand,
+// beside nodes that are there already, and then lets them go again.
 func benchWrite(ctx context.Context, b *bench) error {
-	e, err := b.startEngine(ctx, "write")
+	const data = "write"
+	e, err := b.startEngine(ctx, data)
 	if err != nil {
 		return err
 	}
-	err = b.measureWrites(ctx, e)
+	uuids, err := b.measureWrites(ctx, e)
 	if err := errors.Join(err, e.kill()); err != nil {
 		return err
 	}
-	if e, err = b.startEngine(ctx, "write"); err != nil {
+	if e, err = b.startEngine(ctx, data); err != nil {
 		return err
 	}
-	return errors.Join(e.checkWritten(ctx), e.kill())
+	err = e.checkNodes(ctx, map[string]int{"enroll": present, "manageable": writes}, writes)
+	if err == nil {
+		err = b.measureDeletes(ctx, e, uuids)
+	}
+	if err := errors.Join(err, e.kill()); err != nil {
+		return err
+	}
+	if e, err = b.startEngine(ctx, data); err != nil {
+		return err
+	}
+	return errors.Join(e.checkNodes(ctx, map[string]int{"enroll": present}, 0), e.kill())
 }
 
-func (b *bench) measureWrites(ctx context.Context, e *engine) error {
-	uuids := make([]string, writes)
-	created, err := e.load(ctx, writes, func(c *client, i int) error {
-		answer, err := c.read(http.StatusCreated, http.MethodPost, "/v1/nodes",
-			fmt.Appendf(nil, `{"driver":"fake-hardware","name":"node-%d","properties":{"cpu_arch":"x86_64"},"extra":{"rack":%d}}`, i, i/40))
+// measureWrites returns the UUIDs of the nodes that were created and managed.
+func (b *bench) measureWrites(ctx context.Context, e *engine) ([]string, error) {
+	_, _, err := e.createNodes(ctx, present, func(i int) []byte {
+		return fmt.Appendf(nil, `{"driver":"fake-hardware","name":"present-%d"}`, i)
+	})
+	if err != nil {
+		return nil, err
+	}
+	uuids, created, err := e.createNodes(ctx, writes, func(i int) []byte {
+		return fmt.Appendf(nil, `{"driver":"fake-hardware","name":"node-%d","properties":{"cpu_arch":"x86_64"},"extra":{"rack":%d}}`, i, i/40)
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.addStorm("create node", created, 3000)
+	added, err := e.createPorts(ctx, uuids)
+	if err != nil {
+		return nil, err
+	}
+	b.addStorm("create port", added, 3000)
+	managed, err := e.manage(ctx, uuids)
+	if err != nil {
+		return nil, err
+	}
+	b.addStorm("manage, from asking to done", managed, 1500)
+	return uuids, nil
+}
+
+func (b *bench) measureDeletes(ctx context.Context, e *engine, uuids []string) error {
+	deleted, err := e.load(ctx, apiClients, len(uuids), func(c *client, i int) error {
+		return c.want(http.StatusNoContent, http.MethodDelete, "/v1/nodes/"+uuids[i], nil)
+	}, nil)
+	if err != nil {
+		return err
+	}
+	b.addStorm("delete node", deleted, 3000)
+	return nil
+}
+
+// createNodes creates nodes and returns their UUIDs.
+func (e *engine) createNodes(ctx context.Context, count int, body func(i int) []byte) ([]string, storm, error) {
+	uuids := make([]string, count)
+	result, err := e.load(ctx, apiClients, count, func(c *client, i int) error {
+		answer, err := c.read(http.StatusCreated, http.MethodPost, "/v1/nodes", body(i))
 		if err != nil {
 			return err
 		}
@@ -42,22 +94,22 @@ func (b *bench) measureWrites(ctx context.Context, e *engine) error {
 		uuids[i] = n.UUID
 		return nil
 	}, nil)
-	if err != nil {
-		return err
-	}
-	b.addStorm("create node", created, 3000)
+	return uuids, result, err
+}
 
-	added, err := e.load(ctx, writes, func(c *client, i int) error {
+// createPorts creates a port for each of the nodes; one that is named twice gets
+// two. The MACs follow the position.
+func (e *engine) createPorts(ctx context.Context, nodes []string) (storm, error) {
+	return e.load(ctx, apiClients, len(nodes), func(c *client, i int) error {
 		return c.want(http.StatusCreated, http.MethodPost, "/v1/ports",
-			fmt.Appendf(nil, `{"node_uuid":%q,"address":"02:00:00:%02x:%02x:%02x"}`, uuids[i], i>>16, i>>8&0xff, i&0xff))
+			fmt.Appendf(nil, `{"node_uuid":%q,"address":"02:00:00:%02x:%02x:%02x"}`, nodes[i], i>>16, i>>8&0xff, i&0xff))
 	}, nil)
-	if err != nil {
-		return err
-	}
-	b.addStorm("create port", added, 3000)
+}
 
-	managed, err := e.load(ctx, writes, func(c *client, i int) error {
-		return c.want(http.StatusAccepted, http.MethodPut, "/v1/nodes/"+uuids[i]+"/states/provision", []byte(`{"target":"manage"}`))
+// manage asks for the verb and returns when no node is verified any more.
+func (e *engine) manage(ctx context.Context, nodes []string) (storm, error) {
+	return e.load(ctx, apiClients, len(nodes), func(c *client, i int) error {
+		return c.want(http.StatusAccepted, http.MethodPut, "/v1/nodes/"+nodes[i]+"/states/provision", []byte(`{"target":"manage"}`))
 	}, func(ctx context.Context, c *client) error {
 		return poll(ctx, enginePause, func() (bool, error) {
 			var working struct{ Nodes []nodeRow }
@@ -65,17 +117,12 @@ func (b *bench) measureWrites(ctx context.Context, e *engine) error {
 			return len(working.Nodes) == 0, err
 		})
 	})
-	if err != nil {
-		return err
-	}
-	b.addStorm("manage, from asking to done", managed, 1500)
-	return nil
 }
 
-// checkWritten returns an error unless everything that was asked for is there
-// after a kill and a start.
-func (e *engine) checkWritten(ctx context.Context) error {
-	c, err := dial(ctx, e.address)
+// checkNodes returns an error unless the engine has exactly these many nodes in
+// each provision state, and these many ports.
+func (e *engine) checkNodes(ctx context.Context, want map[string]int, wantPorts int) error {
+	c, err := e.dial(ctx)
 	if err != nil {
 		return err
 	}
@@ -93,13 +140,12 @@ func (e *engine) checkWritten(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(nodes) != writes || len(ports) != writes {
-		return fmt.Errorf("%d nodes and ports were created, after the restart there are %d nodes and %d ports", writes, len(nodes), len(ports))
-	}
+	states := map[string]int{}
 	for _, n := range nodes {
-		if n.State != "manageable" {
-			return fmt.Errorf("after the restart node %s is %q, want manageable", n.UUID, n.State)
-		}
+		states[n.State]++
+	}
+	if !maps.Equal(states, want) || len(ports) != wantPorts {
+		return fmt.Errorf("after the restart there are nodes %v and %d ports, want %v and %d", states, len(ports), want, wantPorts)
 	}
 	return nil
 }

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// starts is how often an engine is started for one figure.
+const starts = 7
+
+// benchStart measures from executing the program to its first answer, with no
+// data and with 4,000 nodes if the section before left some.
+func benchStart(ctx context.Context, b *bench) error {
+	times := make([]time.Duration, starts)
+	for i := range times {
+		e, err := b.startEngine(ctx, fmt.Sprintf("start-%d", i))
+		if err != nil {
+			return err
+		}
+		times[i] = e.ready
+		if err := e.kill(); err != nil {
+			return err
+		}
+	}
+	b.add(figure{name: "first answer after start, new data folder", value: median(times).Seconds(), unit: "s", target: 0.2, best: least})
+	for i := range times {
+		e, err := b.startEngine(ctx, "enrol")
+		if err != nil {
+			return err
+		}
+		times[i] = e.ready
+		if err := e.kill(); err != nil {
+			return err
+		}
+	}
+	b.add(figure{name: "first answer after a kill", value: median(times).Seconds(), unit: "s", target: 0.2, best: least})
+	return nil
+}
+
+func median(times []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[len(sorted)/2]
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func megabytes(bytes int64) float64 { return float64(bytes) / 1e6 }
