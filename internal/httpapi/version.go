@@ -9,10 +9,11 @@ import (
 
 // The range of microversions 1.N that this engine honours. A number may be
 // advertised only when everything up to it is there or answers 501: clients
-// change their behaviour on it.
+// change their behaviour on it. Inspection rules (1.96) are the exception; clients
+// look for them in GET /v1, which does not list them.
 const (
 	minVersion = 1
-	maxVersion = 84
+	maxVersion = 110
 )
 
 // Header names of version negotiation. The second request header is the older
