@@ -21,6 +21,7 @@ func TestWholeGraphOverTheAPI(t *testing.T) {
 		{"clean", `,"clean_steps":[{"interface":"raid","step":"create_configuration"},{"interface":"power","step":"reboot"}]`, "manageable"},
 		{"provide", "", "available"},
 		{"active", `,"configdrive":{"meta_data":{"uuid":"x"}}`, "active"},
+		{"service", `,"service_steps":[{"interface":"bios","step":"factory_reset"},{"interface":"deploy","step":"reboot"}]`, "active"},
 		{"rescue", rescue, "rescue"},
 		{"unrescue", "", "active"},
 		{"rebuild", "", "active"},
@@ -40,6 +41,29 @@ func TestWholeGraphOverTheAPI(t *testing.T) {
 	}
 	if text := r.seen.String(); strings.Contains(text, "hush") {
 		t.Error("the rescue password was shown")
+	}
+}
+
+func TestHeldServiceGoesOnOverTheAPI(t *testing.T) {
+	r := start(t, nil)
+	ident := r.create(t, `{"driver":"fake-hardware"}`)
+	provision := func(body string) {
+		t.Helper()
+		r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", body).want(t, 202)
+	}
+	provision(`{"target":"manage"}`)
+	r.settle(t, ident, inState("manageable"))
+	provision(`{"target":"adopt"}`)
+	r.settle(t, ident, inState("active"))
+	const held = `{"target":"service","service_steps":[{"interface":"deploy","step":"hold"},{"interface":"deploy","step":"reboot"}]}`
+	for _, verb := range []string{"unhold", "abort"} {
+		provision(held)
+		r.settle(t, ident, func(n map[string]any) bool { return n["provision_state"] == "service hold" && n["reservation"] == nil })
+		provision(fmt.Sprintf(`{"target":%q}`, verb))
+		n := r.settle(t, ident, inState("active"))
+		if text, _ := n["last_error"].(string); strings.Contains(text, "aborted") != (verb == "abort") {
+			t.Errorf("after %s: last_error %q", verb, text)
+		}
 	}
 }
 
@@ -86,6 +110,14 @@ func TestMachineBehindANodeOverTheAPI(t *testing.T) {
 	}
 	r.do(t, "PUT", item+"/states/raid", `{"logical_disks":[]}`).want(t, 204)
 	r.do(t, "POST", item+"/vendor_passthru?method=third_method_sync", `{"bar":"meow"}`).want(t, 200)
+	r.do(t, "POST", item+"/vmedia", `{"device_type":"cdrom","image_url":"http://images.example/a.iso"}`).want(t, 204)
+	eventually(t, "the medium to be there", func() bool {
+		return strings.Contains(r.do(t, "GET", item+"/vmedia", "").want(t, 200).body, "a.iso")
+	})
+	if got := r.do(t, "GET", item+"/firmware", "").want(t, 200).object(t); len(got["firmware"].([]any)) == 0 {
+		t.Errorf("firmware %v", got)
+	}
+	r.settle(t, ident, func(n map[string]any) bool { return n["reservation"] == nil })
 	r.do(t, "PUT", item+"/states/boot_mode", `{"target":"bios"}`).want(t, 202)
 	r.settle(t, ident, func(n map[string]any) bool { return n["boot_mode"] == "bios" })
 }

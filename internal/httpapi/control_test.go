@@ -52,6 +52,15 @@ func TestControlRequests(t *testing.T) {
 		{"PUT", "/states/raid", `{"logical_disks":[{"size_gb":"MAX","raid_level":"7"}]}`, 400, "raid_level"},
 		{"PUT", "/states/raid", `{"logical_disks":[{"size_gb":0,"raid_level":"1"}]}`, 400, "size_gb"},
 		{"PUT", "/states/raid", `{"logical_disks":[{"size_gb":1,"raid_level":"1","colour":1}]}`, 400, "colour"},
+		{"POST", "/vmedia", `{"device_type":"cdrom","image_url":"https://u:p@images/a.iso"}`, 204, "attach cdrom https://u:p@images/a.iso "},
+		{"POST", "/vmedia", `{"device_type":"disk","image_url":"nfs://images/a","image_download_source":"local"}`, 204, "attach disk nfs://images/a local"},
+		{"POST", "/vmedia", `{"device_type":"tape","image_url":"http://images/a"}`, 400, "device_type"},
+		{"POST", "/vmedia", `{"device_type":"disk"}`, 400, "needs an image_url"},
+		{"POST", "/vmedia", `{"device_type":"disk","image_url":"file:///etc/passwd"}`, 400, "image_url"},
+		{"POST", "/vmedia", `{"device_type":"disk","image_url":"http://images/a","image_download_source":"moon"}`, 400, "image_download_source"},
+		{"DELETE", "/vmedia?device_types=cdrom,disk", "", 204, `detach ["cdrom" "disk"]`},
+		{"DELETE", "/vmedia", "", 204, `detach []`},
+		{"DELETE", "/vmedia?device_types=tape", "", 400, "device_types"},
 		{"POST", "/vendor_passthru?method=sing", `{"loud":true}`, 200, `POST sing {"loud":true}`},
 		{"DELETE", "/vendor_passthru/sing", "", 200, "DELETE sing {}"},
 		{"POST", "/vendor_passthru", `{}`, 400, "name of a vendor method"},
@@ -162,6 +171,46 @@ func TestBIOSSettingsByVersion(t *testing.T) {
 	s.get(oneNode + "/bios/Other").want(404)
 }
 
+func TestFirmwareIsAListEvenWhenItIsEmpty(t *testing.T) {
+	s := newServer(t)
+	s.addNode(uuid1)
+	if got := s.do("GET", oneNode+"/firmware", "1.86", "").want(200); got.body != `{"firmware":[]}` {
+		t.Errorf("got %s", got.body)
+	}
+	s.engine.machine.hardware.Firmware = []node.FirmwareComponent{{Component: "bmc", InitialVersion: "1", CurrentVersion: "2", CreatedAt: testTime}}
+	row := s.get(oneNode + "/firmware").want(200).json()["firmware"].([]any)[0].(map[string]any)
+	if row["component"] != "bmc" || row["current_version"] != "2" || row["last_version_flashed"] != nil || row["updated_at"] != nil {
+		t.Errorf("component %v", row)
+	}
+}
+
+func TestMediaShowNoCredentials(t *testing.T) {
+	s := newServer(t)
+	s.addNode(uuid1)
+	s.engine.machine.media = []node.Medium{{DeviceType: "cdrom", ImageURL: "https://u:hush@images/a.iso"}}
+	got := s.do("GET", oneNode+"/vmedia", "1.93", "").want(200)
+	if strings.Contains(got.body, "hush") || !strings.Contains(got.body, `"inserted":true`) {
+		t.Errorf("got %s", got.body)
+	}
+}
+
+func TestServiceAndUnholdRequests(t *testing.T) {
+	s := newServer(t)
+	n := s.addNode(uuid1, func(n *node.Node) { n.ProvisionState = node.Active })
+	put := func(version, body string) reply { return s.do("PUT", oneNode+"/states/provision", version, body) }
+	const steps = `"service_steps":[{"interface":"deploy","step":"reboot"}]`
+	put("1.86", `{"target":"service",`+steps+`}`).want(406)
+	put("1.87", `{"target":"service",`+steps+`}`).want(202)
+	put("1.107", `{"target":"service","disable_ramdisk":true,`+steps+`}`).want(406)
+	put("1.108", `{"target":"service","disable_ramdisk":true,`+steps+`}`).want(202)
+	put("1.91", `{"target":"service","runbook":"CUSTOM_X"}`).want(406)
+	put("1.92", `{"target":"service","runbook":"CUSTOM_X"}`).want(202)
+	put("1.92", `{"target":"service","runbook":"CUSTOM_X",`+steps+`}`).want(400)
+	n.ProvisionState = node.ServiceHold
+	put("1.84", `{"target":"unhold"}`).want(406)
+	put("1.85", `{"target":"unhold"}`).want(202)
+}
+
 func TestHistoryPagesAndCutsLongTexts(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1)
@@ -251,7 +300,6 @@ func TestAbortKnowsTheStatesOfItsVersion(t *testing.T) {
 	abort("1.40").want(406)
 	abort("1.41").want(202)
 	n.ProvisionState = node.DeployWait
-	if maxVersion < abortDeploymentSince {
-		abort("latest").want(400)
-	}
+	abort("1.109").want(400)
+	abort("1.110").want(202)
 }
