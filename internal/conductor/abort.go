@@ -45,7 +45,7 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*job, error) {
 		return nil, err
 	}
 	endSteps(n)
-	n.DriverInternalInfo = n.DriverInternalInfo.Without(agentKeys...)
+	forgetAgent(n)
 	n.LastError = fmt.Sprintf("The work on node %s was aborted by request while it was in state %q.", n.UUID, before)
 	if err := c.record(tx, n, node.SeverityError, "abort", n.LastError); err != nil {
 		return nil, err
@@ -55,6 +55,15 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*job, error) {
 
 // agentKeys is what is known of a ramdisk that must not go on.
 var agentKeys = []string{agent.TokenKey, agent.URLKey, agent.VerifyCAKey, agent.LastHeartbeatKey}
+
+// forgetAgent makes the token of a ramdisk void that must not go on. A machine
+// without a BMC keeps it: nobody could start its ramdisk again, which would never
+// ask for another one.
+func forgetAgent(n *node.Node) {
+	if agent.HasBMC(n) {
+		n.DriverInternalInfo = n.DriverInternalInfo.Without(agentKeys...)
+	}
+}
 
 // runCleanUp leaves a machine in order whose work was aborted. After servicing,
 // the instance runs again.

@@ -152,7 +152,7 @@ func room(tx *store.Tx, what string, limit int, states []node.State) error {
 
 func beginInspect(tx *store.Tx, n *node.Node, _ node.VerbRequest) {
 	n.InspectionStartedAt = tx.Now()
-	n.DriverInternalInfo = n.DriverInternalInfo.Without(agentKeys...)
+	forgetAgent(n)
 }
 
 func beginDeploy(_ *store.Tx, n *node.Node, request node.VerbRequest) {

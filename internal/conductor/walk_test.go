@@ -462,3 +462,13 @@ func TestStepsOfDriversAreKnownForEveryKind(t *testing.T) {
 		}
 	}
 }
+
+func TestInspectionVoidsTheTokenOnlyWhereARamdiskCanBeStartedAgain(t *testing.T) {
+	for driver, void := range map[string]bool{"redfish": true, "manual-management": false} {
+		n := &node.Node{Driver: driver, DriverInternalInfo: node.ObjectOf(map[string]any{"agent_secret_token": "t", "kept": true})}
+		forgetAgent(n)
+		if got := n.DriverInternalInfo.Text("agent_secret_token") == ""; got != void || n.DriverInternalInfo.IsEmpty() {
+			t.Errorf("%s: %s", driver, n.DriverInternalInfo)
+		}
+	}
+}
