@@ -36,12 +36,23 @@ func writeList[T any](a *api, w http.ResponseWriter, r *http.Request, l list[T])
 		query.Limit, query.Marker = 0, ""
 	}
 	query.Filters = l.conditions
+	query.Brief = isBrief(fields)
 	items, err := l.read(r.Context(), query)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", l.name, err)
 	}
 	p := page[T]{name: l.name, path: l.path, items: items, fields: fields, limit: query.Limit, last: l.uuid}
 	return p.write(w, c, a.viewOf(c))
+}
+
+// isBrief reports whether a short list has all of the fields.
+func isBrief[T any](fields []*field[T]) bool {
+	for _, f := range fields {
+		if !f.brief {
+			return false
+		}
+	}
+	return true
 }
 
 // writeItem answers with one item.

@@ -10,6 +10,9 @@ type Query struct {
 	Desc    bool
 	Marker  string // UUID of the last item of the page before; unknown is a *NotFoundError
 	Limit   int    // at least 1; 0 means no limit
+	// Brief leaves everything of a node unset but what a short list shows: ID,
+	// UUID, Name, InstanceUUID, PowerState, ProvisionState and Maintenance.
+	Brief bool
 }
 
 // Filter is one condition on a field of a node or a port.

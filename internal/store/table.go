@@ -26,6 +26,15 @@ func newTable[T any](name string, columns []column[T]) *table[T] {
 	return t
 }
 
+// part is the same table with some of its columns, for reading.
+func (t *table[T]) part(names ...string) *table[T] {
+	columns := make([]column[T], len(names))
+	for i, name := range names {
+		columns[i] = t.byName[name]
+	}
+	return newTable(t.name, columns)
+}
+
 // errTaken says that another record has a value which only one may have.
 var errTaken = errors.New("another record has one of its values")
 

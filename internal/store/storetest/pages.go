@@ -20,6 +20,7 @@ var pageBehaviours = []behaviour{
 	{"an unknown marker is not found", checkUnknownMarker},
 	{"an unknown sort key is an error", checkUnknownSortKey},
 	{"a page shows who holds the lease", checkPageLeases},
+	{"a brief page holds what a short list shows, and no more", checkBriefPage},
 }
 
 // pageSize divides none of the lists that are paged, so that a page ends inside a
@@ -207,5 +208,24 @@ func checkPageLeases(t *testing.T, e *env) {
 	want := map[string]node.Lease{free.UUID: {}, held.UUID: lease}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("leases (-want +got):\n%s", diff)
+	}
+}
+
+func checkBriefPage(t *testing.T, e *env) {
+	n := newNode()
+	spread(n, leaves[node.Node](), 1, "Name", "InstanceUUID")
+	n.PowerState, n.ProvisionState, n.Maintenance = node.PowerOn, node.Active, true
+	e.write(func(tx *store.Tx) error { return tx.CreateNode(n) })
+	e.createNode()
+	got := e.nodes(node.Query{
+		Brief: true, SortKey: "driver", Limit: 1,
+		Filters: []node.Filter{{Field: "driver", Value: n.Driver}, {Field: "uuid", Value: n.UUID}},
+	})
+	want := []*node.Node{{
+		ID: n.ID, UUID: n.UUID, Name: n.Name, InstanceUUID: n.InstanceUUID,
+		PowerState: n.PowerState, ProvisionState: n.ProvisionState, Maintenance: n.Maintenance,
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
