@@ -29,6 +29,7 @@ func newNodeCommand() *cobra.Command {
 		addAt(cmd, view.Command, c.view(view))
 	}
 	addAt(cmd, "inventory save", c.saveInventory())
+	addAt(cmd, "inventory show", c.showInventory())
 	return cmd
 }
 
@@ -77,5 +78,21 @@ func (c client) saveInventory() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&save.File, "file", "", "file to write, - for standard output")
 	cmd.Flags().BoolVar(&save.Force, "force", false, "replace an existing file")
+	return cmd
+}
+
+// showInventory is the command that prints an inventory for people.
+func (c client) showInventory() *cobra.Command {
+	var show cli.InventoryShow
+	cmd := &cobra.Command{
+		Use: "show NODE", Short: "Show a node's inventory section by section", Args: c.one, ValidArgsFunction: c.things(1),
+		Example: "  ingot node inventory show rack1-7 --section disks,interfaces",
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+			return show.Run(cmd.Context(), engine, args[0], cmd.OutOrStdout())
+		}),
+	}
+	cmd.Flags().StringSliceVar(&show.Sections, "section", nil, "sections to show, separated by commas (default all but plugin_data)")
+	outputFlag(cmd, &show.Output)
+	complete(cmd, "section", cobra.FixedCompletions(cli.InventorySections(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

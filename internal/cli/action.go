@@ -159,14 +159,14 @@ func (a *Act) place(args []string, fields map[string]any) []string {
 	if a.Everything {
 		return tails
 	}
-	for i, arg := range a.Action.Args {
-		switch {
+	for i, value := range args[:min(len(args), len(a.Action.Args))] {
+		switch arg := a.Action.Args[i]; {
 		case arg.Field == "":
 			tails = args[i:]
 		case arg.Many:
 			fields[arg.Field] = args[i:]
 		default:
-			fields[arg.Field] = args[i]
+			fields[arg.Field] = value
 		}
 	}
 	return tails

@@ -76,12 +76,12 @@ const argKey = "<arg>"
 func (v View) Run(ctx context.Context, engine *baremetal.Client, args []string, output Output, out io.Writer) error {
 	op := fmt.Sprintf("read %s of %s %s", strings.ReplaceAll(v.Path, "/", " "), v.Of.Name, args[0])
 	path := append([]string{v.Of.Collection, args[0]}, strings.Split(v.Path, "/")...)
-	key := v.Key
+	key, second := v.Key, args[len(args)-1]
 	if v.Arg != "" {
-		path = append(path, args[1])
+		path = append(path, second)
 	}
 	if key == argKey {
-		key = args[1]
+		key = second
 	}
 	raw, err := engine.Read(ctx, baremetal.Request{Op: op, Path: path})
 	if err != nil {

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func action(name string) Action {
+	return nodeActions[slices.IndexFunc(nodeActions, func(a Action) bool { return a.Command == name })]
+}
+
+func view(name string) View {
+	return nodeViews[slices.IndexFunc(nodeViews, func(v View) bool { return v.Command == name })]
+}
+
+func TestActionsAskForWhatTheirNameSays(t *testing.T) {
+	f, engine := newFakeEngine(t, map[string][]answer{
+		"PUT /v1/nodes/n1/states/power": {{202, ""}}, "PUT /v1/nodes/n1/traits/CUSTOM_A": {{204, ""}},
+		"PUT /v1/nodes/n1/traits/CUSTOM_B": {{204, ""}}, "DELETE /v1/nodes/n1/traits": {{204, ""}},
+		"DELETE /v1/nodes/n1/vmedia": {{204, ""}},
+	})
+	var r run
+	for _, test := range []struct {
+		act  Act
+		args []string
+	}{
+		{Act{Action: action("power off"), Values: given("target", "soft power off")}, []string{"n1"}},
+		{Act{Action: action("trait add")}, []string{"n1", "CUSTOM_A", "CUSTOM_B"}},
+		{Act{Action: action("trait remove"), Everything: true}, []string{"n1"}},
+		{Act{Action: action("vmedia detach"), Values: given("device_types", []string{"cdrom", "disk"})}, []string{"n1"}},
+	} {
+		if err := test.act.Run(t.Context(), engine, test.args, r.streams()); err != nil {
+			t.Errorf("%s: %v", test.act.Action.Command, err)
+		}
+	}
+	want := []string{
+		"PUT /v1/nodes/n1/states/power", "PUT /v1/nodes/n1/traits/CUSTOM_A", "PUT /v1/nodes/n1/traits/CUSTOM_B",
+		"DELETE /v1/nodes/n1/traits", "DELETE /v1/nodes/n1/vmedia?device_types=cdrom%2Cdisk",
+	}
+	if diff := cmp.Diff(want, f.asked); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	wrong := Act{Action: action("vmedia attach")}
+	if err := wrong.Run(t.Context(), engine, []string{"n1", "cdrom"}, r.streams()); ExitCode(err) != ExitUsage {
+		t.Errorf("too few arguments: %v", err)
+	}
+}
+
+func TestPowerIsWaitedForUntilNoChangeIsUnderWay(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{
+		"PUT /v1/nodes/n1/states/power": {{202, ""}},
+		"GET /v1/nodes/n1": {
+			{200, `{"power_state": "power on", "target_power_state": "power on"}`},
+			{200, `{"power_state": "power off", "target_power_state": "power on"}`},
+			{200, `{"power_state": "power on", "target_power_state": null}`},
+		},
+	})
+	var r run
+	act := Act{Action: action("power reboot"), Wait: Wait{Asked: true}, Interval: time.Millisecond}
+	if err := act.Run(t.Context(), engine, []string{"n1"}, r.streams()); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.err.String(); got != "n1: power on\nn1: power off\nn1: power on\n" {
+		t.Errorf("reported %q", got)
+	}
+}
+
+func TestWaitForAStateEndsWhenItCannotCome(t *testing.T) {
+	for state, code := range map[string]int{"active": ExitOK, "deploy failed": ExitError, "deploy hold": ExitError} {
+		_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1": {inState("available", "", ""), inState(state, "", "")}})
+		var r run
+		err := NodeWait{State: "active", Interval: time.Millisecond}.Run(t.Context(), engine, []string{"n1"}, r.streams())
+		if ExitCode(err) != code {
+			t.Errorf("%s: %v, want exit code %d", state, err, code)
+		}
+	}
+}
+
+func TestViewsPrintRowsOfEveryShape(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{
+		"GET /v1/nodes/n1/traits":    {{200, `{"traits": ["CUSTOM_A"]}`}},
+		"GET /v1/nodes/n1/validate":  {{200, `{"power": {"result": true}, "boot": {"result": false, "reason": "no kernel"}}`}},
+		"GET /v1/nodes/n1/bios/Mode": {{200, `{"Mode": {"name": "Mode", "value": "Uefi"}}`}},
+		"GET /v1/nodes/n1/firmware":  {{200, `{"firmware": [{"component": "bmc", "current_version": "1"}]}`}},
+		"GET /v1/nodes/n1/vifs":      {{200, `{}`}},
+	})
+	for name, want := range map[string]string{
+		"trait list":        "CUSTOM_A\n",
+		"validate":          "boot False no kernel\npower True None\n",
+		"bios setting show": "Mode\nUefi\n",
+		"firmware list":     "bmc None 1 None\n",
+	} {
+		var r run
+		err := view(name).Run(t.Context(), engine, []string{"n1", "Mode"}, OutputValue, &r.out)
+		if err != nil || r.out.String() != want {
+			t.Errorf("%s: %q, %v; want %q", name, r.out.String(), err, want)
+		}
+	}
+	if err := view("vif list").Run(t.Context(), engine, []string{"n1"}, OutputTable, nil); ExitCode(err) != ExitError {
+		t.Errorf("an answer without its rows: %v", err)
+	}
+}
+
+func TestInventoryIsShownSectionBySection(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1/inventory": {{
+		200,
+		`{"inventory": {"hostname": "h", "cpu": {"count": 8}, "disks": [{"name": "/dev/sda", "size": 5}], "odd": [1]}, "plugin_data": {"x": 1}}`,
+	}}})
+	for sections, want := range map[string]string{
+		"":            "h\n8\n/dev/sda None 5 None None None None\n[1]\n",
+		"cpu":         "8\n",
+		"plugin_data": "1\n",
+	} {
+		var r run
+		show := InventoryShow{Output: OutputValue, Sections: strings.Fields(sections)}
+		if err := show.Run(t.Context(), engine, "n1", &r.out); err != nil || r.out.String() != want {
+			t.Errorf("%q: %q, %v; want %q", sections, r.out.String(), err, want)
+		}
+	}
+	err := InventoryShow{Output: OutputJSON, Sections: []string{"nope"}}.Run(t.Context(), engine, "n1", nil)
+	if err == nil || !strings.Contains(err.Error(), "general, cpu, disks, odd") {
+		t.Errorf("got %v", err)
+	}
+}

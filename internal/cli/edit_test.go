@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+// parsed is what these flags say about the fields of a command.
+func parsed(t *testing.T, fields []Field, unset bool, args ...string) (*Values, error) {
+	t.Helper()
+	values := &Values{Stdin: strings.NewReader("- {interface: bios, step: x}")}
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	if unset {
+		values.AddUnsetFlags(flags, fields)
+	} else {
+		values.AddFlags(flags, fields)
+	}
+	return values, flags.Parse(args)
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestFlagsBecomeTheFieldsThatTheyStandFor(t *testing.T) {
+	args := []string{
+		"--name", "n", "--driver-info", "a=1", "--driver-info", "redfish_password=1234", "--driver-info", "b/c=x=y",
+		"--property", `caps={"k": [true]}`, "--protected", "--no-automated-clean", "--network-data", "-",
+	}
+	values, err := parsed(t, nodeFields, false, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"automated_clean":false,"driver_info":{"a":1,"b/c":"x=y","redfish_password":"1234"},"name":"n",` +
+		`"network_data":[{"interface":"bios","step":"x"}],"properties":{"caps":{"k":[true]}},"protected":true}`
+	if diff := cmp.Diff(want, asJSON(t, values.Object())); diff != "" {
+		t.Errorf("object (-want +got):\n%s", diff)
+	}
+	want = `[{"op":"add","path":"/name","value":"n"},{"op":"add","path":"/driver_info/a","value":1},` +
+		`{"op":"add","path":"/driver_info/redfish_password","value":"1234"},{"op":"add","path":"/driver_info/b~1c","value":"x=y"},` +
+		`{"op":"add","path":"/properties/caps","value":{"k":[true]}},{"op":"add","path":"/protected","value":true},` +
+		`{"op":"add","path":"/automated_clean","value":false},{"op":"add","path":"/network_data","value":[{"interface":"bios","step":"x"}]}]`
+	if diff := cmp.Diff(want, asJSON(t, values.patch(opAdd))); diff != "" {
+		t.Errorf("patch (-want +got):\n%s", diff)
+	}
+}
+
+func TestUnsetFlagsRemoveFieldsAndMembers(t *testing.T) {
+	values, err := parsed(t, nodeFields, true, "--owner", "--driver-info", "a", "--protected")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"op":"remove","path":"/owner"},{"op":"remove","path":"/driver_info/a"},{"op":"remove","path":"/protected"}]`
+	if diff := cmp.Diff(want, asJSON(t, values.patch(opRemove))); diff != "" {
+		t.Errorf("patch (-want +got):\n%s", diff)
+	}
+}
+
+func TestFlagsThatMeanNothingAreRefused(t *testing.T) {
+	for _, args := range [][]string{
+		{"--driver-info", "a"}, {"--driver-info", "=1"}, {"--protected=perhaps"}, {"--network-data", "7"}, {"--network-data", "/nowhere"},
+	} {
+		if values, err := parsed(t, nodeFields, false, args...); err == nil {
+			t.Errorf("%v: got %v", args, values.Object())
+		}
+	}
+}
+
+func TestConfigDriveIsSentAsTheAPITakesIt(t *testing.T) {
+	directory := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(directory, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for text, want := range map[string]string{
+		"https://h/cd":                             `"https://h/cd"`,
+		`{"user_data": "x"}`:                       `{"user_data":"x"}`,
+		file("json", "{\"meta_data\": {}}\n"):      `{"meta_data":{}}`,
+		file("base64", "H4sIAAAAAAAA\n"):           `"H4sIAAAAAAAA"`,
+		file("gzip", "\x1f\x8b\x08"):               `"H4sI"`,
+		file("image", "an image of a file system"): `"H4sIAAAAAAAA/`,
+	} {
+		got, err := readConfigDrive(text, nil)
+		if err != nil || !strings.HasPrefix(asJSON(t, got), want) {
+			t.Errorf("%s: %s, %v; want %s", text, asJSON(t, got), err, want)
+		}
+	}
+	if _, err := readConfigDrive(directory, nil); err == nil {
+		t.Error("a folder is taken for a config drive")
+	}
+}
+
+func TestThingsAreCreatedChangedAndDeleted(t *testing.T) {
+	f, engine := newFakeEngine(t, map[string][]answer{
+		"POST /v1/ports":      {{201, `{"uuid": "p1"}`}},
+		"PATCH /v1/ports/p1":  {{200, `{}`}},
+		"DELETE /v1/ports/p1": {{204, ""}},
+	})
+	var r run
+	create := Create{Resource: Ports, Values: given("address", "a", "node_uuid", "u"), Output: OutputName}
+	update := Update{Resource: Ports, Values: given("pxe_enabled", false)}
+	if err := create.Run(t.Context(), engine, r.streams()); err != nil {
+		t.Error(err)
+	}
+	if err := update.Run(t.Context(), engine, []string{"p1"}, r.streams()); err != nil {
+		t.Error(err)
+	}
+	if err := Delete(t.Context(), engine, Ports, []string{"p1"}, r.streams()); err != nil {
+		t.Error(err)
+	}
+	if got := r.out.String(); got != "p1\nUpdated port p1\nDeleted port p1\n" || len(f.asked) != 3 {
+		t.Errorf("printed %q after %v", got, f.asked)
+	}
+	err := Delete(t.Context(), engine, Ports, []string{"p2"}, r.streams())
+	if err == nil || !strings.HasSuffix(Sentence(err), "ingot port list.") || ExitCode(err) != ExitNotFound {
+		t.Errorf("got %v", err)
+	}
+	if err := (&Create{Resource: Ports}).Run(t.Context(), engine, r.streams()); ExitCode(err) != ExitUsage {
+		t.Errorf("a port without an address: %v", err)
+	}
+	if err := (&Update{Resource: Ports}).Run(t.Context(), engine, []string{"p1"}, r.streams()); ExitCode(err) != ExitUsage {
+		t.Errorf("a change of nothing: %v", err)
+	}
+}
+
+func TestCreatedAllocationIsWaitedFor(t *testing.T) {
+	for state, code := range map[string]int{"active": ExitOK, "error": ExitError} {
+		_, engine := newFakeEngine(t, map[string][]answer{
+			"POST /v1/allocations":   {{201, `{"uuid": "a1", "state": "allocating"}`}},
+			"GET /v1/allocations/a1": {{200, `{"uuid": "a1", "state": "allocating"}`}, {200, `{"uuid": "a1", "state": "` + state + `", "last_error": "none"}`}},
+		})
+		var r run
+		err := (&Create{Resource: Allocations, Output: OutputName, Wait: Wait{Asked: true}}).Run(t.Context(), engine, r.streams())
+		if ExitCode(err) != code || r.err.String() != "a1: allocating\na1: "+state+"\n" {
+			t.Errorf("%s: %v, reported %q", state, err, r.err.String())
+		}
+	}
+}
