@@ -40,22 +40,22 @@ var errSpoiled = errors.New("a request of the group failed")
 
 // commit runs the group in one database transaction, again when the database
 // undid it.
-func (w *postgresWriter) commit(group []*writeRequest) {
+func (w *postgresWriter) commit(g *group) {
 	ctx, cancel := context.WithTimeout(context.Background(), groupTimeout)
 	defer cancel()
 	savepoints := false
 	wait := firstBackoff
 	for attempt := 1; ; attempt++ {
-		err := w.try(ctx, group, savepoints)
+		err := w.try(ctx, g, savepoints)
 		if errors.Is(err, errSpoiled) && !savepoints {
 			savepoints = true
-			err = w.try(ctx, group, savepoints)
+			err = w.try(ctx, g, savepoints)
 		}
 		switch {
 		case err == nil:
 			return
 		case !errors.Is(err, node.ErrUnavailable), errors.Is(err, errOutcomeUnknown), attempt == commitAttempts, ctx.Err() != nil:
-			for _, request := range group {
+			for _, request := range g.requests {
 				request.err = fmt.Errorf("commit to the database: %w", err)
 			}
 			return
@@ -67,18 +67,18 @@ func (w *postgresWriter) commit(group []*writeRequest) {
 
 // try runs the group once. Unless it returns an error, every request has its
 // answer.
-func (w *postgresWriter) try(ctx context.Context, group []*writeRequest, savepoints bool) error {
+func (w *postgresWriter) try(ctx context.Context, g *group, savepoints bool) error {
 	began, err := w.begin(ctx)
 	if err != nil {
 		w.disconnect()
 		return outage(err)
 	}
 	s := &postgresSession{ctx: ctx, caller: ctx, conn: w.conn}
-	touched, err := w.runAll(s, group, began.at, savepoints)
+	touched, err := w.runAll(s, g, began.at, savepoints)
 	if err == nil && touched {
 		err = w.finish(s, began.id)
-		if errors.Is(err, errSpoiled) && len(group) == 1 {
-			group[0].err, err = s.cause, nil
+		if errors.Is(err, errSpoiled) && len(g.requests) == 1 {
+			g.requests[0].err, err = s.cause, nil
 		}
 	}
 	if w.conn != nil && w.conn.PgConn().TxStatus() != 'I' {
@@ -123,9 +123,11 @@ func (w *postgresWriter) begin(ctx context.Context) (begun, error) {
 }
 
 // runAll runs the group's requests one after the other and reports whether there
-// is anything to commit.
-func (w *postgresWriter) runAll(s *postgresSession, group []*writeRequest, now time.Time, savepoints bool) (touched bool, err error) {
-	for _, request := range group {
+// is anything to commit. Requests that came while it waited for the server join
+// the group: the commit is what takes longest.
+func (w *postgresWriter) runAll(s *postgresSession, g *group, now time.Time, savepoints bool) (touched bool, err error) {
+	for i := 0; i < len(g.requests) || g.gather(); i++ {
+		request := g.requests[i]
 		if request.err = request.ctx.Err(); request.err != nil {
 			continue
 		}
@@ -133,7 +135,7 @@ func (w *postgresWriter) runAll(s *postgresSession, group []*writeRequest, now t
 		switch {
 		case err == nil:
 			touched = touched || changed
-		case errors.Is(err, errSpoiled) && len(group) == 1:
+		case errors.Is(err, errSpoiled) && len(g.requests) == 1:
 			return false, nil // it has its answer, and nobody else waits for one
 		default:
 			return false, err

@@ -29,11 +29,12 @@ func (w *sqliteWriter) close() error {
 }
 
 // commit runs the group in one database transaction.
-func (w *sqliteWriter) commit(group []*writeRequest) {
+func (w *sqliteWriter) commit(g *group) {
+	g.gather()
 	w.forget()
 	err := w.raw("BEGIN IMMEDIATE")
 	if err == nil {
-		if err = w.runAll(group); err == nil {
+		if err = w.runAll(g.requests); err == nil {
 			err = w.raw("COMMIT")
 		}
 		if err != nil {
@@ -43,7 +44,7 @@ func (w *sqliteWriter) commit(group []*writeRequest) {
 	if err == nil {
 		return
 	}
-	for _, request := range group {
+	for _, request := range g.requests {
 		if request.err == nil {
 			request.err = fmt.Errorf("commit to the database: %w", err)
 		}

@@ -14,11 +14,33 @@ const maxGroup = 128
 // Transactions that wait while one group is committed are the next group, and
 // each caller is answered after the commit of its group.
 type writer struct {
-	commit func(group []*writeRequest) // sets err of each request
+	commit func(*group) // sets err of each request
 	queue  chan *writeRequest
 	stop   chan struct{}
 	once   sync.Once
 	done   chan struct{}
+}
+
+// group are the transactions that share a commit.
+type group struct {
+	requests []*writeRequest
+	queue    <-chan *writeRequest
+}
+
+// gather adds what is waiting already, without waiting for more, and reports
+// whether there was anything.
+func (g *group) gather() bool {
+	before := len(g.requests)
+	for len(g.requests) < maxGroup {
+		select {
+		case request := <-g.queue:
+			g.requests = append(g.requests, request)
+			continue
+		default:
+		}
+		break
+	}
+	return len(g.requests) > before
 }
 
 // writeRequest is one transaction on its way to its commit.
@@ -29,7 +51,7 @@ type writeRequest struct {
 	answer chan error
 }
 
-func newWriter(commit func([]*writeRequest)) *writer {
+func newWriter(commit func(*group)) *writer {
 	w := &writer{
 		commit: commit,
 		queue:  make(chan *writeRequest, maxGroup),
@@ -73,32 +95,19 @@ func (w *writer) close() {
 
 func (w *writer) run() {
 	defer close(w.done)
-	group := make([]*writeRequest, 0, maxGroup)
+	g := &group{requests: make([]*writeRequest, 0, maxGroup), queue: w.queue}
 	for {
 		select {
 		case <-w.stop:
 			return
 		case first := <-w.queue:
-			group = w.gather(append(group[:0], first))
-			w.commit(group)
-			for _, request := range group {
+			g.requests = append(g.requests[:0], first)
+			w.commit(g)
+			for _, request := range g.requests {
 				request.answer <- request.err
 			}
 		}
 	}
-}
-
-// gather adds what is waiting already, without waiting for more.
-func (w *writer) gather(group []*writeRequest) []*writeRequest {
-	for len(group) < maxGroup {
-		select {
-		case request := <-w.queue:
-			group = append(group, request)
-		default:
-			return group
-		}
-	}
-	return group
 }
 
 // run runs the request's function on tx. A panic is its error, so that the
