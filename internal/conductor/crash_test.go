@@ -12,8 +12,8 @@ import (
 // mortal is a context that ends at the n-th write: the store asks each write's
 // context once whether it still holds.
 type mortal struct {
-	context.Context
-	writes int
+	context.Context //nolint:containedctx // it is a context itself
+	writes          int
 }
 
 func (m *mortal) Err() error {

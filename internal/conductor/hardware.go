@@ -82,7 +82,7 @@ func (s *session) lookAgain(ctx context.Context) (reading, error) {
 		return r, err
 	}
 	s.log.Warn("Settings of a machine could not be read", "node", s.n.UUID, "err", err)
-	err = s.Conductor.store.Read(ctx, func(tx *store.Tx) (err error) {
+	err = s.store.Read(ctx, func(tx *store.Tx) (err error) {
 		r = reading{}
 		r.hardware, err = tx.Hardware(s.n.ID)
 		return err

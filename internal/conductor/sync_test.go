@@ -99,17 +99,17 @@ func TestUnreadablePowerBecomesAFaultAndEndsByItself(t *testing.T) {
 	if !got.Maintenance || got.Fault != node.FaultPowerFailure || got.PowerState != node.PowerError || !strings.Contains(got.MaintenanceReason, "no route to host") {
 		t.Fatalf("maintenance %v, fault %q, power %q, reason %q", got.Maintenance, got.Fault, got.PowerState, got.MaintenanceReason)
 	}
-	recover := func() {
+	tryAgain := func() {
 		w.sweep(t.Context(), node.Filter{Field: "fault", Value: node.FaultPowerFailure}, w.recoverPower)
 	}
-	recover()
+	tryAgain()
 	if got := w.stored(n.UUID); !got.Maintenance {
 		t.Fatal("maintenance ended although the power cannot be read")
 	}
 	after := *got
 	after.DriverInfo = node.ObjectOf(shows(node.PowerOn))
 	w.update(got, &after)
-	recover()
+	tryAgain()
 	if got := w.stored(n.UUID); got.Maintenance || got.Fault != "" || got.PowerState != node.PowerOn {
 		t.Errorf("maintenance %v, fault %q, power %q", got.Maintenance, got.Fault, got.PowerState)
 	}

@@ -53,17 +53,6 @@ func (w *world) arrive(n *node.Node, want node.State) *node.Node {
 	return got
 }
 
-// reach waits for a state, under work or not.
-func (w *world) reach(n *node.Node, want node.State) *node.Node {
-	w.t.Helper()
-	got := w.stored(n.UUID)
-	w.eventually("node to reach "+string(want), func() bool {
-		got = w.stored(n.UUID)
-		return got.ProvisionState == want
-	})
-	return got
-}
-
 // pass lets time pass for everything that waits.
 func (w *world) pass(d time.Duration) {
 	w.t.Helper()
