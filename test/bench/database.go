@@ -44,24 +44,22 @@ func createSchema(ctx context.Context, server, schema string) (err error) {
 	return err
 }
 
-// benchPostgres repeats sections on a PostgreSQL server that is started for them.
-func benchPostgres(ctx context.Context, b *bench) error {
-	bin := storetest.PostgresBin()
-	if bin == "" {
-		fmt.Println("SKIPPED: figures on PostgreSQL. Install Debian's package postgresql to get them.")
-		return nil
-	}
-	server, err := storetest.StartServer(bin)
-	if err != nil {
-		return fmt.Errorf("start PostgreSQL: %w", err)
-	}
-	on := *b
-	on.postgres = server.URL
-	for _, run := range []func(context.Context, *bench) error{benchRead, benchWrite, benchScale} {
-		if err = run(ctx, &on); err != nil {
-			break
+// onPostgres is a section on a PostgreSQL server that is started for it alone.
+func onPostgres(run func(context.Context, *bench) error) func(context.Context, *bench) error {
+	return func(ctx context.Context, b *bench) error {
+		bin := storetest.PostgresBin()
+		if bin == "" {
+			fmt.Println("SKIPPED: a section on PostgreSQL. Install Debian's package postgresql to get its figures.")
+			return nil
 		}
+		server, err := storetest.StartServer(bin)
+		if err != nil {
+			return fmt.Errorf("start PostgreSQL: %w", err)
+		}
+		on := *b
+		on.postgres = server.URL
+		err = run(ctx, &on)
+		b.figures = on.figures
+		return errors.Join(err, server.Stop())
 	}
-	b.figures = on.figures
-	return errors.Join(err, server.Stop())
 }

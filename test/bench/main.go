@@ -49,7 +49,9 @@ var sections = []section{
 	{"read", benchRead},
 	{"write", benchWrite},
 	{"scale", benchScale},
-	{"postgres", benchPostgres},
+	{"postgres-read", onPostgres(benchRead)},
+	{"postgres-write", onPostgres(benchWrite)},
+	{"postgres-scale", onPostgres(benchScale)},
 	{"up", benchUp},
 }
 
