@@ -54,7 +54,7 @@ type engineFlags struct {
 func (f *engineFlags) addDatabase(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.data, "data", "", "data folder of the embedded database (database.dir, default ingot-data)")
-	flags.StringVar(&f.database, "database", "", "URL of another database (database.url)")
+	flags.StringVar(&f.database, "database", "", "URL of a PostgreSQL database instead of the embedded one (database.url)")
 	flags.StringVar(&f.config, "config", "", "YAML file with configuration")
 	flags.StringArrayVar(&f.set, "set", nil, "section.key=value, may be repeated")
 }
@@ -103,7 +103,7 @@ func (f *engineFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	forgetStart()
-	log.Info("Engine is ready", "url", e.URL(), "metrics", e.MetricsURL(), "data", cfg.Database.Dir, "auto_discovery", cfg.AutoDiscovery.Enabled)
+	log.Info("Engine is ready", "url", e.URL(), "metrics", e.MetricsURL(), "database", databaseOf(cfg.Database), "auto_discovery", cfg.AutoDiscovery.Enabled)
 	select {
 	case <-ctx.Done():
 		log.Info("Engine is stopping")
@@ -125,4 +125,12 @@ func (f *engineFlags) run(ctx context.Context, cmd *cobra.Command) error {
 func forgetStart() {
 	runtime.GC()
 	debug.FreeOSMemory()
+}
+
+// databaseOf says where state is kept, without anything secret.
+func databaseOf(cfg engine.DatabaseConfig) string {
+	if cfg.URL != "" {
+		return "PostgreSQL"
+	}
+	return cfg.Dir
 }
