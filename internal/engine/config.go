@@ -137,7 +137,7 @@ func DefaultConfig() Config {
 			MaxDeploying: 250, MaxCleaning: 50, PowerOffAfterDeployFailure: true,
 			PowerSyncInterval: 2 * time.Minute, ForcePowerState: true, PowerRecoveryInterval: 5 * time.Minute,
 		},
-		Driver: DriverConfig{EnabledHardwareTypes: []string{"fake-hardware", "manual-management"}},
+		Driver: DriverConfig{EnabledHardwareTypes: []string{"fake-hardware", "ipmi", "manual-management", "redfish"}},
 		Agent:  AgentConfig{HeartbeatTimeout: 300 * time.Second, RequireTLS: true, VerifyCallbackAddress: true},
 		Inspector: InspectorConfig{
 			DefaultHooks: hooks.DefaultHooks, Hooks: hooks.Hooks,

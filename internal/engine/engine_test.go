@@ -73,7 +73,9 @@ func TestMistakesInTheConfigurationStopTheStart(t *testing.T) {
 		want   string
 	}{
 		"unknown hardware type":    {func(c *engine.Config) { c.Driver.EnabledHardwareTypes = []string{"toaster"} }, "toaster"},
-		"driver that is off":       {func(c *engine.Config) { c.AutoDiscovery.Driver = "redfish" }, "auto_discovery.driver"},
+		"driver that is off": {func(c *engine.Config) {
+			c.Driver.EnabledHardwareTypes, c.AutoDiscovery.Driver = []string{"fake-hardware"}, "redfish"
+		}, "auto_discovery.driver"},
 		"unknown hook":             {func(c *engine.Config) { c.Inspector.Hooks = []string{"magic"} }, "magic"},
 		"unknown choice of ports":  {func(c *engine.Config) { c.Inspector.AddPorts = "some" }, "some"},
 		"database of another kind": {func(c *engine.Config) { c.Database.URL = "oracle://localhost/x" }, "open database"},
