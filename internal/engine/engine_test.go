@@ -72,7 +72,7 @@ func TestMistakesInTheConfigurationStopTheStart(t *testing.T) {
 		change func(*engine.Config)
 		want   string
 	}{
-		"unknown hardware type":    {func(c *engine.Config) { c.Driver.EnabledHardwareTypes = []string{"toaster"} }, "toaster"},
+		"unknown hardware type": {func(c *engine.Config) { c.Driver.EnabledHardwareTypes = []string{"toaster"} }, "toaster"},
 		"driver that is off": {func(c *engine.Config) {
 			c.Driver.EnabledHardwareTypes, c.AutoDiscovery.Driver = []string{"fake-hardware"}, "redfish"
 		}, "auto_discovery.driver"},
