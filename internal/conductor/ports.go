@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 
 	"github.com/google/uuid"
 
@@ -37,11 +38,14 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 		created.UUID = uuid.NewString()
 	}
 	err := c.store.Write(ctx, func(tx *store.Tx) error {
-		n, err := tx.Node(created.NodeUUID)
-		if err != nil {
-			return node.Invalid("Node %s could not be found.", created.NodeUUID)
+		var err error
+		created.NodeID, created.NodeUUID, err = tx.NodeKey(p.NodeUUID)
+		if missing := new(node.NotFoundError); errors.As(err, &missing) {
+			return node.Invalid("Node %s could not be found.", p.NodeUUID)
 		}
-		created.NodeID, created.NodeUUID = n.ID, n.UUID
+		if err != nil {
+			return err
+		}
 		if err := checkMembership(tx, nil, &created); err != nil {
 			return err
 		}

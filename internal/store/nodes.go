@@ -87,6 +87,19 @@ func (tx *Tx) Node(ident string) (*node.Node, error) {
 	return n, err
 }
 
+// NodeKey returns the key and the UUID of the node with this UUID or name, and
+// nothing else of it, or a *node.NotFoundError.
+func (tx *Tx) NodeKey(ident string) (id int64, uuid string, err error) {
+	for _, column := range []string{"uuid", "name"} {
+		var found bool
+		found, err = tx.one("SELECT id, uuid FROM nodes WHERE "+column+" = ?", []any{ident}, &id, &uuid)
+		if found || err != nil {
+			return id, uuid, err
+		}
+	}
+	return 0, "", &node.NotFoundError{Kind: "Node", Ident: ident}
+}
+
 // NodeByID returns the node with this key, or a *node.NotFoundError.
 func (tx *Tx) NodeByID(id int64) (*node.Node, error) {
 	n, err := tx.nodeWhere("id = ?", id)

@@ -18,6 +18,7 @@ var nodeBehaviours = []behaviour{
 	{"changes of different fields from the same reading all stay", checkNodeChangesMerge},
 	{"a name stands for its node", checkNodeByName},
 	{"a UUID wins over a name", checkUUIDWins},
+	{"the key of a node is found by what stands for it", checkNodeKey},
 	{"unknown nodes are not found", checkNodeNotFound},
 	{"UUID, name and instance belong to one node", checkNodeConflicts},
 	{"keys are not used again", checkNodeKeysGrow},
@@ -112,11 +113,31 @@ func checkUUIDWins(t *testing.T, e *env) {
 	}
 }
 
+func checkNodeKey(t *testing.T, e *env) {
+	n := e.createNode(func(n *node.Node) { n.Name = "rack4-u7" })
+	e.createNode(func(other *node.Node) { other.Name = n.UUID })
+	for _, ident := range []string{n.UUID, n.Name} {
+		var id int64
+		var uuid string
+		e.read(func(tx *store.Tx) (err error) {
+			id, uuid, err = tx.NodeKey(ident)
+			return err
+		})
+		if id != n.ID || uuid != n.UUID {
+			t.Errorf("%s is node %d, %s, want %d, %s", ident, id, uuid, n.ID, n.UUID)
+		}
+	}
+}
+
 func checkNodeNotFound(t *testing.T, e *env) {
 	e.createNode()
 	for _, ident := range []string{"", uuid.NewString(), "rack4-u7"} {
 		wantIs(t, e.store.Read(t.Context(), func(tx *store.Tx) error {
 			_, err := tx.Node(ident)
+			return err
+		}), node.ErrNotFound)
+		wantIs(t, e.store.Read(t.Context(), func(tx *store.Tx) error {
+			_, _, err := tx.NodeKey(ident)
 			return err
 		}), node.ErrNotFound)
 	}
