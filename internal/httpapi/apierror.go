@@ -119,12 +119,11 @@ func statusOf(err error) *apiError {
 }
 
 // retryAfter is the Retry-After of an answer in seconds, by status; 0 means none.
-func retryAfter(err error, status int) int {
-	switch {
-	case status == http.StatusServiceUnavailable:
+// A 409 has none, although a busy node is worth another try: python-ironicclient
+// fails on that header instead of trying again.
+func retryAfter(status int) int {
+	if status == http.StatusServiceUnavailable {
 		return 5
-	case errors.Is(err, node.ErrLocked):
-		return 1
 	}
 	return 0
 }

@@ -109,7 +109,7 @@ A body over its limit (413) is answered without the string around it:
 | 404 | There is no such thing, or not yet in this version. To machines: also everything that concerns them and nobody else. |
 | 405 | The path has no such method, or not in this version; `+"`Allow`"+` has those there are. |
 | 406 | The version is unusable, or too old for what the request names. |
-| 409 | It exists already, is in use, or a conductor works on the node: then `+"`Retry-After: 1`"+`. |
+| 409 | It exists already, is in use, or a conductor works on the node: then try again in a second. |
 | 413 | The body is larger than its route takes. |
 | 500 | The engine failed. Its log has the reason under the request ID of the answer. |
 | 501 | The route is not built, or the node's driver cannot do it. |

@@ -254,8 +254,8 @@ func TestErrorsOfTheEngineDecideTheStatus(t *testing.T) {
 		text       string
 	}{
 		{&node.NotFoundError{Kind: "Node", Ident: "x"}, 404, "", "Node x could not be found."},
-		{&node.LockedError{Node: "x", Owner: "ingot-2"}, 409, "1", "is locked by host ingot-2"},
-		{node.ErrLocked, 409, "1", "is locked by host"},
+		{&node.LockedError{Node: "x", Owner: "ingot-2"}, 409, "", "is locked by host ingot-2"},
+		{node.ErrLocked, 409, "", "is locked by host"},
 		{node.ErrLeaseLost, 409, "", "retry"},
 		{node.ErrBusy, 503, "5", "retry"},
 		{node.ErrUnavailable, 503, "5", "database"},

@@ -42,7 +42,7 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, c *call, err error) {
 			slog.String("request_id", c.id), slog.String("method", r.Method), slog.String("path", r.URL.Path),
 			slog.Int("status", shown.status), slog.Any("err", err))
 	}
-	if seconds := retryAfter(err, shown.status); seconds > 0 {
+	if seconds := retryAfter(shown.status); seconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
 	writeJSON(w, shown.status, shown.body())
