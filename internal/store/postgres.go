@@ -28,7 +28,12 @@ const (
 // server's defaults are. The server ends a write that a paused or vanished
 // process leaves open, so that the others wait no longer than that for it, and
 // nobody waits for a lock for ever.
+//
+// Pages come from indexes in the order of the list. A bitmap scan would read every
+// row that fits and sort them for the first ten, and the server prefers it while it
+// has no statistics of new tables.
 const sessionSettings = `
+	SET enable_bitmapscan = off;
 	SET lock_timeout = '12s';
 	SET idle_in_transaction_session_timeout = '5s';
 	SET statement_timeout = '60s';
