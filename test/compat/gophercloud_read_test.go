@@ -197,7 +197,7 @@ func TestGophercloudReadsDriversAndConductors(t *testing.T) {
 					t.Errorf("hosts of %s (-want +got):\n%s", d.Name, diff)
 				}
 			}
-			if diff := cmp.Diff([]string{"fake-hardware", "manual-management"}, names); diff != "" {
+			if diff := cmp.Diff([]string{"fake-hardware", "ipmi", "manual-management", "redfish"}, names); diff != "" {
 				t.Errorf("drivers (-want +got):\n%s", diff)
 			}
 			one, err := drivers.GetDriverDetails(ctx, c, "manual-management").Extract()
@@ -230,13 +230,13 @@ func checkConductor(t *testing.T, c *gophercloud.ServiceClient) {
 		must(t, "list conductors", err)
 		listed, err := conductors.ExtractConductors(pages)
 		must(t, "extract conductors", err)
-		if len(listed) != 1 || !listed[0].Alive || listed[0].Hostname != "conductor.example.org" || detail != (len(listed[0].Drivers) == 2) {
+		if len(listed) != 1 || !listed[0].Alive || listed[0].Hostname != "conductor.example.org" || detail != (len(listed[0].Drivers) == 4) {
 			t.Errorf("conductors with detail %v are %+v", detail, listed)
 		}
 	}
 	one, err := conductors.Get(t.Context(), c, "conductor.example.org").Extract()
 	must(t, "get conductor", err)
-	if !one.Alive || len(one.Drivers) != 2 {
+	if !one.Alive || len(one.Drivers) != 4 {
 		t.Errorf("conductor is %+v", one)
 	}
 	if _, err := conductors.Get(t.Context(), c, "nobody").Extract(); !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {

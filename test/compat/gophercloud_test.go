@@ -19,7 +19,7 @@ import (
 // microversions are those that clients of this library ask for: the first with
 // ramdisk calls, the ones its acceptance tests use, the first with inventories
 // and the newest that this engine has.
-var microversions = []string{"1.22", "1.50", "1.72", "1.81", "1.84"}
+var microversions = []string{"1.22", "1.50", "1.72", "1.81", "1.84", "1.110"}
 
 // client returns the library's client for an endpoint.
 func client(t *testing.T, endpoint, microversion string) *gophercloud.ServiceClient {
