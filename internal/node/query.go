@@ -10,8 +10,9 @@ type Query struct {
 	Desc    bool
 	Marker  string // UUID of the last item of the page before; unknown is a *NotFoundError
 	Limit   int    // at least 1; 0 means no limit
-	// Brief leaves everything of a node unset but what a short list shows: ID,
-	// UUID, Name, InstanceUUID, PowerState, ProvisionState and Maintenance.
+	// Brief leaves everything unset but what a short list shows: of a node ID,
+	// UUID, Name, InstanceUUID, PowerState, ProvisionState and Maintenance, of a
+	// port ID, UUID, NodeUUID and Address.
 	Brief bool
 }
 

@@ -51,8 +51,14 @@ func (tx *Tx) Ports(q node.Query) ([]*node.Port, error) {
 	if err != nil {
 		return nil, err
 	}
+	if q.Brief {
+		return tx.selectPorts(briefPortTable, tail, args)
+	}
 	return tx.ports(tail, args)
 }
+
+// briefPortTable has the columns of a short list.
+var briefPortTable = portTable.part("id", "uuid", "address")
 
 // PortsOf returns the ports of one node in order of creation.
 func (tx *Tx) PortsOf(nodeID int64) ([]*node.Port, error) {
@@ -75,8 +81,13 @@ func (tx *Tx) Port(ident string) (*node.Port, error) {
 }
 
 func (tx *Tx) ports(tail string, args []any) ([]*node.Port, error) {
+	return tx.selectPorts(portTable, tail, args)
+}
+
+// selectPorts reads the columns of a table of ports, and which node they are of.
+func (tx *Tx) selectPorts(columns *table[node.Port], tail string, args []any) ([]*node.Port, error) {
 	var nodeUUID string
-	scan := portTable.scanner(&nodeUUID)
+	scan := columns.scanner(&nodeUUID)
 	ports := []*node.Port{}
 	err := tx.query(func(rows row) error {
 		p, err := scan(rows)
@@ -86,7 +97,7 @@ func (tx *Tx) ports(tail string, args []any) ([]*node.Port, error) {
 		p.NodeUUID = nodeUUID
 		ports = append(ports, p)
 		return nil
-	}, "SELECT "+portTable.list+", nodes.uuid FROM ports JOIN nodes ON nodes.id = ports.node_id"+tail, args...)
+	}, "SELECT "+columns.list+", nodes.uuid FROM ports JOIN nodes ON nodes.id = ports.node_id"+tail, args...)
 	return ports, err
 }
 

@@ -21,6 +21,7 @@ var pageBehaviours = []behaviour{
 	{"an unknown sort key is an error", checkUnknownSortKey},
 	{"a page shows who holds the lease", checkPageLeases},
 	{"a brief page holds what a short list shows, and no more", checkBriefPage},
+	{"a brief page of ports holds what a short list shows, and no more", checkBriefPortPage},
 }
 
 // pageSize divides none of the lists that are paged, so that a page ends inside a
@@ -225,6 +226,19 @@ func checkBriefPage(t *testing.T, e *env) {
 		ID: n.ID, UUID: n.UUID, Name: n.Name, InstanceUUID: n.InstanceUUID,
 		PowerState: n.PowerState, ProvisionState: n.ProvisionState, Maintenance: n.Maintenance,
 	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func checkBriefPortPage(t *testing.T, e *env) {
+	n := e.createNode()
+	p := e.createPort(n, "52:54:00:00:00:01", func(p *node.Port) { p.PXEEnabled, p.Name = true, "uplink" })
+	e.createPort(n, "52:54:00:00:00:02")
+	got := e.ports(node.Query{Brief: true, Limit: 5, Filters: []node.Filter{
+		{Field: "address", Value: p.Address}, {Field: "node_uuid", Value: n.UUID},
+	}})
+	want := []*node.Port{{ID: p.ID, UUID: p.UUID, NodeUUID: n.UUID, Address: p.Address}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
