@@ -84,7 +84,6 @@ func TestPortsAreListedByTheShardOfTheirNode(t *testing.T) {
 }
 
 func TestPortsAreCreatedByNodeName(t *testing.T) {
-	needsVersion(t, 94)
 	s := newEngineServer(t)
 	n := s.create("/v1/nodes", `{"driver":"fake-hardware","name":"rack-1"}`)["uuid"].(string)
 	port := s.create("/v1/ports", `{"node_ident":"rack-1","address":"52:54:00:00:00:01"}`)
@@ -98,7 +97,6 @@ func TestPortsAreCreatedByNodeName(t *testing.T) {
 }
 
 func TestPortsAreAddressedByName(t *testing.T) {
-	needsVersion(t, portNamesSince)
 	s := newEngineServer(t)
 	n := s.node()
 	port := s.create("/v1/ports", `{"node_uuid":"`+n+`","address":"52:54:00:00:00:01","name":"left"}`)["uuid"]

@@ -110,14 +110,6 @@ func listed(answer reply, name string) []string {
 	return uuids
 }
 
-// needsVersion skips a test of what the engine has but does not advertise yet.
-func needsVersion(t *testing.T, version int) {
-	t.Helper()
-	if version > maxVersion {
-		t.Skipf("needs 1.%d; the engine advertises up to 1.%d", version, maxVersion)
-	}
-}
-
 // recordKind is a kind of record as tests see it: where it is, and bodies that
 // make two different ones.
 type recordKind struct {
@@ -151,7 +143,6 @@ func forEachKind(t *testing.T, check func(t *testing.T, s *engineServer, k recor
 	t.Helper()
 	for _, k := range recordKinds {
 		t.Run(k.kind, func(t *testing.T) {
-			needsVersion(t, k.since)
 			check(t, newEngineServer(t), k)
 		})
 	}

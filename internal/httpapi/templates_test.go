@@ -56,7 +56,6 @@ func TestStepsOfATemplateArePatchedInPlace(t *testing.T) {
 }
 
 func TestPublicRunbooksBelongToNobody(t *testing.T) {
-	needsVersion(t, 92)
 	s := newEngineServer(t)
 	mine := s.create("/v1/runbooks", strings.Replace(oneRunbook, "{", `{"owner":"p1",`, 1))["uuid"].(string)
 	s.create("/v1/runbooks", strings.Replace(strings.Replace(oneRunbook, "{", `{"owner":"p2",`, 1), "CUSTOM_B", "CUSTOM_A", 1))
