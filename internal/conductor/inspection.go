@@ -273,7 +273,15 @@ func (c *Conductor) inspectionInput(ctx context.Context, j job, documentID int64
 			return err
 		}
 		for _, p := range ports {
-			input.Ports = append(input.Ports, inspect.Port{UUID: p.UUID, Address: p.Address, PXEEnabled: p.PXEEnabled, Extra: p.Extra})
+			input.Ports = append(input.Ports, inspect.Port{
+				UUID: p.UUID, Address: p.Address, PXEEnabled: p.PXEEnabled, Extra: p.Extra,
+				LocalLinkConnection: p.LocalLinkConnection, PhysicalNetwork: p.PhysicalNetwork,
+			})
+		}
+		if c.pipeline.ReadsPrevious() {
+			if input.Previous, err = previousInventory(tx, n); err != nil {
+				return err
+			}
 		}
 		taken, err := tx.PortOwners(input.Document.Hardware.MACs())
 		maps.DeleteFunc(taken, func(_, owner string) bool { return owner == n.UUID })
@@ -281,6 +289,23 @@ func (c *Conductor) inspectionInput(ctx context.Context, j job, documentID int64
 		return err
 	})
 	return input, err
+}
+
+// previousInventory returns the inventory of the node's last successful
+// inspection, nil when there was none.
+func previousInventory(tx *store.Tx, n *node.Node) (*inventory.Inventory, error) {
+	data, err := tx.Inspection(n)
+	if errors.Is(err, node.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	hardware, err := inventory.ParseInventory(data.Inventory)
+	if err != nil {
+		return nil, fmt.Errorf("read previous inventory of node %s: %w", n.UUID, err)
+	}
+	return hardware, nil
 }
 
 // storePorts writes the ports that hooks created, changed and deleted.
@@ -291,7 +316,8 @@ func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, result *inspect.Resul
 		if err != nil {
 			return err
 		}
-		created[i] = &node.Port{UUID: id, Address: p.Address, PXEEnabled: p.PXEEnabled, Extra: p.Extra}
+		created[i] = &node.Port{UUID: id, Address: p.Address}
+		setPort(created[i], p)
 	}
 	if err := tx.AddPorts(n.ID, created); err != nil {
 		return err
@@ -302,7 +328,7 @@ func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, result *inspect.Resul
 			return err
 		}
 		after := *before
-		after.PXEEnabled, after.Extra = changed.PXEEnabled, changed.Extra
+		setPort(&after, changed)
 		if err := tx.UpdatePort(before, &after); err != nil {
 			return err
 		}
@@ -317,6 +343,12 @@ func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, result *inspect.Resul
 		}
 	}
 	return nil
+}
+
+// setPort gives a port what hooks decided about it.
+func setPort(stored *node.Port, decided inspect.Port) {
+	stored.PXEEnabled, stored.Extra = decided.PXEEnabled, decided.Extra
+	stored.LocalLinkConnection, stored.PhysicalNetwork = decided.LocalLinkConnection, decided.PhysicalNetwork
 }
 
 // portUUID returns a UUID that begins with the time (RFC 9562, version 7). Ports

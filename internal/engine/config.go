@@ -109,6 +109,34 @@ type InspectorConfig struct {
 	AddPorts         string   `koanf:"add_ports"`
 	KeepPorts        string   `koanf:"keep_ports"`
 	UpdatePXEEnabled bool     `koanf:"update_pxe_enabled"`
+
+	KnownAccelerators       string   `koanf:"known_accelerators"` // YAML file
+	CPUCapabilities         []string `koanf:"cpu_capabilities"`   // flag:capability
+	ExtraHardwareStrict     bool     `koanf:"extra_hardware_strict"`
+	PCIDeviceAlias          []string `koanf:"pci_device_alias"`          // vendor_id:product_id:name
+	PhysicalNetworkCIDRMap  []string `koanf:"physical_network_cidr_map"` // network:name
+	DiskPartitioningSpacing int      `koanf:"disk_partitioning_spacing"` // GiB
+}
+
+// hooks returns the configuration as the inspection pipeline reads it.
+func (c InspectorConfig) hooks() inspect.Config {
+	return inspect.Config{
+		DefaultHooks: c.DefaultHooks, Hooks: c.Hooks,
+		AddPorts: inspect.AddPorts(c.AddPorts), KeepPorts: inspect.KeepPorts(c.KeepPorts), UpdatePXEEnabled: c.UpdatePXEEnabled,
+		KnownAccelerators: c.KnownAccelerators, CPUCapabilities: c.CPUCapabilities, ExtraHardwareStrict: c.ExtraHardwareStrict,
+		PCIDeviceAlias: c.PCIDeviceAlias, PhysicalNetworkCIDRMap: c.PhysicalNetworkCIDRMap,
+		DiskPartitioningSpacing: c.DiskPartitioningSpacing,
+	}
+}
+
+// defaultInspector is the inspector section of an engine that nobody configured.
+func defaultInspector() InspectorConfig {
+	hooks := inspect.DefaultConfig()
+	return InspectorConfig{
+		DefaultHooks: hooks.DefaultHooks, Hooks: hooks.Hooks,
+		AddPorts: string(hooks.AddPorts), KeepPorts: string(hooks.KeepPorts), UpdatePXEEnabled: hooks.UpdatePXEEnabled,
+		CPUCapabilities: hooks.CPUCapabilities, DiskPartitioningSpacing: hooks.DiskPartitioningSpacing,
+	}
 }
 
 // AutoDiscoveryConfig is about machines that nobody registered.
@@ -122,7 +150,6 @@ type AutoDiscoveryConfig struct {
 
 // DefaultConfig returns the configuration of an engine that nobody configured.
 func DefaultConfig() Config {
-	hooks := inspect.DefaultConfig()
 	hostname, err := os.Hostname()
 	if err != nil {
 		hostname = "localhost"
@@ -137,12 +164,9 @@ func DefaultConfig() Config {
 			MaxDeploying: 250, MaxCleaning: 50, PowerOffAfterDeployFailure: true,
 			PowerSyncInterval: 2 * time.Minute, ForcePowerState: true, PowerRecoveryInterval: 5 * time.Minute,
 		},
-		Driver: DriverConfig{EnabledHardwareTypes: []string{"fake-hardware", "ipmi", "manual-management", "redfish"}},
-		Agent:  AgentConfig{HeartbeatTimeout: 300 * time.Second, RequireTLS: true, VerifyCallbackAddress: true},
-		Inspector: InspectorConfig{
-			DefaultHooks: hooks.DefaultHooks, Hooks: hooks.Hooks,
-			AddPorts: string(hooks.AddPorts), KeepPorts: string(hooks.KeepPorts), UpdatePXEEnabled: hooks.UpdatePXEEnabled,
-		},
+		Driver:        DriverConfig{EnabledHardwareTypes: []string{"fake-hardware", "ipmi", "manual-management", "redfish"}},
+		Agent:         AgentConfig{HeartbeatTimeout: 300 * time.Second, RequireTLS: true, VerifyCallbackAddress: true},
+		Inspector:     defaultInspector(),
 		AutoDiscovery: AutoDiscoveryConfig{MaxNodes: 20000, Rate: 500, Burst: 5000},
 	}
 }

@@ -82,11 +82,7 @@ func (e *Engine) start(ctx context.Context, opts Options) (err error) {
 			return fmt.Errorf("auto_discovery.driver: %w", err)
 		}
 	}
-	pipeline, err := inspect.NewPipeline(inspect.Config{
-		DefaultHooks: cfg.Inspector.DefaultHooks, Hooks: cfg.Inspector.Hooks,
-		AddPorts: inspect.AddPorts(cfg.Inspector.AddPorts), KeepPorts: inspect.KeepPorts(cfg.Inspector.KeepPorts),
-		UpdatePXEEnabled: cfg.Inspector.UpdatePXEEnabled,
-	})
+	pipeline, err := inspect.NewPipeline(cfg.Inspector.hooks())
 	if err != nil {
 		return fmt.Errorf("set up inspection: %w", err)
 	}

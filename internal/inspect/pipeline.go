@@ -3,7 +3,10 @@
 // decides only; reading and storing nodes is the conductor's part.
 package inspect
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Hook is one step of the inspection pipeline as data. A new hook is a file
 // hook_<name>.go and a line in knownHooks.
@@ -16,6 +19,12 @@ type Hook struct {
 	Name string
 	// Requires names hooks that must be enabled and come before this one.
 	Requires []string
+	// ReadsPrevious asks for Input.Previous, which costs a read and a parse for
+	// every inspected machine.
+	ReadsPrevious bool
+	// Prepare, if set, checks the options that the hook reads and compiles them,
+	// once, when the pipeline is built. Its error names the option.
+	Prepare func(*Config) error
 	// Preprocess, if set, runs before any hook's Process. All preprocess
 	// failures are reported together, so it should check and prepare rather than
 	// change the node.
@@ -58,9 +67,19 @@ func NewPipeline(cfg Config) (*Pipeline, error) {
 		if err != nil {
 			return nil, err
 		}
+		if hook.Prepare != nil {
+			if err := hook.Prepare(&p.config); err != nil {
+				return nil, err
+			}
+		}
 		p.hooks = append(p.hooks, hook)
 	}
 	return p, nil
+}
+
+// ReadsPrevious reports whether any of the hooks needs Input.Previous.
+func (p *Pipeline) ReadsPrevious() bool {
+	return slices.ContainsFunc(p.hooks, func(hook Hook) bool { return hook.ReadsPrevious })
 }
 
 // Hooks returns the names of the hooks in the order they run.

@@ -42,6 +42,22 @@ type Config struct {
 	AddPorts         AddPorts
 	KeepPorts        KeepPorts
 	UpdatePXEEnabled bool // correct pxe_enabled of existing ports
+
+	// KnownAccelerators is a YAML file that lists accelerators; empty means the
+	// list that comes with the engine.
+	KnownAccelerators string
+	// CPUCapabilities are "flag:capability": a processor with the flag gives the
+	// node the capability.
+	CPUCapabilities []string
+	// ExtraHardwareStrict makes a malformed row of the extra hardware facts an
+	// error of the whole collection.
+	ExtraHardwareStrict bool
+	// PCIDeviceAlias are "vendor_id:product_id:name", the IDs in hexadecimal.
+	PCIDeviceAlias []string
+	// PhysicalNetworkCIDRMap are "network:name", the first that fits wins.
+	PhysicalNetworkCIDRMap []string
+	// DiskPartitioningSpacing is what local_gb leaves of the root disk, in GiB.
+	DiskPartitioningSpacing int
 }
 
 // DefaultConfig returns the defaults of the merge specification.
@@ -52,6 +68,10 @@ func DefaultConfig() Config {
 		AddPorts:         AddAll,
 		KeepPorts:        KeepAll,
 		UpdatePXEEnabled: true,
+		CPUCapabilities: []string{
+			"vmx:cpu_vt", "svm:cpu_vt", "aes:cpu_aes", "pse:cpu_hugepages", "pdpe1gb:cpu_hugepages_1g", "smx:cpu_txt",
+		},
+		DiskPartitioningSpacing: 1,
 	}
 }
 

@@ -24,6 +24,9 @@ type Input struct {
 	Properties node.Object
 	// Ports of the node before inspection.
 	Ports []Port
+	// Previous is the inventory of the last successful inspection, for hooks that
+	// compare; nil when there was none or no hook asks for it.
+	Previous *inventory.Inventory
 	// Taken maps MAC addresses of the inventory that are ports of other nodes to
 	// those nodes' UUIDs.
 	Taken map[string]string
@@ -57,6 +60,8 @@ type Context struct {
 	Ports      *Ports
 	Config     Config
 	Log        *slog.Logger
+	// Previous is the inventory of the inspection before this one, or nil.
+	Previous *inventory.Inventory
 
 	// interfaces is what validate-interfaces found, for the hooks behind it.
 	interfaces []candidate
@@ -77,8 +82,19 @@ func newContext(in Input, cfg Config) *Context {
 		Ports:        newPorts(in.Ports),
 		Config:       cfg,
 		Log:          log,
+		Previous:     in.Previous,
 		taken:        in.Taken,
 	}
+}
+
+// SetPluginData sets a key of the plugin data to a value that JSON can express;
+// anything else is a programming error and panics.
+func (c *Context) SetPluginData(key string, value any) {
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("inspect: plugin data %s of a value that cannot be encoded: %v", key, err))
+	}
+	c.PluginData[key] = encoded
 }
 
 // Skip records that a hook passed over a part of the data, as a sentence without

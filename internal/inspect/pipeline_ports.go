@@ -12,6 +12,15 @@ type Port struct {
 	Address    string // MAC, lower case with colons
 	PXEEnabled bool
 	Extra      node.Object
+	// LocalLinkConnection is the switch port the cable is in.
+	LocalLinkConnection node.Object
+	PhysicalNetwork     string
+}
+
+// equal reports whether two ports are the same to whoever stores them.
+func (p Port) equal(other Port) bool {
+	return p.PXEEnabled == other.PXEEnabled && p.PhysicalNetwork == other.PhysicalNetwork &&
+		bytes.Equal(p.Extra, other.Extra) && bytes.Equal(p.LocalLinkConnection, other.LocalLinkConnection)
 }
 
 // Ports is the node's ports while hooks change them, at most one for an address.
@@ -84,7 +93,7 @@ func (p *Ports) changes() (created, updated, deleted []Port) {
 		switch {
 		case !exists:
 			created = append(created, *port)
-		case was.PXEEnabled != port.PXEEnabled || !bytes.Equal(was.Extra, port.Extra):
+		case !was.equal(*port):
 			updated = append(updated, *port)
 		}
 	}

@@ -27,6 +27,15 @@ func (p *Properties) Text(key string) string {
 	return p.before.Text(key)
 }
 
+// Get decodes a property into target and reports whether it is there and fits.
+func (p *Properties) Get(key string, target any) bool {
+	if value, ok := p.changed[key]; ok {
+		encoded, err := json.Marshal(value)
+		return err == nil && json.Unmarshal(encoded, target) == nil
+	}
+	return p.before.Get(key, target)
+}
+
 // Set sets a property to a value that JSON can express. Setting what is there
 // already is no change.
 func (p *Properties) Set(key string, value any) {

@@ -115,7 +115,8 @@ func (r *reader) disks(dst *[]Disk) error {
 }
 
 func (r *reader) disk(dst *Disk) error {
-	return r.object(func(key string) error {
+	start := r.pos
+	err := r.object(func(key string) error {
 		switch key {
 		case "name":
 			return r.textInto(&dst.Name)
@@ -149,6 +150,8 @@ func (r *reader) disk(dst *Disk) error {
 			return r.skip()
 		}
 	})
+	dst.Raw = r.since(start)
+	return err
 }
 
 func (r *reader) systemVendor(dst *SystemVendor) error {

@@ -48,7 +48,7 @@ func TestRecordedAgentDocumentIsRead(t *testing.T) {
 
 	hw := doc.Hardware
 	hw.CPU.Flags = hw.CPU.Flags[:2]
-	hw.Interfaces[0].Raw = nil
+	hw.Interfaces[0].Raw, hw.Disks[0].Raw = nil, nil
 	want := Inventory{
 		Interfaces: []Interface{{
 			Name: "eth0", MACAddress: "02:fc:00:00:00:01", HardwareAddress: "02:fc:00:00:00:01",
@@ -93,6 +93,10 @@ func TestServerDocumentIsRead(t *testing.T) {
 		Vendor: "ATA", WWNWithExtension: "0x5000c500a1b2c301", HCTL: "1:0:0:0", ByPath: "/dev/disk/by-path/pci-0000:00:17.0-ata-2",
 		LogicalSectors: 512, PhysicalSectors: 4096,
 	}
+	if raw := string(hw.Disks[1].Raw); !strings.HasPrefix(raw, `{"name": "/dev/sdb"`) || !strings.HasSuffix(raw, "}") {
+		t.Errorf("second disk as sent = %s", raw)
+	}
+	hw.Disks[1].Raw = nil
 	if diff := cmp.Diff(wantDisk, hw.Disks[1]); diff != "" {
 		t.Errorf("second disk (-want +got):\n%s", diff)
 	}
@@ -288,7 +292,7 @@ func TestOddButKnownFormsAreAccepted(t *testing.T) {
 		"null inside objects": {
 			`,"cpu":{"flags":null,"count":null,"frequency":null},"system_vendor":{"firmware":null},"disks":[{"size":null,"rotational":null}]`,
 			func(inv *Inventory) (any, any) {
-				return []any{inv.CPU, inv.Disks}, []any{CPU{}, []Disk{{}}}
+				return []any{inv.CPU, inv.Disks}, []any{CPU{}, []Disk{{Raw: []byte(`{"size":null,"rotational":null}`)}}}
 			},
 		},
 		"frequency as number": {`,"cpu":{"frequency":3100.50}`, func(inv *Inventory) (any, any) { return inv.CPU.Frequency, "3100.50" }},

@@ -88,6 +88,9 @@ type Disk struct {
 	LogicalSectors     int64  // bytes per logical sector
 	PhysicalSectors    int64  // bytes per physical sector
 	Transport          string // "sata", "nvme", …
+
+	// Raw is the disk's whole object as sent.
+	Raw json.RawMessage
 }
 
 // SystemVendor is what the firmware says about the machine.
