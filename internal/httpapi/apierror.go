@@ -72,6 +72,7 @@ var domainStatus = []struct {
 	{http.StatusConflict, is(node.ErrLocked, "The node is locked by host unknown, please retry after the current operation is completed.")},
 	{http.StatusConflict, is(node.ErrLeaseLost, "Another conductor took the node over, please retry.")},
 	{http.StatusServiceUnavailable, is(node.ErrBusy, "The engine is at one of its limits, please retry.")},
+	{http.StatusServiceUnavailable, as[*node.UnavailableError]},
 	{http.StatusServiceUnavailable, is(node.ErrUnavailable, "The database is not available, please retry.")},
 	{http.StatusServiceUnavailable, is(context.DeadlineExceeded, "The engine did not answer in time, please retry.")},
 }

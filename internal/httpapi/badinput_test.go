@@ -259,6 +259,7 @@ func TestErrorsOfTheEngineDecideTheStatus(t *testing.T) {
 		{node.ErrLeaseLost, 409, "", "retry"},
 		{node.ErrBusy, 503, "5", "retry"},
 		{node.ErrUnavailable, 503, "5", "database"},
+		{&node.UnavailableError{Reason: "The disk is full."}, 503, "5", "The disk is full."},
 		{node.Invalid("bad %d", 1), 400, "", "bad 1"},
 		{node.Conflict("taken"), 409, "", "taken"},
 		{&node.ForbiddenError{Reason: "protected"}, 403, "", "protected"},

@@ -4,37 +4,58 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// transient lists the classes of SQLSTATE that say nothing about the statement:
-// run at another time, it may succeed
-// (https://www.postgresql.org/docs/15/errcodes-appendix.html).
-var transient = []string{
-	"08", // connection exception
-	"25", // invalid transaction state: the server went read-only, or timed an idle transaction out
-	"40", // transaction rollback: deadlock, serialization failure
-	"53", // insufficient resources: disk full, too many connections
-	"55", // object not in prerequisite state: lock not available in time
-	"57", // operator intervention: shutdown, cancelled statement
-	"58", // system error outside PostgreSQL: an I/O error
+// postgresOutages are the beginnings of a SQLSTATE that say nothing about the
+// statement: run at another time, it may succeed. The first that fits gives the
+// reason (https://www.postgresql.org/docs/15/errcodes-appendix.html).
+var postgresOutages = []struct{ state, reason string }{
+	{"08", unreachable},    // connection exception
+	{"25006", readOnly},    // read-only transaction: the server became a standby
+	{"25", unreachable},    // invalid transaction state: it timed an idle transaction out
+	{"28", unreachable},    // invalid authorization: its password was changed
+	{"3D000", unreachable}, // no such database: it is being restored
+	{"40", occupied},       // transaction rollback: deadlock, serialization failure
+	{stateDiskFull, diskFull},
+	{"53300", crowded},  // too many connections
+	{"53", unreachable}, // insufficient resources: out of memory
+	{"55", occupied},    // object not in prerequisite state: lock not available in time
+	{"57P01", stopping}, // shutdown
+	{"57P02", stopping}, // another session crashed
+	{"57P03", stopping}, // it is starting
+	{"57", unreachable}, // operator intervention: cancelled statement
+	{"58", diskFails},   // error of the system outside PostgreSQL
+}
+
+const stateDiskFull = "53100"
+
+// fullDisk reports whether a statement failed for want of space. It would fail
+// again at once, while others of its group may need none.
+func fullDisk(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == stateDiskFull
 }
 
 // outage makes an error of the connection or of the server's state a
 // node.ErrUnavailable. What the server says about a statement, and the end of
 // the caller's own context, stays as it is.
 func outage(err error) error {
-	var refused *pgconn.PgError
-	switch {
-	case err == nil, errors.Is(err, node.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, sql.ErrNoRows):
-		return err
-	case errors.As(err, &refused) && !slices.Contains(transient, refused.Code[:2]):
+	if err == nil || errors.Is(err, node.ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", node.ErrUnavailable, err)
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) {
+		return unavailable(unreachable, err)
+	}
+	for _, row := range postgresOutages {
+		if strings.HasPrefix(refused.Code, row.state) {
+			return unavailable(row.reason, err)
+		}
+	}
+	return err
 }

@@ -54,7 +54,7 @@ func (w *postgresWriter) commit(g *group) {
 		switch {
 		case err == nil:
 			return
-		case !errors.Is(err, node.ErrUnavailable), errors.Is(err, errOutcomeUnknown), attempt == commitAttempts, ctx.Err() != nil:
+		case !errors.Is(err, node.ErrUnavailable), fullDisk(err), errors.Is(err, errOutcomeUnknown), attempt == commitAttempts, ctx.Err() != nil:
 			for _, request := range g.requests {
 				request.err = fmt.Errorf("commit to the database: %w", err)
 			}
@@ -77,8 +77,12 @@ func (w *postgresWriter) try(ctx context.Context, g *group, savepoints bool) err
 	touched, err := w.runAll(s, g, began.at, savepoints)
 	if err == nil && touched {
 		err = w.finish(s, began.id)
-		if errors.Is(err, errSpoiled) && len(g.requests) == 1 {
+		switch {
+		case !errors.Is(err, errSpoiled):
+		case len(g.requests) == 1:
 			g.requests[0].err, err = s.cause, nil
+		case savepoints:
+			err = s.cause // of the commit itself
 		}
 	}
 	if w.conn != nil && w.conn.PgConn().TxStatus() != 'I' {
@@ -161,7 +165,7 @@ func runOne(s *postgresSession, request *writeRequest, now time.Time, savepoints
 		request.err = s.cause // the function overlooked it, the server does not
 	}
 	switch {
-	case errors.Is(s.cause, node.ErrUnavailable):
+	case errors.Is(s.cause, node.ErrUnavailable) && !fullDisk(s.cause):
 		return false, s.cause
 	case savepoints && request.err == nil:
 		s.late.Queue("RELEASE request")
@@ -193,14 +197,14 @@ func (w *postgresWriter) finish(s *postgresSession, id string) error {
 	case w.conn.IsClosed():
 		w.disconnect()
 		return w.outcome(id, err)
-	case errors.Is(err, node.ErrUnavailable):
+	case errors.Is(err, node.ErrUnavailable) && !fullDisk(err):
 		return err
 	}
 	return errSpoiled // a statement that was put off
 }
 
 // errOutcomeUnknown says that a commit may have happened or not.
-var errOutcomeUnknown = errors.New("whether the change was stored is not known, look before you repeat it")
+var errOutcomeUnknown error = &node.UnavailableError{Reason: unknowable}
 
 // outcome tells what became of a commit whose answer was lost: nil when it
 // happened, a node.ErrUnavailable when it did not.
@@ -216,13 +220,13 @@ func (w *postgresWriter) outcome(id string, lost error) error {
 		case "committed":
 			return nil
 		case "aborted":
-			return fmt.Errorf("%w: %w", node.ErrUnavailable, lost)
+			return unavailable(unreachable, lost)
 		case "in progress":
 			continue
 		}
 		break // forgotten, or another server
 	}
-	return fmt.Errorf("%w: %w: %w", node.ErrUnavailable, errOutcomeUnknown, lost)
+	return fmt.Errorf("%w: %w", errOutcomeUnknown, lost)
 }
 
 // status is what the server knows of a transaction, "" when it knows nothing.

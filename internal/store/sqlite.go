@@ -84,9 +84,13 @@ func openLocked(ctx context.Context, opts Options) (*sqlite, error) {
 	}, nil
 }
 
-func (s *sqlite) write(ctx context.Context, fn func(*Tx) error) error { return s.do(ctx, fn) }
+func (s *sqlite) write(ctx context.Context, fn func(*Tx) error) error {
+	return sqliteOutage(s.do(ctx, fn))
+}
 
-func (s *sqlite) read(ctx context.Context, fn func(*Tx) error) error { return s.reads.read(ctx, fn) }
+func (s *sqlite) read(ctx context.Context, fn func(*Tx) error) error {
+	return sqliteOutage(s.reads.read(ctx, fn))
+}
 
 func (s *sqlite) now() time.Time { return s.clock() }
 

@@ -2,8 +2,10 @@ package storetest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -18,13 +20,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Server is a throw-away PostgreSQL server that listens on a socket in its own
-// temporary folder. It ends with the process that started it.
+// Server is a throw-away PostgreSQL server that listens on a port of 127.0.0.1 and
+// keeps everything in its own temporary folder. It ends with the process that
+// started it.
 type Server struct {
-	URL  string // its administrator's
-	dir  string
-	cmd  *exec.Cmd
-	done chan error
+	URL     string // its administrator's
+	bin     string // folder of its programs
+	dir     string
+	port    string
+	account *syscall.Credential // of its processes; nil is that of this process
+	cmd     *exec.Cmd           // nil while it does not run
+	done    chan error
 }
 
 // PostgresBin is the folder of the newest PostgreSQL server that Debian's
@@ -47,39 +53,71 @@ func PostgresBin() string {
 // as they do in production. PostgreSQL refuses to run as root; for root it runs
 // as the user postgres.
 func StartServer(bin string) (*Server, error) {
-	dir, err := os.MkdirTemp("/tmp", "ingot-postgres-") // the path of a socket must be short
+	dir, err := os.MkdirTemp("", "ingot-postgres-")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, done: make(chan error, 1)}
-	s.URL = "postgres://ingot@/postgres?" + url.Values{"host": {dir}, "port": {"5432"}}.Encode()
-	if err := s.start(bin); err != nil {
+	s := &Server{bin: bin, dir: dir, done: make(chan error, 1)}
+	if err := s.create(); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	if err := s.Start(); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
 }
 
-func (s *Server) start(bin string) error {
-	credential, err := s.unprivileged()
-	if err != nil {
+// create makes the cluster. Its administrator has a password: others on this
+// machine reach the port too.
+func (s *Server) create() (err error) {
+	password := rand.Text()
+	if s.port, err = freePort(); err != nil {
 		return err
 	}
-	data := filepath.Join(s.dir, "data")
-	create := exec.CommandContext(context.Background(), filepath.Join(bin, "initdb"), //nolint:gosec // of Debian's package
-		"--pgdata", data, "--username", "ingot",
-		"--auth", "trust", "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync")
-	create.Dir, create.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: credential}
-	if output, err := create.CombinedOutput(); err != nil {
+	s.URL = (&url.URL{
+		Scheme: "postgres", User: url.UserPassword("ingot", password),
+		Host: net.JoinHostPort("127.0.0.1", s.port), Path: "postgres",
+	}).String()
+	secret := filepath.Join(s.dir, "password")
+	if err := os.WriteFile(secret, []byte(password), 0o600); err != nil {
+		return err
+	}
+	if s.account, err = s.unprivileged(secret); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(context.Background(), filepath.Join(s.bin, "initdb"), //nolint:gosec // of Debian's package
+		"--pgdata", s.data(), "--username", "ingot", "--pwfile", secret,
+		"--auth", "password", "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync")
+	cmd.Dir, cmd.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.account}
+	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, output)
 	}
-	log, err := os.Create(filepath.Join(s.dir, "log"))
+	return nil
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// freePort returns a port of 127.0.0.1 on which nobody listens.
+func freePort() (string, error) {
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	return port, errors.Join(err, listener.Close())
+}
+
+// Start runs the server, which Halt may have ended, and returns when it answers.
+func (s *Server) Start() error {
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	s.cmd = exec.CommandContext(context.Background(), filepath.Join(bin, "postgres"), //nolint:gosec // of Debian's package
-		"-D", data, "-k", s.dir,
-		"-c", "listen_addresses=", "-c", "max_connections=400", "-c", "fsync=on")
-	s.cmd.Dir, s.cmd.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: credential, Pdeathsig: syscall.SIGINT}
+	defer log.Close()                                                                   //nolint:errcheck // the server has its own
+	s.cmd = exec.CommandContext(context.Background(), filepath.Join(s.bin, "postgres"), //nolint:gosec // of Debian's package
+		"-D", s.data(), "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+		"-c", "max_connections=400", "-c", "fsync=on")
+	s.cmd.Dir, s.cmd.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.account, Pdeathsig: syscall.SIGINT}
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if err := s.launch(); err != nil {
 		return err
@@ -88,8 +126,8 @@ func (s *Server) start(bin string) error {
 }
 
 // unprivileged is the user of the server's processes, to whom it hands the folder
-// over; nil is the user of this process.
-func (s *Server) unprivileged() (*syscall.Credential, error) {
+// and a file over; nil is the user of this process.
+func (s *Server) unprivileged(file string) (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil //nolint:nilnil // as syscall takes it
 	}
@@ -105,7 +143,7 @@ func (s *Server) unprivileged() (*syscall.Credential, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(s.dir, uid, gid)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(os.Chown(s.dir, uid, gid), os.Chown(file, uid, gid))
 }
 
 // launch starts the server from a thread that lives as long as the server: the
@@ -150,13 +188,20 @@ func (s *Server) await(log string) error {
 	}
 }
 
+// Halt ends the server at once, as a crash does. What was committed stays.
+func (s *Server) Halt() error {
+	if s.cmd == nil {
+		return nil
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		return err
+	}
+	<-s.done //nolint:errcheck // SIGQUIT makes it end with an error code
+	s.cmd = nil
+	return nil
+}
+
 // Stop ends the server and removes everything it stored.
 func (s *Server) Stop() error {
-	if s.cmd != nil {
-		if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
-			return err
-		}
-		<-s.done //nolint:errcheck // SIGQUIT makes it end with an error code
-	}
-	return os.RemoveAll(s.dir)
+	return errors.Join(s.Halt(), os.RemoveAll(s.dir))
 }
