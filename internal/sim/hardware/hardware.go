@@ -50,6 +50,8 @@ type Options struct {
 	// Address is the IPv4 address of the interface that booted. The zero value
 	// means the address that [DefaultNetwork] holds for the machine's index.
 	Address netip.Addr
+	// ExtraHardware adds what the agent's extra-hardware collector finds.
+	ExtraHardware bool
 }
 
 // Validate says what is wrong with the options. The other methods panic for a
@@ -141,6 +143,10 @@ func (o Options) Machine(seed uint64, index int) Machine {
 	if devices := p.pciDevices(d, cpu, nics, disks); devices != nil {
 		doc.PCIDevices = devices
 		doc.Configuration.Collectors = []string{"default", "pci-devices"}
+	}
+	if o.ExtraHardware {
+		doc.Facts = doc.Inventory.extraFacts()
+		doc.Configuration.Collectors = append(slices.Clip(doc.Configuration.Collectors), "extra-hardware")
 	}
 	return Machine{
 		Seed: seed, Index: index, Kind: p.kind, Inspection: doc,

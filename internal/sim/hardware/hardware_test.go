@@ -216,3 +216,26 @@ func BenchmarkDocument(b *testing.B) {
 	}
 	b.ReportMetric(float64(size)/float64(b.N), "bytes/doc")
 }
+
+func TestExtraHardwareFactsAgreeWithTheInventory(t *testing.T) {
+	plain := hardware.Options{}.Machine(5, 3).Inspection
+	if plain.Facts != nil {
+		t.Errorf("facts that nobody asked for: %v", plain.Facts)
+	}
+	extra := hardware.Options{ExtraHardware: true}.Machine(5, 3).Inspection
+	if diff := cmp.Diff(plain.Inventory, extra.Inventory); diff != "" {
+		t.Errorf("the collector changed the inventory (-without +with):\n%s", diff)
+	}
+	if got, want := extra.Configuration.Collectors, "extra-hardware"; !slices.Contains(got, want) {
+		t.Errorf("collectors = %v, want %s among them", got, want)
+	}
+	for _, want := range []hardware.Fact{
+		{"system", "product", "serial", plain.Inventory.SystemVendor.SerialNumber},
+		{"cpu", "logical", "number", plain.Inventory.CPU.Count},
+		{"network", plain.Inventory.Interfaces[0].Name, "serial", plain.Inventory.Interfaces[0].MACAddress},
+	} {
+		if !slices.Contains(extra.Facts, want) {
+			t.Errorf("no fact %v in %v", want, extra.Facts)
+		}
+	}
+}

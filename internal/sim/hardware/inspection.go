@@ -12,6 +12,8 @@ type Inspection struct {
 	Error         *string       `json:"error"`
 	// PCIDevices is sent only by agents with the pci-devices collector.
 	PCIDevices []PCIDevice `json:"pci_devices,omitempty"`
+	// Facts are sent only by agents with the extra-hardware collector.
+	Facts []Fact `json:"data,omitempty"`
 }
 
 // Inventory is the hardware of one machine.
