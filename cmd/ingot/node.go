@@ -24,10 +24,10 @@ func newNodeCommand() *cobra.Command {
 	}
 	for _, action := range cli.NodeActions() {
 		addAt(cmd, action.Command, c.action(action))
+		addAlso(cmd, action.Also, c.action(action))
 	}
-	for _, view := range cli.NodeViews() {
-		addAt(cmd, view.Command, c.view(view))
-	}
+	c.addViews(cmd)
+	addAt(cmd, "passthru call", c.passthru())
 	addAt(cmd, "inventory save", c.saveInventory())
 	addAt(cmd, "inventory show", c.showInventory())
 	return cmd

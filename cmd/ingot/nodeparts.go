@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,22 +9,30 @@ import (
 	"github.com/ingot-metal/ingot/internal/cli"
 )
 
-// groups are the words between `ingot node` and a command.
+// groups are the words between a command and those above it.
+// They are the same where drivers or the root have them.
 var groups = map[string]string{
+	"add": "Add traits", "remove": "Remove traits",
 	"bios": "Show BIOS settings", "bios setting": "Show BIOS settings",
 	"boot": "Choose what nodes boot from and how", "boot device": "Choose what nodes boot from", "boot mode": "Choose how nodes boot",
-	"child":       "Show the parts of a node that are nodes",
-	"firmware":    "Show firmware",
-	"history":     "Show what happened",
-	"inject":      "Interrupt nodes",
-	"inventory":   "Work with what inspection found",
-	"maintenance": "Put nodes into maintenance and take them out",
-	"passthru":    "Show what vendors add",
-	"power":       "Switch nodes on and off",
-	"secure":      "Switch secure boot", "secure boot": "Switch secure boot",
+	"child": "Show the parts of a node that are nodes", "children": "Show the parts of a node that are nodes",
+	"console":       "Switch consoles on and off",
+	"deploy":        "Say how nodes are deployed",
+	"firmware":      "Show firmware",
+	"history":       "Show what happened",
+	"inject":        "Interrupt nodes",
+	"inventory":     "Work with what inspection found",
+	"maintenance":   "Put nodes into maintenance and take them out",
+	"passthru":      "Call what drivers can do beyond the API",
+	"power":         "Switch nodes on and off",
+	"property":      "Show what a driver wants to know",
+	"raid":          "Say which RAID nodes have",
+	"raid property": "Show what a RAID may be given",
+	"secure":        "Switch secure boot", "secure boot": "Switch secure boot",
 	"trait":  "Show and change traits",
 	"vif":    "Attach and detach virtual interfaces",
 	"vmedia": "Insert and eject virtual media",
+	"volume": "Show and change volumes that nodes boot from",
 }
 
 // addAt adds a command below parent at the place that its words say, with the
@@ -34,43 +41,85 @@ func addAt(parent *cobra.Command, words string, cmd *cobra.Command) {
 	all := strings.Fields(words)
 	for i := range len(all) - 1 {
 		parent = group(parent, all[i], groups[strings.Join(all[:i+1], " ")])
+		parent.Hidden = parent.Hidden && cmd.Hidden
 	}
 	parent.AddCommand(cmd)
 }
 
-// group is the child of parent of that name, made when it is not there.
+// addAlso adds a command once more at a place that users of other clients
+// know; help texts do not show it. Without words it does nothing.
+func addAlso(parent *cobra.Command, words string, cmd *cobra.Command) {
+	if words == "" {
+		return
+	}
+	cmd.Hidden = true
+	_, arguments, _ := strings.Cut(cmd.Use, " ")
+	cmd.Use = strings.TrimSpace(lastWord(words) + " " + arguments)
+	addAt(parent, words, cmd)
+}
+
+// group is the child of parent of that name, made when it is not there. It is
+// hidden until a command that is not comes below it.
 func group(parent *cobra.Command, name, short string) *cobra.Command {
 	for _, child := range parent.Commands() {
 		if child.Name() == name {
 			return child
 		}
 	}
-	child := &cobra.Command{Use: name, Short: short}
+	child := &cobra.Command{Use: name, Short: short, Hidden: true}
 	parent.AddCommand(child)
 	return child
 }
 
 func lastWord(words string) string { return words[strings.LastIndex(words, " ")+1:] }
 
+// addViews adds the commands that read parts of a thing.
+func (c client) addViews(parent *cobra.Command) {
+	for _, view := range c.resource.Views() {
+		addAt(parent, view.Command, c.view(view))
+		addAlso(parent, view.Also, c.view(view))
+	}
+}
+
 // view is the command that reads a part of a thing.
 func (c client) view(view cli.View) *cobra.Command {
-	var output cli.Output
+	read := cli.Read{View: view, Of: c.resource}
+	instead := false
 	cmd := &cobra.Command{
 		Use: lastWord(view.Command) + " " + c.argument(), Short: view.Short, Args: c.one, ValidArgsFunction: c.things(1),
 		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
-			return view.Run(cmd.Context(), engine, args, output, cmd.OutOrStdout())
+			if instead {
+				read.View = view.Instead.View
+			}
+			return read.Run(cmd.Context(), engine, args, cmd.OutOrStdout())
 		}),
 	}
 	if view.Arg != "" {
-		cmd.Use += " " + view.Arg
-		cmd.Args = func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return fmt.Errorf("name one %s and one %s, got %d arguments", c.resource.Name, strings.ToLower(view.Arg), len(args))
-			}
-			return nil
-		}
+		cmd.Use, cmd.Args = cmd.Use+" "+view.Arg, c.oneAnd(view.Arg)
 	}
-	outputFlag(cmd, &output)
+	if view.Long != nil {
+		cmd.Flags().BoolVar(&read.Long, "long", false, "show more fields")
+	}
+	if view.Instead != nil {
+		cmd.Flags().BoolVar(&instead, view.Instead.Flag, false, view.Instead.Help)
+	}
+	outputFlag(cmd, &read.Output)
+	return cmd
+}
+
+// passthru is the command that calls what a driver can do beyond the API.
+func (c client) passthru() *cobra.Command {
+	call := cli.Passthru{Of: c.resource}
+	cmd := &cobra.Command{
+		Use: "call " + c.argument() + " METHOD", Short: "Call a method that a driver has beyond the API",
+		Args: c.oneAnd("METHOD"), ValidArgsFunction: c.things(1),
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+			return call.Run(cmd.Context(), engine, args[0], args[1], streams(cmd))
+		}),
+	}
+	call.Arguments.AddFlags(cmd.Flags(), cli.PassthruFields)
+	cmd.Flags().StringVar(&call.HTTPMethod, "http-method", "", "how it is called: POST (default), PUT, PATCH, GET or DELETE")
+	outputFlag(cmd, &call.Output)
 	return cmd
 }
 

@@ -33,29 +33,46 @@ func newClientGroup(resource cli.Resource, use, short, long string) (*cobra.Comm
 	return cmd, client{resource: resource, connect: connect, completion: completion}
 }
 
-// newThingCommands returns the groups of commands for everything that is not a
+// things are the kinds of things that users create, in the order of the help.
+var things = []struct {
+	resource cli.Resource
+	command  string // words of the command
+	also     string // what other clients call it, if that differs
+	short    string
+	about    string
+}{
+	{cli.Ports, "port", "", "Show and change network ports of nodes", "the network ports of nodes"},
+	{cli.Portgroups, "portgroup", "port group", "Show and change groups of ports", "groups of ports that are bonded"},
+	{cli.Chassis, "chassis", "", "Show and change chassis", "chassis, which group nodes"},
+	{cli.Allocations, "allocation", "", "Find nodes for instances", "allocations: each finds a node for an instance"},
+	{cli.Runbooks, "runbook", "", "Show and change runbooks", "runbooks: steps with a name, for cleaning and servicing"},
+	{cli.DeployTemplates, "deploy template", "", "Show and change deploy templates", "deploy templates: steps that a trait of the instance asks for"},
+	{cli.VolumeConnectors, "volume connector", "", "Show and change volume connectors", "how storage knows nodes"},
+	{cli.VolumeTargets, "volume target", "", "Show and change volume targets", "remote volumes that nodes boot from"},
+}
+
+// addThingCommands adds the groups of commands for everything that is not a
 // node.
-func newThingCommands() []*cobra.Command {
-	var all []*cobra.Command
-	for _, row := range []struct {
-		resource cli.Resource
-		short    string
-		about    string
-	}{
-		{cli.Ports, "Show and change network ports of nodes", "the network ports of nodes"},
-		{cli.Portgroups, "Show and change groups of ports", "groups of ports that are bonded"},
-		{cli.Chassis, "Show and change chassis", "chassis, which group nodes"},
-		{cli.Allocations, "Find nodes for instances", "allocations: each finds a node for an instance"},
-	} {
-		cmd, c := newClientGroup(row.resource, row.resource.Name, row.short, "Show and change "+row.about+".")
-		cmd.AddCommand(c.list(), c.show(), c.create(), c.set(), c.unset(), c.delete())
-		all = append(all, cmd)
+func addThingCommands(root *cobra.Command) {
+	for _, row := range things {
+		for _, add := range []struct {
+			words string
+			to    func(*cobra.Command, string, *cobra.Command)
+		}{{row.command, addAt}, {row.also, addAlso}} {
+			cmd, c := newClientGroup(row.resource, lastWord(row.command), row.short, "Show and change "+row.about+".")
+			cmd.AddCommand(c.list(), c.show(), c.create(), c.set(), c.unset(), c.delete())
+			add.to(root, add.words, cmd)
+		}
 	}
 	drivers, c := newClientGroup(cli.Drivers, "driver", "Show hardware types", "Show the hardware types that the engine has enabled.")
-	drivers.AddCommand(c.list(), c.show(), c.view(cli.DriverProperties))
+	drivers.AddCommand(c.list(), c.show())
+	c.addViews(drivers)
+	addAt(drivers, "passthru call", c.passthru())
 	conductors, c := newClientGroup(cli.Conductors, "conductor", "Show who manages nodes", "Show the conductors, the replicas of an engine that manage nodes.")
 	conductors.AddCommand(c.list(), c.show())
-	return append(all, drivers, conductors)
+	shards, c := newClientGroup(cli.Shards, "shard", "Show shards", "Show the shards that nodes are in, and how many nodes each has.")
+	shards.AddCommand(c.list())
+	root.AddCommand(drivers, conductors, shards)
 }
 
 // one and some check the arguments of a command about one thing, or more.
@@ -66,6 +83,17 @@ func (c client) one(_ *cobra.Command, args []string) error {
 	return nil
 }
 
+// oneAnd checks the arguments of a command about one thing and something of
+// it.
+func (c client) oneAnd(arg string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 2 {
+			return fmt.Errorf("name one %s and one %s, got %d arguments", c.resource.Name, strings.ToLower(arg), len(args))
+		}
+		return nil
+	}
+}
+
 func (c client) some(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("name at least one %s", c.resource.Name)
@@ -74,7 +102,7 @@ func (c client) some(_ *cobra.Command, args []string) error {
 }
 
 // argument is how help texts name the thing.
-func (c client) argument() string { return strings.ToUpper(c.resource.Name) }
+func (c client) argument() string { return strings.ToUpper(lastWord(c.resource.Name)) }
 
 // things completes at most limit arguments, 0 for any number.
 func (c client) things(limit int) cobra.CompletionFunc {

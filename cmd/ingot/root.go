@@ -27,7 +27,7 @@ func newRootCommand() *cobra.Command {
 		newUpCommand(), newEngineCommand(), newOperatorCommand(), newSimCommand(),
 		newNodeCommand(), newExplainCommand(),
 	)
-	root.AddCommand(newThingCommands()...)
+	addThingCommands(root)
 	markUsageErrors(root)
 	return root
 }

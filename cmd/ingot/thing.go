@@ -24,6 +24,7 @@ func (c client) list() *cobra.Command {
 	if c.resource.Paged {
 		flags.StringVar(&list.Sort, "sort", "", "field to sort by, with :desc for the largest first")
 		flags.IntVar(&list.Limit, "limit", 0, "show at most this many, 0 for all")
+		flags.StringVar(&list.Marker, "marker", "", "show what comes behind the one with this `UUID`")
 	}
 	outputFlag(cmd, &list.Output)
 	c.completeFlags(cmd)
@@ -37,6 +38,9 @@ func (c client) show() *cobra.Command {
 		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
 			return show.Run(cmd.Context(), engine, args[0], cmd.OutOrStdout())
 		}),
+	}
+	if finder := c.resource.Finder; finder.Flag != "" {
+		cmd.Flags().BoolVar(&show.Find, finder.Flag, false, finder.Help)
 	}
 	cmd.Flags().StringSliceVar(&show.Fields, "fields", nil, "fields to show, separated by commas")
 	outputFlag(cmd, &show.Output)

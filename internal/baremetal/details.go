@@ -21,7 +21,7 @@ func (c *Client) Ports(ctx context.Context, ident string) ([]Port, error) {
 	if _, err := pathSegment("list ports", ident); err != nil {
 		return nil, err
 	}
-	return collect(list(ctx, c, "ports", url.Values{"node": {ident}, "detail": {"true"}}, portID))
+	return collect(list(ctx, c, "list ports", []string{"ports"}, url.Values{"node": {ident}, "detail": {"true"}}, portID))
 }
 
 func portID(p Port) string { return p.UUID }

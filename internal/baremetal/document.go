@@ -92,9 +92,12 @@ func exchange(ctx context.Context, service *gophercloud.ServiceClient, method, a
 
 // Listing selects documents of a collection.
 type Listing struct {
-	// Collection is the path below /v1 and the member of the answer that holds
-	// the documents: "ports".
-	Collection string
+	// Op is what is tried, for errors; empty means "list" and the collection.
+	Op string
+	// Collection is where it is below /v1, not escaped: "nodes", "n1",
+	// "history". The last segment is also the member of the answer that holds
+	// the documents.
+	Collection []string
 	// ID is the field that identifies a document; empty means uuid. Paging
 	// needs it, so that it is always among chosen fields.
 	ID string
@@ -118,7 +121,12 @@ func (c *Client) Documents(ctx context.Context, l Listing) iter.Seq2[json.RawMes
 	if fields := l.chosen(); fields != "" {
 		query.Set("fields", fields)
 	}
-	return list(ctx, c, l.Collection, query, func(document json.RawMessage) string { return identify(document, l.id()) })
+	op := cmp.Or(l.Op, "list "+strings.Join(l.Collection, " "))
+	segments, err := pathSegments(op, l.Collection)
+	if err != nil {
+		return func(yield func(json.RawMessage, error) bool) { yield(nil, err) }
+	}
+	return list(ctx, c, op, segments, query, func(document json.RawMessage) string { return identify(document, l.id()) })
 }
 
 // Document reads the thing ident of the collection; of l only Collection, ID
@@ -128,7 +136,7 @@ func (c *Client) Document(ctx context.Context, op string, l Listing, ident strin
 	if fields := l.chosen(); fields != "" {
 		query.Set("fields", fields)
 	}
-	return c.Read(ctx, Request{Op: op, Path: []string{l.Collection, ident}, Query: query})
+	return c.Read(ctx, Request{Op: op, Path: append(slices.Clone(l.Collection), ident), Query: query})
 }
 
 // Read is [Client.Do] with GET, where an empty answer is an error.

@@ -50,7 +50,7 @@ func TestAnswerThatIsNoJSONIsNamedSo(t *testing.T) {
 			return true
 		}
 	})
-	_, err := client.Document(t.Context(), "show port p1", Listing{Collection: "ports"}, "p1")
+	_, err := client.Document(t.Context(), "show port p1", Listing{Collection: []string{"ports"}}, "p1")
 	if !errors.Is(err, ErrProtocol) {
 		t.Errorf("got %v, want ErrProtocol", err)
 	}
@@ -70,12 +70,12 @@ func TestFieldThatAnEngineLacksIsDroppedFromDocuments(t *testing.T) {
 		}
 		f.nodes = someNodes(1)
 	})
-	for document, err := range client.Documents(t.Context(), Listing{Collection: "nodes", Fields: []string{"auto_discovered"}}) {
+	for document, err := range client.Documents(t.Context(), Listing{Collection: []string{"nodes"}, Fields: []string{"auto_discovered"}}) {
 		if err != nil {
 			t.Errorf("%s, %v", document, err)
 		}
 	}
-	_, _ = client.Document(t.Context(), "show node n", Listing{Collection: "nodes", Fields: []string{"auto_discovered"}}, "n")
+	_, _ = client.Document(t.Context(), "show node n", Listing{Collection: []string{"nodes"}, Fields: []string{"auto_discovered"}}, "n")
 	want := []string{"GET /v1/", "GET /v1/nodes?fields=uuid%2Cauto_discovered", "GET /v1/nodes?fields=uuid", "GET /v1/nodes/n?fields=uuid"}
 	if diff := cmp.Diff(want, f.paths()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)

@@ -214,12 +214,12 @@ func TestDocumentsAreWhatTheEngineSent(t *testing.T) {
 			return true
 		}
 	})
-	for document, err := range client.Documents(t.Context(), Listing{Collection: "nodes"}) {
+	for document, err := range client.Documents(t.Context(), Listing{Collection: []string{"nodes"}}) {
 		if err != nil || string(document) != `{"uuid":"u1","new":null}` {
 			t.Errorf("list: %s, %v", document, err)
 		}
 	}
-	if document, err := client.Document(t.Context(), "show node u1", Listing{Collection: "nodes"}, "u1"); err != nil || string(document) != `{"uuid":"u1", "new":1.0}` {
+	if document, err := client.Document(t.Context(), "show node u1", Listing{Collection: []string{"nodes"}}, "u1"); err != nil || string(document) != `{"uuid":"u1", "new":1.0}` {
 		t.Errorf("show: %s, %v", document, err)
 	}
 }

@@ -144,16 +144,16 @@ type page[T any] struct {
 	more  bool
 }
 
-// list walks the collection, from query on, page after page; each page is
-// asked for when the one before is used up. It pages by the last identifier
+// list walks the collection at the path, from query on, page after page; each
+// page is asked for when the one before is used up. It pages by the last identifier
 // instead of following the engine's URL, which names a host that a client
 // behind a proxy may not reach.
-func list[T any](ctx context.Context, c *Client, collection string, query url.Values, identify func(T) string) iter.Seq2[T, error] {
+func list[T any](ctx context.Context, c *Client, op string, collection []string, query url.Values, identify func(T) string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
 		query := maps.Clone(query)
 		for {
-			current, err := fetchPage[T](ctx, c, collection, query)
+			current, err := fetchPage[T](ctx, c, op, collection, query)
 			if err != nil {
 				yield(none, err)
 				return
@@ -169,7 +169,7 @@ func list[T any](ctx context.Context, c *Client, collection string, query url.Va
 			last := identify(current.items[len(current.items)-1])
 			if last == "" || last == query.Get("marker") {
 				yield(none, &Error{
-					Op: "list " + collection, Kind: ErrProtocol,
+					Op: op, Kind: ErrProtocol,
 					Message: "the engine's pages do not advance",
 				})
 				return
@@ -179,10 +179,10 @@ func list[T any](ctx context.Context, c *Client, collection string, query url.Va
 	}
 }
 
-func fetchPage[T any](ctx context.Context, c *Client, collection string, query url.Values) (page[T], error) {
+func fetchPage[T any](ctx context.Context, c *Client, op string, collection []string, query url.Values) (page[T], error) {
 	var body map[string]json.RawMessage
-	op := "list " + collection
-	if err := c.getFields(ctx, op, &body, query, collection); err != nil {
+	member := collection[len(collection)-1]
+	if err := c.getFields(ctx, op, &body, query, collection...); err != nil {
 		marker := query.Get("marker")
 		if marker != "" && errors.Is(err, ErrNotFound) {
 			// The engine no longer knows where the last page ended.
@@ -193,10 +193,10 @@ func fetchPage[T any](ctx context.Context, c *Client, collection string, query u
 		}
 		return page[T]{}, err
 	}
-	current := page[T]{more: announcesNext(body, collection)}
-	raw, ok := body[collection]
+	current := page[T]{more: announcesNext(body, member)}
+	raw, ok := body[member]
 	if !ok {
-		return current, &Error{Op: op, Kind: ErrProtocol, Message: fmt.Sprintf("the answer has no %q", collection)}
+		return current, &Error{Op: op, Kind: ErrProtocol, Message: fmt.Sprintf("the answer has no %q", member)}
 	}
 	if err := json.Unmarshal(raw, &current.items); err != nil {
 		return current, &Error{Op: op, Kind: ErrProtocol, Message: cleanText(err.Error()), Cause: err}

@@ -17,7 +17,7 @@ func (c *Client) Nodes(ctx context.Context, q NodeQuery) iter.Seq2[Node, error] 
 	if err != nil {
 		return func(yield func(Node, error) bool) { yield(Node{}, err) }
 	}
-	return list(ctx, c, "nodes", query, func(n Node) string { return n.UUID })
+	return list(ctx, c, "list nodes", []string{"nodes"}, query, func(n Node) string { return n.UUID })
 }
 
 // Node reads the node with the UUID or name ident; fields limit what is

@@ -13,8 +13,10 @@ func action(name string) Action {
 	return nodeActions[slices.IndexFunc(nodeActions, func(a Action) bool { return a.Command == name })]
 }
 
-func view(name string) View {
-	return nodeViews[slices.IndexFunc(nodeViews, func(v View) bool { return v.Command == name })]
+// reading is the view of a node with that name.
+func reading(name string, output Output) *Read {
+	at := slices.IndexFunc(nodeViews, func(v View) bool { return v.Command == name })
+	return &Read{View: nodeViews[at], Of: Nodes, Output: output}
 }
 
 func TestActionsAskForWhatTheirNameSays(t *testing.T) {
@@ -95,12 +97,12 @@ func TestViewsPrintRowsOfEveryShape(t *testing.T) {
 		"firmware list":     "bmc None 1 None\n",
 	} {
 		var r run
-		err := view(name).Run(t.Context(), engine, []string{"n1", "Mode"}, OutputValue, &r.out)
+		err := reading(name, OutputValue).Run(t.Context(), engine, []string{"n1", "Mode"}, &r.out)
 		if err != nil || r.out.String() != want {
 			t.Errorf("%s: %q, %v; want %q", name, r.out.String(), err, want)
 		}
 	}
-	if err := view("vif list").Run(t.Context(), engine, []string{"n1"}, OutputTable, nil); ExitCode(err) != ExitError {
+	if err := reading("vif list", OutputTable).Run(t.Context(), engine, []string{"n1"}, nil); ExitCode(err) != ExitError {
 		t.Errorf("an answer without its rows: %v", err)
 	}
 }

@@ -36,16 +36,14 @@ type ProvisionNodes struct {
 // engine works on all of them at once.
 func (p *ProvisionNodes) Run(ctx context.Context, engine *baremetal.Client, idents []string, to Streams) error {
 	body := p.Values.Object()
-	for _, f := range p.Verb.Fields {
-		if _, given := body[f.Name]; f.Required && !given {
-			return &UsageError{fmt.Errorf("%s needs --%s", p.Verb.Name, f.Flag)}
-		}
+	if err := missing(p.Verb.Name, p.Verb.Fields, body); err != nil {
+		return err
 	}
 	body["target"] = p.Verb.Target
 	return askThenWait(ctx, idents, p.Wait, to, func(ident string) error {
 		_, err := engine.Do(ctx, baremetal.Request{
 			Op: p.Verb.Name + " node " + ident, Method: http.MethodPut,
-			Path: []string{Nodes.Collection, ident, "states", "provision"}, Body: body,
+			Path: Nodes.path(ident, "states", "provision"), Body: body,
 		})
 		if err != nil {
 			return p.advise(ctx, engine, ident, err)

@@ -23,14 +23,14 @@ type Create struct {
 
 // Run creates the thing and prints what the engine made of it to to.Out.
 func (c *Create) Run(ctx context.Context, engine *baremetal.Client, to Streams) error {
-	body := c.Values.Object()
-	for _, f := range c.Resource.Fields {
-		if _, given := body[f.Name]; f.Required && !given {
-			return &UsageError{fmt.Errorf("%s create needs --%s", c.Resource.Name, f.Flag)}
-		}
+	if err := missing(c.Resource.Name+" create", c.Resource.Fields, c.Values.Object()); err != nil {
+		return err
+	}
+	if err := c.Values.resolve(ctx, engine); err != nil {
+		return err
 	}
 	raw, err := engine.Do(ctx, baremetal.Request{
-		Op: "create " + c.Resource.Name, Method: http.MethodPost, Path: []string{c.Resource.Collection}, Body: body,
+		Op: "create " + c.Resource.Name, Method: http.MethodPost, Path: c.Resource.path(), Body: c.Values.Object(),
 	})
 	if err != nil {
 		return err
@@ -45,6 +45,16 @@ func (c *Create) Run(ctx context.Context, engine *baremetal.Client, to Streams) 
 		}
 	}
 	return c.Output.document(to.Out, nil, raw)
+}
+
+// missing tells which required field the command was not given.
+func missing(command string, fields []Field, given map[string]any) error {
+	for _, f := range fields {
+		if _, ok := given[f.Name]; f.Required && !ok {
+			return &UsageError{fmt.Errorf("%s needs --%s", command, f.Flag)}
+		}
+	}
+	return nil
 }
 
 // Update changes fields of things: sets them, or removes them with Unset.
@@ -63,6 +73,9 @@ func (u *Update) Run(ctx context.Context, engine *baremetal.Client, idents []str
 	if u.Values.Empty() {
 		return &UsageError{errors.New("there is nothing to change; name at least one field")}
 	}
+	if err := u.Values.resolve(ctx, engine); err != nil {
+		return err
+	}
 	op := opAdd
 	if u.Unset {
 		op = opRemove
@@ -74,7 +87,7 @@ func (u *Update) Run(ctx context.Context, engine *baremetal.Client, idents []str
 	return eachNode(idents, len(idents) == 1, to.Err, func(ident string) error {
 		_, err := engine.Do(ctx, baremetal.Request{
 			Op: "update " + u.Resource.Name + " " + ident, Method: http.MethodPatch,
-			Path: []string{u.Resource.Collection, ident}, Query: query, Body: u.Values.patch(op),
+			Path: u.Resource.path(ident), Query: query, Body: u.Values.patch(op),
 		})
 		return tell(to.Out, u.Resource.advise(err), "Updated %s %s\n", u.Resource.Name, ident)
 	})
@@ -85,7 +98,7 @@ func (u *Update) Run(ctx context.Context, engine *baremetal.Client, idents []str
 func Delete(ctx context.Context, engine *baremetal.Client, resource Resource, idents []string, to Streams) error {
 	return eachNode(idents, len(idents) == 1, to.Err, func(ident string) error {
 		_, err := engine.Do(ctx, baremetal.Request{
-			Op: "delete " + resource.Name + " " + ident, Method: http.MethodDelete, Path: []string{resource.Collection, ident},
+			Op: "delete " + resource.Name + " " + ident, Method: http.MethodDelete, Path: resource.path(ident),
 		})
 		return tell(to.Out, resource.advise(err), "Deleted %s %s\n", resource.Name, ident)
 	})

@@ -22,6 +22,8 @@ const (
 	Bool                    // true or false, true without a value
 	Repeated                // strings; the flag may be given again
 	Map                     // KEY=VALUE members of an object; the flag may be repeated
+	Members                 // KEY=VALUE fields of the request itself; the flag may be repeated
+	NodeID                  // the UUID of a node; see [Values.resolve]
 	JSON                    // JSON or YAML: itself, a file, or - for standard input
 	ConfigDrive             // see [readConfigDrive]
 	Constant                // Field.Value, when the flag is given
@@ -234,12 +236,17 @@ func (f *fieldFlag) Set(text string) error {
 		}
 	case Repeated:
 		c.value = []string{text}
-	case Map:
+	case Map, Members:
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
 			return fmt.Errorf("it must be KEY=VALUE")
 		}
 		c.key, c.value = key, memberValue(key, value)
+		if f.field.Kind == Members {
+			c.field, c.key = key, ""
+		}
+	case NodeID:
+		c.value = nodeRef(text)
 	case unsetKey:
 		if text == "" {
 			return fmt.Errorf("it must name a key")

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/url"
 	"strconv"
 	"strings"
@@ -28,7 +30,10 @@ type List struct {
 	// Sort is FIELD, FIELD:asc or FIELD:desc. Empty is order of creation.
 	Sort string
 	// Limit is the most things to print, 0 for all.
-	Limit  int
+	Limit int
+	// Marker is the UUID of the thing behind which the list begins, empty for
+	// its beginning.
+	Marker string
 	Output Output
 }
 
@@ -38,21 +43,48 @@ func (l *List) Run(ctx context.Context, engine *baremetal.Client, out io.Writer)
 	if err != nil {
 		return &UsageError{err}
 	}
+	columns := listing.Fields
+	if l.Resource.Whole {
+		listing.Fields = nil
+	}
+	documents := engine.Documents(ctx, listing)
+	if l.Limit > 0 {
+		documents = first(documents, l.Limit)
+	}
+	found, err := collect(documents)
+	if err != nil {
+		return err
+	}
+	return l.Output.list(out, columns, found)
+}
+
+// collect reads a sequence of documents to its end.
+func collect(documents iter.Seq2[json.RawMessage, error]) ([]document, error) {
 	var found []document
-	for raw, err := range engine.Documents(ctx, listing) {
+	for raw, err := range documents {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		d, err := parseDocument(raw)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		found = append(found, d)
-		if len(found) == l.Limit {
-			break
+	}
+	return found, nil
+}
+
+// first is at most the first n elements of a sequence, where n is at least 1.
+func first(documents iter.Seq2[json.RawMessage, error], n int) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		left := n
+		for raw, err := range documents {
+			left--
+			if !yield(raw, err) || left == 0 {
+				return
+			}
 		}
 	}
-	return l.Output.list(out, listing.Fields, found)
 }
 
 func (l *List) listing() (baremetal.Listing, error) {
@@ -79,6 +111,7 @@ func (l *List) listing() (baremetal.Listing, error) {
 	default:
 		return baremetal.Listing{}, fmt.Errorf("--sort ends in %q, it must be FIELD:asc or FIELD:desc", direction)
 	}
+	set(listing.Query, "marker", l.Marker)
 	if l.Limit > 0 {
 		set(listing.Query, "limit", strconv.Itoa(min(l.Limit, maxPage)))
 	}

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
@@ -10,7 +12,8 @@ import (
 // Resource is a kind of thing that the engine keeps in a collection.
 type Resource struct {
 	Name       string // for people and commands: "port"
-	Collection string // in paths and answers: "ports"
+	Collection string // in paths and answers: "ports" or "volume/targets"
+	Plural     string // for people, empty for the collection
 	ID         string // the identifying field, empty for uuid
 	// Short and Long are the columns of a list.
 	Short, Long []string
@@ -18,6 +21,11 @@ type Resource struct {
 	CreateArg string
 	// Paged tells whether lists take an order and a limit.
 	Paged bool
+	// Whole tells that the engine cannot be asked for chosen fields in lists.
+	Whole bool
+	// Finder is a flag of show that makes the argument a value of this field,
+	// instead of a name or UUID; its Flag is empty for none.
+	Finder Field
 	// Fields are what create, set and unset may change; Filters what lists
 	// may be limited by.
 	Fields  []Field
@@ -25,7 +33,12 @@ type Resource struct {
 }
 
 func (r Resource) listing() baremetal.Listing {
-	return baremetal.Listing{Collection: r.Collection, ID: r.ID}
+	return baremetal.Listing{Op: "list " + cmp.Or(r.Plural, r.Collection), Collection: r.path(), ID: r.ID}
+}
+
+// path is where the collection is, or what the further segments name in it.
+func (r Resource) path(further ...string) []string {
+	return append(strings.Split(r.Collection, "/"), further...)
 }
 
 // advise says where to look for a thing that the engine does not know. For
@@ -49,10 +62,11 @@ var (
 var (
 	Nodes = Resource{
 		Name: "node", Collection: "nodes", Short: shortColumns, Long: longColumns, Paged: true,
+		Finder: Field{Flag: "instance", Name: "instance_uuid", Help: "NODE is the UUID of the instance on it"},
 		Fields: nodeFields, Filters: nodeFilters,
 	}
 	Ports = Resource{
-		Name: "port", Collection: "ports", Paged: true, CreateArg: "address",
+		Name: "port", Collection: "ports", Paged: true, CreateArg: "address", Finder: byAddress,
 		Short: []string{"uuid", "address"},
 		Long: []string{
 			"uuid", "address", "created_at", "extra", "node_uuid", "local_link_connection", "portgroup_uuid",
@@ -60,14 +74,16 @@ var (
 		},
 		Fields: []Field{
 			{Flag: "address", Name: "address", In: InCreate | InSet, Required: true, Help: "MAC address"},
-			{Flag: "node", Name: "node_uuid", In: InCreate | InSet, Required: true, Help: "`UUID` of the node that it belongs to"},
-			{Flag: "uuid", Name: "uuid", In: InCreate, Help: "UUID to give it"},
+			ownerField,
+			uuidField,
 			{Flag: "name", Name: "name", In: InAll, Help: "name"},
 			{Flag: "port-group", Name: "portgroup_uuid", In: InAll, Help: "`UUID` of the port group that it belongs to"},
 			{Flag: "local-link-connection", Name: "local_link_connection", Kind: Map, In: InAll, Help: "`KEY=VALUE` of the switch port: switch_id, port_id, switch_info"},
 			{Flag: "pxe-enabled", Name: "pxe_enabled", Kind: Bool, Off: "pxe-disabled", In: InAll, Help: "whether the node may boot from it"},
 			{Flag: "physical-network", Name: "physical_network", In: InAll, Help: "name of the network that it is connected to"},
 			{Flag: "is-smartnic", Name: "is_smartnic", Kind: Bool, In: InAll, Help: "whether it is a smart NIC"},
+			{Flag: "vendor", Name: "vendor", In: InAll, Help: "who made it"},
+			{Flag: "category", Name: "category", In: InAll, Help: "category, which selects ports for networks"},
 			{Flag: "description", Name: "description", In: InAll, Help: "text for people"},
 			extraField,
 		},
@@ -75,26 +91,31 @@ var (
 			{Flag: "node", Name: "node", Help: "only ports of the `NODE` with this name or UUID"},
 			{Flag: "address", Name: "address", Help: "only the port with this MAC address"},
 			{Flag: "port-group", Name: "portgroup", Help: "only ports of the port group with this `UUID` or name"},
+			{Flag: "shard", Name: "shard", Help: "only ports of nodes of this shard"},
+			{Flag: "conductor-groups", Name: "conductor_groups", Help: "only ports of nodes of these conductor groups, separated by commas"},
+			{Flag: "description-contains", Name: "description_contains", Help: "only ports whose description contains this text"},
 		},
 	}
 	Portgroups = Resource{
-		Name: "portgroup", Collection: "portgroups", Paged: true,
+		Name: "portgroup", Collection: "portgroups", Plural: "port groups", Paged: true, Finder: byAddress,
 		Short: []string{"uuid", "address", "name"},
 		Long: []string{
 			"uuid", "address", "name", "created_at", "extra", "node_uuid", "mode", "properties",
 			"standalone_ports_supported", "updated_at",
 		},
 		Fields: []Field{
-			{Flag: "node", Name: "node_uuid", In: InCreate | InSet, Required: true, Help: "`UUID` of the node that it belongs to"},
+			ownerField,
 			{Flag: "address", Name: "address", In: InAll, Help: "MAC address"},
 			{Flag: "name", Name: "name", In: InAll, Help: "name"},
-			{Flag: "uuid", Name: "uuid", In: InCreate, Help: "UUID to give it"},
+			uuidField,
 			{Flag: "mode", Name: "mode", In: InCreate | InSet, Help: "bonding mode, for instance 802.3ad"},
 			{Flag: "property", Name: "properties", Kind: Map, In: InAll, Help: "`KEY=VALUE` of the bonding's properties"},
 			{
 				Flag: "support-standalone-ports", Name: "standalone_ports_supported", Kind: Bool, Off: "unsupport-standalone-ports",
 				In: InCreate | InSet, Help: "whether its ports may be used without it",
 			},
+			{Flag: "physical-network", Name: "physical_network", In: InAll, Help: "name of the network that it is connected to"},
+			{Flag: "category", Name: "category", In: InAll, Help: "category, which selects port groups for networks"},
 			extraField,
 		},
 		Filters: []Field{
@@ -108,44 +129,16 @@ var (
 		Long:  []string{"uuid", "description", "created_at", "updated_at", "extra"},
 		Fields: []Field{
 			{Flag: "description", Name: "description", In: InAll, Help: "text for people"},
-			{Flag: "uuid", Name: "uuid", In: InCreate, Help: "UUID to give it"},
+			uuidField,
 			extraField,
 		},
-	}
-	Allocations = Resource{
-		Name: "allocation", Collection: "allocations", Paged: true,
-		Short: []string{"uuid", "name", "resource_class", "state", "node_uuid"},
-		Long: []string{
-			"uuid", "name", "state", "node_uuid", "last_error", "resource_class", "traits", "candidate_nodes",
-			"extra", "owner", "created_at", "updated_at",
-		},
-		Fields: []Field{
-			{Flag: "resource-class", Name: "resource_class", In: InCreate, Help: "resource class that the node must have"},
-			{Flag: "trait", Name: "traits", Kind: Repeated, In: InCreate, Help: "`TRAIT` that the node must have; may be repeated"},
-			{Flag: "candidate-node", Name: "candidate_nodes", Kind: Repeated, In: InCreate, Help: "`NODE` that may be taken, all by default; may be repeated"},
-			{Flag: "node", Name: "node", In: InCreate, Help: "`NODE` that already runs the instance"},
-			{Flag: "name", Name: "name", In: InAll, Help: "name, which is the node's host name too"},
-			{Flag: "uuid", Name: "uuid", In: InCreate, Help: "UUID to give it"},
-			{Flag: "owner", Name: "owner", In: InCreate, Help: "owner"},
-			extraField,
-		},
-		Filters: []Field{
-			{Flag: "node", Name: "node", Help: "only the allocation of the `NODE` with this name or UUID"},
-			{Flag: "resource-class", Name: "resource_class", Help: "only allocations of this resource class"},
-			{Flag: "state", Name: "state", Help: "only allocations in this state: allocating, active or error"},
-			{Flag: "owner", Name: "owner", Help: "only allocations of this owner"},
-		},
-	}
-	Drivers = Resource{
-		Name: "driver", Collection: "drivers", ID: "name",
-		Short: []string{"name", "hosts"},
-		Long:  []string{"name", "hosts", "type"},
-	}
-	Conductors = Resource{
-		Name: "conductor", Collection: "conductors", ID: "hostname", Paged: true,
-		Short: []string{"hostname", "conductor_group", "alive"},
-		Long:  []string{"hostname", "conductor_group", "alive", "drivers", "created_at", "updated_at"},
 	}
 )
 
-var extraField = Field{Flag: "extra", Name: "extra", Kind: Map, In: InAll, Help: "`KEY=VALUE` of any use; may be repeated"}
+// Fields that several kinds of things have.
+var (
+	extraField = Field{Flag: "extra", Name: "extra", Kind: Map, In: InAll, Help: "`KEY=VALUE` of any use; may be repeated"}
+	uuidField  = Field{Flag: "uuid", Name: "uuid", In: InCreate, Help: "UUID to give it"}
+	ownerField = Field{Flag: "node", Name: "node_uuid", Kind: NodeID, In: InCreate | InSet, Required: true, Help: "`NODE` that it belongs to"}
+	byAddress  = Field{Flag: "address", Name: "address", Help: "the argument is a MAC address"}
+)

@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
+	"net/url"
 	"strings"
 
 	"github.com/ingot-metal/ingot/internal/baremetal"
@@ -15,145 +14,173 @@ import (
 // View is a command that reads something that belongs to a thing.
 type View struct {
 	Command string // words of the command: "bios setting list"
+	Also    string // what other clients call it, if that differs
 	Short   string
-	// Of is the kind of thing that it belongs to.
-	Of Resource
 	// Arg names a second argument, which Path ends in; empty for none.
 	Arg string
-	// Path is below the thing: "bios".
+	// Path is below the thing: "bios". Empty means the thing itself.
 	Path string
+	// Query are arguments of the URL.
+	Query url.Values
 	// Key is the member of the answer to print; empty for the whole answer.
 	Key string
+	// Paged tells that the answer comes in pages; all of them are printed.
+	Paged bool
 	// Rows makes rows of what is printed. Nil prints it as one thing.
 	Rows rows
-	// Columns are those of a table of Rows.
+	// Columns are those of a table of Rows, or the fields of one thing, where
+	// none means all.
 	Columns []string
+	// Long are the columns with --long, which asks the engine for details; nil
+	// for no --long.
+	Long []string
+	// Instead is a flag that makes it another view.
+	Instead *Instead
 }
 
-// rows takes a JSON value apart into things with the columns as fields.
-type rows func(raw json.RawMessage, columns []string) ([]document, error)
+// Instead is a flag of a [View] and the view that it asks for.
+type Instead struct {
+	Flag, Help string
+	View       View
+}
 
 // nodeViews are the commands that read parts of a node.
 var nodeViews = []View{
-	{Command: "validate", Of: Nodes, Path: "validate", Rows: members, Columns: []string{"interface", "result", "reason"}, Short: "Say which interfaces have all that they need"},
-	{Command: "boot device show", Of: Nodes, Path: "management/boot_device", Short: "Show the next boot device"},
+	{Command: "validate", Path: "validate", Rows: members, Columns: []string{"interface", "result", "reason"}, Short: "Say which interfaces have all that they need"},
 	{
-		Command: "boot device supported", Of: Nodes, Path: "management/boot_device/supported", Key: "supported_boot_devices",
-		Rows: words, Columns: []string{"name"}, Short: "List the boot devices that a node can be set to",
+		Command: "boot device show", Path: "management/boot_device", Short: "Show the next boot device",
+		Instead: &Instead{Flag: "supported", Help: "list the boot devices that the node can be set to", View: bootDevices},
 	},
-	{Command: "trait list", Of: Nodes, Path: "traits", Key: "traits", Rows: words, Columns: []string{"name"}, Short: "List a node's traits"},
+	bootDevices,
+	{Command: "trait list", Path: "traits", Key: "traits", Rows: words, Columns: []string{"name"}, Short: "List a node's traits"},
 	{
-		Command: "history list", Of: Nodes, Path: "history", Key: "history", Rows: objects,
-		Columns: []string{"uuid", "created_at", "severity", "event"}, Short: "List what happened to a node",
+		Command: "history list", Path: "history", Key: "history", Rows: objects, Paged: true, Short: "List what happened to a node",
+		Columns: []string{"uuid", "created_at", "severity", "event"},
+		Long:    []string{"uuid", "created_at", "severity", "event_type", "event", "conductor", "user"},
 	},
-	{Command: "history show", Of: Nodes, Path: "history", Arg: "EVENT", Short: "Show one event of a node's history"},
-	{Command: "bios setting list", Of: Nodes, Path: "bios", Key: "bios", Rows: objects, Columns: []string{"name", "value"}, Short: "List a node's BIOS settings"},
-	{Command: "bios setting show", Of: Nodes, Path: "bios", Arg: "SETTING", Key: argKey, Short: "Show one BIOS setting of a node"},
+	{Command: "history show", Also: "history get", Path: "history", Arg: "EVENT", Short: "Show one event of a node's history"},
 	{
-		Command: "firmware list", Of: Nodes, Path: "firmware", Key: "firmware", Rows: objects,
+		Command: "bios setting list", Path: "bios", Key: "bios", Rows: objects, Short: "List a node's BIOS settings",
+		Columns: []string{"name", "value"},
+		Long: []string{
+			"name", "value", "attribute_type", "allowable_values", "lower_bound", "upper_bound", "min_length", "max_length",
+			"read_only", "reset_required", "unique",
+		},
+	},
+	{Command: "bios setting show", Path: "bios", Arg: "SETTING", Key: argKey, Short: "Show one BIOS setting of a node"},
+	{
+		Command: "firmware list", Path: "firmware", Key: "firmware", Rows: objects,
 		Columns: []string{"component", "initial_version", "current_version", "last_version_flashed"}, Short: "List the firmware of a node's components",
 	},
-	{Command: "vif list", Of: Nodes, Path: "vifs", Key: "vifs", Rows: objects, Columns: []string{"id"}, Short: "List the virtual interfaces attached to a node"},
-	{Command: "vmedia get", Of: Nodes, Path: "vmedia", Rows: objects, Columns: []string{"media_types", "inserted", "image"}, Short: "Show a node's virtual media"},
-	{Command: "child list", Of: Nodes, Path: "children", Key: "children", Rows: words, Columns: []string{"uuid"}, Short: "List the nodes that are parts of a node"},
-	{Command: "passthru list", Of: Nodes, Path: "vendor_passthru/methods", Rows: members, Columns: []string{"method", "http_methods", "async", "description"}, Short: "List the vendor methods of a node's driver"},
+	{
+		Command: "raid show", Query: url.Values{"fields": {"raid_config,target_raid_config"}},
+		Columns: []string{"raid_config", "target_raid_config"}, Short: "Show the RAID that a node has and the one that cleaning makes",
+	},
+	{Command: "console show", Path: "states/console", Short: "Show whether a node's console is on and where"},
+	{Command: "vif list", Path: "vifs", Key: "vifs", Rows: objects, Columns: []string{"id"}, Short: "List the virtual interfaces attached to a node"},
+	{Command: "vmedia get", Path: "vmedia", Rows: objects, Columns: []string{"media_types", "inserted", "image"}, Short: "Show a node's virtual media"},
+	{Command: "child list", Also: "children list", Path: "children", Key: "children", Rows: words, Columns: []string{"uuid"}, Short: "List the nodes that are parts of a node"},
+	methods,
 }
 
-// DriverProperties explains what a driver wants to know.
-var DriverProperties = View{
-	Command: "properties", Of: Drivers, Path: "properties", Rows: members,
-	Columns: []string{"property", "description"}, Short: "Show what a driver wants to know in driver_info",
+// driverViews are the commands that read parts of a driver.
+var driverViews = []View{
+	{
+		Command: "property list", Also: "properties", Path: "properties", Rows: members,
+		Columns: []string{"property", "description"}, Short: "Show what a driver wants to know in driver_info",
+	},
+	{
+		Command: "raid property list", Path: "raid/logical_disk_properties", Rows: members,
+		Columns: []string{"property", "description"}, Short: "Show what a logical disk of a RAID may be given",
+	},
+	methods,
 }
 
-// NodeViews returns the commands that read parts of a node.
-func NodeViews() []View { return slices.Clone(nodeViews) }
+// Views that occur twice.
+var (
+	bootDevices = View{
+		Command: "boot device supported", Path: "management/boot_device/supported", Key: "supported_boot_devices",
+		Rows: words, Columns: []string{"name"}, Short: "List the boot devices that a node can be set to",
+	}
+	methods = View{
+		Command: "passthru list", Path: "vendor_passthru/methods", Rows: members,
+		Columns: []string{"method", "http_methods", "async", "description"}, Short: "List what a driver can do beyond the API",
+	}
+)
+
+// Views returns the commands that read parts of a thing of this kind.
+func (r Resource) Views() []View {
+	return map[string][]View{Nodes.Name: nodeViews, Drivers.Name: driverViews}[r.Name]
+}
 
 // argKey as View.Key is the member that the second argument names.
 const argKey = "<arg>"
 
+// Read is a [View] of a kind of thing with what the user wants of it.
+type Read struct {
+	View   View
+	Of     Resource
+	Long   bool
+	Output Output
+}
+
 // Run reads and prints to out. The arguments are the thing and, for a view
 // that has one, its second argument.
-func (v View) Run(ctx context.Context, engine *baremetal.Client, args []string, output Output, out io.Writer) error {
-	op := fmt.Sprintf("read %s of %s %s", strings.ReplaceAll(v.Path, "/", " "), v.Of.Name, args[0])
-	path := append([]string{v.Of.Collection, args[0]}, strings.Split(v.Path, "/")...)
-	key, second := v.Key, args[len(args)-1]
+func (r *Read) Run(ctx context.Context, engine *baremetal.Client, args []string, out io.Writer) error {
+	v, query, columns := r.View, url.Values{}, r.View.Columns
+	for name, values := range v.Query {
+		query[name] = values
+	}
+	if r.Long {
+		columns = v.Long
+		query.Set("detail", "true")
+	}
+	op := strings.TrimSpace("show "+strings.ReplaceAll(v.Path, "/", " ")) + " of " + r.Of.Name + " " + args[0]
+	path, key := r.Of.path(args[0]), v.Key
+	if v.Path != "" {
+		path = append(path, strings.Split(v.Path, "/")...)
+	}
 	if v.Arg != "" {
-		path = append(path, second)
+		path = append(path, args[1])
 	}
 	if key == argKey {
-		key = second
+		key = args[1]
 	}
-	raw, err := engine.Read(ctx, baremetal.Request{Op: op, Path: path})
+	if v.Paged {
+		found, err := collect(engine.Documents(ctx, baremetal.Listing{Op: op, Collection: path, Query: query}))
+		if err != nil {
+			return r.Of.advise(err)
+		}
+		return r.Output.list(out, columns, found)
+	}
+	raw, err := engine.Read(ctx, baremetal.Request{Op: op, Path: path, Query: query})
 	if err != nil {
+		return r.Of.advise(err)
+	}
+	if raw, err = member(raw, key, op); err != nil {
 		return err
 	}
-	if key != "" {
-		var answer map[string]json.RawMessage
-		if json.Unmarshal(raw, &answer) != nil || answer[key] == nil {
-			return &baremetal.Error{Op: op, Kind: baremetal.ErrProtocol, Message: fmt.Sprintf("the answer has no %q", key)}
-		}
-		raw = answer[key]
-	}
 	if v.Rows == nil {
-		return output.document(out, nil, raw)
+		return r.Output.document(out, columns, raw)
 	}
-	if output == OutputJSON || output == OutputYAML {
-		return output.structured(out, raw)
+	if r.Output == OutputJSON || r.Output == OutputYAML {
+		return r.Output.structured(out, raw)
 	}
-	found, err := v.Rows(raw, v.Columns)
+	found, err := v.Rows(raw, columns)
 	if err != nil {
 		return &baremetal.Error{Op: op, Kind: baremetal.ErrProtocol, Message: "the answer is not what it should be", Cause: err}
 	}
-	return output.list(out, v.Columns, found)
+	return r.Output.list(out, columns, found)
 }
 
-// objects are the rows of a list of objects.
-func objects(raw json.RawMessage, _ []string) ([]document, error) {
-	var list []json.RawMessage
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, err
+// member is the part of an answer under the key, or all of it without one.
+func member(raw json.RawMessage, key, op string) (json.RawMessage, error) {
+	if key == "" {
+		return raw, nil
 	}
-	found := make([]document, len(list))
-	for i, item := range list {
-		var err error
-		if found[i], err = parseDocument(item); err != nil {
-			return nil, err
-		}
+	var answer map[string]json.RawMessage
+	if json.Unmarshal(raw, &answer) != nil || answer[key] == nil {
+		return nil, &baremetal.Error{Op: op, Kind: baremetal.ErrProtocol, Message: fmt.Sprintf("the answer has no %q", key)}
 	}
-	return found, nil
-}
-
-// words are the rows of a list of strings; there is one column.
-func words(raw json.RawMessage, columns []string) ([]document, error) {
-	var list []string
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, err
-	}
-	found := make([]document, len(list))
-	for i, word := range list {
-		found[i] = document{fields: map[string]any{columns[0]: word, "name": word}}
-	}
-	return found, nil
-}
-
-// members are the rows of an object: the first column is the key, the others
-// are fields of its value, or the value itself when it is no object.
-func members(raw json.RawMessage, columns []string) ([]document, error) {
-	all, err := parseDocument(raw)
-	if err != nil {
-		return nil, err
-	}
-	var found []document
-	for _, key := range slices.Sorted(maps.Keys(all.fields)) {
-		fields := map[string]any{}
-		if value, ok := all.fields[key].(map[string]any); ok {
-			maps.Copy(fields, value)
-		} else {
-			fields[columns[1]] = all.fields[key]
-		}
-		fields[columns[0]] = key
-		fields["name"] = key
-		found = append(found, document{fields: fields})
-	}
-	return found, nil
+	return answer[key], nil
 }
