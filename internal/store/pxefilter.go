@@ -1,0 +1,158 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// ErrUnknownSchema says that a program newer than this one has written the
+// database. Only another version of the program helps.
+var ErrUnknownSchema = errors.New("schema is not known")
+
+// BootNode is what decides whether the machine of a node may boot from the
+// network.
+type BootNode struct {
+	ID               int64
+	UUID             string
+	State            node.State
+	InspectInterface string
+	MACs             []string // of its ports, as they are stored
+}
+
+// BootMark is how far a BootView has been read. The zero value is its beginning.
+type BootMark struct{ updated, node, port int64 }
+
+// BootChanges is what one reading of a BootView found.
+type BootChanges struct {
+	Nodes []BootNode // each whole, with all of its ports
+	Mark  BootMark   // where to go on
+	// NodeCount and PortCount are those of the database. Who keeps nodes and
+	// replaces those that changed has more than these exactly when some were
+	// deleted.
+	NodeCount, PortCount int
+}
+
+// BootView reads from the database of an engine, which may run meanwhile, what a
+// filter of boot requests must know. It writes nothing and changes no schema. It
+// is not safe for concurrent use.
+type BootView struct {
+	db   viewer
+	name string // of the database, for errors
+}
+
+// viewer is a BootView on one kind of database.
+type viewer interface {
+	// token is a text that is another one after each commit of anybody.
+	token(ctx context.Context) (string, error)
+	read(ctx context.Context, fn func(*Tx) error) error
+	close(ctx context.Context) error
+}
+
+// OpenBootView opens a view of a database, SQLite in opts.Dir or the PostgreSQL
+// of opts.URL. It waits for nothing: a database that is not there is an error,
+// and worth another try. The first reading checks the schema.
+func OpenBootView(ctx context.Context, opts Options) (*BootView, error) {
+	if opts.URL == "" {
+		return viewSQLite(ctx, opts.Dir)
+	}
+	return viewPostgres(ctx, opts.URL)
+}
+
+// Close releases the database.
+func (v *BootView) Close(ctx context.Context) error { return v.db.close(ctx) }
+
+// Token is a text that is another one after something was committed to the
+// database; it costs next to nothing. An error means that the view is of no use
+// any more: the database went away, or another one has taken its place.
+func (v *BootView) Token(ctx context.Context) (string, error) {
+	token, err := v.db.token(ctx)
+	if err != nil {
+		return "", fmt.Errorf("watch database %s: %w", v.name, err)
+	}
+	return token, nil
+}
+
+// Since returns the nodes that were changed or created, or got a port, since the
+// mark; with the zero mark all of them. It does not see the change of an address
+// of a port, nor what was written while the database's clock was set back, so
+// everything should be read now and then. The order is that of creation.
+//
+// The error is ErrUnknownSchema when this program is too old for the database.
+func (v *BootView) Since(ctx context.Context, mark BootMark) (BootChanges, error) {
+	changes := BootChanges{Mark: mark}
+	err := v.db.read(ctx, func(tx *Tx) error {
+		if err := checkViewed(tx); err != nil {
+			return err
+		}
+		return changes.read(tx)
+	})
+	if err != nil {
+		return BootChanges{}, fmt.Errorf("read nodes and ports from database %s: %w", v.name, plain(err))
+	}
+	return changes, nil
+}
+
+// oldestViewed is the oldest schema that has all that is read here.
+const oldestViewed = 1
+
+// checkViewed refuses a schema that this program does not know, and one that is
+// not complete: an engine may be about to create it.
+func checkViewed(tx *Tx) error {
+	newest, err := newestSchema()
+	if err != nil {
+		return err
+	}
+	var version int64
+	if _, err := tx.one("SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied", nil, &version); err != nil {
+		return fmt.Errorf("read its schema version (has an engine created it?): %w", err)
+	}
+	switch {
+	case version > newest:
+		return fmt.Errorf("%w: it has version %d, this program knows %d to %d: run the version of the program that the engine has", ErrUnknownSchema, version, oldestViewed, newest)
+	case version < oldestViewed:
+		return fmt.Errorf("its schema has version %d, this program knows %d to %d: start the engine, which brings it forward", version, oldestViewed, newest)
+	}
+	return nil
+}
+
+const (
+	selectBootNodes = `SELECT nodes.id, nodes.uuid, nodes.provision_state, coalesce(nodes.inspect_interface, ''), coalesce(nodes.updated_at, 0),
+		coalesce(ports.id, 0), coalesce(ports.address, '') FROM nodes LEFT JOIN ports ON ports.node_id = nodes.id`
+	sinceMark = ` WHERE nodes.id IN (SELECT id FROM nodes WHERE updated_at >= ?
+		UNION SELECT id FROM nodes WHERE id > ? UNION SELECT node_id FROM ports WHERE id > ?)`
+)
+
+// read fills in what changed since the mark of c, and moves the mark.
+func (c *BootChanges) read(tx *Tx) error {
+	query, since, args := selectBootNodes, c.Mark, []any(nil)
+	if since != (BootMark{}) {
+		query, args = query+sinceMark, []any{since.updated, since.node, since.port}
+	}
+	if err := tx.query(c.add, query+" ORDER BY nodes.id", args...); err != nil {
+		return err
+	}
+	_, err := tx.one("SELECT (SELECT count(*) FROM nodes), (SELECT count(*) FROM ports)", nil, &c.NodeCount, &c.PortCount)
+	return err
+}
+
+// add takes a row: a node with one of its ports, or without any.
+func (c *BootChanges) add(r row) error {
+	var n BootNode
+	var updated, port int64
+	var mac string
+	if err := r.Scan(&n.ID, &n.UUID, &n.State, &n.InspectInterface, &updated, &port, &mac); err != nil {
+		return err
+	}
+	if last := len(c.Nodes) - 1; last < 0 || c.Nodes[last].ID != n.ID {
+		c.Nodes = append(c.Nodes, n)
+	}
+	if port != 0 {
+		last := &c.Nodes[len(c.Nodes)-1]
+		last.MACs = append(last.MACs, mac)
+	}
+	c.Mark = BootMark{max(c.Mark.updated, updated), max(c.Mark.node, n.ID), max(c.Mark.port, port)}
+	return nil
+}
