@@ -29,8 +29,9 @@ const (
 )
 
 func TestKilledDuringAStormNothingAnsweredIsLost(t *testing.T) {
-	data, address := t.TempDir(), freeAddress(t)
-	process := startEngineProcess(t, data, address)
+	address := freeAddress(t)
+	settings := []string{"database.dir=" + t.TempDir(), "auto_discovery.enabled=true", "auto_discovery.driver=manual-management"}
+	process := startEngineProcess(t, address, settings...)
 
 	// The engine is killed while posts are under way.
 	var answered sync.Map // number of the machine → UUID
@@ -55,7 +56,7 @@ func TestKilledDuringAStormNothingAnsweredIsLost(t *testing.T) {
 	_ = process.Wait()
 	t.Logf("killed after %d of %d posts were answered", count.Load(), stormPosts)
 
-	startEngineProcess(t, data, address)
+	startEngineProcess(t, address, settings...)
 	client, err := baremetal.New(baremetal.Options{Endpoint: "http://" + address})
 	if err != nil {
 		t.Fatal(err)
@@ -145,12 +146,11 @@ func post(address string, i int) (string, error) {
 	return body.UUID, json.NewDecoder(answer.Body).Decode(&body)
 }
 
-// startEngineProcess runs an engine in a process of its own, which the end of the
-// test kills.
-func startEngineProcess(t *testing.T, data, address string) *exec.Cmd {
+// startEngineProcess runs an engine with settings, section.key=value, in a
+// process of its own, which the end of the test kills.
+func startEngineProcess(t *testing.T, address string, settings ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(os.Args[0],
-		"api.listen="+address, "database.dir="+data, "auto_discovery.enabled=true", "auto_discovery.driver=manual-management")
+	cmd := exec.Command(os.Args[0], append([]string{"api.listen=" + address}, settings...)...)
 	cmd.Env = append(os.Environ(), engineProcess+"=1")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
