@@ -121,8 +121,11 @@ func (c *Conductor) Start(ctx context.Context) error {
 // Stop ends the work that is running at its next wait and gives every lease back
 // so that the work goes on wherever the next conductor starts. Work that has not
 // ended when ctx does keeps its leases until they expire: it may still be at its
-// machine.
+// machine. A conductor that was never started has nothing to stop.
 func (c *Conductor) Stop(ctx context.Context) error {
+	if c.stop == nil {
+		return nil
+	}
 	c.stop()
 	c.queue.close()
 	ended := make(chan struct{})

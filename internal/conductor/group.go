@@ -1,7 +1,6 @@
 package conductor
 
 import (
-	"hash/fnv"
 	"slices"
 	"time"
 
@@ -25,18 +24,17 @@ func serving(group string, conductors []node.Conductor) []node.Conductor {
 }
 
 // watcher returns the one conductor that looks after a node in the background:
-// the choice changes only for the nodes of conductors that come or go.
+// the choice changes only for the nodes of conductors that come or go. A node
+// whose group has none is looked after by one of the others.
 func watcher(n *node.Node, conductors []node.Conductor) string {
-	var chosen string
-	var highest uint64
-	for _, c := range serving(n.ConductorGroup, conductors) {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(n.UUID + "\x00" + c.Hostname)) // never fails
-		if weight := h.Sum64(); chosen == "" || weight > highest {
-			chosen, highest = c.Hostname, weight
-		}
+	if own := node.Responsible(n.UUID, n.ConductorGroup, conductors); own != "" {
+		return own
 	}
-	return chosen
+	others := slices.Clone(conductors)
+	for i := range others {
+		others[i].Group = n.ConductorGroup
+	}
+	return node.Responsible(n.UUID, n.ConductorGroup, others)
 }
 
 // serves reports whether this conductor may work on the nodes of a group.

@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -57,13 +58,19 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 	return &created, nil
 }
 
-// UpdatePort changes a port of a node that nobody works on.
+// UpdatePort changes a port of a node that nobody works on. A port whose NodeUUID
+// changes moves there.
 func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*node.Port, *node.Node) error) (*node.Port, error) {
 	var updated node.Port
 	err := c.withPort(ctx, ident, func(tx *store.Tx, before *node.Port, n *node.Node) error {
 		updated = *before
 		if err := change(&updated, n); err != nil {
 			return err
+		}
+		if updated.NodeUUID != before.NodeUUID {
+			if err := movePort(tx, n, &updated); err != nil {
+				return err
+			}
 		}
 		if err := checkMembership(tx, before, &updated); err != nil {
 			return err
@@ -74,6 +81,29 @@ func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*n
 		return nil, err
 	}
 	return &updated, nil
+}
+
+// movePort gives a port of one node to the one that its NodeUUID names. Both must
+// be in a state in which ports are wired, and nothing may be attached to it.
+func movePort(tx *store.Tx, from *node.Node, p *node.Port) error {
+	to, err := unleased(tx, p.NodeUUID)
+	if isNotFound(err) {
+		return node.Invalid("Port %s cannot move to another node: there is no node %s.", p.UUID, p.NodeUUID)
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range []*node.Node{from, to} {
+		if !n.Maintenance && !slices.Contains(rewiredIn, n.ProvisionState) {
+			return node.Conflict("Port %s cannot move while node %s is in state %q; allowed are %q, or any state in maintenance.",
+				p.UUID, n.UUID, n.ProvisionState, rewiredIn)
+		}
+	}
+	if vif := node.VIFOf(p.InternalInfo); vif != "" {
+		return node.Conflict("Port %s cannot move while VIF %s is attached to it: detach the VIF first.", p.UUID, vif)
+	}
+	p.NodeID, p.NodeUUID = to.ID, to.UUID
+	return nil
 }
 
 // DeletePort removes a port of a node that nobody works on. A node with an

@@ -50,3 +50,9 @@ func TestStopLeavesLeasesOfWorkThatDoesNotEnd(t *testing.T) {
 		t.Error("the lease was kept after the work ended")
 	}
 }
+
+func TestStopOfAConductorThatWasNeverStartedDoesNothing(t *testing.T) {
+	if err := emptyWorld(t).idle("conductor-1").Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

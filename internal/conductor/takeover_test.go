@@ -200,7 +200,7 @@ func TestConductorsAreListed(t *testing.T) {
 	}
 	got, err := w.Conductors(t.Context())
 	want := []node.Conductor{{
-		Hostname: "conductor-1", Group: "row1", Drivers: []string{"fake-hardware", "manual-management"}, Alive: true, UpdatedAt: w.clock.Now(),
+		Hostname: "conductor-1", Group: "row1", Drivers: []string{"fake-hardware", "manual-management"}, Alive: true, CreatedAt: w.clock.Now(), UpdatedAt: w.clock.Now(),
 	}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("conductors (-want +got), %v:\n%s", err, diff)

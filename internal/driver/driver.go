@@ -80,12 +80,6 @@ type Firmware interface {
 	FirmwareComponents(ctx context.Context, n *node.Node) ([]node.FirmwareComponent, error)
 }
 
-// RAID knows what a machine's disk controllers can be asked for.
-type RAID interface {
-	// LogicalDiskProperties describes the keys of a logical disk.
-	LogicalDiskProperties() map[string]string
-}
-
 // VirtualMedia shows images to a machine as if they were devices.
 type VirtualMedia interface {
 	AttachMedium(ctx context.Context, n *node.Node, medium node.Medium) (Outcome, error)

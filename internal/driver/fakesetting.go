@@ -80,27 +80,7 @@ func (fakeFirmware) FirmwareComponents(_ context.Context, n *node.Node) ([]node.
 // fakeRAID is the RAID interface of fake hardware.
 type fakeRAID struct{ fakeStepper }
 
-var (
-	_ RAID    = fakeRAID{}
-	_ Stepper = fakeRAID{}
-)
-
-// LogicalDiskProperties describes the keys of a logical disk.
-func (fakeRAID) LogicalDiskProperties() map[string]string { return maps.Clone(logicalDiskProperties) }
-
-// logicalDiskProperties is every key of a logical disk that the API knows.
-var logicalDiskProperties = map[string]string{
-	"size_gb":                  "Size in GiB, or MAX for all the space there is. Required.",
-	"raid_level":               "RAID level: 0, 1, 2, 5, 6, 1+0, 5+0, 6+0 or JBOD. Required.",
-	"is_root_volume":           "Whether the system is deployed to this disk; true for one disk at most.",
-	"volume_name":              "Name of the volume. Optional.",
-	"disk_type":                "hdd or ssd. Optional.",
-	"interface_type":           "sata, scsi or sas. Optional.",
-	"controller":               "The controller that builds the disk; software for RAID by the operating system. Optional.",
-	"number_of_physical_disks": "How many physical disks are used. Optional.",
-	"physical_disks":           "List of the physical disks to use, by name or by hints. Optional.",
-	"share_physical_disks":     "Whether other logical disks may use the same physical disks. The default is false.",
-}
+var _ Stepper = fakeRAID{}
 
 // textOf returns a JSON value as text, strings without quotes.
 func textOf(value any) string {

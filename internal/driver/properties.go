@@ -46,3 +46,17 @@ func fakeProperties() map[string]string {
 	}
 	return all
 }
+
+// logicalDiskProperties is every key of a logical disk that the API knows.
+var logicalDiskProperties = map[string]string{
+	"size_gb":                  "Size in GiB, or MAX for all the space there is. Required.",
+	"raid_level":               "RAID level: 0, 1, 2, 5, 6, 1+0, 5+0, 6+0 or JBOD. Required.",
+	"is_root_volume":           "Whether the system is deployed to this disk; true for one disk at most.",
+	"volume_name":              "Name of the volume. Optional.",
+	"disk_type":                "hdd or ssd. Optional.",
+	"interface_type":           "sata, scsi or sas. Optional.",
+	"controller":               "The controller that builds the disk; software for RAID by the operating system. Optional.",
+	"number_of_physical_disks": "How many physical disks are used. Optional.",
+	"physical_disks":           "List of the physical disks to use, by name or by hints. Optional.",
+	"share_physical_disks":     "Whether other logical disks may use the same physical disks. The default is false.",
+}

@@ -160,3 +160,12 @@ func (r *Registry) Properties(name string) map[string]string {
 	maps.Copy(all, typeProperties[name])
 	return all
 }
+
+// LogicalDiskProperties describes the keys of a logical disk, as nodes of a
+// hardware type that choose nothing take them; nil when they have no RAID.
+func (r *Registry) LogicalDiskProperties(name string) map[string]string {
+	if t, ok := r.types[name]; !ok || isAbsent(t.Default[node.RAIDInterface]) {
+		return nil
+	}
+	return maps.Clone(logicalDiskProperties)
+}

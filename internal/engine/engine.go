@@ -109,8 +109,8 @@ func (e *Engine) start(ctx context.Context, opts Options) (err error) {
 		e.metrics.serve(e.front.metricsHandler(), e.front.tls, opts.Logger, e.served)
 	}
 	e.api.serve(e.front.outside(httpapi.New(c, httpapi.Options{
-		Around:   e.front.inside,
-		Hostname: cfg.Conductor.Hostname, PublicURL: cfg.API.PublicURL, Drivers: drivers,
+		Around:    e.front.inside,
+		PublicURL: cfg.API.PublicURL, Drivers: drivers,
 		DisableRamdisk: cfg.API.DisableRamdiskEndpoints, Logger: opts.Logger, Now: opts.Clock,
 	})), e.front.tls, opts.Logger, e.served)
 	return nil

@@ -98,13 +98,9 @@ func (a *api) showConductor(w http.ResponseWriter, r *http.Request) error {
 }
 
 func conductorDocument(c *call, conductor node.Conductor) map[string]any {
-	document := map[string]any{
+	return map[string]any{
 		"hostname": conductor.Hostname, "conductor_group": conductor.Group, "alive": conductor.Alive,
 		"drivers": conductor.Drivers, "links": linksOf(c, "conductors/"+conductor.Hostname),
-		"created_at": nil, "updated_at": nil,
+		"created_at": timeValue(conductor.CreatedAt), "updated_at": timeValue(conductor.UpdatedAt),
 	}
-	if !conductor.UpdatedAt.IsZero() {
-		document["updated_at"] = conductor.UpdatedAt.UTC().Format(timeLayout)
-	}
-	return document
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -231,6 +232,10 @@ func TestHistoryPagesAndCutsLongTexts(t *testing.T) {
 	if len([]rune(one["event"].(string))) != 300 || one["conductor"] != "ingot-1" || one["user"] != nil {
 		t.Errorf("event %v", one)
 	}
+	long := s.get(oneNode + "/history/detail?limit=1").want(200).json()
+	if row := long["history"].([]any)[0].(map[string]any); row["event_type"] != "clean" || !strings.Contains(fmt.Sprint(long["next"]), "/history/detail?") {
+		t.Errorf("page with detail %v", long)
+	}
 	s.get(oneNode + "/history/" + uuid1).want(404)
 	s.get(oneNode + "/history?marker=x").want(400)
 }
@@ -250,12 +255,14 @@ func TestVendorAnswers(t *testing.T) {
 	if got := s.get("/v1/drivers/fake-hardware/vendor_passthru/methods").want(200); got.body != "{}" {
 		t.Errorf("methods %q", got.body)
 	}
-	s.get("/v1/drivers/fake-hardware/vendor_passthru?method=sing").want(400)
 	s.get("/v1/drivers/nobody/vendor_passthru/methods").want(404)
-	if got := s.get("/v1/drivers/fake-hardware/raid/logical_disk_properties").want(200).json(); got["raid_level"] == nil {
-		t.Errorf("properties %v", got)
+	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+		for _, path := range []string{"/vendor_passthru?method=sing", "/vendor_passthru/sing"} {
+			if got := s.do(method, "/v1/drivers/fake-hardware"+path, "latest", "").want(400); !strings.Contains(got.body, "sing") {
+				t.Errorf("%s %s: got %s, want it to name the method", method, path, got.body)
+			}
+		}
 	}
-	s.get("/v1/drivers/manual-management/raid/logical_disk_properties").want(404)
 }
 
 func TestProvisionRequestsAreReadInFull(t *testing.T) {
@@ -302,4 +309,31 @@ func TestAbortKnowsTheStatesOfItsVersion(t *testing.T) {
 	n.ProvisionState = node.DeployWait
 	abort("1.109").want(400)
 	abort("1.110").want(202)
+}
+
+// TestLogicalDisksOfEveryDriverThatHasRAID asks drivers that are built and those
+// that are not.
+func TestLogicalDisksOfEveryDriverThatHasRAID(t *testing.T) {
+	for name, options := range map[string]struct {
+		raid   []string
+		status int
+	}{"with RAID": {nil, 200}, "without": {[]string{"no-raid"}, 404}} {
+		t.Run(name, func(t *testing.T) {
+			drivers, err := driver.New(driver.Config{
+				EnabledHardwareTypes: []string{"fake-hardware", "ipmi", "manual-management", "redfish"},
+				EnabledInterfaces:    map[node.InterfaceKind][]string{node.RAIDInterface: options.raid},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newServer(t, func(o *Options) { o.Drivers = drivers })
+			for _, name := range drivers.Names() {
+				got := s.get("/v1/drivers/" + name + "/raid/logical_disk_properties").want(options.status)
+				if options.status == 200 && got.json()["raid_level"] == nil {
+					t.Errorf("%s: properties %s", name, got.body)
+				}
+			}
+		})
+	}
+	newServer(t).get("/v1/drivers/nobody/raid/logical_disk_properties").want(404)
 }

@@ -67,7 +67,9 @@ type Ports interface {
 	// under work. An address that is taken is a *node.ConflictError.
 	CreatePort(ctx context.Context, p *node.Port) (*node.Port, error)
 	// UpdatePort runs change like UpdateNode, with the port's node beside it,
-	// which change only reads.
+	// which change only reads. A new NodeUUID moves the port: a node that does not
+	// exist is a *node.ValidationError, a state of either node that does not allow
+	// it a *node.ConflictError.
 	UpdatePort(ctx context.Context, ident string, change func(*node.Port, *node.Node) error) (*node.Port, error)
 	DeletePort(ctx context.Context, ident string) error
 }

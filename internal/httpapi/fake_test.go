@@ -214,6 +214,9 @@ func (f *fakeEngine) UpdatePort(ctx context.Context, uuid string, change func(*n
 	if err := change(&changed, n); err != nil {
 		return nil, err
 	}
+	if _, err := f.find(changed.NodeUUID); err != nil {
+		return nil, node.Invalid("The port cannot move to another node: there is no node %s.", changed.NodeUUID)
+	}
 	*p = changed
 	return &changed, nil
 }
@@ -277,7 +280,7 @@ func newServer(tb testing.TB, change ...func(*Options)) *server {
 		tb.Fatalf("driver.New: %v", err)
 	}
 	options := Options{
-		Hostname: "ingot-1", Drivers: drivers, Now: func() time.Time { return testTime },
+		Drivers: drivers, Now: func() time.Time { return testTime },
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, c := range change {

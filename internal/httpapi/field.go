@@ -3,21 +3,41 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // view is for whom an item is written.
 type view struct {
-	version  int // microversion 1.N
-	links    linkBase
-	hostname string // the conductor
-	now      time.Time
+	version int // microversion 1.N
+	links   linkBase
+	// conductors are all there are, for fields that ask for them.
+	conductors []node.Conductor
+	now        time.Time
 }
 
 func (a *api) viewOf(c *call) *view {
-	return &view{version: c.version, links: newLinkBase(c.base), hostname: a.options.Hostname, now: a.now()}
+	return &view{version: c.version, links: newLinkBase(c.base), now: a.now()}
+}
+
+// viewWith returns the view of a request that is answered with these fields.
+func viewWith[T any](a *api, r *http.Request, fields []*field[T]) (*view, error) {
+	v := a.viewOf(callOf(r))
+	for _, f := range fields {
+		if !f.asksConductors {
+			continue
+		}
+		var err error
+		if v.conductors, err = a.roster.conductors(r.Context(), a.engine, v.now); err != nil {
+			return nil, fmt.Errorf("list conductors: %w", err)
+		}
+		break
+	}
+	return v, nil
 }
 
 // access says who may write a field.
@@ -42,6 +62,8 @@ type field[T any] struct {
 	// value; 0 means always.
 	clearSince int
 	instead    string // the field of which a POST sends only one; "" means none
+	// asksConductors says that the value depends on which conductors live.
+	asksConductors bool
 	value[T]
 
 	key []byte // name as JSON, with colon

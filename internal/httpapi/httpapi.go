@@ -21,8 +21,6 @@ import (
 
 // Options is what the API needs to know beside its Engine.
 type Options struct {
-	// Hostname is shown as the conductor of every node.
-	Hostname string
 	// PublicURL is the address that links in answers start with, without /v1,
 	// such as "https://metal.example.org". Empty means what the request's Host
 	// header says.
@@ -50,6 +48,7 @@ type api struct {
 	options Options
 	log     *slog.Logger
 	now     func() time.Time
+	roster  roster
 
 	ramdiskBytes *semaphore.Weighted // see withBudget
 }

@@ -37,12 +37,16 @@ func writeList[T any](a *api, w http.ResponseWriter, r *http.Request, l list[T])
 	}
 	query.Filters = l.conditions
 	query.Brief = isBrief(fields)
+	v, err := viewWith(a, r, fields)
+	if err != nil {
+		return err
+	}
 	items, err := l.read(r.Context(), query)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", l.name, err)
 	}
 	p := page[T]{name: l.name, path: l.path, items: items, fields: fields, limit: query.Limit, last: l.uuid}
-	return p.write(w, c, a.viewOf(c))
+	return p.write(w, c, v)
 }
 
 // isBrief reports whether a short list has all of the fields.
@@ -57,7 +61,10 @@ func isBrief[T any](fields []*field[T]) bool {
 
 // writeItem answers with one item.
 func writeItem[T any](a *api, w http.ResponseWriter, r *http.Request, status int, item *T, fields []*field[T]) error {
-	v := a.viewOf(callOf(r))
+	v, err := viewWith(a, r, fields)
+	if err != nil {
+		return err
+	}
 	return answer(w, status, func(dst []byte) []byte { return appendItem(dst, v, item, fields) })
 }
 

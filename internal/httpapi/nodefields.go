@@ -79,8 +79,8 @@ var nodeObjectFields = []nodeField{
 var nodePolicyFields = []nodeField{
 	{name: "resource_class", since: 21, access: patchable, value: textUpTo(80, func(n *node.Node) *string { return &n.ResourceClass })},
 	{name: "conductor_group", since: 46, access: patchable, value: conductorGroupValue},
-	{name: "conductor", since: 49, noSort: true, value: shown(func(dst []byte, v *view, _ *node.Node) []byte {
-		return appendText(dst, v.hostname)
+	{name: "conductor", since: 49, noSort: true, asksConductors: true, value: shown(func(dst []byte, v *view, n *node.Node) []byte {
+		return appendText(dst, node.Responsible(n.UUID, n.ConductorGroup, v.conductors))
 	})},
 	{name: "automated_clean", since: 47, access: patchable, value: maybeOf(func(n *node.Node) **bool { return &n.AutomatedClean })},
 	{name: "protected", since: 48, access: patchable, value: flagOf(func(n *node.Node) *bool { return &n.Protected })},

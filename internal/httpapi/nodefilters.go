@@ -88,16 +88,3 @@ func childCondition(c *call, conditions []node.Filter) ([]node.Filter, error) {
 	}
 	return append(conditions, node.Filter{Field: "parent_node", Op: node.IsSet, Value: false}), nil
 }
-
-// onThisConductor reports whether the filter by conductor leaves anything.
-// Every engine process serves every node, so it shows its own name as the
-// conductor of all.
-func (a *api) onThisConductor(c *call) (bool, error) {
-	if !c.query.Has("conductor") {
-		return true, nil
-	}
-	if c.version < conductorSince {
-		return false, notAcceptable("Argument conductor", conductorSince)
-	}
-	return c.query.Get("conductor") == a.options.Hostname, nil
-}

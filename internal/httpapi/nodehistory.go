@@ -12,16 +12,25 @@ import (
 const briefEvent = 255
 
 func (a *api) listHistory(w http.ResponseWriter, r *http.Request) error {
+	detail, err := boolArg(callOf(r).query, "detail", false)
+	if err != nil {
+		return err
+	}
+	return a.writeHistory(w, r, "/history", detail)
+}
+
+// listHistoryDetail answers to a path that python-ironicclient asks for.
+func (a *api) listHistoryDetail(w http.ResponseWriter, r *http.Request) error {
+	return a.writeHistory(w, r, "/history/detail", true)
+}
+
+func (a *api) writeHistory(w http.ResponseWriter, r *http.Request, part string, detail bool) error {
 	c := callOf(r)
 	n, err := a.pathNode(r)
 	if err != nil {
 		return err
 	}
 	limit, _, err := pageOrder(c)
-	if err != nil {
-		return err
-	}
-	detail, err := boolArg(c.query, "detail", false)
 	if err != nil {
 		return err
 	}
@@ -39,7 +48,7 @@ func (a *api) listHistory(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer := map[string]any{"history": documents}
 	list := page[node.Event]{
-		path: "nodes/" + n.UUID + "/history", items: events, limit: limit,
+		path: "nodes/" + n.UUID + part, items: events, limit: limit,
 		last: func(e *node.Event) string { return e.UUID },
 	}
 	if next := list.next(c); next != "" {

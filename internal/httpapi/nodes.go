@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 
@@ -24,19 +23,14 @@ func (a *api) writeNodes(w http.ResponseWriter, r *http.Request, path string, de
 	if err != nil {
 		return err
 	}
-	here, err := a.onThisConductor(c)
+	read, err := a.nodesOfConductor(r)
 	if err != nil {
 		return err
 	}
 	return writeList(a, w, r, list[node.Node]{
 		table: nodeTable, name: "nodes", path: path, detail: detail,
 		unpaged: c.query.Has("instance_uuid"), conditions: append(asked, conditions...),
-		read: func(ctx context.Context, query node.Query) ([]*node.Node, error) {
-			if !here {
-				return nil, nil
-			}
-			return a.engine.Nodes(ctx, query)
-		},
+		read: read,
 		uuid: func(n *node.Node) string { return n.UUID },
 	})
 }

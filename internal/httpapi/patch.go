@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -122,8 +123,13 @@ func (e edit[T]) applyInside(item *T) error {
 		return e.cannot(err)
 	}
 	changed, err := operation.Apply([]byte(e.field.text(item)))
-	if err != nil {
-		return e.cannot(err)
+	switch {
+	case errors.Is(err, jsonpatch.ErrMissing) && e.op.Op == "add":
+		return e.cannot(errNoParent)
+	case errors.Is(err, jsonpatch.ErrMissing):
+		return e.cannot(errNothingThere)
+	case err != nil:
+		return e.cannot(errNoPlace)
 	}
 	if depth(changed) > maxDepth {
 		return e.cannot(fmt.Errorf("the result would be nested deeper than %d levels", maxDepth))
@@ -133,6 +139,14 @@ func (e edit[T]) applyInside(item *T) error {
 	}
 	return nil
 }
+
+// What is wrong with a path below a field, in words for the client: those of the
+// library tell of its insides.
+var (
+	errNothingThere = errors.New("there is nothing at this path")
+	errNoParent     = errors.New("the object or array that it belongs to is not there")
+	errNoPlace      = errors.New("this path does not lead to a key of an object or an entry of an array")
+)
 
 func (e edit[T]) cannot(err error) error {
 	return node.Invalid("Cannot %s %s: %v", e.op.Op, e.op.Path, err)

@@ -81,6 +81,24 @@ func TestInstanceNameAndDisplayNameAreTheSame(t *testing.T) {
 	}
 }
 
+func TestPathThatLeadsNowhereIsToldInOurWords(t *testing.T) {
+	s := newServer(t)
+	s.addNode(uuid1, func(n *node.Node) { n.Extra = node.ObjectOf(map[string]any{"list": []int{1}, "text": "t"}) })
+	for patch, want := range map[string]string{
+		`{"op":"remove","path":"/extra/x"}`:               "Cannot remove /extra/x: there is nothing at this path",
+		`{"op":"replace","path":"/extra/x","value":1}`:    "Cannot replace /extra/x: there is nothing at this path",
+		`{"op":"add","path":"/extra/x/y","value":1}`:      "Cannot add /extra/x/y: the object or array that it belongs to is not there",
+		`{"op":"remove","path":"/extra/list/7"}`:          "Cannot remove /extra/list/7: this path does not lead to a key of an object or an entry of an array",
+		`{"op":"add","path":"/extra/list/a","value":1}`:   "Cannot add /extra/list/a: this path does not lead to a key of an object or an entry of an array",
+		`{"op":"add","path":"/extra/text/a/b","value":1}`: "Cannot add /extra/text/a/b: ",
+	} {
+		got := s.do("PATCH", "/v1/nodes/"+uuid1, "latest", "["+patch+"]").want(400).fault()["faultstring"].(string)
+		if !strings.HasPrefix(got, want) || strings.Contains(got, "nexistent") || strings.Contains(got, "doc is") {
+			t.Errorf("%s: got %q, want %q", patch, got, want)
+		}
+	}
+}
+
 func TestPatchIsAllOrNothing(t *testing.T) {
 	s := newServer(t)
 	n := s.addNode(uuid1)
@@ -313,7 +331,7 @@ func FuzzQuery(f *testing.F) {
 		f.Add(seed)
 	}
 	s := newServer(f)
-	a := &api{engine: s.engine, options: Options{Hostname: "ingot-1"}}
+	a := &api{engine: s.engine}
 	args := nodeListArgs()
 	f.Fuzz(func(t *testing.T, raw string) {
 		c := &call{version: maxVersion}
@@ -331,7 +349,7 @@ func FuzzQuery(f *testing.F) {
 		if _, err := a.nodeConditions(r); err != nil {
 			wantStatus(t, err, 400, 406)
 		}
-		if _, err := a.onThisConductor(c); err != nil {
+		if _, err := a.nodesOfConductor(r); err != nil {
 			wantStatus(t, err, 406)
 		}
 	})

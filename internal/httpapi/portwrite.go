@@ -96,8 +96,8 @@ func (change portPatch) apply(p *node.Port, n *node.Node) error {
 	if err := applyAll(change.edits, p); err != nil {
 		return err
 	}
-	if p.NodeUUID != old.NodeUUID {
-		return node.Invalid("Port %s cannot move to another node; delete it and create it there.", p.UUID)
+	if p.NodeUUID == "" {
+		return node.Invalid("A port needs a node_uuid.")
 	}
 	if !n.Maintenance {
 		if err := change.checkState(&old, p, n); err != nil {

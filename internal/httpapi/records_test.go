@@ -47,7 +47,7 @@ func newEngineServer(t *testing.T) *engineServer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Stop(context.Background()) })
-	handler := New(c, Options{Hostname: "ingot-1", Drivers: drivers, Logger: slog.New(slog.DiscardHandler)})
+	handler := New(c, Options{Drivers: drivers, Logger: slog.New(slog.DiscardHandler)})
 	return &engineServer{server: server{tb: t, handler: handler}, db: db}
 }
 

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -101,10 +100,9 @@ func (a *api) showLogicalDiskProperties(w http.ResponseWriter, r *http.Request) 
 	if err != nil {
 		return err
 	}
-	n := &node.Node{Driver: t.Name, Interfaces: t.Default}
-	raid, err := driver.Ability[driver.RAID](a.drivers, n, node.RAIDInterface, "RAID")
-	if err != nil {
+	properties := a.drivers.LogicalDiskProperties(t.Name)
+	if properties == nil {
 		return &node.NotFoundError{Kind: "RAID of driver", Ident: t.Name}
 	}
-	return answerValue(w, raid.LogicalDiskProperties())
+	return answerValue(w, properties)
 }

@@ -42,6 +42,7 @@ type Conductor struct {
 	Group    string
 	Drivers  []string // enabled hardware types
 	Alive    bool
-	// UpdatedAt is when the process last showed that it lives.
-	UpdatedAt time.Time
+	// CreatedAt is when it registered first; zero when a version did that which
+	// did not note it. UpdatedAt is when the process last showed that it lives.
+	CreatedAt, UpdatedAt time.Time
 }

@@ -40,9 +40,10 @@ func (tx *Tx) RegisterConductor(c node.Conductor) error {
 	if err != nil {
 		return fmt.Errorf("register conductor %s: %w", c.Hostname, err)
 	}
-	err = tx.exec(`INSERT INTO conductors (hostname, conductor_group, drivers, updated_at) VALUES (?, ?, ?, ?)
-		ON CONFLICT (hostname) DO UPDATE SET conductor_group = excluded.conductor_group, drivers = excluded.drivers, updated_at = excluded.updated_at`,
-		c.Hostname, orNull(c.Group), string(drivers), tx.now.UnixMicro())
+	err = tx.exec(`INSERT INTO conductors (hostname, conductor_group, drivers, created_at, updated_at) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (hostname) DO UPDATE SET conductor_group = excluded.conductor_group, drivers = excluded.drivers,
+		created_at = coalesce(conductors.created_at, excluded.created_at), updated_at = excluded.updated_at`,
+		c.Hostname, orNull(c.Group), string(drivers), tx.now.UnixMicro(), tx.now.UnixMicro())
 	return err
 }
 
@@ -54,17 +55,21 @@ func (tx *Tx) Conductors(aliveFor time.Duration) ([]node.Conductor, error) {
 		var c node.Conductor
 		var group sql.NullString
 		var drivers string
+		var created sql.NullInt64 // null for those that an older version registered
 		var updated int64
-		if err := rows.Scan(&c.Hostname, &group, &drivers, &updated); err != nil {
+		if err := rows.Scan(&c.Hostname, &group, &drivers, &created, &updated); err != nil {
 			return err
 		}
 		if err := json.Unmarshal([]byte(drivers), &c.Drivers); err != nil {
 			return fmt.Errorf("read drivers of conductor %s: %w", c.Hostname, err)
 		}
 		c.Group, c.UpdatedAt = group.String, time.UnixMicro(updated).UTC()
+		if created.Valid {
+			c.CreatedAt = time.UnixMicro(created.Int64).UTC()
+		}
 		c.Alive = tx.now.Sub(c.UpdatedAt) <= aliveFor
 		conductors = append(conductors, c)
 		return nil
-	}, "SELECT hostname, conductor_group, drivers, updated_at FROM conductors ORDER BY hostname")
+	}, "SELECT hostname, conductor_group, drivers, created_at, updated_at FROM conductors ORDER BY hostname")
 	return conductors, err
 }

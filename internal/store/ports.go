@@ -178,12 +178,16 @@ func addresses(ports []*node.Port) []string {
 }
 
 // UpdatePort stores what changed between before and after, and sets
-// after.UpdatedAt.
+// after.UpdatedAt when anything did.
 func (tx *Tx) UpdatePort(before, after *node.Port) error {
 	if before.Address != after.Address || before.Name != after.Name {
 		if err := tx.uniquePort(after, before.ID); err != nil {
 			return err
 		}
+	}
+	if !portTable.changed(before, after) {
+		after.UpdatedAt = before.UpdatedAt
+		return nil
 	}
 	after.UpdatedAt = tx.now.Truncate(time.Microsecond).UTC()
 	_, err := portTable.update(tx, before.ID, before, after)

@@ -75,7 +75,7 @@ var hardwareSteps = []step{
 	{line: "node manage n2 --wait 60", fails: "unexpected stable state enroll"},
 	{line: "node show n2 -f value --fields fault provision_state", want: "None enroll"},
 	{line: "node history list n2 -f value -c UUID", keep: "event"},
-	{line: "node history list n2 --long", fails: "HTTP 404"}, // this client asks for /history/detail, which is not a path of the API
+	{line: "node history list n2 --long -f value -c UUID", keep: "events"},
 	{line: "node history get n2 {event} -f value -c event -c event_type", keep: "text"},
 	{line: "node history get n2 {z}", fails: "HTTP 404"},
 

@@ -51,6 +51,7 @@ func checkConductors(t *testing.T, e *env) {
 	e.clock.Advance(time.Second)
 	lively.Group, lively.Drivers = "row2", []string{"ipmi"}
 	e.write(func(tx *store.Tx) error { return tx.RegisterConductor(lively) })
+	silent.CreatedAt, lively.CreatedAt = started, started.Add(time.Minute)
 	silent.UpdatedAt, lively.UpdatedAt, lively.Alive = started, e.clock.Now(), true
 	e.read(func(tx *store.Tx) error {
 		got, err := tx.Conductors(time.Minute)
