@@ -81,7 +81,7 @@ func (c *Conductor) inspectionInput(ctx context.Context, j job, documentID int64
 		for _, p := range ports {
 			input.Ports = append(input.Ports, inspect.Port{
 				UUID: p.UUID, Address: p.Address, PXEEnabled: p.PXEEnabled, Extra: p.Extra,
-				LocalLinkConnection: p.LocalLinkConnection, PhysicalNetwork: p.PhysicalNetwork,
+				LocalLinkConnection: p.LocalLinkConnection, PhysicalNetwork: p.PhysicalNetwork, PortgroupUUID: p.PortgroupUUID,
 			})
 		}
 		if c.pipeline.ReadsPrevious() {

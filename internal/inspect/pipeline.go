@@ -39,6 +39,12 @@ var knownHooks = []Hook{
 	architectureHook,
 	validateInterfacesHook,
 	portsHook,
+
+	bootModeHook,
+	localLinkConnectionHook,
+	memoryHook,
+	parseLLDPHook,
+	physicalNetworkHook,
 }
 
 // Pipeline is a checked, ordered list of hooks with their options. It keeps no

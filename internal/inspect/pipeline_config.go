@@ -58,6 +58,8 @@ type Config struct {
 	PhysicalNetworkCIDRMap []string
 	// DiskPartitioningSpacing is what local_gb leaves of the root disk, in GiB.
 	DiskPartitioningSpacing int
+
+	physicalNetworks []physicalNetwork // PhysicalNetworkCIDRMap
 }
 
 // DefaultConfig returns the defaults of the merge specification.

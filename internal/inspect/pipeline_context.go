@@ -65,6 +65,7 @@ type Context struct {
 
 	// interfaces is what validate-interfaces found, for the hooks behind it.
 	interfaces []candidate
+	lldp       map[string]*inventory.LLDP // see neighbours
 	taken      map[string]string
 	skipped    []string
 }

@@ -15,6 +15,7 @@ type Port struct {
 	// LocalLinkConnection is the switch port the cable is in.
 	LocalLinkConnection node.Object
 	PhysicalNetwork     string
+	PortgroupUUID       string // read-only; empty for a port on its own
 }
 
 // equal reports whether two ports are the same to whoever stores them.

@@ -106,7 +106,7 @@ func TestBadConfigurationIsRefusedAtStart(t *testing.T) {
 	}{
 		"unknown hook": {
 			func(c *Config) { c.Hooks = []string{"$default_hooks", "memroy"} },
-			`inspector.hooks: unknown hook "memroy", want one of architecture, ports, ramdisk-error, validate-interfaces`,
+			`inspector.hooks: unknown hook "memroy", want one of ` + hookNames(),
 		},
 		"hook twice":                  {func(c *Config) { c.Hooks = []string{"architecture", "$default_hooks"} }, `inspector.hooks: hook "architecture" comes twice`},
 		"twice in other spelling":     {func(c *Config) { c.Hooks = []string{"ramdisk-error", "ramdisk_error"} }, `inspector.hooks: hook "ramdisk-error" comes twice`},

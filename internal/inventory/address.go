@@ -9,6 +9,9 @@ import (
 // ethernetOctets is the length of an Ethernet MAC address.
 const ethernetOctets = 6
 
+// zeroMAC stands for "no address".
+const zeroMAC = "00:00:00:00:00:00"
+
 // NormalizeMAC returns an Ethernet MAC address in lower case with colons. It
 // accepts both cases and colons or dashes, not mixed; ok is false for anything
 // else, also for the longer addresses of InfiniBand and EUI-64.
@@ -45,7 +48,7 @@ func hardwareOctets(text string) int {
 // zeros stands for "none", and the lowest bit of the first octet marks a group
 // (IEEE 802, §8.2.2).
 func identifies(mac string) bool {
-	return mac != "00:00:00:00:00:00" && strings.IndexByte("02468ace", mac[1]) >= 0
+	return mac != zeroMAC && strings.IndexByte("02468ace", mac[1]) >= 0
 }
 
 // MACs returns the Ethernet addresses of all interfaces in the order of the
@@ -96,10 +99,17 @@ func (inv *Inventory) BMCAddresses() []netip.Addr {
 // Addr returns the interface's IP address, IPv4 before IPv6, without a scope. It
 // is the zero Addr when there is none.
 func (i *Interface) Addr() netip.Addr {
-	if addr := parseAddr(i.IPv4Address); addr.IsValid() {
-		return addr
+	v4, v6 := i.Addrs()
+	if v4.IsValid() {
+		return v4
 	}
-	return parseAddr(i.IPv6Address)
+	return v6
+}
+
+// Addrs returns what the interface has as IPv4 and as IPv6 address, without a
+// scope. Each is the zero Addr when there is none.
+func (i *Interface) Addrs() (v4, v6 netip.Addr) {
+	return parseAddr(i.IPv4Address), parseAddr(i.IPv6Address)
 }
 
 // parseAddr returns an address in canonical form: no scope, and IPv4 as IPv4.

@@ -14,6 +14,7 @@ import (
 // IEEE 802.3-2018 §79 (organizationally specific).
 type LLDP struct {
 	ChassisID             string   `json:"switch_chassis_id,omitzero"` // MAC, IP address or name, whatever the switch chose
+	ChassisMAC            string   `json:"-"`                          // ChassisID if it is a MAC address other than zero
 	PortID                string   `json:"switch_port_id,omitzero"`
 	PortDescription       string   `json:"switch_port_description,omitzero"`
 	SystemName            string   `json:"switch_system_name,omitzero"`

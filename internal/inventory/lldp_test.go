@@ -272,7 +272,7 @@ func TestRandomFramesAreReadBack(t *testing.T) {
 		for i := range mac {
 			mac[i] = byte(rng.Uint32())
 		}
-		want.ChassisID = mac.String()
+		want.ChassisID, want.ChassisMAC = mac.String(), mac.String()
 		f.add(1, 4, []byte(mac))
 		junk()
 		want.PortID = fmt.Sprintf("swp%d", rng.IntN(64))

@@ -18,7 +18,7 @@ type tlvParser func(l *LLDP, value []byte) error
 // basicTLVs are the types of IEEE 802.1AB §8.5. Type 3, the time to live, says
 // nothing about the switch.
 var basicTLVs = map[int]tlvParser{
-	1: func(l *LLDP, v []byte) error { return setOnce(&l.ChassisID, v, chassisIDForms.render) },
+	1: chassisID,
 	2: func(l *LLDP, v []byte) error { return setOnce(&l.PortID, v, portIDForms.render) },
 	4: func(l *LLDP, v []byte) error { return setOnce(&l.PortDescription, v, lldpText) },
 	5: func(l *LLDP, v []byte) error { return setOnce(&l.SystemName, v, lldpText) },
@@ -46,7 +46,7 @@ var organizationTLVs = map[uint32]tlvParser{
 type idForms map[byte]func([]byte) (string, error)
 
 var (
-	chassisIDForms = idForms{1: lldpText, 2: lldpText, 3: lldpText, 4: lldpMAC, 5: networkAddress, 6: lldpText, 7: lldpText}
+	chassisIDForms = idForms{1: lldpText, 2: lldpText, 3: lldpText, chassisMACForm: lldpMAC, 5: networkAddress, 6: lldpText, 7: lldpText}
 	portIDForms    = idForms{1: lldpText, 2: lldpText, 3: lldpMAC, 4: networkAddress, 5: lldpText, 6: lldpText, 7: lldpText}
 )
 
@@ -59,6 +59,20 @@ func (forms idForms) render(value []byte) (string, error) {
 		return "", fmt.Errorf("unknown form %d of an ID", value[0])
 	}
 	return form(value[1:])
+}
+
+// chassisMACForm is the form of a chassis ID that is a MAC address.
+const chassisMACForm = 4
+
+func chassisID(l *LLDP, value []byte) error {
+	id, err := chassisIDForms.render(value)
+	if err != nil || l.ChassisID != "" {
+		return err
+	}
+	if l.ChassisID = id; value[0] == chassisMACForm && id != zeroMAC {
+		l.ChassisMAC = id
+	}
+	return nil
 }
 
 // setOnce renders value into dst unless an earlier TLV was there.

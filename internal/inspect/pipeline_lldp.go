@@ -1,0 +1,99 @@
+package inspect
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/inventory"
+)
+
+// maxNeighbours bounds on how many interfaces LLDP is read. A frame arrives on a
+// physical port, and no machine has more of them.
+const maxNeighbours = 64
+
+// rawLLDPKey is the plugin data of the ramdisk's lldp collector: TLVs by
+// interface name.
+const rawLLDPKey = "lldp_raw"
+
+// neighbours returns what the switch on the other end of each interface's cable
+// told with LLDP, by interface name. It is read once, when the first hook asks.
+func (c *Context) neighbours() map[string]*inventory.LLDP {
+	if c.lldp == nil {
+		c.lldp = readNeighbours(c)
+	}
+	return c.lldp
+}
+
+// readNeighbours parses the TLVs of each interface: those of the lldp collector,
+// else those in the inventory.
+func readNeighbours(ctx *Context) map[string]*inventory.LLDP {
+	collected := collectedTLVs(ctx)
+	neighbours := make(map[string]*inventory.LLDP)
+	silent, example := 0, ""
+	for i := range ctx.Inventory.Interfaces {
+		nic := &ctx.Inventory.Interfaces[i]
+		if _, known := neighbours[nic.Name]; known || nic.Name == "" {
+			continue
+		}
+		tlvs := collected[nic.Name]
+		if tlvs == nil {
+			tlvs = nic.LLDP
+		}
+		if isEmptyList(tlvs) {
+			if silent++; silent == 1 {
+				example = nic.Name
+			}
+			continue
+		}
+		if len(neighbours) == maxNeighbours {
+			ctx.Skip("More than %d interfaces have LLDP data; from %s on it is not read", maxNeighbours, inventory.Quote(nic.Name))
+			break
+		}
+		neighbours[nic.Name] = readNeighbour(ctx, nic.Name, tlvs)
+	}
+	if silent > 0 {
+		ctx.Skip("There is no LLDP data of %d interfaces, such as %s", silent, inventory.Quote(example))
+	}
+	return neighbours
+}
+
+func readNeighbour(ctx *Context, name string, tlvs json.RawMessage) *inventory.LLDP {
+	lldp, reasons := inventory.ParseLLDP(tlvs)
+	switch more := len(reasons) - 1; {
+	case more == 0:
+		ctx.Skip("LLDP of interface %s: %s", inventory.Quote(name), reasons[0])
+	case more > 0:
+		ctx.Skip("LLDP of interface %s: %s, and %d more like it", inventory.Quote(name), reasons[0], more)
+	}
+	return &lldp
+}
+
+// collectedTLVs returns the lists in lldp_raw that are not empty. Other kinds of
+// values are passed over.
+func collectedTLVs(ctx *Context) map[string]json.RawMessage {
+	raw := ctx.PluginData[rawLLDPKey]
+	switch {
+	case len(raw) == 0, string(raw) == "null":
+		return nil
+	case raw[0] != '{':
+		ctx.Skip("The plugin data %s is not an object of interfaces; LLDP is read from the inventory only", rawLLDPKey)
+		return nil
+	}
+	collected := make(map[string]json.RawMessage)
+	for name, tlvs := range inventory.Members(raw) {
+		switch {
+		case isEmptyList(tlvs), string(tlvs) == "null":
+		case tlvs[0] != '[':
+			ctx.Skip("The plugin data %s has no list of TLVs for interface %s", rawLLDPKey, inventory.Quote(name))
+		default:
+			collected[name] = tlvs
+		}
+	}
+	return collected
+}
+
+// isEmptyList reports whether checked JSON is the empty list, or missing.
+func isEmptyList(raw json.RawMessage) bool {
+	text := strings.TrimRight(string(raw), " \t\r\n")
+	return text == "" || text[0] == '[' && strings.TrimLeft(text[1:], " \t\r\n") == "]"
+}
