@@ -19,16 +19,16 @@ import (
 
 func TestCommitWhoseAnswerIsLostCountsOnce(t *testing.T) {
 	for name, test := range map[string]struct {
-		arm  func(*proxy)
+		arm  func(p *storetest.Proxy)
 		runs int
 	}{
-		"after it happened":  {func(p *proxy) { p.lose = []byte("COMMIT\x00") }, 1},
-		"before it happened": {func(p *proxy) { p.cut = []byte("COMMIT\x00") }, 2},
+		"after it happened":  {func(p *storetest.Proxy) { p.Lose("COMMIT\x00") }, 1},
+		"before it happened": {func(p *storetest.Proxy) { p.Cut("COMMIT\x00") }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, database := throughProxy(t, storetest.Postgres(t))
+			p, database := storetest.ThroughProxy(t, storetest.Postgres(t))
 			s := openURL(t, database, nil)
-			p.set(test.arm)
+			test.arm(p)
 			runs := 0
 			if err := s.Write(t.Context(), func(tx *store.Tx) error {
 				runs++
@@ -45,25 +45,26 @@ func TestCommitWhoseAnswerIsLostCountsOnce(t *testing.T) {
 
 func TestCommitWithUnknownOutcomeSaysSo(t *testing.T) {
 	t.Parallel() // it waits out the time to ask
-	p, database := throughProxy(t, storetest.Postgres(t))
+	p, database := storetest.ThroughProxy(t, storetest.Postgres(t))
 	s := openURL(t, database, nil)
-	p.set(func(p *proxy) { p.lose, p.refuse = []byte("COMMIT\x00"), true })
+	p.Lose("COMMIT\x00")
+	p.Refuse(true)
 	err := s.Write(t.Context(), small("perhaps"))
 	if !errors.Is(err, node.ErrUnavailable) || !strings.Contains(err.Error(), "not known") {
 		t.Errorf("error = %v, want one that says that the outcome is not known", err)
 	}
-	p.set(func(p *proxy) { p.refuse = false })
+	p.Refuse(false)
 	if got := nodeNames(t, s); !slices.Equal(got, []string{"perhaps"}) {
 		t.Errorf("nodes = %v, want the one of the commit", got)
 	}
 }
 
 func TestUnreachableServerIsAnOutageThatEnds(t *testing.T) {
-	p, database := throughProxy(t, storetest.Postgres(t))
+	p, database := storetest.ThroughProxy(t, storetest.Postgres(t))
 	s := openURL(t, database, nil)
 	createNode(t, s, "before")
-	p.set(func(p *proxy) { p.refuse = true })
-	p.disconnect()
+	p.Refuse(true)
+	p.Disconnect()
 	for what, err := range map[string]error{
 		"write": s.Write(t.Context(), small("lost")),
 		"read":  s.Read(t.Context(), func(tx *store.Tx) error { _, err := tx.Nodes(node.Query{}); return err }),
@@ -73,7 +74,7 @@ func TestUnreachableServerIsAnOutageThatEnds(t *testing.T) {
 			t.Errorf("%s: error = %v, want %v", what, err, node.ErrUnavailable)
 		}
 	}
-	p.set(func(p *proxy) { p.refuse = false })
+	p.Refuse(false)
 	createNode(t, s, "after")
 	if got := nodeNames(t, s); !slices.Equal(got, []string{"before", "after"}) {
 		t.Errorf("nodes = %v, want those whose writes succeeded", got)

@@ -59,6 +59,15 @@ func NeedsFiles(t testing.TB) {
 	}
 }
 
+// NeedsServer skips a test that is about PostgreSQL's server when the tests run on
+// another database.
+func NeedsServer(t testing.TB) {
+	t.Helper()
+	if !onPostgres() {
+		t.Skip("SQLite has no server; make test-postgres runs this test")
+	}
+}
+
 func onPostgres() bool { return os.Getenv(databaseVar) == "postgres" }
 
 // Postgres returns the URL of a PostgreSQL schema that is empty and the test's
