@@ -59,7 +59,8 @@ func TestConnectionFromLLDP(t *testing.T) {
 		"chassis cut":                {lldp: tlvs(`[1,"041022"]`, tlvPort), skipped: incomplete},
 		"no port":                    {lldp: tlvs(tlvChassis, tlvName), skipped: incomplete},
 		"port is unprintable":        {lldp: tlvs(tlvChassis, `[2,"0700010203"]`), skipped: incomplete},
-		"end comes first":            {lldp: tlvs(`[0,""]`, tlvChassis, tlvPort)},
+		"end comes first":            {lldp: tlvs(`[0,""]`, tlvChassis, tlvPort), want: full},
+		"end comes before the port":  {lldp: tlvs(tlvChassis, `[0,""]`, tlvPort), skipped: incomplete},
 
 		"the same is recorded":     {lldp: tlvs(tlvChassis, tlvPort), before: full},
 		"the same in upper case":   {lldp: tlvs(`[1,"0410aabbccddee"]`, tlvPort), before: map[string]any{"switch_id": "10:AA:BB:CC:DD:EE", "port_id": "swp7"}},

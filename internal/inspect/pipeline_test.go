@@ -1,14 +1,11 @@
 package inspect
 
 import (
-	"encoding/json"
 	"errors"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -200,48 +197,4 @@ func TestSkippedListIsBounded(t *testing.T) {
 	if len(result.Skipped) != maxSkips+1 {
 		t.Errorf("%d remarks, want %d", len(result.Skipped), maxSkips+1)
 	}
-}
-
-func BenchmarkPipeline(b *testing.B) {
-	doc := fixture(b, "server-4-nics.json")
-	p := pipeline(b, nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := p.Run(Input{Document: doc}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// FuzzPipeline checks that whatever parses also goes through the hooks, and that
-// what comes out can be stored and served.
-func FuzzPipeline(f *testing.F) {
-	for _, name := range []string{"ironic-python-agent-9.11.0.json", "server-4-nics.json"} {
-		body, err := os.ReadFile("../inventory/testdata/" + name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(body)
-	}
-	f.Add([]byte(`{"inventory":{"interfaces":[{"name":"\u0000\ud800","mac_address":"02-00-00-00-00-01","a":1,"a":2}],"cpu":{"architecture":"x"}},"":0}`))
-	p := pipeline(f, func(c *Config) { c.KeepPorts = KeepPresent })
-	f.Fuzz(func(t *testing.T, body []byte) {
-		doc, err := inventory.Parse(body)
-		if err != nil {
-			return
-		}
-		result, err := p.Run(Input{Document: doc, Ports: []Port{{UUID: "p", Address: "02:00:00:00:00:01"}}})
-		if err != nil {
-			if !utf8.ValidString(err.Error()) || len(err.Error()) > 4096 {
-				t.Fatalf("error %q is not fit to show", err)
-			}
-			return
-		}
-		if !json.Valid(result.PluginData) {
-			t.Fatalf("plugin data %s is no JSON", result.PluginData)
-		}
-		if _, err := inventory.Restore(doc.Inventory, result.PluginData); err != nil {
-			t.Fatalf("result cannot be read back: %v", err)
-		}
-	})
 }

@@ -96,7 +96,9 @@ func ParseLLDP(raw json.RawMessage) (lldp LLDP, skipped []string) {
 		if err != nil {
 			skip(index, err)
 		}
-		done = err == nil && kind == tlvEnd
+		// Agents pass on the padding behind the end of a frame. An end in front of
+		// everything is no end: every frame begins with the chassis.
+		done = err == nil && kind == tlvEnd && index > 0
 		return nil
 	})
 	if err != nil {

@@ -248,8 +248,8 @@ func TestTLVsAndReasonsAreBounded(t *testing.T) {
 	}
 }
 
-func TestNewerMAUTypesKeepTheirNumber(t *testing.T) {
-	for kind, want := range map[int]string{0: "Unknown", 16: "100BASE-TX full duplex", 58: "10GBASE-KR", 59: "MAU type 59", 65535: "MAU type 65535"} {
+func TestUnknownMAUTypesKeepTheirNumber(t *testing.T) {
+	for kind, want := range map[int]string{0: "Unknown", 16: "100BASE-TX full duplex", 58: "10GBASE-KR", 88: "25GBASE-CR", 102: "100GBASE-SR4", 112: "MAU type 112", 147: "400GBASE-FR4", 148: "MAU type 148", 65535: "MAU type 65535"} {
 		if got := mauTypeName(kind); got != want {
 			t.Errorf("MAU type %d = %q, want %q", kind, got, want)
 		}
