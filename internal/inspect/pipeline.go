@@ -40,11 +40,17 @@ var knownHooks = []Hook{
 	validateInterfacesHook,
 	portsHook,
 
+	acceleratorsHook,
 	bootModeHook,
+	cpuCapabilitiesHook,
+	extraHardwareHook,
 	localLinkConnectionHook,
 	memoryHook,
 	parseLLDPHook,
+	pciDevicesHook,
 	physicalNetworkHook,
+	raidDeviceHook,
+	rootDeviceHook,
 }
 
 // Pipeline is a checked, ordered list of hooks with their options. It keeps no

@@ -59,7 +59,10 @@ type Config struct {
 	// DiskPartitioningSpacing is what local_gb leaves of the root disk, in GiB.
 	DiskPartitioningSpacing int
 
-	physicalNetworks []physicalNetwork // PhysicalNetworkCIDRMap
+	accelerators     map[pciID]map[string]any // KnownAccelerators
+	cpuCapabilities  []cpuCapability          // CPUCapabilities
+	pciAliases       []pciAlias               // PCIDeviceAlias
+	physicalNetworks []physicalNetwork        // PhysicalNetworkCIDRMap
 }
 
 // DefaultConfig returns the defaults of the merge specification.

@@ -1,0 +1,100 @@
+package inspect
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/ingot-metal/ingot/internal/inventory"
+)
+
+// acceleratorsHook sets the property accelerators to the GPUs, FPGAs and the like
+// among the PCI devices: a list of objects, each the entry of the list of known
+// devices with pci_address added.
+var acceleratorsHook = Hook{Name: "accelerators", Prepare: prepareAccelerators, Process: setAccelerators}
+
+// maxAccelerators bounds what one machine gets into its properties; the largest
+// servers have a few dozen.
+const maxAccelerators = 256
+
+// builtInAccelerators is the list that is used unless Config.KnownAccelerators
+// names a file.
+//
+//go:embed accelerators.yaml
+var builtInAccelerators []byte
+
+func prepareAccelerators(c *Config) error {
+	content, source := builtInAccelerators, "the list that comes with the engine"
+	if c.KnownAccelerators != "" {
+		var err error
+		if content, err = os.ReadFile(c.KnownAccelerators); err != nil {
+			return fmt.Errorf("inspector.known_accelerators: %w", err)
+		}
+		source = c.KnownAccelerators
+	}
+	known, err := parseAccelerators(content)
+	if err != nil {
+		return fmt.Errorf("inspector.known_accelerators: %s: %w", source, err)
+	}
+	c.accelerators = known
+	return nil
+}
+
+// parseAccelerators reads a YAML file of known devices. Each needs vendor_id and
+// device_id; other keys, usually type and device_info, are passed on as they are.
+func parseAccelerators(content []byte) (map[pciID]map[string]any, error) {
+	var file struct {
+		Devices []map[string]any `json:"pci_devices"`
+	}
+	if err := yaml.Unmarshal(content, &file); err != nil {
+		return nil, fmt.Errorf("want a key pci_devices with a list of devices: %w", err)
+	}
+	if len(file.Devices) == 0 {
+		return nil, errors.New("want a key pci_devices with a list of devices, and at least one in it")
+	}
+	known := make(map[pciID]map[string]any, len(file.Devices))
+	for i, device := range file.Devices {
+		// Numbers without quotes arrive as numbers, "10e4" even as 100000.
+		vendor, _ := device["vendor_id"].(string)
+		product, _ := device["device_id"].(string)
+		id, ok := parsePCIID(vendor, product)
+		if !ok {
+			return nil, fmt.Errorf("pci_devices[%d]: want vendor_id and device_id in hexadecimal and in quotes, got %v and %v",
+				i, device["vendor_id"], device["device_id"])
+		}
+		if known[id] != nil {
+			return nil, fmt.Errorf("pci_devices[%d]: the device %s:%s is listed twice", i, id.vendor(), id.device())
+		}
+		device["vendor_id"], device["device_id"] = id.vendor(), id.device()
+		known[id] = device
+	}
+	return known, nil
+}
+
+func setAccelerators(ctx *Context) error {
+	devices, ok := pciDevices(ctx)
+	if !ok {
+		return nil
+	}
+	found := []map[string]any{}
+	for _, device := range devices {
+		known := ctx.Config.accelerators[device.id]
+		if known == nil {
+			continue
+		}
+		if len(found) == maxAccelerators {
+			ctx.Skip("The machine has more than %d accelerators; the property lists the first ones, up to the one at %s",
+				maxAccelerators, inventory.Quote(device.bus))
+			break
+		}
+		accelerator := maps.Clone(known)
+		accelerator["pci_address"] = device.bus
+		found = append(found, accelerator)
+	}
+	ctx.Properties.Set("accelerators", found)
+	return nil
+}

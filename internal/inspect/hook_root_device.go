@@ -1,0 +1,158 @@
+package inspect
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/inventory"
+)
+
+// rootDeviceHook decides which disk the operating system goes to. With hints in
+// the property root_device the first disk of the inventory that matches replaces
+// the plugin data root_disk; without hints the agent's choice stays. It sets
+// local_gb, in plugin data and, as text, in properties: the disk's size in whole
+// GiB less Config.DiskPartitioningSpacing, 0 for a machine without a root disk.
+var rootDeviceHook = Hook{Name: "root-device", Prepare: checkSpacing, Process: setRootDevice}
+
+const (
+	rootDeviceKey = "root_device"        // property with hints
+	skipDisksKey  = "skip_block_devices" // property with a list of hints
+	rootDiskKey   = "root_disk"          // plugin data
+)
+
+// bytesPerGiB is the unit of local_gb.
+const bytesPerGiB = 1 << 30
+
+func checkSpacing(c *Config) error {
+	if c.DiskPartitioningSpacing < 0 {
+		return fmt.Errorf("inspector.disk_partitioning_spacing: want 0 or more GiB, got %d", c.DiskPartitioningSpacing)
+	}
+	return nil
+}
+
+func setRootDevice(ctx *Context) error {
+	if err := chooseRootDisk(ctx); err != nil {
+		return err
+	}
+	gib := localGB(ctx)
+	ctx.SetPluginData("local_gb", gib)
+	ctx.Properties.Set("local_gb", strconv.FormatInt(gib, 10))
+	return nil
+}
+
+// chooseRootDisk puts the disk that the hints find into plugin data.
+func chooseRootDisk(ctx *Context) error {
+	var raw json.RawMessage
+	if !ctx.Properties.Get(rootDeviceKey, &raw) {
+		return nil
+	}
+	hints, err := inventory.ParseHints(raw)
+	if err != nil {
+		return fmt.Errorf("the property %s holds no valid hints: %w", rootDeviceKey, err)
+	}
+	if hints.IsEmpty() {
+		return nil
+	}
+	excluded, err := excludedDisks(ctx)
+	if err != nil {
+		return err
+	}
+	disks := ctx.Inventory.Disks
+	disk := hints.Find(disks, excluded.match)
+	if disk == nil {
+		return fmt.Errorf("no disk matches the hints in the property %s: %s. The inventory has %s", rootDeviceKey, hints, excluded.describe(disks))
+	}
+	ctx.PluginData[rootDiskKey] = disk.Raw
+	return nil
+}
+
+// localGB measures the root disk in plugin data.
+func localGB(ctx *Context) int64 {
+	raw := ctx.PluginData[rootDiskKey]
+	if empty(raw) {
+		ctx.Skip("The machine has no root disk, so local_gb is 0")
+		return 0
+	}
+	size, err := inventory.DiskSize(raw)
+	if err != nil {
+		ctx.Skip("The plugin data %s is no disk, so local_gb is 0: %v", rootDiskKey, err)
+		return 0
+	}
+	gib := size/bytesPerGiB - int64(ctx.Config.DiskPartitioningSpacing)
+	switch {
+	case size < bytesPerGiB:
+		ctx.Skip("The root disk has %d bytes, less than 1 GiB, so local_gb is 0", size)
+		return 0
+	case gib < 0:
+		ctx.Skip("The root disk of %d bytes is smaller than inspector.disk_partitioning_spacing, so local_gb is 0", size)
+		return 0
+	}
+	return gib
+}
+
+// empty reports whether a value is missing, null, or an object or list without
+// anything in it.
+func empty(raw json.RawMessage) bool {
+	return slices.Contains([]string{"", "null", "{}", "[]"}, string(raw))
+}
+
+// exclusions is the node's list of disks that must not be written to.
+type exclusions []inventory.Hints
+
+// excludedDisks reads the property skip_block_devices. Whatever is wrong with it
+// is an error: ignoring it might hand out a disk that holds data.
+func excludedDisks(ctx *Context) (exclusions, error) {
+	var raw json.RawMessage
+	if !ctx.Properties.Get(skipDisksKey, &raw) || empty(raw) {
+		return nil, nil
+	}
+	var sets []map[string]json.RawMessage
+	if json.Unmarshal(raw, &sets) != nil {
+		return nil, fmt.Errorf("the property %s is no list of hints such as [{\"name\": \"/dev/sda\"}]", skipDisksKey)
+	}
+	var all exclusions
+	for i, set := range sets {
+		if _, ofRAID := set["volume_name"]; ofRAID {
+			ctx.Skip("Entry %d of the property %s names a software RAID volume, which the inventory does not show", i, skipDisksKey)
+			continue
+		}
+		hints, err := inventory.ParseHints(inventory.AppendObject(nil, set))
+		if err != nil {
+			return nil, fmt.Errorf("entry %d of the property %s holds no valid hints: %w", i, skipDisksKey, err)
+		}
+		if !hints.IsEmpty() {
+			all = append(all, hints)
+		}
+	}
+	return all, nil
+}
+
+func (e exclusions) match(disk *inventory.Disk) bool {
+	return slices.ContainsFunc(e, func(hints inventory.Hints) bool { return hints.Match(disk) })
+}
+
+// maxDescribed is how many disks an error names.
+const maxDescribed = 4
+
+// describe says in an error what there would have been.
+func (e exclusions) describe(disks []inventory.Disk) string {
+	if len(disks) == 0 {
+		return "no disks"
+	}
+	var names []string
+	for i := range disks[:min(len(disks), maxDescribed)] {
+		disk := &disks[i]
+		text := fmt.Sprintf("%s of %.1f GiB", inventory.Quote(disk.Name), float64(disk.Size)/bytesPerGiB)
+		if e.match(disk) {
+			text += " (excluded by " + skipDisksKey + ")"
+		}
+		names = append(names, text)
+	}
+	if more := len(disks) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
