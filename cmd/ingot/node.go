@@ -70,14 +70,13 @@ func (c client) saveInventory() *cobra.Command {
 	var save cli.InventorySave
 	cmd := &cobra.Command{
 		Use: "save NODE", Short: "Write a node's inventory as JSON",
-		Long: "Write a node's inventory as JSON to standard output or to a file. An existing\nfile is left alone unless --force is given; the new one appears complete or not\nat all.",
+		Long: "Write a node's inventory as JSON to standard output or to a file. An existing\nfile is replaced, in one step.",
 		Args: c.one, ValidArgsFunction: c.things(1),
 		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
 			return save.Run(cmd.Context(), engine, args[0], cmd.OutOrStdout())
 		}),
 	}
 	cmd.Flags().StringVar(&save.File, "file", "", "file to write, - for standard output")
-	cmd.Flags().BoolVar(&save.Force, "force", false, "replace an existing file")
 	return cmd
 }
 
@@ -91,7 +90,7 @@ func (c client) showInventory() *cobra.Command {
 			return show.Run(cmd.Context(), engine, args[0], cmd.OutOrStdout())
 		}),
 	}
-	cmd.Flags().StringSliceVar(&show.Sections, "section", nil, "sections to show, separated by commas (default all but plugin_data)")
+	cmd.Flags().StringSliceVar(&show.Sections, "section", nil, "sections to show, separated by commas (default those that say what the machine is)")
 	outputFlag(cmd, &show.Output)
 	complete(cmd, "section", cobra.FixedCompletions(cli.InventorySections(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd

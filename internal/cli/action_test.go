@@ -2,7 +2,6 @@ package cli
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -104,27 +103,5 @@ func TestViewsPrintRowsOfEveryShape(t *testing.T) {
 	}
 	if err := reading("vif list", OutputTable).Run(t.Context(), engine, []string{"n1"}, nil); ExitCode(err) != ExitError {
 		t.Errorf("an answer without its rows: %v", err)
-	}
-}
-
-func TestInventoryIsShownSectionBySection(t *testing.T) {
-	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1/inventory": {{
-		200,
-		`{"inventory": {"hostname": "h", "cpu": {"count": 8}, "disks": [{"name": "/dev/sda", "size": 5}], "odd": [1]}, "plugin_data": {"x": 1}}`,
-	}}})
-	for sections, want := range map[string]string{
-		"":            "h\n8\n/dev/sda None 5 None None None None\n[1]\n",
-		"cpu":         "8\n",
-		"plugin_data": "1\n",
-	} {
-		var r run
-		show := InventoryShow{Output: OutputValue, Sections: strings.Fields(sections)}
-		if err := show.Run(t.Context(), engine, "n1", &r.out); err != nil || r.out.String() != want {
-			t.Errorf("%q: %q, %v; want %q", sections, r.out.String(), err, want)
-		}
-	}
-	err := InventoryShow{Output: OutputJSON, Sections: []string{"nope"}}.Run(t.Context(), engine, "n1", nil)
-	if err == nil || !strings.Contains(err.Error(), "general, cpu, disks, odd") {
-		t.Errorf("got %v", err)
 	}
 }

@@ -16,30 +16,22 @@ import (
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
 
-// inventoryMode is the mode of a saved inventory, less the umask. It holds
-// serial numbers and MAC addresses but no secrets, and is made to be read by
-// other tools and people.
+// inventoryMode is the mode of a new file with an inventory, less the umask. It
+// holds serial numbers and MAC addresses but no secrets, and is made to be read
+// by other tools and people.
 const inventoryMode = 0o644
 
 // InventorySave writes a node's inventory as indented JSON.
 type InventorySave struct {
-	// File to write; empty or "-" means standard output. The file appears
-	// complete or not at all.
+	// File to write; empty or "-" means standard output. An existing file is
+	// replaced and keeps its mode, as with other clients of this API; whoever
+	// reads it sees the old content or the new one, never a part.
 	File string
-	// Force replaces an existing file. Without it one is never touched.
-	Force bool
 }
 
 // Run reads the inventory of the node and writes it to the file or to out.
 func (s InventorySave) Run(ctx context.Context, engine *baremetal.Client, ident string, out io.Writer) error {
-	toFile := s.File != "" && s.File != "-"
-	if toFile {
-		// Asked first, so that a refusal costs no request.
-		if err := s.mayWrite(); err != nil {
-			return err
-		}
-	}
-	inventory, err := engine.Inventory(ctx, ident)
+	inventory, err := readInventory(ctx, engine, ident)
 	if err != nil {
 		return err
 	}
@@ -50,59 +42,72 @@ func (s InventorySave) Run(ctx context.Context, engine *baremetal.Client, ident 
 	if err := encoder.Encode(inventory); err != nil {
 		return fmt.Errorf("encode inventory of node %s: %w", ident, err)
 	}
-	if !toFile {
+	if s.File == "" || s.File == "-" {
 		_, err := out.Write(safeJSON(content.Bytes()))
 		return err
 	}
-	return s.write(content.Bytes())
-}
-
-func (s InventorySave) mayWrite() error {
-	info, err := os.Lstat(s.File)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return s.failure(err)
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is not a regular file; choose another --file", s.File)
-	case !s.Force:
-		return fmt.Errorf("%s exists already; choose another --file or add --force to replace it", s.File)
+	if err := writeFile(s.File, content.Bytes()); err != nil {
+		return fmt.Errorf("write %s: %w", s.File, withoutPath(err))
 	}
 	return nil
 }
 
-// write puts content beside the file and renames it into place.
-func (s InventorySave) write(content []byte) (err error) {
-	temporary := filepath.Join(filepath.Dir(s.File), "."+filepath.Base(s.File)+"."+uuid.NewString())
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, inventoryMode)
+// writeFile replaces what the name leads to, links followed. What is no
+// regular file, such as a pipe or a terminal, is written to.
+func writeFile(name string, content []byte) error {
+	target, err := filepath.EvalSymlinks(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return replaceFile(name, content, inventoryMode)
+	}
 	if err != nil {
-		return s.failure(err)
+		return err
+	}
+	info, err := os.Stat(target)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return errors.New("it is a folder; name a file")
+	case info.Mode().IsRegular():
+		return replaceFile(target, content, info.Mode().Perm())
+	}
+	file, err := os.OpenFile(target, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Close())
+}
+
+// replaceFile puts the content beside the file and renames it into place.
+func replaceFile(name string, content []byte, mode fs.FileMode) (err error) {
+	temporary := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+uuid.NewString())
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
 	}
 	defer func() {
 		if err != nil {
 			_ = os.Remove(temporary)
 		}
 	}()
-	_, writeErr := file.Write(content)
-	if err := errors.Join(writeErr, file.Sync(), file.Close()); err != nil {
-		return s.failure(err)
-	}
-	// A file that appeared since the first look is still not replaced.
-	if err := s.mayWrite(); err != nil {
+	_, err = file.Write(content)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(temporary, s.File); err != nil {
-		return s.failure(err)
-	}
-	return nil
+	return os.Rename(temporary, name)
 }
 
-// failure names the file that the user gave instead of the temporary one.
-func (s InventorySave) failure(err error) error {
+// withoutPath is the reason of a failure alone: the name in it may be that of
+// a temporary file.
+func withoutPath(err error) error {
 	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = path.Err
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		return path.Err
+	case errors.As(err, &link):
+		return link.Err
 	}
-	return fmt.Errorf("write %s: %w", s.File, err)
+	return err
 }

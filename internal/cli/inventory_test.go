@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,28 +51,42 @@ func TestInventoryGoesToStandardOutputWithoutAFile(t *testing.T) {
 	}
 }
 
-func TestInventoryDoesNotReplaceAFileUnasked(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "n1.json")
-	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
+func TestExistingFileIsReplacedWhereItIs(t *testing.T) {
+	directory := t.TempDir()
+	file, link := filepath.Join(directory, "n1.json"), filepath.Join(directory, "latest.json")
+	if err := errors.Join(os.WriteFile(file, []byte("old"), 0o600), os.Symlink(file, link)); err != nil {
 		t.Fatal(err)
 	}
-	f, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1/inventory": {{200, inventoryBody}}})
-	err := InventorySave{File: file}.Run(t.Context(), engine, "n1", nil)
-	if kept, _ := os.ReadFile(file); err == nil || !strings.Contains(err.Error(), "--force") || string(kept) != "mine" || len(f.asked) > 0 {
-		t.Errorf("got %v, file holds %q, asked %v", err, kept, f.asked)
-	}
-	if err := (InventorySave{File: file, Force: true}).Run(t.Context(), engine, "n1", nil); err != nil {
+	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1/inventory": {{200, inventoryBody}}})
+	if err := (InventorySave{File: link}).Run(t.Context(), engine, "n1", nil); err != nil {
 		t.Fatal(err)
 	}
 	if replaced, _ := os.ReadFile(file); string(replaced) != inventorySaved {
 		t.Errorf("file holds %q", replaced)
 	}
+	info, err := os.Lstat(file)
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("the file became %v, %v", info, err)
+	}
+	if entries, _ := os.ReadDir(directory); len(entries) != 2 {
+		t.Errorf("left %v", entries)
+	}
 }
 
-func TestInventoryIsNeverWrittenOverSomethingThatIsNoFile(t *testing.T) {
-	_, engine := newFakeEngine(t, nil)
-	err := InventorySave{File: t.TempDir(), Force: true}.Run(t.Context(), engine, "n1", nil)
-	if err == nil || !strings.Contains(err.Error(), "not a regular file") {
+func TestInventoryIsWrittenToADeviceItself(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1/inventory": {{200, inventoryBody}}})
+	if err := (InventorySave{File: os.DevNull}).Run(t.Context(), engine, "n1", nil); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
+		t.Errorf("the device became %v, %v", info, err)
+	}
+}
+
+func TestInventoryIsNotWrittenOverAFolder(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1/inventory": {{200, inventoryBody}}})
+	err := InventorySave{File: t.TempDir()}.Run(t.Context(), engine, "n1", nil)
+	if err == nil || !strings.Contains(err.Error(), "it is a folder") {
 		t.Errorf("got %v", err)
 	}
 }

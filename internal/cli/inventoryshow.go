@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -14,156 +12,166 @@ import (
 
 // InventoryShow prints what inspection found on a node, section by section.
 type InventoryShow struct {
-	// Sections to print; none means all of the inventory.
+	// Sections to print; none means those that say what the machine is.
 	Sections []string
 	Output   Output
 }
 
-const (
-	// general is the section of what stands in the inventory by itself.
-	general = "general"
-	// pluginData is the section of what the inspection hooks found.
-	pluginData = "plugin_data"
-)
-
-// sectionOrder are the sections in the order that people read them; others
-// follow by name.
-var sectionOrder = []string{general, "system_vendor", "cpu", "memory", "disks", "interfaces", "boot"}
-
-// sectionColumns are the columns of sections that are lists. A list of other
-// things has all their fields as columns.
-var sectionColumns = map[string][]string{
-	"disks":      {"name", "model", "size", "rotational", "serial", "wwn", "hctl"},
-	"interfaces": {"name", "mac_address", "ipv4_address", "ipv6_address", "has_carrier", "speed_mbps", "vendor", "product"},
+// InventorySections are the names of the sections that every inventory may
+// have. A key of an inventory that none of them shows is a section too.
+func InventorySections() []string {
+	names := make([]string, len(inventorySections))
+	for i, s := range inventorySections {
+		names[i] = s.name
+	}
+	return names
 }
-
-// InventorySections are the sections that most machines have.
-func InventorySections() []string { return append(slices.Clone(sectionOrder), pluginData) }
 
 // Run reads the inventory of the node and prints it to out.
 func (s InventoryShow) Run(ctx context.Context, engine *baremetal.Client, ident string, out io.Writer) error {
-	found, err := engine.Inventory(ctx, ident)
+	raw, err := readInventory(ctx, engine, ident)
 	if err != nil {
 		return err
 	}
-	sections, err := sectionsOf(found)
+	found, err := parseFindings(raw)
 	if err != nil {
 		return err
 	}
-	if s.Output == OutputJSON || s.Output == OutputYAML {
-		return s.structured(out, found, sections)
+	chosen, err := found.choose(s.Sections)
+	if err != nil {
+		return err
 	}
-	names := s.Sections
-	if len(names) == 0 {
-		names = readingOrder(sections)
+	switch s.Output {
+	case OutputJSON, OutputYAML:
+		return s.structured(out, raw, found, chosen)
+	case OutputTable:
+		return s.tables(out, found, chosen)
 	}
-	for i, name := range names {
-		raw, ok := sections[name]
-		if !ok {
-			return s.missing(name, sections)
-		}
-		if s.Output == OutputTable {
-			if i > 0 {
-				fmt.Fprintln(out)
-			}
-			fmt.Fprintln(out, columnTitle(name))
-		}
-		if err := s.section(out, name, raw); err != nil {
+	for _, section := range chosen {
+		if err := s.Output.list(out, section.titles(), section.rows(found)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// readInventory is the inventory of the node. Without one, the error says how
+// to get it.
+func readInventory(ctx context.Context, engine *baremetal.Client, ident string) (baremetal.Inventory, error) {
+	found, err := engine.Inventory(ctx, ident)
+	if ExitCode(err) == ExitNotFound {
+		err = &AdvisedError{Err: err, Advice: "See the nodes with: ingot node list. Inspection makes an inventory: ingot node inspect."}
+	}
+	return found, err
+}
+
 // structured prints the inventory as the engine sent it, or the chosen
-// sections of it: one by itself, several by name.
-func (s InventoryShow) structured(out io.Writer, found baremetal.Inventory, sections map[string]json.RawMessage) error {
-	if len(s.Sections) == 0 {
-		return s.Output.structured(out, found.Inventory)
+// sections of it: one by itself, several by name. What a machine has nothing
+// of is null.
+func (s InventoryShow) structured(out io.Writer, raw baremetal.Inventory, found findings, chosen []section) error {
+	switch len(s.Sections) {
+	case 0:
+		return s.Output.structured(out, raw.Inventory)
+	case 1:
+		return s.Output.structured(out, chosen[0].value(found))
 	}
-	chosen := map[string]json.RawMessage{}
-	for _, name := range s.Sections {
-		raw, ok := sections[name]
-		if !ok {
-			return s.missing(name, sections)
+	sections := map[string]any{}
+	for _, section := range chosen {
+		sections[section.name] = section.value(found)
+	}
+	return s.Output.structured(out, sections)
+}
+
+// tables prints the sections for people. Without a choice of the user it
+// leaves out those that are empty, and ends with the names of those that it
+// does not show unasked.
+func (s InventoryShow) tables(out io.Writer, found findings, chosen []section) error {
+	printed := 0
+	for _, section := range chosen {
+		rows := section.rows(found)
+		if len(rows) == 0 && len(s.Sections) == 0 {
+			continue
 		}
-		chosen[name] = raw
+		if printed > 0 {
+			fmt.Fprintln(out)
+		}
+		printed++
+		if len(rows) == 0 {
+			fmt.Fprintf(out, "%s: nothing found\n", printable(section.title))
+			continue
+		}
+		fmt.Fprintln(out, printable(section.title))
+		if err := OutputTable.list(out, filled(section.titles(), rows), rows); err != nil {
+			return err
+		}
 	}
-	if len(s.Sections) == 1 {
-		return s.Output.structured(out, chosen[s.Sections[0]])
+	if printed == 0 {
+		fmt.Fprintln(out, "The inventory is empty.")
 	}
-	return s.Output.structured(out, chosen)
+	if len(s.Sections) > 0 {
+		return nil
+	}
+	if more := found.unasked(); len(more) > 0 {
+		_, err := fmt.Fprintf(out, "\nMore with --section: %s\n", printable(strings.Join(more, ", ")))
+		return err
+	}
+	return nil
 }
 
-func (s InventoryShow) missing(name string, sections map[string]json.RawMessage) error {
-	return &UsageError{fmt.Errorf("the inventory has no section %q, only %s", name, strings.Join(readingOrder(sections), ", "))}
+// filled are those of the columns that any of the rows has something in.
+func filled(columns []string, rows []document) []string {
+	return slices.DeleteFunc(slices.Clone(columns), func(column string) bool {
+		return !slices.ContainsFunc(rows, func(row document) bool { return row.fields[column] != nil })
+	})
 }
 
-// section prints one section as what it is: a list as a table, an object with
-// a line for each field.
-func (s InventoryShow) section(out io.Writer, name string, raw json.RawMessage) error {
-	list, err := objects(raw, nil)
+// findings are an inventory and what the hooks made of it. A part that is not
+// an object is empty.
+type findings struct {
+	inventory, plugin map[string]any
+}
+
+func parseFindings(raw baremetal.Inventory) (findings, error) {
+	inventory, err := parseDocument(raw.Inventory)
 	if err != nil {
-		if d, err := parseDocument(raw); err == nil && d.fields != nil {
-			return s.Output.one(out, slices.Sorted(maps.Keys(d.fields)), d)
-		}
-		return s.Output.one(out, []string{name}, document{raw: raw, fields: map[string]any{name: string(raw)}})
+		return findings{}, &baremetal.Error{Op: "read the inventory", Kind: baremetal.ErrProtocol, Message: "it is not a JSON object", Cause: err}
 	}
-	columns := sectionColumns[name]
-	if columns == nil {
-		columns = allFields(list)
+	found := findings{inventory: inventory.fields}
+	if plugin, err := parseDocument(raw.PluginData); err == nil {
+		found.plugin = plugin.fields
 	}
-	return s.Output.list(out, columns, list)
+	return found, nil
 }
 
-// allFields are the names of the fields that any of the things has.
-func allFields(list []document) []string {
-	names := map[string]bool{}
-	for _, d := range list {
-		for name := range d.fields {
-			names[name] = true
-		}
+// choose returns the sections of these names, or without names those that are
+// shown unasked, in the order of reading.
+func (f findings) choose(names []string) ([]section, error) {
+	all := append(slices.Clone(inventorySections), f.others()...)
+	if len(names) == 0 {
+		return slices.DeleteFunc(all, func(s section) bool { return s.asked }), nil
 	}
-	return slices.Sorted(maps.Keys(names))
+	var chosen []section
+	for _, name := range names {
+		at := slices.IndexFunc(all, func(s section) bool { return s.name == name || s.key == name })
+		if at < 0 {
+			var known []string
+			for _, s := range all {
+				known = append(known, s.name)
+			}
+			return nil, &UsageError{fmt.Errorf("the inventory has no section %q, only %s", name, strings.Join(known, ", "))}
+		}
+		chosen = append(chosen, all[at])
+	}
+	return chosen, nil
 }
 
-// sectionsOf takes an inventory apart. What is neither a list nor an object
-// is collected in a section of its own.
-func sectionsOf(found baremetal.Inventory) (map[string]json.RawMessage, error) {
-	sections, rest := map[string]json.RawMessage{}, map[string]json.RawMessage{}
-	if err := json.Unmarshal(found.Inventory, &sections); err != nil {
-		return nil, &baremetal.Error{Op: "read the inventory", Kind: baremetal.ErrProtocol, Message: "it is not a JSON object", Cause: err}
-	}
-	for name, raw := range sections {
-		if !looksLikeJSON(string(raw)) {
-			rest[name] = raw
-			delete(sections, name)
-		}
-	}
-	if len(rest) > 0 {
-		raw, err := json.Marshal(rest)
-		if err != nil {
-			return nil, fmt.Errorf("collect the rest of the inventory: %w", err)
-		}
-		sections[general] = raw
-	}
-	if looksLikeJSON(string(found.PluginData)) {
-		sections[pluginData] = found.PluginData
-	}
-	return sections, nil
-}
-
-// readingOrder are the names of the inventory's sections.
-func readingOrder(sections map[string]json.RawMessage) []string {
+// unasked are the names of the sections that have something to show, but not
+// unless they are asked for.
+func (f findings) unasked() []string {
 	var names []string
-	for _, name := range sectionOrder {
-		if _, ok := sections[name]; ok {
-			names = append(names, name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(sections)) {
-		if name != pluginData && !slices.Contains(sectionOrder, name) {
-			names = append(names, name)
+	for _, s := range inventorySections {
+		if s.asked && len(s.rows(f)) > 0 {
+			names = append(names, s.name)
 		}
 	}
 	return names
