@@ -59,31 +59,29 @@ func heardLink(neighbour *inventory.LLDP) map[string]string {
 // it is. A connection that a person made differently is never completed from
 // LLDP: half of each would lead to a wrong switch port.
 func connect(recorded node.Object, heard map[string]string) (connection node.Object, reason string) {
-	missing := make(map[string]any, len(heard))
-	for key, value := range heard {
-		missing[key] = value
-	}
-	for key, value := range recorded.Values() {
-		if value == nil {
-			continue
-		}
-		said, known := heard[key]
-		switch key {
-		case switchIDKey, portIDKey, switchInfoKey:
-			if text, _ := value.(string); known && !strings.EqualFold(text, said) {
-				return nil, "it differs from what LLDP says"
-			}
-		default:
+	values := recorded.Values()
+	for key, value := range values {
+		text, _ := value.(string)
+		said, ours := heard[key], key == switchIDKey || key == portIDKey || key == switchInfoKey
+		switch {
+		case value == nil:
+		case !ours:
 			return nil, "it is of another kind than what LLDP says"
+		case said != "" && !strings.EqualFold(text, said):
+			return nil, "it differs from what LLDP says"
 		}
-		delete(missing, key)
 	}
-	if len(missing) == 0 {
+	complete := true
+	for key, said := range heard {
+		if values[key] == nil {
+			values[key], complete = said, false
+		}
+	}
+	switch {
+	case complete:
 		return recorded, ""
-	}
-	completed := recorded.With(missing)
-	if completed.Text(switchIDKey) == "" || completed.Text(portIDKey) == "" {
+	case values[switchIDKey] == nil, values[portIDKey] == nil:
 		return nil, "LLDP does not name both the switch by a MAC address and the port"
 	}
-	return completed, ""
+	return node.ObjectOf(values), ""
 }
