@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
@@ -39,7 +38,7 @@ func readNeighbours(ctx *Context) map[string]*inventory.LLDP {
 		if tlvs == nil {
 			tlvs = nic.LLDP
 		}
-		if isEmptyList(tlvs) {
+		if empty(tlvs) {
 			if silent++; silent == 1 {
 				example = nic.Name
 			}
@@ -73,7 +72,7 @@ func readNeighbour(ctx *Context, name string, tlvs json.RawMessage) *inventory.L
 func collectedTLVs(ctx *Context) map[string]json.RawMessage {
 	raw := ctx.PluginData[rawLLDPKey]
 	switch {
-	case len(raw) == 0, string(raw) == "null":
+	case empty(raw):
 		return nil
 	case raw[0] != '{':
 		ctx.Skip("The plugin data %s is not an object of interfaces; LLDP is read from the inventory only", rawLLDPKey)
@@ -82,7 +81,7 @@ func collectedTLVs(ctx *Context) map[string]json.RawMessage {
 	collected := make(map[string]json.RawMessage)
 	for name, tlvs := range inventory.Members(raw) {
 		switch {
-		case isEmptyList(tlvs), string(tlvs) == "null":
+		case empty(tlvs):
 		case tlvs[0] != '[':
 			ctx.Skip("The plugin data %s has no list of TLVs for interface %s", rawLLDPKey, inventory.Quote(name))
 		default:
@@ -90,10 +89,4 @@ func collectedTLVs(ctx *Context) map[string]json.RawMessage {
 		}
 	}
 	return collected
-}
-
-// isEmptyList reports whether checked JSON is the empty list, or missing.
-func isEmptyList(raw json.RawMessage) bool {
-	text := strings.TrimRight(string(raw), " \t\r\n")
-	return text == "" || text[0] == '[' && strings.TrimLeft(text[1:], " \t\r\n") == "]"
 }
