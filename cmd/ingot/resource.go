@@ -15,7 +15,7 @@ import (
 const exitCodesHelp = `
 
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 not found, 4 node or engine is
-busy, 5 engine does not answer.`
+busy, 5 engine does not answer, 6 still going on after --wait, 130 interrupted.`
 
 type connector func() (*baremetal.Client, error)
 
@@ -80,6 +80,22 @@ func (c client) one(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("name one %s, got %d", c.resource.Name, len(args))
 	}
+	return noneEmpty(args)
+}
+
+// noneEmpty refuses the arguments that a script makes of unset variables.
+func noneEmpty(args []string) error {
+	if at := slices.Index(args, ""); at >= 0 {
+		return fmt.Errorf("argument %d is empty", at+1)
+	}
+	return nil
+}
+
+// none refuses all arguments.
+func none(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("it takes no arguments, got %q", args[0])
+	}
 	return nil
 }
 
@@ -90,7 +106,7 @@ func (c client) oneAnd(arg string) cobra.PositionalArgs {
 		if len(args) != 2 {
 			return fmt.Errorf("name one %s and one %s, got %d arguments", c.resource.Name, strings.ToLower(arg), len(args))
 		}
-		return nil
+		return noneEmpty(args)
 	}
 }
 
@@ -98,7 +114,7 @@ func (c client) some(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("name at least one %s", c.resource.Name)
 	}
-	return nil
+	return noneEmpty(args)
 }
 
 // argument is how help texts name the thing.

@@ -22,7 +22,7 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &cli.UsageError{Err: err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.FlagError(err) })
 	root.AddCommand(
 		newUpCommand(), newEngineCommand(), newOperatorCommand(), newSimCommand(),
 		newNodeCommand(), newExplainCommand(),

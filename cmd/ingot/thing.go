@@ -12,7 +12,7 @@ import (
 func (c client) list() *cobra.Command {
 	list := cli.List{Resource: c.resource}
 	cmd := &cobra.Command{
-		Use: "list", Short: "List them", Args: cobra.NoArgs,
+		Use: "list", Short: "List them", Args: none, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, _ []string) error {
 			return list.Run(cmd.Context(), engine, cmd.OutOrStdout())
 		}),
@@ -50,7 +50,7 @@ func (c client) show() *cobra.Command {
 
 func (c client) create() *cobra.Command {
 	create := cli.Create{Resource: c.resource}
-	cmd := &cobra.Command{Use: "create", Short: "Create one and show it", Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions}
+	cmd := &cobra.Command{Use: "create", Short: "Create one and show it", Args: none, ValidArgsFunction: cobra.NoFileCompletions}
 	create.Values.Stdin = stdin{cmd}
 	first := c.resource.CreateArg
 	if first != "" {

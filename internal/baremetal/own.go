@@ -85,8 +85,8 @@ func (c *Client) askVersion(ctx context.Context, op string) (string, error) {
 	defer cancel()
 	if _, err := c.base.Get(call, c.base.ServiceURL(""), &root, nil); err != nil {
 		err = c.wrap(ctx, op, err)
-		if errors.Is(err, ErrNotFound) {
-			return "", c.notTheAPI(op)
+		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrRejected) {
+			return "", c.notTheAPI(op, err)
 		}
 		return "", err
 	}
@@ -95,7 +95,7 @@ func (c *Client) askVersion(ctx context.Context, op string) (string, error) {
 		offered = root.Default
 	}
 	if offered.Highest == "" {
-		return "", c.notTheAPI(op)
+		return "", c.notTheAPI(op, nil)
 	}
 	chosen, err := chooseVersion(offered.Lowest, offered.Highest)
 	if err != nil {
@@ -104,8 +104,15 @@ func (c *Client) askVersion(ctx context.Context, op string) (string, error) {
 	return chosen.String(), nil
 }
 
-func (c *Client) notTheAPI(op string) error {
-	return &Error{Op: op, Kind: ErrProtocol, Message: c.endpoint + " is not the Bare Metal API; check the endpoint"}
+// notTheAPI says that some other server answers, and in its words, if it has
+// any, what that one has to say.
+func (c *Client) notTheAPI(op string, err error) error {
+	message := c.endpoint + " is not the Bare Metal API; check the endpoint"
+	var answer *Error
+	if errors.As(err, &answer) && errors.Is(err, ErrRejected) {
+		message += "; it says: " + answer.Message
+	}
+	return &Error{Op: op, Kind: ErrProtocol, Message: message}
 }
 
 // call runs one request against the engine under the client's deadline and

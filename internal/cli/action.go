@@ -72,7 +72,7 @@ func (a *Act) Run(ctx context.Context, engine *baremetal.Client, args []string, 
 		tails = a.place(args[1:], fields)
 	}
 	maps.Copy(fields, a.Values.Object())
-	if err := missing(a.Action.Command, a.Action.Fields, fields); err != nil {
+	if err := missing("ingot node "+a.Action.Command, a.Action.Fields, fields); err != nil {
 		return err
 	}
 	request := baremetal.Request{Method: a.Action.Method}
@@ -140,7 +140,7 @@ func (a *Act) checkArgs(args []string) error {
 	case a.Everything, len(args) == want, many && len(args) > want:
 		return nil
 	}
-	return &UsageError{fmt.Errorf("%s takes a node and %s", a.Action.Command, strings.Join(a.Action.argNames(), " "))}
+	return &UsageError{fmt.Errorf("ingot node %s takes a node and %s", a.Action.Command, strings.Join(a.Action.argNames(), " "))}
 }
 
 func (a Action) argNames() []string {

@@ -28,7 +28,7 @@ var nodeActions = []Action{
 	{Command: "console enable", Method: http.MethodPut, Path: "states/console", Fixed: map[string]any{"enabled": true}, Done: "console on accepted", Short: "Switch the consoles of nodes on"},
 	{Command: "console disable", Method: http.MethodPut, Path: "states/console", Fixed: map[string]any{"enabled": false}, Done: "console off accepted", Short: "Switch the consoles of nodes off"},
 	{
-		Command: "raid set", Method: http.MethodPut, Path: "states/raid", Done: "RAID to make set", Short: "Say which RAID cleaning makes of nodes",
+		Command: "raid set", Method: http.MethodPut, Path: "states/raid", Done: "target RAID configuration set", Short: "Say which RAID cleaning makes of nodes",
 		Fields: []Field{{Flag: "config", Name: wholeBody, Kind: JSON, Required: true, Help: "RAID configuration: JSON, a `FILE` with JSON or YAML, or - for standard input; {} for none"}},
 	},
 	{Command: "inject nmi", Method: http.MethodPut, Path: "management/inject_nmi", Done: "NMI injected", Short: "Interrupt nodes so that they dump their memory"},

@@ -36,7 +36,7 @@ type ProvisionNodes struct {
 // engine works on all of them at once.
 func (p *ProvisionNodes) Run(ctx context.Context, engine *baremetal.Client, idents []string, to Streams) error {
 	body := p.Values.Object()
-	if err := missing(p.Verb.Name, p.Verb.Fields, body); err != nil {
+	if err := missing("ingot node "+p.Verb.Name, p.Verb.Fields, body); err != nil {
 		return err
 	}
 	body["target"] = p.Verb.Target

@@ -150,8 +150,23 @@ func TestWaitThatTookItsTimeSaysWhereTheNodeIs(t *testing.T) {
 	ctx, expire := context.WithCancelCause(t.Context())
 	progress := writerFunc(func([]byte) { expire(errWaitedEnough) })
 	err := stateWatch(engine, "n1", 0, verb("provide").arrived).run(ctx, Streams{Err: progress})
-	want := `Node n1 is still in "cleaning"; the work goes on, look again with: ingot node show n1.`
-	if err == nil || Sentence(err) != want || ExitCode(err) != ExitError {
+	want := `Node n1 is still in "cleaning". The work goes on, look again with: ingot node show n1.`
+	if err == nil || Sentence(err) != want || ExitCode(err) != ExitStillGoing {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+func TestInterruptedWaitSaysThatTheWorkGoesOn(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{
+		"PUT /v1/nodes/n1/states/provision": {{202, ""}},
+		"GET /v1/nodes/n1":                  {inState("cleaning", "available", "")},
+	})
+	ctx, interrupt := context.WithCancel(t.Context())
+	var out strings.Builder
+	to := Streams{Out: &out, Err: writerFunc(func([]byte) { interrupt() })}
+	err := (&ProvisionNodes{Verb: verb("provide"), Wait: Wait{Asked: true}}).Run(ctx, engine, []string{"n1", "n2"}, to)
+	want := "Interrupted. The work on node n1 goes on, look again with: ingot node show n1."
+	if err == nil || Sentence(err) != want || ExitCode(err) != ExitInterrupted {
 		t.Errorf("got %v, want %q", err, want)
 	}
 }
@@ -164,7 +179,7 @@ func TestWaitIsBoundedByItsTimeout(t *testing.T) {
 	var r run
 	p := &ProvisionNodes{Verb: verb("provide"), Wait: Wait{Asked: true, Timeout: time.Nanosecond}}
 	err := p.Run(t.Context(), engine, []string{"n1"}, r.streams())
-	if err == nil || !strings.Contains(err.Error(), "no time was left") {
+	if ExitCode(err) != ExitStillGoing || !strings.Contains(err.Error(), "no time was left") {
 		t.Errorf("got %v", err)
 	}
 }

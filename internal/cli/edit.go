@@ -23,7 +23,7 @@ type Create struct {
 
 // Run creates the thing and prints what the engine made of it to to.Out.
 func (c *Create) Run(ctx context.Context, engine *baremetal.Client, to Streams) error {
-	if err := missing(c.Resource.Name+" create", c.Resource.Fields, c.Values.Object()); err != nil {
+	if err := missing("ingot "+c.Resource.Name+" create", c.Resource.Fields, c.Values.Object()); err != nil {
 		return err
 	}
 	if err := c.Values.resolve(ctx, engine); err != nil {
@@ -32,6 +32,10 @@ func (c *Create) Run(ctx context.Context, engine *baremetal.Client, to Streams) 
 	raw, err := engine.Do(ctx, baremetal.Request{
 		Op: "create " + c.Resource.Name, Method: http.MethodPost, Path: c.Resource.path(), Body: c.Values.Object(),
 	})
+	if errors.Is(err, baremetal.ErrConflict) {
+		// There is one already: trying again does not help.
+		return &AdvisedError{Err: err, Code: ExitError}
+	}
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,12 +16,14 @@ import (
 
 // Exit codes of the client commands. Scripts rely on them.
 const (
-	ExitOK          = 0 // done
-	ExitError       = 1 // any other failure
-	ExitUsage       = 2 // wrong flags or arguments; nothing was asked of the engine
-	ExitNotFound    = 3 // no such node, or the node has no such thing
-	ExitBusy        = 4 // the node is locked or in the wrong state, or the engine is overloaded
-	ExitUnreachable = 5 // the engine did not answer
+	ExitOK          = 0   // done
+	ExitError       = 1   // any other failure
+	ExitUsage       = 2   // wrong flags or arguments; nothing was asked of the engine
+	ExitNotFound    = 3   // no such node, or the node has no such thing
+	ExitBusy        = 4   // work on the node is under way, or the engine is overloaded: trying again helps
+	ExitUnreachable = 5   // the engine did not answer
+	ExitStillGoing  = 6   // the time for waiting is over, the work is not
+	ExitInterrupted = 130 // the user interrupted the command
 )
 
 // UsageError means that the command line itself is wrong.
@@ -41,7 +45,8 @@ func (e *SilentError) Error() string { return "failures are reported above" }
 // AdvisedError is an error with better advice than its kind has.
 type AdvisedError struct {
 	Err    error
-	Advice string // a full sentence
+	Advice string // a full sentence, or empty for none
+	Code   int    // the exit code, 0 for that of Err
 }
 
 // Error is the error's text without the advice.
@@ -59,6 +64,7 @@ var exitCodes = []struct {
 	{baremetal.ErrConflict, ExitBusy},
 	{baremetal.ErrOverloaded, ExitBusy},
 	{baremetal.ErrUnreachable, ExitUnreachable},
+	{context.Canceled, ExitInterrupted},
 }
 
 // ExitCode is the code that a process ends with after err.
@@ -73,6 +79,10 @@ func ExitCode(err error) int {
 	var silent *SilentError
 	if errors.As(err, &silent) {
 		return silent.Code
+	}
+	var advised *AdvisedError
+	if errors.As(err, &advised) && advised.Code != 0 {
+		return advised.Code
 	}
 	for _, row := range exitCodes {
 		if errors.Is(err, row.kind) {
@@ -92,46 +102,68 @@ func Report(w io.Writer, err error) int {
 	return ExitCode(err)
 }
 
-// hints say what to do about each kind of failure.
+// hints say what to do about each kind of failure; the first that matches
+// counts.
 var hints = []struct {
 	kind error
+	// also narrows the kind down; nil for all of it.
+	also func(*baremetal.Error) bool
 	hint string
 }{
-	{baremetal.ErrNotFound, "See what the engine has with: ingot node list."},
-	{baremetal.ErrConflict, "Work on the node may be under way: try again, or see ingot explain."},
-	{baremetal.ErrOverloaded, "Try again in a moment."},
-	{baremetal.ErrUnreachable, "Start an engine with ingot up or ingot engine, or name another one with --os-endpoint or OS_ENDPOINT."},
-	{baremetal.ErrDenied, "Check OS_USERNAME and OS_PASSWORD, and whether the node is protected."},
-	{baremetal.ErrServer, "The engine's log has more."},
+	{baremetal.ErrNotFound, nil, "See what the engine has with: ingot node list."},
+	{baremetal.ErrConflict, nil, "Work on the node may be under way: try again, or see ingot explain."},
+	{baremetal.ErrOverloaded, nil, "Try again in a moment."},
+	{baremetal.ErrUnreachable, untrusted, "Name the file of the authority that signed it with --os-cacert or OS_CACERT."},
+	{baremetal.ErrUnreachable, noTLS, ""},
+	{baremetal.ErrUnreachable, nil, "Start an engine with ingot up or ingot engine, or name another one with --os-endpoint or OS_ENDPOINT."},
+	{baremetal.ErrDenied, unauthenticated, "Put the name and the password of a user of the engine into OS_USERNAME and OS_PASSWORD."},
+	{baremetal.ErrServer, nil, "The engine's log has more."},
+}
+
+func unauthenticated(e *baremetal.Error) bool { return e.Status == http.StatusUnauthorized }
+
+func noTLS(e *baremetal.Error) bool { return errors.Is(e.Cause, http.ErrSchemeMismatch) }
+
+func untrusted(e *baremetal.Error) bool {
+	var certificate *tls.CertificateVerificationError
+	return errors.As(e.Cause, &certificate)
 }
 
 // Sentence says in one line what failed, on what, why, and what to do.
 func Sentence(err error) string {
 	var failed *baremetal.Error
 	var usage *UsageError
+	var advised *AdvisedError
+	errors.As(err, &advised)
 	switch {
 	case errors.Is(err, context.Canceled):
-		return "Interrupted."
+		return withAdvice("Interrupted.", advised)
 	case errors.As(err, &usage):
 		return fullStop(err.Error()) + " See --help."
 	case !errors.As(err, &failed):
-		return fullStop(err.Error())
+		return withAdvice(fullStop(err.Error()), advised)
 	}
 	reason := failed.Message
 	if reason == "" || errors.Is(err, baremetal.ErrUnreachable) {
 		reason = strings.TrimSuffix(failed.Kind.Error()+": "+failed.Message, ": ")
 	}
 	text := fullStop("cannot " + failed.Op + ": " + reason)
-	var advised *AdvisedError
-	if errors.As(err, &advised) {
-		return text + " " + printable(advised.Advice)
+	if advised != nil {
+		return withAdvice(text, advised)
 	}
 	for _, row := range hints {
-		if errors.Is(err, row.kind) {
-			return text + " " + row.hint
+		if errors.Is(err, row.kind) && (row.also == nil || row.also(failed)) {
+			return strings.TrimSpace(text + " " + row.hint)
 		}
 	}
 	return text
+}
+
+func withAdvice(sentence string, advised *AdvisedError) string {
+	if advised == nil {
+		return sentence
+	}
+	return strings.TrimSpace(sentence + " " + printable(advised.Advice))
 }
 
 // fullStop makes a sentence of an error text: a capital first, a full stop

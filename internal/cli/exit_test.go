@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -37,10 +39,31 @@ func TestErrorsBecomeOneLineAndACode(t *testing.T) {
 			"Cannot list nodes: engine is unreachable: http://h:1: connection refused. Start an engine with ingot up or ingot engine, or name another one with --os-endpoint or OS_ENDPOINT.",
 			ExitUnreachable,
 		},
+		"untrusted": {
+			&baremetal.Error{Op: "list nodes", Kind: baremetal.ErrUnreachable, Message: "https://h: certificate is not trusted: x", Cause: &tls.CertificateVerificationError{Err: io.EOF}},
+			"Cannot list nodes: engine is unreachable: https://h: certificate is not trusted: x. Name the file of the authority that signed it with --os-cacert or OS_CACERT.",
+			ExitUnreachable,
+		},
+		"no TLS": {
+			&baremetal.Error{Op: "list nodes", Kind: baremetal.ErrUnreachable, Message: "https://h: use http://", Cause: http.ErrSchemeMismatch},
+			"Cannot list nodes: engine is unreachable: https://h: use http://.", ExitUnreachable,
+		},
+		"without credentials": {
+			&baremetal.Error{Op: "list nodes", Kind: baremetal.ErrDenied, Status: 401, Message: "Who are you"},
+			"Cannot list nodes: Who are you. Put the name and the password of a user of the engine into OS_USERNAME and OS_PASSWORD.", ExitError,
+		},
+		"forbidden": {
+			&baremetal.Error{Op: "undeploy node x", Kind: baremetal.ErrDenied, Status: 403, Message: "Node x is protected."},
+			"Cannot undeploy node x: Node x is protected.", ExitError,
+		},
+		"advised": {
+			&AdvisedError{Err: engineError(baremetal.ErrConflict, "create node", "A node with name n1 already exists."), Code: ExitError},
+			"Cannot create node: A node with name n1 already exists.", ExitError,
+		},
 		"rejected":    {engineError(baremetal.ErrRejected, "manage node x", "bad\x1b[2J"), `Cannot manage node x: bad\x1b[2J.`, ExitError},
 		"usage":       {&UsageError{errors.New("unknown flag: --x")}, "Unknown flag: --x. See --help.", ExitUsage},
 		"usage of":    {&UsageError{errors.New("ingot node show: accepts 1 arg(s)")}, "ingot node show: accepts 1 arg(s). See --help.", ExitUsage},
-		"interrupted": {fmt.Errorf("list nodes: %w", context.Canceled), "Interrupted.", ExitError},
+		"interrupted": {fmt.Errorf("list nodes: %w", context.Canceled), "Interrupted.", ExitInterrupted},
 		"other":       {errors.New("écrire"), "Écrire.", ExitError},
 		"key":         {errors.New("auto_discovery.driver: is required"), "auto_discovery.driver: is required.", ExitError},
 		"silent":      {&SilentError{ExitBusy}, "", ExitBusy},

@@ -76,7 +76,7 @@ func compact(value any) string {
 }
 
 // hiddenInTables are links for programs; they say nothing to people.
-var hiddenInTables = map[string]bool{"links": true, "ports": true, "portgroups": true, "states": true, "volume": true}
+var hiddenInTables = map[string]bool{"links": true, "nodes": true, "ports": true, "portgroups": true, "states": true, "volume": true}
 
 // words of field names that are not simply capitalised in a title.
 var titleWords = map[string]string{

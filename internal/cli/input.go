@@ -98,7 +98,7 @@ func readInput(name string, stdin io.Reader) ([]byte, error) {
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			return nil, err
+			return nil, withoutPath(err) // whoever reports it names the flag's value
 		}
 		defer file.Close()
 		source = file

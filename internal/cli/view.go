@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -154,6 +155,10 @@ func (r *Read) Run(ctx context.Context, engine *baremetal.Client, args []string,
 		return r.Output.list(out, columns, found)
 	}
 	raw, err := engine.Read(ctx, baremetal.Request{Op: op, Path: path, Query: query})
+	if errors.Is(err, baremetal.ErrNotFound) && v.Arg != "" {
+		list := fmt.Sprintf("ingot %s %slist %s", r.Of.Name, strings.TrimSuffix(v.Command, "show"), args[0])
+		return &AdvisedError{Err: err, Advice: "See what there is with: " + list + "."}
+	}
 	if err != nil {
 		return r.Of.advise(err)
 	}

@@ -126,6 +126,9 @@ type NodeWait struct {
 // Run waits for one node after the other; the time is for all together.
 func (w NodeWait) Run(ctx context.Context, engine *baremetal.Client, idents []string, to Streams) error {
 	want := node.State(w.State)
+	if want == "" {
+		return &UsageError{errors.New("ingot node wait needs --state")}
+	}
 	if !want.Known() {
 		return &UsageError{fmt.Errorf("--state is %q, it must be one of %s", w.State, strings.Join(States(), ", "))}
 	}

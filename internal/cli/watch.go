@@ -89,10 +89,11 @@ func (w watch) end(ctx context.Context, seen string) error {
 	show := fmt.Sprintf("ingot %s show %s", w.kind, w.label)
 	switch {
 	case !errors.Is(context.Cause(ctx), errWaitedEnough):
-		return ctx.Err()
+		return &AdvisedError{Err: ctx.Err(), Advice: fmt.Sprintf("The work on %s %s goes on, look again with: %s.", w.kind, w.label, show)}
 	case seen == "":
-		return fmt.Errorf("no time was left to look at %s %s; look with: %s", w.kind, w.label, show)
+		return &AdvisedError{Err: fmt.Errorf("no time was left to look at %s %s", w.kind, w.label), Advice: "Look with: " + show + ".", Code: ExitStillGoing}
 	default:
-		return fmt.Errorf("%s %s is still in %q; the work goes on, look again with: %s", w.kind, w.label, seen, show)
+		err := fmt.Errorf("%s %s is still in %q", w.kind, w.label, seen)
+		return &AdvisedError{Err: err, Advice: "The work goes on, look again with: " + show + ".", Code: ExitStillGoing}
 	}
 }
