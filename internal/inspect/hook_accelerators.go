@@ -8,13 +8,11 @@ import (
 	"os"
 
 	"sigs.k8s.io/yaml"
-
-	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
 // acceleratorsHook sets the property accelerators to the GPUs, FPGAs and the like
 // among the PCI devices: a list of objects, each the entry of the list of known
-// devices with pci_address added.
+// devices with pci_address added, where the ramdisk knows it.
 var acceleratorsHook = Hook{Name: "accelerators", Prepare: prepareAccelerators, Process: setAccelerators}
 
 // maxAccelerators bounds what one machine gets into its properties; the largest
@@ -87,12 +85,13 @@ func setAccelerators(ctx *Context) error {
 			continue
 		}
 		if len(found) == maxAccelerators {
-			ctx.Skip("The machine has more than %d accelerators; the property lists the first ones, up to the one at %s",
-				maxAccelerators, inventory.Quote(device.bus))
+			ctx.Skip("The machine has more than %d accelerators; the property lists the first ones", maxAccelerators)
 			break
 		}
 		accelerator := maps.Clone(known)
-		accelerator["pci_address"] = device.bus
+		if device.bus != "" {
+			accelerator["pci_address"] = device.bus
+		}
 		found = append(found, accelerator)
 	}
 	ctx.Properties.Set("accelerators", found)

@@ -105,8 +105,12 @@ func readExtraFact(row json.RawMessage, strict bool) (fact extraFact, reason str
 		}
 		*[...]*string{&fact.group, &fact.device, &fact.property}[i] = name
 	}
-	if columns < extraColumns || strict && columns > extraColumns {
+	switch {
+	case columns < extraColumns, strict && columns > extraColumns:
 		return fact, "has " + strconv.Itoa(columns) + " columns, want 4"
+	case fact.value[0] == '[', fact.value[0] == '{':
+		// Nested once more, a deep value could no longer be read back.
+		return fact, "has a list or an object for its value"
 	}
 	return fact, ""
 }

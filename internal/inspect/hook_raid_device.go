@@ -60,9 +60,16 @@ func disksBySerial(disks []inventory.Disk) map[string]*inventory.Disk {
 	return found
 }
 
+// maxSerialHint bounds in bytes what goes to properties; serial numbers have a few
+// dozen characters.
+const maxSerialHint = 256
+
 // checkSerialHint makes sure that the serial number, read as a hint, means the
 // disk: it comes from the disk and might look like an operator.
 func checkSerialHint(serial string, disk *inventory.Disk) error {
+	if len(serial) > maxSerialHint {
+		return fmt.Errorf("its serial number has %d bytes, want at most %d", len(serial), maxSerialHint)
+	}
 	hints, err := inventory.ParseHints(slices.Concat([]byte(`{"serial":`), inventory.AppendString(nil, serial), []byte(`}`)))
 	if err == nil && !hints.Match(disk) {
 		err = fmt.Errorf("its serial number %s is an expression to hints", inventory.Quote(serial))

@@ -16,8 +16,11 @@ type pciID uint32
 // pciDevice is one device that the ramdisk's collector pci-devices found.
 type pciDevice struct {
 	id  pciID
-	bus string // PCI address, "0000:3b:00.0"
+	bus string // PCI address, "0000:3b:00.0"; "" if not known
 }
+
+// maxPCIAddress bounds the text of an address; it is copied to properties.
+const maxPCIAddress = 64
 
 // maxPCIDevices bounds the list; a PCI segment has that many addresses.
 const maxPCIDevices = 65536
@@ -78,6 +81,9 @@ func readPCIDevice(entry json.RawMessage) (pciDevice, bool) {
 		case "bus":
 			bus, _ = inventory.Text(value)
 		}
+	}
+	if len(bus) > maxPCIAddress {
+		bus = ""
 	}
 	id, ok := parsePCIID(vendor, product)
 	return pciDevice{id: id, bus: bus}, ok
