@@ -2,7 +2,9 @@ package store_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -78,6 +81,63 @@ func TestUnreachableServerIsAnOutageThatEnds(t *testing.T) {
 	createNode(t, s, "after")
 	if got := nodeNames(t, s); !slices.Equal(got, []string{"before", "after"}) {
 		t.Errorf("nodes = %v, want those whose writes succeeded", got)
+	}
+}
+
+// TestWriteThatFindsNoSpaceTakesNoOtherAlong fills the disk under a server and
+// writes side by side what needs space and what may find some.
+func TestWriteThatFindsNoSpaceTakesNoOtherAlong(t *testing.T) {
+	disk := storetest.NewDisk(t, 24<<20)
+	s := openURL(t, disk.Postgres(), nil)
+	createNode(t, s, "before")
+	free := disk.Fill()
+	var answers sync.Map // errors by name
+	var running sync.WaitGroup
+	for i := range 60 {
+		running.Go(func() {
+			name, write := fmt.Sprint("group-", i), small
+			if i%4 == 0 {
+				write = incompressible
+			}
+			answers.Store(name, s.Write(context.Background(), write(name)))
+		})
+	}
+	running.Wait()
+	present := nodeNames(t, s)
+	succeeded, failed := 0, 0
+	answers.Range(func(name, value any) bool {
+		err, _ := value.(error)
+		switch {
+		case slices.Contains(present, name.(string)) != (err == nil):
+			t.Errorf("%s was answered with %v, which is not true", name, err)
+		case err == nil:
+			succeeded++
+		case !errors.Is(err, node.ErrUnavailable) || !strings.Contains(err.Error(), "disk of the database is full"):
+			t.Errorf("%s: error = %v, want one that tells of the disk", name, err)
+		default:
+			failed++
+		}
+		return true
+	})
+	if succeeded < 5 || failed < 10 {
+		t.Errorf("%d writes succeeded and %d failed, want the small ones to succeed and the large to fail", succeeded, failed)
+	}
+	free()
+	createNode(t, s, "after")
+	if got := nodeNames(t, s); !slices.Equal(got, append(present, "after")) {
+		t.Errorf("nodes = %v, want %v and one more", got, present)
+	}
+}
+
+// incompressible is a write that needs some hundred kilobytes.
+func incompressible(name string) func(*store.Tx) error {
+	random := make([]byte, 200<<10)
+	_, _ = rand.Read(random) // never fails
+	return func(tx *store.Tx) error {
+		return tx.CreateNode(&node.Node{
+			UUID: uuid.NewString(), Name: name, Driver: "fake-hardware", ProvisionState: node.Enroll,
+			Extra: node.ObjectOf(map[string]any{"pad": random}),
+		})
 	}
 }
 

@@ -26,6 +26,7 @@ type sqlite struct {
 	writes *sqliteWriter
 	reads  *sqliteReader
 	clock  func() time.Time
+	dir    string
 	unlock func() error
 }
 
@@ -80,16 +81,16 @@ func openLocked(ctx context.Context, opts Options) (*sqlite, error) {
 	return &sqlite{
 		writer: newWriter(w.commit), writes: w,
 		reads: &sqliteReader{db: reads, clock: clock, stmts: map[string]*sql.Stmt{}},
-		clock: clock,
+		clock: clock, dir: opts.Dir,
 	}, nil
 }
 
 func (s *sqlite) write(ctx context.Context, fn func(*Tx) error) error {
-	return sqliteOutage(s.do(ctx, fn))
+	return s.outage(s.do(ctx, fn))
 }
 
 func (s *sqlite) read(ctx context.Context, fn func(*Tx) error) error {
-	return sqliteOutage(s.reads.read(ctx, fn))
+	return s.outage(s.reads.read(ctx, fn))
 }
 
 func (s *sqlite) now() time.Time { return s.clock() }

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"errors"
+	"os"
+	"syscall"
 
 	driver "modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
@@ -17,16 +20,37 @@ var sqliteOutages = map[int]string{
 	lib.SQLITE_BUSY:     occupied, // somebody else has opened the file
 }
 
-// sqliteOutage makes an error of the files a node.ErrUnavailable and leaves others
-// as they are.
-func sqliteOutage(err error) error {
+// outage makes an error of the files a node.ErrUnavailable and leaves others as
+// they are.
+func (s *sqlite) outage(err error) error {
 	var refused *driver.Error
 	if !errors.As(err, &refused) {
 		return err
 	}
 	const primary = 0xff // the low byte of an extended code
-	if reason, ok := sqliteOutages[refused.Code()&primary]; ok {
-		return unavailable(reason, err)
+	reason, ok := sqliteOutages[refused.Code()&primary]
+	if !ok {
+		return err
 	}
-	return err
+	if reason == diskFails {
+		reason = cmp.Or(probe(s.dir), reason)
+	}
+	return unavailable(reason, err)
+}
+
+// probe writes to a folder to find out why its disk refuses writes, of which
+// SQLite keeps the reason for itself. It returns "" for reasons of its own.
+func probe(dir string) (reason string) {
+	file, err := os.CreateTemp(dir, "probe-")
+	if err == nil {
+		_, err = file.Write([]byte{0})
+		_, _ = file.Close(), os.Remove(file.Name()) // it may be tried again
+	}
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return diskFull
+	case errors.Is(err, syscall.EROFS), errors.Is(err, os.ErrPermission):
+		return readOnly
+	}
+	return ""
 }

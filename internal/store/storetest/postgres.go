@@ -190,19 +190,42 @@ var started struct {
 
 func ownServer(t testing.TB) string {
 	t.Helper()
-	bin := PostgresBin()
-	if bin == "" {
-		const missing = "PostgreSQL is not here: install Debian's package postgresql or set " + serverVar
-		if os.Getenv(requiredVar) != "" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
-	}
+	bin := installed(t)
 	started.once.Do(func() { started.server, started.err = StartServer(bin) })
 	if started.err != nil {
 		t.Fatalf("start PostgreSQL: %v", started.err)
 	}
 	return started.server.URL
+}
+
+// NewServer starts a server that is the test's own, to be stopped and started.
+func NewServer(t testing.TB) *Server {
+	t.Helper()
+	server, err := StartServer(installed(t))
+	if err != nil {
+		t.Fatalf("start PostgreSQL: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+// installed is the folder of PostgreSQL's programs. Without them it skips the
+// test, and fails it when they are required.
+func installed(t testing.TB) (bin string) {
+	t.Helper()
+	if bin = PostgresBin(); bin != "" {
+		return bin
+	}
+	const missing = "PostgreSQL is not here: install Debian's package postgresql or set " + serverVar
+	if os.Getenv(requiredVar) != "" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+	return ""
 }
 
 // Main runs the tests of a package that may use PostgreSQL, and removes what they

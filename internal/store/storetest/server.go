@@ -188,20 +188,26 @@ func (s *Server) await(log string) error {
 	}
 }
 
-// Halt ends the server at once, as a crash does. What was committed stays.
-func (s *Server) Halt() error {
+// How Halt ends a server.
+const (
+	Shutdown = syscall.SIGINT  // it tells its sessions and writes everything to disk
+	Crash    = syscall.SIGQUIT // it drops everything, and recovers when it starts
+)
+
+// Halt ends the server. What was committed is there when Start runs it again.
+func (s *Server) Halt(how syscall.Signal) error {
 	if s.cmd == nil {
 		return nil
 	}
-	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+	if err := s.cmd.Process.Signal(how); err != nil {
 		return err
 	}
-	<-s.done //nolint:errcheck // SIGQUIT makes it end with an error code
+	<-s.done //nolint:errcheck // a crash makes it end with an error code
 	s.cmd = nil
 	return nil
 }
 
 // Stop ends the server and removes everything it stored.
 func (s *Server) Stop() error {
-	return errors.Join(s.Halt(), os.RemoveAll(s.dir))
+	return errors.Join(s.Halt(Crash), os.RemoveAll(s.dir))
 }
