@@ -74,12 +74,12 @@ func parseAccelerators(content []byte) (map[pciID]map[string]any, error) {
 }
 
 func setAccelerators(ctx *Context) error {
-	devices, ok := pciDevices(ctx)
-	if !ok {
+	list := ctx.pciDevices()
+	if !list.sent {
 		return nil
 	}
 	found := []map[string]any{}
-	for _, device := range devices {
+	for _, device := range list.devices {
 		known := ctx.Config.accelerators[device.id]
 		if known == nil {
 			continue

@@ -42,12 +42,9 @@ func countPCIDevices(ctx *Context) error {
 	if len(ctx.Config.pciAliases) == 0 {
 		return nil
 	}
-	devices, ok := pciDevices(ctx)
-	if !ok {
-		return nil
-	}
-	found := make(map[pciID]int, len(devices))
-	for _, device := range devices {
+	list := ctx.pciDevices()
+	found := make(map[pciID]int, len(list.devices))
+	for _, device := range list.devices {
 		found[device.id]++
 	}
 	counts := make(map[string]int, len(ctx.Config.pciAliases))

@@ -112,3 +112,16 @@ func TestBadPCIAliasesAreRefusedAtStart(t *testing.T) {
 		}
 	}
 }
+
+func TestBothPCIHooksExplainAFaultOnce(t *testing.T) {
+	p := pipeline(t, func(c *Config) {
+		c.Hooks, c.PCIDeviceAlias = []string{"accelerators", "pci-devices"}, []string{"1:2:x"}
+	})
+	result := run(t, p, Input{Document: withPCI(t, `[{"vendor_id":"1","product_id":"2"},5]`)})
+	if got := strings.Join(result.Skipped, "; "); got != "Entry 1 of pci_devices has no vendor_id and product_id in hexadecimal" {
+		t.Errorf("skipped %s", got)
+	}
+	if result.Properties["capabilities"] != "x:1" || result.Properties["accelerators"] == nil {
+		t.Errorf("properties %v, want what both hooks set", result.Properties)
+	}
+}

@@ -66,6 +66,7 @@ type Context struct {
 	// interfaces is what validate-interfaces found, for the hooks behind it.
 	interfaces []candidate
 	lldp       map[string]*inventory.LLDP // see neighbours
+	pci        *pciList                   // see pciDevices
 	taken      map[string]string
 	skipped    []string
 }

@@ -42,19 +42,33 @@ func parseHex16(text string) (uint64, bool) {
 func (id pciID) vendor() string { return fmt.Sprintf("%04x", uint32(id)>>16) }
 func (id pciID) device() string { return fmt.Sprintf("%04x", uint32(id)&0xffff) }
 
-// pciDevices reads the plugin data pci_devices. Without a list it says so in a
-// remark and reports false; entries that are no devices are passed over.
-func pciDevices(ctx *Context) ([]pciDevice, bool) {
+// pciList is the plugin data pci_devices.
+type pciList struct {
+	devices []pciDevice
+	sent    bool // there was a list, even if nothing in it was a device
+}
+
+// pciDevices reads the list once for all hooks that need it.
+func (c *Context) pciDevices() pciList {
+	if c.pci == nil {
+		list := readPCIDevices(c)
+		c.pci = &list
+	}
+	return *c.pci
+}
+
+// readPCIDevices says in remarks what it passes over.
+func readPCIDevices(ctx *Context) pciList {
 	raw := ctx.PluginData["pci_devices"]
 	if empty(raw) {
 		ctx.Skip("The ramdisk sent no PCI devices; it lists them when its option ipa-inspection-collectors includes pci-devices")
-		return nil, false
+		return pciList{}
 	}
 	if raw[0] != '[' {
 		ctx.Skip("The plugin data pci_devices is no list")
-		return nil, false
+		return pciList{}
 	}
-	var devices []pciDevice
+	list := pciList{sent: true}
 	for i, entry := range inventory.Elements(raw) {
 		if i == maxPCIDevices {
 			ctx.Skip("The plugin data pci_devices is read up to entry %d only", maxPCIDevices)
@@ -65,9 +79,9 @@ func pciDevices(ctx *Context) ([]pciDevice, bool) {
 			ctx.Skip("Entry %d of pci_devices has no vendor_id and product_id in hexadecimal", i)
 			continue
 		}
-		devices = append(devices, device)
+		list.devices = append(list.devices, device)
 	}
-	return devices, true
+	return list
 }
 
 func readPCIDevice(entry json.RawMessage) (pciDevice, bool) {
