@@ -49,9 +49,12 @@ var sections = []section{
 	{"read", benchRead},
 	{"write", benchWrite},
 	{"scale", benchScale},
+	{"inspect", benchInspect},
+	{"lookup", benchLookup},
 	{"postgres-read", onPostgres(benchRead)},
 	{"postgres-write", onPostgres(benchWrite)},
 	{"postgres-scale", onPostgres(benchScale)},
+	{"postgres-inspect", onPostgres(benchInspect)},
 	{"up", benchUp},
 }
 

@@ -131,7 +131,7 @@ type shownNode struct {
 	AutoDiscovered bool           `json:"auto_discovered"`
 }
 
-// capabilities are the node's, name to value.
+// capability returns the value of one of the node's capabilities, "" without it.
 func (n shownNode) capability(name string) string {
 	text, _ := n.Properties["capabilities"].(string)
 	for entry := range bytes.SplitSeq([]byte(text), []byte(",")) {
@@ -181,7 +181,9 @@ func (r *rack) read(t *testing.T, path string, into any) {
 	if status != http.StatusOK {
 		t.Fatalf("GET %s: %d %s", path, status, body)
 	}
-	if err := json.Unmarshal(body, into); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	if err := decoder.Decode(into); err != nil {
 		t.Fatalf("GET %s: %v", path, err)
 	}
 }

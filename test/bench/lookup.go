@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+const (
+	// lookups is how many posts of each sort are compared; the small engine has no
+	// more machines.
+	fewNodes  = 100
+	manyNodes = 20_000
+	lookups   = 80
+)
+
+// noDiscovery makes a post of an unknown machine a lookup and nothing else.
+var noDiscovery = []string{"--set", "auto_discovery.enabled=false", "--set", "auto_discovery.burst=100000"}
+
+// benchLookup measures whether finding the node that a machine is becomes dearer
+// with the number of nodes in inspection.
+func benchLookup(ctx context.Context, b *bench) error {
+	machines := knownMachines(manyNodes + lookups)
+	var engines [2]*engine
+	stop := func(err error) error {
+		for _, e := range engines {
+			if e != nil {
+				err = errors.Join(err, e.kill())
+			}
+		}
+		return err
+	}
+	for i, size := range [2]int{fewNodes, manyNodes} {
+		e, err := b.startEngine(ctx, fmt.Sprintf("lookup-%d", size), noDiscovery...)
+		if err != nil {
+			return stop(err)
+		}
+		engines[i] = e
+		if err := e.awaitInspection(ctx, machines[:size], true); err != nil {
+			return stop(err)
+		}
+	}
+	return stop(b.compareLookups(ctx, engines, machines))
+}
+
+// compareLookups lets the same machines post to both engines in turn.
+func (b *bench) compareLookups(ctx context.Context, engines [2]*engine, machines []known) error {
+	var clients [2]*client
+	for i, e := range engines {
+		c, err := e.dial(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		clients[i] = c
+	}
+	withBMC := make([]known, 0, lookups)
+	for _, m := range machines[:fewNodes] {
+		if m.bmc != "" && len(withBMC) < lookups {
+			withBMC = append(withBMC, m)
+		}
+	}
+	for _, sort := range []struct {
+		name     string
+		machines []known
+		status   int
+	}{
+		{"unknown machine refused", machines[manyNodes:], http.StatusNotFound},
+		{"machine found by its BMC address", withBMC, http.StatusOK},
+	} {
+		var times [2][]time.Duration
+		for _, doc := range documentsOf(sort.machines) {
+			for i, c := range clients {
+				start := time.Now()
+				if err := c.want(sort.status, http.MethodPost, callbackPath, doc); err != nil {
+					return err
+				}
+				times[i] = append(times[i], time.Since(start))
+			}
+		}
+		few, many := milliseconds(median(times[0])), milliseconds(median(times[1]))
+		b.add(figure{
+			name:  fmt.Sprintf("%d nodes in inspection to %d: %s", manyNodes, fewNodes, sort.name),
+			value: many / few, unit: fmt.Sprintf("x (%.2f ms to %.2f ms)", many, few), target: 1.5, best: least,
+		})
+	}
+	return nil
+}
