@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 
@@ -115,7 +116,27 @@ type InspectorConfig struct {
 	ExtraHardwareStrict     bool     `koanf:"extra_hardware_strict"`
 	PCIDeviceAlias          []string `koanf:"pci_device_alias"`          // vendor_id:product_id:name
 	PhysicalNetworkCIDRMap  []string `koanf:"physical_network_cidr_map"` // network:name
-	DiskPartitioningSpacing int      `koanf:"disk_partitioning_spacing"` // GiB
+	DiskPartitioningSpacing GiB      `koanf:"disk_partitioning_spacing"`
+}
+
+// GiB is a size. True counts as 1 and false as 0, because Ironic has a boolean in
+// the place of inspector.disk_partitioning_spacing.
+type GiB int
+
+// decodeGiB reads true and false as they come from the environment and from --set;
+// the decoder itself knows what to do with numbers, and with booleans of a file.
+func decodeGiB(from, to reflect.Type, data any) (any, error) {
+	if to != reflect.TypeFor[GiB]() || from.Kind() != reflect.String {
+		return data, nil
+	}
+	switch text, _ := data.(string); strings.ToLower(text) {
+	case "true":
+		return 1, nil
+	case "false":
+		return 0, nil
+	default:
+		return data, nil
+	}
 }
 
 // hooks returns the configuration as the inspection pipeline reads it.
@@ -125,7 +146,7 @@ func (c InspectorConfig) hooks() inspect.Config {
 		AddPorts: inspect.AddPorts(c.AddPorts), KeepPorts: inspect.KeepPorts(c.KeepPorts), UpdatePXEEnabled: c.UpdatePXEEnabled,
 		KnownAccelerators: c.KnownAccelerators, CPUCapabilities: c.CPUCapabilities, ExtraHardwareStrict: c.ExtraHardwareStrict,
 		PCIDeviceAlias: c.PCIDeviceAlias, PhysicalNetworkCIDRMap: c.PhysicalNetworkCIDRMap,
-		DiskPartitioningSpacing: c.DiskPartitioningSpacing,
+		DiskPartitioningSpacing: int(c.DiskPartitioningSpacing),
 	}
 }
 
@@ -135,7 +156,7 @@ func defaultInspector() InspectorConfig {
 	return InspectorConfig{
 		DefaultHooks: hooks.DefaultHooks, Hooks: hooks.Hooks,
 		AddPorts: string(hooks.AddPorts), KeepPorts: string(hooks.KeepPorts), UpdatePXEEnabled: hooks.UpdatePXEEnabled,
-		CPUCapabilities: hooks.CPUCapabilities, DiskPartitioningSpacing: hooks.DiskPartitioningSpacing,
+		CPUCapabilities: hooks.CPUCapabilities, DiskPartitioningSpacing: GiB(hooks.DiskPartitioningSpacing),
 	}
 }
 
@@ -204,7 +225,7 @@ func LoadConfig(sources Sources) (Config, error) {
 	}
 	err := merged.UnmarshalWithConf("", &cfg, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
 		DecodeHook: mapstructure.ComposeDecodeHookFunc(
-			mapstructure.StringToTimeDurationHookFunc(), mapstructure.StringToSliceHookFunc(",")),
+			mapstructure.StringToTimeDurationHookFunc(), mapstructure.StringToSliceHookFunc(","), decodeGiB),
 		Result: &cfg, WeaklyTypedInput: true, ErrorUnused: true, ZeroFields: true,
 	}})
 	if err != nil {
