@@ -24,7 +24,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.FlagError(err) })
 	root.AddCommand(
-		newUpCommand(), newEngineCommand(), newOperatorCommand(), newSimCommand(),
+		newUpCommand(), newEngineCommand(), newOperatorCommand(), newPXEFilterCommand(), newSimCommand(),
 		newNodeCommand(), newExplainCommand(),
 	)
 	addThingCommands(root)

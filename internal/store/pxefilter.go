@@ -23,7 +23,10 @@ type BootNode struct {
 }
 
 // BootMark is how far a BootView has been read. The zero value is its beginning.
-type BootMark struct{ updated, node, port int64 }
+type BootMark struct {
+	Updated    int64 // latest change of a node, in microseconds since 1970
+	Node, Port int64 // highest keys
+}
 
 // BootChanges is what one reading of a BootView found.
 type BootChanges struct {
@@ -129,7 +132,7 @@ const (
 func (c *BootChanges) read(tx *Tx) error {
 	query, since, args := selectBootNodes, c.Mark, []any(nil)
 	if since != (BootMark{}) {
-		query, args = query+sinceMark, []any{since.updated, since.node, since.port}
+		query, args = query+sinceMark, []any{since.Updated, since.Node, since.Port}
 	}
 	if err := tx.query(c.add, query+" ORDER BY nodes.id", args...); err != nil {
 		return err
@@ -153,6 +156,6 @@ func (c *BootChanges) add(r row) error {
 		last := &c.Nodes[len(c.Nodes)-1]
 		last.MACs = append(last.MACs, mac)
 	}
-	c.Mark = BootMark{max(c.Mark.updated, updated), max(c.Mark.node, n.ID), max(c.Mark.port, port)}
+	c.Mark = BootMark{max(c.Mark.Updated, updated), max(c.Mark.Node, n.ID), max(c.Mark.Port, port)}
 	return nil
 }

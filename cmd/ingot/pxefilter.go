@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-metal/ingot/internal/cli"
+	"github.com/ingot-metal/ingot/internal/pxefilter"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// newPXEFilterCommand returns `ingot pxe-filter`.
+func newPXEFilterCommand() *cobra.Command {
+	var flags pxeFilterFlags
+	cmd := &cobra.Command{
+		Use:   "pxe-filter",
+		Short: "Tell dnsmasq which machines may boot from the network",
+		Long: `Keep a folder of hosts in step with the engine's nodes, so that the dnsmasq which
+reads it as dhcp-hostsdir serves machines that are being inspected and no others.
+
+It runs beside dnsmasq and reads the engine's database: the embedded one on the
+engine's machine and as its user, PostgreSQL from anywhere. With --config it takes
+database.* and auto_discovery.enabled from the engine's own configuration, which
+also INGOT_SECTION__KEY and --set may give. docs/pxe-filter.md has the whole set-up.`,
+		Example: "  ingot pxe-filter --data /var/lib/ingot --dhcp-hostsdir /var/lib/ingot-dnsmasq/hosts --dnsmasq-pid-file /run/dnsmasq.pid",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context(), cmd) },
+	}
+	flags.engine.addDatabase(cmd)
+	f, opts := cmd.Flags(), &flags.opts
+	f.StringVar(&opts.HostsDir, "dhcp-hostsdir", "", "folder that dnsmasq has as dhcp-hostsdir (required)")
+	f.StringSliceVar(&opts.InspectInterfaces, "inspect-interface", []string{"agent"}, "inspect interfaces whose nodes boot the ramdisk for inspection")
+	f.StringSliceVar(&opts.Serve, "serve", []string{pxefilter.Inspection}, "what else the ramdisk is booted for with this dnsmasq: cleaning, deployment, servicing, rescue, idle, or all")
+	f.BoolVar(&opts.Discovery, "auto-discovery", false, "serve unknown machines (default: auto_discovery.enabled of the configuration)")
+	f.DurationVar(&opts.PollInterval, "poll-interval", pxefilter.DefaultPollInterval, "time between two looks for changes")
+	f.DurationVar(&opts.SyncPeriod, "sync-period", pxefilter.DefaultSyncPeriod, "time after which everything is compared although no change was seen")
+	f.StringVar(&opts.DnsmasqPIDFile, "dnsmasq-pid-file", "", "file with dnsmasq's process number, to tell it when files are gone")
+	f.IntVar(&opts.DnsmasqPID, "dnsmasq-pid", 0, "dnsmasq's process number, where it has no such file")
+	f.StringVar(&opts.MetricsAddr, "metrics-addr", "", "address to serve metrics on (default none)")
+	f.StringVar(&opts.HealthAddr, "health-addr", "", "address to serve /healthz and /readyz on (default none)")
+	flags.log.add(cmd)
+	return cmd
+}
+
+type pxeFilterFlags struct {
+	opts   pxefilter.Options
+	engine engineFlags
+	log    logFlags
+}
+
+func (f *pxeFilterFlags) run(ctx context.Context, cmd *cobra.Command) error {
+	log, err := f.log.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	cfg, err := f.engine.load()
+	if err != nil {
+		return err
+	}
+	opts := f.opts
+	opts.Logger = log
+	opts.Database = store.Options{Dir: cfg.Database.Dir, URL: cfg.Database.URL}
+	if !cmd.Flags().Changed("auto-discovery") {
+		opts.Discovery = cfg.AutoDiscovery.Enabled
+	}
+	filter, err := pxefilter.New(opts)
+	if err != nil {
+		return &cli.UsageError{Err: err}
+	}
+	return filter.Run(ctx)
+}

@@ -1,0 +1,140 @@
+package pxefilter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// manyWritten is after how many files dnsmasq is told to read all of them anew: it
+// keeps what earlier versions of a file said until then, and may miss some when
+// thousands change at once.
+const manyWritten = 1000
+
+// apply brings the files in step with the nodes. With compare it looks first what
+// somebody else did to the files.
+func (f *Filter) apply(ctx context.Context, compare bool) error {
+	first := !f.settled
+	if first {
+		if err := f.folder.sweep(); err != nil {
+			return err
+		}
+	}
+	if compare {
+		if err := f.folder.scan(); err != nil {
+			return err
+		}
+	}
+	w := f.policy.decide(f.fleet.nodes)
+	changed, failed, err := f.write(ctx, w, first)
+	if f.unfinished = err != nil; f.unfinished {
+		return fmt.Errorf("bring %d files in step, the first of them: %w", failed, err)
+	}
+	if first {
+		f.log.Info("Filter is active", "folder", f.opts.HostsDir, "nodes", len(f.fleet.nodes), "ports", len(w.ports),
+			"changed", changed, "unknown_machines", string(w.unknown.verdict), "because", w.unknown.because)
+	}
+	f.settled = true
+	if compare {
+		f.synced = time.Now()
+		f.metrics.synced.SetToCurrentTime()
+	}
+	f.metrics.show(w)
+	if first || compare || f.written >= manyWritten {
+		f.reload()
+	}
+	return nil
+}
+
+// write makes the files say what is wanted, as far as it can, and returns how many
+// it changed and how many it could not, with the first error. The first time it
+// removes files of addresses that no port has; later they follow the rule for
+// unknown machines, since dnsmasq does not notice that a file is gone.
+func (f *Filter) write(ctx context.Context, w wanted, first bool) (changed, failed int, cause error) {
+	did := func(err error) bool {
+		if err == nil {
+			changed++
+			return true
+		}
+		failed++
+		cause = cmp.Or(cause, err)
+		return false
+	}
+	level := slog.LevelInfo
+	if first {
+		level = slog.LevelDebug // a summary follows
+		for _, name := range f.leftovers(w) {
+			if did(f.folder.remove(name)) {
+				f.metrics.removed.Inc()
+				f.log.Info("Removed the rule of an address that no port has", "mac", name)
+			}
+		}
+		if failed > 0 {
+			return changed, failed, cause // else they would be written anew
+		}
+	}
+	for _, c := range w.changes(f.folder.files) {
+		if did(f.folder.write(c.name, c.verdict)) {
+			f.written++
+			f.report(ctx, level, c)
+		}
+	}
+	if f.written >= manyWritten && f.reloading == "" {
+		f.reloading = "many hosts have changed"
+	}
+	return changed, failed, cause
+}
+
+// leftovers returns the names of files that are to be removed at the start, and sees
+// to it that dnsmasq hears of them. It does also when there are none: a process
+// before this one may have been killed when it had removed files and not told
+// dnsmasq yet.
+func (f *Filter) leftovers(w wanted) []string {
+	gone := w.forgotten(f.folder.files)
+	if len(gone) > 0 || f.dnsmasq.known() {
+		f.reloading = "the filter has started"
+	}
+	return gone
+}
+
+// report counts a change and logs it with its reason.
+func (f *Filter) report(ctx context.Context, level slog.Level, c change) {
+	f.metrics.written.WithLabelValues(string(c.verdict)).Inc()
+	attrs := []slog.Attr{slog.String("verdict", string(c.verdict)), slog.String("because", c.because)}
+	if c.node != "" {
+		attrs = append(attrs, slog.String("node", c.node), slog.String("state", string(c.state)))
+	}
+	if c.name == unknownFile {
+		f.log.LogAttrs(ctx, level, "Changed the rule for unknown machines", attrs...)
+		return
+	}
+	f.log.LogAttrs(ctx, level, "Changed the rule of a port", append(attrs, slog.String("mac", c.name))...)
+}
+
+// reload tells dnsmasq to read everything anew, when there is a reason to. What
+// fails is tried again when everything is compared.
+func (f *Filter) reload() {
+	if f.reloading == "" {
+		return
+	}
+	if !f.dnsmasq.known() {
+		f.log.Info("Send SIGHUP to dnsmasq if it runs already, or name its process with --dnsmasq-pid-file", "because", f.reloading)
+		f.reloading, f.written = "", 0
+		return
+	}
+	err := f.dnsmasq.reload()
+	switch {
+	case err == nil:
+		f.log.Info("Told dnsmasq to read its hosts anew", "because", f.reloading)
+		f.reloading, f.written = "", 0
+		f.dnsmasqTrouble.over(f.log, "Dnsmasq can be told again")
+	case errors.Is(err, errNotRunning):
+		f.dnsmasqTrouble.report(f.log, "Dnsmasq reads its hosts when it starts", err)
+	default:
+		f.metrics.errors.WithLabelValues("dnsmasq").Inc()
+		f.dnsmasqTrouble.report(f.log, "Dnsmasq cannot be told to read its hosts anew", err)
+	}
+}

@@ -1,0 +1,146 @@
+package pxefilter
+
+import (
+	"slices"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// Verdict is whether a machine's DHCP requests are answered.
+type Verdict string
+
+// Verdicts.
+const (
+	Allow Verdict = "allow"
+	Deny  Verdict = "deny"
+)
+
+// ruling is a verdict with its reason.
+type ruling struct {
+	verdict Verdict
+	node    string     // UUID of the node it is about; may be empty
+	state   node.State // of that node
+	because string
+}
+
+// Reasons, as the log shows them.
+const (
+	becausePhase       = "the phase of its node is served"
+	becauseNoPhase     = "its node is in no phase that is served"
+	becauseDiscovery   = "auto-discovery is on"
+	becausePortless    = "a node in inspection has no port"
+	becauseNobody      = "no node in inspection lacks a port"
+	becauseForgotten   = "no port has this address any more"
+	becauseNoInterface = "its node has an inspect interface that is not supported"
+)
+
+// policy is what rulings follow from, beside the nodes.
+type policy struct {
+	served            map[node.State]Phase
+	inspectInterfaces []string
+	discovery         bool // unknown machines are enrolled
+}
+
+// rule says what holds for the ports of a node.
+func (p policy) rule(n store.BootNode) ruling {
+	r := ruling{verdict: Deny, node: n.UUID, state: n.State, because: becauseNoPhase}
+	phase, served := p.served[n.State]
+	switch {
+	case !served:
+	case phase.inspects && !slices.Contains(p.inspectInterfaces, n.InspectInterface):
+		r.because = becauseNoInterface
+	default:
+		r.verdict, r.because = Allow, becausePhase
+	}
+	return r
+}
+
+// findsByPost reports whether a node waits for a machine that only its post will
+// tell from others: it is in inspection and no port names its machine.
+func (p policy) findsByPost(n store.BootNode) bool {
+	return len(n.MACs) == 0 && p.served[n.State].inspects && slices.Contains(p.inspectInterfaces, n.InspectInterface)
+}
+
+// wanted is what the folder of hosts should say.
+type wanted struct {
+	unknown ruling
+	ports   map[string]ruling // by MAC
+}
+
+// decide is pure: what the folder should say follows from the nodes and nothing
+// else.
+func (p policy) decide(nodes map[int64]store.BootNode) wanted {
+	w := wanted{ports: make(map[string]ruling, len(nodes)), unknown: ruling{verdict: Deny, because: becauseNobody}}
+	if p.discovery {
+		w.unknown = ruling{verdict: Allow, because: becauseDiscovery}
+	}
+	for _, n := range nodes {
+		if w.unknown.verdict == Deny && p.findsByPost(n) {
+			w.unknown = ruling{verdict: Allow, node: n.UUID, state: n.State, because: becausePortless}
+		}
+		r := p.rule(n)
+		for _, mac := range n.MACs {
+			w.ports[mac] = r
+		}
+	}
+	return w
+}
+
+// change is a file to write.
+type change struct {
+	name string
+	ruling
+}
+
+// changes returns what must be written so that files, which are verdicts by name,
+// say what is wanted. A machine that somebody may be switching on right now comes
+// first. Files of addresses that no port has follow the rule for unknown machines.
+func (w wanted) changes(files map[string]Verdict) []change {
+	var list []change
+	note := func(name string, r ruling) {
+		if files[name] != r.verdict {
+			list = append(list, change{name, r})
+		}
+	}
+	for mac, r := range w.ports {
+		note(mac, r)
+	}
+	for _, name := range w.forgotten(files) {
+		note(name, ruling{verdict: w.unknown.verdict, because: becauseForgotten})
+	}
+	note(unknownFile, w.unknown)
+	slices.SortFunc(list, func(a, b change) int {
+		if a.verdict != b.verdict {
+			if a.verdict == Allow {
+				return -1
+			}
+			return 1
+		}
+		return compareNames(a.name, b.name)
+	})
+	return list
+}
+
+// forgotten returns the names of files whose address no port has, in order.
+func (w wanted) forgotten(files map[string]Verdict) []string {
+	var names []string
+	for name := range files {
+		if _, known := w.ports[name]; !known && name != unknownFile {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// compareNames sorts the rule for unknown machines before those of ports.
+func compareNames(a, b string) int {
+	switch {
+	case a == b:
+		return 0
+	case a == unknownFile, b != unknownFile && a < b:
+		return -1
+	}
+	return 1
+}

@@ -1,0 +1,138 @@
+package pxefilter
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+const (
+	mac1 = "52:54:00:00:00:01"
+	mac2 = "52:54:00:00:00:02"
+	mac3 = "52:54:00:00:00:03"
+)
+
+// fleetOf numbers nodes.
+func fleetOf(nodes ...store.BootNode) map[int64]store.BootNode {
+	all := map[int64]store.BootNode{}
+	for i, n := range nodes {
+		n.ID = int64(i + 1)
+		all[n.ID] = n
+	}
+	return all
+}
+
+func agentNode(state node.State, macs ...string) store.BootNode {
+	return store.BootNode{UUID: "n", State: state, InspectInterface: "agent", MACs: macs}
+}
+
+func TestPortsAreServedInTheirPhase(t *testing.T) {
+	everything := Options{InspectInterfaces: []string{"agent"}, Serve: []string{"all"}}
+	inspection := Options{InspectInterfaces: []string{"agent"}}
+	for _, test := range []struct {
+		name string
+		opts Options
+		node store.BootNode
+		want Verdict
+	}{
+		{"waits for its inventory", inspection, agentNode(node.InspectWait), Allow},
+		{"inspection begins", inspection, agentNode(node.Inspecting), Allow},
+		{"inspection failed", inspection, agentNode(node.InspectFailed), Deny},
+		{"inspected out of band", inspection, store.BootNode{State: node.Inspecting, InspectInterface: "redfish"}, Deny},
+		{"no inspect interface", inspection, store.BootNode{State: node.InspectWait}, Deny},
+		{"manageable", inspection, agentNode(node.Manageable), Deny},
+		{"runs an instance", inspection, agentNode(node.Active), Deny},
+		{"cleaned elsewhere", inspection, agentNode(node.CleanWait), Deny},
+		{"unknown state", inspection, agentNode("dreaming"), Deny},
+		{"cleaned here", everything, agentNode(node.CleanWait), Allow},
+		{"cleaned here, inspected elsewhere", everything, store.BootNode{State: node.Cleaning, InspectInterface: "redfish"}, Allow},
+		{"inspected elsewhere", everything, store.BootNode{State: node.InspectWait, InspectInterface: "redfish"}, Deny},
+		{"deployed here", everything, agentNode(node.DeployWait), Allow},
+		{"rescued here", everything, agentNode(node.Rescue), Allow},
+		{"waits for work", everything, agentNode(node.Available), Allow},
+		{"runs an instance, everything served", everything, agentNode(node.Active), Deny},
+		{"is undeployed", everything, agentNode(node.Deleting), Deny},
+		{"only cleaning besides", Options{InspectInterfaces: []string{"agent"}, Serve: []string{"cleaning"}}, agentNode(node.DeployWait), Deny},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := test.node
+			n.MACs = []string{mac1}
+			got := test.opts.policy().decide(fleetOf(n)).ports[mac1]
+			if got.verdict != test.want || got.because == "" {
+				t.Errorf("got %+v, want %s and a reason", got, test.want)
+			}
+		})
+	}
+}
+
+func TestUnknownMachinesAreServedOnlyWhenSomebodyMayNeedIt(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		discovery bool
+		nodes     map[int64]store.BootNode
+		want      ruling
+	}{
+		{"no nodes", false, nil, ruling{verdict: Deny, because: becauseNobody}},
+		{"discovery", true, nil, ruling{verdict: Allow, because: becauseDiscovery}},
+		{"a node in inspection with a port", false, fleetOf(agentNode(node.InspectWait, mac1)), ruling{verdict: Deny, because: becauseNobody}},
+		{
+			"a node in inspection without", false, fleetOf(agentNode(node.InspectWait, mac1), agentNode(node.InspectWait)),
+			ruling{verdict: Allow, node: "n", state: node.InspectWait, because: becausePortless},
+		},
+		{"a node without ports elsewhere", false, fleetOf(agentNode(node.Manageable), agentNode(node.CleanWait)), ruling{verdict: Deny, because: becauseNobody}},
+		{"inspected out of band", false, fleetOf(store.BootNode{State: node.Inspecting, InspectInterface: "redfish"}), ruling{verdict: Deny, because: becauseNobody}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := Options{InspectInterfaces: []string{"agent"}, Serve: []string{"all"}, Discovery: test.discovery}.policy()
+			if got := p.decide(test.nodes).unknown; got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestChangesAreWhatFilesDoNotSayYet(t *testing.T) {
+	allow, deny := ruling{verdict: Allow}, ruling{verdict: Deny}
+	forgotten := func(v Verdict) ruling { return ruling{verdict: v, because: becauseForgotten} }
+	for _, test := range []struct {
+		name   string
+		wanted wanted
+		files  map[string]Verdict
+		want   []change
+	}{
+		{
+			"empty folder, machines that are awaited first",
+			wanted{deny, map[string]ruling{mac1: deny, mac2: allow}},
+			nil,
+			[]change{{mac2, allow}, {unknownFile, deny}, {mac1, deny}},
+		},
+		{"in step", wanted{deny, map[string]ruling{mac1: allow}}, map[string]Verdict{mac1: Allow, unknownFile: Deny}, nil},
+		{
+			"content of somebody else",
+			wanted{deny, map[string]ruling{mac1: deny}},
+			map[string]Verdict{mac1: "", unknownFile: ""},
+			[]change{{unknownFile, deny}, {mac1, deny}},
+		},
+		{
+			"a port is gone, unknown ones refused",
+			wanted{deny, nil},
+			map[string]Verdict{mac1: Allow, mac2: Deny, unknownFile: Deny},
+			[]change{{mac1, forgotten(Deny)}},
+		},
+		{
+			"ports are gone, unknown ones served now",
+			wanted{allow, map[string]ruling{mac3: deny}},
+			map[string]Verdict{mac1: Allow, mac2: Deny, mac3: Deny, unknownFile: Deny},
+			[]change{{unknownFile, allow}, {mac2, forgotten(Allow)}},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, test.wanted.changes(test.files), cmp.AllowUnexported(change{}, ruling{})); diff != "" {
+				t.Errorf("changes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

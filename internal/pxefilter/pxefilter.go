@@ -1,0 +1,165 @@
+// Package pxefilter keeps a folder of hosts in step with an engine's nodes, so that
+// the dnsmasq which reads it answers the machines that are to boot the ramdisk
+// and no others. It reads the engine's database and writes nothing there; it knows
+// no DHCP.
+//
+// Files are named by MAC address and say in dnsmasq's own words whether requests
+// from there are answered; one more says it for every other machine. Invariants:
+// a file is complete at any moment; files of others are left alone; while the
+// database cannot be read, the folder stays as it is; one process at a time writes
+// to a folder.
+package pxefilter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// Options are what a filter must be told.
+type Options struct {
+	Database store.Options
+	// HostsDir is the folder that dnsmasq has as dhcp-hostsdir. It must exist.
+	HostsDir string
+	// InspectInterfaces are those whose nodes are inspected by a ramdisk.
+	InspectInterfaces []string
+	// Serve names phases to serve besides inspection, see PhaseNames; "all" stands
+	// for all of them.
+	Serve []string
+	// Discovery serves unknown machines, for an engine that enrols them.
+	Discovery bool
+	// PollInterval is the time between two looks for changes, at least 100 ms.
+	PollInterval time.Duration
+	// SyncPeriod is the time after which everything is read and compared although
+	// no change was seen, at least 1 s.
+	SyncPeriod time.Duration
+	// DnsmasqPIDFile or DnsmasqPID say which process to tell of removed files. At
+	// most one may be set.
+	DnsmasqPIDFile string
+	DnsmasqPID     int
+	// MetricsAddr and HealthAddr are host:port of /metrics and of /healthz and
+	// /readyz; empty means none.
+	MetricsAddr, HealthAddr string
+	Logger                  *slog.Logger
+}
+
+// Defaults of Options.
+const (
+	DefaultPollInterval = time.Second
+	DefaultSyncPeriod   = 45 * time.Second
+)
+
+// allPhases stands for every phase.
+const allPhases = "all"
+
+func (o Options) validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(o.HostsDir != "", "--dhcp-hostsdir: want the folder that dnsmasq has as dhcp-hostsdir")
+	check(len(o.InspectInterfaces) > 0 && !slices.Contains(o.InspectInterfaces, ""), "--inspect-interface: want at least one")
+	for _, name := range o.Serve {
+		check(name == allPhases || slices.Contains(PhaseNames(), name), "--serve: want some of %s, or %s, got %q", strings.Join(PhaseNames(), ", "), allPhases, name)
+	}
+	check(o.PollInterval >= 100*time.Millisecond, "--poll-interval: want at least 100ms, got %s", o.PollInterval)
+	check(o.SyncPeriod >= time.Second, "--sync-period: want at least 1s, got %s", o.SyncPeriod)
+	check(o.DnsmasqPIDFile == "" || o.DnsmasqPID == 0, "--dnsmasq-pid-file and --dnsmasq-pid exclude each other")
+	check(o.DnsmasqPID >= 0, "--dnsmasq-pid: want the number of a process, got %d", o.DnsmasqPID)
+	return errors.Join(errs...)
+}
+
+func (o Options) policy() policy {
+	serve := o.Serve
+	if slices.Contains(serve, allPhases) {
+		serve = PhaseNames()
+	}
+	return policy{served: phaseOf(serve), inspectInterfaces: o.InspectInterfaces, discovery: o.Discovery}
+}
+
+// view is what the filter sees of a database; store.BootView explains it.
+type view interface {
+	Token(ctx context.Context) (string, error)
+	Since(ctx context.Context, mark store.BootMark) (store.BootChanges, error)
+	Close(ctx context.Context) error
+}
+
+// Filter keeps one folder. Make one with New.
+type Filter struct {
+	opts    Options
+	log     *slog.Logger
+	policy  policy
+	open    func(ctx context.Context) (view, error)
+	dnsmasq server
+	metrics *metrics
+	status  status
+
+	lock   *folderLock // nil while another process has it
+	folder *folder
+	view   view   // nil while the database cannot be read
+	token  string // of the database as the fleet shows it
+	fleet  *fleet
+
+	settled    bool      // the folder was in step once since this process got its lock
+	unfinished bool      // something could not be written
+	synced     time.Time // when everything was compared last
+	attempts   int       // that failed in a row
+	reloading  string    // why dnsmasq must read the folder anew; empty when it need not
+	written    int       // files since dnsmasq was told last
+
+	databaseTrouble, folderTrouble, dnsmasqTrouble trouble
+}
+
+// New checks the options. It does not touch the database or the folder.
+func New(opts Options) (*Filter, error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	return &Filter{
+		opts: opts, log: opts.Logger, policy: opts.policy(), metrics: newMetrics(),
+		open:    func(ctx context.Context) (view, error) { return store.OpenBootView(ctx, opts.Database) },
+		dnsmasq: server{pidFile: opts.DnsmasqPIDFile, pid: opts.DnsmasqPID, signal: syscall.Kill, proc: "/proc"},
+		folder:  newFolder(opts.HostsDir), fleet: newFleet(),
+	}, nil
+}
+
+// Run keeps the folder in step until ctx ends, and returns nil then. It waits for
+// a database, a folder or a lock that it cannot have, and says so in the log. An
+// error is one that waiting does not mend: no folder at the start, an address that
+// is taken, or a database that a newer version of the program has written.
+func (f *Filter) Run(ctx context.Context) error {
+	if _, err := os.ReadDir(f.opts.HostsDir); errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return f.folder.problem("read", err)
+	}
+	sites, err := f.serve(ctx)
+	if err != nil {
+		return err
+	}
+	defer sites.stop()
+	defer func() { f.lock.release() }()
+	defer f.closeView(ctx)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		wait, err := f.turn(ctx)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		timer.Reset(wait)
+	}
+}

@@ -1,0 +1,177 @@
+package pxefilter
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+const (
+	lockInterval = time.Second      // between two tries for the lock of the folder
+	longestWait  = 15 * time.Second // between two tries after errors
+)
+
+// turn brings the folder in step once and returns how long to wait for the next
+// turn. An error ends the filter.
+func (f *Filter) turn(ctx context.Context) (time.Duration, error) {
+	err := f.pass(ctx)
+	switch {
+	case err == nil:
+		f.attempts = 0
+		f.status.set(active, nil)
+		return f.opts.PollInterval, nil
+	case errors.Is(err, errTaken):
+		if f.status.set(standby, nil) {
+			f.log.Info("Another filter keeps this folder, standing by", "folder", f.opts.HostsDir)
+		}
+		return lockInterval, nil
+	case errors.Is(err, store.ErrUnknownSchema):
+		return 0, err
+	}
+	f.attempts++
+	f.status.set(failing, err)
+	return backoff(f.attempts), nil
+}
+
+// backoff is how long to wait after so many failures in a row: 1 s at first, then
+// twice as long each time up to longestWait, less up to a quarter of it.
+func backoff(attempts int) time.Duration {
+	wait := longestWait
+	if attempts < 5 {
+		wait = time.Second << (attempts - 1)
+	}
+	return wait - rand.N(wait/4) //nolint:gosec // spreads load, protects nothing
+}
+
+func (f *Filter) pass(ctx context.Context) error {
+	if err := f.becomeActive(); errors.Is(err, errTaken) {
+		return err
+	} else if err != nil {
+		return f.fail(&f.folderTrouble, "folder", "Folder of hosts cannot be used", err)
+	}
+	due := !f.settled || time.Since(f.synced) >= f.opts.SyncPeriod
+	changed, err := f.look(ctx, due)
+	if err != nil {
+		f.closeView(ctx)
+		if ctx.Err() != nil || errors.Is(err, store.ErrUnknownSchema) {
+			return err
+		}
+		return f.fail(&f.databaseTrouble, "database", "Database cannot be read, hosts stay as they are", err)
+	}
+	f.databaseTrouble.over(f.log, "Database can be read again")
+	if !changed && !due && !f.unfinished {
+		return nil
+	}
+	if err := f.apply(ctx, due || f.unfinished); err != nil {
+		return f.fail(&f.folderTrouble, "folder", "Folder of hosts cannot be brought in step", err)
+	}
+	f.folderTrouble.over(f.log, "Folder of hosts is in step again")
+	return nil
+}
+
+// fail counts and logs an error and returns it.
+func (f *Filter) fail(t *trouble, about, message string, err error) error {
+	f.metrics.errors.WithLabelValues(about).Inc()
+	t.report(f.log, message, err)
+	return err
+}
+
+// becomeActive returns nil when this process has the lock of the folder, and
+// errTaken when another one does.
+func (f *Filter) becomeActive() error {
+	if f.lock != nil && f.folder.holds(f.lock) {
+		return nil
+	}
+	if f.lock != nil {
+		f.log.Warn("Lock of the folder was removed, taking it anew", "folder", f.opts.HostsDir)
+		f.lock.release()
+		f.lock = nil
+	}
+	f.metrics.active.Set(0)
+	lock, err := f.folder.take()
+	if err != nil {
+		return err
+	}
+	f.lock, f.folder, f.settled = lock, newFolder(f.opts.HostsDir), false
+	f.metrics.active.Set(1)
+	return nil
+}
+
+// look brings the picture of the nodes up to date, from everything or from what
+// changed, and reports whether rulings may be others than before.
+func (f *Filter) look(ctx context.Context, everything bool) (changed bool, err error) {
+	if f.view == nil {
+		if f.view, err = f.open(ctx); err != nil {
+			f.view = nil // an interface that holds a nil pointer is not nil
+			return false, err
+		}
+		everything = true
+	}
+	// Before the nodes, so that what is committed in between is read next time.
+	token, err := f.view.Token(ctx)
+	if err != nil || token == f.token && !everything {
+		return false, err
+	}
+	if !everything {
+		m, err := f.read(ctx, f.fleet)
+		if err != nil {
+			return false, err
+		}
+		if m.complete {
+			f.token = token
+			return m.changed, nil
+		}
+	}
+	fresh := newFleet()
+	fresh.bad = f.fleet.bad
+	if _, err := f.read(ctx, fresh); err != nil {
+		return false, err
+	}
+	f.fleet, f.token = fresh, token
+	return true, nil
+}
+
+// read reads what changed since the mark of a fleet into it.
+func (f *Filter) read(ctx context.Context, into *fleet) (merged, error) {
+	changes, err := f.view.Since(ctx, into.mark)
+	if err != nil {
+		return merged{}, err
+	}
+	m := into.merge(changes)
+	for _, address := range m.useless {
+		f.log.Warn("Port has no Ethernet address, its machine counts as unknown", "address", address)
+	}
+	return m, nil
+}
+
+func (f *Filter) closeView(ctx context.Context) {
+	if f.view == nil {
+		return
+	}
+	if err := f.view.Close(ctx); err != nil {
+		f.log.Debug("Database was not closed well", "err", err)
+	}
+	f.view, f.token = nil, ""
+}
+
+// trouble is a fault that lasts. Each is one line in the log when it comes, when
+// its cause changes and when it is over.
+type trouble struct{ last string }
+
+func (t *trouble) report(log *slog.Logger, message string, err error) {
+	if text := err.Error(); text != t.last {
+		t.last = text
+		log.Warn(message, "err", err) //nolint:sloglint // constant at every caller
+	}
+}
+
+func (t *trouble) over(log *slog.Logger, message string) {
+	if t.last != "" {
+		t.last = ""
+		log.Info(message) //nolint:sloglint // constant at every caller
+	}
+}
