@@ -65,7 +65,7 @@ func TestLLDPIsParsedByInterface(t *testing.T) {
 		},
 		"nothing at all": {
 			lldp:    []string{"null", "[]", "null"},
-			skipped: []string{`There is no LLDP data of 3 interfaces, such as "eth0"`},
+			skipped: []string{`LLDP data is missing for 3 of 3 interfaces, such as "eth0"`},
 		},
 		"only things without a name": {lldp: []string{tlvs(`[3,"0078"]`, `[9,"aa"]`, `[127,"0012bb0105"]`, `[0,""]`)}},
 		"nothing but rubbish": {
@@ -114,8 +114,8 @@ func TestLLDPIsReadOnALimitedNumberOfInterfaces(t *testing.T) {
 		t.Errorf("%d interfaces in parsed_lldp, want %d", got, maxNeighbours)
 	}
 	want := []string{
-		`More than 64 interfaces have LLDP data; from "eth129" on it is not read`,
-		`There is no LLDP data of 65 interfaces, such as "eth0"`,
+		`LLDP data is read for 64 interfaces at most; that of 1984 more is left out`,
+		`LLDP data is missing for 2048 of 4096 interfaces, such as "eth0"`,
 	}
 	if diff := cmp.Diff(want, result.Skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)

@@ -28,7 +28,7 @@ func (c *Context) neighbours() map[string]*inventory.LLDP {
 func readNeighbours(ctx *Context) map[string]*inventory.LLDP {
 	collected := collectedTLVs(ctx)
 	neighbours := make(map[string]*inventory.LLDP)
-	silent, example := 0, ""
+	silent, example, unread := 0, "", 0
 	for i := range ctx.Inventory.Interfaces {
 		nic := &ctx.Inventory.Interfaces[i]
 		if _, known := neighbours[nic.Name]; known || nic.Name == "" {
@@ -38,20 +38,22 @@ func readNeighbours(ctx *Context) map[string]*inventory.LLDP {
 		if tlvs == nil {
 			tlvs = nic.LLDP
 		}
-		if empty(tlvs) {
+		switch {
+		case !empty(tlvs) && len(neighbours) < maxNeighbours:
+			neighbours[nic.Name] = readNeighbour(ctx, nic.Name, tlvs)
+		case !empty(tlvs):
+			unread++
+		default:
 			if silent++; silent == 1 {
 				example = nic.Name
 			}
-			continue
 		}
-		if len(neighbours) == maxNeighbours {
-			ctx.Skip("More than %d interfaces have LLDP data; from %s on it is not read", maxNeighbours, inventory.Quote(nic.Name))
-			break
-		}
-		neighbours[nic.Name] = readNeighbour(ctx, nic.Name, tlvs)
+	}
+	if unread > 0 {
+		ctx.Skip("LLDP data is read for %d interfaces at most; that of %d more is left out", maxNeighbours, unread)
 	}
 	if silent > 0 {
-		ctx.Skip("There is no LLDP data of %d interfaces, such as %s", silent, inventory.Quote(example))
+		ctx.Skip("LLDP data is missing for %d of %d interfaces, such as %s", silent, len(ctx.Inventory.Interfaces), inventory.Quote(example))
 	}
 	return neighbours
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"reflect"
 )
 
 // LLDP is what a switch told about itself and the port a cable is in, by the
@@ -40,9 +41,12 @@ type LLDP struct {
 	MTU                    *int       `json:"switch_port_mtu,omitzero"` // bytes, largest frame
 }
 
+// IsZero reports whether the switch told nothing.
+func (l *LLDP) IsZero() bool { return reflect.ValueOf(l).Elem().IsZero() }
+
 // LLDPVLAN is one tagged VLAN of the switch port.
 type LLDPVLAN struct {
-	ID   int    `json:"id"` // 1 to 4094
+	ID   int    `json:"id"` // as sent; the standard has 1 to 4094
 	Name string `json:"name"`
 }
 
@@ -80,7 +84,7 @@ func ParseLLDP(raw json.RawMessage) (lldp LLDP, skipped []string) {
 		return lldp, []string{"list of TLVs: " + err.Error()}
 	}
 	err := r.list(func(index int) error {
-		item, err := r.rawValue()
+		item, err := r.part()
 		if err != nil || done {
 			return err
 		}
@@ -107,9 +111,15 @@ func ParseLLDP(raw json.RawMessage) (lldp LLDP, skipped []string) {
 	return lldp, skipped
 }
 
+// part consumes any value and returns a reader of it.
+func (r *reader) part() (*reader, error) {
+	start := r.pos
+	err := r.skip()
+	return &reader{raw: r.raw[:r.pos], text: r.text[:r.pos], pos: start}, err
+}
+
 // decodeTLV reads one [type, hexadecimal value].
-func decodeTLV(item json.RawMessage) (kind int, value []byte, err error) {
-	r := newReader(item)
+func decodeTLV(r *reader) (kind int, value []byte, err error) {
 	length, number, text := 0, int64(0), ""
 	err = r.list(func(index int) error {
 		length++
