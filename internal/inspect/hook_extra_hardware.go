@@ -39,7 +39,7 @@ func (f extraFact) compare(other extraFact) int {
 func nestExtraHardware(ctx *Context) error {
 	raw := ctx.PluginData[extraRowsKey]
 	if empty(raw) {
-		ctx.Skip("The ramdisk sent no extra hardware facts; it does when its option ipa-inspection-collectors includes extra-hardware")
+		ctx.Skip("The ramdisk sent no extra hardware facts; it does when its kernel parameter ipa-inspection-collectors includes extra-hardware")
 		return nil
 	}
 	facts, err := readExtraFacts(ctx, raw)

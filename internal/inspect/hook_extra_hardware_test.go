@@ -61,7 +61,7 @@ func TestOddExtraHardware(t *testing.T) {
 	const (
 		good    = `["g","d","p","1"]`
 		nested  = `{"g":{"d":{"p":1}}}`
-		missing = "The ramdisk sent no extra hardware facts; it does when its option ipa-inspection-collectors includes extra-hardware"
+		missing = "The ramdisk sent no extra hardware facts; it does when its kernel parameter ipa-inspection-collectors includes extra-hardware"
 		noRows  = "The extra hardware facts are left out: no row is a list of group, device, property and value"
 		noList  = "The extra hardware facts are left out: the plugin data is no list of rows"
 	)

@@ -26,9 +26,9 @@ func pci(vendor, product, bus string) string {
 
 // oddPCILists are lists without a device, with what both PCI hooks say of them.
 var oddPCILists = map[string]string{
-	``:                                       "The ramdisk sent no PCI devices; it lists them when its option ipa-inspection-collectors includes pci-devices",
-	`null`:                                   "The ramdisk sent no PCI devices; it lists them when its option ipa-inspection-collectors includes pci-devices",
-	`[]`:                                     "The ramdisk sent no PCI devices; it lists them when its option ipa-inspection-collectors includes pci-devices",
+	``:                                       "The ramdisk sent no PCI devices; it lists them when its kernel parameter ipa-inspection-collectors includes pci-devices",
+	`null`:                                   "The ramdisk sent no PCI devices; it lists them when its kernel parameter ipa-inspection-collectors includes pci-devices",
+	`[]`:                                     "The ramdisk sent no PCI devices; it lists them when its kernel parameter ipa-inspection-collectors includes pci-devices",
 	`"10de:1eb8"`:                            "The plugin data pci_devices is no list",
 	`{"vendor_id":"10de"}`:                   "The plugin data pci_devices is no list",
 	`5`:                                      "The plugin data pci_devices is no list",

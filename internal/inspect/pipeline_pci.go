@@ -61,7 +61,7 @@ func (c *Context) pciDevices() pciList {
 func readPCIDevices(ctx *Context) pciList {
 	raw := ctx.PluginData["pci_devices"]
 	if empty(raw) {
-		ctx.Skip("The ramdisk sent no PCI devices; it lists them when its option ipa-inspection-collectors includes pci-devices")
+		ctx.Skip("The ramdisk sent no PCI devices; it lists them when its kernel parameter ipa-inspection-collectors includes pci-devices")
 		return pciList{}
 	}
 	if raw[0] != '[' {
