@@ -33,6 +33,7 @@ const manyInterfaces = 4000
 // killInspection kills an engine that has answered a machine's post and not yet
 // processed it, looks into the database that it left, and starts it again.
 func killInspection(t *testing.T, database store.Options, setting string) {
+	t.Helper()
 	r := startRack(t, 1, setting)
 	uuid := r.register(t, "agent", r.bootMAC(0), nil)
 	r.provision(t, uuid, "inspect", "inspect wait")
