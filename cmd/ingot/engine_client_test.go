@@ -2,20 +2,28 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ingot-metal/ingot/internal/engine"
 )
 
-// startEngine runs an engine until the test ends and makes OS_ENDPOINT point
-// to it.
-func startEngine(t *testing.T) {
+// startEngine runs an engine until the test ends, makes OS_ENDPOINT point to
+// it and returns its URL.
+func startEngine(t *testing.T) string {
 	t.Helper()
 	cfg := engine.DefaultConfig()
 	cfg.API.Listen, cfg.Database.Dir = "127.0.0.1:0", t.TempDir()
+	cfg.AutoDiscovery.Enabled, cfg.AutoDiscovery.Driver = true, "fake-hardware"
 	e, err := engine.Start(t.Context(), engine.Options{Config: cfg, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -28,33 +36,158 @@ func startEngine(t *testing.T) {
 		}
 	})
 	t.Setenv("OS_ENDPOINT", e.URL())
+	return e.URL()
 }
 
-func TestClientWalksANodeOfARealEngine(t *testing.T) {
-	startEngine(t)
-	for _, step := range []struct{ args, out, progress string }{
-		{"node create --driver fake-hardware --name n1 --uuid 11111111-2222-4333-8444-555555555555 -o name", "n1\n", ""},
-		{"node set n1 --property cpu_arch=x86_64 --resource-class large --extra a=1", "Updated node n1\n", ""},
-		{"node unset n1 --extra a", "Updated node n1\n", ""},
-		{"node show n1 --fields properties,extra -o value", "{\"cpu_arch\":\"x86_64\"}\n{}\n", ""},
-		{"port create 52:54:00:00:00:01 --node 11111111-2222-4333-8444-555555555555 --uuid 11111111-2222-4333-8444-666666666666 -o name", "11111111-2222-4333-8444-666666666666\n", ""},
-		{"port list --node n1 -o value", "11111111-2222-4333-8444-666666666666 52:54:00:00:00:01\n", ""},
-		{"node manage n1 --wait=20", "", "n1: manageable\n"},
-		{"node power on n1 --wait=20", "", "n1: power on\n"},
-		{"node trait add n1 CUSTOM_A", "Node n1: trait added CUSTOM_A\n", ""},
-		{"node trait list n1 -o value", "CUSTOM_A\n", ""},
-		{"node maintenance set n1 --reason fan", "Node n1: in maintenance\n", ""},
-		{"node maintenance unset n1", "Node n1: out of maintenance\n", ""},
-		{"node provide n1 --wait=20", "", "n1: available\n"},
-		{"allocation create --name a1 --resource-class large --wait=20 -o name", "a1\n", ": active\n"},
-		{"allocation delete a1", "Deleted allocation a1\n", ""},
-		{"node list --provision-state available --resource-class large -o name", "n1\n", ""},
-		{"port delete 11111111-2222-4333-8444-666666666666", "Deleted port 11111111-2222-4333-8444-666666666666\n", ""},
-		{"node delete n1", "Deleted node n1\n", ""},
-	} {
-		out, stderr, code := clientRun(t, strings.Fields(step.args)...)
-		if code != 0 || out != step.out || !strings.HasSuffix(stderr, step.progress) {
-			t.Fatalf("%s: exit %d, printed %q and %q; want %q and %q", step.args, code, out, stderr, step.out, step.progress)
+// discovered lets a machine that nobody registered report itself, and returns
+// the UUID of its node.
+func discovered(t *testing.T, url string) string {
+	t.Helper()
+	const document = `{"inventory": {"interfaces": [{"name": "eth0", "mac_address": "52:54:00:00:00:99", "has_carrier": true}],
+		"cpu": {"count": 4, "architecture": "x86_64"}, "memory": {"physical_mb": 4096},
+		"disks": [{"name": "/dev/vda", "size": 10737418240}], "boot": {"pxe_interface": "52:54:00:00:00:99"}, "hostname": "found"}}`
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/continue_inspection", strings.NewReader(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var answer struct {
+		UUID string `json:"uuid"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.UUID == "" {
+		t.Fatalf("report: %s, %v", response.Status, err)
+	}
+	return answer.UUID
+}
+
+// step is one command line and what comes of it.
+type step struct {
+	args string
+	out  string // what it prints; "…" in it stands for anything
+	says string // what standard error ends in, or is, with "…" as in out
+	code int
+	// keep is the name under which later steps have the first word: {name}.
+	keep string
+	// until repeats it until it prints that, because the engine works on
+	// behind its answer.
+	until bool
+}
+
+// walker runs the steps.
+type walker struct {
+	kept map[string]string
+	// ran has the words of every command that ran.
+	ran map[string]bool
+}
+
+func (w *walker) walk(t *testing.T, steps []step) {
+	t.Helper()
+	for _, s := range steps {
+		line, want := w.fill(s.args), w.fill(s.out)
+		args := spaces(line)
+		out, stderr, code := clientRun(t, args...)
+		for deadline := time.Now().Add(10 * time.Second); s.until && !matches(out, want) && time.Now().Before(deadline); {
+			out, stderr, code = clientRun(t, args...)
 		}
+		if code != s.code || !matches(out, want) || !matches(stderr, "…"+s.says) {
+			t.Fatalf("%s: exit %d, printed %q and %q; want %d, %q and %q", line, code, out, stderr, s.code, want, s.says)
+		}
+		if words := strings.Fields(out); s.keep != "" {
+			w.kept[s.keep] = words[0]
+		}
+		if command, _, err := newRootCommand().Find(args); err == nil {
+			w.ran[command.CommandPath()] = true
+		}
+	}
+}
+
+// fill puts what was kept into a text.
+func (w *walker) fill(text string) string {
+	for name, value := range w.kept {
+		text = strings.ReplaceAll(text, "{"+name+"}", value)
+	}
+	return text
+}
+
+// spaces splits a line into arguments at spaces that are not quoted.
+func spaces(line string) []string {
+	var args []string
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			args = append(args, part)
+			continue
+		}
+		args = append(args, strings.Fields(part)...)
+	}
+	return args
+}
+
+// matches tells whether the output is as wanted, where "…" stands for any.
+func matches(out, want string) bool {
+	parts := strings.Split(want, "…")
+	if len(parts) == 1 {
+		return out == want
+	}
+	first, last := parts[0], parts[len(parts)-1]
+	if !strings.HasPrefix(out, first) || len(out) < len(first)+len(last) || !strings.HasSuffix(out, last) {
+		return false
+	}
+	out = out[len(first) : len(out)-len(last)]
+	for _, part := range parts[1 : len(parts)-1] {
+		at := strings.Index(out, part)
+		if at < 0 {
+			return false
+		}
+		out = out[at+len(part):]
+	}
+	return true
+}
+
+// clientCommands are all commands that talk to an engine, by their words.
+func clientCommands(cmd *cobra.Command) []string {
+	var all []string
+	for _, child := range cmd.Commands() {
+		all = append(all, clientCommands(child)...)
+	}
+	if !cmd.HasSubCommands() && cmd.Flag("os-endpoint") != nil {
+		all = append(all, cmd.CommandPath())
+	}
+	return all
+}
+
+func TestEveryClientCommandWorksOnARealEngine(t *testing.T) {
+	url := startEngine(t)
+	folder := t.TempDir()
+	t.Setenv("KUBECONFIG", filepath.Join(folder, "none"))
+	steps := filepath.Join(folder, "steps.yaml")
+	if err := os.WriteFile(steps, []byte("- {interface: deploy, step: hold}\n- {interface: deploy, step: erase_pstore}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := walker{kept: map[string]string{"found": discovered(t, url), "folder": folder, "steps": steps}, ran: map[string]bool{}}
+	for _, part := range []struct {
+		name  string
+		steps []step
+	}{
+		{"nodes", nodeSteps},
+		{"inspection", inspectionSteps},
+		{"states", stateSteps},
+		{"hardware", hardwareSteps},
+		{"network", networkSteps},
+		{"records", recordSteps},
+		{"other names", otherNameSteps},
+		{"end", endSteps},
+	} {
+		if !t.Run(part.name, func(t *testing.T) { w.walk(t, part.steps) }) {
+			return
+		}
+	}
+	missing := slices.DeleteFunc(clientCommands(newRootCommand()), func(words string) bool { return w.ran[words] })
+	if len(missing) > 0 {
+		t.Errorf("no step runs:\n%s", strings.Join(missing, "\n"))
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,60 @@ func TestActionsAskForWhatTheirNameSays(t *testing.T) {
 	wrong := Act{Action: action("vmedia attach")}
 	if err := wrong.Run(t.Context(), engine, []string{"n1", "cdrom"}, r.streams()); ExitCode(err) != ExitUsage {
 		t.Errorf("too few arguments: %v", err)
+	}
+}
+
+func TestConfigurationIsTheBodyItself(t *testing.T) {
+	f, engine := newFakeEngine(t, map[string][]answer{"PUT /v1/nodes/n1/states/raid": {{204, ""}}})
+	act := Act{Action: action("raid set"), Values: given(wholeBody, map[string]any{"logical_disks": []any{}})}
+	var r run
+	if err := act.Run(t.Context(), engine, []string{"n1"}, r.streams()); err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"logical_disks":[]}`; f.bodies[0] != want {
+		t.Errorf("sent %s, want %s", f.bodies[0], want)
+	}
+	if err := (&Act{Action: action("raid set")}).Run(t.Context(), engine, []string{"n1"}, r.streams()); ExitCode(err) != ExitUsage {
+		t.Errorf("without a configuration: %v", err)
+	}
+}
+
+func TestPassthruCallsTheMethodAsItIsToldTo(t *testing.T) {
+	for method, want := range map[string]struct{ asked, body, out string }{
+		"":       {"POST /v1/drivers/d/vendor_passthru?method=m", `{}`, "true\n"},
+		"delete": {"DELETE /v1/drivers/d/vendor_passthru?method=m", ``, "Driver d: m accepted\n"},
+	} {
+		f, engine := newFakeEngine(t, map[string][]answer{
+			"POST /v1/drivers/d/vendor_passthru":   {{200, "true"}},
+			"DELETE /v1/drivers/d/vendor_passthru": {{202, ""}},
+		})
+		var r run
+		err := (&Passthru{Of: Drivers, HTTPMethod: method}).Run(t.Context(), engine, "d", "m", r.streams())
+		if err != nil || f.asked[0] != want.asked || f.bodies[0] != want.body || r.out.String() != want.out {
+			t.Errorf("%q: %v, asked %v with %q, printed %q", method, err, f.asked, f.bodies, r.out.String())
+		}
+	}
+	if err := (&Passthru{Of: Drivers, HTTPMethod: "HEAD"}).Run(t.Context(), nil, "d", "m", Streams{}); ExitCode(err) != ExitUsage {
+		t.Errorf("a method that the API does not take: %v", err)
+	}
+}
+
+func TestHistoryIsReadToItsEnd(t *testing.T) {
+	f, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1/history": {
+		{200, `{"history": [{"uuid": "e1", "event": "a"}], "next": "http://h/v1/nodes/n1/history?marker=e1"}`},
+		{200, `{"history": [{"uuid": "e2", "event": "b"}]}`},
+	}})
+	var r run
+	if err := reading("history list", OutputName).Run(t.Context(), engine, []string{"n1"}, &r.out); err != nil || r.out.String() != "e1\ne2\n" {
+		t.Errorf("printed %q, %v", r.out.String(), err)
+	}
+	if want := "GET /v1/nodes/n1/history?marker=e1"; f.asked[1] != want {
+		t.Errorf("asked %v, want %s", f.asked, want)
+	}
+	_, engine = newFakeEngine(t, nil)
+	err := reading("history list", OutputName).Run(t.Context(), engine, []string{"n1"}, &r.out)
+	if want := "Cannot show history of node n1: no such thing."; ExitCode(err) != ExitNotFound || !strings.HasPrefix(Sentence(err), want) {
+		t.Errorf("got %v, want %q", err, want)
 	}
 }
 

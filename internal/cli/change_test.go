@@ -128,6 +128,24 @@ func TestWaitEndsAsTheNodeDoes(t *testing.T) {
 	}
 }
 
+func TestWaitEndsWhenNobodyWorksOnTheNodeAnyMore(t *testing.T) {
+	busy := answer{200, `{"uuid": "u1", "name": "n1", "provision_state": "inspect failed", "reservation": "host"}`}
+	f, engine := newFakeEngine(t, map[string][]answer{
+		"PUT /v1/nodes/n1/states/provision": {{202, ""}},
+		"GET /v1/nodes/n1":                  {busy, busy, inState("inspect failed", "", "")},
+	})
+	var r run
+	p := &ProvisionNodes{Verb: verb("abort"), Wait: Wait{Asked: true}, Interval: time.Millisecond}
+	if err := p.Run(t.Context(), engine, []string{"n1"}, r.streams()); err != nil || len(f.asked) != 4 {
+		t.Errorf("%v after %v", err, f.asked)
+	}
+	working := answer{200, `{"uuid": "u1", "provision_state": "deploying", "reservation": "host"}`}
+	_, engine = newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1": {working}})
+	if err := (NodeWait{State: "deploying"}).Run(t.Context(), engine, []string{"n1"}, r.streams()); err != nil {
+		t.Errorf("a state of work: %v", err)
+	}
+}
+
 func TestRefusedVerbIsFollowedByThoseThatAreAllowed(t *testing.T) {
 	_, engine := newFakeEngine(t, map[string][]answer{
 		"PUT /v1/nodes/n1/states/provision": {{400, fault("not possible")}},

@@ -137,6 +137,41 @@ func TestThingsAreCreatedChangedAndDeleted(t *testing.T) {
 	}
 }
 
+func TestNodesMayBeNamedWhereTheEngineWantsTheirUUID(t *testing.T) {
+	const id = "5c7a1d5e-9e3b-4b63-8f0e-1f7f0f5f0001"
+	for named, want := range map[string]int{"n1": 2, id: 1} {
+		f, engine := newFakeEngine(t, map[string][]answer{
+			"GET /v1/nodes/n1": {{200, `{"uuid": "` + id + `"}`}},
+			"POST /v1/ports":   {{201, `{"uuid": "p1"}`}},
+		})
+		values, err := parsed(t, Ports.Fields, false, "--address", "52:54:00:00:00:01", "--node", named)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r run
+		create := Create{Resource: Ports, Values: *values, Output: OutputName}
+		if err := create.Run(t.Context(), engine, r.streams()); err != nil || len(f.asked) != want {
+			t.Errorf("%s: %v after %v", named, err, f.asked)
+		}
+		if got := create.Values.Object()["node_uuid"]; got != id {
+			t.Errorf("%s: sent %v", named, got)
+		}
+	}
+	_, engine := newFakeEngine(t, nil)
+	create := Create{Resource: Ports, Values: given("address", "a", "node_uuid", nodeRef("nope"))}
+	if err := create.Run(t.Context(), engine, Streams{}); ExitCode(err) != ExitNotFound {
+		t.Errorf("an unknown node: %v", err)
+	}
+}
+
+func TestSomethingThatExistsIsNotABusyNode(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{"POST /v1/nodes": {{409, fault("A node with name n1 already exists.")}}})
+	err := (&Create{Resource: Nodes, Values: given("driver", "d")}).Run(t.Context(), engine, Streams{})
+	if want := "Cannot create node: A node with name n1 already exists."; ExitCode(err) != ExitError || Sentence(err) != want {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
 func TestCreatedAllocationIsWaitedFor(t *testing.T) {
 	for state, code := range map[string]int{"active": ExitOK, "error": ExitError} {
 		_, engine := newFakeEngine(t, map[string][]answer{

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"flag"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -49,6 +50,7 @@ type fakeEngine struct {
 	mu      sync.Mutex
 	answers map[string][]answer
 	asked   []string
+	bodies  []string
 }
 
 func newFakeEngine(t *testing.T, answers map[string][]answer) (*fakeEngine, *baremetal.Client) {
@@ -67,6 +69,8 @@ func (f *fakeEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, r.Method+" "+r.URL.RequestURI())
+	body, _ := io.ReadAll(r.Body)
+	f.bodies = append(f.bodies, strings.TrimSpace(string(body)))
 	key := r.Method + " " + r.URL.Path
 	queue := f.answers[key]
 	reply := answer{404, fault("no such thing")}

@@ -7,6 +7,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// long is a text that an error does not repeat whole.
+var long = strings.Repeat("x", 100)
+
 func TestWrongFlagsAreOneClearSentence(t *testing.T) {
 	for arg, want := range map[string]string{
 		"--limit=x":               `--limit is "x": it must be a whole number. See --help.`,
@@ -33,5 +36,3 @@ func TestWrongFlagsAreOneClearSentence(t *testing.T) {
 		}
 	}
 }
-
-var long = strings.Repeat("x", 100)

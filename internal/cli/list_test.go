@@ -109,6 +109,22 @@ func TestNodeShowPrintsEveryForm(t *testing.T) {
 	}
 }
 
+func TestThingsAreFoundByWhatTheyHave(t *testing.T) {
+	f, engine := newFakeEngine(t, map[string][]answer{"GET /v1/ports": {{200, `{"ports": [{"uuid": "p1"}]}`}, {200, `{"ports": []}`}}})
+	var r run
+	show := Show{Resource: Ports, Find: true, Output: OutputName}
+	if err := show.Run(t.Context(), engine, "52:54:00:00:00:01", &r.out); err != nil || r.out.String() != "p1\n" {
+		t.Errorf("printed %q, %v", r.out.String(), err)
+	}
+	if want := "GET /v1/ports?address=52%3A54%3A00%3A00%3A00%3A01&detail=true"; f.asked[0] != want {
+		t.Errorf("asked %s, want %s", f.asked[0], want)
+	}
+	err := show.Run(t.Context(), engine, "x", &r.out)
+	if want := "Cannot show port x: no port has the address x. See what the engine has with: ingot port list."; ExitCode(err) != ExitNotFound || Sentence(err) != want {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
 func TestNodeShowLimitsFields(t *testing.T) {
 	f, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n2": {{200, `{"uuid": "u2", "driver": "redfish"}`}}})
 	var r run

@@ -58,17 +58,22 @@ func (w *Wait) String() string {
 func (w *Wait) Type() string { return "seconds" }
 
 // waitFields is all that waiting for a provision state looks at.
-var waitFields = []string{"uuid", "name", "provision_state", "target_provision_state", "last_error"}
+var waitFields = []string{"uuid", "name", "provision_state", "target_provision_state", "last_error", "reservation"}
 
-// stateWatch waits for what judge says about a node's provision state.
+// stateWatch waits for what judge says about a node's provision state, and
+// until nobody works on the node any more: some work ends a moment after its
+// state, and the engine refuses the next verb until then.
 func stateWatch(engine *baremetal.Client, ident string, interval time.Duration, judge func(baremetal.Node) (bool, error)) watch {
 	return watch{kind: "node", label: ident, interval: interval, look: func(ctx context.Context) (look, error) {
 		n, err := engine.Node(ctx, ident, waitFields...)
 		if err != nil {
 			return look{}, err
 		}
-		done, failure := judge(n)
-		return look{state: n.ProvisionState, done: done, err: failure}, nil
+		now := look{state: n.ProvisionState}
+		if n.Reservation == "" || node.State(n.ProvisionState).Class() == node.Working {
+			now.done, now.err = judge(n)
+		}
+		return now, nil
 	}}
 }
 
