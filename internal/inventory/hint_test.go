@@ -206,8 +206,19 @@ func TestHintsAreShownAsWritten(t *testing.T) {
 // fit to show, and text that is accepted as plain finds the disk that has it.
 func FuzzHints(f *testing.F) {
 	for _, seed := range []struct{ value, have string }{
-		{"abc", "ABC "}, {"s== a b", "a b"}, {"s!= x", ""}, {"<or> a <or> b", "b"}, {"<in> a", "bab"}, {"<all-in> a b", "ba"},
-		{">= 100", "1e3"}, {"s<= 1:0:0:0", "10:0:0:0"}, {"<or><or>", ""}, {"= =", "="}, {"İ", "i̇"}, {"== 0x1p-2", "0.25"}, {"\xff", "\xff"},
+		{"abc", "ABC "},
+		{"s== a b", "a b"},
+		{"s!= x", ""},
+		{"<or> a <or> b", "b"},
+		{"<in> a", "bab"},
+		{"<all-in> a b", "ba"},
+		{">= 100", "1e3"},
+		{"s<= 1:0:0:0", "10:0:0:0"},
+		{"<or><or>", ""},
+		{"= =", "="},
+		{"İ", "i̇"},
+		{"== 0x1p-2", "0.25"},
+		{"\xff", "\xff"},
 	} {
 		f.Add("serial", seed.value, seed.have, int64(gib))
 		f.Add("size", seed.value, seed.have, int64(-1))
