@@ -2,6 +2,10 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/pressly/goose/v3/database"
 )
 
 // Exec runs a statement as part of the transaction, for tests that have to look
@@ -40,3 +44,20 @@ func (s *Store) Kept(ctx context.Context) (reads, writes int, err error) {
 
 // Suits judges a server.
 var Suits = suits
+
+// MigrateTo brings an empty PostgreSQL schema to a version, as the program of that
+// version did, and reports whether a newer version is known.
+func MigrateTo(ctx context.Context, url string, version int64) (older bool, err error) {
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	provider, err := migrations(db, database.DialectPostgres)
+	if err != nil {
+		return false, err
+	}
+	_, err = provider.UpTo(ctx, version)
+	sources := provider.ListSources()
+	return version < sources[len(sources)-1].Version, err
+}

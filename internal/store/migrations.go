@@ -18,14 +18,7 @@ var migrationFiles embed.FS
 
 // migrate brings the schema forward and refuses one from the future.
 func migrate(ctx context.Context, db *sql.DB, dialect database.Dialect) error {
-	files, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
-	}
-	if dialect == database.DialectPostgres {
-		files = translated{files}
-	}
-	provider, err := goose.NewProvider(dialect, db, files)
+	provider, err := migrations(db, dialect)
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
@@ -42,6 +35,17 @@ func migrate(ctx context.Context, db *sql.DB, dialect database.Dialect) error {
 		return fmt.Errorf("bring schema from version %d to %d: %w", current, newest, err)
 	}
 	return nil
+}
+
+func migrations(db *sql.DB, dialect database.Dialect) (*goose.Provider, error) {
+	files, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	if dialect == database.DialectPostgres {
+		files = translated{files}
+	}
+	return goose.NewProvider(dialect, db, files)
 }
 
 // translated shows migrations, which are written for SQLite, as PostgreSQL wants

@@ -113,7 +113,8 @@ func prepareSession(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // prepareDatabase brings the schema forward on a server that fits, while
-// processes that start at the same time wait.
+// processes that start at the same time wait, and so do writes of those that run:
+// theirs and a migration would wait for each other's tables.
 func prepareDatabase(ctx context.Context, pool *pgxpool.Pool) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -125,7 +126,7 @@ func prepareDatabase(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 	// A transaction's lock, unlike a session's, ends with what it is for.
 	if _, err := control(ctx, conn.Conn(), "BEGIN; SET LOCAL lock_timeout = '5min'; SET LOCAL statement_timeout = 0;"+
-		" SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock("+migrationLock+")"); err != nil {
+		" SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock("+migrationLock+"), pg_advisory_xact_lock("+writeLock+")"); err != nil {
 		return fmt.Errorf("wait for the migration of another process: %w", err)
 	}
 	db := stdlib.OpenDBFromPool(pool)

@@ -16,8 +16,14 @@
 -- and put words that PostgreSQL reserves ("user", "order", …) in double quotes
 -- here and in statements. Lists sort null first; an index that a long list is
 -- sorted by needs /*postgres: NULLS FIRST, id*/ after its column to serve both.
--- Later migrations only add (columns with a default or null, tables, indexes),
--- so that the program version before can go on beside the new one.
+--
+-- Later migrations only add: tables, indexes, and columns that are null or have a
+-- default, since the program version before goes on beside the new one and writes
+-- rows without them. Nothing that it wrote may be refused now, so an index that is
+-- unique comes with its table or not at all. An index may be dropped when the same
+-- migration creates it again: on PostgreSQL everybody waits for that table until
+-- the index is built, some tenths of a second for 100,000 rows, and notices
+-- nothing else. migrations_test.go holds migrations to these rules.
 
 -- +goose Up
 CREATE TABLE nodes (

@@ -1,6 +1,6 @@
 -- The first page of the nodes in one state, or with one driver, without sorting
 -- all of them: SQLite's indexes end with the key by themselves, PostgreSQL's do
--- when they say so. Indexes are replaced here, which programs do not notice.
+-- when they say so. Programs that run notice nothing but a moment's wait.
 
 -- +goose Up
 DROP INDEX nodes_provision_state;
