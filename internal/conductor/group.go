@@ -70,8 +70,8 @@ func (c *Conductor) enqueueStarted(started *job) {
 	}
 }
 
-// claimServed claims due work and gives back what belongs to conductors of other
-// groups; foreign says that there was such work.
+// claimServed claims due work and gives back what is for other conductors; foreign
+// says that there was such work.
 func (c *Conductor) claimServed(tx *store.Tx, limit int) (claimed []*store.Work, foreign bool, err error) {
 	due, err := tx.ClaimWork(c.cfg.Hostname, c.cfg.LeaseTTL, limit)
 	if err != nil {
@@ -83,6 +83,9 @@ func (c *Conductor) claimServed(tx *store.Tx, limit int) (claimed []*store.Work,
 			return nil, false, err
 		}
 		mine, err := c.serves(tx, n.ConductorGroup)
+		if err == nil && mine {
+			mine, err = c.takes(tx, w.Kind)
+		}
 		if err != nil {
 			return nil, false, err
 		}
@@ -96,4 +99,21 @@ func (c *Conductor) claimServed(tx *store.Tx, limit int) (claimed []*store.Work,
 		}
 	}
 	return claimed, foreign, nil
+}
+
+// takes reports whether this conductor takes work of a kind: every one that it
+// knows. One that it does not know is of a newer version, which does it as long as
+// another conductor lives; when this one is alone it takes the work, to fail it.
+func (c *Conductor) takes(tx *store.Tx, kind store.WorkKind) (bool, error) {
+	if c.knows(kind) {
+		return true, nil
+	}
+	conductors, err := tx.Conductors(aliveFor)
+	return !slices.ContainsFunc(conductors, func(o node.Conductor) bool { return o.Alive && o.Hostname != c.cfg.Hostname }), err
+}
+
+// knows reports whether this version has a runner for a kind of work.
+func (c *Conductor) knows(kind store.WorkKind) bool {
+	_, scripted := c.scripts[kind]
+	return scripted || kind == workVerify || kind == workInspect
 }
