@@ -12,8 +12,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -42,6 +42,7 @@ type Config struct {
 	FastTrack        bool          // whether ramdisks are kept between phases
 	AgentRules       agent.Rules
 	Discovery        Discovery
+	Inspection       Inspection
 	Observer         Observer // hears what happens; nil means nobody
 	Limits           Limits   // zero fields have defaults
 }
@@ -54,6 +55,9 @@ type Discovery struct {
 	MaxNodes int     // discovered nodes, over which posts get node.ErrBusy
 	Rate     float64 // inspection posts per second, known machines included
 	Burst    int     // posts accepted at once
+	Allow    inspect.AllowList
+	// Scope becomes properties.inspection_scope of enrolled nodes; empty for none.
+	Scope string
 }
 
 // Conductor serves the nodes of one database. Its methods are safe for
@@ -69,7 +73,8 @@ type Conductor struct {
 	failures powerFailures
 
 	posts      *rate.Limiter
-	discovered atomic.Int64 // nodes that count against Discovery.MaxNodes
+	refusals   *refusals
+	discovered discovered
 	queue      *queue
 	claim      chan struct{} // asks the claim loop to look at the database
 	allocate   chan struct{} // asks the allocate loop to look at the database
@@ -85,12 +90,15 @@ func New(db *store.Store, drivers *driver.Registry, pipeline *inspect.Pipeline, 
 		observer = silent{}
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
+	if cfg.Inspection.Resolver == nil {
+		cfg.Inspection.Resolver = net.DefaultResolver
+	}
 	return &Conductor{
 		cfg: cfg, store: db, drivers: drivers, pipeline: pipeline, log: log, observer: observer,
 		scripts: scripts(),
-		posts:   rate.NewLimiter(rate.Limit(cfg.Discovery.Rate), cfg.Discovery.Burst),
-		queue:   newQueue(),
-		claim:   make(chan struct{}, 1), allocate: make(chan struct{}, 1),
+		posts:   rate.NewLimiter(rate.Limit(cfg.Discovery.Rate), cfg.Discovery.Burst), refusals: newRefusals(log),
+		queue: newQueue(),
+		claim: make(chan struct{}, 1), allocate: make(chan struct{}, 1),
 	}
 }
 
@@ -160,11 +168,9 @@ func (c *Conductor) Conductors(ctx context.Context) ([]node.Conductor, error) {
 // register shows that this conductor lives, and counts the discovered nodes anew:
 // other replicas of the database enrol and delete some too.
 func (c *Conductor) register(tx *store.Tx) error {
-	count, err := tx.CountDiscovered()
-	if err != nil {
+	if err := c.discovered.recount(tx); err != nil {
 		return err
 	}
-	c.discovered.Store(int64(count))
 	return tx.RegisterConductor(c.self())
 }
 

@@ -23,6 +23,9 @@ func (c *Conductor) finish(ctx context.Context, j job, change func(*store.Tx, *n
 			return node.ErrLeaseLost
 		}
 		after := *before
+		for _, write := range j.found {
+			write(&after)
+		}
 		if err := change(tx, &after); err != nil {
 			return err
 		}
@@ -66,8 +69,12 @@ func (c *Conductor) move(tx *store.Tx, n *node.Node, on node.Trigger) error {
 	if err != nil {
 		return err
 	}
+	ended := inspected(n.ProvisionState) && !inspected(state)
 	n.ProvisionState, n.TargetProvisionState = state, target
 	n.ProvisionUpdatedAt = tx.Now()
+	if ended {
+		return dropBMCAddresses(tx, n)
+	}
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/google/uuid"
 
@@ -23,19 +24,23 @@ const callbackTokenSince = 84
 // the shipped API look for it.
 const discoveredKey = "auto_discovered"
 
+// inspectionScopeKey is the property that tells inspection rules of others which
+// nodes are theirs.
+const inspectionScopeKey = "inspection_scope"
+
 // ContinueInspection takes the document that a ramdisk posted. For the one node
 // it speaks for, or for a new node of an unknown machine, it stores document,
 // claims, state and the work of processing it in one commit and then answers;
 // hooks run afterwards. Everything else is the same "not found"; the reason
 // stands in the log.
-func (c *Conductor) ContinueInspection(ctx context.Context, body []byte, nodeUUID string, version int) (answer *node.LookupAnswer, err error) {
-	p := &post{askedUUID: nodeUUID, version: version}
+func (c *Conductor) ContinueInspection(ctx context.Context, posted node.InspectionPost) (answer *node.LookupAnswer, err error) {
+	p := &post{InspectionPost: posted}
 	defer func() { c.observer.PostEnded(postOutcome(p.enrolled, err)) }()
 	if !c.posts.AllowN(c.store.Now(), 1) {
 		return nil, fmt.Errorf("take inspection data: more than %g posts a second (auto_discovery.rate): %w", c.cfg.Discovery.Rate, node.ErrBusy)
 	}
-	if p.document, err = inventory.Parse(body); err != nil {
-		c.log.Info("Refused inspection data", "reason", err.Error())
+	if p.document, err = inventory.Parse(p.Body); err != nil {
+		c.refusals.note(c.store.Now(), slog.LevelInfo, refusedPost, slog.String("reason", err.Error()), slog.Any("source", p.Source))
 		return nil, node.Invalid("Inspection data is not usable: %v", err)
 	}
 	if err := c.store.Write(ctx, func(tx *store.Tx) error { return c.takePost(tx, p) }); err != nil {
@@ -46,17 +51,19 @@ func (c *Conductor) ContinueInspection(ctx context.Context, body []byte, nodeUUI
 		return nil, errNoMatch
 	}
 	c.enqueue(*p.job)
-	c.log.Debug("Took inspection data", "node", p.answer.Node.UUID, "enrolled", p.enrolled)
+	c.log.Debug("Took inspection data", "node", p.answer.Node.UUID, "enrolled", p.enrolled, "source", p.Source)
 	return p.answer, nil
 }
 
+// refusedPost begins the log line that says why a machine was sent away.
+const refusedPost = "Refused inspection data"
+
 // post is an inspection post on its way through the transaction.
 type post struct {
-	document  *inventory.Document
-	askedUUID string
-	version   int
+	node.InspectionPost
+	document *inventory.Document
 
-	enrolled bool // counted as discovered; taken back when the commit fails
+	enrolled bool // counted as discovered; counted anew when the commit fails
 	answer   *node.LookupAnswer
 	job      *job // nil when the post was refused
 }
@@ -66,18 +73,21 @@ type post struct {
 func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 	c.forget(p) // what an earlier run decided was not stored
 	claims := inventoryClaims(&p.document.Hardware)
-	facts, err := c.gatherFacts(tx, p.askedUUID, claims)
+	facts, err := c.gatherFacts(tx, p.NodeUUID, claims)
 	if err != nil {
 		return err
 	}
 	verdict := inspect.Decide(facts)
-	switch {
-	case verdict.Enrol:
-		return c.enrol(tx, p, claims)
-	case verdict.Accept != "":
+	if verdict.Enrol {
+		if verdict.Refuse = c.cfg.Discovery.Allow.Refuses(&p.document.Hardware, p.Source); verdict.Refuse == "" {
+			return c.enrol(tx, p, claims)
+		}
+	}
+	if verdict.Accept != "" {
 		return c.accept(tx, p, verdict.Accept, claims)
 	}
-	c.log.Info("Refused inspection data", "reason", verdict.Refuse, "macs", p.document.Hardware.MACs())
+	c.refusals.note(tx.Now(), slog.LevelInfo, refusedPost,
+		slog.String("reason", verdict.Refuse), slog.Any("source", p.Source), shown(p.document.Hardware.MACs()))
 	if verdict.Known == "" {
 		return nil
 	}
@@ -87,7 +97,7 @@ func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 // forget takes back what was decided about a post and not stored.
 func (c *Conductor) forget(p *post) {
 	if p.enrolled {
-		c.discovered.Add(-1)
+		c.discovered.forget()
 	}
 	p.enrolled, p.answer, p.job = false, nil, nil
 }
@@ -104,28 +114,46 @@ func (c *Conductor) gatherFacts(tx *store.Tx, askedUUID string, claims []store.C
 			facts.Asked = &inspect.Claimant{UUID: n.UUID, State: n.ProvisionState}
 		}
 	}
-	matches, err := tx.MatchClaims(claims)
+	matches, err := tx.MatchClaims(askedClaims(claims))
 	if err != nil {
 		return facts, err
 	}
 	for _, m := range matches {
 		claimant := inspect.Claimant{UUID: m.UUID, State: m.State}
-		if m.Kind == store.MAC {
+		switch m.Kind {
+		case store.MAC:
 			facts.ByMAC = append(facts.ByMAC, claimant)
-		} else {
-			facts.ByBMC = append(facts.ByBMC, claimant)
+		case store.InspectedBMC:
+			facts.Inspected = append(facts.Inspected, claimant)
+		case store.BMC:
+			facts.BMCOwners = append(facts.BMCOwners, claimant)
 		}
 	}
 	return facts, nil
 }
 
+// askedClaims returns what a document claims, and asks for each BMC address which
+// inspection waits for it.
+func askedClaims(claims []store.Claim) []store.Claim {
+	asked := claims
+	for _, claim := range claims {
+		if claim.Kind == store.BMC {
+			asked = append(asked[:len(asked):len(asked)], store.Claim{Kind: store.InspectedBMC, Address: claim.Address})
+		}
+	}
+	return asked
+}
+
 // enrol creates the node of an unknown machine. It stays in enroll until
 // somebody manages it.
 func (c *Conductor) enrol(tx *store.Tx, p *post, claims []store.Claim) error {
-	// Counted here and not after the commit, which many posts share.
-	if c.discovered.Add(1) > int64(c.cfg.Discovery.MaxNodes) {
-		c.discovered.Add(-1)
-		c.log.Warn("Refused to enrol an unknown machine", "reason", "auto_discovery.max_nodes is reached", "nodes", c.cfg.Discovery.MaxNodes)
+	room, err := c.discovered.room(tx, c.cfg.Discovery.MaxNodes)
+	if err != nil {
+		return err
+	}
+	if room <= 0 {
+		c.refusals.note(tx.Now(), slog.LevelWarn, "Refused to enrol an unknown machine",
+			slog.String("reason", "auto_discovery.max_nodes is reached"), slog.Int("nodes", c.cfg.Discovery.MaxNodes), slog.Any("source", p.Source))
 		return fmt.Errorf("enrol machine: %d discovered nodes (auto_discovery.max_nodes): %w", c.cfg.Discovery.MaxNodes, node.ErrBusy)
 	}
 	p.enrolled = true
@@ -139,9 +167,10 @@ func (c *Conductor) enrol(tx *store.Tx, p *post, claims []store.Claim) error {
 		ProvisionState: node.Enroll, ProvisionUpdatedAt: tx.Now(), InspectionStartedAt: tx.Now(),
 		AutoDiscovered: true,
 	}
-	if p.answer = c.callbackAnswer(p, n); p.answer.Token != "" {
-		n.DriverInternalInfo = agent.WithToken(n.DriverInternalInfo, p.answer.Token, tx.Now())
+	if c.cfg.Discovery.Scope != "" {
+		n.Properties = node.ObjectOf(map[string]any{inspectionScopeKey: c.cfg.Discovery.Scope})
 	}
+	c.answerPost(tx, p, n)
 	if err := tx.CreateNode(n); err != nil {
 		return err
 	}
@@ -164,10 +193,11 @@ func (c *Conductor) accept(tx *store.Tx, p *post, ident string, claims []store.C
 	if err := c.dropParked(tx, n.ID); err != nil {
 		return err
 	}
-	if p.answer = c.callbackAnswer(p, &n); p.answer.Token != "" {
-		n.DriverInternalInfo = agent.WithToken(n.DriverInternalInfo, p.answer.Token, tx.Now())
-	}
+	c.answerPost(tx, p, &n)
 	if err := tx.UpdateNode(before, &n); err != nil {
+		return err
+	}
+	if err := tx.DropUnused(n.ID); err != nil {
 		return err
 	}
 	return c.storePost(tx, p, &n, claims)
@@ -197,14 +227,49 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node, claims []stor
 	return nil
 }
 
-// callbackAnswer is what the ramdisk hears: from 1.84 it includes a token, which
-// saves it the lookup.
-func (c *Conductor) callbackAnswer(p *post, n *node.Node) *node.LookupAnswer {
-	answer := &node.LookupAnswer{Node: n, HeartbeatTimeout: c.cfg.HeartbeatTimeout}
-	if p.version >= callbackTokenSince {
-		answer.Token = agent.NewToken()
+// answerPost decides what the ramdisk hears. Its start made every token void that
+// an earlier one was given: from 1.84 the answer brings a new one, which saves the
+// lookup, and before that its lookup gets one.
+func (c *Conductor) answerPost(tx *store.Tx, p *post, n *node.Node) {
+	p.answer = &node.LookupAnswer{Node: n, HeartbeatTimeout: c.cfg.HeartbeatTimeout}
+	if p.Version < callbackTokenSince {
+		n.DriverInternalInfo = n.DriverInternalInfo.Without(agentKeys...)
+		return
 	}
-	return answer
+	p.answer.Token = agent.NewToken()
+	n.DriverInternalInfo = agent.WithToken(n.DriverInternalInfo, p.answer.Token, tx.Now())
+}
+
+// endInspection switches a machine off whose ramdisk has done its part, and runs
+// the hooks over what it posted. A machine that stays on is no reason to lose that.
+func (c *Conductor) endInspection(ctx context.Context, j job) error {
+	n := j.node
+	if n == nil {
+		var err error
+		if n, err = c.nodeByID(ctx, j.NodeID); err != nil {
+			return err
+		}
+	}
+	if !c.leavesOff(n) {
+		return c.runInspect(ctx, j)
+	}
+	s := &session{Conductor: c, j: j, n: n}
+	if err := s.decode(j.Step); err != nil {
+		return fmt.Errorf("read checkpoint of work %d: %w", j.ID, err)
+	}
+	switch err := switchOff(ctx, s); {
+	case err == nil:
+		s.j.found = append(s.pending, func(n *node.Node) { forgetAgent(n) })
+	case !final(err):
+		return err
+	default:
+		text := node.CutText(fmt.Sprintf("The machine could not be switched off after its inspection: %v", err))
+		c.log.Warn("Machine stays on after its inspection", "node", n.UUID, "err", err)
+		if err := s.commit(ctx, func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "power", text) }); err != nil {
+			return err
+		}
+	}
+	return c.runInspect(ctx, s.j)
 }
 
 // inventoryClaims lists every address that a document ties to its node.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 )
@@ -215,9 +216,17 @@ func TestFailedHookLeavesTheReasonAndTheDocument(t *testing.T) {
 // waiting registers a node whose inspection waits for a post.
 func waiting(w *world, changes ...func(*node.Node)) *node.Node {
 	w.t.Helper()
-	return w.register(append([]func(*node.Node){func(n *node.Node) {
+	n := w.register(append([]func(*node.Node){func(n *node.Node) {
 		n.ProvisionState, n.TargetProvisionState, n.LastError = node.InspectWait, node.Manageable, "stale"
 	}}, changes...)...)
+	w.write(func(tx *store.Tx) error {
+		after := *n
+		if err := setBMCAddresses(tx, &after, inspect.BMCAddresses(n.DriverInfo)); err != nil {
+			return err
+		}
+		return tx.UpdateNode(n, &after)
+	})
+	return n
 }
 
 func withBMC(address string) func(*node.Node) {
@@ -329,7 +338,7 @@ func TestPostIsMatchedToTheOneNodeItSpeaksFor(t *testing.T) {
 			}
 			m := unknown(1)
 			m.bmc = bmc
-			answer, err := w.ContinueInspection(t.Context(), m.body(), asked, 1)
+			answer, err := w.ContinueInspection(t.Context(), node.InspectionPost{Body: m.body(), NodeUUID: asked, Version: 1})
 			if want == nil {
 				wantIs(t, err, node.ErrNotFound)
 				if err.Error() != errNoMatch.Error() {
@@ -353,7 +362,7 @@ func TestPostIsMatchedToTheOneNodeItSpeaksFor(t *testing.T) {
 
 func TestNewVersionAnswersWithAToken(t *testing.T) {
 	w := newWorld(t)
-	answer, err := w.ContinueInspection(t.Context(), unknown(1).body(), "", 84)
+	answer, err := w.ContinueInspection(t.Context(), node.InspectionPost{Body: unknown(1).body(), Version: 84})
 	if err != nil || len(answer.Token) < 32 {
 		t.Fatalf("answer = %+v, %v; want a token", answer, err)
 	}
@@ -362,7 +371,7 @@ func TestNewVersionAnswersWithAToken(t *testing.T) {
 		t.Errorf("heartbeat with that token: %v", err)
 	}
 	n := waiting(w)
-	answer, err = w.ContinueInspection(t.Context(), unknown(2).body(), n.UUID, 84)
+	answer, err = w.ContinueInspection(t.Context(), node.InspectionPost{Body: unknown(2).body(), NodeUUID: n.UUID, Version: 84})
 	if err != nil || len(answer.Token) < 32 {
 		t.Fatalf("answer for a waiting node = %+v, %v; want a token", answer, err)
 	}
@@ -376,7 +385,7 @@ func TestUnusableDocumentsAreRefusedAndNothingIsWritten(t *testing.T) {
 		"wrong type": `{"inventory":{"interfaces":{"a":1}}}`, "trailing": string(unknown(1).body()) + "x",
 		"deep": `{"inventory":{"interfaces":[{"mac_address":"02:00:00:00:00:01","x":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + `}]}}`,
 	} {
-		_, err := w.ContinueInspection(t.Context(), []byte(body), "", 1)
+		_, err := w.ContinueInspection(t.Context(), node.InspectionPost{Body: []byte(body), Version: 1})
 		var invalid *node.ValidationError
 		if !errors.As(err, &invalid) {
 			t.Errorf("%s: error = %v, want a validation error", name, err)
@@ -476,7 +485,7 @@ func TestPostForALockedNodeIsRefusedAsLocked(t *testing.T) {
 	w := newWorld(t)
 	n := waiting(w)
 	w.lease(n, "conductor-2")
-	_, err := w.ContinueInspection(t.Context(), unknown(1).body(), n.UUID, 1)
+	_, err := w.ContinueInspection(t.Context(), node.InspectionPost{Body: unknown(1).body(), NodeUUID: n.UUID, Version: 1})
 	if locked := errorAs[*node.LockedError](t, err); locked.Owner != "conductor-2" {
 		t.Errorf("error = %v, want it to name the holder", err)
 	}

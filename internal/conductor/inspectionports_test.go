@@ -32,7 +32,7 @@ func wiringWorld(t *testing.T) *world {
 func (w *world) post(m machine) {
 	w.t.Helper()
 	body := fmt.Appendf(nil, `{"inventory":%s,"lldp_raw":{"eth0":[[1,"04102233445501"],[2,"0573777037"],[5,"6c656166"]]}}`, m.inventory())
-	if _, err := w.ContinueInspection(w.t.Context(), body, "", 1); err != nil {
+	if _, err := w.ContinueInspection(w.t.Context(), node.InspectionPost{Body: body, Version: 1}); err != nil {
 		w.t.Fatalf("post: %v", err)
 	}
 	w.settle()

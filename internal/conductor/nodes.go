@@ -153,7 +153,7 @@ func (c *Conductor) DeleteNode(ctx context.Context, ident string) error {
 		})
 	})
 	if err == nil && discovered {
-		c.discovered.Add(-1)
+		c.discovered.forget()
 	}
 	return err
 }

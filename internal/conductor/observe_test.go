@@ -130,7 +130,7 @@ func TestPostsAreToldApartByTheirAnswer(t *testing.T) {
 func TestObserverHearsOfPosts(t *testing.T) {
 	var ear listener
 	c := emptyWorld(t).idle("conductor-1", func(cfg *Config) { cfg.Observer = &ear })
-	if _, err := c.ContinueInspection(t.Context(), []byte("{"), "", 84); err == nil {
+	if _, err := c.ContinueInspection(t.Context(), node.InspectionPost{Body: []byte("{"), Version: 84}); err == nil {
 		t.Fatal("half an object was accepted")
 	}
 	if diff := cmp.Diff([]string{"post invalid"}, ear.heard); diff != "" {

@@ -27,6 +27,7 @@ type job struct {
 	*store.Work
 	document *inventory.Document // parsed document of inspection work; nil when it must be read
 	node     *node.Node          // node of inspection work as it was committed with it; nil when it must be read
+	found    []func(*node.Node)  // what the running attempt learnt of the machine, for its last commit
 	ended    *WorkOutcome        // how the running attempt ends; nil while the job waits
 }
 
@@ -74,7 +75,7 @@ func (q *queue) pop() (j job, ok bool) {
 func (q *queue) sleep(j job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	j.document, j.node, j.ended = nil, nil, nil
+	j.document, j.node, j.found, j.ended = nil, nil, nil, nil
 	q.asleep = append(q.asleep, j)
 	q.held++
 }
@@ -202,7 +203,7 @@ func (c *Conductor) runGuarded(ctx context.Context, j job) (err error) {
 	case workVerify:
 		return c.runVerify(ctx, j)
 	case workInspect:
-		return c.runInspect(ctx, j)
+		return c.endInspection(ctx, j)
 	}
 	if work, ok := c.scripts[j.Kind]; ok {
 		return c.runScript(ctx, j, work)

@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"time"
 
@@ -40,14 +41,14 @@ func (c *Conductor) lookup(tx *store.Tx, request node.LookupRequest) (*node.Look
 	}
 	before, err := tx.Node(ident)
 	if errors.Is(err, node.ErrNotFound) || err == nil && before.UUID != ident {
-		c.log.Info("Refused lookup", "reason", "no such node", "node", ident)
+		c.refuseLookup(tx, "no such node", slog.String("node", ident))
 		return nil, errNoMatch
 	}
 	if err != nil {
 		return nil, err
 	}
 	if !agent.MayLookUp(before.ProvisionState, agent.FastTrack(before, c.cfg.FastTrack)) {
-		c.log.Info("Refused lookup", "reason", "state does not allow it", "node", before.UUID, "state", before.ProvisionState)
+		c.refuseLookup(tx, "state does not allow it", slog.String("node", before.UUID), slog.String("state", string(before.ProvisionState)))
 		return nil, errNoMatch
 	}
 	if before.Lease.Held(tx.Now()) {
@@ -74,10 +75,15 @@ func (c *Conductor) lookupIdent(tx *store.Tx, request node.LookupRequest) (strin
 		return "", err
 	}
 	if len(matches) != 1 {
-		c.log.Info("Refused lookup", "reason", "addresses do not belong to exactly one node", "nodes", len(matches), "addresses", request.Addresses)
+		c.refuseLookup(tx, "addresses do not belong to exactly one node", slog.Int("nodes", len(matches)), shown(request.Addresses))
 		return "", errNoMatch
 	}
 	return matches[0].UUID, nil
+}
+
+// refuseLookup notes why a ramdisk is sent away.
+func (c *Conductor) refuseLookup(tx *store.Tx, reason string, attrs ...slog.Attr) {
+	c.refusals.note(tx.Now(), slog.LevelInfo, "Refused lookup", append(attrs, slog.String("reason", reason))...)
 }
 
 // issueToken gives the node a new token if one is due, and returns it; "" means
@@ -85,7 +91,7 @@ func (c *Conductor) lookupIdent(tx *store.Tx, request node.LookupRequest) (strin
 func (c *Conductor) issueToken(tx *store.Tx, n *node.Node) (string, error) {
 	switch agent.DecideToken(n, tx.Now(), c.cfg.HeartbeatTimeout) {
 	case agent.RetryLater:
-		c.log.Info("Deferred lookup until the earlier agent is surely gone", "node", n.UUID)
+		c.refusals.note(tx.Now(), slog.LevelInfo, "Deferred lookup until the earlier agent is surely gone", slog.String("node", n.UUID))
 		return "", &node.LockedError{Node: n.UUID, Owner: c.cfg.Hostname}
 	case agent.MaskToken:
 		return "", nil
@@ -124,7 +130,7 @@ func (c *Conductor) heartbeat(tx *store.Tx, ident string, beat node.Heartbeat) (
 	}
 	addresses := func() ([]netip.Addr, error) { return inventoryAddresses(tx, before) }
 	if err := agent.CheckHeartbeat(before, beat, c.cfg.AgentRules, addresses); err != nil {
-		c.log.Warn("Refused heartbeat", "node", before.UUID, "err", err)
+		c.refusals.note(tx.Now(), slog.LevelWarn, "Refused heartbeat", slog.String("node", before.UUID), slog.Any("err", err))
 		return nil, err
 	}
 	if before.Lease.Held(tx.Now()) {

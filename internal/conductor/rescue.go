@@ -43,22 +43,3 @@ func (s *session) rescueWork(ctx context.Context, do func(driver.Rescue, context
 		return s.move(tx, n, node.OnDone)
 	})
 }
-
-// runLook inspects the machine from outside, or waits until its ramdisk has
-// posted what it found; the post then ends this work.
-func runLook(ctx context.Context, s *session) error {
-	err := s.perform(ctx, nil, func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-		inspector, err := driver.Ability[driver.Inspector](s.drivers, n, node.InspectInterface, "inspection")
-		if err != nil {
-			return driver.Outcome{}, err
-		}
-		return inspector.Inspect(ctx, n, turn)
-	})
-	if err != nil {
-		return err
-	}
-	return s.finish(ctx, func(tx *store.Tx, n *node.Node) error {
-		n.InspectionFinishedAt = tx.Now()
-		return s.move(tx, n, node.OnDone)
-	})
-}

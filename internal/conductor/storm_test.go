@@ -122,7 +122,7 @@ func TestRecordedMachinesAreEnrolled(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := newWorld(t)
-			answer, err := w.ContinueInspection(t.Context(), body, "", 1)
+			answer, err := w.ContinueInspection(t.Context(), node.InspectionPost{Body: body, Version: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

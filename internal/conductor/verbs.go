@@ -87,7 +87,11 @@ func checkRequestSteps(request node.VerbRequest) error {
 }
 
 func permitInspect(c *Conductor, _ *store.Tx, n *node.Node, _ node.VerbRequest) error {
-	return c.checkInterfaces(n, lookInterfaces)
+	if err := c.checkInterfaces(n, lookInterfaces); err != nil {
+		return err
+	}
+	_, err := c.ramdiskBoot(n)
+	return err
 }
 
 func permitDeploy(c *Conductor, tx *store.Tx, n *node.Node, request node.VerbRequest) error {

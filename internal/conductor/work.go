@@ -47,7 +47,7 @@ type script struct {
 // scripts is every script there is.
 func scripts() map[store.WorkKind]script {
 	all := map[store.WorkKind]script{
-		workLook:     {course: true, does: "inspect", run: runLook},
+		workLook:     {course: true, does: "inspect", run: runLook, abandon: abandonLook},
 		workClean:    {course: true, does: "clean", run: runClean, abandon: switchOff, failed: faulty(node.FaultCleanFailure)},
 		workDeploy:   {course: true, does: "deploy", run: runDeploy, abandon: abandonDeploy},
 		workService:  {course: true, does: "service", run: runService, abandon: switchOn, failed: faulty(node.FaultServiceFailure)},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -267,7 +268,7 @@ func (m machine) body() []byte {
 // send posts the machine's document without a version, as agents do.
 func send(t *testing.T, c *Conductor, m machine) (*node.LookupAnswer, error) {
 	t.Helper()
-	return c.ContinueInspection(t.Context(), m.body(), "", 1)
+	return c.ContinueInspection(t.Context(), node.InspectionPost{Body: m.body(), Version: 1, Source: netip.MustParseAddr("192.0.2.1")})
 }
 
 // enrol posts an unknown machine and waits for its inspection to end.

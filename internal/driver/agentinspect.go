@@ -10,10 +10,12 @@ import (
 // finds.
 type agentInspector struct{ passive }
 
-var _ Inspector = agentInspector{}
+var _ InBand = agentInspector{}
 
-// Inspect waits for the post of a ramdisk that somebody else starts. The
-// engine does not start ramdisks yet.
+// InBand says that the ramdisk has to be started first.
+func (agentInspector) InBand() {}
+
+// Inspect waits for the post of the ramdisk.
 func (agentInspector) Inspect(context.Context, *node.Node, Turn) (Outcome, error) {
 	return Outcome{Callback: true}, nil
 }

@@ -3,9 +3,11 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,8 +105,14 @@ type AgentConfig struct {
 	FastTrack             bool          `koanf:"fast_track"`
 }
 
-// InspectorConfig is about inspection hooks.
+// InspectorConfig is about inspection and its hooks.
 type InspectorConfig struct {
+	// RequireManagedBoot refuses inspection of machines whose ramdisk the engine
+	// cannot start; false leaves that to somebody else's network boot environment.
+	RequireManagedBoot bool `koanf:"require_managed_boot"`
+	PowerOff           bool `koanf:"power_off"`       // after the ramdisk has posted
+	CallbackStatus     int  `koanf:"callback_status"` // of the answer to it: 200 or 202
+
 	DefaultHooks     []string `koanf:"default_hooks"`
 	Hooks            []string `koanf:"hooks"`
 	AddPorts         string   `koanf:"add_ports"`
@@ -154,6 +162,7 @@ func (c InspectorConfig) hooks() inspect.Config {
 func defaultInspector() InspectorConfig {
 	hooks := inspect.DefaultConfig()
 	return InspectorConfig{
+		RequireManagedBoot: true, PowerOff: true, CallbackStatus: http.StatusOK,
 		DefaultHooks: hooks.DefaultHooks, Hooks: hooks.Hooks,
 		AddPorts: string(hooks.AddPorts), KeepPorts: string(hooks.KeepPorts), UpdatePXEEnabled: hooks.UpdatePXEEnabled,
 		CPUCapabilities: hooks.CPUCapabilities, DiskPartitioningSpacing: GiB(hooks.DiskPartitioningSpacing),
@@ -167,6 +176,31 @@ type AutoDiscoveryConfig struct {
 	MaxNodes int     `koanf:"max_nodes"` // discovered nodes at most
 	Rate     float64 `koanf:"rate"`      // inspection posts per second, lasting
 	Burst    int     `koanf:"burst"`     // inspection posts at once
+
+	// Unknown machines have to fit into every list that is not empty.
+	AllowedMACs     []string `koanf:"allowed_macs"`     // first digits of MAC addresses
+	AllowedSerials  []string `koanf:"allowed_serials"`  // of chassis
+	AllowedNetworks []string `koanf:"allowed_networks"` // CIDR; where machines post from
+	TrustedProxies  []string `koanf:"trusted_proxies"`  // CIDR; whose X-Forwarded-For is believed
+
+	InspectionScope string `koanf:"inspection_scope"` // property of enrolled nodes; empty for none
+}
+
+// allowList returns which unknown machines may be enrolled.
+func (a AutoDiscoveryConfig) allowList() (inspect.AllowList, error) {
+	allowed, err := inspect.NewAllowList(a.AllowedMACs, a.AllowedSerials, a.AllowedNetworks)
+	if err != nil {
+		return allowed, fmt.Errorf("auto_discovery.%w", err)
+	}
+	return allowed, nil
+}
+
+func (a AutoDiscoveryConfig) proxies() ([]netip.Prefix, error) {
+	proxies, err := inspect.ParseNetworks(a.TrustedProxies)
+	if err != nil {
+		return nil, fmt.Errorf("auto_discovery.trusted_proxies: %w", err)
+	}
+	return proxies, nil
 }
 
 // DefaultConfig returns the configuration of an engine that nobody configured.
@@ -309,21 +343,19 @@ func (c Config) Validate() error {
 	check(!c.AutoDiscovery.Enabled || c.AutoDiscovery.Driver != "", "auto_discovery.driver: is required when auto_discovery.enabled is true")
 	check(c.AutoDiscovery.Rate > 0, "auto_discovery.rate: want more than 0, got %g", c.AutoDiscovery.Rate)
 	check(c.AutoDiscovery.Burst >= 1, "auto_discovery.burst: want at least 1, got %d", c.AutoDiscovery.Burst)
-	_, err := c.Agent.networks()
+	check(c.AutoDiscovery.MaxNodes >= 0, "auto_discovery.max_nodes: want 0 or more, got %d", c.AutoDiscovery.MaxNodes)
+	check(slices.Contains([]int{http.StatusOK, http.StatusAccepted}, c.Inspector.CallbackStatus), "inspector.callback_status: want 200 or 202, got %d", c.Inspector.CallbackStatus)
+	_, err := c.AutoDiscovery.allowList()
+	errs = append(errs, err)
+	_, err = c.AutoDiscovery.proxies()
+	errs = append(errs, err)
+	_, err = c.Agent.networks()
 	check(err == nil, "agent.allowed_networks: %v", err)
 	return errors.Join(errs...)
 }
 
 func (a AgentConfig) networks() ([]netip.Prefix, error) {
-	prefixes := make([]netip.Prefix, 0, len(a.AllowedNetworks))
-	for _, text := range a.AllowedNetworks {
-		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
-		if err != nil {
-			return nil, fmt.Errorf("want CIDR networks such as 192.0.2.0/24: %w", err)
-		}
-		prefixes = append(prefixes, prefix.Masked())
-	}
-	return prefixes, nil
+	return inspect.ParseNetworks(a.AllowedNetworks)
 }
 
 func isLoopback(host string) bool {

@@ -108,10 +108,15 @@ func (e *Engine) start(ctx context.Context, opts Options) (err error) {
 		e.front.metrics.Watch(c, opts.Logger, time.Now)
 		e.metrics.serve(e.front.metricsHandler(), e.front.tls, opts.Logger, e.served)
 	}
+	proxies, err := cfg.AutoDiscovery.proxies()
+	if err != nil {
+		return err
+	}
 	e.api.serve(e.front.outside(httpapi.New(c, httpapi.Options{
 		Around:    e.front.inside,
 		PublicURL: cfg.API.PublicURL, Drivers: drivers,
-		DisableRamdisk: cfg.API.DisableRamdiskEndpoints, Logger: opts.Logger, Now: opts.Clock,
+		DisableRamdisk: cfg.API.DisableRamdiskEndpoints, InspectionStatus: cfg.Inspector.CallbackStatus, TrustedProxies: proxies,
+		Logger: opts.Logger, Now: opts.Clock,
 	})), e.front.tls, opts.Logger, e.served)
 	return nil
 }
@@ -158,6 +163,10 @@ func conductorConfig(cfg Config) (conductor.Config, error) {
 	if err != nil {
 		return conductor.Config{}, fmt.Errorf("agent.allowed_networks: %w", err)
 	}
+	allowed, err := cfg.AutoDiscovery.allowList()
+	if err != nil {
+		return conductor.Config{}, err
+	}
 	return conductor.Config{
 		Hostname: cfg.Conductor.Hostname, Group: strings.ToLower(cfg.Conductor.Group), Workers: cfg.Conductor.Workers,
 		LeaseTTL: cfg.Conductor.LeaseDuration, LockWait: cfg.Conductor.LockWait,
@@ -170,8 +179,10 @@ func conductorConfig(cfg Config) (conductor.Config, error) {
 		Discovery: conductor.Discovery{
 			Enabled: cfg.AutoDiscovery.Enabled, Driver: cfg.AutoDiscovery.Driver, MaxNodes: cfg.AutoDiscovery.MaxNodes,
 			Rate: cfg.AutoDiscovery.Rate, Burst: cfg.AutoDiscovery.Burst,
+			Allow: allowed, Scope: cfg.AutoDiscovery.InspectionScope,
 		},
-		Limits: limits(cfg.Conductor),
+		Inspection: conductor.Inspection{UnmanagedBoot: !cfg.Inspector.RequireManagedBoot, KeepPowerOn: !cfg.Inspector.PowerOff},
+		Limits:     limits(cfg.Conductor),
 	}, nil
 }
 

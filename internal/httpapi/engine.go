@@ -80,10 +80,8 @@ type Ports interface {
 type Ramdisks interface {
 	Lookup(ctx context.Context, request node.LookupRequest) (*node.LookupAnswer, error)
 	Heartbeat(ctx context.Context, ident string, beat node.Heartbeat) error
-	// ContinueInspection takes the document that a ramdisk posted, as sent: the
-	// body is bounded in size and depth, and nothing else about it is known. It
-	// may keep the body. NodeUUID may be empty.
-	ContinueInspection(ctx context.Context, body []byte, nodeUUID string, version int) (*node.LookupAnswer, error)
+	// ContinueInspection takes the document that a ramdisk posted.
+	ContinueInspection(ctx context.Context, post node.InspectionPost) (*node.LookupAnswer, error)
 }
 
 // Service tells how the engine itself is.

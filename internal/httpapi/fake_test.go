@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -40,6 +41,7 @@ type fakeEngine struct {
 	lookups   []node.LookupRequest
 	beats     []node.Heartbeat
 	documents []string
+	sources   []netip.Addr
 	verbs     []string
 	requests  []node.VerbRequest
 
@@ -245,8 +247,9 @@ func (f *fakeEngine) Heartbeat(_ context.Context, ident string, beat node.Heartb
 	return nil
 }
 
-func (f *fakeEngine) ContinueInspection(_ context.Context, body []byte, nodeUUID string, _ int) (*node.LookupAnswer, error) {
-	f.documents = append(f.documents, nodeUUID+string(body))
+func (f *fakeEngine) ContinueInspection(_ context.Context, post node.InspectionPost) (*node.LookupAnswer, error) {
+	f.documents = append(f.documents, post.NodeUUID+string(post.Body))
+	f.sources = append(f.sources, post.Source)
 	if f.fail != nil {
 		return nil, f.fail
 	}

@@ -12,6 +12,7 @@ package httpapi
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -28,6 +29,12 @@ type Options struct {
 	// DisableRamdisk refuses lookup, heartbeat and continue_inspection with
 	// 403, for replicas that serve people on a public network.
 	DisableRamdisk bool
+	// InspectionStatus is what a machine hears whose inspection data was taken, 200
+	// or 202. 0 means 200.
+	InspectionStatus int
+	// TrustedProxies are where proxies stand whose X-Forwarded-For says from where
+	// a ramdisk posted; none means that the sender of the request is the source.
+	TrustedProxies []netip.Prefix
 	// Around wraps the handler of every path, unknown ones included, inside the
 	// router: the request's Pattern says which route it is. Authentication goes
 	// here. Nil means nothing.

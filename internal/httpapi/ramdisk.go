@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -60,7 +61,7 @@ func (a *api) lookup(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("look up ramdisk: %w", err)
 	}
-	return a.writeLookup(w, c, found)
+	return a.writeLookup(w, c, http.StatusOK, found) // agents take no other status
 }
 
 // lookupFields is what a ramdisk learns about its node.
@@ -76,14 +77,14 @@ const lookupConfig = `,"agent_token_required":true,"agent_md5_checksum_enable":f
 	`"metrics":{"backend":"noop","prepend_host":false,"prepend_uuid":false,"prepend_host_reverse":true,"global_prefix":null},` +
 	`"metrics_statsd":{"statsd_host":"localhost","statsd_port":8125}}}`
 
-// writeLookup answers with exactly 200, which is all that agents take.
-func (a *api) writeLookup(w http.ResponseWriter, c *call, found *node.LookupAnswer) error {
+// writeLookup tells a ramdisk which node it runs on.
+func (a *api) writeLookup(w http.ResponseWriter, c *call, status int, found *node.LookupAnswer) error {
 	v := a.viewOf(c)
 	token := found.Token
 	if token == "" {
 		token = mask
 	}
-	return answer(w, http.StatusOK, func(dst []byte) []byte {
+	return answer(w, status, func(dst []byte) []byte {
 		dst = append(dst, `{"node":`...)
 		dst = appendItem(dst, v, found.Node, lookupFields)
 		dst = fmt.Appendf(dst, `,"config":{"heartbeat_timeout":%d,"agent_token":`, int(found.HeartbeatTimeout.Seconds()))
@@ -178,14 +179,17 @@ func (a *api) continueInspection(w http.ResponseWriter, r *http.Request) error {
 	if len(body) == 0 {
 		return badRequest("The request needs a JSON body with an inventory.")
 	}
-	found, err := a.engine.ContinueInspection(r.Context(), body, nodeUUID, c.version)
+	found, err := a.engine.ContinueInspection(r.Context(), node.InspectionPost{
+		Body: body, NodeUUID: nodeUUID, Version: c.version, Source: sourceOf(r, a.options.TrustedProxies),
+	})
 	if err != nil {
 		return fmt.Errorf("take inspection data: %w", err)
 	}
+	status := cmp.Or(a.options.InspectionStatus, http.StatusOK)
 	if c.version >= lookupShapeSince {
-		return a.writeLookup(w, c, found)
+		return a.writeLookup(w, c, status, found)
 	}
-	return answer(w, http.StatusOK, func(dst []byte) []byte {
+	return answer(w, status, func(dst []byte) []byte {
 		dst = append(dst, `{"uuid":`...)
 		dst = appendString(dst, found.Node.UUID)
 		return append(dst, '}')

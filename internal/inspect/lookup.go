@@ -3,7 +3,6 @@ package inspect
 import (
 	"fmt"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -22,8 +21,13 @@ type Facts struct {
 	AskedUUID string     // node_uuid of the request; empty when absent
 	Asked     *Claimant  // the node of AskedUUID; nil when there is none
 	ByMAC     []Claimant // nodes that claim one of the MAC addresses, each once
-	ByBMC     []Claimant // nodes that claim one of the BMC addresses, each once
-	Discovery bool       // whether unknown machines are enrolled
+	// Inspected are nodes in inspection whose BMC had one of the posted BMC
+	// addresses when it began, each once.
+	Inspected []Claimant
+	// BMCOwners are nodes that have one of the BMC addresses in whatever way. They
+	// keep the machine from being unknown and find no node.
+	BMCOwners []Claimant
+	Discovery bool // whether unknown machines are enrolled
 }
 
 // Verdict is what to do with an inspection post.
@@ -53,7 +57,7 @@ func Decide(f Facts) Verdict {
 		}
 		known = &f.ByMAC[0]
 	}
-	waiting := slices.DeleteFunc(slices.Clone(f.ByBMC), func(c Claimant) bool { return c.State != node.InspectWait })
+	waiting := slices.DeleteFunc(slices.Clone(f.Inspected), func(c Claimant) bool { return c.State != node.InspectWait })
 	if known != nil {
 		return decideKnown(*known, waiting)
 	}
@@ -62,8 +66,10 @@ func Decide(f Facts) Verdict {
 		return Verdict{Accept: waiting[0].UUID}
 	case len(waiting) > 1:
 		return refuse("its BMC address belongs to several nodes in inspection: %s", uuids(waiting))
-	case len(f.ByBMC) > 0:
-		return refuse("its BMC address belongs to node %s, which is not being inspected", uuids(f.ByBMC))
+	case len(f.Inspected) > 0:
+		return refuse("its BMC address belongs to node %s, whose inspection does not wait for it", uuids(f.Inspected))
+	case len(f.BMCOwners) > 0:
+		return refuse("its BMC address belongs to node %s, which is not being inspected", uuids(f.BMCOwners))
 	case !f.Discovery:
 		return refuse("no node matches and auto-discovery is off")
 	default:
@@ -86,49 +92,20 @@ func decideKnown(known Claimant, waitingByBMC []Claimant) Verdict {
 	return Verdict{Accept: known.UUID}
 }
 
+// shownNodes bounds how many nodes a reason names: whoever posts the addresses of
+// a whole fleet gets a short line in the log.
+const shownNodes = 8
+
 func uuids(claimants []Claimant) string {
-	names := make([]string, len(claimants))
-	for i, c := range claimants {
-		names[i] = c.UUID
+	names := make([]string, 0, shownNodes)
+	for _, c := range claimants[:min(len(claimants), shownNodes)] {
+		names = append(names, c.UUID)
 	}
-	return strings.Join(names, ", ")
-}
-
-// BMCAddresses returns the IP addresses that stand literally in a node's
-// driver_info: every key that ends in "_address", as an address or as a URL.
-// Loopback addresses are left out, because every machine has them.
-func BMCAddresses(driverInfo node.Object) []netip.Addr {
-	var addresses []netip.Addr
-	for key, value := range driverInfo.Values() {
-		text, ok := value.(string)
-		if !ok || !strings.HasSuffix(key, "_address") {
-			continue
-		}
-		address, err := netip.ParseAddr(hostOf(text))
-		if err != nil || address.IsLoopback() || address.IsUnspecified() {
-			continue
-		}
-		if address = address.Unmap().WithZone(""); !slices.Contains(addresses, address) {
-			addresses = append(addresses, address)
-		}
+	text := strings.Join(names, ", ")
+	if more := len(claimants) - shownNodes; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	slices.SortFunc(addresses, netip.Addr.Compare)
-	return addresses
-}
-
-// hostOf returns the host part of a URL or of host[:port], without brackets.
-func hostOf(text string) string {
-	if !strings.Contains(text, "://") {
-		if _, err := netip.ParseAddr(text); err == nil {
-			return text
-		}
-		text = "//" + text
-	}
-	parsed, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	return parsed.Hostname()
+	return text
 }
 
 // Addresses returns every IP address that the machine's interfaces have, where

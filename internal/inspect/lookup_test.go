@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/ingot-metal/ingot/internal/inventory"
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -33,14 +31,18 @@ func TestDecideFindsOneNodeOrNone(t *testing.T) {
 		{name: "MACs of one node in inspection", facts: Facts{ByMAC: []Claimant{waiting("a")}}, accept: "a"},
 		{name: "MACs of two nodes", facts: Facts{ByMAC: []Claimant{waiting("a"), waiting("b")}, Discovery: true}, refuse: "several nodes: a, b"},
 		{name: "MACs of a discovered node", facts: Facts{ByMAC: []Claimant{enrolled("a")}, Discovery: true}, known: "a", refuse: `state "enroll"`},
-		{name: "MACs and BMC agree", facts: Facts{ByMAC: []Claimant{waiting("a")}, ByBMC: []Claimant{waiting("a")}}, accept: "a"},
-		{name: "BMC shared by several systems, one of them known by MAC", facts: Facts{ByMAC: []Claimant{waiting("a")}, ByBMC: []Claimant{waiting("b"), waiting("a")}}, accept: "a"},
-		{name: "BMC of another node in inspection", facts: Facts{ByMAC: []Claimant{waiting("a")}, ByBMC: []Claimant{waiting("b")}}, refuse: "its BMC address belongs to b"},
-		{name: "BMC of another node that is not in inspection", facts: Facts{ByMAC: []Claimant{waiting("a")}, ByBMC: []Claimant{enrolled("b")}}, accept: "a"},
-		{name: "unknown MACs, BMC of one node in inspection", facts: Facts{ByBMC: []Claimant{waiting("a")}, Discovery: true}, accept: "a"},
-		{name: "unknown MACs, BMC of one node in inspection and one that is not", facts: Facts{ByBMC: []Claimant{enrolled("b"), waiting("a")}}, accept: "a"},
-		{name: "unknown MACs, BMC of several nodes in inspection", facts: Facts{ByBMC: []Claimant{waiting("a"), waiting("b")}, Discovery: true}, refuse: "several nodes in inspection"},
-		{name: "unknown MACs, BMC of a node that is not in inspection", facts: Facts{ByBMC: []Claimant{enrolled("a")}, Discovery: true}, refuse: "not being inspected"},
+		{name: "MACs and BMC agree", facts: Facts{ByMAC: []Claimant{waiting("a")}, Inspected: []Claimant{waiting("a")}}, accept: "a"},
+		{name: "BMC shared by several systems, one of them known by MAC", facts: Facts{ByMAC: []Claimant{waiting("a")}, Inspected: []Claimant{waiting("b"), waiting("a")}}, accept: "a"},
+		{name: "BMC of another node in inspection", facts: Facts{ByMAC: []Claimant{waiting("a")}, Inspected: []Claimant{waiting("b")}}, refuse: "its BMC address belongs to b"},
+		{name: "BMC of another node that is not in inspection", facts: Facts{ByMAC: []Claimant{waiting("a")}, BMCOwners: []Claimant{enrolled("b")}}, accept: "a"},
+		{name: "BMC that another node in inspection had the last time", facts: Facts{ByMAC: []Claimant{waiting("a")}, BMCOwners: []Claimant{waiting("b")}}, accept: "a"},
+		{name: "unknown MACs, BMC of one node in inspection", facts: Facts{Inspected: []Claimant{waiting("a")}, Discovery: true}, accept: "a"},
+		{name: "unknown MACs, BMC of one node in inspection and one that is not", facts: Facts{Inspected: []Claimant{enrolled("b"), waiting("a")}}, accept: "a"},
+		{name: "unknown MACs, BMC of several nodes in inspection", facts: Facts{Inspected: []Claimant{waiting("a"), waiting("b")}, Discovery: true}, refuse: "several nodes in inspection"},
+		{name: "unknown MACs, BMC of a node that is not in inspection", facts: Facts{BMCOwners: []Claimant{enrolled("a")}, Discovery: true}, refuse: "not being inspected"},
+		{name: "unknown MACs, BMC that a node in inspection had the last time", facts: Facts{BMCOwners: []Claimant{waiting("a")}, Discovery: true}, refuse: "not being inspected"},
+		{name: "unknown MACs, BMC of one node in inspection and one that had it the last time", facts: Facts{Inspected: []Claimant{waiting("a")}, BMCOwners: []Claimant{waiting("b")}}, accept: "a"},
+		{name: "unknown MACs, BMC of a node whose ramdisk is not awaited yet", facts: Facts{Inspected: []Claimant{{"a", node.Inspecting}}, Discovery: true}, refuse: "does not wait for it"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -52,21 +54,6 @@ func TestDecideFindsOneNodeOrNone(t *testing.T) {
 				t.Errorf("refused for %q, want %q", got.Refuse, test.refuse)
 			}
 		})
-	}
-}
-
-func TestBMCAddressesReadsEveryAddressKey(t *testing.T) {
-	info := node.ObjectOf(map[string]any{
-		"redfish_address": "https://192.0.2.17:8443/redfish/v1", "ipmi_address": "192.0.2.18", "drac_address": "[2001:db8::1]:443",
-		"other_address": "2001:db8::2", "name_address": "bmc.example.com", "local_address": "127.0.0.1", "number_address": 4, "redfish_username": "192.0.2.99",
-	})
-	var got []string
-	for _, a := range BMCAddresses(info) {
-		got = append(got, a.String())
-	}
-	want := []string{"192.0.2.17", "192.0.2.18", "2001:db8::1", "2001:db8::2"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
 }
 
@@ -83,5 +70,15 @@ func TestAddressesListsBothFamiliesWithoutScope(t *testing.T) {
 		if got[i] != want[i] {
 			t.Errorf("address %d: got %v, want %v", i, got[i], want[i])
 		}
+	}
+}
+
+func TestReasonOfAFleetStaysShort(t *testing.T) {
+	var fleet []Claimant
+	for range 1000 {
+		fleet = append(fleet, Claimant{"0a6d3c0e-5a52-4b0e-9f0a-5a2f6c4f4b11", node.Active})
+	}
+	if got := Decide(Facts{ByMAC: fleet}).Refuse; len(got) > 512 || !strings.HasSuffix(got, "and 992 more") {
+		t.Errorf("reason of %d bytes: %s", len(got), got)
 	}
 }

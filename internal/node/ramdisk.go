@@ -1,6 +1,9 @@
 package node
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // LookupRequest is how a ramdisk asks which node it runs on.
 type LookupRequest struct {
@@ -18,6 +21,16 @@ type LookupAnswer struct {
 	// HeartbeatTimeout is how long a ramdisk may stay silent before it counts
 	// as lost; it beats at a fraction of this.
 	HeartbeatTimeout time.Duration
+}
+
+// InspectionPost is what a ramdisk posts about its machine.
+type InspectionPost struct {
+	// Body is the document as sent. It is bounded in size and depth, and nothing
+	// else about it is known. Whoever takes the post may keep it.
+	Body     []byte
+	NodeUUID string     // the node that the ramdisk was started for; may be empty
+	Version  int        // microversion 1.N of the request
+	Source   netip.Addr // where the request came from; the zero Addr when that is not known
 }
 
 // Heartbeat is one sign of life of a ramdisk.

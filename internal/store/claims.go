@@ -13,6 +13,10 @@ type ClaimKind string
 const (
 	MAC ClaimKind = "mac" // a network interface of the machine
 	BMC ClaimKind = "bmc" // an IP address of its BMC
+	// InspectedBMC is an IP address of the BMC of a machine while it is inspected.
+	// Only such a claim finds the node of a machine; the others of its BMC say that
+	// the machine is not unknown.
+	InspectedBMC ClaimKind = "inspected bmc"
 )
 
 // Sources of claims. A node may claim the same address for several reasons, and
@@ -21,6 +25,7 @@ const (
 const (
 	fromInventory  = "inventory"   // its machine posted it
 	fromDriverInfo = "driver_info" // a client configured it
+	fromInspection = "inspection"  // its driver_info led to it when inspection began
 )
 
 // Claim ties an address to a node: whoever posts it speaks for that node.
@@ -86,6 +91,12 @@ func (tx *Tx) ClaimInventory(nodeID int64, claims []Claim) error {
 // driver_info.
 func (tx *Tx) ClaimBMC(nodeID int64, claims []Claim) error {
 	return tx.replaceClaims(nodeID, fromDriverInfo, claims)
+}
+
+// ClaimInspected replaces the BMC addresses, of kind InspectedBMC, by which a
+// node's machine is found while it is inspected.
+func (tx *Tx) ClaimInspected(nodeID int64, claims []Claim) error {
+	return tx.replaceClaims(nodeID, fromInspection, claims)
 }
 
 func (tx *Tx) replaceClaims(nodeID int64, source string, claims []Claim) error {

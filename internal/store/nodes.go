@@ -205,11 +205,12 @@ func (tx *Tx) DeleteNode(id int64) error {
 	return err
 }
 
-// CountDiscovered returns how many nodes were enrolled by auto-discovery.
-func (tx *Tx) CountDiscovered() (int, error) {
-	var count int
-	_, err := tx.one("SELECT count(*) FROM nodes WHERE auto_discovered = 1", nil, &count)
-	return count, err
+// DiscoveredAfter returns how many nodes with a key above id were enrolled by
+// auto-discovery, and the highest of their keys, which is id when there are none.
+// Keys grow in the order of commits, so that nobody has to count twice.
+func (tx *Tx) DiscoveredAfter(id int64) (count int, last int64, err error) {
+	_, err = tx.one("SELECT count(*), coalesce(max(id), 0) FROM nodes WHERE auto_discovered = 1 AND id > ?", []any{id}, &count, &last)
+	return count, max(last, id), err
 }
 
 // unique refuses a UUID, name or instance UUID that another node has.

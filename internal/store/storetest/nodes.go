@@ -177,17 +177,20 @@ func checkNodeKeysGrow(t *testing.T, e *env) {
 
 func checkCountDiscovered(t *testing.T, e *env) {
 	e.createNode()
-	for range 3 {
-		e.createNode(func(n *node.Node) { n.AutoDiscovered = true })
+	var nodes [3]*node.Node
+	for i := range nodes {
+		nodes[i] = e.createNode(func(n *node.Node) { n.AutoDiscovered = true })
 	}
-	var count int
-	e.read(func(tx *store.Tx) (err error) {
-		count, err = tx.CountDiscovered()
-		return err
+	e.createNode()
+	e.read(func(tx *store.Tx) error {
+		for after, want := range map[int64]int{0: 3, nodes[0].ID: 2, nodes[2].ID: 0, nodes[2].ID + 99: 0} {
+			count, last, err := tx.DiscoveredAfter(after)
+			if wantLast := max(after, nodes[2].ID); count != want || last != wantLast || err != nil {
+				t.Errorf("discovered after %d: %d up to %d, %v; want %d up to %d", after, count, last, err, want, wantLast)
+			}
+		}
+		return nil
 	})
-	if count != 3 {
-		t.Errorf("discovered nodes = %d, want 3", count)
-	}
 }
 
 // populate gives a node one of everything that can belong to it.

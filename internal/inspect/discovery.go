@@ -1,0 +1,94 @@
+package inspect
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/inventory"
+)
+
+// AllowList says which unknown machines may be enrolled. The zero value allows
+// all of them. It never changes and is safe for concurrent use.
+type AllowList struct {
+	macs     map[string]bool // beginnings of MAC addresses, as hexadecimal digits
+	lengths  []int           // of those, each once
+	serials  map[string]bool
+	networks []netip.Prefix
+}
+
+// NewAllowList reads what an operator allows: beginnings of MAC addresses (such as
+// "52:54:00"; a whole address is one too), serial numbers of chassis, and networks
+// (CIDR) that machines post from. An empty part allows anything, and a machine
+// must fit into every part that is not. The error says which entry is no such
+// thing.
+func NewAllowList(macs, serials, networks []string) (AllowList, error) {
+	l := AllowList{macs: map[string]bool{}, serials: map[string]bool{}}
+	for _, text := range macs {
+		digits := macDigits(text)
+		if digits == "" || len(digits) > 12 || strings.Trim(digits, "0123456789abcdef") != "" {
+			return l, fmt.Errorf("allowed_macs: want the first digits of MAC addresses, such as 52:54:00, got %q", text)
+		}
+		l.macs[digits] = true
+		if !slices.Contains(l.lengths, len(digits)) {
+			l.lengths = append(l.lengths, len(digits))
+		}
+	}
+	for _, text := range serials {
+		serial := foldSerial(text)
+		if serial == "" {
+			return l, fmt.Errorf("allowed_serials: want serial numbers, got %q", text)
+		}
+		l.serials[serial] = true
+	}
+	var err error
+	if l.networks, err = ParseNetworks(networks); err != nil {
+		return l, fmt.Errorf("allowed_networks: %w", err)
+	}
+	return l, nil
+}
+
+// ParseNetworks reads networks in CIDR notation.
+func ParseNetworks(texts []string) ([]netip.Prefix, error) {
+	var networks []netip.Prefix
+	for _, text := range texts {
+		network, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("want CIDR networks such as 192.0.2.0/24: %w", err)
+		}
+		networks = append(networks, network.Masked())
+	}
+	return networks, nil
+}
+
+// Refuses returns why an unknown machine that posted from source is not enrolled,
+// "" when it is. A source that is not known fits into no network.
+func (l AllowList) Refuses(machine *inventory.Inventory, source netip.Addr) string {
+	source = source.Unmap().WithZone("")
+	switch {
+	case len(l.networks) > 0 && !slices.ContainsFunc(l.networks, func(n netip.Prefix) bool { return n.Contains(source) }):
+		return "it posted from outside auto_discovery.allowed_networks"
+	case len(l.serials) > 0 && !l.serials[foldSerial(machine.SystemVendor.SerialNumber)]:
+		return "its serial number is not in auto_discovery.allowed_serials"
+	case len(l.macs) > 0 && !slices.ContainsFunc(machine.MACs(), l.allowsMAC):
+		return "none of its MAC addresses is in auto_discovery.allowed_macs"
+	}
+	return ""
+}
+
+func (l AllowList) allowsMAC(mac string) bool {
+	digits := macDigits(mac)
+	return slices.ContainsFunc(l.lengths, func(length int) bool {
+		return length <= len(digits) && l.macs[digits[:length]]
+	})
+}
+
+// macDigits returns a MAC address, or the beginning of one, without its separators.
+func macDigits(text string) string {
+	return strings.NewReplacer(":", "", "-", "", ".", "").Replace(strings.ToLower(strings.TrimSpace(text)))
+}
+
+// foldSerial makes serial numbers comparable: firmware pads them and people type
+// them in either case.
+func foldSerial(text string) string { return strings.ToUpper(strings.TrimSpace(text)) }
