@@ -24,8 +24,8 @@ func FlagError(err error) error {
 		return &UsageError{err}
 	}
 	reason := errors.Unwrap(invalid).Error()
-	if clear, ok := wanted[invalid.GetFlag().Value.Type()]; ok {
-		reason = clear
+	if plain, ok := wanted[invalid.GetFlag().Value.Type()]; ok {
+		reason = plain
 	}
 	value := []rune(invalid.GetValue())
 	if len(value) > maxQuoted {

@@ -27,8 +27,10 @@ func TestWrongFlagsAreOneClearSentence(t *testing.T) {
 		flags.Bool("long", false, "")
 		var values Values
 		values.AddFlags(flags, []Field{
-			{Flag: "maintenance", Name: "maintenance", Kind: Bool}, {Flag: "boot-index", Name: "boot_index", Kind: Number},
-			{Flag: "driver-info", Name: "driver_info", Kind: Map}, stepsField,
+			{Flag: "maintenance", Name: "maintenance", Kind: Bool},
+			{Flag: "boot-index", Name: "boot_index", Kind: Number},
+			{Flag: "driver-info", Name: "driver_info", Kind: Map},
+			stepsField,
 		})
 		err := FlagError(flags.Parse([]string{arg}))
 		if got := Sentence(err); got != want || ExitCode(err) != ExitUsage {

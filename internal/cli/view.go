@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"strings"
 
@@ -128,54 +129,68 @@ type Read struct {
 // Run reads and prints to out. The arguments are the thing and, for a view
 // that has one, its second argument.
 func (r *Read) Run(ctx context.Context, engine *baremetal.Client, args []string, out io.Writer) error {
-	v, query, columns := r.View, url.Values{}, r.View.Columns
-	for name, values := range v.Query {
-		query[name] = values
-	}
+	columns := r.View.Columns
 	if r.Long {
-		columns = v.Long
-		query.Set("detail", "true")
+		columns = r.View.Long
 	}
-	op := strings.TrimSpace("show "+strings.ReplaceAll(v.Path, "/", " ")) + " of " + r.Of.Name + " " + args[0]
-	path, key := r.Of.path(args[0]), v.Key
-	if v.Path != "" {
-		path = append(path, strings.Split(v.Path, "/")...)
-	}
-	if v.Arg != "" {
-		path = append(path, args[1])
-	}
-	if key == argKey {
-		key = args[1]
-	}
-	if v.Paged {
-		found, err := collect(engine.Documents(ctx, baremetal.Listing{Op: op, Collection: path, Query: query}))
+	request := r.request(args)
+	if r.View.Paged {
+		found, err := collect(engine.Documents(ctx, baremetal.Listing{Op: request.Op, Collection: request.Path, Query: request.Query}))
 		if err != nil {
-			return r.Of.advise(err)
+			return r.advise(args, err)
 		}
 		return r.Output.list(out, columns, found)
 	}
-	raw, err := engine.Read(ctx, baremetal.Request{Op: op, Path: path, Query: query})
-	if errors.Is(err, baremetal.ErrNotFound) && v.Arg != "" {
-		list := fmt.Sprintf("ingot %s %slist %s", r.Of.Name, strings.TrimSuffix(v.Command, "show"), args[0])
-		return &AdvisedError{Err: err, Advice: "See what there is with: " + list + "."}
-	}
+	answer, err := engine.Read(ctx, request)
 	if err != nil {
-		return r.Of.advise(err)
+		return r.advise(args, err)
 	}
-	if raw, err = member(raw, key, op); err != nil {
+	key := r.View.Key
+	if key == argKey {
+		key = args[len(args)-1]
+	}
+	if answer, err = member(answer, key, request.Op); err != nil {
 		return err
 	}
-	if v.Rows == nil {
-		return r.Output.document(out, columns, raw)
+	if r.View.Rows == nil {
+		return r.Output.document(out, columns, answer)
 	}
 	if r.Output == OutputJSON || r.Output == OutputYAML {
-		return r.Output.structured(out, raw)
+		return r.Output.structured(out, answer)
 	}
-	found, err := v.Rows(raw, columns)
+	found, err := r.View.Rows(answer, columns)
 	if err != nil {
-		return &baremetal.Error{Op: op, Kind: baremetal.ErrProtocol, Message: "the answer is not what it should be", Cause: err}
+		return &baremetal.Error{Op: request.Op, Kind: baremetal.ErrProtocol, Message: "the answer is not what it should be", Cause: err}
 	}
 	return r.Output.list(out, columns, found)
+}
+
+// request is what to ask of the engine.
+func (r *Read) request(args []string) baremetal.Request {
+	query := url.Values{}
+	maps.Copy(query, r.View.Query)
+	if r.Long {
+		query.Set("detail", "true")
+	}
+	path, what := r.Of.path(args[0]), "show"
+	if r.View.Path != "" {
+		below := strings.Split(r.View.Path, "/")
+		path = append(path, below...)
+		what += " " + strings.Join(below, " ")
+	}
+	if r.View.Arg != "" {
+		path = append(path, args[len(args)-1])
+	}
+	return baremetal.Request{Op: fmt.Sprintf("%s of %s %s", what, r.Of.Name, args[0]), Path: path, Query: query}
+}
+
+// advise says where to look for something that is not there.
+func (r *Read) advise(args []string, err error) error {
+	if r.View.Arg == "" || !errors.Is(err, baremetal.ErrNotFound) {
+		return r.Of.advise(err)
+	}
+	list := fmt.Sprintf("ingot %s %slist %s", r.Of.Name, strings.TrimSuffix(r.View.Command, "show"), args[0])
+	return &AdvisedError{Err: err, Advice: "See what there is with: " + list + "."}
 }
 
 // member is the part of an answer under the key, or all of it without one.
