@@ -77,6 +77,9 @@ func TestMistakesInTheConfigurationStopTheStart(t *testing.T) {
 			c.Driver.EnabledHardwareTypes, c.AutoDiscovery.Driver = []string{"fake-hardware"}, "redfish"
 		}, "auto_discovery.driver"},
 		"unknown hook":             {func(c *engine.Config) { c.Inspector.Hooks = []string{"magic"} }, "magic"},
+		"option of a hook": {func(c *engine.Config) {
+			c.Inspector.Hooks, c.Inspector.KnownAccelerators = []string{"accelerators"}, "/nonexistent.yaml"
+		}, "inspector.known_accelerators"},
 		"unknown choice of ports":  {func(c *engine.Config) { c.Inspector.AddPorts = "some" }, "some"},
 		"database of another kind": {func(c *engine.Config) { c.Database.URL = "oracle://localhost/x" }, "open database"},
 	}
