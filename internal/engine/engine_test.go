@@ -76,7 +76,7 @@ func TestMistakesInTheConfigurationStopTheStart(t *testing.T) {
 		"driver that is off": {func(c *engine.Config) {
 			c.Driver.EnabledHardwareTypes, c.AutoDiscovery.Driver = []string{"fake-hardware"}, "redfish"
 		}, "auto_discovery.driver"},
-		"unknown hook":             {func(c *engine.Config) { c.Inspector.Hooks = []string{"magic"} }, "magic"},
+		"unknown hook": {func(c *engine.Config) { c.Inspector.Hooks = []string{"magic"} }, "magic"},
 		"option of a hook": {func(c *engine.Config) {
 			c.Inspector.Hooks, c.Inspector.KnownAccelerators = []string{"accelerators"}, "/nonexistent.yaml"
 		}, "inspector.known_accelerators"},
