@@ -64,7 +64,16 @@ func (s *session) runSteps(ctx context.Context, f flow, plan func() ([]node.Step
 			return stepError(step, err)
 		}
 	}
-	return nil
+	return s.resume(ctx)
+}
+
+// resume brings a node that was held back to work when the script has come to
+// where it was held; otherwise it does nothing.
+func (s *session) resume(ctx context.Context) error {
+	if s.next != s.At || s.Begun || s.n.ProvisionState.Class() != node.Waiting {
+		return nil
+	}
+	return s.commit(ctx, func(tx *store.Tx, n *node.Node) error { return s.move(tx, n, node.OnResume) })
 }
 
 // planned returns the list of steps, made at the first attempt.
@@ -87,10 +96,8 @@ func (s *session) planned(f flow, plan func() ([]node.Step, error)) ([]node.Step
 }
 
 func (s *session) runStep(ctx context.Context, f flow, i int, step node.Step) error {
-	if s.next == s.At && s.n.ProvisionState.Class() == node.Waiting && !s.Begun { // unhold
-		if err := s.commit(ctx, func(tx *store.Tx, n *node.Node) error { return s.move(tx, n, node.OnResume) }); err != nil {
-			return err
-		}
+	if err := s.resume(ctx); err != nil {
+		return err
 	}
 	begin := func(n *node.Node) {
 		*f.shown(n) = step.Object()

@@ -286,6 +286,20 @@ func TestHeldStepsGoOnAfterUnhold(t *testing.T) {
 	}
 }
 
+func TestHoldMayBeTheLastStep(t *testing.T) {
+	w := newWorld(t)
+	for verb, state := range map[string]node.State{"clean": node.Manageable, "service": node.Active} {
+		n := w.fake(state, nil)
+		w.send(n, verb, with(step("deploy.burnin_cpu"), step("deploy.hold")))
+		w.arrive(n, map[string]node.State{"clean": node.CleanHold, "service": node.ServiceHold}[verb])
+		w.send(n, "unhold")
+		w.settle()
+		if got := w.arrive(n, state); got.LastError != "" {
+			t.Errorf("%s: last_error %q", verb, got.LastError)
+		}
+	}
+}
+
 func TestAbort(t *testing.T) {
 	for name, tc := range map[string]struct {
 		state, wait, want node.State
