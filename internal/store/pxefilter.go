@@ -79,7 +79,7 @@ func (v *BootView) Token(ctx context.Context) (string, error) {
 }
 
 // Since returns the nodes that were changed or created, or got a port, since the
-// mark; with the zero mark all of them. It does not see the change of an address
+// mark; with the zero mark, or when they are many, all nodes. It does not see the change of an address
 // of a port, nor what was written while the database's clock was set back, so
 // everything should be read now and then. The order is that of creation.
 //
@@ -121,24 +121,65 @@ func checkViewed(tx *Tx) error {
 	return nil
 }
 
-const (
-	selectBootNodes = `SELECT nodes.id, nodes.uuid, nodes.provision_state, coalesce(nodes.inspect_interface, ''), coalesce(nodes.updated_at, 0),
-		coalesce(ports.id, 0), coalesce(ports.address, '') FROM nodes LEFT JOIN ports ON ports.node_id = nodes.id`
-	sinceMark = ` WHERE nodes.id IN (SELECT id FROM nodes WHERE updated_at >= ?
-		UNION SELECT id FROM nodes WHERE id > ? UNION SELECT node_id FROM ports WHERE id > ?)`
-)
+const selectBootNodes = `SELECT nodes.id, nodes.uuid, nodes.provision_state, coalesce(nodes.inspect_interface, ''), coalesce(nodes.updated_at, 0),
+	coalesce(ports.id, 0), coalesce(ports.address, '') FROM nodes LEFT JOIN ports ON ports.node_id = nodes.id`
 
-// read fills in what changed since the mark of c, and moves the mark.
+// read fills in what changed since the mark of c, and moves the mark. When much
+// did, it reads everything.
 func (c *BootChanges) read(tx *Tx) error {
-	query, since, args := selectBootNodes, c.Mark, []any(nil)
-	if since != (BootMark{}) {
-		query, args = query+sinceMark, []any{since.Updated, since.Node, since.Port}
+	where, args := "", []any(nil)
+	if c.Mark != (BootMark{}) {
+		ids, few, err := changedSince(tx, c.Mark)
+		if err != nil {
+			return err
+		}
+		if few {
+			where, args = " WHERE nodes.id IN ("+marks(len(ids))+")", ids
+		}
 	}
-	if err := tx.query(c.add, query+" ORDER BY nodes.id", args...); err != nil {
-		return err
+	if where == "" || len(args) > 0 {
+		if err := tx.query(c.add, selectBootNodes+where+" ORDER BY nodes.id", args...); err != nil {
+			return err
+		}
 	}
 	_, err := tx.one("SELECT (SELECT count(*) FROM nodes), (SELECT count(*) FROM ports)", nil, &c.NodeCount, &c.PortCount)
 	return err
+}
+
+// manyChanged is from how many nodes on it costs less to read all of them.
+const manyChanged = 1000
+
+// changedSince returns the keys of nodes that were changed, created or got a port
+// since the mark; false when they are many. Each search follows an index from the
+// mark on, which the order and the bound make sure of.
+func changedSince(tx *Tx, mark BootMark) (ids []any, few bool, err error) {
+	found := map[int64]bool{}
+	for _, search := range []struct {
+		query string
+		from  int64
+	}{
+		{"SELECT id FROM nodes WHERE updated_at >= ? ORDER BY updated_at NULLS FIRST, id LIMIT ?", mark.Updated},
+		{"SELECT id FROM nodes WHERE id > ? ORDER BY id LIMIT ?", mark.Node},
+		{"SELECT node_id FROM ports WHERE id > ? ORDER BY id LIMIT ?", mark.Port},
+	} {
+		rows := 0
+		err := tx.query(func(r row) error {
+			var id int64
+			if err := r.Scan(&id); err != nil {
+				return err
+			}
+			rows++
+			if !found[id] {
+				found[id] = true
+				ids = append(ids, id)
+			}
+			return nil
+		}, search.query, search.from, manyChanged)
+		if err != nil || rows == manyChanged {
+			return nil, false, err
+		}
+	}
+	return ids, true, nil
 }
 
 // add takes a row: a node with one of its ports, or without any.
