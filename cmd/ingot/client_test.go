@@ -2,8 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/pem"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -98,7 +103,11 @@ func TestExitCodesAreWhatTheHelpSays(t *testing.T) {
 		"unknown flag":         {"node list --nope", 2, "Unknown flag: --nope. See --help.\n"},
 		"unknown output":       {"node list -o xml", 2, "must be one of table"},
 		"missing node":         {"node show", 2, "See --help."},
+		"empty node":           {"node show ''", 2, "ingot node show: argument 1 is empty. See --help.\n"},
+		"unwanted argument":    {"node list n1", 2, `ingot node list: it takes no arguments, got "n1". See --help.`},
+		"bad number":           {"node list --limit x", 2, `--limit is "x": it must be a whole number. See --help.`},
 		"unknown command":      {"node frobnicate", 2, `nknown command "frobnicate"`},
+		"mistyped command":     {"node lsit", 2, `for "ingot node"; did you mean list? See --help.`},
 		"missing host":         {"explain", 2, "See --help."},
 		"seconds without =":    {"node manage n1 --wait 30", 2, "write --wait=30"},
 		"bad endpoint":         {"node list --os-endpoint 127.0.0.1", 2, "is not a URL"},
@@ -107,12 +116,55 @@ func TestExitCodesAreWhatTheHelpSays(t *testing.T) {
 		"engine not reachable": {"node list --os-endpoint http://127.0.0.1:1", 5, "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, stderr, code := clientRun(t, strings.Fields(test.args)...)
+			_, stderr, code := clientRun(t, spaces(test.args)...)
 			if code != test.code || !strings.Contains(stderr, test.stderr) {
 				t.Errorf("exit %d, %q; want %d, %q", code, stderr, test.code, test.stderr)
 			}
 			if strings.Count(stderr, "\n") > 1 {
 				t.Errorf("more than one line: %q", stderr)
+			}
+		})
+	}
+}
+
+func TestTroubleOnTheWayToTheEngineIsOneClearSentence(t *testing.T) {
+	for _, name := range []string{"OS_USERNAME", "OS_PASSWORD", "OS_CACERT", "OS_INSECURE"} {
+		t.Setenv(name, "")
+	}
+	secured := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"error": {"message": "Who is there?", "code": 401}}`))
+	}))
+	secured.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secured.StartTLS()
+	t.Cleanup(secured.Close)
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	authority := filepath.Join(t.TempDir(), "ca.pem")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secured.Certificate().Raw})
+	if err := os.WriteFile(authority, certificate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	byPlainHTTP := "http" + strings.TrimPrefix(secured.URL, "https")
+	byTLS := "https" + strings.TrimPrefix(plain.URL, "http")
+	for name, test := range map[string]struct {
+		args   string
+		code   int
+		stderr string
+	}{
+		"unknown authority":   {secured.URL, 5, "Name the file of the authority that signed it with --os-cacert or OS_CACERT.\n"},
+		"known authority":     {secured.URL + " --os-cacert " + authority, 1, "Put the name and the password of a user of the engine into OS_USERNAME and OS_PASSWORD.\n"},
+		"nobody checks":       {secured.URL + " --insecure", 1, "into OS_USERNAME and OS_PASSWORD.\n"},
+		"half a credential":   {secured.URL + " --os-username ann", 2, "User name and password of the engine must be given together. See --help.\n"},
+		"http to TLS":         {byPlainHTTP, 1, byPlainHTTP + " is not the Bare Metal API; check the endpoint; it says: Client sent an HTTP request to an HTTPS server.\n"},
+		"TLS to http":         {byTLS, 5, "it does not speak TLS; use http:// instead of https://.\n"},
+		"another server":      {plain.URL, 1, plain.URL + " is not the Bare Metal API; check the endpoint.\n"},
+		"no authority's file": {secured.URL + " --os-cacert /nowhere", 2, "no such file or directory. See --help.\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, stderr, code := clientRun(t, strings.Fields("node list --os-endpoint "+test.args)...)
+			if code != test.code || !strings.HasSuffix(stderr, test.stderr) || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("exit %d, %q; want %d, %q", code, stderr, test.code, test.stderr)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +47,7 @@ func markUsageErrors(cmd *cobra.Command) {
 	if cmd.HasSubCommands() && cmd.RunE == nil && cmd.Run == nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return &cli.UsageError{Err: fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())}
+				return &cli.UsageError{Err: unknownCommand(cmd, args[0])}
 			}
 			return cmd.Help()
 		}
@@ -54,6 +55,20 @@ func markUsageErrors(cmd *cobra.Command) {
 	for _, child := range cmd.Commands() {
 		markUsageErrors(child)
 	}
+}
+
+// typos is how many letters of a word may be wrong for it to be recognised.
+const typos = 2
+
+// unknownCommand says that a group has no such command, and which was probably
+// meant.
+func unknownCommand(group *cobra.Command, word string) error {
+	group.SuggestionsMinimumDistance = typos
+	guess := ""
+	if meant := group.SuggestionsFor(word); len(meant) > 0 {
+		guess = "; did you mean " + strings.Join(meant, " or ") + "?"
+	}
+	return fmt.Errorf("unknown command %q for %q%s", word, group.CommandPath(), guess)
 }
 
 // version is the module version this binary was built from.

@@ -167,15 +167,18 @@ func withAdvice(sentence string, advised *AdvisedError) string {
 }
 
 // fullStop makes a sentence of an error text: a capital first, a full stop
-// last, nothing that a terminal would act on. A first word that is something
+// last unless it is a question, nothing that a terminal would act on. A first word that is something
 // to type, such as a command or a configuration key, stays as it is.
 func fullStop(text string) string {
 	text = printable(strings.TrimRight(text, ". \n"))
+	if !strings.HasSuffix(text, "?") {
+		text += "."
+	}
 	word, _, _ := strings.Cut(text, " ")
 	notALetter := func(r rune) bool { return !unicode.IsLetter(r) }
-	if word == "ingot" || strings.ContainsFunc(strings.TrimRight(word, ":,"), notALetter) {
-		return text + "."
+	if word == "ingot" || strings.ContainsFunc(strings.TrimRight(word, ":,.?"), notALetter) {
+		return text
 	}
 	first, size := utf8.DecodeRuneInString(text)
-	return string(unicode.ToUpper(first)) + text[size:] + "."
+	return string(unicode.ToUpper(first)) + text[size:]
 }
