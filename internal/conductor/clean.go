@@ -17,7 +17,7 @@ func runClean(ctx context.Context, s *session) error {
 		offered := s.drivers.Steps(s.n, driver.CleanSteps)
 		switch {
 		case manual:
-			return node.ListedSteps(askedSteps(s.j), offered)
+			return s.listedSteps(ctx, offered)
 		case !s.cleans(s.n):
 			return nil, nil
 		}
@@ -53,7 +53,7 @@ func (c *Conductor) cleans(n *node.Node) bool {
 // runService runs the client's service steps and starts the instance again.
 func runService(ctx context.Context, s *session) error {
 	err := s.runSteps(ctx, serviceFlow, func() ([]node.Step, error) {
-		return node.ListedSteps(askedSteps(s.j), s.drivers.Steps(s.n, driver.ServiceSteps))
+		return s.listedSteps(ctx, s.drivers.Steps(s.n, driver.ServiceSteps))
 	})
 	if err == nil {
 		err = switchOn(ctx, s)

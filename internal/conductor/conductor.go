@@ -37,7 +37,11 @@ type Config struct {
 	WorkTimeout time.Duration // bound of one piece of work
 	MaxAttempts int           // how often work is tried when its failure may pass
 
-	AutomatedClean   bool          // whether provide cleans nodes that do not say
+	AutomatedClean bool // whether provide cleans nodes that do not say
+	// RefusedCleanSteps are steps that clients may not ask for, as
+	// interface.step. Automated cleaning runs them all the same.
+	RefusedCleanSteps []string
+
 	HeartbeatTimeout time.Duration // silence after which an agent counts as gone
 	FastTrack        bool          // whether ramdisks are kept between phases
 	AgentRules       agent.Rules
@@ -71,6 +75,7 @@ type Conductor struct {
 	observer Observer
 	scripts  map[store.WorkKind]script
 	failures powerFailures
+	trims    trims
 
 	posts      *rate.Limiter
 	refusals   *refusals

@@ -26,8 +26,8 @@ func (c *Conductor) direct(ctx context.Context, ident string, do func(ctx contex
 	if err != nil {
 		return err
 	}
-	c.queue.hold()
-	defer c.queue.done()
+	c.queue.hold(lease)
+	defer c.queue.drop(lease)
 	bounded, cancel := context.WithTimeout(ctx, c.cfg.WorkTimeout)
 	defer cancel()
 	out, failure := do(bounded, n)

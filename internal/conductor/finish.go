@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/google/uuid"
-
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 )
@@ -27,6 +25,9 @@ func (c *Conductor) finish(ctx context.Context, j job, change func(*store.Tx, *n
 			write(&after)
 		}
 		if err := change(tx, &after); err != nil {
+			return err
+		}
+		if err := c.recordArrival(tx, j, before, &after); err != nil {
 			return err
 		}
 		if err := tx.UpdateNode(before, &after); err != nil {
@@ -60,7 +61,7 @@ func (c *Conductor) fails(tx *store.Tx, j job, n *node.Node, reason string) erro
 		endSteps(n)
 	}
 	n.LastError = reason
-	return c.record(tx, n, node.SeverityError, string(j.Kind), reason)
+	return c.record(tx, n, node.SeverityError, eventType(j.Kind), reason)
 }
 
 // move applies a trigger to the node.
@@ -76,14 +77,6 @@ func (c *Conductor) move(tx *store.Tx, n *node.Node, on node.Trigger) error {
 		return dropBMCAddresses(tx, n)
 	}
 	return nil
-}
-
-// record appends to the node's history.
-func (c *Conductor) record(tx *store.Tx, n *node.Node, severity node.Severity, kind, message string) error {
-	return tx.AddEvent(&node.Event{
-		UUID: uuid.NewString(), NodeID: n.ID, Conductor: c.cfg.Hostname,
-		Severity: severity, Type: kind, Message: message,
-	})
 }
 
 func isLocked(err error) bool { return errors.Is(err, node.ErrLocked) }

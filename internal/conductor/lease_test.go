@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
@@ -27,6 +28,28 @@ func TestLeasesOfQueuedWorkAreRenewed(t *testing.T) {
 	}
 	if got := w.all()[0].Lease; got.Epoch != granted.Epoch || got.Owner != granted.Owner {
 		t.Errorf("lease = %+v, want %+v renewed and not granted anew", got, granted)
+	}
+}
+
+// TestLeaseThatNoJobHoldsRunsOut has a process hold leases for work it does beside
+// one that it knows nothing of, as after a commit whose answer was lost.
+func TestLeaseThatNoJobHoldsRunsOut(t *testing.T) {
+	const ttl = 30 * time.Millisecond
+	w := newWorld(t, func(c *Config) { c.Workers, c.LeaseTTL = 0, ttl })
+	if _, err := send(t, w.Conductor, unknown(1)); err != nil {
+		t.Fatal(err)
+	}
+	forgotten := w.register()
+	var orphan node.Lease
+	w.write(func(tx *store.Tx) (err error) {
+		orphan, err = tx.AcquireLease(forgotten.ID, "conductor-1", ttl)
+		return err
+	})
+	known := w.all()[0]
+	expires := w.clock.Advance(ttl / 2).Add(ttl)
+	w.eventually("the lease of the job to be renewed", func() bool { return w.stored(known.UUID).Lease.ExpiresAt.Equal(expires) })
+	if got := w.stored(forgotten.UUID).Lease.ExpiresAt; !got.Equal(orphan.ExpiresAt) {
+		t.Errorf("the lease of no job runs out at %v, want %v", got, orphan.ExpiresAt)
 	}
 }
 
@@ -66,7 +89,7 @@ func TestFullDiskRefusesRequestsAndDelaysWork(t *testing.T) {
 		t.Error("a post was answered that cannot be stored")
 	}
 	c.runJob(t.Context(), j)
-	c.queue.done()
+	c.queue.done(j)
 	if waiting, held := c.queue.load(); waiting != 1 || held != 1 {
 		t.Fatalf("%d jobs wait and %d are held, want the one that could not be settled", waiting, held)
 	}

@@ -16,6 +16,9 @@ type Limits struct {
 	SoftPowerOff    time.Duration // switching off in order, which the system may refuse: 10 minutes
 	MaxDeploying    int           // nodes being deployed or undeployed at once: 250
 	MaxCleaning     int           // nodes being cleaned at once: 50
+	// HistoryEntries is how many rows of history a node keeps, the newest: 300. It
+	// may have a tenth more between two trims.
+	HistoryEntries int
 	// KeepPowerOn leaves a machine on whose deployment failed, for a look at it.
 	KeepPowerOn bool
 
@@ -31,6 +34,7 @@ func (l Limits) withDefaults() Limits {
 	l.SoftPowerOff = cmp.Or(l.SoftPowerOff, 10*time.Minute)
 	l.MaxDeploying = cmp.Or(l.MaxDeploying, 250)
 	l.MaxCleaning = cmp.Or(l.MaxCleaning, 50)
+	l.HistoryEntries = cmp.Or(l.HistoryEntries, 300)
 	l.PowerSync = cmp.Or(l.PowerSync, 2*time.Minute)
 	l.PowerSyncTries = cmp.Or(l.PowerSyncTries, 3)
 	l.PowerRecovery = cmp.Or(l.PowerRecovery, 5*time.Minute)

@@ -174,7 +174,7 @@ func TestInspectionFindsOutWhereTheBMCIs(t *testing.T) {
 			if diff := cmp.Diff(tc.want, kept); diff != "" || indexed != len(tc.want) {
 				t.Errorf("%d indexed, addresses (-want +got):\n%s", indexed, diff)
 			}
-			rows := strings.Join(w.history(n), "\n")
+			rows := strings.Join(w.remarks(n), "\n")
 			if !strings.Contains(rows, tc.history) || (tc.history == "") != (rows == "") {
 				t.Errorf("history = %q, want %q", rows, tc.history)
 			}
@@ -326,7 +326,7 @@ func TestRamdiskThatTheEngineCannotStartNeedsLeave(t *testing.T) {
 	if got, err := w.BootDevice(t.Context(), n.UUID); err != nil || got.Device != "pxe" || got.Persistent == nil || *got.Persistent {
 		t.Errorf("boot device = %+v, %v; want the network, once", got, err)
 	}
-	if rows := w.history(n); len(rows) > 0 {
+	if rows := w.remarks(n); len(rows) > 0 {
 		t.Errorf("history = %q", rows)
 	}
 }
@@ -357,7 +357,7 @@ func TestMachineWithoutPowerControlIsStartedByAPerson(t *testing.T) {
 	w.addPort(n, m.macs[0])
 	w.send(n, "inspect")
 	w.arrive(n, node.InspectWait)
-	if rows := w.history(n); len(rows) != 1 || !strings.Contains(rows[0], "start it into the ramdisk by hand") {
+	if rows := w.remarks(n); len(rows) != 1 || !strings.Contains(rows[0], "start it into the ramdisk by hand") {
 		t.Errorf("history = %q, want what a person has to do", rows)
 	}
 	if _, err := send(t, w.Conductor, m); err != nil {

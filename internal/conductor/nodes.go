@@ -139,6 +139,7 @@ func (c *Conductor) SetMaintenance(ctx context.Context, ident string, on bool, r
 // DeleteNode removes a node and everything that belongs to it.
 func (c *Conductor) DeleteNode(ctx context.Context, ident string) error {
 	discovered := false
+	var id int64
 	err := c.retryLocked(ctx, func() error {
 		return c.store.Write(ctx, func(tx *store.Tx) error {
 			n, err := unleased(tx, ident)
@@ -148,14 +149,18 @@ func (c *Conductor) DeleteNode(ctx context.Context, ident string) error {
 			if err := deletable(n); err != nil {
 				return err
 			}
-			discovered = n.AutoDiscovered
+			discovered, id = n.AutoDiscovered, n.ID
 			return tx.DeleteNode(n.ID)
 		})
 	})
-	if err == nil && discovered {
+	if err != nil {
+		return err
+	}
+	c.trims.forget(id)
+	if discovered {
 		c.discovered.forget()
 	}
-	return err
+	return nil
 }
 
 // deletableStates may be deleted without maintenance.

@@ -47,6 +47,9 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 	if err != nil {
 		return nil, err
 	}
+	if err := c.recordRequest(tx, request, before, &n); err != nil {
+		return nil, err
+	}
 	return started, tx.UpdateNode(before, &n)
 }
 

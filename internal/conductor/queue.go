@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +30,7 @@ type job struct {
 	document *inventory.Document // parsed document of inspection work; nil when it must be read
 	node     *node.Node          // node of inspection work as it was committed with it; nil when it must be read
 	found    []func(*node.Node)  // what the running attempt learnt of the machine, for its last commit
+	child    node.Lease          // of the child node that the step under way runs on; zero when it runs on none
 	ended    *WorkOutcome        // how the running attempt ends; nil while the job waits
 }
 
@@ -38,12 +41,12 @@ type queue struct {
 	jobs    []job
 	waiting *sync.Cond
 	closed  bool
-	held    int   // jobs queued, running or asleep: leases to renew
-	asleep  []job // due at their NotBefore
+	held    map[int64]int // how many hold a lease, by its epoch: jobs queued, running or asleep, and requests
+	asleep  []job         // due at their NotBefore
 }
 
 func newQueue() *queue {
-	q := &queue{}
+	q := &queue{held: map[int64]int{}}
 	q.waiting = sync.NewCond(&q.mu)
 	return q
 }
@@ -52,7 +55,8 @@ func (q *queue) push(j job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.jobs = append(q.jobs, j)
-	q.held++
+	q.count(j.Lease, 1)
+	q.count(j.child, 1)
 	q.waiting.Signal()
 }
 
@@ -77,7 +81,8 @@ func (q *queue) sleep(j job) {
 	defer q.mu.Unlock()
 	j.document, j.node, j.found, j.ended = nil, nil, nil, nil
 	q.asleep = append(q.asleep, j)
-	q.held++
+	q.count(j.Lease, 1)
+	q.count(j.child, 1)
 }
 
 // wake queues the sleeping jobs that are due at now, and returns when the next
@@ -103,17 +108,43 @@ func (q *queue) wake(now time.Time) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// hold counts a lease that is held without a job, until done.
-func (q *queue) hold() {
+// done ends what push or sleep began.
+func (q *queue) done(j job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.held++
+	q.count(j.Lease, -1)
+	q.count(j.child, -1)
 }
 
-func (q *queue) done() {
+// hold has a lease renewed that is held beside the jobs, until drop.
+func (q *queue) hold(lease node.Lease) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.held--
+	q.count(lease, 1)
+}
+
+func (q *queue) drop(lease node.Lease) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.count(lease, -1)
+}
+
+// count changes how many hold a lease; nobody holds the zero one. The caller holds
+// the lock.
+func (q *queue) count(lease node.Lease, change int) {
+	if lease.Epoch == 0 {
+		return
+	}
+	if q.held[lease.Epoch] += change; q.held[lease.Epoch] <= 0 {
+		delete(q.held, lease.Epoch)
+	}
+}
+
+// leases returns the epochs of the leases to renew.
+func (q *queue) leases() []int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Sorted(maps.Keys(q.held))
 }
 
 func (q *queue) close() {
@@ -123,11 +154,11 @@ func (q *queue) close() {
 	q.waiting.Broadcast()
 }
 
-// load returns how many jobs wait and how many leases are held for jobs.
+// load returns how many jobs wait and how many leases are held.
 func (q *queue) load() (waiting, held int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.jobs), q.held
+	return len(q.jobs), len(q.held)
 }
 
 // keepDocuments is how many waiting jobs may keep their parsed document and their
@@ -150,7 +181,7 @@ func (c *Conductor) work(ctx context.Context) {
 			return
 		}
 		c.runJob(ctx, j)
-		c.queue.done()
+		c.queue.done(j)
 	}
 }
 
@@ -333,8 +364,9 @@ func (c *Conductor) wakeClaim() {
 	}
 }
 
-// renewLoop keeps the leases of queued and running jobs, and shows that this
-// conductor lives.
+// renewLoop keeps the leases of queued, running and sleeping jobs, and shows that
+// this conductor lives. A lease that this process lost sight of, because it did
+// not learn that its commit succeeded, runs out, and the work is claimed anew.
 func (c *Conductor) renewLoop(ctx context.Context) {
 	renew := time.NewTicker(c.cfg.LeaseTTL / 3)
 	defer renew.Stop()
@@ -346,10 +378,11 @@ func (c *Conductor) renewLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-renew.C:
-			if _, held := c.queue.load(); held == 0 {
+			epochs := c.queue.leases()
+			if len(epochs) == 0 {
 				continue
 			}
-			err = c.store.Write(ctx, func(tx *store.Tx) error { return tx.RenewLeases(c.cfg.Hostname, c.cfg.LeaseTTL) })
+			err = c.store.Write(ctx, func(tx *store.Tx) error { return tx.RenewLeases(c.cfg.Hostname, epochs, c.cfg.LeaseTTL) })
 		case <-register.C:
 			err = c.store.Write(ctx, c.register)
 		}

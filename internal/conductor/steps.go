@@ -107,8 +107,10 @@ func (s *session) runStep(ctx context.Context, f flow, i int, step node.Step) er
 		s.pending = append(s.pending, begin)
 		return s.hold(ctx)
 	}
-	if err := s.perform(ctx, begin, s.stepOperation(f, step)); err != nil {
-		return err
+	for _, operation := range s.stepOperations(f, step) {
+		if err := s.perform(ctx, begin, operation); err != nil {
+			return err
+		}
 	}
 	if running, ok := node.StepOf(*f.shown(s.n)); ok && running.AbortAfter && s.next == s.At {
 		return &abortedError{step: step}
@@ -116,7 +118,20 @@ func (s *session) runStep(ctx context.Context, f flow, i int, step node.Step) er
 	return nil
 }
 
-// stepOperation returns what runs a step.
+// stepOperations returns what runs a step: one operation, or one for each child
+// node that it runs on.
+func (s *session) stepOperations(f flow, step node.Step) []operation {
+	if !step.ExecuteOnChildNodes {
+		return []operation{s.stepOperation(f, step)}
+	}
+	operations := make([]operation, len(step.LimitChildNodeExecution))
+	for i, child := range step.LimitChildNodeExecution {
+		operations[i] = s.childOperation(f, step, child)
+	}
+	return operations
+}
+
+// stepOperation returns what runs a step on a node.
 func (s *session) stepOperation(f flow, step node.Step) operation {
 	switch step.Step {
 	case node.StepReboot:

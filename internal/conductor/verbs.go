@@ -2,7 +2,9 @@ package conductor
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 )
@@ -65,7 +67,12 @@ func permitClean(c *Conductor, tx *store.Tx, n *node.Node, request node.VerbRequ
 	if err := checkRequestSteps(request); err != nil {
 		return err
 	}
-	if err := c.checkInterfaces(n, cleanInterfaces); err != nil {
+	for _, step := range request.Steps {
+		if slices.Contains(c.cfg.RefusedCleanSteps, step.Name()) {
+			return node.Invalid("The step %s is refused by this engine's configuration.", step.Name())
+		}
+	}
+	if err := c.checkRamdisk(n, request, driver.CleanSteps); err != nil {
 		return err
 	}
 	return c.roomForCleaning(tx)
@@ -74,6 +81,19 @@ func permitClean(c *Conductor, tx *store.Tx, n *node.Node, request node.VerbRequ
 func permitService(c *Conductor, _ *store.Tx, n *node.Node, request node.VerbRequest) error {
 	if err := checkRequestSteps(request); err != nil {
 		return err
+	}
+	return c.checkRamdisk(n, request, driver.ServiceSteps)
+}
+
+// checkRamdisk decides whether the steps of a request can run with a ramdisk or
+// without, as it asks for. Without, nothing but the power of the node has to work.
+func (c *Conductor) checkRamdisk(n *node.Node, request node.VerbRequest, kind driver.StepKind) error {
+	offered := c.drivers.Steps(n, kind)
+	if step, ok := node.InRamdisk(request.Steps, offered); ok && request.DisableRamdisk {
+		return node.Invalid("The step %s runs in the ramdisk, which disable_ramdisk forbids.", step.Name())
+	}
+	if request.DisableRamdisk || node.OutOfBand(request.Steps, offered) {
+		return c.checkInterfaces(n, []node.InterfaceKind{node.PowerInterface})
 	}
 	return c.checkInterfaces(n, cleanInterfaces)
 }

@@ -75,18 +75,22 @@ func outOfBand(steps ...node.Step) map[StepKind][]node.Step {
 
 // fakeDeploy is the deploy interface of fake hardware.
 var fakeDeploy = fakeStepper{steps: map[StepKind][]node.Step{
-	CleanSteps: {
-		{Step: "erase_devices_metadata", Priority: 99, Abortable: true},
-		{Step: "erase_devices", Priority: 10, Abortable: true},
-		{Step: "erase_pstore", Abortable: true},
-		{Step: "burnin_cpu", Abortable: true},
-		{Step: "burnin_disk", Abortable: true},
-		{Step: "burnin_memory", Abortable: true},
-		{Step: "burnin_network", Abortable: true},
-	},
+	CleanSteps: inRamdisk(
+		node.Step{Step: "erase_devices_metadata", Priority: 99}, node.Step{Step: "erase_devices", Priority: 10},
+		node.Step{Step: "erase_pstore"}, node.Step{Step: "burnin_cpu"}, node.Step{Step: "burnin_disk"},
+		node.Step{Step: "burnin_memory"}, node.Step{Step: "burnin_network"},
+	),
 	DeploySteps:  {{Step: "deploy", Priority: 100}},
-	ServiceSteps: {{Step: "burnin_cpu", Abortable: true}, {Step: "burnin_memory", Abortable: true}},
+	ServiceSteps: inRamdisk(node.Step{Step: "burnin_cpu"}, node.Step{Step: "burnin_memory"}),
 }}
+
+// inRamdisk are steps that a machine's ramdisk would run.
+func inRamdisk(steps ...node.Step) []node.Step {
+	for i := range steps {
+		steps[i].RequiresRamdisk, steps[i].Abortable = true, true
+	}
+	return steps
+}
 
 // fakeManagement is the management interface of fake hardware.
 var fakeManagement = fakeStepper{steps: outOfBand(

@@ -19,6 +19,7 @@ import (
 	"github.com/knadh/koanf/v2"
 
 	"github.com/ingot-metal/ingot/internal/inspect"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // Config is everything about the engine that can be configured. The keys of the
@@ -83,6 +84,10 @@ type ConductorConfig struct {
 	SoftPowerOffTimeout time.Duration `koanf:"soft_power_off_timeout"`
 	MaxDeploying        int           `koanf:"max_deploying"`
 	MaxCleaning         int           `koanf:"max_cleaning"`
+	HistoryMaxEntries   int           `koanf:"history_max_entries"`
+	// RefusedCleanSteps are clean steps that clients may not ask for, as
+	// interface.step.
+	RefusedCleanSteps []string `koanf:"refused_clean_steps"`
 	// PowerOffAfterDeployFailure is false for people who want to look at the
 	// machine then.
 	PowerOffAfterDeployFailure bool          `koanf:"power_off_after_deploy_failure"`
@@ -216,7 +221,7 @@ func DefaultConfig() Config {
 			Hostname: hostname, Workers: 32, LeaseDuration: 20 * time.Second,
 			LockWait: 3 * time.Second, WorkTimeout: time.Minute, MaxAttempts: 5,
 			CallbackTimeout: 30 * time.Minute, PowerTimeout: time.Minute, SoftPowerOffTimeout: 10 * time.Minute,
-			MaxDeploying: 250, MaxCleaning: 50, PowerOffAfterDeployFailure: true,
+			MaxDeploying: 250, MaxCleaning: 50, HistoryMaxEntries: 300, PowerOffAfterDeployFailure: true,
 			PowerSyncInterval: 2 * time.Minute, ForcePowerState: true, PowerRecoveryInterval: 5 * time.Minute,
 		},
 		Driver:        DriverConfig{EnabledHardwareTypes: []string{"fake-hardware", "ipmi", "manual-management", "redfish"}},
@@ -339,6 +344,12 @@ func (c Config) Validate() error {
 	check(c.Conductor.PowerSyncInterval >= 0, "conductor.power_sync_interval: want 0 (off) or more, got %s", c.Conductor.PowerSyncInterval)
 	check(c.Conductor.MaxDeploying >= 1, "conductor.max_deploying: want at least 1, got %d", c.Conductor.MaxDeploying)
 	check(c.Conductor.MaxCleaning >= 1, "conductor.max_cleaning: want at least 1, got %d", c.Conductor.MaxCleaning)
+	check(c.Conductor.HistoryMaxEntries >= 1, "conductor.history_max_entries: want at least 1, got %d", c.Conductor.HistoryMaxEntries)
+	for _, step := range c.Conductor.RefusedCleanSteps {
+		kind, name, _ := strings.Cut(step, ".")
+		check(slices.Contains(node.StepInterfaces, kind) && name != "",
+			"conductor.refused_clean_steps: want interface.step with one of the interfaces %s, got %q", strings.Join(node.StepInterfaces, ", "), step)
+	}
 	check(c.Agent.HeartbeatTimeout >= time.Second, "agent.heartbeat_timeout: want at least 1s, got %s", c.Agent.HeartbeatTimeout)
 	check(!c.AutoDiscovery.Enabled || c.AutoDiscovery.Driver != "", "auto_discovery.driver: is required when auto_discovery.enabled is true")
 	check(c.AutoDiscovery.Rate > 0, "auto_discovery.rate: want more than 0, got %g", c.AutoDiscovery.Rate)

@@ -45,6 +45,8 @@ func TestConfigurationMistakesAreNamed(t *testing.T) {
 		"unknown key":            {map[string]string{"api.lissten": "1"}, `unknown key "api.lissten"`},
 		"not a duration":         {map[string]string{"agent.heartbeat_timeout": "soon"}, "heartbeat_timeout"},
 		"not a number":           {map[string]string{"conductor.workers": "many"}, "workers"},
+		"no history":             {map[string]string{"conductor.history_max_entries": "0"}, "conductor.history_max_entries: want at least 1"},
+		"step of no interface":   {map[string]string{"conductor.refused_clean_steps": "erase_devices"}, "conductor.refused_clean_steps: want interface.step"},
 		"no worker":              {map[string]string{"conductor.workers": "0"}, "conductor.workers: want at least 1"},
 		"discovery needs driver": {map[string]string{"auto_discovery.enabled": "true"}, "auto_discovery.driver: is required"},
 		"open to the world":      {map[string]string{"api.listen": "0.0.0.0:6385"}, "not a loopback address"},

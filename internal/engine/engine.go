@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/auth"
 	"github.com/ingot-metal/ingot/internal/conductor"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/httpapi"
@@ -113,7 +114,7 @@ func (e *Engine) start(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	e.api.serve(e.front.outside(httpapi.New(c, httpapi.Options{
-		Around:    e.front.inside,
+		Around: e.front.inside, User: auth.User,
 		PublicURL: cfg.API.PublicURL, Drivers: drivers,
 		DisableRamdisk: cfg.API.DisableRamdiskEndpoints, InspectionStatus: cfg.Inspector.CallbackStatus, TrustedProxies: proxies,
 		Logger: opts.Logger, Now: opts.Clock,
@@ -171,8 +172,9 @@ func conductorConfig(cfg Config) (conductor.Config, error) {
 		Hostname: cfg.Conductor.Hostname, Group: strings.ToLower(cfg.Conductor.Group), Workers: cfg.Conductor.Workers,
 		LeaseTTL: cfg.Conductor.LeaseDuration, LockWait: cfg.Conductor.LockWait,
 		WorkTimeout: cfg.Conductor.WorkTimeout, MaxAttempts: cfg.Conductor.MaxAttempts,
-		AutomatedClean: cfg.Conductor.AutomatedClean, HeartbeatTimeout: cfg.Agent.HeartbeatTimeout,
-		FastTrack: cfg.Agent.FastTrack,
+		AutomatedClean: cfg.Conductor.AutomatedClean, RefusedCleanSteps: cfg.Conductor.RefusedCleanSteps,
+		HeartbeatTimeout: cfg.Agent.HeartbeatTimeout,
+		FastTrack:        cfg.Agent.FastTrack,
 		AgentRules: agent.Rules{
 			RequireTLS: cfg.Agent.RequireTLS, AllowedNetworks: networks, VerifyAddress: cfg.Agent.VerifyCallbackAddress,
 		},
@@ -194,6 +196,7 @@ func limits(cfg ConductorConfig) conductor.Limits {
 	return conductor.Limits{
 		CallbackTimeout: cfg.CallbackTimeout, PowerTimeout: cfg.PowerTimeout, SoftPowerOff: cfg.SoftPowerOffTimeout,
 		MaxDeploying: cfg.MaxDeploying, MaxCleaning: cfg.MaxCleaning, KeepPowerOn: !cfg.PowerOffAfterDeployFailure,
-		PowerSync: sync, AcceptPower: !cfg.ForcePowerState, PowerRecovery: cfg.PowerRecoveryInterval,
+		HistoryEntries: cfg.HistoryMaxEntries,
+		PowerSync:      sync, AcceptPower: !cfg.ForcePowerState, PowerRecovery: cfg.PowerRecoveryInterval,
 	}
 }

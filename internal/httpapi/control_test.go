@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -266,7 +268,7 @@ func TestVendorAnswers(t *testing.T) {
 }
 
 func TestProvisionRequestsAreReadInFull(t *testing.T) {
-	s := newServer(t)
+	s := newServer(t, func(o *Options) { o.User = func(context.Context) string { return "ann" } })
 	n := s.addNode(uuid1, func(n *node.Node) { n.ProvisionState = node.Manageable })
 	put := func(body string) reply { return s.do("PUT", oneNode+"/states/provision", "latest", body) }
 	put(`{"target":"clean","clean_steps":[{"interface":"raid","step":"create_configuration","args":{"a":1},"order":2}],"disable_ramdisk":true}`).want(202)
@@ -276,10 +278,18 @@ func TestProvisionRequestsAreReadInFull(t *testing.T) {
 	put(`{"target":"rescue","rescue_password":"hush"}`).want(202)
 	r := s.engine.requests
 	if !r[0].DisableRamdisk || r[0].Steps[0].Name() != "raid.create_configuration" || *r[0].Steps[0].Order != 2 ||
-		string(r[1].ConfigDrive) != `{"meta_data":{}}` || r[1].Steps[0].Priority != 7 || r[2].RescuePassword != "hush" {
+		string(r[1].ConfigDrive) != `{"meta_data":{}}` || r[1].Steps[0].Priority != 7 || r[2].RescuePassword != "hush" || r[2].User != "ann" {
 		t.Errorf("requests %+v", r)
 	}
+	n.ProvisionState = node.Manageable
+	put(`{"target":"clean","clean_steps":[{"interface":"bios","step":"x","execute_on_child_nodes":true,"limit_child_node_execution":["blade1"]}]}`).want(202)
+	if step := s.engine.requests[3].Steps[0]; !step.ExecuteOnChildNodes || !slices.Equal(step.LimitChildNodeExecution, []string{"blade1"}) {
+		t.Errorf("step %+v, want it for child nodes", step)
+	}
 	for body, text := range map[string]string{
+		`{"target":"clean","clean_steps":[{"interface":"bios","step":"x","execute_on_child_nodes":"maybe"}]}`:                       "true or false for execute_on_child_nodes",
+		`{"target":"clean","clean_steps":[{"interface":"bios","step":"x","limit_child_node_execution":["a"]}]}`:                     "set execute_on_child_nodes",
+		`{"target":"active","deploy_steps":[{"interface":"bios","step":"x","args":{},"priority":1,"execute_on_child_nodes":true}]}`: "unknown key",
 		`{"target":"clean"}`:                                                                          "needs clean_steps",
 		`{"target":"clean","clean_steps":{}}`:                                                         "want a list",
 		`{"target":"clean","clean_steps":[{"step":"x"}]}`:                                             `lacks the key "interface"`,

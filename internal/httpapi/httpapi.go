@@ -10,6 +10,7 @@ package httpapi
 //go:generate go test -run "^(TestStatusPageListsWhatIsNotBuilt|TestAPIPageShowsTheTables)$" -update .
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -39,6 +40,9 @@ type Options struct {
 	// router: the request's Pattern says which route it is. Authentication goes
 	// here. Nil means nothing.
 	Around func(http.Handler) http.Handler
+	// User returns who was authenticated for a request, by its context; nil means
+	// that nobody ever is.
+	User func(context.Context) string
 	// Drivers names the hardware types that nodes may use; required.
 	Drivers *driver.Registry
 	// Logger takes a line per request at level debug and the reason of every

@@ -53,6 +53,9 @@ func (a *api) provisionNode(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if a.options.User != nil {
+		request.User = a.options.User(r.Context())
+	}
 	if err := a.engine.Provision(r.Context(), ident, request); err != nil {
 		return fmt.Errorf("%s node %s: %w", request.Verb.Name, ident, err)
 	}

@@ -47,28 +47,18 @@ func readSteps(raw json.RawMessage, allowed, required []string) ([]node.Step, er
 				return nil, fmt.Errorf("step %d lacks the key %q", i, key)
 			}
 		}
-		var flag bool
-		if err := json.Unmarshal(orNullJSON(item["execute_on_child_nodes"]), &flag); err != nil || flag {
-			return nil, fmt.Errorf("step %d asks to run on child nodes, which this engine does not do: send the verb to each child", i)
-		}
 		text, err := json.Marshal(item)
 		if err != nil {
 			return nil, err
 		}
 		var step node.Step
 		if err := json.Unmarshal(text, &step); err != nil {
-			return nil, fmt.Errorf("step %d: want texts for interface and step, an object for args, whole numbers for priority and order", i)
+			return nil, fmt.Errorf("step %d: want texts for interface and step, an object for args, whole numbers for priority and order, "+
+				"true or false for execute_on_child_nodes, a list of texts for limit_child_node_execution", i)
 		}
 		steps = append(steps, step)
 	}
 	return steps, nil
-}
-
-func orNullJSON(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 {
-		return json.RawMessage("null")
-	}
-	return raw
 }
 
 // configDriveParts are the keys of a config drive that the engine builds.

@@ -23,6 +23,12 @@ type Step struct {
 	RebootRequested bool `json:"reboot_requested,omitempty"` // whether the machine restarts after it
 	// RequiresRamdisk says that the step runs inside the ramdisk.
 	RequiresRamdisk bool `json:"requires_ramdisk,omitempty"`
+	// ExecuteOnChildNodes says that the node's children run the step, one after the
+	// other, and not the node itself.
+	ExecuteOnChildNodes bool `json:"execute_on_child_nodes,omitempty"`
+	// LimitChildNodeExecution are the children that run it, by UUID or name; empty
+	// means all.
+	LimitChildNodeExecution []string `json:"limit_child_node_execution,omitempty"`
 	// AbortAfter is set when a client wants to abort and the step is not
 	// abortable: the abort follows its end.
 	AbortAfter bool `json:"abort_after,omitempty"`
@@ -97,6 +103,9 @@ func CheckSteps(steps []Step) error {
 		case s.Priority < 0:
 			return Invalid("Step %d (%s) has the negative priority %d.", i, CutText(s.Name()), s.Priority)
 		}
+		if err := s.checkChildren(i); err != nil {
+			return err
+		}
 		if s.Step == StepWait {
 			if _, err := s.WaitSeconds(); err != nil {
 				return err
@@ -105,6 +114,45 @@ func CheckSteps(steps []Step) error {
 	}
 	return nil
 }
+
+// checkChildren holds the rules between what a step is and who runs it.
+func (s Step) checkChildren(i int) error {
+	switch {
+	case len(s.LimitChildNodeExecution) > 0 && !s.ExecuteOnChildNodes:
+		return Invalid("Step %d (%s) limits the child nodes that run it, but does not ask for any: set execute_on_child_nodes.", i, CutText(s.Name()))
+	case s.ExecuteOnChildNodes && (s.Step == StepHold || s.Step == StepWait):
+		return Invalid("Step %d (%s) cannot run on child nodes: the node itself holds and waits.", i, CutText(s.Name()))
+	}
+	return nil
+}
+
+// OutOfBand reports whether every step of a client's list is known to run without
+// the ramdisk.
+func OutOfBand(asked, offered []Step) bool {
+	return !slices.ContainsFunc(asked, func(s Step) bool {
+		known, ok := findStep(offered, s)
+		return !s.elsewhere() && (!ok || known.RequiresRamdisk) || s.awaitsAgent()
+	})
+}
+
+// InRamdisk returns the first step of a client's list that is known to run inside
+// the ramdisk or to wait for it; ok is false when there is none.
+func InRamdisk(asked, offered []Step) (step Step, ok bool) {
+	i := slices.IndexFunc(asked, func(s Step) bool {
+		known, _ := findStep(offered, s)
+		return !s.elsewhere() && known.RequiresRamdisk || s.awaitsAgent()
+	})
+	if i < 0 {
+		return Step{}, false
+	}
+	return asked[i], true
+}
+
+// elsewhere reports whether the node's drivers have no part in the step.
+func (s Step) elsewhere() bool { return s.Own() || s.ExecuteOnChildNodes }
+
+// awaitsAgent reports whether the step ends with the next heartbeat.
+func (s Step) awaitsAgent() bool { return s.Step == StepWait && s.Args["seconds"] == nil }
 
 // SortSteps orders steps by falling priority, then by interface, then by name,
 // and leaves out those of priority 0.
@@ -122,19 +170,21 @@ func SortSteps(steps []Step) []Step {
 
 // ListedSteps is a client's list with what the drivers know of each step. Steps
 // with an order come by it; without any, the list is kept as it stands. A step
-// that no driver offers is a *ValidationError.
+// that no driver offers is a *ValidationError; steps of child nodes are not looked
+// at.
 func ListedSteps(asked, offered []Step) ([]Step, error) {
 	steps := make([]Step, 0, len(asked))
 	for _, s := range asked {
-		if !s.Own() {
+		switch {
+		case s.Own():
+			s.Abortable = true
+		case !s.ExecuteOnChildNodes:
 			known, ok := findStep(offered, s)
 			if !ok {
 				return nil, unknownStep(s, offered)
 			}
 			known.Args, known.Order = s.Args, s.Order
 			s = known
-		} else {
-			s.Abortable = true
 		}
 		steps = append(steps, s)
 	}

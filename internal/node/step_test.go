@@ -151,3 +151,56 @@ func TestHardwareKeepsWhenThingsWereSeenAndChanged(t *testing.T) {
 		t.Error("Equal is wrong")
 	}
 }
+
+func TestStepsForChildNodesKeepTheirRules(t *testing.T) {
+	on := func(name string, children ...string) Step {
+		s := one(name, 0)
+		s.ExecuteOnChildNodes, s.LimitChildNodeExecution = true, children
+		return s
+	}
+	limited := one("bios.apply", 0)
+	limited.LimitChildNodeExecution = []string{"blade1"}
+	for what, tt := range map[string]struct {
+		step Step
+		ok   bool
+	}{
+		"on all":              {on("bios.apply"), true},
+		"on one":              {on("power.power_on", "blade1"), true},
+		"limited for nothing": {limited, false},
+		"hold":                {on("deploy.hold"), false},
+		"wait":                {on("deploy.wait"), false},
+	} {
+		if err := CheckSteps([]Step{tt.step}); (err == nil) != tt.ok {
+			t.Errorf("%s: %v, want accepted %v", what, err, tt.ok)
+		}
+	}
+	listed, err := ListedSteps([]Step{on("bios.known_to_the_child_alone")}, nil)
+	if err != nil || !listed[0].ExecuteOnChildNodes {
+		t.Errorf("steps %+v, %v; want it kept for the child to judge", listed, err)
+	}
+}
+
+func TestRamdiskIsNeededForStepsThatRunInIt(t *testing.T) {
+	offered := []Step{{Interface: "deploy", Step: "erase", RequiresRamdisk: true}, one("bios.apply", 0)}
+	forChild := one("deploy.erase", 0)
+	forChild.ExecuteOnChildNodes = true
+	pause := one("deploy.wait", 0)
+	pause.Args = map[string]any{"seconds": 1}
+	for what, tt := range map[string]struct {
+		step              Step
+		outOfBand, inside bool
+	}{
+		"in the ramdisk":        {one("deploy.erase", 0), false, true},
+		"out of band":           {one("bios.apply", 0), true, false},
+		"unknown":               {one("raid.paint", 0), false, false},
+		"the engine's own":      {one("deploy.reboot", 0), true, false},
+		"a pause":               {pause, true, false},
+		"until a heartbeat":     {one("deploy.wait", 0), false, true},
+		"on the children alone": {forChild, true, false},
+	} {
+		steps := []Step{one("bios.apply", 0), tt.step}
+		if _, in := InRamdisk(steps, offered); in != tt.inside || OutOfBand(steps, offered) != tt.outOfBand {
+			t.Errorf("%s: in the ramdisk %v, out of band %v; want %v and %v", what, in, OutOfBand(steps, offered), tt.inside, tt.outOfBand)
+		}
+	}
+}

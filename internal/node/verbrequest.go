@@ -5,6 +5,7 @@ import "encoding/json"
 // VerbRequest is a provision verb with everything that a client may send along.
 type VerbRequest struct {
 	Verb Verb
+	User string // who asked; empty when nobody was authenticated
 	// Steps are clean, deploy or service steps, as the verb has it; nil when the
 	// request has none.
 	Steps []Step

@@ -17,6 +17,13 @@ func (tx *Tx) AddEvent(e *node.Event) error {
 	return err
 }
 
+// TrimEvents removes all but the newest rows of a node's history.
+func (tx *Tx) TrimEvents(nodeID int64, keep int) error {
+	err := tx.exec(`DELETE FROM history WHERE node_id = ? AND id <=
+		(SELECT id FROM history WHERE node_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`, nodeID, nodeID, keep)
+	return err
+}
+
 // Events returns a node's history, oldest first.
 func (tx *Tx) Events(nodeID int64) ([]*node.Event, error) {
 	events := []*node.Event{}

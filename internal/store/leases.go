@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -59,12 +60,20 @@ func (tx *Tx) ReleaseLease(lease node.Lease) error {
 	return err
 }
 
-// RenewLeases extends the leases of owner that are still in force to ttl from
-// now.
-func (tx *Tx) RenewLeases(owner string, ttl time.Duration) error {
-	err := tx.exec("UPDATE leases SET expires_at = ? WHERE owner = ? AND expires_at > ?",
-		tx.now.Add(ttl).UnixMicro(), owner, tx.now.UnixMicro())
-	return err
+// RenewLeases extends those of the leases of owner that are still in force to ttl
+// from now. A lease that owner has forgotten is not among them and runs out.
+func (tx *Tx) RenewLeases(owner string, epochs []int64, ttl time.Duration) error {
+	for some := range slices.Chunk(epochs, maxRows) {
+		args := []any{tx.now.Add(ttl).UnixMicro(), owner, tx.now.UnixMicro()}
+		for _, epoch := range some {
+			args = append(args, epoch)
+		}
+		err := tx.exec("UPDATE leases SET expires_at = ? WHERE owner = ? AND expires_at > ? AND epoch IN ("+marks(len(some))+")", args...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // DropLeases ends every lease of owner. A conductor calls it when it starts: a

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 var historyBehaviours = []behaviour{
 	{"history reads back in order", checkHistory},
+	{"the oldest rows of one history are trimmed", checkTrimEvents},
 	{"a conductor is alive while it says so", checkConductors},
 }
 
@@ -38,6 +41,39 @@ func checkHistory(t *testing.T, e *env) {
 	})
 	if !want[1].CreatedAt.Equal(want[0].CreatedAt.Add(time.Second)) {
 		t.Errorf("times %v and %v, want the clock's", want[0].CreatedAt, want[1].CreatedAt)
+	}
+}
+
+func checkTrimEvents(t *testing.T, e *env) {
+	n, other := e.createNode(), e.createNode()
+	for i := range 5 {
+		for _, of := range []*node.Node{n, other} {
+			event := &node.Event{UUID: uuid.NewString(), NodeID: of.ID, Severity: node.SeverityInfo, Type: "agent", Message: fmt.Sprint(i)}
+			e.write(func(tx *store.Tx) error { return tx.AddEvent(event) })
+		}
+	}
+	history := func(of *node.Node) string {
+		var messages strings.Builder
+		e.read(func(tx *store.Tx) error {
+			events, err := tx.Events(of.ID)
+			for _, event := range events {
+				messages.WriteString(event.Message)
+			}
+			return err
+		})
+		return messages.String()
+	}
+	for _, step := range []struct {
+		keep int
+		want string
+	}{{7, "01234"}, {5, "01234"}, {2, "34"}} {
+		e.write(func(tx *store.Tx) error { return tx.TrimEvents(n.ID, step.keep) })
+		if got := history(n); got != step.want {
+			t.Errorf("keeping %d: history %q, want %q", step.keep, got, step.want)
+		}
+	}
+	if got := history(other); got != "01234" {
+		t.Errorf("history of another node %q, want all of it", got)
 	}
 }
 

@@ -111,15 +111,20 @@ func checkLeaseTakenOver(t *testing.T, e *env) {
 }
 
 func checkRenewLeases(_ *testing.T, e *env) {
-	held, foreign, expired := e.createNode(), e.createNode(), e.createNode()
+	held, foreign, expired, forgotten := e.createNode(), e.createNode(), e.createNode(), e.createNode()
 	lost := e.acquire(expired, here)
 	e.clock.Advance(ttl / 2)
-	kept, others := e.acquire(held, here), e.acquire(foreign, there)
+	kept, others, orphan := e.acquire(held, here), e.acquire(foreign, there), e.acquire(forgotten, here)
+	epochs := []int64{kept.Epoch, others.Epoch, lost.Epoch}
+	for i := range int64(100) { // more than one statement takes
+		epochs = append(epochs, orphan.Epoch+1+i)
+	}
 	e.clock.Advance(ttl / 2)
-	e.write(func(tx *store.Tx) error { return tx.RenewLeases(here, ttl) })
+	e.write(func(tx *store.Tx) error { return tx.RenewLeases(here, epochs, ttl) })
 	e.wantLost(expired, lost)
 	e.clock.Advance(ttl / 2)
 	e.wantLost(foreign, others)
+	e.wantLost(forgotten, orphan)
 	e.clock.Advance(ttl/2 - time.Microsecond)
 	e.wantLease(held, kept)
 	e.clock.Advance(time.Microsecond)
