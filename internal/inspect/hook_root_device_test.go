@@ -67,6 +67,21 @@ func TestRootDiskIsTheAgentsUnlessHintsSayOtherwise(t *testing.T) {
 	}
 }
 
+func TestDocumentedRootDiskIsFound(t *testing.T) {
+	sections, _ := page(t)
+	blocks := codeSpans.FindAllStringSubmatch(sections["root-device"], -1)
+	var sent map[string]any
+	if len(blocks) < 2 || json.Unmarshal([]byte(blocks[1][1]), &sent) != nil {
+		t.Fatalf("the section has the blocks %q, want properties and an inventory", blocks)
+	}
+	in := Input{Document: exampleDocument(t, sent), Properties: node.Object(blocks[0][1])}
+	result := run(t, pipeline(t, only("root-device")), in)
+	disk, _ := pluginValue(t, result, "root_disk").(map[string]any)
+	if disk["name"] != "/dev/sdc" || result.Properties["local_gb"] != "446" {
+		t.Errorf("root disk %v and properties %v, want /dev/sdc with 446 GiB", disk, result.Properties)
+	}
+}
+
 func TestRootDiskOfHintsIsAsSent(t *testing.T) {
 	doc := withDisks(t, threeDisks, "")
 	result := run(t, pipeline(t, only("root-device")), Input{Document: doc, Properties: node.Object(`{"root_device":{"serial":"s400"}}`)})
