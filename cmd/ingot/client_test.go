@@ -107,7 +107,7 @@ func TestExitCodesAreWhatTheHelpSays(t *testing.T) {
 		"unwanted argument":    {"node list n1", 2, `ingot node list: it takes no arguments, got "n1". See --help.`},
 		"bad number":           {"node list --limit x", 2, `--limit is "x": it must be a whole number. See --help.`},
 		"unknown command":      {"node frobnicate", 2, `nknown command "frobnicate"`},
-		"mistyped command":     {"node lsit", 2, `for "ingot node"; did you mean list? See --help.`},
+		"mistyped command":     {"node manag", 2, `for "ingot node"; did you mean manage? See --help.`},
 		"missing host":         {"explain", 2, "See --help."},
 		"seconds without =":    {"node manage n1 --wait 30", 2, "write --wait=30"},
 		"bad endpoint":         {"node list --os-endpoint 127.0.0.1", 2, "is not a URL"},

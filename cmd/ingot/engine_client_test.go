@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ingot-metal/ingot/internal/cli"
 	"github.com/ingot-metal/ingot/internal/engine"
 )
 
@@ -78,7 +79,8 @@ type step struct {
 	until bool
 }
 
-// walker runs the steps.
+// walker runs the steps. As exit codes say, it tries again while work on a
+// node is under way.
 type walker struct {
 	kept map[string]string
 	// ran has the words of every command that ran.
@@ -91,7 +93,8 @@ func (w *walker) walk(t *testing.T, steps []step) {
 		line, want := w.fill(s.args), w.fill(s.out)
 		args := spaces(line)
 		out, stderr, code := clientRun(t, args...)
-		for deadline := time.Now().Add(10 * time.Second); s.until && !matches(out, want) && time.Now().Before(deadline); {
+		again := func() bool { return code == cli.ExitBusy && s.code != code || s.until && !matches(out, want) }
+		for deadline := time.Now().Add(10 * time.Second); again() && time.Now().Before(deadline); {
 			out, stderr, code = clientRun(t, args...)
 		}
 		if code != s.code || !matches(out, want) || !matches(stderr, "…"+s.says) {
