@@ -47,6 +47,9 @@ func TestBadRequestsOnTheWire(t *testing.T) {
 		{"two lengths", post(node, "Content-Length: 26", "Content-Length: 27"), 400},
 		{"length beyond numbers", post(node, "Content-Length: 99999999999999999999"), 400},
 		{"length over the limit", post(node, "Content-Length: 9000000000"), 413},
+		{"config drive over its limit", announced("PUT", "/v1/nodes/a/states/provision", 65<<20), 413},
+		{"inspection data over its limit", announced("POST", "/v1/continue_inspection", 17<<20), 413},
+		{"config drive over the limit of others", announced("PUT", "/v1/nodes/a/states/provision", 2<<20), 400},
 		{"unknown encoding", post(node, "Transfer-Encoding: gzip"), 501},
 		{"chunk that is none", post("zz\r\n", "Transfer-Encoding: chunked"), 400},
 		{"chunks that stop", post("1a\r\n"+node[:5], "Transfer-Encoding: chunked"), 400},
@@ -80,6 +83,11 @@ func TestBadRequestsOnTheWire(t *testing.T) {
 		})
 	}
 	e.node(t, uuid)
+}
+
+// announced is a request with a body of that many bytes, of which few come.
+func announced(method, path string, size int) string {
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-OpenStack-Ironic-API-Version: latest\r\nContent-Length: %d\r\n\r\n{", method, path, size)
 }
 
 // TestUncleanPathsReachTheirResource sends paths that clients build by joining

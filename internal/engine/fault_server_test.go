@@ -26,7 +26,7 @@ func administer(t *testing.T, database string, statements ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(ctx) //nolint:errcheck // it has done its work
+	defer conn.Close(ctx)
 	for _, statement := range statements {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -74,6 +75,8 @@ func checkConsistent(old, n *node.Node) error {
 		return node.Invalid("retired_reason needs retired to be true.")
 	case n.ParentNode != "" && n.ParentNode == n.UUID:
 		return node.Invalid("Node %s cannot be its own parent.", n.UUID)
+	case (old == nil || !bytes.Equal(n.Properties, old.Properties)) && !canonicalCapabilities(n.Properties):
+		return node.Invalid("The capabilities in properties must be one text of the form \"key:value,key:value\".")
 	case old == nil && n.Protected:
 		return node.Invalid("A new node cannot be protected; only active nodes and those in rescue can.")
 	case old == nil:
@@ -88,6 +91,17 @@ func checkConsistent(old, n *node.Node) error {
 		return node.Conflict("The driver of node %s cannot be changed while its console is enabled.", n.UUID)
 	}
 	return nil
+}
+
+// canonicalCapabilities reports whether the capabilities in properties, if there
+// are any, have the form that clients read: one text. In instance_info an object
+// will do.
+func canonicalCapabilities(properties node.Object) bool {
+	if !bytes.Contains(properties, []byte(`"capabilities"`)) {
+		return true
+	}
+	stated := properties.Fields()["capabilities"]
+	return len(stated) == 0 || stated[0] == '"' || string(stated) == "null"
 }
 
 // dropReasons ends the reasons of what the change ended, so that a client need

@@ -7,17 +7,17 @@ import (
 	"syscall"
 
 	driver "modernc.org/sqlite"
-	lib "modernc.org/sqlite/lib"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // sqliteOutages are the result codes that say nothing about the statement but
 // about the file it works on (https://sqlite.org/rescode.html).
 var sqliteOutages = map[int]string{
-	lib.SQLITE_FULL:     diskFull,
-	lib.SQLITE_READONLY: readOnly,
-	lib.SQLITE_IOERR:    diskFails,
-	lib.SQLITE_CANTOPEN: diskFails,
-	lib.SQLITE_BUSY:     occupied, // somebody else has opened the file
+	sqlite3.SQLITE_FULL:     diskFull,
+	sqlite3.SQLITE_READONLY: readOnly,
+	sqlite3.SQLITE_IOERR:    diskFails,
+	sqlite3.SQLITE_CANTOPEN: diskFails,
+	sqlite3.SQLITE_BUSY:     occupied, // somebody else has opened the file
 }
 
 // outage makes an error of the files a node.ErrUnavailable and leaves others as

@@ -24,7 +24,7 @@ type Disk struct {
 // skips the test where mounting is not permitted.
 func NewDisk(t testing.TB, size int) *Disk {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ingot-disk-") // other users may look into it, unlike t.TempDir
+	dir, err := os.MkdirTemp("", "ingot-disk-") //nolint:usetesting // only the owner may look into t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func (d *Disk) Fill() (free func()) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	defer file.Close() //nolint:errcheck // nobody reads it
+	defer file.Close()
 	for block := make([]byte, 4096); err == nil; {
 		_, err = file.Write(block)
 	}

@@ -1,9 +1,11 @@
 package storetest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -24,51 +26,64 @@ func NewExt4(t testing.TB) *Ext4 {
 	if err := os.Truncate(d.image, 32<<20); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range [][]string{{"mkfs.ext4", "-q", "-F", d.image}, d.mounting()} {
-		if output, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
-			t.Skipf("a file system is made and mounted for this test, which takes root, e2fsprogs and loop devices: %v: %s", err, output)
-		}
+	_, err := d.run("mkfs.ext4", "-q", "-F", d.image)
+	if err == nil {
+		err = d.mount()
+	}
+	if err != nil {
+		t.Skipf("a file system is made and mounted for this test, which takes root, e2fsprogs and loop devices: %v", err)
 	}
 	t.Cleanup(d.unmount)
 	return d
 }
 
-func (d *Ext4) mounting() []string {
-	return []string{"mount", "-o", "loop,errors=remount-ro", d.image, d.Dir}
+func (d *Ext4) mount() error {
+	_, err := d.run("mount", "-o", "loop,errors=remount-ro", d.image, d.Dir)
+	return err
 }
 
 // Remount mounts the file system anew, as after a repair.
 func (d *Ext4) Remount() {
 	d.t.Helper()
 	d.unmount()
-	d.do(d.mounting()...)
+	if err := d.mount(); err != nil {
+		d.t.Fatal(err)
+	}
 }
 
 // Forbid makes everything in the file system immutable, until the returned
 // function takes that back.
 func (d *Ext4) Forbid() (allow func()) {
 	d.t.Helper()
-	d.do("chattr", "-R", "+i", d.Dir)
-	return func() { d.do("chattr", "-R", "-i", d.Dir) }
+	change := func(how string) {
+		d.t.Helper()
+		if _, err := d.run("chattr", "-R", how, d.Dir); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	change("+i")
+	return func() { change("-i") }
 }
 
 // Break makes the kernel believe that the file system is damaged: it permits no
 // more writes until it is mounted anew.
 func (d *Ext4) Break() {
 	d.t.Helper()
-	device, err := exec.CommandContext(d.t.Context(), "losetup", "--noheadings", "--output", "NAME", "--associated", d.image).Output()
+	device, err := d.run("losetup", "--noheadings", "--output", "NAME", "--associated", d.image)
 	if err != nil {
-		d.t.Fatalf("find the device of %s: %v", d.image, err)
+		d.t.Fatal(err)
 	}
-	trigger := filepath.Join("/sys/fs/ext4", filepath.Base(string(device[:len(device)-1])), "trigger_fs_error")
+	trigger := filepath.Join("/sys/fs/ext4", filepath.Base(device), "trigger_fs_error")
 	if err := os.WriteFile(trigger, []byte("1"), 0); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-func (d *Ext4) do(command ...string) {
-	d.t.Helper()
-	if output, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil { //nolint:gosec // the test's own commands
-		d.t.Fatalf("%v: %v: %s", command, err, output)
+// run runs a program and returns what it prints.
+func (d *Ext4) run(program string, args ...string) (string, error) {
+	output, err := exec.CommandContext(d.t.Context(), program, args...).CombinedOutput() //nolint:gosec // the tests' own commands
+	if err != nil {
+		return "", fmt.Errorf("%s %v: %w: %s", program, args, err, output)
 	}
+	return strings.TrimSpace(string(output)), nil
 }

@@ -113,7 +113,7 @@ func (s *Server) Start() error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()                                                                   //nolint:errcheck // the server has its own
+	defer log.Close()
 	s.cmd = exec.CommandContext(context.Background(), filepath.Join(s.bin, "postgres"), //nolint:gosec // of Debian's package
 		"-D", s.data(), "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 		"-c", "max_connections=400", "-c", "fsync=on")
