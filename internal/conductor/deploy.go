@@ -118,6 +118,7 @@ var (
 	adoptInterfaces  = []node.InterfaceKind{node.PowerInterface, node.BootInterface, node.DeployInterface}
 	cleanInterfaces  = []node.InterfaceKind{node.PowerInterface, node.DeployInterface, node.NetworkInterface}
 	rescueInterfaces = []node.InterfaceKind{node.PowerInterface, node.RescueInterface}
+	bootInterfaces   = []node.InterfaceKind{node.BootInterface}
 	lookInterfaces   = []node.InterfaceKind{node.PowerInterface, node.InspectInterface}
 )
 

@@ -79,7 +79,7 @@ func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 	}
 	verdict := inspect.Decide(facts)
 	if verdict.Enrol {
-		if verdict.Refuse = c.cfg.Discovery.Allow.Refuses(&p.document.Hardware, p.Source); verdict.Refuse == "" {
+		if verdict.Refuse = c.refusesUnknown(p); verdict.Refuse == "" {
 			return c.enrol(tx, p, claims)
 		}
 	}
@@ -92,6 +92,29 @@ func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 		return nil
 	}
 	return c.noteReboot(tx, verdict.Known)
+}
+
+// Bounds of inspection data, in bytes.
+const (
+	maxUnknownDocument = 4 << 20   // of a machine that nobody registered: anybody can make one up
+	keptDocument       = 256 << 10 // that stays in memory until its work begins; see keepDocuments
+)
+
+// refusesUnknown returns why an unknown machine is not enrolled, "" when it is.
+func (c *Conductor) refusesUnknown(p *post) string {
+	if size := documentSize(p.document); size > maxUnknownDocument {
+		return fmt.Sprintf("no node matches, and its data of %d bytes is more than the %d that an unknown machine may leave here", size, maxUnknownDocument)
+	}
+	return c.cfg.Discovery.Allow.Refuses(&p.document.Hardware, p.Source)
+}
+
+// documentSize is about how much of a document is stored.
+func documentSize(document *inventory.Document) int {
+	size := len(document.Inventory)
+	for key, value := range document.PluginData {
+		size += len(key) + len(value)
+	}
+	return size
 }
 
 // forget takes back what was decided about a post and not stored.
@@ -223,7 +246,9 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node, claims []stor
 	if err != nil {
 		return err
 	}
-	p.job.document, p.job.node = p.document, n
+	if p.job.node = n; documentSize(p.document) <= keptDocument {
+		p.job.document = p.document
+	}
 	return nil
 }
 

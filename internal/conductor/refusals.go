@@ -37,7 +37,7 @@ func (r *refusals) note(now time.Time, level slog.Level, message string, attrs .
 	if dropped := r.dropped.Swap(0); dropped > 0 {
 		attrs = append(attrs, slog.Int64("lines_left_out", dropped))
 	}
-	r.log.LogAttrs(context.Background(), level, message, attrs...)
+	r.log.LogAttrs(context.Background(), level, message, attrs...) //nolint:sloglint // the messages of all callers are constant
 }
 
 // shown returns what of a list of addresses stands in the log.

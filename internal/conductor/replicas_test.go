@@ -9,6 +9,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
+// replicasEnrol bounds the discovered nodes of all replicas together.
+const replicasEnrol = 10
+
 // newReplicas starts conductors that share nothing but a database.
 func newReplicas(t *testing.T, hostnames ...string) []*world {
 	t.Helper()
@@ -20,7 +23,7 @@ func newReplicas(t *testing.T, hostnames ...string) []*world {
 	for i, hostname := range hostnames {
 		w := &world{t: t, clock: first.clock, dir: first.dir}
 		w.open()
-		w.Conductor = w.start(hostname)
+		w.Conductor = w.start(hostname, func(c *Config) { c.Discovery.MaxNodes = replicasEnrol })
 		worlds[i] = w
 	}
 	return worlds
@@ -41,6 +44,35 @@ func TestPostsOfOneMachineToSeveralReplicasGiveOneNode(t *testing.T) {
 		t.Errorf("%d nodes, %d posts refused; want one node for the one post that was taken", len(nodes), refused)
 	}
 	replicas[0].settle()
+}
+
+func TestReplicasEnrolTogetherNoMoreThanTheBound(t *testing.T) {
+	replicas := newReplicas(t, "conductor-1", "conductor-2", "conductor-3")
+	post := func(first, posts int) (enrolled int) {
+		for _, err := range concurrently(posts, func(i int) error {
+			_, err := send(t, replicas[i%len(replicas)].Conductor, unknown(first+i))
+			return err
+		}) {
+			if err == nil {
+				enrolled++
+			}
+		}
+		return enrolled
+	}
+	if enrolled := post(0, 60); enrolled != replicasEnrol {
+		t.Fatalf("%d machines were enrolled, want %d", enrolled, replicasEnrol)
+	}
+	replicas[0].settle()
+	nodes := replicas[0].all()
+	if err := replicas[0].DeleteNode(t.Context(), nodes[0].UUID); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range replicas { // as each does every few seconds
+		w.write(w.Conductor.register)
+	}
+	if enrolled := post(100, 30); enrolled != 1 {
+		t.Errorf("%d machines were enrolled in place of one that was deleted", enrolled)
+	}
 }
 
 func TestChangesThroughSeveralReplicasAllTakeEffect(t *testing.T) {

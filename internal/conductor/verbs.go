@@ -110,7 +110,10 @@ func permitInspect(c *Conductor, _ *store.Tx, n *node.Node, _ node.VerbRequest) 
 	if err := c.checkInterfaces(n, lookInterfaces); err != nil {
 		return err
 	}
-	_, err := c.ramdiskBoot(n)
+	boot, err := c.ramdiskBoot(n)
+	if err == nil && boot == managedBoot {
+		err = c.checkInterfaces(n, bootInterfaces)
+	}
 	return err
 }
 

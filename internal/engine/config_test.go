@@ -51,6 +51,11 @@ func TestConfigurationMistakesAreNamed(t *testing.T) {
 		"discovery needs driver": {map[string]string{"auto_discovery.enabled": "true"}, "auto_discovery.driver: is required"},
 		"open to the world":      {map[string]string{"api.listen": "0.0.0.0:6385"}, "not a loopback address"},
 		"bad address":            {map[string]string{"api.listen": "6385"}, "want host:port"},
+		"bad MAC prefix":         {map[string]string{"auto_discovery.allowed_macs": "52:54,eth0"}, `auto_discovery.allowed_macs: want the first digits`},
+		"bad source network":     {map[string]string{"auto_discovery.allowed_networks": "192.0.2.0"}, "auto_discovery.allowed_networks: want CIDR networks"},
+		"bad proxy":              {map[string]string{"auto_discovery.trusted_proxies": "proxy"}, "auto_discovery.trusted_proxies: want CIDR networks"},
+		"bad number of nodes":    {map[string]string{"auto_discovery.max_nodes": "-1"}, "auto_discovery.max_nodes: want 0 or more"},
+		"bad callback status":    {map[string]string{"inspector.callback_status": "204"}, "inspector.callback_status: want 200 or 202"},
 		"bad network":            {map[string]string{"agent.allowed_networks": "192.0.2.0"}, "want CIDR networks"},
 	}
 	for name, test := range tests {

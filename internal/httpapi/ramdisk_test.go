@@ -2,6 +2,9 @@ package httpapi
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +132,92 @@ func TestInspectionPostAnswersByVersion(t *testing.T) {
 	}
 	diffJSON(t, "document", []string{uuid1 + `{"inventory":{}}`}, s.engine.documents)
 	diffJSON(t, "answer", lookupDocument(secretToken), s.do("POST", "/v1/continue_inspection", "1.84", `{}`).want(200).json())
+}
+
+func TestInspectionPostMayBeAnsweredWith202(t *testing.T) {
+	s := newServer(t, func(o *Options) { o.InspectionStatus = 202 })
+	s.engine.answer = lookupAnswer(secretToken)
+	s.do("POST", "/v1/continue_inspection", "", `{}`).want(202)
+	s.do("POST", "/v1/continue_inspection", "1.84", `{}`).want(202)
+	s.do("GET", "/v1/lookup?node_uuid="+uuid1, "1.62", "").want(200) // agents take no other status here
+}
+
+// TestRefusedPostsDifferInNothing compares whole answers: only the request's own ID
+// may differ.
+func TestRefusedPostsDifferInNothing(t *testing.T) {
+	var first reply
+	for i, err := range []error{
+		node.ErrNotFound, &node.NotFoundError{Kind: "Node", Ident: uuid1}, errors.Join(node.ErrNotFound, errInternal),
+	} {
+		for _, version := range []string{"", "1.1"} {
+			s := newServer(t)
+			s.engine.fail = err
+			got := s.do("POST", "/v1/continue_inspection", version, `{}`).want(404)
+			for _, id := range []string{"Openstack-Request-Id", "X-Openstack-Request-Id"} {
+				got.header.Del(id)
+			}
+			if i == 0 && version == "" {
+				first = got
+			}
+			if got.body != first.body {
+				t.Errorf("%v: body %s, want %s", err, got.body, first.body)
+			}
+			diffJSON(t, "headers", first.header, got.header)
+		}
+	}
+}
+
+func TestSourceOfAPostIsItsSenderOrWhatTrustedProxiesSay(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:1::/48")}
+	for name, tc := range map[string]struct {
+		sender    string
+		forwarded []string
+		trust     bool
+		want      string // "": not known
+	}{
+		"sender":                        {sender: "192.0.2.7:4711", want: "192.0.2.7"},
+		"IPv4 in IPv6":                  {sender: "[::ffff:192.0.2.7]:4711", want: "192.0.2.7"},
+		"IPv6 with a zone":              {sender: "[fe80::1%eth0]:4711", want: "fe80::1"},
+		"no address":                    {sender: "@"},
+		"nobody is trusted":             {sender: "10.0.0.1:4711", forwarded: []string{"192.0.2.7"}, want: "10.0.0.1"},
+		"sender is no proxy":            {sender: "192.0.2.9:4711", forwarded: []string{"192.0.2.7"}, trust: true, want: "192.0.2.9"},
+		"proxy":                         {sender: "10.0.0.1:4711", forwarded: []string{"192.0.2.7"}, trust: true, want: "192.0.2.7"},
+		"proxy, entry made up":          {sender: "10.0.0.1:4711", forwarded: []string{"192.0.2.66, 192.0.2.7"}, trust: true, want: "192.0.2.7"},
+		"two proxies":                   {sender: "10.0.0.1:4711", forwarded: []string{"192.0.2.66", "192.0.2.7 , 2001:db8:1::1"}, trust: true, want: "192.0.2.7"},
+		"proxies alone":                 {sender: "10.0.0.1:4711", forwarded: []string{"10.0.0.2"}, trust: true, want: "10.0.0.2"},
+		"proxy that says nothing":       {sender: "10.0.0.1:4711", trust: true, want: "10.0.0.1"},
+		"proxy that hides its client":   {sender: "10.0.0.1:4711", forwarded: []string{"192.0.2.7, unknown"}, trust: true},
+		"proxy with IPv4 in IPv6":       {sender: "[::ffff:10.0.0.1]:4711", forwarded: []string{"::ffff:192.0.2.7"}, trust: true, want: "192.0.2.7"},
+		"proxy with a header of commas": {sender: "10.0.0.1:4711", forwarded: []string{",, ,"}, trust: true, want: "10.0.0.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest(http.MethodPost, "/v1/continue_inspection", nil)
+			r.RemoteAddr = tc.sender
+			for _, value := range tc.forwarded {
+				r.Header.Add("X-Forwarded-For", value)
+			}
+			var trusted []netip.Prefix
+			if tc.trust {
+				trusted = proxies
+			}
+			var want netip.Addr
+			if tc.want != "" {
+				want = netip.MustParseAddr(tc.want)
+			}
+			if got := sourceOf(r, trusted); got != want {
+				t.Errorf("source = %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestEngineHearsWhereAPostCameFrom(t *testing.T) {
+	s := newServer(t)
+	s.engine.answer = lookupAnswer("")
+	s.do("POST", "/v1/continue_inspection", "", `{}`).want(200)
+	if len(s.engine.sources) != 1 || !s.engine.sources[0].IsValid() {
+		t.Errorf("sources = %v, want the sender's address", s.engine.sources)
+	}
 }
 
 func TestInspectionOverTheBoundsIsRetriedLater(t *testing.T) {

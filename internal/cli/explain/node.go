@@ -41,6 +41,8 @@ func inspectionText(now time.Time, n *Node) string {
 		return ""
 	case n.InspectionStarted.IsZero() && n.InspectionFinished.IsZero():
 		return "It was never inspected."
+	case n.State == node.InspectWait:
+		return statement("Its inspection waits for the machine's ramdisk, which a person has to start if the engine cannot", since(now, n.InspectionStarted))
 	case n.InspectionFinished.Before(n.InspectionStarted):
 		return statement("Its inspection is running", since(now, n.InspectionStarted))
 	default:

@@ -306,7 +306,7 @@ func TestEverySituationIsExplained(t *testing.T) {
 			})},
 			[]string{
 				`The engine's node u1 is in "inspect wait" on its way to "manageable" (for 12 minutes, since 10:02:11).`,
-				"Its inspection is running (for 14 minutes, since 10:00:11).",
+				"Its inspection waits for the machine's ramdisk, which a person has to start if the engine cannot (for 14 minutes, since 10:00:11).",
 				"Its ramdisk has sent no heartbeat yet.",
 				"No BareMetalHost stands for it.",
 				"There is no BareMetalHostDiscovery that would make one.",

@@ -17,6 +17,7 @@ var claimBehaviours = []behaviour{
 	{"a new inventory drops the claims of the old one", checkNewInventory},
 	{"a port keeps its address through a new inventory", checkPortOutlivesInventory},
 	{"driver_info and inventory claim BMCs apart", checkBMCClaims},
+	{"BMCs of machines in inspection are claimed apart from BMCs", checkInspectedClaims},
 	{"kinds do not mix", checkClaimKinds},
 	{"nodes may share an address", checkSharedClaims},
 	{"thousands of addresses are claimed and found", checkManyClaims},
@@ -135,6 +136,26 @@ func checkBMCClaims(_ *testing.T, e *env) {
 	e.wantClaims(n, map[store.Claim]bool{bmc("192.0.2.1"): false, bmc("192.0.2.2"): false, bmc("192.0.2.9"): true})
 	claimBMC()
 	e.wantClaims(n, map[store.Claim]bool{bmc("192.0.2.9"): false, mac("02:00:00:00:00:01"): true})
+}
+
+func checkInspectedClaims(_ *testing.T, e *env) {
+	n := e.createNode()
+	inspected := func(address string) store.Claim { return store.Claim{Kind: store.InspectedBMC, Address: address} }
+	claim := func(claims ...store.Claim) {
+		e.write(func(tx *store.Tx) error { return tx.ClaimInspected(n.ID, claims) })
+	}
+	e.write(func(tx *store.Tx) error { return tx.ClaimBMC(n.ID, []store.Claim{bmc("192.0.2.1")}) })
+	e.claimInventory(n, bmc("192.0.2.2"))
+	e.wantClaims(n, map[store.Claim]bool{inspected("192.0.2.1"): false, inspected("192.0.2.2"): false})
+	claim(inspected("192.0.2.1"), inspected("2001:db8::1"))
+	e.wantClaims(n, map[store.Claim]bool{
+		inspected("192.0.2.1"): true, inspected("2001:db8::1"): true, inspected("192.0.2.2"): false,
+		bmc("192.0.2.1"): true, bmc("2001:db8::1"): false,
+	})
+	claim(inspected("192.0.2.3"))
+	e.wantClaims(n, map[store.Claim]bool{inspected("192.0.2.1"): false, inspected("192.0.2.3"): true})
+	claim()
+	e.wantClaims(n, map[store.Claim]bool{inspected("192.0.2.3"): false, bmc("192.0.2.1"): true, bmc("192.0.2.2"): true})
 }
 
 func checkClaimKinds(t *testing.T, e *env) {

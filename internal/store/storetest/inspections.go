@@ -16,6 +16,7 @@ var inspectionBehaviours = []behaviour{
 	{"an unfinished inspection has no result", checkUnfinishedInspection},
 	{"a result joins the inventory with what hooks left", checkInspectionResult},
 	{"a newer result replaces the older and drops its document", checkInspectionReplaced},
+	{"documents without a result can be dropped", checkUnusedDocuments},
 	{"the last document is the one that came last", checkLastDocument},
 }
 
@@ -105,6 +106,35 @@ func checkInspectionReplaced(t *testing.T, e *env) {
 			return err
 		}), node.ErrNotFound)
 	}
+}
+
+func checkUnusedDocuments(t *testing.T, e *env) {
+	n, other := e.createNode(), e.createNode()
+	drop := func() {
+		e.write(func(tx *store.Tx) error { return tx.DropUnused(n.ID) })
+	}
+	kept := func(id int64) (there bool) {
+		e.read(func(tx *store.Tx) error {
+			_, err := tx.Document(id)
+			there = err == nil
+			return nil
+		})
+		return there
+	}
+	foreign := e.addDocument(other, document(`{"n":0}`, "{}"))
+	failed := e.addDocument(n, document(`{"n":1}`, "{}"))
+	drop()
+	if kept(failed) || !kept(foreign) {
+		t.Error("the document of a failed inspection stayed, or that of another node went")
+	}
+	result := e.addDocument(n, document(`{"n":2}`, "{}"))
+	e.finishInspection(n, result, "{}")
+	failed = e.addDocument(n, document(`{"n":3}`, "{}"))
+	drop()
+	if kept(failed) || !kept(result) {
+		t.Error("the document of a later failed inspection stayed, or that of the result went")
+	}
+	e.wantInspection(n, document(`{"n":2}`, "{}"))
 }
 
 func checkLastDocument(t *testing.T, e *env) {
