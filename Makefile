@@ -18,6 +18,8 @@ endif
 
 CONTROLPLANE := CGO_ENABLED=0 go -C tools/controlplane run .
 WITH_ASSETS := KUBEBUILDER_ASSETS="$$($(CONTROLPLANE) -path)"
+# The S3 server of tests, which look for it in Go's build cache.
+S3SERVER := CGO_ENABLED=0 go -C tools/s3server tool -n versitygw
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 # Packages whose tests run on both databases; the store's do so by themselves.
 ON_POSTGRES := ./internal/conductor ./internal/httpapi ./internal/engine
@@ -42,13 +44,17 @@ up: build controlplane ## Run all of Ingot on this machine with simulated machin
 controlplane: ## Build etcd and the Kubernetes control plane, once per machine
 	@$(CONTROLPLANE)
 
+.PHONY: s3server
+s3server: ## Build the S3 server that tests keep inventories in, once per machine
+	@$(S3SERVER) >/dev/null
+
 .PHONY: test
-test: controlplane ## Run every test (RACE=1: with the race detector, needs gcc)
+test: controlplane s3server ## Run every test (RACE=1: with the race detector, needs gcc)
 	$(WITH_ASSETS) go test $(TEST_FLAGS) ./...
 	@$(MAKE) --no-print-directory test-postgres
 
 .PHONY: test-postgres
-test-postgres: ## Run the engine's suites on PostgreSQL, when Debian's postgresql is here
+test-postgres: s3server ## Run the engine's suites on PostgreSQL, when Debian's postgresql is here
 	@if [ -n "$$INGOT_TEST_POSTGRES$$INGOT_TEST_POSTGRES_REQUIRED" ] || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then \
 		set -x; INGOT_TEST_DATABASE=postgres go test $(TEST_FLAGS) $(ON_POSTGRES); \
 	else \

@@ -1,0 +1,147 @@
+// Package objectstore keeps objects of some megabytes in one bucket of an object
+// store that speaks the S3 protocol. It knows nothing of what they hold.
+//
+// Every call has a deadline and is tried once; who calls decides about trying
+// again. A store that does not answer is left alone for a moment, in which calls
+// fail at once, so that callers cannot all wait for it. Errors name the setting of
+// package engine that is to be corrected, where one is, and never a credential.
+package objectstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+)
+
+// maxObject bounds what is read of an object, in bytes: an inspection result holds
+// the posted inventory, at most 16 MiB, and what hooks made of it.
+const maxObject = 64 << 20
+
+// Config says which bucket, and as whom. Endpoint, Bucket, Timeout and either
+// CredentialsFile or both keys are required.
+type Config struct {
+	Endpoint string // http(s)://host[:port]
+	Bucket   string
+	Region   string // as the signature names it
+	Lookup   Lookup
+	// AccessKey and SecretKey are the credentials unless CredentialsFile is set.
+	AccessKey, SecretKey string
+	// CredentialsFile has the format of ~/.aws/credentials; its profile "default"
+	// counts. It is read again when it changes.
+	CredentialsFile string
+	CAFile          string        // PEM; certificates to trust beside those of the system
+	Timeout         time.Duration // bound of one call
+	Logger          *slog.Logger
+}
+
+// Lookup is where requests name the bucket.
+type Lookup string
+
+// Ways to name the bucket.
+const (
+	LookupAuto Lookup = "auto" // what fits the host name of the endpoint
+	LookupDNS  Lookup = "dns"  // in the host name
+	LookupPath Lookup = "path" // in the path
+)
+
+var lookups = map[Lookup]minio.BucketLookupType{
+	"": minio.BucketLookupAuto, LookupAuto: minio.BucketLookupAuto, LookupDNS: minio.BucketLookupDNS, LookupPath: minio.BucketLookupPath,
+}
+
+// Bucket is where objects are kept. It is safe for concurrent use.
+type Bucket struct {
+	core     *minio.Core
+	endpoint string
+	name     string
+	timeout  time.Duration
+	gate     gate
+}
+
+// Open prepares access and reads the files that the configuration names. It sends
+// nothing: Check does.
+func Open(cfg Config) (*Bucket, error) {
+	endpoint, err := url.Parse(cfg.Endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("inventory.s3_endpoint: %w", err)
+	}
+	secure := endpoint.Scheme == "https"
+	transport, err := newTransport(secure, cfg.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	credentials, err := newCredentials(cfg)
+	if err != nil {
+		return nil, err
+	}
+	core, err := minio.NewCore(endpoint.Host, &minio.Options{
+		Creds: credentials, Secure: secure, Transport: transport, Region: cfg.Region,
+		BucketLookup: lookups[cfg.Lookup], MaxRetries: 1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("inventory.s3_endpoint: %w", err)
+	}
+	core.SetAppInfo("ingot", "1")
+	return &Bucket{core: core, endpoint: endpoint.Scheme + "://" + endpoint.Host, name: cfg.Bucket, timeout: cfg.Timeout}, nil
+}
+
+// String names the bucket for logs.
+func (b *Bucket) String() string { return b.endpoint + "/" + b.name }
+
+// Put stores an object, or replaces it. When it fails, the object may be stored
+// nevertheless.
+func (b *Bucket) Put(ctx context.Context, key string, content []byte) error {
+	return b.call(ctx, "put", key, func(ctx context.Context) error {
+		// The signature covers the checksum, by which the store knows that everything
+		// has arrived. Signed in pieces, as is the library's way over http, not every
+		// store takes it.
+		sum := sha256.Sum256(content)
+		_, err := b.core.PutObject(ctx, b.name, key, bytes.NewReader(content), int64(len(content)), "", hex.EncodeToString(sum[:]),
+			minio.PutObjectOptions{ContentType: "application/json", DisableContentSha256: true})
+		return err
+	})
+}
+
+// Fetch returns an object. One that does not exist is a node.ErrNotFound.
+func (b *Bucket) Fetch(ctx context.Context, key string) (content []byte, err error) {
+	err = b.call(ctx, "fetch", key, func(ctx context.Context) error {
+		body, info, _, err := b.core.GetObject(ctx, b.name, key, minio.GetObjectOptions{})
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		if info.Size > maxObject {
+			return &refusedError{reason: fmt.Sprintf("it has %d bytes, more than the %d that an inventory can have", info.Size, maxObject)}
+		}
+		content, err = io.ReadAll(io.LimitReader(body, maxObject))
+		return err
+	})
+	return content, err
+}
+
+// Delete removes an object. One that does not exist is no error.
+func (b *Bucket) Delete(ctx context.Context, key string) error {
+	return b.call(ctx, "delete", key, func(ctx context.Context) error {
+		return b.core.RemoveObject(ctx, b.name, key, minio.RemoveObjectOptions{})
+	})
+}
+
+// Check puts, fetches and deletes a small object, whose name begins with prefix.
+// An error that is not ErrUnavailable needs an operator.
+func (b *Bucket) Check(ctx context.Context, prefix string) error {
+	key, content := prefix+"ingot-check", []byte(`{"written by":"ingot, to see whether it may"}`)
+	if err := b.Put(ctx, key, content); err != nil {
+		return err
+	}
+	if _, err := b.Fetch(ctx, key); err != nil && !isMissing(err) { // another engine's check may have removed it
+		return err
+	}
+	return b.Delete(ctx, key)
+}
