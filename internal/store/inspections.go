@@ -2,6 +2,9 @@ package store
 
 import "github.com/ingot-metal/ingot/internal/node"
 
+// inventoryKind is what a missing inspection result is called.
+const inventoryKind = "Inventory of node"
+
 // AddDocument stores an inspection document as it was posted and returns its key.
 func (tx *Tx) AddDocument(nodeID int64, document node.InspectionData) (int64, error) {
 	return tx.insert("INSERT INTO documents (node_id, inventory, plugin_data, created_at) VALUES (?, ?, ?, ?)",
@@ -25,11 +28,20 @@ func (tx *Tx) FinishInspection(nodeID, documentID int64, pluginData []byte) erro
 	return err
 }
 
+// DropDocuments drops a document, those before it and the result that came from
+// any of them.
+func (tx *Tx) DropDocuments(nodeID, documentID int64) error {
+	if err := tx.exec("DELETE FROM inventories WHERE node_id = ?", nodeID); err != nil {
+		return err
+	}
+	return tx.exec("DELETE FROM documents WHERE node_id = ? AND id <= ?", nodeID, documentID)
+}
+
 // Inspection returns the result of the node's last successful inspection, or a
-// *node.NotFoundError when there was none.
+// *node.NotFoundError when there was none or it is not in the database.
 func (tx *Tx) Inspection(n *node.Node) (*node.InspectionData, error) {
 	return tx.inspectionData(`SELECT documents.inventory, inventories.plugin_data FROM inventories
-		JOIN documents ON documents.id = inventories.document_id WHERE inventories.node_id = ?`, "Inventory of node", n.UUID, n.ID)
+		JOIN documents ON documents.id = inventories.document_id WHERE inventories.node_id = ?`, inventoryKind, n.UUID, n.ID)
 }
 
 // LastDocument returns what the node's machine posted last, processed or not, or
