@@ -47,6 +47,7 @@ type Config struct {
 	AgentRules       agent.Rules
 	Discovery        Discovery
 	Inspection       Inspection
+	Inventories      Inventories
 	Observer         Observer // hears what happens; nil means nobody
 	Limits           Limits   // zero fields have defaults
 }
@@ -83,6 +84,7 @@ type Conductor struct {
 	queue      *queue
 	claim      chan struct{} // asks the claim loop to look at the database
 	allocate   chan struct{} // asks the allocate loop to look at the database
+	garbage    chan struct{} // asks the garbage loop to look at the database
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -103,7 +105,7 @@ func New(db *store.Store, drivers *driver.Registry, pipeline *inspect.Pipeline, 
 		scripts: scripts(),
 		posts:   rate.NewLimiter(rate.Limit(cfg.Discovery.Rate), cfg.Discovery.Burst), refusals: newRefusals(log),
 		queue: newQueue(),
-		claim: make(chan struct{}, 1), allocate: make(chan struct{}, 1),
+		claim: make(chan struct{}, 1), allocate: make(chan struct{}, 1), garbage: make(chan struct{}, 1),
 	}
 }
 
@@ -128,6 +130,9 @@ func (c *Conductor) Start(ctx context.Context) error {
 	c.running.Go(func() { c.allocateLoop(ctx) })
 	c.running.Go(func() { c.renewLoop(ctx) })
 	c.running.Go(func() { c.syncLoop(ctx) })
+	if c.cfg.Inventories.Objects != nil {
+		c.running.Go(func() { c.garbageLoop(ctx) })
+	}
 	return nil
 }
 

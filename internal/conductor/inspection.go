@@ -267,6 +267,7 @@ func (c *Conductor) answerPost(tx *store.Tx, p *post, n *node.Node) {
 
 // endInspection switches a machine off whose ramdisk has done its part, and runs
 // the hooks over what it posted. A machine that stays on is no reason to lose that.
+// Work that waited for the object store has been through that.
 func (c *Conductor) endInspection(ctx context.Context, j job) error {
 	n := j.node
 	if n == nil {
@@ -275,7 +276,7 @@ func (c *Conductor) endInspection(ctx context.Context, j job) error {
 			return err
 		}
 	}
-	if !c.leavesOff(n) {
+	if !c.leavesOff(n) || waitedForObjects(j) {
 		return c.runInspect(ctx, j)
 	}
 	s := &session{Conductor: c, j: j, n: n}

@@ -17,23 +17,34 @@ import (
 // documentIntent is the key of the document in the intent of inspection work.
 const documentIntent = "document"
 
+// inspection is a posted document under work.
+type inspection struct {
+	documentID int64
+	node       *node.Node // as it was when the work began
+	input      inspect.Input
+	previous   string // key of the object with the node's last result; empty unless it is needed
+}
+
 // runInspect runs the hooks over a posted document and commits their result. It
-// may run again at any point: nothing is written before the end.
+// may run again at any point: nothing but an object that the database knows of is
+// written before the end.
 func (c *Conductor) runInspect(ctx context.Context, j job) error {
-	var documentID int64
-	if !j.Intent.Get(documentIntent, &documentID) {
+	in := &inspection{}
+	if !j.Intent.Get(documentIntent, &in.documentID) {
 		return c.fail(ctx, j, "Failed to finish inspection: the work names no document.")
 	}
-	input, err := c.inspectionInput(ctx, j, documentID)
-	if err != nil {
-		return err
+	if err := c.readInspection(ctx, j, in); err != nil {
+		return c.awaitObjects(ctx, j, err)
 	}
-	result, err := c.pipeline.Run(input)
+	result, err := c.pipeline.Run(in.input)
 	if err != nil {
 		return c.fail(ctx, j, fmt.Sprintf("Failed to finish inspection: %v", err))
 	}
 	for _, skipped := range result.Skipped {
 		c.log.Info("Inspection passed over a part of the data", "node_id", j.NodeID, "reason", skipped)
+	}
+	if err := c.putResult(ctx, j, in, result); err != nil {
+		return c.awaitObjects(ctx, j, err)
 	}
 	return c.finish(ctx, j, func(tx *store.Tx, n *node.Node) error {
 		if len(result.Properties) > 0 {
@@ -49,64 +60,103 @@ func (c *Conductor) runInspect(ctx context.Context, j job) error {
 		if err := c.storePorts(tx, n, result); err != nil {
 			return err
 		}
-		return tx.FinishInspection(n.ID, documentID, result.PluginData)
+		return c.storeResult(tx, n, in, result)
 	})
 }
 
-// inspectionInput reads what the hooks need.
-func (c *Conductor) inspectionInput(ctx context.Context, j job, documentID int64) (inspect.Input, error) {
-	input := inspect.Input{Document: j.document, Logger: c.log}
-	err := c.store.Read(ctx, func(tx *store.Tx) error {
-		if input.Document == nil {
-			data, err := tx.Document(documentID)
-			if err != nil {
-				return err
-			}
-			if input.Document, err = inventory.Restore(data.Inventory, data.PluginData); err != nil {
-				return fmt.Errorf("read stored inspection document %d: %w", documentID, err)
-			}
-		}
-		n := j.node
-		if n == nil {
-			var err error
-			if n, err = tx.NodeByID(j.NodeID); err != nil {
+// readInspection reads what the hooks need.
+func (c *Conductor) readInspection(ctx context.Context, j job, in *inspection) error {
+	in.node, in.input = j.node, inspect.Input{Document: j.document, Logger: c.log}
+	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+		if in.input.Document == nil {
+			if in.input.Document, err = storedDocument(tx, in.documentID); err != nil {
 				return err
 			}
 		}
-		input.Properties = n.Properties
-		ports, err := tx.PortsOf(n.ID)
-		if err != nil {
+		if in.node == nil {
+			if in.node, err = tx.NodeByID(j.NodeID); err != nil {
+				return err
+			}
+		}
+		in.input.Properties = in.node.Properties
+		if in.input.Ports, err = inspectedPorts(tx, in.node.ID); err != nil {
 			return err
 		}
-		for _, p := range ports {
-			input.Ports = append(input.Ports, inspect.Port{
-				UUID: p.UUID, Address: p.Address, PXEEnabled: p.PXEEnabled, Extra: p.Extra,
-				LocalLinkConnection: p.LocalLinkConnection, PhysicalNetwork: p.PhysicalNetwork, PortgroupUUID: p.PortgroupUUID,
-			})
-		}
 		if c.pipeline.ReadsPrevious() {
-			if input.Previous, err = previousInventory(tx, n); err != nil {
+			if in.input.Previous, in.previous, err = previousInventory(tx, in.node); err != nil {
 				return err
 			}
 		}
-		taken, err := tx.PortOwners(input.Document.Hardware.MACs())
-		maps.DeleteFunc(taken, func(_, owner string) bool { return owner == n.UUID })
-		input.Taken = taken
+		taken, err := tx.PortOwners(in.input.Document.Hardware.MACs())
+		maps.DeleteFunc(taken, func(_, owner string) bool { return owner == in.node.UUID })
+		in.input.Taken = taken
 		return err
 	})
-	return input, err
+	if err != nil || in.previous == "" {
+		return err
+	}
+	in.input.Previous, err = c.fetchPrevious(ctx, in)
+	return err
 }
 
-// previousInventory returns the inventory of the node's last successful
-// inspection, nil when there was none.
-func previousInventory(tx *store.Tx, n *node.Node) (*inventory.Inventory, error) {
-	data, err := tx.Inspection(n)
-	if errors.Is(err, node.ErrNotFound) {
-		return nil, nil
-	}
+// storedDocument reads a document as it was posted.
+func storedDocument(tx *store.Tx, id int64) (*inventory.Document, error) {
+	data, err := tx.Document(id)
 	if err != nil {
 		return nil, err
 	}
+	document, err := inventory.Restore(data.Inventory, data.PluginData)
+	if err != nil {
+		return nil, fmt.Errorf("read stored inspection document %d: %w", id, err)
+	}
+	return document, nil
+}
+
+// inspectedPorts returns what hooks know of a node's ports.
+func inspectedPorts(tx *store.Tx, nodeID int64) ([]inspect.Port, error) {
+	stored, err := tx.PortsOf(nodeID)
+	if err != nil {
+		return nil, err
+	}
+	ports := make([]inspect.Port, len(stored))
+	for i, p := range stored {
+		ports[i] = inspect.Port{
+			UUID: p.UUID, Address: p.Address, PXEEnabled: p.PXEEnabled, Extra: p.Extra,
+			LocalLinkConnection: p.LocalLinkConnection, PhysicalNetwork: p.PhysicalNetwork, PortgroupUUID: p.PortgroupUUID,
+		}
+	}
+	return ports, nil
+}
+
+// previousInventory returns the inventory of the node's last successful inspection,
+// or the key of the object that has it; neither when there was none.
+func previousInventory(tx *store.Tx, n *node.Node) (*inventory.Inventory, string, error) {
+	data, key, err := storedInspection(tx, n)
+	switch {
+	case errors.Is(err, node.ErrNotFound):
+		return nil, "", nil
+	case err != nil || data == nil:
+		return nil, key, err
+	}
+	hardware, err := parsePrevious(n, data)
+	return hardware, "", err
+}
+
+// fetchPrevious reads the inventory of the node's last successful inspection from
+// the object store; nil when somebody has removed it there.
+func (c *Conductor) fetchPrevious(ctx context.Context, in *inspection) (*inventory.Inventory, error) {
+	data, err := c.fetchInspection(ctx, in.node, in.previous)
+	switch {
+	case errors.Is(err, node.ErrNotFound):
+		c.log.Warn("Inventory is no longer in the object store, going on without it", "node", in.node.UUID, "err", err)
+		return nil, nil
+	case err != nil:
+		return nil, &objectsError{err}
+	}
+	return parsePrevious(in.node, data)
+}
+
+func parsePrevious(n *node.Node, data *node.InspectionData) (*inventory.Inventory, error) {
 	hardware, err := inventory.ParseInventory(data.Inventory)
 	if err != nil {
 		return nil, fmt.Errorf("read previous inventory of node %s: %w", n.UUID, err)

@@ -32,20 +32,6 @@ func (c *Conductor) Nodes(ctx context.Context, query node.Query) ([]*node.Node, 
 	return nodes, err
 }
 
-// Inspection returns the result of the node's last successful inspection.
-func (c *Conductor) Inspection(ctx context.Context, ident string) (*node.InspectionData, error) {
-	var data *node.InspectionData
-	err := c.store.Read(ctx, func(tx *store.Tx) error {
-		n, err := tx.Node(ident)
-		if err != nil {
-			return err
-		}
-		data, err = tx.Inspection(n)
-		return err
-	})
-	return data, err
-}
-
 // CreateNode stores a new node. Interfaces that it leaves open get the defaults
 // of its driver.
 func (c *Conductor) CreateNode(ctx context.Context, n *node.Node) (*node.Node, error) {
@@ -157,6 +143,7 @@ func (c *Conductor) DeleteNode(ctx context.Context, ident string) error {
 		return err
 	}
 	c.trims.forget(id)
+	c.wakeGarbage()
 	if discovered {
 		c.discovered.forget()
 	}

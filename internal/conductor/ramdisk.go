@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/agent"
-	"github.com/ingot-metal/ingot/internal/inspect"
-	"github.com/ingot-metal/ingot/internal/inventory"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 )
@@ -164,23 +162,6 @@ func (c *Conductor) heard(tx *store.Tx, n *node.Node) (*job, error) {
 		p.Called = wanted
 		return wanted
 	})
-}
-
-// inventoryAddresses returns the IP addresses of the machine as it last posted
-// them; none when it never did.
-func inventoryAddresses(tx *store.Tx, n *node.Node) ([]netip.Addr, error) {
-	document, err := tx.LastDocument(n)
-	if errors.Is(err, node.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	hardware, err := inventory.ParseInventory(document.Inventory)
-	if err != nil {
-		return nil, err
-	}
-	return inspect.Addresses(hardware), nil
 }
 
 func macClaims(macs []string) []store.Claim {

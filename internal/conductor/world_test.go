@@ -241,6 +241,7 @@ type machine struct {
 	arch    string // empty: the ramdisk does not know
 	bmc     string
 	failure string // the ramdisk's own error
+	padding int    // bytes that make the inventory larger
 }
 
 // unknown returns a machine with two NICs that no other number has.
@@ -256,8 +257,8 @@ func (m machine) inventory() string {
 	for i, mac := range m.macs {
 		nics[i] = fmt.Sprintf(`{"name":"eth%d","mac_address":%q,"ipv4_address":"192.0.2.%d","has_carrier":true}`, i, mac, i%250+1)
 	}
-	return fmt.Sprintf(`{ "interfaces" : [%s],"cpu":{"architecture":%q},"memory":{"physical_mb":65536},"bmc_address":%q,"boot":{"pxe_interface":%q}}`,
-		strings.Join(nics, ","), m.arch, m.bmc, m.macs[0])
+	return fmt.Sprintf(`{ "interfaces" : [%s],"cpu":{"architecture":%q},"memory":{"physical_mb":65536},"bmc_address":%q,"boot":{"pxe_interface":%q},"x":%q}`,
+		strings.Join(nics, ","), m.arch, m.bmc, m.macs[0], strings.Repeat("x", m.padding))
 }
 
 // body is the document that the ramdisk posts.

@@ -31,6 +31,7 @@ type Config struct {
 	Driver        DriverConfig        `koanf:"driver"`
 	Agent         AgentConfig         `koanf:"agent"`
 	Inspector     InspectorConfig     `koanf:"inspector"`
+	Inventory     InventoryConfig     `koanf:"inventory"`
 	AutoDiscovery AutoDiscoveryConfig `koanf:"auto_discovery"`
 }
 
@@ -227,6 +228,7 @@ func DefaultConfig() Config {
 		Driver:        DriverConfig{EnabledHardwareTypes: []string{"fake-hardware", "ipmi", "manual-management", "redfish"}},
 		Agent:         AgentConfig{HeartbeatTimeout: 300 * time.Second, RequireTLS: true, VerifyCallbackAddress: true},
 		Inspector:     defaultInspector(),
+		Inventory:     defaultInventory(),
 		AutoDiscovery: AutoDiscoveryConfig{MaxNodes: 20000, Rate: 500, Burst: 5000},
 	}
 }
@@ -354,6 +356,7 @@ func (c Config) Validate() error {
 	check(!c.AutoDiscovery.Enabled || c.AutoDiscovery.Driver != "", "auto_discovery.driver: is required when auto_discovery.enabled is true")
 	check(c.AutoDiscovery.Rate > 0, "auto_discovery.rate: want more than 0, got %g", c.AutoDiscovery.Rate)
 	check(c.AutoDiscovery.Burst >= 1, "auto_discovery.burst: want at least 1, got %d", c.AutoDiscovery.Burst)
+	errs = append(errs, c.Inventory.problems(c.Conductor.WorkTimeout)...)
 	check(c.AutoDiscovery.MaxNodes >= 0, "auto_discovery.max_nodes: want 0 or more, got %d", c.AutoDiscovery.MaxNodes)
 	check(slices.Contains([]int{http.StatusOK, http.StatusAccepted}, c.Inspector.CallbackStatus), "inspector.callback_status: want 200 or 202, got %d", c.Inspector.CallbackStatus)
 	_, err := c.AutoDiscovery.allowList()

@@ -97,6 +97,9 @@ func (e *Engine) start(ctx context.Context, opts Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if settings.Inventories, err = cfg.Inventory.open(ctx, opts.Logger); err != nil {
+		return err
+	}
 	if e.front.metrics != nil {
 		settings.Observer = e.front.metrics
 	}
