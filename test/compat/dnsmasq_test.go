@@ -280,3 +280,19 @@ func restartsChangeNothing(t *testing.T, s *site) {
 	s.says(knownMAC, deny(knownMAC))
 	s.refuses(knownMAC, "the second filter follows the engine")
 }
+
+// TestDocumentedConfigurationOfDnsmasqIsAccepted checks what people copy.
+func TestDocumentedConfigurationOfDnsmasqIsAccepted(t *testing.T) {
+	page, err := os.ReadFile("../../docs/pxe-filter.md")
+	must(t, "read the documentation", err)
+	_, rest, _ := strings.Cut(string(page), "# /etc/dnsmasq.d/ingot.conf\n")
+	text, _, found := strings.Cut(rest, "```")
+	if !found || !strings.Contains(text, "dhcp-hostsdir=") {
+		t.Fatal("docs/pxe-filter.md shows no configuration of dnsmasq")
+	}
+	config := filepath.Join(t.TempDir(), "dnsmasq.conf")
+	must(t, "write the configuration", os.WriteFile(config, []byte(text), 0o644))
+	if output, err := exec.Command(needs(t, "dnsmasq", "dnsmasq-base"), "--test", "--conf-file="+config).CombinedOutput(); err != nil {
+		t.Errorf("dnsmasq refuses it: %v\n%s", err, output)
+	}
+}
