@@ -50,7 +50,7 @@ func parse(line string) (*cobra.Command, error) {
 func TestClientPageHasAnExampleOfEveryCommand(t *testing.T) {
 	lines := documentedLines(t, clientPage)
 	t.Chdir(t.TempDir())
-	for _, name := range []string{"steps.yaml", "user-data.json", "raid.json"} {
+	for _, name := range []string{"steps.yaml", "user-data.json", "raid.json", "rack1.yaml"} {
 		if err := os.WriteFile(filepath.Join(".", name), []byte("{}"), 0o600); err != nil {
 			t.Fatal(err)
 		}

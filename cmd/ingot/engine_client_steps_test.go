@@ -26,6 +26,9 @@ var nodeSteps = []step{
 	{args: "node list --maintenance -o name", out: "n1\n"},
 	{args: "node maintenance unset n1", out: "Node n1: out of maintenance\n"},
 	{args: "explain n1", out: "…enroll…"},
+	{args: "create {rack}", out: "Created node rack-1\nCreated port …"},
+	{args: "node delete rack-1", out: "Deleted node rack-1\n"},
+	{args: "node set n1 --target-raid-config '{\"logical_disks\": []}'", out: "Updated node n1\n"},
 }
 
 // inspectionSteps show what a discovered machine reported, and inspect one.

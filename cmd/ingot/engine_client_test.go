@@ -167,11 +167,16 @@ func TestEveryClientCommandWorksOnARealEngine(t *testing.T) {
 	url := startEngine(t)
 	folder := t.TempDir()
 	t.Setenv("KUBECONFIG", filepath.Join(folder, "none"))
-	steps := filepath.Join(folder, "steps.yaml")
-	if err := os.WriteFile(steps, []byte("- {interface: deploy, step: hold}\n- {interface: deploy, step: erase_pstore}\n"), 0o600); err != nil {
-		t.Fatal(err)
+	w := walker{kept: map[string]string{"found": discovered(t, url), "folder": folder}, ran: map[string]bool{}}
+	for name, content := range map[string]string{
+		"steps": "- {interface: deploy, step: hold}\n- {interface: deploy, step: erase_pstore}\n",
+		"rack":  "nodes:\n- {name: rack-1, driver: fake-hardware, ports: [{address: 52:54:00:00:00:b1}]}\n",
+	} {
+		w.kept[name] = filepath.Join(folder, name+".yaml")
+		if err := os.WriteFile(w.kept[name], []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	w := walker{kept: map[string]string{"found": discovered(t, url), "folder": folder, "steps": steps}, ran: map[string]bool{}}
 	for _, part := range []struct {
 		name  string
 		steps []step

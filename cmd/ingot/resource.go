@@ -72,7 +72,27 @@ func addThingCommands(root *cobra.Command) {
 	conductors.AddCommand(c.list(), c.show())
 	shards, c := newClientGroup(cli.Shards, "shard", "Show shards", "Show the shards that nodes are in, and how many nodes each has.")
 	shards.AddCommand(c.list())
-	root.AddCommand(drivers, conductors, shards)
+	root.AddCommand(drivers, conductors, shards, newCreateCommand())
+}
+
+// newCreateCommand returns `ingot create`, which needs no resource of its own.
+func newCreateCommand() *cobra.Command {
+	var create cli.CreateFiles
+	cmd := &cobra.Command{
+		Use: "create FILE...", Short: "Create everything that files describe",
+		Long: `Create the chassis and nodes that files describe, with the ports and port groups
+in them. A file is YAML or JSON, - is standard input: lists under chassis and
+nodes, with the fields as the API names them, nodes of a chassis under nodes,
+ports and portgroups of a node under these names, and ports of a group in it.` + exitCodesHelp,
+		Example: "  ingot create rack1.yaml",
+		Args:    cobra.MinimumNArgs(1),
+	}
+	connect, _ := clientFlags(cmd)
+	create.Stdin = stdin{cmd}
+	cmd.RunE = client{connect: connect}.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+		return create.Run(cmd.Context(), engine, args, streams(cmd))
+	})
+	return cmd
 }
 
 // one and some check the arguments of a command about one thing, or more.

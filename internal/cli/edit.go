@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
@@ -32,12 +33,8 @@ func (c *Create) Run(ctx context.Context, engine *baremetal.Client, to Streams) 
 	raw, err := engine.Do(ctx, baremetal.Request{
 		Op: "create " + c.Resource.Name, Method: http.MethodPost, Path: c.Resource.path(), Body: c.Values.Object(),
 	})
-	if errors.Is(err, baremetal.ErrConflict) {
-		// There is one already: trying again does not help.
-		return &AdvisedError{Err: err, Code: ExitError}
-	}
 	if err != nil {
-		return err
+		return existing(err)
 	}
 	if c.Wait.Asked {
 		created, err := parseDocument(raw)
@@ -49,6 +46,15 @@ func (c *Create) Run(ctx context.Context, engine *baremetal.Client, to Streams) 
 		}
 	}
 	return c.Output.document(to.Out, nil, raw)
+}
+
+// existing is the error of creating something that there is already. To try
+// again, which a conflict otherwise suggests, would not help.
+func existing(err error) error {
+	if errors.Is(err, baremetal.ErrConflict) {
+		return &AdvisedError{Err: err, Code: ExitError}
+	}
+	return err
 }
 
 // missing tells which required field the command was not given.
@@ -89,12 +95,29 @@ func (u *Update) Run(ctx context.Context, engine *baremetal.Client, idents []str
 		query.Set("reset_interfaces", "true")
 	}
 	return eachNode(idents, len(idents) == 1, to.Err, func(ident string) error {
-		_, err := engine.Do(ctx, baremetal.Request{
-			Op: "update " + u.Resource.Name + " " + ident, Method: http.MethodPatch,
-			Path: u.Resource.path(ident), Query: query, Body: u.Values.patch(op),
-		})
-		return tell(to.Out, u.Resource.advise(err), "Updated %s %s\n", u.Resource.Name, ident)
+		for _, request := range u.requests(ident, op, query) {
+			if _, err := engine.Do(ctx, request); err != nil {
+				return u.Resource.advise(err)
+			}
+		}
+		return tell(to.Out, nil, "Updated %s %s\n", u.Resource.Name, ident)
 	})
+}
+
+// requests are one patch for most fields and a request for each of the others.
+func (u *Update) requests(ident, op string, query url.Values) []baremetal.Request {
+	what := "update " + u.Resource.Name + " " + ident
+	var all []baremetal.Request
+	if patch := u.Values.patch(op); len(patch) > 0 {
+		all = append(all, baremetal.Request{Op: what, Method: http.MethodPatch, Path: u.Resource.path(ident), Query: query, Body: patch})
+	}
+	for _, c := range u.Values.changes {
+		if c.put != "" {
+			path := u.Resource.path(append([]string{ident}, strings.Split(c.put, "/")...)...)
+			all = append(all, baremetal.Request{Op: what, Method: http.MethodPut, Path: path, Body: c.value})
+		}
+	}
+	return all
 }
 
 // Delete removes things one after the other. One that cannot be removed does

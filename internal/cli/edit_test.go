@@ -137,6 +137,32 @@ func TestThingsAreCreatedChangedAndDeleted(t *testing.T) {
 	}
 }
 
+func TestRAIDOfANodeIsSetBesideItsPatch(t *testing.T) {
+	for _, unset := range []bool{false, true} {
+		f, engine := newFakeEngine(t, map[string][]answer{"PATCH /v1/nodes/n1": {{200, "{}"}}, "PUT /v1/nodes/n1/states/raid": {{204, ""}}})
+		args, want := []string{"--target-raid-config", `{"logical_disks": []}`, "--owner", "o"}, `{"logical_disks":[]}`
+		if unset {
+			args, want = []string{"--target-raid-config"}, `{}`
+		}
+		values, err := parsed(t, nodeFields, unset, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r run
+		update := Update{Resource: Nodes, Values: *values, Unset: unset}
+		if err := update.Run(t.Context(), engine, []string{"n1"}, r.streams()); err != nil {
+			t.Fatal(err)
+		}
+		last := len(f.asked) - 1
+		if f.asked[last] != "PUT /v1/nodes/n1/states/raid" || f.bodies[last] != want || last != len(args)/2-1 && !unset {
+			t.Errorf("unset %v: asked %v with %q", unset, f.asked, f.bodies)
+		}
+		if got := r.out.String(); got != "Updated node n1\n" {
+			t.Errorf("printed %q", got)
+		}
+	}
+}
+
 func TestNodesMayBeNamedWhereTheEngineWantsTheirUUID(t *testing.T) {
 	const id = "5c7a1d5e-9e3b-4b63-8f0e-1f7f0f5f0001"
 	for named, want := range map[string]int{"n1": 2, id: 1} {

@@ -49,6 +49,9 @@ type Field struct {
 	Off string
 	// Value is what a [Constant] stands for.
 	Value any
+	// Put is the path below the thing that takes the value by itself, where the
+	// patch of the thing does not; Name is nothing but a name then.
+	Put string
 	// In are the commands that have the flag, where that differs.
 	In Use
 	// Required makes create refuse to run without the flag.
@@ -73,6 +76,7 @@ type change struct {
 	field string
 	key   string // the member, empty for the field itself
 	value any
+	put   string // see [Field]
 }
 
 // Values collects what flags say about fields. The zero value is empty.
@@ -107,7 +111,11 @@ func (v *Values) AddUnsetFlags(flags *pflag.FlagSet, fields []Field) {
 			flags.VarPF(&fieldFlag{values: v, field: Field{Name: f.Name, Kind: unsetKey}}, f.Flag, "", "remove the `KEY` of "+f.Name+"; may be repeated")
 			continue
 		}
-		flags.VarPF(&fieldFlag{values: v, field: Field{Name: f.Name, Kind: Constant}}, f.Flag, "", "remove the "+f.Name).NoOptDefVal = "true"
+		nothing := Field{Name: f.Name, Kind: Constant, Put: f.Put}
+		if f.Put != "" {
+			nothing.Value = map[string]any{}
+		}
+		flags.VarPF(&fieldFlag{values: v, field: nothing}, f.Flag, "", "remove the "+f.Name).NoOptDefVal = "true"
 	}
 }
 
@@ -176,15 +184,19 @@ const (
 	opRemove = "remove"
 )
 
-// Patch is the collected fields as a JSON patch of the given operation.
+// patch is the collected fields as a JSON patch of the given operation, less
+// those that are put by themselves.
 func (v *Values) patch(op string) []Operation {
-	patch := make([]Operation, len(v.changes))
-	for i, c := range v.changes {
+	var patch []Operation
+	for _, c := range v.changes {
+		if c.put != "" {
+			continue
+		}
 		path := "/" + c.field
 		if c.key != "" {
 			path += "/" + pointerEscapes.Replace(c.key)
 		}
-		patch[i] = Operation{Op: op, Path: path, Value: c.value}
+		patch = append(patch, Operation{Op: op, Path: path, Value: c.value})
 	}
 	return patch
 }
@@ -217,7 +229,7 @@ func (f *fieldFlag) Type() string {
 // Set records the value that text means.
 func (f *fieldFlag) Set(text string) error {
 	f.text = text
-	c := change{field: f.field.Name}
+	c := change{field: f.field.Name, put: f.field.Put}
 	var err error
 	switch f.field.Kind {
 	case Constant:

@@ -28,9 +28,14 @@ func readJSON(text string, stdin io.Reader) (any, error) {
 			return nil, err
 		}
 	}
+	return decodeInput(content)
+}
+
+// decodeInput returns the object or list that a JSON or YAML text is.
+func decodeInput(content []byte) (any, error) {
 	converted, err := yaml.YAMLToJSONStrict(content)
 	if err != nil {
-		return nil, fmt.Errorf("it is neither JSON nor YAML: %s", firstLine(err.Error()))
+		return nil, fmt.Errorf("it is neither JSON nor YAML: %s", oneLine(err.Error()))
 	}
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(converted))
@@ -116,7 +121,4 @@ func readInput(name string, stdin io.Reader) ([]byte, error) {
 	return content, nil
 }
 
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
-}
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

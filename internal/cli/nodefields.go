@@ -25,6 +25,10 @@ var nodeFields = append([]Field{
 	{Flag: "protected-reason", Name: "protected_reason", In: InSet | InUnset, Help: "why it is protected"},
 	{Flag: "retired", Name: "retired", Kind: Bool, In: InSet | InUnset, Help: "whether it is to be used no more"},
 	{Flag: "retired-reason", Name: "retired_reason", In: InSet | InUnset, Help: "why it is retired"},
+	{
+		Flag: "target-raid-config", Name: "target_raid_config", Kind: JSON, Put: "states/raid", In: InSet | InUnset,
+		Help: "RAID that cleaning makes: JSON, a `FILE` with JSON or YAML, or - for standard input",
+	},
 	{Flag: "disable-power-off", Name: "disable_power_off", Kind: Bool, Off: "enable-power-off", In: InAll, Help: "whether it must never be powered off"},
 }, interfaceFields()...)
 
