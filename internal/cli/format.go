@@ -80,7 +80,7 @@ var hiddenInTables = map[string]bool{"links": true, "nodes": true, "ports": true
 
 // words of field names that are not simply capitalised in a title.
 var titleWords = map[string]string{
-	"uuid": "UUID", "raid": "RAID", "bios": "BIOS", "id": "ID", "pxe": "PXE", "mac": "MAC", "cpu": "CPU", "wwn": "WWN", "hctl": "HCTL", "ipv4": "IPv4", "ipv6": "IPv6", "bmc": "BMC", "smartnic": "Smart NIC", "provision": "Provisioning",
+	"uuid": "UUID", "raid": "RAID", "bios": "BIOS", "id": "ID", "pxe": "PXE", "mac": "MAC", "cpu": "CPU", "wwn": "WWN", "hctl": "HCTL", "ipv4": "IPv4", "ipv6": "IPv6", "bmc": "BMC", "smartnic": "Smart NIC", "http": "HTTP", "usb": "USB", "provision": "Provisioning",
 }
 
 // columnTitle turns a field's name into the title of its column.

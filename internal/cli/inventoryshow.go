@@ -89,19 +89,20 @@ func (s InventoryShow) tables(out io.Writer, found findings, chosen []section) e
 	printed := 0
 	for _, section := range chosen {
 		rows := section.rows(found)
-		if len(rows) == 0 && len(s.Sections) == 0 {
+		columns := filled(section.titles(), rows)
+		if len(columns) == 0 && len(s.Sections) == 0 {
 			continue
 		}
 		if printed > 0 {
 			fmt.Fprintln(out)
 		}
 		printed++
-		if len(rows) == 0 {
+		if len(columns) == 0 {
 			fmt.Fprintf(out, "%s: nothing found\n", printable(section.title))
 			continue
 		}
 		fmt.Fprintln(out, printable(section.title))
-		if err := OutputTable.list(out, filled(section.titles(), rows), rows); err != nil {
+		if err := OutputTable.list(out, columns, rows); err != nil {
 			return err
 		}
 	}
@@ -170,7 +171,7 @@ func (f findings) choose(names []string) ([]section, error) {
 func (f findings) unasked() []string {
 	var names []string
 	for _, s := range inventorySections {
-		if s.asked && len(s.rows(f)) > 0 {
+		if s.asked && len(filled(s.titles(), s.rows(f))) > 0 {
 			names = append(names, s.name)
 		}
 	}

@@ -99,6 +99,7 @@ func TestChosenSectionsAreJSONAsTheEngineSentThem(t *testing.T) {
 func TestOddInventoriesAreShownAsTheyAre(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"inventory": {}, "plugin_data": {}}`:                                        "The inventory is empty.",
+		`{"inventory": {"disks": [{}, {"size": null}]}}`:                              "The inventory is empty.",
 		`{"inventory": null, "plugin_data": null}`:                                    "The inventory is empty.",
 		`{"inventory": {"disks": null, "cpu": null, "interfaces": []}}`:               "The inventory is empty.",
 		`{"inventory": {"disks": "none"}}`:                                            "| disks | none |",

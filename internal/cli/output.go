@@ -157,9 +157,11 @@ func printValues(w io.Writer, rows []table.Row) error {
 }
 
 // The widest that a column of a table gets, in characters; longer text is
-// wrapped. A UUID fits into both.
+// wrapped. A UUID fits into all of them. The last column is where descriptions
+// and events stand.
 const (
 	maxCellWidth  = 40
+	maxLastWidth  = 80
 	maxValueWidth = 100
 )
 
@@ -167,6 +169,9 @@ func printTable(w io.Writer, header table.Row, rows []table.Row, width int) erro
 	t := table.NewWriter()
 	columns := make([]table.ColumnConfig, len(header))
 	for i := range columns {
+		if i == len(columns)-1 {
+			width = max(width, maxLastWidth)
+		}
 		columns[i] = table.ColumnConfig{Number: i + 1, WidthMax: width, WidthMaxEnforcer: text.WrapSoft}
 	}
 	t.SetColumnConfigs(columns)
