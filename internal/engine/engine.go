@@ -90,7 +90,9 @@ func (e *Engine) start(ctx context.Context, opts Options) (err error) {
 	for _, warning := range pipeline.Warnings() {
 		opts.Logger.Warn("Inspection is configured in an outdated way", "warning", warning)
 	}
-	if e.store, err = store.Open(ctx, store.Options{Dir: cfg.Database.Dir, URL: cfg.Database.URL, Clock: injected}); err != nil {
+	if e.store, err = store.Open(ctx, store.Options{
+		Dir: cfg.Database.Dir, URL: cfg.Database.URL, Name: cfg.Conductor.Hostname, Clock: injected,
+	}); err != nil {
 		return err
 	}
 	settings, err := conductorConfig(cfg)

@@ -165,8 +165,8 @@ func TestBrokenConnectionThatDoesNotComeBack(t *testing.T) {
 				e, proxy := startBehindProxy(t)
 				c := changes[name](t, e)
 				before := slices.Clone([]byte(e.rows(t)))
+				proxy.Refuse(true) // first: a write in the background may be what is cut
 				test.arm(proxy)
-				proxy.Refuse(true)
 				c.ask(t, e).checkOutage(t, test.text)
 				proxy.Mend()
 				eventually(t, "the database to be back", func() bool { return e.do(t, "GET", "/v1/nodes", "").status == http.StatusOK })

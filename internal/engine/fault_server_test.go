@@ -75,6 +75,19 @@ func TestDatabaseThatTurnsItsUserAwayIsAnOutage(t *testing.T) {
 	}
 }
 
+func TestSecondEngineOfOneNameDoesNotStart(t *testing.T) {
+	storetest.NeedsServer(t)
+	t.Parallel() // it waits for the first to end
+	dir := t.TempDir()
+	first := startIn(t, dir, nil)
+	if _, err := tryStart(t, dir, nil); err == nil || !strings.Contains(err.Error(), `another engine named "engine-under-test"`) {
+		t.Errorf("start: got %v, want it refused", err)
+	}
+	startIn(t, dir, func(cfg *engine.Config) { cfg.Conductor.Hostname = "another" })
+	first.stop(t)
+	startIn(t, dir, nil)
+}
+
 // TestServerThatRestartsLosesNothing ends the server while clients create nodes,
 // and starts it again.
 func TestServerThatRestartsLosesNothing(t *testing.T) {

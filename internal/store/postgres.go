@@ -32,11 +32,16 @@ const (
 // Pages come from indexes in the order of the list. A bitmap scan would read every
 // row that fits and sort them for the first ten, and the server prefers it while it
 // has no statistics of new tables.
+//
+// The server notices within half a minute that the machine of a process is gone.
 const sessionSettings = `
 	SET enable_bitmapscan = off;
 	SET lock_timeout = '12s';
 	SET idle_in_transaction_session_timeout = '5s';
 	SET statement_timeout = '60s';
+	SET tcp_keepalives_idle = 10;
+	SET tcp_keepalives_interval = 5;
+	SET tcp_keepalives_count = 3;
 	SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`
 
 // postgres is a database that several processes may share.
@@ -60,14 +65,14 @@ func openPostgres(ctx context.Context, opts Options) (*postgres, error) {
 	}
 	server := config.ConnConfig
 	name := fmt.Sprintf("postgres://%s:%d/%s", server.Host, server.Port, server.Database)
-	p, err := connectPostgres(ctx, config, opts.Clock)
+	p, err := connectPostgres(ctx, config, opts)
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", name, err)
 	}
 	return p, nil
 }
 
-func connectPostgres(ctx context.Context, config *pgxpool.Config, clock func() time.Time) (*postgres, error) {
+func connectPostgres(ctx context.Context, config *pgxpool.Config, opts Options) (*postgres, error) {
 	server := config.ConnConfig
 	if server.ConnectTimeout == 0 || server.ConnectTimeout > connectTimeout {
 		server.ConnectTimeout = connectTimeout
@@ -85,8 +90,13 @@ func connectPostgres(ctx context.Context, config *pgxpool.Config, clock func() t
 		pool.Close()
 		return nil, err
 	}
-	p := &postgres{reads: pool, clock: &serverClock{injected: clock}}
-	p.writes = &postgresWriter{config: server, clock: p.clock}
+	p := &postgres{reads: pool, clock: &serverClock{injected: opts.Clock}}
+	p.writes = &postgresWriter{config: server, clock: p.clock, name: opts.Name}
+	if err := p.writes.claimName(ctx); err != nil {
+		p.writes.disconnect()
+		pool.Close()
+		return nil, err
+	}
 	p.writer = newWriter(p.writes.commit)
 	// The first write tells the server's time.
 	if err := p.write(ctx, func(*Tx) error { return nil }); err != nil {
@@ -163,6 +173,7 @@ func suits(version int, shown, encoding string) error {
 const (
 	migrationLock = "768001, hashtext(current_schema())"
 	writeLock     = "768002, hashtext(current_schema())"
+	nameLock      = "768003, hashtext(current_schema() || '/' || $1)" // of a session
 )
 
 func (p *postgres) write(ctx context.Context, fn func(*Tx) error) error { return p.do(ctx, fn) }

@@ -32,6 +32,7 @@ const (
 type postgresWriter struct {
 	config *pgx.ConnConfig
 	clock  *serverClock
+	name   string    // of this process; may be empty
 	conn   *pgx.Conn // nil when there is none
 }
 
@@ -108,11 +109,9 @@ const beginWrite = `BEGIN ISOLATION LEVEL READ COMMITTED;
 
 func (w *postgresWriter) begin(ctx context.Context) (begun, error) {
 	if w.conn == nil {
-		conn, err := connect(ctx, w.config)
-		if err != nil {
+		if err := w.dial(ctx); err != nil {
 			return begun{}, fmt.Errorf("connect for writing: %w", err)
 		}
-		w.conn = conn
 	}
 	results, err := control(ctx, w.conn, beginWrite)
 	if err != nil {
@@ -232,7 +231,7 @@ func (w *postgresWriter) outcome(id string, lost error) error {
 // status is what the server knows of a transaction, "" when it knows nothing.
 func (w *postgresWriter) status(ctx context.Context, id string) (status string, err error) {
 	if w.conn == nil {
-		if w.conn, err = connect(ctx, w.config); err != nil {
+		if err := w.dial(ctx); err != nil {
 			return "", err
 		}
 	}
@@ -240,6 +239,19 @@ func (w *postgresWriter) status(ctx context.Context, id string) (status string, 
 		w.disconnect()
 	}
 	return status, err
+}
+
+// dial opens the connection. A process that runs already goes on when its name is
+// taken.
+func (w *postgresWriter) dial(ctx context.Context) (err error) {
+	if w.conn, err = connect(ctx, w.config); err != nil {
+		return err
+	}
+	if _, err := w.takeName(ctx); err != nil {
+		w.disconnect()
+		return err
+	}
+	return nil
 }
 
 // disconnect gives the connection up; the next group opens another.

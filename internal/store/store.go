@@ -25,6 +25,9 @@ type Options struct {
 	// URL selects a PostgreSQL database, postgres://user:password@host/name.
 	// Empty means SQLite in Dir.
 	URL string
+	// Name tells this process from the others that share a PostgreSQL database:
+	// Open refuses the name of one that runs. Empty means that nobody looks.
+	Name string
 	// Clock replaces the database's clock. Nil means the server's clock with
 	// PostgreSQL, and time.Now with SQLite, which has none of its own.
 	Clock func() time.Time
