@@ -59,15 +59,18 @@ func TestCompletionOffersNodesOfTheEngine(t *testing.T) {
 		"/v1/drivers": `{"drivers": [{"name": "fake-hardware"}]}`,
 	})
 	for line, want := range map[string][]string{
-		"node show ":             {"alpha\tenroll", "bb-2\tavailable"},
-		"node show a":            {"alpha\tenroll"},
-		"node show aa":           {"aa-1\tenroll"},
-		"node show alpha ":       nil,
-		"node delete alpha ":     {"bb-2\tavailable"},
-		"node manage b":          {"bb-2\tavailable"},
-		"node inventory save bb": {"bb-2\tavailable"},
-		"node list --driver ":    {"fake-hardware"},
-		"node list -o ":          cli.Outputs(),
+		"node show ":               {"alpha\tenroll", "bb-2\tavailable"},
+		"node show a":              {"alpha\tenroll"},
+		"node show aa":             {"aa-1\tenroll"},
+		"node show alpha ":         nil,
+		"node delete alpha ":       {"bb-2\tavailable"},
+		"node manage b":            {"bb-2\tavailable"},
+		"node inventory save bb":   {"bb-2\tavailable"},
+		"node list --driver ":      {"fake-hardware"},
+		"node list -o ":            cli.Outputs(),
+		"port create --node a":     {"alpha\tenroll"},
+		"allocation list --state ": {"allocating", "active", "error"},
+		"node list --health ":      {"OK", "Warning", "Critical"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			out, _, _ := clientRun(t, append([]string{cobra.ShellCompRequestCmd}, strings.Split(line, " ")...)...)

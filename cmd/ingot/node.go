@@ -61,7 +61,7 @@ func (c client) wait() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&wait.State, "state", "", "provision state to wait for, for instance active")
 	cmd.Flags().Var(&wait.Wait, "timeout", "wait at most for `seconds`, or a time such as 30m")
-	c.completeFlags(cmd)
+	complete(cmd, "state", cobra.FixedCompletions(cli.States(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -92,6 +92,6 @@ func (c client) showInventory() *cobra.Command {
 	}
 	cmd.Flags().StringSliceVar(&show.Sections, "section", nil, "sections to show, separated by commas (default those that say what the machine is)")
 	outputFlag(cmd, &show.Output)
-	complete(cmd, "section", cobra.FixedCompletions(cli.InventorySections(), cobra.ShellCompDirectiveNoFileComp))
+	complete(cmd, "section", cli.CompleteList(cli.InventorySections()))
 	return cmd
 }

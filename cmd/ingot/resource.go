@@ -165,13 +165,21 @@ func (c client) completeFlags(cmd *cobra.Command) {
 	fixed := func(words []string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 	}
-	for flag, f := range map[string]cobra.CompletionFunc{
-		"provision-state": fixed(cli.States()),
-		"state":           fixed(cli.States()),
-		"driver":          c.completion.Drivers,
-		"fields":          c.resource.CompleteFields,
-		"sort":            fixed(c.resource.Long),
-	} {
+	known := map[string]cobra.CompletionFunc{
+		"driver": c.completion.Drivers,
+		"fields": cli.CompleteList(c.resource.Long), // engines know more
+		"sort":   fixed(c.resource.Long),
+		"node":   c.completion.Nodes(0),
+	}
+	for _, f := range slices.Concat(c.resource.Fields, c.resource.Filters) {
+		switch {
+		case f.Choices != nil:
+			known[f.Flag] = fixed(f.Choices)
+		case f.Kind == cli.NodeID:
+			known[f.Flag] = c.completion.Nodes(0)
+		}
+	}
+	for flag, f := range known {
 		if cmd.Flags().Lookup(flag) != nil {
 			complete(cmd, flag, f)
 		}

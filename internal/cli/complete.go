@@ -125,17 +125,18 @@ func States() []string {
 	return names
 }
 
-// CompleteFields suggests the next field of a list separated by commas. They
-// are those that this package shows by itself; engines know more.
-func (r Resource) CompleteFields(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	chosen := begun[:strings.LastIndex(begun, ",")+1]
-	var found []cobra.Completion
-	for _, field := range r.Long {
-		if !slices.Contains(strings.Split(chosen, ","), field) && strings.HasPrefix(chosen+field, begun) {
-			found = append(found, chosen+field)
+// CompleteList suggests the next of these words in a list separated by commas.
+func CompleteList(words []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		chosen := begun[:strings.LastIndex(begun, ",")+1]
+		var found []cobra.Completion
+		for _, word := range words {
+			if !slices.Contains(strings.Split(chosen, ","), word) && strings.HasPrefix(chosen+word, begun) {
+				found = append(found, chosen+word)
+			}
 		}
+		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
-	return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // Things suggests the names, or else the identifiers, of the things of a

@@ -19,7 +19,7 @@ func TestFieldsAreCompletedOneAfterTheOther(t *testing.T) {
 		"provision_state,provi":  nil,
 		"nothing":                nil,
 	} {
-		got, _ := Nodes.CompleteFields(nil, nil, begun)
+		got, _ := CompleteList(Nodes.Long)(nil, nil, begun)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", begun, diff)
 		}

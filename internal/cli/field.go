@@ -56,7 +56,9 @@ type Field struct {
 	In Use
 	// Required makes create refuse to run without the flag.
 	Required bool
-	Help     string
+	// Choices are the values that there are, for completion; nil for any.
+	Choices []string
+	Help    string
 }
 
 // In returns the fields whose flags the command has.

@@ -50,12 +50,12 @@ func interfaceFields() []Field {
 // nodeFilters are what a list of nodes may be limited by.
 var nodeFilters = []Field{
 	{Flag: "auto-discovered", Name: "auto_discovered", Kind: Bool, Off: "no-auto-discovered", Help: "only nodes that auto-discovery enrolled"},
-	{Flag: "provision-state", Name: "provision_state", Help: "only nodes in this state, for instance \"clean wait\""},
+	{Flag: "provision-state", Name: "provision_state", Choices: States(), Help: "only nodes in this state, for instance \"clean wait\""},
 	{Flag: "driver", Name: "driver", Help: "only nodes of this hardware type"},
 	{Flag: "maintenance", Name: "maintenance", Kind: Bool, Off: "no-maintenance", Help: "only nodes in maintenance"},
 	{Flag: "associated", Name: "associated", Kind: Bool, Off: "unassociated", Help: "only nodes with an instance"},
 	{Flag: "retired", Name: "retired", Kind: Bool, Off: "no-retired", Help: "only retired nodes"},
-	{Flag: "fault", Name: "fault", Help: "only nodes with this fault"},
+	{Flag: "fault", Name: "fault", Choices: []string{"power failure", "clean failure", "rescue abort failure", "service failure"}, Help: "only nodes with this fault"},
 	{Flag: "resource-class", Name: "resource_class", Help: "only nodes of this resource class"},
 	{Flag: "conductor-group", Name: "conductor_group", Help: "only nodes of this conductor group"},
 	{Flag: "conductor", Name: "conductor", Help: "only nodes that this conductor manages"},
@@ -65,7 +65,7 @@ var nodeFilters = []Field{
 	{Flag: "project", Name: "project", Help: "only nodes that this project owns or leases"},
 	{Flag: "shard", Name: "shard", Help: "only nodes of this shard, or of these, separated by commas"},
 	{Flag: "sharded", Name: "sharded", Kind: Bool, Off: "unsharded", Help: "only nodes of any shard"},
-	{Flag: "health", Name: "health", Help: "only nodes of this health: OK, Warning or Critical"},
+	{Flag: "health", Name: "health", Choices: []string{"OK", "Warning", "Critical"}, Help: "only nodes of this health: OK, Warning or Critical"},
 	{Flag: "instance-name", Name: "instance_name", Help: "only nodes with an instance of this name"},
 	{Flag: "instance-uuid", Name: "instance_uuid", Help: "only the node with this instance"},
 	{Flag: "parent-node", Name: "parent_node", Help: "only children of the node with this `UUID`"},

@@ -22,7 +22,7 @@ var (
 		Filters: []Field{
 			{Flag: "node", Name: "node", Help: "only the allocation of the `NODE` with this name or UUID"},
 			{Flag: "resource-class", Name: "resource_class", Help: "only allocations of this resource class"},
-			{Flag: "state", Name: "state", Help: "only allocations in this state: allocating, active or error"},
+			{Flag: "state", Name: "state", Choices: []string{"allocating", "active", "error"}, Help: "only allocations in this state: allocating, active or error"},
 			{Flag: "owner", Name: "owner", Help: "only allocations of this owner"},
 		},
 	}
@@ -31,7 +31,7 @@ var (
 		Short: []string{"name", "hosts"},
 		Long:  []string{"name", "hosts", "type"},
 		Filters: []Field{
-			{Flag: "type", Name: "type", Help: "only drivers of this kind: classic or dynamic"},
+			{Flag: "type", Name: "type", Choices: []string{"classic", "dynamic"}, Help: "only drivers of this kind: classic or dynamic"},
 		},
 	}
 	Conductors = Resource{
@@ -73,7 +73,7 @@ var (
 		Long:  []string{"uuid", "node_uuid", "type", "connector_id", "extra", "created_at", "updated_at"},
 		Fields: []Field{
 			ownerField,
-			{Flag: "type", Name: "type", In: InCreate | InSet, Required: true, Help: "kind of the address: iqn, ip, mac, wwnn, wwpn, port or portgroup"},
+			{Flag: "type", Name: "type", In: InCreate | InSet, Required: true, Choices: []string{"iqn", "ip", "mac", "wwnn", "wwpn", "port", "portgroup"}, Help: "kind of the address: iqn, ip, mac, wwnn, wwpn, port or portgroup"},
 			{Flag: "connector-id", Name: "connector_id", In: InCreate | InSet, Required: true, Help: "the address itself, for instance an iSCSI qualified name"},
 			uuidField,
 			extraField,
@@ -86,7 +86,7 @@ var (
 		Long:  []string{"uuid", "node_uuid", "volume_type", "boot_index", "volume_id", "properties", "extra", "created_at", "updated_at"},
 		Fields: []Field{
 			ownerField,
-			{Flag: "type", Name: "volume_type", In: InCreate | InSet, Required: true, Help: "kind of the volume: iscsi or fibre_channel"},
+			{Flag: "type", Name: "volume_type", In: InCreate | InSet, Required: true, Choices: []string{"iscsi", "fibre_channel"}, Help: "kind of the volume: iscsi or fibre_channel"},
 			{Flag: "volume-id", Name: "volume_id", In: InCreate | InSet, Required: true, Help: "what the storage calls the volume"},
 			{Flag: "boot-index", Name: "boot_index", Kind: Number, In: InCreate | InSet, Required: true, Help: "place in the order of booting; 0 is the root volume"},
 			{Flag: "property", Name: "properties", Kind: Map, In: InAll, Help: "`KEY=VALUE` of how to reach it, such as target_iqn; may be repeated"},
