@@ -357,6 +357,21 @@ func TestTheSecondFilterTakesOver(t *testing.T) {
 	})
 }
 
+// TestDnsmasqIsToldAtEveryStart is for a process that was killed between removing
+// a file and telling dnsmasq.
+func TestDnsmasqIsToldAtEveryStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for start := range 2 {
+			w.start()
+			w.stop()
+			if got := w.signals.Load(); got != int32(start+1) {
+				t.Errorf("dnsmasq got %d signals after %d starts", got, start+1)
+			}
+		}
+	})
+}
+
 func TestDnsmasqIsToldAgainUntilItHears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -120,6 +120,7 @@ func (v *viewed) want(got store.BootChanges, nodes, ports int, want ...store.Boo
 
 func TestViewReadsWhatChanged(t *testing.T) {
 	onBoth(t, func(t *testing.T, opts store.Options) {
+		t.Helper()
 		v := view(t, opts)
 		v.want(v.since(store.BootMark{}), 0, 0)
 
@@ -153,6 +154,7 @@ func TestViewReadsWhatChanged(t *testing.T) {
 
 func TestTokenTellsOfCommitsOnly(t *testing.T) {
 	onBoth(t, func(t *testing.T, opts store.Options) {
+		t.Helper()
 		v := view(t, opts)
 		n := v.node()
 		before := v.token()
@@ -171,6 +173,7 @@ func TestTokenTellsOfCommitsOnly(t *testing.T) {
 
 func TestViewSeesTheNextEngine(t *testing.T) {
 	onBoth(t, func(t *testing.T, opts store.Options) {
+		t.Helper()
 		v := view(t, opts)
 		n := v.node()
 		before := v.token()
@@ -191,6 +194,7 @@ func TestViewSeesTheNextEngine(t *testing.T) {
 
 func TestViewRefusesUnknownSchema(t *testing.T) {
 	onBoth(t, func(t *testing.T, opts store.Options) {
+		t.Helper()
 		v := view(t, opts)
 		v.write(func(tx *store.Tx) error {
 			return tx.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, true)")

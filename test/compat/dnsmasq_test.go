@@ -32,9 +32,9 @@ type site struct {
 func newSite(t *testing.T, ingot string) *site {
 	t.Helper()
 	// dnsmasq reads the folder as a user of its own, who may not enter t.TempDir.
-	dir, err := os.MkdirTemp("", "ingot-dnsmasq-")
+	dir, err := os.MkdirTemp("", "ingot-dnsmasq-") //nolint:usetesting // see above
 	must(t, "make a folder", err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() { must(t, "remove the folder", os.RemoveAll(dir)) })
 	s := &site{dir: dir, hosts: filepath.Join(dir, "hosts"), ingot: ingot, address: freeAddress(t)}
 	must(t, "open the folder", os.Chmod(dir, 0o755))
 	must(t, "make a folder", os.Mkdir(s.hosts, 0o755))
