@@ -27,10 +27,33 @@ func runDeploy(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	keep := func(*store.Tx, *node.Node) error { return nil }
+	if s.changesSettings(deployFlow) {
+		settings, err := s.lookAgain(ctx)
+		if err != nil {
+			return err
+		}
+		keep = settings.store
+	}
 	return s.finish(ctx, func(tx *store.Tx, n *node.Node) error {
 		endSteps(n)
+		if err := keep(tx, n); err != nil {
+			return err
+		}
 		return s.move(tx, n, node.OnDone)
 	})
+}
+
+// settingInterfaces are the interfaces whose steps may change what the engine
+// keeps of a machine's own settings.
+var settingInterfaces = []string{"bios", "firmware", "management", "vendor"}
+
+// changesSettings reports whether one of a flow's steps may have changed the
+// machine's settings.
+func (s *session) changesSettings(f flow) bool {
+	var steps []node.Step
+	s.n.DriverInternalInfo.Get(f.listKey(), &steps)
+	return slices.ContainsFunc(steps, func(step node.Step) bool { return slices.Contains(settingInterfaces, step.Interface) })
 }
 
 // abandonDeploy switches the machine off, unless somebody wants to look at it.

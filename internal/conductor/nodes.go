@@ -122,7 +122,8 @@ func (c *Conductor) SetMaintenance(ctx context.Context, ident string, on bool, r
 	return err
 }
 
-// DeleteNode removes a node and everything that belongs to it.
+// DeleteNode removes a node and everything that belongs to it. Its children stay,
+// as nodes of their own: lists hide children, and nobody would find them again.
 func (c *Conductor) DeleteNode(ctx context.Context, ident string) error {
 	discovered := false
 	var id int64
@@ -136,6 +137,9 @@ func (c *Conductor) DeleteNode(ctx context.Context, ident string) error {
 				return err
 			}
 			discovered, id = n.AutoDiscovered, n.ID
+			if err := tx.ReleaseChildren(n.UUID); err != nil {
+				return err
+			}
 			return tx.DeleteNode(n.ID)
 		})
 	})

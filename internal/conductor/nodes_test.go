@@ -295,3 +295,19 @@ func TestPortsAreCreatedChangedAndDeleted(t *testing.T) {
 		t.Errorf("ports = %v, %v; want the other one", ports, err)
 	}
 }
+
+func TestChildrenOfADeletedNodeStandByThemselves(t *testing.T) {
+	w := newWorld(t)
+	parent := w.create("fake-hardware")
+	child := w.create("fake-hardware", func(n *node.Node) { n.ParentNode = parent.UUID })
+	other := w.create("fake-hardware", func(n *node.Node) { n.ParentNode = w.create("fake-hardware").UUID })
+	if err := w.DeleteNode(t.Context(), parent.UUID); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.stored(child.UUID).ParentNode; got != "" {
+		t.Errorf("parent of the child = %q, want none", got)
+	}
+	if got := w.stored(other.UUID).ParentNode; got != other.ParentNode {
+		t.Errorf("parent of another node's child = %q, want %q", got, other.ParentNode)
+	}
+}

@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -192,4 +193,28 @@ func TestHistoryIsPaged(t *testing.T) {
 	}
 	_, err = w.Event(t.Context(), n.UUID, n.UUID)
 	wantIs(t, err, node.ErrNotFound)
+}
+
+// TestSettingsAreReadAgainAfterStepsThatChangedThem changes the BIOS in every kind
+// of work in steps.
+func TestSettingsAreReadAgainAfterStepsThatChangedThem(t *testing.T) {
+	apply := node.Step{Interface: "bios", Step: "apply_configuration", Priority: 150, Args: map[string]any{
+		"settings": []any{map[string]any{"name": "BootMode", "value": "Bios"}},
+	}}
+	for verb, states := range map[string][2]node.State{
+		"clean": {node.Manageable, node.Manageable}, "active": {node.Available, node.Active}, "service": {node.Active, node.Active},
+	} {
+		w := newWorld(t)
+		n := w.fake(states[0], nil)
+		w.send(n, verb, with(apply))
+		w.settle()
+		w.arrive(n, states[1])
+		hardware, err := w.Hardware(t.Context(), n.UUID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := slices.IndexFunc(hardware.BIOS, func(s node.BIOSSetting) bool { return s.Name == "BootMode" }); i < 0 || hardware.BIOS[i].Value != "Bios" {
+			t.Errorf("%s: settings %+v, want what the step wrote", verb, hardware.BIOS)
+		}
+	}
 }

@@ -25,6 +25,9 @@ func (a *api) listDrivers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if detail && c.query.Has("fields") {
+		return badRequest("Arguments fields and detail cannot be combined.")
+	}
 	kind := c.query.Get("type")
 	if kind != "" && kind != "classic" && kind != "dynamic" {
 		return badRequest("Invalid value for argument type: want classic or dynamic, got %q", kind)

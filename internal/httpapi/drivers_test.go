@@ -66,6 +66,7 @@ func TestConductorsTellWhoServes(t *testing.T) {
 	diffJSON(t, "fields", map[string]any{"hostname": "ingot-1"},
 		s.get("/v1/conductors?fields=hostname").want(200).json()["conductors"].([]any)[0])
 	s.get("/v1/conductors?fields=hostname&detail=true").want(400)
+	s.get("/v1/drivers?fields=name&detail=true").want(400)
 }
 
 func TestConductorsComeInPages(t *testing.T) {

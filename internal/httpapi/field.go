@@ -83,6 +83,7 @@ type value[T any] struct {
 // table is all fields of a kind, in the order of output.
 type table[T any] struct {
 	kind   string // "node", "port"
+	one    string // "a node", "an allocation"
 	fields []*field[T]
 	byName map[string]*field[T]
 	detail [maxVersion + 1][]*field[T] // by version
@@ -90,7 +91,10 @@ type table[T any] struct {
 }
 
 func newTable[T any](kind string, parts ...[]field[T]) *table[T] {
-	t := &table[T]{kind: kind, byName: map[string]*field[T]{}}
+	t := &table[T]{kind: kind, one: "a " + kind, byName: map[string]*field[T]{}}
+	if strings.ContainsRune("aeiou", rune(kind[0])) {
+		t.one = "an " + kind
+	}
 	for _, f := range slices.Concat(parts...) {
 		f.key = append(appendString(nil, f.name), ':')
 		t.fields = append(t.fields, &f)
@@ -113,10 +117,10 @@ func newTable[T any](kind string, parts ...[]field[T]) *table[T] {
 func (t *table[T]) find(name string, version int) (*field[T], error) {
 	f := t.byName[name]
 	if f == nil {
-		return nil, badRequest("Unknown field %q of a %s.", name, t.kind)
+		return nil, badRequest("Unknown field %q of %s.", name, t.one)
 	}
 	if f.since > version {
-		return nil, notAcceptable(fmt.Sprintf("Field %q of a %s", name, t.kind), f.since)
+		return nil, notAcceptable(fmt.Sprintf("Field %q of %s", name, t.one), f.since)
 	}
 	return f, nil
 }
@@ -137,7 +141,7 @@ func (t *table[T]) selected(names []string, version int) ([]*field[T], error) {
 		}
 	}
 	if len(unknown) > 0 {
-		return nil, badRequest("Unknown fields of a %s: %s.", t.kind, strings.Join(unknown, ", "))
+		return nil, badRequest("Unknown fields of %s: %s.", t.one, strings.Join(unknown, ", "))
 	}
 	return fields, nil
 }

@@ -15,7 +15,7 @@ const mask = "******"
 var secretWords = [][]byte{
 	[]byte("password"), []byte("passphrase"), []byte("secret"), []byte("token"), []byte("credential"),
 	[]byte("authorization"), []byte("auth_key"), []byte("priv_key"), []byte("private_key"), []byte("kg_key"),
-	[]byte("configdrive"),
+	[]byte("snmp_community"), []byte("configdrive"),
 }
 
 func isSecretKey(key []byte) bool {

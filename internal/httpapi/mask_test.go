@@ -22,6 +22,7 @@ func TestSecretsAreMaskedAtEveryDepth(t *testing.T) {
 		`{"a":{"b":[{"password":"x"}]}}`:  `{"a":{"b":[{"password":"******"}]}}`,
 		`{"pass\u0077ord":"x"}`:           `{"pass\u0077ord":"******"}`,
 		`{"snmp_auth_key":"x"}`:           `{"snmp_auth_key":"******"}`,
+		`{"snmp_community":"x"}`:          `{"snmp_community":"******"}`,
 		`{"configdrive":"H4sI"}`:          `{"configdrive":"******"}`,
 		`{"a":"password"}`:                `{"a":"password"}`,
 		`{"a":"http://u:p@h/x?q=1"}`:      `{"a":"http://******@h/x?q=1"}`,

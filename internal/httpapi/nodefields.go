@@ -51,13 +51,16 @@ var nodeStateFields = []nodeField{
 	{name: "fault", since: 42, value: textOf(func(n *node.Node) *string { return &n.Fault })},
 	{name: "health", since: 109, value: textOf(func(n *node.Node) *string { return &n.Health })},
 	{name: "console_enabled", since: 1, access: atCreate, value: flagOf(func(n *node.Node) *bool { return &n.ConsoleEnabled })},
-	{name: "boot_mode", since: 75, access: atCreate, value: textUpTo(16, func(n *node.Node) *string { return &n.BootMode })},
+	{name: "boot_mode", since: 75, access: atCreate, value: wordOf(bootModes, func(n *node.Node) *string { return &n.BootMode })},
 	{name: "secure_boot", since: 75, access: atCreate, value: maybeOf(func(n *node.Node) **bool { return &n.SecureBoot })},
 	{name: "inspection_started_at", since: 6, value: timeOf(func(n *node.Node) *time.Time { return &n.InspectionStartedAt })},
 	{name: "inspection_finished_at", since: 6, value: timeOf(func(n *node.Node) *time.Time { return &n.InspectionFinishedAt })},
 	{name: "created_at", since: 1, value: timeOf(func(n *node.Node) *time.Time { return &n.CreatedAt })},
 	{name: "updated_at", since: 1, value: timeOf(func(n *node.Node) *time.Time { return &n.UpdatedAt })},
 }
+
+// bootModes are the ways in which a machine can start.
+var bootModes = []string{"uefi", "bios"}
 
 var nodeObjectFields = []nodeField{
 	{name: "driver_info", since: 1, access: patchable, noSort: true, value: secretOf(func(n *node.Node) *node.Object { return &n.DriverInfo })},

@@ -69,6 +69,8 @@ func rewires(name string, n *node.Node) bool {
 // changed it; old is how it was before, nil at creation.
 func checkConsistent(old, n *node.Node) error {
 	switch {
+	case (old == nil || !bytes.Equal(old.Properties, n.Properties)) && !textOrAbsent(n.Properties, "capabilities"):
+		return node.Invalid(`properties.capabilities must be a text like "boot_mode:uefi,cpu_vt:true".`)
 	case n.ProtectedReason != "" && !n.Protected:
 		return node.Invalid("protected_reason needs protected to be true.")
 	case n.RetiredReason != "" && !n.Retired:
@@ -102,6 +104,15 @@ func canonicalCapabilities(properties node.Object) bool {
 	}
 	stated := properties.Fields()["capabilities"]
 	return len(stated) == 0 || stated[0] == '"' || string(stated) == "null"
+}
+
+// textOrAbsent reports whether a key of an object is a string, null or not there.
+func textOrAbsent(o node.Object, key string) bool {
+	switch o.Values()[key].(type) {
+	case nil, string:
+		return true
+	}
+	return false
 }
 
 // dropReasons ends the reasons of what the change ended, so that a client need

@@ -285,3 +285,17 @@ func sortedKeys(document map[string]any) []string {
 	}
 	return sorted(keys)
 }
+
+func TestBootModeOfANewNodeIsOneThatThereIs(t *testing.T) {
+	s := newServer(t)
+	for mode, status := range map[string]int{`"uefi"`: 201, `"bios"`: 201, `null`: 201, `"floppy"`: 400, `5`: 400} {
+		s.do("POST", "/v1/nodes", "latest", `{"driver":"fake-hardware","boot_mode":`+mode+`}`).want(status)
+	}
+}
+
+func TestErrorsSpeakOfAnAllocation(t *testing.T) {
+	got := newEngineServer(t).do("POST", "/v1/allocations", "latest", `{"colour":1}`).want(400)
+	if text := got.fault()["faultstring"]; text != `Unknown field "colour" of an allocation.` {
+		t.Errorf("fault %q", text)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -17,8 +19,8 @@ type settingRequest struct {
 func (a *api) setBootMode(w http.ResponseWriter, r *http.Request) error {
 	return a.setSetting(w, r, func(ident string, target json.RawMessage) error {
 		mode, err := readText(target, maxText)
-		if err != nil || mode != "uefi" && mode != "bios" {
-			return badRequest("The boot mode must be uefi or bios, got %s.", node.CutText(string(target)))
+		if err != nil || !slices.Contains(bootModes, mode) {
+			return badRequest("The boot mode must be %s, got %s.", strings.Join(bootModes, " or "), node.CutText(string(target)))
 		}
 		return a.engine.SetBootMode(r.Context(), ident, mode)
 	})

@@ -72,9 +72,9 @@ func readItem[T any](w http.ResponseWriter, r *http.Request, t *table[T], item *
 		case err != nil:
 			return err
 		case f.access == readOnly:
-			return badRequest("The field %q of a %s is read-only.", name, t.kind)
+			return badRequest("The field %q of %s is read-only.", name, t.one)
 		case values[f.instead] != nil:
-			return badRequest("The fields %q and %q of a %s exclude each other.", name, f.instead, t.kind)
+			return badRequest("The fields %q and %q of %s exclude each other.", name, f.instead, t.one)
 		}
 		if err := f.read(item, values[name]); err != nil {
 			return invalidField(name, err)

@@ -72,11 +72,11 @@ func parseEdit[T any](op patchOp, t *table[T], version int) (edit[T], error) {
 	e.inner = inner
 	switch {
 	case e.field.access != patchable:
-		return e, badRequest("The field %q of a %s cannot be changed by a patch.", name, t.kind)
+		return e, badRequest("The field %q of %s cannot be changed by a patch.", name, t.one)
 	case op.Op == "remove" && version < e.field.clearSince:
-		return e, notAcceptable(fmt.Sprintf("Removing the field %q of a %s", name, t.kind), e.field.clearSince)
+		return e, notAcceptable(fmt.Sprintf("Removing the field %q of %s", name, t.one), e.field.clearSince)
 	case inner != "" && e.field.text == nil:
-		return e, badRequest("The field %q of a %s has no parts, so %s cannot be changed.", name, t.kind, op.Path)
+		return e, badRequest("The field %q of %s has no parts, so %s cannot be changed.", name, t.one, op.Path)
 	}
 	return e, nil
 }

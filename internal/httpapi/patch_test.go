@@ -265,6 +265,10 @@ func TestRulesBetweenFields(t *testing.T) {
 		{"other instance", node.Node{InstanceUUID: uuid1}, func(n *node.Node) { n.InstanceUUID = uuid2 }, true, false},
 		{"no instance", node.Node{InstanceUUID: uuid1}, func(n *node.Node) { n.InstanceUUID = "" }, false, true},
 		{"driver with console", node.Node{Driver: "a", ConsoleEnabled: true}, func(n *node.Node) { n.Driver = "b" }, true, false},
+		{"capabilities as text", node.Node{}, func(n *node.Node) { n.Properties = node.Object(`{"capabilities":"a:b"}`) }, false, true},
+		{"capabilities as object", node.Node{}, func(n *node.Node) { n.Properties = node.Object(`{"capabilities":{"a":"b"}}`) }, false, false},
+		{"capabilities as they were", node.Node{Properties: node.Object(`{"capabilities":{"a":"b"}}`)}, func(n *node.Node) { n.Name = "a" }, false, true},
+		{"capabilities of the instance", node.Node{}, func(n *node.Node) { n.InstanceInfo = node.Object(`{"capabilities":{"a":"b"}}`) }, false, true},
 		{"own parent", node.Node{}, func(n *node.Node) { n.ParentNode = n.UUID }, false, false},
 	}
 	for _, tt := range tests {

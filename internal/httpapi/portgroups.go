@@ -64,8 +64,8 @@ func (a *api) portgroupRoutes() []route {
 	return append(groups.routes(),
 		route{method: get, pattern: "/v1/portgroups/{ident}/ports", since: 24, args: partPortArgs, handler: a.portsOfGroup(groups, false)},
 		route{method: get, pattern: "/v1/portgroups/{ident}/ports/detail", since: 24, args: partPortArgs, handler: a.portsOfGroup(groups, true)},
-		route{method: get, pattern: "/v1/nodes/{ident}/portgroups", since: 24, args: filterArgs(groups.filters), handler: groups.ofNode(false)},
-		route{method: get, pattern: "/v1/nodes/{ident}/portgroups/detail", since: 24, args: filterArgs(groups.filters), handler: groups.ofNode(true)},
+		route{method: get, pattern: "/v1/nodes/{ident}/portgroups", since: 24, args: filterArgs(groups.filters[:1]), handler: groups.ofNode(false)},
+		route{method: get, pattern: "/v1/nodes/{ident}/portgroups/detail", since: 24, args: filterArgs(groups.filters[:1]), handler: groups.ofNode(true)},
 	)
 }
 

@@ -111,3 +111,12 @@ func TestPortsAreAddressedByName(t *testing.T) {
 	s.patch("/v1/ports/left", `[{"op":"replace","path":"/name","value":"right"}]`).want(http.StatusOK)
 	s.do("DELETE", "/v1/ports/right", "latest", "").want(http.StatusNoContent)
 }
+
+func TestPortgroupsOfANodeTakeNoOtherNode(t *testing.T) {
+	s := newEngineServer(t)
+	n := "/v1/nodes/" + s.node()
+	for _, part := range []string{"/portgroups", "/portgroups/detail"} {
+		s.get(n + part + "?address=52:54:00:00:00:01").want(http.StatusOK)
+		s.get(n + part + "?node=x").want(http.StatusBadRequest)
+	}
+}

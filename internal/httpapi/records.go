@@ -64,9 +64,9 @@ func (s *records[T]) ident(r *http.Request) (string, error) {
 	case isUUID(ident):
 		return strings.ToLower(ident), nil
 	case !s.named:
-		return "", badRequest("Expected the UUID of a %s, got %q", s.kind(), node.CutText(ident))
+		return "", badRequest("Expected the UUID of %s, got %q", s.table.one, node.CutText(ident))
 	case len(ident) > maxText || !namePattern.MatchString(ident):
-		return "", badRequest("Expected the UUID or the name of a %s, got %q", s.kind(), node.CutText(ident))
+		return "", badRequest("Expected the UUID or the name of %s, got %q", s.table.one, node.CutText(ident))
 	}
 	return ident, nil
 }

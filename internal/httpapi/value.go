@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -30,6 +31,23 @@ func textUpTo[T any](limit int, at func(*T) *string) value[T] {
 			return err
 		},
 	}
+}
+
+// wordOf is one of some words, or null.
+func wordOf[T any](words []string, at func(*T) *string) value[T] {
+	v := textOf(at)
+	v.read = func(item *T, raw json.RawMessage) error {
+		text, err := readText(raw, maxText)
+		switch {
+		case err != nil:
+			return err
+		case text != "" && !slices.Contains(words, text):
+			return fmt.Errorf("want one of %s, got %q", strings.Join(words, ", "), text)
+		}
+		*at(item) = text
+		return nil
+	}
+	return v
 }
 
 // flagOf is a boolean; null means false.

@@ -205,6 +205,12 @@ func (tx *Tx) DeleteNode(id int64) error {
 	return err
 }
 
+// ReleaseChildren makes the nodes that are part of another one stand by themselves.
+func (tx *Tx) ReleaseChildren(parentUUID string) error {
+	err := tx.exec("UPDATE nodes SET parent_node = NULL, updated_at = ? WHERE parent_node = ?", tx.now.UnixMicro(), parentUUID)
+	return err
+}
+
 // DiscoveredAfter returns how many nodes with a key above id were enrolled by
 // auto-discovery, and the highest of their keys, which is id when there are none.
 // Keys grow in the order of commits, so that nobody has to count twice.
