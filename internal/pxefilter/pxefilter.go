@@ -136,7 +136,8 @@ func New(opts Options) (*Filter, error) {
 // Run keeps the folder in step until ctx ends, and returns nil then. It waits for
 // a database, a folder or a lock that it cannot have, and says so in the log. An
 // error is one that waiting does not mend: no folder at the start, an address that
-// is taken, or a database that a newer version of the program has written.
+// is taken, a URL that is none, or a database that a newer version of the program
+// has written.
 func (f *Filter) Run(ctx context.Context) error {
 	if _, err := os.ReadDir(f.opts.HostsDir); errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return f.folder.problem("read", err)

@@ -272,15 +272,17 @@ func health(f *Filter) *httptest.ResponseRecorder {
 	return answer
 }
 
-func TestAnUnknownSchemaEndsTheFilter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.db.fail(fmt.Errorf("%w: it has version 999", store.ErrUnknownSchema))
-		if err := w.make().Run(t.Context()); !errors.Is(err, store.ErrUnknownSchema) {
-			t.Errorf("error = %v, want ErrUnknownSchema", err)
-		}
-		w.want(nil)
-	})
+func TestWhatWaitingDoesNotMendEndsTheFilter(t *testing.T) {
+	for _, cause := range []error{store.ErrUnknownSchema, store.ErrWrongURL} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.db.fail(fmt.Errorf("open database: %w", cause))
+			if err := w.make().Run(t.Context()); !errors.Is(err, cause) {
+				t.Errorf("error = %v, want %v", err, cause)
+			}
+			w.want(nil)
+		})
+	}
 }
 
 func TestAMissingFolderEndsTheFilterAtItsStart(t *testing.T) {

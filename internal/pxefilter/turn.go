@@ -29,12 +29,17 @@ func (f *Filter) turn(ctx context.Context) (time.Duration, error) {
 			f.log.Info("Another filter keeps this folder, standing by", "folder", f.opts.HostsDir)
 		}
 		return lockInterval, nil
-	case errors.Is(err, store.ErrUnknownSchema):
+	case hopeless(err):
 		return 0, err
 	}
 	f.attempts++
 	f.status.set(failing, err)
 	return backoff(f.attempts), nil
+}
+
+// hopeless reports whether waiting does not mend an error.
+func hopeless(err error) bool {
+	return errors.Is(err, store.ErrUnknownSchema) || errors.Is(err, store.ErrWrongURL)
 }
 
 // backoff is how long to wait after so many failures in a row: 1 s at first, then
@@ -57,7 +62,7 @@ func (f *Filter) pass(ctx context.Context) error {
 	changed, err := f.look(ctx, due)
 	if err != nil {
 		f.closeView(ctx)
-		if ctx.Err() != nil || errors.Is(err, store.ErrUnknownSchema) {
+		if ctx.Err() != nil || hopeless(err) {
 			return err
 		}
 		return f.fail(&f.databaseTrouble, "database", "Database cannot be read, hosts stay as they are", err)

@@ -8,9 +8,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// ErrUnknownSchema says that a program newer than this one has written the
-// database. Only another version of the program helps.
-var ErrUnknownSchema = errors.New("schema is not known")
+// Errors of a BootView that no waiting mends.
+var (
+	// ErrUnknownSchema says that a program newer than this one has written the
+	// database. Only another version of the program helps.
+	ErrUnknownSchema = errors.New("schema is not known")
+	// ErrWrongURL says that a text is no URL of a PostgreSQL database.
+	ErrWrongURL = errors.New("its URL is not understood")
+)
 
 // BootNode is what decides whether the machine of a node may boot from the
 // network.
@@ -56,7 +61,8 @@ type viewer interface {
 
 // OpenBootView opens a view of a database, SQLite in opts.Dir or the PostgreSQL
 // of opts.URL. It waits for nothing: a database that is not there is an error,
-// and worth another try. The first reading checks the schema.
+// and worth another try unless it is ErrWrongURL. The first reading checks the
+// schema.
 func OpenBootView(ctx context.Context, opts Options) (*BootView, error) {
 	if opts.URL == "" {
 		return viewSQLite(ctx, opts.Dir)
@@ -79,9 +85,10 @@ func (v *BootView) Token(ctx context.Context) (string, error) {
 }
 
 // Since returns the nodes that were changed or created, or got a port, since the
-// mark; with the zero mark, or when they are many, all nodes. It does not see the change of an address
-// of a port, nor what was written while the database's clock was set back, so
-// everything should be read now and then. The order is that of creation.
+// mark; with the zero mark, or when they are many, all nodes. It does not see the
+// change of an address of a port, nor what was written while the database's clock
+// was set back, so everything should be read now and then. The order is that of
+// creation.
 //
 // The error is ErrUnknownSchema when this program is too old for the database.
 func (v *BootView) Since(ctx context.Context, mark BootMark) (BootChanges, error) {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,7 +14,7 @@ type postgresViewer struct{ conn *pgx.Conn }
 func viewPostgres(ctx context.Context, url string) (*BootView, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil { // its text may hold a part of the password
-		return nil, errors.New("open database: its URL is not understood: give the one that the engine has, like postgres://user:password@host:5432/name")
+		return nil, fmt.Errorf("open database: %w: give the one that the engine has, like postgres://user:password@host:5432/name", ErrWrongURL)
 	}
 	if config.ConnectTimeout == 0 || config.ConnectTimeout > connectTimeout {
 		config.ConnectTimeout = connectTimeout
@@ -23,7 +22,6 @@ func viewPostgres(ctx context.Context, url string) (*BootView, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "ingot pxe-filter"
 	}
-	config.RuntimeParams["default_transaction_read_only"] = "on"
 	name := fmt.Sprintf("postgres://%s:%d/%s", config.Host, config.Port, config.Database)
 	conn, err := connect(ctx, config)
 	if err != nil {
