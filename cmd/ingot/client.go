@@ -44,5 +44,5 @@ func oneNode(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("name one node, got %d", len(args))
 	}
-	return nil
+	return noneEmpty(args)
 }

@@ -11,11 +11,12 @@
 //     caller's context says;
 //   - every failed call returns an [*Error] with the engine's own sentence in
 //     it, except when the caller's context ended: then that error comes back;
-//   - nothing is retried behind the caller's back. [Retryable] tells which
-//     errors are worth another try.
+//   - nothing is retried behind the caller's back, unless it sets
+//     [Options.Retries]. [Retryable] tells which errors are worth another try.
 package baremetal
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -62,12 +63,20 @@ type Options struct {
 	// Timeout bounds each request to the engine; negotiation and each page of
 	// a list are requests of their own. Zero means [DefaultTimeout].
 	Timeout time.Duration
+	// Retries is how often a request is made again that the engine refused for
+	// now or that never reached it; 0 means never. RetryInterval is the time
+	// between two tries, unless the engine names one; zero means
+	// [DefaultRetryInterval].
+	Retries       int
+	RetryInterval time.Duration
 }
 
 // Client talks to one engine. It is safe for concurrent use.
 type Client struct {
 	endpoint string
 	timeout  time.Duration
+	retries  int
+	interval time.Duration
 
 	// base asks without a microversion; service, once negotiated, with it.
 	base    *gophercloud.ServiceClient
@@ -111,6 +120,8 @@ func New(opts Options) (*Client, error) {
 	c := &Client{
 		endpoint: strings.TrimSuffix(endpoint, "/v1/"),
 		timeout:  opts.Timeout,
+		retries:  opts.Retries,
+		interval: cmp.Or(opts.RetryInterval, DefaultRetryInterval),
 		base:     service,
 		wanted:   wanted,
 	}

@@ -115,9 +115,9 @@ func (c *Client) notTheAPI(op string, err error) error {
 	return &Error{Op: op, Kind: ErrProtocol, Message: message}
 }
 
-// call runs one request against the engine under the client's deadline and
+// once runs one request against the engine under the client's deadline and
 // with the negotiated version, and turns its error into an [*Error].
-func (c *Client) call(ctx context.Context, op string, request func(context.Context, *gophercloud.ServiceClient) error) error {
+func (c *Client) once(ctx context.Context, op string, request func(context.Context, *gophercloud.ServiceClient) error) error {
 	service, err := c.negotiated(ctx, op)
 	if err != nil {
 		return err

@@ -34,6 +34,10 @@ type Connection struct {
 	Password string // --os-password, OS_PASSWORD
 	CAFile   string // --os-cacert, OS_CACERT
 	Insecure bool   // --insecure, OS_INSECURE
+	// Retries is how often a request is made again that was refused because a
+	// node or the engine is busy, and Interval the time in between.
+	Retries  int  // --max-retries, IRONIC_MAX_RETRIES, default 0
+	Interval Wait // --retry-interval, IRONIC_RETRY_INTERVAL, default 5s
 }
 
 // AddFlags binds the connection to flags. Environment variables are read
@@ -44,13 +48,15 @@ func (c *Connection) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Username, "os-username", "", "user name for HTTP basic authentication [$OS_USERNAME]")
 	flags.StringVar(&c.Password, "os-password", "", "password; better put into the environment [$OS_PASSWORD]")
 	flags.StringVar(&c.CAFile, "os-cacert", "", "PEM file of the authority that signed the engine's certificate [$OS_CACERT]")
+	flags.IntVar(&c.Retries, "max-retries", 0, "ask again so often while a node or the engine is busy [$IRONIC_MAX_RETRIES]")
+	flags.Var(&c.Interval, "retry-interval", "`seconds`, or a time such as 1m, between two tries [$IRONIC_RETRY_INTERVAL] (default 5)")
 	flags.BoolVar(&c.Insecure, "insecure", false, "do not verify the engine's certificate [$OS_INSECURE]")
 }
 
 // Client returns a client of the engine. It does no network traffic; an error
 // is a [*UsageError], because only what the user gave can be wrong.
-// The lookup function is os.Getenv; timeout bounds each call, 0 means the
-// client's default.
+// The lookup function is os.Getenv. A timeout bounds each call, which is then
+// made only once; 0 means the client's default.
 func (c Connection) Client(getenv func(string) string, timeout time.Duration) (*baremetal.Client, error) {
 	insecure := c.Insecure
 	if text := getenv("OS_INSECURE"); text != "" && !insecure {
@@ -59,6 +65,12 @@ func (c Connection) Client(getenv func(string) string, timeout time.Duration) (*
 			return nil, &UsageError{fmt.Errorf("OS_INSECURE is %q, it must be true or false", text)}
 		}
 		insecure = parsed
+	}
+	if err := c.patience(getenv); err != nil {
+		return nil, &UsageError{err}
+	}
+	if timeout > 0 {
+		c.Retries = 0 // whoever has so little time cannot wait for another try
 	}
 	client, err := baremetal.New(baremetal.Options{
 		Endpoint:     cmp.Or(c.Endpoint, getenv("OS_ENDPOINT"), DefaultEndpoint),
@@ -69,9 +81,30 @@ func (c Connection) Client(getenv func(string) string, timeout time.Duration) (*
 		Insecure:     insecure,
 		UserAgent:    "ingot-cli",
 		Timeout:      timeout,
+
+		Retries: c.Retries, RetryInterval: c.Interval.Timeout,
 	})
 	if err != nil {
 		return nil, &UsageError{err}
 	}
 	return client, nil
+}
+
+// patience reads from the environment what no flag says about trying again.
+func (c *Connection) patience(getenv func(string) string) error {
+	if text := getenv("IRONIC_MAX_RETRIES"); text != "" && c.Retries == 0 {
+		var err error
+		if c.Retries, err = strconv.Atoi(text); err != nil {
+			return fmt.Errorf("IRONIC_MAX_RETRIES is %q, it must be a whole number", text)
+		}
+	}
+	if c.Retries < 0 {
+		return fmt.Errorf("the number of retries is %d, it must not be negative", c.Retries)
+	}
+	if text := getenv("IRONIC_RETRY_INTERVAL"); text != "" && !c.Interval.Asked {
+		if err := c.Interval.Set(text); err != nil {
+			return fmt.Errorf("IRONIC_RETRY_INTERVAL is %q: %w", text, err)
+		}
+	}
+	return nil
 }

@@ -1,0 +1,48 @@
+package baremetal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+const (
+	// DefaultRetryInterval is the time between two tries when
+	// [Options.RetryInterval] is zero.
+	DefaultRetryInterval = 5 * time.Second
+	// maxRetryAfter bounds the time that an engine may ask to wait.
+	maxRetryAfter = time.Minute
+)
+
+// call runs one request against the engine, and again as often as
+// [Options.Retries] allows while it only fails for now.
+func (c *Client) call(ctx context.Context, op string, request func(context.Context, *gophercloud.ServiceClient) error) error {
+	for left := c.retries; ; left-- {
+		err := c.once(ctx, op, request)
+		if left <= 0 || !refusedForNow(err) {
+			return err
+		}
+		var failed *Error
+		errors.As(err, &failed)
+		pause := time.NewTimer(min(cmp.Or(failed.RetryAfter, c.interval), max(c.interval, maxRetryAfter)))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return fmt.Errorf("%s: %w", op, ctx.Err())
+		}
+	}
+}
+
+// refusedForNow tells whether the engine did nothing and may do it later. An
+// engine that did not answer in time may have done it all the same, so that
+// only a connection which never came about counts.
+func refusedForNow(err error) bool {
+	return errors.Is(err, ErrConflict) || errors.Is(err, ErrOverloaded) ||
+		errors.Is(err, ErrUnreachable) && errors.Is(err, syscall.ECONNREFUSED)
+}
