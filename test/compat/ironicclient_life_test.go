@@ -69,14 +69,14 @@ var hardwareSteps = []step{
 	{line: "node power off n1 --power-timeout 30"},
 	{line: "node reboot n1 --soft --power-timeout 30"},
 	{line: "node power off n1 --soft"},
-	{line: "node history list n1 -f value"},
+	{line: "node history list n1 -f value -c Severity", want: "INFO INFO"},
 
 	{line: "node create --driver fake-hardware --name n2 --driver-info fake_verify_error=unplugged -f value -c name", want: "n2"},
 	{line: "node manage n2 --wait 60", fails: "unexpected stable state enroll"},
 	{line: "node show n2 -f value --fields fault provision_state", want: "None enroll"},
-	{line: "node history list n2 -f value -c UUID", keep: "event"},
-	{line: "node history list n2 --long -f value -c UUID", keep: "events"},
-	{line: "node history get n2 {event} -f value -c event -c event_type", keep: "text"},
+	{line: "node history list n2 -f value -c UUID", last: "event"},
+	{line: "node history list n2 --long -f value -c Severity -c 'Event Origin Type'", want: "INFO verify ERROR verify"},
+	{line: "node history get n2 {event} -f value -c event_type -c severity", want: "verify ERROR"},
 	{line: "node history get n2 {z}", fails: "HTTP 404"},
 
 	{line: "node create --driver ipmi --uuid {b} --name n3 -f value -c name", want: "n3"},

@@ -23,6 +23,7 @@ type step struct {
 	want  string // all of its output, every run of white space as one space
 	fails string // what the error says; empty means exit code 0
 	keep  string // under this name later steps find the output, which is not checked
+	last  string // the same for the last word of the output
 }
 
 // scripts are what the client is led through, each with an engine of its own.
@@ -114,6 +115,8 @@ func (c *ironicclient) walk(t *testing.T, s step) {
 		}
 	case answer.Code != 0:
 		t.Errorf("%s: exit code %d\n%s", s.line, answer.Code, answer.Stderr)
+	case s.last != "":
+		c.kept[s.last] = got[strings.LastIndexByte(got, ' ')+1:]
 	case s.keep != "":
 		c.kept[s.keep] = got
 	case got != want:
