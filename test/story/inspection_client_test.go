@@ -32,11 +32,8 @@ func TestPersonInspectsAMachineWithTheClient(t *testing.T) {
 	run("node", "abort", uuid)
 	r.awaitState(t, uuid, "inspect failed")
 
-	if err := r.Machine(0).PowerOn(); err != nil { // its agent is refused, and tries again
-		t.Fatal(err)
-	}
-	r.Machine(0).PowerOff()
 	run("node", "inspect", uuid)
+	r.awaitState(t, uuid, "inspect wait")
 	if err := r.Machine(0).PowerOn(); err != nil {
 		t.Fatal(err)
 	}
