@@ -100,6 +100,10 @@ func (c client) view(view cli.View) *cobra.Command {
 	if view.Long != nil {
 		cmd.Flags().BoolVar(&read.Long, "long", false, "show more fields")
 	}
+	if view.Chosen {
+		cmd.Flags().StringSliceVar(&read.Fields, "fields", nil, "fields to show, separated by commas")
+		complete(cmd, "fields", cli.CompleteList(view.Long))
+	}
 	if view.Instead != nil {
 		cmd.Flags().BoolVar(&instead, view.Instead.Flag, false, view.Instead.Help)
 	}

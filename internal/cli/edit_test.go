@@ -67,6 +67,17 @@ func TestUnsetFlagsRemoveFieldsAndMembers(t *testing.T) {
 	}
 }
 
+func TestResetFlagsRemoveWhatTheEngineThenChooses(t *testing.T) {
+	values, err := parsed(t, In(nodeFields, InSet), false, "--driver", "d", "--reset-boot-interface")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"op":"add","path":"/driver","value":"d"},{"op":"remove","path":"/boot_interface"}]`
+	if diff := cmp.Diff(want, asJSON(t, values.patch(opAdd))); diff != "" {
+		t.Errorf("patch (-want +got):\n%s", diff)
+	}
+}
+
 func TestFlagsThatMeanNothingAreRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"--driver-info", "a"}, {"--driver-info", "=1"}, {"--protected=perhaps"}, {"--network-data", "7"}, {"--network-data", "/nowhere"},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -27,6 +28,7 @@ const (
 	JSON                    // JSON or YAML: itself, a file, or - for standard input
 	ConfigDrive             // see [readConfigDrive]
 	Constant                // Field.Value, when the flag is given
+	Default                 // what the engine chooses, when the flag is given: a patch removes the field
 )
 
 // Use is a set of the commands that have a flag for a field.
@@ -79,6 +81,7 @@ type change struct {
 	key   string // the member, empty for the field itself
 	value any
 	put   string // see [Field]
+	op    string // of a patch, if it is not that of the command
 }
 
 // Values collects what flags say about fields. The zero value is empty.
@@ -95,7 +98,7 @@ func (v *Values) Empty() bool { return len(v.changes) == 0 }
 func (v *Values) AddFlags(flags *pflag.FlagSet, fields []Field) {
 	for _, f := range fields {
 		flag := flags.VarPF(&fieldFlag{values: v, field: f}, f.Flag, "", f.Help)
-		if f.Kind == Bool || f.Kind == Constant {
+		if f.Kind == Bool || f.Kind == Constant || f.Kind == Default {
 			flag.NoOptDefVal = "true"
 		}
 		if f.Off != "" {
@@ -198,7 +201,7 @@ func (v *Values) patch(op string) []Operation {
 		if c.key != "" {
 			path += "/" + pointerEscapes.Replace(c.key)
 		}
-		patch = append(patch, Operation{Op: op, Path: path, Value: c.value})
+		patch = append(patch, Operation{Op: cmp.Or(c.op, op), Path: path, Value: c.value})
 	}
 	return patch
 }
@@ -219,7 +222,7 @@ func (f *fieldFlag) String() string { return f.text }
 // Type names the kind of value in help texts.
 func (f *fieldFlag) Type() string {
 	switch f.field.Kind {
-	case Bool, Constant:
+	case Bool, Constant, Default:
 		return "bool" // pflag shows no value for it
 	case Number:
 		return "number"
@@ -234,12 +237,15 @@ func (f *fieldFlag) Set(text string) error {
 	c := change{field: f.field.Name, put: f.field.Put}
 	var err error
 	switch f.field.Kind {
-	case Constant:
+	case Constant, Default:
 		given, err := strconv.ParseBool(text)
 		if err != nil || !given {
 			return fmt.Errorf("it takes no value")
 		}
 		c.value = f.field.Value
+		if f.field.Kind == Default {
+			c.op = opRemove
+		}
 	case Number:
 		if c.value, err = strconv.Atoi(text); err != nil {
 			return fmt.Errorf("it must be a whole number")

@@ -87,9 +87,11 @@ func first(documents iter.Seq2[json.RawMessage, error], n int) iter.Seq2[json.Ra
 	}
 }
 
+var errLongFields = errors.New("--long and --fields exclude each other")
+
 func (l *List) listing() (baremetal.Listing, error) {
 	if l.Long && len(l.Fields) > 0 {
-		return baremetal.Listing{}, errors.New("--long and --fields exclude each other")
+		return baremetal.Listing{}, errLongFields
 	}
 	if l.Limit < 0 {
 		return baremetal.Listing{}, fmt.Errorf("--limit is %d, it must not be negative", l.Limit)

@@ -42,6 +42,9 @@ func interfaceFields() []Field {
 		fields = append(fields, Field{
 			Flag: name + "-interface", Name: name + "_interface", In: InAll,
 			Help: "implementation of the " + name + " interface",
+		}, Field{
+			Flag: "reset-" + name + "-interface", Name: name + "_interface", Kind: Default, In: InSet,
+			Help: "let the engine choose the " + name + " interface",
 		})
 	}
 	return fields

@@ -36,6 +36,8 @@ type View struct {
 	// Long are the columns with --long, which asks the engine for details; nil
 	// for no --long.
 	Long []string
+	// Chosen gives it --fields, the columns to ask for.
+	Chosen bool
 	// Instead is a flag that makes it another view.
 	Instead *Instead
 }
@@ -68,6 +70,7 @@ var nodeViews = []View{
 			"name", "value", "attribute_type", "allowable_values", "lower_bound", "upper_bound", "min_length", "max_length",
 			"read_only", "reset_required", "unique",
 		},
+		Chosen: true,
 	},
 	{Command: "bios setting show", Path: "bios", Arg: "SETTING", Key: argKey, Short: "Show one BIOS setting of a node"},
 	{
@@ -123,6 +126,7 @@ type Read struct {
 	View   View
 	Of     Resource
 	Long   bool
+	Fields []string
 	Output Output
 }
 
@@ -130,8 +134,13 @@ type Read struct {
 // that has one, its second argument.
 func (r *Read) Run(ctx context.Context, engine *baremetal.Client, args []string, out io.Writer) error {
 	columns := r.View.Columns
-	if r.Long {
+	switch {
+	case r.Long && len(r.Fields) > 0:
+		return &UsageError{errLongFields}
+	case r.Long:
 		columns = r.View.Long
+	case len(r.Fields) > 0:
+		columns = r.Fields
 	}
 	request := r.request(args)
 	if r.View.Paged {
@@ -172,6 +181,7 @@ func (r *Read) request(args []string) baremetal.Request {
 	if r.Long {
 		query.Set("detail", "true")
 	}
+	set(query, "fields", strings.Join(r.Fields, ","))
 	path, what := r.Of.path(args[0]), "show"
 	if r.View.Path != "" {
 		below := strings.Split(r.View.Path, "/")
