@@ -191,13 +191,19 @@ func (c *Conductor) self() node.Conductor {
 // retryLocked runs a request until the node is no longer under work, but not
 // longer than LockWait.
 func (c *Conductor) retryLocked(ctx context.Context, request func() error) error {
+	return c.retryWhile(ctx, isLocked, request)
+}
+
+// retryWhile runs a request until it ends in another way than with a refusal that
+// passes, but not longer than LockWait.
+func (c *Conductor) retryWhile(ctx context.Context, passes func(error) bool, request func() error) error {
 	const pause = 20 * time.Millisecond
 	began := time.Now()
 	for waited := false; ; waited = true {
 		err := request()
-		if took := time.Since(began); !isLocked(err) || took > c.cfg.LockWait {
+		if took := time.Since(began); !passes(err) || took > c.cfg.LockWait {
 			if waited {
-				c.observer.LeaseWaited(took, !isLocked(err))
+				c.observer.LeaseWaited(took, !passes(err))
 			}
 			return err
 		}

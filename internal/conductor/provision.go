@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,13 +12,16 @@ import (
 )
 
 // Provision starts a verb. The state that shows it and the work it asks for are
-// one commit, after which Provision returns.
+// one commit, after which Provision returns. It waits for work beside the state,
+// like other requests, and not for the work of another verb.
 func (c *Conductor) Provision(ctx context.Context, ident string, request node.VerbRequest) error {
 	arrived := c.store.Now()
 	var started *job
-	err := c.store.Write(ctx, func(tx *store.Tx) (err error) {
-		started, err = c.provision(tx, ident, request, arrived)
-		return err
+	err := c.retryWhile(ctx, isBeside, func() error {
+		return c.store.Write(ctx, func(tx *store.Tx) (err error) {
+			started, err = c.provision(tx, ident, request, arrived)
+			return err
+		})
 	})
 	if err != nil {
 		return err
@@ -28,12 +32,16 @@ func (c *Conductor) Provision(ctx context.Context, ident string, request node.Ve
 
 // provision starts a verb inside a transaction and returns the work to do.
 func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbRequest, arrived time.Time) (*job, error) {
-	before, err := unleased(tx, ident)
+	before, err := tx.Node(ident)
 	if err != nil {
 		return nil, err
 	}
 	n := *before
-	if _, _, err := n.Move(request.Verb.On); err != nil {
+	_, _, err = n.Move(request.Verb.On)
+	switch {
+	case before.Lease.Held(tx.Now()):
+		return nil, underWork(before, arrived, err == nil)
+	case err != nil:
 		return nil, refused(before, request, arrived, c.cfg.Hostname)
 	}
 	if request, err = withRunbook(tx, &n, request); err != nil {
@@ -51,6 +59,28 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 		return nil, err
 	}
 	return started, tx.UpdateNode(before, &n)
+}
+
+// besideError is a *node.LockedError that passes soon: the state allows the verb,
+// and what holds the node is work beside the state, such as a power change or
+// cleaning up behind an abort.
+type besideError struct{ *node.LockedError }
+
+func (e besideError) Unwrap() error { return e.LockedError }
+
+func isBeside(err error) bool {
+	var beside besideError
+	return errors.As(err, &beside)
+}
+
+// underWork refuses a verb for a node that work holds. When the state has changed
+// since the request arrived, somebody was quicker and may have asked for the same.
+func underWork(n *node.Node, arrived time.Time, allowed bool) error {
+	locked := &node.LockedError{Node: n.UUID, Owner: n.Lease.Owner}
+	if allowed && !n.ProvisionUpdatedAt.After(arrived) {
+		return besideError{locked}
+	}
+	return locked
 }
 
 // refused says why the state does not allow a verb. A state that is younger than

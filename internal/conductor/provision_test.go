@@ -148,6 +148,33 @@ func TestVerbOnALockedNodeNamesTheHolder(t *testing.T) {
 	w.settle()
 }
 
+func TestVerbWaitsForWorkBesideTheStateOnly(t *testing.T) {
+	for name, tc := range map[string]struct {
+		state node.State
+		taken time.Duration // when somebody else moved the node, after the request arrived
+		waits bool
+	}{
+		"state allows the verb":     {state: node.Enroll, waits: true},
+		"state is of the same verb": {state: node.Verifying},
+		"somebody was quicker":      {state: node.Enroll, taken: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ear listener
+			w := emptyWorld(t)
+			c := w.idle("conductor-1", func(cfg *Config) { cfg.Observer = &ear; cfg.LockWait = 30 * time.Millisecond })
+			w.Conductor = c
+			n := w.fake(tc.state, nil, func(n *node.Node) { n.ProvisionUpdatedAt = w.clock.Now().Add(tc.taken) })
+			w.lease(n, "conductor-2")
+			if locked := errorAs[*node.LockedError](t, provision(t, c, n.UUID, "manage")); locked.Owner != "conductor-2" {
+				t.Errorf("error = %v", locked)
+			}
+			if got := len(ear.heard) > 0; got != tc.waits {
+				t.Errorf("waited: %v, want %v", got, tc.waits)
+			}
+		})
+	}
+}
+
 func TestVerbsAtOnceOnOneNodeStartOnce(t *testing.T) {
 	w := newWorld(t)
 	n := w.create("fake-hardware")
