@@ -82,6 +82,19 @@ leads that the verb begins.
 	writeVerbs(&page)
 	page.WriteString("\nFurther keys of the body:\n\n")
 	writeVerbKeys(&page)
+	page.WriteString(`
+A step of ` + "`clean_steps` and `service_steps` has `interface` and `step`, and may have `args`" + `
+and ` + "`order`. With `execute_on_child_nodes`" + ` the node's children run it, one after the other,
+and not the node itself; ` + "`limit_child_node_execution`" + ` names some of them by UUID or name. A
+child is under work meanwhile, and a step that fails on it fails the node. Steps that hold
+or wait cannot run on children.
+
+Steps that all run without the ramdisk need no deploy interface. With ` + "`disable_ramdisk`" + `,
+a step that runs in the ramdisk is a 400.
+
+What was asked for, by whom, and how it ended stands in the history of the node, of which
+the newest rows are kept (` + "`conductor.history_max_entries` in [configuration.md](configuration.md)" + `).
+`)
 	page.WriteString("\n## Power\n\n`PUT /v1/nodes/{ident}/states/power` with `{\"target\": \"power on\"}`:\n\n")
 	writePowerTargets(&page)
 	fmt.Fprintf(&page, "\n`timeout` (%s) is how long the machine may take, in seconds, at least 1.\n", versionText[softPowerSince])
