@@ -24,7 +24,7 @@ func (f *Filter) apply(ctx context.Context, compare bool) error {
 		}
 	}
 	if compare {
-		if err := f.folder.scan(); err != nil {
+		if err := f.folder.scan(time.Now()); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ type database struct {
 	nodes   map[int64]store.BootNode
 	changed map[int64]int // commit in which a node was changed last
 	commits int
+	writes  int   // commits that changed nodes
 	gone    error // what everything answers while it is not nil
 
 	opened, tokens, reads, wholeReads int
@@ -30,6 +31,7 @@ func (d *database) put(nodes ...store.BootNode) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.commits++
+	d.writes++
 	for _, n := range nodes {
 		d.nodes[n.ID], d.changed[n.ID] = n, d.commits
 	}
@@ -41,6 +43,7 @@ func (d *database) secretly(n store.BootNode) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.commits++
+	d.writes++
 	d.nodes[n.ID] = n
 }
 
@@ -48,7 +51,15 @@ func (d *database) drop(id int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.commits++
+	d.writes++
 	delete(d.nodes, id)
+}
+
+// elsewhere commits something that is about no node.
+func (d *database) elsewhere() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.commits++
 }
 
 func (d *database) fail(err error) {
@@ -95,6 +106,12 @@ func (v *fakeView) Token(context.Context) (string, error) {
 		return "", errClosed
 	}
 	return strconv.Itoa(v.commits), v.gone
+}
+
+func (v *fakeView) Sum(context.Context) (string, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return strconv.Itoa(v.writes), v.gone
 }
 
 func (v *fakeView) Since(_ context.Context, mark store.BootMark) (store.BootChanges, error) {

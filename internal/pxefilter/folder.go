@@ -39,6 +39,9 @@ type folder struct {
 	dir   string
 	files map[string]Verdict // empty for content that is not ours
 	seen  map[string]stamp   // of files as they were when they were read or written
+
+	listed  time.Time // modification of the folder itself when it was listed last
+	scanned time.Time // when that was
 }
 
 // stamp tells whether a file is still the one that was read or written.
@@ -51,8 +54,29 @@ func newFolder(dir string) *folder {
 	return &folder{dir: dir, files: map[string]Verdict{}, seen: map[string]stamp{}}
 }
 
+// trusted is how long a folder counts as unchanged because nothing came, went or
+// was replaced in it. What somebody writes into a file that stays where it is, is
+// seen after that.
+const trusted = 10 * time.Minute
+
 // scan looks at every file and reads those that somebody else has touched.
-func (f *folder) scan() error {
+func (f *folder) scan(now time.Time) error {
+	info, err := os.Stat(f.dir)
+	if err != nil {
+		return f.problem("read", err)
+	}
+	if info.ModTime().Equal(f.listed) && now.Sub(f.scanned) < trusted {
+		return nil
+	}
+	if err := f.list(); err != nil {
+		return err
+	}
+	f.listed, f.scanned = info.ModTime(), now
+	return nil
+}
+
+// list looks at every file.
+func (f *folder) list() error {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
 		return f.problem("read", err)

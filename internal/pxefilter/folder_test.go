@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -78,7 +79,7 @@ func TestScanReadsItsOwnFilesOnly(t *testing.T) {
 	put(t, f.dir, "printers", "52:54:00:99:99:99,192.0.2.9\n")
 	put(t, f.dir, "52:54:00:AB:CD:EF", "upper case is not ours\n")
 	put(t, f.dir, lockFile, "")
-	if err := f.scan(); err != nil {
+	if err := f.scan(time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]Verdict{mac1: Allow, mac2: Deny, mac3: "", unknownFile: ""}
@@ -98,11 +99,31 @@ func TestScanNoticesWhatOthersDid(t *testing.T) {
 	if err := os.Remove(filepath.Join(f.dir, mac2)); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.scan(); err != nil {
+	if err := f.scan(time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]Verdict{mac1: "", mac3: Deny}, f.files); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+func TestScanOfAFolderInWhichNothingMovedLooksIntoFilesNowAndThen(t *testing.T) {
+	f, now := newFolder(t.TempDir()), time.Now()
+	put(t, f.dir, mac1, mac1+"\n")
+	scan := func(after time.Duration) Verdict {
+		t.Helper()
+		if err := f.scan(now.Add(after)); err != nil {
+			t.Fatal(err)
+		}
+		return f.files[mac1]
+	}
+	scan(0)
+	put(t, f.dir, mac1, "spoilt in its place")
+	if got := scan(trusted - time.Second); got != Allow {
+		t.Errorf("every file was looked at again at once: %q", got)
+	}
+	if got := scan(trusted); got != "" {
+		t.Errorf("the spoilt file counts as %q", got)
 	}
 }
 
@@ -113,7 +134,7 @@ func TestLinksAreReplacedAndNotFollowed(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(f.dir, mac1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.scan(); err != nil {
+	if err := f.scan(time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if v := f.files[mac1]; v != "" {

@@ -90,6 +90,7 @@ func (o Options) policy() policy {
 // view is what the filter sees of a database; store.BootView explains it.
 type view interface {
 	Token(ctx context.Context) (string, error)
+	Sum(ctx context.Context) (string, error)
 	Since(ctx context.Context, mark store.BootMark) (store.BootChanges, error)
 	Close(ctx context.Context) error
 }
@@ -108,6 +109,7 @@ type Filter struct {
 	folder *folder
 	view   view   // nil while the database cannot be read
 	token  string // of the database as the fleet shows it
+	sum    string // of the database before everything was read last
 	fleet  *fleet
 
 	settled    bool      // the folder was in step once since this process got its lock

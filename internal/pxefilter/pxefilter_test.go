@@ -207,7 +207,14 @@ func TestHeartbeatsAndIdleFleetsCostNoFullRead(t *testing.T) {
 		}
 		w.pass(DefaultSyncPeriod)
 		if _, _, whole := w.db.counts(); whole != 2 {
-			t.Errorf("%d readings of everything after a sync period, want 2", whole)
+			t.Errorf("%d readings of everything after nodes changed, want 2", whole)
+		}
+		for range 10 {
+			w.db.elsewhere() // the engine says that it is alive
+			w.pass(DefaultSyncPeriod)
+		}
+		if _, _, whole := w.db.counts(); whole != 2 {
+			t.Errorf("%d readings of everything although no node changed, want 2", whole)
 		}
 	})
 }

@@ -106,22 +106,29 @@ func (f *Filter) becomeActive() error {
 	return nil
 }
 
-// look brings the picture of the nodes up to date, from everything or from what
-// changed, and reports whether rulings may be others than before.
-func (f *Filter) look(ctx context.Context, everything bool) (changed bool, err error) {
+// look brings the picture of the nodes up to date, from what changed or from
+// everything, and reports whether rulings may be others than before. With thorough
+// it makes sure that nothing was missed.
+func (f *Filter) look(ctx context.Context, thorough bool) (changed bool, err error) {
 	if f.view == nil {
 		if f.view, err = f.open(ctx); err != nil {
 			f.view = nil // an interface that holds a nil pointer is not nil
 			return false, err
 		}
-		everything = true
+		f.sum, thorough = "", true
 	}
 	// Before the nodes, so that what is committed in between is read next time.
 	token, err := f.view.Token(ctx)
-	if err != nil || token == f.token && !everything {
+	if err != nil || token == f.token && !thorough {
 		return false, err
 	}
-	if !everything {
+	sum := f.sum
+	if thorough {
+		if sum, err = f.view.Sum(ctx); err != nil {
+			return false, err
+		}
+	}
+	if sum == f.sum {
 		m, err := f.read(ctx, f.fleet)
 		if err != nil {
 			return false, err
@@ -136,7 +143,7 @@ func (f *Filter) look(ctx context.Context, everything bool) (changed bool, err e
 	if _, err := f.read(ctx, fresh); err != nil {
 		return false, err
 	}
-	f.fleet, f.token = fresh, token
+	f.fleet, f.token, f.sum = fresh, token, sum
 	return true, nil
 }
 

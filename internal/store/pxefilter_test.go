@@ -171,6 +171,44 @@ func TestTokenTellsOfCommitsOnly(t *testing.T) {
 	})
 }
 
+func TestSumTellsOfWhatChangesHide(t *testing.T) {
+	onBoth(t, func(t *testing.T, opts store.Options) {
+		t.Helper()
+		v := view(t, opts)
+		sum := func() string {
+			t.Helper()
+			text, err := v.view.Sum(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
+		}
+		n := v.node()
+		p := v.port(n, "52:54:00:00:00:01")
+		v.move(n, node.Manageable)
+		first := sum()
+		v.write(func(tx *store.Tx) error { return tx.Exec("UPDATE conductors SET updated_at = 7") })
+		if got := sum(); got != first {
+			t.Errorf("sum went from %q to %q although no node changed", first, got)
+		}
+		v.write(func(tx *store.Tx) error {
+			after := *p
+			after.Address = "52:54:00:00:00:02"
+			return tx.UpdatePort(p, &after)
+		})
+		second := sum()
+		if second == first {
+			t.Errorf("sum is still %q after a port got another address", second)
+		}
+		v.write(func(tx *store.Tx) error { // as with a clock that was set back
+			return tx.Exec("UPDATE nodes SET provision_state = 'inspect wait', updated_at = 7 WHERE id = ?", n.ID)
+		})
+		if got := sum(); got == second {
+			t.Errorf("sum is still %q after a change in the past", got)
+		}
+	})
+}
+
 func TestViewSeesTheNextEngine(t *testing.T) {
 	onBoth(t, func(t *testing.T, opts store.Options) {
 		t.Helper()
