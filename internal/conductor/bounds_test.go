@@ -44,6 +44,8 @@ func TestRefusedPostsGoThroughTheBoundedLog(t *testing.T) {
 	w.refusals = newRefusals(slog.New(slog.NewTextHandler(&out, nil)))
 	known := unknown(1)
 	w.enrol(known)
+	locked := waiting(w)
+	w.lease(locked, "conductor-2")
 	for range refusalsAtOnce {
 		_, err := send(t, w.Conductor, known)
 		wantIs(t, err, node.ErrNotFound)
@@ -51,13 +53,15 @@ func TestRefusedPostsGoThroughTheBoundedLog(t *testing.T) {
 		wantIs(t, err, node.ErrBusy)
 		_, err = w.ContinueInspection(t.Context(), node.InspectionPost{Body: []byte("{")})
 		wantAs[*node.ValidationError](t, err)
+		_, err = w.ContinueInspection(t.Context(), node.InspectionPost{Body: unknown(3).body(), NodeUUID: locked.UUID})
+		wantIs(t, err, node.ErrLocked)
 		_, err = w.lookUp("02:99:00:00:00:01")
 		wantIs(t, err, node.ErrNotFound)
 	}
 	if lines := strings.Count(out.String(), "\n"); lines != refusalsAtOnce {
 		t.Errorf("%d lines, want %d", lines, refusalsAtOnce)
 	}
-	for _, part := range []string{`source=192.0.2.1`, `state \"enroll\"`, "max_nodes", "Refused lookup"} {
+	for _, part := range []string{`source=192.0.2.1`, `state \"enroll\"`, "max_nodes", "Refused lookup", "is locked by host conductor-2", "node_uuid=" + locked.UUID} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("the log lacks %s", part)
 		}

@@ -1,11 +1,14 @@
 package conductor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -36,15 +39,19 @@ const inspectionScopeKey = "inspection_scope"
 func (c *Conductor) ContinueInspection(ctx context.Context, posted node.InspectionPost) (answer *node.LookupAnswer, err error) {
 	p := &post{InspectionPost: posted}
 	defer func() { c.observer.PostEnded(postOutcome(p.enrolled, err)) }()
-	if !c.posts.AllowN(c.store.Now(), 1) {
+	if now := c.store.Now(); !c.posts.AllowN(now, 1) {
+		c.refuse(now, p, slog.LevelWarn, "there are more posts than auto_discovery.rate allows")
 		return nil, fmt.Errorf("take inspection data: more than %g posts a second (auto_discovery.rate): %w", c.cfg.Discovery.Rate, node.ErrBusy)
 	}
 	if p.document, err = inventory.Parse(p.Body); err != nil {
-		c.refusals.note(c.store.Now(), slog.LevelInfo, refusedPost, slog.String("reason", err.Error()), slog.Any("source", p.Source))
+		c.refuse(c.store.Now(), p, slog.LevelInfo, err.Error())
 		return nil, node.Invalid("Inspection data is not usable: %v", err)
 	}
 	if err := c.store.Write(ctx, func(tx *store.Tx) error { return c.takePost(tx, p) }); err != nil {
 		c.forget(p)
+		if isLocked(err) {
+			c.refuse(c.store.Now(), p, slog.LevelInfo, err.Error())
+		}
 		return nil, err
 	}
 	if p.job == nil {
@@ -55,9 +62,6 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 	return p.answer, nil
 }
 
-// refusedPost begins the log line that says why a machine was sent away.
-const refusedPost = "Refused inspection data"
-
 // post is an inspection post on its way through the transaction.
 type post struct {
 	node.InspectionPost
@@ -66,6 +70,18 @@ type post struct {
 	enrolled bool // counted as discovered; counted anew when the commit fails
 	answer   *node.LookupAnswer
 	job      *job // nil when the post was refused
+}
+
+// refuse notes why a machine is sent away.
+func (c *Conductor) refuse(now time.Time, p *post, level slog.Level, reason string) {
+	attrs := []slog.Attr{slog.String("reason", reason), slog.Any("source", p.Source)}
+	if p.NodeUUID != "" {
+		attrs = append(attrs, slog.String("node_uuid", p.NodeUUID))
+	}
+	if p.document != nil {
+		attrs = append(attrs, shown(p.document.Hardware.MACs()))
+	}
+	c.refusals.note(now, level, "Refused inspection data", attrs...)
 }
 
 // takePost decides and writes. It may leave p.job nil: the post was refused, but
@@ -86,12 +102,28 @@ func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 	if verdict.Accept != "" {
 		return c.accept(tx, p, verdict.Accept, claims)
 	}
-	c.refusals.note(tx.Now(), slog.LevelInfo, refusedPost,
-		slog.String("reason", verdict.Refuse), slog.Any("source", p.Source), shown(p.document.Hardware.MACs()))
+	c.refuse(tx.Now(), p, slog.LevelInfo, verdict.Refuse)
 	if verdict.Known == "" {
 		return nil
 	}
+	if err := c.starting(tx, verdict.Known); err != nil {
+		return err
+	}
 	return c.noteReboot(tx, verdict.Known)
+}
+
+// starting returns a *node.LockedError while a conductor starts the ramdisk of a
+// node: the machine was quicker and shall try again.
+func (c *Conductor) starting(tx *store.Tx, uuid string) error {
+	n, err := tx.Node(uuid)
+	if err != nil || n.ProvisionState != node.Inspecting {
+		return err
+	}
+	works, err := tx.WorkOf(n.ID)
+	if err == nil && slices.ContainsFunc(works, func(w *store.Work) bool { return w.Kind == workLook }) {
+		err = &node.LockedError{Node: n.UUID, Owner: cmp.Or(n.Lease.Owner, c.cfg.Hostname)}
+	}
+	return err
 }
 
 // Bounds of inspection data, in bytes.
@@ -175,8 +207,7 @@ func (c *Conductor) enrol(tx *store.Tx, p *post, claims []store.Claim) error {
 		return err
 	}
 	if room <= 0 {
-		c.refusals.note(tx.Now(), slog.LevelWarn, "Refused to enrol an unknown machine",
-			slog.String("reason", "auto_discovery.max_nodes is reached"), slog.Int("nodes", c.cfg.Discovery.MaxNodes), slog.Any("source", p.Source))
+		c.refuse(tx.Now(), p, slog.LevelWarn, "it is unknown, and auto_discovery.max_nodes is reached")
 		return fmt.Errorf("enrol machine: %d discovered nodes (auto_discovery.max_nodes): %w", c.cfg.Discovery.MaxNodes, node.ErrBusy)
 	}
 	p.enrolled = true
@@ -263,39 +294,6 @@ func (c *Conductor) answerPost(tx *store.Tx, p *post, n *node.Node) {
 	}
 	p.answer.Token = agent.NewToken()
 	n.DriverInternalInfo = agent.WithToken(n.DriverInternalInfo, p.answer.Token, tx.Now())
-}
-
-// endInspection switches a machine off whose ramdisk has done its part, and runs
-// the hooks over what it posted. A machine that stays on is no reason to lose that.
-// Work that waited for the object store has been through that.
-func (c *Conductor) endInspection(ctx context.Context, j job) error {
-	n := j.node
-	if n == nil {
-		var err error
-		if n, err = c.nodeByID(ctx, j.NodeID); err != nil {
-			return err
-		}
-	}
-	if !c.leavesOff(n) || waitedForObjects(j) {
-		return c.runInspect(ctx, j)
-	}
-	s := &session{Conductor: c, j: j, n: n}
-	if err := s.decode(j.Step); err != nil {
-		return fmt.Errorf("read checkpoint of work %d: %w", j.ID, err)
-	}
-	switch err := switchOff(ctx, s); {
-	case err == nil:
-		s.j.found = append(s.pending, func(n *node.Node) { forgetAgent(n) })
-	case !final(err):
-		return err
-	default:
-		text := node.CutText(fmt.Sprintf("The machine could not be switched off after its inspection: %v", err))
-		c.log.Warn("Machine stays on after its inspection", "node", n.UUID, "err", err)
-		if err := s.commit(ctx, func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "power", text) }); err != nil {
-			return err
-		}
-	}
-	return c.runInspect(ctx, s.j)
 }
 
 // inventoryClaims lists every address that a document ties to its node.

@@ -238,3 +238,53 @@ func (s *session) once(ctx context.Context, change func(*store.Tx, *node.Node) e
 	s.progress = progress{At: number + 1, Doomed: s.Doomed}
 	return s.commit(ctx, change)
 }
+
+// endInspection switches a machine off whose ramdisk has done its part, and runs
+// the hooks over what it posted. A machine that stays on is no reason to lose that.
+// Work that waited for the object store has been through that.
+func (c *Conductor) endInspection(ctx context.Context, j job) error {
+	n := j.node
+	if n == nil {
+		var err error
+		if n, err = c.nodeByID(ctx, j.NodeID); err != nil {
+			return err
+		}
+	}
+	if !c.leavesOff(n) || waitedForObjects(j) {
+		return c.runInspect(ctx, j)
+	}
+	s := &session{Conductor: c, j: j, n: n}
+	if err := s.decode(j.Step); err != nil {
+		return fmt.Errorf("read checkpoint of work %d: %w", j.ID, err)
+	}
+	switch err := s.performAgainSafely(ctx, s.switchOperation(node.PowerOff)); {
+	case err == nil:
+		s.j.found = append(s.pending, func(n *node.Node) { forgetAgent(n) })
+	case !final(err):
+		return err
+	default:
+		text := node.CutText(fmt.Sprintf("The machine could not be switched off after its inspection: %v", err))
+		c.log.Warn("Machine stays on after its inspection", "node", n.UUID, "err", err)
+		s.progress = progress{At: 1}
+		if err := s.commit(ctx, func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "power", text) }); err != nil {
+			return err
+		}
+	}
+	return c.runInspect(ctx, s.j)
+}
+
+// performAgainSafely makes the only operation of a script, one that does no harm
+// when it is repeated: most machines need one turn, which is not recorded first.
+func (s *session) performAgainSafely(ctx context.Context, do operation) error {
+	switch {
+	case s.At > 0:
+		return nil
+	case s.Begun:
+		return s.perform(ctx, nil, do)
+	}
+	if err := s.checkLease(ctx); err != nil {
+		return err
+	}
+	s.progress = progress{Begun: true, Since: s.store.Now()}
+	return s.turn(ctx, true, do)
+}

@@ -515,3 +515,31 @@ func TestInspectionGoesOnWhereverItsProcessDied(t *testing.T) {
 		t.Errorf("the work has %d commits: nothing was interrupted", commits)
 	}
 }
+
+// TestMachineThatIsQuickerThanItsStartTriesAgain posts while the engine still
+// switches the machine on.
+func TestMachineThatIsQuickerThanItsStartTriesAgain(t *testing.T) {
+	w := newWorld(t)
+	n := w.agentNode(map[string]any{"fake_power_delay": 60, "ipmi_address": "192.0.2.17"})
+	m := unknown(1)
+	w.addPort(n, m.macs[0])
+	byBMC := unknown(2)
+	byBMC.bmc = "192.0.2.17"
+	w.send(n, "inspect")
+	w.eventually("the machine to start", func() bool { return w.sleeping() == 1 })
+	for _, quick := range []machine{m, byBMC} {
+		_, err := send(t, w.Conductor, quick)
+		wantAs[*node.LockedError](t, err)
+	}
+	w.pass(time.Minute)
+	w.arrive(n, node.InspectWait)
+	if _, err := send(t, w.Conductor, m); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the machine to stop", func() bool { return w.sleeping() == 1 })
+	_, err := send(t, w.Conductor, m) // its answer was lost; the data is here
+	wantIs(t, err, node.ErrNotFound)
+	w.pass(time.Minute)
+	w.settle()
+	w.arrive(n, node.Manageable)
+}

@@ -151,8 +151,12 @@ func switchOn(ctx context.Context, s *session) error { return s.switchTo(ctx, no
 func switchOff(ctx context.Context, s *session) error { return s.switchTo(ctx, node.PowerOff) }
 
 func (s *session) switchTo(ctx context.Context, target node.PowerState) error {
+	return s.perform(ctx, nil, s.switchOperation(target))
+}
+
+func (s *session) switchOperation(target node.PowerState) operation {
 	change := s.powerOperation(target, 0)
-	return s.perform(ctx, nil, func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 		power, err := s.drivers.Power(n)
 		if err != nil {
 			return driver.Outcome{}, err
@@ -161,5 +165,5 @@ func (s *session) switchTo(ctx context.Context, target node.PowerState) error {
 			return driver.Outcome{}, nil
 		}
 		return change(ctx, n, turn)
-	})
+	}
 }

@@ -34,7 +34,7 @@ type Facts struct {
 type Verdict struct {
 	Accept string // UUID of the node whose inspection goes on; "" for none
 	Enrol  bool   // the machine is unknown: create a node for it
-	Known  string // UUID of the node that was identified but is not being inspected
+	Known  string // UUID of the node that was identified but does not wait for a post
 	Refuse string // why not, for the operator's log alone; set when neither of the above holds
 }
 
@@ -67,7 +67,11 @@ func Decide(f Facts) Verdict {
 	case len(waiting) > 1:
 		return refuse("its BMC address belongs to several nodes in inspection: %s", uuids(waiting))
 	case len(f.Inspected) > 0:
-		return refuse("its BMC address belongs to node %s, whose inspection does not wait for it", uuids(f.Inspected))
+		v := refuse("its BMC address belongs to node %s, whose inspection does not wait for it", uuids(f.Inspected))
+		if len(f.Inspected) == 1 {
+			v.Known = f.Inspected[0].UUID
+		}
+		return v
 	case len(f.BMCOwners) > 0:
 		return refuse("its BMC address belongs to node %s, which is not being inspected", uuids(f.BMCOwners))
 	case !f.Discovery:

@@ -42,7 +42,7 @@ func TestDecideFindsOneNodeOrNone(t *testing.T) {
 		{name: "unknown MACs, BMC of a node that is not in inspection", facts: Facts{BMCOwners: []Claimant{enrolled("a")}, Discovery: true}, refuse: "not being inspected"},
 		{name: "unknown MACs, BMC that a node in inspection had the last time", facts: Facts{BMCOwners: []Claimant{waiting("a")}, Discovery: true}, refuse: "not being inspected"},
 		{name: "unknown MACs, BMC of one node in inspection and one that had it the last time", facts: Facts{Inspected: []Claimant{waiting("a")}, BMCOwners: []Claimant{waiting("b")}}, accept: "a"},
-		{name: "unknown MACs, BMC of a node whose ramdisk is not awaited yet", facts: Facts{Inspected: []Claimant{{"a", node.Inspecting}}, Discovery: true}, refuse: "does not wait for it"},
+		{name: "unknown MACs, BMC of a node whose ramdisk is not awaited yet", facts: Facts{Inspected: []Claimant{{"a", node.Inspecting}}, Discovery: true}, known: "a", refuse: "does not wait for it"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
