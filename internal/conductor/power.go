@@ -60,6 +60,8 @@ func (c *Conductor) permitPower(n *node.Node, target node.PowerState) error {
 	switch {
 	case slices.Contains(quietStates, n.ProvisionState):
 		return node.Invalid("The power state of node %s can not be changed while it is in state %q.", n.UUID, n.ProvisionState)
+	case len(power.Supported()) == 0:
+		return node.Invalid("Node %s does not support power changes: its power_interface is %q.", n.UUID, n.Interfaces[node.PowerInterface])
 	case !slices.Contains(power.Supported(), target):
 		return node.Invalid("The power interface %q of node %s does not support %q; it supports %q.",
 			n.Interfaces[node.PowerInterface], n.UUID, target, power.Supported())

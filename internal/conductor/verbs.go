@@ -162,17 +162,17 @@ var (
 )
 
 func (c *Conductor) roomForDeploying(tx *store.Tx) error {
-	return room(tx, "deployments", c.cfg.Limits.MaxDeploying, deployingStates)
+	return room(tx, "deployed or undeployed", "conductor.max_deploying", c.cfg.Limits.MaxDeploying, deployingStates)
 }
 
 func (c *Conductor) roomForCleaning(tx *store.Tx) error {
-	return room(tx, "cleanings", c.cfg.Limits.MaxCleaning, cleaningStates)
+	return room(tx, "cleaned", "conductor.max_cleaning", c.cfg.Limits.MaxCleaning, cleaningStates)
 }
 
-func room(tx *store.Tx, what string, limit int, states []node.State) error {
+func room(tx *store.Tx, what, key string, limit int, states []node.State) error {
 	busy, err := tx.CountStates(states...)
 	if err == nil && busy >= limit {
-		err = fmt.Errorf("start another of %d %s at once: %w", limit, what, node.ErrBusy)
+		err = &node.BusyError{Reason: fmt.Sprintf("Nodes being %s: %d. The limit of this engine (%s) is %d, please retry later.", what, busy, key, limit)}
 	}
 	return err
 }

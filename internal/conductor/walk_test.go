@@ -311,6 +311,7 @@ func TestAbort(t *testing.T) {
 		"clean wait":     {node.Manageable, node.CleanWait, node.CleanFailed, "clean", with(step("deploy.erase_devices")), "clean", node.PowerOff},
 		"clean hold":     {node.Manageable, node.CleanHold, node.CleanFailed, "clean", with(step("deploy.hold")), "", node.PowerOff},
 		"inspect wait":   {node.Manageable, node.InspectWait, node.InspectFailed, "inspect", nil, "inspect", node.PowerOff},
+		"deployment":     {node.Available, node.DeployWait, node.DeployFailed, "active", nil, "deploy", node.PowerOff},
 		"wait call-back": {node.Available, node.DeployWait, node.DeployFailed, "active", with(deployWait), "", node.PowerOff},
 		"deploy hold":    {node.Available, node.DeployHold, node.DeployFailed, "active", with(deployHold), "", node.PowerOff},
 		"rescue wait":    {node.Active, node.RescueWait, node.RescueFailed, "rescue", rescuePassword, "rescue", node.PowerOff},
@@ -434,7 +435,10 @@ func TestWorkAtOnceIsBounded(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.MaxDeploying, c.Limits.MaxCleaning = 1, 1 })
 	first := w.fake(node.Available, map[string]any{"fake_deploy_delay": 60})
 	w.send(first, "active")
-	wantIs(t, w.try(w.fake(node.Available, nil), "active"), node.ErrBusy)
+	busy := errorAs[*node.BusyError](t, w.try(w.fake(node.Available, nil), "active"))
+	if !strings.Contains(busy.Reason, "conductor.max_deploying") {
+		t.Errorf("reason %q, want it to name the limit", busy.Reason)
+	}
 	cleaned := w.fake(node.Manageable, map[string]any{"fake_clean_delay": 60})
 	w.send(cleaned, "clean", with(step("deploy.erase_devices")))
 	wantIs(t, w.try(w.fake(node.Manageable, nil), "clean", with(step("deploy.erase_devices"))), node.ErrBusy)

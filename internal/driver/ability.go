@@ -47,7 +47,7 @@ func (r *Registry) Implementation(n *node.Node, kind node.InterfaceKind) (Implem
 
 // Ability returns an ability of the node's interface. A node that chose not to
 // have the interface, or whose implementation lacks the ability, gets a
-// *node.UnsupportedError.
+// *node.NotSupportedError.
 func Ability[A any](r *Registry, n *node.Node, kind node.InterfaceKind, what string) (A, error) {
 	var none A
 	implementation, err := r.Implementation(n, kind)

@@ -80,7 +80,7 @@ var fakeDeploy = fakeStepper{steps: map[StepKind][]node.Step{
 		node.Step{Step: "erase_pstore"}, node.Step{Step: "burnin_cpu"}, node.Step{Step: "burnin_disk"},
 		node.Step{Step: "burnin_memory"}, node.Step{Step: "burnin_network"},
 	),
-	DeploySteps:  {{Step: "deploy", Priority: 100}},
+	DeploySteps:  {{Step: "deploy", Priority: 100, Abortable: true}},
 	ServiceSteps: inRamdisk(node.Step{Step: "burnin_cpu"}, node.Step{Step: "burnin_memory"}),
 }}
 

@@ -84,13 +84,13 @@ func (e *TransitionError) Error() string {
 	return fmt.Sprintf("The requested action %q can not be performed on node %q while it is in state %q.", e.Verb, e.Node, e.State)
 }
 
-// UnsupportedError is a request that the API knows and this version cannot
-// fulfil yet (HTTP 501).
-type UnsupportedError struct{ What string }
+// BusyError is a bound that is reached and that clients may know (HTTP 503).
+type BusyError struct{ Reason string }
 
-func (e *UnsupportedError) Error() string {
-	return e.What + " is not available in this version of Ingot."
-}
+func (e *BusyError) Error() string { return e.Reason }
+
+// Is makes errors.Is(err, ErrBusy) true.
+func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
 // DriverError is a failure of a BMC or an agent.
 type DriverError struct {
