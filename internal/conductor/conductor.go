@@ -122,6 +122,11 @@ func (c *Conductor) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("register conductor %s: %w", c.cfg.Hostname, err)
 	}
+	if c.cfg.Inventories.Objects == nil {
+		if err := c.missObjects(ctx); err != nil {
+			return err
+		}
+	}
 	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	for range c.cfg.Workers {
 		c.running.Go(func() { c.work(ctx) })

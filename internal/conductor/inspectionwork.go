@@ -46,6 +46,7 @@ func (c *Conductor) runInspect(ctx context.Context, j job) error {
 	if err := c.putResult(ctx, j, in, result); err != nil {
 		return c.awaitObjects(ctx, j, err)
 	}
+	defer c.wakeGarbage() // the result before this one may be an object
 	return c.finish(ctx, j, func(tx *store.Tx, n *node.Node) error {
 		if len(result.Properties) > 0 {
 			n.Properties = n.Properties.With(result.Properties)

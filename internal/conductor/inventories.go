@@ -35,8 +35,17 @@ type Inventories struct {
 	// be nil; it serves and removes what is there from earlier.
 	Objects  ObjectStore
 	Prefix   string        // what keys of objects begin with
+	Timeout  time.Duration // bound of one call of Objects, which the store itself keeps
 	Patience time.Duration // how long an inspection waits for an object store that fails
 }
+
+// writing is how long after its reservation an object may be being written, also by
+// an attempt that has lost its lease since.
+func (i Inventories) writing() time.Duration { return 2 * i.Timeout }
+
+// settled is how long an object is left alone before it is removed: an attempt that
+// was taken for dead must not write it afterwards.
+func (i Inventories) settled() time.Duration { return 2 * i.writing() }
 
 // ObjectStore keeps objects by their key. Each call has a deadline of its own.
 type ObjectStore interface {
@@ -47,9 +56,18 @@ type ObjectStore interface {
 	Delete(ctx context.Context, key string) error
 }
 
-// stillWritten is how long an object is left alone that may be being written by an
-// attempt that was taken for dead. It exceeds every deadline of ObjectStore.
-const stillWritten = 5 * time.Minute
+// missObjects warns when inventories are in an object store and none is configured.
+func (c *Conductor) missObjects(ctx context.Context) error {
+	count := 0
+	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+		count, err = tx.CountObjects()
+		return err
+	})
+	if err == nil && count > 0 {
+		c.log.Warn("Inventories are in an object store that is not configured, they can be neither read nor removed", "inventories", count, "key", "inventory.s3_endpoint")
+	}
+	return err
+}
 
 // inspectionObject is what an object holds, as GET …/inventory shows it. Both
 // parts are kept byte for byte.
@@ -128,7 +146,7 @@ func (c *Conductor) putResult(ctx context.Context, j job, in *inspection, result
 	if c.cfg.Inventories.Backend != InObjectStore {
 		return nil
 	}
-	key := c.cfg.Inventories.Prefix + in.node.UUID + "/" + strconv.FormatInt(in.documentID, 10) + ".json"
+	began, key := time.Now(), c.cfg.Inventories.Prefix+in.node.UUID+"/"+strconv.FormatInt(in.documentID, 10)+".json"
 	err := c.store.Write(ctx, func(tx *store.Tx) (err error) {
 		if err := tx.CheckLease(j.NodeID, j.Lease); err != nil {
 			return err
@@ -140,6 +158,9 @@ func (c *Conductor) putResult(ctx context.Context, j job, in *inspection, result
 		return err
 	}
 	object := inspectionObject{Inventory: in.input.Document.Inventory, PluginData: result.PluginData}
+	// A process that was paused here must not write behind the back of its successor.
+	ctx, cancel := context.WithDeadline(ctx, began.Add(c.cfg.Inventories.writing()))
+	defer cancel()
 	if err := c.cfg.Inventories.Objects.Put(ctx, key, object.encode()); err != nil {
 		return &objectsError{err}
 	}
@@ -156,7 +177,7 @@ func (c *Conductor) storeResult(tx *store.Tx, n *node.Node, in *inspection, resu
 	}
 	switch kept.Backend {
 	case InObjectStore:
-		return tx.KeepObject(n.ID, in.documentID, tx.Now().Add(stillWritten))
+		return tx.KeepObject(n.ID, in.documentID, tx.Now().Add(kept.settled()))
 	case Nowhere:
 		if err := tx.DropDocuments(n.ID, in.documentID); err != nil {
 			return err

@@ -21,7 +21,7 @@ const patience = 10 * time.Minute
 // keeping is a change of a conductor's configuration.
 func keeping(backend InventoryBackend, objects ObjectStore) func(*Config) {
 	return func(c *Config) {
-		c.Inventories = Inventories{Backend: backend, Objects: objects, Prefix: "machines/", Patience: patience}
+		c.Inventories = Inventories{Backend: backend, Objects: objects, Prefix: "machines/", Timeout: 10 * time.Second, Patience: patience}
 	}
 }
 
@@ -90,8 +90,17 @@ func wantObjects(t *testing.T, w *world, server *objectstoretest.Server, want ..
 	})
 }
 
-func objectOf(n *node.Node, document string) string {
-	return "machines/" + n.UUID + "/" + document + ".json"
+// object returns the key of a node's inventory.
+func (w *world) object(n *node.Node) (key string) {
+	w.t.Helper()
+	w.read(func(tx *store.Tx) (err error) {
+		key, err = tx.InspectionObject(n)
+		return err
+	})
+	if !strings.HasPrefix(key, "machines/"+n.UUID+"/") {
+		w.t.Errorf("object %q, want the prefix and the node in its name", key)
+	}
+	return key
 }
 
 // hasDocument reports whether the database has a document of the node.
@@ -113,15 +122,15 @@ func TestInventoryIsKeptInTheObjectStoreAndNotInTheDatabase(t *testing.T) {
 		t.Fatalf("last_error %q, %d ports", n.LastError, len(w.portsOf(n)))
 	}
 	w.wantInventory(n, m)
-	wantObjects(t, w, server, objectOf(n, "1"))
+	wantObjects(t, w, server, w.object(n))
 	if w.hasDocument(n) {
 		t.Error("the database has the document too")
 	}
 	m.arch = "aarch64"
 	n = w.inspectAgain(n, m)
 	w.wantInventory(n, m)
-	w.clock.Advance(stillWritten)
-	wantObjects(t, w, server, objectOf(n, "2"))
+	w.clock.Advance(w.cfg.Inventories.settled())
+	wantObjects(t, w, server, w.object(n))
 }
 
 func TestInventoryIsKeptNowhere(t *testing.T) {
@@ -181,7 +190,7 @@ func TestInventoriesStayReadableWhenTheBackendChanges(t *testing.T) {
 	w.wantInventory(n, m)
 	n = w.inspectAgain(n, m)
 	w.wantInventory(n, m)
-	wantObjects(t, w, server, objectOf(n, "3"))
+	wantObjects(t, w, server, w.object(n))
 	if w.hasDocument(n) {
 		t.Error("the database has the inventory still")
 	}
@@ -192,7 +201,7 @@ func TestInventoriesStayReadableWhenTheBackendChanges(t *testing.T) {
 	m.arch = "aarch64"
 	n = w.inspectAgain(n, m)
 	w.wantInventory(n, m)
-	w.clock.Advance(stillWritten)
+	w.clock.Advance(w.cfg.Inventories.settled())
 	wantObjects(t, w, server)
 
 	w.restart(keeping(InObjectStore, server.Bucket()))
@@ -202,7 +211,7 @@ func TestInventoriesStayReadableWhenTheBackendChanges(t *testing.T) {
 	w.inspectAgain(n, m)
 	_, err := w.Inspection(t.Context(), n.UUID)
 	wantIs(t, err, node.ErrNotFound)
-	w.clock.Advance(stillWritten)
+	w.clock.Advance(w.cfg.Inventories.settled())
 	wantObjects(t, w, server)
 }
 
@@ -286,7 +295,7 @@ func TestDeletedNodeLeavesNothingInAnObjectStoreThatWasAway(t *testing.T) {
 	if err := w.DeleteNode(t.Context(), gone.UUID); err != nil {
 		t.Fatalf("delete while the store is down: %v", err)
 	}
-	w.clock.Advance(stillWritten)
+	w.clock.Advance(w.cfg.Inventories.settled())
 	w.removeGarbage(t.Context())
 	if got := server.Objects(); len(got) != 2 {
 		t.Fatalf("objects %q of a stopped server", got)
@@ -296,8 +305,8 @@ func TestDeletedNodeLeavesNothingInAnObjectStoreThatWasAway(t *testing.T) {
 	}
 	server.Resume()
 	w.Conductor = w.start("conductor-1", keeping(InObjectStore, server.Bucket()))
-	w.clock.Advance(garbageHold)
-	wantObjects(t, w, server, objectOf(kept, "1"))
+	w.clock.Advance(garbageHold) // the engine may have been stopped while it tried
+	wantObjects(t, w, server, w.object(kept))
 	w.eventually("the database to forget the object", func() bool { return w.objects() == 1 })
 }
 
@@ -314,7 +323,7 @@ func (w *world) objects() (count int) {
 func TestRefusedRemovalIsTriedLessAndLessOften(t *testing.T) {
 	w, server := inObjects(t)
 	n := w.enrol(unknown(1))
-	w.clock.Advance(stillWritten)
+	w.clock.Advance(w.cfg.Inventories.settled())
 	server.Hide(true)
 	if err := w.Stop(t.Context()); err != nil { // from here on this test is the garbage loop
 		t.Fatal(err)
@@ -350,20 +359,24 @@ func TestNoObjectIsLostOrLeftWhereverTheProcessDied(t *testing.T) {
 	server := objectstoretest.Start(t)
 	for name, resume := range map[string]bool{"and is resumed": true, "and the node is deleted": false} {
 		t.Run(name, func(t *testing.T) {
-			commits := 0
-			for done := false; !done; commits++ {
-				done = dieInspecting(t, server, commits, resume)
+			deaths := map[int]int{} // by the number of objects there were
+			for commits := 0; ; commits++ {
+				objects, died := dieInspecting(t, server, commits, resume)
+				if !died {
+					break
+				}
+				deaths[objects]++
 			}
-			if commits != 3 {
-				t.Errorf("the work has %d commits, want it interrupted before the object and after it", commits-1)
+			if deaths[0] == 0 || deaths[1] == 0 {
+				t.Errorf("deaths by objects: %v, want some before the object was written and some after", deaths)
 			}
 		})
 	}
 }
 
-// dieInspecting processes a post in a process that dies after some commits, and
-// reports whether that came to the end.
-func dieInspecting(t *testing.T, server *objectstoretest.Server, commits int, resume bool) bool {
+// dieInspecting processes a post in a process that dies after some commits. It
+// returns how many objects there were then, and whether the process did die.
+func dieInspecting(t *testing.T, server *objectstoretest.Server, commits int, resume bool) (objects int, died bool) {
 	t.Helper()
 	w := emptyWorld(t)
 	w.Conductor = w.idle("conductor-1", keeping(InObjectStore, server.Bucket()))
@@ -373,53 +386,47 @@ func dieInspecting(t *testing.T, server *objectstoretest.Server, commits int, re
 		t.Fatal(err)
 	}
 	j, _ := w.queue.pop()
-	died := w.runInspect(&mortal{Context: t.Context(), writes: commits}, j)
-	if died != nil && !errors.Is(died, context.Canceled) {
-		t.Fatalf("after %d commits: %v", commits, died)
+	err = w.runInspect(&mortal{Context: t.Context(), writes: commits}, j)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatalf("after %d commits: %v", commits, err)
 	}
+	objects, died = len(server.Objects()), err != nil
 	n := w.stored(answer.Node.UUID)
-	if want := min(commits, 1); len(server.Objects()) != want {
-		t.Errorf("after %d commits: objects %q, want %d", commits, server.Objects(), want)
-	}
 	w.clock.Advance(time.Minute) // the lease is over
 	w.Conductor = w.idle("conductor-2", keeping(InObjectStore, server.Bucket()))
 	if resume {
 		w.run(w.Conductor)
 		w.settle()
 		w.wantInventory(n, m)
-		wantObjects(t, w, server, objectOf(n, "1"))
+		wantObjects(t, w, server, w.object(n))
 	}
 	if err := w.DeleteNode(t.Context(), n.UUID); err != nil {
 		t.Fatal(err)
 	}
 	w.removeGarbage(t.Context()) // sees what nobody kept
-	w.clock.Advance(stillWritten)
+	w.clock.Advance(w.cfg.Inventories.settled())
 	w.removeGarbage(t.Context())
 	w.eventually("the object to be removed", func() bool { return len(server.Objects()) == 0 && w.objects() == 0 })
-	return died == nil
+	return objects, died
 }
 
 func TestLargeInventory(t *testing.T) {
 	w, server := inObjects(t)
 	m := unknown(1)
+	n := w.enrol(m)
 	m.padding = 10 << 20
-	n := waiting(w) // an unknown machine may not leave so much
-	w.addPort(n, m.macs[0])
-	if _, err := send(t, w.Conductor, m); err != nil {
-		t.Fatal(err)
-	}
-	w.settle()
-	if n = w.stored(n.UUID); n.LastError != "" {
+	if n = w.inspectAgain(n, m); n.LastError != "" {
 		t.Fatal(n.LastError)
 	}
 	w.wantInventory(n, m)
-	wantObjects(t, w, server, objectOf(n, "1"))
+	w.clock.Advance(w.cfg.Inventories.settled())
+	wantObjects(t, w, server, w.object(n))
 }
 
 func TestObjectThatSomebodyElseRemovedIsNotFound(t *testing.T) {
 	w, server := inObjects(t)
 	n := w.enrol(unknown(1))
-	if err := server.Bucket().Delete(t.Context(), objectOf(n, "1")); err != nil {
+	if err := server.Bucket().Delete(t.Context(), w.object(n)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := w.Inspection(t.Context(), n.UUID)
@@ -430,7 +437,7 @@ func TestObjectThatSomebodyElseWroteIsNotShown(t *testing.T) {
 	w, server := inObjects(t)
 	n := w.enrol(unknown(1))
 	for _, content := range []string{"", "x", "{}", `{"inventory":{}}`, "[]"} {
-		if err := server.Bucket().Put(t.Context(), objectOf(n, "1"), []byte(content)); err != nil {
+		if err := server.Bucket().Put(t.Context(), w.object(n), []byte(content)); err != nil {
 			t.Fatal(err)
 		}
 		if data, err := w.Inspection(t.Context(), n.UUID); err == nil {
@@ -453,7 +460,7 @@ func TestHooksReadThePreviousInventoryFromTheObjectStore(t *testing.T) {
 	w.run(w.Conductor)
 	m := unknown(1)
 	n := w.enrol(m)
-	in := &inspection{node: n, documentID: 1}
+	in := &inspection{node: n}
 	w.read(func(tx *store.Tx) (err error) {
 		in.input.Previous, in.previous, err = previousInventory(tx, n)
 		return err
@@ -463,7 +470,7 @@ func TestHooksReadThePreviousInventoryFromTheObjectStore(t *testing.T) {
 		t.Fatalf("previous inventory = %+v, %v; want that of the machine", previous, err)
 	}
 	// An inspection goes on without one that somebody removed.
-	if err := server.Bucket().Delete(t.Context(), objectOf(n, "1")); err != nil {
+	if err := server.Bucket().Delete(t.Context(), w.object(n)); err != nil {
 		t.Fatal(err)
 	}
 	n = w.inspectAgain(n, m)

@@ -48,8 +48,8 @@ func (c *Conductor) awaitObjects(ctx context.Context, j job, cause error) error 
 	j.Intent.Get(waitIntent, &wait)
 	wait.Times++
 	if now.Sub(wait.Since) >= patience {
-		return c.fail(ctx, j, fmt.Sprintf("Failed to finish inspection: the object store with the inventories did not do its part within %s: %v. "+
-			"See that it does, then inspect the node again.", patience, cause))
+		return c.fail(ctx, j, fmt.Sprintf("Failed to finish inspection: the object store with the inventories has failed for %s: %v. "+
+			"When it works, inspect the node again.", patience, cause))
 	}
 	j.end(WorkPostponed)
 	c.log.Warn("Inspection waits for the object store", "node_id", j.NodeID, "attempt", wait.Times, "err", cause)
@@ -90,19 +90,17 @@ func (c *Conductor) postponeForObjects(ctx context.Context, j job, wait objectsW
 
 // How objects are removed that nobody needs any more.
 const (
-	garbagePoll    = 30 * time.Second // how often other replicas' garbage is looked for
+	garbagePoll    = 30 * time.Second // longest the loop sleeps: others may leave it objects
 	garbageBatch   = 100              // objects claimed at once
-	garbageHold    = 2 * time.Minute  // how long a claim lasts
+	garbageHold    = 2 * time.Minute  // how long a claim lasts, and first wait after a refusal
+	garbageAway    = 10 * time.Second // wait when the store did not answer
 	garbageLongest = time.Hour        // longest wait after a refusal
 )
 
 // garbageLoop removes objects that nobody needs any more.
 func (c *Conductor) garbageLoop(ctx context.Context) {
 	for {
-		wait := garbagePoll
-		if more := c.removeGarbage(ctx); more {
-			wait = time.Millisecond
-		}
+		wait := c.removeGarbage(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -120,78 +118,84 @@ func (c *Conductor) wakeGarbage() {
 	}
 }
 
-// removeGarbage removes a batch of objects that nobody needs, and reports whether
-// there may be more that can be removed now. A store that fails ends the batch: the
-// rest is tried again when the claim has passed.
-func (c *Conductor) removeGarbage(ctx context.Context) (more bool) {
-	batch, err := c.claimGarbage(ctx)
-	if err != nil {
-		if ctx.Err() == nil {
-			c.log.Error("Objects to remove could not be read", "err", err)
+// removeGarbage removes a batch of objects that nobody needs, if it is time for
+// that, and returns when to come again. A store that does not answer ends the batch:
+// the rest is tried again when the claim has passed.
+func (c *Conductor) removeGarbage(ctx context.Context) (wait time.Duration) {
+	batch, wait, err := c.claimGarbage(ctx)
+	if err == nil && len(batch) > 0 {
+		err = c.dropGarbage(ctx, batch)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.log.Error("Objects that nobody needs could not be removed", "err", err)
+	}
+	return wait
+}
+
+// claimGarbage takes objects to remove and returns when to come again. When none is
+// due it only reads.
+func (c *Conductor) claimGarbage(ctx context.Context) (batch []store.Garbage, wait time.Duration, err error) {
+	wait = garbagePoll
+	err = c.store.Read(ctx, func(tx *store.Tx) error {
+		at, ok, err := tx.NextGarbage()
+		if ok {
+			wait = min(garbagePoll, at.Sub(tx.Now()))
 		}
-		return false
+		return err
+	})
+	if err != nil || wait > 0 {
+		return nil, wait, err
 	}
-	if len(batch) == 0 {
-		return false
+	err = c.store.Write(ctx, func(tx *store.Tx) (err error) {
+		batch, err = tx.ClaimGarbage(garbageBatch, garbageHold, c.cfg.Inventories.settled())
+		return err
+	})
+	if err != nil {
+		return nil, garbagePoll, err
 	}
-	removed, refused, up := c.deleteObjects(ctx, batch)
-	err = c.store.Write(ctx, func(tx *store.Tx) error {
+	return batch, time.Millisecond, nil // there may be more; what is claimed is not due again soon
+}
+
+// dropGarbage removes objects and records that. When it fails to record, they are
+// removed again.
+func (c *Conductor) dropGarbage(ctx context.Context, batch []store.Garbage) error {
+	removed, waits := c.deleteObjects(ctx, batch)
+	return c.store.Write(ctx, func(tx *store.Tx) error {
 		for _, g := range removed {
 			if err := tx.DropGarbage(g.ID); err != nil {
 				return err
 			}
 		}
-		for _, g := range refused {
-			if err := tx.PostponeGarbage(g, min(garbageHold<<min(g.Attempts, 10), garbageLongest)); err != nil {
+		for g, wait := range waits {
+			if err := tx.PostponeGarbage(g, wait); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		if ctx.Err() == nil {
-			c.log.Error("Removal of objects could not be recorded, they are removed again", "objects", len(removed), "err", err)
-		}
-		return false
-	}
-	return up && len(batch) == garbageBatch
 }
 
-// deleteObjects removes objects until the store does not answer, and reports
-// whether it did to the end.
-func (c *Conductor) deleteObjects(ctx context.Context, batch []store.Garbage) (removed, refused []store.Garbage, up bool) {
+// deleteObjects removes objects until the store does not answer. It returns those
+// that are gone, and how long the others have to wait.
+func (c *Conductor) deleteObjects(ctx context.Context, batch []store.Garbage) (removed []store.Garbage, waits map[store.Garbage]time.Duration) {
+	waits = map[store.Garbage]time.Duration{}
 	for i, g := range batch {
 		err := c.cfg.Inventories.Objects.Delete(ctx, g.Key)
 		switch {
 		case err == nil:
 			removed = append(removed, g)
-		case ctx.Err() != nil:
-			return removed, refused, false
-		case errors.Is(err, objectstore.ErrUnavailable):
+		case errors.Is(err, objectstore.ErrUnavailable), ctx.Err() != nil:
 			c.log.Warn("Object store does not answer, inventories without a node are removed later", "objects", len(batch)-i, "err", err)
-			return removed, refused, false
+			for _, rest := range batch[i:] {
+				waits[rest] = garbageAway
+			}
+			return removed, waits
 		default:
 			c.log.Warn("Inventory without a node could not be removed from the object store", "attempt", g.Attempts+1, "err", err)
-			refused = append(refused, g)
+			wait := min(garbageHold<<min(g.Attempts, 10), garbageLongest)
+			g.Attempts++
+			waits[g] = wait
 		}
 	}
-	return removed, refused, true
-}
-
-// claimGarbage takes objects to remove; an idle engine only reads.
-func (c *Conductor) claimGarbage(ctx context.Context) (batch []store.Garbage, err error) {
-	due := false
-	err = c.store.Read(ctx, func(tx *store.Tx) error {
-		at, ok, err := tx.NextGarbage()
-		due = ok && !at.After(tx.Now())
-		return err
-	})
-	if err != nil || !due {
-		return nil, err
-	}
-	err = c.store.Write(ctx, func(tx *store.Tx) (err error) {
-		batch, err = tx.ClaimGarbage(garbageBatch, garbageHold, stillWritten)
-		return err
-	})
-	return batch, err
+	return removed, waits
 }

@@ -104,9 +104,9 @@ func (tx *Tx) NextGarbage() (at time.Time, ok bool, err error) {
 	return time.UnixMicro(due.Int64).UTC(), count > 0, err
 }
 
-// PostponeGarbage counts a refusal and hands the object out again after wait.
+// PostponeGarbage stores the attempts of g and hands the object out again after wait.
 func (tx *Tx) PostponeGarbage(g Garbage, wait time.Duration) error {
-	return tx.exec("UPDATE inventory_objects SET attempts = ?, not_before = ? WHERE id = ?", g.Attempts+1, tx.now.Add(wait).UnixMicro(), g.ID)
+	return tx.exec("UPDATE inventory_objects SET attempts = ?, not_before = ? WHERE id = ?", g.Attempts, tx.now.Add(wait).UnixMicro(), g.ID)
 }
 
 // DropGarbage forgets an object that has been removed.

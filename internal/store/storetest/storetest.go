@@ -41,6 +41,7 @@ func Run(t *testing.T, open Open) {
 		{"filters", filterBehaviours},
 		{"claims", claimBehaviours},
 		{"inspections", inspectionBehaviours},
+		{"objects", objectBehaviours},
 		{"leases", leaseBehaviours},
 		{"work", workBehaviours},
 		{"history", historyBehaviours},
