@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ingot-metal/ingot/internal/cli"
 	"github.com/ingot-metal/ingot/internal/engine"
@@ -45,6 +46,7 @@ INGOT_SECTION__KEY, then from --set; docs/configuration.md lists them.`,
 }
 
 type engineFlags struct {
+	all                            *pflag.FlagSet // that these are among
 	listen, data, database, config string
 	set                            []string
 	log                            logFlags
@@ -53,6 +55,7 @@ type engineFlags struct {
 // addDatabase adds what says where the state is.
 func (f *engineFlags) addDatabase(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	f.all = flags
 	flags.StringVar(&f.data, "data", "", "data folder of the embedded database (database.dir, default ingot-data)")
 	flags.StringVar(&f.database, "database", "", "URL of a PostgreSQL database instead of the embedded one (database.url)")
 	flags.StringVar(&f.config, "config", "", "YAML file with configuration")
@@ -68,8 +71,16 @@ func (f *engineFlags) load() (engine.Config, error) {
 	return engine.LoadConfig(sources)
 }
 
-// sources turns the flags into configuration sources.
+// sources turns the flags into configuration sources. An empty flag is a variable
+// of a script that was not set, and not a wish for the default: an engine with an
+// empty database in the working directory is the last thing that somebody meant who
+// wrote --database.
 func (f *engineFlags) sources() (engine.Sources, error) {
+	for _, name := range []string{"listen", "data", "database", "config"} {
+		if flag := f.all.Lookup(name); flag != nil && flag.Changed && flag.Value.String() == "" {
+			return engine.Sources{}, &cli.UsageError{Err: fmt.Errorf("--%s is empty: give it a value, or leave it out for the default", name)}
+		}
+	}
 	set := map[string]string{}
 	for key, value := range map[string]string{"api.listen": f.listen, "database.dir": f.data, "database.url": f.database} {
 		if value != "" {

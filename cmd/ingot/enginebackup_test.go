@@ -59,4 +59,6 @@ func TestBackupAndRestoreOfAnEngine(t *testing.T) {
 	const url = "postgres://ingot:secret@127.0.0.1/ingot"
 	run(wants{stderr: "pg_dump", code: 1}, "backup", file, "--database", url)
 	run(wants{stderr: "pg_restore", code: 1}, "restore", file, "--database", url)
+	run(wants{stderr: "--database is empty", code: 2}, "--database", "")
+	run(wants{stderr: "--data is empty", code: 2}, "restore", file, "--data", "")
 }

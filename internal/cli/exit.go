@@ -166,11 +166,29 @@ func withAdvice(sentence string, advised *AdvisedError) string {
 	return strings.TrimSpace(sentence + " " + printable(advised.Advice))
 }
 
+// joinLines joins the lines of a text, of which several errors at once have one each.
+func joinLines(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+			continue
+		case strings.HasSuffix(b.String(), ":"):
+			b.WriteString(" ")
+		case b.Len() > 0:
+			b.WriteString("; ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
 // fullStop makes a sentence of an error text: a capital first, a full stop
 // last unless it is a question, nothing that a terminal would act on. A first word that is something
 // to type, such as a command or a configuration key, stays as it is.
 func fullStop(text string) string {
-	text = printable(strings.TrimRight(text, ". \n"))
+	text = printable(strings.TrimRight(joinLines(text), ". "))
 	if !strings.HasSuffix(text, "?") {
 		text += "."
 	}
