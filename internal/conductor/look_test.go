@@ -441,12 +441,7 @@ func TestMachineThatStaysOnLosesNoInspection(t *testing.T) {
 	w.addPort(n, m.macs[0])
 	w.send(n, "inspect")
 	w.arrive(n, node.InspectWait)
-	if _, err := w.UpdateNode(t.Context(), n.UUID, func(n *node.Node) error {
-		n.DriverInfo = node.ObjectOf(map[string]any{"fake_power_error": "the relay is stuck"})
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	w.setInfo(n, map[string]any{"fake_power_error": "the relay is stuck"})
 	if _, err := send(t, w.Conductor, m); err != nil {
 		t.Fatal(err)
 	}
@@ -542,4 +537,69 @@ func TestMachineThatIsQuickerThanItsStartTriesAgain(t *testing.T) {
 	w.pass(time.Minute)
 	w.settle()
 	w.arrive(n, node.Manageable)
+}
+
+// TestEndOfInspectionGoesOnWhereverItsProcessDied stops the work that follows an
+// accepted post before each of its commits in turn, with machines that are switched
+// off at once and slowly.
+func TestEndOfInspectionGoesOnWhereverItsProcessDied(t *testing.T) {
+	for _, delay := range []int{0, 60} {
+		commits := 0
+		for done := false; !done; commits++ {
+			w := emptyWorld(t)
+			w.Conductor = w.start("conductor-0", withNames(t))
+			n := w.agentNode(map[string]any{"redfish_address": "bmc1.example.com"})
+			w.send(n, "inspect")
+			w.arrive(n, node.InspectWait)
+			w.setInfo(n, map[string]any{"redfish_address": "bmc1.example.com", "fake_power_delay": delay})
+			if err := w.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.Conductor = w.idle("conductor-1")
+			m := unknown(1)
+			m.bmc = "192.0.2.17"
+			if _, err := send(t, w.Conductor, m); err != nil {
+				t.Fatal(err)
+			}
+			j, _ := w.queue.pop()
+			err := w.endInspection(&mortal{Context: t.Context(), writes: commits}, j)
+			done = err == nil || errors.Is(err, errAsleep)
+			w.clock.Advance(time.Minute)
+			w.Conductor = w.start("conductor-2")
+			if delay > 0 {
+				w.eventually("the machine to be switched off", func() bool { return w.sleeping() == 1 || w.works() == 0 })
+				w.pass(time.Minute)
+			}
+			w.settle()
+			got := w.arrive(n, node.Manageable)
+			if kept, _ := w.keptAddresses(n); len(kept) > 0 || got.PowerState != node.PowerOff || got.InspectionFinishedAt.IsZero() || len(w.portsOf(got)) != 2 {
+				t.Errorf("delay %d, after %d commits: power %q, addresses %v, %d ports", delay, commits, got.PowerState, kept, len(w.portsOf(got)))
+			}
+			if err := w.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if commits < 2 {
+			t.Errorf("delay %d: the work has %d commits: nothing was interrupted", delay, commits)
+		}
+	}
+}
+
+// setInfo changes a node's driver_info.
+func (w *world) setInfo(n *node.Node, info map[string]any) {
+	w.t.Helper()
+	if _, err := w.UpdateNode(w.t.Context(), n.UUID, func(n *node.Node) error {
+		n.DriverInfo = node.ObjectOf(info)
+		return nil
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestNodeWithoutInspectionRefusesToBeInspected(t *testing.T) {
+	w := newWorld(t)
+	n := w.fake(node.Manageable, nil, func(n *node.Node) { n.Interfaces[node.InspectInterface] = "no-inspect" })
+	if text := errorAs[*node.ValidationError](t, w.try(n, "inspect")).Reason; !strings.Contains(text, "no-inspect") {
+		t.Errorf("refused with %q", text)
+	}
 }

@@ -45,7 +45,7 @@ const (
 	PostAccepted PostOutcome = "accepted" // a node waited for it
 	PostRefused  PostOutcome = "refused"  // no node, or not one that waits; the log says why
 	PostInvalid  PostOutcome = "invalid"  // not an inventory
-	PostBusy     PostOutcome = "busy"     // over a limit of discovery
+	PostBusy     PostOutcome = "busy"     // over a limit of discovery, or its node is under work: the machine tries again
 	PostError    PostOutcome = "error"    // the engine's own fault
 )
 
@@ -59,7 +59,7 @@ func postOutcome(enrolled bool, err error) PostOutcome {
 		return PostAccepted
 	case errors.Is(err, node.ErrNotFound):
 		return PostRefused
-	case errors.Is(err, node.ErrBusy):
+	case errors.Is(err, node.ErrBusy), isLocked(err):
 		return PostBusy
 	case errors.As(err, &invalid):
 		return PostInvalid
