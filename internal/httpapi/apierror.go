@@ -46,10 +46,6 @@ func notAcceptable(what string, since int) error {
 	}
 }
 
-func notImplemented(format string, args ...any) error {
-	return &apiError{status: http.StatusNotImplemented, message: fmt.Sprintf(format, args...)}
-}
-
 func routerError(status int, format string, args ...any) error {
 	return &apiError{status: status, form: routerForm, message: fmt.Sprintf(format, args...)}
 }

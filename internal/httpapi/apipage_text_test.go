@@ -15,7 +15,7 @@ func apiPage() string {
 
 Any client of OpenStack's Bare Metal API v1 may use an engine. This page says what
 there is and since which version; [the reference](https://docs.openstack.org/api-ref/baremetal/)
-says what the fields mean. Routes that are not built yet are listed in [status.md](status.md).
+says what the fields mean. What is not there is in [status.md](status.md).
 
 ## Versions
 
@@ -125,7 +125,6 @@ A body over its limit (413) is answered without the string around it:
 | 409 | It exists already, is in use, or a conductor works on the node: then try again in a second. |
 | 413 | The body is larger than its route takes. |
 | 500 | The engine failed. Its log has the reason under the request ID of the answer. |
-| 501 | The route is not built, or the node's driver cannot do it. |
 | 503 | A limit is reached, or the database or a BMC did not answer: try again after `+"`Retry-After`"+` seconds. |
 
 Every answer has `+"`Openstack-Request-Id`"+`, which is in the log too.

@@ -192,7 +192,7 @@ func TestMediaShowNoCredentials(t *testing.T) {
 	s.addNode(uuid1)
 	s.engine.machine.media = []node.Medium{{DeviceType: "cdrom", ImageURL: "https://u:hush@images/a.iso"}}
 	got := s.do("GET", oneNode+"/vmedia", "1.93", "").want(200)
-	if strings.Contains(got.body, "hush") || !strings.Contains(got.body, `"inserted":true`) {
+	if strings.Contains(got.body, "hush") || !strings.Contains(got.body, `"image":"https://******@images/a.iso","inserted":true`) {
 		t.Errorf("got %s", got.body)
 	}
 }

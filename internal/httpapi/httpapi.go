@@ -4,7 +4,7 @@
 // bodies. What a request means is up to the Engine it is given. One set of
 // tables (routes, node fields, port fields, filters, and the verbs of package
 // node) says since which microversion a thing exists; hiding, refusals and the
-// list of what is not built yet all follow from them.
+// pages of the documentation follow from them.
 package httpapi
 
 //go:generate go test -run "^(TestStatusPageListsWhatIsNotBuilt|TestAPIPageShowsTheTables)$" -update .

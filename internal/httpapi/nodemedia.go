@@ -78,17 +78,8 @@ func (a *api) listMedia(w http.ResponseWriter, r *http.Request) error {
 	documents := make([]map[string]any, 0, len(media))
 	for _, medium := range media {
 		documents = append(documents, map[string]any{
-			"media_types": []string{medium.DeviceType}, "inserted": medium.ImageURL != "", "image": withoutCredentials(medium.ImageURL),
+			"media_types": []string{medium.DeviceType}, "inserted": medium.ImageURL != "", "image": string(appendMaskedUser(nil, []byte(medium.ImageURL))),
 		})
 	}
 	return answerValue(w, documents)
-}
-
-// withoutCredentials returns a URL as it may be shown.
-func withoutCredentials(raw string) string {
-	parsed, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	return parsed.Redacted()
 }

@@ -20,8 +20,7 @@ type route struct {
 	// a client without a version header sends.
 	orUnversioned bool
 	args          []string // query arguments; any other is a 400
-	// handler is nil for a route that is not built yet; it answers 501.
-	handler apiHandler
+	handler       apiHandler
 }
 
 // visible reports whether a request of this version may see the route.
@@ -74,9 +73,6 @@ func (res *resource) serve(w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
 	if !rt.visible(c.version) {
 		return rt.hidden()
-	}
-	if rt.handler == nil {
-		return notImplemented("%s %s is part of this API version but not built yet in this engine.", rt.method, rt.pattern)
 	}
 	if err := c.parseQuery(r.URL.RawQuery, rt.args); err != nil {
 		return err

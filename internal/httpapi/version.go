@@ -8,9 +8,9 @@ import (
 )
 
 // The range of microversions 1.N that this engine honours. A number may be
-// advertised only when everything up to it is there or answers 501: clients
-// change their behaviour on it. Inspection rules (1.96) are the exception; clients
-// look for them in GET /v1, which does not list them.
+// advertised only when everything up to it is there: clients change their behaviour
+// on it. Inspection rules (1.96) are the exception; clients look for them in GET /v1,
+// which does not list them.
 const (
 	minVersion = 1
 	maxVersion = 110
