@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -108,6 +109,9 @@ func (s *session) leaseChild(ctx context.Context, uuid, epoch string) (child *no
 				return err
 			case child.ParentNode != s.n.UUID:
 				return node.Invalid("it is no child of node %s any more.", s.n.UUID)
+			}
+			if mine, err := s.serves(tx, child.ConductorGroup); err != nil || !mine {
+				return cmp.Or(err, node.Invalid("its conductor group %q is not that of its parent, whose conductors cannot reach it.", child.ConductorGroup))
 			}
 			if lease = child.Lease; lease.Held(tx.Now()) && lease.Owner == s.cfg.Hostname && strconv.FormatInt(lease.Epoch, 10) == epoch {
 				return nil

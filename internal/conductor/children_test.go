@@ -176,6 +176,21 @@ func TestStepWaitsForAChildThatIsUnderOtherWork(t *testing.T) {
 	}
 }
 
+func TestChildOfAnotherConductorGroupIsLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	w.start("conductor-2", func(c *Config) { c.Group = "row2" })
+	parent := w.fake(node.Manageable, nil)
+	child := w.fake(node.Enroll, nil, func(n *node.Node) { n.ParentNode, n.ConductorGroup = parent.UUID, "row2" })
+	w.send(parent, "clean", with(onChildren("power.power_on")))
+	w.settle()
+	if got := w.arrive(parent, node.CleanFailed); !strings.Contains(got.LastError, child.UUID) || !strings.Contains(got.LastError, `"row2"`) {
+		t.Errorf("last_error = %q", got.LastError)
+	}
+	if got := w.powers(child); got != "power off" {
+		t.Errorf("power of the child: %s", got)
+	}
+}
+
 func TestRamdiskIsAskedForByStepsThatRunInIt(t *testing.T) {
 	without := func(r *node.VerbRequest) { r.DisableRamdisk = true }
 	unbuilt := func(n *node.Node) { n.Interfaces[node.DeployInterface] = "direct" }

@@ -150,8 +150,13 @@ func withRunbook(tx *store.Tx, n *node.Node, request node.VerbRequest) (node.Ver
 		return request, node.Invalid("The runbook %s does not fit node %s, which has not the trait of this name.", runbook.Name, n.UUID)
 	}
 	request.DisableRamdisk = request.DisableRamdisk || runbook.DisableRamdisk
-	request.Steps, err = stepsOf(runbook.Steps)
-	return request, err
+	if request.Steps, err = stepsOf(runbook.Steps); err != nil {
+		return request, err
+	}
+	if on := request.Verb.On; on == node.OnDeploy || on == node.OnRebuild {
+		request.Steps = node.RunbookDeploySteps(request.Steps)
+	}
+	return request, nil
 }
 
 // startWork stores work together with a lease of this conductor, so that no

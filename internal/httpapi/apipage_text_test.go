@@ -89,7 +89,8 @@ and not the node itself; ` + "`limit_child_node_execution`" + ` names some of th
 child is under work meanwhile, and a step that fails on it fails the node. Steps that hold
 or wait cannot run on children.
 
-Steps that all run without the ramdisk need no deploy interface. With ` + "`disable_ramdisk`" + `,
+The steps of a ` + "`runbook`" + ` run in their order; with ` + "`active` and `rebuild`" + ` before those of the
+deployment. Steps that all run without the ramdisk need no deploy interface. With ` + "`disable_ramdisk`" + `,
 a step that runs in the ramdisk is a 400.
 
 What was asked for, by whom, and how it ended stands in the history of the node, of which

@@ -168,6 +168,33 @@ func SortSteps(steps []Step) []Step {
 	return sorted
 }
 
+// orderedSteps sorts steps by their order; those without one count as 0, and steps
+// of the same order keep their place.
+func orderedSteps(steps []Step) []Step {
+	order := func(s Step) int {
+		if s.Order == nil {
+			return 0
+		}
+		return *s.Order
+	}
+	sorted := slices.Clone(steps)
+	slices.SortStableFunc(sorted, func(a, b Step) int { return cmp.Compare(order(a), order(b)) })
+	return sorted
+}
+
+// runbookPriority is above the priorities of drivers and templates.
+const runbookPriority = 100_000
+
+// RunbookDeploySteps are the steps of a runbook as those of a deployment request:
+// they run first, in their order.
+func RunbookDeploySteps(runbook []Step) []Step {
+	steps := orderedSteps(runbook)
+	for i := range steps {
+		steps[i].Order, steps[i].Priority = nil, runbookPriority-i
+	}
+	return steps
+}
+
 // ListedSteps is a client's list with what the drivers know of each step. Steps
 // with an order come by it; without any, the list is kept as it stands. A step
 // that no driver offers is a *ValidationError; steps of child nodes are not looked
@@ -188,14 +215,7 @@ func ListedSteps(asked, offered []Step) ([]Step, error) {
 		}
 		steps = append(steps, s)
 	}
-	order := func(s Step) int {
-		if s.Order == nil {
-			return 0
-		}
-		return *s.Order
-	}
-	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Compare(order(a), order(b)) })
-	return steps, nil
+	return orderedSteps(steps), nil
 }
 
 // DeploySteps merges the steps of drivers with those of templates and of the
