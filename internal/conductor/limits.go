@@ -58,6 +58,11 @@ type timeoutError struct {
 }
 
 func (e *timeoutError) Error() string {
-	return fmt.Sprintf("timed out in state %q: nothing was heard from the machine's ramdisk for %s (since %s)",
-		e.state, e.silent.Round(time.Second), e.since.UTC().Format(time.RFC3339))
+	what, advice := "nothing was heard from the machine's ramdisk", ""
+	if e.state == node.InspectWait {
+		what = "the machine's ramdisk has posted no inventory"
+		advice = ". See that the machine starts the ramdisk, and that the ramdisk reaches the engine."
+	}
+	return fmt.Sprintf("timed out in state %q: %s for %s (since %s)%s",
+		e.state, what, e.silent.Round(time.Second), e.since.UTC().Format(time.RFC3339), advice)
 }

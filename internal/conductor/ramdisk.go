@@ -148,15 +148,13 @@ func (c *Conductor) heartbeat(tx *store.Tx, ident string, beat node.Heartbeat) (
 }
 
 // heard shows that a waiting node's ramdisk lives, and takes up the work that
-// waits for it. A ramdisk that inspects says so by its post and not earlier.
+// waits for it. A ramdisk posts its inventory before its first heartbeat: one that
+// is heard while that is awaited will not post, and prolongs nothing.
 func (c *Conductor) heard(tx *store.Tx, n *node.Node) (*job, error) {
-	if n.ProvisionState.Class() != node.Waiting {
+	if n.ProvisionState.Class() != node.Waiting || n.ProvisionState == node.InspectWait {
 		return nil, nil
 	}
 	n.ProvisionUpdatedAt = tx.Now()
-	if n.ProvisionState == node.InspectWait {
-		return nil, nil
-	}
 	return c.callWork(tx, n, func(p *progress) bool {
 		wanted := p.Callback
 		p.Called = wanted

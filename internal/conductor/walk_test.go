@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
@@ -380,7 +381,9 @@ func TestHeartbeatEndsAWait(t *testing.T) {
 	}
 }
 
-func TestSilenceInAWaitingStateFailsAndSignsOfLifeProlongIt(t *testing.T) {
+// TestInspectionEndsThatNobodyPosts has an agent that was there before send
+// heartbeats: it will not post again.
+func TestInspectionEndsThatNobodyPosts(t *testing.T) {
 	w := newWorld(t)
 	n := w.fake(node.Manageable, nil, func(n *node.Node) { n.Interfaces[node.InspectInterface] = "agent" })
 	w.send(n, "inspect")
@@ -389,18 +392,16 @@ func TestSilenceInAWaitingStateFailsAndSignsOfLifeProlongIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.clock.Advance(20 * time.Minute)
+	w.pass(20 * time.Minute)
 	if err := w.Heartbeat(t.Context(), n.UUID, beat(answer.Token)); err != nil {
 		t.Fatal(err)
 	}
-	w.pass(20 * time.Minute)
-	w.eventually("the timer to be set again", func() bool { return w.nextDue() == 10*time.Minute })
-	if got := w.arrive(n, node.InspectWait); got.LastError != "" {
-		t.Fatalf("last_error = %q although the ramdisk was heard", got.LastError)
+	if got := w.arrive(n, node.InspectWait); got.LastError != "" || agent.LastHeartbeat(got).IsZero() {
+		t.Fatalf("last_error %q, last heartbeat %v", got.LastError, agent.LastHeartbeat(got))
 	}
 	w.pass(10 * time.Minute)
 	w.settle()
-	if got := w.arrive(n, node.InspectFailed); !strings.Contains(got.LastError, "nothing was heard") || !strings.Contains(got.LastError, "30m0s") {
+	if got := w.arrive(n, node.InspectFailed); !strings.Contains(got.LastError, "has posted no inventory for") || !strings.Contains(got.LastError, "30m0s") {
 		t.Errorf("last_error = %q", got.LastError)
 	}
 }

@@ -247,3 +247,24 @@ func TestRamdiskOfARedfishNodeSkipsBMCDetection(t *testing.T) {
 	config := s.do("GET", "/v1/lookup?node_uuid="+uuid1, "1.62", "").want(200).json()["config"].(map[string]any)
 	diffJSON(t, "agent_skip_bmc_detect", true, config["agent_skip_bmc_detect"])
 }
+
+// FuzzSourceOf shows that nobody but a trusted proxy moves the source, whatever the
+// header says.
+func FuzzSourceOf(f *testing.F) {
+	for _, seed := range []string{"192.0.2.7", "192.0.2.66, 10.0.0.2", "unknown", ",,", "[2001:db8::1]:443", "fe80::1%eth0", "::ffff:10.0.0.1,"} {
+		f.Add("10.0.0.1:4711", seed)
+		f.Add("192.0.2.9:4711", seed)
+	}
+	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	f.Fuzz(func(t *testing.T, sender, header string) {
+		r := &http.Request{RemoteAddr: sender, Header: http.Header{"X-Forwarded-For": {header}}}
+		plain := sourceOf(r, nil)
+		got := sourceOf(r, proxies)
+		if !proxies[0].Contains(plain) && got != plain {
+			t.Errorf("the header %q moved the source from %v to %v", header, plain, got)
+		}
+		if got.Zone() != "" || got.Is4In6() {
+			t.Errorf("source %v is not canonical", got)
+		}
+	})
+}

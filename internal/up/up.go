@@ -186,6 +186,7 @@ func (u *Up) startEngine(ctx context.Context) (string, error) {
 	cfg.Agent.HeartbeatTimeout = u.opts.AgentTimeout
 	cfg.AutoDiscovery.Enabled = true
 	cfg.AutoDiscovery.Driver = "manual-management"
+	cfg.Inspector.RequireManagedBoot = false // the simulator starts ramdisks
 	if err := cfg.Validate(); err != nil {
 		return "", err
 	}
