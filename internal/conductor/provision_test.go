@@ -161,7 +161,7 @@ func TestVerbWaitsForWorkBesideTheStateOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var ear listener
 			w := emptyWorld(t)
-			c := w.idle("conductor-1", func(cfg *Config) { cfg.Observer = &ear; cfg.LockWait = 30 * time.Millisecond })
+			c := w.idle("conductor-1", func(cfg *Config) { cfg.Observer = &ear; cfg.LockWait = time.Second })
 			w.Conductor = c
 			n := w.fake(tc.state, nil, func(n *node.Node) { n.ProvisionUpdatedAt = w.clock.Now().Add(tc.taken) })
 			w.lease(n, "conductor-2")

@@ -143,7 +143,7 @@ type Event struct {
 	CreatedAt time.Time
 	Conductor string
 	Severity  Severity
-	Type      string // "provisioning", "inspection", "agent", …
+	Type      string // "verify", "clean", "inspect", "power", "agent", …
 	Message   string // for people
 	User      string
 }
