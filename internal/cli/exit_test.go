@@ -66,7 +66,7 @@ func TestErrorsBecomeOneLineAndACode(t *testing.T) {
 		"interrupted": {fmt.Errorf("list nodes: %w", context.Canceled), "Interrupted.", ExitInterrupted},
 		"other":       {errors.New("écrire"), "Écrire.", ExitError},
 		"key":         {errors.New("auto_discovery.driver: is required"), "auto_discovery.driver: is required.", ExitError},
-		"several":     {errors.Join(errors.New("api.auth: no"), errors.New("try:\n\ta\n\n\tb\n")), "api.auth: no; try: a; b.", ExitError},
+		"several":     {errors.Join(errors.New("api.auth: no"), errors.New("try:\n\ta\n\n\tb")), "api.auth: no; try: a; b.", ExitError},
 		"silent":      {&SilentError{ExitBusy}, "", ExitBusy},
 		"none":        {nil, "", ExitOK},
 	} {

@@ -12,15 +12,16 @@ import (
 // fresh copy of the node, removes the work and releases the lease. It returns
 // node.ErrLeaseLost when the job is no longer ours.
 func (c *Conductor) finish(ctx context.Context, j job, change func(*store.Tx, *node.Node) error) error {
-	return c.store.Write(ctx, func(tx *store.Tx) error {
-		before, err := tx.NodeByID(j.NodeID)
-		if err != nil {
+	var before *node.Node
+	var after node.Node
+	err := c.store.Write(ctx, func(tx *store.Tx) (err error) {
+		if before, err = tx.NodeByID(j.NodeID); err != nil {
 			return err
 		}
 		if before.Lease.Epoch != j.Lease.Epoch || !before.Lease.Held(tx.Now()) {
 			return node.ErrLeaseLost
 		}
-		after := *before
+		after = *before
 		for _, write := range j.found {
 			write(&after)
 		}
@@ -38,6 +39,20 @@ func (c *Conductor) finish(ctx context.Context, j job, change func(*store.Tx, *n
 		}
 		return tx.ReleaseLease(j.Lease)
 	})
+	if err == nil {
+		c.logEnd(j, before, &after)
+	}
+	return err
+}
+
+// logEnd tells the log what work made of a node, when that is news.
+func (c *Conductor) logEnd(j job, before, after *node.Node) {
+	switch {
+	case after.LastError != "" && after.LastError != before.LastError:
+		c.log.Warn("Work failed for good", "node", after.UUID, "work", j.Kind, "state", after.ProvisionState, "err", after.LastError)
+	case after.ProvisionState != before.ProvisionState:
+		c.log.Info("Work done", "node", after.UUID, "work", j.Kind, "state", after.ProvisionState)
+	}
 }
 
 // fail commits that a job failed for good: last_error and history say why, and a

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -87,6 +89,27 @@ func TestObserverHearsHowWorkEnds(t *testing.T) {
 	want := []string{"verify done", "nosuch failed", "verify postponed", "verify failed", "verify stopped", "verify lost", "verify dropped"}
 	if diff := cmp.Diff(want, ear.heard); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
+	}
+}
+
+func TestLogTellsWhatWasAskedForAndWhatBecameOfIt(t *testing.T) {
+	var out strings.Builder
+	w := emptyWorld(t)
+	w.Conductor = w.idle("conductor-1")
+	w.log = slog.New(slog.NewTextHandler(&out, nil))
+	for verb, state := range map[string]node.State{"manage": node.Enroll, "inspect": node.Manageable} {
+		n := w.fake(state, map[string]any{"fake_inspect_error": "lens cap"})
+		w.send(n, verb, func(r *node.VerbRequest) { r.User = "ann" })
+		j, _ := w.queue.pop()
+		w.runJob(t.Context(), j)
+	}
+	for _, want := range []string{
+		`level=INFO msg="Verb accepted" node=`, "verb=manage state=verifying user=ann", `level=INFO msg="Work done" node=`, "work=verify state=manageable",
+		`level=WARN msg="Work failed for good" node=`, `work=look state="inspect failed" err="Failed to inspect node`, "lens cap",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("log lacks %s:\n%s", want, out.String())
+		}
 	}
 }
 

@@ -16,49 +16,52 @@ import (
 // like other requests, and not for the work of another verb.
 func (c *Conductor) Provision(ctx context.Context, ident string, request node.VerbRequest) error {
 	arrived := c.store.Now()
+	var after *node.Node
 	var started *job
 	err := c.retryWhile(ctx, isBeside, func() error {
 		return c.store.Write(ctx, func(tx *store.Tx) (err error) {
-			started, err = c.provision(tx, ident, request, arrived)
+			after, started, err = c.provision(tx, ident, request, arrived)
 			return err
 		})
 	})
 	if err != nil {
 		return err
 	}
+	c.log.Info("Verb accepted", "node", after.UUID, "verb", request.Verb.Name, "state", after.ProvisionState, "user", request.User)
 	c.enqueueStarted(started)
 	return nil
 }
 
-// provision starts a verb inside a transaction and returns the work to do.
-func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbRequest, arrived time.Time) (*job, error) {
+// provision starts a verb inside a transaction. It returns the node as it is then
+// and the work to do.
+func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbRequest, arrived time.Time) (*node.Node, *job, error) {
 	before, err := tx.Node(ident)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	n := *before
 	_, _, err = n.Move(request.Verb.On)
 	switch {
 	case before.Lease.Held(tx.Now()):
-		return nil, underWork(before, arrived, err == nil)
+		return nil, nil, underWork(before, arrived, err == nil)
 	case err != nil:
-		return nil, refused(before, request, arrived, c.cfg.Hostname)
+		return nil, nil, refused(before, request, arrived, c.cfg.Hostname)
 	}
 	if request, err = withRunbook(tx, &n, request); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := c.permit(tx, before, request); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	n.LastError = ""
 	started, err := c.begin(tx, &n, request)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := c.recordRequest(tx, request, before, &n); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return started, tx.UpdateNode(before, &n)
+	return &n, started, tx.UpdateNode(before, &n)
 }
 
 // besideError is a *node.LockedError that passes soon: the state allows the verb,

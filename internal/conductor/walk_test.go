@@ -454,7 +454,7 @@ func TestVerbWhoseStateWasJustTakenIsAConflictAndNotAMistake(t *testing.T) {
 	w.send(n, "manage")
 	w.settle()
 	w.write(func(tx *store.Tx) error {
-		_, err := w.provision(tx, n.UUID, node.VerbRequest{Verb: verb}, arrived)
+		_, _, err := w.provision(tx, n.UUID, node.VerbRequest{Verb: verb}, arrived)
 		wantAs[*node.LockedError](t, err)
 		return nil
 	})
