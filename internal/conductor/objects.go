@@ -53,8 +53,7 @@ func (c *Conductor) awaitObjects(ctx context.Context, j job, cause error) error 
 	}
 	j.end(WorkPostponed)
 	c.log.Warn("Inspection waits for the object store", "node_id", j.NodeID, "attempt", wait.Times, "err", cause)
-	err := c.postponeForObjects(ctx, j, wait, node.CutText(fmt.Sprintf(
-		"Inspection waits for the object store with the inventories since %s, for at most %s: %v.", wait.Since.UTC().Format(time.RFC3339), patience, cause)))
+	err := c.postponeForObjects(ctx, j, wait, node.StoreWait(wait.Since, patience, cause))
 	if err == nil {
 		c.wakeClaim()
 	}

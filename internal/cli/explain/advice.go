@@ -48,6 +48,10 @@ var rules = []rule{
 		func(f Facts) string { return "Let it go on with: baremetal node unhold " + f.Node.UUID },
 	},
 	{
+		func(f Facts) bool { return f.Node != nil && node.IsStoreWait(f.Node.LastError) },
+		say("See that the object store works, for its reason stands above; the inspection then goes on by itself."),
+	},
+	{
 		func(f Facts) bool {
 			return f.Node != nil && (f.Node.LastError != "" || f.Node.State.Class() == node.Failed)
 		},

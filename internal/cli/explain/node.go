@@ -66,7 +66,10 @@ func nodeTrouble(f Facts) []string {
 		}
 		text = append(text, statement(clause, ""))
 	}
-	if n.LastError != "" && (f.Host == nil || !strings.Contains(f.Host.ErrorMessage, n.LastError)) {
+	switch {
+	case node.IsStoreWait(n.LastError):
+		text = append(text, statement(n.LastError, ""))
+	case n.LastError != "" && (f.Host == nil || !strings.Contains(f.Host.ErrorMessage, n.LastError)):
 		text = append(text, statement("The engine's last work on it failed: "+n.LastError, ""))
 	}
 	return text

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +207,21 @@ func TestEverySituationIsExplained(t *testing.T) {
 				`The engine's node u1 is in "clean failed" on its way to "available" (for 12 minutes, since 10:02:11).`,
 				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
 				"Put right what the error names, and try again with: ingot node manage --wait u1; then ingot node provide --wait u1",
+			},
+		},
+		"inspection waits for the object store": {
+			Facts{Node: aNode(node.Inspecting, func(n *Node) {
+				n.InspectionStarted, n.InspectionFinished = n.StateSince, time.Time{}
+				n.LastError = node.StoreWait(n.StateSince, 10*time.Minute, errors.New("it does not answer"))
+			})},
+			[]string{
+				`The engine's node u1 is in "inspecting" (for 12 minutes, since 10:02:11).`,
+				"Its inspection is running (for 12 minutes, since 10:02:11).",
+				"Inspection waits for the object store with the inventories since 2026-03-04T10:02:11Z, for at most 10m0s: it does not answer.",
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"No BareMetalHost stands for it.",
+				"There is no BareMetalHostDiscovery that would make one.",
+				"See that the object store works, for its reason stands above; the inspection then goes on by itself.",
 			},
 		},
 		"verification failed": {

@@ -116,6 +116,8 @@ func (p *planner) obstacle(c candidate) (discoveryv1.SkipReason, string) {
 		return discoveryv1.SkipTombstone, "a host of this machine was deleted; remove it from status.tombstones to allow a new one"
 	case c.node.State == node.Inspecting, c.node.State == node.InspectWait, c.facts == nil && c.node.Busy:
 		return discoveryv1.SkipNodeBusy, "the engine is still inspecting this machine"
+	case c.facts == nil && node.IsStoreWait(c.node.LastError):
+		return discoveryv1.SkipNodeBusy, cut(c.node.LastError)
 	case c.facts == nil && c.node.LastError != "":
 		return discoveryv1.SkipNoInventory, "inspection failed: " + cut(c.node.LastError)
 	case c.facts == nil:

@@ -110,6 +110,12 @@ func TestPlan(t *testing.T) {
 			candidates: []candidate{noFacts(func(c *candidate) { c.node.Busy = true })},
 		},
 		{
+			name: "object store of the engine away", wantSkipped: skips{"n1": discoveryv1.SkipNodeBusy},
+			candidates: []candidate{noFacts(func(c *candidate) {
+				c.node.LastError = node.StoreWait(time.Unix(0, 0), time.Minute, errors.New("it does not answer"))
+			})},
+		},
+		{
 			name: "inspecting", wantSkipped: skips{"n1": discoveryv1.SkipNodeBusy},
 			candidates: []candidate{machine("n1", "web", "01", func(c *candidate) { c.node.State = node.InspectWait })},
 		},
