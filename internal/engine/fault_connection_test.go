@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -186,6 +187,7 @@ func TestBrokenConnectionThatDoesNotComeBack(t *testing.T) {
 
 // TestEngineServesAgainWhenItsDatabaseIsBack keeps the database away for a while.
 func TestEngineServesAgainWhenItsDatabaseIsBack(t *testing.T) {
+	t.Parallel() // it waits until the engine gives up
 	e, proxy := startBehindProxy(t)
 	node := "/v1/nodes/" + e.create(t, `{"driver":"fake-hardware"}`)
 	proxy.Refuse(true)
@@ -211,4 +213,31 @@ func TestEngineServesAgainWhenItsDatabaseIsBack(t *testing.T) {
 	if strings.Contains(e.seen.String(), ": 500 ") {
 		t.Error("a request was answered with 500")
 	}
+}
+
+// TestRequestsEndThoughTheDatabaseFallsSilent loses what the engine and the
+// database say to each other without breaking the connections.
+func TestRequestsEndThoughTheDatabaseFallsSilent(t *testing.T) {
+	storetest.NeedsServer(t)
+	t.Parallel() // it waits until the engine gives up
+	e, proxy := startBehindProxy(t)
+	item := "/v1/nodes/" + e.create(t, `{"driver":"fake-hardware"}`)
+	resume := proxy.Hang()
+	t.Cleanup(resume)
+	var requests sync.WaitGroup
+	for _, request := range []struct{ method, path, body string }{
+		{"POST", "/v1/nodes", `{"driver":"fake-hardware","name":"silent"}`},
+		{"GET", item, ""},
+		{"GET", "/v1/nodes", ""},
+	} {
+		requests.Go(func() {
+			if got := e.do(t, request.method, request.path, request.body); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+				t.Errorf("%s %s: got %d, want 503 with Retry-After: %s", request.method, request.path, got.status, got.body)
+			}
+		})
+	}
+	requests.Wait() // for less than the patience of the client, or the test fails
+	resume()
+	eventually(t, "the engine to serve again", func() bool { return e.do(t, "GET", item, "").status == http.StatusOK })
+	e.do(t, "POST", "/v1/nodes", `{"driver":"fake-hardware","name":"silent"}`).want(t, http.StatusCreated)
 }

@@ -53,6 +53,7 @@ func asRole(t *testing.T, schema string) (role, database string) {
 // several ways while the engine runs.
 func TestDatabaseThatTurnsItsUserAwayIsAnOutage(t *testing.T) {
 	storetest.NeedsServer(t)
+	t.Parallel() // it waits until the engine gives up
 	schema := storetest.NewSchema(t)
 	role, database := asRole(t, schema)
 	e := start(t, func(cfg *engine.Config) { cfg.Database.URL = database })
@@ -92,6 +93,7 @@ func TestSecondEngineOfOneNameDoesNotStart(t *testing.T) {
 // and starts it again.
 func TestServerThatRestartsLosesNothing(t *testing.T) {
 	storetest.NeedsServer(t)
+	t.Parallel() // it waits for the server
 	server := storetest.NewServer(t)
 	e := start(t, func(cfg *engine.Config) { cfg.Database.URL = server.URL })
 	for name, how := range map[string]syscall.Signal{"after a shutdown": storetest.Shutdown, "after a crash": storetest.Crash} {

@@ -21,7 +21,7 @@ const (
 
 	connectTimeout = 5 * time.Second  // of one attempt to connect
 	groupTimeout   = 20 * time.Second // of a group of writes, waiting included
-	readTimeout    = 60 * time.Second // of one read
+	readTimeout    = 15 * time.Second // of one read, waiting included
 )
 
 // sessionSettings make each connection keep the store's promises whatever the
@@ -180,8 +180,11 @@ func (p *postgres) write(ctx context.Context, fn func(*Tx) error) error { return
 
 // read runs fn on one snapshot.
 func (p *postgres) read(ctx context.Context, fn func(*Tx) error) error {
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+	deadline := time.Now().Add(readTimeout)
+	bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
+	patience, cancelWait := context.WithDeadline(ctx, deadline)
+	defer cancelWait()
 	s := &postgresSession{ctx: bounded, caller: ctx}
 	var conn *pgxpool.Conn
 	release := func() {
@@ -193,7 +196,7 @@ func (p *postgres) read(ctx context.Context, fn func(*Tx) error) error {
 	defer func() { release() }()
 	s.dial = func() (err error) {
 		release()
-		if conn, err = p.reads.Acquire(ctx); err == nil {
+		if conn, err = p.reads.Acquire(patience); err == nil {
 			s.conn = conn.Conn()
 		}
 		return err

@@ -112,7 +112,7 @@ func (s *postgresSession) send(last func(pgx.BatchResults) error) error {
 	s.late = pgx.Batch{}
 	heard, err := s.sendBatch(&batch, last)
 	// A connection may have died while it waited in the pool.
-	for tries := 0; err != nil && !heard && s.dial != nil && s.conn.IsClosed() && tries < maxDials; tries++ {
+	for tries := 0; err != nil && !heard && s.dial != nil && s.conn.IsClosed() && s.ctx.Err() == nil && tries < maxDials; tries++ {
 		if err = s.dial(); err != nil {
 			break
 		}

@@ -22,9 +22,10 @@ type Proxy struct {
 	mu     sync.Mutex
 	open   map[net.Conn]bool
 	refuse bool
-	cut    []byte // what the server must not hear once
-	lose   []byte // what the client must not hear once
-	pieces int    // that pass before a connection breaks, below zero for ever
+	hang   chan struct{} // while it is not nil and open, nothing passes
+	cut    []byte        // what the server must not hear once
+	lose   []byte        // what the client must not hear once
+	pieces int           // that pass before a connection breaks, below zero for ever
 }
 
 // ThroughProxy returns the URL of a database by way of a new proxy.
@@ -61,6 +62,17 @@ func ThroughProxy(t testing.TB, database string) (*Proxy, string) {
 // Refuse makes the proxy refuse new connections, or take them again. Open ones
 // stay.
 func (p *Proxy) Refuse(refuse bool) { p.set(func() { p.refuse = refuse }) }
+
+// Hang lets nothing pass until the returned function is called, as a network does
+// that loses every packet.
+func (p *Proxy) Hang() (resume func()) {
+	hang := make(chan struct{})
+	p.set(func() { p.hang = hang })
+	return sync.OnceFunc(func() {
+		p.set(func() { p.hang = nil })
+		close(hang)
+	})
+}
 
 // Cut breaks the next connection on which the store sends the text, which the
 // server does not get.
@@ -139,6 +151,10 @@ func (p *Proxy) pass(from, to net.Conn, stop *[]byte) {
 		n, err := from.Read(buffer)
 		if err != nil || p.breaks(buffer[:n], stop) {
 			return
+		}
+		var hang chan struct{}
+		if p.set(func() { hang = p.hang }); hang != nil {
+			<-hang
 		}
 		if _, err := to.Write(buffer[:n]); err != nil {
 			return
