@@ -8,8 +8,10 @@ import (
 
 func TestNodesAreSpreadOverTheLivingConductorsOfTheirGroup(t *testing.T) {
 	conductors := []Conductor{
-		{Hostname: "a", Group: "row1", Alive: true}, {Hostname: "b", Group: "row1", Alive: true},
-		{Hostname: "dead", Group: "row1"}, {Hostname: "other", Alive: true},
+		{Hostname: "a", Group: "row1", Alive: true},
+		{Hostname: "b", Group: "row1", Alive: true},
+		{Hostname: "dead", Group: "row1"},
+		{Hostname: "other", Alive: true},
 	}
 	count := map[string]int{}
 	for i := range 1000 {
