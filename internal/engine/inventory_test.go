@@ -1,9 +1,11 @@
 package engine_test
 
 import (
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/engine"
 	"github.com/ingot-metal/ingot/internal/objectstore/objectstoretest"
@@ -73,5 +75,41 @@ func TestObjectStoreThatIsAwayStopsNothingButInventories(t *testing.T) {
 		if strings.Contains(text, server.SecretKey) || strings.Contains(text, server.AccessKey) {
 			t.Errorf("%s has a credential of the object store", where)
 		}
+	}
+}
+
+func TestObjectStoreThatIsSilentHoldsTheStartForAMomentOnly(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() // it takes connections and answers none
+	began := time.Now()
+	e := start(t, func(c *engine.Config) {
+		c.Inventory.DataBackend, c.Inventory.S3Endpoint, c.Inventory.S3Bucket = "s3", "http://"+listener.Addr().String(), "inventories"
+		c.Inventory.S3AccessKey, c.Inventory.S3SecretKey = "access", "secret"
+	})
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("the start took %s", took)
+	}
+	if !strings.Contains(e.log.String(), "Object store for inventories does not answer") {
+		t.Error("the log does not say that the object store is away")
+	}
+}
+
+func TestObjectStoreThatIsNoLongerConfiguredIsMissed(t *testing.T) {
+	server, dir := objectstoretest.Start(t), t.TempDir()
+	e := startIn(t, dir, onServer(server))
+	uuid := e.post(t, machine(goodMAC))
+	e.settle(t, uuid, inspected)
+	e.stop(t)
+
+	e = startIn(t, dir, nil)
+	if !strings.Contains(e.log.String(), "inventory.s3_endpoint") {
+		t.Error("the log does not say that an object store is missing")
+	}
+	e.do(t, "GET", "/v1/nodes/"+uuid+"/inventory", "").want(t, http.StatusServiceUnavailable)
+	if len(server.Objects()) != 1 {
+		t.Errorf("objects %q, want the inventory", server.Objects())
 	}
 }
