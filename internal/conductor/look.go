@@ -145,7 +145,7 @@ func (c *Conductor) ramdiskBoot(n *node.Node) (ramdiskBoot, error) {
 		return unmanagedBoot, nil
 	}
 	return noRamdisk, node.Invalid("Node %s cannot be inspected: its boot interface %q cannot start the ramdisk in this engine. "+
-		"If another server starts it on the machine's network, set inspector.require_managed_boot to false, see docs/discovery.md.",
+		"If another server starts it on the machine's network, set inspector.require_managed_boot to false, see docs/inspection.md.",
 		n.UUID, n.Interfaces[node.BootInterface])
 }
 

@@ -212,7 +212,7 @@ func TestRamdiskThatTheEngineCannotStartNeedsLeave(t *testing.T) {
 	w := newWorld(t)
 	n := w.agentNode(nil, foreign)
 	text := errorAs[*node.ValidationError](t, w.try(n, "inspect")).Reason
-	for _, part := range []string{n.UUID, `"ipxe"`, "inspector.require_managed_boot", "docs/discovery.md"} {
+	for _, part := range []string{n.UUID, `"ipxe"`, "inspector.require_managed_boot", "docs/inspection.md"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("refused with %q, want %s in it", text, part)
 		}
