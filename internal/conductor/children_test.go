@@ -166,7 +166,7 @@ func TestStepWaitsForAChildThatIsUnderOtherWork(t *testing.T) {
 	parent, children := w.family(node.Manageable, nil)
 	lease := w.lease(children[0], "somebody")
 	w.send(parent, "clean", with(onChildren("power.power_on")))
-	w.eventually("the work to be put off", func() bool { return w.nextDue() > 0 })
+	w.eventually("the work to be put off", func() bool { return w.nextDue() > 0 && w.stored(parent.UUID).Lease == (node.Lease{}) })
 	w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
 	w.pass(time.Minute)
 	w.settle()
