@@ -28,7 +28,7 @@ var errUnknownMachine = &apiError{
 }
 
 // ramdisk is around the handlers that answer unauthenticated machines: one
-// option turns all of them off, and no reason for a 404 gets out.
+// option turns all of them off, no reason for a 404 gets out, and no name with a 409.
 func (a *api) ramdisk(handle apiHandler) apiHandler {
 	handle = a.withBudget(handle)
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -36,8 +36,11 @@ func (a *api) ramdisk(handle apiHandler) apiHandler {
 			return &node.ForbiddenError{Reason: "The endpoints for ramdisks are disabled on this engine."}
 		}
 		err := handle(w, r)
-		if errors.Is(err, node.ErrNotFound) {
+		switch {
+		case errors.Is(err, node.ErrNotFound):
 			return errUnknownMachine
+		case errors.Is(err, node.ErrLocked):
+			return node.ErrLocked // without the names of node and holder
 		}
 		return err
 	}

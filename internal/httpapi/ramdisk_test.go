@@ -167,6 +167,19 @@ func TestRefusedPostsDifferInNothing(t *testing.T) {
 	}
 }
 
+func TestBusyNodeIsNotNamedToMachines(t *testing.T) {
+	s := newServer(t)
+	s.engine.fail = &node.LockedError{Node: uuid1, Owner: "ingot-1"}
+	for _, got := range []reply{
+		s.do("GET", "/v1/lookup?addresses=52:54:00:ab:cd:ef", "1.62", ""),
+		s.do("POST", "/v1/continue_inspection", "", `{}`),
+	} {
+		if got.want(409); strings.Contains(got.body, uuid1) || strings.Contains(got.body, "ingot-1") || !strings.Contains(got.body, "is locked by host") {
+			t.Errorf("body %s", got.body)
+		}
+	}
+}
+
 func TestSourceOfAPostIsItsSenderOrWhatTrustedProxiesSay(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:1::/48")}
 	for name, tc := range map[string]struct {
