@@ -60,7 +60,7 @@ func (c *Conductor) SetBootDevice(ctx context.Context, ident string, device node
 			return driver.Outcome{}, err
 		}
 		if devices := management.BootDevices(n); !slices.Contains(devices, device.Device) {
-			return driver.Outcome{}, node.Invalid("Node %s does not know the boot device %q; it knows %q.", n.UUID, node.CutText(device.Device), devices)
+			return driver.Outcome{}, node.Invalid("Node %s does not know the boot device %q; it knows %s.", n.UUID, node.CutText(device.Device), node.Choices(devices))
 		}
 		if err := management.Validate(n); err != nil {
 			return driver.Outcome{}, err

@@ -63,8 +63,8 @@ func (c *Conductor) permitPower(n *node.Node, target node.PowerState) error {
 	case len(power.Supported()) == 0:
 		return node.Invalid("Node %s does not support power changes: its power_interface is %q.", n.UUID, n.Interfaces[node.PowerInterface])
 	case !slices.Contains(power.Supported(), target):
-		return node.Invalid("The power interface %q of node %s does not support %q; it supports %q.",
-			n.Interfaces[node.PowerInterface], n.UUID, target, power.Supported())
+		return node.Invalid("The power interface %q of node %s does not support %q; it supports %s.",
+			n.Interfaces[node.PowerInterface], n.UUID, target, node.Choices(power.Supported()))
 	case n.DisablePowerOff && settled(target) == node.PowerOff:
 		return node.Conflict("Node %s must not be switched off: its disable_power_off is true.", n.UUID)
 	}

@@ -201,7 +201,7 @@ func (c *Conductor) CallVendor(ctx context.Context, ident string, call node.Vend
 	case !known:
 		return nil, false, node.Invalid("Node %s has no vendor method %q.", n.UUID, node.CutText(call.Method))
 	case !slices.Contains(method.HTTPMethods, call.HTTPMethod):
-		return nil, false, node.Invalid("The vendor method %s takes %q, not %s.", call.Method, method.HTTPMethods, call.HTTPMethod)
+		return nil, false, node.Invalid("The vendor method %s takes %s, not %s.", call.Method, node.Choices(method.HTTPMethods), call.HTTPMethod)
 	case !method.Async && !method.RequireExclusiveLock:
 		answer, err = vendor.Call(ctx, n, call.HTTPMethod, call.Method, call.Body)
 		return answer, false, err

@@ -133,5 +133,5 @@ func unsupported(name string, target node.PowerState, supported []node.PowerStat
 	if len(supported) == 0 {
 		return node.Invalid("The power interface %s cannot change the power of a machine, so %q is not supported.", name, target)
 	}
-	return node.Invalid("The power interface %s does not support %q; it supports %q.", name, target, supported)
+	return node.Invalid("The power interface %s does not support %q; it supports %s.", name, target, node.Choices(supported))
 }

@@ -143,7 +143,7 @@ func TestRefusalsByState(t *testing.T) {
 		{"soft power off of a node that stays on", "PUT", "always-on/states/power", verb("soft power off"), 409, "disable_power_off"},
 		{"unknown power state", "PUT", "managed/states/power", verb("sleep"), 400, "sleep"},
 		{"power state of the wrong type", "PUT", "managed/states/power", `{"target":1}`, 400, "target"},
-		{"no power state", "PUT", "managed/states/power", `{}`, 400, "no power state"},
+		{"no power state", "PUT", "managed/states/power", `{}`, 400, "there are power on, power off, rebooting, soft power off, soft rebooting."},
 		{"no time for a power change", "PUT", "managed/states/power", `{"target":"power on","timeout":0}`, 400, "timeout"},
 		{"power without a BMC", "PUT", "manual/states/power", verb("power on"), 400, "does not support"},
 		{"unknown boot device", "PUT", "managed/management/boot_device", `{"boot_device":"tape"}`, 400, "tape"},

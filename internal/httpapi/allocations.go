@@ -43,7 +43,7 @@ func (a *api) allocations() *records[node.Allocation] {
 
 func allocationStateFilter(text string) (node.Filter, error) {
 	if !slices.Contains(node.AllocationStates(), node.AllocationState(text)) {
-		return node.Filter{}, badRequest("Invalid value for argument state: want one of %q, got %q", node.AllocationStates(), text)
+		return node.Filter{}, badRequest("Invalid value for argument state: want one of %s, got %q", node.Choices(node.AllocationStates()), text)
 	}
 	return node.Filter{Field: "state", Value: text}, nil
 }

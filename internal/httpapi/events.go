@@ -55,7 +55,7 @@ func checkEvent(event map[string]json.RawMessage) error {
 		case needed && text == "":
 			return badRequest("An event needs the key %q.", key)
 		case key == "event" && !slices.Contains(networkEvents, text):
-			return badRequest("Unknown event %q; there are %q.", text, networkEvents)
+			return badRequest("Unknown event %q; there are %s.", text, node.Choices(networkEvents))
 		}
 		if _, ok := parseMAC(text); key == "mac_address" && !ok {
 			return badRequest("Invalid value for \"mac_address\": want a MAC address, got %q", text)

@@ -60,7 +60,11 @@ func checkLink(link node.Object, version int) error {
 	}
 	switch {
 	case !slices.ContainsFunc(linkForms, complete):
-		return fmt.Errorf("want one of %q", linkForms)
+		var forms []string
+		for _, form := range linkForms {
+			forms = append(forms, strings.Join(form, " and "))
+		}
+		return fmt.Errorf("want %s", strings.Join(forms, ", or "))
 	case values["hostname"] != nil || values["switch_id"] == nil:
 		return nil
 	}

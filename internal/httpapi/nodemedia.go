@@ -33,13 +33,13 @@ func (a *api) attachMedium(w http.ResponseWriter, r *http.Request) error {
 	image, err := url.Parse(medium.ImageURL)
 	switch {
 	case !slices.Contains(mediumTypes, medium.DeviceType):
-		return badRequest("The device_type must be one of %q, got %q.", mediumTypes, node.CutText(medium.DeviceType))
+		return badRequest("The device_type must be one of %s, got %q.", node.Choices(mediumTypes), node.CutText(medium.DeviceType))
 	case medium.ImageURL == "":
 		return badRequest("The request needs an image_url.")
 	case err != nil || len(medium.ImageURL) > maxImageURL || image.Host == "" || !slices.Contains(mediumSchemes, image.Scheme):
-		return badRequest("The image_url must be a URL of at most %d characters with one of %q.", maxImageURL, mediumSchemes)
+		return badRequest("The image_url must be a URL of at most %d characters with one of %s.", maxImageURL, node.Choices(mediumSchemes))
 	case medium.Source != "" && !slices.Contains(mediumSources, medium.Source):
-		return badRequest("The image_download_source must be one of %q, got %q.", mediumSources, node.CutText(medium.Source))
+		return badRequest("The image_download_source must be one of %s, got %q.", node.Choices(mediumSources), node.CutText(medium.Source))
 	}
 	if err := a.engine.AttachMedium(r.Context(), ident, medium); err != nil {
 		return fmt.Errorf("attach a medium to node %s: %w", ident, err)
@@ -56,7 +56,7 @@ func (a *api) detachMedia(w http.ResponseWriter, r *http.Request) error {
 	types := listArg(callOf(r).query, "device_types")
 	for _, name := range types {
 		if !slices.Contains(mediumTypes, name) {
-			return badRequest("The device_types must be of %q, got %q.", mediumTypes, node.CutText(name))
+			return badRequest("The device_types must be of %s, got %q.", node.Choices(mediumTypes), node.CutText(name))
 		}
 	}
 	if err := a.engine.DetachMedia(r.Context(), ident, types); err != nil {

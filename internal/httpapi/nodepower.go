@@ -41,8 +41,8 @@ func (a *api) setPower(w http.ResponseWriter, r *http.Request) error {
 	since, known := powerTargets[request.Target]
 	switch {
 	case !known:
-		return badRequest("There is no power state %q to change to; there are %q.", node.CutText(string(request.Target)),
-			[]node.PowerState{node.PowerOn, node.PowerOff, node.Rebooting, node.SoftPowerOff, node.SoftRebooting})
+		return badRequest("There is no power state %q to change to; there are %s.", node.CutText(string(request.Target)),
+			node.Choices([]node.PowerState{node.PowerOn, node.PowerOff, node.Rebooting, node.SoftPowerOff, node.SoftRebooting}))
 	case since > c.version:
 		return notAcceptable(fmt.Sprintf("The power state %q", request.Target), since)
 	case !isNull(request.Timeout) && c.version < softPowerSince:

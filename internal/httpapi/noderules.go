@@ -33,8 +33,8 @@ func checkPatch(n *node.Node, edits []edit[node.Node], version int) error {
 	}
 	for _, e := range edits {
 		if rewires(e.field.name, n) {
-			return node.Conflict("The field %q of node %s cannot be changed in state %q; allowed are %q, or any state in maintenance.",
-				e.field.name, n.UUID, n.ProvisionState, rewiredIn)
+			return node.Conflict("The field %q of node %s cannot be changed in state %q; allowed are %s, or any state in maintenance.",
+				e.field.name, n.UUID, n.ProvisionState, node.Choices(rewiredIn))
 		}
 	}
 	return nil

@@ -41,7 +41,7 @@ func (a *api) createNode(w http.ResponseWriter, r *http.Request) error {
 // checkNewNode completes n and holds every rule that a new node must keep.
 func (a *api) checkNewNode(n *node.Node, version int) error {
 	if n.Driver == "" {
-		return node.Invalid("A node needs a driver; this engine has %q.", a.drivers.Names())
+		return node.Invalid("A node needs a driver; this engine has %s.", node.Choices(a.drivers.Names()))
 	}
 	if err := checkName(n.Name, version); err != nil {
 		return invalidField("name", err)

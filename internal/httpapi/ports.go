@@ -60,7 +60,7 @@ func checkExclusive(c *call, groups [][]string) error {
 		}
 	}
 	if len(used) > 1 {
-		return &node.ForbiddenError{Reason: fmt.Sprintf("The arguments %q cannot be combined.", used)}
+		return &node.ForbiddenError{Reason: fmt.Sprintf("The arguments %s cannot be combined.", node.Choices(used))}
 	}
 	return nil
 }

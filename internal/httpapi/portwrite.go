@@ -122,8 +122,8 @@ func (change portPatch) checkState(old, p *node.Port, n *node.Node) error {
 	}
 	for _, name := range bindingFields {
 		if touches(change.edits, name) {
-			return node.Conflict("The field %q of port %s cannot be changed while node %s is in state %q; allowed are %q, or any state in maintenance.",
-				name, p.UUID, n.UUID, n.ProvisionState, rewiredPortsIn)
+			return node.Conflict("The field %q of port %s cannot be changed while node %s is in state %q; allowed are %s, or any state in maintenance.",
+				name, p.UUID, n.UUID, n.ProvisionState, node.Choices(rewiredPortsIn))
 		}
 	}
 	return nil

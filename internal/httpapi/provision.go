@@ -135,7 +135,7 @@ func readProvisionKey(request *node.VerbRequest, name string, raw json.RawMessag
 	case since > version:
 		return notAcceptable(fmt.Sprintf("The key %q of a provision request", name), since)
 	case !slices.Contains(key.targets, target):
-		return badRequest("The key %q does not go with the provision verb %q; it goes with %q.", name, target, key.targets)
+		return badRequest("The key %q does not go with the provision verb %q; it goes with %s.", name, target, node.Choices(key.targets))
 	}
 	if err := key.read(request, raw); err != nil {
 		return invalidField(name, err)

@@ -57,6 +57,15 @@ func Invalid(format string, args ...any) error {
 	return &ValidationError{Reason: fmt.Sprintf(format, args...)}
 }
 
+// Choices writes what there is to choose from, for a sentence of an error.
+func Choices[S ~string](all []S) string {
+	texts := make([]string, len(all))
+	for i, choice := range all {
+		texts[i] = string(choice)
+	}
+	return strings.Join(texts, ", ")
+}
+
 // ConflictError is a request that contradicts what is stored now (HTTP 409).
 type ConflictError struct{ Reason string }
 

@@ -99,7 +99,7 @@ func CheckSteps(steps []Step) error {
 		case s.Step == "":
 			return Invalid("Step %d has no name: every step needs interface and step.", i)
 		case !slices.Contains(StepInterfaces, s.Interface):
-			return Invalid("Step %d (%s) names the interface %q; there are %q.", i, CutText(s.Step), CutText(s.Interface), StepInterfaces)
+			return Invalid("Step %d (%s) names the interface %q; there are %s.", i, CutText(s.Step), CutText(s.Interface), Choices(StepInterfaces))
 		case s.Priority < 0:
 			return Invalid("Step %d (%s) has the negative priority %d.", i, CutText(s.Name()), s.Priority)
 		}
@@ -265,5 +265,5 @@ func unknownStep(s Step, offered []Step) error {
 		}
 	}
 	slices.Sort(names)
-	return Invalid("There is no step %s; the interface %s of this node has %q.", CutText(s.Name()), s.Interface, names)
+	return Invalid("There is no step %s; the interface %s of this node has %s.", CutText(s.Name()), s.Interface, Choices(names))
 }
