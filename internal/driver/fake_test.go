@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,9 @@ func TestFakeTakesItsTimeAndFailsAtTheEnd(t *testing.T) {
 	} {
 		out, err := driver.Fake{}.Inspect(t.Context(), n, driver.Turn{Elapsed: tt.elapsed})
 		var failure *node.DriverError
+		if tt.fails && fmt.Sprint(err) != "fake_inspect_error: blind" {
+			t.Errorf("after %s: %v, want it to name the key", tt.elapsed, err)
+		}
 		if out.Again != tt.again || out.Park != tt.park || errors.As(err, &failure) != tt.fails {
 			t.Errorf("after %v: %+v, %v", tt.elapsed, out, err)
 		}

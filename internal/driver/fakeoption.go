@@ -43,13 +43,14 @@ func fakeTurn(n *node.Node, operation string, turn Turn) (Outcome, error) {
 	return Outcome{}, fakeFailure(n, operation)
 }
 
-// fakeFailure returns the failure that the node asks for, if any.
+// fakeFailure returns the failure that the node asks for, if any. It names the key
+// that does; who the node is says the caller.
 func fakeFailure(n *node.Node, operation string) error {
 	text := n.DriverInfo.Text(fakeKey(operation + fakeError))
 	if text == "" {
 		return nil
 	}
-	return &node.DriverError{Op: operation + " of fake node " + n.UUID, Reason: node.CutText(text)}
+	return &node.DriverError{Op: fakeKey(operation + fakeError), Reason: node.CutText(text)}
 }
 
 func fakeKey(name string) string { return "fake_" + name }
