@@ -116,7 +116,7 @@ func (c *Conductor) callWork(tx *store.Tx, n *node.Node, wake func(*progress) bo
 		if !wake(&p) {
 			return nil, nil
 		}
-		w.Step, w.NotBefore = p.encode(), tx.Now()
+		w.NodeUUID, w.Step, w.NotBefore = n.UUID, p.encode(), tx.Now()
 		if err := tx.CheckpointWork(w); err != nil {
 			return nil, err
 		}

@@ -1,16 +1,12 @@
 package conductor
 
 import (
+	"maps"
 	"slices"
-	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 )
-
-// foreignPoll is how soon a conductor looks again for work that it left to
-// another one.
-const foreignPoll = time.Second
 
 // serving returns the living conductors that may work on a group's nodes: those
 // of the group, or all when none of them lives.
@@ -58,7 +54,7 @@ func (c *Conductor) startServed(tx *store.Tx, n *node.Node, kind store.WorkKind,
 		return nil, err
 	}
 	if mine {
-		return c.startWork(tx, n.ID, kind, intent)
+		return c.startWork(tx, n, kind, intent)
 	}
 	return nil, tx.AddWork(&store.Work{NodeID: n.ID, Kind: kind, Intent: intent})
 }
@@ -70,50 +66,29 @@ func (c *Conductor) enqueueStarted(started *job) {
 	}
 }
 
-// claimServed claims due work and gives back what is for other conductors; foreign
-// says that there was such work.
-func (c *Conductor) claimServed(tx *store.Tx, limit int) (claimed []*store.Work, foreign bool, err error) {
-	due, err := tx.ClaimWork(c.cfg.Hostname, c.cfg.LeaseTTL, limit)
+// scope leaves the work to others that is theirs: that of groups in which other
+// conductors live, and that of kinds which this version does not know, as long as
+// another conductor lives. One that is alone takes all of it, work of an unknown
+// kind to fail it.
+func (c *Conductor) scope(tx *store.Tx) (store.WorkScope, error) {
+	conductors, err := tx.Conductors(aliveFor)
 	if err != nil {
-		return nil, false, err
+		return store.WorkScope{}, err
 	}
-	for _, w := range due {
-		n, err := tx.NodeByID(w.NodeID)
-		if err != nil {
-			return nil, false, err
-		}
-		mine, err := c.serves(tx, n.ConductorGroup)
-		if err == nil && mine {
-			mine, err = c.takes(tx, w.Kind)
-		}
-		if err != nil {
-			return nil, false, err
-		}
-		if mine {
-			claimed = append(claimed, w)
+	var scope store.WorkScope
+	for _, other := range conductors {
+		if !other.Alive || other.Hostname == c.cfg.Hostname {
 			continue
 		}
-		foreign = true
-		if err := tx.ReleaseLease(w.Lease); err != nil {
-			return nil, false, err
+		scope.Kinds = c.kinds()
+		if other.Group != c.cfg.Group && !slices.Contains(scope.NotGroups, other.Group) {
+			scope.NotGroups = append(scope.NotGroups, other.Group)
 		}
 	}
-	return claimed, foreign, nil
+	return scope, nil
 }
 
-// takes reports whether this conductor takes work of a kind: every one that it
-// knows. One that it does not know is of a newer version, which does it as long as
-// another conductor lives; when this one is alone it takes the work, to fail it.
-func (c *Conductor) takes(tx *store.Tx, kind store.WorkKind) (bool, error) {
-	if c.knows(kind) {
-		return true, nil
-	}
-	conductors, err := tx.Conductors(aliveFor)
-	return !slices.ContainsFunc(conductors, func(o node.Conductor) bool { return o.Alive && o.Hostname != c.cfg.Hostname }), err
-}
-
-// knows reports whether this version has a runner for a kind of work.
-func (c *Conductor) knows(kind store.WorkKind) bool {
-	_, scripted := c.scripts[kind]
-	return scripted || kind == workVerify || kind == workInspect
+// kinds are those of the work that this version knows.
+func (c *Conductor) kinds() []store.WorkKind {
+	return append(slices.Sorted(maps.Keys(c.scripts)), workVerify, workInspect)
 }

@@ -273,7 +273,7 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node, claims []stor
 	if err := tx.ClaimInventory(n.ID, claims); err != nil {
 		return err
 	}
-	p.job, err = c.startWork(tx, n.ID, workInspect, node.ObjectOf(map[string]any{documentIntent: documentID}))
+	p.job, err = c.startWork(tx, n, workInspect, node.ObjectOf(map[string]any{documentIntent: documentID}))
 	if err != nil {
 		return err
 	}

@@ -40,8 +40,8 @@ func (c *Conductor) runInspect(ctx context.Context, j job) error {
 	if err != nil {
 		return c.fail(ctx, j, fmt.Sprintf("Failed to finish inspection: %v", err))
 	}
-	for _, skipped := range result.Skipped {
-		c.log.Info("Inspection passed over a part of the data", "node_id", j.NodeID, "reason", skipped)
+	if len(result.Skipped) > 0 {
+		c.log.Info("Inspection passed over parts of the data", "node", j.NodeUUID, "reasons", result.Skipped)
 	}
 	if err := c.putResult(ctx, j, in, result); err != nil {
 		return c.awaitObjects(ctx, j, err)

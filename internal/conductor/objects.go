@@ -52,7 +52,7 @@ func (c *Conductor) awaitObjects(ctx context.Context, j job, cause error) error 
 			"When it works, inspect the node again.", patience, cause))
 	}
 	j.end(WorkPostponed)
-	c.log.Warn("Inspection waits for the object store", "node_id", j.NodeID, "attempt", wait.Times, "err", cause)
+	c.log.Warn("Inspection waits for the object store", "node", j.NodeUUID, "attempt", wait.Times, "err", cause)
 	err := c.postponeForObjects(ctx, j, wait, node.StoreWait(wait.Since, patience, cause))
 	if err == nil {
 		c.wakeClaim()

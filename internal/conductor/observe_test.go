@@ -48,7 +48,7 @@ func TestObserverHearsHowWorkEnds(t *testing.T) {
 		}
 		var j *job
 		err = w.store.Write(t.Context(), func(tx *store.Tx) (err error) {
-			j, err = c.startWork(tx, n.ID, kind, nil)
+			j, err = c.startWork(tx, n, kind, nil)
 			return err
 		})
 		if err != nil {

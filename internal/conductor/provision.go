@@ -164,10 +164,10 @@ func withRunbook(tx *store.Tx, n *node.Node, request node.VerbRequest) (node.Ver
 
 // startWork stores work together with a lease of this conductor, so that no
 // other one picks it up in between. The caller enqueues it after the commit.
-func (c *Conductor) startWork(tx *store.Tx, nodeID int64, kind store.WorkKind, intent node.Object) (*job, error) {
-	w := &store.Work{NodeID: nodeID, Kind: kind, Intent: intent}
+func (c *Conductor) startWork(tx *store.Tx, n *node.Node, kind store.WorkKind, intent node.Object) (*job, error) {
+	w := &store.Work{NodeID: n.ID, NodeUUID: n.UUID, Kind: kind, Intent: intent}
 	var err error
-	if w.Lease, err = tx.AcquireLease(nodeID, c.cfg.Hostname, c.cfg.LeaseTTL); err != nil {
+	if w.Lease, err = tx.AcquireLease(n.ID, c.cfg.Hostname, c.cfg.LeaseTTL); err != nil {
 		return nil, err
 	}
 	if err := tx.AddWork(w); err != nil {

@@ -205,11 +205,11 @@ func (c *Conductor) runJob(ctx context.Context, j job) {
 		c.wakeClaim()
 	case errors.Is(err, node.ErrLeaseLost):
 		j.end(WorkLost)
-		c.log.Warn("Lease lost, leaving work to its new owner", "work", j.Kind, "node_id", j.NodeID)
+		c.log.Warn("Lease lost, leaving work to its new owner", "work", j.Kind, "node", j.NodeUUID)
 		c.wakeClaim()
 	case errors.Is(err, node.ErrNotFound) && c.gone(ctx, j.NodeID):
 		j.end(WorkDropped)
-		c.log.Debug("Node is gone, dropping its work", "work", j.Kind, "node_id", j.NodeID)
+		c.log.Debug("Node is gone, dropping its work", "work", j.Kind, "node", j.NodeUUID)
 	default:
 		c.settleFailure(ctx, j, err)
 	}
@@ -226,7 +226,7 @@ func (c *Conductor) gone(ctx context.Context, id int64) bool {
 func (c *Conductor) runGuarded(ctx context.Context, j job) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			c.log.Error("Work panicked", "work", j.Kind, "node_id", j.NodeID, "panic", panicked, "stack", string(debug.Stack()))
+			c.log.Error("Work panicked", "work", j.Kind, "node", j.NodeUUID, "panic", panicked, "stack", string(debug.Stack()))
 			err = fmt.Errorf("internal error in %s: %v", j.Kind, panicked)
 		}
 	}()
@@ -246,7 +246,7 @@ func (c *Conductor) runGuarded(ctx context.Context, j job) (err error) {
 // enough; times when the database was away do not count. While that cannot be stored, for instance because the disk is full,
 // the job stays in this process together with its lease.
 func (c *Conductor) settleFailure(ctx context.Context, j job, cause error) {
-	c.log.Warn("Work failed", "work", j.Kind, "node_id", j.NodeID, "attempt", j.Attempts+1, "err", cause)
+	c.log.Warn("Work failed", "work", j.Kind, "node", j.NodeUUID, "attempt", j.Attempts+1, "err", cause)
 	j.end(WorkPostponed)
 	if errors.Is(cause, node.ErrUnavailable) {
 		c.pushLater(ctx, j) // no fault of the node
@@ -262,7 +262,7 @@ func (c *Conductor) settleFailure(ctx context.Context, j job, cause error) {
 	case err == nil, errors.Is(err, node.ErrLeaseLost):
 		c.wakeClaim()
 	case ctx.Err() == nil:
-		c.log.Error("Failure of work could not be recorded", "work", j.Kind, "node_id", j.NodeID, "err", err)
+		c.log.Error("Failure of work could not be recorded", "work", j.Kind, "node", j.NodeUUID, "err", err)
 		c.pushLater(ctx, j)
 	}
 }
@@ -315,9 +315,12 @@ func (c *Conductor) claimDue(ctx context.Context) time.Duration {
 		return busyPoll
 	}
 	var claimed []*store.Work
-	var foreign bool
 	err := c.store.Write(ctx, func(tx *store.Tx) (err error) {
-		claimed, foreign, err = c.claimServed(tx, limit)
+		scope, err := c.scope(tx)
+		if err != nil {
+			return err
+		}
+		claimed, err = tx.ClaimWork(c.cfg.Hostname, c.cfg.LeaseTTL, limit, scope)
 		return err
 	})
 	if err != nil {
@@ -333,9 +336,6 @@ func (c *Conductor) claimDue(ctx context.Context) time.Duration {
 		return time.Millisecond // there may be more
 	}
 	wait := c.untilDue(ctx)
-	if foreign {
-		wait = max(wait, foreignPoll)
-	}
 	if sleeping {
 		wait = min(wait, max(wakeAt.Sub(c.store.Now()), time.Millisecond))
 	}
@@ -345,7 +345,11 @@ func (c *Conductor) claimDue(ctx context.Context) time.Duration {
 func (c *Conductor) untilDue(ctx context.Context) time.Duration {
 	wait := idlePoll
 	err := c.store.Read(ctx, func(tx *store.Tx) error {
-		due, ok, err := tx.NextDue()
+		scope, err := c.scope(tx)
+		if err != nil {
+			return err
+		}
+		due, ok, err := tx.NextDue(scope)
 		if ok {
 			wait = min(wait, max(due.Sub(tx.Now()), time.Millisecond))
 		}

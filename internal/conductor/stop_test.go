@@ -18,7 +18,7 @@ func TestStopLeavesLeasesOfWorkThatDoesNotEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = w.Conductor.store.Write(t.Context(), func(tx *store.Tx) error {
-		_, err := w.startWork(tx, n.ID, workVerify, nil) // in the database only
+		_, err := w.startWork(tx, n, workVerify, nil) // in the database only
 		return err
 	})
 	if err != nil {

@@ -157,21 +157,15 @@ func TestWorkOfAGroupWithoutLivingConductorsIsDoneByOthers(t *testing.T) {
 		}
 		return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workVerify})
 	})
-	claim := func() (claimed []*store.Work, foreign bool) {
-		w.write(func(tx *store.Tx) (err error) {
-			if err := tx.RegisterConductor(w.self()); err != nil {
-				return err
-			}
-			claimed, foreign, err = w.claimServed(tx, 10)
-			return err
-		})
-		return claimed, foreign
-	}
-	if claimed, foreign := claim(); len(claimed) != 0 || !foreign {
-		t.Errorf("claimed %d pieces of work of a group that lives", len(claimed))
+	w.write(func(tx *store.Tx) error { return tx.RegisterConductor(w.self()) })
+	w.claimDue(t.Context())
+	if _, held := w.queue.load(); held != 0 {
+		t.Errorf("claimed %d pieces of work of a group that lives", held)
 	}
 	w.clock.Advance(aliveFor + time.Second)
-	if claimed, foreign := claim(); len(claimed) != 1 || foreign {
-		t.Errorf("claimed %d pieces of work of a group that is dead", len(claimed))
+	w.write(func(tx *store.Tx) error { return tx.RegisterConductor(w.self()) })
+	w.claimDue(t.Context())
+	if _, held := w.queue.load(); held != 1 {
+		t.Errorf("claimed %d pieces of work of a group that is dead, want 1", held)
 	}
 }

@@ -102,7 +102,7 @@ func (w *world) nextDue() time.Duration {
 	w.t.Helper()
 	wait := time.Duration(-1)
 	w.read(func(tx *store.Tx) error {
-		at, ok, err := tx.NextDue()
+		at, ok, err := tx.NextDue(store.WorkScope{})
 		if ok {
 			wait = at.Sub(tx.Now())
 		}

@@ -90,7 +90,7 @@ func TestOneProcessGetsEachPieceOfWork(t *testing.T) {
 			claimers.Go(func() {
 				var got []*store.Work
 				if err := s.Write(t.Context(), func(tx *store.Tx) (err error) {
-					got, err = tx.ClaimWork(owner, time.Minute, 3)
+					got, err = tx.ClaimWork(owner, time.Minute, 3, store.WorkScope{})
 					return err
 				}); err != nil {
 					t.Error(err)

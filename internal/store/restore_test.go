@@ -121,7 +121,7 @@ func TestRestoreDropsLeasesSoThatWorkResumes(t *testing.T) {
 	}
 	var claimed []*store.Work
 	if err := open(t, other, nil).Write(t.Context(), func(tx *store.Tx) (err error) {
-		claimed, err = tx.ClaimWork("the next engine", time.Minute, 10)
+		claimed, err = tx.ClaimWork("the next engine", time.Minute, 10, store.WorkScope{})
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ var workBehaviours = []behaviour{
 	{"postponed work comes back later and counts", checkPostponeWork},
 	{"the next due time follows work and leases", checkNextDue},
 	{"finished work is gone", checkFinishWork},
+	{"work outside a scope is neither claimed nor due", checkWorkScope},
 }
 
 func (e *env) addWork(n *node.Node, kind store.WorkKind, notBefore time.Time) *store.Work {
@@ -33,7 +34,7 @@ func (e *env) claim(owner string, limit int) []*store.Work {
 	e.t.Helper()
 	var claimed []*store.Work
 	e.write(func(tx *store.Tx) (err error) {
-		claimed, err = tx.ClaimWork(owner, ttl, limit)
+		claimed, err = tx.ClaimWork(owner, ttl, limit, store.WorkScope{})
 		return err
 	})
 	return claimed
@@ -50,7 +51,7 @@ func kinds(work []*store.Work) []store.WorkKind {
 func (e *env) nextDue() (at time.Time, ok bool) {
 	e.t.Helper()
 	e.read(func(tx *store.Tx) (err error) {
-		at, ok, err = tx.NextDue()
+		at, ok, err = tx.NextDue(store.WorkScope{})
 		return err
 	})
 	return at, ok
@@ -61,8 +62,9 @@ var sameObject = cmp.Comparer(func(a, b node.Object) bool { return a.String() ==
 
 func checkWorkRoundTrip(t *testing.T, e *env) {
 	n := e.createNode()
-	want := &store.Work{NodeID: n.ID, Kind: "inspect", Step: "hooks", Intent: node.ObjectOf(map[string]any{"document": 7}), Attempts: 2, NotBefore: e.clock.Now()}
-	bare := &store.Work{NodeID: e.createNode().ID, Kind: "verify"}
+	want := &store.Work{NodeID: n.ID, NodeUUID: n.UUID, Kind: "inspect", Step: "hooks", Intent: node.ObjectOf(map[string]any{"document": 7}), Attempts: 2, NotBefore: e.clock.Now()}
+	plain := e.createNode()
+	bare := &store.Work{NodeID: plain.ID, NodeUUID: plain.UUID, Kind: "verify"}
 	e.write(func(tx *store.Tx) error { return errors.Join(tx.AddWork(want), tx.AddWork(bare)) })
 	got := e.claim(here, 10)
 	if len(got) != 2 {
@@ -196,5 +198,34 @@ func checkFinishWork(t *testing.T, e *env) {
 	})
 	if got := kinds(e.claim(here, 5)); left != 1 || !slices.Equal(got, []store.WorkKind{"second"}) {
 		t.Errorf("%d left, claimed %v; want the second alone", left, got)
+	}
+}
+
+func checkWorkScope(t *testing.T, e *env) {
+	grouped := func(group string) *node.Node {
+		return e.createNode(func(n *node.Node) { n.ConductorGroup = group })
+	}
+	now := e.clock.Now()
+	e.addWork(grouped("row1"), "verify", now)
+	e.addWork(grouped("row2"), "verify", now.Add(time.Second))
+	e.addWork(grouped(""), "polish", now.Add(2*time.Second))
+	e.addWork(grouped(""), "verify", now.Add(3*time.Second))
+	scope := store.WorkScope{NotGroups: []string{"row1", "row3"}, Kinds: []store.WorkKind{"verify", "inspect"}}
+	var at time.Time
+	e.read(func(tx *store.Tx) (err error) {
+		at, _, err = tx.NextDue(scope)
+		return err
+	})
+	if !at.Equal(now.Add(time.Second)) {
+		t.Errorf("next due = %v, want the work of row2", at)
+	}
+	e.clock.Advance(time.Minute)
+	var claimed []*store.Work
+	e.write(func(tx *store.Tx) (err error) {
+		claimed, err = tx.ClaimWork(here, ttl, 2, scope) // as many as there are within it
+		return err
+	})
+	if got := kinds(claimed); !slices.Equal(got, []store.WorkKind{"verify", "verify"}) {
+		t.Errorf("claimed %v, want the two within the scope, though others were due before", got)
 	}
 }
