@@ -46,6 +46,8 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 		return nil, nil, underWork(before, arrived, err == nil)
 	case err != nil:
 		return nil, nil, refused(before, request, arrived, c.cfg.Hostname)
+	case before.ProvisionUpdatedAt.After(arrived): // by an equal verb, it may be, that led back to this state
+		return nil, nil, &node.LockedError{Node: n.UUID, Owner: c.cfg.Hostname}
 	}
 	if request, err = withRunbook(tx, &n, request); err != nil {
 		return nil, nil, err

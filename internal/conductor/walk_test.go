@@ -445,6 +445,27 @@ func TestWorkAtOnceIsBounded(t *testing.T) {
 	wantIs(t, w.try(w.fake(node.Manageable, nil), "clean", with(step("deploy.erase_devices"))), node.ErrBusy)
 }
 
+func TestOfEqualVerbsAtOnceOneIsAcceptedEvenWhereTheyLeadBack(t *testing.T) {
+	w := newWorld(t)
+	n := w.fake(node.Manageable, nil)
+	verb, _ := node.VerbNamed("inspect")
+	arrived := w.clock.Now()
+	w.clock.Advance(time.Millisecond)
+	w.send(n, "inspect")
+	w.settle()
+	again := func(arrived time.Time) (err error) {
+		w.write(func(tx *store.Tx) error {
+			_, _, err = w.provision(tx, n.UUID, node.VerbRequest{Verb: verb}, arrived)
+			return nil
+		})
+		return err
+	}
+	wantAs[*node.LockedError](t, again(arrived))
+	if err := again(w.clock.Now()); err != nil {
+		t.Errorf("inspection asked for afterwards: %v", err)
+	}
+}
+
 func TestVerbWhoseStateWasJustTakenIsAConflictAndNotAMistake(t *testing.T) {
 	w := newWorld(t)
 	n := w.fake(node.Enroll, nil)
