@@ -23,7 +23,7 @@ func page(t *testing.T) (sections map[string]string, text string) {
 		t.Fatal(err)
 	}
 	_, text, _ = strings.Cut(string(content), "\n## Hooks\n")
-	text, _, _ = strings.Cut(text, "\n## What you see\n")
+	text, _, _ = strings.Cut(text, "\n## Where inventories are kept\n")
 	sections = map[string]string{}
 	for section := range strings.SplitSeq(text, "\n### ") {
 		heading, body, _ := strings.Cut(section, "\n")
