@@ -84,7 +84,7 @@ func (s *session) keepBMCAddresses(ctx context.Context) error {
 	}
 	return s.once(ctx, func(tx *store.Tx, n *node.Node) error {
 		for _, problem := range problems {
-			text := problem + " Until it can, this inspection finds the machine by its ports alone."
+			text := problem + ". This inspection cannot tell the machine by it."
 			if err := s.record(tx, n, node.SeverityError, "inspection", text); err != nil {
 				return err
 			}

@@ -84,6 +84,9 @@ func TestInspectionFindsOutWhereTheBMCIs(t *testing.T) {
 			if !strings.Contains(rows, tc.history) || (tc.history == "") != (rows == "") {
 				t.Errorf("history = %q, want %q", rows, tc.history)
 			}
+			if told := strings.HasSuffix(rows, ": no such host. This inspection cannot tell the machine by it."); told != (tc.history != "") {
+				t.Errorf("history = %q, want two sentences about the name", rows)
+			}
 		})
 	}
 }

@@ -40,12 +40,12 @@ var rules = []rule{
 	{
 		func(f Facts) bool { return f.Node != nil && f.Node.Maintenance },
 		func(f Facts) string {
-			return "When the reason is gone, end it with: baremetal node maintenance unset " + f.Node.UUID
+			return "When the reason is gone, end it with: ingot node maintenance unset " + f.Node.UUID
 		},
 	},
 	{
 		func(f Facts) bool { return f.Node != nil && f.Node.State.Class() == node.Held },
-		func(f Facts) string { return "Let it go on with: baremetal node unhold " + f.Node.UUID },
+		func(f Facts) string { return "Let it go on with: ingot node unhold " + f.Node.UUID },
 	},
 	{
 		func(f Facts) bool { return f.Node != nil && node.IsStoreWait(f.Node.LastError) },
@@ -135,12 +135,16 @@ func deletionAdvice(f Facts) string {
 // repairs are the commands that bring a node back to work after a failure.
 var repairs = map[node.State][]string{
 	node.Enroll:        {"manage"},
-	node.InspectFailed: {"manage"},
+	node.InspectFailed: {"inspect"},
 	node.AdoptFailed:   {"manage"},
 	node.CleanFailed:   {"manage", "provide"},
 }
 
 func failureAdvice(f Facts) string {
+	if f.Node.discoveryFailed() {
+		return "Put right what the error names, delete the node with: ingot node delete " + f.Node.UUID +
+			", and boot the machine into the ramdisk again, which enrols it anew."
+	}
 	verbs := repairs[f.Node.State]
 	if len(verbs) == 0 {
 		return "Put right what the error names; then try again."

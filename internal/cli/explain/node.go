@@ -43,11 +43,20 @@ func inspectionText(now time.Time, n *Node) string {
 		return "It was never inspected."
 	case n.State == node.InspectWait:
 		return statement("Its inspection waits for the machine's ramdisk, which a person has to start if the engine cannot", since(now, n.InspectionStarted))
+	case n.discoveryFailed():
+		return "" // last_error says it
 	case n.InspectionFinished.Before(n.InspectionStarted):
 		return statement("Its inspection is running", since(now, n.InspectionStarted))
 	default:
 		return statement("Its inspection ended "+ago(now, n.InspectionFinished), "")
 	}
+}
+
+// discoveryFailed reports whether the inspection with which the engine enrolled the
+// node has failed. Nodes that people registered are not inspected in enroll.
+func (n *Node) discoveryFailed() bool {
+	return n.State == node.Enroll && n.InspectionFinished.Before(n.InspectionStarted) &&
+		n.LastError != "" && !node.IsStoreWait(n.LastError)
 }
 
 func nodeTrouble(f Facts) []string {

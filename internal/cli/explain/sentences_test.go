@@ -180,7 +180,7 @@ func TestEverySituationIsExplained(t *testing.T) {
 				`The engine's node u1 is in "available" (for 12 minutes, since 10:02:11).`,
 				"It is in maintenance, so the engine starts no work on it: new disks.",
 				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"When the reason is gone, end it with: baremetal node maintenance unset u1",
+				"When the reason is gone, end it with: ingot node maintenance unset u1",
 			},
 		},
 		"node in maintenance without a reason": {
@@ -190,7 +190,7 @@ func TestEverySituationIsExplained(t *testing.T) {
 				"It is in maintenance, so the engine starts no work on it; no reason is given.",
 				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
 				"Kubernetes could not be asked: connection refused.",
-				"When the reason is gone, end it with: baremetal node maintenance unset u1",
+				"When the reason is gone, end it with: ingot node maintenance unset u1",
 			},
 		},
 		"engine's work failed": {
@@ -222,6 +222,28 @@ func TestEverySituationIsExplained(t *testing.T) {
 				"No BareMetalHost stands for it.",
 				"There is no BareMetalHostDiscovery that would make one.",
 				"See that the object store works, for its reason stands above; the inspection then goes on by itself.",
+			},
+		},
+		"inspection failed": {
+			Facts{Node: aNode(node.InspectFailed, func(n *Node) { n.Target, n.LastError = node.Manageable, "No disk matches." })},
+			[]string{
+				`The engine's node u1 is in "inspect failed" on its way to "manageable" (for 12 minutes, since 10:02:11).`,
+				"The engine's last work on it failed: No disk matches.",
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"No BareMetalHost stands for it.",
+				"There is no BareMetalHostDiscovery that would make one.",
+				"Put right what the error names, and try again with: ingot node inspect --wait u1",
+			},
+		},
+		"inspection of a discovered machine failed": {
+			Facts{Node: aNode(node.Enroll, func(n *Node) { n.InspectionFinished, n.LastError = time.Time{}, "The ramdisk broke." })},
+			[]string{
+				`The engine's node u1 is in "enroll" (for 12 minutes, since 10:02:11).`,
+				"The engine's last work on it failed: The ramdisk broke.",
+				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"No BareMetalHost stands for it.",
+				"There is no BareMetalHostDiscovery that would make one.",
+				"Put right what the error names, delete the node with: ingot node delete u1, and boot the machine into the ramdisk again, which enrols it anew.",
 			},
 		},
 		"verification failed": {
