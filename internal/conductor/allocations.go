@@ -98,9 +98,13 @@ func deletedAllocation(tx *store.Tx, a *node.Allocation) error {
 	if err != nil {
 		return err
 	}
-	if !n.Maintenance && busy(n) {
+	switch {
+	case n.Maintenance:
+	case busy(n):
 		return node.Conflict("Allocation %s cannot be removed while node %s is in state %q: wait until it is done, or set maintenance.",
 			a.UUID, n.UUID, n.ProvisionState)
+	case n.ProvisionState == node.Active:
+		return node.Conflict("Allocation %s cannot be removed while node %s is active: undeploy the node, or set maintenance.", a.UUID, n.UUID)
 	}
 	after := *n
 	after.AllocationUUID = ""

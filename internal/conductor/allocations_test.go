@@ -141,6 +141,32 @@ func TestAllocationsFailWhenTheirUUIDIsAnInstanceElsewhere(t *testing.T) {
 	}
 }
 
+func TestAllocationOfADeployedNodeStaysUnlessItIsInMaintenance(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change  func(*node.Node)
+		refused bool
+	}{
+		"active":      {func(n *node.Node) { n.ProvisionState = node.Active }, true},
+		"deploying":   {func(n *node.Node) { n.ProvisionState, n.TargetProvisionState = node.DeployWait, node.Active }, true},
+		"maintenance": {func(n *node.Node) { n.ProvisionState, n.Maintenance = node.Active, true }, false},
+		"available":   {func(*node.Node) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			n := w.free()
+			a := w.allocated(w.ask(w.Conductor))
+			before := w.stored(n.UUID)
+			after := *before
+			tc.change(&after)
+			w.update(before, &after)
+			var refused *node.ConflictError
+			if err := w.Allocations().Delete(t.Context(), a.UUID); errors.As(err, &refused) != tc.refused || (err != nil) != tc.refused {
+				t.Errorf("delete the allocation: got %v, want it refused: %t", err, tc.refused)
+			}
+		})
+	}
+}
+
 // TestWhatBelongsToANodeUnderWorkStays tries every change that needs the node to
 // be free.
 func TestWhatBelongsToANodeUnderWorkStays(t *testing.T) {
