@@ -266,13 +266,30 @@ func LoadConfig(sources Sources) (Config, error) {
 	}
 	err := merged.UnmarshalWithConf("", &cfg, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
 		DecodeHook: mapstructure.ComposeDecodeHookFunc(
-			mapstructure.StringToTimeDurationHookFunc(), mapstructure.StringToSliceHookFunc(","), decodeGiB),
+			decodeDuration, mapstructure.StringToSliceHookFunc(","), decodeGiB),
 		Result: &cfg, WeaklyTypedInput: true, ErrorUnused: true, ZeroFields: true,
 	}})
+	if wrong := new(mapstructure.DecodeError); errors.As(err, &wrong) {
+		err = fmt.Errorf("%s: %w", wrong.Name(), wrong.Unwrap()) // one is enough to begin with
+	}
 	if err != nil {
 		return cfg, fmt.Errorf("read configuration: %w", err)
 	}
 	return cfg, cfg.Validate()
+}
+
+// decodeDuration reads times. A number alone is refused: nobody who writes 60
+// means nanoseconds.
+func decodeDuration(_, to reflect.Type, value any) (any, error) {
+	if to != reflect.TypeFor[time.Duration]() {
+		return value, nil
+	}
+	text := fmt.Sprint(value)
+	duration, err := time.ParseDuration(text)
+	if err != nil {
+		return nil, fmt.Errorf("want a time such as 90s or 10m, got %q", text)
+	}
+	return duration, nil
 }
 
 type layer struct {

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"net"
+	"strconv"
 )
 
 // Values of api.auth.
@@ -40,10 +41,13 @@ func (a APIConfig) problems() []error {
 // addressProblem refuses an address that others reach, unless whoever reaches it
 // must have a password and nobody on the way can read it.
 func (a APIConfig) addressProblem(key, address string) error {
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: want host:port, got %q", key, address)
+		return fmt.Errorf("%s: want host:port with a port from 0 to 65535, got %q", key, address)
 	case isLoopback(host):
 		return nil
 	case a.Auth != authHTTPBasic && !a.AllowUnauthenticated:

@@ -43,7 +43,8 @@ func TestConfigurationMistakesAreNamed(t *testing.T) {
 	}{
 		"unknown section":        {map[string]string{"nosuch.key": "1"}, `--set: unknown key "nosuch.key"`},
 		"unknown key":            {map[string]string{"api.lissten": "1"}, `unknown key "api.lissten"`},
-		"not a duration":         {map[string]string{"agent.heartbeat_timeout": "soon"}, "heartbeat_timeout"},
+		"not a duration":         {map[string]string{"agent.heartbeat_timeout": "soon"}, `read configuration: agent.heartbeat_timeout: want a time such as 90s or 10m, got "soon"`},
+		"duration without unit":  {map[string]string{"conductor.power_timeout": "60"}, `want a time such as 90s or 10m, got "60"`},
 		"not a number":           {map[string]string{"conductor.workers": "many"}, "workers"},
 		"no history":             {map[string]string{"conductor.history_max_entries": "0"}, "conductor.history_max_entries: want at least 1"},
 		"step of no interface":   {map[string]string{"conductor.refused_clean_steps": "erase_devices"}, "conductor.refused_clean_steps: want interface.step"},
@@ -51,6 +52,7 @@ func TestConfigurationMistakesAreNamed(t *testing.T) {
 		"discovery needs driver": {map[string]string{"auto_discovery.enabled": "true"}, "auto_discovery.driver: is required"},
 		"open to the world":      {map[string]string{"api.listen": "0.0.0.0:6385"}, "not a loopback address"},
 		"bad address":            {map[string]string{"api.listen": "6385"}, "want host:port"},
+		"bad port":               {map[string]string{"api.listen": "127.0.0.1:99999"}, "want host:port with a port from 0 to 65535"},
 		"bad MAC prefix":         {map[string]string{"auto_discovery.allowed_macs": "52:54,eth0"}, `auto_discovery.allowed_macs: want the first digits`},
 		"bad source network":     {map[string]string{"auto_discovery.allowed_networks": "192.0.2.0"}, "auto_discovery.allowed_networks: want CIDR networks"},
 		"bad proxy":              {map[string]string{"auto_discovery.trusted_proxies": "proxy"}, "auto_discovery.trusted_proxies: want CIDR networks"},
@@ -68,6 +70,18 @@ func TestConfigurationMistakesAreNamed(t *testing.T) {
 	}
 	if _, err := LoadConfig(Sources{Set: map[string]string{"api.listen": "0.0.0.0:6385", "api.allow_unauthenticated": "true"}}); err != nil {
 		t.Errorf("the explicit switch does not permit another address: %v", err)
+	}
+}
+
+func TestTimeInAFileNeedsAUnit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "engine.yaml")
+	for content, ok := range map[string]bool{"60": false, "60s": true, "0": true} {
+		if err := os.WriteFile(path, []byte("conductor:\n  power_sync_interval: "+content+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadConfig(Sources{File: path}); (err == nil) != ok {
+			t.Errorf("power_sync_interval: %s gives %v, want it accepted: %t", content, err, ok)
+		}
 	}
 }
 
