@@ -58,7 +58,11 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 		return nil, errNoMatch
 	}
 	c.enqueue(*p.job)
-	c.log.Debug("Took inspection data", "node", p.answer.Node.UUID, "enrolled", p.enrolled, "source", p.Source)
+	if p.enrolled {
+		c.log.Info("Enrolled an unknown machine", "node", p.answer.Node.UUID, "source", p.Source, shown(p.document.Hardware.MACs()))
+	} else {
+		c.log.Debug("Took inspection data", "node", p.answer.Node.UUID, "source", p.Source)
+	}
 	return p.answer, nil
 }
 

@@ -164,7 +164,7 @@ func deletable(n *node.Node) error {
 	case n.InstanceUUID != "" && !n.Maintenance:
 		return node.Conflict("Node %s is associated with instance %s.", n.UUID, n.InstanceUUID)
 	case !n.Maintenance && !slices.Contains(deletableStates, n.ProvisionState):
-		return node.Conflict("Can not delete node %q while it is in provision state %q: undeploy it, or set maintenance first.", n.UUID, n.ProvisionState)
+		return node.Conflict("Can not delete node %q while it is in provision state %q: bring it to \"manageable\" or \"available\", or set maintenance first.", n.UUID, n.ProvisionState)
 	}
 	return nil
 }

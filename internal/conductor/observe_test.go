@@ -113,6 +113,20 @@ func TestLogTellsWhatWasAskedForAndWhatBecameOfIt(t *testing.T) {
 	}
 }
 
+func TestLogTellsWhichMachinesWereEnrolled(t *testing.T) {
+	var out strings.Builder
+	w := emptyWorld(t)
+	w.Conductor = w.idle("conductor-1")
+	w.log = slog.New(slog.NewTextHandler(&out, nil))
+	answer, err := send(t, w.Conductor, unknown(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `level=INFO msg="Enrolled an unknown machine" node=` + answer.Node.UUID + " source="; !strings.Contains(out.String(), want) {
+		t.Errorf("log = %q, want %s", out.String(), want)
+	}
+}
+
 func TestObserverHearsOfRequestsThatWaited(t *testing.T) {
 	var ear listener
 	c := emptyWorld(t).idle("conductor-1", func(cfg *Config) { cfg.Observer = &ear; cfg.LockWait = 30 * time.Millisecond })

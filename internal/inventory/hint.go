@@ -67,7 +67,7 @@ func ParseHints(raw json.RawMessage) (Hints, error) {
 		if err != nil {
 			return Hints{}, inKey(attribute, err)
 		}
-		h.hints = append(h.hints, hint{attribute: attribute, expression: string(fields[attribute]), fits: fits})
+		h.hints = append(h.hints, hint{attribute: attribute, expression: written(fields[attribute]), fits: fits})
 	}
 	return h, nil
 }
@@ -89,6 +89,16 @@ func (h Hints) Find(disks []Disk, skip func(*Disk) bool) *Disk {
 		}
 	}
 	return nil
+}
+
+// written returns the value of a hint as people write it. Encoders may escape any
+// character (RFC 8259, section 7), and Go's does so with the operators.
+func written(value json.RawMessage) string {
+	var text *string
+	if json.Unmarshal(value, &text) != nil || text == nil {
+		return string(value)
+	}
+	return strconv.Quote(*text)
 }
 
 // String renders the hints for a message, sorted and as written:

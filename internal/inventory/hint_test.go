@@ -189,7 +189,7 @@ func TestBadHintsAreRefused(t *testing.T) {
 }
 
 func TestHintsAreShownAsWritten(t *testing.T) {
-	h, err := ParseHints([]byte(`{"size": ">= 200", "rotational": false, "serial": "` + strings.Repeat("S", 100) + `"}`))
+	h, err := ParseHints([]byte(`{"size": "\u003e= 200", "rotational": false, "serial": "` + strings.Repeat("S", 100) + `"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
