@@ -58,20 +58,24 @@ func Alive(n *node.Node, now time.Time, window time.Duration) bool {
 }
 
 // FastTrack reports whether the node's ramdisk is kept between phases. The
-// node's own driver_info.fast_track wins; discovered machines without a BMC
-// always keep it, because nobody could start it again.
+// node's own driver_info.fast_track wins; machines without a BMC always keep it,
+// because the engine could not start it again, and because without its heartbeats
+// such a machine cannot even be managed.
 func FastTrack(n *node.Node, byDefault bool) bool {
 	var own bool
 	if n.DriverInfo.Get("fast_track", &own) {
 		return own
 	}
-	return byDefault || n.AutoDiscovered && !HasBMC(n)
+	return byDefault || n.Driver == withoutPower || n.AutoDiscovered && !HasBMC(n)
 }
 
 // HasBMC reports whether the node can be powered without its agent's help.
 func HasBMC(n *node.Node) bool {
-	return n.Driver != "manual-management" && n.Driver != "fake-hardware"
+	return n.Driver != withoutPower && n.Driver != "fake-hardware"
 }
+
+// withoutPower is the hardware type of machines that only their ramdisk reboots.
+const withoutPower = "manual-management"
 
 func timeAt(n *node.Node, key string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, n.DriverInternalInfo.Text(key))

@@ -258,12 +258,13 @@ func TestEngineOfAnotherMindFailsTheInspection(t *testing.T) {
 func TestMachineWithoutPowerControlIsStartedByAPerson(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Inspection.UnmanagedBoot = true })
 	n := w.create("manual-management")
-	before := w.stored(n.UUID)
-	after := *before
-	after.ProvisionState = node.Manageable
-	w.update(before, &after)
 	m := unknown(1)
 	w.addPort(n, m.macs[0])
+	if err := w.Heartbeat(t.Context(), n.UUID, beat(w.token(m))); err != nil {
+		t.Fatal(err)
+	}
+	w.send(n, "manage")
+	w.arrive(n, node.Manageable)
 	w.send(n, "inspect")
 	w.arrive(n, node.InspectWait)
 	if rows := w.remarks(n); len(rows) != 1 || !strings.Contains(rows[0], "start it into the ramdisk by hand") {
