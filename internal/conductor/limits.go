@@ -61,7 +61,7 @@ func (e *timeoutError) Error() string {
 	what, advice := "nothing was heard from the machine's ramdisk", ""
 	if e.state == node.InspectWait {
 		what = "the machine's ramdisk has posted no inventory"
-		advice = ". See that the machine starts the ramdisk, and that the ramdisk reaches the engine."
+		advice = ". See that the machine starts the ramdisk and that the ramdisk reaches the engine, whose log says why it refused a post."
 	}
 	return fmt.Sprintf("timed out in state %q: %s for %s (since %s)%s",
 		e.state, what, e.silent.Round(time.Second), e.since.UTC().Format(time.RFC3339), advice)

@@ -401,7 +401,7 @@ func TestInspectionEndsThatNobodyPosts(t *testing.T) {
 	}
 	w.pass(10 * time.Minute)
 	w.settle()
-	if got := w.arrive(n, node.InspectFailed); !strings.Contains(got.LastError, "has posted no inventory for") || !strings.Contains(got.LastError, "30m0s") {
+	if got := w.arrive(n, node.InspectFailed); !strings.Contains(got.LastError, "has posted no inventory for") || !strings.Contains(got.LastError, "30m0s") || !strings.Contains(got.LastError, "why it refused a post") {
 		t.Errorf("last_error = %q", got.LastError)
 	}
 }
