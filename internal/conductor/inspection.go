@@ -59,7 +59,8 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 	}
 	c.enqueue(*p.job)
 	if p.enrolled {
-		c.log.Info("Enrolled an unknown machine", "node", p.answer.Node.UUID, "source", p.Source, shown(p.document.Hardware.MACs()))
+		c.log.LogAttrs(ctx, slog.LevelInfo, "Enrolled an unknown machine",
+			slog.String("node", p.answer.Node.UUID), slog.Any("source", p.Source), shown(p.document.Hardware.MACs()))
 	} else {
 		c.log.Debug("Took inspection data", "node", p.answer.Node.UUID, "source", p.Source)
 	}
