@@ -270,12 +270,25 @@ func LoadConfig(sources Sources) (Config, error) {
 		Result: &cfg, WeaklyTypedInput: true, ErrorUnused: true, ZeroFields: true,
 	}})
 	if wrong := new(mapstructure.DecodeError); errors.As(err, &wrong) {
-		err = fmt.Errorf("%s: %w", wrong.Name(), wrong.Unwrap()) // one is enough to begin with
+		err = fmt.Errorf("%s: %w", wrong.Name(), inWords(wrong.Unwrap())) // one is enough to begin with
 	}
 	if err != nil {
 		return cfg, fmt.Errorf("read configuration: %w", err)
 	}
 	return cfg, cfg.Validate()
+}
+
+// inWords says what a value of the wrong kind should be.
+func inWords(err error) error {
+	wrong := new(mapstructure.ParseError)
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	want := "a number"
+	if wrong.Expected.Kind() == reflect.Bool {
+		want = "true or false"
+	}
+	return fmt.Errorf("want %s, got %q", want, fmt.Sprint(wrong.Value))
 }
 
 // decodeDuration reads times. A number alone is refused: nobody who writes 60

@@ -70,7 +70,7 @@ func TestReadOnlyDataFolderRefusesChangesAndNothingElse(t *testing.T) {
 		e.do(t, "POST", "/v1/nodes", `{"driver":"fake-hardware","name":"refused"}`).checkOutage(t, text)
 		e.do(t, "PATCH", "/v1/nodes/first", `[{"op":"add","path":"/description","value":"half"}]`).checkOutage(t, text)
 		e.do(t, "PUT", "/v1/nodes/first/states/provision", `{"target":"manage"}`).checkOutage(t, text)
-		e.send(t, "POST", "/v1/continue_inspection", nil, strings.NewReader(machine("52:54:00:00:00:09"))).checkOutage(t, text)
+		e.send(t, "POST", "/v1/continue_inspection", nil, strings.NewReader(machine("52:54:00:00:00:09"))).checkOutage(t, "please retry")
 		if n := e.node(t, first); n["description"] != nil || n["updated_at"] != nil || n["provision_state"] != "enroll" {
 			t.Errorf("the node of a refused change is %v", n)
 		}

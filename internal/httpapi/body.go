@@ -38,7 +38,7 @@ func bodyTooLarge(limit int64) *apiError {
 
 // trustedLength is how much memory the announced length of a body gets at once;
 // what is longer must really arrive. In bytes.
-const trustedLength = 1 << 20
+const trustedLength = 64 << 10
 
 // readBody reads the JSON body of a request, once and without another copy.
 // The content is checked for UTF-8 and depth only; an empty body is nil.

@@ -11,9 +11,10 @@ import (
 )
 
 // maxRamdiskBytes bounds the memory that bodies of unauthenticated requests take
-// while they are read and processed, all together. A thousand usual inspection
-// documents fit.
-const maxRamdiskBytes = 64 << 20
+// while they are read and processed, all together. Hundreds of usual inspection
+// documents fit, and two of the largest. A buffer that grows, and what is left of it
+// until the garbage is collected, may take several times as much.
+const maxRamdiskBytes = 32 << 20
 
 // withBudget lets a handler of an unauthenticated request read its body only
 // while all such bodies together fit into the budget. What does not fit is

@@ -28,7 +28,8 @@ var errUnknownMachine = &apiError{
 }
 
 // ramdisk is around the handlers that answer unauthenticated machines: one
-// option turns all of them off, no reason for a 404 gets out, and no name with a 409.
+// option turns all of them off, no reason for a 404 or a 503 gets out, and no name
+// with a 409.
 func (a *api) ramdisk(handle apiHandler) apiHandler {
 	handle = a.withBudget(handle)
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -41,6 +42,8 @@ func (a *api) ramdisk(handle apiHandler) apiHandler {
 			return errUnknownMachine
 		case errors.Is(err, node.ErrLocked):
 			return node.ErrLocked // without the names of node and holder
+		case errors.Is(err, node.ErrUnavailable):
+			return &apiError{status: http.StatusServiceUnavailable, message: "The engine cannot take this now, please retry.", cause: err}
 		}
 		return err
 	}

@@ -180,6 +180,15 @@ func TestBusyNodeIsNotNamedToMachines(t *testing.T) {
 	}
 }
 
+func TestMachinesDoNotHearWhatIsWrongWithTheDatabase(t *testing.T) {
+	s := newServer(t)
+	s.engine.fail = &node.UnavailableError{Reason: "The disk of the database is full."}
+	got := s.do("POST", "/v1/continue_inspection", "", `{}`)
+	if got.want(503); strings.Contains(got.body, "disk") || !strings.Contains(got.body, "please retry") {
+		t.Errorf("body %s", got.body)
+	}
+}
+
 func TestSourceOfAPostIsItsSenderOrWhatTrustedProxiesSay(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:1::/48")}
 	for name, tc := range map[string]struct {
