@@ -31,16 +31,7 @@ type Completion struct {
 // offered only once it was begun. At most limit arguments are completed, 0
 // for any number.
 func (c Completion) Nodes(limit int) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if limit > 0 && len(args) >= limit {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, engine, cancel, err := c.connect(cmd)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer cancel()
-		var found []cobra.Completion
+	return c.asked(limit, func(ctx context.Context, engine *baremetal.Client, args []string, begun string) (found []cobra.Completion) {
 		query := baremetal.NodeQuery{Fields: []string{"uuid", "name", "provision_state"}}
 		for n, err := range engine.Nodes(ctx, query) {
 			if err != nil || len(found) == maxCompletions {
@@ -51,7 +42,23 @@ func (c Completion) Nodes(limit int) cobra.CompletionFunc {
 				found = append(found, cobra.CompletionWithDesc(word, printable(n.ProvisionState)))
 			}
 		}
-		return found, cobra.ShellCompDirectiveNoFileComp
+		return found
+	})
+}
+
+// asked suggests what an engine knows, unless there are limit arguments already; 0
+// is no limit. Without an engine it suggests nothing.
+func (c Completion) asked(limit int, suggest func(ctx context.Context, engine *baremetal.Client, args []string, begun string) []cobra.Completion) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if limit > 0 && len(args) >= limit {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, engine, cancel, err := c.connect(cmd)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer cancel()
+		return suggest(ctx, engine, args, begun), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
@@ -142,16 +149,7 @@ func CompleteList(words []string) cobra.CompletionFunc {
 // Things suggests the names, or else the identifiers, of the things of a
 // collection, as [Completion.Nodes] does for nodes.
 func (c Completion) Things(resource Resource, limit int) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if limit > 0 && len(args) >= limit {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, engine, cancel, err := c.connect(cmd)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer cancel()
-		var found []cobra.Completion
+	return c.asked(limit, func(ctx context.Context, engine *baremetal.Client, args []string, begun string) (found []cobra.Completion) {
 		listing := resource.listing()
 		listing.Fields = resource.Short
 		for raw, err := range engine.Documents(ctx, listing) {
@@ -167,6 +165,6 @@ func (c Completion) Things(resource Resource, limit int) cobra.CompletionFunc {
 				found = append(found, cobra.CompletionWithDesc(word, thing.cell(resource.Short[1])))
 			}
 		}
-		return found, cobra.ShellCompDirectiveNoFileComp
-	}
+		return found
+	})
 }
