@@ -148,7 +148,7 @@ func FuzzInventoryIsShownWithoutHarm(f *testing.F) {
 	f.Add(`{"disks": [{"size": "7"}], "interfaces": {"a": 1}}`, `{"numa_topology": {"nics": [1]}, "parsed_lldp": {"a": {}}}`)
 	f.Fuzz(func(t *testing.T, inventory, plugin string) {
 		if !json.Valid([]byte(inventory)) || !json.Valid([]byte(plugin)) {
-			t.Skip("an engine sends JSON")
+			return // an engine sends JSON
 		}
 		found, err := parseFindings(inventoryOf(inventory, plugin))
 		if err != nil {

@@ -18,9 +18,6 @@ func TestInspectionKilledAfterItsAnswerCompletes(t *testing.T) {
 		killInspection(t, store.Options{Dir: data}, "database.dir="+data)
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		if storetest.PostgresBin() == "" {
-			t.Skip("needs Debian's package postgresql")
-		}
 		url := storetest.NewSchema(t)
 		killInspection(t, store.Options{URL: url}, "database.url="+url)
 	})

@@ -31,7 +31,7 @@ func NewExt4(t testing.TB) *Ext4 {
 		err = d.mount()
 	}
 	if err != nil {
-		t.Skipf("a file system is made and mounted for this test, which takes root, e2fsprogs and loop devices: %v", err)
+		lacks(t, fmt.Sprintf("a file system is made and mounted for this test, which takes root, e2fsprogs and loop devices: %v", err))
 	}
 	t.Cleanup(d.unmount)
 	return d
