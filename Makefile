@@ -1,7 +1,12 @@
-# Everything that builds, runs and checks Ingot. Needs Go, make and git; the
-# other tools are pinned in tools/ and built by Go when a target needs them.
+# Builds, runs and checks Ingot. Needs Go, make and git; the other tools are pinned
+# in tools/ and built by Go when a target needs them.
 
 .DEFAULT_GOAL := help
+
+# What "ingot version" prints; empty outside a git repository.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
+BUILDINFO := github.com/ingot-metal/ingot/internal/buildinfo
 
 MACHINES ?= 3
 DATA ?= .ingot
@@ -29,12 +34,12 @@ CONTROLLERS := host discovery
 GENERATED := config/crd config/rbac docs/api.md docs/status.md ':(glob)**/zz_generated*'
 
 .PHONY: help
-help: ## List these targets
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build bin/ingot
-	go build -o bin/ingot ./cmd/ingot
+build: ## Build bin/ingot (VERSION=v1.2.3: its version, by default from git)
+	go build -ldflags '-X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).commit=$(COMMIT)' -o bin/ingot ./cmd/ingot
 
 .PHONY: up
 up: build controlplane ## Run all of Ingot on this machine with simulated machines (MACHINES=3 DATA=.ingot)
@@ -54,7 +59,7 @@ test: controlplane s3server ## Run every test (RACE=1: with the race detector, n
 	@$(MAKE) --no-print-directory test-postgres
 
 .PHONY: test-postgres
-test-postgres: s3server ## Run the engine's suites on PostgreSQL, when Debian's postgresql is here
+test-postgres: s3server ## Run the engine's suites on PostgreSQL, if Debian's postgresql is installed
 	@if [ -n "$$INGOT_TEST_POSTGRES$$INGOT_TEST_POSTGRES_REQUIRED" ] || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then \
 		set -x; INGOT_TEST_DATABASE=postgres go test $(TEST_FLAGS) $(ON_POSTGRES); \
 	else \
@@ -62,22 +67,45 @@ test-postgres: s3server ## Run the engine's suites on PostgreSQL, when Debian's 
 	fi
 
 .PHONY: compat
-compat: build controlplane ## Run the compatibility tests against clients of others
+compat: build controlplane ## Run the compatibility tests with third-party clients
 	$(WITH_ASSETS) go test $(TEST_FLAGS) -tags compat ./test/compat/...
 
+# SECONDS=n and SEED=m are how long its longest test lets things fail, and what it
+# chooses. The tests build the engines, with the race detector too when RACE=1.
 .PHONY: fault
-fault: build controlplane ## Run the stories under faults: killed processes, lost answers
-	$(WITH_ASSETS) go test $(TEST_FLAGS) -tags fault ./test/...
+fault: ## Run engines on PostgreSQL that are killed, paused and cut off (SECONDS=n SEED=m)
+	$(if $(RACE),GOFLAGS=-race) go test $(TEST_FLAGS) -count=1 -v -tags fault ./test/fault \
+		$(if $(filter-out 0,$(SECONDS)),-seconds $(SECONDS)) $(if $(SEED),-seed $(SEED))
+
+# Runs of the deterministic simulation: SEED=n replays one, SEEDS=n FIRST=m runs many,
+# SECONDS=n as many as that time allows.
+FIRST ?= 1
+SEEDS ?= 1000
+SECONDS ?= 0
+SIMULATE_TIMEOUT ?= 20m
+.PHONY: simulate
+simulate: ## Simulate crashes, lost answers and lying machines (SEED=n, or SEEDS=n FIRST=m, or SECONDS=n)
+	CGO_ENABLED=0 go test ./test/simulate -count=1 -v -timeout $(SIMULATE_TIMEOUT) -run TestWhatMustHoldHolds \
+		$(if $(SEED),-first $(SEED) -seeds 1 -show,-first $(FIRST) -seeds $(SEEDS) -seconds $(SECONDS))
+
+.PHONY: simulate-defects
+simulate-defects: ## Show the seed of the simulation that catches each known defect
+	@test/simulate/defects/check.sh
 
 .PHONY: bench
-bench: build controlplane ## Print the figures that Ingot's speed is judged by
-	go run ./test/bench
+bench: build controlplane ## Measure speed and memory (ONLY=enrol,read: some sections)
+	go run ./test/bench -only '$(ONLY)'
+
+.PHONY: bench-compare
+bench-compare: ## Compare the speed with that of the commit BASE (ONLY=enrol,read: some sections)
+	@test -n '$(BASE)' || { echo "Which commit? make bench-compare BASE=main" >&2; exit 1; }
+	go run ./test/bench -compare '$(BASE)' -only '$(ONLY)'
 
 .PHONY: check
-check: lint vet drift ## Run the linters, go vet and the check of generated code
+check: lint vet drift ## Run the linters and go vet, and check that generated code is up to date
 
 .PHONY: lint
-lint: ## Run the linters, import rules among them
+lint: ## Run the linters and check the import rules
 	$(TOOL) golangci-lint run --allow-parallel-runners ./...
 	cd tools/controlplane && $(TOOL) golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...
 
@@ -90,7 +118,7 @@ fmt: ## Format the code
 	$(TOOL) golangci-lint fmt ./...
 
 .PHONY: generate
-generate: ## Generate deep copies, CRDs, roles and what go:generate asks for
+generate: ## Generate deep copies, CRDs, roles and documentation
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
 	@for c in $(CONTROLLERS); do ( set -x; \
@@ -99,7 +127,7 @@ generate: ## Generate deep copies, CRDs, roles and what go:generate asks for
 	go generate ./...
 
 .PHONY: drift
-drift: generate ## Fail if generated files are not what "make generate" makes
+drift: generate ## Fail if generated files are out of date
 	@git diff --exit-code -- $(GENERATED) && \
 	new=$$(git ls-files --others --exclude-standard -- $(GENERATED)) && \
 	if [ -n "$$new" ]; then echo "generated but not committed:"; echo "$$new"; exit 1; fi

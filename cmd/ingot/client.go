@@ -11,9 +11,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/cli"
 )
 
-// clientFlags adds the flags that name the engine to a client command and its
-// children. It returns what connects once they are parsed and what completes
-// arguments.
+// clientFlags adds the flags for the connection to the engine to a client command and
+// its children. It returns a function that connects after the flags are parsed, and
+// the completion of arguments.
 func clientFlags(cmd *cobra.Command) (connect func() (*baremetal.Client, error), completion cli.Completion) {
 	connection := new(cli.Connection)
 	connection.AddFlags(cmd.PersistentFlags())
@@ -27,7 +27,7 @@ func clientFlags(cmd *cobra.Command) (connect func() (*baremetal.Client, error),
 // outputFlag adds -o to cmd.
 func outputFlag(cmd *cobra.Command, output *cli.Output) {
 	*output = cli.OutputTable
-	cmd.Flags().VarP(output, "output", "o", "form of the output: table, json, yaml, value or name")
+	cmd.Flags().VarP(output, "output", "o", "output format: table, json, yaml, value or name")
 	complete(cmd, "output", cobra.FixedCompletions(cli.Outputs(), cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -16,13 +16,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/engine"
 )
 
-// stopTimeout bounds how long a service finishes what runs after it was asked to
-// stop.
+// stopTimeout bounds how long a service may take to finish its requests and work when
+// it is stopped.
 const stopTimeout = 15 * time.Second
 
-// gcPercent lets the engine's heap, which is about 8 MB while machines enrol,
-// grow further than Go's default before it is collected. That costs 3 MB and
-// saves a tenth of the CPU time. GOGC in the environment wins.
+// gcPercent makes the garbage collector run less often than by default. The heap is
+// about 8 MB while machines enrol: this needs 3 MB more memory and saves a tenth of the
+// CPU time. GOGC in the environment wins.
 const gcPercent = 200
 
 // newEngineCommand returns `ingot engine`.
@@ -32,37 +32,38 @@ func newEngineCommand() *cobra.Command {
 		Use:   "engine",
 		Short: "Serve the Bare Metal API",
 		Long: `Serve the Bare Metal API v1 (the API of OpenStack Ironic) from an embedded
-database. Keys come from --config, then from environment variables
-INGOT_SECTION__KEY, then from --set; docs/configuration.md lists them.`,
+database or from PostgreSQL. Configuration comes from the file of --config, then
+from environment variables INGOT_SECTION__KEY, then from --set; later ones win.
+docs/configuration.md lists the keys.`,
 		Example: "  ingot engine --data /var/lib/ingot\n  ingot engine --set auto_discovery.enabled=true --set auto_discovery.driver=manual-management",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context(), cmd) },
 	}
-	cmd.Flags().StringVar(&flags.listen, "listen", "", "address to answer on (api.listen, default 127.0.0.1:6385)")
+	cmd.Flags().StringVar(&flags.listen, "listen", "", "address to listen on (api.listen, default 127.0.0.1:6385)")
 	flags.addDatabase(cmd)
 	flags.log.add(cmd)
-	cmd.AddCommand(newBackupCommand(), newRestoreCommand())
+	cmd.AddCommand(newBackupCommand(), newRestoreCommand(), newMarkRestoredCommand())
 	return cmd
 }
 
 type engineFlags struct {
-	all                            *pflag.FlagSet // that these are among
+	all                            *pflag.FlagSet // the flags of the command, which include these
 	listen, data, database, config string
 	set                            []string
 	log                            logFlags
 }
 
-// addDatabase adds what says where the state is.
+// addDatabase adds the flags for the database.
 func (f *engineFlags) addDatabase(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.all = flags
 	flags.StringVar(&f.data, "data", "", "data folder of the embedded database (database.dir, default ingot-data)")
 	flags.StringVar(&f.database, "database", "", "URL of a PostgreSQL database instead of the embedded one (database.url)")
-	flags.StringVar(&f.config, "config", "", "YAML file with configuration")
-	flags.StringArrayVar(&f.set, "set", nil, "section.key=value, may be repeated")
+	flags.StringVar(&f.config, "config", "", "YAML configuration file")
+	flags.StringArrayVar(&f.set, "set", nil, "configuration section.key=value; may be repeated")
 }
 
-// load merges the configuration.
+// load returns the configuration from all sources.
 func (f *engineFlags) load() (engine.Config, error) {
 	sources, err := f.sources()
 	if err != nil {
@@ -71,10 +72,9 @@ func (f *engineFlags) load() (engine.Config, error) {
 	return engine.LoadConfig(sources)
 }
 
-// sources turns the flags into configuration sources. An empty flag is a variable
-// of a script that was not set, and not a wish for the default: an engine with an
-// empty database in the working directory is the last thing that somebody meant who
-// wrote --database.
+// sources turns the flags into configuration sources. It refuses empty values: they
+// usually come from an unset variable in a script, and starting an engine with a new
+// database in the working directory would be wrong then.
 func (f *engineFlags) sources() (engine.Sources, error) {
 	for _, name := range []string{"listen", "data", "database", "config"} {
 		if flag := f.all.Lookup(name); flag != nil && flag.Changed && flag.Value.String() == "" {
@@ -130,15 +130,15 @@ func (f *engineFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	return err
 }
 
-// forgetStart gives back the memory that only the start needed: creating a
-// database leaves 12 MB of buffers in a pool, which takes two collections to
-// empty. If they stayed, the next collection would come at several times that.
+// forgetStart frees the memory that only the start needed: creating a database leaves
+// 12 MB of buffers in a pool, which takes two garbage collections to empty. With them
+// the heap would grow to several times that size before the next collection.
 func forgetStart() {
 	runtime.GC()
 	debug.FreeOSMemory()
 }
 
-// databaseOf says where state is kept, without anything secret.
+// databaseOf describes the database for the log, without secrets.
 func databaseOf(cfg engine.DatabaseConfig) string {
 	if cfg.URL != "" {
 		return "PostgreSQL"

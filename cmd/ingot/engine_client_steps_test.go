@@ -44,7 +44,7 @@ var inspectionSteps = []step{
 	{args: "node set n1 --driver-info fake_inspect_wait=1", out: "Updated node n1\n"},
 	{args: "node inspect n1 --wait=20", says: "n1: inspect wait\n…n1: manageable\n"},
 	{args: "node set n1 --driver-info fake_inspect_wait=3600", out: "Updated node n1\n"},
-	{args: "node inspect n1 --wait=1", code: 6, says: "Node n1 is still in \"inspect wait\". The work goes on, look again with: ingot node show n1.\n"},
+	{args: "node inspect n1 --wait=1", code: 6, says: "Node n1 is still in \"inspect wait\". The work continues; check it with: ingot node show n1.\n"},
 	{args: "node abort n1 --wait=20", says: "n1: inspect failed\n"},
 	{args: "node manage n1", out: "Node n1: manage accepted\n"},
 }
@@ -149,7 +149,7 @@ var networkSteps = []step{
 	{args: "node vif detach n1 vif-1", out: "Node n1: virtual interface detached vif-1\n"},
 }
 
-// recordSteps work with what nodes are told by name.
+// recordSteps are commands about records that nodes refer to by name.
 var recordSteps = []step{
 	{args: "runbook create CUSTOM_A --owner ops --steps '[{\"interface\": \"deploy\", \"step\": \"erase_pstore\", \"args\": {}, \"order\": 1}]' -o name", out: "CUSTOM_A\n"},
 	{args: "node clean n1 --runbook CUSTOM_A --wait=20", says: "n1: manageable\n"},
@@ -197,6 +197,17 @@ var otherNameSteps = []step{
 	{args: "port group show bond1 --fields extra -o value", out: "{}\n"},
 	{args: "port group list -o value", out: "…bond0\n…bond1\n"},
 	{args: "port group delete bond1", out: "Deleted portgroup bond1\n"},
+}
+
+// suspensionSteps meet an engine that has suspended nothing.
+var suspensionSteps = []step{
+	{args: "suspension show -o value", out: "False\nNone\nNone\nNone\n0\n0\n…"},
+	{args: "suspension list -o value"},
+	{args: "suspension resume --all", out: "All suspended work goes on, and power states are restored again\n"},
+	{args: "suspension resume n1", code: 4, says: "has no suspended work.\n"},
+	{args: "suspension resume", code: 2, says: "Name the nodes whose suspended work is meant. See --help.\n"},
+	{args: "suspension resume n1 --all", code: 2, says: "Name nodes or give --all, not both. See --help.\n"},
+	{args: "suspension drop n1", code: 4, says: "has no suspended work.\n"},
 }
 
 // endSteps look back and remove everything.

@@ -130,7 +130,7 @@ func spaces(line string) []string {
 	return args
 }
 
-// matches tells whether the output is as wanted, where "…" stands for any.
+// matches reports whether the output is as wanted, where "…" stands for any.
 func matches(out, want string) bool {
 	parts := strings.Split(want, "…")
 	if len(parts) == 1 {
@@ -188,6 +188,7 @@ func TestEveryClientCommandWorksOnARealEngine(t *testing.T) {
 		{"network", networkSteps},
 		{"records", recordSteps},
 		{"other names", otherNameSteps},
+		{"suspension", suspensionSteps},
 		{"end", endSteps},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { w.walk(t, part.steps) }) {

@@ -17,11 +17,11 @@ func newBackupCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Copy the embedded database to a file, also while the engine runs",
-		Long: `Copy the embedded database to a file. The engine may run meanwhile: the copy has
-every change that was answered before the command began. It is checked before it
-gets its name. It holds the passwords of BMCs, as the database does, so only its
-owner may read it.`,
+		Short: "Back up the embedded database, also while the engine runs",
+		Long: `Copy the embedded database to a file. The engine may be running: the copy has
+every change that was answered before the command began. The copy is checked
+before it gets its name. Like the database, it contains the passwords of BMCs, so
+only its owner may read it.`,
 		Example: "  ingot engine backup /backup/ingot-$(date +%F).db --data /var/lib/ingot",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,10 +47,12 @@ func newRestoreCommand() *cobra.Command {
 	var flags engineFlags
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Put a backup in the place of the embedded database",
-		Long: `Put a backup in the place of the embedded database. The engine must be stopped.
-The backup is checked first; the database it replaces stays beside it under a name
-with the time. At its next start the engine resumes the work that the backup holds.`,
+		Short: "Restore the embedded database from a backup",
+		Long: `Replace the embedded database by a backup. The engine must be stopped. The backup
+is checked first. The old database is kept beside the new one, with the time in
+its name. At its next start the engine suspends the work that the backup contains,
+until a person lets it go on: see ingot suspension. database.resume_after_restore
+does without a person.`,
 		Example: "  ingot engine restore /backup/ingot-2030-01-31.db --data /var/lib/ingot",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,10 +66,46 @@ with the time. At its next start the engine resumes the work that the backup hol
 				return err
 			}
 			out := cmd.OutOrStdout()
-			if err := report(out, "Restored to "+cfg.Database.Dir, done.Contents, begin); err != nil || done.Kept == "" {
+			if err := report(out, "Restored to "+cfg.Database.Dir, done.Contents, begin); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(out, "The replaced database is %s\n", done.Kept)
+			if done.Kept != "" {
+				fmt.Fprintf(out, "The replaced database is %s\n", done.Kept)
+			}
+			next := "The engine will suspend the work in it; let it go on with: ingot suspension resume"
+			if cfg.Database.ResumeAfterRestore {
+				next = "The engine will go on with the work in it (database.resume_after_restore)"
+			}
+			fmt.Fprintln(out, next)
+			return nil
+		},
+	}
+	flags.addDatabase(cmd)
+	return cmd
+}
+
+// newMarkRestoredCommand returns `ingot engine mark-restored`.
+func newMarkRestoredCommand() *cobra.Command {
+	var flags engineFlags
+	cmd := &cobra.Command{
+		Use:   "mark-restored",
+		Short: "Say that the database is a copy of an older state",
+		Long: `Suspend the work in a database that was put back as it was earlier, in a way that
+the engine cannot notice: a data folder together with its lock file, or a
+PostgreSQL server from a base backup or a snapshot of its disk. An embedded
+database must not be in use. See ingot suspension for how the work goes on.`,
+		Example: "  ingot engine mark-restored --database postgres://ingot@db.example/ingot",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := flags.load()
+			if err != nil {
+				return err
+			}
+			nodes, err := engine.MarkRestored(cmd.Context(), cfg.Database)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Suspended the work of %d nodes in %s\n", nodes, databaseOf(cfg.Database))
 			return err
 		},
 	}
@@ -75,7 +113,7 @@ with the time. At its next start the engine resumes the work that the backup hol
 	return cmd
 }
 
-// report says what was done with what, and how long it took.
+// report prints what was done, what the backup contains and how long it took.
 func report(out io.Writer, done string, c store.Contents, begin time.Time) error {
 	_, err := fmt.Fprintf(out, "%s: %d nodes, %.1f MB, schema %d, checked, in %s\n",
 		done, c.Nodes, float64(c.Size)/1e6, c.Schema, time.Since(begin).Round(time.Millisecond))

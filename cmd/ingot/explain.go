@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/cli/explain"
 )
 
-// maxHostNames is how many hosts completion offers.
+// maxHostNames is the largest number of hosts that completion suggests.
 const maxHostNames = 500
 
 // newExplainCommand returns `ingot explain`.
@@ -19,14 +19,14 @@ func newExplainCommand() *cobra.Command {
 	var kubeconfig, namespace string
 	cmd := &cobra.Command{
 		Use:   "explain HOST|NODE",
-		Short: "Say where a host or a node stands and what it waits for",
-		Long: `Say in sentences where a BareMetalHost or a node of the engine stands, since
-when, what it waits for and what to do about it. Both Kubernetes and the engine
-are asked; when one cannot be reached, what the other knows is told.
+		Short: "Explain the state of a host or a node",
+		Long: `Explain in sentences which state a BareMetalHost or a node is in, since when,
+what it waits for and what to do about it. The command reads both Kubernetes and
+the engine; when one cannot be reached, it explains what the other knows.
 
 The argument is the name of a host, NAMESPACE/NAME, or the name or UUID of a
 node. Exit codes: 0 explained, 1 Kubernetes does not answer, 2 wrong usage,
-3 nobody knows it, 5 the engine does not answer.`,
+3 not found, 5 the engine does not answer.`,
 		Args: oneNode,
 	}
 	connect, completion := clientFlags(cmd)

@@ -9,34 +9,34 @@ import (
 	"github.com/ingot-metal/ingot/internal/cli"
 )
 
-// groups are the words between a command and those above it.
-// They are the same where drivers or the root have them.
+// groups are the descriptions of groups of commands, by name. They are the same under
+// ingot, ingot node and ingot driver.
 var groups = map[string]string{
-	"add": "Add traits", "remove": "Remove traits",
+	"add": "Add traits to nodes", "remove": "Remove traits from nodes",
 	"bios": "Show BIOS settings", "bios setting": "Show BIOS settings",
-	"boot": "Choose what nodes boot from and how", "boot device": "Choose what nodes boot from", "boot mode": "Choose how nodes boot",
-	"child": "Show the parts of a node that are nodes", "children": "Show the parts of a node that are nodes",
-	"console":       "Switch consoles on and off",
-	"deploy":        "Say how nodes are deployed",
-	"firmware":      "Show firmware",
-	"history":       "Show what happened",
-	"inject":        "Interrupt nodes",
-	"inventory":     "Work with what inspection found",
-	"maintenance":   "Put nodes into maintenance and take them out",
-	"passthru":      "Call what drivers can do beyond the API",
-	"power":         "Switch nodes on and off",
-	"property":      "Show what a driver wants to know",
-	"raid":          "Say which RAID nodes have",
-	"raid property": "Show what a RAID may be given",
-	"secure":        "Switch secure boot", "secure boot": "Switch secure boot",
+	"boot": "Show and set boot devices and boot modes", "boot device": "Show and set boot devices", "boot mode": "Set boot modes",
+	"child": "Show child nodes", "children": "Show child nodes",
+	"console":       "Show, enable and disable consoles",
+	"deploy":        "Show and change deploy templates",
+	"firmware":      "Show firmware versions",
+	"history":       "Show the history of nodes",
+	"inject":        "Send interrupts to nodes",
+	"inventory":     "Show and save hardware inventories",
+	"maintenance":   "Put nodes into maintenance and take them out of it",
+	"passthru":      "Call vendor methods of drivers",
+	"power":         "Power nodes on and off",
+	"property":      "Show the settings of drivers",
+	"raid":          "Show and set RAID configurations",
+	"raid property": "Show RAID properties",
+	"secure":        "Enable and disable secure boot", "secure boot": "Enable and disable secure boot",
 	"trait":  "Show and change traits",
 	"vif":    "Attach and detach virtual interfaces",
-	"vmedia": "Insert and eject virtual media",
-	"volume": "Show and change volumes that nodes boot from",
+	"vmedia": "Attach and detach virtual media",
+	"volume": "Show and change volume connectors and targets",
 }
 
-// addAt adds a command below parent at the place that its words say, with the
-// groups that it needs on the way.
+// addAt adds a command below parent under the given words, of which the last is the
+// name of the command; the others are groups, created if necessary.
 func addAt(parent *cobra.Command, words string, cmd *cobra.Command) {
 	all := strings.Fields(words)
 	for i := range len(all) - 1 {
@@ -46,8 +46,8 @@ func addAt(parent *cobra.Command, words string, cmd *cobra.Command) {
 	parent.AddCommand(cmd)
 }
 
-// addAlso adds a command once more at a place that users of other clients
-// know; help texts do not show it. Without words it does nothing.
+// addAlso adds a command a second time under the words that other clients use; help
+// texts do not show it. Without words it does nothing.
 func addAlso(parent *cobra.Command, words string, cmd *cobra.Command) {
 	if words == "" {
 		return
@@ -58,8 +58,8 @@ func addAlso(parent *cobra.Command, words string, cmd *cobra.Command) {
 	addAt(parent, words, cmd)
 }
 
-// group is the child of parent of that name, made when it is not there. It is
-// hidden until a command that is not comes below it.
+// group returns the child of parent with that name, which it creates if necessary. A
+// group is hidden as long as all its commands are.
 func group(parent *cobra.Command, name, short string) *cobra.Command {
 	for _, child := range parent.Commands() {
 		if child.Name() == name {
@@ -73,7 +73,7 @@ func group(parent *cobra.Command, name, short string) *cobra.Command {
 
 func lastWord(words string) string { return words[strings.LastIndex(words, " ")+1:] }
 
-// addViews adds the commands that read parts of a thing.
+// addViews adds the commands that read parts of an object.
 func (c client) addViews(parent *cobra.Command) {
 	for _, view := range c.resource.Views() {
 		addAt(parent, view.Command, c.view(view))
@@ -81,12 +81,12 @@ func (c client) addViews(parent *cobra.Command) {
 	}
 }
 
-// view is the command that reads a part of a thing.
+// view is the command that reads a part of an object.
 func (c client) view(view cli.View) *cobra.Command {
 	read := cli.Read{View: view, Of: c.resource}
 	instead := false
 	cmd := &cobra.Command{
-		Use: lastWord(view.Command) + " " + c.argument(), Short: view.Short, Args: c.one, ValidArgsFunction: c.things(1),
+		Use: lastWord(view.Command) + " " + c.argument(), Short: view.Short, Args: c.one, ValidArgsFunction: c.names(1),
 		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
 			if instead {
 				read.View = view.Instead.View
@@ -111,31 +111,31 @@ func (c client) view(view cli.View) *cobra.Command {
 	return cmd
 }
 
-// passthru is the command that calls what a driver can do beyond the API.
+// passthru is the command that calls a vendor method.
 func (c client) passthru() *cobra.Command {
 	call := cli.Passthru{Of: c.resource}
 	cmd := &cobra.Command{
-		Use: "call " + c.argument() + " METHOD", Short: "Call a method that a driver has beyond the API",
-		Args: c.oneAnd("METHOD"), ValidArgsFunction: c.things(1),
+		Use: "call " + c.argument() + " METHOD", Short: "Call a vendor method",
+		Args: c.oneAnd("METHOD"), ValidArgsFunction: c.names(1),
 		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
 			return call.Run(cmd.Context(), engine, args[0], args[1], streams(cmd))
 		}),
 	}
 	call.Arguments.AddFlags(cmd.Flags(), cli.PassthruFields)
-	cmd.Flags().StringVar(&call.HTTPMethod, "http-method", "", "how it is called: POST (default), PUT, PATCH, GET or DELETE")
+	cmd.Flags().StringVar(&call.HTTPMethod, "http-method", "", "HTTP method: POST (default), PUT, PATCH, GET or DELETE")
 	outputFlag(cmd, &call.Output)
 	return cmd
 }
 
 // action is the command that makes one request about nodes.
 func (c client) action(action cli.Action) *cobra.Command {
-	act := cli.Act{Action: action}
+	act := cli.ActOnNodes{Action: action}
 	limit := 0
 	if len(action.Args) > 0 {
 		limit = 1
 	}
 	cmd := &cobra.Command{
-		Use: lastWord(action.Command) + " " + action.Usage(), Short: action.Short, Args: c.some, ValidArgsFunction: c.things(limit),
+		Use: lastWord(action.Command) + " " + action.Usage(), Short: action.Short, Args: c.some, ValidArgsFunction: c.names(limit),
 		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
 			return act.Run(cmd.Context(), engine, args, streams(cmd))
 		}),
@@ -143,10 +143,10 @@ func (c client) action(action cli.Action) *cobra.Command {
 	act.Values.Stdin = stdin{cmd}
 	act.Values.AddFlags(cmd.Flags(), action.Fields)
 	if action.All {
-		cmd.Flags().BoolVar(&act.Everything, "all", false, "all of them")
+		cmd.Flags().BoolVar(&act.Everything, "all", false, "remove all traits")
 	}
 	if action.Power != "" {
-		waitFlag(cmd, &act.Wait, "it is done")
+		waitFlag(cmd, &act.Wait, "the power state has changed")
 	}
 	return cmd
 }

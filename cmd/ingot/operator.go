@@ -24,30 +24,30 @@ func newOperatorCommand() *cobra.Command {
 		Use:   "operator",
 		Short: "Run the Kubernetes controllers",
 		Long: `Run the controllers of BareMetalHost and BareMetalHostDiscovery against an
-engine that speaks the Bare Metal API: Ingot's own or upstream Ironic.
+engine that implements the Bare Metal API: Ingot's own or upstream Ironic.
 
-The groups of controllers can run together or in processes of their own, each
-with its own service account; with --leader-elect each group has its own lease.
-The engine's password is read from the environment variable OS_PASSWORD.`,
+The groups of controllers can run together or in separate processes, each with
+its own service account; with --leader-elect each group has its own lease. The
+password for the engine is read from the environment variable OS_PASSWORD.`,
 		Example: "  ingot operator --kubeconfig .ingot/kubeconfig --engine http://127.0.0.1:6385\n  ingot operator --demo",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context(), cmd) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "file that names the cluster [$KUBECONFIG] (default: the cluster that this runs in, else ~/.kube/config)")
-	f.StringSliceVar(&flags.opts.Namespaces, "namespace", nil, "namespaces to look at (default all)")
+	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster [$KUBECONFIG] (default: the cluster that this runs in, else ~/.kube/config)")
+	f.StringSliceVar(&flags.opts.Namespaces, "namespace", nil, "namespaces to watch (default all)")
 	f.StringVar(&flags.opts.EngineURL, "engine", "", "URL of the engine [$OS_ENDPOINT]")
-	f.StringVar(&flags.opts.EngineUser, "engine-user", "", "user of the engine [$OS_USERNAME]")
-	f.StringVar(&flags.opts.EngineCAFile, "engine-ca", "", "PEM file of the authorities that may sign the engine's certificate")
-	f.BoolVar(&flags.opts.EngineInsecure, "engine-insecure", false, "accept any certificate of the engine")
-	f.BoolVar(&flags.demo, "demo", false, "pretend an engine whose nodes behave by the names of their hosts")
+	f.StringVar(&flags.opts.EngineUser, "engine-user", "", "user name for the engine [$OS_USERNAME]")
+	f.StringVar(&flags.opts.EngineCAFile, "engine-ca", "", "PEM file with the CA certificates of the engine")
+	f.BoolVar(&flags.opts.EngineInsecure, "engine-insecure", false, "do not verify the engine's certificate")
+	f.BoolVar(&flags.demo, "demo", false, "use a simulated engine, whose nodes behave as the names of their hosts say")
 	f.StringSliceVar(&flags.opts.Controllers, "controllers", operator.Groups(), "groups of controllers to run")
-	f.BoolVar(&flags.opts.LeaderElection, "leader-elect", false, "run each group in one replica only")
+	f.BoolVar(&flags.opts.LeaderElection, "leader-elect", false, "elect a leader for each group, so that only one replica runs it")
 	f.StringVar(&flags.opts.LeaderElectionNamespace, "leader-elect-namespace", "", "namespace of the leases (default: the one this runs in)")
-	f.DurationVar(&flags.opts.PollInterval, "poll-interval", 5*time.Second, "time between two looks at the engine")
-	f.DurationVar(&flags.opts.AgentWindow, "agent-window", 5*time.Minute, "how long after its last heartbeat a ramdisk counts as alive")
-	f.DurationVar(&flags.opts.MaxBackoff, "backoff-max", 30*time.Minute, "longest wait between two attempts after errors")
-	f.IntVar(&flags.opts.Concurrency, "concurrency", 16, "hosts to work on at the same time")
+	f.DurationVar(&flags.opts.PollInterval, "poll-interval", 5*time.Second, "time between two polls of the engine")
+	f.DurationVar(&flags.opts.AgentWindow, "agent-window", 5*time.Minute, "time after its last heartbeat for which a ramdisk counts as alive")
+	f.DurationVar(&flags.opts.MaxBackoff, "backoff-max", 30*time.Minute, "longest pause between two attempts after errors")
+	f.IntVar(&flags.opts.Concurrency, "concurrency", 16, "number of hosts to reconcile at the same time")
 	f.StringVar(&flags.opts.MetricsAddr, "metrics-addr", "", "address to serve metrics on (default none)")
 	f.StringVar(&flags.opts.HealthAddr, "health-addr", "", "address to serve /healthz and /readyz on (default none)")
 	flags.log.add(cmd)
@@ -108,8 +108,8 @@ func (f *operatorFlags) chooseEngine(opts *operator.Options) error {
 	return nil
 }
 
-// kubeConfig finds the cluster as kubectl does, and before that the one that
-// this process runs in.
+// kubeConfig returns the configuration of the file, else of the cluster that this
+// process runs in, else the one that kubectl uses.
 func kubeConfig(file string) (*rest.Config, error) {
 	if file == "" && os.Getenv("KUBECONFIG") == "" {
 		if config, err := rest.InClusterConfig(); err == nil {

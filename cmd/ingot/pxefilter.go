@@ -16,27 +16,27 @@ func newPXEFilterCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pxe-filter",
 		Short: "Tell dnsmasq which machines may boot from the network",
-		Long: `Keep a folder of hosts in step with the engine's nodes, so that the dnsmasq which
-reads it as dhcp-hostsdir serves machines that are being inspected and no others.
+		Long: `Keep the dhcp-hostsdir of a dnsmasq in sync with the engine's nodes, so that
+dnsmasq serves machines that are being inspected and no others.
 
 It runs beside dnsmasq and reads the engine's database: the embedded one on the
-engine's machine and as its user, PostgreSQL from anywhere. With --config it takes
-database.* and auto_discovery.enabled from the engine's own configuration, which
-also INGOT_SECTION__KEY and --set may give. docs/pxe-filter.md has the whole set-up.`,
+engine's machine and as the engine's user, or PostgreSQL from anywhere. It takes
+database.* and auto_discovery.enabled from the engine's configuration: --config,
+INGOT_SECTION__KEY and --set. docs/pxe-filter.md describes the whole set-up.`,
 		Example: "  ingot pxe-filter --data /var/lib/ingot --dhcp-hostsdir /var/lib/ingot-dnsmasq/hosts --dnsmasq-pid-file /run/dnsmasq.pid",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context(), cmd) },
 	}
 	flags.engine.addDatabase(cmd)
 	f, opts := cmd.Flags(), &flags.opts
-	f.StringVar(&opts.HostsDir, "dhcp-hostsdir", "", "folder that dnsmasq has as dhcp-hostsdir (required)")
+	f.StringVar(&opts.HostsDir, "dhcp-hostsdir", "", "the dhcp-hostsdir of dnsmasq (required)")
 	f.StringSliceVar(&opts.InspectInterfaces, "inspect-interface", []string{"agent"}, "inspect interfaces whose nodes boot the ramdisk for inspection")
-	f.StringSliceVar(&opts.Serve, "serve", []string{pxefilter.Inspection}, "what else the ramdisk is booted for with this dnsmasq: cleaning, deployment, servicing, rescue, idle, or all")
+	f.StringSliceVar(&opts.Serve, "serve", []string{pxefilter.Inspection}, "purposes to boot the ramdisk for with this dnsmasq: inspection, cleaning, deployment, servicing, rescue, idle, or all")
 	f.BoolVar(&opts.Discovery, "auto-discovery", false, "serve unknown machines (default: auto_discovery.enabled of the configuration)")
-	f.DurationVar(&opts.PollInterval, "poll-interval", pxefilter.DefaultPollInterval, "time between two looks for changes")
-	f.DurationVar(&opts.SyncPeriod, "sync-period", pxefilter.DefaultSyncPeriod, "time after which everything is compared although no change was seen")
-	f.StringVar(&opts.DnsmasqPIDFile, "dnsmasq-pid-file", "", "file with dnsmasq's process number, to tell it when files are gone")
-	f.IntVar(&opts.DnsmasqPID, "dnsmasq-pid", 0, "dnsmasq's process number, where it has no such file")
+	f.DurationVar(&opts.PollInterval, "poll-interval", pxefilter.DefaultPollInterval, "time between two checks for changes")
+	f.DurationVar(&opts.SyncPeriod, "sync-period", pxefilter.DefaultSyncPeriod, "time after which everything is compared even without a change")
+	f.StringVar(&opts.DnsmasqPIDFile, "dnsmasq-pid-file", "", "PID file of dnsmasq, which is signalled when files were removed")
+	f.IntVar(&opts.DnsmasqPID, "dnsmasq-pid", 0, "PID of dnsmasq, if it has no PID file")
 	f.StringVar(&opts.MetricsAddr, "metrics-addr", "", "address to serve metrics on (default none)")
 	f.StringVar(&opts.HealthAddr, "health-addr", "", "address to serve /healthz and /readyz on (default none)")
 	flags.log.add(cmd)

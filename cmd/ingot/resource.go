@@ -14,47 +14,46 @@ import (
 // exitCodesHelp is the part of the help that all client commands share.
 const exitCodesHelp = `
 
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 not found, 4 node or engine is
-busy, 5 engine does not answer, 6 still going on after --wait, 130 interrupted.`
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 not found, 4 node or engine busy,
+5 engine does not answer, 6 still in progress after --wait, 130 interrupted.`
 
 type connector func() (*baremetal.Client, error)
 
-// client is what the commands about one kind of thing share.
+// client has what the commands of one resource share.
 type client struct {
 	resource   cli.Resource
 	connect    connector
 	completion cli.Completion
 }
 
-// newClientGroup returns the command that groups those about one kind of thing.
+// newClientGroup returns the command that has those of one resource as children.
 func newClientGroup(resource cli.Resource, use, short, long string) (*cobra.Command, client) {
 	cmd := &cobra.Command{Use: use, Short: short, Long: long + exitCodesHelp}
 	connect, completion := clientFlags(cmd)
 	return cmd, client{resource: resource, connect: connect, completion: completion}
 }
 
-// things are the kinds of things that users create, in the order of the help.
-var things = []struct {
+// resources are the resources besides nodes, in the order of the help.
+var resources = []struct {
 	resource cli.Resource
 	command  string // words of the command
 	also     string // what other clients call it, if that differs
 	short    string
 	about    string
 }{
-	{cli.Ports, "port", "", "Show and change network ports of nodes", "the network ports of nodes"},
-	{cli.Portgroups, "portgroup", "port group", "Show and change groups of ports", "groups of ports that are bonded"},
+	{cli.Ports, "port", "", "Show and change the network ports of nodes", "the network ports of nodes"},
+	{cli.Portgroups, "portgroup", "port group", "Show and change port groups", "port groups, the bonded ports of nodes"},
 	{cli.Chassis, "chassis", "", "Show and change chassis", "chassis, which group nodes"},
-	{cli.Allocations, "allocation", "", "Find nodes for instances", "allocations: each finds a node for an instance"},
-	{cli.Runbooks, "runbook", "", "Show and change runbooks", "runbooks: steps with a name, for cleaning and servicing"},
-	{cli.DeployTemplates, "deploy template", "", "Show and change deploy templates", "deploy templates: steps that a trait of the instance asks for"},
-	{cli.VolumeConnectors, "volume connector", "", "Show and change volume connectors", "how storage knows nodes"},
-	{cli.VolumeTargets, "volume target", "", "Show and change volume targets", "remote volumes that nodes boot from"},
+	{cli.Allocations, "allocation", "", "Show and change allocations", "allocations, which find nodes for instances"},
+	{cli.Runbooks, "runbook", "", "Show and change runbooks", "runbooks, named lists of steps for cleaning and servicing"},
+	{cli.DeployTemplates, "deploy template", "", "Show and change deploy templates", "deploy templates, steps that the traits of an instance add to its deployment"},
+	{cli.VolumeConnectors, "volume connector", "", "Show and change volume connectors", "volume connectors, the addresses of nodes in a storage network"},
+	{cli.VolumeTargets, "volume target", "", "Show and change volume targets", "volume targets, remote volumes that nodes boot from"},
 }
 
-// addThingCommands adds the groups of commands for everything that is not a
-// node.
-func addThingCommands(root *cobra.Command) {
-	for _, row := range things {
+// addResourceCommands adds the groups of commands for every resource but nodes.
+func addResourceCommands(root *cobra.Command) {
+	for _, row := range resources {
 		for _, add := range []struct {
 			words string
 			to    func(*cobra.Command, string, *cobra.Command)
@@ -64,13 +63,13 @@ func addThingCommands(root *cobra.Command) {
 			add.to(root, add.words, cmd)
 		}
 	}
-	drivers, c := newClientGroup(cli.Drivers, "driver", "Show hardware types", "Show the hardware types that the engine has enabled.")
+	drivers, c := newClientGroup(cli.Drivers, "driver", "Show drivers", "Show the drivers (hardware types) that the engine has enabled.")
 	drivers.AddCommand(c.list(), c.show())
 	c.addViews(drivers)
 	addAt(drivers, "passthru call", c.passthru())
-	conductors, c := newClientGroup(cli.Conductors, "conductor", "Show who manages nodes", "Show the conductors, the replicas of an engine that manage nodes.")
+	conductors, c := newClientGroup(cli.Conductors, "conductor", "Show conductors", "Show the conductors: the engine processes that manage nodes.")
 	conductors.AddCommand(c.list(), c.show())
-	shards, c := newClientGroup(cli.Shards, "shard", "Show shards", "Show the shards that nodes are in, and how many nodes each has.")
+	shards, c := newClientGroup(cli.Shards, "shard", "Show shards", "Show the shards and the number of nodes in each.")
 	shards.AddCommand(c.list())
 	root.AddCommand(drivers, conductors, shards, newCreateCommand())
 }
@@ -79,11 +78,11 @@ func addThingCommands(root *cobra.Command) {
 func newCreateCommand() *cobra.Command {
 	var create cli.CreateFiles
 	cmd := &cobra.Command{
-		Use: "create FILE...", Short: "Create everything that files describe",
-		Long: `Create the chassis and nodes that files describe, with the ports and port groups
-in them. A file is YAML or JSON, - is standard input: lists under chassis and
-nodes, with the fields as the API names them, nodes of a chassis under nodes,
-ports and portgroups of a node under these names, and ports of a group in it.` + exitCodesHelp,
+		Use: "create FILE...", Short: "Create nodes, chassis and ports from files",
+		Long: `Create chassis, nodes, ports and port groups from YAML or JSON files, or from
+standard input for -. A file has the lists chassis and nodes, whose fields are
+those of the API. A chassis may have a list of nodes, a node lists of ports and
+portgroups, and a port group a list of ports.` + exitCodesHelp,
 		Example: "  ingot create rack1.yaml",
 		Args:    cobra.MinimumNArgs(1),
 	}
@@ -95,7 +94,7 @@ ports and portgroups of a node under these names, and ports of a group in it.` +
 	return cmd
 }
 
-// one and some check the arguments of a command about one thing, or more.
+// one and some check the arguments of a command about one object, or several.
 func (c client) one(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("name one %s, got %d", c.resource.Name, len(args))
@@ -103,7 +102,7 @@ func (c client) one(_ *cobra.Command, args []string) error {
 	return noneEmpty(args)
 }
 
-// noneEmpty refuses the arguments that a script makes of unset variables.
+// noneEmpty refuses empty arguments, which usually come from unset variables in a script.
 func noneEmpty(args []string) error {
 	if at := slices.Index(args, ""); at >= 0 {
 		return fmt.Errorf("argument %d is empty", at+1)
@@ -114,13 +113,12 @@ func noneEmpty(args []string) error {
 // none refuses all arguments.
 func none(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("it takes no arguments, got %q", args[0])
+		return fmt.Errorf("the command takes no arguments, got %q", args[0])
 	}
 	return nil
 }
 
-// oneAnd checks the arguments of a command about one thing and something of
-// it.
+// oneAnd checks the arguments of a command about a part of one object.
 func (c client) oneAnd(arg string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 2 {
@@ -137,18 +135,18 @@ func (c client) some(_ *cobra.Command, args []string) error {
 	return noneEmpty(args)
 }
 
-// argument is how help texts name the thing.
+// argument is the name of the object in help texts.
 func (c client) argument() string { return strings.ToUpper(lastWord(c.resource.Name)) }
 
-// things completes at most limit arguments, 0 for any number.
-func (c client) things(limit int) cobra.CompletionFunc {
+// names completes at most limit arguments, 0 for any number.
+func (c client) names(limit int) cobra.CompletionFunc {
 	if c.resource.Name == cli.Nodes.Name {
 		return c.completion.Nodes(limit)
 	}
-	return c.completion.Things(c.resource, limit)
+	return c.completion.Names(c.resource, limit)
 }
 
-// onEngine makes a command's function of one that needs the engine.
+// onEngine returns the run function of a command that needs a connection to the engine.
 func (c client) onEngine(run func(cmd *cobra.Command, engine *baremetal.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		engine, err := c.connect()
@@ -159,8 +157,8 @@ func (c client) onEngine(run func(cmd *cobra.Command, engine *baremetal.Client, 
 	}
 }
 
-// completeFlags completes the values of those flags whose values are known,
-// whichever of them cmd has.
+// completeFlags registers completions for the flags of cmd whose possible values are
+// known.
 func (c client) completeFlags(cmd *cobra.Command) {
 	fixed := func(words []string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
@@ -186,20 +184,20 @@ func (c client) completeFlags(cmd *cobra.Command) {
 	}
 }
 
-// stdin is the command's standard input, asked for when it is read.
+// stdin is the command's standard input. Tests may set it after the command is built.
 type stdin struct{ cmd *cobra.Command }
 
-// Read reads from the standard input that the command has by then.
+// Read reads from the present standard input of the command.
 func (s stdin) Read(p []byte) (int, error) { return s.cmd.InOrStdin().Read(p) }
 
 func streams(cmd *cobra.Command) cli.Streams {
 	return cli.Streams{Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
 }
 
-// waitFlag adds --wait to cmd, and to its check of arguments one for seconds
-// that were meant for the flag.
+// waitFlag adds --wait to cmd. It also makes the check of arguments refuse a number,
+// which was probably meant as the value of --wait.
 func waitFlag(cmd *cobra.Command, wait *cli.Wait, until string) {
-	cmd.Flags().Var(wait, "wait", "wait until "+until+", at most for `seconds` if given")
+	cmd.Flags().Var(wait, "wait", "wait until "+until+"; for at most `seconds` if given")
 	cmd.Flags().Lookup("wait").NoOptDefVal = cli.WaitForever
 	check := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {

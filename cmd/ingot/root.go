@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ingot-metal/ingot/internal/buildinfo"
 	"github.com/ingot-metal/ingot/internal/cli"
 )
 
@@ -18,23 +18,23 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "ingot",
 		Short:         "Turn racks of bare machines into Kubernetes capacity",
-		Version:       version(),
+		Version:       buildinfo.Read().Version,
 		Args:          cobra.ArbitraryArgs, // markUsageErrors names an unknown command
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate(versionText(buildinfo.Read()))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.FlagError(err) })
 	root.AddCommand(
 		newUpCommand(), newEngineCommand(), newOperatorCommand(), newPXEFilterCommand(), newSimCommand(),
-		newNodeCommand(), newExplainCommand(),
+		newNodeCommand(), newExplainCommand(), newSuspensionCommand(), newVersionCommand(),
 	)
-	addThingCommands(root)
+	addResourceCommands(root)
 	markUsageErrors(root)
 	return root
 }
 
-// markUsageErrors makes wrong arguments of every command usage errors, as wrong
-// flags are.
+// markUsageErrors turns errors about arguments, of all commands, into usage errors.
 func markUsageErrors(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -57,11 +57,11 @@ func markUsageErrors(cmd *cobra.Command) {
 	}
 }
 
-// typos is how many letters of a word may be wrong for it to be recognised.
+// typos is how many letters of a mistyped command may be wrong for a suggestion.
 const typos = 2
 
-// unknownCommand says that a group has no such command, and which was probably
-// meant.
+// unknownCommand returns the error for a command that the group does not have, with
+// suggestions.
 func unknownCommand(group *cobra.Command, word string) error {
 	group.SuggestionsMinimumDistance = typos
 	guess := ""
@@ -71,24 +71,15 @@ func unknownCommand(group *cobra.Command, word string) error {
 	return fmt.Errorf("unknown command %q for %q%s", word, group.CommandPath(), guess)
 }
 
-// version is the module version this binary was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(unknown)"
-	}
-	return info.Main.Version
-}
-
-// logFlags choose how a service logs.
+// logFlags are the flags for the log of a service.
 type logFlags struct{ level, format string }
 
 func (f *logFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.level, "log-level", "info", "least severe messages to log: debug, info, warn or error")
-	cmd.Flags().StringVar(&f.format, "log-format", "text", "form of the log: text or json")
+	cmd.Flags().StringVar(&f.level, "log-level", "info", "lowest level to log: debug, info, warn or error")
+	cmd.Flags().StringVar(&f.format, "log-format", "text", "log format: text or json")
 }
 
-// logger returns the logger that the flags ask for.
+// logger returns a logger as the flags say.
 func (f *logFlags) logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.level)); err != nil {

@@ -26,11 +26,11 @@ func newSimCommand() *cobra.Command {
 	var flags simFlags
 	cmd := &cobra.Command{
 		Use:   "sim",
-		Short: "Power on machines that do not exist",
-		Long: `Power on a fleet of simulated machines. Each one boots a ramdisk agent that posts
-its hardware to the engine, looks itself up, serves the agent's commands on a
-loopback address of its own and sends heartbeats. The machines of a seed are
-always the same. Ctrl-C cuts their power and prints what the engine answered.`,
+		Short: "Simulate machines with ramdisk agents",
+		Long: `Power on simulated machines. Each machine boots a ramdisk agent that posts its
+hardware to the engine, looks itself up, serves the agent's commands on its own
+loopback address and sends heartbeats. The same seed always gives the same
+machines. Ctrl-C powers them off and prints the answers of the engine.`,
 		Example: "  ingot sim --machines 100 --rate 20\n  ingot sim --machines 3 --kind edge --once --engine http://127.0.0.1:6385",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context(), cmd) },
@@ -38,20 +38,21 @@ always the same. Ctrl-C cuts their power and prints what the engine answered.`,
 	f := cmd.Flags()
 	f.StringVar(&flags.options.Engine, "engine", "http://127.0.0.1:6385", "root URL of the Bare Metal API")
 	f.IntVar(&flags.options.Machines, "machines", 10, "number of machines")
-	f.Uint64Var(&flags.options.Seed, "seed", 1, "number that decides what the machines look like")
-	f.Float64Var(&flags.rate, "rate", 10, "machines to power on in a second; 0 means all at once")
-	f.StringVar(&flags.listen, "listen", hardware.DefaultNetwork.String(), "network with an address of this computer for each machine")
-	f.StringVar(&flags.inventory, "inventory-network", "", "network of the addresses in the inventories, if not that of --listen; for engines that ignore interfaces with loopback addresses")
-	f.BoolVar(&flags.agentTLS, "agent-tls", true, "let agents serve their commands over TLS")
+	f.Uint64Var(&flags.options.Seed, "seed", 1, "seed of the machines' hardware")
+	f.Float64Var(&flags.rate, "rate", 10, "machines to power on per second; 0 means all at once")
+	f.StringVar(&flags.listen, "listen", hardware.DefaultNetwork.String(), "network on this computer with an address for each machine")
+	f.StringVar(&flags.inventory, "inventory-network", "", "network of the addresses in the inventories, by default that of --listen; for engines that ignore interfaces with loopback addresses")
+	f.BoolVar(&flags.agentTLS, "agent-tls", true, "serve the commands of agents over TLS")
 	f.DurationVar(&flags.options.BootTime, "boot-time", time.Second, "mean time from power on to a running ramdisk")
-	f.DurationVar(&flags.options.HeartbeatTimeout, "heartbeat", 0, "heartbeat timeout to use instead of the engine's; agents beat after 30 to 60 % of it")
-	f.Float64Var(&flags.speed, "speed", 1, "factor by which every pause of the machines is shorter")
+	f.DurationVar(&flags.options.HeartbeatTimeout, "heartbeat", 0, "heartbeat timeout to use instead of the engine's; agents send one after 30 to 60 % of it")
+	f.Float64Var(&flags.speed, "speed", 1, "factor that shortens every pause of the machines")
 	f.StringVar((*string)(&flags.options.Hardware.Kind), "kind", "", "only machines of this kind: server, edge or virtual")
-	f.IntVar(&flags.options.Hardware.NICs, "nics", 0, "exact number of network interfaces of every machine; 0 means what the model has")
+	f.IntVar(&flags.options.Hardware.NICs, "nics", 0, "exact number of network interfaces of every machine; 0 means the number of the model")
 	f.StringVar(&flags.cacert, "engine-cacert", "", "PEM file with the certificate authorities of an https engine")
-	f.BoolVar(&flags.insecure, "insecure", false, "do not check the certificate of an https engine")
+	f.BoolVar(&flags.insecure, "insecure", false, "do not verify the certificate of an https engine")
 	f.BoolVar(&flags.once, "once", false, "exit as soon as all machines run")
 	flags.log.add(cmd)
+	cmd.AddCommand(newFakeMachinesCommand())
 	complete(cmd, "kind", cobra.FixedCompletions(
 		[]cobra.Completion{string(hardware.Server), string(hardware.Edge), string(hardware.Virtual)}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -67,8 +68,8 @@ type simFlags struct {
 	log            logFlags
 }
 
-// fleet turns the flags into a fleet whose machines are off.
-func (f *simFlags) fleet(cmd *cobra.Command) (*sim.Fleet, error) {
+// machines turns the flags into machines that are powered off.
+func (f *simFlags) machines(cmd *cobra.Command) (*sim.Machines, error) {
 	o := f.options
 	for _, network := range []struct {
 		flag, text string
@@ -122,23 +123,23 @@ func (f *simFlags) engineTLS() (*tls.Config, error) {
 }
 
 func (f *simFlags) run(ctx context.Context, cmd *cobra.Command) error {
-	fleet, err := f.fleet(cmd)
+	machines, err := f.machines(cmd)
 	if err != nil {
 		return err
 	}
-	defer fleet.Stop()
+	defer machines.Stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	powered := make(chan struct{})
 	go func() {
 		defer close(powered)
-		if err := fleet.PowerOn(ctx, f.rate); err != nil && ctx.Err() == nil {
+		if err := machines.PowerOn(ctx, f.rate); err != nil && ctx.Err() == nil {
 			cancel(err)
 		}
 	}()
-	err = fleet.Report(ctx, cmd.ErrOrStderr(), progressInterval, f.once)
+	err = machines.Report(ctx, cmd.ErrOrStderr(), progressInterval, f.once)
 	cancel(nil)
 	<-powered
-	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "\n%s", fleet.Summary()) // the fleet has ended either way
+	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "\n%s", machines.Summary()) // the machines have stopped either way
 	return err
 }

@@ -34,7 +34,7 @@ func TestSimRefusesFlagsThatCannotWork(t *testing.T) {
 		"speed":          {"--speed 0", "--speed must be positive"},
 		"too many":       {"--machines 300 --listen 127.5.0.0/24", "has room for 255 machines"},
 		"log level":      {"--log-level loud", "--log-level"},
-		"negative count": {"--machines -1", "fleet has 1 to"},
+		"negative count": {"--machines -1", "Want 1 to"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, stderr, code := simRun(t, strings.Fields(test.args)...)

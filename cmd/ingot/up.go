@@ -20,8 +20,7 @@ func newUpCommand() *cobra.Command {
 		Short: "Run all of Ingot on this machine, with simulated machines",
 		Long: `Run a Kubernetes API, the engine, the operator and simulated machines that
 nobody registered, and watch them become available hosts. Everything listens on
-loopback only and keeps its data in one folder, where it is found again at the
-next start.`,
+loopback only and keeps its data in one folder, which the next start uses again.`,
 		Example: "  ingot up --machines 3 --data .ingot",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -33,9 +32,9 @@ next start.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&opts.Machines, "machines", 3, "simulated machines to power on")
-	f.StringVar(&opts.DataDir, "data", ".ingot", "folder for all data; holds the kubeconfig too")
-	f.StringVar(&opts.Kubeconfig, "kubeconfig", "", "kubeconfig of a cluster to use instead of an own control plane")
+	f.IntVar(&opts.Machines, "machines", 3, "number of simulated machines")
+	f.StringVar(&opts.DataDir, "data", ".ingot", "folder for all data, the kubeconfig included")
+	f.StringVar(&opts.Kubeconfig, "kubeconfig", "", "kubeconfig of a cluster to use instead of a control plane of its own")
 	f.StringVar(&opts.Listen, "listen", "", "address of the engine (default 127.0.0.1:6385)")
 	f.Var(&prefixValue{&opts.Network}, "network", "loopback network with an address for each machine (default "+hardware.DefaultNetwork.String()+")")
 	f.Uint64Var(&opts.Seed, "seed", 1, "seed of the machines' hardware")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -28,6 +29,9 @@ func machine(held time.Duration, changes ...func(*node.Node)) *node.Node {
 	}
 	return n
 }
+
+// hardware is what holds for a node's machine.
+func hardware(n *node.Node) node.HardwareAttributes { return new(driver.Registry).Attributes(n) }
 
 // beaten adds a heartbeat that long before now.
 func beaten(before time.Duration) func(*node.Node) {
@@ -120,13 +124,13 @@ func TestFastTrackFollowsNodeThenConfigurationThenMachine(t *testing.T) {
 		"nonsense counts as not set":      {node.Node{Driver: "redfish", DriverInfo: with("perhaps")}, true, true},
 		"nonsense, discovered, counts so": {node.Node{Driver: "manual-management", AutoDiscovered: true, DriverInfo: with(3)}, false, true},
 	} {
-		if got := FastTrack(&tc.n, tc.byDefault); got != tc.want {
+		if got := FastTrack(&tc.n, hardware(&tc.n), tc.byDefault); got != tc.want {
 			t.Errorf("%s: fast-track = %v, want %v", name, got, tc.want)
 		}
 	}
 }
 
-func TestLookupIsAllowedWhereARamdiskHasBusiness(t *testing.T) {
+func TestLookupIsAllowedInStatesWithARamdisk(t *testing.T) {
 	always := []node.State{"deploying", "wait call-back", "cleaning", "clean wait", "inspecting", "inspect wait", "rescuing", "rescue wait", "service wait"}
 	fastTrack := []node.State{"enroll", "manageable", "available", "servicing", "service hold"}
 	for _, s := range append(node.States(), "nowhere") {
@@ -186,7 +190,7 @@ func TestDecideToken(t *testing.T) {
 		"available, silent":             {machine(time.Hour, beaten(past), func(n *node.Node) { n.ProvisionState = node.Available }), ReissueToken},
 		"token of unknown age, unheard": {machine(0, func(n *node.Node) { n.DriverInternalInfo = node.ObjectOf(map[string]any{TokenKey: "t"}) }), ReissueToken},
 	} {
-		if got := DecideToken(tc.n, now, window); got != tc.want {
+		if got := DecideToken(tc.n, hardware(tc.n), now, window); got != tc.want {
 			t.Errorf("%s: answer = %d, want %d", name, got, tc.want)
 		}
 	}
@@ -205,14 +209,14 @@ func TestNewTokenForgetsTheOldAgent(t *testing.T) {
 			t.Errorf("%s = %q, want %q", key, got, want)
 		}
 	}
-	if got := DecideToken(n, now.Add(window), window); got != MaskToken {
+	if got := DecideToken(n, hardware(n), now.Add(window), window); got != MaskToken {
 		t.Errorf("answer within the window = %d, want the token masked", got)
 	}
 }
 
 // heartbeat is what the agent of a machine sends.
 func heartbeat(changes ...func(*node.Heartbeat)) node.Heartbeat {
-	beat := node.Heartbeat{CallbackURL: "https://192.0.2.7:9999", AgentVersion: "11.0.0", AgentToken: "the-token", Version: 68}
+	beat := node.Heartbeat{CallbackURL: "https://192.0.2.7:9999", AgentVersion: "11.0.0", AgentToken: "the-token"}
 	for _, change := range changes {
 		change(&beat)
 	}
@@ -257,12 +261,9 @@ func TestCheckHeartbeat(t *testing.T) {
 		"same certificate":       {machine(0, known("https://192.0.2.7:9999", "PEM")), heartbeat(func(b *node.Heartbeat) { b.AgentVerifyCA = "PEM" }), strict, ""},
 		"certificate left out":   {machine(0, known("https://192.0.2.7:9999", "PEM")), heartbeat(), strict, ""},
 		"first certificate":      {machine(0), heartbeat(func(b *node.Heartbeat) { b.AgentVerifyCA = "PEM" }), strict, ""},
-		"old API, no version":    {machine(0), heartbeat(func(b *node.Heartbeat) { b.Version, b.AgentVersion = 35, "" }), strict, ""},
-		"no version":             {machine(0), heartbeat(func(b *node.Heartbeat) { b.Version, b.AgentVersion = 36, "" }), strict, "agent_version is required"},
 		"no token":               {machine(0), heartbeat(func(b *node.Heartbeat) { b.AgentToken = "" }), strict, "token"},
 		"wrong token":            {machine(0), heartbeat(func(b *node.Heartbeat) { b.AgentToken = "the-tokem" }), strict, "token"},
 		"token never issued":     {machine(0, func(n *node.Node) { n.DriverInternalInfo = nil }), heartbeat(func(b *node.Heartbeat) { b.AgentToken = "" }), strict, "token"},
-		"certificate too early":  {machine(0), heartbeat(func(b *node.Heartbeat) { b.Version, b.AgentVerifyCA = 67, "PEM" }), strict, "1.68"},
 		"changed certificate":    {machine(0, known("https://192.0.2.7:9999", "PEM")), heartbeat(func(b *node.Heartbeat) { b.AgentVerifyCA = "OTHER" }), strict, "certificate"},
 		"changed URL":            {machine(0, beaten(time.Second)), url("https://192.0.2.7:9998"), strict, "change its callback URL"},
 		"URL taken back":         {machine(0, beaten(time.Second)), url(""), strict, "change its callback URL"},
@@ -323,7 +324,7 @@ func TestHeartbeatIsMergedIntoWhatIsKnown(t *testing.T) {
 	if message := info.Text(StatusMessageKey); len(message) > 2048 || strings.ContainsRune(message, 0) {
 		t.Errorf("status message has %d bytes, want it cut and cleaned", len(message))
 	}
-	bare := heartbeat(func(b *node.Heartbeat) { b.AgentVersion, b.Version = "", 22 })
+	bare := heartbeat(func(b *node.Heartbeat) { b.AgentVersion = "" })
 	info = WithHeartbeat(info, bare, now.Add(2*time.Minute))
 	got := info.Without(StatusMessageKey, knownSinceKey).Values()
 	want := node.ObjectOf(map[string]any{

@@ -9,12 +9,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Rules say which callback URLs are believed.
+// Rules say which callback URLs are accepted.
 type Rules struct {
 	RequireTLS      bool           // refuse plain http
-	AllowedNetworks []netip.Prefix // where agents may live; empty means anywhere
-	// VerifyAddress asks that the URL's host is an address that the machine's
-	// inventory has, so that a stolen token cannot point the engine elsewhere.
+	AllowedNetworks []netip.Prefix // networks of agents; empty means any
+	// VerifyAddress requires that the URL's host is an address of the machine's
+	// inventory, so that a stolen token cannot direct the engine elsewhere.
 	VerifyAddress bool
 }
 
@@ -26,24 +26,17 @@ var recordStates = []node.State{
 	node.Enroll, node.Manageable, node.Available,
 }
 
-// Records reports whether a heartbeat in this state is recorded; in others it is
+// Records reports whether a heartbeat is recorded in this state; in other states it is
 // accepted and ignored.
 func Records(s node.State) bool { return slices.Contains(recordStates, s) }
 
-// CheckHeartbeat returns a *node.ValidationError unless beat may be believed.
-// Addresses are those of the machine's inventory; none means the engine has not
-// seen it and its networks decide alone.
+// CheckHeartbeat returns a *node.ValidationError unless the heartbeat has the node's
+// token and an acceptable callback URL. addresses returns the addresses of the machine's
+// inventory; when there are none, only rules.AllowedNetworks decides.
 func CheckHeartbeat(n *node.Node, beat node.Heartbeat, rules Rules, addresses func() ([]netip.Addr, error)) error {
-	const versionRequired, caSince = 36, 68
-	if beat.Version >= versionRequired && beat.AgentVersion == "" {
-		return node.Invalid("Field agent_version is required for API version 1.36 and newer.")
-	}
 	if !TokenMatches(n.DriverInternalInfo.Text(TokenKey), beat.AgentToken) {
-		// Whoever has no token is not told which node a name belongs to.
+		// A sender without the token does not learn the UUID of the node.
 		return node.Invalid("The agent token is missing or does not match.")
-	}
-	if beat.Version < caSince && beat.AgentVerifyCA != "" {
-		return node.Invalid("Field agent_verify_ca needs API version 1.68 or newer.")
 	}
 	known := n.DriverInternalInfo.Text(URLKey)
 	switch {
@@ -92,7 +85,7 @@ func checkURL(n *node.Node, raw string, rules Rules, addresses func() ([]netip.A
 	return nil
 }
 
-// WithHeartbeat returns driver_internal_info with what a believed heartbeat says.
+// WithHeartbeat returns driver_internal_info with the values of an accepted heartbeat.
 func WithHeartbeat(info node.Object, beat node.Heartbeat, now time.Time) node.Object {
 	changes := map[string]any{URLKey: beat.CallbackURL, LastHeartbeatKey: FormatTime(now), RebootSeenKey: nil}
 	for key, value := range map[string]string{

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// lookupStates are the provision states in which a ramdisk may look its node
-// up, and those that fast-track adds.
+// The provision states in which a ramdisk may look up its node, and those that
+// fast-track adds.
 var (
 	lookupStates = []node.State{
 		node.Deploying, node.DeployWait, node.Cleaning, node.CleanWait, node.Inspecting, node.InspectWait,
@@ -17,12 +17,12 @@ var (
 	fastTrackStates = []node.State{node.Enroll, node.Manageable, node.Available, node.Servicing, node.ServiceHold}
 )
 
-// MayLookUp reports whether a ramdisk may look up a node in this state.
+// MayLookUp reports whether a ramdisk may look up a node in this provision state.
 func MayLookUp(s node.State, fastTrack bool) bool {
 	return slices.Contains(lookupStates, s) || fastTrack && slices.Contains(fastTrackStates, s)
 }
 
-// TokenAnswer is what a lookup says about the agent's token.
+// TokenAnswer says what the answer to a lookup has as agent token.
 type TokenAnswer int
 
 // Answers to a lookup.
@@ -31,24 +31,24 @@ const (
 	MaskToken TokenAnswer = iota
 	// IssueToken: the node has none yet.
 	IssueToken
-	// ReissueToken: the machine started its ramdisk again and has lost its
-	// token. It gets a new one; the old one is void.
+	// ReissueToken: the machine has restarted its ramdisk, which lost the token. It gets
+	// a new one; the old one is void.
 	ReissueToken
-	// RetryLater: the machine seems to have started again, but its earlier
-	// agent may still be alive. The answer is 409, which agents retry.
+	// RetryLater: the machine seems to have been restarted, but its earlier agent may
+	// still be alive. The answer is 409, which agents retry.
 	RetryLater
 )
 
-// DecideToken answers a lookup. A machine whose BMC the engine drives loses its
-// token when the engine restarts it. One without a BMC is restarted by people,
-// so a new token is due once the old agent has been silent for the window and no
-// step is running; until then a machine that has posted an inventory since its
-// last heartbeat is asked to come back.
-func DecideToken(n *node.Node, now time.Time, window time.Duration) TokenAnswer {
+// DecideToken decides about the token in the answer to a lookup. When the engine
+// restarts a machine through its BMC, it also removes the token. A machine without a
+// BMC is restarted by people: its ramdisk gets a new token when no step is running and
+// the old agent has sent no heartbeat for the window. Until then a machine that has
+// posted an inventory since its last heartbeat must retry.
+func DecideToken(n *node.Node, hardware node.HardwareAttributes, now time.Time, window time.Duration) TokenAnswer {
 	if n.DriverInternalInfo.Text(TokenKey) == "" {
 		return IssueToken
 	}
-	if HasBMC(n) || stepRunning(n) {
+	if hardware.HasBMC || stepRunning(n) {
 		return MaskToken
 	}
 	heard := LastHeartbeat(n)
@@ -68,8 +68,8 @@ func DecideToken(n *node.Node, now time.Time, window time.Duration) TokenAnswer 
 // knownSinceKey is when the agent that holds the current token was first known. RFC 3339, UTC.
 const knownSinceKey = "agent_known_since"
 
-// WithToken returns driver_internal_info with a new token and without what was
-// known of the agent that held the old one.
+// WithToken returns driver_internal_info with a new token and without the data of the
+// agent that had the old one.
 func WithToken(info node.Object, token string, now time.Time) node.Object {
 	return info.With(map[string]any{
 		TokenKey: token, knownSinceKey: FormatTime(now),
@@ -77,7 +77,7 @@ func WithToken(info node.Object, token string, now time.Time) node.Object {
 	})
 }
 
-// WithRebootSeen records that a known machine posted an inventory.
+// WithRebootSeen returns driver_internal_info with the time of a restart, see RebootSeenKey.
 func WithRebootSeen(info node.Object, now time.Time) node.Object {
 	return info.With(map[string]any{RebootSeenKey: FormatTime(now)})
 }

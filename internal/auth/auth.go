@@ -2,13 +2,13 @@
 // 7617) users and their bcrypt hashes come from an htpasswd file that is read
 // again when it changes.
 //
-// It keeps three promises. A verified password costs microseconds until the file
-// changes, so bcrypt does not set the speed. An unknown user takes as long as a
-// wrong password. And whoever sends wrong passwords can keep only a part of the
-// processors busy: comparisons beyond that part wait, then are refused with 503,
-// while users verified before go on undisturbed.
+// A password that was verified once takes microseconds until the file changes, so that
+// bcrypt does not limit the speed of the API. An unknown user takes as long as a wrong
+// password. An attacker who sends wrong passwords can use at most half of the
+// processors: further comparisons wait, and then get 503, while users who were verified
+// before are not affected.
 //
-// It knows no policy: whoever is authenticated is an administrator.
+// There are no roles: every authenticated user is an administrator.
 package auth
 
 import (
@@ -31,19 +31,19 @@ const (
 	overloaded     = "Too many passwords are being checked: try again shortly."
 )
 
-// retryAfter is what clients hear about when to ask again after overload, in
+// retryAfter is the Retry-After header of an answer to an overload, in
 // seconds.
 const retryAfter = "2"
 
 // ErrDenied is an unknown user or a wrong password.
 var ErrDenied = errors.New("unknown user or wrong password")
 
-// ErrOverloaded means that too many comparisons wait already.
+// ErrOverloaded means that too many comparisons are waiting.
 var ErrOverloaded = errors.New("too many passwords are being checked")
 
-// Options is what authentication needs beside its file.
+// Options configures authentication.
 type Options struct {
-	// Public reports whether a route answers without credentials. It gets the
+	// Public reports whether a route needs no credentials. It gets the
 	// pattern that the router matched, never the path of the request, so that
 	// no spelling of a path can be public to one and protected to the other.
 	// Nil means that no route is public.
@@ -52,15 +52,15 @@ type Options struct {
 	Now    func() time.Time
 }
 
-// Guard lets requests with good credentials pass. It is safe for concurrent use.
+// Guard refuses requests without valid credentials. It is safe for concurrent use.
 type Guard struct {
 	public   func(pattern string) bool
 	verifier *verifier
 }
 
-// New returns a guard over the users of an htpasswd file. A file that cannot be
-// read, has a bad line or has no user is an error here; later it is a line in
-// the log, and the users read before stay.
+// New returns a guard for the users of an htpasswd file. A file that cannot be
+// read, has an invalid line or has no user is an error. When the file becomes invalid
+// later, that is logged, and the users read before stay valid.
 func New(file string, opts Options) (*Guard, error) {
 	v, err := newVerifier(file, opts.Logger, opts.Now)
 	if err != nil {
@@ -73,8 +73,8 @@ func New(file string, opts Options) (*Guard, error) {
 	return g, nil
 }
 
-// Wrap returns a handler that asks for credentials before next, unless the route
-// is public. It must be inside the router: it decides on the request's Pattern.
+// Wrap returns a handler that checks credentials before next, unless the route is
+// public. It must be inside the router, because it reads the request's Pattern.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.public(r.Pattern) {
@@ -92,7 +92,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, user)))
 		case errors.Is(err, ErrDenied):
 			deny(w, badCredentials)
-		default: // ErrOverloaded, or the request has ended and nobody reads this
+		default: // ErrOverloaded, or the request has ended
 			w.Header().Set("Retry-After", retryAfter)
 			refuse(w, http.StatusServiceUnavailable, overloaded)
 		}
@@ -104,8 +104,8 @@ func deny(w http.ResponseWriter, message string) {
 	refuse(w, http.StatusUnauthorized, message)
 }
 
-// refuse writes the error body that the reference's authentication has, which is
-// not the one of the API.
+// refuse writes the error body that Ironic's authentication has. It differs from the
+// error body of the API.
 func refuse(w http.ResponseWriter, status int, message string) {
 	type reason struct {
 		Message string `json:"message"`
@@ -113,7 +113,7 @@ func refuse(w http.ResponseWriter, status int, message string) {
 	}
 	body, err := json.Marshal(map[string]reason{"error": {message, status}})
 	if err != nil {
-		panic("auth: an error body cannot be encoded: " + err.Error()) // it is text and a number
+		panic("auth: an error body cannot be encoded: " + err.Error()) // a string and a number can always be encoded
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -124,8 +124,8 @@ func refuse(w http.ResponseWriter, status int, message string) {
 
 type userKey struct{}
 
-// User returns who was authenticated for the request of ctx; empty means nobody,
-// because the route is public or authentication is off.
+// User returns the authenticated user of the request of ctx, empty when the route is
+// public or authentication is off.
 func User(ctx context.Context) string {
 	user, _ := ctx.Value(userKey{}).(string)
 	return user

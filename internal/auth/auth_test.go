@@ -291,7 +291,7 @@ func TestEqualRequestsShareOneComparison(t *testing.T) {
 }
 
 // TestFloodOfWrongPasswordsIsBounded holds more comparisons than there is room
-// for: a few run, some wait, the rest and those that waited too long hear 503.
+// for: a few run, some wait, the rest and those that waited too long get 503.
 // Who was verified before does not notice.
 func TestFloodOfWrongPasswordsIsBounded(t *testing.T) {
 	g := newGate(t)
@@ -347,7 +347,7 @@ func TestFloodOfWrongPasswordsIsBounded(t *testing.T) {
 	})
 }
 
-func TestGoneClientStopsWaitingButNotTheOthers(t *testing.T) {
+func TestClientThatClosesItsConnectionStopsOnlyItsOwnWait(t *testing.T) {
 	g := newGate(t)
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -12,23 +12,23 @@ import (
 	"unicode/utf8"
 )
 
-// bcryptHash is the only kind of hash that is accepted, in the three spellings
-// of the same algorithm. The first group is the cost.
+// bcryptHash matches a bcrypt hash, the only accepted kind, with any of the three
+// prefixes of that algorithm. The first group is the cost.
 var bcryptHash = regexp.MustCompile(`^\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{53}$`)
 
-// Bounds of the cost. Each step doubles the time of a comparison; 15 takes some
-// seconds.
+// Bounds of the bcrypt cost. Each step doubles the time of a comparison; cost 15 takes
+// some seconds.
 const (
 	minCost = 4
 	maxCost = 15
 )
 
-// maxFile is how large an htpasswd file may be, in bytes; that is about 15,000
+// maxFile is the largest size of an htpasswd file, in bytes; that is about 15,000
 // users.
 const maxFile = 1 << 20
 
-// readHtpasswd returns the bcrypt hash of every user of a file. An error names
-// the line and never what stands there: it may be a password.
+// readHtpasswd returns the bcrypt hash of every user of a file. An error has the number
+// of the line but not its text, which may be a password.
 func readHtpasswd(path string) (map[string]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -48,8 +48,8 @@ func readHtpasswd(path string) (map[string]string, error) {
 	return users, nil
 }
 
-// parseHtpasswd reads lines of user:hash. Empty lines and lines that begin with
-// # are passed over.
+// parseHtpasswd reads lines of the form user:hash. It ignores empty lines and lines
+// that begin with #.
 func parseHtpasswd(content []byte) (map[string]string, error) {
 	users := map[string]string{}
 	lines := bufio.NewScanner(bytes.NewReader(content))
@@ -64,7 +64,7 @@ func parseHtpasswd(content []byte) (map[string]string, error) {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
 		if _, twice := users[user]; twice {
-			return nil, fmt.Errorf("line %d: the user stands on an earlier line already", number)
+			return nil, fmt.Errorf("line %d: the user is on an earlier line, too", number)
 		}
 		users[user] = hash
 	}
@@ -72,7 +72,7 @@ func parseHtpasswd(content []byte) (map[string]string, error) {
 		return nil, err
 	}
 	if len(users) == 0 {
-		return nil, errors.New("there is no user in the file: add one with htpasswd -B")
+		return nil, errors.New("the file has no user: add one with htpasswd -B")
 	}
 	return users, nil
 }

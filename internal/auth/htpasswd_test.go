@@ -37,10 +37,10 @@ func TestBadHtpasswdLineIsNamedAndNotShown(t *testing.T) {
 		"more after it":      {"bob:$2y$10$" + tail + ":hunter2", "line 1: want a bcrypt hash"},
 		"cost below bcrypt":  {"bob:$2y$03$" + tail, "line 1: want a bcrypt cost from 4 to 15"},
 		"cost of minutes":    {"bob:$2y$20$" + tail, "line 1: want a bcrypt cost from 4 to 15"},
-		"user twice":         {good + good, "line 2: the user stands on an earlier line"},
+		"user twice":         {good + good, "line 2: the user is on an earlier line"},
 		"user not UTF-8":     {"b\xffb:$2y$10$" + tail, "line 1: the user name is not UTF-8"},
-		"empty file":         {"", "no user in the file"},
-		"nothing but a note": {"# hunter2\n", "no user in the file"},
+		"empty file":         {"", "the file has no user"},
+		"nothing but a note": {"# hunter2\n", "the file has no user"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -18,27 +18,26 @@ import (
 	"github.com/ingot-metal/ingot/internal/reload"
 )
 
-// Bounds of the comparisons. One takes 50 ms at the cost that htpasswd -B -C 10
-// has.
+// Bounds of comparisons. One takes 50 ms at cost 10 (htpasswd -B -C 10).
 const (
-	maxWaiting = 64              // comparisons that wait for a processor
-	maxWait    = 5 * time.Second // how long one waits
+	maxWaiting = 64              // comparisons that may wait for others to end
+	maxWait    = 5 * time.Second // longest wait of a comparison
 )
 
 // digest is a keyed hash of a user, a password and a stored hash.
 type digest [sha256.Size]byte
 
-// user is one line of the file. A user has one password, so one digest remembers
-// all that was verified, and memory is bounded by the file.
+// user is one line of the file. It keeps the digest of its verified password, so that
+// the size of the file bounds the memory.
 type user struct {
 	hash     []byte
-	verified atomic.Pointer[digest] // nil until a password was verified
+	verified atomic.Pointer[digest] // nil until the password was verified
 }
 
-// users is one version of the file. What was verified goes away with it.
+// users are the users of one version of the file, with their verified passwords.
 type users struct {
 	byName map[string]*user
-	nobody *user // stands in for users that do not exist
+	nobody *user // used for users that do not exist
 }
 
 // verifier checks passwords.
@@ -47,15 +46,15 @@ type verifier struct {
 	key     [sha256.Size]byte // of this process, for digests
 	compare func(hash, password []byte) error
 
-	flights singleflight.Group // by digest: one comparison for equal requests
-	running chan struct{}      // a token for each comparison that runs
+	flights singleflight.Group // by digest, so that equal requests share a comparison
+	running chan struct{}      // has an element for each running comparison
 	waiting atomic.Int64
 }
 
 func newVerifier(file string, log *slog.Logger, now func() time.Time) (*verifier, error) {
-	// Half of the processors at most: the API goes on while passwords are tried.
+	// At most half of the processors, so that the API stays fast during an attack.
 	v := &verifier{compare: bcrypt.CompareHashAndPassword, running: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
-	_, _ = rand.Read(v.key[:]) // never fails, it ends the process instead
+	_, _ = rand.Read(v.key[:]) // never fails, see crypto/rand
 	var err error
 	v.users, err = reload.New("the users of api.htpasswd_file", []string{file}, func() (*users, error) { return loadUsers(file) }, log, now)
 	return v, err
@@ -72,15 +71,15 @@ func loadUsers(file string) (*users, error) {
 		loaded.byName[name] = &user{hash: []byte(hash)}
 		cost = max(cost, bcryptHash.FindStringSubmatch(hash)[1])
 	}
-	// A user that does not exist costs as much as the dearest that does. No
-	// password is known to have this hash, and a match would not count.
+	// A user that does not exist takes as long as the user with the highest cost. No
+	// password is known to have this hash, and a match would be ignored.
 	loaded.nobody = &user{hash: []byte("$2b$" + cost + "$" + strings.Repeat(".", 53))}
 	return loaded, nil
 }
 
-// verify returns nil for a good password, else ErrDenied, ErrOverloaded or why
-// ctx ended. It takes microseconds when the same password was good before, and
-// one bcrypt comparison otherwise.
+// verify returns nil for a valid password, else ErrDenied, ErrOverloaded or the error
+// of ctx. It takes microseconds when the same password was verified before, and one
+// bcrypt comparison otherwise.
 func (v *verifier) verify(ctx context.Context, name, password string) error {
 	all := v.users.Get()
 	u, known := all.byName[name]
@@ -88,12 +87,12 @@ func (v *verifier) verify(ctx context.Context, name, password string) error {
 		u = all.nobody
 	}
 	sum := v.digest(name, password, u.hash)
-	// Known users only: nothing is ever verified for nobody.
+	// Only users that exist ever have a verified password.
 	if verified := u.verified.Load(); verified != nil && hmac.Equal(verified[:], sum[:]) {
 		return nil
 	}
-	// Clients often begin with several connections at once; equal requests share
-	// one comparison. It does not end with the request that happened to start it.
+	// Clients often open several connections at once; equal requests share one
+	// comparison, which goes on when the request that started it ends.
 	flight := v.flights.DoChan(string(sum[:]), func() (any, error) {
 		return nil, v.compareBounded(u.hash, password)
 	})
@@ -112,7 +111,7 @@ func (v *verifier) verify(ctx context.Context, name, password string) error {
 	return nil
 }
 
-// compareBounded compares when it is its turn.
+// compareBounded compares a password when fewer than the maximum of comparisons run.
 func (v *verifier) compareBounded(hash []byte, password string) error {
 	if v.waiting.Add(1) > maxWaiting {
 		v.waiting.Add(-1)
@@ -129,13 +128,13 @@ func (v *verifier) compareBounded(hash []byte, password string) error {
 	}
 	defer func() { <-v.running }()
 	if err := v.compare(hash, []byte(password)); err != nil {
-		return ErrDenied // a hash that bcrypt cannot read was refused with the file
+		return ErrDenied // an invalid hash was refused when the file was read
 	}
 	return nil
 }
 
-// digest is over the three parts, each with its length before it, so that no two
-// triples give the same text.
+// digest hashes the three parts, each with its length before it, so that different
+// triples give different input.
 func (v *verifier) digest(name, password string, hash []byte) digest {
 	mac := hmac.New(sha256.New, v.key[:])
 	text := make([]byte, 0, 256)

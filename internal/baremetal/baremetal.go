@@ -11,7 +11,7 @@
 //     caller's context says;
 //   - every failed call returns an [*Error] with the engine's own sentence in
 //     it, except when the caller's context ended: then that error comes back;
-//   - nothing is retried behind the caller's back, unless it sets
+//   - nothing is retried unless the caller sets
 //     [Options.Retries]. [Retryable] tells which errors are worth another try.
 package baremetal
 
@@ -38,11 +38,11 @@ import (
 // room for an engine that waits for a busy node before it answers.
 const DefaultTimeout = 30 * time.Second
 
-// maxResponse is the most that is read of one answer, in bytes. The largest
-// honest answer is a full list of 1,000 nodes, some 10 MB.
+// maxResponse bounds what is read of one answer, in bytes. The largest valid answer
+// is a full list of 1,000 nodes, some 10 MB.
 const maxResponse = 64 << 20
 
-// Options say how to reach an engine. Only Endpoint is required.
+// Options configure the access to an engine. Only Endpoint is required.
 type Options struct {
 	// Endpoint is the engine's URL, http or https, with or without the
 	// trailing /v1 and slash. It must not carry credentials.
@@ -50,7 +50,7 @@ type Options struct {
 	// Microversion fixes the API version, for instance "1.84". Empty or
 	// "latest" negotiates the highest that both sides understand, once.
 	Microversion string
-	// Username and Password switch HTTP basic authentication on. Both or none.
+	// Username and Password enable HTTP basic authentication. Both or none.
 	Username string
 	Password string
 	// CAFile is a PEM file of the authorities that may sign the engine's
@@ -63,9 +63,9 @@ type Options struct {
 	// Timeout bounds each request to the engine; negotiation and each page of
 	// a list are requests of their own. Zero means [DefaultTimeout].
 	Timeout time.Duration
-	// Retries is how often a request is made again that the engine refused for
-	// now or that never reached it; 0 means never. RetryInterval is the time
-	// between two tries, unless the engine names one; zero means
+	// Retries is how often a request is repeated when the engine refused it only for
+	// now, or when it never reached the engine; 0 means never. RetryInterval is the
+	// time between two attempts, unless the engine names one; zero means
 	// [DefaultRetryInterval].
 	Retries       int
 	RetryInterval time.Duration
@@ -88,9 +88,9 @@ type Client struct {
 	flagUnknown atomic.Bool
 }
 
-// New returns a client for the engine at opts.Endpoint. It does no network
-// traffic, so the engine may start later. An error means that opts cannot
-// work: a malformed URL or version, half a credential, an unreadable CA file.
+// New returns a client for the engine at opts.Endpoint. It sends nothing, so the
+// engine may start later. An error means that opts are invalid: a malformed URL or
+// version, a user without a password, an unreadable CA file.
 func New(opts Options) (*Client, error) {
 	endpoint, err := normalizeEndpoint(opts.Endpoint)
 	if err != nil {
@@ -134,7 +134,7 @@ func New(opts Options) (*Client, error) {
 // Endpoint is the engine's URL without /v1, for messages.
 func (c *Client) Endpoint() string { return c.endpoint }
 
-// normalizeEndpoint turns what people configure into the URL of the API's
+// normalizeEndpoint turns the configured endpoint into the URL of the API's
 // root, ending in "/v1/".
 func normalizeEndpoint(endpoint string) (string, error) {
 	if endpoint == "" {
@@ -171,7 +171,7 @@ func newTransport(opts Options) (http.RoundTripper, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	// One host serves all requests, and callers run in parallel.
 	transport.MaxIdleConnsPerHost = 16
-	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: opts.Insecure} //nolint:gosec // an explicit choice of the caller
+	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: opts.Insecure} //nolint:gosec // only if the caller asks for it
 	if opts.CAFile != "" {
 		pem, err := os.ReadFile(opts.CAFile)
 		if err != nil {

@@ -42,13 +42,13 @@ func collect[T any](items iter.Seq2[T, error]) ([]T, error) {
 type Inventory struct {
 	// Inventory is the hardware as the ramdisk or the BMC reported it.
 	Inventory json.RawMessage `json:"inventory"`
-	// PluginData is what the inspection hooks made of it.
+	// PluginData is what the inspection hooks derived from it.
 	PluginData json.RawMessage `json:"plugin_data"`
 }
 
 // Inventory reads the inventory of the node. The error is of kind
-// [ErrNotFound] both for an unknown node and for one never inspected; its
-// message tells which.
+// [ErrNotFound] both for an unknown node and for one that was never inspected; its
+// message says which.
 func (c *Client) Inventory(ctx context.Context, ident string) (Inventory, error) {
 	op := "read inventory of node " + ident
 	segment, err := pathSegment(op, ident)
@@ -79,8 +79,8 @@ func (c *Client) DriverNames(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Ready returns nil when the engine can work: it answers and has at least one
-// driver. An engine that starts up answers before that.
+// Ready returns nil when the engine is ready: it answers and has at least one driver.
+// An engine may answer before it has one.
 func (c *Client) Ready(ctx context.Context) error {
 	names, err := c.DriverNames(ctx)
 	if err != nil {

@@ -16,12 +16,11 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// This file serves callers that pass on what people ask for and show what the
-// engine answers: everything is JSON as it is on the wire, so that a field
-// which this client does not know is neither lost nor refused.
+// This file is for callers that pass on requests of people and show the answers of the
+// engine. It handles JSON as it is on the wire, so that fields which this client does
+// not know are kept.
 
-// Request is one request about one thing. Only Op, Method and Path are
-// required.
+// Request is one request. Only Op, Method and Path are required.
 type Request struct {
 	// Op is what is tried on which object, for errors: "delete port 4f2c".
 	Op string
@@ -29,17 +28,19 @@ type Request struct {
 	Method string
 	// Path are the segments below /v1, not escaped: "nodes", "n1", "traits".
 	Path []string
+	// Own says that Path is below /ingot instead, where Ingot's engine has what the Bare
+	// Metal API has not.
+	Own bool
 	// Query are arguments of the URL.
 	Query url.Values
 	// Body becomes the JSON body; nil means none.
 	Body any
 }
 
-// succeeded are the statuses of an answer that is no failure.
+// succeeded are the statuses of successful answers.
 var succeeded = []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
 
-// Do sends the request and returns the answer's document, nil when the answer
-// has none.
+// Do sends the request and returns the document in the answer, nil for an empty answer.
 func (c *Client) Do(ctx context.Context, r Request) (json.RawMessage, error) {
 	segments, err := pathSegments(r.Op, r.Path)
 	if err != nil {
@@ -49,6 +50,9 @@ func (c *Client) Do(ctx context.Context, r Request) (json.RawMessage, error) {
 	var document json.RawMessage
 	send := func(ctx context.Context, service *gophercloud.ServiceClient) error {
 		address := service.ServiceURL(segments...)
+		if r.Own {
+			address = c.endpoint + "/ingot/" + strings.Join(segments, "/")
+		}
 		if len(query) > 0 {
 			address += "?" + query.Encode()
 		}
@@ -101,20 +105,20 @@ type Listing struct {
 	// ID is the field that identifies a document; empty means uuid. Paging
 	// needs it, so that it is always among chosen fields.
 	ID string
-	// Fields are the fields to fill; empty means the engine's few.
+	// Fields are the fields to fill; empty means the engine's default fields.
 	Fields []string
 	// Query are filters, order and the size of a page.
 	Query url.Values
 }
 
-// chosen are the fields to ask for with the identifying one among them, as the
-// engine takes them; empty when none are chosen.
+// chosen is the query argument for the chosen fields, including the identifying one;
+// empty when none are chosen.
 func (l Listing) chosen() string { return strings.Join(withID(l.Fields, l.id()), ",") }
 
 func (l Listing) id() string { return cmp.Or(l.ID, "uuid") }
 
-// Documents lists what l selects, each element as the engine sent it. What is
-// said of [Client.Nodes] about pages and errors holds here too.
+// Documents lists the documents that l selects, each as the engine sent it. Pages and
+// errors are as for [Client.Nodes].
 func (c *Client) Documents(ctx context.Context, l Listing) iter.Seq2[json.RawMessage, error] {
 	query := url.Values{}
 	maps.Copy(query, l.Query)
@@ -129,8 +133,8 @@ func (c *Client) Documents(ctx context.Context, l Listing) iter.Seq2[json.RawMes
 	return list(ctx, c, op, segments, query, func(document json.RawMessage) string { return identify(document, l.id()) })
 }
 
-// Document reads the thing ident of the collection; of l only Collection, ID
-// and Fields matter. No chosen field means everything.
+// Document reads the object ident of the collection. Of l, only Collection, ID and
+// Fields are used; without Fields the document has all fields.
 func (c *Client) Document(ctx context.Context, op string, l Listing, ident string) (json.RawMessage, error) {
 	query := url.Values{}
 	if fields := l.chosen(); fields != "" {
@@ -149,7 +153,7 @@ func (c *Client) Read(ctx context.Context, r Request) (json.RawMessage, error) {
 	return document, err
 }
 
-// identify is the text in the field of that name, empty if there is none.
+// identify returns the string in the field of that name, empty if there is none.
 func identify(document json.RawMessage, field string) string {
 	var fields map[string]json.RawMessage
 	var id string
@@ -159,8 +163,8 @@ func identify(document json.RawMessage, field string) string {
 	return id
 }
 
-// withID adds the identifying field to chosen fields: paging needs it, and a
-// request never chooses nothing when a field that the engine lacks is dropped.
+// withID adds the identifying field to chosen fields. Paging needs it, and the list of
+// fields is never empty after a field that the engine lacks was removed.
 func withID(fields []string, id string) []string {
 	if len(fields) == 0 || slices.Contains(fields, id) {
 		return fields

@@ -19,26 +19,25 @@ import (
 
 // Kinds of failure, to be tested with errors.Is. Each [*Error] is exactly one.
 var (
-	// ErrNotFound means that the node, or what was asked of it, does not exist
-	// (404).
+	// ErrNotFound means that the requested object does not exist (404).
 	ErrNotFound = errors.New("not found")
-	// ErrConflict means that the node is locked by work in progress or in a
-	// state that does not allow the request (409). It often passes by itself.
+	// ErrConflict means that the node is locked by work in progress, or in a state
+	// that does not allow the request (409). It is often temporary.
 	ErrConflict = errors.New("conflict")
 	// ErrOverloaded means that the engine refuses work for now (429, 503).
 	ErrOverloaded = errors.New("engine is overloaded")
 	// ErrUnreachable means that no answer came: wrong address, engine down,
 	// untrusted certificate, deadline.
 	ErrUnreachable = errors.New("engine is unreachable")
-	// ErrRejected means that the engine refuses the request as such (400, 405,
-	// 406, 413, 415). Repeating it changes nothing.
+	// ErrRejected means that the request is invalid (400, 405, 406, 413, 415).
+	// Repeating it does not help.
 	ErrRejected = errors.New("request rejected")
 	// ErrDenied means wrong credentials or a protected node (401, 403).
 	ErrDenied = errors.New("access denied")
-	// ErrServer means that the engine failed inside (other 5xx).
+	// ErrServer means that the engine has an internal error (other 5xx).
 	ErrServer = errors.New("engine error")
-	// ErrProtocol means that the answer is not the Bare Metal API's: the
-	// endpoint is some other server, or an engine too old or too new.
+	// ErrProtocol means that the answer is not one of the Bare Metal API: the
+	// endpoint is another server, or the engine is too old or too new.
 	ErrProtocol = errors.New("unexpected answer")
 )
 
@@ -50,8 +49,8 @@ type Error struct {
 	Kind error
 	// Status is the HTTP status, 0 when no answer came.
 	Status int
-	// Message is the reason in the engine's words, or in the network's when
-	// no answer came. It is one line, at most 2 KiB, without credentials.
+	// Message is the reason as the engine gives it, or the network error when there
+	// is no answer. It is one line of at most 2 KiB, without credentials.
 	Message string
 	// RetryAfter is how long the engine asks to wait, 0 when it does not say.
 	RetryAfter time.Duration
@@ -75,8 +74,8 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Kind, e.Cause}
 }
 
-// Retryable tells whether the same call may succeed later without anybody
-// changing it: the node is busy, the engine is overloaded, failing or away.
+// Retryable reports whether the same call may succeed later: the node is busy, or the
+// engine is overloaded, fails or cannot be reached.
 func Retryable(err error) bool {
 	for _, kind := range []error{ErrConflict, ErrOverloaded, ErrUnreachable, ErrServer} {
 		if errors.Is(err, kind) {
@@ -86,8 +85,7 @@ func Retryable(err error) bool {
 	return false
 }
 
-// kindOfStatus maps an HTTP status to a kind; what is missing falls into its
-// class in [kindOf].
+// kindOfStatus maps HTTP statuses to kinds; [kindOf] maps the others by class.
 var kindOfStatus = map[int]error{
 	http.StatusUnauthorized:       ErrDenied,
 	http.StatusForbidden:          ErrDenied,
@@ -111,8 +109,8 @@ func kindOf(status int) error {
 	}
 }
 
-// wrap turns what gophercloud returned for a call into an [*Error]. The
-// caller's context decides whether a deadline was the caller's or ours.
+// wrap turns an error of gophercloud into an [*Error]. When the context of the caller
+// has ended, it returns that error instead.
 func (c *Client) wrap(ctx context.Context, op string, err error) error {
 	if err == nil {
 		return nil
@@ -158,8 +156,8 @@ func decodingText(err error) string {
 	return cleanText(err.Error())
 }
 
-// retryAfter reads the header's form in seconds; the form with a date is not
-// used by engines.
+// retryAfter reads the Retry-After header in seconds; engines do not use its form with
+// a date.
 func retryAfter(header http.Header) time.Duration {
 	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 16)
 	if err != nil {
@@ -168,7 +166,7 @@ func retryAfter(header http.Header) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// networkText says in a few words why no answer came.
+// networkText says in a few words why there was no answer.
 func networkText(err error) string {
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError
@@ -181,7 +179,7 @@ func networkText(err error) string {
 	case errors.As(err, &certificate):
 		return "certificate is not trusted: " + cleanText(certificate.Err.Error())
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return "it does not speak TLS; use http:// instead of https://"
+		return "the server does not use TLS; use http:// instead of https://"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "no answer in time"
 	}

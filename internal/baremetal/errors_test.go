@@ -118,7 +118,7 @@ func TestEngineThatDoesNotAnswerIsUnreachable(t *testing.T) {
 		"nobody listens":        {closed.URL, "connection refused", 0},
 		"nobody answers":        {"http://" + silent.Addr().String(), "no answer in time", 50 * time.Millisecond},
 		"unknown authority":     {secure.URL, "certificate is not trusted", 0},
-		"TLS where there is no": {strings.Replace(serve(t, http.NotFoundHandler()), "http:", "https:", 1), "does not speak TLS", 0},
+		"TLS where there is no": {strings.Replace(serve(t, http.NotFoundHandler()), "http:", "https:", 1), "does not use TLS", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, err := New(Options{Endpoint: test.endpoint, Timeout: test.timeout})

@@ -9,24 +9,24 @@ import (
 	"unicode/utf8"
 )
 
-// maxText is how much of somebody else's text enters an error, in bytes.
+// maxText bounds the text from outside in an error, in bytes.
 const maxText = 2 << 10
 
 // credentials matches the user part of a URL.
 var credentials = regexp.MustCompile(`://[^/\s@]+@`)
 
-// faultKeys are the places of the sentence in an error document, in the order
-// of preference. Applications write faultstring; routers and proxies write
-// one of the others.
+// faultKeys are the keys of an error document that may have the message, in the order
+// of preference. Applications write faultstring; routers and proxies write one of
+// the others.
 var faultKeys = []string{"faultstring", "description", "message", "title"}
 
 // faultEnvelopes are the keys that hold an error document inside another one.
 var faultEnvelopes = []string{"error_message", "error", "errors"}
 
-// faultText finds the sentence for people in the body of a failed request. It
-// accepts every form that engines and the servers in front of them use: a
-// fault object, one inside error_message as text or as an object, a list
-// of errors, plain text. The HTTP status' name is the last resort.
+// faultText returns the message in the body of a failed request. It understands every
+// form that engines and proxies use: a fault object, one inside error_message as text
+// or as an object, a list of errors, and plain text. Without any it returns the name
+// of the HTTP status.
 func faultText(body []byte, status int) string {
 	if text := faultOf(json.RawMessage(body), 0); text != "" {
 		return cleanText(text)
@@ -38,8 +38,8 @@ func faultText(body []byte, status int) string {
 	return cleanText(text)
 }
 
-// faultOf looks into one JSON value. The depth is bounded because an envelope
-// may hold JSON as text again.
+// faultOf searches one JSON value for the message. The depth is bounded because an
+// envelope may contain JSON as text.
 func faultOf(value json.RawMessage, depth int) string {
 	if depth > 4 {
 		return ""
@@ -75,8 +75,8 @@ func faultOf(value json.RawMessage, depth int) string {
 	return ""
 }
 
-// cleanText makes somebody else's text fit for an error: one line, without
-// control characters and credentials, at most maxText bytes.
+// cleanText makes text from outside safe for an error: one line of at most maxText
+// bytes, without control characters and credentials.
 func cleanText(text string) string {
 	text = credentials.ReplaceAllString(text, "://******@")
 	text = strings.Map(func(r rune) rune {

@@ -10,18 +10,18 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 )
 
-// Node is a node as the engine describes it. Fields that were not asked for
-// hold their zero value. The API's null reads as the zero value too.
+// Node is a node as the engine describes it. Fields that were not requested have
+// their zero value, and so have fields that are null.
 type Node struct {
 	nodes.Node
-	// AutoDiscovered tells whether auto-discovery enrolled the node. Nil means
-	// that the engine does not say: the field was not asked for, or it is
-	// upstream Ironic, which has it only in the inventory's plugin data.
+	// AutoDiscovered reports whether auto-discovery enrolled the node. It is nil when
+	// the field was not requested, and with upstream Ironic, which has it only in the
+	// inventory's plugin data.
 	AutoDiscovered *bool `json:"auto_discovered"`
 }
 
-// AgentLastHeartbeat is when the node's ramdisk was last heard of, zero when
-// never. It needs the field driver_internal_info.
+// AgentLastHeartbeat is the time of the last heartbeat of the node's ramdisk, zero
+// without one. It needs the field driver_internal_info.
 func (n Node) AgentLastHeartbeat() time.Time {
 	text, _ := n.DriverInternalInfo["agent_last_heartbeat"].(string)
 	// Ironic writes the time of day in UTC without saying so.
@@ -33,7 +33,7 @@ func (n Node) AgentLastHeartbeat() time.Time {
 	return time.Time{}
 }
 
-// Label names the node to people: the name if it has one, else the UUID.
+// Label is the name of the node, or its UUID if it has no name.
 func (n Node) Label() string {
 	if n.Name != "" {
 		return n.Name
@@ -64,9 +64,9 @@ const (
 	Provide = nodes.TargetProvide
 )
 
-// Provision asks the engine to apply verb to the node. The engine answers
-// when the work is accepted, not when it is done. A verb that the node's
-// state does not allow is [ErrRejected], or [ErrConflict] while it is locked.
+// Provision requests a verb for the node. The engine answers when the verb is
+// accepted, not when its work is done. A verb that the node's state does not allow is
+// [ErrRejected], or [ErrConflict] while the node is locked.
 func (c *Client) Provision(ctx context.Context, ident string, verb Verb) error {
 	op := fmt.Sprintf("%s node %s", verb, ident)
 	segment, err := pathSegment(op, ident)

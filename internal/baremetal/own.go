@@ -15,17 +15,16 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// This file holds the requests that gophercloud 2.15 cannot make; the rest of
-// the package uses its functions. They still go through its ServiceClient,
-// for headers, credentials and status checks.
+// This file has the requests that gophercloud 2.15 cannot make. They go through its
+// ServiceClient, which adds headers and credentials and checks the status.
 
 // flagField is the node field and list filter that says whether auto-discovery
 // enrolled a node. Ingot has it from microversion 1.84, upstream Ironic not.
 const flagField = "auto_discovered"
 
-// Microversion returns the API version that this client speaks with the
-// engine, "1.84". The first call that needs it asks the engine's root
-// document; a failure is not remembered.
+// Microversion returns the API version that this client uses with the engine,
+// such as "1.84". The first call that needs it reads the engine's root document; a
+// failure is not cached.
 func (c *Client) Microversion(ctx context.Context) (string, error) {
 	service, err := c.negotiated(ctx, "negotiate the API version")
 	if err != nil {
@@ -43,8 +42,8 @@ func (c *Client) negotiated(ctx context.Context, op string) (*gophercloud.Servic
 	if service != nil {
 		return service, nil
 	}
-	// Callers that race here ask twice and agree; nobody waits for another's
-	// network while holding the lock.
+	// Concurrent callers may ask twice and get the same result; the lock is not held
+	// during requests.
 	version := c.wanted
 	if version == "" {
 		var err error
@@ -60,15 +59,15 @@ func (c *Client) negotiated(ctx context.Context, op string) (*gophercloud.Servic
 	return c.service, nil
 }
 
-// forgetVersion makes the next call negotiate again. An engine that was
-// replaced by an older one refuses the version agreed with its predecessor.
+// forgetVersion makes the next call negotiate again: when the engine was replaced by
+// an older one, it refuses the version that was negotiated before.
 func (c *Client) forgetVersion() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.service = nil
 }
 
-// versionRange is how a root document states what the engine offers.
+// versionRange is the range of API versions in a root document.
 type versionRange struct {
 	Lowest  string `json:"min_version"`
 	Highest string `json:"version"`
@@ -104,13 +103,13 @@ func (c *Client) askVersion(ctx context.Context, op string) (string, error) {
 	return chosen.String(), nil
 }
 
-// notTheAPI says that some other server answers, and in its words, if it has
-// any, what that one has to say.
+// notTheAPI returns the error for an endpoint that is another server, with the
+// message in its answer, if there is one.
 func (c *Client) notTheAPI(op string, err error) error {
 	message := c.endpoint + " is not the Bare Metal API; check the endpoint"
 	var answer *Error
 	if errors.As(err, &answer) && errors.Is(err, ErrRejected) {
-		message += "; it says: " + answer.Message
+		message += "; its answer: " + answer.Message
 	}
 	return &Error{Op: op, Kind: ErrProtocol, Message: message}
 }
@@ -132,7 +131,7 @@ func (c *Client) once(ctx context.Context, op string, request func(context.Conte
 	return err
 }
 
-// get reads the JSON document at the path made of parts into target.
+// get decodes the JSON document at the path of these parts into target.
 func (c *Client) get(ctx context.Context, op string, target any, query url.Values, parts ...string) error {
 	return c.call(ctx, op, func(ctx context.Context, service *gophercloud.ServiceClient) error {
 		address := service.ServiceURL(parts...)
@@ -144,8 +143,8 @@ func (c *Client) get(ctx context.Context, op string, target any, query url.Value
 	})
 }
 
-// page is one page of a collection. Engines announce that another one follows
-// as `next`, as `<collection>_links`, or as both.
+// page is one page of a collection. Engines link to the next page as `next`, as
+// `<collection>_links`, or as both.
 type page[T any] struct {
 	items []T
 	more  bool
@@ -230,9 +229,9 @@ func (c *Client) getFields(ctx context.Context, op string, target any, query url
 	})
 }
 
-// withoutFlag runs a request whose query may choose fields. An engine that has
-// no auto_discovered field refuses the whole request; it is then asked again
-// without that field, and not bothered with it any more. The query is changed.
+// withoutFlag runs a request whose query may choose fields. An engine without the
+// field auto_discovered refuses the whole request; the request is then repeated
+// without that field, and later requests omit it. The query is changed.
 func (c *Client) withoutFlag(query url.Values, request func(url.Values) error) error {
 	if c.flagUnknown.Load() {
 		dropFlag(query)
@@ -247,7 +246,7 @@ func (c *Client) withoutFlag(query url.Values, request func(url.Values) error) e
 }
 
 // dropFlag removes auto_discovered from the fields that query chooses and
-// tells whether it was there.
+// reports whether it was there.
 func dropFlag(query url.Values) bool {
 	fields := strings.Split(query.Get("fields"), ",")
 	at := slices.Index(fields, flagField)

@@ -20,9 +20,9 @@ const (
 // engine's default fields, in the order of their creation.
 type NodeQuery struct {
 	// Fields are the fields to fill; uuid is always among them. Empty means
-	// the engine's few default fields.
+	// the engine's default fields.
 	Fields []string
-	// Detail asks for every field. It excludes Fields.
+	// Detail requests every field. It excludes Fields.
 	Detail bool
 
 	// Filters; the zero value of each does not filter.

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// Nodes lists the nodes that q selects. Pages are asked for as the caller
-// advances, so a caller that stops early costs the engine nothing more; an
-// error ends the sequence as its last element. The list is not a snapshot: a
-// node that changes while it is read may be missing when it is sorted by what
-// changed, and is then at the head of the next list.
+// Nodes lists the nodes that q selects. Each page is requested when the caller needs
+// it; an error ends the sequence as its last element. The list is not a snapshot: in a
+// list sorted by updated_at, a node that changes meanwhile may be missing and is then
+// first in the next list.
 func (c *Client) Nodes(ctx context.Context, q NodeQuery) iter.Seq2[Node, error] {
 	query, err := q.values()
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// DefaultRetryInterval is the time between two tries when
+	// DefaultRetryInterval is the time between two attempts when
 	// [Options.RetryInterval] is zero.
 	DefaultRetryInterval = 5 * time.Second
 	// maxRetryAfter bounds the time that an engine may ask to wait.
 	maxRetryAfter = time.Minute
 )
 
-// call runs one request against the engine, and again as often as
-// [Options.Retries] allows while it only fails for now.
+// call runs one request and, when the failure is temporary, repeats it as often as
+// [Options.Retries] allows.
 func (c *Client) call(ctx context.Context, op string, request func(context.Context, *gophercloud.ServiceClient) error) error {
 	for left := c.retries; ; left-- {
 		err := c.once(ctx, op, request)
@@ -39,9 +39,9 @@ func (c *Client) call(ctx context.Context, op string, request func(context.Conte
 	}
 }
 
-// refusedForNow tells whether the engine did nothing and may do it later. An
-// engine that did not answer in time may have done it all the same, so that
-// only a connection which never came about counts.
+// refusedForNow reports whether the engine did nothing but may do it later. An engine
+// that did not answer in time may have done it all the same, so of network errors only
+// a failed connection counts.
 func refusedForNow(err error) bool {
 	return errors.Is(err, ErrConflict) || errors.Is(err, ErrOverloaded) ||
 		errors.Is(err, ErrUnreachable) && errors.Is(err, syscall.ECONNREFUSED)

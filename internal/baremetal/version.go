@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// newestUnderstood is the highest microversion whose behaviour this client
-	// was written against. A newer engine is spoken to at this version.
+	// newestUnderstood is the highest microversion that this client was written for.
+	// With newer engines it uses this version.
 	newestUnderstood = microversion(110)
 	// oldestUsable is the lowest microversion with everything this client
 	// calls: the inventory came last.
@@ -31,7 +31,13 @@ func parseVersion(text string) (microversion, error) {
 	return microversion(n), nil
 }
 
-// chooseVersion is the version to speak with an engine that offers lowest to
+// Microversions are the lowest and the highest microversion of the Bare Metal API
+// that this client can use, both included.
+func Microversions() (oldest, newest string) {
+	return oldestUsable.String(), newestUnderstood.String()
+}
+
+// chooseVersion returns the version to use with an engine that offers lowest to
 // highest, as its root document states them.
 func chooseVersion(lowest, highest string) (microversion, error) {
 	low, err := parseVersion(lowest)

@@ -19,16 +19,16 @@ type Action struct {
 	Short   string
 	Method  string
 	Path    string // below the node: "management/boot_device"
-	// Args are what the command takes beside the node. Without any it takes
-	// several nodes.
+	// Args are the arguments after the node. A command without any takes several
+	// nodes.
 	Args []Arg
-	// Fields and Fixed make the body, or the query of a DELETE; a flag has the
-	// last word.
+	// Fields and Fixed become the body, or the query of a DELETE; flags win over
+	// Fixed.
 	Fields []Field
 	Fixed  map[string]any
-	// All is a flag that stands for all that the path has, instead of Args.
+	// All adds the flag --all, which stands for every value instead of Args.
 	All bool
-	// Done says what has happened to the node.
+	// Done is printed after the node's name when the request has succeeded.
 	Done string
 	// Power is the power state that --wait waits for; empty for no --wait.
 	Power string
@@ -37,28 +37,28 @@ type Action struct {
 // Arg is an argument of an [Action].
 type Arg struct {
 	Name string // in help texts: "TRAIT"
-	// Field is the member of the body that it becomes; empty means the end of
-	// the path, and one request for each value.
+	// Field is the member of the body that takes the argument; empty means that it
+	// ends the path, with one request for each value.
 	Field string
-	// Many takes all arguments that are left, at least one.
+	// Many takes all remaining arguments, at least one.
 	Many bool
 }
 
 // wholeBody as Field.Name makes the field's value the body of the request.
 const wholeBody = "<body>"
 
-// Act is an [Action] with what the user gave for it.
-type Act struct {
+// ActOnNodes runs an [Action] with the flags that the user gave.
+type ActOnNodes struct {
 	Action Action
 	Values Values
-	// Everything is the flag of an action that has All.
+	// Everything is the value of --all.
 	Everything bool
 	Wait       Wait
 	Interval   time.Duration // see [ProvisionNodes]
 }
 
-// Run makes the requests. Without Args of the action, args are nodes.
-func (a *Act) Run(ctx context.Context, engine *baremetal.Client, args []string, to Streams) error {
+// Run makes the requests. For an action without Args, all args are nodes.
+func (a *ActOnNodes) Run(ctx context.Context, engine *baremetal.Client, args []string, to Streams) error {
 	idents, tails := args, []string{""}
 	fields := maps.Clone(a.Action.Fixed)
 	if fields == nil {
@@ -84,7 +84,7 @@ func (a *Act) Run(ctx context.Context, engine *baremetal.Client, args []string, 
 	case len(fields) > 0 || tails[0] == "":
 		request.Body = fields
 	}
-	return askThenWait(ctx, idents, a.Wait, to, func(ident string) error {
+	return requestThenWait(ctx, idents, a.Wait, to, func(ident string) error {
 		for _, tail := range tails {
 			if err := a.send(ctx, engine, request, ident, tail, to); err != nil {
 				return err
@@ -94,8 +94,8 @@ func (a *Act) Run(ctx context.Context, engine *baremetal.Client, args []string, 
 	}, func(ident string) watch { return powerWatch(engine, ident, a.Action.Power, a.Interval) })
 }
 
-// send makes one request about a node, or about what the tail names of it.
-func (a *Act) send(ctx context.Context, engine *baremetal.Client, request baremetal.Request, ident, tail string, to Streams) error {
+// send makes one request about a node; tail, if not empty, is the last segment of its path.
+func (a *ActOnNodes) send(ctx context.Context, engine *baremetal.Client, request baremetal.Request, ident, tail string, to Streams) error {
 	request.Path = Nodes.path(append([]string{ident}, strings.Split(a.Action.Path, "/")...)...)
 	if tail != "" {
 		request.Path = append(request.Path, tail)
@@ -110,9 +110,9 @@ func (a *Act) send(ctx context.Context, engine *baremetal.Client, request bareme
 	return err
 }
 
-// place puts arguments into the body's fields, and returns what the path ends
-// in, one for each request.
-func (a *Act) place(args []string, fields map[string]any) []string {
+// place puts arguments into fields of the body and returns the last segments of the
+// path, one for each request.
+func (a *ActOnNodes) place(args []string, fields map[string]any) []string {
 	tails := []string{""}
 	if a.Everything {
 		return tails
@@ -130,13 +130,13 @@ func (a *Act) place(args []string, fields map[string]any) []string {
 	return tails
 }
 
-// checkArgs tells what is wrong with the number of arguments.
-func (a *Act) checkArgs(args []string) error {
+// checkArgs returns an error for a wrong number of arguments.
+func (a *ActOnNodes) checkArgs(args []string) error {
 	want := 1 + len(a.Action.Args)
 	many := a.Action.Args[len(a.Action.Args)-1].Many
 	switch {
 	case a.Everything && len(args) != 1:
-		return &UsageError{errors.New("--all takes a node and nothing else")}
+		return &UsageError{errors.New("with --all, give one node and nothing else")}
 	case a.Everything, len(args) == want, many && len(args) > want:
 		return nil
 	}

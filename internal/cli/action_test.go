@@ -27,13 +27,13 @@ func TestActionsAskForWhatTheirNameSays(t *testing.T) {
 	})
 	var r run
 	for _, test := range []struct {
-		act  Act
+		act  ActOnNodes
 		args []string
 	}{
-		{Act{Action: action("power off"), Values: given("target", "soft power off")}, []string{"n1"}},
-		{Act{Action: action("trait add")}, []string{"n1", "CUSTOM_A", "CUSTOM_B"}},
-		{Act{Action: action("trait remove"), Everything: true}, []string{"n1"}},
-		{Act{Action: action("vmedia detach"), Values: given("device_types", []string{"cdrom", "disk"})}, []string{"n1"}},
+		{ActOnNodes{Action: action("power off"), Values: given("target", "soft power off")}, []string{"n1"}},
+		{ActOnNodes{Action: action("trait add")}, []string{"n1", "CUSTOM_A", "CUSTOM_B"}},
+		{ActOnNodes{Action: action("trait remove"), Everything: true}, []string{"n1"}},
+		{ActOnNodes{Action: action("vmedia detach"), Values: given("device_types", []string{"cdrom", "disk"})}, []string{"n1"}},
 	} {
 		if err := test.act.Run(t.Context(), engine, test.args, r.streams()); err != nil {
 			t.Errorf("%s: %v", test.act.Action.Command, err)
@@ -46,7 +46,7 @@ func TestActionsAskForWhatTheirNameSays(t *testing.T) {
 	if diff := cmp.Diff(want, f.asked); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	wrong := Act{Action: action("vmedia attach")}
+	wrong := ActOnNodes{Action: action("vmedia attach")}
 	if err := wrong.Run(t.Context(), engine, []string{"n1", "cdrom"}, r.streams()); ExitCode(err) != ExitUsage {
 		t.Errorf("too few arguments: %v", err)
 	}
@@ -54,7 +54,7 @@ func TestActionsAskForWhatTheirNameSays(t *testing.T) {
 
 func TestConfigurationIsTheBodyItself(t *testing.T) {
 	f, engine := newFakeEngine(t, map[string][]answer{"PUT /v1/nodes/n1/states/raid": {{204, ""}}})
-	act := Act{Action: action("raid set"), Values: given(wholeBody, map[string]any{"logical_disks": []any{}})}
+	act := ActOnNodes{Action: action("raid set"), Values: given(wholeBody, map[string]any{"logical_disks": []any{}})}
 	var r run
 	if err := act.Run(t.Context(), engine, []string{"n1"}, r.streams()); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestConfigurationIsTheBodyItself(t *testing.T) {
 	if want := `{"logical_disks":[]}`; f.bodies[0] != want {
 		t.Errorf("sent %s, want %s", f.bodies[0], want)
 	}
-	if err := (&Act{Action: action("raid set")}).Run(t.Context(), engine, []string{"n1"}, r.streams()); ExitCode(err) != ExitUsage {
+	if err := (&ActOnNodes{Action: action("raid set")}).Run(t.Context(), engine, []string{"n1"}, r.streams()); ExitCode(err) != ExitUsage {
 		t.Errorf("without a configuration: %v", err)
 	}
 }
@@ -116,7 +116,7 @@ func TestPowerIsWaitedForUntilNoChangeIsUnderWay(t *testing.T) {
 		},
 	})
 	var r run
-	act := Act{Action: action("power reboot"), Wait: Wait{Asked: true}, Interval: time.Millisecond}
+	act := ActOnNodes{Action: action("power reboot"), Wait: Wait{Asked: true}, Interval: time.Millisecond}
 	if err := act.Run(t.Context(), engine, []string{"n1"}, r.streams()); err != nil {
 		t.Fatal(err)
 	}

@@ -23,24 +23,24 @@ type Streams struct {
 // ProvisionNodes applies a verb to nodes.
 type ProvisionNodes struct {
 	Verb Verb
-	// Values are what the request carries beside the verb.
+	// Values are further fields of the request.
 	Values Values
-	// Wait keeps the command until the nodes have arrived or failed.
+	// Wait makes Run wait until the nodes have reached the state or failed.
 	Wait Wait
-	// Interval is the longest time between two looks at a node, 0 for one
+	// Interval is the longest time between two polls of a node, 0 for one
 	// second.
 	Interval time.Duration
 }
 
-// Run asks for the verb on every node first and waits afterwards, so that the
-// engine works on all of them at once.
+// Run first requests the verb for every node and then waits, so that the engine works
+// on all of them at once.
 func (p *ProvisionNodes) Run(ctx context.Context, engine *baremetal.Client, idents []string, to Streams) error {
 	body := p.Values.Object()
 	if err := missing("ingot node "+p.Verb.Name, p.Verb.Fields, body); err != nil {
 		return err
 	}
 	body["target"] = p.Verb.Target
-	return askThenWait(ctx, idents, p.Wait, to, func(ident string) error {
+	return requestThenWait(ctx, idents, p.Wait, to, func(ident string) error {
 		_, err := engine.Do(ctx, baremetal.Request{
 			Op: p.Verb.Name + " node " + ident, Method: http.MethodPut,
 			Path: Nodes.path(ident, "states", "provision"), Body: body,
@@ -58,9 +58,9 @@ func (p *ProvisionNodes) Run(ctx context.Context, engine *baremetal.Client, iden
 	})
 }
 
-// askThenWait asks for work on every node and then, if the user wants it,
-// waits for those that accepted it.
-func askThenWait(ctx context.Context, idents []string, wait Wait, to Streams, ask func(ident string) error, watching func(ident string) watch) error {
+// requestThenWait requests work for every node and then, if wait is set, waits for
+// those that accepted it.
+func requestThenWait(ctx context.Context, idents []string, wait Wait, to Streams, ask func(ident string) error, watching func(ident string) watch) error {
 	single := len(idents) == 1
 	var accepted []string
 	asked := eachNode(idents, single, to.Err, func(ident string) error {
@@ -83,8 +83,8 @@ func askThenWait(ctx context.Context, idents []string, wait Wait, to Streams, as
 	return waited
 }
 
-// advise adds to the refusal of a verb which verbs the node's state allows. A
-// refusal for another reason stays as it is.
+// advise adds to the refusal of a verb the list of verbs that the node's state
+// allows. A refusal for another reason is returned unchanged.
 func (p *ProvisionNodes) advise(ctx context.Context, engine *baremetal.Client, ident string, refusal error) error {
 	if !errors.Is(refusal, baremetal.ErrRejected) {
 		return refusal
@@ -97,11 +97,10 @@ func (p *ProvisionNodes) advise(ctx context.Context, engine *baremetal.Client, i
 	if len(allowed) == 0 || slices.Contains(allowed, p.Verb.Name) {
 		return refusal
 	}
-	return &AdvisedError{Err: refusal, Advice: fmt.Sprintf("In %s it takes: %s.", n.ProvisionState, strings.Join(allowed, ", "))}
+	return &AdvisedError{Err: refusal, Advice: fmt.Sprintf("In state %s these verbs are possible: %s.", n.ProvisionState, strings.Join(allowed, ", "))}
 }
 
-// verbsFrom are the verbs that a node in that state takes, as commands spell
-// them.
+// verbsFrom are the verbs that are possible in that state, as commands spell them.
 func verbsFrom(state node.State) []string {
 	var names []string
 	for _, known := range node.Verbs() {
@@ -113,10 +112,10 @@ func verbsFrom(state node.State) []string {
 	return names
 }
 
-// eachNode applies change to every node. With a single one its failure is
-// returned. Otherwise failures are reported as they occur, and the result
-// only carries the exit code of the first. When the engine is gone or the
-// user interrupts, the rest is not tried.
+// eachNode applies change to every node. The failure of a single one is returned.
+// With several, failures are reported as they occur, and the error only carries the
+// exit code of the first. When the engine cannot be reached or the user interrupts,
+// the remaining nodes are not tried.
 func eachNode(idents []string, single bool, report io.Writer, change func(ident string) error) error {
 	var silent *SilentError
 	for _, ident := range idents {

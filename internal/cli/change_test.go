@@ -92,7 +92,7 @@ func TestWaitEndsAsTheNodeDoes(t *testing.T) {
 			"provide",
 			[]answer{inState("clean hold", "available", "")},
 			[]string{"n1: clean hold"},
-			"Node n1 is in clean hold and goes on only after the verb unhold.", ExitError,
+			"Node n1 is in clean hold and continues only after the verb unhold.", ExitError,
 		},
 		"engine stumbles": {
 			"provide",
@@ -152,7 +152,7 @@ func TestRefusedVerbIsFollowedByThoseThatAreAllowed(t *testing.T) {
 		"GET /v1/nodes/n1":                  {inState("manageable", "", "")},
 	})
 	for name, want := range map[string]string{
-		"unhold":  "Cannot unhold node n1: not possible. In manageable it takes: provide, inspect, clean, adopt.",
+		"unhold":  "Cannot unhold node n1: not possible. In state manageable these verbs are possible: provide, inspect, clean, adopt.",
 		"provide": "Cannot provide node n1: not possible.",
 	} {
 		var r run
@@ -168,7 +168,7 @@ func TestWaitThatTookItsTimeSaysWhereTheNodeIs(t *testing.T) {
 	ctx, expire := context.WithCancelCause(t.Context())
 	progress := writerFunc(func([]byte) { expire(errWaitedEnough) })
 	err := stateWatch(engine, "n1", 0, verb("provide").arrived).run(ctx, Streams{Err: progress})
-	want := `Node n1 is still in "cleaning". The work goes on, look again with: ingot node show n1.`
+	want := `Node n1 is still in "cleaning". The work continues; check it with: ingot node show n1.`
 	if err == nil || Sentence(err) != want || ExitCode(err) != ExitStillGoing {
 		t.Errorf("got %v, want %q", err, want)
 	}
@@ -183,7 +183,7 @@ func TestInterruptedWaitSaysThatTheWorkGoesOn(t *testing.T) {
 	var out strings.Builder
 	to := Streams{Out: &out, Err: writerFunc(func([]byte) { interrupt() })}
 	err := (&ProvisionNodes{Verb: verb("provide"), Wait: Wait{Asked: true}}).Run(ctx, engine, []string{"n1", "n2"}, to)
-	want := "Interrupted. The work on node n1 goes on, look again with: ingot node show n1."
+	want := "Interrupted. The work on node n1 continues; check it with: ingot node show n1."
 	if err == nil || Sentence(err) != want || ExitCode(err) != ExitInterrupted {
 		t.Errorf("got %v, want %q", err, want)
 	}
@@ -210,7 +210,7 @@ func (f writerFunc) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestEveryVerbOfTheAPIHasACommandThatKnowsItsEnd(t *testing.T) {
+func TestEveryVerbOfTheAPIHasACommandWithItsEndState(t *testing.T) {
 	commands := map[string]Verb{}
 	for _, v := range Verbs() {
 		commands[v.Target] = v

@@ -1,10 +1,9 @@
-// Package cli is what the client commands of ingot do: show and change nodes
-// through the Bare Metal API, and print the result for people or for programs.
+// Package cli implements the client commands of ingot: they show and change nodes
+// through the Bare Metal API and print the result for people or for programs.
 //
-// The package knows no flags library beyond what completion needs; commands
-// are plain structs with a Run method, and package main binds flags to their
-// fields. Text that comes from a machine, an agent or another person is
-// escaped before it reaches a terminal.
+// Commands are plain structs with a Run method; package main binds flags to their
+// fields. Text that comes from a machine, an agent or another person is escaped
+// before it reaches a terminal.
 //
 // Exit codes are part of the interface, see [ExitCode].
 package cli
@@ -20,8 +19,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
 
-// DefaultEndpoint is the engine that a command talks to when nobody names
-// another one: the one that `ingot engine` starts by default.
+// DefaultEndpoint is the engine that a command connects to by default: the one that
+// `ingot engine` starts without configuration.
 const DefaultEndpoint = "http://127.0.0.1:6385"
 
 // Connection is how a client command reaches the engine. Each field is a flag;
@@ -34,8 +33,8 @@ type Connection struct {
 	Password string // --os-password, OS_PASSWORD
 	CAFile   string // --os-cacert, OS_CACERT
 	Insecure bool   // --insecure, OS_INSECURE
-	// Retries is how often a request is made again that was refused because a
-	// node or the engine is busy, and Interval the time in between.
+	// Retries is how often a request is repeated that was refused because a node or
+	// the engine is busy, and Interval the time between two attempts.
 	Retries  int  // --max-retries, IRONIC_MAX_RETRIES, default 0
 	Interval Wait // --retry-interval, IRONIC_RETRY_INTERVAL, default 5s
 }
@@ -44,19 +43,19 @@ type Connection struct {
 // later, by Client, so that no help text shows a password.
 func (c *Connection) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Endpoint, "os-endpoint", "", "URL of the engine [$OS_ENDPOINT] (default "+DefaultEndpoint+")")
-	flags.StringVar(&c.Version, "os-baremetal-api-version", "", "API version 1.N to speak [$OS_BAREMETAL_API_VERSION] (default: the highest both sides know)")
+	flags.StringVar(&c.Version, "os-baremetal-api-version", "", "API version 1.N to use [$OS_BAREMETAL_API_VERSION] (default: the highest that both sides support)")
 	flags.StringVar(&c.Username, "os-username", "", "user name for HTTP basic authentication [$OS_USERNAME]")
-	flags.StringVar(&c.Password, "os-password", "", "password; better put into the environment [$OS_PASSWORD]")
+	flags.StringVar(&c.Password, "os-password", "", "password; safer in the environment than here [$OS_PASSWORD]")
 	flags.StringVar(&c.CAFile, "os-cacert", "", "PEM file of the authority that signed the engine's certificate [$OS_CACERT]")
-	flags.IntVar(&c.Retries, "max-retries", 0, "ask again so often while a node or the engine is busy [$IRONIC_MAX_RETRIES]")
-	flags.Var(&c.Interval, "retry-interval", "`seconds`, or a time such as 1m, between two tries [$IRONIC_RETRY_INTERVAL] (default 5)")
+	flags.IntVar(&c.Retries, "max-retries", 0, "retries while a node or the engine is busy [$IRONIC_MAX_RETRIES]")
+	flags.Var(&c.Interval, "retry-interval", "`seconds`, or a time such as 1m, between two attempts [$IRONIC_RETRY_INTERVAL] (default 5)")
 	flags.BoolVar(&c.Insecure, "insecure", false, "do not verify the engine's certificate [$OS_INSECURE]")
 }
 
-// Client returns a client of the engine. It does no network traffic; an error
-// is a [*UsageError], because only what the user gave can be wrong.
-// The lookup function is os.Getenv. A timeout bounds each call, which is then
-// made only once; 0 means the client's default.
+// Client returns a client of the engine. It makes no request; an error is a
+// [*UsageError], because only flags and variables can be wrong. getenv is os.Getenv
+// outside of tests. A timeout bounds each call, which is then made only once; 0
+// means the client's default.
 func (c Connection) Client(getenv func(string) string, timeout time.Duration) (*baremetal.Client, error) {
 	insecure := c.Insecure
 	if text := getenv("OS_INSECURE"); text != "" && !insecure {
@@ -66,11 +65,11 @@ func (c Connection) Client(getenv func(string) string, timeout time.Duration) (*
 		}
 		insecure = parsed
 	}
-	if err := c.patience(getenv); err != nil {
+	if err := c.retrySettings(getenv); err != nil {
 		return nil, &UsageError{err}
 	}
 	if timeout > 0 {
-		c.Retries = 0 // whoever has so little time cannot wait for another try
+		c.Retries = 0 // the timeout leaves no time for another attempt
 	}
 	client, err := baremetal.New(baremetal.Options{
 		Endpoint:     cmp.Or(c.Endpoint, getenv("OS_ENDPOINT"), DefaultEndpoint),
@@ -90,8 +89,8 @@ func (c Connection) Client(getenv func(string) string, timeout time.Duration) (*
 	return client, nil
 }
 
-// patience reads from the environment what no flag says about trying again.
-func (c *Connection) patience(getenv func(string) string) error {
+// retrySettings reads Retries and Interval from the environment unless flags gave them.
+func (c *Connection) retrySettings(getenv func(string) string) error {
 	if text := getenv("IRONIC_MAX_RETRIES"); text != "" && c.Retries == 0 {
 		var err error
 		if c.Retries, err = strconv.Atoi(text); err != nil {

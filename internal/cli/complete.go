@@ -15,12 +15,12 @@ import (
 const (
 	// completionTimeout is how long a person who pressed TAB waits at most.
 	completionTimeout = 2 * time.Second
-	// maxCompletions is how many nodes are offered; more help nobody.
+	// maxCompletions is the largest number of nodes to suggest.
 	maxCompletions = 500
 )
 
-// Completion makes suggestions for shells. It never fails loudly: without an
-// engine there is nothing to suggest.
+// Completion suggests arguments to shells. It prints no error: without an engine it
+// suggests nothing.
 type Completion struct {
 	// Connect returns the client; it is called when TAB is pressed.
 	Connect func(timeout time.Duration) (*baremetal.Client, error)
@@ -28,10 +28,10 @@ type Completion struct {
 
 // Nodes suggests the names and UUIDs of nodes that are not among args yet,
 // with their state as description. The UUID of a node that has a name is
-// offered only once it was begun. At most limit arguments are completed, 0
-// for any number.
+// suggested only after its beginning was typed. At most limit arguments are
+// completed, 0 for any number.
 func (c Completion) Nodes(limit int) cobra.CompletionFunc {
-	return c.asked(limit, func(ctx context.Context, engine *baremetal.Client, args []string, begun string) (found []cobra.Completion) {
+	return c.fromEngine(limit, func(ctx context.Context, engine *baremetal.Client, args []string, begun string) (found []cobra.Completion) {
 		query := baremetal.NodeQuery{Fields: []string{"uuid", "name", "provision_state"}}
 		for n, err := range engine.Nodes(ctx, query) {
 			if err != nil || len(found) == maxCompletions {
@@ -46,9 +46,9 @@ func (c Completion) Nodes(limit int) cobra.CompletionFunc {
 	})
 }
 
-// asked suggests what an engine knows, unless there are limit arguments already; 0
-// is no limit. Without an engine it suggests nothing.
-func (c Completion) asked(limit int, suggest func(ctx context.Context, engine *baremetal.Client, args []string, begun string) []cobra.Completion) cobra.CompletionFunc {
+// fromEngine suggests objects of the engine, unless there are limit arguments already;
+// 0 is no limit. Without an engine it suggests nothing.
+func (c Completion) fromEngine(limit int, suggest func(ctx context.Context, engine *baremetal.Client, args []string, begun string) []cobra.Completion) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if limit > 0 && len(args) >= limit {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -62,8 +62,8 @@ func (c Completion) asked(limit int, suggest func(ctx context.Context, engine *b
 	}
 }
 
-// HostsAndNodes suggests one argument: the hosts that hosts returns, which is
-// given the time that completion may take, and the engine's nodes.
+// HostsAndNodes suggests one argument: the hosts that hosts returns, within the time
+// that its context has, and the engine's nodes.
 func (c Completion) HostsAndNodes(hosts func(context.Context) []string) cobra.CompletionFunc {
 	nodes := c.Nodes(1)
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -82,8 +82,8 @@ func (c Completion) HostsAndNodes(hosts func(context.Context) []string) cobra.Co
 	}
 }
 
-// suggestion is the name or the UUID of n that continues begun, or "".
-// A name that the shell would act on is not offered.
+// suggestion is the name or the UUID of n that continues begun, or "". A name with
+// characters that are special to the shell is not suggested.
 func suggestion(n baremetal.Node, begun string) string {
 	switch {
 	case n.Name != "" && strings.HasPrefix(n.Name, begun) && !strings.ContainsFunc(n.Name, active):
@@ -146,23 +146,23 @@ func CompleteList(words []string) cobra.CompletionFunc {
 	}
 }
 
-// Things suggests the names, or else the identifiers, of the things of a
-// collection, as [Completion.Nodes] does for nodes.
-func (c Completion) Things(resource Resource, limit int) cobra.CompletionFunc {
-	return c.asked(limit, func(ctx context.Context, engine *baremetal.Client, args []string, begun string) (found []cobra.Completion) {
+// Names suggests the names, or else the identifiers, of the objects of a
+// resource, as [Completion.Nodes] does for nodes.
+func (c Completion) Names(resource Resource, limit int) cobra.CompletionFunc {
+	return c.fromEngine(limit, func(ctx context.Context, engine *baremetal.Client, args []string, begun string) (found []cobra.Completion) {
 		listing := resource.listing()
 		listing.Fields = resource.Short
 		for raw, err := range engine.Documents(ctx, listing) {
 			if err != nil || len(found) == maxCompletions {
 				break
 			}
-			thing, err := parseDocument(raw)
+			object, err := parseDocument(raw)
 			if err != nil {
 				break
 			}
-			word := thing.label()
+			word := object.label()
 			if strings.HasPrefix(word, begun) && !strings.ContainsFunc(word, active) && !slices.Contains(args, word) {
-				found = append(found, cobra.CompletionWithDesc(word, thing.cell(resource.Short[1])))
+				found = append(found, cobra.CompletionWithDesc(word, object.cell(resource.Short[1])))
 			}
 		}
 		return found

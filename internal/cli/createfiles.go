@@ -13,43 +13,46 @@ import (
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
 
-// CreateFiles creates everything that files describe: chassis and nodes, and
-// in them what belongs to them.
+// CreateFiles creates everything that files describe: chassis and nodes, with
+// the objects that belong to them.
 type CreateFiles struct {
 	Stdin io.Reader // what - stands for
 }
 
-// part is a member of a description that lists things of their own.
-type part struct {
+// collection is a member of a file, or of an object in a file, that lists
+// objects of one resource.
+type collection struct {
 	resource Resource
-	// links are the fields that such a thing has from what it belongs to, and
-	// gives is the one that its own parts have from it.
-	links []string
-	gives string
-	// parts are the members of such a thing that list things again.
-	parts map[string]*part
+	// parentFields are the fields of an object that hold the UUIDs of the objects
+	// it belongs to. parentField is the one that its own children have for it.
+	parentFields []string
+	parentField  string
+	// children are the members of an object that list further objects.
+	children map[string]*collection
 }
 
-// described are the parts of a file, as other clients of this API have them.
-var described = map[string]*part{
-	"chassis": {resource: Chassis, gives: "chassis_uuid", parts: map[string]*part{"nodes": describedNodes}},
-	"nodes":   describedNodes,
+// fileCollections are the lists that a file may have, as other clients of this
+// API read them.
+var fileCollections = map[string]*collection{
+	"chassis": {resource: Chassis, parentField: "chassis_uuid", children: map[string]*collection{"nodes": nodeCollection}},
+	"nodes":   nodeCollection,
 }
 
-var describedNodes = &part{
-	resource: Nodes, links: []string{"chassis_uuid"}, gives: "node_uuid",
-	parts: map[string]*part{
-		"ports": {resource: Ports, links: []string{"node_uuid"}},
+var nodeCollection = &collection{
+	resource: Nodes, parentFields: []string{"chassis_uuid"}, parentField: "node_uuid",
+	children: map[string]*collection{
+		"ports": {resource: Ports, parentFields: []string{"node_uuid"}},
 		"portgroups": {
-			resource: Portgroups, links: []string{"node_uuid"}, gives: "portgroup_uuid",
-			parts: map[string]*part{"ports": {resource: Ports, links: []string{"node_uuid", "portgroup_uuid"}}},
+			resource: Portgroups, parentFields: []string{"node_uuid"}, parentField: "portgroup_uuid",
+			children: map[string]*collection{"ports": {resource: Ports, parentFields: []string{"node_uuid", "portgroup_uuid"}}},
 		},
 	},
 }
 
-// Run reads all files before it creates anything. A thing that cannot be
-// created gets a line of its own and keeps nothing but its own parts from
-// being created; the error then carries only the exit code of the first.
+// Run reads all files before it creates anything. When an object cannot be
+// created, its failure is reported on a line of its own, its children are skipped
+// and the rest is created; the error then carries only the exit code of the first
+// failure.
 func (c CreateFiles) Run(ctx context.Context, engine *baremetal.Client, files []string, to Streams) error {
 	documents := make([]map[string]any, len(files))
 	for i, file := range files {
@@ -60,7 +63,7 @@ func (c CreateFiles) Run(ctx context.Context, engine *baremetal.Client, files []
 	}
 	creation := creation{engine: engine, to: to}
 	for _, document := range documents {
-		if err := creation.parts(ctx, described, document, nil); err != nil {
+		if err := creation.createAll(ctx, fileCollections, document, nil); err != nil {
 			return err
 		}
 	}
@@ -70,7 +73,7 @@ func (c CreateFiles) Run(ctx context.Context, engine *baremetal.Client, files []
 	return nil
 }
 
-// read returns the description in a file after a look at its shape.
+// read returns the content of a file after checking its shape.
 func (c CreateFiles) read(file string) (map[string]any, error) {
 	content, err := readInput(file, c.Stdin)
 	if err != nil {
@@ -85,26 +88,27 @@ func (c CreateFiles) read(file string) (map[string]any, error) {
 		return nil, errors.New("it must be an object with chassis or nodes")
 	}
 	for name := range document {
-		if described[name] == nil {
-			return nil, fmt.Errorf("it has %q; it may have %s", name, strings.Join(slices.Sorted(maps.Keys(described)), " and "))
+		if fileCollections[name] == nil {
+			return nil, fmt.Errorf("it has %q; it may have %s", name, strings.Join(slices.Sorted(maps.Keys(fileCollections)), " and "))
 		}
 	}
-	return document, checkParts(described, document)
+	return document, checkCollections(fileCollections, document)
 }
 
-// checkParts makes sure that parts are lists of objects, all the way down.
-func checkParts(parts map[string]*part, owner map[string]any) error {
-	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		list, isList := owner[name].([]any)
-		if owner[name] != nil && !isList {
+// checkCollections returns an error unless every collection, at any depth, is a list
+// of objects.
+func checkCollections(collections map[string]*collection, parent map[string]any) error {
+	for _, name := range slices.Sorted(maps.Keys(collections)) {
+		list, isList := parent[name].([]any)
+		if parent[name] != nil && !isList {
 			return fmt.Errorf("%s must be a list", name)
 		}
 		for i, item := range list {
-			thing, ok := item.(map[string]any)
+			object, ok := item.(map[string]any)
 			if !ok {
 				return fmt.Errorf("%s[%d] must be an object", name, i)
 			}
-			if err := checkParts(parts[name].parts, thing); err != nil {
+			if err := checkCollections(collections[name].children, object); err != nil {
 				return fmt.Errorf("%s[%d]: %w", name, i, err)
 			}
 		}
@@ -112,21 +116,21 @@ func checkParts(parts map[string]*part, owner map[string]any) error {
 	return nil
 }
 
-// creation is the state of creating what files describe.
+// creation is the state of creating the objects that files describe.
 type creation struct {
 	engine *baremetal.Client
 	to     Streams
 	failed *SilentError // the first failure
 }
 
-// parts creates what the parts of an owner list. The fields are those that an
-// owner, which has been created, gives to them.
-func (c *creation) parts(ctx context.Context, parts map[string]*part, owner, fields map[string]any) error {
-	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		list, _ := owner[name].([]any)
+// createAll creates the objects in the collections of parent, which has been
+// created. uuids are the values for their parentFields.
+func (c *creation) createAll(ctx context.Context, collections map[string]*collection, parent, uuids map[string]any) error {
+	for _, name := range slices.Sorted(maps.Keys(collections)) {
+		list, _ := parent[name].([]any)
 		for _, item := range list {
-			thing, _ := item.(map[string]any)
-			err := c.create(ctx, parts[name], thing, fields)
+			object, _ := item.(map[string]any)
+			err := c.create(ctx, collections[name], object, uuids)
 			if errors.Is(err, context.Canceled) || errors.Is(err, baremetal.ErrUnreachable) {
 				return err
 			}
@@ -141,34 +145,34 @@ func (c *creation) parts(ctx context.Context, parts map[string]*part, owner, fie
 	return nil
 }
 
-// create creates a thing and then its parts. What the owner gives to it gives
-// way to fields of its own.
-func (c *creation) create(ctx context.Context, p *part, thing, fields map[string]any) error {
+// create creates an object and then its children. Fields of the object itself win
+// over the UUIDs of its parents.
+func (c *creation) create(ctx context.Context, in *collection, object, uuids map[string]any) error {
 	body := map[string]any{}
-	for _, name := range p.links {
-		if value := fields[name]; value != nil {
-			body[name] = value
+	for _, name := range in.parentFields {
+		if uuid := uuids[name]; uuid != nil {
+			body[name] = uuid
 		}
 	}
-	maps.Copy(body, thing)
-	maps.DeleteFunc(body, func(name string, _ any) bool { return p.parts[name] != nil })
+	maps.Copy(body, object)
+	maps.DeleteFunc(body, func(name string, _ any) bool { return in.children[name] != nil })
 	label := document{fields: body}.label()
 	raw, err := c.engine.Do(ctx, baremetal.Request{
-		Op: strings.TrimSpace("create " + p.resource.Name + " " + label), Method: http.MethodPost, Path: p.resource.path(), Body: body,
+		Op: strings.TrimSpace("create " + in.resource.Name + " " + label), Method: http.MethodPost, Path: in.resource.path(), Body: body,
 	})
 	if err != nil {
-		return existing(err)
+		return adviseExisting(err)
 	}
 	created, err := parseDocument(raw)
 	if err != nil {
 		return err
 	}
-	if err := tell(c.to.Out, nil, "Created %s %s\n", p.resource.Name, created.label()); err != nil {
+	if err := printDone(c.to.Out, nil, "Created %s %s\n", in.resource.Name, created.label()); err != nil {
 		return err
 	}
-	below := map[string]any{p.gives: created.text("uuid")}
-	if p.gives != "node_uuid" {
+	below := map[string]any{in.parentField: created.text("uuid")}
+	if in.parentField != "node_uuid" {
 		below["node_uuid"] = body["node_uuid"]
 	}
-	return c.parts(ctx, p.parts, thing, below)
+	return c.createAll(ctx, in.children, object, below)
 }

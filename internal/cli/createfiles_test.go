@@ -36,7 +36,7 @@ func description(t *testing.T, text string) string {
 	return name
 }
 
-func TestThingsInFilesAreCreatedWithWhatBelongsToThem(t *testing.T) {
+func TestObjectsInFilesAreCreatedWithTheirChildren(t *testing.T) {
 	f, engine := newFakeEngine(t, map[string][]answer{
 		"POST /v1/chassis":    {{201, `{"uuid": "c1"}`}},
 		"POST /v1/nodes":      {{201, `{"uuid": "u1", "name": "n1"}`}, {409, fault("A node with name n2 already exists.")}, {201, `{"uuid": "u3", "name": "n3"}`}},

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
 
-// Create makes one thing and prints it.
+// Create creates one object and prints it.
 type Create struct {
 	Resource Resource
 	Values   Values
@@ -22,7 +22,7 @@ type Create struct {
 	Wait Wait
 }
 
-// Run creates the thing and prints what the engine made of it to to.Out.
+// Run creates the object and prints it to to.Out as the engine returned it.
 func (c *Create) Run(ctx context.Context, engine *baremetal.Client, to Streams) error {
 	if err := missing("ingot "+c.Resource.Name+" create", c.Resource.Fields, c.Values.Object()); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (c *Create) Run(ctx context.Context, engine *baremetal.Client, to Streams) 
 		Op: "create " + c.Resource.Name, Method: http.MethodPost, Path: c.Resource.path(), Body: c.Values.Object(),
 	})
 	if err != nil {
-		return existing(err)
+		return adviseExisting(err)
 	}
 	if c.Wait.Asked {
 		created, err := parseDocument(raw)
@@ -48,16 +48,16 @@ func (c *Create) Run(ctx context.Context, engine *baremetal.Client, to Streams) 
 	return c.Output.document(to.Out, nil, raw)
 }
 
-// existing is the error of creating something that there is already. To try
-// again, which a conflict otherwise suggests, would not help.
-func existing(err error) error {
+// adviseExisting removes the usual advice from a conflict: when the object exists
+// already, trying again does not help.
+func adviseExisting(err error) error {
 	if errors.Is(err, baremetal.ErrConflict) {
 		return &AdvisedError{Err: err, Code: ExitError}
 	}
 	return err
 }
 
-// missing tells which required field the command was not given.
+// missing returns an error that names a required field without a value.
 func missing(command string, fields []Field, given map[string]any) error {
 	for _, f := range fields {
 		if _, ok := given[f.Name]; f.Required && !ok {
@@ -67,7 +67,7 @@ func missing(command string, fields []Field, given map[string]any) error {
 	return nil
 }
 
-// Update changes fields of things: sets them, or removes them with Unset.
+// Update changes fields of objects: it sets them, or removes them with Unset.
 type Update struct {
 	Resource Resource
 	Values   Values
@@ -77,8 +77,8 @@ type Update struct {
 	ResetInterfaces bool
 }
 
-// Run patches the things one after the other. One that cannot be changed does
-// not keep the others.
+// Run patches the objects one after the other. One that cannot be changed does
+// not stop the others.
 func (u *Update) Run(ctx context.Context, engine *baremetal.Client, idents []string, to Streams) error {
 	if u.Values.Empty() {
 		return &UsageError{errors.New("there is nothing to change; name at least one field")}
@@ -100,7 +100,7 @@ func (u *Update) Run(ctx context.Context, engine *baremetal.Client, idents []str
 				return u.Resource.advise(err)
 			}
 		}
-		return tell(to.Out, nil, "Updated %s %s\n", u.Resource.Name, ident)
+		return printDone(to.Out, nil, "Updated %s %s\n", u.Resource.Name, ident)
 	})
 }
 
@@ -120,19 +120,19 @@ func (u *Update) requests(ident, op string, query url.Values) []baremetal.Reques
 	return all
 }
 
-// Delete removes things one after the other. One that cannot be removed does
-// not keep the others; its failure is reported on its own line.
+// Delete deletes objects one after the other. One that cannot be deleted does
+// not stop the others; its failure is reported on its own line.
 func Delete(ctx context.Context, engine *baremetal.Client, resource Resource, idents []string, to Streams) error {
 	return eachNode(idents, len(idents) == 1, to.Err, func(ident string) error {
 		_, err := engine.Do(ctx, baremetal.Request{
 			Op: "delete " + resource.Name + " " + ident, Method: http.MethodDelete, Path: resource.path(ident),
 		})
-		return tell(to.Out, resource.advise(err), "Deleted %s %s\n", resource.Name, ident)
+		return printDone(to.Out, resource.advise(err), "Deleted %s %s\n", resource.Name, ident)
 	})
 }
 
-// tell writes what was done to the thing that the user named, if it was.
-func tell(out io.Writer, err error, format, kind, ident string) error {
+// printDone writes what was done to the object that the user named, unless err says that it was not.
+func printDone(out io.Writer, err error, format, kind, ident string) error {
 	if err != nil {
 		return err
 	}

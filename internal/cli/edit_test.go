@@ -115,7 +115,7 @@ func TestConfigDriveIsSentAsTheAPITakesIt(t *testing.T) {
 	}
 }
 
-func TestThingsAreCreatedChangedAndDeleted(t *testing.T) {
+func TestObjectsAreCreatedChangedAndDeleted(t *testing.T) {
 	f, engine := newFakeEngine(t, map[string][]answer{
 		"POST /v1/ports":      {{201, `{"uuid": "p1"}`}},
 		"PATCH /v1/ports/p1":  {{200, `{}`}},

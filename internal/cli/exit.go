@@ -19,7 +19,7 @@ const (
 	ExitOK          = 0   // done
 	ExitError       = 1   // any other failure
 	ExitUsage       = 2   // wrong flags or arguments; nothing was asked of the engine
-	ExitNotFound    = 3   // no such node, or the node has no such thing
+	ExitNotFound    = 3   // no such object
 	ExitBusy        = 4   // work on the node is under way, or the engine is overloaded: trying again helps
 	ExitUnreachable = 5   // the engine did not answer
 	ExitStillGoing  = 6   // the time for waiting is over, the work is not
@@ -29,7 +29,7 @@ const (
 // UsageError means that the command line itself is wrong.
 type UsageError struct{ Err error }
 
-// Error says what is wrong.
+// Error returns the text of the reason.
 func (e *UsageError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the reason.
@@ -39,10 +39,10 @@ func (e *UsageError) Unwrap() error { return e.Err }
 // one line each.
 type SilentError struct{ Code int }
 
-// Error is never shown; it says so for whoever prints it anyway.
+// Error is not meant to be printed.
 func (e *SilentError) Error() string { return "failures are reported above" }
 
-// AdvisedError is an error with better advice than its kind has.
+// AdvisedError is an error with more specific advice than its kind has.
 type AdvisedError struct {
 	Err    error
 	Advice string // a full sentence, or empty for none
@@ -67,7 +67,7 @@ var exitCodes = []struct {
 	{context.Canceled, ExitInterrupted},
 }
 
-// ExitCode is the code that a process ends with after err.
+// ExitCode is the exit code of the process after err.
 func ExitCode(err error) int {
 	if err == nil {
 		return ExitOK
@@ -106,12 +106,12 @@ func Report(w io.Writer, err error) int {
 // counts.
 var hints = []struct {
 	kind error
-	// also narrows the kind down; nil for all of it.
+	// also limits the hint to some errors of the kind; nil for all of them.
 	also func(*baremetal.Error) bool
 	hint string
 }{
 	{baremetal.ErrNotFound, nil, "See what the engine has with: ingot node list."},
-	{baremetal.ErrConflict, nil, "Work on the node may be under way: try again, or see ingot explain."},
+	{baremetal.ErrConflict, notSuspended, "Work on the node may be under way: try again, or see ingot explain."},
 	{baremetal.ErrOverloaded, nil, "Try again in a moment."},
 	{baremetal.ErrUnreachable, untrusted, "Name the file of the authority that signed it with --os-cacert or OS_CACERT."},
 	{baremetal.ErrUnreachable, noTLS, ""},
@@ -119,6 +119,9 @@ var hints = []struct {
 	{baremetal.ErrDenied, unauthenticated, "Put the name and the password of a user of the engine into OS_USERNAME and OS_PASSWORD."},
 	{baremetal.ErrServer, nil, "The engine's log has more."},
 }
+
+// notSuspended passes over refusals that say what to do themselves.
+func notSuspended(e *baremetal.Error) bool { return !strings.Contains(e.Message, "suspended") }
 
 func unauthenticated(e *baremetal.Error) bool { return e.Status == http.StatusUnauthorized }
 
@@ -129,7 +132,7 @@ func untrusted(e *baremetal.Error) bool {
 	return errors.As(e.Cause, &certificate)
 }
 
-// Sentence says in one line what failed, on what, why, and what to do.
+// Sentence says in one line what failed, on which object, why, and what to do.
 func Sentence(err error) string {
 	var failed *baremetal.Error
 	var usage *UsageError
@@ -166,7 +169,7 @@ func withAdvice(sentence string, advised *AdvisedError) string {
 	return strings.TrimSpace(sentence + " " + printable(advised.Advice))
 }
 
-// joinLines joins the lines of a text, of which several errors at once have one each.
+// joinLines joins the lines of a text; joined errors have one line each.
 func joinLines(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -184,9 +187,9 @@ func joinLines(text string) string {
 	return b.String()
 }
 
-// fullStop makes a sentence of an error text: a capital first, a full stop
-// last unless it is a question, nothing that a terminal would act on. A first word that is something
-// to type, such as a command or a configuration key, stays as it is.
+// fullStop makes a sentence of an error text: it begins with a capital, ends with a
+// full stop unless it is a question, and has no control characters. A first word that
+// people type, such as a command or a configuration key, stays as it is.
 func fullStop(text string) string {
 	text = printable(strings.TrimRight(joinLines(text), ". "))
 	if !strings.HasSuffix(text, "?") {

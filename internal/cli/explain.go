@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/cli/explain"
 )
 
-// Explain prints where a host or a node stands, one sentence per line. The
-// error carries only an exit code when there is nothing to explain: the text
-// has said why.
+// Explain prints an explanation of the host or node named asked, one sentence per
+// line. When there is nothing to explain, the text says why and the error carries
+// only the exit code.
 func Explain(ctx context.Context, sources explain.Sources, asked string, out io.Writer) error {
 	facts, err := sources.Gather(ctx, asked)
 	if err != nil {

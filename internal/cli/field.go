@@ -31,10 +31,10 @@ const (
 	Default                 // what the engine chooses, when the flag is given: a patch removes the field
 )
 
-// Use is a set of the commands that have a flag for a field.
+// Use is the set of commands that have a flag for a field.
 type Use int
 
-// The commands that change a thing's fields.
+// The commands that change an object's fields.
 const (
 	InCreate Use = 1 << iota
 	InSet
@@ -47,18 +47,18 @@ type Field struct {
 	Flag string // without dashes: "driver-info"
 	Name string // on the wire: "driver_info"
 	Kind Kind
-	// Off is a second flag that says no, for a [Bool].
+	// Off is the name of a second flag that sets a [Bool] to false.
 	Off string
 	// Value is what a [Constant] stands for.
 	Value any
-	// Put is the path below the thing that takes the value by itself, where the
-	// patch of the thing does not; Name is nothing but a name then.
+	// Put is the path below the object to send the value to with PUT, for a field
+	// that the patch of the object cannot change; Name then only identifies it.
 	Put string
-	// In are the commands that have the flag, where that differs.
+	// In are the commands that have the flag; a filter is in none of them.
 	In Use
 	// Required makes create refuse to run without the flag.
 	Required bool
-	// Choices are the values that there are, for completion; nil for any.
+	// Choices are the possible values, for completion; nil for any.
 	Choices []string
 	Help    string
 }
@@ -91,7 +91,7 @@ type Values struct {
 	changes []change
 }
 
-// Empty tells whether no flag was given.
+// Empty reports whether no flag was given.
 func (v *Values) Empty() bool { return len(v.changes) == 0 }
 
 // AddFlags binds a flag for each field.
@@ -113,14 +113,14 @@ func (v *Values) AddFlags(flags *pflag.FlagSet, fields []Field) {
 func (v *Values) AddUnsetFlags(flags *pflag.FlagSet, fields []Field) {
 	for _, f := range fields {
 		if f.Kind == Map {
-			flags.VarPF(&fieldFlag{values: v, field: Field{Name: f.Name, Kind: unsetKey}}, f.Flag, "", "remove the `KEY` of "+f.Name+"; may be repeated")
+			flags.VarPF(&fieldFlag{values: v, field: Field{Name: f.Name, Kind: unsetKey}}, f.Flag, "", "remove `KEY` from "+f.Name+"; may be repeated")
 			continue
 		}
 		nothing := Field{Name: f.Name, Kind: Constant, Put: f.Put}
 		if f.Put != "" {
 			nothing.Value = map[string]any{}
 		}
-		flags.VarPF(&fieldFlag{values: v, field: nothing}, f.Flag, "", "remove the "+f.Name).NoOptDefVal = "true"
+		flags.VarPF(&fieldFlag{values: v, field: nothing}, f.Flag, "", "unset "+f.Name).NoOptDefVal = "true"
 	}
 }
 
@@ -174,8 +174,8 @@ type Operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// MarshalJSON keeps a value that is false, zero or empty, which a removal has
-// none of.
+// MarshalJSON writes the value also when it is false, zero or empty, and leaves it
+// out of a removal.
 func (o Operation) MarshalJSON() ([]byte, error) {
 	members := map[string]any{"op": o.Op, "path": o.Path}
 	if o.Op != opRemove {
@@ -189,8 +189,8 @@ const (
 	opRemove = "remove"
 )
 
-// patch is the collected fields as a JSON patch of the given operation, less
-// those that are put by themselves.
+// patch is the collected fields as a JSON patch of the given operation, without
+// those that have a request of their own (see [Field.Put]).
 func (v *Values) patch(op string) []Operation {
 	var patch []Operation
 	for _, c := range v.changes {

@@ -10,14 +10,14 @@ import (
 // maxQuoted is how much of a flag's value an error repeats, in characters.
 const maxQuoted = 60
 
-// wanted says what a flag takes whose own errors are for programmers, by the
-// type of its value.
+// wanted says what a flag takes, by the type of its value, where the errors of
+// the flags library are for programmers.
 var wanted = map[string]string{
 	"int":  "it must be a whole number",
 	"bool": "it must be true or false",
 }
 
-// FlagError makes a [*UsageError] of what the flags library has to say.
+// FlagError turns an error of the flags library into a [*UsageError].
 func FlagError(err error) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {

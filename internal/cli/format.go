@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
 
-// A document is one thing as the engine sent it, with the fields to look at.
+// A document is one object as the engine sent it, with its decoded fields.
 type document struct {
 	raw    json.RawMessage
 	fields map[string]any
@@ -25,11 +25,11 @@ func parseDocument(raw json.RawMessage) (document, error) {
 	return d, nil
 }
 
-// labelFields name a thing to people and to other commands; the first that it
-// has counts.
+// labelFields are the fields that name an object to people and to other commands;
+// the first that it has counts.
 var labelFields = []string{"name", "uuid", "hostname", "id", "component"}
 
-// label names the thing.
+// label names the object.
 func (d document) label() string {
 	for _, field := range labelFields {
 		if text := d.text(field); text != "" {
@@ -39,7 +39,7 @@ func (d document) label() string {
 	return ""
 }
 
-// text is the string in a field, empty if there is none.
+// text is the string in a field, empty if the field is missing or no string.
 func (d document) text(field string) string {
 	text, _ := d.fields[field].(string)
 	return text
@@ -78,7 +78,7 @@ func compact(value any) string {
 // hiddenInTables are links for programs; they say nothing to people.
 var hiddenInTables = map[string]bool{"links": true, "nodes": true, "ports": true, "portgroups": true, "states": true, "volume": true}
 
-// words of field names that are not simply capitalised in a title.
+// titleWords are the words of field names that are not simply capitalised in a title.
 var titleWords = map[string]string{
 	"uuid": "UUID", "raid": "RAID", "bios": "BIOS", "id": "ID", "pxe": "PXE", "mac": "MAC", "cpu": "CPU", "wwn": "WWN", "hctl": "HCTL", "ipv4": "IPv4", "ipv6": "IPv6", "bmc": "BMC", "smartnic": "Smart NIC", "http": "HTTP", "usb": "USB", "provision": "Provisioning",
 }

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxInput is the most that a flag reads from a file or standard input. The
-// largest honest input is a config drive, which engines cap at 64 MiB.
+// maxInput bounds what a flag reads from a file or standard input, in bytes. The
+// largest valid input is a config drive, which engines limit to 64 MiB.
 const maxInput = 64 << 20
 
 // readJSON returns the value that text stands for: JSON itself, the name of a
@@ -31,7 +31,7 @@ func readJSON(text string, stdin io.Reader) (any, error) {
 	return decodeInput(content)
 }
 
-// decodeInput returns the object or list that a JSON or YAML text is.
+// decodeInput decodes a JSON or YAML text, which must be an object or a list.
 func decodeInput(content []byte) (any, error) {
 	converted, err := yaml.YAMLToJSONStrict(content)
 	if err != nil {
@@ -103,7 +103,7 @@ func readInput(name string, stdin io.Reader) ([]byte, error) {
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			return nil, withoutPath(err) // whoever reports it names the flag's value
+			return nil, withoutPath(err) // the caller's error names the value of the flag
 		}
 		defer file.Close()
 		source = file

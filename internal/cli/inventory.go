@@ -16,16 +16,16 @@ import (
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
 
-// inventoryMode is the mode of a new file with an inventory, less the umask. It
-// holds serial numbers and MAC addresses but no secrets, and is made to be read
-// by other tools and people.
+// inventoryMode is the mode of a new file with an inventory, before the umask.
+// An inventory holds serial numbers and MAC addresses but no secrets, and is meant
+// to be read by other tools and people.
 const inventoryMode = 0o644
 
 // InventorySave writes a node's inventory as indented JSON.
 type InventorySave struct {
 	// File to write; empty or "-" means standard output. An existing file is
-	// replaced and keeps its mode, as with other clients of this API; whoever
-	// reads it sees the old content or the new one, never a part.
+	// replaced and keeps its mode, as with other clients of this API; a process that
+	// reads it meanwhile sees the old content or the new one, never a part.
 	File string
 }
 
@@ -52,8 +52,8 @@ func (s InventorySave) Run(ctx context.Context, engine *baremetal.Client, ident 
 	return nil
 }
 
-// writeFile replaces what the name leads to, links followed. What is no
-// regular file, such as a pipe or a terminal, is written to.
+// writeFile replaces the file of that name; it follows links. A file that is not
+// regular, such as a pipe or a terminal, is written to instead.
 func writeFile(name string, content []byte) error {
 	target, err := filepath.EvalSymlinks(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +79,7 @@ func writeFile(name string, content []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// replaceFile puts the content beside the file and renames it into place.
+// replaceFile writes the content to a temporary file in the same folder and renames it to name.
 func replaceFile(name string, content []byte, mode fs.FileMode) (err error) {
 	temporary := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+uuid.NewString())
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
@@ -98,8 +98,8 @@ func replaceFile(name string, content []byte, mode fs.FileMode) (err error) {
 	return os.Rename(temporary, name)
 }
 
-// withoutPath is the reason of a failure alone: the name in it may be that of
-// a temporary file.
+// withoutPath returns the cause of a file error without the file's name, which may
+// be that of a temporary file.
 func withoutPath(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError

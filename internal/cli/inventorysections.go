@@ -6,30 +6,30 @@ import (
 	"slices"
 )
 
-// section is a part of the findings and how people read it.
+// section is a part of the findings and how it is shown to people.
 type section struct {
 	name  string // for --section
 	title string
-	// key is the member of the inventory, or with hook of the plugin data.
-	// Several keys, in keys instead, make one section of what they have.
+	// key is the member to show, of the inventory or, with hook, of the plugin data.
+	// A section of several members has them in keys instead.
 	key  string
 	keys []string
 	hook bool
-	// asked sections are only shown when the user names them.
-	asked bool
-	// columns of a list of things; a section without any has one row for each
-	// of its fields.
+	// onRequest sections are only shown when the user names them.
+	onRequest bool
+	// columns of the table, for a section that is a list; one without columns has
+	// one row for each of its fields.
 	columns []column
-	// list makes the rows' fields of the value; nil for a list of objects.
+	// list turns the value into rows; nil means [listItems].
 	list func(value any) []map[string]any
 	// fields are how the values of single fields are written.
 	fields map[string]format
 }
 
-// column is one of a table of things.
+// column is a column of a section's table.
 type column struct {
 	title string
-	from  []string // fields of the thing; the first that has something counts
+	from  []string // fields of the row; the first that is not empty counts
 	as    format   // nil writes the value as it is
 }
 
@@ -88,7 +88,7 @@ var inventorySections = []section{
 		},
 	},
 	{
-		name: "pci", title: "PCI Devices", key: "pci_devices", hook: true, asked: true,
+		name: "pci", title: "PCI Devices", key: "pci_devices", hook: true, onRequest: true,
 		columns: []column{
 			{"Bus", []string{"bus", "pci_address"}, nil},
 			{"Vendor", []string{"vendor_id"}, nil},
@@ -99,7 +99,7 @@ var inventorySections = []section{
 		},
 	},
 	{
-		name: "numa", title: "NUMA Nodes", key: "numa_topology", hook: true, asked: true, list: numaNodes,
+		name: "numa", title: "NUMA Nodes", key: "numa_topology", hook: true, onRequest: true, list: numaNodes,
 		columns: []column{
 			{"Node", []string{"numa_node"}, nil},
 			{"Memory", []string{"size_kb"}, bytesOf(1 << 10)},
@@ -108,15 +108,15 @@ var inventorySections = []section{
 			{"Interfaces", []string{"nics"}, nil},
 		},
 	},
-	{name: "extra", title: "Extra Hardware Facts", key: "extra", hook: true, asked: true},
+	{name: "extra", title: "Extra Hardware Facts", key: "extra", hook: true, onRequest: true},
 	{
-		name: "plugin", title: "Plugin Data", key: "plugin_data", hook: true, asked: true, list: contents,
+		name: "plugin", title: "Plugin Data", key: "plugin_data", hook: true, onRequest: true, list: memberSummaries,
 		columns: []column{{"Key", []string{"key"}, nil}, {"Holds", []string{"holds"}, nil}, {"Size", []string{"size"}, bytesOf(1)}},
 	},
 }
 
-// others are sections for what the inventory has beyond the known ones, by
-// name.
+// others are sections for the members of the inventory that no known section
+// shows, in the order of their names.
 func (f findings) others() []section {
 	known := map[string]bool{}
 	for _, s := range inventorySections {
@@ -137,14 +137,14 @@ func (f findings) others() []section {
 	return more
 }
 
-// columnsOf are columns for all that the objects of a list have; nil when the
-// value is no list of objects.
+// columnsOf returns a column for each field that any object of a list has; nil
+// when the value is no list of objects.
 func columnsOf(value any) []column {
 	list, _ := value.([]any)
 	names := map[string]bool{}
 	for _, item := range list {
-		thing, _ := item.(map[string]any)
-		for name := range thing {
+		object, _ := item.(map[string]any)
+		for name := range object {
 			names[name] = true
 		}
 	}
@@ -155,7 +155,7 @@ func columnsOf(value any) []column {
 	return columns
 }
 
-// value is what the section has, nil when that is nothing.
+// value is the section's part of the findings, nil when there is none.
 func (s section) value(f findings) any {
 	from := f.inventory
 	if s.hook {
@@ -194,9 +194,8 @@ func (s section) titles() []string {
 	return titles
 }
 
-// rows are those of the section's table. A value of another shape than the
-// section has as a rule is shown field by field, because machines report odd
-// things.
+// rows are the rows of the section's table. Machines report odd values: one that has
+// not the usual shape of its section is shown field by field.
 func (s section) rows(f findings) []document {
 	value := s.value(f)
 	if len(s.columns) == 0 {
@@ -204,17 +203,17 @@ func (s section) rows(f findings) []document {
 	}
 	list := s.list
 	if list == nil {
-		list = things
+		list = listItems
 	}
-	things := list(value)
-	if things == nil {
-		return oddRows(s.titles(), s.fieldRows(value))
+	items := list(value)
+	if items == nil {
+		return renameColumns(s.titles(), s.fieldRows(value))
 	}
-	rows := make([]document, len(things))
-	for i, thing := range things {
+	rows := make([]document, len(items))
+	for i, item := range items {
 		fields := map[string]any{}
 		for _, c := range s.columns {
-			fields[c.title] = c.of(thing)
+			fields[c.title] = c.cell(item)
 		}
 		rows[i] = document{fields: fields}
 		rows[i].fields["name"] = fields[s.columns[0].title]
@@ -222,10 +221,10 @@ func (s section) rows(f findings) []document {
 	return rows
 }
 
-// of is what the column shows of a thing, nil for nothing.
-func (c column) of(thing map[string]any) any {
+// cell is the column's value for an item, nil when it has none.
+func (c column) cell(item map[string]any) any {
 	for _, field := range c.from {
-		if value := thing[field]; value != nil && value != "" {
+		if value := item[field]; value != nil && value != "" {
 			if c.as == nil {
 				return plain(value)
 			}
@@ -235,8 +234,8 @@ func (c column) of(thing map[string]any) any {
 	return nil
 }
 
-// fieldRows are the fields of a value and of the objects in it, one each.
-// Those that hold nothing are left out.
+// fieldRows are one row for each field of a value and of the objects in it,
+// without empty ones.
 func (s section) fieldRows(value any) []document {
 	var rows []document
 	for _, leaf := range leaves("", value) {
@@ -253,9 +252,9 @@ func (s section) fieldRows(value any) []document {
 	return rows
 }
 
-// oddRows puts fields and values into the first two columns of a table that
-// was made for something else.
-func oddRows(titles []string, rows []document) []document {
+// renameColumns puts the rows of [section.fieldRows] into the first two columns of a
+// table with other titles.
+func renameColumns(titles []string, rows []document) []document {
 	for i, row := range rows {
 		rows[i].fields = map[string]any{titles[0]: row.fields["Field"], titles[1]: row.fields["Value"], "name": row.fields["Field"]}
 	}

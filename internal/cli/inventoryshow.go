@@ -12,7 +12,7 @@ import (
 
 // InventoryShow prints what inspection found on a node, section by section.
 type InventoryShow struct {
-	// Sections to print; none means those that say what the machine is.
+	// Sections to print; none means all but those that are shown on request only.
 	Sections []string
 	Output   Output
 }
@@ -66,8 +66,7 @@ func readInventory(ctx context.Context, engine *baremetal.Client, ident string) 
 }
 
 // structured prints the inventory as the engine sent it, or the chosen
-// sections of it: one by itself, several by name. What a machine has nothing
-// of is null.
+// sections of it: one by itself, several by name. A section without data is null.
 func (s InventoryShow) structured(out io.Writer, raw baremetal.Inventory, found findings, chosen []section) error {
 	switch len(s.Sections) {
 	case 0:
@@ -82,9 +81,8 @@ func (s InventoryShow) structured(out io.Writer, raw baremetal.Inventory, found 
 	return s.Output.structured(out, sections)
 }
 
-// tables prints the sections for people. Without a choice of the user it
-// leaves out those that are empty, and ends with the names of those that it
-// does not show unasked.
+// tables prints the sections for people. Unless the user chose sections, it leaves
+// out empty ones and ends with the names of those that are shown on request.
 func (s InventoryShow) tables(out io.Writer, found findings, chosen []section) error {
 	printed := 0
 	for _, section := range chosen {
@@ -112,22 +110,22 @@ func (s InventoryShow) tables(out io.Writer, found findings, chosen []section) e
 	if len(s.Sections) > 0 {
 		return nil
 	}
-	if more := found.unasked(); len(more) > 0 {
+	if more := found.onRequest(); len(more) > 0 {
 		_, err := fmt.Fprintf(out, "\nMore with --section: %s\n", printable(strings.Join(more, ", ")))
 		return err
 	}
 	return nil
 }
 
-// filled are those of the columns that any of the rows has something in.
+// filled are the columns that are not empty in every row.
 func filled(columns []string, rows []document) []string {
 	return slices.DeleteFunc(slices.Clone(columns), func(column string) bool {
 		return !slices.ContainsFunc(rows, func(row document) bool { return row.fields[column] != nil })
 	})
 }
 
-// findings are an inventory and what the hooks made of it. A part that is not
-// an object is empty.
+// findings are an inventory and the plugin data that hooks derived from it. One that
+// is not an object counts as empty.
 type findings struct {
 	inventory, plugin map[string]any
 }
@@ -145,11 +143,11 @@ func parseFindings(raw baremetal.Inventory) (findings, error) {
 }
 
 // choose returns the sections of these names, or without names those that are
-// shown unasked, in the order of reading.
+// shown by default, in the order in which people read them.
 func (f findings) choose(names []string) ([]section, error) {
 	all := append(slices.Clone(inventorySections), f.others()...)
 	if len(names) == 0 {
-		return slices.DeleteFunc(all, func(s section) bool { return s.asked }), nil
+		return slices.DeleteFunc(all, func(s section) bool { return s.onRequest }), nil
 	}
 	var chosen []section
 	for _, name := range names {
@@ -166,12 +164,12 @@ func (f findings) choose(names []string) ([]section, error) {
 	return chosen, nil
 }
 
-// unasked are the names of the sections that have something to show, but not
-// unless they are asked for.
-func (f findings) unasked() []string {
+// onRequest are the names of the sections that are not empty and shown on request
+// only.
+func (f findings) onRequest() []string {
 	var names []string
 	for _, s := range inventorySections {
-		if s.asked && len(filled(s.titles(), s.rows(f))) > 0 {
+		if s.onRequest && len(filled(s.titles(), s.rows(f))) > 0 {
 			names = append(names, s.name)
 		}
 	}

@@ -96,7 +96,7 @@ func TestChosenSectionsAreJSONAsTheEngineSentThem(t *testing.T) {
 	}
 }
 
-func TestOddInventoriesAreShownAsTheyAre(t *testing.T) {
+func TestUnusualInventoriesAreShownUnchanged(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"inventory": {}, "plugin_data": {}}`:                                        "The inventory is empty.",
 		`{"inventory": {"disks": [{}, {"size": null}]}}`:                              "The inventory is empty.",

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// format writes a value of an inventory for people. What it does not
-// understand it writes as it is: machines report numbers as text, text as
+// format writes a value of an inventory for people. A value that it does not
+// understand is written unchanged: machines report numbers as text, text as
 // numbers, and anything as null.
 type format func(value any) any
 
@@ -35,7 +35,7 @@ func number(value any) (float64, bool) {
 // sizes are the units of storage, each 1024 times the one before.
 var sizes = []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
 
-// bytesOf writes a number of pieces of that many bytes as a size.
+// bytesOf writes a number of units, of so many bytes each, as a size.
 func bytesOf(piece float64) format {
 	return func(value any) any {
 		n, ok := number(value)
@@ -63,7 +63,7 @@ func unit(name string) format {
 	}
 }
 
-// choice writes a truth value as one of two words.
+// choice writes true and false as one of two words.
 func choice(yes, no string) format {
 	return func(value any) any {
 		truth, ok := value.(bool)
@@ -78,18 +78,18 @@ func choice(yes, no string) format {
 	}
 }
 
-// count writes how many there are in a list that is too long to read.
-func count(things string) format {
+// count writes the length of a list that is too long to read, followed by noun.
+func count(noun string) format {
 	return func(value any) any {
 		list, ok := value.([]any)
 		if !ok {
 			return plain(value)
 		}
-		return fmt.Sprintf("%d %s", len(list), things)
+		return fmt.Sprintf("%d %s", len(list), noun)
 	}
 }
 
-// unless writes nothing for a value that stands for an unknown one.
+// unless leaves out the value that machines report for an unknown one.
 func unless(unknown string) format {
 	return func(value any) any {
 		if value == unknown {
@@ -99,7 +99,7 @@ func unless(unknown string) format {
 	}
 }
 
-// without writes a text without how all of its kind begin.
+// without writes a text without the given beginning.
 func without(beginning string) format {
 	return func(value any) any {
 		if text, ok := value.(string); ok {
@@ -127,7 +127,7 @@ func vlans(value any) any {
 	return plain(words)
 }
 
-// plain writes a list of simple values with commas, and the rest as it is.
+// plain writes a list of simple values with commas, and other values unchanged.
 func plain(value any) any {
 	list, ok := value.([]any)
 	if !ok {
@@ -172,9 +172,9 @@ func leaves(path string, value any) []leaf {
 	return all
 }
 
-// things are the objects of a list. What in it is none becomes one with a
-// name. Nil means that the value is no list.
-func things(value any) []map[string]any {
+// listItems are the objects of a list; an element that is no object becomes one
+// with a name. Nil means that the value is no list.
+func listItems(value any) []map[string]any {
 	if value == nil {
 		return []map[string]any{}
 	}
@@ -191,7 +191,7 @@ func things(value any) []map[string]any {
 	return all
 }
 
-// named makes things of the members of an object, with their keys as a field.
+// named turns the members of an object into items that have the key in the given field.
 func named(field string) func(any) []map[string]any {
 	return func(value any) []map[string]any {
 		if value == nil {
@@ -203,12 +203,12 @@ func named(field string) func(any) []map[string]any {
 		}
 		all := make([]map[string]any, 0, len(object))
 		for _, key := range slices.Sorted(maps.Keys(object)) {
-			thing := map[string]any{field: key}
+			item := map[string]any{field: key}
 			if members, ok := object[key].(map[string]any); ok {
-				maps.Copy(thing, members)
+				maps.Copy(item, members)
 			}
-			thing[field] = key
-			all = append(all, thing)
+			item[field] = key
+			all = append(all, item)
 		}
 		return all
 	}
@@ -234,16 +234,16 @@ func numaNodes(value any) []map[string]any {
 		}
 		return nodes[id]
 	}
-	for _, ram := range things(topology["ram"]) {
+	for _, ram := range listItems(topology["ram"]) {
 		maps.Copy(of(ram), ram)
 	}
-	for _, cpu := range things(topology["cpus"]) {
+	for _, cpu := range listItems(topology["cpus"]) {
 		n := of(cpu)
 		threads, _ := cpu["thread_siblings"].([]any)
 		n["cores"] = tally(n["cores"], 1)
 		n["threads"] = tally(n["threads"], len(threads))
 	}
-	for _, nic := range things(topology["nics"]) {
+	for _, nic := range listItems(topology["nics"]) {
 		n := of(nic)
 		names, _ := n["nics"].([]any)
 		n["nics"] = append(names, nic["name"])
@@ -260,8 +260,8 @@ func tally(before any, more int) int {
 	return n + more
 }
 
-// contents says what each member of an object holds.
-func contents(value any) []map[string]any {
+// memberSummaries says what each member of an object holds.
+func memberSummaries(value any) []map[string]any {
 	object, _ := value.(map[string]any)
 	all := make([]map[string]any, 0, len(object))
 	for _, key := range slices.Sorted(maps.Keys(object)) {
@@ -270,10 +270,10 @@ func contents(value any) []map[string]any {
 	return all
 }
 
-// longestText is the most of a text that a list of contents shows, in bytes.
+// longestText is the longest text that memberSummaries shows in full, in bytes.
 const longestText = 60
 
-// holds says what kind of value it is, and a simple one itself.
+// holds describes a value by its kind; a simple one is shown itself.
 func holds(value any) string {
 	switch v := value.(type) {
 	case nil:

@@ -14,10 +14,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
 
-// maxPage is the most things that one request asks for; engines cap it there.
+// maxPage is the largest page that one request asks for; engines allow no more.
 const maxPage = 1000
 
-// List prints the things of a collection that match. With only a Resource it
+// List prints the objects of a collection that match. With only a Resource it
 // prints all of them as a table with the usual columns.
 type List struct {
 	Resource Resource
@@ -29,10 +29,10 @@ type List struct {
 	Long   bool
 	// Sort is FIELD, FIELD:asc or FIELD:desc. Empty is order of creation.
 	Sort string
-	// Limit is the most things to print, 0 for all.
+	// Limit is the largest number of objects to print, 0 for all.
 	Limit int
-	// Marker is the UUID of the thing behind which the list begins, empty for
-	// its beginning.
+	// Marker is the UUID of the object after which the list begins, empty for
+	// the whole list.
 	Marker string
 	Output Output
 }
@@ -74,7 +74,7 @@ func collect(documents iter.Seq2[json.RawMessage, error]) ([]document, error) {
 	return found, nil
 }
 
-// first is at most the first n elements of a sequence, where n is at least 1.
+// first returns the first n elements of a sequence, or all if it has fewer; n is at least 1.
 func first(documents iter.Seq2[json.RawMessage, error], n int) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		left := n

@@ -24,7 +24,7 @@ func TestNodeListPrintsEveryForm(t *testing.T) {
 	}
 }
 
-func TestYAMLWithoutOddCharactersIsYAML(t *testing.T) {
+func TestYAMLWithoutSpecialCharactersIsYAML(t *testing.T) {
 	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes": {{200, `{"nodes": [{"uuid": "u1", "name": null}]}`}}})
 	var r run
 	if err := (&List{Resource: Nodes, Output: OutputYAML}).Run(t.Context(), engine, &r.out); err != nil || r.out.String() != "- name: null\n  uuid: u1\n" {
@@ -109,7 +109,7 @@ func TestNodeShowPrintsEveryForm(t *testing.T) {
 	}
 }
 
-func TestThingsAreFoundByWhatTheyHave(t *testing.T) {
+func TestShowFindsObjectsByOtherFields(t *testing.T) {
 	f, engine := newFakeEngine(t, map[string][]answer{"GET /v1/ports": {{200, `{"ports": [{"uuid": "p1"}]}`}, {200, `{"ports": []}`}}})
 	var r run
 	show := Show{Resource: Ports, Find: true, Output: OutputName}

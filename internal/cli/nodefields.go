@@ -2,34 +2,34 @@ package cli
 
 // nodeFields are the fields of a node that flags change.
 var nodeFields = append([]Field{
-	{Flag: "driver", Name: "driver", In: InCreate | InSet, Required: true, Help: "hardware type, see ingot driver list"},
-	{Flag: "name", Name: "name", In: InAll, Help: "name"},
+	{Flag: "driver", Name: "driver", In: InCreate | InSet, Required: true, Help: "hardware type; ingot driver list shows them"},
+	{Flag: "name", Name: "name", In: InAll, Help: "name of the node"},
 	uuidField,
-	{Flag: "driver-info", Name: "driver_info", Kind: Map, In: InAll, Help: "`KEY=VALUE` for the driver, such as the BMC's address; may be repeated"},
-	{Flag: "property", Name: "properties", Kind: Map, In: InAll, Help: "`KEY=VALUE` of the hardware, such as cpu_arch=x86_64; may be repeated"},
-	{Flag: "instance-info", Name: "instance_info", Kind: Map, In: InAll, Help: "`KEY=VALUE` of what to deploy, such as image_source; may be repeated"},
+	{Flag: "driver-info", Name: "driver_info", Kind: Map, In: InAll, Help: "driver setting `KEY=VALUE`, such as the BMC's address; may be repeated"},
+	{Flag: "property", Name: "properties", Kind: Map, In: InAll, Help: "hardware property `KEY=VALUE`, such as cpu_arch=x86_64; may be repeated"},
+	{Flag: "instance-info", Name: "instance_info", Kind: Map, In: InAll, Help: "deployment setting `KEY=VALUE`, such as image_source; may be repeated"},
 	extraField,
-	{Flag: "resource-class", Name: "resource_class", In: InAll, Help: "resource class, which allocations ask for"},
-	{Flag: "description", Name: "description", In: InAll, Help: "text for people"},
-	{Flag: "owner", Name: "owner", In: InAll, Help: "owner"},
-	{Flag: "lessee", Name: "lessee", In: InAll, Help: "lessee"},
-	{Flag: "instance-uuid", Name: "instance_uuid", In: InSet | InUnset, Help: "`UUID` of the instance on it"},
-	{Flag: "instance-name", Name: "instance_name", In: InAll, Help: "name of the instance on it"},
-	{Flag: "chassis-uuid", Name: "chassis_uuid", In: InAll, Help: "`UUID` of the chassis that it is in"},
-	{Flag: "conductor-group", Name: "conductor_group", In: InAll, Help: "group of conductors that manage it"},
-	{Flag: "parent-node", Name: "parent_node", Kind: NodeID, In: InAll, Help: "`NODE` that it is a part of"},
-	{Flag: "shard", Name: "shard", In: InAll, Help: "shard"},
-	{Flag: "network-data", Name: "network_data", Kind: JSON, In: InAll, Help: "network configuration of the ramdisk: JSON, a `FILE` or - for standard input"},
-	{Flag: "automated-clean", Name: "automated_clean", Kind: Bool, Off: "no-automated-clean", In: InAll, Help: "whether it is cleaned before it is available"},
-	{Flag: "protected", Name: "protected", Kind: Bool, In: InSet | InUnset, Help: "whether it is protected from undeploy, rebuild and delete"},
-	{Flag: "protected-reason", Name: "protected_reason", In: InSet | InUnset, Help: "why it is protected"},
-	{Flag: "retired", Name: "retired", Kind: Bool, In: InSet | InUnset, Help: "whether it is to be used no more"},
-	{Flag: "retired-reason", Name: "retired_reason", In: InSet | InUnset, Help: "why it is retired"},
+	{Flag: "resource-class", Name: "resource_class", In: InAll, Help: "resource class, which allocations select nodes by"},
+	{Flag: "description", Name: "description", In: InAll, Help: "description for people"},
+	{Flag: "owner", Name: "owner", In: InAll, Help: "project that owns the node"},
+	{Flag: "lessee", Name: "lessee", In: InAll, Help: "project that leases the node"},
+	{Flag: "instance-uuid", Name: "instance_uuid", In: InSet | InUnset, Help: "`UUID` of the instance on the node"},
+	{Flag: "instance-name", Name: "instance_name", In: InAll, Help: "name of the instance on the node"},
+	{Flag: "chassis-uuid", Name: "chassis_uuid", In: InAll, Help: "`UUID` of the chassis that the node is in"},
+	{Flag: "conductor-group", Name: "conductor_group", In: InAll, Help: "group of conductors that manage the node"},
+	{Flag: "parent-node", Name: "parent_node", Kind: NodeID, In: InAll, Help: "name or UUID of the `NODE` that the node is a part of"},
+	{Flag: "shard", Name: "shard", In: InAll, Help: "shard of the node"},
+	{Flag: "network-data", Name: "network_data", Kind: JSON, In: InAll, Help: "network configuration of the ramdisk as JSON, a `FILE`, or - for standard input"},
+	{Flag: "automated-clean", Name: "automated_clean", Kind: Bool, Off: "no-automated-clean", In: InAll, Help: "clean the node before it becomes available"},
+	{Flag: "protected", Name: "protected", Kind: Bool, In: InSet | InUnset, Help: "protect the node from undeploy, rebuild and delete"},
+	{Flag: "protected-reason", Name: "protected_reason", In: InSet | InUnset, Help: "reason why the node is protected"},
+	{Flag: "retired", Name: "retired", Kind: Bool, In: InSet | InUnset, Help: "mark the node as retired"},
+	{Flag: "retired-reason", Name: "retired_reason", In: InSet | InUnset, Help: "reason why the node is retired"},
 	{
 		Flag: "target-raid-config", Name: "target_raid_config", Kind: JSON, Put: "states/raid", In: InSet | InUnset,
-		Help: "RAID that cleaning makes: JSON, a `FILE` with JSON or YAML, or - for standard input",
+		Help: "RAID configuration for the next cleaning as JSON, a `FILE` with JSON or YAML, or - for standard input",
 	},
-	{Flag: "disable-power-off", Name: "disable_power_off", Kind: Bool, Off: "enable-power-off", In: InAll, Help: "whether it must never be powered off"},
+	{Flag: "disable-power-off", Name: "disable_power_off", Kind: Bool, Off: "enable-power-off", In: InAll, Help: "never power the node off"},
 }, interfaceFields()...)
 
 // interfaceFields are the hardware interfaces of a node.
@@ -41,16 +41,16 @@ func interfaceFields() []Field {
 	} {
 		fields = append(fields, Field{
 			Flag: name + "-interface", Name: name + "_interface", In: InAll,
-			Help: "implementation of the " + name + " interface",
+			Help: name + " interface to use",
 		}, Field{
 			Flag: "reset-" + name + "-interface", Name: name + "_interface", Kind: Default, In: InSet,
-			Help: "let the engine choose the " + name + " interface",
+			Help: "use the default " + name + " interface of the driver",
 		})
 	}
 	return fields
 }
 
-// nodeFilters are what a list of nodes may be limited by.
+// nodeFilters limit a list of nodes.
 var nodeFilters = []Field{
 	{Flag: "auto-discovered", Name: "auto_discovered", Kind: Bool, Off: "no-auto-discovered", Help: "only nodes that auto-discovery enrolled"},
 	{Flag: "provision-state", Name: "provision_state", Choices: States(), Help: "only nodes in this state, for instance \"clean wait\""},
@@ -66,12 +66,12 @@ var nodeFilters = []Field{
 	{Flag: "owner", Name: "owner", Help: "only nodes of this owner"},
 	{Flag: "lessee", Name: "lessee", Help: "only nodes of this lessee"},
 	{Flag: "project", Name: "project", Help: "only nodes that this project owns or leases"},
-	{Flag: "shard", Name: "shard", Help: "only nodes of this shard, or of these, separated by commas"},
-	{Flag: "sharded", Name: "sharded", Kind: Bool, Off: "unsharded", Help: "only nodes of any shard"},
+	{Flag: "shard", Name: "shard", Help: "only nodes of these shards, separated by commas"},
+	{Flag: "sharded", Name: "sharded", Kind: Bool, Off: "unsharded", Help: "only nodes that are in a shard"},
 	{Flag: "health", Name: "health", Choices: []string{"OK", "Warning", "Critical"}, Help: "only nodes of this health: OK, Warning or Critical"},
 	{Flag: "instance-name", Name: "instance_name", Help: "only nodes with an instance of this name"},
 	{Flag: "instance-uuid", Name: "instance_uuid", Help: "only the node with this instance"},
 	{Flag: "parent-node", Name: "parent_node", Help: "only children of the node with this `UUID`"},
-	{Flag: "include-children", Name: "include_children", Kind: Bool, Help: "children of nodes too"},
+	{Flag: "include-children", Name: "include_children", Kind: Bool, Help: "also list child nodes"},
 	{Flag: "description-contains", Name: "description_contains", Help: "only nodes whose description contains this text"},
 }

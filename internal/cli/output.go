@@ -22,7 +22,7 @@ const (
 	OutputTable Output = "table" // for people
 	OutputJSON  Output = "json"  // as the engine sent it, indented
 	OutputYAML  Output = "yaml"  // the same as YAML
-	OutputValue Output = "value" // one line per thing, values separated by spaces
+	OutputValue Output = "value" // one line per object, values separated by spaces
 	OutputName  Output = "name"  // one name, or else UUID, per line
 )
 
@@ -46,7 +46,7 @@ func (o *Output) Set(name string) error {
 	return nil
 }
 
-// list prints things with the given fields as columns.
+// list prints objects with the given fields as columns.
 func (o Output) list(w io.Writer, fields []string, nodes []document) error {
 	switch o {
 	case OutputJSON, OutputYAML:
@@ -74,7 +74,7 @@ func (o Output) list(w io.Writer, fields []string, nodes []document) error {
 	return printTable(w, header, rows, maxCellWidth)
 }
 
-// document prints one thing as [Output.one] does.
+// document prints one object as [Output.one] does.
 func (o Output) document(w io.Writer, fields []string, raw json.RawMessage) error {
 	d, err := parseDocument(raw)
 	if err != nil {
@@ -83,7 +83,7 @@ func (o Output) document(w io.Writer, fields []string, raw json.RawMessage) erro
 	return o.one(w, fields, d)
 }
 
-// one prints one thing. Fields are chosen ones, or none for all that it has.
+// one prints one object. Without fields it prints all that the object has.
 func (o Output) one(w io.Writer, fields []string, n document) error {
 	switch o {
 	case OutputJSON, OutputYAML:

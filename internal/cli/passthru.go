@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
 
-// Passthru calls a method that a driver has beyond the API.
+// Passthru calls a vendor method of a driver.
 type Passthru struct {
 	Of Resource
 	// HTTPMethod is how the method is called; empty means POST.
@@ -20,15 +20,15 @@ type Passthru struct {
 	Output    Output
 }
 
-// PassthruFields are the flags of a call that are not of this program.
+// PassthruFields are the flags for the arguments of the vendor method.
 var PassthruFields = []Field{{Flag: "arg", Kind: Members, Help: "argument `KEY=VALUE` of the method; may be repeated"}}
 
 // passthruMethods are the HTTP methods that the API takes for calls, in upper
 // case.
 var passthruMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodGet, http.MethodDelete}
 
-// Run calls the method of the thing and prints what it answers. A method that
-// works on after the answer has none.
+// Run calls the method of the node or driver ident and prints its answer. A method
+// that goes on after the call was accepted has no answer.
 func (p *Passthru) Run(ctx context.Context, engine *baremetal.Client, ident, method string, to Streams) error {
 	verb, err := p.verb()
 	if err != nil {

@@ -1,6 +1,6 @@
 package cli
 
-// The kinds of things beside nodes and their network.
+// The resources beside nodes, ports and chassis.
 var (
 	Allocations = Resource{
 		Name: "allocation", Collection: "allocations", Paged: true,
@@ -12,11 +12,11 @@ var (
 		Fields: []Field{
 			{Flag: "resource-class", Name: "resource_class", In: InCreate, Help: "resource class that the node must have"},
 			{Flag: "trait", Name: "traits", Kind: Repeated, In: InCreate, Help: "`TRAIT` that the node must have; may be repeated"},
-			{Flag: "candidate-node", Name: "candidate_nodes", Kind: Repeated, In: InCreate, Help: "`NODE` that may be taken, all by default; may be repeated"},
+			{Flag: "candidate-node", Name: "candidate_nodes", Kind: Repeated, In: InCreate, Help: "candidate `NODE`; may be repeated; every node by default"},
 			{Flag: "node", Name: "node", In: InCreate, Help: "`NODE` that already runs the instance"},
-			{Flag: "name", Name: "name", In: InAll, Help: "name, which is the node's host name too"},
+			{Flag: "name", Name: "name", In: InAll, Help: "name of the allocation, which becomes the host name of the instance"},
 			uuidField,
-			{Flag: "owner", Name: "owner", In: InCreate, Help: "owner"},
+			{Flag: "owner", Name: "owner", In: InCreate, Help: "project that owns the allocation"},
 			extraField,
 		},
 		Filters: []Field{
@@ -31,7 +31,7 @@ var (
 		Short: []string{"name", "hosts"},
 		Long:  []string{"name", "hosts", "type"},
 		Filters: []Field{
-			{Flag: "type", Name: "type", Choices: []string{"classic", "dynamic"}, Help: "only drivers of this kind: classic or dynamic"},
+			{Flag: "type", Name: "type", Choices: []string{"classic", "dynamic"}, Help: "only drivers of this type: classic or dynamic"},
 		},
 	}
 	Conductors = Resource{
@@ -44,7 +44,7 @@ var (
 		Short: []string{"uuid", "name"},
 		Long:  []string{"uuid", "name", "steps", "extra", "created_at", "updated_at"},
 		Fields: []Field{
-			{Flag: "name", Name: "name", In: InCreate | InSet, Required: true, Help: "trait of the instances that it applies to, for instance CUSTOM_RAID1"},
+			{Flag: "name", Name: "name", In: InCreate | InSet, Required: true, Help: "name: the trait of instances that the template applies to, for instance CUSTOM_RAID1"},
 			stepsField,
 			uuidField,
 			extraField,
@@ -55,11 +55,11 @@ var (
 		Short: []string{"uuid", "name", "owner", "public"},
 		Long:  []string{"uuid", "name", "owner", "public", "disable_ramdisk", "steps", "extra", "created_at", "updated_at"},
 		Fields: []Field{
-			{Flag: "name", Name: "name", In: InCreate | InSet, Required: true, Help: "trait of the nodes that may follow it, for instance CUSTOM_WIPE"},
+			{Flag: "name", Name: "name", In: InCreate | InSet, Required: true, Help: "name: the trait of nodes that may use the runbook, for instance CUSTOM_WIPE"},
 			stepsField,
-			{Flag: "owner", Name: "owner", In: InAll, Help: "owner"},
-			{Flag: "public", Name: "public", Kind: Bool, In: InAll, Help: "whether everybody may use it"},
-			{Flag: "disable-ramdisk", Name: "disable_ramdisk", Kind: Bool, In: InAll, Help: "whether its steps do without the ramdisk"},
+			{Flag: "owner", Name: "owner", In: InAll, Help: "project that owns the runbook"},
+			{Flag: "public", Name: "public", Kind: Bool, In: InAll, Help: "whether every project may use the runbook"},
+			{Flag: "disable-ramdisk", Name: "disable_ramdisk", Kind: Bool, In: InAll, Help: "do not boot the ramdisk; no step may need it"},
 			uuidField,
 			extraField,
 		},
@@ -73,8 +73,8 @@ var (
 		Long:  []string{"uuid", "node_uuid", "type", "connector_id", "extra", "created_at", "updated_at"},
 		Fields: []Field{
 			ownerField,
-			{Flag: "type", Name: "type", In: InCreate | InSet, Required: true, Choices: []string{"iqn", "ip", "mac", "wwnn", "wwpn", "port", "portgroup"}, Help: "kind of the address: iqn, ip, mac, wwnn, wwpn, port or portgroup"},
-			{Flag: "connector-id", Name: "connector_id", In: InCreate | InSet, Required: true, Help: "the address itself, for instance an iSCSI qualified name"},
+			{Flag: "type", Name: "type", In: InCreate | InSet, Required: true, Choices: []string{"iqn", "ip", "mac", "wwnn", "wwpn", "port", "portgroup"}, Help: "connector type: iqn, ip, mac, wwnn, wwpn, port or portgroup"},
+			{Flag: "connector-id", Name: "connector_id", In: InCreate | InSet, Required: true, Help: "connector address, for instance an iSCSI qualified name"},
 			uuidField,
 			extraField,
 		},
@@ -86,10 +86,10 @@ var (
 		Long:  []string{"uuid", "node_uuid", "volume_type", "boot_index", "volume_id", "properties", "extra", "created_at", "updated_at"},
 		Fields: []Field{
 			ownerField,
-			{Flag: "type", Name: "volume_type", In: InCreate | InSet, Required: true, Choices: []string{"iscsi", "fibre_channel"}, Help: "kind of the volume: iscsi or fibre_channel"},
-			{Flag: "volume-id", Name: "volume_id", In: InCreate | InSet, Required: true, Help: "what the storage calls the volume"},
-			{Flag: "boot-index", Name: "boot_index", Kind: Number, In: InCreate | InSet, Required: true, Help: "place in the order of booting; 0 is the root volume"},
-			{Flag: "property", Name: "properties", Kind: Map, In: InAll, Help: "`KEY=VALUE` of how to reach it, such as target_iqn; may be repeated"},
+			{Flag: "type", Name: "volume_type", In: InCreate | InSet, Required: true, Choices: []string{"iscsi", "fibre_channel"}, Help: "volume type: iscsi or fibre_channel"},
+			{Flag: "volume-id", Name: "volume_id", In: InCreate | InSet, Required: true, Help: "ID of the volume in the storage system"},
+			{Flag: "boot-index", Name: "boot_index", Kind: Number, In: InCreate | InSet, Required: true, Help: "boot order of the volume; 0 is the root volume"},
+			{Flag: "property", Name: "properties", Kind: Map, In: InAll, Help: "connection property `KEY=VALUE`, such as target_iqn; may be repeated"},
 			uuidField,
 			extraField,
 		},
@@ -104,9 +104,9 @@ var (
 
 var stepsField = Field{
 	Flag: "steps", Name: "steps", Kind: JSON, In: InCreate | InSet, Required: true,
-	Help: "steps: JSON, a `FILE` with JSON or YAML, or - for standard input",
+	Help: "steps as JSON, a `FILE` with JSON or YAML, or - for standard input",
 }
 
 var volumeFilters = []Field{
-	{Flag: "node", Name: "node", Help: "only those of the `NODE` with this name or UUID"},
+	{Flag: "node", Name: "node", Help: "only volumes of the `NODE` with this name or UUID"},
 }

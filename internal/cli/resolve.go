@@ -11,8 +11,8 @@ import (
 // nodeRef is a node as the user named it: by UUID or by name.
 type nodeRef string
 
-// resolve replaces the names of nodes among the values by their UUIDs, which
-// is all that the engine takes there. A UUID costs no request.
+// resolve replaces the names of nodes among the values by their UUIDs, because the
+// engine accepts only UUIDs there. A UUID needs no request.
 func (v *Values) resolve(ctx context.Context, engine *baremetal.Client) error {
 	for i, c := range v.changes {
 		ref, ok := c.value.(nodeRef)

@@ -9,40 +9,53 @@ import (
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
 
-// Resource is a kind of thing that the engine keeps in a collection.
+// Resource is a kind of object that the engine keeps in a collection.
 type Resource struct {
-	Name       string // for people and commands: "port"
+	Name       string // in commands: "port"
 	Collection string // in paths and answers: "ports" or "volume/targets"
-	Plural     string // for people, empty for the collection
-	ID         string // the identifying field, empty for uuid
+	// Singular and Plural are for people; empty means Name and Collection.
+	Singular, Plural string
+	ID               string // the identifying field, empty for uuid
 	// Short and Long are the columns of a list.
 	Short, Long []string
-	// CreateArg is the field that create takes as an argument too.
+	// CreateArg is the field that create also takes as an argument.
 	CreateArg string
-	// Paged tells whether lists take an order and a limit.
+	// Paged reports whether lists take an order and a limit.
 	Paged bool
-	// Whole tells that the engine cannot be asked for chosen fields in lists.
+	// Whole means that lists of the engine cannot be limited to chosen fields.
 	Whole bool
 	// Finder is a flag of show that makes the argument a value of this field,
 	// instead of a name or UUID; its Flag is empty for none.
 	Finder Field
-	// Fields are what create, set and unset may change; Filters what lists
-	// may be limited by.
+	// Fields are the fields that create, set and unset may change; Filters those that
+	// limit a list.
 	Fields  []Field
 	Filters []Field
 }
 
-func (r Resource) listing() baremetal.Listing {
-	return baremetal.Listing{Op: "list " + cmp.Or(r.Plural, r.Collection), Collection: r.path(), ID: r.ID}
+// One names one of them in a sentence: "an allocation".
+func (r Resource) One() string {
+	noun := cmp.Or(r.Singular, r.Name)
+	if strings.ContainsRune("aeiou", rune(noun[0])) {
+		return "an " + noun
+	}
+	return "a " + noun
 }
 
-// path is where the collection is, or what the further segments name in it.
+// Many names several of them in a sentence: "port groups".
+func (r Resource) Many() string { return cmp.Or(r.Plural, r.Collection) }
+
+func (r Resource) listing() baremetal.Listing {
+	return baremetal.Listing{Op: "list " + r.Many(), Collection: r.path(), ID: r.ID}
+}
+
+// path is the path of the collection, extended by further segments.
 func (r Resource) path(further ...string) []string {
 	return append(strings.Split(r.Collection, "/"), further...)
 }
 
-// advise says where to look for a thing that the engine does not know. For
-// nodes the hint of the kind of failure does so.
+// advise adds to the error for an unknown object how to list those that exist. For
+// nodes, the general advice on unknown objects does so.
 func (r Resource) advise(err error) error {
 	if r.Name == Nodes.Name || !errors.Is(err, baremetal.ErrNotFound) {
 		return err
@@ -50,7 +63,7 @@ func (r Resource) advise(err error) error {
 	return &AdvisedError{Err: err, Advice: fmt.Sprintf("See what the engine has with: ingot %s list.", r.Name)}
 }
 
-// Columns of a node list: what other clients of this API show, and more of it.
+// Columns of a list of nodes: the ones that other clients of this API show, and more.
 var (
 	shortColumns = []string{"uuid", "name", "instance_uuid", "power_state", "provision_state", "maintenance"}
 	longColumns  = append(append([]string(nil), shortColumns...),
@@ -58,11 +71,11 @@ var (
 		"inspection_finished_at", "created_at", "updated_at")
 )
 
-// The kinds of things that have commands of their own.
+// The resources that have commands of their own.
 var (
 	Nodes = Resource{
 		Name: "node", Collection: "nodes", Short: shortColumns, Long: longColumns, Paged: true,
-		Finder: Field{Flag: "instance", Name: "instance_uuid", Help: "NODE is the UUID of the instance on it"},
+		Finder: Field{Flag: "instance", Name: "instance_uuid", Help: "NODE is the UUID of an instance instead of the node's name or UUID"},
 		Fields: nodeFields, Filters: nodeFilters,
 	}
 	Ports = Resource{
@@ -76,15 +89,15 @@ var (
 			{Flag: "address", Name: "address", In: InCreate | InSet, Required: true, Help: "MAC address"},
 			ownerField,
 			uuidField,
-			{Flag: "name", Name: "name", In: InAll, Help: "name"},
-			{Flag: "port-group", Name: "portgroup_uuid", In: InAll, Help: "`UUID` of the port group that it belongs to"},
+			{Flag: "name", Name: "name", In: InAll, Help: "name of the port"},
+			{Flag: "port-group", Name: "portgroup_uuid", In: InAll, Help: "`UUID` of the port group that the port belongs to"},
 			{Flag: "local-link-connection", Name: "local_link_connection", Kind: Map, In: InAll, Help: "`KEY=VALUE` of the switch port: switch_id, port_id, switch_info"},
-			{Flag: "pxe-enabled", Name: "pxe_enabled", Kind: Bool, Off: "pxe-disabled", In: InAll, Help: "whether the node may boot from it"},
-			{Flag: "physical-network", Name: "physical_network", In: InAll, Help: "name of the network that it is connected to"},
-			{Flag: "is-smartnic", Name: "is_smartnic", Kind: Bool, In: InAll, Help: "whether it is a smart NIC"},
-			{Flag: "vendor", Name: "vendor", In: InAll, Help: "who made it"},
-			{Flag: "category", Name: "category", In: InAll, Help: "category, which selects ports for networks"},
-			{Flag: "description", Name: "description", In: InAll, Help: "text for people"},
+			{Flag: "pxe-enabled", Name: "pxe_enabled", Kind: Bool, Off: "pxe-disabled", In: InAll, Help: "whether the node may boot from the port"},
+			{Flag: "physical-network", Name: "physical_network", In: InAll, Help: "name of the physical network that the port is connected to"},
+			{Flag: "is-smartnic", Name: "is_smartnic", Kind: Bool, In: InAll, Help: "whether the port is on a smart NIC"},
+			{Flag: "vendor", Name: "vendor", In: InAll, Help: "vendor of the network adapter"},
+			{Flag: "category", Name: "category", In: InAll, Help: "category that networks select ports by"},
+			{Flag: "description", Name: "description", In: InAll, Help: "description for people"},
 			extraField,
 		},
 		Filters: []Field{
@@ -97,7 +110,7 @@ var (
 		},
 	}
 	Portgroups = Resource{
-		Name: "portgroup", Collection: "portgroups", Plural: "port groups", Paged: true, Finder: byAddress,
+		Name: "portgroup", Collection: "portgroups", Singular: "port group", Plural: "port groups", Paged: true, Finder: byAddress,
 		Short: []string{"uuid", "address", "name"},
 		Long: []string{
 			"uuid", "address", "name", "created_at", "extra", "node_uuid", "mode", "properties",
@@ -106,16 +119,16 @@ var (
 		Fields: []Field{
 			ownerField,
 			{Flag: "address", Name: "address", In: InAll, Help: "MAC address"},
-			{Flag: "name", Name: "name", In: InAll, Help: "name"},
+			{Flag: "name", Name: "name", In: InAll, Help: "name of the port group"},
 			uuidField,
 			{Flag: "mode", Name: "mode", In: InCreate | InSet, Help: "bonding mode, for instance 802.3ad"},
-			{Flag: "property", Name: "properties", Kind: Map, In: InAll, Help: "`KEY=VALUE` of the bonding's properties"},
+			{Flag: "property", Name: "properties", Kind: Map, In: InAll, Help: "bonding property `KEY=VALUE`; may be repeated"},
 			{
 				Flag: "support-standalone-ports", Name: "standalone_ports_supported", Kind: Bool, Off: "unsupport-standalone-ports",
-				In: InCreate | InSet, Help: "whether its ports may be used without it",
+				In: InCreate | InSet, Help: "whether its ports also work outside the group",
 			},
-			{Flag: "physical-network", Name: "physical_network", In: InAll, Help: "name of the network that it is connected to"},
-			{Flag: "category", Name: "category", In: InAll, Help: "category, which selects port groups for networks"},
+			{Flag: "physical-network", Name: "physical_network", In: InAll, Help: "name of the physical network that the port group is connected to"},
+			{Flag: "category", Name: "category", In: InAll, Help: "category that networks select port groups by"},
 			extraField,
 		},
 		Filters: []Field{
@@ -128,17 +141,17 @@ var (
 		Short: []string{"uuid", "description"},
 		Long:  []string{"uuid", "description", "created_at", "updated_at", "extra"},
 		Fields: []Field{
-			{Flag: "description", Name: "description", In: InAll, Help: "text for people"},
+			{Flag: "description", Name: "description", In: InAll, Help: "description for people"},
 			uuidField,
 			extraField,
 		},
 	}
 )
 
-// Fields that several kinds of things have.
+// Fields that several kinds of objects have.
 var (
-	extraField = Field{Flag: "extra", Name: "extra", Kind: Map, In: InAll, Help: "`KEY=VALUE` of any use; may be repeated"}
-	uuidField  = Field{Flag: "uuid", Name: "uuid", In: InCreate, Help: "UUID to give it"}
-	ownerField = Field{Flag: "node", Name: "node_uuid", Kind: NodeID, In: InCreate | InSet, Required: true, Help: "`NODE` that it belongs to"}
-	byAddress  = Field{Flag: "address", Name: "address", Help: "the argument is a MAC address"}
+	extraField = Field{Flag: "extra", Name: "extra", Kind: Map, In: InAll, Help: "extra metadata `KEY=VALUE`; may be repeated"}
+	uuidField  = Field{Flag: "uuid", Name: "uuid", In: InCreate, Help: "UUID to create it with, instead of a new one"}
+	ownerField = Field{Flag: "node", Name: "node_uuid", Kind: NodeID, In: InCreate | InSet, Required: true, Help: "name or UUID of the `NODE` that it belongs to"}
+	byAddress  = Field{Flag: "address", Name: "address", Help: "the argument is a MAC address instead of a UUID"}
 )

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// rows takes a JSON value apart into things with the columns as fields.
+// rows splits a JSON value into rows, which have the columns as fields.
 type rows func(raw json.RawMessage, columns []string) ([]document, error)
 
-// objects are the rows of a list of objects.
-func objects(raw json.RawMessage, _ []string) ([]document, error) {
+// objectRows returns a row for each object of a list.
+func objectRows(raw json.RawMessage, _ []string) ([]document, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, err
@@ -25,8 +25,8 @@ func objects(raw json.RawMessage, _ []string) ([]document, error) {
 	return found, nil
 }
 
-// words are the rows of a list of strings; there is one column.
-func words(raw json.RawMessage, columns []string) ([]document, error) {
+// stringRows returns a row for each string of a list, with one column.
+func stringRows(raw json.RawMessage, columns []string) ([]document, error) {
 	var list []string
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, err
@@ -38,9 +38,9 @@ func words(raw json.RawMessage, columns []string) ([]document, error) {
 	return found, nil
 }
 
-// members are the rows of an object: the first column is the key, the others
-// are fields of its value, or the value itself when it is no object.
-func members(raw json.RawMessage, columns []string) ([]document, error) {
+// memberRows returns a row for each member of an object: the first column is the key,
+// the others are fields of its value, or the value itself when it is no object.
+func memberRows(raw json.RawMessage, columns []string) ([]document, error) {
 	all, err := parseDocument(raw)
 	if err != nil {
 		return nil, err

@@ -9,17 +9,17 @@ import (
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
 
-// Show prints one thing of a collection.
+// Show prints one object of a collection.
 type Show struct {
 	Resource Resource
-	// Find takes the argument for the value of the resource's Finder.
+	// Find means that the argument is a value of the resource's Finder.
 	Find bool
 	// Fields limit what is shown; none means everything.
 	Fields []string
 	Output Output
 }
 
-// Run reads the thing with the name or UUID ident and prints it to out.
+// Run reads the object with the name or UUID ident and prints it to out.
 func (s *Show) Run(ctx context.Context, engine *baremetal.Client, ident string, out io.Writer) error {
 	read := s.read
 	if s.Find {
@@ -40,8 +40,8 @@ func (s *Show) read(ctx context.Context, engine *baremetal.Client, ident string)
 	return engine.Document(ctx, s.op(ident), listing, ident)
 }
 
-// find looks for the thing that has the value in the finder's field; there is
-// at most one.
+// find returns the object with the value in the finder's field; there is at most
+// one.
 func (s *Show) find(ctx context.Context, engine *baremetal.Client, value string) (json.RawMessage, error) {
 	listing := s.Resource.listing()
 	listing.Op, listing.Fields = s.op(value), s.Fields

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// printable escapes what a terminal would act on instead of showing: control
-// characters (also C1, one of which starts escape sequences), characters that
-// change the direction of text, line separators, and bytes that are no UTF-8.
+// printable escapes what a terminal would not simply show: control characters (also
+// C1, one of which starts escape sequences), characters that change the direction of
+// text, line separators, and bytes that are no UTF-8.
 func printable(text string) string {
 	if !strings.ContainsFunc(text, active) {
 		return text
@@ -45,7 +45,7 @@ func writeReplaced(b *strings.Builder, text string) {
 	fmt.Fprintf(b, `\x%02x`, text[0])
 }
 
-// active tells whether a terminal acts on r, or cannot show it.
+// active reports whether a terminal acts on r, or cannot show it.
 func active(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
 }

@@ -6,35 +6,34 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Verb is a command that moves nodes through their provision states.
+// Verb is a command that changes the provision state of nodes.
 type Verb struct {
 	Name   string // of the command: "deploy"
 	Target string // on the wire: "active"
 	Short  string
-	// Arrives is the state that ends the work. Empty means wherever the work
-	// that goes on leads to.
+	// Arrives is the state that ends the work. Empty means the target state of the
+	// work that was resumed.
 	Arrives node.State
-	// Stops tells that work is to be ended, so that a failed state is what the
-	// verb is for.
+	// Stops means that the verb ends work, so that a failed state is its success.
 	Stops bool
-	// Fields are what the request may carry beside the target.
+	// Fields are the fields that the request may have besides the target.
 	Fields []Field
 }
 
 // Fields that several verbs share.
 var (
-	runbookField        = Field{Flag: "runbook", Name: "runbook", Help: "name or UUID of the runbook to follow instead of steps"}
-	disableRamdiskField = Field{Flag: "disable-ramdisk", Name: "disable_ramdisk", Kind: Constant, Value: true, Help: "do not boot the ramdisk; all steps must do without it"}
-	configDriveField    = Field{Flag: "config-drive", Name: "configdrive", Kind: ConfigDrive, Help: "config drive: a `FILE` with JSON or an ISO image, its URL, JSON, or - for standard input"}
-	deployStepsField    = Field{Flag: "deploy-steps", Name: "deploy_steps", Kind: JSON, Help: "steps: JSON, a `FILE` with JSON or YAML, or - for standard input"}
+	runbookField        = Field{Flag: "runbook", Name: "runbook", Help: "name or UUID of a runbook to run instead of steps"}
+	disableRamdiskField = Field{Flag: "disable-ramdisk", Name: "disable_ramdisk", Kind: Constant, Value: true, Help: "do not boot the ramdisk; no step may need it"}
+	configDriveField    = Field{Flag: "config-drive", Name: "configdrive", Kind: ConfigDrive, Help: "config drive as a `FILE` with JSON or an ISO image, its URL, JSON, or - for standard input"}
+	deployStepsField    = Field{Flag: "deploy-steps", Name: "deploy_steps", Kind: JSON, Help: "steps as JSON, a `FILE` with JSON or YAML, or - for standard input"}
 )
 
 var verbs = []Verb{
-	{Name: "manage", Target: "manage", Arrives: node.Manageable, Short: "Take nodes under management (to manageable)"},
-	{Name: "inspect", Target: "inspect", Arrives: node.Manageable, Short: "Find out what hardware nodes have"},
-	{Name: "provide", Target: "provide", Arrives: node.Available, Short: "Offer nodes for deployment (to available)"},
-	{Name: "clean", Target: "clean", Arrives: node.Manageable, Short: "Run clean steps on nodes", Fields: []Field{
-		{Flag: "clean-steps", Name: "clean_steps", Kind: JSON, Help: "steps: JSON, a `FILE` with JSON or YAML, or - for standard input"},
+	{Name: "manage", Target: "manage", Arrives: node.Manageable, Short: "Verify that the engine can manage nodes (to manageable)"},
+	{Name: "inspect", Target: "inspect", Arrives: node.Manageable, Short: "Inspect the hardware of nodes (to manageable)"},
+	{Name: "provide", Target: "provide", Arrives: node.Available, Short: "Make nodes available for deployment (to available)"},
+	{Name: "clean", Target: "clean", Arrives: node.Manageable, Short: "Run clean steps on nodes (to manageable)", Fields: []Field{
+		{Flag: "clean-steps", Name: "clean_steps", Kind: JSON, Help: "steps as JSON, a `FILE` with JSON or YAML, or - for standard input"},
 		runbookField, disableRamdiskField,
 	}},
 	{
@@ -42,21 +41,21 @@ var verbs = []Verb{
 		Fields: []Field{configDriveField, deployStepsField, runbookField},
 	},
 	{
-		Name: "rebuild", Target: "rebuild", Arrives: node.Active, Short: "Deploy active nodes again",
+		Name: "rebuild", Target: "rebuild", Arrives: node.Active, Short: "Deploy active nodes again (to active)",
 		Fields: []Field{configDriveField, deployStepsField, runbookField},
 	},
-	{Name: "undeploy", Target: "deleted", Arrives: node.Available, Short: "Take the instance off nodes (to available)"},
-	{Name: "adopt", Target: "adopt", Arrives: node.Active, Short: "Take over nodes that run an instance already (to active)"},
-	{Name: "service", Target: "service", Arrives: node.Active, Short: "Run service steps on active nodes", Fields: []Field{
-		{Flag: "service-steps", Name: "service_steps", Kind: JSON, Help: "steps: JSON, a `FILE` with JSON or YAML, or - for standard input"},
+	{Name: "undeploy", Target: "deleted", Arrives: node.Available, Short: "Remove the instances from nodes (to available)"},
+	{Name: "adopt", Target: "adopt", Arrives: node.Active, Short: "Adopt nodes that already run an instance (to active)"},
+	{Name: "service", Target: "service", Arrives: node.Active, Short: "Run service steps on active nodes (to active)", Fields: []Field{
+		{Flag: "service-steps", Name: "service_steps", Kind: JSON, Help: "steps as JSON, a `FILE` with JSON or YAML, or - for standard input"},
 		runbookField, disableRamdiskField,
 	}},
-	{Name: "rescue", Target: "rescue", Arrives: node.Rescue, Short: "Boot active nodes into a rescue ramdisk", Fields: []Field{
+	{Name: "rescue", Target: "rescue", Arrives: node.Rescue, Short: "Boot active nodes into a rescue ramdisk (to rescue)", Fields: []Field{
 		{Flag: "rescue-password", Name: "rescue_password", Help: "password of the rescue user", Required: true},
 	}},
-	{Name: "unrescue", Target: "unrescue", Arrives: node.Active, Short: "Boot rescued nodes into their instance again"},
-	{Name: "abort", Target: "abort", Stops: true, Short: "End what nodes are waiting for (to a failed state)"},
-	{Name: "unhold", Target: "unhold", Short: "Let held nodes go on"},
+	{Name: "unrescue", Target: "unrescue", Arrives: node.Active, Short: "Boot rescued nodes into their instance again (to active)"},
+	{Name: "abort", Target: "abort", Stops: true, Short: "Abort the operation that nodes wait in (to a failed state)"},
+	{Name: "unhold", Target: "unhold", Short: "Resume nodes that a hold step stopped"},
 }
 
 // Verbs returns every verb in the order that help texts show them.

@@ -13,30 +13,30 @@ import (
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
 
-// View is a command that reads something that belongs to a thing.
+// View is a command that reads a part of an object, such as the traits of a node.
 type View struct {
 	Command string // words of the command: "bios setting list"
 	Also    string // what other clients call it, if that differs
 	Short   string
 	// Arg names a second argument, which Path ends in; empty for none.
 	Arg string
-	// Path is below the thing: "bios". Empty means the thing itself.
+	// Path is below the object: "bios". Empty means the object itself.
 	Path string
 	// Query are arguments of the URL.
 	Query url.Values
 	// Key is the member of the answer to print; empty for the whole answer.
 	Key string
-	// Paged tells that the answer comes in pages; all of them are printed.
+	// Paged means that the answer comes in pages; all of them are printed.
 	Paged bool
-	// Rows makes rows of what is printed. Nil prints it as one thing.
+	// Rows splits the answer into rows. Nil prints it as one object.
 	Rows rows
-	// Columns are those of a table of Rows, or the fields of one thing, where
+	// Columns are the columns of a table of Rows, or the fields of one object, where
 	// none means all.
 	Columns []string
 	// Long are the columns with --long, which asks the engine for details; nil
 	// for no --long.
 	Long []string
-	// Chosen gives it --fields, the columns to ask for.
+	// Chosen adds the flag --fields, for the columns to ask for.
 	Chosen bool
 	// Instead is a flag that makes it another view.
 	Instead *Instead
@@ -50,21 +50,21 @@ type Instead struct {
 
 // nodeViews are the commands that read parts of a node.
 var nodeViews = []View{
-	{Command: "validate", Path: "validate", Rows: members, Columns: []string{"interface", "result", "reason"}, Short: "Say which interfaces have all that they need"},
+	{Command: "validate", Path: "validate", Rows: memberRows, Columns: []string{"interface", "result", "reason"}, Short: "Check whether the driver settings of a node are complete"},
 	{
-		Command: "boot device show", Path: "management/boot_device", Short: "Show the next boot device",
-		Instead: &Instead{Flag: "supported", Help: "list the boot devices that the node can be set to", View: bootDevices},
+		Command: "boot device show", Path: "management/boot_device", Short: "Show the boot device of a node",
+		Instead: &Instead{Flag: "supported", Help: "list the boot devices that the node supports", View: bootDevices},
 	},
 	bootDevices,
-	{Command: "trait list", Path: "traits", Key: "traits", Rows: words, Columns: []string{"name"}, Short: "List a node's traits"},
+	{Command: "trait list", Path: "traits", Key: "traits", Rows: stringRows, Columns: []string{"name"}, Short: "List the traits of a node"},
 	{
-		Command: "history list", Path: "history", Key: "history", Rows: objects, Paged: true, Short: "List what happened to a node",
+		Command: "history list", Path: "history", Key: "history", Rows: objectRows, Paged: true, Short: "List the history of a node",
 		Columns: []string{"uuid", "created_at", "severity", "event"},
 		Long:    []string{"uuid", "created_at", "severity", "event_type", "event", "conductor", "user"},
 	},
-	{Command: "history show", Also: "history get", Path: "history", Arg: "EVENT", Short: "Show one event of a node's history"},
+	{Command: "history show", Also: "history get", Path: "history", Arg: "EVENT", Short: "Show an event in the history of a node"},
 	{
-		Command: "bios setting list", Path: "bios", Key: "bios", Rows: objects, Short: "List a node's BIOS settings",
+		Command: "bios setting list", Path: "bios", Key: "bios", Rows: objectRows, Short: "List the BIOS settings of a node",
 		Columns: []string{"name", "value"},
 		Long: []string{
 			"name", "value", "attribute_type", "allowable_values", "lower_bound", "upper_bound", "min_length", "max_length",
@@ -72,56 +72,56 @@ var nodeViews = []View{
 		},
 		Chosen: true,
 	},
-	{Command: "bios setting show", Path: "bios", Arg: "SETTING", Key: argKey, Short: "Show one BIOS setting of a node"},
+	{Command: "bios setting show", Path: "bios", Arg: "SETTING", Key: argKey, Short: "Show a BIOS setting of a node"},
 	{
-		Command: "firmware list", Path: "firmware", Key: "firmware", Rows: objects,
-		Columns: []string{"component", "initial_version", "current_version", "last_version_flashed"}, Short: "List the firmware of a node's components",
+		Command: "firmware list", Path: "firmware", Key: "firmware", Rows: objectRows,
+		Columns: []string{"component", "initial_version", "current_version", "last_version_flashed"}, Short: "List the firmware versions of a node's components",
 	},
 	{
 		Command: "raid show", Query: url.Values{"fields": {"raid_config,target_raid_config"}},
-		Columns: []string{"raid_config", "target_raid_config"}, Short: "Show the RAID that a node has and the one that cleaning makes",
+		Columns: []string{"raid_config", "target_raid_config"}, Short: "Show the current and the target RAID configuration of a node",
 	},
-	{Command: "console show", Path: "states/console", Short: "Show whether a node's console is on and where"},
-	{Command: "vif list", Path: "vifs", Key: "vifs", Rows: objects, Columns: []string{"id"}, Short: "List the virtual interfaces attached to a node"},
-	{Command: "vmedia get", Path: "vmedia", Rows: objects, Columns: []string{"media_types", "inserted", "image"}, Short: "Show a node's virtual media"},
-	{Command: "child list", Also: "children list", Path: "children", Key: "children", Rows: words, Columns: []string{"uuid"}, Short: "List the nodes that are parts of a node"},
+	{Command: "console show", Path: "states/console", Short: "Show the console of a node"},
+	{Command: "vif list", Path: "vifs", Key: "vifs", Rows: objectRows, Columns: []string{"id"}, Short: "List the virtual interfaces of a node"},
+	{Command: "vmedia get", Path: "vmedia", Rows: objectRows, Columns: []string{"media_types", "inserted", "image"}, Short: "Show the virtual media of a node"},
+	{Command: "child list", Also: "children list", Path: "children", Key: "children", Rows: stringRows, Columns: []string{"uuid"}, Short: "List the child nodes of a node"},
 	methods,
 }
 
 // driverViews are the commands that read parts of a driver.
 var driverViews = []View{
 	{
-		Command: "property list", Also: "properties", Path: "properties", Rows: members,
-		Columns: []string{"property", "description"}, Short: "Show what a driver wants to know in driver_info",
+		Command: "property list", Also: "properties", Path: "properties", Rows: memberRows,
+		Columns: []string{"property", "description"}, Short: "List the driver_info keys of a driver",
 	},
 	{
-		Command: "raid property list", Path: "raid/logical_disk_properties", Rows: members,
-		Columns: []string{"property", "description"}, Short: "Show what a logical disk of a RAID may be given",
+		Command: "raid property list", Path: "raid/logical_disk_properties", Rows: memberRows,
+		Columns: []string{"property", "description"}, Short: "List the properties of a logical disk",
 	},
 	methods,
 }
 
-// Views that occur twice.
+// Views that nodes and drivers share.
 var (
 	bootDevices = View{
 		Command: "boot device supported", Path: "management/boot_device/supported", Key: "supported_boot_devices",
-		Rows: words, Columns: []string{"name"}, Short: "List the boot devices that a node can be set to",
+		Rows: stringRows, Columns: []string{"name"}, Short: "List the boot devices that a node supports",
 	}
 	methods = View{
-		Command: "passthru list", Path: "vendor_passthru/methods", Rows: members,
-		Columns: []string{"method", "http_methods", "async", "description"}, Short: "List what a driver can do beyond the API",
+		Command: "passthru list", Path: "vendor_passthru/methods", Rows: memberRows,
+		Columns: []string{"method", "http_methods", "async", "description"}, Short: "List vendor methods",
 	}
 )
 
-// Views returns the commands that read parts of a thing of this kind.
+// Views returns the commands that read parts of an object of this resource.
 func (r Resource) Views() []View {
 	return map[string][]View{Nodes.Name: nodeViews, Drivers.Name: driverViews}[r.Name]
 }
 
-// argKey as View.Key is the member that the second argument names.
+// argKey as View.Key stands for the member that the second argument names.
 const argKey = "<arg>"
 
-// Read is a [View] of a kind of thing with what the user wants of it.
+// Read is a [View] of a resource with the arguments and flags that the user gave.
 type Read struct {
 	View   View
 	Of     Resource
@@ -130,8 +130,8 @@ type Read struct {
 	Output Output
 }
 
-// Run reads and prints to out. The arguments are the thing and, for a view
-// that has one, its second argument.
+// Run reads and prints to out. The arguments are the object and, for a view that
+// has one, the second argument.
 func (r *Read) Run(ctx context.Context, engine *baremetal.Client, args []string, out io.Writer) error {
 	columns := r.View.Columns
 	switch {
@@ -174,7 +174,7 @@ func (r *Read) Run(ctx context.Context, engine *baremetal.Client, args []string,
 	return r.Output.list(out, columns, found)
 }
 
-// request is what to ask of the engine.
+// request is the request to the engine.
 func (r *Read) request(args []string) baremetal.Request {
 	query := url.Values{}
 	maps.Copy(query, r.View.Query)
@@ -194,7 +194,7 @@ func (r *Read) request(args []string) baremetal.Request {
 	return baremetal.Request{Op: fmt.Sprintf("%s of %s %s", what, r.Of.Name, args[0]), Path: path, Query: query}
 }
 
-// advise says where to look for something that is not there.
+// advise adds to an error for an unknown object how to list those that exist.
 func (r *Read) advise(args []string, err error) error {
 	if r.View.Arg == "" || !errors.Is(err, baremetal.ErrNotFound) {
 		return r.Of.advise(err)
@@ -203,7 +203,7 @@ func (r *Read) advise(args []string, err error) error {
 	return &AdvisedError{Err: err, Advice: "See what there is with: " + list + "."}
 }
 
-// member is the part of an answer under the key, or all of it without one.
+// member is the member of an answer under the key, or the whole answer for an empty key.
 func member(raw json.RawMessage, key, op string) (json.RawMessage, error) {
 	if key == "" {
 		return raw, nil

@@ -14,11 +14,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Wait is the value of --wait, which may have a time or none.
+// Wait is the value of --wait, with or without a time.
 type Wait struct {
-	// Asked tells whether to wait at all.
+	// Asked reports whether to wait at all.
 	Asked bool
-	// Timeout bounds the waiting for all nodes together, 0 for no bound.
+	// Timeout bounds the wait for all nodes together, 0 for no bound.
 	Timeout time.Duration
 }
 
@@ -57,19 +57,19 @@ func (w *Wait) String() string {
 // Type names the kind of value in help texts.
 func (w *Wait) Type() string { return "seconds" }
 
-// waitFields is all that waiting for a provision state looks at.
+// waitFields are the fields that a wait for a provision state reads.
 var waitFields = []string{"uuid", "name", "provision_state", "target_provision_state", "last_error", "reservation"}
 
-// stateWatch waits for what judge says about a node's provision state, and
-// until nobody works on the node any more: some work ends a moment after its
-// state, and the engine refuses the next verb until then.
+// stateWatch waits until judge accepts a node's provision state and until the node
+// is no longer reserved: some work ends a moment after its state, and the engine
+// refuses the next verb until then.
 func stateWatch(engine *baremetal.Client, ident string, interval time.Duration, judge func(baremetal.Node) (bool, error)) watch {
-	return watch{kind: "node", label: ident, interval: interval, look: func(ctx context.Context) (look, error) {
+	return watch{kind: "node", label: ident, interval: interval, poll: func(ctx context.Context) (observation, error) {
 		n, err := engine.Node(ctx, ident, waitFields...)
 		if err != nil {
-			return look{}, err
+			return observation{}, err
 		}
-		now := look{state: n.ProvisionState}
+		now := observation{state: n.ProvisionState}
 		if n.Reservation == "" || node.State(n.ProvisionState).Class() == node.Working {
 			now.done, now.err = judge(n)
 		}
@@ -77,8 +77,8 @@ func stateWatch(engine *baremetal.Client, ident string, interval time.Duration, 
 	}}
 }
 
-// arrived tells whether the verb's work on the node has ended well; an error
-// means that it ended otherwise.
+// arrived reports whether the verb's work on the node has succeeded; an error means
+// that it has failed.
 func (v Verb) arrived(n baremetal.Node) (bool, error) {
 	state := node.State(n.ProvisionState)
 	ended := state.Known() && state.Class() == node.Stable && n.TargetProvisionState == ""
@@ -92,13 +92,13 @@ func (v Verb) arrived(n baremetal.Node) (bool, error) {
 	case state.Class() == node.Held:
 		return false, heldError(n)
 	case ended, state.Class() == node.Failed, state == node.ErrorState:
-		return false, notReached(n, cmp.Or(v.Arrives, node.State(n.TargetProvisionState), "what it was to be"))
+		return false, notReached(n, cmp.Or(v.Arrives, node.State(n.TargetProvisionState), "its target state"))
 	}
 	return false, nil
 }
 
-// reached tells whether the node is in the state wanted, however it got there.
-// A node that failed or is held cannot get there by itself.
+// reached reports whether the node is in the state wanted. The error is about a node
+// that failed or is held and cannot reach the state by itself.
 func reached(want node.State, n baremetal.Node) (bool, error) {
 	switch state := node.State(n.ProvisionState); {
 	case state == want:
@@ -112,7 +112,7 @@ func reached(want node.State, n baremetal.Node) (bool, error) {
 }
 
 func heldError(n baremetal.Node) error {
-	return fmt.Errorf("node %s is in %s and goes on only after the verb unhold", n.Label(), n.ProvisionState)
+	return fmt.Errorf("node %s is in %s and continues only after the verb unhold", n.Label(), n.ProvisionState)
 }
 
 func notReached(n baremetal.Node, want node.State) error {
@@ -121,7 +121,7 @@ func notReached(n baremetal.Node, want node.State) error {
 
 func reason(text string) string { return cmp.Or(text, "the engine gives no reason") }
 
-// NodeWait waits until nodes are in a state, whoever brings them there.
+// NodeWait waits until nodes are in a state, whichever request changes it.
 type NodeWait struct {
 	State    string
 	Wait     Wait
@@ -144,21 +144,21 @@ func (w NodeWait) Run(ctx context.Context, engine *baremetal.Client, idents []st
 	})
 }
 
-// powerWatch waits until the node's power is as wanted and no change of it is
-// under way.
+// powerWatch waits until the node has the power state wanted and no power change is
+// in progress.
 func powerWatch(engine *baremetal.Client, ident, want string, interval time.Duration) watch {
-	return watch{kind: "node", label: ident, interval: interval, look: func(ctx context.Context) (look, error) {
+	return watch{kind: "node", label: ident, interval: interval, poll: func(ctx context.Context) (observation, error) {
 		n, err := engine.Node(ctx, ident, "uuid", "name", "power_state", "target_power_state", "last_error")
 		if err != nil {
-			return look{}, err
+			return observation{}, err
 		}
-		now := look{state: cmp.Or(n.PowerState, "power unknown")}
+		now := observation{state: cmp.Or(n.PowerState, "power unknown")}
 		switch {
 		case n.TargetPowerState != "":
 		case n.PowerState == want:
 			now.done = true
 		case n.LastError != "":
-			now.err = fmt.Errorf("node %s did not come to %s, it is in %s: %s", n.Label(), want, now.state, n.LastError)
+			now.err = fmt.Errorf("node %s did not reach %s, it is in %s: %s", n.Label(), want, now.state, n.LastError)
 		}
 		return now, nil
 	}}
@@ -170,16 +170,16 @@ func waitForAllocation(ctx context.Context, engine *baremetal.Client, uuid strin
 	ctx, cancel := wait.bounded(ctx)
 	defer cancel()
 	var raw json.RawMessage
-	err := watch{kind: Allocations.Name, label: uuid, look: func(ctx context.Context) (look, error) {
+	err := watch{kind: Allocations.Name, label: uuid, poll: func(ctx context.Context) (observation, error) {
 		var err error
 		if raw, err = engine.Document(ctx, "show allocation "+uuid, Allocations.listing(), uuid); err != nil {
-			return look{}, err
+			return observation{}, err
 		}
 		d, err := parseDocument(raw)
 		if err != nil {
-			return look{}, err
+			return observation{}, err
 		}
-		now := look{state: d.text("state")}
+		now := observation{state: d.text("state")}
 		switch now.state {
 		case "active":
 			now.done = true

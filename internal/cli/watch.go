@@ -10,18 +10,18 @@ import (
 	"github.com/ingot-metal/ingot/internal/baremetal"
 )
 
-// maxLookFailures is how many looks in a row may fail before waiting ends: an
-// engine that restarts is back by then.
-const maxLookFailures = 30
+// maxPollFailures is how many polls in a row may fail before the wait ends: that is
+// enough for an engine to restart.
+const maxPollFailures = 30
 
-// firstPause is the time before the second look at a node; it doubles from
-// look to look.
+// firstPause is the time between the first two polls; it doubles from poll to
+// poll.
 const firstPause = 50 * time.Millisecond
 
-// errWaitedEnough is the cause of a context that ended by --wait=SECONDS.
+// errWaitedEnough is the cause of a context that ended because the time of --wait is over.
 var errWaitedEnough = errors.New("waited long enough")
 
-// bounded is ctx with the time that the user gave for waiting.
+// bounded returns ctx with the timeout of --wait.
 func (w Wait) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if w.Timeout == 0 {
 		return ctx, func() {}
@@ -29,26 +29,25 @@ func (w Wait) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeoutCause(ctx, w.Timeout, errWaitedEnough)
 }
 
-// A look is what one look at a thing shows.
-type look struct {
-	state string // to report when it changed
+// observation is the outcome of one poll.
+type observation struct {
+	state string // reported when it has changed
 	done  bool
-	err   error // the work has ended otherwise
+	err   error // the work has failed
 }
 
-// watch looks at something until its work has ended.
+// watch polls an object until its work has ended.
 type watch struct {
-	// label names it in reports, kind and show in the sentence at the end.
+	// label names the object in progress lines, kind and label in the final error.
 	kind, label string
-	// look asks the engine once.
-	look func(ctx context.Context) (look, error)
-	// interval is the longest time between two looks, 0 for one second. The
-	// first looks come sooner, because most work is short.
+	// poll asks the engine once.
+	poll func(ctx context.Context) (observation, error)
+	// interval is the longest time between two polls, 0 for one second. The first
+	// polls are closer together, because most work is short.
 	interval time.Duration
 }
 
-// run looks until the work has ended and reports every state it sees on the
-// way.
+// run polls until the work has ended and reports every state in between.
 func (w watch) run(ctx context.Context, to Streams) error {
 	longest := cmp.Or(w.interval, time.Second)
 	pause := min(firstPause, longest)
@@ -56,11 +55,11 @@ func (w watch) run(ctx context.Context, to Streams) error {
 	defer next.Stop()
 	seen, failures := "", 0
 	for {
-		now, err := w.look(ctx)
+		now, err := w.poll(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return w.end(ctx, seen)
-		case err != nil && (!baremetal.Retryable(err) || failures >= maxLookFailures):
+		case err != nil && (!baremetal.Retryable(err) || failures >= maxPollFailures):
 			return err
 		case err != nil:
 			failures++
@@ -84,16 +83,16 @@ func (w watch) run(ctx context.Context, to Streams) error {
 	}
 }
 
-// end is the error of waiting that ended before the work.
+// end returns the error of a wait that ended before the work did.
 func (w watch) end(ctx context.Context, seen string) error {
 	show := fmt.Sprintf("ingot %s show %s", w.kind, w.label)
 	switch {
 	case !errors.Is(context.Cause(ctx), errWaitedEnough):
-		return &AdvisedError{Err: ctx.Err(), Advice: fmt.Sprintf("The work on %s %s goes on, look again with: %s.", w.kind, w.label, show)}
+		return &AdvisedError{Err: ctx.Err(), Advice: fmt.Sprintf("The work on %s %s continues; check it with: %s.", w.kind, w.label, show)}
 	case seen == "":
-		return &AdvisedError{Err: fmt.Errorf("no time was left to look at %s %s", w.kind, w.label), Advice: "Look with: " + show + ".", Code: ExitStillGoing}
+		return &AdvisedError{Err: fmt.Errorf("no time was left to check %s %s", w.kind, w.label), Advice: "Check it with: " + show + ".", Code: ExitStillGoing}
 	default:
 		err := fmt.Errorf("%s %s is still in %q", w.kind, w.label, seen)
-		return &AdvisedError{Err: err, Advice: "The work goes on, look again with: " + show + ".", Code: ExitStillGoing}
+		return &AdvisedError{Err: err, Advice: "The work continues; check it with: " + show + ".", Code: ExitStillGoing}
 	}
 }

@@ -1,24 +1,24 @@
 package conductor
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// abortedIntent is the key of the aborted work's kind in the intent of cleaning
-// up behind it.
+// abortedIntent is the key, in the intent of clean-up work, of the kind of work that
+// was aborted.
 const abortedIntent = "aborted"
 
-// abort ends what the node waits in. The state changes at once and the machine is
-// left in order afterwards, by the work that is returned. A step that cannot be
-// left half done ends first.
-func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*job, error) {
+// abort ends the work that the node waits in. The state changes at once; the work
+// that is returned cleans up afterwards. A step that cannot be interrupted ends
+// first.
+func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 	if n.ProvisionState == node.ServiceFailed { // nothing runs: the instance is declared healthy
-		return nil, c.move(tx, n, node.OnAbort)
+		return nil, c.Move(tx, n, node.OnAbort)
 	}
 	for _, f := range flows {
 		step, running := node.StepOf(*f.shown(n))
@@ -34,18 +34,18 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*job, error) {
 	}
 	aborted, before := store.WorkKind(""), n.ProvisionState
 	for _, w := range works {
-		if c.scripts[w.Kind].course {
+		if c.drivesState(w.Kind) {
 			aborted = w.Kind
 			if err := tx.FinishWork(w); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if err := c.move(tx, n, node.OnAbort); err != nil {
+	if err := c.Move(tx, n, node.OnAbort); err != nil {
 		return nil, err
 	}
-	endSteps(n)
-	forgetAgent(n)
+	forgetSteps(n)
+	c.forgetAgent(n)
 	n.LastError = fmt.Sprintf("The work on node %s was aborted by request while it was in state %q.", n.UUID, before)
 	if err := c.record(tx, n, node.SeverityError, "abort", n.LastError); err != nil {
 		return nil, err
@@ -53,96 +53,45 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*job, error) {
 	return c.startServed(tx, n, workCleanUp, node.ObjectOf(map[string]any{abortedIntent: aborted}))
 }
 
-// agentKeys is what is known of a ramdisk that must not go on.
+// agentKeys are the keys of driver_internal_info that forgetAgent removes.
 var agentKeys = []string{agent.TokenKey, agent.URLKey, agent.VerifyCAKey, agent.LastHeartbeatKey}
 
-// forgetAgent makes the token of a ramdisk void that must not go on. A machine
-// without a BMC keeps it: nobody could start its ramdisk again, which would never
-// ask for another one.
-func forgetAgent(n *node.Node) {
-	if agent.HasBMC(n) {
+// forgetAgent makes the agent's token void, so that the ramdisk of an aborted
+// operation cannot go on. A machine without a BMC keeps its token: the engine could
+// not start its ramdisk again, and a running one never asks for a new token.
+func (c *Conductor) forgetAgent(n *node.Node) {
+	if c.drivers.HasBMC(n) {
 		n.DriverInternalInfo = n.DriverInternalInfo.Without(agentKeys...)
 	}
 }
 
-// runCleanUp leaves a machine in order whose work was aborted. After servicing,
-// the instance runs again.
-func runCleanUp(ctx context.Context, s *session) error {
-	var aborted store.WorkKind
-	s.j.Intent.Get(abortedIntent, &aborted)
-	leave := switchOff
-	if aborted == workService {
-		leave = switchOn
+// cleanUpOperations clean up after aborted work. After servicing, they start the
+// instance again.
+func (c *Conductor) cleanUpOperations(t runner.Task) ([]runner.Operation, error) {
+	if abortedKind(t.Work) == workService {
+		return c.switchedOn(t), nil
 	}
-	if err := leave(ctx, s); err != nil {
-		return err
-	}
-	return s.finish(ctx, func(tx *store.Tx, n *node.Node) error {
-		if aborted == workService && n.ProvisionState == node.ServiceFailed {
-			return s.move(tx, n, node.OnAbort)
-		}
-		return nil
-	})
+	return c.switchedOff(t), nil
 }
 
-// failedCleanUp keeps a node whose rescue system may still run out of use.
-func failedCleanUp(n *node.Node, reason string) string {
+func (c *Conductor) endCleanUp(tx *store.Tx, t runner.Task, n *node.Node) error {
+	if abortedKind(t.Work) == workService && n.ProvisionState == node.ServiceFailed {
+		return c.Move(tx, n, node.OnAbort)
+	}
+	return nil
+}
+
+// abortedKind is the kind of the work that was aborted.
+func abortedKind(w *store.Work) store.WorkKind {
+	var aborted store.WorkKind
+	w.Intent.Get(abortedIntent, &aborted)
+	return aborted
+}
+
+// failCleanUp puts a node into maintenance when its rescue system may still run.
+func failCleanUp(n *node.Node, reason string) string {
 	if n.ProvisionState == node.RescueFailed {
 		n.Maintenance, n.Fault, n.MaintenanceReason = true, node.FaultRescueAbortFailure, reason
 	}
 	return n.LastError + " " + reason
-}
-
-// unhold lets held work go on behind the step that held it.
-func (c *Conductor) unhold(tx *store.Tx, n *node.Node) (*job, error) {
-	return c.callWork(tx, n, func(*progress) bool { return true })
-}
-
-// callWork takes up the parked work of a node, unless wake refuses. It returns nil
-// when there is none.
-func (c *Conductor) callWork(tx *store.Tx, n *node.Node, wake func(*progress) bool) (*job, error) {
-	works, err := tx.WorkOf(n.ID)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range works {
-		if !c.scripts[w.Kind].course {
-			continue
-		}
-		var p progress
-		if err := p.decode(w.Step); err != nil {
-			return nil, err
-		}
-		if !wake(&p) {
-			return nil, nil
-		}
-		w.NodeUUID, w.Step, w.NotBefore = n.UUID, p.encode(), tx.Now()
-		if err := tx.CheckpointWork(w); err != nil {
-			return nil, err
-		}
-		if mine, err := c.serves(tx, n.ConductorGroup); err != nil || !mine {
-			return nil, err
-		}
-		if w.Lease, err = tx.AcquireLease(n.ID, c.cfg.Hostname, c.cfg.LeaseTTL); err != nil {
-			return nil, err
-		}
-		return &job{Work: w}, nil
-	}
-	return nil, nil
-}
-
-// dropParked removes the parked work of a node that something else ended.
-func (c *Conductor) dropParked(tx *store.Tx, nodeID int64) error {
-	works, err := tx.WorkOf(nodeID)
-	if err != nil {
-		return err
-	}
-	for _, w := range works {
-		if c.scripts[w.Kind].course {
-			if err := tx.FinishWork(w); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -3,7 +3,7 @@ package conductor
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,15 +12,18 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// allocationPatience is how long an allocation waits for suitable nodes that are
-// under work before it fails.
-const allocationPatience = time.Minute
+// longestAllocation is how long an allocation waits, when all suitable nodes are
+// under work, before it fails.
+const longestAllocation = time.Minute
 
-// allocationRetry is how long such an allocation waits between two tries.
+// allocationRetry is the time between two attempts for such an allocation.
 const allocationRetry = time.Second
 
-// Allocations serves the allocations. A new one waits in state allocating, which
-// is what any conductor takes as work; one that names its node gets it at once.
+// allocatePoll is the longest pause of the loop: other conductors may leave allocations.
+const allocatePoll = 2 * time.Second
+
+// Allocations serves the allocations. A new one waits in state allocating until any
+// conductor finds a node for it; one that names its node gets it at once.
 func (c *Conductor) Allocations() node.Collection[node.Allocation] {
 	return collection[node.Allocation]{c: c, kind: store.Allocations, rules: rules[node.Allocation]{
 		created: createdAllocation,
@@ -45,8 +48,8 @@ func createdAllocation(tx *store.Tx, a *node.Allocation) error {
 	return nil
 }
 
-// backfill makes an allocation for the node that it names and that runs an
-// instance already, or will.
+// backfill creates an allocation for the node that it names, which may already run
+// an instance.
 func backfill(tx *store.Tx, a *node.Allocation) error {
 	if _, err := ownerOf(tx, a.NodeUUID); err != nil {
 		return err
@@ -76,8 +79,7 @@ func backfill(tx *store.Tx, a *node.Allocation) error {
 	return assign(tx, a, n)
 }
 
-// assign gives a node to an allocation, both of which the caller stores or has
-// stored.
+// assign gives a node to an allocation. The caller stores both.
 func assign(tx *store.Tx, a *node.Allocation, n *node.Node) error {
 	a.NodeID, a.NodeUUID, a.State, a.LastError = n.ID, n.UUID, node.AllocationActive, ""
 	after := *n
@@ -88,8 +90,8 @@ func assign(tx *store.Tx, a *node.Allocation, n *node.Node) error {
 	return tx.UpdateNode(n, &after)
 }
 
-// deletedAllocation gives the node of an allocation back. While the engine works
-// on it that is a conflict, unless it is in maintenance.
+// deletedAllocation releases the node of an allocation. That is a conflict while a
+// verb is in progress on the node, unless the node is in maintenance.
 func deletedAllocation(tx *store.Tx, a *node.Allocation) error {
 	if a.NodeID == 0 {
 		return nil
@@ -115,14 +117,14 @@ func deletedAllocation(tx *store.Tx, a *node.Allocation) error {
 	return tx.UpdateNode(n, &after)
 }
 
-// busy reports whether a provision verb is under way.
+// busy reports whether a provision verb is in progress.
 func busy(n *node.Node) bool {
 	class := n.ProvisionState.Class()
 	return n.TargetProvisionState != "" && class != node.Stable && class != node.Failed
 }
 
-// endAllocation removes the allocation of a node whose instance has gone, as
-// part of the transaction that ends it.
+// endAllocation removes the allocation of a node whose instance ends, in the same
+// transaction.
 func endAllocation(tx *store.Tx, n *node.Node) error {
 	if n.AllocationUUID == "" {
 		return nil
@@ -145,8 +147,8 @@ func (c *Conductor) wakeAllocator() {
 	}
 }
 
-// allocateLoop looks for nodes for allocations that wait: new ones at once, and
-// those of a conductor that is gone after a while.
+// allocateLoop finds nodes for waiting allocations: for new ones at once, for those
+// that another conductor left behind after a while.
 func (c *Conductor) allocateLoop(ctx context.Context) {
 	for {
 		wait, err := c.allocateAll(ctx)
@@ -162,15 +164,22 @@ func (c *Conductor) allocateLoop(ctx context.Context) {
 	}
 }
 
-// allocateAll serves every waiting allocation once, the oldest first, and
-// returns when to look again.
+// allocateAll tries every waiting allocation once, the oldest first, and returns
+// when to try again. Those in a database that was restored are suspended.
 func (c *Conductor) allocateAll(ctx context.Context) (time.Duration, error) {
 	var waiting []*node.Allocation
 	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
 		waiting, err = store.Allocations.List(tx, node.Query{Filters: []node.Filter{{Field: "state", Value: string(node.Allocating)}}})
+		if err != nil || len(waiting) == 0 {
+			return err
+		}
+		suspension, err := tx.Suspension()
+		waiting = slices.DeleteFunc(waiting, func(a *node.Allocation) bool {
+			return suspension.Reason == node.Restored && !a.CreatedAt.After(suspension.Since)
+		})
 		return err
 	})
-	wait := idlePoll
+	wait := allocatePoll
 	for _, a := range waiting {
 		again, failed := c.allocateOne(ctx, a.UUID)
 		if again {
@@ -181,9 +190,40 @@ func (c *Conductor) allocateAll(ctx context.Context) (time.Duration, error) {
 	return wait, err
 }
 
+// candidates is how many nodes an allocation tries before it waits.
+const candidates = 10
+
 // allocateOne finds a node for one allocation, or fails it; again is true when
-// it still waits.
+// it still waits. It searches in a read transaction.
 func (c *Conductor) allocateOne(ctx context.Context, uuid string) (again bool, err error) {
+	var found []*node.Node
+	err = c.store.Read(ctx, func(tx *store.Tx) error {
+		a, err := store.Allocations.Get(tx, uuid)
+		if err == nil {
+			found, err = tx.AllocationCandidates(a, candidates)
+		}
+		return err
+	})
+	switch {
+	case isNotFound(err):
+		return false, nil // deleted meanwhile
+	case err != nil:
+		return false, err
+	case len(found) == 0:
+		return c.allocateFrom(ctx, uuid, nil)
+	}
+	for _, n := range found {
+		if again, err = c.allocateFrom(ctx, uuid, n); !again || err != nil {
+			return again, err
+		}
+	}
+	return again, nil
+}
+
+// allocateFrom gives an allocation the node that was found for it, if that still
+// fits; again is true when it does not, or not yet. Without a node the allocation
+// fails.
+func (c *Conductor) allocateFrom(ctx context.Context, uuid string, found *node.Node) (again bool, err error) {
 	err = c.store.Write(ctx, func(tx *store.Tx) error {
 		again = false
 		before, err := store.Allocations.Get(tx, uuid)
@@ -193,19 +233,18 @@ func (c *Conductor) allocateOne(ctx context.Context, uuid string) (again bool, e
 		if err != nil || before.State != node.Allocating {
 			return err
 		}
-		nodes, err := tx.Nodes(node.Query{Filters: []node.Filter{
-			{Field: "resource_class", Value: before.ResourceClass},
-			{Field: "provision_state", Value: string(node.Available)},
-			{Field: "instance_uuid", Op: node.IsSet, Value: false},
-			{Field: "maintenance", Value: false},
-		}})
-		if err != nil {
-			return err
+		var nodes []*node.Node
+		if found != nil {
+			n, err := tx.NodeByID(found.ID)
+			if err != nil && !isNotFound(err) {
+				return err
+			}
+			if err == nil {
+				nodes = append(nodes, n)
+			}
 		}
-		// Spread the wear, and let replicas choose different ones.
-		rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] }) //nolint:gosec // nobody gains by a guess
 		after := *before
-		chosen, retry, reason := before.Choose(nodes, tx.Now())
+		chosen, locked, reason := before.Choose(nodes, tx.Now())
 		switch {
 		case chosen != nil:
 			err := assign(tx, &after, chosen)
@@ -216,7 +255,7 @@ func (c *Conductor) allocateOne(ctx context.Context, uuid string) (again bool, e
 			} else if err != nil {
 				return err
 			}
-		case retry && tx.Now().Sub(before.CreatedAt) < allocationPatience:
+		case found != nil && (!locked || tx.Now().Sub(before.CreatedAt) < longestAllocation):
 			again = true
 			return nil
 		default:

@@ -70,7 +70,7 @@ func TestAllocationsWaitForANodeUnderWorkButNotForever(t *testing.T) {
 	if again, err := w.allocateOne(t.Context(), waits); !again || err != nil {
 		t.Errorf("while the node is under work: again %v, %v; want to wait", again, err)
 	}
-	w.clock.Advance(allocationPatience)
+	w.clock.Advance(longestAllocation)
 	w.wakeAllocator()
 	if a := w.allocated(waits); a.State != node.AllocationError || a.LastError == "" {
 		t.Errorf("got %+v, want an error with a reason", a)

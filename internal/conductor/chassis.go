@@ -23,7 +23,7 @@ func checkChassis(tx *store.Tx, n *node.Node) error {
 	if n.ChassisUUID == "" {
 		return nil
 	}
-	_, err := store.Chassis.Get(tx, n.ChassisUUID)
+	_, err := store.Chassis.Refer(tx, n.ChassisUUID)
 	if isNotFound(err) {
 		return node.Invalid("Chassis %s could not be found.", n.ChassisUUID)
 	}

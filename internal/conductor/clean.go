@@ -1,48 +1,45 @@
 package conductor
 
 import (
-	"context"
-
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// runClean runs the client's clean steps, or those that the node's drivers run by
-// themselves.
-func runClean(ctx context.Context, s *session) error {
+// manual reports whether cleaning is manual: it runs the client's steps and no others.
+func manual(w *store.Work) bool {
 	var manual bool
-	s.j.Intent.Get(manualIntent, &manual)
-	err := s.runSteps(ctx, cleanFlow, func() ([]node.Step, error) {
-		offered := s.drivers.Steps(s.n, driver.CleanSteps)
+	w.Intent.Get(manualIntent, &manual)
+	return manual
+}
+
+// cleanOperations run the client's clean steps or, in automated cleaning, those of the
+// node's drivers.
+func (c *Conductor) cleanOperations(t runner.Task) ([]runner.Operation, error) {
+	operations := c.stepOperations(t, cleanFlow, func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error) {
+		offered := c.drivers.Steps(n, driver.CleanSteps)
 		switch {
-		case manual:
-			return s.listedSteps(ctx, offered)
-		case !s.cleans(s.n):
+		case manual(w):
+			return listedSteps(tx, w, n, offered)
+		case !c.cleans(n):
 			return nil, nil
 		}
 		return node.SortSteps(offered), nil
 	})
-	if err != nil {
-		return err
-	}
-	settings, err := s.lookAgain(ctx)
-	if err != nil {
-		return err
-	}
-	return s.finish(ctx, func(tx *store.Tx, n *node.Node) error {
-		endSteps(n)
-		if err := settings.store(tx, n); err != nil {
-			return err
-		}
-		if manual || n.Retired {
-			return s.move(tx, n, node.OnManage)
-		}
-		return s.move(tx, n, node.OnDone)
-	})
+	return append(operations, c.readSettings(len(cleanFlow.stored(t.Node)) > 0)), nil
 }
 
-// cleans reports whether automated cleaning is on for the node.
+// endClean makes the node available, or manageable after manual cleaning.
+func (c *Conductor) endClean(tx *store.Tx, t runner.Task, n *node.Node) error {
+	forgetSteps(n)
+	if manual(t.Work) || n.Retired {
+		return c.Move(tx, n, node.OnManage)
+	}
+	return c.Move(tx, n, node.OnDone)
+}
+
+// cleans reports whether automated cleaning is enabled for the node.
 func (c *Conductor) cleans(n *node.Node) bool {
 	if n.AutomatedClean != nil {
 		return *n.AutomatedClean
@@ -50,26 +47,10 @@ func (c *Conductor) cleans(n *node.Node) bool {
 	return c.cfg.AutomatedClean
 }
 
-// runService runs the client's service steps and starts the instance again.
-func runService(ctx context.Context, s *session) error {
-	err := s.runSteps(ctx, serviceFlow, func() ([]node.Step, error) {
-		return s.listedSteps(ctx, s.drivers.Steps(s.n, driver.ServiceSteps))
+// serviceOperations run the client's service steps and start the instance again.
+func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error) {
+	operations := c.stepOperations(t, serviceFlow, func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error) {
+		return listedSteps(tx, w, n, c.drivers.Steps(n, driver.ServiceSteps))
 	})
-	if err == nil {
-		err = switchOn(ctx, s)
-	}
-	if err != nil {
-		return err
-	}
-	settings, err := s.lookAgain(ctx)
-	if err != nil {
-		return err
-	}
-	return s.finish(ctx, func(tx *store.Tx, n *node.Node) error {
-		endSteps(n)
-		if err := settings.store(tx, n); err != nil {
-			return err
-		}
-		return s.move(tx, n, node.OnDone)
-	})
+	return append(operations, c.switchTo(t.Node, node.PowerOn), c.readSettings(true)), nil
 }

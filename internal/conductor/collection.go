@@ -8,22 +8,22 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// collection serves one kind of record. What the kind is stored as, and what its
-// rules are, is all that tells one from another.
+// collection serves one kind of record. Kinds differ only in how they are stored and
+// in their rules.
 type collection[T any] struct {
 	c     *Conductor
-	kind  *store.Kind[T]
+	kind  *store.Collection[T]
 	rules rules[T]
 }
 
-// rules are what a kind of record asks for inside the write transaction. Each
+// rules are the functions that a kind of record adds to the write transaction. Each
 // may be nil.
 type rules[T any] struct {
 	// created completes and checks a new record.
 	created func(tx *store.Tx, record *T) error
-	// changed checks a change, and makes what follows from it.
+	// changed checks a change, and stores what follows from it.
 	changed func(tx *store.Tx, before, after *T) error
-	// deleted checks that a record may go, and makes what follows from it.
+	// deleted checks whether a record may be deleted, and stores what follows from it.
 	deleted func(tx *store.Tx, record *T) error
 	// stored is called after the commit of a new record.
 	stored func(record *T)
@@ -112,16 +112,16 @@ func (l collection[T]) Delete(ctx context.Context, ident string) error {
 	})
 }
 
-// write runs fn in a transaction, and again for a moment while a node that it
-// needs is under work.
+// write runs fn in a transaction. While a node that it needs is under work, it tries
+// again for at most LockWait.
 func (l collection[T]) write(ctx context.Context, fn func(*store.Tx) error) error {
-	return l.c.retryLocked(ctx, func() error { return l.c.store.Write(ctx, fn) })
+	return l.c.whenFree(ctx, func() error { return l.c.store.Write(ctx, fn) })
 }
 
 func isNotFound(err error) bool { return errors.Is(err, node.ErrNotFound) }
 
-// ownerOf returns the node that a new record names, which is a mistake of the
-// client when there is none.
+// ownerOf returns the node that a new record names. An unknown node is a
+// *node.ValidationError.
 func ownerOf(tx *store.Tx, ident string) (*node.Node, error) {
 	n, err := tx.Node(ident)
 	if isNotFound(err) {

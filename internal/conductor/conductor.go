@@ -1,17 +1,20 @@
-// Package conductor works on nodes. It accepts requests from the API, records
-// them with the work they ask for in one commit, and does the work under a lease
-// so that a process that dies at any line loses nothing: whoever finds the work
-// resumes it.
+// Package conductor accepts requests of the API, stores the new state of a node
+// together with the work that the request asks for in one commit, and has the work
+// done. A process that dies at any line loses nothing: its work is a row in the
+// database, which the next conductor resumes.
 //
-// It knows no HTTP and no SQL. Decisions are pure functions beside it (package
-// node for states, inspect for lookup, agent for tokens); here they are read
-// from the database, decided and written back in one transaction.
+// It knows no HTTP and no SQL. Decisions are pure functions of other packages (node
+// for states, inspect for lookup, agent for tokens); this package reads what they
+// need and stores what they decide in one transaction. Which operations a kind of
+// work consists of is a table of scripts (scripts.go); package runner runs them.
 package conductor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -22,6 +25,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/powersync"
+	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
@@ -31,13 +36,22 @@ type Config struct {
 	Hostname string // name in leases, unique among conductors of one database
 	Group    string // nodes it serves
 
-	Workers     int           // pieces of work done at once, at least 1
-	LeaseTTL    time.Duration // how long a lease lives without renewal
+	Workers     int           // jobs that may use the processor at once, at least 1
+	WorkTimeout time.Duration // bound of one attempt of such a job
+	Calls       int           // calls to machines at once, at least 1
+	CallsPerBMC int           // calls to one BMC at once, at least 1
+	CallTimeout time.Duration // bound of one call to a machine
+	LeaseTTL    time.Duration // how long a lease is valid without renewal
 	LockWait    time.Duration // how long a request waits for a node under work
-	WorkTimeout time.Duration // bound of one piece of work
-	MaxAttempts int           // how often work is tried when its failure may pass
+	MaxAttempts int           // how often work is tried when its failure may be temporary
+	// Jitter changes the length of a pause, so that nodes that wait for the same
+	// reason do not all continue at once; nil shortens it by up to a quarter at random.
+	Jitter func(time.Duration) time.Duration
 
-	AutomatedClean bool // whether provide cleans nodes that do not say
+	// ResumeAfterRestore resumes the work in a restored database without a person.
+	ResumeAfterRestore bool
+
+	AutomatedClean bool // whether provide cleans nodes whose automated_clean is not set
 	// RefusedCleanSteps are steps that clients may not ask for, as
 	// interface.step. Automated cleaning runs them all the same.
 	RefusedCleanSteps []string
@@ -48,7 +62,7 @@ type Config struct {
 	Discovery        Discovery
 	Inspection       Inspection
 	Inventories      Inventories
-	Observer         Observer // hears what happens; nil means nobody
+	Observer         Observer // is told what happens, for metrics; nil means nobody
 	Limits           Limits   // zero fields have defaults
 }
 
@@ -57,7 +71,7 @@ type Config struct {
 type Discovery struct {
 	Enabled  bool
 	Driver   string  // hardware type of enrolled nodes
-	MaxNodes int     // discovered nodes, over which posts get node.ErrBusy
+	MaxNodes int     // number of discovered nodes beyond which posts get node.ErrBusy
 	Rate     float64 // inspection posts per second, known machines included
 	Burst    int     // posts accepted at once
 	Allow    inspect.AllowList
@@ -65,33 +79,43 @@ type Discovery struct {
 	Scope string
 }
 
+// Database is the part of a store that a conductor needs.
+type Database interface {
+	runner.Database
+	Ping(ctx context.Context) error
+}
+
 // Conductor serves the nodes of one database. Its methods are safe for
 // concurrent use between Start and Stop.
 type Conductor struct {
 	cfg      Config
-	store    *store.Store
+	store    Database
 	drivers  *driver.Registry
 	pipeline *inspect.Pipeline
 	log      *slog.Logger
 	observer Observer
-	scripts  map[store.WorkKind]script
-	failures powerFailures
+	scripts  map[store.WorkKind]runner.Script
+	runner   *runner.Runner
+	gate     *runner.Gate
+	power    *powersync.Syncer
 	trims    trims
 
 	posts      *rate.Limiter
 	refusals   *refusals
 	discovered discovered
-	queue      *queue
-	claim      chan struct{} // asks the claim loop to look at the database
-	allocate   chan struct{} // asks the allocate loop to look at the database
-	garbage    chan struct{} // asks the garbage loop to look at the database
+	allocate   chan struct{} // wakes allocateLoop
+	garbage    chan struct{} // wakes garbageLoop
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
 
+// sessionsPerCall is how many sessions one process runs for each call to a machine
+// that it may make at once: most sessions wait until their BMC is free.
+const sessionsPerCall = 4
+
 // New returns a conductor that does nothing before Start.
-func New(db *store.Store, drivers *driver.Registry, pipeline *inspect.Pipeline, cfg Config, log *slog.Logger) *Conductor {
+func New(db Database, drivers *driver.Registry, pipeline *inspect.Pipeline, cfg Config, log *slog.Logger) *Conductor {
 	observer := cfg.Observer
 	if observer == nil {
 		observer = silent{}
@@ -100,25 +124,47 @@ func New(db *store.Store, drivers *driver.Registry, pipeline *inspect.Pipeline, 
 	if cfg.Inspection.Resolver == nil {
 		cfg.Inspection.Resolver = net.DefaultResolver
 	}
-	return &Conductor{
-		cfg: cfg, store: db, drivers: drivers, pipeline: pipeline, log: log, observer: observer,
-		scripts: scripts(),
-		posts:   rate.NewLimiter(rate.Limit(cfg.Discovery.Rate), cfg.Discovery.Burst), refusals: newRefusals(log),
-		queue: newQueue(),
-		claim: make(chan struct{}, 1), allocate: make(chan struct{}, 1), garbage: make(chan struct{}, 1),
+	if cfg.Jitter == nil {
+		cfg.Jitter = jitter
 	}
+	c := &Conductor{
+		cfg: cfg, store: db, drivers: drivers, pipeline: pipeline, log: log, observer: observer,
+		gate:  runner.NewGate(cfg.Calls, cfg.CallsPerBMC),
+		posts: rate.NewLimiter(rate.Limit(cfg.Discovery.Rate), cfg.Discovery.Burst), refusals: newRefusals(log),
+		allocate: make(chan struct{}, 1), garbage: make(chan struct{}, 1),
+	}
+	c.scripts = c.workScripts()
+	c.runner = runner.New(db, c, c.gate, runner.Config{
+		Hostname: cfg.Hostname, LeaseTTL: cfg.LeaseTTL, CallTimeout: cfg.CallTimeout,
+		ProcessTimeout: cfg.WorkTimeout, Processors: cfg.Workers, Sessions: sessionsPerCall * cfg.Calls,
+		MaxAttempts: cfg.MaxAttempts, CallbackTimeout: cfg.Limits.CallbackTimeout, Observer: observer, Jitter: cfg.Jitter,
+	}, log)
+	c.power = c.newPowerSync()
+	return c
 }
 
-// Start registers the conductor, takes back the nodes that an earlier process of
-// the same name worked on, and begins to work. It returns when requests may
-// come.
+// jitter shortens a pause by up to a quarter.
+func jitter(d time.Duration) time.Duration {
+	return d - rand.N(d/4+1) //nolint:gosec // it only keeps nodes apart
+}
+
+// Start registers the conductor, takes back the leases of an earlier process of the
+// same name, and begins to work. Requests may come when it has returned. In a database
+// that is a copy of an older state, it suspends the work.
 func (c *Conductor) Start(ctx context.Context) error {
-	err := c.store.Write(ctx, func(tx *store.Tx) error {
+	var copied bool
+	err := c.store.Write(ctx, func(tx *store.Tx) (err error) {
+		if copied, err = c.sign(tx); err != nil {
+			return err
+		}
 		if err := tx.DropLeases(c.cfg.Hostname); err != nil {
 			return err
 		}
 		return c.register(tx)
 	})
+	if err == nil {
+		err = c.tellSuspension(ctx, copied)
+	}
 	if err != nil {
 		return fmt.Errorf("register conductor %s: %w", c.cfg.Hostname, err)
 	}
@@ -128,43 +174,78 @@ func (c *Conductor) Start(ctx context.Context) error {
 		}
 	}
 	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
-	for range c.cfg.Workers {
-		c.running.Go(func() { c.work(ctx) })
+	c.runner.Start(ctx)
+	c.loop(ctx, "register", c.registerLoop)
+	c.loop(ctx, "allocate", c.allocateLoop)
+	if c.cfg.Limits.PowerSync >= 0 {
+		c.loop(ctx, "power sync", c.power.Run)
 	}
-	c.running.Go(func() { c.claimLoop(ctx) })
-	c.running.Go(func() { c.allocateLoop(ctx) })
-	c.running.Go(func() { c.renewLoop(ctx) })
-	c.running.Go(func() { c.syncLoop(ctx) })
 	if c.cfg.Inventories.Objects != nil {
-		c.running.Go(func() { c.garbageLoop(ctx) })
+		c.loop(ctx, "garbage", c.garbageLoop)
 	}
 	return nil
 }
 
-// Stop ends the work that is running at its next wait and gives every lease back
-// so that the work goes on wherever the next conductor starts. Work that has not
-// ended when ctx does keeps its leases until they expire: it may still be at its
-// machine. A conductor that was never started has nothing to stop.
+// loop starts a background loop that runs until Stop.
+func (c *Conductor) loop(ctx context.Context, name string, run func(context.Context)) {
+	ctx = runner.WithInfo(ctx, &runner.Info{Task: name})
+	c.running.Go(func() { run(ctx) })
+}
+
+// Stop begins no new work, waits for calls to machines that are in progress, and
+// gives back every lease, so that another conductor can go on at once. Work that has
+// not stopped when ctx ends keeps its lease until that expires, because its call may
+// still reach the machine. A conductor that was never started has nothing to stop.
 func (c *Conductor) Stop(ctx context.Context) error {
 	if c.stop == nil {
 		return nil
 	}
 	c.stop()
-	c.queue.close()
-	ended := make(chan struct{})
-	go func() {
+	idle := make(chan struct{})
+	go func() { // ends when the loops do; their calls have deadlines
 		c.running.Wait()
-		close(ended)
+		close(idle)
 	}()
+	var err error
 	select {
-	case <-ended:
+	case <-idle:
 	case <-ctx.Done():
-		return fmt.Errorf("wait for running work: %w", ctx.Err())
+		err = fmt.Errorf("wait for background loops: %w", ctx.Err())
 	}
-	if err := c.store.Write(ctx, func(tx *store.Tx) error { return tx.DropLeases(c.cfg.Hostname) }); err != nil {
-		return fmt.Errorf("give leases back: %w", err)
+	return errors.Join(err, c.runner.Stop(ctx))
+}
+
+// Times of conductors.
+const (
+	aliveFor     = time.Minute      // one that has not registered for longer counts as dead
+	registerTick = 20 * time.Second // how often one registers again
+)
+
+// registerLoop registers this conductor again and again, which shows that it is alive,
+// and notices when the database became an older one meanwhile.
+func (c *Conductor) registerLoop(ctx context.Context) {
+	timer := time.NewTimer(registerTick)
+	defer timer.Stop()
+	for ; ; timer.Reset(registerTick) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		var copied bool
+		err := c.store.Write(ctx, func(tx *store.Tx) (err error) {
+			if copied, err = c.sign(tx); err != nil {
+				return err
+			}
+			return c.register(tx)
+		})
+		if err == nil && copied {
+			err = c.tellSuspension(ctx, true)
+		}
+		if err != nil && ctx.Err() == nil {
+			c.log.Error("Conductor could not register that it is alive", "err", err)
+		}
 	}
-	return nil
 }
 
 // Ready returns an error while the database does not answer.
@@ -180,8 +261,8 @@ func (c *Conductor) Conductors(ctx context.Context) ([]node.Conductor, error) {
 	return conductors, err
 }
 
-// register shows that this conductor lives, and counts the discovered nodes anew:
-// other replicas of the database enrol and delete some too.
+// register stores that this conductor is alive, and has the discovered nodes counted
+// again, because other conductors enrol and delete nodes, too.
 func (c *Conductor) register(tx *store.Tx) error {
 	if err := c.discovered.recount(tx); err != nil {
 		return err
@@ -193,29 +274,18 @@ func (c *Conductor) self() node.Conductor {
 	return node.Conductor{Hostname: c.cfg.Hostname, Group: c.cfg.Group, Drivers: c.drivers.Names()}
 }
 
-// retryLocked runs a request until the node is no longer under work, but not
-// longer than LockWait.
-func (c *Conductor) retryLocked(ctx context.Context, request func() error) error {
-	return c.retryWhile(ctx, isLocked, request)
+// whenFree repeats a request while its node is under work, for at most LockWait.
+func (c *Conductor) whenFree(ctx context.Context, request func() error) error {
+	passes := func(err error) bool {
+		var lasting lastingError
+		return isLocked(err) && !errors.As(err, &lasting)
+	}
+	return c.runner.WhenFree(ctx, c.cfg.LockWait, passes, request)
 }
 
-// retryWhile runs a request until it ends in another way than with a refusal that
-// passes, but not longer than LockWait.
-func (c *Conductor) retryWhile(ctx context.Context, passes func(error) bool, request func() error) error {
-	const pause = 20 * time.Millisecond
-	began := time.Now()
-	for waited := false; ; waited = true {
-		err := request()
-		if took := time.Since(began); !passes(err) || took > c.cfg.LockWait {
-			if waited {
-				c.observer.LeaseWaited(took, !passes(err))
-			}
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(pause):
-		}
-	}
-}
+// lastingError is a *node.LockedError for which waiting would be useless.
+type lastingError struct{ *node.LockedError }
+
+func (e lastingError) Unwrap() error { return e.LockedError }
+
+func isLocked(err error) bool { return errors.Is(err, node.ErrLocked) }

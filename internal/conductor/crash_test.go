@@ -8,20 +8,41 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// mortal is a context that ends at the n-th write: the store asks each write's
-// context once whether it still holds.
+// mortal is the database as a process sees it that dies at its n-th commit: from
+// then on it writes nothing, and everything that it does ends.
 type mortal struct {
-	context.Context //nolint:containedctx // it is a context itself
-	writes          int
+	Database
+	commits int
+	die     context.CancelFunc // nil until the process has taken its request
+	dead    bool
 }
 
-func (m *mortal) Err() error {
-	if m.writes--; m.writes < 0 {
+func (m *mortal) Write(ctx context.Context, fn func(*store.Tx) error) error {
+	if m.die != nil && m.commits <= 0 {
+		m.dead = true
+		m.die()
 		return context.Canceled
 	}
-	return nil
+	if m.die != nil {
+		m.commits--
+	}
+	return m.Database.Write(ctx, fn)
+}
+
+// run makes one attempt at the work that c has waiting, and reports whether the
+// process lived to its end.
+func (m *mortal) run(t *testing.T, c *Conductor, commits int) (lived bool) {
+	t.Helper()
+	ctx, die := context.WithCancel(t.Context())
+	defer die()
+	m.commits, m.die = commits, die
+	if !c.runner.RunNext(ctx) {
+		t.Fatal("no work waits")
+	}
+	return !m.dead
 }
 
 // TestWorkGoesOnWhereverItsProcessDied stops work before each of its commits in
@@ -64,16 +85,16 @@ func TestWorkGoesOnWhereverItsProcessDied(t *testing.T) {
 func dieAfter(t *testing.T, commits int, state, want node.State, verb string, change func(*node.VerbRequest), info map[string]any) bool {
 	t.Helper()
 	w := emptyWorld(t)
-	w.Conductor = w.idle("conductor-1")
+	db := &mortal{Database: w.store}
+	w.Conductor = w.idleOn(db, "conductor-1")
 	n := w.fake(state, info)
 	if change == nil {
 		change = func(*node.VerbRequest) {}
 	}
 	w.send(n, verb, change)
-	j, _ := w.queue.pop()
-	err := w.runScript(&mortal{Context: t.Context(), writes: commits}, j, w.scripts[j.Kind])
-	if err != nil && !errors.Is(err, context.Canceled) {
-		t.Fatalf("after %d commits: %v", commits, err)
+	lived := db.run(t, w.Conductor, commits)
+	if works := w.works(); lived != (works == 0) {
+		t.Fatalf("after %d commits: %d pieces of work are left, lived %v", commits, works, lived)
 	}
 	w.clock.Advance(time.Minute)
 	w.Conductor = w.start("conductor-2")
@@ -83,7 +104,7 @@ func dieAfter(t *testing.T, commits int, state, want node.State, verb string, ch
 	if failed := want.Class() == node.Failed; failed != (got.LastError != "") || len(rows) != 2 || failed != strings.HasPrefix(rows[1], "ERROR") {
 		t.Errorf("after %d commits: last_error %q, history %q", commits, got.LastError, rows)
 	}
-	return err == nil
+	return lived
 }
 
 func TestSleepingWorkIsTakenOverWhenItIsDue(t *testing.T) {
@@ -118,5 +139,20 @@ func TestOfEqualVerbsAtOnceOneIsAcceptedAndTheRestConflict(t *testing.T) {
 	}
 	if accepted != 1 {
 		t.Errorf("%d verbs were accepted", accepted)
+	}
+}
+
+// TestPassingOverAnOperationCostsNoCommit lets a process die behind the first commit of
+// the work of an enrolled machine, which needs no second one: the operation before
+// its hooks is skipped.
+func TestPassingOverAnOperationCostsNoCommit(t *testing.T) {
+	w := emptyWorld(t)
+	m := &mortal{Database: w.store}
+	c := w.idleOn(m, "conductor-1")
+	if _, err := c.ContinueInspection(t.Context(), node.InspectionPost{Body: unknown(1).body()}); err != nil {
+		t.Fatal(err)
+	}
+	if !m.run(t, c, 1) {
+		t.Error("the work needs a second commit")
 	}
 }

@@ -7,35 +7,55 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// How closely discovered nodes are counted. Other replicas enrol machines too: far
-// from the bound a count may miss what they did within the interval, near it every
+// How exactly discovered nodes are counted. Other conductors enrol machines, too: far
+// from the bound, a count may miss enrolments within the last interval; near it, every
 // enrolment counts in its own transaction, which makes the bound exact.
 const (
-	countEvery = 100 * time.Millisecond
-	countBelow = 2000 // machines that may still be enrolled
+	countBelow = 2000                   // machines that may still be enrolled
+	countEvery = 100 * time.Millisecond // when there is room for so many, and less often when there is more
+	countAfter = time.Second            // however much room there is
 )
 
-// discovered counts the nodes that auto-discovery enrolled. Nodes are counted once:
-// what is new has higher keys than what was there.
+// countInterval is how long a count may be used that left so much room.
+func countInterval(left int) time.Duration {
+	return min(countEvery*time.Duration(max(left/countBelow, 1)), countAfter)
+}
+
+// discovered counts the nodes that auto-discovery enrolled. Each node is counted only
+// once: new nodes have higher keys than those that existed a while ago.
 type discovered struct {
 	mu    sync.Mutex
-	count int
-	last  int64     // highest key that is counted
-	at    time.Time // when the database was asked last
-	stale bool      // what was counted may be gone: the next count begins anew
+	count int       // up to last
+	newer int       // after last, which are counted again each time
+	last  int64     // key up to which no node can be added any more
+	at    time.Time // when the database was read last
+	stale bool      // counted nodes may be deleted: the next count starts from zero
 }
 
 // room returns how many machines may be enrolled before there are limit discovered
-// nodes.
+// nodes. Near the bound it keeps others from enrolling until the commit.
 func (d *discovered) room(tx *store.Tx, limit int) (int, error) {
+	left, err := d.left(tx, limit, false)
+	if err != nil || left >= countBelow {
+		return left, err
+	}
+	if err := tx.LockBound("auto_discovery.max_nodes"); err != nil {
+		return 0, err
+	}
+	return d.left(tx, limit, true)
+}
+
+// left is the limit minus the number of discovered nodes. They are counted now if
+// now is set or the last count is too old.
+func (d *discovered) left(tx *store.Tx, limit int, now bool) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if left := limit - d.count; d.stale || left < countBelow || tx.Now().Sub(d.at) >= countEvery {
-		if err := d.read(tx); err != nil {
-			return 0, err
-		}
+	left := limit - d.count - d.newer
+	if !now && !d.stale && tx.Now().Sub(d.at) < countInterval(left) {
+		return left, nil
 	}
-	return limit - d.count, nil
+	err := d.read(tx)
+	return limit - d.count - d.newer, err
 }
 
 // recount counts all nodes, also those that other replicas deleted.
@@ -46,21 +66,21 @@ func (d *discovered) recount(tx *store.Tx) error {
 	return d.read(tx)
 }
 
-// read asks the database. The caller holds the lock.
+// read reads the counts from the database. The caller holds the lock.
 func (d *discovered) read(tx *store.Tx) error {
 	if d.stale {
 		d.count, d.last = 0, 0
 	}
-	count, last, err := tx.DiscoveredAfter(d.last)
+	found, err := tx.DiscoveredAfter(d.last)
 	if err != nil {
 		return err
 	}
-	d.count, d.last, d.at, d.stale = d.count+count, last, tx.Now(), false
+	d.count, d.newer, d.last, d.at, d.stale = d.count+found.Count, found.Newer, found.Last, tx.Now(), false
 	return nil
 }
 
-// forget makes the next count begin anew, because a counted node was deleted or its
-// transaction may not have been committed.
+// forget makes the next count start from zero, because a counted node was deleted or
+// its transaction may not have been committed.
 func (d *discovered) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

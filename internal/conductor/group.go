@@ -1,15 +1,15 @@
 package conductor
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// serving returns the living conductors that may work on a group's nodes: those
-// of the group, or all when none of them lives.
+// serving returns the conductors that may work on a group's nodes, of those that are
+// alive: the ones of the group, or all when the group has none.
 func serving(group string, conductors []node.Conductor) []node.Conductor {
 	alive := slices.DeleteFunc(slices.Clone(conductors), func(c node.Conductor) bool { return !c.Alive })
 	own := slices.DeleteFunc(slices.Clone(alive), func(c node.Conductor) bool { return c.Group != group })
@@ -19,9 +19,9 @@ func serving(group string, conductors []node.Conductor) []node.Conductor {
 	return alive
 }
 
-// watcher returns the one conductor that looks after a node in the background:
-// the choice changes only for the nodes of conductors that come or go. A node
-// whose group has none is looked after by one of the others.
+// watcher returns the one conductor that keeps the power state of a node in sync.
+// When a conductor starts or ends, the choice changes for its nodes only. A node
+// whose group has no conductor gets one of the others.
 func watcher(n *node.Node, conductors []node.Conductor) string {
 	if own := node.Responsible(n.UUID, n.ConductorGroup, conductors); own != "" {
 		return own
@@ -45,10 +45,10 @@ func (c *Conductor) serves(tx *store.Tx, group string) (bool, error) {
 	return slices.ContainsFunc(serving(group, conductors), func(o node.Conductor) bool { return o.Hostname == c.cfg.Hostname }), nil
 }
 
-// startServed is startWork for a node whose machine only the conductors of its
-// group may reach. Work for others is stored without a lease and without a job;
-// they find it when they look for work.
-func (c *Conductor) startServed(tx *store.Tx, n *node.Node, kind store.WorkKind, intent node.Object) (*job, error) {
+// startServed is startWork for work that only the conductors of the node's group may
+// do. When this conductor is none of them, the work is stored without a lease and no
+// job is returned; they find it in the database.
+func (c *Conductor) startServed(tx *store.Tx, n *node.Node, kind store.WorkKind, intent node.Object) (*runner.Job, error) {
 	mine, err := c.serves(tx, n.ConductorGroup)
 	if err != nil {
 		return nil, err
@@ -59,18 +59,11 @@ func (c *Conductor) startServed(tx *store.Tx, n *node.Node, kind store.WorkKind,
 	return nil, tx.AddWork(&store.Work{NodeID: n.ID, Kind: kind, Intent: intent})
 }
 
-// enqueueStarted starts the work of a request; nil is none of ours.
-func (c *Conductor) enqueueStarted(started *job) {
-	if started != nil {
-		c.enqueue(*started)
-	}
-}
-
-// scope leaves the work to others that is theirs: that of groups in which other
-// conductors live, and that of kinds which this version does not know, as long as
-// another conductor lives. One that is alone takes all of it, work of an unknown
-// kind to fail it.
-func (c *Conductor) scope(tx *store.Tx) (store.WorkScope, error) {
+// Scope says which work this conductor leaves to others: work of groups that have
+// conductors of their own and, as long as another conductor is alive, work of kinds
+// that this version does not know. A conductor that is alone claims all work: work of
+// an unknown kind then is logged and not done.
+func (c *Conductor) Scope(tx *store.Tx) (store.WorkScope, error) {
 	conductors, err := tx.Conductors(aliveFor)
 	if err != nil {
 		return store.WorkScope{}, err
@@ -86,9 +79,4 @@ func (c *Conductor) scope(tx *store.Tx) (store.WorkScope, error) {
 		}
 	}
 	return scope, nil
-}
-
-// kinds are those of the work that this version knows.
-func (c *Conductor) kinds() []store.WorkKind {
-	return append(slices.Sorted(maps.Keys(c.scripts)), workVerify, workInspect)
 }

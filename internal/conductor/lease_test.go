@@ -17,7 +17,7 @@ import (
 // times the life of a lease.
 func TestLeasesOfQueuedWorkAreRenewed(t *testing.T) {
 	const ttl = 30 * time.Millisecond // renewed every third of it by the wall clock, measured by the test's
-	w := newWorld(t, func(c *Config) { c.Workers, c.LeaseTTL = 0, ttl })
+	w := newWorld(t, func(c *Config) { c.Calls, c.LeaseTTL = 0, ttl })
 	if _, err := send(t, w.Conductor, unknown(1)); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestLeasesOfQueuedWorkAreRenewed(t *testing.T) {
 // one that it knows nothing of, as after a commit whose answer was lost.
 func TestLeaseThatNoJobHoldsRunsOut(t *testing.T) {
 	const ttl = 30 * time.Millisecond
-	w := newWorld(t, func(c *Config) { c.Workers, c.LeaseTTL = 0, ttl })
+	w := newWorld(t, func(c *Config) { c.Calls, c.LeaseTTL = 0, ttl })
 	if _, err := send(t, w.Conductor, unknown(1)); err != nil {
 		t.Fatal(err)
 	}
@@ -79,21 +79,39 @@ func (w *world) stopDisk() (resume func()) {
 
 func TestFullDiskRefusesRequestsAndDelaysWork(t *testing.T) {
 	w := emptyWorld(t)
-	c := w.idle("conductor-1", func(c *Config) { c.Discovery.MaxNodes = 1 }) // what is not stored must not count
+	paused := make(chan struct{}, 1)
+	c := w.idle("conductor-1", func(c *Config) {
+		c.Discovery.MaxNodes = 1 // what is not stored must not count
+		c.Jitter = func(time.Duration) time.Duration {
+			select {
+			case paused <- struct{}{}:
+			default:
+			}
+			return time.Millisecond
+		}
+	})
 	n := w.register()
 	manage(t, c, n.UUID)
-	j, _ := c.queue.pop()
 	resume := w.stopDisk()
 
 	if _, err := send(t, c, unknown(1)); err == nil {
 		t.Error("a post was answered that cannot be stored")
 	}
-	c.runJob(t.Context(), j)
-	c.queue.done(j)
-	if waiting, held := c.queue.load(); waiting != 1 || held != 1 {
-		t.Fatalf("%d jobs wait and %d are held, want the one that could not be settled", waiting, held)
+	ended := make(chan bool)
+	go func() { ended <- c.runner.RunNext(t.Context()) }()
+	<-paused
+	select {
+	case <-ended:
+		t.Fatal("the job ended although its outcome cannot be stored")
+	case <-paused: // it was tried again
+	}
+	if held := len(c.runner.Load().Leases); held != 1 {
+		t.Fatalf("%d jobs are held, want the one that could not be settled", held)
 	}
 	resume()
+	if !<-ended {
+		t.Fatal("no job was there")
+	}
 	w.run(c)
 	w.settle()
 	if got := w.stored(n.UUID); got.ProvisionState != node.Manageable || got.LastError != "" {
@@ -117,17 +135,16 @@ func TestLateFailureDoesNotCountAgainstTheNewHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.clock.Advance(paused.cfg.LeaseTTL)
-	heir.claimDue(t.Context())
-	late, _ := paused.queue.pop()
-	paused.runJob(t.Context(), late)
+	heir.runner.ClaimDue(t.Context())
+	paused.runner.RunNext(t.Context())
 	if got := w.all()[0].Lease.Owner; got != "conductor-2" {
 		t.Errorf("holder = %q, want the heir", got)
 	}
 
 	w.clock.Advance(heir.cfg.LeaseTTL) // the heir dies as well
 	last := w.idle("conductor-3")
-	last.claimDue(t.Context())
-	if j, _ := last.queue.pop(); j.Attempts != 0 {
-		t.Errorf("%d attempts, want none: nobody who held the node failed", j.Attempts)
+	last.runner.ClaimDue(t.Context())
+	if w := w.workOf(w.all()[0]); w.Attempts != 0 || w.Lease.Owner != "conductor-3" {
+		t.Errorf("%d attempts, want none: nobody who held the node failed", w.Attempts)
 	}
 }

@@ -2,30 +2,29 @@ package conductor
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Limits bound how long things may take and how many go on at once. A zero field
-// means the default that stands beside it.
+// Limits bound how long operations may take and how many run at once. A zero field
+// means the default that its comment gives.
 type Limits struct {
-	CallbackTimeout time.Duration // silence in a waiting state before it fails: 30 minutes
+	CallbackTimeout time.Duration // time without a heartbeat after which a waiting state fails: 30 minutes
 	PowerTimeout    time.Duration // a power change: 1 minute
-	SoftPowerOff    time.Duration // switching off in order, which the system may refuse: 10 minutes
+	SoftPowerOff    time.Duration // a soft power off, which the operating system may refuse: 10 minutes
 	MaxDeploying    int           // nodes being deployed or undeployed at once: 250
 	MaxCleaning     int           // nodes being cleaned at once: 50
-	// HistoryEntries is how many rows of history a node keeps, the newest: 300. It
-	// may have a tenth more between two trims.
+	// HistoryEntries is how many rows of history a node keeps, the newest: 300.
+	// Between two trims there may be a tenth more.
 	HistoryEntries int
-	// KeepPowerOn leaves a machine on whose deployment failed, for a look at it.
+	// KeepPowerOn leaves a machine on after a failed deployment, so that it can be examined.
 	KeepPowerOn bool
 
 	PowerSync      time.Duration // how often power states are read: 2 minutes; below 0 never
-	PowerSyncTries int           // reads that may fail before the node goes into maintenance: 3
+	PowerSyncTries int           // failed reads in a row that put the node into maintenance: 3
 	PowerRecovery  time.Duration // how often such nodes are tried again: 5 minutes
-	AcceptPower    bool          // store what is observed, instead of restoring what was asked for
+	AcceptPower    bool          // store the observed power state instead of restoring the requested one
 }
 
 func (l Limits) withDefaults() Limits {
@@ -48,21 +47,4 @@ func (l Limits) powerTimeout(target node.PowerState) time.Duration {
 		return l.SoftPowerOff
 	}
 	return l.PowerTimeout
-}
-
-// timeoutError ends a wait that nobody ended.
-type timeoutError struct {
-	state  node.State
-	since  time.Time
-	silent time.Duration
-}
-
-func (e *timeoutError) Error() string {
-	what, advice := "nothing was heard from the machine's ramdisk", ""
-	if e.state == node.InspectWait {
-		what = "the machine's ramdisk has posted no inventory"
-		advice = ". See that the machine starts the ramdisk and that the ramdisk reaches the engine, whose log says why it refused a post."
-	}
-	return fmt.Sprintf("timed out in state %q: %s for %s (since %s)%s",
-		e.state, what, e.silent.Round(time.Second), e.since.UTC().Format(time.RFC3339), advice)
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
 )
 
 // Validate checks every driver interface of a node. It changes nothing.
@@ -25,7 +27,7 @@ func (c *Conductor) management(n *node.Node) (driver.Management, error) {
 	return driver.Ability[driver.Management](c.drivers, n, node.ManagementInterface, "boot devices")
 }
 
-// BootDevices lists what the node can be told to start from.
+// BootDevices lists the boot devices that the node supports.
 func (c *Conductor) BootDevices(ctx context.Context, ident string) ([]string, error) {
 	n, err := c.Node(ctx, ident)
 	if err != nil {
@@ -38,7 +40,7 @@ func (c *Conductor) BootDevices(ctx context.Context, ident string) ([]string, er
 	return management.BootDevices(n), nil
 }
 
-// BootDevice reads what the node starts from.
+// BootDevice reads the boot device of the node.
 func (c *Conductor) BootDevice(ctx context.Context, ident string) (node.BootDevice, error) {
 	n, err := c.Node(ctx, ident)
 	if err != nil {
@@ -48,35 +50,56 @@ func (c *Conductor) BootDevice(ctx context.Context, ident string) (node.BootDevi
 	if err != nil {
 		return node.BootDevice{}, err
 	}
-	return management.BootDevice(ctx, n)
+	var device node.BootDevice
+	err = c.runner.Ask(ctx, n, func(ctx context.Context) (err error) {
+		device, err = management.BootDevice(ctx, n)
+		return err
+	})
+	return device, err
 }
 
-// SetBootDevice tells the node what to start from. A device that it does not
-// know is a *node.ValidationError.
+// direct makes a quick change to a machine while the client waits. A node under work is
+// refused before the client waits for the BMC, which that work may occupy.
+func (c *Conductor) direct(ctx context.Context, ident string, change runner.Change) error {
+	return c.whenFree(ctx, func() error {
+		var n *node.Node
+		err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+			n, err = c.idle(tx, ident)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return c.runner.Direct(ctx, n, func(tx *store.Tx) (*node.Node, error) { return c.idle(tx, ident) }, change)
+	})
+}
+
+// SetBootDevice sets the boot device of the node. One that the node does not support
+// is a *node.ValidationError.
 func (c *Conductor) SetBootDevice(ctx context.Context, ident string, device node.BootDevice) error {
-	return c.direct(ctx, ident, func(ctx context.Context, n *node.Node) (driver.Outcome, error) {
+	return c.direct(ctx, ident, func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 		management, err := c.management(n)
 		if err != nil {
 			return driver.Outcome{}, err
 		}
 		if devices := management.BootDevices(n); !slices.Contains(devices, device.Device) {
-			return driver.Outcome{}, node.Invalid("Node %s does not know the boot device %q; it knows %s.", n.UUID, node.CutText(device.Device), node.Choices(devices))
+			return driver.Outcome{}, node.Invalid("Node %s does not support the boot device %q; it supports %s.", n.UUID, node.CutText(device.Device), node.Choices(devices))
 		}
 		if err := management.Validate(n); err != nil {
 			return driver.Outcome{}, err
 		}
-		return management.SetBootDevice(ctx, n, device)
+		return management.SetBootDevice(ctx, n, device, turn)
 	})
 }
 
-// InjectNMI interrupts the node.
+// InjectNMI sends the node a non-maskable interrupt.
 func (c *Conductor) InjectNMI(ctx context.Context, ident string) error {
-	return c.direct(ctx, ident, func(ctx context.Context, n *node.Node) (driver.Outcome, error) {
+	return c.direct(ctx, ident, func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 		interrupter, err := driver.Ability[driver.Interrupter](c.drivers, n, node.ManagementInterface, "interrupts")
 		if err != nil {
 			return driver.Outcome{}, err
 		}
-		return driver.Outcome{}, interrupter.InjectNMI(ctx, n)
+		return interrupter.InjectNMI(ctx, n, turn)
 	})
 }
 
@@ -90,16 +113,21 @@ func (c *Conductor) Media(ctx context.Context, ident string) ([]node.Medium, err
 	if err != nil {
 		return nil, err
 	}
-	return media.Media(ctx, n)
+	var attached []node.Medium
+	err = c.runner.Ask(ctx, n, func(ctx context.Context) (err error) {
+		attached, err = media.Media(ctx, n)
+		return err
+	})
+	return attached, err
 }
 
 func (c *Conductor) virtualMedia(n *node.Node) (driver.VirtualMedia, error) {
 	return driver.Ability[driver.VirtualMedia](c.drivers, n, node.ManagementInterface, "virtual media")
 }
 
-// SetRAIDConfig stores what the next cleaning builds, even when only that
-// cleaning will find that the interface is not built. A node that chose not to
-// have RAID is a *node.NotFoundError, as clients expect.
+// SetRAIDConfig stores the RAID configuration that the next cleaning creates, also
+// when the node's RAID interface is not built, which only that cleaning will report.
+// A node with the interface no-raid is a *node.NotFoundError, as clients expect.
 func (c *Conductor) SetRAIDConfig(ctx context.Context, ident string, config node.Object) error {
 	_, err := c.UpdateNode(ctx, ident, func(n *node.Node) error {
 		if !driver.Has(n, node.RAIDInterface) {
@@ -111,7 +139,7 @@ func (c *Conductor) SetRAIDConfig(ctx context.Context, ident string, config node
 	return err
 }
 
-// SetConsole switches the console of a node on or off.
+// SetConsole enables or disables the console of a node.
 func (c *Conductor) SetConsole(ctx context.Context, ident string, on bool) error {
 	_, err := c.UpdateNode(ctx, ident, func(n *node.Node) error {
 		if validation := c.drivers.Validate(n, node.ConsoleInterface); validation.Result == nil || !*validation.Result {

@@ -32,8 +32,8 @@ func (c *Conductor) Nodes(ctx context.Context, query node.Query) ([]*node.Node, 
 	return nodes, err
 }
 
-// CreateNode stores a new node. Interfaces that it leaves open get the defaults
-// of its driver.
+// CreateNode stores a new node. Interfaces that are not given get the defaults of its
+// driver.
 func (c *Conductor) CreateNode(ctx context.Context, n *node.Node) (*node.Node, error) {
 	created := *n
 	if created.UUID == "" {
@@ -61,13 +61,13 @@ func (c *Conductor) CreateNode(ctx context.Context, n *node.Node) (*node.Node, e
 	return &created, nil
 }
 
-// UpdateNode changes a node that nobody works on; it waits a moment for one that
-// is. Requests for the same node follow one another and all take effect.
+// UpdateNode changes a node. It waits for at most LockWait while the node is under
+// work. Requests for the same node follow one another and all take effect.
 func (c *Conductor) UpdateNode(ctx context.Context, ident string, change func(*node.Node) error) (*node.Node, error) {
 	var updated node.Node
-	err := c.retryLocked(ctx, func() error {
+	err := c.whenFree(ctx, func() error {
 		return c.store.Write(ctx, func(tx *store.Tx) error {
-			before, err := unleased(tx, ident)
+			before, err := changeable(tx, ident)
 			if err != nil {
 				return err
 			}
@@ -122,15 +122,18 @@ func (c *Conductor) SetMaintenance(ctx context.Context, ident string, on bool, r
 	return err
 }
 
-// DeleteNode removes a node and everything that belongs to it. Its children stay,
-// as nodes of their own: lists hide children, and nobody would find them again.
+// DeleteNode deletes a node and everything that belongs to it. Its children become
+// nodes without a parent: lists hide children, so nobody would find them otherwise.
 func (c *Conductor) DeleteNode(ctx context.Context, ident string) error {
 	discovered := false
 	var id int64
-	err := c.retryLocked(ctx, func() error {
+	err := c.whenFree(ctx, func() error {
 		return c.store.Write(ctx, func(tx *store.Tx) error {
-			n, err := unleased(tx, ident)
+			n, err := tx.NodeToDelete(ident)
 			if err != nil {
+				return err
+			}
+			if err := c.checkRemovable(tx, n); err != nil {
 				return err
 			}
 			if err := deletable(n); err != nil {
@@ -154,7 +157,32 @@ func (c *Conductor) DeleteNode(ctx context.Context, ident string) error {
 	return nil
 }
 
-// deletableStates may be deleted without maintenance.
+// checkRemovable refuses a node with work that its deletion would break off. Suspended
+// work is deleted with its node. Work that only a newer version can do protects its node, too, except in maintenance, because
+// there may be no newer version any more.
+func (c *Conductor) checkRemovable(tx *store.Tx, n *node.Node) error {
+	if n.Lease.Suspended() {
+		return nil
+	}
+	err := c.checkIdle(tx, n)
+	if err == nil || !n.Maintenance || n.Lease.Held(tx.Now()) {
+		return err
+	}
+	whole, failed := tx.NodeByID(n.ID)
+	if failed != nil {
+		return failed
+	}
+	works, failed := tx.WorkOf(n.ID)
+	if failed != nil {
+		return failed
+	}
+	if slices.ContainsFunc(works, func(w *store.Work) bool { return !c.runner.Knows(w, whole) }) {
+		return nil
+	}
+	return err
+}
+
+// deletableStates are the states in which a node may be deleted without maintenance.
 var deletableStates = []node.State{node.Enroll, node.Manageable, node.AdoptFailed, node.Available}
 
 func deletable(n *node.Node) error {
@@ -169,21 +197,68 @@ func deletable(n *node.Node) error {
 	return nil
 }
 
-// unleased returns a node that nobody works on, else a *node.LockedError.
+// unleased returns a node that is not under a lease and whose work is not suspended,
+// else a *node.LockedError or a *node.SuspendedError.
 func unleased(tx *store.Tx, ident string) (*node.Node, error) {
 	n, err := tx.Node(ident)
 	if err != nil {
 		return nil, err
 	}
-	if n.Lease.Held(tx.Now()) {
-		return nil, &node.LockedError{Node: n.UUID, Owner: n.Lease.Owner}
-	}
-	return n, nil
+	return n, checkUnleased(tx, n)
 }
 
-// checkReferences refuses a chassis that does not exist, and a parent that does
-// not or leads back to the node. The parent is kept by its UUID, which no new
-// name changes.
+func checkUnleased(tx *store.Tx, n *node.Node) error {
+	if n.Lease.Suspended() || n.Lease.Held(tx.Now()) {
+		return n.Locked()
+	}
+	return nil
+}
+
+// changeable returns a node that is not under a lease, else a *node.LockedError. Its work
+// may be suspended: changes of the stored node alone do not interfere with it then.
+func changeable(tx *store.Tx, ident string) (*node.Node, error) {
+	n, err := tx.Node(ident)
+	if err != nil {
+		return nil, err
+	}
+	return n, checkChangeable(tx, n)
+}
+
+func checkChangeable(tx *store.Tx, n *node.Node) error {
+	if n.Lease.Suspended() {
+		return nil
+	}
+	return checkUnleased(tx, n)
+}
+
+// idle returns a node without a lease and without work that changes its state, else
+// an error, for requests that must not interfere with such work. Work that waits for
+// long has no lease meanwhile.
+func (c *Conductor) idle(tx *store.Tx, ident string) (*node.Node, error) {
+	n, err := tx.Node(ident)
+	if err != nil {
+		return nil, err
+	}
+	return n, c.checkIdle(tx, n)
+}
+
+// checkIdle refuses a node that idle does not return.
+func (c *Conductor) checkIdle(tx *store.Tx, n *node.Node) error {
+	err := checkUnleased(tx, n)
+	if err == nil && n.ProvisionState.Class() == node.Working {
+		err = c.underWay(n)
+	}
+	return err
+}
+
+// underWay returns the refusal of a request to a node whose work waits for long without a
+// lease.
+func (c *Conductor) underWay(n *node.Node) error {
+	return lastingError{&node.LockedError{Node: n.UUID, Owner: c.cfg.Hostname}}
+}
+
+// checkReferences refuses a chassis or a parent that does not exist, and a parent that
+// is a descendant of the node. The parent is stored by its UUID, because names change.
 func checkReferences(tx *store.Tx, n *node.Node) error {
 	if err := checkChassis(tx, n); err != nil || n.ParentNode == "" {
 		return err
@@ -199,7 +274,7 @@ func checkReferences(tx *store.Tx, n *node.Node) error {
 	for ancestor.UUID != n.UUID {
 		ancestor, err = tx.Node(ancestor.ParentNode)
 		switch {
-		case errors.Is(err, node.ErrNotFound): // the line ends here
+		case errors.Is(err, node.ErrNotFound): // the chain of parents ends here
 			return nil
 		case err != nil:
 			return err

@@ -126,7 +126,7 @@ func TestUpdateWaitsForTheEndOfWork(t *testing.T) {
 	tried := make(chan struct{}, 1)
 	done := make(chan error, 1)
 	go func() {
-		done <- w.retryLocked(t.Context(), func() error {
+		done <- w.whenFree(t.Context(), func() error {
 			_, err := w.storeTry(n)
 			select {
 			case tried <- struct{}{}:
@@ -228,6 +228,16 @@ func TestDeletingDependsOnStateInstanceAndProtection(t *testing.T) {
 	}
 	maintained := func(n *node.Node) { n.Maintenance = true }
 	for _, s := range node.States() {
+		if s.Class() == node.Working { // also while its work waits without a lease
+			wantAs[*node.LockedError](t, remove(inState(s)))
+			wantAs[*node.LockedError](t, remove(inState(s), maintained))
+			known := w.register(inState(s), maintained)
+			w.write(func(tx *store.Tx) error {
+				return tx.AddWork(&store.Work{NodeID: known.ID, Kind: workVerify, NotBefore: w.clock.Now().Add(time.Hour)})
+			})
+			wantAs[*node.LockedError](t, w.DeleteNode(t.Context(), known.UUID))
+			continue
+		}
 		err := remove(inState(s))
 		var conflict *node.ConflictError
 		if free[s] && err != nil || !free[s] && !errors.As(err, &conflict) {

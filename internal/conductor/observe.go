@@ -6,50 +6,32 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// Observer hears what a conductor does, for figures. Its methods are called from
+// Observer is told what a conductor does, for metrics. Its methods are called from
 // many goroutines and must not wait.
 type Observer interface {
-	// WorkEnded is called when one attempt at a piece of work ends. The kind is
-	// the verb's or the event's work, such as "verify" or "inspect".
-	WorkEnded(kind string, outcome WorkOutcome, took time.Duration)
-	// LeaseWaited is called when a request found its node under work and waited.
-	// It got its turn, or gave up and was refused.
-	LeaseWaited(took time.Duration, gotTurn bool)
+	runner.Observer
 	// PostEnded is called when inspection data that a machine posted was answered.
 	PostEnded(outcome PostOutcome)
 }
 
-// WorkOutcome is how an attempt at work ended.
-type WorkOutcome string
-
-// Outcomes of work.
-const (
-	WorkDone      WorkOutcome = "done"
-	WorkFailed    WorkOutcome = "failed"    // for good; the node's last_error says why
-	WorkPostponed WorkOutcome = "postponed" // will be tried again
-	WorkWaiting   WorkOutcome = "waiting"   // for time to pass or an agent to call; not a failure
-	WorkLost      WorkOutcome = "lost"      // another conductor took the node over
-	WorkDropped   WorkOutcome = "dropped"   // the node was deleted
-	WorkStopped   WorkOutcome = "stopped"   // by the end of the process; resumed by the next
-)
-
-// PostOutcome is what became of inspection data that a machine posted.
+// PostOutcome is the outcome of a post of inspection data.
 type PostOutcome string
 
 // Outcomes of posts.
 const (
 	PostEnrolled PostOutcome = "enrolled" // an unknown machine became a node
 	PostAccepted PostOutcome = "accepted" // a node waited for it
-	PostRefused  PostOutcome = "refused"  // no node, or not one that waits; the log says why
+	PostRefused  PostOutcome = "refused"  // no node matches, or it does not wait for data; the log says why
 	PostInvalid  PostOutcome = "invalid"  // not an inventory
-	PostBusy     PostOutcome = "busy"     // over a limit of discovery, or its node is under work: the machine tries again
+	PostBusy     PostOutcome = "busy"     // over a limit of discovery, or the node is under work: the machine tries again
 	PostError    PostOutcome = "error"    // the engine's own fault
 )
 
-// postOutcome reads the outcome off what the machine is answered.
+// postOutcome derives the outcome from the answer to the machine.
 func postOutcome(enrolled bool, err error) PostOutcome {
 	var invalid *node.ValidationError
 	switch {
@@ -70,22 +52,12 @@ func postOutcome(enrolled bool, err error) PostOutcome {
 // silent is the observer of a conductor that has none.
 type silent struct{}
 
-func (silent) WorkEnded(string, WorkOutcome, time.Duration) {}
-func (silent) LeaseWaited(time.Duration, bool)              {}
-func (silent) PostEnded(PostOutcome)                        {}
+func (silent) WorkEnded(string, runner.Outcome, time.Duration) {}
+func (silent) LeaseWaited(time.Duration, bool)                 {}
+func (silent) PostEnded(PostOutcome)                           {}
 
-// end notes how a job ended, for the observer.
-func (j job) end(outcome WorkOutcome) {
-	if j.ended != nil {
-		*j.ended = outcome
-	}
-}
-
-// QueueLength is how many pieces of work wait for a worker of this process.
-func (c *Conductor) QueueLength() int {
-	waiting, _ := c.queue.load()
-	return waiting
-}
+// QueueLength is the number of jobs that wait in this process.
+func (c *Conductor) QueueLength() int { return c.runner.Load().Waiting }
 
 // NodeStates counts the nodes of the database by provision state.
 func (c *Conductor) NodeStates(ctx context.Context) (map[node.State]int, error) {

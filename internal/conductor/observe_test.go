@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
@@ -28,84 +28,76 @@ func (l *listener) add(format string, args ...any) {
 	l.heard = append(l.heard, fmt.Sprintf(format, args...))
 }
 
-func (l *listener) WorkEnded(kind string, outcome WorkOutcome, _ time.Duration) {
+func (l *listener) WorkEnded(kind string, outcome runner.Outcome, _ time.Duration) {
 	l.add("%s %s", kind, outcome)
 }
 func (l *listener) LeaseWaited(_ time.Duration, gotTurn bool) { l.add("waited %t", gotTurn) }
 func (l *listener) PostEnded(outcome PostOutcome)             { l.add("post %s", outcome) }
 
-func TestObserverHearsHowWorkEnds(t *testing.T) {
+func TestObserverGetsOutcomesOfWork(t *testing.T) {
 	var ear listener
 	w := emptyWorld(t)
 	c := w.idle("conductor-1", func(cfg *Config) { cfg.Observer = &ear; cfg.MaxAttempts = 2 })
+	w.Conductor = c
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	begin := func(kind store.WorkKind, attempts int) job {
+	run := func(ctx context.Context, kind store.WorkKind, state node.State, attempts int) {
 		t.Helper()
-		n, err := c.CreateNode(t.Context(), &node.Node{Driver: "fake-hardware"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var j *job
-		err = w.store.Write(t.Context(), func(tx *store.Tx) (err error) {
-			j, err = c.startWork(tx, n, kind, nil)
+		n := w.fake(state, nil)
+		var j *runner.Job
+		w.write(func(tx *store.Tx) error {
+			work, err := c.storeWork(tx, n, kind, nil)
+			if err == nil {
+				work.Attempts = attempts
+				if attempts > 0 { // the end of the work failed then
+					work.Step = `{"done":{"name":"adopt"}}`
+				}
+				j = runner.NewJob(work, nil, nil)
+			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
+		c.runner.Enqueue(j)
+		if kind == workClean {
+			w.write(func(tx *store.Tx) error { return tx.DropLeases("conductor-1") })
 		}
-		j.Attempts = attempts
-		return *j
-	}
-	inState := func(j job, state node.State) job {
-		t.Helper()
-		err := w.store.Write(t.Context(), func(tx *store.Tx) error {
-			before, err := tx.NodeByID(j.NodeID)
-			if err != nil {
-				return err
-			}
-			after := *before
-			after.ProvisionState = state
-			return tx.UpdateNode(before, &after)
-		})
-		if err != nil {
-			t.Fatal(err)
+		if kind == workService {
+			w.write(func(tx *store.Tx) error { return tx.DeleteNode(n.ID) })
 		}
-		return j
+		if !c.runner.RunNext(ctx) {
+			t.Fatal("no work waits")
+		}
 	}
 
-	c.runJob(t.Context(), inState(begin(workVerify, 0), node.Verifying))
-	c.runJob(t.Context(), begin("nosuch", 0))
-	c.runJob(t.Context(), begin(workVerify, 0)) // its state does not allow it
-	c.runJob(t.Context(), begin(workVerify, 1))
-	c.runJob(stopped, begin(workVerify, 0))
-	lost := inState(begin(workVerify, 0), node.Verifying)
-	if err := w.store.Write(t.Context(), func(tx *store.Tx) error { return tx.DropLeases("conductor-1") }); err != nil {
-		t.Fatal(err)
-	}
-	c.runJob(t.Context(), lost)
-	c.runJob(t.Context(), job{Work: &store.Work{Kind: workVerify, NodeID: 1 << 40}})
+	run(t.Context(), workVerify, node.Verifying, 0)
+	run(t.Context(), "nosuch", node.Enroll, 0)
+	run(t.Context(), workVerify, node.Enroll, 0) // its state does not allow it
+	run(t.Context(), workAdopt, node.Enroll, 0)  // nor that of this, which is tried again
+	run(t.Context(), workAdopt, node.Enroll, 1)
+	run(stopped, workVerify, node.Verifying, 0)
+	run(t.Context(), workClean, node.Cleaning, 0)    // whose lease is lost
+	run(t.Context(), workService, node.Servicing, 0) // whose node is deleted
 
-	want := []string{"verify done", "nosuch failed", "verify postponed", "verify failed", "verify stopped", "verify lost", "verify dropped"}
+	want := []string{
+		"verify done", "nosuch left", "verify failed", "adopt postponed", "adopt failed", "verify stopped", "clean lost", "service dropped",
+	}
 	if diff := cmp.Diff(want, ear.heard); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
 }
 
-func TestLogTellsWhatWasAskedForAndWhatBecameOfIt(t *testing.T) {
+func TestLogHasRequestsAndTheirOutcomes(t *testing.T) {
 	var out strings.Builder
 	w := emptyWorld(t)
+	w.out = &out
 	w.Conductor = w.idle("conductor-1")
-	w.log = slog.New(slog.NewTextHandler(&out, nil))
 	for verb, state := range map[string]node.State{"manage": node.Enroll, "inspect": node.Manageable} {
 		n := w.fake(state, map[string]any{"fake_inspect_error": "lens cap"})
 		w.send(n, verb, func(r *node.VerbRequest) { r.User = "ann" })
-		j, _ := w.queue.pop()
-		w.runJob(t.Context(), j)
+		w.runner.RunNext(t.Context())
 	}
 	for _, want := range []string{
 		`level=INFO msg="Verb accepted" node=`, "verb=manage state=verifying user=ann", `level=INFO msg="Work done" node=`, "work=verify state=manageable",
-		`level=WARN msg="Work failed for good" node=`, `work=look state="inspect failed" err="Failed to inspect node`, "lens cap",
+		`level=WARN msg="Work failed for good" node=`, `work=inspection state="inspect failed" err="Failed to inspect node`, "lens cap",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("log lacks %s:\n%s", want, out.String())
@@ -116,8 +108,8 @@ func TestLogTellsWhatWasAskedForAndWhatBecameOfIt(t *testing.T) {
 func TestLogTellsWhichMachinesWereEnrolled(t *testing.T) {
 	var out strings.Builder
 	w := emptyWorld(t)
+	w.out = &out
 	w.Conductor = w.idle("conductor-1")
-	w.log = slog.New(slog.NewTextHandler(&out, nil))
 	answer, err := send(t, w.Conductor, unknown(1))
 	if err != nil {
 		t.Fatal(err)
@@ -127,18 +119,23 @@ func TestLogTellsWhichMachinesWereEnrolled(t *testing.T) {
 	}
 }
 
-func TestObserverHearsOfRequestsThatWaited(t *testing.T) {
+func TestObserverGetsWaitsOfRequests(t *testing.T) {
 	var ear listener
-	c := emptyWorld(t).idle("conductor-1", func(cfg *Config) { cfg.Observer = &ear; cfg.LockWait = 30 * time.Millisecond })
-	locked := 0
+	w := emptyWorld(t)
+	c := w.idle("conductor-1", func(cfg *Config) { cfg.Observer = &ear; cfg.LockWait = 2 * time.Second })
+	n := w.register()
 	for _, times := range []int{0, 1, 1000} {
-		locked = times
-		_ = c.retryLocked(t.Context(), func() error {
-			if locked--; locked >= 0 {
-				return &node.LockedError{}
+		lease := w.lease(n, "conductor-2")
+		_ = c.whenFree(t.Context(), func() error {
+			if times--; times < 0 {
+				return nil
 			}
-			return nil
+			if times == 0 {
+				w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+			}
+			return &node.LockedError{Node: n.UUID}
 		})
+		w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
 	}
 	if diff := cmp.Diff([]string{"waited true", "waited false"}, ear.heard); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
@@ -164,10 +161,10 @@ func TestPostsAreToldApartByTheirAnswer(t *testing.T) {
 	}
 }
 
-func TestObserverHearsOfPosts(t *testing.T) {
+func TestObserverGetsOutcomesOfPosts(t *testing.T) {
 	var ear listener
 	c := emptyWorld(t).idle("conductor-1", func(cfg *Config) { cfg.Observer = &ear })
-	if _, err := c.ContinueInspection(t.Context(), node.InspectionPost{Body: []byte("{"), Version: 84}); err == nil {
+	if _, err := c.ContinueInspection(t.Context(), node.InspectionPost{Body: []byte("{"), WantsToken: true}); err == nil {
 		t.Fatal("half an object was accepted")
 	}
 	if diff := cmp.Diff([]string{"post invalid"}, ear.heard); diff != "" {

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// Portgroups serves the port groups. They are changed only on nodes that nobody
-// works on and that are not in use, and deleted only without ports.
+// Portgroups serves the port groups. They can be changed only on nodes that are not
+// under work and not in use, and deleted only without ports.
 func (c *Conductor) Portgroups() node.Collection[node.Portgroup] {
 	return collection[node.Portgroup]{c: c, kind: store.Portgroups, rules: rules[node.Portgroup]{
 		created: createdPortgroup, changed: changedPortgroup, deleted: deletedPortgroup,
@@ -24,7 +24,7 @@ func createdPortgroup(tx *store.Tx, g *node.Portgroup) error {
 	return nil
 }
 
-// rewiredIn are the states of a node in which its port groups may change without
+// rewiredIn are the states of a node in which its port groups may be changed without
 // maintenance.
 var rewiredIn = []node.State{node.Enroll, node.Inspecting, node.InspectWait, node.Manageable}
 
@@ -71,8 +71,8 @@ func portsOfGroup(tx *store.Tx, uuid string) ([]*node.Port, error) {
 	return tx.Ports(node.Query{Filters: []node.Filter{{Field: "portgroup_uuid", Value: uuid}}})
 }
 
-// checkMembership holds the rules between a port and the group that it joins or
-// is in; before is the port as it was, nil for a new one.
+// checkMembership checks the rules between a port and the group that it joins or is
+// in; before is the port before the change, nil for a new one.
 func checkMembership(tx *store.Tx, before, p *node.Port) error {
 	if p.PortgroupUUID == "" {
 		return nil
@@ -91,10 +91,10 @@ func checkMembership(tx *store.Tx, before, p *node.Port) error {
 	return fits(before, p, g, members)
 }
 
-// fits decides whether a port may be in a group beside its members.
+// fits returns an error unless a port may be in a group with these members.
 func fits(before, p *node.Port, g *node.Portgroup, members []*node.Port) error {
 	if g.NodeUUID != p.NodeUUID {
-		return node.Invalid("Port %s cannot be in port group %s, which is of another node.", p.Address, g.UUID)
+		return node.Invalid("Port %s cannot be in port group %s, which belongs to another node.", p.Address, g.UUID)
 	}
 	if p.PXEEnabled && !g.StandalonePortsSupported {
 		return node.Conflict("Port %s cannot be in port group %s with pxe_enabled: the group does not support standalone ports.", p.Address, g.UUID)

@@ -31,8 +31,8 @@ func (c *Conductor) Port(ctx context.Context, ident string) (*node.Port, error) 
 	return port, err
 }
 
-// CreatePort stores a port of the node that NodeUUID names. It works while the
-// node is under work.
+// CreatePort stores a port of the node that NodeUUID names, also while the node is
+// under work.
 func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, error) {
 	created := *p
 	if created.UUID == "" {
@@ -58,8 +58,8 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 	return &created, nil
 }
 
-// UpdatePort changes a port of a node that nobody works on. A port whose NodeUUID
-// changes moves there.
+// UpdatePort changes a port of a node that is not under work. A change of NodeUUID
+// moves the port to that node.
 func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*node.Port, *node.Node) error) (*node.Port, error) {
 	var updated node.Port
 	err := c.withPort(ctx, ident, func(tx *store.Tx, before *node.Port, n *node.Node) error {
@@ -83,8 +83,8 @@ func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*n
 	return &updated, nil
 }
 
-// movePort gives a port of one node to the one that its NodeUUID names. Both must
-// be in a state in which ports are wired, and nothing may be attached to it.
+// movePort moves a port to the node that its NodeUUID names. Both nodes must be in a
+// state in which ports may change, and no VIF may be attached to the port.
 func movePort(tx *store.Tx, from *node.Node, p *node.Port) error {
 	to, err := unleased(tx, p.NodeUUID)
 	if isNotFound(err) {
@@ -106,7 +106,7 @@ func movePort(tx *store.Tx, from *node.Node, p *node.Port) error {
 	return nil
 }
 
-// DeletePort removes a port of a node that nobody works on. A node with an
+// DeletePort deletes a port of a node that is not under work. A node with an
 // instance keeps its ports unless it is in maintenance.
 func (c *Conductor) DeletePort(ctx context.Context, ident string) error {
 	return c.withPort(ctx, ident, func(tx *store.Tx, p *node.Port, n *node.Node) error {
@@ -118,7 +118,7 @@ func (c *Conductor) DeletePort(ctx context.Context, ident string) error {
 }
 
 func (c *Conductor) withPort(ctx context.Context, ident string, do func(*store.Tx, *node.Port, *node.Node) error) error {
-	return c.retryLocked(ctx, func() error {
+	return c.whenFree(ctx, func() error {
 		return c.store.Write(ctx, func(tx *store.Tx) error {
 			p, err := tx.Port(ident)
 			if err != nil {

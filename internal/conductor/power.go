@@ -8,6 +8,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
@@ -17,27 +18,36 @@ const (
 	powerTimeoutIntent = "timeout" // seconds; 0 means the engine's default
 )
 
-// quietStates are the states in which only the engine may change the power.
-var quietStates = []node.State{node.Cleaning, node.CleanWait}
+// poweredByEngine are the states in which only the engine may change the power.
+var poweredByEngine = []node.State{node.Cleaning, node.CleanWait}
 
-// SetPower asks for a power change and returns when the request is durable. A
+// SetPower requests a power change and returns when the request is durable. A
 // zero timeout means the engine's default.
 func (c *Conductor) SetPower(ctx context.Context, ident string, target node.PowerState, timeout time.Duration) error {
-	var started *job
+	var started *runner.Job
 	err := c.store.Write(ctx, func(tx *store.Tx) error {
 		started = nil
-		before, err := unleased(tx, ident)
+		before, err := tx.Node(ident)
 		if err != nil {
 			return err
 		}
-		if before.TargetPowerState != "" { // its work waits to be tried again
+		if before.Lease.Suspended() {
+			return before.Locked()
+		}
+		if slices.Contains(poweredByEngine, before.ProvisionState) {
+			return node.Invalid("The power state of node %s can not be changed while it is in state %q.", before.UUID, before.ProvisionState)
+		}
+		if before, err = c.idle(tx, ident); err != nil {
+			return err
+		}
+		if before.TargetPowerState != "" { // its work waits for another attempt
 			return &node.LockedError{Node: before.UUID, Owner: c.cfg.Hostname}
 		}
 		if err := c.permitPower(before, target); err != nil {
 			return err
 		}
 		n := *before
-		n.TargetPowerState, n.LastError = settled(target), ""
+		n.TargetPowerState, n.LastError = reachedBy(target), ""
 		intent := node.ObjectOf(map[string]any{powerTargetIntent: target, powerTimeoutIntent: timeout.Seconds()})
 		if started, err = c.startServed(tx, &n, workPower, intent); err != nil {
 			return err
@@ -47,83 +57,96 @@ func (c *Conductor) SetPower(ctx context.Context, ident string, target node.Powe
 	if err != nil {
 		return err
 	}
-	c.enqueueStarted(started)
+	c.runner.Enqueue(started)
 	return nil
 }
 
-// permitPower decides whether a client may ask for this change now.
+// permitPower returns an error unless a client may request this change now.
 func (c *Conductor) permitPower(n *node.Node, target node.PowerState) error {
+	if err := checkInterruptible(n); err != nil {
+		return err
+	}
 	power, err := c.drivers.Power(n)
 	if err != nil {
 		return err
 	}
 	switch {
-	case slices.Contains(quietStates, n.ProvisionState):
-		return node.Invalid("The power state of node %s can not be changed while it is in state %q.", n.UUID, n.ProvisionState)
 	case len(power.Supported()) == 0:
 		return node.Invalid("Node %s does not support power changes: its power_interface is %q.", n.UUID, n.Interfaces[node.PowerInterface])
 	case !slices.Contains(power.Supported(), target):
 		return node.Invalid("The power interface %q of node %s does not support %q; it supports %s.",
 			n.Interfaces[node.PowerInterface], n.UUID, target, node.Choices(power.Supported()))
-	case n.DisablePowerOff && settled(target) == node.PowerOff:
+	case n.DisablePowerOff && reachedBy(target) == node.PowerOff:
 		return node.Conflict("Node %s must not be switched off: its disable_power_off is true.", n.UUID)
 	}
 	return power.Validate(n)
 }
 
-// settled is the state that a machine is in when a change to target is done.
-func settled(target node.PowerState) node.PowerState {
+// reachedBy is the power state after a change to target.
+func reachedBy(target node.PowerState) node.PowerState {
 	if target == node.PowerOff || target == node.SoftPowerOff {
 		return node.PowerOff
 	}
 	return node.PowerOn
 }
 
-// runPower changes the power state as a client asked.
-func runPower(ctx context.Context, s *session) error {
+// powerOperations change the power state as a client requested.
+func (c *Conductor) powerOperations(t runner.Task) ([]runner.Operation, error) {
 	var target node.PowerState
 	var seconds float64
-	s.j.Intent.Get(powerTargetIntent, &target)
-	s.j.Intent.Get(powerTimeoutIntent, &seconds)
-	if err := s.perform(ctx, nil, s.powerOperation(target, time.Duration(seconds*float64(time.Second)))); err != nil {
-		return err
-	}
-	return s.finish(ctx, func(_ *store.Tx, n *node.Node) error {
-		n.TargetPowerState = ""
-		return nil
-	})
+	t.Work.Intent.Get(powerTargetIntent, &target)
+	t.Work.Intent.Get(powerTimeoutIntent, &seconds)
+	return []runner.Operation{{
+		Ref:    runner.Ref{Name: "change power"},
+		Change: c.powerChange(target, time.Duration(seconds*float64(time.Second))),
+	}}, nil
 }
 
-// readPowerAgain stores the power state of a machine that did not change it.
-func readPowerAgain(ctx context.Context, s *session) error {
-	state, err := s.readPower(ctx, s.n)
-	if err != nil {
-		state = node.PowerError
-	}
-	s.pending = append(s.pending, func(n *node.Node) { n.PowerState = state })
+// endPower clears the target power state.
+func endPower(_ *store.Tx, _ runner.Task, n *node.Node) error {
+	n.TargetPowerState = ""
 	return nil
 }
 
-// failedPower ends the wish for a power state.
-func failedPower(n *node.Node, reason string) string {
+// readPowerAgain reads the power state of a machine after a failed change.
+func (c *Conductor) readPowerAgain(runner.Task) []runner.Operation {
+	return []runner.Operation{{Ref: runner.Ref{Name: "read power again"}, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
+		state, err := c.readPower(ctx, n)
+		if err != nil {
+			state = node.PowerError
+		}
+		return func(_ *store.Tx, n *node.Node) error {
+			n.PowerState = state
+			return nil
+		}, nil
+	}}}
+}
+
+// failPower clears the target power state and returns the sentence for last_error.
+func failPower(n *node.Node, reason string) string {
 	target := n.TargetPowerState
 	n.TargetPowerState = ""
 	return fmt.Sprintf("Failed to change power state to '%s'. %s", target, reason)
 }
 
-// powerOperation changes the power to target. A machine that is in the wanted
-// state already is left alone; reboots are never.
-func (s *session) powerOperation(target node.PowerState, timeout time.Duration) operation {
+// powerChange changes the power to target. A machine that already has the wanted state
+// is not changed; a reboot is always done. A zero timeout means the engine's default.
+func (c *Conductor) powerChange(target node.PowerState, timeout time.Duration) runner.Change {
 	if timeout <= 0 {
-		timeout = s.cfg.Limits.powerTimeout(target)
+		timeout = c.cfg.Limits.powerTimeout(target)
+	}
+	reached := func(n *node.Node) {
+		n.PowerState = reachedBy(target)
+		if target != node.PowerOn { // the ramdisk that ran is no more, and the next one needs a token
+			c.forgetAgent(n)
+		}
 	}
 	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-		power, err := s.drivers.Power(n)
+		power, err := c.drivers.Power(n)
 		if err != nil {
 			return driver.Outcome{}, err
 		}
-		reached := func(n *node.Node) { n.PowerState = settled(target) }
-		if turn.First && (target == node.PowerOn || target == node.PowerOff) {
+		if turn.Attempt != driver.Continued && (target == node.PowerOn || target == node.PowerOff) {
 			state, err := power.PowerState(ctx, n)
 			if err != nil {
 				return driver.Outcome{}, err
@@ -134,7 +157,7 @@ func (s *session) powerOperation(target node.PowerState, timeout time.Duration) 
 		}
 		if turn.Elapsed > timeout {
 			return driver.Outcome{}, &node.DriverError{
-				Op: "change power of node " + n.UUID, Reason: fmt.Sprintf("the machine did not reach %q within %s.", settled(target), timeout),
+				Op: "change power of node " + n.UUID, Reason: fmt.Sprintf("the machine did not reach %q within %s.", reachedBy(target), timeout),
 			}
 		}
 		out, err := power.SetPower(ctx, n, target, turn)
@@ -146,26 +169,31 @@ func (s *session) powerOperation(target node.PowerState, timeout time.Duration) 
 	}
 }
 
-// switchOn and switchOff leave a machine on or off where its power interface can
-// do that and the node allows it.
-func switchOn(ctx context.Context, s *session) error { return s.switchTo(ctx, node.PowerOn) }
-
-func switchOff(ctx context.Context, s *session) error { return s.switchTo(ctx, node.PowerOff) }
-
-func (s *session) switchTo(ctx context.Context, target node.PowerState) error {
-	return s.perform(ctx, nil, s.switchOperation(target))
+// switchedOn and switchedOff leave a machine on or off.
+func (c *Conductor) switchedOn(t runner.Task) []runner.Operation {
+	return []runner.Operation{c.switchTo(t.Node, node.PowerOn)}
 }
 
-func (s *session) switchOperation(target node.PowerState) operation {
-	change := s.powerOperation(target, 0)
-	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-		power, err := s.drivers.Power(n)
-		if err != nil {
-			return driver.Outcome{}, err
-		}
-		if target == node.PowerOff && n.DisablePowerOff || !slices.Contains(power.Supported(), target) {
-			return driver.Outcome{}, nil
-		}
-		return change(ctx, n, turn)
+func (c *Conductor) switchedOff(t runner.Task) []runner.Operation {
+	return []runner.Operation{c.switchTo(t.Node, node.PowerOff)}
+}
+
+// switchTo switches a machine on or off where its power interface can do that and
+// the node allows it.
+func (c *Conductor) switchTo(n *node.Node, target node.PowerState) runner.Operation {
+	name := powerOnName
+	if target == node.PowerOff {
+		name = powerOffName
 	}
+	return runner.Operation{Ref: runner.Ref{Name: name}, Skip: !c.switches(n, target), Change: c.powerChange(target, 0)}
+}
+
+// switches reports whether a machine can and may be switched on or off. It is true for
+// a power interface that is not built, so that its use fails with that reason.
+func (c *Conductor) switches(n *node.Node, target node.PowerState) bool {
+	power, err := c.drivers.Power(n)
+	if err != nil {
+		return true
+	}
+	return slices.Contains(power.Supported(), target) && (target != node.PowerOff || !n.DisablePowerOff)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/builtin"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -99,7 +100,7 @@ func TestMachineWithoutBMCRebootsThroughItsAgent(t *testing.T) {
 	w := emptyWorld(t)
 	rebooted := 0
 	c := w.idle("conductor-1")
-	drivers, err := driver.New(driver.Config{
+	drivers, err := builtin.New(driver.Config{}, builtin.Dependencies{
 		AgentAlive:  func(*node.Node) bool { return true },
 		AgentReboot: func(context.Context, *node.Node) error { rebooted++; return nil },
 	})

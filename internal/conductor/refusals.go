@@ -9,7 +9,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// How often the log tells why a ramdisk was refused. Nobody authenticates there, so
+// How often the log says why a ramdisk was refused. Ramdisks are not authenticated, so
 // anybody could fill the disk with lines.
 const (
 	refusalsASecond = 10
@@ -17,7 +17,7 @@ const (
 	shownAddresses  = 8 // of a machine, in one line
 )
 
-// refusals writes the reasons that the machines themselves are not told.
+// refusals logs the reasons that machines themselves are not told.
 type refusals struct {
 	log     *slog.Logger
 	limit   *rate.Limiter
@@ -40,7 +40,7 @@ func (r *refusals) note(now time.Time, level slog.Level, message string, attrs .
 	r.log.LogAttrs(context.Background(), level, message, attrs...) //nolint:sloglint // the messages of all callers are constant
 }
 
-// shown returns what of a list of addresses stands in the log.
+// shown shortens a list of addresses for the log.
 func shown(addresses []string) slog.Attr {
 	return slog.Any("addresses", addresses[:min(len(addresses), shownAddresses)])
 }

@@ -1,8 +1,11 @@
 package conductor
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
@@ -122,12 +125,11 @@ func TestReplicaThatWasPausedLosesItsWork(t *testing.T) {
 	if err := paused.try(n, "manage"); err != nil {
 		t.Fatal(err)
 	}
-	j, _ := paused.queue.pop()
-	other.clock.Advance(j.Lease.ExpiresAt.Sub(other.clock.Now()))
-	other.wakeClaim()
+	other.clock.Advance(other.stored(n.UUID).Lease.ExpiresAt.Sub(other.clock.Now()))
+	other.runner.WakeClaim()
 	other.settle()
 	finished := other.stored(n.UUID)
-	paused.runJob(t.Context(), j)
+	paused.runner.RunNext(t.Context())
 	other.read(func(tx *store.Tx) error {
 		now, err := tx.Node(n.UUID)
 		if err == nil && (now.UpdatedAt != finished.UpdatedAt || now.ProvisionState != node.Manageable) {
@@ -137,22 +139,55 @@ func TestReplicaThatWasPausedLosesItsWork(t *testing.T) {
 	})
 }
 
-// TestDatabaseThatIsAwayFailsNoWork meets an outage more often than work is
+// outage is a database that does not answer for some calls.
+type outage struct {
+	Database
+	calls atomic.Int32
+}
+
+func (o *outage) refuses() error {
+	if o.calls.Add(-1) >= 0 {
+		return fmt.Errorf("connect: %w", node.ErrUnavailable)
+	}
+	return nil
+}
+
+func (o *outage) Write(ctx context.Context, fn func(*store.Tx) error) error {
+	if err := o.refuses(); err != nil {
+		return err
+	}
+	return o.Database.Write(ctx, fn)
+}
+
+func (o *outage) Read(ctx context.Context, fn func(*store.Tx) error) error {
+	if err := o.refuses(); err != nil {
+		return err
+	}
+	return o.Database.Read(ctx, fn)
+}
+
+// TestUnavailableDatabaseFailsNoWork meets an outage more often than work is
 // tried.
-func TestDatabaseThatIsAwayFailsNoWork(t *testing.T) {
+func TestUnavailableDatabaseFailsNoWork(t *testing.T) {
 	w := emptyWorld(t)
-	w.Conductor = w.idle("conductor-1", func(c *Config) { c.MaxAttempts = 1 })
+	away := &outage{Database: w.store}
+	soon := func(c *Config) {
+		c.MaxAttempts, c.Jitter = 1, func(time.Duration) time.Duration { return time.Millisecond }
+	}
+	w.Conductor = w.idleOn(away, "conductor-1", soon)
 	n := w.register()
 	if err := w.try(n, "manage"); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		j, _ := w.queue.pop()
-		j.ended = new(WorkDone)
-		w.settleFailure(t.Context(), j, fmt.Errorf("read node: %w", node.ErrUnavailable))
+	away.calls.Store(5)
+	if !w.runner.RunNext(t.Context()) {
+		t.Fatal("no work waits")
 	}
 	w.run(w.Conductor)
 	w.settle()
+	if left := away.calls.Load(); left > 0 {
+		t.Errorf("the database was to be away for %d more calls", left)
+	}
 	if got := w.stored(n.UUID); got.ProvisionState != node.Manageable || got.LastError != "" {
 		t.Errorf("node is %q with last_error %q, want it manageable", got.ProvisionState, got.LastError)
 	}

@@ -1,10 +1,9 @@
 package conductor
 
 import (
-	"context"
-
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
@@ -12,34 +11,24 @@ import (
 // system, for as long as it may run.
 const rescuePasswordKey = "rescue_password"
 
-// runRescue starts the rescue system.
-func runRescue(ctx context.Context, s *session) error {
-	return s.rescueWork(ctx, driver.Rescue.Rescue, func(*node.Node) {})
+// rescueOperations start the rescue system.
+func (c *Conductor) rescueOperations(t runner.Task) ([]runner.Operation, error) {
+	return []runner.Operation{
+		changeBy(c, "rescue", node.RescueInterface, "rescue", driver.Rescue.Rescue),
+		c.switchTo(t.Node, node.PowerOn),
+	}, nil
 }
 
-// runUnrescue starts the instance again and forgets the password.
-func runUnrescue(ctx context.Context, s *session) error {
-	return s.rescueWork(ctx, driver.Rescue.Unrescue, func(n *node.Node) {
-		n.InstanceInfo = n.InstanceInfo.Without(rescuePasswordKey)
-	})
+// unrescueOperations start the instance again.
+func (c *Conductor) unrescueOperations(t runner.Task) ([]runner.Operation, error) {
+	return []runner.Operation{
+		changeBy(c, "unrescue", node.RescueInterface, "rescue", driver.Rescue.Unrescue),
+		c.switchTo(t.Node, node.PowerOn),
+	}, nil
 }
 
-func (s *session) rescueWork(ctx context.Context, do func(driver.Rescue, context.Context, *node.Node, driver.Turn) (driver.Outcome, error), done func(*node.Node)) error {
-	err := s.perform(ctx, nil, func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-		rescue, err := driver.Ability[driver.Rescue](s.drivers, n, node.RescueInterface, "rescue")
-		if err != nil {
-			return driver.Outcome{}, err
-		}
-		return do(rescue, ctx, n, turn)
-	})
-	if err == nil {
-		err = switchOn(ctx, s)
-	}
-	if err != nil {
-		return err
-	}
-	return s.finish(ctx, func(tx *store.Tx, n *node.Node) error {
-		done(n)
-		return s.move(tx, n, node.OnDone)
-	})
+// endUnrescue forgets the password.
+func (c *Conductor) endUnrescue(tx *store.Tx, _ runner.Task, n *node.Node) error {
+	n.InstanceInfo = n.InstanceInfo.Without(rescuePasswordKey)
+	return c.Move(tx, n, node.OnDone)
 }

@@ -2,16 +2,19 @@ package conductor
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// flow is work in steps: where the node keeps its list and shows the running
-// step.
+// flow is a kind of work that runs steps: it says where the node keeps the list of
+// steps and shows the running one.
 type flow struct {
 	kind  driver.StepKind
 	shown func(*node.Node) *node.Object
@@ -28,8 +31,15 @@ var (
 func (f flow) listKey() string  { return string(f.kind) + "_steps" }
 func (f flow) indexKey() string { return string(f.kind) + "_step_index" }
 
-// endSteps removes the list and the running step of every flow.
-func endSteps(n *node.Node) {
+// stored returns the planned list of steps.
+func (f flow) stored(n *node.Node) []node.Step {
+	var steps []node.Step
+	n.DriverInternalInfo.Get(f.listKey(), &steps)
+	return steps
+}
+
+// forgetSteps removes the list and the running step of every flow.
+func forgetSteps(n *node.Node) {
 	for _, f := range flows {
 		if f.shown(n).IsEmpty() && n.DriverInternalInfo.IsEmpty() {
 			continue
@@ -41,110 +51,104 @@ func endSteps(n *node.Node) {
 
 // Keys of the intent of work in steps.
 const (
-	stepsIntent  = "steps"  // what the client asked for
-	manualIntent = "manual" // true: the client's list alone is run
+	stepsIntent  = "steps"  // the client's steps
+	manualIntent = "manual" // true: only the client's steps run
 )
 
-// askedSteps reads the client's steps from the work.
-func askedSteps(j job) []node.Step {
+// askedSteps returns the client's steps from the intent of the work.
+func askedSteps(w *store.Work) []node.Step {
 	var steps []node.Step
-	j.Intent.Get(stepsIntent, &steps)
+	w.Intent.Get(stepsIntent, &steps)
 	return steps
 }
 
-// runSteps runs a flow's steps, which plan decides at the beginning and the node
-// keeps from then on. That is operation 0 of the script, every step is one more.
-func (s *session) runSteps(ctx context.Context, f flow, plan func() ([]node.Step, error)) error {
-	steps, err := s.planned(f, plan)
-	if err != nil {
-		return err
-	}
-	for i, step := range steps {
-		if err := s.runStep(ctx, f, i, step); err != nil {
-			return stepError(step, err)
-		}
-	}
-	return s.resume(ctx)
-}
+// Names of operations that several scripts have, as they are stored.
+const (
+	planName     = "plan steps"
+	stepName     = "step"
+	powerOnName  = "power on"
+	powerOffName = "power off"
+	settingsName = "read settings"
+)
 
-// resume brings a node that was held back to work when the script has come to
-// where it was held; otherwise it does nothing.
-func (s *session) resume(ctx context.Context) error {
-	if s.next != s.At || s.Begun || s.n.ProvisionState.Class() != node.Waiting {
-		return nil
-	}
-	return s.commit(ctx, func(tx *store.Tx, n *node.Node) error { return s.move(tx, n, node.OnResume) })
-}
+// stepsPlan decides which steps the work runs.
+type stepsPlan func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error)
 
-// planned returns the list of steps, made at the first attempt.
-func (s *session) planned(f flow, plan func() ([]node.Step, error)) ([]node.Step, error) {
-	var steps []node.Step
-	s.next++
-	if s.At > 0 {
-		s.n.DriverInternalInfo.Get(f.listKey(), &steps)
-		return steps, nil
-	}
-	steps, err := plan()
-	if err != nil {
-		return nil, err
-	}
-	s.At = 1
-	s.pending = append(s.pending, func(n *node.Node) {
-		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{f.listKey(): steps})
-	})
-	return steps, nil
-}
-
-func (s *session) runStep(ctx context.Context, f flow, i int, step node.Step) error {
-	if err := s.resume(ctx); err != nil {
-		return err
-	}
-	begin := func(n *node.Node) {
-		*f.shown(n) = step.Object()
-		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{f.indexKey(): i})
-	}
-	if step.Step == node.StepHold && s.next >= s.At {
-		s.pending = append(s.pending, begin)
-		return s.hold(ctx)
-	}
-	for _, operation := range s.stepOperations(f, step) {
-		if err := s.perform(ctx, begin, operation); err != nil {
+// stepOperations runs a flow's steps, which plan decides at the beginning and the
+// node keeps afterwards.
+func (c *Conductor) stepOperations(t runner.Task, f flow, plan stepsPlan) []runner.Operation {
+	operations := []runner.Operation{{
+		Ref: runner.Ref{Name: planName},
+		Store: func(tx *store.Tx, n *node.Node) error {
+			steps, err := plan(tx, t.Work, n)
+			if err == nil {
+				n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{f.listKey(): steps})
+			}
 			return err
-		}
-	}
-	if running, ok := node.StepOf(*f.shown(s.n)); ok && running.AbortAfter && s.next == s.At {
-		return &abortedError{step: step}
-	}
-	return nil
-}
-
-// stepOperations returns what runs a step: one operation, or one for each child
-// node that it runs on.
-func (s *session) stepOperations(f flow, step node.Step) []operation {
-	if !step.ExecuteOnChildNodes {
-		return []operation{s.stepOperation(f, step)}
-	}
-	operations := make([]operation, len(step.LimitChildNodeExecution))
-	for i, child := range step.LimitChildNodeExecution {
-		operations[i] = s.childOperation(f, step, child)
+		},
+	}}
+	for i, step := range f.stored(t.Node) {
+		operations = append(operations, c.stepOperation(f, i, step)...)
 	}
 	return operations
 }
 
-// stepOperation returns what runs a step on a node.
-func (s *session) stepOperation(f flow, step node.Step) operation {
+// stepOperation returns the operations of a step: one, or one for each child node that
+// it runs on.
+func (c *Conductor) stepOperation(f flow, i int, step node.Step) []runner.Operation {
+	operation := runner.Operation{
+		Ref:     stepRef(i, step, ""),
+		Explain: func(err error) error { return fmt.Errorf("step %s: %w", step.Name(), err) },
+		Begin: func(n *node.Node) {
+			*f.shown(n) = step.Object()
+			n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{f.indexKey(): i})
+		},
+	}
+	if step.Step == node.StepHold {
+		operation.Hold = true
+		return []runner.Operation{operation}
+	}
+	operations := []runner.Operation{operation}
+	if step.ExecuteOnChildNodes {
+		operations = c.childOperations(f, i, step, operation)
+	} else {
+		operations[0].Change = c.stepChange(f, step)
+	}
+	if len(operations) > 0 {
+		operations[len(operations)-1].After = func(n *node.Node) error {
+			if running, ok := node.StepOf(*f.shown(n)); ok && running.AbortAfter {
+				return runner.Final(&abortedError{step: step})
+			}
+			return nil
+		}
+	}
+	return operations
+}
+
+// stepRef names the operation of a step. The node's list of steps does not change, so
+// the position in it is part of the name.
+func stepRef(i int, step node.Step, child string) runner.Ref {
+	item := strconv.Itoa(i) + " " + step.Name()
+	if child != "" {
+		item += " on " + child
+	}
+	return runner.Ref{Name: stepName, Item: item}
+}
+
+// stepChange returns the change that runs a step on a node.
+func (c *Conductor) stepChange(f flow, step node.Step) runner.Change {
 	switch step.Step {
 	case node.StepReboot:
-		return s.powerOperation(node.Rebooting, 0)
+		return c.powerChange(node.Rebooting, 0)
 	case node.StepPowerOn:
-		return s.powerOperation(node.PowerOn, 0)
+		return c.powerChange(node.PowerOn, 0)
 	case node.StepPowerOff:
-		return s.powerOperation(node.PowerOff, 0)
+		return c.powerChange(node.PowerOff, 0)
 	case node.StepWait:
-		return waitOperation(step)
+		return waitChange(step)
 	}
 	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-		stepper, err := s.drivers.Stepper(n, step)
+		stepper, err := c.drivers.Stepper(n, step)
 		if err != nil {
 			return driver.Outcome{}, err
 		}
@@ -152,8 +156,8 @@ func (s *session) stepOperation(f flow, step node.Step) operation {
 	}
 }
 
-// waitOperation waits for a time, or for a heartbeat.
-func waitOperation(step node.Step) operation {
+// waitChange returns the change that waits for a time, or for a heartbeat.
+func waitChange(step node.Step) runner.Change {
 	return func(_ context.Context, _ *node.Node, turn driver.Turn) (driver.Outcome, error) {
 		wait, err := step.WaitSeconds()
 		switch {
@@ -168,24 +172,32 @@ func waitOperation(step node.Step) operation {
 	}
 }
 
-// stepError names the step of a failure; other endings stay as they are.
-func stepError(step node.Step, err error) error {
-	var aborted *abortedError
-	if !final(err) || errors.As(err, &aborted) {
-		return err
+// checkInterruptible refuses what would switch a machine off in the middle of a step
+// that its BMC runs, such as a firmware update, and that cannot be left half done. An
+// abort waits for the end of such a step.
+func checkInterruptible(n *node.Node) error {
+	if n.ProvisionState.Class() != node.Waiting {
+		return nil
 	}
-	return fmt.Errorf("step %s: %w", step.Name(), err)
+	for _, f := range flows {
+		if step, running := node.StepOf(*f.shown(n)); running && !step.Abortable && !step.RequiresRamdisk && !step.Own() {
+			return node.Conflict("Node %s runs the step %s, which cannot be interrupted: wait until it ends, or abort, which takes effect after it.",
+				n.UUID, step.Name())
+		}
+	}
+	return nil
 }
 
-// abortedError ends work whose abort had to wait for the end of a step.
+// abortedError ends work after a step that an abort had to wait for.
 type abortedError struct{ step node.Step }
 
 func (e *abortedError) Error() string {
 	return "aborted by request after the step " + e.step.Name() + ", which could not be left half done"
 }
 
-// faulty returns what marks a node as faulty whose steps had begun.
-func faulty(fault string) func(*node.Node, string) string {
+// markFault returns the function that puts a node into maintenance with a fault when
+// steps have begun on it.
+func markFault(fault string) func(*node.Node, string) string {
 	return func(n *node.Node, reason string) string {
 		for _, f := range flows {
 			if !f.shown(n).IsEmpty() {
@@ -195,3 +207,22 @@ func faulty(fault string) func(*node.Node, string) string {
 		return reason
 	}
 }
+
+// settingInterfaces are the interfaces whose steps may change the machine's settings,
+// of which the engine keeps a copy.
+var settingInterfaces = []string{"bios", "firmware", "management", "vendor"}
+
+// changesSettings reports whether one of a flow's steps may have changed the
+// machine's settings.
+func changesSettings(n *node.Node, f flow) bool {
+	return slices.ContainsFunc(f.stored(n), func(step node.Step) bool { return slices.Contains(settingInterfaces, step.Interface) })
+}
+
+// endSteps ends work in steps.
+func (c *Conductor) endSteps(tx *store.Tx, _ runner.Task, n *node.Node) error {
+	forgetSteps(n)
+	return c.Move(tx, n, node.OnDone)
+}
+
+// settingsWithin bounds the time for reading all settings of a machine.
+const settingsWithin = 30 * time.Second

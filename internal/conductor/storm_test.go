@@ -83,7 +83,7 @@ func TestTwoConductorsShareOneDatabase(t *testing.T) {
 	}
 	w.clock.Advance(abandoned.cfg.LeaseTTL)
 	for _, c := range conductors {
-		c.wakeClaim()
+		c.runner.WakeClaim()
 	}
 	w.settle()
 	for _, n := range w.all() {
@@ -122,7 +122,7 @@ func TestRecordedMachinesAreEnrolled(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := newWorld(t)
-			answer, err := w.ContinueInspection(t.Context(), node.InspectionPost{Body: body, Version: 1})
+			answer, err := w.ContinueInspection(t.Context(), node.InspectionPost{Body: body})
 			if err != nil {
 				t.Fatal(err)
 			}

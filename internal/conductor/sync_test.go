@@ -10,11 +10,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// sync reads the power states of all nodes once.
-func (w *world) sync() {
-	w.t.Helper()
-	w.sweep(w.t.Context(), node.Filter{Field: "maintenance", Value: false}, w.syncPower)
-	w.settle()
+// syncing lets a conductor read power states all the time.
+func syncing(c *Config) {
+	c.Limits.PowerSync, c.Limits.PowerRecovery = 20*time.Millisecond, 20*time.Millisecond
 }
 
 // shows makes a fake machine show a power state whatever it is told.
@@ -22,100 +20,76 @@ func shows(state node.PowerState) map[string]any {
 	return map[string]any{"fake_power_state": string(state)}
 }
 
-func TestDecideSync(t *testing.T) {
-	for name, tc := range map[string]struct {
-		n        node.Node
-		observed node.PowerState
-		accept   bool
-		want     syncAction
-	}{
-		"in step":            {node.Node{PowerState: node.PowerOn}, node.PowerOn, false, syncNothing},
-		"not known yet":      {node.Node{}, node.PowerOn, false, syncStore},
-		"was unreadable":     {node.Node{PowerState: node.PowerError}, node.PowerOff, false, syncStore},
-		"switched off":       {node.Node{PowerState: node.PowerOn}, node.PowerOff, false, syncRestore},
-		"observed counts":    {node.Node{PowerState: node.PowerOn}, node.PowerOff, true, syncStore},
-		"switched on":        {node.Node{PowerState: node.PowerOff}, node.PowerOn, false, syncRestore},
-		"must not be off":    {node.Node{PowerState: node.PowerOff, DisablePowerOff: true}, node.PowerOn, false, syncStore},
-		"may be switched on": {node.Node{PowerState: node.PowerOn, DisablePowerOff: true}, node.PowerOff, false, syncRestore},
-	} {
-		if got := decideSync(&tc.n, tc.observed, tc.accept); got != tc.want {
-			t.Errorf("%s: %d, want %d", name, got, tc.want)
-		}
-	}
-}
-
 func TestMachineThatWasSwitchedIsBroughtBack(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, syncing)
 	n := w.fake(node.Active, shows(node.PowerOn))
-	w.sync()
-	got := w.stored(n.UUID)
-	if got.PowerState != node.PowerOff || got.TargetPowerState != "" {
-		t.Errorf("power %q to %q", got.PowerState, got.TargetPowerState)
+	w.eventually("the machine to be brought back", func() bool { return len(w.history(n)) > 0 && w.stored(n.UUID).TargetPowerState == "" })
+	if err := w.Stop(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	if rows := w.history(n); len(rows) != 1 || !strings.Contains(rows[0], "brought back") {
+	if got := w.stored(n.UUID); got.PowerState != node.PowerOff {
+		t.Errorf("power %q", got.PowerState)
+	}
+	if rows := w.history(n); !strings.Contains(rows[0], "INFO power: The machine was found") || !strings.Contains(rows[0], "brought back") {
 		t.Errorf("history %q", rows)
 	}
 }
 
-func TestObservedPowerIsKeptWhenConfiguredSo(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.AcceptPower = true })
-	n := w.fake(node.Active, shows(node.PowerOn))
-	w.sync()
-	if got := w.stored(n.UUID); got.PowerState != node.PowerOn {
-		t.Errorf("power %q", got.PowerState)
-	}
-}
-
-func TestPowerIsLeftAloneWhereItIsSomebodyElses(t *testing.T) {
-	w := newWorld(t)
-	leased := w.fake(node.Active, shows(node.PowerOn))
-	w.lease(leased, "conductor-2")
-	nodes := []*node.Node{
-		leased,
-		w.fake(node.Active, shows(node.PowerOn), func(n *node.Node) { n.Maintenance = true }),
-		w.fake(node.Active, shows(node.PowerOn), func(n *node.Node) { n.TargetPowerState = node.PowerOn }),
-	}
-	for _, state := range unsyncedStates {
-		nodes = append(nodes, w.fake(state, shows(node.PowerOn)))
-	}
-	w.sync()
-	for _, n := range nodes {
-		if rows := w.history(n); len(rows) != 0 {
-			t.Errorf("node in %q: %q", n.ProvisionState, rows)
-		}
-	}
-}
-
 func TestUnreadablePowerBecomesAFaultAndEndsByItself(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, syncing)
 	n := w.fake(node.Active, map[string]any{"fake_power_reading_error": "no route to host"})
-	for i := range 3 {
-		if got := w.stored(n.UUID); got.Maintenance {
-			t.Fatalf("maintenance after %d failures", i)
-		}
-		w.sync()
-	}
+	w.eventually("maintenance", func() bool { return w.stored(n.UUID).Maintenance })
 	got := w.stored(n.UUID)
-	if !got.Maintenance || got.Fault != node.FaultPowerFailure || got.PowerState != node.PowerError || !strings.Contains(got.MaintenanceReason, "no route to host") {
-		t.Fatalf("maintenance %v, fault %q, power %q, reason %q", got.Maintenance, got.Fault, got.PowerState, got.MaintenanceReason)
+	if got.Fault != node.FaultPowerFailure || got.PowerState != node.PowerError || !strings.Contains(got.MaintenanceReason, "could not be read 3 times") {
+		t.Fatalf("fault %q, power %q, reason %q", got.Fault, got.PowerState, got.MaintenanceReason)
 	}
-	tryAgain := func() {
-		w.sweep(t.Context(), node.Filter{Field: "fault", Value: node.FaultPowerFailure}, w.recoverPower)
-	}
-	tryAgain()
-	if got := w.stored(n.UUID); !got.Maintenance {
-		t.Fatal("maintenance ended although the power cannot be read")
-	}
+	w.clock.Advance(time.Second)
 	after := *got
 	after.DriverInfo = node.ObjectOf(shows(node.PowerOn))
 	w.update(got, &after)
-	tryAgain()
-	if got := w.stored(n.UUID); got.Maintenance || got.Fault != "" || got.PowerState != node.PowerOn {
-		t.Errorf("maintenance %v, fault %q, power %q", got.Maintenance, got.Fault, got.PowerState)
+	w.eventually("the end of maintenance", func() bool { return !w.stored(n.UUID).Maintenance })
+	if got := w.stored(n.UUID); got.Fault != "" || got.PowerState != node.PowerOn {
+		t.Errorf("fault %q, power %q", got.Fault, got.PowerState)
 	}
 }
 
-func TestEveryNodeHasOneWatcherWhoLives(t *testing.T) {
+func TestPowerIsSyncedByTheLivingConductorThatWatchesTheNode(t *testing.T) {
+	w := newWorld(t)
+	n := w.fake(node.Active, nil)
+	own := powerOwner{w.Conductor}
+	watch := func() (watches bool, version string) {
+		w.read(func(tx *store.Tx) error {
+			of, text, err := own.Watch(tx)
+			if err == nil {
+				watches, version = of(n), text
+			}
+			return err
+		})
+		return watches, version
+	}
+	alone, before := watch()
+	var others []node.Conductor
+	for i := range 20 {
+		others = append(others, node.Conductor{Hostname: fmt.Sprintf("other-%d", i)})
+	}
+	w.write(func(tx *store.Tx) error {
+		for _, other := range others {
+			if err := tx.RegisterConductor(other); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	_, beside := watch()
+	w.clock.Advance(aliveFor + time.Second)
+	w.write(func(tx *store.Tx) error { return tx.RegisterConductor(w.self()) })
+	again, after := watch()
+	if !alone || !again || before == beside || before != after {
+		t.Errorf("watches %v, then %v; versions %q, %q, %q", alone, again, before, beside, after)
+	}
+}
+
+func TestEveryNodeHasOneWatcherThatIsAlive(t *testing.T) {
 	conductors := []node.Conductor{
 		{Hostname: "a", Alive: true}, {Hostname: "b", Alive: true}, {Hostname: "c"}, {Hostname: "d", Group: "row1", Alive: true},
 	}
@@ -142,7 +116,7 @@ func TestWorkOfAGroupIsDoneByItsConductors(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.clock.Advance(time.Second)
-	row.wakeClaim()
+	row.runner.WakeClaim()
 	w.settle()
 	w.arrive(n, node.Manageable)
 }
@@ -158,14 +132,14 @@ func TestWorkOfAGroupWithoutLivingConductorsIsDoneByOthers(t *testing.T) {
 		return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workVerify})
 	})
 	w.write(func(tx *store.Tx) error { return tx.RegisterConductor(w.self()) })
-	w.claimDue(t.Context())
-	if _, held := w.queue.load(); held != 0 {
+	w.runner.ClaimDue(t.Context())
+	if held := len(w.runner.Load().Leases); held != 0 {
 		t.Errorf("claimed %d pieces of work of a group that lives", held)
 	}
 	w.clock.Advance(aliveFor + time.Second)
 	w.write(func(tx *store.Tx) error { return tx.RegisterConductor(w.self()) })
-	w.claimDue(t.Context())
-	if _, held := w.queue.load(); held != 1 {
+	w.runner.ClaimDue(t.Context())
+	if held := len(w.runner.Load().Leases); held != 1 {
 		t.Errorf("claimed %d pieces of work of a group that is dead, want 1", held)
 	}
 }

@@ -59,12 +59,12 @@ func TestLeaseOfALiveConductorIsRespectedAndOfADeadOneTakenOver(t *testing.T) {
 	}
 	n := w.all()[0]
 	w.clock.Advance(dead.cfg.LeaseTTL - time.Microsecond)
-	w.claimDue(t.Context())
+	w.runner.ClaimDue(t.Context())
 	if got := w.stored(n.UUID).Lease; got.Owner != "conductor-2" || w.works() != 1 {
 		t.Fatalf("lease = %+v, want it left alone while it is in force", got)
 	}
 	w.clock.Advance(time.Microsecond)
-	w.wakeClaim()
+	w.runner.WakeClaim()
 	w.settle()
 	finished := w.stored(n.UUID)
 	if finished.InspectionFinishedAt.IsZero() || finished.LastError != "" || len(w.portsOf(n)) != 2 {
@@ -72,9 +72,8 @@ func TestLeaseOfALiveConductorIsRespectedAndOfADeadOneTakenOver(t *testing.T) {
 	}
 
 	// The silent conductor was only paused. What it does now changes nothing.
-	j, _ := dead.queue.pop()
 	w.clock.Advance(time.Hour)
-	dead.runJob(t.Context(), j)
+	dead.runner.RunNext(t.Context())
 	if diff := cmp.Diff(finished, w.stored(n.UUID)); diff != "" {
 		t.Errorf("node (-before +after the old holder woke up):\n%s", diff)
 	}
@@ -82,11 +81,10 @@ func TestLeaseOfALiveConductorIsRespectedAndOfADeadOneTakenOver(t *testing.T) {
 
 func TestStoppedConductorGivesItsNodesBack(t *testing.T) {
 	w := emptyWorld(t)
-	stopped := w.idle("conductor-1")
+	stopped := w.start("conductor-1", func(c *Config) { c.Calls = 0 }) // so that nothing is done
 	if _, err := send(t, stopped, unknown(1)); err != nil {
 		t.Fatal(err)
 	}
-	stopped.stop = func() {} // as if started, but without a worker
 	if err := stopped.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -132,11 +130,11 @@ func TestPanicInAHookIsTriedAgainAndThenFails(t *testing.T) {
 			t.Errorf("last_error %q, lease %+v between attempts; want neither", n.LastError, n.Lease)
 		}
 		w.clock.Advance(wait)
-		w.wakeClaim()
+		w.runner.WakeClaim()
 	}
 	w.settle()
 	n := w.stored(answer.Node.UUID)
-	if !strings.HasPrefix(n.LastError, "Gave up after 3 attempts: internal error in inspect: ") || strings.Contains(n.LastError, "goroutine") {
+	if !strings.HasPrefix(n.LastError, "gave up after 3 attempts: internal error in inspect: ") || strings.Contains(n.LastError, "goroutine") {
 		t.Errorf("last_error = %q, want a sentence", n.LastError)
 	}
 	if got := w.history(n); !slices.Contains(got, "ERROR inspect: "+n.LastError) {
@@ -158,21 +156,54 @@ func TestAttemptThatFailedIsRepeatedByAnotherConductor(t *testing.T) {
 	}
 	w.Conductor = w.start("conductor-2")
 	w.clock.Advance(2 * time.Second)
-	w.wakeClaim()
+	w.runner.WakeClaim()
 	w.settle()
 	if n := w.all()[0]; n.InspectionFinishedAt.IsZero() || n.LastError != "" {
 		t.Errorf("last_error = %q, want it inspected", n.LastError)
 	}
 }
 
-func TestWorkOfANewerVersionFailsWithASentence(t *testing.T) {
-	w := newWorld(t)
-	n := w.register(inState(node.Verifying))
-	w.write(func(tx *store.Tx) error { return tx.AddWork(&store.Work{NodeID: n.ID, Kind: "paint"}) })
-	w.wakeClaim()
-	w.settle()
-	if n = w.stored(n.UUID); !strings.Contains(n.LastError, `"paint"`) || n.ProvisionState != node.Enroll {
-		t.Errorf("node is in %q with last_error %q", n.ProvisionState, n.LastError)
+// TestWorkOfANewerVersionIsLeftAlone has work of a kind, and work with an operation,
+// that only a newer version knows.
+func TestWorkOfANewerVersionIsLeftAlone(t *testing.T) {
+	for name, work := range map[string]store.Work{
+		"kind":                {Kind: "paint"},
+		"operation under way": {Kind: workVerify, Step: `{"operation":{"name":"paint"}}`},
+		"operation done":      {Kind: workVerify, Step: `{"done":{"name":"paint"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, out := emptyWorld(t), &strings.Builder{}
+			w.out = out
+			w.Conductor = w.idle("conductor-1")
+			n := w.register(inState(node.Verifying))
+			work.NodeID = n.ID
+			w.write(func(tx *store.Tx) error { return tx.AddWork(&work) })
+			w.runner.ClaimDue(t.Context())
+			for w.runner.RunNext(t.Context()) {
+			}
+			w.clock.Advance(time.Minute)
+			w.runner.ClaimDue(t.Context())
+			if w.runner.RunNext(t.Context()) {
+				t.Error("the work was taken up again")
+			}
+			got := w.stored(n.UUID)
+			if got.LastError != "" || got.ProvisionState != node.Verifying || got.Lease.Held(w.clock.Now()) {
+				t.Errorf("node is in %q with last_error %q, lease %+v; want it as it was", got.ProvisionState, got.LastError, got.Lease)
+			}
+			if left := w.workOf(n); left.Step != work.Step || left.Kind != work.Kind {
+				t.Errorf("work = %+v, want it as it was", left)
+			}
+			if !strings.Contains(out.String(), "left to a newer version") || !strings.Contains(out.String(), "paint") {
+				t.Errorf("log = %s", out)
+			}
+			wantAs[*node.LockedError](t, w.DeleteNode(t.Context(), n.UUID))
+			if err := w.SetMaintenance(t.Context(), n.UUID, true, "there is no newer version any more"); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.DeleteNode(t.Context(), n.UUID); err != nil {
+				t.Errorf("delete in maintenance: %v", err)
+			}
+		})
 	}
 }
 
@@ -182,9 +213,9 @@ func TestInspectionWhoseDocumentIsGoneFails(t *testing.T) {
 			w := newWorld(t, func(c *Config) { c.MaxAttempts = 1 })
 			n := w.register(inState(node.Inspecting))
 			w.write(func(tx *store.Tx) error {
-				return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workInspect, Intent: intent})
+				return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workProcess, Intent: intent})
 			})
-			w.wakeClaim()
+			w.runner.WakeClaim()
 			w.settle()
 			if n = w.stored(n.UUID); n.ProvisionState != node.InspectFailed || n.LastError == "" {
 				t.Errorf("node is in %q with last_error %q, want the inspection failed", n.ProvisionState, n.LastError)

@@ -10,7 +10,7 @@ func (c *Conductor) DeployTemplates() node.Collection[node.DeployTemplate] {
 	return collection[node.DeployTemplate]{c: c, kind: store.DeployTemplates}
 }
 
-// Runbooks serves the runbooks. A public one belongs to nobody.
+// Runbooks serves the runbooks. A public one has no owner.
 func (c *Conductor) Runbooks() node.Collection[node.Runbook] {
 	disown := func(r *node.Runbook) error {
 		if r.Public {

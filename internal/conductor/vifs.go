@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// noNetwork is the network interface of nodes whose switches nobody configures:
-// it takes every VIF and keeps none.
+// noNetwork is the network interface of nodes whose switches are not configured: it
+// accepts every VIF and stores none.
 const noNetwork = "noop"
 
 // VIFs lists the virtual interfaces that are attached to a node.
@@ -26,7 +26,7 @@ func (c *Conductor) VIFs(ctx context.Context, ident string) ([]string, error) {
 	return ids, err
 }
 
-// AttachVIF attaches a virtual interface to a node that nobody works on.
+// AttachVIF attaches a virtual interface to a node that is not under work.
 func (c *Conductor) AttachVIF(ctx context.Context, ident string, request node.VIFRequest) error {
 	return c.withWiring(ctx, ident, func(tx *store.Tx, groups []*node.Portgroup, ports []*node.Port) error {
 		slot, err := node.ChooseVIFSlot(request, groups, ports)
@@ -49,10 +49,10 @@ func (c *Conductor) DetachVIF(ctx context.Context, ident, id string) error {
 	})
 }
 
-// withWiring runs do with what VIFs of a node can be attached to, unless its
-// network interface keeps none.
+// withWiring calls do with the port groups and ports that VIFs of the node can be
+// attached to, unless its network interface stores no VIFs.
 func (c *Conductor) withWiring(ctx context.Context, ident string, do func(*store.Tx, []*node.Portgroup, []*node.Port) error) error {
-	return c.retryLocked(ctx, func() error {
+	return c.whenFree(ctx, func() error {
 		return c.store.Write(ctx, func(tx *store.Tx) error {
 			n, err := unleased(tx, ident)
 			if err != nil || n.Interfaces[node.NetworkInterface] == noNetwork {
@@ -76,7 +76,7 @@ func wiring(tx *store.Tx, n *node.Node) ([]*node.Portgroup, []*node.Port, error)
 	return groups, ports, err
 }
 
-// storeVIF puts a VIF where it is attached; "" takes it away.
+// storeVIF stores which VIF is attached to a port or port group; "" removes it.
 func storeVIF(tx *store.Tx, slot node.VIFSlot, id string) error {
 	change := func(info node.Object) node.Object {
 		if id == "" {
@@ -94,8 +94,8 @@ func storeVIF(tx *store.Tx, slot node.VIFSlot, id string) error {
 	return tx.UpdatePort(slot.Port, &after)
 }
 
-// detachVIFs takes every VIF from a node whose instance has gone, as part of the
-// transaction that ends it.
+// detachVIFs detaches every VIF of a node whose instance ends, in the same
+// transaction.
 func detachVIFs(tx *store.Tx, n *node.Node) error {
 	groups, ports, err := wiring(tx, n)
 	if err != nil {

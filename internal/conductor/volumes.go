@@ -15,14 +15,18 @@ func (c *Conductor) VolumeTargets() node.Collection[node.VolumeTarget] {
 	return volumes(c, store.VolumeTargets, "volume target", func(v *node.VolumeTarget) (*int64, *string) { return &v.NodeID, &v.NodeUUID })
 }
 
-// volumes is the collection of what ties a node to storage outside of it. It may
-// be added at any time, but changed and removed only while the node is off and
-// nobody works on it. owner returns the key and the UUID of a record's node.
-func volumes[T any](c *Conductor, kind *store.Kind[T], what string, owner func(*T) (*int64, *string)) collection[T] {
-	free := func(tx *store.Tx, uuid string) error {
-		n, err := unleased(tx, uuid)
+// volumes returns a collection of volume connectors or targets. They may be created at
+// any time, but changed and deleted only while the node is off and not under work.
+// owner returns the key and the UUID of a record's node.
+func volumes[T any](c *Conductor, kind *store.Collection[T], what string, owner func(*T) (*int64, *string)) collection[T] {
+	// poweredOff refuses an action while the node may use the volume. Clients match
+	// the text up to the node, so it is Ironic's (conductor/manager.py,
+	// InvalidStateRequested).
+	poweredOff := func(tx *store.Tx, uuid, action string) error {
+		n, err := c.idle(tx, uuid)
 		if err == nil && n.PowerState != node.PowerOff {
-			err = node.Invalid("A %s can be changed only while node %s is known to be powered off; its power state is %q.", what, n.UUID, n.PowerState)
+			err = node.Invalid("The requested action \"%s %s\" can not be performed on node %q: the node must be known to be powered off, and its power state is %q.",
+				what, action, n.UUID, n.PowerState)
 		}
 		return err
 	}
@@ -40,11 +44,11 @@ func volumes[T any](c *Conductor, kind *store.Kind[T], what string, owner func(*
 			if _, is := owner(after); *is != *was {
 				return node.Invalid("A %s cannot move to another node: delete it and create it there.", what)
 			}
-			return free(tx, *was)
+			return poweredOff(tx, *was, "update")
 		},
 		deleted: func(tx *store.Tx, record *T) error {
 			_, uuid := owner(record)
-			return free(tx, *uuid)
+			return poweredOff(tx, *uuid, "deletion")
 		},
 	}}
 }

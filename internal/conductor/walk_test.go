@@ -1,13 +1,17 @@
 package conductor
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/builtin"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 )
@@ -58,7 +62,24 @@ func (w *world) arrive(n *node.Node, want node.State) *node.Node {
 func (w *world) pass(d time.Duration) {
 	w.t.Helper()
 	w.clock.Advance(d)
-	w.wakeClaim()
+	w.runner.WakeClaim()
+}
+
+// passUntilDone lets time pass until no work of a node is left.
+func (w *world) passUntilDone(n *node.Node) {
+	w.t.Helper()
+	for w.works() > 0 {
+		w.pass(time.Minute)
+		w.eventually("the work to go on", func() bool {
+			done := true
+			w.read(func(tx *store.Tx) error {
+				works, err := tx.WorkOf(n.ID)
+				done = len(works) == 0 || works[0].NotBefore.After(w.clock.Now())
+				return err
+			})
+			return done
+		})
+	}
 }
 
 // fake creates a node of fake hardware with keys of driver_info, in a state.
@@ -120,7 +141,7 @@ func TestEveryVerbRunsToItsEnd(t *testing.T) {
 	}
 }
 
-func TestInstanceRunsAndItsDataGoesWithIt(t *testing.T) {
+func TestEndOfAnInstanceRemovesItsData(t *testing.T) {
 	w := newWorld(t)
 	n := w.fake(node.Available, nil, func(n *node.Node) {
 		n.InstanceUUID, n.InstanceName = "0b0a7c1e-0000-4000-8000-000000000001", "web"
@@ -162,11 +183,47 @@ func TestAutomatedCleaningRunsTheStepsOfTheDriversInOrder(t *testing.T) {
 	w.arrive(n, node.Available)
 }
 
-// sleeping returns how many jobs wait in memory.
+// sleeping returns how many pieces of work wait for time to pass: in memory, or
+// without a lease.
 func (w *world) sleeping() int {
-	w.queue.mu.Lock()
-	defer w.queue.mu.Unlock()
-	return len(w.queue.asleep)
+	w.t.Helper()
+	sleeping := w.runner.Load().Asleep
+	w.read(func(tx *store.Tx) error {
+		nodes, err := tx.Nodes(node.Query{})
+		for _, n := range nodes {
+			works, err := tx.WorkOf(n.ID)
+			if err != nil {
+				return err
+			}
+			if len(works) > 0 && works[0].NotBefore.After(tx.Now()) && !n.Lease.Held(tx.Now()) {
+				sleeping++
+			}
+		}
+		return err
+	})
+	return sleeping
+}
+
+// workOf returns the only work of a node, with the lease that the node is under.
+func (w *world) workOf(n *node.Node) *store.Work {
+	w.t.Helper()
+	var work *store.Work
+	w.read(func(tx *store.Tx) error {
+		stored, err := tx.NodeByID(n.ID)
+		if err != nil {
+			return err
+		}
+		works, err := tx.WorkOf(n.ID)
+		if err == nil && len(works) != 1 {
+			return fmt.Errorf("%d pieces of work", len(works))
+		}
+		if err == nil {
+			work = works[0]
+			work.Lease = stored.Lease
+		}
+		return err
+	})
+	return work
 }
 
 func TestFailedStepTellsWhichOneAndWhy(t *testing.T) {
@@ -363,12 +420,44 @@ func TestStepThatCannotBeLeftHalfDoneEndsBeforeTheAbort(t *testing.T) {
 	}
 }
 
+func TestStepThatCannotBeInterruptedIsNotSwitchedOff(t *testing.T) {
+	for name, tc := range map[string]struct {
+		state, wait, want node.State
+		verb              string
+		step              node.Step
+		info              string
+	}{
+		"service": {node.Active, node.ServiceWait, node.Active, "service", step("firmware.update"), "service"},
+		"deploy":  {node.Available, node.DeployWait, node.Active, "active", node.Step{Interface: "firmware", Step: "update", Priority: 150}, "deploy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			n := w.fake(tc.state, map[string]any{"fake_" + tc.info + "_wait": 60})
+			w.send(n, tc.verb, with(tc.step))
+			w.arrive(n, tc.wait)
+			before := w.stored(n.UUID)
+			refused := errorAs[*node.ConflictError](t, w.try(n, "deleted"))
+			if !strings.Contains(refused.Reason, "firmware.update") {
+				t.Errorf("error = %v, want the step", refused)
+			}
+			wantAs[*node.ConflictError](t, w.SetPower(t.Context(), n.UUID, node.PowerOff, 0))
+			if diff := cmp.Diff(before, w.stored(n.UUID)); diff != "" {
+				t.Errorf("node (-before +after):\n%s", diff)
+			}
+			w.passUntilDone(n)
+			if got := w.arrive(n, tc.want); got.LastError != "" {
+				t.Errorf("last_error %q", got.LastError)
+			}
+		})
+	}
+}
+
 func TestHeartbeatEndsAWait(t *testing.T) {
 	w := newWorld(t)
 	n := w.fake(node.Manageable, nil)
 	w.send(n, "clean", with(step("deploy.wait"), step("power.power_on")))
 	w.arrive(n, node.CleanWait)
-	answer, err := w.Lookup(t.Context(), node.LookupRequest{NodeUUID: n.UUID, Version: tokenSince})
+	answer, err := w.Lookup(t.Context(), node.LookupRequest{NodeUUID: n.UUID, WantsToken: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +477,7 @@ func TestInspectionEndsThatNobodyPosts(t *testing.T) {
 	n := w.fake(node.Manageable, nil, func(n *node.Node) { n.Interfaces[node.InspectInterface] = "agent" })
 	w.send(n, "inspect")
 	w.arrive(n, node.InspectWait)
-	answer, err := w.Lookup(t.Context(), node.LookupRequest{NodeUUID: n.UUID, Version: tokenSince})
+	answer, err := w.Lookup(t.Context(), node.LookupRequest{NodeUUID: n.UUID, WantsToken: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -493,11 +582,17 @@ func TestStepsOfDriversAreKnownForEveryKind(t *testing.T) {
 }
 
 func TestInspectionVoidsTheTokenOnlyWhereARamdiskCanBeStartedAgain(t *testing.T) {
-	for driver, void := range map[string]bool{"redfish": true, "manual-management": false} {
-		n := &node.Node{Driver: driver, DriverInternalInfo: node.ObjectOf(map[string]any{"agent_secret_token": "t", "kept": true})}
-		forgetAgent(n)
+	drivers, err := builtin.New(driver.Config{EnabledHardwareTypes: []string{"redfish", "manual-management"}}, builtin.Dependencies{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := emptyWorld(t).idle("conductor-1")
+	c.drivers = drivers
+	for name, void := range map[string]bool{"redfish": true, "manual-management": false} {
+		n := &node.Node{Driver: name, DriverInternalInfo: node.ObjectOf(map[string]any{"agent_secret_token": "t", "kept": true})}
+		c.forgetAgent(n)
 		if got := n.DriverInternalInfo.Text("agent_secret_token") == ""; got != void || n.DriverInternalInfo.IsEmpty() {
-			t.Errorf("%s: %s", driver, n.DriverInternalInfo)
+			t.Errorf("%s: %s", name, n.DriverInternalInfo)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/builtin"
+	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
@@ -32,6 +35,11 @@ type world struct {
 	clock *storetest.Clock
 	store *store.Store
 	dir   string
+	out   io.Writer // what its conductors log; nil for nothing
+	url   string    // of its database; empty for the one that belongs to dir
+	// machine finds what stands behind nodes of fake hardware; nil is what their
+	// driver_info says.
+	machine fake.Machines
 }
 
 // newWorld starts a conductor that enrols unknown machines.
@@ -53,6 +61,9 @@ func emptyWorld(t *testing.T) *world {
 func (w *world) open() {
 	w.t.Helper()
 	options := storetest.Options(w.t, w.dir)
+	if w.url != "" {
+		options = store.Options{URL: w.url}
+	}
 	options.Clock = w.clock.Now
 	db, err := store.Open(w.t.Context(), options)
 	if err != nil {
@@ -75,16 +86,25 @@ func (w *world) reopen() {
 // none of the work, as if its process died right after each answer.
 func (w *world) idle(hostname string, changes ...func(*Config)) *Conductor {
 	w.t.Helper()
+	return w.idleOn(w.store, hostname, changes...)
+}
+
+// idleOn is idle with another way to the database.
+func (w *world) idleOn(db Database, hostname string, changes ...func(*Config)) *Conductor {
+	w.t.Helper()
 	cfg := Config{
 		Hostname: hostname, Workers: 2, LeaseTTL: 30 * time.Second, WorkTimeout: time.Minute, MaxAttempts: 3,
+		Calls: 64, CallsPerBMC: 2, CallTimeout: 10 * time.Second, Jitter: func(d time.Duration) time.Duration { return d },
 		HeartbeatTimeout: heartbeatTimeout, AgentRules: agent.Rules{VerifyAddress: true},
 		Discovery: Discovery{Enabled: true, Driver: "manual-management", MaxNodes: 1000, Rate: 1e6, Burst: 1e6},
+		Limits:    Limits{PowerSync: -1},
 	}
 	for _, change := range changes {
 		change(&cfg)
 	}
-	drivers, err := driver.New(driver.Config{
-		AgentAlive: func(n *node.Node) bool { return agent.Alive(n, w.clock.Now(), heartbeatTimeout) },
+	drivers, err := builtin.New(driver.Config{}, builtin.Dependencies{
+		AgentAlive:  func(n *node.Node) bool { return agent.Alive(n, w.clock.Now(), heartbeatTimeout) },
+		FakeMachine: w.machine,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -93,7 +113,11 @@ func (w *world) idle(hostname string, changes ...func(*Config)) *Conductor {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return New(w.store, drivers, pipeline, cfg, slog.New(slog.DiscardHandler))
+	log := slog.New(slog.DiscardHandler)
+	if w.out != nil {
+		log = slog.New(slog.NewTextHandler(w.out, nil))
+	}
+	return New(db, drivers, pipeline, cfg, log)
 }
 
 // start returns a conductor at work.
@@ -269,7 +293,7 @@ func (m machine) body() []byte {
 // send posts the machine's document without a version, as agents do.
 func send(t *testing.T, c *Conductor, m machine) (*node.LookupAnswer, error) {
 	t.Helper()
-	return c.ContinueInspection(t.Context(), node.InspectionPost{Body: m.body(), Version: 1, Source: netip.MustParseAddr("192.0.2.1")})
+	return c.ContinueInspection(t.Context(), node.InspectionPost{Body: m.body(), Source: netip.MustParseAddr("192.0.2.1")})
 }
 
 // enrol posts an unknown machine and waits for its inspection to end.

@@ -3,13 +3,13 @@
 // process. "ingot up" keeps one in its data folder; tests run one on a
 // temporary folder.
 //
-// What is in the data folder lasts: etcd's data, the certificate authority and
+// The data folder is persistent: etcd's data, the certificate authority and
 // the service account key, so a stopped control plane starts again with the
 // same objects and the same kubeconfig works. All listeners are on loopback,
 // etcd answers only to certificates of the authority, and every file is
 // private to its owner.
 //
-// The children end with this process, however it ends. No pod ever runs here:
+// The children end with this process, even if it is killed. No pod ever runs here:
 // there is no scheduler and no kubelet.
 package controlplane
 
@@ -29,10 +29,10 @@ import (
 // idle machine with 2 cores.
 const startTimeout = 90 * time.Second
 
-// Options say what to start and where.
+// Options configure a control plane.
 type Options struct {
 	// DataDir is the data folder; it is created when it is not there. The
-	// control plane keeps to its subfolder "controlplane" and to the file
+	// control plane uses its subfolder "controlplane" and the file
 	// "kubeconfig", which gives full access to the cluster. Required.
 	DataDir string
 	// AssetsDir holds the programs. Empty means AssetsDir().
@@ -44,7 +44,7 @@ type Options struct {
 	// controllers that work without nodes: garbage collection of dependants,
 	// end of namespaces, default service accounts, aggregated roles.
 	ControllerManager bool
-	// Volatile is for tests, whose data nobody needs afterwards: etcd answers
+	// Volatile is for tests, whose data is not needed afterwards: etcd answers
 	// before its data is on disk, and Stop kills at once.
 	Volatile bool
 }
@@ -161,7 +161,7 @@ func (c *ControlPlane) startOnPort(choose func() (int, error), start func(port i
 	}
 }
 
-// run starts a program of the assets folder and notes it for Stop.
+// run starts a program of the assets folder and registers it for Stop.
 func (c *ControlPlane) run(program string, args ...string) (*process, error) {
 	p, err := startProcess(filepath.Join(c.assets, program), c.dir.log(program), args...)
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *ControlPlane) run(program string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// watch reports the end of a program that nobody asked to end.
+// watch reports the unexpected end of a program.
 func (c *ControlPlane) watch(p *process) {
 	<-p.done
 	if c.stopping.Load() {
@@ -195,8 +195,8 @@ func (c *ControlPlane) Kubeconfig() string { return c.dir.kubeconfig() }
 // the channel.
 func (c *ControlPlane) Failed() <-chan error { return c.failed }
 
-// Stop ends the programs, last started first, and gives the data folder free.
-// Each gets 10 s to end by itself and is killed then, which the error reports.
+// Stop ends the programs, last started first, and releases the data folder.
+// A program that does not end within 10 s is killed, which the error reports.
 // Call it once.
 func (c *ControlPlane) Stop() error {
 	c.stopping.Store(true)

@@ -31,9 +31,9 @@ func (d dataDir) pki(name string) string    { return d.own("pki", name) }
 func (d dataDir) log(program string) string { return d.own("logs", program+".log") }
 func (d dataDir) port() string              { return d.own("port") }
 
-// openDataDir creates what is missing of the data folder and claims it for
-// this process. The error wraps ErrInUse when another process has it. The
-// claim ends with unlock or with the process, however it ends.
+// openDataDir creates the data folder, as far as it is missing, and locks it for this
+// process. The error wraps ErrInUse when another process has the lock. The lock ends
+// with unlock or with the process.
 func openDataDir(root string) (dataDir, error) {
 	root, err := filepath.Abs(root) // the programs of the control plane get these paths as flags
 	if err != nil {
@@ -59,12 +59,11 @@ func openDataDir(root string) (dataDir, error) {
 	return dataDir{}, fmt.Errorf("lock %s: %w", root, errors.Join(err, d.lock.Close()))
 }
 
-// unlock gives up the claim on the folder.
+// unlock releases the lock on the folder.
 func (d dataDir) unlock() error { return d.lock.Close() }
 
-// lastPort returns the API server's port at the last start, or 0 if the folder
-// is new or the note of it is unreadable: any port does, the same one is only
-// more convenient.
+// lastPort returns the API server's port at the last start, or 0 if it is not known.
+// Using the same port again is only for convenience.
 func (d dataDir) lastPort() int {
 	text, err := os.ReadFile(d.port())
 	if err != nil {
@@ -77,7 +76,7 @@ func (d dataDir) lastPort() int {
 	return int(port)
 }
 
-// savePort notes the port for lastPort.
+// savePort stores the port for lastPort.
 func (d dataDir) savePort(port int) error {
 	return writeFile(d.port(), []byte(strconv.Itoa(port)+"\n"))
 }
@@ -96,8 +95,8 @@ func readOrCreate(name string, create func() ([]byte, error)) ([]byte, error) {
 	return data, writeFile(name, data)
 }
 
-// writeFile replaces a file, readable by its owner only. Whatever happens in
-// between, the name holds the whole old or the whole new content.
+// writeFile replaces a file atomically: it has the old or the new content, never a part.
+// Only its owner can read it.
 func writeFile(name string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // mode 0600
 	if err != nil {

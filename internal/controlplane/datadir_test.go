@@ -77,7 +77,7 @@ func TestWriteFileReplacesWithPrivateFile(t *testing.T) {
 	}
 }
 
-func TestLastPortForgivesAnUnreadableNote(t *testing.T) {
+func TestUnreadableLastPortCountsAsNone(t *testing.T) {
 	d, err := openDataDir(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 
 const (
 	// authorityLifetime is how long a data folder can be used before its
-	// certificates have to be made anew.
+	// certificates must be created again.
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 	// leafLifetime is how long a kubeconfig works that was copied out of the
 	// data folder. The certificates inside it are new at each start.

@@ -29,9 +29,9 @@ type process struct {
 	err     error         // how it ended; read it after done
 }
 
-// startProcess runs a program whose output goes to logFile, replacing what an
-// earlier run left there. The child sees nothing of this process's environment
-// but the paths: etcd reads every one of its settings from variables too.
+// startProcess runs a program. Its output replaces the content of logFile. The child
+// gets only the search paths of this process's environment, because etcd would read
+// settings from other variables.
 func startProcess(path, logFile string, args ...string) (*process, error) {
 	name := filepath.Base(path)
 	out, err := os.OpenFile(logFile, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -94,7 +94,7 @@ func (p *process) waitReady(ctx context.Context, probe func(context.Context) err
 	}
 }
 
-// failure describes the end of a program that should have gone on.
+// failure describes the unexpected end of a program.
 func (p *process) failure() error {
 	end := errors.New("ended unasked")
 	if p.err != nil {
@@ -107,10 +107,10 @@ func (p *process) failure() error {
 	return fmt.Errorf("run %s: %w: %s (all output is in %s)", p.name, end, lastError(output), p.logFile)
 }
 
-// stop asks the program to end, and kills it when it does not within grace. It
+// stop asks the program to end, and kills it if it does not within grace. It
 // returns after the program has ended.
 func (p *process) stop(grace time.Duration) error {
-	// A program that ended already cannot be signalled; that is no fault.
+	// A program that has ended already cannot be signalled, which is fine.
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:

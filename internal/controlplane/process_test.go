@@ -66,7 +66,7 @@ func TestStopLetsAProgramEndByItself(t *testing.T) {
 	printed(t, p, "bye")
 }
 
-func TestStopKillsAStubbornProgram(t *testing.T) {
+func TestStopKillsAProgramThatDoesNotEnd(t *testing.T) {
 	p := shell(t, `trap '' TERM; echo ready; while :; do sleep 0.01; done`)
 	printed(t, p, "ready")
 	err := p.stop(50 * time.Millisecond)

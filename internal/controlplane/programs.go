@@ -44,7 +44,7 @@ var controllers = []string{
 	"serviceaccount-controller",
 }
 
-// prepareKeys loads what lasts and writes the certificates of this start.
+// prepareKeys loads the permanent keys and writes the certificates of this start.
 func (c *ControlPlane) prepareKeys(now time.Time) error {
 	ca, err := loadAuthority(c.dir.pki(authorityFile), now)
 	if err != nil {
@@ -150,8 +150,8 @@ func (c *ControlPlane) startAPIServer(ctx context.Context, etcdPort, port int) e
 	return c.waitHealthy(ctx, p, endpoint(port), "/readyz")
 }
 
-// admitAdmin makes the administrator's client configuration and kubeconfig for
-// the API server on a port.
+// admitAdmin creates the administrator's client configuration and kubeconfig for the
+// API server on a port.
 func (c *ControlPlane) admitAdmin(port int) error {
 	config, err := c.clientConfig(endpoint(port), "ingot-admin")
 	if err != nil {
@@ -161,8 +161,8 @@ func (c *ControlPlane) admitAdmin(port int) error {
 	return writeKubeconfig(c.dir.kubeconfig(), config)
 }
 
-// startControllerManager starts kube-controller-manager. It serves nothing, so
-// there is nothing to wait for: its work shows in the API.
+// startControllerManager starts kube-controller-manager. It has no endpoint that would
+// show when it is ready.
 func (c *ControlPlane) startControllerManager() error {
 	// One identity for all controllers, hence one that may do everything.
 	config, err := c.clientConfig(c.config.Host, "system:kube-controller-manager")

@@ -14,9 +14,9 @@ import (
 	"github.com/ingot-metal/ingot/config"
 )
 
-// TestOptions say what a test needs of its control plane.
+// TestOptions configure the control plane of a test.
 type TestOptions struct {
-	// CRDs are installed before the test goes on. Nil means Ingot's own.
+	// CRDs are installed before the test continues. Nil means Ingot's own.
 	CRDs fs.FS
 	// ControllerManager is the same as in Options.
 	ControllerManager bool
@@ -45,8 +45,8 @@ func StartForTest(tb testing.TB, opts TestOptions) *rest.Config {
 //
 //	func TestMain(m *testing.M) { os.Exit(plane.Run(m)) }
 //
-// Its tests keep apart by namespaces of their own. It starts when the first
-// test asks for it, so that a run without such a test is fast.
+// Each test uses its own namespaces. The control plane starts when the first
+// test needs it, so that a run without such a test is fast.
 type TestPlane struct {
 	opts TestOptions
 

@@ -7,31 +7,30 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Implementation is what stands behind the name of an interface: a value with
-// one or more of the abilities of this package.
+// Implementation implements an interface of a node: a value with one or more of the
+// abilities of this package.
 type Implementation any
 
-// absent is an interface that a node chose not to have, such as no-bios.
+// Implementations are all implementations in this engine, by interface and name. A
+// name in the table of hardware types that has none can be chosen, but its use is an
+// error; names that begin with "no-" need none.
+type Implementations [node.InterfaceCount]map[string]Implementation
+
+// absent implements the interfaces that stand for having none, such as no-bios.
 type absent struct{}
 
-// Validate accepts every node: nothing is promised.
-func (absent) Validate(*node.Node) error { return nil }
-
-// passive is an interface without anything to do, such as the network noop.
-type passive struct{}
-
 // Validate accepts every node.
-func (passive) Validate(*node.Node) error { return nil }
+func (absent) Validate(*node.Node) error { return nil }
 
 // isAbsent reports whether a name stands for not having the interface.
 func isAbsent(name string) bool { return strings.HasPrefix(name, "no-") }
 
-// Has reports whether a node chose to have an interface, even one that this
-// engine knows by name only.
+// Has reports whether a node has an interface, even one that this engine does not
+// implement.
 func Has(n *node.Node, kind node.InterfaceKind) bool { return !isAbsent(n.Interfaces[kind]) }
 
-// Implementation returns what the node has chosen for an interface. One that
-// this engine knows by name only is a *node.ValidationError.
+// Implementation returns the implementation that the node has chosen for an
+// interface. One that this engine does not implement is a *node.ValidationError.
 func (r *Registry) Implementation(n *node.Node, kind node.InterfaceKind) (Implementation, error) {
 	name := n.Interfaces[kind]
 	if isAbsent(name) {
@@ -39,15 +38,15 @@ func (r *Registry) Implementation(n *node.Node, kind node.InterfaceKind) (Implem
 	}
 	implementation, ok := r.built[kind][name]
 	if !ok {
-		return nil, node.Invalid("The %s interface %q of driver %s is not built yet in this engine; node %s cannot use it.",
+		return nil, node.Invalid("The %s interface %q of driver %s is not implemented yet by this engine; node %s cannot use it.",
 			kind, name, n.Driver, n.UUID)
 	}
 	return implementation, nil
 }
 
-// Ability returns an ability of the node's interface. A node that chose not to
-// have the interface, or whose implementation lacks the ability, gets a
-// *node.NotSupportedError.
+// Ability returns an ability of the node's interface. A node that does not have the
+// interface, or whose implementation lacks the ability, is a *node.NotSupportedError,
+// in which what names the ability.
 func Ability[A any](r *Registry, n *node.Node, kind node.InterfaceKind, what string) (A, error) {
 	var none A
 	implementation, err := r.Implementation(n, kind)
@@ -66,8 +65,8 @@ func (r *Registry) Power(n *node.Node) (Power, error) {
 	return Ability[Power](r, n, node.PowerInterface, "power control")
 }
 
-// Verify makes a turn of checking that the node's machine can be managed. Most
-// drivers need none: reading the power state is the check.
+// Verify makes a turn of the check whether the node's machine can be managed. Most
+// drivers have none, because reading the power state is the check.
 func (r *Registry) Verify(ctx context.Context, n *node.Node, turn Turn) (Outcome, error) {
 	implementation, err := r.Implementation(n, node.PowerInterface)
 	if err != nil {
@@ -85,8 +84,8 @@ var steppers = []node.InterfaceKind{
 	node.DeployInterface, node.BIOSInterface, node.RAIDInterface,
 }
 
-// Steps lists the steps of a kind that the node's implementations offer. An
-// interface whose implementation is not built offers none.
+// Steps lists the steps of a kind that the node's implementations offer. An interface
+// without an implementation offers none.
 func (r *Registry) Steps(n *node.Node, kind StepKind) []node.Step {
 	var steps []node.Step
 	for _, k := range steppers {
@@ -104,17 +103,17 @@ func (r *Registry) Steps(n *node.Node, kind StepKind) []node.Step {
 	return steps
 }
 
-// Stepper returns what runs a step of the node.
+// Stepper returns the implementation that runs a step of the node.
 func (r *Registry) Stepper(n *node.Node, step node.Step) (Stepper, error) {
 	kind, ok := node.InterfaceKindOf(step.Interface + "_interface")
 	if !ok {
-		return nil, node.Invalid("There is no interface %q for the step %s of node %s.", step.Interface, step.Step, n.UUID)
+		return nil, node.Invalid("There is no interface %q, which the step %s of node %s names.", step.Interface, step.Step, n.UUID)
 	}
 	return Ability[Stepper](r, n, kind, "the step "+step.Step)
 }
 
-// Validate checks one interface of the node. A nil result means that the node
-// chose not to have it.
+// Validate checks one interface of the node. A nil result means that the node does not
+// have it.
 func (r *Registry) Validate(n *node.Node, kind node.InterfaceKind) node.Validation {
 	yes, no := true, false
 	implementation, err := r.Implementation(n, kind)
@@ -128,4 +127,13 @@ func (r *Registry) Validate(n *node.Node, kind node.InterfaceKind) node.Validati
 		return node.Validation{Result: &no, Reason: err.Error()}
 	}
 	return node.Validation{Result: &yes}
+}
+
+// UnsupportedPower is the *node.ValidationError of a power interface for a target that
+// it does not support.
+func UnsupportedPower(name string, target node.PowerState, supported []node.PowerState) error {
+	if len(supported) == 0 {
+		return node.Invalid("The power interface %s cannot change the power of a machine, so %q is not supported.", name, target)
+	}
+	return node.Invalid("The power interface %s does not support %q; it supports %s.", name, target, node.Choices(supported))
 }

@@ -1,13 +1,17 @@
-// Package driver knows the hardware types and which implementations of each
-// driver interface they may use, and gives the conductor the abilities of the
-// implementation that a node has chosen. One node uses one implementation per
-// interface; nothing is tried in turn.
+// Package driver has the table of hardware types with the implementations that each
+// may use for the driver interfaces, and gives the conductor the abilities of the
+// implementations that a node has chosen. A node uses exactly one implementation of
+// each interface. The implementations are in the packages below this one; package
+// builtin puts them into a registry.
 //
-// Every ability is a small interface. Implementations obey the deadline of their
-// context, write nothing to the node and keep no state of it; the caller stores
-// what they return. They are safe for concurrent use. An error is a
-// *node.ValidationError when the node or the request lacks something, and a
-// *node.DriverError when the machine does not do what it is asked.
+// Every ability is a small interface. A call that changes a machine takes a Turn,
+// which says what is known about the calls before it. Calls that only read take none
+// and may be made at any time.
+//
+// Implementations obey the deadline of their context, do not change the node and keep
+// no state; the caller stores what they return. They are safe for concurrent use. An
+// error is a *node.ValidationError when the node or the request is incomplete or
+// wrong, and a *node.DriverError when the machine fails or refuses.
 package driver
 
 import (
@@ -16,10 +20,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Validator checks what an interface needs.
+// Validator checks whether a node has what an interface needs.
 type Validator interface {
-	// Validate reports whether the node carries all that the implementation
-	// needs. Its error is a *node.ValidationError for the operator.
+	// Validate returns a *node.ValidationError unless the node has everything that the
+	// implementation needs.
 	Validate(n *node.Node) error
 }
 
@@ -27,50 +31,49 @@ type Validator interface {
 type Power interface {
 	Validator
 	// PowerState reads the state, "power on" or "power off". The error is a
-	// *node.DriverError when it cannot be known now.
+	// *node.DriverError when the state cannot be read now.
 	PowerState(ctx context.Context, n *node.Node) (node.PowerState, error)
-	// SetPower brings the machine to target, which is one of Supported, turn by
-	// turn; the caller bounds how long it goes on. A reboot of a machine that is
-	// off switches it on. A target that is not supported is a
-	// *node.ValidationError.
+	// SetPower changes the power to target, which is one of Supported, turn by turn;
+	// the caller bounds the time for all turns. A reboot of a machine that is off
+	// switches it on. A target that is not supported is a *node.ValidationError.
 	SetPower(ctx context.Context, n *node.Node, target node.PowerState, turn Turn) (Outcome, error)
-	// Supported lists the targets that SetPower takes.
+	// Supported lists the targets that SetPower supports.
 	Supported() []node.PowerState
 }
 
-// Verifier is a power implementation that has more to check than the power state
-// before its machine is managed. It changes nothing.
+// Verifier is a power implementation that checks more than the power state before its
+// machine is managed. It changes nothing.
 type Verifier interface {
 	Verify(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
 }
 
-// Management chooses what a machine starts from.
+// Management reads and changes the boot device of a machine.
 type Management interface {
 	Validator
-	// BootDevices lists the devices that SetBootDevice takes.
+	// BootDevices lists the devices that SetBootDevice supports.
 	BootDevices(n *node.Node) []string
 	BootDevice(ctx context.Context, n *node.Node) (node.BootDevice, error)
-	SetBootDevice(ctx context.Context, n *node.Node, device node.BootDevice) (Outcome, error)
+	SetBootDevice(ctx context.Context, n *node.Node, device node.BootDevice, turn Turn) (Outcome, error)
 }
 
 // Interrupter sends a machine a non-maskable interrupt.
 type Interrupter interface {
-	InjectNMI(ctx context.Context, n *node.Node) error
+	InjectNMI(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
 }
 
-// BootModes reads and changes how a machine starts, "uefi" or "bios".
+// BootModes reads and changes the boot mode of a machine, "uefi" or "bios".
 type BootModes interface {
 	BootMode(ctx context.Context, n *node.Node) (string, error)
 	SetBootMode(ctx context.Context, n *node.Node, mode string, turn Turn) (Outcome, error)
 }
 
-// SecureBoot reads and changes whether a machine starts signed systems only.
+// SecureBoot reads, enables and disables secure boot of a machine.
 type SecureBoot interface {
 	SecureBoot(ctx context.Context, n *node.Node) (bool, error)
 	SetSecureBoot(ctx context.Context, n *node.Node, on bool, turn Turn) (Outcome, error)
 }
 
-// BIOS reads a machine's firmware settings.
+// BIOS reads a machine's BIOS settings.
 type BIOS interface {
 	BIOSSettings(ctx context.Context, n *node.Node) ([]node.BIOSSetting, error)
 }
@@ -80,17 +83,17 @@ type Firmware interface {
 	FirmwareComponents(ctx context.Context, n *node.Node) ([]node.FirmwareComponent, error)
 }
 
-// VirtualMedia shows images to a machine as if they were devices.
+// VirtualMedia attaches images to a machine as virtual devices.
 type VirtualMedia interface {
-	AttachMedium(ctx context.Context, n *node.Node, medium node.Medium) (Outcome, error)
-	// DetachMedia ejects these device types; none means all.
-	DetachMedia(ctx context.Context, n *node.Node, deviceTypes []string) (Outcome, error)
+	AttachMedium(ctx context.Context, n *node.Node, medium node.Medium, turn Turn) (Outcome, error)
+	// DetachMedia detaches the media of these device types; none means all.
+	DetachMedia(ctx context.Context, n *node.Node, deviceTypes []string, turn Turn) (Outcome, error)
 	Media(ctx context.Context, n *node.Node) ([]node.Medium, error)
 }
 
-// Inspector finds out what a machine consists of. An outcome that is done means
-// that the inspection is; one that parks for a callback, that the machine's
-// ramdisk will post its inventory.
+// Inspector inspects a machine. An outcome that is done means that the inspection is
+// complete; one that parks for a callback means that the machine's ramdisk will post
+// the inventory.
 type Inspector interface {
 	Validator
 	Inspect(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
@@ -108,13 +111,13 @@ const (
 
 // Stepper offers steps and runs them.
 type Stepper interface {
-	// Steps lists what the implementation can do, with the priority it has when
-	// nobody asks for it.
+	// Steps lists the steps, with the priorities that they have unless a request says
+	// otherwise.
 	Steps(n *node.Node, kind StepKind) []node.Step
 	RunStep(ctx context.Context, n *node.Node, kind StepKind, step node.Step, turn Turn) (Outcome, error)
 }
 
-// Deploy prepares and clears machines for their instances.
+// Deploy prepares machines for instances and cleans up after them.
 type Deploy interface {
 	Validator
 	// TearDown ends an instance before its machine is cleaned.
@@ -123,27 +126,33 @@ type Deploy interface {
 	Adopt(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
 }
 
-// Rescue starts machines into a rescue system and back.
+// Rescue boots machines into a rescue system and back into their instance.
 type Rescue interface {
 	Validator
 	Rescue(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
 	Unrescue(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
 }
 
+// Describer describes the driver_info keys that an implementation reads, besides those
+// of every node of its hardware type.
+type Describer interface {
+	Properties() map[string]string
+}
+
 // Vendor adds methods to the API.
 type Vendor interface {
 	Methods() map[string]node.VendorMethod
 	// Call runs a method, whose body is a JSON object or nothing, and returns a
-	// JSON value; nil means that there is no answer.
-	Call(ctx context.Context, n *node.Node, httpMethod, method string, body node.Object) ([]byte, error)
+	// JSON value; nil means that there is no answer. A call is one turn.
+	Call(ctx context.Context, n *node.Node, httpMethod, method string, body node.Object, turn Turn) ([]byte, error)
 }
 
-// Type is a hardware type with what the configuration made of it.
+// Type is an enabled hardware type, as the configuration restricts it.
 type Type struct {
 	Name string
 	// Enabled lists per interface the implementations that a node may choose,
 	// the preferred one first.
 	Enabled [node.InterfaceCount][]string
-	// Default is what a node gets that does not choose.
+	// Default is the implementation that a node gets when it chooses none.
 	Default node.Interfaces
 }

@@ -10,7 +10,8 @@ var commonProperties = map[string]string{
 	"force_persistent_boot_device": "Default, Always or Never. Optional.",
 }
 
-// typeProperties are the driver_info keys of single hardware types.
+// typeProperties are the driver_info keys of single hardware types, besides those that
+// their implementations describe, see Describer.
 var typeProperties = map[string]map[string]string{
 	"redfish": {
 		"redfish_address":   "Address of the BMC: a host or a URL; https when no scheme is given. Required.",
@@ -30,26 +31,11 @@ var typeProperties = map[string]map[string]string{
 		"ipmi_protocol_version": "1.5 or 2.0. The default is 2.0.",
 		"ipmi_cipher_suite":     "Number of the cipher suite. Optional.",
 	},
-	"fake-hardware": fakeProperties(),
 }
 
-// fakeProperties describes the keys that make fake machines slow or faulty.
-func fakeProperties() map[string]string {
-	all := map[string]string{
-		fakeKey("power_state"):           "power on or power off: what the machine shows whatever it was told. Optional.",
-		fakeKey(fakeReading + fakeError): "Text with which reading the power state fails. Optional.",
-	}
-	for _, operation := range fakeOperations {
-		all[fakeKey(operation+fakeDelay)] = "Seconds that " + operation + " takes, or each of its steps. The default is 0."
-		all[fakeKey(operation+fakeWait)] = "Seconds that " + operation + " then spends in a waiting state, if it has one. The default is 0."
-		all[fakeKey(operation+fakeError)] = "Text with which " + operation + " fails at its end. Optional."
-	}
-	return all
-}
-
-// logicalDiskProperties is every key of a logical disk that the API knows.
+// logicalDiskProperties describes every key of a logical disk.
 var logicalDiskProperties = map[string]string{
-	"size_gb":                  "Size in GiB, or MAX for all the space there is. Required.",
+	"size_gb":                  "Size in GiB, or MAX for all available space. Required.",
 	"raid_level":               "RAID level: 0, 1, 2, 5, 6, 1+0, 5+0, 6+0 or JBOD. Required.",
 	"is_root_volume":           "Whether the system is deployed to this disk; true for one disk at most.",
 	"volume_name":              "Name of the volume. Optional.",

@@ -9,42 +9,36 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Config says what of the table of hardware types is used. The zero value
-// enables the types that need no BMC, with everything they support.
+// Config enables hardware types and implementations. The zero value enables the types
+// that need no BMC, with everything they support.
 type Config struct {
 	// EnabledHardwareTypes in the order in which they are listed; empty means
 	// fake-hardware and manual-management.
 	EnabledHardwareTypes []string
-	// EnabledInterfaces narrows what nodes may choose, by interface. An
-	// interface that is absent or empty allows all that the enabled types
-	// support.
+	// EnabledInterfaces are the implementations that nodes may choose, by interface.
+	// For an interface without an entry these are all that the enabled types support.
 	EnabledInterfaces map[node.InterfaceKind][]string
-	// DefaultInterfaces is what nodes get that do not choose, by interface,
-	// when their type supports it. Without, the type's first enabled one counts.
+	// DefaultInterfaces are the implementations for nodes that choose none, by
+	// interface. When the node's type does not support it, or there is no entry, the
+	// default is the first enabled one of the type.
 	DefaultInterfaces map[node.InterfaceKind]string
-	// AgentAlive reports whether a node's ramdisk showed life recently. Nil
-	// means that no ramdisk ever does.
-	AgentAlive func(*node.Node) bool
-	// AgentReboot asks a node's ramdisk to restart the machine. Nil means that
-	// machines without a BMC cannot be rebooted.
-	AgentReboot AgentReboot
 }
 
 // defaultTypes need no BMC.
 var defaultTypes = []string{"fake-hardware", "manual-management"}
 
-// Registry is the enabled hardware types and the implementations behind them.
-// It never changes and is safe for concurrent use.
+// Registry has the enabled hardware types and their implementations. It never changes
+// and is safe for concurrent use.
 type Registry struct {
 	names []string
 	types map[string]Type
-	built [node.InterfaceCount]map[string]Implementation // by name of the interface
+	built Implementations
 }
 
-// New builds the registry. Its error says what of the configuration cannot
-// work: an unknown type or implementation, or an interface of an enabled type
-// that is left without any.
-func New(config Config) (*Registry, error) {
+// New returns a registry with the given implementations. An error means that the
+// configuration has an unknown type or implementation, or leaves an interface of an
+// enabled type without any.
+func New(config Config, built Implementations) (*Registry, error) {
 	names := config.EnabledHardwareTypes
 	if len(names) == 0 {
 		names = defaultTypes
@@ -52,19 +46,16 @@ func New(config Config) (*Registry, error) {
 	if err := checkKnown(config); err != nil {
 		return nil, err
 	}
-	r := &Registry{
-		types: map[string]Type{},
-		built: implementations(config),
-	}
+	r := &Registry{types: map[string]Type{}, built: built}
 	for _, name := range names {
-		i := slices.IndexFunc(hardwareTypes, func(t hardwareType) bool { return t.name == name })
+		row, ok := rowOf(name)
 		switch {
-		case i < 0:
-			return nil, fmt.Errorf("enable hardware type %q: there is none of this name", name)
+		case !ok:
+			return nil, fmt.Errorf("enable hardware type %q: it does not exist", name)
 		case slices.Contains(r.names, name):
 			continue
 		}
-		t, err := enable(hardwareTypes[i], config)
+		t, err := enable(row, config)
 		if err != nil {
 			return nil, fmt.Errorf("enable hardware type %s: %w", name, err)
 		}
@@ -79,13 +70,13 @@ func checkKnown(config Config) error {
 	for kind, names := range config.EnabledInterfaces {
 		for _, name := range names {
 			if !known(kind, name) {
-				return fmt.Errorf("enable %s interface %q: there is none of this name", kind, name)
+				return fmt.Errorf("enable %s interface %q: it does not exist", kind, name)
 			}
 		}
 	}
 	for kind, name := range config.DefaultInterfaces {
 		if name != "" && !known(kind, name) {
-			return fmt.Errorf("make %q the default %s interface: there is none of this name", name, kind)
+			return fmt.Errorf("make %q the default %s interface: it does not exist", name, kind)
 		}
 	}
 	return nil
@@ -127,9 +118,9 @@ func (r *Registry) Type(name string) (Type, bool) {
 	return t, ok
 }
 
-// Resolve completes the interfaces that a node asked for: empty ones become the
-// type's default. A driver that is not enabled, or an interface that it does not
-// support or the configuration left out, is a *node.ValidationError.
+// Resolve completes the chosen interfaces of a node: empty ones become the default of
+// the type. A driver that is not enabled, or an interface that it does not support or
+// that the configuration does not enable, is a *node.ValidationError.
 func (r *Registry) Resolve(driver string, asked node.Interfaces) (node.Interfaces, error) {
 	t, ok := r.types[driver]
 	if !ok {
@@ -149,20 +140,28 @@ func (r *Registry) Resolve(driver string, asked node.Interfaces) (node.Interface
 	return asked, nil
 }
 
-// Properties describes the driver_info keys that a hardware type reads; nil for
-// one that is not enabled.
+// Properties describes the driver_info keys of a hardware type; nil for one that is
+// not enabled.
 func (r *Registry) Properties(name string) map[string]string {
-	if _, ok := r.types[name]; !ok {
+	t, ok := r.types[name]
+	if !ok {
 		return nil
 	}
 	all := map[string]string{}
 	maps.Copy(all, commonProperties)
 	maps.Copy(all, typeProperties[name])
+	for kind, names := range t.Enabled {
+		for _, name := range names {
+			if describer, ok := r.built[kind][name].(Describer); ok {
+				maps.Copy(all, describer.Properties())
+			}
+		}
+	}
 	return all
 }
 
-// LogicalDiskProperties describes the keys of a logical disk, as nodes of a
-// hardware type that choose nothing take them; nil when they have no RAID.
+// LogicalDiskProperties describes the keys of a logical disk for nodes of a hardware
+// type with its default interfaces; nil when these have no RAID.
 func (r *Registry) LogicalDiskProperties(name string) map[string]string {
 	if t, ok := r.types[name]; !ok || isAbsent(t.Default[node.RAIDInterface]) {
 		return nil

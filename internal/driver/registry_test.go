@@ -9,12 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/builtin"
+	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
 func newRegistry(t *testing.T, config driver.Config) *driver.Registry {
 	t.Helper()
-	r, err := driver.New(config)
+	r, err := builtin.New(config, builtin.Dependencies{})
 	if err != nil {
 		t.Fatalf("New: %v", err)
 	}
@@ -126,7 +128,7 @@ func TestConfigurationThatCannotWorkIsRefused(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := driver.New(tt.config); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := builtin.New(tt.config, builtin.Dependencies{}); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want an error with %q", err, tt.want)
 			}
 		})
@@ -149,9 +151,9 @@ func TestPowerOfAnUnbuiltTypeFailsWithOneSentence(t *testing.T) {
 }
 
 func TestPowerIsTheOneThatTheNodeChose(t *testing.T) {
-	r := newRegistry(t, driver.Config{AgentAlive: alive})
+	r := newRegistry(t, driver.Config{})
 	for name, want := range map[string][]node.PowerState{
-		"fake-hardware":     driver.Fake{}.Supported(),
+		"fake-hardware":     fake.Hardware{}.Supported(),
 		"manual-management": nil,
 	} {
 		interfaces, err := r.Resolve(name, node.Interfaces{})

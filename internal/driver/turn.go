@@ -6,17 +6,45 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Turn is one call of an operation that may take many. What takes time is never
-// waited for inside a call: the driver says when it wants its next turn, the
-// caller stores that, and any conductor may make the turn.
+// Attempt says what is known about the earlier calls of an operation.
+type Attempt string
+
+// Attempts.
+const (
+	// Fresh: the operation has made no call yet.
+	Fresh Attempt = ""
+	// Continued: the last turn succeeded and asked for this one.
+	Continued Attempt = "continued"
+	// Refused: the machine refused the last call and did nothing, see
+	// node.DriverError, and no earlier call has an unknown outcome.
+	Refused Attempt = "refused"
+	// Unknown: a call may have had its effect, because its process died, its answer was
+	// lost, or what the engine stored of it was lost since. The driver must find out
+	// before it repeats the call; when it cannot, and repeating could do harm, it fails
+	// with OutcomeUnknown. A refusal of a later call does not end that.
+	Unknown Attempt = "unknown"
+)
+
+// Origin says who makes a call, for machines that record that.
+type Origin struct {
+	Conductor string // hostname
+	Epoch     int64  // of the lease under which the call is made
+	// Request identifies one operation of one row of work: it is the same for all
+	// attempts at it.
+	Request string
+}
+
+// Turn is one call of an operation that may take several. A driver never waits inside
+// a call for something that takes long: it asks for another turn, the caller stores
+// that, and any conductor may make the next turn.
 type Turn struct {
-	// First is true until a call of the operation may have had an effect. A later
-	// turn finds out what became of the effect before it repeats it: the process
-	// of the turn before may have died.
-	First   bool
+	Attempt Attempt
+	Origin  Origin
 	Elapsed time.Duration // since the first turn
-	Phase   string        // Outcome.Phase of the turn before
-	// Called is true when the agent has sent a heartbeat since the turn before.
+	// Phase and Handle are those of the last stored outcome.
+	Phase  string
+	Handle string
+	// Called is true when the agent has sent a heartbeat since the last turn.
 	Called bool
 }
 
@@ -28,14 +56,26 @@ type Outcome struct {
 	// Park, when above 0, asks for another turn after this long; the node goes
 	// into its waiting state, where it may be aborted.
 	Park time.Duration
-	// Callback parks the node until its agent calls back.
+	// Callback parks the node until its agent sends a heartbeat. With Park, the next
+	// turn follows whichever comes first.
 	Callback bool
-	Phase    string // handed to the next turn
-	// Apply writes what the machine has become into the node; nil changes
-	// nothing. The caller runs it in the commit that records the turn; it may run
-	// again on a fresh copy.
+	// Phase is how far the operation has come. Handle is the machine's identifier of
+	// the task that it works on, such as the URI of a Redfish task. Both are stored
+	// before the next turn, which gets them.
+	Phase  string
+	Handle string
+	// Apply records the change of the machine in the node; nil changes nothing. The
+	// caller runs it in the commit that stores the outcome, possibly more than once,
+	// each time on a fresh copy.
 	Apply func(*node.Node)
 }
 
 // Done reports whether the operation needs no further turn.
 func (o Outcome) Done() bool { return o.Again <= 0 && o.Park <= 0 && !o.Callback }
+
+// OutcomeUnknown is the error of an operation that must not be repeated although it is
+// unknown whether it took effect.
+func OutcomeUnknown(op string) error {
+	return &node.DriverError{Op: op, Reason: "outcome unknown: the engine stopped, lost its connection or got an older database back while or after this was under way, and the machine cannot tell what became of it. " +
+		"Check the machine before you request it again."}
+}

@@ -29,3 +29,9 @@ func Restore(ctx context.Context, cfg DatabaseConfig, file string) (store.Restor
 	}
 	return store.Restore(ctx, file, cfg.Dir, time.Now())
 }
+
+// MarkRestored suspends the work in a database that engines do not know as a copy of
+// an older state, and returns on how many nodes. See store.MarkRestored.
+func MarkRestored(ctx context.Context, cfg DatabaseConfig) (nodes int, err error) {
+	return store.MarkRestored(ctx, store.Options{Dir: cfg.Dir, URL: cfg.URL})
+}

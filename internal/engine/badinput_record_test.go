@@ -196,7 +196,7 @@ func TestRequestsOverALimitAreAskedToComeBack(t *testing.T) {
 	e := start(t, func(cfg *engine.Config) {
 		cfg.Conductor.MaxCleaning, cfg.Conductor.MaxDeploying, cfg.AutoDiscovery.MaxNodes = 1, 1, 1
 	})
-	f := fleet{running: e}
+	f := stateNodes{running: e}
 	verbs := map[string]string{
 		"clean":  `{"target":"clean","clean_steps":[{"interface":"deploy","step":"erase_devices"}]}`,
 		"active": `{"target":"active"}`,

@@ -8,30 +8,30 @@ import (
 	"github.com/ingot-metal/ingot/internal/engine"
 )
 
-// fleet is an engine with one node in each state that matters to refusals, which
+// stateNodes is an engine with one node in each state that matters to refusals, which
 // is the node's name.
-type fleet struct {
+type stateNodes struct {
 	*running
 	uuid map[string]string // by name
 }
 
 // move asks for a verb and waits for a state.
-func (f *fleet) move(t *testing.T, name, verb, more, state string) {
+func (f *stateNodes) move(t *testing.T, name, verb, more, state string) {
 	t.Helper()
 	f.do(t, "PUT", "/v1/nodes/"+name+"/states/provision", fmt.Sprintf(`{"target":%q%s}`, verb, more)).want(t, 202)
 	f.settle(t, name, func(n map[string]any) bool { return n["provision_state"] == state && n["reservation"] == nil })
 }
 
 // change patches a node.
-func (f *fleet) change(t *testing.T, name, patch string) {
+func (f *stateNodes) change(t *testing.T, name, patch string) {
 	t.Helper()
 	f.do(t, "PATCH", "/v1/nodes/"+name, patch).want(t, 200)
 }
 
-// startFleet enrols the nodes and moves them into their states.
-func startFleet(t *testing.T) *fleet {
+// startStateNodes enrols the nodes and moves them into their states.
+func startStateNodes(t *testing.T) *stateNodes {
 	t.Helper()
-	f := &fleet{running: start(t, func(cfg *engine.Config) { cfg.Conductor.LockWait = 0 }), uuid: map[string]string{}}
+	f := &stateNodes{running: start(t, func(cfg *engine.Config) { cfg.Conductor.LockWait = 0 }), uuid: map[string]string{}}
 	const steps = `,"clean_steps":[{"interface":"deploy","step":"erase_devices"}]`
 	for _, n := range []struct {
 		name, info string
@@ -49,7 +49,8 @@ func startFleet(t *testing.T) *fleet {
 		{"protected", "", [][3]string{{"manage", "", "manageable"}, {"adopt", "", "active"}}},
 		{"always-on", "", [][3]string{{"manage", "", "manageable"}}},
 		{"waiting", `"fake_clean_wait":3600`, [][3]string{{"manage", "", "manageable"}, {"clean", steps, "clean wait"}}},
-		{"busy", `"fake_clean_delay":3600`, [][3]string{{"manage", "", "manageable"}}},
+		{"busy", `"fake_power_delay":3600`, [][3]string{{"manage", "", "manageable"}}},
+		{"cleaned", `"fake_clean_delay":3600`, [][3]string{{"manage", "", "manageable"}}},
 	} {
 		f.uuid[n.name] = f.create(t, fmt.Sprintf(`{"driver":"fake-hardware","name":%q,"driver_info":{%s}}`, n.name, n.info))
 		for _, verb := range n.verbs {
@@ -58,9 +59,12 @@ func startFleet(t *testing.T) *fleet {
 	}
 	f.uuid["manual"] = f.create(t, `{"driver":"manual-management","name":"manual"}`)
 	f.uuid["bmc"] = f.create(t, `{"driver":"ipmi","name":"bmc","raid_interface":"no-raid"}`)
-	f.do(t, "PUT", "/v1/nodes/busy/states/provision", `{"target":"clean"`+steps+`}`).want(t, 202)
-	f.settle(t, "busy", func(n map[string]any) bool {
-		return n["provision_state"] == "cleaning" && n["reservation"] != nil && n["clean_step"] != nil
+	f.do(t, "PUT", "/v1/nodes/busy/states/power", `{"target":"power on","timeout":3600}`).want(t, 202)
+	f.settle(t, "busy", func(n map[string]any) bool { return n["target_power_state"] != nil && n["reservation"] != nil })
+	f.do(t, "PUT", "/v1/nodes/cleaned/states/provision", `{"target":"clean"`+steps+`}`).want(t, 202)
+	f.settle(t, "cleaned", func(n map[string]any) bool { // its work waits for long, and leaves the node to others
+		step, _ := n["clean_step"].(map[string]any)
+		return n["provision_state"] == "cleaning" && n["reservation"] == nil && len(step) > 0
 	})
 	f.change(t, "protected", `[{"op":"add","path":"/protected","value":true}]`)
 	f.change(t, "retired", `[{"op":"add","path":"/retired","value":true}]`)
@@ -77,7 +81,7 @@ func startFleet(t *testing.T) *fleet {
 // of their node permits.
 func TestRefusalsByState(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t)
+	f := startStateNodes(t)
 	port, _ := f.do(t, "POST", "/v1/ports", `{"node_uuid":"`+f.uuid["running"]+`","address":"52:54:00:00:00:0a"}`).want(t, 201).object(t)["uuid"].(string)
 	busyPort, _ := f.do(t, "POST", "/v1/ports", `{"node_uuid":"`+f.uuid["busy"]+`","address":"52:54:00:00:00:0b"}`).want(t, 201).object(t)["uuid"].(string)
 	add := func(path, value string) string {
@@ -104,6 +108,13 @@ func TestRefusalsByState(t *testing.T) {
 		{"RAID target under work", "PUT", "busy/states/raid", `{"logical_disks":[]}`, 409, locked},
 		{"port under work", "PATCH", "/v1/ports/" + busyPort, add("/extra/a", "1"), 409, locked},
 		{"port deleted under work", "DELETE", "/v1/ports/" + busyPort, "", 409, locked},
+
+		{"deletion while it is cleaned", "DELETE", "cleaned", "", 409, locked},
+		{"verb while it is cleaned", "PUT", "cleaned/states/provision", verb("manage"), 409, locked},
+		{"power while it is cleaned", "PUT", "cleaned/states/power", verb("power on"), 400, "cleaning"},
+		{"boot device while it is cleaned", "PUT", "cleaned/management/boot_device", `{"boot_device":"pxe"}`, 409, locked},
+		{"boot mode while it is cleaned", "PUT", "cleaned/states/boot_mode", verb("uefi"), 409, locked},
+		{"media while it is cleaned", "POST", "cleaned/vmedia", `{"device_type":"cdrom","image_url":"http://a/b"}`, 409, locked},
 
 		{"patch while it waits", "PATCH", "waiting", add("/description", `"x"`), 409, "clean wait"},
 		{"power while it waits", "PUT", "waiting/states/power", verb("power on"), 400, "clean wait"},
@@ -143,7 +154,7 @@ func TestRefusalsByState(t *testing.T) {
 		{"soft power off of a node that stays on", "PUT", "always-on/states/power", verb("soft power off"), 409, "disable_power_off"},
 		{"unknown power state", "PUT", "managed/states/power", verb("sleep"), 400, "sleep"},
 		{"power state of the wrong type", "PUT", "managed/states/power", `{"target":1}`, 400, "target"},
-		{"no power state", "PUT", "managed/states/power", `{}`, 400, "there are power on, power off, rebooting, soft power off, soft rebooting."},
+		{"no power state", "PUT", "managed/states/power", `{}`, 400, "the known targets are power on, power off, rebooting, soft power off, soft rebooting."},
 		{"no time for a power change", "PUT", "managed/states/power", `{"target":"power on","timeout":0}`, 400, "timeout"},
 		{"power without a BMC", "PUT", "manual/states/power", verb("power on"), 400, "does not support"},
 		{"unknown boot device", "PUT", "managed/management/boot_device", `{"boot_device":"tape"}`, 400, "tape"},

@@ -171,10 +171,10 @@ func TestBadInspectionDataIsRefused(t *testing.T) {
 		{"address with a tail", mac(`"` + goodMAC + ` "`), "want a MAC address"},
 		{"address with a zero character", mac(`"` + goodMAC + `\u0000"`), "want a MAC address"},
 		{"second address is bad", interfaces("[" + goodInterface + `,{"name":"eno2","mac_address":"x"}]`), "interfaces[1].mac_address"},
-		{"only the zero address", mac(`"00:00:00:00:00:00"`), "cannot be told from others"},
-		{"only the broadcast address", mac(`"ff:ff:ff:ff:ff:ff"`), "cannot be told from others"},
-		{"only a group address", mac(`"01:00:5e:00:00:01"`), "cannot be told from others"},
-		{"only an InfiniBand address", mac(`"80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:01"`), "cannot be told from others"},
+		{"only the zero address", mac(`"00:00:00:00:00:00"`), "cannot be identified"},
+		{"only the broadcast address", mac(`"ff:ff:ff:ff:ff:ff"`), "cannot be identified"},
+		{"only a group address", mac(`"01:00:5e:00:00:01"`), "cannot be identified"},
+		{"only an InfiniBand address", mac(`"80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:01"`), "cannot be identified"},
 
 		{"processor a text", replaced(`{"count":8,"architecture":"x86_64"}`, `"x86"`), "inventory.cpu: want an object"},
 		{"processor count a text", replaced(`"count":8`, `"count":"eight"`), "inventory.cpu.count"},
@@ -209,8 +209,8 @@ func TestBadInspectionDataIsRefused(t *testing.T) {
 	e.settle(t, e.post(t, good), inspected)
 }
 
-// TestOddInspectionDataIsTaken posts what looks wrong but is not.
-func TestOddInspectionDataIsTaken(t *testing.T) {
+// TestUnusualInspectionDataIsAccepted posts what looks wrong but is not.
+func TestUnusualInspectionDataIsAccepted(t *testing.T) {
 	tests := []struct {
 		name, body string
 		ports      int

@@ -67,6 +67,11 @@ type APIConfig struct {
 type DatabaseConfig struct {
 	Dir string `koanf:"dir"` // data folder of the embedded database
 	URL string `koanf:"url"` // another database; empty means the embedded one
+	// WriteConnections is how many writes run at once with the other database.
+	WriteConnections int `koanf:"write_connections"`
+	// ResumeAfterRestore goes on by itself with the work in a database that turns out
+	// to be an older copy.
+	ResumeAfterRestore bool `koanf:"resume_after_restore"`
 }
 
 // ConductorConfig is about work on nodes.
@@ -77,6 +82,9 @@ type ConductorConfig struct {
 	LeaseDuration  time.Duration `koanf:"lease_duration"` // at least 3s
 	LockWait       time.Duration `koanf:"lock_wait"`
 	WorkTimeout    time.Duration `koanf:"work_timeout"`
+	CallTimeout    time.Duration `koanf:"call_timeout"`
+	MaxCalls       int           `koanf:"max_calls"`
+	CallsPerBMC    int           `koanf:"calls_per_bmc"`
 	MaxAttempts    int           `koanf:"max_attempts"`
 	AutomatedClean bool          `koanf:"automated_clean"`
 
@@ -124,6 +132,7 @@ type InspectorConfig struct {
 	AddPorts         string   `koanf:"add_ports"`
 	KeepPorts        string   `koanf:"keep_ports"`
 	UpdatePXEEnabled bool     `koanf:"update_pxe_enabled"`
+	LoopbackNetworks []string `koanf:"loopback_networks"` // CIDR
 
 	KnownAccelerators       string   `koanf:"known_accelerators"` // YAML file
 	CPUCapabilities         []string `koanf:"cpu_capabilities"`   // flag:capability
@@ -158,6 +167,7 @@ func (c InspectorConfig) hooks() inspect.Config {
 	return inspect.Config{
 		DefaultHooks: c.DefaultHooks, Hooks: c.Hooks,
 		AddPorts: inspect.AddPorts(c.AddPorts), KeepPorts: inspect.KeepPorts(c.KeepPorts), UpdatePXEEnabled: c.UpdatePXEEnabled,
+		LoopbackNetworks:  c.LoopbackNetworks,
 		KnownAccelerators: c.KnownAccelerators, CPUCapabilities: c.CPUCapabilities, ExtraHardwareStrict: c.ExtraHardwareStrict,
 		PCIDeviceAlias: c.PCIDeviceAlias, PhysicalNetworkCIDRMap: c.PhysicalNetworkCIDRMap,
 		DiskPartitioningSpacing: int(c.DiskPartitioningSpacing),
@@ -217,10 +227,11 @@ func DefaultConfig() Config {
 	}
 	return Config{
 		API:      APIConfig{Listen: "127.0.0.1:6385", Auth: authNone},
-		Database: DatabaseConfig{Dir: "ingot-data"},
+		Database: DatabaseConfig{Dir: "ingot-data", WriteConnections: 16},
 		Conductor: ConductorConfig{
 			Hostname: hostname, Workers: 32, LeaseDuration: 20 * time.Second,
 			LockWait: 3 * time.Second, WorkTimeout: time.Minute, MaxAttempts: 5,
+			CallTimeout: 15 * time.Second, MaxCalls: 1024, CallsPerBMC: 2,
 			CallbackTimeout: 30 * time.Minute, PowerTimeout: time.Minute, SoftPowerOffTimeout: 10 * time.Minute,
 			MaxDeploying: 250, MaxCleaning: 50, HistoryMaxEntries: 300, PowerOffAfterDeployFailure: true,
 			PowerSyncInterval: 2 * time.Minute, ForcePowerState: true, PowerRecoveryInterval: 5 * time.Minute,
@@ -362,10 +373,14 @@ func (c Config) Validate() error {
 		}
 	}
 	errs = append(errs, c.API.problems()...)
+	check(c.Database.WriteConnections >= 1 && c.Database.WriteConnections <= 1000, "database.write_connections: want 1 to 1000, got %d", c.Database.WriteConnections)
 	check(c.Conductor.Hostname != "", "conductor.hostname: must not be empty")
 	check(c.Conductor.Workers >= 1, "conductor.workers: want at least 1, got %d", c.Conductor.Workers)
 	check(c.Conductor.LeaseDuration >= 3*time.Second, "conductor.lease_duration: want at least 3s, got %s", c.Conductor.LeaseDuration)
 	check(c.Conductor.WorkTimeout > 0, "conductor.work_timeout: want more than 0, got %s", c.Conductor.WorkTimeout)
+	check(c.Conductor.CallTimeout >= time.Second && c.Conductor.CallTimeout <= 10*time.Minute, "conductor.call_timeout: want 1s to 10m, got %s", c.Conductor.CallTimeout)
+	check(c.Conductor.MaxCalls >= 1, "conductor.max_calls: want at least 1, got %d", c.Conductor.MaxCalls)
+	check(c.Conductor.CallsPerBMC >= 1, "conductor.calls_per_bmc: want at least 1, got %d", c.Conductor.CallsPerBMC)
 	check(c.Conductor.MaxAttempts >= 1, "conductor.max_attempts: want at least 1, got %d", c.Conductor.MaxAttempts)
 	for key, d := range map[string]time.Duration{
 		"callback_timeout": c.Conductor.CallbackTimeout, "power_timeout": c.Conductor.PowerTimeout,

@@ -38,7 +38,7 @@ func (a APIConfig) problems() []error {
 	return errs
 }
 
-// addressProblem refuses an address that others reach, unless whoever reaches it
+// addressProblem refuses an address that others can reach, unless everybody who reaches it
 // must have a password and nobody on the way can read it.
 func (a APIConfig) addressProblem(key, address string) error {
 	host, port, err := net.SplitHostPort(address)

@@ -121,7 +121,7 @@ const startCheck = 3 * time.Second
 // open returns where the conductor keeps inventories. An object store that refuses
 // what is configured is an error; one that does not answer is waited for later.
 func (c InventoryConfig) open(ctx context.Context, log *slog.Logger) (conductor.Inventories, error) {
-	kept := conductor.Inventories{Backend: conductor.InventoryBackend(c.DataBackend), Prefix: c.S3Prefix, Timeout: c.S3Timeout, Patience: c.S3Patience}
+	kept := conductor.Inventories{Backend: conductor.InventoryBackend(c.DataBackend), Prefix: c.S3Prefix, Timeout: c.S3Timeout, MaxWait: c.S3Patience}
 	if c.S3Endpoint == "" {
 		return kept, nil
 	}

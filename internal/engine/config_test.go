@@ -96,3 +96,12 @@ func TestUnknownKeyOfTheFileIsAnError(t *testing.T) {
 		t.Errorf("got %v, want an error that names file and key", err)
 	}
 }
+
+func TestLimitsOfCallsReachTheConductor(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Conductor.MaxCalls, cfg.Conductor.CallsPerBMC, cfg.Conductor.CallTimeout = 7, 3, 9*time.Second
+	got, err := conductorConfig(cfg)
+	if err != nil || got.Calls != 7 || got.CallsPerBMC != 3 || got.CallTimeout != 9*time.Second {
+		t.Errorf("calls %d, per BMC %d, timeout %s, error %v", got.Calls, got.CallsPerBMC, got.CallTimeout, err)
+	}
+}

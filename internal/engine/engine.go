@@ -5,18 +5,18 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/auth"
 	"github.com/ingot-metal/ingot/internal/conductor"
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/builtin"
 	"github.com/ingot-metal/ingot/internal/httpapi"
 	"github.com/ingot-metal/ingot/internal/inspect"
+	"github.com/ingot-metal/ingot/internal/lifecycle"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 )
@@ -30,178 +30,168 @@ type Options struct {
 
 // Engine is a running engine.
 type Engine struct {
-	store     *store.Store
-	conductor *conductor.Conductor
-	front     *front
-	api       *site
-	metrics   *site      // nil when api.metrics_listen is empty
-	served    chan error // gets why a site ended
+	config     Config
+	log        *slog.Logger
+	clock      func() time.Time // as given; nil means the database's
+	parts      lifecycle.Stack
+	served     chan error // gets why a server ended
+	middleware *middleware
+	drivers    *driver.Registry
+	hooks      *inspect.Pipeline
+	store      *store.Store
+	conductor  *conductor.Conductor
+	api        *server
+	metrics    *server // nil when api.metrics_listen is empty
 }
 
 // Start opens the database, resumes the work that is stored there and answers
-// requests when it returns. Stop ends it.
+// requests when it returns. Stop ends it. After an error nothing is left running.
 func Start(ctx context.Context, opts Options) (*Engine, error) {
-	cfg := opts.Config
-	// The port comes first: a second engine started by mistake says so before it
-	// touches anything.
-	api, err := listen(ctx, "--listen", cfg.API.Listen)
+	e := &Engine{config: opts.Config, log: opts.Logger, clock: opts.Clock, served: make(chan error, 2)}
+	err := e.parts.Start(ctx,
+		// The port comes first: a second engine started by mistake fails before it
+		// touches anything.
+		lifecycle.Part{Name: "API listener", Start: e.listen, Stop: func(context.Context) error { return e.api.close() }},
+		lifecycle.Part{Name: "configuration", Start: e.configure},
+		// Metrics are served until the rest has stopped.
+		lifecycle.Part{Name: "metrics server", Start: e.serveMetrics, Stop: e.stopMetrics},
+		lifecycle.Part{Name: "database", Start: e.openStore, Stop: func(context.Context) error { return e.store.Close() }},
+		lifecycle.Part{Name: "conductor", Start: e.startConductor, Stop: func(ctx context.Context) error { return e.conductor.Stop(ctx) }},
+		lifecycle.Part{Name: "API server", Start: e.serveAPI, Stop: func(ctx context.Context) error { return e.api.stop(ctx) }},
+	)
 	if err != nil {
 		return nil, err
-	}
-	e := &Engine{api: api, served: make(chan error, 2)}
-	if err := e.start(ctx, opts); err != nil {
-		return nil, errors.Join(err, e.Stop(ctx))
 	}
 	return e, nil
 }
 
-func (e *Engine) start(ctx context.Context, opts Options) (err error) {
-	cfg, injected := opts.Config, opts.Clock
-	if injected == nil {
-		opts.Clock = e.now
-	}
-	// The front measures files and requests of this machine, by its own clock.
-	if e.front, err = newFront(cfg.API, opts.Logger, time.Now); err != nil {
+func (e *Engine) listen(ctx context.Context) (err error) {
+	e.api, err = listen(ctx, "--listen", e.config.API.Listen)
+	return err
+}
+
+// configure makes what the configuration alone decides, so that a mistake there is
+// found before anything is opened.
+func (e *Engine) configure(context.Context) (err error) {
+	// The middleware measures files and requests of this machine, by its own clock.
+	if e.middleware, err = newMiddleware(e.config.API, e.log, time.Now); err != nil {
 		return err
 	}
-	if cfg.API.MetricsListen != "" {
-		if e.metrics, err = listen(ctx, "api.metrics_listen", cfg.API.MetricsListen); err != nil {
-			return err
-		}
+	if e.drivers, err = e.newDrivers(); err != nil {
+		return err
 	}
-	drivers, err := driver.New(driver.Config{
-		EnabledHardwareTypes: cfg.Driver.EnabledHardwareTypes,
+	if e.hooks, err = inspect.NewPipeline(e.config.Inspector.hooks()); err != nil {
+		return fmt.Errorf("set up inspection: %w", err)
+	}
+	for _, warning := range e.hooks.Warnings() {
+		e.log.Warn("Inspection is configured in an outdated way", "warning", warning)
+	}
+	return nil
+}
+
+func (e *Engine) serveMetrics(ctx context.Context) (err error) {
+	if e.config.API.MetricsListen == "" {
+		return nil
+	}
+	if e.metrics, err = listen(ctx, "api.metrics_listen", e.config.API.MetricsListen); err != nil {
+		return err
+	}
+	e.metrics.serve(e.middleware.metricsHandler(), e.middleware.tls, e.log, e.served)
+	return nil
+}
+
+func (e *Engine) stopMetrics(ctx context.Context) error {
+	if e.metrics == nil {
+		return nil
+	}
+	return e.metrics.stop(ctx)
+}
+
+func (e *Engine) openStore(ctx context.Context) (err error) {
+	cfg := e.config.Database
+	e.store, err = store.Open(ctx, store.Options{Dir: cfg.Dir, URL: cfg.URL, Name: e.config.Conductor.Hostname, Clock: e.clock, WriteConnections: cfg.WriteConnections})
+	return err
+}
+
+// startConductor resumes the work that is stored.
+func (e *Engine) startConductor(ctx context.Context) error {
+	settings, err := conductorConfig(e.config)
+	if err != nil {
+		return err
+	}
+	if settings.Inventories, err = e.config.Inventory.open(ctx, e.log); err != nil {
+		return err
+	}
+	if e.middleware.metrics != nil {
+		settings.Observer = e.middleware.metrics
+	}
+	e.conductor = conductor.New(e.store, e.drivers, e.hooks, settings, e.log)
+	if err := e.conductor.Start(ctx); err != nil {
+		return err
+	}
+	if e.middleware.metrics != nil {
+		e.middleware.metrics.Watch(e.conductor, e.log, time.Now)
+	}
+	return nil
+}
+
+func (e *Engine) newDrivers() (*driver.Registry, error) {
+	cfg := e.config
+	drivers, err := builtin.New(driver.Config{EnabledHardwareTypes: cfg.Driver.EnabledHardwareTypes}, builtin.Dependencies{
 		AgentAlive: func(n *node.Node) bool {
-			return agent.Alive(n, opts.Clock(), cfg.Agent.HeartbeatTimeout)
+			return agent.Alive(n, e.now(), cfg.Agent.HeartbeatTimeout)
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("set up drivers: %w", err)
+		return nil, fmt.Errorf("set up drivers: %w", err)
 	}
 	if d := cfg.AutoDiscovery; d.Enabled {
 		if _, err := drivers.Resolve(d.Driver, node.Interfaces{}); err != nil {
-			return fmt.Errorf("auto_discovery.driver: %w", err)
+			return nil, fmt.Errorf("auto_discovery.driver: %w", err)
 		}
 	}
-	pipeline, err := inspect.NewPipeline(cfg.Inspector.hooks())
-	if err != nil {
-		return fmt.Errorf("set up inspection: %w", err)
-	}
-	for _, warning := range pipeline.Warnings() {
-		opts.Logger.Warn("Inspection is configured in an outdated way", "warning", warning)
-	}
-	if e.store, err = store.Open(ctx, store.Options{
-		Dir: cfg.Database.Dir, URL: cfg.Database.URL, Name: cfg.Conductor.Hostname, Clock: injected,
-	}); err != nil {
-		return err
-	}
-	settings, err := conductorConfig(cfg)
-	if err != nil {
-		return err
-	}
-	if settings.Inventories, err = cfg.Inventory.open(ctx, opts.Logger); err != nil {
-		return err
-	}
-	if e.front.metrics != nil {
-		settings.Observer = e.front.metrics
-	}
-	c := conductor.New(e.store, drivers, pipeline, settings, opts.Logger)
-	if err := c.Start(ctx); err != nil {
-		return err
-	}
-	e.conductor = c
-	if e.metrics != nil {
-		e.front.metrics.Watch(c, opts.Logger, time.Now)
-		e.metrics.serve(e.front.metricsHandler(), e.front.tls, opts.Logger, e.served)
-	}
+	return drivers, nil
+}
+
+func (e *Engine) serveAPI(context.Context) error {
+	cfg := e.config
 	proxies, err := cfg.AutoDiscovery.proxies()
 	if err != nil {
 		return err
 	}
-	e.api.serve(e.front.outside(httpapi.New(c, httpapi.Options{
-		Around: e.front.inside, User: auth.User,
-		PublicURL: cfg.API.PublicURL, Drivers: drivers,
+	e.api.serve(e.middleware.api(httpapi.New(e.conductor, httpapi.Options{
+		Middleware: e.middleware.route, User: auth.User,
+		PublicURL: cfg.API.PublicURL, Drivers: e.drivers,
 		DisableRamdisk: cfg.API.DisableRamdiskEndpoints, InspectionStatus: cfg.Inspector.CallbackStatus, TrustedProxies: proxies,
-		Logger: opts.Logger, Now: opts.Clock,
-	})), e.front.tls, opts.Logger, e.served)
+		Logger: e.log, Now: e.now,
+	})), e.middleware.tls, e.log, e.served)
 	return nil
 }
 
-// now is the time by the database's clock, which leases are measured with. Before
-// the database is open, nothing that replicas share is measured.
+// now is the time by the clock of Options, else by the database's, which leases
+// are measured with. It must not be called before the database is open.
 func (e *Engine) now() time.Time {
-	if e.store == nil {
-		return time.Now()
+	if e.clock != nil {
+		return e.clock()
 	}
 	return e.store.Now()
 }
 
 // URL is where the engine answers.
-func (e *Engine) URL() string { return e.api.url(e.front.tls) }
+func (e *Engine) URL() string { return e.api.url(e.middleware.tls) }
 
 // MetricsURL is where Prometheus finds the figures, empty when they are off.
 func (e *Engine) MetricsURL() string {
 	if e.metrics == nil {
 		return ""
 	}
-	return e.metrics.url(e.front.tls) + "/metrics"
+	return e.metrics.url(e.middleware.tls) + "/metrics"
 }
 
 // Done yields the reason when a listener fails by itself.
 func (e *Engine) Done() <-chan error { return e.served }
 
 // Stop refuses new requests, finishes those that run, lets work stop at its next
-// wait and closes the database. What is unfinished goes on at the next start.
-func (e *Engine) Stop(ctx context.Context) error {
-	errs := []error{e.api.stop(ctx)}
-	if e.conductor != nil {
-		errs = append(errs, e.conductor.Stop(ctx))
-	}
-	if e.store != nil {
-		errs = append(errs, e.store.Close())
-	}
-	errs = append(errs, e.metrics.stop(ctx))
-	return errors.Join(errs...)
-}
-
-func conductorConfig(cfg Config) (conductor.Config, error) {
-	networks, err := cfg.Agent.networks()
-	if err != nil {
-		return conductor.Config{}, fmt.Errorf("agent.allowed_networks: %w", err)
-	}
-	allowed, err := cfg.AutoDiscovery.allowList()
-	if err != nil {
-		return conductor.Config{}, err
-	}
-	return conductor.Config{
-		Hostname: cfg.Conductor.Hostname, Group: strings.ToLower(cfg.Conductor.Group), Workers: cfg.Conductor.Workers,
-		LeaseTTL: cfg.Conductor.LeaseDuration, LockWait: cfg.Conductor.LockWait,
-		WorkTimeout: cfg.Conductor.WorkTimeout, MaxAttempts: cfg.Conductor.MaxAttempts,
-		AutomatedClean: cfg.Conductor.AutomatedClean, RefusedCleanSteps: cfg.Conductor.RefusedCleanSteps,
-		HeartbeatTimeout: cfg.Agent.HeartbeatTimeout,
-		FastTrack:        cfg.Agent.FastTrack,
-		AgentRules: agent.Rules{
-			RequireTLS: cfg.Agent.RequireTLS, AllowedNetworks: networks, VerifyAddress: cfg.Agent.VerifyCallbackAddress,
-		},
-		Discovery: conductor.Discovery{
-			Enabled: cfg.AutoDiscovery.Enabled, Driver: cfg.AutoDiscovery.Driver, MaxNodes: cfg.AutoDiscovery.MaxNodes,
-			Rate: cfg.AutoDiscovery.Rate, Burst: cfg.AutoDiscovery.Burst,
-			Allow: allowed, Scope: cfg.AutoDiscovery.InspectionScope,
-		},
-		Inspection: conductor.Inspection{UnmanagedBoot: !cfg.Inspector.RequireManagedBoot, KeepPowerOn: !cfg.Inspector.PowerOff},
-		Limits:     limits(cfg.Conductor),
-	}, nil
-}
-
-func limits(cfg ConductorConfig) conductor.Limits {
-	sync := cfg.PowerSyncInterval
-	if sync == 0 {
-		sync = -1 // off, where zero is the default
-	}
-	return conductor.Limits{
-		CallbackTimeout: cfg.CallbackTimeout, PowerTimeout: cfg.PowerTimeout, SoftPowerOff: cfg.SoftPowerOffTimeout,
-		MaxDeploying: cfg.MaxDeploying, MaxCleaning: cfg.MaxCleaning, KeepPowerOn: !cfg.PowerOffAfterDeployFailure,
-		HistoryEntries: cfg.HistoryMaxEntries,
-		PowerSync:      sync, AcceptPower: !cfg.ForcePowerState, PowerRecovery: cfg.PowerRecoveryInterval,
-	}
-}
+// wait and closes the database. What is unfinished goes on at the next start. The
+// error names each part that did not stop before ctx ended.
+func (e *Engine) Stop(ctx context.Context) error { return e.parts.Stop(ctx) }

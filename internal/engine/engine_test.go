@@ -309,7 +309,7 @@ func TestStopDoesNotWaitForClientsThatAreSilent(t *testing.T) {
 	select {
 	case err := <-stopped:
 		t.Logf("stopped with %v", err) // the deadline may be why; that it returns counts
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("the engine waits for silent clients")
 	}
 	e.stopped = true

@@ -14,12 +14,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
-// startBehindProxy runs an engine that reaches PostgreSQL by way of a proxy.
-func startBehindProxy(t *testing.T) (*running, *storetest.Proxy) {
+// startBehindProxy runs an engine that reaches PostgreSQL by way of a proxy, and has
+// this many connections for writes.
+func startBehindProxy(t *testing.T, writes int) (*running, *storetest.Proxy) {
 	t.Helper()
 	storetest.NeedsServer(t)
 	proxy, url := storetest.ThroughProxy(t, storetest.Postgres(t))
-	return start(t, func(cfg *engine.Config) { cfg.Database.URL = url }), proxy
+	return start(t, func(cfg *engine.Config) { cfg.Database.URL, cfg.Database.WriteConnections = url, writes }), proxy
 }
 
 // change is a request whose effects can be counted.
@@ -35,7 +36,7 @@ func (c change) ask(t *testing.T, e *running) answer {
 	return e.do(t, c.method, c.path, c.body)
 }
 
-// changes are requests by name, each made anew for every time it is sent.
+// changes are requests by name, each built again whenever it is sent.
 var changes = map[string]func(t *testing.T, e *running) change{
 	"create a node with a UUID": func(t *testing.T, e *running) change {
 		t.Helper()
@@ -82,7 +83,7 @@ var changes = map[string]func(t *testing.T, e *running) change{
 	},
 }
 
-// creation creates a node that is told from others by its owner.
+// creation creates a node that its owner identifies.
 func creation(t *testing.T, e *running, member string) change {
 	t.Helper()
 	owner := uuid.NewString()
@@ -106,7 +107,7 @@ func (a answer) checkOutage(t *testing.T, text string) {
 // TestRequestsOutliveAConnectionThatBreaksAtAnyMoment breaks one connection at
 // each piece of what the request and the database say to each other, in turn.
 func TestRequestsOutliveAConnectionThatBreaksAtAnyMoment(t *testing.T) {
-	e, proxy := startBehindProxy(t)
+	e, proxy := startBehindProxy(t, 16)
 	for name, prepare := range changes {
 		t.Run(name, func(t *testing.T) {
 			for moment, broke := 0, true; broke; moment++ {
@@ -148,7 +149,7 @@ func TestRequestsOutliveAConnectionThatBreaksAtAnyMoment(t *testing.T) {
 // and keeps the database away until the request is answered.
 func TestBrokenConnectionThatDoesNotComeBack(t *testing.T) {
 	storetest.NeedsServer(t)
-	const lock, tag = "pg_advisory_xact_lock", "COMMIT\x00" // PostgreSQL's words when a write begins, and when it has ended
+	const inserted, committed = "INSERT 0 1\x00", "COMMIT\x00" // PostgreSQL's words
 	for _, test := range []struct {
 		name    string
 		changes []string
@@ -156,14 +157,14 @@ func TestBrokenConnectionThatDoesNotComeBack(t *testing.T) {
 		text    string
 		effects int
 	}{
-		{"before the first statement", []string{"create a node with a UUID", "manage a node"}, func(p *storetest.Proxy) { p.Cut(lock) }, "please retry", 0},
-		{"after the first statement", []string{"create a node with neither", "create a port"}, func(p *storetest.Proxy) { p.Lose("INSERT 0 1\x00") }, "please retry", 0},
-		{"after the commit", []string{"create a node with a name", "create a port", "patch a node", "manage a node"}, func(p *storetest.Proxy) { p.Lose(tag) }, "look before you repeat it", 1},
+		{"before the first statement", []string{"create a node with a UUID", "manage a node"}, (*storetest.Proxy).Disconnect, "please retry", 0},
+		{"after the first statement", []string{"create a node with neither", "create a port"}, func(p *storetest.Proxy) { p.Lose(inserted) }, "please retry", 0},
+		{"after the commit", []string{"create a node with a name", "create a port", "patch a node", "manage a node"}, func(p *storetest.Proxy) { p.Lose(committed) }, "look before you repeat it", 1},
 	} {
 		for _, name := range test.changes {
 			t.Run(test.name+": "+name, func(t *testing.T) {
-				t.Parallel() // it waits until the engine gives up
-				e, proxy := startBehindProxy(t)
+				t.Parallel()                       // it waits until the engine gives up
+				e, proxy := startBehindProxy(t, 1) // a second one would go on
 				c := changes[name](t, e)
 				before := slices.Clone([]byte(e.rows(t)))
 				proxy.Refuse(true) // first: a write in the background may be what is cut
@@ -188,7 +189,7 @@ func TestBrokenConnectionThatDoesNotComeBack(t *testing.T) {
 // TestEngineServesAgainWhenItsDatabaseIsBack keeps the database away for a while.
 func TestEngineServesAgainWhenItsDatabaseIsBack(t *testing.T) {
 	t.Parallel() // it waits until the engine gives up
-	e, proxy := startBehindProxy(t)
+	e, proxy := startBehindProxy(t, 16)
 	node := "/v1/nodes/" + e.create(t, `{"driver":"fake-hardware"}`)
 	proxy.Refuse(true)
 	proxy.Disconnect()
@@ -220,7 +221,7 @@ func TestEngineServesAgainWhenItsDatabaseIsBack(t *testing.T) {
 func TestRequestsEndThoughTheDatabaseFallsSilent(t *testing.T) {
 	storetest.NeedsServer(t)
 	t.Parallel() // it waits until the engine gives up
-	e, proxy := startBehindProxy(t)
+	e, proxy := startBehindProxy(t, 16)
 	item := "/v1/nodes/" + e.create(t, `{"driver":"fake-hardware"}`)
 	resume := proxy.Hang()
 	t.Cleanup(resume)
@@ -236,7 +237,7 @@ func TestRequestsEndThoughTheDatabaseFallsSilent(t *testing.T) {
 			}
 		})
 	}
-	requests.Wait() // for less than the patience of the client, or the test fails
+	requests.Wait() // for less than the timeout of the client, or the test fails
 	resume()
 	eventually(t, "the engine to serve again", func() bool { return e.do(t, "GET", item, "").status == http.StatusOK })
 	e.do(t, "POST", "/v1/nodes", `{"driver":"fake-hardware","name":"silent"}`).want(t, http.StatusCreated)

@@ -18,8 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
-// patience is how long tests wait for what the engine does in the background.
-const patience = 20 * time.Second
+// testTimeout is how long tests wait for what the engine does in the background.
+const testTimeout = 20 * time.Second
 
 // running is an engine on a port of its own, with its log and every answer that
 // the test read from it.
@@ -83,7 +83,7 @@ func (r *running) stop(t *testing.T) {
 	}
 	r.stopped = true
 	r.client.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	if err := r.Stop(ctx); err != nil {
 		t.Errorf("stop engine: %v", err)
@@ -220,12 +220,12 @@ func (r *running) rows(t *testing.T) string {
 // eventually polls until done holds, and fails the test when it never does.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(testTimeout)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {
 		if time.Now().After(deadline) {
-			t.Fatalf("gave up after %s waiting for %s", patience, what)
+			t.Fatalf("gave up after %s waiting for %s", testTimeout, what)
 		}
 		<-tick.C
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -28,7 +30,7 @@ func TestStopFinishesTheRequestThatRuns(t *testing.T) {
 	e.client.CloseIdleConnections()
 	stopped := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
 		stopped <- e.Stop(ctx)
 	}()
@@ -72,9 +74,49 @@ func TestStopDoesNotWaitForeverForAClient(t *testing.T) {
 	e.stopped = true // by this test
 	e.client.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // patience is at its end
-	_ = e.Stop(ctx)
+	cancel() // the stop may not wait
+	if err := e.Stop(ctx); err == nil || !strings.Contains(err.Error(), "stop API server: context canceled") {
+		t.Errorf("stop: got %v, want the part that was not waited for", err)
+	}
 	if _, err := io.ReadAll(connection); err != nil && !strings.Contains(err.Error(), "reset") {
 		t.Errorf("the connection is still open: %v", err)
 	}
+}
+
+// TestFailedStartLeavesNothingRunning starts an engine on a database that cannot be
+// opened, after its listeners were.
+func TestFailedStartLeavesNothingRunning(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var api, metrics string
+	_, err := tryStart(t, file, func(c *engine.Config) {
+		api, metrics = freeAddress(t), freeAddress(t)
+		c.API.Listen, c.API.MetricsListen = api, metrics
+		c.Database.Dir, c.Database.URL = file, ""
+	})
+	if err == nil || !strings.Contains(err.Error(), file) {
+		t.Fatalf("got %v, want an error about the database in %s", err, file)
+	}
+	for _, address := range []string{api, metrics} {
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+		if err != nil {
+			t.Errorf("the engine that did not start still listens: %v", err)
+			continue
+		}
+		listener.Close()
+	}
+}
+
+// freeAddress is a loopback address that nobody listens on and that no connection
+// begins at.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.77:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
 }

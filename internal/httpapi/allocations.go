@@ -18,7 +18,7 @@ var allocationTable = newTable("allocation", []field[node.Allocation]{
 	{name: "node", since: 58, access: atCreate, noSort: true, value: identOf(func(a *node.Allocation) *string { return &a.NodeUUID })},
 	{name: "node_uuid", since: 1, brief: true, noSort: true, value: textOf(func(a *node.Allocation) *string { return &a.NodeUUID })},
 	{name: "resource_class", since: 1, access: atCreate, brief: true, value: textUpTo(80, func(a *node.Allocation) *string { return &a.ResourceClass })},
-	{name: "state", since: 1, brief: true, value: shown(func(dst []byte, _ *view, a *node.Allocation) []byte { return appendText(dst, string(a.State)) })},
+	{name: "state", since: 1, brief: true, value: computed(func(dst []byte, _ *view, a *node.Allocation) []byte { return appendText(dst, string(a.State)) })},
 	{name: "last_error", since: 1, value: textOf(func(a *node.Allocation) *string { return &a.LastError })},
 	{name: "candidate_nodes", since: 1, access: atCreate, noSort: true, value: wordSetOf(func(a *node.Allocation) *node.Words { return &a.CandidateNodes }, checkReference)},
 	{name: "traits", since: 1, access: atCreate, noSort: true, value: wordSetOf(func(a *node.Allocation) *node.Words { return &a.Traits }, node.CheckTrait)},
@@ -27,10 +27,10 @@ var allocationTable = newTable("allocation", []field[node.Allocation]{
 }, stampsOf("allocations", allocationUUID,
 	func(a *node.Allocation) *time.Time { return &a.CreatedAt }, func(a *node.Allocation) *time.Time { return &a.UpdatedAt }))
 
-func (a *api) allocations() *records[node.Allocation] {
-	return &records[node.Allocation]{
+func (a *api) allocations() *collection[node.Allocation] {
+	return &collection[node.Allocation]{
 		api: a, table: allocationTable, path: "allocations", name: "allocations", named: true,
-		since: 52, patchSince: 57, writeBelow: refused, all: Engine.Allocations, uuid: allocationUUID,
+		since: 52, patchSince: 57, writeBelow: http.StatusMethodNotAllowed, all: Engine.Allocations, uuid: allocationUUID,
 		filters: []filter{
 			{name: "node", since: 1, find: nodeFilter},
 			{name: "resource_class", since: 1, parse: textFilter("resource_class")},
@@ -48,13 +48,13 @@ func allocationStateFilter(text string) (node.Filter, error) {
 	return node.Filter{Field: "state", Value: text}, nil
 }
 
-// checkAllocation holds the rules between the fields of an allocation.
+// checkAllocation checks the rules that involve several fields of an allocation.
 func checkAllocation(a *node.Allocation, version int) error {
 	if err := checkName(a.Name, version); err != nil {
 		return invalidField("name", err)
 	}
 	switch {
-	case a.State != "": // a patch of what the engine has accepted
+	case a.State != "": // a patch of an allocation that the engine has accepted
 		return nil
 	case a.NodeUUID != "" && a.CandidateNodes != "":
 		return node.Invalid("An allocation of one node takes no candidate_nodes.")
@@ -64,7 +64,7 @@ func checkAllocation(a *node.Allocation, version int) error {
 	return nil
 }
 
-// allocationRoutes serve allocations, and that of a node.
+// allocationRoutes are the routes of allocations and of the allocation of a node.
 func (a *api) allocationRoutes() []route {
 	return append(a.allocations().routes(),
 		route{method: get, pattern: "/v1/nodes/{ident}/allocation", since: 52, args: []string{"fields"}, handler: a.showNodeAllocation},

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// available stores a node that allocations may take.
+// available stores a node that is available for allocations.
 func (s *engineServer) available(class string, change ...func(*node.Node)) string {
 	s.tb.Helper()
 	return s.node(append([]func(*node.Node){func(n *node.Node) {
@@ -17,7 +17,7 @@ func (s *engineServer) available(class string, change ...func(*node.Node)) strin
 	}}, change...)...)
 }
 
-// allocate posts an allocation and waits until the engine is done with it.
+// allocate posts an allocation and waits until the engine has processed it.
 func (s *engineServer) allocate(body string) map[string]any {
 	s.tb.Helper()
 	created := s.create("/v1/allocations", body)
@@ -36,7 +36,7 @@ func (s *engineServer) allocate(body string) map[string]any {
 	}
 }
 
-func TestAllocationsTakeANodeThatFits(t *testing.T) {
+func TestAllocationTakesAMatchingNode(t *testing.T) {
 	s := newEngineServer(t)
 	fits := s.available("big", func(n *node.Node) { n.Traits = node.WordsOf("CUSTOM_A", "CUSTOM_B") })
 	s.available("small", func(n *node.Node) { n.Traits = "CUSTOM_A" })
@@ -70,7 +70,7 @@ func TestAllocationsTakeANodeThatFits(t *testing.T) {
 	s.get("/v1/allocations?state=x").want(http.StatusBadRequest)
 }
 
-func TestAllocationsKeepToCandidatesAndOwners(t *testing.T) {
+func TestAllocationTakesOnlyCandidatesAndNodesOfItsOwner(t *testing.T) {
 	s := newEngineServer(t)
 	s.available("x")
 	candidate := s.available("x", func(n *node.Node) { n.Name = "rack-1" })
@@ -88,7 +88,7 @@ func TestAllocationsKeepToCandidatesAndOwners(t *testing.T) {
 	s.do("POST", "/v1/allocations", "latest", `{"resource_class":"x","candidate_nodes":["nobody"]}`).want(http.StatusBadRequest)
 }
 
-func TestDeletingAnAllocationFreesItsNode(t *testing.T) {
+func TestDeletedAllocationReleasesItsNode(t *testing.T) {
 	s := newEngineServer(t)
 	n := s.available("x")
 	first := s.allocate(`{"name":"first","resource_class":"x"}`)
@@ -128,7 +128,7 @@ func TestAllocationsOfRunningNodesAreBackfilled(t *testing.T) {
 	}
 }
 
-func TestOnlyNameAndExtraOfAnAllocationChange(t *testing.T) {
+func TestOnlyNameAndExtraOfAnAllocationCanBePatched(t *testing.T) {
 	s := newEngineServer(t)
 	a := "/v1/allocations/" + s.create("/v1/allocations", `{"resource_class":"x"}`)["uuid"].(string)
 	s.do("PATCH", a, "1.56", `[]`).want(http.StatusMethodNotAllowed)

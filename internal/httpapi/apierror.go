@@ -10,16 +10,16 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// errorForm is which of the API's error bodies an error is written in.
+// errorForm selects one of the error bodies of the API.
 type errorForm int
 
 const (
 	faultForm  errorForm = iota // {"error_message": "<fault as JSON text>"}
-	routerForm                  // same, with code and title, for what never reached a handler
-	bareForm                    // the fault itself, for bodies over their limit
+	routerForm                  // the same with code and title, for requests that reached no handler
+	bareForm                    // the fault itself, for request bodies over their limit
 )
 
-// apiError is an error that the API itself found.
+// apiError is an error that this package reports itself.
 type apiError struct {
 	status  int
 	form    errorForm
@@ -38,7 +38,7 @@ func badRequest(format string, args ...any) error {
 	return &apiError{status: http.StatusBadRequest, message: fmt.Sprintf(format, args...)}
 }
 
-// notAcceptable says that the requested microversion is too old for a thing.
+// notAcceptable returns a 406: the requested microversion is too old for what.
 func notAcceptable(what string, since int) error {
 	return &apiError{
 		status:  http.StatusNotAcceptable,
@@ -50,14 +50,15 @@ func routerError(status int, format string, args ...any) error {
 	return &apiError{status: status, form: routerForm, message: fmt.Sprintf(format, args...)}
 }
 
-// domainStatus maps the domain's error types to a status. The first that
-// matches decides.
+// domainStatus maps the error types of the domain to statuses. The first match
+// decides.
 var domainStatus = []struct {
 	status int
-	match  func(error) (text string, ok bool) // text is for the client
+	match  func(error) (text string, ok bool) // text is what the client reads
 }{
 	{http.StatusNotFound, as[*node.NotFoundError]},
 	{http.StatusConflict, as[*node.LockedError]},
+	{http.StatusConflict, as[*node.SuspendedError]},
 	{http.StatusBadRequest, as[*node.ValidationError]},
 	{http.StatusBadRequest, as[*node.TransitionError]},
 	{http.StatusConflict, as[*node.ConflictError]},
@@ -73,7 +74,7 @@ var domainStatus = []struct {
 	{http.StatusServiceUnavailable, is(context.DeadlineExceeded, "The engine did not answer in time, please retry.")},
 }
 
-// as matches errors of type T, whose text clients may read.
+// as matches errors of type T. Clients may read their text.
 func as[T error](err error) (string, bool) {
 	var target T
 	if !errors.As(err, &target) {
@@ -82,14 +83,13 @@ func as[T error](err error) (string, bool) {
 	return target.Error(), true
 }
 
-// is matches a sentinel, for which clients read text.
+// is matches a sentinel error; clients read text instead of its own.
 func is(sentinel error, text string) func(error) (string, bool) {
 	return func(err error) (string, bool) { return text, errors.Is(err, sentinel) }
 }
 
-// statusOf is the only place where an error becomes a status. The returned
-// error is what the client reads; errors nobody planned for become a 500 whose
-// reason stays in the log.
+// statusOf is the only place that decides the status of an error. The client reads
+// the returned error. An unexpected error becomes a 500; its reason is in the log only.
 func statusOf(err error) *apiError {
 	var own *apiError
 	if errors.As(err, &own) {
@@ -116,8 +116,8 @@ func statusOf(err error) *apiError {
 }
 
 // retryAfter is the Retry-After of an answer in seconds, by status; 0 means none.
-// A 409 has none, although a busy node is worth another try: python-ironicclient
-// fails on that header instead of trying again.
+// A 409 has none, although a client should retry when a node is locked:
+// python-ironicclient fails on that header instead of retrying.
 func retryAfter(status int) int {
 	if status == http.StatusServiceUnavailable {
 		return 5
@@ -125,8 +125,8 @@ func retryAfter(status int) int {
 	return 0
 }
 
-// fault is the error object of the API. Code and title stand only in router
-// errors.
+// fault is the error object of the API. Only router errors have code, title and
+// message.
 type fault struct {
 	FaultCode   string  `json:"faultcode"`
 	FaultString string  `json:"faultstring"`
@@ -136,8 +136,8 @@ type fault struct {
 	Message     string  `json:"message,omitempty"`
 }
 
-// body returns the JSON that tells e to a client. Outside of bareForm the fault
-// is JSON text inside a JSON string, as every client of this API expects.
+// body returns e as JSON for the client. Except in bareForm, the fault is JSON text
+// inside a JSON string, as every client of this API expects.
 func (e *apiError) body() []byte {
 	f := fault{FaultCode: "Client", FaultString: node.CutText(e.message)}
 	if e.status >= http.StatusInternalServerError {

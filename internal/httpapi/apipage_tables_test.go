@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// writeFields writes the fields of a kind that a client of the newest version
-// sees or sends. since is when the kind itself came.
+// writeFields writes the fields of a kind of resource in the newest version. since is
+// the microversion 1.N that introduced the kind.
 func writeFields[T any](page *strings.Builder, title string, t *table[T], filters []filter, since int) {
 	fmt.Fprintf(page, "\n### %s\n\n| Field | Since | Create | Patch | Sort | Short list | Filter since |\n|---|---|---|---|---|---|---|\n", title)
 	mark := func(ok bool) string {
@@ -26,6 +26,8 @@ func writeFields[T any](page *strings.Builder, title string, t *table[T], filter
 		}
 		change := mark(f.access == patchable)
 		switch {
+		case f.lateOperations:
+			change = "yes; before, by any operation but the first"
 		case f.access == patchable && f.clearSince > 0:
 			change = fmt.Sprintf("yes; removed since %s", versionText[f.clearSince])
 		case f.append == nil && f.instead != "":
@@ -45,7 +47,7 @@ func writeFields[T any](page *strings.Builder, title string, t *table[T], filter
 	writeOtherFilters(page, t, filters, since)
 }
 
-// writeOtherFilters names the filters that are no field.
+// writeOtherFilters lists the filters that are not fields.
 func writeOtherFilters[T any](page *strings.Builder, t *table[T], filters []filter, since int) {
 	var others []string
 	for _, f := range filters {
@@ -54,11 +56,11 @@ func writeOtherFilters[T any](page *strings.Builder, t *table[T], filters []filt
 		}
 	}
 	if len(others) > 0 {
-		fmt.Fprintf(page, "\nFilters that are no field: %s.\n", strings.Join(others, ", "))
+		fmt.Fprintf(page, "\nFilters that are not fields: %s.\n", strings.Join(others, ", "))
 	}
 }
 
-func writeRecordFields[T any](page *strings.Builder, title string, s *records[T]) {
+func writeCollectionFields[T any](page *strings.Builder, title string, s *collection[T]) {
 	if s.since <= maxVersion {
 		writeFields(page, title, s.table, s.filters, s.since)
 	}
@@ -68,17 +70,17 @@ func writeAllFields(page *strings.Builder) {
 	a := &api{}
 	writeFields(page, "Fields of a node", nodeTable, nodeFilters, minVersion)
 	writeFields(page, "Fields of a port", portTable, portFilters, minVersion)
-	writeRecordFields(page, "Fields of a port group", a.portgroups())
-	writeRecordFields(page, "Fields of a chassis", a.chassis())
-	writeRecordFields(page, "Fields of an allocation", a.allocations())
-	writeRecordFields(page, "Fields of a deploy template", a.deployTemplates())
-	writeRecordFields(page, "Fields of a runbook", a.runbooks())
-	writeRecordFields(page, "Fields of a volume connector", a.volumeConnectors())
-	writeRecordFields(page, "Fields of a volume target", a.volumeTargets())
+	writeCollectionFields(page, "Fields of a port group", a.portgroups())
+	writeCollectionFields(page, "Fields of a chassis", a.chassis())
+	writeCollectionFields(page, "Fields of an allocation", a.allocations())
+	writeCollectionFields(page, "Fields of a deploy template", a.deployTemplates())
+	writeCollectionFields(page, "Fields of a runbook", a.runbooks())
+	writeCollectionFields(page, "Fields of a volume connector", a.volumeConnectors())
+	writeCollectionFields(page, "Fields of a volume target", a.volumeTargets())
 }
 
-// writeVerbs writes the provision verbs and the states that take them. A state in
-// which a conductor works takes none: the node is locked.
+// writeVerbs writes the provision verbs and the states that accept them. A state in
+// which a conductor works accepts none, because the node is locked.
 func writeVerbs(page *strings.Builder) {
 	page.WriteString("| `target` | Since | From | To | then |\n|---|---|---|---|---|\n")
 	for _, verb := range node.Verbs() {
@@ -108,8 +110,8 @@ func hiddenAbort(t node.Transition) bool {
 	return t.On == node.OnAbort && t.From == node.DeployWait && abortDeploymentSince > maxVersion
 }
 
-// stateText is a state, with the version from which a verb may be sent there when
-// that is later than the verb's.
+// stateText returns a state, with the microversion in which the verb became possible
+// there when it is newer than the verb.
 func stateText(t node.Transition) string {
 	switch {
 	case t.On == node.OnAbort && t.From == node.InspectWait:
@@ -143,7 +145,7 @@ func writePowerTargets(page *strings.Builder) {
 	}
 }
 
-// errorBody is the body of an error as it is sent.
+// errorBody returns the body of an error.
 func errorBody(form errorForm) string {
 	return string((&apiError{status: http.StatusNotFound, form: form, message: "Node n could not be found."}).body())
 }

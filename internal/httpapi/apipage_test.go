@@ -11,7 +11,7 @@ import (
 
 const apiPagePath = "../../docs/api.md"
 
-func TestAPIPageShowsTheTables(t *testing.T) {
+func TestAPIPageIsUpToDate(t *testing.T) {
 	want := apiPage()
 	if *update {
 		if err := os.WriteFile(apiPagePath, []byte(want), 0o644); err != nil {
@@ -27,23 +27,24 @@ func TestAPIPageShowsTheTables(t *testing.T) {
 	}
 }
 
-func TestSuccessOfRoutesIsKnownForRoutesThatExist(t *testing.T) {
+func TestSuccessStatusesAreOfExistingRoutes(t *testing.T) {
 	known := map[string]bool{}
 	for _, rt := range sortedRoutes() {
 		known[rt.method+" "+rt.pattern] = true
 	}
 	for key := range otherSuccess {
 		if !known[key] {
-			t.Errorf("there is a success status for %s, and no such route", key)
+			t.Errorf("otherSuccess has %s, which is no route", key)
 		}
 	}
 }
 
-// success is the status of an answer that tells of success, unless otherSuccess
-// says something else.
+// success is the status of success by method. otherSuccess has the exceptions.
 var success = map[string]string{get: "200", post: "201", put: "202", patch: "200", remove: "204"}
 
 var otherSuccess = map[string]string{
+	"PUT /ingot/suspension":                        "204",
+	"PUT /ingot/suspension/nodes/{ident}":          "204",
 	"POST /v1/continue_inspection":                 "200",
 	"POST /v1/events":                              "204",
 	"POST /v1/heartbeat/{ident}":                   "202",
@@ -57,9 +58,8 @@ var otherSuccess = map[string]string{
 	"POST /v1/nodes/{ident}/vmedia":                "204",
 }
 
-// successOf is the status of success for the page. The method of a vendor
-// decides whether it answers at once or later; no driver has one of its own, and
-// none has indicators.
+// successOf returns the status of success for the page. A vendor method of a node
+// answers 200 or 202. Drivers have no vendor methods and no indicators.
 func successOf(rt route) string {
 	if status, ok := otherSuccess[rt.method+" "+rt.pattern]; ok {
 		return status
@@ -76,8 +76,8 @@ func successOf(rt route) string {
 	return success[rt.method]
 }
 
-// olderHear is what a request hears whose version is older than the route.
-func olderHear(rt route) string {
+// answerToOlder describes the answer to requests that are older than the route.
+func answerToOlder(rt route) string {
 	switch {
 	case max(rt.since, minVersion) == minVersion:
 		return ""
@@ -89,7 +89,7 @@ func olderHear(rt route) string {
 	return fmt.Sprint(rt.below)
 }
 
-// routeTitles are the parts of the page, by the first word of the path.
+// routeTitles has the titles of the routes, by the first word of their path.
 var routeTitles = []struct{ word, title string }{
 	{"", "The service"},
 	{"nodes", "Nodes"},
@@ -107,18 +107,22 @@ var routeTitles = []struct{ word, title string }{
 	{"lookup", "Machines that run a ramdisk"},
 	{"heartbeat", ""},
 	{"continue_inspection", ""},
+	{"ingot", "Ingot's own: suspended work"},
 }
 
 func writeRoutes(page *strings.Builder) {
 	words := map[string][]route{}
 	for _, rt := range sortedRoutes() {
-		if rt.since > maxVersion { // built ahead, and hidden
+		if rt.since > maxVersion { // hidden
 			continue
 		}
 		parts := strings.Split(strings.Trim(rt.pattern, "/"), "/")
 		word := ""
 		if parts[0] == "v1" && len(parts) > 1 {
 			word = parts[1]
+		}
+		if strings.HasPrefix(rt.pattern, ownPrefix) {
+			word = "ingot"
 		}
 		words[word] = append(words[word], rt)
 	}
@@ -128,7 +132,7 @@ func writeRoutes(page *strings.Builder) {
 		}
 		for _, rt := range words[part.word] {
 			fmt.Fprintf(page, "| `%s %s` | %s | %s | %s | %s |\n",
-				rt.method, rt.pattern, versionText[max(rt.since, minVersion)], olderHear(rt), successOf(rt), argsText(rt.args))
+				rt.method, rt.pattern, versionText[max(rt.since, minVersion)], answerToOlder(rt), successOf(rt), argsText(rt.args))
 		}
 		delete(words, part.word)
 	}
@@ -137,7 +141,7 @@ func writeRoutes(page *strings.Builder) {
 	}
 }
 
-// argsText lists query arguments; those of the large lists by where they stand.
+// argsText lists query arguments. It refers to tables for the arguments of large lists.
 func argsText(args []string) string {
 	a := &api{}
 	for _, set := range []struct {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// apiPage is docs/api.md.
+// apiPage returns the text of docs/api.md.
 func apiPage() string {
 	var page strings.Builder
 	oldest, newest := versionText[minVersion], versionText[maxVersion]
@@ -13,33 +13,35 @@ func apiPage() string {
 
 # The Bare Metal API of the engine
 
-Any client of OpenStack's Bare Metal API v1 may use an engine. This page says what
-there is and since which version; [the reference](https://docs.openstack.org/api-ref/baremetal/)
-says what the fields mean. What is not there is in [status.md](status.md).
+Any client of OpenStack's Bare Metal API v1 can use an engine. This page lists routes,
+fields and verbs with the versions that introduced them.
+[The reference](https://docs.openstack.org/api-ref/baremetal/) says what the fields mean.
+[status.md](status.md) lists what is missing.
 
 ## Versions
 
-The engine speaks the versions %s to %s. A request names one in a header; without one
-it is served as %s. The answer names the version that was used and the range.
+The engine supports the versions %s to %s. A request names its version in a header. A
+request without one has version %s. The answer has the version that was used and the
+supported range.
 
 `+"```"+`console
 $ curl -H 'X-OpenStack-Ironic-API-Version: %s' http://127.0.0.1:6385/v1/nodes
 $ curl -H 'OpenStack-API-Version: baremetal latest' http://127.0.0.1:6385/v1/nodes
 `+"```"+`
 
-- A version outside of the range is a 406. "latest" is %s here.
-- "Since" in the tables is the first version with a thing. "Before" is the status that
-  older requests get for a route.
-- A field, filter or key that is newer than the request: 406 when the request names it.
-  It is left out of answers without a word.
+- A version outside the range is a 406. "latest" means %s.
+- "Since" in the tables is the version that introduced the row. "Before" is the status
+  that older requests get.
+- A request that names a newer field, filter or key is a 406. Answers omit newer fields.
+- Paths below /ingot are Ingot's own and the same in every version.
 
 ## Routes
 
-"{ident}" is a UUID, or the name of what has one. "Success" is the status of an
-answer that tells of success. 202 means accepted: ask for the node until its
-`+"`target_provision_state` or `target_power_state`"+` is null again, and read its
-`+"`last_error`"+`. A vendor method answers with 200 and its result, or with 202 when it runs on.
-"–" stands for routes that this engine never answers with success.
+"{ident}" is a UUID, or a name if the resource has one. "Success" is the status of a
+successful answer. 202 means that the request is accepted: poll the node until its
+`+"`target_provision_state` or `target_power_state`"+` is null, then read its
+`+"`last_error`"+`. A vendor method answers 200 with its result, or 202 when it still runs.
+"–" marks routes that never succeed in this engine.
 `, oldest, newest, oldest, newest, newest)
 	writeRoutes(&page)
 	fmt.Fprintf(&page, `
@@ -47,25 +49,25 @@ answer that tells of success. 202 means accepted: ask for the node until its
 
 | Argument | Since | Meaning |
 |---|---|---|
-| `+"`limit`"+` | %[1]s | Items of a page, at most and by default %[5]d. |
-| `+"`marker`"+` | %[1]s | The UUID of the last item that the client has; for conductors the host name. |
-| `+"`sort_key`"+` | %[1]s | A field with "yes" under Sort. Without it, by age. |
+| `+"`limit`"+` | %[1]s | Items of a page; default and maximum %[5]d. |
+| `+"`marker`"+` | %[1]s | The UUID of the last item of the previous page; for conductors the host name. |
+| `+"`sort_key`"+` | %[1]s | A field with "yes" under Sort. The default is the time of creation. |
 | `+"`sort_dir`"+` | %[1]s | asc or desc. |
-| `+"`fields`"+` | %[2]s (drivers: %[3]s) | The fields to show, with commas. Not together with detail. |
-| `+"`detail`"+` | %[4]s (drivers: %[9]s) | true shows all fields and not only those of the short list. |
+| `+"`fields`"+` | %[2]s (drivers: %[3]s) | The fields to show, separated by commas. It cannot be combined with detail. |
+| `+"`detail`"+` | %[4]s (drivers: %[9]s) | true shows all fields, false only those of the short list. |
 
-`+"`include_children`"+` and `+"`parent_node`"+` came with %[6]s, `+"`conductor`"+` with %[7]s, `+"`type`"+` of
-drivers with %[9]s, `+"`reset_interfaces`"+` of a PATCH with %[8]s.
+Version %[6]s introduced `+"`include_children`"+` and `+"`parent_node`"+`, %[7]s `+"`conductor`"+`, %[9]s `+"`type`"+` of
+drivers, and %[8]s `+"`reset_interfaces`"+` of a PATCH.
 
-A full page has "next", the address of the page behind it with all arguments of
-the request. Filters are combined by "and". An argument that is not in the
-tables is a 400, and so is one that is given twice and takes one value.
+A full page has "next": the address of the next page with all arguments of the request.
+An item must match all filters. An argument that is not in the tables is a 400, and so
+is a repeated argument that takes one value.
 
 ## Fields
 
-"Create" and "Patch": whether a POST and a PATCH may name it; what neither may name is
-the engine's own. "Short list": lists without detail show it. A PATCH is a list of
-JSON Patch operations (RFC 6902); all of them take effect, or none.
+"Create" and "Patch": a POST or a PATCH may set the field. The engine sets the others.
+"Short list": lists without detail show the field. A PATCH is a list of JSON Patch
+operations (RFC 6902). Either all of them take effect, or none.
 `, oldest, versionText[fieldsSince], versionText[driverFieldsSince], versionText[detailSince], maxPage,
 		versionText[parentSince], versionText[conductorSince], versionText[resetSince],
 		versionText[dynamicDriversSince])
@@ -73,10 +75,10 @@ JSON Patch operations (RFC 6902); all of them take effect, or none.
 	page.WriteString(`
 ## Provision verbs
 
-` + "`PUT /v1/nodes/{ident}/states/provision`" + ` with ` + "`{\"target\": \"manage\"}`" + ` asks for a verb. From a
-state that does not take it, it is a 400; while a conductor works on the node, a 409. A
-version in brackets is when that state began to take the verb. "Then" is where the work
-leads that the verb begins.
+` + "`PUT /v1/nodes/{ident}/states/provision`" + ` with ` + "`{\"target\": \"manage\"}`" + ` starts a verb. In a
+state that does not allow the verb it is a 400, and while a conductor works on the node
+a 409. A version in brackets introduced the verb in that state. "Then" is the state at
+the end of the work that the verb starts.
 
 `)
 	writeVerbs(&page)
@@ -84,51 +86,51 @@ leads that the verb begins.
 	writeVerbKeys(&page)
 	page.WriteString(`
 A step of ` + "`clean_steps` and `service_steps` has `interface` and `step`, and may have `args`" + `
-and ` + "`order`. With `execute_on_child_nodes`" + ` the node's children run it, one after the other,
-and not the node itself; ` + "`limit_child_node_execution`" + ` names some of them by UUID or name. A
-child is under work meanwhile, and a step that fails on it fails the node. Steps that hold
-or wait cannot run on children.
+and ` + "`order`. With `execute_on_child_nodes`" + ` it runs on the node's children, one after the other,
+and not on the node itself. ` + "`limit_child_node_execution`" + ` limits it to some children, by UUID or
+name. A child is locked meanwhile. When the step fails on a child, the work on the node
+fails. Steps that hold or wait cannot run on children.
 
-The steps of a ` + "`runbook`" + ` run in their order; with ` + "`active` and `rebuild`" + ` before those of the
-deployment. Steps that all run without the ramdisk need no deploy interface. With ` + "`disable_ramdisk`" + `,
+The steps of a ` + "`runbook`" + ` run in their order. With ` + "`active` and `rebuild`" + ` they run before the steps of the
+deployment. If no step needs the ramdisk, the node needs no deploy interface. With ` + "`disable_ramdisk`" + `,
 a step that runs in the ramdisk is a 400.
 
-What was asked for, by whom, and how it ended stands in the history of the node, of which
-the newest rows are kept (` + "`conductor.history_max_entries` in [configuration.md](configuration.md)" + `).
+The history of the node has every request, its user and its outcome. The engine keeps the
+newest rows (` + "`conductor.history_max_entries` in [configuration.md](configuration.md)" + `).
 `)
 	page.WriteString("\n## Power\n\n`PUT /v1/nodes/{ident}/states/power` with `{\"target\": \"power on\"}`:\n\n")
 	writePowerTargets(&page)
-	fmt.Fprintf(&page, "\n`timeout` (%s) is how long the machine may take, in seconds, at least 1.\n", versionText[softPowerSince])
+	fmt.Fprintf(&page, "\n`timeout` (%s) is the time that the machine may take, in seconds, at least 1.\n", versionText[softPowerSince])
 	fmt.Fprintf(&page, `
 ## Errors
 
-Errors of the API are JSON. What a client reads is JSON text inside of a JSON string,
-because every client of this API expects it:
+Errors are JSON. The fault is JSON text inside a JSON string, as every client of this API
+expects:
 
 `+"```json\n%s\n```"+`
 
-An unknown path, a wrong method and an unusable version have three keys more:
+For an unknown path, a wrong method and an unusable version it has three more keys:
 
 `+"```json\n%s\n```"+`
 
-A body over its limit (413) is answered without the string around it:
+For a body over its limit (413) there is no outer string:
 
 `+"```json\n%s\n```"+`
 
 | Status | Means |
 |---|---|
-| 400 | The request is wrong, or the node's state does not allow it. The text says what to change. |
-| 401 | No user and password, or wrong ones (`+"`http_basic`"+`). |
-| 403 | It is forbidden for this node, such as undeploying a protected one, or switched off. |
-| 404 | There is no such thing, or not yet in this version. To machines: also everything that concerns them and nobody else. |
-| 405 | The path has no such method, or not in this version; `+"`Allow`"+` has those there are. |
-| 406 | The version is unusable, or too old for what the request names. |
-| 409 | It exists already, is in use, or a conductor works on the node: then try again in a second. |
-| 413 | The body is larger than its route takes. |
-| 500 | The engine failed. Its log has the reason under the request ID of the answer. |
-| 503 | A limit is reached, or the database or a BMC did not answer: try again after `+"`Retry-After`"+` seconds. |
+| 400 | The request is wrong, or the state of the node does not allow it. The text says what to change. |
+| 401 | The user and password are missing or wrong (`+"`http_basic`"+`). |
+| 403 | The request is forbidden for this node, such as undeploying a protected node, or the route is disabled. |
+| 404 | The resource does not exist, or the version does not have the route. Unauthenticated machines get it whenever the engine does not serve them. |
+| 405 | The path does not have the method, or not in this version. `+"`Allow`"+` has the methods of the path. |
+| 406 | The version is unusable, or too old for something that the request names. |
+| 409 | The resource exists already or is in use, or a conductor works on the node. In the last case, retry after a second. |
+| 413 | The body is over the limit of its route. |
+| 500 | The engine failed. Its log has the reason with the request ID of the answer. |
+| 503 | A limit is reached, or the database or a BMC did not answer. Retry after `+"`Retry-After`"+` seconds. |
 
-Every answer has `+"`Openstack-Request-Id`"+`, which is in the log too.
+Every answer has `+"`Openstack-Request-Id`"+`. The log has it too.
 `, errorBody(faultForm), errorBody(routerForm), errorBody(bareForm))
 	return page.String()
 }

@@ -12,8 +12,8 @@ import (
 // timeLayout is RFC 3339 with a numeric zone, as clients of this API expect it.
 const timeLayout = "2006-01-02T15:04:05.999999-07:00"
 
-// appendString appends text as a JSON string. Most texts need no escape and are
-// copied in one go.
+// appendString appends text as a JSON string. It copies a text that needs no
+// escapes as it is; most texts need none.
 func appendString(dst []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
@@ -65,7 +65,7 @@ func appendObject(dst []byte, o node.Object) []byte {
 	return append(dst, o...)
 }
 
-// linkBase is what the links of one answer begin with, escaped for JSON.
+// linkBase has the beginnings of the links of one answer, escaped for JSON.
 type linkBase struct{ self, bookmark []byte }
 
 func newLinkBase(base string) linkBase {
@@ -77,8 +77,8 @@ func newLinkBase(base string) linkBase {
 	}
 }
 
-// appendLinks appends the self and bookmark links of a resource. Its path is
-// the collection, the UUID of the item and the part of it; it needs no escape.
+// appendLinks appends the self and bookmark links of a resource. Its path consists
+// of the collection, the UUID of the item and a part of the item; none needs escapes.
 func (b linkBase) appendLinks(dst []byte, collection, uuid, part string) []byte {
 	dst = append(dst, b.self...)
 	dst = append(append(append(dst, collection...), uuid...), part...)

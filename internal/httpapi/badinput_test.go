@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// nested is JSON that is n levels deep.
+// nested returns JSON with n levels of nesting.
 func nested(n int) string {
 	return strings.Repeat(`{"a":`, n-1) + "{}" + strings.Repeat("}", n-1)
 }
@@ -44,7 +44,7 @@ func TestBadInputIsRefusedWithTheReasonAndWritesNothing(t *testing.T) {
 		{"reserved name", "POST", "/v1/nodes", create(`"name":"detail"`), 400, "reserved"},
 		{"bad character in a name", "POST", "/v1/nodes", create(`"name":"a b"`), 400, "letters"},
 		{"name too long", "POST", "/v1/nodes", create(`"name":"` + strings.Repeat("a", 256) + `"`), 400, "255"},
-		{"UUID that is none", "POST", "/v1/nodes", create(`"uuid":"x"`), 400, "want a UUID"},
+		{"malformed UUID", "POST", "/v1/nodes", create(`"uuid":"x"`), 400, "want a UUID"},
 		{"UUID that is taken", "POST", "/v1/nodes", create(`"uuid":"` + uuid1 + `"`), 409, "exists"},
 		{"object of wrong type", "POST", "/v1/nodes", create(`"extra":[]`), 400, "want a JSON object"},
 		{"boolean of wrong type", "POST", "/v1/nodes", create(`"retired":"maybe"`), 400, "true or false"},
@@ -72,7 +72,7 @@ func TestBadInputIsRefusedWithTheReasonAndWritesNothing(t *testing.T) {
 		{"marker unknown", "GET", "/v1/nodes?marker=" + uuid3, "", 404, "could not be found"},
 		{"sort by an object", "GET", "/v1/nodes?sort_key=properties", "", 400, "cannot be sorted"},
 		{"sort by a lease", "GET", "/v1/nodes?sort_key=reservation", "", 400, "cannot be sorted"},
-		{"sort by nothing known", "GET", "/v1/nodes?sort_key=colour", "", 400, "colour"},
+		{"sort by an unknown field", "GET", "/v1/nodes?sort_key=colour", "", 400, "colour"},
 		{"sort direction", "GET", "/v1/nodes?sort_dir=up", "", 400, "asc or desc"},
 		{"unknown state", "GET", "/v1/nodes?provision_state=asleep", "", 400, "asleep"},
 		{"unknown fault", "GET", "/v1/nodes?fault=fire", "", 400, "fire"},
@@ -107,12 +107,20 @@ func TestBadInputIsRefusedWithTheReasonAndWritesNothing(t *testing.T) {
 
 		{"verb unknown", "PUT", item + "/states/provision", `{"target":"explode"}`, 400, "explode"},
 		{"number beyond every float", "PATCH", item, `[{"op":"add","path":"/extra/a","value":1e400}]`, 400, "too large"},
-		{"verb absent", "PUT", item + "/states/provision", `{}`, 400, "no provision verb"},
+		{"verb absent", "PUT", item + "/states/provision", `{}`, 400, "Unknown provision verb"},
 		{"verb of wrong type", "PUT", item + "/states/provision", `{"target":5}`, 400, "target"},
 		{"verb with unknown key", "PUT", item + "/states/provision", `{"target":"manage","x":1}`, 400, `"x"`},
 		{"verb with the key of another", "PUT", item + "/states/provision", `{"target":"manage","clean_steps":[]}`, 400, "clean_steps"},
 		{"verb in the wrong state", "PUT", item + "/states/provision", `{"target":"provide"}`, 400, `"provide" can not be performed`},
 		{"verb in the wrong state", "PUT", item + "/states/provision", `{"target":"rescue","rescue_password":"x"}`, 400, `"rescue" can not be performed`},
+		{"console without enabled", "PUT", item + "/states/console", `{}`, 400, "needs the key enabled"},
+		{"console with null", "PUT", item + "/states/console", `{"enabled":null}`, 400, "needs the key enabled"},
+		{"console with a word", "PUT", item + "/states/console", `{"enabled":"perhaps"}`, 400, "true or false"},
+		{"console with a number", "PUT", item + "/states/console", `{"enabled":1}`, 400, "true or false"},
+		{"console with unknown key", "PUT", item + "/states/console", `{"enabled":true,"x":1}`, 400, `"x"`},
+		{"console without body", "PUT", item + "/states/console", "", 400, "needs a JSON body"},
+		{"console with an argument", "GET", item + "/states/console?x=1", "", 400, "Unexpected arguments: x"},
+		{"console of nobody", "PUT", "/v1/nodes/nobody/states/console", `{"enabled":true}`, 404, "nobody"},
 		{"maintenance with unknown key", "PUT", item + "/maintenance", `{"why":"x"}`, 400, "why"},
 		{"maintenance reason of wrong type", "PUT", item + "/maintenance", `{"reason":5}`, 400, "reason"},
 
@@ -183,9 +191,9 @@ func TestContentTypeMustBeJSON(t *testing.T) {
 	}
 }
 
-// TestLargeBodiesGetTheirAnswerOverTheWire sends bodies over their limit through
-// a real connection, with and without a length.
-func TestLargeBodiesGetTheirAnswerOverTheWire(t *testing.T) {
+// TestLargeBodiesAreAnsweredOnARealConnection sends bodies over their limit, with and
+// without a length.
+func TestLargeBodiesAreAnsweredOnARealConnection(t *testing.T) {
 	s := newServer(t)
 	web := httptest.NewServer(s.handler)
 	defer web.Close()
@@ -213,7 +221,7 @@ func TestLargeBodiesGetTheirAnswerOverTheWire(t *testing.T) {
 	}
 }
 
-// countingReader counts what was read of a body.
+// countingReader counts the bytes that were read from a body.
 type countingReader struct {
 	io.Reader
 	read int
@@ -225,7 +233,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestClientThatAsksFirstNeedNotSendALargeBody(t *testing.T) {
+func TestClientThatExpectsContinueNeedNotSendALargeBody(t *testing.T) {
 	web := httptest.NewServer(newServer(t).handler)
 	defer web.Close()
 	body := &countingReader{Reader: strings.NewReader(strings.Repeat(" ", maxBody+1))}
@@ -246,7 +254,7 @@ func TestClientThatAsksFirstNeedNotSendALargeBody(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheEngineDecideTheStatus(t *testing.T) {
+func TestEachErrorOfTheEngineHasItsStatus(t *testing.T) {
 	tests := []struct {
 		err        error
 		status     int
@@ -272,7 +280,7 @@ func TestErrorsOfTheEngineDecideTheStatus(t *testing.T) {
 	}
 	for _, tt := range tests {
 		s := newServer(t)
-		s.engine.fail = fmt.Errorf("wrapped: %w", tt.err)
+		s.engine.err = fmt.Errorf("wrapped: %w", tt.err)
 		got := s.get("/v1/nodes").want(tt.status)
 		fault := got.fault()
 		wantCode := "Client"

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// discard is a response that goes nowhere.
+// discard is a response writer that discards the answer.
 type discard struct{ header http.Header }
 
 func (d *discard) Header() http.Header         { return d.header }

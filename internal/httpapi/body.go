@@ -22,11 +22,11 @@ const (
 	maxInspectionBody = 16 << 20
 )
 
-// maxDepth is how deep the JSON of a request may be nested.
+// maxDepth is the largest nesting depth of JSON in a request.
 const maxDepth = 25
 
-// maxDrained is how much of a refused body is read and thrown away, so that
-// the client has written all and reads the answer. In bytes.
+// maxDrained bounds how much of a refused body is read and discarded, in bytes. A
+// client that is still writing would not read the answer.
 const maxDrained = 64 << 20
 
 func bodyTooLarge(limit int64) *apiError {
@@ -36,12 +36,12 @@ func bodyTooLarge(limit int64) *apiError {
 	}
 }
 
-// trustedLength is how much memory the announced length of a body gets at once;
-// what is longer must really arrive. In bytes.
+// trustedLength bounds the memory, in bytes, that is allocated for the announced
+// length of a body. More is allocated only as bytes arrive.
 const trustedLength = 64 << 10
 
-// readBody reads the JSON body of a request, once and without another copy.
-// The content is checked for UTF-8 and depth only; an empty body is nil.
+// readBody reads the JSON body of a request into one buffer. It checks the body for
+// UTF-8 and nesting depth only. An empty body is nil.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return nil, nil
@@ -73,16 +73,17 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return body, nil
 }
 
-// refuseBody answers to a body over its limit. A client that waits for leave to
-// send it (RFC 9110, section 10.1.1) is told before it does.
+// refuseBody returns the error for a body over its limit. It reads the body to its
+// end first, unless the client waits for permission to send it (RFC 9110, section
+// 10.1.1).
 func refuseBody(r *http.Request, limit int64) error {
 	if r.Header.Get("Expect") == "" {
-		_, _ = io.CopyN(io.Discard, r.Body, maxDrained) // only to let the client finish
+		_, _ = io.CopyN(io.Discard, r.Body, maxDrained) // only lets the client finish; the error does not matter
 	}
 	return bodyTooLarge(limit)
 }
 
-// checkContentType accepts JSON in all its dialects, and no type at all.
+// checkContentType accepts every JSON media type, and a missing type.
 func checkContentType(header string) error {
 	if header == "" {
 		return nil
@@ -97,7 +98,7 @@ func checkContentType(header string) error {
 	}
 }
 
-// depth returns how deep a JSON text nests. It does not check the text.
+// depth returns the nesting depth of a JSON text. It does not check the text.
 func depth(text []byte) int {
 	deepest, level := 0, 0
 	for i := 0; i < len(text); i++ {
@@ -114,8 +115,8 @@ func depth(text []byte) int {
 	return deepest
 }
 
-// checkNumbers refuses numbers that no float64 holds: they would be stored, and
-// clients could not read a list with one of them any more.
+// checkNumbers refuses numbers outside the range of float64. Once stored, such a
+// number would make every list that contains it unreadable for clients.
 func checkNumbers(text []byte) error {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -135,8 +136,8 @@ func checkNumbers(text []byte) error {
 	return nil
 }
 
-// decodeBody reads a bounded JSON body into target, and refuses keys that
-// target does not have.
+// decodeBody reads a JSON body of at most limit bytes into target. It refuses keys
+// that target does not have.
 func decodeBody(w http.ResponseWriter, r *http.Request, limit int64, target any) error {
 	body, err := readBody(w, r, limit)
 	if err != nil {
@@ -170,7 +171,7 @@ func decode(body []byte, target any) error {
 	return badRequest("Malformed request body: %v", strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// expected names for people what a request body has to be.
+// expected describes the required type of a request body in an error.
 func expected(target any) string {
 	switch target.(type) {
 	case *[]patchOp:

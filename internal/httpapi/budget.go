@@ -10,15 +10,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// maxRamdiskBytes bounds the memory that bodies of unauthenticated requests take
-// while they are read and processed, all together. Hundreds of usual inspection
-// documents fit, and two of the largest. A buffer that grows, and what is left of it
-// until the garbage is collected, may take several times as much.
+// maxRamdiskBytes bounds the total size of the bodies of all unauthenticated requests
+// that are being read and processed. Hundreds of usual inspection documents fit, or
+// two of the largest. Growing buffers may take several times as much memory until
+// the garbage collector has run.
 const maxRamdiskBytes = 32 << 20
 
-// withBudget lets a handler of an unauthenticated request read its body only
-// while all such bodies together fit into the budget. What does not fit is
-// node.ErrBusy, which agents retry.
+// withBudget bounds the total size of the bodies of unauthenticated requests by
+// maxRamdiskBytes. Reading beyond it fails with node.ErrBusy, which agents retry.
 func (a *api) withBudget(next apiHandler) apiHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		body := &budgetedBody{ReadCloser: r.Body, budget: a.ramdiskBytes}
@@ -28,8 +27,8 @@ func (a *api) withBudget(next apiHandler) apiHandler {
 	}
 }
 
-// budgetedBody takes its part of the budget as bytes arrive, so that announcing
-// a large body and sending nothing keeps nobody out.
+// budgetedBody acquires its part of the budget as bytes arrive, so that a client
+// cannot exhaust the budget by announcing a large body and sending nothing.
 type budgetedBody struct {
 	io.ReadCloser
 	budget *semaphore.Weighted

@@ -33,7 +33,7 @@ func TestBodiesOfRamdisksShareABudget(t *testing.T) {
 		if _, err := readBody(w, r, 100); err != nil {
 			return err
 		}
-		return post(`"abcdef"`) // while the first is still being processed
+		return post(`"abcdef"`) // while the first request is being processed
 	})
 	err := nested(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`"123456"`)))
 	if !errors.Is(err, node.ErrBusy) {

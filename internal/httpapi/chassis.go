@@ -14,21 +14,21 @@ var chassisTable = newTable("chassis", []field[node.Chassis]{
 	{name: "uuid", since: 1, access: atCreate, brief: true, value: uuidOf(func(c *node.Chassis) *string { return &c.UUID })},
 	{name: "description", since: 1, access: patchable, brief: true, value: textOf(func(c *node.Chassis) *string { return &c.Description })},
 	{name: "extra", since: 1, access: patchable, noSort: true, value: objectOf(func(c *node.Chassis) *node.Object { return &c.Extra })},
-	{name: "nodes", since: 1, noSort: true, value: shown(func(dst []byte, v *view, c *node.Chassis) []byte {
+	{name: "nodes", since: 1, noSort: true, value: computed(func(dst []byte, v *view, c *node.Chassis) []byte {
 		return v.links.appendLinks(dst, "chassis/", c.UUID, "/nodes")
 	})},
 }, stampsOf("chassis", chassisUUID,
 	func(c *node.Chassis) *time.Time { return &c.CreatedAt }, func(c *node.Chassis) *time.Time { return &c.UpdatedAt }))
 
-func (a *api) chassis() *records[node.Chassis] {
-	return &records[node.Chassis]{
+func (a *api) chassis() *collection[node.Chassis] {
+	return &collection[node.Chassis]{
 		api: a, table: chassisTable, path: "chassis", name: "chassis", since: 1, detailPath: true,
 		all: Engine.Chassis, uuid: chassisUUID,
 		check: func(*node.Chassis, int) error { return nil },
 	}
 }
 
-// chassisRoutes serve chassis, and the nodes in one.
+// chassisRoutes are the routes of chassis and of the nodes in a chassis.
 func (a *api) chassisRoutes() []route {
 	chassis := a.chassis()
 	return append(chassis.routes(),
@@ -37,7 +37,7 @@ func (a *api) chassisRoutes() []route {
 	)
 }
 
-func (a *api) nodesOfChassis(chassis *records[node.Chassis], detail bool) apiHandler {
+func (a *api) nodesOfChassis(chassis *collection[node.Chassis], detail bool) apiHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ident, err := chassis.ident(r)
 		if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestNodesAreInChassisThatExist(t *testing.T) {
+func TestChassisOfANodeMustExist(t *testing.T) {
 	s := newEngineServer(t)
 	chassis := s.create("/v1/chassis", `{"description":"left"}`)["uuid"].(string)
 	n := s.create("/v1/nodes", `{"driver":"fake-hardware","chassis_uuid":"`+chassis+`"}`)["uuid"].(string)

@@ -6,7 +6,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Collections are the resources that clients keep beside nodes and ports.
+// Collections has the resources other than nodes and ports.
 type Collections interface {
 	Chassis() node.Collection[node.Chassis]
 	Portgroups() node.Collection[node.Portgroup]
@@ -15,12 +15,12 @@ type Collections interface {
 	Runbooks() node.Collection[node.Runbook]
 	VolumeConnectors() node.Collection[node.VolumeConnector]
 	VolumeTargets() node.Collection[node.VolumeTarget]
-	// Shards counts the nodes of each shard, those without one too.
+	// Shards counts the nodes of each shard, and the nodes without a shard.
 	Shards(ctx context.Context) ([]node.Shard, error)
 }
 
-// NodeParts changes what belongs to a node and is no record of its own. A node
-// under work is a *node.LockedError.
+// NodeParts reads and changes parts of a node that have paths of their own: traits
+// and VIFs. A change of a locked node is a *node.LockedError.
 type NodeParts interface {
 	SetTraits(ctx context.Context, ident string, traits node.Words) error
 	AddTrait(ctx context.Context, ident, trait string) error

@@ -46,14 +46,14 @@ func (a *api) listConductors(w http.ResponseWriter, r *http.Request) error {
 		query.Set("marker", conductors[limit-1].Hostname)
 		next := c.base + "/v1/conductors?" + query.Encode()
 		links := []link{{Href: next, Rel: "next"}}
-		// Clients disagree on the number of the word.
+		// Some clients read the key in the plural, others in the singular.
 		list["next"], list["conductors_links"], list["conductor_links"] = next, links, links
 	}
 	return answerValue(w, list)
 }
 
-// conductorPage returns the page of conductors that the request asks for, by
-// host name, and how long a full one is. A marker is a host name here.
+// conductorPage returns the requested page of conductors, ordered by host name, and
+// the length of a full page. The marker of this list is a host name.
 func conductorPage(c *call, conductors []node.Conductor) ([]node.Conductor, int, error) {
 	limit, desc, err := pageOrder(c)
 	if err != nil {

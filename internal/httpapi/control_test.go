@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/builtin"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -21,7 +22,7 @@ func TestControlRequests(t *testing.T) {
 	for _, tt := range []struct {
 		method, path, body string
 		status             int
-		want               string // what the engine was asked, or a part of the fault
+		want               string // the request to the engine, or a part of the fault
 	}{
 		{"PUT", "/states/power", `{"target":"power on"}`, 202, ""},
 		{"PUT", "/states/power", `{"target":"soft power off","timeout":5}`, 202, ""},
@@ -32,19 +33,19 @@ func TestControlRequests(t *testing.T) {
 		{"PUT", "/states/power", "", 400, "needs a JSON body"},
 		{"PUT", "/management/boot_device", `{"boot_device":"disk"}`, 204, "boot from disk, persistent false"},
 		{"PUT", "/management/boot_device", `{"boot_device":"pxe","persistent":true}`, 204, "boot from pxe, persistent true"},
-		{"PUT", "/management/boot_device", `{"persistent":true}`, 400, "needs a boot_device"},
+		{"PUT", "/management/boot_device", `{"persistent":true}`, 400, "needs the key boot_device"},
 		{"PUT", "/management/boot_device", `{"boot_device":"pxe","persistent":"x"}`, 400, "true or false"},
 		{"PUT", "/management/inject_nmi", `{}`, 204, "interrupt"},
 		{"PUT", "/management/inject_nmi", "", 204, "interrupt"},
 		{"PUT", "/management/inject_nmi", `{"a":1}`, 400, "empty"},
 		{"PUT", "/states/boot_mode", `{"target":"uefi"}`, 202, "boot mode uefi"},
 		{"PUT", "/states/boot_mode", `{"target":"coreboot"}`, 400, "uefi or bios"},
-		{"PUT", "/states/boot_mode", `{}`, 400, "needs a target"},
+		{"PUT", "/states/boot_mode", `{}`, 400, "needs the key target"},
 		{"PUT", "/states/secure_boot", `{"target":true}`, 202, "secure boot true"},
 		{"PUT", "/states/secure_boot", `{"target":"off"}`, 202, "secure boot false"},
 		{"PUT", "/states/secure_boot", `{"target":3}`, 400, "true or false"},
 		{"PUT", "/states/console", `{"enabled":true}`, 202, "console true"},
-		{"PUT", "/states/console", `{}`, 400, "needs enabled"},
+		{"PUT", "/states/console", `{}`, 400, "needs the key enabled"},
 		{"PUT", "/states/raid", `{"logical_disks":[` + disk + `]}`, 204, `RAID {"logical_disks":[` + disk + `]}`},
 		{"PUT", "/states/raid", `{"logical_disks":[]}`, 204, `RAID {"logical_disks":[]}`},
 		{"PUT", "/states/raid", `{}`, 204, "RAID {}"},
@@ -58,7 +59,7 @@ func TestControlRequests(t *testing.T) {
 		{"POST", "/vmedia", `{"device_type":"cdrom","image_url":"https://u:p@images/a.iso"}`, 204, "attach cdrom https://u:p@images/a.iso "},
 		{"POST", "/vmedia", `{"device_type":"disk","image_url":"nfs://images/a","image_download_source":"local"}`, 204, "attach disk nfs://images/a local"},
 		{"POST", "/vmedia", `{"device_type":"tape","image_url":"http://images/a"}`, 400, "device_type"},
-		{"POST", "/vmedia", `{"device_type":"disk"}`, 400, "needs an image_url"},
+		{"POST", "/vmedia", `{"device_type":"disk"}`, 400, "needs the key image_url"},
 		{"POST", "/vmedia", `{"device_type":"disk","image_url":"file:///etc/passwd"}`, 400, "image_url"},
 		{"POST", "/vmedia", `{"device_type":"disk","image_url":"http://images/a","image_download_source":"moon"}`, 400, "image_download_source"},
 		{"DELETE", "/vmedia?device_types=cdrom,disk", "", 204, `detach ["cdrom" "disk"]`},
@@ -89,7 +90,7 @@ func TestControlRequests(t *testing.T) {
 	}
 }
 
-func TestControlOfNobodyIsNotFound(t *testing.T) {
+func TestControlOfAnUnknownNodeIsNotFound(t *testing.T) {
 	s := newServer(t)
 	for _, path := range []string{
 		"/validate", "/management/boot_device", "/management/boot_device/supported", "/bios", "/bios/x", "/history",
@@ -116,7 +117,7 @@ func TestPowerTimeoutReachesTheEngine(t *testing.T) {
 	s.do("PUT", oneNode+"/states/power", "1.26", `{"target":"power on","timeout":90}`).want(406)
 }
 
-func TestValidationTellsWhatIsWrongPerInterface(t *testing.T) {
+func TestValidationHasAReasonForEachInterface(t *testing.T) {
 	yes, no := true, false
 	s := newServer(t)
 	s.addNode(uuid1)
@@ -136,7 +137,7 @@ func TestValidationTellsWhatIsWrongPerInterface(t *testing.T) {
 	}
 }
 
-func TestBootDeviceShowsNullWhenItIsNotKnown(t *testing.T) {
+func TestUnknownBootDeviceIsNull(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1)
 	want := map[string]any{"boot_device": nil, "persistent": nil}
@@ -174,7 +175,7 @@ func TestBIOSSettingsByVersion(t *testing.T) {
 	s.get(oneNode + "/bios/Other").want(404)
 }
 
-func TestFirmwareIsAListEvenWhenItIsEmpty(t *testing.T) {
+func TestFirmwareWithoutComponentsIsAnEmptyList(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1)
 	if got := s.do("GET", oneNode+"/firmware", "1.86", "").want(200); got.body != `{"firmware":[]}` {
@@ -267,7 +268,7 @@ func TestVendorAnswers(t *testing.T) {
 	}
 }
 
-func TestProvisionRequestsAreReadInFull(t *testing.T) {
+func TestProvisionRequestsReachTheEngineWithAllKeys(t *testing.T) {
 	s := newServer(t, func(o *Options) { o.User = func(context.Context) string { return "ann" } })
 	n := s.addNode(uuid1, func(n *node.Node) { n.ProvisionState = node.Manageable })
 	put := func(body string) reply { return s.do("PUT", oneNode+"/states/provision", "latest", body) }
@@ -300,7 +301,7 @@ func TestProvisionRequestsAreReadInFull(t *testing.T) {
 		`{"target":"active","configdrive":5}`:                                                         "want a text or an object",
 		`{"target":"active","configdrive":{"users":[]}}`:                                              `"users"`,
 		`{"target":"rescue"}`:                                                                         "rescue_password",
-		`{"target":"manage","clean_steps":[]}`:                                                        "does not go with",
+		`{"target":"manage","clean_steps":[]}`:                                                        "cannot be used with",
 	} {
 		if got := fmt.Sprint(put(body).want(400).fault()["faultstring"]); !strings.Contains(got, text) {
 			t.Errorf("%s: fault %q, want it about %q", body, got, text)
@@ -308,7 +309,7 @@ func TestProvisionRequestsAreReadInFull(t *testing.T) {
 	}
 }
 
-func TestAbortKnowsTheStatesOfItsVersion(t *testing.T) {
+func TestAbortIsPossibleInTheStatesOfItsVersion(t *testing.T) {
 	s := newServer(t)
 	n := s.addNode(uuid1, func(n *node.Node) { n.ProvisionState = node.InspectWait })
 	abort := func(version string) reply {
@@ -321,18 +322,18 @@ func TestAbortKnowsTheStatesOfItsVersion(t *testing.T) {
 	abort("1.110").want(202)
 }
 
-// TestLogicalDisksOfEveryDriverThatHasRAID asks drivers that are built and those
-// that are not.
-func TestLogicalDisksOfEveryDriverThatHasRAID(t *testing.T) {
+// TestEveryDriverWithRAIDDescribesLogicalDisks asks drivers with and without an
+// implementation.
+func TestEveryDriverWithRAIDDescribesLogicalDisks(t *testing.T) {
 	for name, options := range map[string]struct {
 		raid   []string
 		status int
 	}{"with RAID": {nil, 200}, "without": {[]string{"no-raid"}, 404}} {
 		t.Run(name, func(t *testing.T) {
-			drivers, err := driver.New(driver.Config{
+			drivers, err := builtin.New(driver.Config{
 				EnabledHardwareTypes: []string{"fake-hardware", "ipmi", "manual-management", "redfish"},
 				EnabledInterfaces:    map[node.InterfaceKind][]string{node.RAIDInterface: options.raid},
-			})
+			}, builtin.Dependencies{})
 			if err != nil {
 				t.Fatal(err)
 			}

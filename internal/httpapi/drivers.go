@@ -8,9 +8,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Versions of the driver list's arguments.
+// Microversions 1.N that introduced arguments of the driver list.
 const (
-	dynamicDriversSince = 30 // type, and all about interfaces
+	dynamicDriversSince = 30 // type, detail and all fields of interfaces
 	driverFieldsSince   = 77
 )
 
@@ -84,8 +84,8 @@ func (a *api) hardwareType(r *http.Request) (driver.Type, error) {
 	return t, nil
 }
 
-// hostnames returns the engines that serve the drivers. None means that the
-// engine is not ready, and the driver list is empty then.
+// hostnames returns the hosts of the conductors that serve the drivers. While there is
+// none, the driver list is empty.
 func (a *api) hostnames(r *http.Request) ([]string, error) {
 	conductors, err := a.engine.Conductors(r.Context())
 	if err != nil {
@@ -133,7 +133,7 @@ func linksOf(c *call, path string) []link {
 	}
 }
 
-// pickFields cuts a document down to what fields= asks for.
+// pickFields returns the fields of a document that the argument fields selects.
 func pickFields(c *call, since int, document map[string]any) (map[string]any, error) {
 	if !c.query.Has("fields") {
 		return document, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-func TestDriverListNamesWhatIsEnabled(t *testing.T) {
+func TestDriverListHasTheEnabledDrivers(t *testing.T) {
 	s := newServer(t)
 	drivers := s.get("/v1/drivers").want(200).json()["drivers"].([]any)
 	var names []string
@@ -26,7 +26,7 @@ func TestDriverListNamesWhatIsEnabled(t *testing.T) {
 	}
 }
 
-func TestDriverListIsEmptyUntilAConductorLives(t *testing.T) {
+func TestDriverListIsEmptyWithoutALiveConductor(t *testing.T) {
 	s := newServer(t)
 	s.engine.conductors = []node.Conductor{{Hostname: "ingot-1"}}
 	if got := s.get("/v1/drivers").want(200).body; got != `{"drivers":[]}` {
@@ -53,7 +53,7 @@ func TestDriverShowsItsInterfacesByVersion(t *testing.T) {
 	}
 }
 
-func TestConductorsTellWhoServes(t *testing.T) {
+func TestConductorsShowTheirHostAndDrivers(t *testing.T) {
 	s := newServer(t)
 	conductor := s.get("/v1/conductors").want(200).json()["conductors"].([]any)[0].(map[string]any)
 	for name, want := range map[string]any{
@@ -69,7 +69,7 @@ func TestConductorsTellWhoServes(t *testing.T) {
 	s.get("/v1/drivers?fields=name&detail=true").want(400)
 }
 
-func TestConductorsComeInPages(t *testing.T) {
+func TestConductorListIsPaged(t *testing.T) {
 	s := newServer(t)
 	s.engine.conductors = []node.Conductor{{Hostname: "c"}, {Hostname: "a"}, {Hostname: "b"}}
 	var seen []string

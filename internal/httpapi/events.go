@@ -8,20 +8,20 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// networkEvents are the events that a network service may tell the engine.
+// networkEvents are the events that a network service may post.
 var networkEvents = []string{
 	"network.bind_port", "network.unbind_port", "network.attach_port", "network.detach_port", "network.delete_port",
 }
 
-// eventKeys is every key of a network event; those with true are required.
+// eventKeys has every key of a network event; true marks the required ones.
 var eventKeys = map[string]bool{
 	"event": true, "port_id": true, "mac_address": true, "status": true,
 	"device_id": false, "binding:host_id": false, "binding:vnic_type": false,
 }
 
-// postEvents takes what a network service tells and answers 204. No network
-// interface of this engine waits for a network service, so the events are
-// checked and have no effect.
+// postEvents accepts events of a network service and answers 204. No network interface
+// of this engine waits for a network service, so events are checked and have no
+// effect.
 func (a *api) postEvents(w http.ResponseWriter, r *http.Request) error {
 	var request struct {
 		Events []map[string]json.RawMessage `json:"events"`
@@ -55,9 +55,9 @@ func checkEvent(event map[string]json.RawMessage) error {
 		case needed && text == "":
 			return badRequest("An event needs the key %q.", key)
 		case key == "event" && !slices.Contains(networkEvents, text):
-			return badRequest("Unknown event %q; there are %s.", text, node.Choices(networkEvents))
+			return badRequest("Unknown event %q; the known events are %s.", text, node.Choices(networkEvents))
 		}
-		if _, ok := parseMAC(text); key == "mac_address" && !ok {
+		if _, ok := node.ParseMAC(text); key == "mac_address" && !ok {
 			return badRequest("Invalid value for \"mac_address\": want a MAC address, got %q", text)
 		}
 	}

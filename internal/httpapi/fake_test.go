@@ -17,17 +17,19 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/builtin"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// testTime is the clock of every test.
+// testTime is the time in every test.
 var testTime = time.Date(2031, 3, 4, 10, 11, 12, 0, time.UTC)
 
-// fakeEngine keeps everything in memory and remembers what it was asked.
+// fakeEngine keeps everything in memory and keeps the requests that it got.
 type fakeEngine struct {
 	// Tests of these use the real engine, see newEngineServer.
 	Collections
 	NodeParts
+	Suspensions
 
 	mu          sync.Mutex
 	nodes       []*node.Node
@@ -36,14 +38,15 @@ type fakeEngine struct {
 	conductors  []node.Conductor
 	answer      *node.LookupAnswer
 
-	fail      error // what every call returns when set
-	query     node.Query
-	lookups   []node.LookupRequest
-	beats     []node.Heartbeat
-	documents []string
-	sources   []netip.Addr
-	verbs     []string
-	requests  []node.VerbRequest
+	err        error // what every call returns when set
+	query      node.Query
+	lookups    []node.LookupRequest
+	beats      []node.Heartbeat
+	documents  []string
+	wantsToken []bool // of each posted document
+	sources    []netip.Addr
+	verbs      []string
+	requests   []node.VerbRequest
 
 	powerTimeout time.Duration
 	machine      fakeMachine
@@ -61,8 +64,8 @@ func (f *fakeEngine) Node(_ context.Context, ident string) (*node.Node, error) {
 }
 
 func (f *fakeEngine) find(ident string) (*node.Node, error) {
-	if f.fail != nil {
-		return nil, f.fail
+	if f.err != nil {
+		return nil, f.err
 	}
 	for _, n := range f.nodes {
 		if n.UUID == ident || n.Name == ident {
@@ -74,13 +77,13 @@ func (f *fakeEngine) find(ident string) (*node.Node, error) {
 
 func (f *fakeEngine) Nodes(_ context.Context, q node.Query) ([]*node.Node, error) {
 	f.query = q
-	if f.fail != nil {
-		return nil, f.fail
+	if f.err != nil {
+		return nil, f.err
 	}
 	return pageOf(f.nodes, q, func(n *node.Node) string { return n.UUID })
 }
 
-// pageOf returns the items behind the marker, in the order of creation.
+// pageOf returns the items after the marker, in the order of creation.
 func pageOf[T any](items []*T, q node.Query, uuid func(*T) string) ([]*T, error) {
 	if q.Marker != "" {
 		i := slices.IndexFunc(items, func(item *T) bool { return uuid(item) == q.Marker })
@@ -107,8 +110,8 @@ func (f *fakeEngine) Inspection(_ context.Context, ident string) (*node.Inspecti
 }
 
 func (f *fakeEngine) CreateNode(_ context.Context, n *node.Node) (*node.Node, error) {
-	if f.fail != nil {
-		return nil, f.fail
+	if f.err != nil {
+		return nil, f.err
 	}
 	for _, other := range f.nodes {
 		if other.UUID == n.UUID || n.Name != "" && other.Name == n.Name {
@@ -130,7 +133,7 @@ func (f *fakeEngine) UpdateNode(_ context.Context, ident string, change func(*no
 		return nil, &node.LockedError{Node: n.UUID, Owner: n.Lease.Owner}
 	}
 	var changed node.Node
-	for range 2 { // a change may run again
+	for range 2 { // change may run more than once
 		changed = *n
 		if err := change(&changed); err != nil {
 			return nil, err
@@ -179,8 +182,8 @@ func (f *fakeEngine) SetMaintenance(_ context.Context, ident string, on bool, re
 
 func (f *fakeEngine) Ports(_ context.Context, q node.Query) ([]*node.Port, error) {
 	f.query = q
-	if f.fail != nil {
-		return nil, f.fail
+	if f.err != nil {
+		return nil, f.err
 	}
 	return pageOf(f.ports, q, func(p *node.Port) string { return p.UUID })
 }
@@ -233,8 +236,8 @@ func (f *fakeEngine) DeletePort(ctx context.Context, uuid string) error {
 
 func (f *fakeEngine) Lookup(_ context.Context, request node.LookupRequest) (*node.LookupAnswer, error) {
 	f.lookups = append(f.lookups, request)
-	if f.fail != nil {
-		return nil, f.fail
+	if f.err != nil {
+		return nil, f.err
 	}
 	return f.answer, nil
 }
@@ -249,18 +252,19 @@ func (f *fakeEngine) Heartbeat(_ context.Context, ident string, beat node.Heartb
 
 func (f *fakeEngine) ContinueInspection(_ context.Context, post node.InspectionPost) (*node.LookupAnswer, error) {
 	f.documents = append(f.documents, post.NodeUUID+string(post.Body))
+	f.wantsToken = append(f.wantsToken, post.WantsToken)
 	f.sources = append(f.sources, post.Source)
-	if f.fail != nil {
-		return nil, f.fail
+	if f.err != nil {
+		return nil, f.err
 	}
 	return f.answer, nil
 }
 
 func (f *fakeEngine) Conductors(context.Context) ([]node.Conductor, error) {
-	return f.conductors, f.fail
+	return f.conductors, f.err
 }
 
-func (f *fakeEngine) Ready(context.Context) error { return f.fail }
+func (f *fakeEngine) Ready(context.Context) error { return f.err }
 
 // UUIDs that tests use.
 const (
@@ -278,9 +282,9 @@ type server struct {
 
 func newServer(tb testing.TB, change ...func(*Options)) *server {
 	tb.Helper()
-	drivers, err := driver.New(driver.Config{})
+	drivers, err := builtin.New(driver.Config{}, builtin.Dependencies{})
 	if err != nil {
-		tb.Fatalf("driver.New: %v", err)
+		tb.Fatalf("New: %v", err)
 	}
 	options := Options{
 		Drivers: drivers, Now: func() time.Time { return testTime },
@@ -296,7 +300,7 @@ func newServer(tb testing.TB, change ...func(*Options)) *server {
 	return &server{tb: tb, engine: engine, handler: New(engine, options)}
 }
 
-// addNode stores a node that change may shape.
+// addNode stores a node after applying change to it.
 func (s *server) addNode(uuid string, change ...func(*node.Node)) *node.Node {
 	n := &node.Node{UUID: uuid, Driver: "fake-hardware", ProvisionState: node.Enroll, CreatedAt: testTime}
 	for _, c := range change {
@@ -315,7 +319,7 @@ type reply struct {
 	body   string
 }
 
-// do sends a request with a microversion; "" sends no version header.
+// do sends a request with a microversion. "" means no version header.
 func (s *server) do(method, path, version, body string) reply {
 	s.tb.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -380,3 +384,18 @@ func (a reply) fault() map[string]any {
 }
 
 var errInternal = errors.New("secret detail of the database")
+
+// wantFault fails the test unless the fault string has these parts in this order.
+func (a reply) wantFault(parts ...string) reply {
+	a.tb.Helper()
+	text, _ := a.fault()["faultstring"].(string)
+	rest := text
+	for _, part := range parts {
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			a.tb.Fatalf("%s: got fault %q, want one with %q", a.what, text, parts)
+		}
+		rest = after
+	}
+	return a
+}

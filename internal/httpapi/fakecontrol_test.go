@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// fakeMachine is what the fake engine knows of the machine behind every node, and
-// what it was asked to do to it.
+// fakeMachine is the machine behind every node of the fake engine, with the requests
+// that it got.
 type fakeMachine struct {
 	validation map[node.InterfaceKind]node.Validation
 	device     node.BootDevice
@@ -21,7 +21,7 @@ type fakeMachine struct {
 	asked      []string
 }
 
-// did remembers a request for a node that exists.
+// did keeps a request for an existing node.
 func (f *fakeEngine) did(ident, format string, args ...any) error {
 	if _, err := f.find(ident); err != nil {
 		return err

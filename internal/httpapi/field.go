@@ -11,11 +11,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// view is for whom an item is written.
+// view is what writing an item depends on besides the item.
 type view struct {
 	version int // microversion 1.N
 	links   linkBase
-	// conductors are all there are, for fields that ask for them.
+	// conductors are all conductors; empty unless a field has needsConductors.
 	conductors []node.Conductor
 	now        time.Time
 }
@@ -24,15 +24,15 @@ func (a *api) viewOf(c *call) *view {
 	return &view{version: c.version, links: newLinkBase(c.base), now: a.now()}
 }
 
-// viewWith returns the view of a request that is answered with these fields.
+// viewWith returns the view of a request whose answer has these fields.
 func viewWith[T any](a *api, r *http.Request, fields []*field[T]) (*view, error) {
 	v := a.viewOf(callOf(r))
 	for _, f := range fields {
-		if !f.asksConductors {
+		if !f.needsConductors {
 			continue
 		}
 		var err error
-		if v.conductors, err = a.roster.conductors(r.Context(), a.engine, v.now); err != nil {
+		if v.conductors, err = a.conductorCache.conductors(r.Context(), a.engine, v.now); err != nil {
 			return nil, fmt.Errorf("list conductors: %w", err)
 		}
 		break
@@ -40,47 +40,51 @@ func viewWith[T any](a *api, r *http.Request, fields []*field[T]) (*view, error)
 	return v, nil
 }
 
-// access says who may write a field.
+// access is who may write a field, and when.
 type access int
 
 const (
-	readOnly  access = iota // the engine
-	atCreate                // a client, once, when it creates the item
-	patchable               // a client, always
+	readOnly  access = iota // only the engine
+	atCreate                // a client when it creates the item
+	patchable               // a client at any time
 )
 
-// field is one field of a node or a port as the API shows it. The tables of
-// fields are the only place that knows which there are, since when, and who may
-// write them.
+// field is one field of a resource in the API. The tables of fields are the only
+// definition of the fields, their microversions and their access.
 type field[T any] struct {
 	name   string
 	since  int // microversion 1.N
 	access access
-	brief  bool // stands in lists without detail
-	noSort bool // cannot be sorted by
-	// clearSince is the microversion 1.N since which a patch may remove the
-	// value; 0 means always.
+	brief  bool // shown in lists without detail
+	noSort bool // not a sort_key
+	// clearSince is the first microversion 1.N in which a patch may remove the value;
+	// 0 means every version.
 	clearSince int
-	instead    string // the field of which a POST sends only one; "" means none
-	// asksConductors says that the value depends on which conductors live.
-	asksConductors bool
+	// lateOperations says that a request older than the field may patch it by any
+	// operation but the first. Ironic looks at the first alone, and tests of its
+	// clients rely on that.
+	lateOperations bool
+	instead        string // another field; a POST may have only one of the two
+	// needsConductors says that the value depends on the list of conductors.
+	needsConductors bool
 	value[T]
 
 	key []byte // name as JSON, with colon
 }
 
-// value is how a field is written to JSON and read from it.
+// value writes a field as JSON and reads it from JSON.
 type value[T any] struct {
-	// append is nil for fields that clients send and never see.
+	// append is nil for fields that are never shown.
 	append func(dst []byte, v *view, item *T) []byte
-	// read sets the field from JSON; null resets it to its default. Its error
-	// needs no field name. Nil for fields that nobody writes.
+	// read sets the field from JSON; null resets it to its default. The caller adds
+	// the field name to its error. Nil for fields that clients cannot write.
 	read func(item *T, raw json.RawMessage) error
-	// text is set for values whose parts a patch may address: their JSON.
+	// text returns the JSON of the value. It is nil unless a patch may address parts
+	// of the value.
 	text func(item *T) string
 }
 
-// table is all fields of a kind, in the order of output.
+// table has all fields of a kind of resource, in the order of output.
 type table[T any] struct {
 	kind   string // "node", "port"
 	one    string // "a node", "an allocation"
@@ -112,8 +116,8 @@ func newTable[T any](kind string, parts ...[]field[T]) *table[T] {
 	return t
 }
 
-// find returns the field that a request of this version names: 400 when there
-// is none, 406 when it is newer than the request.
+// find returns the field of this name. An unknown name is a 400, a field newer than
+// the version of the request a 406.
 func (t *table[T]) find(name string, version int) (*field[T], error) {
 	f := t.byName[name]
 	if f == nil {
@@ -125,7 +129,7 @@ func (t *table[T]) find(name string, version int) (*field[T], error) {
 	return f, nil
 }
 
-// selected returns the fields that fields= asks for.
+// selected returns the fields that the argument fields names.
 func (t *table[T]) selected(names []string, version int) ([]*field[T], error) {
 	var unknown []string
 	fields := make([]*field[T], 0, len(names))
@@ -146,7 +150,7 @@ func (t *table[T]) selected(names []string, version int) ([]*field[T], error) {
 	return fields, nil
 }
 
-// sortable checks a sort_key.
+// sortable checks the argument sort_key.
 func (t *table[T]) sortable(name string, version int) error {
 	f, err := t.find(name, version)
 	if err == nil && f.noSort {

@@ -7,16 +7,16 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// filter is one query argument that selects items of a list.
+// filter is a query argument that selects items of a list.
 type filter struct {
 	name  string
 	since int // microversion 1.N
 	parse func(text string) (node.Filter, error)
-	// find is there instead of parse for arguments that name another item.
+	// find replaces parse for arguments that name another item.
 	find func(a *api, r *http.Request, text string) (node.Filter, error)
 }
 
-// conditions turns the arguments of a list into filters.
+// conditions returns the conditions that the arguments of a list request make.
 func (a *api) conditions(r *http.Request, filters []filter) ([]node.Filter, error) {
 	c := callOf(r)
 	var conditions []node.Filter
@@ -43,7 +43,7 @@ func (f filter) read(a *api, r *http.Request, text string) (node.Filter, error) 
 	return f.parse(text)
 }
 
-// filterArgs is every argument that a list with these filters takes.
+// filterArgs returns every argument of a list with these filters.
 func filterArgs(filters []filter, more ...string) []string {
 	names := append(append([]string{}, pageArgs...), more...)
 	for _, f := range filters {
@@ -56,22 +56,22 @@ func textFilter(name string) func(string) (node.Filter, error) {
 	return func(text string) (node.Filter, error) { return node.Filter{Field: name, Value: text}, nil }
 }
 
-// containsFilter keeps items whose field has the text in it, in any case.
+// containsFilter keeps items whose field contains the text, ignoring case.
 func containsFilter(field string) func(string) (node.Filter, error) {
 	return func(text string) (node.Filter, error) {
 		return node.Filter{Field: field, Op: node.Contains, Value: text}, nil
 	}
 }
 
-// anyOfFilter keeps items whose field is one of a comma list.
+// anyOfFilter keeps items whose field is one of the values in a comma list.
 func anyOfFilter(field string) func(string) (node.Filter, error) {
 	return func(text string) (node.Filter, error) {
 		return node.Filter{Field: field, Op: node.OneOf, Value: strings.Split(text, ",")}, nil
 	}
 }
 
-// groupsFilter keeps items whose node is in one of the conductor groups of a
-// comma list; the empty word stands for the nodes without a group.
+// groupsFilter keeps items whose node is in one of the conductor groups in a comma
+// list. An empty name selects nodes without a group.
 func groupsFilter(text string) (node.Filter, error) {
 	names := strings.Split(strings.ToLower(text), ",")
 	condition := node.Filter{Field: "conductor_group", Op: node.OneOf, Value: names}
@@ -94,7 +94,7 @@ func uuidFilter(name string) func(string) (node.Filter, error) {
 
 // addressFilter keeps the item with a MAC address.
 func addressFilter(text string) (node.Filter, error) {
-	mac, ok := parseMAC(text)
+	mac, ok := node.ParseMAC(text)
 	if !ok {
 		return node.Filter{}, badRequest("Invalid value for argument address: want a MAC address, got %q", text)
 	}
@@ -105,7 +105,7 @@ func flagFilter(name string) func(string) (node.Filter, error) {
 	return boolFilter(name, name, node.Equal)
 }
 
-// setFilter keeps the items where a field is set, or those where it is not.
+// setFilter keeps items whose field is set (true) or is not set (false).
 func setFilter(name, field string) func(string) (node.Filter, error) {
 	return boolFilter(name, field, node.IsSet)
 }
@@ -120,8 +120,8 @@ func boolFilter(name, field string, op node.FilterOp) func(string) (node.Filter,
 	}
 }
 
-// nodeFilter keeps items of the node that the argument names. Without names
-// (before 1.5) and for a UUID there is nothing to look up.
+// nodeFilter keeps items of the node that the argument names. A UUID needs no lookup;
+// before 1.5 there are no names.
 func nodeFilter(a *api, r *http.Request, ident string) (node.Filter, error) {
 	ident, err := checkIdent(ident, versionOf(r))
 	if err != nil || isUUID(ident) {

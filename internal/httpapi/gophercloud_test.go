@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// gopherClient is the client library that most tools of this API use, talking
-// to the real API over a connection.
+// gopherClient returns a client of the library that most tools use. It talks to the API
+// over a real connection.
 func gopherClient(t *testing.T, s *server) *gophercloud.ServiceClient {
 	t.Helper()
 	web := httptest.NewServer(s.handler)

@@ -12,27 +12,27 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// apiHandler answers one request or returns why not. It writes nothing before
-// it is sure to succeed, so that the error can still become the answer.
+// apiHandler answers one request or returns an error. It writes nothing before it is
+// certain to succeed, so that the error can still be the answer.
 type apiHandler func(w http.ResponseWriter, r *http.Request) error
 
-// call is what the API knows about one request.
+// call has what the API derives from one request.
 type call struct {
 	id      string     // request ID, "req-<uuid>"
-	version int        // microversion 1.N in force
-	base    string     // what links start with, without a slash at the end
-	query   url.Values // the query arguments, all of them known to the route
+	version int        // negotiated microversion 1.N
+	base    string     // beginning of all links, without a trailing slash
+	query   url.Values // query arguments; the route knows all of them
 }
 
 type callKey struct{}
 
-// callOf returns the call that the frame put into the request's context.
+// callOf returns the call that the middleware put into the context of the request.
 func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call) }
 
 func versionOf(r *http.Request) int { return callOf(r).version }
 
-// fail writes err as the answer and logs what people must look at.
-func (a *api) fail(w http.ResponseWriter, r *http.Request, c *call, err error) {
+// writeError answers with err, and logs it when somebody should look at it.
+func (a *api) writeError(w http.ResponseWriter, r *http.Request, c *call, err error) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		return // the client is gone; nobody reads an answer
 	}
@@ -48,8 +48,8 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, c *call, err error) {
 	writeJSON(w, shown.status, shown.body())
 }
 
-// logLevel tells how loudly a failed request is logged, if at all. What the
-// client did wrong is in its answer, and a limit that holds is no news.
+// logLevel returns the level at which a failed request is logged, if it is logged at
+// all. Mistakes of the client are in its answer, and a reached limit is expected.
 func logLevel(err error, status int) (slog.Level, bool) {
 	switch {
 	case status == http.StatusInternalServerError:
@@ -63,7 +63,7 @@ func logLevel(err error, status int) (slog.Level, bool) {
 // jsonContentType is shared by all answers; net/http only reads it.
 var jsonContentType = []string{"application/json"}
 
-// writeJSON sends a whole answer. An error means that the client went away.
+// writeJSON sends a whole answer. A failed write means that the client is gone.
 func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = jsonContentType
@@ -72,8 +72,8 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// keptBuffer is the largest answer buffer that goes back to the pool, in bytes.
-const keptBuffer = 4 << 20
+// maxPooledBuffer is the largest buffer that is returned to the pool, in bytes.
+const maxPooledBuffer = 4 << 20
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
@@ -82,7 +82,7 @@ func answer(w http.ResponseWriter, status int, build func(dst []byte) []byte) er
 	buffer := buffers.Get().(*[]byte)
 	body := build((*buffer)[:0])
 	writeJSON(w, status, body)
-	if cap(body) <= keptBuffer {
+	if cap(body) <= maxPooledBuffer {
 		*buffer = body
 		buffers.Put(buffer)
 	}

@@ -1,13 +1,12 @@
 // Package httpapi serves the Bare Metal API v1 over HTTP.
 //
-// It knows the wire and nothing behind it: versions, fields, limits, error
-// bodies. What a request means is up to the Engine it is given. One set of
-// tables (routes, node fields, port fields, filters, and the verbs of package
-// node) says since which microversion a thing exists; hiding, refusals and the
-// pages of the documentation follow from them.
+// It implements the wire format: versions, fields, limits and error bodies. The Engine
+// carries requests out. Tables of routes, fields, filters, and of the verbs in package
+// node, define the microversion that introduced each of them. Handlers, refusals and the
+// generated documentation all use these tables.
 package httpapi
 
-//go:generate go test -run "^(TestStatusPageListsWhatIsNotBuilt|TestAPIPageShowsTheTables)$" -update .
+//go:generate go test -run "^(TestStatusPageIsUpToDate|TestAPIPageIsUpToDate)$" -update .
 
 import (
 	"context"
@@ -21,45 +20,44 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver"
 )
 
-// Options is what the API needs to know beside its Engine.
+// Options configures the API.
 type Options struct {
-	// PublicURL is the address that links in answers start with, without /v1,
-	// such as "https://metal.example.org". Empty means what the request's Host
-	// header says.
+	// PublicURL is the beginning of all links in answers, without /v1, such as
+	// "https://metal.example.org". Empty means the Host header of each request.
 	PublicURL string
-	// DisableRamdisk refuses lookup, heartbeat and continue_inspection with
-	// 403, for replicas that serve people on a public network.
+	// DisableRamdisk refuses lookup, heartbeat and continue_inspection with 403. It is
+	// for replicas that serve people on a public network.
 	DisableRamdisk bool
-	// InspectionStatus is what a machine hears whose inspection data was taken, 200
-	// or 202. 0 means 200.
+	// InspectionStatus is the status of the answer to accepted inspection data, 200 or
+	// 202. 0 means 200.
 	InspectionStatus int
-	// TrustedProxies are where proxies stand whose X-Forwarded-For says from where
-	// a ramdisk posted; none means that the sender of the request is the source.
+	// TrustedProxies are the addresses of proxies whose X-Forwarded-For names the
+	// ramdisk that posted. Without any, the sender of the request is the source.
 	TrustedProxies []netip.Prefix
-	// Around wraps the handler of every path, unknown ones included, inside the
-	// router: the request's Pattern says which route it is. Authentication goes
-	// here. Nil means nothing.
-	Around func(http.Handler) http.Handler
-	// User returns who was authenticated for a request, by its context; nil means
-	// that nobody ever is.
+	// Middleware wraps the handler of every path, unknown paths included. It runs
+	// inside the router, so Pattern of the request names the route. Authentication
+	// belongs here. Nil means none.
+	Middleware func(http.Handler) http.Handler
+	// User returns the authenticated user of a request, by its context. Nil means that
+	// there are no users.
 	User func(context.Context) string
 	// Drivers names the hardware types that nodes may use; required.
 	Drivers *driver.Registry
-	// Logger takes a line per request at level debug and the reason of every
-	// 5xx answer. Nil means slog.Default.
+	// Logger gets a line per request at level debug, and the reason of 5xx answers.
+	// Nil means slog.Default.
 	Logger *slog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// api is what every handler can reach.
+// api is the state that all handlers share.
 type api struct {
-	engine  Engine
-	drivers *driver.Registry
-	options Options
-	log     *slog.Logger
-	now     func() time.Time
-	roster  roster
+	engine         Engine
+	drivers        *driver.Registry
+	options        Options
+	log            *slog.Logger
+	now            func() time.Time
+	conductorCache conductorCache
 
 	ramdiskBytes *semaphore.Weighted // see withBudget
 }
@@ -76,5 +74,5 @@ func New(engine Engine, options Options) http.Handler {
 	if a.now == nil {
 		a.now = time.Now
 	}
-	return a.frame(newRouter(a, a.routes()))
+	return a.middleware(newRouter(a, a.routes()))
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// list is what one request for a list of items is about.
+// list describes one request for a list of items.
 type list[T any] struct {
 	table  *table[T]
 	name   string // key of the list, "nodes"
 	path   string // below /v1, without query, for the next link
-	detail bool   // the path asks for all fields
-	// unpaged is set for conditions that at most one item fulfils.
+	detail bool   // the path lists all fields
+	// unpaged is set when at most one item matches the conditions.
 	unpaged    bool
 	conditions []node.Filter
 	read       func(context.Context, node.Query) ([]*T, error)
 	uuid       func(*T) string
 }
 
-// writeList answers with the page that the request's arguments ask for.
+// writeList answers with the page that the arguments of the request select.
 func writeList[T any](a *api, w http.ResponseWriter, r *http.Request, l list[T]) error {
 	c := callOf(r)
 	fields, err := listFields(c, l.table, l.detail)
@@ -49,7 +49,7 @@ func writeList[T any](a *api, w http.ResponseWriter, r *http.Request, l list[T])
 	return p.write(w, c, v)
 }
 
-// isBrief reports whether a short list has all of the fields.
+// isBrief reports whether all fields are in lists without detail.
 func isBrief[T any](fields []*field[T]) bool {
 	for _, f := range fields {
 		if !f.brief {
@@ -68,7 +68,7 @@ func writeItem[T any](a *api, w http.ResponseWriter, r *http.Request, status int
 	return answer(w, status, func(dst []byte) []byte { return appendItem(dst, v, item, fields) })
 }
 
-// suffixed returns a path with the part of lists that show every field.
+// suffixed returns the path of a list, with /detail when the list shows all fields.
 func suffixed(path string, detail bool) string {
 	if detail {
 		return path + "/detail"

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-func TestShortListNeedsNoMoreThanABriefQueryReads(t *testing.T) {
+func TestBriefQueryReadsAllFieldsOfAShortList(t *testing.T) {
 	lean := node.Node{
 		ID: 7, UUID: "00000000-0000-4000-8000-000000000007", Name: "rack-7",
 		InstanceUUID: "00000000-0000-4000-8000-000000000008",
@@ -30,7 +30,7 @@ func TestShortListNeedsNoMoreThanABriefQueryReads(t *testing.T) {
 	}
 }
 
-func TestFieldOutsideOfShortListsIsReadInFull(t *testing.T) {
+func TestFieldsOutsideOfShortListsNeedAFullQuery(t *testing.T) {
 	fields, err := nodeTable.selected([]string{"uuid", "driver"}, maxVersion)
 	if err != nil {
 		t.Fatal(err)

@@ -7,11 +7,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// mask is what clients see in place of a secret.
+// mask is shown to clients in place of a secret.
 const mask = "******"
 
-// secretWords mark a key of an open object as secret when they stand anywhere
-// in it, in lower case.
+// secretWords mark a key of an open object as secret when the key in lower case
+// contains one of them.
 var secretWords = [][]byte{
 	[]byte("password"), []byte("passphrase"), []byte("secret"), []byte("token"), []byte("credential"),
 	[]byte("authorization"), []byte("auth_key"), []byte("priv_key"), []byte("private_key"), []byte("kg_key"),
@@ -34,9 +34,8 @@ func isSecretKey(key []byte) bool {
 	return false
 }
 
-// appendMasked appends an object with its secrets masked: values of secret keys
-// at any depth, and passwords inside URLs. It works on the text, without
-// decoding it.
+// appendMasked appends an object with its secrets masked: the values of secret keys
+// at any depth, and passwords in URLs. It works on the text and does not decode it.
 func appendMasked(dst []byte, o node.Object) []byte {
 	if len(o) == 0 {
 		return append(dst, "{}"...)
@@ -112,7 +111,7 @@ func valueEnd(text []byte, i int) int {
 	return i
 }
 
-// plainString returns what a JSON string says.
+// plainString returns the unquoted text of a JSON string.
 func plainString(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return quoted[1 : len(quoted)-1]
@@ -124,8 +123,8 @@ func plainString(quoted []byte) []byte {
 	return []byte(text)
 }
 
-// appendMaskedURL appends a JSON string, with the user information masked of
-// every URL in it.
+// appendMaskedURL appends a JSON string and masks the user information of every URL
+// in it.
 func appendMaskedURL(dst, quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '@') < 0 {
 		return append(dst, quoted...)
@@ -139,8 +138,8 @@ func appendMaskedURL(dst, quoted []byte) []byte {
 	return append(dst, quoted...)
 }
 
-// appendMaskedUser appends text with whatever stands between "://" and "@" of
-// an authority masked (RFC 3986, section 3.2).
+// appendMaskedUser appends text and masks the user information of each authority in
+// it: what is between "://" and "@" (RFC 3986, section 3.2).
 func appendMaskedUser(dst, text []byte) []byte {
 	for {
 		scheme := bytes.Index(text, []byte("://"))

@@ -66,7 +66,7 @@ func FuzzMask(f *testing.F) {
 		if again := appendMasked(nil, masked); string(again) != string(masked) {
 			t.Fatalf("masking twice differs: %s, %s", masked, again)
 		}
-		kept, err := keepMasked("f", o, masked)
+		kept, err := restoreMasked("f", o, masked)
 		if err == nil && !sameJSON(t, kept, o) {
 			t.Fatalf("writing %s back over %s gives %s", masked, o, kept)
 		}

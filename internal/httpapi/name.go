@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Names of nodes came with 1.5 as host names; since 1.10 they may use every
-// character that RFC 3986 calls unreserved.
+// Nodes have names since 1.5. Names are host names before 1.10; since then they may have
+// every unreserved character of RFC 3986.
 const (
 	namesSince     = 5
 	wideNamesSince = 10
@@ -23,13 +23,13 @@ var (
 	hostNamePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
 )
 
-// reservedNames would hide a path below /v1/nodes.
+// reservedNames are words in paths below /v1/nodes.
 var reservedNames = []string{
 	"detail", "states", "vendor_passthru", "management", "maintenance", "validate", "ports", "portgroups", "volume",
 	"traits", "vifs", "bios", "firmware", "inventory", "history", "children", "allocation", "vmedia", "properties",
 }
 
-// checkName reports why name cannot be a node's name; "" is no name and fine.
+// checkName reports why name cannot be a name. It accepts "", which means no name.
 func checkName(name string, version int) error {
 	switch {
 	case name == "":
@@ -37,7 +37,7 @@ func checkName(name string, version int) error {
 	case isUUID(name):
 		return errors.New("must not look like a UUID")
 	case name == "." || name == "..":
-		return fmt.Errorf("%q means something else in a URL, so that the node could not be reached by it", name)
+		return fmt.Errorf("%q has another meaning in a URL and could not name the node there", name)
 	case slices.Contains(reservedNames, strings.ToLower(name)):
 		return fmt.Errorf("%q is a reserved word", name)
 	case version < wideNamesSince && !hostNamePattern.MatchString(name):
@@ -48,11 +48,12 @@ func checkName(name string, version int) error {
 	return nil
 }
 
-// suffixSince is when ".json" behind an identifier began to belong to it.
+// suffixSince is the first microversion 1.N in which ".json" at the end of an identifier
+// is part of it.
 const suffixSince = 91
 
-// nodeIdent returns the UUID or name that the path addresses a node by. A node
-// whose name really ends in ".json" goes before one that the rest names.
+// nodeIdent returns the UUID or name of the node in the path. Before suffixSince it
+// ignores ".json" at the end, unless a node has that very name.
 func (a *api) nodeIdent(r *http.Request) (string, error) {
 	ident, err := checkIdent(r.PathValue("ident"), versionOf(r))
 	stem, suffixed := strings.CutSuffix(ident, ".json")
@@ -65,7 +66,7 @@ func (a *api) nodeIdent(r *http.Request) (string, error) {
 	return ident, nil
 }
 
-// pathNode returns the node that the path addresses.
+// pathNode returns the node in the path.
 func (a *api) pathNode(r *http.Request) (*node.Node, error) {
 	ident, err := a.nodeIdent(r)
 	if err != nil {
@@ -78,7 +79,7 @@ func (a *api) pathNode(r *http.Request) (*node.Node, error) {
 	return n, nil
 }
 
-// checkIdent returns the identifier of a node as the engine knows it.
+// checkIdent returns the identifier of a node in the form that the engine uses.
 func checkIdent(ident string, version int) (string, error) {
 	switch {
 	case isUUID(ident):

@@ -26,21 +26,21 @@ var nodeIdentityFields = []nodeField{
 }
 
 var nodeStateFields = []nodeField{
-	{name: "power_state", since: 1, brief: true, value: shown(func(dst []byte, _ *view, n *node.Node) []byte {
+	{name: "power_state", since: 1, brief: true, value: computed(func(dst []byte, _ *view, n *node.Node) []byte {
 		return appendText(dst, string(n.PowerState))
 	})},
-	{name: "target_power_state", since: 1, value: shown(func(dst []byte, _ *view, n *node.Node) []byte {
+	{name: "target_power_state", since: 1, value: computed(func(dst []byte, _ *view, n *node.Node) []byte {
 		return appendText(dst, string(n.TargetPowerState))
 	})},
-	{name: "provision_state", since: 1, brief: true, value: shown(func(dst []byte, v *view, n *node.Node) []byte {
+	{name: "provision_state", since: 1, brief: true, value: computed(func(dst []byte, v *view, n *node.Node) []byte {
 		return appendText(dst, shownState(n.ProvisionState, v.version))
 	})},
-	{name: "target_provision_state", since: 1, value: shown(func(dst []byte, v *view, n *node.Node) []byte {
+	{name: "target_provision_state", since: 1, value: computed(func(dst []byte, v *view, n *node.Node) []byte {
 		return appendText(dst, shownState(n.TargetProvisionState, v.version))
 	})},
 	{name: "provision_updated_at", since: 1, value: timeOf(func(n *node.Node) *time.Time { return &n.ProvisionUpdatedAt })},
 	{name: "last_error", since: 1, value: textOf(func(n *node.Node) *string { return &n.LastError })},
-	{name: "reservation", since: 1, noSort: true, value: shown(func(dst []byte, v *view, n *node.Node) []byte {
+	{name: "reservation", since: 1, noSort: true, value: computed(func(dst []byte, v *view, n *node.Node) []byte {
 		if n.Lease.Held(v.now) {
 			return appendText(dst, n.Lease.Owner)
 		}
@@ -52,14 +52,14 @@ var nodeStateFields = []nodeField{
 	{name: "health", since: 109, value: textOf(func(n *node.Node) *string { return &n.Health })},
 	{name: "console_enabled", since: 1, access: atCreate, value: flagOf(func(n *node.Node) *bool { return &n.ConsoleEnabled })},
 	{name: "boot_mode", since: 75, access: atCreate, value: wordOf(bootModes, func(n *node.Node) *string { return &n.BootMode })},
-	{name: "secure_boot", since: 75, access: atCreate, value: maybeOf(func(n *node.Node) **bool { return &n.SecureBoot })},
+	{name: "secure_boot", since: 75, access: atCreate, value: optionalFlagOf(func(n *node.Node) **bool { return &n.SecureBoot })},
 	{name: "inspection_started_at", since: 6, value: timeOf(func(n *node.Node) *time.Time { return &n.InspectionStartedAt })},
 	{name: "inspection_finished_at", since: 6, value: timeOf(func(n *node.Node) *time.Time { return &n.InspectionFinishedAt })},
 	{name: "created_at", since: 1, value: timeOf(func(n *node.Node) *time.Time { return &n.CreatedAt })},
 	{name: "updated_at", since: 1, value: timeOf(func(n *node.Node) *time.Time { return &n.UpdatedAt })},
 }
 
-// bootModes are the ways in which a machine can start.
+// bootModes are the boot modes of a machine.
 var bootModes = []string{"uefi", "bios"}
 
 var nodeObjectFields = []nodeField{
@@ -74,7 +74,7 @@ var nodeObjectFields = []nodeField{
 	{name: "service_step", since: 87, noSort: true, value: secretOf(func(n *node.Node) *node.Object { return &n.ServiceStep })},
 	{name: "raid_config", since: 12, noSort: true, value: objectOf(func(n *node.Node) *node.Object { return &n.RAIDConfig })},
 	{name: "target_raid_config", since: 12, noSort: true, value: objectOf(func(n *node.Node) *node.Object { return &n.TargetRAIDConfig })},
-	{name: "traits", since: traitsSince, noSort: true, value: shown(func(dst []byte, _ *view, n *node.Node) []byte {
+	{name: "traits", since: traitsSince, noSort: true, value: computed(func(dst []byte, _ *view, n *node.Node) []byte {
 		return appendWords(dst, n.Traits)
 	})},
 }
@@ -82,10 +82,10 @@ var nodeObjectFields = []nodeField{
 var nodePolicyFields = []nodeField{
 	{name: "resource_class", since: 21, access: patchable, value: textUpTo(80, func(n *node.Node) *string { return &n.ResourceClass })},
 	{name: "conductor_group", since: 46, access: patchable, value: conductorGroupValue},
-	{name: "conductor", since: 49, noSort: true, asksConductors: true, value: shown(func(dst []byte, v *view, n *node.Node) []byte {
+	{name: "conductor", since: 49, noSort: true, needsConductors: true, value: computed(func(dst []byte, v *view, n *node.Node) []byte {
 		return appendText(dst, node.Responsible(n.UUID, n.ConductorGroup, v.conductors))
 	})},
-	{name: "automated_clean", since: 47, access: patchable, value: maybeOf(func(n *node.Node) **bool { return &n.AutomatedClean })},
+	{name: "automated_clean", since: 47, access: patchable, value: optionalFlagOf(func(n *node.Node) **bool { return &n.AutomatedClean })},
 	{name: "protected", since: 48, access: patchable, value: flagOf(func(n *node.Node) *bool { return &n.Protected })},
 	{name: "protected_reason", since: 48, access: patchable, value: textUpTo(maxReason, func(n *node.Node) *string { return &n.ProtectedReason })},
 	{name: "retired", since: 61, access: patchable, value: flagOf(func(n *node.Node) *bool { return &n.Retired })},
@@ -97,7 +97,7 @@ var nodePolicyFields = []nodeField{
 	{name: "disable_power_off", since: 95, access: patchable, value: flagOf(func(n *node.Node) *bool { return &n.DisablePowerOff })},
 }
 
-// interfaceSince is when the API began to show the choice of each driver
+// interfaceSince has the microversion 1.N that introduced the field of each driver
 // interface.
 var interfaceSince = [node.InterfaceCount]int{
 	node.BIOSInterface: 40, node.BootInterface: 31, node.ConsoleInterface: 31, node.DeployInterface: 31,
@@ -125,13 +125,13 @@ var nodeLinkFields = []nodeField{
 }
 
 func nodeLinks(part string) value[node.Node] {
-	return shown(func(dst []byte, v *view, n *node.Node) []byte {
+	return computed(func(dst []byte, v *view, n *node.Node) []byte {
 		return v.links.appendLinks(dst, "nodes/", n.UUID, part)
 	})
 }
 
-// shownState is how clients of a version see a provision state: available is
-// the null of older ones, and waiting for inspection was part of inspecting.
+// shownState returns the text of a provision state for clients of a version. Before
+// 1.2 available is null, before 1.39 inspect wait is inspecting.
 func shownState(s node.State, version int) string {
 	switch {
 	case s == node.Available && version < 2:
@@ -142,7 +142,7 @@ func shownState(s node.State, version int) string {
 	return string(s)
 }
 
-// maintenanceValue ends the reason and the fault together with maintenance.
+// maintenanceValue clears the reason and the fault when maintenance ends.
 var maintenanceValue = func() value[node.Node] {
 	v := flagOf(func(n *node.Node) *bool { return &n.Maintenance })
 	set := v.read

@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// nodeFilters is every filter of the node list that becomes a condition by
-// itself. The arguments that need more are in nodeListConditions.
+// nodeFilters has the filters of the node list. The arguments conductor and
+// include_children are not among them; see nodesOfConductor and childCondition.
 var nodeFilters = []filter{
 	{name: "instance_uuid", since: 1, parse: uuidFilter("instance_uuid")},
 	{name: "chassis_uuid", since: 1, parse: uuidFilter("chassis_uuid")},
@@ -35,16 +35,16 @@ var nodeFilters = []filter{
 	{name: "health", since: 109, parse: textFilter("health")},
 }
 
-// Arguments of the node list with a meaning of their own.
+// Microversions 1.N that introduced further arguments of the node list.
 const (
 	parentSince    = 83 // include_children, and parent_node
 	conductorSince = 49
 )
 
-// nodeListArgs is every argument that the node list takes.
+// nodeListArgs returns every argument of the node list.
 func nodeListArgs() []string { return filterArgs(nodeFilters, "conductor", "include_children") }
 
-// projectFilter keeps the nodes that a project owns or leases.
+// projectFilter keeps nodes whose owner or lessee is the project.
 func projectFilter(text string) (node.Filter, error) {
 	return node.Filter{Field: "owner", Value: text, Or: &node.Filter{Field: "lessee", Value: text}}, nil
 }
@@ -64,7 +64,7 @@ func faultFilter(text string) (node.Filter, error) {
 	return node.Filter{Field: "fault", Value: text}, nil
 }
 
-// nodeConditions turns the arguments of a node list into filters.
+// nodeConditions returns the conditions that the arguments of a node list make.
 func (a *api) nodeConditions(r *http.Request) ([]node.Filter, error) {
 	conditions, err := a.conditions(r, nodeFilters)
 	if err != nil {
@@ -73,8 +73,7 @@ func (a *api) nodeConditions(r *http.Request) ([]node.Filter, error) {
 	return childCondition(callOf(r), conditions)
 }
 
-// childCondition hides nodes that are part of another one, unless the request
-// asks for them.
+// childCondition excludes nodes that have a parent, unless the request asks for them.
 func childCondition(c *call, conditions []node.Filter) ([]node.Filter, error) {
 	if c.query.Has("include_children") && c.version < parentSince {
 		return nil, notAcceptable("Argument include_children", parentSince)

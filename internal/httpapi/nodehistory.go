@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// briefEvent is how many characters of a text a list without detail shows.
+// briefEvent is the number of characters of a text in lists without detail.
 const briefEvent = 255
 
 func (a *api) listHistory(w http.ResponseWriter, r *http.Request) error {
@@ -19,7 +19,7 @@ func (a *api) listHistory(w http.ResponseWriter, r *http.Request) error {
 	return a.writeHistory(w, r, "/history", detail)
 }
 
-// listHistoryDetail answers to a path that python-ironicclient asks for.
+// listHistoryDetail serves a path that python-ironicclient requests.
 func (a *api) listHistoryDetail(w http.ResponseWriter, r *http.Request) error {
 	return a.writeHistory(w, r, "/history/detail", true)
 }

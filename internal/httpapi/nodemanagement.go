@@ -8,15 +8,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// validatedInterfaces are those that GET validate tells about.
+// validatedInterfaces are the interfaces in the answer to GET validate.
 var validatedInterfaces = []node.InterfaceKind{
 	node.BIOSInterface, node.BootInterface, node.ConsoleInterface, node.DeployInterface, node.FirmwareInterface,
 	node.InspectInterface, node.ManagementInterface, node.NetworkInterface, node.PowerInterface, node.RAIDInterface,
 	node.RescueInterface, node.StorageInterface,
 }
 
-// validationDocument is the result for one interface. Result is null when the
-// node has no such interface.
+// validationDocument is the result of one interface. Result is null when the node
+// does not have the interface.
 type validationDocument struct {
 	Result *bool  `json:"result"`
 	Reason string `json:"reason,omitempty"`
@@ -82,7 +82,7 @@ func (a *api) setBootDevice(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if request.BootDevice == "" {
-		return badRequest("The request needs a boot_device.")
+		return badRequest("The request needs the key boot_device.")
 	}
 	persistent, err := readFlag(request.Persistent)
 	if err != nil {
@@ -118,7 +118,7 @@ func (a *api) injectNMI(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// noIndicators answers everything about indicators: no driver has any.
+// noIndicators answers all requests for indicators, which no driver supports.
 func (a *api) noIndicators(_ http.ResponseWriter, r *http.Request) error {
 	n, err := a.pathNode(r)
 	if err != nil {
@@ -137,6 +137,9 @@ func (a *api) showConsole(w http.ResponseWriter, r *http.Request) error {
 	}
 	var info any
 	if n.ConsoleEnabled {
+		if usable := a.drivers.Validate(n, node.ConsoleInterface); usable.Result == nil || !*usable.Result {
+			return &node.ValidationError{Reason: usable.Reason}
+		}
 		info = map[string]string{"type": n.Interfaces[node.ConsoleInterface], "url": ""}
 	}
 	return answerValue(w, map[string]any{"console_enabled": n.ConsoleEnabled, "console_info": info})
@@ -162,7 +165,7 @@ func (a *api) setConsole(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return invalidField("enabled", err)
 	case on == nil:
-		return badRequest("The request needs enabled.")
+		return badRequest("The request needs the key enabled.")
 	}
 	if err := a.engine.SetConsole(r.Context(), ident, *on); err != nil {
 		return fmt.Errorf("set console of node %s: %w", ident, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// What a medium may be.
+// Allowed values of a medium.
 var (
 	mediumTypes   = []string{"cdrom", "disk", "floppy"}
 	mediumSchemes = []string{"http", "https", "nfs", "cifs"}
@@ -19,8 +19,8 @@ var (
 // maxImageURL is the longest URL of an image, in characters.
 const maxImageURL = 4096
 
-// attachMedium answers 204 once the request is accepted; whether the machine
-// sees the medium shows afterwards.
+// attachMedium answers 204 when the request is accepted. Whether the machine gets the
+// medium shows in the node later.
 func (a *api) attachMedium(w http.ResponseWriter, r *http.Request) error {
 	ident, err := a.nodeIdent(r)
 	if err != nil {
@@ -35,9 +35,9 @@ func (a *api) attachMedium(w http.ResponseWriter, r *http.Request) error {
 	case !slices.Contains(mediumTypes, medium.DeviceType):
 		return badRequest("The device_type must be one of %s, got %q.", node.Choices(mediumTypes), node.CutText(medium.DeviceType))
 	case medium.ImageURL == "":
-		return badRequest("The request needs an image_url.")
+		return badRequest("The request needs the key image_url.")
 	case err != nil || len(medium.ImageURL) > maxImageURL || image.Host == "" || !slices.Contains(mediumSchemes, image.Scheme):
-		return badRequest("The image_url must be a URL of at most %d characters with one of %s.", maxImageURL, node.Choices(mediumSchemes))
+		return badRequest("The image_url must be a URL of at most %d characters with one of the schemes %s.", maxImageURL, node.Choices(mediumSchemes))
 	case medium.Source != "" && !slices.Contains(mediumSources, medium.Source):
 		return badRequest("The image_download_source must be one of %s, got %q.", node.Choices(mediumSources), node.CutText(medium.Source))
 	}
@@ -56,7 +56,7 @@ func (a *api) detachMedia(w http.ResponseWriter, r *http.Request) error {
 	types := listArg(callOf(r).query, "device_types")
 	for _, name := range types {
 		if !slices.Contains(mediumTypes, name) {
-			return badRequest("The device_types must be of %s, got %q.", node.Choices(mediumTypes), node.CutText(name))
+			return badRequest("Each of the device_types must be one of %s, got %q.", node.Choices(mediumTypes), node.CutText(name))
 		}
 	}
 	if err := a.engine.DetachMedia(r.Context(), ident, types); err != nil {

@@ -9,15 +9,16 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// softPowerSince is when soft power targets and timeout came.
+// softPowerSince is the microversion 1.N that introduced soft power targets and timeout.
 const softPowerSince = 27
 
-// powerTargets are the targets of states/power, and since when.
+// powerTargets maps the targets of states/power to the microversions 1.N that introduced
+// them.
 var powerTargets = map[node.PowerState]int{
 	node.PowerOn: 1, node.PowerOff: 1, node.Rebooting: 1, node.SoftPowerOff: softPowerSince, node.SoftRebooting: softPowerSince,
 }
 
-// maxPowerTimeout bounds what a client may wait for a power change, in seconds.
+// maxPowerTimeout is the largest timeout of a power change, in seconds.
 const maxPowerTimeout = 24 * 3600
 
 // powerRequest is the body of PUT states/power.
@@ -26,8 +27,8 @@ type powerRequest struct {
 	Timeout json.RawMessage `json:"timeout"` // seconds, at least 1; null means the engine's default
 }
 
-// setPower answers 202 once the change is accepted; the client polls the node
-// for the outcome.
+// setPower answers 202 when the change is accepted. The client polls the node for the
+// outcome.
 func (a *api) setPower(w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
 	ident, err := a.nodeIdent(r)
@@ -41,12 +42,12 @@ func (a *api) setPower(w http.ResponseWriter, r *http.Request) error {
 	since, known := powerTargets[request.Target]
 	switch {
 	case !known:
-		return badRequest("There is no power state %q to change to; there are %s.", node.CutText(string(request.Target)),
+		return badRequest("Unknown target power state %q; the known targets are %s.", node.CutText(string(request.Target)),
 			node.Choices([]node.PowerState{node.PowerOn, node.PowerOff, node.Rebooting, node.SoftPowerOff, node.SoftRebooting}))
 	case since > c.version:
 		return notAcceptable(fmt.Sprintf("The power state %q", request.Target), since)
 	case !isNull(request.Timeout) && c.version < softPowerSince:
-		return notAcceptable("A timeout of a power change", softPowerSince)
+		return notAcceptable("The timeout of a power change", softPowerSince)
 	}
 	timeout := time.Duration(0)
 	if !isNull(request.Timeout) {

@@ -15,7 +15,7 @@ import (
 // diskKey checks the value of one key of a logical disk.
 type diskKey func(raw json.RawMessage) error
 
-// logicalDiskKeys is every key of a logical disk.
+// logicalDiskKeys has every key of a logical disk.
 var logicalDiskKeys = map[string]diskKey{
 	"size_gb":                  diskSize,
 	"raid_level":               oneOf("0", "1", "2", "5", "6", "1+0", "5+0", "6+0", "JBOD"),
@@ -50,7 +50,7 @@ func (a *api) setRAID(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// readRAID checks a RAID configuration. An empty one is fine.
+// readRAID parses and checks a RAID configuration, which may be empty.
 func readRAID(body []byte) (node.Object, error) {
 	config, err := node.ParseObject(body)
 	if err != nil {
@@ -58,7 +58,7 @@ func readRAID(body []byte) (node.Object, error) {
 	}
 	for key := range config.Fields() {
 		if key != "logical_disks" {
-			return nil, badRequest("Unknown key %q of a RAID configuration; there is logical_disks.", key)
+			return nil, badRequest("Unknown key %q of a RAID configuration; the only key is logical_disks.", key)
 		}
 	}
 	var disks []map[string]json.RawMessage
@@ -77,7 +77,7 @@ func readRAID(body []byte) (node.Object, error) {
 		}
 	}
 	if roots > 1 {
-		return nil, badRequest("%d logical disks are root volumes; one at most can be.", roots)
+		return nil, badRequest("%d logical disks are root volumes; at most one can be.", roots)
 	}
 	return config, nil
 }

@@ -7,44 +7,44 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// openForPatch are the states besides the quiet ones in which clients may
-// change a node although a target provision state is set.
-var openForPatch = []node.State{
+// patchStates are the states in which clients may change a node although it has a
+// target provision state.
+var patchStates = []node.State{
 	node.DeployFailed, node.InspectFailed, node.InspectWait, node.CleanFailed, node.ErrorState, node.Verifying,
 	node.AdoptFailed, node.RescueFailed, node.UnrescueFailed, node.ServiceHold, node.ServiceFailed,
 }
 
-// rewiredIn are the states in which a node's driver, interfaces, resource class
-// and chassis may change without maintenance.
-var rewiredIn = []node.State{node.Enroll, node.Inspecting, node.InspectWait, node.Manageable, node.Available}
+// hardwareChangeStates are the states in which the driver, interfaces, resource class and
+// chassis of a node may change without maintenance.
+var hardwareChangeStates = []node.State{node.Enroll, node.Inspecting, node.InspectWait, node.Manageable, node.Available}
 
-// strictInspectingSince is when changing a node during inspection became a
-// conflict.
+// strictInspectingSince is the first microversion 1.N in which a patch of a node during
+// inspection is a conflict.
 const strictInspectingSince = 39
 
-// checkPatch decides whether clients may change these fields of n now. Its
-// errors are *node.ConflictError.
+// checkPatch checks whether the state of n allows the edits. Its errors are
+// *node.ConflictError.
 func checkPatch(n *node.Node, edits []edit[node.Node], version int) error {
-	if !patchOpen(n, version) && (!n.Maintenance || !onlyRemovesInstance(edits)) {
-		return node.Conflict("Node %s cannot be changed while it is in state %q; wait until it is done, or abort.", n.UUID, n.ProvisionState)
+	if !allowsPatch(n, version) && (!n.Maintenance || !onlyRemovesInstance(edits)) {
+		return node.Conflict("Node %s cannot be changed while it is in state %q; wait until the work ends, or abort it.", n.UUID, n.ProvisionState)
 	}
-	if n.Maintenance || slices.Contains(rewiredIn, n.ProvisionState) {
+	if n.Maintenance || slices.Contains(hardwareChangeStates, n.ProvisionState) {
 		return nil
 	}
 	for _, e := range edits {
-		if rewires(e.field.name, n) {
+		if changesHardware(e.field.name, n) {
 			return node.Conflict("The field %q of node %s cannot be changed in state %q; allowed are %s, or any state in maintenance.",
-				e.field.name, n.UUID, n.ProvisionState, node.Choices(rewiredIn))
+				e.field.name, n.UUID, n.ProvisionState, node.Choices(hardwareChangeStates))
 		}
 	}
 	return nil
 }
 
-func patchOpen(n *node.Node, version int) bool {
+func allowsPatch(n *node.Node, version int) bool {
 	if n.ProvisionState == node.Inspecting {
 		return version < strictInspectingSince
 	}
-	return n.TargetProvisionState == "" || slices.Contains(openForPatch, n.ProvisionState)
+	return n.TargetProvisionState == "" || slices.Contains(patchStates, n.ProvisionState)
 }
 
 func onlyRemovesInstance(edits []edit[node.Node]) bool {
@@ -56,17 +56,17 @@ func onlyRemovesInstance(edits []edit[node.Node]) bool {
 	return len(edits) > 0
 }
 
-// rewires reports whether a field decides which machine a node is and how it
-// is driven.
-func rewires(name string, n *node.Node) bool {
+// changesHardware reports whether a change of the field is bound to
+// hardwareChangeStates.
+func changesHardware(name string, n *node.Node) bool {
 	if _, ok := node.InterfaceKindOf(name); ok {
 		return true
 	}
 	return name == "driver" || name == "chassis_uuid" || name == "resource_class" && n.ResourceClass != ""
 }
 
-// checkConsistent holds the rules between the fields of a node after a client
-// changed it; old is how it was before, nil at creation.
+// checkConsistent checks the rules that involve several fields of a node that a client
+// created or changed. old is the node before the change, nil for a new node.
 func checkConsistent(old, n *node.Node) error {
 	switch {
 	case (old == nil || !bytes.Equal(old.Properties, n.Properties)) && !textOrAbsent(n.Properties, "capabilities"):
@@ -80,11 +80,11 @@ func checkConsistent(old, n *node.Node) error {
 	case (old == nil || !bytes.Equal(n.Properties, old.Properties)) && !canonicalCapabilities(n.Properties):
 		return node.Invalid("The capabilities in properties must be one text of the form \"key:value,key:value\".")
 	case old == nil && n.Protected:
-		return node.Invalid("A new node cannot be protected; only active nodes and those in rescue can.")
+		return node.Invalid("A new node cannot be protected; only a node in state active or rescue can.")
 	case old == nil:
 		return nil
 	case n.Protected && !old.Protected && n.ProvisionState != node.Active && n.ProvisionState != node.Rescue:
-		return node.Conflict("Node %s can be protected only in the states active and rescue, it is in %q.", n.UUID, n.ProvisionState)
+		return node.Conflict("Node %s can be protected only in the states active and rescue; its state is %q.", n.UUID, n.ProvisionState)
 	case n.Retired && !old.Retired && n.ProvisionState == node.Available:
 		return node.Conflict("Node %s cannot be retired in state %q; move it to manageable first.", n.UUID, n.ProvisionState)
 	case n.InstanceUUID != "" && old.InstanceUUID != "" && n.InstanceUUID != old.InstanceUUID:
@@ -95,9 +95,9 @@ func checkConsistent(old, n *node.Node) error {
 	return nil
 }
 
-// canonicalCapabilities reports whether the capabilities in properties, if there
-// are any, have the form that clients read: one text. In instance_info an object
-// will do.
+// canonicalCapabilities reports whether the capabilities in properties are missing or
+// one string, which is the form that clients read. In instance_info they may be an
+// object too.
 func canonicalCapabilities(properties node.Object) bool {
 	if !bytes.Contains(properties, []byte(`"capabilities"`)) {
 		return true
@@ -106,7 +106,7 @@ func canonicalCapabilities(properties node.Object) bool {
 	return len(stated) == 0 || stated[0] == '"' || string(stated) == "null"
 }
 
-// textOrAbsent reports whether a key of an object is a string, null or not there.
+// textOrAbsent reports whether the value of a key is a string, null or missing.
 func textOrAbsent(o node.Object, key string) bool {
 	switch o.Values()[key].(type) {
 	case nil, string:
@@ -115,8 +115,8 @@ func textOrAbsent(o node.Object, key string) bool {
 	return false
 }
 
-// dropReasons ends the reasons of what the change ended, so that a client need
-// not remove them itself.
+// dropReasons clears protected_reason and retired_reason when a change ends protection
+// or retirement.
 func dropReasons(old, n *node.Node) {
 	if old.Protected && !n.Protected {
 		n.ProtectedReason = ""
@@ -126,11 +126,11 @@ func dropReasons(old, n *node.Node) {
 	}
 }
 
-// displayName is the key of instance_info that instance_name is the same as.
+// displayName is the key of instance_info that mirrors instance_name.
 const displayName = "display_name"
 
-// mirrorInstanceName keeps instance_name and its key in instance_info the same,
-// whichever of the two a client changed.
+// mirrorInstanceName copies a change of instance_name to its key in instance_info, or
+// the other way round.
 func mirrorInstanceName(old, n *node.Node) {
 	named := n.InstanceInfo.Text(displayName)
 	switch {
@@ -143,8 +143,8 @@ func mirrorInstanceName(old, n *node.Node) {
 	}
 }
 
-// keepSecrets puts stored secrets back where a client wrote their mask.
-func keepSecrets(old, n *node.Node) error {
+// restoreSecrets replaces the masks that a client wrote by the stored secrets.
+func restoreSecrets(old, n *node.Node) error {
 	for _, part := range []struct {
 		field   string
 		stored  node.Object
@@ -153,7 +153,7 @@ func keepSecrets(old, n *node.Node) error {
 		{"driver_info", old.DriverInfo, &n.DriverInfo},
 		{"instance_info", old.InstanceInfo, &n.InstanceInfo},
 	} {
-		kept, err := keepMasked(part.field, part.stored, *part.changed)
+		kept, err := restoreMasked(part.field, part.stored, *part.changed)
 		if err != nil {
 			return err
 		}

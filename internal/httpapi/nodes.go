@@ -15,8 +15,8 @@ func (a *api) listNodesDetail(w http.ResponseWriter, r *http.Request) error {
 	return a.writeNodes(w, r, "nodes/detail", true)
 }
 
-// writeNodes answers with a list of nodes, of those that fulfil the conditions
-// besides the request's own.
+// writeNodes answers with the nodes that match the conditions and the filters of the
+// request.
 func (a *api) writeNodes(w http.ResponseWriter, r *http.Request, path string, detail bool, conditions ...node.Filter) error {
 	c := callOf(r)
 	asked, err := a.nodeConditions(r)
@@ -52,7 +52,7 @@ func (a *api) showNode(w http.ResponseWriter, r *http.Request) error {
 	return writeItem(a, w, r, http.StatusOK, n, fields)
 }
 
-// stateFields is what GET states shows, as far as the version knows it.
+// stateFields are the fields in the answer to GET states.
 var stateFields = []string{
 	"console_enabled", "last_error", "power_state", "target_power_state", "provision_state", "target_provision_state",
 	"provision_updated_at", "raid_config", "target_raid_config", "boot_mode", "secure_boot",
@@ -77,7 +77,7 @@ func (a *api) showNodeStates(w http.ResponseWriter, r *http.Request) error {
 	return writeItem(a, w, r, http.StatusOK, n, fields)
 }
 
-// listChildren answers with the UUIDs of the nodes that are part of this one.
+// listChildren answers with the UUIDs of the nodes whose parent is this node.
 func (a *api) listChildren(w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
 	ident, err := a.nodeIdent(r)
@@ -106,8 +106,8 @@ func (a *api) listChildren(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// showInventory answers with what the last inspection left behind, both parts
-// as they are stored.
+// showInventory answers with the inventory and plugin data of the last inspection, as
+// they are stored.
 func (a *api) showInventory(w http.ResponseWriter, r *http.Request) error {
 	ident, err := a.nodeIdent(r)
 	if err != nil {

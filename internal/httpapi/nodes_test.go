@@ -84,7 +84,7 @@ func TestJSONSuffixIsNotPartOfANameInOldVersions(t *testing.T) {
 	}
 }
 
-func TestListShowsBriefColumnsUnlessAsked(t *testing.T) {
+func TestListShowsBriefFieldsByDefault(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1)
 	for path, want := range map[string][]string{
@@ -134,7 +134,7 @@ func TestFiltersReachTheEngine(t *testing.T) {
 	}
 }
 
-func TestNodesOfAnotherConductorAreNone(t *testing.T) {
+func TestUnknownConductorHasNoNodes(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1)
 	if got := s.get("/v1/nodes?conductor=other").want(200).json()["nodes"].([]any); len(got) != 0 {
@@ -142,7 +142,7 @@ func TestNodesOfAnotherConductorAreNone(t *testing.T) {
 	}
 }
 
-func TestPagesLeadToTheNextOneInBothForms(t *testing.T) {
+func TestPagesLinkToTheNextPageInBothForms(t *testing.T) {
 	s := newServer(t)
 	for i := range 5 {
 		s.addNode(fmt.Sprintf("00000000-0000-4000-8000-%012d", i))
@@ -196,7 +196,7 @@ func TestPageSizeIsCappedAndInstanceFilterIgnoresIt(t *testing.T) {
 	}
 }
 
-func TestStatesShowTheMachineAtAGlance(t *testing.T) {
+func TestStatesHaveTheStateFields(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1, func(n *node.Node) { n.PowerState, n.LastError = node.PowerOn, "it broke" })
 	document := s.get("/v1/nodes/" + uuid1 + "/states").want(200).json()
@@ -207,7 +207,7 @@ func TestStatesShowTheMachineAtAGlance(t *testing.T) {
 	}, document)
 }
 
-func TestTextsOfEveryKindAreShown(t *testing.T) {
+func TestTextsWithSpecialCharactersAreShown(t *testing.T) {
 	for _, text := range []string{"plain", `a "quote" and a \`, "tab\tand\nline", "Grüße ✓", "<&>", "\u2028"} {
 		s := newServer(t)
 		s.addNode(uuid1, func(n *node.Node) { n.LastError = text })
@@ -217,7 +217,7 @@ func TestTextsOfEveryKindAreShown(t *testing.T) {
 	}
 }
 
-func TestReservationShowsTheOwnerOfALiveLease(t *testing.T) {
+func TestReservationIsTheOwnerOfAHeldLease(t *testing.T) {
 	s := newServer(t)
 	n := s.addNode(uuid1)
 	for expires, want := range map[time.Time]any{testTime.Add(time.Second): "ingot-2", testTime: nil} {
@@ -243,10 +243,10 @@ func TestChildrenAreListedByUUID(t *testing.T) {
 	s.addNode(uuid1)
 	document := s.get("/v1/nodes/" + uuid1 + "/children").want(200).json()
 	diffJSON(t, "filters", []node.Filter{{Field: "parent_node", Value: uuid1}}, s.engine.query.Filters)
-	diffJSON(t, "children", []any{uuid1}, document["children"]) // the fake filters nothing
+	diffJSON(t, "children", []any{uuid1}, document["children"]) // the fake engine does not filter
 }
 
-func TestDeletedNodeAnswersWithNothing(t *testing.T) {
+func TestDeleteOfANodeHasNoBody(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1)
 	if got := s.do("DELETE", "/v1/nodes/"+uuid1, "", "").want(204); got.body != "" {
@@ -269,7 +269,7 @@ func TestMaintenanceTakesAReasonOrNone(t *testing.T) {
 	}
 }
 
-func TestVerbsThatAreBuiltReachTheEngine(t *testing.T) {
+func TestVerbsReachTheEngine(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1)
 	got := s.do("PUT", "/v1/nodes/"+uuid1+"/states/provision", "1.84", `{"target":"manage","clean_steps":null}`).want(202)
@@ -286,14 +286,14 @@ func sortedKeys(document map[string]any) []string {
 	return sorted(keys)
 }
 
-func TestBootModeOfANewNodeIsOneThatThereIs(t *testing.T) {
+func TestBootModeOfANewNodeMustBeKnown(t *testing.T) {
 	s := newServer(t)
 	for mode, status := range map[string]int{`"uefi"`: 201, `"bios"`: 201, `null`: 201, `"floppy"`: 400, `5`: 400} {
 		s.do("POST", "/v1/nodes", "latest", `{"driver":"fake-hardware","boot_mode":`+mode+`}`).want(status)
 	}
 }
 
-func TestErrorsSpeakOfAnAllocation(t *testing.T) {
+func TestErrorsHaveTheRightArticle(t *testing.T) {
 	got := newEngineServer(t).do("POST", "/v1/allocations", "latest", `{"colour":1}`).want(400)
 	if text := got.fault()["faultstring"]; text != `Unknown field "colour" of an allocation.` {
 		t.Errorf("fault %q", text)

@@ -46,7 +46,7 @@ func (a *api) setSetting(w http.ResponseWriter, r *http.Request, set func(ident 
 		return err
 	}
 	if isNull(request.Target) {
-		return badRequest("The request needs a target.")
+		return badRequest("The request needs the key target.")
 	}
 	if err := set(ident, request.Target); err != nil {
 		return fmt.Errorf("change settings of node %s: %w", ident, err)
@@ -55,10 +55,9 @@ func (a *api) setSetting(w http.ResponseWriter, r *http.Request, set func(ident 
 	return nil
 }
 
-// Versions of the BIOS resource.
-const (
-	biosDetailSince = 74 // what the attribute registry says, detail and fields
-)
+// biosDetailSince is the microversion 1.N that introduced the data of the attribute
+// registry and the arguments detail and fields.
+const biosDetailSince = 74
 
 func (a *api) listBIOS(w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
@@ -136,7 +135,7 @@ func biosDocument(c *call, ident string, s node.BIOSSetting, detail bool) map[st
 	return document
 }
 
-// timeValue is how a time stands in documents that are built as values.
+// timeValue returns a time for documents that are marshalled from Go values.
 func timeValue(t time.Time) json.RawMessage { return appendTime(nil, t) }
 
 func (a *api) listFirmware(w http.ResponseWriter, r *http.Request) error {

@@ -6,9 +6,9 @@ import (
 	"net/http"
 )
 
-// maintenanceRequest is the body of PUT maintenance; there may be none.
+// maintenanceRequest is the body of PUT maintenance. It is optional.
 type maintenanceRequest struct {
-	Reason *string `json:"reason"` // for people; null and "" are the same
+	Reason *string `json:"reason"` // for people; null means ""
 }
 
 func (a *api) startMaintenance(w http.ResponseWriter, r *http.Request) error {

@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// enrollSince is when new nodes began to start in enroll instead of available.
+// enrollSince is the first microversion 1.N in which a new node is in state enroll
+// instead of available.
 const enrollSince = 11
 
 func (a *api) createNode(w http.ResponseWriter, r *http.Request) error {
@@ -38,10 +39,10 @@ func (a *api) createNode(w http.ResponseWriter, r *http.Request) error {
 	return writeItem(a, w, r, http.StatusCreated, created, nodeTable.detail[c.version])
 }
 
-// checkNewNode completes n and holds every rule that a new node must keep.
+// checkNewNode completes n and checks all rules for a new node.
 func (a *api) checkNewNode(n *node.Node, version int) error {
 	if n.Driver == "" {
-		return node.Invalid("A node needs a driver; this engine has %s.", node.Choices(a.drivers.Names()))
+		return node.Invalid("A node needs a driver; the drivers of this engine are %s.", node.Choices(a.drivers.Names()))
 	}
 	if err := checkName(n.Name, version); err != nil {
 		return invalidField("name", err)
@@ -50,14 +51,14 @@ func (a *api) checkNewNode(n *node.Node, version int) error {
 	if n.Interfaces, err = a.drivers.Resolve(n.Driver, n.Interfaces); err != nil {
 		return err
 	}
-	if err := keepSecrets(&node.Node{}, n); err != nil {
+	if err := restoreSecrets(&node.Node{}, n); err != nil {
 		return err
 	}
 	mirrorInstanceName(&node.Node{}, n)
 	return checkConsistent(nil, n)
 }
 
-// readItem reads the body of a POST into a new item, field by field.
+// readItem reads the fields of a new item from the body of a POST.
 func readItem[T any](w http.ResponseWriter, r *http.Request, t *table[T], item *T) error {
 	var values map[string]json.RawMessage
 	if err := decodeBody(w, r, maxBody, &values); err != nil {
@@ -74,7 +75,7 @@ func readItem[T any](w http.ResponseWriter, r *http.Request, t *table[T], item *
 		case f.access == readOnly:
 			return badRequest("The field %q of %s is read-only.", name, t.one)
 		case values[f.instead] != nil:
-			return badRequest("The fields %q and %q of %s exclude each other.", name, f.instead, t.one)
+			return badRequest("The fields %q and %q of %s cannot be combined.", name, f.instead, t.one)
 		}
 		if err := f.read(item, values[name]); err != nil {
 			return invalidField(name, err)
@@ -83,7 +84,7 @@ func readItem[T any](w http.ResponseWriter, r *http.Request, t *table[T], item *
 	return nil
 }
 
-// resetSince is when reset_interfaces came.
+// resetSince is the microversion 1.N that introduced the argument reset_interfaces.
 const resetSince = 45
 
 func (a *api) patchNode(w http.ResponseWriter, r *http.Request) error {
@@ -125,15 +126,15 @@ func resetInterfaces(c *call) (bool, error) {
 // nodePatch is a checked patch of a node.
 type nodePatch struct {
 	edits   []edit[node.Node]
-	reset   bool // interfaces that the patch does not name get their defaults
+	reset   bool // interfaces that the patch does not set get their defaults
 	version int
 	drivers interface {
 		Resolve(driver string, asked node.Interfaces) (node.Interfaces, error)
 	}
 }
 
-// apply performs the patch on n. It depends on nothing but p and n, so it may
-// run again.
+// apply applies the patch to n. It depends only on p and n, so that it can run more
+// than once.
 func (p nodePatch) apply(n *node.Node) error {
 	old := *n
 	if err := checkPatch(n, p.edits, p.version); err != nil {
@@ -159,7 +160,7 @@ func (p nodePatch) apply(n *node.Node) error {
 		n.Interfaces = resolved
 	}
 	dropReasons(&old, n)
-	if err := keepSecrets(&old, n); err != nil {
+	if err := restoreSecrets(&old, n); err != nil {
 		return err
 	}
 	mirrorInstanceName(&old, n)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// page is what a list answers with.
+// page is the answer to a list request.
 type page[T any] struct {
 	name   string // key of the list, "nodes"
 	path   string // below /v1, without query, for the next link
@@ -16,8 +16,8 @@ type page[T any] struct {
 	last   func(*T) string // UUID of an item
 }
 
-// write sends the page. A full page carries the way to the next one twice: as
-// next, and as <name>_links, because clients disagree on which one they read.
+// write sends the page. A full page links to the next one as next and as
+// <name>_links, because some clients read only the one and some only the other.
 func (p page[T]) write(w http.ResponseWriter, c *call, v *view) error {
 	return answer(w, http.StatusOK, func(dst []byte) []byte {
 		dst = append(dst, `{"`...)
@@ -43,8 +43,8 @@ func (p page[T]) write(w http.ResponseWriter, c *call, v *view) error {
 	})
 }
 
-// next is the absolute URL of the page behind this one, with every argument of
-// the request, or "" when this one is not full.
+// next returns the absolute URL of the next page, with every argument of the request.
+// It returns "" when this page is not full.
 func (p page[T]) next(c *call) string {
 	if p.limit == 0 || len(p.items) < p.limit {
 		return ""

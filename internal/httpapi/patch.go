@@ -11,27 +11,28 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// escapesSince is when keys of a patch path may be escaped as RFC 6901 has it.
+// escapesSince is the first microversion 1.N in which keys of a patch path may have the
+// escapes of RFC 6901.
 const escapesSince = 98
 
-// patchOp is one operation of a JSON patch (RFC 6902). The API knows add,
-// replace and remove.
+// patchOp is one operation of a JSON patch (RFC 6902). The API supports add, replace and
+// remove.
 type patchOp struct {
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
 	Value json.RawMessage `json:"value,omitempty"`
-	From  string          `json:"from,omitempty"` // only of operations that are refused
+	From  string          `json:"from,omitempty"` // used only by operations that are refused
 }
 
-// edit is one operation of a checked patch: on which field, and where in it.
+// edit is one operation of a checked patch.
 type edit[T any] struct {
 	op    patchOp
 	field *field[T]
-	inner string // path below the field, "" for the field itself
+	inner string // path inside the field; "" means the field itself
 }
 
-// parsePatch checks everything about a patch that can be known without the
-// item: operations, paths, fields, versions, and who may write them.
+// parsePatch parses a patch and checks everything that does not depend on the item:
+// operations, paths, fields, versions and access.
 func parsePatch[T any](body []byte, t *table[T], version int) ([]edit[T], error) {
 	var ops []patchOp
 	if len(body) == 0 || body[0] != '[' {
@@ -41,8 +42,8 @@ func parsePatch[T any](body []byte, t *table[T], version int) ([]edit[T], error)
 		return nil, err
 	}
 	edits := make([]edit[T], 0, len(ops))
-	for _, op := range ops {
-		e, err := parseEdit(op, t, version)
+	for i, op := range ops {
+		e, err := parseEdit(op, t, version, i == 0)
 		if err != nil {
 			return nil, err
 		}
@@ -51,7 +52,7 @@ func parsePatch[T any](body []byte, t *table[T], version int) ([]edit[T], error)
 	return edits, nil
 }
 
-func parseEdit[T any](op patchOp, t *table[T], version int) (edit[T], error) {
+func parseEdit[T any](op patchOp, t *table[T], version int, first bool) (edit[T], error) {
 	e := edit[T]{op: op}
 	name, inner, err := splitPath(op.Path, version)
 	if err != nil {
@@ -66,8 +67,11 @@ func parseEdit[T any](op patchOp, t *table[T], version int) (edit[T], error) {
 	default:
 		return e, badRequest("The patch operation %q is not supported; use add, replace or remove.", op.Op)
 	}
-	if e.field, err = t.find(name, version); err != nil {
-		return e, err
+	e.field = t.byName[name]
+	if e.field == nil || first || !e.field.lateOperations {
+		if e.field, err = t.find(name, version); err != nil {
+			return e, err
+		}
 	}
 	e.inner = inner
 	switch {
@@ -97,7 +101,7 @@ func splitPath(path string, version int) (name, inner string, err error) {
 	return name, inner, nil
 }
 
-// apply performs the edit on item. Its errors are *node.ValidationError.
+// apply applies the edit to item. Its errors are *node.ValidationError.
 func (e edit[T]) apply(item *T) error {
 	if e.inner != "" {
 		return e.applyInside(item)
@@ -112,7 +116,7 @@ func (e edit[T]) apply(item *T) error {
 	return nil
 }
 
-// applyInside performs the edit on a part of the field's value.
+// applyInside applies the edit to a part of the value of the field.
 func (e edit[T]) applyInside(item *T) error {
 	single, err := json.Marshal([]patchOp{{Op: e.op.Op, Path: e.inner, Value: e.op.Value}})
 	if err != nil {
@@ -140,12 +144,12 @@ func (e edit[T]) applyInside(item *T) error {
 	return nil
 }
 
-// What is wrong with a path below a field, in words for the client: those of the
-// library tell of its insides.
+// Errors of paths inside a field, for clients. They replace the errors of the library,
+// which describe its internals.
 var (
-	errNothingThere = errors.New("there is nothing at this path")
-	errNoParent     = errors.New("the object or array that it belongs to is not there")
-	errNoPlace      = errors.New("this path does not lead to a key of an object or an entry of an array")
+	errNothingThere = errors.New("the path does not exist")
+	errNoParent     = errors.New("the parent object or array does not exist")
+	errNoPlace      = errors.New("the path is neither a key of an object nor an index of an array")
 )
 
 func (e edit[T]) cannot(err error) error {
@@ -156,7 +160,7 @@ func invalidField(name string, err error) error {
 	return node.Invalid("Invalid value for %q: %v", name, err)
 }
 
-// applyAll performs every edit in order.
+// applyAll applies the edits in order.
 func applyAll[T any](edits []edit[T], item *T) error {
 	for _, e := range edits {
 		if err := e.apply(item); err != nil {
@@ -166,7 +170,7 @@ func applyAll[T any](edits []edit[T], item *T) error {
 	return nil
 }
 
-// touches reports whether any edit is on the named field.
+// touches reports whether an edit changes the named field.
 func touches[T any](edits []edit[T], name string) bool {
 	for _, e := range edits {
 		if e.field.name == name {

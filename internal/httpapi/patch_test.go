@@ -18,7 +18,7 @@ func sorted(words []string) []string {
 	return words
 }
 
-// patchNode sends a patch at the newest version.
+// patchNode sends a patch with the newest version.
 func (s *server) patchNode(ops string) reply {
 	s.tb.Helper()
 	return s.do("PATCH", "/v1/nodes/"+uuid1, "latest", ops)
@@ -59,7 +59,7 @@ func TestKeysOfAPatchAreEscapedSinceTheirVersion(t *testing.T) {
 	}
 }
 
-func TestInstanceNameAndDisplayNameAreTheSame(t *testing.T) {
+func TestInstanceNameAndDisplayNameMirrorEachOther(t *testing.T) {
 	named := node.Object(`{"display_name":"a"}`)
 	for _, tt := range []struct {
 		what     string
@@ -81,15 +81,15 @@ func TestInstanceNameAndDisplayNameAreTheSame(t *testing.T) {
 	}
 }
 
-func TestPathThatLeadsNowhereIsToldInOurWords(t *testing.T) {
+func TestErrorsOfPathsInsideAFieldAreOurOwn(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1, func(n *node.Node) { n.Extra = node.ObjectOf(map[string]any{"list": []int{1}, "text": "t"}) })
 	for patch, want := range map[string]string{
-		`{"op":"remove","path":"/extra/x"}`:               "Cannot remove /extra/x: there is nothing at this path",
-		`{"op":"replace","path":"/extra/x","value":1}`:    "Cannot replace /extra/x: there is nothing at this path",
-		`{"op":"add","path":"/extra/x/y","value":1}`:      "Cannot add /extra/x/y: the object or array that it belongs to is not there",
-		`{"op":"remove","path":"/extra/list/7"}`:          "Cannot remove /extra/list/7: this path does not lead to a key of an object or an entry of an array",
-		`{"op":"add","path":"/extra/list/a","value":1}`:   "Cannot add /extra/list/a: this path does not lead to a key of an object or an entry of an array",
+		`{"op":"remove","path":"/extra/x"}`:               "Cannot remove /extra/x: the path does not exist",
+		`{"op":"replace","path":"/extra/x","value":1}`:    "Cannot replace /extra/x: the path does not exist",
+		`{"op":"add","path":"/extra/x/y","value":1}`:      "Cannot add /extra/x/y: the parent object or array does not exist",
+		`{"op":"remove","path":"/extra/list/7"}`:          "Cannot remove /extra/list/7: the path is neither a key of an object nor an index of an array",
+		`{"op":"add","path":"/extra/list/a","value":1}`:   "Cannot add /extra/list/a: the path is neither a key of an object nor an index of an array",
 		`{"op":"add","path":"/extra/text/a/b","value":1}`: "Cannot add /extra/text/a/b: ",
 	} {
 		got := s.do("PATCH", "/v1/nodes/"+uuid1, "latest", "["+patch+"]").want(400).fault()["faultstring"].(string)
@@ -108,7 +108,7 @@ func TestPatchIsAllOrNothing(t *testing.T) {
 	}
 }
 
-func TestPatchRemovesToTheDefault(t *testing.T) {
+func TestPatchResetsARemovedFieldToItsDefault(t *testing.T) {
 	yes := true
 	s := newServer(t)
 	n := s.addNode(uuid1, func(n *node.Node) {
@@ -122,7 +122,7 @@ func TestPatchRemovesToTheDefault(t *testing.T) {
 	}
 }
 
-func TestPatchEndsMaintenanceWithReasonAndFault(t *testing.T) {
+func TestPatchThatEndsMaintenanceClearsReasonAndFault(t *testing.T) {
 	for _, value := range []string{`false`, `"false"`, `"False"`} {
 		s := newServer(t)
 		n := s.addNode(uuid1, func(n *node.Node) { n.Maintenance, n.MaintenanceReason, n.Fault = true, "why", node.FaultPowerFailure })
@@ -154,7 +154,7 @@ func TestWritingTheMaskBackKeepsTheSecret(t *testing.T) {
 	}
 }
 
-func TestPatchOfADriverNeedsInterfacesThatFit(t *testing.T) {
+func TestPatchOfADriverNeedsInterfacesThatItSupports(t *testing.T) {
 	setup := func() (*server, *node.Node) {
 		s := newServer(t)
 		interfaces, err := s.drivers(t).Resolve("fake-hardware", node.Interfaces{})
@@ -182,7 +182,7 @@ func TestPatchOfADriverNeedsInterfacesThatFit(t *testing.T) {
 	}
 }
 
-func TestPatchOfANodeUnderWorkIsAConflict(t *testing.T) {
+func TestPatchOfALockedNodeIsAConflict(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1, func(n *node.Node) {
 		n.Lease = node.Lease{Owner: "ingot-2", Epoch: 1, ExpiresAt: testTime.Add(time.Minute)}
@@ -193,7 +193,7 @@ func TestPatchOfANodeUnderWorkIsAConflict(t *testing.T) {
 	}
 }
 
-func TestStatesDecideWhatMayBePatched(t *testing.T) {
+func TestStateOfANodeLimitsItsPatches(t *testing.T) {
 	edits := func(paths ...string) []edit[node.Node] {
 		var all []edit[node.Node]
 		for _, path := range paths {
@@ -225,10 +225,10 @@ func TestStatesDecideWhatMayBePatched(t *testing.T) {
 		{"failed", node.DeployFailed, node.Active, false, name, 84, true},
 		{"on hold", node.ServiceHold, node.Active, false, name, 84, true},
 		{"clean hold", node.CleanHold, node.Available, false, name, 84, false},
-		{"rewired in enroll", node.Enroll, "", false, wiring, 84, true},
-		{"rewired while active", node.Active, "", false, wiring, 84, false},
-		{"rewired while active in maintenance", node.Active, "", true, wiring, 84, true},
-		{"rewired after a failure", node.DeployFailed, node.Active, false, wiring, 84, false},
+		{"changed hardware in enroll", node.Enroll, "", false, wiring, 84, true},
+		{"changed hardware while active", node.Active, "", false, wiring, 84, false},
+		{"changed hardware while active in maintenance", node.Active, "", true, wiring, 84, true},
+		{"changed hardware after a failure", node.DeployFailed, node.Active, false, wiring, 84, false},
 		{"driver while active", node.Active, "", false, edits("replace driver"), 84, false},
 		{"first resource class while active", node.Active, "", false, edits("add resource_class"), 84, true},
 	}
@@ -248,7 +248,7 @@ func TestStatesDecideWhatMayBePatched(t *testing.T) {
 	}
 }
 
-func TestRulesBetweenFields(t *testing.T) {
+func TestRulesThatInvolveSeveralFields(t *testing.T) {
 	tests := []struct {
 		what     string
 		old      node.Node
@@ -285,7 +285,7 @@ func TestRulesBetweenFields(t *testing.T) {
 	}
 }
 
-func TestEndingProtectionEndsItsReason(t *testing.T) {
+func TestEndOfProtectionClearsItsReason(t *testing.T) {
 	s := newServer(t)
 	n := s.addNode(uuid1, func(n *node.Node) {
 		n.ProvisionState, n.Protected, n.ProtectedReason, n.Retired, n.RetiredReason = node.Active, true, "x", true, "y"
@@ -317,7 +317,7 @@ func FuzzPatch(f *testing.F) {
 			wantStatus(t, err, 400, 409)
 			return
 		}
-		// What came out is still JSON of a node.
+		// The result is still the JSON of a node.
 		text := appendItem(nil, &view{version: maxVersion, links: newLinkBase("http://h")}, n, nodeTable.detail[maxVersion])
 		reply{tb: t, body: string(text)}.json()
 	})

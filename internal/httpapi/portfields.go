@@ -3,7 +3,6 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -22,7 +21,7 @@ var portTable = newTable("port", []portField{
 	{name: "vendor", since: 100, access: patchable, value: textUpTo(32, func(p *node.Port) *string { return &p.Vendor })},
 	{name: "category", since: 101, access: patchable, value: textUpTo(80, func(p *node.Port) *string { return &p.Category })},
 	{name: "portgroup_uuid", since: 24, access: patchable, noSort: true, value: uuidOf(func(p *node.Port) *string { return &p.PortgroupUUID })},
-	{name: "pxe_enabled", since: 19, access: patchable, value: flagOr(true, func(p *node.Port) *bool { return &p.PXEEnabled })},
+	{name: "pxe_enabled", since: 19, access: patchable, value: flagWithDefault(true, func(p *node.Port) *bool { return &p.PXEEnabled })},
 	{name: "physical_network", since: 34, access: patchable, value: textUpTo(64, func(p *node.Port) *string { return &p.PhysicalNetwork })},
 	{name: "is_smartnic", since: 53, access: patchable, value: flagOf(func(p *node.Port) *bool { return &p.IsSmartNIC })},
 	{name: "local_link_connection", since: 19, access: patchable, noSort: true, value: objectOf(func(p *node.Port) *node.Object { return &p.LocalLinkConnection })},
@@ -30,12 +29,12 @@ var portTable = newTable("port", []portField{
 	{name: "extra", since: 1, access: patchable, noSort: true, value: objectOf(func(p *node.Port) *node.Object { return &p.Extra })},
 	{name: "created_at", since: 1, value: timeOf(func(p *node.Port) *time.Time { return &p.CreatedAt })},
 	{name: "updated_at", since: 1, value: timeOf(func(p *node.Port) *time.Time { return &p.UpdatedAt })},
-	{name: "links", since: 1, brief: true, noSort: true, value: shown(func(dst []byte, v *view, p *node.Port) []byte {
+	{name: "links", since: 1, brief: true, noSort: true, value: computed(func(dst []byte, v *view, p *node.Port) []byte {
 		return v.links.appendLinks(dst, "ports/", p.UUID, "")
 	})},
 })
 
-// addressValue is a MAC address in lower case with colons; it is never null.
+// addressValue is a MAC address in lower case with colons. It is never null.
 var addressValue = value[node.Port]{
 	append: func(dst []byte, _ *view, p *node.Port) []byte { return appendString(dst, p.Address) },
 	read: func(p *node.Port, raw json.RawMessage) error {
@@ -43,24 +42,11 @@ var addressValue = value[node.Port]{
 		if err != nil {
 			return err
 		}
-		mac, ok := parseMAC(text)
+		mac, ok := node.ParseMAC(text)
 		if !ok {
 			return fmt.Errorf("want a MAC address, got %q", text)
 		}
 		p.Address = mac
 		return nil
 	},
-}
-
-// parseMAC accepts 48-bit addresses with colons or hyphens, in any case, and
-// returns the form that is stored.
-func parseMAC(text string) (string, bool) {
-	if len(text) != len("00:00:00:00:00:00") {
-		return "", false
-	}
-	mac, err := net.ParseMAC(text)
-	if err != nil || len(mac) != 6 {
-		return "", false
-	}
-	return mac.String(), true
 }

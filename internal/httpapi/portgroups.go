@@ -16,21 +16,21 @@ var portgroupTable = newTable("port group", []field[node.Portgroup]{
 	{name: "name", since: 1, access: patchable, brief: true, value: textOf(func(g *node.Portgroup) *string { return &g.Name })},
 	{name: "address", since: 1, access: patchable, brief: true, value: macOf(func(g *node.Portgroup) *string { return &g.Address })},
 	{name: "node_uuid", since: 1, access: patchable, noSort: true, value: uuidOf(func(g *node.Portgroup) *string { return &g.NodeUUID })},
-	{name: "standalone_ports_supported", since: 1, access: patchable, value: flagOr(true, func(g *node.Portgroup) *bool { return &g.StandalonePortsSupported })},
-	{name: "mode", since: 26, access: patchable, value: textOr(node.DefaultBondMode, func(g *node.Portgroup) *string { return &g.Mode })},
-	{name: "properties", since: 26, access: patchable, noSort: true, value: objectOf(func(g *node.Portgroup) *node.Object { return &g.Properties })},
+	{name: "standalone_ports_supported", since: 1, access: patchable, value: flagWithDefault(true, func(g *node.Portgroup) *bool { return &g.StandalonePortsSupported })},
+	{name: "mode", since: 26, access: patchable, lateOperations: true, value: textWithDefault(node.DefaultBondMode, func(g *node.Portgroup) *string { return &g.Mode })},
+	{name: "properties", since: 26, access: patchable, lateOperations: true, noSort: true, value: objectOf(func(g *node.Portgroup) *node.Object { return &g.Properties })},
 	{name: "physical_network", since: 102, access: patchable, value: textUpTo(64, func(g *node.Portgroup) *string { return &g.PhysicalNetwork })},
 	{name: "category", since: 103, access: patchable, value: textUpTo(80, func(g *node.Portgroup) *string { return &g.Category })},
 	{name: "internal_info", since: 1, noSort: true, value: secretOf(func(g *node.Portgroup) *node.Object { return &g.InternalInfo })},
 	{name: "extra", since: 1, access: patchable, noSort: true, value: objectOf(func(g *node.Portgroup) *node.Object { return &g.Extra })},
-	{name: "ports", since: 24, noSort: true, value: shown(func(dst []byte, v *view, g *node.Portgroup) []byte {
+	{name: "ports", since: 24, noSort: true, value: computed(func(dst []byte, v *view, g *node.Portgroup) []byte {
 		return v.links.appendLinks(dst, "portgroups/", g.UUID, "/ports")
 	})},
 }, stampsOf("portgroups", portgroupUUID,
 	func(g *node.Portgroup) *time.Time { return &g.CreatedAt }, func(g *node.Portgroup) *time.Time { return &g.UpdatedAt }))
 
-func (a *api) portgroups() *records[node.Portgroup] {
-	return &records[node.Portgroup]{
+func (a *api) portgroups() *collection[node.Portgroup] {
+	return &collection[node.Portgroup]{
 		api: a, table: portgroupTable, path: "portgroups", name: "portgroups", named: true, since: 23, detailPath: true,
 		all: Engine.Portgroups, uuid: portgroupUUID,
 		filters: []filter{
@@ -40,14 +40,14 @@ func (a *api) portgroups() *records[node.Portgroup] {
 			{name: "shard", since: 106, parse: anyOfFilter("shard")},
 		},
 		exclusive: [][]string{{"node"}, {"shard"}},
-		fresh: func() *node.Portgroup {
+		defaults: func() *node.Portgroup {
 			return &node.Portgroup{StandalonePortsSupported: true, Mode: node.DefaultBondMode}
 		},
 		check: checkPortgroup,
 	}
 }
 
-// checkPortgroup holds the rules between the fields of a port group.
+// checkPortgroup checks the rules that involve several fields of a port group.
 func checkPortgroup(g *node.Portgroup, version int) error {
 	if g.NodeUUID == "" {
 		return node.Invalid("A port group needs a node_uuid.")
@@ -58,7 +58,8 @@ func checkPortgroup(g *node.Portgroup, version int) error {
 	return nil
 }
 
-// portgroupRoutes serve port groups, those of a node, and the ports of one.
+// portgroupRoutes are the routes of port groups, of the port groups of a node, and of
+// the ports of a port group.
 func (a *api) portgroupRoutes() []route {
 	groups := a.portgroups()
 	return append(groups.routes(),
@@ -69,7 +70,7 @@ func (a *api) portgroupRoutes() []route {
 	)
 }
 
-func (a *api) portsOfGroup(groups *records[node.Portgroup], detail bool) apiHandler {
+func (a *api) portsOfGroup(groups *collection[node.Portgroup], detail bool) apiHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ident, err := groups.ident(r)
 		if err != nil {
@@ -93,7 +94,7 @@ func portgroupFilter(a *api, r *http.Request, ident string) (node.Filter, error)
 	if err := checkReference(ident); err != nil {
 		return node.Filter{}, badRequest("Invalid value for argument portgroup: %v", err)
 	}
-	if isUUID(ident) { // there is nothing to look up
+	if isUUID(ident) { // needs no lookup
 		return node.Filter{Field: "portgroup_uuid", Value: strings.ToLower(ident)}, nil
 	}
 	g, err := a.engine.Portgroups().Get(r.Context(), ident)

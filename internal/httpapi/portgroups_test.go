@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-func TestPortsOfAGroupAreOfOneNodeAndOneNetwork(t *testing.T) {
+func TestPortsOfAGroupHaveOneNodeAndOneNetwork(t *testing.T) {
 	s := newEngineServer(t)
 	n, other := s.node(), s.node()
 	group := s.create("/v1/portgroups", `{"node_uuid":"`+n+`","name":"bond0","address":"52-54-00-AA-BB-CC"}`)
@@ -36,7 +36,7 @@ func TestPortsOfAGroupAreOfOneNodeAndOneNetwork(t *testing.T) {
 	s.do("DELETE", "/v1/portgroups/bond0", "latest", "").want(http.StatusNoContent)
 }
 
-func TestPortGroupsKeepTheirNodeAndRestWhileItIsInUse(t *testing.T) {
+func TestPortGroupsStayWithTheirNodeAndAreLockedWhileItIsActive(t *testing.T) {
 	s := newEngineServer(t)
 	n, other := s.node(), s.node()
 	g := s.create("/v1/portgroups", `{"node_uuid":"`+n+`","name":"bond0","address":"52:54:00:aa:bb:cc","mode":null}`)["uuid"].(string)
@@ -112,11 +112,36 @@ func TestPortsAreAddressedByName(t *testing.T) {
 	s.do("DELETE", "/v1/ports/right", "latest", "").want(http.StatusNoContent)
 }
 
-func TestPortgroupsOfANodeTakeNoOtherNode(t *testing.T) {
+func TestPortGroupListOfANodeRefusesTheNodeFilter(t *testing.T) {
 	s := newEngineServer(t)
 	n := "/v1/nodes/" + s.node()
 	for _, part := range []string{"/portgroups", "/portgroups/detail"} {
 		s.get(n + part + "?address=52:54:00:00:00:01").want(http.StatusOK)
 		s.get(n + part + "?node=x").want(http.StatusBadRequest)
 	}
+}
+
+func TestOldPatchesChangeModeAndPropertiesOfAPortGroupAfterTheirFirstOperation(t *testing.T) {
+	s := newEngineServer(t)
+	group := "/v1/portgroups/" + s.create("/v1/portgroups", `{"node_uuid":"`+s.node()+`"}`)["uuid"].(string)
+	extra := `{"op":"add","path":"/extra/a","value":1}`
+	for _, field := range []string{
+		`{"op":"add","path":"/properties","value":{"b":2}}`, `{"op":"add","path":"/properties/b","value":2}`,
+		`{"op":"replace","path":"/mode","value":"802.3ad"}`,
+	} {
+		s.do("PATCH", group, "1.25", `[`+field+`]`).want(http.StatusNotAcceptable)
+		s.do("PATCH", group, "1.25", `[`+field+`,`+extra+`]`).want(http.StatusNotAcceptable)
+		shown := s.do("PATCH", group, "1.25", `[`+extra+`,`+field+`]`).want(http.StatusOK).json()
+		for _, hidden := range []string{"mode", "properties"} {
+			if _, ok := shown[hidden]; ok {
+				t.Errorf("%s: got %q in the answer at 1.25", field, hidden)
+			}
+		}
+		s.do("PATCH", group, "1.26", `[`+field+`]`).want(http.StatusOK)
+	}
+	s.do("PATCH", group, "1.25", `[`+extra+`,{"op":"add","path":"/physical_network","value":"a"}]`).want(http.StatusNotAcceptable)
+	s.do("PATCH", group, "1.25", `[`+extra+`,{"op":"add","path":"/colour","value":"a"}]`).want(http.StatusBadRequest)
+	stored := s.get(group).want(http.StatusOK).json()
+	diffJSON(t, "properties", map[string]any{"b": 2.0}, stored["properties"])
+	diffJSON(t, "mode", "802.3ad", stored["mode"])
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// portFilters is every filter of the port list; those of one node or port group
-// take the first alone.
+// portFilters has the filters of the port list. The lists of one node or port group
+// take only the first.
 var portFilters = []filter{
 	{name: "address", since: 1, parse: addressFilter},
 	{name: "node", since: 1, find: nodeFilter},
@@ -26,7 +26,7 @@ var (
 	partPortArgs    = filterArgs(partPortFilters)
 )
 
-// exclusivePortFilters are the filters of which a request can have one.
+// exclusivePortFilters are groups of filters. A request may use one group only.
 var exclusivePortFilters = [][]string{{"node", "node_uuid"}, {"portgroup"}, {"shard"}}
 
 func (a *api) listPorts(w http.ResponseWriter, r *http.Request) error {
@@ -48,7 +48,7 @@ func (a *api) writeAllPorts(w http.ResponseWriter, r *http.Request, path string,
 	return a.writePorts(w, r, path, detail, conditions)
 }
 
-// checkExclusive refuses arguments of more than one of the groups.
+// checkExclusive refuses arguments from more than one group.
 func checkExclusive(c *call, groups [][]string) error {
 	var used []string
 	for _, group := range groups {
@@ -110,11 +110,10 @@ func (a *api) showPort(w http.ResponseWriter, r *http.Request) error {
 	return writeItem(a, w, r, http.StatusOK, p, fields)
 }
 
-// portNamesSince is when ports got names.
+// portNamesSince is the microversion 1.N that introduced names of ports.
 const portNamesSince = 88
 
-// portIdent returns the UUID or name that the path addresses a port by; a MAC
-// address is no way to name one.
+// portIdent returns the UUID or name of the port in the path. A MAC address is neither.
 func portIdent(r *http.Request) (string, error) {
 	ident := r.PathValue("uuid")
 	switch {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/builtin"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -16,14 +17,14 @@ func contains(text, part string) bool { return strings.Contains(text, part) }
 // drivers is the registry that newServer uses.
 func (s *server) drivers(tb testing.TB) *driver.Registry {
 	tb.Helper()
-	r, err := driver.New(driver.Config{})
+	r, err := builtin.New(driver.Config{}, builtin.Dependencies{})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return r
 }
 
-func TestPortIsCreatedNormalised(t *testing.T) {
+func TestAddressOfANewPortIsNormalized(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1)
 	got := s.do("POST", "/v1/ports", "1.84", `{"node_uuid":"`+uuid1+`","address":"52-54-00-AB-CD-EF","extra":{"a":1}}`).want(201)
@@ -97,7 +98,7 @@ func TestPortIsPatchedAndDeleted(t *testing.T) {
 	s.get("/v1/ports/" + uuid2).want(404)
 }
 
-func TestStatesOfTheNodeDecideWhatOfAPortMayChange(t *testing.T) {
+func TestStateOfTheNodeLimitsPatchesOfItsPorts(t *testing.T) {
 	for _, tt := range []struct {
 		field       string
 		state       node.State
@@ -127,7 +128,7 @@ func TestStatesOfTheNodeDecideWhatOfAPortMayChange(t *testing.T) {
 	}
 }
 
-func TestLocalLinkConnectionHasFourForms(t *testing.T) {
+func TestLocalLinkConnectionMustHaveAKnownForm(t *testing.T) {
 	for text, ok := range map[string]bool{
 		``: true,
 		`{"switch_id":"0a:1b:2c:3d:4e:5f","port_id":"Eth1","switch_info":"sw1"}`: true,
@@ -140,13 +141,13 @@ func TestLocalLinkConnectionHasFourForms(t *testing.T) {
 		`{"network_type":"managed"}`:                                             false,
 		`{"colour":"red"}`:                                                       false,
 	} {
-		if err := checkLink(node.Object(text), 84); (err == nil) != ok {
+		if err := checkLocalLink(node.Object(text), 84); (err == nil) != ok {
 			t.Errorf("%s: got %v, want accepted %v", text, err, ok)
 		}
 	}
 }
 
-func TestFormsOfALinkComeAndGoWithVersions(t *testing.T) {
+func TestKeysOfALocalLinkConnectionDependOnTheVersion(t *testing.T) {
 	for _, tt := range []struct {
 		text    string
 		version int
@@ -160,7 +161,7 @@ func TestFormsOfALinkComeAndGoWithVersions(t *testing.T) {
 		{`{"vtep-logical-switch":"a","vtep-physical-switch":"b","port_id":"c"}`, 104, true},
 		{`{"vtep-logical-switch":"a","vtep-physical-switch":"b","port_id":"c"}`, 105, false},
 	} {
-		if err := checkLink(node.Object(tt.text), tt.version); (err == nil) != tt.ok {
+		if err := checkLocalLink(node.Object(tt.text), tt.version); (err == nil) != tt.ok {
 			t.Errorf("%s at 1.%d: got %v, want accepted %v", tt.text, tt.version, err, tt.ok)
 		}
 	}

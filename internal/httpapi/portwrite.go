@@ -32,8 +32,7 @@ func (a *api) createPort(w http.ResponseWriter, r *http.Request) error {
 	return writeItem(a, w, r, http.StatusCreated, created, portTable.detail[c.version])
 }
 
-// checkPort holds the rules between the fields of a port that a client sent or
-// changed.
+// checkPort checks the rules that involve several fields of a new port.
 func checkPort(p *node.Port, version int) error {
 	switch {
 	case p.Address == "":
@@ -44,11 +43,11 @@ func checkPort(p *node.Port, version int) error {
 	if err := checkName(p.Name, version); err != nil {
 		return invalidField("name", err)
 	}
-	return checkPortLink(p, version)
+	return checkPortLocalLink(p, version)
 }
 
-func checkPortLink(p *node.Port, version int) error {
-	err := checkLink(p.LocalLinkConnection, version)
+func checkPortLocalLink(p *node.Port, version int) error {
+	err := checkLocalLink(p.LocalLinkConnection, version)
 	var own *apiError
 	if err == nil || errors.As(err, &own) {
 		return err
@@ -83,14 +82,14 @@ type portPatch struct {
 	version int
 }
 
-// bindingFields decide how a port is wired.
+// bindingFields describe the connection of a port to its network.
 var bindingFields = []string{"portgroup_uuid", "pxe_enabled", "local_link_connection", "physical_network"}
 
-// rewiredPortsIn are the states of a node in which the wiring of its ports may
+// bindingChangeStates are the states of a node in which bindingFields of its ports may
 // change without maintenance.
-var rewiredPortsIn = []node.State{node.Enroll, node.Inspecting, node.InspectWait, node.Manageable}
+var bindingChangeStates = []node.State{node.Enroll, node.Inspecting, node.InspectWait, node.Manageable}
 
-// apply performs the patch on p, a port of n. It may run again.
+// apply applies the patch to p, a port of n. It can run more than once.
 func (change portPatch) apply(p *node.Port, n *node.Node) error {
 	old := *p
 	if err := applyAll(change.edits, p); err != nil {
@@ -108,22 +107,22 @@ func (change portPatch) apply(p *node.Port, n *node.Node) error {
 		return invalidField("name", err)
 	}
 	if bytes.Equal(p.LocalLinkConnection, old.LocalLinkConnection) {
-		return nil // it may be of a form that came or went with other versions
+		return nil // its form may be one that this version does not have
 	}
-	return checkPortLink(p, change.version)
+	return checkPortLocalLink(p, change.version)
 }
 
 func (change portPatch) checkState(old, p *node.Port, n *node.Node) error {
 	if p.Address != old.Address && n.ProvisionState == node.Active {
 		return node.Conflict("The address of port %s cannot be changed while node %s is active; set maintenance first.", p.UUID, n.UUID)
 	}
-	if slices.Contains(rewiredPortsIn, n.ProvisionState) {
+	if slices.Contains(bindingChangeStates, n.ProvisionState) {
 		return nil
 	}
 	for _, name := range bindingFields {
 		if touches(change.edits, name) {
 			return node.Conflict("The field %q of port %s cannot be changed while node %s is in state %q; allowed are %s, or any state in maintenance.",
-				name, p.UUID, n.UUID, n.ProvisionState, node.Choices(rewiredPortsIn))
+				name, p.UUID, n.UUID, n.ProvisionState, node.Choices(bindingChangeStates))
 		}
 	}
 	return nil

@@ -13,11 +13,11 @@ import (
 // provisionKey is a key of the body of states/provision.
 type provisionKey struct {
 	since   int
-	targets []string // verbs that take it
+	targets []string // verbs that take the key
 	read    func(*node.VerbRequest, json.RawMessage) error
 }
 
-// provisionKeys is every key besides target.
+// provisionKeys has every key besides target.
 var provisionKeys = map[string]provisionKey{
 	"configdrive":     {1, []string{"active", "deploy", "rebuild"}, readConfigDrive},
 	"clean_steps":     {15, []string{"clean"}, readListedSteps},
@@ -28,18 +28,19 @@ var provisionKeys = map[string]provisionKey{
 	"runbook":         {92, []string{"clean", "service", "active", "deploy", "rebuild"}, readRunbook},
 }
 
-// disableForServiceSince is when servicing got disable_ramdisk.
+// disableForServiceSince is the first microversion 1.N in which servicing takes
+// disable_ramdisk.
 const disableForServiceSince = 108
 
-// Versions from which a verb reaches one more state; older requests are refused
-// as if the state did not allow it.
+// Microversions 1.N in which abort became possible in one more state. Older requests are
+// refused there.
 const (
 	abortInspectionSince = 41
 	abortDeploymentSince = 110
 )
 
-// provisionNode answers 202 once the verb is accepted; the client polls the
-// node for the outcome.
+// provisionNode answers 202 when the verb is accepted. The client polls the node for
+// the outcome.
 func (a *api) provisionNode(w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
 	ident, err := a.nodeIdent(r)
@@ -53,9 +54,7 @@ func (a *api) provisionNode(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if a.options.User != nil {
-		request.User = a.options.User(r.Context())
-	}
+	request.User = a.user(r)
 	if err := a.engine.Provision(r.Context(), ident, request); err != nil {
 		return fmt.Errorf("%s node %s: %w", request.Verb.Name, ident, err)
 	}
@@ -63,13 +62,13 @@ func (a *api) provisionNode(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// acceptedAt answers 202 and says where the outcome will show.
+// acceptedAt answers 202 with the location of the outcome.
 func acceptedAt(w http.ResponseWriter, c *call, ident, part string) {
 	w.Header().Set("Location", c.base+"/v1/nodes/"+ident+part)
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// checkAbort refuses aborts that the version of the request does not know.
+// checkAbort refuses aborts that the version of the request does not have.
 func (a *api) checkAbort(r *http.Request, ident string, verb node.Verb) error {
 	version := versionOf(r)
 	if verb.On != node.OnAbort || version >= abortDeploymentSince {
@@ -80,7 +79,7 @@ func (a *api) checkAbort(r *http.Request, ident string, verb node.Verb) error {
 	case err != nil:
 		return fmt.Errorf("abort node %s: %w", ident, err)
 	case n.ProvisionState == node.DeployWait && n.Lease.Held(a.now()):
-		return &node.LockedError{Node: n.UUID, Owner: n.Lease.Owner}
+		return n.Locked()
 	case n.ProvisionState == node.DeployWait:
 		return &node.TransitionError{Node: n.UUID, Verb: verb.Name, State: n.ProvisionState}
 	case n.ProvisionState == node.InspectWait && version < abortInspectionSince:
@@ -103,7 +102,7 @@ func readVerb(w http.ResponseWriter, r *http.Request) (request node.VerbRequest,
 	}
 	verb, ok := node.VerbNamed(target)
 	if !ok {
-		return request, badRequest("There is no provision verb %q.", target)
+		return request, badRequest("Unknown provision verb %q.", target)
 	}
 	if verb.Since > version {
 		return request, notAcceptable(fmt.Sprintf("The provision verb %q", target), verb.Since)
@@ -135,7 +134,7 @@ func readProvisionKey(request *node.VerbRequest, name string, raw json.RawMessag
 	case since > version:
 		return notAcceptable(fmt.Sprintf("The key %q of a provision request", name), since)
 	case !slices.Contains(key.targets, target):
-		return badRequest("The key %q does not go with the provision verb %q; it goes with %s.", name, target, node.Choices(key.targets))
+		return badRequest("The key %q cannot be used with the provision verb %q; it can be used with %s.", name, target, node.Choices(key.targets))
 	}
 	if err := key.read(request, raw); err != nil {
 		return invalidField(name, err)
@@ -143,7 +142,7 @@ func readProvisionKey(request *node.VerbRequest, name string, raw json.RawMessag
 	return nil
 }
 
-// checkVerbRequest holds the rules between the keys of a request.
+// checkVerbRequest checks the rules that involve several keys of a request.
 func checkVerbRequest(request node.VerbRequest) error {
 	name := request.Verb.Name
 	switch {

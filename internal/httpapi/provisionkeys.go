@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Keys of steps, by the list they stand in.
+// Keys of the steps in each kind of list.
 var (
 	listedStepKeys = []string{"interface", "step", "args", "order", "execute_on_child_nodes", "limit_child_node_execution"}
 	deployStepKeys = []string{"interface", "step", "args", "priority"}
@@ -29,7 +29,7 @@ func readDeploySteps(request *node.VerbRequest, raw json.RawMessage) error {
 	return err
 }
 
-// readSteps reads a list of steps; never nil when the list was given.
+// readSteps reads a list of steps. An empty list is not nil.
 func readSteps(raw json.RawMessage, allowed, required []string) ([]node.Step, error) {
 	var items []map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
@@ -39,7 +39,7 @@ func readSteps(raw json.RawMessage, allowed, required []string) ([]node.Step, er
 	for i, item := range items {
 		for _, key := range slices.Sorted(maps.Keys(item)) {
 			if !slices.Contains(allowed, key) {
-				return nil, fmt.Errorf("step %d has the unknown key %q; there are %s", i, key, strings.Join(allowed, ", "))
+				return nil, fmt.Errorf("step %d has the unknown key %q; the known keys are %s", i, key, strings.Join(allowed, ", "))
 			}
 		}
 		for _, key := range required {
@@ -61,10 +61,11 @@ func readSteps(raw json.RawMessage, allowed, required []string) ([]node.Step, er
 	return steps, nil
 }
 
-// configDriveParts are the keys of a config drive that the engine builds.
+// configDriveParts are the keys of a config drive in object form.
 var configDriveParts = []string{"meta_data", "network_data", "user_data", "vendor_data"}
 
-// readConfigDrive takes a text (base64 or URL) or an object to build one from.
+// readConfigDrive reads a config drive: a text (base64 or URL), or an object from which
+// the engine builds one.
 func readConfigDrive(request *node.VerbRequest, raw json.RawMessage) error {
 	switch raw[0] {
 	case '"':
@@ -79,7 +80,7 @@ func readConfigDrive(request *node.VerbRequest, raw json.RawMessage) error {
 		}
 		for key := range parts.Fields() {
 			if !slices.Contains(configDriveParts, key) {
-				return fmt.Errorf("unknown key %q; there are %s", key, strings.Join(configDriveParts, ", "))
+				return fmt.Errorf("unknown key %q; the known keys are %s", key, strings.Join(configDriveParts, ", "))
 			}
 		}
 	default:

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// maxPage is the largest page of a list, and the size of one without limit.
+// maxPage is the largest and the default number of items on a page.
 const maxPage = 1000
 
 var boolWords = map[string]bool{
@@ -16,13 +16,13 @@ var boolWords = map[string]bool{
 	"false": false, "0": false, "no": false, "off": false, "f": false, "n": false,
 }
 
-// parseBool reads the words that this API takes for a boolean, in any case.
+// parseBool parses the words that the API accepts as booleans, in any case.
 func parseBool(text string) (flag, ok bool) {
 	flag, ok = boolWords[strings.ToLower(strings.TrimSpace(text))]
 	return flag, ok
 }
 
-// boolArg reads a boolean argument; without it, fallback holds.
+// boolArg reads a boolean argument. It returns fallback when the argument is missing.
 func boolArg(query url.Values, name string, fallback bool) (bool, error) {
 	if !query.Has(name) {
 		return fallback, nil
@@ -34,7 +34,7 @@ func boolArg(query url.Values, name string, fallback bool) (bool, error) {
 	return flag, nil
 }
 
-// listArg reads an argument that is a comma list, given once or repeatedly.
+// listArg reads an argument that is a comma list and may be repeated.
 func listArg(query url.Values, name string) []string {
 	var items []string
 	for _, value := range query[name] {
@@ -47,7 +47,7 @@ func listArg(query url.Values, name string) []string {
 	return items
 }
 
-// pageArgs are the arguments that every paged list takes.
+// pageArgs are the arguments of every paged list.
 var pageArgs = []string{"limit", "marker", "sort_key", "sort_dir", "fields", "detail"}
 
 // parsePage reads limit, marker, sort_key and sort_dir.
@@ -91,14 +91,15 @@ func pageOrder(c *call) (limit int, desc bool, err error) {
 	return limit, desc, nil
 }
 
-// fieldsSince and detailSince are when the arguments of the same names came.
+// fieldsSince and detailSince are the microversions 1.N that introduced the arguments
+// fields and detail.
 const (
 	fieldsSince = 8
 	detailSince = 43
 )
 
-// listFields returns the fields that a list shows: those of fields=, all with
-// detail=true, else the brief ones.
+// listFields returns the fields of the items in a list: those in the argument fields,
+// all fields for detail=true, otherwise the brief fields.
 func listFields[T any](c *call, t *table[T], detailPath bool) ([]*field[T], error) {
 	asked := listArg(c.query, "fields")
 	if c.query.Has("fields") && c.version < fieldsSince {
@@ -122,7 +123,7 @@ func listFields[T any](c *call, t *table[T], detailPath bool) ([]*field[T], erro
 	return t.brief[c.version], nil
 }
 
-// itemFields returns the fields that showing one item gives.
+// itemFields returns the fields in the answer to a request for one item.
 func itemFields[T any](c *call, t *table[T]) ([]*field[T], error) {
 	if !c.query.Has("fields") {
 		return t.detail[c.version], nil

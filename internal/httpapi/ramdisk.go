@@ -11,26 +11,26 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Versions of what ramdisks send.
+// Microversions 1.N that introduced parts of the ramdisk protocol.
 const (
 	agentVersionSince = 36
 	agentTokenSince   = 62
 	verifyCASince     = 68
 	agentStatusSince  = 72
-	lookupShapeSince  = 84 // continue_inspection answers like lookup
+	lookupShapeSince  = 84 // continue_inspection answers like lookup, with a token
 )
 
-// errUnknownMachine is the answer to every machine that the engine cannot or
-// will not place. It is the same for all reasons, because nobody authenticated.
+// errUnknownMachine is the answer to every machine that the engine does not serve. It
+// does not tell the reason, because machines are not authenticated.
 var errUnknownMachine = &apiError{
 	status:  http.StatusNotFound,
 	message: "The requested resource could not be found.",
 }
 
-// ramdisk is around the handlers that answer unauthenticated machines: one
-// option turns all of them off, no reason for a 404 or a 503 gets out, and no name
-// with a 409.
-func (a *api) ramdisk(handle apiHandler) apiHandler {
+// ramdiskMiddleware wraps the handlers for unauthenticated machines. It refuses all
+// requests when the ramdisk endpoints are disabled, and removes the reasons of 404 and
+// 503 answers and the names in 409 answers.
+func (a *api) ramdiskMiddleware(handle apiHandler) apiHandler {
 	handle = a.withBudget(handle)
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if a.options.DisableRamdisk {
@@ -41,9 +41,9 @@ func (a *api) ramdisk(handle apiHandler) apiHandler {
 		case errors.Is(err, node.ErrNotFound):
 			return errUnknownMachine
 		case errors.Is(err, node.ErrLocked):
-			return node.ErrLocked // without the names of node and holder
+			return node.ErrLocked // without the names of node and owner
 		case errors.Is(err, node.ErrUnavailable):
-			return &apiError{status: http.StatusServiceUnavailable, message: "The engine cannot take this now, please retry.", cause: err}
+			return &apiError{status: http.StatusServiceUnavailable, message: "The engine cannot process this now, please retry.", cause: err}
 		}
 		return err
 	}
@@ -51,12 +51,12 @@ func (a *api) ramdisk(handle apiHandler) apiHandler {
 
 func (a *api) lookup(w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
-	request := node.LookupRequest{Version: c.version, NodeUUID: strings.ToLower(c.query.Get("node_uuid"))}
+	request := node.LookupRequest{NodeUUID: strings.ToLower(c.query.Get("node_uuid")), WantsToken: c.version >= agentTokenSince}
 	if request.NodeUUID != "" && !isUUID(request.NodeUUID) {
 		return badRequest("Invalid value for argument node_uuid: want a UUID, got %q", request.NodeUUID)
 	}
 	for _, text := range listArg(c.query, "addresses") {
-		if mac, ok := parseMAC(text); ok {
+		if mac, ok := node.ParseMAC(text); ok {
 			request.Addresses = append(request.Addresses, mac)
 		}
 	}
@@ -67,23 +67,23 @@ func (a *api) lookup(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("look up ramdisk: %w", err)
 	}
-	return a.writeLookup(w, c, http.StatusOK, found) // agents take no other status
+	return a.writeLookup(w, c, http.StatusOK, found) // agents accept no other status
 }
 
-// lookupFields is what a ramdisk learns about its node.
+// lookupFields are the fields of its node that a ramdisk gets.
 var lookupFields = []*field[node.Node]{
 	nodeTable.byName["uuid"], nodeTable.byName["properties"], nodeTable.byName["instance_info"],
 	nodeTable.byName["driver_internal_info"], nodeTable.byName["links"],
 }
 
-// lookupConfig is what every ramdisk is told alike, behind heartbeat_timeout,
-// token and agent_skip_bmc_detect.
+// lookupConfig is the part of the configuration that is the same for every ramdisk. It
+// follows heartbeat_timeout, agent_token and agent_skip_bmc_detect.
 const lookupConfig = `,"agent_token_required":true,"agent_md5_checksum_enable":false,"disable_deep_image_inspection":false,` +
 	`"permitted_image_formats":["raw","gpt","qcow2","iso"],` +
 	`"metrics":{"backend":"noop","prepend_host":false,"prepend_uuid":false,"prepend_host_reverse":true,"global_prefix":null},` +
 	`"metrics_statsd":{"statsd_host":"localhost","statsd_port":8125}}}`
 
-// writeLookup tells a ramdisk which node it runs on.
+// writeLookup answers a ramdisk with its node and configuration.
 func (a *api) writeLookup(w http.ResponseWriter, c *call, status int, found *node.LookupAnswer) error {
 	v := a.viewOf(c)
 	token := found.Token
@@ -111,7 +111,7 @@ type heartbeatRequest struct {
 	AgentStatusMessage string  `json:"agent_status_message"`
 }
 
-// heartbeat answers with exactly 202, which is all that agents take.
+// heartbeat answers 202, the only status that agents accept.
 func (a *api) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	ident, err := a.nodeIdent(r)
 	if err != nil {
@@ -126,13 +126,13 @@ func (a *api) heartbeat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := a.engine.Heartbeat(r.Context(), ident, beat); err != nil {
-		return fmt.Errorf("take heartbeat of node %s: %w", ident, err)
+		return fmt.Errorf("accept heartbeat of node %s: %w", ident, err)
 	}
 	w.WriteHeader(http.StatusAccepted)
 	return nil
 }
 
-// check holds what can be said of a heartbeat without the node.
+// check checks everything about a heartbeat that does not depend on the node.
 func (request heartbeatRequest) check(version int) (node.Heartbeat, error) {
 	for _, part := range []struct {
 		name  string
@@ -166,12 +166,12 @@ func (request heartbeatRequest) check(version int) (node.Heartbeat, error) {
 	return node.Heartbeat{
 		CallbackURL: *request.CallbackURL, AgentVersion: request.AgentVersion, AgentToken: request.AgentToken,
 		AgentVerifyCA: request.AgentVerifyCA, AgentStatus: request.AgentStatus,
-		AgentStatusMessage: request.AgentStatusMessage, Version: version,
+		AgentStatusMessage: request.AgentStatusMessage,
 	}, nil
 }
 
-// continueInspection takes the document of a ramdisk. What today's agents send
-// has no version header and is answered with the node's UUID alone.
+// continueInspection accepts the document of a ramdisk. Agents send no version header
+// here, and get only the UUID of the node.
 func (a *api) continueInspection(w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
 	nodeUUID := strings.ToLower(c.query.Get("node_uuid"))
@@ -186,10 +186,10 @@ func (a *api) continueInspection(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("The request needs a JSON body with an inventory.")
 	}
 	found, err := a.engine.ContinueInspection(r.Context(), node.InspectionPost{
-		Body: body, NodeUUID: nodeUUID, Version: c.version, Source: sourceOf(r, a.options.TrustedProxies),
+		Body: body, NodeUUID: nodeUUID, WantsToken: c.version >= lookupShapeSince, Source: sourceOf(r, a.options.TrustedProxies),
 	})
 	if err != nil {
-		return fmt.Errorf("take inspection data: %w", err)
+		return fmt.Errorf("accept inspection data: %w", err)
 	}
 	status := cmp.Or(a.options.InspectionStatus, http.StatusOK)
 	if c.version >= lookupShapeSince {

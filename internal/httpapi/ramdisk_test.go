@@ -48,27 +48,27 @@ func lookupDocument(token string) map[string]any {
 	}
 }
 
-func TestLookupTellsTheRamdiskWhoItIs(t *testing.T) {
+func TestLookupAnswersWithNodeAndConfiguration(t *testing.T) {
 	for token, want := range map[string]string{secretToken: secretToken, "": "******"} {
 		s := newServer(t)
 		s.engine.answer = lookupAnswer(token)
 		got := s.do("GET", "/v1/lookup?addresses=52:54:00:AB:CD:EF,nonsense,52:54:00:00:00:02", "1.62", "").want(200)
 		diffJSON(t, "answer", lookupDocument(want), got.json())
-		diffJSON(t, "request", []node.LookupRequest{{Addresses: []string{"52:54:00:ab:cd:ef", "52:54:00:00:00:02"}, Version: 62}}, s.engine.lookups)
+		diffJSON(t, "request", []node.LookupRequest{{Addresses: []string{"52:54:00:ab:cd:ef", "52:54:00:00:00:02"}, WantsToken: true}}, s.engine.lookups)
 	}
 	s := newServer(t)
 	s.engine.answer = lookupAnswer("")
 	s.do("GET", "/v1/lookup?addresses=&node_uuid="+uuid1, "1.22", "").want(200)
-	diffJSON(t, "request", []node.LookupRequest{{NodeUUID: uuid1, Version: 22}}, s.engine.lookups)
+	diffJSON(t, "request", []node.LookupRequest{{NodeUUID: uuid1}}, s.engine.lookups)
 }
 
-func TestStrangersLearnNothing(t *testing.T) {
+func TestUnknownMachinesGetTheSameAnswerForEveryReason(t *testing.T) {
 	var bodies []string
 	for _, err := range []error{
 		node.ErrNotFound, &node.NotFoundError{Kind: "Node", Ident: uuid1}, errors.Join(node.ErrNotFound, errInternal),
 	} {
 		s := newServer(t)
-		s.engine.fail = err
+		s.engine.err = err
 		for _, got := range []reply{
 			s.do("GET", "/v1/lookup?node_uuid="+uuid1, "1.62", ""),
 			s.do("POST", "/v1/continue_inspection", "", `{}`),
@@ -94,7 +94,7 @@ func TestHeartbeatIsAcceptedWithExactly202(t *testing.T) {
 	}
 	want := []node.Heartbeat{{
 		CallbackURL: "https://192.0.2.101:9999", AgentVersion: "11.0.0", AgentToken: "t", AgentVerifyCA: "PEM",
-		AgentStatus: "start", AgentStatusMessage: "hello", Version: 72,
+		AgentStatus: "start", AgentStatusMessage: "hello",
 	}}
 	if diff := cmp.Diff(want, s.engine.beats); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -132,6 +132,7 @@ func TestInspectionPostAnswersByVersion(t *testing.T) {
 	}
 	diffJSON(t, "document", []string{uuid1 + `{"inventory":{}}`}, s.engine.documents)
 	diffJSON(t, "answer", lookupDocument(secretToken), s.do("POST", "/v1/continue_inspection", "1.84", `{}`).want(200).json())
+	diffJSON(t, "wants a token", []bool{false, true}, s.engine.wantsToken)
 }
 
 func TestInspectionPostMayBeAnsweredWith202(t *testing.T) {
@@ -139,19 +140,18 @@ func TestInspectionPostMayBeAnsweredWith202(t *testing.T) {
 	s.engine.answer = lookupAnswer(secretToken)
 	s.do("POST", "/v1/continue_inspection", "", `{}`).want(202)
 	s.do("POST", "/v1/continue_inspection", "1.84", `{}`).want(202)
-	s.do("GET", "/v1/lookup?node_uuid="+uuid1, "1.62", "").want(200) // agents take no other status here
+	s.do("GET", "/v1/lookup?node_uuid="+uuid1, "1.62", "").want(200) // agents accept no other status here
 }
 
-// TestRefusedPostsDifferInNothing compares whole answers: only the request's own ID
-// may differ.
-func TestRefusedPostsDifferInNothing(t *testing.T) {
+// TestRefusedPostsGetIdenticalAnswers compares whole answers except the request IDs.
+func TestRefusedPostsGetIdenticalAnswers(t *testing.T) {
 	var first reply
 	for i, err := range []error{
 		node.ErrNotFound, &node.NotFoundError{Kind: "Node", Ident: uuid1}, errors.Join(node.ErrNotFound, errInternal),
 	} {
 		for _, version := range []string{"", "1.1"} {
 			s := newServer(t)
-			s.engine.fail = err
+			s.engine.err = err
 			got := s.do("POST", "/v1/continue_inspection", version, `{}`).want(404)
 			for _, id := range []string{"Openstack-Request-Id", "X-Openstack-Request-Id"} {
 				got.header.Del(id)
@@ -167,9 +167,9 @@ func TestRefusedPostsDifferInNothing(t *testing.T) {
 	}
 }
 
-func TestBusyNodeIsNotNamedToMachines(t *testing.T) {
+func TestMachinesDoNotGetTheNameOfALockedNode(t *testing.T) {
 	s := newServer(t)
-	s.engine.fail = &node.LockedError{Node: uuid1, Owner: "ingot-1"}
+	s.engine.err = &node.LockedError{Node: uuid1, Owner: "ingot-1"}
 	for _, got := range []reply{
 		s.do("GET", "/v1/lookup?addresses=52:54:00:ab:cd:ef", "1.62", ""),
 		s.do("POST", "/v1/continue_inspection", "", `{}`),
@@ -180,28 +180,28 @@ func TestBusyNodeIsNotNamedToMachines(t *testing.T) {
 	}
 }
 
-func TestMachinesDoNotHearWhatIsWrongWithTheDatabase(t *testing.T) {
+func TestMachinesDoNotGetTheReasonOfADatabaseFailure(t *testing.T) {
 	s := newServer(t)
-	s.engine.fail = &node.UnavailableError{Reason: "The disk of the database is full."}
+	s.engine.err = &node.UnavailableError{Reason: "The disk of the database is full."}
 	got := s.do("POST", "/v1/continue_inspection", "", `{}`)
 	if got.want(503); strings.Contains(got.body, "disk") || !strings.Contains(got.body, "please retry") {
 		t.Errorf("body %s", got.body)
 	}
 }
 
-func TestSourceOfAPostIsItsSenderOrWhatTrustedProxiesSay(t *testing.T) {
+func TestSourceOfAPostIsItsSenderOrNamedByTrustedProxies(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:1::/48")}
 	for name, tc := range map[string]struct {
 		sender    string
 		forwarded []string
 		trust     bool
-		want      string // "": not known
+		want      string // "" means unknown
 	}{
 		"sender":                        {sender: "192.0.2.7:4711", want: "192.0.2.7"},
 		"IPv4 in IPv6":                  {sender: "[::ffff:192.0.2.7]:4711", want: "192.0.2.7"},
 		"IPv6 with a zone":              {sender: "[fe80::1%eth0]:4711", want: "fe80::1"},
 		"no address":                    {sender: "@"},
-		"nobody is trusted":             {sender: "10.0.0.1:4711", forwarded: []string{"192.0.2.7"}, want: "10.0.0.1"},
+		"no trusted proxy":              {sender: "10.0.0.1:4711", forwarded: []string{"192.0.2.7"}, want: "10.0.0.1"},
 		"sender is no proxy":            {sender: "192.0.2.9:4711", forwarded: []string{"192.0.2.7"}, trust: true, want: "192.0.2.9"},
 		"proxy":                         {sender: "10.0.0.1:4711", forwarded: []string{"192.0.2.7"}, trust: true, want: "192.0.2.7"},
 		"proxy, entry made up":          {sender: "10.0.0.1:4711", forwarded: []string{"192.0.2.66, 192.0.2.7"}, trust: true, want: "192.0.2.7"},
@@ -233,7 +233,7 @@ func TestSourceOfAPostIsItsSenderOrWhatTrustedProxiesSay(t *testing.T) {
 	}
 }
 
-func TestEngineHearsWhereAPostCameFrom(t *testing.T) {
+func TestEngineGetsTheSourceOfAPost(t *testing.T) {
 	s := newServer(t)
 	s.engine.answer = lookupAnswer("")
 	s.do("POST", "/v1/continue_inspection", "", `{}`).want(200)
@@ -242,15 +242,15 @@ func TestEngineHearsWhereAPostCameFrom(t *testing.T) {
 	}
 }
 
-func TestInspectionOverTheBoundsIsRetriedLater(t *testing.T) {
+func TestInspectionOverALimitIsRetriedLater(t *testing.T) {
 	s := newServer(t)
-	s.engine.fail = node.ErrBusy
+	s.engine.err = node.ErrBusy
 	if got := s.do("POST", "/v1/continue_inspection", "", `{}`).want(503).header.Get("Retry-After"); got == "" {
 		t.Error("no Retry-After")
 	}
 }
 
-func TestOneOptionTurnsTheRamdiskEndpointsOff(t *testing.T) {
+func TestRamdiskEndpointsCanBeDisabled(t *testing.T) {
 	s := newServer(t, func(o *Options) { o.DisableRamdisk = true })
 	s.addNode(uuid1)
 	s.do("GET", "/v1/lookup?node_uuid="+uuid1, "1.62", "").want(403)
@@ -270,8 +270,8 @@ func TestRamdiskOfARedfishNodeSkipsBMCDetection(t *testing.T) {
 	diffJSON(t, "agent_skip_bmc_detect", true, config["agent_skip_bmc_detect"])
 }
 
-// FuzzSourceOf shows that nobody but a trusted proxy moves the source, whatever the
-// header says.
+// FuzzSourceOf checks that only trusted proxies change the source, whatever the header
+// has.
 func FuzzSourceOf(f *testing.F) {
 	for _, seed := range []string{"192.0.2.7", "192.0.2.66, 10.0.0.2", "unknown", ",,", "[2001:db8::1]:443", "fe80::1%eth0", "::ffff:10.0.0.1,"} {
 		f.Add("10.0.0.1:4711", seed)

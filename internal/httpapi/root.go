@@ -12,7 +12,7 @@ type link struct {
 	Type string `json:"type,omitempty"`
 }
 
-// versionDocument describes the one API version there is.
+// versionDocument describes the only major version of the API.
 type versionDocument struct {
 	ID         string `json:"id"`
 	Status     string `json:"status"`
@@ -28,8 +28,8 @@ func newVersionDocument(base string) versionDocument {
 	}
 }
 
-// showRoot answers GET /. Agents and clients read the version range here. The
-// name is what scripts look for.
+// showRoot answers GET /. Agents and clients read the version range there. Scripts look
+// for the name.
 func (a *api) showRoot(w http.ResponseWriter, r *http.Request) error {
 	document := newVersionDocument(callOf(r).base)
 	return answerValue(w, map[string]any{
@@ -40,8 +40,8 @@ func (a *api) showRoot(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// rootResources are the collections that GET /v1 names, by which clients detect
-// features.
+// rootResources are the resources in the answer to GET /v1. Clients detect features by
+// them.
 var rootResources = []struct {
 	name  string
 	since int
@@ -96,7 +96,7 @@ func (a *api) showHealth(w http.ResponseWriter, r *http.Request) error {
 	return answerValue(w, map[string]string{"status": "ok"})
 }
 
-// answerValue sends a small document that is no list of nodes or ports.
+// answerValue marshals and sends a small document.
 func answerValue(w http.ResponseWriter, document any) error {
 	body, err := json.Marshal(document)
 	if err != nil {

@@ -12,23 +12,22 @@ import (
 type route struct {
 	method  string
 	pattern string
-	// since is the microversion 1.N that introduced the route; 0 and 1 mean
-	// that it was always there. An older request gets the status below, 404
-	// when that is 0.
+	// since is the microversion 1.N that introduced the route; 0 means 1.1. An older
+	// request gets the status below; 0 means 404.
 	since, below int
-	// orUnversioned also accepts requests of the minimum version, which is what
-	// a client without a version header sends.
+	// orUnversioned also accepts requests of the minimum version, which includes
+	// requests without a version header.
 	orUnversioned bool
-	args          []string // query arguments; any other is a 400
+	args          []string // query arguments; any other argument is a 400
 	handler       apiHandler
 }
 
-// visible reports whether a request of this version may see the route.
+// visible reports whether the route exists for requests of this version.
 func (rt *route) visible(version int) bool {
 	return version >= rt.since || rt.orUnversioned && version == minVersion
 }
 
-// hidden is the answer to a request that is too old for the route.
+// hidden returns the answer to a request that is too old for the route.
 func (rt *route) hidden() error {
 	switch rt.below {
 	case http.StatusNotAcceptable:
@@ -56,8 +55,20 @@ type resource struct {
 
 func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := res.serve(w, r); err != nil {
-		res.api.fail(w, r, callOf(r), err)
+		res.api.writeError(w, r, callOf(r), err)
 	}
+}
+
+// hiddenFrom reports whether the path is a part of an item, such as /v1/nodes/x/vmedia,
+// that does not exist in this version. It answers 404 to every method then, as in
+// Ironic.
+func (res *resource) hiddenFrom(version int) bool {
+	for _, rt := range res.methods {
+		if rt.visible(version) || rt.below != 0 || !strings.Contains(rt.pattern, "/{ident}/") {
+			return false
+		}
+	}
+	return true
 }
 
 func (res *resource) serve(w http.ResponseWriter, r *http.Request) error {
@@ -65,12 +76,15 @@ func (res *resource) serve(w http.ResponseWriter, r *http.Request) error {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
+	c := callOf(r)
 	rt := res.methods[method]
-	if rt == nil {
+	switch {
+	case rt == nil && res.hiddenFrom(c.version):
+		return pathNotFound()
+	case rt == nil:
 		w.Header().Set("Allow", res.allow)
 		return methodNotAllowed(r.Method)
 	}
-	c := callOf(r)
 	if !rt.visible(c.version) {
 		return rt.hidden()
 	}
@@ -83,8 +97,8 @@ func (res *resource) serve(w http.ResponseWriter, r *http.Request) error {
 // listArgs are the query arguments that may be given more than once.
 var listArgs = []string{"addresses", "conductor_groups", "fields", "shard"}
 
-// parseQuery reads the query arguments. It refuses those not in allowed, and
-// those that are given again, of which no value could be preferred.
+// parseQuery reads the query arguments. It refuses arguments that are not in allowed,
+// and repeated arguments that take one value.
 func (c *call) parseQuery(raw string, allowed []string) error {
 	if raw == "" {
 		return nil
@@ -114,8 +128,8 @@ func (c *call) parseQuery(raw string, allowed []string) error {
 	return nil
 }
 
-// newRouter builds the mux over a route table. Patterns carry no method, so
-// that an unknown method gets this API's 405 and not the library's.
+// newRouter builds the mux from a route table. Its patterns have no method, so that an
+// unknown method gets the 405 of this API and not that of net/http.
 func newRouter(a *api, routes []route) http.Handler {
 	resources := map[string]*resource{}
 	for i := range routes {
@@ -127,9 +141,9 @@ func newRouter(a *api, routes []route) http.Handler {
 		}
 		res.methods[rt.method] = rt
 	}
-	around := a.options.Around
-	if around == nil {
-		around = func(h http.Handler) http.Handler { return h }
+	wrap := a.options.Middleware
+	if wrap == nil {
+		wrap = func(h http.Handler) http.Handler { return h }
 	}
 	mux := http.NewServeMux()
 	for pattern, res := range resources {
@@ -137,10 +151,10 @@ func newRouter(a *api, routes []route) http.Handler {
 		if pattern == "/" {
 			pattern = "/{$}"
 		}
-		mux.Handle(pattern, around(res))
+		mux.Handle(pattern, wrap(res))
 	}
-	mux.Handle("/", around(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a.fail(w, r, callOf(r), pathNotFound())
+	mux.Handle("/", wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.writeError(w, r, callOf(r), pathNotFound())
 	})))
 	return mux
 }

@@ -2,16 +2,9 @@ package httpapi
 
 import "net/http"
 
-// Statuses that an older request gets, as the reference has them; a plain
-// hidden route is a 404.
-const (
-	refused = http.StatusMethodNotAllowed
-	tooOld  = http.StatusNotAcceptable
-)
-
 const healthPath = "/healthcheck"
 
-// Short names, so that a route stays one line.
+// Short names keep a route on one line.
 const (
 	get    = http.MethodGet
 	post   = http.MethodPost
@@ -20,13 +13,13 @@ const (
 	remove = http.MethodDelete
 )
 
-// routes is every route of the API. Those that are newer than maxVersion are
-// hidden from every request until the maximum is raised.
+// routes returns every route of the API. A route newer than maxVersion is hidden from
+// every request.
 func (a *api) routes() []route {
 	var all []route
 	for _, part := range [][]route{
 		a.serviceRoutes(), a.nodeRoutes(), a.nodeControlRoutes(), a.nodePartRoutes(),
-		a.portRoutes(), a.driverRoutes(), a.ramdiskRoutes(), a.recordRoutes(),
+		a.portRoutes(), a.driverRoutes(), a.ramdiskRoutes(), a.collectionRoutes(), a.suspensionRoutes(),
 	} {
 		all = append(all, part...)
 	}
@@ -60,12 +53,12 @@ func (a *api) nodeRoutes() []route {
 	}
 }
 
-// nodeControlRoutes make a machine do something.
+// nodeControlRoutes read and change the machine behind a node.
 func (a *api) nodeControlRoutes() []route {
 	return []route{
 		{method: get, pattern: "/v1/nodes/{ident}/validate", handler: a.validateNode},
 		{method: put, pattern: "/v1/nodes/{ident}/states/power", handler: a.setPower},
-		{method: put, pattern: "/v1/nodes/{ident}/states/raid", since: 12, below: tooOld, handler: a.setRAID},
+		{method: put, pattern: "/v1/nodes/{ident}/states/raid", since: 12, below: http.StatusNotAcceptable, handler: a.setRAID},
 		{method: put, pattern: "/v1/nodes/{ident}/states/boot_mode", since: 76, handler: a.setBootMode},
 		{method: put, pattern: "/v1/nodes/{ident}/states/secure_boot", since: 76, handler: a.setSecureBoot},
 		{method: get, pattern: "/v1/nodes/{ident}/states/console", handler: a.showConsole},
@@ -92,7 +85,8 @@ func (a *api) nodeControlRoutes() []route {
 	}
 }
 
-// nodePartRoutes are what belongs to a node and has rows of its own.
+// nodePartRoutes read and change the hardware data, the history and the media of a
+// node.
 func (a *api) nodePartRoutes() []route {
 	return []route{
 		{method: get, pattern: "/v1/nodes/{ident}/bios", since: 40, args: []string{"detail", "fields"}, handler: a.listBIOS},
@@ -123,7 +117,7 @@ func (a *api) driverRoutes() []route {
 		{method: get, pattern: "/v1/drivers", args: []string{"type", "detail", "fields"}, handler: a.listDrivers},
 		{method: get, pattern: "/v1/drivers/{name}", args: []string{"fields"}, handler: a.showDriver},
 		{method: get, pattern: "/v1/drivers/{name}/properties", handler: a.showDriverProperties},
-		{method: get, pattern: "/v1/drivers/{name}/raid/logical_disk_properties", since: 12, below: tooOld, handler: a.showLogicalDiskProperties},
+		{method: get, pattern: "/v1/drivers/{name}/raid/logical_disk_properties", since: 12, below: http.StatusNotAcceptable, handler: a.showLogicalDiskProperties},
 		{method: get, pattern: "/v1/drivers/{name}/vendor_passthru/methods", handler: a.listDriverMethods},
 		{method: get, pattern: "/v1/drivers/{name}/vendor_passthru", args: []string{"method"}, handler: a.callDriverVendor},
 		{method: post, pattern: "/v1/drivers/{name}/vendor_passthru", args: []string{"method"}, handler: a.callDriverVendor},
@@ -140,14 +134,14 @@ func (a *api) driverRoutes() []route {
 	}
 }
 
-// ramdiskRoutes answer machines that nobody authenticated.
+// ramdiskRoutes serve unauthenticated machines.
 func (a *api) ramdiskRoutes() []route {
 	return []route{
-		{method: get, pattern: "/v1/lookup", since: 22, args: []string{"addresses", "node_uuid"}, handler: a.ramdisk(a.lookup)},
-		{method: post, pattern: "/v1/heartbeat/{ident}", since: 22, handler: a.ramdisk(a.heartbeat)},
+		{method: get, pattern: "/v1/lookup", since: 22, args: []string{"addresses", "node_uuid"}, handler: a.ramdiskMiddleware(a.lookup)},
+		{method: post, pattern: "/v1/heartbeat/{ident}", since: 22, handler: a.ramdiskMiddleware(a.heartbeat)},
 		{
 			method: post, pattern: "/v1/continue_inspection", since: 84, orUnversioned: true,
-			args: []string{"node_uuid"}, handler: a.ramdisk(a.continueInspection),
+			args: []string{"node_uuid"}, handler: a.ramdiskMiddleware(a.continueInspection),
 		},
 	}
 }

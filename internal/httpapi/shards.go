@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// listShards answers with how many nodes each shard has; those without one
-// count under the name null.
+// listShards answers with the number of nodes in each shard. The name null counts
+// nodes without a shard.
 func (a *api) listShards(w http.ResponseWriter, r *http.Request) error {
 	shards, err := a.engine.Shards(r.Context())
 	if err != nil {

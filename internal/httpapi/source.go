@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// sourceOf returns the address that a request came from: its sender's, or what the
-// sender says when it is one of the proxies. Proxies append to X-Forwarded-For, so
-// the last entry that no proxy of ours stands behind is the source; what is before
-// it anybody may have written. The zero Addr means that it is not known.
+// sourceOf returns the source address of a request. It is the address of the sender,
+// unless the sender is one of the proxies. Proxies append to X-Forwarded-For, so the
+// source is the last entry that is not a proxy; anybody can forge earlier entries. The
+// zero Addr means that the source is unknown.
 func sourceOf(r *http.Request, proxies []netip.Prefix) netip.Addr {
 	var source netip.Addr
 	if sender, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {

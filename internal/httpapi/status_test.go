@@ -13,7 +13,7 @@ var update = flag.Bool("update", false, "rewrite docs/status.md from the route t
 
 const statusPath = "../../docs/status.md"
 
-func TestStatusPageListsWhatIsNotBuilt(t *testing.T) {
+func TestStatusPageIsUpToDate(t *testing.T) {
 	want := statusPage()
 	if *update {
 		if err := os.WriteFile(statusPath, []byte(want), 0o644); err != nil {
@@ -33,24 +33,24 @@ func statusPage() string {
 	var page strings.Builder
 	fmt.Fprintf(&page, `<!-- Generated from the tables of internal/httpapi; run go generate there. -->
 
-# What of the Bare Metal API is built
+# Implementation status
 
-The engine advertises the versions %s to %s. Everything in that range works as the
-API reference has it, with one exception: inspection rules (1.96) are not there,
-%s/v1/inspection_rules%s answers 404 and GET /v1 does not list it.
+The engine implements the microversions %s to %s of the Bare Metal API, with one
+exception: inspection rules (1.96) are missing. %s/v1/inspection_rules%s answers 404, and
+GET /v1 does not list it.
 
-Every hardware type exists. Work on BMCs does not yet: nodes of the types redfish
-and ipmi can be created, changed and validated, and a verb that needs their driver
-fails with one sentence. With fake-hardware every verb runs to its end.
+All hardware types exist, but there are no drivers for BMCs yet: nodes of the types
+redfish and ipmi can be created, changed and validated, and a verb that needs their
+driver fails with an error that says so. With fake-hardware every verb works.
 
 `, versionText[minVersion], versionText[maxVersion], "`", "`")
 	served := 0
 	for _, rt := range sortedRoutes() {
-		if rt.since <= maxVersion { // others are built ahead, and hidden
+		if rt.since <= maxVersion { // others are hidden
 			served++
 		}
 	}
-	fmt.Fprintf(&page, "All %d routes are built.\n", served)
+	fmt.Fprintf(&page, "All %d routes are implemented.\n", served)
 	return page.String()
 }
 
@@ -62,12 +62,12 @@ func sortedRoutes() []route {
 	return routes
 }
 
-func TestEveryRouteIsBuiltAndListedOnce(t *testing.T) {
+func TestEveryRouteHasAHandlerAndIsListedOnce(t *testing.T) {
 	seen := map[string]bool{}
 	for _, rt := range sortedRoutes() {
 		key := rt.method + " " + rt.pattern
 		if seen[key] {
-			t.Errorf("%s stands twice in the table", key)
+			t.Errorf("the table has %s twice", key)
 		}
 		if rt.handler == nil {
 			t.Errorf("%s has no handler", key)

@@ -8,10 +8,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
-// TestStoreTakesEveryQueryThatTheTablesAllow binds the tables of this package to
-// the columns of the database: what the API accepts as sort_key or filter must
-// never end as an unknown column.
-func TestStoreTakesEveryQueryThatTheTablesAllow(t *testing.T) {
+// TestStoreAcceptsEveryQueryThatTheTablesAllow compares the tables of this package with
+// the columns of the database: every sort_key and filter of the API must have a column.
+func TestStoreAcceptsEveryQueryThatTheTablesAllow(t *testing.T) {
 	db, err := store.Open(t.Context(), storetest.Options(t, t.TempDir()))
 	if err != nil {
 		t.Fatalf("open store: %v", err)
@@ -57,7 +56,7 @@ func TestStoreTakesEveryQueryThatTheTablesAllow(t *testing.T) {
 	}
 }
 
-// exampleOf is a value that the filter of this name accepts.
+// exampleOf returns a value that the filter of this name accepts.
 func exampleOf(filter string) string {
 	switch filter {
 	case "instance_uuid", "chassis_uuid", "parent_node":

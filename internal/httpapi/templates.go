@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -19,10 +20,10 @@ var templateTable = newTable("deploy template", []field[node.DeployTemplate]{
 }, stampsOf("deploy_templates", templateUUID,
 	func(d *node.DeployTemplate) *time.Time { return &d.CreatedAt }, func(d *node.DeployTemplate) *time.Time { return &d.UpdatedAt }))
 
-func (a *api) deployTemplates() *records[node.DeployTemplate] {
-	return &records[node.DeployTemplate]{
+func (a *api) deployTemplates() *collection[node.DeployTemplate] {
+	return &collection[node.DeployTemplate]{
 		api: a, table: templateTable, path: "deploy_templates", name: "deploy_templates", named: true,
-		since: 55, writeBelow: refused, all: Engine.DeployTemplates, uuid: templateUUID,
+		since: 55, writeBelow: http.StatusMethodNotAllowed, all: Engine.DeployTemplates, uuid: templateUUID,
 		check: func(d *node.DeployTemplate, _ int) error { return checkTemplate(d.Name, d.Steps) },
 	}
 }
@@ -41,10 +42,10 @@ var runbookTable = newTable("runbook", []field[node.Runbook]{
 }, stampsOf("runbooks", runbookUUID,
 	func(b *node.Runbook) *time.Time { return &b.CreatedAt }, func(b *node.Runbook) *time.Time { return &b.UpdatedAt }))
 
-func (a *api) runbooks() *records[node.Runbook] {
-	return &records[node.Runbook]{
+func (a *api) runbooks() *collection[node.Runbook] {
+	return &collection[node.Runbook]{
 		api: a, table: runbookTable, path: "runbooks", name: "runbooks", named: true,
-		since: 92, writeBelow: refused, all: Engine.Runbooks, uuid: runbookUUID,
+		since: 92, writeBelow: http.StatusMethodNotAllowed, all: Engine.Runbooks, uuid: runbookUUID,
 		filters: []filter{{name: "project", since: 1, parse: func(text string) (node.Filter, error) {
 			return node.Filter{Field: "owner", Value: text, Or: &node.Filter{Field: "public", Value: true}}, nil
 		}}},
@@ -52,8 +53,7 @@ func (a *api) runbooks() *records[node.Runbook] {
 	}
 }
 
-// checkTemplate holds the rules of everything that is named like a trait and
-// has steps.
+// checkTemplate checks the rules for deploy templates and runbooks.
 func checkTemplate(name string, steps node.Array) error {
 	if err := node.CheckTrait(name); err != nil {
 		return invalidField("name", err)
@@ -64,7 +64,7 @@ func checkTemplate(name string, steps node.Array) error {
 	return nil
 }
 
-// stepsOf is an array of steps, each placed by the number under place.
+// stepsOf is an array of steps. The key place of each step has its position.
 func stepsOf[T any](place string, at func(*T) *node.Array) value[T] {
 	return value[T]{
 		append: func(dst []byte, _ *view, item *T) []byte { return append(dst, at(item).String()...) },
@@ -79,8 +79,8 @@ func stepsOf[T any](place string, at func(*T) *node.Array) value[T] {
 	}
 }
 
-// readTemplateSteps checks that every step has interface, step, args and its
-// place, and nothing else, and that no deploy step stands twice.
+// readTemplateSteps checks that every step has interface, step, args and its place, and
+// no other key, and that no deploy step is repeated.
 func readTemplateSteps(raw json.RawMessage, place string) (node.Array, error) {
 	text, err := node.ParseArray(raw)
 	if err != nil || len(text) == 0 {
@@ -102,7 +102,7 @@ func readTemplateSteps(raw json.RawMessage, place string) (node.Array, error) {
 		case place == "order" && (step.Order == nil || *step.Order < 0):
 			return nil, fmt.Errorf("order of step %d must be an integer of at least 0", i)
 		case place == "priority" && seen[step.Name()]:
-			return nil, fmt.Errorf("step %d (%s) stands twice", i, step.Name())
+			return nil, fmt.Errorf("step %d (%s) is a repetition", i, step.Name())
 		}
 		seen[step.Name()] = true
 	}

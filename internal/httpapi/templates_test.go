@@ -34,7 +34,7 @@ func TestStepsOfTemplatesAreChecked(t *testing.T) {
 	post(strings.Replace(oneTemplate, `"name":"CUSTOM_B",`, "", 1))
 }
 
-func TestStepsOfATemplateArePatchedInPlace(t *testing.T) {
+func TestPatchChangesSingleStepsOfATemplate(t *testing.T) {
 	s := newEngineServer(t)
 	s.create("/v1/deploy_templates", oneTemplate)
 	const item = "/v1/deploy_templates/CUSTOM_B"
@@ -55,7 +55,7 @@ func TestStepsOfATemplateArePatchedInPlace(t *testing.T) {
 	s.get(item).want(http.StatusNotFound)
 }
 
-func TestPublicRunbooksBelongToNobody(t *testing.T) {
+func TestPublicRunbooksHaveNoOwner(t *testing.T) {
 	s := newEngineServer(t)
 	mine := s.create("/v1/runbooks", strings.Replace(oneRunbook, "{", `{"owner":"p1",`, 1))["uuid"].(string)
 	s.create("/v1/runbooks", strings.Replace(strings.Replace(oneRunbook, "{", `{"owner":"p2",`, 1), "CUSTOM_B", "CUSTOM_A", 1))
@@ -67,8 +67,8 @@ func TestPublicRunbooksBelongToNobody(t *testing.T) {
 	diffJSON(t, "of another project", []string{mine}, s.uuids("/v1/runbooks?project=p3", "runbooks"))
 }
 
-// FuzzTemplateSteps looks for steps that are stored although nobody could run
-// them, and for errors that are not the client's.
+// FuzzTemplateSteps looks for stored steps that cannot run, and for errors that are not
+// mistakes of the client.
 func FuzzTemplateSteps(f *testing.F) {
 	for _, seed := range []string{
 		`[{"interface":"bios","step":"apply","args":{"a":1},"priority":150}]`, `[{"interface":"bios","step":"apply","args":{},"order":1}]`,

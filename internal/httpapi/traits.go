@@ -8,17 +8,19 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// traitsSince is when traits came.
+// traitsSince is the microversion 1.N that introduced traits.
 const traitsSince = 37
 
 func (a *api) traitRoutes() []route {
+	// Older requests get the statuses that Ironic gives them: 406 to GET, 405 to PUT
+	// and 404 to DELETE.
 	const all, one = "/v1/nodes/{ident}/traits", "/v1/nodes/{ident}/traits/{trait}"
 	return []route{
-		{method: get, pattern: all, since: traitsSince, below: tooOld, handler: a.listTraits},
-		{method: put, pattern: all, since: traitsSince, below: refused, handler: a.setTraits},
-		{method: remove, pattern: all, since: traitsSince, below: refused, handler: a.clearTraits},
-		{method: put, pattern: one, since: traitsSince, below: refused, handler: a.addTrait},
-		{method: remove, pattern: one, since: traitsSince, below: refused, handler: a.removeTrait},
+		{method: get, pattern: all, since: traitsSince, below: http.StatusNotAcceptable, handler: a.listTraits},
+		{method: put, pattern: all, since: traitsSince, below: http.StatusMethodNotAllowed, handler: a.setTraits},
+		{method: remove, pattern: all, since: traitsSince, handler: a.clearTraits},
+		{method: put, pattern: one, since: traitsSince, below: http.StatusMethodNotAllowed, handler: a.addTrait},
+		{method: remove, pattern: one, since: traitsSince, handler: a.removeTrait},
 	}
 }
 
@@ -64,7 +66,7 @@ func (a *api) addTrait(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(body) > 0 && string(body) != "{}" && string(body) != "null" {
-		return badRequest("A trait in the path takes no body; PUT an array to .../traits to replace all.")
+		return badRequest("A request with a trait in its path takes no body; PUT an array to .../traits to replace all traits.")
 	}
 	return a.changeTraits(w, r, func(ident string) error {
 		w.Header().Set("Location", callOf(r).base+"/v1/nodes/"+ident+"/traits/"+trait)

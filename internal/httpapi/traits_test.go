@@ -35,7 +35,7 @@ func TestTraitsAreSetAddedAndRemoved(t *testing.T) {
 	want()
 }
 
-func TestTraitsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidTraitsAreRefused(t *testing.T) {
 	s := newEngineServer(t)
 	n := "/v1/nodes/" + s.node()
 	many := make([]string, node.MaxTraits+1)
@@ -55,4 +55,34 @@ func TestTraitsThatMakeNoSenseAreRefused(t *testing.T) {
 	s.do("PUT", n+"/traits/CUSTOM_A", "latest", "").want(http.StatusBadRequest)
 	s.get("/v1/nodes/nobody/traits").want(http.StatusNotFound)
 	s.do("PUT", "/v1/nodes/nobody/traits/CUSTOM_A", "latest", "").want(http.StatusNotFound)
+}
+
+func TestTraitsBeforeTheirVersionAreRefusedAsIronicDoes(t *testing.T) {
+	s := newEngineServer(t)
+	traits := "/v1/nodes/" + s.node() + "/traits"
+	for _, tt := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", traits, http.StatusNotAcceptable},
+		{"PUT", traits, http.StatusMethodNotAllowed},
+		{"POST", traits, http.StatusMethodNotAllowed},
+		{"DELETE", traits, http.StatusNotFound},
+		{"PUT", traits + "/CUSTOM_A", http.StatusMethodNotAllowed},
+		{"POST", traits + "/CUSTOM_A", http.StatusMethodNotAllowed},
+		{"DELETE", traits + "/CUSTOM_A", http.StatusNotFound},
+	} {
+		s.do(tt.method, tt.path, "1.36", "").want(tt.status)
+	}
+	s.do("POST", traits, "1.37", "").want(http.StatusMethodNotAllowed)
+}
+
+func TestPartsOfNodesNewerThanTheRequestDoNotExistForAnyMethod(t *testing.T) {
+	s := newEngineServer(t)
+	n := "/v1/nodes/" + s.node()
+	s.do("PUT", n+"/vmedia", "1.88", "").want(http.StatusNotFound)
+	s.do("PUT", n+"/vmedia", "1.89", "").want(http.StatusMethodNotAllowed)
+	s.do("PATCH", n+"/bios", "1.39", "").want(http.StatusNotFound)
+	s.do("PATCH", n+"/bios", "1.40", "").want(http.StatusMethodNotAllowed)
+	s.do("DELETE", "/v1/lookup", "1.21", "").want(http.StatusMethodNotAllowed)
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// maskedUser is where the user information of a URL was.
+// maskedUser is the masked user information in a URL.
 const maskedUser = "://" + mask + "@"
 
-// keepMasked puts the stored secrets back where changed has their mask, which
-// is what a client does that writes back what it read. A mask without a stored
-// secret is a *node.ValidationError.
-func keepMasked(field string, stored, changed node.Object) (node.Object, error) {
+// restoreMasked replaces masks in changed by the stored secrets. A client sends masks
+// when it writes back what it read. A mask without a stored secret is a
+// *node.ValidationError.
+func restoreMasked(field string, stored, changed node.Object) (node.Object, error) {
 	if !bytes.Contains(changed, []byte(mask)) {
 		return changed, nil
 	}
@@ -24,8 +24,8 @@ func keepMasked(field string, stored, changed node.Object) (node.Object, error) 
 	return node.ObjectOf(values.(map[string]any)), nil
 }
 
-// unmask returns changed with every masked string replaced by what stored has
-// in the same place.
+// unmask returns changed with every mask replaced by the value at the same place in
+// stored.
 func unmask(path string, stored, changed any) (any, error) {
 	switch value := changed.(type) {
 	case map[string]any:
@@ -72,7 +72,7 @@ func unmaskItem(path, key string, stored, changed any) (any, error) {
 	return stored, nil
 }
 
-// maskedText is what clients see of a string value.
+// maskedText returns a string value as clients see it.
 func maskedText(text string) string {
 	return string(plainString(appendMaskedURL(nil, appendString(nil, text))))
 }

@@ -12,11 +12,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// maxText is the longest text of a field that has no limit of its own, in
-// characters.
+// maxText is the largest length of a text without a limit of its own, in characters.
 const maxText = 255
 
-// textOf is a string or null. Null and "" are the same.
+// textOf is a string or null. Null means "".
 func textOf[T any](at func(*T) *string) value[T] { return textUpTo(maxText, at) }
 
 // textUpTo is a string of at most limit characters, or null.
@@ -33,7 +32,7 @@ func textUpTo[T any](limit int, at func(*T) *string) value[T] {
 	}
 }
 
-// wordOf is one of some words, or null.
+// wordOf is one of words, or null.
 func wordOf[T any](words []string, at func(*T) *string) value[T] {
 	v := textOf(at)
 	v.read = func(item *T, raw json.RawMessage) error {
@@ -64,8 +63,8 @@ func flagOf[T any](at func(*T) *bool) value[T] {
 	}
 }
 
-// maybeOf is a boolean or null.
-func maybeOf[T any](at func(*T) **bool) value[T] {
+// optionalFlagOf is a boolean, or null for nil.
+func optionalFlagOf[T any](at func(*T) **bool) value[T] {
 	return value[T]{
 		append: func(dst []byte, _ *view, item *T) []byte {
 			if flag := *at(item); flag != nil {
@@ -88,7 +87,7 @@ func timeOf[T any](at func(*T) *time.Time) value[T] {
 	return value[T]{append: func(dst []byte, _ *view, item *T) []byte { return appendTime(dst, *at(item)) }}
 }
 
-// objectOf is an open object without secrets.
+// objectOf is a JSON object with any keys and without secrets.
 func objectOf[T any](at func(*T) *node.Object) value[T] {
 	return value[T]{
 		append: func(dst []byte, _ *view, item *T) []byte { return appendObject(dst, *at(item)) },
@@ -97,15 +96,15 @@ func objectOf[T any](at func(*T) *node.Object) value[T] {
 	}
 }
 
-// secretOf is an open object whose secrets are masked.
+// secretOf is a JSON object with any keys. Its secrets are masked.
 func secretOf[T any](at func(*T) *node.Object) value[T] {
 	secret := objectOf(at)
 	secret.append = func(dst []byte, _ *view, item *T) []byte { return appendMasked(dst, *at(item)) }
 	return secret
 }
 
-// shown is a value that only the engine writes.
-func shown[T any](write func(dst []byte, v *view, item *T) []byte) value[T] {
+// computed is a value that only the engine writes.
+func computed[T any](write func(dst []byte, v *view, item *T) []byte) value[T] {
 	return value[T]{append: write}
 }
 
@@ -129,7 +128,7 @@ func readText(raw json.RawMessage, limit int) (string, error) {
 	return text, nil
 }
 
-// readFlag decodes a boolean, one of the strings that mean one, or null.
+// readFlag decodes a boolean, a string that parseBool accepts, or null (nil).
 func readFlag(raw json.RawMessage) (*bool, error) {
 	if isNull(raw) {
 		return nil, nil
@@ -156,7 +155,7 @@ func readObject(target *node.Object, raw json.RawMessage) error {
 	return err
 }
 
-// kindOf names the type of a JSON value for people.
+// kindOf returns the type of a JSON value for error texts.
 func kindOf(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return "nothing"

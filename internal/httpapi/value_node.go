@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// maxReason is the longest free text for people, in characters.
+// maxReason is the largest length of a text for people, in characters.
 const maxReason = 4096
 
 // uuidOf is a UUID or null, kept in lower case.
@@ -39,7 +39,7 @@ func isUUID(text string) bool {
 
 var conductorGroupPattern = regexp.MustCompile(`^[a-zA-Z0-9_.-]*$`)
 
-// conductorGroupValue is a word in lower case; it is never null.
+// conductorGroupValue is a word in lower case. It is never null.
 var conductorGroupValue = value[node.Node]{
 	append: func(dst []byte, _ *view, n *node.Node) []byte { return appendString(dst, n.ConductorGroup) },
 	read: func(n *node.Node, raw json.RawMessage) error {

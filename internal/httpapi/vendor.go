@@ -27,7 +27,7 @@ func (a *api) listVendorMethods(w http.ResponseWriter, r *http.Request) error {
 	return answerValue(w, documents)
 }
 
-// callVendor runs a method that the path or the argument method names.
+// callVendor calls the method that the path or the argument method names.
 func (a *api) callVendor(w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
 	ident, err := a.nodeIdent(r)
@@ -73,8 +73,8 @@ func vendorMethod(r *http.Request) (string, error) {
 	return name, nil
 }
 
-// listDriverMethods answers with no methods: hardware types add none, their
-// interfaces do, for each node.
+// listDriverMethods answers with an empty list. Vendor methods belong to the interfaces
+// of nodes, not to hardware types.
 func (a *api) listDriverMethods(w http.ResponseWriter, r *http.Request) error {
 	if _, err := a.hardwareType(r); err != nil {
 		return err
@@ -94,7 +94,8 @@ func (a *api) callDriverVendor(_ http.ResponseWriter, r *http.Request) error {
 	return badRequest("The driver %s has no vendor method %q.", t.Name, node.CutText(name))
 }
 
-// showLogicalDiskProperties describes what a RAID configuration may ask for.
+// showLogicalDiskProperties describes the keys of a logical disk in a RAID
+// configuration.
 func (a *api) showLogicalDiskProperties(w http.ResponseWriter, r *http.Request) error {
 	t, err := a.hardwareType(r)
 	if err != nil {

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// The range of microversions 1.N that this engine honours. A number may be
-// advertised only when everything up to it is there: clients change their behaviour
-// on it. Inspection rules (1.96) are the exception; clients look for them in GET /v1,
-// which does not list them.
+// The range of microversions 1.N that this engine supports. A number may be advertised
+// only when everything up to it is implemented, because clients rely on it. Inspection
+// rules (1.96) are the exception: clients look for them in GET /v1, which does not list
+// them.
 const (
 	minVersion = 1
 	maxVersion = 110
 )
 
-// Header names of version negotiation. The second request header is the older
-// one and the one that most clients send.
+// Header names of version negotiation. Most clients send versionHeader, the older of
+// the two request headers.
 const (
 	standardVersionHeader = "Openstack-Api-Version"
 	versionHeader         = "X-Openstack-Ironic-Api-Version"
@@ -25,8 +25,7 @@ const (
 	maxVersionHeader      = "X-Openstack-Ironic-Api-Maximum-Version"
 )
 
-// versionText is every version of the range as it stands on the wire, so that
-// answering formats nothing.
+// versionText has the text of every version, so that answers need not format it.
 var versionText = func() (texts [maxVersion + 1]string) {
 	for n := range texts {
 		texts[n] = "1." + strconv.Itoa(n)
@@ -34,8 +33,8 @@ var versionText = func() (texts [maxVersion + 1]string) {
 	return texts
 }()
 
-// negotiate returns the microversion 1.N that the request asks for. Without a
-// version header that is the minimum. The error is a 406.
+// negotiate returns the microversion 1.N of the request: the minimum without a version
+// header. Its error is a 406.
 func negotiate(h http.Header) (int, error) {
 	asked, ok := standardVersion(h[standardVersionHeader])
 	if !ok {
@@ -59,8 +58,8 @@ func negotiate(h http.Header) (int, error) {
 	return minor, nil
 }
 
-// standardVersion finds the entry for this service in OpenStack-API-Version
-// headers, whose values are comma lists of "service version".
+// standardVersion returns the version for this service in OpenStack-API-Version
+// headers. Their values are comma lists of "service version".
 func standardVersion(values []string) (string, bool) {
 	for _, value := range values {
 		for entry := range strings.SplitSeq(value, ",") {

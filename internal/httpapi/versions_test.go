@@ -35,7 +35,7 @@ func expectations(t *testing.T) []expectation {
 	return all
 }
 
-// wordsOf reads a file of words, without comments.
+// wordsOf reads the rows of words in a file, without comments.
 func wordsOf(t *testing.T, path string) (rows [][]string) {
 	t.Helper()
 	file, err := os.Open(path)
@@ -60,7 +60,7 @@ func minor(t *testing.T, version string) int {
 	return n
 }
 
-// expectedNames returns the sorted names of a kind that a version has.
+// expectedNames returns the sorted names of a kind in a version.
 func expectedNames(all []expectation, kind string, version int) []string {
 	var names []string
 	for _, e := range all {
@@ -72,7 +72,7 @@ func expectedNames(all []expectation, kind string, version int) []string {
 	return names
 }
 
-// forEachVersion runs check for every version that the engine honours.
+// forEachVersion runs check for every supported version.
 func forEachVersion(check func(version int, header string)) {
 	for version := minVersion; version <= maxVersion; version++ {
 		check(version, fmt.Sprintf("1.%d", version))
@@ -112,7 +112,7 @@ func TestRootDocumentNamesTheCollectionsOfItsVersion(t *testing.T) {
 	})
 }
 
-// atTheEdge runs check on both sides of a version and at the ends of the range.
+// atTheEdge runs check before and at a version, and at both ends of the range.
 func atTheEdge(since int, check func(version int, header string)) {
 	for _, version := range []int{minVersion, since - 1, since, maxVersion} {
 		if version >= minVersion && version <= maxVersion {
@@ -121,8 +121,8 @@ func atTheEdge(since int, check func(version int, header string)) {
 	}
 }
 
-// TestFieldsNewerThanTheRequestAreNotAcceptable asks for each field in every
-// place where a client can name one.
+// TestFieldsNewerThanTheRequestAreNotAcceptable uses each field in every place where a
+// client can name it.
 func TestFieldsNewerThanTheRequestAreNotAcceptable(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1)
@@ -213,7 +213,7 @@ func TestRoutesNewerThanTheRequestAreHidden(t *testing.T) {
 	}
 }
 
-// hidden reports whether the router, not a handler, refused.
+// hidden reports whether the router refused the request, not a handler.
 func hidden(got reply) bool {
 	if got.status < 400 {
 		return false
@@ -222,7 +222,7 @@ func hidden(got reply) bool {
 	return router || got.status == http.StatusNotAcceptable
 }
 
-func TestInspectionPostIsThereWithoutVersionAndFromItsOwn(t *testing.T) {
+func TestInspectionPostExistsWithoutAVersionAndSinceItsOwn(t *testing.T) {
 	s := newServer(t)
 	s.engine.answer = &node.LookupAnswer{Node: &node.Node{UUID: uuid1}}
 	forEachVersion(func(version int, header string) {

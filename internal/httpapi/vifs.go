@@ -59,8 +59,7 @@ func (a *api) attachVIF(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// readVIF reads a VIF. Keys besides those that the engine knows are meant for
-// network services and ignored.
+// readVIF reads a VIF. It ignores unknown keys, which are for network services.
 func readVIF(w http.ResponseWriter, r *http.Request) (request node.VIFRequest, err error) {
 	var values map[string]json.RawMessage
 	if err := decodeBody(w, r, maxBody, &values); err != nil {
@@ -91,7 +90,7 @@ func readVIF(w http.ResponseWriter, r *http.Request) (request node.VIFRequest, e
 	case request.ID == "":
 		return request, badRequest("A VIF needs an id.")
 	case request.PortUUID != "" && request.PortgroupUUID != "":
-		return request, badRequest("A VIF is attached to a port or to a port group, not to both.")
+		return request, badRequest("A VIF can be attached to a port or to a port group, not to both.")
 	}
 	return request, nil
 }

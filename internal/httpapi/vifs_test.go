@@ -12,7 +12,7 @@ func (s *engineServer) vifs(n string) any {
 	return s.get(n + "/vifs").want(http.StatusOK).json()["vifs"]
 }
 
-func TestNodesWithoutNetworkTakeEveryVIFAndKeepNone(t *testing.T) {
+func TestNoopNetworkInterfaceAcceptsAndDiscardsVIFs(t *testing.T) {
 	s := newEngineServer(t)
 	n := "/v1/nodes/" + s.node()
 	s.do("POST", n+"/vifs", "latest", `{"id":"a"}`).want(http.StatusNoContent)
@@ -44,7 +44,7 @@ func TestVIFsTakeFreePorts(t *testing.T) {
 	diffJSON(t, "vifs", []any{map[string]any{"id": "b"}}, s.vifs(n))
 }
 
-func TestVIFsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidVIFsAreRefused(t *testing.T) {
 	s := newEngineServer(t)
 	n := "/v1/nodes/" + s.node()
 	for _, body := range []string{

@@ -35,8 +35,8 @@ var targetTable = newTable("volume target", []field[node.VolumeTarget]{
 
 var volumeFilters = []filter{{name: "node", since: 1, find: nodeFilter}}
 
-func (a *api) volumeConnectors() *records[node.VolumeConnector] {
-	return &records[node.VolumeConnector]{
+func (a *api) volumeConnectors() *collection[node.VolumeConnector] {
+	return &collection[node.VolumeConnector]{
 		api: a, table: connectorTable, path: "volume/connectors", name: "connectors", since: volumesSince,
 		filters: volumeFilters, all: Engine.VolumeConnectors, uuid: connectorUUID,
 		check: func(v *node.VolumeConnector, _ int) error {
@@ -45,13 +45,13 @@ func (a *api) volumeConnectors() *records[node.VolumeConnector] {
 	}
 }
 
-func (a *api) volumeTargets() *records[node.VolumeTarget] {
-	return &records[node.VolumeTarget]{
+func (a *api) volumeTargets() *collection[node.VolumeTarget] {
+	return &collection[node.VolumeTarget]{
 		api: a, table: targetTable, path: "volume/targets", name: "targets", since: volumesSince,
 		filters: volumeFilters, all: Engine.VolumeTargets, uuid: targetUUID,
-		fresh: func() *node.VolumeTarget { return &node.VolumeTarget{BootIndex: -1} },
-		keep: func(old, changed *node.VolumeTarget) (err error) {
-			changed.Properties, err = keepMasked("properties", old.Properties, changed.Properties)
+		defaults: func() *node.VolumeTarget { return &node.VolumeTarget{BootIndex: -1} },
+		restore: func(old, changed *node.VolumeTarget) (err error) {
+			changed.Properties, err = restoreMasked("properties", old.Properties, changed.Properties)
 			return err
 		},
 		check: func(v *node.VolumeTarget, _ int) error {
@@ -63,10 +63,10 @@ func (a *api) volumeTargets() *records[node.VolumeTarget] {
 	}
 }
 
-// required is a field that every record of a kind has.
+// required is a required field of a record.
 type required struct{ name, value string }
 
-// needAll refuses a record without one of its fields.
+// needAll refuses a record that lacks one of the required fields.
 func needAll(kind string, fields ...required) error {
 	for _, f := range fields {
 		if f.value == "" {
@@ -76,10 +76,10 @@ func needAll(kind string, fields ...required) error {
 	return nil
 }
 
-// volumesSince is when volume connectors and targets came.
+// volumesSince is the microversion 1.N that introduced volume connectors and targets.
 const volumesSince = 32
 
-// volumeRoutes serve volume connectors and targets, and those of a node.
+// volumeRoutes are the routes of volume connectors and targets, and of those of a node.
 func (a *api) volumeRoutes() []route {
 	connectors, targets := a.volumeConnectors(), a.volumeTargets()
 	routes := append(connectors.routes(), targets.routes()...)
@@ -104,7 +104,7 @@ func (a *api) showNodeVolume(w http.ResponseWriter, r *http.Request) error {
 	return writeVolume(w, r, "nodes/"+n.UUID+"/volume")
 }
 
-// writeVolume answers with where the two kinds of volume records are.
+// writeVolume answers with links to the volume connectors and targets.
 func writeVolume(w http.ResponseWriter, r *http.Request, path string) error {
 	c := callOf(r)
 	return answerValue(w, map[string]any{

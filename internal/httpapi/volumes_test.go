@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,11 +16,14 @@ func TestVolumesChangeOnlyWhileTheirNodeIsOff(t *testing.T) {
 	connector := s.create("/v1/volume/connectors", `{"node_uuid":"`+n+`","type":"iqn","connector_id":"a"}`)["uuid"].(string)
 	target := s.create("/v1/volume/targets", `{"node_uuid":"`+n+`","volume_type":"iscsi","volume_id":"a","boot_index":0,"properties":{"auth_password":"x"}}`)
 	diffJSON(t, "properties", map[string]any{"auth_password": mask}, target["properties"])
-	for _, item := range []string{"/v1/volume/connectors/" + connector, "/v1/volume/targets/" + target["uuid"].(string)} {
+	for kind, item := range map[string]string{
+		"volume connector": "/v1/volume/connectors/" + connector, "volume target": "/v1/volume/targets/" + target["uuid"].(string),
+	} {
 		change := `[{"op":"add","path":"/extra/a","value":1}]`
 		s.changeNode(n, func(n *node.Node) { n.PowerState = node.PowerOn })
-		s.patch(item, change).want(http.StatusBadRequest)
-		s.do("DELETE", item, "latest", "").want(http.StatusBadRequest)
+		refused := fmt.Sprintf("The requested action \"%s %%s\" can not be performed on node %q", kind, n)
+		s.patch(item, change).want(http.StatusBadRequest).wantFault(fmt.Sprintf(refused, "update"))
+		s.do("DELETE", item, "latest", "").want(http.StatusBadRequest).wantFault(fmt.Sprintf(refused, "deletion"))
 		s.changeNode(n, func(n *node.Node) { n.PowerState = node.PowerOff })
 		s.patch(item, change).want(http.StatusOK)
 		s.patch(item, `[{"op":"replace","path":"/node_uuid","value":"`+uuid3+`"}]`).want(http.StatusBadRequest)
@@ -58,8 +62,8 @@ func TestVolumesAreUnique(t *testing.T) {
 	target := `{"node_uuid":"` + n + `","volume_type":"iscsi","volume_id":"a","boot_index":0}`
 	s.create("/v1/volume/connectors", connector)
 	s.create("/v1/volume/targets", target)
-	s.do("POST", "/v1/volume/connectors", "latest", strings.Replace(connector, n, other, 1)).want(http.StatusConflict)
-	s.do("POST", "/v1/volume/targets", "latest", target).want(http.StatusConflict)
+	s.do("POST", "/v1/volume/connectors", "latest", strings.Replace(connector, n, other, 1)).want(http.StatusConflict).wantFault("A volume connector ", "already exists")
+	s.do("POST", "/v1/volume/targets", "latest", target).want(http.StatusConflict).wantFault("A volume target ", "already exists")
 	s.create("/v1/volume/targets", strings.Replace(target, n, other, 1))
 	s.do("POST", "/v1/volume/targets", "latest", strings.Replace(target, `"boot_index":0`, `"boot_index":"x"`, 1)).want(http.StatusBadRequest)
 	s.do("POST", "/v1/volume/targets", "latest", strings.Replace(target, `,"boot_index":0`, "", 1)).want(http.StatusBadRequest)

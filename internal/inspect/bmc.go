@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Bounds of finding out where BMCs are.
+// Limits of resolving BMC addresses.
 const (
 	resolveWithin = 5 * time.Second // all names of one node together
 	maxBMCHosts   = 16              // hosts of one node
@@ -28,10 +28,10 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// BMCHosts returns the hosts that stand in a node's driver_info: those of every
-// key that ends in "_address", as host[:port] or as a URL, each once and in order.
-// A node whose BMC is reached through that of another machine has none: the
-// address is not its own.
+// BMCHosts returns the hosts in a node's driver_info, sorted and without
+// duplicates: the values of all keys that end in "_address", each host[:port] or a
+// URL. A node behind a bridging BMC has none: the address is that of another
+// machine.
 func BMCHosts(driverInfo node.Object) []string {
 	if driverInfo.IsEmpty() || bridged(driverInfo) {
 		return nil
@@ -49,14 +49,14 @@ func BMCHosts(driverInfo node.Object) []string {
 	return hosts[:min(len(hosts), maxBMCHosts)]
 }
 
-// bridged reports whether IPMI requests are handed on by another BMC.
+// bridged reports whether another BMC forwards the IPMI requests of the node.
 func bridged(driverInfo node.Object) bool {
 	text := strings.ToLower(driverInfo.Text("ipmi_bridging"))
 	return text != "" && text != "no"
 }
 
-// BMCAddresses returns the IP addresses that stand literally in a node's
-// driver_info.
+// BMCAddresses returns the IP addresses in a node's driver_info, without those of
+// host names.
 func BMCAddresses(driverInfo node.Object) []netip.Addr {
 	var addresses []netip.Addr
 	for _, host := range BMCHosts(driverInfo) {
@@ -64,11 +64,11 @@ func BMCAddresses(driverInfo node.Object) []netip.Addr {
 			addresses = append(addresses, address)
 		}
 	}
-	return telling(addresses)
+	return identifying(addresses)
 }
 
-// ResolveBMC returns the IP addresses of a node's BMCs, with names resolved, and
-// the sentence for each name that has none. It waits five seconds at most.
+// ResolveBMC returns the IP addresses of a node's BMCs, host names resolved, and a
+// sentence for each name that cannot be resolved. It takes at most five seconds.
 func ResolveBMC(ctx context.Context, resolver Resolver, driverInfo node.Object) (addresses []netip.Addr, problems []string) {
 	hosts := BMCHosts(driverInfo)
 	if len(hosts) == 0 {
@@ -77,15 +77,15 @@ func ResolveBMC(ctx context.Context, resolver Resolver, driverInfo node.Object) 
 	ctx, cancel := context.WithTimeout(ctx, resolveWithin)
 	defer cancel()
 	answers, failures := make([][]netip.Addr, len(hosts)), make([]error, len(hosts))
-	var asking sync.WaitGroup
+	var lookups sync.WaitGroup
 	for i, host := range hosts {
 		if address, err := netip.ParseAddr(host); err == nil {
 			answers[i] = []netip.Addr{address}
 			continue
 		}
-		asking.Go(func() { answers[i], failures[i] = resolver.LookupNetIP(ctx, "ip", host) })
+		lookups.Go(func() { answers[i], failures[i] = resolver.LookupNetIP(ctx, "ip", host) })
 	}
-	asking.Wait()
+	lookups.Wait()
 	for i, host := range hosts {
 		if failures[i] != nil {
 			problems = append(problems, fmt.Sprintf("The BMC address %s could not be resolved: %s",
@@ -93,26 +93,26 @@ func ResolveBMC(ctx context.Context, resolver Resolver, driverInfo node.Object) 
 		}
 		addresses = append(addresses, answers[i][:min(len(answers[i]), maxAnswers)]...)
 	}
-	return telling(addresses), problems
+	return identifying(addresses), problems
 }
 
-// telling returns the addresses that tell machines apart, in canonical form,
-// sorted, each once. Loopback, link-local and group addresses do not: many
-// machines share them.
-func telling(addresses []netip.Addr) []netip.Addr {
-	var told []netip.Addr
+// identifying returns the addresses that identify one machine, in canonical form,
+// sorted and without duplicates. Many machines share loopback, link-local and
+// multicast addresses.
+func identifying(addresses []netip.Addr) []netip.Addr {
+	var global []netip.Addr
 	for _, address := range addresses {
 		if address = address.Unmap().WithZone(""); address.IsGlobalUnicast() {
-			told = append(told, address)
+			global = append(global, address)
 		}
 	}
-	slices.SortFunc(told, netip.Addr.Compare)
-	return slices.Compact(told)
+	slices.SortFunc(global, netip.Addr.Compare)
+	return slices.Compact(global)
 }
 
-// hostOf returns the host part of a URL or of host[:port], without brackets. What
-// can be neither a name nor an address is "", such as the numbers that are
-// addresses on an IPMI bus.
+// hostOf returns the host part of a URL or of host[:port], without brackets. It
+// returns "" for anything that is neither a name nor an IP address, such as the
+// numeric addresses on an IPMI bus.
 func hostOf(text string) string {
 	if !strings.Contains(text, "://") {
 		if _, err := netip.ParseAddr(text); err == nil {

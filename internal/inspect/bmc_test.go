@@ -106,11 +106,11 @@ func TestResolveBMCAddsNamesToLiterals(t *testing.T) {
 	}
 }
 
-func TestResolveBMCWaitsForSilentServersAtMostItsTime(t *testing.T) {
+func TestResolveBMCTimesOutOnUnresponsiveServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		info := map[string]any{"redfish_address": "192.0.2.17"}
 		for i := range 10 {
-			info[fmt.Sprintf("x%d_address", i)] = fmt.Sprintf("silent-%d", i)
+			info[fmt.Sprintf("x%d_address", i)] = fmt.Sprintf("unresponsive-%d", i)
 		}
 		began := time.Now()
 		got, problems := ResolveBMC(t.Context(), directory{}, node.ObjectOf(info))
@@ -120,7 +120,7 @@ func TestResolveBMCWaitsForSilentServersAtMostItsTime(t *testing.T) {
 	})
 }
 
-func TestAnswersOfANameAreBounded(t *testing.T) {
+func TestAddressesPerNameAreBounded(t *testing.T) {
 	var many []string
 	for i := range 200 {
 		many = append(many, fmt.Sprintf("192.0.2.%d", i+1))
@@ -130,7 +130,7 @@ func TestAnswersOfANameAreBounded(t *testing.T) {
 	}
 }
 
-func TestBMCAddressesAreTheLiteralOnes(t *testing.T) {
+func TestBMCAddressesReturnsLiteralIPs(t *testing.T) {
 	got := BMCAddresses(node.ObjectOf(map[string]any{
 		"redfish_address": "https://192.0.2.17", "ipmi_address": "bmc.example.com", "local_address": "127.0.0.1", "link_address": "[fe80::1%25eth0]",
 	}))

@@ -7,27 +7,27 @@ import (
 	"strings"
 
 	"github.com/ingot-metal/ingot/internal/inventory"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // AllowList says which unknown machines may be enrolled. The zero value allows
 // all of them. It never changes and is safe for concurrent use.
 type AllowList struct {
-	macs     map[string]bool // beginnings of MAC addresses, as hexadecimal digits
-	lengths  []int           // of those, each once
+	macs     map[string]bool // prefixes of MAC addresses, as hexadecimal digits
+	lengths  []int           // of those prefixes, each once
 	serials  map[string]bool
 	networks []netip.Prefix
 }
 
-// NewAllowList reads what an operator allows: beginnings of MAC addresses (such as
-// "52:54:00"; a whole address is one too), serial numbers of chassis, and networks
-// (CIDR) that machines post from. An empty part allows anything, and a machine
-// must fit into every part that is not. The error says which entry is no such
-// thing.
+// NewAllowList parses the criteria of an operator: prefixes of MAC addresses (such
+// as "52:54:00"; a whole address works too), serial numbers of chassis, and
+// networks (CIDR) that machines post from. An empty criterion allows everything; a
+// machine must meet all others. The error names the invalid entry.
 func NewAllowList(macs, serials, networks []string) (AllowList, error) {
 	l := AllowList{macs: map[string]bool{}, serials: map[string]bool{}}
 	for _, text := range macs {
-		digits := macDigits(text)
-		if digits == "" || len(digits) > 12 || strings.Trim(digits, "0123456789abcdef") != "" {
+		digits, ok := node.ParseMACPrefix(text)
+		if !ok {
 			return l, fmt.Errorf("allowed_macs: want the first digits of MAC addresses, such as 52:54:00, got %q", text)
 		}
 		l.macs[digits] = true
@@ -36,7 +36,7 @@ func NewAllowList(macs, serials, networks []string) (AllowList, error) {
 		}
 	}
 	for _, text := range serials {
-		serial := foldSerial(text)
+		serial := normalizeSerial(text)
 		if serial == "" {
 			return l, fmt.Errorf("allowed_serials: want serial numbers, got %q", text)
 		}
@@ -49,7 +49,7 @@ func NewAllowList(macs, serials, networks []string) (AllowList, error) {
 	return l, nil
 }
 
-// ParseNetworks reads networks in CIDR notation.
+// ParseNetworks parses networks in CIDR notation.
 func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 	var networks []netip.Prefix
 	for _, text := range texts {
@@ -63,13 +63,13 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 }
 
 // Refuses returns why an unknown machine that posted from source is not enrolled,
-// "" when it is. A source that is not known fits into no network.
+// or "" if it may be. An unknown source is in no network.
 func (l AllowList) Refuses(machine *inventory.Inventory, source netip.Addr) string {
 	source = source.Unmap().WithZone("")
 	switch {
 	case len(l.networks) > 0 && !slices.ContainsFunc(l.networks, func(n netip.Prefix) bool { return n.Contains(source) }):
 		return "it posted from outside auto_discovery.allowed_networks"
-	case len(l.serials) > 0 && !l.serials[foldSerial(machine.SystemVendor.SerialNumber)]:
+	case len(l.serials) > 0 && !l.serials[normalizeSerial(machine.SystemVendor.SerialNumber)]:
 		return "its serial number is not in auto_discovery.allowed_serials"
 	case len(l.macs) > 0 && !slices.ContainsFunc(machine.MACs(), l.allowsMAC):
 		return "none of its MAC addresses is in auto_discovery.allowed_macs"
@@ -78,17 +78,12 @@ func (l AllowList) Refuses(machine *inventory.Inventory, source netip.Addr) stri
 }
 
 func (l AllowList) allowsMAC(mac string) bool {
-	digits := macDigits(mac)
+	digits, _ := node.ParseMACPrefix(mac)
 	return slices.ContainsFunc(l.lengths, func(length int) bool {
 		return length <= len(digits) && l.macs[digits[:length]]
 	})
 }
 
-// macDigits returns a MAC address, or the beginning of one, without its separators.
-func macDigits(text string) string {
-	return strings.NewReplacer(":", "", "-", "", ".", "").Replace(strings.ToLower(strings.TrimSpace(text)))
-}
-
-// foldSerial makes serial numbers comparable: firmware pads them and people type
-// them in either case.
-func foldSerial(text string) string { return strings.ToUpper(strings.TrimSpace(text)) }
+// normalizeSerial makes serial numbers comparable: firmware pads them, and people
+// type them in either case.
+func normalizeSerial(text string) string { return strings.ToUpper(strings.TrimSpace(text)) }

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
-func TestAllowListWantsEveryPartThatIsSet(t *testing.T) {
+func TestAllowListRequiresEveryCriterionThatIsSet(t *testing.T) {
 	machine := &inventory.Inventory{
 		Interfaces:   []inventory.Interface{{MACAddress: "02:00:00:00:00:01"}, {}, {MACAddress: "52:54:00:12:34:56"}},
 		SystemVendor: inventory.SystemVendor{SerialNumber: " abc123 "},
@@ -55,7 +55,7 @@ func TestAllowListWantsEveryPartThatIsSet(t *testing.T) {
 	}
 }
 
-func TestMachineWithoutSerialFitsNoList(t *testing.T) {
+func TestMachineWithoutSerialMatchesNoSerialList(t *testing.T) {
 	list, err := NewAllowList(nil, []string{"ABC"}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestMachineWithoutSerialFitsNoList(t *testing.T) {
 	}
 }
 
-func TestAllowListNamesTheEntryThatIsWrong(t *testing.T) {
+func TestAllowListErrorNamesTheInvalidEntry(t *testing.T) {
 	for want, parts := range map[string][3][]string{
 		`allowed_macs: want the first digits of MAC addresses, such as 52:54:00, got "52:5g"`: {{"52:54", "52:5g"}},
 		`got "52:54:00:12:34:56:7"`: {{"52:54:00:12:34:56:7"}},

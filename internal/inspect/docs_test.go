@@ -15,27 +15,26 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// page returns the part of docs/inspection.md about hooks, by heading.
-func page(t *testing.T) (sections map[string]string, text string) {
+// page returns the sections of a page of the documentation by heading.
+func page(t *testing.T, name string) map[string]string {
 	t.Helper()
-	content, err := os.ReadFile("../../docs/inspection.md")
+	content, err := os.ReadFile("../../docs/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ = strings.Cut(string(content), "\n## Hooks\n")
-	text, _, _ = strings.Cut(text, "\n## Where inventories are kept\n")
-	sections = map[string]string{}
-	for section := range strings.SplitSeq(text, "\n### ") {
+	sections := map[string]string{}
+	for section := range strings.SplitSeq(string(content), "\n## ") {
 		heading, body, _ := strings.Cut(section, "\n")
 		sections[heading] = body
 	}
-	return sections, text
+	return sections
 }
 
-func TestEveryHookIsDocumentedAndNoOther(t *testing.T) {
-	sections, text := page(t)
+func TestDocsListExactlyTheKnownHooks(t *testing.T) {
+	sections := page(t, "inspection-hooks.md")
 	rows := map[string]bool{}
-	for _, row := range regexp.MustCompile("(?m)^\\| \\[?`([a-z-]+)`(?:\\]\\(#[a-z-]+\\))? \\| .* \\| .* \\|$").FindAllStringSubmatch(text, -1) {
+	row := regexp.MustCompile("(?m)^\\| \\[?`([a-z-]+)`(?:\\]\\(inspection-hooks\\.md#[a-z-]+\\))? \\| .* \\| .* \\|$")
+	for _, row := range row.FindAllStringSubmatch(page(t, "inspection.md")["Hooks"], -1) {
 		rows[row[1]] = true
 	}
 	known := map[string]bool{}
@@ -47,7 +46,7 @@ func TestEveryHookIsDocumentedAndNoOther(t *testing.T) {
 	}
 	for _, hook := range knownHooks {
 		if sections[hook.Name] == "" && !slices.Contains(DefaultConfig().DefaultHooks, hook.Name) {
-			t.Errorf("docs/inspection.md has no section on %s", hook.Name)
+			t.Errorf("docs/inspection-hooks.md has no section on %s", hook.Name)
 		}
 	}
 }
@@ -55,10 +54,10 @@ func TestEveryHookIsDocumentedAndNoOther(t *testing.T) {
 // codeSpans matches JSON in a section: a fenced block, or a line's span.
 var codeSpans = regexp.MustCompile("(?s)```json\n(.*?)```|`([\\[{]\".*?)`")
 
-// TestDocumentedExamplesHold runs what the sections say: an example is what a
+// TestDocumentedExamplesWork runs what the sections say: an example is what a
 // ramdisk posts, what follows is what the hook makes of it.
-func TestDocumentedExamplesHold(t *testing.T) {
-	sections, _ := page(t)
+func TestDocumentedExamplesWork(t *testing.T) {
+	sections := page(t, "inspection-hooks.md")
 	for _, name := range []string{
 		"accelerators", "boot-mode", "cpu-capabilities", "extra-hardware", "local-link-connection", "memory", "parse-lldp", "pci-devices", "physical-network",
 	} {

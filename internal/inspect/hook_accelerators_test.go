@@ -62,7 +62,7 @@ func TestBuiltInAcceleratorsAreComplete(t *testing.T) {
 	}
 }
 
-func TestAcceleratorsOfAFileReplaceTheList(t *testing.T) {
+func TestAcceleratorFileReplacesTheBuiltInList(t *testing.T) {
 	p, err := knowing(t, "pci_devices:\n- {vendor_id: 0x8086, device_id: \"1572\"}\n")
 	if err == nil {
 		t.Fatalf("accepted a number as vendor_id: %v", p)
@@ -89,7 +89,7 @@ func TestMachineWithoutAcceleratorsGetsAnEmptyList(t *testing.T) {
 	}
 }
 
-func TestOddPCIDevicesAreNoAccelerators(t *testing.T) {
+func TestMalformedPCIDevicesAreNoAccelerators(t *testing.T) {
 	p := pipeline(t, only("accelerators"))
 	for devices, reason := range oddPCILists {
 		result := run(t, p, Input{Document: withPCI(t, devices)})

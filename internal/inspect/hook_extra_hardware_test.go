@@ -57,7 +57,7 @@ func TestExtraHardwareTextBecomesANumberWhenItReadsTheSame(t *testing.T) {
 	}
 }
 
-func TestOddExtraHardware(t *testing.T) {
+func TestMalformedExtraHardware(t *testing.T) {
 	const (
 		good    = `["g","d","p","1"]`
 		nested  = `{"g":{"d":{"p":1}}}`
@@ -116,7 +116,7 @@ func TestOddExtraHardware(t *testing.T) {
 	}
 }
 
-func TestExtraHardwareOfAHundredThousandRows(t *testing.T) {
+func TestExtraHardwareRowsAreBounded(t *testing.T) {
 	rows := make([]string, 100_000)
 	for i := range rows {
 		rows[i] = fmt.Sprintf(`["g%d","d","p","%d"]`, i%70_000, i)

@@ -8,9 +8,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// localLinkConnectionHook records on each port which switch port its cable is
-// in, as the switch told with LLDP. It only adds keys that are missing, and only
-// where the result is a connection that the Bare Metal API accepts.
+// localLinkConnectionHook records on each port the switch port that it is
+// connected to, as the switch announced it over LLDP. It only adds missing keys,
+// and only if the result is a connection that the Bare Metal API accepts.
 var localLinkConnectionHook = Hook{Name: "local-link-connection", Requires: []string{validateInterfacesHook.Name}, Process: connectPorts}
 
 // Keys of a local_link_connection to a switch.
@@ -28,7 +28,7 @@ func connectPorts(ctx *Context) error {
 		if neighbour == nil || port == nil {
 			continue
 		}
-		connection, reason := connect(port.LocalLinkConnection, heardLink(neighbour))
+		connection, reason := connect(port.LocalLinkConnection, announcedLink(neighbour))
 		if reason != "" {
 			ctx.Skip("The local_link_connection of port %s stays as it is: %s on interface %s", port.Address, reason, inventory.Quote(nic.Name))
 			continue
@@ -38,43 +38,43 @@ func connectPorts(ctx *Context) error {
 	return nil
 }
 
-// heardLink returns the connection that LLDP describes, without the keys that the
-// switch did not send or that are no printable text.
-func heardLink(neighbour *inventory.LLDP) map[string]string {
-	heard := map[string]string{
+// announcedLink returns the connection that LLDP describes, without keys that the
+// switch did not send or whose value is not printable.
+func announcedLink(neighbour *inventory.LLDP) map[string]string {
+	announced := map[string]string{
 		switchIDKey:   neighbour.ChassisMAC,
 		portIDKey:     neighbour.PortID,
 		switchInfoKey: neighbour.SystemName,
 	}
-	for key, value := range heard {
+	for key, value := range announced {
 		unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 		if value == "" || strings.ContainsFunc(value, unprintable) {
-			delete(heard, key)
+			delete(announced, key)
 		}
 	}
-	return heard
+	return announced
 }
 
-// connect adds to a recorded connection what was heard, or says why it stays as
-// it is. A connection that a person made differently is never completed from
-// LLDP: half of each would lead to a wrong switch port.
-func connect(recorded node.Object, heard map[string]string) (connection node.Object, reason string) {
+// connect completes a recorded connection with what was announced, or returns the
+// reason why it stays unchanged. A connection that differs was set by a person and
+// is not completed: a mixture of both would name a wrong switch port.
+func connect(recorded node.Object, announced map[string]string) (connection node.Object, reason string) {
 	values := recorded.Values()
 	for key, value := range values {
 		text, _ := value.(string)
-		said, ours := heard[key], key == switchIDKey || key == portIDKey || key == switchInfoKey
+		expected, ours := announced[key], key == switchIDKey || key == portIDKey || key == switchInfoKey
 		switch {
 		case value == nil:
 		case !ours:
 			return nil, "it is of another kind than what LLDP says"
-		case said != "" && !strings.EqualFold(text, said):
+		case expected != "" && !strings.EqualFold(text, expected):
 			return nil, "it differs from what LLDP says"
 		}
 	}
 	complete := true
-	for key, said := range heard {
+	for key, value := range announced {
 		if values[key] == nil {
-			values[key], complete = said, false
+			values[key], complete = value, false
 		}
 	}
 	switch {

@@ -23,7 +23,7 @@ func lldpServer(t testing.TB, lldp string) *inventory.Document {
 	return machine(t, nicWith("eth0", "01", `"lldp":`+lldp), "")
 }
 
-func TestNewPortIsConnectedWhereItsCableIs(t *testing.T) {
+func TestNewPortGetsItsLocalLinkConnection(t *testing.T) {
 	result := run(t, connected(t), Input{Document: lldpServer(t, tlvs(tlvChassis, tlvPort, tlvName))})
 	want := map[string]any{"switch_id": "10:22:33:44:55:01", "port_id": "swp7", "switch_info": "leaf-12a"}
 	if diff := cmp.Diff(want, result.PortsToCreate[0].LocalLinkConnection.Values()); diff != "" {
@@ -117,7 +117,7 @@ func TestConnectionsAreMatchedByAddress(t *testing.T) {
 	}
 }
 
-func TestBothLLDPHooksExplainAFaultOnce(t *testing.T) {
+func TestLLDPProblemIsReportedOnceForBothHooks(t *testing.T) {
 	p := pipeline(t, func(c *Config) { c.Hooks = []string{"$default_hooks", "parse-lldp,local-link-connection"} })
 	result := run(t, p, Input{Document: lldpServer(t, tlvs(tlvChassis, tlvPort, `[5,"ff"]`))})
 	if diff := cmp.Diff([]string{`LLDP of interface "eth0": TLV 2: type 5: text is not UTF-8`}, result.Skipped); diff != "" {

@@ -2,9 +2,9 @@ package inspect
 
 import "github.com/ingot-metal/ingot/internal/inventory"
 
-// parseLLDPHook writes what switches told with LLDP into the plugin data
-// parsed_lldp, by interface name. An interface whose switch told nothing has no
-// entry, and without any entry there is no such key.
+// parseLLDPHook writes the decoded LLDP data of switches to the plugin data
+// parsed_lldp, by interface name. An interface without LLDP data has no entry, and
+// without any entry there is no such key.
 var parseLLDPHook = Hook{Name: "parse-lldp", Process: parseLLDP}
 
 const parsedLLDPKey = "parsed_lldp"

@@ -91,7 +91,7 @@ func TestLLDPIsParsedByInterface(t *testing.T) {
 	}
 }
 
-func TestWhatTheRamdiskCallsParsedLLDPDoesNotStay(t *testing.T) {
+func TestParsedLLDPFromTheRamdiskIsDropped(t *testing.T) {
 	doc := document(t, `{"inventory":{"interfaces":[`+nic("eth0", "01")+`]},"parsed_lldp":{"eth0":{"switch_port_id":"forged"}}}`)
 	result := run(t, pipeline(t, func(c *Config) { c.Hooks = []string{"parse-lldp"} }), Input{Document: doc})
 	if got := pluginValue(t, result, "parsed_lldp"); got != nil {
@@ -122,7 +122,7 @@ func TestLLDPIsReadOnALimitedNumberOfInterfaces(t *testing.T) {
 	}
 }
 
-func TestInterfacesWithoutOrWithTheSameNameAreSurvived(t *testing.T) {
+func TestLLDPHandlesMissingAndDuplicateInterfaceNames(t *testing.T) {
 	full := `"lldp":` + tlvs(tlvChassis, tlvPort, tlvName)
 	doc := machine(t, strings.Join([]string{
 		`{"name":null,"mac_address":"02:00:00:00:00:01",` + full + `}`,

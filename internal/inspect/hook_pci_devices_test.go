@@ -74,7 +74,7 @@ func TestPCIDevicesAreCounted(t *testing.T) {
 	}
 }
 
-func TestOddPCIDevicesAreNotCounted(t *testing.T) {
+func TestMalformedPCIDevicesAreNotCounted(t *testing.T) {
 	p := pipeline(t, func(c *Config) {
 		c.Hooks, c.PCIDeviceAlias = []string{"pci-devices"}, []string{"10de:1eb8:t4", "0:0:zero"}
 	})
@@ -89,7 +89,7 @@ func TestOddPCIDevicesAreNotCounted(t *testing.T) {
 	}
 }
 
-func TestMorePCIDevicesThanFitAreNotRead(t *testing.T) {
+func TestPCIDevicesAreBounded(t *testing.T) {
 	one := `{"vendor_id":"1","product_id":"2"},`
 	p := pipeline(t, func(c *Config) { c.Hooks, c.PCIDeviceAlias = []string{"pci-devices"}, []string{"1:2:x"} })
 	result := run(t, p, Input{Document: withPCI(t, "["+strings.TrimSuffix(strings.Repeat(one, maxPCIDevices+5), ",")+"]")})
@@ -113,7 +113,7 @@ func TestBadPCIAliasesAreRefusedAtStart(t *testing.T) {
 	}
 }
 
-func TestBothPCIHooksExplainAFaultOnce(t *testing.T) {
+func TestPCIProblemIsReportedOnceForBothHooks(t *testing.T) {
 	p := pipeline(t, func(c *Config) {
 		c.Hooks, c.PCIDeviceAlias = []string{"accelerators", "pci-devices"}, []string{"1:2:x"}
 	})

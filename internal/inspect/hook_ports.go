@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	"github.com/ingot-metal/ingot/internal/inventory"
-	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // portsHook makes the node's ports match the inventory as far as add_ports,
@@ -16,6 +15,7 @@ func reconcilePorts(ctx *Context) error {
 	if ctx.Config.AddPorts != AddDisabled {
 		addPorts(ctx)
 	}
+	setClientIDs(ctx)
 	if keep := keptAddresses(ctx); keep != nil {
 		for _, port := range ctx.Ports.All() {
 			if !keep[port.Address] {
@@ -45,11 +45,29 @@ func addPorts(ctx *Context) {
 			ctx.Skip("Interface %s gets no port: its address %s belongs to node %s", inventory.Quote(nic.Name), nic.MACAddress, owner)
 			continue
 		}
-		var extra node.Object
-		if nic.ClientID != "" {
-			extra = node.ObjectOf(map[string]any{"client-id": nic.ClientID})
+		ctx.Ports.Add(Port{Address: nic.MACAddress, PXEEnabled: nic.pxe})
+	}
+}
+
+// clientIDKey is the key in a port's extra for the DHCP client identifier, which
+// InfiniBand ports have.
+const clientIDKey = "client-id"
+
+// setClientIDs records the client identifiers of interfaces on their ports. Of
+// interfaces that share an address the first with an identifier counts. A port
+// whose interfaces have none keeps what a person set.
+func setClientIDs(ctx *Context) {
+	done := make(map[string]bool)
+	for i := range ctx.interfaces {
+		nic := &ctx.interfaces[i]
+		port := ctx.Ports.Find(nic.MACAddress)
+		if nic.ClientID == "" || port == nil || done[nic.MACAddress] {
+			continue
 		}
-		ctx.Ports.Add(Port{Address: nic.MACAddress, PXEEnabled: nic.pxe, Extra: extra})
+		done[nic.MACAddress] = true
+		if port.Extra.Text(clientIDKey) != nic.ClientID {
+			port.Extra = port.Extra.With(map[string]any{clientIDKey: nic.ClientID})
+		}
 	}
 }
 

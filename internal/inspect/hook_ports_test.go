@@ -61,7 +61,7 @@ func TestAddPortsSelectsInterfaces(t *testing.T) {
 	}
 }
 
-func TestOddInterfacesStillBecomePorts(t *testing.T) {
+func TestUnusualInterfacesBecomePorts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		nics string
 		want []string
@@ -98,9 +98,54 @@ func TestThousandsOfInterfacesBecomePorts(t *testing.T) {
 
 func TestClientIDGoesToThePort(t *testing.T) {
 	const clientID = "ff:00:00:00:00:00:02:00:00:02:c9:00:7c:fe:90:03:00:29:26:52"
-	result := run(t, pipeline(t, nil), Input{Document: machine(t, nicWith("ib0", "01", `"client_id":"`+clientID+`"`), "")})
-	if got := result.PortsToCreate[0].Extra.Text("client-id"); got != clientID {
-		t.Errorf("extra.client-id = %q, want %q", got, clientID)
+	withID := func(name, id string) string { return nicWith(name, "01", `"client_id":"`+id+`"`) }
+	port := func(extra string) []Port {
+		return []Port{{UUID: "p", Address: "02:00:00:00:00:01", Extra: node.Object(extra)}}
+	}
+	const stored = `{"client-id":"` + clientID + `"}`
+	for name, tc := range map[string]struct {
+		nics             string
+		before           []Port
+		add              AddPorts
+		created, updated string // extra of the port, if there is such a port
+	}{
+		"new port":                       {nics: withID("ib0", clientID), created: stored},
+		"VLAN interface first":           {nics: nic("ib0.8", "01") + "," + withID("ib0", clientID), created: stored},
+		"two identifiers":                {nics: withID("ib0", clientID) + "," + withID("ib1", "ff:00"), created: stored},
+		"port without one":               {nics: withID("ib0", clientID), before: port(`{"a":1}`), updated: `{"a":1,"client-id":"` + clientID + `"}`},
+		"other adapter":                  {nics: withID("ib0", clientID), before: port(`{"client-id":"ff:00"}`), updated: stored},
+		"port of a person, none is made": {nics: withID("ib0", clientID), before: port(""), add: AddDisabled, updated: stored},
+		"same":                           {nics: withID("ib0", clientID), before: port(stored)},
+		"set by a person":                {nics: nic("ib0", "01"), before: port(stored)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pipeline(t, func(c *Config) {
+				if tc.add != "" {
+					c.AddPorts = tc.add
+				}
+			})
+			result := run(t, p, Input{Document: machine(t, tc.nics, ""), Ports: tc.before})
+			extra := func(ports []Port) string {
+				if len(ports) == 0 {
+					return ""
+				}
+				return string(ports[0].Extra)
+			}
+			if got := extra(result.PortsToCreate); got != tc.created {
+				t.Errorf("extra of the new port = %s, want %s", got, tc.created)
+			}
+			if got := extra(result.PortsToUpdate); got != tc.updated {
+				t.Errorf("extra of the changed port = %s, want %s", got, tc.updated)
+			}
+		})
+	}
+}
+
+func TestRamdiskBootedFromInfiniBandMarksItsPort(t *testing.T) {
+	doc := machine(t, nic("eth0", "01")+","+nicWith("ib0", "02", `"client_id":"ff:00"`), `,"boot":{"pxe_interface":"20-02-00-00-00-00-02"}`)
+	result := run(t, pipeline(t, func(c *Config) { c.AddPorts = AddPXE }), Input{Document: doc})
+	if diff := cmp.Diff([]string{"02:00:00:00:00:02*"}, addresses(result.PortsToCreate)); diff != "" {
+		t.Errorf("ports to create (-want +got):\n%s", diff)
 	}
 }
 

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,23 +11,18 @@ import (
 // raidDeviceHook learns the root disk from two inspections, one before and one
 // after a RAID volume is made: the only disk with a serial number that was not
 // there before becomes the property root_device. It leaves a root_device alone
-// that is set, and belongs in front of root-device.
+// that is set, even an empty one, and belongs in front of root-device.
 var raidDeviceHook = Hook{Name: "raid-device", ReadsPrevious: true, Process: setRAIDDevice}
 
 func setRAIDDevice(ctx *Context) error {
-	var hints json.RawMessage
-	if ctx.Properties.Get(rootDeviceKey, &hints) && !empty(hints) {
+	if ctx.Properties.Has(rootDeviceKey) {
 		return nil
 	}
 	if ctx.Previous == nil {
 		ctx.Skip("There is no earlier inventory to find a new disk with; inspect again after the RAID volume is made")
 		return nil
 	}
-	known := disksBySerial(ctx.Previous.Disks)
-	added := disksBySerial(ctx.Inventory.Disks)
-	for serial := range known {
-		delete(added, serial)
-	}
+	added := newDisks(ctx.Previous.Disks, ctx.Inventory.Disks)
 	switch len(added) {
 	case 0:
 		ctx.Skip("No disk has a serial number that the earlier inventory lacks")
@@ -38,27 +32,34 @@ func setRAIDDevice(ctx *Context) error {
 		ctx.Skip("%d disks have serial numbers that the earlier inventory lacks, so none of them is taken for the RAID volume", len(added))
 		return nil
 	}
-	for serial, disk := range added {
-		if err := checkSerialHint(serial, disk); err != nil {
-			ctx.Skip("The new disk %s cannot be the root device: %v", inventory.Quote(disk.Name), err)
-			continue
-		}
-		ctx.Properties.Set(rootDeviceKey, map[string]string{"serial": serial})
+	disk := added[0]
+	serial := serialOf(disk)
+	if err := checkSerialHint(serial, disk); err != nil {
+		ctx.Skip("The new disk %s cannot be the root device: %v", inventory.Quote(disk.Name), err)
+		return nil
 	}
+	ctx.Properties.Set(rootDeviceKey, map[string]string{"serial": serial})
 	return nil
 }
 
-// disksBySerial returns a disk for each serial number. Several paths to one disk
-// share its serial number.
-func disksBySerial(disks []inventory.Disk) map[string]*inventory.Disk {
-	found := make(map[string]*inventory.Disk, len(disks))
-	for i := range disks {
-		if serial := strings.TrimSpace(disks[i].Serial); serial != "" {
-			found[serial] = &disks[i]
+// newDisks returns the disks whose serial numbers were not there before. Two
+// paths to one disk are two disks: its serial number would not tell the agent
+// which path to write to.
+func newDisks(before, now []inventory.Disk) []*inventory.Disk {
+	known := make(map[string]bool, len(before))
+	for i := range before {
+		known[serialOf(&before[i])] = true
+	}
+	var added []*inventory.Disk
+	for i := range now {
+		if serial := serialOf(&now[i]); serial != "" && !known[serial] {
+			added = append(added, &now[i])
 		}
 	}
-	return found
+	return added
 }
+
+func serialOf(disk *inventory.Disk) string { return strings.TrimSpace(disk.Serial) }
 
 // maxSerialHint bounds in bytes what goes to properties; serial numbers have a few
 // dozen characters.
@@ -71,8 +72,11 @@ func checkSerialHint(serial string, disk *inventory.Disk) error {
 		return fmt.Errorf("its serial number has %d bytes, want at most %d", len(serial), maxSerialHint)
 	}
 	hints, err := inventory.ParseHints(slices.Concat([]byte(`{"serial":`), inventory.AppendString(nil, serial), []byte(`}`)))
-	if err == nil && !hints.Match(disk) {
-		err = fmt.Errorf("its serial number %s is an expression to hints", inventory.Quote(serial))
+	if err != nil {
+		return err
 	}
-	return err
+	if match, err := hints.Match(disk); err != nil || !match {
+		return fmt.Errorf("its serial number %s reads as a hint expression", inventory.Quote(serial))
+	}
+	return nil
 }

@@ -34,7 +34,7 @@ func TestNewDiskBecomesTheRootDevice(t *testing.T) {
 	}{
 		"one new":             {before: disksWithSerials("a", "b"), now: disksWithSerials("a", "b", "RAID 1"), serial: "RAID 1"},
 		"others replaced":     {before: disksWithSerials("a", "b"), now: disksWithSerials("volume"), serial: "volume"},
-		"two paths to it":     {before: disksWithSerials("a"), now: disksWithSerials("x", "a", " x "), serial: "x"},
+		"two paths to it":     {before: disksWithSerials("a"), now: disksWithSerials("x", "a", " x "), reason: many},
 		"two new":             {before: disksWithSerials("a"), now: disksWithSerials("a", "x", "y"), reason: many},
 		"nothing new":         {before: disksWithSerials("a", "b"), now: disksWithSerials("b"), reason: none},
 		"no disks now":        {before: disksWithSerials("a"), now: `[]`, reason: none},
@@ -45,16 +45,17 @@ func TestNewDiskBecomesTheRootDevice(t *testing.T) {
 		"never inspected":     {now: disksWithSerials("x"), reason: "There is no earlier inventory to find a new disk with; inspect again after the RAID volume is made"},
 		"root device is set":  {before: `[]`, now: disksWithSerials("x"), properties: `{"root_device":{"name":"/dev/sda"}}`},
 		"root device is text": {before: `[]`, now: disksWithSerials("x"), properties: `{"root_device":"/dev/sda"}`},
-		"root device is null": {before: `[]`, now: disksWithSerials("x"), properties: `{"root_device":null}`, serial: "x"},
+		"root device is null": {before: `[]`, now: disksWithSerials("x"), properties: `{"root_device":null}`},
+		"root device is {}":   {before: `[]`, now: disksWithSerials("x"), properties: `{"root_device":{}}`},
 		"serial is a hint": {
 			before: `[]`, now: disksWithSerials(">= 5"),
-			reason: `The new disk "/dev/sd0" cannot be the root device: its serial number ">= 5" is an expression to hints`,
+			reason: `The new disk "/dev/sd0" cannot be the root device: its serial number ">= 5" reads as a hint expression`,
 		},
 		"serial is half a hint": {
 			before: `[]`, now: disksWithSerials("<in>"),
 			reason: `The new disk "/dev/sd0" cannot be the root device: serial: there is no value behind <in> in "<in>"`,
 		},
-		"serial of a book": {
+		"overlong serial": {
 			before: `[]`, now: disksWithSerials(strings.Repeat("x", 1000)),
 			reason: `The new disk "/dev/sd0" cannot be the root device: its serial number has 1000 bytes, want at most 256`,
 		},

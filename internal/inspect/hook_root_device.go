@@ -3,7 +3,6 @@ package inspect
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -61,7 +60,10 @@ func chooseRootDisk(ctx *Context) error {
 		return err
 	}
 	disks := ctx.Inventory.Disks
-	disk := hints.Find(disks, excluded.match)
+	disk, err := hints.Find(disks, excluded.has)
+	if err != nil {
+		return fmt.Errorf("the hints in the property %s cannot be compared with the disks; the agent would fail as well: %w", rootDeviceKey, err)
+	}
 	if disk == nil {
 		return fmt.Errorf("no disk matches the hints in the property %s: %s. The inventory has %s", rootDeviceKey, hints, excluded.describe(disks))
 	}
@@ -104,40 +106,56 @@ func empty(raw json.RawMessage) bool {
 	}
 }
 
-// exclusions is the node's list of disks that must not be written to.
-type exclusions []inventory.Hints
+// exclusions are the node's disks that must not be written to.
+type exclusions map[*inventory.Disk]bool
 
-// excludedDisks reads the property skip_block_devices. Whatever is wrong with it
-// is an error: ignoring it might hand out a disk that holds data.
+// excludedDisks compares the disks with the property skip_block_devices. Whatever
+// is wrong with it is an error: if it were ignored, a disk with data might be chosen.
 func excludedDisks(ctx *Context) (exclusions, error) {
 	var raw json.RawMessage
 	if !ctx.Properties.Get(skipDisksKey, &raw) || empty(raw) {
 		return nil, nil
 	}
+	var entries []json.RawMessage
 	var sets []map[string]json.RawMessage
-	if json.Unmarshal(raw, &sets) != nil {
+	if json.Unmarshal(raw, &entries) != nil || json.Unmarshal(raw, &sets) != nil {
 		return nil, fmt.Errorf("the property %s is no list of hints such as [{\"name\": \"/dev/sda\"}]", skipDisksKey)
 	}
-	var all exclusions
-	for i, set := range sets {
-		if _, ofRAID := set["volume_name"]; ofRAID {
+	excluded := exclusions{}
+	for i, entry := range entries {
+		if _, ofRAID := sets[i]["volume_name"]; ofRAID {
 			ctx.Skip("Entry %d of the property %s names a software RAID volume, which the inventory does not show", i, skipDisksKey)
 			continue
 		}
-		hints, err := inventory.ParseHints(inventory.AppendObject(nil, set))
+		hints, err := inventory.ParseHints(entry)
 		if err != nil {
 			return nil, fmt.Errorf("entry %d of the property %s holds no valid hints: %w", i, skipDisksKey, err)
 		}
-		if !hints.IsEmpty() {
-			all = append(all, hints)
+		if hints.IsEmpty() {
+			continue
+		}
+		if err := excluded.add(hints, ctx.Inventory.Disks); err != nil {
+			return nil, fmt.Errorf("entry %d of the property %s cannot be compared with the disks; the agent would fail as well: %w", i, skipDisksKey, err)
 		}
 	}
-	return all, nil
+	return excluded, nil
 }
 
-func (e exclusions) match(disk *inventory.Disk) bool {
-	return slices.ContainsFunc(e, func(hints inventory.Hints) bool { return hints.Match(disk) })
+// add excludes the disks that match.
+func (e exclusions) add(hints inventory.Hints, disks []inventory.Disk) error {
+	for i := range disks {
+		match, err := hints.Match(&disks[i])
+		if err != nil {
+			return err
+		}
+		if match {
+			e[&disks[i]] = true
+		}
+	}
+	return nil
 }
+
+func (e exclusions) has(disk *inventory.Disk) bool { return e[disk] }
 
 // maxDescribed is how many disks an error names.
 const maxDescribed = 4
@@ -151,7 +169,7 @@ func (e exclusions) describe(disks []inventory.Disk) string {
 	for i := range disks[:min(len(disks), maxDescribed)] {
 		disk := &disks[i]
 		text := fmt.Sprintf("%s of %.1f GiB", inventory.Quote(disk.Name), float64(disk.Size)/bytesPerGiB)
-		if e.match(disk) {
+		if e.has(disk) {
 			text += " (excluded by " + skipDisksKey + ")"
 		}
 		names = append(names, text)

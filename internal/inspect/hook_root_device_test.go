@@ -22,12 +22,12 @@ func withDisks(t testing.TB, disks, more string) *inventory.Document {
 	return document(t, `{"inventory":{"interfaces":[`+nic("eth0", "01")+`],"disks":`+disks+`}`+more+`}`)
 }
 
-// threeDisks are of 10, 100 and 400 GiB; the last one has keys that nobody knows.
+// threeDisks are of 10, 100 and 400 GiB; the last one has unknown keys.
 const threeDisks = `[{"name":"/dev/sda","size":10737418240,"serial":"S10","rotational":true},` +
 	`{"name":"/dev/sdb","size":107374182400,"serial":"S100","rotational":true},` +
 	`{"x":[1, 2],"name":"/dev/sdc","size":429496729600,"serial":"S400","rotational":false,"model":"QEMU HARDDISK"}]`
 
-func TestRootDiskIsTheAgentsUnlessHintsSayOtherwise(t *testing.T) {
+func TestHintsOverrideTheRootDiskOfTheAgent(t *testing.T) {
 	const agent10 = `,"root_disk":{"name":"/dev/sda","size":10737418240}`
 	for name, tc := range map[string]struct {
 		properties, root string
@@ -68,7 +68,7 @@ func TestRootDiskIsTheAgentsUnlessHintsSayOtherwise(t *testing.T) {
 }
 
 func TestDocumentedRootDiskIsFound(t *testing.T) {
-	sections, _ := page(t)
+	sections := page(t, "inspection-hooks.md")
 	blocks := codeSpans.FindAllStringSubmatch(sections["root-device"], -1)
 	var sent map[string]any
 	if len(blocks) < 2 || json.Unmarshal([]byte(blocks[1][1]), &sent) != nil {
@@ -82,7 +82,7 @@ func TestDocumentedRootDiskIsFound(t *testing.T) {
 	}
 }
 
-func TestRootDiskOfHintsIsAsSent(t *testing.T) {
+func TestRootDiskFoundByHintsIsStoredAsSent(t *testing.T) {
 	doc := withDisks(t, threeDisks, "")
 	result := run(t, pipeline(t, only("root-device")), Input{Document: doc, Properties: node.Object(`{"root_device":{"serial":"s400"}}`)})
 	want := `"root_disk":{"x":[1, 2],"name":"/dev/sdc","size":429496729600,"serial":"S400","rotational":false,"model":"QEMU HARDDISK"}`
@@ -98,7 +98,7 @@ func TestHintsThatFindNoDiskFailTheInspection(t *testing.T) {
 	for name, tc := range map[string]struct{ properties, disks, want string }{
 		"too large": {
 			`{"root_device":{"size":">= 500","rotational":false}}`, threeDisks,
-			`no disk matches the hints in the property root_device: rotational false, size ">= 500". ` +
+			`no disk matches the hints in the property root_device: size ">= 500", rotational false. ` +
 				`The inventory has "/dev/sda" of 10.0 GiB, "/dev/sdb" of 100.0 GiB, "/dev/sdc" of 400.0 GiB`,
 		},
 		"excluded": {
@@ -111,9 +111,24 @@ func TestHintsThatFindNoDiskFailTheInspection(t *testing.T) {
 			`{"root_device":{"name":"/dev/sda"}}`, `null`,
 			`no disk matches the hints in the property root_device: name "/dev/sda". The inventory has no disks`,
 		},
-		"unknown hint":       {`{"root_device":{"colour":"red"}}`, `[]`, `the property root_device holds no valid hints: unknown hint "colour", want one of`},
-		"bad size":           {`{"root_device":{"size":"big"}}`, `[]`, `the property root_device holds no valid hints: size: want a whole number of GiB above 0, got "big"`},
-		"text":               {`{"root_device":"/dev/sda"}`, threeDisks, `the property root_device holds no valid hints: want an object of hints such as`},
+		"unknown hint": {`{"root_device":{"colour":"red"}}`, `[]`, `the property root_device holds no valid hints: unknown hint "colour", want one of`},
+		"bad size":     {`{"root_device":{"size":"big"}}`, `[]`, `the property root_device holds no valid hints: size: want a whole number of GiB above 0, got "big"`},
+		"text":         {`{"root_device":"/dev/sda"}`, threeDisks, `the property root_device holds no valid hints: want an object of hints such as`},
+		"number of text": {
+			`{"root_device":{"serial":">= 100"}}`, threeDisks,
+			`the hints in the property root_device cannot be compared with the disks; the agent would fail as well: ` +
+				`serial: the operator >= cannot compare what disk "/dev/sda" has: "S10" is no number`,
+		},
+		"list of text": {
+			`{"root_device":{"serial":"<all-in> S 10"}}`, threeDisks,
+			`the hints in the property root_device cannot be compared with the disks; the agent would fail as well: ` +
+				`serial: the operator <all-in> cannot compare what disk "/dev/sda" has: "S10" is no list`,
+		},
+		"number of text in exclusion": {
+			`{"root_device":{"serial":"S10"},"skip_block_devices":[{"size":"> 200","serial":"> 1"}]}`, threeDisks,
+			`entry 0 of the property skip_block_devices cannot be compared with the disks; the agent would fail as well: ` +
+				`serial: the operator > cannot compare what disk "/dev/sdc" has: "S400" is no number`,
+		},
 		"exclusions no list": {`{"root_device":{"size":1},"skip_block_devices":"/dev/sda"}`, `[]`, `the property skip_block_devices is no list of hints such as [{"name": "/dev/sda"}]`},
 		"bad exclusion":      {`{"root_device":{"size":1},"skip_block_devices":[{"size":1},{"size":"x"}]}`, `[]`, `entry 1 of the property skip_block_devices holds no valid hints: size: want`},
 	} {
@@ -126,7 +141,7 @@ func TestHintsThatFindNoDiskFailTheInspection(t *testing.T) {
 	}
 }
 
-func TestOddRootDisksGiveNoSpace(t *testing.T) {
+func TestUnusableRootDiskSetsLocalGBToZero(t *testing.T) {
 	for name, tc := range map[string]struct{ root, reason string }{
 		"none":          {``, `The machine has no root disk, so local_gb is 0`},
 		"null":          {`,"root_disk":null`, `The machine has no root disk, so local_gb is 0`},
@@ -161,7 +176,7 @@ func TestOddRootDisksGiveNoSpace(t *testing.T) {
 	}
 }
 
-func TestRootDiskOfThousands(t *testing.T) {
+func TestRootDiskIsFoundAmongThousands(t *testing.T) {
 	var disks []string
 	for i := range 5000 {
 		disks = append(disks, fmt.Sprintf(`{"name":"/dev/disk%d","size":%d,"serial":null}`, i, int64(i)<<30))

@@ -3,6 +3,8 @@ package inspect
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/internal/inventory"
@@ -13,7 +15,21 @@ import (
 // add_ports selects) and macs (the addresses of the latter). An entry is the
 // interface as sent, unknown keys included, with its MAC normalised, no scope in
 // ipv6_address, and pxe_enabled added.
-var validateInterfacesHook = Hook{Name: "validate-interfaces", Preprocess: validateInterfaces}
+var validateInterfacesHook = Hook{Name: "validate-interfaces", Prepare: prepareLoopbackNetworks, Preprocess: validateInterfaces}
+
+func prepareLoopbackNetworks(c *Config) error {
+	networks, err := ParseNetworks(split(c.LoopbackNetworks))
+	if err != nil {
+		return fmt.Errorf("inspector.loopback_networks: %w", err)
+	}
+	for _, network := range networks {
+		if !network.Addr().IsLoopback() {
+			return fmt.Errorf("inspector.loopback_networks: want parts of 127.0.0.0/8, or ::1/128, got %s", network)
+		}
+	}
+	c.loopbackNetworks = networks
+	return nil
+}
 
 func validateInterfaces(ctx *Context) error {
 	bootMAC := ctx.Inventory.BootMAC()
@@ -26,17 +42,8 @@ func validateInterfaces(ctx *Context) error {
 		ctx.Skip("add_ports is pxe, but the inventory does not say which interface the ramdisk was booted from; all are taken")
 		rule = selections[AddAll]
 	}
-	selected := 0
-	for i := range ctx.interfaces {
-		nic := &ctx.interfaces[i]
-		if nic.valid = rule.selects(nic); nic.valid {
-			selected++
-		} else {
-			ctx.Skip("Interface %s %s", inventory.Quote(nic.Name), rule.otherwise)
-		}
-	}
-	if selected == 0 {
-		return fmt.Errorf("add_ports is %s, but each of the %d usable interfaces %s", ctx.Config.AddPorts, len(ctx.interfaces), rule.otherwise)
+	if reasons := selectInterfaces(ctx, rule); reasons != "" {
+		return fmt.Errorf("add_ports is %s, but each of the %d usable interfaces %s", ctx.Config.AddPorts, len(ctx.interfaces), reasons)
 	}
 	ctx.PluginData["all_interfaces"] = interfaceMap(ctx.interfaces, func(*candidate) (string, bool) { return "", true })
 	ctx.PluginData["valid_interfaces"] = interfaceMap(ctx.interfaces, func(nic *candidate) (string, bool) { return "", nic.valid })
@@ -55,6 +62,43 @@ var selections = map[AddPorts]selection{
 	AddDisabled: {selects: func(*candidate) bool { return true }}, // valid, though the ports hook adds none
 	AddActive:   {func(nic *candidate) bool { return nic.Addr().IsValid() }, "has no IP address"},
 	AddPXE:      {func(nic *candidate) bool { return nic.pxe }, "is not the one the ramdisk was booted from"},
+}
+
+// hasLoopback is why an interface with an address of this machine alone is not
+// selected.
+const hasLoopback = "has a loopback address"
+
+// selectInterfaces marks the interfaces that are valid. If there is none, it
+// returns the reasons.
+func selectInterfaces(ctx *Context, rule selection) (reasons string) {
+	var found []string
+	selected := false
+	for i := range ctx.interfaces {
+		nic := &ctx.interfaces[i]
+		var reason string
+		switch {
+		case ctx.Config.isLoopback(nic.Addr()):
+			reason = hasLoopback
+		case !rule.selects(nic):
+			reason = rule.otherwise
+		default:
+			nic.valid, selected = true, true
+			continue
+		}
+		ctx.Skip("Interface %s %s", inventory.Quote(nic.Name), reason)
+		if !slices.Contains(found, reason) {
+			found = append(found, reason)
+		}
+	}
+	if selected {
+		return ""
+	}
+	return strings.Join(found, ", or ")
+}
+
+// isLoopback reports whether an address says that its interface is no NIC.
+func (c *Config) isLoopback(address netip.Addr) bool {
+	return address.IsLoopback() && !slices.ContainsFunc(c.loopbackNetworks, func(n netip.Prefix) bool { return n.Contains(address) })
 }
 
 // usableInterfaces returns the interfaces that could become ports, each name

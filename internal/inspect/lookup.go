@@ -24,8 +24,9 @@ type Facts struct {
 	// Inspected are nodes in inspection whose BMC had one of the posted BMC
 	// addresses when it began, each once.
 	Inspected []Claimant
-	// BMCOwners are nodes that have one of the BMC addresses in whatever way. They
-	// keep the machine from being unknown and find no node.
+	// BMCOwners are nodes that have one of the BMC addresses, inspected or not. A
+	// machine with such an address is not unknown; that alone does not identify its
+	// node.
 	BMCOwners []Claimant
 	Discovery bool // whether unknown machines are enrolled
 }
@@ -40,8 +41,8 @@ type Verdict struct {
 
 func refuse(format string, args ...any) Verdict { return Verdict{Refuse: fmt.Sprintf(format, args...)} }
 
-// Decide finds the one node that an inspection post speaks for. Only a post that
-// matches nothing at all may be enrolled: a machine that is known in any way, or
+// Decide finds the one node that an inspection post belongs to. Only a machine that
+// matches no node at all may be enrolled; one that is known in any way, or
 // ambiguous, is refused.
 func Decide(f Facts) Verdict {
 	if f.AskedUUID != "" && f.Asked == nil {
@@ -96,8 +97,8 @@ func decideKnown(known Claimant, waitingByBMC []Claimant) Verdict {
 	return Verdict{Accept: known.UUID}
 }
 
-// shownNodes bounds how many nodes a reason names: whoever posts the addresses of
-// a whole fleet gets a short line in the log.
+// shownNodes is how many nodes a reason names, so that the log line stays short if
+// somebody posts the addresses of a whole fleet.
 const shownNodes = 8
 
 func uuids(claimants []Claimant) string {

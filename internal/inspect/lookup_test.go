@@ -73,7 +73,7 @@ func TestAddressesListsBothFamiliesWithoutScope(t *testing.T) {
 	}
 }
 
-func TestReasonOfAFleetStaysShort(t *testing.T) {
+func TestReasonNamesOnlyAFewNodes(t *testing.T) {
 	var fleet []Claimant
 	for range 1000 {
 		fleet = append(fleet, Claimant{"0a6d3c0e-5a52-4b0e-9f0a-5a2f6c4f4b11", node.Active})

@@ -1,5 +1,5 @@
 // Package inspect decides what a machine's inspection data means: which node it
-// speaks for, and which ports, properties and plugin data follow from it. It
+// belongs to, and which ports, properties and plugin data follow from it. It
 // decides only; reading and storing nodes is the conductor's part.
 package inspect
 

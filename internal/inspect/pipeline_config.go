@@ -3,6 +3,7 @@ package inspect
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -28,20 +29,25 @@ const (
 	KeepAdded   KeepPorts = "added"   // ports that AddPorts selects
 )
 
-// defaultHooksVariable stands in a hook list for the default hooks.
+// defaultHooksVariable is replaced in a hook list by the default hooks.
 const defaultHooksVariable = "$default_hooks"
 
 // Config is the hook list and the options of the hooks, section inspector of the
 // engine's configuration. Start from DefaultConfig; an empty Hooks list means
 // that inspection only stores what the agent sent.
 type Config struct {
-	// DefaultHooks is what $default_hooks stands for in Hooks.
+	// DefaultHooks replaces $default_hooks in Hooks.
 	DefaultHooks []string
 	// Hooks run in this order. An entry may hold several names with commas.
 	Hooks            []string
 	AddPorts         AddPorts
 	KeepPorts        KeepPorts
 	UpdatePXEEnabled bool // correct pxe_enabled of existing ports
+
+	// LoopbackNetworks are parts of 127.0.0.0/8, or ::1/128, in CIDR notation. An
+	// interface with an address in one of them may become a port; one with another
+	// loopback address never does. Simulated machines have such addresses.
+	LoopbackNetworks []string
 
 	// KnownAccelerators is a YAML file that lists accelerators; empty means the
 	// list that comes with the engine.
@@ -63,6 +69,7 @@ type Config struct {
 	cpuCapabilities  []cpuCapability          // CPUCapabilities
 	pciAliases       []pciAlias               // PCIDeviceAlias
 	physicalNetworks []physicalNetwork        // PhysicalNetworkCIDRMap
+	loopbackNetworks []netip.Prefix           // LoopbackNetworks
 }
 
 // DefaultConfig returns the defaults of the merge specification.

@@ -13,7 +13,7 @@ func (e *HookError) Error() string { return e.Hook + ": " + e.Err.Error() }
 func (e *HookError) Unwrap() error { return e.Err }
 
 // RunError is a pipeline that did not finish: one or more failed preprocess hooks,
-// or one failed main hook. Nothing of that run is to be stored.
+// or one failed main hook. Its results must not be stored.
 type RunError struct{ Hooks []*HookError }
 
 // Error puts all hooks into one line.

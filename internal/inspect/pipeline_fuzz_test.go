@@ -26,7 +26,7 @@ func allHooks(c *Config) {
 }
 
 // knownMachine is the input for a machine that was inspected before and whose
-// ports somebody worked on.
+// ports were edited by a person.
 func knownMachine(t testing.TB, doc *inventory.Document) Input {
 	t.Helper()
 	return Input{
@@ -50,8 +50,8 @@ func TestRecordedMachinesPassAllHooks(t *testing.T) {
 	}
 }
 
-// FuzzPipeline checks that whatever parses also goes through all hooks, and that
-// what comes out is the same each time and can be stored and served.
+// FuzzPipeline checks that all hooks run on every document that parses, and that
+// the result is the same each time and can be stored and served.
 func FuzzPipeline(f *testing.F) {
 	for _, name := range []string{"ironic-python-agent-9.11.0.json", "server-4-nics.json"} {
 		body, err := os.ReadFile("../inventory/testdata/" + name)

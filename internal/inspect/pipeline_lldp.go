@@ -14,8 +14,9 @@ const maxNeighbours = 64
 // interface name.
 const rawLLDPKey = "lldp_raw"
 
-// neighbours returns what the switch on the other end of each interface's cable
-// told with LLDP, by interface name. It is read once, when the first hook asks.
+// neighbours returns the LLDP data of the switch at the other end of each
+// interface's cable, by interface name. It is parsed once, when the first hook needs
+// it.
 func (c *Context) neighbours() map[string]*inventory.LLDP {
 	if c.lldp == nil {
 		c.lldp = readNeighbours(c)
@@ -28,7 +29,7 @@ func (c *Context) neighbours() map[string]*inventory.LLDP {
 func readNeighbours(ctx *Context) map[string]*inventory.LLDP {
 	collected := collectedTLVs(ctx)
 	neighbours := make(map[string]*inventory.LLDP)
-	silent, example, unread := 0, "", 0
+	missing, example, unread := 0, "", 0
 	for i := range ctx.Inventory.Interfaces {
 		nic := &ctx.Inventory.Interfaces[i]
 		if _, known := neighbours[nic.Name]; known || nic.Name == "" {
@@ -44,7 +45,7 @@ func readNeighbours(ctx *Context) map[string]*inventory.LLDP {
 		case !empty(tlvs):
 			unread++
 		default:
-			if silent++; silent == 1 {
+			if missing++; missing == 1 {
 				example = nic.Name
 			}
 		}
@@ -52,8 +53,8 @@ func readNeighbours(ctx *Context) map[string]*inventory.LLDP {
 	if unread > 0 {
 		ctx.Skip("LLDP data is read for %d interfaces at most; that of %d more is left out", maxNeighbours, unread)
 	}
-	if silent > 0 {
-		ctx.Skip("LLDP data is missing for %d of %d interfaces, such as %s", silent, len(ctx.Inventory.Interfaces), inventory.Quote(example))
+	if missing > 0 {
+		ctx.Skip("LLDP data is missing for %d of %d interfaces, such as %s", missing, len(ctx.Inventory.Interfaces), inventory.Quote(example))
 	}
 	return neighbours
 }

@@ -18,7 +18,7 @@ type Port struct {
 	PortgroupUUID       string // read-only; empty for a port on its own
 }
 
-// equal reports whether two ports are the same to whoever stores them.
+// equal reports whether no stored field of two ports differs.
 func (p Port) equal(other Port) bool {
 	return p.PXEEnabled == other.PXEEnabled && p.PhysicalNetwork == other.PhysicalNetwork &&
 		bytes.Equal(p.Extra, other.Extra) && bytes.Equal(p.LocalLinkConnection, other.LocalLinkConnection)

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-func TestPortChangesAreWhatDiffersInTheEnd(t *testing.T) {
+func TestPortChangesCompareTheResultWithWhatIsStored(t *testing.T) {
 	tag := node.ObjectOf(map[string]any{"tag": "a"})
 	stored := []Port{{UUID: "same", Address: "02:00:00:00:00:01"}, {UUID: "tagged", Address: "02:00:00:00:00:02"}, {UUID: "gone", Address: "02:00:00:00:00:03"}}
 	ports := newPorts(stored)

@@ -27,6 +27,13 @@ func (p *Properties) Text(key string) string {
 	return p.before.Text(key)
 }
 
+// Has reports whether a property is set, whatever its value.
+func (p *Properties) Has(key string) bool {
+	_, changed := p.changed[key]
+	_, before := p.before.Fields()[key]
+	return changed || before
+}
+
 // Get decodes a property into target and reports whether it is there and fits.
 func (p *Properties) Get(key string, target any) bool {
 	if value, ok := p.changed[key]; ok {

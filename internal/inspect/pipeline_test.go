@@ -57,7 +57,7 @@ func TestRunAfterRestartGivesTheSameResult(t *testing.T) {
 	}
 }
 
-func TestRunChangesNothingItIsGiven(t *testing.T) {
+func TestRunDoesNotModifyItsInput(t *testing.T) {
 	doc := fixture(t, "server-4-nics.json")
 	in := Input{Document: doc, Ports: []Port{{UUID: "p1", Address: "3c:ec:ef:10:20:31", PXEEnabled: true}, {UUID: "p2", Address: "02:00:00:00:00:01"}}}
 	inventoryBefore, keys, ports := string(doc.Inventory), len(doc.PluginData), slices.Clone(in.Ports)
@@ -124,7 +124,7 @@ func TestBadConfigurationIsRefusedAtStart(t *testing.T) {
 	}
 }
 
-func TestPointlessKeepPortsIsWarnedOf(t *testing.T) {
+func TestKeepPortsWithoutEffectGivesAWarning(t *testing.T) {
 	p := pipeline(t, func(c *Config) { c.KeepPorts = KeepAdded })
 	if len(p.Warnings()) != 1 {
 		t.Errorf("warnings = %q, want one", p.Warnings())

@@ -4,48 +4,15 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// ethernetOctets is the length of an Ethernet MAC address.
-const ethernetOctets = 6
-
-// zeroMAC stands for "no address".
+// zeroMAC means "no address".
 const zeroMAC = "00:00:00:00:00:00"
 
-// NormalizeMAC returns an Ethernet MAC address in lower case with colons. It
-// accepts both cases and colons or dashes, not mixed; ok is false for anything
-// else, also for the longer addresses of InfiniBand and EUI-64.
-func NormalizeMAC(text string) (mac string, ok bool) {
-	if hardwareOctets(text) != ethernetOctets {
-		return "", false
-	}
-	if text[2] == '-' {
-		text = strings.ReplaceAll(text, "-", ":")
-	}
-	return strings.ToLower(text), true
-}
-
-// hardwareOctets returns how many octets a hardware address has: 6 (Ethernet), 8
-// (EUI-64) or 20 (InfiniBand). It returns 0 for text that is no such address.
-func hardwareOctets(text string) int {
-	octets := (len(text) + 1) / 3
-	if len(text)%3 != 2 || octets != ethernetOctets && octets != 8 && octets != 20 {
-		return 0
-	}
-	separator := text[2]
-	if separator != ':' && separator != '-' {
-		return 0
-	}
-	for i := range len(text) {
-		if i%3 == 2 && text[i] != separator || i%3 != 2 && !isHex(text[i]) {
-			return 0
-		}
-	}
-	return octets
-}
-
 // identifies reports whether a normalised MAC can belong to exactly one NIC. All
-// zeros stands for "none", and the lowest bit of the first octet marks a group
+// zeros means "none", and the lowest bit of the first octet marks a group
 // (IEEE 802, §8.2.2).
 func identifies(mac string) bool {
 	return mac != zeroMAC && strings.IndexByte("02468ace", mac[1]) >= 0
@@ -67,18 +34,25 @@ func (inv *Inventory) MACs() []string {
 }
 
 // BootMAC returns the normalised address of the interface the ramdisk was booted
-// from, or "" when the inventory does not say. PXELINUX puts the hardware type in
-// front of it: 01 for Ethernet.
+// from, or "" when the inventory does not say. PXELINUX puts the hardware type (RFC
+// 1700, "hardware type") in front of it, in hexadecimal: 01 for Ethernet, 20 for
+// InfiniBand.
 func (inv *Inventory) BootMAC() string {
-	text := inv.Boot.PXEInterface
-	if len(text) == len("01-aa-bb-cc-dd-ee-ff") && strings.HasPrefix(text, "01") {
-		text = text[len("01-"):]
-	}
-	mac, ok := NormalizeMAC(text)
+	mac, ok := node.ParseMAC(withoutHardwareType(inv.Boot.PXEInterface))
 	if !ok || !identifies(mac) {
 		return ""
 	}
 	return mac
+}
+
+// withoutHardwareType returns the address in the name of a PXELINUX configuration
+// file, and any other text as it is.
+func withoutHardwareType(text string) string {
+	const form = "01-aa-bb-cc-dd-ee-ff"
+	if len(text) == len(form) && isHex(text[0]) && isHex(text[1]) && text[2] == text[len("01-aa")] {
+		return text[len("01-"):]
+	}
+	return text
 }
 
 // BMCAddresses returns the addresses under which the machine's BMC can be

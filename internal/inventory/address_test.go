@@ -9,31 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestNormalizeMAC(t *testing.T) {
-	for text, want := range map[string]string{
-		"52:54:00:12:34:56":              "52:54:00:12:34:56",
-		"AA:BB:CC:DD:EE:0F":              "aa:bb:cc:dd:ee:0f",
-		"aA-Bb-cC-dD-eE-0F":              "aa:bb:cc:dd:ee:0f",
-		"":                               "",
-		"52:54:00:12:34":                 "",
-		"52:54:00:12:34:5":               "",
-		"52:54:00:12:34:56:":             "",
-		"52:54:00:12:34:5g":              "",
-		"52-54:00:12:34:56":              "",
-		"5254.0012.3456":                 "",
-		"525400123456":                   "",
-		"01-52-54-00-12-34-56":           "",
-		" 52:54:00:12:34:56":             "",
-		"52:54:00:12:34:56:78:9a":        "",
-		strings.Repeat("a0:", 19) + "a0": "",
-	} {
-		got, ok := NormalizeMAC(text)
-		if got != want || ok != (want != "") {
-			t.Errorf("NormalizeMAC(%q) = %q, %t, want %q", text, got, ok, want)
-		}
-	}
-}
-
 func TestOnlyIdentifyingMACsAreReportedEachOnce(t *testing.T) {
 	var nics []string
 	for _, mac := range []string{
@@ -63,7 +38,9 @@ func TestBootMAC(t *testing.T) {
 		"52:54:00:12:34:5A":    "52:54:00:12:34:5a",
 		"01-52-54-00-12-34-5A": "52:54:00:12:34:5a",
 		"01:52:54:00:12:34:5a": "52:54:00:12:34:5a",
-		"20-52-54-00-12-34-5a": "",
+		"20-52-54-00-12-34-5a": "52:54:00:12:34:5a", // a port with a client identifier (InfiniBand)
+		"2g-52-54-00-12-34-5a": "",
+		"20:52-54-00-12-34-5a": "",
 		"eth0":                 "",
 		"00:00:00:00:00:00":    "",
 		"":                     "",

@@ -1,7 +1,7 @@
 package inventory
 
-// Bounds of the typed view. They are far above real machines and keep a hostile
-// body of many tiny objects from growing into gigabytes.
+// Limits of the typed view, far above real machines. Without them a malicious body
+// of many tiny objects would take gigabytes of memory.
 const (
 	maxDisks = 16384
 	maxFlags = 4096

@@ -1,9 +1,11 @@
 package inventory
 
+import "github.com/ingot-metal/ingot/internal/node"
+
 // MaxInterfaces is the most network interfaces an inventory may list.
 const MaxInterfaces = 4096
 
-// checkInterfaces makes sure that the machine can be recognised again.
+// checkInterfaces makes sure that the machine can be identified.
 func (inv *Inventory) checkInterfaces() error {
 	if len(inv.Interfaces) == 0 {
 		return inKey("interfaces", errorf("want a list of at least one network interface"))
@@ -13,7 +15,7 @@ func (inv *Inventory) checkInterfaces() error {
 			return nil
 		}
 	}
-	return inKey("interfaces", errorf("no interface has an Ethernet address, so the machine cannot be told from others"))
+	return inKey("interfaces", errorf("no interface has an Ethernet address, so the machine cannot be identified"))
 }
 
 func (r *reader) interfaces(dst *[]Interface) error {
@@ -71,9 +73,9 @@ func (r *reader) networkInterface(dst *Interface) error {
 	return nil
 }
 
-// hardwareAddress refuses text that is no address at all, but keeps forms that
-// merely cannot become a port: one InfiniBand adapter must not keep a machine
-// with good Ethernet ports out.
+// hardwareAddress refuses text that is no hardware address, and accepts addresses
+// that cannot become ports: a machine with Ethernet ports must not be refused for
+// its InfiniBand adapter.
 func (r *reader) hardwareAddress(dst *Interface) error {
 	if r.peek() != '"' {
 		return r.mismatch("a MAC address")
@@ -82,13 +84,13 @@ func (r *reader) hardwareAddress(dst *Interface) error {
 	if err != nil {
 		return err
 	}
-	octets := hardwareOctets(text)
+	address, octets := node.ParseHardwareAddress(text)
 	if octets == 0 {
 		return errorf("want a MAC address, got %s", Quote(text))
 	}
 	dst.HardwareAddress, dst.MACAddress = text, ""
-	if mac, ok := NormalizeMAC(text); ok && identifies(mac) {
-		dst.MACAddress = mac
+	if octets == 6 && identifies(address) {
+		dst.MACAddress = address
 	}
 	return nil
 }

@@ -155,7 +155,7 @@ func TestRestoreGivesTheSameDocumentBack(t *testing.T) {
 	}
 }
 
-func TestRestoreNamesTheBadHalf(t *testing.T) {
+func TestRestoreErrorNamesTheInvalidPart(t *testing.T) {
 	good := `{"interfaces":[{"mac_address":"52:54:00:12:34:56"}]}`
 	for _, tc := range []struct{ inventory, plugin, want string }{
 		{`[]`, `{}`, `inventory: want an object, got a list`},
@@ -215,8 +215,8 @@ func TestBadDocumentsAreRefusedWithThePlaceAndTheReason(t *testing.T) {
 		"second MAC is a name":    {`{"inventory":{"interfaces":[{"mac_address":"52:54:00:12:34:56"},{"mac_address":"eth1"}]}}`, `inventory.interfaces[1].mac_address: want a MAC address, got "eth1"`},
 		"MAC without separators":  {`{"inventory":{"interfaces":[{"mac_address":"525400123456"}]}}`, `inventory.interfaces[0].mac_address: want a MAC address, got "525400123456"`},
 		"MAC with both":           {`{"inventory":{"interfaces":[{"mac_address":"52:54:00-12:34:56"}]}}`, `inventory.interfaces[0].mac_address: want a MAC address, got "52:54:00-12:34:56"`},
-		"only an InfiniBand MAC":  {`{"inventory":{"interfaces":[{"mac_address":"` + strings.Repeat("a0:", 19) + `a0"}]}}`, "inventory.interfaces: no interface has an Ethernet address, so the machine cannot be told from others"},
-		"only a zero MAC":         {`{"inventory":{"interfaces":[{"mac_address":"00:00:00:00:00:00"}]}}`, "inventory.interfaces: no interface has an Ethernet address, so the machine cannot be told from others"},
+		"only an InfiniBand MAC":  {`{"inventory":{"interfaces":[{"mac_address":"` + strings.Repeat("a0:", 19) + `a0"}]}}`, "inventory.interfaces: no interface has an Ethernet address, so the machine cannot be identified"},
+		"only a zero MAC":         {`{"inventory":{"interfaces":[{"mac_address":"00:00:00:00:00:00"}]}}`, "inventory.interfaces: no interface has an Ethernet address, so the machine cannot be identified"},
 		"quoted text is cut":      {`{"inventory":{"interfaces":[{"mac_address":"` + strings.Repeat("ü", 100) + `"}]}}`, `inventory.interfaces[0].mac_address: want a MAC address, got "` + strings.Repeat("ü", 64) + `…"`},
 		"cpu is text":             {withInventory(`,"cpu":"fast"`), `inventory.cpu: want an object, got the text "fast"`},
 		"cpu count is text":       {withInventory(`,"cpu":{"count":"many"}`), `inventory.cpu.count: want a whole number, got the text "many"`},
@@ -278,7 +278,7 @@ func TestListsAreBounded(t *testing.T) {
 	}
 }
 
-func TestOddButKnownFormsAreAccepted(t *testing.T) {
+func TestKnownDeviationsAreAccepted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		members string
 		check   func(*Inventory) (got, want any)

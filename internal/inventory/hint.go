@@ -15,34 +15,41 @@ import (
 // The grammar and its meaning are those of the agent (its module device_hints,
 // with the operators of oslo.utils' specs_matcher), because the disk that is found
 // here has to be the one that the agent writes to. Text is compared without regard
-// to case and to white space around it. An attribute that the agent does not know
-// fits no hint, with one exception of the agent's: it differs from every text.
+// to case and to white space around it. An attribute that is missing or null fits
+// no hint, with one exception of the agent's: it differs from every text. Empty
+// text fits none at all.
 //
-// Where the agent reads a part of an expression only, or fails when it comes to a
-// disk, parsing refuses the hint.
+// Parsing refuses a hint that the agent reads in part only. Some hints the agent
+// can compare with some disks and not with others; it fails when it comes to such
+// a disk, and so does matching. Hints are therefore compared in the order they
+// were written, and no further than the first that does not fit.
 type Hints struct{ hints []hint }
 
 // hint is one attribute with what it has to be.
 type hint struct {
 	attribute  string
 	expression string // as written
-	fits       func(*Disk) bool
+	fits       fit
 }
 
+// fit reports whether a hint fits a disk. The error says why the two cannot be
+// compared.
+type fit func(*Disk) (bool, error)
+
 // hintParsers holds the attributes that hints may name.
-var hintParsers = map[string]func(value json.RawMessage) (func(*Disk) bool, error){
-	"by_path":              textHint(func(d *Disk) string { return d.ByPath }),
-	"hctl":                 textHint(func(d *Disk) string { return d.HCTL }),
-	"model":                textHint(func(d *Disk) string { return d.Model }),
-	"name":                 textHint(func(d *Disk) string { return d.Name }),
+var hintParsers = map[string]func(value json.RawMessage) (fit, error){
+	"by_path":              textHint("by_path", func(d *Disk) string { return d.ByPath }),
+	"hctl":                 textHint("hctl", func(d *Disk) string { return d.HCTL }),
+	"model":                textHint("model", func(d *Disk) string { return d.Model }),
+	"name":                 textHint("name", func(d *Disk) string { return d.Name }),
 	"rotational":           rotationalHint,
-	"serial":               textHint(func(d *Disk) string { return d.Serial }),
+	"serial":               textHint("serial", func(d *Disk) string { return d.Serial }),
 	"size":                 sizeHint,
-	"tran":                 textHint(func(d *Disk) string { return d.Transport }),
-	"vendor":               textHint(func(d *Disk) string { return d.Vendor }),
-	"wwn":                  textHint(func(d *Disk) string { return d.WWN }),
-	"wwn_vendor_extension": textHint(func(d *Disk) string { return d.WWNVendorExtension }),
-	"wwn_with_extension":   textHint(func(d *Disk) string { return d.WWNWithExtension }),
+	"tran":                 textHint("tran", func(d *Disk) string { return d.Transport }),
+	"vendor":               textHint("vendor", func(d *Disk) string { return d.Vendor }),
+	"wwn":                  textHint("wwn", func(d *Disk) string { return d.WWN }),
+	"wwn_vendor_extension": textHint("wwn_vendor_extension", func(d *Disk) string { return d.WWNVendorExtension }),
+	"wwn_with_extension":   textHint("wwn_with_extension", func(d *Disk) string { return d.WWNWithExtension }),
 }
 
 // ParseHints reads a JSON object of hints, such as
@@ -56,14 +63,15 @@ func ParseHints(raw json.RawMessage) (Hints, error) {
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return Hints{}, errorf("want an object of hints such as {%q: %q}, got %s", "size", ">= 200", Quote(string(raw)))
 	}
-	var h Hints
 	for _, attribute := range slices.Sorted(maps.Keys(fields)) {
-		parse, known := hintParsers[attribute]
-		if !known {
+		if hintParsers[attribute] == nil {
 			names := slices.Sorted(maps.Keys(hintParsers))
 			return Hints{}, errorf("unknown hint %s, want one of %s", Quote(attribute), strings.Join(names, ", "))
 		}
-		fits, err := parse(fields[attribute])
+	}
+	var h Hints
+	for _, attribute := range inOrder(raw, fields) {
+		fits, err := hintParsers[attribute](fields[attribute])
 		if err != nil {
 			return Hints{}, inKey(attribute, err)
 		}
@@ -72,23 +80,56 @@ func ParseHints(raw json.RawMessage) (Hints, error) {
 	return h, nil
 }
 
+// inOrder returns the keys of an object in the order they were written. Those that
+// Members does not reach come last, sorted.
+func inOrder(object json.RawMessage, fields map[string]json.RawMessage) []string {
+	left := maps.Clone(fields)
+	keys := make([]string, 0, len(fields))
+	for key := range Members(object) {
+		if _, found := left[key]; found {
+			keys = append(keys, key)
+			delete(left, key)
+		}
+	}
+	return append(keys, slices.Sorted(maps.Keys(left))...)
+}
+
 // IsEmpty reports whether there are no hints.
 func (h Hints) IsEmpty() bool { return len(h.hints) == 0 }
 
-// Match reports whether every hint fits the disk.
-func (h Hints) Match(disk *Disk) bool {
-	return !slices.ContainsFunc(h.hints, func(hint hint) bool { return !hint.fits(disk) })
+// Match reports whether every hint fits the disk. The error is an *Error, with the
+// attribute as its path, for a hint that cannot be compared with the disk.
+func (h Hints) Match(disk *Disk) (bool, error) {
+	for _, hint := range h.hints {
+		fits, err := hint.fits(disk)
+		if err != nil {
+			return false, inKey(hint.attribute, err)
+		}
+		if !fits {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // Find returns the first disk that matches and that skip, if not nil, does not
-// exclude, or nil.
-func (h Hints) Find(disks []Disk, skip func(*Disk) bool) *Disk {
+// exclude, or nil. The errors are those of Match; disks behind the one that is
+// found, and excluded ones, are not compared.
+func (h Hints) Find(disks []Disk, skip func(*Disk) bool) (*Disk, error) {
 	for i := range disks {
-		if disk := &disks[i]; h.Match(disk) && (skip == nil || !skip(disk)) {
-			return disk
+		disk := &disks[i]
+		if skip != nil && skip(disk) {
+			continue
+		}
+		match, err := h.Match(disk)
+		if err != nil {
+			return nil, err
+		}
+		if match {
+			return disk, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // written returns the value of a hint as people write it. Encoders may escape any
@@ -101,8 +142,7 @@ func written(value json.RawMessage) string {
 	return strconv.Quote(*text)
 }
 
-// String renders the hints for a message, sorted and as written:
-// serial "ABC", size ">= 200".
+// String renders the hints for a message, as written: size ">= 200", serial "ABC".
 func (h Hints) String() string {
 	texts := make([]string, len(h.hints))
 	for i, hint := range h.hints {
@@ -112,8 +152,8 @@ func (h Hints) String() string {
 }
 
 // textHint makes the parser of a hint about text.
-func textHint(attribute func(*Disk) string) func(json.RawMessage) (func(*Disk) bool, error) {
-	return func(value json.RawMessage) (func(*Disk) bool, error) {
+func textHint(name string, attribute func(*Disk) string) func(json.RawMessage) (fit, error) {
+	return func(value json.RawMessage) (fit, error) {
 		var text *string
 		if json.Unmarshal(value, &text) != nil || text == nil {
 			return nil, errorf("want text, got %s", cut(string(value)))
@@ -122,16 +162,21 @@ func textHint(attribute func(*Disk) string) func(json.RawMessage) (func(*Disk) b
 		if err != nil {
 			return nil, err
 		}
-		fits, err := e.overText()
+		compare, err := e.overText()
 		if err != nil {
 			return nil, err
 		}
-		return func(disk *Disk) bool {
-			have := normalize(attribute(disk))
-			if have == "" {
-				return e.operator == "s!="
+		return func(disk *Disk) (bool, error) {
+			sent := attribute(disk)
+			have := normalize(sent)
+			if have == "" && (sent != "" || disk.reportsText(name)) {
+				return false, nil
 			}
-			return fits(have)
+			fits, ok := compare(have)
+			if !ok {
+				return false, errorf("the operator %s cannot compare what disk %s has: %s is no %s", e.operator, Quote(disk.Name), Quote(sent), e.wants())
+			}
+			return fits, nil
 		}, nil
 	}
 }
@@ -141,7 +186,7 @@ const bytesPerGiB = 1 << 30
 
 // sizeHint reads a hint about the size in GiB, a number or an expression with
 // whole numbers. The size of the disk is compared as it is, fractions included.
-func sizeHint(value json.RawMessage) (func(*Disk) bool, error) {
+func sizeHint(value json.RawMessage) (fit, error) {
 	text := string(value)
 	if len(value) > 0 && value[0] == '"' {
 		text = ""
@@ -151,17 +196,19 @@ func sizeHint(value json.RawMessage) (func(*Disk) bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, operand := range e.operands {
-		if gib, err := strconv.ParseInt(operand, 10, 64); err != nil || gib <= 0 {
+	for i, operand := range e.operands {
+		gib, err := strconv.ParseInt(operand, 10, 64)
+		if err != nil || gib <= 0 {
 			return nil, errorf("want a whole number of GiB above 0, got %s", Quote(operand))
 		}
+		e.operands[i] = strconv.FormatInt(gib, 10)
 	}
 	fits, err := e.overNumbers()
 	if err != nil {
 		return nil, err
 	}
-	return func(disk *Disk) bool {
-		return disk.Size > 0 && fits(float64(disk.Size)/bytesPerGiB)
+	return func(disk *Disk) (bool, error) {
+		return disk.Size > 0 && fits(float64(disk.Size)/bytesPerGiB), nil
 	}, nil
 }
 
@@ -172,16 +219,28 @@ var truths = map[string]bool{
 }
 
 // rotationalHint reads a hint that is true for hard disks and false for others.
-func rotationalHint(value json.RawMessage) (func(*Disk) bool, error) {
+func rotationalHint(value json.RawMessage) (fit, error) {
 	want, ok := truths[normalize(strings.Trim(string(value), `"`))]
 	if !ok {
 		return nil, errorf("want true or false, got %s", cut(string(value)))
 	}
-	return func(disk *Disk) bool { return disk.Rotational == want && disk.knowsRotational() }, nil
+	return func(disk *Disk) (bool, error) { return disk.Rotational == want && disk.knowsRotational(), nil }, nil
 }
 
-// knowsRotational tells false from a key that is missing or null: a disk of unknown
-// kind must not pass for a solid-state disk.
+// reportsText reports whether an attribute is text, even empty, and not missing or
+// null.
+func (d *Disk) reportsText(attribute string) bool {
+	reported := false
+	for key, value := range Members(d.Raw) {
+		if key == attribute {
+			_, reported = Text(value)
+		}
+	}
+	return reported
+}
+
+// knowsRotational reports whether the key is there and not null: a disk of unknown
+// kind must not count as a solid-state disk.
 func (d *Disk) knowsRotational() bool {
 	if d.Rotational {
 		return true

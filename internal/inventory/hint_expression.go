@@ -1,14 +1,15 @@
 package inventory
 
 import (
-	"cmp"
+	"errors"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// expression is an operator and what stands behind it, in lower case.
+// expression is an operator and the values behind it, in lower case.
 type expression struct {
 	operator string // "" for a plain value
 	operands []string
@@ -22,16 +23,25 @@ var hintOperators = []string{
 	"==", "=", "!=", "<=", "<", ">=", ">",
 }
 
-// orders says which results of a comparison an operator accepts. A single "=" has
-// always meant "at least".
-var orders = map[string]func(order int) bool{
-	"==": func(order int) bool { return order == 0 },
-	"!=": func(order int) bool { return order != 0 },
-	"=":  func(order int) bool { return order >= 0 },
-	">=": func(order int) bool { return order >= 0 },
-	"<=": func(order int) bool { return order <= 0 },
-	">":  func(order int) bool { return order > 0 },
-	"<":  func(order int) bool { return order < 0 },
+// textOrders compare texts in the form of collationKey.
+var textOrders = map[string]func(have, want string) bool{
+	"s==": func(have, want string) bool { return have == want },
+	"s!=": func(have, want string) bool { return have != want },
+	"s>=": func(have, want string) bool { return have >= want },
+	"s<=": func(have, want string) bool { return have <= want },
+	"s>":  func(have, want string) bool { return have > want },
+	"s<":  func(have, want string) bool { return have < want },
+}
+
+// numberOrders compare numbers. A single "=" has always meant "at least".
+var numberOrders = map[string]func(have, want float64) bool{
+	"==": func(have, want float64) bool { return have == want },
+	"!=": func(have, want float64) bool { return have != want },
+	"=":  func(have, want float64) bool { return have >= want },
+	">=": func(have, want float64) bool { return have >= want },
+	"<=": func(have, want float64) bool { return have <= want },
+	">":  func(have, want float64) bool { return have > want },
+	"<":  func(have, want float64) bool { return have < want },
 }
 
 // normalize is the form in which texts are compared.
@@ -83,56 +93,84 @@ func parseExpression(text string) (expression, error) {
 }
 
 // overText returns what the expression says of an attribute that is text, in the
-// form of normalize and not empty.
-func (e expression) overText() (func(have string) bool, error) {
+// form of normalize, or "" for an attribute that is not known. The result is
+// not ok for text that the operator cannot compare.
+func (e expression) overText() (compare func(have string) (fits, ok bool), err error) {
 	switch e.operator {
 	case "", "<or>":
-		return func(have string) bool { return slices.Contains(e.operands, have) }, nil
-	case "<in>", "<all-in>":
-		return func(have string) bool {
-			return !slices.ContainsFunc(e.operands, func(part string) bool { return !strings.Contains(have, part) })
-		}, nil
+		return func(have string) (bool, bool) { return slices.Contains(e.operands, have), true }, nil
+	case "<in>":
+		return func(have string) (bool, bool) { return strings.Contains(have, e.operands[0]), true }, nil
+	case "<all-in>":
+		// The agent wants a list, in which it looks for the words. It percent-encodes
+		// every attribute before, brackets included, so none is a list.
+		return func(string) (bool, bool) { return false, false }, nil
 	}
-	if order, ofText := strings.CutPrefix(e.operator, "s"); ofText {
-		accept, want := orders[order], collationKey(e.operands[0])
-		return func(have string) bool { return accept(strings.Compare(collationKey(have), want)) }, nil
+	if accept := textOrders[e.operator]; accept != nil {
+		want := collationKey(e.operands[0])
+		return func(have string) (bool, bool) {
+			if have == "" {
+				return e.operator == "s!=", true
+			}
+			return accept(collationKey(have), want), true
+		}, nil
 	}
 	fits, err := e.overNumbers()
 	if err != nil {
 		return nil, err
 	}
-	return func(have string) bool {
+	return func(have string) (bool, bool) {
 		number, ok := parseNumber(have)
-		return ok && fits(number)
+		return ok && fits(number), ok
 	}, nil
+}
+
+// wants names what the operator compares with, if it is not any text.
+func (e expression) wants() string {
+	if e.operator == "<all-in>" {
+		return "list"
+	}
+	return "number"
 }
 
 // overNumbers returns what the expression says of a number.
 func (e expression) overNumbers() (func(have float64) bool, error) {
-	accept := orders[e.operator]
+	accept := numberOrders[e.operator]
 	switch {
 	case e.operator == "", e.operator == "<or>":
-		accept = orders["=="]
+		accept = numberOrders["=="]
 	case accept == nil:
 		return nil, errorf("the operator %s compares text; numbers take =, ==, !=, >=, <=, >, < and <or>", e.operator)
 	}
 	want := make([]float64, len(e.operands))
 	for i, operand := range e.operands {
 		number, ok := parseNumber(operand)
-		if !ok {
-			return nil, errorf("the operator %s wants a number, got %s; text takes s==, s!=, s>=, s<=, s>, s<, <in>, <all-in> and <or>",
+		if !ok || math.IsNaN(number) || math.IsInf(number, 0) {
+			return nil, errorf("the operator %s wants a number, got %s; text takes s==, s!=, s>=, s<=, s>, s<, <in> and <or>",
 				e.operator, Quote(operand))
 		}
 		want[i] = number
 	}
 	return func(have float64) bool {
-		return slices.ContainsFunc(want, func(number float64) bool { return accept(cmp.Compare(have, number)) })
+		return slices.ContainsFunc(want, func(number float64) bool { return accept(have, number) })
 	}, nil
 }
 
+// numberForm is how Python's float() writes numbers, without plus signs, which the
+// agent encodes before it comes to numbers.
+var numberForm = regexp.MustCompile(`^-?(?:(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:e-?\d+(?:_\d+)*)?|inf|infinity|nan)$`)
+
+// parseNumber reads a number as the agent does, in lower case. One that is too
+// large is infinite.
 func parseNumber(text string) (float64, bool) {
-	number, err := strconv.ParseFloat(text, 64)
-	return number, err == nil && !math.IsNaN(number) && !math.IsInf(number, 0)
+	if !numberForm.MatchString(text) {
+		return 0, false
+	}
+	if strings.HasSuffix(text, "nan") {
+		return math.NaN(), true
+	}
+	number, err := strconv.ParseFloat(strings.ReplaceAll(text, "_", ""), 64)
+	return number, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
 // collationKey returns text in the form whose order the agent compares: percent-encoded,

@@ -41,17 +41,15 @@ func TestHintsMatch(t *testing.T) {
 		`{"model":"<in> HBHQ"}`:                    true,
 		`{"model":"<in> h480 hb"}`:                 true,
 		`{"model":"<in> 20"}`:                      false, // not in the encoded space
-		`{"model":"<all-in> HBHQ MZ7"}`:            true,
-		`{"model":"<all-in> HBHQ EVO"}`:            false,
 		`{"name":"<or> /dev/sdb <or> /dev/sda"}`:   true,
 		`{"name":"<or> /dev/sdb <or> /dev/sdc"}`:   false,
 		`{"model":"<or> x y <or> mz7lh480 hbhq "}`: true,
 		`{"name":"/dev/sda","vendor":"intel"}`:     false,
 		`{"wwn":"0x5002538E00000001","wwn_with_extension":"<in> 1a","wwn_vendor_extension":"0xa"}`: true,
 		`{"by_path":"<in> ata-1","hctl":"1:0:0:0","tran":"SATA"}`:                                  true,
-		`{"model":"vendor s== x"}`:        false, // an operator is one at the beginning only
-		`{"serial":"== 5"}`:               false, // not a number
-		`{"wwn_vendor_extension":">= 5"}`: false, // nor is 0xa
+		`{"model":"vendor s== x"}`:                   false, // an operator is one at the beginning only
+		`{"vendor":"intel","model":"<all-in> HBHQ"}`: false, // the model is not compared any more
+		`{"vendor":"intel","serial":">= 5"}`:         false,
 		// size in GiB; a single = is at least
 		`{"size":447}`:                       false,
 		`{"size":"447"}`:                     false,
@@ -79,8 +77,8 @@ func TestHintsMatch(t *testing.T) {
 			t.Errorf("parse %s: %v", hints, err)
 			continue
 		}
-		if got := h.Match(ssd()); got != want {
-			t.Errorf("hints %s match = %t, want %t", hints, got, want)
+		if got, err := h.Match(ssd()); got != want || err != nil {
+			t.Errorf("hints %s match = %t, %v, want %t", hints, got, err, want)
 		}
 	}
 }
@@ -99,15 +97,15 @@ func TestSizeHintOfAWholeNumber(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := h.Match(disk); got != want {
-			t.Errorf("hints %s match 256 GiB = %t, want %t", hints, got, want)
+		if got, err := h.Match(disk); got != want || err != nil {
+			t.Errorf("hints %s match 256 GiB = %t, %v, want %t", hints, got, err, want)
 		}
 	}
 }
 
 func TestUnknownAttributeFitsNoHintButDiffersFromEveryText(t *testing.T) {
 	for hints, want := range map[string]bool{
-		`{"vendor":"<in> n"}`: false, `{"vendor":"none"}`: false, `{"vendor":"s< x"}`: false, `{"vendor":"!= 5"}`: false,
+		`{"vendor":"<in> n"}`: false, `{"vendor":"none"}`: false, `{"vendor":"s< x"}`: false, `{"vendor":"<or> none <or> a"}`: false,
 		`{"vendor":"s!= ATA"}`: true,
 		`{"size":"< 100"}`:     false, `{"size":"!= 100"}`: false,
 		`{"rotational":true}`: false, `{"rotational":false}`: false,
@@ -118,13 +116,95 @@ func TestUnknownAttributeFitsNoHintButDiffersFromEveryText(t *testing.T) {
 		}
 		for _, disk := range []*Disk{
 			{Name: "/dev/sda"},
-			{Vendor: " ", Size: -5 * gib, Raw: json.RawMessage(`{"rotational":null}`)},
+			{Size: -5 * gib, Raw: json.RawMessage(`{"rotational":null,"vendor":"","vendor":null}`)},
 			{Raw: json.RawMessage(`{"rotational":false,"rotational":null}`)},
 		} {
-			if got := h.Match(disk); got != want {
-				t.Errorf("hints %s match %+v = %t, want %t", hints, disk, got, want)
+			if got, err := h.Match(disk); got != want || err != nil {
+				t.Errorf("hints %s match %+v = %t, %v, want %t", hints, disk, got, err, want)
 			}
 		}
+	}
+}
+
+func TestEmptyTextFitsNoHint(t *testing.T) {
+	for _, hints := range []string{`{"vendor":"s!= ATA"}`, `{"vendor":"!= 5"}`, `{"vendor":"<all-in> a"}`, `{"vendor":"<in> n"}`, `{"vendor":"ATA"}`} {
+		h, err := ParseHints([]byte(hints))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, disk := range []*Disk{{Vendor: " "}, {Raw: json.RawMessage(`{"vendor":""}`)}} {
+			if match, err := h.Match(disk); match || err != nil {
+				t.Errorf("hints %s match %+v = %t, %v, want false", hints, disk, match, err)
+			}
+		}
+	}
+}
+
+// The agent reads numbers of text attributes as Python does.
+func TestTextIsComparedAsANumber(t *testing.T) {
+	for serial, want := range map[string]bool{
+		"100": true, "1e3": true, " 1_000 ": true, "5.": false, ".5": false, "-200": false, "2E2": true,
+		"inf": true, "Infinity": true, "-inf": false, "nan": false, "-nan": false, "1e999": true, "1000000000000000000000000": true,
+	} {
+		for hint, swap := range map[string]bool{">= 100": false, "< 100": true} {
+			h, err := ParseHints([]byte(`{"serial":"` + hint + `"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := want != swap && serial != "nan" && serial != "-nan"
+			if got, err := h.Match(&Disk{Serial: serial}); got != want || err != nil {
+				t.Errorf("serial %q %s = %t, %v, want %t", serial, hint, got, err, want)
+			}
+		}
+	}
+}
+
+func TestHintThatTheAgentCannotCompareIsAnError(t *testing.T) {
+	disks := []Disk{
+		{Name: "/dev/sda", Vendor: "Intel", Serial: "5", Size: gib},
+		{Name: "/dev/sdb", Vendor: "Samsung", Serial: "S45", Size: 2 * gib},
+		{Name: "/dev/sdc", Vendor: "Intel", Serial: "7", Size: 3 * gib},
+		{Name: "/dev/sdd", Vendor: "Intel", Size: 4 * gib},
+	}
+	const (
+		noNumber = `serial: the operator >= cannot compare what disk "/dev/sdb" has: "S45" is no number`
+		noList   = `vendor: the operator <all-in> cannot compare what disk "/dev/sda" has: "Intel" is no list`
+	)
+	for hints, want := range map[string]struct{ found, err string }{
+		`{"serial":">= 5"}`:                        {found: "/dev/sda"}, // /dev/sdb is not compared
+		`{"serial":">= 6"}`:                        {err: noNumber},
+		`{"vendor":"intel","serial":">= 6"}`:       {found: "/dev/sdc"}, // nor is its serial number
+		`{"serial":">= 6","vendor":"intel"}`:       {err: noNumber},     // in this order it is
+		`{"vendor":"intel","serial":"> 7"}`:        {err: `serial: the operator > cannot compare what disk "/dev/sdd" has: "" is no number`},
+		`{"vendor":"<all-in> in tel"}`:             {err: noList},
+		`{"vendor":"<all-in> ['intel']"}`:          {err: noList},
+		`{"size":"> 9","vendor":"<all-in> intel"}`: {},
+		`{"serial":"<or> 7 <or> 8"}`:               {found: "/dev/sdc"},
+		`{"serial":"!= 5","name":"/dev/sda"}`:      {err: `serial: the operator != cannot compare what disk "/dev/sdb" has: "S45" is no number`},
+		`{"serial":"= 6","serial":"S45"}`:          {found: "/dev/sdb"}, // the last one counts
+	} {
+		h, err := ParseHints([]byte(hints))
+		if err != nil {
+			t.Fatal(err)
+		}
+		disk, err := h.Find(disks, nil)
+		found, text := "", ""
+		if disk != nil {
+			found = disk.Name
+		}
+		if err != nil {
+			text = err.Error()
+		}
+		if found != want.found || text != want.err {
+			t.Errorf("hints %s find %q, %s\nwant %q, %s", hints, found, text, want.found, want.err)
+		}
+	}
+	h, err := ParseHints([]byte(`{"serial":">= 6"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if disk, err := h.Find(disks, func(d *Disk) bool { return d.Name == "/dev/sdb" }); err != nil || disk != &disks[2] {
+		t.Errorf("found %v, %v; want /dev/sdc, as an excluded disk is not compared", disk, err)
 	}
 }
 
@@ -134,17 +214,17 @@ func TestFirstMatchingDiskIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if disk := h.Find(disks, nil); disk != &disks[1] {
-		t.Errorf("found %+v, want /dev/sdb", disk)
+	if disk, err := h.Find(disks, nil); disk != &disks[1] {
+		t.Errorf("found %+v, %v, want /dev/sdb", disk, err)
 	}
-	if disk := h.Find(disks, func(d *Disk) bool { return d.Name == "/dev/sdb" }); disk != &disks[2] {
-		t.Errorf("found %+v with /dev/sdb excluded, want /dev/sdc", disk)
+	if disk, err := h.Find(disks, func(d *Disk) bool { return d.Name == "/dev/sdb" }); disk != &disks[2] {
+		t.Errorf("found %+v, %v with /dev/sdb excluded, want /dev/sdc", disk, err)
 	}
-	if disk := h.Find(disks[:1], nil); disk != nil {
-		t.Errorf("found %+v, want none", disk)
+	if disk, err := h.Find(disks[:1], nil); disk != nil || err != nil {
+		t.Errorf("found %+v, %v, want none", disk, err)
 	}
-	if disk := (Hints{}).Find(nil, nil); disk != nil {
-		t.Errorf("found %+v of no disks", disk)
+	if disk, err := (Hints{}).Find(nil, nil); disk != nil || err != nil {
+		t.Errorf("found %+v, %v of no disks", disk, err)
 	}
 }
 
@@ -163,9 +243,9 @@ func TestBadHintsAreRefused(t *testing.T) {
 		`{"model":"<or> a <or>"}`:           `model: there is no value behind <or> in "<or> a <or>"`,
 		`{"model":"s== <in> b"}`:            `model: the value "<in> b" begins with the operator <in>`,
 		`{"model":"<in> a <in> b"}`:         `model: the operator <in> comes twice in "<in> a <in> b"; only <or> may be repeated`,
-		`{"model":">= big"}`:                `model: the operator >= wants a number, got "big"; text takes s==, s!=, s>=, s<=, s>, s<, <in>, <all-in> and <or>`,
-		`{"model":"== nan"}`:                `model: the operator == wants a number, got "nan"; text takes s==, s!=, s>=, s<=, s>, s<, <in>, <all-in> and <or>`,
-		`{"model":"<range-in> [ 1 2 ]"}`:    `model: the operator < wants a number, got "range-in> [ 1 2 ]"; text takes s==, s!=, s>=, s<=, s>, s<, <in>, <all-in> and <or>`,
+		`{"model":">= big"}`:                `model: the operator >= wants a number, got "big"; text takes s==, s!=, s>=, s<=, s>, s<, <in> and <or>`,
+		`{"model":"== nan"}`:                `model: the operator == wants a number, got "nan"; text takes s==, s!=, s>=, s<=, s>, s<, <in> and <or>`,
+		`{"model":"<range-in> [ 1 2 ]"}`:    `model: the operator < wants a number, got "range-in> [ 1 2 ]"; text takes s==, s!=, s>=, s<=, s>, s<, <in> and <or>`,
 		`{"size":"big"}`:                    `size: want a whole number of GiB above 0, got "big"`,
 		`{"size":0}`:                        `size: want a whole number of GiB above 0, got "0"`,
 		`{"size":-5}`:                       `size: want a whole number of GiB above 0, got "-5"`,
@@ -193,7 +273,7 @@ func TestHintsAreShownAsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `rotational false, serial "` + strings.Repeat("S", 63) + `…, size ">= 200"`
+	want := `size ">= 200", rotational false, serial "` + strings.Repeat("S", 63) + `…`
 	if got := h.String(); got != want {
 		t.Errorf("hints shown as\n %s, want\n %s", got, want)
 	}
@@ -238,11 +318,18 @@ func FuzzHints(f *testing.F) {
 			}
 			return
 		}
-		if h.Match(disk) != (h.Find([]Disk{*disk}, nil) != nil) {
-			t.Fatal("Match and Find differ")
+		match, err := h.Match(disk)
+		found, errFind := h.Find([]Disk{*disk}, nil)
+		if match != (found != nil) || (err == nil) != (errFind == nil) || match && err != nil {
+			t.Fatalf("Match says %t, %v, and Find %v, %v", match, err, found, errFind)
 		}
-		if attribute == "serial" && operatorOf(normalize(value)) == "" && utf8.ValidString(value) && !h.Match(&Disk{Serial: value}) {
-			t.Fatalf("the serial %q does not find its disk", value)
+		if err != nil && (!utf8.ValidString(err.Error()) || len(err.Error()) > 1024) {
+			t.Fatalf("error %q is not fit to show", err)
+		}
+		if attribute == "serial" && operatorOf(normalize(value)) == "" && utf8.ValidString(value) {
+			if own, err := h.Match(&Disk{Serial: value}); !own || err != nil {
+				t.Fatalf("the serial %q does not find its disk: %v", value, err)
+			}
 		}
 		if shown := h.String(); !strings.HasPrefix(shown, attribute) || len(shown) > 1024 {
 			t.Fatalf("hints shown as %q", shown)

@@ -111,5 +111,5 @@ type Firmware struct {
 // Boot says how the ramdisk was started.
 type Boot struct {
 	CurrentBootMode string // "uefi" or "bios"
-	PXEInterface    string // MAC as sent, either "aa:bb:…" or "01-aa-bb-…"
+	PXEInterface    string // as sent: "aa:bb:…", or with the hardware type in front, "01-aa-bb-…"
 }

@@ -8,13 +8,13 @@ import (
 	"reflect"
 )
 
-// LLDP is what a switch told about itself and the port a cable is in, by the
-// names inspection data uses for it. Zero values and nil mean that the switch
+// LLDP is what a switch announced about itself and its port at the other end of
+// the cable, under the names that inspection data uses. Zero values and nil mean that the switch
 // did not send the TLV; the first one wins when it sent several where one is
 // allowed. Sources: IEEE 802.1AB-2016 §8 (basic), IEEE 802.1Q-2018 Annex D and
 // IEEE 802.3-2018 §79 (organizationally specific).
 type LLDP struct {
-	ChassisID             string   `json:"switch_chassis_id,omitzero"` // MAC, IP address or name, whatever the switch chose
+	ChassisID             string   `json:"switch_chassis_id,omitzero"` // MAC, IP address or name, as the switch chose
 	ChassisMAC            string   `json:"-"`                          // ChassisID if it is a MAC address other than zero
 	PortID                string   `json:"switch_port_id,omitzero"`
 	PortDescription       string   `json:"switch_port_description,omitzero"`
@@ -41,7 +41,7 @@ type LLDP struct {
 	MTU                    *int       `json:"switch_port_mtu,omitzero"` // bytes, largest frame
 }
 
-// IsZero reports whether the switch told nothing.
+// IsZero reports whether the switch announced nothing.
 func (l *LLDP) IsZero() bool { return reflect.ValueOf(l).Elem().IsZero() }
 
 // LLDPVLAN is one tagged VLAN of the switch port.
@@ -59,7 +59,7 @@ const (
 	maxTLVReasons = 16
 )
 
-// TLV types that end the frame or open the organizations' own space.
+// TLV types that end the frame, or are defined by organizations.
 const (
 	tlvEnd          = 0
 	tlvOrganization = 127
@@ -182,8 +182,17 @@ func (l *LLDP) applyOrganization(value []byte) error {
 	return nil
 }
 
-// atLeast checks a TLV's length. Longer ones are fine: a later edition of a
-// standard may append fields (IEEE 802.1AB §9.2.8.7.1).
+// exactly checks the length of a TLV that is a set of flags: one of another length
+// has flags that were read at the wrong place, or not at all.
+func exactly(value []byte, n int) error {
+	if len(value) != n {
+		return fmt.Errorf("want %d bytes, got %d", n, len(value))
+	}
+	return nil
+}
+
+// atLeast checks the length of any other TLV. Longer ones are fine: a later
+// edition of a standard may append fields (IEEE 802.1AB §9.2.8.7.1).
 func atLeast(value []byte, n int) error {
 	if len(value) < n {
 		return fmt.Errorf("want %d bytes, got %d", n, len(value))

@@ -3,7 +3,7 @@ package inventory
 import "fmt"
 
 // capabilityNames are the system capabilities from bit 0 up (IEEE 802.1AB,
-// table 8-4). Bit 0, "other", has no name of its own in inspection data.
+// table 8-4). Bit 0, "other", has no name in inspection data.
 var capabilityNames = []string{
 	1:  "Repeater",
 	2:  "Bridge",

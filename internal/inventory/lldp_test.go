@@ -51,7 +51,7 @@ const (
 	ieee8023 = "\x00\x12\x0f"
 )
 
-func TestSwitchFrameIsReadUnderTheNamesOfInspectionData(t *testing.T) {
+func TestLLDPFrameOfASwitchIsDecoded(t *testing.T) {
 	var f frame
 	f.add(1, 4, []byte{0x11, 0x22, 0x33, 0xaa, 0xbb, 0x01})
 	f.add(2, 5, "Ethernet1/7")
@@ -121,7 +121,7 @@ func TestSwitchFrameIsReadUnderTheNamesOfInspectionData(t *testing.T) {
 	}
 }
 
-func TestIDsTakeTheFormTheirSubtypeSays(t *testing.T) {
+func TestIDFormatFollowsItsSubtype(t *testing.T) {
 	mac := []byte{2, 0, 0, 0, 0, 0x0a}
 	for _, tc := range []struct {
 		kind, subtype int
@@ -211,6 +211,11 @@ func TestMalformedTLVsAreSkippedWithAReason(t *testing.T) {
 		"protocol identity empty":    {`[127,"0080c204"]`, "type 127, organization 0080c2, subtype 4: want 1 bytes, got 0"},
 		"aggregation cut":            {`[127,"0080c20703000000"]`, "type 127, organization 0080c2, subtype 7: want 5 bytes, got 4"},
 		"MAC/PHY cut":                {`[127,"00120f01036c1100"]`, "type 127, organization 00120f, subtype 1: want 5 bytes, got 4"},
+		"capabilities long":          {`[7,"0014001400"]`, "type 7: want 4 bytes, got 5"},
+		"protocol VLAN long":         {`[127,"0080c20206006500"]`, "type 127, organization 0080c2, subtype 2: want 3 bytes, got 4"},
+		"aggregation long":           {`[127,"0080c207030000000100"]`, "type 127, organization 0080c2, subtype 7: want 5 bytes, got 6"},
+		"old aggregation long":       {`[127,"00120f03030000000100"]`, "type 127, organization 00120f, subtype 3: want 5 bytes, got 6"},
+		"MAC/PHY long":               {`[127,"00120f01036c11001000"]`, "type 127, organization 00120f, subtype 1: want 5 bytes, got 6"},
 		"frame size cut":             {`[127,"00120f0405"]`, "type 127, organization 00120f, subtype 4: want 2 bytes, got 1"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -94,8 +94,8 @@ func lldpText(value []byte) (string, error) {
 }
 
 func lldpMAC(value []byte) (string, error) {
-	if len(value) != ethernetOctets {
-		return "", fmt.Errorf("want a MAC address of %d bytes, got %d", ethernetOctets, len(value))
+	if len(value) != 6 {
+		return "", fmt.Errorf("want a MAC address of 6 bytes, got %d", len(value))
 	}
 	return net.HardwareAddr(value).String(), nil
 }
@@ -134,7 +134,7 @@ func managementAddress(l *LLDP, value []byte) error {
 }
 
 func systemCapabilities(l *LLDP, value []byte) error {
-	if err := atLeast(value, 4); err != nil {
+	if err := exactly(value, 4); err != nil {
 		return err
 	}
 	if l.CapabilitiesSupported == nil {
@@ -167,7 +167,7 @@ func setVLAN(dst **int, value []byte) error {
 }
 
 func protocolVLAN(l *LLDP, value []byte) error {
-	if err := atLeast(value, 3); err != nil {
+	if err := exactly(value, 3); err != nil {
 		return err
 	}
 	if l.ProtocolVLANEnabled == nil {
@@ -206,7 +206,7 @@ func protocolIdentity(l *LLDP, value []byte) error {
 }
 
 func linkAggregation(l *LLDP, value []byte) error {
-	if err := atLeast(value, 5); err != nil {
+	if err := exactly(value, 5); err != nil {
 		return err
 	}
 	if l.AggregationEnabled == nil {
@@ -218,7 +218,7 @@ func linkAggregation(l *LLDP, value []byte) error {
 }
 
 func macPhyConfiguration(l *LLDP, value []byte) error {
-	if err := atLeast(value, 5); err != nil {
+	if err := exactly(value, 5); err != nil {
 		return err
 	}
 	if l.AutonegotiationEnabled != nil {

@@ -61,7 +61,7 @@ func (r *reader) space() {
 }
 
 // peek returns the next byte, or 0 at the end of the text. A zero byte in the
-// text is malformed wherever peek is used, so the two need no telling apart.
+// text is malformed wherever peek is used, so the two need not be distinguished.
 func (r *reader) peek() byte {
 	if r.pos < len(r.text) {
 		return r.text[r.pos]

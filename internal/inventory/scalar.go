@@ -54,8 +54,8 @@ func unescape(text string) string {
 	}
 }
 
-// escapedByte returns what a letter behind a backslash stands for; other
-// characters stand for themselves.
+// escapedByte returns the character that a letter behind a backslash means; any
+// other character means itself.
 func escapedByte(c byte) byte {
 	switch c {
 	case 'b':

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Allocation is a claim on a node that fits: the engine chooses one and sets the
-// allocation's UUID as its instance_uuid.
+// Allocation is a request for a suitable node: the engine chooses one and sets its
+// instance_uuid to the UUID of the allocation.
 type Allocation struct {
 	ID             int64
 	UUID           string
@@ -24,23 +24,23 @@ type Allocation struct {
 	UpdatedAt      time.Time
 }
 
-// AllocationState is how far an allocation got, in wire spelling.
+// AllocationState is the state of an allocation, in wire spelling.
 type AllocationState string
 
 // States of an allocation.
 const (
-	Allocating       AllocationState = "allocating" // the engine looks for a node
+	Allocating       AllocationState = "allocating" // the engine searches for a node
 	AllocationActive AllocationState = "active"     // NodeUUID has the node
-	AllocationError  AllocationState = "error"      // LastError says why there is none
+	AllocationError  AllocationState = "error"      // LastError says why there is no node
 )
 
-// AllocationStates lists the values that a filter on state accepts.
+// AllocationStates lists all states, for filters.
 func AllocationStates() []AllocationState {
 	return []AllocationState{Allocating, AllocationActive, AllocationError}
 }
 
-// Accepts reports whether n has what the allocation asks of its machine,
-// whatever n does at the moment. An owner accepts nodes it owns or leases.
+// Accepts reports whether n suits the allocation by resource class, traits, candidates
+// and owner; its state does not matter. An owner may use nodes that it owns or leases.
 func (a *Allocation) Accepts(n *Node) bool {
 	return n.ResourceClass == a.ResourceClass &&
 		n.Traits.HasAll(a.Traits) &&
@@ -53,10 +53,10 @@ func (n *Node) Allocatable() bool {
 	return n.ProvisionState == Available && !n.Maintenance && n.InstanceUUID == "" && !n.Retired
 }
 
-// Choose returns the node for the allocation: the one of its name when that
-// fits, else the first of nodes that does. Retry is true when there is none now
-// but one that fits is under work, so that a later try may find it; otherwise
-// reason says for people why there is none.
+// Choose returns the node for the allocation: the one of its name when that is
+// suitable, else the first suitable of nodes. Retry is true when all suitable nodes
+// are under work, so that a later attempt may find one; otherwise reason says why
+// there is none.
 func (a *Allocation) Choose(nodes []*Node, now time.Time) (chosen *Node, retry bool, reason string) {
 	fitting := slices.DeleteFunc(slices.Clone(nodes), func(n *Node) bool { return !a.Accepts(n) || !n.Allocatable() })
 	for _, n := range fitting {

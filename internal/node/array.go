@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Array is a JSON array kept as its text. The zero value is the empty array.
+// Array is a JSON array, stored as its text. The zero value is the empty array.
 // Values are never changed in place.
 type Array []byte
 

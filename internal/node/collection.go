@@ -10,13 +10,12 @@ import "context"
 type Collection[T any] interface {
 	List(ctx context.Context, query Query) ([]*T, error)
 	Get(ctx context.Context, ident string) (*T, error)
-	// Create stores a new record, and returns it as stored. A value that must be
-	// unique and is taken is a *ConflictError, a reference to what does not exist
-	// a *ValidationError.
+	// Create stores a new record and returns it as stored. A value that must be
+	// unique and is taken is a *ConflictError, a reference to a record that does not
+	// exist a *ValidationError.
 	Create(ctx context.Context, record *T) (*T, error)
-	// Update runs change inside the write transaction on a fresh copy; it may run
-	// again. What change returns as error is returned as it is, and nothing is
-	// written then.
+	// Update runs change inside the write transaction on a fresh copy, possibly more
+	// than once. An error of change is returned unchanged, and nothing is written.
 	Update(ctx context.Context, ident string, change func(*T) error) (*T, error)
 	Delete(ctx context.Context, ident string) error
 }

@@ -1,8 +1,8 @@
 package node
 
-// Responsible returns the living conductor that looks after a node of a
-// conductor group: one of that group, and the same one until one of them comes
-// or goes. It returns "" when the group has no living conductor.
+// Responsible returns the conductor that manages a node of a conductor group. It is
+// one of the group's conductors that are alive, and stays the same until one of them
+// starts or ends. It returns "" when the group has none.
 func Responsible(uuid, group string, conductors []Conductor) string {
 	var chosen string
 	var highest uint64
@@ -12,7 +12,7 @@ func Responsible(uuid, group string, conductors []Conductor) string {
 		case !c.Alive || c.Group != group:
 			continue
 		case chosen == "":
-			chosen = c.Hostname // often the only one, which needs no weight
+			chosen = c.Hostname // often there is only one, which needs no weight
 			continue
 		case highest == 0:
 			highest = weight(uuid, chosen)
@@ -24,8 +24,8 @@ func Responsible(uuid, group string, conductors []Conductor) string {
 	return chosen
 }
 
-// weight is how well a conductor suits a node beside others: FNV-1a (64 bits) over
-// both names. Replicas of different versions must agree on it.
+// weight is the weight of a conductor for a node in rendezvous hashing: FNV-1a
+// (64 bits) over both names. Conductors of different versions must agree on it.
 func weight(uuid, hostname string) uint64 {
 	const prime = 1099511628211
 	hash := uint64(14695981039346656037)

@@ -12,15 +12,15 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrLocked: another request or a conductor holds the node's lease.
 	ErrLocked = errors.New("locked")
-	// ErrLeaseLost: the lease under which work ran is no longer ours; whatever
-	// the work was about to write must not be written.
+	// ErrLeaseLost: this conductor no longer holds the lease of the work, which
+	// therefore must not write anything.
 	ErrLeaseLost = errors.New("lease lost")
-	// ErrBusy: a bound is reached (posts a second, nodes, workers); the same
+	// ErrBusy: a limit is reached (posts per second, nodes, workers); the same
 	// request may succeed later.
 	ErrBusy = errors.New("busy")
 )
 
-// NotFoundError names what was not found. It is an ErrNotFound.
+// NotFoundError names the object that was not found. It is an ErrNotFound.
 type NotFoundError struct {
 	Kind  string // "Node", "Port", "Driver", …
 	Ident string
@@ -47,7 +47,7 @@ func (e *LockedError) Error() string {
 // Is makes errors.Is(err, ErrLocked) true.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
-// ValidationError is a request that can never succeed as it stands (HTTP 400).
+// ValidationError refuses a request that can never succeed as it is (HTTP 400).
 type ValidationError struct{ Reason string }
 
 func (e *ValidationError) Error() string { return e.Reason }
@@ -57,7 +57,7 @@ func Invalid(format string, args ...any) error {
 	return &ValidationError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// Choices writes what there is to choose from, for a sentence of an error.
+// Choices lists the possible values, for the text of an error.
 func Choices[S ~string](all []S) string {
 	texts := make([]string, len(all))
 	for i, choice := range all {
@@ -66,7 +66,7 @@ func Choices[S ~string](all []S) string {
 	return strings.Join(texts, ", ")
 }
 
-// ConflictError is a request that contradicts what is stored now (HTTP 409).
+// ConflictError refuses a request that the present state does not allow (HTTP 409).
 type ConflictError struct{ Reason string }
 
 func (e *ConflictError) Error() string { return e.Reason }
@@ -76,16 +76,16 @@ func Conflict(format string, args ...any) error {
 	return &ConflictError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// ForbiddenError is a request that the node's protection refuses (HTTP 403).
+// ForbiddenError refuses a request because the node is protected (HTTP 403).
 type ForbiddenError struct{ Reason string }
 
 func (e *ForbiddenError) Error() string { return e.Reason }
 
-// TransitionError is a verb that the node's provision state does not allow
+// TransitionError refuses a verb that the node's provision state does not allow
 // (HTTP 400).
 type TransitionError struct {
 	Node  string // UUID
-	Verb  string // as the client asked
+	Verb  string // as the client sent it
 	State State
 }
 
@@ -93,7 +93,7 @@ func (e *TransitionError) Error() string {
 	return fmt.Sprintf("The requested action %q can not be performed on node %q while it is in state %q.", e.Verb, e.Node, e.State)
 }
 
-// BusyError is a bound that is reached and that clients may know (HTTP 503).
+// BusyError is a reached limit with a reason for clients (HTTP 503).
 type BusyError struct{ Reason string }
 
 func (e *BusyError) Error() string { return e.Reason }
@@ -105,7 +105,10 @@ func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 type DriverError struct {
 	Op        string // what was tried, "read power state"
 	Retryable bool   // true when the same call may succeed later
-	Reason    string // for people; already cut and cleaned
+	// Refused says that the machine did nothing. Otherwise a failed call may have
+	// changed the machine all the same.
+	Refused bool
+	Reason  string // for people, shortened by CutText, without credentials
 }
 
 func (e *DriverError) Error() string { return e.Op + ": " + e.Reason }
@@ -114,8 +117,8 @@ func (e *DriverError) Error() string { return e.Op + ": " + e.Reason }
 // it enters an error, a log or the database, in bytes.
 const maxOutsideText = 2048
 
-// CutText shortens text from outside to 2 KiB and replaces control characters,
-// so that it can stand in an error message, a log line or on a terminal.
+// CutText shortens text from outside to 2 KiB and replaces control characters, so
+// that it is safe in an error message, a log line and on a terminal.
 func CutText(text string) string {
 	const mark = " … (cut)"
 	text = strings.ToValidUTF8(text, "�")
@@ -131,13 +134,13 @@ func CutText(text string) string {
 	return strings.ToValidUTF8(text[:maxOutsideText-len(mark)], "") + mark
 }
 
-// NotSupportedError is a request for something that the interface which the node
-// has chosen does not do (HTTP 400, or 404 where the API says so).
+// NotSupportedError refuses a request that the interface chosen by the node does not
+// support (HTTP 400, or 404 where the API says so).
 type NotSupportedError struct {
 	Node      string // UUID
 	Interface string // field, such as "bios_interface"
-	Name      string // what the node has chosen
-	What      string // what was asked for
+	Name      string // the chosen implementation
+	What      string // the requested ability
 }
 
 func (e *NotSupportedError) Error() string {

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// BIOSSetting is one attribute of a machine's firmware set-up as it was last
-// read.
+// BIOSSetting is one setting of a machine's firmware as it was last read.
 type BIOSSetting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"` // numbers and booleans as text
-	// What the attribute registry says; zero when it says nothing.
+	// Fields of the attribute registry; zero when it does not have them.
 	AttributeType   string   `json:"attribute_type,omitempty"` // "Enumeration", "Integer", "String", "Boolean", "Password"
 	AllowableValues []string `json:"allowable_values,omitempty"`
 	LowerBound      *int64   `json:"lower_bound,omitempty"`
@@ -26,7 +25,7 @@ type BIOSSetting struct {
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
 }
 
-// FirmwareComponent is one piece of firmware of a machine as it was last read.
+// FirmwareComponent is one component with firmware and its versions as last read.
 type FirmwareComponent struct {
 	Component          string    `json:"component"` // "bios", "bmc" or "nic:<id>"
 	InitialVersion     string    `json:"initial_version"`
@@ -36,37 +35,44 @@ type FirmwareComponent struct {
 	UpdatedAt          time.Time `json:"updated_at,omitzero"`
 }
 
-// Hardware is what the engine keeps of a machine's own settings.
+// Hardware is a machine's settings as the engine last read them.
 type Hardware struct {
 	BIOS     []BIOSSetting
 	Firmware []FirmwareComponent
 }
 
-// DatedFrom returns h with the times of what was known before: what is new was
-// created now, what differs was updated now.
+// DatedFrom returns h with its times set from the reading before: new entries are
+// created now, changed ones updated now, others keep their times.
 func (h Hardware) DatedFrom(before Hardware, now time.Time) Hardware {
 	now = now.Truncate(time.Microsecond).UTC()
 	dated := Hardware{BIOS: slices.Clone(h.BIOS), Firmware: slices.Clone(h.Firmware)}
+	settings := make(map[string]BIOSSetting, len(before.BIOS))
+	for _, s := range before.BIOS {
+		settings[s.Name] = s
+	}
 	for i := range dated.BIOS {
 		after := &dated.BIOS[i]
-		at := slices.IndexFunc(before.BIOS, func(s BIOSSetting) bool { return s.Name == after.Name })
-		if at < 0 {
+		known, ok := settings[after.Name]
+		if !ok {
 			after.CreatedAt = now
 			continue
 		}
-		after.CreatedAt, after.UpdatedAt = before.BIOS[at].CreatedAt, before.BIOS[at].UpdatedAt
-		if !reflect.DeepEqual(*after, before.BIOS[at]) {
+		after.CreatedAt, after.UpdatedAt = known.CreatedAt, known.UpdatedAt
+		if !reflect.DeepEqual(*after, known) {
 			after.UpdatedAt = now
 		}
 	}
+	components := make(map[string]FirmwareComponent, len(before.Firmware))
+	for _, c := range before.Firmware {
+		components[c.Component] = c
+	}
 	for i := range dated.Firmware {
 		after := &dated.Firmware[i]
-		at := slices.IndexFunc(before.Firmware, func(c FirmwareComponent) bool { return c.Component == after.Component })
-		if at < 0 {
+		known, ok := components[after.Component]
+		if !ok {
 			after.CreatedAt = now
 			continue
 		}
-		known := before.Firmware[at]
 		after.InitialVersion, after.CreatedAt, after.UpdatedAt = known.InitialVersion, known.CreatedAt, known.UpdatedAt
 		if *after != known {
 			after.UpdatedAt = now
@@ -75,29 +81,39 @@ func (h Hardware) DatedFrom(before Hardware, now time.Time) Hardware {
 	return dated
 }
 
-// Equal reports whether both hold the same, times included.
+// Equal reports whether both are the same, including times.
 func (h Hardware) Equal(other Hardware) bool {
 	return slices.EqualFunc(h.BIOS, other.BIOS, func(a, b BIOSSetting) bool { return reflect.DeepEqual(a, b) }) &&
 		slices.Equal(h.Firmware, other.Firmware)
 }
 
-// BootDevice is what a machine starts from.
+// BootDevice is the boot device of a machine.
 type BootDevice struct {
 	Device     string `json:"boot_device"` // "pxe", "disk", "cdrom", …; empty when unknown
 	Persistent *bool  `json:"persistent"`  // nil when unknown
 }
 
-// Medium is one device that a BMC shows to its machine.
+// Medium is one virtual medium, which the BMC presents to its machine as a device.
 type Medium struct {
 	DeviceType string `json:"device_type"` // "cdrom", "disk" or "floppy"
 	ImageURL   string `json:"image_url"`
 	Source     string `json:"image_download_source,omitempty"` // "http", "local" or "swift"
 }
 
+// HardwareAttributes are the properties that all machines of a hardware type share.
+type HardwareAttributes struct {
+	// HasBMC says that the engine reaches the machine through a BMC, so that it can
+	// change the power without the agent.
+	HasBMC bool
+	// NeedsRamdiskForPower says that only the ramdisk of the machine can restart it:
+	// without a running ramdisk the engine cannot change the power.
+	NeedsRamdiskForPower bool
+}
+
 // VendorMethod is a method that a vendor interface adds to the API.
 type VendorMethod struct {
 	HTTPMethods          []string // in upper case
-	Async                bool     // answered 202 before it is done
+	Async                bool     // answered with 202 before it is done
 	Attach               bool     // whether the answer is a file
 	Description          string
 	RequireExclusiveLock bool

@@ -1,7 +1,7 @@
-// Package node is the engine's domain: nodes, ports, provision states and the
-// errors every layer understands. It holds values and pure decisions only; it
-// reads no clock, no database and no network, and imports only the standard
-// library.
+// Package node is the domain of the engine: nodes, ports and other records, the
+// provision state machine, and the errors that all layers share. It has values and
+// pure functions only: it uses no clock, no database and no network, and imports
+// only the standard library.
 package node
 
 import (
@@ -10,17 +10,16 @@ import (
 )
 
 // Node is one bare-metal machine as the Bare Metal API v1 shows it. A zero
-// string, zero time and nil pointer mean null on the wire. The field comments
-// say who changes a field; the API's own rules for each one live with the
-// version table of package httpapi.
+// string, zero time and nil pointer mean null on the wire. The table of fields in
+// package httpapi says who may change which field, and since which version.
 type Node struct {
-	ID     int64  // database key, grows with creation; never shown
+	ID     int64  // database key, in the order of creation; never shown
 	UUID   string // set once at creation
 	Name   string // unique; empty for discovered nodes
 	Driver string // hardware type
 
 	DriverInfo         Object // how to reach the BMC; holds secrets
-	DriverInternalInfo Object // engine's own notes; holds the agent token
+	DriverInternalInfo Object // state of the engine and its drivers; holds the agent token
 	Properties         Object // scheduling facts: cpu_arch, local_gb, …
 	Extra              Object // free for clients
 	InstanceInfo       Object // what to deploy; may hold secrets
@@ -37,7 +36,7 @@ type Node struct {
 
 	Maintenance       bool
 	MaintenanceReason string
-	Fault             string // see the Fault constants; empty when maintenance is a person's wish
+	Fault             string // see the Fault constants; empty when a client set maintenance
 	Health            string
 
 	ConsoleEnabled       bool
@@ -89,10 +88,17 @@ type Lease struct {
 	Owner     string    // conductor host name
 	Epoch     int64     // grows with every grant; a write is valid only under the epoch that was granted
 	ExpiresAt time.Time // by the database's clock
+	// BusyUntil is the deadline of the call that may be changing the machine, zero
+	// without one. It outlives the lease: when the lease ends before it, the row stays
+	// with a negative epoch, and nobody gets a lease until then.
+	BusyUntil time.Time
 }
 
-// Held reports whether the lease is in force at now.
-func (l Lease) Held(now time.Time) bool { return l.Epoch != 0 && l.ExpiresAt.After(now) }
+// Held reports whether nobody else may work on the node at now: the lease is valid, or
+// a call that was made under it may still change the machine.
+func (l Lease) Held(now time.Time) bool {
+	return l.Epoch != 0 && (l.ExpiresAt.After(now) || l.BusyUntil.After(now))
+}
 
 // Values of Node.Fault, as the Bare Metal API names them. A node with a fault
 // is in maintenance because the engine put it there.
@@ -103,7 +109,7 @@ const (
 	FaultServiceFailure     = "service failure"
 )
 
-// Faults lists the values a filter on fault accepts.
+// Faults lists all faults, for filters.
 func Faults() []string {
 	return []string{FaultPowerFailure, FaultCleanFailure, FaultRescueAbortFailure, FaultServiceFailure}
 }
@@ -130,7 +136,7 @@ type Port struct {
 	UpdatedAt           time.Time
 }
 
-// InspectionData is what the last successful inspection of a node left behind.
+// InspectionData is the result of the last successful inspection of a node.
 type InspectionData struct {
 	Inventory  []byte // JSON object exactly as the agent sent it
 	PluginData []byte // JSON object: the agent's other keys and what hooks added
@@ -157,8 +163,8 @@ const (
 	SeverityError Severity = "ERROR"
 )
 
-// PowerState is a power state or a wish for one, in wire spelling. Empty means
-// unknown.
+// PowerState is a power state, or the target of a power change, in wire spelling.
+// Empty means unknown.
 type PowerState string
 
 // Power states and targets.
@@ -197,10 +203,10 @@ var interfaceNames = [InterfaceCount]string{
 	"network", "power", "raid", "rescue", "storage", "vendor",
 }
 
-// String returns the kind as it stands before "_interface" in field names.
+// String returns the kind as in field names, without "_interface".
 func (k InterfaceKind) String() string { return interfaceNames[k] }
 
-// Field returns the node field that holds the choice, such as "boot_interface".
+// Field returns the name of the node's field for the kind, such as "boot_interface".
 func (k InterfaceKind) Field() string { return interfaceNames[k] + "_interface" }
 
 // InterfaceKindOf returns the kind of a field name such as "boot_interface".

@@ -7,9 +7,9 @@ import (
 	"maps"
 )
 
-// Object is an open JSON object kept as its text, so that listing a thousand
-// nodes parses none of them. The zero value is the empty object. Values are
-// never changed in place: every change returns a new Object.
+// Object is a JSON object with any keys, stored as its text, so that listing a
+// thousand nodes parses none. The zero value is the empty object. An Object is
+// immutable: every change returns a new one.
 type Object []byte
 
 // ParseObject checks that text is a JSON object and returns it without
@@ -56,7 +56,7 @@ func (o Object) String() string {
 	return string(o)
 }
 
-// Fields returns the values by key, undecoded. The map is the caller's own.
+// Fields returns the values by key, undecoded. The caller may change the map.
 func (o Object) Fields() map[string]json.RawMessage {
 	fields := map[string]json.RawMessage{}
 	if !o.IsEmpty() {
@@ -77,8 +77,8 @@ func (o Object) Values() map[string]any {
 	return values
 }
 
-// Get decodes the value of key into target and reports whether the key was
-// there and fitted.
+// Get decodes the value of key into target. It reports whether the key exists and its
+// value has the type of target.
 func (o Object) Get(key string, target any) bool {
 	raw, ok := o.Fields()[key]
 	return ok && json.Unmarshal(raw, target) == nil
@@ -116,7 +116,7 @@ func (o Object) Without(keys ...string) Object {
 	return o.With(removed)
 }
 
-// MarshalJSON writes the object as it is.
+// MarshalJSON returns the text of the object.
 func (o Object) MarshalJSON() ([]byte, error) { return []byte(o.String()), nil }
 
 // UnmarshalJSON accepts an object or null.

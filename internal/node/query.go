@@ -10,9 +10,9 @@ type Query struct {
 	Desc    bool
 	Marker  string // UUID of the last item of the page before; unknown is a *NotFoundError
 	Limit   int    // at least 1; 0 means no limit
-	// Brief leaves everything unset but what a short list shows: of a node ID,
-	// UUID, Name, InstanceUUID, PowerState, ProvisionState and Maintenance, of a
-	// port ID, UUID, NodeUUID and Address.
+	// Brief reads only the fields of a short list. For a node these are ID, UUID,
+	// Name, InstanceUUID, PowerState, ProvisionState and Maintenance, for a port ID,
+	// UUID, NodeUUID and Address.
 	Brief bool
 }
 
@@ -20,8 +20,8 @@ type Query struct {
 type Filter struct {
 	Field string // as the API names it, such as "provision_state"
 	Op    FilterOp
-	Value any // string, bool, []string or nil, as the operator says
-	// Or keeps items for which this condition does not hold but that one does.
+	Value any // string, bool, []string or nil, depending on the operator
+	// Or is an alternative: an item is kept when either condition holds.
 	Or *Filter
 }
 
@@ -42,7 +42,7 @@ type Conductor struct {
 	Group    string
 	Drivers  []string // enabled hardware types
 	Alive    bool
-	// CreatedAt is when it registered first; zero when a version did that which
-	// did not note it. UpdatedAt is when the process last showed that it lives.
+	// CreatedAt is when the conductor first registered; zero when an old version did
+	// not record it. UpdatedAt is when it last registered, which shows that it is alive.
 	CreatedAt, UpdatedAt time.Time
 }

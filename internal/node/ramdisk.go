@@ -5,41 +5,44 @@ import (
 	"time"
 )
 
-// LookupRequest is how a ramdisk asks which node it runs on.
+// LookupRequest is the request of a ramdisk for the node that it runs on.
 type LookupRequest struct {
 	NodeUUID  string   // when set, it alone decides; Addresses are ignored
 	Addresses []string // MAC addresses, lower case, colons; at least one when NodeUUID is empty
-	Version   int      // microversion 1.N of the request; tokens exist since 1.62
+	// WantsToken says that the ramdisk supports agent tokens. Without it the answer
+	// has no token, and that of the node is not changed.
+	WantsToken bool
 }
 
-// LookupAnswer tells a ramdisk who it is.
+// LookupAnswer is the answer to a ramdisk: its node and its settings.
 type LookupAnswer struct {
 	Node *Node
-	// Token is the agent token in clear when this answer issues it. Empty means
-	// that the ramdisk got it before; it is shown as "******" then.
+	// Token is the agent token in plain text when this answer issues it. Empty means
+	// that the ramdisk has it already or supports none; it is shown as "******" then.
 	Token string
-	// HeartbeatTimeout is how long a ramdisk may stay silent before it counts
-	// as lost; it beats at a fraction of this.
+	// HeartbeatTimeout is how long after its last heartbeat a ramdisk counts as
+	// lost; agents send heartbeats after a fraction of it.
 	HeartbeatTimeout time.Duration
 }
 
 // InspectionPost is what a ramdisk posts about its machine.
 type InspectionPost struct {
-	// Body is the document as sent. It is bounded in size and depth, and nothing
-	// else about it is known. Whoever takes the post may keep it.
+	// Body is the document as sent. Its size and depth are bounded, nothing else is
+	// checked. The receiver may keep it.
 	Body     []byte
-	NodeUUID string     // the node that the ramdisk was started for; may be empty
-	Version  int        // microversion 1.N of the request
-	Source   netip.Addr // where the request came from; the zero Addr when that is not known
+	NodeUUID string // the node that the ramdisk was started for; may be empty
+	// WantsToken says that the answer can have an agent token. Without it the
+	// ramdisk gets its token from a lookup.
+	WantsToken bool
+	Source     netip.Addr // address of the sender; the zero Addr when it is not known
 }
 
-// Heartbeat is one sign of life of a ramdisk.
+// Heartbeat is one heartbeat of the agent in a ramdisk.
 type Heartbeat struct {
 	CallbackURL        string // http or https URL of the agent's own API; required
 	AgentVersion       string
 	AgentToken         string
-	AgentVerifyCA      string // PEM certificate, the only trust root for CallbackURL; since 1.68
-	AgentStatus        string // "", "start", "end" or "error"; since 1.72
-	AgentStatusMessage string // for people; since 1.72
-	Version            int    // microversion 1.N of the request
+	AgentVerifyCA      string // PEM certificate, the only trust root for CallbackURL
+	AgentStatus        string // "", "start", "end" or "error"
+	AgentStatusMessage string // for people
 }

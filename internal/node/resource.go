@@ -21,8 +21,8 @@ type Portgroup struct {
 	Name     string // unique when set
 	Address  string // MAC of the bond, lower case, colons; unique when set
 	Mode     string // bonding mode, see DefaultBondMode
-	// StandalonePortsSupported says that each port also works without the bond,
-	// which network boot needs.
+	// StandalonePortsSupported says that each port also works without the bond, as
+	// booting from the network requires.
 	StandalonePortsSupported bool
 	PhysicalNetwork          string
 	Category                 string
@@ -33,7 +33,7 @@ type Portgroup struct {
 	UpdatedAt                time.Time
 }
 
-// DefaultBondMode is the mode of a port group that does not say one.
+// DefaultBondMode is the mode of a port group when none is given.
 const DefaultBondMode = "active-backup"
 
 // DeployTemplate adds deploy steps to nodes whose instance asks for the trait of
@@ -56,13 +56,13 @@ type Runbook struct {
 	Steps          Array  // objects with interface, step, args and order
 	DisableRamdisk bool   // the steps run without a ramdisk
 	Public         bool   // every project may use it; it has no owner then
-	Owner          string // project; empty when nobody owns it
+	Owner          string // project; empty without an owner
 	Extra          Object
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }
 
-// VolumeConnector is how a node reaches storage outside of it.
+// VolumeConnector is an address of a node in a storage network.
 type VolumeConnector struct {
 	ID          int64
 	UUID        string
@@ -75,7 +75,7 @@ type VolumeConnector struct {
 	UpdatedAt   time.Time
 }
 
-// VolumeTarget is a volume outside of a node that it can use or boot from.
+// VolumeTarget is a remote volume that a node can use or boot from.
 type VolumeTarget struct {
 	ID         int64
 	UUID       string
@@ -90,8 +90,8 @@ type VolumeTarget struct {
 	UpdatedAt  time.Time
 }
 
-// Shard is how many nodes carry a shard key; the empty name counts those
-// without one.
+// Shard is a shard with the number of its nodes; the empty name stands for nodes
+// without a shard.
 type Shard struct {
 	Name  string
 	Count int64

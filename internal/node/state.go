@@ -3,9 +3,9 @@ package node
 // State is a provision state in its exact wire spelling.
 type State string
 
-// Provision states of the Bare Metal API v1. The comment gives who ends the
-// state: a person (stable and failed states), the conductor (working states), or
-// an agent, a timer or a person (waiting states).
+// Provision states of the Bare Metal API v1. Each comment begins with the class of the
+// state. Stable and failed states end by a request, working states by the conductor,
+// waiting states by an agent, a timer or a request.
 const (
 	Enroll     State = "enroll"     // stable: known, not yet verified
 	Verifying  State = "verifying"  // working: BMC credentials are checked
@@ -45,16 +45,16 @@ const (
 	ServiceFailed State = "service failed" // failed
 )
 
-// Class says what a state waits for.
+// Class is the class of a state: what it waits for.
 type Class int
 
 // Classes of provision states.
 const (
-	Stable  Class = iota // nothing happens until a person asks
+	Stable  Class = iota // until a client requests a verb
 	Working              // a conductor works under a lease
-	Waiting              // an agent, a timer or the BMC is awaited; no lease
-	Held                 // a person must send unhold
-	Failed               // a person must look
+	Waiting              // waits for an agent, a timer or the BMC, without a lease
+	Held                 // until a client requests unhold
+	Failed               // a person must find out why
 )
 
 // stateClasses lists every state that is ever stored.

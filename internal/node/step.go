@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Step is one piece of cleaning, deploying or servicing, as drivers offer it,
-// clients ask for it and the API shows the running one.
+// Step is one step of cleaning, deployment or servicing, as drivers offer it, as
+// clients request it, and as the API shows the running one.
 type Step struct {
 	Interface string         `json:"interface"` // one of StepInterfaces
 	Step      string         `json:"step"`      // name within the interface
 	Args      map[string]any `json:"args,omitempty"`
-	// Priority orders what drivers, templates and deploy requests bring, highest
-	// first; 0 takes a step out of the order.
+	// Priority orders the steps of drivers, templates and deploy requests, highest
+	// first; a step with priority 0 does not run by itself.
 	Priority int `json:"priority"`
 	// Order places a step of a runbook or of a user's list; nil keeps its place.
 	Order           *int `json:"order,omitempty"`
-	Abortable       bool `json:"abortable,omitempty"`        // whether it may be left half done
+	Abortable       bool `json:"abortable,omitempty"`        // whether an abort may interrupt it
 	RebootRequested bool `json:"reboot_requested,omitempty"` // whether the machine restarts after it
 	// RequiresRamdisk says that the step runs inside the ramdisk.
 	RequiresRamdisk bool `json:"requires_ramdisk,omitempty"`
@@ -29,7 +29,7 @@ type Step struct {
 	// LimitChildNodeExecution are the children that run it, by UUID or name; empty
 	// means all.
 	LimitChildNodeExecution []string `json:"limit_child_node_execution,omitempty"`
-	// AbortAfter is set when a client wants to abort and the step is not
+	// AbortAfter is set when a client has requested abort and the step is not
 	// abortable: the abort follows its end.
 	AbortAfter bool `json:"abort_after,omitempty"`
 }
@@ -49,13 +49,13 @@ const (
 
 var ownSteps = []string{StepReboot, StepPowerOn, StepPowerOff, StepHold, StepWait}
 
-// maxStepWait is the longest that a wait step may ask for.
+// maxStepWait is the longest time that a wait step may last.
 const maxStepWait = 30 * time.Second
 
 // Own reports whether the engine runs the step itself.
 func (s Step) Own() bool { return slices.Contains(ownSteps, s.Step) }
 
-// Name is how people read the step.
+// Name is the step as interface.step.
 func (s Step) Name() string { return s.Interface + "." + s.Step }
 
 // Object returns the step as the API shows it.
@@ -92,14 +92,14 @@ func (s Step) WaitSeconds() (time.Duration, error) {
 }
 
 // CheckSteps returns a *ValidationError for the first step of a client's list
-// that no driver could ever have.
+// that cannot exist with any driver.
 func CheckSteps(steps []Step) error {
 	for i, s := range steps {
 		switch {
 		case s.Step == "":
 			return Invalid("Step %d has no name: every step needs interface and step.", i)
 		case !slices.Contains(StepInterfaces, s.Interface):
-			return Invalid("Step %d (%s) names the interface %q; there are %s.", i, CutText(s.Step), CutText(s.Interface), Choices(StepInterfaces))
+			return Invalid("Step %d (%s) has the unknown interface %q; the interfaces with steps are %s.", i, CutText(s.Step), CutText(s.Interface), Choices(StepInterfaces))
 		case s.Priority < 0:
 			return Invalid("Step %d (%s) has the negative priority %d.", i, CutText(s.Name()), s.Priority)
 		}
@@ -115,13 +115,13 @@ func CheckSteps(steps []Step) error {
 	return nil
 }
 
-// checkChildren holds the rules between what a step is and who runs it.
+// checkChildren checks the rules for steps that child nodes run.
 func (s Step) checkChildren(i int) error {
 	switch {
 	case len(s.LimitChildNodeExecution) > 0 && !s.ExecuteOnChildNodes:
-		return Invalid("Step %d (%s) limits the child nodes that run it, but does not ask for any: set execute_on_child_nodes.", i, CutText(s.Name()))
+		return Invalid("Step %d (%s) has limit_child_node_execution, but the node itself runs it: set execute_on_child_nodes.", i, CutText(s.Name()))
 	case s.ExecuteOnChildNodes && (s.Step == StepHold || s.Step == StepWait):
-		return Invalid("Step %d (%s) cannot run on child nodes: the node itself holds and waits.", i, CutText(s.Name()))
+		return Invalid("Step %d (%s) cannot run on child nodes: the engine runs it for the node itself.", i, CutText(s.Name()))
 	}
 	return nil
 }
@@ -148,13 +148,13 @@ func InRamdisk(asked, offered []Step) (step Step, ok bool) {
 	return asked[i], true
 }
 
-// elsewhere reports whether the node's drivers have no part in the step.
+// elsewhere reports whether the step is not run by the drivers of the node.
 func (s Step) elsewhere() bool { return s.Own() || s.ExecuteOnChildNodes }
 
-// awaitsAgent reports whether the step ends with the next heartbeat.
+// awaitsAgent reports whether the step waits for the next heartbeat.
 func (s Step) awaitsAgent() bool { return s.Step == StepWait && s.Args["seconds"] == nil }
 
-// SortSteps orders steps by falling priority, then by interface, then by name,
+// SortSteps orders steps by descending priority, then by interface, then by name,
 // and leaves out those of priority 0.
 func SortSteps(steps []Step) []Step {
 	sorted := slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s.Priority <= 0 })
@@ -168,8 +168,8 @@ func SortSteps(steps []Step) []Step {
 	return sorted
 }
 
-// orderedSteps sorts steps by their order; those without one count as 0, and steps
-// of the same order keep their place.
+// orderedSteps sorts steps by their order; a missing order counts as 0, and steps of
+// the same order keep their place.
 func orderedSteps(steps []Step) []Step {
 	order := func(s Step) int {
 		if s.Order == nil {
@@ -185,8 +185,8 @@ func orderedSteps(steps []Step) []Step {
 // runbookPriority is above the priorities of drivers and templates.
 const runbookPriority = 100_000
 
-// RunbookDeploySteps are the steps of a runbook as those of a deployment request:
-// they run first, in their order.
+// RunbookDeploySteps returns the steps of a runbook for a deployment request: their
+// priorities make them run first, in their order.
 func RunbookDeploySteps(runbook []Step) []Step {
 	steps := orderedSteps(runbook)
 	for i := range steps {
@@ -195,10 +195,9 @@ func RunbookDeploySteps(runbook []Step) []Step {
 	return steps
 }
 
-// ListedSteps is a client's list with what the drivers know of each step. Steps
-// with an order come by it; without any, the list is kept as it stands. A step
-// that no driver offers is a *ValidationError; steps of child nodes are not looked
-// at.
+// ListedSteps completes a client's list of steps from the drivers' descriptions.
+// Steps with an order are sorted by it; without any, the list keeps its order. A step
+// that no driver offers is a *ValidationError; steps for child nodes are not checked.
 func ListedSteps(asked, offered []Step) ([]Step, error) {
 	steps := make([]Step, 0, len(asked))
 	for _, s := range asked {
@@ -219,9 +218,9 @@ func ListedSteps(asked, offered []Step) ([]Step, error) {
 }
 
 // DeploySteps merges the steps of drivers with those of templates and of the
-// request, whose entries win in this order. A core step of a driver, one with
-// Priority above 0 in interface deploy, keeps its arguments and can only be taken
-// out by priority 0.
+// request; later ones win. A core step of a driver, which is one with a priority above
+// 0 in the interface deploy, keeps its arguments and can only be left out, by
+// priority 0.
 func DeploySteps(offered, templates, asked []Step) ([]Step, error) {
 	merged := slices.Clone(offered)
 	for _, s := range slices.Concat(templates, asked) {
@@ -265,5 +264,5 @@ func unknownStep(s Step, offered []Step) error {
 		}
 	}
 	slices.Sort(names)
-	return Invalid("There is no step %s; the interface %s of this node has %s.", CutText(s.Name()), s.Interface, Choices(names))
+	return Invalid("There is no step %s; the interface %s of this node has the steps %s.", CutText(s.Name()), s.Interface, Choices(names))
 }

@@ -128,7 +128,7 @@ func TestStepSurvivesBeingShown(t *testing.T) {
 	}
 }
 
-func TestHardwareKeepsWhenThingsWereSeenAndChanged(t *testing.T) {
+func TestHardwareKeepsTheTimesOfCreationAndChange(t *testing.T) {
 	first, later := time.Unix(1000, 0).UTC(), time.Unix(2000, 0).UTC()
 	before := Hardware{
 		BIOS:     []BIOSSetting{{Name: "a", Value: "1"}, {Name: "b", Value: "1"}},

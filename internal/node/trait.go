@@ -8,12 +8,12 @@ const (
 	maxTraitLength = 255 // bytes
 )
 
-// traitPattern is a name that an operator made up (CUSTOM_) or one in a
-// namespace of the standard list (https://docs.openstack.org/os-traits/), which
-// grows with every release and is therefore not copied here.
+// traitPattern matches custom traits (CUSTOM_) and names in the namespaces of the
+// standard list (https://docs.openstack.org/os-traits/), which grows with every
+// release and is therefore not copied here.
 var traitPattern = regexp.MustCompile(`^(CUSTOM|COMPUTE|HW|MISC|OWNER|STORAGE)_[A-Z0-9_]+$`)
 
-// CheckTrait returns a *ValidationError unless name may be a trait.
+// CheckTrait returns a *ValidationError unless name is a valid trait.
 func CheckTrait(name string) error {
 	if len(name) > maxTraitLength || !traitPattern.MatchString(name) {
 		return Invalid("Invalid trait %q: want CUSTOM_ and capital letters, digits or underscores, or a standard trait, of at most %d characters.",

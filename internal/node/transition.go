@@ -1,7 +1,7 @@
 package node
 
-// Trigger is what moves a node from one provision state to the next: a verb of
-// the API or an outcome that the conductor reports.
+// Trigger causes a transition from one provision state to the next: a verb of the API
+// or an outcome that the conductor reports.
 type Trigger string
 
 // Triggers that clients send as provision verbs (see Verbs for their wire names).
@@ -35,14 +35,14 @@ type Transition struct {
 	From State
 	On   Trigger
 	To   State
-	// Target is the target_provision_state that this row sets. Empty means
-	// keep the one in force, or null when To is stable.
+	// Target is the target_provision_state that the transition sets. Empty keeps the
+	// present one, or clears it when To is stable.
 	Target State
 }
 
-// transitions is the whole provision state machine of the Bare Metal API v1,
-// with INSPECT WAIT → INSPECTING as the inspector merge added it. The API, the
-// conductor and the documentation read this table and no other.
+// transitions is the whole provision state machine of the Bare Metal API v1. It
+// includes inspect wait → inspecting, which came with in-band inspection. The API, the
+// conductor and the documentation all use this table.
 var transitions = []Transition{
 	{Enroll, OnManage, Verifying, Manageable},
 	{Verifying, OnDone, Manageable, ""},
@@ -163,7 +163,7 @@ var transitionIndex = func() map[edge]Transition {
 // Transitions returns a copy of the provision state machine.
 func Transitions() []Transition { return append([]Transition(nil), transitions...) }
 
-// Next returns the transition that trigger causes in state from, and whether
+// Next returns the transition for a trigger in state from, and whether
 // there is one.
 func Next(from State, on Trigger) (Transition, bool) {
 	t, ok := transitionIndex[edge{from, on}]
@@ -189,7 +189,7 @@ func (n *Node) Move(on Trigger) (state, target State, err error) {
 // Verb is a provision verb as clients send it in states/provision.
 type Verb struct {
 	Name  string  // "target" on the wire
-	On    Trigger // what it triggers
+	On    Trigger // its trigger
 	Since int     // microversion 1.N that introduced it
 }
 

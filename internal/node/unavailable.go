@@ -6,11 +6,10 @@ import "errors"
 // the same request may succeed later (HTTP 503).
 var ErrUnavailable = errors.New("database is not available")
 
-// UnavailableError says why the database does nothing for now, or that what a
-// request asks for is elsewhere and cannot be had from there now. It is an
-// ErrUnavailable.
+// UnavailableError says why the database, or another store with the requested data,
+// cannot be used now. It is an ErrUnavailable.
 type UnavailableError struct {
-	Reason string // sentences for clients: what is wrong, and who has to do what
+	Reason string // sentences for clients: what is wrong, and what to do
 }
 
 func (e *UnavailableError) Error() string { return e.Reason }

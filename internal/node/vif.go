@@ -2,14 +2,14 @@ package node
 
 import "slices"
 
-// VIFRequest asks to attach a virtual interface of a network service to a node.
+// VIFRequest is a request to attach a virtual interface of a network service to a node.
 type VIFRequest struct {
-	ID            string // what the network service calls it; any text
+	ID            string // identifier in the network service; any text
 	PortUUID      string // where to attach it; "" lets the engine choose
 	PortgroupUUID string // excludes PortUUID
 }
 
-// vifKey is where ports and port groups keep the VIF that is attached to them.
+// vifKey is the key of internal_info for the VIF that is attached to a port or port group.
 const vifKey = "tenant_vif_port_id"
 
 // VIFOf returns the VIF in the internal_info of a port or a port group, "" when
@@ -59,9 +59,9 @@ func FindVIF(id string, groups []*Portgroup, ports []*Port) (VIFSlot, bool) {
 	return VIFSlot{}, false
 }
 
-// ChooseVIFSlot returns where to attach a VIF: port groups go before ports. A
-// port takes one only if it may boot from the network, and outside of groups that
-// do not support standalone ports.
+// ChooseVIFSlot returns where to attach a VIF; port groups come before ports. A port is
+// suitable if it may boot from the network and is not in a group without support for
+// standalone ports.
 func ChooseVIFSlot(request VIFRequest, groups []*Portgroup, ports []*Port) (VIFSlot, error) {
 	if _, taken := FindVIF(request.ID, groups, ports); taken {
 		return VIFSlot{}, Conflict("VIF %s is attached already.", request.ID)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Words is a set of words that hold no comma, such as traits or UUIDs, kept as
-// its sorted, comma-separated text so that listing a thousand nodes parses none
-// of them. The zero value is the empty set. It compares with ==.
+// Words is a set of words without commas, such as traits or UUIDs, stored as its
+// sorted, comma-separated text, so that listing a thousand nodes parses none. The
+// zero value is the empty set. Sets can be compared with ==.
 type Words string
 
 // WordsOf returns the set of the given words, without those that are empty or
@@ -19,7 +19,7 @@ func WordsOf(words ...string) Words {
 	return Words(strings.Join(sorted, ","))
 }
 
-// List returns the words in order; the slice is the caller's own.
+// List returns the words in order. The caller may change the slice.
 func (w Words) List() []string {
 	if w == "" {
 		return nil

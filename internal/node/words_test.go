@@ -18,7 +18,7 @@ func TestWordsAreASortedSet(t *testing.T) {
 	}
 }
 
-func TestWordsHoldOthers(t *testing.T) {
+func TestWordsContainOthers(t *testing.T) {
 	for _, tt := range []struct {
 		all, part Words
 		want      bool

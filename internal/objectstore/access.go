@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/reload"
 )
 
-// connectTimeout bounds making a connection, which a store on the network that
-// lives does in milliseconds.
+// connectTimeout bounds the connection set-up, which a reachable store
+// completes in milliseconds.
 const connectTimeout = 5 * time.Second
 
 // newTransport trusts the authorities of the system and those of caFile.

@@ -10,9 +10,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// call runs one request under its deadline and says what was tried when it fails.
+// call runs one request with its deadline; its error names what was tried.
 func (b *Bucket) call(ctx context.Context, what, key string, request func(context.Context) error) error {
-	err := b.gate.enter(time.Now(), b.timeout)
+	err := b.breaker.enter(time.Now(), b.timeout)
 	if err == nil {
 		bounded, cancel := context.WithTimeout(ctx, b.timeout)
 		err = b.explain(request(bounded))
@@ -21,10 +21,10 @@ func (b *Bucket) call(ctx context.Context, what, key string, request func(contex
 		}
 		cancel()
 		if err != nil && ctx.Err() != nil {
-			b.gate.leave(nil, time.Now()) // the caller went away, which says nothing about the store
+			b.breaker.leave(nil, time.Now()) // the caller went away, which says nothing about the store
 			return ctx.Err()
 		}
-		b.gate.leave(err, time.Now())
+		b.breaker.leave(err, time.Now())
 	}
 	if err == nil {
 		return nil
@@ -34,39 +34,39 @@ func (b *Bucket) call(ctx context.Context, what, key string, request func(contex
 
 func isMissing(err error) bool { return errors.Is(err, node.ErrNotFound) }
 
-// pause is how long a store that did not answer is left alone.
+// pause is the time without requests to a store that did not answer.
 const pause = time.Second
 
-// gate keeps callers from a store that does not answer. While it is shut, one
-// caller per pause finds out whether the store is back.
-type gate struct {
+// breaker is a circuit breaker for a store that does not answer. While it is open, one
+// caller per pause tests whether the store is back.
+type breaker struct {
 	mu    sync.Mutex
-	cause error     // why it is shut; nil while it is open
-	until time.Time // from when on a shut gate lets one caller pass
+	cause error     // why it is open; nil while it is closed
+	until time.Time // from when on an open breaker lets one caller pass
 }
 
-// enter returns why the gate is shut. A caller that it lets pass while it is shut
+// enter returns why the breaker is open. A caller that it lets pass while it is open
 // has until timeout to report.
-func (g *gate) enter(now time.Time, timeout time.Duration) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.cause == nil {
+func (b *breaker) enter(now time.Time, timeout time.Duration) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cause == nil {
 		return nil
 	}
-	if now.Before(g.until) {
-		return g.cause
+	if now.Before(b.until) {
+		return b.cause
 	}
-	g.until = now.Add(timeout)
+	b.until = now.Add(timeout)
 	return nil
 }
 
-// leave reports how a call went: ErrUnavailable shuts the gate, anything else
-// opens it.
-func (g *gate) leave(err error, now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.cause = nil
+// leave reports the outcome of a call: ErrUnavailable opens the breaker, anything else
+// closes it.
+func (b *breaker) leave(err error, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cause = nil
 	if errors.Is(err, ErrUnavailable) {
-		g.cause, g.until = err, now.Add(pause)
+		b.cause, b.until = err, now.Add(pause)
 	}
 }

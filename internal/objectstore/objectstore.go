@@ -1,10 +1,10 @@
-// Package objectstore keeps objects of some megabytes in one bucket of an object
-// store that speaks the S3 protocol. It knows nothing of what they hold.
+// Package objectstore stores objects of some megabytes in one bucket of an object
+// store with the S3 protocol. It does not interpret them.
 //
-// Every call has a deadline and is tried once; who calls decides about trying
-// again. A store that does not answer is left alone for a moment, in which calls
-// fail at once, so that callers cannot all wait for it. Errors name the setting of
-// package engine that is to be corrected, where one is, and never a credential.
+// Every call has a deadline and is tried once; the caller decides about
+// retries. After a call without an answer the store gets no requests for a moment; calls
+// then fail at once, so that callers do not all wait for it. Errors name the setting of
+// package engine to correct, if there is one, and never a credential.
 package objectstore
 
 import (
@@ -62,7 +62,7 @@ type Bucket struct {
 	endpoint string
 	name     string
 	timeout  time.Duration
-	gate     gate
+	breaker  breaker
 }
 
 // Open prepares access and reads the files that the configuration names. It sends

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrUnavailable means that the store does not answer, or not now: the same call
-// may succeed later without anybody's doing.
+// may succeed later.
 var ErrUnavailable = errors.New("object store is not available")
 
 // unavailableError is an ErrUnavailable with its reason.
@@ -26,7 +26,7 @@ func (e *unavailableError) Error() string { return e.reason }
 // Is makes errors.Is(err, ErrUnavailable) true.
 func (e *unavailableError) Is(target error) bool { return target == ErrUnavailable }
 
-// refusedError is a refusal that lasts until somebody corrects something.
+// refusedError is a refusal that lasts until an operator corrects the cause.
 type refusedError struct{ reason string }
 
 func (e *refusedError) Error() string { return e.reason }
@@ -39,8 +39,8 @@ func (missingError) Error() string { return "there is no such object" }
 // Is makes errors.Is(err, node.ErrNotFound) true.
 func (missingError) Is(target error) bool { return target == node.ErrNotFound }
 
-// advice says what to do about the store's error codes that only an operator can
-// end. The codes are those of Amazon's "Error responses" page, which other stores
+// advice says what to do about those error codes of the store that only an operator can
+// resolve. The codes are those of Amazon's "Error responses" page, which other stores
 // follow.
 var advice = map[string]string{
 	"NoSuchBucket":                 "there is no such bucket: create it, or correct inventory.s3_bucket",
@@ -58,7 +58,7 @@ var advice = map[string]string{
 	"XMinioStorageFull":            "the store is full",
 }
 
-// explain sorts the error of a request into the three kinds there are. What the
+// explain converts the error of a request into one of the three kinds. What the
 // store said is shortened; it does not know the secret key, and names the access
 // key only outside of the text that is used here.
 func (b *Bucket) explain(err error) error {

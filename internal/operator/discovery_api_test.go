@@ -102,7 +102,7 @@ func TestMachinesThatBootAtOnceBecomeHostsFastAndOnce(t *testing.T) {
 	}
 }
 
-func TestNodesOfSomebodyElseAreLeftAlone(t *testing.T) {
+func TestNodesInUseAreNotDiscovered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	for what, change := range map[string]func(*provisioner.Node){
@@ -350,7 +350,7 @@ func TestSamplesAreAccepted(t *testing.T) {
 func TestNodeThatWentIsNotReportedAsSkipped(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *operator.Options) { o.PollInterval = time.Hour })
-	for i := range 120 { // so many that a deleted node stays in the picture for a while
+	for i := range 120 { // so many that a deleted node stays in the cache for a while
 		b.engine.Discover(demo.Machine{Inventory: demo.SampleInventory(fmt.Sprint("other-", i)), Change: func(n *provisioner.Node) { n.Owner = "team" }})
 	}
 	b.boot("leaving")

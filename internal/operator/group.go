@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 )
 
-// Times of the leader leases, those that Kubernetes' own components use.
+// Times of the leader leases, the same as in Kubernetes' own components.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
@@ -37,7 +37,7 @@ type leaseOptions struct {
 func (g *group) NeedLeaderElection() bool { return false }
 
 // Start runs the controllers until ctx ends. It returns an error when the lease
-// is lost, because another replica may be at work then.
+// is lost, because another replica may then run them.
 func (g *group) Start(ctx context.Context) error {
 	c, err := g.build()
 	if err != nil {
@@ -89,7 +89,7 @@ func lead(ctx context.Context, lock resourcelock.Interface, name string, work fu
 	if err != nil {
 		return fmt.Errorf("join election for lease %s: %w", name, err)
 	}
-	// Who never led has nothing to finish.
+	// A replica that never led has nothing to finish.
 	defer context.AfterFunc(ctx, func() {
 		select {
 		case <-started:

@@ -142,7 +142,7 @@ func TestHostGoesBackWhenItsNodeLeavesAvailable(t *testing.T) {
 	h := b.inState("demo-left", v1alpha1.StatePreparing)
 	b.hasEvent("demo-left", "NodeLeftAvailable")
 	c := b.hasCondition("demo-left", v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.NotProgressingReason)
-	if want := `The node is in state "deploying": somebody else uses it`; c.Message != want {
+	if want := `The node is in state "deploying": another client uses it`; c.Message != want {
 		t.Errorf("message = %q, want %q", c.Message, want)
 	}
 	b.engine.Update(h.Status.Provisioning.ID, func(n *provisioner.Node) { n.State = node.Manageable })
@@ -172,7 +172,7 @@ func TestHostWhoseNodeIsLostIsUnmanagedAndComesBackByMAC(t *testing.T) {
 	}
 }
 
-func TestHostDoesNotTakeANodeOfSomebodyElse(t *testing.T) {
+func TestHostDoesNotTakeANodeInUse(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	id := b.boot("taken")
@@ -186,7 +186,7 @@ func TestHostDoesNotTakeANodeOfSomebodyElse(t *testing.T) {
 	b.hasEvent("taken", "ImportConflict")
 }
 
-func TestEngineDownIsShownAndPasses(t *testing.T) {
+func TestUnreachableEngineIsShownUntilItAnswers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	b.engine.SetDown("connection refused")
@@ -222,7 +222,7 @@ func TestErrorsCountUpAndAreClearedBySuccess(t *testing.T) {
 	}
 }
 
-func TestExternallyProvisionedHostIsLeftAlone(t *testing.T) {
+func TestExternallyProvisionedHostIsNotChanged(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	b.plainHost("demo-external", func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true })

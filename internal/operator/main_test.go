@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(plane.Run(m))
 }
 
-// patience is how long a test waits for what has to happen.
-const patience = time.Minute
+// testTimeout is how long a test waits for what has to happen.
+const testTimeout = time.Minute
 
 // bench is an operator in a namespace of its own, with an engine in memory.
 type bench struct {
@@ -200,7 +200,7 @@ func (w *logWriter) close() {
 // eventually waits until check returns "", and fails with what it said last.
 func (b *bench) eventually(what string, check func() string) {
 	b.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(testTimeout)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -209,7 +209,7 @@ func (b *bench) eventually(what string, check func() string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			b.Fatalf("%s did not happen in %s: %s", what, patience, last)
+			b.Fatalf("%s did not happen in %s: %s", what, testTimeout, last)
 		}
 		<-tick.C
 	}

@@ -1,5 +1,5 @@
 // Package operator runs Ingot's Kubernetes side: groups of controllers that
-// share one cache of the API server and one picture of an engine's nodes.
+// share one cache of the API server and one cache of the engine's nodes.
 //
 // It reaches the engine over the Bare Metal API only, so that the engine may be
 // upstream Ironic.
@@ -35,20 +35,20 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	client "github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/operator/discovery"
-	"github.com/ingot-metal/ingot/internal/operator/fleet"
 	"github.com/ingot-metal/ingot/internal/operator/host"
+	"github.com/ingot-metal/ingot/internal/operator/nodecache"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/baremetal"
 )
 
 const (
 	// apiQPS and apiBurst bound requests to the API server where the client
-	// configuration does not. A rack that is switched on becomes hosts in
+	// configuration does not. A rack that is powered on becomes hosts in
 	// seconds; the API server has its own fairness for the rest.
 	apiQPS, apiBurst = 300, 600
 	// retryMin and retryMax bound the wait after errors of the API server.
 	retryMin, retryMax = 50 * time.Millisecond, time.Minute
-	// stopTimeout bounds how long controllers finish what they are doing.
+	// stopTimeout bounds how long controllers may take to stop.
 	stopTimeout = 10 * time.Second
 )
 
@@ -57,7 +57,7 @@ type Operator struct {
 	opts     Options
 	config   *rest.Config
 	manager  manager.Manager
-	fleet    *fleet.Fleet
+	nodes    *nodecache.Cache
 	engine   provisioner.Engine
 	registry *prometheus.Registry
 }
@@ -83,7 +83,7 @@ func New(opts Options) (*Operator, error) {
 		}
 		o.engine = baremetal.New(c)
 	}
-	o.fleet = fleet.New(o.engine, fleet.Options{
+	o.nodes = nodecache.New(o.engine, nodecache.Options{
 		Interval: opts.PollInterval, AgentWindow: opts.AgentWindow, Logger: opts.Logger,
 	})
 	if err := o.newManager(); err != nil {
@@ -126,11 +126,11 @@ func (o *Operator) newManager() error {
 	return errors.Join(
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),
-		mgr.Add(o.fleet),
+		mgr.Add(o.nodes),
 	)
 }
 
-// addrOrOff turns an empty address into controller-runtime's word for none.
+// addrOrOff turns an empty address into controller-runtime's value for none.
 func addrOrOff(addr string) string {
 	if addr == "" {
 		return "0"
@@ -138,7 +138,7 @@ func addrOrOff(addr string) string {
 	return addr
 }
 
-// addGroup adds the controllers of a group, behind a lease of their own.
+// addGroup adds the controllers of a group, with their own lease.
 func (o *Operator) addGroup(name string) error {
 	build, err := o.builder(name)
 	if err != nil {
@@ -168,7 +168,7 @@ func (o *Operator) builder(name string) (func() (controller.Controller, error), 
 			return nil, err
 		}
 		r := discovery.New(discovery.Config{
-			Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Fleet: o.fleet, Engine: o.engine,
+			Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), NodeCache: o.nodes, Engine: o.engine,
 			Recorder: recorder, Metrics: m, Now: time.Now,
 		})
 		return func() (controller.Controller, error) { return r.Controller(o.manager.GetCache(), options) }, nil
@@ -178,14 +178,14 @@ func (o *Operator) builder(name string) (func() (controller.Controller, error), 
 		return nil, err
 	}
 	r := host.New(host.Config{
-		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Fleet: o.fleet, Engine: o.engine,
+		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), NodeCache: o.nodes, Engine: o.engine,
 		Recorder: recorder, Metrics: m, MaxBackoff: o.opts.MaxBackoff, Now: time.Now,
 	})
-	return func() (controller.Controller, error) { return r.Controller(o.manager.GetCache(), o.fleet, options) }, nil
+	return func() (controller.Controller, error) { return r.Controller(o.manager.GetCache(), o.nodes, options) }, nil
 }
 
 // Run runs the controllers until ctx ends. It returns nil when it was asked to
-// stop, and an error when it could not go on: an address is in use, a CRD is
+// stop, and an error when it cannot continue: an address is in use, a CRD is
 // missing, a lease was lost. An operator runs once.
 func (o *Operator) Run(ctx context.Context) error {
 	if err := o.checkKinds(); err != nil {
@@ -207,7 +207,7 @@ func (o *Operator) Run(ctx context.Context) error {
 	return nil
 }
 
-// checkKinds tells at once what would only show as a cache that never fills.
+// checkKinds reports missing CRDs at once, instead of a cache that never syncs.
 func (o *Operator) checkKinds() error {
 	kinds := []schema.GroupKind{v1alpha1.GroupVersion.WithKind("BareMetalHost").GroupKind()}
 	if slices.Contains(o.opts.Controllers, GroupDiscovery) {

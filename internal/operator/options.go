@@ -13,12 +13,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// Options are what an operator is told. Config and one of EngineURL and Engine
+// Options configure an operator. Config and one of EngineURL and Engine
 // are required; other zero values mean the defaults.
 type Options struct {
 	// Config says how to reach Kubernetes. It is copied.
 	Config *rest.Config
-	// Namespaces are those whose objects are looked at; empty means all.
+	// Namespaces are the namespaces to watch; empty means all.
 	Namespaces []string
 
 	// EngineURL is the engine's address, such as http://127.0.0.1:6385.
@@ -36,30 +36,30 @@ type Options struct {
 	// Controllers are the groups of controllers to run; empty means all that
 	// there are.
 	Controllers []string
-	// LeaderElection makes each group run in one replica only.
+	// LeaderElection runs each group in one replica only.
 	LeaderElection bool
 	// LeaderElectionNamespace is where the leases are. It is required with
 	// LeaderElection.
 	LeaderElectionNamespace string
 
-	// PollInterval is the time between two looks at the engine; 5 s.
+	// PollInterval is the time between two polls of the engine; 5 s.
 	PollInterval time.Duration
 	// AgentWindow is how long after its last heartbeat a ramdisk can be given
 	// work; 5 min. It should be the engine's own fast-track time-out.
 	AgentWindow time.Duration
 	// MaxBackoff is the longest wait between two attempts after errors; 30 min.
 	MaxBackoff time.Duration
-	// Concurrency is how many hosts are worked on at the same time; 16.
+	// Concurrency is the number of hosts reconciled at the same time; 16.
 	Concurrency int
 
 	// MetricsAddr and HealthAddr are where metrics and probes are served;
 	// empty means nowhere.
 	MetricsAddr, HealthAddr string
-	// Logger takes the log; nil means slog's default.
+	// Logger gets the log; nil means slog's default.
 	Logger *slog.Logger
 }
 
-// Groups of controllers. Each has its own leader lease and works under its own
+// Groups of controllers. Each has its own leader lease and uses its own
 // service account when it runs alone.
 const (
 	// GroupHost is the controller of BareMetalHost.
@@ -69,16 +69,16 @@ const (
 )
 
 var (
-	// groups are those that there are, in the order of their start.
+	// groups are all groups, in the order of their start.
 	groups = []string{GroupHost, GroupDiscovery}
-	// laterGroups are names that manifests may hold already.
+	// laterGroups are names of future groups that manifests may already use.
 	laterGroups = []string{"firmware", "cluster", "remediation", "autoscale"}
 )
 
-// Groups returns the names of the groups of controllers that there are.
+// Groups returns the names of all groups of controllers.
 func Groups() []string { return slices.Clone(groups) }
 
-// setDefaults fills what was left out, and tells what cannot work.
+// setDefaults sets missing values and returns an error for options that cannot work.
 func (o *Options) setDefaults() error {
 	if o.Config == nil {
 		return errors.New("the operator needs to know how to reach Kubernetes")
@@ -113,7 +113,7 @@ func setDefault(d *time.Duration, value time.Duration) {
 	}
 }
 
-// checkControllers tells which names are not groups of controllers.
+// checkControllers returns an error for names that are not groups of controllers.
 func checkControllers(names []string) error {
 	for _, name := range names {
 		switch {

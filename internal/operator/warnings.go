@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// warnings logs what the API server warns about, each text once.
+// warnings logs what the Warning from the API server about, each text once.
 type warnings struct {
 	logger *slog.Logger
 	seen   sync.Map
@@ -24,6 +24,6 @@ func (w *warnings) HandleWarningHeaderWithContext(ctx context.Context, code int,
 		return
 	}
 	if _, seen := w.seen.LoadOrStore(text, true); !seen {
-		w.logger.WarnContext(ctx, "API server warns", "text", text)
+		w.logger.WarnContext(ctx, "Warning from the API server", "text", text)
 	}
 }

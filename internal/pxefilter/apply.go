@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// manyWritten is after how many files dnsmasq is told to read all of them anew: it
-// keeps what earlier versions of a file said until then, and may miss some when
-// thousands change at once.
+// manyWritten is the number of written files after which dnsmasq is told to read all
+// of them again: until then it keeps what earlier versions of a file said, and it may
+// miss some when thousands change at once.
 const manyWritten = 1000
 
-// apply brings the files in step with the nodes. With compare it looks first what
-// somebody else did to the files.
+// apply synchronises the files with the nodes. With compare it first reads the folder
+// for changes that others have made.
 func (f *Filter) apply(ctx context.Context, compare bool) error {
-	first := !f.settled
+	first := !f.initialized
 	if first {
 		if err := f.folder.sweep(); err != nil {
 			return err
@@ -28,16 +28,16 @@ func (f *Filter) apply(ctx context.Context, compare bool) error {
 			return err
 		}
 	}
-	w := f.policy.decide(f.fleet.nodes)
+	w := f.policy.decide(f.nodes.nodes)
 	changed, failed, err := f.write(ctx, w, first)
 	if f.unfinished = err != nil; f.unfinished {
 		return fmt.Errorf("bring %d files in step, the first of them: %w", failed, err)
 	}
 	if first {
-		f.log.Info("Filter is active", "folder", f.opts.HostsDir, "nodes", len(f.fleet.nodes), "ports", len(w.ports),
+		f.log.Info("Filter is active", "folder", f.opts.HostsDir, "nodes", len(f.nodes.nodes), "ports", len(w.ports),
 			"changed", changed, "unknown_machines", string(w.unknown.verdict), "because", w.unknown.because)
 	}
-	f.settled = true
+	f.initialized = true
 	if compare {
 		f.synced = time.Now()
 		f.metrics.synced.SetToCurrentTime()
@@ -49,10 +49,10 @@ func (f *Filter) apply(ctx context.Context, compare bool) error {
 	return nil
 }
 
-// write makes the files say what is wanted, as far as it can, and returns how many
-// it changed and how many it could not, with the first error. The first time it
-// removes files of addresses that no port has; later they follow the rule for
-// unknown machines, since dnsmasq does not notice that a file is gone.
+// write writes the wanted files as far as possible and returns how many it changed
+// and how many failed, with the first error. The first time it removes files of
+// addresses that no port has; later those follow the rule for unknown machines,
+// because dnsmasq does not notice a deleted file.
 func (f *Filter) write(ctx context.Context, w wanted, first bool) (changed, failed int, cause error) {
 	did := func(err error) bool {
 		if err == nil {
@@ -73,7 +73,7 @@ func (f *Filter) write(ctx context.Context, w wanted, first bool) (changed, fail
 			}
 		}
 		if failed > 0 {
-			return changed, failed, cause // else they would be written anew
+			return changed, failed, cause // else they would be written again
 		}
 	}
 	for _, c := range w.changes(f.folder.files) {
@@ -88,10 +88,9 @@ func (f *Filter) write(ctx context.Context, w wanted, first bool) (changed, fail
 	return changed, failed, cause
 }
 
-// leftovers returns the names of files that are to be removed at the start, and sees
-// to it that dnsmasq hears of them. It does also when there are none: a process
-// before this one may have been killed when it had removed files and not told
-// dnsmasq yet.
+// leftovers returns the names of the files to remove at the start, and requests a
+// reload of dnsmasq. It does so even if there are none: an earlier process may have
+// been killed after it removed files and before it told dnsmasq.
 func (f *Filter) leftovers(w wanted) []string {
 	gone := w.forgotten(f.folder.files)
 	if len(gone) > 0 || f.dnsmasq.known() {
@@ -114,8 +113,8 @@ func (f *Filter) report(ctx context.Context, level slog.Level, c change) {
 	f.log.LogAttrs(ctx, level, "Changed the rule of a port", append(attrs, slog.String("mac", c.name))...)
 }
 
-// reload tells dnsmasq to read everything anew, when there is a reason to. What
-// fails is tried again when everything is compared.
+// reload tells dnsmasq to read all files again, if there is a reason to. A failure is
+// retried at the next full comparison.
 func (f *Filter) reload() {
 	if f.reloading == "" {
 		return

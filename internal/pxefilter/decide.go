@@ -32,21 +32,24 @@ const (
 	becausePortless    = "a node in inspection has no port"
 	becauseNobody      = "no node in inspection lacks a port"
 	becauseForgotten   = "no port has this address any more"
+	becauseDoubtful    = "the database was restored, and a person has to decide about its node"
 	becauseNoInterface = "its node has an inspect interface that is not supported"
 )
 
-// policy is what rulings follow from, beside the nodes.
+// policy decides rulings together with the nodes.
 type policy struct {
 	served            map[node.State]Phase
 	inspectInterfaces []string
 	discovery         bool // unknown machines are enrolled
 }
 
-// rule says what holds for the ports of a node.
+// rule returns the ruling for the ports of a node.
 func (p policy) rule(n store.BootNode) ruling {
 	r := ruling{verdict: Deny, node: n.UUID, state: n.State, because: becauseNoPhase}
 	phase, served := p.served[n.State]
 	switch {
+	case n.Doubtful: // where a file tells nothing better
+		r.because = becauseDoubtful
 	case !served:
 	case phase.inspects && !slices.Contains(p.inspectInterfaces, n.InspectInterface):
 		r.because = becauseNoInterface
@@ -56,10 +59,10 @@ func (p policy) rule(n store.BootNode) ruling {
 	return r
 }
 
-// findsByPost reports whether a node waits for a machine that only its post will
-// tell from others: it is in inspection and no port names its machine.
+// findsByPost reports whether only the inspection post can identify the machine of a
+// node: the node is in inspection and has no port.
 func (p policy) findsByPost(n store.BootNode) bool {
-	return len(n.MACs) == 0 && p.served[n.State].inspects && slices.Contains(p.inspectInterfaces, n.InspectInterface)
+	return len(n.MACs) == 0 && !n.Doubtful && p.served[n.State].inspects && slices.Contains(p.inspectInterfaces, n.InspectInterface)
 }
 
 // wanted is what the folder of hosts should say.
@@ -68,8 +71,8 @@ type wanted struct {
 	ports   map[string]ruling // by MAC
 }
 
-// decide is pure: what the folder should say follows from the nodes and nothing
-// else.
+// decide returns what the folder should say. It depends on the nodes and the policy
+// only.
 func (p policy) decide(nodes map[int64]store.BootNode) wanted {
 	w := wanted{ports: make(map[string]ruling, len(nodes)), unknown: ruling{verdict: Deny, because: becauseNobody}}
 	if p.discovery {
@@ -99,7 +102,8 @@ type change struct {
 func (w wanted) changes(files map[string]Verdict) []change {
 	var list []change
 	note := func(name string, r ruling) {
-		if files[name] != r.verdict {
+		// What is doubtful stays as it was when more was known.
+		if files[name] != r.verdict && (r.because != becauseDoubtful || files[name] == "") {
 			list = append(list, change{name, r})
 		}
 	}

@@ -15,8 +15,8 @@ const (
 	mac3 = "52:54:00:00:00:03"
 )
 
-// fleetOf numbers nodes.
-func fleetOf(nodes ...store.BootNode) map[int64]store.BootNode {
+// bootNodesOf numbers nodes.
+func bootNodesOf(nodes ...store.BootNode) map[int64]store.BootNode {
 	all := map[int64]store.BootNode{}
 	for i, n := range nodes {
 		n.ID = int64(i + 1)
@@ -60,7 +60,7 @@ func TestPortsAreServedInTheirPhase(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			n := test.node
 			n.MACs = []string{mac1}
-			got := test.opts.policy().decide(fleetOf(n)).ports[mac1]
+			got := test.opts.policy().decide(bootNodesOf(n)).ports[mac1]
 			if got.verdict != test.want || got.because == "" {
 				t.Errorf("got %+v, want %s and a reason", got, test.want)
 			}
@@ -68,7 +68,7 @@ func TestPortsAreServedInTheirPhase(t *testing.T) {
 	}
 }
 
-func TestUnknownMachinesAreServedOnlyWhenSomebodyMayNeedIt(t *testing.T) {
+func TestUnknownMachinesAreServedOnlyForDiscoveryOrInspection(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		discovery bool
@@ -77,13 +77,13 @@ func TestUnknownMachinesAreServedOnlyWhenSomebodyMayNeedIt(t *testing.T) {
 	}{
 		{"no nodes", false, nil, ruling{verdict: Deny, because: becauseNobody}},
 		{"discovery", true, nil, ruling{verdict: Allow, because: becauseDiscovery}},
-		{"a node in inspection with a port", false, fleetOf(agentNode(node.InspectWait, mac1)), ruling{verdict: Deny, because: becauseNobody}},
+		{"a node in inspection with a port", false, bootNodesOf(agentNode(node.InspectWait, mac1)), ruling{verdict: Deny, because: becauseNobody}},
 		{
-			"a node in inspection without", false, fleetOf(agentNode(node.InspectWait, mac1), agentNode(node.InspectWait)),
+			"a node in inspection without", false, bootNodesOf(agentNode(node.InspectWait, mac1), agentNode(node.InspectWait)),
 			ruling{verdict: Allow, node: "n", state: node.InspectWait, because: becausePortless},
 		},
-		{"a node without ports elsewhere", false, fleetOf(agentNode(node.Manageable), agentNode(node.CleanWait)), ruling{verdict: Deny, because: becauseNobody}},
-		{"inspected out of band", false, fleetOf(store.BootNode{State: node.Inspecting, InspectInterface: "redfish"}), ruling{verdict: Deny, because: becauseNobody}},
+		{"a node without ports elsewhere", false, bootNodesOf(agentNode(node.Manageable), agentNode(node.CleanWait)), ruling{verdict: Deny, because: becauseNobody}},
+		{"inspected out of band", false, bootNodesOf(store.BootNode{State: node.Inspecting, InspectInterface: "redfish"}), ruling{verdict: Deny, because: becauseNobody}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := Options{InspectInterfaces: []string{"agent"}, Serve: []string{"all"}, Discovery: test.discovery}.policy()
@@ -134,5 +134,22 @@ func TestChangesAreWhatFilesDoNotSayYet(t *testing.T) {
 				t.Errorf("changes (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestRulesOfDoubtfulNodesStayAsTheyWere(t *testing.T) {
+	opts := Options{InspectInterfaces: []string{"agent"}, Serve: []string{"all"}}
+	doubtful := func(state node.State, macs ...string) store.BootNode {
+		n := agentNode(state, macs...)
+		n.Doubtful = true
+		return n
+	}
+	w := opts.policy().decide(bootNodesOf(
+		doubtful(node.CleanWait, mac1), doubtful(node.Active, mac2), doubtful(node.Available, mac3), doubtful(node.InspectWait),
+	))
+	got := w.changes(map[string]Verdict{mac1: Deny, mac2: Allow, unknownFile: Deny})
+	want := []change{{mac3, ruling{Deny, "n", node.Available, becauseDoubtful}}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(change{}, ruling{})); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
 	}
 }

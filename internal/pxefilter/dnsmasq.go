@@ -40,7 +40,7 @@ func (s server) reload() error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: there is no process %d", errNotRunning, pid)
 	case err != nil:
-		return fmt.Errorf("look whether process %d is dnsmasq: %w", pid, err)
+		return fmt.Errorf("check whether process %d is dnsmasq: %w", pid, err)
 	case strings.TrimSpace(string(name)) != "dnsmasq":
 		return fmt.Errorf("%w: process %d is %s", errNotRunning, pid, strings.TrimSpace(string(name)))
 	}

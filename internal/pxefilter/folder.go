@@ -44,7 +44,7 @@ type folder struct {
 	scanned time.Time // when that was
 }
 
-// stamp tells whether a file is still the one that was read or written.
+// stamp reports whether a file is still the one that was read or written.
 type stamp struct {
 	size     int64
 	modified time.Time
@@ -88,7 +88,7 @@ func (f *folder) list() error {
 			continue
 		}
 		present[name] = true
-		if err := f.look(name, entry); err != nil {
+		if err := f.check(name, entry); err != nil {
 			return f.problem("read "+name+" in", err)
 		}
 	}
@@ -101,7 +101,7 @@ func (f *folder) list() error {
 }
 
 // look notes what a file says.
-func (f *folder) look(name string, entry fs.DirEntry) error {
+func (f *folder) check(name string, entry fs.DirEntry) error {
 	info, err := entry.Info()
 	if errors.Is(err, fs.ErrNotExist) { // deleted in between
 		f.forget(name)

@@ -47,7 +47,7 @@ func wantFiles(t *testing.T, dir string, want map[string]string) {
 	}
 }
 
-func TestFilesSayItInTheWordsOfDnsmasq(t *testing.T) {
+func TestFilesHaveTheSyntaxOfDnsmasq(t *testing.T) {
 	f := newFolder(t.TempDir())
 	for name, v := range map[string]Verdict{mac1: Allow, mac2: Deny, unknownFile: Allow} {
 		if err := f.write(name, v); err != nil {
@@ -107,7 +107,7 @@ func TestScanNoticesWhatOthersDid(t *testing.T) {
 	}
 }
 
-func TestScanOfAFolderInWhichNothingMovedLooksIntoFilesNowAndThen(t *testing.T) {
+func TestScanOfAnUnchangedFolderReadsItsFilesNowAndThen(t *testing.T) {
 	f, now := newFolder(t.TempDir()), time.Now()
 	put(t, f.dir, mac1, mac1+"\n")
 	scan := func(after time.Duration) Verdict {

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are the figures of one filter, in a registry of their own. No label
-// names a machine.
+// metrics are the metrics of one filter, in their own registry. No label names a
+// machine.
 type metrics struct {
 	registry *prometheus.Registry
 	active   prometheus.Gauge
@@ -49,7 +49,7 @@ func gauge(name, help string) prometheus.Gauge {
 	return prometheus.NewGauge(prometheus.GaugeOpts{Name: "ingot_pxe_filter_" + name, Help: help})
 }
 
-// show takes over what the folder says now.
+// show sets the metrics to what the folder says.
 func (m *metrics) show(w wanted) {
 	count := map[Verdict]int{Allow: 0, Deny: 0}
 	for _, r := range w.ports {

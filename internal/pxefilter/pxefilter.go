@@ -1,10 +1,9 @@
-// Package pxefilter keeps a folder of hosts in step with an engine's nodes, so that
-// the dnsmasq which reads it answers the machines that are to boot the ramdisk
-// and no others. It reads the engine's database and writes nothing there; it knows
-// no DHCP.
+// Package pxefilter synchronises a folder of host files with an engine's nodes, so
+// that the dnsmasq which reads it answers only machines that must boot the ramdisk.
+// It reads the engine's database, never writes it, and does not implement DHCP.
 //
-// Files are named by MAC address and say in dnsmasq's own words whether requests
-// from there are answered; one more says it for every other machine. Invariants:
+// Each file is named by a MAC address and tells dnsmasq whether to answer requests
+// from it; one more file does so for all other machines. Invariants:
 // a file is complete at any moment; files of others are left alone; while the
 // database cannot be read, the folder stays as it is; one process at a time writes
 // to a folder.
@@ -24,7 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// Options are what a filter must be told.
+// Options configure a filter.
 type Options struct {
 	Database store.Options
 	// HostsDir is the folder that dnsmasq has as dhcp-hostsdir. It must exist.
@@ -36,10 +35,10 @@ type Options struct {
 	Serve []string
 	// Discovery serves unknown machines, for an engine that enrols them.
 	Discovery bool
-	// PollInterval is the time between two looks for changes, at least 100 ms.
+	// PollInterval is the time between two checks for changes, at least 100 ms.
 	PollInterval time.Duration
-	// SyncPeriod is the time after which everything is read and compared although
-	// no change was seen, at least 1 s.
+	// SyncPeriod is the time after which everything is read and compared even without
+	// a change, at least 1 s.
 	SyncPeriod time.Duration
 	// DnsmasqPIDFile or DnsmasqPID say which process to tell of removed files. At
 	// most one may be set.
@@ -87,7 +86,7 @@ func (o Options) policy() policy {
 	return policy{served: phaseOf(serve), inspectInterfaces: o.InspectInterfaces, discovery: o.Discovery}
 }
 
-// view is what the filter sees of a database; store.BootView explains it.
+// view is the part of the database that the filter reads; see store.BootView.
 type view interface {
 	Token(ctx context.Context) (string, error)
 	Sum(ctx context.Context) (string, error)
@@ -95,7 +94,7 @@ type view interface {
 	Close(ctx context.Context) error
 }
 
-// Filter keeps one folder. Make one with New.
+// Filter synchronises one folder. Create one with New.
 type Filter struct {
 	opts    Options
 	log     *slog.Logger
@@ -108,16 +107,16 @@ type Filter struct {
 	lock   *folderLock // nil while another process has it
 	folder *folder
 	view   view   // nil while the database cannot be read
-	token  string // of the database as the fleet shows it
+	token  string // of the database that nodes were read from
 	sum    string // of the database before everything was read last
-	fleet  *fleet
+	nodes  *bootNodes
 
-	settled    bool      // the folder was in step once since this process got its lock
-	unfinished bool      // something could not be written
-	synced     time.Time // when everything was compared last
-	attempts   int       // that failed in a row
-	reloading  string    // why dnsmasq must read the folder anew; empty when it need not
-	written    int       // files since dnsmasq was told last
+	initialized bool      // the folder was synchronised since this process got its lock
+	unfinished  bool      // something could not be written
+	synced      time.Time // when everything was last compared
+	attempts    int       // that failed in a row
+	reloading   string    // why dnsmasq must read the folder again; empty if it need not
+	written     int       // files since dnsmasq was last told
 
 	databaseTrouble, folderTrouble, dnsmasqTrouble trouble
 }
@@ -131,7 +130,7 @@ func New(opts Options) (*Filter, error) {
 		opts: opts, log: opts.Logger, policy: opts.policy(), metrics: newMetrics(),
 		open:    func(ctx context.Context) (view, error) { return store.OpenBootView(ctx, opts.Database) },
 		dnsmasq: server{pidFile: opts.DnsmasqPIDFile, pid: opts.DnsmasqPID, signal: syscall.Kill, proc: "/proc"},
-		folder:  newFolder(opts.HostsDir), fleet: newFleet(),
+		folder:  newFolder(opts.HostsDir), nodes: newBootNodes(),
 	}, nil
 }
 
@@ -144,11 +143,11 @@ func (f *Filter) Run(ctx context.Context) error {
 	if _, err := os.ReadDir(f.opts.HostsDir); errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return f.folder.problem("read", err)
 	}
-	sites, err := f.serve(ctx)
+	servers, err := f.serve(ctx)
 	if err != nil {
 		return err
 	}
-	defer sites.stop()
+	defer servers.stop()
 	defer func() { f.lock.release() }()
 	defer f.closeView(ctx)
 	timer := time.NewTimer(0)

@@ -188,7 +188,7 @@ func TestADeletedPortFollowsTheRuleForUnknownMachines(t *testing.T) {
 	})
 }
 
-func TestHeartbeatsAndIdleFleetsCostNoFullRead(t *testing.T) {
+func TestHeartbeatsAndIdleNodesCostNoFullRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := numbered(1, agentNode(node.Manageable, mac1))
@@ -323,7 +323,7 @@ func TestAFolderThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestAFolderThatWasMadeAnewIsFilledAndLockedAnew(t *testing.T) {
+func TestRecreatedFolderIsFilledAndLockedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.db.put(numbered(1, agentNode(node.InspectWait, mac1)))
@@ -381,7 +381,7 @@ func TestDnsmasqIsToldAtEveryStart(t *testing.T) {
 	})
 }
 
-func TestDnsmasqIsToldAgainUntilItHears(t *testing.T) {
+func TestReloadOfDnsmasqIsRepeatedUntilItSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.denied.Store(true)

@@ -19,21 +19,21 @@ import (
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
-// fleetStore is an engine's store with one node that has a port.
-type fleetStore struct {
+// engineStore is an engine's store with one node that has a port.
+type engineStore struct {
 	t    *testing.T
 	s    *store.Store
 	uuid string
 }
 
-func openFleet(t *testing.T, opts store.Options, mac string) *fleetStore {
+func openEngineStore(t *testing.T, opts store.Options, mac string) *engineStore {
 	t.Helper()
 	s, err := store.Open(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() }) // the test may have closed it
-	f := &fleetStore{t, s, uuid.NewString()}
+	f := &engineStore{t, s, uuid.NewString()}
 	n := &node.Node{UUID: f.uuid, Driver: "fake-hardware", ProvisionState: node.Manageable}
 	n.Interfaces[node.InspectInterface] = "agent"
 	f.write(func(tx *store.Tx) error {
@@ -45,14 +45,14 @@ func openFleet(t *testing.T, opts store.Options, mac string) *fleetStore {
 	return f
 }
 
-func (f *fleetStore) write(fn func(*store.Tx) error) {
+func (f *engineStore) write(fn func(*store.Tx) error) {
 	f.t.Helper()
 	if err := f.s.Write(f.t.Context(), fn); err != nil {
 		f.t.Fatal(err)
 	}
 }
 
-func (f *fleetStore) move(state node.State) {
+func (f *engineStore) move(state node.State) {
 	f.t.Helper()
 	f.write(func(tx *store.Tx) error {
 		before, err := tx.Node(f.uuid)
@@ -116,13 +116,13 @@ func TestFilterStartsBeforeTheEngineAndFollowsItsRestoredDatabase(t *testing.T) 
 	await(t, "the filter to miss the database", func() bool {
 		return strings.Contains(health(f).Body.String(), "start the engine")
 	})
-	fleet := openFleet(t, store.Options{Dir: data}, mac1)
+	engine := openEngineStore(t, store.Options{Dir: data}, mac1)
 	says(t, dir, mac1, Deny)
-	fleet.move(node.InspectWait)
+	engine.move(node.InspectWait)
 	says(t, dir, mac1, Allow)
 
 	// As a restore does: another file takes the place of the database.
-	if err := fleet.s.Close(); err != nil {
+	if err := engine.s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -131,7 +131,7 @@ func TestFilterStartsBeforeTheEngineAndFollowsItsRestoredDatabase(t *testing.T) 
 			t.Fatal(err)
 		}
 	}
-	restored := openFleet(t, store.Options{Dir: data}, mac2)
+	restored := openEngineStore(t, store.Options{Dir: data}, mac2)
 	says(t, dir, mac2, Deny)
 	says(t, dir, mac1, Deny) // no port has it any more
 	restored.move(node.InspectWait)
@@ -141,8 +141,8 @@ func TestFilterStartsBeforeTheEngineAndFollowsItsRestoredDatabase(t *testing.T) 
 func TestFilterSurvivesARestartOfPostgreSQL(t *testing.T) {
 	server, dir := storetest.NewServer(t), t.TempDir()
 	database := store.Options{URL: server.URL}
-	fleet := openFleet(t, database, mac1)
-	fleet.move(node.InspectWait)
+	engine := openEngineStore(t, database, mac1)
+	engine.move(node.InspectWait)
 	f, log := runFilter(t, database, dir)
 	says(t, dir, mac1, Allow)
 
@@ -154,7 +154,7 @@ func TestFilterSurvivesARestartOfPostgreSQL(t *testing.T) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	fleet.move(node.Manageable)
+	engine.move(node.Manageable)
 	says(t, dir, mac1, Deny)
 	if log.count("Database can be read again") != 1 || log.count("secret") != 0 {
 		t.Errorf("log:\n%s", log.text.String())

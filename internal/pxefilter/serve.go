@@ -11,42 +11,42 @@ import (
 	"time"
 )
 
-// sites are the HTTP servers of a filter, which show figures and health.
-type sites struct {
+// listeners are the HTTP servers of a filter, for metrics and health.
+type listeners struct {
 	servers []*http.Server
 	running sync.WaitGroup
 }
 
-// serve listens on the addresses that are configured and answers until stop.
-func (f *Filter) serve(ctx context.Context) (*sites, error) {
+// serve listens on the configured addresses and answers until stop.
+func (f *Filter) serve(ctx context.Context) (*listeners, error) {
 	figures, health := http.NewServeMux(), http.NewServeMux()
 	figures.Handle("GET /metrics", f.metrics.handler())
 	health.Handle("GET /readyz", &f.status)
 	health.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "ok\n") // to a client that may be gone
 	})
-	s := &sites{}
-	for _, site := range []struct {
+	s := &listeners{}
+	for _, l := range []struct {
 		flag, address string
 		handler       http.Handler
 	}{
 		{"--metrics-addr", f.opts.MetricsAddr, figures},
 		{"--health-addr", f.opts.HealthAddr, health},
 	} {
-		if site.address == "" {
+		if l.address == "" {
 			continue
 		}
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", site.address)
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", l.address)
 		if err != nil {
 			s.stop()
-			return nil, fmt.Errorf("listen on %s, choose another address with %s: %w", site.address, site.flag, err)
+			return nil, fmt.Errorf("listen on %s, choose another address with %s: %w", l.address, l.flag, err)
 		}
-		s.start(listener, site.handler, f.log)
+		s.start(listener, l.handler, f.log)
 	}
 	return s, nil
 }
 
-func (s *sites) start(listener net.Listener, handler http.Handler, log *slog.Logger) {
+func (s *listeners) start(listener net.Listener, handler http.Handler, log *slog.Logger) {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
@@ -59,7 +59,7 @@ func (s *sites) start(listener net.Listener, handler http.Handler, log *slog.Log
 }
 
 // stop ends the servers and waits for them.
-func (s *sites) stop() {
+func (s *listeners) stop() {
 	for _, server := range s.servers {
 		_ = server.Close() // nobody waits for a figure
 	}

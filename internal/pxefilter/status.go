@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// condition is how a filter is doing.
+// condition is the condition of a filter.
 type condition string
 
 const (
@@ -25,7 +25,7 @@ type status struct {
 	err       error
 }
 
-// set reports whether the condition is another one now.
+// set reports whether the condition has changed.
 func (s *status) set(c condition, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	lockInterval = time.Second      // between two tries for the lock of the folder
-	longestWait  = 15 * time.Second // between two tries after errors
+	lockInterval = time.Second      // between two attempts to lock the folder
+	longestWait  = 15 * time.Second // between two attempts after errors
 )
 
-// turn brings the folder in step once and returns how long to wait for the next
-// turn. An error ends the filter.
+// turn synchronises the folder once and returns the pause before the next turn. An
+// error ends the filter.
 func (f *Filter) turn(ctx context.Context) (time.Duration, error) {
 	err := f.pass(ctx)
 	switch {
@@ -29,7 +29,7 @@ func (f *Filter) turn(ctx context.Context) (time.Duration, error) {
 			f.log.Info("Another filter keeps this folder, standing by", "folder", f.opts.HostsDir)
 		}
 		return lockInterval, nil
-	case hopeless(err):
+	case permanent(err):
 		return 0, err
 	}
 	f.attempts++
@@ -37,13 +37,13 @@ func (f *Filter) turn(ctx context.Context) (time.Duration, error) {
 	return backoff(f.attempts), nil
 }
 
-// hopeless reports whether waiting does not mend an error.
-func hopeless(err error) bool {
+// permanent reports whether a retry cannot succeed.
+func permanent(err error) bool {
 	return errors.Is(err, store.ErrUnknownSchema) || errors.Is(err, store.ErrWrongURL)
 }
 
-// backoff is how long to wait after so many failures in a row: 1 s at first, then
-// twice as long each time up to longestWait, less up to a quarter of it.
+// backoff is the pause after that many failures in a row: 1 s at first, doubled each
+// time up to longestWait, minus a random part of up to a quarter.
 func backoff(attempts int) time.Duration {
 	wait := longestWait
 	if attempts < 5 {
@@ -58,11 +58,11 @@ func (f *Filter) pass(ctx context.Context) error {
 	} else if err != nil {
 		return f.fail(&f.folderTrouble, "folder", "Folder of hosts cannot be used", err)
 	}
-	due := !f.settled || time.Since(f.synced) >= f.opts.SyncPeriod
-	changed, err := f.look(ctx, due)
+	due := !f.initialized || time.Since(f.synced) >= f.opts.SyncPeriod
+	changed, err := f.refresh(ctx, due)
 	if err != nil {
 		f.closeView(ctx)
-		if ctx.Err() != nil || hopeless(err) {
+		if ctx.Err() != nil || permanent(err) {
 			return err
 		}
 		return f.fail(&f.databaseTrouble, "database", "Database cannot be read, hosts stay as they are", err)
@@ -92,7 +92,7 @@ func (f *Filter) becomeActive() error {
 		return nil
 	}
 	if f.lock != nil {
-		f.log.Warn("Lock of the folder was removed, taking it anew", "folder", f.opts.HostsDir)
+		f.log.Warn("Lock of the folder was removed, taking it again", "folder", f.opts.HostsDir)
 		f.lock.release()
 		f.lock = nil
 	}
@@ -101,15 +101,15 @@ func (f *Filter) becomeActive() error {
 	if err != nil {
 		return err
 	}
-	f.lock, f.folder, f.settled = lock, newFolder(f.opts.HostsDir), false
+	f.lock, f.folder, f.initialized = lock, newFolder(f.opts.HostsDir), false
 	f.metrics.active.Set(1)
 	return nil
 }
 
-// look brings the picture of the nodes up to date, from what changed or from
-// everything, and reports whether rulings may be others than before. With thorough
-// it makes sure that nothing was missed.
-func (f *Filter) look(ctx context.Context, thorough bool) (changed bool, err error) {
+// refresh updates the nodes in memory, from what changed or from everything, and
+// reports whether rulings may have changed. With thorough it also finds changes that
+// were missed.
+func (f *Filter) refresh(ctx context.Context, thorough bool) (changed bool, err error) {
 	if f.view == nil {
 		if f.view, err = f.open(ctx); err != nil {
 			f.view = nil // an interface that holds a nil pointer is not nil
@@ -129,7 +129,7 @@ func (f *Filter) look(ctx context.Context, thorough bool) (changed bool, err err
 		}
 	}
 	if sum == f.sum {
-		m, err := f.read(ctx, f.fleet)
+		m, err := f.read(ctx, f.nodes)
 		if err != nil {
 			return false, err
 		}
@@ -138,17 +138,17 @@ func (f *Filter) look(ctx context.Context, thorough bool) (changed bool, err err
 			return m.changed, nil
 		}
 	}
-	fresh := newFleet()
-	fresh.bad = f.fleet.bad
+	fresh := newBootNodes()
+	fresh.bad = f.nodes.bad
 	if _, err := f.read(ctx, fresh); err != nil {
 		return false, err
 	}
-	f.fleet, f.token, f.sum = fresh, token, sum
+	f.nodes, f.token, f.sum = fresh, token, sum
 	return true, nil
 }
 
-// read reads what changed since the mark of a fleet into it.
-func (f *Filter) read(ctx context.Context, into *fleet) (merged, error) {
+// read merges what changed since the last read into the nodes.
+func (f *Filter) read(ctx context.Context, into *bootNodes) (merged, error) {
 	changes, err := f.view.Since(ctx, into.mark)
 	if err != nil {
 		return merged{}, err
@@ -170,8 +170,8 @@ func (f *Filter) closeView(ctx context.Context) {
 	f.view, f.token = nil, ""
 }
 
-// trouble is a fault that lasts. Each is one line in the log when it comes, when
-// its cause changes and when it is over.
+// trouble is a fault that lasts. It is logged once when it begins, when its cause
+// changes and when it ends.
 type trouble struct{ last string }
 
 func (t *trouble) report(log *slog.Logger, message string, err error) {

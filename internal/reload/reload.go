@@ -1,7 +1,6 @@
-// Package reload keeps a value that was made from files, such as users or a
-// certificate, as new as the files are. A change takes effect without a restart;
-// one that spoils the files takes none: the last good value stays in use and the
-// log says so.
+// Package reload loads a value from files, such as users or a certificate, and loads it
+// again when the files change, without a restart. When a changed file is invalid, the
+// last valid value stays in use, and the failure is logged.
 package reload
 
 import (
@@ -14,14 +13,14 @@ import (
 )
 
 const (
-	// interval is how often the files are looked at, at most.
+	// interval is the shortest time between two checks of the files.
 	interval = time.Second
-	// settled is the age from which the time of a file tells its content apart
-	// from a later one. File systems count time in steps, the oldest of 2 s.
-	settled = 2 * time.Second
+	// timeResolution is the age at which the modification time of a file identifies its
+	// content. File systems round times, the oldest ones to 2 s.
+	timeResolution = 2 * time.Second
 )
 
-// Value is a value made from files. It is safe for concurrent use.
+// Value is a value that is loaded from files. It is safe for concurrent use.
 type Value[T any] struct {
 	name  string
 	paths []string
@@ -30,24 +29,23 @@ type Value[T any] struct {
 	now   func() time.Time
 
 	current atomic.Pointer[T]
-	checked atomic.Int64 // when the files were last looked at, in Unix nanoseconds
+	checked atomic.Int64 // when the files were last checked, in Unix nanoseconds
 
-	mu       sync.Mutex // held while the files are looked at
-	seen     []stamp    // of the files as they were loaded last
-	young    bool       // a file was too new for its stamp to be trusted
-	lastFail string     // so that one fault is one line
+	mu       sync.Mutex // held while the files are checked
+	seen     []stamp    // of the files when they were last loaded
+	young    bool       // a file was too new for its stamp to identify it
+	lastFail string     // so that each failure is logged once
 }
 
-// stamp tells whether a file is still the one it was.
+// stamp identifies a version of a file.
 type stamp struct {
-	info     os.FileInfo // nil when the file cannot be looked at
+	info     os.FileInfo // nil if the file cannot be read
 	size     int64
 	modified time.Time
 }
 
-// New loads the value for the first time; what is wrong then is an error. The
-// name says in the log what is read. Load reads the files at paths and may be
-// called whenever one of them has changed.
+// New loads the value for the first time; its error is that of load. The name is for
+// the log. load reads the files at paths and is called again after one has changed.
 func New[T any](name string, paths []string, load func() (T, error), log *slog.Logger, now func() time.Time) (*Value[T], error) {
 	v := &Value[T]{name: name, paths: paths, load: load, log: log, now: now}
 	v.checked.Store(now().UnixNano())
@@ -60,8 +58,8 @@ func New[T any](name string, paths []string, load func() (T, error), log *slog.L
 	return v, nil
 }
 
-// Get returns the value of the files as they are, or were at most a second ago.
-// While one caller reads changed files, others get the value before the change.
+// Get returns the value of the files as they were at most a second ago. While one
+// caller loads changed files, others get the old value.
 func (v *Value[T]) Get() T {
 	now := v.now()
 	if now.UnixNano()-v.checked.Load() >= int64(interval) && v.mu.TryLock() {
@@ -83,7 +81,7 @@ func (v *Value[T]) refresh(now time.Time) {
 	if err != nil {
 		if text := err.Error(); text != v.lastFail {
 			v.lastFail = text
-			v.log.Error("Changed file is not usable, keeping what was read before", "what", v.name, "err", err)
+			v.log.Error("Changed file is not valid, keeping the value that was read before", "what", v.name, "err", err)
 		}
 		return
 	}
@@ -94,15 +92,15 @@ func (v *Value[T]) refresh(now time.Time) {
 	}
 }
 
-// stamp looks at the files before they are read and reports whether one differs
-// from the last time.
+// stamp checks the files before they are read and reports whether one has changed
+// since the last time.
 func (v *Value[T]) stamp(now time.Time) (changed bool) {
 	stamps := make([]stamp, len(v.paths))
 	v.young = false
 	for i, path := range v.paths {
 		if info, err := os.Stat(path); err == nil {
 			stamps[i] = stamp{info: info, size: info.Size(), modified: info.ModTime()}
-			v.young = v.young || now.Sub(info.ModTime()).Abs() < settled
+			v.young = v.young || now.Sub(info.ModTime()).Abs() < timeResolution
 		}
 		changed = changed || v.seen == nil || !stamps[i].same(v.seen[i])
 	}

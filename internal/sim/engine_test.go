@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// standIn is the least engine that a fleet can talk to: it enrols everybody.
+// standIn is a minimal engine for simulated machines: it enrols all of them.
 type standIn struct {
 	*httptest.Server
 	mu         sync.Mutex

@@ -33,8 +33,8 @@ func command(ctx context.Context, t *testing.T, m *sim.Machine, name string) {
 
 func TestAgentSwitchesItsMachine(t *testing.T) {
 	engine := newStandIn(t)
-	fleet := newFleet(t, engine, 1, func(o *sim.Options) { o.Clock = agent.Accelerated(20) })
-	ctx, m := soon(t), fleet.Machine(0)
+	machines := newMachines(t, engine, 1, func(o *sim.Options) { o.Clock = agent.Accelerated(20) })
+	ctx, m := soon(t), machines.Machine(0)
 	if err := m.PowerOn(); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestAgentSwitchesItsMachine(t *testing.T) {
 	}
 	command(ctx, t, m, "standby.run_image")
 	booted := sim.Answer{Call: agent.CallInspect, Status: 200}
-	if err := fleet.Wait(ctx, func(s sim.Snapshot) bool { return s.Answers[booted] == 2 }); err != nil {
+	if err := machines.Wait(ctx, func(s sim.Snapshot) bool { return s.Answers[booted] == 2 }); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Wait(ctx, sim.Running); err != nil {
@@ -67,20 +67,20 @@ func TestAgentSwitchesItsMachine(t *testing.T) {
 func TestAgentThatFindsNoNodeIsStartedAgain(t *testing.T) {
 	engine := newStandIn(t)
 	engine.hideNodes.Store(true)
-	fleet := newFleet(t, engine, 1, func(o *sim.Options) { o.Clock = agent.Accelerated(2000) })
-	ctx, m := soon(t), fleet.Machine(0)
+	machines := newMachines(t, engine, 1, func(o *sim.Options) { o.Clock = agent.Accelerated(2000) })
+	ctx, m := soon(t), machines.Machine(0)
 	if err := m.PowerOn(); err != nil {
 		t.Fatal(err)
 	}
 	posts := sim.Answer{Call: agent.CallInspect, Status: 200}
-	if err := fleet.Wait(ctx, func(s sim.Snapshot) bool { return s.Answers[posts] >= 2 }); err != nil {
+	if err := machines.Wait(ctx, func(s sim.Snapshot) bool { return s.Answers[posts] >= 2 }); err != nil {
 		t.Fatal(err)
 	}
 	if got := m.Status().Boots; got != 1 {
 		t.Errorf("machine booted %d times, want 1: only its agent starts again", got)
 	}
 	engine.hideNodes.Store(false)
-	if err := fleet.WaitRunning(ctx); err != nil {
+	if err := machines.WaitRunning(ctx); err != nil {
 		t.Fatal(err)
 	}
 }

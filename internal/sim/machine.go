@@ -13,91 +13,91 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
 )
 
-// restartDelay is after which time the ramdisk's service manager starts an
-// agent again that ended with an error.
+// restartDelay is the time after which the service manager of the ramdisk restarts
+// an agent that ended with an error.
 const restartDelay = 30 * time.Second
 
-// Machine is one machine of a fleet. It is safe for concurrent use.
+// Machine is one simulated machine. It is safe for concurrent use.
 type Machine struct {
-	fleet *Fleet
+	all   *Machines
 	index int
 
-	// Guarded by fleet.mu.
+	// Guarded by all.mu.
 	status  Status
 	answers map[Answer]int
 
-	power sync.Mutex // guards life
-	life  *life      // of the present or the last power cycle; nil before the first
+	power sync.Mutex  // guards cycle
+	cycle *powerCycle // the present or the last one; nil before the first
 }
 
-// life is one power cycle.
-type life struct {
-	cut   context.CancelFunc // takes the power away
-	ended chan struct{}      // closed when nothing of it is left
-	over  bool               // the power is gone; guarded by Machine.power
+// powerCycle is the time from one power on to the next power off.
+type powerCycle struct {
+	cut   context.CancelFunc // powers off
+	ended chan struct{}      // closed when its goroutine has ended
+	over  bool               // powered off; guarded by Machine.power
 }
 
-func newMachine(f *Fleet, index int) *Machine {
-	return &Machine{fleet: f, index: index, status: Status{State: Off}, answers: map[Answer]int{}}
+func newMachine(all *Machines, index int) *Machine {
+	return &Machine{all: all, index: index, status: Status{State: Off}, answers: map[Answer]int{}}
 }
 
-// Index is the machine's number in its fleet.
+// Index is the machine's number, counted from zero.
 func (m *Machine) Index() int { return m.index }
 
-// Address is where the machine's ramdisk listens.
+// Address is the address on which the machine's ramdisk listens.
 func (m *Machine) Address() netip.Addr {
-	return hardware.AddressIn(m.fleet.options.network(), m.index)
+	return hardware.AddressIn(m.all.options.network(), m.index)
 }
 
-// Hardware describes the machine. It is generated at every call.
+// Hardware returns the hardware of the machine, which is generated at every call.
 func (m *Machine) Hardware() hardware.Machine {
-	return m.hardwareOptions().Machine(m.fleet.options.Seed, m.index)
+	return m.hardwareOptions().Machine(m.all.options.Seed, m.index)
 }
 
-// Document is what the machine's ramdisk posts. It is generated at every call.
+// Document returns the inspection document of the machine, which is generated at every call.
 func (m *Machine) Document() []byte {
-	return m.hardwareOptions().Document(m.fleet.options.Seed, m.index)
+	return m.hardwareOptions().Document(m.all.options.Seed, m.index)
 }
 
 func (m *Machine) hardwareOptions() hardware.Options {
-	o := m.fleet.options.Hardware
-	o.Address = hardware.AddressIn(m.fleet.options.inventory(), m.index)
+	o := m.all.options.Hardware
+	o.Address = hardware.AddressIn(m.all.options.inventory(), m.index)
 	return o
 }
 
-// Answers is how often the engine gave an answer to this machine.
+// Answers is how often the engine gave this answer to the machine.
 func (m *Machine) Answers(a Answer) int {
-	m.fleet.mu.Lock()
-	defer m.fleet.mu.Unlock()
+	m.all.mu.Lock()
+	defer m.all.mu.Unlock()
 	return m.answers[a]
 }
 
-// PowerOn switches the machine on, unless it is on already, and returns before
+// PowerOn powers the machine on, unless it is on already, and returns before
 // it has booted. The only error is [ErrStopped].
 func (m *Machine) PowerOn() error {
 	m.power.Lock()
 	defer m.power.Unlock()
-	m.fleet.mu.Lock()
-	stopped := m.fleet.stopped
-	m.fleet.mu.Unlock()
+	m.all.mu.Lock()
+	stopped := m.all.stopped
+	m.all.mu.Unlock()
 	if stopped {
 		return ErrStopped
 	}
-	if m.life != nil && !m.life.over {
+	if m.cycle != nil && !m.cycle.over {
 		return nil
 	}
-	before := m.life
+	before := m.cycle
 	ctx, cut := context.WithCancel(context.Background())
-	m.life = &life{cut: cut, ended: make(chan struct{})}
-	go m.live(ctx, m.life, before)
+	m.cycle = &powerCycle{cut: cut, ended: make(chan struct{})}
+	go m.run(ctx, m.cycle, before)
 	return nil
 }
 
-// PowerOff cuts the power, unless it is off already, and returns when nothing
-// of the ramdisk is left.
+// PowerOff powers the machine off, unless it is off already, and returns when the
+// ramdisk has ended.
 func (m *Machine) PowerOff() {
 	m.power.Lock()
-	l := m.life
+	l := m.cycle
 	if l != nil {
 		l.over = true
 	}
@@ -109,14 +109,14 @@ func (m *Machine) PowerOff() {
 	<-l.ended
 }
 
-// Reboot cuts the power and switches it on again. The only error is [ErrStopped].
+// Reboot powers the machine off and on again. The only error is [ErrStopped].
 func (m *Machine) Reboot() error {
 	m.PowerOff()
 	return m.PowerOn()
 }
 
-// live is the goroutine of one power cycle.
-func (m *Machine) live(ctx context.Context, l, before *life) {
+// run is the goroutine of one power cycle.
+func (m *Machine) run(ctx context.Context, l, before *powerCycle) {
 	defer close(l.ended)
 	defer l.cut()
 	if before != nil {
@@ -125,19 +125,19 @@ func (m *Machine) live(ctx context.Context, l, before *life) {
 	for ctx.Err() == nil {
 		err := m.boot(ctx)
 		if !errors.Is(err, agent.ErrRebooted) {
-			m.settle(ctx, l, err)
+			m.finish(ctx, l, err)
 			return
 		}
 	}
 	m.enter(Off, "")
 }
 
-// settle records how a power cycle ended: without power, or with power and a
-// ramdisk that gave up.
-func (m *Machine) settle(ctx context.Context, l *life, err error) {
+// finish records the end of the ramdisk: the machine is off, or it is still powered and
+// its ramdisk has given up.
+func (m *Machine) finish(ctx context.Context, l *powerCycle, err error) {
 	if ctx.Err() == nil && !errors.Is(err, agent.ErrPoweredOff) {
 		m.enter(Failed, err.Error())
-		<-ctx.Done() // dead, but powered
+		<-ctx.Done() // still powered
 	}
 	m.power.Lock()
 	l.over = true
@@ -145,11 +145,11 @@ func (m *Machine) settle(ctx context.Context, l *life, err error) {
 	m.enter(Off, "")
 }
 
-// boot starts the ramdisk and runs its agent until it ends. An agent that
-// finds no node is started again, as the ramdisk's service manager does.
+// boot boots the ramdisk and runs its agent until it ends. An agent that found no node
+// is restarted, as the service manager of a real ramdisk does.
 func (m *Machine) boot(ctx context.Context) error {
 	m.enter(Booting, "")
-	options := m.fleet.options
+	options := m.all.options
 	random := rand.New(rand.NewPCG(options.Seed^uint64(m.index)<<32, uint64(m.Status().Boots)))
 	bootTime := time.Duration((0.8 + 0.4*random.Float64()) * float64(options.BootTime))
 	if err := agent.Sleep(ctx, options.Clock, bootTime); err != nil {
@@ -180,7 +180,7 @@ func (m *Machine) boot(ctx context.Context) error {
 	}
 }
 
-// watcher keeps a machine's status in step with its agent.
+// watcher is the observer of a machine's agent, which updates the machine's status.
 type watcher struct{ machine *Machine }
 
 func (w watcher) Entered(p agent.Phase) { w.machine.enter(stateOf[p], "") }

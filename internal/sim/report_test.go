@@ -11,18 +11,18 @@ import (
 )
 
 func TestReportEndsWhenAllMachinesRun(t *testing.T) {
-	fleet := newFleet(t, newStandIn(t), 3, nil)
-	if err := fleet.PowerOn(t.Context(), 0); err != nil {
+	machines := newMachines(t, newStandIn(t), 3, nil)
+	if err := machines.PowerOn(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := fleet.Report(soon(t), &out, time.Millisecond, true); err != nil {
+	if err := machines.Report(soon(t), &out, time.Millisecond, true); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasSuffix(out.String(), "3/3 machines running\n") {
 		t.Errorf("report is %q, want it to end with all machines running", out.String())
 	}
-	if got := fleet.Summary(); !strings.Contains(got, "inspect    200               3\n") {
+	if got := machines.Summary(); !strings.Contains(got, "inspect    200               3\n") {
 		t.Errorf("summary is %q, want 3 accepted posts", got)
 	}
 }
@@ -30,22 +30,22 @@ func TestReportEndsWhenAllMachinesRun(t *testing.T) {
 func TestReportThatIsInterruptedSaysWhereTheFleetIs(t *testing.T) {
 	engine := newStandIn(t)
 	engine.down.Store(true)
-	fleet := newFleet(t, engine, 2, nil)
-	if err := fleet.Machine(0).PowerOn(); err != nil {
+	machines := newMachines(t, engine, 2, nil)
+	if err := machines.Machine(0).PowerOn(); err != nil {
 		t.Fatal(err)
 	}
 	refused := sim.Answer{Call: agent.CallInspect, Status: 503}
-	if err := fleet.Wait(soon(t), func(s sim.Snapshot) bool { return s.Answers[refused] > 0 }); err != nil {
+	if err := machines.Wait(soon(t), func(s sim.Snapshot) bool { return s.Answers[refused] > 0 }); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out strings.Builder
-	err := fleet.Report(ctx, &out, time.Millisecond, true)
+	err := machines.Report(ctx, &out, time.Millisecond, true)
 	if err == nil || !strings.Contains(err.Error(), "0/2 machines running, 1 powered off, 1 posting inspection data (inspect: 503 Service Unavailable)") {
 		t.Errorf("error is %v, want it to say where the machines are", err)
 	}
-	if err := fleet.Report(ctx, &out, time.Millisecond, false); err != nil {
+	if err := machines.Report(ctx, &out, time.Millisecond, false); err != nil {
 		t.Errorf("report without a goal ends with %v", err)
 	}
 }

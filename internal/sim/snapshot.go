@@ -12,13 +12,13 @@ import (
 // states lists all states in the order of a boot.
 var states = []State{Off, Booting, Inspecting, LookingUp, Running, Failed}
 
-// Snapshot sums up a fleet at one moment.
+// Snapshot is the state of all machines at one moment.
 type Snapshot struct {
 	Machines int
 	States   map[State]int
 	Answers  map[Answer]int
-	// Trouble holds the latest complaint about each kind of request whose last
-	// answer was not a good one, for people: "503", "connection refused".
+	// Trouble has the latest failure of each kind of request whose last answer was
+	// not a success, for people: "503", "connection refused".
 	Trouble map[agent.Call]string
 }
 
@@ -35,7 +35,7 @@ func (s Snapshot) String() string {
 	var troubles []string
 	for _, call := range slices.Sorted(maps.Keys(s.Trouble)) {
 		if s.States[Running] == s.Machines && call != agent.CallHeartbeat {
-			continue // the machines got over it
+			continue // a later request has succeeded
 		}
 		troubles = append(troubles, fmt.Sprintf("%s: %s", call, s.Trouble[call]))
 	}
@@ -45,7 +45,7 @@ func (s Snapshot) String() string {
 	return b.String()
 }
 
-// stateTexts are the words of a progress line.
+// stateTexts name the states in a progress line.
 var stateTexts = map[State]string{
 	Off:        "powered off",
 	Booting:    "booting",

@@ -11,28 +11,27 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/agent"
 )
 
-// State is what a machine is doing.
+// State is the state of a machine.
 type State string
 
 // The states of a machine.
 const (
 	Off        State = "off"
 	Booting    State = "booting"    // powered, no ramdisk yet
-	Inspecting State = "inspecting" // posting what it found
+	Inspecting State = "inspecting" // posting the inspection document
 	LookingUp  State = "looking up" // asking the engine which node it is
 	Running    State = "running"    // serving commands and sending heartbeats
-	Failed     State = "failed"     // the ramdisk gave up; Status.Reason says why
+	Failed     State = "failed"     // the ramdisk has given up; Status.Reason says why
 )
 
-// stateOf names the phases of an agent.
+// stateOf maps the phases of an agent to states of its machine.
 var stateOf = map[agent.Phase]State{
 	agent.Inspecting: Inspecting,
 	agent.LookingUp:  LookingUp,
 	agent.Running:    Running,
 }
 
-// Answer is a kind of request and the status that answered it; zero stands for
-// a request without an answer.
+// Answer is a kind of request with the status of the answer; zero means no answer.
 type Answer struct {
 	Call   agent.Call
 	Status int
@@ -48,48 +47,48 @@ type Status struct {
 	LastAnswer Answer
 }
 
-// Snapshot sums up the fleet now.
-func (f *Fleet) Snapshot() Snapshot {
-	s, _ := f.observe()
+// Snapshot returns the present states of the machines.
+func (ms *Machines) Snapshot() Snapshot {
+	s, _ := ms.observe()
 	return s
 }
 
-// observe returns the present and a channel that closes when it has passed.
-func (f *Fleet) observe() (Snapshot, <-chan struct{}) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// observe returns the present states and a channel that is closed when they change.
+func (ms *Machines) observe() (Snapshot, <-chan struct{}) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
 	return Snapshot{
-		Machines: len(f.machines),
-		States:   maps.Clone(f.states),
-		Answers:  maps.Clone(f.answers),
-		Trouble:  maps.Clone(f.trouble),
-	}, f.changed
+		Machines: len(ms.machines),
+		States:   maps.Clone(ms.states),
+		Answers:  maps.Clone(ms.answers),
+		Trouble:  maps.Clone(ms.trouble),
+	}, ms.changed
 }
 
-// Wait blocks until enough says that the fleet is where it should be. When ctx
-// ends first, the error says where the fleet is.
-func (f *Fleet) Wait(ctx context.Context, enough func(Snapshot) bool) error {
+// Wait blocks until enough returns true. When ctx ends first, the error has the
+// states of the machines.
+func (ms *Machines) Wait(ctx context.Context, enough func(Snapshot) bool) error {
 	for {
-		s, changed := f.observe()
+		s, changed := ms.observe()
 		if enough(s) {
 			return nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the fleet (%s%s): %w", s, f.firstFailure(), context.Cause(ctx))
+			return fmt.Errorf("wait for the machines (%s%s): %w", s, ms.firstFailure(), context.Cause(ctx))
 		}
 	}
 }
 
 // WaitRunning blocks until every machine runs.
-func (f *Fleet) WaitRunning(ctx context.Context) error {
-	return f.Wait(ctx, func(s Snapshot) bool { return s.States[Running] == s.Machines })
+func (ms *Machines) WaitRunning(ctx context.Context) error {
+	return ms.Wait(ctx, func(s Snapshot) bool { return s.States[Running] == s.Machines })
 }
 
-// firstFailure explains one failed machine, if there is any.
-func (f *Fleet) firstFailure() string {
-	for _, m := range f.machines {
+// firstFailure describes the first failed machine, if there is any.
+func (ms *Machines) firstFailure() string {
+	for _, m := range ms.machines {
 		if s := m.Status(); s.State == Failed {
 			return fmt.Sprintf("; machine %d: %s", m.index, s.Reason)
 		}
@@ -97,18 +96,18 @@ func (f *Fleet) firstFailure() string {
 	return ""
 }
 
-// Status returns what the machine is doing.
+// Status returns the machine's status.
 func (m *Machine) Status() Status {
-	m.fleet.mu.Lock()
-	defer m.fleet.mu.Unlock()
+	m.all.mu.Lock()
+	defer m.all.mu.Unlock()
 	return m.status
 }
 
 // Wait blocks until the machine is in the state. It returns an error when ctx
-// ends first or when the machine failed and will not get there by itself.
+// ends first or when the machine failed and cannot recover by itself.
 func (m *Machine) Wait(ctx context.Context, state State) error {
 	for {
-		_, changed := m.fleet.observe()
+		_, changed := m.all.observe()
 		s := m.Status()
 		switch s.State {
 		case state:
@@ -126,35 +125,35 @@ func (m *Machine) Wait(ctx context.Context, state State) error {
 
 // enter records a new state.
 func (m *Machine) enter(state State, reason string) {
-	f := m.fleet
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.states[m.status.State]--
-	f.states[state]++
-	m.status.State, m.status.Reason, m.status.Since = state, reason, f.options.Clock.Now()
+	ms := m.all
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.states[m.status.State]--
+	ms.states[state]++
+	m.status.State, m.status.Reason, m.status.Since = state, reason, ms.options.Clock.Now()
 	if state == Booting {
 		m.status.Boots++
 	}
-	f.announce()
+	ms.announce()
 }
 
-// count records how the engine answered.
+// count counts an answer of the engine.
 func (m *Machine) count(a Answer, err error) {
-	f := m.fleet
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.answers[a]++
+	ms := m.all
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.answers[a]++
 	m.answers[a]++
 	m.status.LastAnswer = a
 	switch {
 	case err != nil:
-		f.trouble[a.Call] = rootCause(err)
+		ms.trouble[a.Call] = rootCause(err)
 	case a.Status >= http.StatusBadRequest:
-		f.trouble[a.Call] = fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status))
+		ms.trouble[a.Call] = fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status))
 	default:
-		delete(f.trouble, a.Call)
+		delete(ms.trouble, a.Call)
 	}
-	f.announce()
+	ms.announce()
 }
 
 // rootCause is the innermost text of an error, such as "connection refused".
@@ -165,8 +164,8 @@ func rootCause(err error) string {
 	return err.Error()
 }
 
-// announce wakes everybody who waits; it needs the lock.
-func (f *Fleet) announce() {
-	close(f.changed)
-	f.changed = make(chan struct{})
+// announce wakes all waiters; the caller holds the lock.
+func (ms *Machines) announce() {
+	close(ms.changed)
+	ms.changed = make(chan struct{})
 }

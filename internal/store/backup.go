@@ -9,13 +9,15 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Backup writes a copy of the SQLite database in dir to file and returns what
 // the copy holds. It needs no lock, so an engine may run on dir meanwhile: the
 // copy has every write that was answered before Backup was called, and of each
-// later one all or nothing. The copy is checked before it gets its name, its mode
-// is 0600 and it is on disk when Backup returns.
+// later one all or nothing. It carries a mark by which an engine knows that it is a
+// copy, see Tx.Sign. It is checked before it gets its name, its mode is 0600 and it is
+// on disk when Backup returns.
 //
 // An existing file is an error unless overwrite is set. After an error, or when
 // ctx ends, file is what it was before.
@@ -37,15 +39,21 @@ func Backup(ctx context.Context, dir, file string, overwrite bool) (Contents, er
 	}
 	defer discard(partial.Name()) // it has its name by then, or is of no use
 	defer partial.Close()
+	taken := time.Now()
 	if err := copyDatabase(ctx, source, partial.Name()); err != nil {
 		return Contents{}, fmt.Errorf("copy database %s to %s: %w", source, file, err)
-	}
-	if err := partial.Sync(); err != nil {
-		return Contents{}, fmt.Errorf("write backup to disk: %w", err)
 	}
 	contents, err := examine(ctx, partial.Name())
 	if err != nil {
 		return Contents{}, fmt.Errorf("check the copy of database %s: %w", source, err)
+	}
+	if !contents.marked { // a copy of a copy says how old that is
+		if err := changeFile(ctx, partial.Name(), markStatement(taken)); err != nil {
+			return Contents{}, fmt.Errorf("mark the copy of database %s: %w", source, err)
+		}
+	}
+	if err := partial.Sync(); err != nil {
+		return Contents{}, fmt.Errorf("write backup to disk: %w", err)
 	}
 	if err := checkTarget(dir, file, overwrite); err != nil {
 		return Contents{}, err

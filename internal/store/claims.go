@@ -43,8 +43,12 @@ type ClaimMatch struct {
 }
 
 // MatchClaims returns the nodes that claim any of the addresses or have a port
-// with one, one row for each node and kind.
+// with one, one row for each node and kind. In a write, nobody else who asks for one
+// of the addresses gets an answer before the commit.
 func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
+	if err := tx.lockAddresses(claims); err != nil {
+		return nil, err
+	}
 	var matches []ClaimMatch
 	for some := range slices.Chunk(claims, maxRows) {
 		args := make([]any, 0, 3*len(some))
@@ -100,8 +104,10 @@ func (tx *Tx) ClaimInspected(nodeID int64, claims []Claim) error {
 }
 
 func (tx *Tx) replaceClaims(nodeID int64, source string, claims []Claim) error {
-	if err := tx.exec("DELETE FROM claims WHERE node_id = ? AND source = ?", nodeID, source); err != nil {
-		return err
+	if nodeID != tx.created { // a new node has none
+		if err := tx.exec("DELETE FROM claims WHERE node_id = ? AND source = ?", nodeID, source); err != nil {
+			return err
+		}
 	}
 	return tx.claim(nodeID, source, claims...)
 }

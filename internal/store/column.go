@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -20,8 +21,16 @@ func newColumn[T any](name string, get func(*T) any, set func(*T, any) error) co
 	return column[T]{name: name, get: get, set: set, same: func(before, after *T) bool { return get(before) == get(after) }}
 }
 
+// plainColumn has values that Go compares as the database does, which costs less
+// than to compare what would be stored.
+func plainColumn[T any, V comparable](name string, field func(*T) *V, get func(*T) any, set func(*T, any) error) column[T] {
+	c := newColumn(name, get, set)
+	c.same = func(before, after *T) bool { return *field(before) == *field(after) }
+	return c
+}
+
 func textColumn[T any, S ~string](name string, field func(*T) *S) column[T] {
-	return newColumn(name,
+	return plainColumn(name, field,
 		func(t *T) any { return orNull(*field(t)) },
 		func(t *T, v any) error {
 			text, err := asText(v)
@@ -38,7 +47,7 @@ func requiredTextColumn[T any, S ~string](name string, field func(*T) *S) column
 }
 
 func objectColumn[T any](name string, field func(*T) *node.Object) column[T] {
-	return newColumn(name,
+	c := newColumn(name,
 		func(t *T) any {
 			if field(t).IsEmpty() {
 				return nil
@@ -54,10 +63,15 @@ func objectColumn[T any](name string, field func(*T) *node.Object) column[T] {
 			}
 			return err
 		})
+	c.same = func(before, after *T) bool {
+		one, other := *field(before), *field(after)
+		return bytes.Equal(one, other) || one.IsEmpty() && other.IsEmpty()
+	}
+	return c
 }
 
 func intColumn[T any](name string, field func(*T) *int64) column[T] {
-	return newColumn(name,
+	return plainColumn(name, field,
 		func(t *T) any { return *field(t) },
 		func(t *T, v any) error {
 			n, err := asInt(v)
@@ -67,7 +81,7 @@ func intColumn[T any](name string, field func(*T) *int64) column[T] {
 }
 
 func boolColumn[T any](name string, field func(*T) *bool) column[T] {
-	return newColumn(name,
+	return plainColumn(name, field,
 		func(t *T) any { return asBit(*field(t)) },
 		func(t *T, v any) error {
 			n, err := asInt(v)

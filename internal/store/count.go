@@ -19,3 +19,15 @@ func (tx *Tx) CountNodesByState() (map[node.State]int, error) {
 	}, "SELECT provision_state, count(*) FROM nodes GROUP BY provision_state")
 	return counts, err
 }
+
+// CountStates returns how many nodes are in any of these provision states. A write
+// that decides by it calls LockBound before.
+func (tx *Tx) CountStates(states ...node.State) (int, error) {
+	args := make([]any, len(states))
+	for i, s := range states {
+		args[i] = string(s)
+	}
+	var count int
+	_, err := tx.one("SELECT count(*) FROM nodes WHERE provision_state IN ("+marks(len(args))+")", args, &count)
+	return count, err
+}

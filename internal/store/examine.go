@@ -8,9 +8,9 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/pressly/goose/v3"
-	driver "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
@@ -19,6 +19,9 @@ type Contents struct {
 	Nodes  int
 	Size   int64 // bytes
 	Schema int64 // version of the last migration
+
+	marked   bool      // it says itself that it is a copy
+	lastSign time.Time // when an engine last showed that it uses it; zero for never
 }
 
 // ownTables are tables that every database of an engine has, whatever its
@@ -50,7 +53,12 @@ func examine(ctx context.Context, path string) (contents Contents, err error) {
 	if contents.Schema, err = knownSchema(ctx, db); err != nil {
 		return contents, err
 	}
-	err = db.QueryRowContext(ctx, "SELECT count(*) FROM nodes").Scan(&contents.Nodes)
+	var lastSign int64
+	err = db.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM nodes), (SELECT user_version <> 0 FROM pragma_user_version), (SELECT coalesce(max(updated_at), 0) FROM conductors)").
+		Scan(&contents.Nodes, &contents.marked, &lastSign)
+	if lastSign > 0 {
+		contents.lastSign = time.UnixMicro(lastSign)
+	}
 	return contents, plain(err)
 }
 
@@ -149,21 +157,17 @@ func newestSchema() (newest int64, err error) {
 
 // isBusy reports whether SQLite could not get a lock in time.
 func isBusy(err error) bool {
-	var said *driver.Error
-	if !errors.As(err, &said) {
-		return false
-	}
-	code := said.Code() & 0xff
-	return code == sqlite3.SQLITE_BUSY || code == sqlite3.SQLITE_LOCKED
+	code, ok := sqliteCode(err)
+	return ok && (code == sqlite3.SQLITE_BUSY || code == sqlite3.SQLITE_LOCKED)
 }
 
 // plain words what SQLite says about a file for those who do not know SQLite.
 func plain(err error) error {
-	var said *driver.Error
-	if !errors.As(err, &said) {
+	code, ok := sqliteCode(err)
+	if !ok {
 		return err
 	}
-	switch said.Code() & 0xff { // the primary code, without its details
+	switch code {
 	case sqlite3.SQLITE_FULL:
 		return fmt.Errorf("the disk is full: make space and try again: %w", err)
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:

@@ -38,7 +38,7 @@ func (tx *Tx) SetHardware(nodeID int64, hardware node.Hardware) error {
 	if err != nil {
 		return err
 	}
-	after := hardware.DatedFrom(before, tx.now)
+	after := hardware.DatedFrom(before, tx.Now())
 	if after.Equal(before) {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 
 // AddEvent appends a row to a node's history and sets its time.
 func (tx *Tx) AddEvent(e *node.Event) error {
-	e.CreatedAt = tx.now
+	e.CreatedAt = tx.Now()
 	err := tx.exec(`INSERT INTO history (uuid, node_id, severity, event_type, event, conductor, "user", created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 		e.UUID, e.NodeID, string(e.Severity), e.Type, e.Message, orNull(e.Conductor), orNull(e.User), e.CreatedAt.UnixMicro())
 	return err
@@ -41,7 +41,11 @@ func (tx *Tx) Events(nodeID int64) ([]*node.Event, error) {
 	return events, err
 }
 
-// RegisterConductor records that a conductor lives.
+// goneConductor is after how long without a sign of life a conductor is forgotten.
+const goneConductor = 24 * time.Hour
+
+// RegisterConductor records that a conductor lives, and forgets those that have shown
+// no life for a day.
 func (tx *Tx) RegisterConductor(c node.Conductor) error {
 	drivers, err := json.Marshal(c.Drivers)
 	if err != nil {
@@ -50,11 +54,14 @@ func (tx *Tx) RegisterConductor(c node.Conductor) error {
 	err = tx.exec(`INSERT INTO conductors (hostname, conductor_group, drivers, created_at, updated_at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (hostname) DO UPDATE SET conductor_group = excluded.conductor_group, drivers = excluded.drivers,
 		created_at = coalesce(conductors.created_at, excluded.created_at), updated_at = excluded.updated_at`,
-		c.Hostname, orNull(c.Group), string(drivers), tx.now.UnixMicro(), tx.now.UnixMicro())
-	return err
+		c.Hostname, orNull(c.Group), string(drivers), tx.Now().UnixMicro(), tx.Now().UnixMicro())
+	if err != nil {
+		return err
+	}
+	return tx.exec("DELETE FROM conductors WHERE updated_at < ?", tx.Now().Add(-goneConductor).UnixMicro())
 }
 
-// Conductors returns every conductor that ever registered; one that has not
+// Conductors returns every conductor that has shown life within a day or so; one that has not
 // shown life for longer than aliveFor is not alive.
 func (tx *Tx) Conductors(aliveFor time.Duration) ([]node.Conductor, error) {
 	conductors := []node.Conductor{}
@@ -74,7 +81,7 @@ func (tx *Tx) Conductors(aliveFor time.Duration) ([]node.Conductor, error) {
 		if created.Valid {
 			c.CreatedAt = time.UnixMicro(created.Int64).UTC()
 		}
-		c.Alive = tx.now.Sub(c.UpdatedAt) <= aliveFor
+		c.Alive = tx.Now().Sub(c.UpdatedAt) <= aliveFor
 		conductors = append(conductors, c)
 		return nil
 	}, "SELECT hostname, conductor_group, drivers, created_at, updated_at FROM conductors ORDER BY hostname")

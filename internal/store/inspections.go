@@ -7,8 +7,8 @@ const inventoryKind = "Inventory of node"
 
 // AddDocument stores an inspection document as it was posted and returns its key.
 func (tx *Tx) AddDocument(nodeID int64, document node.InspectionData) (int64, error) {
-	return tx.insert("INSERT INTO documents (node_id, inventory, plugin_data, created_at) VALUES (?, ?, ?, ?)",
-		nodeID, string(document.Inventory), string(document.PluginData), tx.now.UnixMicro())
+	return tx.insertNext("documents", "id", "node_id, inventory, plugin_data, created_at", "?, ?, ?, ?",
+		nodeID, string(document.Inventory), string(document.PluginData), tx.Now().UnixMicro())
 }
 
 // Document returns a document of AddDocument, or a *node.NotFoundError.

@@ -2,9 +2,13 @@ package store
 
 import (
 	"cmp"
-	"database/sql"
 	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -72,27 +76,45 @@ func nodeColumns() []column[node.Node] {
 	return columns
 }
 
-// selectNodes reads nodes together with their leases.
-var selectNodes = "SELECT " + nodeTable.list + ", leases.epoch, leases.owner, leases.expires_at FROM nodes"
+// identColumns are where to look for the node or record that a client names, the
+// likely one first.
+func identColumns(ident string) []string {
+	if uuid.Validate(ident) == nil {
+		return []string{"uuid", "name"}
+	}
+	return []string{"name", "uuid"}
+}
 
-// Node returns the node with this UUID or name, or a *node.NotFoundError.
-func (tx *Tx) Node(ident string) (*node.Node, error) {
-	n, err := tx.nodeWhere("uuid = ?", ident)
-	if err == nil && n == nil {
-		n, err = tx.nodeWhere("name = ?", ident)
+// Node returns the node with this UUID or name, or a *node.NotFoundError. In a write,
+// nobody else changes the node, its lease or what belongs to it before the commit.
+func (tx *Tx) Node(ident string) (*node.Node, error) { return tx.findNode(nodeTable, ident) }
+
+// deletedNodeTable has the columns that say whether a node may be deleted.
+var deletedNodeTable = nodeTable.part("id", "uuid", "provision_state", "instance_uuid", "maintenance", "protected", "auto_discovered")
+
+// NodeToDelete is Node with nothing but its lease and what says whether it may be
+// deleted.
+func (tx *Tx) NodeToDelete(ident string) (*node.Node, error) {
+	return tx.findNode(deletedNodeTable, ident)
+}
+
+func (tx *Tx) findNode(columns *table[node.Node], ident string) (*node.Node, error) {
+	for _, column := range identColumns(ident) {
+		if n, err := tx.lockedNode(columns, column, ident); n != nil || err != nil {
+			return n, err
+		}
 	}
-	if err == nil && n == nil {
-		err = &node.NotFoundError{Kind: "Node", Ident: ident}
-	}
-	return n, err
+	return nil, &node.NotFoundError{Kind: "Node", Ident: ident}
 }
 
 // NodeKey returns the key and the UUID of the node with this UUID or name, and
-// nothing else of it, or a *node.NotFoundError.
+// nothing else of it, or a *node.NotFoundError. In a write it locks like Node.
 func (tx *Tx) NodeKey(ident string) (id int64, uuid string, err error) {
-	for _, column := range []string{"uuid", "name"} {
-		var found bool
-		found, err = tx.one("SELECT id, uuid FROM nodes WHERE "+column+" = ?", []any{ident}, &id, &uuid)
+	for _, column := range identColumns(ident) {
+		if err := tx.lockNode(column, ident); err != nil {
+			return 0, "", err
+		}
+		found, err := tx.one("SELECT id, uuid FROM nodes WHERE "+column+" = ?", []any{ident}, &id, &uuid)
 		if found || err != nil {
 			return id, uuid, err
 		}
@@ -100,22 +122,43 @@ func (tx *Tx) NodeKey(ident string) (id int64, uuid string, err error) {
 	return 0, "", &node.NotFoundError{Kind: "Node", Ident: ident}
 }
 
-// NodeByID returns the node with this key, or a *node.NotFoundError.
+// NodeByID returns the node with this key, or a *node.NotFoundError. In a write it
+// locks like Node.
 func (tx *Tx) NodeByID(id int64) (*node.Node, error) {
-	n, err := tx.nodeWhere("id = ?", id)
+	n, err := tx.lockedNode(nodeTable, "id", id)
 	if err == nil && n == nil {
 		err = &node.NotFoundError{Kind: "Node", Ident: "of deleted work"}
 	}
 	return n, err
 }
 
-// nodeWhere returns the first node that fits, nil when there is none.
-func (tx *Tx) nodeWhere(condition string, args ...any) (*node.Node, error) {
-	nodes, err := tx.nodes(" WHERE "+condition+" LIMIT 1", args)
-	if err != nil || len(nodes) == 0 {
+// lockedNode returns the node whose column has the value, nil when there is none,
+// and in a write locks it.
+func (tx *Tx) lockedNode(columns *table[node.Node], column string, value any) (*node.Node, error) {
+	if err := tx.lockNode(column, value); err != nil {
 		return nil, err
 	}
-	return nodes[0], nil
+	if tx.shared != nil && tx.expectsWork {
+		tx.expectsWork = false
+		tx.shared.reserve("")
+	}
+	nodes, err := tx.selectNodes(columns, " WHERE "+column+" = ? LIMIT 1", []any{value})
+	n := first(nodes)
+	if n == nil && tx.shared != nil {
+		tx.shared.keys = nil // they were not taken behind a lock
+	}
+	if n != nil && tx.beforeChange != nil {
+		tx.markFree(n.ID, n.Lease.Epoch == 0)
+	}
+	return n, err
+}
+
+// markFree notes whether a node that this write has locked has a lease.
+func (tx *Tx) markFree(nodeID int64, free bool) {
+	if tx.free == nil {
+		tx.free = map[int64]bool{}
+	}
+	tx.free[nodeID] = free
 }
 
 // Nodes returns the page of nodes that the query asks for.
@@ -146,28 +189,90 @@ func (tx *Tx) briefNodes(tail string, args []any) ([]*node.Node, error) {
 }
 
 func (tx *Tx) nodes(tail string, args []any) ([]*node.Node, error) {
-	var epoch, expires sql.NullInt64
-	var owner sql.NullString
-	scan := nodeTable.scanner(&epoch, &owner, &expires)
+	return tx.selectNodes(nodeTable, tail, args)
+}
+
+// selectNodes reads the columns of a table of nodes together with their leases.
+func (tx *Tx) selectNodes(columns *table[node.Node], tail string, args []any) ([]*node.Node, error) {
+	var lease leaseRow
+	scan := columns.scanner(lease.targets()...)
 	nodes := []*node.Node{}
 	err := tx.query(func(rows row) error {
 		n, err := scan(rows)
 		if err != nil {
 			return err
 		}
-		if epoch.Valid {
-			n.Lease = node.Lease{Owner: owner.String, Epoch: epoch.Int64, ExpiresAt: time.UnixMicro(expires.Int64).UTC()}
-		}
+		n.Lease = lease.lease()
 		nodes = append(nodes, n)
 		return nil
-	}, selectNodes+" LEFT JOIN leases ON leases.node_id = nodes.id"+tail, args...)
+	}, "SELECT "+columns.list+", "+leaseColumns+" FROM nodes LEFT JOIN leases ON leases.node_id = nodes.id"+tail, args...)
 	return nodes, err
+}
+
+// freeNode is Allocatable as a condition, in the words of an index.
+const freeNode = " AND nodes.provision_state = 'available' AND nodes.instance_uuid IS NULL AND nodes.maintenance = 0 AND nodes.retired = 0"
+
+// AllocationCandidates returns up to limit nodes that an allocation may choose from:
+// the one of its name, if that fits, and others, which it begins to look for at a
+// random place, so that those who ask at once do not all get the same. When every
+// node that fits is under work, it returns one of these.
+func (tx *Tx) AllocationCandidates(a *node.Allocation, limit int) ([]*node.Node, error) {
+	where, args := " WHERE nodes.resource_class = ?"+freeNode, []any{a.ResourceClass}
+	for trait := range strings.SplitSeq(string(a.Traits), ",") {
+		if trait != "" {
+			where += " AND (',' || nodes.traits || ',') LIKE ? ESCAPE '\\'"
+			args = append(args, "%,"+likeEscaper.Replace(trait)+",%")
+		}
+	}
+	if candidates := a.CandidateNodes.List(); len(candidates) > 0 {
+		where += " AND nodes.uuid IN (" + marks(len(candidates)) + ")"
+		for _, uuid := range candidates {
+			args = append(args, uuid)
+		}
+	}
+	if a.Owner != "" {
+		where += " AND (nodes.owner = ? OR nodes.lessee = ?)"
+		args = append(args, a.Owner, a.Owner)
+	}
+	var last int64
+	if _, err := tx.one("SELECT coalesce(max(id), 0) FROM nodes WHERE nodes.resource_class = ?"+freeNode, []any{a.ResourceClass}, &last); err != nil {
+		return nil, err
+	}
+	from := rand.Int64N(last + 1) //nolint:gosec // it only spreads the choice
+	unleased, now := " AND NOT EXISTS (SELECT 1 FROM leases AS held WHERE held.node_id = nodes.id AND held.expires_at > ?)", tx.Now().UnixMicro()
+	var found []*node.Node
+	for _, search := range []struct {
+		wanted    bool
+		condition string
+		args      []any
+	}{
+		{a.Name != "", " AND nodes.name = ?" + unleased, []any{a.Name, now}},
+		{true, " AND nodes.id >= ?" + unleased, []any{from, now}},
+		{true, " AND nodes.id < ?" + unleased, []any{from, now}},
+	} {
+		left := limit - len(found)
+		if left <= 0 || !search.wanted {
+			continue
+		}
+		nodes, err := tx.nodes(where+search.condition+" ORDER BY nodes.id LIMIT ?", slices.Concat(args, search.args, []any{left}))
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, nodes...)
+	}
+	if len(found) > 0 {
+		return found, nil
+	}
+	return tx.nodes(where+" ORDER BY nodes.id LIMIT 1", args)
 }
 
 // CreateNode stores a new node and sets its key and creation time. A UUID, name
 // or instance UUID that is taken is a *node.ConflictError.
 func (tx *Tx) CreateNode(n *node.Node) error {
-	n.CreatedAt = tx.now.Truncate(time.Microsecond).UTC()
+	n.CreatedAt = tx.Now().Truncate(time.Microsecond).UTC()
+	if tx.shared != nil {
+		tx.shared.reserve("nodes") // for what a new node gets
+	}
 	id, err := nodeTable.insert(tx, n)
 	if errors.Is(err, errTaken) {
 		return cmp.Or(tx.unique(n, 0), err)
@@ -175,7 +280,8 @@ func (tx *Tx) CreateNode(n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	n.ID = id
+	n.ID, tx.created = id, id
+	tx.markFree(id, true)
 	return nil
 }
 
@@ -191,7 +297,7 @@ func (tx *Tx) UpdateNode(before, after *node.Node) error {
 		after.UpdatedAt = before.UpdatedAt
 		return nil
 	}
-	after.UpdatedAt = tx.now.Truncate(time.Microsecond).UTC()
+	after.UpdatedAt = tx.Now().Truncate(time.Microsecond).UTC()
 	_, err := nodeTable.update(tx, before.ID, before, after)
 	return err
 }
@@ -207,16 +313,27 @@ func (tx *Tx) DeleteNode(id int64) error {
 
 // ReleaseChildren makes the nodes that are part of another one stand by themselves.
 func (tx *Tx) ReleaseChildren(parentUUID string) error {
-	err := tx.exec("UPDATE nodes SET parent_node = NULL, updated_at = ? WHERE parent_node = ?", tx.now.UnixMicro(), parentUUID)
+	err := tx.exec("UPDATE nodes SET parent_node = NULL, updated_at = ? WHERE parent_node = ?", tx.Now().UnixMicro(), parentUUID)
 	return err
 }
 
-// DiscoveredAfter returns how many nodes with a key above id were enrolled by
-// auto-discovery, and the highest of their keys, which is id when there are none.
-// Keys grow in the order of commits, so that nobody has to count twice.
-func (tx *Tx) DiscoveredAfter(id int64) (count int, last int64, err error) {
-	_, err = tx.one("SELECT count(*), coalesce(max(id), 0) FROM nodes WHERE auto_discovered = 1 AND id > ?", []any{id}, &count, &last)
-	return count, max(last, id), err
+// Discovered tells how many nodes auto-discovery enrolled.
+type Discovered struct {
+	Count int   // with keys from the one that was asked for up to Last
+	Last  int64 // no node with a key up to this one can come any more
+	Newer int   // with higher keys, beside which others may come
+}
+
+// DiscoveredAfter counts the nodes with a key above id that were enrolled by
+// auto-discovery, so that nobody has to count those up to Last twice.
+func (tx *Tx) DiscoveredAfter(id int64) (found Discovered, err error) {
+	_, err = tx.one(`WITH settled AS MATERIALIZED (SELECT coalesce(max(id), 0) AS last FROM nodes WHERE auto_discovered = 1 AND id > ? AND created_at <= ?)
+		SELECT coalesce(sum(CASE WHEN nodes.id <= settled.last THEN 1 ELSE 0 END), 0), count(*), coalesce(max(settled.last), 0)
+		FROM nodes, settled WHERE nodes.auto_discovered = 1 AND nodes.id > ?`,
+		[]any{id, tx.Now().Add(-tx.settle).UnixMicro(), id}, &found.Count, &found.Newer, &found.Last)
+	found.Newer -= found.Count
+	found.Last = max(found.Last, id)
+	return found, err
 }
 
 // unique refuses a UUID, name or instance UUID that another node has.

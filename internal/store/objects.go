@@ -26,8 +26,7 @@ func (tx *Tx) ReserveObject(nodeID, documentID int64, key string) (string, error
 	if err := tx.exec("UPDATE inventory_objects SET node_id = NULL WHERE node_id = ? AND kept = 0", nodeID); err != nil {
 		return "", err
 	}
-	_, err = tx.insert("INSERT INTO inventory_objects (node_id, document_id, object_key) VALUES (?, ?, ?)", nodeID, documentID, key)
-	return key, err
+	return key, tx.exec("INSERT INTO inventory_objects (node_id, document_id, object_key) VALUES (?, ?, ?)", nodeID, documentID, key)
 }
 
 // KeepObject makes the object of a document the node's result, instead of every
@@ -72,7 +71,7 @@ type Garbage struct {
 // earliest when grace has passed since it was first seen here, because it may be
 // being written.
 func (tx *Tx) ClaimGarbage(limit int, hold, grace time.Duration) ([]Garbage, error) {
-	if err := tx.exec("UPDATE inventory_objects SET not_before = ? WHERE node_id IS NULL AND not_before IS NULL", tx.now.Add(grace).UnixMicro()); err != nil {
+	if err := tx.exec("UPDATE inventory_objects SET not_before = ? WHERE node_id IS NULL AND not_before IS NULL", tx.Now().Add(grace).UnixMicro()); err != nil {
 		return nil, err
 	}
 	var due []Garbage
@@ -83,12 +82,12 @@ func (tx *Tx) ClaimGarbage(limit int, hold, grace time.Duration) ([]Garbage, err
 		}
 		due = append(due, g)
 		return nil
-	}, "SELECT id, object_key, attempts FROM inventory_objects WHERE node_id IS NULL AND not_before <= ? ORDER BY not_before, id LIMIT ?", tx.now.UnixMicro(), limit)
+	}, "SELECT id, object_key, attempts FROM inventory_objects WHERE node_id IS NULL AND not_before <= ? ORDER BY not_before, id LIMIT ?"+tx.locking(" FOR UPDATE SKIP LOCKED"), tx.Now().UnixMicro(), limit)
 	if err != nil {
 		return nil, err
 	}
 	for _, g := range due {
-		if err := tx.exec("UPDATE inventory_objects SET not_before = ? WHERE id = ?", tx.now.Add(hold).UnixMicro(), g.ID); err != nil {
+		if err := tx.exec("UPDATE inventory_objects SET not_before = ? WHERE id = ?", tx.Now().Add(hold).UnixMicro(), g.ID); err != nil {
 			return nil, err
 		}
 	}
@@ -106,7 +105,7 @@ func (tx *Tx) NextGarbage() (at time.Time, ok bool, err error) {
 
 // PostponeGarbage stores the attempts of g and hands the object out again after wait.
 func (tx *Tx) PostponeGarbage(g Garbage, wait time.Duration) error {
-	return tx.exec("UPDATE inventory_objects SET attempts = ?, not_before = ? WHERE id = ?", g.Attempts, tx.now.Add(wait).UnixMicro(), g.ID)
+	return tx.exec("UPDATE inventory_objects SET attempts = ?, not_before = ? WHERE id = ?", g.Attempts, tx.Now().Add(wait).UnixMicro(), g.ID)
 }
 
 // DropGarbage forgets an object that has been removed.

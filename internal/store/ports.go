@@ -65,19 +65,19 @@ func (tx *Tx) PortsOf(nodeID int64) ([]*node.Port, error) {
 	return tx.ports(" WHERE ports.node_id = ? ORDER BY ports.id", []any{nodeID})
 }
 
-// Port returns the port with this UUID or name, or a *node.NotFoundError.
+// Port returns the port with this UUID or name, or a *node.NotFoundError. In a write,
+// nobody else changes it or its node before the commit.
 func (tx *Tx) Port(ident string) (*node.Port, error) {
-	ports, err := tx.ports(" WHERE ports.uuid = ?", []any{ident})
-	if err == nil && len(ports) == 0 {
-		ports, err = tx.ports(" WHERE ports.name = ?", []any{ident})
+	for _, column := range identColumns(ident) {
+		if err := tx.lockRecord(portTable.name, column, ident, true); err != nil {
+			return nil, err
+		}
+		ports, err := tx.ports(" WHERE ports."+column+" = ?", []any{ident})
+		if err != nil || len(ports) > 0 {
+			return first(ports), err
+		}
 	}
-	if err == nil && len(ports) == 0 {
-		err = &node.NotFoundError{Kind: "Port", Ident: ident}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return ports[0], nil
+	return nil, &node.NotFoundError{Kind: "Port", Ident: ident}
 }
 
 func (tx *Tx) ports(tail string, args []any) ([]*node.Port, error) {
@@ -105,7 +105,7 @@ func (tx *Tx) selectPorts(columns *table[node.Port], tail string, args []any) ([
 // time. A UUID, name or address that is taken
 // is a *node.ConflictError.
 func (tx *Tx) CreatePort(p *node.Port) error {
-	p.CreatedAt = tx.now.Truncate(time.Microsecond).UTC()
+	p.CreatedAt = tx.Now().Truncate(time.Microsecond).UTC()
 	id, err := portTable.insert(tx, p)
 	if errors.Is(err, errTaken) {
 		return cmp.Or(tx.uniquePort(p, 0), err)
@@ -120,12 +120,7 @@ func (tx *Tx) CreatePort(p *node.Port) error {
 // AddPorts stores new ports of a node in one statement. A port whose address
 // another port took meanwhile is left out.
 func (tx *Tx) AddPorts(nodeID int64, ports []*node.Port) error {
-	taken, err := tx.PortOwners(addresses(ports))
-	if err != nil {
-		return err
-	}
-	free := slices.DeleteFunc(slices.Clone(ports), func(p *node.Port) bool { return taken[p.Address] != "" })
-	for some := range slices.Chunk(free, maxRows) {
+	for some := range slices.Chunk(ports, maxRows) {
 		if err := tx.insertPorts(nodeID, some); err != nil {
 			return err
 		}
@@ -137,12 +132,12 @@ func (tx *Tx) insertPorts(nodeID int64, ports []*node.Port) error {
 	columns := portTable.columns[1:]
 	args := make([]any, 0, len(ports)*len(columns))
 	for _, p := range ports {
-		p.NodeID, p.CreatedAt = nodeID, tx.now.Truncate(time.Microsecond).UTC()
+		p.NodeID, p.CreatedAt = nodeID, tx.Now().Truncate(time.Microsecond).UTC()
 		for _, c := range columns {
 			args = append(args, c.get(p))
 		}
 	}
-	err := tx.exec("INSERT INTO ports ("+portTable.unqualified()+") VALUES "+repeat("("+marks(len(columns))+")", len(ports)), args...)
+	err := tx.exec("INSERT INTO ports ("+portTable.unqualified()+") VALUES "+repeat("("+marks(len(columns))+")", len(ports))+" ON CONFLICT (address) DO NOTHING", args...)
 	return err
 }
 
@@ -169,14 +164,6 @@ func (tx *Tx) PortOwners(macs []string) (map[string]string, error) {
 	return owners, nil
 }
 
-func addresses(ports []*node.Port) []string {
-	macs := make([]string, len(ports))
-	for i, p := range ports {
-		macs[i] = p.Address
-	}
-	return macs
-}
-
 // UpdatePort stores what changed between before and after, and sets
 // after.UpdatedAt when anything did.
 func (tx *Tx) UpdatePort(before, after *node.Port) error {
@@ -189,7 +176,7 @@ func (tx *Tx) UpdatePort(before, after *node.Port) error {
 		after.UpdatedAt = before.UpdatedAt
 		return nil
 	}
-	after.UpdatedAt = tx.now.Truncate(time.Microsecond).UTC()
+	after.UpdatedAt = tx.Now().Truncate(time.Microsecond).UTC()
 	_, err := portTable.update(tx, before.ID, before, after)
 	return err
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,6 @@ const (
 	oldestPostgres = 15 // major version of the server
 
 	connectTimeout = 5 * time.Second  // of one attempt to connect
-	groupTimeout   = 20 * time.Second // of a group of writes, waiting included
 	readTimeout    = 15 * time.Second // of one read, waiting included
 )
 
@@ -29,27 +29,36 @@ const (
 // process leaves open, so that the others wait no longer than that for it, and
 // nobody waits for a lock for ever.
 //
-// Pages come from indexes in the order of the list. A bitmap scan would read every
-// row that fits and sort them for the first ten, and the server prefers it while it
-// has no statistics of new tables.
+// Rows are found by indexes, and pages come from them in the order of the list. The
+// server prefers to read whole tables while it has no statistics of new ones, which it
+// takes for small, and keeps such plans while a first storm fills them; likewise bitmap
+// scans, which read every row that fits and sort them for the first ten. What has to
+// read a whole table does so all the same, but looks expensive to the server, which
+// then would compile it.
+//
+// Documents of inspections are compressed, which takes the default method of the
+// server several times as long as one that nearly every server has.
 //
 // The server notices within half a minute that the machine of a process is gone.
 const sessionSettings = `
+	SET enable_seqscan = off;
 	SET enable_bitmapscan = off;
+	SET jit = off;
 	SET lock_timeout = '12s';
 	SET idle_in_transaction_session_timeout = '5s';
 	SET statement_timeout = '60s';
 	SET tcp_keepalives_idle = 10;
 	SET tcp_keepalives_interval = 5;
 	SET tcp_keepalives_count = 3;
+	SELECT set_config('default_toast_compression', 'lz4', false) FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals);
 	SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`
 
 // postgres is a database that several processes may share.
 type postgres struct {
-	*writer
-	writes *postgresWriter
-	reads  *pgxpool.Pool
-	clock  *serverClock
+	*postgresWriter
+	reads *pgxpool.Pool
+	clock *serverClock
+	name  *postgresName
 }
 
 func openPostgres(ctx context.Context, opts Options) (*postgres, error) {
@@ -80,26 +89,35 @@ func connectPostgres(ctx context.Context, config *pgxpool.Config, opts Options) 
 	if server.RuntimeParams["application_name"] == "" {
 		server.RuntimeParams["application_name"] = "ingot"
 	}
-	config.MaxConns = int32(max(8, 2*runtime.NumCPU()))
 	config.AfterConnect = prepareSession
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	config.MaxConns = int32(max(8, 2*runtime.NumCPU()))
+	// The first statement of a transaction tells whether its connection lives.
+	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	reads, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	if err := prepareDatabase(ctx, pool); err != nil {
-		pool.Close()
+	if err := prepareDatabase(ctx, reads); err != nil {
+		reads.Close()
 		return nil, err
 	}
-	p := &postgres{reads: pool, clock: &serverClock{injected: opts.Clock}}
-	p.writes = &postgresWriter{config: server, clock: p.clock, name: opts.Name}
-	if err := p.writes.claimName(ctx); err != nil {
-		p.writes.disconnect()
-		pool.Close()
+	p := &postgres{reads: reads, clock: &serverClock{injected: opts.Clock}}
+	if p.name, err = claimName(ctx, server, opts.Name); err != nil {
+		reads.Close()
 		return nil, err
 	}
-	p.writer = newWriter(p.writes.commit)
+	connections := cmp.Or(opts.WriteConnections, defaultWriteConnections)
+	config = config.Copy()
+	config.MaxConns = int32(connections)
+	writes, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		p.name.release()
+		reads.Close()
+		return nil, fmt.Errorf("connect for writing: %w", err)
+	}
+	p.postgresWriter = newPostgresWriter(writes, connections, p.clock)
 	// The first write tells the server's time.
-	if err := p.write(ctx, func(*Tx) error { return nil }); err != nil {
+	if err := p.write(ctx, func(tx *Tx) error { tx.Now(); return nil }); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
@@ -118,9 +136,23 @@ func connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 }
 
 func prepareSession(ctx context.Context, conn *pgx.Conn) error {
-	_, err := control(ctx, conn, sessionSettings)
-	return err
+	results, err := control(ctx, conn, sessionSettings+"; "+askRun)
+	if err != nil {
+		return err
+	}
+	conn.PgConn().CustomData()[runKey] = string(results[len(results)-1].Rows[0][0])
+	return nil
 }
+
+// askRun names the time that a server runs without a crash. Behind a crash it starts
+// again, or ends all sessions and begins to count anew, and may give the numbers of
+// transactions again of which nothing was on disk.
+const askRun = "SELECT pg_postmaster_start_time() || ', ' || coalesce((SELECT stats_reset::text FROM pg_stat_bgwriter), '')"
+
+// runKey is where a connection keeps the answer to askRun. No connection outlasts it.
+const runKey = "run"
+
+func runOf(conn *pgx.Conn) any { return conn.PgConn().CustomData()[runKey] }
 
 // prepareDatabase brings the schema forward on a server that fits, while
 // processes that start at the same time wait, and so do writes of those that run:
@@ -153,12 +185,12 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 		Scan(&version, &shown, &encoding); err != nil {
 		return fmt.Errorf("ask for its version: %w", err)
 	}
-	return suits(version, shown, encoding)
+	return checkVersion(version, shown, encoding)
 }
 
-// suits judges a server by its version, as a number and as people read it, and by
+// checkVersion judges a server by its version, as a number and as people read it, and by
 // the encoding of the database.
-func suits(version int, shown, encoding string) error {
+func checkVersion(version int, shown, encoding string) error {
 	switch {
 	case version < oldestPostgres*10000:
 		return fmt.Errorf("it is PostgreSQL %s, Ingot needs version %d or newer", shown, oldestPostgres)
@@ -168,44 +200,43 @@ func suits(version int, shown, encoding string) error {
 	return nil
 }
 
-// Advisory locks of a database, told apart by schema for those who keep several
-// engines in one database.
-const (
-	migrationLock = "768001, hashtext(current_schema())"
-	writeLock     = "768002, hashtext(current_schema())"
-	nameLock      = "768003, hashtext(current_schema() || '/' || $1)" // of a session
-)
-
-func (p *postgres) write(ctx context.Context, fn func(*Tx) error) error { return p.do(ctx, fn) }
+// beginRead begins a transaction on one snapshot.
+const beginRead = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 // read runs fn on one snapshot.
 func (p *postgres) read(ctx context.Context, fn func(*Tx) error) error {
 	deadline := time.Now().Add(readTimeout)
 	bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
-	patience, cancelWait := context.WithDeadline(ctx, deadline)
+	waiting, cancelWait := context.WithDeadline(ctx, deadline)
 	defer cancelWait()
-	s := &postgresSession{ctx: bounded, caller: ctx}
+	s := &postgresSession{ctx: bounded, caller: ctx, texts: p.texts}
 	var conn *pgxpool.Conn
 	release := func() {
-		if conn != nil {
-			_, _ = control(bounded, s.conn, "ROLLBACK") // the pool drops a connection that is not idle
-			conn.Release()
+		if conn == nil {
+			return
 		}
+		go func(conn *pgxpool.Conn) { // the caller need not wait; closing the pool does
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+			defer cancel()
+			_, _ = control(ctx, conn.Conn(), "ROLLBACK") // the pool drops a connection that is not idle
+			conn.Release()
+		}(conn)
+		conn = nil
 	}
 	defer func() { release() }()
-	s.dial = func() (err error) {
+	s.connect = func() (err error) {
 		release()
-		if conn, err = p.reads.Acquire(patience); err == nil {
+		if conn, err = p.reads.Acquire(waiting); err == nil {
 			s.conn = conn.Conn()
 		}
 		return err
 	}
-	if err := s.dial(); err != nil {
+	if err := s.connect(); err != nil {
 		return fmt.Errorf("begin read: %w", outage(err))
 	}
-	s.late.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-	return fn(&Tx{now: p.now(), db: s})
+	s.queue(nil, beginRead)
+	return fn(&Tx{now: p.now(), db: s, settle: longestWrite})
 }
 
 func (p *postgres) now() time.Time { return p.clock.now() }
@@ -218,8 +249,8 @@ func (p *postgres) ping(ctx context.Context) error {
 }
 
 func (p *postgres) close() error {
-	p.writer.close()
-	p.writes.disconnect()
+	p.postgresWriter.close()
+	p.name.release()
 	p.reads.Close()
 	return nil
 }
@@ -239,9 +270,9 @@ func (c *serverClock) now() time.Time {
 	return time.Now().Add(time.Duration(c.ahead.Load()))
 }
 
-// heard takes what the server's clock showed a moment ago and returns the time
+// measured takes what the server's clock showed a moment ago and returns the time
 // of the transaction.
-func (c *serverClock) heard(server time.Time) time.Time {
+func (c *serverClock) measured(server time.Time) time.Time {
 	if c.injected != nil {
 		return c.injected()
 	}

@@ -15,12 +15,12 @@ import (
 // statement: run at another time, it may succeed. The first that fits gives the
 // reason (https://www.postgresql.org/docs/15/errcodes-appendix.html).
 var postgresOutages = []struct{ state, reason string }{
-	{"08", unreachable},    // connection exception
-	{"25006", readOnly},    // read-only transaction: the server became a standby
-	{"25", unreachable},    // invalid transaction state: it timed an idle transaction out
-	{"28", unreachable},    // invalid authorization: its password was changed
-	{"3D000", unreachable}, // no such database: it is being restored
-	{"40", occupied},       // transaction rollback: deadlock, serialization failure
+	{"08", unreachable},         // connection exception
+	{"25006", readOnly},         // read-only transaction: the server became a standby
+	{"25", unreachable},         // invalid transaction state: it timed an idle transaction out
+	{"28", unreachable},         // invalid authorization: its password was changed
+	{"3D000", unreachable},      // no such database: it is being restored
+	{stateRolledBack, occupied}, // transaction rollback: deadlock, serialization failure
 	{stateDiskFull, diskFull},
 	{"53300", crowded},  // too many connections
 	{"53", unreachable}, // insufficient resources: out of memory
@@ -32,10 +32,14 @@ var postgresOutages = []struct{ state, reason string }{
 	{"58", diskFails},   // error of the system outside PostgreSQL
 }
 
-const stateDiskFull = "53100"
+// Beginnings of a SQLSTATE that decide what to do besides.
+const (
+	stateRolledBack = "40"    // transaction rollback
+	stateDiskFull   = "53100" // disk full
+)
 
 // fullDisk reports whether a statement failed for want of space. It would fail
-// again at once, while others of its group may need none.
+// again at once.
 func fullDisk(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && refused.Code == stateDiskFull

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -193,25 +194,37 @@ func TestSessionsThatTheServerEndsLoseNothing(t *testing.T) {
 }
 
 // TestPausedProcessHoldsNobodyUp stops one process in the middle of a write, as
-// SIGSTOP does, while another goes on.
+// SIGSTOP does, while another changes the same node.
 func TestPausedProcessHoldsNobodyUp(t *testing.T) {
 	t.Parallel() // it waits for the server to end an idle transaction
 	database := storetest.Postgres(t)
 	paused, other := openURL(t, database, nil), openURL(t, database, nil)
+	createNode(t, other, "a")
+	describe := func(s *store.Store, text string, between func()) error {
+		return s.Write(context.Background(), func(tx *store.Tx) error {
+			before, err := tx.Node("a")
+			if err != nil {
+				return err
+			}
+			if before.Description != "" {
+				return node.ErrLeaseLost // somebody else was faster
+			}
+			between()
+			after := *before
+			after.Description = text
+			return tx.UpdateNode(before, &after)
+		})
+	}
 	inside, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	var once sync.Once
 	go func() {
-		done <- paused.Write(context.Background(), func(tx *store.Tx) error {
-			if nodes, err := tx.Nodes(node.Query{}); err != nil || len(nodes) > 0 {
-				return errors.Join(err, node.ErrLeaseLost) // somebody else was faster
-			}
-			once.Do(func() { close(inside); <-goOn })
-			return small("stale")(tx)
-		})
+		done <- describe(paused, "stale", func() { once.Do(func() { close(inside); <-goOn }) })
 	}()
 	<-inside
 	began := time.Now()
-	createNode(t, other, "fresh")
+	if err := describe(other, "fresh", func() {}); err != nil {
+		t.Errorf("write of the other process: %v", err)
+	}
 	if took := time.Since(began); took > 11*time.Second {
 		t.Errorf("the other process waited for %v", took)
 	}
@@ -219,7 +232,94 @@ func TestPausedProcessHoldsNobodyUp(t *testing.T) {
 	if err := <-done; !errors.Is(err, node.ErrLeaseLost) {
 		t.Errorf("paused write: %v, want it to see what happened meanwhile", err)
 	}
-	if got := nodeNames(t, other); !slices.Equal(got, []string{"fresh"}) {
-		t.Errorf("nodes = %v, want nothing of the paused process", got)
+}
+
+// TestNumberThatACrashedServerGivesAgainProvesNothing loses a transaction with a server
+// that crashes before anything of it was on disk. The server then gives its number to
+// another one, which succeeds.
+func TestNumberThatACrashedServerGivesAgainProvesNothing(t *testing.T) {
+	for name, crash := range map[string]func(*testing.T, *storetest.Server, *pgx.Conn){
+		"server crashes": func(t *testing.T, server *storetest.Server, _ *pgx.Conn) {
+			t.Helper()
+			if err := errors.Join(server.Halt(storetest.Crash), server.Start()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"one of its sessions crashes": func(t *testing.T, server *storetest.Server, session *pgx.Conn) {
+			t.Helper()
+			witness := connectTo(t, server.URL)
+			if err := syscall.Kill(int(session.PgConn().PID()), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			for witness.Ping(t.Context()) == nil { // until the server has ended the others
+				continue
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := storetest.NewServer(t)
+			p, database := storetest.ThroughProxy(t, server.URL)
+			s := openURL(t, database, nil)
+			createNode(t, s, "a")
+			watcher := connectTo(t, server.URL)
+			hung, answer := make(chan func(), 1), make(chan error, 1)
+			hang := sync.OnceFunc(func() { hung <- p.Hang() })
+			go func() {
+				answer <- s.Write(context.Background(), func(tx *store.Tx) error {
+					before, err := tx.Node("a") // which gives the transaction its number
+					if err != nil {
+						return err
+					}
+					hang()
+					after := *before
+					after.Description = "changed"
+					return tx.UpdateNode(before, &after) // which is sent with the commit
+				})
+			}()
+			resume := <-hung
+			defer resume()
+			var lost, taken int64
+			if err := watcher.QueryRow(t.Context(), "SELECT max(backend_xid::text::bigint) FROM pg_stat_activity").Scan(&lost); err != nil {
+				t.Fatal(err)
+			}
+			crash(t, server, watcher)
+			for other := connectTo(t, server.URL); taken < lost; {
+				if err := other.QueryRow(t.Context(), "SELECT pg_current_xact_id()::text::bigint").Scan(&taken); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if taken != lost {
+				t.Fatalf("the server has not given number %d again, it is at %d", lost, taken)
+			}
+			resume()
+			if err := <-answer; !errors.Is(err, node.ErrUnavailable) || !strings.Contains(err.Error(), "not known") {
+				t.Errorf("write: %v, want an error that says that the outcome is not known", err)
+			}
+			if err := s.Read(t.Context(), func(tx *store.Tx) error {
+				n, err := tx.Node("a")
+				if err == nil && n.Description != "" {
+					t.Errorf("node = %+v, want it unchanged", n)
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// connectTo connects to a server as soon as it takes connections.
+func connectTo(t *testing.T, server string) *pgx.Conn {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		conn, err := pgx.Connect(t.Context(), server)
+		if err == nil {
+			t.Cleanup(func() { _ = conn.Close(context.Background()) }) // its server may be gone
+			return conn
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
 	}
 }

@@ -44,11 +44,13 @@ func TestNameOfAProcessThatRunsIsRefused(t *testing.T) {
 }
 
 func TestNameOfAProcessThatDiedIsFreeAtOnce(t *testing.T) {
-	proxy, database := storetest.ThroughProxy(t, storetest.Postgres(t))
-	dead, err := openNamed(t, database, "rack-1")
+	database := storetest.Postgres(t)
+	proxy, throughProxy := storetest.ThroughProxy(t, database)
+	dead, err := openNamed(t, throughProxy, "rack-1")
 	if err != nil {
 		t.Fatal(err)
 	}
+	proxy.Refuse(true)
 	proxy.Disconnect() // as the kernel does for a process that was killed
 	began := time.Now()
 	restarted, err := openNamed(t, database, "rack-1")
@@ -60,6 +62,7 @@ func TestNameOfAProcessThatDiedIsFreeAtOnce(t *testing.T) {
 	}
 	createNode(t, restarted, "a")
 
+	proxy.Refuse(false)
 	// One that was only cut off, and finds its name taken, goes on: its leases and
 	// the database's locks keep the two apart.
 	if err := dead.Write(context.Background(), small("b")); err != nil {

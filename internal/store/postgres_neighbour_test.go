@@ -217,7 +217,58 @@ func checkRows(t *testing.T, s *store.Store, names []string) {
 	}
 }
 
-func lists[T any](tx *store.Tx, kind *store.Kind[T]) error {
+func lists[T any](tx *store.Tx, kind *store.Collection[T]) error {
 	_, err := kind.List(tx, node.Query{})
 	return err
+}
+
+// TestWritesWaitForAProgramThatLocksTheDatabase has a program of the version that had
+// one lock for all writes in the middle of a write.
+func TestWritesWaitForAProgramThatLocksTheDatabase(t *testing.T) {
+	database := storetest.Postgres(t)
+	s := openURL(t, database, nil)
+	createNode(t, s, "a")
+	conn, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	old, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := old.Exec(t.Context(), "SELECT pg_advisory_xact_lock(768002, hashtext(current_schema()))"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan string, 1)
+	go func() {
+		var seen string
+		if err := s.Write(context.Background(), func(tx *store.Tx) error {
+			n, err := tx.Node("a")
+			if err == nil {
+				seen = n.Description
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+		done <- seen
+	}()
+	for began, waits := time.Now(), 0; waits == 0; {
+		if err := old.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE classid = 768002 AND objid = hashtext(current_schema())::oid AND NOT granted").Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+		if time.Since(began) > 10*time.Second {
+			t.Fatal("the write does not wait")
+		}
+	}
+	if _, err := old.Exec(t.Context(), "UPDATE nodes SET description = 'old'"); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-done; got != "old" {
+		t.Errorf("the write saw %q, want what the other has committed", got)
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -13,22 +15,29 @@ import (
 
 // postgresSession runs the statements of one transaction on one connection, which
 // keeps them prepared. Each waits for the network, so those without a result are
-// put off and sent together with the next one that has a result.
+// queued and sent together with the next one that has a result.
 type postgresSession struct {
 	ctx    context.Context //nolint:containedctx // of statements: its end would end the connection
 	caller context.Context //nolint:containedctx // nothing more runs after its end
 	conn   *pgx.Conn
-	late   pgx.Batch    // statements that were put off
-	cause  error        // the first failure, after which the server runs nothing more in this transaction
-	dial   func() error // takes another connection, while nothing was heard from this one; may be nil
+	texts  *statementTexts
+	queued pgx.Batch
+	scans  map[int]func(row) error // what takes the rows of a queued statement, by its place
+	cause  error                   // the first failure, after which the server runs nothing more in this transaction
+	// connect takes a connection, for the first trip and in place of a dead one. It is
+	// nil when there is no other one, and as soon as the server has answered anything on
+	// this one.
+	connect func() error
+	trips   int           // how often it waited for the server
+	longest time.Duration // longest trip
 }
 
-// maxLate bounds the statements that are put off.
-const maxLate = 64
+// maxQueued bounds the statements that are queued.
+const maxQueued = 64
 
 func (s *postgresSession) exec(query string, args []any) error {
-	s.late.Queue(numbered(query), args...)
-	if s.late.Len() < maxLate {
+	s.queued.Queue(s.texts.numbered(query), args...)
+	if s.queued.Len() < maxQueued {
 		return nil
 	}
 	if err := s.flush(); err != nil {
@@ -41,7 +50,7 @@ func (s *postgresSession) insert(key, query string, args []any) (id int64, inser
 	_, err = s.run(func(r row) error {
 		inserted = true
 		return r.Scan(&id)
-	}, numbered(query)+" RETURNING "+key, args)
+	}, s.texts.numbered(query)+" RETURNING "+key, args)
 	if err != nil {
 		return 0, false, fmt.Errorf("write to the database: %w", err)
 	}
@@ -52,7 +61,7 @@ func (s *postgresSession) query(scan func(row) error, query string, args []any) 
 	if err := s.caller.Err(); err != nil {
 		return err
 	}
-	own, err := s.run(scan, numbered(query), args)
+	own, err := s.run(scan, s.texts.numbered(query), args)
 	if own != nil {
 		return own
 	}
@@ -62,39 +71,41 @@ func (s *postgresSession) query(scan func(row) error, query string, args []any) 
 	return nil
 }
 
-// run sends what was put off and the query, and calls scan for each row of its
+// queue puts a statement off until the next trip to the server; scan is called for
+// each row of its result then, and its error ends the transaction.
+func (s *postgresSession) queue(scan func(row) error, query string, args ...any) {
+	if s.scans == nil {
+		s.scans = map[int]func(row) error{}
+	}
+	s.scans[s.queued.Len()] = scan
+	s.queued.Queue(query, args...)
+}
+
+// run sends what is queued and the query, and calls scan for each row of its
 // result. It tells errors of scan from those of the database.
 func (s *postgresSession) run(scan func(row) error, query string, args []any) (own, err error) {
-	s.late.Queue(query, args...)
-	err = s.send(func(results pgx.BatchResults) error {
-		rows, err := results.Query()
-		if err != nil {
-			return err
+	s.queue(func(r row) error {
+		if own == nil {
+			own = scan(r)
 		}
-		for own == nil && rows.Next() {
-			own = scan(rows)
-		}
-		rows.Close()
-		return rows.Err()
-	})
+		return nil
+	}, query, args...)
+	err = s.send()
 	return own, err
 }
 
-// flush sends what was put off.
+// flush sends what is queued.
 func (s *postgresSession) flush() error {
-	if s.late.Len() == 0 {
+	if s.queued.Len() == 0 {
 		return nil
 	}
-	return s.send(func(results pgx.BatchResults) error {
-		_, err := results.Exec()
-		return err
-	})
+	return s.send()
 }
 
-// commit sends what was put off and commits. It returns the server's answer.
+// commit sends what is queued and commits. It returns the server's answer.
 func (s *postgresSession) commit() (tag string, err error) {
-	s.late.Queue("COMMIT")
-	err = s.send(func(results pgx.BatchResults) error {
+	s.queued.Queue("COMMIT")
+	err = s.sendWith(func(results pgx.BatchResults) error {
 		answer, err := results.Exec()
 		tag = answer.String()
 		return err
@@ -102,24 +113,35 @@ func (s *postgresSession) commit() (tag string, err error) {
 	return tag, err
 }
 
-// send sends everything that was put off in one round trip; last takes the result
-// of the last statement. An error is remembered as the cause.
-func (s *postgresSession) send(last func(pgx.BatchResults) error) error {
+// send sends everything that is queued in one trip.
+func (s *postgresSession) send() error {
+	last := s.scans[s.queued.Len()-1]
+	return s.sendWith(func(results pgx.BatchResults) error { return take(results, last) })
+}
+
+// sendWith sends everything that is queued in one trip; last takes the result of the
+// last statement. An error is remembered as the cause.
+func (s *postgresSession) sendWith(last func(pgx.BatchResults) error) error {
 	if s.cause != nil {
 		return s.cause
 	}
-	batch := s.late
-	s.late = pgx.Batch{}
-	heard, err := s.sendBatch(&batch, last)
+	if s.conn == nil {
+		if s.cause = s.connect(); s.cause != nil {
+			return s.cause
+		}
+	}
+	batch, scans := s.queued, s.scans
+	s.queued, s.scans = pgx.Batch{}, nil
+	answered, err := s.sendBatch(&batch, scans, last)
 	// A connection may have died while it waited in the pool.
-	for tries := 0; err != nil && !heard && s.dial != nil && s.conn.IsClosed() && s.ctx.Err() == nil && tries < maxDials; tries++ {
-		if err = s.dial(); err != nil {
+	for tries := 0; err != nil && !answered && s.connect != nil && s.conn.IsClosed() && s.ctx.Err() == nil && tries < maxConnects; tries++ {
+		if err = s.connect(); err != nil {
 			break
 		}
-		heard, err = s.sendBatch(again(&batch), last)
+		answered, err = s.sendBatch(again(&batch), scans, last)
 	}
-	if heard {
-		s.dial = nil
+	if answered {
+		s.connect = nil
 	}
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) || s.conn.IsClosed() {
@@ -129,27 +151,49 @@ func (s *postgresSession) send(last func(pgx.BatchResults) error) error {
 	return err
 }
 
-// maxDials bounds the dead connections that a read gets over.
-const maxDials = 20
+// maxConnects bounds the dead connections that a transaction gets over.
+const maxConnects = 20
 
 // sendBatch reports besides whether the server has answered anything.
-func (s *postgresSession) sendBatch(batch *pgx.Batch, last func(pgx.BatchResults) error) (heard bool, err error) {
+func (s *postgresSession) sendBatch(batch *pgx.Batch, scans map[int]func(row) error, last func(pgx.BatchResults) error) (answered bool, err error) {
+	began := time.Now()
+	defer func() { s.trips, s.longest = s.trips+1, max(s.longest, time.Since(began)) }()
 	results := s.conn.SendBatch(s.ctx, batch)
-	for range batch.Len() - 1 {
-		if _, err = results.Exec(); err != nil {
+	for i := range batch.Len() - 1 {
+		if err = take(results, scans[i]); err != nil {
 			break
 		}
-		heard = true
+		answered = true
 	}
 	if err == nil {
-		heard = true
+		answered = true
 		err = last(results)
 	}
 	closed := results.Close() // also waits for the results that were not read
 	if err == nil {
 		err = closed
 	}
-	return heard, err
+	return answered, err
+}
+
+// take reads the result of the next statement; a nil scan drops its rows.
+func take(results pgx.BatchResults, scan func(row) error) error {
+	if scan == nil {
+		_, err := results.Exec()
+		return err
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	for err == nil && rows.Next() {
+		err = scan(rows)
+	}
+	rows.Close()
+	if err == nil {
+		err = rows.Err()
+	}
+	return err
 }
 
 // again returns a batch of the same statements.
@@ -161,8 +205,37 @@ func again(batch *pgx.Batch) *pgx.Batch {
 	return copied
 }
 
+// statementTexts keeps the statements of a database as the server wants them. The nil
+// value keeps none.
+type statementTexts struct {
+	mu   sync.RWMutex
+	kept map[string]string
+}
+
+// maxTexts bounds what is kept: clients choose filters, and with them more texts.
+const maxTexts = 1024
+
 // numbered replaces the first "?" by $1, the second by $2, and so on. No
 // statement of the store has one inside a text.
+func (t *statementTexts) numbered(query string) string {
+	if t == nil {
+		return numbered(query)
+	}
+	t.mu.RLock()
+	text, ok := t.kept[query]
+	t.mu.RUnlock()
+	if ok {
+		return text
+	}
+	text = numbered(query)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.kept) < maxTexts {
+		t.kept[query] = text
+	}
+	return text
+}
+
 func numbered(query string) string {
 	var b strings.Builder
 	b.Grow(len(query) + 32)

@@ -184,7 +184,7 @@ func TestServersThatDoNotSuitAreRefused(t *testing.T) {
 		{149900, "14.99", "UTF8", "14.99"},
 		{150018, "15.18", "SQL_ASCII", "ENCODING 'UTF8'"},
 	} {
-		err := store.Suits(test.version, test.shown, test.encoding)
+		err := store.CheckVersion(test.version, test.shown, test.encoding)
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s %s: error = %v, want %q", test.shown, test.encoding, err, test.want)
 		}

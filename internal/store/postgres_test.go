@@ -21,7 +21,12 @@ func TestPostgresKeepsThePromisesOfAStore(t *testing.T) {
 // openURL opens a PostgreSQL database until the end of the test.
 func openURL(t *testing.T, url string, clock func() time.Time) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{URL: url, Clock: clock})
+	return openWith(t, store.Options{URL: url, Clock: clock})
+}
+
+func openWith(t *testing.T, options store.Options) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,264 +5,399 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
+	"strings"
+	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // Bounds of writing to PostgreSQL.
 const (
-	commitAttempts = 6                     // how often a group is tried
+	defaultWriteConnections = 16
+
+	// longestWrite is more than any write takes, from its time to its commit.
+	longestWrite = time.Minute
+	// longestWait is how long a write may have waited for a lock when it commits. One
+	// that waited longer begins again: its time would be old, and readers of changes go
+	// by it.
+	longestWait = 2 * time.Second
+
+	// writesPerRow is how many writes of this process may be at one node or record at
+	// once: the one that has locked it, and the next, which follows at once. The others
+	// wait without a connection, so that they are in nobody else's way.
+	writesPerRow = 2
+
+	writeTimeout   = 20 * time.Second      // of one write, all its attempts included, once it has had a connection
+	writeAttempts  = 6                     // how often a write is tried
 	firstBackoff   = 50 * time.Millisecond // before the second attempt; doubles, with jitter
+	collideBackoff = 5 * time.Millisecond  // the same for a write that another one got in the way of
 	outcomeTimeout = 5 * time.Second       // how long a lost commit is asked about
 	outcomePoll    = 50 * time.Millisecond
+	undoTimeout    = 5 * time.Second // of taking a transaction back
 )
 
-// postgresWriter runs the writes of this process on one connection. While it does
-// it holds the database's write lock, so that the writes of all processes follow
-// one another: each sees what all before it have committed, and nothing that it
-// has read changes under it. What a group of requests gains is one wait for the
-// lock and one for the disk.
-//
-// A group has no savepoints at first, since hardly any request fails after it has
-// changed something. When one does, the group is undone and runs again with them.
+// postgresWriter runs the writes of this process, each in a transaction of its own
+// on one of a few connections. Writes run side by side, in this process and in the
+// others of the database, so each locks what it reads and decides on (locks.go).
+// The server joins the flushes of commits by itself.
 type postgresWriter struct {
-	config *pgx.ConnConfig
+	pool   *pgxpool.Pool
+	slots  chan struct{} // one for each write that has a connection
+	rows   *turns        // of writes that begin with locking a row
 	clock  *serverClock
-	name   string    // of this process; may be empty
-	conn   *pgx.Conn // nil when there is none
+	texts  *statementTexts
+	memory processMemory
+
+	mu      sync.Mutex
+	closed  chan struct{} // closed when no more writes may begin
+	running sync.WaitGroup
 }
 
-// errSpoiled says that a request of the group has failed halfway.
-var errSpoiled = errors.New("a request of the group failed")
-
-// commit runs the group in one database transaction, again when the database
-// undid it.
-func (w *postgresWriter) commit(g *group) {
-	ctx, cancel := context.WithTimeout(context.Background(), groupTimeout)
-	defer cancel()
-	savepoints := false
-	wait := firstBackoff
-	for attempt := 1; ; attempt++ {
-		err := w.try(ctx, g, savepoints)
-		if errors.Is(err, errSpoiled) && !savepoints {
-			savepoints = true
-			err = w.try(ctx, g, savepoints)
-		}
-		switch {
-		case err == nil:
-			return
-		case !errors.Is(err, node.ErrUnavailable), fullDisk(err), errors.Is(err, errOutcomeUnknown), attempt == commitAttempts, ctx.Err() != nil:
-			for _, request := range g.requests {
-				request.err = fmt.Errorf("commit to the database: %w", err)
-			}
-			return
-		}
-		pause(ctx, time.Duration(float64(wait)*(0.5+rand.Float64()))) //nolint:gosec // it only spreads retries
-		wait *= 2
+func newPostgresWriter(pool *pgxpool.Pool, connections int, clock *serverClock) *postgresWriter {
+	return &postgresWriter{
+		pool: pool, slots: make(chan struct{}, connections), rows: newTurns(min(writesPerRow, connections)),
+		clock: clock, closed: make(chan struct{}),
+		texts: &statementTexts{kept: map[string]string{}},
 	}
 }
 
-// try runs the group once. Unless it returns an error, every request has its
-// answer.
-func (w *postgresWriter) try(ctx context.Context, g *group, savepoints bool) error {
-	began, err := w.begin(ctx)
+// write runs fn in a transaction, again when the server undid it.
+func (w *postgresWriter) write(caller context.Context, fn func(*Tx) error) error {
+	if err := w.begin(caller); err != nil {
+		return err
+	}
+	defer w.running.Done()
+	bound := &writeBound{caller: caller}
+	defer bound.end()
+	for attempt := 0; ; attempt++ {
+		if err := caller.Err(); err != nil {
+			return err
+		}
+		t := &postgresWrite{
+			writer: w, bound: bound, session: postgresSession{caller: caller, texts: w.texts}, last: attempt+1 == writeAttempts,
+		}
+		err := t.run(fn)
+		wait, ok := retryAfter(err)
+		t.end()
+		if !ok || t.last || bound.over() {
+			return err
+		}
+		wait <<= attempt
+		pause(bound.ctx, wait/2+rand.N(wait)) //nolint:gosec // it only spreads retries
+	}
+}
+
+// writeBound bounds a write from its first connection on. A write that has begun is
+// waited for even when its caller leaves, so that the answer is the truth.
+type writeBound struct {
+	caller context.Context //nolint:containedctx // what waits for a connection ends with it
+	ctx    context.Context //nolint:containedctx // nil before the first connection
+	cancel context.CancelFunc
+}
+
+func (b *writeBound) begin() context.Context {
+	if b.ctx == nil {
+		b.ctx, b.cancel = context.WithTimeout(context.WithoutCancel(b.caller), writeTimeout)
+	}
+	return b.ctx
+}
+
+func (b *writeBound) over() bool { return b.ctx == nil || b.ctx.Err() != nil }
+
+func (b *writeBound) end() {
+	if b.cancel != nil {
+		b.cancel()
+	}
+}
+
+// begin counts a write that close waits for.
+func (w *postgresWriter) begin(caller context.Context) error {
+	if err := caller.Err(); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.closed:
+		return ErrClosed
+	default:
+		w.running.Add(1)
+		return nil
+	}
+}
+
+// close waits for the writes that run.
+func (w *postgresWriter) close() {
+	w.mu.Lock()
+	select {
+	case <-w.closed:
+	default:
+		close(w.closed)
+	}
+	w.mu.Unlock()
+	w.running.Wait()
+	w.pool.Close()
+}
+
+// stateTaken is what the server says of a value that only one row may have
+// (https://www.postgresql.org/docs/15/errcodes-appendix.html).
+const stateTaken = "23505"
+
+// retryAfter reports whether a write that failed may succeed at another time, and
+// how long to wait before the second attempt.
+func retryAfter(err error) (wait time.Duration, ok bool) {
+	var refused *pgconn.PgError
+	switch {
+	case err == nil, errors.Is(err, errOutcomeUnknown), fullDisk(err):
+		return 0, false
+	case errors.Is(err, errWaited), errors.As(err, &refused) && (refused.Code == stateTaken || strings.HasPrefix(refused.Code, stateRolledBack)):
+		// What the write had checked was changed by another before its commit.
+		return collideBackoff, true
+	}
+	return firstBackoff, errors.Is(err, node.ErrUnavailable)
+}
+
+// postgresWrite is one attempt at a write.
+type postgresWrite struct {
+	writer  *postgresWriter
+	bound   *writeBound
+	session postgresSession
+	conn    *pgxpool.Conn
+	slot    bool      // whether it has one of the writer's slots
+	leave   func()    // gives back the turn at the row that it began with; nil for none
+	id      string    // of the transaction, as pg_xact_status takes it; empty before the first trip
+	at      time.Time // by the database's clock; zero before the first trip
+	changes bool
+	last    bool // whether this is the last attempt
+
+	keys map[string]int64 // reserved keys by table
+}
+
+// beginWrite keeps migrations out, and processes of the version before, which take
+// this lock for themselves alone while they write. The time is that after the wait.
+// Isolation is read committed: each statement sees what was committed before it
+// began, so what is read behind a lock is what the lock protects.
+const (
+	beginWrite = "BEGIN ISOLATION LEVEL READ COMMITTED"
+	enterWrite = `WITH lock AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared(` + writeLock + `))
+		SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, pg_current_xact_id()::text FROM lock`
+)
+
+// run makes the attempt. Nothing is sent before fn asks for something, so the
+// transaction begins in the trip of the first statement, and takes a connection then.
+func (t *postgresWrite) run(fn func(*Tx) error) error {
+	t.session.connect = t.connect
+	t.session.queue(nil, beginWrite)
+	t.session.queue(t.began, enterWrite)
+	err := runGuarded(fn, &Tx{begin: t.now, db: &t.session, settle: longestWrite, shared: t, memory: &t.writer.memory, beforeChange: func() error {
+		t.changes = true
+		return nil
+	}})
+	switch {
+	case err == nil && t.session.cause == nil && t.changes:
+		err = t.commit()
+	case t.session.cause == nil:
+		return err
+	}
+	if cause := t.session.cause; cause != nil && !errors.Is(err, cause) {
+		err = cause // fn overlooked it, or says what it made of it
+	}
 	if err != nil {
-		w.disconnect()
-		return outage(err)
+		return fmt.Errorf("commit to the database: %w", err)
 	}
-	s := &postgresSession{ctx: ctx, caller: ctx, conn: w.conn}
-	touched, err := w.runAll(s, g, began.at, savepoints)
-	if err == nil && touched {
-		err = w.finish(s, began.id)
-		switch {
-		case !errors.Is(err, errSpoiled):
-		case len(g.requests) == 1:
-			g.requests[0].err, err = s.cause, nil
-		case savepoints:
-			err = s.cause // of the commit itself
-		}
+	return nil
+}
+
+// await waits for the turn of this write at the row that it locks first. One that has
+// a connection already waits in the database.
+func (t *postgresWrite) await(row string) (err error) {
+	if t.leave != nil || t.slot {
+		return nil
 	}
-	if w.conn != nil && w.conn.PgConn().TxStatus() != 'I' {
-		if _, undo := control(ctx, w.conn, "ROLLBACK"); undo != nil {
-			w.disconnect()
-		}
-	}
+	t.leave, err = t.writer.rows.take(t.session.caller, row)
 	return err
 }
 
-// begun identifies a transaction.
-type begun struct {
-	id string    // as pg_xact_status takes it
-	at time.Time // by the database's clock
-}
-
-// beginWrite waits for the write lock and tells the time after it was given.
-// Isolation is read committed: a snapshot from before the wait would not show
-// what the lock's last holder wrote.
-const beginWrite = `BEGIN ISOLATION LEVEL READ COMMITTED;
-	WITH lock AS MATERIALIZED (SELECT pg_advisory_xact_lock(` + writeLock + `))
-	SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, pg_current_xact_id() FROM lock`
-
-func (w *postgresWriter) begin(ctx context.Context) (begun, error) {
-	if w.conn == nil {
-		if err := w.dial(ctx); err != nil {
-			return begun{}, fmt.Errorf("connect for writing: %w", err)
-		}
-	}
-	results, err := control(ctx, w.conn, beginWrite)
-	if err != nil {
-		return begun{}, fmt.Errorf("begin write: %w", err)
-	}
-	row := results[len(results)-1].Rows[0]
-	micros, err := strconv.ParseInt(string(row[0]), 10, 64)
-	if err != nil {
-		return begun{}, fmt.Errorf("read the time of the database: %w", err)
-	}
-	return begun{id: string(row[1]), at: w.clock.heard(time.UnixMicro(micros).UTC())}, nil
-}
-
-// runAll runs the group's requests one after the other and reports whether there
-// is anything to commit. Requests that came while it waited for the server join
-// the group: the commit is what takes longest.
-func (w *postgresWriter) runAll(s *postgresSession, g *group, now time.Time, savepoints bool) (touched bool, err error) {
-	for i := 0; i < len(g.requests) || g.gather(); i++ {
-		request := g.requests[i]
-		if request.err = request.ctx.Err(); request.err != nil {
-			continue
-		}
-		changed, err := runOne(s, request, now, savepoints)
-		switch {
-		case err == nil:
-			touched = touched || changed
-		case errors.Is(err, errSpoiled) && len(g.requests) == 1:
-			return false, nil // it has its answer, and nobody else waits for one
-		default:
-			return false, err
-		}
-	}
-	return touched, nil
-}
-
-// runOne runs one request. An error means that the transaction is of no use to
-// the others any more.
-func runOne(s *postgresSession, request *writeRequest, now time.Time, savepoints bool) (touched bool, err error) {
-	if savepoints {
-		s.late.Queue("SAVEPOINT request")
-	}
-	request.err = request.run(&Tx{now: now, db: s, touch: func() error {
-		touched = true
+// enter waits until a write may have a connection, unless this one may already. A
+// caller that leaves ends the wait.
+func (t *postgresWrite) enter() error {
+	if t.slot {
 		return nil
-	}})
-	if savepoints && request.err == nil {
-		request.err = s.flush() // now, so that a failure is this request's own
 	}
-	if s.cause != nil && request.err == nil {
-		request.err = s.cause // the function overlooked it, the server does not
+	select {
+	case t.writer.slots <- struct{}{}:
+	default:
+		select {
+		case t.writer.slots <- struct{}{}:
+		case <-t.session.caller.Done():
+			return t.session.caller.Err()
+		}
 	}
-	switch {
-	case errors.Is(s.cause, node.ErrUnavailable) && !fullDisk(s.cause):
-		return false, s.cause
-	case savepoints && request.err == nil:
-		s.late.Queue("RELEASE request")
-		return touched, nil
-	case savepoints:
-		return false, s.undo()
-	case s.cause != nil, request.err != nil && touched:
-		return false, errSpoiled
-	}
-	return touched, nil
+	t.slot, t.session.ctx = true, t.bound.begin()
+	return nil
 }
 
-// undo takes back what the current request has done.
-func (s *postgresSession) undo() error {
-	s.late, s.cause = pgx.Batch{}, nil
-	_, err := control(s.ctx, s.conn, "ROLLBACK TO request; RELEASE request")
-	return outage(err)
+// connect takes a connection, in place of one that is dead.
+func (t *postgresWrite) connect() error {
+	if t.conn != nil {
+		t.conn.Release()
+		t.conn = nil
+	}
+	if err := t.enter(); err != nil {
+		return err
+	}
+	conn, err := t.writer.pool.Acquire(t.session.ctx)
+	if err != nil {
+		return fmt.Errorf("connect for writing: %w", outage(err))
+	}
+	t.conn, t.session.conn = conn, conn.Conn()
+	return nil
 }
 
-// finish commits. When the connection breaks before the answer it asks the
-// server what became of the transaction, so that nothing happens twice.
-func (w *postgresWriter) finish(s *postgresSession, id string) error {
-	tag, err := s.commit()
+// began takes the answer to enterWrite.
+func (t *postgresWrite) began(r row) error {
+	var micros int64
+	if err := r.Scan(&micros, &t.id); err != nil {
+		return fmt.Errorf("read the time of the database: %w", err)
+	}
+	t.at = t.writer.clock.measured(time.UnixMicro(micros).UTC())
+	return nil
+}
+
+// now is the time of the transaction, which costs a trip when there was none.
+func (t *postgresWrite) now() time.Time {
+	if t.at.IsZero() && t.session.flush() != nil {
+		return t.writer.clock.now() // whatever is decided by it is not committed
+	}
+	return t.at
+}
+
+// reserveKeys takes the next keys of the tables to which most writes add one row
+// after another. A row with a reserved key needs no trip of its own. Taken behind the
+// lock of a node, keys grow for that node.
+const reserveKeys = "SELECT nextval('documents_id_seq'), nextval('leases_epoch_seq'), nextval('work_id_seq')"
+
+// reserve takes keys with the next trip, but none for a table that is about to get a
+// row in that trip.
+func (t *postgresWrite) reserve(except string) {
+	t.keys = map[string]int64{}
+	t.session.queue(func(r row) error {
+		var document, lease, work int64
+		if err := r.Scan(&document, &lease, &work); err != nil {
+			return fmt.Errorf("read keys: %w", err)
+		}
+		t.keys["documents"], t.keys["leases"], t.keys["work"] = document, lease, work
+		delete(t.keys, except)
+		return nil
+	}, reserveKeys)
+}
+
+// reserved returns the reserved key of a table; false when there is none.
+func (t *postgresWrite) reserved(table string) (key int64, ok bool) {
+	key, ok = t.keys[table]
+	if t.keys == nil {
+		t.reserve(table)
+	}
+	delete(t.keys, table)
+	return key, ok
+}
+
+// commit commits. When the connection breaks before the answer it asks the server
+// what became of the transaction, so that nothing happens twice.
+func (t *postgresWrite) commit() error {
+	if t.id == "" { // a lost answer must find it
+		if err := t.session.flush(); err != nil {
+			return err
+		}
+	}
+	if t.session.longest > longestWait && !t.last {
+		return errWaited
+	}
+	tag, err := t.session.commit()
 	switch {
 	case err == nil && tag == "COMMIT":
 		return nil
 	case err == nil:
 		return fmt.Errorf("the server answered %s", tag)
-	case w.conn.IsClosed():
-		w.disconnect()
-		return w.outcome(id, err)
-	case errors.Is(err, node.ErrUnavailable) && !fullDisk(err):
-		return err
+	case t.session.conn.IsClosed():
+		t.session.cause = nil
+		run := runOf(t.session.conn)
+		t.conn.Release() // to ask on another one
+		t.conn = nil
+		return t.writer.outcome(t.id, run, err)
 	}
-	return errSpoiled // a statement that was put off
+	return err
 }
+
+// end gives everything back, after it has taken back what was not committed. The
+// answer to the caller does not wait for that.
+func (t *postgresWrite) end() {
+	if t.conn == nil || t.conn.Conn().PgConn().TxStatus() == 'I' || t.conn.Conn().IsClosed() {
+		t.giveBack()
+		return
+	}
+	t.writer.running.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), undoTimeout)
+		defer cancel()
+		_, _ = control(ctx, t.conn.Conn(), "ROLLBACK") // the pool drops a connection that is not idle
+		t.giveBack()
+	})
+}
+
+func (t *postgresWrite) giveBack() {
+	if t.conn != nil {
+		t.conn.Release()
+	}
+	if t.slot {
+		<-t.writer.slots
+	}
+	if t.leave != nil {
+		t.leave()
+	}
+}
+
+// errWaited says that a write must begin again, see longestWait.
+var errWaited = errors.New("it waited long for another write")
 
 // errOutcomeUnknown says that a commit may have happened or not.
 var errOutcomeUnknown error = &node.UnavailableError{Reason: unknowable}
 
-// outcome tells what became of a commit whose answer was lost: nil when it
-// happened, a node.ErrUnavailable when it did not.
-func (w *postgresWriter) outcome(id string, lost error) error {
+// outcome tells what became of a commit whose answer was lost, in a run of the
+// server: nil when it happened, a node.ErrUnavailable when it did not.
+func (w *postgresWriter) outcome(id string, run any, lost error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), outcomeTimeout)
 	defer cancel()
 	for ; ctx.Err() == nil; pause(ctx, outcomePoll) {
-		status, err := w.status(ctx, id)
-		if err != nil {
-			continue // the server may be starting again
-		}
-		switch status {
-		case "committed":
+		status, now, err := w.status(ctx, id)
+		switch {
+		case err != nil: // the server may be starting again
+			continue
+		case status == "committed" && now == run:
 			return nil
-		case "aborted":
+		case status == "aborted":
 			return unavailable(unreachable, lost)
-		case "in progress":
+		case status == "in progress":
 			continue
 		}
-		break // forgotten, or another server
+		break // forgotten, or it may be another transaction with the same number
 	}
 	return fmt.Errorf("%w: %w", errOutcomeUnknown, lost)
 }
 
-// status is what the server knows of a transaction, "" when it knows nothing.
-func (w *postgresWriter) status(ctx context.Context, id string) (status string, err error) {
-	if w.conn == nil {
-		if err := w.dial(ctx); err != nil {
-			return "", err
-		}
+// status asks what became of a transaction, and in which run the server knows it. The
+// status is "" when it knows nothing.
+func (w *postgresWriter) status(ctx context.Context, id string) (status string, run any, err error) {
+	conn, err := w.pool.Acquire(ctx)
+	if err != nil {
+		return "", nil, err
 	}
-	if err = w.conn.QueryRow(ctx, "SELECT coalesce(pg_xact_status($1::text::xid8), '')", id).Scan(&status); err != nil {
-		w.disconnect()
-	}
-	return status, err
-}
-
-// dial opens the connection. A process that runs already goes on when its name is
-// taken.
-func (w *postgresWriter) dial(ctx context.Context) (err error) {
-	if w.conn, err = connect(ctx, w.config); err != nil {
-		return err
-	}
-	if _, err := w.takeName(ctx); err != nil {
-		w.disconnect()
-		return err
-	}
-	return nil
-}
-
-// disconnect gives the connection up; the next group opens another.
-func (w *postgresWriter) disconnect() {
-	if w.conn == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = w.conn.Close(ctx) // it is of no use any more
-	w.conn = nil
+	defer conn.Release()
+	err = conn.QueryRow(ctx, "SELECT coalesce(pg_xact_status($1::text::xid8), '')", id).Scan(&status)
+	return status, runOf(conn.Conn()), err
 }
 
 func pause(ctx context.Context, d time.Duration) {

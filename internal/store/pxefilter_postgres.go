@@ -46,8 +46,8 @@ func (v *postgresViewer) read(ctx context.Context, fn func(*Tx) error) error {
 	bounded, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	s := &postgresSession{ctx: bounded, caller: ctx, conn: v.conn}
-	s.late.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-	err := fn(&Tx{now: time.Now(), db: s})
+	s.queue(nil, beginRead)
+	err := fn(&Tx{now: time.Now(), db: s, settle: longestWrite})
 	_, ended := control(bounded, v.conn, "ROLLBACK") // a read leaves nothing behind
 	if err != nil {
 		return err

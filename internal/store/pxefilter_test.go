@@ -364,3 +364,64 @@ func createForeign(path string) error {
 	_, err = db.Exec("CREATE TABLE recipes (name TEXT)")
 	return errors.Join(err, db.Close())
 }
+
+func TestNodesOfARestoredDatabaseAreDoubtful(t *testing.T) {
+	onBoth(t, func(t *testing.T, opts store.Options) {
+		t.Helper()
+		v := view(t, opts)
+		old, moved := v.node("02:00:00:00:00:01"), v.node("02:00:00:00:00:02")
+		var mark store.BootMark
+		doubtful := func() (uuids []string) {
+			changes, err := v.view.Since(t.Context(), mark)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mark = changes.Mark
+			for _, n := range changes.Nodes {
+				if n.Doubtful {
+					uuids = append(uuids, n.UUID)
+				}
+			}
+			return uuids
+		}
+		if got := doubtful(); len(got) != 0 {
+			t.Fatalf("doubtful before: %v", got)
+		}
+		v.write(func(tx *store.Tx) error {
+			_, _, err := tx.Suspend(node.Restored, "of a test")
+			return err
+		})
+		if got := doubtful(); !slices.Equal(got, []string{old.UUID, moved.UUID}) {
+			t.Errorf("doubtful after a restore: %v", got)
+		}
+		fresh := v.node("02:00:00:00:00:03")
+		v.write(func(tx *store.Tx) error {
+			before, err := tx.NodeByID(moved.ID)
+			if err != nil {
+				return err
+			}
+			after := *before
+			after.ProvisionState, after.ProvisionUpdatedAt = node.Active, tx.Now()
+			return tx.UpdateNode(before, &after)
+		})
+		mark = store.BootMark{}
+		if got := doubtful(); !slices.Equal(got, []string{old.UUID}) {
+			t.Errorf("doubtful when one was moved and %s came: %v", fresh.UUID, got)
+		}
+		v.write(func(tx *store.Tx) error { return tx.EndSuspension() })
+		if got := doubtful(); len(got) != 0 || mark.Doubt != 0 {
+			t.Errorf("doubtful after the end: %v", got)
+		}
+	})
+}
+
+func TestNodesOfABackupAreDoubtfulBeforeAnEngineStarts(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := store.Restore(t.Context(), backupOf(t, "a"), dir, restoredAt); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := openView(t, store.Options{Dir: dir}).Since(t.Context(), store.BootMark{})
+	if err != nil || len(changes.Nodes) != 1 || !changes.Nodes[0].Doubtful {
+		t.Errorf("nodes %+v, %v", changes.Nodes, err)
+	}
+}

@@ -31,9 +31,9 @@ type Restored struct {
 }
 
 // Restore puts a backup in the place of the SQLite database in dir, which no
-// engine may use. It checks the backup first, and drops the leases in it: their
-// owners have nothing to do with this database, and work resumes at the next
-// start instead of when they end.
+// engine may use. It checks the backup first, drops the leases in it, whose owners
+// have nothing to do with this database, and marks it as a copy if it is not marked
+// yet: the engine that starts on it knows by that, see Tx.Sign.
 //
 // The change is one renaming. So dir has the old database after an error, after
 // ctx ended or the process was killed, or the new one; the old one stays beside
@@ -45,11 +45,11 @@ func Restore(ctx context.Context, file, dir string, at time.Time) (done Restored
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return done, fmt.Errorf("create data folder: %w", err)
 	}
-	unlock, err := lockDir(dir)
+	lock, err := lockDir(dir)
 	if err != nil {
 		return done, err
 	}
-	defer func() { err = errors.Join(err, unlock()) }()
+	defer func() { err = errors.Join(err, lock.Close()) }()
 	current := filepath.Join(dir, databaseFile)
 	incoming := current + restoringSuffix
 	defer discard(incoming)
@@ -60,7 +60,7 @@ func Restore(ctx context.Context, file, dir string, at time.Time) (done Restored
 	if err := copyFile(ctx, file, incoming); err != nil {
 		return done, fmt.Errorf("copy backup %s to %s: %w", file, dir, err)
 	}
-	done.Contents, err = prepare(ctx, incoming)
+	done.Contents, err = prepare(ctx, incoming, at)
 	if err == nil {
 		err = giveToOwner(incoming, dir)
 	}
@@ -93,9 +93,9 @@ func checkBackup(dir, file string) error {
 	return nil
 }
 
-// prepare makes a copied backup the database to be: examined, without leases,
+// prepare makes a copied backup the database to be: examined, marked, without leases,
 // complete in one file, and on disk.
-func prepare(ctx context.Context, path string) (contents Contents, err error) {
+func prepare(ctx context.Context, path string, at time.Time) (contents Contents, err error) {
 	// The mode of the journal first: a log that must be created to read the file
 	// would be one more file to put in place.
 	if err := changeFile(ctx, path, "PRAGMA journal_mode = DELETE"); err != nil {
@@ -106,6 +106,15 @@ func prepare(ctx context.Context, path string) (contents Contents, err error) {
 	}
 	if err := changeFile(ctx, path, "DELETE FROM leases"); err != nil {
 		return contents, fmt.Errorf("drop leases: %w", err)
+	}
+	if contents.marked {
+		return contents, syncFile(path)
+	}
+	if contents.lastSign.IsZero() {
+		contents.lastSign = at
+	}
+	if err := changeFile(ctx, path, markStatement(contents.lastSign)); err != nil {
+		return contents, fmt.Errorf("mark it as a copy: %w", err)
 	}
 	return contents, syncFile(path)
 }
@@ -185,9 +194,10 @@ func dropSecondNames(current string) error {
 // errInUse says that another program has a database open.
 var errInUse = errors.New("another program reads it, perhaps a backup: wait for it, or end it")
 
-// changeFile runs one statement on a database that nobody else uses.
+// changeFile runs one statement on a database that nobody else uses, and what follows
+// from it by foreign keys.
 func changeFile(ctx context.Context, path, statement string) (err error) {
-	db, err := sql.Open("sqlite", fileSource(path, "mode=rw"))
+	db, err := sql.Open("sqlite", fileSource(path, "mode=rw&_pragma=foreign_keys(1)"))
 	if err != nil {
 		return err
 	}

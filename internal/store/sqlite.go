@@ -10,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/pressly/goose/v3/database"
-	_ "modernc.org/sqlite" // the database driver
+	_ "modernc.org/sqlite" // the database driver of goose
 )
 
 // databaseFile is the SQLite database inside the data folder.
@@ -35,19 +37,19 @@ func openSQLite(ctx context.Context, opts Options) (*sqlite, error) {
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create data folder: %w", err)
 	}
-	unlock, err := lockDir(opts.Dir)
+	lock, err := lockDir(opts.Dir)
 	if err != nil {
 		return nil, err
 	}
-	s, err := openLocked(ctx, opts)
+	s, err := openLocked(ctx, opts, folderMemory{lock})
 	if err != nil {
-		return nil, errors.Join(err, unlock())
+		return nil, errors.Join(err, lock.Close())
 	}
-	s.unlock = unlock
+	s.unlock = lock.Close
 	return s, nil
 }
 
-func openLocked(ctx context.Context, opts Options) (*sqlite, error) {
+func openLocked(ctx context.Context, opts Options, m memory) (*sqlite, error) {
 	clock := opts.Clock
 	if clock == nil {
 		clock = time.Now
@@ -56,33 +58,36 @@ func openLocked(ctx context.Context, opts Options) (*sqlite, error) {
 	if err := prepareFile(path); err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
-	// Savepoints keep the pages they may have to restore in the temporary store;
-	// in memory it costs no write to a file for each page.
-	writes, err := sql.Open("sqlite", dataSource(path, fmt.Sprintf("_pragma=cache_size(-%d)", writeCache), "_pragma=temp_store(MEMORY)",
-		fmt.Sprintf("_pragma=wal_autocheckpoint(%d)", checkpointPages), "_txlock=immediate"))
+	uri := fileURI(path)
+	conn, err := openSQLiteConn(uri, writeSettings)
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
-	writes.SetMaxOpenConns(1)
-	if err := migrate(ctx, writes, database.DialectSQLite3); err != nil {
-		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), writes.Close())
+	if err := migrateSQLite(ctx, uri); err != nil {
+		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), conn.close())
 	}
-	reads, err := sql.Open("sqlite", dataSource(path, fmt.Sprintf("_pragma=cache_size(-%d)", readCache), "_pragma=query_only(1)"))
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), writes.Close())
-	}
-	reads.SetMaxOpenConns(max(4, runtime.NumCPU()))
-	reads.SetMaxIdleConns(max(4, runtime.NumCPU()))
-	conn, err := writes.Conn(ctx)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("connect for writing: %w", err), writes.Close(), reads.Close())
-	}
-	w := &sqliteWriter{db: writes, conn: conn, clock: clock, stmts: map[string]*sql.Stmt{}}
+	w := &sqliteWriter{conn: conn, clock: clock, memory: m}
 	return &sqlite{
 		writer: newWriter(w.commit), writes: w,
-		reads: &sqliteReader{db: reads, clock: clock, stmts: map[string]*sql.Stmt{}},
+		reads: newSQLiteReader(max(4, runtime.NumCPU()), clock, func() (*sqliteConn, error) { return openSQLiteConn(uri, readSettings) }),
 		clock: clock, dir: opts.Dir,
 	}, nil
+}
+
+// migrateSQLite brings the schema up to date, beside a connection that is open:
+// the last one to close would move the whole log into the database file.
+func migrateSQLite(ctx context.Context, uri string) (err error) {
+	query := url.Values{"_txlock": {"immediate"}}
+	for _, setting := range commonSettings {
+		query.Add("_pragma", strings.TrimPrefix(setting, "PRAGMA "))
+	}
+	db, err := sql.Open("sqlite", uri+"?"+query.Encode())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	return migrate(ctx, db, database.DialectSQLite3)
 }
 
 func (s *sqlite) write(ctx context.Context, fn func(*Tx) error) error {
@@ -96,15 +101,15 @@ func (s *sqlite) read(ctx context.Context, fn func(*Tx) error) error {
 func (s *sqlite) now() time.Time { return s.clock() }
 
 func (s *sqlite) ping(ctx context.Context) error {
-	if err := s.reads.db.PingContext(ctx); err != nil {
-		return fmt.Errorf("ask the database: %w", err)
-	}
-	return nil
+	return s.read(ctx, func(tx *Tx) error {
+		_, err := tx.one("SELECT 1", nil, new(any))
+		return err
+	})
 }
 
 func (s *sqlite) close() error {
 	s.writer.close()
-	return errors.Join(s.writes.close(), s.reads.close(), s.unlock())
+	return errors.Join(s.reads.close(), s.writes.conn.close(), s.unlock())
 }
 
 // fileHeader begins every SQLite database file
@@ -132,12 +137,13 @@ func prepareFile(path string) (err error) {
 	return file.Chmod(0o600)
 }
 
-// Page caches of the one writing and of each reading connection, in KiB. The
-// kernel keeps the file's pages as well, so these only save system calls: twice
-// as much made nothing faster.
+// Page caches of the one writing and of each reading connection, in KiB; memory
+// is taken twice that much, because it comes in powers of two and a page needs a
+// little more than one. The kernel keeps the file's pages as well, so these only
+// save system calls: twice as much made nothing faster.
 const (
-	writeCache = 4000
-	readCache  = 1000
+	writeCache = 2000
+	readCache  = 500
 )
 
 // checkpointPages is how long the log grows before its pages go into the database
@@ -146,16 +152,29 @@ const (
 // (https://sqlite.org/walformat.html).
 const checkpointPages = 4000
 
-func dataSource(path string, extra ...string) string {
-	query := "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=busy_timeout(5000)"
-	for _, e := range extra {
-		query += "&" + e
-	}
-	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: query}).String()
+// commonSettings are those of every connection of an engine.
+var commonSettings = []string{
+	"PRAGMA busy_timeout=5000", "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA foreign_keys=1",
 }
 
-// lockDir makes sure that one process alone uses a data folder.
-func lockDir(dir string) (func() error, error) {
+// writeSettings let savepoints keep the pages they may have to restore in memory,
+// where it costs no write to a file for each page.
+var writeSettings = slices.Concat(commonSettings, []string{
+	fmt.Sprintf("PRAGMA cache_size=-%d", writeCache), "PRAGMA temp_store=MEMORY",
+	fmt.Sprintf("PRAGMA wal_autocheckpoint=%d", checkpointPages),
+})
+
+var readSettings = slices.Concat(commonSettings, []string{
+	fmt.Sprintf("PRAGMA cache_size=-%d", readCache), "PRAGMA query_only=1",
+})
+
+func fileURI(path string) string {
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath()}).String()
+}
+
+// lockDir makes sure that one process alone uses a data folder, until the file is
+// closed.
+func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "ingot.lock")
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -165,5 +184,5 @@ func lockDir(dir string) (func() error, error) {
 		_ = file.Close()
 		return nil, fmt.Errorf("lock data folder %s: another engine uses it: stop that one or choose another folder", dir)
 	}
-	return file.Close, nil
+	return file, nil
 }

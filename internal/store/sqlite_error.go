@@ -3,12 +3,37 @@ package store
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 
-	driver "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
+
+// sqliteError is a failure that SQLite reports.
+type sqliteError struct {
+	code int // extended result code (https://sqlite.org/rescode.html)
+	text string
+}
+
+func (e *sqliteError) Error() string { return fmt.Sprintf("%s (%d)", e.text, e.code) }
+
+// Code is the result code, as the driver of database/sql has it in its errors.
+func (e *sqliteError) Code() int { return e.code }
+
+// sqliteCode returns the primary result code of a failure that SQLite reports, to
+// us or to the driver of database/sql.
+func sqliteCode(err error) (code int, ok bool) {
+	var refused interface {
+		error
+		Code() int
+	}
+	if !errors.As(err, &refused) {
+		return 0, false
+	}
+	const primary = 0xff // the low byte of an extended code
+	return refused.Code() & primary, true
+}
 
 // sqliteOutages are the result codes that say nothing about the statement but
 // about the file it works on (https://sqlite.org/rescode.html).
@@ -23,12 +48,11 @@ var sqliteOutages = map[int]string{
 // outage makes an error of the files a node.ErrUnavailable and leaves others as
 // they are.
 func (s *sqlite) outage(err error) error {
-	var refused *driver.Error
-	if !errors.As(err, &refused) {
+	code, ok := sqliteCode(err)
+	if !ok {
 		return err
 	}
-	const primary = 0xff // the low byte of an extended code
-	reason, ok := sqliteOutages[refused.Code()&primary]
+	reason, ok := sqliteOutages[code]
 	if !ok {
 		return err
 	}

@@ -2,96 +2,89 @@ package store
 
 import (
 	"context"
-	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 )
 
-// sqliteReader reads from a SQLite database on many connections and keeps the
-// prepared statements of frequent reads.
+// sqliteReader reads from a SQLite database on several connections.
 type sqliteReader struct {
-	db    *sql.DB
-	clock func() time.Time
+	open   func() (*sqliteConn, error)
+	clock  func() time.Time
+	places chan struct{} // one is taken by each read
 
 	mu     sync.Mutex
-	stmts  map[string]*sql.Stmt // prepared reads by SQL text
-	closed bool                 // no more are kept
+	idle   []*sqliteConn // the last one is used next, so that a quiet engine opens few
+	closed bool
+}
+
+func newSQLiteReader(conns int, clock func() time.Time, open func() (*sqliteConn, error)) *sqliteReader {
+	return &sqliteReader{open: open, clock: clock, places: make(chan struct{}, conns)}
 }
 
 func (r *sqliteReader) read(ctx context.Context, fn func(*Tx) error) error {
-	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	select {
+	case r.places <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-r.places }()
+	conn, err := r.take()
 	if err != nil {
+		return fmt.Errorf("connect for reading: %w", err)
+	}
+	defer r.give(conn)
+	return conn.read(ctx, r.clock(), fn)
+}
+
+// read runs fn on one state of the database. It ends early with ctx.
+func (c *sqliteConn) read(ctx context.Context, now time.Time, fn func(*Tx) error) error {
+	if err := c.run("BEGIN", nil, nil); err != nil {
 		return fmt.Errorf("begin read: %w", err)
 	}
-	var unkept []string
-	defer func() {
-		_ = tx.Rollback() // a read leaves nothing behind
-		r.keep(unkept)
-	}()
-	return fn(&Tx{now: r.clock(), db: sqliteSession{func(query string) (*sql.Stmt, error) {
-		if stmt := r.kept(query); stmt != nil {
-			return tx.StmtContext(ctx, stmt), nil
-		}
-		unkept = append(unkept, query)
-		stmt, err := tx.PrepareContext(ctx, query) // the transaction's end closes it
-		if err != nil {
-			return nil, fmt.Errorf("prepare %q: %w", query, err)
-		}
-		return stmt, nil
-	}}})
+	defer func() { _ = c.run("ROLLBACK", nil, nil) }() // a read leaves nothing behind
+	return fn(&Tx{now: now, db: &sqliteSession{conn: c, ended: ctx.Err}})
 }
 
+// take returns a connection that nobody uses.
+func (r *sqliteReader) take() (*sqliteConn, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, ErrClosed
+	}
+	last := len(r.idle) - 1
+	if last < 0 {
+		return r.open()
+	}
+	conn := r.idle[last]
+	r.idle = r.idle[:last]
+	return conn, nil
+}
+
+func (r *sqliteReader) give(conn *sqliteConn) {
+	conn.trim()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.idle = append(r.idle, conn)
+}
+
+// close waits for the reads that have begun.
 func (r *sqliteReader) close() error {
+	for range cap(r.places) {
+		r.places <- struct{}{}
+	}
 	r.mu.Lock()
 	r.closed = true
-	for _, stmt := range r.stmts {
-		_ = stmt.Close()
+	var err error
+	for _, conn := range r.idle {
+		err = errors.Join(err, conn.close())
 	}
+	r.idle = nil
 	r.mu.Unlock()
-	return r.db.Close()
-}
-
-// maxPrepared bounds the statements kept for reuse: clients choose filters, and
-// with them the text of statements.
-const maxPrepared = 256
-
-// kept returns the kept statement of a text, nil when there is none.
-func (r *sqliteReader) kept(query string) *sql.Stmt {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.stmts[query]
-}
-
-// keep prepares statements for the reads to come. It runs when a read has given
-// its connection back, and waits for one without holding the lock: readers that
-// keep a connection while they wait for another would wait for each other.
-func (r *sqliteReader) keep(queries []string) {
-	for _, query := range queries {
-		if !r.wants(query) {
-			continue
-		}
-		stmt, err := r.db.PrepareContext(context.Background(), query)
-		if err != nil {
-			return // closed, or the next read tells
-		}
-		r.mu.Lock()
-		_, twice := r.stmts[query]
-		if !twice && !r.closed {
-			r.stmts[query] = stmt
-		}
-		unwanted := twice || r.closed
-		r.mu.Unlock()
-		if unwanted {
-			_ = stmt.Close()
-		}
+	for range cap(r.places) { // for those that come too late
+		<-r.places
 	}
-}
-
-// wants reports whether the statement of a text is to be kept and is not yet.
-func (r *sqliteReader) wants(query string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, known := r.stmts[query]
-	return !known && !r.closed && len(r.stmts) < maxPrepared
+	return err
 }

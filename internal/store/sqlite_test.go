@@ -242,7 +242,7 @@ func TestDeletedNodeLeavesNoRow(t *testing.T) {
 	count := func() map[string]string {
 		rows := map[string]string{}
 		if err := s.Read(t.Context(), func(tx *store.Tx) error {
-			tables, err := tx.Texts("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT IN ('goose_db_version', 'conductors', 'chassis', 'deploy_templates', 'runbooks', 'inventory_objects')")
+			tables, err := tx.Texts("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT IN ('goose_db_version', 'conductors', 'chassis', 'deploy_templates', 'runbooks', 'inventory_objects', 'lineage', 'suspension')")
 			for _, table := range tables {
 				counted, err := tx.Texts("SELECT count(*) FROM " + table)
 				if err != nil {

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -12,41 +10,61 @@ import (
 // transaction of a group runs in a savepoint of its own. Only the goroutine of
 // its writer uses it.
 type sqliteWriter struct {
-	db    *sql.DB
-	conn  *sql.Conn
-	clock func() time.Time
-	stmts map[string]*sql.Stmt
-}
+	conn   *sqliteConn
+	clock  func() time.Time
+	memory memory
 
-// close finalizes the statements before it closes the connection: as long as
-// there are some, SQLite keeps the file open and what is in the log there.
-func (w *sqliteWriter) close() error {
-	for _, stmt := range w.stmts {
-		_ = stmt.Close() // it goes with the connection at the latest
-	}
-	_ = w.conn.Close() // the database is closed right after
-	return w.db.Close()
+	callers int           // of the last group, and those who came meanwhile
+	took    time.Duration // the last commit
 }
 
 // commit runs the group in one database transaction.
 func (w *sqliteWriter) commit(g *group) {
-	g.gather()
-	w.forget()
-	err := w.raw("BEGIN IMMEDIATE")
+	w.gather(g)
+	w.conn.trim()
+	err := w.conn.control("BEGIN IMMEDIATE")
 	if err == nil {
 		if err = w.runAll(g.requests); err == nil {
-			err = w.raw("COMMIT")
+			began := time.Now()
+			err = w.conn.control("COMMIT")
+			w.took = time.Since(began)
 		}
 		if err != nil {
-			_ = w.raw("ROLLBACK") // SQLite may have done it already
+			_ = w.conn.control("ROLLBACK") // SQLite may have done it already
 		}
 	}
+	w.callers = len(g.requests) + len(g.queue)
 	if err == nil {
 		return
 	}
 	for _, request := range g.requests {
 		if request.err == nil {
 			request.err = fmt.Errorf("commit to the database: %w", err)
+		}
+	}
+}
+
+// maxPatience bounds how long the writer waits for callers to come back: a commit
+// that moves the log into the database file takes much longer than others.
+const maxPatience = 2 * time.Millisecond
+
+// gather waits for callers that were busy with the writer a moment ago: those who
+// have their answer often have another request, and one that misses a group
+// makes everybody wait for a second commit. Half the time of a commit is less
+// than that. Somebody who writes alone never waits.
+func (w *sqliteWriter) gather(g *group) {
+	g.gather()
+	if len(g.requests) >= min(w.callers, maxGroup) {
+		return
+	}
+	patience := time.NewTimer(min(w.took/2, maxPatience))
+	defer patience.Stop()
+	for len(g.requests) < min(w.callers, maxGroup) {
+		select {
+		case request := <-g.queue:
+			g.requests = append(g.requests, request)
+		case <-patience.C:
+			return
 		}
 	}
 }
@@ -74,115 +92,23 @@ func (w *sqliteWriter) runOne(request *writeRequest) error {
 		return err
 	}
 	touched := false
-	err := request.run(&Tx{now: w.clock(), db: sqliteSession{w.prepared}, touch: func() error {
+	err := request.run(&Tx{now: w.clock(), db: &sqliteSession{conn: w.conn}, memory: w.memory, beforeChange: func() error {
 		if touched {
 			return nil
 		}
 		touched = true
-		return w.raw("SAVEPOINT request")
+		return w.conn.control("SAVEPOINT request")
 	}})
 	if !touched {
 		return err
 	}
 	if err != nil {
-		if undo := w.raw("ROLLBACK TO request"); undo != nil {
+		if undo := w.conn.control("ROLLBACK TO request"); undo != nil {
 			return fmt.Errorf("%w: %w", errGroupLost, err)
 		}
 	}
-	if release := w.raw("RELEASE request"); release != nil {
+	if release := w.conn.control("RELEASE request"); release != nil {
 		return errors.Join(err, fmt.Errorf("%w: %w", errGroupLost, release))
 	}
 	return err
-}
-
-func (w *sqliteWriter) prepared(query string) (*sql.Stmt, error) {
-	if stmt, ok := w.stmts[query]; ok {
-		return stmt, nil
-	}
-	stmt, err := w.conn.PrepareContext(context.Background(), query)
-	if err != nil {
-		return nil, fmt.Errorf("prepare %q: %w", query, err)
-	}
-	w.stmts[query] = stmt
-	return stmt, nil
-}
-
-// forget closes the kept statements when there are too many. Between groups none
-// of them is in use.
-func (w *sqliteWriter) forget() {
-	if len(w.stmts) < maxPrepared {
-		return
-	}
-	for _, stmt := range w.stmts {
-		_ = stmt.Close()
-	}
-	clear(w.stmts)
-}
-
-// raw runs a statement that steers the transaction.
-func (w *sqliteWriter) raw(statement string) error {
-	stmt, err := w.prepared(statement)
-	if err != nil {
-		return err
-	}
-	if _, err := stmt.ExecContext(context.Background()); err != nil {
-		return fmt.Errorf("%s: %w", statement, err)
-	}
-	return nil
-}
-
-// sqliteSession runs prepared statements.
-type sqliteSession struct {
-	stmt func(query string) (*sql.Stmt, error)
-}
-
-func (s sqliteSession) exec(query string, args []any) error {
-	_, err := s.run(query, args)
-	return err
-}
-
-// insert relies on every key being the table's row ID.
-func (s sqliteSession) insert(_, query string, args []any) (int64, bool, error) {
-	result, err := s.run(query, args)
-	if err != nil {
-		return 0, false, err
-	}
-	if count, err := result.RowsAffected(); err != nil || count == 0 {
-		return 0, false, err
-	}
-	id, err := result.LastInsertId()
-	return id, true, err
-}
-
-func (s sqliteSession) run(query string, args []any) (sql.Result, error) {
-	stmt, err := s.stmt(query)
-	if err != nil {
-		return nil, err
-	}
-	result, err := stmt.ExecContext(context.Background(), args...)
-	if err != nil {
-		return nil, fmt.Errorf("write to the database: %w", err)
-	}
-	return result, nil
-}
-
-func (s sqliteSession) query(scan func(row) error, query string, args []any) error {
-	stmt, err := s.stmt(query)
-	if err != nil {
-		return err
-	}
-	rows, err := stmt.QueryContext(context.Background(), args...)
-	if err != nil {
-		return fmt.Errorf("read from the database: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("read from the database: %w", err)
-	}
-	return nil
 }

@@ -2,10 +2,10 @@
 // claims, inspection documents, work and leases. It knows SQL and nothing of
 // HTTP, BMCs or provision verbs.
 //
-// Invariants: a write is answered only after its commit is on disk; writes of all
-// processes on one database happen one after the other, so what a write has read
-// still holds when it commits; a checkpoint under a lease is refused once that
-// lease has passed on; deleting a node takes everything that belongs to it along.
+// Invariants: a write is answered only after its commit is on disk; what a write has
+// read of a node, of a record or under LockBound still holds when it commits,
+// whichever process it runs in (locks.go); a checkpoint under a lease is refused once
+// that lease has passed on; deleting a node takes everything that belongs to it along.
 package store
 
 import (
@@ -28,6 +28,8 @@ type Options struct {
 	// Name tells this process from the others that share a PostgreSQL database:
 	// Open refuses the name of one that runs. Empty means that nobody looks.
 	Name string
+	// WriteConnections is how many writes run at once with PostgreSQL. 0 means 16.
+	WriteConnections int
 	// Clock replaces the database's clock. Nil means the server's clock with
 	// PostgreSQL, and time.Now with SQLite, which has none of its own.
 	Clock func() time.Time
@@ -67,14 +69,15 @@ func (s *Store) Close() error { return s.db.close() }
 // Now is the time by the database's clock, which leases are measured with.
 func (s *Store) Now() time.Time { return s.db.now() }
 
-// Write runs fn in a transaction that shares its commit with concurrent ones,
-// and returns after the commit is on disk. When fn returns an error, nothing of
-// it is written and that error is returned. fn must not wait for anything: all
-// writers wait for it.
+// Write runs fn in a transaction and returns after the commit is on disk. When fn
+// returns an error, nothing of it is written and that error is returned. fn must not
+// wait for anything: others wait for what it has locked, on SQLite all writes.
 //
-// fn may run more than once, when the transaction it ran in could not be
-// committed; only what its last run wrote is stored. So it must not change what
-// it was given and what outlives it, except to set it anew in each run.
+// fn may run more than once, when the transaction it ran in could not be committed
+// or another write got in its way; only what its last run wrote is stored. So it must
+// not change what it was given and what outlives it, except to set it anew in each
+// run. Writes run side by side on PostgreSQL, so what they share besides must be safe
+// for that.
 //
 // An error that is node.ErrUnavailable says that the database could not be
 // reached: nothing was written, unless the error says that this is not known.

@@ -14,8 +14,21 @@ import (
 // database errors otherwise.
 type Tx struct {
 	now   time.Time
+	begin func() time.Time // tells the time instead of now, when that is zero
 	db    session
-	touch func() error // called before the first change; nil in a read
+	// beforeChange is called before each change; nil in a read.
+	beforeChange func() error
+	// settle is how long after its time a write may still be committed; 0 where keys
+	// grow in the order of commits.
+	settle time.Duration
+	// memory remembers outside of the database how often it was signed.
+	memory memory
+	// shared is set in a write that others run beside, which has to lock what it reads.
+	shared *postgresWrite
+
+	expectsWork bool           // see ExpectWork
+	created     int64          // key of the last node that this write has created; 0 when there is none
+	free        map[int64]bool // keys of nodes that this write has locked and found without a lease, not even one that ran out
 }
 
 // session runs the statements of one transaction. They are written for SQLite,
@@ -36,19 +49,18 @@ type row interface {
 }
 
 // Now is the time of the transaction by the database's clock.
-func (tx *Tx) Now() time.Time { return tx.now }
+func (tx *Tx) Now() time.Time {
+	if tx.now.IsZero() && tx.begin != nil {
+		tx.now = tx.begin()
+	}
+	return tx.now
+}
 
 func (tx *Tx) exec(query string, args ...any) error {
 	if err := tx.prepareChange(args); err != nil {
 		return err
 	}
 	return tx.db.exec(query, args)
-}
-
-// insert runs an INSERT and returns the id it was given.
-func (tx *Tx) insert(query string, args ...any) (int64, error) {
-	id, _, err := tx.insertKey("id", query, args...)
-	return id, err
 }
 
 // insertKey runs an INSERT and returns the value of its key; false when there was
@@ -60,11 +72,34 @@ func (tx *Tx) insertKey(key, query string, args ...any) (int64, bool, error) {
 	return tx.db.insert(key, query, args)
 }
 
+// insertNext inserts one row of a table for which keys are reserved, and returns its
+// key.
+func (tx *Tx) insertNext(table, key, columns, values string, args ...any) (int64, error) {
+	if err := tx.prepareChange(args); err != nil {
+		return 0, err
+	}
+	if tx.shared != nil {
+		if id, ok := tx.shared.reserved(table); ok {
+			return id, tx.db.exec("INSERT INTO "+table+" ("+key+", "+columns+") VALUES (?, "+values+")", append([]any{id}, args...))
+		}
+	}
+	id, _, err := tx.db.insert(key, "INSERT INTO "+table+" ("+columns+") VALUES ("+values+")", args)
+	return id, err
+}
+
+// change runs a statement that changes rows and calls scan for each that it returns.
+func (tx *Tx) change(scan func(row) error, query string, args ...any) error {
+	if err := tx.prepareChange(args); err != nil {
+		return err
+	}
+	return tx.db.query(scan, query, args)
+}
+
 func (tx *Tx) prepareChange(args []any) error {
 	if err := checkText(args); err != nil {
 		return err
 	}
-	return tx.touch()
+	return tx.beforeChange()
 }
 
 // query calls scan for each row.

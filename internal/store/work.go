@@ -2,6 +2,7 @@ package store
 
 import (
 	"database/sql"
+	"fmt"
 	"slices"
 	"time"
 
@@ -25,22 +26,44 @@ type Work struct {
 	Lease     node.Lease // under which it may be done
 }
 
+// ExpectWork says that the write is about to lease the node that it reads next and to
+// store work for it, which saves a trip to the server.
+func (tx *Tx) ExpectWork() { tx.expectsWork = true }
+
 // AddWork stores work for a node and sets its key. The zero NotBefore means now.
 func (tx *Tx) AddWork(w *Work) error {
 	if w.NotBefore.IsZero() {
-		w.NotBefore = tx.now
+		w.NotBefore = tx.Now()
 	}
-	w.CreatedAt = tx.now
-	id, err := tx.insert("INSERT INTO work (node_id, kind, step, intent, attempts, not_before, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		w.NodeID, string(w.Kind), orNull(w.Step), orNull(string(w.Intent)), w.Attempts, w.NotBefore.UnixMicro(), w.CreatedAt.UnixMicro())
+	w.CreatedAt = tx.Now()
+	id, err := tx.insertNext("work", "id",
+		"node_id, kind, step, intent, attempts, not_before, created_at, epoch", "?, ?, ?, ?, ?, ?, ?, (SELECT epoch FROM leases WHERE node_id = ?)",
+		w.NodeID, string(w.Kind), orNull(w.Step), orNull(string(w.Intent)), w.Attempts, w.NotBefore.UnixMicro(), w.CreatedAt.UnixMicro(), w.NodeID)
 	w.ID = id
 	return err
+}
+
+const workColumns = "work.id, work.node_id, work.kind, work.step, work.intent, work.attempts, work.not_before, work.created_at"
+
+// scanWork reads the columns of workColumns, then whatever extra points to.
+func scanWork(r row, extra ...any) (*Work, error) {
+	w := &Work{}
+	var step, intent sql.NullString
+	var notBefore, created int64
+	into := append([]any{&w.ID, &w.NodeID, &w.Kind, &step, &intent, &w.Attempts, &notBefore, &created}, extra...)
+	if err := r.Scan(into...); err != nil {
+		return nil, fmt.Errorf("read work: %w", err)
+	}
+	w.Step, w.Intent = step.String, node.Object(intent.String)
+	w.NotBefore, w.CreatedAt = time.UnixMicro(notBefore).UTC(), time.UnixMicro(created).UTC()
+	return w, nil
 }
 
 // WorkScope leaves out work that is for others. The zero value leaves out none.
 type WorkScope struct {
 	NotGroups []string   // conductor groups of nodes that others serve
 	Kinds     []WorkKind // the only ones that are wanted; empty means all
+	NotIDs    []int64    // rows
 }
 
 // condition is the scope as a part of a WHERE clause over work and nodes.
@@ -48,11 +71,17 @@ func (s WorkScope) condition() (condition string, args []any) {
 	for _, group := range s.NotGroups {
 		args = append(args, group)
 	}
+	for _, id := range s.NotIDs {
+		args = append(args, id)
+	}
 	for _, kind := range s.Kinds {
 		args = append(args, string(kind))
 	}
 	if len(s.NotGroups) > 0 {
 		condition += " AND coalesce(nodes.conductor_group, '') NOT IN (" + marks(len(s.NotGroups)) + ")"
+	}
+	if len(s.NotIDs) > 0 {
+		condition += " AND work.id NOT IN (" + marks(len(s.NotIDs)) + ")"
 	}
 	if len(s.Kinds) > 0 {
 		condition += " AND work.kind IN (" + marks(len(s.Kinds)) + ")"
@@ -61,52 +90,115 @@ func (s WorkScope) condition() (condition string, args []any) {
 }
 
 // ClaimWork takes up to limit pieces of work in a scope that are due and whose
-// node nobody works on, and leases their nodes to owner.
+// node nobody works on, and leases their nodes to owner. It ends leases that have
+// run out. Work that another write is at is left out.
 func (tx *Tx) ClaimWork(owner string, ttl time.Duration, limit int, scope WorkScope) ([]*Work, error) {
-	now := tx.now.UnixMicro()
-	condition, args := scope.condition()
-	var due []*Work
-	err := tx.query(func(rows row) error {
-		w := &Work{}
-		var step, intent sql.NullString
-		var notBefore, created int64
-		if err := rows.Scan(&w.ID, &w.NodeID, &w.NodeUUID, &w.Kind, &step, &intent, &w.Attempts, &notBefore, &created); err != nil {
-			return err
-		}
-		w.Step, w.Intent = step.String, node.Object(intent.String)
-		w.NotBefore, w.CreatedAt = time.UnixMicro(notBefore).UTC(), time.UnixMicro(created).UTC()
-		due = append(due, w)
-		return nil
-	}, `SELECT work.id, work.node_id, nodes.uuid, work.kind, work.step, work.intent, work.attempts, work.not_before, work.created_at
-		FROM work JOIN nodes ON nodes.id = work.node_id LEFT JOIN leases ON leases.node_id = work.node_id
-		WHERE work.not_before <= ? AND (leases.epoch IS NULL OR leases.expires_at <= ?)`+condition+`
-		ORDER BY work.not_before, work.id LIMIT ?`, slices.Concat([]any{now, now}, args, []any{limit})...)
-	if err != nil {
+	if err := tx.endExpired(); err != nil {
 		return nil, err
 	}
-	claimed := due[:0]
-	leased := map[int64]bool{}
-	for _, w := range due {
-		if leased[w.NodeID] {
-			continue // the node's earlier work comes first
-		}
-		if w.Lease, err = tx.AcquireLease(w.NodeID, owner, ttl); err != nil {
+	nodes, err := tx.dueNodes(limit, scope)
+	if err != nil || len(nodes) == 0 {
+		return nil, err
+	}
+	var claimed []*Work
+	for some := range slices.Chunk(nodes, maxRows) {
+		part, err := tx.claimWorkOf(some, owner, ttl, scope)
+		if err != nil {
 			return nil, err
 		}
-		leased[w.NodeID] = true
-		claimed = append(claimed, w)
+		claimed = append(claimed, part...)
 	}
 	return claimed, nil
 }
 
-// NextDue returns when the earliest work in a scope that nobody works on is due;
-// ok is false when there is none.
+// selectDue finds the earliest work by the index of what may be claimed. The leases
+// are looked at for those that a program of the version before has granted.
+const selectDue = ` FROM work JOIN nodes ON nodes.id = work.node_id WHERE work.epoch IS NULL
+	AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.node_id = work.node_id)`
+
+// inDueOrder is the order in which work is claimed.
+const inDueOrder = " ORDER BY work.not_before, work.id"
+
+// dueNodes returns the nodes of up to limit pieces of work, each once, and locks them
+// for the lease that they get.
+func (tx *Tx) dueNodes(limit int, scope WorkScope) ([]any, error) {
+	condition, args := scope.condition()
+	var nodes []any
+	err := tx.query(func(r row) error {
+		var id int64
+		if err := r.Scan(&id); err != nil {
+			return fmt.Errorf("read due work: %w", err)
+		}
+		if !slices.Contains(nodes, any(id)) {
+			nodes = append(nodes, id)
+		}
+		return nil
+	}, "SELECT work.node_id"+selectDue+" AND work.not_before <= ?"+condition+inDueOrder+" LIMIT ?"+tx.locking(" FOR NO KEY UPDATE OF nodes SKIP LOCKED"),
+		slices.Concat([]any{tx.Now().UnixMicro()}, args, []any{limit})...)
+	return nodes, err
+}
+
+// claimWorkOf leases nodes, at most maxRows, and returns the earliest due work of
+// each. What was found before the nodes were locked may have changed: a node that
+// got a lease meanwhile is left out, and one without due work is given back.
+func (tx *Tx) claimWorkOf(nodes []any, owner string, ttl time.Duration, scope WorkScope) ([]*Work, error) {
+	for len(nodes) < maxRows { // always as many, so that there is one statement
+		nodes = append(nodes, nodes[0])
+	}
+	expires := tx.Now().Add(ttl)
+	among := " IN (" + marks(maxRows) + ")"
+	leases := map[int64]node.Lease{}
+	err := tx.change(func(r row) error {
+		lease := node.Lease{Owner: owner, ExpiresAt: expires}
+		var id int64
+		err := r.Scan(&lease.Epoch, &id)
+		leases[id] = lease
+		return err
+	}, "INSERT INTO leases (node_id, owner, expires_at) SELECT id, CAST(? AS TEXT), CAST(? AS BIGINT) FROM nodes WHERE id"+among+
+		" ON CONFLICT (node_id) DO NOTHING RETURNING epoch, node_id", slices.Concat([]any{owner, expires.UnixMicro()}, nodes)...)
+	if err != nil {
+		return nil, err
+	}
+	if err := tx.exec("UPDATE work SET epoch = (SELECT epoch FROM leases WHERE leases.node_id = work.node_id) WHERE node_id"+among, nodes...); err != nil {
+		return nil, err
+	}
+	condition, args := scope.condition()
+	var claimed []*Work
+	err = tx.query(func(r row) error {
+		var uuid string
+		w, err := scanWork(r, &uuid)
+		if err != nil {
+			return err
+		}
+		if lease, ok := leases[w.NodeID]; ok { // the node's earliest work: the others wait for it
+			delete(leases, w.NodeID)
+			w.NodeUUID, w.Lease = uuid, lease
+			claimed = append(claimed, w)
+		}
+		return nil
+	}, "SELECT "+workColumns+", nodes.uuid FROM work JOIN nodes ON nodes.id = work.node_id WHERE work.node_id"+among+" AND work.not_before <= ?"+condition+inDueOrder,
+		slices.Concat(nodes, []any{tx.Now().UnixMicro()}, args)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, lease := range leases {
+		if err := tx.ReleaseLease(lease); err != nil {
+			return nil, err
+		}
+	}
+	return claimed, nil
+}
+
+// NextDue returns when ClaimWork may find more: when the earliest work in a scope
+// that nobody works on is due, or a lease runs out, whichever is first; ok is false
+// when there is neither.
 func (tx *Tx) NextDue(scope WorkScope) (at time.Time, ok bool, err error) {
 	condition, args := scope.condition()
-	var due sql.NullInt64
-	_, err = tx.one(`SELECT min(CASE WHEN leases.expires_at > work.not_before THEN leases.expires_at ELSE work.not_before END)
-		FROM work JOIN nodes ON nodes.id = work.node_id LEFT JOIN leases ON leases.node_id = work.node_id
-		WHERE 1 = 1`+condition, args, &due)
+	var due, end sql.NullInt64
+	_, err = tx.one("SELECT (SELECT work.not_before"+selectDue+condition+inDueOrder+" LIMIT 1), (SELECT min(expires_at) FROM leases)", args, &due, &end)
+	if end.Valid && (!due.Valid || end.Int64 < due.Int64) {
+		due = end
+	}
 	return time.UnixMicro(due.Int64).UTC(), due.Valid, err
 }
 
@@ -114,14 +206,40 @@ func (tx *Tx) NextDue(scope WorkScope) (at time.Time, ok bool, err error) {
 func (tx *Tx) PostponeWork(w *Work, notBefore time.Time) error {
 	w.Attempts++
 	w.NotBefore = notBefore
-	err := tx.exec("UPDATE work SET attempts = ?, not_before = ? WHERE id = ?", w.Attempts, notBefore.UnixMicro(), w.ID)
-	return err
+	return tx.exec("UPDATE work SET attempts = ?, not_before = ? WHERE id = ?", w.Attempts, notBefore.UnixMicro(), w.ID)
+}
+
+// CheckpointWork stores how far work has come and when it is due. The caller
+// checks the lease in the same transaction.
+func (tx *Tx) CheckpointWork(w *Work) error {
+	return tx.exec("UPDATE work SET kind = ?, step = ?, intent = ?, attempts = ?, not_before = ? WHERE id = ?",
+		string(w.Kind), orNull(w.Step), orNull(string(w.Intent)), w.Attempts, w.NotBefore.UnixMicro(), w.ID)
 }
 
 // FinishWork removes work that is done.
 func (tx *Tx) FinishWork(w *Work) error {
-	err := tx.exec("DELETE FROM work WHERE id = ?", w.ID)
-	return err
+	return tx.exec("DELETE FROM work WHERE id = ?", w.ID)
+}
+
+// DropWork removes the work of these kinds that is stored for a node.
+func (tx *Tx) DropWork(nodeID int64, kinds []WorkKind) error {
+	args := []any{nodeID}
+	for _, kind := range kinds {
+		args = append(args, string(kind))
+	}
+	return tx.exec("DELETE FROM work WHERE node_id = ? AND kind IN ("+marks(len(kinds))+")", args...)
+}
+
+// WorkOf returns the work that is stored for a node, oldest first, without its
+// lease. A write that decides on it has read the node before.
+func (tx *Tx) WorkOf(nodeID int64) ([]*Work, error) {
+	var works []*Work
+	err := tx.query(func(r row) error {
+		w, err := scanWork(r)
+		works = append(works, w)
+		return err
+	}, "SELECT "+workColumns+" FROM work WHERE node_id = ? ORDER BY id", nodeID)
+	return works, err
 }
 
 // CountWork returns how much work is stored, running or not.

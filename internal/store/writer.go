@@ -110,13 +110,15 @@ func (w *writer) run() {
 	}
 }
 
-// run runs the request's function on tx. A panic is its error, so that the
-// writer lives on.
-func (r *writeRequest) run(tx *Tx) (err error) {
+// run runs the request's function on tx.
+func (r *writeRequest) run(tx *Tx) error { return runGuarded(r.fn, tx) }
+
+// runGuarded runs fn on tx. A panic is its error, so that the writer lives on.
+func runGuarded(fn func(*Tx) error, tx *Tx) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			err = fmt.Errorf("transaction panicked: %v", panicked)
 		}
 	}()
-	return r.fn(tx)
+	return fn(tx)
 }

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Values of labels for what has no value of its own.
+// Label values for requests without a value of their own.
 const (
 	// unmatched is the route of requests that no route answers: the path is
 	// unknown, or the request was refused before its route was looked up.
 	unmatched = "unmatched"
-	// otherMethod is any method that HTTP does not define. Clients may make up
-	// as many as they like.
+	// otherMethod is any method that HTTP does not define. Clients can invent any
+	// number of them.
 	otherMethod = "other"
 )
 
-// statusGone stands for the status of a request whose client went away before
-// the answer, as proxies write it.
+// statusGone is the status of a request whose client closed the connection before
+// the answer, as proxies log it.
 const statusGone = 499
 
 // maxPath is how much of a path an access log line has, in bytes.
@@ -32,41 +32,42 @@ var methods = map[string]bool{
 	http.MethodPatch: true, http.MethodDelete: true, http.MethodOptions: true,
 }
 
-// Requests watches the requests of the API. Around goes outside everything;
-// Route inside the router, because only it knows which route a request takes;
-// Named inside authentication, because only it knows who asks.
+// Requests counts, times and logs the requests of the API. Its three middlewares
+// work together: Observe wraps the whole API; RecordRoute wraps each route inside the
+// router, which knows the pattern; RecordUser is inside authentication, which knows
+// the user.
 type Requests struct {
-	// Metrics gets the figures; nil means none.
+	// Metrics counts requests; nil means no metrics.
 	Metrics *Metrics
 	// AccessLog gets a line per request at level info; nil means none.
 	AccessLog *slog.Logger
-	// User returns who was authenticated for a request; required.
+	// User returns the authenticated user of a request; required.
 	User func(context.Context) string
 	// Now is the clock; required.
 	Now func() time.Time
 }
 
-// seen is what the layers inside find out about one request.
-type seen struct{ route, user string }
+// labels are the values that the inner middlewares set for one request.
+type labels struct{ route, user string }
 
-type seenKey struct{}
+type labelsKey struct{}
 
-func seenOf(r *http.Request) *seen {
-	s, _ := r.Context().Value(seenKey{}).(*seen)
+func labelsOf(r *http.Request) *labels {
+	s, _ := r.Context().Value(labelsKey{}).(*labels)
 	return s
 }
 
-// Route notes the pattern that the router matched.
-func (q *Requests) Route(next http.Handler) http.Handler {
+// RecordRoute records the pattern that the router matched.
+func (q *Requests) RecordRoute(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s := seenOf(r); s != nil {
+		if s := labelsOf(r); s != nil {
 			s.route = routeLabel(r.Pattern)
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// routeLabel takes from a pattern what only the library means by it.
+// routeLabel returns a pattern of the router without its syntax for special cases.
 func routeLabel(pattern string) string {
 	if pattern == "/" { // the pattern of everything that no other one matches
 		return unmatched
@@ -74,21 +75,21 @@ func routeLabel(pattern string) string {
 	return strings.TrimSuffix(pattern, "{$}")
 }
 
-// Named notes who asks.
-func (q *Requests) Named(next http.Handler) http.Handler {
+// RecordUser records who sent the request.
+func (q *Requests) RecordUser(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s := seenOf(r); s != nil {
+		if s := labelsOf(r); s != nil {
 			s.user = q.User(r.Context())
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// Around counts, times and logs every request to next.
-func (q *Requests) Around(next http.Handler) http.Handler {
+// Observe counts, times and logs every request to next.
+func (q *Requests) Observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s := &seen{route: unmatched}
-		recorder := &recorder{ResponseWriter: w}
+		s := &labels{route: unmatched}
+		response := &responseWriter{ResponseWriter: w}
 		began := q.Now()
 		if q.Metrics != nil {
 			q.Metrics.inFlight.Inc()
@@ -96,18 +97,18 @@ func (q *Requests) Around(next http.Handler) http.Handler {
 		}
 		completed := false
 		defer func() { // also when the answer is aborted by a panic, which goes on
-			status := recorder.status
+			status := response.status
 			if status == 0 && completed && r.Context().Err() == nil {
 				status = http.StatusOK // what the library sends when nothing was written
 			}
-			q.record(r, s, recorder, status, q.Now().Sub(began))
+			q.report(r, s, response, status, q.Now().Sub(began))
 		}()
-		next.ServeHTTP(recorder, r.WithContext(context.WithValue(r.Context(), seenKey{}, s)))
+		next.ServeHTTP(response, r.WithContext(context.WithValue(r.Context(), labelsKey{}, s)))
 		completed = true
 	})
 }
 
-func (q *Requests) record(r *http.Request, s *seen, w *recorder, status int, took time.Duration) {
+func (q *Requests) report(r *http.Request, s *labels, w *responseWriter, status int, took time.Duration) {
 	if status == 0 {
 		status = statusGone
 	}
@@ -132,15 +133,15 @@ func (q *Requests) record(r *http.Request, s *seen, w *recorder, status int, too
 	}
 }
 
-// recorder remembers what was answered.
-type recorder struct {
+// responseWriter remembers the status and size of the answer.
+type responseWriter struct {
 	http.ResponseWriter
 	status int // 0 until it was written
 	bytes  int64
 }
 
 // WriteHeader remembers the final status.
-func (w *recorder) WriteHeader(status int) {
+func (w *responseWriter) WriteHeader(status int) {
 	if w.status == 0 && status >= http.StatusOK {
 		w.status = status
 	}
@@ -148,7 +149,7 @@ func (w *recorder) WriteHeader(status int) {
 }
 
 // Write counts the body.
-func (w *recorder) Write(data []byte) (int, error) {
+func (w *responseWriter) Write(data []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
@@ -158,4 +159,4 @@ func (w *recorder) Write(data []byte) (int, error) {
 }
 
 // Unwrap lets http.ResponseController reach the library's own writer.
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,24 +1,25 @@
-// Package telemetry shows operators what an engine does: figures for Prometheus
-// and a line in the access log for each request.
+// Package telemetry exports metrics of an engine for Prometheus, and writes an access
+// log with a line for each request.
 //
-// Labels take few values each, whatever clients send: routes are patterns of the
-// route table, methods those of HTTP, states and outcomes those of the engine.
-// No figure names a node, a user or an address.
+// Each label has few values, whatever clients send: routes are patterns of the route
+// table, methods those of HTTP, states and outcomes those of the engine. No metric
+// names a node, a user or an address.
 package telemetry
 
 import (
 	"context"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/ingot-metal/ingot/internal/buildinfo"
 	"github.com/ingot-metal/ingot/internal/conductor"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
 )
 
 // Upper bounds of the histograms' buckets, in seconds.
@@ -28,8 +29,8 @@ var (
 	workBuckets    = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 15, 60, 300, 1800}
 )
 
-// Metrics are the figures of one engine, in a registry of their own. They are
-// safe for concurrent use and a conductor's observer.
+// Metrics are the metrics of one engine, in their own registry. They are safe for
+// concurrent use and implement conductor.Observer.
 type Metrics struct {
 	registry   *prometheus.Registry
 	requests   *prometheus.CounterVec   // route, method, code
@@ -42,7 +43,7 @@ type Metrics struct {
 
 var _ conductor.Observer = (*Metrics)(nil)
 
-// New returns figures that stand at zero.
+// New returns metrics that are zero.
 func New() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -62,7 +63,7 @@ func New() *Metrics {
 			Name: "ingot_work_duration_seconds", Help: "Time of one attempt at a piece of work on a node.", Buckets: workBuckets,
 		}, []string{"kind", "outcome"}),
 		posts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ingot_inspection_posts_total", Help: "Inspection data that machines posted, by what became of it.",
+			Name: "ingot_inspection_posts_total", Help: "Posts of inspection data, by outcome.",
 		}, []string{"outcome"}),
 	}
 	m.registry.MustRegister(
@@ -72,56 +73,51 @@ func New() *Metrics {
 	return m
 }
 
-// buildInfo is always 1; what was built stands in the labels.
+// buildInfo is always 1; the labels say what the binary was built from.
 func buildInfo() prometheus.Collector {
-	labels := prometheus.Labels{"version": "", "go_version": "", "revision": ""}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		labels["version"], labels["go_version"] = info.Main.Version, info.GoVersion
-		for _, setting := range info.Settings {
-			if setting.Key == "vcs.revision" {
-				labels["revision"] = setting.Value
-			}
-		}
-	}
+	info := buildinfo.Read()
+	labels := prometheus.Labels{"version": info.Version, "go_version": info.Go, "revision": info.Commit}
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "ingot_build_info", Help: "What this engine was built from.", ConstLabels: labels,
+		Name: "ingot_build_info", Help: "Version and commit of this engine.", ConstLabels: labels,
 	}, func() float64 { return 1 })
 }
 
-// Engine is what is asked when somebody reads the figures.
+// Engine is the source of the metrics that are read at each scrape.
 type Engine interface {
-	// QueueLength is how many pieces of work wait for a worker.
+	// QueueLength is the number of pieces of work that wait for a worker.
 	QueueLength() int
 	// NodeStates counts nodes by provision state; states without nodes may be
 	// absent.
 	NodeStates(ctx context.Context) (map[node.State]int, error)
+	// Suspension returns what waits for a person, and counts it.
+	Suspension(ctx context.Context) (node.Suspension, error)
 }
 
-// Watch adds the figures that are read off the engine. Call it once.
+// Watch adds the metrics that are read from the engine. Call it once.
 func (m *Metrics) Watch(e Engine, log *slog.Logger, now func() time.Time) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "ingot_work_queue_length", Help: "Pieces of work that wait for a worker of this engine.",
 		}, func() float64 { return float64(e.QueueLength()) }),
-		newNodeStates(e.NodeStates, log, now),
+		newNodeStates(e.NodeStates, log, now), newSuspension(e.Suspension, log, now),
 	)
 }
 
-// WatchCertificate adds when the certificate in use ends, so that somebody hears
-// of a renewal that failed before clients do. Call it at most once.
+// WatchCertificate adds the expiry of the certificate in use, so that operators
+// notice a failed renewal before clients do. Call it at most once.
 func (m *Metrics) WatchCertificate(ends func() time.Time) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "ingot_tls_certificate_expiry_timestamp_seconds", Help: "When the certificate in use ends, in seconds since 1970.",
 	}, func() float64 { return float64(ends().Unix()) }))
 }
 
-// Handler shows the figures to Prometheus.
+// Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
 // WorkEnded counts work.
-func (m *Metrics) WorkEnded(kind string, outcome conductor.WorkOutcome, took time.Duration) {
+func (m *Metrics) WorkEnded(kind string, outcome runner.Outcome, took time.Duration) {
 	m.work.WithLabelValues(kind, string(outcome)).Observe(took.Seconds())
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/conductor"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
 )
 
 // scrape returns the samples of a figure as lines, without histogram buckets and
@@ -64,9 +65,9 @@ func service(q *Requests) http.Handler {
 		"/v1/abort": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"/":         func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
 	} {
-		mux.Handle(pattern, q.Route(q.Named(handler)))
+		mux.Handle(pattern, q.RecordRoute(q.RecordUser(handler)))
 	}
-	return q.Around(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return q.Observe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Openstack-Request-Id", "req-1")
 		if r.Header.Get("Origin") != "" {
 			w.WriteHeader(http.StatusForbidden)
@@ -159,7 +160,7 @@ func TestAccessLogHasOneLineAndNoQuery(t *testing.T) {
 func TestLayersInsideWorkWithoutTheOneOutside(t *testing.T) {
 	q := &Requests{User: nobody, Now: clock()}
 	w := httptest.NewRecorder()
-	q.Route(q.Named(http.NotFoundHandler())).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	q.RecordRoute(q.RecordUser(http.NotFoundHandler())).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	if w.Code != http.StatusNotFound {
 		t.Errorf("got status %d", w.Code)
 	}
@@ -167,9 +168,9 @@ func TestLayersInsideWorkWithoutTheOneOutside(t *testing.T) {
 
 func TestConductorIsCounted(t *testing.T) {
 	m := New()
-	m.WorkEnded("verify", conductor.WorkDone, time.Second)
-	m.WorkEnded("verify", conductor.WorkDone, time.Second)
-	m.WorkEnded("inspect", conductor.WorkFailed, time.Second)
+	m.WorkEnded("verify", runner.Done, time.Second)
+	m.WorkEnded("verify", runner.Done, time.Second)
+	m.WorkEnded("inspect", runner.Failed, time.Second)
 	m.LeaseWaited(time.Second, true)
 	m.LeaseWaited(time.Second, false)
 	m.PostEnded(conductor.PostEnrolled)
@@ -189,25 +190,42 @@ func TestConductorIsCounted(t *testing.T) {
 	}
 }
 
-// fleet is an engine that counts how often it is asked.
-type fleet struct {
-	asked int
-	err   error
+// fakeEngine is an engine that counts how often it is asked.
+type fakeEngine struct {
+	asked      int
+	err        error
+	suspension node.Suspension
 }
 
-func (f *fleet) QueueLength() int { return 7 }
-func (f *fleet) NodeStates(context.Context) (map[node.State]int, error) {
+func (f *fakeEngine) QueueLength() int { return 7 }
+func (f *fakeEngine) NodeStates(context.Context) (map[node.State]int, error) {
 	f.asked++
 	return map[node.State]int{node.Enroll: f.asked}, f.err
 }
 
+func (f *fakeEngine) Suspension(context.Context) (node.Suspension, error) { return f.suspension, nil }
+
+func TestWhatIsSuspendedIsShown(t *testing.T) {
+	for reason, want := range map[node.SuspensionReason][]string{
+		"":                  {`ingot_suspended{reason="machines differ"} 0`, `ingot_suspended{reason="restored"} 0`},
+		node.Restored:       {`ingot_suspended{reason="machines differ"} 0`, `ingot_suspended{reason="restored"} 1`},
+		node.MachinesDiffer: {`ingot_suspended{reason="machines differ"} 1`, `ingot_suspended{reason="restored"} 0`},
+	} {
+		m := New()
+		m.Watch(&fakeEngine{suspension: node.Suspension{Reason: reason, Nodes: 3, Differing: 4}}, slog.New(slog.DiscardHandler), time.Now)
+		wantSamples(t, m, "ingot_suspended{", want...)
+		wantSamples(t, m, "ingot_suspended_nodes", "ingot_suspended_nodes 3")
+		wantSamples(t, m, "ingot_differing_nodes", "ingot_differing_nodes 4")
+	}
+}
+
 func TestNodesAreCountedAtMostEveryTenSeconds(t *testing.T) {
-	m, f, now := New(), &fleet{}, time.Unix(0, 0)
+	m, f, now := New(), &fakeEngine{}, time.Unix(0, 0)
 	m.Watch(f, slog.New(slog.DiscardHandler), func() time.Time { return now })
 	for range 5 {
 		wantSamples(t, m, `ingot_nodes{provision_state="enroll"}`, `ingot_nodes{provision_state="enroll"} 1`)
 	}
-	now = now.Add(countFor)
+	now = now.Add(recentFor)
 	wantSamples(t, m, `ingot_nodes{provision_state="enroll"}`, `ingot_nodes{provision_state="enroll"} 2`)
 	wantSamples(t, m, `ingot_nodes{provision_state="active"}`, `ingot_nodes{provision_state="active"} 0`)
 	wantSamples(t, m, "ingot_work_queue_length", "ingot_work_queue_length 7")
@@ -217,7 +235,7 @@ func TestNodesAreCountedAtMostEveryTenSeconds(t *testing.T) {
 }
 
 func TestFailedCountLeavesTheOtherFigures(t *testing.T) {
-	m, f, now := New(), &fleet{err: errors.New("disk gone")}, time.Unix(0, 0)
+	m, f, now := New(), &fakeEngine{err: errors.New("disk gone")}, time.Unix(0, 0)
 	var log bytes.Buffer
 	m.Watch(f, slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
 	for range 3 {
@@ -227,7 +245,7 @@ func TestFailedCountLeavesTheOtherFigures(t *testing.T) {
 	if f.asked != 1 || strings.Count(log.String(), "disk gone") != 1 {
 		t.Errorf("asked %d times, log:\n%s", f.asked, log.String())
 	}
-	f.err, now = nil, now.Add(countFor)
+	f.err, now = nil, now.Add(recentFor)
 	wantSamples(t, m, `ingot_nodes{provision_state="enroll"}`, `ingot_nodes{provision_state="enroll"} 2`)
 }
 
@@ -238,7 +256,7 @@ func BenchmarkWatchedRequest(b *testing.B) {
 		"metrics+log": {Metrics: New(), AccessLog: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)), User: nobody, Now: time.Now},
 	} {
 		b.Run(name, func(b *testing.B) {
-			handler := q.Around(q.Route(q.Named(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))))
+			handler := q.Observe(q.RecordRoute(q.RecordUser(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))))
 			r := httptest.NewRequest(http.MethodGet, "/v1/nodes/rack1", nil)
 			r.Pattern = "/v1/nodes/{ident}"
 			b.ReportAllocs()

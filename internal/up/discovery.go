@@ -15,15 +15,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim"
 )
 
-// What discovery looks like in the cluster.
+// The discovery resource in the cluster.
 const (
 	namespace     = "default"
 	discoveryName = "all-machines"
 	pollInterval  = 5 * time.Second
 )
 
-// applyDiscovery creates the resource that turns machines into hosts. One that
-// exists is left as it is: somebody may have changed it.
+// applyDiscovery creates the resource that creates hosts for machines. One that
+// exists is not changed, because a user may have edited it.
 func (u *Up) applyDiscovery(ctx context.Context) (string, error) {
 	c, err := newClient(u)
 	if err != nil {
@@ -44,20 +44,20 @@ func (u *Up) applyDiscovery(ctx context.Context) (string, error) {
 	return fmt.Sprintf("BareMetalHostDiscovery %s/%s, every %s", namespace, discoveryName, pollInterval), nil
 }
 
-// startMachines powers the simulated machines on, all at once.
+// startMachines powers all simulated machines on at once.
 func (u *Up) startMachines(ctx context.Context) (string, error) {
 	if u.opts.Machines == 0 {
 		return "none", nil
 	}
-	fleet, err := sim.New(sim.Options{
+	machines, err := sim.New(sim.Options{
 		Engine: u.engine.URL(), Machines: u.opts.Machines, Seed: u.opts.Seed, Network: u.opts.Network, Log: u.log.With("part", "sim"),
 	})
 	if err != nil {
 		return "", err
 	}
-	u.fleet = fleet
-	u.onStop("machines", func(context.Context) error { fleet.Stop(); return nil })
-	if err := fleet.PowerOn(ctx, 0); err != nil {
+	u.machines = machines
+	u.onStop("machines", func(context.Context) error { machines.Stop(); return nil })
+	if err := machines.PowerOn(ctx, 0); err != nil {
 		return "", fmt.Errorf("power machines on: %w", err)
 	}
 	return fmt.Sprintf("%d simulated, powered on", u.opts.Machines), nil

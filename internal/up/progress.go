@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim"
 )
 
-// progress writes what happens, one line for each part.
+// progress writes one line for each part that has started.
 type progress struct{ w io.Writer }
 
 func newProgress(w io.Writer) progress {
@@ -32,7 +32,7 @@ func (p progress) ready(part, detail string, took time.Duration) {
 // hostPoll is how often the hosts are counted while they appear.
 const hostPoll = 500 * time.Millisecond
 
-// Follow shows how hosts appear and become available, then what to try next, and
+// Follow shows the progress of the hosts, then commands to try, and
 // returns when every machine has an available host or ctx ends.
 func (u *Up) Follow(ctx context.Context) error {
 	c, err := newClient(u)
@@ -71,11 +71,11 @@ func (u *Up) Follow(ctx context.Context) error {
 	}
 }
 
-// failures tells about machines whose ramdisk gave up, which no waiting cures.
+// failures describes machines whose ramdisk has given up.
 func (u *Up) failures() string {
 	count, reason := 0, ""
 	for i := range u.opts.Machines {
-		if s := u.fleet.Machine(i).Status(); s.State == sim.Failed {
+		if s := u.machines.Machine(i).Status(); s.State == sim.Failed {
 			count, reason = count+1, s.Reason
 		}
 	}

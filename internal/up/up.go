@@ -1,12 +1,10 @@
 // Package up runs all of Ingot on one machine: a Kubernetes API, the engine, the
-// operator and simulated machines, with the data of each in one folder. It is
-// for trying Ingot out, for demonstrations and for stories; nothing here is
-// needed in production.
+// operator and simulated machines, with all data in one folder. It is for trials,
+// demonstrations and story tests, not for production.
 package up
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,24 +19,22 @@ import (
 	"github.com/ingot-metal/ingot/config"
 	"github.com/ingot-metal/ingot/internal/controlplane"
 	"github.com/ingot-metal/ingot/internal/engine"
+	"github.com/ingot-metal/ingot/internal/lifecycle"
 	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/hardware"
 )
 
-// defaultAgentTimeout is short, so that after a restart the machines count as
-// alive again within half a minute.
+// defaultAgentTimeout is short, so that machines get a new token soon after a restart.
 const defaultAgentTimeout = 30 * time.Second
-
-// stopTimeout bounds the stop of each part.
-const stopTimeout = 15 * time.Second
 
 // Options say what to run.
 type Options struct {
 	Machines   int    // simulated machines; 0 for none
 	Seed       uint64 // of the machines' hardware
 	DataDir    string
-	Kubeconfig string // of a cluster to use instead of an own one; empty for an own one
-	Listen     string // of the engine; empty means 127.0.0.1:6385, port 0 any free one
+	Kubeconfig string // of a cluster to use; empty starts one
+	Listen     string // of the engine; empty means 127.0.0.1:6385, port 0 any free port
 	// Network holds the machines' addresses on loopback; the zero value means
 	// the simulator's default. Two runs at a time need two networks.
 	Network netip.Prefix
@@ -48,23 +44,18 @@ type Options struct {
 	Output       io.Writer
 }
 
-// Up is everything while it runs.
+// Up is a running Ingot.
 type Up struct {
 	opts     Options
 	progress progress
 	log      *slog.Logger
-	cleanups []cleanup // stopped last in, first out
+	parts    lifecycle.Stack
 	failed   chan error
 
 	config     *rest.Config
 	kubeconfig string
 	engine     *engine.Engine
-	fleet      *sim.Fleet
-}
-
-type cleanup struct {
-	name string
-	stop func(context.Context) error
+	machines   *sim.Machines
 }
 
 // Start starts every part, one after the other, and returns when machines are
@@ -73,62 +64,63 @@ func Start(ctx context.Context, opts Options) (*Up, error) {
 	if opts.AgentTimeout == 0 {
 		opts.AgentTimeout = defaultAgentTimeout
 	}
+	if !opts.Network.IsValid() {
+		opts.Network = hardware.DefaultNetwork
+	}
 	u := &Up{opts: opts, progress: newProgress(opts.Output), failed: make(chan error, 4)}
 	for _, part := range []struct {
 		name  string
 		start func(context.Context) (string, error)
 	}{
 		{"Data folder", u.openData},
-		{"Engine", u.startEngine}, // before the slow part, because its port is the one that is often taken
+		{"Engine", u.startEngine}, // before the slow part, because its port is often taken
 		{"Kubernetes API", u.startCluster},
 		{"Operator", u.startOperator},
 		{"Discovery", u.applyDiscovery},
 		{"Machines", u.startMachines},
 	} {
-		begin := time.Now()
-		detail, err := part.start(ctx)
-		if err != nil {
-			return nil, errors.Join(err, u.Stop(ctx))
+		if err := u.start(ctx, part.name, part.start); err != nil {
+			return nil, err
 		}
-		u.progress.ready(part.name, detail, time.Since(begin))
 	}
 	return u, nil
+}
+
+// start starts one part and prints its description. When it fails, all parts that
+// were started before are stopped.
+func (u *Up) start(ctx context.Context, name string, start func(context.Context) (string, error)) error {
+	begin := time.Now()
+	return u.parts.Start(ctx, lifecycle.Part{Name: name, Start: func(ctx context.Context) error {
+		detail, err := start(ctx)
+		if err == nil {
+			u.progress.ready(name, detail, time.Since(begin))
+		}
+		return err
+	}})
 }
 
 // Config returns the client configuration of the cluster's administrator.
 func (u *Up) Config() *rest.Config { return rest.CopyConfig(u.config) }
 
-// EngineURL is where the engine answers.
+// EngineURL is the URL of the engine.
 func (u *Up) EngineURL() string { return u.engine.URL() }
 
-// Fleet is the simulated machines; nil when there are none.
-func (u *Up) Fleet() *sim.Fleet { return u.fleet }
+// Machines are the simulated machines; nil when there are none.
+func (u *Up) Machines() *sim.Machines { return u.machines }
 
-// Failed delivers an error when a part ends by itself. The others still run
-// then, until Stop.
+// Failed delivers an error when a part ends by itself. The others go on until Stop.
 func (u *Up) Failed() <-chan error { return u.failed }
 
-// Stop ends every part, last started first. The data stays.
-func (u *Up) Stop(ctx context.Context) error {
-	var errs []error
-	for i := len(u.cleanups) - 1; i >= 0; i-- {
-		c := u.cleanups[i]
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		if err := c.stop(bounded); err != nil {
-			errs = append(errs, fmt.Errorf("stop %s: %w", c.name, err))
-		}
-		cancel()
-	}
-	u.cleanups = nil
-	return errors.Join(errs...)
-}
+// Stop stops every part, the last started first, even if ctx has ended. The data stays.
+func (u *Up) Stop(ctx context.Context) error { return u.parts.Stop(context.WithoutCancel(ctx)) }
 
+// onStop registers a function that Stop calls, in reverse order of registration.
 func (u *Up) onStop(name string, stop func(context.Context) error) {
-	u.cleanups = append(u.cleanups, cleanup{name, stop})
+	u.parts.Push(lifecycle.Part{Name: name, Stop: stop})
 }
 
-// openData creates the data folder and the log, which gets what is of no use on
-// the terminal.
+// openData creates the data folder and the log file, which has everything that is not
+// shown on the terminal.
 func (u *Up) openData(context.Context) (string, error) {
 	dir, err := filepath.Abs(u.opts.DataDir)
 	if err != nil {
@@ -187,6 +179,7 @@ func (u *Up) startEngine(ctx context.Context) (string, error) {
 	cfg.AutoDiscovery.Enabled = true
 	cfg.AutoDiscovery.Driver = "manual-management"
 	cfg.Inspector.RequireManagedBoot = false // the simulator starts ramdisks
+	cfg.Inspector.LoopbackNetworks = []string{u.opts.Network.String()}
 	if err := cfg.Validate(); err != nil {
 		return "", err
 	}
@@ -231,7 +224,7 @@ func (u *Up) startOperator(ctx context.Context) (string, error) {
 	return "hosts and discovery", nil
 }
 
-// watch passes on the first failure of a part.
+// watch forwards the first failure of a part.
 func (u *Up) watch(name string, failed <-chan error) {
 	stopped := make(chan struct{})
 	u.onStop(name+" watch", func(context.Context) error { close(stopped); return nil })

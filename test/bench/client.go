@@ -39,11 +39,20 @@ type client struct {
 const answerTimeout = 30 * time.Second
 
 func (e *engine) dial(ctx context.Context) (*client, error) {
-	conn, err := (&net.Dialer{Timeout: answerTimeout}).DialContext(ctx, "tcp", e.address)
+	c, err := dial(ctx, e.address)
 	if err != nil {
 		return nil, fmt.Errorf("connect to engine: %w", err)
 	}
-	return &client{address: e.address, header: version + e.authorization, conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
+	c.header += e.authorization
+	return c, nil
+}
+
+func dial(ctx context.Context, address string) (*client, error) {
+	conn, err := (&net.Dialer{Timeout: answerTimeout}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return &client{address: address, header: version, conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
 }
 
 func (c *client) close() { _ = c.conn.Close() }

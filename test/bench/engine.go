@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"slices"
 	"time"
 )
@@ -46,30 +47,38 @@ func (b *bench) startEngine(ctx context.Context, data string, more ...string) (*
 
 // awaitAnswer asks for the root document until it is there.
 func (e *engine) awaitAnswer(ctx context.Context) error {
+	if err := e.awaitFirst(ctx, e.address, "/"); err != nil {
+		return fmt.Errorf("wait for the engine's first answer: %w", err)
+	}
+	e.ready = time.Since(e.started)
+	return nil
+}
+
+// awaitFirst asks the program for a document until it is there.
+func (p *process) awaitFirst(ctx context.Context, address, path string) error {
 	const pause = time.Millisecond
 	for {
-		err := e.firstAnswer(ctx)
+		err := firstAnswer(ctx, address, path)
 		if err == nil {
-			e.ready = time.Since(e.started)
 			return nil
 		}
 		select {
-		case <-e.done:
-			return e.failure()
+		case <-p.done:
+			return p.failure()
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the engine's first answer: %w", err)
+			return err
 		case <-time.After(pause):
 		}
 	}
 }
 
-func (e *engine) firstAnswer(ctx context.Context) error {
-	c, err := e.dial(ctx)
+func firstAnswer(ctx context.Context, address, path string) error {
+	c, err := dial(ctx, address)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	return c.want(200, "GET", "/", nil)
+	return c.want(http.StatusOK, http.MethodGet, path, nil)
 }
 
 // freeAddress returns a loopback address that nobody listens on right now.

@@ -150,7 +150,7 @@ func benchMemory(ctx context.Context, b *bench) error {
 func benchEnrol(ctx context.Context, b *bench) error {
 	docs := documents(enrolMachines)
 	e, err := b.enrolFresh(ctx, "enrol", docs, func(_ *engine, s storm) error {
-		b.addStorm("unknown machines enrolled", s, 1500)
+		b.addStorm(figureEnrol, s, 1500)
 		return nil
 	})
 	if err != nil {

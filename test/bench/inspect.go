@@ -65,31 +65,36 @@ func documentsOf(machines []known) [][]byte {
 // benchInspect measures machines that were registered by hand and are being
 // inspected with every hook: from the first post until the last node is done.
 func benchInspect(ctx context.Context, b *bench) error {
-	const data = "inspect"
-	machines := knownMachines(inspectMachines)
-	e, err := b.startEngine(ctx, data, allHooks...)
+	inspected, err := b.inspectFresh(ctx, "inspect", inspectMachines)
 	if err != nil {
 		return err
 	}
-	err = e.awaitInspection(ctx, machines, false)
-	if err == nil {
-		var inspected storm
-		if inspected, err = e.postAll(ctx, machines); err == nil {
-			target := 800.0
-			if b.postgres != "" {
-				target = 0 // none is set
-			}
-			b.addStorm("known nodes inspected, all hooks", inspected, target)
-		}
+	f := inspected.figure(figureInspect, 800)
+	f.onServer = 600
+	b.add(f)
+	return nil
+}
+
+// inspectFresh lets known machines post to an engine with an empty database, kills
+// it, starts it again and checks that every node was inspected.
+func (b *bench) inspectFresh(ctx context.Context, data string, count int) (storm, error) {
+	machines := knownMachines(count)
+	e, err := b.startEngine(ctx, data, allHooks...)
+	if err != nil {
+		return storm{}, err
+	}
+	var inspected storm
+	if err = e.awaitInspection(ctx, machines, false); err == nil {
+		inspected, err = e.postAll(ctx, machines)
 	}
 	if err := errors.Join(err, e.kill()); err != nil {
-		return err
+		return storm{}, err
 	}
 	if e, err = b.startEngine(ctx, data, allHooks...); err != nil {
-		return err
+		return storm{}, err
 	}
 	err = e.checkNodes(ctx, map[string]int{"manageable": len(machines)}, nics*len(machines))
-	return errors.Join(err, e.checkInspected(ctx), e.kill())
+	return inspected, errors.Join(err, e.checkInspected(ctx), e.kill())
 }
 
 // awaitInspection registers the machines and brings their nodes to inspect wait.
@@ -139,9 +144,14 @@ func (e *engine) postAll(ctx context.Context, machines []known) (storm, error) {
 
 // noneIn waits until no node is in a provision state.
 func noneIn(ctx context.Context, c *client, state string) error {
+	return noneWith(ctx, c, "provision_state="+state)
+}
+
+// noneWith waits until no node fits a filter.
+func noneWith(ctx context.Context, c *client, filter string) error {
 	return poll(ctx, enginePause, func() (bool, error) {
 		var there struct{ Nodes []nodeRow }
-		err := c.readJSON("/v1/nodes?fields=uuid&limit=1&provision_state="+state, &there)
+		err := c.readJSON("/v1/nodes?fields=uuid&limit=1&"+filter, &there)
 		return len(there.Nodes) == 0, err
 	})
 }

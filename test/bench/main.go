@@ -21,14 +21,15 @@ import (
 	"time"
 )
 
-// timeout bounds the whole run. On two free cores it takes about two minutes.
-const timeout = 10 * time.Minute
+// Bounds of a whole run, far above what it takes on two free cores.
+const (
+	timeout        = 30 * time.Minute
+	compareTimeout = 90 * time.Minute
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the whole run took longer than %s", timeout))
-	defer cancel()
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		stop()
@@ -40,22 +41,28 @@ func main() {
 type section struct {
 	name string
 	run  func(context.Context, *bench) error
+	// compared says that another commit's engine can be measured by it too.
+	compared bool
 }
 
 var sections = []section{
-	{"memory", benchMemory},
-	{"enrol", benchEnrol},
-	{"start", benchStart},
-	{"read", benchRead},
-	{"write", benchWrite},
-	{"scale", benchScale},
-	{"inspect", benchInspect},
-	{"lookup", benchLookup},
-	{"postgres-read", onPostgres(benchRead)},
-	{"postgres-write", onPostgres(benchWrite)},
-	{"postgres-scale", onPostgres(benchScale)},
-	{"postgres-inspect", onPostgres(benchInspect)},
-	{"up", benchUp},
+	{"memory", benchMemory, true},
+	{"enrol", benchEnrol, true},
+	{"start", benchStart, true},
+	{"read", benchRead, true},
+	{"write", benchWrite, true},
+	{"scale", benchScale, true},
+	{"inspect", benchInspect, true},
+	{"lookup", benchLookup, true},
+	{"hanging", benchHanging, false},
+	{"power", benchPower, false},
+	{"postgres-read", onPostgres(benchRead), false},
+	{"postgres-write", onPostgres(benchWrite), false},
+	{"postgres-scale", onPostgres(benchScale), false},
+	{"postgres-inspect", onPostgres(benchInspect), false},
+	{"postgres-latency", onPostgres(benchLatency), false},
+	{"postgres-replicas", onPostgres(benchReplicas), false},
+	{"up", benchUp, false},
 }
 
 // bench is one run: where things are, and what was found.
@@ -70,14 +77,21 @@ func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	program := flags.String("ingot", "", "program to measure; empty builds bin/ingot from this work tree")
 	folder := flags.String("dir", "bin", "folder on a real disk for data that is removed afterwards")
-	only := flags.String("only", "", "comma list of sections to run: "+sectionNames()+"; empty means all")
+	only := flags.String("only", "", "comma list of sections to run: "+names(sections)+"; empty means all")
+	base := flags.String("compare", "", "commit to build and compare with; sections: "+names(comparables()))
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	chosen, err := choose(*only)
+	within, among := timeout, sections
+	if *base != "" {
+		within, among = compareTimeout, comparables()
+	}
+	chosen, err := choose(*only, among)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("the whole run took longer than %s", within))
+	defer cancel()
 	if *program == "" {
 		if *program, err = build(ctx); err != nil {
 			return err
@@ -97,37 +111,52 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	fmt.Println(machine)
+	if *base != "" {
+		return compare(ctx, data, *base, *program, chosen)
+	}
 	b := &bench{program: *program, folder: data}
 	for _, s := range chosen {
-		before := len(b.figures)
-		if failed := s.run(ctx, b); failed != nil {
-			// What was not proved whole is not shown.
-			b.figures = b.figures[:before]
-			err = errors.Join(fmt.Errorf("measure %s: %w", s.name, failed), context.Cause(ctx))
-			break
+		if ctx.Err() == nil {
+			err = errors.Join(err, b.measure(ctx, s))
 		}
 	}
 	return errors.Join(printFigures(os.Stdout, b.figures), err)
 }
 
-func choose(only string) ([]section, error) {
+// measure runs a section. What was not proved whole is not shown.
+func (b *bench) measure(ctx context.Context, s section) error {
+	before := len(b.figures)
+	if err := s.run(ctx, b); err != nil {
+		b.figures = b.figures[:before]
+		return errors.Join(fmt.Errorf("measure %s: %w", s.name, err), context.Cause(ctx))
+	}
+	return nil
+}
+
+// comparables are the sections that another commit can be compared by.
+func comparables() []section {
+	return slices.DeleteFunc(slices.Clone(sections), func(s section) bool { return !s.compared })
+}
+
+// choose finds the sections of a comma list; an empty one means all.
+func choose(only string, among []section) ([]section, error) {
 	if only == "" {
-		return sections, nil
+		return among, nil
 	}
 	var chosen []section
 	for name := range strings.SplitSeq(only, ",") {
-		i := slices.IndexFunc(sections, func(s section) bool { return s.name == name })
+		i := slices.IndexFunc(among, func(s section) bool { return s.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("-only: there is no section %q, want some of %s", name, sectionNames())
+			return nil, fmt.Errorf("-only: there is no section %q here, want some of %s", name, names(among))
 		}
-		chosen = append(chosen, sections[i])
+		chosen = append(chosen, among[i])
 	}
 	return chosen, nil
 }
 
-func sectionNames() string {
-	names := make([]string, len(sections))
-	for i, s := range sections {
+func names(of []section) string {
+	names := make([]string, len(of))
+	for i, s := range of {
 		names[i] = s.name
 	}
 	return strings.Join(names, ",")
@@ -136,10 +165,16 @@ func sectionNames() string {
 // build makes bin/ingot the program of this work tree.
 func build(ctx context.Context) (string, error) {
 	const program = "bin/ingot"
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/ingot")
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	if err := cmd.Run(); err != nil {
+	if err := buildIn(ctx, ".", program); err != nil {
 		return "", fmt.Errorf("build %s (run bench in the root of the work tree): %w", program, err)
 	}
 	return program, nil
+}
+
+// buildIn builds the program of the work tree in a folder. A relative path begins
+// in that folder.
+func buildIn(ctx context.Context, tree, program string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/ingot") //nolint:gosec // a path of our own
+	cmd.Dir, cmd.Stdout, cmd.Stderr = tree, os.Stderr, os.Stderr
+	return cmd.Run()
 }

@@ -56,7 +56,7 @@ func (p *process) run(started chan<- error) {
 	close(p.done)
 }
 
-// failure describes the end of a program that should have gone on.
+// failure describes the unexpected end of a program.
 func (p *process) failure() error {
 	output, err := os.ReadFile(p.log)
 	if err != nil {

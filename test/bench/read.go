@@ -75,7 +75,7 @@ func (b *bench) measureShows(ctx context.Context, e *engine, suffix string) erro
 	if err != nil {
 		return err
 	}
-	b.addStorm("port by MAC"+suffix, found, 10_000)
+	b.addStorm(figurePort+suffix, found, 10_000)
 	return nil
 }
 

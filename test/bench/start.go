@@ -44,6 +44,12 @@ func median(times []time.Duration) time.Duration {
 	return sorted[len(sorted)/2]
 }
 
+// middle is the median of values, of which there is one at least.
+func middle(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func megabytes(bytes int64) float64 { return float64(bytes) / 1e6 }

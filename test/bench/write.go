@@ -64,7 +64,7 @@ func (b *bench) measureWrites(ctx context.Context, e *engine) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	b.addStorm("manage, from asking to done", managed, 1500)
+	b.addStorm(figureManage, managed, 1500)
 	return uuids, nil
 }
 
@@ -75,7 +75,7 @@ func (b *bench) measureDeletes(ctx context.Context, e *engine, uuids []string) e
 	if err != nil {
 		return err
 	}
-	b.addStorm("delete node", deleted, 3000)
+	b.addStorm(figureDelete, deleted, 3000)
 	return nil
 }
 
@@ -108,15 +108,20 @@ func (e *engine) createPorts(ctx context.Context, nodes []string) (storm, error)
 
 // manage asks for the verb and returns when no node is verified any more.
 func (e *engine) manage(ctx context.Context, nodes []string) (storm, error) {
-	return e.load(ctx, apiClients, len(nodes), func(c *client, i int) error {
-		return c.want(http.StatusAccepted, http.MethodPut, "/v1/nodes/"+nodes[i]+"/states/provision", []byte(`{"target":"manage"}`))
-	}, func(ctx context.Context, c *client) error {
-		return poll(ctx, enginePause, func() (bool, error) {
-			var working struct{ Nodes []nodeRow }
-			err := c.readJSON("/v1/nodes?fields=uuid&limit=1&provision_state=verifying", &working)
-			return len(working.Nodes) == 0, err
-		})
+	return e.manageBy(ctx, apiClients, nodes)
+}
+
+func (e *engine) manageBy(ctx context.Context, clients int, nodes []string) (storm, error) {
+	return e.load(ctx, clients, len(nodes), manageEach(nodes), func(ctx context.Context, c *client) error {
+		return noneIn(ctx, c, "verifying")
 	})
+}
+
+// manageEach asks for the verb.
+func manageEach(nodes []string) func(c *client, i int) error {
+	return func(c *client, i int) error {
+		return c.want(http.StatusAccepted, http.MethodPut, "/v1/nodes/"+nodes[i]+"/states/provision", []byte(`{"target":"manage"}`))
+	}
 }
 
 // checkNodes returns an error unless the engine has exactly these many nodes in

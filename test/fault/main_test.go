@@ -1,10 +1,12 @@
 //go:build fault
 
 // Package fault_test kills and pauses whole engines that share a PostgreSQL
-// database, and looks at what the others make of it.
+// database, takes the database away from them and lets machines fail, and looks at
+// what becomes of their work. What was done to machines is read from the machines.
 package fault_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +18,11 @@ import (
 
 // binary is the program under test.
 var binary string
+
+var (
+	seconds = flag.Int("seconds", 150, "how long faults and clients go on, in seconds")
+	seed    = flag.Uint64("seed", 0, "number that decides what clients ask for and which faults happen; 0 draws one")
+)
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 

@@ -3,17 +3,9 @@
 package fault_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -23,46 +15,24 @@ const patience = 20 * time.Second
 
 // replica is an `ingot engine` in a process of its own.
 type replica struct {
-	t      *testing.T
-	url    string
-	cmd    *exec.Cmd
-	done   chan struct{} // closed when the process has ended
-	client *http.Client
+	*process
+	api
+	t *testing.T
 }
 
-// start runs an engine on a database and returns when it answers.
-func start(t *testing.T, database, hostname string) *replica {
+// start runs an engine on a database, with settings as section.key=value, and returns
+// when it answers.
+func start(t *testing.T, database, hostname string, settings ...string) *replica {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, log := freeAddress(t), filepath.Join(t.TempDir(), hostname+".log")
+	p, err := launchEngine(log, database, address, hostname, settings...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	log, err := os.Create(filepath.Join(t.TempDir(), hostname+".log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &replica{
-		t: t, url: "http://" + address, done: make(chan struct{}),
-		cmd:    exec.Command(binary, "engine", "--listen", address, "--set", "conductor.hostname="+hostname),
-		client: &http.Client{Timeout: 10 * time.Second},
-	}
-	r.cmd.Env = append(os.Environ(), "INGOT_DATABASE__URL="+database)
-	r.cmd.Stdout, r.cmd.Stderr = log, log
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = r.cmd.Wait() // tests kill it
-		close(r.done)
-	}()
+	r := &replica{process: p, api: newAPI(address, 10*time.Second), t: t}
 	t.Cleanup(func() {
-		r.signal(syscall.SIGKILL)
-		<-r.done
-		if text, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
+		r.kill()
+		if text, err := os.ReadFile(log); t.Failed() && err == nil {
 			t.Logf("log of %s:\n%s", hostname, text)
 		}
 	})
@@ -73,27 +43,13 @@ func start(t *testing.T, database, hostname string) *replica {
 	return r
 }
 
-func (r *replica) signal(s syscall.Signal) { _ = r.cmd.Process.Signal(s) } // it may have ended
-
-// ask sends a request and returns its answer.
-func (r *replica) ask(method, path string, body any) (status int, answer []byte, err error) {
-	content, err := json.Marshal(body)
-	if err != nil {
-		return 0, nil, err
+// launchEngine runs an engine.
+func launchEngine(log, database, address, hostname string, settings ...string) (*process, error) {
+	args := []string{"engine", "--listen", address, "--set", "conductor.hostname=" + hostname}
+	for _, setting := range settings {
+		args = append(args, "--set", setting)
 	}
-	request, err := http.NewRequestWithContext(context.Background(), method, r.url+path, bytes.NewReader(content))
-	if err != nil {
-		return 0, nil, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("X-OpenStack-Ironic-API-Version", "latest")
-	response, err := r.client.Do(request)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer response.Body.Close()
-	answer, err = io.ReadAll(response.Body)
-	return response.StatusCode, answer, err
+	return launch(log, []string{"INGOT_DATABASE__URL=" + database}, args...)
 }
 
 // must is ask for requests that have to succeed.
@@ -162,28 +118,4 @@ func (r *replica) awaitManaged(within time.Duration, names []string) {
 		}
 		return true
 	})
-}
-
-// names returns count names that begin with prefix.
-func names(prefix string, count int) []string {
-	list := make([]string, count)
-	for i := range list {
-		list[i] = fmt.Sprint(prefix, "-", i)
-	}
-	return list
-}
-
-// eventually polls until condition holds.
-func eventually(t *testing.T, within time.Duration, what string, condition func() bool) {
-	t.Helper()
-	poll := time.NewTicker(50 * time.Millisecond)
-	defer poll.Stop()
-	deadline := time.After(within)
-	for !condition() {
-		select {
-		case <-poll.C:
-		case <-deadline:
-			t.Fatalf("gave up after %v waiting for %s", within, what)
-		}
-	}
 }

@@ -4,6 +4,7 @@ package fault_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -51,8 +52,7 @@ func TestWorkOfAKilledEngineIsFinishedByTheOther(t *testing.T) {
 	for i, name := range managed {
 		[]*replica{dying, living}[i%2].manage(name)
 	}
-	dying.signal(syscall.SIGKILL)
-	<-dying.done
+	dying.kill()
 	living.awaitManaged(takeover, managed)
 	stop.Store(true)
 	load.Wait()
@@ -77,8 +77,7 @@ func TestRestartedEngineTakesItsOwnWorkAtOnce(t *testing.T) {
 		first.create(name, 1)
 		first.manage(name)
 	}
-	first.signal(syscall.SIGKILL)
-	<-first.done
+	first.kill()
 	// Its leases would live longer than this.
 	start(t, database, "only").awaitManaged(12*time.Second, managed)
 }
@@ -115,5 +114,37 @@ func TestPausedEngineChangesNothing(t *testing.T) {
 		if now := string(other.must("GET", "/v1/nodes/"+name+"/history", nil)); now != history[name] {
 			t.Errorf("history of %s = %s, want %s", name, now, history[name])
 		}
+	}
+}
+
+// TestWipeThatNobodyKnowsOfIsNotRepeated kills an engine while a machine wipes its disks
+// without an answer. The machine forgets that it did.
+func TestWipeThatNobodyKnowsOfIsNotRepeated(t *testing.T) {
+	database, machines := storetest.Postgres(t), startMachines(t, 1)
+	dying := start(t, database, "dying", settings...)
+	dying.must("POST", "/v1/nodes", map[string]any{
+		"name": "wiped", "driver": "fake-hardware", "driver_info": map[string]any{"fake_machine": machines.url + "/machines/wiped"},
+	})
+	dying.manage("wiped")
+	dying.awaitManaged(patience, []string{"wiped"})
+	machines.tell(t, "PUT", "/faults", map[string]any{"lose_answer": 1, "only": []string{"wipe"}})
+	dying.must("PUT", "/v1/nodes/wiped/states/provision", map[string]any{
+		"target": "clean", "clean_steps": []map[string]any{{"interface": "deploy", "step": "erase_devices"}},
+	})
+	wipes := func() int {
+		var done struct{ Kinds map[string]int }
+		if err := machines.read("/counts", &done); err != nil {
+			t.Fatal(err)
+		}
+		return done.Kinds["wipe"]
+	}
+	eventually(t, patience, "the machine to wipe its disks", func() bool { return wipes() == 1 })
+	dying.kill()
+	machines.tell(t, "DELETE", "/faults", nil)
+	machines.tell(t, "POST", "/machines/wiped/forget-tasks", nil)
+	living := start(t, database, "living", settings...)
+	eventually(t, takeover, "the cleaning to end", func() bool { return living.nodes()["wiped"].State == "clean failed" })
+	if n := living.nodes()["wiped"]; n.LastError == nil || !strings.Contains(*n.LastError, "outcome unknown") || wipes() != 1 {
+		t.Errorf("node = %+v after %d wipes, want one, and an error that says that its outcome is unknown", n, wipes())
 	}
 }

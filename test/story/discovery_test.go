@@ -24,7 +24,7 @@ func TestUnknownMachineBecomesAnAvailableHost(t *testing.T) {
 	w := start(t, up.Options{Machines: 1, Seed: 11, DataDir: data})
 	host := w.theAvailableHost(t)
 
-	machine := w.Fleet().Machine(0).Hardware()
+	machine := w.Machines().Machine(0).Hardware()
 	if host.Spec.BMC.Address != "" {
 		t.Errorf("the host has a BMC address %q, want none", host.Spec.BMC.Address)
 	}
@@ -71,7 +71,7 @@ func TestTheSameMachineStaysOneHost(t *testing.T) {
 	first := w.theAvailableHost(t)
 
 	// It posts again without having been restarted.
-	answer, err := http.Post(w.EngineURL()+"/v1/continue_inspection", "application/json", bytes.NewReader(w.Fleet().Machine(0).Document()))
+	answer, err := http.Post(w.EngineURL()+"/v1/continue_inspection", "application/json", bytes.NewReader(w.Machines().Machine(0).Document()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestTheSameMachineStaysOneHost(t *testing.T) {
 		t.Errorf("second post of a known machine: got %s, want 404", answer.Status)
 	}
 	// It is switched off and on.
-	if err := w.Fleet().Machine(0).Reboot(); err != nil {
+	if err := w.Machines().Machine(0).Reboot(); err != nil {
 		t.Fatal(err)
 	}
 	w.staysOne(t, first)
@@ -95,7 +95,7 @@ func TestTheSameMachineStaysOneHost(t *testing.T) {
 // that host and node are the same as before.
 func (w *world) staysOne(t *testing.T, before *metal3v1alpha1.BareMetalHost) {
 	t.Helper()
-	eventually(t, func(ctx context.Context) error { return w.Fleet().Machine(0).Wait(ctx, sim.Running) })
+	eventually(t, func(ctx context.Context) error { return w.Machines().Machine(0).Wait(ctx, sim.Running) })
 	after := w.theAvailableHost(t)
 	if after.UID != before.UID || after.Status.Provisioning.ID != before.Status.Provisioning.ID {
 		t.Errorf("the host changed: %s %s, want %s %s", after.UID, after.Status.Provisioning.ID, before.UID, before.Status.Provisioning.ID)
@@ -109,7 +109,7 @@ func (w *world) staysOne(t *testing.T, before *metal3v1alpha1.BareMetalHost) {
 func TestDeletedHostIsRediscoveredWhenItsMachineBootsAgain(t *testing.T) {
 	w := start(t, up.Options{Machines: 1, Seed: 13, DataDir: t.TempDir()})
 	first := w.theAvailableHost(t)
-	w.Fleet().Machine(0).PowerOff()
+	w.Machines().Machine(0).PowerOff()
 	if err := w.kube.Delete(t.Context(), first.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestDeletedHostIsRediscoveredWhenItsMachineBootsAgain(t *testing.T) {
 		}
 		return err
 	})
-	if err := w.Fleet().Machine(0).PowerOn(); err != nil {
+	if err := w.Machines().Machine(0).PowerOn(); err != nil {
 		t.Fatal(err)
 	}
 	again := w.theAvailableHost(t)

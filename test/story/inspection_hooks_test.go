@@ -14,7 +14,7 @@ import (
 // graphics is the PCI ID of a card that some simulated servers have.
 const graphicsVendor, graphicsProduct = "10de", "2330"
 
-func TestEveryHookHasItsSay(t *testing.T) {
+func TestEveryHookRunsInAnInspection(t *testing.T) {
 	r := startRack(t, 200, allHooks, "inspector.pci_device_alias="+graphicsVendor+":"+graphicsProduct+":h100",
 		"inspector.physical_network_cidr_map="+provisioning.String()+":provisioning")
 	cards := 0

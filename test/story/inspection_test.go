@@ -133,7 +133,7 @@ func TestNodeWithoutInspectionSaysSo(t *testing.T) {
 	}
 }
 
-func TestCallbackAnswersByVersionAndTellsStrangersNothing(t *testing.T) {
+func TestCallbackAnswersByVersionAndHidesReasonsFromUnknownMachines(t *testing.T) {
 	r := startRack(t, 4)
 	waiting := func(i int) string {
 		uuid := r.register(t, "agent", r.bootMAC(i), nil)

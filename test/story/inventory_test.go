@@ -12,9 +12,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/objectstore/objectstoretest"
 )
 
-// TestInventoriesLiveAndDieInAnObjectStore inspects machines while their object
+// TestInventoriesAreStoredInAndRemovedFromAnObjectStore inspects machines while their object
 // store and their engine come and go.
-func TestInventoriesLiveAndDieInAnObjectStore(t *testing.T) {
+func TestInventoriesAreStoredInAndRemovedFromAnObjectStore(t *testing.T) {
 	server := objectstoretest.Start(t)
 	r := startRack(t, 2, allHooks, "inventory.data_backend=s3", "inventory.s3_endpoint="+server.Endpoint,
 		"inventory.s3_bucket="+objectstoretest.BucketName, "inventory.s3_prefix=inventories/",

@@ -40,9 +40,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience bounds every wait of a story. The race detector makes everything
+// testTimeout bounds every wait of a story. The race detector makes everything
 // slow.
-const patience = 2 * time.Minute
+const testTimeout = 2 * time.Minute
 
 // world is a running Ingot and its clients.
 type world struct {
@@ -98,7 +98,7 @@ func (w *world) stop(t *testing.T) {
 // eventually polls until check returns nil, and fails with its last error.
 func eventually(t *testing.T, check func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	for {
 		err := check(ctx)
@@ -107,7 +107,7 @@ func eventually(t *testing.T, check func(context.Context) error) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("not within %s: %v", patience, err)
+			t.Fatalf("not within %s: %v", testTimeout, err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

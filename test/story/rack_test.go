@@ -26,7 +26,7 @@ var provisioning = netip.MustParsePrefix("10.90.0.0/16")
 
 // rack is an engine in a process of its own and machines that are switched off.
 type rack struct {
-	*sim.Fleet
+	*sim.Machines
 	address  string // host:port of the engine
 	settings []string
 	process  *exec.Cmd
@@ -44,7 +44,7 @@ func startRack(t *testing.T, machines int, settings ...string) *rack {
 	if r.engine, err = baremetal.New(baremetal.Options{Endpoint: "http://" + r.address}); err != nil {
 		t.Fatal(err)
 	}
-	r.Fleet, err = sim.New(sim.Options{
+	r.Machines, err = sim.New(sim.Options{
 		Engine: "http://" + r.address, Machines: machines, Seed: 4, Network: network(), Inventory: provisioning,
 		Hardware: hardware.Options{Kind: hardware.Server, NICs: stormNICs, ExtraHardware: true},
 	})

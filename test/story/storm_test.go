@@ -30,7 +30,10 @@ const (
 
 func TestKilledDuringAStormNothingAnsweredIsLost(t *testing.T) {
 	address := freeAddress(t)
-	settings := []string{"database.dir=" + t.TempDir(), "auto_discovery.enabled=true", "auto_discovery.driver=manual-management"}
+	settings := []string{
+		"database.dir=" + t.TempDir(), "auto_discovery.enabled=true", "auto_discovery.driver=manual-management",
+		"inspector.loopback_networks=127.0.0.0/8", // where simulated machines are
+	}
 	process := startEngineProcess(t, address, settings...)
 
 	// The engine is killed while posts are under way.
@@ -171,7 +174,7 @@ func startEngineProcess(t *testing.T, address string, settings ...string) *exec.
 		if !ok {
 			t.Fatal("the engine ended before it was ready")
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("the engine did not become ready")
 	}
 	return cmd

@@ -10,8 +10,8 @@ const (
 	// provider writes; it removes the annotation only when it finds this value.
 	PausedByClusterAPI = "metal3.io/capm3"
 
-	// DetachedAnnotation asks to forget the host's node without touching the
-	// machine. Its value is free text or JSON: {"deleteAction": "delete" or
+	// DetachedAnnotation requests that the host's node is deleted from the engine
+	// without changing the machine. Its value is free text or JSON: {"deleteAction": "delete" or
 	// "delay", "force": bool}.
 	DetachedAnnotation = "baremetalhost.metal3.io/detached"
 
@@ -19,7 +19,7 @@ const (
 	// into a host that was never reconciled, and then removed.
 	StatusAnnotation = "baremetalhost.metal3.io/status"
 
-	// RebootAnnotation asks for one power cycle. Its value is empty or JSON:
+	// RebootAnnotation requests one power cycle. Its value is empty or JSON:
 	// {"mode": "soft" or "hard", "force": bool}.
 	RebootAnnotation = "reboot.metal3.io"
 
@@ -27,7 +27,7 @@ const (
 	// until their owners remove them.
 	RebootAnnotationPrefix = "reboot.metal3.io/"
 
-	// InspectAnnotation asks for a new inspection when empty. The value
+	// InspectAnnotation, when empty, requests a new inspection. The value
 	// "disabled" is the deprecated form of spec.inspectionMode: disabled.
 	InspectAnnotation = "inspect.metal3.io"
 
@@ -35,21 +35,21 @@ const (
 	// that has none yet, or whose inspection is disabled.
 	HardwareDetailsAnnotation = "inspect.metal3.io/hardwaredetails"
 
-	// UnhealthyAnnotation makes the Cluster API provider pass a host over.
+	// UnhealthyAnnotation makes the Cluster API provider skip a host.
 	UnhealthyAnnotation = "capm3.metal3.io/unhealthy"
 
 	// DiscoverySourceAnnotation tells where a discovered host comes from:
 	// "<namespace>/<name of the discovery resource>/<engine node ID>".
 	DiscoverySourceAnnotation = "discovery.metal3.io/source"
 
-	// PowerManagementLabel says how the power of a host can be steered. Its
+	// PowerManagementLabel says how the power of a host can be controlled. Its
 	// only value is PowerManagementNone; hosts with a BMC do not have it.
 	PowerManagementLabel = "metal3.io/power-management"
 
 	// PowerManagementNone marks a host without a BMC.
 	PowerManagementNone = "none"
 
-	// UnreviewedLabel marks discovered hosts that a person has to look at
+	// UnreviewedLabel marks discovered hosts that a person has to check
 	// before they are used, when the discovery's host template sets it.
 	UnreviewedLabel = "discovery.metal3.io/unreviewed"
 
@@ -60,7 +60,7 @@ const (
 
 // Finalizers.
 const (
-	// HostFinalizer keeps a deleted host until the engine has forgotten it.
+	// HostFinalizer keeps a deleted host until its node is deleted from the engine.
 	HostFinalizer = "baremetalhost.metal3.io"
 
 	// HardwareDataFinalizer keeps HardwareData as long as its host.
@@ -101,6 +101,6 @@ const (
 type DetachArguments struct {
 	// DeleteAction is delete or delay; empty means delete.
 	DeleteAction DetachDeleteAction `json:"deleteAction,omitempty"`
-	// Force detaches in states where the engine is at work.
+	// Force detaches also while the engine works on the host.
 	Force bool `json:"force,omitempty"`
 }

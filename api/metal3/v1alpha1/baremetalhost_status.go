@@ -5,10 +5,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BareMetalHostStatus is what the operator observed and did. Conditions say it
-// best; the other fields are kept in step for readers that know only them.
+// BareMetalHostStatus is the observed state, and what the operator did.
+// Conditions are the most precise; the other fields are kept in sync for clients that read only them.
 type BareMetalHostStatus struct {
-	// operationalStatus is the host's health in one word.
+	// operationalStatus is the health of the host.
 	// +required
 	OperationalStatus OperationalStatus `json:"operationalStatus"`
 
@@ -25,12 +25,12 @@ type BareMetalHostStatus struct {
 	// +optional
 	HardwareProfile string `json:"hardwareProfile,omitempty"`
 
-	// hardware is what inspection found out. HardwareData holds the same;
-	// new readers should look there. Deprecated.
+	// hardware is the result of inspection. HardwareData has the same; new
+	// clients should read that. Deprecated.
 	// +optional
 	HardwareDetails *HardwareDetails `json:"hardware,omitempty"`
 
-	// provisioning is the host's place in its life and the settings in effect.
+	// provisioning has the provisioning state and the settings in effect.
 	// +required
 	Provisioning ProvisionStatus `json:"provisioning"`
 
@@ -71,7 +71,8 @@ type BareMetalHostStatus struct {
 	// +optional
 	LastAttemptedImage *Image `json:"lastAttemptedImage,omitempty"`
 
-	// conditions say what is so, since when, and what is missing.
+	// conditions describe the state of the host, since when it is so, and what
+	// is missing.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -79,7 +80,7 @@ type BareMetalHostStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ProvisionStatus is a host's place in its life.
+// ProvisionStatus is the provisioning state of a host.
 type ProvisionStatus struct {
 	// state is the provisioning state.
 	// +required

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BareMetalHostSpec says what a person or a cluster wants of a machine.
+// BareMetalHostSpec is the wanted state of a machine.
 type BareMetalHostSpec struct {
 	// taints are kept for old manifests and have no effect. Deprecated.
 	// +optional
@@ -94,7 +94,7 @@ type BareMetalHostSpec struct {
 	Description string `json:"description,omitempty"`
 
 	// externallyProvisioned says that the machine already runs a system which
-	// must be left alone. It may be set at creation or while the host is
+	// must not be changed. It may be set at creation or while the host is
 	// available. The default is false.
 	// +optional
 	ExternallyProvisioned bool `json:"externallyProvisioned,omitempty"`
@@ -122,12 +122,12 @@ type BareMetalHostSpec struct {
 	DisablePowerOff bool `json:"disablePowerOff,omitempty"`
 
 	// inspectionMode says how the hardware is read: "agent" boots the ramdisk,
-	// "fast" asks the BMC, "disabled" reads nothing. Unset behaves as agent.
+	// "fast" reads the BMC, "disabled" reads nothing. Unset behaves as agent.
 	// +optional
 	InspectionMode InspectionMode `json:"inspectionMode,omitempty"`
 
 	// networkInterfaces describe how NICs are attached to the network. The
-	// operator keeps them and does not act on them yet.
+	// operator stores them but does not use them yet.
 	// +optional
 	// +listType=atomic
 	NetworkInterfaces []NetworkInterface `json:"networkInterfaces,omitempty"`
@@ -189,7 +189,7 @@ const (
 	InspectionModeDisabled InspectionMode = "disabled"
 	// InspectionModeAgent boots the ramdisk; it is the default.
 	InspectionModeAgent InspectionMode = "agent"
-	// InspectionModeFast asks the BMC.
+	// InspectionModeFast reads the BMC.
 	InspectionModeFast InspectionMode = "fast"
 )
 
@@ -250,8 +250,8 @@ type FirmwareConfig struct {
 // +kubebuilder:resource:shortName=bmh;bmhost
 // +kubebuilder:metadata:labels=clusterctl.cluster.x-k8s.io=
 // +kubebuilder:metadata:labels=clusterctl.cluster.x-k8s.io/move-hierarchy=
-// +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.operationalStatus",description="Health in one word",priority=1
-// +kubebuilder:printcolumn:name="State",type="string",JSONPath=".status.provisioning.state",description="Place in the life of the host"
+// +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.operationalStatus",description="Operational status",priority=1
+// +kubebuilder:printcolumn:name="State",type="string",JSONPath=".status.provisioning.state",description="Provisioning state"
 // +kubebuilder:printcolumn:name="Consumer",type="string",JSONPath=".spec.consumerRef.name",description="Who uses the host"
 // +kubebuilder:printcolumn:name="BMC",type="string",JSONPath=".spec.bmc.address",description="Address of the board management controller",priority=1
 // +kubebuilder:printcolumn:name="Online",type="string",JSONPath=".spec.online",description="Wanted power state"
@@ -262,10 +262,10 @@ type BareMetalHost struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec is the wanted state.
 	// +optional
 	Spec BareMetalHostSpec `json:"spec,omitzero"`
-	// status is what the operator observed and did.
+	// status is the observed state, and what the operator did.
 	// +optional
 	Status BareMetalHostStatus `json:"status,omitzero"`
 }

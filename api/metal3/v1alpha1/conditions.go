@@ -3,23 +3,23 @@ package v1alpha1
 // Condition types of a BareMetalHost. Each carries a reason of the list below
 // it, a sentence for people, and the generation it was computed from.
 const (
-	// ManageableCondition tells whether the engine can work on the host.
+	// ManageableCondition reports whether the engine can work on the host.
 	ManageableCondition = "Manageable"
-	// ProvisionedCondition tells whether the host runs a deployed image.
+	// ProvisionedCondition reports whether the host runs a deployed image.
 	ProvisionedCondition = "Provisioned"
-	// ReadyCondition tells whether the host does what its spec asks for.
+	// ReadyCondition reports whether the host does what its spec asks for.
 	ReadyCondition = "Ready"
-	// AvailableForProvisioningCondition tells whether the host can be deployed
+	// AvailableForProvisioningCondition reports whether the host can be deployed
 	// right now.
 	AvailableForProvisioningCondition = "AvailableForProvisioning"
-	// ProgressingCondition tells whether something is being done, or what is
-	// waited for.
+	// ProgressingCondition reports whether something is being done, or what the
+	// host waits for.
 	ProgressingCondition = "Progressing"
-	// HealthyCondition tells what the hardware reports about itself.
+	// HealthyCondition reports the health of the hardware.
 	HealthyCondition = "Healthy"
-	// PowerManagementSupportedCondition tells whether power can be steered.
+	// PowerManagementSupportedCondition reports whether power can be controlled.
 	PowerManagementSupportedCondition = "PowerManagementSupported"
-	// UpdatePendingCondition tells whether firmware or settings wait.
+	// UpdatePendingCondition reports whether firmware or settings wait.
 	UpdatePendingCondition = "UpdatePending"
 )
 
@@ -69,25 +69,26 @@ const (
 	// InspectingReason means that the hardware is being read.
 	InspectingReason = "Inspecting"
 	// AgentNotConnectedReason means that the host has no BMC and its ramdisk
-	// agent was not heard of lately, so that nothing can start a deployment.
+	// agent has sent no heartbeat recently, so that nothing can start a
+	// deployment.
 	AgentNotConnectedReason = "AgentNotConnected"
 )
 
 // Reasons of ProgressingCondition beside RegisteringReason, InspectingReason,
 // ProvisioningReason, ServicingReason and DetachedReason.
 const (
-	// PreparingReason means that the host is made fit for use.
+	// PreparingReason means that the host is being prepared for use.
 	PreparingReason = "Preparing"
 	// DeprovisioningReason means that the image is being removed.
 	DeprovisioningReason = "Deprovisioning"
 	// PoweringOffBeforeDeleteReason means that a deleted host is switched off.
 	PoweringOffBeforeDeleteReason = "PoweringOffBeforeDelete"
-	// DeletingReason means that the engine is asked to forget the host.
+	// DeletingReason means that the host's node is being deleted from the engine.
 	DeletingReason = "Deleting"
-	// NotProgressingReason means that nothing is to be done, or nothing can be
-	// done until the message is heeded.
+	// NotProgressingReason means that there is nothing to do, or that nothing
+	// can be done before a person does what the message says.
 	NotProgressingReason = "NotProgressing"
-	// ImportingReason means that the engine's findings are taken over.
+	// ImportingReason means that the inventory of the engine is being imported.
 	ImportingReason = "Importing"
 	// WaitingForManualBootReason means that a person has to boot the machine.
 	WaitingForManualBootReason = "WaitingForManualBoot"
@@ -99,7 +100,7 @@ const (
 const (
 	// HealthyReason means that the hardware reports no fault.
 	HealthyReason = "Healthy"
-	// HealthUnknownReason means that nothing reports about the hardware.
+	// HealthUnknownReason means that the health of the hardware is not known.
 	HealthUnknownReason = "Unknown"
 	// HealthWarningReason means that the hardware reports a warning.
 	HealthWarningReason = "Warning"

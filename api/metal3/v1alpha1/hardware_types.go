@@ -1,9 +1,9 @@
 package v1alpha1
 
-// HardwareDetails is what inspection found out about a machine. The operator
+// HardwareDetails is the result of a machine's inspection. The operator
 // writes all of it from the engine's inventory; missing facts stay empty.
 type HardwareDetails struct {
-	// systemVendor says who made the machine.
+	// systemVendor describes the manufacturer and the model.
 	// +optional
 	SystemVendor HardwareSystemVendor `json:"systemVendor,omitzero"`
 	// firmware describes the machine's firmware.
@@ -24,12 +24,12 @@ type HardwareDetails struct {
 	// cpu describes the processors.
 	// +optional
 	CPU CPU `json:"cpu,omitzero"`
-	// hostname is what the ramdisk called itself.
+	// hostname is the host name of the ramdisk.
 	// +optional
 	Hostname string `json:"hostname,omitempty"`
 }
 
-// HardwareSystemVendor says who made a machine.
+// HardwareSystemVendor describes the manufacturer and the model of a machine.
 type HardwareSystemVendor struct {
 	// manufacturer is the maker's name.
 	// +optional
@@ -119,7 +119,7 @@ type NIC struct {
 	// pxe is true for the NIC that the ramdisk booted from.
 	// +optional
 	PXE bool `json:"pxe,omitempty"`
-	// lldp is what the switch says about itself and the port.
+	// lldp is the LLDP data of the switch.
 	// +optional
 	LLDP *LLDP `json:"lldp,omitempty"`
 }

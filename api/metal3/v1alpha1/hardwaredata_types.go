@@ -4,15 +4,15 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // HardwareDataSpec holds the hardware details of a host.
 type HardwareDataSpec struct {
-	// hardware is what inspection found out, the same structure as
+	// hardware is the result of inspection, the same structure as
 	// status.hardware of the host. Written by the operator.
 	// +optional
 	HardwareDetails *HardwareDetails `json:"hardware,omitempty"`
 }
 
 // HardwareData holds the hardware details of the BareMetalHost of the same
-// name and namespace. The operator creates it and patches it in place; it goes
-// with its host.
+// name and namespace. The operator creates it and patches it in place; it is
+// deleted with its host.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=hd,path=hardwaredata
 // +kubebuilder:metadata:labels=clusterctl.cluster.x-k8s.io=

@@ -37,7 +37,7 @@ const (
 	ChecksumSHA256 ChecksumType = "sha256"
 	// ChecksumSHA512 is SHA-512.
 	ChecksumSHA512 ChecksumType = "sha512"
-	// ChecksumAuto tells the algorithm from the digest's length.
+	// ChecksumAuto derives the algorithm from the length of the digest.
 	ChecksumAuto ChecksumType = "auto"
 )
 

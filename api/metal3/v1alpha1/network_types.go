@@ -14,7 +14,7 @@ type NetworkInterface struct {
 	// hostNetworkAttachment refers to the attachment that the NIC should get.
 	// +optional
 	HostNetworkAttachment *HostNetworkAttachmentRef `json:"hostNetworkAttachment,omitempty"`
-	// switchPort says where the NIC is plugged in. Unset, LLDP tells.
+	// switchPort is the switch port of the NIC. Unset, it comes from LLDP.
 	// +optional
 	SwitchPort *SwitchPort `json:"switchPort,omitempty"`
 }

@@ -3,15 +3,15 @@ package v1alpha1
 // RAIDConfig is a wanted RAID configuration. At most one of the two lists may
 // have entries.
 type RAIDConfig struct {
-	// hardwareRAIDVolumes are volumes of hardware controllers. Null leaves the
-	// controllers alone, an empty list deletes every volume.
+	// hardwareRAIDVolumes are volumes of hardware controllers. Null does not
+	// change the controllers, an empty list deletes every volume.
 	// +optional
 	// +nullable
 	// +listType=atomic
 	HardwareRAIDVolumes []HardwareRAIDVolume `json:"hardwareRAIDVolumes"`
 
 	// softwareRAIDVolumes are volumes of the operating system, at most 2. Null
-	// leaves the disks alone, an empty list deletes every volume. The first
+	// does not change the disks, an empty list deletes every volume. The first
 	// volume is the root unless another is marked.
 	// +optional
 	// +nullable
@@ -22,7 +22,7 @@ type RAIDConfig struct {
 
 // HardwareRAIDVolume is a volume of a hardware controller.
 type HardwareRAIDVolume struct {
-	// sizeGibibytes is the volume's size in GiB. Unset or 0 takes all there is.
+	// sizeGibibytes is the volume's size in GiB. Unset or 0 uses all space.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	SizeGibibytes *int `json:"sizeGibibytes,omitempty"`

@@ -15,8 +15,8 @@ type rule struct {
 	say  func(Facts) string
 }
 
-// rules are searched from the top; only the first that applies is told,
-// because what stands in the way first has to go first.
+// rules are searched from the top; only the first that applies is printed: it is
+// about the first obstacle to remove.
 var rules = []rule{
 	{
 		func(f Facts) bool { return !f.Known() && f.HostProblem == "" && f.NodeProblem == "" },
@@ -25,7 +25,7 @@ var rules = []rule{
 	{
 		func(f Facts) bool { return f.Host != nil && f.Host.Paused },
 		func(f Facts) string {
-			return fmt.Sprintf("When its time has come, go on with: kubectl annotate -n %s bmh %s %s-", f.Host.Namespace, f.Host.Name, v1alpha1.PausedAnnotation)
+			return fmt.Sprintf("To end the pause: kubectl annotate -n %s bmh %s %s-", f.Host.Namespace, f.Host.Name, v1alpha1.PausedAnnotation)
 		},
 	},
 	{
@@ -34,22 +34,28 @@ var rules = []rule{
 	},
 	{
 		func(f Facts) bool { return !f.Known() },
-		say("Name the cluster with --kubeconfig or KUBECONFIG to have its hosts looked at, too."),
+		say("Name the cluster with --kubeconfig or KUBECONFIG to include its hosts."),
 	},
 	{deleting, deletionAdvice},
 	{
+		func(f Facts) bool { return f.Node != nil && f.Node.Reservation == node.SuspendedOwner },
+		func(f Facts) string {
+			return fmt.Sprintf("See the reason with: ingot suspension show. Look at the machine; then let the work go on with: ingot suspension resume %[1]s, or give it up with: ingot suspension drop %[1]s.", f.Node.UUID)
+		},
+	},
+	{
 		func(f Facts) bool { return f.Node != nil && f.Node.Maintenance },
 		func(f Facts) string {
-			return "When the reason is gone, end it with: ingot node maintenance unset " + f.Node.UUID
+			return "When the reason for the maintenance is gone, end it with: ingot node maintenance unset " + f.Node.UUID
 		},
 	},
 	{
 		func(f Facts) bool { return f.Node != nil && f.Node.State.Class() == node.Held },
-		func(f Facts) string { return "Let it go on with: ingot node unhold " + f.Node.UUID },
+		func(f Facts) string { return "Resume it with: ingot node unhold " + f.Node.UUID },
 	},
 	{
 		func(f Facts) bool { return f.Node != nil && node.IsStoreWait(f.Node.LastError) },
-		say("See that the object store works, for its reason stands above; the inspection then goes on by itself."),
+		say("Repair the object store; the reason is above. The inspection then continues by itself."),
 	},
 	{
 		func(f Facts) bool {
@@ -59,7 +65,7 @@ var rules = []rule{
 	},
 	{
 		func(f Facts) bool { return f.Host != nil && f.Host.ErrorMessage != "" },
-		say("Put right what the message names; the operator tries again by itself."),
+		say("Fix what the message names; the operator retries by itself."),
 	},
 	{
 		func(f Facts) bool { return hostIn(v1alpha1.StateNone)(f) && !f.Host.seen() },
@@ -71,7 +77,7 @@ var rules = []rule{
 	},
 	{
 		func(f Facts) bool { return f.Host != nil && f.Node == nil && f.Host.NodeID != "" },
-		say("Power the machine on and let it boot the ramdisk, so that the engine gets to know it again."),
+		say("Power the machine on and let it boot the ramdisk, so that the engine enrols it again."),
 	},
 	{
 		func(f Facts) bool { return f.Node != nil && f.Host == nil && f.HostProblem == "" },
@@ -88,8 +94,8 @@ var rules = []rule{
 		func(f Facts) bool { return f.Host != nil && f.Host.available() && f.Host.Consumer == "" },
 		say("It is free to use. This version of Ingot does not deploy images yet."),
 	},
-	{nodeIn(node.Enroll), onNode("Take it under management with: ingot node manage --wait ")},
-	{nodeIn(node.Manageable), onNode("Offer it for deployment with: ingot node provide --wait ")},
+	{nodeIn(node.Enroll), onNode("Make it manageable with: ingot node manage --wait ")},
+	{nodeIn(node.Manageable), onNode("Make it available with: ingot node provide --wait ")},
 	{inProgress, progressAdvice},
 }
 
@@ -99,7 +105,7 @@ func hostIn(state v1alpha1.ProvisioningState) func(Facts) bool {
 	return func(f Facts) bool { return f.Host != nil && f.Host.state() == state }
 }
 
-// nodeIn is about nodes of which no host is known.
+// nodeIn reports whether a node without a known host is in that state.
 func nodeIn(state node.State) func(Facts) bool {
 	return func(f Facts) bool { return f.Host == nil && f.Node != nil && f.Node.State == state }
 }
@@ -122,17 +128,17 @@ func deleting(f Facts) bool { return f.Host != nil && !f.Host.Deleted.IsZero() }
 func deletionAdvice(f Facts) string {
 	switch foreign := f.Host.foreignFinalizers(); {
 	case len(foreign) > 0 && len(foreign) == len(f.Host.Finalizers):
-		return "Find out what keeps the owners of these finalizers; they have to remove them."
+		return "Find out why the owners of these finalizers do not remove them."
 	case f.Now.Sub(f.Host.Deleted) < slowAfter:
-		return "There is nothing to do; it goes by itself."
+		return "There is nothing to do; the deletion continues by itself."
 	case f.Node != nil && f.Node.LastError == "" && !f.Node.Maintenance:
-		return fmt.Sprintf("This takes longer than usual: see whether an operator runs, or remove the node yourself with: ingot node delete %s", f.Node.UUID)
+		return fmt.Sprintf("This takes longer than usual: check that an operator runs, or delete the node with: ingot node delete %s", f.Node.UUID)
 	default:
-		return "This takes longer than usual: see whether an operator runs, and what it says, with: kubectl describe bmh."
+		return "This takes longer than usual: check that an operator runs, and read the events of the host with: kubectl describe bmh."
 	}
 }
 
-// repairs are the commands that bring a node back to work after a failure.
+// repairs are the commands that bring a node out of a failed state.
 var repairs = map[node.State][]string{
 	node.Enroll:        {"manage"},
 	node.InspectFailed: {"inspect"},
@@ -142,18 +148,18 @@ var repairs = map[node.State][]string{
 
 func failureAdvice(f Facts) string {
 	if f.Node.discoveryFailed() {
-		return "Put right what the error names, delete the node with: ingot node delete " + f.Node.UUID +
-			", and boot the machine into the ramdisk again, which enrols it anew."
+		return "Fix what the error names, delete the node with: ingot node delete " + f.Node.UUID +
+			", and boot the machine into the ramdisk, which enrols it again."
 	}
 	verbs := repairs[f.Node.State]
 	if len(verbs) == 0 {
-		return "Put right what the error names; then try again."
+		return "Fix what the error names; then try again."
 	}
 	commands := make([]string, len(verbs))
 	for i, verb := range verbs {
 		commands[i] = fmt.Sprintf("ingot node %s --wait %s", verb, f.Node.UUID)
 	}
-	return "Put right what the error names, and try again with: " + strings.Join(commands, "; then ")
+	return "Fix what the error names, and try again with: " + strings.Join(commands, "; then ")
 }
 
 // skipAdvice says what to do about each reason of a discovery resource.
@@ -163,17 +169,17 @@ var skipAdvice = map[discovery.SkipReason]string{
 	discovery.SkipNoInventory:     "Boot the machine into the ramdisk again, so that it posts its inventory.",
 	discovery.SkipDuplicateMAC:    "Find the other node with this MAC address, and delete the one that is stale with: ingot node delete.",
 	discovery.SkipNameConflict:    "Change the name template, or create a BareMetalHost for the machine yourself.",
-	discovery.SkipNameInvalid:     "Change the name template so that it makes legal names.",
-	discovery.SkipIgnored:         "If the machine is wanted after all, remove its address from spec.ignoredMACAddresses.",
-	discovery.SkipTombstone:       "If the machine is wanted again, remove its entry from status.tombstones.",
+	discovery.SkipNameInvalid:     "Change the name template so that it produces valid names.",
+	discovery.SkipIgnored:         "To discover the machine, remove its address from spec.ignoredMACAddresses.",
+	discovery.SkipTombstone:       "To discover the machine again, remove its entry from status.tombstones.",
 	discovery.SkipLimitReached:    "Raise spec.maxHosts, or delete hosts that are not needed.",
-	discovery.SkipCreateForbidden: "See what refuses hosts in that namespace: permissions, a quota or a webhook.",
-	discovery.SkipNodeBusy:        "There is nothing to do; it is looked at again after its inspection.",
+	discovery.SkipCreateForbidden: "Check the permissions, quotas and webhooks of that namespace.",
+	discovery.SkipNodeBusy:        "There is nothing to do; discovery checks it again after its inspection.",
 }
 
 func discoveryAdvice(f Facts) string {
 	if f.Node.User != "" {
-		return "Create a BareMetalHost for it yourself if Kubernetes shall manage it."
+		return "Create a BareMetalHost for it if Kubernetes should manage it."
 	}
 	for _, d := range f.Discoveries {
 		switch {
@@ -181,15 +187,15 @@ func discoveryAdvice(f Facts) string {
 			if text, ok := skipAdvice[discovery.SkipReason(d.Skipped.Reason)]; ok {
 				return strings.ReplaceAll(text, "%s", f.Node.UUID)
 			}
-			return "Put right what the reason names; discovery looks again by itself."
+			return "Fix what the reason names; discovery retries by itself."
 		case d.Suspended:
-			return fmt.Sprintf("Let discovery go on with: kubectl patch -n %s baremetalhostdiscovery %s --type merge -p '{\"spec\":{\"suspend\":false}}'", d.Namespace, d.Name)
+			return fmt.Sprintf("Resume discovery with: kubectl patch -n %s baremetalhostdiscovery %s --type merge -p '{\"spec\":{\"suspend\":false}}'", d.Namespace, d.Name)
 		}
 	}
 	if len(f.Discoveries) == 0 {
 		return "Create a BareMetalHostDiscovery, or a BareMetalHost with one of the machine's MAC addresses."
 	}
-	return "There is nothing to do yet; discovery looks by itself."
+	return "There is nothing to do yet; discovery polls by itself."
 }
 
 func inProgress(f Facts) bool {
@@ -200,13 +206,13 @@ func inProgress(f Facts) bool {
 
 func progressAdvice(f Facts) string {
 	began := f.Now
-	if f.Host != nil && !f.Host.sinceWhen().IsZero() {
-		began = f.Host.sinceWhen()
+	if f.Host != nil && !f.Host.stateSince().IsZero() {
+		began = f.Host.stateSince()
 	} else if f.Node != nil && !f.Node.StateSince.IsZero() {
 		began = f.Node.StateSince
 	}
 	if f.Now.Sub(began) < slowAfter {
-		return "There is nothing to do; it goes on by itself."
+		return "There is nothing to do; the work continues by itself."
 	}
-	return "It goes on by itself, but takes longer than usual: see that the engine, the operator and the machine's ramdisk run."
+	return "The work continues by itself, but takes longer than usual: check that the engine, the operator and the machine's ramdisk run."
 }

@@ -115,20 +115,20 @@ func (n *engineNode) facts() *Node {
 	return facts
 }
 
-// user says who uses the node, by the marks that discovery respects.
+// user says by which field discovery sees that the node is in use.
 func (n *engineNode) user() string {
 	switch {
 	case n.Name != "":
 		return "it has the name " + n.Name
 	case n.InstanceUUID != "":
-		return "it carries the instance " + n.InstanceUUID
+		return "it has the instance " + n.InstanceUUID
 	case n.Owner != "":
 		return "its owner is " + n.Owner
 	}
 	return ""
 }
 
-// lastCause is the innermost reason of a failed request; the layers above
+// lastCause returns the innermost error of a failed request; the errors around it
 // repeat the URL.
 func lastCause(err error) string {
 	var request *url.Error

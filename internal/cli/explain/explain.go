@@ -1,9 +1,9 @@
-// Package explain tells people where a host or a node stands: in which state
-// and since when, what it waits for, and what to do about it.
+// Package explain describes a host or a node to people: which state it is in and
+// since when, what it waits for, and what to do about it.
 //
-// [Facts] are what is known, [Sentences] makes text of them and is pure, and
-// [Gather] collects them from Kubernetes and the engine. Either of the two may
-// be unreachable; what the other one knows is told all the same.
+// [Sources.Gather] collects [Facts] from Kubernetes and the engine; when one of the
+// two cannot be reached, the facts come from the other alone. [Sentences] turns facts
+// into text and depends on nothing else.
 package explain
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Facts are all that the text depends on.
+// Facts is everything that the text depends on.
 type Facts struct {
 	// Now is the time to count from; its location is used for times of day.
 	Now time.Time
@@ -20,42 +20,42 @@ type Facts struct {
 	// that hosts were looked for in, empty when all were.
 	Asked, Where string
 
-	// Host is nil when Kubernetes has none, or could not be asked.
+	// Host is nil when Kubernetes has none, or could not be reached.
 	Host *Host
-	// HostProblem says why Kubernetes could not be asked, empty when it could.
+	// HostProblem says why Kubernetes could not be reached, empty when it could.
 	HostProblem string
 
-	// Node is nil when the engine has none, or could not be asked.
+	// Node is nil when the engine has none, or could not be reached.
 	Node *Node
-	// NodeProblem says why the engine could not be asked, empty when it could.
+	// NodeProblem says why the engine could not be reached, empty when it could.
 	NodeProblem string
 
-	// Discoveries are the resources that may make a host of a node. They are
+	// Discoveries are the resources that may create a host for a node. They are
 	// looked up only for a node without a host.
 	Discoveries []Discovery
 }
 
-// Known tells whether there is anything to explain.
+// Known reports whether there is anything to explain.
 func (f Facts) Known() bool { return f.Host != nil || f.Node != nil }
 
-// Host is what Kubernetes knows.
+// Host is a host as Kubernetes knows it.
 type Host struct {
 	Namespace, Name string
-	// State is status.provisioning.state, empty when no operator saw the host.
+	// State is status.provisioning.state, empty before an operator has processed the host.
 	State string
 	// NodeID is the engine's node as the operator recorded it.
 	NodeID string
 	// MAC is spec.bootMACAddress.
 	MAC string
-	// HasBMC tells whether there are BMC details.
+	// HasBMC reports whether there are BMC details.
 	HasBMC bool
-	// Consumer names who uses the host, as "Kind namespace/name".
+	// Consumer is the object that uses the host, as "Kind namespace/name".
 	Consumer string
-	// Paused tells whether the annotation is there, PausedBy its value.
+	// Paused reports whether the annotation is there, PausedBy its value.
 	Paused   bool
 	PausedBy string
-	// Created and Deleted are when the object was made and when somebody asked
-	// to delete it; the latter is zero when nobody did.
+	// Created and Deleted are when the object was created and when its deletion was
+	// requested, zero when it was not.
 	Created, Deleted time.Time
 	Finalizers       []string
 	ErrorType        string
@@ -81,7 +81,7 @@ type Event struct {
 	At              time.Time
 }
 
-// Node is what the engine knows.
+// Node is a node as the engine knows it.
 type Node struct {
 	UUID, Name        string
 	State, Target     node.State
@@ -89,42 +89,42 @@ type Node struct {
 	LastError         string
 	Maintenance       bool
 	MaintenanceReason string
-	// Reservation is who works on the node right now, empty when nobody does.
+	// Reservation is the conductor that works on the node, empty when none does.
 	Reservation string
-	// Heartbeat is when the ramdisk was last heard of, zero when never.
+	// Heartbeat is the time of the last heartbeat, zero when there was none.
 	Heartbeat time.Time
-	// InspectionStarted and InspectionFinished are zero when that never was.
+	// InspectionStarted and InspectionFinished are zero when that never happened.
 	InspectionStarted, InspectionFinished time.Time
-	// User says who uses the node outside of Kubernetes, empty when nobody.
+	// User says how the node is used outside of Kubernetes, empty when it is not.
 	User string
 }
 
-// Discovery is one BareMetalHostDiscovery and what it did with the node.
+// Discovery is one BareMetalHostDiscovery and what it decided about the node.
 type Discovery struct {
 	Namespace, Name string
 	Suspended       bool
 	// Ready is its Ready condition, nil when it has none yet.
 	Ready *Condition
-	// Interval is how often it looks at the engine.
+	// Interval is the time between its polls of the engine.
 	Interval time.Duration
-	// Skipped says why it made no host of the node, nil when it does not say.
+	// Skipped says why it created no host for the node, nil when it does not say.
 	Skipped *Skipped
 }
 
-// Skipped is a reason of a discovery resource.
+// Skipped is the reason why a discovery resource skipped a node.
 type Skipped struct {
 	Reason, Message string
 	Since           time.Time
 }
 
-// silentAfter is when a ramdisk that is not heard of counts as gone: the time
-// that engines give agents by default, which beat at half of it or less.
+// silentAfter is how long after its last heartbeat a ramdisk counts as gone: the
+// default heartbeat timeout of engines, of which agents wait at most 60 %.
 const silentAfter = 5 * time.Minute
 
-// slowAfter is when something that usually takes seconds deserves a look.
+// slowAfter is how long work may take, that usually takes seconds, before it is called slow.
 const slowAfter = 2 * time.Minute
 
-// silent tells whether the node's ramdisk is gone.
+// silent reports whether the node's ramdisk counts as gone.
 func (n *Node) silent(now time.Time) bool { return now.Sub(n.Heartbeat) > silentAfter }
 
 // condition is the condition of that type; the zero value when there is none.

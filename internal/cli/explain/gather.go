@@ -21,7 +21,7 @@ import (
 
 // Sources are where facts come from.
 type Sources struct {
-	// Kube reads from the API server, not from a cache. Nil means that it is
+	// Kube reads from the API server, not from a cache. Nil means that the server is
 	// out of reach; KubeProblem then says why.
 	Kube        client.Reader
 	KubeProblem string
@@ -36,7 +36,7 @@ type Sources struct {
 // ErrAmbiguous means that several hosts have the name that was asked for.
 var ErrAmbiguous = errors.New("several hosts have that name")
 
-// warningAge is how old a warning may be to be told.
+// warningAge is the maximum age of a warning to mention.
 const warningAge = time.Hour
 
 // Gather collects the facts about a host, asked as NAME or NAMESPACE/NAME, or
@@ -68,7 +68,7 @@ func (s Sources) Gather(ctx context.Context, asked string) (Facts, error) {
 	f.Node = engineNode.facts()
 	if host != nil {
 		f.Host = hostFacts(host)
-		// Events are an extra: who may not read them is told the rest.
+		// Events are optional: a user without access to them gets the rest.
 		f.Host.Warning, _ = s.warning(ctx, host)
 		return f, ctx.Err()
 	}
@@ -81,7 +81,7 @@ func (s Sources) Gather(ctx context.Context, asked string) (Facts, error) {
 	return f, ctx.Err()
 }
 
-// note records err as a problem in words, unless it ends the gathering.
+// note records err as a problem for people, unless it ends the gathering.
 func (s Sources) note(problem *string, words func(error) string, err error) error {
 	if err == nil || errors.Is(err, ErrAmbiguous) || errors.Is(err, context.Canceled) {
 		return err
@@ -134,7 +134,7 @@ func namespaces(hosts []v1alpha1.BareMetalHost) string {
 	return strings.Join(names, ", ")
 }
 
-// hostOf finds the host that stands for a node, page by page.
+// hostOf finds the host of a node; it reads hosts page by page.
 func (s Sources) hostOf(ctx context.Context, n engineNode) (*v1alpha1.BareMetalHost, error) {
 	if s.Kube == nil {
 		return nil, nil
@@ -194,7 +194,7 @@ func (s Sources) warning(ctx context.Context, host *v1alpha1.BareMetalHost) (*Ev
 
 func (s Sources) node(ctx context.Context, ident string) (*engineNode, error) {
 	if strings.Contains(ident, "/") {
-		return nil, nil // no node is called like that
+		return nil, nil // no node has that name or UUID
 	}
 	n, err := s.Engine.Node(ctx, ident)
 	switch {
@@ -206,7 +206,7 @@ func (s Sources) node(ctx context.Context, ident string) (*engineNode, error) {
 	return &engineNode{n}, nil
 }
 
-// kubeText says in a few words why Kubernetes could not be asked.
+// kubeText says in a few words why Kubernetes could not be reached.
 func kubeText(err error) string {
 	if meta.IsNoMatchError(err) {
 		return "the cluster knows no BareMetalHosts; install Ingot's CRDs"
@@ -214,7 +214,7 @@ func kubeText(err error) string {
 	return lastCause(err)
 }
 
-// engineText says why the engine could not be asked.
+// engineText says why the engine could not be reached.
 func engineText(err error) string {
 	var failed *baremetal.Error
 	if errors.As(err, &failed) && failed.Message != "" {

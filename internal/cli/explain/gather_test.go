@@ -93,7 +93,7 @@ func engineWith(t *testing.T, nodes ...string) *baremetal.Client {
 	return engine
 }
 
-func TestHostIsFoundWhicheverWayItIsAskedFor(t *testing.T) {
+func TestHostIsFoundByNameNodeOrMAC(t *testing.T) {
 	c := cluster(t)
 	ns := namespace(t, c, "explain-find")
 	createHost(t, c, ns, "web-1", "u-1")
@@ -137,7 +137,7 @@ func TestSeveralHostsOfOneNameAreNotGuessedBetween(t *testing.T) {
 	}
 }
 
-func TestNodeWithoutHostTellsWhatDiscoveryDidWithIt(t *testing.T) {
+func TestNodeWithoutHostHasTheDecisionOfDiscovery(t *testing.T) {
 	c := cluster(t)
 	d := &discovery.BareMetalHostDiscovery{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t, c, "explain-skip"), Name: "rack"},

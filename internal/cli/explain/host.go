@@ -8,11 +8,11 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// hostClauses say where a host in each state stands.
+// hostClauses describe the states of a host.
 var hostClauses = map[v1alpha1.ProvisioningState]string{
-	v1alpha1.StateNone:                    "was not seen by an operator yet",
+	v1alpha1.StateNone:                    "has not been processed by an operator yet",
 	v1alpha1.StateUnmanaged:               "is unmanaged: nothing is known about its machine",
-	v1alpha1.StateImporting:               "takes over what the engine found out about its machine",
+	v1alpha1.StateImporting:               "is importing the inventory of its node",
 	v1alpha1.StateRegistering:             "is being registered with the engine",
 	v1alpha1.StateMatchProfile:            "is being prepared",
 	v1alpha1.StateInspecting:              "is being inspected",
@@ -21,7 +21,7 @@ var hostClauses = map[v1alpha1.ProvisioningState]string{
 	v1alpha1.StateAvailable:               "is available",
 	v1alpha1.StateProvisioning:            "is being provisioned",
 	v1alpha1.StateProvisioned:             "is provisioned",
-	v1alpha1.StateExternallyProvisioned:   "runs what somebody else installed",
+	v1alpha1.StateExternallyProvisioned:   "is externally provisioned",
 	v1alpha1.StateDeprovisioning:          "is being deprovisioned",
 	v1alpha1.StatePoweringOffBeforeDelete: "is being powered off before it is deleted",
 	v1alpha1.StateDeleting:                "is being deleted",
@@ -33,17 +33,16 @@ func (h *Host) available() bool {
 	return h.state() == v1alpha1.StateAvailable || h.state() == v1alpha1.StateReady
 }
 
-// disconnected tells whether the operator misses the host's ramdisk.
+// disconnected reports whether the operator says that the host's ramdisk is gone.
 func (h *Host) disconnected() bool {
 	return h.condition(v1alpha1.AvailableForProvisioningCondition).Reason == v1alpha1.AgentNotConnectedReason
 }
 
-// seen tells whether an operator ever looked at the host.
+// seen reports whether an operator ever reconciled the host.
 func (h *Host) seen() bool { return len(h.Conditions) > 0 }
 
-// sinceWhen is the best that is known about when the host came where it is:
-// the condition that stands for its state, or its creation.
-func (h *Host) sinceWhen() time.Time {
+// stateSince is when the host entered its state, as far as its conditions tell.
+func (h *Host) stateSince() time.Time {
 	switch {
 	case !h.Deleted.IsZero():
 		return h.Deleted
@@ -68,18 +67,18 @@ func hostStanding(f Facts) []string {
 	case !h.Deleted.IsZero():
 		clause = hostClauses[v1alpha1.StateDeleting]
 	case h.state() == v1alpha1.StateNone && h.seen():
-		clause = "did not begin its way yet"
+		clause = "is waiting to be registered"
 	case !ok:
 		clause = fmt.Sprintf("is in state %q", h.State)
 	}
-	text := []string{statement(fmt.Sprintf("Host %s/%s %s", h.Namespace, h.Name, clause), since(f.Now, h.sinceWhen()))}
+	text := []string{statement(fmt.Sprintf("Host %s/%s %s", h.Namespace, h.Name, clause), since(f.Now, h.stateSince()))}
 	if h.Consumer != "" {
-		text = append(text, statement("It is claimed by "+h.Consumer, ""))
+		text = append(text, statement("It is used by "+h.Consumer, ""))
 	}
 	return text
 }
 
-// hostObstacles are what keeps the operator from doing anything for the host.
+// hostObstacles are the reasons why the operator does nothing for the host.
 func hostObstacles(f Facts) []string {
 	h := f.Host
 	if h == nil {
@@ -91,16 +90,16 @@ func hostObstacles(f Facts) []string {
 		if h.PausedBy != "" {
 			who = "by " + h.PausedBy
 		}
-		text = append(text, statement("It is paused, so the operator leaves it alone and does not even delete it", who))
+		text = append(text, statement("It is paused, so the operator neither changes nor deletes it", who))
 	}
 	if h.ErrorMessage != "" {
-		clause := "Something failed: " + h.ErrorMessage
+		clause := "The last operation failed: " + h.ErrorMessage
 		if h.ErrorType != "" {
 			clause = strings.ToUpper(h.ErrorType[:1]) + h.ErrorType[1:] + ": " + h.ErrorMessage
 		}
 		text = append(text, statement(clause, times(h.ErrorCount)))
 	}
-	if h.Warning != nil && h.Warning.Message != h.operatorWord() && !strings.Contains(h.ErrorMessage, h.Warning.Message) {
+	if h.Warning != nil && h.Warning.Message != h.operatorMessage() && !strings.Contains(h.ErrorMessage, h.Warning.Message) {
 		text = append(text, statement(fmt.Sprintf("Its last warning is %s: %s", h.Warning.Reason, h.Warning.Message), ago(f.Now, h.Warning.At)))
 	}
 	return text
@@ -113,9 +112,9 @@ func times(count int) string {
 	return fmt.Sprintf("%d times in a row", count)
 }
 
-// speakers are the conditions whose message may say what the host waits for,
-// and the status in which they do, the most telling first.
-var speakers = []struct {
+// messageConditions are the conditions whose message says what the host waits for
+// when they have that status, the most specific first.
+var messageConditions = []struct {
 	kind   string
 	status bool
 }{
@@ -125,13 +124,13 @@ var speakers = []struct {
 	{v1alpha1.ProgressingCondition, false},
 }
 
-// operatorWord is what the operator says about a host that is not simply
-// available; "" when it says nothing.
-func (h *Host) operatorWord() string {
+// operatorMessage is the operator's message about a host that is not available, empty
+// when there is none.
+func (h *Host) operatorMessage() string {
 	if h.condition(v1alpha1.AvailableForProvisioningCondition).True {
 		return ""
 	}
-	for _, s := range speakers {
+	for _, s := range messageConditions {
 		if c, ok := h.Conditions[s.kind]; ok && c.Message != "" && c.True == s.status {
 			return c.Message
 		}
@@ -139,8 +138,8 @@ func (h *Host) operatorWord() string {
 	return ""
 }
 
-// hostWaiting says what the host waits for: in the operator's words when its
-// conditions hold some, else in ours.
+// hostWaiting says what the host waits for: the message of a condition, or else a
+// sentence for its state.
 func hostWaiting(f Facts) []string {
 	h := f.Host
 	if h == nil || h.Paused {
@@ -149,14 +148,14 @@ func hostWaiting(f Facts) []string {
 	if !h.Deleted.IsZero() {
 		return []string{deletionWaits(f)}
 	}
-	if message := h.operatorWord(); message != "" {
+	if message := h.operatorMessage(); message != "" {
 		return []string{statement("The operator says: "+message, "")}
 	}
 	switch h.state() {
 	case v1alpha1.StateUnmanaged:
 		return []string{statement("It waits for its machine to boot the ramdisk, which posts an inventory to the engine", h.MAC)}
 	case v1alpha1.StateImporting:
-		return []string{"It waits for the engine to have the machine's inventory."}
+		return []string{"It waits for the inventory of its node."}
 	case v1alpha1.StatePreparing, v1alpha1.StateMatchProfile:
 		return []string{"It waits for the engine to make its node available."}
 	}
@@ -168,11 +167,11 @@ func deletionWaits(f Facts) string {
 	case len(foreign) > 0 && len(foreign) == len(f.Host.Finalizers):
 		return statement("It waits for others to remove their finalizers: "+strings.Join(foreign, ", "), "")
 	case f.Node != nil:
-		return "It waits for the engine to remove its node."
+		return "It waits until its node is deleted."
 	case f.NodeProblem != "":
-		return "It waits for the engine, which has to forget its node."
+		return "It waits for the engine to delete its node."
 	default:
-		return "The engine has forgotten its node; it waits for the operator to let it go."
+		return "Its node is deleted; it waits for the operator to remove its finalizer."
 	}
 }
 

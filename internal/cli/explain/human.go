@@ -18,7 +18,7 @@ var spans = []struct {
 	{time.Second, "second"},
 }
 
-// span is a duration as people say it: "12 minutes".
+// span writes a duration for people: "12 minutes".
 func span(d time.Duration) string {
 	for _, unit := range spans {
 		if d >= 2*unit.size {
@@ -31,7 +31,7 @@ func span(d time.Duration) string {
 	return "a moment"
 }
 
-// clock is a time of day where now is, with the date when it is another day.
+// clock writes a time in the time zone of now, with the date when it is another day.
 func clock(now, at time.Time) string {
 	at = at.In(now.Location())
 	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
@@ -53,7 +53,7 @@ func ago(now, at time.Time) string {
 	return fmt.Sprintf("%s ago, at %s", span(now.Sub(at)), clock(now, at))
 }
 
-// statement joins a clause and what follows in brackets into one sentence.
+// statement makes one sentence of a clause and a remark in brackets.
 // Empty brackets are left out.
 func statement(clause, bracket string) string {
 	clause = strings.TrimRight(strings.TrimSpace(clause), ".")

@@ -20,8 +20,8 @@ import (
 // kubeTimeout bounds each request to Kubernetes.
 const kubeTimeout = 10 * time.Second
 
-// UpKubeconfig is where `ingot up` leaves the way to its cluster, below the
-// folder that it was started in.
+// UpKubeconfig is the kubeconfig that `ingot up` writes, relative to the folder
+// that it was started in.
 const UpKubeconfig = ".ingot/kubeconfig"
 
 // Connect returns a reader of the cluster and the namespace that its
@@ -46,7 +46,7 @@ func Connect(path string) (reader client.Reader, namespace string, err error) {
 	}
 	config.Timeout = kubeTimeout
 	config.UserAgent = "ingot-cli"
-	config.WarningHandler = rest.NoWarnings{} // they are for those who write objects
+	config.WarningHandler = rest.NoWarnings{} // warnings concern those who write objects
 	namespace, _, err = loader.Namespace()
 	if err != nil {
 		return nil, "", fmt.Errorf("read kubeconfig: %w", err)

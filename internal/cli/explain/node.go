@@ -20,13 +20,17 @@ func nodeStanding(f Facts) []string {
 	if n.Name != "" {
 		subject += " (" + n.Name + ")"
 	}
-	clause := fmt.Sprintf("%s is in %q", subject, n.State)
+	clause := fmt.Sprintf("%s is in state %q", subject, n.State)
 	if n.Target != "" {
-		clause += fmt.Sprintf(" on its way to %q", n.Target)
+		clause += fmt.Sprintf(", target %q", n.Target)
 	}
 	text := []string{statement(clause, since(f.Now, n.StateSince))}
-	if n.Reservation != "" {
-		text = append(text, statement("The engine is at work on it right now", "reserved by "+n.Reservation))
+	switch n.Reservation {
+	case "":
+	case node.SuspendedOwner:
+		text = append(text, "Its work is suspended, because the engine's database was restored from an older state, or because many machines differ from what it has stored.")
+	default:
+		text = append(text, statement("The engine is working on it", "reserved by "+n.Reservation))
 	}
 	if inspection := inspectionText(f.Now, n); inspection != "" {
 		text = append(text, inspection)
@@ -34,7 +38,7 @@ func nodeStanding(f Facts) []string {
 	return text
 }
 
-// inspectionText is worth saying only before the results were taken over.
+// inspectionText says how far the inspection is, in the states in which that matters.
 func inspectionText(now time.Time, n *Node) string {
 	switch {
 	case n.State != node.Enroll && n.State != node.Inspecting && n.State != node.InspectWait:
@@ -70,7 +74,7 @@ func nodeTrouble(f Facts) []string {
 		switch {
 		case n.MaintenanceReason == "":
 			clause += "; no reason is given"
-		case f.Host == nil || !strings.Contains(f.Host.operatorWord(), n.MaintenanceReason):
+		case f.Host == nil || !strings.Contains(f.Host.operatorMessage(), n.MaintenanceReason):
 			clause += ": " + n.MaintenanceReason
 		}
 		text = append(text, statement(clause, ""))
@@ -84,8 +88,8 @@ func nodeTrouble(f Facts) []string {
 	return text
 }
 
-// ramdisk says whether the machine's agent lives. Before it has a BMC or a
-// deployed system, the agent is the only way to the machine.
+// ramdisk says when the machine's agent last sent a heartbeat. Without a BMC and
+// without a deployed system, the agent is the only way to reach the machine.
 func ramdisk(f Facts) []string {
 	n := f.Node
 	if n == nil || n.State == node.Active {
@@ -93,10 +97,10 @@ func ramdisk(f Facts) []string {
 	}
 	text := "Its ramdisk has sent no heartbeat yet."
 	if !n.Heartbeat.IsZero() {
-		text = statement("Its ramdisk was last heard of "+ago(f.Now, n.Heartbeat), "")
+		text = statement("Its ramdisk sent the last heartbeat "+ago(f.Now, n.Heartbeat), "")
 	}
 	if f.Host != nil && f.Host.available() && !f.Host.HasBMC && n.silent(f.Now) {
-		text += " Without it nothing can be deployed, because the host has no BMC."
+		text += " Without a running ramdisk nothing can be deployed, because the host has no BMC."
 	}
 	return []string{text}
 }
@@ -106,26 +110,26 @@ func withoutHost(f Facts) []string {
 	if f.Node == nil || f.Host != nil || f.HostProblem != "" {
 		return nil
 	}
-	text := []string{"No BareMetalHost stands for it."}
+	text := []string{"It has no BareMetalHost."}
 	if f.Node.User != "" {
-		return append(text, statement("Discovery leaves it alone because it belongs to somebody: "+f.Node.User, ""))
+		return append(text, statement("Discovery creates no host for it because it is in use: "+f.Node.User, ""))
 	}
 	for _, d := range f.Discoveries {
 		subject := fmt.Sprintf("Discovery %s/%s", d.Namespace, d.Name)
 		switch {
 		case d.Skipped != nil:
-			clause := fmt.Sprintf("%s passes it over, %s: %s", subject, d.Skipped.Reason, d.Skipped.Message)
+			clause := fmt.Sprintf("%s skips it, %s: %s", subject, d.Skipped.Reason, d.Skipped.Message)
 			text = append(text, statement(strings.TrimRight(clause, ": "), since(f.Now, d.Skipped.Since)))
 		case d.Suspended:
 			text = append(text, subject+" is suspended.")
 		case d.Ready != nil && !d.Ready.True:
-			text = append(text, statement(subject+" cannot work: "+d.Ready.Message, since(f.Now, d.Ready.Since)))
+			text = append(text, statement(subject+" is not ready: "+d.Ready.Message, since(f.Now, d.Ready.Since)))
 		default:
-			text = append(text, fmt.Sprintf("%s looks for new machines every %s.", subject, span(d.Interval)))
+			text = append(text, fmt.Sprintf("%s checks for new machines every %s.", subject, span(d.Interval)))
 		}
 	}
 	if len(f.Discoveries) == 0 {
-		text = append(text, "There is no BareMetalHostDiscovery that would make one.")
+		text = append(text, "There is no BareMetalHostDiscovery that would create one.")
 	}
 	return text
 }

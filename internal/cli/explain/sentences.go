@@ -2,16 +2,15 @@ package explain
 
 import "fmt"
 
-// parts are the sections of the text in their order. Each says nothing when
-// it has nothing to say.
+// parts are the sections of the text in their order. Each may be empty.
 var parts = []func(Facts) []string{
 	nothingKnown, hostStanding, hostObstacles, hostWaiting,
 	nodeStanding, nodeTrouble, ramdisk, withoutHost, unreachable, advice,
 }
 
-// Sentences explains the facts: where the host or node stands and since when,
-// what is in its way, what it waits for, and last what to do. Text of others
-// is passed on as it is; whoever prints it escapes it.
+// Sentences explains the facts: the state of the host or node and since when it has
+// it, obstacles, what it waits for, and last what to do. Text from the engine and
+// from Kubernetes is passed on unchanged; the caller escapes it for printing.
 func Sentences(f Facts) []string {
 	var text []string
 	for _, part := range parts {
@@ -41,10 +40,10 @@ func nothingKnown(f Facts) []string {
 func unreachable(f Facts) []string {
 	var text []string
 	if f.NodeProblem != "" {
-		text = append(text, statement("The engine could not be asked: "+f.NodeProblem, ""))
+		text = append(text, statement("The engine cannot be reached: "+f.NodeProblem, ""))
 	}
 	if f.HostProblem != "" {
-		text = append(text, statement("Kubernetes could not be asked: "+f.HostProblem, ""))
+		text = append(text, statement("Kubernetes cannot be reached: "+f.HostProblem, ""))
 	}
 	return text
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// now is when all situations are looked at.
+// now is the time of all situations.
 var now = time.Date(2026, 3, 4, 10, 14, 11, 0, time.UTC)
 
 func before(d time.Duration) time.Time { return now.Add(-d) }
@@ -62,7 +62,7 @@ func TestEverySituationIsExplained(t *testing.T) {
 		"no operator saw the host": {
 			Facts{Host: aHost(v1alpha1.StateNone, func(h *Host) { h.NodeID, h.Conditions = "", nil })},
 			[]string{
-				"Host metal3/web-1 was not seen by an operator yet (for 60 minutes, since 09:14:11).",
+				"Host metal3/web-1 has not been processed by an operator yet (for 60 minutes, since 09:14:11).",
 				"If that lasts, start an operator for this cluster with: ingot operator.",
 			},
 		},
@@ -74,7 +74,7 @@ func TestEverySituationIsExplained(t *testing.T) {
 				h.Warning = &Event{Reason: v1alpha1.RegistrationUnsupportedReason, Message: message, At: h.Created}
 			})},
 			[]string{
-				"Host metal3/web-1 did not begin its way yet (for 60 minutes, since 09:14:11).",
+				"Host metal3/web-1 is waiting to be registered (for 60 minutes, since 09:14:11).",
 				"The operator says: Registration over a BMC is not available.",
 			},
 		},
@@ -94,12 +94,12 @@ func TestEverySituationIsExplained(t *testing.T) {
 				Node: aNode(node.Enroll, func(n *Node) { n.InspectionFinished = time.Time{} }),
 			},
 			[]string{
-				"Host metal3/web-1 takes over what the engine found out about its machine (for 40 seconds, since 10:13:31).",
-				"It waits for the engine to have the machine's inventory.",
-				`The engine's node u1 is in "enroll" (for 12 minutes, since 10:02:11).`,
+				"Host metal3/web-1 is importing the inventory of its node (for 40 seconds, since 10:13:31).",
+				"It waits for the inventory of its node.",
+				`The engine's node u1 is in state "enroll" (for 12 minutes, since 10:02:11).`,
 				"Its inspection is running (for 14 minutes, since 10:00:11).",
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"There is nothing to do; it goes on by itself.",
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"There is nothing to do; the work continues by itself.",
 			},
 		},
 		"preparing for long": {
@@ -112,18 +112,34 @@ func TestEverySituationIsExplained(t *testing.T) {
 			[]string{
 				"Host metal3/web-1 is being prepared for use (for 30 minutes, since 09:44:11).",
 				"The operator says: The engine verifies the node.",
-				`The engine's node u1 is in "verifying" on its way to "manageable" (for 12 minutes, since 10:02:11).`,
-				"The engine is at work on it right now (reserved by engine-1).",
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"It goes on by itself, but takes longer than usual: see that the engine, the operator and the machine's ramdisk run.",
+				`The engine's node u1 is in state "verifying", target "manageable" (for 12 minutes, since 10:02:11).`,
+				"The engine is working on it (reserved by engine-1).",
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"The work continues by itself, but takes longer than usual: check that the engine, the operator and the machine's ramdisk run.",
+			},
+		},
+		"suspended": {
+			Facts{
+				HostProblem: "no cluster",
+				Node: aNode(node.Cleaning, func(n *Node) {
+					n.Target, n.Reservation, n.Maintenance = node.Available, node.SuspendedOwner, true
+				}),
+			},
+			[]string{
+				`The engine's node u1 is in state "cleaning", target "available" (for 12 minutes, since 10:02:11).`,
+				"Its work is suspended, because the engine's database was restored from an older state, or because many machines differ from what it has stored.",
+				"It is in maintenance, so the engine starts no work on it; no reason is given.",
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"Kubernetes cannot be reached: no cluster.",
+				"See the reason with: ingot suspension show. Look at the machine; then let the work go on with: ingot suspension resume u1, or give it up with: ingot suspension drop u1.",
 			},
 		},
 		"available and alive": {
 			Facts{Host: aHost(v1alpha1.StateAvailable), Node: aNode(node.Available)},
 			[]string{
 				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
-				`The engine's node u1 is in "available" (for 12 minutes, since 10:02:11).`,
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				`The engine's node u1 is in state "available" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
 				"It is free to use. This version of Ingot does not deploy images yet.",
 			},
 		},
@@ -131,9 +147,9 @@ func TestEverySituationIsExplained(t *testing.T) {
 			Facts{Host: aHost(v1alpha1.StateAvailable, func(h *Host) { h.Consumer = "Metal3Machine default/m1" }), Node: aNode(node.Available)},
 			[]string{
 				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
-				"It is claimed by Metal3Machine default/m1.",
-				`The engine's node u1 is in "available" (for 12 minutes, since 10:02:11).`,
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				"It is used by Metal3Machine default/m1.",
+				`The engine's node u1 is in state "available" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
 			},
 		},
 		"available but its agent is silent": {
@@ -148,8 +164,8 @@ func TestEverySituationIsExplained(t *testing.T) {
 			[]string{
 				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
 				"The operator says: The ramdisk agent is not connected.",
-				`The engine's node u1 is in "available" (for 12 minutes, since 10:02:11).`,
-				"Its ramdisk was last heard of 26 hours ago, at 2026-03-03 08:14:11. Without it nothing can be deployed, because the host has no BMC.",
+				`The engine's node u1 is in state "available" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk sent the last heartbeat 26 hours ago, at 2026-03-03 08:14:11. Without a running ramdisk nothing can be deployed, because the host has no BMC.",
 				"Boot the machine into the ramdisk again.",
 			},
 		},
@@ -165,8 +181,8 @@ func TestEverySituationIsExplained(t *testing.T) {
 			[]string{
 				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
 				"The operator says: The ramdisk agent is not connected.",
-				`The engine's node u1 is in "available" (for 12 minutes, since 10:02:11).`,
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
+				`The engine's node u1 is in state "available" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
 				"Boot the machine into the ramdisk again.",
 			},
 		},
@@ -177,20 +193,20 @@ func TestEverySituationIsExplained(t *testing.T) {
 			},
 			[]string{
 				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
-				`The engine's node u1 is in "available" (for 12 minutes, since 10:02:11).`,
+				`The engine's node u1 is in state "available" (for 12 minutes, since 10:02:11).`,
 				"It is in maintenance, so the engine starts no work on it: new disks.",
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"When the reason is gone, end it with: ingot node maintenance unset u1",
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"When the reason for the maintenance is gone, end it with: ingot node maintenance unset u1",
 			},
 		},
 		"node in maintenance without a reason": {
 			Facts{Node: aNode(node.Manageable, func(n *Node) { n.Maintenance = true }), HostProblem: "connection refused"},
 			[]string{
-				`The engine's node u1 is in "manageable" (for 12 minutes, since 10:02:11).`,
+				`The engine's node u1 is in state "manageable" (for 12 minutes, since 10:02:11).`,
 				"It is in maintenance, so the engine starts no work on it; no reason is given.",
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"Kubernetes could not be asked: connection refused.",
-				"When the reason is gone, end it with: ingot node maintenance unset u1",
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"Kubernetes cannot be reached: connection refused.",
+				"When the reason for the maintenance is gone, end it with: ingot node maintenance unset u1",
 			},
 		},
 		"engine's work failed": {
@@ -204,9 +220,9 @@ func TestEverySituationIsExplained(t *testing.T) {
 				"Host metal3/web-1 is being prepared for use (for 40 seconds, since 10:13:31).",
 				"Preparation error: The node cannot be prepared: disk sda is gone (3 times in a row).",
 				"It waits for the engine to make its node available.",
-				`The engine's node u1 is in "clean failed" on its way to "available" (for 12 minutes, since 10:02:11).`,
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"Put right what the error names, and try again with: ingot node manage --wait u1; then ingot node provide --wait u1",
+				`The engine's node u1 is in state "clean failed", target "available" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"Fix what the error names, and try again with: ingot node manage --wait u1; then ingot node provide --wait u1",
 			},
 		},
 		"inspection waits for the object store": {
@@ -215,35 +231,35 @@ func TestEverySituationIsExplained(t *testing.T) {
 				n.LastError = node.StoreWait(n.StateSince, 10*time.Minute, errors.New("it does not answer"))
 			})},
 			[]string{
-				`The engine's node u1 is in "inspecting" (for 12 minutes, since 10:02:11).`,
+				`The engine's node u1 is in state "inspecting" (for 12 minutes, since 10:02:11).`,
 				"Its inspection is running (for 12 minutes, since 10:02:11).",
 				"Inspection waits for the object store with the inventories since 2026-03-04T10:02:11Z, for at most 10m0s: it does not answer.",
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"No BareMetalHost stands for it.",
-				"There is no BareMetalHostDiscovery that would make one.",
-				"See that the object store works, for its reason stands above; the inspection then goes on by itself.",
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"It has no BareMetalHost.",
+				"There is no BareMetalHostDiscovery that would create one.",
+				"Repair the object store; the reason is above. The inspection then continues by itself.",
 			},
 		},
 		"inspection failed": {
 			Facts{Node: aNode(node.InspectFailed, func(n *Node) { n.Target, n.LastError = node.Manageable, "No disk matches." })},
 			[]string{
-				`The engine's node u1 is in "inspect failed" on its way to "manageable" (for 12 minutes, since 10:02:11).`,
+				`The engine's node u1 is in state "inspect failed", target "manageable" (for 12 minutes, since 10:02:11).`,
 				"The engine's last work on it failed: No disk matches.",
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"No BareMetalHost stands for it.",
-				"There is no BareMetalHostDiscovery that would make one.",
-				"Put right what the error names, and try again with: ingot node inspect --wait u1",
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"It has no BareMetalHost.",
+				"There is no BareMetalHostDiscovery that would create one.",
+				"Fix what the error names, and try again with: ingot node inspect --wait u1",
 			},
 		},
 		"inspection of a discovered machine failed": {
 			Facts{Node: aNode(node.Enroll, func(n *Node) { n.InspectionFinished, n.LastError = time.Time{}, "The ramdisk broke." })},
 			[]string{
-				`The engine's node u1 is in "enroll" (for 12 minutes, since 10:02:11).`,
+				`The engine's node u1 is in state "enroll" (for 12 minutes, since 10:02:11).`,
 				"The engine's last work on it failed: The ramdisk broke.",
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"No BareMetalHost stands for it.",
-				"There is no BareMetalHostDiscovery that would make one.",
-				"Put right what the error names, delete the node with: ingot node delete u1, and boot the machine into the ramdisk again, which enrols it anew.",
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"It has no BareMetalHost.",
+				"There is no BareMetalHostDiscovery that would create one.",
+				"Fix what the error names, delete the node with: ingot node delete u1, and boot the machine into the ramdisk, which enrols it again.",
 			},
 		},
 		"verification failed": {
@@ -254,21 +270,21 @@ func TestEverySituationIsExplained(t *testing.T) {
 			[]string{
 				"Host metal3/web-1 is being prepared for use (for 40 seconds, since 10:13:31).",
 				"It waits for the engine to make its node available.",
-				`The engine's node u1 is in "enroll" (for 12 minutes, since 10:02:11).`,
+				`The engine's node u1 is in state "enroll" (for 12 minutes, since 10:02:11).`,
 				"Its inspection ended 13 minutes ago, at 10:01:11.",
 				"The engine's last work on it failed: The agent does not answer.",
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"Put right what the error names, and try again with: ingot node manage --wait u1",
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"Fix what the error names, and try again with: ingot node manage --wait u1",
 			},
 		},
 		"paused": {
 			Facts{Host: aHost(v1alpha1.StateAvailable, func(h *Host) { h.Paused, h.PausedBy = true, "ops" }), Node: aNode(node.Available)},
 			[]string{
 				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
-				"It is paused, so the operator leaves it alone and does not even delete it (by ops).",
-				`The engine's node u1 is in "available" (for 12 minutes, since 10:02:11).`,
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"When its time has come, go on with: kubectl annotate -n metal3 bmh web-1 baremetalhost.metal3.io/paused-",
+				"It is paused, so the operator neither changes nor deletes it (by ops).",
+				`The engine's node u1 is in state "available" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"To end the pause: kubectl annotate -n metal3 bmh web-1 baremetalhost.metal3.io/paused-",
 			},
 		},
 		"deletion is stuck at the engine": {
@@ -278,11 +294,11 @@ func TestEverySituationIsExplained(t *testing.T) {
 			},
 			[]string{
 				"Host metal3/web-1 is being deleted (for 15 minutes, since 09:59:11).",
-				"It waits for the engine to remove its node.",
-				`The engine's node u1 is in "cleaning" on its way to "available" (for 12 minutes, since 10:02:11).`,
-				"The engine is at work on it right now (reserved by engine-1).",
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"This takes longer than usual: see whether an operator runs, or remove the node yourself with: ingot node delete u1",
+				"It waits until its node is deleted.",
+				`The engine's node u1 is in state "cleaning", target "available" (for 12 minutes, since 10:02:11).`,
+				"The engine is working on it (reserved by engine-1).",
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"This takes longer than usual: check that an operator runs, or delete the node with: ingot node delete u1",
 			},
 		},
 		"deletion is held by somebody else": {
@@ -292,15 +308,15 @@ func TestEverySituationIsExplained(t *testing.T) {
 			[]string{
 				"Host metal3/web-1 is being deleted (for 15 minutes, since 09:59:11).",
 				"It waits for others to remove their finalizers: example.com/backup.",
-				"Find out what keeps the owners of these finalizers; they have to remove them.",
+				"Find out why the owners of these finalizers do not remove them.",
 			},
 		},
 		"deletion is fresh": {
 			Facts{Host: aHost(v1alpha1.StateAvailable, func(h *Host) { h.NodeID, h.Deleted = "", before(5*time.Second) })},
 			[]string{
 				"Host metal3/web-1 is being deleted (for 5 seconds, since 10:14:06).",
-				"The engine has forgotten its node; it waits for the operator to let it go.",
-				"There is nothing to do; it goes by itself.",
+				"Its node is deleted; it waits for the operator to remove its finalizer.",
+				"There is nothing to do; the deletion continues by itself.",
 			},
 		},
 		"engine lost the node": {
@@ -308,7 +324,7 @@ func TestEverySituationIsExplained(t *testing.T) {
 			[]string{
 				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
 				"The engine no longer has its node u1.",
-				"Power the machine on and let it boot the ramdisk, so that the engine gets to know it again.",
+				"Power the machine on and let it boot the ramdisk, so that the engine enrols it again.",
 			},
 		},
 		"discovery skipped the node": {
@@ -319,23 +335,23 @@ func TestEverySituationIsExplained(t *testing.T) {
 				}}},
 			},
 			[]string{
-				`The engine's node u1 is in "enroll" (for 12 minutes, since 10:02:11).`,
+				`The engine's node u1 is in state "enroll" (for 12 minutes, since 10:02:11).`,
 				"Its inspection ended 13 minutes ago, at 10:01:11.",
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"No BareMetalHost stands for it.",
-				"Discovery metal3/rack passes it over, DuplicateMAC: Node u7 has the MAC address 52:54:00:00:00:01, too (for 3 minutes, since 10:11:11).",
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"It has no BareMetalHost.",
+				"Discovery metal3/rack skips it, DuplicateMAC: Node u7 has the MAC address 52:54:00:00:00:01, too (for 3 minutes, since 10:11:11).",
 				"Find the other node with this MAC address, and delete the one that is stale with: ingot node delete.",
 			},
 		},
 		"discovery is suspended": {
 			Facts{Node: aNode(node.Enroll), Discoveries: []Discovery{{Namespace: "metal3", Name: "rack", Suspended: true}}},
 			[]string{
-				`The engine's node u1 is in "enroll" (for 12 minutes, since 10:02:11).`,
+				`The engine's node u1 is in state "enroll" (for 12 minutes, since 10:02:11).`,
 				"Its inspection ended 13 minutes ago, at 10:01:11.",
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"No BareMetalHost stands for it.",
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"It has no BareMetalHost.",
 				"Discovery metal3/rack is suspended.",
-				`Let discovery go on with: kubectl patch -n metal3 baremetalhostdiscovery rack --type merge -p '{"spec":{"suspend":false}}'`,
+				`Resume discovery with: kubectl patch -n metal3 baremetalhostdiscovery rack --type merge -p '{"spec":{"suspend":false}}'`,
 			},
 		},
 		"nobody discovers": {
@@ -343,21 +359,21 @@ func TestEverySituationIsExplained(t *testing.T) {
 				n.InspectionFinished, n.Heartbeat, n.Target = time.Time{}, time.Time{}, node.Manageable
 			})},
 			[]string{
-				`The engine's node u1 is in "inspect wait" on its way to "manageable" (for 12 minutes, since 10:02:11).`,
+				`The engine's node u1 is in state "inspect wait", target "manageable" (for 12 minutes, since 10:02:11).`,
 				"Its inspection waits for the machine's ramdisk, which a person has to start if the engine cannot (for 14 minutes, since 10:00:11).",
 				"Its ramdisk has sent no heartbeat yet.",
-				"No BareMetalHost stands for it.",
-				"There is no BareMetalHostDiscovery that would make one.",
+				"It has no BareMetalHost.",
+				"There is no BareMetalHostDiscovery that would create one.",
 				"Create a BareMetalHostDiscovery, or a BareMetalHost with one of the machine's MAC addresses.",
 			},
 		},
 		"node belongs to somebody": {
 			Facts{Node: aNode(node.Active, func(n *Node) { n.Name, n.User = "db-1", "it has the name db-1" })},
 			[]string{
-				`The engine's node u1 (db-1) is in "active" (for 12 minutes, since 10:02:11).`,
-				"No BareMetalHost stands for it.",
-				"Discovery leaves it alone because it belongs to somebody: it has the name db-1.",
-				"Create a BareMetalHost for it yourself if Kubernetes shall manage it.",
+				`The engine's node u1 (db-1) is in state "active" (for 12 minutes, since 10:02:11).`,
+				"It has no BareMetalHost.",
+				"Discovery creates no host for it because it is in use: it has the name db-1.",
+				"Create a BareMetalHost for it if Kubernetes should manage it.",
 			},
 		},
 		"engine unreachable": {
@@ -368,36 +384,36 @@ func TestEverySituationIsExplained(t *testing.T) {
 				NodeProblem: "http://h:6385: connection refused",
 			},
 			[]string{
-				"Host metal3/web-1 takes over what the engine found out about its machine (for 40 seconds, since 10:13:31).",
+				"Host metal3/web-1 is importing the inventory of its node (for 40 seconds, since 10:13:31).",
 				"Its last warning is EngineUnreachable: no answer (3 minutes ago, at 10:11:11).",
-				"It waits for the engine to have the machine's inventory.",
-				"The engine could not be asked: http://h:6385: connection refused.",
+				"It waits for the inventory of its node.",
+				"The engine cannot be reached: http://h:6385: connection refused.",
 				"Start the engine, or name it with --os-endpoint or OS_ENDPOINT.",
 			},
 		},
 		"Kubernetes unreachable": {
 			Facts{Node: aNode(node.Cleaning, func(n *Node) { n.Target = node.Available }), HostProblem: "connection refused"},
 			[]string{
-				`The engine's node u1 is in "cleaning" on its way to "available" (for 12 minutes, since 10:02:11).`,
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"Kubernetes could not be asked: connection refused.",
-				"It goes on by itself, but takes longer than usual: see that the engine, the operator and the machine's ramdisk run.",
+				`The engine's node u1 is in state "cleaning", target "available" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"Kubernetes cannot be reached: connection refused.",
+				"The work continues by itself, but takes longer than usual: check that the engine, the operator and the machine's ramdisk run.",
 			},
 		},
 		"free node, Kubernetes unreachable": {
 			Facts{Node: aNode(node.Manageable), HostProblem: "connection refused"},
 			[]string{
-				`The engine's node u1 is in "manageable" (for 12 minutes, since 10:02:11).`,
-				"Its ramdisk was last heard of 20 seconds ago, at 10:13:51.",
-				"Kubernetes could not be asked: connection refused.",
-				"Offer it for deployment with: ingot node provide --wait u1",
+				`The engine's node u1 is in state "manageable" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"Kubernetes cannot be reached: connection refused.",
+				"Make it available with: ingot node provide --wait u1",
 			},
 		},
 		"neither can be asked": {
 			Facts{Asked: "web-1", NodeProblem: "connection refused", HostProblem: "no kubeconfig was found"},
 			[]string{
-				"The engine could not be asked: connection refused.",
-				"Kubernetes could not be asked: no kubeconfig was found.",
+				"The engine cannot be reached: connection refused.",
+				"Kubernetes cannot be reached: no kubeconfig was found.",
 				"Start the engine, or name it with --os-endpoint or OS_ENDPOINT.",
 			},
 		},
@@ -405,8 +421,8 @@ func TestEverySituationIsExplained(t *testing.T) {
 			Facts{Asked: "web-1", HostProblem: "no kubeconfig was found"},
 			[]string{
 				`The engine has no node "web-1".`,
-				"Kubernetes could not be asked: no kubeconfig was found.",
-				"Name the cluster with --kubeconfig or KUBECONFIG to have its hosts looked at, too.",
+				"Kubernetes cannot be reached: no kubeconfig was found.",
+				"Name the cluster with --kubeconfig or KUBECONFIG to include its hosts.",
 			},
 		},
 	} {
@@ -419,7 +435,7 @@ func TestEverySituationIsExplained(t *testing.T) {
 	}
 }
 
-func TestTheMostTellingConditionSpeaks(t *testing.T) {
+func TestTheMostSpecificConditionIsShown(t *testing.T) {
 	all := map[string]Condition{
 		v1alpha1.ManageableCondition:               {Message: "no BMC driver"},
 		v1alpha1.ProgressingCondition:              {Message: "nothing to do"},
@@ -433,22 +449,22 @@ func TestTheMostTellingConditionSpeaks(t *testing.T) {
 		{v1alpha1.ProgressingCondition, ""},
 	} {
 		delete(h.Conditions, step.silence)
-		if got := h.operatorWord(); got != step.want {
+		if got := h.operatorMessage(); got != step.want {
 			t.Errorf("without %s: got %q, want %q", step.silence, got, step.want)
 		}
 	}
 	h.Conditions[v1alpha1.ProgressingCondition] = Condition{True: true, Message: "preparing"}
 	h.Conditions[v1alpha1.AvailableForProvisioningCondition] = Condition{Message: "not available"}
-	if got := h.operatorWord(); got != "preparing" {
+	if got := h.operatorMessage(); got != "preparing" {
 		t.Errorf("got %q, want what is being done", got)
 	}
 	h.Conditions[v1alpha1.AvailableForProvisioningCondition] = Condition{True: true}
-	if got := h.operatorWord(); got != "" {
+	if got := h.operatorMessage(); got != "" {
 		t.Errorf("got %q of an available host", got)
 	}
 }
 
-func TestEveryStateOfAHostHasItsWords(t *testing.T) {
+func TestEveryStateOfAHostHasADescription(t *testing.T) {
 	for _, state := range []v1alpha1.ProvisioningState{
 		v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateImporting, v1alpha1.StateRegistering, v1alpha1.StateMatchProfile,
 		v1alpha1.StateInspecting, v1alpha1.StatePreparing, v1alpha1.StateReady, v1alpha1.StateAvailable, v1alpha1.StateProvisioning,
@@ -461,7 +477,7 @@ func TestEveryStateOfAHostHasItsWords(t *testing.T) {
 	}
 }
 
-func TestDurationsAreWordedForPeople(t *testing.T) {
+func TestDurationsAreWrittenForPeople(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "a moment", -time.Hour: "a moment", 1500 * time.Millisecond: "1 second", 90 * time.Second: "90 seconds",
 		12 * time.Minute: "12 minutes", 119 * time.Minute: "119 minutes", 2 * time.Hour: "2 hours", 50 * time.Hour: "2 days",
@@ -472,7 +488,7 @@ func TestDurationsAreWordedForPeople(t *testing.T) {
 	}
 }
 
-func TestEveryReasonToPassANodeOverHasAdvice(t *testing.T) {
+func TestEverySkipReasonHasAdvice(t *testing.T) {
 	for _, reason := range []discovery.SkipReason{
 		discovery.SkipMissingDetail, discovery.SkipMissingMAC, discovery.SkipNoInventory, discovery.SkipDuplicateMAC,
 		discovery.SkipNameConflict, discovery.SkipNameInvalid, discovery.SkipIgnored, discovery.SkipTombstone,

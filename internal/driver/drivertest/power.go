@@ -54,7 +54,7 @@ func Power(t *testing.T, c PowerCase) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for _, target := range c.Power.Supported() {
-			if _, err := c.Power.SetPower(ctx, c.Reachable, target, driver.Turn{First: true}); err == nil {
+			if _, err := c.Power.SetPower(ctx, c.Reachable, target, driver.Turn{}); err == nil {
 				t.Errorf("SetPower(%q) succeeds after its context ended", target)
 			}
 		}
@@ -86,18 +86,26 @@ func unreachable(t *testing.T, c PowerCase) {
 	}
 }
 
+// After is the turn that follows an outcome which asked for it.
+func After(turn driver.Turn, out driver.Outcome) driver.Turn {
+	return driver.Turn{
+		Attempt: driver.Continued, Origin: turn.Origin, Elapsed: turn.Elapsed + max(out.Again, out.Park),
+		Phase: out.Phase, Handle: out.Handle,
+	}
+}
+
 // maxTurns bounds how often set asks.
 const maxTurns = 1000
 
 // set makes the turns of a power change until it is done, without waiting.
 func set(ctx context.Context, p driver.Power, n *node.Node, target node.PowerState) error {
-	turn := driver.Turn{First: true}
+	turn := driver.Turn{}
 	for range maxTurns {
 		out, err := p.SetPower(ctx, n, target, turn)
 		if err != nil || out.Done() {
 			return err
 		}
-		turn = driver.Turn{Elapsed: turn.Elapsed + out.Again, Phase: out.Phase}
+		turn = After(turn, out)
 	}
 	return errors.New("the power change never ends")
 }

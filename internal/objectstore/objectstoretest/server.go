@@ -28,8 +28,8 @@ import (
 // BucketName is the bucket that a Server has from its start.
 const BucketName = "ingot"
 
-// patience bounds the wait for a server to answer or end.
-const patience = 30 * time.Second
+// testTimeout bounds the wait for a server to answer or end.
+const testTimeout = 30 * time.Second
 
 // Server is an S3 server on a port of 127.0.0.1 that keeps objects as files in a
 // temporary folder. The end of the test ends it.
@@ -134,7 +134,7 @@ func (s *Server) await() {
 	s.t.Helper()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	deadline := time.After(patience)
+	deadline := time.After(testTimeout)
 	for {
 		connection, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", s.address)
 		if err == nil {
@@ -161,7 +161,7 @@ func (s *Server) Stop() {
 	}
 	select {
 	case <-s.done:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		s.t.Error("S3 server did not end")
 	}
 	s.cmd = nil

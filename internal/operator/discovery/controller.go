@@ -22,8 +22,8 @@ import (
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhostdiscoveries/status,verbs=get;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Controller returns the controller that runs the reconciler on what cache
-// shows. Starting and stopping it is the caller's.
+// Controller returns the controller that runs the reconciler for changes in cache
+// shows. The caller starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
 	// Nodes must not be decided about by two workers at the same time.
@@ -38,7 +38,7 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 	if err := c.Watch(own); err != nil {
 		return nil, err
 	}
-	// Hosts that go are remembered for the resource that made them.
+	// Deleted hosts are recorded for the resource that created them.
 	hosts := source.Kind(cache, &v1alpha1.BareMetalHost{}, handler.TypedFuncs[*v1alpha1.BareMetalHost, reconcile.Request]{
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1alpha1.BareMetalHost], q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 			if resource, ok := r.hostDeleted(e.Object); ok {

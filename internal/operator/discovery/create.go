@@ -25,10 +25,10 @@ import (
 // hold, in bytes. All annotations of an object together may have 256 KiB.
 const maxStatusAnnotation = 128 << 10
 
-// errOvertaken means that the node got a host or a user since it was planned.
+// errOvertaken means that the node got a host or is in use since the plan was made.
 var errOvertaken = errors.New("node needs no host any more")
 
-// creationResult is what came of making hosts.
+// creationResult is the outcome of creating hosts.
 type creationResult struct {
 	made    int
 	matched int
@@ -36,7 +36,7 @@ type creationResult struct {
 	failed  int
 }
 
-// createAll makes the planned hosts, several at a time.
+// createAll creates the planned hosts, several at a time.
 func (r *Reconciler) createAll(ctx context.Context, resource *discoveryv1.BareMetalHostDiscovery, planned []creation) creationResult {
 	var (
 		mu     sync.Mutex
@@ -71,10 +71,10 @@ func (r *Reconciler) createAll(ctx context.Context, resource *discoveryv1.BareMe
 	return result
 }
 
-// create makes one host under the first of its names that is free. It returns
+// create creates one host with the first of its names that is free. It returns
 // errOvertaken when no host is needed, or the API server's last error.
 func (r *Reconciler) create(ctx context.Context, resource *discoveryv1.BareMetalHostDiscovery, c creation) (*v1alpha1.BareMetalHost, error) {
-	n, err := r.Fleet.Fetch(ctx, c.node.ID)
+	n, err := r.NodeCache.Fetch(ctx, c.node.ID)
 	if errors.Is(err, provisioner.ErrNotFound) || err == nil && n.BelongsTo() != "" {
 		return nil, errOvertaken
 	}
@@ -107,7 +107,7 @@ func (r *Reconciler) create(ctx context.Context, resource *discoveryv1.BareMetal
 	return nil, err
 }
 
-// isSameMachine tells whether the host that already has the name is this very
+// isSameMachine reports whether the host that already has the name is this very
 // machine's: an earlier attempt whose answer was lost, or that the cache does
 // not show yet.
 func (r *Reconciler) isSameMachine(ctx context.Context, host *v1alpha1.BareMetalHost, c creation) (bool, error) {
@@ -121,7 +121,7 @@ func (r *Reconciler) isSameMachine(ctx context.Context, host *v1alpha1.BareMetal
 }
 
 // hostFor builds the host of a machine. It has no BMC and no owner: it stays
-// when the discovery resource goes.
+// when the discovery resource is deleted.
 func hostFor(resource *discoveryv1.BareMetalHostDiscovery, c creation, name string) (*v1alpha1.BareMetalHost, error) {
 	status, err := statusAnnotation(c)
 	if err != nil {

@@ -1,11 +1,11 @@
 // Package discovery is the controller of BareMetalHostDiscovery: it polls the
-// engine and makes a BareMetalHost for each node that has none and belongs to
-// nobody.
+// engine and creates a BareMetalHost for each unused node without
+// one.
 //
-// It creates hosts and changes none, and it only reads from the engine. What
-// keeps it from making two hosts of one machine: a node belongs to the oldest
-// resource that is not suspended, a name is tried on the API server before the
-// next one, and a node is read afresh before its host is made.
+// It creates hosts and changes none, and it only reads from the engine.
+// Three rules prevent two hosts for one machine: a node belongs to the oldest resource
+// that is not suspended, each name is tried on the API server before the next one, and
+// a node is read again before its host is created.
 package discovery
 
 import (
@@ -29,24 +29,24 @@ import (
 const (
 	// defaultPollInterval is used where the schema's default was not applied.
 	defaultPollInterval = 30 * time.Second
-	// minPollInterval bounds what a resource may ask for.
+	// minPollInterval is the lower limit for the interval of a resource.
 	minPollInterval = 5 * time.Second
-	// freshness is how old the shared picture of the engine may be in a poll.
+	// freshness is the maximum age of the shared node cache in a poll.
 	freshness = time.Second
-	// workers is how many nodes are read and how many hosts are created at the
+	// workers is the number of nodes read and of hosts created at the
 	// same time.
 	workers = 16
 )
 
-// fleet is the shared picture of the engine's nodes.
-type fleet interface {
+// nodeCache is the shared cache of the engine's nodes.
+type nodeCache interface {
 	Refresh(ctx context.Context, maxAge time.Duration) error
 	Nodes() []provisioner.Node
 	Fetch(ctx context.Context, id string) (provisioner.Node, error)
 	MACs(ctx context.Context, id string) ([]string, error)
 }
 
-// inventoryReader reads what inspection found on a node.
+// inventoryReader reads the inventory of a node.
 type inventoryReader interface {
 	Inventory(ctx context.Context, id string) (*provisioner.Inventory, error)
 }
@@ -57,13 +57,13 @@ type Config struct {
 	Client client.Client
 	// Live reads from the API server itself.
 	Live client.Reader
-	// Fleet is the shared picture of the engine's nodes.
-	Fleet fleet
+	// NodeCache is the shared cache of the engine's nodes.
+	NodeCache nodeCache
 	// Engine reads inventories.
 	Engine inventoryReader
 	// Recorder publishes events.
 	Recorder events.EventRecorder
-	// Metrics counts what is done.
+	// Metrics counts outcomes.
 	Metrics *Metrics
 	// Now is the clock.
 	Now func() time.Time
@@ -81,7 +81,7 @@ type Reconciler struct {
 	polled  map[types.NamespacedName]poll
 }
 
-// poll is when a resource was last polled for, and at which generation.
+// poll is the time and generation of the last poll for a resource.
 type poll struct {
 	uid        types.UID
 	at         time.Time
@@ -92,14 +92,14 @@ type poll struct {
 func New(config Config) *Reconciler {
 	return &Reconciler{
 		Config:  config,
-		facts:   newFactReader(config.Fleet, config.Engine, config.Now),
+		facts:   newFactReader(config.NodeCache, config.Engine, config.Now),
 		created: newRecentHosts(config.Now),
 		pending: map[types.NamespacedName][]discoveryv1.Tombstone{},
 		polled:  map[types.NamespacedName]poll{},
 	}
 }
 
-// Reconcile polls the engine if the time has come, and records what came of it.
+// Reconcile polls the engine if a poll is due, and records the outcome.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var resource discoveryv1.BareMetalHostDiscovery
 	if err := r.Client.Get(ctx, req.NamespacedName, &resource); err != nil {
@@ -127,21 +127,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, fmt.Errorf("poll for discovery %s: %w", req.NamespacedName, err)
 		}
 	}
-	buried := r.bury(&resource)
+	added := r.addPending(&resource)
 	if err := r.patchStatus(ctx, before, &resource); err != nil {
 		if apierrors.IsConflict(err) {
 			return ctrl.Result{RequeueAfter: time.Second}, nil
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	r.buried(req.NamespacedName, buried)
+	r.dropPending(req.NamespacedName, added)
 	return result, nil
 }
 
-// poll looks at the engine once for the resource and fills its status. Errors
+// poll reads the engine once for the resource and fills its status. Errors
 // of the engine go into the status; only errors of the API server come back.
 func (r *Reconciler) poll(ctx context.Context, resource *discoveryv1.BareMetalHostDiscovery) error {
-	if err := r.Fleet.Refresh(ctx, freshness); err != nil {
+	if err := r.NodeCache.Refresh(ctx, freshness); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -157,7 +157,7 @@ func (r *Reconciler) poll(ctx context.Context, resource *discoveryv1.BareMetalHo
 		return fmt.Errorf("list discovery resources: %w", err)
 	}
 	index := newHostIndex(r.created.with(hosts.Items))
-	matched, free := index.split(r.Fleet.Nodes())
+	matched, free := index.split(r.NodeCache.Nodes())
 	candidates := r.facts.read(ctx, free)
 	result := outcome{
 		engineNodes: len(matched) + len(free) + index.foreign,
@@ -180,7 +180,7 @@ func (r *Reconciler) poll(ctx context.Context, resource *discoveryv1.BareMetalHo
 		result.merge(r.createAll(ctx, resource, decided.create))
 	}
 	result.created += index.madeBy(resource)
-	r.entomb(resource, hosts.Items)
+	r.addDeletingHosts(resource, hosts.Items)
 	r.record(resource, result)
 	log.FromContext(ctx).V(1).Info("Polled the engine", "nodes", result.engineNodes, "created", result.made)
 	return nil
@@ -194,7 +194,7 @@ func pollInterval(resource *discoveryv1.BareMetalHostDiscovery) time.Duration {
 	return max(interval, minPollInterval)
 }
 
-// untilPoll is how long to wait before the next poll. A changed spec is acted
+// untilPoll is the pause before the next poll. A changed spec is handled
 // on at once.
 func (r *Reconciler) untilPoll(resource *discoveryv1.BareMetalHostDiscovery, interval time.Duration) time.Duration {
 	r.mu.Lock()
@@ -212,7 +212,7 @@ func (r *Reconciler) markPolled(resource *discoveryv1.BareMetalHostDiscovery) {
 	r.polled[client.ObjectKeyFromObject(resource)] = poll{uid: resource.UID, at: r.Now(), generation: resource.Generation}
 }
 
-// forget drops what is remembered of a resource that is gone.
+// forget drops what is kept for a deleted resource.
 func (r *Reconciler) forget(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

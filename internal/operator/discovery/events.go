@@ -23,7 +23,7 @@ const actionDiscover = "Discover"
 // lists them all.
 const maxSkipEvents = 3
 
-// announce publishes that a host was made.
+// announce publishes an event about a created host.
 func (r *Reconciler) announce(resource *discoveryv1.BareMetalHostDiscovery, host *v1alpha1.BareMetalHost, c creation) {
 	note := "Created host %s for node %s with boot MAC address %s"
 	if readsAsUUID(resource.Spec.ResourceNameTemplate, host.Name) {
@@ -33,7 +33,7 @@ func (r *Reconciler) announce(resource *discoveryv1.BareMetalHostDiscovery, host
 		host.Name, c.node.ID, c.facts.BootMAC)
 }
 
-// reportSkipped publishes which nodes are newly skipped, or for a new reason.
+// reportSkipped publishes events about nodes that are newly skipped, or for a new reason.
 func (r *Reconciler) reportSkipped(resource *discoveryv1.BareMetalHostDiscovery, now []discoveryv1.SkippedNode) {
 	published := 0
 	for _, s := range now {
@@ -48,12 +48,12 @@ func (r *Reconciler) reportSkipped(resource *discoveryv1.BareMetalHostDiscovery,
 			return
 		}
 		// The reason as action keeps events apart, which would be folded into one.
-		r.Recorder.Eventf(resource, nil, corev1.EventTypeWarning, eventHostSkipped, string(s.Reason), "Node %s did not become a host, %s: %s", s.NodeID, s.Reason, s.Message)
+		r.Recorder.Eventf(resource, nil, corev1.EventTypeWarning, eventHostSkipped, string(s.Reason), "No host was created for node %s, %s: %s", s.NodeID, s.Reason, s.Message)
 	}
 }
 
-// worthAnEvent are the reasons that a person has to do something about. The
-// others pass by themselves or are what the spec asks for.
+// worthAnEvent are the reasons that need action by a user. The
+// others are temporary or follow from the spec.
 var worthAnEvent = map[discoveryv1.SkipReason]bool{
 	discoveryv1.SkipMissingDetail:   true,
 	discoveryv1.SkipMissingMAC:      true,

@@ -13,10 +13,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// inventoryRetry is how long a node that had no inventory is not asked again.
+// inventoryRetry is the pause before a node without an inventory is read again.
 const inventoryRetry = 10 * time.Second
 
-// facts is what discovery has to know about a machine.
+// facts is what discovery needs to know about a machine.
 type facts struct {
 	nameFacts
 
@@ -25,7 +25,7 @@ type facts struct {
 	AutoDiscovered bool
 }
 
-// candidate is a node that nobody uses, with what is known of its machine.
+// candidate is an unused node with the facts about its machine.
 type candidate struct {
 	node provisioner.Node
 	// facts are nil when the machine has no inventory; macs are known anyway.
@@ -33,14 +33,14 @@ type candidate struct {
 	macs  []string
 	// inventory is set when it was read in this poll.
 	inventory *provisioner.Inventory
-	// err is why nothing could be read. The next poll tries again.
+	// err is why nothing could be read. The next poll retries.
 	err error
 }
 
 // factReader reads inventories once per node and inspection, and keeps of them
 // only what discovery needs.
 type factReader struct {
-	fleet  fleet
+	nodes  nodeCache
 	engine inventoryReader
 	now    func() time.Time
 
@@ -54,12 +54,12 @@ type knownFacts struct {
 	readAt      time.Time
 }
 
-func newFactReader(fleet fleet, engine inventoryReader, now func() time.Time) *factReader {
-	return &factReader{fleet: fleet, engine: engine, now: now, known: map[string]knownFacts{}}
+func newFactReader(nodes nodeCache, engine inventoryReader, now func() time.Time) *factReader {
+	return &factReader{nodes: nodes, engine: engine, now: now, known: map[string]knownFacts{}}
 }
 
 // read returns a candidate for each node, in the order of their creation, and
-// forgets what it knew of other nodes. Nodes that turn out to be gone are left
+// drops the facts of other nodes. Nodes that no longer exist are left
 // out.
 func (r *factReader) read(ctx context.Context, nodes []provisioner.Node) []candidate {
 	nodes = slices.Clone(nodes)
@@ -80,7 +80,7 @@ func (r *factReader) read(ctx context.Context, nodes []provisioner.Node) []candi
 
 func (r *factReader) candidate(ctx context.Context, n provisioner.Node) candidate {
 	c := candidate{node: n}
-	if c.macs, c.err = r.fleet.MACs(ctx, n.ID); c.err != nil {
+	if c.macs, c.err = r.nodes.MACs(ctx, n.ID); c.err != nil {
 		return c
 	}
 	if known, ok := r.lookup(n); ok {
@@ -88,8 +88,8 @@ func (r *factReader) candidate(ctx context.Context, n provisioner.Node) candidat
 	} else {
 		c.inventory, c.err = r.engine.Inventory(ctx, n.ID)
 		if errors.Is(c.err, provisioner.ErrNoInventory) {
-			// The node may have gone since it was listed.
-			c.node, c.err = r.fleet.Fetch(ctx, n.ID)
+			// The node may have been deleted since it was listed.
+			c.node, c.err = r.nodes.Fetch(ctx, n.ID)
 		}
 		if c.err != nil {
 			return c

@@ -15,7 +15,7 @@ import (
 )
 
 // hostIndex answers whether a node has a host, in any namespace. A host that is
-// being deleted counts, so that its node is not discovered before it is gone.
+// being deleted counts, so that its node is not discovered before that is complete.
 type hostIndex struct {
 	nodeIDs   map[string]bool               // status.provisioning.ID
 	nodeNames map[string]bool               // names of nodes made for hosts
@@ -65,7 +65,7 @@ func (x *hostIndex) addNICs(nics []v1alpha1.NIC) {
 	}
 }
 
-// hasMAC tells whether a host has one of the machine's MAC addresses.
+// hasMAC reports whether a host has one of the machine's MAC addresses.
 func (x *hostIndex) hasMAC(macs []string) bool {
 	for _, mac := range macs {
 		if x.bootMACs[mac] || x.nicMACs[mac] {
@@ -76,7 +76,7 @@ func (x *hostIndex) hasMAC(macs []string) bool {
 }
 
 // split sorts nodes into those that have a host by ID or name and those that
-// nobody uses. It counts the rest, which belong to somebody.
+// are unused. It counts the rest, which are in use.
 func (x *hostIndex) split(nodes []provisioner.Node) (matched, free []provisioner.Node) {
 	for _, n := range nodes {
 		switch {
@@ -91,12 +91,12 @@ func (x *hostIndex) split(nodes []provisioner.Node) (matched, free []provisioner
 	return matched, free
 }
 
-// madeBy is how many hosts the resource made that still exist.
+// madeBy is the number of existing hosts that the resource created.
 func (x *hostIndex) madeBy(resource *discoveryv1.BareMetalHostDiscovery) int {
 	return x.origins[types.NamespacedName{Namespace: resource.Namespace, Name: resource.Name}]
 }
 
-// origin is where a host comes from.
+// origin is the discovery resource that created a host.
 type origin struct {
 	resource types.NamespacedName
 	nodeID   string
@@ -106,7 +106,7 @@ func (o origin) String() string {
 	return o.resource.Namespace + "/" + o.resource.Name + "/" + o.nodeID
 }
 
-// originOf reads the annotation that tells where a host comes from.
+// originOf reads the annotation with the origin of a host.
 func originOf(h *v1alpha1.BareMetalHost) (origin, bool) {
 	parts := strings.Split(h.Annotations[v1alpha1.DiscoverySourceAnnotation], "/")
 	if len(parts) != 3 {

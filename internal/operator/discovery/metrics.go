@@ -25,11 +25,11 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		}, labels),
 		created: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_discovery_created_total",
-			Help: "Hosts made for discovered machines.",
+			Help: "Hosts created for discovered machines.",
 		}, labels),
 		skipped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_discovery_skipped_total",
-			Help: "Nodes that newly did not become a host, by reason.",
+			Help: "Nodes that were newly skipped, by reason.",
 		}, append(labels, "reason")),
 	}
 	for _, c := range []prometheus.Collector{m.nodes, m.created, m.skipped} {
@@ -41,7 +41,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 }
 
 // observe counts the outcome of a poll. It has to be called while the status
-// still holds what the poll before skipped.
+// still has the skipped nodes of the poll before.
 func (m *Metrics) observe(resource *discoveryv1.BareMetalHostDiscovery, o outcome) {
 	m.nodes.WithLabelValues(resource.Namespace, resource.Name).Set(float64(o.engineNodes))
 	m.created.WithLabelValues(resource.Namespace, resource.Name).Add(float64(o.made))

@@ -17,21 +17,21 @@ import (
 const (
 	// maxName is the longest name, so that it is usable as a label's value.
 	maxName = validation.LabelValueMaxLength
-	// hashLength is how many hexadecimal digits stand for what was cut off.
+	// hashLength is the number of hexadecimal digits that replace the cut part.
 	hashLength = 6
-	// uuidGuard is put before names that read as a UUID. A host must not have
-	// one, because engine and clients take a UUID for a node's identifier.
+	// uuidGuard is the prefix for names that look like a UUID. A host must not have
+	// such a name, because engine and clients treat a UUID as a node's identifier.
 	uuidGuard = "host-"
 )
 
-// errMissingDetail means that the machine does not report what names are made
-// of, and that the template allows no fallback.
-var errMissingDetail = errors.New("machine does not report the detail that names are made of")
+// errMissingDetail means that the machine does not report the detail for its name
+// and that the template allows no fallback.
+var errMissingDetail = errors.New("machine does not report the hardware detail that the name template uses")
 
-// errNameInvalid means that prefix and suffix make an illegal name of anything.
-var errNameInvalid = errors.New("name is not legal for a host")
+// errNameInvalid means that prefix and suffix make every name invalid.
+var errNameInvalid = errors.New("name is not valid for a host")
 
-// placeholders are what firmware and images say instead of a value, in lower
+// placeholders are texts that firmware and images report instead of a value, in lower
 // case and without white space at the ends.
 var placeholders = []string{
 	"localhost", "localhost.localdomain",
@@ -41,7 +41,7 @@ var placeholders = []string{
 	"none", "null", "unknown", "not specified", "not available", "n/a", "na", "invalid", "empty",
 }
 
-// nameFacts is what a name can be made of.
+// nameFacts are the details that a name can have.
 type nameFacts struct {
 	NodeID   string
 	BootMAC  string // lower case, with colons
@@ -50,7 +50,7 @@ type nameFacts struct {
 	Serial   string
 }
 
-// baseName returns the name that a machine gets when nobody else has it. It
+// baseName returns the name that a machine gets if no other host has it. It
 // returns errMissingDetail or errNameInvalid.
 func baseName(t discoveryv1.ResourceNameTemplate, facts nameFacts) (string, error) {
 	detail := detailOf(t.HardwareDetails, facts)
@@ -80,7 +80,7 @@ func candidateNames(base string, facts nameFacts) []string {
 	return append(names, assemble("", base, "-"+hashOf(facts.NodeID), facts.NodeID))
 }
 
-// checkTemplate tells why no name made by the template can be legal, or nil.
+// checkTemplate returns why no name of the template can be valid, or nil.
 func checkTemplate(t discoveryv1.ResourceNameTemplate) error {
 	sample := nameFacts{
 		NodeID: "8f4d3a52-0f5e-4c1b-9a53-4d5c7b1f2a10", BootMAC: "00:1b:21:00:00:01",
@@ -90,7 +90,7 @@ func checkTemplate(t discoveryv1.ResourceNameTemplate) error {
 	return err
 }
 
-// readsAsUUID tells whether a template and detail needed the guard.
+// readsAsUUID reports whether a template and detail needed the guard.
 func readsAsUUID(t discoveryv1.ResourceNameTemplate, name string) bool {
 	return strings.HasPrefix(name, uuidGuard) && !strings.HasPrefix(t.Prefix, uuidGuard) &&
 		uuid.Validate(strings.TrimPrefix(name, uuidGuard)) == nil

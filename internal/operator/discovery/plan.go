@@ -94,7 +94,7 @@ func (p *planner) decide(c candidate) {
 	p.create = append(p.create, creation{candidate: c, names: names})
 }
 
-// unwanted tells whether the resource does not ask for such nodes at all. A
+// unwanted reports whether the resource does not ask for such nodes at all. A
 // node whose inventory is not there yet may still turn out to be wanted.
 func (p *planner) unwanted(c candidate) bool {
 	if !p.resource.Spec.OnlyAutoDiscovered {
@@ -163,7 +163,7 @@ func lowerSet(texts []string) map[string]bool {
 	return set
 }
 
-// maxMessage bounds outside text in a status, in bytes.
+// maxMessage limits text from outside in a status, in bytes.
 const maxMessage = 512
 
 func cut(text string) string {

@@ -79,12 +79,12 @@ func (r *Reconciler) recordUnreachable(resource *discoveryv1.BareMetalHostDiscov
 	setReady(resource)
 }
 
-// suspend says that nothing is looked for.
+// suspend reports that discovery is suspended.
 func (r *Reconciler) suspend(resource *discoveryv1.BareMetalHostDiscovery) {
 	setTemplateCondition(resource, checkTemplate(resource.Spec.ResourceNameTemplate))
 	setCondition(resource, discoveryv1.ConflictCondition, metav1.ConditionFalse, discoveryv1.NoConflictReason, "Discovery is suspended")
 	setCondition(resource, discoveryv1.ReadyCondition, metav1.ConditionFalse, discoveryv1.SuspendedReason,
-		"Discovery is suspended; unset spec.suspend to look for new machines")
+		"Discovery is suspended; unset spec.suspend to discover new machines")
 }
 
 func setTemplateCondition(resource *discoveryv1.BareMetalHostDiscovery, err error) {
@@ -94,7 +94,7 @@ func setTemplateCondition(resource *discoveryv1.BareMetalHostDiscovery, err erro
 		return
 	}
 	setCondition(resource, discoveryv1.NameTemplateUsableCondition, metav1.ConditionTrue,
-		discoveryv1.TemplateUsableReason, "The template makes legal names")
+		discoveryv1.TemplateUsableReason, "The template produces valid names")
 }
 
 func (r *Reconciler) setConflict(resource *discoveryv1.BareMetalHostDiscovery, o outcome) {

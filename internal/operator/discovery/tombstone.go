@@ -33,9 +33,9 @@ func (r *Reconciler) tombstoneOf(host *v1alpha1.BareMetalHost) discoveryv1.Tombs
 	return discoveryv1.Tombstone{MAC: strings.ToLower(host.Spec.BootMACAddress), DeletedAt: at}
 }
 
-// entomb adds tombstones of hosts that are being deleted. It makes up for
-// deletions that nobody watched.
-func (r *Reconciler) entomb(resource *discoveryv1.BareMetalHostDiscovery, hosts []v1alpha1.BareMetalHost) {
+// addDeletingHosts adds tombstones for hosts that are being deleted, also for
+// deletions that the controller did not watch.
+func (r *Reconciler) addDeletingHosts(resource *discoveryv1.BareMetalHostDiscovery, hosts []v1alpha1.BareMetalHost) {
 	if resource.Spec.Rediscovery != discoveryv1.RediscoveryDeny {
 		return
 	}
@@ -49,9 +49,9 @@ func (r *Reconciler) entomb(resource *discoveryv1.BareMetalHostDiscovery, hosts 
 	}
 }
 
-// bury adds the remembered tombstones to the status and returns how many there
-// were. They are forgotten only when the status is written.
-func (r *Reconciler) bury(resource *discoveryv1.BareMetalHostDiscovery) int {
+// addPending adds the pending tombstones to the status and returns how many there
+// were. They stay pending until the status is written.
+func (r *Reconciler) addPending(resource *discoveryv1.BareMetalHostDiscovery) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pending := r.pending[types.NamespacedName{Namespace: resource.Namespace, Name: resource.Name}]
@@ -63,8 +63,8 @@ func (r *Reconciler) bury(resource *discoveryv1.BareMetalHostDiscovery) int {
 	return len(pending)
 }
 
-// buried forgets the first n remembered tombstones of a resource.
-func (r *Reconciler) buried(name types.NamespacedName, n int) {
+// dropPending removes the first n pending tombstones of a resource.
+func (r *Reconciler) dropPending(name types.NamespacedName, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending[name] = r.pending[name][n:]

@@ -17,7 +17,7 @@ import (
 var virtualName = regexp.MustCompile(`^(lo|bond|team|br|virbr|vlan|veth|docker|dummy|tun|tap|vxlan|ovs)[-0-9_]|^lo$|\.`)
 
 // locallyAdministered is the bit of the first octet of a MAC address that
-// nobody was given by IEEE. Virtual machines and USB links of BMCs have it, the
+// IEEE has not assigned. Virtual machines and USB links of BMCs have it, the
 // latter often the same one in every machine of a kind.
 const locallyAdministered = 0x02
 
@@ -30,7 +30,7 @@ func UsableMACs(inv *provisioner.Inventory) []string {
 	return macs
 }
 
-// BootMAC chooses the MAC address that a machine is known by, in lower case. It
+// BootMAC chooses the MAC address that identifies a machine, in lower case. It
 // is that of the NIC the ramdisk booted from; else of the NIC with the address
 // in agentURL, through which the agent calls; else of the first NIC by PCI
 // address, those with a locally administered MAC address last. It is empty when
@@ -64,8 +64,8 @@ func BootMAC(inv *provisioner.Inventory, agentURL string) string {
 	return best.MACAddress
 }
 
-// IsLocallyAdministered tells whether a MAC address was made up instead of
-// assigned, so that it need not be the only one of its kind.
+// IsLocallyAdministered reports whether a MAC address was chosen locally instead of
+// assigned, so that it need not be unique.
 func IsLocallyAdministered(mac string) bool {
 	if len(mac) < 2 {
 		return false

@@ -1,16 +1,16 @@
 // Package hardware turns an engine's inventory into what Kubernetes shows: the
 // hardware details of a host, and the MAC address it is known by.
 //
-// Inventories come from machines that nobody vouches for. Everything here
-// bounds and cleans what it takes over, so that no inventory makes an object
+// Inventories come from untrusted machines. Everything here
+// limits and cleans what it copies, so that no inventory produces an object
 // that the API server refuses.
 package hardware
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,10 +18,11 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/inventory"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// Bounds of what is taken over, well above any real machine.
+// Limits of what is copied, well above any real machine.
 const (
 	maxText  = 256 // characters of one text
 	maxNICs  = 256
@@ -35,9 +36,6 @@ const (
 
 // highestVLAN is the highest number of a VLAN (IEEE 802.1Q).
 const highestVLAN = 4094
-
-// macPattern is what the schema demands of a NIC's mac.
-var macPattern = regexp.MustCompile(`^[0-9a-f]{2}(:[0-9a-f]{2}){5,}$`)
 
 // Details returns the hardware details of a machine with this inventory.
 func Details(inv *provisioner.Inventory) *v1alpha1.HardwareDetails {
@@ -61,7 +59,7 @@ func Details(inv *provisioner.Inventory) *v1alpha1.HardwareDetails {
 	})
 }
 
-// fit leaves out what makes the details too large for an API object, the least
+// fit removes details until they fit into an API object, the least
 // important first.
 func fit(d *v1alpha1.HardwareDetails) *v1alpha1.HardwareDetails {
 	for _, leaveOut := range []func(){
@@ -82,7 +80,7 @@ func fit(d *v1alpha1.HardwareDetails) *v1alpha1.HardwareDetails {
 	return d
 }
 
-// ramMebibytes prefers what is installed over what the kernel can use.
+// ramMebibytes prefers the installed memory to what the kernel can use.
 func ramMebibytes(m inventory.Memory) int {
 	if m.PhysicalMB > 0 {
 		return natural(m.PhysicalMB)
@@ -134,15 +132,11 @@ func nics(inv *provisioner.Inventory) []v1alpha1.NIC {
 	return all
 }
 
+// macOf returns the address of an interface in the form that the schema demands,
+// "" if it has none.
 func macOf(iface *inventory.Interface) string {
-	mac := iface.MACAddress
-	if mac == "" {
-		mac = strings.ReplaceAll(strings.ToLower(iface.HardwareAddress), "-", ":")
-	}
-	if !macPattern.MatchString(mac) {
-		return ""
-	}
-	return mac
+	address, _ := node.ParseHardwareAddress(cmp.Or(iface.MACAddress, iface.HardwareAddress))
+	return address
 }
 
 // addresses returns the interface's addresses, or one empty text if it has none.
@@ -209,7 +203,7 @@ func diskType(d inventory.Disk) v1alpha1.DiskType {
 // natural converts a count, which is never negative.
 func natural(n int64) int { return int(min(max(n, 0), math.MaxInt32)) }
 
-// clean makes outside text fit for an API object: valid, printable, short, and
+// clean makes text from outside suitable for an API object: valid, printable, short, and
 // without white space at the ends.
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {

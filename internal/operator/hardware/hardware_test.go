@@ -139,7 +139,7 @@ func TestBootMAC(t *testing.T) {
 	}
 }
 
-func TestFirstAddressPassesLinkLocalOver(t *testing.T) {
+func TestFirstAddressSkipsLinkLocalOnes(t *testing.T) {
 	inv := &provisioner.Inventory{Hardware: inventory.Inventory{Interfaces: []inventory.Interface{
 		{Name: "a", IPv4Address: "169.254.1.1", IPv6Address: "fe80::1%a"},
 		{Name: "b", IPv6Address: "2001:db8::1%b"},

@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// rebootRequests answers reboot annotations of hosts without a BMC: nobody can
-// power them. The request for one cycle is removed; keys that hold a host off
+// rebootRequests handles reboot annotations of hosts without a BMC, whose power
+// cannot be controlled. The request for one cycle is removed; keys that hold a host off
 // belong to others and stay.
 type rebootRequests struct{}
 
@@ -32,8 +32,8 @@ func (rebootRequests) reconcile(_ context.Context, s *scope) (result, error) {
 	return result{}, nil
 }
 
-// suppliedDetails takes over hardware details that a person wrote into an
-// annotation, unless inspection found some already.
+// suppliedDetails copies hardware details that a user wrote into an
+// annotation, unless inspection has found some.
 type suppliedDetails struct {
 	data hardwareData
 }
@@ -57,7 +57,7 @@ func (p suppliedDetails) reconcile(ctx context.Context, s *scope) (result, error
 	return result{}, nil
 }
 
-// takesSuppliedDetails tells whether supplied details may replace what is there.
+// takesSuppliedDetails reports whether supplied details may replace what is there.
 func takesSuppliedDetails(h *v1alpha1.BareMetalHost) bool {
 	return h.Status.HardwareDetails == nil || inspectionDisabled(h)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// available keeps the host in step with its node while nobody uses it.
+// available keeps an unused host in sync with its node.
 type available struct{}
 
 // availableStep is what an available host has to do next.
@@ -18,7 +18,7 @@ type availableStep int
 
 const (
 	availableStay    availableStep = iota // nothing
-	availableLeave                        // the machine runs what somebody else deployed
+	availableLeave                        // the machine is externally provisioned
 	availablePrepare                      // the node is not available any more
 )
 
@@ -49,7 +49,7 @@ func (available) reconcile(_ context.Context, s *scope) (result, error) {
 		s.host.Status.Provisioning.Image = v1alpha1.Image{}
 		return s.moveTo(v1alpha1.StateExternallyProvisioned), nil
 	case availablePrepare:
-		why := withReason(fmt.Sprintf("Node %s went to state %q without being asked by this host", s.node.ID, s.node.State), s.node.LastError)
+		why := withReason(fmt.Sprintf("Node %s changed to state %q without a request of this host", s.node.ID, s.node.State), s.node.LastError)
 		s.warn(eventNodeLeftAvailable, "%s", cut(why))
 		s.working(v1alpha1.PreparingReason, "%s", cut(why))
 		return s.moveTo(v1alpha1.StatePreparing), nil
@@ -61,8 +61,8 @@ func (available) reconcile(_ context.Context, s *scope) (result, error) {
 	return result{requeueAfter: untilSilent(s)}, nil
 }
 
-// untilSilent is when the host has to look whether its ramdisk is still alive.
-// A ramdisk that comes back wakes the host.
+// untilSilent is the time until the ramdisk counts as gone unless it sends another
+// heartbeat. A ramdisk that comes back triggers a reconciliation.
 func untilSilent(s *scope) time.Duration {
 	if !s.agentAlive() {
 		return 0
@@ -70,11 +70,11 @@ func untilSilent(s *scope) time.Duration {
 	return s.node.Agent.LastHeartbeat.Add(s.agentWindow).Sub(s.now) + time.Second
 }
 
-// settled tells what can be told of hosts in states that this version does not
-// steer: externally provisioned ones, and what other operators left behind.
-type settled struct{}
+// unsupported reports hosts in states that this version does not handle: externally
+// provisioned ones, and states that other operators have set.
+type unsupported struct{}
 
-func (settled) reconcile(_ context.Context, s *scope) (result, error) {
+func (unsupported) reconcile(_ context.Context, s *scope) (result, error) {
 	switch s.state() {
 	case v1alpha1.StateAvailable:
 	case v1alpha1.StateExternallyProvisioned:
@@ -83,7 +83,7 @@ func (settled) reconcile(_ context.Context, s *scope) (result, error) {
 		}
 		return result{requeueAfter: untilSilent(s)}, nil
 	default:
-		s.waiting("State %q is not steered by this version; the host is left as it is", s.state())
+		s.waiting("State %q is not supported by this version; the host is not changed", s.state())
 	}
 	return result{}, nil
 }

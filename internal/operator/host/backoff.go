@@ -9,9 +9,9 @@ import (
 // maxDoublings bounds the exponent of the back-off.
 const maxDoublings = 9
 
-// backoff is the wait after the n-th error in a row: 2^n minutes, not more than
-// limit, less up to half of it. The part that is taken away depends on the host
-// and n only, so that hosts which failed together do not come back together and
+// backoff is the wait after the n-th error in a row: 2^n minutes, at most
+// limit, minus up to half of it. The subtracted part depends on the host
+// and n only, so that hosts which failed together do not retry together and
 // every pass computes the same.
 func backoff(n int, limit time.Duration, key string) time.Duration {
 	wait := min(time.Minute<<min(max(n, 0), maxDoublings), limit)

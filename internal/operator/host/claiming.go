@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// claiming marks the host as the operator's before anything is done for it: the
-// finalizer, and the label that tells hosts without power management apart. It
+// claiming marks the host as managed by this operator before anything else: the
+// finalizer, and the label of hosts without power management. It
 // ends the pass if it changed something, so that this is written first.
 type claiming struct{}
 
@@ -32,11 +32,11 @@ func (claiming) reconcile(_ context.Context, s *scope) (result, error) {
 	if !changed {
 		return result{}, nil
 	}
-	s.working(v1alpha1.ImportingReason, "Looking for the engine's node of this host")
+	s.working(v1alpha1.ImportingReason, "Looking up the node of this host")
 	return result{requeueAfter: soon, stop: true}, nil
 }
 
-// registration leaves hosts with a BMC alone, in whatever state they are.
+// registration ignores hosts with a BMC, in any state.
 type registration struct{}
 
 func (registration) reconcile(_ context.Context, s *scope) (result, error) {
@@ -50,4 +50,4 @@ func (registration) reconcile(_ context.Context, s *scope) (result, error) {
 	return result{stop: true}, nil
 }
 
-const messageNoRegistration = "Registration over a BMC is not available in this version; the host is left as it is"
+const messageNoRegistration = "Registration over a BMC is not available in this version; the host is not changed"

@@ -11,13 +11,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// summarize derives what readers look at from what the pass found: the
+// summarize derives the summary from the outcome of the pass: the
 // operational status, the power and the conditions.
 func summarize(s *scope) {
 	status := &s.host.Status
 	status.OperationalStatus = operationalStatus(s.host)
 	if s.node != nil {
-		// Only a sign that somebody answers; see the field's description.
+		// Only shows that an operator is running; see the field's description.
 		status.PoweredOn = s.agentAlive()
 	}
 	for _, c := range []metav1.Condition{
@@ -59,7 +59,7 @@ func manageable(s *scope) metav1.Condition {
 	case s.host.Status.ErrorType == v1alpha1.ErrorRegistration:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.RegistrationFailedReason, s.host.Status.ErrorMessage)
 	case s.host.Status.Provisioning.ID == "":
-		return condition(kind, metav1.ConditionFalse, v1alpha1.NotManagedReason, "The engine knows no machine for this host")
+		return condition(kind, metav1.ConditionFalse, v1alpha1.NotManagedReason, "The engine has no node for this host")
 	default:
 		return condition(kind, metav1.ConditionTrue, v1alpha1.ManageableReason, "The engine knows this host as node "+s.host.Status.Provisioning.ID)
 	}
@@ -97,7 +97,7 @@ func availableForProvisioning(s *scope) metav1.Condition {
 	case s.state() != v1alpha1.StateAvailable:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NotAvailableReason, "The host is in state "+string(s.state()))
 	case s.node == nil && s.engineError == "":
-		return conditionOf(s.before.Status.Conditions, kind) // nothing was asked in this pass
+		return conditionOf(s.before.Status.Conditions, kind) // the engine was not read in this pass
 	case s.node == nil:
 		return condition(kind, metav1.ConditionUnknown, v1alpha1.EngineUnreachableReason, s.engineError)
 	case s.node.State != node.Available:
@@ -111,23 +111,23 @@ func availableForProvisioning(s *scope) metav1.Condition {
 	}
 }
 
-// silence says since when a ramdisk is silent, which stays the same text until
-// it is heard of again.
+// silence says since when a ramdisk has been silent. The text stays the same until
+// the next heartbeat.
 func silence(last time.Time) string {
 	const remedy = "; boot the machine into the ramdisk, because without a BMC nothing else can start a deployment"
 	if last.IsZero() {
-		return "The machine's ramdisk was never heard of" + remedy
+		return "The machine's ramdisk has sent no heartbeat" + remedy
 	}
-	return "The machine's ramdisk was last heard of at " + last.UTC().Format(time.RFC3339) + remedy
+	return "The machine's ramdisk sent its last heartbeat at " + last.UTC().Format(time.RFC3339) + remedy
 }
 
 func progressing(s *scope) metav1.Condition {
 	p := s.progress
 	if s.engineError != "" {
-		p = &progress{reason: v1alpha1.NotProgressingReason, message: "The engine cannot be asked: " + s.engineError}
+		p = &progress{reason: v1alpha1.NotProgressingReason, message: "The engine cannot be reached: " + s.engineError}
 	}
 	if p == nil {
-		p = &progress{reason: v1alpha1.NotProgressingReason, message: "Nothing is to be done"}
+		p = &progress{reason: v1alpha1.NotProgressingReason, message: "There is nothing to do"}
 	}
 	status := metav1.ConditionFalse
 	if p.active {
@@ -137,9 +137,9 @@ func progressing(s *scope) metav1.Condition {
 }
 
 func healthy(s *scope) metav1.Condition {
-	message := "Nothing reports about the hardware of a machine without a BMC"
+	message := "The health of the hardware is unknown without a BMC"
 	if s.host.HasBMC() {
-		message = "The BMC is not asked in this version"
+		message = "The health of the hardware is not read from the BMC in this version"
 	}
 	return condition(v1alpha1.HealthyCondition, metav1.ConditionUnknown, v1alpha1.HealthUnknownReason, message)
 }
@@ -155,6 +155,6 @@ func powerManagement(s *scope) metav1.Condition {
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NoBMCReason,
 			"The host has no BMC; these annotations have no effect: "+strings.Join(s.ignoredHolds, ", "))
 	default:
-		return condition(kind, metav1.ConditionFalse, v1alpha1.NoBMCReason, "The host has no BMC, so that its power cannot be steered")
+		return condition(kind, metav1.ConditionFalse, v1alpha1.NoBMCReason, "The host has no BMC, so its power cannot be controlled")
 	}
 }

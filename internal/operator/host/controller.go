@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/operator/fleet"
+	"github.com/ingot-metal/ingot/internal/operator/nodecache"
 )
 
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
@@ -34,9 +34,9 @@ func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// Controller returns the controller that runs the reconciler on what cache
-// shows and on what nodes reports. Starting and stopping it is the caller's.
-func (r *Reconciler) Controller(cache cache.Cache, nodes *fleet.Fleet, options controller.Options) (controller.Controller, error) {
+// Controller returns the controller that runs the reconciler for changes in cache
+// and in nodes. The caller starts and stops it.
+func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
 	c, err := controller.NewUnmanaged("host", options)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *Reconciler) Controller(cache cache.Cache, nodes *fleet.Fleet, options c
 	return c, nil
 }
 
-// relevant lets a host be looked at when a person or another controller changed
+// relevant lets a host be reconciled when a person or another controller changed
 // it, and not when this one wrote its status.
 var relevant = predicate.TypedFuncs[*v1alpha1.BareMetalHost]{
 	UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.BareMetalHost]) bool {
@@ -65,11 +65,11 @@ var relevant = predicate.TypedFuncs[*v1alpha1.BareMetalHost]{
 	},
 }
 
-// nodeChanges looks at the hosts of nodes that changed. A node without a host
+// nodeChanges reconciles the hosts of nodes that changed. A node without a host
 // may be the one that hosts without a node wait for.
-func (r *Reconciler) nodeChanges(nodes *fleet.Fleet) source.Source {
+func (r *Reconciler) nodeChanges(nodes *nodecache.Cache) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
-		nodes.Subscribe(func(changes []fleet.Change) {
+		nodes.Subscribe(func(changes []nodecache.Change) {
 			for _, request := range r.affected(ctx, changes) {
 				queue.Add(request)
 			}
@@ -78,10 +78,10 @@ func (r *Reconciler) nodeChanges(nodes *fleet.Fleet) source.Source {
 	})
 }
 
-func (r *Reconciler) affected(ctx context.Context, changes []fleet.Change) []ctrl.Request {
+func (r *Reconciler) affected(ctx context.Context, changes []nodecache.Change) []ctrl.Request {
 	var hosts v1alpha1.BareMetalHostList
 	if err := r.Client.List(ctx, &hosts, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "Hosts of changed nodes are not known")
+		log.FromContext(ctx).Error(err, "Hosts of changed nodes could not be listed")
 		return nil
 	}
 	changed := make(map[string]bool, len(changes))

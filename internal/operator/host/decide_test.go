@@ -96,7 +96,7 @@ func TestDecidePrepareAfterAttempts(t *testing.T) {
 		{"a person brought the node to available", nil, broken(node.Available), attempt{failed: true, waiting: true}, prepareDone, ""},
 		{"engine works again by itself", nil, broken(node.Cleaning), attempt{failed: true, waiting: true}, prepareWait, ""},
 		{"maintenance", nil, provisioner.Node{State: node.Manageable, Maintenance: true, MaintenanceReason: "fan"}, attempt{}, prepareBlocked, "The node is in maintenance: fan"},
-		{"in use", nil, provisioner.Node{State: node.Active}, attempt{}, prepareBlocked, `The node is in state "active": somebody else uses it`},
+		{"in use", nil, provisioner.Node{State: node.Active}, attempt{}, prepareBlocked, `The node is in state "active": another client uses it`},
 		{"RAID", raid, provisioner.Node{State: node.Manageable}, attempt{}, prepareFailed, "RAID cannot be configured on a host without a BMC in this version; remove spec.raid"},
 		{"RAID on a node that is available", raid, provisioner.Node{State: node.Available}, attempt{}, prepareDone, ""},
 		{"RAID that asks for nothing", func(h *v1alpha1.BareMetalHost) {
@@ -154,7 +154,7 @@ func TestDecideDeleteInEveryState(t *testing.T) {
 		host *v1alpha1.BareMetalHost
 		want deleteStep
 	}{
-		{"deleting", claimed(v1alpha1.StateDeleting, ""), deleteForget},
+		{"deleting", claimed(v1alpha1.StateDeleting, ""), deleteNode},
 		{"never claimed", testHost(nil), deleteIgnore},
 		{"detached and to be kept", claimed(v1alpha1.StateAvailable, `{"deleteAction":"delay"}`), deleteHold},
 		{"detached", claimed(v1alpha1.StateAvailable, `{"deleteAction":"delete"}`), deleteEnter},
@@ -182,11 +182,11 @@ func TestDecideLinkRefusesNodesOfOthers(t *testing.T) {
 			"node of another host",
 			provisioner.Node{ID: "n1", State: node.Enroll},
 			[]*v1alpha1.BareMetalHost{testHost(func(h *v1alpha1.BareMetalHost) { h.Name = "db" })},
-			"node n1 is the one of host metal/db; delete one of the two hosts",
+			"node n1 belongs to host metal/db; delete one of the two hosts",
 		},
-		{"named otherwise", provisioner.Node{ID: "n1", Name: "db", State: node.Enroll}, nil, "node n1 belongs to somebody else: it has the name db"},
-		{"with an instance", provisioner.Node{ID: "n1", InstanceID: "i1", State: node.Enroll}, nil, "node n1 belongs to somebody else: it carries the instance i1"},
-		{"active", provisioner.Node{ID: "n1", State: node.Active}, nil, "node n1 belongs to somebody else: it is in state active"},
+		{"named otherwise", provisioner.Node{ID: "n1", Name: "db", State: node.Enroll}, nil, "node n1 is in use: it has the name db"},
+		{"with an instance", provisioner.Node{ID: "n1", InstanceID: "i1", State: node.Enroll}, nil, "node n1 is in use: it has the instance i1"},
+		{"active", provisioner.Node{ID: "n1", State: node.Active}, nil, "node n1 is in use: it is in state active"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := testHost(func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.ID = "linked" })

@@ -13,14 +13,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// deleteAttempts is after how many errors a deletion goes on without the
-// engine, so that it always ends.
+// deleteAttempts is the number of errors after which a deletion continues without the
+// engine, so that it always completes.
 const deleteAttempts = 3
 
-const messageNotForgotten = "The engine did not forget the node; this is tried again after a wait"
+const messageNotDeleted = "The engine did not delete the node; this is tried again after a wait"
 
-// deletion makes the engine forget the host's node and then lets the host go.
-// The machine itself is left as it is: without a BMC it cannot be powered off.
+// deletion deletes the host's node from the engine and then releases the host.
+// The machine itself keeps running: without a BMC it cannot be powered off.
 type deletion struct {
 	engine     provisioner.Lifecycle
 	links      links
@@ -33,10 +33,10 @@ type deletion struct {
 type deleteStep int
 
 const (
-	deleteIgnore deleteStep = iota // it never was the operator's
-	deleteHold                     // it is detached and asks to be kept
+	deleteIgnore deleteStep = iota // the operator never managed it
+	deleteHold                     // it is detached, with a request to delay the deletion
 	deleteEnter                    // it goes to the state deleting
-	deleteForget                   // the engine has to forget the node
+	deleteNode                     // the engine has to delete the node
 )
 
 // decideDelete is pure.
@@ -45,7 +45,7 @@ func decideDelete(h *v1alpha1.BareMetalHost) deleteStep {
 	case !controllerutil.ContainsFinalizer(h, v1alpha1.HostFinalizer):
 		return deleteIgnore
 	case h.Status.Provisioning.State == v1alpha1.StateDeleting:
-		return deleteForget
+		return deleteNode
 	case detachDelays(h):
 		return deleteHold
 	default:
@@ -53,7 +53,7 @@ func decideDelete(h *v1alpha1.BareMetalHost) deleteStep {
 	}
 }
 
-// detachDelays tells whether a detached host asks to be kept until it is
+// detachDelays reports whether a detached host is to be kept until it is
 // attached again. A value that is no JSON is a plain request to detach.
 func detachDelays(h *v1alpha1.BareMetalHost) bool {
 	var args v1alpha1.DetachArguments
@@ -83,11 +83,11 @@ func (p deletion) reconcile(ctx context.Context, s *scope) (result, error) {
 			s.warn(eventDeletedWithoutCleaning, "Host is deleted with data on its disks, because a machine without a BMC cannot be booted for cleaning")
 			p.metrics.deletedUncleaned(s.host)
 		}
-		s.working(v1alpha1.DeletingReason, "Asking the engine to forget the node")
+		s.working(v1alpha1.DeletingReason, "Deleting the node from the engine")
 		return s.moveTo(v1alpha1.StateDeleting), nil
 	}
 	if wait := s.wait(v1alpha1.ErrorRegistration, p.maxBackoff); wait > 0 {
-		s.working(v1alpha1.DeletingReason, messageNotForgotten)
+		s.working(v1alpha1.DeletingReason, messageNotDeleted)
 		return result{requeueAfter: wait, stop: true}, nil
 	}
 	if err := p.forget(ctx, s); err != nil {
@@ -96,13 +96,13 @@ func (p deletion) reconcile(ctx context.Context, s *scope) (result, error) {
 	if err := p.data.release(ctx, s.host); err != nil {
 		return result{}, err
 	}
-	s.working(v1alpha1.DeletingReason, "The engine has forgotten the node")
+	s.working(v1alpha1.DeletingReason, "The engine has deleted the node")
 	controllerutil.RemoveFinalizer(s.host, v1alpha1.HostFinalizer)
 	return result{stop: true}, nil
 }
 
 // forget removes the node from the engine. After some errors it gives up and
-// says what was left behind.
+// reports what remains.
 func (p deletion) forget(ctx context.Context, s *scope) error {
 	id := s.host.Status.Provisioning.ID
 	if id == "" {
@@ -117,7 +117,7 @@ func (p deletion) forget(ctx context.Context, s *scope) error {
 	case err == nil, errors.Is(err, provisioner.ErrBusy):
 		return err
 	case s.host.Status.ErrorCount+1 < deleteAttempts:
-		s.working(v1alpha1.DeletingReason, messageNotForgotten)
+		s.working(v1alpha1.DeletingReason, messageNotDeleted)
 		return &failure{v1alpha1.ErrorRegistration, fmt.Errorf("delete node %s: %w", id, err)}
 	default:
 		s.warn(eventDeleteGaveUp, "Node %s stays in the engine and has to be deleted there: %s", id, cut(err.Error()))

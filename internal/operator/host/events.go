@@ -49,18 +49,18 @@ type hostEvent struct {
 	kind, reason, action, note string
 }
 
-// note adds an event about something that went as it should.
+// note adds an event of type Normal.
 func (s *scope) note(reason, format string, args ...any) {
 	s.addEvent(corev1.EventTypeNormal, reason, actionReconcile, format, args...)
 }
 
-// warn adds an event about something that a person should look at.
+// warn adds an event of type Warning.
 func (s *scope) warn(reason, format string, args ...any) {
 	s.addEvent(corev1.EventTypeWarning, reason, actionReconcile, format, args...)
 }
 
 // warnOf is warn for something that can happen to several parts of a host at
-// once; the part's name keeps the events apart.
+// once; the part's name distinguishes the events.
 func (s *scope) warnOf(part, reason, format string, args ...any) {
 	s.addEvent(corev1.EventTypeWarning, reason, part, format, args...)
 }

@@ -34,7 +34,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 		res.requeueAfter = unreachableWait
 		r.Metrics.engineNotReady(s.host)
 	case errors.Is(err, provisioner.ErrNotFound):
-		// The node went between two calls; the next pass looks for it.
+		// The node was deleted between two calls; the next pass looks it up.
 		res.requeueAfter = soon
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: soon}, nil
@@ -42,7 +42,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 		r.Metrics.reconcileFailed(s.host)
 		return ctrl.Result{}, err
 	}
-	// A host that never was the operator's goes as it is.
+	// A host that the operator never managed is deleted unchanged.
 	if s.host.DeletionTimestamp.IsZero() || decideDelete(s.before) != deleteIgnore {
 		summarize(s)
 	}
@@ -75,7 +75,7 @@ func (r *Reconciler) fail(s *scope, f *failure) {
 }
 
 // write patches the status and then the rest, each only if it changed. Both
-// patches are refused if somebody else wrote the host since it was read.
+// patches are refused if the host was written since it was read.
 func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	version := s.before.ResourceVersion
 	if !equality.Semantic.DeepEqual(s.before.Status, s.host.Status) {
@@ -102,7 +102,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// remember keeps what the next pass has to know, and drops it with the host.
+// remember keeps what the next pass needs, and drops it with the host.
 func (r *Reconciler) remember(s *scope, written *v1alpha1.BareMetalHost) {
 	if !written.DeletionTimestamp.IsZero() && len(written.Finalizers) == 0 {
 		r.written.forget(written.UID)
@@ -118,7 +118,7 @@ func locked(base *v1alpha1.BareMetalHost) client.Patch {
 	return client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 }
 
-// maxMessage bounds outside text in a status, in bytes.
+// maxMessage limits text from outside in a status, in bytes.
 const maxMessage = 2048
 
 func cut(text string) string {

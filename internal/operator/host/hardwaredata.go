@@ -13,14 +13,14 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// hardwareData keeps the HardwareData of hosts. It reads past the cache: the
-// objects are large and looked at a few times in the life of a host.
+// hardwareData reads and writes the HardwareData of hosts. It bypasses the cache: the
+// objects are large and read a few times in the life of a host.
 type hardwareData struct {
 	client client.Client
 	live   client.Reader
 }
 
-// read returns the details that a host's HardwareData holds, or nil.
+// read returns the details in a host's HardwareData, or nil.
 func (d hardwareData) read(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.HardwareDetails, error) {
 	var data v1alpha1.HardwareData
 	err := d.live.Get(ctx, client.ObjectKeyFromObject(h), &data)
@@ -33,7 +33,7 @@ func (d hardwareData) read(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1a
 	return data.Spec.HardwareDetails, nil
 }
 
-// write makes the host's HardwareData hold the details. An existing object is
+// write stores the details in the host's HardwareData. An existing object is
 // patched in place, so that readers never see a gap.
 func (d hardwareData) write(ctx context.Context, h *v1alpha1.BareMetalHost, details *v1alpha1.HardwareDetails) error {
 	data := &v1alpha1.HardwareData{
@@ -56,7 +56,7 @@ func (d hardwareData) write(ctx context.Context, h *v1alpha1.BareMetalHost, deta
 		return fmt.Errorf("read hardware data: %w", err)
 	}
 	before := existing.DeepCopy()
-	// The name belongs to the host; whatever owned the object before is gone.
+	// The name belongs to the host; the former owner of the object no longer exists.
 	existing.OwnerReferences = []metav1.OwnerReference{ownerReference(h)}
 	controllerutil.AddFinalizer(&existing, v1alpha1.HardwareDataFinalizer)
 	existing.Spec.HardwareDetails = details.DeepCopy()
@@ -69,7 +69,7 @@ func (d hardwareData) write(ctx context.Context, h *v1alpha1.BareMetalHost, deta
 	return nil
 }
 
-// release deletes the HardwareData of a host that goes.
+// release deletes the HardwareData of a deleted host.
 func (d hardwareData) release(ctx context.Context, h *v1alpha1.BareMetalHost) error {
 	var data v1alpha1.HardwareData
 	if err := d.live.Get(ctx, client.ObjectKeyFromObject(h), &data); err != nil {

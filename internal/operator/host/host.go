@@ -1,11 +1,11 @@
-// Package host is the controller of BareMetalHost. It follows a machine from
-// its first sight to its deletion; in this version machines without a BMC, up
-// to the state available. Hosts with a BMC are left as they are.
+// Package host is the controller of BareMetalHost. It manages hosts from their
+// creation to their deletion; in this version those without a BMC, up to the state
+// available. Hosts with a BMC are not changed.
 //
 // A pass loads the host, runs the phases in their order until one stops it,
 // computes the conditions and writes once: first the status, then labels,
-// annotations, finalizers and spec. What a phase does to the engine can be
-// repeated, because a pass whose write is refused starts over. Decisions are
+// annotations, finalizers and spec. Requests of a phase to the
+// engine are repeatable, because a pass whose write is refused starts over. Decisions are
 // functions of values and are called decide…; effects are in the phases.
 package host
 
@@ -23,7 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// nodeView is the shared picture of the engine's nodes.
+// nodeView is the shared cache of the engine's nodes.
 type nodeView interface {
 	AgentWindow() time.Duration
 	Node(id string) (provisioner.Node, bool)
@@ -31,12 +31,12 @@ type nodeView interface {
 	Find(ctx context.Context, identity provisioner.Identity, claimed func(id string) bool) (provisioner.Node, error)
 }
 
-// inventoryReader reads what inspection found on a node.
+// inventoryReader reads the inventory of a node.
 type inventoryReader interface {
 	Inventory(ctx context.Context, id string) (*provisioner.Inventory, error)
 }
 
-// engine is what the phases ask of an engine.
+// engine is the part of an engine that the phases use.
 type engine interface {
 	inventoryReader
 	provisioner.Lifecycle
@@ -49,13 +49,13 @@ type Config struct {
 	Client client.Client
 	// Live reads from the API server itself.
 	Live client.Reader
-	// Fleet is the shared picture of the engine's nodes.
-	Fleet nodeView
-	// Engine works on nodes.
+	// NodeCache is the shared cache of the engine's nodes.
+	NodeCache nodeView
+	// Engine changes nodes.
 	Engine engine
 	// Recorder publishes events.
 	Recorder events.EventRecorder
-	// Metrics counts what is done.
+	// Metrics counts outcomes.
 	Metrics *Metrics
 	// MaxBackoff is the longest wait between two attempts after errors.
 	MaxBackoff time.Duration
@@ -69,7 +69,7 @@ type phase interface {
 	reconcile(ctx context.Context, s *scope) (result, error)
 }
 
-// Reconciler makes hosts what their specs ask for.
+// Reconciler brings hosts to the state that their specs ask for.
 type Reconciler struct {
 	Config
 
@@ -80,7 +80,7 @@ type Reconciler struct {
 
 // New returns a reconciler.
 func New(config Config) *Reconciler {
-	links := links{client: config.Client, fleet: config.Fleet}
+	links := links{client: config.Client, nodes: config.NodeCache}
 	data := hardwareData{client: config.Client, live: config.Live}
 	asked := &attempts{sent: map[types.UID]prepareStep{}}
 	return &Reconciler{
@@ -94,12 +94,12 @@ func New(config Config) *Reconciler {
 			registration{},
 			rebootRequests{},
 			suppliedDetails{data: data},
-			intake{links: links, metrics: config.Metrics},
-			linked{links: links, fleet: config.Fleet},
+			lookup{links: links, metrics: config.Metrics},
+			linked{links: links, nodes: config.NodeCache},
 			importing{engine: config.Engine, data: data, maxBackoff: config.MaxBackoff},
 			preparing{engine: config.Engine, maxBackoff: config.MaxBackoff, asked: asked},
 			available{},
-			settled{},
+			unsupported{},
 		},
 	}
 }
@@ -120,7 +120,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	r.Metrics.reconciled(&host)
-	s := newScope(&host, r.Now(), r.Fleet.AgentWindow())
+	s := newScope(&host, r.Now(), r.NodeCache.AgentWindow())
 	res, err := r.run(ctx, s)
 	return r.finish(ctx, s, res, err)
 }
@@ -137,7 +137,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope) (result, error) {
 	return res, nil
 }
 
-// soonest is the shorter of two waits, where 0 means that nobody waits.
+// soonest is the shorter of two waits, where 0 means no wait.
 func soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)

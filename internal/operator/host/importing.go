@@ -16,7 +16,7 @@ const importPoll = 10 * time.Second
 
 const messageUnreadable = "The inventory cannot be read; this is tried again after a wait"
 
-// importing takes over what the engine found out about the machine, so that it
+// importing copies the inventory of the engine's node to the host, so that it
 // need not be inspected again.
 type importing struct {
 	engine     inventoryReader
@@ -29,11 +29,11 @@ type importStep int
 
 const (
 	importWait  importStep = iota // there are no details yet
-	importLeave                   // the machine runs what somebody else deployed
+	importLeave                   // the machine is externally provisioned
 	importDone                    // details are there, or not wanted
 )
 
-// decideImport is pure: inspected tells whether the engine has an inventory.
+// decideImport is pure: inspected reports whether the engine has an inventory.
 func decideImport(h *v1alpha1.BareMetalHost, inspected bool) importStep {
 	switch {
 	case h.Spec.ExternallyProvisioned:
@@ -59,13 +59,13 @@ func (p importing) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	switch decideImport(s.host, inspected) {
 	case importLeave:
-		s.note(eventImportComplete, "Host is externally provisioned; its machine is left alone")
+		s.note(eventImportComplete, "Host is externally provisioned; its machine is not changed")
 		return s.moveTo(v1alpha1.StateExternallyProvisioned), nil
 	case importWait:
 		s.working(v1alpha1.ImportingReason, "Waiting for the inventory of node %s; boot the machine into the ramdisk if it is off", s.node.ID)
 		return result{requeueAfter: importPoll, stop: true}, nil
 	default:
-		s.note(eventImportComplete, "Hardware details were taken over from node %s", s.node.ID)
+		s.note(eventImportComplete, "Hardware details were copied from node %s", s.node.ID)
 		s.working(v1alpha1.PreparingReason, messagePreparing)
 		return s.moveTo(v1alpha1.StatePreparing), nil
 	}
@@ -100,7 +100,7 @@ func (p importing) collect(ctx context.Context, s *scope) (bool, error) {
 	return inv != nil, p.data.write(ctx, s.host, details)
 }
 
-// inspectionDisabled tells whether nobody wants details from inspection.
+// inspectionDisabled reports whether the host has inspection disabled.
 func inspectionDisabled(h *v1alpha1.BareMetalHost) bool {
 	return h.Spec.InspectionMode == v1alpha1.InspectionModeDisabled ||
 		h.Annotations[v1alpha1.InspectAnnotation] == v1alpha1.InspectDisabled

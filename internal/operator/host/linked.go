@@ -20,10 +20,10 @@ var linkedStates = map[v1alpha1.ProvisioningState]bool{
 }
 
 // linked reads the node of a host that has one, for the phases after it. When
-// the engine lost the node, the host is unmanaged again until it comes back.
+// the engine has lost the node, the host is unmanaged until it is enrolled again.
 type linked struct {
 	links links
-	fleet nodeView
+	nodes nodeView
 }
 
 func (p linked) reconcile(ctx context.Context, s *scope) (result, error) {
@@ -35,7 +35,7 @@ func (p linked) reconcile(ctx context.Context, s *scope) (result, error) {
 		return result{}, err
 	}
 	if rival != nil {
-		s.warn(eventImportConflict, "Node %s is the one of the older host %s/%s", s.host.Status.Provisioning.ID, rival.Namespace, rival.Name)
+		s.warn(eventImportConflict, "Node %s belongs to the older host %s/%s", s.host.Status.Provisioning.ID, rival.Namespace, rival.Name)
 		s.host.Status.Provisioning.ID = ""
 		return s.moveTo(v1alpha1.StateUnmanaged), nil
 	}
@@ -53,17 +53,17 @@ func (p linked) reconcile(ctx context.Context, s *scope) (result, error) {
 	return result{}, nil
 }
 
-// read takes the node from the shared picture when nothing hangs on the last
+// read takes the node from the shared cache if nothing depends on the last
 // seconds: a node that is available and whose ramdisk is alive.
 func (p linked) read(ctx context.Context, s *scope) (provisioner.Node, error) {
 	id := s.host.Status.Provisioning.ID
 	if id == "" {
 		return provisioner.Node{}, provisioner.ErrNotFound
 	}
-	n, known := p.fleet.Node(id)
+	n, known := p.nodes.Node(id)
 	steady := s.state() == v1alpha1.StateAvailable && n.State == node.Available && n.Agent.Alive(s.now, s.agentWindow)
 	if known && steady {
 		return n, nil
 	}
-	return p.fleet.Fetch(ctx, id)
+	return p.nodes.Fetch(ctx, id)
 }

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/operator/fleet"
+	"github.com/ingot-metal/ingot/internal/operator/nodecache"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -25,7 +25,7 @@ func nodeIDOf(obj client.Object) []string {
 	return []string{h.Status.Provisioning.ID}
 }
 
-// conflictError says why a node that fits a host cannot be its node.
+// conflictError is the reason why a node that matches a host cannot be its node.
 type conflictError struct{ reason string }
 
 func (e *conflictError) Error() string { return e.reason }
@@ -33,19 +33,19 @@ func (e *conflictError) Error() string { return e.reason }
 // links finds the nodes of hosts.
 type links struct {
 	client client.Client
-	fleet  nodeView
+	nodes  nodeView
 }
 
 // find returns the node of a host that has no link yet, provisioner.ErrNotFound,
-// or a conflictError when the node is another's.
+// or a conflictError when the node belongs to another host.
 func (l links) find(ctx context.Context, h *v1alpha1.BareMetalHost) (provisioner.Node, error) {
 	// Only a search by MAC address has to know all links.
 	linked := sync.OnceValues(func() (map[string]bool, error) { return l.linkedNodes(ctx, h) })
-	n, err := l.fleet.Find(ctx, identityOf(h), func(id string) bool {
+	n, err := l.nodes.Find(ctx, identityOf(h), func(id string) bool {
 		ids, err := linked()
 		return err != nil || ids[id]
 	})
-	var ambiguous *fleet.AmbiguousError
+	var ambiguous *nodecache.AmbiguousError
 	if errors.As(err, &ambiguous) {
 		return provisioner.Node{}, &conflictError{ambiguous.Error()}
 	}
@@ -80,18 +80,18 @@ func (l links) linkedNodes(ctx context.Context, h *v1alpha1.BareMetalHost) (map[
 	return ids, nil
 }
 
-// decideLink says why the node cannot be the host's, or "". owners are other
+// decideLink returns why the node cannot be the host's, or "". owners are other
 // hosts that have the node already.
 func decideLink(h *v1alpha1.BareMetalHost, n provisioner.Node, owners []*v1alpha1.BareMetalHost) string {
 	if len(owners) > 0 {
 		owner := owners[0]
-		return fmt.Sprintf("node %s is the one of host %s/%s; delete one of the two hosts", n.ID, owner.Namespace, owner.Name)
+		return fmt.Sprintf("node %s belongs to host %s/%s; delete one of the two hosts", n.ID, owner.Namespace, owner.Name)
 	}
 	if n.Name == provisioner.NodeName(h.Namespace, h.Name) || n.ID == h.Status.Provisioning.ID {
 		return ""
 	}
 	if somebody := n.BelongsTo(); somebody != "" {
-		return fmt.Sprintf("node %s belongs to somebody else: %s", n.ID, somebody)
+		return fmt.Sprintf("node %s is in use: %s", n.ID, somebody)
 	}
 	return ""
 }
@@ -105,7 +105,7 @@ func identityOf(h *v1alpha1.BareMetalHost) provisioner.Identity {
 }
 
 // rival returns an older host with the same node, or nil. Two hosts can get the
-// same node when they are linked at the same moment; the younger one lets go.
+// same node when they are linked at the same moment; the younger one gives it up.
 func (l links) rival(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, error) {
 	others, err := l.hostsOf(ctx, h.Status.Provisioning.ID, h)
 	if err != nil {

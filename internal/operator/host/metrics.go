@@ -10,7 +10,7 @@ import (
 )
 
 // Metrics are the controller's metrics. The names that begin with metal3_ are
-// those that dashboards of Metal3 know.
+// the same as in Metal3, so that its dashboards work.
 type Metrics struct {
 	reconciles   *prometheus.CounterVec
 	errors       *prometheus.CounterVec
@@ -37,7 +37,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		unmanageds:   counter("metal3_host_unmanaged_total", "Hosts found to have neither a BMC nor a node.", host...),
 		notReady:     counter("metal3_provisioner_not_ready_total", "Passes in which the engine did not answer.", host...),
 		uncleaned:    counter("metal3_delete_without_deprovisioning_total", "Hosts deleted with data on their disks.", host...),
-		gaveUp:       counter("ingot_delete_gave_up_total", "Hosts deleted without the engine forgetting their node.", host...),
+		gaveUp:       counter("ingot_delete_gave_up_total", "Hosts deleted while their node stayed in the engine.", host...),
 		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "ingot_host_info", Help: "1 for the state and operational status that a host has.",
 		}, []string{"namespace", "host", "state", "operational_status"}),
@@ -90,7 +90,7 @@ func (m *Metrics) observe(s *scope) {
 	m.info.WithLabelValues(s.host.Namespace, s.host.Name, string(is), string(s.host.Status.OperationalStatus)).Set(1)
 }
 
-// forget drops the metrics of a host that is gone.
+// forget drops the metrics of a deleted host.
 func (m *Metrics) forget(host types.NamespacedName) {
 	labels := prometheus.Labels{"namespace": host.Namespace, "host": host.Name}
 	for _, v := range []*prometheus.CounterVec{m.reconciles, m.errors, m.hostErrors, m.unmanageds, m.notReady, m.uncleaned, m.gaveUp} {

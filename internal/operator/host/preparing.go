@@ -18,12 +18,12 @@ const (
 	// preparePoll is how often the node is read while the engine works on it.
 	preparePoll = time.Second
 	// idlePoll is how often the node is read while a person has to act. A
-	// change of the node wakes the host at once.
+	// change of the node triggers a reconciliation at once.
 	idlePoll = time.Minute
 )
 
-// What Progressing says. The next pass reads messageFailed to tell a failure
-// that was shown from a new one.
+// Messages of Progressing. The next pass reads messageFailed to distinguish a failure
+// that was already reported from a new one.
 const (
 	messagePreparing = "The engine makes the node available"
 	messageFailed    = "Preparation failed and is tried again after a wait; change spec to try at once"
@@ -36,8 +36,8 @@ type preparing struct {
 	asked      *attempts
 }
 
-// attempts remembers which verb was sent for which host, to tell a verb that
-// failed from one that was not sent yet. An operator that forgets it by a
+// attempts remembers which verb was sent for which host, to distinguish a verb that
+// failed from one that was not sent yet. An operator that loses this at a
 // restart sends the verb once more. It is safe for concurrent use.
 type attempts struct {
 	mu   sync.Mutex
@@ -77,7 +77,7 @@ const (
 )
 
 // prepareSteps maps the node's state to the next step. States that are missing
-// belong to somebody who uses the node.
+// mean that another client uses the node.
 var prepareSteps = map[node.State]prepareStep{
 	node.Enroll:        prepareManage,
 	node.Verifying:     prepareWait,
@@ -92,14 +92,14 @@ var prepareSteps = map[node.State]prepareStep{
 	node.Available:     prepareDone,
 }
 
-// attempt is what the passes before left behind.
+// attempt is the outcome of earlier passes.
 type attempt struct {
-	// asked is the verb that was sent last, if hasAsked.
+	// asked is the last verb sent, if hasAsked.
 	asked    prepareStep
 	hasAsked bool
-	// failed is true when a failure was shown.
+	// failed is true if a failure was reported.
 	failed bool
-	// waiting is true while the wait after it is not over.
+	// waiting is true during the pause after it.
 	waiting bool
 }
 
@@ -112,7 +112,7 @@ func decidePrepare(h *v1alpha1.BareMetalHost, n provisioner.Node, last attempt) 
 	case n.Maintenance:
 		return prepareBlocked, withReason("The node is in maintenance", n.MaintenanceReason)
 	case !known:
-		return prepareBlocked, withReason(fmt.Sprintf("The node is in state %q: somebody else uses it", n.State), n.LastError)
+		return prepareBlocked, withReason(fmt.Sprintf("The node is in state %q: another client uses it", n.State), n.LastError)
 	case step == prepareWait:
 		return prepareWait, ""
 	case last.failed && last.waiting:
@@ -137,8 +137,8 @@ func withReason(what, why string) string {
 	return what + ": " + why
 }
 
-// unsupportedRAID tells whether there are volumes to make. Empty lists ask to
-// delete volumes, of which a host without a BMC has none by Ingot.
+// unsupportedRAID reports whether there are volumes to create. Empty lists ask to
+// delete volumes; Ingot creates none on hosts without a BMC.
 func unsupportedRAID(raid *v1alpha1.RAIDConfig) bool {
 	return raid != nil && len(raid.HardwareRAIDVolumes)+len(raid.SoftwareRAIDVolumes) > 0
 }
@@ -197,8 +197,8 @@ func (p preparing) send(ctx context.Context, s *scope, step prepareStep) error {
 	return refused("make node %s available", s.node.ID, p.engine.Provide(ctx, s.node.ID, opts))
 }
 
-// refused makes a failure of an engine's refusal. Errors that pass by
-// themselves stay what they are.
+// refused converts a refusal of the engine into a failure. Temporary errors
+// stay unchanged.
 func refused(format, id string, err error) error {
 	switch {
 	case err == nil:

@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// restoring takes over the status that an annotation carries into a host that
-// was never reconciled: discovery made it, or it was moved from another cluster.
+// restoring copies the status from an annotation into a host that
+// was never reconciled: discovery created it, or it was moved from another cluster.
 type restoring struct {
 	data hardwareData
 }

@@ -20,7 +20,7 @@ const (
 	unreachableWait = 10 * time.Second
 )
 
-// result is what a phase wants to happen next.
+// result is the outcome of a phase.
 type result struct {
 	// requeueAfter is the longest wait before the next pass; 0 means that only
 	// a change brings one.
@@ -30,7 +30,7 @@ type result struct {
 }
 
 // failure is an error of an operation on the host. It is shown in the status
-// and tried again after a wait that grows.
+// and retried with growing pauses.
 type failure struct {
 	kind v1alpha1.ErrorType
 	err  error
@@ -39,7 +39,7 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// scope is what one pass knows and changes.
+// scope is the state of one pass.
 type scope struct {
 	// host is changed by the phases; before is the host as it was read.
 	host, before *v1alpha1.BareMetalHost
@@ -49,11 +49,11 @@ type scope struct {
 	agentWindow time.Duration
 	// node is the engine's node, set by the phase linked.
 	node *provisioner.Node
-	// progress, if set, is what the condition Progressing says.
+	// progress, if set, is the content of the condition Progressing.
 	progress *progress
-	// engineError is why the engine could not be asked.
+	// engineError is why the engine could not be reached.
 	engineError string
-	// ignoredHolds are reboot annotations that cannot be obeyed.
+	// ignoredHolds are reboot annotations that cannot be fulfilled.
 	ignoredHolds []string
 	// events are published when the pass is written.
 	events []hostEvent
@@ -72,36 +72,36 @@ func newScope(host *v1alpha1.BareMetalHost, now time.Time, agentWindow time.Dura
 // state is the host's provisioning state.
 func (s *scope) state() v1alpha1.ProvisioningState { return s.host.Status.Provisioning.State }
 
-// moveTo changes the state and ends the pass. Errors of the old state are over.
+// moveTo changes the state and ends the pass. It clears errors of the old state.
 func (s *scope) moveTo(state v1alpha1.ProvisioningState) result {
 	s.host.Status.Provisioning.State = state
 	s.clearError()
 	return result{requeueAfter: soon, stop: true}
 }
 
-// clearError says that the current operation works.
+// clearError records that the current operation works.
 func (s *scope) clearError() {
 	s.host.Status.ErrorType = v1alpha1.ErrorNone
 	s.host.Status.ErrorMessage = ""
 	s.host.Status.ErrorCount = 0
 }
 
-// working says what is being done.
+// working sets what is being done.
 func (s *scope) working(reason, format string, args ...any) {
 	s.progress = &progress{active: true, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// waiting says what has to happen before anything can be done.
+// waiting sets what must happen before anything can be done.
 func (s *scope) waiting(format string, args ...any) {
 	s.progress = &progress{reason: v1alpha1.NotProgressingReason, message: fmt.Sprintf(format, args...)}
 }
 
-// agentAlive tells whether the machine's ramdisk can be given work.
+// agentAlive reports whether the machine's ramdisk can be given work.
 func (s *scope) agentAlive() bool {
 	return s.node != nil && s.node.Agent.Alive(s.now, s.agentWindow)
 }
 
-// lastMessage is what a condition said before this pass.
+// lastMessage is the message of a condition before this pass.
 func (s *scope) lastMessage(kind string) string {
 	return conditionOf(s.before.Status.Conditions, kind).Message
 }
@@ -115,8 +115,8 @@ func conditionOf(list []metav1.Condition, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// wait is how long to wait before the operation that failed is tried again. A
-// changed spec is tried at once.
+// wait is the pause before a failed operation is retried. A
+// changed spec is retried at once.
 func (s *scope) wait(kind v1alpha1.ErrorType, limit time.Duration) time.Duration {
 	status := &s.before.Status
 	if status.ErrorType != kind || status.ErrorCount == 0 || status.LastUpdated == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// writes remembers the version of each host as it was written last, until the
-// cache shows it. A pass over an older one would do everything again, only to
+// writes remembers the version of each host that was last written, until the
+// cache has it. A pass over an older version would repeat everything, only to
 // have its write refused. It is safe for concurrent use.
 type writes struct {
 	mu       sync.Mutex
@@ -29,8 +29,8 @@ func (w *writes) forget(host types.UID) {
 	delete(w.versions, host)
 }
 
-// after tells whether the host was written after the version that is given.
-// What the cache has caught up with is forgotten.
+// after reports whether the host was written after the given version.
+// It forgets versions that the cache has.
 func (w *writes) after(h *v1alpha1.BareMetalHost) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,11 +7,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
-// Inventory is what inspection found out about a node.
+// Inventory is the result of a node's inspection.
 type Inventory struct {
 	// Hardware is what the ramdisk reported.
 	Hardware inventory.Inventory
-	// AutoDiscovered tells whether the inspection enrolled the node.
+	// AutoDiscovered reports whether the inspection enrolled the node.
 	AutoDiscovered bool
 	// PXE names the interfaces that the machine booted from.
 	PXE map[string]bool
@@ -35,18 +35,16 @@ type VLAN struct {
 	Name string
 }
 
-// pluginData are the parts of the plugin data that the operator reads. Each is
-// decoded on its own, because hooks and collectors of other makers may put
-// other things there.
+// pluginData are the parts of the plugin data that the operator reads. Each is decoded
+// separately, because other hooks and collectors may use the same keys differently.
 type pluginData struct {
 	AllInterfaces  json.RawMessage `json:"all_interfaces"`
 	ParsedLLDP     json.RawMessage `json:"parsed_lldp"`
 	AutoDiscovered json.RawMessage `json:"auto_discovered"`
 }
 
-// DecodeInventory reads the two halves of an inventory as the Bare Metal API
-// returns them. Only an unusable inventory is an error: plugin data that is
-// missing or of another shape counts as absent.
+// DecodeInventory decodes inventory and plugin data as the Bare Metal API returns them.
+// Only an invalid inventory is an error; invalid plugin data is ignored.
 func DecodeInventory(hardware, plugins []byte) (*Inventory, error) {
 	parsed, err := inventory.ParseInventory(hardware)
 	if err != nil {

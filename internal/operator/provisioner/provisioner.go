@@ -1,15 +1,14 @@
-// Package provisioner is the operator's view of an engine: which machines it
-// knows, what it found out about them, and how to bring one to another state.
+// Package provisioner defines what the operator needs of an engine: nodes, their
+// inventories, and requests that change them.
 //
-// Implementations are in baremetal (an engine that speaks the Bare Metal API,
-// Ingot's or upstream Ironic) and demo (no engine at all). Controllers depend
-// on the smallest of the interfaces here that does; each ability of an engine
-// that later parts of the operator need gets an interface of its own.
+// It is implemented by package baremetal, for an engine with the Bare Metal API
+// (Ingot's or upstream Ironic), and by package demo, without an engine. A controller
+// depends on the smallest interface that is sufficient for it.
 //
-// What holds for every method of every implementation:
+// Every method of every implementation has these properties:
 //   - it is safe for concurrent use and obeys its context;
-//   - it can be repeated: asking for what is so already is no error;
-//   - it retries nothing, but its error can be told apart with errors.Is.
+//   - it can be repeated: a request for the present state is no error;
+//   - it retries nothing, but errors.Is distinguishes its errors.
 package provisioner
 
 import (
@@ -23,14 +22,14 @@ import (
 // Errors, to be tested with errors.Is. Any other error means that the engine
 // answered and refused.
 var (
-	// ErrNotFound means that the engine does not know the node.
+	// ErrNotFound means that the engine does not have the node.
 	ErrNotFound = errors.New("node not found")
 	// ErrNoInventory means that the node is known and was never inspected.
 	ErrNoInventory = errors.New("node has no inventory")
-	// ErrBusy means that the engine is at work on the node; asking again in
-	// some seconds helps.
+	// ErrBusy means that the engine is working on the node; a retry after
+	// some seconds can succeed.
 	ErrBusy = errors.New("node is busy")
-	// ErrUnreachable means that the engine gave no answer, or could not work.
+	// ErrUnreachable means that the engine did not answer, or was unavailable.
 	ErrUnreachable = errors.New("engine is unreachable")
 )
 
@@ -50,19 +49,19 @@ type Reader interface {
 	Inventory(ctx context.Context, id string) (*Inventory, error)
 }
 
-// Lifecycle brings nodes into the pool of available ones and out of the engine.
+// Lifecycle makes nodes available and deletes them from the engine.
 // Every method returns when the engine accepted the work, not when it is done.
 type Lifecycle interface {
-	// Manage asks the engine to take the node under control.
+	// Manage asks the engine to make an enrolled node manageable.
 	Manage(ctx context.Context, id string) error
 	// Provide asks the engine to make a manageable node available.
 	Provide(ctx context.Context, id string, opts ProvideOptions) error
-	// Delete makes the engine forget the node and its inventory, whatever
+	// Delete deletes the node and its inventory from the engine, whatever
 	// state it is in. Deleting an unknown node is no error.
 	Delete(ctx context.Context, id string) error
 }
 
-// Engine is all that an implementation offers.
+// Engine is everything that an implementation provides.
 type Engine interface {
 	Reader
 	Lifecycle
@@ -74,17 +73,17 @@ type ListOptions struct {
 	// or later. The list is then ordered by change, newest first, and nodes
 	// that never changed since their creation may be missing.
 	ChangedSince time.Time
-	// Limit, if not zero, is how many nodes to ask the engine for at a time.
+	// Limit, if not zero, is the number of nodes per request.
 	Limit int
 }
 
 // ProvideOptions say how to make a node available.
 type ProvideOptions struct {
-	// SkipCleaning leaves the node's disks as they are.
+	// SkipCleaning does not clean the node's disks.
 	SkipCleaning bool
 }
 
-// Identity is how a node can be recognised. Empty parts do not take part.
+// Identity identifies a node. Empty fields are ignored.
 type Identity struct {
 	// ID is the node's UUID.
 	ID string
@@ -100,27 +99,27 @@ func NodeName(namespace, name string) string { return namespace + "~" + name }
 
 // Node is a snapshot of one of the engine's nodes.
 type Node struct {
-	// ID is the UUID. Name is empty for nodes that nobody named.
+	// ID is the UUID. Name is empty for nodes without a name.
 	ID, Name string
 	// Driver is the hardware type.
 	Driver string
 	// State is the provision state.
 	State node.State
-	// LastError is the engine's sentence about what failed last.
+	// LastError is the engine's message about the last failure.
 	LastError string
-	// Maintenance is true while a person has taken the node out of use;
-	// MaintenanceReason is that person's word.
+	// Maintenance is true while a user has put the node into maintenance;
+	// MaintenanceReason is the reason that the user gave.
 	Maintenance       bool
 	MaintenanceReason string
-	// InstanceID and Owner are set on nodes that somebody uses.
+	// InstanceID and Owner are set on nodes in use.
 	InstanceID, Owner string
 	// Busy is true while the engine works on the node.
 	Busy bool
-	// AutoDiscovered tells whether the engine enrolled the node by itself. It
-	// is nil when only the inventory can tell.
+	// AutoDiscovered reports whether the engine enrolled the node by itself. It
+	// is nil if only the inventory can show that.
 	AutoDiscovered *bool
 	// InspectedAt is when inspection ended last, zero when it never did or
-	// when the engine does not say.
+	// when the engine does not report it.
 	InspectedAt time.Time
 	// CreatedAt and UpdatedAt are the engine's times.
 	CreatedAt, UpdatedAt time.Time
@@ -128,34 +127,34 @@ type Node struct {
 	Agent Agent
 }
 
-// Agent is what the engine knows of a node's ramdisk.
+// Agent is what the engine knows about a node's ramdisk.
 type Agent struct {
-	// URL is where the agent listens, empty when it never called.
+	// URL is the address of the agent, empty if it never called.
 	URL string
-	// LastHeartbeat is when the agent was last heard of, zero when never.
+	// LastHeartbeat is the time of the agent's last heartbeat, zero if there was none.
 	LastHeartbeat time.Time
 }
 
-// Alive reports whether the agent was heard of within window before now. A
+// Alive reports whether the agent's last heartbeat is at most window before now. A
 // ramdisk that is alive can be given work without booting the machine.
 func (a Agent) Alive(now time.Time, window time.Duration) bool {
 	return !a.LastHeartbeat.IsZero() && now.Sub(a.LastHeartbeat) <= window
 }
 
-// freeStates are the provision states in which a node may belong to nobody.
+// freeStates are the provision states in which a node may be unused.
 var freeStates = map[node.State]bool{
 	node.Enroll: true, node.Manageable: true, node.Available: true,
 	node.Inspecting: true, node.InspectWait: true,
 }
 
-// BelongsTo says who uses a node, in a few words, or returns "" when nobody
-// does. The operator leaves alone what belongs to somebody.
+// BelongsTo describes the user of a node in a few words, or returns "" if nobody
+// uses it. The operator ignores nodes in use.
 func (n Node) BelongsTo() string {
 	switch {
 	case n.Name != "":
 		return "it has the name " + n.Name
 	case n.InstanceID != "":
-		return "it carries the instance " + n.InstanceID
+		return "it has the instance " + n.InstanceID
 	case n.Owner != "":
 		return "its owner is " + n.Owner
 	case !freeStates[n.State]:

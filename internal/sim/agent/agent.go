@@ -1,14 +1,12 @@
-// Package agent behaves like ironic-python-agent 9.11.0 on a machine that does
-// not exist.
+// Package agent simulates ironic-python-agent 9.11.0.
 //
-// An [Agent] lives from the moment its ramdisk is up until the power goes. It
-// posts its inspection document, looks itself up, serves the agent's command
-// API on its own address and sends heartbeats, with the pauses, retries and
-// faults of the recorded agent. What it does to its hardware takes simulated
-// time and changes nothing.
+// An [Agent] runs from the boot of its ramdisk until the machine is powered off. It
+// posts its inspection document, looks itself up, serves the agent's command API on
+// its own address and sends heartbeats, with the pauses, retries and error texts that
+// were recorded from a real agent. Commands take simulated time and change nothing.
 //
-// The package speaks only the public protocol and shares no code with the
-// engine it talks to, so that each side can find the other's mistakes.
+// The package uses only the public protocol and shares no code with the engine, so
+// that tests find mistakes on either side.
 package agent
 
 import (
@@ -25,37 +23,37 @@ import (
 	"time"
 )
 
-// Version is what the agent says it is.
+// Version is the version that the agent reports.
 const Version = "9.11.0"
 
-// Port is where an agent serves its command API.
+// Port is the usual TCP port of an agent's command API.
 const Port = 9999
 
-// Reasons for which [Agent.Run] ends by itself.
+// Errors with which [Agent.Run] ends by itself.
 var (
-	// ErrPoweredOff: the engine asked the agent to power the machine off.
+	// ErrPoweredOff: the engine made the agent power the machine off.
 	ErrPoweredOff = errors.New("the agent was told to power the machine off")
-	// ErrRebooted: the engine asked the agent to restart the machine.
+	// ErrRebooted: the engine made the agent restart the machine.
 	ErrRebooted = errors.New("the agent was told to restart the machine")
-	// ErrNoToken: the engine gave the token of this node to an earlier agent
-	// and will not repeat it. Only a power cycle helps.
-	ErrNoToken = errors.New("the engine has given the agent token away already; power-cycle the machine so that the engine issues a new one")
+	// ErrNoToken: the engine has issued the token of this node to an earlier agent
+	// and does not issue another one. Only a power cycle helps.
+	ErrNoToken = errors.New("the engine has issued the agent token to an earlier agent; power-cycle the machine so that the engine issues a new one")
 )
 
 // Phase is what an agent is doing.
 type Phase int
 
-// The phases of an agent's life, in order.
+// The phases of an agent, in order.
 const (
 	Inspecting Phase = iota // posting the inspection document
 	LookingUp               // asking the engine which node this machine is
 	Running                 // serving commands and sending heartbeats
 )
 
-// Call is one of the requests an agent makes.
+// Call is a kind of request that an agent makes.
 type Call string
 
-// The requests an agent makes.
+// The requests that an agent makes.
 const (
 	CallInspect   Call = "inspect"
 	CallVersion   Call = "version"
@@ -63,13 +61,13 @@ const (
 	CallHeartbeat Call = "heartbeat"
 )
 
-// Observer is told what an agent does. Its methods are called from the
+// Observer is notified of what an agent does. Its methods are called from the
 // goroutine of [Agent.Run] and must not block.
 type Observer interface {
-	// Entered says that a phase began.
+	// Entered is called when a phase begins.
 	Entered(Phase)
-	// Answered says how a request ended: the status of the answer, or zero and
-	// the error when there was none.
+	// Answered is called when a request has ended, with the status of the answer, or
+	// with zero and the error when there was none.
 	Answered(call Call, status int, err error)
 }
 
@@ -77,23 +75,23 @@ type Observer interface {
 type Config struct {
 	// Engine is the root URL of the Bare Metal API, with or without /v1.
 	Engine string
-	// Client makes the requests. Agents of one fleet share it.
+	// Client makes the requests. All agents share it.
 	Client *http.Client
-	// Document returns the inspection document, a JSON object. It is called
-	// once at the start and again whenever the hardware is asked for, so a
-	// fleet need not keep all documents.
+	// Document returns the inspection document, a JSON object. It is called at the
+	// start and for each command that reads the hardware, so that a simulation need
+	// not keep all documents in memory.
 	Document func() []byte
 	// Hostname is the common name of the agent's certificate.
 	Hostname string
 	// Address is where the command API listens; port zero picks a free port.
 	Address netip.AddrPort
-	// TLS makes the agent serve HTTPS with a certificate of its own, if the
-	// engine understands that (API 1.68).
+	// TLS makes the agent serve HTTPS with a certificate of its own, if the engine
+	// supports that (API 1.68).
 	TLS bool
-	// HeartbeatTimeout replaces the engine's heartbeat_timeout, of which the
-	// agent waits a random 30 to 60 % between heartbeats; zero keeps it.
+	// HeartbeatTimeout replaces the engine's heartbeat_timeout; zero keeps that. The
+	// agent waits a random 30 to 60 % of it between heartbeats.
 	HeartbeatTimeout time.Duration
-	// Token is the token the boot media carried; empty means none.
+	// Token is the token on the boot media; empty means none.
 	Token string
 	// Random supplies jitter and command identifiers; nothing else may use it.
 	Random *rand.Rand
@@ -101,7 +99,7 @@ type Config struct {
 	Clock Clock
 	// Observer may be nil.
 	Observer Observer
-	// Log receives what the agent would write to its journal; nil discards it.
+	// Log gets the log of the agent; nil discards it.
 	Log *slog.Logger
 }
 
@@ -117,19 +115,19 @@ type Agent struct {
 	started  time.Time
 	macs     []string
 
-	// leave ends Run with a reason; it is set by Run.
+	// leave ends Run with an error; Run sets it.
 	leave context.CancelCauseFunc
-	// force asks for a heartbeat outside of the usual rhythm.
+	// force requests a heartbeat before its usual time.
 	force chan struct{}
 
 	mu            sync.Mutex
 	token         string
-	tokenRequired bool // the engine insists on tokens
-	readsNeedIt   bool // a token was used to read commands before
+	tokenRequired bool // the engine requires tokens
+	readsNeedIt   bool // a request to read commands had a token
 	partitions    map[string]string
 }
 
-// New returns an agent that has not done anything yet.
+// New returns an agent that does nothing before Run.
 func New(config Config) *Agent {
 	a := &Agent{
 		config:   config,
@@ -145,7 +143,7 @@ func New(config Config) *Agent {
 		a.clock = RealClock
 	}
 	if a.observer == nil {
-		a.observer = silence{}
+		a.observer = noObserver{}
 	}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
@@ -157,10 +155,10 @@ func New(config Config) *Agent {
 	return a
 }
 
-// Run lives the agent's life. It blocks until ctx ends, which is how power is
-// cut, or until the agent stops by itself: with [ErrPoweredOff], [ErrRebooted],
-// [ErrNoToken], a *[LookupError], or an error of its own network address. When
-// it returns, the agent listens no more and none of its goroutines is left.
+// Run runs the agent until ctx ends, which stands for a power cut, or until the agent
+// ends by itself, with [ErrPoweredOff], [ErrRebooted], [ErrNoToken], a *[LookupError],
+// or an error of its network address. When it returns, the agent does not listen any
+// more and all of its goroutines have ended.
 func (a *Agent) Run(ctx context.Context) error {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
@@ -183,7 +181,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.adopt(found.Config); err != nil {
+	if err := a.acceptToken(found.Config); err != nil {
 		return err
 	}
 	server, err := a.serve(ctx)
@@ -192,7 +190,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	defer server.stop()
 	a.observer.Entered(Running)
-	return a.beat(ctx, server, found)
+	return a.sendHeartbeats(ctx, server, found)
 }
 
 // macsOf lists the MAC addresses in a document, in its order.
@@ -216,8 +214,8 @@ func macsOf(document []byte) ([]string, error) {
 	return macs, nil
 }
 
-// silence is the observer of an agent that nobody watches.
-type silence struct{}
+// noObserver is the observer of an agent without one.
+type noObserver struct{}
 
-func (silence) Entered(Phase)             {}
-func (silence) Answered(Call, int, error) {}
+func (noObserver) Entered(Phase)             {}
+func (noObserver) Answered(Call, int, error) {}

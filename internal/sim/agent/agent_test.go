@@ -197,7 +197,7 @@ func TestTokenRules(t *testing.T) {
 
 func TestAgentWithoutTokenTakesCommandsWithoutOne(t *testing.T) {
 	a := newAgent(t, nil, nil)
-	if err := a.adopt(lookupConfig{AgentToken: "short", TokenRequired: true}); err != nil {
+	if err := a.acceptToken(lookupConfig{AgentToken: "short", TokenRequired: true}); err != nil {
 		t.Fatalf("adopt: %v", err)
 	}
 	for query, want := range map[string]int{"": 200, "?agent_token=anything": 401} {

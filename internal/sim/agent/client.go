@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// userAgent is the one of the recorded agent; engines and proxies log it.
+// userAgent is that of the recorded agent.
 const userAgent = "python-requests/2.28.1"
 
 const (
 	requestTimeout = 30 * time.Second
-	answerLimit    = 1 << 20 // bytes of an answer that are read
+	answerLimit    = 1 << 20 // largest answer, in bytes
 )
 
 // microversion is the minor part of an API version 1.N.
@@ -28,13 +28,13 @@ type microversion int
 const (
 	oldestVersion  microversion = 31 // assumed when the engine does not say
 	agentVersionAt microversion = 36 // heartbeats carry the agent's version
-	tokenAt        microversion = 62 // lookups hand out tokens
+	tokenAt        microversion = 62 // lookups return tokens
 	verifyCAAt     microversion = 68 // heartbeats carry a certificate
 )
 
 func (v microversion) String() string { return "1." + strconv.Itoa(int(v)) }
 
-// versionHeader asks the engine for the behaviour of one API version.
+// versionHeader selects the API version of a request.
 const versionHeader = "X-OpenStack-Ironic-API-Version"
 
 // client makes requests to the engine. It is used by one goroutine.
@@ -45,7 +45,7 @@ type client struct {
 	version  microversion // of the engine; zero while unknown
 }
 
-// request describes one call.
+// request is one request.
 type request struct {
 	call    Call
 	method  string
@@ -55,13 +55,13 @@ type request struct {
 	body    []byte
 }
 
-// do makes one call and reads the whole answer. An error means that there was
-// no answer; a status that tells of failure is no error.
+// do makes one request and reads the whole answer. An error means that there was no
+// answer; a failure status is not an error.
 func (c *client) do(ctx context.Context, r request) (status int, answer []byte, err error) {
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	status, answer, err = c.roundTrip(limited, r)
-	if ctx.Err() == nil { // otherwise the power went while the agent waited
+	if ctx.Err() == nil { // otherwise the power was cut while the agent waited
 		c.answered(r.call, status, err)
 	}
 	return status, answer, err
@@ -94,9 +94,9 @@ func (c *client) roundTrip(ctx context.Context, r request) (int, []byte, error) 
 	return resp.StatusCode, answer, nil
 }
 
-// serverVersion returns the newest version that the engine speaks. It asks
-// once; while the engine gives no usable answer, the oldest supported version
-// is used and the next call asks again.
+// serverVersion returns the newest API version that the engine supports. It asks the
+// engine once. While there is no usable answer, it returns the oldest supported
+// version, and asks again at the next call.
 func (c *client) serverVersion(ctx context.Context) microversion {
 	if c.version != 0 {
 		return c.version
@@ -122,8 +122,8 @@ func (c *client) serverVersion(ctx context.Context) microversion {
 	return c.version
 }
 
-// faultText returns what an error answer says, in either of the forms engines
-// use, cut to a length fit for a message.
+// faultText returns the message of an error answer, in either form that engines use,
+// shortened for a log line.
 func faultText(answer []byte) string {
 	var body struct {
 		ErrorMessage json.RawMessage `json:"error_message"`

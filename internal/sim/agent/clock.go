@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Clock is the time an agent lives in.
+// Clock is the clock of an agent.
 type Clock interface {
 	Now() time.Time
 	// NewTimer returns a timer that fires once after d.
@@ -22,7 +22,7 @@ type Timer interface {
 	Stop() bool
 }
 
-// RealClock is the clock on the wall.
+// RealClock is the system's clock.
 var RealClock Clock = Accelerated(1)
 
 // Accelerated returns a clock on which every pause takes 1/factor of its real
@@ -42,8 +42,7 @@ type realTimer struct{ timer *time.Timer }
 func (t realTimer) C() <-chan time.Time { return t.timer.C }
 func (t realTimer) Stop() bool          { return t.timer.Stop() }
 
-// Sleep waits for d on the clock. It returns the reason why ctx ended if that
-// happens first.
+// Sleep waits for d on the clock. When ctx ends first, it returns the error of ctx.
 func Sleep(ctx context.Context, clock Clock, d time.Duration) error {
 	if d <= 0 {
 		return context.Cause(ctx)
@@ -58,7 +57,7 @@ func Sleep(ctx context.Context, clock Clock, d time.Duration) error {
 	}
 }
 
-// jitter shares one random source between the goroutines of an agent.
+// jitter is a random source that the goroutines of an agent share.
 type jitter struct {
 	mu     sync.Mutex
 	random *rand.Rand

@@ -12,23 +12,23 @@ type params map[string]json.RawMessage
 
 // command is one entry of the command table.
 type command struct {
-	// method is the name the real agent's error messages use.
+	// method is the name of the command in error messages of the real agent.
 	method string
-	// required names the arguments a caller must give, in their order.
+	// required are the names of the required arguments, in their order.
 	required []string
-	// async commands answer at once and end later with a forced heartbeat.
+	// async commands are answered at once; a heartbeat follows when they end.
 	async bool
-	// check refuses arguments before the command is recorded; it may be nil.
+	// check refuses invalid arguments before the command is recorded; it may be nil.
 	check func(params) *fault
 	// duration bounds the simulated time of an async command; it may be nil.
 	duration func(params) span
-	// run does the work.
+	// run carries out the command.
 	run func(*Agent, params) (any, *commandError)
-	// then ends the agent after the command succeeded; nil keeps it running.
+	// then is the error with which the agent ends after the command; nil for none.
 	then error
 }
 
-// span is a duration that is drawn between two bounds.
+// span is a random duration between two bounds.
 type span struct{ low, high time.Duration }
 
 // seconds returns a span in seconds.
@@ -36,11 +36,11 @@ func seconds(low, high int) span {
 	return span{time.Duration(low) * time.Second, time.Duration(high) * time.Second}
 }
 
-// lasting is the duration of a command whose arguments do not matter.
+// lasting is the duration of a command, whatever its arguments are.
 func lasting(s span) func(params) span { return func(params) span { return s } }
 
-// execute runs a command by its full name "extension.command". A fault means
-// that the command was not accepted; first is the command as it was accepted.
+// execute runs a command by its full name, "extension.command". A fault means that the
+// command was refused; first is the command as it was when it was accepted.
 func (a *Agent) execute(fullName string, p params) (r *result, first resultDocument, f *fault) {
 	extension, name, ok := strings.Cut(fullName, ".")
 	if !ok {
@@ -76,7 +76,7 @@ func (a *Agent) execute(fullName string, p params) (r *result, first resultDocum
 	return r, a.commands.document(r), nil
 }
 
-// runNow checks the arguments and does the work of a command.
+// runNow checks the arguments and carries out the command.
 func (a *Agent) runNow(c command, p params) (any, *commandError) {
 	if missing := missingArguments(c.method, c.required, p); missing != "" {
 		return nil, executionError(missing)
@@ -84,7 +84,7 @@ func (a *Agent) runNow(c command, p params) (any, *commandError) {
 	return c.run(a, p)
 }
 
-// runAsync lets a command take its time. A power cut ends it without a result.
+// runAsync carries out a command after its simulated duration. A power cut ends it without a result.
 func (a *Agent) runAsync(c command, r *result, p params) {
 	defer a.commands.working.Done()
 	outcome, failure := a.runNow(c, p)
@@ -103,12 +103,12 @@ func (a *Agent) runAsync(c command, r *result, p params) {
 	}
 }
 
-// powerDelay is how long the ramdisk needs to sync and go down after it
-// answered, enough for the engine to read the result once.
+// powerDelay is the time from the answer until the ramdisk has shut down, enough for
+// the engine to read the result once.
 const powerDelay = 2 * time.Second
 
-// missingArguments returns the complaint about arguments that were not given,
-// empty if all are there.
+// missingArguments returns the error text for missing arguments, empty if there are
+// none.
 func missingArguments(method string, required []string, p params) string {
 	var missing []string
 	for _, name := range required {

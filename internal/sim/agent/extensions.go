@@ -42,10 +42,10 @@ var extensions = map[string]map[string]command{
 	},
 }
 
-// nothing is the work of a command that only says that it is done.
+// nothing carries out a command that does nothing.
 func nothing(*Agent, params) (any, *commandError) { return nil, nil }
 
-// hardwareInfo returns the inventory.
+// hardwareInfo carries out a command that returns the inventory.
 func hardwareInfo(a *Agent, _ params) (any, *commandError) {
 	var document struct {
 		Inventory json.RawMessage `json:"inventory"`
@@ -56,7 +56,7 @@ func hardwareInfo(a *Agent, _ params) (any, *commandError) {
 	return document.Inventory, nil
 }
 
-// collectLogs returns the ramdisk's logs.
+// collectLogs carries out the command that returns the ramdisk's logs.
 func collectLogs(a *Agent, _ params) (any, *commandError) {
 	logs, err := logArchive(a.config.Hostname, a.started, a.commands.documents())
 	if err != nil {

@@ -5,15 +5,15 @@ import (
 	"net/http"
 )
 
-// fault is an error answer of the command API: the bare object, without the
-// envelope that the engine's own API puts around it.
+// fault is an error answer of the command API. Unlike faults of the engine's API it is
+// not inside error_message.
 type fault struct {
 	status int
 	Code   string `json:"faultcode"`
 	String string `json:"faultstring"`
 }
 
-// newFault says whose mistake a status means.
+// newFault returns a fault whose faultcode follows from the status.
 func newFault(status int, text string) *fault {
 	code := "Client"
 	if status >= http.StatusInternalServerError {
@@ -22,7 +22,7 @@ func newFault(status int, text string) *fault {
 	return &fault{status: status, Code: code, String: text}
 }
 
-// httpFault is a fault of the HTTP layer, which puts the status into the text.
+// httpFault is a fault of the HTTP layer, whose text begins with the status.
 func httpFault(status int, text string) *fault {
 	return newFault(status, fmt.Sprintf("%d %s: %s", status, http.StatusText(status), text))
 }
@@ -45,7 +45,7 @@ func busyFault(running string) *fault {
 	return newFault(http.StatusConflict, "Agent is busy: executing command "+running)
 }
 
-// commandError is how a command that ran says that it failed.
+// commandError is the error of a command that failed.
 type commandError struct {
 	Type    string `json:"type"`
 	Code    int    `json:"code"`

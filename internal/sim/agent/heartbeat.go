@@ -15,11 +15,11 @@ const (
 	startUpMin = 900 * time.Millisecond
 	startUpMax = 1200 * time.Millisecond
 
-	// Heartbeats come after these parts of the engine's timeout.
+	// Bounds of the time between heartbeats, as parts of the engine's timeout.
 	heartbeatShareMin = 0.3
 	heartbeatShareMax = 0.6
 
-	// Pauses after a heartbeat that the engine did not take.
+	// Bounds of the pause after a heartbeat that the engine did not accept.
 	heartbeatRetryMin = 5 * time.Second
 	heartbeatRetryMax = 10 * time.Second
 
@@ -30,26 +30,26 @@ const (
 // heartbeat is the body of POST /v1/heartbeat/{uuid}.
 type heartbeat struct {
 	CallbackURL string `json:"callback_url"`
-	// AgentToken is a text or null; engines older than tokens do not get it.
+	// AgentToken is a string or null; it is left out for engines without tokens.
 	AgentToken    json.RawMessage `json:"agent_token,omitempty"`
 	AgentVersion  string          `json:"agent_version,omitempty"`
 	AgentVerifyCA string          `json:"agent_verify_ca,omitempty"` // PEM
 }
 
-// beat sends heartbeats until ctx ends and returns why it ended. An engine
-// that refuses them, even because the node is gone, is asked again and again:
-// a node with these MAC addresses may come back.
-func (a *Agent) beat(ctx context.Context, server *apiServer, found *lookupAnswer) error {
+// sendHeartbeats sends heartbeats until ctx ends and returns the error of ctx. It goes
+// on when the engine refuses them, even if the node was deleted, because a node with
+// these MAC addresses may be created again.
+func (a *Agent) sendHeartbeats(ctx context.Context, server *apiServer, found *lookupAnswer) error {
 	timeout := found.Config.heartbeatTimeout()
 	if a.config.HeartbeatTimeout > 0 {
 		timeout = a.config.HeartbeatTimeout
 	}
 	wait := a.random.between(startUpMin, startUpMax)
 	for {
-		if err := a.awaitBeat(ctx, wait); err != nil {
+		if err := a.awaitHeartbeat(ctx, wait); err != nil {
 			return err
 		}
-		taken, err := a.beatOnce(ctx, server, found.Node.UUID)
+		taken, err := a.sendHeartbeat(ctx, server, found.Node.UUID)
 		if err != nil {
 			return err
 		}
@@ -63,9 +63,9 @@ func (a *Agent) beat(ctx context.Context, server *apiServer, found *lookupAnswer
 	}
 }
 
-// awaitBeat waits for the next heartbeat: after wait, or after forcedGap when
-// a command ended meanwhile.
-func (a *Agent) awaitBeat(ctx context.Context, wait time.Duration) error {
+// awaitHeartbeat waits until the next heartbeat is due: for wait, or for forcedGap when
+// a command ends meanwhile.
+func (a *Agent) awaitHeartbeat(ctx context.Context, wait time.Duration) error {
 	regular := a.clock.NewTimer(wait)
 	defer regular.Stop()
 	gap := a.clock.NewTimer(forcedGap)
@@ -88,17 +88,17 @@ func (a *Agent) awaitBeat(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// forceHeartbeat asks for a heartbeat soon.
+// forceHeartbeat requests a heartbeat before its usual time.
 func (a *Agent) forceHeartbeat() {
 	select {
 	case a.force <- struct{}{}:
-	default: // one is wanted already
+	default: // one is requested already
 	}
 }
 
-// beatOnce sends one heartbeat and says whether the engine took it, which only
-// status 202 means.
-func (a *Agent) beatOnce(ctx context.Context, server *apiServer, nodeUUID string) (bool, error) {
+// sendHeartbeat sends one heartbeat and reports whether the engine accepted it, which
+// means status 202.
+func (a *Agent) sendHeartbeat(ctx context.Context, server *apiServer, nodeUUID string) (bool, error) {
 	version := a.engine.serverVersion(ctx)
 	body := heartbeat{CallbackURL: server.url}
 	if version >= tokenAt {
@@ -137,7 +137,7 @@ func (a *Agent) tokenJSON() json.RawMessage {
 		return json.RawMessage("null")
 	}
 	text, err := json.Marshal(a.token)
-	if err != nil { // a text is always encodable
+	if err != nil { // a string can always be encoded
 		panic(err)
 	}
 	return text

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestHeartbeatsKeepGoingWhateverTheEngineAnswers(t *testing.T) {
+func TestHeartbeatsContinueWhateverTheEngineAnswers(t *testing.T) {
 	e := newEngine(t)
 	e.answer(CallHeartbeat, answer{202, ""}, answer{409, "{}"}, answer{404, "{}"}, answer{200, "{}"}, answer{503, ""}, answer{202, ""})
 	clock := newFakeClock(true)

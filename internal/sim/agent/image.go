@@ -6,7 +6,7 @@ import (
 	"maps"
 )
 
-// imageInfo is the part of an image's description that matters here.
+// imageInfo is the part of an image's description that the simulation uses.
 type imageInfo struct {
 	ID        string   `json:"id"`
 	URLs      []string `json:"urls"`
@@ -16,8 +16,8 @@ type imageInfo struct {
 	ImageType string   `json:"image_type"`
 }
 
-// imageArgument decodes the argument image_info and says which of its fields
-// were given. A missing argument has none.
+// imageArgument decodes the argument image_info and returns the fields that were
+// given, none when the argument is missing.
 func imageArgument(p params) (info imageInfo, given map[string]json.RawMessage, err error) {
 	raw, ok := p["image_info"]
 	if !ok {

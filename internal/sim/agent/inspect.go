@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// inspectPauses are the pauses between the attempts to post the document:
-// exponential, at least 5 seconds. One attempt more than pauses is made.
+// inspectPauses are the pauses between the attempts to post the document. They grow
+// exponentially and are at least 5 seconds. There is one attempt more than pauses.
 var inspectPauses = []time.Duration{5 * time.Second, 5 * time.Second, 6 * time.Second, 12 * time.Second}
 
-// postWorthRepeating says whether an answer (status zero means there was none)
-// may be different next time.
+// postWorthRepeating reports whether another attempt may succeed after an answer with
+// this status; zero means that there was no answer.
 func postWorthRepeating(status int) bool {
 	return status == 0 || status >= http.StatusInternalServerError || status == http.StatusConflict
 }
 
-// inspect posts the document and returns the node's UUID if the engine said
-// it. A refusal is no error: the agent goes on to look itself up, as a node
-// may exist that does not want inspection. An error means that ctx ended.
+// inspect posts the document and returns the UUID of the node if the answer has it. A
+// refusal is no error: the agent then looks itself up, because its node may exist
+// without being inspected. An error means that ctx ended.
 func (a *Agent) inspect(ctx context.Context, document []byte) (string, error) {
 	for attempt := 0; ; attempt++ {
 		status, answer, err := a.engine.do(ctx, request{

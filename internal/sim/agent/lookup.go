@@ -12,29 +12,29 @@ import (
 
 const (
 	lookupTimeout     = 600 * time.Second
-	lookupInterval    = time.Second       // before the first repetition
-	lookupIntervalMax = 300 * time.Second // of one pause
-	lookupGrowth      = 1.5               // mean factor from pause to pause
+	lookupInterval    = time.Second       // before the second attempt
+	lookupIntervalMax = 300 * time.Second // longest pause
+	lookupGrowth      = 1.5               // mean growth factor of pauses
 	conflictPauseMin  = 5 * time.Second   // after 409: the node is locked
 	conflictPauseMax  = 30 * time.Second
 
-	// tokenLength is the shortest text that counts as a token.
+	// tokenLength is the shortest length of a token.
 	tokenLength = 32
-	// tokenGiven stands for a token that the engine does not repeat.
+	// tokenGiven is sent by the engine in place of a token that it issued before.
 	tokenGiven = "******"
-	// defaultHeartbeatTimeout is used when the engine names none.
+	// defaultHeartbeatTimeout is used when the engine sends none.
 	defaultHeartbeatTimeout = 300 * time.Second
 )
 
-// LookupError says that no node was found in time.
+// LookupError means that the engine returned no node in time.
 type LookupError struct {
 	Timeout time.Duration
-	Last    string // how the last attempt ended
+	Last    string // outcome of the last attempt
 }
 
-// Error tells an operator where to look.
+// Error says what happened and what to do.
 func (e *LookupError) Error() string {
-	return fmt.Sprintf("the engine named no node for this machine within %s (last answer: %s); enable discovery or register the machine",
+	return fmt.Sprintf("the engine found no node for this machine within %s (last answer: %s); enable discovery or register the machine",
 		e.Timeout, e.Last)
 }
 
@@ -52,7 +52,7 @@ type lookupConfig struct {
 	TokenRequired    bool    `json:"agent_token_required"`
 }
 
-// heartbeatTimeout is the longest silence that the engine tolerates.
+// heartbeatTimeout is the time without a heartbeat after which the agent counts as gone.
 func (c lookupConfig) heartbeatTimeout() time.Duration {
 	if c.HeartbeatTimeout <= 0 {
 		return defaultHeartbeatTimeout
@@ -60,9 +60,8 @@ func (c lookupConfig) heartbeatTimeout() time.Duration {
 	return time.Duration(c.HeartbeatTimeout * float64(time.Second))
 }
 
-// lookup asks the engine which node this machine is until it gets an answer.
-// Pauses count against the timeout, requests do not. It returns a
-// *LookupError when the time is over.
+// lookup looks up the node of this machine until the engine returns one. Only pauses
+// count against the timeout. It returns a *LookupError when the time is over.
 func (a *Agent) lookup(ctx context.Context, nodeUUID string) (*lookupAnswer, error) {
 	query := url.Values{"addresses": {strings.Join(a.macs, ",")}}
 	if nodeUUID != "" {
@@ -99,8 +98,8 @@ func grow(interval time.Duration, factor float64) time.Duration {
 	return min(time.Duration(float64(interval)*factor), lookupIntervalMax)
 }
 
-// lookupOnce makes one attempt. Without a result, trouble says why.
-func (a *Agent) lookupOnce(ctx context.Context, query url.Values) (found *lookupAnswer, status int, trouble string) {
+// lookupOnce makes one attempt. Without a result, reason says why.
+func (a *Agent) lookupOnce(ctx context.Context, query url.Values) (found *lookupAnswer, status int, reason string) {
 	version := min(a.engine.serverVersion(ctx), tokenAt)
 	status, answer, err := a.engine.do(ctx, request{
 		call: CallLookup, method: http.MethodGet, path: "/v1/lookup", query: query, version: version,
@@ -121,10 +120,10 @@ func (a *Agent) lookupOnce(ctx context.Context, query url.Values) (found *lookup
 	return &parsed, status, ""
 }
 
-// adopt takes over the token that the engine handed out. Text that is too
-// short to be a token is ignored. It returns [ErrNoToken] when the engine
-// insists on a token that this agent has never seen.
-func (a *Agent) adopt(config lookupConfig) error {
+// acceptToken stores the token that the engine issued. It ignores text that is too
+// short for a token. It returns [ErrNoToken] when the engine requires a token that this
+// agent did not get.
+func (a *Agent) acceptToken(config lookupConfig) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.tokenRequired = a.tokenRequired || config.TokenRequired

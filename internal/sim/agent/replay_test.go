@@ -62,7 +62,7 @@ func (ids identities) translate(text string) string {
 
 func TestReplayOfEngineToAgent(t *testing.T) {
 	a := newAgent(t, nil, nil)
-	if err := a.adopt(lookupConfig{AgentToken: recordedToken, TokenRequired: true}); err != nil {
+	if err := a.acceptToken(lookupConfig{AgentToken: recordedToken, TokenRequired: true}); err != nil {
 		t.Fatalf("adopt token: %v", err)
 	}
 	t.Cleanup(a.commands.end)

@@ -39,9 +39,9 @@ func (r *result) join(ctx context.Context) {
 	}
 }
 
-// commandList holds every command of one boot, in the order of their arrival.
+// commandList has all commands of one boot, in the order of their arrival.
 type commandList struct {
-	// ended is closed when the power goes; commands do not outlive that.
+	// ended is closed when the power is cut, which ends all commands.
 	ended   chan struct{}
 	working sync.WaitGroup
 
@@ -52,7 +52,7 @@ type commandList struct {
 
 func newCommandList() *commandList { return &commandList{ended: make(chan struct{})} }
 
-// end takes the power away and returns when no command is at work any more.
+// end cuts the power and returns when all commands have ended.
 func (l *commandList) end() {
 	l.mu.Lock()
 	if !l.over {
@@ -63,7 +63,7 @@ func (l *commandList) end() {
 	l.working.Wait()
 }
 
-// pause lets a command take its time. It is false when the power went.
+// pause waits for the duration of a command. It returns false when the power was cut.
 func (l *commandList) pause(clock Clock, d time.Duration) bool {
 	timer := clock.NewTimer(d)
 	defer timer.Stop()
@@ -75,8 +75,8 @@ func (l *commandList) pause(clock Clock, d time.Duration) bool {
 	}
 }
 
-// add records a new command unless another one is running, which it names
-// then. The caller ends an added command with working.Done. The returned
+// add records a new command. While another one is running, it returns a fault that
+// names that one. The caller ends an added command with working.Done. The returned
 // document is the command as it was when it was added.
 func (l *commandList) add(id, name string) (r *result, first resultDocument, f *fault) {
 	l.mu.Lock()
@@ -96,14 +96,14 @@ func (l *commandList) add(id, name string) (r *result, first resultDocument, f *
 	return r, r.document, nil
 }
 
-// busyWith returns the name of the running command, if there is one.
+// busyWith returns the name of the running command, empty if there is none.
 func (l *commandList) busyWith() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.busy()
 }
 
-// busy needs the lock. Only the latest command can be running.
+// busy is busyWith for callers that hold the lock. Only the latest command can be running.
 func (l *commandList) busy() string {
 	if n := len(l.results); n > 0 && l.results[n-1].document.Status == statusRunning {
 		return l.results[n-1].document.Name
@@ -111,7 +111,7 @@ func (l *commandList) busy() string {
 	return ""
 }
 
-// finish records how a command ended.
+// finish records the outcome of a command.
 func (l *commandList) finish(r *result, outcome any, failure *commandError) {
 	l.mu.Lock()
 	switch {
@@ -126,7 +126,7 @@ func (l *commandList) finish(r *result, outcome any, failure *commandError) {
 	close(r.done)
 }
 
-// find returns a command by its identifier, or nil.
+// find returns the command with this identifier, or nil.
 func (l *commandList) find(id string) *result {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 // bodyLimit is the largest command body: config drives travel inside commands.
 const bodyLimit = 64 << 20
 
-// routes is shared by all agents, since ten thousand multiplexers would fill a
-// computer's memory; a request carries its agent in its context.
+// routes is shared by all agents to save memory; the context of a request has the
+// agent.
 var routes = newRoutes()
 
 func newRoutes() *http.ServeMux {
@@ -51,7 +51,7 @@ func (a *Agent) Handler() http.Handler {
 // agentKey is the key of the agent in the context of a request.
 type agentKey struct{}
 
-// apiHandler is a handler whose result is a document to answer with.
+// apiHandler is a handler that returns the document of the answer.
 type apiHandler func(*Agent, *http.Request) (any, *fault)
 
 // ServeHTTP answers with the handler's document or fault.
@@ -137,8 +137,8 @@ func wantsWait(r *http.Request) bool {
 	return strings.EqualFold(r.URL.Query().Get("wait"), "true")
 }
 
-// tokenMatches says whether a request carries the agent's token. An agent that
-// never got one takes requests without.
+// tokenMatches reports whether a request has the agent's token. An agent without a
+// token accepts requests without one.
 func (a *Agent) tokenMatches(r *http.Request) bool {
 	query := r.URL.Query()
 	a.mu.Lock()
@@ -149,8 +149,8 @@ func (a *Agent) tokenMatches(r *http.Request) bool {
 	return a.token != "" && query.Get("agent_token") == a.token
 }
 
-// checkReadToken guards the list of commands: tokens are checked from the first
-// request on that carries one, since older engines send none.
+// checkReadToken checks the token of requests that read commands. It begins with the
+// first request that has one, because older engines send none.
 func (a *Agent) checkReadToken(r *http.Request) *fault {
 	a.mu.Lock()
 	if r.URL.Query().Get("agent_token") != "" {

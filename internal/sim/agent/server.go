@@ -19,7 +19,7 @@ const (
 
 // apiServer is the running command API of one agent.
 type apiServer struct {
-	url            string // how the engine reaches it
+	url            string // URL for the engine
 	certificatePEM string // empty over plain HTTP
 	http           *http.Server
 	stopped        chan struct{}
@@ -67,10 +67,10 @@ func (a *Agent) serve(ctx context.Context) (*apiServer, error) {
 	return s, nil
 }
 
-// stop cuts all connections, as a power cut does, and returns when the listener
-// and the commands at work have ended.
+// stop cuts all connections, as a power cut does, and returns when the listener and all
+// commands have ended.
 func (s *apiServer) stop() {
-	_ = s.http.Close() // the listener vanishes with the machine anyway
+	_ = s.http.Close() // an error does not matter, the machine is off
 	<-s.stopped
 	s.commands.end()
 }

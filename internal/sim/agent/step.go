@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// hardwareManagers are the managers whose versions guard step execution: a step
-// list made by one version must not be executed by another.
+// hardwareManagers are the hardware managers and their versions. Steps that were
+// listed by one version must not be executed by another.
 var hardwareManagers = map[string]string{"generic_hardware_manager": "1.2"}
 
-// stepCommands returns the two commands of one kind of steps: the list and the
-// execution of one.
+// stepCommands returns the two commands of a kind of steps: to list steps and to
+// execute one.
 func stepCommands(k stepKind) map[string]command {
 	execute := "execute_" + k.name + "_step"
 	return map[string]command{
@@ -74,7 +74,7 @@ func (k stepKind) duration(p params) span {
 	return defaultStepDuration
 }
 
-// knows says whether any hardware manager has the step.
+// knows reports whether any hardware manager has the step.
 func (k stepKind) knows(name string) bool {
 	for _, steps := range k.managers {
 		if slices.ContainsFunc(steps, func(s stepInfo) bool { return s.Step == name }) {
@@ -84,7 +84,7 @@ func (k stepKind) knows(name string) bool {
 	return false
 }
 
-// runStep does the work of a step. Only writing an image has a result.
+// runStep carries out a step. Only writing an image has a result.
 func (a *Agent) runStep(step stepArgument) (any, *commandError) {
 	if step.Step != "write_image" {
 		return nil, nil
@@ -101,8 +101,8 @@ func (a *Agent) runStep(step stepArgument) (any, *commandError) {
 	}, nil
 }
 
-// checkVersions compares the versions that the engine remembers from its step
-// list, if it sent any, with those of this agent.
+// checkVersions compares the versions of hardware managers in a request, if it has any,
+// with those of this agent.
 func checkVersions(raw json.RawMessage) *commandError {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil

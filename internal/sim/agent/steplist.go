@@ -2,10 +2,10 @@ package agent
 
 import "slices"
 
-// stepKind is one family of steps.
+// stepKind is a kind of steps.
 type stepKind struct {
 	name     string // "clean", "deploy" or "service"
-	class    string // the name in error messages
+	class    string // name of the class in error messages
 	managers map[string][]stepInfo
 }
 
@@ -30,7 +30,7 @@ const (
 	proliant = "ProliantHardwareManager"
 )
 
-// abortable returns steps of the deploy interface that may be interrupted.
+// abortable returns abortable steps of the deploy interface.
 func abortable(names ...string) []stepInfo {
 	steps := make([]stepInfo, 0, len(names))
 	for _, name := range names {
@@ -67,8 +67,8 @@ var deploySteps = stepKind{name: "deploy", class: "DeployExtension", managers: m
 	},
 }}
 
-// serviceSteps has one manager only: of equal steps the list keeps the one with
-// the most specific manager, which here inherits all the generic ones.
+// serviceSteps has one manager only: of equal steps the real list keeps that of the
+// most specific manager, which inherits all generic ones.
 var serviceSteps = stepKind{name: "service", class: "ServiceExtension", managers: map[string][]stepInfo{
 	proliant: slices.Concat(
 		[]stepInfo{
@@ -91,11 +91,11 @@ var injectFiles = stepInfo{Step: "inject_files", Interface: "deploy", ArgsInfo: 
 	"verify_ca": {"Whether certificates of the servers are verified.", false},
 }}
 
-// defaultStepDuration is the time of steps that stepDurations does not name.
+// defaultStepDuration is the duration of steps that are not in stepDurations.
 var defaultStepDuration = seconds(1, 3)
 
-// stepDurations are long enough for an engine to see a step run and short
-// enough to watch.
+// stepDurations are long enough for an engine to see that a step is running, and short
+// enough for tests.
 var stepDurations = map[string]span{
 	"erase_devices":          seconds(20, 60),
 	"erase_devices_express":  seconds(2, 6),

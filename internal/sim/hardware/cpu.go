@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// cpuModel is a processor as the kernel reports it.
+// cpuModel is a processor model as the kernel reports it.
 type cpuModel struct {
 	name    string
 	threads int    // logical processors per socket
@@ -33,7 +33,7 @@ var (
 	virtualEPYC = cpuModel{"AMD EPYC", 8, "", flagsVirtualHost}
 )
 
-// words splits a table row; the lists below are the flags of /proc/cpuinfo.
+// words splits lists such as the flags of /proc/cpuinfo below.
 func words(rows ...string) []string { return strings.Fields(strings.Join(rows, " ")) }
 
 const (
@@ -67,7 +67,7 @@ var (
 	flagsVirtualHost = slices.Concat(flagsVirtual, words("ssse3 fma sse4_1 sse4_2 aes xsave avx f16c rdrand bmi1 avx2 bmi2 sha_ni"))
 )
 
-// cpu fills the product's sockets.
+// cpu returns the processors of a machine of this product.
 func (p *product) cpu(d *dice, architecture string) CPU {
 	m := pick(d, p.cpus)
 	sockets := pick(d, p.sockets)
@@ -84,8 +84,8 @@ func (p *product) cpu(d *dice, architecture string) CPU {
 	return c
 }
 
-// memory fills the machine's sockets with modules. The kernel keeps about 1.5 %
-// of what is installed for itself.
+// memory returns the memory of a machine. The kernel uses about 1.5 % of the installed
+// memory itself.
 func (p *platform) memory(d *dice) Memory {
 	gib := int64(pick(d, p.memoryGiB))
 	installed := gib << 30

@@ -2,9 +2,8 @@ package hardware
 
 import "math/bits"
 
-// dice is a small deterministic source of choices (SplitMix64). It is written
-// out here, instead of taken from a library, because a machine must look the
-// same whatever release of the toolchain builds the simulator.
+// dice is a deterministic source of random choices (SplitMix64). It does not use the
+// standard library, because a machine must be the same with every release of Go.
 type dice struct{ state uint64 }
 
 // newDice returns the dice of one machine. Neighbouring indices and seeds give
@@ -27,7 +26,7 @@ func (d *dice) intN(n int) int {
 	return int(hi)
 }
 
-// percent is true in p of 100 throws.
+// percent is true with a probability of p percent.
 func (d *dice) percent(p int) bool { return d.intN(100) < p }
 
 // pick returns one element of choices, which must not be empty.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// bus is how a disk is attached; it decides the names the kernel gives it.
+// bus is the kind of bus of a disk, which decides its names in the kernel.
 type bus int
 
 const (
@@ -18,7 +18,7 @@ const (
 	busMMC
 )
 
-// diskModel is one product. Sizes are those of real products, in bytes.
+// diskModel is a model of disk. Sizes are those of real products, in bytes.
 type diskModel struct {
 	bus        bus
 	vendor     string // as the kernel reports it; empty for none
@@ -26,7 +26,7 @@ type diskModel struct {
 	size       int64
 	rotational bool
 	wwn        string // first digits of the world wide name, empty for none
-	serial     string // pattern, see serial; empty for none
+	serial     string // pattern, see func serial; empty for none
 }
 
 var (
@@ -50,16 +50,16 @@ var (
 	vmwareDisk     = diskModel{busSAS, "VMware", "Virtual disk", 107374182400, true, "", ""}
 )
 
-// diskGroup is a number of equal disks.
+// diskGroup is a group of equal disks in a machine.
 type diskGroup struct {
 	model diskModel
 	count int
 }
 
-// naming counts what the kernel counts while it names disks.
+// naming has the numbers of the next disks of each kind, from which the kernel makes names.
 type naming struct{ scsi, nvme, virtio, mmc int }
 
-// disks generates the machine's disks in the order the kernel finds them.
+// disks generates the disks of a machine in the order in which the kernel finds them.
 func (p *platform) disks(d *dice, seed uint64, index int) []Disk {
 	var (
 		disks []Disk
@@ -74,7 +74,7 @@ func (p *platform) disks(d *dice, seed uint64, index int) []Disk {
 	return disks
 }
 
-// disk generates one disk; number tells it apart from every other of the seed.
+// disk generates one disk; number is unique among the disks of the seed.
 func (m diskModel) disk(names *naming, seed, number uint64) Disk {
 	disk := Disk{Size: m.size, Rotational: m.rotational, Model: optional(m.model), Vendor: optional(m.vendor)}
 	if m.serial != "" {
@@ -93,7 +93,7 @@ func (m diskModel) disk(names *naming, seed, number uint64) Disk {
 	return disk
 }
 
-// attach fills the names that depend on the bus and on the disks before.
+// attach sets the names, which depend on the bus and on the disks before.
 func (m diskModel) attach(disk *Disk, names *naming) {
 	const byPath = "/dev/disk/by-path/"
 	switch m.bus {
@@ -149,7 +149,7 @@ func letter(n int) string {
 	return letter(n/26-1) + letter(n%26)
 }
 
-// optional is nil for an empty text.
+// optional returns a pointer to s, or nil for an empty string.
 func optional(s string) *string {
 	if s == "" {
 		return nil
@@ -160,8 +160,8 @@ func optional(s string) *string {
 // rootDiskMinimum is the smallest disk an agent would install to: 4 GiB.
 const rootDiskMinimum = 4 << 30
 
-// rootDisk is the disk the agent picks without hints: the smallest that is
-// large enough, the first of equals. It is nil when there is none.
+// rootDisk is the disk that the agent chooses without hints: the smallest that is
+// large enough, and the first of equal ones. It is nil when there is none.
 func rootDisk(disks []Disk) *Disk {
 	var root *Disk
 	for i := range disks {

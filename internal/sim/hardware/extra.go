@@ -9,9 +9,9 @@ import (
 // value. The value is text, or a number where the collector measured one.
 type Fact [4]any
 
-// extraFacts lists what the extra-hardware collector of an agent finds beyond
-// the inventory, in its own form. It repeats what the machine is and invents
-// nothing, so that both descriptions agree.
+// extraFacts returns what the extra-hardware collector of an agent reports in addition
+// to the inventory, in its own form. All values come from the inventory, so that both
+// agree.
 func (v *Inventory) extraFacts() []Fact {
 	system := v.SystemVendor
 	facts := []Fact{

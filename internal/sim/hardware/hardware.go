@@ -1,18 +1,17 @@
-// Package hardware invents machines: plausible, varied and always the same.
+// Package hardware generates the hardware of simulated machines. It is plausible,
+// differs between machines, and is the same in every run.
 //
-// A machine is named by a seed and an index. Everything about it (vendor,
-// serial number, MAC addresses, disks, place in the rack) is a pure function
-// of those two numbers and of [Options], so two processes, or the same process
-// a year later, describe the same machine in the same words. Generating one
-// machine never depends on another one having been generated before.
+// A machine is identified by a seed and an index. Everything about it (vendor, serial
+// number, MAC addresses, disks, place in the rack) is a pure function of these two
+// numbers and of [Options], so that all processes generate the same machine. Machines
+// are independent of each other.
 //
 // Within one seed the MAC addresses, the serial numbers (except those that
 // real vendors leave at a placeholder), the disk serial numbers and the BMC
 // addresses are unique for the first [MaxMachines] indices.
 //
-// The output is the document a ramdisk agent posts after inspection, with
-// exactly the keys of ironic-python-agent 9.11. The package does no input or
-// output and knows nothing of networks beyond the numbers it prints.
+// The output is the document that a ramdisk agent posts after inspection, with exactly
+// the keys of ironic-python-agent 9.11. The package does no input or output.
 package hardware
 
 import (
@@ -22,15 +21,14 @@ import (
 	"slices"
 )
 
-// MaxMachines is how many machines one seed describes without repeating a MAC
-// address: 2^21, because 21 bits of the address number the machine and 3 bits
-// number its interface.
+// MaxMachines is the number of machines of one seed with unique MAC addresses: 2^21,
+// because an address has 21 bits for the machine and 3 bits for the interface.
 const MaxMachines = 1 << 21
 
-// MaxNICs is the most network interfaces a machine has.
+// MaxNICs is the largest number of network interfaces of a machine.
 const MaxNICs = 8
 
-// Kind sorts machines by what they are built for.
+// Kind is the kind of a machine.
 type Kind string
 
 // The kinds of machines.
@@ -40,22 +38,22 @@ const (
 	Virtual Kind = "virtual" // virtual machine without a BMC
 )
 
-// Options narrows what is generated. The zero value asks for the usual mix.
+// Options limits what is generated. The zero value means the usual mix.
 type Options struct {
 	// NICs is the exact number of network interfaces, 1 to [MaxNICs]; zero
 	// leaves the number to the machine's model. Values outside are clamped.
 	NICs int
 	// Kind restricts machines to one kind; empty means all kinds.
 	Kind Kind
-	// Address is the IPv4 address of the interface that booted. The zero value
-	// means the address that [DefaultNetwork] holds for the machine's index.
+	// Address is the IPv4 address of the interface that the machine booted from. The
+	// zero value means the address for the machine's index in [DefaultNetwork].
 	Address netip.Addr
-	// ExtraHardware adds what the agent's extra-hardware collector finds.
+	// ExtraHardware adds the data of the agent's extra-hardware collector.
 	ExtraHardware bool
 }
 
-// Validate says what is wrong with the options. The other methods panic for a
-// kind that does not exist.
+// Validate returns an error for invalid options. The other methods panic for an unknown
+// kind.
 func (o Options) Validate() error {
 	if o.Kind != "" && !slices.ContainsFunc(platforms, func(p platform) bool { return p.kind == o.Kind }) {
 		return fmt.Errorf("there are no machines of kind %q; choose %s, %s or %s", o.Kind, Server, Edge, Virtual)
@@ -71,12 +69,12 @@ type Machine struct {
 	Seed  uint64
 	Index int
 	Kind  Kind
-	// Inspection is what the machine's ramdisk posts.
+	// Inspection is the document that the machine's ramdisk posts.
 	Inspection Inspection
 	// BootNIC is the index of the interface that booted, within
 	// Inspection.Inventory.Interfaces.
 	BootNIC int
-	// Rack and Slot say where the machine stands; both count from zero.
+	// Rack and Slot are the place of the machine; both count from zero.
 	Rack, Slot int
 }
 

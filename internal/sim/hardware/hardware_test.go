@@ -71,7 +71,7 @@ func TestIdentitiesAreUniqueWithinASeed(t *testing.T) {
 	}
 }
 
-func TestFleetIsVaried(t *testing.T) {
+func TestHardwareOfMachinesVaries(t *testing.T) {
 	counts := map[string]int{}
 	for i := range 2_000 {
 		m := hardware.Options{}.Machine(1, i)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// DefaultNetwork is where simulated machines have their boot addresses: a part
-// of the loopback network, so that every machine can listen on its own address
-// without any configuration of the host. Linux accepts all of 127.0.0.0/8.
+// DefaultNetwork is the network of the boot addresses of simulated machines. It is a
+// part of the loopback network, so that every machine can listen on its own address
+// without configuration: Linux accepts all of 127.0.0.0/8.
 var DefaultNetwork = netip.MustParsePrefix("127.64.0.0/10")
 
 // bmcNetwork holds the BMC addresses: the range reserved for benchmarks of
@@ -55,8 +55,8 @@ func (m mac) String() string {
 	return string(b)
 }
 
-// Alphabets of serial numbers. Letters leave out vowels and what is easily
-// taken for a digit, as vendors do.
+// Alphabets of serial numbers. As with real vendors, letters do not include vowels and
+// those that look like digits.
 const (
 	serialDigits  = "0123456789"
 	serialLetters = "BCDFGHJKLMNPQRSTVWXYZ"
@@ -64,8 +64,8 @@ const (
 	serialHex     = "0123456789ABCDEF"
 )
 
-// alphabetOf maps the wild cards of a serial number pattern to what they stand
-// for; every other character stands for itself.
+// alphabetOf maps the wild cards of a serial number pattern to their alphabets; every
+// other character stands for itself.
 func alphabetOf(c rune) string {
 	switch c {
 	case '#':
@@ -110,7 +110,7 @@ func serial(pattern string, seed, n uint64) string {
 // plus an offset from the seed. size must be at least 1 and must not be a
 // multiple of the prime.
 func shuffle(seed, n, size uint64) uint64 {
-	const prime = 2654435789 // near 2^32 / golden ratio: neighbours land far apart
+	const prime = 2654435789 // near 2^32 / golden ratio: neighbouring numbers become distant ones
 	hi, lo := bits.Mul64(n%size, prime)
 	_, product := bits.Div64(hi%size, lo, size)
 	offset := mix(seed) % size

@@ -91,7 +91,7 @@ type Memory struct {
 	PhysicalMB int   `json:"physical_mb"` // MiB installed
 }
 
-// SystemVendor is what the firmware says about the product.
+// SystemVendor is the product as the firmware reports it.
 type SystemVendor struct {
 	ProductName  string   `json:"product_name"`
 	SerialNumber string   `json:"serial_number"`
@@ -106,13 +106,13 @@ type Firmware struct {
 	BuildDate string `json:"build_date"` // month/day/year
 }
 
-// Boot says how the ramdisk was started.
+// Boot describes how the ramdisk was booted.
 type Boot struct {
 	CurrentBootMode string  `json:"current_boot_mode"` // "uefi" or "bios"
 	PXEInterface    *string `json:"pxe_interface"`     // MAC address; null after virtual media
 }
 
-// Configuration says how the agent collected the data.
+// Configuration describes how the agent collected the data.
 type Configuration struct {
 	Collectors []string  `json:"collectors"`
 	Managers   []Manager `json:"managers"`

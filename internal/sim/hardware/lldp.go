@@ -44,8 +44,8 @@ var (
 	org8023MaxFrame  = []byte{0x00, 0x12, 0x0f, 4}
 )
 
-// lldp returns what the switch announces on the port, in the order switches
-// send it: the mandatory elements, the optional ones, the end marker.
+// lldp returns the LLDP elements that the switch sends on the port, in the usual order:
+// mandatory ones, optional ones, the end marker.
 func (p switchPort) lldp() []TLV {
 	management := managementAddress(p.rack, p.leaf)
 	tlvs := []TLV{
@@ -80,7 +80,7 @@ func (p switchPort) lldp() []TLV {
 	)
 }
 
-// managementAddress numbers the leaf switches in 10.255.0.0/16.
+// managementAddress returns the management address of a leaf switch, in 10.255.0.0/16.
 func managementAddress(rack, leaf int) netip.Addr {
 	n := rack*leafSwitches + leaf + 1
 	return netip.AddrFrom4([4]byte{10, 255, byte(n >> 8), byte(n)})

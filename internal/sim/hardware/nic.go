@@ -25,7 +25,7 @@ var (
 	ouiVMware     = []oui{{0x00, 0x50, 0x56}, {0x00, 0x0c, 0x29}}
 )
 
-// nicModel is a network controller as PCI sees it.
+// nicModel is a model of network controller.
 type nicModel struct {
 	vendor, product string // PCI identifiers
 	speed           int    // Mbit/s; 0 when the driver reports none
@@ -55,14 +55,14 @@ var (
 	vmxnet3        = nicModel{"0x15ad", "0x07b0", 10000, nil, false}
 )
 
-// nicGroup is a run of ports on one controller.
+// nicGroup is a group of ports on one controller.
 type nicGroup struct {
 	model   nicModel
 	ports   int
 	onboard bool
 }
 
-// interfaceRequest says for which machine interfaces are wanted.
+// interfaceRequest has the arguments of platform.interfaces.
 type interfaceRequest struct {
 	seed    uint64
 	index   int
@@ -71,8 +71,8 @@ type interfaceRequest struct {
 	place   place
 }
 
-// interfaces generates the machine's network interfaces and returns the index
-// of the one that booted.
+// interfaces generates the network interfaces of a machine and returns the index of the
+// one that it booted from.
 func (p *platform) interfaces(d *dice, r interfaceRequest) ([]Interface, int) {
 	groups := resize(pick(d, p.nics), r.count)
 	kernelNames := d.percent(25) // net.ifnames=0: eth0, eth1, …
@@ -126,7 +126,7 @@ func (p *platform) interfaces(d *dice, r interfaceRequest) ([]Interface, int) {
 	return nics, boot
 }
 
-// plugIn fills what depends on the cable: speed and neighbour.
+// plugIn sets what depends on the connection: speed and LLDP data.
 func (n *Interface) plugIn(speed int, lldp bool, port switchPort) {
 	if n.HasCarrier && speed > 0 {
 		n.SpeedMbps = ref(speed)
@@ -171,8 +171,8 @@ func speedOf(groups []nicGroup, n int) int {
 	return 0
 }
 
-// cardPortName is the predictable name udev gives to a port of a card: ens and
-// the slot, with the port appended for drivers that number them.
+// cardPortName is the predictable name that udev gives to a port of a card: ens and the
+// slot, followed by the port with some drivers.
 func cardPortName(g nicGroup, slot, port int) string {
 	name := fmt.Sprintf("ens%df%d", slot, port)
 	if g.model.portSuffix {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Accelerators: the numbers that the PCI ID database gives to the products.
+// Accelerators, with the numbers of the PCI ID database.
 var (
 	gpuT4    = PCIDevice{VendorID: "10de", ProductID: "1eb8", Class: "030200", Revision: "a1"}
 	gpuA100  = PCIDevice{VendorID: "10de", ProductID: "20f1", Class: "030200", Revision: "a1"}
@@ -24,8 +24,8 @@ var nvmeControllers = map[string]PCIDevice{
 	"KIOXIA":  {VendorID: "1e0f", ProductID: "0013"},
 }
 
-// chipsets list what lspci shows of the processors and the board, besides cards,
-// by the maker of the processors.
+// PCI devices of processors and boards, as lspci shows them, by the vendor of the
+// processor.
 var (
 	chipsetIntel = slices.Concat(
 		functions("8086", "09a2", "088000", "0000:%02x:00.0", 0x00, 0x16, 0x30, 0x4a, 0x64, 0x80),
@@ -52,7 +52,7 @@ var (
 	)
 )
 
-// chipset returns the functions of the board that a processor sits on.
+// chipset returns the PCI functions of the processor and its board.
 func (c CPU) chipset() []PCIDevice {
 	switch {
 	case c.Architecture == "aarch64":
@@ -64,7 +64,7 @@ func (c CPU) chipset() []PCIDevice {
 	}
 }
 
-// functions lists equal PCI functions at the given places of a bus pattern.
+// functions returns equal PCI functions; bus is a pattern that gets each number of at.
 func functions(vendor, product, class, bus string, at ...int) []PCIDevice {
 	devices := make([]PCIDevice, 0, len(at))
 	for i, n := range at {
@@ -82,11 +82,11 @@ const (
 	classNVMe     = "010802"
 )
 
-// maxAccelerators is how many add-on cards a machine has at most.
+// maxAccelerators is the largest number of accelerators in a machine.
 const maxAccelerators = 4
 
-// pciDevices lists PCI functions for agents whose boot parameters ask for them;
-// it returns nil for the others. Only racks use the collector.
+// pciDevices returns the PCI functions of a machine whose agent has the pci-devices
+// collector, else nil. Only servers in racks have it.
 func (p *platform) pciDevices(d *dice, cpu CPU, nics []Interface, disks []Disk) []PCIDevice {
 	if p.kind != Server || !d.percent(65) {
 		return nil

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// platform is a family of machines of one vendor. Every slice is a list of
-// alternatives of which each machine gets one.
+// platform is a family of machines of one vendor. Each machine gets one element of each
+// slice.
 type platform struct {
 	kind         Kind
 	weight       int // relative frequency
 	manufacturer string
-	// firmwareVendor is who wrote the BIOS, often not the manufacturer.
+	// firmwareVendor is the vendor of the BIOS, often not the manufacturer.
 	firmwareVendor string
 	products       []product
 	serial         string // pattern, see serial; without wild cards all machines share it
@@ -22,13 +22,13 @@ type platform struct {
 	nics           [][]nicGroup
 	storage        [][]diskGroup
 	accelerators   []PCIDevice // possible add-ons
-	bmcPercent     int         // how many have a BMC
-	biosPercent    int         // how many boot in BIOS mode, the rest in UEFI mode
+	bmcPercent     int         // percentage of machines with a BMC
+	biosPercent    int         // percentage of machines in BIOS mode; the others are in UEFI mode
 }
 
-// product is one model and what only it has.
+// product is one model of a platform.
 type product struct {
-	name     string // as the firmware says it, with the part number as lshw adds it
+	name     string // as the firmware reports it, with the part number that lshw adds
 	sockets  []int
 	cpus     []cpuModel
 	releases []release
@@ -37,7 +37,7 @@ type product struct {
 // release is one firmware version and the day it was built.
 type release struct{ version, date string }
 
-// pickPlatform throws the dice over the families of a kind, by their weights.
+// pickPlatform chooses a platform of a kind at random, by weight.
 func pickPlatform(d *dice, kind Kind) *platform {
 	total := 0
 	for i := range platforms {
@@ -67,7 +67,7 @@ func (p *platform) serialNumber(seed uint64, index int) string {
 	return serial(p.serial, seed, uint64(index))
 }
 
-// placeholders of an agent that finds no BMC.
+// Addresses that an agent reports without a BMC.
 const (
 	noBMCv4 = "0.0.0.0"
 	noBMCv6 = "::/0"
@@ -95,7 +95,7 @@ func (p *platform) bmcAddresses(d *dice, index int) (v4, v6 string) {
 	return v4, v6
 }
 
-// bootMode is how the firmware started the ramdisk.
+// bootMode is the mode in which the firmware booted the ramdisk.
 func (p *platform) bootMode(d *dice) string {
 	if d.percent(p.biosPercent) {
 		return "bios"
@@ -116,7 +116,7 @@ func (p *platform) pxeInterface(d *dice, mac string) *string {
 	}
 }
 
-// hostname is what the ramdisk calls itself: nothing useful unless DHCP says.
+// hostname is the host name of the ramdisk, a default one unless DHCP gives a name.
 func (p *platform) hostname(d *dice, at place, index int) string {
 	switch throw := d.intN(100); {
 	case throw < 55:

@@ -2,8 +2,8 @@ package hardware
 
 import "slices"
 
-// platforms is the catalogue. Adding to it changes which machine an index
-// gives, so a change here is a visible change for everybody who uses a seed.
+// platforms has all platforms. Changing it changes the machines of every seed, which
+// users notice.
 var platforms = slices.Concat(serverPlatforms, smallPlatforms)
 
 var serverPlatforms = []platform{

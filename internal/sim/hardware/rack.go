@@ -10,8 +10,8 @@ const (
 	firstTenantTag = 100
 )
 
-// place is where a machine stands. All machines of one rack share its leaf
-// switches, so the LLDP data of a whole fleet describes one consistent network.
+// place is the place of a machine. All machines of one rack share its leaf switches, so
+// that the LLDP data of all machines describes one consistent network.
 type place struct {
 	seed uint64
 	rack int
@@ -23,12 +23,12 @@ func placeOf(seed uint64, index int) place {
 	return place{seed: seed, rack: index / slotsPerRack, slot: index % slotsPerRack}
 }
 
-// rackName is a name people would paint on the rack: row letter and number.
+// rackName is the name of the rack: row letter and number.
 func (p place) rackName() string {
 	return fmt.Sprintf("%c%02d", 'a'+rune(p.rack/racksPerRow%26), p.rack%racksPerRow+1)
 }
 
-// switchModel is a kind of leaf switch and how it names things in LLDP.
+// switchModel is a model of leaf switch with the form of its LLDP data.
 type switchModel struct {
 	description string
 	prefix      oui
@@ -76,6 +76,6 @@ func (p place) port(nic int) switchPort {
 	}
 }
 
-// collectsLLDP says whether the ramdisk of this rack gathers LLDP data; it is a
-// boot parameter, so it is the same for a whole rack. Every fifth rack lacks it.
+// collectsLLDP reports whether the ramdisks of this rack collect LLDP data. A boot
+// parameter enables that for whole racks; every fifth rack does not have it.
 func (p place) collectsLLDP() bool { return p.rack%5 != 4 }

@@ -86,7 +86,7 @@ func (d *Disk) Fill() (free func()) {
 // Options are those of a database on the disk, of the kind that the tests run on.
 func (d *Disk) Options() store.Options {
 	d.t.Helper()
-	if onPostgres() {
+	if OnPostgres() {
 		return store.Options{URL: d.Postgres()}
 	}
 	return store.Options{Dir: filepath.Join(d.Dir, "data")}

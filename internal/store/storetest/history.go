@@ -17,6 +17,7 @@ var historyBehaviours = []behaviour{
 	{"history reads back in order", checkHistory},
 	{"the oldest rows of one history are trimmed", checkTrimEvents},
 	{"a conductor is alive while it says so", checkConductors},
+	{"a conductor that was silent for a day is forgotten", checkGoneConductor},
 }
 
 func checkHistory(t *testing.T, e *env) {
@@ -96,4 +97,32 @@ func checkConductors(t *testing.T, e *env) {
 		}
 		return err
 	})
+}
+
+func checkGoneConductor(t *testing.T, e *env) {
+	register := func(hostname string) {
+		t.Helper()
+		e.write(func(tx *store.Tx) error { return tx.RegisterConductor(node.Conductor{Hostname: hostname}) })
+	}
+	want := func(hostnames ...string) {
+		t.Helper()
+		var got []string
+		e.read(func(tx *store.Tx) error {
+			conductors, err := tx.Conductors(time.Minute)
+			for _, c := range conductors {
+				got = append(got, c.Hostname)
+			}
+			return err
+		})
+		if diff := cmp.Diff(hostnames, got); diff != "" {
+			t.Errorf("conductors (-want +got):\n%s", diff)
+		}
+	}
+	register(here)
+	e.clock.Advance(24 * time.Hour)
+	register(there)
+	want(here, there)
+	e.clock.Advance(time.Second)
+	register(there)
+	want(there)
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ var leaseBehaviours = []behaviour{
 	{"releasing a lease that passed on does nothing", checkReleaseOldLease},
 	{"a conductor drops its own leases only", checkDropLeases},
 	{"a lease is good for its node alone", checkLeaseOfOtherNode},
+	{"a lease is found by what stands for its node", checkLeaseOf},
 }
 
 const (
@@ -110,17 +112,29 @@ func checkLeaseTakenOver(t *testing.T, e *env) {
 	}
 }
 
-func checkRenewLeases(_ *testing.T, e *env) {
+func (e *env) renew(owner string, epochs []int64) (lost []int64) {
+	e.t.Helper()
+	e.write(func(tx *store.Tx) (err error) {
+		lost, err = tx.RenewLeases(owner, epochs, ttl)
+		return err
+	})
+	return lost
+}
+
+func checkRenewLeases(t *testing.T, e *env) {
 	held, foreign, expired, forgotten := e.createNode(), e.createNode(), e.createNode(), e.createNode()
 	lost := e.acquire(expired, here)
 	e.clock.Advance(ttl / 2)
 	kept, others, orphan := e.acquire(held, here), e.acquire(foreign, there), e.acquire(forgotten, here)
 	epochs := []int64{kept.Epoch, others.Epoch, lost.Epoch}
-	for i := range int64(100) { // more than one statement takes
+	for i := range int64(600) { // more than one statement takes
 		epochs = append(epochs, orphan.Epoch+1+i)
 	}
 	e.clock.Advance(ttl / 2)
-	e.write(func(tx *store.Tx) error { return tx.RenewLeases(here, epochs, ttl) })
+	want := slices.DeleteFunc(slices.Clone(epochs), func(epoch int64) bool { return epoch == kept.Epoch })
+	if got := e.renew(here, epochs); !slices.Equal(got, want) {
+		t.Errorf("lost %v, want %v", got, want)
+	}
 	e.wantLost(expired, lost)
 	e.clock.Advance(ttl / 2)
 	e.wantLost(foreign, others)
@@ -158,4 +172,23 @@ func checkLeaseOfOtherNode(_ *testing.T, e *env) {
 	lease := e.acquire(n, here)
 	e.wantLost(other, lease)
 	e.wantLost(n, node.Lease{})
+}
+
+func checkLeaseOf(t *testing.T, e *env) {
+	n, free := e.createNode(func(n *node.Node) { n.Name = "rack4-u7" }), e.createNode()
+	lease := e.acquire(n, here)
+	for ident, want := range map[string]node.Lease{n.UUID: lease, n.Name: lease, free.UUID: {}} {
+		e.read(func(tx *store.Tx) error {
+			got, err := tx.LeaseOf(ident)
+			if got != want {
+				t.Errorf("lease of %s = %+v, want %+v", ident, got, want)
+			}
+			return err
+		})
+	}
+	e.read(func(tx *store.Tx) error {
+		_, err := tx.LeaseOf("nobody")
+		wantIs(t, err, node.ErrNotFound)
+		return nil
+	})
 }

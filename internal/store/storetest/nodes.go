@@ -23,6 +23,7 @@ var nodeBehaviours = []behaviour{
 	{"UUID, name and instance belong to one node", checkNodeConflicts},
 	{"keys are not used again", checkNodeKeysGrow},
 	{"discovered nodes are counted", checkCountDiscovered},
+	{"an allocation is offered the nodes that fit", checkAllocationCandidates},
 	{"deleting a node takes everything of it along", checkDeleteNode},
 }
 
@@ -182,11 +183,12 @@ func checkCountDiscovered(t *testing.T, e *env) {
 		nodes[i] = e.createNode(func(n *node.Node) { n.AutoDiscovered = true })
 	}
 	e.createNode()
+	e.clock.Advance(time.Hour) // nobody is still about to commit one
 	e.read(func(tx *store.Tx) error {
 		for after, want := range map[int64]int{0: 3, nodes[0].ID: 2, nodes[2].ID: 0, nodes[2].ID + 99: 0} {
-			count, last, err := tx.DiscoveredAfter(after)
-			if wantLast := max(after, nodes[2].ID); count != want || last != wantLast || err != nil {
-				t.Errorf("discovered after %d: %d up to %d, %v; want %d up to %d", after, count, last, err, want, wantLast)
+			got, err := tx.DiscoveredAfter(after)
+			if want := (store.Discovered{Count: want, Last: max(after, nodes[2].ID)}); got != want || err != nil {
+				t.Errorf("discovered after %d: %+v, %v; want %+v", after, got, err, want)
 			}
 		}
 		return nil
@@ -229,7 +231,11 @@ func Populate(t *testing.T, s *store.Store) *node.Node {
 	e := &env{t: t, store: s}
 	n := e.createNode(func(n *node.Node) { n.Name = "populated" })
 	e.populate(n, "02:00:00:00:00:01")
-	e.populateKinds(n)
+	e.populateCollections(n)
+	e.write(func(tx *store.Tx) error {
+		_, err := tx.NotePowerDifference(n.ID, node.PowerOn)
+		return err
+	})
 	return n
 }
 
@@ -272,4 +278,65 @@ func checkDeleteNode(t *testing.T, e *env) {
 	}
 	again := e.createNode(func(n *node.Node) { n.UUID = gone.UUID })
 	e.populate(again, "02:00:00:00:00:01") // nothing of the first is in the way
+}
+
+func checkAllocationCandidates(t *testing.T, e *env) {
+	free := func(change func(*node.Node)) *node.Node {
+		return e.createNode(func(n *node.Node) {
+			n.ProvisionState, n.ResourceClass, n.Traits, n.Owner = node.Available, "x", "CUSTOM_A,CUSTOM_B", "ann"
+			change(n)
+		})
+	}
+	one := free(func(n *node.Node) { n.Name = "one" })
+	other := free(func(n *node.Node) { n.Lessee, n.Owner = "ann", "bob" })
+	for _, change := range []func(*node.Node){
+		func(n *node.Node) { n.ResourceClass = "y" },
+		func(n *node.Node) { n.ProvisionState = node.Active },
+		func(n *node.Node) { n.Maintenance = true },
+		func(n *node.Node) { n.Retired = true },
+		func(n *node.Node) { n.InstanceUUID = uuid.NewString() },
+		func(n *node.Node) { n.Traits = "CUSTOM_AB" },
+		func(n *node.Node) { n.Owner = "bob" },
+	} {
+		free(change)
+	}
+	ask := node.Allocation{ResourceClass: "x", Traits: "CUSTOM_B", Owner: "ann"}
+	named, listed := ask, ask
+	named.Name, listed.CandidateNodes = "one", node.WordsOf(other.UUID)
+	offered := func(a node.Allocation, limit int) (uuids map[string]bool) {
+		t.Helper()
+		uuids = map[string]bool{}
+		e.read(func(tx *store.Tx) error {
+			nodes, err := tx.AllocationCandidates(&a, limit)
+			for _, n := range nodes {
+				uuids[n.UUID] = true
+			}
+			return err
+		})
+		return uuids
+	}
+	both := map[string]bool{one.UUID: true, other.UUID: true}
+	for name, test := range map[string]struct {
+		ask   node.Allocation
+		limit int
+		want  map[string]bool
+	}{
+		"all":        {ask, 10, both},
+		"its name":   {named, 1, map[string]bool{one.UUID: true}},
+		"listed":     {listed, 10, map[string]bool{other.UUID: true}},
+		"none":       {node.Allocation{ResourceClass: "z"}, 10, map[string]bool{}},
+		"wrong name": {node.Allocation{ResourceClass: "x", Traits: "CUSTOM_B", Owner: "ann", Name: "two"}, 10, both},
+	} {
+		if diff := cmp.Diff(test.want, offered(test.ask, test.limit)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	e.acquire(one, here)
+	if diff := cmp.Diff(map[string]bool{other.UUID: true}, offered(ask, 10)); diff != "" {
+		t.Errorf("beside one under work (-want +got):\n%s", diff)
+	}
+	e.acquire(other, here)
+	if got := offered(ask, 10); len(got) != 1 {
+		t.Errorf("all under work: got %v, want one of them", got)
+	}
 }

@@ -35,7 +35,7 @@ const (
 // otherwise; SQLite's files are in the folder.
 func Options(t testing.TB, dir string) store.Options {
 	t.Helper()
-	if !onPostgres() {
+	if !OnPostgres() {
 		return store.Options{Dir: dir}
 	}
 	key := t.Name() + "\x00" + dir
@@ -54,7 +54,7 @@ var databases sync.Map
 // another database.
 func NeedsFiles(t testing.TB) {
 	t.Helper()
-	if onPostgres() {
+	if OnPostgres() {
 		t.Skip("PostgreSQL has no data folder")
 	}
 }
@@ -63,12 +63,13 @@ func NeedsFiles(t testing.TB) {
 // another database.
 func NeedsServer(t testing.TB) {
 	t.Helper()
-	if !onPostgres() {
+	if !OnPostgres() {
 		t.Skip("SQLite has no server; make test-postgres runs this test")
 	}
 }
 
-func onPostgres() bool { return os.Getenv(databaseVar) == "postgres" }
+// OnPostgres reports whether Options gives PostgreSQL databases.
+func OnPostgres() bool { return os.Getenv(databaseVar) == "postgres" }
 
 // Postgres returns the URL of a PostgreSQL schema that is empty and the test's
 // own. It skips the test when there is no server, and fails it when that is

@@ -36,14 +36,17 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"nodes", nodeBehaviours},
 		{"ports", portBehaviours},
-		{"kinds", kindBehaviours},
+		{"collections", collectionBehaviours},
 		{"pages", pageBehaviours},
 		{"filters", filterBehaviours},
 		{"claims", claimBehaviours},
 		{"inspections", inspectionBehaviours},
 		{"objects", objectBehaviours},
 		{"leases", leaseBehaviours},
+		{"holds", holdBehaviours},
 		{"work", workBehaviours},
+		{"power", powerBehaviours},
+		{"suspension", suspensionBehaviours},
 		{"history", historyBehaviours},
 		{"commits", commitBehaviours},
 	} {

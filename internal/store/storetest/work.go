@@ -20,6 +20,8 @@ var workBehaviours = []behaviour{
 	{"postponed work comes back later and counts", checkPostponeWork},
 	{"the next due time follows work and leases", checkNextDue},
 	{"finished work is gone", checkFinishWork},
+	{"work is free again however its lease ends", checkWorkFreed},
+	{"leases that ran out are removed", checkExpiredLeases},
 	{"work outside a scope is neither claimed nor due", checkWorkScope},
 }
 
@@ -227,5 +229,47 @@ func checkWorkScope(t *testing.T, e *env) {
 	})
 	if got := kinds(claimed); !slices.Equal(got, []store.WorkKind{"verify", "verify"}) {
 		t.Errorf("claimed %v, want the two within the scope, though others were due before", got)
+	}
+}
+
+func checkWorkFreed(t *testing.T, e *env) {
+	for name, end := range map[string]func(lease node.Lease){
+		"released": func(lease node.Lease) { e.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) }) },
+		"dropped":  func(node.Lease) { e.write(func(tx *store.Tx) error { return tx.DropLeases(here) }) },
+		"ran out":  func(node.Lease) { e.clock.Advance(ttl) },
+	} {
+		before, after := e.createNode(), e.createNode()
+		first := e.addWork(before, "added before", time.Time{})
+		leases := []node.Lease{e.acquire(before, here), e.acquire(after, here)}
+		second := e.addWork(after, "added after", time.Time{})
+		if got := e.claim(there, 5); len(got) != 0 {
+			t.Errorf("%s: claimed %v under a lease", name, kinds(got))
+		}
+		for _, lease := range leases {
+			end(lease)
+		}
+		claimed := e.claim(there, 5)
+		if len(claimed) != 2 || claimed[0].ID != first.ID || claimed[1].ID != second.ID {
+			t.Errorf("%s: claimed %v, want both", name, kinds(claimed))
+		}
+		for _, w := range claimed {
+			e.write(func(tx *store.Tx) error { return errors.Join(tx.FinishWork(w), tx.ReleaseLease(w.Lease)) })
+		}
+	}
+}
+
+func checkExpiredLeases(t *testing.T, e *env) {
+	n := e.createNode()
+	e.acquire(n, here)
+	e.clock.Advance(ttl)
+	if at, ok := e.nextDue(); !ok || at.After(e.clock.Now()) {
+		t.Errorf("next due = %v, %v; want the end of the lease", at, ok)
+	}
+	e.claim(there, 1)
+	if at, ok := e.nextDue(); ok {
+		t.Errorf("next due = %v although nothing is left to wait for", at)
+	}
+	if got := e.node(n.UUID).Lease; got != (node.Lease{}) {
+		t.Errorf("lease = %+v, want none", got)
 	}
 }

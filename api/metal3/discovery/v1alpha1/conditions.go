@@ -5,9 +5,9 @@ const (
 	// ReadyCondition is true when the engine is reachable, the name template
 	// is usable and no older resource takes the nodes.
 	ReadyCondition = "Ready"
-	// EngineReachableCondition tells whether the last poll reached the engine.
+	// EngineReachableCondition reports whether the last poll reached the engine.
 	EngineReachableCondition = "EngineReachable"
-	// NameTemplateUsableCondition tells whether the template makes legal names.
+	// NameTemplateUsableCondition reports whether the template produces valid names.
 	NameTemplateUsableCondition = "NameTemplateUsable"
 	// ConflictCondition is true when an older resource takes the nodes.
 	ConflictCondition = "Conflict"
@@ -15,7 +15,7 @@ const (
 
 // Condition reasons.
 const (
-	// PollingReason means that all is well.
+	// PollingReason means that discovery works.
 	PollingReason = "Polling"
 	// SuspendedReason means that spec.suspend is set.
 	SuspendedReason = "Suspended"
@@ -25,9 +25,9 @@ const (
 	EngineUnreachableReason = "EngineUnreachable"
 	// NotPolledReason means that there was no poll yet.
 	NotPolledReason = "NotPolled"
-	// TemplateUsableReason means that the template makes legal names.
+	// TemplateUsableReason means that the template produces valid names.
 	TemplateUsableReason = "TemplateUsable"
-	// TemplateUnusableReason means that no name made by the template is legal.
+	// TemplateUnusableReason means that the template produces no valid name.
 	TemplateUnusableReason = "TemplateUnusable"
 	// NoConflictReason means that no older resource takes the nodes.
 	NoConflictReason = "NoConflict"
@@ -35,15 +35,15 @@ const (
 	OlderResourceReason = "OlderResource"
 )
 
-// SkipReason says why a node did not become a host. It is read anew on each
-// poll, so that what was put right is picked up.
+// SkipReason says why a node did not become a host. It is evaluated on each
+// poll, so that a fix takes effect.
 // +kubebuilder:validation:Enum=MissingDetail;MissingMAC;NoInventory;DuplicateMAC;NameConflict;NameInvalid;Ignored;Tombstone;LimitReached;CreateForbidden;NodeBusy
 type SkipReason string
 
 // Skip reasons.
 const (
-	// SkipMissingDetail means that the machine does not report the detail that
-	// names are made of, and that the template allows no fallback.
+	// SkipMissingDetail means that the machine does not report the detail
+	// that the template uses, and that the template allows no fallback.
 	SkipMissingDetail SkipReason = "MissingDetail"
 	// SkipMissingMAC means that the machine reports no usable MAC address.
 	SkipMissingMAC SkipReason = "MissingMAC"
@@ -54,7 +54,7 @@ const (
 	SkipDuplicateMAC SkipReason = "DuplicateMAC"
 	// SkipNameConflict means that all names tried belong to other machines.
 	SkipNameConflict SkipReason = "NameConflict"
-	// SkipNameInvalid means that the resulting name is not legal.
+	// SkipNameInvalid means that the resulting name is not valid.
 	SkipNameInvalid SkipReason = "NameInvalid"
 	// SkipIgnored means that spec.ignoredMACAddresses lists the machine.
 	SkipIgnored SkipReason = "Ignored"

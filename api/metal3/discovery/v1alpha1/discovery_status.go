@@ -2,19 +2,19 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// BareMetalHostDiscoveryStatus is what the discovery controller observed and
-// did. The controller writes all of it; users may remove tombstones.
+// BareMetalHostDiscoveryStatus is the observed state, and what the discovery
+// controller did. The controller writes all of it; users may remove tombstones.
 type BareMetalHostDiscoveryStatus struct {
 	// observedGeneration is the generation of the spec that was acted on.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// lastPollTime is when the engine was last looked at with success. While
+	// lastPollTime is the time of the last successful poll of the engine. While
 	// nothing else changes it is written at most twice a minute.
 	// +optional
 	LastPollTime *metav1.Time `json:"lastPollTime,omitempty"`
 
-	// lastCreateTime is when the last host was made.
+	// lastCreateTime is when the last host was created.
 	// +optional
 	LastCreateTime *metav1.Time `json:"lastCreateTime,omitempty"`
 
@@ -52,18 +52,18 @@ type DiscoveryCounts struct {
 	// engineNodes is how many nodes the engine knows.
 	// +optional
 	EngineNodes int32 `json:"engineNodes"`
-	// matched is how many of them have a host, whoever made it.
+	// matched is the number of them that have a host, whoever created it.
 	// +optional
 	Matched int32 `json:"matched"`
-	// created is how many hosts made by this resource exist.
+	// created is how many hosts that this resource created exist.
 	// +optional
 	Created int32 `json:"created"`
 	// skipped is how many nodes could become hosts but did not, each for a
 	// reason.
 	// +optional
 	Skipped int32 `json:"skipped"`
-	// failed is how many hosts could not be made because of an error that the
-	// next poll may not meet again.
+	// failed is how many hosts could not be created because of an error that
+	// may be temporary.
 	// +optional
 	Failed int32 `json:"failed"`
 }

@@ -10,11 +10,11 @@ import (
 // are called. Users write all of it. A change affects hosts made from then on
 // and never those that exist.
 type BareMetalHostDiscoverySpec struct {
-	// resourceNameTemplate says how names of hosts are made.
+	// resourceNameTemplate says how hosts are named.
 	// +required
 	ResourceNameTemplate ResourceNameTemplate `json:"resourceNameTemplate"`
 
-	// pollInterval is the time between two looks at the engine, at least 5s.
+	// pollInterval is the time between two polls of the engine, at least 5s.
 	// The default is 30s.
 	// +optional
 	// +kubebuilder:default:="30s"
@@ -22,7 +22,7 @@ type BareMetalHostDiscoverySpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5s')",message="pollInterval must be at least 5s"
 	PollInterval metav1.Duration `json:"pollInterval,omitzero"`
 
-	// suspend stops looking for new machines. The default is false.
+	// suspend stops the discovery of new machines. The default is false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
@@ -41,28 +41,28 @@ type BareMetalHostDiscoverySpec struct {
 	IgnoredMACAddresses []string `json:"ignoredMACAddresses,omitempty"`
 
 	// rediscovery says what happens when a machine whose host was deleted boots
-	// the ramdisk again: "allow", the default, makes a new host; "deny" keeps
-	// the machine's MAC address in status.tombstones and makes none until that
-	// entry is removed.
+	// the ramdisk again: "allow", the default, creates a new host; "deny" keeps
+	// the machine's MAC address in status.tombstones and creates none until
+	// that entry is removed.
 	// +optional
 	// +kubebuilder:default:=allow
 	Rediscovery RediscoveryPolicy `json:"rediscovery,omitempty"`
 
-	// hostTemplate holds what each new host starts with.
+	// hostTemplate has the initial values of new hosts.
 	// +optional
 	HostTemplate HostTemplate `json:"hostTemplate,omitzero"`
 
-	// maxHosts is the most hosts made by this resource that may exist at a
-	// time. It bounds what machines that nobody knows can create. 0, the
-	// default, is no bound.
+	// maxHosts is the largest number of existing hosts that this resource has
+	// created. It limits what unknown machines can cause. 0, the default,
+	// means no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MaxHosts int32 `json:"maxHosts,omitempty"`
 }
 
-// ResourceNameTemplate says how the name of a host is made:
-// prefix + detail + suffix. What is not legal in a name is replaced in the
-// detail, and names longer than 63 characters are cut.
+// ResourceNameTemplate says how a host is named:
+// prefix + detail + suffix. Characters that a name
+// may not have are replaced in the detail, and names longer than 63 characters are cut.
 // +kubebuilder:validation:XValidation:rule="size(self.prefix) + size(self.suffix) <= 51",message="prefix and suffix together must leave at least 12 of 63 characters for the detail"
 // +kubebuilder:validation:XValidation:rule="self.hardwareDetails != 'provisioning-id' || size(self.prefix) + size(self.suffix) > 0",message="provisioning-id needs a prefix or a suffix, because a host must not be named like a UUID"
 type ResourceNameTemplate struct {
@@ -81,27 +81,27 @@ type ResourceNameTemplate struct {
 	Suffix string `json:"suffix,omitempty"`
 
 	// hardwareDetails chooses the detail: "hostname" is the first label of the
-	// name that the ramdisk has, "ip" the address of the first NIC that has
+	// host name of the ramdisk, "ip" the address of the first NIC that has
 	// one, "serial-number" the chassis' serial number, "boot-mac" the MAC
 	// address of the boot NIC, "provisioning-id" the UUID of the engine's node.
 	// +required
 	HardwareDetails HardwareDetail `json:"hardwareDetails"`
 
 	// fallback is used for a machine that does not report the chosen detail:
-	// "boot-mac", the default, names it by its MAC address; "none" makes no
+	// "boot-mac", the default, uses its MAC address; "none" creates no
 	// host.
 	// +optional
 	// +kubebuilder:default:=boot-mac
 	Fallback NameFallback `json:"fallback,omitempty"`
 }
 
-// HardwareDetail names a fact about a machine.
+// HardwareDetail is a property of a machine that can be used in names.
 // +kubebuilder:validation:Enum=hostname;ip;serial-number;boot-mac;provisioning-id
 type HardwareDetail string
 
 // Hardware details.
 const (
-	// DetailHostname is the name that the ramdisk has.
+	// DetailHostname is the host name of the ramdisk.
 	DetailHostname HardwareDetail = "hostname"
 	// DetailIP is the address of the first NIC that has one.
 	DetailIP HardwareDetail = "ip"
@@ -121,7 +121,7 @@ type NameFallback string
 const (
 	// FallbackBootMAC names the machine by its MAC address.
 	FallbackBootMAC NameFallback = "boot-mac"
-	// FallbackNone makes no host.
+	// FallbackNone creates no host.
 	FallbackNone NameFallback = "none"
 )
 
@@ -131,18 +131,18 @@ type RediscoveryPolicy string
 
 // Rediscovery policies.
 const (
-	// RediscoveryAllow makes a new host.
+	// RediscoveryAllow creates a new host.
 	RediscoveryAllow RediscoveryPolicy = "allow"
-	// RediscoveryDeny makes no host.
+	// RediscoveryDeny creates no host.
 	RediscoveryDeny RediscoveryPolicy = "deny"
 )
 
-// HostTemplate holds what a new host starts with. It is copied once.
+// HostTemplate has the initial values of a new host. They are copied once.
 type HostTemplate struct {
-	// labels are put on the host.
+	// labels are added to the host.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// annotations are put on the host.
+	// annotations are added to the host.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// online is spec.online of the host. The default is true.
@@ -168,7 +168,7 @@ type HostTemplate struct {
 	PreprovisioningNetworkDataName string `json:"preprovisioningNetworkDataName,omitempty"`
 }
 
-// BareMetalHostDiscovery makes a BareMetalHost in its namespace for each
+// BareMetalHostDiscovery creates a BareMetalHost in its namespace for each
 // machine that the engine knows and that has no host anywhere. When several
 // exist, the oldest that is not suspended takes all nodes.
 // +kubebuilder:object:root=true
@@ -177,18 +177,18 @@ type HostTemplate struct {
 // +kubebuilder:metadata:labels=clusterctl.cluster.x-k8s.io=
 // +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Whether new machines become hosts"
 // +kubebuilder:printcolumn:name="Discovered",type="integer",JSONPath=".status.counts.engineNodes",description="Nodes that the engine knows"
-// +kubebuilder:printcolumn:name="Created",type="integer",JSONPath=".status.counts.created",description="Hosts that this resource made"
-// +kubebuilder:printcolumn:name="LastPoll",type="date",JSONPath=".status.lastPollTime",description="Time since the last look at the engine"
+// +kubebuilder:printcolumn:name="Created",type="integer",JSONPath=".status.counts.created",description="Hosts that this resource created"
+// +kubebuilder:printcolumn:name="LastPoll",type="date",JSONPath=".status.lastPollTime",description="Time since the last poll of the engine"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 type BareMetalHostDiscovery struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec is the wanted state.
 	// +required
 	Spec BareMetalHostDiscoverySpec `json:"spec"`
-	// status is what the controller observed and did.
+	// status is the observed state, and what the controller did.
 	// +optional
 	Status BareMetalHostDiscoveryStatus `json:"status,omitzero"`
 }

@@ -1,6 +1,5 @@
-// Package baremetal is the provisioner for engines that speak the Bare Metal
-// API: Ingot's own and upstream Ironic from API version 1.81 on. It uses
-// nothing that only one of them has.
+// Package baremetal is the provisioner for engines with the Bare Metal API: Ingot's
+// own, and upstream Ironic from API version 1.81 on. It uses only what both have.
 package baremetal
 
 import (
@@ -18,8 +17,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// nodeFields are the fields of a node that the operator looks at. An engine
-// without auto_discovered is asked without it.
+// nodeFields are the fields of a node that the operator reads. An engine
+// without auto_discovered gets a request without it.
 var nodeFields = []string{
 	"uuid", "name", "driver", "provision_state", "last_error",
 	"maintenance", "maintenance_reason", "instance_uuid", "owner",
@@ -95,7 +94,7 @@ func (e *Engine) MACs(ctx context.Context, id string) ([]string, error) {
 	return macs, nil
 }
 
-// Inventory reads what inspection found; see [provisioner.Reader].
+// Inventory reads the inventory; see [provisioner.Reader].
 func (e *Engine) Inventory(ctx context.Context, id string) (*provisioner.Inventory, error) {
 	raw, err := e.client.Inventory(ctx, id)
 	if errors.Is(err, baremetal.ErrNotFound) {
@@ -112,7 +111,7 @@ func (e *Engine) Inventory(ctx context.Context, id string) (*provisioner.Invento
 	return inv, nil
 }
 
-// Manage takes the node under control; see [provisioner.Lifecycle].
+// Manage makes the node manageable; see [provisioner.Lifecycle].
 func (e *Engine) Manage(ctx context.Context, id string) error {
 	return e.provision(ctx, id, baremetal.Manage, node.Verifying, node.Manageable)
 }
@@ -129,8 +128,8 @@ func (e *Engine) Provide(ctx context.Context, id string, opts provisioner.Provid
 	return e.provision(ctx, id, baremetal.Provide, node.Cleaning, node.CleanWait, node.Available)
 }
 
-// provision sends a verb. When the engine refuses it, the node may have got
-// there by an earlier request whose answer was lost.
+// provision sends a verb. When the engine refuses it, an earlier request whose answer
+// was lost may already have had that effect.
 func (e *Engine) provision(ctx context.Context, id string, verb baremetal.Verb, done ...node.State) error {
 	err := e.client.Provision(ctx, id, verb)
 	if !errors.Is(err, baremetal.ErrRejected) && !errors.Is(err, baremetal.ErrConflict) {
@@ -143,7 +142,7 @@ func (e *Engine) provision(ctx context.Context, id string, verb baremetal.Verb, 
 	return translate(err)
 }
 
-// Delete makes the engine forget the node; see [provisioner.Lifecycle]. In
+// Delete deletes the node from the engine; see [provisioner.Lifecycle]. In
 // most states engines delete a node only in maintenance.
 func (e *Engine) Delete(ctx context.Context, id string) error {
 	err := e.client.DeleteNode(ctx, id)
@@ -178,8 +177,8 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// translate gives a client's error the kind that the operator tells apart. The
-// text stays the client's, which names the call and the engine's reason.
+// translate gives an error of the client the kind that the operator distinguishes, and
+// keeps its text.
 func translate(err error) error {
 	for _, k := range kinds {
 		if errors.Is(err, k.client) {
@@ -189,9 +188,9 @@ func translate(err error) error {
 	return err
 }
 
-// kinds pairs the client's kinds of error with the operator's. Wrong
-// credentials and other servers at the endpoint count as an engine that cannot
-// be reached: nothing about the node is known then.
+// kinds maps the kinds of errors of the client to those of the operator. Wrong
+// credentials, or another server at the endpoint, count as an engine that cannot be
+// reached, because nothing is known about the node then.
 var kinds = []struct{ client, operator error }{
 	{baremetal.ErrNotFound, provisioner.ErrNotFound},
 	{baremetal.ErrConflict, provisioner.ErrBusy},

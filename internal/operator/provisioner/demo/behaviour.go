@@ -10,17 +10,17 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// behaviour is what a node does differently from one that just works.
+// behaviour is how a node differs from one that works.
 type behaviour struct {
 	unknown     bool          // the engine never knows it
 	noInventory bool          // its inspection never ends
 	stuck       bool          // verifying never ends
 	cleanFails  bool          // cleaning fails
 	undeletable bool          // deleting fails
-	silence     time.Duration // how long ago its ramdisk was heard of
+	silence     time.Duration // time since the last heartbeat of its ramdisk
 }
 
-// behaviours maps beginnings of host names to behaviours.
+// behaviours maps prefixes of host names to behaviours.
 var behaviours = []struct {
 	prefix string
 	behaviour

@@ -1,15 +1,15 @@
-// Package demo is a provisioner without an engine. Its nodes live in memory and
-// need no time: a verb is done when it returns. How a node behaves follows from
+// Package demo is a provisioner without an engine. Its nodes are in memory and
+// take no time: a verb is done when it returns. The behaviour of a node depends on
 // the name of its host, so that every state of a host can be shown and tested:
 //
 //	demo-unmanaged          the engine never knows a node for the host
 //	demo-importing          its inspection never ends
-//	demo-preparing          taking it under control never ends
-//	demo-preparation-error  making it available fails
-//	demo-disconnected       its ramdisk was heard of a day ago
-//	demo-delete-error       the engine refuses to forget it
+//	demo-preparing          the verb manage never ends
+//	demo-preparation-error  the verb provide fails
+//	demo-disconnected       its ramdisk sent its last heartbeat a day ago
+//	demo-delete-error       the engine refuses to delete it
 //
-// A name may go on after that ("demo-importing-3"), and every other name that
+// A name may continue after that ("demo-importing-3"), and every other name that
 // begins with "demo-" becomes available: such a host gets a node as soon as it
 // is looked up. Other hosts have none. Nodes of machines that nobody registered
 // are added with [Engine.Discover] and behave by their host names.
@@ -54,7 +54,7 @@ func New(now func() time.Time) *Engine {
 
 // Machine is a machine that nobody registered.
 type Machine struct {
-	// Inventory is what its ramdisk found.
+	// Inventory is what its ramdisk reports.
 	Inventory provisioner.Inventory
 	// Change, if not nil, alters the node before it can be seen.
 	Change func(*provisioner.Node)
@@ -84,7 +84,7 @@ func (e *Engine) Update(id string, change func(*provisioner.Node)) {
 	}
 }
 
-// Forget removes a node behind the operator's back.
+// Forget removes a node without the operator's knowledge.
 func (e *Engine) Forget(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,7 +169,7 @@ func (e *Engine) get(id string) (*machine, error) {
 }
 
 // Find returns the node with the identity's ID or name. For a name that it does
-// not know it makes a node, unless the host's name says otherwise.
+// not know it creates a node, unless the behaviour of the name differs.
 func (e *Engine) Find(_ context.Context, identity provisioner.Identity) (provisioner.Node, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -250,7 +250,7 @@ func (e *Engine) move(id string, effect func(*machine)) error {
 	return nil
 }
 
-// Delete forgets the node; see [provisioner.Lifecycle].
+// Delete deletes the node; see [provisioner.Lifecycle].
 func (e *Engine) Delete(_ context.Context, id string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -261,7 +261,7 @@ func (e *Engine) Delete(_ context.Context, id string) error {
 	case err != nil:
 		return nil
 	case m.behaviour.undeletable:
-		return fmt.Errorf("delete demo node %s: it refuses to go", id)
+		return fmt.Errorf("delete demo node %s: it is set not to be deleted", id)
 	}
 	delete(e.machines, id)
 	return nil

@@ -1,0 +1,97 @@
+package conductor
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// record appends to the node's history.
+func (c *Conductor) record(tx *store.Tx, n *node.Node, severity node.Severity, kind, message string) error {
+	return c.addEvent(tx, &node.Event{NodeID: n.ID, Severity: severity, Type: kind, Message: message})
+}
+
+// addEvent completes and stores a row of history.
+func (c *Conductor) addEvent(tx *store.Tx, e *node.Event) error {
+	e.UUID, e.Conductor = uuid.NewString(), c.cfg.Hostname
+	if err := tx.AddEvent(e); err != nil {
+		return err
+	}
+	keep := c.cfg.Limits.HistoryEntries
+	if !c.trims.due(e.NodeID, max(keep/10, 1)) {
+		return nil
+	}
+	return tx.TrimEvents(e.NodeID, keep)
+}
+
+// eventType is the event type of history rows about a kind of work. The two kinds of
+// work of an inspection have the same one.
+func eventType(kind store.WorkKind) string {
+	if kind == workInspection || kind == oldInspection {
+		kind = workProcess
+	}
+	return string(kind)
+}
+
+// recordRequest writes into the history that a verb was requested. An abort that
+// takes effect at once has its own row.
+func (c *Conductor) recordRequest(tx *store.Tx, request node.VerbRequest, before, after *node.Node) error {
+	on := request.Verb.On
+	kind := string(on)
+	message := fmt.Sprintf("%q was asked for: the node goes from %q to %q.", request.Verb.Name, before.ProvisionState, after.ProvisionState)
+	switch {
+	case on == node.OnAbort && after.LastError != "":
+		return nil
+	case before.ProvisionState == after.ProvisionState:
+		message = fmt.Sprintf("%q was asked for: it follows the end of the step under way.", request.Verb.Name)
+	case after.ProvisionState.Class() == node.Working:
+		kind = eventType(verbRules[on].work)
+	}
+	return c.addEvent(tx, &node.Event{
+		NodeID: after.ID, Severity: node.SeverityInfo, Type: kind, User: request.User, Message: message,
+	})
+}
+
+// recordArrival writes into the history that the node has reached the state that its
+// verb leads to. A failure has its own row.
+func (c *Conductor) recordArrival(tx *store.Tx, w *store.Work, before, after *node.Node) error {
+	if after.ProvisionState == before.ProvisionState || after.ProvisionState.Class() != node.Stable || after.LastError != "" {
+		return nil
+	}
+	took := tx.Now().Sub(w.CreatedAt).Round(time.Millisecond)
+	return c.record(tx, after, node.SeverityInfo, eventType(w.Kind), fmt.Sprintf("The node is %q, after %s.", after.ProvisionState, took))
+}
+
+// trims decides when a node's history is trimmed: after a number of new rows from this
+// process, so that most rows cost nothing extra.
+type trims struct {
+	mu   sync.Mutex
+	rows map[int64]int // since the last trim, by node key
+}
+
+// due counts a row and reports whether it is time to trim.
+func (t *trims) due(nodeID int64, every int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.rows == nil {
+		t.rows = map[int64]int{}
+	}
+	t.rows[nodeID]++
+	if t.rows[nodeID] < every {
+		return false
+	}
+	delete(t.rows, nodeID)
+	return true
+}
+
+// forget drops the count of a node that was deleted.
+func (t *trims) forget(nodeID int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.rows, nodeID)
+}

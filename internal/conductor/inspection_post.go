@@ -1,0 +1,317 @@
+package conductor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/inspect"
+	"github.com/ingot-metal/ingot/internal/inventory"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// discoveredKey marks the plugin data of discovered machines, as clients of Ironic
+// expect it. Plugin data of other machines has no such key.
+const discoveredKey = "auto_discovered"
+
+// inspectionScopeKey is the property by which inspection rules of other software
+// select nodes.
+const inspectionScopeKey = "inspection_scope"
+
+// ContinueInspection accepts the inspection document that a ramdisk posted. For the
+// one node that it matches, or for a new node when the machine is unknown, it stores
+// the document, the claims, the state and the work that processes the document in
+// one commit, and then answers; hooks run afterwards. Every refusal is the same "not
+// found" to the machine; the log has the reason.
+func (c *Conductor) ContinueInspection(ctx context.Context, posted node.InspectionPost) (answer *node.LookupAnswer, err error) {
+	p := &post{InspectionPost: posted}
+	defer func() { c.observer.PostEnded(postOutcome(p.enrolled, err)) }()
+	if now := c.store.Now(); !c.posts.AllowN(now, 1) {
+		c.refuse(now, p, slog.LevelWarn, "there are more posts than auto_discovery.rate allows")
+		return nil, fmt.Errorf("accept inspection data: more than %g posts per second (auto_discovery.rate): %w", c.cfg.Discovery.Rate, node.ErrBusy)
+	}
+	if p.document, err = inventory.Parse(p.Body); err != nil {
+		c.refuse(c.store.Now(), p, slog.LevelInfo, err.Error())
+		return nil, node.Invalid("Inspection data is not usable: %v", err)
+	}
+	if err := c.store.Write(ctx, func(tx *store.Tx) error { return c.takePost(tx, p) }); err != nil {
+		c.forget(p)
+		if isLocked(err) {
+			c.refuse(c.store.Now(), p, slog.LevelInfo, err.Error())
+		}
+		return nil, err
+	}
+	if p.answer == nil {
+		return nil, errNoMatch
+	}
+	c.runner.Enqueue(p.job)
+	if p.enrolled {
+		c.log.LogAttrs(ctx, slog.LevelInfo, "Enrolled an unknown machine",
+			slog.String("node", p.answer.Node.UUID), slog.Any("source", p.Source), shown(p.document.Hardware.MACs()))
+	} else {
+		c.log.Debug("Accepted inspection data", "node", p.answer.Node.UUID, "source", p.Source)
+	}
+	return p.answer, nil
+}
+
+// post is an inspection post and what the transaction decides about it.
+type post struct {
+	node.InspectionPost
+	document *inventory.Document
+
+	enrolled bool               // counted as discovered; counted anew when the commit fails
+	answer   *node.LookupAnswer // nil when the post was refused
+	job      *runner.Job        // nil when the post was refused, or waits with suspended work
+}
+
+// refuse logs why a post is refused.
+func (c *Conductor) refuse(now time.Time, p *post, level slog.Level, reason string) {
+	attrs := []slog.Attr{slog.String("reason", reason), slog.Any("source", p.Source)}
+	if p.NodeUUID != "" {
+		attrs = append(attrs, slog.String("node_uuid", p.NodeUUID))
+	}
+	if p.document != nil {
+		attrs = append(attrs, shown(p.document.Hardware.MACs()))
+	}
+	c.refusals.note(now, level, "Refused inspection data", attrs...)
+}
+
+// takePost decides about the post and stores the outcome. p.answer stays nil when the
+// post is refused; that the machine was restarted may be stored all the same.
+func (c *Conductor) takePost(tx *store.Tx, p *post) error {
+	c.forget(p) // an earlier attempt of the transaction stored nothing
+	claims := inventoryClaims(&p.document.Hardware)
+	facts, err := c.gatherFacts(tx, p.NodeUUID, claims)
+	if err != nil {
+		return err
+	}
+	verdict := inspect.Decide(facts)
+	if verdict.Enrol {
+		if verdict.Refuse = c.refusesUnknown(p); verdict.Refuse == "" {
+			return c.enrol(tx, p, claims)
+		}
+	}
+	if verdict.Accept != "" {
+		return c.accept(tx, p, verdict.Accept, claims)
+	}
+	c.refuse(tx.Now(), p, slog.LevelInfo, verdict.Refuse)
+	if verdict.Known == "" {
+		return nil
+	}
+	if err := c.starting(tx, verdict.Known); err != nil {
+		return err
+	}
+	return c.noteReboot(tx, verdict.Known)
+}
+
+// starting returns a *node.LockedError while a conductor still starts the ramdisk of
+// the node: the machine was faster and must try again.
+func (c *Conductor) starting(tx *store.Tx, uuid string) error {
+	n, err := tx.Node(uuid)
+	if err != nil || n.ProvisionState != node.Inspecting {
+		return err
+	}
+	works, err := tx.WorkOf(n.ID)
+	if err == nil && slices.ContainsFunc(works, func(w *store.Work) bool { return w.Kind == workInspection || w.Kind == oldInspection }) {
+		err = &node.LockedError{Node: n.UUID, Owner: cmp.Or(n.Lease.Owner, c.cfg.Hostname)}
+		if n.Lease.Suspended() {
+			err = n.Locked()
+		}
+	}
+	return err
+}
+
+// Bounds of inspection data, in bytes.
+const (
+	maxUnknownDocument = 4 << 20   // of an unknown machine, which anybody can invent
+	keptDocument       = 256 << 10 // up to which it stays in memory until its work begins; see runner.Runner.Enqueue
+)
+
+// refusesUnknown returns why an unknown machine is not enrolled, "" when it may be.
+func (c *Conductor) refusesUnknown(p *post) string {
+	if size := documentSize(p.document); size > maxUnknownDocument {
+		return fmt.Sprintf("no node matches, and its data has %d bytes; the limit for unknown machines is %d", size, maxUnknownDocument)
+	}
+	return c.cfg.Discovery.Allow.Refuses(&p.document.Hardware, p.Source)
+}
+
+// documentSize is the approximate size of a document as it is stored, in bytes.
+func documentSize(document *inventory.Document) int {
+	size := len(document.Inventory)
+	for key, value := range document.PluginData {
+		size += len(key) + len(value)
+	}
+	return size
+}
+
+// forget resets what was decided about a post but not stored.
+func (c *Conductor) forget(p *post) {
+	if p.enrolled {
+		c.discovered.forget()
+	}
+	p.enrolled, p.answer, p.job = false, nil, nil
+}
+
+func (c *Conductor) gatherFacts(tx *store.Tx, askedUUID string, claims []store.Claim) (inspect.Facts, error) {
+	facts := inspect.Facts{AskedUUID: askedUUID, Discovery: c.cfg.Discovery.Enabled}
+	if askedUUID != "" {
+		n, err := tx.Node(askedUUID)
+		switch {
+		case errors.Is(err, node.ErrNotFound):
+		case err != nil:
+			return facts, err
+		case n.UUID == askedUUID: // a node whose name equals the requested UUID does not count
+			facts.Asked = &inspect.Claimant{UUID: n.UUID, State: n.ProvisionState}
+		}
+	}
+	matches, err := tx.MatchClaims(askedClaims(claims))
+	if err != nil {
+		return facts, err
+	}
+	for _, m := range matches {
+		claimant := inspect.Claimant{UUID: m.UUID, State: m.State}
+		switch m.Kind {
+		case store.MAC:
+			facts.ByMAC = append(facts.ByMAC, claimant)
+		case store.InspectedBMC:
+			facts.Inspected = append(facts.Inspected, claimant)
+		case store.BMC:
+			facts.BMCOwners = append(facts.BMCOwners, claimant)
+		}
+	}
+	return facts, nil
+}
+
+// askedClaims returns the claims of a document, extended by those that find a waiting
+// inspection by its BMC address.
+func askedClaims(claims []store.Claim) []store.Claim {
+	asked := claims
+	for _, claim := range claims {
+		if claim.Kind == store.BMC {
+			asked = append(asked[:len(asked):len(asked)], store.Claim{Kind: store.InspectedBMC, Address: claim.Address})
+		}
+	}
+	return asked
+}
+
+// enrol creates a node for an unknown machine. It stays in enroll until a client
+// requests manage.
+func (c *Conductor) enrol(tx *store.Tx, p *post, claims []store.Claim) error {
+	room, err := c.discovered.room(tx, c.cfg.Discovery.MaxNodes)
+	if err != nil {
+		return err
+	}
+	if room <= 0 {
+		c.refuse(tx.Now(), p, slog.LevelWarn, "no node matches, and auto_discovery.max_nodes is reached")
+		return fmt.Errorf("enrol machine: %d discovered nodes (auto_discovery.max_nodes): %w", c.cfg.Discovery.MaxNodes, node.ErrBusy)
+	}
+	p.enrolled = true
+	interfaces, err := c.drivers.Resolve(c.cfg.Discovery.Driver, node.Interfaces{})
+	if err != nil {
+		return fmt.Errorf("enrol machine: %w", err)
+	}
+	n := &node.Node{
+		UUID: uuid.NewString(), Driver: c.cfg.Discovery.Driver, Interfaces: interfaces,
+		ConductorGroup: c.cfg.Group,
+		ProvisionState: node.Enroll, ProvisionUpdatedAt: tx.Now(), InspectionStartedAt: tx.Now(),
+		AutoDiscovered: true,
+	}
+	if c.cfg.Discovery.Scope != "" {
+		n.Properties = node.ObjectOf(map[string]any{inspectionScopeKey: c.cfg.Discovery.Scope})
+	}
+	c.answerPost(tx, p, n)
+	if err := tx.CreateNode(n); err != nil {
+		return err
+	}
+	if err := c.record(tx, n, node.SeverityInfo, "discovery", "Enrolled: an unknown machine posted its inventory."); err != nil {
+		return err
+	}
+	return c.storePost(tx, p, n, claims)
+}
+
+// accept continues the inspection of a node that waits for this post. Suspended work is
+// replaced by work on the post, which is suspended like it.
+func (c *Conductor) accept(tx *store.Tx, p *post, ident string, claims []store.Claim) error {
+	tx.ExpectWork()
+	before, err := changeable(tx, ident)
+	if err != nil {
+		return err
+	}
+	n := *before
+	if err := c.Move(tx, &n, node.OnResume); err != nil {
+		return err
+	}
+	if err := c.dropParked(tx, n.ID); err != nil {
+		return err
+	}
+	c.answerPost(tx, p, &n)
+	if err := tx.UpdateNode(before, &n); err != nil {
+		return err
+	}
+	if err := tx.DropUnused(n.ID); err != nil {
+		return err
+	}
+	return c.storePost(tx, p, &n, claims)
+}
+
+// storePost stores the document, its claims and the work on it.
+func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node, claims []store.Claim) error {
+	delete(p.document.PluginData, discoveredKey) // only the engine may set it
+	if p.enrolled {
+		p.document.PluginData[discoveredKey] = json.RawMessage("true")
+	}
+	documentID, err := tx.AddDocument(n.ID, node.InspectionData{
+		Inventory: p.document.Inventory, PluginData: inventory.AppendObject(nil, p.document.PluginData),
+	})
+	if err != nil {
+		return err
+	}
+	if err := tx.ClaimInventory(n.ID, claims); err != nil {
+		return err
+	}
+	intent := node.ObjectOf(map[string]any{documentIntent: documentID})
+	if n.Lease.Suspended() {
+		return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workProcess, Intent: intent})
+	}
+	w, err := c.storeWork(tx, n, workProcess, intent)
+	if err != nil {
+		return err
+	}
+	p.job = runner.NewJob(w, n, nil)
+	if documentSize(p.document) <= keptDocument {
+		p.job = runner.NewJob(w, n, p.document)
+	}
+	return nil
+}
+
+// answerPost decides what the ramdisk is answered. A new ramdisk voids the token of
+// the earlier one: the answer has a new token, which makes the lookup unnecessary, or
+// the ramdisk gets one with its lookup.
+func (c *Conductor) answerPost(tx *store.Tx, p *post, n *node.Node) {
+	p.answer = &node.LookupAnswer{Node: n, HeartbeatTimeout: c.cfg.HeartbeatTimeout}
+	if !p.WantsToken {
+		n.DriverInternalInfo = n.DriverInternalInfo.Without(agentKeys...)
+		return
+	}
+	p.answer.Token = agent.NewToken()
+	n.DriverInternalInfo = agent.WithToken(n.DriverInternalInfo, p.answer.Token, tx.Now())
+}
+
+// inventoryClaims lists the addresses by which an inventory identifies its node.
+func inventoryClaims(hardware *inventory.Inventory) []store.Claim {
+	claims := macClaims(hardware.MACs())
+	for _, address := range hardware.BMCAddresses() {
+		claims = append(claims, store.Claim{Kind: store.BMC, Address: address.String()})
+	}
+	return claims
+}

@@ -1,0 +1,256 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/ingot-metal/ingot/internal/inspect"
+	"github.com/ingot-metal/ingot/internal/inventory"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// documentIntent is the key of the document in the intent of inspection work.
+const documentIntent = "document"
+
+// processing is the state of processing a posted document.
+type processing struct {
+	documentID int64
+	node       *node.Node // as it was when the work began
+	input      inspect.Input
+	previous   string // key of the object with the node's last result; empty unless it is needed
+}
+
+// processOperations switch the machine off, because its ramdisk is no longer needed,
+// and run the hooks over the posted document. When the machine cannot be switched
+// off, the hooks run all the same. Work that waited for the object store does not
+// switch it off again.
+func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error) {
+	off := c.switchTo(t.Node, node.PowerOff)
+	off.Skip = off.Skip || !c.leavesOff(t.Node) || waitedForObjects(t.Work)
+	off.Optional = func(cause error) runner.Write {
+		text := node.CutText(fmt.Sprintf("The machine could not be switched off after its inspection: %v", cause))
+		c.log.Warn("Machine stays on after its inspection", "node", t.Node.UUID, "err", cause)
+		return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "power", text) }
+	}
+	return []runner.Operation{off, {
+		Ref: runner.Ref{Name: "run hooks"}, Processor: true,
+		Read: func(ctx context.Context, _ *node.Node) (runner.Write, error) { return c.runHooks(ctx, t) },
+	}}, nil
+}
+
+// runHooks runs the hooks over a posted document and returns the function that stores
+// their result. It may be interrupted and run again at any point: before its end it
+// writes nothing but an object that the database already lists.
+func (c *Conductor) runHooks(ctx context.Context, t runner.Task) (runner.Write, error) {
+	in := &processing{node: t.Node, input: inspect.Input{Logger: c.log}}
+	in.input.Document, _ = t.Hint.(*inventory.Document)
+	if !t.Work.Intent.Get(documentIntent, &in.documentID) {
+		return nil, failedInspection(errors.New("the stored work has no document"))
+	}
+	if err := c.readInspection(ctx, in); err != nil {
+		return nil, c.awaitObjects(ctx, t.Work, err)
+	}
+	result, err := c.pipeline.Run(in.input)
+	if err != nil {
+		return nil, failedInspection(err)
+	}
+	if len(result.Skipped) > 0 {
+		c.log.Info("Inspection ignored parts of the data", "node", t.Node.UUID, "reasons", result.Skipped)
+	}
+	if err := c.putResult(ctx, t.Work, in, result); err != nil {
+		return nil, c.awaitObjects(ctx, t.Work, err)
+	}
+	return func(tx *store.Tx, n *node.Node) error { return c.storeProcessed(tx, n, in, result) }, nil
+}
+
+func failedInspection(cause error) error {
+	return runner.Final(fmt.Errorf("Failed to finish inspection: %w", cause))
+}
+
+// storeProcessed stores the result of the hooks.
+func (c *Conductor) storeProcessed(tx *store.Tx, n *node.Node, in *processing, result *inspect.Result) error {
+	if len(result.Properties) > 0 {
+		n.Properties = n.Properties.With(result.Properties)
+	}
+	n.InspectionFinishedAt = tx.Now()
+	n.LastError = ""
+	if n.ProvisionState == node.Inspecting {
+		if err := c.Move(tx, n, node.OnDone); err != nil {
+			return err
+		}
+	}
+	if err := c.storePorts(tx, n, result); err != nil {
+		return err
+	}
+	return c.storeResult(tx, n, in, result)
+}
+
+// readInspection reads the input of the hooks.
+func (c *Conductor) readInspection(ctx context.Context, in *processing) error {
+	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+		if in.input.Document == nil {
+			if in.input.Document, err = storedDocument(tx, in.documentID); err != nil {
+				return err
+			}
+		}
+		in.input.Properties = in.node.Properties
+		if in.input.Ports, err = inspectedPorts(tx, in.node.ID); err != nil {
+			return err
+		}
+		if c.pipeline.ReadsPrevious() {
+			if in.input.Previous, in.previous, err = previousInventory(tx, in.node); err != nil {
+				return err
+			}
+		}
+		taken, err := tx.PortOwners(in.input.Document.Hardware.MACs())
+		maps.DeleteFunc(taken, func(_, owner string) bool { return owner == in.node.UUID })
+		in.input.Taken = taken
+		return err
+	})
+	if err != nil || in.previous == "" {
+		return err
+	}
+	in.input.Previous, err = c.fetchPrevious(ctx, in)
+	return err
+}
+
+// storedDocument reads a document as it was posted.
+func storedDocument(tx *store.Tx, id int64) (*inventory.Document, error) {
+	data, err := tx.Document(id)
+	if err != nil {
+		return nil, err
+	}
+	document, err := inventory.Restore(data.Inventory, data.PluginData)
+	if err != nil {
+		return nil, fmt.Errorf("read stored inspection document %d: %w", id, err)
+	}
+	return document, nil
+}
+
+// inspectedPorts returns the node's ports as the hooks see them.
+func inspectedPorts(tx *store.Tx, nodeID int64) ([]inspect.Port, error) {
+	stored, err := tx.PortsOf(nodeID)
+	if err != nil {
+		return nil, err
+	}
+	ports := make([]inspect.Port, len(stored))
+	for i, p := range stored {
+		ports[i] = inspect.Port{
+			UUID: p.UUID, Address: p.Address, PXEEnabled: p.PXEEnabled, Extra: p.Extra,
+			LocalLinkConnection: p.LocalLinkConnection, PhysicalNetwork: p.PhysicalNetwork, PortgroupUUID: p.PortgroupUUID,
+		}
+	}
+	return ports, nil
+}
+
+// previousInventory returns the inventory of the node's last successful inspection,
+// or the key of the object that has it; neither when there was none.
+func previousInventory(tx *store.Tx, n *node.Node) (*inventory.Inventory, string, error) {
+	data, key, err := storedInspection(tx, n)
+	switch {
+	case errors.Is(err, node.ErrNotFound):
+		return nil, "", nil
+	case err != nil || data == nil:
+		return nil, key, err
+	}
+	hardware, err := parsePrevious(n, data)
+	return hardware, "", err
+}
+
+// fetchPrevious reads the inventory of the node's last successful inspection from
+// the object store; nil when it does not exist there any more.
+func (c *Conductor) fetchPrevious(ctx context.Context, in *processing) (*inventory.Inventory, error) {
+	data, err := c.fetchInspection(ctx, in.node, in.previous)
+	switch {
+	case errors.Is(err, node.ErrNotFound):
+		c.log.Warn("Inventory is no longer in the object store, going on without it", "node", in.node.UUID, "err", err)
+		return nil, nil
+	case err != nil:
+		return nil, &objectsError{err}
+	}
+	return parsePrevious(in.node, data)
+}
+
+func parsePrevious(n *node.Node, data *node.InspectionData) (*inventory.Inventory, error) {
+	hardware, err := inventory.ParseInventory(data.Inventory)
+	if err != nil {
+		return nil, fmt.Errorf("read previous inventory of node %s: %w", n.UUID, err)
+	}
+	return hardware, nil
+}
+
+// storePorts writes the ports that hooks created, changed and deleted.
+func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, result *inspect.Result) error {
+	created := make([]*node.Port, len(result.PortsToCreate))
+	for i, p := range result.PortsToCreate {
+		id, err := portUUID()
+		if err != nil {
+			return err
+		}
+		created[i] = &node.Port{UUID: id, Address: p.Address}
+		setPort(created[i], p)
+	}
+	if err := tx.AddPorts(n.ID, created); err != nil {
+		return err
+	}
+	if err := updatePorts(tx, n, result.PortsToUpdate); err != nil {
+		return err
+	}
+	for _, gone := range result.PortsToDelete {
+		p, err := tx.Port(gone.UUID)
+		if err != nil {
+			return err
+		}
+		if err := tx.DeletePort(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// updatePorts stores in the ports of a node what hooks decided about them.
+func updatePorts(tx *store.Tx, n *node.Node, decided []inspect.Port) error {
+	if len(decided) == 0 {
+		return nil
+	}
+	ports, err := tx.PortsOf(n.ID)
+	if err != nil {
+		return err
+	}
+	for _, changed := range decided {
+		i := slices.IndexFunc(ports, func(p *node.Port) bool { return p.UUID == changed.UUID })
+		if i < 0 {
+			return &node.NotFoundError{Kind: "Port", Ident: changed.UUID}
+		}
+		after := *ports[i]
+		setPort(&after, changed)
+		if err := tx.UpdatePort(ports[i], &after); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setPort copies to a port what the hooks decided about it.
+func setPort(stored *node.Port, decided inspect.Port) {
+	stored.PXEEnabled, stored.Extra = decided.PXEEnabled, decided.Extra
+	stored.LocalLinkConnection, stored.PhysicalNetwork = decided.LocalLinkConnection, decided.PhysicalNetwork
+}
+
+// portUUID returns a UUID that begins with the time (RFC 9562, version 7). Ports that
+// are stored together are then neighbours in the index by UUID, so that enrolling many
+// machines changes fewer of its pages.
+func portUUID() (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make a UUID for a port: %w", err)
+	}
+	return id.String(), nil
+}

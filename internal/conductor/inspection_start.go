@@ -1,0 +1,185 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/inspect"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// Inspection says how machines are inspected. The zero value is the default of an
+// engine without configuration.
+type Inspection struct {
+	// UnmanagedBoot permits inspection of machines whose ramdisk is started by a
+	// network boot environment that the engine does not manage.
+	UnmanagedBoot bool
+	// KeepPowerOn leaves machines on after their ramdisk has posted the inventory.
+	KeepPowerOn bool
+	// Resolver resolves the names of BMCs; nil means the system's resolver.
+	Resolver inspect.Resolver
+}
+
+// inspectionOperations inspect the machine through its BMC, or start its ramdisk and
+// wait for the inspection document; its post then ends this work.
+func (c *Conductor) inspectionOperations(t runner.Task) ([]runner.Operation, error) {
+	boot, err := c.ramdiskBoot(t.Node)
+	if err != nil {
+		return nil, err
+	}
+	start := boot != noRamdisk
+	byHand := start && !c.switches(t.Node, node.PowerOn)
+	off, on := c.switchTo(t.Node, node.PowerOff), c.switchTo(t.Node, node.PowerOn)
+	off.Skip = !start || byHand || off.Skip
+	on.Skip, on.Change = !start || byHand, c.powerOnAnew
+	return []runner.Operation{
+		{Ref: runner.Ref{Name: "resolve BMC addresses"}, Read: c.resolveBMC},
+		{Ref: runner.Ref{Name: "boot ramdisk"}, Change: c.bootRamdisk(boot), Skip: !start || boot == unmanagedBoot && !c.choosesNetwork(t.Node)},
+		{Ref: runner.Ref{Name: "ask for start by hand"}, Store: c.askForStart, Skip: !byHand},
+		off, on,
+		changeBy(c, "inspect", node.InspectInterface, "inspection", driver.Inspector.Inspect),
+	}, nil
+}
+
+// endInspection ends the inspection of a machine through its BMC.
+func (c *Conductor) endInspection(tx *store.Tx, _ runner.Task, n *node.Node) error {
+	n.InspectionFinishedAt = tx.Now()
+	return c.Move(tx, n, node.OnDone)
+}
+
+// leaveInspected switches the machine off when its inspection has failed.
+func (c *Conductor) leaveInspected(t runner.Task) []runner.Operation {
+	if boot, err := c.ramdiskBoot(t.Node); err != nil || boot == noRamdisk || !c.leavesOff(t.Node) {
+		return nil // no ramdisk was started
+	}
+	return c.switchedOff(t)
+}
+
+// bmcAddressesKey is the key of driver_internal_info for the BMC addresses by which a
+// machine's post is matched to its node, as clients of the Bare Metal API know it.
+const bmcAddressesKey = "lookup_bmc_addresses"
+
+// resolveBMC resolves the addresses of the node's BMCs, which the node and the index
+// of lookups keep until the inspection ends. An inspection goes on when a name cannot
+// be resolved: most machines are matched by the addresses of their ports.
+func (c *Conductor) resolveBMC(ctx context.Context, n *node.Node) (runner.Write, error) {
+	addresses, problems := inspect.ResolveBMC(ctx, c.cfg.Inspection.Resolver, n.DriverInfo)
+	for _, problem := range problems {
+		c.log.Warn("BMC address could not be resolved for inspection", "node", n.UUID, "reason", problem)
+	}
+	return func(tx *store.Tx, n *node.Node) error {
+		for _, problem := range problems {
+			text := problem + ". This inspection cannot match the machine by that address."
+			if err := c.record(tx, n, node.SeverityError, "inspection", text); err != nil {
+				return err
+			}
+		}
+		return setBMCAddresses(tx, n, addresses)
+	}, nil
+}
+
+func setBMCAddresses(tx *store.Tx, n *node.Node, addresses []netip.Addr) error {
+	if len(addresses) == 0 {
+		return nil
+	}
+	texts, claims := make([]string, len(addresses)), make([]store.Claim, len(addresses))
+	for i, address := range addresses {
+		texts[i] = address.String()
+		claims[i] = store.Claim{Kind: store.InspectedBMC, Address: texts[i]}
+	}
+	n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{bmcAddressesKey: texts})
+	return tx.ClaimInspected(n.ID, claims)
+}
+
+// dropBMCAddresses removes the addresses that setBMCAddresses stored.
+func dropBMCAddresses(tx *store.Tx, n *node.Node) error {
+	if _, kept := n.DriverInternalInfo.Fields()[bmcAddressesKey]; !kept {
+		return nil
+	}
+	n.DriverInternalInfo = n.DriverInternalInfo.Without(bmcAddressesKey)
+	return tx.ClaimInspected(n.ID, nil)
+}
+
+// inspected reports whether a node in this state is being inspected.
+func inspected(state node.State) bool { return state == node.Inspecting || state == node.InspectWait }
+
+// ramdiskBoot says what starts the ramdisk of a machine that is to be inspected.
+type ramdiskBoot int
+
+const (
+	noRamdisk     ramdiskBoot = iota // inspection needs none
+	managedBoot                      // the node's boot interface
+	unmanagedBoot                    // a network boot environment that the engine does not manage
+)
+
+// ramdiskBoot decides what starts the node's ramdisk. The error is a
+// *node.ValidationError.
+func (c *Conductor) ramdiskBoot(n *node.Node) (ramdiskBoot, error) {
+	inspector, err := c.drivers.Implementation(n, node.InspectInterface)
+	if err != nil {
+		return noRamdisk, err
+	}
+	if _, ok := inspector.(driver.InBand); !ok {
+		return noRamdisk, nil
+	}
+	_, err = driver.Ability[driver.RamdiskBoot](c.drivers, n, node.BootInterface, "booting a ramdisk")
+	switch {
+	case err == nil:
+		return managedBoot, nil
+	case c.cfg.Inspection.UnmanagedBoot:
+		return unmanagedBoot, nil
+	}
+	return noRamdisk, node.Invalid("Node %s cannot be inspected: its boot interface %q cannot start the ramdisk in this engine. "+
+		"If another server starts it on the machine's network, set inspector.require_managed_boot to false, see docs/inspection.md.",
+		n.UUID, n.Interfaces[node.BootInterface])
+}
+
+// askForStart asks people, in the history, to start a machine that the engine cannot switch on.
+func (c *Conductor) askForStart(tx *store.Tx, n *node.Node) error {
+	return c.record(tx, n, node.SeverityInfo, "inspection", fmt.Sprintf(
+		"The power interface %q cannot switch this machine on: boot it into the ramdisk by hand now.", n.Interfaces[node.PowerInterface]))
+}
+
+// bootRamdisk makes the machine boot the ramdisk at its next start.
+func (c *Conductor) bootRamdisk(boot ramdiskBoot) runner.Change {
+	if boot == managedBoot {
+		return changeBy(c, "", node.BootInterface, "booting a ramdisk", driver.RamdiskBoot.BootRamdisk).Change
+	}
+	return changeBy(c, "", node.ManagementInterface, "boot devices",
+		func(management driver.Management, ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+			once := false
+			return management.SetBootDevice(ctx, n, node.BootDevice{Device: networkDevice, Persistent: &once}, turn)
+		}).Change
+}
+
+// choosesNetwork reports whether the node can be told to boot from the network. If
+// not, the machine's own boot order decides.
+func (c *Conductor) choosesNetwork(n *node.Node) bool {
+	management, err := driver.Ability[driver.Management](c.drivers, n, node.ManagementInterface, "boot devices")
+	return err == nil && slices.Contains(management.BootDevices(n), networkDevice)
+}
+
+// networkDevice is the boot device for booting from the network.
+const networkDevice = "pxe"
+
+// powerOnAnew powers a machine on that was switched off before, or reboots one that
+// must not be switched off.
+func (c *Conductor) powerOnAnew(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	target := node.PowerOn
+	if n.DisablePowerOff {
+		target = node.Rebooting
+	}
+	return c.powerChange(target, 0)(ctx, n, turn)
+}
+
+// leavesOff reports whether the node's machine is switched off after its inspection,
+// which it is not when its ramdisk is kept between phases or could not be started again.
+func (c *Conductor) leavesOff(n *node.Node) bool {
+	return n.ProvisionState == node.Inspecting && !c.cfg.Inspection.KeepPowerOn && !agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack)
+}

@@ -1,0 +1,214 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// errNoMatch is the answer to every ramdisk that is refused, so that unknown,
+// ambiguous and wrong state cannot be told apart.
+var errNoMatch = &node.NotFoundError{Kind: "Node", Ident: "for this machine"}
+
+// Lookup returns the node that a ramdisk runs on, with a new agent token when one is
+// due. Requests are not authenticated, so only a new token costs a write.
+func (c *Conductor) Lookup(ctx context.Context, request node.LookupRequest) (*node.LookupAnswer, error) {
+	answer := &node.LookupAnswer{HeartbeatTimeout: c.cfg.HeartbeatTimeout}
+	err := c.whenFree(ctx, func() error {
+		due := agent.MaskToken
+		err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+			answer.Node, due, err = c.lookup(tx, request)
+			return err
+		})
+		if err != nil || due == agent.MaskToken {
+			return err
+		}
+		return c.store.Write(ctx, func(tx *store.Tx) (err error) {
+			answer.Node, answer.Token, err = c.lookupToken(tx, request)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// lookup returns the node of a ramdisk and whether it gets a token.
+func (c *Conductor) lookup(tx *store.Tx, request node.LookupRequest) (*node.Node, agent.TokenAnswer, error) {
+	ident, err := c.lookupIdent(tx, request)
+	if err != nil {
+		return nil, agent.MaskToken, err
+	}
+	n, err := tx.Node(ident)
+	if errors.Is(err, node.ErrNotFound) || err == nil && n.UUID != ident {
+		c.refuseLookup(tx, "no such node", slog.String("node", ident))
+		return nil, agent.MaskToken, errNoMatch
+	}
+	if err != nil {
+		return nil, agent.MaskToken, err
+	}
+	if !agent.MayLookUp(n.ProvisionState, agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack)) {
+		c.refuseLookup(tx, "state does not allow it", slog.String("node", n.UUID), slog.String("state", string(n.ProvisionState)))
+		return nil, agent.MaskToken, errNoMatch
+	}
+	if err := checkChangeable(tx, n); err != nil {
+		return nil, agent.MaskToken, err
+	}
+	if !request.WantsToken {
+		return n, agent.MaskToken, nil
+	}
+	due := agent.DecideToken(n, c.drivers.Attributes(n), tx.Now(), c.cfg.HeartbeatTimeout)
+	if due == agent.RetryLater {
+		c.refusals.note(tx.Now(), slog.LevelInfo, "Deferred lookup until the earlier agent has timed out", slog.String("node", n.UUID))
+		return nil, due, lastingError{&node.LockedError{Node: n.UUID, Owner: c.cfg.Hostname}}
+	}
+	return n, due, nil
+}
+
+// lookupIdent returns the UUID of the node that the request matches.
+func (c *Conductor) lookupIdent(tx *store.Tx, request node.LookupRequest) (string, error) {
+	if request.NodeUUID != "" {
+		return request.NodeUUID, nil
+	}
+	matches, err := tx.MatchClaims(macClaims(request.Addresses))
+	if err != nil {
+		return "", err
+	}
+	if len(matches) != 1 {
+		c.refuseLookup(tx, "addresses do not belong to exactly one node", slog.Int("nodes", len(matches)), shown(request.Addresses))
+		return "", errNoMatch
+	}
+	return matches[0].UUID, nil
+}
+
+// refuseLookup logs why a lookup is refused.
+func (c *Conductor) refuseLookup(tx *store.Tx, reason string, attrs ...slog.Attr) {
+	c.refusals.note(tx.Now(), slog.LevelInfo, "Refused lookup", append(attrs, slog.String("reason", reason))...)
+}
+
+// lookupToken is lookup with the token that is due; "" means that the agent must have it
+// already.
+func (c *Conductor) lookupToken(tx *store.Tx, request node.LookupRequest) (*node.Node, string, error) {
+	before, due, err := c.lookup(tx, request)
+	if err != nil || due == agent.MaskToken { // another lookup was faster
+		return before, "", err
+	}
+	n := *before
+	if due == agent.ReissueToken {
+		if err := c.record(tx, &n, node.SeverityInfo, "agent",
+			"The machine started its ramdisk again: its agent got a new token, the old one is void."); err != nil {
+			return nil, "", err
+		}
+	}
+	token := agent.NewToken()
+	n.DriverInternalInfo = agent.WithToken(n.DriverInternalInfo, token, tx.Now())
+	return &n, token, tx.UpdateNode(before, &n)
+}
+
+// Heartbeat records a heartbeat of a node's agent and resumes the work that waits for
+// one. A refused heartbeat costs no write.
+func (c *Conductor) Heartbeat(ctx context.Context, ident string, beat node.Heartbeat) error {
+	var called *runner.Job
+	err := c.whenFree(ctx, func() error {
+		recorded := false
+		err := c.store.Read(ctx, func(tx *store.Tx) error {
+			n, err := c.believed(tx, ident, beat, func(*node.Node) ([]netip.Addr, error) { return nil, nil })
+			recorded = n != nil
+			return err
+		})
+		if err != nil || !recorded {
+			return err
+		}
+		return c.store.Write(ctx, func(tx *store.Tx) (err error) {
+			called, err = c.heartbeat(tx, ident, beat)
+			return err
+		})
+	})
+	if err == nil {
+		c.runner.Enqueue(called)
+	}
+	return err
+}
+
+// believed returns the node whose heartbeat is to be recorded; nil when its state does
+// not ask for one. Addresses are those of its inventory, none to leave that check out.
+func (c *Conductor) believed(tx *store.Tx, ident string, beat node.Heartbeat, addresses func(*node.Node) ([]netip.Addr, error)) (*node.Node, error) {
+	n, err := tx.Node(ident)
+	if err != nil {
+		return nil, err
+	}
+	if err := agent.CheckHeartbeat(n, beat, c.cfg.AgentRules, func() ([]netip.Addr, error) { return addresses(n) }); err != nil {
+		c.refusals.note(tx.Now(), slog.LevelWarn, "Refused heartbeat", slog.String("node", n.UUID), slog.Any("err", err))
+		return nil, err
+	}
+	if err := checkChangeable(tx, n); err != nil {
+		return nil, err
+	}
+	if !agent.Records(n.ProvisionState) {
+		c.log.Debug("Ignored heartbeat", "node", n.UUID, "state", n.ProvisionState)
+		return nil, nil
+	}
+	return n, nil
+}
+
+// heartbeat returns the work that waited for the agent, if any.
+func (c *Conductor) heartbeat(tx *store.Tx, ident string, beat node.Heartbeat) (*runner.Job, error) {
+	before, err := c.believed(tx, ident, beat, func(n *node.Node) ([]netip.Addr, error) { return inventoryAddresses(tx, n) })
+	if err != nil || before == nil {
+		return nil, err
+	}
+	n := *before
+	n.DriverInternalInfo = agent.WithHeartbeat(n.DriverInternalInfo, beat, tx.Now())
+	called, err := c.heard(tx, &n)
+	if err != nil {
+		return nil, err
+	}
+	return called, tx.UpdateNode(before, &n)
+}
+
+// heard records that the ramdisk of a waiting node is alive, and resumes the work that
+// waits for it, unless that is suspended. A ramdisk posts its inventory before its first
+// heartbeat: while an inspection waits for the inventory, a heartbeat does not extend
+// the wait.
+func (c *Conductor) heard(tx *store.Tx, n *node.Node) (*runner.Job, error) {
+	if n.ProvisionState.Class() != node.Waiting || n.ProvisionState == node.InspectWait {
+		return nil, nil
+	}
+	n.ProvisionUpdatedAt = tx.Now()
+	if n.Lease.Suspended() {
+		return nil, nil
+	}
+	return c.wakeParked(tx, n, runner.Call)
+}
+
+func macClaims(macs []string) []store.Claim {
+	claims := make([]store.Claim, len(macs))
+	for i, mac := range macs {
+		claims[i] = store.Claim{Kind: store.MAC, Address: mac}
+	}
+	return claims
+}
+
+// noteReboot records that a known machine posted an inventory, as a restarted ramdisk
+// does. Only machines without a BMC need this, see agent.DecideToken.
+func (c *Conductor) noteReboot(tx *store.Tx, uuid string) error {
+	before, err := tx.Node(uuid)
+	if err != nil || c.drivers.HasBMC(before) || before.Lease.Held(tx.Now()) || before.DriverInternalInfo.Text(agent.TokenKey) == "" {
+		return err
+	}
+	seen, err := time.Parse(time.RFC3339Nano, before.DriverInternalInfo.Text(agent.RebootSeenKey))
+	if err == nil && seen.After(agent.LastHeartbeat(before)) {
+		return nil // recorded already; further posts need no write
+	}
+	n := *before
+	n.DriverInternalInfo = agent.WithRebootSeen(n.DriverInternalInfo, tx.Now())
+	return tx.UpdateNode(before, &n)
+}

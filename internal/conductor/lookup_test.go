@@ -1,0 +1,428 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// beat is the heartbeat of the agent on an unknown machine, which has 192.0.2.1
+// in its inventory.
+func beat(token string, changes ...func(*node.Heartbeat)) node.Heartbeat {
+	b := node.Heartbeat{CallbackURL: "https://192.0.2.1:9999", AgentVersion: "11.0.0", AgentToken: token, AgentVerifyCA: "PEM"}
+	for _, change := range changes {
+		change(&b)
+	}
+	return b
+}
+
+// lookUp asks by MAC addresses like an agent that knows no UUID.
+func (w *world) lookUp(macs ...string) (*node.LookupAnswer, error) {
+	w.t.Helper()
+	return w.Lookup(w.t.Context(), node.LookupRequest{Addresses: macs, WantsToken: true})
+}
+
+// token looks the machine up and returns the token it must get.
+func (w *world) token(m machine) string {
+	w.t.Helper()
+	answer, err := w.lookUp(m.macs...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if len(answer.Token) < 32 {
+		w.t.Fatalf("token = %q, want one of 32 characters or more", answer.Token)
+	}
+	return answer.Token
+}
+
+func TestLookupIssuesATokenOnce(t *testing.T) {
+	w := newWorld(t)
+	m := unknown(1)
+	n := w.enrol(m)
+	answer, err := w.lookUp(m.macs[1], "02:99:00:00:00:01")
+	if err != nil || answer.Node.UUID != n.UUID || answer.HeartbeatTimeout != heartbeatTimeout || len(answer.Token) < 32 {
+		t.Fatalf("answer = %+v, %v; want node, token and timeout", answer, err)
+	}
+	if stored := w.stored(n.UUID).DriverInternalInfo.Text(agent.TokenKey); stored != answer.Token {
+		t.Errorf("stored token = %q, want the issued one", stored)
+	}
+	for _, request := range []node.LookupRequest{
+		{Addresses: m.macs, WantsToken: true}, {NodeUUID: n.UUID, WantsToken: true}, {NodeUUID: n.UUID},
+	} {
+		again, err := w.Lookup(t.Context(), request)
+		if err != nil || again.Token != "" || again.Node.UUID != n.UUID {
+			t.Errorf("answer = %+v, %v; want the node without a token", again, err)
+		}
+	}
+}
+
+func TestOldAgentsGetNoToken(t *testing.T) {
+	w := newWorld(t)
+	n := w.enrol(unknown(1))
+	answer, err := w.Lookup(t.Context(), node.LookupRequest{NodeUUID: n.UUID})
+	if err != nil || answer.Token != "" || w.stored(n.UUID).DriverInternalInfo.Text(agent.TokenKey) != "" {
+		t.Errorf("answer = %+v, %v; want no token issued", answer, err)
+	}
+}
+
+func TestLookupsAtOnceIssueOneToken(t *testing.T) {
+	w := newWorld(t)
+	n := w.enrol(unknown(1))
+	tokens := make([]string, 20)
+	for _, err := range concurrently(len(tokens), func(i int) error {
+		answer, err := w.Lookup(t.Context(), node.LookupRequest{NodeUUID: n.UUID, WantsToken: true})
+		if err == nil {
+			tokens[i] = answer.Token
+		}
+		return err
+	}) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if issued := strings.Join(tokens, ""); issued != w.stored(n.UUID).DriverInternalInfo.Text(agent.TokenKey) {
+		t.Errorf("issued %q, want exactly the stored token", tokens)
+	}
+}
+
+// TestRefusedLookupsHaveTheSameAnswer walks every reason to refuse: an intruder learns
+// nothing from the answer.
+func TestRefusedLookupsHaveTheSameAnswer(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.enrol(unknown(1)), w.enrol(unknown(2))
+	active := w.register(inState(node.Active))
+	inspected := w.register(inState(node.InspectWait), func(n *node.Node) { n.Name = "rack4" })
+	registered := w.register(inState(node.Available)) // not discovered: no fast-track
+	for name, request := range map[string]node.LookupRequest{
+		"unknown address":      {Addresses: []string{"02:99:00:00:00:01"}},
+		"unknown UUID":         {NodeUUID: "2e9f0d3c-0000-4000-8000-000000000000"},
+		"addresses of two":     {Addresses: []string{unknown(1).macs[0], unknown(2).macs[0]}},
+		"wrong state":          {NodeUUID: active.UUID},
+		"state of fast-track":  {NodeUUID: registered.UUID},
+		"name for a UUID":      {NodeUUID: "rack4"},
+		"unknown UUID, my MAC": {NodeUUID: "2e9f0d3c-0000-4000-8000-000000000000", Addresses: unknown(1).macs},
+	} {
+		request.WantsToken = true
+		_, err := w.Lookup(t.Context(), request)
+		wantIs(t, err, node.ErrNotFound)
+		if err.Error() != errNoMatch.Error() {
+			t.Errorf("%s: error = %q, want %q", name, err, errNoMatch)
+		}
+	}
+	for _, n := range []*node.Node{first, second, active, inspected, registered} {
+		if w.stored(n.UUID).DriverInternalInfo.Text(agent.TokenKey) != "" {
+			t.Errorf("node in %q got a token", n.ProvisionState)
+		}
+	}
+}
+
+// TestOnlyWhatARamdiskChangesIsWritten counts writes: nobody has to say who he is here.
+func TestOnlyWhatARamdiskChangesIsWritten(t *testing.T) {
+	w := emptyWorld(t)
+	db := &counted{Database: w.store}
+	w.Conductor = w.run(w.idleOn(db, "conductor-1"))
+	m := unknown(1)
+	n := w.enrol(m)
+	active := w.register(inState(node.Active), func(n *node.Node) {
+		n.DriverInternalInfo = agent.WithToken(nil, "secret", w.clock.Now())
+	})
+	writes := func(fn func() error) int {
+		before := db.writes.Load()
+		if err := fn(); err != nil && !errors.Is(err, node.ErrNotFound) {
+			wantAs[*node.ValidationError](t, err)
+		}
+		return int(db.writes.Load() - before)
+	}
+	look := func(request node.LookupRequest) int {
+		request.WantsToken = true
+		return writes(func() error { _, err := w.Lookup(t.Context(), request); return err })
+	}
+	hear := func(ident, token string) int {
+		return writes(func() error { return w.Heartbeat(t.Context(), ident, beat(token)) })
+	}
+	if got := look(node.LookupRequest{Addresses: m.macs}); got != 1 {
+		t.Errorf("%d writes for a token, want one", got)
+	}
+	token := w.stored(n.UUID).DriverInternalInfo.Text(agent.TokenKey)
+	if got := hear(n.UUID, token); got != 1 {
+		t.Errorf("%d writes for a heartbeat, want one", got)
+	}
+	for name, got := range map[string]int{
+		"lookup of an unknown address":              look(node.LookupRequest{Addresses: []string{"02:99:00:00:00:01"}}),
+		"lookup in the wrong state":                 look(node.LookupRequest{NodeUUID: active.UUID}),
+		"lookup of an agent that has its token":     look(node.LookupRequest{NodeUUID: n.UUID}),
+		"heartbeat with a wrong token":              hear(n.UUID, "guessed"),
+		"heartbeat of nobody":                       hear("nobody", "guessed"),
+		"heartbeat in a state that asks for none":   hear(active.UUID, "secret"),
+		"heartbeat in such a state, a wrong token":  hear(active.UUID, "guessed"),
+		"lookup of a node that is none, and my MAC": look(node.LookupRequest{NodeUUID: "2e9f0d3c-0000-4000-8000-000000000000", Addresses: m.macs}),
+	} {
+		if got != 0 {
+			t.Errorf("%s: %d writes", name, got)
+		}
+	}
+}
+
+// counted is a database that counts writes.
+type counted struct {
+	Database
+	writes atomic.Int64
+}
+
+func (c *counted) Write(ctx context.Context, fn func(*store.Tx) error) error {
+	c.writes.Add(1)
+	return c.Database.Write(ctx, fn)
+}
+
+func TestFastTrackOpensStatesForLookup(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.FastTrack = true })
+	for _, s := range []node.State{node.Enroll, node.Manageable, node.Available, node.InspectWait} {
+		n := w.register(inState(s))
+		if _, err := w.Lookup(t.Context(), node.LookupRequest{NodeUUID: n.UUID, WantsToken: true}); err != nil {
+			t.Errorf("lookup in %q: %v", s, err)
+		}
+	}
+	off := w.register(inState(node.Available), func(n *node.Node) { n.DriverInfo = node.ObjectOf(map[string]any{"fast_track": false}) })
+	_, err := w.Lookup(t.Context(), node.LookupRequest{NodeUUID: off.UUID, WantsToken: true})
+	wantIs(t, err, node.ErrNotFound)
+}
+
+func TestLookupAndHeartbeatOfALockedNodeAreRetried(t *testing.T) {
+	w := newWorld(t)
+	m := unknown(1)
+	n := w.enrol(m)
+	token := w.token(m)
+	lease := w.lease(n, "conductor-2")
+	_, err := w.lookUp(m.macs...)
+	wantAs[*node.LockedError](t, err)
+	wantAs[*node.LockedError](t, w.Heartbeat(t.Context(), n.UUID, beat(token)))
+	w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+	if err := w.Heartbeat(t.Context(), n.UUID, beat(token)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHeartbeatIsRecorded(t *testing.T) {
+	w := newWorld(t)
+	m := unknown(1)
+	n := w.enrol(m)
+	token := w.token(m)
+	now := w.clock.Advance(time.Minute)
+	if err := w.Heartbeat(t.Context(), n.UUID, beat(token)); err != nil {
+		t.Fatal(err)
+	}
+	got := w.stored(n.UUID)
+	want := map[string]string{agent.URLKey: "https://192.0.2.1:9999", agent.VersionKey: "11.0.0", agent.VerifyCAKey: "PEM", agent.TokenKey: token}
+	for key, value := range want {
+		if got.DriverInternalInfo.Text(key) != value {
+			t.Errorf("%s = %q, want %q", key, got.DriverInternalInfo.Text(key), value)
+		}
+	}
+	if !agent.LastHeartbeat(got).Equal(now) || got.ProvisionState != node.Enroll {
+		t.Errorf("last heartbeat %v in %q, want now and the same state", agent.LastHeartbeat(got), got.ProvisionState)
+	}
+}
+
+func TestHeartbeatInAStateWithoutRamdiskIsAcceptedAndIgnored(t *testing.T) {
+	w := newWorld(t)
+	n := w.register(inState(node.Active), func(n *node.Node) {
+		n.DriverInternalInfo = agent.WithToken(nil, "the-token", w.clock.Now())
+	})
+	before := w.stored(n.UUID)
+	if err := w.Heartbeat(t.Context(), n.UUID, beat("the-token")); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(before, w.stored(n.UUID)); diff != "" {
+		t.Errorf("node (-before +after):\n%s", diff)
+	}
+}
+
+func TestRefusedHeartbeatsChangeNothing(t *testing.T) {
+	w := newWorld(t, func(c *Config) {
+		c.AgentRules = agent.Rules{VerifyAddress: true, RequireTLS: true, AllowedNetworks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/25")}}
+	})
+	m := unknown(1)
+	n := w.enrol(m)
+	token := w.token(m)
+	before := w.stored(n.UUID)
+	for name, b := range map[string]node.Heartbeat{
+		"no token":           beat(""),
+		"wrong token":        beat(token + "x"),
+		"foreign address":    beat(token, func(b *node.Heartbeat) { b.CallbackURL = "https://192.0.2.77:9999" }),
+		"foreign network":    beat(token, func(b *node.Heartbeat) { b.CallbackURL = "https://203.0.113.1:9999" }),
+		"plain http":         beat(token, func(b *node.Heartbeat) { b.CallbackURL = "http://192.0.2.1:9999" }),
+		"no callback URL":    beat(token, func(b *node.Heartbeat) { b.CallbackURL = "" }),
+		"engine as callback": beat(token, func(b *node.Heartbeat) { b.CallbackURL = "https://127.0.0.1:6385" }),
+	} {
+		err := w.Heartbeat(t.Context(), n.UUID, b)
+		wantAs[*node.ValidationError](t, err)
+		if strings.Contains(err.Error(), token) {
+			t.Errorf("%s: error %q shows the token", name, err)
+		}
+	}
+	wantIs(t, w.Heartbeat(t.Context(), "2e9f0d3c-0000-4000-8000-000000000000", beat(token)), node.ErrNotFound)
+	if diff := cmp.Diff(before, w.stored(n.UUID)); diff != "" {
+		t.Errorf("node (-before +after):\n%s", diff)
+	}
+	if err := w.Heartbeat(t.Context(), n.UUID, beat(token)); err != nil {
+		t.Errorf("the right heartbeat: %v", err)
+	}
+	wantAs[*node.ValidationError](t, w.Heartbeat(t.Context(), n.UUID, beat(token, func(b *node.Heartbeat) { b.CallbackURL = "https://192.0.2.2:9999" })))
+}
+
+func TestSilentMachineGetsANewTokenAndTheOldOneIsVoid(t *testing.T) {
+	w := newWorld(t)
+	m := unknown(1)
+	n := w.enrol(m)
+	old := w.token(m)
+	if err := w.Heartbeat(t.Context(), n.UUID, beat(old)); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Advance(heartbeatTimeout)
+	if answer, err := w.lookUp(m.macs...); err != nil || answer.Token != "" {
+		t.Fatalf("answer = %+v, %v; want no token while the agent may live", answer, err)
+	}
+	w.clock.Advance(time.Microsecond)
+	fresh := w.token(m)
+	if fresh == old {
+		t.Error("the old token was handed out again")
+	}
+	rows := w.history(n)
+	if last := rows[len(rows)-1]; !strings.HasPrefix(last, "INFO agent: ") || strings.Contains(last, fresh) {
+		t.Errorf("history = %q, want a row about the new token and not the token", rows)
+	}
+	wantAs[*node.ValidationError](t, w.Heartbeat(t.Context(), n.UUID, beat(old)))
+	moved := func(b *node.Heartbeat) { b.CallbackURL = "https://192.0.2.2:9999" } // DHCP gave another address
+	if err := w.Heartbeat(t.Context(), n.UUID, beat(fresh, moved)); err != nil {
+		t.Errorf("heartbeat of the new agent: %v", err)
+	}
+}
+
+// TestRebootedMachineIsAskedToComeBack plays a machine without a BMC that a
+// person restarts: it posts again, is unknown to nobody, and must get a token as
+// soon as its old agent is surely gone.
+func TestRebootedMachineIsAskedToComeBack(t *testing.T) {
+	w := newWorld(t)
+	m := unknown(1)
+	n := w.enrol(m)
+	old := w.token(m)
+	if err := w.Heartbeat(t.Context(), n.UUID, beat(old)); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Advance(time.Minute)
+	_, err := send(t, w.Conductor, m)
+	wantIs(t, err, node.ErrNotFound)
+	noted := w.stored(n.UUID)
+	_, err = w.lookUp(m.macs...)
+	wantAs[*node.LockedError](t, err)
+
+	w.clock.Advance(time.Minute)
+	_, err = send(t, w.Conductor, m)
+	wantIs(t, err, node.ErrNotFound)
+	if diff := cmp.Diff(noted, w.stored(n.UUID)); diff != "" {
+		t.Errorf("a further post cost a write (-before +after):\n%s", diff)
+	}
+
+	w.clock.Advance(heartbeatTimeout)
+	if fresh := w.token(m); fresh == old {
+		t.Error("the old token was handed out again")
+	}
+	if answer, err := w.lookUp(m.macs...); err != nil || answer.Token != "" {
+		t.Errorf("answer = %+v, %v; want the new token kept", answer, err)
+	}
+}
+
+func TestHeartbeatClearsTheRecordOfAReboot(t *testing.T) {
+	w := newWorld(t)
+	m := unknown(1)
+	n := w.enrol(m)
+	token := w.token(m)
+	w.clock.Advance(time.Second)
+	_, err := send(t, w.Conductor, m) // somebody replays its document
+	wantIs(t, err, node.ErrNotFound)
+	w.clock.Advance(time.Second)
+	if err := w.Heartbeat(t.Context(), n.UUID, beat(token)); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := w.lookUp(m.macs...); err != nil || answer.Token != "" {
+		t.Errorf("answer = %+v, %v; want the token masked again", answer, err)
+	}
+}
+
+// TestMachineThatTheEngineRestartsGetsANewToken has steps restart the ramdisk.
+func TestMachineThatTheEngineRestartsGetsANewToken(t *testing.T) {
+	for name, steps := range map[string][]node.Step{
+		"reboot":    {step("power.reboot")},
+		"power off": {step("power.power_off"), step("power.power_on")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := emptyWorld(t)
+			c := w.idle("conductor-1")
+			c.drivers = redfishWithoutMachines(t)
+			w.Conductor = w.run(c)
+			n := w.create("redfish", func(n *node.Node) { n.ProvisionState, n.PowerState = node.Manageable, node.PowerOn })
+			w.send(n, "clean", with(slices.Concat([]node.Step{step("deploy.wait")}, steps, []node.Step{step("deploy.wait")})...))
+			w.arrive(n, node.CleanWait)
+			first := w.tokenOf(n)
+			if err := w.Heartbeat(t.Context(), n.UUID, beat(first)); err != nil {
+				t.Fatal(err)
+			}
+			w.eventually("the second wait", func() bool {
+				var at int
+				got := w.stored(n.UUID)
+				return got.DriverInternalInfo.Get("clean_step_index", &at) && at == len(steps)+1 && got.ProvisionState == node.CleanWait
+			})
+			second := w.tokenOf(n)
+			wantAs[*node.ValidationError](t, w.Heartbeat(t.Context(), n.UUID, beat(first)))
+			if err := w.Heartbeat(t.Context(), n.UUID, beat(second)); err != nil {
+				t.Error(err)
+			}
+			w.settle()
+			if got := w.arrive(n, node.Manageable); got.LastError != "" {
+				t.Errorf("last_error %q", got.LastError)
+			}
+		})
+	}
+}
+
+// redfishWithoutMachines drives nodes of the type redfish as if they were fake.
+func redfishWithoutMachines(t *testing.T) *driver.Registry {
+	t.Helper()
+	var built driver.Implementations
+	for kind, name := range map[node.InterfaceKind]string{
+		node.PowerInterface: "redfish", node.ManagementInterface: "redfish", node.DeployInterface: "direct", node.NetworkInterface: "noop",
+	} {
+		built[kind] = map[string]driver.Implementation{name: fake.New(nil)}
+	}
+	drivers, err := driver.New(driver.Config{EnabledHardwareTypes: []string{"redfish"}}, built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return drivers
+}
+
+// tokenOf looks a node up and returns the token that its ramdisk must get.
+func (w *world) tokenOf(n *node.Node) string {
+	w.t.Helper()
+	answer, err := w.Lookup(w.t.Context(), node.LookupRequest{NodeUUID: n.UUID, WantsToken: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if answer.Token == "" {
+		w.t.Fatal("the ramdisk got no token")
+	}
+	return answer.Token
+}

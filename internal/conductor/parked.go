@@ -1,0 +1,49 @@
+package conductor
+
+import (
+	"slices"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// unhold resumes held work after the step that held it.
+func (c *Conductor) unhold(tx *store.Tx, n *node.Node) (*runner.Job, error) {
+	return c.wakeParked(tx, n, func(step string) (string, bool, error) { return step, true, nil })
+}
+
+// wakeParked resumes the parked work of a node with the checkpoint that wake returns
+// for the stored one, unless wake refuses. It returns nil when there is none.
+func (c *Conductor) wakeParked(tx *store.Tx, n *node.Node, wake func(step string) (string, bool, error)) (*runner.Job, error) {
+	works, err := tx.WorkOf(n.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range works {
+		if !c.drivesState(w.Kind) {
+			continue
+		}
+		step, woken, err := wake(w.Step)
+		if err != nil || !woken {
+			return nil, err
+		}
+		w.NodeUUID, w.Step, w.NotBefore = n.UUID, step, tx.Now()
+		if err := tx.CheckpointWork(w); err != nil {
+			return nil, err
+		}
+		if mine, err := c.serves(tx, n.ConductorGroup); err != nil || !mine {
+			return nil, err
+		}
+		if w.Lease, err = tx.AcquireLease(n.ID, c.cfg.Hostname, c.cfg.LeaseTTL); err != nil {
+			return nil, err
+		}
+		return runner.NewJob(w, nil, nil), nil
+	}
+	return nil, nil
+}
+
+// dropParked removes the parked work of a node that was ended in another way.
+func (c *Conductor) dropParked(tx *store.Tx, nodeID int64) error {
+	return tx.DropWork(nodeID, slices.DeleteFunc(c.kinds(), func(kind store.WorkKind) bool { return !c.drivesState(kind) }))
+}

@@ -1,0 +1,73 @@
+// Package agentpower implements power and inspection for machines without a BMC, which
+// the engine can reach only through their ramdisk.
+package agentpower
+
+import (
+	"context"
+	"slices"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Reboot requests that the ramdisk of a node restarts the machine, and returns when
+// the ramdisk has accepted.
+type Reboot func(ctx context.Context, n *node.Node) error
+
+// Power is the power interface of machines without a BMC. It knows only whether a
+// ramdisk runs on the machine, and can only make the ramdisk reboot it.
+type Power struct {
+	Alive  func(*node.Node) bool // nil means never
+	Reboot Reboot                // nil means that reboots are not supported
+}
+
+var _ driver.Power = Power{}
+
+// Validate accepts every node: no address is needed.
+func (Power) Validate(*node.Node) error { return nil }
+
+// PowerState returns "power on" while the ramdisk is alive. Without one, the
+// machine may be off or may run its own system; that is a retryable
+// *node.DriverError.
+func (p Power) PowerState(_ context.Context, n *node.Node) (node.PowerState, error) {
+	if !p.alive(n) {
+		return "", p.silent("read power state", n)
+	}
+	return node.PowerOn, nil
+}
+
+// SetPower reboots the machine through its ramdisk.
+func (p Power) SetPower(ctx context.Context, n *node.Node, target node.PowerState, turn driver.Turn) (driver.Outcome, error) {
+	if supported := p.Supported(); !slices.Contains(supported, target) {
+		return driver.Outcome{}, driver.UnsupportedPower("agent", target, supported)
+	}
+	switch turn.Attempt {
+	case driver.Continued, driver.Unknown:
+		// The ramdisk may have accepted the call. A second reboot could interrupt the
+		// system that boots now; if the call was lost, the machine still runs.
+		return driver.Outcome{}, nil
+	}
+	if !p.alive(n) {
+		return driver.Outcome{}, p.silent("reboot", n)
+	}
+	return driver.Outcome{}, p.Reboot(ctx, n)
+}
+
+// Supported lists both kinds of reboot, which are the same here: a ramdisk always shuts
+// the machine down in order.
+func (p Power) Supported() []node.PowerState {
+	if p.Reboot == nil {
+		return nil
+	}
+	return []node.PowerState{node.Rebooting, node.SoftRebooting}
+}
+
+func (p Power) alive(n *node.Node) bool { return p.Alive != nil && p.Alive(n) }
+
+// silent is the error for a ramdisk without a recent heartbeat; nothing was sent to it.
+func (Power) silent(op string, n *node.Node) error {
+	return &node.DriverError{
+		Op: op + " of node " + n.UUID, Retryable: true, Refused: true,
+		Reason: "the machine has no BMC and its ramdisk sent no heartbeat recently; boot it into the ramdisk and try again.",
+	}
+}

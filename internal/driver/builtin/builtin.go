@@ -1,0 +1,54 @@
+// Package builtin puts the drivers that are part of Ingot into a registry.
+package builtin
+
+import (
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/agentpower"
+	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Dependencies is what drivers need of the engine. With the zero value no ramdisk is
+// ever alive or can be rebooted.
+type Dependencies struct {
+	// AgentAlive reports whether a node's ramdisk has sent a heartbeat recently. Nil
+	// means that none ever does.
+	AgentAlive func(*node.Node) bool
+	// AgentReboot makes a node's ramdisk restart the machine. Nil means that machines
+	// without a BMC cannot be rebooted.
+	AgentReboot agentpower.Reboot
+	// FakeMachine returns the machine of a node of fake hardware. Nil means the one
+	// that driver_info.fake_machine names, over HTTP.
+	FakeMachine fake.Machines
+}
+
+// New builds the registry of all drivers. Its error is that of driver.New.
+func New(config driver.Config, needs Dependencies) (*driver.Registry, error) {
+	return driver.New(config, implementations(needs))
+}
+
+func implementations(needs Dependencies) driver.Implementations {
+	if needs.FakeMachine == nil {
+		needs.FakeMachine = fake.Remote()
+	}
+	type named = map[string]driver.Implementation
+	built := driver.Implementations{
+		node.BIOSInterface:       named{},
+		node.BootInterface:       named{},
+		node.ConsoleInterface:    named{"fake": passive{}},
+		node.DeployInterface:     named{},
+		node.FirmwareInterface:   named{},
+		node.InspectInterface:    named{"agent": agentpower.Inspector{}},
+		node.ManagementInterface: named{"noop": noManagement{}},
+		node.NetworkInterface:    named{"noop": passive{}, "flat": passive{}},
+		node.PowerInterface:      named{"agent": agentpower.Power{Alive: needs.AgentAlive, Reboot: needs.AgentReboot}},
+		node.RAIDInterface:       named{},
+		node.RescueInterface:     named{},
+		node.StorageInterface:    named{"noop": passive{}, "fake": passive{}},
+		node.VendorInterface:     named{},
+	}
+	for kind, implementation := range fake.New(needs.FakeMachine).Interfaces() {
+		built[kind]["fake"] = implementation
+	}
+	return built
+}

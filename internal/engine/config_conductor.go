@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/conductor"
+)
+
+// conductorConfig returns the configuration as the conductor reads it, without
+// what only a running engine has.
+func conductorConfig(cfg Config) (conductor.Config, error) {
+	networks, err := cfg.Agent.networks()
+	if err != nil {
+		return conductor.Config{}, fmt.Errorf("agent.allowed_networks: %w", err)
+	}
+	allowed, err := cfg.AutoDiscovery.allowList()
+	if err != nil {
+		return conductor.Config{}, err
+	}
+	return conductor.Config{
+		Hostname: cfg.Conductor.Hostname, Group: strings.ToLower(cfg.Conductor.Group), Workers: cfg.Conductor.Workers,
+		LeaseTTL: cfg.Conductor.LeaseDuration, LockWait: cfg.Conductor.LockWait,
+		WorkTimeout: cfg.Conductor.WorkTimeout, MaxAttempts: cfg.Conductor.MaxAttempts,
+		Calls: cfg.Conductor.MaxCalls, CallsPerBMC: cfg.Conductor.CallsPerBMC, CallTimeout: cfg.Conductor.CallTimeout,
+		ResumeAfterRestore: cfg.Database.ResumeAfterRestore,
+		AutomatedClean:     cfg.Conductor.AutomatedClean, RefusedCleanSteps: cfg.Conductor.RefusedCleanSteps,
+		HeartbeatTimeout: cfg.Agent.HeartbeatTimeout,
+		FastTrack:        cfg.Agent.FastTrack,
+		AgentRules: agent.Rules{
+			RequireTLS: cfg.Agent.RequireTLS, AllowedNetworks: networks, VerifyAddress: cfg.Agent.VerifyCallbackAddress,
+		},
+		Discovery: conductor.Discovery{
+			Enabled: cfg.AutoDiscovery.Enabled, Driver: cfg.AutoDiscovery.Driver, MaxNodes: cfg.AutoDiscovery.MaxNodes,
+			Rate: cfg.AutoDiscovery.Rate, Burst: cfg.AutoDiscovery.Burst,
+			Allow: allowed, Scope: cfg.AutoDiscovery.InspectionScope,
+		},
+		Inspection: conductor.Inspection{UnmanagedBoot: !cfg.Inspector.RequireManagedBoot, KeepPowerOn: !cfg.Inspector.PowerOff},
+		Limits:     limits(cfg.Conductor),
+	}, nil
+}
+
+func limits(cfg ConductorConfig) conductor.Limits {
+	sync := cfg.PowerSyncInterval
+	if sync == 0 {
+		sync = -1 // off, where zero is the default
+	}
+	return conductor.Limits{
+		CallbackTimeout: cfg.CallbackTimeout, PowerTimeout: cfg.PowerTimeout, SoftPowerOff: cfg.SoftPowerOffTimeout,
+		MaxDeploying: cfg.MaxDeploying, MaxCleaning: cfg.MaxCleaning, KeepPowerOn: !cfg.PowerOffAfterDeployFailure,
+		HistoryEntries: cfg.HistoryMaxEntries,
+		PowerSync:      sync, AcceptPower: !cfg.ForcePowerState, PowerRecovery: cfg.PowerRecoveryInterval,
+	}
+}

@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+)
+
+// server answers HTTP on one address.
+type server struct {
+	listener net.Listener
+	http     *http.Server // nil before serve
+}
+
+// listen takes an address; nothing is answered there yet. The key is where
+// another address can be chosen.
+func listen(ctx context.Context, key, address string) (*server, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, listenError(key, address, err)
+	}
+	return &server{listener: listener}, nil
+}
+
+// listenError says why an address cannot be listened on, without the operating
+// system's repetition of the address.
+func listenError(key, address string, err error) error {
+	var cause syscall.Errno
+	if errors.As(err, &cause) {
+		err = cause
+	}
+	return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another address with %s", address, err, key)
+}
+
+// serve answers requests until stop, and then tells ended why, which must have
+// room for it. A nil config means plain http.
+func (s *server) serve(handler http.Handler, config *tls.Config, log *slog.Logger, ended chan<- error) {
+	s.http = &http.Server{
+		Handler:           handler,
+		TLSConfig:         config.Clone(), // the server adds to it
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       2 * time.Minute, // a 64 MiB config drive over a slow link
+		WriteTimeout:      2 * time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	go func() {
+		if config != nil {
+			ended <- s.http.ServeTLS(s.listener, "", "") // the certificate is in the config
+			return
+		}
+		ended <- s.http.Serve(s.listener)
+	}()
+}
+
+// stop refuses new requests and waits for those that run, until ctx ends.
+func (s *server) stop(ctx context.Context) error {
+	return errors.Join(s.http.Shutdown(ctx), s.http.Close(), s.close())
+}
+
+// close gives the address back. After serve that is also done by the http.Server,
+// but only once its goroutine has begun.
+func (s *server) close() error {
+	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// url is where the server answers.
+func (s *server) url(config *tls.Config) string {
+	if config != nil {
+		return "https://" + s.listener.Addr().String()
+	}
+	return "http://" + s.listener.Addr().String()
+}

@@ -1,0 +1,55 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// unmanagedPoll is how often an unmanaged host is reconciled to find its node. A
+// new node triggers a reconciliation at once.
+const unmanagedPoll = 10 * time.Minute
+
+// lookup finds the node of a host that has none.
+type lookup struct {
+	links   links
+	metrics *Metrics
+}
+
+func (p lookup) reconcile(ctx context.Context, s *scope) (result, error) {
+	switch s.state() {
+	case v1alpha1.StateNone, v1alpha1.StateUnmanaged:
+	case v1alpha1.StateRegistering: // its BMC was taken away
+		return s.moveTo(v1alpha1.StateUnmanaged), nil
+	default:
+		return result{}, nil
+	}
+	n, err := p.links.find(ctx, s.host)
+	var conflict *conflictError
+	switch {
+	case err == nil:
+		s.host.Status.Provisioning.ID = n.ID
+		s.note(eventImportStarted, "Found node %s of the engine for this host", n.ID)
+		s.working(v1alpha1.ImportingReason, "Importing node %s from the engine", n.ID)
+		return s.moveTo(v1alpha1.StateImporting), nil
+	case errors.As(err, &conflict):
+		s.waiting("Not imported: %s", conflict.reason)
+		if s.lastMessage(v1alpha1.ProgressingCondition) != s.progress.message {
+			s.warn(eventImportConflict, "%s", s.progress.message)
+		}
+	case !errors.Is(err, provisioner.ErrNotFound):
+		return result{}, err
+	default:
+		s.waiting("The engine has no node for this host; boot the machine into the ramdisk")
+	}
+	s.host.Status.Provisioning.ID = ""
+	if s.state() == v1alpha1.StateNone {
+		s.note(eventDiscovered, "Host has no BMC and is not known to the engine")
+		p.metrics.unmanaged(s.host)
+		return s.moveTo(v1alpha1.StateUnmanaged), nil
+	}
+	return result{requeueAfter: unmanagedPoll, stop: true}, nil
+}

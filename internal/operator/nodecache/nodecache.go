@@ -1,0 +1,254 @@
+// Package nodecache is a cache of the engine's nodes that all controllers of a
+// process share, so that the cost of watching an engine grows with the number of
+// changes and not with the number of hosts.
+//
+// It polls the engine for the nodes that changed since the newest change it knows,
+// and for all nodes every [Options.SweepInterval], because only a complete list
+// shows deletions. Up to [Options.SweepAlways] nodes fit into one page, so then
+// every list is complete. The ports of a node are read once per inspection, and only
+// when a controller asks for a node by MAC address.
+package nodecache
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// overlap is how far a list of changes reaches back before the newest known
+// change. It covers engines that write times in whole seconds, and changes
+// that are committed in another order than they are stamped.
+const overlap = 5 * time.Second
+
+// Options tune a cache. Zero values mean the defaults.
+type Options struct {
+	// Interval is the time between two polls of the engine; 5 s.
+	Interval time.Duration
+	// SweepInterval is the time between two complete lists; 10 min.
+	SweepInterval time.Duration
+	// SweepAlways is the number of nodes up to which each list is complete; 100.
+	SweepAlways int
+	// AgentWindow is how long after its last heartbeat a ramdisk counts as
+	// alive; 5 min, the default of the engine's fast-track time-out.
+	AgentWindow time.Duration
+	// Now is the clock; time.Now.
+	Now func() time.Time
+	// Logger gets a line when polls begin to fail and when they succeed again;
+	// the default is slog's.
+	Logger *slog.Logger
+}
+
+func (o *Options) setDefaults() {
+	if o.Interval <= 0 {
+		o.Interval = 5 * time.Second
+	}
+	if o.SweepInterval <= 0 {
+		o.SweepInterval = 10 * time.Minute
+	}
+	if o.SweepAlways <= 0 {
+		o.SweepAlways = 100
+	}
+	if o.AgentWindow <= 0 {
+		o.AgentWindow = 5 * time.Minute
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+}
+
+// Change is a node that was added, deleted, or changed in a way that matters to
+// hosts. Heartbeats do not matter, unless the agent had been silent for too long.
+type Change struct {
+	// Node is the node's newest snapshot.
+	Node provisioner.Node
+	// Gone is true when the engine no longer knows the node.
+	Gone bool
+}
+
+// Cache is a cache of the engine's nodes. It is safe for concurrent use.
+type Cache struct {
+	engine provisioner.Reader
+	opts   Options
+
+	// turn is held by the one goroutine that talks to the engine for Refresh.
+	turn chan struct{}
+
+	mu        sync.Mutex
+	nodes     map[string]provisioner.Node
+	macs      map[string]portList
+	newest    time.Time // newest UpdatedAt of any node
+	sweptAt   time.Time // end of the last complete list
+	polledAt  time.Time // end of the last poll, successful or not
+	lastError error     // of that poll
+	listeners []func([]Change)
+}
+
+// New returns an empty cache of the nodes of engine.
+func New(engine provisioner.Reader, opts Options) *Cache {
+	opts.setDefaults()
+	return &Cache{
+		engine: engine,
+		opts:   opts,
+		turn:   make(chan struct{}, 1),
+		nodes:  map[string]provisioner.Node{},
+		macs:   map[string]portList{},
+	}
+}
+
+// Subscribe calls fn with every change from now on. fn must not block for long and
+// must not call Refresh.
+func (c *Cache) Subscribe(fn func([]Change)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listeners = append(c.listeners, fn)
+}
+
+// Start polls the engine until ctx ends. Refresh returns the error of a failed poll;
+// the next one follows after the interval.
+func (c *Cache) Start(ctx context.Context) error {
+	ticker := time.NewTicker(c.opts.Interval)
+	defer ticker.Stop()
+	for {
+		// A controller may just have polled.
+		_ = c.Refresh(ctx, c.opts.Interval/2)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// NeedLeaderElection is false: every replica keeps its cache up to date, so that a
+// new leader starts with one.
+func (c *Cache) NeedLeaderElection() bool { return false }
+
+// Refresh polls the engine unless the last poll is at most maxAge old, and returns
+// the error of the last poll. Concurrent callers share one poll.
+func (c *Cache) Refresh(ctx context.Context, maxAge time.Duration) error {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c.mu.Lock()
+	age, err := c.opts.Now().Sub(c.polledAt), c.lastError
+	fresh := !c.polledAt.IsZero() && age < maxAge
+	list, complete := c.nextList()
+	c.mu.Unlock()
+	if fresh {
+		return err
+	}
+	nodes, err := c.engine.Nodes(ctx, list)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+
+	c.mu.Lock()
+	c.logOutcome(c.lastError, err)
+	c.polledAt, c.lastError = c.opts.Now(), err
+	var changes []Change
+	if err == nil {
+		changes = c.merge(nodes, complete)
+	}
+	c.mu.Unlock()
+	c.publish(changes)
+	return err
+}
+
+// logOutcome logs when polls begin to fail and when they succeed again. Users see
+// the failure in conditions.
+func (c *Cache) logOutcome(before, now error) {
+	switch {
+	case now != nil && before == nil:
+		c.opts.Logger.Warn("Engine cannot be read", "err", now)
+	case now == nil && before != nil:
+		c.opts.Logger.Info("Engine can be read again")
+	}
+}
+
+// nextList returns the options of the next list and whether it is complete.
+func (c *Cache) nextList() (provisioner.ListOptions, bool) {
+	due := c.opts.Now().Sub(c.sweptAt) >= c.opts.SweepInterval
+	if c.sweptAt.IsZero() || due || c.newest.IsZero() || len(c.nodes) <= c.opts.SweepAlways {
+		return provisioner.ListOptions{}, true
+	}
+	return provisioner.ListOptions{ChangedSince: c.newest.Add(-overlap), Limit: c.opts.SweepAlways}, false
+}
+
+func (c *Cache) merge(nodes []provisioner.Node, complete bool) []Change {
+	var changes []Change
+	seen := make(map[string]bool, len(nodes))
+	for _, n := range nodes {
+		seen[n.ID] = true
+		if change, ok := c.put(n); ok {
+			changes = append(changes, change)
+		}
+	}
+	if !complete {
+		return changes
+	}
+	c.sweptAt = c.opts.Now()
+	for id, n := range c.nodes {
+		if !seen[id] {
+			changes = append(changes, c.drop(n))
+		}
+	}
+	return changes
+}
+
+// put stores a snapshot and reports whether subscribers must be notified. A snapshot
+// slightly older than the stored one is ignored: it was read earlier and arrived
+// later. A much older one comes from an engine whose database was restored.
+func (c *Cache) put(n provisioner.Node) (Change, bool) {
+	old, known := c.nodes[n.ID]
+	if age := old.UpdatedAt.Sub(n.UpdatedAt); known && age > 0 && age < time.Minute {
+		return Change{}, false
+	}
+	c.nodes[n.ID] = n
+	if n.UpdatedAt.After(c.newest) {
+		c.newest = n.UpdatedAt
+	}
+	return Change{Node: n}, !known || differs(old, n, c.opts.AgentWindow)
+}
+
+func (c *Cache) drop(n provisioner.Node) Change {
+	delete(c.nodes, n.ID)
+	delete(c.macs, n.ID)
+	return Change{Node: n, Gone: true}
+}
+
+// differs reports whether the change from a to b can affect a host.
+func differs(a, b provisioner.Node, window time.Duration) bool {
+	if b.Agent.LastHeartbeat.Sub(a.Agent.LastHeartbeat) > window {
+		return true
+	}
+	if known := a.AutoDiscovered != nil; known != (b.AutoDiscovered != nil) || known && *a.AutoDiscovered != *b.AutoDiscovered {
+		return true
+	}
+	for _, n := range []*provisioner.Node{&a, &b} {
+		n.UpdatedAt, n.Agent.LastHeartbeat, n.AutoDiscovered = time.Time{}, time.Time{}, nil
+		n.Busy = false // every heartbeat may lock the node for a moment
+	}
+	return a != b
+}
+
+func (c *Cache) publish(changes []Change) {
+	if len(changes) == 0 {
+		return
+	}
+	c.mu.Lock()
+	listeners := slices.Clone(c.listeners)
+	c.mu.Unlock()
+	for _, fn := range listeners {
+		fn(changes)
+	}
+}

@@ -1,0 +1,285 @@
+package nodecache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// fakeEngine records what it is asked for.
+type fakeEngine struct {
+	mu    sync.Mutex
+	nodes map[string]provisioner.Node
+	macs  map[string][]string
+	err   error
+	lists []provisioner.ListOptions
+	reads []string // IDs whose ports were read
+}
+
+func (e *fakeEngine) Nodes(_ context.Context, opts provisioner.ListOptions) ([]provisioner.Node, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lists = append(e.lists, opts)
+	var found []provisioner.Node
+	for _, n := range e.nodes {
+		if !n.UpdatedAt.Before(opts.ChangedSince) {
+			found = append(found, n)
+		}
+	}
+	return found, e.err
+}
+
+func (e *fakeEngine) Node(_ context.Context, id string) (provisioner.Node, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n, ok := e.nodes[id]
+	if !ok {
+		return n, provisioner.ErrNotFound
+	}
+	return n, nil
+}
+
+func (e *fakeEngine) Find(ctx context.Context, identity provisioner.Identity) (provisioner.Node, error) {
+	return e.Node(ctx, identity.ID)
+}
+
+func (e *fakeEngine) MACs(_ context.Context, id string) ([]string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reads = append(e.reads, id)
+	return e.macs[id], nil
+}
+
+func (e *fakeEngine) Inventory(context.Context, string) (*provisioner.Inventory, error) {
+	return nil, provisioner.ErrNoInventory
+}
+
+func (e *fakeEngine) set(n provisioner.Node) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.nodes[n.ID] = n
+}
+
+func newFakeEngine(count int) *fakeEngine {
+	e := &fakeEngine{nodes: map[string]provisioner.Node{}, macs: map[string][]string{}}
+	for i := range count {
+		id := fmt.Sprintf("n%03d", i)
+		e.nodes[id] = provisioner.Node{ID: id, State: node.Enroll, UpdatedAt: start}
+		e.macs[id] = []string{fmt.Sprintf("00:1b:21:00:00:%02x", i)}
+	}
+	return e
+}
+
+var start = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+
+// newTestCache returns a cache, its clock, and the changes it reported.
+func newTestCache(e *fakeEngine, opts Options) (*Cache, *time.Time, *[]string) {
+	now := start
+	opts.Now = func() time.Time { return now }
+	opts.Logger = slog.New(slog.DiscardHandler)
+	f := New(e, opts)
+	heard := &[]string{}
+	f.Subscribe(func(changes []Change) {
+		for _, c := range changes {
+			text := c.Node.ID
+			if c.Gone {
+				text += " gone"
+			}
+			*heard = append(*heard, text)
+		}
+		slices.Sort(*heard)
+	})
+	return f, &now, heard
+}
+
+func TestLargeFleetIsAskedForChangesAndSweptNowAndThen(t *testing.T) {
+	e := newFakeEngine(5)
+	f, now, heard := newTestCache(e, Options{SweepAlways: 2, SweepInterval: 10 * time.Minute})
+	refresh := func() provisioner.ListOptions {
+		t.Helper()
+		if err := f.Refresh(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		return e.lists[len(e.lists)-1]
+	}
+	if got := refresh(); !got.ChangedSince.IsZero() {
+		t.Errorf("first list = %+v, want everything", got)
+	}
+	if len(*heard) != 5 {
+		t.Errorf("heard of %v, want all five", *heard)
+	}
+	*heard = nil
+
+	e.set(provisioner.Node{ID: "n001", State: node.Manageable, UpdatedAt: start.Add(time.Minute)})
+	delete(e.nodes, "n002")
+	*now = now.Add(time.Minute)
+	if got, want := refresh().ChangedSince, start.Add(-overlap); !got.Equal(want) {
+		t.Errorf("second list from %s, want %s", got, want)
+	}
+	if diff := cmp.Diff([]string{"n001"}, *heard); diff != "" {
+		t.Errorf("changes differ (-want +got):\n%s", diff)
+	}
+	*heard = nil
+
+	*now = now.Add(10 * time.Minute)
+	if got := refresh(); !got.ChangedSince.IsZero() {
+		t.Errorf("list after the sweep interval = %+v, want everything", got)
+	}
+	if diff := cmp.Diff([]string{"n002 gone"}, *heard); diff != "" {
+		t.Errorf("changes differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestSmallFleetIsAlwaysAskedForWhole(t *testing.T) {
+	e := newFakeEngine(2)
+	f, _, heard := newTestCache(e, Options{})
+	_ = f.Refresh(t.Context(), 0)
+	delete(e.nodes, "n000")
+	*heard = nil
+	_ = f.Refresh(t.Context(), 0)
+	if diff := cmp.Diff([]string{"n000 gone"}, *heard); diff != "" {
+		t.Errorf("changes differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestHeartbeatsAreNoChangeUnlessTheAgentWasSilent(t *testing.T) {
+	heartbeat := func(at time.Duration) provisioner.Node {
+		return provisioner.Node{ID: "n000", State: node.Enroll, UpdatedAt: start.Add(at), Agent: provisioner.Agent{LastHeartbeat: start.Add(at)}}
+	}
+	e := newFakeEngine(1)
+	f, _, heard := newTestCache(e, Options{AgentWindow: 5 * time.Minute})
+	e.set(heartbeat(0))
+	_ = f.Refresh(t.Context(), 0)
+	*heard = nil
+	e.set(heartbeat(2 * time.Minute))
+	_ = f.Refresh(t.Context(), 0)
+	if len(*heard) != 0 {
+		t.Errorf("heard of %v after a heartbeat in time", *heard)
+	}
+	e.set(heartbeat(8 * time.Minute))
+	_ = f.Refresh(t.Context(), 0)
+	if len(*heard) != 1 {
+		t.Errorf("heard of %v after a silence, want the node", *heard)
+	}
+	if n, _ := f.Node("n000"); !n.Agent.LastHeartbeat.Equal(start.Add(8 * time.Minute)) {
+		t.Errorf("last heartbeat %s, want the newest", n.Agent.LastHeartbeat)
+	}
+}
+
+func TestOlderAnswerThatComesLaterIsIgnored(t *testing.T) {
+	e := newFakeEngine(0)
+	f, _, heard := newTestCache(e, Options{})
+	e.set(provisioner.Node{ID: "n", State: node.Available, UpdatedAt: start.Add(time.Second)})
+	_ = f.Refresh(t.Context(), 0)
+	*heard = nil
+	e.set(provisioner.Node{ID: "n", State: node.Cleaning, UpdatedAt: start})
+	_ = f.Refresh(t.Context(), 0)
+	if n, _ := f.Node("n"); n.State != node.Available || len(*heard) != 0 {
+		t.Errorf("state %q, heard of %v; want the newer state and nothing", n.State, *heard)
+	}
+}
+
+func TestFreshCacheIsNotRefreshedAndKeepsItsError(t *testing.T) {
+	e := newFakeEngine(1)
+	f, now, _ := newTestCache(e, Options{})
+	e.err = errors.New("engine is down")
+	if err := f.Refresh(t.Context(), time.Second); !errors.Is(err, e.err) {
+		t.Fatalf("error = %v, want the engine's", err)
+	}
+	if err := f.Refresh(t.Context(), time.Second); !errors.Is(err, e.err) {
+		t.Errorf("error = %v, want the one that is remembered", err)
+	}
+	if len(e.lists) != 1 {
+		t.Errorf("%d lists, want 1", len(e.lists))
+	}
+	*now, e.err = now.Add(time.Second), nil
+	if err := f.Refresh(t.Context(), time.Second); err != nil || len(e.lists) != 2 {
+		t.Errorf("error %v after %d lists, want none after 2", err, len(e.lists))
+	}
+}
+
+func TestNodeIsFoundByMACWithPortsReadOnce(t *testing.T) {
+	e := newFakeEngine(4)
+	f, _, _ := newTestCache(e, Options{Interval: time.Hour})
+	claimed := func(id string) bool { return id == "n003" }
+	find := func(mac string) (provisioner.Node, error) {
+		return f.Find(t.Context(), provisioner.Identity{MAC: mac}, claimed)
+	}
+	n, err := find("00:1B:21:00:00:02")
+	if err != nil || n.ID != "n002" {
+		t.Fatalf("got %q, %v; want n002", n.ID, err)
+	}
+	if _, err := find("00:1b:21:00:00:03"); !errors.Is(err, provisioner.ErrNotFound) {
+		t.Errorf("node of another host: %v, want not found", err)
+	}
+	slices.Sort(e.reads)
+	if diff := cmp.Diff([]string{"n000", "n001", "n002"}, e.reads); diff != "" {
+		t.Errorf("ports read differ (-want +got):\n%s", diff)
+	}
+	e.macs["n000"] = e.macs["n001"]
+	f.macs = map[string]portList{}
+	var ambiguous *AmbiguousError
+	if _, err := find("00:1b:21:00:00:01"); !errors.As(err, &ambiguous) {
+		t.Errorf("MAC of two nodes: %v, want it ambiguous", err)
+	}
+}
+
+func TestPortsAreReadAgainAfterInspection(t *testing.T) {
+	e := newFakeEngine(1)
+	f, _, _ := newTestCache(e, Options{})
+	_ = f.Refresh(t.Context(), 0)
+	_, _ = f.MACs(t.Context(), "n000")
+	_, _ = f.MACs(t.Context(), "n000")
+	e.set(provisioner.Node{ID: "n000", UpdatedAt: start.Add(time.Second), InspectedAt: start.Add(time.Second)})
+	_ = f.Refresh(t.Context(), 0)
+	_, _ = f.MACs(t.Context(), "n000")
+	if len(e.reads) != 2 {
+		t.Errorf("ports were read %d times, want twice", len(e.reads))
+	}
+}
+
+func TestDeletedNodeIsRemovedFromTheCache(t *testing.T) {
+	e := newFakeEngine(2)
+	f, _, heard := newTestCache(e, Options{})
+	_ = f.Refresh(t.Context(), 0)
+	*heard = nil
+	delete(e.nodes, "n001")
+	if _, err := f.Fetch(t.Context(), "n001"); !errors.Is(err, provisioner.ErrNotFound) {
+		t.Fatalf("error = %v, want not found", err)
+	}
+	if _, known := f.Node("n001"); known {
+		t.Error("node is still in the cache")
+	}
+	if diff := cmp.Diff([]string{"n001 gone"}, *heard); diff != "" {
+		t.Errorf("changes differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestStartPollsEveryIntervalUntilItIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newFakeEngine(1)
+		f := New(e, Options{Interval: 5 * time.Second})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- f.Start(ctx) }()
+		<-time.After(21 * time.Second)
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("error = %v, want none", err)
+		}
+		if len(e.lists) != 5 {
+			t.Errorf("%d looks in 21 s, want 5", len(e.lists))
+		}
+	})
+}

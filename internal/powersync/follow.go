@@ -1,0 +1,142 @@
+package powersync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// keepInStep does what follows from reading a node's machine, and returns in how much
+// time it is due again.
+func (s *Syncer) keepInStep(ctx context.Context, e *entry, n *node.Node, observed node.PowerState, failure error) (time.Duration, error) {
+	if errors.Is(failure, errBusy) {
+		return nextDue(s.cfg.Interval, false, e.spread()), nil
+	}
+	failures, first := s.count(e, failure != nil)
+	if failure != nil {
+		due := retryDue(s.cfg.Interval, failures, e.spread())
+		if failures < s.cfg.Tries {
+			return due, nil
+		}
+		return due, s.markFailure(ctx, n, failures, failure)
+	}
+	due := nextDue(s.cfg.Interval, first, e.spread())
+	what := decide(n, observed, s.cfg.Accept)
+	if what == restore {
+		return due, s.differs(ctx, e, n, observed)
+	}
+	if what == accept {
+		if err := s.store(ctx, n, observed); err != nil {
+			return due, err
+		}
+	}
+	return due, s.inStep(ctx, e)
+}
+
+// ifUntouched changes a node that nobody works on, unless its work is suspended, and that
+// still is as it was when its machine was read.
+func (s *Syncer) ifUntouched(ctx context.Context, n *node.Node, change func(*store.Tx, *node.Node) error) error {
+	return s.db.Write(ctx, func(tx *store.Tx) error {
+		before, err := tx.NodeByID(n.ID)
+		if err != nil {
+			return err
+		}
+		if before.Lease.Held(tx.Now()) && !before.Lease.Suspended() || before.PowerState != n.PowerState || before.Fault != n.Fault || !sameMachine(before, n) {
+			return nil
+		}
+		after := *before
+		if err := change(tx, &after); err != nil {
+			return err
+		}
+		return tx.UpdateNode(before, &after)
+	})
+}
+
+// ifSynced is ifUntouched for a node whose power is still kept in step.
+func (s *Syncer) ifSynced(ctx context.Context, n *node.Node, change func(*store.Tx, *node.Node) error) error {
+	return s.ifUntouched(ctx, n, func(tx *store.Tx, after *node.Node) error {
+		if !synced(after) {
+			return nil
+		}
+		return change(tx, after)
+	})
+}
+
+// store keeps what was observed.
+func (s *Syncer) store(ctx context.Context, n *node.Node, observed node.PowerState) error {
+	return s.ifSynced(ctx, n, func(tx *store.Tx, after *node.Node) error {
+		after.PowerState = observed
+		return s.owner.Record(tx, after, node.SeverityInfo, fmt.Sprintf("The machine was found in %q, which is kept.", observed))
+	})
+}
+
+// restore brings the machine back to what the node says, unless something is
+// suspended: then it notes once, in the database and in the node's history, why not.
+func (s *Syncer) restore(ctx context.Context, n *node.Node, observed node.PowerState) error {
+	var begin func()
+	err := s.ifSynced(ctx, n, func(tx *store.Tx, after *node.Node) error {
+		begin = nil
+		suspension, err := tx.Suspension()
+		if err != nil {
+			return err
+		}
+		if suspension.InForce() {
+			return s.leave(tx, after, observed, suspension)
+		}
+		after.TargetPowerState = after.PowerState
+		if begin, err = s.owner.Restore(tx, after); err != nil {
+			return err
+		}
+		return s.owner.Record(tx, after, node.SeverityInfo,
+			fmt.Sprintf("The machine was found in %q although nobody asked the engine for it; it is brought back to %q.", observed, n.PowerState))
+	})
+	if err == nil && begin != nil {
+		begin()
+	}
+	return err
+}
+
+// leave notes why a machine is not brought back.
+func (s *Syncer) leave(tx *store.Tx, n *node.Node, observed node.PowerState, suspension node.Suspension) error {
+	news, err := tx.NotePowerDifference(n.ID, observed)
+	if err != nil || !news {
+		return err
+	}
+	because := suspension.Detail
+	if suspension.Reason == node.Restored {
+		because = "the database is a copy of an older state"
+	}
+	return s.owner.Record(tx, n, node.SeverityInfo,
+		fmt.Sprintf("The machine was found in %q, not in %q; nothing was done because %s. Power states are not restored until a person lets it go on.", observed, n.PowerState, because))
+}
+
+// markFailure puts a node into maintenance whose power cannot be read.
+func (s *Syncer) markFailure(ctx context.Context, n *node.Node, failures int, cause error) error {
+	return s.ifSynced(ctx, n, func(tx *store.Tx, after *node.Node) error {
+		reason := node.CutText(fmt.Sprintf("The power state of node %s could not be read %d times: %v", n.UUID, failures, cause))
+		after.PowerState = node.PowerError
+		after.Maintenance, after.Fault, after.MaintenanceReason, after.LastError = true, node.FaultPowerFailure, reason, reason
+		return s.owner.Record(tx, after, node.SeverityError, reason)
+	})
+}
+
+// recoverNode ends the maintenance of a node whose BMC answers again.
+func (s *Syncer) recoverNode(ctx context.Context, e *entry, n *node.Node, observed node.PowerState, failure error) (time.Duration, error) {
+	due := nextDue(s.cfg.Recovery, false, e.spread())
+	if failure != nil { // it is faulty because of such errors
+		return due, nil
+	}
+	s.count(e, false)
+	return due, s.ifUntouched(ctx, n, func(tx *store.Tx, after *node.Node) error {
+		if after.Fault != node.FaultPowerFailure {
+			return nil
+		}
+		after.PowerState = observed
+		after.Maintenance, after.Fault, after.MaintenanceReason, after.LastError = false, "", "", ""
+		return s.owner.Record(tx, after, node.SeverityInfo, "The power state can be read again; maintenance is over.")
+	})
+}

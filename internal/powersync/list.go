@@ -1,0 +1,219 @@
+package powersync
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// How the list of nodes is kept up to date.
+const (
+	lookEvery = 5 * time.Second // for what changed
+	// overlap is how far back a look goes beyond the one before: commits come in another
+	// order than the times of their changes.
+	overlap = 5 * time.Second
+	// wholeEvery is how often the versions of all nodes are compared, for what looks do
+	// not see: deleted nodes, and what was committed later than overlap.
+	wholeEvery = 10 * time.Minute
+	// manyChanged is from how many changed nodes on versions are compared at once.
+	manyChanged = 1000
+	// nodesAtOnce is how many nodes are read from the database at once.
+	nodesAtOnce = 512
+)
+
+// list is how far the nodes of the database are known.
+type list struct {
+	seen    map[int64]time.Time // versions of all nodes, by key
+	watch   string              // what Watch said
+	watches func(*node.Node) bool
+	changed time.Time           // from when on changes may be new
+	key     int64               // highest key below which no new node can come
+	young   map[int64]time.Time // keys that are not so old yet, and when they came
+	whole   time.Time           // when the versions of all were last compared; zero for again now
+	failing bool                // the last look failed, and the log says so
+}
+
+func newList() list { return list{seen: map[int64]time.Time{}, young: map[int64]time.Time{}} }
+
+// since moves the beginning of what may be new. Now is when a look begins, by the
+// database's clock.
+func (l *list) since(now time.Time) {
+	l.changed = now.Add(-overlap)
+	for id, created := range l.young {
+		if created.Before(l.changed) {
+			l.key = max(l.key, id)
+			delete(l.young, id)
+		}
+	}
+}
+
+// keepList keeps the list up to date.
+func (s *Syncer) keepList(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		err := s.look(ctx)
+		if err != nil && ctx.Err() == nil && !s.list.failing {
+			s.log.Error("Nodes to keep in step could not be read", "err", err)
+		}
+		s.list.failing = err != nil
+		timer.Reset(min(lookEvery, s.cfg.Interval))
+	}
+}
+
+// look finds what changed since the last look.
+func (s *Syncer) look(ctx context.Context) error {
+	l := &s.list
+	var nodes []*node.Node
+	var now time.Time
+	err := s.db.Read(ctx, func(tx *store.Tx) (err error) {
+		now = tx.Now()
+		if err := s.readPause(tx); err != nil {
+			return err
+		}
+		var watch string
+		if l.watches, watch, err = s.owner.Watch(tx); err != nil {
+			return err
+		}
+		if watch != l.watch || time.Since(l.whole) >= wholeEvery {
+			if watch != l.watch {
+				clear(l.seen) // a node that did not change may be ours now
+				l.watch = watch
+			}
+			l.whole = time.Time{}
+			return nil
+		}
+		var enough bool
+		if nodes, enough, err = tx.PowerNodesSince(l.changed, l.key, manyChanged); !enough {
+			l.whole = time.Time{}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if l.whole.IsZero() {
+		return s.lookWhole(ctx)
+	}
+	s.learn(nodes)
+	l.since(now)
+	return nil
+}
+
+// lookWhole compares the versions of all nodes and reads those that changed.
+func (s *Syncer) lookWhole(ctx context.Context) error {
+	l := &s.list
+	var versions []store.NodeVersion
+	var now time.Time
+	err := s.db.Read(ctx, func(tx *store.Tx) (err error) {
+		now = tx.Now()
+		versions, err = tx.NodeVersions()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(versions, func(a, b store.NodeVersion) int { return cmp.Compare(a.ID, b.ID) })
+	exists := make(map[int64]bool, len(versions))
+	var changed []int64
+	for _, v := range versions {
+		exists[v.ID] = true
+		if seen, ok := l.seen[v.ID]; !ok || !seen.Equal(v.Updated) {
+			changed = append(changed, v.ID)
+		}
+	}
+	for id := range l.seen {
+		if !exists[id] {
+			s.forget(id)
+			delete(l.seen, id)
+		}
+	}
+	for ids := range slices.Chunk(changed, nodesAtOnce) {
+		var nodes []*node.Node
+		err := s.db.Read(ctx, func(tx *store.Tx) (err error) {
+			nodes, err = tx.PowerNodes(ids)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		s.learn(nodes)
+	}
+	l.since(now)
+	l.whole = time.Now()
+	return nil
+}
+
+// learn takes nodes as the database has them.
+func (s *Syncer) learn(nodes []*node.Node) {
+	l := &s.list
+	for _, n := range nodes {
+		l.seen[n.ID] = n.UpdatedAt
+		if n.ID > l.key {
+			l.young[n.ID] = n.CreatedAt
+		}
+		if l.watches(n) {
+			s.put(n)
+		} else {
+			s.forget(n.ID)
+		}
+	}
+}
+
+// forget ends the care for a node.
+func (s *Syncer) forget(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.nodes[id]; ok {
+		s.dequeue(e)
+		delete(s.nodes, id)
+	}
+}
+
+// put takes a node that this process watches as the database has it.
+func (s *Syncer) put(n *node.Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	e, ok := s.nodes[n.ID]
+	if !ok {
+		e = &entry{id: n.ID, uuid: n.UUID, n: n}
+		e.due = now.Add(firstDue(s.cfg.Interval, e.spread()))
+		s.nodes[n.ID] = e
+		s.enqueue(e)
+		return
+	}
+	s.update(e, n, now)
+}
+
+// update takes what changed of a node.
+func (s *Syncer) update(e *entry, n *node.Node, now time.Time) {
+	before, dormant := e.n, e.lane == nil && !e.busy
+	s.dequeue(e)
+	e.n = n
+	soon := now.Add(firstDue(s.cfg.Interval, e.spread()))
+	switch {
+	case !sameMachine(before, n): // somebody may have put it right
+		e.failures = 0
+		if soon.Before(e.due) {
+			e.due = soon
+		}
+	case n.Fault == node.FaultPowerFailure && before.Fault != n.Fault:
+		e.failures = 0
+		e.due = now.Add(nextDue(s.cfg.Recovery, false, e.spread()))
+	case before.Fault == node.FaultPowerFailure && before.Fault != n.Fault, dormant && e.due.Before(now):
+		e.due = soon
+	}
+	if !e.busy {
+		s.enqueue(e)
+	}
+}

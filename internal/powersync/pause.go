@@ -1,0 +1,123 @@
+package powersync
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// pause is what this process knows of the suspension in the database, which decides.
+// The mutex of the Syncer guards it.
+type pause struct {
+	suspension node.Suspension           // as it was last read
+	differing  map[int64]node.PowerState // what is noted of machines, while something is suspended
+	// free is until when however many machines may differ, by this process's clock: a
+	// person has said so.
+	free time.Time
+}
+
+// readPause takes what the database says of a suspension. Whoever ended one lets all
+// machines be brought back that were found to differ, when each is next read. What is
+// found later than two intervals from then counts anew.
+func (s *Syncer) readPause(tx *store.Tx) error {
+	suspension, err := tx.Suspension()
+	if err != nil {
+		return err
+	}
+	var differing map[int64]node.PowerState
+	if suspension.InForce() {
+		if differing, err = tx.PowerDifferences(); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if suspension.Ended != s.pause.suspension.Ended {
+		s.pause.free = time.Now().Add(suspension.Ended.Add(2 * s.cfg.Interval).Sub(tx.Now()))
+		for _, e := range s.nodes {
+			e.differedAt = time.Time{}
+		}
+	}
+	s.pause.suspension, s.pause.differing = suspension, differing
+	return nil
+}
+
+// differs does what follows when a machine was found in another state than its node
+// has: it is brought back, or, while something is suspended, that is noted.
+func (s *Syncer) differs(ctx context.Context, e *entry, n *node.Node, observed node.PowerState) error {
+	detail, known := s.judge(e, observed)
+	if known {
+		return nil
+	}
+	if detail != "" {
+		if err := s.suspend(ctx, detail); err != nil {
+			return err
+		}
+	}
+	return s.restore(ctx, n, observed)
+}
+
+// suspend lets nothing be changed any more until a person says so.
+func (s *Syncer) suspend(ctx context.Context, detail string) error {
+	began := false
+	err := s.db.Write(ctx, func(tx *store.Tx) (err error) {
+		began, err = s.owner.Suspend(tx, detail)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if began {
+		s.log.Error("Power states are not restored and work is suspended, too many machines differ from what is stored: see ingot suspension", "detail", detail)
+	}
+	return s.db.Read(ctx, s.readPause)
+}
+
+// judge notes that a machine differs. It returns why too many do, "" when they do not or
+// something is suspended already, and whether the difference is noted.
+func (s *Syncer) judge(e *entry, observed node.PowerState) (detail string, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	e.differedAt = now
+	if s.pause.suspension.InForce() {
+		return "", s.pause.differing[e.id] == observed
+	}
+	if now.Before(s.pause.free) {
+		return "", false
+	}
+	read, differing := s.counted(now)
+	if !tooMany(read, differing) {
+		return "", false
+	}
+	return fmt.Sprintf("%d of the %d machines that were read last differ from what the engine has stored of them", differing, read), false
+}
+
+// inStep notes that a machine does not differ, or not any more.
+func (s *Syncer) inStep(ctx context.Context, e *entry) error {
+	s.mu.Lock()
+	_, noted := s.pause.differing[e.id]
+	s.mu.Unlock()
+	if !noted {
+		return nil
+	}
+	return s.db.Write(ctx, func(tx *store.Tx) error { return tx.DropPowerDifference(e.id) })
+}
+
+// counted returns how many machines were read in the last interval, and how many of
+// them differed.
+func (s *Syncer) counted(now time.Time) (read, differing int) {
+	since := now.Add(-s.cfg.Interval)
+	for _, e := range s.nodes {
+		if e.readAt.After(since) {
+			read++
+		}
+		if e.differedAt.After(since) {
+			differing++
+		}
+	}
+	return read, differing
+}

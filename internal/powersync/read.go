@@ -1,0 +1,184 @@
+package powersync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// serve reads the nodes of a lane when they are due.
+func (s *Syncer) serve(ctx context.Context, l *lane) {
+	var readings sync.WaitGroup
+	defer readings.Wait()
+	for {
+		due := s.await(ctx, l)
+		if ctx.Err() != nil {
+			return
+		}
+		free, err := s.examine(ctx, l, due)
+		if err != nil && ctx.Err() == nil {
+			s.log.Debug("Nodes whose power is due could not be looked up", "err", err)
+		}
+		for _, e := range due {
+			n, ok := free[e.id]
+			if !ok {
+				l.places.Release(1)
+				continue
+			}
+			readings.Go(func() {
+				defer l.places.Release(1)
+				ctx := runner.WithInfo(ctx, &runner.Info{Task: l.task, Node: n.UUID})
+				s.visit(ctx, l, e, n)
+			})
+		}
+	}
+}
+
+// errBusy says that a BMC was busy with other calls for so long that it was not asked.
+var errBusy = errors.New("the BMC is busy with other calls")
+
+// switchable reports whether a machine can be switched on and off. Of one that cannot,
+// nothing can be kept in step.
+func (s *Syncer) switchable(n *node.Node) bool {
+	power, err := s.machines.Power(n)
+	if err != nil { // not built, or not chosen: verifying the node tells
+		return false
+	}
+	supported := power.Supported()
+	return slices.Contains(supported, node.PowerOn) && slices.Contains(supported, node.PowerOff)
+}
+
+// examine returns those of the due nodes that are to be read now, as the database has
+// them, and gives the others back.
+func (s *Syncer) examine(ctx context.Context, l *lane, due []*entry) (map[int64]*node.Node, error) {
+	ids, known := make([]int64, len(due)), map[int64]time.Time{}
+	s.mu.Lock()
+	for i, e := range due {
+		ids[i], known[e.id] = e.id, e.n.UpdatedAt
+	}
+	s.mu.Unlock()
+	var versions map[int64]store.NodeVersion
+	fresh := map[int64]*node.Node{}
+	err := s.db.Read(ctx, func(tx *store.Tx) (err error) {
+		if versions, err = tx.PowerVersions(ids); err != nil {
+			return err
+		}
+		changed := slices.DeleteFunc(slices.Clone(ids), func(id int64) bool {
+			v, ok := versions[id]
+			return !ok || v.Updated.Equal(known[id])
+		})
+		nodes, err := tx.PowerNodes(changed)
+		for _, n := range nodes {
+			fresh[n.ID] = n
+		}
+		return err
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, free := time.Now(), map[int64]*node.Node{}
+	for _, e := range due {
+		id := e.id
+		v, exists := versions[id]
+		if n, ok := fresh[id]; ok {
+			s.update(e, n, now)
+		}
+		switch {
+		case s.nodes[id] != e:
+		case err != nil:
+			s.giveBack(e, now.Add(lookEvery-part(lookEvery/8, e.spread())))
+		case !exists:
+			delete(s.nodes, id)
+		case v.Held:
+			s.giveBack(e, now.Add(nextDue(s.intervalOf(l), false, e.spread())))
+		case s.laneOf(e) != l: // it changed: its time is that of another lane, or none
+			s.giveBack(e, e.due)
+		default:
+			free[id] = e.n
+		}
+	}
+	return free, err
+}
+
+// intervalOf is how often the nodes of a lane are read.
+func (s *Syncer) intervalOf(l *lane) time.Duration {
+	if l == s.lanes[faulty] {
+		return s.cfg.Recovery
+	}
+	return s.cfg.Interval
+}
+
+// giveBack ends what take began, without or after a reading.
+func (s *Syncer) giveBack(e *entry, due time.Time) {
+	e.busy = false
+	e.due = due
+	e.round++
+	s.enqueue(e)
+}
+
+// visit reads one machine, does what follows, and says when it is due again.
+func (s *Syncer) visit(ctx context.Context, l *lane, e *entry, n *node.Node) {
+	observed, err := s.ask(ctx, n)
+	if ctx.Err() != nil {
+		return
+	}
+	follow := s.keepInStep
+	if l == s.lanes[faulty] {
+		follow = s.recoverNode
+	}
+	due, err := follow(ctx, e, n, observed, err)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, node.ErrLocked) && !errors.Is(err, node.ErrNotFound) {
+		s.log.Warn("Power state could not be kept in step", "node", n.UUID, "err", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes[n.ID] == e {
+		s.giveBack(e, time.Now().Add(due))
+	}
+}
+
+// ask reads the power state of a machine. The error is errBusy when it was not asked. A
+// panic is an error like any other: one odd answer must not end the process.
+func (s *Syncer) ask(ctx context.Context, n *node.Node) (state node.PowerState, err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			s.log.Error("Reading a power state panicked", "node", n.UUID, "panic", panicked, "stack", string(debug.Stack()))
+			state, err = "", fmt.Errorf("internal error in the driver: %v", panicked)
+		}
+	}()
+	power, err := s.machines.Power(n)
+	if err != nil {
+		return "", err
+	}
+	waiting, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
+	defer cancel()
+	leave, err := s.gate.Enter(waiting, s.machines.BMC(n))
+	if err != nil {
+		return "", errBusy
+	}
+	defer leave()
+	bounded, end := context.WithTimeout(ctx, s.cfg.CallTimeout)
+	defer end()
+	return power.PowerState(bounded, n)
+}
+
+// count notes how a reading ended and returns how many failed in a row, and whether it
+// is the first.
+func (s *Syncer) count(e *entry, failed bool) (failures int, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first = e.round == 0
+	if failed {
+		e.failures++
+	} else {
+		e.failures, e.readAt = 0, time.Now()
+	}
+	return e.failures, first
+}

@@ -1,0 +1,161 @@
+package runner
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// Bounds of the claim loop.
+const (
+	retryAfter = 2 * time.Second       // first wait before work is tried again; doubles
+	idlePoll   = 2 * time.Second       // longest pause of the loop: other processes may leave work
+	busyPoll   = 10 * time.Millisecond // how soon it checks again for room in the queue
+	claimBatch = 64                    // rows claimed in one transaction
+	claimPause = 20 * time.Millisecond // between two looks at the database, however much work ends
+)
+
+// claimLoop claims work without a lease: work of an earlier process, work that failed
+// or waited and is due again, and work of processes that died.
+func (r *Runner) claimLoop(ctx context.Context) {
+	ctx = WithInfo(ctx, &Info{Task: "claim"})
+	for !r.stopping() {
+		wait := r.ClaimDue(ctx)
+		if wait > claimPause {
+			r.pause(ctx, claimPause)
+			wait -= claimPause
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-r.ended:
+		case <-r.claim:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// WakeClaim makes the claim loop read the database now.
+func (r *Runner) WakeClaim() {
+	select {
+	case r.claim <- struct{}{}:
+	default:
+	}
+}
+
+// ClaimDue claims due work, as much as there is room for, and returns how long
+// nothing more will be due.
+func (r *Runner) ClaimDue(ctx context.Context) time.Duration {
+	wakeAt, sleeping := r.queue.wake(r.db.Now())
+	if r.queue.waiting() >= claimBatch {
+		return busyPoll
+	}
+	wait, due := r.untilDue(ctx)
+	if due {
+		claimed, err := r.claimRows(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			r.log.Error("Work could not be claimed", "err", err)
+			return retryAfter
+		case claimed > 0:
+			return time.Millisecond // there may be more
+		}
+		wait = busyPoll // another process was faster
+	}
+	if sleeping {
+		wait = min(wait, max(wakeAt.Sub(r.db.Now()), time.Millisecond))
+	}
+	return wait
+}
+
+func (r *Runner) claimRows(ctx context.Context) (int, error) {
+	var claimed []*store.Work
+	err := r.db.Write(ctx, func(tx *store.Tx) error {
+		scope, err := r.scope(tx)
+		if err != nil {
+			return err
+		}
+		claimed, err = tx.ClaimWork(r.cfg.Hostname, r.cfg.LeaseTTL, claimBatch, scope)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, w := range claimed {
+		r.Enqueue(NewJob(w, nil, nil))
+	}
+	return len(claimed), nil
+}
+
+// untilDue returns how long no work is due, and whether some is due now.
+func (r *Runner) untilDue(ctx context.Context) (wait time.Duration, due bool) {
+	wait = idlePoll
+	err := r.db.Read(ctx, func(tx *store.Tx) error {
+		scope, err := r.scope(tx)
+		if err != nil {
+			return err
+		}
+		at, ok, err := tx.NextDue(scope)
+		if ok {
+			wait = min(wait, max(at.Sub(tx.Now()), 0))
+			due = wait == 0
+		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		r.log.Error("Next due work could not be read", "err", err)
+	}
+	return max(wait, time.Millisecond), due
+}
+
+// scope is what this process may work on: what its owner leaves it, without rows
+// that only a newer version can read.
+func (r *Runner) scope(tx *store.Tx) (store.WorkScope, error) {
+	scope, err := r.owner.Scope(tx)
+	scope.NotIDs = r.ignored.list(r.db.Now())
+	return scope, err
+}
+
+// ignored are rows whose checkpoints a newer version wrote. They are left to it,
+// and looked at again after a while.
+type ignored struct {
+	mu   sync.Mutex
+	rows map[int64]time.Time // until when, by the key of the work
+}
+
+const (
+	ignoreFor  = 10 * time.Minute
+	maxIgnored = 500 // rows; more are read again and again, which costs time and does no harm
+)
+
+func newIgnored() *ignored { return &ignored{rows: map[int64]time.Time{}} }
+
+// add notes a row and reports whether it is news.
+func (i *ignored) add(id int64, now time.Time) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	_, known := i.rows[id]
+	if known || len(i.rows) < maxIgnored {
+		i.rows[id] = now.Add(ignoreFor)
+	}
+	return !known
+}
+
+func (i *ignored) list(now time.Time) []int64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var ids []int64
+	for id, until := range i.rows {
+		if now.After(until.Add(ignoreFor)) { // gone, or done by the newer version
+			delete(i.rows, id)
+		} else if now.Before(until) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -1,0 +1,113 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// finalError is a permanent failure.
+type finalError struct{ error }
+
+func (e finalError) Unwrap() error { return e.error }
+
+// Final marks a failure as permanent: the work is not tried again.
+func Final(err error) error { return finalError{err} }
+
+// final reports whether a failure is permanent.
+func final(err error) bool {
+	var marked finalError
+	var invalid *node.ValidationError
+	var missing *node.NotSupportedError
+	var hardware *node.DriverError
+	var timeout *timeoutError
+	switch {
+	case errors.As(err, &hardware):
+		return !hardware.Retryable
+	case errors.As(err, &marked), errors.As(err, &timeout), errors.As(err, &invalid), errors.As(err, &missing):
+		return true
+	}
+	return false
+}
+
+// failed decides how the work goes on after a failed operation: it is tried again, it
+// fails, or the operation was optional, for which failed returns nil.
+func (s *session) failed(ctx context.Context, op *Operation, err error) error {
+	_, over := ended(err)
+	var later *LaterError
+	switch {
+	case err == nil, over, ctx.Err() != nil,
+		errors.Is(err, node.ErrLeaseLost), errors.Is(err, node.ErrUnavailable), errors.Is(err, errUnknownOperation):
+		return err
+	case errors.Is(err, node.ErrNotFound) && s.r.gone(ctx, s.j.work.NodeID):
+		return err
+	case errors.As(err, &later):
+		return s.later(ctx, later)
+	case op != nil && op.Optional != nil:
+		return s.advance(ctx, op, op.Optional(err))
+	case s.cp.Failing != "":
+		return s.endFailed(ctx, node.CutText(s.cp.Failing+" Then, leaving the machine in order failed: "+err.Error()))
+	}
+	s.r.log.Warn("Work failed", "work", s.j.work.Kind, "node", s.j.work.NodeUUID, "attempt", s.j.work.Attempts+1, "err", err)
+	switch {
+	case final(err), s.script.NoRetry:
+		return s.fail(ctx, err)
+	case s.j.work.Attempts+1 >= s.r.cfg.MaxAttempts:
+		return s.fail(ctx, fmt.Errorf("gave up after %d attempts: %w", s.j.work.Attempts+1, err))
+	}
+	return s.postpone(ctx)
+}
+
+// fail stores that the work fails, and goes on with the clean-up of the machine.
+func (s *session) fail(ctx context.Context, cause error) error {
+	return s.store(ctx, true, func(tx *store.Tx, p *progress) error {
+		if err := s.dropChild(tx, p); err != nil {
+			return err
+		}
+		p.cp = s.failing(p.node, cause)
+		return s.proceed(tx, p)
+	})
+}
+
+// endFailed ends work whose clean-up has failed, too.
+func (s *session) endFailed(ctx context.Context, reason string) error {
+	return s.store(ctx, true, func(tx *store.Tx, p *progress) error {
+		p.cp.Failing = reason
+		if err := s.resume(tx, p.node); err != nil {
+			return err
+		}
+		return s.end(tx, p, s.taskOf(&p.work, p.node, p.cp))
+	})
+}
+
+// later stores when an operation is tried again that waits for something else than
+// its machine.
+func (s *session) later(ctx context.Context, later *LaterError) error {
+	return s.store(ctx, false, func(tx *store.Tx, p *progress) error {
+		p.work.Intent, p.work.NotBefore, p.ending = later.Intent, tx.Now().Add(later.After), errPostponed
+		if later.Write == nil {
+			return nil
+		}
+		return later.Write(tx, p.node)
+	})
+}
+
+// postpone stores when the work is tried again, with what is known of the call that
+// failed, and gives the lease back.
+func (s *session) postpone(ctx context.Context) error {
+	return s.store(ctx, true, func(tx *store.Tx, p *progress) error {
+		if err := s.dropChild(tx, p); err != nil {
+			return err
+		}
+		if p.cp.Operation != (Ref{}) {
+			p.cp.Attempt = s.attempt
+		}
+		p.work.NotBefore = tx.Now().Add(s.r.cfg.Jitter(retryAfter << p.work.Attempts))
+		p.work.Attempts++
+		p.ending = errPostponed
+		return nil
+	})
+}

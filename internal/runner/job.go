@@ -1,0 +1,225 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// Endings of an attempt that are no failure and need nothing more.
+var (
+	errDone      = errors.New("done")      // the row is gone, or is other work now
+	errFailed    = errors.New("failed")    // the failure is stored and the row is gone
+	errAsleep    = errors.New("asleep")    // the job keeps its lease and goes on in this process
+	errParked    = errors.New("parked")    // the lease is given back; the row says when it goes on
+	errPostponed = errors.New("postponed") // the same, after a failure that may pass
+	errStopped   = errors.New("stopped")   // the process ends
+)
+
+// endings is what each of them is for the observer.
+var endings = map[error]Outcome{
+	errDone: Done, errFailed: Failed, errAsleep: Waiting, errParked: Waiting, errPostponed: Postponed, errStopped: Stopped,
+}
+
+// ended returns which ending err is; false when it is none.
+func ended(err error) (Outcome, bool) {
+	outcome, ok := endings[err]
+	return outcome, ok
+}
+
+// runJob makes one attempt at a job.
+func (r *Runner) runJob(ctx context.Context, j *Job) {
+	began := r.db.Now()
+	attempt, cancel := context.WithCancelCause(ctx)
+	j.info = Info{Task: "work", Work: j.work.Kind, Node: j.work.NodeUUID}
+	attempt = WithInfo(attempt, &j.info)
+	r.leases.watch(j.work.Lease, cancel)
+	end, err := r.exclusive.begin(attempt, j.work.NodeID, j.work.Lease, cancel)
+	if err == nil {
+		err = r.attempt(attempt, j)
+		end()
+	}
+	outcome := r.settle(attempt, j, err)
+	cancel(nil)
+	r.leases.watch(j.work.Lease, nil)
+	switch outcome {
+	case Waiting, Postponed:
+		r.goOn(ctx, j, err)
+	default:
+		r.giveUp(j)
+	}
+	r.cfg.Observer.WorkEnded(string(j.info.Work), outcome, r.db.Now().Sub(began))
+}
+
+// goOn keeps a job whose lease this process keeps, and gives up the others.
+func (r *Runner) goOn(ctx context.Context, j *Job, err error) {
+	switch {
+	case errors.Is(err, errAsleep):
+		r.queue.sleep(j)
+		r.WakeClaim()
+	case errors.Is(err, errParked), errors.Is(err, errPostponed):
+		r.giveUp(j)
+	default: // the database is away: what is stored is read again when it is back
+		j.stale, j.node, j.hint, j.attempt = true, nil, nil, ""
+		r.sessions.Go(func() {
+			if r.pause(ctx, r.cfg.Jitter(retryAfter)) {
+				r.queue.push(j)
+			}
+		})
+	}
+}
+
+// giveUp ends what Enqueue began.
+func (r *Runner) giveUp(j *Job) {
+	r.leases.release(j.work.Lease)
+	r.leases.release(j.child)
+	r.freed.free(j.work.NodeID)
+}
+
+// panicked logs a panic and returns it as an error.
+func (r *Runner) panicked(j *Job, panicked any) error {
+	r.log.Error("Work panicked", "work", j.work.Kind, "node", j.work.NodeUUID, "panic", panicked, "stack", string(debug.Stack()))
+	return fmt.Errorf("internal error in %s: %v", j.work.Kind, panicked)
+}
+
+// attempt runs the script from where the row says. A panic on the way to or from an
+// operation is an error too.
+func (r *Runner) attempt(ctx context.Context, j *Job) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = r.panicked(j, panicked)
+		}
+	}()
+	s, err := r.open(ctx, j)
+	if err != nil {
+		return err
+	}
+	defer s.exit()
+	for err == nil {
+		if r.stopping() {
+			return errStopped
+		}
+		err = s.step(ctx)
+	}
+	return err
+}
+
+// settle does what follows the end of an attempt and returns what it was.
+func (r *Runner) settle(ctx context.Context, j *Job, err error) Outcome {
+	outcome, ok := ended(err)
+	switch {
+	case ok:
+		if outcome != Stopped {
+			r.WakeClaim()
+		}
+		return outcome
+	case errors.Is(err, node.ErrLeaseLost), errors.Is(context.Cause(ctx), node.ErrLeaseLost):
+		r.log.Warn("Lease lost, leaving work to its new owner", "work", j.work.Kind, "node", j.work.NodeUUID)
+		r.WakeClaim()
+		return Lost
+	case ctx.Err() != nil:
+		return Stopped
+	case errors.Is(err, errUnknownOperation):
+		r.leave(ctx, j, err)
+		return Left
+	case errors.Is(err, node.ErrNotFound) && r.gone(ctx, j.work.NodeID):
+		r.log.Debug("Node is gone, dropping its work", "work", j.work.Kind, "node", j.work.NodeUUID)
+		return Dropped
+	}
+	// The database is away, or a failure could not be stored. Nothing has been done
+	// that is not stored: the row says how to go on.
+	r.log.Warn("Work waits for the database", "work", j.work.Kind, "node", j.work.NodeUUID, "err", err)
+	return Postponed
+}
+
+// leave gives a row back that a newer version has written.
+func (r *Runner) leave(ctx context.Context, j *Job, cause error) {
+	if r.ignored.add(j.work.ID, r.db.Now()) {
+		r.log.Warn("Work is left to a newer version of the engine, which has begun it", "work", j.work.Kind, "node", j.work.NodeUUID, "err", cause)
+	}
+	if err := r.db.Write(ctx, func(tx *store.Tx) error { return tx.ReleaseLease(j.work.Lease) }); err != nil && ctx.Err() == nil {
+		r.log.Error("Lease of work for a newer version could not be given back, it runs out", "node", j.work.NodeUUID, "err", err)
+	}
+}
+
+// Knows reports whether this version can go on with work of a node, or only a newer
+// one.
+func (r *Runner) Knows(w *store.Work, n *node.Node) bool {
+	script, known := r.owner.Script(w.Kind)
+	if !known {
+		return false
+	}
+	s := &session{r: r, j: &Job{work: w}, script: script, node: n}
+	var err error
+	if s.cp, err = decode(w.Step, s.task(), script); err == nil {
+		var operations []Operation
+		if operations, err = s.operations(s.task()); err == nil {
+			_, err = s.cp.next(operations)
+		}
+	}
+	return !errors.Is(err, errUnknownOperation)
+}
+
+// gone reports whether a node was deleted.
+func (r *Runner) gone(ctx context.Context, id int64) bool {
+	err := r.db.Read(ctx, func(tx *store.Tx) error {
+		_, err := tx.NodeByID(id)
+		return err
+	})
+	return errors.Is(err, node.ErrNotFound)
+}
+
+// open reads what a job needs to go on.
+func (r *Runner) open(ctx context.Context, j *Job) (*session, error) {
+	if j.node == nil || j.stale {
+		if err := r.read(ctx, j); err != nil {
+			return nil, err
+		}
+	}
+	n := *j.node
+	n.Lease, j.node = j.work.Lease, nil
+	s := &session{r: r, j: j, node: &n}
+	var known bool
+	if s.script, known = r.owner.Script(j.work.Kind); !known {
+		return nil, fmt.Errorf("work of kind %q: %w", j.work.Kind, errUnknownOperation)
+	}
+	var err error
+	if s.cp, err = decode(j.work.Step, s.task(), s.script); err != nil {
+		return nil, err
+	}
+	if s.attempt = s.cp.Attempt; j.attempt != "" {
+		s.attempt = j.attempt
+	}
+	return s, nil
+}
+
+// read reads the node of a job, and its row when that may be another than we know.
+func (r *Runner) read(ctx context.Context, j *Job) error {
+	return r.db.Read(ctx, func(tx *store.Tx) error {
+		n, err := tx.NodeByID(j.work.NodeID)
+		if err != nil {
+			return err
+		}
+		j.node = n
+		if !j.stale {
+			return nil
+		}
+		works, err := tx.WorkOf(n.ID)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(works, func(w *store.Work) bool { return w.ID == j.work.ID })
+		if i < 0 || n.Lease.Epoch != j.work.Lease.Epoch {
+			j.stale = false
+			return node.ErrLeaseLost
+		}
+		works[i].NodeUUID, works[i].Lease = n.UUID, n.Lease
+		j.work, j.stale = works[i], false
+		return nil
+	})
+}

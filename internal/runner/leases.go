@@ -1,0 +1,122 @@
+package runner
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// leases are those that this process has renewed: of jobs queued, running or
+// asleep, and of requests that wait for a machine.
+type leases struct {
+	mu   sync.Mutex
+	held map[int64]*heldLease // by epoch
+}
+
+type heldLease struct {
+	holders int
+	cancel  context.CancelCauseFunc // ends what is done under it; nil while nothing is
+}
+
+func newLeases() *leases { return &leases{held: map[int64]*heldLease{}} }
+
+// hold has a lease renewed until release is called as often as hold was.
+func (l *leases) hold(lease node.Lease) {
+	if lease.Epoch == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.held[lease.Epoch]
+	if h == nil {
+		h = &heldLease{}
+		l.held[lease.Epoch] = h
+	}
+	h.holders++
+}
+
+func (l *leases) release(lease node.Lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.held[lease.Epoch]
+	if h == nil {
+		return
+	}
+	if h.holders--; h.holders <= 0 {
+		delete(l.held, lease.Epoch)
+	}
+}
+
+// watch has cancel called when a lease that is held is lost; nil ends that.
+func (l *leases) watch(lease node.Lease, cancel context.CancelCauseFunc) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.held[lease.Epoch]; h != nil {
+		h.cancel = cancel
+	}
+}
+
+// lost ends what is done under leases that are no longer ours.
+func (l *leases) lost(epochs []int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, epoch := range epochs {
+		if h := l.held[epoch]; h != nil {
+			if h.cancel != nil {
+				h.cancel(node.ErrLeaseLost)
+			}
+			delete(l.held, epoch)
+		}
+	}
+}
+
+// epochs returns the leases to renew.
+func (l *leases) epochs() []int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(maps.Keys(l.held))
+}
+
+// renewLoop keeps the leases of this process. A lease that it lost sight of,
+// because it did not learn that its commit succeeded, runs out, and the work is
+// claimed anew.
+//
+// While the database does not answer, nothing needs to be ended: no call's deadline
+// is later than the end of the lease that was granted for it.
+func (r *Runner) renewLoop(ctx context.Context) {
+	ctx = WithInfo(ctx, &Info{Task: "renew"})
+	for sleep(ctx, r.cfg.LeaseTTL/3) {
+		epochs := r.leases.epochs()
+		if len(epochs) == 0 {
+			continue
+		}
+		var lost []int64
+		err := r.db.Write(ctx, func(tx *store.Tx) (err error) {
+			lost, err = tx.RenewLeases(r.cfg.Hostname, epochs, r.cfg.LeaseTTL)
+			return err
+		})
+		switch {
+		case err == nil:
+			r.leases.lost(lost)
+		case ctx.Err() == nil:
+			r.log.Error("Leases could not be renewed", "err", err)
+		}
+	}
+}
+
+// sleep waits and reports whether ctx lasted that long.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

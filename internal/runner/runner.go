@@ -1,0 +1,233 @@
+// Package runner runs the work that is stored in the database. It claims rows of work,
+// runs their scripts operation by operation under a lease, stores the progress of each,
+// and resumes the work of processes that stopped. It depends on nodes, the store and
+// scripts, and knows no verb: its owner, the conductor, says which operations a kind of
+// work has and what their end means for the node.
+//
+// Invariants: a call that changes a machine is made only under a lease that is valid
+// until after the call's deadline. That the call begins is on disk before the call, and
+// its outcome before the next one. After a temporary failure, work is tried again from
+// its row, not from memory. No other process works on the node before the deadline of a
+// call has passed, and the next one is told that the outcome of that call is unknown.
+package runner
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// Config says how a runner works. Every field but Observer and Jitter must be set.
+type Config struct {
+	Hostname string        // name in leases, unique among the processes of one database
+	LeaseTTL time.Duration // how long a lease is valid without renewal
+
+	CallTimeout    time.Duration // bound of one call to a machine, unless its operation has its own
+	ProcessTimeout time.Duration // bound of one operation that keeps a processor busy
+	Processors     int           // such operations at once
+	Sessions       int           // jobs in progress at once, most of which wait for machines
+
+	MaxAttempts     int           // how often work is tried when its failure may be temporary
+	CallbackTimeout time.Duration // time without a heartbeat in a waiting state before the work fails
+
+	Observer Observer
+	// Jitter spreads pauses; nil keeps them as they are.
+	Jitter func(time.Duration) time.Duration
+}
+
+// Database is the part of a store that the runner needs.
+type Database interface {
+	Write(ctx context.Context, fn func(*store.Tx) error) error
+	Read(ctx context.Context, fn func(*store.Tx) error) error
+	Now() time.Time
+}
+
+// Owner has the scripts, and stores what work means for a node.
+type Owner interface {
+	// Script returns the script of a kind of work; false for a kind that this version
+	// does not know.
+	Script(kind store.WorkKind) (Script, bool)
+	// BMC names the BMC that calls for the node go to.
+	BMC(n *node.Node) string
+	// Scope says which work to leave to other processes.
+	Scope(tx *store.Tx) (store.WorkScope, error)
+	// Move applies a trigger to the provision state of a node.
+	Move(tx *store.Tx, n *node.Node, on node.Trigger) error
+	// Failed writes into the node that work has failed for good. Its script has
+	// written what is particular to it.
+	Failed(tx *store.Tx, w *store.Work, n *node.Node, reason string) error
+	// Ended records the end of work, after the script has changed the node.
+	Ended(tx *store.Tx, w *store.Work, before, after *node.Node) error
+}
+
+// Observer is told how work ends, for metrics. Its methods are called from many
+// goroutines and must not wait.
+type Observer interface {
+	// WorkEnded is called when one attempt at a piece of work ends.
+	WorkEnded(kind string, outcome Outcome, took time.Duration)
+	// LeaseWaited is called when a request found its node under work and waited.
+	// It got its turn, or gave up and was refused.
+	LeaseWaited(took time.Duration, gotTurn bool)
+}
+
+// Runner works on the nodes of one database. Its methods are safe for concurrent
+// use.
+type Runner struct {
+	cfg   Config
+	db    Database
+	owner Owner
+	gate  *Gate
+	log   *slog.Logger
+
+	processors *semaphore.Weighted
+	queue      *queue
+	leases     *leases
+	exclusive  *exclusive
+	freed      *waiters
+	ignored    *ignored
+	claim      chan struct{} // wakes claimLoop
+
+	ended    chan struct{} // closed by Stop: nothing new begins
+	end      func()
+	cancel   context.CancelFunc // ends the calls under way
+	loops    sync.WaitGroup
+	sessions sync.WaitGroup
+
+	starting sync.Mutex // keeps sessions from beginning behind Stop's back
+}
+
+// New returns a runner that does nothing before Start.
+func New(db Database, owner Owner, gate *Gate, cfg Config, log *slog.Logger) *Runner {
+	if cfg.Jitter == nil {
+		cfg.Jitter = func(d time.Duration) time.Duration { return d }
+	}
+	if cfg.Observer == nil {
+		cfg.Observer = noObserver{}
+	}
+	ended := make(chan struct{})
+	return &Runner{
+		cfg: cfg, db: db, owner: owner, gate: gate, log: log,
+		processors: semaphore.NewWeighted(int64(cfg.Processors)),
+		queue:      newQueue(), leases: newLeases(), exclusive: newExclusive(), freed: newWaiters(), ignored: newIgnored(),
+		claim: make(chan struct{}, 1),
+		ended: ended, end: sync.OnceFunc(func() { close(ended) }),
+	}
+}
+
+// Start begins to work. The caller has taken back the leases that an earlier
+// process of its name left, see store.Tx.DropLeases.
+func (r *Runner) Start(ctx context.Context) {
+	ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	r.loops.Go(func() { r.claimLoop(ctx) })
+	r.loops.Go(func() { r.renewLoop(ctx) })
+	r.loops.Go(func() { r.dispatch(ctx) })
+}
+
+// Stop begins no new work. It waits for calls in progress and stores their outcomes,
+// until ctx ends; then it abandons them. A runner that was never started has nothing to
+// stop.
+func (r *Runner) Stop(ctx context.Context) error {
+	if r.cancel == nil {
+		return nil
+	}
+	r.starting.Lock()
+	r.end()
+	r.starting.Unlock()
+	r.queue.close()
+	idle := make(chan struct{})
+	go func() { // ends with the sessions, whose calls have deadlines
+		r.sessions.Wait()
+		close(idle)
+	}()
+	var err error
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		err = fmt.Errorf("wait for calls under way: %w", ctx.Err())
+	}
+	r.cancel()
+	r.loops.Wait()
+	if err != nil {
+		return err
+	}
+	if err := r.db.Write(ctx, func(tx *store.Tx) error { return tx.DropLeases(r.cfg.Hostname) }); err != nil {
+		return fmt.Errorf("give leases back: %w", err)
+	}
+	return nil
+}
+
+// stopping reports whether Stop was called.
+func (r *Runner) stopping() bool {
+	select {
+	case <-r.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// begin counts a session that Stop waits for; false when Stop was called. Its end is
+// sessions.Done.
+func (r *Runner) begin() bool {
+	r.starting.Lock()
+	defer r.starting.Unlock()
+	if r.stopping() {
+		return false
+	}
+	r.sessions.Add(1)
+	return true
+}
+
+// pause waits, but not beyond ctx or Stop. It reports whether the time has passed.
+func (r *Runner) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-r.ended:
+	case <-timer.C:
+		return true
+	}
+	return false
+}
+
+// dispatch starts a session for each job of the queue.
+func (r *Runner) dispatch(ctx context.Context) {
+	places := semaphore.NewWeighted(int64(r.cfg.Sessions))
+	for {
+		j, ok := r.queue.pop()
+		if !ok || places.Acquire(ctx, 1) != nil {
+			return
+		}
+		if !r.begin() {
+			return
+		}
+		go func() { // Stop waits for it
+			defer r.sessions.Done()
+			defer places.Release(1)
+			r.runJob(ctx, j)
+		}()
+	}
+}
+
+// RunNext makes one attempt at the work that has waited longest, in the calling
+// goroutine. It returns false when none waits. It is for owners that have not started
+// the runner, such as tests.
+func (r *Runner) RunNext(ctx context.Context) bool {
+	r.queue.mu.Lock()
+	if len(r.queue.jobs) == 0 {
+		r.queue.mu.Unlock()
+		return false
+	}
+	j := r.queue.first()
+	r.queue.mu.Unlock()
+	r.runJob(ctx, j)
+	return true
+}

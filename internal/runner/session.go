@@ -1,0 +1,327 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// session is a running job: its node as last read, its progress, and what only this
+// process knows.
+type session struct {
+	r      *Runner
+	j      *Job
+	script Script
+	node   *node.Node
+	cp     checkpoint
+	// attempt is what is known of the calls of the operation under way.
+	attempt driver.Attempt
+	// deadline is until when calls may be made under the lease as it is now, by
+	// this process's clock; zero when none may.
+	deadline time.Time
+	child    *node.Node // the child node that the operation under way changes, while it is leased
+	// found is what operations that may be repeated have found out since the last
+	// commit, which the next one stores.
+	found []Write
+	bmc   string // whose calls this session may make; empty for none
+	leave func() // gives that place back
+}
+
+func (s *session) task() Task { return s.taskOf(s.j.work, s.node, s.cp) }
+
+func (s *session) taskOf(w *store.Work, n *node.Node, cp checkpoint) Task {
+	return Task{Work: w, Node: n, Hint: s.j.hint, Failing: cp.Failing}
+}
+
+// operations lists what is to be done, or how the machine is left in order once
+// the work fails.
+func (s *session) operations(t Task) ([]Operation, error) {
+	switch {
+	case t.Failing == "":
+		return s.script.Operations(t)
+	case s.script.LeaveInOrder != nil:
+		return s.script.LeaveInOrder(t), nil
+	}
+	return nil, nil
+}
+
+// step runs the next operation, or one turn of it.
+func (s *session) step(ctx context.Context) error {
+	op, err := s.perform(ctx)
+	return s.failed(ctx, op, err)
+}
+
+// perform runs the next operation, or one turn of it, and returns it; nil for none. A
+// panic becomes an error, so that one bad document cannot end the process.
+func (s *session) perform(ctx context.Context) (op *Operation, err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = s.r.panicked(s.j, panicked)
+		}
+	}()
+	operations, err := s.operations(s.task())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.endNumbered(operations); err != nil {
+		return nil, err
+	}
+	if op, err = s.cp.next(operations); err != nil {
+		return nil, err
+	}
+	if op != nil {
+		s.j.info.Operation, s.j.info.Request = op.Ref, s.request(op)
+	}
+	switch {
+	case op != nil && op.Skip && s.cp.Operation == (Ref{}):
+		return op, s.skip(ctx, op)
+	case op != nil && op.Change != nil:
+		return op, s.change(ctx, op)
+	case op != nil && op.Read != nil:
+		return op, s.read(ctx, op)
+	}
+	return op, s.advance(ctx, nil, nil)
+}
+
+// endNumbered looks at the node as the last operation left it. The releases that
+// counted operations did so later than in the commit that stored its end.
+func (s *session) endNumbered(operations []Operation) error {
+	if !s.cp.numbered {
+		return nil
+	}
+	s.cp.numbered = false
+	done := slices.IndexFunc(operations, func(o Operation) bool { return o.Ref == s.cp.Done })
+	if done < 0 || s.cp.Operation != (Ref{}) || operations[done].After == nil {
+		return nil
+	}
+	return operations[done].After(s.node)
+}
+
+// skip passes over an operation. Before one that only finds something out there is
+// nothing that a commit would save, unless it brought the node back to work.
+func (s *session) skip(ctx context.Context, op *Operation) error {
+	passed := s.cp.finished(op.Ref)
+	next := s.following(passed)
+	if next == nil || next.Read == nil || next.Skip || s.waits(s.node) {
+		return s.advance(ctx, nil, nil)
+	}
+	s.cp = passed
+	return nil
+}
+
+// read finds something out and stores it.
+func (s *session) read(ctx context.Context, op *Operation) error {
+	within := op.Within
+	if op.Processor {
+		s.exit()
+		if err := s.r.processors.Acquire(ctx, 1); err != nil {
+			return err
+		}
+		defer s.r.processors.Release(1)
+		if within == 0 {
+			within = s.r.cfg.ProcessTimeout
+		}
+	} else if err := s.enter(ctx, s.node); err != nil {
+		return err
+	}
+	if within == 0 {
+		within = s.r.cfg.CallTimeout
+	}
+	bounded, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	write, err := op.Read(bounded, s.node)
+	if err != nil {
+		return err
+	}
+	return s.keep(ctx, op, write)
+}
+
+// keep goes on behind an operation that may be repeated. Before another one of that
+// sort there is nothing that a commit would save.
+func (s *session) keep(ctx context.Context, op *Operation, write Write) error {
+	after := s.cp.finished(op.Ref)
+	next := s.following(after)
+	if next == nil || op.Processor || op.After != nil || next.Skip || !next.repeatable() {
+		return s.advance(ctx, op, write)
+	}
+	s.cp, s.j.work.Attempts = after, 0
+	if write != nil {
+		s.found = append(s.found, write)
+	}
+	return nil
+}
+
+// following returns the operation behind a checkpoint, nil when there is none or the
+// node has to be read first.
+func (s *session) following(cp checkpoint) *Operation {
+	operations, err := s.operations(s.taskOf(s.j.work, s.node, cp))
+	if err != nil {
+		return nil
+	}
+	next, err := cp.next(operations)
+	if err != nil {
+		return nil
+	}
+	return next
+}
+
+// enter waits for a place at the BMC of a node, unless the session has it. When Stop
+// was called meanwhile, no call follows.
+func (s *session) enter(ctx context.Context, n *node.Node) error {
+	bmc := s.r.owner.BMC(n)
+	if s.bmc == bmc {
+		return nil
+	}
+	s.exit()
+	leave, err := s.r.gate.Enter(ctx, bmc)
+	if err != nil {
+		return err
+	}
+	s.bmc, s.leave = bmc, leave
+	if s.r.stopping() {
+		return errStopped
+	}
+	return nil
+}
+
+// exit gives the place at a BMC back.
+func (s *session) exit() {
+	if s.leave != nil {
+		s.leave()
+	}
+	s.bmc, s.leave = "", nil
+}
+
+// leased returns the node, else node.ErrLeaseLost when it has passed on. Where the
+// lease has merely run out, what was done may still be stored: nobody else has
+// worked on the node since.
+func (s *session) leased(tx *store.Tx) (*node.Node, error) {
+	n, err := tx.NodeByID(s.j.work.NodeID)
+	if err == nil && n.Lease.Epoch != s.j.work.Lease.Epoch {
+		err = node.ErrLeaseLost
+	}
+	return n, err
+}
+
+// change makes a turn of an operation that changes a machine, or begins it.
+func (s *session) change(ctx context.Context, op *Operation) error {
+	target, err := s.target(ctx, op)
+	if err != nil {
+		return err
+	}
+	begun := s.cp.Operation == op.Ref
+	if begun {
+		wait, err := stillWaits(s.cp, s.node, s.r.db.Now(), s.r.cfg.CallbackTimeout)
+		if err != nil {
+			return op.explain(err)
+		}
+		if wait > 0 {
+			return s.waitOn(ctx, wait)
+		}
+	}
+	if err := s.enter(ctx, target); err != nil {
+		return err
+	}
+	switch {
+	case op.Harmless && !begun:
+		s.cp, s.attempt = s.cp.began(op.Ref, s.r.db.Now()), driver.Fresh
+		fallthrough
+	case op.Harmless:
+		s.deadline = time.Now().Add(s.within(op))
+	case !begun:
+		if err := s.advance(ctx, nil, nil); err != nil || s.j.work.Lease.Held(s.r.db.Now()) {
+			return err
+		}
+		return node.ErrLeaseLost
+	}
+	if time.Until(s.deadline) < s.within(op)/2 {
+		if err := s.extend(ctx, op); err != nil {
+			return err
+		}
+	}
+	return s.turn(ctx, op, target)
+}
+
+// within bounds a call of an operation.
+func (s *session) within(op *Operation) time.Duration {
+	if op.Within > 0 {
+		return op.Within
+	}
+	return s.r.cfg.CallTimeout
+}
+
+// explain adds to a failure what the operation was about.
+func (o *Operation) explain(err error) error {
+	if o.Explain == nil {
+		return err
+	}
+	return o.Explain(err)
+}
+
+// turn calls the machine. The lease covers the call to its deadline.
+func (s *session) turn(ctx context.Context, op *Operation, target *node.Node) error {
+	bounded, cancel := context.WithDeadline(ctx, s.deadline)
+	defer cancel()
+	known := s.attempt
+	s.attempt = driver.Unknown // until an answer says more, which a driver that panics has none
+	out, err := op.Change(bounded, target, driver.Turn{
+		Attempt: known, Elapsed: s.r.db.Now().Sub(s.cp.Since), Phase: s.cp.Phase, Handle: s.cp.Handle, Called: s.cp.Called,
+		Origin: driver.Origin{Conductor: s.r.cfg.Hostname, Epoch: target.Lease.Epoch, Request: s.j.info.Request},
+	})
+	if err != nil {
+		var failure *node.DriverError
+		if errors.As(err, &failure) && failure.Refused && known != driver.Unknown {
+			s.attempt = driver.Refused
+		}
+		return op.explain(err)
+	}
+	s.attempt = driver.Continued
+	err = s.endTurn(ctx, op, out)
+	if unstored(err) && !op.Harmless {
+		return Final(err) // the turn was made, and must not be made again
+	}
+	return err
+}
+
+// endTurn stores what a turn has brought.
+func (s *session) endTurn(ctx context.Context, op *Operation, out driver.Outcome) error {
+	switch {
+	case op.Child != "":
+		return s.endChildTurn(ctx, op, out)
+	case out.Done() && op.Harmless:
+		return s.keep(ctx, op, applied(out))
+	case out.Done():
+		return s.advance(ctx, op, applied(out))
+	}
+	return s.wait(ctx, out)
+}
+
+// applied writes what a turn made of a machine.
+func applied(out driver.Outcome) Write {
+	if out.Apply == nil {
+		return nil
+	}
+	return func(_ *store.Tx, n *node.Node) error {
+		out.Apply(n)
+		return nil
+	}
+}
+
+// request names an operation of this work, the same at every attempt.
+func (s *session) request(op *Operation) string {
+	w := s.j.work
+	request := fmt.Sprintf("%d-%d %s", w.CreatedAt.UnixMicro(), w.ID, op.Name)
+	if op.Item != "" {
+		request += " " + op.Item
+	}
+	if s.cp.Failing != "" {
+		request += " after failure"
+	}
+	return request
+}

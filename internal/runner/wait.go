@@ -1,0 +1,141 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+const (
+	// never is the time until the due time of work that only a client resumes.
+	never = 100 * 365 * 24 * time.Hour
+	// longWait is how long work waits without its lease, where the provision state
+	// keeps others from the node: heartbeats and changes of the node need it.
+	longWait = 10 * time.Second
+)
+
+// wait ends the attempt until the operation wants its next turn.
+func (s *session) wait(ctx context.Context, out driver.Outcome) error {
+	if out.Again > 0 {
+		out.Again = max(out.Again, clockGrain)
+	}
+	if out.Park > 0 {
+		out.Park = max(out.Park, clockGrain)
+	}
+	switch {
+	case !s.script.DrivesState:
+		return s.sleep(ctx, out, cmp.Or(max(out.Again, 0), max(out.Park, 0), s.r.cfg.CallbackTimeout))
+	case out.Again <= 0:
+		return s.park(ctx, out)
+	case out.Again < longWait:
+		return s.sleep(ctx, out, out.Again)
+	}
+	return s.store(ctx, true, func(tx *store.Tx, p *progress) error {
+		s.note(p, out)
+		p.work.NotBefore, p.ending = tx.Now().Add(out.Again), errParked
+		return nil
+	})
+}
+
+// note writes what a turn left for the next one.
+func (s *session) note(p *progress, out driver.Outcome) {
+	if out.Apply != nil {
+		out.Apply(p.node)
+	}
+	p.cp.Phase, p.cp.Handle, p.cp.Attempt = out.Phase, out.Handle, driver.Continued
+	p.cp.Callback, p.cp.Called, p.cp.Due = false, false, time.Time{}
+	p.work.Attempts = 0
+}
+
+// sleep keeps the lease, and the work in this process, until the next turn. What a
+// process finds that takes the row over is that the outcome is unknown.
+func (s *session) sleep(ctx context.Context, out driver.Outcome, after time.Duration) error {
+	s.j.attempt = driver.Continued
+	next := progress{cp: s.cp}
+	s.note(&next, driver.Outcome{Phase: out.Phase, Handle: out.Handle})
+	next.cp.Attempt = driver.Unknown
+	if out.Apply == nil && next.cp.encode() == s.j.work.Step {
+		s.j.work.NotBefore, s.j.work.Attempts = s.r.db.Now().Add(after), 0
+		return errAsleep
+	}
+	return s.store(ctx, true, func(tx *store.Tx, p *progress) error {
+		s.note(p, out)
+		p.cp.Attempt = driver.Unknown
+		p.work.NotBefore, p.ending = tx.Now().Add(after), errAsleep
+		return nil
+	})
+}
+
+// park brings the node into its waiting state and gives the lease back.
+func (s *session) park(ctx context.Context, out driver.Outcome) error {
+	return s.store(ctx, true, func(tx *store.Tx, p *progress) error {
+		s.note(p, out)
+		p.cp.Callback = out.Callback
+		wait := out.Park
+		if wait <= 0 {
+			wait = s.r.cfg.CallbackTimeout
+		} else {
+			p.cp.Due = tx.Now().Add(wait)
+		}
+		p.work.NotBefore, p.ending = tx.Now().Add(wait), errParked
+		if p.node.ProvisionState.Class() != node.Working {
+			return nil
+		}
+		return s.r.owner.Move(tx, p.node, node.OnWait)
+	})
+}
+
+// waitOn gives the lease back of work whose wait is not over.
+func (s *session) waitOn(ctx context.Context, wait time.Duration) error {
+	return s.store(ctx, false, func(tx *store.Tx, p *progress) error {
+		p.work.NotBefore, p.ending = tx.Now().Add(wait), errParked
+		return nil
+	})
+}
+
+// stillWaits returns how much longer the operation under way waits for its agent,
+// 0 when its next turn may come, and an error when the agent has been silent for too
+// long. Every heartbeat counts as a change of the provision state.
+func stillWaits(cp checkpoint, n *node.Node, now time.Time, limit time.Duration) (time.Duration, error) {
+	if n.ProvisionState.Class() != node.Waiting || !cp.Callback || cp.Called {
+		return 0, nil
+	}
+	silent := now.Sub(n.ProvisionUpdatedAt)
+	left := limit - silent
+	if !cp.Due.IsZero() {
+		left = cp.Due.Sub(now)
+	}
+	switch {
+	case left >= clockGrain:
+		return left, nil
+	case cp.Due.IsZero():
+		return 0, &timeoutError{state: n.ProvisionState, since: n.ProvisionUpdatedAt, silent: silent}
+	}
+	return 0, nil
+}
+
+// clockGrain is the shortest time worth waiting for: due times are stored in
+// microseconds.
+const clockGrain = time.Millisecond
+
+// timeoutError ends a wait that has lasted too long.
+type timeoutError struct {
+	state  node.State
+	since  time.Time
+	silent time.Duration
+}
+
+func (e *timeoutError) Error() string {
+	what, advice := "nothing was heard from the machine's ramdisk", ""
+	if e.state == node.InspectWait {
+		what = "the machine's ramdisk has posted no inventory"
+		advice = ". See that the machine starts the ramdisk and that the ramdisk reaches the engine, whose log says why it refused a post."
+	}
+	return fmt.Sprintf("timed out in state %q: %s for %s (since %s)%s",
+		e.state, what, e.silent.Round(time.Second), e.since.UTC().Format(time.RFC3339), advice)
+}

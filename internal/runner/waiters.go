@@ -1,0 +1,128 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// waiters are requests that wait for the lease of a node to end.
+type waiters struct {
+	mu    sync.Mutex
+	nodes map[int64]*waiting
+}
+
+type waiting struct {
+	freed chan struct{} // closed when this process gives the node's lease back
+	count int
+}
+
+func newWaiters() *waiters { return &waiters{nodes: map[int64]*waiting{}} }
+
+// join returns what is closed when this process gives the node's lease back. The
+// caller calls leave once.
+func (w *waiters) join(nodeID int64) (freed <-chan struct{}, leave func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	own, ok := w.nodes[nodeID]
+	if !ok {
+		own = &waiting{freed: make(chan struct{})}
+		w.nodes[nodeID] = own
+	}
+	own.count++
+	return own.freed, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if own.count--; own.count == 0 && w.nodes[nodeID] == own {
+			delete(w.nodes, nodeID)
+		}
+	}
+}
+
+// free wakes those that wait for a node.
+func (w *waiters) free(nodeID int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if own, ok := w.nodes[nodeID]; ok {
+		close(own.freed)
+		delete(w.nodes, nodeID)
+	}
+}
+
+// How often a request reads whether another process has given a node back.
+const (
+	firstPoll   = 25 * time.Millisecond // doubles
+	longestPoll = 400 * time.Millisecond
+)
+
+// WhenFree makes a request again until the node that refused it with a
+// *node.LockedError is no longer under work, but for no longer than wait. Passes tells
+// whether a refusal is one of those. In between it only reads: it is woken when this
+// process gives the node back, and polls with growing pauses for a node that another
+// process has.
+func (r *Runner) WhenFree(ctx context.Context, wait time.Duration, passes func(error) bool, request func() error) error {
+	err := request()
+	if err == nil || !passes(err) || wait <= 0 {
+		return err
+	}
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for passes(err) && r.awaitFree(bounded, err) {
+		err = request()
+	}
+	r.cfg.Observer.LeaseWaited(time.Since(began), !passes(err))
+	return err
+}
+
+// awaitFree waits until nobody works on the node that a refusal names. It returns
+// false when ctx ended first.
+func (r *Runner) awaitFree(ctx context.Context, refusal error) bool {
+	var locked *node.LockedError
+	if !errors.As(refusal, &locked) {
+		return false
+	}
+	var id int64
+	err := r.db.Read(ctx, func(tx *store.Tx) (err error) {
+		id, _, err = tx.NodeKey(locked.Node)
+		return err
+	})
+	if err != nil {
+		return ctx.Err() == nil // the request tells why
+	}
+	for poll := firstPoll; ; poll = min(2*poll, longestPoll) {
+		freed, leave := r.freed.join(id)
+		held := r.held(ctx, locked.Node)
+		if held {
+			timer := time.NewTimer(poll)
+			select {
+			case <-ctx.Done():
+			case <-freed:
+			case <-timer.C:
+			}
+			timer.Stop()
+		}
+		leave()
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case !held:
+			return true
+		}
+	}
+}
+
+// held reports whether somebody works on a node, as far as the database tells.
+func (r *Runner) held(ctx context.Context, ident string) bool {
+	held := false
+	err := r.db.Read(ctx, func(tx *store.Tx) error {
+		lease, err := tx.LeaseOf(ident)
+		held = err == nil && lease.Held(tx.Now())
+		return err
+	})
+	return err == nil && held
+}

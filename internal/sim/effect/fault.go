@@ -1,0 +1,138 @@
+package effect
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Faults are the ways in which a machine fails. The zero value has none. Chances
+// are drawn for every call anew.
+type Faults struct {
+	// Delay is how long the machine takes to answer. It has done by then what it
+	// was asked to do.
+	Delay Duration `json:"delay,omitempty"`
+	// Hang does nothing and never answers.
+	Hang Chance `json:"hang,omitempty"`
+	// Refuse does nothing and answers 409.
+	Refuse Chance `json:"refuse,omitempty"`
+	// Error does nothing and answers 500.
+	Error Chance `json:"error,omitempty"`
+	// LoseAnswer does what was asked, and never answers.
+	LoseAnswer Chance `json:"lose_answer,omitempty"`
+	// Lie answers that it is done and does nothing.
+	Lie Chance `json:"lie,omitempty"`
+	// TaskTime is how long tasks take: those of long effects, and of others when
+	// Only names them.
+	TaskTime Duration `json:"task_time,omitempty"`
+	// FailTask lets a task fail at its end.
+	FailTask Chance `json:"fail_task,omitempty"`
+	// Only limits all of this to some kinds of effects; "read" stands for reading
+	// the power state, settings and tasks. Empty means every call.
+	Only []string `json:"only,omitempty"`
+}
+
+// reading is the kind of a call that changes nothing.
+const reading = "read"
+
+// check finds kinds that no effect has.
+func (f Faults) check() error {
+	for _, kind := range f.Only {
+		if _, ok := kindTable[kind]; !ok && kind != reading {
+			return fmt.Errorf("there is no kind %q of effects", kind)
+		}
+	}
+	return nil
+}
+
+// fate is what becomes of one call.
+type fate struct {
+	call                          int64 // its sequence number; 0 when it is not in the log
+	delay                         time.Duration
+	hang, refuse, fail, lose, lie bool
+	taskTime                      time.Duration
+	taskFails                     bool
+}
+
+// draw decides what becomes of a call.
+func (f Faults) draw(kind string, random *rand.Rand) fate {
+	named := slices.Contains(f.Only, kind)
+	if len(f.Only) > 0 && !named {
+		return fate{}
+	}
+	drawn := func(c Chance) bool { return c > 0 && random.Float64() < float64(c) }
+	out := fate{delay: time.Duration(f.Delay), hang: drawn(f.Hang), refuse: drawn(f.Refuse), fail: drawn(f.Error)}
+	if kind == reading {
+		return out
+	}
+	out.lose, out.lie, out.taskFails = drawn(f.LoseAnswer), drawn(f.Lie), drawn(f.FailTask)
+	if kindTable[kind].slow || named {
+		out.taskTime = time.Duration(f.TaskTime)
+	}
+	return out
+}
+
+// fault names what the call meets, as Effect.Fault.
+func (f fate) fault() string {
+	switch {
+	case f.hang:
+		return "hang"
+	case f.refuse:
+		return "refuse"
+	case f.fail:
+		return "error"
+	case f.lie:
+		return "lie"
+	case f.lose:
+		return "lose answer"
+	case f.taskFails:
+		return "fail task"
+	}
+	return ""
+}
+
+// Chance is how probable something is, from 0 to 1. Its text may be a percentage.
+type Chance float64
+
+// Set reads a chance, such as "0.01" or "1%".
+func (c *Chance) Set(text string) error {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	value, err := strconv.ParseFloat(number, 64)
+	if percent {
+		value /= 100
+	}
+	if err != nil || !(value >= 0 && value <= 1) {
+		return fmt.Errorf("want a chance from 0 to 1 or from 0%% to 100%%, got %q", text)
+	}
+	*c = Chance(value)
+	return nil
+}
+
+// String writes the chance as a percentage.
+func (c *Chance) String() string { return strconv.FormatFloat(float64(*c)*100, 'g', -1, 64) + "%" }
+
+// Type names the value in the help of a command.
+func (*Chance) Type() string { return "chance" }
+
+// UnmarshalJSON reads a number or a text.
+func (c *Chance) UnmarshalJSON(text []byte) error { return c.Set(strings.Trim(string(text), `"`)) }
+
+// Duration is a time that JSON has as text, such as "300ms".
+type Duration time.Duration
+
+// MarshalJSON writes the text.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+// UnmarshalJSON reads the text.
+func (d *Duration) UnmarshalJSON(text []byte) error {
+	parsed, err := time.ParseDuration(strings.Trim(string(text), `"`))
+	if err != nil || parsed < 0 {
+		return fmt.Errorf("want a time such as \"300ms\", got %s", text)
+	}
+	*d = Duration(parsed)
+	return nil
+}

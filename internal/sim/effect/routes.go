@@ -1,0 +1,230 @@
+package effect
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// maxBody bounds what is read of a request, in bytes.
+const maxBody = 64 << 10
+
+// refusal is an answer that is an error.
+type refusal struct {
+	status int
+	Error  string `json:"error"`
+}
+
+func refuse(status int, format string, args ...any) *refusal {
+	return &refusal{status: status, Error: fmt.Sprintf(format, args...)}
+}
+
+// handler answers a request with what is written as JSON.
+type handler func(r *http.Request) (any, *refusal)
+
+// ServeHTTP writes the answer.
+func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer, refused := h(r)
+	status := http.StatusOK
+	if refused != nil {
+		status, answer = refused.status, refused
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(answer) // the client may be gone
+}
+
+// Handler serves the machines and what there is to ask and to tell about them.
+// Faults concern only the three calls of an engine.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, h := range map[string]handler{
+		// what an engine calls
+		"GET /machines/{name}/power":    s.engineCall(s.readPower),
+		"POST /machines/{name}/effects": s.engineCall(s.perform),
+		"GET /machines/{name}/tasks":    s.engineCall(s.readTask),
+		"GET /machines/{name}/settings": s.engineCall(s.readSettings),
+		// what a tester calls
+		"GET /machines":                      s.locked(s.listMachines),
+		"GET /machines/{name}":               s.locked(s.showMachine),
+		"GET /machines/{name}/effects":       s.locked(s.machineEffects),
+		"GET /effects":                       s.locked(s.allEffects),
+		"GET /calls":                         s.locked(s.allCalls),
+		"GET /counts":                        s.locked(s.counts),
+		"GET /faults":                        s.locked(s.showFaults),
+		"PUT /faults":                        s.setFaults,
+		"PUT /machines/{name}/faults":        s.setFaults,
+		"DELETE /faults":                     s.locked(s.clearFaults),
+		"DELETE /machines/{name}/faults":     s.locked(s.clearFaults),
+		"POST /forget-tasks":                 s.locked(s.forgetTasks),
+		"POST /machines/{name}/forget-tasks": s.locked(s.forgetTasks),
+	} {
+		mux.Handle(pattern, h)
+	}
+	return mux
+}
+
+// locked runs a handler that does not wait.
+func (s *Server) locked(h handler) handler {
+	return func(r *http.Request) (any, *refusal) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return h(r)
+	}
+}
+
+// engineCall is a call that faults may hit: it says what becomes of the call and
+// answers it.
+func (s *Server) engineCall(do func(*http.Request) (fate, any, *refusal)) handler {
+	return func(r *http.Request) (any, *refusal) {
+		end, answer, refused := do(r)
+		answers := end.wait(r.Context())
+		if end.call > 0 {
+			s.mu.Lock()
+			s.log.end(end.call, s.clock()) // before its client can go on
+			s.mu.Unlock()
+		}
+		if !answers {
+			panic(http.ErrAbortHandler) // cuts the connection
+		}
+		switch {
+		case refused != nil:
+			return nil, refused
+		case end.refuse:
+			return nil, refuse(http.StatusConflict, "the machine is busy, as it was told to be")
+		case end.fail:
+			return nil, refuse(http.StatusInternalServerError, "the machine failed, as it was told to")
+		}
+		return answer, nil
+	}
+}
+
+// wait returns when the machine answers, or false when it does not before its client
+// is gone.
+func (f fate) wait(ctx context.Context) (answers bool) {
+	if f.hang || f.lose {
+		<-ctx.Done()
+		return false
+	}
+	if f.delay <= 0 {
+		return true
+	}
+	timer := time.NewTimer(f.delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// spared reports whether the machine does what it is asked.
+func (f fate) spared() bool { return !f.hang && !f.refuse && !f.fail }
+
+// readPower answers the power state.
+func (s *Server) readPower(r *http.Request) (fate, any, *refusal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, refused := s.machine(r.PathValue("name"))
+	if refused != nil {
+		return fate{}, nil, refused
+	}
+	m.settle(s.clock())
+	return s.faultsOf(m).draw(reading, s.random), map[string]any{"power_state": m.power}, nil
+}
+
+// readTask answers what became of a request.
+func (s *Server) readTask(r *http.Request) (fate, any, *refusal) {
+	request := r.URL.Query().Get("request")
+	if request == "" {
+		return fate{}, nil, refuse(http.StatusBadRequest, "name the request: ?request=…")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, refused := s.machine(r.PathValue("name"))
+	if refused != nil {
+		return fate{}, nil, refused
+	}
+	return s.faultsOf(m).draw(reading, s.random), m.outcome(request, s.clock()), nil
+}
+
+// readSettings answers what BIOS and firmware were changed to.
+func (s *Server) readSettings(r *http.Request) (fate, any, *refusal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, refused := s.machine(r.PathValue("name"))
+	if refused != nil {
+		return fate{}, nil, refused
+	}
+	m.settle(s.clock())
+	return s.faultsOf(m).draw(reading, s.random), m.settings, nil
+}
+
+// order is the body of an effect.
+type order struct {
+	Kind      string   `json:"kind"`
+	Detail    string   `json:"detail"`
+	Conductor string   `json:"conductor"`
+	Epoch     int64    `json:"epoch"`
+	Request   string   `json:"request"`
+	Settings  settings `json:"settings"`
+}
+
+// perform does something to a machine and answers with its task.
+func (s *Server) perform(r *http.Request) (fate, any, *refusal) {
+	var o order
+	if refused := decode(r, &o); refused != nil {
+		return fate{}, nil, refused
+	}
+	if _, ok := kindTable[o.Kind]; !ok {
+		return fate{}, nil, refuse(http.StatusBadRequest, "there is no kind %q of effects", o.Kind)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, refused := s.machine(r.PathValue("name"))
+	if refused != nil {
+		return fate{}, nil, refused
+	}
+	now, end := s.clock(), s.faultsOf(m).draw(o.Kind, s.random)
+	call := Effect{
+		Machine: m.name, Time: now.UTC(), Kind: o.Kind, Detail: o.Detail,
+		Conductor: o.Conductor, Epoch: o.Epoch, Request: o.Request, Fault: end.fault(),
+	}
+	if !end.spared() || end.lie {
+		end.call = s.log.add(call)
+		return end, taskDocument{State: taskDone, Kind: o.Kind, Request: o.Request}, nil
+	}
+	s.tasks++
+	t := task{
+		number: s.tasks, kind: o.Kind, detail: o.Detail, settings: o.Settings, request: o.Request,
+		ends: now.Add(end.taskTime), fails: end.taskFails,
+	}
+	m.begin(t)
+	call.Task = t.id()
+	end.call = s.log.add(call)
+	m.effects = append(m.since(s.log.oldest()), end.call)
+	m.settle(now)
+	return end, t.document(now), nil
+}
+
+// decode reads the whole body, so that the connection tells when its client goes.
+func decode(r *http.Request, into any) *refusal {
+	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err == nil && len(text) > maxBody {
+		return refuse(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", maxBody)
+	}
+	if err == nil {
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.DisallowUnknownFields() // a misspelt fault would be none
+		err = decoder.Decode(into)
+	}
+	if err != nil {
+		return refuse(http.StatusBadRequest, "read the body: %v", err)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+// Package sim simulates machines.
+//
+// [Machines] are machines whose hardware is generated from a seed (package hardware).
+// A machine that is powered on boots a ramdisk (package agent), which talks to
+// a Bare Metal API and listens on its own loopback address. Powering it
+// off stops the ramdisk at once; powering it on again boots a new one that knows
+// nothing of the one before.
+//
+// The package uses public protocols only and imports nothing of the engine, so that
+// tests against it are valid for real machines, too.
+package sim
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/sim/agent"
+	"github.com/ingot-metal/ingot/internal/sim/hardware"
+)
+
+// Options describe the machines.
+type Options struct {
+	// Engine is the root URL of the Bare Metal API, for example
+	// http://127.0.0.1:6385.
+	Engine string
+	// Machines is the number of machines, 1 to [hardware.MaxMachines].
+	Machines int
+	// Seed decides the hardware of the machines and the jitter of their pauses.
+	Seed uint64
+	// Network holds the machines' own addresses: machine i listens on the
+	// network's address plus i plus one. The zero value means
+	// [hardware.DefaultNetwork]. Two simulations on one computer need two networks.
+	Network netip.Prefix
+	// Inventory is the network of the addresses that machines post for the interface
+	// that they booted from, numbered in the same way; the zero value means Network.
+	// It is for engines that ignore interfaces with loopback addresses: they still
+	// reach the agents under the addresses in Network.
+	Inventory netip.Prefix
+	// PlainHTTP makes agents serve their commands without TLS.
+	PlainHTTP bool
+	// BootTime is the mean time from power on until the ramdisk is up.
+	BootTime time.Duration
+	// HeartbeatTimeout replaces the engine's heartbeat timeout; zero keeps it.
+	HeartbeatTimeout time.Duration
+	// Hardware limits which hardware is generated; its Address is ignored.
+	Hardware hardware.Options
+	// EngineTLS is the TLS configuration for an https engine; nil means the default.
+	EngineTLS *tls.Config
+	// Client makes the agents' requests; nil means a client of the simulation's own
+	// with a bounded number of connections, which EngineTLS applies to.
+	Client *http.Client
+	// Clock is the machines' time; nil means [agent.RealClock].
+	Clock agent.Clock
+	// Log gets the log of the ramdisks; nil discards it.
+	Log *slog.Logger
+}
+
+// Validate returns an error for options that cannot work.
+func (o Options) Validate() error {
+	engine, err := url.Parse(o.Engine)
+	if err != nil || engine.Host == "" || (engine.Scheme != "http" && engine.Scheme != "https") {
+		return fmt.Errorf("engine %q is no http or https URL; give the root of the Bare Metal API, for example http://127.0.0.1:6385", o.Engine)
+	}
+	if o.Machines < 1 || o.Machines > hardware.MaxMachines {
+		return fmt.Errorf("want 1 to %d machines, got %d", hardware.MaxMachines, o.Machines)
+	}
+	for _, network := range []netip.Prefix{o.network(), o.inventory()} {
+		if !network.Addr().Is4() {
+			return fmt.Errorf("network %s is not IPv4", network)
+		}
+		if room := 1<<(32-network.Bits()) - 1; o.Machines > room {
+			return fmt.Errorf("network %s has room for %d machines, not %d", network, room, o.Machines)
+		}
+	}
+	return o.Hardware.Validate()
+}
+
+func (o Options) network() netip.Prefix {
+	if o.Network.IsValid() {
+		return o.Network
+	}
+	return hardware.DefaultNetwork
+}
+
+func (o Options) inventory() netip.Prefix {
+	if o.Inventory.IsValid() {
+		return o.Inventory
+	}
+	return o.network()
+}
+
+// Connections that all agents share.
+const (
+	maxConnections = 256
+	idleConnection = 90 * time.Second
+)
+
+// newClient returns the HTTP client of all agents. It has a bounded number of
+// connections, for which requests wait.
+func newClient(engine *tls.Config) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		MaxConnsPerHost:     maxConnections,
+		MaxIdleConnsPerHost: maxConnections,
+		IdleConnTimeout:     idleConnection,
+		DisableCompression:  true,
+		TLSClientConfig:     engine,
+	}}
+}
+
+// Machines are simulated machines. They are safe for concurrent use.
+type Machines struct {
+	options   Options
+	ownClient bool
+	machines  []*Machine
+
+	mu      sync.Mutex
+	stopped bool
+	states  map[State]int
+	answers map[Answer]int
+	trouble map[agent.Call]string
+	changed chan struct{} // closed and replaced at every change
+}
+
+// New returns machines that are all powered off.
+func New(options Options) (*Machines, error) {
+	if err := options.Validate(); err != nil {
+		return nil, err
+	}
+	ms := &Machines{
+		options: options,
+		states:  map[State]int{Off: options.Machines},
+		answers: map[Answer]int{},
+		trouble: map[agent.Call]string{},
+		changed: make(chan struct{}),
+	}
+	if ms.options.Client == nil {
+		ms.options.Client, ms.ownClient = newClient(options.EngineTLS), true
+	}
+	if ms.options.Clock == nil {
+		ms.options.Clock = agent.RealClock
+	}
+	if ms.options.Log == nil {
+		ms.options.Log = slog.New(slog.DiscardHandler)
+	}
+	ms.machines = make([]*Machine, options.Machines)
+	for i := range ms.machines {
+		ms.machines[i] = newMachine(ms, i)
+	}
+	return ms, nil
+}
+
+// Len is the number of machines.
+func (ms *Machines) Len() int { return len(ms.machines) }
+
+// Machine returns machine i, counted from zero. It panics when there is none.
+func (ms *Machines) Machine(i int) *Machine { return ms.machines[i] }
+
+// PowerOn powers all machines on in their order, at most perSecond of them per
+// second; zero means all at once. It returns when the last one has power, which
+// is before it runs, or when ctx ends.
+func (ms *Machines) PowerOn(ctx context.Context, perSecond float64) error {
+	start := ms.options.Clock.Now()
+	for i, m := range ms.machines {
+		if perSecond > 0 {
+			due := start.Add(time.Duration(float64(i) / perSecond * float64(time.Second)))
+			if err := agent.Sleep(ctx, ms.options.Clock, due.Sub(ms.options.Clock.Now())); err != nil {
+				return fmt.Errorf("power on machine %d of %d: %w", i, len(ms.machines), err)
+			}
+		}
+		if err := m.PowerOn(); err != nil {
+			return fmt.Errorf("power on machine %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// ErrStopped is returned when machines are powered on after Stop.
+var ErrStopped = errors.New("the simulation was stopped")
+
+// Stop powers all machines off and returns when all their goroutines have ended.
+// The machines cannot be powered on afterwards.
+func (ms *Machines) Stop() {
+	ms.mu.Lock()
+	ms.stopped = true
+	ms.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, m := range ms.machines {
+		wg.Go(m.PowerOff)
+	}
+	wg.Wait()
+	if ms.ownClient {
+		ms.options.Client.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// A database can be put back as it was earlier, and machines cannot. So engines sign
+// the database from time to time, and remember elsewhere how often it was signed: a
+// data folder in its lock file, which is no part of the database, and a process in
+// its memory. A database that was signed less often than that is an older one.
+//
+// A file that Backup wrote carries the time in the header, as SQLite's user_version,
+// which no running database has. On PostgreSQL, whatever fills the tables from a dump
+// writes the signature's row in a transaction of its own, and not in the one that the
+// row names.
+
+// Copied says that a database is a copy of an older state.
+type Copied struct {
+	How string // what gives it away, for people; goes on after "because", without a period
+}
+
+// memory keeps how often a database was signed, outside of it.
+type memory interface {
+	// recall returns 0 when nothing is remembered.
+	recall() int64
+	remember(signatures int64)
+}
+
+// Sign notes that an engine uses the database, and returns what gives it away as a
+// copy of an older state, nil when nothing does. It tells that once: in the same
+// commit, what follows from it has to be stored.
+func (tx *Tx) Sign() (*Copied, error) {
+	if err := tx.LockBound("lineage"); err != nil {
+		return nil, err
+	}
+	var signatures, intact int64
+	query := "SELECT signatures, 1 FROM lineage WHERE id = 1"
+	if tx.shared != nil {
+		query = "SELECT signatures, CASE WHEN written_in = xmin::text THEN 1 ELSE 0 END FROM lineage WHERE id = 1"
+	}
+	found, err := tx.one(query, nil, &signatures, &intact)
+	if err != nil {
+		return nil, err
+	}
+	copied, err := tx.marked()
+	if err != nil {
+		return nil, err
+	}
+	known := tx.memory.recall()
+	switch {
+	case copied != nil:
+	case found && intact == 0:
+		copied = &Copied{How: "its tables were filled from a dump"}
+	case signatures < known && (found || tx.hasNodes()):
+		copied = &Copied{How: "an engine has seen it in a later state before"}
+	}
+	if copied == nil {
+		// The commit of this signature may fail: the one before is on disk.
+		tx.memory.remember(signatures)
+	}
+	writtenIn := "NULL"
+	if tx.shared != nil {
+		writtenIn = "pg_current_xact_id()::xid::text"
+	}
+	return copied, tx.exec("INSERT INTO lineage (id, signatures, written_in) VALUES (1, ?, "+writtenIn+
+		") ON CONFLICT (id) DO UPDATE SET signatures = excluded.signatures, written_in = excluded.written_in", max(signatures, known)+1)
+}
+
+// hasNodes reports whether there is a node: a new database has none.
+func (tx *Tx) hasNodes() bool {
+	found, err := tx.one("SELECT 1 FROM nodes LIMIT 1", nil, new(any))
+	return found && err == nil
+}
+
+// MarkRestored suspends the work in a database, as engines do that find out that it is
+// a copy of an older state, and returns on how many nodes. It is for copies that they
+// cannot know as such. Engines may be using it on PostgreSQL only.
+func MarkRestored(ctx context.Context, opts Options) (nodes int, err error) {
+	if opts.URL == "" { // opening it would create one
+		path := filepath.Join(opts.Dir, databaseFile)
+		if err := checkHeader(path); err != nil {
+			return 0, fmt.Errorf("mark database %s: %w", path, cause(err))
+		}
+	}
+	s, err := Open(ctx, opts)
+	if err != nil {
+		return 0, err
+	}
+	err = s.Write(ctx, func(tx *Tx) error {
+		if _, err := tx.Sign(); err != nil { // what it tells is told here, and not again
+			return err
+		}
+		if _, _, err := tx.Suspend(node.Restored, "ingot engine mark-restored has said so"); err != nil {
+			return err
+		}
+		nodes, _, err = tx.CountSuspended()
+		return err
+	})
+	return nodes, errors.Join(err, s.Close())
+}
+
+// marked returns what the mark of a backup says, which it removes.
+func (tx *Tx) marked() (*Copied, error) {
+	if tx.shared != nil {
+		return nil, nil
+	}
+	var mark int64
+	if _, err := tx.one("PRAGMA user_version", nil, &mark); err != nil || mark == 0 {
+		return nil, err
+	}
+	return &Copied{How: "it is a backup that was taken at " + timeOfMark(mark).Format(time.RFC3339)}, tx.exec("PRAGMA user_version = 0")
+}
+
+// markStatement marks a database file as a copy of the state at a time. The header
+// has 32 bits for it: seconds since 1970 without a sign, until the year 2106.
+func markStatement(at time.Time) string {
+	return fmt.Sprintf("PRAGMA user_version = %d", int32(uint32(at.Unix())))
+}
+
+func timeOfMark(mark int64) time.Time { return time.Unix(int64(uint32(mark)), 0).UTC() }
+
+// folderMemory is the lock file of a data folder.
+type folderMemory struct{ file *os.File }
+
+// memorySize is the length of a number in a lock file: always the same, so that it is
+// written in place and a crash leaves the old one or the new one.
+const memorySize = 20
+
+func (m folderMemory) recall() int64 {
+	text := make([]byte, memorySize)
+	if _, err := m.file.ReadAt(text, 0); err != nil && !errors.Is(err, io.EOF) {
+		return 0
+	}
+	signatures, err := strconv.ParseInt(strings.Trim(string(text), " \n\x00"), 10, 64)
+	if err != nil {
+		return 0 // nothing is remembered yet
+	}
+	return signatures
+}
+
+// remember does without a number that cannot be written: an older copy is then known
+// by an older one.
+func (m folderMemory) remember(signatures int64) {
+	_, _ = m.file.WriteAt(fmt.Appendf(nil, "%*d\n", memorySize-1, signatures), 0)
+}
+
+// processMemory lasts as long as the process.
+type processMemory struct{ signatures atomic.Int64 }
+
+func (m *processMemory) recall() int64             { return m.signatures.Load() }
+func (m *processMemory) remember(signatures int64) { m.signatures.Store(signatures) }

@@ -1,0 +1,248 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+	"github.com/ingot-metal/ingot/internal/store/storetest"
+)
+
+// sign signs a database and returns what gives it away as a copy, "" for nothing.
+func sign(t *testing.T, s *store.Store) (how string) {
+	t.Helper()
+	err := s.Write(t.Context(), func(tx *store.Tx) error {
+		how = ""
+		copied, err := tx.Sign()
+		if copied != nil {
+			how = copied.How
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return how
+}
+
+// run signs the database of a folder as often as an engine that runs for a while.
+func run(t *testing.T, dir string, signatures int) (how string) {
+	t.Helper()
+	s := open(t, dir, nil)
+	how = sign(t, s)
+	for range signatures - 1 {
+		if again := sign(t, s); again != "" {
+			t.Errorf("told later: %s", again)
+		}
+	}
+	closeStore(t, s)
+	return how
+}
+
+func wantCopy(t *testing.T, how, want string) {
+	t.Helper()
+	if want == "" && how != "" || want != "" && !strings.Contains(how, want) {
+		t.Errorf("the database is a copy because %q, want %q", how, want)
+	}
+}
+
+func TestABackupIsKnownHoweverItIsPutBack(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	sign(t, s)
+	file := filepath.Join(t.TempDir(), "backup.db")
+	if _, err := store.Backup(t.Context(), dir, file, false); err != nil {
+		t.Fatal(err)
+	}
+	wantCopy(t, sign(t, s), "") // the database itself is none
+	closeStore(t, s)
+	restored, byHand := t.TempDir(), t.TempDir()
+	if _, err := store.Restore(t.Context(), file, restored, restoredAt); err != nil {
+		t.Fatal(err)
+	}
+	copyTo(t, file, filepath.Join(byHand, "ingot.db"))
+	for _, folder := range []string{restored, byHand} {
+		wantCopy(t, run(t, folder, 2), "a backup that was taken at 20")
+		wantCopy(t, run(t, folder, 2), "") // told once
+	}
+}
+
+func TestWhateverIsRestoredIsKnown(t *testing.T) {
+	dir := folderOf(t, "a")
+	if err := store.FoldLog(t.Context(), filepath.Join(dir, "ingot.db")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "copy") // made with cp while no engine ran
+	copyTo(t, filepath.Join(dir, "ingot.db"), file)
+	if _, err := store.Restore(t.Context(), file, dir, restoredAt); err != nil {
+		t.Fatal(err)
+	}
+	wantCopy(t, run(t, dir, 1), "a backup that was taken at 2030-01-31T12:30:05Z")
+}
+
+func TestABackupOfABackupIsAsOldAsThat(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "second.db")
+	copyTo(t, backupOf(t, "a"), filepath.Join(dir, "ingot.db"))
+	mark := []byte{0x12, 0x34, 0x56, 0x78} // https://sqlite.org/fileformat.html, section 1.3
+	content, err := os.ReadFile(filepath.Join(dir, "ingot.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(content[60:], mark)
+	if err := os.WriteFile(filepath.Join(dir, "ingot.db"), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Backup(t.Context(), dir, file, false); err != nil {
+		t.Fatal(err)
+	}
+	if content, err = os.ReadFile(file); err != nil || !bytes.Equal(content[60:64], mark) {
+		t.Errorf("the mark is %x, %v", content[60:64], err)
+	}
+}
+
+func TestACopyThatNobodyKnowsIsMarked(t *testing.T) {
+	if _, err := store.MarkRestored(t.Context(), store.Options{Dir: t.TempDir()}); err == nil {
+		t.Error("a database was marked that is not there")
+	}
+	onBoth(t, func(t *testing.T, opts store.Options) {
+		t.Helper()
+		s, err := store.Open(t.Context(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := createNode(t, s, "a")
+		if err := s.Write(t.Context(), func(tx *store.Tx) error { return tx.AddWork(&store.Work{NodeID: n.ID, Kind: "verify"}) }); err != nil {
+			t.Fatal(err)
+		}
+		closeStore(t, s)
+		if nodes, err := store.MarkRestored(t.Context(), opts); err != nil || nodes != 1 {
+			t.Errorf("marked %d nodes, %v", nodes, err)
+		}
+		if s, err = store.Open(t.Context(), opts); err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		wantCopy(t, sign(t, s), "")
+		if err := s.Read(t.Context(), func(tx *store.Tx) error {
+			suspension, err := tx.Suspension()
+			if suspension.Reason != node.Restored {
+				t.Errorf("suspended %+v", suspension)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestAnOlderFileInTheSameFolderIsKnown(t *testing.T) {
+	dir := t.TempDir()
+	run(t, dir, 3)
+	older := filepath.Join(t.TempDir(), "older")
+	copyTo(t, filepath.Join(dir, "ingot.db"), older)
+	wantCopy(t, run(t, dir, 3), "")
+	copyTo(t, older, filepath.Join(dir, "ingot.db"))
+	wantCopy(t, run(t, dir, 1), "in a later state")
+	wantCopy(t, run(t, dir, 1), "")
+
+	if err := os.Remove(filepath.Join(dir, "ingot.lock")); err != nil { // then nobody remembers
+		t.Fatal(err)
+	}
+	copyTo(t, older, filepath.Join(dir, "ingot.db"))
+	wantCopy(t, run(t, dir, 1), "")
+}
+
+func TestADatabaseThatIsOnlyUsedIsNoCopy(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 5 {
+		wantCopy(t, run(t, dir, 1+i%3), "")
+	}
+	other := t.TempDir() // moved with all that belongs to it, or without the lock
+	copyTo(t, filepath.Join(dir, "ingot.db"), filepath.Join(other, "ingot.db"))
+	wantCopy(t, run(t, other, 2), "")
+}
+
+func TestTablesFromADumpAreKnown(t *testing.T) {
+	original, restored := storetest.NewSchema(t), storetest.NewSchema(t)
+	s, err := store.Open(t.Context(), store.Options{URL: original})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	wantCopy(t, sign(t, s), "")
+	wantCopy(t, sign(t, s), "")
+	storetest.Dump(t, original, restored)
+	again, err := store.Open(t.Context(), store.Options{URL: restored})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	wantCopy(t, sign(t, again), "from a dump")
+	wantCopy(t, sign(t, again), "")
+	wantCopy(t, sign(t, s), "")
+}
+
+func TestADatabaseThatGoesBackUnderAnEngineIsKnown(t *testing.T) {
+	url := storetest.NewSchema(t)
+	s, err := store.Open(t.Context(), store.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 3 {
+		wantCopy(t, sign(t, s), "")
+	}
+	back := "UPDATE lineage SET signatures = 1, written_in = pg_current_xact_id()::xid::text"
+	if err := s.Write(t.Context(), func(tx *store.Tx) error { return tx.Exec(back) }); err != nil {
+		t.Fatal(err)
+	}
+	wantCopy(t, sign(t, s), "in a later state")
+	wantCopy(t, sign(t, s), "")
+}
+
+func TestAnEmptyDatabaseInAFolderThatRemembersIsNoCopy(t *testing.T) {
+	dir := t.TempDir()
+	run(t, dir, 3)
+	if err := os.Remove(filepath.Join(dir, "ingot.db")); err != nil {
+		t.Fatal(err)
+	}
+	wantCopy(t, run(t, dir, 1), "")
+}
+
+// TestASignatureThatWasNotCommittedRemembersNothing has a copy that is told of twice,
+// because the first time was not stored.
+func TestASignatureThatWasNotCommittedRemembersNothing(t *testing.T) {
+	dir := t.TempDir()
+	run(t, dir, 2)
+	older := filepath.Join(t.TempDir(), "older")
+	copyTo(t, filepath.Join(dir, "ingot.db"), older)
+	run(t, dir, 3)
+	copyTo(t, older, filepath.Join(dir, "ingot.db"))
+	s := open(t, dir, nil)
+	err := s.Write(t.Context(), func(tx *store.Tx) error {
+		if _, err := tx.Sign(); err != nil {
+			t.Error(err)
+		}
+		return context.Canceled
+	})
+	if err == nil {
+		t.Fatal("the signature was committed")
+	}
+	wantCopy(t, sign(t, s), "in a later state")
+}
+
+func copyTo(t *testing.T, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,127 @@
+package store_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// crowd stores many nodes: a third of them with work that waits for a time to come,
+// a third with work under a lease, and a third that is available.
+const crowd = `WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 3000)
+	INSERT INTO nodes (uuid, driver, provision_state, resource_class, created_at)
+	SELECT 'node-' || n, 'fake-hardware', CASE WHEN n % 3 = 0 THEN 'available' ELSE 'clean wait' END, 'x', 1 FROM numbers`
+
+var crowdWork = []string{
+	"INSERT INTO leases (node_id, owner, expires_at) SELECT id, 'other', 9000000000000000 FROM nodes WHERE provision_state <> 'available' AND id % 3 = 1",
+	`INSERT INTO work (node_id, kind, not_before, created_at, epoch)
+		SELECT id, 'test', CASE WHEN id % 3 = 1 THEN 1 ELSE 9000000000000000 END, 1, (SELECT epoch FROM leases WHERE node_id = nodes.id)
+		FROM nodes WHERE provision_state <> 'available'`,
+	"ANALYZE nodes", "ANALYZE work", "ANALYZE leases",
+}
+
+// TestFrequentQueriesFollowAnIndex reads the plans of what runs over and over, on
+// tables in which next to nothing is due.
+func TestFrequentQueriesFollowAnIndex(t *testing.T) {
+	onBoth(t, func(t *testing.T, opts store.Options) {
+		t.Helper()
+		s, err := store.Open(t.Context(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for _, statement := range append([]string{crowd}, crowdWork...) {
+			if err := s.Write(t.Context(), func(tx *store.Tx) error { return tx.Exec(statement) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		scope := store.WorkScope{Kinds: []store.WorkKind{"test", "other"}, NotGroups: []string{"row1"}}
+		for name, test := range map[string]struct {
+			run  func(*store.Tx) error
+			want []string
+		}{
+			"claim work": {func(tx *store.Tx) error {
+				_, err := tx.ClaimWork("here", time.Minute, 64, scope)
+				return err
+			}, []string{"work_free", "leases_expiry"}},
+			"next due": {func(tx *store.Tx) error {
+				_, _, err := tx.NextDue(scope)
+				return err
+			}, []string{"work_free", "leases_expiry"}},
+			"candidates": {func(tx *store.Tx) error {
+				_, err := tx.AllocationCandidates(&node.Allocation{ResourceClass: "x"}, 10)
+				return err
+			}, []string{"nodes_free"}},
+			"lease of a node": {func(tx *store.Tx) error {
+				_, err := tx.LeaseOf("node-7")
+				return err
+			}, []string{"nodes_uuid", "leases_node"}},
+			"changed nodes": {func(tx *store.Tx) error {
+				_, _, err := tx.PowerNodesSince(time.UnixMicro(1000), 2990, 1000)
+				return err
+			}, []string{"nodes_updated_at"}},
+			"versions of some nodes": {func(tx *store.Tx) error {
+				_, err := tx.PowerVersions([]int64{7, 8, 9})
+				return err
+			}, []string{"leases_node"}},
+		} {
+			plans, err := s.Plans(t.Context(), test.run)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			all := strings.Join(plans, "\n")
+			for _, index := range test.want {
+				if !strings.Contains(all, index) {
+					t.Errorf("%s does not use the index %s:\n%s", name, index, all)
+				}
+			}
+			for _, slow := range []string{"Seq Scan", "Sort", "TEMP B-TREE", "SCAN nodes\n", "SCAN work\n", "SCAN leases\n"} {
+				if strings.Contains(all, slow) {
+					t.Errorf("%s has a step %q:\n%s", name, slow, all)
+				}
+			}
+		}
+	})
+}
+
+// TestNewTablesAreReadByIndex reads plans that the server makes before it knows how
+// many rows there are, and keeps while the first machines come.
+func TestNewTablesAreReadByIndex(t *testing.T) {
+	s := replicas(t, 1)[0]
+	for name, run := range map[string]func(*store.Tx) error{
+		"claims": func(tx *store.Tx) error {
+			_, err := tx.MatchClaims([]store.Claim{{Kind: store.MAC, Address: "52:54:00:00:00:01"}, {Kind: store.MAC, Address: "52:54:00:00:00:02"}, {Kind: store.BMC, Address: "192.0.2.1"}})
+			return err
+		},
+		"owners of ports": func(tx *store.Tx) error {
+			_, err := tx.PortOwners([]string{"52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:03", "52:54:00:00:00:04"})
+			return err
+		},
+		"ports of a node": func(tx *store.Tx) error {
+			_, err := tx.PortsOf(1)
+			return err
+		},
+		"a node": func(tx *store.Tx) error {
+			_, err := tx.Node("node-7")
+			if errors.Is(err, node.ErrNotFound) {
+				err = nil
+			}
+			return err
+		},
+	} {
+		plans, err := s.Plans(t.Context(), run)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, plan := range plans {
+			if strings.Contains(plan, "Seq Scan") {
+				t.Errorf("%s: a whole table is read:\n%s", name, plan)
+			}
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Whoever keeps the power states of many nodes in step holds what it needs of each in
+// memory and reads what changed: never whole nodes, and never all of them without need.
+
+// powerNodeTable has the columns that reading a machine's power, and deciding what
+// follows, need.
+var powerNodeTable = nodeTable.part(
+	"id", "uuid", "driver", "driver_info", "power_state", "target_power_state", "provision_state", "maintenance", "fault",
+	"conductor_group", "disable_power_off", "created_at", "updated_at",
+	node.BootInterface.Field(), node.ManagementInterface.Field(), node.PowerInterface.Field(), node.VendorInterface.Field(),
+)
+
+// NodeVersion tells when a node was changed last.
+type NodeVersion struct {
+	ID      int64
+	Updated time.Time // zero for a node as it was created
+	Held    bool      // somebody works on it, or may; only PowerVersions tells
+}
+
+// NodeVersions returns the version of every node, in no particular order.
+func (tx *Tx) NodeVersions() ([]NodeVersion, error) {
+	var versions []NodeVersion
+	err := tx.query(func(r row) error {
+		var v NodeVersion
+		var updated int64
+		if err := r.Scan(&v.ID, &updated); err != nil {
+			return fmt.Errorf("read versions of nodes: %w", err)
+		}
+		v.Updated = changedAt(updated)
+		versions = append(versions, v)
+		return nil
+	}, "SELECT id, coalesce(updated_at, 0) FROM nodes")
+	return versions, err
+}
+
+// changedAt is a stored time of change, where 0 stands for null.
+func changedAt(updated int64) time.Time {
+	if updated == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(updated).UTC()
+}
+
+// selectPowerVersions looks each lease up: to read all of them costs more than it
+// seems while many nodes are under work.
+var selectPowerVersions = `SELECT id, coalesce(updated_at, 0),
+	(SELECT count(*) FROM leases WHERE leases.node_id = nodes.id AND (leases.expires_at > ? OR leases.busy_until > ?) AND leases.owner <> '` + node.SuspendedOwner + `')
+	FROM nodes WHERE id IN (` + marks(maxRows) + ")"
+
+// PowerVersions returns the versions of the nodes with these keys, as far as there are
+// such nodes, and whether somebody works on them.
+func (tx *Tx) PowerVersions(ids []int64) (map[int64]NodeVersion, error) {
+	versions := make(map[int64]NodeVersion, len(ids))
+	now := tx.Now().UnixMicro()
+	err := eachKeys(ids, func(keys []any) error {
+		return tx.query(func(r row) error {
+			var v NodeVersion
+			var updated, leases int64
+			if err := r.Scan(&v.ID, &updated, &leases); err != nil {
+				return fmt.Errorf("read versions of nodes: %w", err)
+			}
+			v.Updated, v.Held = changedAt(updated), leases > 0
+			versions[v.ID] = v
+			return nil
+		}, selectPowerVersions, append([]any{now, now}, keys...)...)
+	})
+	return versions, err
+}
+
+// eachKeys calls do with the keys in parts, each of which is made as long as the
+// others by repeating a key, so that there is one statement.
+func eachKeys(ids []int64, do func([]any) error) error {
+	for some := range slices.Chunk(ids, maxRows) {
+		keys := make([]any, maxRows)
+		for i := range keys {
+			keys[i] = some[min(i, len(some)-1)]
+		}
+		if err := do(keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PowerNodes returns what keeping power states in step needs of the nodes with these
+// keys, as far as there are such nodes: fields that it does not need are empty, the
+// lease among them.
+func (tx *Tx) PowerNodes(ids []int64) ([]*node.Node, error) {
+	var nodes []*node.Node
+	err := eachKeys(ids, func(keys []any) error {
+		some, err := tx.powerNodes(" WHERE id IN ("+marks(maxRows)+")", keys...)
+		nodes = append(nodes, some...)
+		return err
+	})
+	return nodes, err
+}
+
+// PowerNodesSince returns the nodes that were changed at a time or later, and those
+// with a key above another, like PowerNodes. Of either it returns up to limit: when
+// there are as many, others may be missing.
+func (tx *Tx) PowerNodesSince(changed time.Time, key int64, limit int) (nodes []*node.Node, whole bool, err error) {
+	updated, err := tx.powerNodes(" WHERE updated_at >= ? ORDER BY updated_at NULLS FIRST, id LIMIT ?", changed.UnixMicro(), limit)
+	if err != nil {
+		return nil, false, err
+	}
+	created, err := tx.powerNodes(" WHERE id > ? ORDER BY id LIMIT ?", key, limit)
+	return append(updated, created...), len(updated) < limit && len(created) < limit, err
+}
+
+func (tx *Tx) powerNodes(tail string, args ...any) ([]*node.Node, error) {
+	scan := powerNodeTable.scanner()
+	var nodes []*node.Node
+	err := tx.query(func(r row) error {
+		n, err := scan(r)
+		nodes = append(nodes, n)
+		return err
+	}, "SELECT "+powerNodeTable.list+" FROM nodes"+tail, args...)
+	return nodes, err
+}

@@ -1,0 +1,161 @@
+package storetest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+var holdBehaviours = []behaviour{
+	{"a hold reads back with its lease and makes it last", checkHoldReadsBack},
+	{"renewing does not shorten a lease that a hold made longer", checkHoldOutlastsRenewal},
+	{"a lease that is over takes no hold", checkHoldNeedsLease},
+	{"a node of a dropped lease is free when its call has ended", checkHoldAfterDrop},
+	{"a node of a released lease is free when its call has ended", checkHoldAfterRelease},
+	{"work of a node waits for a call of the conductor before", checkHoldKeepsWork},
+	{"the end of a hold frees the node of a lease that is over", checkEndHold},
+}
+
+// margin is how much longer than a hold its lease lasts.
+const margin = 5 * time.Second
+
+func (e *env) hold(lease *node.Lease, length time.Duration) {
+	e.t.Helper()
+	e.write(func(tx *store.Tx) error { return tx.HoldMachine(lease, tx.Now().Add(length), margin) })
+}
+
+// wantLocked ends the test unless nobody gets the node.
+func (e *env) wantLocked(n *node.Node) {
+	e.t.Helper()
+	for _, owner := range []string{here, there} {
+		wantIs(e.t, e.refused(func(tx *store.Tx) error {
+			_, err := tx.AcquireLease(n.ID, owner, ttl)
+			return err
+		}), node.ErrLocked)
+	}
+	if got := e.node(n.UUID).Lease; !got.Held(e.clock.Now()) {
+		e.t.Errorf("lease %+v is not held", got)
+	}
+}
+
+func checkHoldReadsBack(t *testing.T, e *env) {
+	n := e.createNode()
+	lease := e.acquire(n, here)
+	granted := lease
+	e.hold(&lease, time.Second)
+	if want := e.clock.Now().Add(time.Second); !lease.ExpiresAt.Equal(granted.ExpiresAt) || !lease.BusyUntil.Equal(want) {
+		t.Errorf("lease with a short hold = %+v, want it busy until %v and as long as before", lease, want)
+	}
+	e.hold(&lease, 2*ttl)
+	busy := e.clock.Now().Add(2 * ttl)
+	if want := (node.Lease{Owner: here, Epoch: granted.Epoch, ExpiresAt: busy.Add(margin), BusyUntil: busy}); lease != want {
+		t.Errorf("lease with a long hold = %+v, want %+v", lease, want)
+	}
+	if got := e.node(n.UUID).Lease; got != lease {
+		t.Errorf("lease of the node = %+v, want %+v", got, lease)
+	}
+	e.clock.Advance(2*ttl + margin - time.Microsecond)
+	e.wantLease(n, lease)
+	e.clock.Advance(time.Microsecond)
+	e.wantLost(n, lease)
+	e.acquire(n, there)
+}
+
+func checkHoldOutlastsRenewal(t *testing.T, e *env) {
+	n := e.createNode()
+	lease := e.acquire(n, here)
+	e.hold(&lease, 2*ttl)
+	if lost := e.renew(here, []int64{lease.Epoch}); len(lost) > 0 {
+		t.Errorf("lost %v, want nothing", lost)
+	}
+	if got := e.node(n.UUID).Lease; got != lease {
+		t.Errorf("renewed lease = %+v, want %+v", got, lease)
+	}
+}
+
+func checkHoldNeedsLease(t *testing.T, e *env) {
+	n := e.createNode()
+	expired := e.acquire(n, here)
+	e.clock.Advance(ttl)
+	before := expired
+	wantIs(t, e.refused(func(tx *store.Tx) error { return tx.HoldMachine(&expired, tx.Now().Add(ttl), 0) }), node.ErrLeaseLost)
+	if expired != before {
+		t.Errorf("lease = %+v after the refusal, want %+v", expired, before)
+	}
+	taken := e.acquire(n, there)
+	wantIs(t, e.refused(func(tx *store.Tx) error { return tx.HoldMachine(&expired, tx.Now().Add(ttl), 0) }), node.ErrLeaseLost)
+	if got := e.node(n.UUID).Lease; got != taken {
+		t.Errorf("lease = %+v, want %+v", got, taken)
+	}
+}
+
+func checkHoldAfterDrop(t *testing.T, e *env) {
+	n := e.createNode()
+	lease := e.acquire(n, here)
+	e.hold(&lease, time.Minute)
+	for range 2 { // a conductor may start twice meanwhile
+		e.write(func(tx *store.Tx) error { return tx.DropLeases(here) })
+		e.wantLost(n, lease)
+		e.wantLocked(n)
+	}
+	if lost := e.renew(here, []int64{lease.Epoch}); len(lost) != 1 {
+		t.Errorf("lost %v, want the dropped lease", lost)
+	}
+	e.clock.Advance(time.Minute - time.Microsecond)
+	e.wantLocked(n)
+	e.clock.Advance(time.Microsecond)
+	if taken := e.acquire(n, there); taken.Epoch <= lease.Epoch {
+		t.Errorf("epoch %d after %d, want it to grow", taken.Epoch, lease.Epoch)
+	}
+}
+
+func checkHoldAfterRelease(_ *testing.T, e *env) {
+	n := e.createNode()
+	lease := e.acquire(n, here)
+	e.hold(&lease, time.Minute)
+	e.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+	e.wantLost(n, lease)
+	e.wantLocked(n)
+	e.clock.Advance(time.Minute)
+	e.wantLease(n, e.acquire(n, there))
+}
+
+func checkHoldKeepsWork(t *testing.T, e *env) {
+	n := e.createNode()
+	e.addWork(n, "verify", time.Time{})
+	lease := e.claim(here, 1)[0].Lease
+	e.hold(&lease, time.Minute)
+	e.write(func(tx *store.Tx) error { return tx.DropLeases(here) })
+	if got := e.claim(there, 1); len(got) != 0 {
+		t.Errorf("claimed %v while a call may be on its way", kinds(got))
+	}
+	if at, ok := e.nextDue(); !ok || !at.Equal(lease.BusyUntil) {
+		t.Errorf("next due = %v, %v; want the end of the hold at %v", at, ok, lease.BusyUntil)
+	}
+	e.clock.Advance(time.Minute)
+	if got := e.claim(there, 1); len(got) != 1 {
+		t.Errorf("claimed %v after the end of the hold, want the work", kinds(got))
+	}
+}
+
+func checkEndHold(t *testing.T, e *env) {
+	n, other := e.createNode(), e.createNode()
+	lease, dropped := e.acquire(n, here), e.acquire(other, there)
+	e.hold(&lease, time.Minute)
+	e.hold(&dropped, time.Minute)
+	e.write(func(tx *store.Tx) error {
+		return errors.Join(tx.DropLeases(there), tx.EndHold(&lease), tx.EndHold(&dropped))
+	})
+	if got := e.node(n.UUID).Lease; got != lease || !lease.BusyUntil.IsZero() {
+		t.Errorf("lease = %+v, %+v when read, want it without a hold", lease, got)
+	}
+	e.wantLease(n, lease)
+	e.acquire(other, here)
+	e.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+	if got := e.node(n.UUID).Lease; got != (node.Lease{}) {
+		t.Errorf("lease = %+v, want none", got)
+	}
+}

@@ -1,0 +1,57 @@
+package up
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/sim/hardware"
+)
+
+// The interface that booted has an address of 127/8, which engines refuse by
+// default.
+func TestSimulatedMachineGetsAPortForTheInterfaceThatBooted(t *testing.T) {
+	u := &Up{
+		opts:   Options{DataDir: t.TempDir(), Listen: "127.0.0.1:0", Network: hardware.DefaultNetwork, AgentTimeout: time.Minute},
+		log:    slog.New(slog.DiscardHandler),
+		failed: make(chan error, 4),
+	}
+	if _, err := u.startEngine(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { mustStop(t, u) })
+	machine := hardware.Options{Kind: hardware.Server}.Machine(1, 0)
+	document, err := json.Marshal(machine.Inspection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	posted, err := http.Post(u.EngineURL()+"/v1/continue_inspection", "application/json", bytes.NewReader(document))
+	if err != nil || posted.StatusCode != http.StatusOK {
+		t.Fatalf("post: %v, %+v", err, posted)
+	}
+	posted.Body.Close()
+
+	boot := machine.Inspection.Inventory.Interfaces[machine.BootNIC].MACAddress
+	var ports struct{ Ports []json.RawMessage }
+	deadline := time.After(30 * time.Second)
+	for len(ports.Ports) == 0 {
+		answer, err := http.Get(u.EngineURL() + "/v1/ports?address=" + boot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || json.Unmarshal(body, &ports) != nil {
+			t.Fatalf("ports: %v, %s", err, body)
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("no port has the address %s of the interface that booted", boot)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

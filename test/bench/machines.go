@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// machines is an `ingot sim fake-machines` that runs as a child of this process:
+// the machines behind nodes of fake hardware.
+type machines struct {
+	*process
+	address string // host:port
+}
+
+// startMachines runs machines that answer at once, until they are told otherwise.
+// They are all new: one comes into being when somebody first speaks to it.
+func (b *bench) startMachines(ctx context.Context, name, address string) (*machines, error) {
+	p, err := b.startProcess(name, "sim", "fake-machines", "--listen", address)
+	if err != nil {
+		return nil, err
+	}
+	m := &machines{process: p, address: address}
+	if err := m.awaitFirst(ctx, address, "/faults"); err != nil {
+		return nil, errors.Join(fmt.Errorf("wait for the machines' first answer: %w", err), m.kill())
+	}
+	return m, nil
+}
+
+// driverInfo leads a node to machine i, which has a BMC of its own.
+func (m *machines) driverInfo(i int) string {
+	return fmt.Sprintf(`{"fake_machine":"http://%s/machines/%s","fake_bmc":"bmc-%d"}`, m.address, machineName(i), i)
+}
+
+func machineName(i int) string { return fmt.Sprintf("m%d", i) }
+
+// tell makes requests that change some machines, from first on.
+func (m *machines) tell(ctx context.Context, first, count int, method, path, body string) error {
+	c, err := dial(ctx, m.address)
+	if err != nil {
+		return fmt.Errorf("connect to machines: %w", err)
+	}
+	defer c.close()
+	for i := first; i < first+count; i++ {
+		if err := c.want(http.StatusOK, method, "/machines/"+machineName(i)+path, []byte(body)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hang makes some machines never answer an engine again, from first on.
+func (m *machines) hang(ctx context.Context, first, count int) error {
+	return m.tell(ctx, first, count, http.MethodPut, "/faults", `{"hang":1}`)
+}
+
+// switchOn switches some machines on, from first on, as somebody does who stands
+// before them.
+func (m *machines) switchOn(ctx context.Context, first, count int) error {
+	return m.tell(ctx, first, count, http.MethodPost, "/effects", `{"kind":"power on"}`)
+}

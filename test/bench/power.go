@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+const (
+	powerNodes    = 10_000
+	powerHanging  = 100 // of them never answer
+	powerSwitched = 100 // of them were switched on while no engine ran
+	powerAnswer   = 300 * time.Millisecond
+	powerPause    = 250 * time.Millisecond // between questions to the machines, which cost them some milliseconds
+	powerPatience = 5 * time.Minute        // after which nothing is shown
+)
+
+const (
+	// syncOff lets an engine read no power states by itself.
+	syncOff = "conductor.power_sync_interval=0s"
+	// syncEvery is how often it reads them while that is measured.
+	syncEvery = "conductor.power_sync_interval=60s"
+	// acceptPower lets it keep what it reads, which is how a read can be seen.
+	acceptPower = "conductor.force_power_state_during_sync=false"
+)
+
+// switchedClass is the resource class of the nodes whose machines were switched on.
+const switchedClass = "switched"
+
+// benchPower measures how long an engine takes after a cold start to read the
+// power state of every machine that answers.
+//
+// A machine was asked when it has come into being. That answers were heard is seen
+// at the machines that were switched on: their nodes must say so.
+func benchPower(ctx context.Context, b *bench) error {
+	const data = "power"
+	address, err := freeAddress(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.preparePower(ctx, data, address); err != nil {
+		return err
+	}
+	m, err := b.startMachines(ctx, data+"-machines", address) // none has been asked
+	if err != nil {
+		return err
+	}
+	err = m.makeSlow(ctx)
+	if err == nil {
+		err = b.measurePower(ctx, data, m)
+	}
+	return errors.Join(err, m.kill())
+}
+
+// preparePower creates the nodes and manages them while their machines are quick.
+func (b *bench) preparePower(ctx context.Context, data, address string) (err error) {
+	m, err := b.startMachines(ctx, data+"-machines", address)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.kill()) }()
+	e, err := b.startEngine(ctx, data, "--set", syncOff)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.kill()) }()
+	nodes, _, err := e.createNodes(ctx, powerNodes, func(i int) []byte {
+		class := "ordinary"
+		if i >= powerHanging && i < powerHanging+powerSwitched {
+			class = switchedClass
+		}
+		return fmt.Appendf(nil, `{"driver":"fake-hardware","resource_class":%q,"driver_info":%s}`, class, m.driverInfo(i))
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := e.manage(ctx, nodes); err != nil {
+		return err
+	}
+	return e.checkNodes(ctx, map[string]int{"manageable": powerNodes}, 0)
+}
+
+// makeSlow switches the second hundred of the machines on, hangs the first and lets
+// the others answer late.
+func (m *machines) makeSlow(ctx context.Context) error {
+	if err := m.switchOn(ctx, powerHanging, powerSwitched); err != nil {
+		return err
+	}
+	if err := m.hang(ctx, 0, powerHanging); err != nil {
+		return err
+	}
+	c, err := dial(ctx, m.address)
+	if err != nil {
+		return fmt.Errorf("connect to machines: %w", err)
+	}
+	defer c.close()
+	return c.want(http.StatusOK, http.MethodPut, "/faults", fmt.Appendf(nil, `{"delay":%q}`, powerAnswer))
+}
+
+func (b *bench) measurePower(ctx context.Context, data string, m *machines) error {
+	e, err := b.startEngine(ctx, data, "--set", syncEvery, "--set", acceptPower)
+	if err != nil {
+		return err
+	}
+	// Figures are shown when the engine has been started again and knows the same.
+	var figures []figure
+	asked, err := e.awaitPower(ctx, m)
+	if err == nil {
+		figures, err = powerFigures(e, asked)
+	}
+	if err := errors.Join(err, e.kill()); err != nil {
+		return err
+	}
+	if e, err = b.startEngine(ctx, data, "--set", syncOff); err != nil {
+		return err
+	}
+	on, err := e.switchedOn(ctx)
+	if err == nil && on != powerSwitched {
+		err = fmt.Errorf("%d machines were switched on, after the restart %d nodes say so", powerSwitched, on)
+	}
+	err = errors.Join(err, e.checkNodes(ctx, map[string]int{"manageable": powerNodes}, 0), e.kill())
+	if err == nil {
+		b.figures = append(b.figures, figures...)
+	}
+	return err
+}
+
+// awaitPower returns how long after the engine's start the last machine had
+// answered.
+func (e *engine) awaitPower(ctx context.Context, m *machines) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, powerPatience)
+	defer cancel()
+	toMachines, err := dial(ctx, m.address)
+	if err != nil {
+		return 0, fmt.Errorf("connect to machines: %w", err)
+	}
+	defer toMachines.close()
+	asked := 0
+	err = poll(ctx, powerPause, func() (bool, error) {
+		var list struct{ Machines []string }
+		err := toMachines.readJSON("/machines", &list)
+		asked = len(list.Machines)
+		return asked == powerNodes, err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("wait until each machine was asked for its power state, %d of %d are: %w", asked, powerNodes, err)
+	}
+	answered := time.Since(e.started) + powerAnswer
+	on := 0
+	err = poll(ctx, powerPause, func() (bool, error) {
+		var err error
+		on, err = e.switchedOn(ctx)
+		return on == powerSwitched, err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("wait until the nodes of the machines that were switched on say so, %d of %d do: %w", on, powerSwitched, err)
+	}
+	return max(answered, time.Since(e.started)), nil
+}
+
+// switchedOn counts the nodes whose machines were switched on and that say so.
+func (e *engine) switchedOn(ctx context.Context) (int, error) {
+	c, err := e.dial(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer c.close()
+	type row struct {
+		UUID  string `json:"uuid"`
+		Power string `json:"power_state"`
+	}
+	var list struct{ Nodes []row }
+	if err := c.readJSON(fmt.Sprintf("/v1/nodes?fields=uuid,power_state&resource_class=%s&limit=%d", switchedClass, powerSwitched), &list); err != nil {
+		return 0, err
+	}
+	on := 0
+	for _, n := range list.Nodes {
+		if n.Power == "power on" {
+			on++
+		}
+	}
+	return on, nil
+}
+
+// powerFigures are those of an engine that has read all there is to read.
+func powerFigures(e *engine, took time.Duration) ([]figure, error) {
+	cpu, err := e.cpu()
+	if err != nil {
+		return nil, err
+	}
+	now, peak, err := e.memory()
+	name := fmt.Sprintf("power of %d machines read after a cold start, %d more hang", powerNodes-powerHanging, powerHanging)
+	return []figure{
+		{name: name, value: took.Seconds(), unit: "s", target: 60, best: least},
+		{name: "  CPU time of the engine meanwhile", value: cpu.Seconds(), unit: "s"},
+		{name: "  resident memory of the engine then", value: megabytes(now), unit: "MB"},
+		{name: "  at its peak", value: megabytes(peak), unit: "MB"},
+	}, err
+}

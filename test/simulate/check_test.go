@@ -1,0 +1,253 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// settleRounds bounds how often a run whose faults are over may be woken until
+// nothing is left to do.
+const settleRounds = 40
+
+// settle lets everything go well until no work is left.
+func (w *world) settle() {
+	w.sched.freeAll()
+	w.outage = 0
+	pause := 5 * time.Second
+	for range settleRounds {
+		w.replace()
+		time.Sleep(pause) //nolint:forbidigo // time of a bubble, which passes by itself
+		pause = min(2*pause, 7*time.Minute)
+		if w.idle() {
+			return
+		}
+		for _, uuid := range w.nodes {
+			w.help(uuid)
+		}
+	}
+}
+
+// help does for a node what it waits for.
+func (w *world) help(uuid string) {
+	r := w.alive()
+	n, err := w.node(uuid)
+	if r == nil || err != nil {
+		return
+	}
+	switch n.ProvisionState {
+	case node.CleanHold, node.DeployHold, node.ServiceHold:
+		w.askVerb(r, uuid, "unhold")
+	case node.InspectWait:
+		w.askVerb(r, uuid, "abort")
+	default:
+		w.beat(r, uuid)
+	}
+}
+
+func (w *world) node(uuid string) (n *node.Node, err error) {
+	err = w.db.Read(context.Background(), func(tx *store.Tx) (err error) {
+		n, err = tx.Node(uuid)
+		return err
+	})
+	return n, err
+}
+
+// idle reports whether no work and no lease is left, and no state that ends by itself.
+func (w *world) idle() bool {
+	for _, uuid := range w.nodes {
+		n, err := w.node(uuid)
+		if err != nil {
+			continue // it was deleted
+		}
+		if class := n.ProvisionState.Class(); n.Lease.Held(time.Now()) || n.TargetPowerState != "" || class != node.Stable && class != node.Failed {
+			return false
+		}
+	}
+	works := 0
+	_ = w.db.Read(context.Background(), func(tx *store.Tx) (err error) {
+		works, err = tx.CountWork()
+		return err
+	})
+	return works == 0
+}
+
+// check finds what does not hold at the end of a run.
+func (w *world) check() {
+	for _, uuid := range w.nodes {
+		w.checkNode(uuid)
+		w.checkOrder(w.machines[uuid])
+	}
+	w.mu.Lock()
+	requests := slices.Clone(w.requests)
+	w.mu.Unlock()
+	for _, q := range requests {
+		if !q.answered {
+			w.violated("request %d (%s) was never answered", q.id, q.what)
+		}
+	}
+}
+
+// checkNode holds a node against what was answered about it.
+func (w *world) checkNode(uuid string) {
+	m := w.machines[uuid]
+	n, err := w.node(uuid)
+	if err != nil {
+		if !w.deleted(uuid) {
+			w.violated("%s is gone, and nobody deleted it: %v", m.name, err)
+		}
+		return
+	}
+	var works []*store.Work
+	_ = w.db.Read(context.Background(), func(tx *store.Tx) (err error) {
+		works, err = tx.WorkOf(n.ID)
+		return err
+	})
+	class := n.ProvisionState.Class()
+	switch {
+	case len(works) > 0:
+		w.violated("%s: %d pieces of work are left in state %q, the first is %+v, lease %+v", m.name, len(works), n.ProvisionState, *works[0], n.Lease)
+	case n.Lease.Held(time.Now()):
+		w.violated("%s: lease %+v is left in state %q", m.name, n.Lease, n.ProvisionState)
+	case class != node.Stable && class != node.Failed:
+		w.violated("%s ends in state %q, which nobody ends", m.name, n.ProvisionState)
+	case class == node.Failed && n.LastError == "" && !w.explained(n): // a power change clears last_error
+		w.violated("%s ends in state %q without a word", m.name, n.ProvisionState)
+	case n.TargetPowerState != "":
+		w.violated("%s: the wish for %q is left", m.name, n.TargetPowerState)
+	}
+	for _, q := range w.requests {
+		if key, ok := strings.CutPrefix(q.what, "patch "); ok && q.node == uuid && q.accepted {
+			if _, kept := n.Extra.Fields()[key]; !kept {
+				w.violated("%s: %s was answered and is lost", m.name, q.what)
+			}
+		}
+	}
+	w.checkVerb(n, m)
+	events := w.events(n)
+	w.checkReboots(n, m, events)
+	for _, e := range events {
+		if e.Severity == node.SeverityError && strings.Contains(e.Message, "settings") {
+			w.violated("%s: reading settings, which only informs, has failed the node: %s", m.name, e.Message)
+		}
+	}
+}
+
+// events returns the history of a node.
+func (w *world) events(n *node.Node) (events []*node.Event) {
+	_ = w.db.Read(context.Background(), func(tx *store.Tx) (err error) {
+		events, err = tx.Events(n.ID)
+		return err
+	})
+	return events
+}
+
+// explained reports whether the history says why the node failed.
+func (w *world) explained(n *node.Node) bool {
+	return slices.ContainsFunc(w.events(n), func(e *node.Event) bool {
+		return e.Severity == node.SeverityError && !e.CreatedAt.Before(n.ProvisionUpdatedAt.Truncate(time.Microsecond)) && e.Message != ""
+	})
+}
+
+func (w *world) deleted(uuid string) bool {
+	return slices.ContainsFunc(w.requests, func(q *request) bool { return q.node == uuid && q.what == "delete" })
+}
+
+// last returns the last request about a node that fits and was accepted or got no
+// answer, with whether it was accepted.
+func (w *world) last(uuid string, fits func(*request) bool) *request {
+	var last *request
+	for _, q := range w.requests {
+		if q.node == uuid && fits(q) {
+			last = q
+		}
+	}
+	return last
+}
+
+// checkVerb looks for what the last verb must have done to the machine when the node
+// says that it went well.
+func (w *world) checkVerb(n *node.Node, m *machine) {
+	q := w.last(n.UUID, func(q *request) bool { _, verb := node.VerbNamed(q.what); return verb && q.what != "unhold" })
+	if q == nil || !q.accepted || n.Driver != "fake-hardware" {
+		return
+	}
+	ends := map[string]node.State{"active": node.Active, "rebuild": node.Active, "deleted": node.Available, "clean": node.Manageable}
+	want, destructive := ends[q.what], slices.ContainsFunc(q.steps, func(s node.Step) bool { return strings.HasPrefix(s.Step, "erase_") })
+	if want == "" || n.ProvisionState != want || n.LastError != "" || q.what == "clean" && !destructive {
+		return
+	}
+	if !m.did(fakeKinds[q.what], q.at, time.Now()) {
+		w.violated("%s: request %d (%s) is said to have gone well, and the machine knows of no %s", m.name, q.id, q.what, fakeKinds[q.what])
+	}
+}
+
+// checkReboots looks for each reboot that a client asked for of a machine without a
+// BMC, when it was refused at most until its work ended.
+func (w *world) checkReboots(n *node.Node, m *machine, events []*node.Event) {
+	if n.Driver == "fake-hardware" {
+		return
+	}
+	for _, q := range w.requests {
+		if q.node != n.UUID || !q.accepted || q.what != string(node.Rebooting) {
+			continue
+		}
+		until := m.idleAfter(q.until)
+		failed := slices.ContainsFunc(events, func(e *node.Event) bool {
+			return e.Severity == node.SeverityError && !e.CreatedAt.Before(q.at.Truncate(time.Microsecond))
+		})
+		if !failed && !m.unsureWithin(q.at, until) && !m.did(reboot, q.at, until) {
+			w.violated("%s: request %d (reboot) is said to have gone well, and the machine knows of none", m.name, q.id)
+		}
+	}
+}
+
+// idleAfter returns when no change of the machine's power was wanted any more after a
+// time.
+func (m *machine) idleAfter(at time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := slices.IndexFunc(m.idle, func(idle time.Time) bool { return idle.After(at) }); i >= 0 {
+		return m.idle[i]
+	}
+	return time.Now()
+}
+
+// checkOrder finds effects of an operation that come after those of a later operation
+// of the same work.
+func (w *world) checkOrder(m *machine) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	seen := map[string][]string{} // operations in order, by work
+	for _, e := range m.log {
+		work, operation, _ := strings.Cut(e.origin.Request, " ")
+		done := seen[work]
+		switch at := slices.Index(done, operation); {
+		case at < 0:
+			seen[work] = append(done, operation)
+		case at < len(done)-1:
+			w.violated("%s: %s comes after %q of the same work had begun", m.name, e, done[len(done)-1])
+		}
+	}
+}
+
+// did reports whether an effect of a kind was done in a time.
+func (m *machine) did(kind fake.Kind, from, to time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.log, func(e effect) bool { return e.kind == kind && anyWithin([]time.Time{e.at}, from, to) })
+}
+
+// problems returns what does not hold, with what led to it.
+func (w *world) problems() string {
+	if len(w.violations) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s\n\ntrace:\n%s\n\nlogs:\n%s", strings.Join(w.violations, "\n"), strings.Join(w.sched.trace, "\n"), strings.Join(w.log, ""))
+}

@@ -1,0 +1,168 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// request is something that a client has asked for.
+type request struct {
+	id       int
+	node     string // UUID
+	what     string // verb, or what else was asked for
+	steps    []node.Step
+	at       time.Time // when it was asked for
+	until    time.Time // when it was answered
+	answered bool
+	accepted bool
+}
+
+// verbsOf lists what clients ask of nodes in each state.
+var verbsOf = map[node.State][]string{
+	node.Enroll:         {"manage"},
+	node.Manageable:     {"provide", "clean", "clean", "inspect", "adopt"},
+	node.Available:      {"active", "active", "manage"},
+	node.Active:         {"deleted", "rebuild", "service", "rescue"},
+	node.Rescue:         {"unrescue", "deleted"},
+	node.CleanFailed:    {"manage"},
+	node.InspectFailed:  {"manage", "inspect"},
+	node.DeployFailed:   {"active", "deleted"},
+	node.AdoptFailed:    {"manage", "adopt"},
+	node.ErrorState:     {"deleted"},
+	node.RescueFailed:   {"unrescue", "rescue"},
+	node.UnrescueFailed: {"unrescue"},
+	node.ServiceFailed:  {"abort", "service"},
+	node.CleanWait:      {"abort"}, node.DeployWait: {"abort", "deleted"}, node.ServiceWait: {"abort"}, node.InspectWait: {"abort"},
+	node.CleanHold: {"unhold", "unhold", "abort"}, node.DeployHold: {"unhold", "abort"}, node.ServiceHold: {"unhold", "abort"},
+}
+
+// stepChoices are what cleaning and servicing are asked to do.
+var stepChoices = []node.Step{
+	{Interface: "deploy", Step: "erase_devices"},
+	{Interface: "deploy", Step: "erase_devices_metadata"},
+	{Interface: "bios", Step: "factory_reset"},
+	{Interface: "firmware", Step: "update", Args: map[string]any{"settings": []any{}}},
+	{Interface: "power", Step: node.StepReboot},
+	{Interface: "power", Step: node.StepPowerOff},
+	{Interface: "power", Step: node.StepPowerOn},
+	{Interface: "deploy", Step: node.StepWait},
+	{Interface: "deploy", Step: node.StepWait, Args: map[string]any{"seconds": 20.0}},
+	{Interface: "deploy", Step: node.StepHold},
+}
+
+// ask has a client ask for something.
+func (w *world) ask() {
+	s := w.sched
+	r := w.alive()
+	if r == nil {
+		return
+	}
+	uuid := pick(s, w.nodes)
+	var n *node.Node
+	err := w.db.Read(context.Background(), func(tx *store.Tx) (err error) {
+		n, err = tx.Node(uuid)
+		return err
+	})
+	if err != nil {
+		return // it was deleted
+	}
+	switch drawn := s.rng.IntN(100); {
+	case drawn < 50 && len(verbsOf[n.ProvisionState]) > 0:
+		w.askVerb(r, uuid, pick(s, verbsOf[n.ProvisionState]))
+	case drawn < 55:
+		w.askVerb(r, uuid, pick(s, []string{"manage", "provide", "active", "deleted", "abort", "clean", "service"}))
+	case drawn < 68:
+		target := pick(s, []node.PowerState{node.PowerOn, node.PowerOff, node.Rebooting})
+		if n.Driver == "manual-management" {
+			target = node.Rebooting
+		}
+		w.send(r, uuid, string(target), nil, func(ctx context.Context) error { return r.SetPower(ctx, uuid, target, 0) })
+	case drawn < 80:
+		key := fmt.Sprintf("key-%d", len(w.requests))
+		w.send(r, uuid, "patch "+key, nil, func(ctx context.Context) error {
+			_, err := r.UpdateNode(ctx, uuid, func(n *node.Node) error {
+				n.Extra = n.Extra.With(map[string]any{key: true})
+				return nil
+			})
+			return err
+		})
+	case drawn < 92:
+		w.beat(r, uuid)
+	case drawn < 94:
+		w.send(r, uuid, "maintenance off", nil, func(ctx context.Context) error { return r.SetMaintenance(ctx, uuid, false, "") })
+	case drawn < 97:
+		device := node.BootDevice{Device: "pxe"}
+		w.send(r, uuid, "boot device", nil, func(ctx context.Context) error { return r.SetBootDevice(ctx, uuid, device) })
+	case drawn == 97 && len(w.nodes) > 1:
+		w.send(r, uuid, "delete", nil, func(ctx context.Context) error { return r.DeleteNode(ctx, uuid) })
+	default:
+		s.note("somebody presses the power button of %s", w.machines[uuid].name)
+		w.machines[uuid].press()
+	}
+}
+
+func (w *world) beat(r *replica, uuid string) {
+	w.send(r, uuid, "heartbeat", nil, func(ctx context.Context) error {
+		return r.Heartbeat(ctx, uuid, node.Heartbeat{CallbackURL: "http://192.0.2.1:9999", AgentToken: agentToken, AgentVersion: "9.11.0"})
+	})
+}
+
+// askVerb asks for a verb with whatever it needs.
+func (w *world) askVerb(r *replica, uuid, name string) {
+	verb, ok := node.VerbNamed(name)
+	if !ok {
+		panic("no verb " + name)
+	}
+	asked := node.VerbRequest{Verb: verb, RescuePassword: "hush"}
+	if name == "clean" || name == "service" {
+		for range 1 + w.sched.rng.IntN(3) {
+			asked.Steps = append(asked.Steps, pick(w.sched, stepChoices))
+		}
+		if name == "service" {
+			asked.Steps = slices.DeleteFunc(asked.Steps, func(s node.Step) bool { return s.Step == "erase_devices" || s.Step == "erase_devices_metadata" })
+		}
+	}
+	w.send(r, uuid, name, asked.Steps, func(ctx context.Context) error { return r.Provision(ctx, uuid, asked) })
+}
+
+// send makes a request in a goroutine of its own.
+func (w *world) send(r *replica, uuid, what string, steps []node.Step, do func(context.Context) error) {
+	w.mu.Lock()
+	q := &request{id: len(w.requests) + 1, node: uuid, what: what, steps: steps, at: time.Now()}
+	w.requests = append(w.requests, q)
+	w.mu.Unlock()
+	name := w.machines[uuid].name
+	w.sched.note("client asks %s for %q of %s (request %d)", r.name, what, name, q.id)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		err := do(runner.WithInfo(ctx, &runner.Info{Task: fmt.Sprintf("request %d", q.id)}))
+		w.mu.Lock()
+		q.answered, q.accepted, q.until = true, err == nil, time.Now()
+		w.mu.Unlock()
+		w.sched.note("request %d (%q of %s): %s", q.id, what, name, class(err))
+	}()
+}
+
+// class is what kind of answer a client got.
+func class(err error) string {
+	var unavailable *node.UnavailableError
+	switch {
+	case err == nil:
+		return "accepted"
+	case errors.Is(err, errDead):
+		return "no answer"
+	case errors.As(err, &unavailable):
+		return "unavailable"
+	case errors.Is(err, node.ErrLocked):
+		return "locked"
+	}
+	return "refused"
+}

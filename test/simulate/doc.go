@@ -1,0 +1,13 @@
+// Package simulate runs conductors, their runner and a real store under a clock
+// that only the simulation moves and a scheduler that a seed decides for. At every
+// commit and at every call of a machine the scheduler chooses what happens: it goes
+// well, the process dies before or after it, the database is away, the answer is
+// lost, the machine refuses, lies or hangs. Between them processes are paused,
+// killed and stopped, and clients ask for things. The machines live outside the
+// engine's memory and keep a log of what was done to them; what must hold is checked
+// there, not in the engine's own state.
+//
+// "make simulate SEED=n" replays one run, "make simulate SEEDS=1000 FIRST=n" runs
+// many. The folder defects has patches that put defects back which the engine once
+// had; "make simulate-defects" shows the seed that catches each.
+package simulate

@@ -1,0 +1,380 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// effect is one line of a machine's log.
+type effect struct {
+	at     time.Time
+	kind   fake.Kind
+	detail string
+	origin driver.Origin
+}
+
+func (e effect) String() string {
+	text := fmt.Sprintf("%s by %s epoch %d for %s", e.kind, e.origin.Conductor, e.origin.Epoch, e.origin.Request)
+	if e.detail != "" {
+		text += " (" + e.detail + ")"
+	}
+	return text
+}
+
+// task is something that the machine was asked to do.
+type task struct {
+	ends  time.Time
+	fails bool
+}
+
+// machine is a machine outside the engine's memory.
+type machine struct {
+	w    *world
+	uuid string
+	name string
+
+	mu      sync.Mutex
+	power   node.PowerState
+	tasks   map[string]task
+	forgets bool // whether it has lost its list of tasks
+	log     []effect
+	idle    []time.Time    // when no change of its power was wanted any more
+	unsure  []time.Time    // when the outcome of a call was made unknown
+	calls   map[*call]bool // that may be on their way
+}
+
+// mistrust notes that nobody can know the outcome of a call.
+func (m *machine) mistrust() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unsure = append(m.unsure, time.Now())
+}
+
+// unsureWithin reports whether that has happened in a time.
+func (m *machine) unsureWithin(from, to time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return anyWithin(m.unsure, from, to)
+}
+
+// press is somebody at the power button.
+func (m *machine) press() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.power == node.PowerOn {
+		m.power = node.PowerOff
+	} else {
+		m.power = node.PowerOn
+	}
+}
+
+// machineOf returns the machine that a point is about.
+func (w *world) machineOf(p *point) *machine {
+	for _, m := range w.machines {
+		if strings.HasPrefix(p.name, m.name+" ") {
+			return m
+		}
+	}
+	panic("no machine for " + p.name)
+}
+
+// call is a request to the machine that may be on its way.
+type call struct {
+	replica *replica
+	until   time.Time
+}
+
+// once are effects that must not happen twice for one request.
+var once = []fake.Kind{fake.Wipe, fake.Write, fake.Flash}
+
+// begin checks what must hold when an effect begins, and writes it into the log.
+func (m *machine) begin(e effect, by *replica) {
+	problem := m.w.leaseProblem(m.uuid, e.origin)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e.at = time.Now()
+	if problem != "" {
+		m.w.violated("%s: %s begins %s", m.name, e, problem)
+	}
+	for c := range m.calls {
+		if c.replica != by && e.at.Before(c.until) {
+			m.w.violated("%s: %s begins while a call of %s may be on its way until %s", m.name, e, c.replica.name, c.until.Sub(m.w.sched.began))
+		}
+	}
+	if slices.Contains(once, e.kind) && e.origin.Request != "" &&
+		slices.ContainsFunc(m.log, func(o effect) bool { return o.kind == e.kind && o.origin.Request == e.origin.Request }) {
+		m.w.violated("%s: %s happens a second time", m.name, e)
+	}
+	for _, r := range m.w.processes() {
+		if e.origin.Request != "" && e.kind != reboot && r.kept(e) {
+			m.w.violated("%s: %s begins again, although %s has heard that it was done and could store that", m.name, e, r.name)
+		}
+	}
+	m.log = append(m.log, e)
+	m.w.sched.note("%s: %s", m.name, e)
+	switch e.kind {
+	case fake.PowerOn:
+		m.power = node.PowerOn
+	case fake.PowerOff, fake.SoftPowerOff:
+		m.power = node.PowerOff
+	}
+}
+
+// enter and leave keep which calls may be on their way. The call of a process that
+// died is, until its deadline.
+func (m *machine) enter(ctx context.Context, by *replica) *call {
+	until, ok := ctx.Deadline()
+	if !ok {
+		m.w.violated("%s: a call without a deadline", m.name)
+	}
+	c := &call{replica: by, until: until}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls[c] = true
+	return c
+}
+
+func (m *machine) leave(c *call) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !c.replica.isDead() {
+		delete(m.calls, c)
+	}
+}
+
+// connection is how one replica reaches a machine.
+type connection struct {
+	m *machine
+	r *replica
+}
+
+var _ fake.Machine = connection{}
+
+func (c connection) PowerState(ctx context.Context) (node.PowerState, error) {
+	if err := c.read(ctx, "power state"); err != nil {
+		return "", err
+	}
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	return c.m.power, nil
+}
+
+func (c connection) Outcome(ctx context.Context, request string) (fake.Task, error) {
+	if err := c.read(ctx, "task"); err != nil {
+		return fake.Task{}, err
+	}
+	epoch := c.r.w.epoch(c.m.uuid)
+	if c.r.learned(request, epoch) {
+		c.r.w.violated("%s: %s asks again for the outcome of %s, which it has heard under the same lease", c.m.name, c.r.name, request)
+	}
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	t := c.m.taskOf(request)
+	if t.State == fake.Done {
+		c.r.learn(request, epoch)
+	}
+	return t, nil
+}
+
+// checkWork holds a call for work against the row: one whose row has become other
+// work, or is gone, must not be made by the process that has done so.
+func (c connection) checkWork(ctx context.Context) {
+	info := runner.InfoOf(ctx)
+	if info.Work == "" {
+		return
+	}
+	_ = c.r.w.db.Read(context.Background(), func(tx *store.Tx) error {
+		n, err := tx.Node(info.Node)
+		if err != nil || n.Lease.Owner != c.r.name || c.r.isDead() {
+			return err
+		}
+		works, err := tx.WorkOf(n.ID)
+		if err == nil && !slices.ContainsFunc(works, func(w *store.Work) bool { return w.Kind == info.Work }) {
+			c.r.w.violated("%s: %s makes a call for %s (%s), which is not the node's work any more", c.m.name, c.r.name, info.Work, info.Operation.Name)
+		}
+		return err
+	})
+}
+
+// Settings reads nothing of interest: what counts is that reading them may fail.
+func (c connection) Settings(ctx context.Context) (fake.Settings, error) {
+	return fake.Settings{}, c.read(ctx, readingSettings)
+}
+
+// readingSettings is the call that only informs, whose failure must end nothing.
+const readingSettings = "read settings"
+
+// taskOf returns what became of a request. The caller holds the lock.
+func (m *machine) taskOf(request string) fake.Task {
+	t, ok := m.tasks[request]
+	switch {
+	case !ok && m.forgets:
+		return fake.Task{State: fake.Unknown}
+	case !ok:
+		return fake.Task{State: fake.None}
+	case time.Now().Before(t.ends):
+		return fake.Task{ID: request, State: fake.Running}
+	case t.fails:
+		return fake.Task{ID: request, State: fake.Failed, Error: "broken"}
+	}
+	return fake.Task{ID: request, State: fake.Done}
+}
+
+// read asks the scheduler about a call that changes nothing.
+func (c connection) read(ctx context.Context, what string) error {
+	v := c.r.w.sched.at(ctx, c.r, atRead, c.m.name+" "+what+" for "+taskName(ctx))
+	switch {
+	case c.r.isDead() || v == crashBefore:
+		c.r.die()
+		return errDead
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	c.checkWork(ctx)
+	switch v {
+	case refused:
+		return unreachable(what, false)
+	case hangs:
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (c connection) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
+	v := c.r.w.sched.at(ctx, c.r, atEffect, c.m.name+" "+string(e.Kind)+" for "+taskName(ctx))
+	if v == lies && e.Kind != fake.PowerOn && e.Kind != fake.PowerOff {
+		v = proceed // it can lie about what can be read back only
+	}
+	switch {
+	case c.r.isDead() || v == crashBefore:
+		c.r.die()
+		return fake.Task{}, errDead
+	case ctx.Err() != nil: // the process was paused beyond its deadline, and does not know where
+		c.m.mistrust()
+		return fake.Task{}, ctx.Err()
+	case v == refused:
+		return fake.Task{}, unreachable(string(e.Kind), true)
+	}
+	sent := c.m.enter(ctx, c.r)
+	defer c.m.leave(sent)
+	if v == hangs {
+		<-ctx.Done()
+		return fake.Task{}, ctx.Err()
+	}
+	if v == lies {
+		return fake.Task{State: fake.Done}, nil
+	}
+	c.checkWork(ctx)
+	c.m.begin(effect{kind: e.Kind, detail: e.Detail, origin: e.Origin}, c.r)
+	done := c.m.accept(e)
+	switch v {
+	case crashAfter:
+		c.r.die()
+		return fake.Task{}, errDead
+	case answerLost:
+		<-ctx.Done()
+		return fake.Task{}, ctx.Err()
+	}
+	c.r.heard(e.Origin, e.Kind)
+	if done.State == fake.Done {
+		c.r.learn(e.Origin.Request, e.Origin.Epoch)
+	}
+	return done, nil
+}
+
+// accept makes a task of an effect that takes time.
+func (m *machine) accept(e fake.Effect) fake.Task {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e.Origin.Request == "" {
+		return fake.Task{State: fake.Done}
+	}
+	t := task{ends: time.Now()}
+	if slices.Contains(once, e.Kind) || e.Kind == fake.Configure {
+		t.ends = t.ends.Add(m.w.takes(e.Origin.Request))
+		t.fails = m.w.breaks(e.Origin.Request)
+	}
+	m.tasks[e.Origin.Request] = t
+	return m.taskOf(e.Origin.Request)
+}
+
+// reboot is how a ramdisk is asked to restart a machine without a BMC.
+func (w *world) reboot(r *replica) func(context.Context, *node.Node) error {
+	return func(ctx context.Context, n *node.Node) error {
+		m := w.machines[n.UUID]
+		origin := driver.Origin{Conductor: n.Lease.Owner, Epoch: n.Lease.Epoch, Request: taskName(ctx)}
+		_, err := connection{m, r}.Do(ctx, fake.Effect{Origin: origin, Kind: reboot})
+		return err
+	}
+}
+
+// reboot is the effect of asking a ramdisk to restart its machine.
+const reboot fake.Kind = "reboot"
+
+// leaseProblem returns why an effect must not begin, "" when it may: the lease under
+// which it is sent must be in force.
+func (w *world) leaseProblem(uuid string, origin driver.Origin) string {
+	problem := ""
+	err := w.db.Read(context.Background(), func(tx *store.Tx) error {
+		n, err := tx.Node(uuid)
+		switch {
+		case err != nil:
+			return err
+		case n.Lease.Epoch != origin.Epoch:
+			problem = fmt.Sprintf("under epoch %d, while the lease is %+v", origin.Epoch, n.Lease)
+		case !n.Lease.ExpiresAt.After(tx.Now()):
+			problem = fmt.Sprintf("under a lease that ended %s ago", tx.Now().Sub(n.Lease.ExpiresAt))
+		}
+		return nil
+	})
+	if err != nil {
+		return "while its node is gone: " + err.Error()
+	}
+	return problem
+}
+
+// epoch returns that of a node's lease, 0 when it is gone.
+func (w *world) epoch(uuid string) int64 {
+	n, err := w.node(uuid)
+	if err != nil {
+		return 0
+	}
+	return n.Lease.Epoch
+}
+
+// stored notes what a commit of work has made of its node.
+func (w *world) stored(info runner.Info) {
+	if info.Work == "" {
+		return
+	}
+	if n, err := w.node(info.Node); err == nil && n.TargetPowerState == "" {
+		m := w.machines[info.Node]
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.idle = append(m.idle, time.Now())
+	}
+}
+
+func unreachable(what string, refused bool) error {
+	return &node.DriverError{Op: what, Reason: "the machine does not want to", Retryable: true, Refused: refused}
+}
+
+// taskName is what a call is made for.
+func taskName(ctx context.Context) string {
+	info := runner.InfoOf(ctx)
+	if info.Work != "" {
+		return string(info.Work) + "/" + info.Operation.Name + " " + info.Operation.Item
+	}
+	return info.Task
+}

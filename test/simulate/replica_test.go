@@ -1,0 +1,233 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/conductor"
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/builtin"
+	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/inspect"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// errDead is what the goroutines of a process that died get for everything.
+var errDead = errors.New("this process is dead")
+
+// replica is one process of the engine: a conductor with its runner. It reaches the
+// database and the machines through the scheduler.
+type replica struct {
+	*conductor.Conductor
+	w    *world
+	name string // hostname
+
+	mu      sync.Mutex
+	started bool
+	ending  bool // it was told to stop
+	dead    bool
+	stopped chan struct{} // closed when its goroutines have ended
+	// told are the effects whose success this process has heard, under which lease,
+	// and when.
+	told map[string]hearing
+	// ends are the leases under which this process has heard that a request is done.
+	ends map[string]int64
+}
+
+// Times of simulated conductors.
+const (
+	leaseTTL    = 20 * time.Second
+	callTimeout = 10 * time.Second
+)
+
+// newReplica returns a process that does nothing yet.
+func (w *world) newReplica(name string) *replica {
+	r := &replica{w: w, name: name, stopped: make(chan struct{}), told: map[string]hearing{}, ends: map[string]int64{}}
+	drivers, err := builtin.New(driver.Config{}, builtin.Dependencies{
+		AgentAlive:  func(*node.Node) bool { return true },
+		AgentReboot: w.reboot(r),
+		FakeMachine: func(n *node.Node) (fake.Machine, bool) { return connection{w.machines[n.UUID], r}, true },
+	})
+	if err != nil {
+		panic(err)
+	}
+	pipeline, err := inspect.NewPipeline(inspect.DefaultConfig())
+	if err != nil {
+		panic(err)
+	}
+	r.Conductor = conductor.New(&database{r}, drivers, pipeline, conductor.Config{
+		Hostname: name, Workers: 2, WorkTimeout: time.Minute, Calls: 16, CallsPerBMC: 1, CallTimeout: callTimeout,
+		LeaseTTL: leaseTTL, LockWait: time.Second, MaxAttempts: 3, HeartbeatTimeout: 5 * time.Minute,
+		Jitter:     func(d time.Duration) time.Duration { return d },
+		AgentRules: agent.Rules{},
+		Discovery:  conductor.Discovery{Rate: 1e6, Burst: 1e6},
+		Inspection: conductor.Inspection{UnmanagedBoot: true},
+		Limits:     conductor.Limits{CallbackTimeout: 5 * time.Minute, PowerSync: 3 * time.Minute, PowerRecovery: 4 * time.Minute},
+	}, slog.New(w.logs(name)))
+	return r
+}
+
+// die makes everything that the process does from now on fail and leave no trace.
+func (r *replica) die() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dead {
+		return
+	}
+	r.dead = true
+	if !r.ending {
+		go r.end(0)
+	}
+}
+
+// end stops the goroutines of a process.
+func (r *replica) end(patience time.Duration) {
+	defer close(r.stopped)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := r.Stop(ctx); err != nil { // a dead process reaches nothing, and a slow one gives up
+		r.w.sched.fail()
+		r.w.mistrust(r)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.dead = true
+	}
+}
+
+func (r *replica) setStarted() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.started = true
+}
+
+func (r *replica) setEnding() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ending = true
+}
+
+// runs reports whether the process takes requests.
+func (r *replica) runs() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.started && !r.dead && !r.ending
+}
+
+func (r *replica) isDead() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dead
+}
+
+// hearing is that a process has heard of the success of an effect.
+type hearing struct {
+	at    time.Time
+	epoch int64
+}
+
+// heard notes that the process has heard of the success of an effect.
+func (r *replica) heard(origin driver.Origin, kind fake.Kind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told[string(kind)+" "+origin.Request] = hearing{at: time.Now(), epoch: origin.Epoch}
+}
+
+// learn notes that the process has heard that a request is done.
+func (r *replica) learn(request string, epoch int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ends[request] = epoch
+}
+
+// learned reports whether it has heard that under a lease.
+func (r *replica) learned(request string, epoch int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, heard := r.ends[request]
+	return heard && known == epoch
+}
+
+// kept reports whether the process has heard of the success of an effect that begins
+// again, and nothing has kept it from storing that: its lease still lasts, or it was
+// stopped in order.
+func (r *replica) kept(e effect) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h, told := r.told[string(e.kind)+" "+e.origin.Request]
+	return told && !r.dead && (h.epoch == e.origin.Epoch || r.ending && !r.w.sched.failedWithin(h.at, time.Now()))
+}
+
+// database is the store as a replica reaches it.
+type database struct{ r *replica }
+
+var _ conductor.Database = (*database)(nil)
+
+func (d *database) Write(ctx context.Context, fn func(*store.Tx) error) error {
+	r := d.r
+	if r.isDead() {
+		return errDead
+	}
+	v := r.w.sched.at(ctx, r, atCommit, taskName(ctx))
+	switch {
+	case r.isDead(), v == crashBefore:
+		r.die()
+		return errDead
+	case v == away:
+		return &node.UnavailableError{Reason: "The database is away."}
+	}
+	if err := r.w.db.Write(ctx, fn); err != nil {
+		return err
+	}
+	r.w.stored(runner.InfoOf(ctx))
+	switch {
+	case v == crashAfter:
+		r.die()
+		return errDead
+	case v == answerLost:
+		return &node.UnavailableError{Reason: "The answer of the database was lost."}
+	}
+	return nil
+}
+
+func (d *database) Read(ctx context.Context, fn func(*store.Tx) error) error {
+	d.r.w.sched.at(ctx, d.r, atTurn, taskName(ctx))
+	if d.r.isDead() {
+		return errDead
+	}
+	return d.r.w.db.Read(ctx, fn)
+}
+
+func (d *database) Now() time.Time { return d.r.w.db.Now() }
+
+func (d *database) Ping(ctx context.Context) error { return d.r.w.db.Ping(ctx) }
+
+// logs keeps what the replicas log, for runs that fail.
+func (w *world) logs(name string) slog.Handler {
+	return slog.NewTextHandler(&logWriter{w: w, name: name}, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+}
+
+type logWriter struct {
+	w    *world
+	name string
+}
+
+func (l *logWriter) Write(line []byte) (int, error) {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	if len(l.w.log) < 5000 {
+		l.w.log = append(l.w.log, fmt.Sprintf("%9.3fs %s %s", time.Since(l.w.sched.began).Seconds(), l.name, line))
+	}
+	return len(line), nil
+}

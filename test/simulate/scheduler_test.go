@@ -1,0 +1,196 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/runner"
+)
+
+// verdict is what the scheduler decides about a commit or a call.
+type verdict string
+
+const (
+	proceed     verdict = "goes well"
+	crashBefore verdict = "crash before"
+	crashAfter  verdict = "crash after"
+	away        verdict = "database away"
+	answerLost  verdict = "answer lost"
+	refused     verdict = "refused"
+	hangs       verdict = "hangs"
+	lies        verdict = "lies"
+)
+
+// Kinds of points at which the scheduler decides.
+const (
+	atCommit = "commit"
+	atEffect = "effect"
+	atRead   = "read"
+	// atTurn is where nothing is decided. It keeps goroutines from running side by
+	// side, so that the same seed always leads to the same run.
+	atTurn = "turn"
+)
+
+// odds are the verdicts of each kind of point and how often each is chosen, in
+// thousandths.
+var odds = map[string][]struct {
+	verdict verdict
+	weight  int
+}{
+	atCommit: {{crashBefore, 15}, {crashAfter, 15}, {away, 25}, {answerLost, 15}},
+	atEffect: {{crashBefore, 20}, {crashAfter, 30}, {refused, 60}, {answerLost, 40}, {hangs, 25}, {lies, 20}},
+	atRead:   {{crashBefore, 5}, {refused, 50}, {hangs, 20}},
+}
+
+// point is a goroutine of a replica that waits for the scheduler.
+type point struct {
+	replica *replica
+	kind    string
+	name    string
+	info    runner.Info
+	answer  chan verdict
+}
+
+func (p *point) String() string { return p.replica.name + " " + p.kind + " " + p.name }
+
+func comparePoints(a, b *point) int {
+	return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.info.Node, b.info.Node))
+}
+
+// scheduler decides what happens next. Everything it does follows from its seed.
+type scheduler struct {
+	mu      sync.Mutex
+	rng     *rand.Rand
+	pending []*point
+	free    bool // nothing goes wrong any more and nobody waits
+	began   time.Time
+	trace   []string
+	covered map[string]int
+	broke   []time.Time // when a process or the database failed, in order
+}
+
+func newScheduler(seed uint64) *scheduler {
+	return &scheduler{rng: rand.New(rand.NewPCG(seed, 0x1465)), began: time.Now(), covered: map[string]int{}}
+}
+
+// at waits for the scheduler's verdict. It waits whatever ctx says, as a paused
+// process does.
+func (s *scheduler) at(ctx context.Context, r *replica, kind, name string) verdict {
+	info := runner.InfoOf(ctx)
+	p := &point{replica: r, kind: kind, name: name, info: info, answer: make(chan verdict, 1)}
+	s.mu.Lock()
+	if s.free {
+		s.mu.Unlock()
+		return proceed
+	}
+	s.pending = append(s.pending, p)
+	s.mu.Unlock()
+	return <-p.answer
+}
+
+// note writes a line of the trace.
+func (s *scheduler) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.free {
+		s.trace = append(s.trace, fmt.Sprintf("%9.3fs ", time.Since(s.began).Seconds())+fmt.Sprintf(format, args...))
+	}
+}
+
+// waiting returns the points at which something is to be decided, in an order that
+// does not depend on which came first. Before, it lets everybody run on who needs no
+// decision, one after the other.
+func (s *scheduler) waiting() []*point {
+	for {
+		synctest.Wait()
+		s.mu.Lock()
+		slices.SortStableFunc(s.pending, comparePoints)
+		i := slices.IndexFunc(s.pending, func(p *point) bool { return p.kind == atTurn })
+		if i < 0 {
+			defer s.mu.Unlock()
+			return slices.Clone(s.pending)
+		}
+		p := s.pending[i]
+		s.pending = slices.Delete(s.pending, i, i+1)
+		s.mu.Unlock()
+		p.answer <- proceed
+	}
+}
+
+// release gives a point its verdict.
+func (s *scheduler) release(p *point, v verdict) {
+	s.note("%s: %s", p, v)
+	s.mu.Lock()
+	s.pending = slices.DeleteFunc(s.pending, func(o *point) bool { return o == p })
+	if v == crashBefore || v == crashAfter || v == away || v == answerLost {
+		s.broke = append(s.broke, time.Now())
+	}
+	if p.info.Work != "" {
+		s.covered[fmt.Sprintf("%s/%s | %s | %s", p.info.Work, p.info.Operation.Name, p.kind, v)]++
+	}
+	s.mu.Unlock()
+	p.answer <- v
+}
+
+// releaseAll frees the points of a replica that is dead.
+func (s *scheduler) releaseAll(r *replica) {
+	for _, p := range s.waiting() {
+		if p.replica == r {
+			s.release(p, crashBefore)
+			synctest.Wait()
+		}
+	}
+}
+
+// freeAll ends the scheduling: nothing goes wrong any more.
+func (s *scheduler) freeAll() {
+	s.mu.Lock()
+	pending := s.pending
+	s.free, s.pending = true, nil
+	s.mu.Unlock()
+	for _, p := range pending {
+		p.answer <- proceed
+	}
+}
+
+// fail notes that a process has ended before its work was stored.
+func (s *scheduler) fail() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broke = append(s.broke, time.Now())
+}
+
+// failedWithin reports whether a process or the database has failed in a time, its
+// ends included.
+func (s *scheduler) failedWithin(from, to time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return anyWithin(s.broke, from, to)
+}
+
+// choose draws a verdict for a kind of point.
+func (s *scheduler) choose(kind string) verdict {
+	at := s.rng.IntN(1000)
+	for _, o := range odds[kind] {
+		if at -= o.weight; at < 0 {
+			return o.verdict
+		}
+	}
+	return proceed
+}
+
+// anyWithin reports whether one of several moments lies in a time, its ends included.
+func anyWithin(moments []time.Time, from, to time.Time) bool {
+	return slices.ContainsFunc(moments, func(at time.Time) bool { return !at.Before(from) && !at.After(to) })
+}
+
+func (s *scheduler) chance(percent int) bool { return s.rng.IntN(100) < percent }
+
+// pick returns one of several, drawn.
+func pick[T any](s *scheduler, all []T) T { return all[s.rng.IntN(len(all))] }

@@ -1,0 +1,135 @@
+package simulate
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	seeds   = flag.Int("seeds", 40, "how many runs")
+	first   = flag.Uint64("first", 1, "seed of the first run")
+	seconds = flag.Int("seconds", 0, "how long to run, in seconds of this machine; 0 means as many runs as -seeds says")
+	verbose = flag.Bool("show", false, "print what happened in each run")
+)
+
+// TestMain lets one goroutine run at a time: the order of those that become ready in
+// the same moment is then always the same.
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(1)
+	dir := template() // outside any bubble
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// outcome is what one run brought.
+type outcome struct {
+	problems string
+	trace    []string
+	covered  map[string]int
+}
+
+// simulate runs one world from its seed to its end.
+func simulate(t *testing.T, seed uint64) (out outcome) {
+	t.Helper()
+	dir, err := os.MkdirTemp(tempDir(), "ingot-simulate-") //nolint:usetesting // in memory, and gone after each of many runs
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	synctest.Test(t, func(t *testing.T) {
+		w, err := newWorld(seed, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.replace()
+		for range 250 + w.sched.rng.IntN(350) {
+			w.step()
+			if len(w.violations) > 0 {
+				break
+			}
+		}
+		w.settle()
+		synctest.Wait()
+		w.check()
+		w.close()
+		out = outcome{problems: w.problems(), trace: w.sched.trace, covered: w.sched.covered}
+	})
+	return out
+}
+
+// TestWhatMustHoldHolds runs many worlds.
+func TestWhatMustHoldHolds(t *testing.T) {
+	began := time.Now()
+	covered := map[string]int{}
+	runs := 0
+	for seed := *first; ; seed++ {
+		if *seconds > 0 && time.Since(began) > time.Duration(*seconds)*time.Second || *seconds == 0 && runs >= *seeds {
+			break
+		}
+		out := simulate(t, seed)
+		runs++
+		if *verbose {
+			fmt.Println(strings.Join(out.trace, "\n"))
+		}
+		if out.problems != "" {
+			t.Fatalf("seed %d: replay it with make simulate SEED=%d\n%s", seed, seed, out.problems)
+		}
+		for what, count := range out.covered {
+			covered[what] += count
+		}
+	}
+	fmt.Printf("%d runs from seed %d in %s\n", runs, *first, time.Since(began).Round(time.Second))
+	printCovered(covered)
+}
+
+// TestTheSameSeedGivesTheSameTrace runs a few worlds twice.
+func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
+	for seed := *first; seed < *first+uint64(*seeds); seed++ {
+		one, two := simulate(t, seed), simulate(t, seed)
+		for i := range max(len(one.trace), len(two.trace)) {
+			if i >= len(one.trace) || i >= len(two.trace) || one.trace[i] != two.trace[i] {
+				t.Fatalf("seed %d: traces differ at line %d:\n%s\nand\n%s", seed, i,
+					strings.Join(one.trace[max(0, i-3):min(len(one.trace), i+2)], "\n"), strings.Join(two.trace[max(0, i-3):min(len(two.trace), i+2)], "\n"))
+			}
+		}
+	}
+}
+
+// printCovered prints how often each operation met each fault at each point.
+func printCovered(covered map[string]int) {
+	if !testing.Verbose() {
+		return
+	}
+	verdicts := []verdict{proceed, crashBefore, crashAfter, away, answerLost, refused, hangs, lies}
+	rows := map[string]map[verdict]int{}
+	for what, count := range covered {
+		at := strings.LastIndex(what, " | ")
+		row, v := what[:at], verdict(what[at+3:])
+		if rows[row] == nil {
+			rows[row] = map[verdict]int{}
+		}
+		rows[row][v] += count
+	}
+	fmt.Printf("%-44s", "operation | point")
+	for _, v := range verdicts {
+		fmt.Printf("%14s", v)
+	}
+	fmt.Println()
+	for _, row := range slices.SortedFunc(maps.Keys(rows), cmp.Compare) {
+		fmt.Printf("%-44s", row)
+		for _, v := range verdicts {
+			fmt.Printf("%14d", rows[row][v])
+		}
+		fmt.Println()
+	}
+}

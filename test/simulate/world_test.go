@@ -1,0 +1,300 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// world is one simulated fleet: a database, machines, the processes that work on
+// them and the clients that ask for things.
+type world struct {
+	seed     uint64
+	sched    *scheduler
+	db       *store.Store
+	machines map[string]*machine // by UUID of the node
+	nodes    []string            // UUIDs
+	outage   int                 // steps for which the database stays away
+
+	mu         sync.Mutex
+	replicas   []*replica // that run or end; slot by slot
+	gone       []*replica // that were replaced
+	requests   []*request
+	violations []string
+	log        []string
+}
+
+// agentToken is what the simulated ramdisks say to be believed.
+const agentToken = "token-of-the-simulated-ramdisk-0123456789"
+
+func newWorld(seed uint64, dir string) (*world, error) {
+	w := &world{seed: seed, sched: newScheduler(seed), machines: map[string]*machine{}}
+	var err error
+	if err := os.CopyFS(dir, os.DirFS(template())); err != nil {
+		return nil, err
+	}
+	if w.db, err = store.Open(context.Background(), store.Options{Dir: dir}); err != nil {
+		return nil, err
+	}
+	w.replicas = make([]*replica, 1+w.sched.rng.IntN(3))
+	for i := range 3 {
+		if err := w.addNode(i); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// template returns a folder with an empty database, which is made once.
+var template = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp(tempDir(), "ingot-simulate-")
+	if err == nil {
+		var db *store.Store
+		if db, err = store.Open(context.Background(), store.Options{Dir: dir}); err == nil {
+			err = db.Close()
+		}
+	}
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})
+
+// initialStates are those in which nodes of a run begin.
+var initialStates = []node.State{node.Enroll, node.Manageable, node.Available, node.Active}
+
+// addNode stores a node and its machine. The last one has no BMC.
+func (w *world) addNode(i int) error {
+	uuid := fmt.Sprintf("00000000-0000-4000-8000-%012d", i+1)
+	yes := true
+	n := &node.Node{
+		UUID: uuid, Name: fmt.Sprintf("node-%d", i+1), Driver: "fake-hardware",
+		DriverInfo:         node.ObjectOf(map[string]any{"fake_bmc": fmt.Sprintf("bmc-%d", i%2)}),
+		DriverInternalInfo: node.ObjectOf(map[string]any{agent.TokenKey: agentToken}),
+		ProvisionState:     pick(w.sched, initialStates), PowerState: node.PowerOff, AutomatedClean: &yes,
+		Interfaces: fakeInterfaces,
+	}
+	switch i {
+	case 1:
+		n.Interfaces[node.InspectInterface] = "agent"
+	case 2:
+		n.Driver, n.ProvisionState, n.PowerState, n.Interfaces = "manual-management", node.Enroll, node.PowerOn, manualInterfaces
+	}
+	w.nodes = append(w.nodes, uuid)
+	w.machines[uuid] = &machine{
+		w: w, uuid: uuid, name: n.Name, power: n.PowerState, tasks: map[string]task{}, calls: map[*call]bool{},
+		forgets: w.sched.chance(20),
+	}
+	return w.db.Write(context.Background(), func(tx *store.Tx) error { return tx.CreateNode(n) })
+}
+
+var fakeInterfaces = func() (chosen node.Interfaces) {
+	for kind := range node.InterfaceCount {
+		chosen[kind] = "fake"
+	}
+	chosen[node.NetworkInterface] = "noop"
+	return chosen
+}()
+
+var manualInterfaces = func() (chosen node.Interfaces) {
+	for kind, name := range map[node.InterfaceKind]string{
+		node.BIOSInterface: "no-bios", node.BootInterface: "ipxe", node.ConsoleInterface: "no-console", node.DeployInterface: "direct",
+		node.FirmwareInterface: "no-firmware", node.InspectInterface: "agent", node.ManagementInterface: "noop", node.NetworkInterface: "noop",
+		node.PowerInterface: "agent", node.RAIDInterface: "no-raid", node.RescueInterface: "no-rescue", node.StorageInterface: "noop", node.VendorInterface: "no-vendor",
+	} {
+		chosen[kind] = name
+	}
+	return chosen
+}()
+
+// violated notes that something which must hold does not.
+func (w *world) violated(format string, args ...any) {
+	text := fmt.Sprintf("%9.3fs ", time.Since(w.sched.began).Seconds()) + fmt.Sprintf(format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violations = append(w.violations, text)
+}
+
+func (w *world) drawn(request, what string) uint32 {
+	h := fnv.New32a()
+	fmt.Fprint(h, w.seed, what, request)
+	return h.Sum32()
+}
+
+// takes is how long a machine needs for what a request asks.
+func (w *world) takes(request string) time.Duration {
+	return []time.Duration{0, 0, 300 * time.Millisecond, 5 * time.Second, 40 * time.Second}[w.drawn(request, "takes")%5]
+}
+
+// breaks reports whether the machine fails at what a request asks.
+func (w *world) breaks(request string) bool { return w.drawn(request, "breaks")%12 == 0 }
+
+// boot starts the process of a slot; it blocks as a process does.
+func (w *world) boot(slot int) *replica {
+	r := w.newReplica(fmt.Sprintf("conductor-%d", slot+1))
+	go func() {
+		ctx := runner.WithInfo(context.Background(), &runner.Info{Task: "start"})
+		if err := r.Start(ctx); err != nil {
+			r.die()
+		} else {
+			r.setStarted()
+		}
+	}()
+	return r
+}
+
+// replace puts new processes where the old ones have ended.
+func (w *world) replace() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for slot, r := range w.replicas {
+		if r != nil {
+			select {
+			case <-r.stopped:
+				w.gone = append(w.gone, r)
+			default:
+				continue
+			}
+		}
+		w.replicas[slot] = w.boot(slot)
+	}
+}
+
+// processes returns those that run and those that have ended.
+func (w *world) processes() []*replica {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := slices.Concat(w.gone, w.replicas)
+	return slices.DeleteFunc(all, func(r *replica) bool { return r == nil })
+}
+
+// alive returns a process that runs, drawn; nil when there is none.
+func (w *world) alive() *replica {
+	running := slices.DeleteFunc(w.processes(), func(r *replica) bool { return !r.runs() })
+	if len(running) == 0 {
+		return nil
+	}
+	return pick(w.sched, running)
+}
+
+// naps are how long the scheduler lets time pass at once.
+var naps = []time.Duration{
+	time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond, time.Second, time.Second, 3 * time.Second,
+	7 * time.Second, 12 * time.Second, 25 * time.Second, time.Minute, 6 * time.Minute,
+}
+
+// step does the next thing.
+func (w *world) step() {
+	s := w.sched
+	points := s.waiting()
+	drawn := s.rng.IntN(100)
+	switch {
+	case len(points) > 0 && drawn < 72:
+		w.decide(w.next(points))
+	case drawn < 84:
+		w.ask()
+	case drawn < 86:
+		w.kill()
+	case drawn < 88:
+		w.stop()
+	case drawn < 89:
+		w.outage = 1 + s.rng.IntN(12)
+	default:
+		nap := pick(s, naps)
+		s.note("time passes: %s", nap)
+		// No timer of the engine ends in the same moment, whose order would be chance.
+		time.Sleep(nap + 17*time.Nanosecond) //nolint:forbidigo // time of a bubble, which passes by itself
+	}
+	s.waiting()
+	if s.chance(30) {
+		w.replace()
+	}
+}
+
+// next picks a point, more often one of work than one of loops and requests.
+func (w *world) next(points []*point) *point {
+	work := slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return p.info.Work == "" })
+	if len(work) > 0 && w.sched.chance(60) {
+		points = work
+	}
+	return pick(w.sched, points)
+}
+
+// decide gives a point its verdict.
+func (w *world) decide(p *point) {
+	v := w.sched.choose(p.kind)
+	if p.kind == atCommit && w.outage > 0 {
+		w.outage--
+		v = away
+	}
+	switch {
+	case v == crashBefore || v == crashAfter:
+		w.mistrust(p.replica)
+	case p.info.Node != "" && (v == away || v == answerLost && p.kind == atCommit):
+		w.machines[p.info.Node].mistrust()
+	case p.kind == atEffect && v != proceed && v != refused:
+		w.machineOf(p).mistrust()
+	}
+	w.sched.release(p, v)
+}
+
+// mistrust notes that a process dies which may be about to call machines.
+func (w *world) mistrust(r *replica) {
+	for _, uuid := range w.nodes {
+		if n, err := w.node(uuid); err != nil || n.Lease.Owner == r.name {
+			w.machines[uuid].mistrust()
+		}
+	}
+}
+
+func (w *world) kill() {
+	if r := w.alive(); r != nil {
+		w.sched.note("%s is killed", r.name)
+		w.mistrust(r)
+		w.sched.fail()
+		r.die()
+		w.sched.releaseAll(r)
+	}
+}
+
+// stop ends a process in order.
+func (w *world) stop() {
+	if r := w.alive(); r != nil {
+		w.sched.note("%s is stopped", r.name)
+		r.setEnding()
+		go r.end(time.Minute)
+	}
+}
+
+// close ends everything and returns when no goroutine is left.
+func (w *world) close() {
+	w.sched.freeAll()
+	for _, r := range w.processes() {
+		r.die()
+		<-r.stopped
+	}
+	time.Sleep(time.Hour) //nolint:forbidigo // time of a bubble, which passes by itself
+	_ = w.db.Close()
+}
+
+// tempDir is where databases of simulations are: in memory where that is possible,
+// since a power cut is not among what is simulated.
+func tempDir() string {
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		return "/dev/shm"
+	}
+	return os.TempDir()
+}
+
+// fakeKinds names the effects that clients' verbs must lead to.
+var fakeKinds = map[string]fake.Kind{"active": fake.Write, "rebuild": fake.Write, "deleted": fake.Wipe, "clean": fake.Wipe}
