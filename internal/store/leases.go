@@ -186,26 +186,40 @@ func (tx *Tx) endExpired() error {
 const renewRows = 256
 
 // RenewLeases extends those of the leases of owner that are still in force to ttl
-// from now, unless they last longer, and returns the epochs of the others, which are
-// lost. A lease that owner has forgotten is not among them and runs out.
+// from now, unless they last longer, and returns the epochs of those that are not in
+// force, which are lost. One that another write is at stays as it is until the next
+// time, so that no lease waits for another. A lease that owner has forgotten is not
+// among them and runs out.
 func (tx *Tx) RenewLeases(owner string, epochs []int64, ttl time.Duration) (lost []int64, err error) {
-	expires := tx.Now().Add(ttl).UnixMicro()
-	renewed := make(map[int64]bool, len(epochs))
+	now := tx.Now()
+	inForce := "SELECT epoch FROM leases WHERE owner = ? AND expires_at > ? AND epoch IN (" + marks(renewRows) + ")"
+	args := []any{owner, now.UnixMicro()}
+	expires := now.Add(ttl).UnixMicro()
+	rest, err := withoutLeases(epochs, tx.change, "UPDATE leases SET expires_at = CASE WHEN expires_at < ? THEN ? ELSE expires_at END WHERE epoch IN ("+
+		inForce+tx.locking(" FOR NO KEY UPDATE SKIP LOCKED")+") RETURNING epoch", slices.Concat([]any{expires, expires}, args)...)
+	if err != nil {
+		return nil, err
+	}
+	return withoutLeases(rest, tx.query, inForce, args...)
+}
+
+// withoutLeases runs a query that ends in renewRows epochs for all of these, and
+// returns those that it did not return.
+func withoutLeases(epochs []int64, run func(scan func(row) error, query string, args ...any) error, query string, args ...any) ([]int64, error) {
+	found := make(map[int64]bool, len(epochs))
 	for some := range slices.Chunk(epochs, renewRows) {
-		args := []any{expires, expires, owner, tx.Now().UnixMicro()}
+		all := slices.Clone(args)
 		for i := range renewRows { // always as many, so that there is one statement
-			args = append(args, some[min(i, len(some)-1)])
+			all = append(all, some[min(i, len(some)-1)])
 		}
-		err := tx.change(func(r row) error {
+		if err := run(func(r row) error {
 			var epoch int64
 			err := r.Scan(&epoch)
-			renewed[epoch] = true
+			found[epoch] = true
 			return err
-		}, `UPDATE leases SET expires_at = CASE WHEN expires_at < ? THEN ? ELSE expires_at END
-			WHERE owner = ? AND expires_at > ? AND epoch IN (`+marks(renewRows)+") RETURNING epoch", args...)
-		if err != nil {
+		}, query, all...); err != nil {
 			return nil, err
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(epochs), func(epoch int64) bool { return renewed[epoch] }), nil
+	return slices.DeleteFunc(slices.Clone(epochs), func(epoch int64) bool { return found[epoch] }), nil
 }

@@ -109,6 +109,7 @@ func connectPostgres(ctx context.Context, config *pgxpool.Config, opts Options) 
 	connections := cmp.Or(opts.WriteConnections, defaultWriteConnections)
 	config = config.Copy()
 	config.MaxConns = int32(connections)
+	config.AfterConnect = prepareWrites
 	writes, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		p.name.release()
@@ -142,6 +143,15 @@ func prepareSession(ctx context.Context, conn *pgx.Conn) error {
 	}
 	conn.PgConn().CustomData()[runKey] = string(results[len(results)-1].Rows[0][0])
 	return nil
+}
+
+// prepareWrites is prepareSession for writes, whose first attempt is short of patience.
+func prepareWrites(ctx context.Context, conn *pgx.Conn) error {
+	if err := prepareSession(ctx, conn); err != nil {
+		return err
+	}
+	_, err := control(ctx, conn, "SET lock_timeout = '"+firstLockTimeout+"'")
+	return err
 }
 
 // askRun names the time that a server runs without a crash. Behind a crash it starts

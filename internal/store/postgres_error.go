@@ -22,20 +22,22 @@ var postgresOutages = []struct{ state, reason string }{
 	{"3D000", unreachable},      // no such database: it is being restored
 	{stateRolledBack, occupied}, // transaction rollback: deadlock, serialization failure
 	{stateDiskFull, diskFull},
-	{"53300", crowded},  // too many connections
-	{"53", unreachable}, // insufficient resources: out of memory
-	{"55", occupied},    // object not in prerequisite state: lock not available in time
-	{"57P01", stopping}, // shutdown
-	{"57P02", stopping}, // another session crashed
-	{"57P03", stopping}, // it is starting
-	{"57", unreachable}, // operator intervention: cancelled statement
-	{"58", diskFails},   // error of the system outside PostgreSQL
+	{"53300", crowded},         // too many connections
+	{"53", unreachable},        // insufficient resources: out of memory
+	{stateNotLocked, occupied}, // lock not available in time
+	{"55", occupied},           // object not in prerequisite state
+	{"57P01", stopping},        // shutdown
+	{"57P02", stopping},        // another session crashed
+	{"57P03", stopping},        // it is starting
+	{"57", unreachable},        // operator intervention: cancelled statement
+	{"58", diskFails},          // error of the system outside PostgreSQL
 }
 
 // Beginnings of a SQLSTATE that decide what to do besides.
 const (
 	stateRolledBack = "40"    // transaction rollback
 	stateDiskFull   = "53100" // disk full
+	stateNotLocked  = "55P03" // lock not available in time
 )
 
 // fullDisk reports whether a statement failed for want of space. It would fail

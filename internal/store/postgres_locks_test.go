@@ -384,13 +384,13 @@ func TestManyWritesToOneNodeLeaveConnectionsToOthers(t *testing.T) {
 	database := storetest.Postgres(t)
 	other := openURL(t, database, nil)
 	s := openWith(t, store.Options{URL: database, WriteConnections: connections})
-	hot, calm := createNode(t, s, "hot"), createNode(t, s, "calm")
-	first := suspend(t, other, func(tx *store.Tx) error { return describe(tx, hot.UUID, "first") })
+	locked, free := createNode(t, s, "locked"), createNode(t, s, "free")
+	first := suspend(t, other, func(tx *store.Tx) error { return describe(tx, locked.UUID, "first") })
 
 	var writes sync.WaitGroup
 	for i := range 5 * connections {
 		writes.Go(func() {
-			if err := s.Write(t.Context(), func(tx *store.Tx) error { return describe(tx, hot.UUID, fmt.Sprint(i)) }); err != nil {
+			if err := s.Write(t.Context(), func(tx *store.Tx) error { return describe(tx, locked.UUID, fmt.Sprint(i)) }); err != nil {
 				t.Errorf("write to the node that others write to: %v", err)
 			}
 		})
@@ -398,7 +398,48 @@ func TestManyWritesToOneNodeLeaveConnectionsToOthers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // after 5 the server ends the one that stands still
 	defer cancel()
 	for i := range 20 * connections { // at some time all the others have begun
-		if err := s.Write(ctx, func(tx *store.Tx) error { return describe(tx, calm.UUID, fmt.Sprint(i)) }); err != nil {
+		if err := s.Write(ctx, func(tx *store.Tx) error { return describe(tx, free.UUID, fmt.Sprint(i)) }); err != nil {
+			t.Errorf("write to another node: %v", err)
+			break
+		}
+	}
+	first.finish(t)
+	writes.Wait()
+}
+
+// TestManyWritesOfOneNodeLeaveConnectionsToOthers has another process stand still in a
+// write to a node, while many requests of this one want to write to what belongs to it.
+func TestManyWritesOfOneNodeLeaveConnectionsToOthers(t *testing.T) {
+	const connections = 4
+	database := storetest.Postgres(t)
+	other := openURL(t, database, nil)
+	s := openWith(t, store.Options{URL: database, WriteConnections: connections})
+	locked, free := createNode(t, s, "locked"), createNode(t, s, "free")
+	ports := make([]*node.Port, 5*connections)
+	for i := range ports {
+		ports[i] = &node.Port{UUID: uuid.NewString(), NodeUUID: locked.UUID, NodeID: locked.ID, Address: fmt.Sprintf("52:54:00:00:00:%02x", i)}
+		if err := s.Write(t.Context(), func(tx *store.Tx) error { return tx.CreatePort(ports[i]) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := suspend(t, other, func(tx *store.Tx) error { return describe(tx, locked.UUID, "first") })
+
+	var writes sync.WaitGroup
+	for _, p := range ports {
+		writes.Go(func() {
+			if err := s.Write(t.Context(), func(tx *store.Tx) error {
+				_, err := tx.Port(p.UUID)
+				return err
+			}); err != nil {
+				t.Errorf("write to a port of the node that stands still: %v", err)
+			}
+		})
+	}
+	awaitLock(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // after 5 the server ends the one that stands still
+	defer cancel()
+	for i := range 20 * connections {
+		if err := s.Write(ctx, func(tx *store.Tx) error { return describe(tx, free.UUID, fmt.Sprint(i)) }); err != nil {
 			t.Errorf("write to another node: %v", err)
 			break
 		}
@@ -448,6 +489,45 @@ func TestLeasesAreGivenBackBesideAWriteThatEndsAHold(t *testing.T) {
 	returns.finish(t)
 	if err := <-dropped; err != nil {
 		t.Errorf("give leases back: %v", err)
+	}
+}
+
+// TestLeasesAreRenewedBesideAWriteThatIsAtOne has a write stand still that has changed
+// one of the leases.
+func TestLeasesAreRenewedBesideAWriteThatIsAtOne(t *testing.T) {
+	stores := replicas(t, 2)
+	var leases [2]node.Lease
+	for i := range leases {
+		n := createNode(t, stores[0], fmt.Sprint("node-", i))
+		if err := stores[0].Write(t.Context(), func(tx *store.Tx) (err error) {
+			leases[i], err = tx.AcquireLease(n.ID, "here", time.Minute)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := suspend(t, stores[0], func(tx *store.Tx) error {
+		lease := leases[0]
+		return tx.HoldMachine(&lease, tx.Now().Add(time.Second), 0)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // after 5 the server ends the one that stands still
+	defer cancel()
+	var lost []int64
+	if err := stores[1].Write(ctx, func(tx *store.Tx) (err error) {
+		lost, err = tx.RenewLeases("here", []int64{leases[0].Epoch, leases[1].Epoch, leases[1].Epoch + 100}, time.Hour)
+		return err
+	}); err != nil || !slices.Equal(lost, []int64{leases[1].Epoch + 100}) {
+		t.Errorf("lost %v, %v; want the one that there never was", lost, err)
+	}
+	at.finish(t)
+	if err := stores[0].Read(t.Context(), func(tx *store.Tx) error {
+		renewed, err := tx.LeaseOf("node-1")
+		if renewed.ExpiresAt.Sub(leases[1].ExpiresAt) < 30*time.Minute {
+			t.Errorf("the other lease is %+v, want it renewed", renewed)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -31,6 +31,15 @@ const (
 	// wait without a connection, so that they are in nobody else's way.
 	writesPerRow = 2
 
+	// firstLockTimeout and lockTimeout are how long a write waits for one lock, in its
+	// first attempt and later: what does not get it at first shares few of the
+	// connections with its like. So the others are left to those that nobody is in the
+	// way of, however long a node or a bound stays locked.
+	firstLockTimeout = "500ms"
+	lockTimeout      = "12s"
+	// connectionsPerWaiting is how many connections there are for each that may wait.
+	connectionsPerWaiting = 4
+
 	writeTimeout   = 20 * time.Second      // of one write, all its attempts included, once it has had a connection
 	writeAttempts  = 6                     // how often a write is tried
 	firstBackoff   = 50 * time.Millisecond // before the second attempt; doubles, with jitter
@@ -45,12 +54,13 @@ const (
 // others of the database, so each locks what it reads and decides on (locks.go).
 // The server joins the flushes of commits by itself.
 type postgresWriter struct {
-	pool   *pgxpool.Pool
-	slots  chan struct{} // one for each write that has a connection
-	rows   *turns        // of writes that begin with locking a row
-	clock  *serverClock
-	texts  *statementTexts
-	memory processMemory
+	pool    *pgxpool.Pool
+	slots   chan struct{} // one for each write that has a connection
+	waiting chan struct{} // one for each of them that may wait long for a lock
+	rows    *turns        // of writes that begin with locking a row
+	clock   *serverClock
+	texts   *statementTexts
+	memory  processMemory
 
 	mu      sync.Mutex
 	closed  chan struct{} // closed when no more writes may begin
@@ -59,8 +69,8 @@ type postgresWriter struct {
 
 func newPostgresWriter(pool *pgxpool.Pool, connections int, clock *serverClock) *postgresWriter {
 	return &postgresWriter{
-		pool: pool, slots: make(chan struct{}, connections), rows: newTurns(min(writesPerRow, connections)),
-		clock: clock, closed: make(chan struct{}),
+		pool: pool, slots: make(chan struct{}, connections), waiting: make(chan struct{}, max(1, connections/connectionsPerWaiting)),
+		rows: newTurns(min(writesPerRow, connections)), clock: clock, closed: make(chan struct{}),
 		texts: &statementTexts{kept: map[string]string{}},
 	}
 }
@@ -73,12 +83,14 @@ func (w *postgresWriter) write(caller context.Context, fn func(*Tx) error) error
 	defer w.running.Done()
 	bound := &writeBound{caller: caller}
 	defer bound.end()
+	waits := false
 	for attempt := 0; ; attempt++ {
 		if err := caller.Err(); err != nil {
 			return err
 		}
 		t := &postgresWrite{
-			writer: w, bound: bound, session: postgresSession{caller: caller, texts: w.texts}, last: attempt+1 == writeAttempts,
+			writer: w, bound: bound, waits: waits, last: attempt+1 == writeAttempts,
+			session: postgresSession{caller: caller, texts: w.texts},
 		}
 		err := t.run(fn)
 		wait, ok := retryAfter(err)
@@ -86,6 +98,7 @@ func (w *postgresWriter) write(caller context.Context, fn func(*Tx) error) error
 		if !ok || t.last || bound.over() {
 			return err
 		}
+		waits = waits || notLocked(err)
 		wait <<= attempt
 		pause(bound.ctx, wait/2+rand.N(wait)) //nolint:gosec // it only spreads retries
 	}
@@ -154,11 +167,18 @@ func retryAfter(err error) (wait time.Duration, ok bool) {
 	switch {
 	case err == nil, errors.Is(err, errOutcomeUnknown), fullDisk(err):
 		return 0, false
-	case errors.Is(err, errWaited), errors.As(err, &refused) && (refused.Code == stateTaken || strings.HasPrefix(refused.Code, stateRolledBack)):
+	case errors.Is(err, errWaited), notLocked(err),
+		errors.As(err, &refused) && (refused.Code == stateTaken || strings.HasPrefix(refused.Code, stateRolledBack)):
 		// What the write had checked was changed by another before its commit.
 		return collideBackoff, true
 	}
 	return firstBackoff, errors.Is(err, node.ErrUnavailable)
+}
+
+// notLocked reports whether a write did not get a lock in time.
+func notLocked(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == stateNotLocked
 }
 
 // postgresWrite is one attempt at a write.
@@ -167,7 +187,8 @@ type postgresWrite struct {
 	bound   *writeBound
 	session postgresSession
 	conn    *pgxpool.Conn
-	slot    bool      // whether it has one of the writer's slots
+	waits   bool      // whether it may wait long for locks
+	slot    bool      // whether it has one of the writer's slots, and one of the waiting if it waits
 	leave   func()    // gives back the turn at the row that it began with; nil for none
 	id      string    // of the transaction, as pg_xact_status takes it; empty before the first trip
 	at      time.Time // by the database's clock; zero before the first trip
@@ -192,6 +213,9 @@ const (
 func (t *postgresWrite) run(fn func(*Tx) error) error {
 	t.session.connect = t.connect
 	t.session.queue(nil, beginWrite)
+	if t.waits {
+		t.session.queue(nil, "SET LOCAL lock_timeout = '"+lockTimeout+"'")
+	}
 	t.session.queue(t.began, enterWrite)
 	err := runGuarded(fn, &Tx{begin: t.now, db: &t.session, settle: longestWrite, shared: t, memory: &t.writer.memory, beforeChange: func() error {
 		t.changes = true
@@ -228,17 +252,34 @@ func (t *postgresWrite) enter() error {
 	if t.slot {
 		return nil
 	}
-	select {
-	case t.writer.slots <- struct{}{}:
-	default:
-		select {
-		case t.writer.slots <- struct{}{}:
-		case <-t.session.caller.Done():
-			return t.session.caller.Err()
+	if t.waits {
+		if err := enter(t.session.caller, t.writer.waiting); err != nil {
+			return err
 		}
+	}
+	if err := enter(t.session.caller, t.writer.slots); err != nil {
+		if t.waits {
+			<-t.writer.waiting
+		}
+		return err
 	}
 	t.slot, t.session.ctx = true, t.bound.begin()
 	return nil
+}
+
+// enter takes one of the places, also for a caller that has left when one is free.
+func enter(ctx context.Context, places chan<- struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // connect takes a connection, in place of one that is dead.
@@ -354,6 +395,9 @@ func (t *postgresWrite) giveBack() {
 	}
 	if t.slot {
 		<-t.writer.slots
+		if t.waits {
+			<-t.writer.waiting
+		}
 	}
 	if t.leave != nil {
 		t.leave()
