@@ -23,14 +23,14 @@ func shows(state node.PowerState) map[string]any {
 func TestMachineThatWasSwitchedIsBroughtBack(t *testing.T) {
 	w := newWorld(t, syncing)
 	n := w.fake(node.Active, shows(node.PowerOn))
-	w.eventually("the machine to be brought back", func() bool { return len(w.history(n)) > 0 && w.stored(n.UUID).TargetPowerState == "" })
+	w.eventually("the machine to be restored", func() bool { return len(w.history(n)) > 0 && w.stored(n.UUID).TargetPowerState == "" })
 	if err := w.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.stored(n.UUID); got.PowerState != node.PowerOff {
 		t.Errorf("power %q", got.PowerState)
 	}
-	if rows := w.history(n); !strings.Contains(rows[0], "INFO power: The machine was found") || !strings.Contains(rows[0], "brought back") {
+	if rows := w.history(n); !strings.Contains(rows[0], "INFO power: The machine was found") || !strings.Contains(rows[0], "is being restored") {
 		t.Errorf("history %q", rows)
 	}
 }

@@ -18,39 +18,39 @@ const maxIdlePerMachine = 64
 // before the timer does that ends the context, and others have the machine by then.
 func NewTransport() http.RoundTripper {
 	dialer := &net.Dialer{}
-	return punctual{&http.Transport{
+	return deadlineTransport{&http.Transport{
 		Proxy: nil, // machines are on the same network
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, address)
 			if err != nil {
 				return nil, err
 			}
-			return &punctualConn{Conn: conn}, nil
+			return &deadlineConn{Conn: conn}, nil
 		},
 		MaxIdleConnsPerHost: maxIdlePerMachine,
 	}}
 }
 
-// punctual tells the connection of a request when the request is too late.
-type punctual struct{ *http.Transport }
+// deadlineTransport tells the connection of a request when the request is too late.
+type deadlineTransport struct{ *http.Transport }
 
-func (p punctual) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p deadlineTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	deadline, _ := r.Context().Deadline()
 	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-		if conn, ok := got.Conn.(*punctualConn); ok {
+		if conn, ok := got.Conn.(*deadlineConn); ok {
 			conn.deadline.Store(&deadline)
 		}
 	}})
 	return p.Transport.RoundTrip(r.WithContext(ctx))
 }
 
-// punctualConn carries one request at a time.
-type punctualConn struct {
+// deadlineConn carries one request at a time.
+type deadlineConn struct {
 	net.Conn
 	deadline atomic.Pointer[time.Time] // of the request; the zero time means none
 }
 
-func (c *punctualConn) Write(text []byte) (int, error) {
+func (c *deadlineConn) Write(text []byte) (int, error) {
 	if deadline := c.deadline.Load(); deadline != nil && !deadline.IsZero() && !time.Now().Before(*deadline) {
 		return 0, os.ErrDeadlineExceeded
 	}

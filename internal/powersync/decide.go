@@ -11,7 +11,7 @@ import (
 // machine yet.
 var unsyncedStates = []node.State{node.Enroll, node.AdoptFailed}
 
-// synced reports whether the power of a node is kept in step while nobody has its
+// synced reports whether the power of a node is synchronized while nobody has its
 // lease. Work that waits has none: its state tells, and the machine may be off because
 // a step is at it, or in the middle of new firmware. In a hold the machine is a
 // person's.
@@ -27,7 +27,7 @@ type action int
 const (
 	keep    action = iota // nothing: both say the same
 	accept                // store what was observed
-	restore               // bring the machine to what the node says
+	restore               // restore what the node says
 )
 
 // decide compares what a machine shows with what its node says.

@@ -16,7 +16,7 @@ func TestWhatFollowsFromAReading(t *testing.T) {
 		accept   bool
 		want     action
 	}{
-		"in step":            {node.Node{PowerState: node.PowerOn}, node.PowerOn, false, keep},
+		"the same":           {node.Node{PowerState: node.PowerOn}, node.PowerOn, false, keep},
 		"not known yet":      {node.Node{}, node.PowerOn, false, accept},
 		"was unreadable":     {node.Node{PowerState: node.PowerError}, node.PowerOff, false, accept},
 		"switched off":       {node.Node{PowerState: node.PowerOn}, node.PowerOff, false, restore},
@@ -31,7 +31,7 @@ func TestWhatFollowsFromAReading(t *testing.T) {
 	}
 }
 
-func TestPowerIsKeptInStepWhereItIsNobodyElses(t *testing.T) {
+func TestPowerIsSynchronizedWhereItIsNobodyElses(t *testing.T) {
 	for _, state := range node.States() {
 		class := state.Class() // work is under way in the others, and waits, or a person looks at the machine
 		want := (class == node.Stable || class == node.Failed) && state != node.Enroll && state != node.AdoptFailed
@@ -40,7 +40,7 @@ func TestPowerIsKeptInStepWhereItIsNobodyElses(t *testing.T) {
 		}
 	}
 	if synced(&node.Node{ProvisionState: node.Active, Maintenance: true}) || synced(&node.Node{ProvisionState: node.Active, TargetPowerState: node.PowerOn}) {
-		t.Error("a node in maintenance, or on its way to another power state, is kept in step")
+		t.Error("a node in maintenance, or on its way to another power state, is synchronized")
 	}
 }
 

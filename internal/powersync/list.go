@@ -12,13 +12,13 @@ import (
 
 // How the list of nodes is kept up to date.
 const (
-	lookEvery = 5 * time.Second // for what changed
-	// overlap is how far back a look goes beyond the one before: commits come in another
+	refreshInterval = 5 * time.Second // for what changed
+	// overlap is how far back a refresh goes beyond the one before: commits come in another
 	// order than the times of their changes.
 	overlap = 5 * time.Second
-	// wholeEvery is how often the versions of all nodes are compared, for what looks do
+	// compareInterval is how often the versions of all nodes are compared, for what a refresh does
 	// not see: deleted nodes, and what was committed later than overlap.
-	wholeEvery = 10 * time.Minute
+	compareInterval = 10 * time.Minute
 	// manyChanged is from how many changed nodes on versions are compared at once.
 	manyChanged = 1000
 	// nodesAtOnce is how many nodes are read from the database at once.
@@ -27,32 +27,32 @@ const (
 
 // list is how far the nodes of the database are known.
 type list struct {
-	seen    map[int64]time.Time // versions of all nodes, by key
-	watch   string              // what Watch said
-	watches func(*node.Node) bool
-	changed time.Time           // from when on changes may be new
-	key     int64               // highest key below which no new node can come
-	young   map[int64]time.Time // keys that are not so old yet, and when they came
-	whole   time.Time           // when the versions of all were last compared; zero for again now
-	failing bool                // the last look failed, and the log says so
+	seen     map[int64]time.Time // versions of all nodes, by key
+	watch    string              // what Watch said
+	watches  func(*node.Node) bool
+	changed  time.Time           // from when on changes may be new
+	key      int64               // highest key below which no new node can come
+	recent   map[int64]time.Time // keys that are not so old yet, and when they came
+	compared time.Time           // when the versions of all were last compared; zero for again now
+	failing  bool                // the last refresh failed, and the log says so
 }
 
-func newList() list { return list{seen: map[int64]time.Time{}, young: map[int64]time.Time{}} }
+func newList() list { return list{seen: map[int64]time.Time{}, recent: map[int64]time.Time{}} }
 
-// since moves the beginning of what may be new. Now is when a look begins, by the
+// since moves the beginning of what may be new. Now is when a refresh begins, by the
 // database's clock.
 func (l *list) since(now time.Time) {
 	l.changed = now.Add(-overlap)
-	for id, created := range l.young {
+	for id, created := range l.recent {
 		if created.Before(l.changed) {
 			l.key = max(l.key, id)
-			delete(l.young, id)
+			delete(l.recent, id)
 		}
 	}
 }
 
-// keepList keeps the list up to date.
-func (s *Syncer) keepList(ctx context.Context) {
+// refreshLoop keeps the list up to date.
+func (s *Syncer) refreshLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -61,56 +61,56 @@ func (s *Syncer) keepList(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		err := s.look(ctx)
+		err := s.refresh(ctx)
 		if err != nil && ctx.Err() == nil && !s.list.failing {
-			s.log.Error("Nodes to keep in step could not be read", "err", err)
+			s.log.Error("Nodes whose power is synchronized could not be read", "err", err)
 		}
 		s.list.failing = err != nil
-		timer.Reset(min(lookEvery, s.cfg.Interval))
+		timer.Reset(min(refreshInterval, s.cfg.Interval))
 	}
 }
 
-// look finds what changed since the last look.
-func (s *Syncer) look(ctx context.Context) error {
+// refresh takes what changed since the last one.
+func (s *Syncer) refresh(ctx context.Context) error {
 	l := &s.list
 	var nodes []*node.Node
 	var now time.Time
 	err := s.db.Read(ctx, func(tx *store.Tx) (err error) {
 		now = tx.Now()
-		if err := s.readPause(tx); err != nil {
+		if err := s.readSuspension(tx); err != nil {
 			return err
 		}
 		var watch string
 		if l.watches, watch, err = s.owner.Watch(tx); err != nil {
 			return err
 		}
-		if watch != l.watch || time.Since(l.whole) >= wholeEvery {
+		if watch != l.watch || time.Since(l.compared) >= compareInterval {
 			if watch != l.watch {
 				clear(l.seen) // a node that did not change may be ours now
 				l.watch = watch
 			}
-			l.whole = time.Time{}
+			l.compared = time.Time{}
 			return nil
 		}
 		var enough bool
 		if nodes, enough, err = tx.PowerNodesSince(l.changed, l.key, manyChanged); !enough {
-			l.whole = time.Time{}
+			l.compared = time.Time{}
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if l.whole.IsZero() {
-		return s.lookWhole(ctx)
+	if l.compared.IsZero() {
+		return s.compareAll(ctx)
 	}
 	s.learn(nodes)
 	l.since(now)
 	return nil
 }
 
-// lookWhole compares the versions of all nodes and reads those that changed.
-func (s *Syncer) lookWhole(ctx context.Context) error {
+// compareAll compares the versions of all nodes and reads those that changed.
+func (s *Syncer) compareAll(ctx context.Context) error {
 	l := &s.list
 	var versions []store.NodeVersion
 	var now time.Time
@@ -149,7 +149,7 @@ func (s *Syncer) lookWhole(ctx context.Context) error {
 		s.learn(nodes)
 	}
 	l.since(now)
-	l.whole = time.Now()
+	l.compared = time.Now()
 	return nil
 }
 
@@ -159,7 +159,7 @@ func (s *Syncer) learn(nodes []*node.Node) {
 	for _, n := range nodes {
 		l.seen[n.ID] = n.UpdatedAt
 		if n.ID > l.key {
-			l.young[n.ID] = n.CreatedAt
+			l.recent[n.ID] = n.CreatedAt
 		}
 		if l.watches(n) {
 			s.put(n)

@@ -1,5 +1,5 @@
 // Package powersync keeps the stored power states of nodes and those of their machines
-// the same. Each node has a due time of its own, so that the reads of a large fleet are
+// the same. Each node has a due time of its own, so that the reads of a large machines are
 // distributed evenly. A machine that does not answer does not delay others: reads wait
 // in goroutines, and nodes that did not answer the last time, and those in maintenance
 // because of that, have a separate number of calls.
@@ -55,10 +55,10 @@ type gate interface {
 
 // owner decides for which nodes it is done, and does what goes beyond one commit.
 type owner interface {
-	// Watch returns which nodes this process looks after, and a text that is another one
+	// Watch returns which nodes this process is responsible for, and a text that is another one
 	// when that may have changed for nodes that did not.
 	Watch(tx *store.Tx) (watches func(*node.Node) bool, version string, err error)
-	// Restore stores that the machine is to be brought to the power state that its node
+	// Restore stores that the machine is to get the power state that its node
 	// has. Begin starts that after the commit.
 	Restore(tx *store.Tx, n *node.Node) (begin func(), err error)
 	// Suspend suspends work and the restoring of power states until a person lets them go
@@ -68,7 +68,7 @@ type owner interface {
 	Record(tx *store.Tx, n *node.Node, severity node.Severity, message string) error
 }
 
-// Syncer keeps the power states of the nodes of one process in step. Its methods are
+// Syncer synchronizes the power states of the nodes of one process. Its methods are
 // safe for concurrent use.
 type Syncer struct {
 	cfg      Config
@@ -79,10 +79,10 @@ type Syncer struct {
 	log      *slog.Logger
 	list     list // of one goroutine
 
-	mu    sync.Mutex // of everything below
-	pause pause
-	nodes map[int64]*entry
-	lanes [laneCount]*lane
+	mu        sync.Mutex // of everything below
+	suspended suspended
+	nodes     map[int64]*entry
+	lanes     [laneCount]*lane
 }
 
 // New returns a syncer that does nothing before Run.
@@ -101,5 +101,5 @@ func (s *Syncer) Run(ctx context.Context) {
 	for _, l := range s.lanes {
 		running.Go(func() { s.serve(runner.WithInfo(ctx, &runner.Info{Task: l.task}), l) })
 	}
-	s.keepList(runner.WithInfo(ctx, &runner.Info{Task: "power sync list"}))
+	s.refreshLoop(runner.WithInfo(ctx, &runner.Info{Task: "power sync list"}))
 }

@@ -36,7 +36,7 @@ func (s *Syncer) serve(ctx context.Context, l *lane) {
 			readings.Go(func() {
 				defer l.places.Release(1)
 				ctx := runner.WithInfo(ctx, &runner.Info{Task: l.task, Node: n.UUID})
-				s.visit(ctx, l, e, n)
+				s.syncNode(ctx, l, e, n)
 			})
 		}
 	}
@@ -46,7 +46,7 @@ func (s *Syncer) serve(ctx context.Context, l *lane) {
 var errBusy = errors.New("the BMC is busy with other calls")
 
 // switchable reports whether a machine can be switched on and off. Of one that cannot,
-// nothing can be kept in step.
+// nothing can be synchronized.
 func (s *Syncer) switchable(n *node.Node) bool {
 	power, err := s.machines.Power(n)
 	if err != nil { // not built, or not chosen: verifying the node tells
@@ -93,13 +93,13 @@ func (s *Syncer) examine(ctx context.Context, l *lane, due []*entry) (map[int64]
 		switch {
 		case s.nodes[id] != e:
 		case err != nil:
-			s.giveBack(e, now.Add(lookEvery-part(lookEvery/8, e.spread())))
+			s.reschedule(e, now.Add(refreshInterval-part(refreshInterval/8, e.spread())))
 		case !exists:
 			delete(s.nodes, id)
 		case v.Held:
-			s.giveBack(e, now.Add(nextDue(s.intervalOf(l), false, e.spread())))
+			s.reschedule(e, now.Add(nextDue(s.intervalOf(l), false, e.spread())))
 		case s.laneOf(e) != l: // it changed: its time is that of another lane, or none
-			s.giveBack(e, e.due)
+			s.reschedule(e, e.due)
 		default:
 			free[id] = e.n
 		}
@@ -115,32 +115,32 @@ func (s *Syncer) intervalOf(l *lane) time.Duration {
 	return s.cfg.Interval
 }
 
-// giveBack ends what take began, without or after a reading.
-func (s *Syncer) giveBack(e *entry, due time.Time) {
+// reschedule ends what take began, without or after a reading.
+func (s *Syncer) reschedule(e *entry, due time.Time) {
 	e.busy = false
 	e.due = due
 	e.round++
 	s.enqueue(e)
 }
 
-// visit reads one machine, does what follows, and says when it is due again.
-func (s *Syncer) visit(ctx context.Context, l *lane, e *entry, n *node.Node) {
+// syncNode reads one machine, does what follows, and says when it is due again.
+func (s *Syncer) syncNode(ctx context.Context, l *lane, e *entry, n *node.Node) {
 	observed, err := s.ask(ctx, n)
 	if ctx.Err() != nil {
 		return
 	}
-	follow := s.keepInStep
+	follow := s.apply
 	if l == s.lanes[faulty] {
 		follow = s.recoverNode
 	}
 	due, err := follow(ctx, e, n, observed, err)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, node.ErrLocked) && !errors.Is(err, node.ErrNotFound) {
-		s.log.Warn("Power state could not be kept in step", "node", n.UUID, "err", err)
+		s.log.Warn("Power state could not be synchronized", "node", n.UUID, "err", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.nodes[n.ID] == e {
-		s.giveBack(e, time.Now().Add(due))
+		s.reschedule(e, time.Now().Add(due))
 	}
 }
 

@@ -100,7 +100,7 @@ func (f *folder) list() error {
 	return nil
 }
 
-// look notes what a file says.
+// check notes what a file says.
 func (f *folder) check(name string, entry fs.DirEntry) error {
 	info, err := entry.Info()
 	if errors.Is(err, fs.ErrNotExist) { // deleted in between

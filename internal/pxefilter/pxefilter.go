@@ -158,7 +158,7 @@ func (f *Filter) Run(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		wait, err := f.turn(ctx)
+		wait, err := f.synchronize(ctx)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func (tx *Tx) locking(clause string) string {
 	return clause
 }
 
-// await waits for the turn of this write among those of its process that begin with the
+// await waits for a place of this write among those of its process that begin with the
 // same row.
 func (tx *Tx) await(table, column string, value any) error {
 	if tx.shared == nil {

@@ -327,9 +327,9 @@ type Discovered struct {
 // DiscoveredAfter counts the nodes with a key above id that were enrolled by
 // auto-discovery, so that nobody has to count those up to Last twice.
 func (tx *Tx) DiscoveredAfter(id int64) (found Discovered, err error) {
-	_, err = tx.one(`WITH settled AS MATERIALIZED (SELECT coalesce(max(id), 0) AS last FROM nodes WHERE auto_discovered = 1 AND id > ? AND created_at <= ?)
-		SELECT coalesce(sum(CASE WHEN nodes.id <= settled.last THEN 1 ELSE 0 END), 0), count(*), coalesce(max(settled.last), 0)
-		FROM nodes, settled WHERE nodes.auto_discovered = 1 AND nodes.id > ?`,
+	_, err = tx.one(`WITH committed AS MATERIALIZED (SELECT coalesce(max(id), 0) AS last FROM nodes WHERE auto_discovered = 1 AND id > ? AND created_at <= ?)
+		SELECT coalesce(sum(CASE WHEN nodes.id <= committed.last THEN 1 ELSE 0 END), 0), count(*), coalesce(max(committed.last), 0)
+		FROM nodes, committed WHERE nodes.auto_discovered = 1 AND nodes.id > ?`,
 		[]any{id, tx.Now().Add(-tx.settle).UnixMicro(), id}, &found.Count, &found.Newer, &found.Last)
 	found.Newer -= found.Count
 	found.Last = max(found.Last, id)

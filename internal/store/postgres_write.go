@@ -57,7 +57,7 @@ type postgresWriter struct {
 	pool    *pgxpool.Pool
 	slots   chan struct{} // one for each write that has a connection
 	waiting chan struct{} // one for each of them that may wait long for a lock
-	rows    *turns        // of writes that begin with locking a row
+	rows    *rowLimit     // of writes that begin with locking a row
 	clock   *serverClock
 	texts   *statementTexts
 	memory  processMemory
@@ -70,7 +70,7 @@ type postgresWriter struct {
 func newPostgresWriter(pool *pgxpool.Pool, connections int, clock *serverClock) *postgresWriter {
 	return &postgresWriter{
 		pool: pool, slots: make(chan struct{}, connections), waiting: make(chan struct{}, max(1, connections/connectionsPerWaiting)),
-		rows: newTurns(min(writesPerRow, connections)), clock: clock, closed: make(chan struct{}),
+		rows: newRowLimit(min(writesPerRow, connections)), clock: clock, closed: make(chan struct{}),
 		texts: &statementTexts{kept: map[string]string{}},
 	}
 }
@@ -189,7 +189,7 @@ type postgresWrite struct {
 	conn    *pgxpool.Conn
 	waits   bool      // whether it may wait long for locks
 	slot    bool      // whether it has one of the writer's slots, and one of the waiting if it waits
-	leave   func()    // gives back the turn at the row that it began with; nil for none
+	release func()    // of the row that it began with; nil for none
 	id      string    // of the transaction, as pg_xact_status takes it; empty before the first trip
 	at      time.Time // by the database's clock; zero before the first trip
 	changes bool
@@ -236,13 +236,13 @@ func (t *postgresWrite) run(fn func(*Tx) error) error {
 	return nil
 }
 
-// await waits for the turn of this write at the row that it locks first. One that has
+// await waits for a place at the row that this write locks first. One that has
 // a connection already waits in the database.
 func (t *postgresWrite) await(row string) (err error) {
-	if t.leave != nil || t.slot {
+	if t.release != nil || t.slot {
 		return nil
 	}
-	t.leave, err = t.writer.rows.take(t.session.caller, row)
+	t.release, err = t.writer.rows.acquire(t.session.caller, row)
 	return err
 }
 
@@ -399,8 +399,8 @@ func (t *postgresWrite) giveBack() {
 			<-t.writer.waiting
 		}
 	}
-	if t.leave != nil {
-		t.leave()
+	if t.release != nil {
+		t.release()
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Whoever keeps the power states of many nodes in step holds what it needs of each in
+// Whoever synchronizes the power states of many nodes holds what it needs of each in
 // memory and reads what changed: never whole nodes, and never all of them without need.
 
 // powerNodeTable has the columns that reading a machine's power, and deciding what
@@ -91,7 +91,7 @@ func eachKeys(ids []int64, do func([]any) error) error {
 	return nil
 }
 
-// PowerNodes returns what keeping power states in step needs of the nodes with these
+// PowerNodes returns what synchronizing power states needs of the nodes with these
 // keys, as far as there are such nodes: fields that it does not need are empty, the
 // lease among them.
 func (tx *Tx) PowerNodes(ids []int64) ([]*node.Node, error) {

@@ -229,10 +229,10 @@ func (c *BootChanges) read(tx *Tx, doubt int64) error {
 
 // selectHorizon reads the lowest transaction that the snapshot of a reading may not
 // see, and the keys below which no row can come any more.
-const selectHorizon = `WITH settled AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - ?::bigint AS at)
+const selectHorizon = `WITH committed AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - ?::bigint AS at)
 	SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
-		coalesce((SELECT id FROM nodes WHERE created_at < (SELECT at FROM settled) ORDER BY id DESC LIMIT 1), 0),
-		coalesce((SELECT id FROM ports WHERE created_at < (SELECT at FROM settled) ORDER BY id DESC LIMIT 1), 0)`
+		coalesce((SELECT id FROM nodes WHERE created_at < (SELECT at FROM committed) ORDER BY id DESC LIMIT 1), 0),
+		coalesce((SELECT id FROM ports WHERE created_at < (SELECT at FROM committed) ORDER BY id DESC LIMIT 1), 0)`
 
 // sinceHorizon is the condition that a row was written by a transaction from the
 // horizon on. A row names its transaction by 32 bits, so the difference counts.

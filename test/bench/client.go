@@ -126,8 +126,8 @@ type storm struct {
 func (s storm) rate() float64 { return float64(s.requests) / s.took.Seconds() }
 
 // load makes count calls of do, each number once, over several connections that
-// are opened before the clock starts, and then waits for settled if there is one.
-func (e *engine) load(ctx context.Context, clients, count int, do func(c *client, i int) error, settled func(context.Context, *client) error) (storm, error) {
+// are opened before the clock starts, and then waits for finished if there is one.
+func (e *engine) load(ctx context.Context, clients, count int, do func(c *client, i int) error, finished func(context.Context, *client) error) (storm, error) {
 	connections := make([]*client, clients)
 	for i := range connections {
 		c, err := e.dial(ctx)
@@ -145,8 +145,8 @@ func (e *engine) load(ctx context.Context, clients, count int, do func(c *client
 	if err := drive(ctx, connections, count, do); err != nil {
 		return storm{}, err
 	}
-	if settled != nil {
-		if err := settled(ctx, connections[0]); err != nil {
+	if finished != nil {
+		if err := finished(ctx, connections[0]); err != nil {
 			return storm{}, err
 		}
 	}

@@ -64,7 +64,7 @@ type task struct {
 	request  string
 	ends     time.Time
 	fails    bool
-	settled  bool // its end was seen
+	observed bool // its end was seen
 }
 
 // States of a task, as they are answered.
@@ -141,10 +141,10 @@ func (m *machine) since(first int64) []int64 {
 // called before the machine is read, so that nothing has to run in between.
 func (m *machine) settle(now time.Time) {
 	for i, t := range m.tasks {
-		if t.settled || now.Before(t.ends) {
+		if t.observed || now.Before(t.ends) {
 			continue
 		}
-		m.tasks[i].settled = true
+		m.tasks[i].observed = true
 		if apply := kindTable[t.kind].apply; apply != nil && !t.fails {
 			apply(m, t)
 		}
@@ -172,6 +172,6 @@ func (m *machine) forget(now time.Time) {
 		}
 	}
 	m.settle(now)
-	m.tasks = slices.DeleteFunc(m.tasks, func(t task) bool { return t.settled })
+	m.tasks = slices.DeleteFunc(m.tasks, func(t task) bool { return t.observed })
 	m.forgetful = true
 }

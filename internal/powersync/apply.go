@@ -10,9 +10,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// keepInStep does what follows from reading a node's machine, and returns in how much
+// apply does what follows from reading a node's machine, and returns in how much
 // time it is due again.
-func (s *Syncer) keepInStep(ctx context.Context, e *entry, n *node.Node, observed node.PowerState, failure error) (time.Duration, error) {
+func (s *Syncer) apply(ctx context.Context, e *entry, n *node.Node, observed node.PowerState, failure error) (time.Duration, error) {
 	if errors.Is(failure, errBusy) {
 		return nextDue(s.cfg.Interval, false, e.spread()), nil
 	}
@@ -34,7 +34,7 @@ func (s *Syncer) keepInStep(ctx context.Context, e *entry, n *node.Node, observe
 			return due, err
 		}
 	}
-	return due, s.inStep(ctx, e)
+	return due, s.noDifference(ctx, e)
 }
 
 // ifUntouched changes a node that nobody works on, unless its work is suspended, and that
@@ -56,7 +56,7 @@ func (s *Syncer) ifUntouched(ctx context.Context, n *node.Node, change func(*sto
 	})
 }
 
-// ifSynced is ifUntouched for a node whose power is still kept in step.
+// ifSynced is ifUntouched for a node whose power is still synchronized.
 func (s *Syncer) ifSynced(ctx context.Context, n *node.Node, change func(*store.Tx, *node.Node) error) error {
 	return s.ifUntouched(ctx, n, func(tx *store.Tx, after *node.Node) error {
 		if !synced(after) {
@@ -74,7 +74,7 @@ func (s *Syncer) store(ctx context.Context, n *node.Node, observed node.PowerSta
 	})
 }
 
-// restore brings the machine back to what the node says, unless something is
+// restore has the power state that the node says restored, unless something is
 // suspended: then it notes once, in the database and in the node's history, why not.
 func (s *Syncer) restore(ctx context.Context, n *node.Node, observed node.PowerState) error {
 	var begin func()
@@ -85,14 +85,14 @@ func (s *Syncer) restore(ctx context.Context, n *node.Node, observed node.PowerS
 			return err
 		}
 		if suspension.InForce() {
-			return s.leave(tx, after, observed, suspension)
+			return s.noteDifference(tx, after, observed, suspension)
 		}
 		after.TargetPowerState = after.PowerState
 		if begin, err = s.owner.Restore(tx, after); err != nil {
 			return err
 		}
 		return s.owner.Record(tx, after, node.SeverityInfo,
-			fmt.Sprintf("The machine was found in %q although nobody asked the engine for it; it is brought back to %q.", observed, n.PowerState))
+			fmt.Sprintf("The machine was found in %q although nobody asked the engine for it; %q is being restored.", observed, n.PowerState))
 	})
 	if err == nil && begin != nil {
 		begin()
@@ -100,8 +100,8 @@ func (s *Syncer) restore(ctx context.Context, n *node.Node, observed node.PowerS
 	return err
 }
 
-// leave notes why a machine is not brought back.
-func (s *Syncer) leave(tx *store.Tx, n *node.Node, observed node.PowerState, suspension node.Suspension) error {
+// noteDifference stores why a power state is not restored.
+func (s *Syncer) noteDifference(tx *store.Tx, n *node.Node, observed node.PowerState, suspension node.Suspension) error {
 	news, err := tx.NotePowerDifference(n.ID, observed)
 	if err != nil || !news {
 		return err

@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// pause is what this process knows of the suspension in the database, which decides.
+// suspended is what this process knows of the suspension in the database, which decides.
 // The mutex of the Syncer guards it.
-type pause struct {
+type suspended struct {
 	suspension node.Suspension           // as it was last read
 	differing  map[int64]node.PowerState // what is noted of machines, while something is suspended
 	// free is until when however many machines may differ, by this process's clock: a
@@ -19,10 +19,10 @@ type pause struct {
 	free time.Time
 }
 
-// readPause takes what the database says of a suspension. Whoever ended one lets all
-// machines be brought back that were found to differ, when each is next read. What is
+// readSuspension takes what the database says of a suspension. Whoever ended one lets all
+// machines be restored that were found to differ, when each is next read. What is
 // found later than two intervals from then counts anew.
-func (s *Syncer) readPause(tx *store.Tx) error {
+func (s *Syncer) readSuspension(tx *store.Tx) error {
 	suspension, err := tx.Suspension()
 	if err != nil {
 		return err
@@ -35,20 +35,20 @@ func (s *Syncer) readPause(tx *store.Tx) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if suspension.Ended != s.pause.suspension.Ended {
-		s.pause.free = time.Now().Add(suspension.Ended.Add(2 * s.cfg.Interval).Sub(tx.Now()))
+	if suspension.Ended != s.suspended.suspension.Ended {
+		s.suspended.free = time.Now().Add(suspension.Ended.Add(2 * s.cfg.Interval).Sub(tx.Now()))
 		for _, e := range s.nodes {
 			e.differedAt = time.Time{}
 		}
 	}
-	s.pause.suspension, s.pause.differing = suspension, differing
+	s.suspended.suspension, s.suspended.differing = suspension, differing
 	return nil
 }
 
 // differs does what follows when a machine was found in another state than its node
-// has: it is brought back, or, while something is suspended, that is noted.
+// has: it is restored, or, while something is suspended, that is noted.
 func (s *Syncer) differs(ctx context.Context, e *entry, n *node.Node, observed node.PowerState) error {
-	detail, known := s.judge(e, observed)
+	detail, known := s.countDifference(e, observed)
 	if known {
 		return nil
 	}
@@ -73,20 +73,20 @@ func (s *Syncer) suspend(ctx context.Context, detail string) error {
 	if began {
 		s.log.Error("Power states are not restored and work is suspended, too many machines differ from what is stored: see ingot suspension", "detail", detail)
 	}
-	return s.db.Read(ctx, s.readPause)
+	return s.db.Read(ctx, s.readSuspension)
 }
 
-// judge notes that a machine differs. It returns why too many do, "" when they do not or
+// countDifference notes that a machine differs. It returns why too many do, "" when they do not or
 // something is suspended already, and whether the difference is noted.
-func (s *Syncer) judge(e *entry, observed node.PowerState) (detail string, known bool) {
+func (s *Syncer) countDifference(e *entry, observed node.PowerState) (detail string, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	e.differedAt = now
-	if s.pause.suspension.InForce() {
-		return "", s.pause.differing[e.id] == observed
+	if s.suspended.suspension.InForce() {
+		return "", s.suspended.differing[e.id] == observed
 	}
-	if now.Before(s.pause.free) {
+	if now.Before(s.suspended.free) {
 		return "", false
 	}
 	read, differing := s.counted(now)
@@ -96,10 +96,10 @@ func (s *Syncer) judge(e *entry, observed node.PowerState) (detail string, known
 	return fmt.Sprintf("%d of the %d machines that were read last differ from what the engine has stored of them", differing, read), false
 }
 
-// inStep notes that a machine does not differ, or not any more.
-func (s *Syncer) inStep(ctx context.Context, e *entry) error {
+// noDifference notes that a machine does not differ, or not any more.
+func (s *Syncer) noDifference(ctx context.Context, e *entry) error {
 	s.mu.Lock()
-	_, noted := s.pause.differing[e.id]
+	_, noted := s.suspended.differing[e.id]
 	s.mu.Unlock()
 	if !noted {
 		return nil

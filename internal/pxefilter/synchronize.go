@@ -15,9 +15,9 @@ const (
 	longestWait  = 15 * time.Second // between two attempts after errors
 )
 
-// turn synchronises the folder once and returns the pause before the next turn. An
+// synchronize updates the folder once and returns the pause before the next time. An
 // error ends the filter.
-func (f *Filter) turn(ctx context.Context) (time.Duration, error) {
+func (f *Filter) synchronize(ctx context.Context) (time.Duration, error) {
 	err := f.pass(ctx)
 	switch {
 	case err == nil:

@@ -25,9 +25,9 @@ const (
 	callTimeout = 15 * time.Second
 )
 
-// fleet is machines, nodes in a database, and whatever keeps them in step. It lives in
+// rack is machines, nodes in a database, and the syncer. It lives in
 // the bubble of a test, whose clock is everybody's.
-type fleet struct {
+type rack struct {
 	t    *testing.T
 	db   *store.Store
 	gate *runner.Gate
@@ -37,13 +37,13 @@ type fleet struct {
 	machines map[string]*machine // by the UUID of their nodes
 	calls    int
 	most     int            // calls at once
-	restored map[string]int // how often each was to be brought back
+	restored map[string]int // how often each was to be restored
 	alive    []string       // conductors
 }
 
 // machine is what stands behind a node.
 type machine struct {
-	f       *fleet
+	r       *rack
 	state   node.PowerState
 	latency time.Duration
 	hangs   bool
@@ -52,8 +52,8 @@ type machine struct {
 	reads   []time.Time // when each reading began
 }
 
-// inFleet runs a test in a bubble, with an empty fleet.
-func inFleet(t *testing.T, test func(f *fleet)) {
+// inRack runs a test in a bubble, with an empty rack.
+func inRack(t *testing.T, test func(r *rack)) {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -62,26 +62,26 @@ func inFleet(t *testing.T, test func(f *fleet)) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		test(&fleet{
+		test(&rack{
 			t: t, db: db, gate: runner.NewGate(1024, 2), machines: map[string]*machine{}, restored: map[string]int{}, alive: []string{"one"},
 		})
 	})
 }
 
 // add stores a node that says "power off", with a machine that shows the same at once.
-func (f *fleet) add(changes ...func(*node.Node, *machine)) *node.Node {
-	f.t.Helper()
-	return f.addMany(1, changes...)[0]
+func (r *rack) add(changes ...func(*node.Node, *machine)) *node.Node {
+	r.t.Helper()
+	return r.addMany(1, changes...)[0]
 }
 
-func (f *fleet) addMany(count int, changes ...func(*node.Node, *machine)) []*node.Node {
-	f.t.Helper()
+func (r *rack) addMany(count int, changes ...func(*node.Node, *machine)) []*node.Node {
+	r.t.Helper()
 	nodes := make([]*node.Node, count)
-	f.write(func(tx *store.Tx) error {
+	r.write(func(tx *store.Tx) error {
 		for i := range nodes {
 			n := &node.Node{UUID: uuid.NewString(), Driver: "fake-hardware", ProvisionState: node.Active, PowerState: node.PowerOff}
 			n.Interfaces[node.PowerInterface] = "fake"
-			m := &machine{f: f, state: node.PowerOff}
+			m := &machine{r: r, state: node.PowerOff}
 			for _, change := range changes {
 				change(n, m)
 			}
@@ -89,9 +89,9 @@ func (f *fleet) addMany(count int, changes ...func(*node.Node, *machine)) []*nod
 				return err
 			}
 			nodes[i] = n
-			f.mu.Lock()
-			f.machines[n.UUID] = m
-			f.mu.Unlock()
+			r.mu.Lock()
+			r.machines[n.UUID] = m
+			r.mu.Unlock()
 		}
 		return nil
 	})
@@ -106,14 +106,14 @@ func isFaulty(n *node.Node, _ *machine) {
 }
 
 // run starts a syncer and returns it with what stops it.
-func (f *fleet) run(name string, changes ...func(*Config)) (s *Syncer, stop func()) {
-	f.t.Helper()
+func (r *rack) run(name string, changes ...func(*Config)) (s *Syncer, stop func()) {
+	r.t.Helper()
 	cfg := Config{Interval: interval, Recovery: recovery, Tries: 3, Calls: 1024, CallTimeout: callTimeout}
 	for _, change := range changes {
 		change(&cfg)
 	}
-	s = New(f.db, f, f.gate, conductor{f, name}, cfg, slog.New(slog.NewTextHandler(&f.log, nil)))
-	ctx, cancel := context.WithCancel(f.t.Context())
+	s = New(r.db, r, r.gate, conductor{r, name}, cfg, slog.New(slog.NewTextHandler(&r.log, nil)))
+	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan struct{})
 	go func() {
 		s.Run(ctx)
@@ -123,7 +123,7 @@ func (f *fleet) run(name string, changes ...func(*Config)) (s *Syncer, stop func
 		cancel()
 		<-ended
 	}
-	f.t.Cleanup(stop)
+	r.t.Cleanup(stop)
 	return s, stop
 }
 
@@ -133,30 +133,30 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func (f *fleet) write(fn func(*store.Tx) error) {
-	f.t.Helper()
-	if err := f.db.Write(f.t.Context(), fn); err != nil {
-		f.t.Fatal(err)
+func (r *rack) write(fn func(*store.Tx) error) {
+	r.t.Helper()
+	if err := r.db.Write(r.t.Context(), fn); err != nil {
+		r.t.Fatal(err)
 	}
 }
 
 // stored reads a node.
-func (f *fleet) stored(n *node.Node) (got *node.Node) {
-	f.t.Helper()
-	err := f.db.Read(f.t.Context(), func(tx *store.Tx) (err error) {
+func (r *rack) stored(n *node.Node) (got *node.Node) {
+	r.t.Helper()
+	err := r.db.Read(r.t.Context(), func(tx *store.Tx) (err error) {
 		got, err = tx.NodeByID(n.ID)
 		return err
 	})
 	if err != nil {
-		f.t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	return got
 }
 
 // change changes a stored node.
-func (f *fleet) change(n *node.Node, change func(*node.Node)) {
-	f.t.Helper()
-	f.write(func(tx *store.Tx) error {
+func (r *rack) change(n *node.Node, change func(*node.Node)) {
+	r.t.Helper()
+	r.write(func(tx *store.Tx) error {
 		before, err := tx.NodeByID(n.ID)
 		if err != nil {
 			return err
@@ -168,9 +168,9 @@ func (f *fleet) change(n *node.Node, change func(*node.Node)) {
 }
 
 // history returns a node's history as text.
-func (f *fleet) history(n *node.Node) (lines []string) {
-	f.t.Helper()
-	err := f.db.Read(f.t.Context(), func(tx *store.Tx) error {
+func (r *rack) history(n *node.Node) (lines []string) {
+	r.t.Helper()
+	err := r.db.Read(r.t.Context(), func(tx *store.Tx) error {
 		events, err := tx.Events(n.ID)
 		for _, e := range events {
 			lines = append(lines, string(e.Severity)+" "+e.Message)
@@ -178,52 +178,52 @@ func (f *fleet) history(n *node.Node) (lines []string) {
 		return err
 	})
 	if err != nil {
-		f.t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	return lines
 }
 
 // reads returns when a node's machine was read.
-func (f *fleet) reads(n *node.Node) []time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.machines[n.UUID].reads
+func (r *rack) reads(n *node.Node) []time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.machines[n.UUID].reads
 }
 
 // set changes a machine.
-func (f *fleet) set(n *node.Node, change func(*machine)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	change(f.machines[n.UUID])
+func (r *rack) set(n *node.Node, change func(*machine)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(r.machines[n.UUID])
 }
 
-// restorations returns how many machines were to be brought back.
-func (f *fleet) restorations() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.restored)
+// restorations returns how many machines were to be restored.
+func (r *rack) restorations() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.restored)
 }
 
-func (f *fleet) Power(n *node.Node) (driver.Power, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	m, ok := f.machines[n.UUID]
+func (r *rack) Power(n *node.Node) (driver.Power, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m, ok := r.machines[n.UUID]
 	if !ok {
 		return nil, errors.New("no machine")
 	}
 	return m, nil
 }
 
-func (f *fleet) BMC(n *node.Node) string { return n.UUID }
+func (r *rack) BMC(n *node.Node) string { return n.UUID }
 
 func (m *machine) PowerState(ctx context.Context, _ *node.Node) (node.PowerState, error) {
-	f := m.f
-	f.mu.Lock()
+	r := m.r
+	r.mu.Lock()
 	m.reads = append(m.reads, time.Now())
-	f.calls++
-	f.most = max(f.most, f.calls)
+	r.calls++
+	r.most = max(r.most, r.calls)
 	latency, hangs, panics := m.latency, m.hangs, m.panics
-	f.mu.Unlock()
+	r.mu.Unlock()
 	if panics {
 		panic("the answer is not understood")
 	}
@@ -232,9 +232,9 @@ func (m *machine) PowerState(ctx context.Context, _ *node.Node) (node.PowerState
 	} else if latency > 0 {
 		<-time.After(latency)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.calls--
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls--
 	if hangs {
 		return "", ctx.Err()
 	}
@@ -253,25 +253,25 @@ func (*machine) Supported() []node.PowerState {
 
 // conductor is an owner.
 type conductor struct {
-	f    *fleet
+	r    *rack
 	name string
 }
 
 func (c conductor) Watch(*store.Tx) (func(*node.Node) bool, string, error) {
-	c.f.mu.Lock()
-	defer c.f.mu.Unlock()
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
 	var conductors []node.Conductor
-	for _, name := range c.f.alive {
+	for _, name := range c.r.alive {
 		conductors = append(conductors, node.Conductor{Hostname: name, Alive: true})
 	}
-	return func(n *node.Node) bool { return node.Responsible(n.UUID, "", conductors) == c.name }, strings.Join(c.f.alive, ","), nil
+	return func(n *node.Node) bool { return node.Responsible(n.UUID, "", conductors) == c.name }, strings.Join(c.r.alive, ","), nil
 }
 
 func (c conductor) Restore(_ *store.Tx, n *node.Node) (func(), error) {
 	return func() {
-		c.f.mu.Lock()
-		defer c.f.mu.Unlock()
-		c.f.restored[n.UUID]++
+		c.r.mu.Lock()
+		defer c.r.mu.Unlock()
+		c.r.restored[n.UUID]++
 	}, nil
 }
 

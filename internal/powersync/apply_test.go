@@ -1,0 +1,156 @@
+package powersync
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+func TestMachineThatWasSwitchedIsBroughtBackOnce(t *testing.T) {
+	inRack(t, func(r *rack) {
+		t := r.t
+		n := r.add(switched)
+		r.run("one")
+		pass(time.Hour)
+		if got := r.stored(n); got.PowerState != node.PowerOff || got.TargetPowerState != node.PowerOff || r.restored[n.UUID] != 1 {
+			t.Errorf("power %q to %q, restored %d times", got.PowerState, got.TargetPowerState, r.restored[n.UUID])
+		}
+		if rows := r.history(n); len(rows) != 1 || !strings.Contains(rows[0], "is being restored") {
+			t.Errorf("history %q", rows)
+		}
+	})
+}
+
+func TestObservedPowerIsKept(t *testing.T) {
+	inRack(t, func(r *rack) {
+		t := r.t
+		n := r.add(switched)
+		r.run("one", func(c *Config) { c.Accept = true })
+		pass(firstWithin)
+		if got := r.stored(n); got.PowerState != node.PowerOn || r.restorations() != 0 {
+			t.Errorf("power %q, restored %d", got.PowerState, r.restorations())
+		}
+		if rows := r.history(n); len(rows) != 1 || !strings.Contains(rows[0], "which is kept") {
+			t.Errorf("history %q", rows)
+		}
+	})
+}
+
+func TestMachinesThatAreSomebodyElsesAreNotRead(t *testing.T) {
+	inRack(t, func(r *rack) {
+		t := r.t
+		leased := r.add(switched)
+		r.write(func(tx *store.Tx) error {
+			_, err := tx.AcquireLease(leased.ID, "other", 24*time.Hour)
+			return err
+		})
+		nodes := []*node.Node{
+			leased,
+			r.add(switched, func(n *node.Node, _ *machine) { n.Maintenance = true }),
+			r.add(switched, func(n *node.Node, _ *machine) { n.TargetPowerState = node.PowerOn }),
+		}
+		for _, state := range node.States() {
+			if class := state.Class(); class == node.Working || class == node.Waiting || class == node.Held {
+				nodes = append(nodes, r.add(switched, func(n *node.Node, _ *machine) { n.ProvisionState = state }))
+			}
+		}
+		r.run("one")
+		pass(10 * time.Minute)
+		for _, n := range nodes {
+			if rows, reads := r.history(n), r.reads(n); len(rows) != 0 || len(reads) != 0 {
+				t.Errorf("node in %q: read %d times, history %q", n.ProvisionState, len(reads), rows)
+			}
+		}
+	})
+}
+
+func TestNodeThatChangedWhileItsMachineWasReadIsLeftAlone(t *testing.T) {
+	for name, change := range map[string]func(*node.Node){
+		"power":       func(n *node.Node) { n.PowerState = node.PowerOn },
+		"maintenance": func(n *node.Node) { n.Maintenance = true },
+		"address":     func(n *node.Node) { n.DriverInfo = node.ObjectOf(map[string]any{"fake_bmc": "192.0.2.9"}) },
+		"work":        func(n *node.Node) { n.ProvisionState = node.Deploying },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRack(t, func(r *rack) {
+				t := r.t
+				n := r.add(switched, func(_ *node.Node, m *machine) { m.latency = 10 * time.Second })
+				_, stop := r.run("one")
+				for len(r.reads(n)) == 0 {
+					pass(100 * time.Millisecond)
+				}
+				r.change(n, change)
+				pass(12 * time.Second)
+				stop()
+				if rows := r.history(n); len(rows) != 0 || r.restorations() != 0 {
+					t.Errorf("history %q, restored %d", rows, r.restorations())
+				}
+			})
+		})
+	}
+}
+
+func TestUnreadablePowerBecomesAFaultAndEndsByItself(t *testing.T) {
+	inRack(t, func(r *rack) {
+		t := r.t
+		n := r.add(func(_ *node.Node, m *machine) { m.broken = errors.New("no route to host") })
+		r.run("one")
+		for len(r.reads(n)) < 3 {
+			if got := r.stored(n); got.Maintenance {
+				t.Fatalf("maintenance after %d readings", len(r.reads(n)))
+			}
+			pass(time.Second)
+		}
+		got := r.stored(n)
+		if !got.Maintenance || got.Fault != node.FaultPowerFailure || got.PowerState != node.PowerError || !strings.Contains(got.MaintenanceReason, "no route to host") {
+			t.Fatalf("maintenance %v, fault %q, power %q, reason %q", got.Maintenance, got.Fault, got.PowerState, got.MaintenanceReason)
+		}
+		pass(2 * recovery)
+		if reads := len(r.reads(n)); reads < 4 || !r.stored(n).Maintenance {
+			t.Fatalf("%d readings, maintenance %v", reads, r.stored(n).Maintenance)
+		}
+		r.set(n, func(m *machine) { m.broken = nil })
+		pass(recovery + time.Second)
+		if got := r.stored(n); got.Maintenance || got.Fault != "" || got.PowerState != node.PowerOff {
+			t.Errorf("maintenance %v, fault %q, power %q", got.Maintenance, got.Fault, got.PowerState)
+		}
+	})
+}
+
+func TestDriverThatPanicsIsAMachineThatDoesNotAnswer(t *testing.T) {
+	inRack(t, func(r *rack) {
+		t := r.t
+		n := r.add(func(_ *node.Node, m *machine) { m.panics = true })
+		r.run("one")
+		for len(r.reads(n)) < 3 {
+			pass(time.Second)
+		}
+		if got := r.stored(n); got.Fault != node.FaultPowerFailure || !strings.Contains(got.MaintenanceReason, "internal error") {
+			t.Errorf("fault %q, reason %q", got.Fault, got.MaintenanceReason)
+		}
+	})
+}
+
+func TestABMCThatIsBusyWithOtherCallsHasNotFailed(t *testing.T) {
+	inRack(t, func(r *rack) {
+		t := r.t
+		n := r.add()
+		for range 2 {
+			leave, err := r.gate.Enter(context.Background(), n.UUID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer leave()
+		}
+		r.run("one")
+		pass(time.Hour)
+		if got := r.stored(n); got.Maintenance || len(r.reads(n)) != 0 {
+			t.Errorf("maintenance %v after %d readings", got.Maintenance, len(r.reads(n)))
+		}
+	})
+}
