@@ -30,13 +30,16 @@ var recordStates = []node.State{
 // accepted and ignored.
 func Records(s node.State) bool { return slices.Contains(recordStates, s) }
 
+// ErrToken refuses a heartbeat without the token of its node, and one of a node that
+// does not exist: who has no token does not learn which nodes there are.
+var ErrToken = node.Invalid("The node does not exist, or the agent token is missing or does not match.")
+
 // CheckHeartbeat returns a *node.ValidationError unless the heartbeat has the node's
 // token and an acceptable callback URL. addresses returns the addresses of the machine's
 // inventory; when there are none, only rules.AllowedNetworks decides.
 func CheckHeartbeat(n *node.Node, beat node.Heartbeat, rules Rules, addresses func() ([]netip.Addr, error)) error {
 	if !TokenMatches(n.DriverInternalInfo.Text(TokenKey), beat.AgentToken) {
-		// A sender without the token does not learn the UUID of the node.
-		return node.Invalid("The agent token is missing or does not match.")
+		return ErrToken
 	}
 	known := n.DriverInternalInfo.Text(URLKey)
 	switch {

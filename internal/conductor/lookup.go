@@ -142,6 +142,10 @@ func (c *Conductor) Heartbeat(ctx context.Context, ident string, beat node.Heart
 // not ask for one. Addresses are those of its inventory, none to leave that check out.
 func (c *Conductor) believed(tx *store.Tx, ident string, beat node.Heartbeat, addresses func(*node.Node) ([]netip.Addr, error)) (*node.Node, error) {
 	n, err := tx.Node(ident)
+	if errors.Is(err, node.ErrNotFound) {
+		c.refusals.note(tx.Now(), slog.LevelInfo, "Refused heartbeat", slog.String("node", ident), slog.String("reason", "no such node"))
+		return nil, agent.ErrToken
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/google/uuid"
+
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
@@ -176,6 +178,14 @@ func TestOnlyWhatARamdiskChangesIsWritten(t *testing.T) {
 	}
 }
 
+func TestHeartbeatDoesNotTellWhichNodesThereAre(t *testing.T) {
+	w := newWorld(t)
+	n := w.enrol(unknown(1))
+	for _, ident := range []string{n.UUID, uuid.NewString(), "nobody"} {
+		wantIs(t, w.Heartbeat(t.Context(), ident, beat("guessed")), agent.ErrToken)
+	}
+}
+
 // counted is a database that counts writes.
 type counted struct {
 	Database
@@ -273,7 +283,7 @@ func TestRefusedHeartbeatsChangeNothing(t *testing.T) {
 			t.Errorf("%s: error %q shows the token", name, err)
 		}
 	}
-	wantIs(t, w.Heartbeat(t.Context(), "2e9f0d3c-0000-4000-8000-000000000000", beat(token)), node.ErrNotFound)
+	wantIs(t, w.Heartbeat(t.Context(), "2e9f0d3c-0000-4000-8000-000000000000", beat(token)), agent.ErrToken)
 	if diff := cmp.Diff(before, w.stored(n.UUID)); diff != "" {
 		t.Errorf("node (-before +after):\n%s", diff)
 	}

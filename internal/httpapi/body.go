@@ -20,6 +20,7 @@ const (
 	maxBody           = 1 << 20
 	maxProvisionBody  = 64 << 20 // carries a config drive
 	maxInspectionBody = 16 << 20
+	maxHeartbeatBody  = 128 << 10
 )
 
 // maxDepth is the largest nesting depth of JSON in a request.

@@ -49,15 +49,25 @@ func (a *api) ramdiskMiddleware(handle apiHandler) apiHandler {
 	}
 }
 
+// maxLookupAddresses is how many addresses a lookup may have, more than machines have
+// interfaces.
+const maxLookupAddresses = 256
+
 func (a *api) lookup(w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
 	request := node.LookupRequest{NodeUUID: strings.ToLower(c.query.Get("node_uuid")), WantsToken: c.version >= agentTokenSince}
 	if request.NodeUUID != "" && !isUUID(request.NodeUUID) {
 		return badRequest("Invalid value for argument node_uuid: want a UUID, got %q", request.NodeUUID)
 	}
-	for _, text := range listArg(c.query, "addresses") {
-		if mac, ok := node.ParseMAC(text); ok {
-			request.Addresses = append(request.Addresses, mac)
+	if request.NodeUUID == "" { // which needs no addresses
+		addresses := listArg(c.query, "addresses")
+		if len(addresses) > maxLookupAddresses {
+			return badRequest("A lookup has %d addresses, more than %d; send node_uuid instead.", len(addresses), maxLookupAddresses)
+		}
+		for _, text := range addresses {
+			if mac, ok := node.ParseMAC(text); ok {
+				request.Addresses = append(request.Addresses, mac)
+			}
 		}
 	}
 	if request.NodeUUID == "" && len(request.Addresses) == 0 {
@@ -118,7 +128,7 @@ func (a *api) heartbeat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var request heartbeatRequest
-	if err := decodeBody(w, r, maxBody, &request); err != nil {
+	if err := decodeBody(w, r, maxHeartbeatBody, &request); err != nil {
 		return err
 	}
 	beat, err := request.check(versionOf(r))
@@ -134,19 +144,26 @@ func (a *api) heartbeat(w http.ResponseWriter, r *http.Request) error {
 
 // check checks everything about a heartbeat that does not depend on the node.
 func (request heartbeatRequest) check(version int) (node.Heartbeat, error) {
+	callback := ""
+	if request.CallbackURL != nil {
+		callback = *request.CallbackURL
+	}
 	for _, part := range []struct {
-		name  string
-		given bool
-		since int
+		name, value string
+		since, max  int // microversion; bytes
 	}{
-		{"agent_version", request.AgentVersion != "", agentVersionSince},
-		{"agent_token", request.AgentToken != "", agentTokenSince},
-		{"agent_verify_ca", request.AgentVerifyCA != "", verifyCASince},
-		{"agent_status", request.AgentStatus != "", agentStatusSince},
-		{"agent_status_message", request.AgentStatusMessage != "", agentStatusSince},
+		{"callback_url", callback, minVersion, 1024},
+		{"agent_version", request.AgentVersion, agentVersionSince, 255},
+		{"agent_token", request.AgentToken, agentTokenSince, 255},
+		{"agent_verify_ca", request.AgentVerifyCA, verifyCASince, 16 << 10},
+		{"agent_status", request.AgentStatus, agentStatusSince, 255},
+		{"agent_status_message", request.AgentStatusMessage, agentStatusSince, 64 << 10},
 	} {
-		if part.given && version < part.since {
+		switch {
+		case part.value != "" && version < part.since:
 			return node.Heartbeat{}, badRequest("The key %q of a heartbeat needs API version 1.%d or newer.", part.name, part.since)
+		case len(part.value) > part.max:
+			return node.Heartbeat{}, badRequest("The key %q of a heartbeat has %d bytes, more than %d.", part.name, len(part.value), part.max)
 		}
 	}
 	switch {
@@ -155,8 +172,8 @@ func (request heartbeatRequest) check(version int) (node.Heartbeat, error) {
 	case request.AgentVersion == "" && version >= agentVersionSince:
 		return node.Heartbeat{}, badRequest("A heartbeat needs an agent_version.")
 	}
-	if u, err := url.Parse(*request.CallbackURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return node.Heartbeat{}, badRequest("Invalid value for \"callback_url\": want an http or https URL, got %q", node.CutText(*request.CallbackURL))
+	if u, err := url.Parse(callback); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return node.Heartbeat{}, badRequest("Invalid value for \"callback_url\": want an http or https URL, got %q", node.CutText(callback))
 	}
 	switch request.AgentStatus {
 	case "", "start", "end", "error":
@@ -164,7 +181,7 @@ func (request heartbeatRequest) check(version int) (node.Heartbeat, error) {
 		return node.Heartbeat{}, badRequest("Invalid value for \"agent_status\": want start, end or error, got %q", node.CutText(request.AgentStatus))
 	}
 	return node.Heartbeat{
-		CallbackURL: *request.CallbackURL, AgentVersion: request.AgentVersion, AgentToken: request.AgentToken,
+		CallbackURL: callback, AgentVersion: request.AgentVersion, AgentToken: request.AgentToken,
 		AgentVerifyCA: request.AgentVerifyCA, AgentStatus: request.AgentStatus,
 		AgentStatusMessage: request.AgentStatusMessage,
 	}, nil

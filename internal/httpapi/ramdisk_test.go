@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -121,6 +122,39 @@ func TestHeartbeatKeysFollowTheirVersion(t *testing.T) {
 	} {
 		s.do("POST", "/v1/heartbeat/"+uuid1, tt.version, `{"callback_url":"http://192.0.2.1:9999"`+tt.extra+`}`).want(tt.status)
 	}
+}
+
+func TestHeartbeatWithALongValueIsRefused(t *testing.T) {
+	s := newServer(t)
+	s.addNode(uuid1)
+	for key, longest := range map[string]int{
+		"agent_version": 255, "agent_token": 255, "agent_verify_ca": 16 << 10, "agent_status_message": 64 << 10,
+	} {
+		for over, status := range []int{202, 400} {
+			body := `{"callback_url":"http://192.0.2.1:9999","` + key + `":"` + strings.Repeat("x", longest+over) + `"`
+			if key != "agent_version" {
+				body += `,"agent_version":"11.0.0"`
+			}
+			s.do("POST", "/v1/heartbeat/"+uuid1, "1.72", body+"}").want(status)
+		}
+	}
+	url := "http://192.0.2.1/" + strings.Repeat("x", 1024)
+	s.do("POST", "/v1/heartbeat/"+uuid1, "1.72", `{"callback_url":"`+url+`","agent_version":"11.0.0"}`).want(400)
+}
+
+func TestLookupTakesAsManyAddressesAsAMachineHas(t *testing.T) {
+	s := newServer(t)
+	s.engine.answer = lookupAnswer("")
+	addresses := func(count int) string {
+		list := make([]string, count)
+		for i := range list {
+			list[i] = fmt.Sprintf("52:54:00:00:%02x:%02x", i>>8, i&0xff)
+		}
+		return strings.Join(list, ",")
+	}
+	s.do("GET", "/v1/lookup?addresses="+addresses(256), "1.22", "").want(200)
+	s.do("GET", "/v1/lookup?addresses="+addresses(257), "1.22", "").want(400)
+	s.do("GET", "/v1/lookup?node_uuid="+uuid1+"&addresses="+addresses(257), "1.22", "").want(200)
 }
 
 func TestInspectionPostAnswersByVersion(t *testing.T) {
