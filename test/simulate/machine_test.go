@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -51,6 +52,9 @@ type machine struct {
 	idle    []time.Time    // when no change of its power was wanted any more
 	unsure  []time.Time    // when the outcome of a call was made unknown
 	calls   map[*call]bool // that may be on their way
+	// refusals are when a process heard that the machine refuses a call, until it has
+	// stored that. One that is paused beyond its lease cannot.
+	refusals map[*replica]time.Time
 }
 
 // mistrust notes that nobody can know the outcome of a call.
@@ -60,11 +64,25 @@ func (m *machine) mistrust() {
 	m.unsure = append(m.unsure, time.Now())
 }
 
-// unsureWithin reports whether that has happened in a time.
+// refuse notes that a process hears that the machine refuses a call.
+func (m *machine) refuse(r *replica) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refusals[r] = time.Now()
+}
+
+// storedBy notes that a process has stored what it knows of the machine.
+func (m *machine) storedBy(r *replica) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.refusals, r)
+}
+
+// unsureWithin reports whether the outcome of a call was, or stayed, unknown in a time.
 func (m *machine) unsureWithin(from, to time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return anyWithin(m.unsure, from, to)
+	return anyWithin(m.unsure, from, to) || anyWithin(slices.Collect(maps.Values(m.refusals)), from, to)
 }
 
 // press is somebody at the power button.
@@ -264,6 +282,7 @@ func (c connection) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
 		c.m.mistrust()
 		return fake.Task{}, ctx.Err()
 	case v == refused:
+		c.m.refuse(c.r)
 		return fake.Task{}, unreachable(string(e.Kind), true)
 	}
 	sent := c.m.enter(ctx, c.r)

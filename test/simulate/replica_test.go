@@ -185,7 +185,11 @@ func (d *database) Write(ctx context.Context, fn func(*store.Tx) error) error {
 	if err := r.w.db.Write(ctx, fn); err != nil {
 		return err
 	}
-	r.w.stored(runner.InfoOf(ctx))
+	info := runner.InfoOf(ctx)
+	r.w.stored(info)
+	if m := r.w.machines[info.Node]; m != nil && info.Work != "" {
+		m.storedBy(r)
+	}
 	switch {
 	case v == crashAfter:
 		r.die()
