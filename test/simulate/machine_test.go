@@ -46,6 +46,7 @@ type machine struct {
 
 	mu      sync.Mutex
 	power   node.PowerState
+	pressed time.Time // when somebody was last at its power button
 	tasks   map[string]task
 	forgets bool // whether it has lost its list of tasks
 	log     []effect
@@ -89,6 +90,7 @@ func (m *machine) unsureWithin(from, to time.Time) bool {
 func (m *machine) press() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.pressed = time.Now()
 	if m.power == node.PowerOn {
 		m.power = node.PowerOff
 	} else {
@@ -110,6 +112,15 @@ func (w *world) machineOf(p *point) *machine {
 type call struct {
 	replica *replica
 	until   time.Time
+}
+
+// undone returns until when effects of a kind may have been undone by somebody else.
+func (m *machine) undone(kind fake.Kind) time.Time {
+	switch kind {
+	case fake.PowerOn, fake.PowerOff, fake.SoftPowerOff:
+		return m.pressed
+	}
+	return time.Time{}
 }
 
 // once are effects that must not happen twice for one request.
@@ -134,7 +145,7 @@ func (m *machine) begin(e effect, by *replica) {
 		m.w.violated("%s: %s happens a second time", m.name, e)
 	}
 	for _, r := range m.w.processes() {
-		if e.origin.Request != "" && e.kind != reboot && r.kept(e) {
+		if e.origin.Request != "" && e.kind != reboot && r.kept(e, m.undone(e.kind)) {
 			m.w.violated("%s: %s begins again, although %s has heard that it was done and could store that", m.name, e, r.name)
 		}
 	}
@@ -332,7 +343,7 @@ func (m *machine) accept(e fake.Effect) fake.Task {
 func (w *world) reboot(r *replica) func(context.Context, *node.Node) error {
 	return func(ctx context.Context, n *node.Node) error {
 		m := w.machines[n.UUID]
-		origin := driver.Origin{Conductor: n.Lease.Owner, Epoch: n.Lease.Epoch, Request: taskName(ctx)}
+		origin := driver.Origin{Conductor: n.Lease.Owner, Epoch: n.Lease.Epoch, Request: runner.InfoOf(ctx).Request}
 		_, err := connection{m, r}.Do(ctx, fake.Effect{Origin: origin, Kind: reboot})
 		return err
 	}

@@ -154,14 +154,14 @@ func (r *replica) learned(request string, epoch int64) bool {
 	return heard && known == epoch
 }
 
-// kept reports whether the process has heard of the success of an effect that begins
-// again, and nothing has kept it from storing that: its lease still lasts, or it was
-// stopped in order.
-func (r *replica) kept(e effect) bool {
+// kept reports whether the process has heard, later than a time, of the success of an
+// effect that begins again, and nothing has kept it from storing that: its lease still
+// lasts, or it was stopped in order.
+func (r *replica) kept(e effect, later time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h, told := r.told[string(e.kind)+" "+e.origin.Request]
-	return told && !r.dead && (h.epoch == e.origin.Epoch || r.ending && !r.w.sched.failedWithin(h.at, time.Now()))
+	return told && h.at.After(later) && !r.dead && (h.epoch == e.origin.Epoch || r.ending && !r.w.sched.failedWithin(h.at, time.Now()))
 }
 
 // database is the store as a replica reaches it.
