@@ -3,7 +3,6 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -53,9 +52,8 @@ type machine struct {
 	idle    []time.Time    // when no change of its power was wanted any more
 	unsure  []time.Time    // when the outcome of a call was made unknown
 	calls   map[*call]bool // that may be on their way
-	// refusals are when a process heard that the machine refuses a call, until it has
-	// stored that. One that is paused beyond its lease cannot.
-	refusals map[*replica]time.Time
+	// epoch is the last lease under which work was claimed.
+	epoch int64
 }
 
 // mistrust notes that nobody can know the outcome of a call.
@@ -65,25 +63,11 @@ func (m *machine) mistrust() {
 	m.unsure = append(m.unsure, time.Now())
 }
 
-// refuse notes that a process hears that the machine refuses a call.
-func (m *machine) refuse(r *replica) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.refusals[r] = time.Now()
-}
-
-// storedBy notes that a process has stored what it knows of the machine.
-func (m *machine) storedBy(r *replica) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.refusals, r)
-}
-
-// unsureWithin reports whether the outcome of a call was, or stayed, unknown in a time.
+// unsureWithin reports whether that has happened in a time.
 func (m *machine) unsureWithin(from, to time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return anyWithin(m.unsure, from, to) || anyWithin(slices.Collect(maps.Values(m.refusals)), from, to)
+	return anyWithin(m.unsure, from, to)
 }
 
 // press is somebody at the power button.
@@ -293,7 +277,6 @@ func (c connection) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
 		c.m.mistrust()
 		return fake.Task{}, ctx.Err()
 	case v == refused:
-		c.m.refuse(c.r)
 		return fake.Task{}, unreachable(string(e.Kind), true)
 	}
 	sent := c.m.enter(ctx, c.r)
@@ -385,6 +368,9 @@ func (w *world) epoch(uuid string) int64 {
 
 // stored notes what a commit of work has made of its node.
 func (w *world) stored(info runner.Info) {
+	if info.Task == "claim" {
+		w.claimed()
+	}
 	if info.Work == "" {
 		return
 	}
@@ -394,6 +380,33 @@ func (w *world) stored(info runner.Info) {
 		defer m.mu.Unlock()
 		m.idle = append(m.idle, time.Now())
 	}
+}
+
+// claimed looks for work that was claimed in the middle of an operation: whoever was at
+// it has not stored what it knows of its calls.
+func (w *world) claimed() {
+	_ = w.db.Read(context.Background(), func(tx *store.Tx) error {
+		for uuid, m := range w.machines {
+			n, err := tx.Node(uuid)
+			if err != nil || !m.claimedAnew(n.Lease) {
+				continue
+			}
+			works, err := tx.WorkOf(n.ID)
+			if err == nil && slices.ContainsFunc(works, func(w *store.Work) bool { return strings.Contains(w.Step, `"attempt":"`+string(driver.Unknown)) }) {
+				m.mistrust()
+			}
+		}
+		return nil
+	})
+}
+
+// claimedAnew reports whether a lease is a new one.
+func (m *machine) claimedAnew(lease node.Lease) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	anew := lease.Epoch > m.epoch
+	m.epoch = max(m.epoch, lease.Epoch)
+	return anew
 }
 
 func unreachable(what string, refused bool) error {

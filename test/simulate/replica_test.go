@@ -185,11 +185,7 @@ func (d *database) Write(ctx context.Context, fn func(*store.Tx) error) error {
 	if err := r.w.db.Write(ctx, fn); err != nil {
 		return err
 	}
-	info := runner.InfoOf(ctx)
-	r.w.stored(info)
-	if m := r.w.machines[info.Node]; m != nil && info.Work != "" {
-		m.storedBy(r)
-	}
+	r.w.stored(runner.InfoOf(ctx))
 	switch {
 	case v == crashAfter:
 		r.die()

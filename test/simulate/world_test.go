@@ -92,7 +92,7 @@ func (w *world) addNode(i int) error {
 	}
 	w.nodes = append(w.nodes, uuid)
 	w.machines[uuid] = &machine{
-		w: w, uuid: uuid, name: n.Name, power: n.PowerState, tasks: map[string]task{}, calls: map[*call]bool{}, refusals: map[*replica]time.Time{},
+		w: w, uuid: uuid, name: n.Name, power: n.PowerState, tasks: map[string]task{}, calls: map[*call]bool{},
 		forgets: w.sched.chance(20),
 	}
 	return w.db.Write(context.Background(), func(tx *store.Tx) error { return tx.CreateNode(n) })
