@@ -104,7 +104,7 @@ func (c *Conductor) readInspection(ctx context.Context, in *processing) error {
 		if in.input.Ports, err = inspectedPorts(tx, in.node.ID); err != nil {
 			return err
 		}
-		if c.pipeline.ReadsPrevious() {
+		if c.pipeline.ReadsPrevious() && !in.node.InspectionFinishedAt.IsZero() { // it was inspected before
 			if in.input.Previous, in.previous, err = previousInventory(tx, in.node); err != nil {
 				return err
 			}

@@ -185,7 +185,7 @@ func (c *Conductor) switchTo(n *node.Node, target node.PowerState) runner.Operat
 	if target == node.PowerOff {
 		name = powerOffName
 	}
-	return runner.Operation{Ref: runner.Ref{Name: name}, Skip: !c.switches(n, target), Change: c.powerChange(target, 0)}
+	return runner.Operation{Ref: runner.Ref{Name: name}, Skip: !c.switches(n, target), Change: c.powerChange(target, 0), Shown: true}
 }
 
 // switches reports whether a machine can and may be switched on or off. It is true for

@@ -132,7 +132,7 @@ func (r *Runner) settle(ctx context.Context, j *Job, err error) Outcome {
 		return Dropped
 	}
 	// The database is away, or a failure could not be stored. Nothing has been done
-	// that is not stored: the row says how to go on.
+	// that is not stored, or that the machine does not show: the row says how to go on.
 	r.log.Warn("Work waits for the database", "work", j.work.Kind, "node", j.work.NodeUUID, "err", err)
 	return Postponed
 }

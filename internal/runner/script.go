@@ -83,6 +83,10 @@ type Operation struct {
 	// Harmless says that Change only reads the machine, so that nothing needs to be
 	// stored before it.
 	Harmless bool
+	// Shown says that the machine shows whether Change was done, so that a turn that
+	// follows a lost outcome reads that. Before an operation that only keeps a
+	// processor busy, the outcome is stored with that of the latter.
+	Shown bool
 	// Skip leaves out the operation, unless it is in progress.
 	Skip bool
 	// Processor says that Read keeps a processor busy rather than a machine.
@@ -124,3 +128,15 @@ func (e *LaterError) Unwrap() error { return e.Cause }
 // repeatable reports whether the operation may be done again at any time and keeps
 // no processor busy.
 func (o *Operation) repeatable() bool { return o.Harmless || o.Read != nil && !o.Processor }
+
+// storedWith reports whether the outcome of an operation that was done may be stored
+// with that of the next one.
+func (o *Operation) storedWith(next *Operation) bool {
+	switch {
+	case o.After != nil || o.Processor || next.Skip:
+		return false
+	case o.Shown:
+		return next.Processor
+	}
+	return next.repeatable()
+}

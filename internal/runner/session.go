@@ -26,8 +26,8 @@ type session struct {
 	// this process's clock; zero when none may.
 	deadline time.Time
 	child    *node.Node // the child node that the operation under way changes, while it is leased
-	// found is what operations that may be repeated have found out since the last
-	// commit, which the next one stores.
+	// found is what operations have found out since the last commit, which the next one
+	// stores.
 	found []Write
 	bmc   string // whose calls this session may make; empty for none
 	leave func() // gives that place back
@@ -142,12 +142,12 @@ func (s *session) read(ctx context.Context, op *Operation) error {
 	return s.keep(ctx, op, write)
 }
 
-// keep goes on behind an operation that may be repeated. Before another one of that
-// sort there is nothing that a commit would save.
+// keep goes on behind an operation that may be repeated, without a commit where one
+// would save nothing.
 func (s *session) keep(ctx context.Context, op *Operation, write Write) error {
 	after := s.cp.finished(op.Ref)
 	next := s.following(after)
-	if next == nil || op.Processor || op.After != nil || next.Skip || !next.repeatable() {
+	if next == nil || !op.storedWith(next) {
 		return s.advance(ctx, op, write)
 	}
 	s.cp, s.j.work.Attempts = after, 0
@@ -294,7 +294,7 @@ func (s *session) endTurn(ctx context.Context, op *Operation, out driver.Outcome
 	switch {
 	case op.Child != "":
 		return s.endChildTurn(ctx, op, out)
-	case out.Done() && op.Harmless:
+	case out.Done() && (op.Harmless || op.Shown):
 		return s.keep(ctx, op, applied(out))
 	case out.Done():
 		return s.advance(ctx, op, applied(out))
