@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-metal/ingot/internal/buildinfo"
 	"github.com/ingot-metal/ingot/internal/cli"
 )
 
@@ -18,12 +17,11 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "ingot",
 		Short:         "Turn racks of bare machines into Kubernetes capacity",
-		Version:       buildinfo.Read().Version,
 		Args:          cobra.ArbitraryArgs, // markUsageErrors names an unknown command
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetVersionTemplate(versionText(buildinfo.Read()))
+	version := root.Flags().Bool("version", false, "show the version of ingot")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.FlagError(err) })
 	root.AddCommand(
 		newUpCommand(), newEngineCommand(), newOperatorCommand(), newPXEFilterCommand(), newSimCommand(),
@@ -31,6 +29,13 @@ func newRootCommand() *cobra.Command {
 	)
 	addResourceCommands(root)
 	markUsageErrors(root)
+	run := root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *version {
+			return showVersion(cmd)
+		}
+		return run(cmd, args)
+	}
 	return root
 }
 
