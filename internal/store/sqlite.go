@@ -69,7 +69,7 @@ func openLocked(ctx context.Context, opts Options, m memory) (*sqlite, error) {
 	w := &sqliteWriter{conn: conn, clock: clock, memory: m}
 	return &sqlite{
 		writer: newWriter(w.commit), writes: w,
-		reads: newSQLiteReader(max(4, runtime.NumCPU()), clock, func() (*sqliteConn, error) { return openSQLiteConn(uri, readSettings) }),
+		reads: newSQLiteReader(max(3, runtime.NumCPU()), clock, func() (*sqliteConn, error) { return openSQLiteConn(uri, readSettings) }),
 		clock: clock, dir: opts.Dir,
 	}, nil
 }
