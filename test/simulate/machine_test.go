@@ -52,8 +52,9 @@ type machine struct {
 	idle    []time.Time    // when no change of its power was wanted any more
 	unsure  []time.Time    // when the outcome of a call was made unknown
 	calls   map[*call]bool // that may be on their way
-	// epoch is the last lease under which work was claimed.
-	epoch int64
+	// lease is that under which work was last claimed or stored; zero when it was given
+	// back with that.
+	lease node.Lease
 }
 
 // mistrust notes that nobody can know the outcome of a call.
@@ -374,21 +375,26 @@ func (w *world) stored(info runner.Info) {
 	if info.Work == "" {
 		return
 	}
-	if n, err := w.node(info.Node); err == nil && n.TargetPowerState == "" {
-		m := w.machines[info.Node]
-		m.mu.Lock()
-		defer m.mu.Unlock()
+	n, err := w.node(info.Node)
+	if err != nil {
+		return
+	}
+	m := w.machines[info.Node]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lease = n.Lease
+	if n.TargetPowerState == "" {
 		m.idle = append(m.idle, time.Now())
 	}
 }
 
-// claimed looks for work that was claimed in the middle of an operation: whoever was at
-// it has not stored what it knows of its calls.
+// claimed looks for work that was claimed after its lease had run out in the middle of
+// an operation: whoever was at it has not stored what it knows of its calls.
 func (w *world) claimed() {
 	_ = w.db.Read(context.Background(), func(tx *store.Tx) error {
 		for uuid, m := range w.machines {
 			n, err := tx.Node(uuid)
-			if err != nil || !m.claimedAnew(n.Lease) {
+			if err != nil || !m.ranOut(n.Lease) {
 				continue
 			}
 			works, err := tx.WorkOf(n.ID)
@@ -400,13 +406,16 @@ func (w *world) claimed() {
 	})
 }
 
-// claimedAnew reports whether a lease is a new one.
-func (m *machine) claimedAnew(lease node.Lease) bool {
+// ranOut reports whether a lease is a new one and nobody has given back the last one.
+func (m *machine) ranOut(lease node.Lease) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	anew := lease.Epoch > m.epoch
-	m.epoch = max(m.epoch, lease.Epoch)
-	return anew
+	if lease.Epoch == 0 || lease.Epoch == m.lease.Epoch {
+		return false
+	}
+	before := m.lease
+	m.lease = lease
+	return before != (node.Lease{})
 }
 
 func unreachable(what string, refused bool) error {
