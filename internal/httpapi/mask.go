@@ -13,9 +13,9 @@ const mask = "******"
 // secretWords mark a key of an open object as secret when the key in lower case
 // contains one of them.
 var secretWords = [][]byte{
-	[]byte("password"), []byte("passphrase"), []byte("secret"), []byte("token"), []byte("credential"),
+	[]byte("password"), []byte("passphrase"), []byte("passwd"), []byte("pwd"), []byte("secret"), []byte("token"), []byte("credential"),
 	[]byte("authorization"), []byte("auth_key"), []byte("priv_key"), []byte("private_key"), []byte("kg_key"),
-	[]byte("snmp_community"), []byte("configdrive"),
+	[]byte("api_key"), []byte("apikey"), []byte("access_key"), []byte("ssh_key"), []byte("snmp_community"), []byte("configdrive"),
 }
 
 func isSecretKey(key []byte) bool {

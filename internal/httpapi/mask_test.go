@@ -23,6 +23,9 @@ func TestSecretsAreMaskedAtEveryDepth(t *testing.T) {
 		`{"pass\u0077ord":"x"}`:           `{"pass\u0077ord":"******"}`,
 		`{"snmp_auth_key":"x"}`:           `{"snmp_auth_key":"******"}`,
 		`{"snmp_community":"x"}`:          `{"snmp_community":"******"}`,
+		`{"root_passwd":"x","pwd":"y"}`:   `{"root_passwd":"******","pwd":"******"}`,
+		`{"API_KEY":"x","apikey":"y"}`:    `{"API_KEY":"******","apikey":"******"}`,
+		`{"ssh_keys":["x"]}`:              `{"ssh_keys":"******"}`,
 		`{"configdrive":"H4sI"}`:          `{"configdrive":"******"}`,
 		`{"a":"password"}`:                `{"a":"password"}`,
 		`{"a":"http://u:p@h/x?q=1"}`:      `{"a":"http://******@h/x?q=1"}`,
@@ -35,6 +38,21 @@ func TestSecretsAreMaskedAtEveryDepth(t *testing.T) {
 	} {
 		if got := string(appendMasked(nil, node.Object(text))); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestMaskIsNotStoredWhereNoSecretIs(t *testing.T) {
+	for text, refused := range map[string]bool{
+		`{"note":"******"}`:            true,
+		`{"deep":[{"note":"******"}]}`: true,
+		`{"token":"******"}`:           true, // none is stored
+		`{"old":"******"}`:             false,
+		`{"note":"*** ******"}`:        false,
+	} {
+		_, err := restoreMasked("extra", node.Object(`{"old":"******"}`), node.Object(text))
+		if (err != nil) != refused {
+			t.Errorf("%s: %v, want it refused: %v", text, err, refused)
 		}
 	}
 }

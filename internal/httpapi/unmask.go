@@ -63,8 +63,11 @@ func unmask(path string, stored, changed any) (any, error) {
 }
 
 func unmaskItem(path, key string, stored, changed any) (any, error) {
-	if changed != mask || !isSecretKey([]byte(key)) {
+	if changed != mask {
 		return unmask(path, stored, changed)
+	}
+	if !isSecretKey([]byte(key)) && stored != mask { // an earlier version stored it
+		return nil, node.Invalid("%s is %s, which stands for a stored secret, but that key holds none. Give the value itself.", path, mask)
 	}
 	if stored == nil {
 		return nil, node.Invalid("%s is %s, which stands for a stored secret, but none is stored. Give the secret itself.", path, mask)
