@@ -117,6 +117,7 @@ type AgentConfig struct {
 	AllowedNetworks       []string      `koanf:"allowed_networks"` // CIDR; empty means any
 	VerifyCallbackAddress bool          `koanf:"verify_callback_address"`
 	FastTrack             bool          `koanf:"fast_track"`
+	LookupKeys            []string      `koanf:"lookup_keys"` // that ramdisks get besides
 }
 
 // InspectorConfig is about inspection and its hooks.

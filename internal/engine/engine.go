@@ -162,7 +162,7 @@ func (e *Engine) serveAPI(context.Context) error {
 	e.api.serve(e.middleware.api(httpapi.New(e.conductor, httpapi.Options{
 		Middleware: e.middleware.route, User: auth.User,
 		PublicURL: cfg.API.PublicURL, Drivers: e.drivers,
-		DisableRamdisk: cfg.API.DisableRamdiskEndpoints, InspectionStatus: cfg.Inspector.CallbackStatus, TrustedProxies: proxies,
+		DisableRamdisk: cfg.API.DisableRamdiskEndpoints, InspectionStatus: cfg.Inspector.CallbackStatus, TrustedProxies: proxies, LookupKeys: cfg.Agent.LookupKeys,
 		Logger: e.log, Now: e.now,
 	})), e.middleware.tls, e.log, e.served)
 	return nil

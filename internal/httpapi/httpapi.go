@@ -31,6 +31,9 @@ type Options struct {
 	// InspectionStatus is the status of the answer to accepted inspection data, 200 or
 	// 202. 0 means 200.
 	InspectionStatus int
+	// LookupKeys are keys that ramdisks get of their nodes besides those that agents read,
+	// for hardware managers of one's own. One that ends with * stands for all that begin so.
+	LookupKeys []string
 	// TrustedProxies are the addresses of proxies whose X-Forwarded-For names the
 	// ramdisk that posted. Without any, the sender of the request is the source.
 	TrustedProxies []netip.Prefix

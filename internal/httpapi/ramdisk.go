@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -86,6 +87,36 @@ var lookupFields = []*field[node.Node]{
 	nodeTable.byName["driver_internal_info"], nodeTable.byName["links"],
 }
 
+// lookupKeys are the keys that a ramdisk gets of its node's properties, instance_info and
+// driver_internal_info: those that agents read. One that ends with * stands for all that
+// begin so.
+var lookupKeys = []string{
+	"root_device", "skip_block_devices", "capabilities", "cpu_arch", "disk_erasure_concurrency",
+	"boot_mode", "deploy_boot_mode", "boot_option", "secure_boot", "agent_*",
+}
+
+// forRamdisk returns a node with what a ramdisk may read of it.
+func (a *api) forRamdisk(n *node.Node) *node.Node {
+	shown := *n
+	for _, o := range []*node.Object{&shown.Properties, &shown.InstanceInfo, &shown.DriverInternalInfo} {
+		kept := map[string]any{}
+		for key, value := range o.Fields() {
+			if matchesKey(key, lookupKeys) || matchesKey(key, a.options.LookupKeys) {
+				kept[key] = value
+			}
+		}
+		*o = appendMasked(nil, node.ObjectOf(kept))
+	}
+	return &shown
+}
+
+func matchesKey(key string, wanted []string) bool {
+	return slices.ContainsFunc(wanted, func(want string) bool {
+		prefix, many := strings.CutSuffix(want, "*")
+		return key == want || many && strings.HasPrefix(key, prefix)
+	})
+}
+
 // lookupConfig is the part of the configuration that is the same for every ramdisk. It
 // follows heartbeat_timeout, agent_token and agent_skip_bmc_detect.
 const lookupConfig = `,"agent_token_required":true,"agent_md5_checksum_enable":false,"disable_deep_image_inspection":false,` +
@@ -102,7 +133,7 @@ func (a *api) writeLookup(w http.ResponseWriter, c *call, status int, found *nod
 	}
 	return answer(w, status, func(dst []byte) []byte {
 		dst = append(dst, `{"node":`...)
-		dst = appendItem(dst, v, found.Node, lookupFields)
+		dst = appendItem(dst, v, a.forRamdisk(found.Node), lookupFields)
 		dst = fmt.Appendf(dst, `,"config":{"heartbeat_timeout":%d,"agent_token":`, int(found.HeartbeatTimeout.Seconds()))
 		dst = appendString(dst, token)
 		dst = append(dst, `,"agent_skip_bmc_detect":`...)

@@ -142,6 +142,27 @@ func TestHeartbeatWithALongValueIsRefused(t *testing.T) {
 	s.do("POST", "/v1/heartbeat/"+uuid1, "1.72", `{"callback_url":"`+url+`","agent_version":"11.0.0"}`).want(400)
 }
 
+func TestRamdiskGetsOnlyWhatAgentsRead(t *testing.T) {
+	s := newServer(t, func(o *Options) { o.LookupKeys = []string{"vendor_*", "rack"} })
+	answer := lookupAnswer("")
+	answer.Node.Properties = node.Object(`{"root_device":{"wwn":"1"},"rack":"r1","vendor_a":"b","note":"http://u:hunter2@h/"}`)
+	answer.Node.InstanceInfo = node.Object(`{"image_source":"http://h/i?sig=hunter2","user_data":"hunter2","capabilities":{"boot_mode":"uefi"}}`)
+	answer.Node.DriverInternalInfo = node.Object(`{"agent_secret_token":"hunter2","agent_erase_devices_iterations":1,"agent_url":"https://u:hunter2@h","clean_steps":[]}`)
+	s.engine.answer = answer
+	got := s.do("GET", "/v1/lookup?node_uuid="+uuid1, "1.62", "").want(200)
+	if contains(got.body, "hunter2") || contains(got.body, "clean_steps") || contains(got.body, "note") {
+		t.Errorf("a ramdisk gets %s", got.body)
+	}
+	for _, want := range []string{`"root_device":{"wwn":"1"}`, `"rack":"r1"`, `"vendor_a":"b"`, `"boot_mode":"uefi"`, `"agent_erase_devices_iterations":1`} {
+		if !contains(got.body, want) {
+			t.Errorf("a ramdisk does not get %s: %s", want, got.body)
+		}
+	}
+	if !contains(string(answer.Node.InstanceInfo), "user_data") {
+		t.Error("the node of the engine was changed")
+	}
+}
+
 func TestLookupTakesAsManyAddressesAsAMachineHas(t *testing.T) {
 	s := newServer(t)
 	s.engine.answer = lookupAnswer("")
