@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 const twoNodes = `{"nodes": [
@@ -21,6 +24,24 @@ func TestNodeListPrintsEveryForm(t *testing.T) {
 			}
 			golden(t, "list."+form, r.out.String())
 		})
+	}
+}
+
+func TestEveryCharacterIsPrintedAsYAML(t *testing.T) {
+	for _, r := range []rune{0x7f, 0x85, 0x1b, 0x200e, 0x2028, 0xfeff, 0xfffe, 0xe000, 0x1f600, 0xe0041, 0xf0000, 0x10ffff} {
+		want := map[string]string{"name": "a" + string(r) + "b"}
+		var out bytes.Buffer
+		if err := OutputYAML.structured(&out, want); err != nil {
+			t.Errorf("%U: %v", r, err)
+			continue
+		}
+		var got map[string]string
+		if err := yaml.Unmarshal(out.Bytes(), &got); err != nil || got["name"] != want["name"] {
+			t.Errorf("%U: %q is read as %q, %v", r, out.String(), got["name"], err)
+		}
+		if strings.ContainsFunc(out.String(), func(r rune) bool { return r != '\n' && active(r) }) {
+			t.Errorf("%U: %q has what a terminal acts on", r, out.String())
+		}
 	}
 }
 

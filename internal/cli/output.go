@@ -120,6 +120,7 @@ func (o Output) structured(w io.Writer, value any) error {
 	}
 	content := safeJSON(b.Bytes())
 	if o == OutputYAML {
+		content = safeYAML(b.Bytes())
 		converted, err := yaml.JSONToYAML(content)
 		if err != nil {
 			return fmt.Errorf("print YAML: %w", err)

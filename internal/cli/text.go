@@ -54,14 +54,28 @@ func active(r rune) bool {
 // a terminal acts on it. Outside of strings such characters cannot occur,
 // except for line breaks and spaces of the indentation, which stay.
 func safeJSON(text []byte) []byte {
+	return escaped(text, func(r rune) string {
+		high, low := utf16.EncodeRune(r)
+		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+	})
+}
+
+// safeYAML is safeJSON for readers of YAML, which take no surrogates (YAML 1.2.2,
+// section 5.7).
+func safeYAML(text []byte) []byte {
+	return escaped(text, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })
+}
+
+// escaped escapes active characters, and those that YAML does not allow; long does
+// those beyond 16 bits.
+func escaped(text []byte, long func(rune) string) []byte {
 	var b strings.Builder
 	for _, r := range string(text) {
 		switch {
-		case r == '\n' || r == utf8.RuneError || !active(r):
+		case r == '\n' || r == utf8.RuneError || !active(r) && r != 0xfffe && r != 0xffff:
 			b.WriteRune(r)
 		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+			b.WriteString(long(r))
 		default:
 			fmt.Fprintf(&b, `\u%04x`, r)
 		}
