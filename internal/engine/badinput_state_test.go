@@ -203,7 +203,7 @@ func TestRefusalsByState(t *testing.T) {
 		{"link of a running node's port", "PATCH", "/v1/ports/" + port, add("/local_link_connection", `{"switch_id":"52:54:00:00:00:aa","port_id":"1"}`), 409, "local_link_connection"},
 		{"ports by node and by group", "GET", "/v1/ports?node=running&portgroup=" + nobody, "", 403, "portgroup"},
 		{"ports by node and by shard", "GET", "/v1/ports?node=running&shard=a", "", 403, "shard"},
-		{"heartbeat of nobody", "POST", "/v1/heartbeat/" + nobody, `{"callback_url":"http://192.0.2.1:9999","agent_version":"9","agent_token":"x"}`, 404, ""},
+		{"heartbeat of nobody", "POST", "/v1/heartbeat/" + nobody, `{"callback_url":"http://192.0.2.1:9999","agent_version":"9","agent_token":"x"}`, 400, ""},
 		{"lookup of nobody", "GET", "/v1/lookup?addresses=52:54:00:00:00:ff", "", 404, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

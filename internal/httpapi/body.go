@@ -79,7 +79,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 // 10.1.1).
 func refuseBody(r *http.Request, limit int64) error {
 	if r.Header.Get("Expect") == "" {
-		_, _ = io.CopyN(io.Discard, r.Body, maxDrained) // only lets the client finish; the error does not matter
+		_, _ = io.CopyN(io.Discard, uncharged(r.Body), maxDrained) // only lets the client finish; the error does not matter
 	}
 	return bodyTooLarge(limit)
 }

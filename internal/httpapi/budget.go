@@ -3,45 +3,129 @@ package httpapi
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// maxRamdiskBytes bounds the total size of the bodies of all unauthenticated requests
-// that are being read and processed. Hundreds of usual inspection documents fit, or
-// two of the largest. Growing buffers may take several times as much memory until
-// the garbage collector has run.
-const maxRamdiskBytes = 32 << 20
+// Bounds of the total size, in bytes, of the bodies of unauthenticated requests that
+// are being read and processed. Of inspections, hundreds of usual documents fit, or two
+// of the largest; growing buffers may take several times as much memory until the
+// garbage collector has run. Heartbeats have their own, so that no inspection is in
+// their way.
+const (
+	maxInspectionBytes = 32 << 20
+	maxHeartbeatBytes  = 4 << 20
+)
 
-// withBudget bounds the total size of the bodies of unauthenticated requests by
-// maxRamdiskBytes. Reading beyond it fails with node.ErrBusy, which agents retry.
-func (a *api) withBudget(next apiHandler) apiHandler {
+// A body that is sent more slowly than slowestBody, in bytes per second on average, may
+// be closed once it has lasted for slowBodyGrace.
+const (
+	slowestBody   = 16 << 10
+	slowBodyGrace = 10 * time.Second
+)
+
+// bodyBudget bounds the total size of the bodies of one kind of request. It is safe for
+// concurrent use.
+type bodyBudget struct {
+	size int64
+	free *semaphore.Weighted
+	now  func() time.Time
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	reading map[*budgetedBody]bool
+}
+
+func newBodyBudget(size int64, now func() time.Time, log *slog.Logger) *bodyBudget {
+	return &bodyBudget{size: size, free: semaphore.NewWeighted(size), now: now, log: log, reading: map[*budgetedBody]bool{}}
+}
+
+// limit bounds the bodies of a handler. Reading beyond the budget fails with
+// node.ErrBusy, which agents retry.
+func (b *bodyBudget) limit(next apiHandler) apiHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		body := &budgetedBody{ReadCloser: r.Body, budget: a.ramdiskBytes}
-		defer body.release()
+		body := &budgetedBody{ReadCloser: r.Body, budget: b, source: r.RemoteAddr, began: b.now(), cut: http.NewResponseController(w).SetReadDeadline}
+		b.enter(body)
+		defer b.leave(body)
 		r.Body = body
 		return next(w, r)
 	}
 }
 
-// budgetedBody acquires its part of the budget as bytes arrive, so that a client
-// cannot exhaust the budget by announcing a large body and sending nothing.
+func (b *bodyBudget) enter(body *budgetedBody) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reading[body] = true
+}
+
+func (b *bodyBudget) leave(body *budgetedBody) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.reading, body)
+	b.free.Release(body.taken)
+}
+
+// take charges a body for bytes that have arrived.
+func (b *bodyBudget) take(body *budgetedBody, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.free.TryAcquire(n) {
+		b.closeSlow()
+		return false
+	}
+	body.taken += n
+	return true
+}
+
+// closeSlow ends the bodies that arrive so slowly that they only keep others out. An
+// agent whose post is cut gives up, so that happens only when the budget is exhausted.
+// The caller holds the lock.
+func (b *bodyBudget) closeSlow() {
+	now := b.now()
+	for body := range b.reading {
+		lasted := now.Sub(body.began)
+		if body.closed || lasted < slowBodyGrace || float64(body.taken) >= lasted.Seconds()*slowestBody {
+			continue
+		}
+		body.closed = true
+		if err := body.cut(now); err != nil {
+			continue // it ends with the read timeout
+		}
+		b.log.Warn("Closed a request of a ramdisk that arrived too slowly while others found no room",
+			"source", body.source, "bytes", body.taken, "seconds", int(lasted.Seconds()))
+	}
+}
+
+// budgetedBody is charged as bytes arrive, so that a client cannot exhaust the budget
+// by announcing a large body and sending nothing. The lock of the budget guards it.
 type budgetedBody struct {
 	io.ReadCloser
-	budget *semaphore.Weighted
+	budget *bodyBudget
+	source string
+	began  time.Time
+	cut    func(time.Time) error // sets when reading ends
 	taken  int64
+	closed bool
 }
 
 func (b *budgetedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if n > 0 && !b.budget.TryAcquire(int64(n)) {
-		return 0, fmt.Errorf("read request of a ramdisk: more than %d bytes are being processed: %w", int64(maxRamdiskBytes), node.ErrBusy)
+	if n > 0 && !b.budget.take(b, int64(n)) {
+		return 0, fmt.Errorf("read request of a ramdisk: more than %d bytes are being processed: %w", b.budget.size, node.ErrBusy)
 	}
-	b.taken += int64(n)
 	return n, err
 }
 
-func (b *budgetedBody) release() { b.budget.Release(b.taken) }
+// uncharged returns a body that is read to be dropped.
+func uncharged(body io.ReadCloser) io.Reader {
+	if charged, ok := body.(*budgetedBody); ok {
+		return charged.ReadCloser
+	}
+	return body
+}

@@ -15,8 +15,6 @@ import (
 	"net/netip"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/ingot-metal/ingot/internal/driver"
 )
 
@@ -62,14 +60,13 @@ type api struct {
 	now            func() time.Time
 	conductorCache conductorCache
 
-	ramdiskBytes *semaphore.Weighted // see withBudget
+	heartbeatBytes, inspectionBytes *bodyBudget
 }
 
 // New returns the handler of the whole API. It is safe for concurrent use.
 func New(engine Engine, options Options) http.Handler {
 	a := &api{
 		engine: engine, drivers: options.Drivers, options: options, log: options.Logger, now: options.Now,
-		ramdiskBytes: semaphore.NewWeighted(maxRamdiskBytes),
 	}
 	if a.log == nil {
 		a.log = slog.Default()
@@ -77,5 +74,7 @@ func New(engine Engine, options Options) http.Handler {
 	if a.now == nil {
 		a.now = time.Now
 	}
+	a.heartbeatBytes = newBodyBudget(maxHeartbeatBytes, a.now, a.log)
+	a.inspectionBytes = newBodyBudget(maxInspectionBytes, a.now, a.log)
 	return a.middleware(newRouter(a, a.routes()))
 }

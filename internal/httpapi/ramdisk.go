@@ -32,7 +32,6 @@ var errUnknownMachine = &apiError{
 // requests when the ramdisk endpoints are disabled, and removes the reasons of 404 and
 // 503 answers and the names in 409 answers.
 func (a *api) ramdiskMiddleware(handle apiHandler) apiHandler {
-	handle = a.withBudget(handle)
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if a.options.DisableRamdisk {
 			return &node.ForbiddenError{Reason: "The endpoints for ramdisks are disabled on this engine."}

@@ -138,10 +138,10 @@ func (a *api) driverRoutes() []route {
 func (a *api) ramdiskRoutes() []route {
 	return []route{
 		{method: get, pattern: "/v1/lookup", since: 22, args: []string{"addresses", "node_uuid"}, handler: a.ramdiskMiddleware(a.lookup)},
-		{method: post, pattern: "/v1/heartbeat/{ident}", since: 22, handler: a.ramdiskMiddleware(a.heartbeat)},
+		{method: post, pattern: "/v1/heartbeat/{ident}", since: 22, handler: a.ramdiskMiddleware(a.heartbeatBytes.limit(a.heartbeat))},
 		{
 			method: post, pattern: "/v1/continue_inspection", since: 84, orUnversioned: true,
-			args: []string{"node_uuid"}, handler: a.ramdiskMiddleware(a.continueInspection),
+			args: []string{"node_uuid"}, handler: a.ramdiskMiddleware(a.inspectionBytes.limit(a.continueInspection)),
 		},
 	}
 }
