@@ -30,6 +30,9 @@ const (
 	slowBodyGrace = 10 * time.Second
 )
 
+// longAgo is a deadline that is over.
+var longAgo = time.Unix(1, 0)
+
 // bodyBudget bounds the total size of the bodies of one kind of request. It is safe for
 // concurrent use.
 type bodyBudget struct {
@@ -94,7 +97,7 @@ func (b *bodyBudget) closeSlow() {
 			continue
 		}
 		body.closed = true
-		if err := body.cut(now); err != nil {
+		if err := body.cut(longAgo); err != nil {
 			continue // it ends with the read timeout
 		}
 		b.log.Warn("Closed a request of a ramdisk that arrived too slowly while others found no room",
