@@ -79,14 +79,14 @@ func TestSlowBodyIsClosedOnlyWhenOthersFindNoRoom(t *testing.T) {
 	}))
 	defer server.Close()
 	post := func(body string) int {
-		answer, err := http.Post(server.URL, "application/json", strings.NewReader(body)) //nolint:noctx // it ends with the server
+		answer, err := http.Post(server.URL, "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer answer.Body.Close()
 		return answer.StatusCode
 	}
-	slow, err := net.Dial("tcp", server.Listener.Addr().String()) //nolint:noctx // it is on loopback
+	slow, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
