@@ -19,8 +19,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/inspect"
@@ -100,7 +98,7 @@ type Conductor struct {
 	power    *powersync.Syncer
 	trims    trims
 
-	posts      *rate.Limiter
+	enrolments *enrolmentRate
 	refusals   *refusals
 	discovered discovered
 	allocate   chan struct{} // wakes allocateLoop
@@ -129,8 +127,8 @@ func New(db Database, drivers *driver.Registry, pipeline *inspect.Pipeline, cfg 
 	}
 	c := &Conductor{
 		cfg: cfg, store: db, drivers: drivers, pipeline: pipeline, log: log, observer: observer,
-		gate:  runner.NewGate(cfg.Calls, cfg.CallsPerBMC),
-		posts: rate.NewLimiter(rate.Limit(cfg.Discovery.Rate), cfg.Discovery.Burst), refusals: newRefusals(log),
+		gate:       runner.NewGate(cfg.Calls, cfg.CallsPerBMC),
+		enrolments: newEnrolmentRate(cfg.Discovery.Rate, cfg.Discovery.Burst), refusals: newRefusals(log),
 		allocate: make(chan struct{}, 1), garbage: make(chan struct{}, 1),
 	}
 	c.scripts = c.workScripts()

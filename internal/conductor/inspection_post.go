@@ -36,15 +36,11 @@ const inspectionScopeKey = "inspection_scope"
 func (c *Conductor) ContinueInspection(ctx context.Context, posted node.InspectionPost) (answer *node.LookupAnswer, err error) {
 	p := &post{InspectionPost: posted}
 	defer func() { c.observer.PostEnded(postOutcome(p.enrolled, err)) }()
-	if now := c.store.Now(); !c.posts.AllowN(now, 1) {
-		c.refuse(now, p, slog.LevelWarn, "there are more posts than auto_discovery.rate allows")
-		return nil, fmt.Errorf("accept inspection data: more than %g posts per second (auto_discovery.rate): %w", c.cfg.Discovery.Rate, node.ErrBusy)
-	}
 	if p.document, err = inventory.Parse(p.Body); err != nil {
 		c.refuse(c.store.Now(), p, slog.LevelInfo, err.Error())
 		return nil, node.Invalid("Inspection data is not usable: %v", err)
 	}
-	if err := c.store.Write(ctx, func(tx *store.Tx) error { return c.takePost(tx, p) }); err != nil {
+	if err := c.writePost(ctx, p); err != nil {
 		c.forget(p)
 		if isLocked(err) {
 			c.refuse(c.store.Now(), p, slog.LevelInfo, err.Error())
@@ -64,11 +60,28 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 	return p.answer, nil
 }
 
+// writePost takes the post. An unknown machine beyond the rate waits for its turn first,
+// outside the transaction, which then decides anew.
+func (c *Conductor) writePost(ctx context.Context, p *post) error {
+	take := func(tx *store.Tx) error { return c.takePost(tx, p) }
+	err := c.store.Write(ctx, take)
+	if !errors.Is(err, errEnrolmentRate) {
+		return err
+	}
+	if err := c.enrolments.wait(ctx, c.store.Now, p.Source); err != nil {
+		c.refuse(c.store.Now(), p, slog.LevelWarn, err.Error())
+		return fmt.Errorf("enrol machine: %w: %w", err, node.ErrBusy)
+	}
+	p.mayEnrol = true
+	return c.store.Write(ctx, take)
+}
+
 // post is an inspection post and what the transaction decides about it.
 type post struct {
 	node.InspectionPost
 	document *inventory.Document
 
+	mayEnrol bool               // the machine is among those that auto_discovery.rate allows
 	enrolled bool               // counted as discovered; counted anew when the commit fails
 	answer   *node.LookupAnswer // nil when the post was refused
 	job      *runner.Job        // nil when the post was refused, or waits with suspended work
@@ -98,6 +111,10 @@ func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 	verdict := inspect.Decide(facts)
 	if verdict.Enrol {
 		if verdict.Refuse = c.refusesUnknown(p); verdict.Refuse == "" {
+			if !p.mayEnrol && !c.enrolments.take(tx.Now()) {
+				return errEnrolmentRate
+			}
+			p.mayEnrol = true
 			return c.enrol(tx, p, claims)
 		}
 	}

@@ -415,22 +415,31 @@ func TestMachineWithThousandsOfInterfaces(t *testing.T) {
 	wantIs(t, err, node.ErrNotFound)
 }
 
-func TestPostsAreBoundedInRate(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Discovery.Rate, c.Discovery.Burst = 2, 3 })
+func TestEnrolmentsAreBoundedInRate(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Discovery.Rate, c.Discovery.Burst = 0.1, 3 })
+	known := waiting(w)
+	w.addPort(known, unknown(900).macs[0])
+	for range 5 { // what is no inventory, and machines that are not enrolled, take nothing of the rate
+		_, err := w.ContinueInspection(t.Context(), node.InspectionPost{Body: []byte(`{}`)})
+		if errors.Is(err, node.ErrBusy) {
+			t.Fatalf("a post without inventory: %v", err)
+		}
+	}
 	for i := range 3 {
 		if _, err := send(t, w.Conductor, unknown(i)); err != nil {
-			t.Fatalf("post %d: %v", i, err)
+			t.Fatalf("unknown machine %d: %v", i, err)
 		}
 	}
 	_, err := send(t, w.Conductor, unknown(3))
 	wantIs(t, err, node.ErrBusy)
-	w.clock.Advance(time.Second)
-	for i := range 2 {
-		if _, err := send(t, w.Conductor, unknown(10+i)); err != nil {
-			t.Errorf("post a second later: %v", err)
-		}
+	if _, err := send(t, w.Conductor, unknown(900)); err != nil {
+		t.Errorf("post of a machine that an inspection waits for: %v", err)
 	}
-	_, err = send(t, w.Conductor, unknown(3))
+	w.clock.Advance(10 * time.Second)
+	if _, err := send(t, w.Conductor, unknown(3)); err != nil {
+		t.Errorf("unknown machine when there is room again: %v", err)
+	}
+	_, err = send(t, w.Conductor, unknown(4))
 	wantIs(t, err, node.ErrBusy)
 }
 

@@ -113,6 +113,18 @@ func (c *Conductor) lookupToken(tx *store.Tx, request node.LookupRequest) (*node
 	return &n, token, tx.UpdateNode(before, &n)
 }
 
+// AwaitsRamdisk reports whether the node waits for its ramdisk.
+func (c *Conductor) AwaitsRamdisk(ctx context.Context, uuid string) (awaits bool, err error) {
+	err = c.store.Read(ctx, func(tx *store.Tx) error {
+		n, err := tx.Node(uuid)
+		if err == nil {
+			awaits = n.UUID == uuid && n.ProvisionState.Class() == node.Waiting
+		}
+		return err
+	})
+	return awaits, err
+}
+
 // Heartbeat records a heartbeat of a node's agent and resumes the work that waits for
 // one. A refused heartbeat costs no write.
 func (c *Conductor) Heartbeat(ctx context.Context, ident string, beat node.Heartbeat) error {

@@ -191,8 +191,8 @@ type AutoDiscoveryConfig struct {
 	Enabled  bool    `koanf:"enabled"`
 	Driver   string  `koanf:"driver"`    // hardware type of enrolled nodes
 	MaxNodes int     `koanf:"max_nodes"` // discovered nodes at most
-	Rate     float64 `koanf:"rate"`      // inspection posts per second, lasting
-	Burst    int     `koanf:"burst"`     // inspection posts at once
+	Rate     float64 `koanf:"rate"`      // unknown machines enrolled per second, lasting
+	Burst    int     `koanf:"burst"`     // unknown machines enrolled at once
 
 	// Unknown machines have to fit into every list that is not empty.
 	AllowedMACs     []string `koanf:"allowed_macs"`     // first digits of MAC addresses

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"sync"
 )
@@ -38,6 +39,14 @@ type source[K comparable] struct {
 // callers wait.
 func New[K comparable](slots, maxWaiting int) *Queue[K] {
 	return &Queue[K]{free: slots, maxWaiting: maxWaiting, sources: map[K]*source[K]{}}
+}
+
+// Busy reports whether a caller of the source would have to wait.
+func (q *Queue[K]) Busy(key K) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s, known := q.sources[key]
+	return known && (len(s.waiting) > 0 || s.held >= q.free) || q.free == 0
 }
 
 // TryEnter takes a slot for a source if it can have one at once. The caller calls leave
@@ -193,4 +202,23 @@ func (q *Queue[K]) longest() *source[K] {
 		return nil
 	}
 	return slices.MaxFunc(q.turns, func(a, b *source[K]) int { return cmp.Compare(len(a.waiting), len(b.waiting)) })
+}
+
+// Network is what counts as one source of requests from a network.
+type Network netip.Prefix
+
+// networkBits is how much of an IPv6 address names the network of a machine, which
+// chooses the rest of its address itself (RFC 4291, section 2.5.1).
+const networkBits = 64
+
+// NetworkOf returns the source that an address belongs to: the address itself, or the
+// network of an IPv6 address. All unknown addresses, the zero Addr, are one source.
+func NetworkOf(address netip.Addr) Network {
+	address = address.Unmap().WithZone("")
+	bits := address.BitLen()
+	if address.Is6() {
+		bits = networkBits
+	}
+	network, _ := address.Prefix(bits) // fails for the zero Addr alone
+	return Network(network)
 }

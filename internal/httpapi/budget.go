@@ -8,18 +8,16 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // Bounds of the total size, in bytes, of the bodies of unauthenticated requests that
-// are being read and processed. Of inspections, hundreds of usual documents fit, or two
-// of the largest; growing buffers may take several times as much memory until the
-// garbage collector has run. Heartbeats have their own, so that no inspection is in
-// their way.
+// are being read and processed. Half of it is what one source may have: of inspections,
+// hundreds of usual documents or one of the largest. Growing buffers may take several
+// times as much memory until the garbage collector has run. Heartbeats have their own, so
+// that no inspection is in their way.
 const (
-	maxInspectionBytes = 32 << 20
+	maxInspectionBytes = 34 << 20
 	maxHeartbeatBytes  = 4 << 20
 )
 
@@ -37,51 +35,54 @@ var longAgo = time.Unix(1, 0)
 // concurrent use.
 type bodyBudget struct {
 	size int64
-	free *semaphore.Weighted
 	now  func() time.Time
 	log  *slog.Logger
 
 	mu      sync.Mutex
+	free    int64
 	reading map[*budgetedBody]bool
+	taken   map[ramdiskSource]int64
 }
 
 func newBodyBudget(size int64, now func() time.Time, log *slog.Logger) *bodyBudget {
-	return &bodyBudget{size: size, free: semaphore.NewWeighted(size), now: now, log: log, reading: map[*budgetedBody]bool{}}
+	return &bodyBudget{size: size, free: size, now: now, log: log, reading: map[*budgetedBody]bool{}, taken: map[ramdiskSource]int64{}}
 }
 
-// limit bounds the bodies of a handler. Reading beyond the budget fails with
-// node.ErrBusy, which agents retry.
-func (b *bodyBudget) limit(next apiHandler) apiHandler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		body := &budgetedBody{ReadCloser: r.Body, budget: b, source: r.RemoteAddr, began: b.now(), cut: http.NewResponseController(w).SetReadDeadline}
-		b.enter(body)
-		defer b.leave(body)
-		r.Body = body
-		return next(w, r)
+// charge makes a source pay for the body of a request until leave is called. Reading
+// beyond the budget fails with node.ErrBusy, which agents retry.
+func (b *bodyBudget) charge(w http.ResponseWriter, r *http.Request, source ramdiskSource) (leave func()) {
+	body := &budgetedBody{
+		ReadCloser: r.Body, budget: b, source: source, sender: r.RemoteAddr, began: b.now(),
+		cut: http.NewResponseController(w).SetReadDeadline,
 	}
-}
-
-func (b *bodyBudget) enter(body *budgetedBody) {
+	r.Body = body
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading[body] = true
+	return func() { b.leave(body) }
 }
 
 func (b *bodyBudget) leave(body *budgetedBody) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.reading, body)
-	b.free.Release(body.taken)
+	b.free += body.taken
+	if b.taken[body.source] -= body.taken; b.taken[body.source] == 0 {
+		delete(b.taken, body.source)
+	}
 }
 
-// take charges a body for bytes that have arrived.
+// take charges a body for bytes that have arrived. What one source holds never exceeds
+// what remains free, so that there is room for others.
 func (b *bodyBudget) take(body *budgetedBody, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.free.TryAcquire(n) {
+	if b.taken[body.source]+n > b.free-n {
 		b.closeSlow()
 		return false
 	}
+	b.free -= n
+	b.taken[body.source] += n
 	body.taken += n
 	return true
 }
@@ -101,7 +102,7 @@ func (b *bodyBudget) closeSlow() {
 			continue // it ends with the read timeout
 		}
 		b.log.Warn("Closed a request of a ramdisk that arrived too slowly while others found no room",
-			"source", body.source, "bytes", body.taken, "seconds", int(lasted.Seconds()))
+			"source", body.sender, "bytes", body.taken, "seconds", int(lasted.Seconds()))
 	}
 }
 
@@ -110,7 +111,8 @@ func (b *bodyBudget) closeSlow() {
 type budgetedBody struct {
 	io.ReadCloser
 	budget *bodyBudget
-	source string
+	source ramdiskSource
+	sender string // for the log
 	began  time.Time
 	cut    func(time.Time) error // sets when reading ends
 	taken  int64

@@ -17,46 +17,48 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-func TestBodiesOfRamdisksShareABudget(t *testing.T) {
-	b := newBodyBudget(10, time.Now, slog.New(slog.DiscardHandler))
-	read := b.limit(func(w http.ResponseWriter, r *http.Request) error {
-		_, err := readBody(w, r, 100)
-		return err
-	})
-	post := func(body string) error {
-		return read(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
+// charged reads a body that a source sends, and runs then before it is given back.
+func charged(b *bodyBudget, source ramdiskSource, limit int64, body string, then func()) error {
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+	defer b.charge(w, r, source)()
+	_, err := readBody(w, r, limit)
+	if then != nil {
+		then()
 	}
-	if err := post(`"123456789012"`); !errors.Is(err, node.ErrBusy) {
-		t.Errorf("a body over the budget: got %v, want busy", err)
+	return err
+}
+
+func TestASourceOfBodiesLeavesRoomForOthers(t *testing.T) {
+	b := newBodyBudget(20, time.Now, slog.New(slog.DiscardHandler))
+	flood, other := ramdiskSource{nodeUUID: "flood"}, ramdiskSource{nodeUUID: "other"}
+	if err := charged(b, flood, 100, `"123456789"`, nil); !errors.Is(err, node.ErrBusy) {
+		t.Errorf("a body over half of the budget: got %v, want busy", err)
 	}
 	for range 3 {
-		if err := post(`"123456"`); err != nil {
-			t.Errorf("a body within the budget: %v", err)
+		err := charged(b, flood, 100, `"12345678"`, func() { // takes half of it
+			if err := charged(b, flood, 100, `1`, nil); !errors.Is(err, node.ErrBusy) {
+				t.Errorf("another body of the same source: got %v, want busy", err)
+			}
+			if err := charged(b, other, 100, `12345`, nil); err != nil {
+				t.Errorf("a body of another source: %v", err)
+			}
+		})
+		if err != nil {
+			t.Errorf("a body that fits: %v", err)
 		}
 	}
-	nested := b.limit(func(w http.ResponseWriter, r *http.Request) error {
-		if _, err := readBody(w, r, 100); err != nil {
-			return err
-		}
-		return post(`"abcdef"`) // while the first request is being processed
-	})
-	err := nested(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`"123456"`)))
-	if !errors.Is(err, node.ErrBusy) {
-		t.Errorf("a second body while the first takes most of the budget: got %v, want busy", err)
+	if b.free != 20 || len(b.taken) != 0 {
+		t.Errorf("after all bodies %d bytes are free and %v taken, want 20 and none", b.free, b.taken)
 	}
 }
 
 func TestDroppedBodyTakesNothingOfTheBudget(t *testing.T) {
 	b := newBodyBudget(10, time.Now, slog.New(slog.DiscardHandler))
-	refuse := b.limit(func(w http.ResponseWriter, r *http.Request) error {
-		_, err := readBody(w, r, 5)
-		if !b.free.TryAcquire(10) {
+	err := charged(b, ramdiskSource{}, 5, strings.Repeat(" ", 1000), func() {
+		if b.free != 10 {
 			t.Error("what was dropped is charged")
 		}
-		b.free.Release(10)
-		return err
 	})
-	err := refuse(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat(" ", 1000))))
 	var tooLarge *apiError
 	if !errors.As(err, &tooLarge) || tooLarge.status != http.StatusRequestEntityTooLarge {
 		t.Errorf("got %v, want it refused as too large", err)
@@ -68,12 +70,10 @@ func TestDroppedBodyTakesNothingOfTheBudget(t *testing.T) {
 func TestSlowBodyIsClosedOnlyWhenOthersFindNoRoom(t *testing.T) {
 	var elapsed atomic.Int64
 	var log lockedText
-	b := newBodyBudget(100, func() time.Time { return time.Now().Add(time.Duration(elapsed.Load())) }, slog.New(slog.NewTextHandler(&log, nil)))
+	b := newBodyBudget(200, func() time.Time { return time.Now().Add(time.Duration(elapsed.Load())) }, slog.New(slog.NewTextHandler(&log, nil)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := b.limit(func(w http.ResponseWriter, r *http.Request) error {
-			_, err := readBody(w, r, 1000)
-			return err
-		})(w, r); err != nil {
+		defer b.charge(w, r, ramdiskSource{})()
+		if _, err := readBody(w, r, 1000); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))

@@ -79,6 +79,8 @@ type Ports interface {
 // unknown machine, an ambiguous one and a node in the wrong state are all the same
 // node.ErrNotFound; only the log has the reason.
 type Ramdisks interface {
+	// AwaitsRamdisk reports whether the node waits for its ramdisk.
+	AwaitsRamdisk(ctx context.Context, uuid string) (bool, error)
 	Lookup(ctx context.Context, request node.LookupRequest) (*node.LookupAnswer, error)
 	Heartbeat(ctx context.Context, ident string, beat node.Heartbeat) error
 	// ContinueInspection accepts the document that a ramdisk posted.

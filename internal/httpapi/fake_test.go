@@ -234,6 +234,11 @@ func (f *fakeEngine) DeletePort(ctx context.Context, uuid string) error {
 	return err
 }
 
+func (f *fakeEngine) AwaitsRamdisk(_ context.Context, uuid string) (bool, error) {
+	n, err := f.find(uuid)
+	return err == nil && n.ProvisionState.Class() == node.Waiting, err
+}
+
 func (f *fakeEngine) Lookup(_ context.Context, request node.LookupRequest) (*node.LookupAnswer, error) {
 	f.lookups = append(f.lookups, request)
 	if f.err != nil {

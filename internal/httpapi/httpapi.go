@@ -60,7 +60,7 @@ type api struct {
 	now            func() time.Time
 	conductorCache conductorCache
 
-	heartbeatBytes, inspectionBytes *bodyBudget
+	agents, inspections *ramdiskLimit // lookups and heartbeats, inspection data
 }
 
 // New returns the handler of the whole API. It is safe for concurrent use.
@@ -74,7 +74,7 @@ func New(engine Engine, options Options) http.Handler {
 	if a.now == nil {
 		a.now = time.Now
 	}
-	a.heartbeatBytes = newBodyBudget(maxHeartbeatBytes, a.now, a.log)
-	a.inspectionBytes = newBodyBudget(maxInspectionBytes, a.now, a.log)
+	a.agents = newRamdiskLimit(a, maxHeartbeatBytes)
+	a.inspections = newRamdiskLimit(a, maxInspectionBytes)
 	return a.middleware(newRouter(a, a.routes()))
 }

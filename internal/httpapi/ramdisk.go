@@ -53,7 +53,7 @@ func (a *api) ramdiskMiddleware(handle apiHandler) apiHandler {
 // interfaces.
 const maxLookupAddresses = 256
 
-func (a *api) lookup(w http.ResponseWriter, r *http.Request) error {
+func (a *api) lookup(w http.ResponseWriter, r *http.Request, turn *ramdiskTurn) error {
 	c := callOf(r)
 	request := node.LookupRequest{NodeUUID: strings.ToLower(c.query.Get("node_uuid")), WantsToken: c.version >= agentTokenSince}
 	if request.NodeUUID != "" && !isUUID(request.NodeUUID) {
@@ -73,7 +73,11 @@ func (a *api) lookup(w http.ResponseWriter, r *http.Request) error {
 	if request.NodeUUID == "" && len(request.Addresses) == 0 {
 		return badRequest("A lookup needs at least one valid MAC address in addresses, or node_uuid.")
 	}
-	found, err := a.engine.Lookup(r.Context(), request)
+	var found *node.LookupAnswer
+	err := turn.do(r.Context(), func() (err error) {
+		found, err = a.engine.Lookup(r.Context(), request)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("look up ramdisk: %w", err)
 	}
@@ -152,7 +156,7 @@ type heartbeatRequest struct {
 }
 
 // heartbeat answers 202, the only status that agents accept.
-func (a *api) heartbeat(w http.ResponseWriter, r *http.Request) error {
+func (a *api) heartbeat(w http.ResponseWriter, r *http.Request, turn *ramdiskTurn) error {
 	ident, err := a.nodeIdent(r)
 	if err != nil {
 		return err
@@ -165,7 +169,7 @@ func (a *api) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := a.engine.Heartbeat(r.Context(), ident, beat); err != nil {
+	if err := turn.do(r.Context(), func() error { return a.engine.Heartbeat(r.Context(), ident, beat) }); err != nil {
 		return fmt.Errorf("accept heartbeat of node %s: %w", ident, err)
 	}
 	w.WriteHeader(http.StatusAccepted)
@@ -219,7 +223,7 @@ func (request heartbeatRequest) check(version int) (node.Heartbeat, error) {
 
 // continueInspection accepts the document of a ramdisk. Agents send no version header
 // here, and get only the UUID of the node.
-func (a *api) continueInspection(w http.ResponseWriter, r *http.Request) error {
+func (a *api) continueInspection(w http.ResponseWriter, r *http.Request, turn *ramdiskTurn) error {
 	c := callOf(r)
 	nodeUUID := strings.ToLower(c.query.Get("node_uuid"))
 	if nodeUUID != "" && !isUUID(nodeUUID) {
@@ -232,8 +236,12 @@ func (a *api) continueInspection(w http.ResponseWriter, r *http.Request) error {
 	if len(body) == 0 {
 		return badRequest("The request needs a JSON body with an inventory.")
 	}
-	found, err := a.engine.ContinueInspection(r.Context(), node.InspectionPost{
-		Body: body, NodeUUID: nodeUUID, WantsToken: c.version >= lookupShapeSince, Source: sourceOf(r, a.options.TrustedProxies),
+	var found *node.LookupAnswer
+	err = turn.do(r.Context(), func() (err error) {
+		found, err = a.engine.ContinueInspection(r.Context(), node.InspectionPost{
+			Body: body, NodeUUID: nodeUUID, WantsToken: c.version >= lookupShapeSince, Source: sourceOf(r, a.options.TrustedProxies),
+		})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("accept inspection data: %w", err)

@@ -137,11 +137,11 @@ func (a *api) driverRoutes() []route {
 // ramdiskRoutes serve unauthenticated machines.
 func (a *api) ramdiskRoutes() []route {
 	return []route{
-		{method: get, pattern: "/v1/lookup", since: 22, args: []string{"addresses", "node_uuid"}, handler: a.ramdiskMiddleware(a.lookup)},
-		{method: post, pattern: "/v1/heartbeat/{ident}", since: 22, handler: a.ramdiskMiddleware(a.heartbeatBytes.limit(a.heartbeat))},
+		{method: get, pattern: "/v1/lookup", since: 22, args: []string{"addresses", "node_uuid"}, handler: a.ramdiskMiddleware(a.agents.bounded(nodeOfQuery, a.lookup))},
+		{method: post, pattern: "/v1/heartbeat/{ident}", since: 22, handler: a.ramdiskMiddleware(a.agents.bounded(nodeOfPath, a.heartbeat))},
 		{
 			method: post, pattern: "/v1/continue_inspection", since: 84, orUnversioned: true,
-			args: []string{"node_uuid"}, handler: a.ramdiskMiddleware(a.inspectionBytes.limit(a.continueInspection)),
+			args: []string{"node_uuid"}, handler: a.ramdiskMiddleware(a.inspections.bounded(nodeOfQuery, a.continueInspection)),
 		},
 	}
 }
