@@ -6,42 +6,19 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ingot-metal/ingot/internal/inspect"
+	"github.com/ingot-metal/ingot/internal/loglimit"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 )
-
-func TestFloodOfRefusalsWritesFewLines(t *testing.T) {
-	var out bytes.Buffer
-	r := newRefusals(slog.New(slog.NewTextHandler(&out, nil)))
-	now := time.Unix(1000, 0)
-	for range 100_000 {
-		r.note(now, slog.LevelInfo, "Refused inspection data")
-	}
-	if lines := strings.Count(out.String(), "\n"); lines != refusalsAtOnce {
-		t.Errorf("%d lines at once, want %d", lines, refusalsAtOnce)
-	}
-	out.Reset()
-	for range 1000 {
-		r.note(now.Add(time.Second), slog.LevelInfo, "Refused inspection data", shown(make([]string, 4096)))
-	}
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != refusalsASecond || !strings.Contains(lines[0], "lines_left_out=99800") || strings.Contains(lines[1], "left_out") {
-		t.Errorf("%d lines a second later, want %d; the first is %s", len(lines), refusalsASecond, lines[0])
-	}
-	if len(lines[0]) > 512 {
-		t.Errorf("a line of %d bytes", len(lines[0]))
-	}
-}
 
 // TestRefusedPostsGoThroughTheBoundedLog sends every kind of refusal more often than
 // it is logged.
 func TestRefusedPostsGoThroughTheBoundedLog(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Discovery.MaxNodes = 1 })
 	var out bytes.Buffer
-	w.refusals = newRefusals(slog.New(slog.NewTextHandler(&out, nil)))
+	w.refusals = loglimit.New(slog.New(slog.NewTextHandler(&out, nil)), refusalsASecond, refusalsAtOnce)
 	known := unknown(1)
 	w.enrol(known)
 	locked := waiting(w)

@@ -22,6 +22,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/inspect"
+	"github.com/ingot-metal/ingot/internal/loglimit"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/powersync"
 	"github.com/ingot-metal/ingot/internal/runner"
@@ -99,7 +100,7 @@ type Conductor struct {
 	trims    trims
 
 	enrolments *enrolmentRate
-	refusals   *refusals
+	refusals   *loglimit.Logger
 	discovered discovered
 	allocate   chan struct{} // wakes allocateLoop
 	garbage    chan struct{} // wakes garbageLoop
@@ -128,7 +129,7 @@ func New(db Database, drivers *driver.Registry, pipeline *inspect.Pipeline, cfg 
 	c := &Conductor{
 		cfg: cfg, store: db, drivers: drivers, pipeline: pipeline, log: log, observer: observer,
 		gate:       runner.NewGate(cfg.Calls, cfg.CallsPerBMC),
-		enrolments: newEnrolmentRate(cfg.Discovery.Rate, cfg.Discovery.Burst), refusals: newRefusals(log),
+		enrolments: newEnrolmentRate(cfg.Discovery.Rate, cfg.Discovery.Burst), refusals: loglimit.New(log, refusalsASecond, refusalsAtOnce),
 		allocate: make(chan struct{}, 1), garbage: make(chan struct{}, 1),
 	}
 	c.scripts = c.workScripts()

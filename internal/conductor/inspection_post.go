@@ -96,7 +96,7 @@ func (c *Conductor) refuse(now time.Time, p *post, level slog.Level, reason stri
 	if p.document != nil {
 		attrs = append(attrs, shown(p.document.Hardware.MACs()))
 	}
-	c.refusals.note(now, level, "Refused inspection data", attrs...)
+	c.refusals.Log(now, level, "Refused inspection data", attrs...)
 }
 
 // takePost decides about the post and stores the outcome. p.answer stays nil when the

@@ -67,7 +67,7 @@ func (c *Conductor) lookup(tx *store.Tx, request node.LookupRequest) (*node.Node
 	}
 	due := agent.DecideToken(n, c.drivers.Attributes(n), tx.Now(), c.cfg.HeartbeatTimeout)
 	if due == agent.RetryLater {
-		c.refusals.note(tx.Now(), slog.LevelInfo, "Deferred lookup until the earlier agent has timed out", slog.String("node", n.UUID))
+		c.refusals.Log(tx.Now(), slog.LevelInfo, "Deferred lookup until the earlier agent has timed out", slog.String("node", n.UUID))
 		return nil, due, lastingError{&node.LockedError{Node: n.UUID, Owner: c.cfg.Hostname}}
 	}
 	return n, due, nil
@@ -91,7 +91,7 @@ func (c *Conductor) lookupIdent(tx *store.Tx, request node.LookupRequest) (strin
 
 // refuseLookup logs why a lookup is refused.
 func (c *Conductor) refuseLookup(tx *store.Tx, reason string, attrs ...slog.Attr) {
-	c.refusals.note(tx.Now(), slog.LevelInfo, "Refused lookup", append(attrs, slog.String("reason", reason))...)
+	c.refusals.Log(tx.Now(), slog.LevelInfo, "Refused lookup", append(attrs, slog.String("reason", reason))...)
 }
 
 // lookupToken is lookup with the token that is due; "" means that the agent must have it
@@ -155,14 +155,14 @@ func (c *Conductor) Heartbeat(ctx context.Context, ident string, beat node.Heart
 func (c *Conductor) believed(tx *store.Tx, ident string, beat node.Heartbeat, addresses func(*node.Node) ([]netip.Addr, error)) (*node.Node, error) {
 	n, err := tx.Node(ident)
 	if errors.Is(err, node.ErrNotFound) {
-		c.refusals.note(tx.Now(), slog.LevelInfo, "Refused heartbeat", slog.String("node", ident), slog.String("reason", "no such node"))
+		c.refusals.Log(tx.Now(), slog.LevelInfo, "Refused heartbeat", slog.String("node", ident), slog.String("reason", "no such node"))
 		return nil, agent.ErrToken
 	}
 	if err != nil {
 		return nil, err
 	}
 	if err := agent.CheckHeartbeat(n, beat, c.cfg.AgentRules, func() ([]netip.Addr, error) { return addresses(n) }); err != nil {
-		c.refusals.note(tx.Now(), slog.LevelWarn, "Refused heartbeat", slog.String("node", n.UUID), slog.Any("err", err))
+		c.refusals.Log(tx.Now(), slog.LevelWarn, "Refused heartbeat", slog.String("node", n.UUID), slog.Any("err", err))
 		return nil, err
 	}
 	if err := checkChangeable(tx, n); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/auth"
+	"github.com/ingot-metal/ingot/internal/loglimit"
 	"github.com/ingot-metal/ingot/internal/telemetry"
 )
 
@@ -21,6 +22,15 @@ var publicRoutes = map[string]bool{
 	"/v1/heartbeat/{ident}":   true,
 	"/v1/continue_inspection": true,
 }
+
+func isPublic(pattern string) bool { return publicRoutes[pattern] }
+
+// How many lines of the access log requests without credentials may cause in a second,
+// lasting, and at once.
+const (
+	anonymousLines       = 20
+	anonymousLinesAtOnce = 2000
+)
 
 // middleware is what a request passes before the API handles it: TLS,
 // authentication, metrics and the access log. The zero value lets everything
@@ -50,7 +60,7 @@ func newMiddleware(cfg APIConfig, log *slog.Logger, now func() time.Time) (*midd
 	if cfg.Auth == authHTTPBasic {
 		var err error
 		m.guard, err = auth.New(cfg.HtpasswdFile, auth.Options{
-			Public: func(pattern string) bool { return publicRoutes[pattern] }, Logger: log, Now: now,
+			Public: isPublic, Logger: log, Now: now,
 		})
 		if err != nil {
 			return nil, err
@@ -60,6 +70,8 @@ func newMiddleware(cfg APIConfig, log *slog.Logger, now func() time.Time) (*midd
 		m.requests = &telemetry.Requests{Metrics: m.metrics, User: auth.User, Now: now}
 		if cfg.AccessLog {
 			m.requests.AccessLog = log
+			m.requests.AnonymousLog = loglimit.New(log, anonymousLines, anonymousLinesAtOnce)
+			m.requests.Public = isPublic
 		}
 	}
 	cfg.warn(log)

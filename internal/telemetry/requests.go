@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ingot-metal/ingot/internal/loglimit"
 )
 
 // Label values for requests without a value of their own.
@@ -41,6 +43,10 @@ type Requests struct {
 	Metrics *Metrics
 	// AccessLog gets a line per request at level info; nil means none.
 	AccessLog *slog.Logger
+	// AnonymousLog gets the lines of requests that anybody can send; nil means AccessLog.
+	AnonymousLog *loglimit.Logger
+	// Public reports whether a route answers without credentials; nil means none does.
+	Public func(pattern string) bool
 	// User returns the authenticated user of a request; required.
 	User func(context.Context) string
 	// Now is the clock; required.
@@ -48,7 +54,10 @@ type Requests struct {
 }
 
 // labels are the values that the inner middlewares set for one request.
-type labels struct{ route, user string }
+type labels struct {
+	route, user string
+	anonymous   bool // anybody can send it
+}
 
 type labelsKey struct{}
 
@@ -62,6 +71,7 @@ func (q *Requests) RecordRoute(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s := labelsOf(r); s != nil {
 			s.route = routeLabel(r.Pattern)
+			s.anonymous = q.Public != nil && q.Public(r.Pattern)
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -88,7 +98,7 @@ func (q *Requests) RecordUser(next http.Handler) http.Handler {
 // Observe counts, times and logs every request to next.
 func (q *Requests) Observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s := &labels{route: unmatched}
+		s := &labels{route: unmatched, anonymous: true}
 		response := &responseWriter{ResponseWriter: w}
 		began := q.Now()
 		if q.Metrics != nil {
@@ -120,18 +130,28 @@ func (q *Requests) report(r *http.Request, s *labels, w *responseWriter, status 
 		q.Metrics.requests.WithLabelValues(s.route, method, strconv.Itoa(status)).Inc()
 		q.Metrics.durations.WithLabelValues(s.route, method).Observe(took.Seconds())
 	}
-	if q.AccessLog != nil {
-		path := r.URL.Path // without the query
-		if len(path) > maxPath {
-			path = path[:maxPath] + "…"
-		}
-		q.AccessLog.LogAttrs(r.Context(), slog.LevelInfo, "Request answered",
-			slog.String("request_id", w.Header().Get("Openstack-Request-Id")),
-			slog.String("user", s.user), slog.String("remote", r.RemoteAddr),
-			slog.String("method", method), slog.String("path", path), slog.String("route", s.route),
-			slog.Int("status", status), slog.Int64("bytes", w.bytes), slog.Duration("duration", took))
+	if q.AccessLog == nil {
+		return
 	}
+	path := r.URL.Path // without the query
+	if len(path) > maxPath {
+		path = path[:maxPath] + "…"
+	}
+	line := []slog.Attr{
+		slog.String("request_id", w.Header().Get("Openstack-Request-Id")),
+		slog.String("user", s.user), slog.String("remote", r.RemoteAddr),
+		slog.String("method", method), slog.String("path", path), slog.String("route", s.route),
+		slog.Int("status", status), slog.Int64("bytes", w.bytes), slog.Duration("duration", took),
+	}
+	if q.AnonymousLog != nil && (s.anonymous || status == http.StatusUnauthorized) {
+		q.AnonymousLog.Log(q.Now(), slog.LevelInfo, answered, line...)
+		return
+	}
+	q.AccessLog.LogAttrs(r.Context(), slog.LevelInfo, answered, line...)
 }
+
+// answered is the message of a line of the access log.
+const answered = "Request answered"
 
 // responseWriter remembers the status and size of the answer.
 type responseWriter struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/internal/conductor"
+	"github.com/ingot-metal/ingot/internal/loglimit"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
 )
@@ -154,6 +155,33 @@ func TestAccessLogHasOneLineAndNoQuery(t *testing.T) {
 	ask(service(q), httptest.NewRequest(http.MethodGet, "/"+strings.Repeat("a", 50_000), nil))
 	if log.Len() > 1000 {
 		t.Errorf("a client wrote %d bytes into the log", log.Len())
+	}
+}
+
+func TestAnonymousRequestsWriteABoundedNumberOfLines(t *testing.T) {
+	var log bytes.Buffer
+	logger := slog.New(slog.NewJSONHandler(&log, nil))
+	now := time.Unix(1000, 0)
+	q := &Requests{
+		AccessLog: logger, AnonymousLog: loglimit.New(logger, 1, 3), Now: func() time.Time { return now },
+		User: func(context.Context) string { return "" }, Public: func(pattern string) bool { return pattern == "/v1/public" },
+	}
+	mux := http.NewServeMux()
+	for pattern, status := range map[string]int{"/v1/public": http.StatusOK, "/v1/closed": http.StatusUnauthorized, "/v1/open": http.StatusOK} {
+		mux.Handle(pattern, q.RecordRoute(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })))
+	}
+	for _, test := range []struct {
+		path  string
+		lines int // of ten requests
+	}{{"/v1/public", 3}, {"/v1/closed", 3}, {"/no/such/path", 3}, {"/v1/open", 10}} {
+		now = now.Add(time.Minute)
+		log.Reset()
+		for range 10 {
+			ask(q.Observe(mux), httptest.NewRequest(http.MethodGet, test.path, nil))
+		}
+		if got := strings.Count(log.String(), "\n"); got != test.lines {
+			t.Errorf("ten requests to %s wrote %d lines, want %d", test.path, got, test.lines)
+		}
 	}
 }
 

@@ -1,0 +1,40 @@
+// Package loglimit bounds the log lines that anybody on the network can cause, so that
+// nobody fills the disk with them.
+package loglimit
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Logger writes a bounded number of lines. It is safe for concurrent use.
+type Logger struct {
+	log     *slog.Logger
+	limit   *rate.Limiter
+	dropped atomic.Int64 // lines that were not written since the last one
+}
+
+// New returns a logger that writes perSecond lines in a second, lasting, and burst lines
+// at once.
+func New(log *slog.Logger, perSecond, burst int) *Logger {
+	return &Logger{log: log, limit: rate.NewLimiter(rate.Limit(perSecond), burst)}
+}
+
+// Log writes a line, or counts it as lines_left_out of the next one that is written.
+func (l *Logger) Log(now time.Time, level slog.Level, message string, attrs ...slog.Attr) {
+	if !l.log.Enabled(context.Background(), level) {
+		return
+	}
+	if !l.limit.AllowN(now, 1) {
+		l.dropped.Add(1)
+		return
+	}
+	if dropped := l.dropped.Swap(0); dropped > 0 {
+		attrs = append(attrs, slog.Int64("lines_left_out", dropped))
+	}
+	l.log.LogAttrs(context.Background(), level, message, attrs...) //nolint:sloglint // the messages of all callers are constant
+}
