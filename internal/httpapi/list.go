@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -21,6 +22,10 @@ type list[T any] struct {
 	uuid       func(*T) string
 }
 
+// maxPageBytes is after how many bytes of text a page ends, so that a list of large items
+// does not take all memory. A page of usual nodes has a tenth of it.
+const maxPageBytes = 8 << 20
+
 // writeList answers with the page that the arguments of the request select.
 func writeList[T any](a *api, w http.ResponseWriter, r *http.Request, l list[T]) error {
 	c := callOf(r)
@@ -34,6 +39,8 @@ func writeList[T any](a *api, w http.ResponseWriter, r *http.Request, l list[T])
 	}
 	if l.unpaged {
 		query.Limit, query.Marker = 0, ""
+	} else {
+		query.MaxBytes = maxPageBytes
 	}
 	query.Filters = l.conditions
 	query.Brief = isBrief(fields)
@@ -42,10 +49,11 @@ func writeList[T any](a *api, w http.ResponseWriter, r *http.Request, l list[T])
 		return err
 	}
 	items, err := l.read(r.Context(), query)
-	if err != nil {
+	cut := errors.Is(err, node.ErrPageCut)
+	if err != nil && !cut {
 		return fmt.Errorf("list %s: %w", l.name, err)
 	}
-	p := page[T]{name: l.name, path: l.path, items: items, fields: fields, limit: query.Limit, last: l.uuid}
+	p := page[T]{name: l.name, path: l.path, items: items, fields: fields, limit: query.Limit, cut: cut, last: l.uuid}
 	return p.write(w, c, v)
 }
 

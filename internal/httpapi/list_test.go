@@ -1,6 +1,9 @@
 package httpapi
 
 import (
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,5 +40,49 @@ func TestFieldsOutsideOfShortListsNeedAFullQuery(t *testing.T) {
 	}
 	if isBrief(fields) {
 		t.Error("driver is not read by a brief query, but the query is brief")
+	}
+}
+
+// TestPagesOfLargeItemsAreShorter follows the links of a list whose items are so large
+// that a whole page of them would not fit into memory many times.
+func TestPagesOfLargeItemsAreShorter(t *testing.T) {
+	const size, most = 900_000, maxPageBytes/900_000 + 1
+	s := newEngineServer(t)
+	for _, kind := range []struct {
+		path, name string
+		count      int
+		body       func() string
+	}{
+		{"/v1/nodes", "nodes", most + 1, func() string {
+			return fmt.Sprintf(`{"driver":"fake-hardware","extra":{"note":%q}}`, strings.Repeat("x", size))
+		}},
+		{"/v1/chassis", "chassis", most + 1, func() string {
+			return fmt.Sprintf(`{"extra":{"note":%q}}`, strings.Repeat("x", size))
+		}},
+	} {
+		want := map[string]bool{}
+		for range kind.count {
+			want[s.create(kind.path, kind.body())["uuid"].(string)] = true
+		}
+		pages := 0
+		for path := kind.path + "?detail=true"; path != ""; pages++ {
+			got := s.do(http.MethodGet, path, "latest", "").want(http.StatusOK)
+			if len(got.body) > maxPageBytes+2*size {
+				t.Errorf("a page of %s has %d bytes, want at most about %d", kind.name, len(got.body), maxPageBytes)
+			}
+			document := got.json()
+			for _, item := range document[kind.name].([]any) {
+				uuid := item.(map[string]any)["uuid"].(string)
+				if !want[uuid] {
+					t.Errorf("%s %s is listed twice or does not exist", kind.name, uuid)
+				}
+				delete(want, uuid)
+			}
+			path, _ = document["next"].(string)
+			path = strings.TrimPrefix(path, "http://example.com")
+		}
+		if len(want) > 0 || pages < 2 {
+			t.Errorf("%d pages of %s lack %d of them", pages, kind.name, len(want))
+		}
 	}
 }

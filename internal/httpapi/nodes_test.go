@@ -189,7 +189,7 @@ func TestPageSizeIsCappedAndInstanceFilterIgnoresIt(t *testing.T) {
 	} {
 		s.addNode(uuid1)
 		s.get("/v1/nodes?" + query).want(200)
-		s.engine.query.Filters, s.engine.query.Brief = nil, false
+		s.engine.query.Filters, s.engine.query.Brief, s.engine.query.MaxBytes = nil, false, 0
 		if diff := cmp.Diff(want, s.engine.query); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", query, diff)
 		}

@@ -13,10 +13,11 @@ type page[T any] struct {
 	items  []*T
 	fields []*field[T]
 	limit  int
+	cut    bool            // it ended before its limit, and others follow
 	last   func(*T) string // UUID of an item
 }
 
-// write sends the page. A full page links to the next one as next and as
+// write sends the page. A full or cut page links to the next one as next and as
 // <name>_links, because some clients read only the one and some only the other.
 func (p page[T]) write(w http.ResponseWriter, c *call, v *view) error {
 	return answer(w, http.StatusOK, func(dst []byte) []byte {
@@ -44,9 +45,9 @@ func (p page[T]) write(w http.ResponseWriter, c *call, v *view) error {
 }
 
 // next returns the absolute URL of the next page, with every argument of the request.
-// It returns "" when this page is not full.
+// It returns "" when this page is the last one.
 func (p page[T]) next(c *call) string {
-	if p.limit == 0 || len(p.items) < p.limit {
+	if !p.cut && (p.limit == 0 || len(p.items) < p.limit) {
 		return ""
 	}
 	query := make(url.Values, len(c.query)+2)

@@ -1,6 +1,13 @@
 package node
 
-import "time"
+import (
+	"errors"
+	"time"
+)
+
+// ErrPageCut comes with the items of a page that ended before its limit, because it holds
+// as much text as it may. Others may follow them.
+var ErrPageCut = errors.New("the page is cut")
 
 // Query selects a page of nodes or ports. The zero value means the first page of
 // everything in order of creation.
@@ -10,6 +17,9 @@ type Query struct {
 	Desc    bool
 	Marker  string // UUID of the last item of the page before; unknown is a *NotFoundError
 	Limit   int    // at least 1; 0 means no limit
+	// MaxBytes ends a page before the item that follows so many bytes of text. What was
+	// read up to there comes with ErrPageCut. 0 means no limit.
+	MaxBytes int
 	// Brief reads only the fields of a short list. For a node these are ID, UUID,
 	// Name, InstanceUUID, PowerState, ProvisionState and Maintenance, for a port ID,
 	// UUID, NodeUUID and Address.

@@ -94,7 +94,7 @@ func (c *Collection[T]) List(tx *Tx, q node.Query) ([]*T, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.read(tx, tail, args...)
+	return c.read(tx, q.MaxBytes, tail, args...)
 }
 
 func (c *Collection[T]) column(field string) (string, bool) {
@@ -150,7 +150,7 @@ func (c *Collection[T]) find(tx *Tx, ident string, lock func(column string) erro
 		if err := lock(name); err != nil {
 			return nil, err
 		}
-		records, err := c.read(tx, " WHERE "+column+" = ?", ident)
+		records, err := c.read(tx, 0, " WHERE "+column+" = ?", ident)
 		if err != nil || len(records) > 0 {
 			return first(records), err
 		}
@@ -165,8 +165,9 @@ func first[T any](records []*T) *T {
 	return records[0]
 }
 
-// read returns the records that a clause behind FROM selects.
-func (c *Collection[T]) read(tx *Tx, tail string, args ...any) ([]*T, error) {
+// read returns the records that a clause behind FROM selects. For maxBytes see
+// table.pageScanner.
+func (c *Collection[T]) read(tx *Tx, maxBytes int, tail string, args ...any) ([]*T, error) {
 	query := "SELECT " + c.table.list
 	var owner sql.NullString
 	var extra []any
@@ -179,7 +180,7 @@ func (c *Collection[T]) read(tx *Tx, tail string, args ...any) ([]*T, error) {
 	if owned {
 		query += " LEFT JOIN nodes ON nodes.id = " + c.table.name + ".node_id"
 	}
-	scan := c.table.scanner(extra...)
+	scan := c.table.pageScanner(maxBytes, extra...)
 	records := []*T{}
 	err := tx.query(func(rows row) error {
 		record, err := scan(rows)

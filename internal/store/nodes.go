@@ -142,7 +142,7 @@ func (tx *Tx) lockedNode(columns *table[node.Node], column string, value any) (*
 		tx.expectsWork = false
 		tx.shared.reserve("")
 	}
-	nodes, err := tx.selectNodes(columns, " WHERE "+column+" = ? LIMIT 1", []any{value})
+	nodes, err := tx.selectNodes(columns, 0, " WHERE "+column+" = ? LIMIT 1", []any{value})
 	n := first(nodes)
 	if n == nil && tx.shared != nil {
 		tx.shared.keys = nil // they were not taken behind a lock
@@ -170,7 +170,7 @@ func (tx *Tx) Nodes(q node.Query) ([]*node.Node, error) {
 	if q.Brief {
 		return tx.briefNodes(tail, args)
 	}
-	return tx.nodes(tail, args)
+	return tx.selectNodes(nodeTable, q.MaxBytes, tail, args)
 }
 
 // briefNodeTable has the columns of a short list, which costs less than half of
@@ -189,13 +189,14 @@ func (tx *Tx) briefNodes(tail string, args []any) ([]*node.Node, error) {
 }
 
 func (tx *Tx) nodes(tail string, args []any) ([]*node.Node, error) {
-	return tx.selectNodes(nodeTable, tail, args)
+	return tx.selectNodes(nodeTable, 0, tail, args)
 }
 
-// selectNodes reads the columns of a table of nodes together with their leases.
-func (tx *Tx) selectNodes(columns *table[node.Node], tail string, args []any) ([]*node.Node, error) {
+// selectNodes reads the columns of a table of nodes together with their leases. For
+// maxBytes see table.pageScanner.
+func (tx *Tx) selectNodes(columns *table[node.Node], maxBytes int, tail string, args []any) ([]*node.Node, error) {
 	var lease leaseRow
-	scan := columns.scanner(lease.targets()...)
+	scan := columns.pageScanner(maxBytes, lease.targets()...)
 	nodes := []*node.Node{}
 	err := tx.query(func(rows row) error {
 		n, err := scan(rows)

@@ -52,9 +52,9 @@ func (tx *Tx) Ports(q node.Query) ([]*node.Port, error) {
 		return nil, err
 	}
 	if q.Brief {
-		return tx.selectPorts(briefPortTable, tail, args)
+		return tx.selectPorts(briefPortTable, 0, tail, args)
 	}
-	return tx.ports(tail, args)
+	return tx.selectPorts(portTable, q.MaxBytes, tail, args)
 }
 
 // briefPortTable has the columns of a short list.
@@ -81,13 +81,14 @@ func (tx *Tx) Port(ident string) (*node.Port, error) {
 }
 
 func (tx *Tx) ports(tail string, args []any) ([]*node.Port, error) {
-	return tx.selectPorts(portTable, tail, args)
+	return tx.selectPorts(portTable, 0, tail, args)
 }
 
-// selectPorts reads the columns of a table of ports, and which node they are of.
-func (tx *Tx) selectPorts(columns *table[node.Port], tail string, args []any) ([]*node.Port, error) {
+// selectPorts reads the columns of a table of ports, and which node they are of. For
+// maxBytes see table.pageScanner.
+func (tx *Tx) selectPorts(columns *table[node.Port], maxBytes int, tail string, args []any) ([]*node.Port, error) {
 	var nodeUUID string
-	scan := columns.scanner(&nodeUUID)
+	scan := columns.pageScanner(maxBytes, &nodeUUID)
 	ports := []*node.Port{}
 	err := tx.query(func(rows row) error {
 		p, err := scan(rows)

@@ -46,17 +46,6 @@ func (s *sqliteStmt) bind(args []any) error {
 	return nil
 }
 
-// textSize is how much memory a value needs while it is bound.
-func textSize(value any) int {
-	switch v := value.(type) {
-	case string:
-		return len(v)
-	case []byte:
-		return len(v)
-	}
-	return 0
-}
-
 // static says that bound memory is not SQLite's to free.
 const static = 0
 

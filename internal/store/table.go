@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // table builds the statements for one kind of record from its columns. The
@@ -93,6 +95,13 @@ func (t *table[T]) column(field string) (string, bool) {
 // scanner returns a function that reads one row: the table's columns, then
 // whatever extra points to.
 func (t *table[T]) scanner(extra ...any) func(row) (*T, error) {
+	return t.pageScanner(0, extra...)
+}
+
+// pageScanner is scanner for rows that together have not much more than maxBytes of
+// text. For the row after those it returns node.ErrPageCut; 0 means no limit.
+func (t *table[T]) pageScanner(maxBytes int, extra ...any) func(row) (*T, error) {
+	size := 0
 	values := make([]any, len(t.columns))
 	targets := make([]any, 0, len(values)+len(extra))
 	for i := range values {
@@ -100,17 +109,32 @@ func (t *table[T]) scanner(extra ...any) func(row) (*T, error) {
 	}
 	targets = append(targets, extra...)
 	return func(rows row) (*T, error) {
+		if maxBytes > 0 && size >= maxBytes {
+			return nil, node.ErrPageCut
+		}
 		if err := rows.Scan(targets...); err != nil {
 			return nil, fmt.Errorf("read a row of %s: %w", t.name, err)
 		}
 		record := new(T)
 		for i, c := range t.columns {
+			size += textSize(values[i])
 			if err := c.set(record, values[i]); err != nil {
 				return nil, fmt.Errorf("read column %s of %s: %w", c.name, t.name, err)
 			}
 		}
 		return record, nil
 	}
+}
+
+// textSize is how many bytes a text has, 0 for other values.
+func textSize(value any) int {
+	switch text := value.(type) {
+	case string:
+		return len(text)
+	case []byte:
+		return len(text)
+	}
+	return 0
 }
 
 // unqualified lists the columns without the key, for INSERT.
