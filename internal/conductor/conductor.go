@@ -21,6 +21,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/fairqueue"
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/loglimit"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -100,6 +101,7 @@ type Conductor struct {
 	trims    trims
 
 	enrolments *enrolmentRate
+	parsing    *fairqueue.Queue[fairqueue.Network] // large posts
 	refusals   *loglimit.Logger
 	discovered discovered
 	allocate   chan struct{} // wakes allocateLoop
@@ -129,7 +131,7 @@ func New(db Database, drivers *driver.Registry, pipeline *inspect.Pipeline, cfg 
 	c := &Conductor{
 		cfg: cfg, store: db, drivers: drivers, pipeline: pipeline, log: log, observer: observer,
 		gate:       runner.NewGate(cfg.Calls, cfg.CallsPerBMC),
-		enrolments: newEnrolmentRate(cfg.Discovery.Rate, cfg.Discovery.Burst), refusals: loglimit.New(log, refusalsASecond, refusalsAtOnce),
+		enrolments: newEnrolmentRate(cfg.Discovery.Rate, cfg.Discovery.Burst), parsing: newParsing(), refusals: loglimit.New(log, refusalsASecond, refusalsAtOnce),
 		allocate: make(chan struct{}, 1), garbage: make(chan struct{}, 1),
 	}
 	c.scripts = c.workScripts()

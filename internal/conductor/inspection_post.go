@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/fairqueue"
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/inventory"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -36,7 +38,9 @@ const inspectionScopeKey = "inspection_scope"
 func (c *Conductor) ContinueInspection(ctx context.Context, posted node.InspectionPost) (answer *node.LookupAnswer, err error) {
 	p := &post{InspectionPost: posted}
 	defer func() { c.observer.PostEnded(postOutcome(p.enrolled, err)) }()
-	if p.document, err = inventory.Parse(p.Body); err != nil {
+	if err := c.parse(ctx, p); errors.Is(err, node.ErrBusy) {
+		return nil, err
+	} else if err != nil {
 		c.refuse(c.store.Now(), p, slog.LevelInfo, err.Error())
 		return nil, node.Invalid("Inspection data is not usable: %v", err)
 	}
@@ -58,6 +62,33 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 		c.log.Debug("Accepted inspection data", "node", p.answer.Node.UUID, "source", p.Source)
 	}
 	return p.answer, nil
+}
+
+// Bounds of parsing posts.
+const (
+	largePost       = 64 << 10        // bytes from which on it takes milliseconds, so that only one for each processor is parsed at once
+	maxParseWaiting = 256             // large posts that wait for that
+	maxParseWait    = 5 * time.Second // and how long
+)
+
+func newParsing() *fairqueue.Queue[fairqueue.Network] {
+	return fairqueue.New[fairqueue.Network](max(2, runtime.GOMAXPROCS(0)), maxParseWaiting)
+}
+
+// parse reads the document of the post. When too many others are parsed, the error is a
+// node.ErrBusy.
+func (c *Conductor) parse(ctx context.Context, p *post) (err error) {
+	if len(p.Body) >= largePost {
+		wait, cancel := context.WithTimeout(ctx, maxParseWait)
+		defer cancel()
+		leave, err := c.parsing.Enter(wait, fairqueue.NetworkOf(p.Source))
+		if err != nil {
+			return fmt.Errorf("parse inspection data: too many others are parsed: %w", node.ErrBusy)
+		}
+		defer leave()
+	}
+	p.document, err = inventory.Parse(p.Body)
+	return err
 }
 
 // writePost takes the post. An unknown machine beyond the rate waits for its turn first,

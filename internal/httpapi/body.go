@@ -144,6 +144,11 @@ func decodeBody(w http.ResponseWriter, r *http.Request, limit int64, target any)
 	if err != nil {
 		return err
 	}
+	return decodeRequired(body, target)
+}
+
+// decodeRequired is decode for a request that needs a body.
+func decodeRequired(body []byte, target any) error {
 	if len(body) == 0 {
 		return badRequest("The request needs a JSON body.")
 	}

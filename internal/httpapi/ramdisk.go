@@ -161,8 +161,12 @@ func (a *api) heartbeat(w http.ResponseWriter, r *http.Request, turn *ramdiskTur
 	if err != nil {
 		return err
 	}
+	body, err := readBody(w, r, maxHeartbeatBody)
+	if err != nil {
+		return err
+	}
 	var request heartbeatRequest
-	if err := decodeBody(w, r, maxHeartbeatBody, &request); err != nil {
+	if err := turn.decode(r.Context(), body, &request); err != nil {
 		return err
 	}
 	beat, err := request.check(versionOf(r))

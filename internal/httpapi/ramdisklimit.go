@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"time"
 
@@ -32,12 +33,14 @@ type ramdiskLimit struct {
 	api    *api
 	bodies *bodyBudget
 	queue  *fairqueue.Queue[ramdiskSource]
+	large  *fairqueue.Queue[ramdiskSource] // of those whose large body is decoded
 }
 
 func newRamdiskLimit(a *api, bytes int64) *ramdiskLimit {
 	return &ramdiskLimit{
 		api: a, bodies: newBodyBudget(bytes, a.now, a.log),
 		queue: fairqueue.New[ramdiskSource](ramdiskSlots, maxWaitingRamdisk),
+		large: fairqueue.New[ramdiskSource](max(2, runtime.GOMAXPROCS(0)), maxWaitingRamdisk),
 	}
 }
 
@@ -81,11 +84,28 @@ type ramdiskTurn struct {
 	source ramdiskSource
 }
 
+// largeBody is from how many bytes on decoding a body takes so long, most of a
+// millisecond, that only as many are decoded at once as there are processors.
+const largeBody = 16 << 10
+
+// decode decodes the body of the request.
+func (t *ramdiskTurn) decode(ctx context.Context, body []byte, target any) error {
+	decode := func() error { return decodeRequired(body, target) }
+	if len(body) < largeBody {
+		return decode()
+	}
+	return inTurn(ctx, t.limit.large, t.source, decode)
+}
+
 // do carries the request out when it is its source's turn.
 func (t *ramdiskTurn) do(ctx context.Context, act func() error) error {
+	return inTurn(ctx, t.limit.queue, t.source, act)
+}
+
+func inTurn(ctx context.Context, queue *fairqueue.Queue[ramdiskSource], source ramdiskSource, act func() error) error {
 	wait, cancel := context.WithTimeout(ctx, maxRamdiskWait)
 	defer cancel()
-	leave, err := t.limit.queue.Enter(wait, t.source)
+	leave, err := queue.Enter(wait, source)
 	switch {
 	case errors.Is(err, fairqueue.ErrFull), err != nil && ctx.Err() == nil:
 		return errTooManyRamdisks

@@ -1,0 +1,41 @@
+//go:build attack
+
+// Package attack_test lets hostile machines loose on a real engine, on loopback: floods
+// that a process on one core sends, beside machines and clients that behave. What those
+// were answered, and what the engine needed meanwhile, decides.
+package attack_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/store/storetest"
+)
+
+// binary is the program under test.
+var binary string
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(floodVariable); name != "" {
+		os.Exit(runFlood(name))
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "ingot-attack-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	binary = filepath.Join(dir, "ingot")
+	if output, err := exec.Command("go", "build", "-o", binary, "github.com/ingot-metal/ingot/cmd/ingot").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build ingot: %v\n%s", err, output)
+		return 1
+	}
+	return storetest.Main(m)
+}

@@ -1,0 +1,229 @@
+//go:build attack
+
+package attack_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/store/storetest"
+)
+
+// How long each flood lasts, and what must hold meanwhile.
+const (
+	floodTime   = 6 * time.Second
+	inTime      = time.Second            // within which machines are answered
+	wantInTime  = 0.99                   // of their requests
+	maxMemory   = 250 << 20              // of the engine, in bytes
+	maxPatch    = 100 * time.Millisecond // of 95 % of the PATCHes
+	maxLogBytes = 8 << 20
+)
+
+func TestMachinesAndClientsAreServedDuringFloods(t *testing.T) {
+	for _, database := range []string{"sqlite", "postgres"} {
+		for _, name := range slices.Sorted(maps.Keys(floods)) {
+			t.Run(database+"/"+name, func(t *testing.T) {
+				url := ""
+				if database == "postgres" {
+					url = storetest.Postgres(t)
+				}
+				e := startEngine(t, url)
+				w := newWitness(t, e)
+				w.warmUp()
+				rate := e.flood(name, w.machines[0].node.uuid, w.watch)
+				w.judge(name, rate)
+			})
+		}
+	}
+}
+
+// flood lets a process on one core flood the engine while watch runs, and returns how
+// many requests it sent in a second.
+func (e *engine) flood(name, victim string, watch func(context.Context)) (rate float64) {
+	e.t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	command := exec.Command("taskset", "-c", "0", program)
+	command.Env = append(os.Environ(), floodVariable+"="+name, targetVariable+"="+e.address, victimVariable+"="+victim, "GOMAXPROCS=1")
+	end, err := command.StdinPipe()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	var said strings.Builder
+	command.Stdout, command.Stderr = &said, os.Stderr
+	if err := command.Start(); err != nil {
+		e.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(e.t.Context(), floodTime)
+	defer cancel()
+	watch(ctx)
+	_ = end.Close()
+	if err := command.Wait(); err != nil {
+		e.t.Fatalf("flood: %v", err)
+	}
+	var sent, milliseconds int64
+	if _, err := fmt.Sscan(said.String(), &sent, &milliseconds); err != nil {
+		e.t.Fatalf("flood said %q: %v", said.String(), err)
+	}
+	return float64(sent) / float64(milliseconds) * 1000
+}
+
+// witness sends what machines and clients send that behave, and notes how they fare.
+type witness struct {
+	t        *testing.T
+	engine   *engine
+	machines []*machine
+
+	mu      sync.Mutex
+	answers map[string]*answers
+}
+
+// machine has a node that waits for it, and the token of its agent.
+type machine struct {
+	node   node
+	client *client
+	token  string
+}
+
+// answers are those to one kind of request.
+type answers struct {
+	times []time.Duration // of all
+	late  int             // or refused
+	worst string
+}
+
+const knownMachines = 10
+
+func newWitness(t *testing.T, e *engine) *witness {
+	t.Helper()
+	w := &witness{t: t, engine: e, answers: map[string]*answers{}}
+	for i := range knownMachines {
+		m := &machine{node: e.awaitRamdisk(i), client: e.clientAt(netip.AddrFrom4([4]byte{127, 0, 1, byte(1 + i)}))}
+		m.token = m.client.must(t, http.MethodGet, "/v1/lookup?addresses="+m.node.mac, "")["config"].(map[string]any)["agent_token"].(string)
+		w.machines = append(w.machines, m)
+	}
+	return w
+}
+
+// warmUp sends one request of each kind, so that none that counts is the first.
+func (w *witness) warmUp() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 500*time.Millisecond)
+	defer cancel()
+	w.watch(ctx)
+	clear(w.answers)
+}
+
+// watch sends requests until ctx ends.
+func (w *witness) watch(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for i, m := range w.machines {
+		body := fmt.Sprintf(`{"callback_url":"https://127.0.1.%d:9999","agent_version":"9.0","agent_token":%q}`, 1+i, m.token)
+		running.Go(func() {
+			w.repeat(ctx, "heartbeats", 200*time.Millisecond, http.StatusAccepted, func(int) (int, []byte, error) {
+				return m.client.do(context.WithoutCancel(ctx), http.MethodPost, "/v1/heartbeat/"+m.node.uuid, []byte(body))
+			})
+		})
+	}
+	running.Go(func() {
+		w.repeat(ctx, "posts", 100*time.Millisecond, http.StatusOK, func(i int) (int, []byte, error) {
+			n := time.Now().UnixNano() / int64(time.Millisecond)
+			machine := w.engine.clientAt(netip.AddrFrom4([4]byte{127, 0, 2, byte(1 + i%200)}))
+			return machine.do(context.WithoutCancel(ctx), http.MethodPost, "/v1/continue_inspection",
+				[]byte(inventoryOf(fmt.Sprintf("02:bb:%02x:%02x:%02x:%02x", byte(n>>24), byte(n>>16), byte(n>>8), byte(n)))))
+		})
+	})
+	admin := w.engine.admin()
+	running.Go(func() {
+		w.repeat(ctx, "PATCHes", 20*time.Millisecond, http.StatusOK, func(i int) (int, []byte, error) {
+			n := w.machines[i%len(w.machines)].node
+			return admin.do(context.WithoutCancel(ctx), http.MethodPatch, "/v1/nodes/"+n.uuid,
+				fmt.Appendf(nil, `[{"op":"add","path":"/extra/n","value":%d}]`, i))
+		})
+	})
+}
+
+// repeat sends requests at a pace until ctx ends, and notes their answers.
+func (w *witness) repeat(ctx context.Context, kind string, pace time.Duration, want int, send func(i int) (int, []byte, error)) {
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		began := time.Now()
+		status, text, err := send(i)
+		w.note(kind, time.Since(began), status == want && err == nil, fmt.Sprintf("%d %v %.300s", status, err, text))
+	}
+}
+
+func (w *witness) note(kind string, took time.Duration, ok bool, what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.answers[kind]
+	if a == nil {
+		a = &answers{}
+		w.answers[kind] = a
+	}
+	a.times = append(a.times, took)
+	if !ok || took > inTime {
+		a.late++
+		a.worst = fmt.Sprintf("%s after %v", what, took.Round(time.Millisecond))
+	}
+}
+
+// judge compares what happened with what must hold.
+func (w *witness) judge(name string, rate float64) {
+	w.t.Helper()
+	var line strings.Builder
+	fmt.Fprintf(&line, "%s: %.0f/s", name, rate)
+	for _, kind := range slices.Sorted(maps.Keys(w.answers)) {
+		a := w.answers[kind]
+		slices.Sort(a.times)
+		p95 := a.times[len(a.times)*95/100]
+		inTime := 1 - float64(a.late)/float64(len(a.times))
+		fmt.Fprintf(&line, "; %s %d, %.1f %% in time, p95 %v", kind, len(a.times), inTime*100, p95.Round(100*time.Microsecond))
+		if inTime < wantInTime {
+			w.t.Errorf("%.1f %% of %d %s were answered in time, want %.0f %%; for example %s", inTime*100, len(a.times), kind, wantInTime*100, a.worst)
+		}
+		if kind == "PATCHes" && p95 > maxPatch {
+			w.t.Errorf("95 %% of the PATCHes took up to %v, want %v", p95, maxPatch)
+		}
+	}
+	memory := w.engine.peakMemory()
+	nodes, ports := w.engine.count("nodes"), w.engine.count("ports")
+	fmt.Fprintf(&line, "; memory %d MB, %d nodes, %d ports", memory>>20, nodes, ports)
+	if memory > maxMemory {
+		w.t.Errorf("the engine took %d MB, want at most %d", memory>>20, maxMemory>>20)
+	}
+	if ports > nodes*64 {
+		w.t.Errorf("%d nodes have %d ports, more than 64 each", nodes, ports)
+	}
+	info, err := os.Stat(w.engine.log())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	fmt.Fprintf(&line, ", log %d kB", info.Size()>>10)
+	if info.Size() > maxLogBytes {
+		w.t.Errorf("the log has %d kB, want at most %d", info.Size()>>10, maxLogBytes>>10)
+	}
+	w.t.Log(line.String())
+	if w.t.Failed() {
+		b, _ := os.ReadFile(w.engine.log())
+	}
+}
