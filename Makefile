@@ -115,7 +115,7 @@ lint: ## Run the linters and check the import rules
 
 .PHONY: vet
 vet: ## Run go vet with every build tag
-	go vet -tags compat,fault ./...
+	go vet -tags compat,fault,attack ./...
 
 .PHONY: fmt
 fmt: ## Format the code

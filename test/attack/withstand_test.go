@@ -223,7 +223,4 @@ func (w *witness) judge(name string, rate float64) {
 		w.t.Errorf("the log has %d kB, want at most %d", info.Size()>>10, maxLogBytes>>10)
 	}
 	w.t.Log(line.String())
-	if w.t.Failed() {
-		b, _ := os.ReadFile(w.engine.log())
-	}
 }
