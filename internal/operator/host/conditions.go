@@ -96,10 +96,13 @@ func availableForProvisioning(s *scope) metav1.Condition {
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NotManageableReason, "The engine cannot work on this host")
 	case s.state() != v1alpha1.StateAvailable:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NotAvailableReason, "The host is in state "+string(s.state()))
-	case s.node == nil && s.engineError == "":
-		return conditionOf(s.before.Status.Conditions, kind) // the engine was not read in this pass
-	case s.node == nil:
+	case s.node == nil && s.engineError != "":
 		return condition(kind, metav1.ConditionUnknown, v1alpha1.EngineUnreachableReason, s.engineError)
+	case s.node == nil: // the engine was not read in this pass
+		if last := conditionOf(s.before.Status.Conditions, kind); last.Type != "" {
+			return last
+		}
+		return condition(kind, metav1.ConditionUnknown, v1alpha1.NotAvailableReason, "The node has not been read yet")
 	case s.node.State != node.Available:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NotAvailableReason, "The node is in state "+string(s.node.State))
 	case s.node.Maintenance:
