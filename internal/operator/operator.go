@@ -16,13 +16,17 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -50,6 +54,9 @@ const (
 	retryMin, retryMax = 50 * time.Millisecond, time.Minute
 	// stopTimeout bounds how long controllers may take to stop.
 	stopTimeout = 10 * time.Second
+	// namespaceTimeout bounds the wait for a namespace that every cluster has, and
+	// namespacePoll is the time between two readings.
+	namespacePoll, namespaceTimeout = 100 * time.Millisecond, 30 * time.Second
 )
 
 // Operator is a set of controllers, ready to run.
@@ -59,6 +66,7 @@ type Operator struct {
 	manager  manager.Manager
 	nodes    *nodecache.Cache
 	engine   provisioner.Engine
+	cluster  string // read by Run before the controllers are built
 	registry *prometheus.Registry
 }
 
@@ -109,14 +117,14 @@ func (o *Operator) newManager() error {
 	for _, ns := range o.opts.Namespaces {
 		namespaces[ns] = cache.Config{}
 	}
-	wait := stopTimeout
+	stop := stopTimeout
 	mgr, err := manager.New(o.config, manager.Options{
 		Scheme:                  scheme,
 		Logger:                  logr.FromSlogHandler(o.opts.Logger.Handler()),
 		Cache:                   cache.Options{DefaultNamespaces: namespaces, DefaultTransform: cache.TransformStripManagedFields()},
 		Metrics:                 metricsserver.Options{BindAddress: addrOrOff(o.opts.MetricsAddr)},
 		HealthProbeBindAddress:  addrOrOff(o.opts.HealthAddr),
-		GracefulShutdownTimeout: &wait,
+		GracefulShutdownTimeout: &stop,
 		Controller:              ctrlconfig.Controller{},
 	})
 	if err != nil {
@@ -177,11 +185,13 @@ func (o *Operator) builder(name string) (func() (controller.Controller, error), 
 	if err != nil {
 		return nil, err
 	}
-	r := host.New(host.Config{
-		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), NodeCache: o.nodes, Engine: o.engine,
-		Recorder: recorder, Metrics: m, MaxBackoff: o.opts.MaxBackoff, Now: time.Now,
-	})
-	return func() (controller.Controller, error) { return r.Controller(o.manager.GetCache(), o.nodes, options) }, nil
+	return func() (controller.Controller, error) {
+		r := host.New(host.Config{
+			Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), NodeCache: o.nodes, Engine: o.engine,
+			Cluster: o.cluster, Recorder: recorder, Metrics: m, MaxBackoff: o.opts.MaxBackoff, Now: time.Now,
+		})
+		return r.Controller(o.manager.GetCache(), o.nodes, options)
+	}, nil
 }
 
 // Run runs the controllers until ctx ends. It returns nil when it was asked to
@@ -193,6 +203,9 @@ func (o *Operator) Run(ctx context.Context) error {
 	}
 	if slices.Contains(o.opts.Controllers, GroupHost) {
 		if err := host.IndexFields(ctx, o.manager.GetFieldIndexer()); err != nil {
+			return err
+		}
+		if err := o.readCluster(ctx); err != nil {
 			return err
 		}
 	}
@@ -222,6 +235,25 @@ func (o *Operator) checkKinds() error {
 			return fmt.Errorf("reach Kubernetes at %s: %w", o.config.Host, err)
 		}
 	}
+	return nil
+}
+
+// readCluster reads what identifies the cluster in the marks of nodes. A new API server
+// creates the namespace some moments after its start.
+func (o *Operator) readCluster(ctx context.Context) error {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+	err := wait.PollUntilContextTimeout(ctx, namespacePoll, namespaceTimeout, true, func(ctx context.Context) (bool, error) {
+		err := o.manager.GetAPIReader().Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, namespace)
+		return err == nil, ctrlclient.IgnoreNotFound(err)
+	})
+	switch {
+	case ctx.Err() != nil:
+		return nil // the manager ends at once
+	case err != nil:
+		return fmt.Errorf("read namespace %s, whose UID marks the nodes of this cluster: %w", metav1.NamespaceSystem, err)
+	}
+	o.cluster = string(namespace.UID)
 	return nil
 }
 

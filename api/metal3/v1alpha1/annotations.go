@@ -58,6 +58,10 @@ const (
 	InspectDisabled = "disabled"
 )
 
+// NodeMarkKey is the key in the extra data of the engine's nodes that names the host that
+// a node belongs to: "<UID of the cluster's namespace kube-system>/<namespace>/<host>".
+const NodeMarkKey = "ingot_host"
+
 // Finalizers.
 const (
 	// HostFinalizer keeps a deleted host until its node is deleted from the engine.

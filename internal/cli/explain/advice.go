@@ -178,7 +178,10 @@ var skipAdvice = map[discovery.SkipReason]string{
 }
 
 func discoveryAdvice(f Facts) string {
-	if f.Node.User != "" {
+	switch {
+	case f.Node.Marked:
+		return fmt.Sprintf("If that host is gone for good, free the node with: ingot node unset %s --extra %s", f.Node.UUID, v1alpha1.NodeMarkKey)
+	case f.Node.User != "":
 		return "Create a BareMetalHost for it if Kubernetes should manage it."
 	}
 	for _, d := range f.Discoveries {

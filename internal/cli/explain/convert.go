@@ -2,6 +2,7 @@ package explain
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"time"
 
@@ -105,6 +106,7 @@ func (n *engineNode) facts() *Node {
 		Reservation:       n.Reservation,
 		Heartbeat:         n.AgentLastHeartbeat(),
 		User:              n.user(),
+		Marked:            n.mark() != "",
 	}
 	if n.InspectionStartedAt != nil {
 		facts.InspectionStarted = *n.InspectionStartedAt
@@ -118,12 +120,22 @@ func (n *engineNode) facts() *Node {
 // user says by which field discovery sees that the node is in use.
 func (n *engineNode) user() string {
 	switch {
+	case n.mark() != "":
+		return fmt.Sprintf("extra.%s names the host %s (cluster, namespace and name)", v1alpha1.NodeMarkKey, n.mark())
 	case n.Name != "":
 		return "it has the name " + n.Name
 	case n.InstanceUUID != "":
 		return "it has the instance " + n.InstanceUUID
 	case n.Owner != "":
 		return "its owner is " + n.Owner
+	}
+	return ""
+}
+
+// mark is the host that an operator wrote into the node, or "".
+func (n *engineNode) mark() string {
+	if mark := n.Extra[v1alpha1.NodeMarkKey]; mark != nil {
+		return fmt.Sprint(mark)
 	}
 	return ""
 }

@@ -95,8 +95,10 @@ type Node struct {
 	Heartbeat time.Time
 	// InspectionStarted and InspectionFinished are zero when that never happened.
 	InspectionStarted, InspectionFinished time.Time
-	// User says how the node is used outside of Kubernetes, empty when it is not.
+	// User says how the node is used outside of this cluster, empty when it is not.
 	User string
+	// Marked is true when an operator wrote into the node which host it belongs to.
+	Marked bool
 }
 
 // Discovery is one BareMetalHostDiscovery and what it decided about the node.

@@ -376,6 +376,15 @@ func TestEverySituationIsExplained(t *testing.T) {
 				"Create a BareMetalHost for it if Kubernetes should manage it.",
 			},
 		},
+		"node carries the mark of a host that is not here": {
+			Facts{Node: aNode(node.Active, func(n *Node) { n.User, n.Marked = "extra.ingot_host names the host c1/metal/web", true })},
+			[]string{
+				`The engine's node u1 is in state "active" (for 12 minutes, since 10:02:11).`,
+				"It has no BareMetalHost.",
+				"Discovery creates no host for it because it is in use: extra.ingot_host names the host c1/metal/web.",
+				"If that host is gone for good, free the node with: ingot node unset u1 --extra ingot_host",
+			},
+		},
 		"engine unreachable": {
 			Facts{
 				Host: aHost(v1alpha1.StateImporting, func(h *Host) {

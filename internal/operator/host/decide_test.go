@@ -177,7 +177,24 @@ func TestDecideLinkRefusesNodesOfOthers(t *testing.T) {
 	}{
 		{"free node", provisioner.Node{ID: "n1", State: node.Enroll}, nil, ""},
 		{"node named for the host", provisioner.Node{ID: "n1", Name: "metal~web", State: node.Active}, nil, ""},
-		{"linked before", provisioner.Node{ID: "linked", State: node.Active}, nil, ""},
+		{"node with the host's mark", provisioner.Node{ID: "n1", Mark: "c1/metal/web", State: node.Active}, nil, ""},
+		{
+			"node with the host's mark, in another host's status",
+			provisioner.Node{ID: "n1", Mark: "c1/metal/web"},
+			[]*v1alpha1.BareMetalHost{testHost(func(h *v1alpha1.BareMetalHost) { h.Name = "db" })},
+			"",
+		},
+		{
+			"node with another host's mark",
+			provisioner.Node{ID: "n1", Mark: "c1/metal/db", State: node.Enroll},
+			nil, "node n1 is in use: extra.ingot_host names another host",
+		},
+		{
+			"node named for the host, with another cluster's mark",
+			provisioner.Node{ID: "n1", Name: "metal~web", Mark: "c2/metal/web"},
+			nil, "node n1 is in use: extra.ingot_host names another host",
+		},
+		{"in the host's status without a mark", provisioner.Node{ID: "linked", State: node.Active}, nil, "node linked is in use: it is in state active"},
 		{
 			"node of another host",
 			provisioner.Node{ID: "n1", State: node.Enroll},
@@ -190,7 +207,7 @@ func TestDecideLinkRefusesNodesOfOthers(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := testHost(func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.ID = "linked" })
-			if got := decideLink(h, tt.node, tt.owners); got != tt.want {
+			if got := decideLink(h, tt.node, "c1/metal/web", tt.owners); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

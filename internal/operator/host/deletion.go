@@ -23,7 +23,8 @@ const messageNotDeleted = "The engine did not delete the node; this is tried aga
 // The machine itself keeps running: without a BMC it cannot be powered off.
 type deletion struct {
 	engine     provisioner.Lifecycle
-	links      links
+	nodes      nodeView
+	owners     ownership
 	data       hardwareData
 	metrics    *Metrics
 	maxBackoff time.Duration
@@ -101,21 +102,31 @@ func (p deletion) reconcile(ctx context.Context, s *scope) (result, error) {
 	return result{stop: true}, nil
 }
 
-// forget removes the node from the engine. After some errors it gives up and
-// reports what remains.
+// forget removes the host's node from the engine, and no other: the node is read and has
+// to carry the host's mark. After some errors it gives up and reports what remains.
 func (p deletion) forget(ctx context.Context, s *scope) error {
 	id := s.host.Status.Provisioning.ID
 	if id == "" {
 		return nil
 	}
-	others, err := p.links.hostsOf(ctx, id, s.host)
-	if err != nil || len(others) > 0 {
-		return err // another host keeps the node
+	n, err := p.nodes.Fetch(ctx, id)
+	if err == nil {
+		n, err = p.owners.hold(ctx, s.host, n)
 	}
-	err = p.engine.Delete(ctx, id)
+	if err == nil {
+		err = p.engine.Delete(ctx, n.ID, n.Mark)
+	}
 	switch {
-	case err == nil, errors.Is(err, provisioner.ErrBusy):
+	case err == nil:
+		p.nodes.Forget(n.ID)
+		return nil
+	case errors.Is(err, provisioner.ErrNotFound):
+		return nil
+	case errors.Is(err, provisioner.ErrBusy):
 		return err
+	case isConflict(err):
+		s.warn(eventNodeKept, "Node %s stays in the engine: it does not belong to this host", id)
+		return nil
 	case s.host.Status.ErrorCount+1 < deleteAttempts:
 		s.working(v1alpha1.DeletingReason, messageNotDeleted)
 		return &failure{v1alpha1.ErrorRegistration, fmt.Errorf("delete node %s: %w", id, err)}

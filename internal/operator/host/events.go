@@ -24,6 +24,7 @@ const (
 	eventUpdateHardwareDetails      = "UpdateHardwareDetails"
 	eventDeletedWithoutCleaning     = "DeletedWithoutCleaning"
 	eventDeleteGaveUp               = "DeleteGaveUp"
+	eventNodeKept                   = "NodeKept"
 	eventRegistrationError          = "RegistrationError"
 	eventInspectionError            = "InspectionError"
 	eventPreparationError           = "PreparationError"

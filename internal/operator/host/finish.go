@@ -79,8 +79,10 @@ func (r *Reconciler) fail(s *scope, f *failure) {
 func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	version := s.before.ResourceVersion
 	if !equality.Semantic.DeepEqual(s.before.Status, s.host.Status) {
-		now := metav1.NewTime(s.now)
-		s.host.Status.LastUpdated = &now
+		if !s.unrestored {
+			now := metav1.NewTime(s.now)
+			s.host.Status.LastUpdated = &now
+		}
 		changed := s.before.DeepCopy()
 		changed.Status = *s.host.Status.DeepCopy()
 		if err := r.Client.Status().Patch(ctx, changed, locked(s.before)); err != nil {

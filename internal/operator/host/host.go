@@ -28,6 +28,7 @@ type nodeView interface {
 	AgentWindow() time.Duration
 	Node(id string) (provisioner.Node, bool)
 	Fetch(ctx context.Context, id string) (provisioner.Node, error)
+	Forget(id string)
 	Find(ctx context.Context, identity provisioner.Identity, claimed func(id string) bool) (provisioner.Node, error)
 }
 
@@ -51,6 +52,9 @@ type Config struct {
 	Live client.Reader
 	// NodeCache is the shared cache of the engine's nodes.
 	NodeCache nodeView
+	// Cluster identifies the Kubernetes cluster in the marks of nodes: the UID of
+	// its namespace kube-system.
+	Cluster string
 	// Engine changes nodes.
 	Engine engine
 	// Recorder publishes events.
@@ -80,7 +84,10 @@ type Reconciler struct {
 
 // New returns a reconciler.
 func New(config Config) *Reconciler {
-	links := links{client: config.Client, nodes: config.NodeCache}
+	owners := ownership{
+		links:   links{client: config.Client, nodes: config.NodeCache},
+		cluster: config.Cluster, engine: config.Engine,
+	}
 	data := hardwareData{client: config.Client, live: config.Live}
 	asked := &attempts{sent: map[types.UID]prepareStep{}}
 	return &Reconciler{
@@ -88,14 +95,17 @@ func New(config Config) *Reconciler {
 		asked:   asked,
 		written: &writes{versions: map[types.UID]string{}},
 		phases: []phase{
-			restoring{data: data},
+			restoring{data: data, nodes: config.NodeCache, owners: owners},
 			claiming{},
-			deletion{engine: config.Engine, links: links, data: data, metrics: config.Metrics, maxBackoff: config.MaxBackoff},
+			deletion{
+				engine: config.Engine, nodes: config.NodeCache, owners: owners,
+				data: data, metrics: config.Metrics, maxBackoff: config.MaxBackoff,
+			},
 			registration{},
 			rebootRequests{},
 			suppliedDetails{data: data},
-			lookup{links: links, metrics: config.Metrics},
-			linked{links: links, nodes: config.NodeCache},
+			lookup{owners: owners, metrics: config.Metrics},
+			linked{owners: owners, nodes: config.NodeCache},
 			importing{engine: config.Engine, data: data, maxBackoff: config.MaxBackoff},
 			preparing{engine: config.Engine, maxBackoff: config.MaxBackoff, asked: asked},
 			available{},

@@ -19,27 +19,28 @@ var linkedStates = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateExternallyProvisioned: true,
 }
 
-// linked reads the node of a host that has one, for the phases after it. When
-// the engine has lost the node, the host is unmanaged until it is enrolled again.
+// linked reads the node of a host that has one, for the phases after it, and makes sure
+// that it is the host's. When it is not, or the engine has lost it, the host is
+// unmanaged until it gets a node again.
 type linked struct {
-	links links
-	nodes nodeView
+	owners ownership
+	nodes  nodeView
 }
 
 func (p linked) reconcile(ctx context.Context, s *scope) (result, error) {
 	if !linkedStates[s.state()] {
 		return result{}, nil
 	}
-	rival, err := p.links.rival(ctx, s.host)
-	if err != nil {
-		return result{}, err
+	n, err := p.read(ctx, s)
+	if err == nil {
+		n, err = p.owners.hold(ctx, s.host, n)
 	}
-	if rival != nil {
-		s.warn(eventImportConflict, "Node %s belongs to the older host %s/%s", s.host.Status.Provisioning.ID, rival.Namespace, rival.Name)
+	if isConflict(err) {
+		s.waiting("Not imported: %v", err)
+		s.warn(eventImportConflict, "%s", s.progress.message)
 		s.host.Status.Provisioning.ID = ""
 		return s.moveTo(v1alpha1.StateUnmanaged), nil
 	}
-	n, err := p.read(ctx, s)
 	if errors.Is(err, provisioner.ErrNotFound) {
 		s.warn(eventImportLost, "The engine no longer knows node %s; the host is unmanaged until its machine boots the ramdisk again", s.host.Status.Provisioning.ID)
 		s.host.Status.Provisioning.ID = ""
@@ -54,14 +55,15 @@ func (p linked) reconcile(ctx context.Context, s *scope) (result, error) {
 }
 
 // read takes the node from the shared cache if nothing depends on the last
-// seconds: a node that is available and whose ramdisk is alive.
+// seconds, because no phase will act on it: a node that is the host's and available, and
+// whose ramdisk is alive.
 func (p linked) read(ctx context.Context, s *scope) (provisioner.Node, error) {
 	id := s.host.Status.Provisioning.ID
 	if id == "" {
 		return provisioner.Node{}, provisioner.ErrNotFound
 	}
 	n, known := p.nodes.Node(id)
-	steady := s.state() == v1alpha1.StateAvailable && n.State == node.Available && n.Agent.Alive(s.now, s.agentWindow)
+	steady := s.state() == v1alpha1.StateAvailable && n.Mark == p.owners.mark(s.host) && n.State == node.Available && n.Agent.Alive(s.now, s.agentWindow)
 	if known && steady {
 		return n, nil
 	}

@@ -36,8 +36,9 @@ type links struct {
 	nodes  nodeView
 }
 
-// find returns the node of a host that has no link yet, provisioner.ErrNotFound,
-// or a conflictError when the node belongs to another host.
+// find looks for the node of a host that has no link yet. It returns
+// provisioner.ErrNotFound when there is none, and a conflictError when several match.
+// Whether the host may have the node is decided by ownership.
 func (l links) find(ctx context.Context, h *v1alpha1.BareMetalHost) (provisioner.Node, error) {
 	// Only a search by MAC address has to know all links.
 	linked := sync.OnceValues(func() (map[string]bool, error) { return l.linkedNodes(ctx, h) })
@@ -54,13 +55,6 @@ func (l links) find(ctx context.Context, h *v1alpha1.BareMetalHost) (provisioner
 			return provisioner.Node{}, listErr // nothing was searched
 		}
 		return provisioner.Node{}, err
-	}
-	owners, err := l.hostsOf(ctx, n.ID, h)
-	if err != nil {
-		return provisioner.Node{}, err
-	}
-	if reason := decideLink(h, n, owners); reason != "" {
-		return provisioner.Node{}, &conflictError{reason}
 	}
 	return n, nil
 }
@@ -80,20 +74,15 @@ func (l links) linkedNodes(ctx context.Context, h *v1alpha1.BareMetalHost) (map[
 	return ids, nil
 }
 
-// decideLink returns why the node cannot be the host's, or "". owners are other
+// decideLink returns why the node cannot become the host's, or "". owners are other
 // hosts that have the node already.
-func decideLink(h *v1alpha1.BareMetalHost, n provisioner.Node, owners []*v1alpha1.BareMetalHost) string {
-	if len(owners) > 0 {
+func decideLink(h *v1alpha1.BareMetalHost, n provisioner.Node, mark provisioner.Mark, owners []*v1alpha1.BareMetalHost) string {
+	step, reason := decideClaim(n, mark, provisioner.NodeName(h.Namespace, h.Name))
+	if step == claimNeeded && len(owners) > 0 {
 		owner := owners[0]
 		return fmt.Sprintf("node %s belongs to host %s/%s; delete one of the two hosts", n.ID, owner.Namespace, owner.Name)
 	}
-	if n.Name == provisioner.NodeName(h.Namespace, h.Name) || n.ID == h.Status.Provisioning.ID {
-		return ""
-	}
-	if somebody := n.BelongsTo(); somebody != "" {
-		return fmt.Sprintf("node %s is in use: %s", n.ID, somebody)
-	}
-	return ""
+	return reason
 }
 
 func identityOf(h *v1alpha1.BareMetalHost) provisioner.Identity {
@@ -106,8 +95,8 @@ func identityOf(h *v1alpha1.BareMetalHost) provisioner.Identity {
 
 // rival returns an older host with the same node, or nil. Two hosts can get the
 // same node when they are linked at the same moment; the younger one gives it up.
-func (l links) rival(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, error) {
-	others, err := l.hostsOf(ctx, h.Status.Provisioning.ID, h)
+func (l links) rival(ctx context.Context, nodeID string, h *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, error) {
+	others, err := l.hostsOf(ctx, nodeID, h)
 	if err != nil {
 		return nil, err
 	}

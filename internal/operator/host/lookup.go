@@ -15,7 +15,7 @@ const unmanagedPoll = 10 * time.Minute
 
 // lookup finds the node of a host that has none.
 type lookup struct {
-	links   links
+	owners  ownership
 	metrics *Metrics
 }
 
@@ -27,7 +27,10 @@ func (p lookup) reconcile(ctx context.Context, s *scope) (result, error) {
 	default:
 		return result{}, nil
 	}
-	n, err := p.links.find(ctx, s.host)
+	n, err := p.owners.find(ctx, s.host)
+	if err == nil {
+		err = p.owners.check(ctx, s.host, n)
+	}
 	var conflict *conflictError
 	switch {
 	case err == nil:

@@ -191,21 +191,21 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 // send asks the engine for the verb of a step.
 func (p preparing) send(ctx context.Context, s *scope, step prepareStep) error {
 	if step == prepareManage {
-		return refused("take node %s under control", s.node.ID, p.engine.Manage(ctx, s.node.ID))
+		return refused(v1alpha1.ErrorPreparation, "take node %s under control", s.node.ID, p.engine.Manage(ctx, s.node.ID))
 	}
 	opts := provisioner.ProvideOptions{SkipCleaning: s.host.Spec.AutomatedCleaningMode == v1alpha1.CleaningModeDisabled}
-	return refused("make node %s available", s.node.ID, p.engine.Provide(ctx, s.node.ID, opts))
+	return refused(v1alpha1.ErrorPreparation, "make node %s available", s.node.ID, p.engine.Provide(ctx, s.node.ID, opts))
 }
 
-// refused converts a refusal of the engine into a failure. Temporary errors
-// stay unchanged.
-func refused(format, id string, err error) error {
+// refused converts a refusal of the engine into a failure of that kind. Temporary
+// errors stay unchanged.
+func refused(kind v1alpha1.ErrorType, format, id string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, provisioner.ErrBusy), errors.Is(err, provisioner.ErrUnreachable), errors.Is(err, provisioner.ErrNotFound):
 		return err
 	default:
-		return &failure{v1alpha1.ErrorPreparation, fmt.Errorf(format+": %w", id, err)}
+		return &failure{kind, fmt.Errorf(format+": %w", id, err)}
 	}
 }

@@ -3,19 +3,29 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
 // restoring copies the status from an annotation into a host that
 // was never reconciled: discovery created it, or it was moved from another cluster.
+//
+// Whoever may write hosts may write this annotation, so the node in it counts only if
+// the host may have that node. Until the engine has been asked, nothing is restored,
+// except for a host that is being deleted: its deletion checks the node again, and has to
+// end even without the engine.
 type restoring struct {
-	data hardwareData
+	data   hardwareData
+	nodes  nodeView
+	owners ownership
 }
 
 func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
@@ -23,12 +33,13 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 	if !there {
 		return result{}, nil
 	}
-	delete(s.host.Annotations, v1alpha1.StatusAnnotation)
 	if s.host.Status.LastUpdated != nil {
+		delete(s.host.Annotations, v1alpha1.StatusAnnotation)
 		return result{}, nil
 	}
 	status, err := decodeStatus(text)
 	if err != nil {
+		delete(s.host.Annotations, v1alpha1.StatusAnnotation)
 		s.warn(eventInvalidAnnotationValue, "Annotation %s is ignored: %v", v1alpha1.StatusAnnotation, err)
 		return result{}, nil
 	}
@@ -39,9 +50,57 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 	if details != nil {
 		status.HardwareDetails = details
 	}
+	refusal, err := p.refusal(ctx, s.host, status.Provisioning.ID)
+	deleted := !s.host.DeletionTimestamp.IsZero()
+	if err != nil && !deleted {
+		s.unrestored = true
+		return result{}, err
+	}
+	delete(s.host.Annotations, v1alpha1.StatusAnnotation)
 	s.host.Status = *status
-	return result{}, nil
+	if refusal == nil {
+		return result{}, nil
+	}
+	s.host.Status.Provisioning.ID = ""
+	if deleted {
+		s.warn(eventNodeKept, "%v", refusal)
+		return result{}, nil
+	}
+	if state := s.state(); linkedStates[state] || state == v1alpha1.StateNone || state == v1alpha1.StateRegistering {
+		s.moveTo(v1alpha1.StateUnmanaged) // where the error stays until the host gets a node
+	}
+	return result{stop: true}, &failure{v1alpha1.ErrorRegistration, refusal}
 }
+
+// refusal returns why the node of an annotation does not count for the host, or nil if
+// it does or there is none. It says the same of a node that belongs to somebody else and
+// of one that does not exist.
+func (p restoring) refusal(ctx context.Context, h *v1alpha1.BareMetalHost, id string) (refusal, err error) {
+	if id == "" {
+		return nil, nil
+	}
+	// The engine finds nodes by name, too.
+	err = provisioner.ErrNotFound
+	if parsed, parseErr := uuid.Parse(id); parseErr == nil && parsed.String() == id {
+		err = p.read(ctx, h, id)
+	}
+	if isConflict(err) || errors.Is(err, provisioner.ErrNotFound) {
+		return fmt.Errorf("annotation %s names node %q, which does not belong to this host or does not exist, so the host starts without a node; "+
+			"whoever manages the engine can see in extra.%s of the node whose it is", v1alpha1.StatusAnnotation, truncate(id, maxNodeID), v1alpha1.NodeMarkKey), nil
+	}
+	return nil, err
+}
+
+func (p restoring) read(ctx context.Context, h *v1alpha1.BareMetalHost, id string) error {
+	n, err := p.nodes.Fetch(ctx, id)
+	if err != nil {
+		return err
+	}
+	return p.owners.check(ctx, h, n)
+}
+
+// maxNodeID limits what is repeated of an ID that is none, in bytes.
+const maxNodeID = 64
 
 // knownStatuses and knownErrors are what the schema allows; anything else would
 // make the API server refuse the status.

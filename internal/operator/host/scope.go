@@ -51,6 +51,9 @@ type scope struct {
 	node *provisioner.Node
 	// progress, if set, is the content of the condition Progressing.
 	progress *progress
+	// unrestored is true while the status annotation cannot be checked. The status
+	// that the pass writes then does not count as one, so that it is restored later.
+	unrestored bool
 	// engineError is why the engine could not be reached.
 	engineError string
 	// ignoredHolds are reboot annotations that cannot be fulfilled.

@@ -66,6 +66,11 @@ func (c *Cache) Fetch(ctx context.Context, id string) (provisioner.Node, error) 
 	return n, c.learn(id, n, err)
 }
 
+// Forget removes a node that the caller has deleted from the engine.
+func (c *Cache) Forget(id string) {
+	_ = c.learn(id, provisioner.Node{}, provisioner.ErrNotFound)
+}
+
 // Find looks a node up by ID, by name, and by MAC address. The search by MAC address
 // skips nodes for which claimed returns true: they belong to other hosts. It returns provisioner.ErrNotFound, an AmbiguousError, or the
 // engine's error.

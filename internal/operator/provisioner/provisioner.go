@@ -16,6 +16,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -29,6 +30,8 @@ var (
 	// ErrBusy means that the engine is working on the node; a retry after
 	// some seconds can succeed.
 	ErrBusy = errors.New("node is busy")
+	// ErrNotOwned means that the node carries the mark of another host, or none.
+	ErrNotOwned = errors.New("node does not belong to this host")
 	// ErrUnreachable means that the engine did not answer, or was unavailable.
 	ErrUnreachable = errors.New("engine is unreachable")
 )
@@ -49,16 +52,22 @@ type Reader interface {
 	Inventory(ctx context.Context, id string) (*Inventory, error)
 }
 
-// Lifecycle makes nodes available and deletes them from the engine.
+// Lifecycle marks nodes, makes them available and deletes them from the engine.
 // Every method returns when the engine accepted the work, not when it is done.
 type Lifecycle interface {
+	// Claim writes the mark into the node and returns the node afterwards. The
+	// API has no precondition for it: it replaces any other mark, so the caller reads
+	// the node before, and looks for its mark again before it uses the node.
+	Claim(ctx context.Context, id string, mark Mark) (Node, error)
 	// Manage asks the engine to make an enrolled node manageable.
 	Manage(ctx context.Context, id string) error
 	// Provide asks the engine to make a manageable node available.
 	Provide(ctx context.Context, id string, opts ProvideOptions) error
 	// Delete deletes the node and its inventory from the engine, whatever
-	// state it is in. Deleting an unknown node is no error.
-	Delete(ctx context.Context, id string) error
+	// state it is in. Deleting an unknown node is no error. It may take several
+	// requests and reads the node between them; it ends with ErrNotOwned when the
+	// node has lost the mark. The first request relies on the caller's reading.
+	Delete(ctx context.Context, id string, mark Mark) error
 }
 
 // Engine is everything that an implementation provides.
@@ -97,10 +106,26 @@ type Identity struct {
 // NodeName is the name of the engine's node for a host.
 func NodeName(namespace, name string) string { return namespace + "~" + name }
 
+// Mark says which host a node belongs to. It is kept in the node's extra data, under
+// v1alpha1.NodeMarkKey: engines and their other clients leave that alone, and nobody can
+// write it who only has rights in Kubernetes. The mark ends with the node, or when a
+// person removes it.
+type Mark string
+
+// MarkOf is the mark of a host: the UID of the cluster's namespace kube-system, the
+// host's namespace and its name. The host's own UID is not in it, because a host that
+// is restored from a backup has another one.
+func MarkOf(cluster, namespace, name string) Mark {
+	return Mark(cluster + "/" + namespace + "/" + name)
+}
+
 // Node is a snapshot of one of the engine's nodes.
 type Node struct {
 	// ID is the UUID. Name is empty for nodes without a name.
 	ID, Name string
+	// Mark is empty for nodes that no host has claimed. A value that no operator
+	// wrote is kept as it is: it belongs to somebody.
+	Mark Mark
 	// Driver is the hardware type.
 	Driver string
 	// State is the provision state.
@@ -151,6 +176,8 @@ var freeStates = map[node.State]bool{
 // uses it. The operator ignores nodes in use.
 func (n Node) BelongsTo() string {
 	switch {
+	case n.Mark != "":
+		return "extra." + v1alpha1.NodeMarkKey + " names another host"
 	case n.Name != "":
 		return "it has the name " + n.Name
 	case n.InstanceID != "":

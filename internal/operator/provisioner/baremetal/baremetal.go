@@ -12,6 +12,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
@@ -23,7 +24,7 @@ var nodeFields = []string{
 	"uuid", "name", "driver", "provision_state", "last_error",
 	"maintenance", "maintenance_reason", "instance_uuid", "owner",
 	"reservation", "inspection_finished_at", "created_at", "updated_at",
-	"driver_internal_info", "auto_discovered",
+	"driver_internal_info", "auto_discovered", "extra",
 }
 
 // Engine is an engine behind the Bare Metal API.
@@ -111,6 +112,17 @@ func (e *Engine) Inventory(ctx context.Context, id string) (*provisioner.Invento
 	return inv, nil
 }
 
+// Claim writes the mark; see [provisioner.Lifecycle].
+func (e *Engine) Claim(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+	n, err := e.client.UpdateNode(ctx, id, nodes.UpdateOperation{
+		Op: nodes.AddOp, Path: "/extra/" + v1alpha1.NodeMarkKey, Value: string(mark),
+	})
+	if err != nil {
+		return provisioner.Node{}, translate(err)
+	}
+	return snapshotOf(n), nil
+}
+
 // Manage makes the node manageable; see [provisioner.Lifecycle].
 func (e *Engine) Manage(ctx context.Context, id string) error {
 	return e.provision(ctx, id, baremetal.Manage, node.Verifying, node.Manageable)
@@ -144,7 +156,7 @@ func (e *Engine) provision(ctx context.Context, id string, verb baremetal.Verb, 
 
 // Delete deletes the node from the engine; see [provisioner.Lifecycle]. In
 // most states engines delete a node only in maintenance.
-func (e *Engine) Delete(ctx context.Context, id string) error {
+func (e *Engine) Delete(ctx context.Context, id string, mark provisioner.Mark) error {
 	err := e.client.DeleteNode(ctx, id)
 	if !errors.Is(err, baremetal.ErrConflict) {
 		return ignoreNotFound(translate(err))
@@ -153,6 +165,8 @@ func (e *Engine) Delete(ctx context.Context, id string) error {
 	switch {
 	case readErr != nil:
 		return ignoreNotFound(readErr)
+	case n.Mark != mark:
+		return fmt.Errorf("delete node %s: %w", id, provisioner.ErrNotOwned)
 	case n.Busy:
 		return translate(err)
 	case n.Maintenance:
@@ -209,7 +223,7 @@ func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
 
 func snapshotOf(n baremetal.Node) provisioner.Node {
 	s := provisioner.Node{
-		ID: n.UUID, Name: n.Name, Driver: n.Driver,
+		ID: n.UUID, Name: n.Name, Mark: markIn(n.Extra), Driver: n.Driver,
 		State: node.State(n.ProvisionState), LastError: n.LastError,
 		Maintenance: n.Maintenance, MaintenanceReason: n.MaintenanceReason,
 		InstanceID: n.InstanceUUID, Owner: n.Owner,
@@ -221,6 +235,19 @@ func snapshotOf(n baremetal.Node) provisioner.Node {
 	s.Agent.URL, _ = n.DriverInternalInfo["agent_url"].(string)
 	s.Agent.LastHeartbeat = n.AgentLastHeartbeat()
 	return s
+}
+
+// markIn returns the mark in a node's extra data. A value that is no text counts as the
+// mark of somebody else; null counts as none.
+func markIn(extra map[string]any) provisioner.Mark {
+	switch mark := extra[v1alpha1.NodeMarkKey].(type) {
+	case nil:
+		return ""
+	case string:
+		return provisioner.Mark(mark)
+	default:
+		return provisioner.Mark(fmt.Sprint(mark))
+	}
 }
 
 func value(t *time.Time) time.Time {

@@ -163,6 +163,7 @@ func TestSnapshotHoldsWhatTheOperatorNeeds(t *testing.T) {
 		"instance_uuid": "i1", "owner": "team", "reservation": "conductor-1",
 		"created_at": "2026-01-02T03:04:05+00:00", "updated_at": "2026-01-02T05:04:06+02:00", "inspection_finished_at": "2026-01-02T03:04:07+00:00",
 		"driver_internal_info": map[string]any{"agent_url": "https://192.0.2.1:9999", "agent_last_heartbeat": "2026-01-02T03:04:08.5"},
+		"extra":                map[string]any{"rack": 7, "ingot_host": "c1/metal/web"},
 	})}}
 	got, err := newEngine(t, e).Node(t.Context(), "a")
 	if err != nil {
@@ -170,13 +171,32 @@ func TestSnapshotHoldsWhatTheOperatorNeeds(t *testing.T) {
 	}
 	day := func(second int) time.Time { return time.Date(2026, 1, 2, 3, 4, second, 0, time.UTC) }
 	want := provisioner.Node{
-		ID: "a", Name: "metal~web", Driver: "fake-hardware", State: node.CleanWait, LastError: "oops",
+		ID: "a", Name: "metal~web", Mark: "c1/metal/web", Driver: "fake-hardware", State: node.CleanWait, LastError: "oops",
 		Maintenance: true, MaintenanceReason: "fan", InstanceID: "i1", Owner: "team", Busy: true,
 		CreatedAt: day(5), UpdatedAt: day(6), InspectedAt: day(7),
 		Agent: provisioner.Agent{URL: "https://192.0.2.1:9999", LastHeartbeat: day(8).Add(time.Second / 2)},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("node differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnyValueUnderTheKeyOfMarksIsAMark(t *testing.T) {
+	for _, tt := range []struct {
+		extra map[string]any
+		want  provisioner.Mark
+	}{
+		{nil, ""},
+		{map[string]any{"rack": "7"}, ""},
+		{map[string]any{"ingot_host": nil}, ""},
+		{map[string]any{"ingot_host": "c1/metal/web"}, "c1/metal/web"},
+		{map[string]any{"ingot_host": false}, "false"},
+		{map[string]any{"ingot_host": map[string]any{}}, "map[]"},
+	} {
+		e := &ironic{nodes: []map[string]any{rawNode("a", map[string]any{"extra": tt.extra})}}
+		if n, err := newEngine(t, e).Node(t.Context(), "a"); err != nil || n.Mark != tt.want {
+			t.Errorf("extra %v: mark %q, %v; want %q", tt.extra, n.Mark, err, tt.want)
+		}
 	}
 }
 
@@ -274,17 +294,30 @@ func TestVerbs(t *testing.T) {
 		},
 		{
 			name: "delete", state: "enroll", answers: map[string][]int{"DELETE /v1/nodes/a": {204}},
-			do:   func(ctx context.Context, e *Engine) error { return e.Delete(ctx, "a") },
+			do:   func(ctx context.Context, e *Engine) error { return e.Delete(ctx, "a", "mine") },
 			want: []string{"DELETE /v1/nodes/a"},
 		},
 		{
 			name: "delete what is gone", state: "enroll", answers: map[string][]int{"DELETE /v1/nodes/a": {404}},
-			do:   func(ctx context.Context, e *Engine) error { return e.Delete(ctx, "a") },
+			do:   func(ctx context.Context, e *Engine) error { return e.Delete(ctx, "a", "mine") },
 			want: []string{"DELETE /v1/nodes/a"},
 		},
 		{
+			name: "delete what another host has claimed meanwhile", state: "clean failed", wantErr: true, answers: map[string][]int{"DELETE /v1/nodes/a": {409}},
+			do:   func(ctx context.Context, e *Engine) error { return e.Delete(ctx, "a", "other") },
+			want: []string{"DELETE /v1/nodes/a"},
+		},
+		{
+			name: "claim", state: "enroll",
+			do: func(ctx context.Context, e *Engine) error {
+				_, err := e.Claim(ctx, "a", "mine")
+				return err
+			},
+			want: []string{`PATCH /v1/nodes/a [{"op":"add","path":"/extra/ingot_host","value":"mine"}]`},
+		},
+		{
 			name: "delete in a state that forbids it", state: "clean failed", answers: map[string][]int{"DELETE /v1/nodes/a": {409, 204}},
-			do: func(ctx context.Context, e *Engine) error { return e.Delete(ctx, "a") },
+			do: func(ctx context.Context, e *Engine) error { return e.Delete(ctx, "a", "mine") },
 			want: []string{
 				"DELETE /v1/nodes/a",
 				`PATCH /v1/nodes/a [{"op":"add","path":"/maintenance","value":true}]`,
@@ -293,7 +326,7 @@ func TestVerbs(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := &ironic{nodes: []map[string]any{rawNode("a", map[string]any{"provision_state": tt.state})}, answers: tt.answers}
+			e := &ironic{nodes: []map[string]any{rawNode("a", map[string]any{"provision_state": tt.state, "extra": map[string]any{"ingot_host": "mine"}})}, answers: tt.answers}
 			if e.answers == nil {
 				e.answers = map[string][]int{}
 			}
@@ -314,7 +347,7 @@ func TestDeletionOfABusyNodeIsNoRefusal(t *testing.T) {
 		nodes:   []map[string]any{rawNode("a", map[string]any{"reservation": "conductor-1"})},
 		answers: map[string][]int{"DELETE /v1/nodes/a": {409}},
 	}
-	if err := newEngine(t, e).Delete(t.Context(), "a"); !errors.Is(err, provisioner.ErrBusy) {
+	if err := newEngine(t, e).Delete(t.Context(), "a", ""); !errors.Is(err, provisioner.ErrBusy) {
 		t.Errorf("error = %v, want busy", err)
 	}
 }
@@ -324,7 +357,7 @@ func TestFinalRefusalOfADeletionIsNotTakenForBusy(t *testing.T) {
 		nodes:   []map[string]any{rawNode("a", map[string]any{"maintenance": true})},
 		answers: map[string][]int{"DELETE /v1/nodes/a": {409}},
 	}
-	if err := newEngine(t, e).Delete(t.Context(), "a"); err == nil || errors.Is(err, provisioner.ErrBusy) {
+	if err := newEngine(t, e).Delete(t.Context(), "a", ""); err == nil || errors.Is(err, provisioner.ErrBusy) {
 		t.Errorf("error = %v, want one that is not busy", err)
 	}
 }

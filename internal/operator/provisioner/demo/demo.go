@@ -218,6 +218,16 @@ func (e *Engine) Inventory(_ context.Context, id string) (*provisioner.Inventory
 	return m.inventory, nil
 }
 
+// Claim writes the mark; see [provisioner.Lifecycle].
+func (e *Engine) Claim(_ context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+	var marked provisioner.Node
+	err := e.move(id, func(m *machine) {
+		m.node.Mark = mark
+		marked = e.snapshot(m)
+	})
+	return marked, err
+}
+
 // Manage brings an enrolled node to manageable; see [provisioner.Lifecycle].
 func (e *Engine) Manage(_ context.Context, id string) error {
 	return e.move(id, func(m *machine) {
@@ -251,7 +261,7 @@ func (e *Engine) move(id string, effect func(*machine)) error {
 }
 
 // Delete deletes the node; see [provisioner.Lifecycle].
-func (e *Engine) Delete(_ context.Context, id string) error {
+func (e *Engine) Delete(_ context.Context, id string, mark provisioner.Mark) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m, err := e.get(id)
@@ -260,6 +270,8 @@ func (e *Engine) Delete(_ context.Context, id string) error {
 		return err
 	case err != nil:
 		return nil
+	case m.node.Mark != mark:
+		return fmt.Errorf("delete demo node %s: %w", id, provisioner.ErrNotOwned)
 	case m.behaviour.undeletable:
 		return fmt.Errorf("delete demo node %s: it is set not to be deleted", id)
 	}

@@ -64,7 +64,7 @@ func TestNodesBehaveByTheNamesOfTheirHosts(t *testing.T) {
 					t.Errorf("state %q, want %q", got.State, step.want)
 				}
 			}
-			if err := e.Delete(ctx, n.ID); (err == nil) != tt.deletable {
+			if err := e.Delete(ctx, n.ID, ""); (err == nil) != tt.deletable {
 				t.Errorf("delete: %v, want success: %v", err, tt.deletable)
 			}
 		})
@@ -77,7 +77,7 @@ func TestEngineThatIsDownAnswersNothing(t *testing.T) {
 	e.SetDown("power cut")
 	_, listErr := e.Nodes(ctx, provisioner.ListOptions{})
 	_, readErr := e.Node(ctx, id)
-	for what, err := range map[string]error{"list": listErr, "read": readErr, "manage": e.Manage(ctx, id), "delete": e.Delete(ctx, id)} {
+	for what, err := range map[string]error{"list": listErr, "read": readErr, "manage": e.Manage(ctx, id), "delete": e.Delete(ctx, id, "")} {
 		if !errors.Is(err, provisioner.ErrUnreachable) {
 			t.Errorf("%s: error = %v, want unreachable", what, err)
 		}

@@ -1,0 +1,104 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// ownership decides which node a host may use. What a host says about itself is
+// written by those who may write hosts, in their namespace only, so it proves nothing:
+// a node is a host's when it carries the host's mark, and a host can mark only a node
+// that nobody uses or that was registered under the host's name.
+//
+// A host gets the node's ID in its status first and the mark after that, so that a
+// deletion in between finds the node. Every pass that acts on a node reads it and looks
+// for the mark before; the API has no precondition that would do both at once. What
+// remains is the time between that reading and the request that follows at once. Only a
+// person, or the operator of another cluster that claims the same free node at the same
+// moment, could change the mark in it. The last claim wins, and the host whose
+// mark was replaced gives the node up in its next pass.
+type ownership struct {
+	links
+	// cluster is the identity of the cluster in marks.
+	cluster string
+	engine  provisioner.Lifecycle
+}
+
+// claim is what a host has to do before it may use a node.
+type claim int
+
+const (
+	claimHeld    claim = iota // nothing: the node carries the host's mark
+	claimNeeded               // the node has to be marked
+	claimRefused              // somebody else uses the node
+)
+
+// decideClaim is pure. The reason explains a refusal.
+func decideClaim(n provisioner.Node, mark provisioner.Mark, nodeName string) (claim, string) {
+	switch {
+	case n.Mark == mark:
+		return claimHeld, ""
+	case n.Mark == "" && n.Name == nodeName:
+		return claimNeeded, ""
+	}
+	if somebody := n.BelongsTo(); somebody != "" {
+		return claimRefused, fmt.Sprintf("node %s is in use: %s", n.ID, somebody)
+	}
+	return claimNeeded, ""
+}
+
+// mark is the host's mark.
+func (o ownership) mark(h *v1alpha1.BareMetalHost) provisioner.Mark {
+	return provisioner.MarkOf(o.cluster, h.Namespace, h.Name)
+}
+
+// check returns a conflictError unless the host, which has no node yet, may have this
+// one. It only reads.
+func (o ownership) check(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node) error {
+	others, err := o.hostsOf(ctx, n.ID, h)
+	if err != nil {
+		return err
+	}
+	if reason := decideLink(h, n, o.mark(h), others); reason != "" {
+		return &conflictError{reason}
+	}
+	return nil
+}
+
+// hold makes sure that a node which was just read is the host's, marks it if
+// that is still to be done, and returns it. It returns a conflictError when the node
+// is not the host's.
+func (o ownership) hold(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node) (provisioner.Node, error) {
+	mark, nodeName := o.mark(h), provisioner.NodeName(h.Namespace, h.Name)
+	switch step, reason := decideClaim(n, mark, nodeName); step {
+	case claimHeld:
+		return n, nil
+	case claimRefused:
+		return provisioner.Node{}, &conflictError{reason}
+	}
+	rival, err := o.rival(ctx, n.ID, h)
+	if err != nil {
+		return provisioner.Node{}, err
+	}
+	if rival != nil {
+		return provisioner.Node{}, &conflictError{fmt.Sprintf("node %s belongs to the older host %s/%s", n.ID, rival.Namespace, rival.Name)}
+	}
+	marked, err := o.engine.Claim(ctx, n.ID, mark)
+	if err != nil {
+		return provisioner.Node{}, refused(v1alpha1.ErrorRegistration, "mark node %s as this host's", n.ID, err)
+	}
+	if marked.Mark != mark {
+		return provisioner.Node{}, &conflictError{fmt.Sprintf("node %s does not keep the mark of this host", n.ID)}
+	}
+	return marked, nil
+}
+
+// isConflict reports whether an error says that a node is not the host's.
+func isConflict(err error) bool {
+	var conflict *conflictError
+	return errors.As(err, &conflict) || errors.Is(err, provisioner.ErrNotOwned)
+}
