@@ -1,6 +1,6 @@
 // Package auth decides who may use the API. With HTTP basic authentication (RFC
-// 7617) users and their bcrypt hashes come from an htpasswd file that is read
-// again when it changes.
+// 7617) users and their bcrypt hashes come from an htpasswd file, and their roles from a
+// role file. Both are read again when they change.
 //
 // A password that was verified once takes microseconds until the file changes, so that
 // bcrypt does not limit the speed of the API. An unknown user takes as long as a wrong
@@ -8,17 +8,21 @@
 // processors: further comparisons wait, and then get 503, while users who were verified
 // before are not affected.
 //
-// There are no roles: every authenticated user is an administrator.
+// What a role may do is decided by package httpapi, which knows the requests. This
+// package refuses users without a role.
 package auth
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/ingot-metal/ingot/internal/role"
 )
 
 // challenge is the WWW-Authenticate header of every 401.
@@ -29,6 +33,7 @@ const (
 	noCredentials  = "This request needs HTTP basic authentication: send a user name and a password."
 	badCredentials = "The user name or the password is wrong."
 	overloaded     = "Too many passwords are being checked: try again shortly."
+	noRole         = "The user %q has no role: add the user to the file that the setting api.role_file of the engine names."
 )
 
 // retryAfter is the Retry-After header of an answer to an overload, in
@@ -43,44 +48,38 @@ var ErrOverloaded = errors.New("too many passwords are being checked")
 
 // Options configures authentication.
 type Options struct {
-	// Public reports whether a route needs no credentials. It gets the
-	// pattern that the router matched, never the path of the request, so that
-	// no spelling of a path can be public to one and protected to the other.
-	// Nil means that no route is public.
-	Public func(pattern string) bool
-	Logger *slog.Logger
-	Now    func() time.Time
+	// RoleFile has a line "user: role" for each user. Users that it does not have are
+	// refused. Empty means that every user is an administrator.
+	RoleFile string
+	Logger   *slog.Logger
+	Now      func() time.Time
 }
 
 // Guard refuses requests without valid credentials. It is safe for concurrent use.
 type Guard struct {
-	public   func(pattern string) bool
 	verifier *verifier
+	roles    roles
 }
 
 // New returns a guard for the users of an htpasswd file. A file that cannot be
-// read, has an invalid line or has no user is an error. When the file becomes invalid
-// later, that is logged, and the users read before stay valid.
+// read, has an invalid line or has no user is an error. When a file becomes invalid
+// later, that is logged, and what was read before stays valid.
 func New(file string, opts Options) (*Guard, error) {
 	v, err := newVerifier(file, opts.Logger, opts.Now)
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{public: opts.Public, verifier: v}
-	if g.public == nil {
-		g.public = func(string) bool { return false }
+	known, err := newRoles(opts.RoleFile, opts.Logger, opts.Now)
+	if err != nil {
+		return nil, err
 	}
-	return g, nil
+	return &Guard{verifier: v, roles: known}, nil
 }
 
-// Wrap returns a handler that checks credentials before next, unless the route is
-// public. It must be inside the router, because it reads the request's Pattern.
+// Wrap returns a handler that checks credentials, and that their user has a role, before
+// next.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if g.public(r.Pattern) {
-			next.ServeHTTP(w, r)
-			return
-		}
 		user, password, ok := r.BasicAuth()
 		if !ok {
 			deny(w, noCredentials)
@@ -89,7 +88,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		err := g.verifier.verify(r.Context(), user, password)
 		switch {
 		case err == nil:
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, user)))
+			g.admit(w, r, next, user)
 		case errors.Is(err, ErrDenied):
 			deny(w, badCredentials)
 		default: // ErrOverloaded, or the request has ended
@@ -97,6 +96,16 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			refuse(w, http.StatusServiceUnavailable, overloaded)
 		}
 	})
+}
+
+// admit passes on a request of an authenticated user who has a role.
+func (g *Guard) admit(w http.ResponseWriter, r *http.Request, next http.Handler, user string) {
+	id := identity{user: user, role: g.roles.of(user)}
+	if id.role == role.None {
+		refuse(w, http.StatusForbidden, fmt.Sprintf(noRole, user))
+		return
+	}
+	next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))
 }
 
 func deny(w http.ResponseWriter, message string) {
@@ -122,11 +131,23 @@ func refuse(w http.ResponseWriter, status int, message string) {
 	_, _ = w.Write(body)
 }
 
-type userKey struct{}
-
-// User returns the authenticated user of the request of ctx, empty when the route is
-// public or authentication is off.
-func User(ctx context.Context) string {
-	user, _ := ctx.Value(userKey{}).(string)
-	return user
+// identity is who sent a request.
+type identity struct {
+	user string
+	role role.Role
 }
+
+type identityKey struct{}
+
+func identityOf(ctx context.Context) identity {
+	id, _ := ctx.Value(identityKey{}).(identity)
+	return id
+}
+
+// User returns the authenticated user of the request of ctx, empty when no guard has
+// seen the request.
+func User(ctx context.Context) string { return identityOf(ctx).user }
+
+// Role returns the role of the authenticated user of the request of ctx, role.None when
+// no guard has seen the request.
+func Role(ctx context.Context) role.Role { return identityOf(ctx).role }

@@ -12,7 +12,7 @@ var tail = strings.Repeat("a", 53)
 
 func TestHtpasswdLinesAreRead(t *testing.T) {
 	content := "# the team\n\nann:$2y$10$" + tail + "\r\nbob:$2b$04$" + tail + "  \n \nKäthe:$2a$15$" + tail
-	got, err := parseHtpasswd([]byte(content))
+	got, err := htpasswdFile.parse([]byte(content))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestBadHtpasswdLineIsNamedAndNotShown(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := parseHtpasswd([]byte(test.content))
+			_, err := htpasswdFile.parse([]byte(test.content))
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("got %v, want an error with %q", err, test.want)
 			}
@@ -59,7 +59,7 @@ func FuzzHtpasswd(f *testing.F) {
 	f.Add([]byte("ann:$2y$10$" + tail + "\n"))
 	f.Add([]byte("# note\nbob:{SHA}x\n:\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		users, err := parseHtpasswd(content)
+		users, err := htpasswdFile.parse(content)
 		if (err == nil) != (len(users) > 0) {
 			t.Fatalf("got %d users and error %v", len(users), err)
 		}

@@ -61,7 +61,7 @@ func newVerifier(file string, log *slog.Logger, now func() time.Time) (*verifier
 }
 
 func loadUsers(file string) (*users, error) {
-	hashes, err := readHtpasswd(file)
+	hashes, err := htpasswdFile.read(file)
 	if err != nil {
 		return nil, err
 	}

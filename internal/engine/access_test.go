@@ -166,6 +166,35 @@ func TestUserOfTheFileMayEverything(t *testing.T) {
 	e.send(t, "GET", "/v1/nodes", headers{"Authorization": "Basic YW5uOndyb25n"}, nil).want(t, http.StatusUnauthorized)
 }
 
+func TestRolesOfTheFileCountWithoutARestart(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "roles")
+	give := func(roles string) {
+		if err := os.WriteFile(file, []byte(roles), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	give("ann: operator\n")
+	e := start(t, withPasswords(t, func(c *engine.Config) { c.API.RoleFile, c.API.MetricsListen = file, "127.0.0.1:0" }))
+	e.send(t, "POST", "/v1/nodes", ann, strings.NewReader(`{"driver":"fake-hardware","name":"a"}`)).want(t, http.StatusCreated)
+	refused := e.send(t, "DELETE", "/v1/nodes/a", ann, nil).want(t, http.StatusForbidden)
+	if !strings.Contains(refused.body, "needs the role admin") {
+		t.Errorf("got %s, want the role that is needed", refused.body)
+	}
+	give("bob: admin\n")
+	eventually(t, "the user without a role to be refused", func() bool {
+		got := e.send(t, "GET", "/v1/nodes", ann, nil)
+		return got.status == http.StatusForbidden && strings.Contains(got.body, "api.role_file")
+	})
+	e.figures(t, url.UserPassword("ann", "secret")).want(t, http.StatusForbidden)
+	e.send(t, "GET", "/v1/nosuch", ann, nil).want(t, http.StatusForbidden)
+	e.send(t, "GET", "/v1", ann, nil).want(t, http.StatusOK)
+	give("ann: admin\n")
+	eventually(t, "the administrator to be let in", func() bool {
+		return e.send(t, "DELETE", "/v1/nodes/a", ann, nil).status == http.StatusNoContent
+	})
+}
+
 func TestMachinesNeedNoPassword(t *testing.T) {
 	e := start(t, withPasswords(t))
 	uuid := e.post(t, machine(goodMAC))
@@ -200,6 +229,13 @@ func TestBadUserFileStopsTheStart(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "api.htpasswd_file") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v, want one line that names the key", err)
+	}
+}
+
+func TestBadRoleFileStopsTheStart(t *testing.T) {
+	_, err := tryStart(t, t.TempDir(), withPasswords(t, func(c *engine.Config) { c.API.RoleFile = c.API.HtpasswdFile }))
+	if err == nil || !strings.Contains(err.Error(), "api.role_file") || !strings.Contains(err.Error(), "line 1: want one of the roles") {
+		t.Errorf("got %v, want the key and what is wrong", err)
 	}
 }
 

@@ -45,6 +45,9 @@ type APIConfig struct {
 	// "http_basic", the users of HtpasswdFile.
 	Auth         string `koanf:"auth"`
 	HtpasswdFile string `koanf:"htpasswd_file"` // bcrypt only; read again when it changes
+	// RoleFile has the roles of the users, read again when it changes; empty means that
+	// every user is an administrator.
+	RoleFile string `koanf:"role_file"`
 	// TLSCertificate and TLSKey are PEM files, read again when they change; both
 	// empty means plain http.
 	TLSCertificate string `koanf:"tls_certificate"`

@@ -26,6 +26,7 @@ func (a APIConfig) problems() []error {
 	check(a.Auth == authNone || a.Auth == authHTTPBasic, "api.auth: want none or http_basic, got %q", a.Auth)
 	check(a.Auth != authHTTPBasic || a.HtpasswdFile != "", "api.htpasswd_file: is required when api.auth is http_basic")
 	check(a.Auth == authHTTPBasic || a.HtpasswdFile == "", "api.htpasswd_file: does nothing while api.auth is %s: set it to http_basic", a.Auth)
+	check(a.Auth == authHTTPBasic || a.RoleFile == "", "api.role_file: does nothing while api.auth is %s: set it to http_basic", a.Auth)
 	check((a.TLSCertificate == "") == (a.TLSKey == ""), "api.tls_certificate, api.tls_key: want both or none of them")
 	if err := a.addressProblem("api.listen", a.Listen); err != nil {
 		errs = append(errs, err)

@@ -41,6 +41,8 @@ func TestWhoMayReachTheAPIIsDecidedBeforeTheStart(t *testing.T) {
 		"unknown way":                                  {on("api.auth", "keystone"), `api.auth: want none or http_basic, got "keystone"`},
 		"passwords without a file":                     {on("api.auth", "http_basic"), "api.htpasswd_file: is required"},
 		"file without passwords":                       {on("api.htpasswd_file", "users"), "api.htpasswd_file: does nothing while api.auth is none"},
+		"roles without passwords":                      {on("api.role_file", "roles"), "api.role_file: does nothing while api.auth is none"},
+		"roles and passwords":                          {join(basic, on("api.role_file", "roles")), ""},
 		"certificate without key":                      {on("api.tls_certificate", "tls.crt"), "want both or none"},
 		"key without certificate":                      {on("api.tls_key", "tls.key"), "want both or none"},
 		"figures on loopback":                          {on("api.metrics_listen", "127.0.0.1:9090"), ""},

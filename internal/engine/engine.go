@@ -160,7 +160,7 @@ func (e *Engine) serveAPI(context.Context) error {
 		return err
 	}
 	e.api.serve(e.middleware.api(httpapi.New(e.conductor, httpapi.Options{
-		Middleware: e.middleware.route, User: auth.User,
+		Middleware: e.middleware.route, User: auth.User, Role: e.middleware.role,
 		PublicURL: cfg.API.PublicURL, Drivers: e.drivers,
 		DisableRamdisk: cfg.API.DisableRamdiskEndpoints, InspectionStatus: cfg.Inspector.CallbackStatus, TrustedProxies: proxies, LookupKeys: cfg.Agent.LookupKeys,
 		Logger: e.log, Now: e.now,

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"net/http"
@@ -8,22 +9,9 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/auth"
 	"github.com/ingot-metal/ingot/internal/loglimit"
+	"github.com/ingot-metal/ingot/internal/role"
 	"github.com/ingot-metal/ingot/internal/telemetry"
 )
-
-// publicRoutes are the patterns that answer without credentials: clients learn
-// there which API this is, probes learn whether it works, and ramdisks, which have
-// no password, report their machine. Package agent limits what ramdisks can do.
-var publicRoutes = map[string]bool{
-	"/{$}":                    true,
-	"/v1":                     true,
-	"/healthcheck":            true,
-	"/v1/lookup":              true,
-	"/v1/heartbeat/{ident}":   true,
-	"/v1/continue_inspection": true,
-}
-
-func isPublic(pattern string) bool { return publicRoutes[pattern] }
 
 // How many lines of the access log requests without credentials may cause in a second,
 // lasting, and at once.
@@ -59,10 +47,7 @@ func newMiddleware(cfg APIConfig, log *slog.Logger, now func() time.Time) (*midd
 	}
 	if cfg.Auth == authHTTPBasic {
 		var err error
-		m.guard, err = auth.New(cfg.HtpasswdFile, auth.Options{
-			Public: isPublic, Logger: log, Now: now,
-		})
-		if err != nil {
+		if m.guard, err = auth.New(cfg.HtpasswdFile, auth.Options{RoleFile: cfg.RoleFile, Logger: log, Now: now}); err != nil {
 			return nil, err
 		}
 	}
@@ -71,7 +56,6 @@ func newMiddleware(cfg APIConfig, log *slog.Logger, now func() time.Time) (*midd
 		if cfg.AccessLog {
 			m.requests.AccessLog = log
 			m.requests.AnonymousLog = loglimit.New(log, anonymousLines, anonymousLinesAtOnce)
-			m.requests.Public = isPublic
 		}
 	}
 	cfg.warn(log)
@@ -91,16 +75,27 @@ func (a APIConfig) warn(log *slog.Logger) {
 	}
 }
 
-// route wraps the handler of one route: authentication depends on the route.
-func (m *middleware) route(next http.Handler) http.Handler {
+// role returns the role of a request. Without authentication everybody is an
+// administrator.
+func (m *middleware) role(ctx context.Context) role.Role {
+	if m.guard == nil {
+		return role.Admin
+	}
+	return auth.Role(ctx)
+}
+
+// route wraps the handler of one path. A public one is for everybody: clients learn
+// there which API this is, probes learn whether it works, and ramdisks, which have no
+// password, report their machine. Package agent limits what ramdisks can do.
+func (m *middleware) route(next http.Handler, public bool) http.Handler {
 	if m.requests != nil {
 		next = m.requests.RecordUser(next)
 	}
-	if m.guard != nil {
+	if m.guard != nil && !public {
 		next = m.guard.Wrap(next)
 	}
 	if m.requests != nil {
-		next = m.requests.RecordRoute(next)
+		next = m.requests.RecordRoute(next, public)
 	}
 	return next
 }

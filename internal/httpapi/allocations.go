@@ -67,8 +67,8 @@ func checkAllocation(a *node.Allocation, version int) error {
 // allocationRoutes are the routes of allocations and of the allocation of a node.
 func (a *api) allocationRoutes() []route {
 	return append(a.allocations().routes(),
-		route{method: get, pattern: "/v1/nodes/{ident}/allocation", since: 52, args: []string{"fields"}, handler: a.showNodeAllocation},
-		route{method: remove, pattern: "/v1/nodes/{ident}/allocation", since: 52, handler: a.deleteNodeAllocation},
+		route{method: get, pattern: "/v1/nodes/{ident}/allocation", role: reader, since: 52, args: []string{"fields"}, handler: a.showNodeAllocation},
+		route{method: remove, pattern: "/v1/nodes/{ident}/allocation", role: admin, since: 52, handler: a.deleteNodeAllocation},
 	)
 }
 

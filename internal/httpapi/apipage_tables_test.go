@@ -13,7 +13,7 @@ import (
 // writeFields writes the fields of a kind of resource in the newest version. since is
 // the microversion 1.N that introduced the kind.
 func writeFields[T any](page *strings.Builder, title string, t *table[T], filters []filter, since int) {
-	fmt.Fprintf(page, "\n### %s\n\n| Field | Since | Create | Patch | Sort | Short list | Filter since |\n|---|---|---|---|---|---|---|\n", title)
+	fmt.Fprintf(page, "\n### %s\n\n| Field | Since | Create | Patch | Sort | Short list | Filter since | Role |\n|---|---|---|---|---|---|---|---|\n", title)
 	mark := func(ok bool) string {
 		if ok {
 			return "yes"
@@ -41,8 +41,8 @@ func writeFields[T any](page *strings.Builder, title string, t *table[T], filter
 				filtered = versionText[max(own.since, since)]
 			}
 		}
-		fmt.Fprintf(page, "| `%s` | %s | %s | %s | %s | %s | %s |\n", f.name, versionText[max(f.since, since, minVersion)],
-			mark(f.access != readOnly), change, mark(!f.noSort && f.append != nil), mark(f.brief), filtered)
+		fmt.Fprintf(page, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", f.name, versionText[max(f.since, since, minVersion)],
+			mark(f.access != readOnly), change, mark(!f.noSort && f.append != nil), mark(f.brief), filtered, roleText(f.role))
 	}
 	writeOtherFilters(page, t, filters, since)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ingot-metal/ingot/internal/role"
 )
 
 const apiPagePath = "../../docs/api.md"
@@ -128,17 +130,25 @@ func writeRoutes(page *strings.Builder) {
 	}
 	for _, part := range routeTitles {
 		if part.title != "" && len(words[part.word]) > 0 {
-			fmt.Fprintf(page, "\n### %s\n\n| Request | Since | Before | Success | Query arguments |\n|---|---|---|---|---|\n", part.title)
+			fmt.Fprintf(page, "\n### %s\n\n| Request | Role | Since | Before | Success | Query arguments |\n|---|---|---|---|---|---|\n", part.title)
 		}
 		for _, rt := range words[part.word] {
-			fmt.Fprintf(page, "| `%s %s` | %s | %s | %s | %s |\n",
-				rt.method, rt.pattern, versionText[max(rt.since, minVersion)], answerToOlder(rt), successOf(rt), argsText(rt.args))
+			fmt.Fprintf(page, "| `%s %s` | %s | %s | %s | %s | %s |\n",
+				rt.method, rt.pattern, roleText(rt.role), versionText[max(rt.since, minVersion)], answerToOlder(rt), successOf(rt), argsText(rt.args))
 		}
 		delete(words, part.word)
 	}
 	for word := range words {
 		panic("httpapi: routeTitles has no title for " + word)
 	}
+}
+
+// roleText returns the least role that a row of a table needs.
+func roleText(r role.Role) string {
+	if r == role.None {
+		return ""
+	}
+	return r.String()
 }
 
 // argsText lists query arguments. It refers to tables for the arguments of large lists.

@@ -35,6 +35,23 @@ $ curl -H 'OpenStack-API-Version: baremetal latest' http://127.0.0.1:6385/v1/nod
 - A request that names a newer field, filter or key is a 406. Answers omit newer fields.
 - Paths below /ingot are Ingot's own and the same in every version.
 
+## Roles
+
+"Role" is the least role that a request needs. Each role may do what the roles before it
+may; a request of another user is a 403. [security.md](security.md#roles) says who has
+which role.
+
+| Role | May |
+|---|---|
+| none | send the requests without a role, which need no password |
+| reader | read; secrets are masked and `+"`driver_info`"+` is empty |
+| operator | create and change, and run verbs, power and maintenance; reads what a reader does |
+| admin | everything: delete records, read and write `+"`driver_info`"+`, call vendor methods |
+
+In the tables of fields, "Role" is the least role that reads and writes the field. Others
+read {}, and a request that names it in a POST or a PATCH is a 403, so nobody empties it by
+writing back what was read.
+
 ## Routes
 
 "{ident}" is a UUID, or a name if the resource has one. "Success" is the status of a

@@ -32,8 +32,8 @@ func (a *api) chassis() *collection[node.Chassis] {
 func (a *api) chassisRoutes() []route {
 	chassis := a.chassis()
 	return append(chassis.routes(),
-		route{method: get, pattern: "/v1/chassis/{ident}/nodes", args: nodeListArgs(), handler: a.nodesOfChassis(chassis, false)},
-		route{method: get, pattern: "/v1/chassis/{ident}/nodes/detail", args: nodeListArgs(), handler: a.nodesOfChassis(chassis, true)},
+		route{method: get, pattern: "/v1/chassis/{ident}/nodes", role: reader, args: nodeListArgs(), handler: a.nodesOfChassis(chassis, false)},
+		route{method: get, pattern: "/v1/chassis/{ident}/nodes/detail", role: reader, args: nodeListArgs(), handler: a.nodesOfChassis(chassis, true)},
 	)
 }
 

@@ -37,14 +37,14 @@ func (s *collection[T]) routes() []route {
 	all, item := "/v1/"+s.path, "/v1/"+s.path+"/{ident}"
 	args := filterArgs(s.filters)
 	routes := []route{
-		{method: get, pattern: all, since: s.since, args: args, handler: s.list},
-		{method: post, pattern: all, since: s.since, below: s.writeBelow, handler: s.create},
-		{method: get, pattern: item, since: s.since, args: []string{"fields"}, handler: s.show},
-		{method: patch, pattern: item, since: max(s.since, s.patchSince), below: s.writeBelow, handler: s.patch},
-		{method: remove, pattern: item, since: s.since, below: s.writeBelow, handler: s.remove},
+		{method: get, pattern: all, role: reader, since: s.since, args: args, handler: s.list},
+		{method: post, pattern: all, role: operator, since: s.since, below: s.writeBelow, handler: s.create},
+		{method: get, pattern: item, role: reader, since: s.since, args: []string{"fields"}, handler: s.show},
+		{method: patch, pattern: item, role: operator, since: max(s.since, s.patchSince), below: s.writeBelow, handler: s.patch},
+		{method: remove, pattern: item, role: admin, since: s.since, below: s.writeBelow, handler: s.remove},
 	}
 	if s.detailPath {
-		routes = append(routes, route{method: get, pattern: all + "/detail", since: s.since, args: args, handler: s.listDetail})
+		routes = append(routes, route{method: get, pattern: all + "/detail", role: reader, since: s.since, args: args, handler: s.listDetail})
 	}
 	return routes
 }
@@ -153,7 +153,7 @@ func (s *collection[T]) patch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	edits, err := parsePatch(body, s.table, c.version)
+	edits, err := parsePatch(body, s.table, c)
 	if err != nil {
 		return err
 	}

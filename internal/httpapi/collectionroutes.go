@@ -9,8 +9,8 @@ func (a *api) collectionRoutes() []route {
 		a.chassisRoutes(), a.portgroupRoutes(), a.allocationRoutes(), a.deployTemplates().routes(), a.runbooks().routes(),
 		a.volumeRoutes(), a.traitRoutes(), a.vifRoutes(),
 		[]route{
-			{method: get, pattern: "/v1/shards", since: 82, handler: a.listShards},
-			{method: post, pattern: "/v1/events", since: 54, handler: a.postEvents},
+			{method: get, pattern: "/v1/shards", role: reader, since: 82, handler: a.listShards},
+			{method: post, pattern: "/v1/events", role: operator, since: 54, handler: a.postEvents},
 		},
 	)
 }

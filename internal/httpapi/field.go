@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/role"
 )
 
 // view is what writing an item depends on besides the item.
 type view struct {
 	version int // microversion 1.N
+	role    role.Role
 	links   linkBase
 	// conductors are all conductors; empty unless a field has needsConductors.
 	conductors []node.Conductor
@@ -21,7 +23,7 @@ type view struct {
 }
 
 func (a *api) viewOf(c *call) *view {
-	return &view{version: c.version, links: newLinkBase(c.base), now: a.now()}
+	return &view{version: c.version, role: c.role, links: newLinkBase(c.base), now: a.now()}
 }
 
 // viewWith returns the view of a request whose answer has these fields.
@@ -67,6 +69,9 @@ type field[T any] struct {
 	instead        string // another field; a POST may have only one of the two
 	// needsConductors says that the value depends on the list of conductors.
 	needsConductors bool
+	// role is the least role that may read and write the field; None means every role.
+	// Others read {}, so only objects have one.
+	role role.Role
 	value[T]
 
 	key []byte // name as JSON, with colon
@@ -129,6 +134,14 @@ func (t *table[T]) find(name string, version int) (*field[T], error) {
 	return f, nil
 }
 
+// checkRole refuses a field that the role of the user may not write.
+func (t *table[T]) checkRole(f *field[T], c *call) error {
+	if c.role >= f.role {
+		return nil
+	}
+	return needsRole(fmt.Sprintf("The field %q of %s", f.name, t.one), f.role, c.role)
+}
+
 // selected returns the fields that the argument fields names.
 func (t *table[T]) selected(names []string, version int) ([]*field[T], error) {
 	var unknown []string
@@ -167,6 +180,10 @@ func appendItem[T any](dst []byte, v *view, item *T, fields []*field[T]) []byte 
 			dst = append(dst, ',')
 		}
 		dst = append(dst, f.key...)
+		if v.role < f.role {
+			dst = append(dst, "{}"...)
+			continue
+		}
 		dst = f.append(dst, v, item)
 	}
 	return append(dst, '}')

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/role"
 )
 
 // apiHandler answers one request or returns an error. It writes nothing before it is
@@ -22,6 +23,7 @@ type call struct {
 	version int        // negotiated microversion 1.N
 	base    string     // beginning of all links, without a trailing slash
 	query   url.Values // query arguments; the route knows all of them
+	role    role.Role  // of the user; None on a public route
 }
 
 type callKey struct{}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/role"
 )
 
 // Options configures the API.
@@ -36,12 +37,15 @@ type Options struct {
 	// ramdisk that posted. Without any, the sender of the request is the source.
 	TrustedProxies []netip.Prefix
 	// Middleware wraps the handler of every path, unknown paths included. It runs
-	// inside the router, so Pattern of the request names the route. Authentication
-	// belongs here. Nil means none.
-	Middleware func(http.Handler) http.Handler
+	// inside the router, so Pattern of the request names the route, and public tells
+	// whether the route is for everybody. Authentication belongs here. Nil means none.
+	Middleware func(next http.Handler, public bool) http.Handler
 	// User returns the authenticated user of a request, by its context. Nil means that
 	// there are no users.
 	User func(context.Context) string
+	// Role returns the role of the user of a request, by its context. Nil means that
+	// everybody is an administrator.
+	Role func(context.Context) role.Role
 	// Drivers names the hardware types that nodes may use; required.
 	Drivers *driver.Registry
 	// Logger gets a line per request at level debug, and the reason of 5xx answers.

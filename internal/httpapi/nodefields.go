@@ -63,7 +63,7 @@ var nodeStateFields = []nodeField{
 var bootModes = []string{"uefi", "bios"}
 
 var nodeObjectFields = []nodeField{
-	{name: "driver_info", since: 1, access: patchable, noSort: true, value: secretOf(func(n *node.Node) *node.Object { return &n.DriverInfo })},
+	{name: "driver_info", since: 1, access: patchable, role: admin, noSort: true, value: secretOf(func(n *node.Node) *node.Object { return &n.DriverInfo })},
 	{name: "driver_internal_info", since: 3, noSort: true, value: secretOf(func(n *node.Node) *node.Object { return &n.DriverInternalInfo })},
 	{name: "properties", since: 1, access: patchable, noSort: true, value: objectOf(func(n *node.Node) *node.Object { return &n.Properties })},
 	{name: "extra", since: 1, access: patchable, noSort: true, value: objectOf(func(n *node.Node) *node.Object { return &n.Extra })},

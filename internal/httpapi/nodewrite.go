@@ -67,8 +67,9 @@ func readItem[T any](w http.ResponseWriter, r *http.Request, t *table[T], item *
 	if values == nil {
 		return badRequest("The request body is null where a JSON object is expected.")
 	}
+	c := callOf(r)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		f, err := t.find(name, versionOf(r))
+		f, err := t.find(name, c.version)
 		switch {
 		case err != nil:
 			return err
@@ -76,6 +77,9 @@ func readItem[T any](w http.ResponseWriter, r *http.Request, t *table[T], item *
 			return badRequest("The field %q of %s is read-only.", name, t.one)
 		case values[f.instead] != nil:
 			return badRequest("The fields %q and %q of %s cannot be combined.", name, f.instead, t.one)
+		}
+		if err := t.checkRole(f, c); err != nil {
+			return err
 		}
 		if err := f.read(item, values[name]); err != nil {
 			return invalidField(name, err)
@@ -101,7 +105,7 @@ func (a *api) patchNode(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	edits, err := parsePatch(body, nodeTable, c.version)
+	edits, err := parsePatch(body, nodeTable, c)
 	if err != nil {
 		return err
 	}

@@ -32,8 +32,8 @@ type edit[T any] struct {
 }
 
 // parsePatch parses a patch and checks everything that does not depend on the item:
-// operations, paths, fields, versions and access.
-func parsePatch[T any](body []byte, t *table[T], version int) ([]edit[T], error) {
+// operations, paths, fields, versions, roles and access.
+func parsePatch[T any](body []byte, t *table[T], c *call) ([]edit[T], error) {
 	var ops []patchOp
 	if len(body) == 0 || body[0] != '[' {
 		return nil, badRequest("A patch is a JSON array of operations.")
@@ -43,7 +43,7 @@ func parsePatch[T any](body []byte, t *table[T], version int) ([]edit[T], error)
 	}
 	edits := make([]edit[T], 0, len(ops))
 	for i, op := range ops {
-		e, err := parseEdit(op, t, version, i == 0)
+		e, err := parseEdit(op, t, c, i == 0)
 		if err != nil {
 			return nil, err
 		}
@@ -52,9 +52,9 @@ func parsePatch[T any](body []byte, t *table[T], version int) ([]edit[T], error)
 	return edits, nil
 }
 
-func parseEdit[T any](op patchOp, t *table[T], version int, first bool) (edit[T], error) {
+func parseEdit[T any](op patchOp, t *table[T], c *call, first bool) (edit[T], error) {
 	e := edit[T]{op: op}
-	name, inner, err := splitPath(op.Path, version)
+	name, inner, err := splitPath(op.Path, c.version)
 	if err != nil {
 		return e, err
 	}
@@ -69,15 +69,18 @@ func parseEdit[T any](op patchOp, t *table[T], version int, first bool) (edit[T]
 	}
 	e.field = t.byName[name]
 	if e.field == nil || first || !e.field.lateOperations {
-		if e.field, err = t.find(name, version); err != nil {
+		if e.field, err = t.find(name, c.version); err != nil {
 			return e, err
 		}
 	}
 	e.inner = inner
+	if err := t.checkRole(e.field, c); err != nil {
+		return e, err
+	}
 	switch {
 	case e.field.access != patchable:
 		return e, badRequest("The field %q of %s cannot be changed by a patch.", name, t.one)
-	case op.Op == "remove" && version < e.field.clearSince:
+	case op.Op == "remove" && c.version < e.field.clearSince:
 		return e, notAcceptable(fmt.Sprintf("Removing the field %q of %s", name, t.one), e.field.clearSince)
 	case inner != "" && e.field.text == nil:
 		return e, badRequest("The field %q of %s has no parts, so %s cannot be changed.", name, t.one, op.Path)

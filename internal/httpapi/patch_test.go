@@ -52,7 +52,7 @@ func TestPatchChangesScalarsAndKeys(t *testing.T) {
 
 func TestKeysOfAPatchAreEscapedSinceTheirVersion(t *testing.T) {
 	for version, escaped := range map[int]bool{84: false, escapesSince - 1: false, escapesSince: true} {
-		_, err := parsePatch([]byte(`[{"op":"add","path":"/extra/a~1b","value":1}]`), nodeTable, version)
+		_, err := parsePatch([]byte(`[{"op":"add","path":"/extra/a~1b","value":1}]`), nodeTable, &call{version: version, role: admin})
 		if (err == nil) != escaped {
 			t.Errorf("1.%d: got %v, want accepted %v", version, err, escaped)
 		}
@@ -307,7 +307,7 @@ func FuzzPatch(f *testing.F) {
 	s := newServer(f)
 	drivers := s.drivers(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		edits, err := parsePatch(body, nodeTable, maxVersion)
+		edits, err := parsePatch(body, nodeTable, &call{version: maxVersion, role: admin})
 		if err != nil {
 			wantStatus(t, err, 400, 406)
 			return
@@ -318,7 +318,7 @@ func FuzzPatch(f *testing.F) {
 			return
 		}
 		// The result is still the JSON of a node.
-		text := appendItem(nil, &view{version: maxVersion, links: newLinkBase("http://h")}, n, nodeTable.detail[maxVersion])
+		text := appendItem(nil, &view{version: maxVersion, role: admin, links: newLinkBase("http://h")}, n, nodeTable.detail[maxVersion])
 		reply{tb: t, body: string(text)}.json()
 	})
 }

@@ -63,10 +63,10 @@ func checkPortgroup(g *node.Portgroup, version int) error {
 func (a *api) portgroupRoutes() []route {
 	groups := a.portgroups()
 	return append(groups.routes(),
-		route{method: get, pattern: "/v1/portgroups/{ident}/ports", since: 24, args: partPortArgs, handler: a.portsOfGroup(groups, false)},
-		route{method: get, pattern: "/v1/portgroups/{ident}/ports/detail", since: 24, args: partPortArgs, handler: a.portsOfGroup(groups, true)},
-		route{method: get, pattern: "/v1/nodes/{ident}/portgroups", since: 24, args: filterArgs(groups.filters[:1]), handler: groups.ofNode(false)},
-		route{method: get, pattern: "/v1/nodes/{ident}/portgroups/detail", since: 24, args: filterArgs(groups.filters[:1]), handler: groups.ofNode(true)},
+		route{method: get, pattern: "/v1/portgroups/{ident}/ports", role: reader, since: 24, args: partPortArgs, handler: a.portsOfGroup(groups, false)},
+		route{method: get, pattern: "/v1/portgroups/{ident}/ports/detail", role: reader, since: 24, args: partPortArgs, handler: a.portsOfGroup(groups, true)},
+		route{method: get, pattern: "/v1/nodes/{ident}/portgroups", role: reader, since: 24, args: filterArgs(groups.filters[:1]), handler: groups.ofNode(false)},
+		route{method: get, pattern: "/v1/nodes/{ident}/portgroups/detail", role: reader, since: 24, args: filterArgs(groups.filters[:1]), handler: groups.ofNode(true)},
 	)
 }
 

@@ -115,7 +115,7 @@ func TestStateOfTheNodeLimitsPatchesOfItsPorts(t *testing.T) {
 		{"address", node.Available, false, true},
 	} {
 		value := map[string]string{"pxe_enabled": "true", "physical_network": `"p"`, "extra": "{}", "address": `"52:54:00:00:00:02"`}[tt.field]
-		edits, err := parsePatch([]byte(`[{"op":"add","path":"/`+tt.field+`","value":`+value+`}]`), portTable, maxVersion)
+		edits, err := parsePatch([]byte(`[{"op":"add","path":"/`+tt.field+`","value":`+value+`}]`), portTable, &call{version: maxVersion})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func (a *api) patchPort(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	edits, err := parsePatch(body, portTable, c.version)
+	edits, err := parsePatch(body, portTable, c)
 	if err != nil {
 		return err
 	}

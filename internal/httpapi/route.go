@@ -1,11 +1,15 @@
 package httpapi
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/role"
 )
 
 // route is one method on one path. The table of all routes is in routes.go.
@@ -18,8 +22,17 @@ type route struct {
 	// orUnversioned also accepts requests of the minimum version, which includes
 	// requests without a version header.
 	orUnversioned bool
-	args          []string // query arguments; any other argument is a 400
-	handler       apiHandler
+	// role is the least role that may send the request. A public route needs neither a
+	// role nor a user; its answer is the one for nobody.
+	role    role.Role
+	public  bool
+	args    []string // query arguments; any other argument is a 400
+	handler apiHandler
+}
+
+// allows reports whether users with a role may send the request.
+func (rt *route) allows(r role.Role) bool {
+	return rt.public || rt.role != role.None && r >= rt.role
 }
 
 // visible reports whether the route exists for requests of this version.
@@ -38,6 +51,19 @@ func (rt *route) hidden() error {
 	return pathNotFound()
 }
 
+// role returns the role of a request.
+func (a *api) role(r *http.Request) role.Role {
+	if a.options.Role == nil {
+		return role.Admin
+	}
+	return a.options.Role(r.Context())
+}
+
+// needsRole refuses what only users with another role may do.
+func needsRole(what string, needed, has role.Role) error {
+	return &node.ForbiddenError{Reason: fmt.Sprintf("%s needs the role %s; this user has the role %s, by the file of the setting api.role_file.", what, needed, has)}
+}
+
 func pathNotFound() error {
 	return routerError(http.StatusNotFound, "The requested path could not be found.")
 }
@@ -50,6 +76,7 @@ func methodNotAllowed(method string) error {
 type resource struct {
 	api     *api
 	methods map[string]*route
+	public  bool   // for all methods
 	allow   string // the Allow header of a 405
 }
 
@@ -87,6 +114,12 @@ func (res *resource) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	if !rt.visible(c.version) {
 		return rt.hidden()
+	}
+	if !rt.public {
+		c.role = res.api.role(r)
+	}
+	if !rt.allows(c.role) {
+		return needsRole(rt.method+" "+rt.pattern, rt.role, c.role)
 	}
 	if err := c.parseQuery(r.URL.RawQuery, rt.args); err != nil {
 		return err
@@ -136,14 +169,15 @@ func newRouter(a *api, routes []route) http.Handler {
 		rt := &routes[i]
 		res := resources[rt.pattern]
 		if res == nil {
-			res = &resource{api: a, methods: map[string]*route{}}
+			res = &resource{api: a, methods: map[string]*route{}, public: true}
 			resources[rt.pattern] = res
 		}
 		res.methods[rt.method] = rt
+		res.public = res.public && rt.public
 	}
 	wrap := a.options.Middleware
 	if wrap == nil {
-		wrap = func(h http.Handler) http.Handler { return h }
+		wrap = func(h http.Handler, _ bool) http.Handler { return h }
 	}
 	mux := http.NewServeMux()
 	for pattern, res := range resources {
@@ -151,10 +185,10 @@ func newRouter(a *api, routes []route) http.Handler {
 		if pattern == "/" {
 			pattern = "/{$}"
 		}
-		mux.Handle(pattern, wrap(res))
+		mux.Handle(pattern, wrap(res, res.public))
 	}
 	mux.Handle("/", wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.writeError(w, r, callOf(r), pathNotFound())
-	})))
+	}), false))
 	return mux
 }

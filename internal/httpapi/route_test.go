@@ -17,7 +17,7 @@ func TestMiddlewareSeesTheRouteOfEveryRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen string
-	api := New(nil, Options{Drivers: drivers, Middleware: func(http.Handler) http.Handler {
+	api := New(nil, Options{Drivers: drivers, Middleware: func(http.Handler, bool) http.Handler {
 		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Pattern })
 	}})
 	for target, want := range map[string]string{

@@ -27,10 +27,10 @@ type Suspensions interface {
 
 func (a *api) suspensionRoutes() []route {
 	return []route{
-		{method: get, pattern: ownPrefix + "suspension", handler: a.showSuspension},
-		{method: put, pattern: ownPrefix + "suspension", handler: a.endSuspension},
-		{method: get, pattern: ownPrefix + "suspension/nodes", handler: a.listSuspendedNodes},
-		{method: put, pattern: ownPrefix + "suspension/nodes/{ident}", handler: a.endNodeSuspension},
+		{method: get, pattern: ownPrefix + "suspension", role: reader, handler: a.showSuspension},
+		{method: put, pattern: ownPrefix + "suspension", role: operator, handler: a.endSuspension},
+		{method: get, pattern: ownPrefix + "suspension/nodes", role: reader, handler: a.listSuspendedNodes},
+		{method: put, pattern: ownPrefix + "suspension/nodes/{ident}", role: operator, handler: a.endNodeSuspension},
 	}
 }
 

@@ -16,11 +16,11 @@ func (a *api) traitRoutes() []route {
 	// and 404 to DELETE.
 	const all, one = "/v1/nodes/{ident}/traits", "/v1/nodes/{ident}/traits/{trait}"
 	return []route{
-		{method: get, pattern: all, since: traitsSince, below: http.StatusNotAcceptable, handler: a.listTraits},
-		{method: put, pattern: all, since: traitsSince, below: http.StatusMethodNotAllowed, handler: a.setTraits},
-		{method: remove, pattern: all, since: traitsSince, handler: a.clearTraits},
-		{method: put, pattern: one, since: traitsSince, below: http.StatusMethodNotAllowed, handler: a.addTrait},
-		{method: remove, pattern: one, since: traitsSince, handler: a.removeTrait},
+		{method: get, pattern: all, role: reader, since: traitsSince, below: http.StatusNotAcceptable, handler: a.listTraits},
+		{method: put, pattern: all, role: operator, since: traitsSince, below: http.StatusMethodNotAllowed, handler: a.setTraits},
+		{method: remove, pattern: all, role: operator, since: traitsSince, handler: a.clearTraits},
+		{method: put, pattern: one, role: operator, since: traitsSince, below: http.StatusMethodNotAllowed, handler: a.addTrait},
+		{method: remove, pattern: one, role: operator, since: traitsSince, handler: a.removeTrait},
 	}
 }
 

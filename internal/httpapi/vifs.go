@@ -16,9 +16,9 @@ const (
 func (a *api) vifRoutes() []route {
 	const all = "/v1/nodes/{ident}/vifs"
 	return []route{
-		{method: get, pattern: all, since: vifsSince, handler: a.listVIFs},
-		{method: post, pattern: all, since: vifsSince, handler: a.attachVIF},
-		{method: remove, pattern: all + "/{vif}", since: vifsSince, handler: a.detachVIF},
+		{method: get, pattern: all, role: reader, since: vifsSince, handler: a.listVIFs},
+		{method: post, pattern: all, role: operator, since: vifsSince, handler: a.attachVIF},
+		{method: remove, pattern: all + "/{vif}", role: operator, since: vifsSince, handler: a.detachVIF},
 	}
 }
 

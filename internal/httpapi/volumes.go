@@ -85,10 +85,10 @@ func (a *api) volumeRoutes() []route {
 	routes := append(connectors.routes(), targets.routes()...)
 	args := filterArgs(volumeFilters)
 	return append(routes,
-		route{method: get, pattern: "/v1/volume", since: volumesSince, handler: a.showVolume},
-		route{method: get, pattern: "/v1/nodes/{ident}/volume", since: volumesSince, handler: a.showNodeVolume},
-		route{method: get, pattern: "/v1/nodes/{ident}/volume/connectors", since: volumesSince, args: args, handler: connectors.ofNode(false)},
-		route{method: get, pattern: "/v1/nodes/{ident}/volume/targets", since: volumesSince, args: args, handler: targets.ofNode(false)},
+		route{method: get, pattern: "/v1/volume", role: reader, since: volumesSince, handler: a.showVolume},
+		route{method: get, pattern: "/v1/nodes/{ident}/volume", role: reader, since: volumesSince, handler: a.showNodeVolume},
+		route{method: get, pattern: "/v1/nodes/{ident}/volume/connectors", role: reader, since: volumesSince, args: args, handler: connectors.ofNode(false)},
+		route{method: get, pattern: "/v1/nodes/{ident}/volume/targets", role: reader, since: volumesSince, args: args, handler: targets.ofNode(false)},
 	)
 }
 

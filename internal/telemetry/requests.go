@@ -45,8 +45,6 @@ type Requests struct {
 	AccessLog *slog.Logger
 	// AnonymousLog gets the lines of requests that anybody can send; nil means AccessLog.
 	AnonymousLog *loglimit.Logger
-	// Public reports whether a route answers without credentials; nil means none does.
-	Public func(pattern string) bool
 	// User returns the authenticated user of a request; required.
 	User func(context.Context) string
 	// Now is the clock; required.
@@ -66,12 +64,12 @@ func labelsOf(r *http.Request) *labels {
 	return s
 }
 
-// RecordRoute records the pattern that the router matched.
-func (q *Requests) RecordRoute(next http.Handler) http.Handler {
+// RecordRoute records the pattern that the router matched. A public route answers without
+// credentials.
+func (q *Requests) RecordRoute(next http.Handler, public bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s := labelsOf(r); s != nil {
-			s.route = routeLabel(r.Pattern)
-			s.anonymous = q.Public != nil && q.Public(r.Pattern)
+			s.route, s.anonymous = routeLabel(r.Pattern), public
 		}
 		next.ServeHTTP(w, r)
 	})

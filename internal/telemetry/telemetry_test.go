@@ -66,7 +66,7 @@ func service(q *Requests) http.Handler {
 		"/v1/abort": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"/":         func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
 	} {
-		mux.Handle(pattern, q.RecordRoute(q.RecordUser(handler)))
+		mux.Handle(pattern, q.RecordRoute(q.RecordUser(handler), false))
 	}
 	return q.Observe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Openstack-Request-Id", "req-1")
@@ -164,11 +164,11 @@ func TestAnonymousRequestsWriteABoundedNumberOfLines(t *testing.T) {
 	now := time.Unix(1000, 0)
 	q := &Requests{
 		AccessLog: logger, AnonymousLog: loglimit.New(logger, 1, 3), Now: func() time.Time { return now },
-		User: func(context.Context) string { return "" }, Public: func(pattern string) bool { return pattern == "/v1/public" },
+		User: func(context.Context) string { return "" },
 	}
 	mux := http.NewServeMux()
 	for pattern, status := range map[string]int{"/v1/public": http.StatusOK, "/v1/closed": http.StatusUnauthorized, "/v1/open": http.StatusOK} {
-		mux.Handle(pattern, q.RecordRoute(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })))
+		mux.Handle(pattern, q.RecordRoute(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }), pattern == "/v1/public"))
 	}
 	for _, test := range []struct {
 		path  string
@@ -188,7 +188,7 @@ func TestAnonymousRequestsWriteABoundedNumberOfLines(t *testing.T) {
 func TestLayersInsideWorkWithoutTheOneOutside(t *testing.T) {
 	q := &Requests{User: nobody, Now: clock()}
 	w := httptest.NewRecorder()
-	q.RecordRoute(q.RecordUser(http.NotFoundHandler())).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	q.RecordRoute(q.RecordUser(http.NotFoundHandler()), false).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	if w.Code != http.StatusNotFound {
 		t.Errorf("got status %d", w.Code)
 	}
@@ -284,7 +284,7 @@ func BenchmarkWatchedRequest(b *testing.B) {
 		"metrics+log": {Metrics: New(), AccessLog: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)), User: nobody, Now: time.Now},
 	} {
 		b.Run(name, func(b *testing.B) {
-			handler := q.Observe(q.RecordRoute(q.RecordUser(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))))
+			handler := q.Observe(q.RecordRoute(q.RecordUser(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })), false))
 			r := httptest.NewRequest(http.MethodGet, "/v1/nodes/rack1", nil)
 			r.Pattern = "/v1/nodes/{ident}"
 			b.ReportAllocs()
