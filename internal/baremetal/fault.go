@@ -3,17 +3,15 @@ package baremetal
 import (
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // maxText bounds the text from outside in an error, in bytes.
 const maxText = 2 << 10
-
-// credentials matches the user part of a URL.
-var credentials = regexp.MustCompile(`://[^/\s@]+@`)
 
 // faultKeys are the keys of an error document that may have the message, in the order
 // of preference. Applications write faultstring; routers and proxies write one of
@@ -78,7 +76,7 @@ func faultOf(value json.RawMessage, depth int) string {
 // cleanText makes text from outside safe for an error: one line of at most maxText
 // bytes, without control characters and credentials.
 func cleanText(text string) string {
-	text = credentials.ReplaceAllString(text, "://******@")
+	text = node.MaskURLs(text)
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError {
 			return ' '

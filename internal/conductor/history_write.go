@@ -16,8 +16,9 @@ func (c *Conductor) record(tx *store.Tx, n *node.Node, severity node.Severity, k
 	return c.addEvent(tx, &node.Event{NodeID: n.ID, Severity: severity, Type: kind, Message: message})
 }
 
-// addEvent completes and stores a row of history.
+// addEvent completes and stores a row of history, without credentials of URLs.
 func (c *Conductor) addEvent(tx *store.Tx, e *node.Event) error {
+	e.Message = node.MaskURLs(e.Message)
 	e.UUID, e.Conductor = uuid.NewString(), c.cfg.Hostname
 	if err := tx.AddEvent(e); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/conductor"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/objectstore"
 )
 
@@ -41,7 +42,7 @@ func (s Secret) String() string {
 	if s == "" {
 		return ""
 	}
-	return "******"
+	return node.Mask
 }
 
 // GoString hides the secret from %#v.

@@ -26,7 +26,7 @@ type engineServer struct {
 	db *store.Store
 }
 
-func newEngineServer(t *testing.T) *engineServer {
+func newEngineServer(t *testing.T, change ...func(*Options)) *engineServer {
 	t.Helper()
 	db, err := store.Open(t.Context(), storetest.Options(t, t.TempDir()))
 	if err != nil {
@@ -48,8 +48,11 @@ func newEngineServer(t *testing.T) *engineServer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Stop(context.Background()) })
-	handler := New(c, Options{Drivers: drivers, Logger: slog.New(slog.DiscardHandler)})
-	return &engineServer{server: server{tb: t, handler: handler}, db: db}
+	options := Options{Drivers: drivers, Logger: slog.New(slog.DiscardHandler)}
+	for _, apply := range change {
+		apply(&options)
+	}
+	return &engineServer{server: server{tb: t, handler: New(c, options)}, db: db}
 }
 
 // create posts a record and returns the answer.

@@ -5,17 +5,18 @@ import (
 	"encoding/json"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/role"
 )
 
 // mask is shown to clients in place of a secret.
-const mask = "******"
+const mask = node.Mask
 
 // secretWords mark a key of an open object as secret when the key in lower case
 // contains one of them.
 var secretWords = [][]byte{
 	[]byte("password"), []byte("passphrase"), []byte("passwd"), []byte("pwd"), []byte("secret"), []byte("token"), []byte("credential"),
 	[]byte("authorization"), []byte("auth_key"), []byte("priv_key"), []byte("private_key"), []byte("kg_key"),
-	[]byte("api_key"), []byte("apikey"), []byte("access_key"), []byte("ssh_key"), []byte("snmp_community"), []byte("configdrive"),
+	[]byte("api_key"), []byte("apikey"), []byte("access_key"), []byte("ssh_key"), []byte("snmp_community"), []byte("configdrive"), []byte("user_data"), []byte("userdata"),
 }
 
 func isSecretKey(key []byte) bool {
@@ -34,9 +35,21 @@ func isSecretKey(key []byte) bool {
 	return false
 }
 
+// urlMask appends a text with what it masks of the URLs in it.
+type urlMask func(dst, text []byte) []byte
+
+// urlMaskOf returns what is masked of URLs in secret objects for a role. Administrators see
+// queries, because clients compare the URLs of images with those that they wrote.
+func urlMaskOf(r role.Role) urlMask {
+	if r == role.Admin {
+		return node.AppendMaskedUsers
+	}
+	return node.AppendMaskedURLs
+}
+
 // appendMasked appends an object with its secrets masked: the values of secret keys
-// at any depth, and passwords in URLs. It works on the text and does not decode it.
-func appendMasked(dst []byte, o node.Object) []byte {
+// at any depth, and credentials in URLs. It works on the text and does not decode it.
+func appendMasked(dst []byte, o node.Object, urls urlMask) []byte {
 	if len(o) == 0 {
 		return append(dst, "{}"...)
 	}
@@ -50,7 +63,7 @@ func appendMasked(dst []byte, o node.Object) []byte {
 		text := o[i:end]
 		i = end
 		if i >= len(o) || o[i] != ':' {
-			dst = appendMaskedURL(dst, text)
+			dst = appendMaskedText(dst, text, urls)
 			continue
 		}
 		dst = append(dst, text...)
@@ -123,38 +136,17 @@ func plainString(quoted []byte) []byte {
 	return []byte(text)
 }
 
-// appendMaskedURL appends a JSON string and masks the user information of every URL
-// in it.
-func appendMaskedURL(dst, quoted []byte) []byte {
-	if bytes.IndexByte(quoted, '@') < 0 {
+// appendMaskedText appends a JSON string and masks credentials in the URLs in it.
+func appendMaskedText(dst, quoted []byte, urls urlMask) []byte {
+	if bytes.IndexByte(quoted, '@') < 0 && bytes.IndexByte(quoted, '?') < 0 {
 		return append(dst, quoted...)
 	}
 	if bytes.IndexByte(quoted, '\\') < 0 {
-		return appendMaskedUser(dst, quoted)
+		return urls(dst, quoted)
 	}
-	if plain := plainString(quoted); bytes.Contains(plain, []byte("://")) {
-		return appendString(dst, string(appendMaskedUser(nil, plain)))
+	plain := plainString(quoted)
+	if masked := urls(nil, plain); !bytes.Equal(masked, plain) {
+		return appendString(dst, string(masked))
 	}
 	return append(dst, quoted...)
-}
-
-// appendMaskedUser appends text and masks the user information of each authority in
-// it: what is between "://" and "@" (RFC 3986, section 3.2).
-func appendMaskedUser(dst, text []byte) []byte {
-	for {
-		scheme := bytes.Index(text, []byte("://"))
-		if scheme < 0 {
-			return append(dst, text...)
-		}
-		dst = append(dst, text[:scheme+3]...)
-		text = text[scheme+3:]
-		authority := text
-		if end := bytes.IndexAny(text, `/?#," `); end >= 0 {
-			authority = text[:end]
-		}
-		if at := bytes.LastIndexByte(authority, '@'); at >= 0 {
-			dst = append(dst, mask...)
-			text = text[at:]
-		}
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/role"
 )
 
 func TestSecretsAreMaskedAtEveryDepth(t *testing.T) {
@@ -36,8 +37,60 @@ func TestSecretsAreMaskedAtEveryDepth(t *testing.T) {
 		`{"a":"http://h/x@y"}`:            `{"a":"http://h/x@y"}`,
 		`{"a":"say \"password\": \"x\""}`: `{"a":"say \"password\": \"x\""}`,
 	} {
-		if got := string(appendMasked(nil, node.Object(text))); got != want {
+		if got := string(appendMasked(nil, node.Object(text), node.AppendMaskedUsers)); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestQueriesAreMaskedForUsersBelowAdministrators(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":"https://u:p@h/i?sig=x&exp=1","b":["/i?sig=x","why?"]}`: `{"a":"https://******@h/i?sig=******&exp=******","b":["/i?sig=******","why?"]}`,
+		`{"a":"http:\/\/h\/i?sig=x","b":"say \"why?\""}`:              `{"a":"http://h/i?sig=******","b":"say \"why?\""}`,
+		`{"user_data":"#cloud-config","a":1}`:                         `{"user_data":"******","a":1}`,
+	} {
+		for _, user := range []role.Role{role.None, role.Reader, role.Operator} {
+			if got := string(appendMasked(nil, node.Object(text), urlMaskOf(user))); got != want {
+				t.Errorf("%s as %s: got %s, want %s", text, user, got, want)
+			}
+		}
+	}
+}
+
+// instanceInfo has what clients write before they deploy.
+const instanceInfo = `{"image_source":"https://u:hunter2@h/os.qcow2?sig=hunter2","user_data":"hunter2","configdrive":{"meta_data":{"a":"b"}},"capabilities":{"boot_mode":"uefi"}}`
+
+func TestAdministratorReadsInstanceInfoAsItWasWritten(t *testing.T) {
+	for user, want := range map[role.Role]string{
+		role.Admin:    instanceInfo,
+		role.Operator: `{"image_source":"https://******@h/os.qcow2?sig=******","user_data":"******","configdrive":"******","capabilities":{"boot_mode":"uefi"}}`,
+		role.Reader:   `{"image_source":"https://******@h/os.qcow2?sig=******","user_data":"******","configdrive":"******","capabilities":{"boot_mode":"uefi"}}`,
+	} {
+		s := newServer(t, asRole(user))
+		s.addNode(uuid1, func(n *node.Node) { n.InstanceInfo = node.Object(instanceInfo) })
+		for _, path := range []string{"/v1/nodes/" + uuid1, "/v1/nodes/detail", "/v1/nodes?fields=instance_info"} {
+			if got := s.get(path).want(200); !contains(got.body, `"instance_info":`+want) {
+				t.Errorf("%s as %s: got %s, want %s", path, user, got.body, want)
+			}
+		}
+	}
+}
+
+func TestWritingBackWhatWasReadKeepsInstanceInfo(t *testing.T) {
+	for _, user := range []role.Role{role.Operator, role.Admin} {
+		s := newServer(t, asRole(user))
+		s.addNode(uuid1, func(n *node.Node) { n.InstanceInfo = node.Object(instanceInfo) })
+		read, err := json.Marshal(s.get("/v1/nodes/" + uuid1).want(200).json()["instance_info"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.do("PATCH", "/v1/nodes/"+uuid1, "latest", `[{"op":"replace","path":"/instance_info","value":`+string(read)+`}]`).want(200)
+		if got := s.engine.nodes[0].InstanceInfo; !sameJSON(t, got, node.Object(instanceInfo)) {
+			t.Errorf("%s wrote back %s, and stored is %s", user, read, got)
+		}
+		for _, changed := range []string{"https://******@other/", "https://h/other?sig=******"} {
+			s.do("PATCH", "/v1/nodes/"+uuid1, "latest", `[{"op":"replace","path":"/instance_info/image_source","value":"`+changed+`"}]`).want(400).
+				wantFault("in place of credentials of its URL")
 		}
 	}
 }
@@ -58,35 +111,43 @@ func TestMaskIsNotStoredWhereNoSecretIs(t *testing.T) {
 }
 
 func TestMaskingLeavesNoSecretInAnyNode(t *testing.T) {
-	s := newServer(t)
 	secret := node.ObjectOf(map[string]any{"my_password": "hunter2", "deep": []any{map[string]any{"api_token": "hunter2"}}, "url": "http://a:hunter2@h/"})
-	s.addNode(uuid1, func(n *node.Node) {
-		n.DriverInfo, n.DriverInternalInfo, n.InstanceInfo, n.CleanStep, n.DeployStep = secret, secret, secret, secret, secret
-	})
+	fill := func(n *node.Node) {
+		n.DriverInfo, n.DriverInternalInfo, n.CleanStep, n.DeployStep = secret, secret, secret, secret
+	}
+	s := newServer(t)
+	s.addNode(uuid1, fill)
 	for _, path := range []string{"/v1/nodes/" + uuid1, "/v1/nodes/detail", "/v1/nodes?fields=driver_info,instance_info,driver_internal_info"} {
 		if got := s.get(path).want(200); contains(got.body, "hunter2") {
 			t.Errorf("%s shows a secret: %s", path, got.body)
 		}
 	}
+	s = newServer(t, asRole(role.Operator))
+	s.addNode(uuid1, fill, func(n *node.Node) { n.InstanceInfo = secret })
+	if got := s.get("/v1/nodes/" + uuid1).want(200); contains(got.body, "hunter2") {
+		t.Errorf("an operator reads a secret: %s", got.body)
+	}
 }
 
 func FuzzMask(f *testing.F) {
-	f.Add([]byte(`{"password":"x","a":[{"token":{"b":1}}],"u":"http://a:b@c"}`))
+	f.Add([]byte(`{"password":"x","a":[{"token":{"b":1}}],"u":"http://a:b@c/?d=e"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		o, err := node.ParseObject(text)
 		if err != nil {
 			return
 		}
-		masked := appendMasked(nil, o)
-		if !json.Valid(masked) {
-			t.Fatalf("masking %s gives %s", o, masked)
-		}
-		if again := appendMasked(nil, masked); string(again) != string(masked) {
-			t.Fatalf("masking twice differs: %s, %s", masked, again)
-		}
-		kept, err := restoreMasked("f", o, masked)
-		if err == nil && !sameJSON(t, kept, o) {
-			t.Fatalf("writing %s back over %s gives %s", masked, o, kept)
+		for _, user := range []role.Role{role.Operator, role.Admin} {
+			masked := appendMasked(nil, o, urlMaskOf(user))
+			if !json.Valid(masked) {
+				t.Fatalf("masking %s gives %s", o, masked)
+			}
+			if again := appendMasked(nil, masked, urlMaskOf(user)); string(again) != string(masked) {
+				t.Fatalf("masking twice differs: %s, %s", masked, again)
+			}
+			kept, err := restoreMasked("f", o, masked)
+			if err == nil && !sameJSON(t, kept, o) {
+				t.Fatalf("writing %s back over %s gives %s", masked, o, kept)
+			}
 		}
 	})
 }

@@ -67,7 +67,7 @@ var nodeObjectFields = []nodeField{
 	{name: "driver_internal_info", since: 3, noSort: true, value: secretOf(func(n *node.Node) *node.Object { return &n.DriverInternalInfo })},
 	{name: "properties", since: 1, access: patchable, noSort: true, value: objectOf(func(n *node.Node) *node.Object { return &n.Properties })},
 	{name: "extra", since: 1, access: patchable, noSort: true, value: objectOf(func(n *node.Node) *node.Object { return &n.Extra })},
-	{name: "instance_info", since: 1, access: patchable, noSort: true, value: secretOf(func(n *node.Node) *node.Object { return &n.InstanceInfo })},
+	{name: "instance_info", since: 1, access: patchable, noSort: true, value: secretBelow(admin, func(n *node.Node) *node.Object { return &n.InstanceInfo })},
 	{name: "network_data", since: 66, access: patchable, noSort: true, value: objectOf(func(n *node.Node) *node.Object { return &n.NetworkData })},
 	{name: "clean_step", since: 7, noSort: true, value: secretOf(func(n *node.Node) *node.Object { return &n.CleanStep })},
 	{name: "deploy_step", since: 44, noSort: true, value: secretOf(func(n *node.Node) *node.Object { return &n.DeployStep })},

@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -24,7 +26,8 @@ func (a *api) deployTemplates() *collection[node.DeployTemplate] {
 	return &collection[node.DeployTemplate]{
 		api: a, table: templateTable, path: "deploy_templates", name: "deploy_templates", named: true,
 		since: 55, writeBelow: http.StatusMethodNotAllowed, all: Engine.DeployTemplates, uuid: templateUUID,
-		check: func(d *node.DeployTemplate, _ int) error { return checkTemplate(d.Name, d.Steps) },
+		check:   func(d *node.DeployTemplate, _ int) error { return checkTemplate(d.Name, d.Steps) },
+		restore: func(old, changed *node.DeployTemplate) error { return restoreSteps(old.Steps, &changed.Steps) },
 	}
 }
 
@@ -49,7 +52,8 @@ func (a *api) runbooks() *collection[node.Runbook] {
 		filters: []filter{{name: "project", since: 1, parse: func(text string) (node.Filter, error) {
 			return node.Filter{Field: "owner", Value: text, Or: &node.Filter{Field: "public", Value: true}}, nil
 		}}},
-		check: func(b *node.Runbook, _ int) error { return checkTemplate(b.Name, b.Steps) },
+		check:   func(b *node.Runbook, _ int) error { return checkTemplate(b.Name, b.Steps) },
+		restore: func(old, changed *node.Runbook) error { return restoreSteps(old.Steps, &changed.Steps) },
 	}
 }
 
@@ -67,7 +71,12 @@ func checkTemplate(name string, steps node.Array) error {
 // stepsOf is an array of steps. The key place of each step has its position.
 func stepsOf[T any](place string, at func(*T) *node.Array) value[T] {
 	return value[T]{
-		append: func(dst []byte, _ *view, item *T) []byte { return append(dst, at(item).String()...) },
+		append: func(dst []byte, v *view, item *T) []byte {
+			if v.role >= admin {
+				return append(dst, at(item).String()...)
+			}
+			return append(dst, maskedSteps(*at(item))...)
+		},
 		read: func(item *T, raw json.RawMessage) error {
 			steps, err := readTemplateSteps(raw, place)
 			if err == nil {
@@ -81,6 +90,32 @@ func stepsOf[T any](place string, at func(*T) *node.Array) value[T] {
 
 // readTemplateSteps checks that every step has interface, step, args and its place, and
 // no other key, and that no deploy step is repeated.
+
+// maskedSteps are the steps that users below administrators read: secrets in their
+// arguments are masked.
+func maskedSteps(steps node.Array) []byte {
+	return appendMasked(nil, node.Object(steps.String()), node.AppendMaskedURLs)
+}
+
+// restoreSteps keeps the stored steps when a client writes back the masked ones that it
+// read. Steps have no lasting place, so other steps with masks are refused.
+func restoreSteps(stored node.Array, changed *node.Array) error {
+	switch {
+	case !bytes.Contains(*changed, []byte(mask)) || bytes.Equal(*changed, stored):
+		return nil
+	case sameValue(*changed, maskedSteps(stored)):
+		*changed = stored
+		return nil
+	}
+	return node.Invalid("The steps have %s in place of a secret. Give the secrets themselves when the steps change.", mask)
+}
+
+// sameValue reports whether two JSON texts are the same but for the order of keys.
+func sameValue(a, b []byte) bool {
+	var left, right any
+	return json.Unmarshal(a, &left) == nil && json.Unmarshal(b, &right) == nil && reflect.DeepEqual(left, right)
+}
+
 func readTemplateSteps(raw json.RawMessage, place string) (node.Array, error) {
 	text, err := node.ParseArray(raw)
 	if err != nil || len(text) == 0 {

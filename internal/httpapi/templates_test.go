@@ -1,12 +1,14 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/role"
 )
 
 func TestStepsOfTemplatesAreChecked(t *testing.T) {
@@ -53,6 +55,34 @@ func TestPatchChangesSingleStepsOfATemplate(t *testing.T) {
 	}
 	s.do("POST", "/v1/deploy_templates", "latest", strings.Replace(oneTemplate, "CUSTOM_B", "CUSTOM_C", 1)).want(http.StatusConflict)
 	s.get(item).want(http.StatusNotFound)
+}
+
+func TestSecretsInStepsAreForAdministrators(t *testing.T) {
+	user := role.Admin
+	s := newEngineServer(t, func(o *Options) { o.Role = func(context.Context) role.Role { return user } })
+	for path, record := range map[string]string{"/v1/deploy_templates": oneTemplate, "/v1/runbooks": oneRunbook} {
+		user = role.Admin
+		item := path + "/CUSTOM_B"
+		before, _, _ := strings.Cut(record, `"args"`)
+		_, after, _ := strings.Cut(record, "},")
+		written := s.create(path, before+`"args":{"password":"hunter2","url":"/i?sig=hunter2"},`+after)["steps"]
+		for _, user = range []role.Role{role.Reader, role.Operator} {
+			for _, path := range []string{item, path + "?detail=true"} {
+				if got := s.get(path).want(http.StatusOK); contains(got.body, "hunter2") || !contains(got.body, `"password":"******","url":"/i?sig=******"`) {
+					t.Errorf("%s as %s: got %s", path, user, got.body)
+				}
+			}
+		}
+		read, err := json.Marshal(s.get(item).json()["steps"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.patch(item, `[{"op":"replace","path":"/steps","value":`+string(read)+`},{"op":"add","path":"/extra/a","value":1}]`).want(http.StatusOK)
+		moved := strings.Replace(string(read), `"apply"`, `"other"`, 1)
+		s.patch(item, `[{"op":"replace","path":"/steps","value":`+moved+`}]`).want(http.StatusBadRequest).wantFault("Give the secrets themselves")
+		user = role.Admin
+		diffJSON(t, "steps", written, s.get(item).want(http.StatusOK).json()["steps"])
+	}
 }
 
 func TestPublicRunbooksHaveNoOwner(t *testing.T) {

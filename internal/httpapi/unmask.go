@@ -7,8 +7,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// maskedUser is the masked user information in a URL.
-const maskedUser = "://" + mask + "@"
+// Masked parts of a URL.
+const (
+	maskedUser  = "://" + mask + "@"
+	maskedValue = "=" + mask // in its query
+)
 
 // restoreMasked replaces masks in changed by the stored secrets. A client sends masks
 // when it writes back what it read. A mask without a stored secret is a
@@ -51,13 +54,13 @@ func unmask(path string, stored, changed any) (any, error) {
 			value[i] = kept
 		}
 	case string:
-		if !strings.Contains(value, maskedUser) {
+		if !hasMaskedURL(value) {
 			break
 		}
-		if old, ok := stored.(string); ok && maskedText(old) == value {
+		if old, ok := stored.(string); ok && isMaskedFrom(value, old) {
 			return old, nil
 		}
-		return nil, node.Invalid("%s has %s in place of the user and password of its URL. Give them again when the URL changes.", path, mask)
+		return nil, node.Invalid("%s has %s in place of credentials of its URL. Give them again when the URL changes.", path, mask)
 	}
 	return changed, nil
 }
@@ -75,7 +78,14 @@ func unmaskItem(path, key string, stored, changed any) (any, error) {
 	return stored, nil
 }
 
-// maskedText returns a string value as clients see it.
-func maskedText(text string) string {
-	return string(plainString(appendMaskedURL(nil, appendString(nil, text))))
+// hasMaskedURL reports whether a text has a mask where reading masks URLs.
+func hasMaskedURL(text string) bool {
+	_, query, found := strings.Cut(text, "?")
+	return strings.Contains(text, maskedUser) || found && strings.Contains(query, maskedValue)
+}
+
+// isMaskedFrom reports whether value is what one of the roles reads of the stored text.
+func isMaskedFrom(value, stored string) bool {
+	text := []byte(stored)
+	return string(node.AppendMaskedUsers(nil, text)) == value || string(node.AppendMaskedURLs(nil, text)) == value
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/role"
 )
 
 // maxText is the largest length of a text without a limit of its own, in characters.
@@ -99,7 +100,21 @@ func objectOf[T any](at func(*T) *node.Object) value[T] {
 // secretOf is a JSON object with any keys. Its secrets are masked.
 func secretOf[T any](at func(*T) *node.Object) value[T] {
 	secret := objectOf(at)
-	secret.append = func(dst []byte, _ *view, item *T) []byte { return appendMasked(dst, *at(item)) }
+	secret.append = func(dst []byte, v *view, item *T) []byte { return appendMasked(dst, *at(item), urlMaskOf(v.role)) }
+	return secret
+}
+
+// secretBelow is a JSON object with any keys. Its secrets are masked for the roles below
+// the given one.
+func secretBelow[T any](plain role.Role, at func(*T) *node.Object) value[T] {
+	secret := secretOf(at)
+	masked := secret.append
+	secret.append = func(dst []byte, v *view, item *T) []byte {
+		if v.role >= plain {
+			return appendObject(dst, *at(item))
+		}
+		return masked(dst, v, item)
+	}
 	return secret
 }
 

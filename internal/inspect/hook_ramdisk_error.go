@@ -3,7 +3,6 @@ package inspect
 import (
 	"encoding/json"
 	"errors"
-	"regexp"
 	"strings"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -18,7 +17,7 @@ func refuseRamdiskError(ctx *Context) error {
 	if text == "" {
 		return nil
 	}
-	return errors.New("the ramdisk reported: " + node.CutText(withoutCredentials(text)))
+	return errors.New("the ramdisk reported: " + node.CutText(text))
 }
 
 // ramdiskError returns the reported error as text, "" if there is none. Whatever
@@ -35,13 +34,4 @@ func ramdiskError(raw json.RawMessage) string {
 	default:
 		return value
 	}
-}
-
-// urlUserInfo matches user and password in a URL.
-var urlUserInfo = regexp.MustCompile(`://[^\s/@]+@`)
-
-// withoutCredentials hides user names and passwords in URLs, which ramdisks
-// repeat when a download fails.
-func withoutCredentials(text string) string {
-	return urlUserInfo.ReplaceAllString(text, "://******@")
 }

@@ -117,11 +117,12 @@ func (e *DriverError) Error() string { return e.Op + ": " + e.Reason }
 // it enters an error, a log or the database, in bytes.
 const maxOutsideText = 2048
 
-// CutText shortens text from outside to 2 KiB and replaces control characters, so
-// that it is safe in an error message, a log line and on a terminal.
+// CutText shortens text from outside to 2 KiB, replaces control characters and masks
+// credentials in URLs, so that it is safe in an error message, a log line and on a
+// terminal.
 func CutText(text string) string {
 	const mark = " … (cut)"
-	text = strings.ToValidUTF8(text, "�")
+	text = MaskURLs(strings.ToValidUTF8(text, "�"))
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
 			return ' '

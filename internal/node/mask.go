@@ -1,0 +1,95 @@
+package node
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Mask stands for a secret that is not shown.
+const Mask = "******"
+
+// MaskURLs masks what may be a credential in the URLs of a text for people: see
+// [AppendMaskedURLs].
+func MaskURLs(text string) string {
+	if !strings.Contains(text, "://") && !strings.Contains(text, "?") {
+		return text
+	}
+	return string(AppendMaskedURLs(nil, []byte(text)))
+}
+
+// AppendMaskedURLs appends text and masks the user information and the values of the
+// query of each URL in it. A query is masked without the rest of its URL, too, because
+// libraries report "url: /image?signature=…". Masking twice is the same as once.
+func AppendMaskedURLs(dst, text []byte) []byte {
+	for {
+		scheme, query := bytes.Index(text, []byte("://")), bytes.IndexByte(text, '?')
+		switch {
+		case scheme >= 0 && (query < 0 || scheme < query):
+			dst, text = appendMaskedUser(dst, text, scheme+len("://"))
+		case query >= 0:
+			dst, text = appendMaskedQuery(dst, text, query+1)
+		default:
+			return append(dst, text...)
+		}
+	}
+}
+
+// AppendMaskedUsers appends text and masks the user information of each URL in it.
+func AppendMaskedUsers(dst, text []byte) []byte {
+	for {
+		scheme := bytes.Index(text, []byte("://"))
+		if scheme < 0 {
+			return append(dst, text...)
+		}
+		dst, text = appendMaskedUser(dst, text, scheme+len("://"))
+	}
+}
+
+// appendMaskedUser appends text up to the authority of a URL, which begins at start, and
+// the mask in place of its user information, which ends with "@" (RFC 3986, section 3.2).
+// It returns what follows.
+func appendMaskedUser(dst, text []byte, start int) (masked, rest []byte) {
+	dst, rest = append(dst, text[:start]...), text[start:]
+	authority := rest[:endOf(rest, `/?#,"<>`)]
+	if at := bytes.LastIndexByte(authority, '@'); at >= 0 {
+		return append(dst, Mask...), rest[at:]
+	}
+	return dst, rest
+}
+
+// appendMaskedQuery appends text up to a query, which begins at start, and the query with
+// its values masked. It returns what follows. A comma does not end a query: signatures
+// may have one.
+func appendMaskedQuery(dst, text []byte, start int) (masked, rest []byte) {
+	dst, rest = append(dst, text[:start]...), text[start:]
+	query := rest[:endOf(rest, `"<>`)]
+	rest = rest[len(query):]
+	for len(query) > 0 {
+		end := bytes.IndexAny(query, "&#") + 1
+		if end == 0 {
+			end = len(query)
+		}
+		parameter := query[:end]
+		query = query[end:]
+		name := bytes.IndexByte(parameter, '=') + 1
+		value := bytes.TrimRight(parameter[name:], "&#")
+		if name == 0 || len(value) == 0 {
+			dst = append(dst, parameter...)
+			continue
+		}
+		dst = append(append(dst, parameter[:name]...), Mask...)
+		dst = append(dst, parameter[name+len(value):]...)
+	}
+	return dst, rest
+}
+
+// endOf returns the index of the first space, control character or character of ends in
+// text, else its length.
+func endOf(text []byte, ends string) int {
+	for i, c := range text {
+		if c <= ' ' || c == 0x7f || strings.IndexByte(ends, c) >= 0 {
+			return i
+		}
+	}
+	return len(text)
+}
