@@ -13,11 +13,20 @@ const mask = node.Mask
 
 // secretWords mark a key of an open object as secret when the key in lower case
 // contains one of them.
-var secretWords = [][]byte{
-	[]byte("password"), []byte("passphrase"), []byte("passwd"), []byte("pwd"), []byte("secret"), []byte("token"), []byte("credential"),
-	[]byte("authorization"), []byte("auth_key"), []byte("priv_key"), []byte("private_key"), []byte("kg_key"),
-	[]byte("api_key"), []byte("apikey"), []byte("access_key"), []byte("ssh_key"), []byte("snmp_community"), []byte("configdrive"), []byte("user_data"), []byte("userdata"),
+var secretWords = []string{
+	"password", "passphrase", "passwd", "pwd", "secret", "token", "credential",
+	"authorization", "auth_key", "priv_key", "private_key", "kg_key",
+	"api_key", "apikey", "access_key", "ssh_key", "snmp_community", "configdrive", "user_data", "userdata",
 }
+
+// secretEndings has what follows the first letter of each secret word, by that letter:
+// every key of every node in a list is looked at.
+var secretEndings = func() (endings [256][]string) {
+	for _, word := range secretWords {
+		endings[word[0]] = append(endings[word[0]], word[1:])
+	}
+	return endings
+}()
 
 func isSecretKey(key []byte) bool {
 	lower := make([]byte, 0, 64) // stays on the stack for keys of usual length
@@ -27,9 +36,11 @@ func isSecretKey(key []byte) bool {
 		}
 		lower = append(lower, c)
 	}
-	for _, word := range secretWords {
-		if bytes.Contains(lower, word) {
-			return true
+	for i, c := range lower {
+		for _, ending := range secretEndings[c] {
+			if rest := lower[i+1:]; len(rest) >= len(ending) && string(rest[:len(ending)]) == ending {
+				return true
+			}
 		}
 	}
 	return false
