@@ -199,3 +199,20 @@ func TestRamdiskEndpointsCanBeTurnedOff(t *testing.T) {
 	}
 	e.node(t, uuid)
 }
+
+// TestFailuresTellNoCredentialsOfURLs makes a machine fail with the text that libraries
+// write, and reads everything that reports the failure.
+func TestFailuresTellNoCredentialsOfURLs(t *testing.T) {
+	e := start(t, nil)
+	const secret = "hunter2"
+	uuid := e.create(t, `{"driver":"fake-hardware","name":"a","driver_info":{"fake_verify_error":
+		"Get \"https://user:`+secret+`@192.0.2.1/a.iso?signature=`+secret+`\": refused"}}`)
+	e.do(t, "PUT", "/v1/nodes/a/states/provision", `{"target":"manage"}`).want(t, http.StatusAccepted)
+	failed := e.settle(t, uuid, func(n map[string]any) bool { return n["last_error"] != nil })
+	history := e.do(t, "GET", "/v1/nodes/a/history/detail", "").want(t, http.StatusOK).body
+	for where, text := range map[string]string{"last_error": fmt.Sprint(failed["last_error"]), "the history": history, "the log": e.log.String()} {
+		if strings.Contains(text, secret) || !strings.Contains(text, "://******@192.0.2.1/a.iso?signature=******") {
+			t.Errorf("%s has %s", where, text)
+		}
+	}
+}

@@ -145,7 +145,7 @@ func TestHeartbeatWithALongValueIsRefused(t *testing.T) {
 func TestRamdiskGetsOnlyWhatAgentsRead(t *testing.T) {
 	s := newServer(t, func(o *Options) { o.LookupKeys = []string{"vendor_*", "rack"} })
 	answer := lookupAnswer("")
-	answer.Node.Properties = node.Object(`{"root_device":{"wwn":"1"},"rack":"r1","vendor_a":"b","note":"http://u:hunter2@h/"}`)
+	answer.Node.Properties = node.Object(`{"root_device":{"wwn":"1"},"rack":"r1","vendor_a":"b","vendor_image":"https://h/i?sig=hunter2","note":"http://u:hunter2@h/"}`)
 	answer.Node.InstanceInfo = node.Object(`{"image_source":"http://h/i?sig=hunter2","user_data":"hunter2","capabilities":{"boot_mode":"uefi"}}`)
 	answer.Node.DriverInternalInfo = node.Object(`{"agent_secret_token":"hunter2","agent_erase_devices_iterations":1,"agent_url":"https://u:hunter2@h","clean_steps":[]}`)
 	s.engine.answer = answer
