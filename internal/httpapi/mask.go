@@ -46,21 +46,40 @@ func isSecretKey(key []byte) bool {
 	return false
 }
 
-// urlMask appends a text with what it masks of the URLs in it.
-type urlMask func(dst, text []byte) []byte
+// rescuePassword is the key of instance_info that the engine writes itself, until the
+// agent has the password.
+const rescuePassword = "rescue_password"
 
-// urlMaskOf returns what is masked of URLs in secret objects for a role. Administrators see
-// queries, because clients compare the URLs of images with those that they wrote.
-func urlMaskOf(r role.Role) urlMask {
-	if r == role.Admin {
-		return node.AppendMaskedUsers
+// masking is what of an object is masked.
+type masking struct {
+	secret func(key []byte) bool // whether the value of a key is masked
+	urls   func(dst, text []byte) []byte
+}
+
+// Maskings of the objects of the API.
+var (
+	maskSecrets = masking{isSecretKey, node.AppendMaskedURLs}
+	// keepQueries is for administrators: clients compare the URLs of images with those
+	// that they wrote.
+	keepQueries = masking{isSecretKey, node.AppendMaskedUsers}
+	// keepWritten shows what clients wrote.
+	keepWritten = masking{
+		func(key []byte) bool { return string(key) == rescuePassword },
+		func(dst, text []byte) []byte { return append(dst, text...) },
 	}
-	return node.AppendMaskedURLs
+)
+
+// maskingFor returns the masking of objects with secrets for a role.
+func maskingFor(r role.Role) masking {
+	if r >= admin {
+		return keepQueries
+	}
+	return maskSecrets
 }
 
 // appendMasked appends an object with its secrets masked: the values of secret keys
 // at any depth, and credentials in URLs. It works on the text and does not decode it.
-func appendMasked(dst []byte, o node.Object, urls urlMask) []byte {
+func appendMasked(dst []byte, o node.Object, m masking) []byte {
 	if len(o) == 0 {
 		return append(dst, "{}"...)
 	}
@@ -74,11 +93,11 @@ func appendMasked(dst []byte, o node.Object, urls urlMask) []byte {
 		text := o[i:end]
 		i = end
 		if i >= len(o) || o[i] != ':' {
-			dst = appendMaskedText(dst, text, urls)
+			dst = appendMaskedText(dst, text, m)
 			continue
 		}
 		dst = append(dst, text...)
-		if isSecretKey(plainString(text)) {
+		if m.secret(plainString(text)) {
 			end = valueEnd(o, i+1)
 			if value := o[i+1 : end]; string(value) == "null" || string(value) == `""` {
 				dst = append(append(dst, ':'), value...)
@@ -148,15 +167,15 @@ func plainString(quoted []byte) []byte {
 }
 
 // appendMaskedText appends a JSON string and masks credentials in the URLs in it.
-func appendMaskedText(dst, quoted []byte, urls urlMask) []byte {
+func appendMaskedText(dst, quoted []byte, m masking) []byte {
 	if bytes.IndexByte(quoted, '@') < 0 && bytes.IndexByte(quoted, '?') < 0 {
 		return append(dst, quoted...)
 	}
 	if bytes.IndexByte(quoted, '\\') < 0 {
-		return urls(dst, quoted)
+		return m.urls(dst, quoted)
 	}
 	plain := plainString(quoted)
-	if masked := urls(nil, plain); !bytes.Equal(masked, plain) {
+	if masked := m.urls(nil, plain); !bytes.Equal(masked, plain) {
 		return appendString(dst, string(masked))
 	}
 	return append(dst, quoted...)

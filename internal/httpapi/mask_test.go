@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -37,7 +38,7 @@ func TestSecretsAreMaskedAtEveryDepth(t *testing.T) {
 		`{"a":"http://h/x@y"}`:            `{"a":"http://h/x@y"}`,
 		`{"a":"say \"password\": \"x\""}`: `{"a":"say \"password\": \"x\""}`,
 	} {
-		if got := string(appendMasked(nil, node.Object(text), node.AppendMaskedUsers)); got != want {
+		if got := string(appendMasked(nil, node.Object(text), keepQueries)); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}
@@ -50,7 +51,7 @@ func TestQueriesAreMaskedForUsersBelowAdministrators(t *testing.T) {
 		`{"user_data":"#cloud-config","a":1}`:                         `{"user_data":"******","a":1}`,
 	} {
 		for _, user := range []role.Role{role.None, role.Reader, role.Operator} {
-			if got := string(appendMasked(nil, node.Object(text), urlMaskOf(user))); got != want {
+			if got := string(appendMasked(nil, node.Object(text), maskingFor(user))); got != want {
 				t.Errorf("%s as %s: got %s, want %s", text, user, got, want)
 			}
 		}
@@ -58,13 +59,13 @@ func TestQueriesAreMaskedForUsersBelowAdministrators(t *testing.T) {
 }
 
 // instanceInfo has what clients write before they deploy.
-const instanceInfo = `{"image_source":"https://u:hunter2@h/os.qcow2?sig=hunter2","user_data":"hunter2","configdrive":{"meta_data":{"a":"b"}},"capabilities":{"boot_mode":"uefi"}}`
+const instanceInfo = `{"deep":{"password":"hunter2"},"image_source":"https://u:hunter2@h/os.qcow2?sig=hunter2","user_data":"hunter2","configdrive":{"meta_data":{"a":"b"}},"capabilities":{"boot_mode":"uefi"}}`
 
 func TestAdministratorReadsInstanceInfoAsItWasWritten(t *testing.T) {
 	for user, want := range map[role.Role]string{
 		role.Admin:    instanceInfo,
-		role.Operator: `{"image_source":"https://******@h/os.qcow2?sig=******","user_data":"******","configdrive":"******","capabilities":{"boot_mode":"uefi"}}`,
-		role.Reader:   `{"image_source":"https://******@h/os.qcow2?sig=******","user_data":"******","configdrive":"******","capabilities":{"boot_mode":"uefi"}}`,
+		role.Operator: `{"deep":{"password":"******"},"image_source":"https://******@h/os.qcow2?sig=******","user_data":"******","configdrive":"******","capabilities":{"boot_mode":"uefi"}}`,
+		role.Reader:   `{"deep":{"password":"******"},"image_source":"https://******@h/os.qcow2?sig=******","user_data":"******","configdrive":"******","capabilities":{"boot_mode":"uefi"}}`,
 	} {
 		s := newServer(t, asRole(user))
 		s.addNode(uuid1, func(n *node.Node) { n.InstanceInfo = node.Object(instanceInfo) })
@@ -76,16 +77,25 @@ func TestAdministratorReadsInstanceInfoAsItWasWritten(t *testing.T) {
 	}
 }
 
+func TestRescuePasswordIsForTheRamdisk(t *testing.T) {
+	s := newServer(t)
+	s.addNode(uuid1, func(n *node.Node) { n.InstanceInfo = node.Object(`{"a":{"password":"b"},"rescue_password":"hunter2"}`) })
+	if got := s.get("/v1/nodes/" + uuid1).want(200); !contains(got.body, `"instance_info":{"a":{"password":"b"},"rescue_password":"******"}`) {
+		t.Errorf("got %s", got.body)
+	}
+}
+
 func TestWritingBackWhatWasReadKeepsInstanceInfo(t *testing.T) {
 	for _, user := range []role.Role{role.Operator, role.Admin} {
 		s := newServer(t, asRole(user))
-		s.addNode(uuid1, func(n *node.Node) { n.InstanceInfo = node.Object(instanceInfo) })
+		stored := node.Object(strings.Replace(instanceInfo, "{", `{"rescue_password":"hunter2",`, 1))
+		s.addNode(uuid1, func(n *node.Node) { n.InstanceInfo = stored })
 		read, err := json.Marshal(s.get("/v1/nodes/" + uuid1).want(200).json()["instance_info"])
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.do("PATCH", "/v1/nodes/"+uuid1, "latest", `[{"op":"replace","path":"/instance_info","value":`+string(read)+`}]`).want(200)
-		if got := s.engine.nodes[0].InstanceInfo; !sameJSON(t, got, node.Object(instanceInfo)) {
+		if got := s.engine.nodes[0].InstanceInfo; !sameJSON(t, got, stored) {
 			t.Errorf("%s wrote back %s, and stored is %s", user, read, got)
 		}
 		for _, changed := range []string{"https://******@other/", "https://h/other?sig=******"} {
@@ -137,11 +147,11 @@ func FuzzMask(f *testing.F) {
 			return
 		}
 		for _, user := range []role.Role{role.Operator, role.Admin} {
-			masked := appendMasked(nil, o, urlMaskOf(user))
+			masked := appendMasked(nil, o, maskingFor(user))
 			if !json.Valid(masked) {
 				t.Fatalf("masking %s gives %s", o, masked)
 			}
-			if again := appendMasked(nil, masked, urlMaskOf(user)); string(again) != string(masked) {
+			if again := appendMasked(nil, masked, maskingFor(user)); string(again) != string(masked) {
 				t.Fatalf("masking twice differs: %s, %s", masked, again)
 			}
 			kept, err := restoreMasked("f", o, masked)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/role"
 )
 
 type nodeField = field[node.Node]
@@ -67,7 +68,7 @@ var nodeObjectFields = []nodeField{
 	{name: "driver_internal_info", since: 3, noSort: true, value: secretOf(func(n *node.Node) *node.Object { return &n.DriverInternalInfo })},
 	{name: "properties", since: 1, access: patchable, noSort: true, value: objectOf(func(n *node.Node) *node.Object { return &n.Properties })},
 	{name: "extra", since: 1, access: patchable, noSort: true, value: objectOf(func(n *node.Node) *node.Object { return &n.Extra })},
-	{name: "instance_info", since: 1, access: patchable, noSort: true, value: secretBelow(admin, func(n *node.Node) *node.Object { return &n.InstanceInfo })},
+	{name: "instance_info", since: 1, access: patchable, noSort: true, value: maskedOf(instanceMasking, func(n *node.Node) *node.Object { return &n.InstanceInfo })},
 	{name: "network_data", since: 66, access: patchable, noSort: true, value: objectOf(func(n *node.Node) *node.Object { return &n.NetworkData })},
 	{name: "clean_step", since: 7, noSort: true, value: secretOf(func(n *node.Node) *node.Object { return &n.CleanStep })},
 	{name: "deploy_step", since: 44, noSort: true, value: secretOf(func(n *node.Node) *node.Object { return &n.DeployStep })},
@@ -128,6 +129,15 @@ func nodeLinks(part string) value[node.Node] {
 	return computed(func(dst []byte, v *view, n *node.Node) []byte {
 		return v.links.appendLinks(dst, "nodes/", n.UUID, part)
 	})
+}
+
+// instanceMasking shows administrators instance_info as clients wrote it: these compare it
+// with what they want.
+func instanceMasking(r role.Role) masking {
+	if r >= admin {
+		return keepWritten
+	}
+	return maskSecrets
 }
 
 // shownState returns the text of a provision state for clients of a version. Before

@@ -75,11 +75,11 @@ func (a *api) listMedia(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("read media of node %s: %w", ident, err)
 	}
-	masked := urlMaskOf(callOf(r).role)
+	masking := maskingFor(callOf(r).role)
 	documents := make([]map[string]any, 0, len(media))
 	for _, medium := range media {
 		documents = append(documents, map[string]any{
-			"media_types": []string{medium.DeviceType}, "inserted": medium.ImageURL != "", "image": string(masked(nil, []byte(medium.ImageURL))),
+			"media_types": []string{medium.DeviceType}, "inserted": medium.ImageURL != "", "image": string(masking.urls(nil, []byte(medium.ImageURL))),
 		})
 	}
 	return answerValue(w, documents)

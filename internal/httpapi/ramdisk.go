@@ -108,7 +108,7 @@ func (a *api) forRamdisk(n *node.Node) *node.Node {
 				kept[key] = value
 			}
 		}
-		*o = appendMasked(nil, node.ObjectOf(kept), node.AppendMaskedURLs)
+		*o = appendMasked(nil, node.ObjectOf(kept), maskSecrets)
 	}
 	return &shown
 }

@@ -94,7 +94,7 @@ func stepsOf[T any](place string, at func(*T) *node.Array) value[T] {
 // maskedSteps are the steps that users below administrators read: secrets in their
 // arguments are masked.
 func maskedSteps(steps node.Array) []byte {
-	return appendMasked(nil, node.Object(steps.String()), node.AppendMaskedURLs)
+	return appendMasked(nil, node.Object(steps.String()), maskSecrets)
 }
 
 // restoreSteps keeps the stored steps when a client writes back the masked ones that it

@@ -98,24 +98,13 @@ func objectOf[T any](at func(*T) *node.Object) value[T] {
 }
 
 // secretOf is a JSON object with any keys. Its secrets are masked.
-func secretOf[T any](at func(*T) *node.Object) value[T] {
-	secret := objectOf(at)
-	secret.append = func(dst []byte, v *view, item *T) []byte { return appendMasked(dst, *at(item), urlMaskOf(v.role)) }
-	return secret
-}
+func secretOf[T any](at func(*T) *node.Object) value[T] { return maskedOf(maskingFor, at) }
 
-// secretBelow is a JSON object with any keys. Its secrets are masked for the roles below
-// the given one.
-func secretBelow[T any](plain role.Role, at func(*T) *node.Object) value[T] {
-	secret := secretOf(at)
-	masked := secret.append
-	secret.append = func(dst []byte, v *view, item *T) []byte {
-		if v.role >= plain {
-			return appendObject(dst, *at(item))
-		}
-		return masked(dst, v, item)
-	}
-	return secret
+// maskedOf is a JSON object with any keys, masked as the role demands.
+func maskedOf[T any](by func(role.Role) masking, at func(*T) *node.Object) value[T] {
+	masked := objectOf(at)
+	masked.append = func(dst []byte, v *view, item *T) []byte { return appendMasked(dst, *at(item), by(v.role)) }
+	return masked
 }
 
 // computed is a value that only the engine writes.
