@@ -25,9 +25,10 @@ const (
 	TokenKey         = "agent_secret_token"   // never shown
 	StatusKey        = "agent_status"
 	StatusMessageKey = "agent_status_message"
-	// oldRebootKey was stored by earlier releases; nothing reads it, and it goes with the
-	// next heartbeat or token.
-	oldRebootKey = "agent_reboot_seen"
+	// RebootSeenKey is the time at which the inspection of a node that has a token got
+	// its inventory, so that a restarted ramdisk without that token may run. The next
+	// heartbeat removes it. RFC 3339, UTC.
+	RebootSeenKey = "agent_reboot_seen"
 )
 
 // tokenBytes is the length of the secret, which gives tokens of 43 characters; agents ignore tokens below 32.

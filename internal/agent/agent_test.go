@@ -40,6 +40,9 @@ func beaten(before time.Duration) func(*node.Node) {
 	}
 }
 
+// posted has the inspection of the node get its inventory.
+func posted(n *node.Node) { n.DriverInternalInfo = WithRebootSeen(n.DriverInternalInfo, now) }
+
 func TestTokensAreLongRandomAndFitForURLs(t *testing.T) {
 	form := regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 	seen := map[string]bool{}
@@ -151,15 +154,14 @@ func TestHeartbeatsAreRecordedWhereARamdiskMayRun(t *testing.T) {
 	}
 }
 
-// TestNewTokenForgetsTheOldAgent also removes what an earlier release stored.
 func TestNewTokenForgetsTheOldAgent(t *testing.T) {
-	n := machine(time.Hour, beaten(time.Minute))
+	n := machine(time.Hour, beaten(time.Minute), posted)
 	n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{
-		VerifyCAKey: "PEM", VersionKey: "11.0.0", oldRebootKey: "2031-03-04T10:11:12Z", "kept": "by others",
+		VerifyCAKey: "PEM", VersionKey: "11.0.0", "kept": "by others",
 	})
 	n.DriverInternalInfo = WithToken(n.DriverInternalInfo, "new-token", now)
 	for key, want := range map[string]string{
-		TokenKey: "new-token", "kept": "by others", URLKey: "", VerifyCAKey: "", VersionKey: "", oldRebootKey: "",
+		TokenKey: "new-token", "kept": "by others", URLKey: "", VerifyCAKey: "", VersionKey: "", RebootSeenKey: "",
 	} {
 		if got := n.DriverInternalInfo.Text(key); got != want {
 			t.Errorf("%s = %q, want %q", key, got, want)
@@ -272,7 +274,7 @@ func TestKnownURLNeedsNoInventory(t *testing.T) {
 }
 
 func TestHeartbeatIsMergedIntoWhatIsKnown(t *testing.T) {
-	info := WithToken(node.ObjectOf(map[string]any{"other": 1}), "the-token", now).With(map[string]any{oldRebootKey: FormatTime(now)})
+	info := WithRebootSeen(WithToken(node.ObjectOf(map[string]any{"other": 1}), "the-token", now), now)
 	full := heartbeat(func(b *node.Heartbeat) {
 		b.AgentVerifyCA, b.AgentStatus, b.AgentStatusMessage = "PEM", "start", "a\x00"+strings.Repeat("b", 1<<20)
 	})

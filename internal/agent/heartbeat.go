@@ -97,7 +97,7 @@ func (r Rules) Permit(uuid, raw string) (*url.URL, netip.Addr, error) {
 
 // WithHeartbeat returns driver_internal_info with the values of an accepted heartbeat.
 func WithHeartbeat(info node.Object, beat node.Heartbeat, now time.Time) node.Object {
-	changes := map[string]any{URLKey: beat.CallbackURL, LastHeartbeatKey: FormatTime(now), oldRebootKey: nil}
+	changes := map[string]any{URLKey: beat.CallbackURL, LastHeartbeatKey: FormatTime(now), RebootSeenKey: nil}
 	for key, value := range map[string]string{
 		VersionKey: beat.AgentVersion, VerifyCAKey: beat.AgentVerifyCA,
 		StatusKey: beat.AgentStatus, StatusMessageKey: node.CutText(beat.AgentStatusMessage),

@@ -54,12 +54,12 @@ func DecideToken(n *node.Node, hardware node.HardwareAttributes, now time.Time, 
 // replaceable reports whether the token of a node may go to a restarted ramdisk. When
 // the engine restarts a machine through its BMC, it removes the token. A machine without
 // a BMC is restarted by people. While a step runs, a new ramdisk would know nothing of
-// that step. An inspection runs none, and people may have to restart any machine for it.
+// that step. For an inspection people may have to restart any machine, and as long as the
+// agent that has the token was not heard since, no step was begun on it.
 func replaceable(n *node.Node, hardware node.HardwareAttributes) bool {
-	if n.ProvisionState == node.Inspecting || n.ProvisionState == node.InspectWait {
-		return true
-	}
-	return !hardware.HasBMC && !stepRunning(n)
+	inspected := n.ProvisionState == node.Inspecting || n.ProvisionState == node.InspectWait ||
+		n.DriverInternalInfo.Text(RebootSeenKey) != ""
+	return inspected || !hardware.HasBMC && !stepRunning(n)
 }
 
 func stepRunning(n *node.Node) bool {
@@ -85,6 +85,11 @@ const knownSinceKey = "agent_known_since"
 func WithToken(info node.Object, token string, now time.Time) node.Object {
 	return info.With(map[string]any{
 		TokenKey: token, knownSinceKey: FormatTime(now),
-		URLKey: nil, VerifyCAKey: nil, VersionKey: nil, oldRebootKey: nil,
+		URLKey: nil, VerifyCAKey: nil, VersionKey: nil, RebootSeenKey: nil,
 	})
+}
+
+// WithRebootSeen returns driver_internal_info with the time of a restart, see RebootSeenKey.
+func WithRebootSeen(info node.Object, now time.Time) node.Object {
+	return info.With(map[string]any{RebootSeenKey: FormatTime(now)})
 }

@@ -344,7 +344,10 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node, claims []stor
 // a ramdisk whose node has one gets its own with its lookup, see agent.DecideToken.
 func (c *Conductor) answerPost(tx *store.Tx, p *post, n *node.Node) {
 	p.answer = &node.LookupAnswer{Node: n, HeartbeatTimeout: c.cfg.HeartbeatTimeout}
-	if p.WantsToken && n.DriverInternalInfo.Text(agent.TokenKey) == "" {
+	switch {
+	case n.DriverInternalInfo.Text(agent.TokenKey) != "":
+		n.DriverInternalInfo = agent.WithRebootSeen(n.DriverInternalInfo, tx.Now())
+	case p.WantsToken:
 		p.answer.Token = agent.NewToken()
 		n.DriverInternalInfo = agent.WithToken(n.DriverInternalInfo, p.answer.Token, tx.Now())
 	}
