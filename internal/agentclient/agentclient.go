@@ -71,7 +71,7 @@ func get(ctx context.Context, target *url.URL, config *tls.Config) (answer, erro
 	if err != nil {
 		return answer{}, err
 	}
-	defer dialed.Close()
+	defer func() { _ = dialed.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = dialed.Close() })()
 	conn := dialed
 	if target.Scheme == "https" {

@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/agent"
-	simagent "github.com/ingot-metal/ingot/internal/sim/agent"
 )
 
 // status is what the recorded agent answers to GET /v1/status.
@@ -132,13 +131,6 @@ func TestOnlyTheAgentItselfAnswers(t *testing.T) {
 				t.Errorf("answers = %v (%v), want %v", got, err, tc.want)
 			}
 		})
-	}
-}
-
-func TestTheSimulatedAgentAnswers(t *testing.T) {
-	a := simagent.New(simagent.Config{})
-	if err := ask(t.Context(), agent.Rules{}, serve(t, nil, a.Handler().ServeHTTP), ""); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -19,7 +19,7 @@ type Agents interface {
 
 // Bounds of calls to agents. Anybody on the network of the ramdisks can cause them.
 const (
-	maxAgentCalls = 16              // at once, one to a node; beyond that lookups are told to retry
+	maxAgentCalls = 8               // at once, one to a node; beyond that lookups are told to retry
 	agentCallTime = 5 * time.Second // a lost packet is sent again twice
 	answerCounts  = time.Minute     // how long an answer spares the agent further calls
 )

@@ -257,7 +257,7 @@ func TestCallsAreBoundedInNumberAndTime(t *testing.T) {
 		agents.do(lives)
 		for i := range 3 { // old answers are dropped
 			calls.call(t.Context(), holder(i))
-			time.Sleep(answerCounts + 1)
+			<-time.After(answerCounts + 1)
 		}
 		if len(calls.answered) != 1 {
 			t.Errorf("%d answers remembered, want the last one", len(calls.answered))

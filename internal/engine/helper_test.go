@@ -50,12 +50,6 @@ func startIn(t *testing.T, dir string, change func(*engine.Config)) *running {
 
 func tryStart(t *testing.T, dir string, change func(*engine.Config)) (*running, error) {
 	t.Helper()
-	return tryStartAt(t, nil, dir, change)
-}
-
-// tryStartAt is tryStart with a clock; nil is the database's.
-func tryStartAt(t *testing.T, clock func() time.Time, dir string, change func(*engine.Config)) (*running, error) {
-	t.Helper()
 	cfg := engine.DefaultConfig()
 	cfg.API.Listen = "127.0.0.1:0"
 	cfg.Database.Dir, cfg.Database.URL = dir, storetest.Options(t, dir).URL
@@ -72,7 +66,7 @@ func tryStartAt(t *testing.T, clock func() time.Time, dir string, change func(*e
 	}
 	r := &running{client: newClient(), log: &syncBuffer{}, seen: &syncBuffer{}}
 	log := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	e, err := engine.Start(t.Context(), engine.Options{Config: cfg, Logger: log, Clock: clock})
+	e, err := engine.Start(t.Context(), engine.Options{Config: cfg, Logger: log})
 	if err != nil {
 		return nil, err
 	}
