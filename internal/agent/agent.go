@@ -1,7 +1,7 @@
 // Package agent implements the rules of the ramdisk agent's protocol on the side of the
 // engine: who may look up a node, when a token is issued, what a heartbeat changes and
 // which callback URLs are accepted. Its functions only decide; the conductor reads and
-// stores.
+// stores, and package agentclient calls agents.
 //
 // What the engine knows about an agent is in the node's driver_internal_info, under the
 // keys that clients of the Bare Metal API expect.
@@ -25,8 +25,9 @@ const (
 	TokenKey         = "agent_secret_token"   // never shown
 	StatusKey        = "agent_status"
 	StatusMessageKey = "agent_status_message"
-	// RebootSeenKey is the time at which a machine that has a token posted an
-	// inventory again, as a restarted ramdisk does. RFC 3339, UTC.
+	// RebootSeenKey is the time at which the inspection of a node that has a token got
+	// its inventory, so that a restarted ramdisk without that token may run. The next
+	// heartbeat removes it. RFC 3339, UTC.
 	RebootSeenKey = "agent_reboot_seen"
 )
 

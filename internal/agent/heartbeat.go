@@ -59,24 +59,9 @@ func checkCA(n *node.Node, beat node.Heartbeat) error {
 }
 
 func checkURL(n *node.Node, raw string, rules Rules, addresses func() ([]netip.Addr, error)) error {
-	parsed, err := url.Parse(raw)
-	if err != nil || parsed.Host == "" || parsed.User != nil || parsed.Scheme != "http" && parsed.Scheme != "https" {
-		return node.Invalid("Callback URL of node %s must be http(s)://address[:port].", n.UUID)
-	}
-	if rules.RequireTLS && parsed.Scheme != "https" {
-		return node.Invalid("Callback URL of node %s must be https: set agent.require_tls to false to accept http.", n.UUID)
-	}
-	address, err := netip.ParseAddr(parsed.Hostname())
-	if err != nil {
-		return node.Invalid("Callback URL of node %s must name an IP address.", n.UUID)
-	}
-	address = address.Unmap().WithZone("")
-	inNetwork := func(p netip.Prefix) bool { return p.Contains(address) }
-	if len(rules.AllowedNetworks) > 0 && !slices.ContainsFunc(rules.AllowedNetworks, inNetwork) {
-		return node.Invalid("Callback URL of node %s is outside agent.allowed_networks.", n.UUID)
-	}
-	if !rules.VerifyAddress {
-		return nil
+	_, address, err := rules.Permit(n.UUID, raw)
+	if err != nil || !rules.VerifyAddress {
+		return err
 	}
 	known, err := addresses()
 	if err != nil {
@@ -86,6 +71,28 @@ func checkURL(n *node.Node, raw string, rules Rules, addresses func() ([]netip.A
 		return node.Invalid("Callback URL of node %s is not an address of its inventory.", n.UUID)
 	}
 	return nil
+}
+
+// Permit returns the callback URL of a node and its address, or a *node.ValidationError
+// when it is no URL of an agent or breaks the rules that need no inventory.
+func (r Rules) Permit(uuid, raw string) (*url.URL, netip.Addr, error) {
+	parsed, err := url.Parse(raw)
+	if err != nil || parsed.Host == "" || parsed.User != nil || parsed.Scheme != "http" && parsed.Scheme != "https" {
+		return nil, netip.Addr{}, node.Invalid("Callback URL of node %s must be http(s)://address[:port].", uuid)
+	}
+	if r.RequireTLS && parsed.Scheme != "https" {
+		return nil, netip.Addr{}, node.Invalid("Callback URL of node %s must be https: set agent.require_tls to false to accept http.", uuid)
+	}
+	address, err := netip.ParseAddr(parsed.Hostname())
+	if err != nil {
+		return nil, netip.Addr{}, node.Invalid("Callback URL of node %s must name an IP address.", uuid)
+	}
+	address = address.Unmap().WithZone("")
+	inNetwork := func(p netip.Prefix) bool { return p.Contains(address) }
+	if len(r.AllowedNetworks) > 0 && !slices.ContainsFunc(r.AllowedNetworks, inNetwork) {
+		return nil, netip.Addr{}, node.Invalid("Callback URL of node %s is outside agent.allowed_networks.", uuid)
+	}
+	return parsed, address, nil
 }
 
 // WithHeartbeat returns driver_internal_info with the values of an accepted heartbeat.

@@ -59,6 +59,7 @@ type Config struct {
 	HeartbeatTimeout time.Duration // silence after which an agent counts as gone
 	FastTrack        bool          // whether ramdisks are kept between phases
 	AgentRules       agent.Rules
+	Agents           Agents // calls agents before their tokens are replaced
 	Discovery        Discovery
 	Inspection       Inspection
 	Inventories      Inventories
@@ -103,6 +104,7 @@ type Conductor struct {
 	enrolments *enrolmentRate
 	parsing    *fairqueue.Queue[fairqueue.Network] // large posts
 	refusals   *loglimit.Logger
+	calls      *agentCalls
 	discovered discovered
 	allocate   chan struct{} // wakes allocateLoop
 	garbage    chan struct{} // wakes garbageLoop
@@ -132,6 +134,7 @@ func New(db Database, drivers *driver.Registry, pipeline *inspect.Pipeline, cfg 
 		cfg: cfg, store: db, drivers: drivers, pipeline: pipeline, log: log, observer: observer,
 		gate:       runner.NewGate(cfg.Calls, cfg.CallsPerBMC),
 		enrolments: newEnrolmentRate(cfg.Discovery.Rate, cfg.Discovery.Burst), parsing: newParsing(), refusals: loglimit.New(log, refusalsASecond, refusalsAtOnce),
+		calls:    newAgentCalls(cfg.Agents, db.Now),
 		allocate: make(chan struct{}, 1), garbage: make(chan struct{}, 1),
 	}
 	c.scripts = c.workScripts()

@@ -131,7 +131,7 @@ func (c *Conductor) refuse(now time.Time, p *post, level slog.Level, reason stri
 }
 
 // takePost decides about the post and stores the outcome. p.answer stays nil when the
-// post is refused; that the machine was restarted may be stored all the same.
+// post is refused, which stores nothing.
 func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 	c.forget(p) // an earlier attempt of the transaction stored nothing
 	claims := inventoryClaims(&p.document.Hardware)
@@ -156,10 +156,7 @@ func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 	if verdict.Known == "" {
 		return nil
 	}
-	if err := c.starting(tx, verdict.Known); err != nil {
-		return err
-	}
-	return c.noteReboot(tx, verdict.Known)
+	return c.starting(tx, verdict.Known)
 }
 
 // starting returns a *node.LockedError while a conductor still starts the ramdisk of
@@ -342,17 +339,18 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node, claims []stor
 	return nil
 }
 
-// answerPost decides what the ramdisk is answered. A new ramdisk voids the token of
-// the earlier one: the answer has a new token, which makes the lookup unnecessary, or
-// the ramdisk gets one with its lookup.
+// answerPost decides what the ramdisk is answered: with a token if it understands one
+// and the node has none. A post proves nothing about who sends it, so it voids no token:
+// a ramdisk whose node has one gets its own with its lookup, see agent.DecideToken.
 func (c *Conductor) answerPost(tx *store.Tx, p *post, n *node.Node) {
 	p.answer = &node.LookupAnswer{Node: n, HeartbeatTimeout: c.cfg.HeartbeatTimeout}
-	if !p.WantsToken {
-		n.DriverInternalInfo = n.DriverInternalInfo.Without(agentKeys...)
-		return
+	switch {
+	case n.DriverInternalInfo.Text(agent.TokenKey) != "":
+		n.DriverInternalInfo = agent.WithRebootSeen(n.DriverInternalInfo, tx.Now())
+	case p.WantsToken:
+		p.answer.Token = agent.NewToken()
+		n.DriverInternalInfo = agent.WithToken(n.DriverInternalInfo, p.answer.Token, tx.Now())
 	}
-	p.answer.Token = agent.NewToken()
-	n.DriverInternalInfo = agent.WithToken(n.DriverInternalInfo, p.answer.Token, tx.Now())
 }
 
 // inventoryClaims lists the addresses by which an inventory identifies its node.

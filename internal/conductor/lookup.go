@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -18,20 +19,27 @@ import (
 var errNoMatch = &node.NotFoundError{Kind: "Node", Ident: "for this machine"}
 
 // Lookup returns the node that a ramdisk runs on, with a new agent token when one is
-// due. Requests are not authenticated, so only a new token costs a write.
+// due. Requests are not authenticated, so only a new token costs a write. When a token
+// may be replaced, the agent that has it is called first, between two transactions.
 func (c *Conductor) Lookup(ctx context.Context, request node.LookupRequest) (*node.LookupAnswer, error) {
 	answer := &node.LookupAnswer{HeartbeatTimeout: c.cfg.HeartbeatTimeout}
+	var call agent.Call
 	err := c.whenFree(ctx, func() error {
-		due := agent.MaskToken
-		err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
-			answer.Node, due, err = c.lookup(tx, request)
+		var due agent.TokenAnswer
+		read := func(tx *store.Tx) (err error) {
+			answer.Node, due, err = c.lookup(tx, request, call)
 			return err
-		})
+		}
+		err := c.store.Read(ctx, read)
+		if err == nil && due == agent.CallAgent {
+			call = c.calls.call(ctx, answer.Node)
+			err = c.store.Read(ctx, read) // again: a heartbeat may have come meanwhile
+		}
 		if err != nil || due == agent.MaskToken {
 			return err
 		}
 		return c.store.Write(ctx, func(tx *store.Tx) (err error) {
-			answer.Node, answer.Token, err = c.lookupToken(tx, request)
+			answer.Node, answer.Token, err = c.lookupToken(tx, request, call)
 			return err
 		})
 	})
@@ -42,7 +50,7 @@ func (c *Conductor) Lookup(ctx context.Context, request node.LookupRequest) (*no
 }
 
 // lookup returns the node of a ramdisk and whether it gets a token.
-func (c *Conductor) lookup(tx *store.Tx, request node.LookupRequest) (*node.Node, agent.TokenAnswer, error) {
+func (c *Conductor) lookup(tx *store.Tx, request node.LookupRequest, call agent.Call) (*node.Node, agent.TokenAnswer, error) {
 	ident, err := c.lookupIdent(tx, request)
 	if err != nil {
 		return nil, agent.MaskToken, err
@@ -65,12 +73,19 @@ func (c *Conductor) lookup(tx *store.Tx, request node.LookupRequest) (*node.Node
 	if !request.WantsToken {
 		return n, agent.MaskToken, nil
 	}
-	due := agent.DecideToken(n, c.drivers.Attributes(n), tx.Now(), c.cfg.HeartbeatTimeout)
+	due := agent.DecideToken(n, c.drivers.Attributes(n), tx.Now(), c.cfg.HeartbeatTimeout, call)
 	if due == agent.RetryLater {
-		c.refusals.Log(tx.Now(), slog.LevelInfo, "Deferred lookup until the earlier agent has timed out", slog.String("node", n.UUID))
-		return nil, due, lastingError{&node.LockedError{Node: n.UUID, Owner: c.cfg.Hostname}}
+		return nil, due, c.deferLookup(tx, n, call)
 	}
 	return n, due, nil
+}
+
+// deferLookup returns the error for a ramdisk that must ask again, because the token of
+// the node is not replaced now.
+func (c *Conductor) deferLookup(tx *store.Tx, n *node.Node, call agent.Call) error {
+	c.refusals.Log(tx.Now(), slog.LevelInfo, "Deferred lookup: the agent that has the token may live", slog.String("node", n.UUID),
+		slog.Duration("silence", agent.Silence(n, tx.Now())), slog.String("call", string(call.Reply)))
+	return lastingError{&node.LockedError{Node: n.UUID, Owner: c.cfg.Hostname}}
 }
 
 // lookupIdent returns the UUID of the node that the request matches.
@@ -96,15 +111,17 @@ func (c *Conductor) refuseLookup(tx *store.Tx, reason string, attrs ...slog.Attr
 
 // lookupToken is lookup with the token that is due; "" means that the agent must have it
 // already.
-func (c *Conductor) lookupToken(tx *store.Tx, request node.LookupRequest) (*node.Node, string, error) {
-	before, due, err := c.lookup(tx, request)
-	if err != nil || due == agent.MaskToken { // another lookup was faster
+func (c *Conductor) lookupToken(tx *store.Tx, request node.LookupRequest, call agent.Call) (*node.Node, string, error) {
+	before, due, err := c.lookup(tx, request, call)
+	switch {
+	case err != nil || due == agent.MaskToken: // another lookup was faster
 		return before, "", err
+	case due == agent.CallAgent: // another lookup got a token during the call
+		return nil, "", c.deferLookup(tx, before, agent.Call{})
 	}
 	n := *before
 	if due == agent.ReissueToken {
-		if err := c.record(tx, &n, node.SeverityInfo, "agent",
-			"The machine started its ramdisk again: its agent got a new token, the old one is void."); err != nil {
+		if err := c.record(tx, &n, node.SeverityInfo, "agent", reissued(before, request, tx.Now())); err != nil {
 			return nil, "", err
 		}
 	}
@@ -123,6 +140,19 @@ func (c *Conductor) AwaitsRamdisk(ctx context.Context, uuid string) (awaits bool
 		return err
 	})
 	return awaits, err
+}
+
+// reissued says in the history why a token was replaced, and for whom.
+func reissued(n *node.Node, request node.LookupRequest, now time.Time) string {
+	source, was := "an unknown address", "never sent a heartbeat"
+	if request.Source.IsValid() {
+		source = request.Source.String()
+	}
+	if url := agent.EndpointOf(n).URL; url != "" {
+		was = "did not answer at " + url
+	}
+	return fmt.Sprintf("A lookup from %s got a new agent token, and the old one is void: its agent was silent for %s and %s.",
+		source, agent.Silence(n, now).Round(time.Second), was)
 }
 
 // Heartbeat records a heartbeat of a node's agent and resumes the work that waits for
@@ -211,20 +241,4 @@ func macClaims(macs []string) []store.Claim {
 		claims[i] = store.Claim{Kind: store.MAC, Address: mac}
 	}
 	return claims
-}
-
-// noteReboot records that a known machine posted an inventory, as a restarted ramdisk
-// does. Only machines without a BMC need this, see agent.DecideToken.
-func (c *Conductor) noteReboot(tx *store.Tx, uuid string) error {
-	before, err := tx.Node(uuid)
-	if err != nil || c.drivers.HasBMC(before) || before.Lease.Held(tx.Now()) || before.DriverInternalInfo.Text(agent.TokenKey) == "" {
-		return err
-	}
-	seen, err := time.Parse(time.RFC3339Nano, before.DriverInternalInfo.Text(agent.RebootSeenKey))
-	if err == nil && seen.After(agent.LastHeartbeat(before)) {
-		return nil // recorded already; further posts need no write
-	}
-	n := *before
-	n.DriverInternalInfo = agent.WithRebootSeen(n.DriverInternalInfo, tx.Now())
-	return tx.UpdateNode(before, &n)
 }

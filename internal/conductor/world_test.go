@@ -40,6 +40,7 @@ type world struct {
 	// machine finds what stands behind nodes of fake hardware; nil is what their
 	// driver_info says.
 	machine fake.Machines
+	agents  ramdisks
 }
 
 // newWorld starts a conductor that enrols unknown machines.
@@ -95,7 +96,7 @@ func (w *world) idleOn(db Database, hostname string, changes ...func(*Config)) *
 	cfg := Config{
 		Hostname: hostname, Workers: 2, LeaseTTL: 30 * time.Second, WorkTimeout: time.Minute, MaxAttempts: 3,
 		Calls: 64, CallsPerBMC: 2, CallTimeout: 10 * time.Second, Jitter: func(d time.Duration) time.Duration { return d },
-		HeartbeatTimeout: heartbeatTimeout, AgentRules: agent.Rules{VerifyAddress: true},
+		HeartbeatTimeout: heartbeatTimeout, AgentRules: agent.Rules{VerifyAddress: true}, Agents: &w.agents,
 		Discovery: Discovery{Enabled: true, Driver: "manual-management", MaxNodes: 1000, Rate: 1e6, Burst: 1e6},
 		Limits:    Limits{PowerSync: -1},
 	}

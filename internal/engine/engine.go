@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/agentclient"
 	"github.com/ingot-metal/ingot/internal/auth"
 	"github.com/ingot-metal/ingot/internal/conductor"
 	"github.com/ingot-metal/ingot/internal/driver"
@@ -125,6 +126,7 @@ func (e *Engine) startConductor(ctx context.Context) error {
 	if e.middleware.metrics != nil {
 		settings.Observer = e.middleware.metrics
 	}
+	settings.Agents = agentclient.New(settings.AgentRules)
 	e.conductor = conductor.New(e.store, e.drivers, e.hooks, settings, e.log)
 	if err := e.conductor.Start(ctx); err != nil {
 		return err

@@ -93,7 +93,10 @@ func TestAgentTokenIsToldOnce(t *testing.T) {
 	} {
 		e.do(t, "POST", "/v1/heartbeat/"+uuid, body).want(t, http.StatusBadRequest)
 	}
-	for _, path := range []string{"/v1/lookup?node_uuid=" + uuid, "/v1/lookup?addresses=" + goodMAC, "/v1/nodes/" + uuid, "/v1/nodes/detail", "/v1/nodes/" + uuid + "/inventory", "/v1/nodes?fields=driver_internal_info"} {
+	for _, path := range []string{"/v1/lookup?node_uuid=" + uuid, "/v1/lookup?addresses=" + goodMAC} {
+		e.do(t, "GET", path, "").want(t, http.StatusConflict)
+	}
+	for _, path := range []string{"/v1/nodes/" + uuid, "/v1/nodes/detail", "/v1/nodes/" + uuid + "/inventory", "/v1/nodes?fields=driver_internal_info"} {
 		e.do(t, "GET", path, "").want(t, http.StatusOK)
 	}
 	for where, text := range map[string]string{"a later answer": e.seen.String()[len(seen):], "the log": e.log.String()} {

@@ -55,7 +55,7 @@ const maxLookupAddresses = 256
 
 func (a *api) lookup(w http.ResponseWriter, r *http.Request, turn *ramdiskTurn) error {
 	c := callOf(r)
-	request := node.LookupRequest{NodeUUID: strings.ToLower(c.query.Get("node_uuid")), WantsToken: c.version >= agentTokenSince}
+	request := node.LookupRequest{NodeUUID: strings.ToLower(c.query.Get("node_uuid")), WantsToken: c.version >= agentTokenSince, Source: sourceOf(r, a.options.TrustedProxies)}
 	if request.NodeUUID != "" && !isUUID(request.NodeUUID) {
 		return badRequest("Invalid value for argument node_uuid: want a UUID, got %q", request.NodeUUID)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -49,18 +50,27 @@ func lookupDocument(token string) map[string]any {
 	}
 }
 
+// wantLookup compares the only lookup, which came from the address of httptest's clients.
+func wantLookup(t *testing.T, s *server, want node.LookupRequest) {
+	t.Helper()
+	want.Source = netip.MustParseAddr("192.0.2.1")
+	if !reflect.DeepEqual(s.engine.lookups, []node.LookupRequest{want}) {
+		t.Errorf("lookups = %+v, want %+v", s.engine.lookups, want)
+	}
+}
+
 func TestLookupAnswersWithNodeAndConfiguration(t *testing.T) {
 	for token, want := range map[string]string{secretToken: secretToken, "": "******"} {
 		s := newServer(t)
 		s.engine.answer = lookupAnswer(token)
 		got := s.do("GET", "/v1/lookup?addresses=52:54:00:AB:CD:EF,nonsense,52:54:00:00:00:02", "1.62", "").want(200)
 		diffJSON(t, "answer", lookupDocument(want), got.json())
-		diffJSON(t, "request", []node.LookupRequest{{Addresses: []string{"52:54:00:ab:cd:ef", "52:54:00:00:00:02"}, WantsToken: true}}, s.engine.lookups)
+		wantLookup(t, s, node.LookupRequest{Addresses: []string{"52:54:00:ab:cd:ef", "52:54:00:00:00:02"}, WantsToken: true})
 	}
 	s := newServer(t)
 	s.engine.answer = lookupAnswer("")
 	s.do("GET", "/v1/lookup?addresses=&node_uuid="+uuid1, "1.22", "").want(200)
-	diffJSON(t, "request", []node.LookupRequest{{NodeUUID: uuid1}}, s.engine.lookups)
+	wantLookup(t, s, node.LookupRequest{NodeUUID: uuid1})
 }
 
 func TestUnknownMachinesGetTheSameAnswerForEveryReason(t *testing.T) {

@@ -12,6 +12,7 @@ type LookupRequest struct {
 	// WantsToken says that the ramdisk supports agent tokens. Without it the answer
 	// has no token, and that of the node is not changed.
 	WantsToken bool
+	Source     netip.Addr // where the request came from; zero when unknown
 }
 
 // LookupAnswer is the answer to a ramdisk: its node and its settings.

@@ -47,6 +47,11 @@ const (
 	callTimeout = 10 * time.Second
 )
 
+// ramdisks are agents that always answer.
+type ramdisks struct{}
+
+func (ramdisks) Answers(context.Context, agent.Endpoint) error { return nil }
+
 // newReplica returns a process that does nothing yet.
 func (w *world) newReplica(name string) *replica {
 	r := &replica{w: w, name: name, stopped: make(chan struct{}), told: map[string]hearing{}, ends: map[string]int64{}}
@@ -66,7 +71,7 @@ func (w *world) newReplica(name string) *replica {
 		Hostname: name, Workers: 2, WorkTimeout: time.Minute, Calls: 16, CallsPerBMC: 1, CallTimeout: callTimeout,
 		LeaseTTL: leaseTTL, LockWait: time.Second, MaxAttempts: 3, HeartbeatTimeout: 5 * time.Minute,
 		Jitter:     func(d time.Duration) time.Duration { return d },
-		AgentRules: agent.Rules{},
+		AgentRules: agent.Rules{}, Agents: ramdisks{},
 		Discovery:  conductor.Discovery{Rate: 1e6, Burst: 1e6},
 		Inspection: conductor.Inspection{UnmanagedBoot: true},
 		Limits:     conductor.Limits{CallbackTimeout: 5 * time.Minute, PowerSync: 3 * time.Minute, PowerRecovery: 4 * time.Minute},

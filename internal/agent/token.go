@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// TokenAnswer says what the answer to a lookup has as agent token.
+type TokenAnswer int
+
+// Answers to a lookup.
+const (
+	// MaskToken: a token was issued already, and is not replaced.
+	MaskToken TokenAnswer = iota
+	// IssueToken: the node has none yet.
+	IssueToken
+	// ReissueToken: the agent that has the token is gone. The machine gets a new one;
+	// the old one is void.
+	ReissueToken
+	// CallAgent: the agent that has the token is silent. Whether it is gone has to be
+	// asked at its callback URL before this can be decided.
+	CallAgent
+	// RetryLater: the agent that has the token lives, or may live. The answer is 409,
+	// which agents retry.
+	RetryLater
+)
+
+// DecideToken decides about the token in the answer to a lookup, in a state in which
+// the node may be looked up. Lookups are not authenticated, so who asks proves nothing:
+// a token is replaced only when its agent has sent no heartbeat for the window and does
+// not answer a call either. An agent that never sent a heartbeat cannot be called, and
+// only the window counts. The zero Call means that nobody was called.
+func DecideToken(n *node.Node, hardware node.HardwareAttributes, now time.Time, window time.Duration, call Call) TokenAnswer {
+	token := n.DriverInternalInfo.Text(TokenKey)
+	switch {
+	case token == "":
+		return IssueToken
+	case !replaceable(n, hardware):
+		return MaskToken
+	case Silence(n, now) <= window:
+		return RetryLater
+	case EndpointOf(n).URL == "":
+		return ReissueToken
+	case call.Token != token:
+		return CallAgent
+	case call.Reply == NoAnswer:
+		return ReissueToken
+	default:
+		return RetryLater
+	}
+}
+
+// replaceable reports whether the token of a node may go to a restarted ramdisk. When
+// the engine restarts a machine through its BMC, it removes the token. A machine without
+// a BMC is restarted by people. While a step runs, a new ramdisk would know nothing of
+// that step. For an inspection people may have to restart any machine, and as long as the
+// agent that has the token was not heard since, no step was begun on it.
+func replaceable(n *node.Node, hardware node.HardwareAttributes) bool {
+	inspected := n.ProvisionState == node.Inspecting || n.ProvisionState == node.InspectWait ||
+		n.DriverInternalInfo.Text(RebootSeenKey) != ""
+	return inspected || !hardware.HasBMC && !stepRunning(n)
+}
+
+func stepRunning(n *node.Node) bool {
+	class := n.ProvisionState.Class()
+	return class == node.Working || class == node.Waiting ||
+		!n.CleanStep.IsEmpty() || !n.DeployStep.IsEmpty() || !n.ServiceStep.IsEmpty()
+}
+
+// Silence is for how long the agent that has the node's token was not heard.
+func Silence(n *node.Node, now time.Time) time.Duration {
+	heard := LastHeartbeat(n)
+	if issued := timeAt(n, knownSinceKey); issued.After(heard) {
+		heard = issued
+	}
+	return now.Sub(heard)
+}
+
+// knownSinceKey is when the agent that holds the current token was first known. RFC 3339, UTC.
+const knownSinceKey = "agent_known_since"
+
+// WithToken returns driver_internal_info with a new token and without the data of the
+// agent that had the old one.
+func WithToken(info node.Object, token string, now time.Time) node.Object {
+	return info.With(map[string]any{
+		TokenKey: token, knownSinceKey: FormatTime(now),
+		URLKey: nil, VerifyCAKey: nil, VersionKey: nil, RebootSeenKey: nil,
+	})
+}
+
+// WithRebootSeen returns driver_internal_info with the time of a restart, see RebootSeenKey.
+func WithRebootSeen(info node.Object, now time.Time) node.Object {
+	return info.With(map[string]any{RebootSeenKey: FormatTime(now)})
+}

@@ -1,0 +1,155 @@
+// Package agentclient calls the agents of ramdisks at their callback URLs.
+//
+// Where it calls is what a machine on the provisioning network sent. So a call goes only
+// where the rules for heartbeats permit, follows no redirect, uses no proxy, sends no
+// secret, and reads little of the answer, of which nothing is shown to anybody.
+package agentclient
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+)
+
+// maxAnswer bounds what is read of an answer with its header, in bytes.
+const maxAnswer = 16 << 10
+
+// Client calls agents. It keeps no connections, and is safe for concurrent use.
+type Client struct{ rules agent.Rules }
+
+// New returns a client that calls where the rules permit.
+func New(rules agent.Rules) Client { return Client{rules} }
+
+// Answers returns nil when the agent of the endpoint answers. The context bounds the
+// call. An agent that sent a certificate proves with its key who it is, whatever it
+// answers. Without one, the answer must be the status of an agent; then another agent
+// at the same address passes for this one.
+//
+// The protocol is that of ironic-python-agent: GET /v1/status needs no token and is
+// answered with {"started_at": …, "version": …}.
+func (c Client) Answers(ctx context.Context, e agent.Endpoint) error {
+	target, _, err := c.rules.Permit(e.Node, e.URL)
+	if err != nil {
+		return err
+	}
+	pinned := e.VerifyCA != "" && target.Scheme == "https"
+	response, err := get(ctx, target, tlsConfig(target, e.VerifyCA, pinned))
+	switch {
+	case err != nil:
+		return fmt.Errorf("call agent of node %s: %w", e.Node, err)
+	case pinned || isStatus(response):
+		return nil
+	default:
+		return fmt.Errorf("call agent of node %s: what answered is no agent (status %d)", e.Node, response.code)
+	}
+}
+
+// answer is the answer to one request.
+type answer struct {
+	code int
+	body []byte // what came of it within the bound
+}
+
+// get reads the status of an agent on a connection of its own, which ends with the call:
+// an http.Transport would go on with a handshake after the context has ended.
+func get(ctx context.Context, target *url.URL, config *tls.Config) (answer, error) {
+	address := net.JoinHostPort(target.Hostname(), cmp.Or(target.Port(), defaultPorts[target.Scheme]))
+	dialed, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = dialed.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = dialed.Close() })()
+	conn := dialed
+	if target.Scheme == "https" {
+		conn = tls.Client(dialed, config)
+	}
+	status := url.URL{Scheme: target.Scheme, Host: target.Host, Path: "/v1/status"}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, status.String(), http.NoBody)
+	if err != nil {
+		return answer{}, err
+	}
+	request.Close = true
+	if err := request.Write(conn); err != nil {
+		return answer{}, err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, maxAnswer)), request)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	body, _ := io.ReadAll(response.Body) // one that breaks off is no status
+	return answer{response.StatusCode, body}, nil
+}
+
+var defaultPorts = map[string]string{"http": "80", "https": "443"}
+
+// isStatus reports whether an answer is the status of an agent.
+func isStatus(a answer) bool {
+	var status struct {
+		Version string `json:"version"`
+	}
+	return a.code == http.StatusOK && json.Unmarshal(a.body, &status) == nil && status.Version != ""
+}
+
+// tlsConfig has the connection fail unless the other side has the pinned certificate or
+// one that it signed. An agent makes its certificate at its start, by the clock of its
+// machine, so the pinned one itself is compared and neither its dates nor its names.
+func tlsConfig(target *url.URL, verifyCA string, pinned bool) *tls.Config {
+	config := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection does it; without a pinned certificate nothing can
+	}
+	if pinned {
+		config.VerifyConnection = func(state tls.ConnectionState) error {
+			return checkCertificate(state.PeerCertificates, certificates(verifyCA), target.Hostname())
+		}
+	}
+	return config
+}
+
+var errCertificate = errors.New("the certificate is not the one that the agent sent")
+
+func checkCertificate(chain, pinned []*x509.Certificate, host string) error {
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	for _, certificate := range pinned {
+		if certificate.Equal(chain[0]) { // TLS has shown that the other side has its key
+			return nil
+		}
+		roots.AddCert(certificate)
+	}
+	for _, certificate := range chain[1:] {
+		between.AddCert(certificate)
+	}
+	if _, err := chain[0].Verify(x509.VerifyOptions{DNSName: host, Roots: roots, Intermediates: between}); err != nil {
+		return fmt.Errorf("%w: %w", errCertificate, err)
+	}
+	return nil
+}
+
+// certificates returns those of a PEM text; what is none is passed over.
+func certificates(text string) []*x509.Certificate {
+	var found []*x509.Certificate
+	for rest := bytes.TrimSpace([]byte(text)); ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return found
+		}
+		if certificate, err := x509.ParseCertificate(block.Bytes); err == nil {
+			found = append(found, certificate)
+		}
+	}
+}
