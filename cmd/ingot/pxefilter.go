@@ -21,7 +21,7 @@ dnsmasq serves machines that are being inspected and no others.
 
 It runs beside dnsmasq and reads the engine's database: the embedded one on the
 engine's machine and as the engine's user, or PostgreSQL from anywhere. It takes
-database.* and auto_discovery.enabled from the engine's configuration: --config,
+database.*, auto_discovery.enabled and auto_discovery.max_ports from the engine's configuration: --config,
 INGOT_SECTION__KEY and --set. docs/pxe-filter.md describes the whole set-up.`,
 		Example: "  ingot pxe-filter --data /var/lib/ingot --dhcp-hostsdir /var/lib/ingot-dnsmasq/hosts --dnsmasq-pid-file /run/dnsmasq.pid",
 		Args:    cobra.NoArgs,
@@ -64,6 +64,7 @@ func (f *pxeFilterFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if !cmd.Flags().Changed("auto-discovery") {
 		opts.Discovery = cfg.AutoDiscovery.Enabled
 	}
+	opts.MaxPorts = cfg.AutoDiscovery.MaxPorts
 	filter, err := pxefilter.New(opts)
 	if err != nil {
 		return &cli.UsageError{Err: err}

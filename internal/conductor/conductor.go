@@ -73,6 +73,7 @@ type Discovery struct {
 	Enabled  bool
 	Driver   string  // hardware type of enrolled nodes
 	MaxNodes int     // number of discovered nodes beyond which posts get node.ErrBusy
+	MaxPorts int     // MAC addresses and ports of a node that no person has accepted, at least 1
 	Rate     float64 // inspection posts per second, known machines included
 	Burst    int     // posts accepted at once
 	Allow    inspect.AllowList

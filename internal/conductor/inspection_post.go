@@ -55,9 +55,11 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 		return nil, errNoMatch
 	}
 	c.runner.Enqueue(p.job)
+	c.forgotten(p.yielding)
+	c.observer.AddressesLeftOut(p.leftOut)
 	if p.enrolled {
-		c.log.LogAttrs(ctx, slog.LevelInfo, "Enrolled an unknown machine",
-			slog.String("node", p.answer.Node.UUID), slog.Any("source", p.Source), shown(p.document.Hardware.MACs()))
+		c.refusals.Log(c.store.Now(), slog.LevelInfo, "Enrolled an unknown machine", slog.String("node", p.answer.Node.UUID),
+			slog.Any("source", p.Source), shown(p.document.Hardware.MACs()), slog.Int("addresses_left_out", p.leftOut))
 	} else {
 		c.log.Debug("Accepted inspection data", "node", p.answer.Node.UUID, "source", p.Source)
 	}
@@ -114,6 +116,9 @@ type post struct {
 
 	mayEnrol bool               // the machine is among those that auto_discovery.rate allows
 	enrolled bool               // counted as discovered; counted anew when the commit fails
+	macs     []string           // that the node claims
+	leftOut  int                // how many more the machine has, which a provisional node may not claim
+	yielding *yielding          // nil when the post was refused
 	answer   *node.LookupAnswer // nil when the post was refused
 	job      *runner.Job        // nil when the post was refused, or waits with suspended work
 }
@@ -134,7 +139,7 @@ func (c *Conductor) refuse(now time.Time, p *post, level slog.Level, reason stri
 // post is refused, which stores nothing.
 func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 	c.forget(p) // an earlier attempt of the transaction stored nothing
-	claims := inventoryClaims(&p.document.Hardware)
+	claims := slices.Concat(macClaims(p.document.Hardware.MACs()), bmcsOf(&p.document.Hardware))
 	facts, err := c.gatherFacts(tx, p.NodeUUID, claims)
 	if err != nil {
 		return err
@@ -146,11 +151,11 @@ func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 				return errEnrolmentRate
 			}
 			p.mayEnrol = true
-			return c.enrol(tx, p, claims)
+			return c.enrol(tx, p)
 		}
 	}
 	if verdict.Accept != "" {
-		return c.accept(tx, p, verdict.Accept, claims)
+		return c.accept(tx, p, verdict)
 	}
 	c.refuse(tx.Now(), p, slog.LevelInfo, verdict.Refuse)
 	if verdict.Known == "" {
@@ -204,7 +209,7 @@ func (c *Conductor) forget(p *post) {
 	if p.enrolled {
 		c.discovered.forget()
 	}
-	p.enrolled, p.answer, p.job = false, nil, nil
+	p.enrolled, p.macs, p.leftOut, p.yielding, p.answer, p.job = false, nil, 0, nil, nil, nil
 }
 
 func (c *Conductor) gatherFacts(tx *store.Tx, askedUUID string, claims []store.Claim) (inspect.Facts, error) {
@@ -216,7 +221,7 @@ func (c *Conductor) gatherFacts(tx *store.Tx, askedUUID string, claims []store.C
 		case err != nil:
 			return facts, err
 		case n.UUID == askedUUID: // a node whose name equals the requested UUID does not count
-			facts.Asked = &inspect.Claimant{UUID: n.UUID, State: n.ProvisionState}
+			facts.Asked = &inspect.Claimant{UUID: n.UUID, State: n.ProvisionState, Provisional: n.Provisional}
 		}
 	}
 	matches, err := tx.MatchClaims(askedClaims(claims))
@@ -224,14 +229,13 @@ func (c *Conductor) gatherFacts(tx *store.Tx, askedUUID string, claims []store.C
 		return facts, err
 	}
 	for _, m := range matches {
-		claimant := inspect.Claimant{UUID: m.UUID, State: m.State}
 		switch m.Kind {
 		case store.MAC:
-			facts.ByMAC = append(facts.ByMAC, claimant)
+			facts.ByMAC = append(facts.ByMAC, claimant(m))
 		case store.InspectedBMC:
-			facts.Inspected = append(facts.Inspected, claimant)
+			facts.Inspected = append(facts.Inspected, claimant(m))
 		case store.BMC:
-			facts.BMCOwners = append(facts.BMCOwners, claimant)
+			facts.BMCOwners = append(facts.BMCOwners, claimant(m))
 		}
 	}
 	return facts, nil
@@ -251,7 +255,7 @@ func askedClaims(claims []store.Claim) []store.Claim {
 
 // enrol creates a node for an unknown machine. It stays in enroll until a client
 // requests manage.
-func (c *Conductor) enrol(tx *store.Tx, p *post, claims []store.Claim) error {
+func (c *Conductor) enrol(tx *store.Tx, p *post) error {
 	room, err := c.discovered.room(tx, c.cfg.Discovery.MaxNodes)
 	if err != nil {
 		return err
@@ -269,26 +273,31 @@ func (c *Conductor) enrol(tx *store.Tx, p *post, claims []store.Claim) error {
 		UUID: uuid.NewString(), Driver: c.cfg.Discovery.Driver, Interfaces: interfaces,
 		ConductorGroup: c.cfg.Group,
 		ProvisionState: node.Enroll, ProvisionUpdatedAt: tx.Now(), InspectionStartedAt: tx.Now(),
-		AutoDiscovered: true,
+		AutoDiscovered: true, Provisional: true,
 	}
 	if c.cfg.Discovery.Scope != "" {
 		n.Properties = node.ObjectOf(map[string]any{inspectionScopeKey: c.cfg.Discovery.Scope})
 	}
 	c.answerPost(tx, p, n)
+	c.chooseMACs(p, n)
 	if err := tx.CreateNode(n); err != nil {
 		return err
 	}
-	if err := c.record(tx, n, node.SeverityInfo, "discovery", "Enrolled: an unknown machine posted its inventory."); err != nil {
+	text := "Enrolled: an unknown machine posted its inventory."
+	if p.leftOut > 0 {
+		text += fmt.Sprintf(" It claims %d of its MAC addresses and leaves out %d (auto_discovery.max_ports) until a person changes the node and inspects it again.", len(p.macs), p.leftOut)
+	}
+	if err := c.record(tx, n, node.SeverityInfo, "discovery", text); err != nil {
 		return err
 	}
-	return c.storePost(tx, p, n, claims)
+	return c.storePost(tx, p, n)
 }
 
 // accept continues the inspection of a node that waits for this post. Suspended work is
 // replaced by work on the post, which is suspended like it.
-func (c *Conductor) accept(tx *store.Tx, p *post, ident string, claims []store.Claim) error {
+func (c *Conductor) accept(tx *store.Tx, p *post, verdict inspect.Verdict) error {
 	tx.ExpectWork()
-	before, err := changeable(tx, ident)
+	before, err := changeable(tx, verdict.Accept)
 	if err != nil {
 		return err
 	}
@@ -300,17 +309,24 @@ func (c *Conductor) accept(tx *store.Tx, p *post, ident string, claims []store.C
 		return err
 	}
 	c.answerPost(tx, p, &n)
+	c.chooseMACs(p, &n)
 	if err := tx.UpdateNode(before, &n); err != nil {
 		return err
 	}
 	if err := tx.DropUnused(n.ID); err != nil {
 		return err
 	}
-	return c.storePost(tx, p, &n, claims)
+	p.yielding = &yielding{to: &n, macs: p.macs}
+	for _, uuid := range verdict.Yield {
+		if err := c.yield(tx, p.yielding, uuid); err != nil {
+			return err
+		}
+	}
+	return c.storePost(tx, p, &n)
 }
 
 // storePost stores the document, its claims and the work on it.
-func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node, claims []store.Claim) error {
+func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node) error {
 	delete(p.document.PluginData, discoveredKey) // only the engine may set it
 	if p.enrolled {
 		p.document.PluginData[discoveredKey] = json.RawMessage("true")
@@ -321,7 +337,7 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node, claims []stor
 	if err != nil {
 		return err
 	}
-	if err := tx.ClaimInventory(n.ID, claims); err != nil {
+	if err := tx.ClaimInventory(n.ID, slices.Concat(macClaims(p.macs), bmcsOf(&p.document.Hardware))); err != nil {
 		return err
 	}
 	intent := node.ObjectOf(map[string]any{documentIntent: documentID})
@@ -353,9 +369,25 @@ func (c *Conductor) answerPost(tx *store.Tx, p *post, n *node.Node) {
 	}
 }
 
-// inventoryClaims lists the addresses by which an inventory identifies its node.
-func inventoryClaims(hardware *inventory.Inventory) []store.Claim {
-	claims := macClaims(hardware.MACs())
+// chooseMACs decides which MAC addresses of its machine the node claims: all of them,
+// but a provisional one only the first auto_discovery.max_ports. The node tells how many
+// are left out.
+func (c *Conductor) chooseMACs(p *post, n *node.Node) {
+	p.macs = p.document.Hardware.MACs()
+	if n.Provisional {
+		p.macs, p.leftOut = inspect.FirstMACs(&p.document.Hardware, c.cfg.Discovery.MaxPorts)
+	}
+	switch {
+	case p.leftOut > 0:
+		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{node.AddressesLeftOutKey: p.leftOut})
+	case !p.enrolled: // a new node has no such key
+		n.DriverInternalInfo = n.DriverInternalInfo.Without(node.AddressesLeftOutKey)
+	}
+}
+
+// bmcsOf lists the BMC addresses by which an inventory says which node it belongs to.
+func bmcsOf(hardware *inventory.Inventory) []store.Claim {
+	var claims []store.Claim
 	for _, address := range hardware.BMCAddresses() {
 		claims = append(claims, store.Claim{Kind: store.BMC, Address: address.String()})
 	}

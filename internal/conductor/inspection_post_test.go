@@ -401,8 +401,8 @@ func TestUnusableDocumentsAreRefusedAndNothingIsWritten(t *testing.T) {
 }
 
 func TestMachineWithThousandsOfInterfaces(t *testing.T) {
-	w := newWorld(t)
 	const count = 2000
+	w := newWorld(t, func(c *Config) { c.Discovery.MaxPorts = count })
 	m := machine{arch: "x86_64"}
 	for i := range count {
 		m.macs = append(m.macs, fmt.Sprintf("02:00:00:00:%02x:%02x", i>>8, i&0xff))

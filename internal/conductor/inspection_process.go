@@ -80,7 +80,9 @@ func (c *Conductor) storeProcessed(tx *store.Tx, n *node.Node, in *processing, r
 		n.Properties = n.Properties.With(result.Properties)
 	}
 	n.InspectionFinishedAt = tx.Now()
-	n.LastError = ""
+	if !node.IsYielded(n.LastError) {
+		n.LastError = ""
+	}
 	if n.ProvisionState == node.Inspecting {
 		if err := c.Move(tx, n, node.OnDone); err != nil {
 			return err
@@ -112,6 +114,9 @@ func (c *Conductor) readInspection(ctx context.Context, in *processing) error {
 		taken, err := tx.PortOwners(in.input.Document.Hardware.MACs())
 		maps.DeleteFunc(taken, func(_, owner string) bool { return owner == in.node.UUID })
 		in.input.Taken = taken
+		if err == nil && in.node.Provisional {
+			in.input.Claimed, err = claimedMACs(tx, in.node.ID)
+		}
 		return err
 	})
 	if err != nil || in.previous == "" {
@@ -119,6 +124,16 @@ func (c *Conductor) readInspection(ctx context.Context, in *processing) error {
 	}
 	in.input.Previous, err = c.fetchPrevious(ctx, in)
 	return err
+}
+
+// claimedMACs returns the MAC addresses that a node claims, as a set.
+func claimedMACs(tx *store.Tx, nodeID int64) (map[string]bool, error) {
+	macs, err := tx.MACsOf(nodeID)
+	claimed := make(map[string]bool, len(macs))
+	for _, mac := range macs {
+		claimed[mac] = true
+	}
+	return claimed, err
 }
 
 // storedDocument reads a document as it was posted.
@@ -188,8 +203,16 @@ func parsePrevious(n *node.Node, data *node.InspectionData) (*inventory.Inventor
 
 // storePorts writes the ports that hooks created, changed and deleted.
 func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, result *inspect.Result) error {
-	created := make([]*node.Port, len(result.PortsToCreate))
-	for i, p := range result.PortsToCreate {
+	wanted := result.PortsToCreate
+	if n.Provisional { // a registered node may have taken addresses since the hooks ran
+		claimed, err := claimedMACs(tx, n.ID)
+		if err != nil {
+			return err
+		}
+		wanted = slices.DeleteFunc(slices.Clone(wanted), func(p inspect.Port) bool { return !claimed[p.Address] })
+	}
+	created := make([]*node.Port, len(wanted))
+	for i, p := range wanted {
 		id, err := portUUID()
 		if err != nil {
 			return err

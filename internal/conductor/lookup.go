@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
@@ -93,10 +94,11 @@ func (c *Conductor) lookupIdent(tx *store.Tx, request node.LookupRequest) (strin
 	if request.NodeUUID != "" {
 		return request.NodeUUID, nil
 	}
-	matches, err := tx.MatchClaims(macClaims(request.Addresses))
+	found, err := tx.MatchClaims(macClaims(request.Addresses))
 	if err != nil {
 		return "", err
 	}
+	matches := inspect.Prevailing(claimants(found))
 	if len(matches) != 1 {
 		c.refuseLookup(tx, "addresses do not belong to exactly one node", slog.Int("nodes", len(matches)), shown(request.Addresses))
 		return "", errNoMatch

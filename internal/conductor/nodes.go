@@ -75,6 +75,11 @@ func (c *Conductor) UpdateNode(ctx context.Context, ident string, change func(*n
 			if err := change(&updated); err != nil {
 				return err
 			}
+			if updated.Provisional && node.Accepts(before, &updated) {
+				if err := c.acceptNode(tx, &updated); err != nil {
+					return err
+				}
+			}
 			return c.storeUpdate(tx, before, &updated)
 		})
 	})

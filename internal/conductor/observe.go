@@ -16,6 +16,9 @@ type Observer interface {
 	runner.Observer
 	// PostEnded is called when inspection data that a machine posted was answered.
 	PostEnded(outcome PostOutcome)
+	// AddressesLeftOut is called with the number of MAC addresses of a discovered machine
+	// that its node does not claim, because they are over the bound.
+	AddressesLeftOut(count int)
 }
 
 // PostOutcome is the outcome of a post of inspection data.
@@ -55,6 +58,7 @@ type silent struct{}
 func (silent) WorkEnded(string, runner.Outcome, time.Duration) {}
 func (silent) LeaseWaited(time.Duration, bool)                 {}
 func (silent) PostEnded(PostOutcome)                           {}
+func (silent) AddressesLeftOut(int)                            {}
 
 // QueueLength is the number of jobs that wait in this process.
 func (c *Conductor) QueueLength() int { return c.runner.Load().Waiting }

@@ -32,7 +32,12 @@ func (l *listener) WorkEnded(kind string, outcome runner.Outcome, _ time.Duratio
 	l.add("%s %s", kind, outcome)
 }
 func (l *listener) LeaseWaited(_ time.Duration, gotTurn bool) { l.add("waited %t", gotTurn) }
-func (l *listener) PostEnded(outcome PostOutcome)             { l.add("post %s", outcome) }
+func (l *listener) AddressesLeftOut(count int) {
+	if count > 0 {
+		l.add("left out %d", count)
+	}
+}
+func (l *listener) PostEnded(outcome PostOutcome) { l.add("post %s", outcome) }
 
 func TestObserverGetsOutcomesOfWork(t *testing.T) {
 	var ear listener

@@ -2,7 +2,6 @@ package conductor
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/google/uuid"
@@ -32,22 +31,30 @@ func (c *Conductor) Port(ctx context.Context, ident string) (*node.Port, error) 
 }
 
 // CreatePort stores a port of the node that NodeUUID names, also while the node is
-// under work.
+// under work. A provisional node with the address gives it up.
 func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, error) {
 	created := *p
 	if created.UUID == "" {
 		created.UUID = uuid.NewString()
 	}
+	var y *yielding
 	err := c.store.Write(ctx, func(tx *store.Tx) error {
-		var err error
-		created.NodeID, created.NodeUUID, err = tx.NodeKey(p.NodeUUID)
-		if missing := new(node.NotFoundError); errors.As(err, &missing) {
+		matches, err := tx.MatchClaims(macClaims([]string{p.Address}))
+		if err != nil {
+			return err
+		}
+		n, err := tx.Node(p.NodeUUID)
+		if isNotFound(err) {
 			return node.Invalid("Node %s could not be found.", p.NodeUUID)
 		}
 		if err != nil {
 			return err
 		}
+		created.NodeID, created.NodeUUID = n.ID, n.UUID
 		if err := checkMembership(tx, nil, &created); err != nil {
+			return err
+		}
+		if y, err = c.takeMAC(tx, n, created.Address, matches); err != nil {
 			return err
 		}
 		return tx.CreatePort(&created)
@@ -55,13 +62,15 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 	if err != nil {
 		return nil, err
 	}
+	c.forgotten(y)
 	return &created, nil
 }
 
 // UpdatePort changes a port of a node that is not under work. A change of NodeUUID
-// moves the port to that node.
+// moves the port to that node. A provisional node with a new address gives it up.
 func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*node.Port, *node.Node) error) (*node.Port, error) {
 	var updated node.Port
+	var y *yielding
 	err := c.withPort(ctx, ident, func(tx *store.Tx, before *node.Port, n *node.Node) error {
 		updated = *before
 		if err := change(&updated, n); err != nil {
@@ -75,11 +84,21 @@ func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*n
 		if err := checkMembership(tx, before, &updated); err != nil {
 			return err
 		}
+		if updated.NodeUUID == before.NodeUUID {
+			matches, err := tx.MatchClaims(macClaims([]string{updated.Address}))
+			if err != nil {
+				return err
+			}
+			if y, err = c.takeMAC(tx, n, updated.Address, matches); err != nil {
+				return err
+			}
+		}
 		return tx.UpdatePort(before, &updated)
 	})
 	if err != nil {
 		return nil, err
 	}
+	c.forgotten(y)
 	return &updated, nil
 }
 

@@ -71,6 +71,11 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 		return nil, nil, err
 	}
 	n.LastError = ""
+	if request.Verb.Accepts() {
+		if err := c.acceptNode(tx, &n); err != nil {
+			return nil, nil, err
+		}
+	}
 	started, err := c.begin(tx, &n, request)
 	if err != nil {
 		return nil, nil, err

@@ -97,7 +97,7 @@ func (w *world) idleOn(db Database, hostname string, changes ...func(*Config)) *
 		Hostname: hostname, Workers: 2, LeaseTTL: 30 * time.Second, WorkTimeout: time.Minute, MaxAttempts: 3,
 		Calls: 64, CallsPerBMC: 2, CallTimeout: 10 * time.Second, Jitter: func(d time.Duration) time.Duration { return d },
 		HeartbeatTimeout: heartbeatTimeout, AgentRules: agent.Rules{VerifyAddress: true}, Agents: &w.agents,
-		Discovery: Discovery{Enabled: true, Driver: "manual-management", MaxNodes: 1000, Rate: 1e6, Burst: 1e6},
+		Discovery: Discovery{Enabled: true, Driver: "manual-management", MaxNodes: 1000, MaxPorts: 64, Rate: 1e6, Burst: 1e6},
 		Limits:    Limits{PowerSync: -1},
 	}
 	for _, change := range changes {

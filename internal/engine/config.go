@@ -19,6 +19,7 @@ import (
 	"github.com/knadh/koanf/v2"
 
 	"github.com/ingot-metal/ingot/internal/inspect"
+	"github.com/ingot-metal/ingot/internal/inventory"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -194,6 +195,7 @@ type AutoDiscoveryConfig struct {
 	Enabled  bool    `koanf:"enabled"`
 	Driver   string  `koanf:"driver"`    // hardware type of enrolled nodes
 	MaxNodes int     `koanf:"max_nodes"` // discovered nodes at most
+	MaxPorts int     `koanf:"max_ports"` // MAC addresses and ports of a node that no person has accepted
 	Rate     float64 `koanf:"rate"`      // unknown machines enrolled per second, lasting
 	Burst    int     `koanf:"burst"`     // unknown machines enrolled at once
 
@@ -244,7 +246,7 @@ func DefaultConfig() Config {
 		Agent:         AgentConfig{HeartbeatTimeout: 300 * time.Second, RequireTLS: true, VerifyCallbackAddress: true},
 		Inspector:     defaultInspector(),
 		Inventory:     defaultInventory(),
-		AutoDiscovery: AutoDiscoveryConfig{MaxNodes: 20000, Rate: 500, Burst: 5000},
+		AutoDiscovery: AutoDiscoveryConfig{MaxNodes: 20000, MaxPorts: 64, Rate: 500, Burst: 5000},
 	}
 }
 
@@ -407,6 +409,7 @@ func (c Config) Validate() error {
 	check(c.AutoDiscovery.Burst >= 1, "auto_discovery.burst: want at least 1, got %d", c.AutoDiscovery.Burst)
 	errs = append(errs, c.Inventory.problems(c.Conductor.WorkTimeout)...)
 	check(c.AutoDiscovery.MaxNodes >= 0, "auto_discovery.max_nodes: want 0 or more, got %d", c.AutoDiscovery.MaxNodes)
+	check(c.AutoDiscovery.MaxPorts >= 1 && c.AutoDiscovery.MaxPorts <= inventory.MaxInterfaces, "auto_discovery.max_ports: want 1 to %d, got %d", inventory.MaxInterfaces, c.AutoDiscovery.MaxPorts)
 	check(slices.Contains([]int{http.StatusOK, http.StatusAccepted}, c.Inspector.CallbackStatus), "inspector.callback_status: want 200 or 202, got %d", c.Inspector.CallbackStatus)
 	_, err := c.AutoDiscovery.allowList()
 	errs = append(errs, err)

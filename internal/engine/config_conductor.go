@@ -32,7 +32,7 @@ func conductorConfig(cfg Config) (conductor.Config, error) {
 			RequireTLS: cfg.Agent.RequireTLS, AllowedNetworks: networks, VerifyAddress: cfg.Agent.VerifyCallbackAddress,
 		},
 		Discovery: conductor.Discovery{
-			Enabled: cfg.AutoDiscovery.Enabled, Driver: cfg.AutoDiscovery.Driver, MaxNodes: cfg.AutoDiscovery.MaxNodes,
+			Enabled: cfg.AutoDiscovery.Enabled, Driver: cfg.AutoDiscovery.Driver, MaxNodes: cfg.AutoDiscovery.MaxNodes, MaxPorts: cfg.AutoDiscovery.MaxPorts,
 			Rate: cfg.AutoDiscovery.Rate, Burst: cfg.AutoDiscovery.Burst,
 			Allow: allowed, Scope: cfg.AutoDiscovery.InspectionScope,
 		},

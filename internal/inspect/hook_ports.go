@@ -34,7 +34,7 @@ func reconcilePorts(ctx *Context) error {
 }
 
 // addPorts adds a port for every valid interface, unless its address is a port of
-// another node: two nodes can never share one.
+// another node, because two nodes can never share one, or the node does not claim it.
 func addPorts(ctx *Context) {
 	for i := range ctx.interfaces {
 		nic := &ctx.interfaces[i]
@@ -43,6 +43,10 @@ func addPorts(ctx *Context) {
 		}
 		if owner, taken := ctx.taken[nic.MACAddress]; taken {
 			ctx.Skip("Interface %s gets no port: its address %s belongs to node %s", inventory.Quote(nic.Name), nic.MACAddress, owner)
+			continue
+		}
+		if ctx.claimed != nil && !ctx.claimed[nic.MACAddress] {
+			ctx.Skip("Interface %s gets no port before a person has accepted the node: its address %s is none of those that the node claims", inventory.Quote(nic.Name), nic.MACAddress)
 			continue
 		}
 		ctx.Ports.Add(Port{Address: nic.MACAddress, PXEEnabled: nic.pxe})

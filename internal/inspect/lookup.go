@@ -14,7 +14,22 @@ import (
 type Claimant struct {
 	UUID  string
 	State node.State
+	// Provisional says that no person has accepted the node: its claims yield to those
+	// of nodes that people registered or accepted.
+	Provisional bool
 }
+
+// Prevailing returns the claimants whose claims count: those that are not provisional,
+// or all when every one is.
+func Prevailing(claimants []Claimant) []Claimant {
+	if slices.ContainsFunc(claimants, firm) {
+		return slices.DeleteFunc(slices.Clone(claimants), provisional)
+	}
+	return claimants
+}
+
+func provisional(c Claimant) bool { return c.Provisional }
+func firm(c Claimant) bool        { return !c.Provisional }
 
 // Facts are what is known about an inspection post before anything is decided.
 type Facts struct {
@@ -34,6 +49,9 @@ type Facts struct {
 // Verdict is what to do with an inspection post.
 type Verdict struct {
 	Accept string // UUID of the node whose inspection goes on; "" for none
+	// Yield are the provisional nodes that claim some of the machine's MAC addresses,
+	// which belong to the accepted node from now on.
+	Yield  []string
 	Enrol  bool   // the machine is unknown: create a node for it
 	Known  string // UUID of the node that was identified but does not wait for a post
 	Refuse string // why not, for the operator's log alone; set when neither of the above holds
@@ -43,11 +61,34 @@ func refuse(format string, args ...any) Verdict { return Verdict{Refuse: fmt.Spr
 
 // Decide finds the one node that an inspection post belongs to. Only a machine that
 // matches no node at all may be enrolled; one that is known in any way, or
-// ambiguous, is refused.
+// ambiguous, is refused. Where a registered or accepted node is identified, by UUID,
+// MAC address or its inspection, provisional nodes count as if they did not exist.
 func Decide(f Facts) Verdict {
 	if f.AskedUUID != "" && f.Asked == nil {
 		return refuse("no node has the requested UUID %s", f.AskedUUID)
 	}
+	all := f.ByMAC
+	if f.identifiesFirmly() {
+		f.ByMAC = slices.DeleteFunc(slices.Clone(f.ByMAC), provisional)
+		f.Inspected = slices.DeleteFunc(slices.Clone(f.Inspected), provisional)
+	}
+	v := decide(f)
+	if v.Accept != "" {
+		for _, c := range all {
+			if c.Provisional && c.UUID != v.Accept {
+				v.Yield = append(v.Yield, c.UUID)
+			}
+		}
+	}
+	return v
+}
+
+// identifiesFirmly reports whether a node that is not provisional is identified.
+func (f Facts) identifiesFirmly() bool {
+	return f.Asked != nil && firm(*f.Asked) || slices.ContainsFunc(f.ByMAC, firm) || slices.ContainsFunc(f.Inspected, firm)
+}
+
+func decide(f Facts) Verdict {
 	if len(f.ByMAC) > 1 {
 		return refuse("its MAC addresses belong to several nodes: %s", uuids(f.ByMAC))
 	}

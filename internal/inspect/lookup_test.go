@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,9 +11,10 @@ import (
 )
 
 func TestDecideFindsOneNodeOrNone(t *testing.T) {
-	waiting := func(uuid string) Claimant { return Claimant{uuid, node.InspectWait} }
-	enrolled := func(uuid string) Claimant { return Claimant{uuid, node.Enroll} }
+	waiting := func(uuid string) Claimant { return Claimant{UUID: uuid, State: node.InspectWait} }
+	enrolled := func(uuid string) Claimant { return Claimant{UUID: uuid, State: node.Enroll} }
 	asked := func(c Claimant) *Claimant { return &c }
+	squatter := func(uuid string) Claimant { return Claimant{UUID: uuid, State: node.Enroll, Provisional: true} }
 	tests := []struct {
 		name   string
 		facts  Facts
@@ -20,6 +22,7 @@ func TestDecideFindsOneNodeOrNone(t *testing.T) {
 		enrol  bool
 		known  string
 		refuse string // part of the reason
+		yield  []string
 	}{
 		{name: "nothing matches, discovery on", facts: Facts{Discovery: true}, enrol: true},
 		{name: "nothing matches, discovery off", facts: Facts{}, refuse: "auto-discovery is off"},
@@ -42,13 +45,27 @@ func TestDecideFindsOneNodeOrNone(t *testing.T) {
 		{name: "unknown MACs, BMC of a node that is not in inspection", facts: Facts{BMCOwners: []Claimant{enrolled("a")}, Discovery: true}, refuse: "not being inspected"},
 		{name: "unknown MACs, BMC that a node in inspection had the last time", facts: Facts{BMCOwners: []Claimant{waiting("a")}, Discovery: true}, refuse: "not being inspected"},
 		{name: "unknown MACs, BMC of one node in inspection and one that had it the last time", facts: Facts{Inspected: []Claimant{waiting("a")}, BMCOwners: []Claimant{waiting("b")}}, accept: "a"},
-		{name: "unknown MACs, BMC of a node whose ramdisk is not awaited yet", facts: Facts{Inspected: []Claimant{{"a", node.Inspecting}}, Discovery: true}, known: "a", refuse: "does not wait for it"},
+		{name: "asked for a node in inspection, MACs of provisional nodes", facts: Facts{AskedUUID: "a", Asked: asked(waiting("a")), ByMAC: []Claimant{squatter("s"), squatter("t")}}, accept: "a", yield: []string{"s", "t"}},
+		{name: "MACs of a node in inspection and of a provisional one", facts: Facts{ByMAC: []Claimant{waiting("a"), squatter("s")}}, accept: "a", yield: []string{"s"}},
+		{name: "MACs of a provisional node, BMC of a node in inspection", facts: Facts{ByMAC: []Claimant{squatter("s")}, Inspected: []Claimant{waiting("a")}}, accept: "a", yield: []string{"s"}},
+		{name: "MACs of a provisional node, BMC of a node whose ramdisk is not awaited yet", facts: Facts{ByMAC: []Claimant{squatter("s")}, Inspected: []Claimant{{UUID: "a", State: node.Inspecting}}}, known: "a", refuse: "does not wait for it"},
+		{name: "asked for a node in inspection, BMC of a provisional node in inspection", facts: Facts{AskedUUID: "a", Asked: asked(waiting("a")), Inspected: []Claimant{{UUID: "s", State: node.InspectWait, Provisional: true}}}, accept: "a"},
+		{name: "MACs of a registered node that is not in inspection and of a provisional one", facts: Facts{ByMAC: []Claimant{enrolled("a"), squatter("s")}, Discovery: true}, known: "a", refuse: `state "enroll"`},
+		{name: "MACs of two registered nodes and a provisional one", facts: Facts{ByMAC: []Claimant{waiting("a"), waiting("b"), squatter("s")}}, refuse: "several nodes: a, b"},
+		{name: "MACs of two provisional nodes", facts: Facts{ByMAC: []Claimant{squatter("s"), squatter("t")}, Discovery: true}, refuse: "several nodes: s, t"},
+		{name: "MACs of a provisional node, BMC that a registered node has", facts: Facts{ByMAC: []Claimant{squatter("s")}, BMCOwners: []Claimant{enrolled("a")}, Discovery: true}, known: "s", refuse: `state "enroll"`},
+		{name: "asked for a provisional node, MACs of a registered one", facts: Facts{AskedUUID: "s", Asked: asked(squatter("s")), ByMAC: []Claimant{waiting("a")}}, refuse: "but it asked for"},
+		{name: "a provisional node in inspection", facts: Facts{ByMAC: []Claimant{{UUID: "s", State: node.InspectWait, Provisional: true}}}, accept: "s"},
+		{name: "unknown MACs, BMC of a node whose ramdisk is not awaited yet", facts: Facts{Inspected: []Claimant{{UUID: "a", State: node.Inspecting}}, Discovery: true}, known: "a", refuse: "does not wait for it"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got := Decide(test.facts)
 			if got.Accept != test.accept || got.Enrol != test.enrol || got.Known != test.known {
 				t.Errorf("Decide = %+v, want accept %q, enrol %v, known %q", got, test.accept, test.enrol, test.known)
+			}
+			if !slices.Equal(got.Yield, test.yield) {
+				t.Errorf("nodes that yield = %v, want %v", got.Yield, test.yield)
 			}
 			if (got.Refuse == "") != (test.refuse == "") || !strings.Contains(got.Refuse, test.refuse) {
 				t.Errorf("refused for %q, want %q", got.Refuse, test.refuse)
@@ -76,7 +93,7 @@ func TestAddressesListsBothFamiliesWithoutScope(t *testing.T) {
 func TestReasonNamesOnlyAFewNodes(t *testing.T) {
 	var fleet []Claimant
 	for range 1000 {
-		fleet = append(fleet, Claimant{"0a6d3c0e-5a52-4b0e-9f0a-5a2f6c4f4b11", node.Active})
+		fleet = append(fleet, Claimant{UUID: "0a6d3c0e-5a52-4b0e-9f0a-5a2f6c4f4b11", State: node.Active})
 	}
 	if got := Decide(Facts{ByMAC: fleet}).Refuse; len(got) > 512 || !strings.HasSuffix(got, "and 992 more") {
 		t.Errorf("reason of %d bytes: %s", len(got), got)

@@ -30,6 +30,8 @@ type Input struct {
 	// Taken maps MAC addresses of the inventory that are ports of other nodes to
 	// those nodes' UUIDs.
 	Taken map[string]string
+	// Claimed are the MAC addresses that may become ports; nil means all.
+	Claimed map[string]bool
 	// Logger receives debug remarks; nil discards them.
 	Logger *slog.Logger
 }
@@ -68,6 +70,7 @@ type Context struct {
 	lldp       map[string]*inventory.LLDP // see neighbours
 	pci        *pciList                   // see pciDevices
 	taken      map[string]string
+	claimed    map[string]bool
 	skipped    []string
 }
 
@@ -86,6 +89,7 @@ func newContext(in Input, cfg Config) *Context {
 		Log:          log,
 		Previous:     in.Previous,
 		taken:        in.Taken,
+		claimed:      in.Claimed,
 	}
 }
 

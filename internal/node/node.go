@@ -74,6 +74,10 @@ type Node struct {
 	// machine posted its inventory. It never changes after creation.
 	AutoDiscovered bool
 
+	// Provisional marks a discovered node that no person has accepted yet, see Accepts.
+	// Its addresses yield to registered nodes, and it has a limited number of them.
+	Provisional bool
+
 	CreatedAt time.Time
 	UpdatedAt time.Time
 

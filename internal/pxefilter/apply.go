@@ -2,7 +2,6 @@ package pxefilter
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,9 +13,15 @@ import (
 // miss some when thousands change at once.
 const manyWritten = 1000
 
+// How many changes of files the log names.
+const (
+	changesASecond = 10
+	changesAtOnce  = 200
+)
+
 // apply synchronises the files with the nodes. With compare it first reads the folder
 // for changes that others have made.
-func (f *Filter) apply(ctx context.Context, compare bool) error {
+func (f *Filter) apply(compare bool) error {
 	first := !f.initialized
 	if first {
 		if err := f.folder.sweep(); err != nil {
@@ -29,7 +34,7 @@ func (f *Filter) apply(ctx context.Context, compare bool) error {
 		}
 	}
 	w := f.policy.decide(f.nodes.nodes)
-	changed, failed, err := f.write(ctx, w, first)
+	changed, failed, err := f.write(w, first)
 	if f.unfinished = err != nil; f.unfinished {
 		return fmt.Errorf("bring %d files in step, the first of them: %w", failed, err)
 	}
@@ -53,7 +58,7 @@ func (f *Filter) apply(ctx context.Context, compare bool) error {
 // and how many failed, with the first error. The first time it removes files of
 // addresses that no port has; later those follow the rule for unknown machines,
 // because dnsmasq does not notice a deleted file.
-func (f *Filter) write(ctx context.Context, w wanted, first bool) (changed, failed int, cause error) {
+func (f *Filter) write(w wanted, first bool) (changed, failed int, cause error) {
 	did := func(err error) bool {
 		if err == nil {
 			changed++
@@ -69,7 +74,7 @@ func (f *Filter) write(ctx context.Context, w wanted, first bool) (changed, fail
 		for _, name := range f.leftovers(w) {
 			if did(f.folder.remove(name)) {
 				f.metrics.removed.Inc()
-				f.log.Info("Removed the rule of an address that no port has", "mac", name)
+				f.changes.Log(time.Now(), slog.LevelInfo, "Removed the rule of an address that needs none", slog.String("mac", name))
 			}
 		}
 		if failed > 0 {
@@ -79,7 +84,7 @@ func (f *Filter) write(ctx context.Context, w wanted, first bool) (changed, fail
 	for _, c := range w.changes(f.folder.files) {
 		if did(f.folder.write(c.name, c.verdict)) {
 			f.written++
-			f.report(ctx, level, c)
+			f.report(level, c)
 		}
 	}
 	if f.written >= manyWritten && f.reloading == "" {
@@ -100,17 +105,17 @@ func (f *Filter) leftovers(w wanted) []string {
 }
 
 // report counts a change and logs it with its reason.
-func (f *Filter) report(ctx context.Context, level slog.Level, c change) {
+func (f *Filter) report(level slog.Level, c change) {
 	f.metrics.written.WithLabelValues(string(c.verdict)).Inc()
 	attrs := []slog.Attr{slog.String("verdict", string(c.verdict)), slog.String("because", c.because)}
 	if c.node != "" {
 		attrs = append(attrs, slog.String("node", c.node), slog.String("state", string(c.state)))
 	}
 	if c.name == unknownFile {
-		f.log.LogAttrs(ctx, level, "Changed the rule for unknown machines", attrs...)
+		f.changes.Log(time.Now(), level, "Changed the rule for unknown machines", attrs...)
 		return
 	}
-	f.log.LogAttrs(ctx, level, "Changed the rule of a port", append(attrs, slog.String("mac", c.name))...)
+	f.changes.Log(time.Now(), level, "Changed the rule of a port", append(attrs, slog.String("mac", c.name))...)
 }
 
 // reload tells dnsmasq to read all files again, if there is a reason to. A failure is

@@ -53,7 +53,7 @@ func (f *bootNodes) merge(c store.BootChanges) (m merged) {
 // sameForBoot reports whether the same rulings follow from both. Most changes of
 // a node, such as heartbeats, change none.
 func sameForBoot(a, b store.BootNode) bool {
-	return a.State == b.State && a.InspectInterface == b.InspectInterface && a.Doubtful == b.Doubtful && slices.Equal(a.MACs, b.MACs)
+	return a.State == b.State && a.InspectInterface == b.InspectInterface && a.Doubtful == b.Doubtful && a.Provisional == b.Provisional && slices.Equal(a.MACs, b.MACs)
 }
 
 // isMAC reports whether an address is an Ethernet address as the engine stores

@@ -31,7 +31,7 @@ const (
 	becauseDiscovery   = "auto-discovery is on"
 	becausePortless    = "a node in inspection has no port"
 	becauseNobody      = "no node in inspection lacks a port"
-	becauseForgotten   = "no port has this address any more"
+	becauseForgotten   = "no node that people registered or accepted has a port with this address any more"
 	becauseDoubtful    = "the database was restored, and a person has to decide about its node"
 	becauseNoInterface = "its node has an inspect interface that is not supported"
 )
@@ -41,6 +41,7 @@ type policy struct {
 	served            map[node.State]Phase
 	inspectInterfaces []string
 	discovery         bool // unknown machines are enrolled
+	maxPorts          int  // files for a node that no person has accepted
 }
 
 // rule returns the ruling for the ports of a node.
@@ -69,6 +70,7 @@ func (p policy) findsByPost(n store.BootNode) bool {
 type wanted struct {
 	unknown ruling
 	ports   map[string]ruling // by MAC
+	without int               // ports of nodes that no person has accepted, which follow the rule for unknown machines
 }
 
 // decide returns what the folder should say. It depends on the nodes and the policy
@@ -82,12 +84,31 @@ func (p policy) decide(nodes map[int64]store.BootNode) wanted {
 		if w.unknown.verdict == Deny && p.findsByPost(n) {
 			w.unknown = ruling{verdict: Allow, node: n.UUID, state: n.State, because: becausePortless}
 		}
+	}
+	for _, n := range nodes {
 		r := p.rule(n)
-		for _, mac := range n.MACs {
+		own := p.ownRules(n, r, w.unknown)
+		w.without += len(n.MACs) - own
+		for _, mac := range n.MACs[:own] {
 			w.ports[mac] = r
 		}
 	}
 	return w
+}
+
+// ownRules returns how many ports of a node get a rule of their own. Anybody can have a
+// discovered node with any address, so as long as no person has accepted the node, its
+// ports take no machine's DHCP away: they get a rule, up to a bound, only where that
+// allows more than the one for unknown machines. A node that a restore has made doubtful
+// may have been accepted after the copy was made.
+func (p policy) ownRules(n store.BootNode, r, unknown ruling) int {
+	switch {
+	case !n.Provisional || n.Doubtful:
+		return len(n.MACs)
+	case r.verdict == Deny || unknown.verdict == Allow:
+		return 0
+	}
+	return min(len(n.MACs), p.maxPorts)
 }
 
 // change is a file to write.

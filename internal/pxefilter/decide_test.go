@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
@@ -105,26 +106,26 @@ func TestChangesAreWhatFilesDoNotSayYet(t *testing.T) {
 	}{
 		{
 			"empty folder, machines that are awaited first",
-			wanted{deny, map[string]ruling{mac1: deny, mac2: allow}},
+			wanted{unknown: deny, ports: map[string]ruling{mac1: deny, mac2: allow}},
 			nil,
 			[]change{{mac2, allow}, {unknownFile, deny}, {mac1, deny}},
 		},
-		{"in step", wanted{deny, map[string]ruling{mac1: allow}}, map[string]Verdict{mac1: Allow, unknownFile: Deny}, nil},
+		{"in step", wanted{unknown: deny, ports: map[string]ruling{mac1: allow}}, map[string]Verdict{mac1: Allow, unknownFile: Deny}, nil},
 		{
 			"content of somebody else",
-			wanted{deny, map[string]ruling{mac1: deny}},
+			wanted{unknown: deny, ports: map[string]ruling{mac1: deny}},
 			map[string]Verdict{mac1: "", unknownFile: ""},
 			[]change{{unknownFile, deny}, {mac1, deny}},
 		},
 		{
 			"a port is gone, unknown ones refused",
-			wanted{deny, nil},
+			wanted{unknown: deny, ports: nil},
 			map[string]Verdict{mac1: Allow, mac2: Deny, unknownFile: Deny},
 			[]change{{mac1, forgotten(Deny)}},
 		},
 		{
 			"ports are gone, unknown ones served now",
-			wanted{allow, map[string]ruling{mac3: deny}},
+			wanted{unknown: allow, ports: map[string]ruling{mac3: deny}},
 			map[string]Verdict{mac1: Allow, mac2: Deny, mac3: Deny, unknownFile: Deny},
 			[]change{{unknownFile, allow}, {mac2, forgotten(Allow)}},
 		},
@@ -151,5 +152,53 @@ func TestRulesOfDoubtfulNodesStayAsTheyWere(t *testing.T) {
 	want := []change{{mac3, ruling{Deny, "n", node.Available, becauseDoubtful}}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(change{}, ruling{})); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+}
+
+func TestNodesThatNobodyAcceptedTakeNoDHCPAway(t *testing.T) {
+	provisional := func(state node.State, macs ...string) store.BootNode {
+		n := agentNode(state, macs...)
+		n.Provisional = true
+		return n
+	}
+	doubtful := provisional(node.Enroll, mac1)
+	doubtful.Doubtful = true
+	allowed := ruling{Allow, "n", node.Enroll, becausePhase}
+	for _, test := range []struct {
+		name    string
+		opts    Options
+		node    store.BootNode
+		ports   map[string]ruling
+		without int
+	}{
+		{"discovery, in no phase that is served", Options{Discovery: true}, provisional(node.Enroll, mac1, mac2), nil, 2},
+		{"discovery, in a phase that is served", Options{Discovery: true, Serve: []string{"idle"}}, provisional(node.Enroll, mac1), nil, 1},
+		{"no discovery, in no phase that is served", Options{}, provisional(node.Enroll, mac1), nil, 1},
+		{"no discovery, in a phase that is served", Options{Serve: []string{"idle"}}, provisional(node.Enroll, mac1), map[string]ruling{mac1: allowed}, 0},
+		{
+			"more ports than the bound",
+			Options{Serve: []string{"idle"}, MaxPorts: 2},
+			provisional(node.Enroll, mac1, mac2, mac3),
+			map[string]ruling{mac1: allowed, mac2: allowed},
+			1,
+		},
+		{"accepted", Options{Discovery: true, MaxPorts: 1}, agentNode(node.Enroll, mac1, mac2), map[string]ruling{
+			mac1: {Deny, "n", node.Enroll, becauseNoPhase}, mac2: {Deny, "n", node.Enroll, becauseNoPhase},
+		}, 0},
+		{
+			"perhaps accepted after the copy was made that was restored",
+			Options{Discovery: true},
+			doubtful,
+			map[string]ruling{mac1: {Deny, "n", node.Enroll, becauseDoubtful}},
+			0,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.opts.InspectInterfaces = []string{"agent"}
+			got := test.opts.policy().decide(bootNodesOf(test.node))
+			if diff := cmp.Diff(test.ports, got.ports, cmp.AllowUnexported(ruling{}), cmpopts.EquateEmpty()); diff != "" || got.without != test.without {
+				t.Errorf("%d ports without a rule of their own, want %d; rules (-want +got):\n%s", got.without, test.without, diff)
+			}
+		})
 	}
 }

@@ -14,7 +14,8 @@ type metrics struct {
 	registry *prometheus.Registry
 	active   prometheus.Gauge
 	synced   prometheus.Gauge
-	ports    *prometheus.GaugeVec   // verdict
+	ports    *prometheus.GaugeVec // verdict
+	without  prometheus.Gauge
 	unknown  prometheus.Gauge       // 1 when unknown machines are served
 	written  *prometheus.CounterVec // verdict
 	removed  prometheus.Counter
@@ -29,6 +30,7 @@ func newMetrics() *metrics {
 		ports: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "ingot_pxe_filter_ports", Help: "Ports by what their DHCP requests meet.",
 		}, []string{"verdict"}),
+		without: gauge("ports_without_file", "Ports of discovered nodes that no person has accepted, which follow the rule for unknown machines."),
 		unknown: gauge("unknown_machines_served", "Whether machines without a port are served."),
 		written: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_pxe_filter_files_written_total", Help: "Files of hosts that were written.",
@@ -40,7 +42,7 @@ func newMetrics() *metrics {
 			Name: "ingot_pxe_filter_errors_total", Help: "Failed tries, by what they were about: database, folder or dnsmasq.",
 		}, []string{"about"}),
 	}
-	m.registry.MustRegister(m.active, m.synced, m.ports, m.unknown, m.written, m.removed, m.errors,
+	m.registry.MustRegister(m.active, m.synced, m.ports, m.without, m.unknown, m.written, m.removed, m.errors,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -58,6 +60,7 @@ func (m *metrics) show(w wanted) {
 	for v, n := range count {
 		m.ports.WithLabelValues(string(v)).Set(float64(n))
 	}
+	m.without.Set(float64(w.without))
 	served := 0.0
 	if w.unknown.verdict == Allow {
 		served = 1

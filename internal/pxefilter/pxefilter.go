@@ -10,6 +10,7 @@
 package pxefilter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/loglimit"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
@@ -35,6 +37,9 @@ type Options struct {
 	Serve []string
 	// Discovery serves unknown machines, for an engine that enrols them.
 	Discovery bool
+	// MaxPorts is how many files a discovered node gets that no person has accepted; 0
+	// means DefaultMaxPorts.
+	MaxPorts int
 	// PollInterval is the time between two checks for changes, at least 100 ms.
 	PollInterval time.Duration
 	// SyncPeriod is the time after which everything is read and compared even without
@@ -54,6 +59,7 @@ type Options struct {
 const (
 	DefaultPollInterval = time.Second
 	DefaultSyncPeriod   = 45 * time.Second
+	DefaultMaxPorts     = 64
 )
 
 // allPhases stands for every phase.
@@ -83,7 +89,7 @@ func (o Options) policy() policy {
 	if slices.Contains(serve, allPhases) {
 		serve = PhaseNames()
 	}
-	return policy{served: phaseOf(serve), inspectInterfaces: o.InspectInterfaces, discovery: o.Discovery}
+	return policy{served: phaseOf(serve), inspectInterfaces: o.InspectInterfaces, discovery: o.Discovery, maxPorts: cmp.Or(o.MaxPorts, DefaultMaxPorts)}
 }
 
 // view is the part of the database that the filter reads; see store.BootView.
@@ -98,6 +104,7 @@ type view interface {
 type Filter struct {
 	opts    Options
 	log     *slog.Logger
+	changes *loglimit.Logger // of files, which posts of machines can cause
 	policy  policy
 	open    func(ctx context.Context) (view, error)
 	dnsmasq server
@@ -127,7 +134,7 @@ func New(opts Options) (*Filter, error) {
 		return nil, err
 	}
 	return &Filter{
-		opts: opts, log: opts.Logger, policy: opts.policy(), metrics: newMetrics(),
+		opts: opts, log: opts.Logger, changes: loglimit.New(opts.Logger, changesASecond, changesAtOnce), policy: opts.policy(), metrics: newMetrics(),
 		open:    func(ctx context.Context) (view, error) { return store.OpenBootView(ctx, opts.Database) },
 		dnsmasq: server{pidFile: opts.DnsmasqPIDFile, pid: opts.DnsmasqPID, signal: syscall.Kill, proc: "/proc"},
 		folder:  newFolder(opts.HostsDir), nodes: newBootNodes(),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -409,6 +410,37 @@ func TestWithoutAProcessToTellTheLogSaysWhatToDo(t *testing.T) {
 		put(t, w.dir, mac1, mac1+"\n")
 		w.start()
 		w.logged(1, "Send SIGHUP to dnsmasq")
+	})
+}
+
+func TestFloodOfDiscoveredMachinesWritesNoFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.opts.Discovery = true
+		w.start()
+		flood := func(provisional bool) {
+			for i := range 20 {
+				n := numbered(int64(i+1), agentNode(node.Enroll))
+				n.Provisional = provisional
+				for j := range 64 {
+					n.MACs = append(n.MACs, fmt.Sprintf("02:00:00:00:%02x:%02x", i, j))
+				}
+				w.db.put(n)
+			}
+			w.pass(DefaultPollInterval)
+		}
+		flood(true)
+		w.want(map[string]Verdict{unknownFile: Allow})
+		answer := httptest.NewRecorder()
+		w.filter.metrics.handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		if !strings.Contains(answer.Body.String(), "ingot_pxe_filter_ports_without_file 1280\n") {
+			t.Errorf("metrics = %s, want all ports without a file", answer.Body)
+		}
+		flood(false) // a person accepts them all
+		if got := len(w.filter.folder.files); got != 20*64+1 {
+			t.Errorf("%d files, want one for each port", got)
+		}
+		w.logged(changesAtOnce, "msg=\"Changed the rule of a port\"")
 	})
 }
 

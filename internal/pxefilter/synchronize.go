@@ -71,7 +71,7 @@ func (f *Filter) pass(ctx context.Context) error {
 	if !changed && !due && !f.unfinished {
 		return nil
 	}
-	if err := f.apply(ctx, due || f.unfinished); err != nil {
+	if err := f.apply(due || f.unfinished); err != nil {
 		return f.fail(&f.folderTrouble, "folder", "Folder of hosts cannot be brought in step", err)
 	}
 	f.folderTrouble.over(f.log, "Folder of hosts is in step again")

@@ -40,6 +40,8 @@ type ClaimMatch struct {
 	NodeID int64
 	UUID   string
 	State  node.State
+	// Provisional is that of the node: its claim yields to those of other nodes.
+	Provisional bool
 }
 
 // MatchClaims returns the nodes that claim any of the addresses or have a port
@@ -55,7 +57,7 @@ func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
 		for _, c := range some {
 			args = append(args, c.Address, string(c.Kind))
 		}
-		query := `SELECT claims.kind, nodes.id, nodes.uuid, nodes.provision_state FROM claims
+		query := `SELECT claims.kind, nodes.id, nodes.uuid, nodes.provision_state, nodes.provisional FROM claims
 			JOIN nodes ON nodes.id = claims.node_id WHERE (claims.address, claims.kind) IN (VALUES ` + repeat("(?, ?)", len(some)) + ")"
 		macs := 0
 		for _, c := range some {
@@ -65,14 +67,16 @@ func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
 			}
 		}
 		if macs > 0 {
-			query += ` UNION SELECT '` + string(MAC) + `', nodes.id, nodes.uuid, nodes.provision_state FROM ports
+			query += ` UNION SELECT '` + string(MAC) + `', nodes.id, nodes.uuid, nodes.provision_state, nodes.provisional FROM ports
 			JOIN nodes ON nodes.id = ports.node_id WHERE ports.address IN (` + marks(macs) + ")"
 		}
 		err := tx.query(func(rows row) error {
 			var m ClaimMatch
-			if err := rows.Scan(&m.Kind, &m.NodeID, &m.UUID, &m.State); err != nil {
+			var provisional int64
+			if err := rows.Scan(&m.Kind, &m.NodeID, &m.UUID, &m.State, &provisional); err != nil {
 				return err
 			}
+			m.Provisional = provisional != 0
 			if !slices.Contains(matches, m) {
 				matches = append(matches, m)
 			}
@@ -121,6 +125,38 @@ func (tx *Tx) claim(nodeID int64, source string, claims ...Claim) error {
 		err := tx.exec("INSERT INTO claims (address, kind, node_id, source) VALUES "+repeat("(?, ?, ?, ?)", len(some))+" ON CONFLICT DO NOTHING", args...)
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// MACsOf returns the MAC addresses that a node claims or has ports with, each once, in
+// order.
+func (tx *Tx) MACsOf(nodeID int64) ([]string, error) {
+	var macs []string
+	err := tx.query(func(r row) error {
+		var mac string
+		err := r.Scan(&mac)
+		macs = append(macs, mac)
+		return err
+	}, "SELECT address FROM claims WHERE node_id = ? AND kind = ? UNION SELECT address FROM ports WHERE node_id = ? ORDER BY address", nodeID, string(MAC), nodeID)
+	return macs, err
+}
+
+// ReleaseMACs removes a node's claims on MAC addresses, and its ports with them.
+func (tx *Tx) ReleaseMACs(nodeID int64, macs []string) error {
+	for some := range slices.Chunk(macs, maxRows) {
+		args := []any{nodeID}
+		for _, mac := range some {
+			args = append(args, mac)
+		}
+		for _, statement := range []string{
+			"DELETE FROM claims WHERE node_id = ? AND kind = '" + string(MAC) + "' AND address IN (",
+			"DELETE FROM ports WHERE node_id = ? AND address IN (",
+		} {
+			if err := tx.exec(statement+marks(len(some))+")", args...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

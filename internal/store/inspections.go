@@ -50,6 +50,17 @@ func (tx *Tx) LastDocument(n *node.Node) (*node.InspectionData, error) {
 	return tx.inspectionData("SELECT inventory, plugin_data FROM documents WHERE node_id = ? ORDER BY id DESC LIMIT 1", "Inspection document of node", n.UUID, n.ID)
 }
 
+// MoveInspection gives the documents and the inspection result of a node to another one
+// that has none.
+func (tx *Tx) MoveInspection(from, to int64) error {
+	for _, table := range []string{"documents", "inventories", "inventory_objects"} {
+		if err := tx.exec("UPDATE "+table+" SET node_id = ? WHERE node_id = ?", to, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (tx *Tx) inspectionData(query, kind, ident string, id int64) (*node.InspectionData, error) {
 	var inventory, pluginData string
 	found, err := tx.one(query, []any{id}, &inventory, &pluginData)

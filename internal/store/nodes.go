@@ -67,6 +67,7 @@ func nodeColumns() []column[node.Node] {
 		textColumn("parent_node", func(n *n) *string { return &n.ParentNode }),
 		boolColumn("disable_power_off", func(n *n) *bool { return &n.DisablePowerOff }),
 		boolColumn("auto_discovered", func(n *n) *bool { return &n.AutoDiscovered }),
+		boolColumn("provisional", func(n *n) *bool { return &n.Provisional }),
 		timeColumn("created_at", func(n *n) *time.Time { return &n.CreatedAt }),
 		timeColumn("updated_at", func(n *n) *time.Time { return &n.UpdatedAt }),
 	}

@@ -124,6 +124,9 @@ func oldProgram(t *testing.T, database string) *old {
 		}
 		var table, column string
 		_, err = pgx.ForEachRow(rows, []any{&table, &column}, func() error {
+			if table == "lineage" || table == "suspension" { // one row each, which a start writes
+				return nil
+			}
 			if !slices.Contains(program.tables, table) {
 				program.tables = append(program.tables, table)
 			}

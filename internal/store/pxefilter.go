@@ -26,6 +26,7 @@ type BootNode struct {
 	State            node.State
 	InspectInterface string
 	MACs             []string // of its ports, as they are stored
+	Provisional      bool     // discovered, and no person has accepted it
 	// Doubtful says that the database is a copy of an older state, and nothing has
 	// happened to the node since a person has to decide about it.
 	Doubtful bool
@@ -133,7 +134,7 @@ func (v *BootView) Since(ctx context.Context, mark BootMark) (BootChanges, error
 		if err != nil {
 			return err
 		}
-		return changes.read(tx, doubt)
+		return changes.read(tx, version, doubt)
 	})
 	if err != nil {
 		return BootChanges{}, fmt.Errorf("read nodes and ports from database %s: %w", v.name, plain(err))
@@ -198,12 +199,22 @@ func (tx *Tx) doubt(version int64) (micros int64, err error) {
 	return micros, err
 }
 
-const selectBootNodes = `SELECT nodes.id, nodes.uuid, nodes.provision_state, coalesce(nodes.inspect_interface, ''), coalesce(nodes.updated_at, 0),
-	coalesce(nodes.provision_updated_at, nodes.created_at), coalesce(ports.id, 0), coalesce(ports.address, '') FROM nodes LEFT JOIN ports ON ports.node_id = nodes.id`
+// withProvisional is the schema since which nodes say whether they are provisional.
+const withProvisional = 11
+
+// selectBootNodes returns the statement that reads nodes with their ports.
+func selectBootNodes(version int64) string {
+	provisional := "nodes.provisional"
+	if version < withProvisional {
+		provisional = "0"
+	}
+	return `SELECT nodes.id, nodes.uuid, nodes.provision_state, coalesce(nodes.inspect_interface, ''), coalesce(nodes.updated_at, 0),
+	coalesce(nodes.provision_updated_at, nodes.created_at), ` + provisional + `, coalesce(ports.id, 0), coalesce(ports.address, '') FROM nodes LEFT JOIN ports ON ports.node_id = nodes.id`
+}
 
 // read fills in what changed since the mark of c, and moves the mark. When much
 // did, or the doubt began or ended, it reads everything.
-func (c *BootChanges) read(tx *Tx, doubt int64) error {
+func (c *BootChanges) read(tx *Tx, version, doubt int64) error {
 	where, args := "", []any(nil)
 	if c.Mark != (BootMark{}) && c.Mark.Doubt == doubt {
 		ids, few, err := changedSince(tx, c.Mark)
@@ -216,7 +227,7 @@ func (c *BootChanges) read(tx *Tx, doubt int64) error {
 	}
 	c.Mark.Doubt = doubt
 	if where == "" || len(args) > 0 {
-		if err := tx.query(c.add, selectBootNodes+where+" ORDER BY nodes.id", args...); err != nil {
+		if err := tx.query(c.add, selectBootNodes(version)+where+" ORDER BY nodes.id", args...); err != nil {
 			return err
 		}
 	}
@@ -285,11 +296,12 @@ func changedSince(tx *Tx, mark BootMark) (ids []any, few bool, err error) {
 // add takes a row: a node with one of its ports, or without any.
 func (c *BootChanges) add(r row) error {
 	var n BootNode
-	var updated, moved, port int64
+	var updated, moved, provisional, port int64
 	var mac string
-	if err := r.Scan(&n.ID, &n.UUID, &n.State, &n.InspectInterface, &updated, &moved, &port, &mac); err != nil {
+	if err := r.Scan(&n.ID, &n.UUID, &n.State, &n.InspectInterface, &updated, &moved, &provisional, &port, &mac); err != nil {
 		return err
 	}
+	n.Provisional = provisional != 0
 	n.Doubtful = c.Mark.Doubt != 0 && moved <= c.Mark.Doubt
 	if last := len(c.Nodes) - 1; last < 0 || c.Nodes[last].ID != n.ID {
 		c.Nodes = append(c.Nodes, n)

@@ -149,6 +149,20 @@ func TestViewReadsWhatChanged(t *testing.T) {
 		}
 		three := v.node()
 		v.want(v.since(third.Mark), 2, 2, store.BootNode{UUID: three.UUID, State: node.Enroll})
+
+		v.write(func(tx *store.Tx) error {
+			before, err := tx.Node(one.UUID)
+			if err != nil {
+				return err
+			}
+			after := *before
+			after.Provisional = true
+			return tx.UpdateNode(before, &after)
+		})
+		last := v.since(third.Mark)
+		if !slices.ContainsFunc(last.Nodes, func(n store.BootNode) bool { return n.UUID == one.UUID && n.Provisional && len(n.MACs) == 2 }) {
+			t.Errorf("read %+v, want the node as provisional", last.Nodes)
+		}
 	})
 }
 

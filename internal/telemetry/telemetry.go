@@ -39,6 +39,7 @@ type Metrics struct {
 	leaseWaits *prometheus.HistogramVec // outcome
 	work       *prometheus.HistogramVec // kind, outcome
 	posts      *prometheus.CounterVec   // outcome
+	leftOut    prometheus.Counter
 }
 
 var _ conductor.Observer = (*Metrics)(nil)
@@ -65,9 +66,12 @@ func New() *Metrics {
 		posts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_inspection_posts_total", Help: "Posts of inspection data, by outcome.",
 		}, []string{"outcome"}),
+		leftOut: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "ingot_discovery_addresses_left_out_total", Help: "MAC addresses of discovered machines over auto_discovery.max_ports, which their nodes do not claim.",
+		}),
 	}
 	m.registry.MustRegister(
-		m.requests, m.durations, m.inFlight, m.leaseWaits, m.work, m.posts, buildInfo(),
+		m.requests, m.durations, m.inFlight, m.leaseWaits, m.work, m.posts, m.leftOut, buildInfo(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
@@ -134,3 +138,6 @@ func (m *Metrics) LeaseWaited(took time.Duration, gotTurn bool) {
 func (m *Metrics) PostEnded(outcome conductor.PostOutcome) {
 	m.posts.WithLabelValues(string(outcome)).Inc()
 }
+
+// AddressesLeftOut counts MAC addresses.
+func (m *Metrics) AddressesLeftOut(count int) { m.leftOut.Add(float64(count)) }

@@ -202,6 +202,8 @@ func TestConductorIsCounted(t *testing.T) {
 	m.LeaseWaited(time.Second, true)
 	m.LeaseWaited(time.Second, false)
 	m.PostEnded(conductor.PostEnrolled)
+	m.AddressesLeftOut(0)
+	m.AddressesLeftOut(1936)
 	wantSamples(
 		t, m, "ingot_work_duration_seconds",
 		`ingot_work_duration_seconds_count{kind="inspect",outcome="failed"} 1`,
@@ -213,6 +215,7 @@ func TestConductorIsCounted(t *testing.T) {
 		`ingot_lease_wait_seconds_count{outcome="refused"} 1`,
 	)
 	wantSamples(t, m, "ingot_inspection_posts_total", `ingot_inspection_posts_total{outcome="enrolled"} 1`)
+	wantSamples(t, m, "ingot_discovery_addresses_left_out_total", "ingot_discovery_addresses_left_out_total 1936")
 	if got := scrape(t, m, "ingot_build_info{"); len(got) != 1 || !strings.HasSuffix(got[0], "} 1") {
 		t.Errorf("got %q", got)
 	}

@@ -108,6 +108,9 @@ func (n *engineNode) facts() *Node {
 		User:              n.user(),
 		Marked:            n.mark() != "",
 	}
+	if leftOut, ok := n.DriverInternalInfo[node.AddressesLeftOutKey].(float64); ok {
+		facts.AddressesLeftOut = int(leftOut)
+	}
 	if n.InspectionStartedAt != nil {
 		facts.InspectionStarted = *n.InspectionStartedAt
 	}

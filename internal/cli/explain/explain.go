@@ -95,6 +95,9 @@ type Node struct {
 	Heartbeat time.Time
 	// InspectionStarted and InspectionFinished are zero when that never happened.
 	InspectionStarted, InspectionFinished time.Time
+	// AddressesLeftOut is how many MAC addresses of its machine the node does not claim
+	// before a person accepts it.
+	AddressesLeftOut int
 	// User says how the node is used outside of this cluster, empty when it is not.
 	User string
 	// Marked is true when an operator wrote into the node which host it belongs to.

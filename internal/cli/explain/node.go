@@ -60,7 +60,7 @@ func inspectionText(now time.Time, n *Node) string {
 // node has failed. Nodes that people registered are not inspected in enroll.
 func (n *Node) discoveryFailed() bool {
 	return n.State == node.Enroll && n.InspectionFinished.Before(n.InspectionStarted) &&
-		n.LastError != "" && !node.IsStoreWait(n.LastError)
+		n.LastError != "" && !node.IsStoreWait(n.LastError) && !node.IsYielded(n.LastError)
 }
 
 func nodeTrouble(f Facts) []string {
@@ -80,10 +80,14 @@ func nodeTrouble(f Facts) []string {
 		text = append(text, statement(clause, ""))
 	}
 	switch {
-	case node.IsStoreWait(n.LastError):
+	case node.IsStoreWait(n.LastError), node.IsYielded(n.LastError):
 		text = append(text, statement(n.LastError, ""))
 	case n.LastError != "" && (f.Host == nil || !strings.Contains(f.Host.ErrorMessage, n.LastError)):
 		text = append(text, statement("The engine's last work on it failed: "+n.LastError, ""))
+	}
+	if n.AddressesLeftOut > 0 {
+		text = append(text, fmt.Sprintf("It has no ports for %d of its machine's MAC addresses, because no person had accepted it when they were posted (auto_discovery.max_ports); its inventory has all of them. "+
+			"A change of the node, such as a name, accepts it; the next inspection then makes the ports.", n.AddressesLeftOut))
 	}
 	return text
 }

@@ -240,6 +240,30 @@ func TestEverySituationIsExplained(t *testing.T) {
 				"Repair the object store; the reason is above. The inspection then continues by itself.",
 			},
 		},
+		"a registered node has taken addresses": {
+			Facts{Node: aNode(node.Enroll, func(n *Node) { n.LastError = node.Yielded("u2", []string{"02:00:00:00:00:01"}, 3) })},
+			[]string{
+				`The engine's node u1 is in state "enroll" (for 12 minutes, since 10:02:11).`,
+				"Its inspection ended 13 minutes ago, at 10:01:11.",
+				"A registered node has taken MAC addresses of this discovered node, because nobody has accepted it: node u2 has 02:00:00:00:00:01 now. It keeps 3: if they belong to the same machine, delete this node.",
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"It has no BareMetalHost.",
+				"There is no BareMetalHostDiscovery that would create one.",
+				"Compare the machine with the registered node. If they are the same, delete this node with: ingot node delete u1",
+			},
+		},
+		"more addresses than an unregistered machine may have": {
+			Facts{Node: aNode(node.Enroll, func(n *Node) { n.AddressesLeftOut = 4032 })},
+			[]string{
+				`The engine's node u1 is in state "enroll" (for 12 minutes, since 10:02:11).`,
+				"Its inspection ended 13 minutes ago, at 10:01:11.",
+				"It has no ports for 4032 of its machine's MAC addresses, because no person had accepted it when they were posted (auto_discovery.max_ports); its inventory has all of them. A change of the node, such as a name, accepts it; the next inspection then makes the ports.",
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"It has no BareMetalHost.",
+				"There is no BareMetalHostDiscovery that would create one.",
+				"Create a BareMetalHostDiscovery, or a BareMetalHost with one of the machine's MAC addresses.",
+			},
+		},
 		"inspection failed": {
 			Facts{Node: aNode(node.InspectFailed, func(n *Node) { n.Target, n.LastError = node.Manageable, "No disk matches." })},
 			[]string{

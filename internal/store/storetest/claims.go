@@ -20,6 +20,8 @@ var claimBehaviours = []behaviour{
 	{"BMCs of machines in inspection are claimed apart from BMCs", checkInspectedClaims},
 	{"kinds do not mix", checkClaimKinds},
 	{"nodes may share an address", checkSharedClaims},
+	{"MAC addresses of claims and ports can be taken from a node", checkReleasedMACs},
+	{"a match says whether its node is provisional", checkProvisionalClaims},
 	{"thousands of addresses are claimed and found", checkManyClaims},
 }
 
@@ -193,4 +195,44 @@ func checkManyClaims(t *testing.T, e *env) {
 	if got := e.claimants(claims[:4098]...); !slices.Equal(got, []string{n.UUID}) {
 		t.Errorf("claimants = %v, want %s", got, n.UUID)
 	}
+}
+
+func checkReleasedMACs(t *testing.T, e *env) {
+	n, other := e.createNode(), e.createNode()
+	e.claimInventory(n, mac("02:00:00:00:00:01"), mac("02:00:00:00:00:02"), bmc("192.0.2.1"))
+	e.createPort(n, "02:00:00:00:00:02")
+	e.createPort(n, "02:00:00:00:00:03")
+	e.claimInventory(other, mac("02:00:00:00:00:01"))
+	macsOf := func() (macs []string) {
+		e.read(func(tx *store.Tx) (err error) {
+			macs, err = tx.MACsOf(n.ID)
+			return err
+		})
+		return macs
+	}
+	if diff := cmp.Diff([]string{"02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:00:00:00:03"}, macsOf()); diff != "" {
+		t.Errorf("addresses (-want +got):\n%s", diff)
+	}
+	e.write(func(tx *store.Tx) error {
+		return tx.ReleaseMACs(n.ID, append(manyMACs(100)[90:], "02:00:00:00:00:01", "02:00:00:00:00:02"))
+	})
+	if diff := cmp.Diff([]string{"02:00:00:00:00:03"}, macsOf()); diff != "" {
+		t.Errorf("addresses that are left (-want +got):\n%s", diff)
+	}
+	e.wantClaims(n, map[store.Claim]bool{mac("02:00:00:00:00:02"): false, bmc("192.0.2.1"): true})
+	e.wantClaims(other, map[store.Claim]bool{mac("02:00:00:00:00:01"): true})
+}
+
+func checkProvisionalClaims(t *testing.T, e *env) {
+	n := e.createNode(func(n *node.Node) { n.Provisional = true })
+	e.claimInventory(n, mac("02:00:00:00:00:01"))
+	e.createPort(n, "02:00:00:00:00:02")
+	e.read(func(tx *store.Tx) error {
+		got, err := tx.MatchClaims([]store.Claim{mac("02:00:00:00:00:01"), mac("02:00:00:00:00:02")})
+		want := []store.ClaimMatch{{Kind: store.MAC, NodeID: n.ID, UUID: n.UUID, State: node.Enroll, Provisional: true}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("matches (-want +got):\n%s", diff)
+		}
+		return err
+	})
 }

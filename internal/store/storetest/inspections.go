@@ -17,6 +17,7 @@ var inspectionBehaviours = []behaviour{
 	{"a result joins the inventory with what hooks left", checkInspectionResult},
 	{"a newer result replaces the older and drops its document", checkInspectionReplaced},
 	{"documents without a result can be dropped", checkUnusedDocuments},
+	{"a result can move to another node", checkMovedInspection},
 	{"the last document is the one that came last", checkLastDocument},
 }
 
@@ -150,6 +151,24 @@ func checkLastDocument(t *testing.T, e *env) {
 		last, err := tx.LastDocument(n)
 		if err == nil && string(last.Inventory) != `{"n":2}` {
 			t.Errorf("last document = %s, want the newer one although it has no result", last.Inventory)
+		}
+		return err
+	})
+}
+
+func checkMovedInspection(t *testing.T, e *env) {
+	from, to := e.createNode(), e.createNode()
+	e.finishInspection(from, e.addDocument(from, document(`{"a":1}`, "{}")), `{"b":2}`)
+	e.write(func(tx *store.Tx) error {
+		if err := tx.MoveInspection(from.ID, to.ID); err != nil {
+			return err
+		}
+		return tx.DeleteNode(from.ID)
+	})
+	e.read(func(tx *store.Tx) error {
+		got, err := tx.Inspection(to)
+		if err == nil && (string(got.Inventory) != `{"a":1}` || string(got.PluginData) != `{"b":2}`) {
+			t.Errorf("result = %s, %s; want that of the other node", got.Inventory, got.PluginData)
 		}
 		return err
 	})

@@ -1,0 +1,157 @@
+package conductor
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ingot-metal/ingot/internal/inspect"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// yielding makes provisional nodes give up MAC addresses to a node that a person has
+// registered or accepted. It is part of a transaction; forgotten is called after the
+// commit.
+type yielding struct {
+	to   *node.Node
+	macs []string // that the registered node has now
+	// whole says that a provisional node with one of the addresses is the same machine,
+	// because a person said so. It gives up all that it has, and its inventory moves.
+	whole   bool
+	deleted []int64 // keys of provisional nodes that are left with nothing
+}
+
+// claimant is what decisions know of a match.
+func claimant(m store.ClaimMatch) inspect.Claimant {
+	return inspect.Claimant{UUID: m.UUID, State: m.State, Provisional: m.Provisional}
+}
+
+func claimants(matches []store.ClaimMatch) []inspect.Claimant {
+	found := make([]inspect.Claimant, len(matches))
+	for i, m := range matches {
+		found[i] = claimant(m)
+	}
+	return found
+}
+
+// yield takes the addresses from one provisional node. A node that is left without any
+// was the same machine, and is deleted unless it is under work.
+func (c *Conductor) yield(tx *store.Tx, y *yielding, uuid string) error {
+	before, err := tx.Node(uuid)
+	if isNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !before.Provisional { // a person has accepted it since its claims were read: decide anew
+		return &node.LockedError{Node: before.UUID, Owner: c.cfg.Hostname}
+	}
+	macs, err := tx.MACsOf(before.ID)
+	if err != nil {
+		return err
+	}
+	lost := slices.DeleteFunc(slices.Clone(macs), func(mac string) bool { return !slices.Contains(y.macs, mac) })
+	if len(lost) == 0 {
+		return nil
+	}
+	if y.whole || len(lost) == len(macs) {
+		problem := c.checkDissolvable(tx, before)
+		if problem == nil {
+			return c.dissolve(tx, y, before, len(macs))
+		}
+		c.log.Info("Discovered node stays without its addresses", "node", before.UUID, "taken_by", y.to.UUID, "reason", problem)
+	}
+	if err := tx.ReleaseMACs(before.ID, lost); err != nil {
+		return err
+	}
+	after := *before
+	after.LastError = node.Yielded(y.to.UUID, lost, len(macs)-len(lost))
+	if err := c.record(tx, &after, node.SeverityError, "discovery", after.LastError); err != nil {
+		return err
+	}
+	if err := c.record(tx, y.to, node.SeverityInfo, "discovery",
+		fmt.Sprintf("The discovered node %s gave up %d of its %d MAC addresses to this node.", before.UUID, len(lost), len(macs))); err != nil {
+		return err
+	}
+	return tx.UpdateNode(before, &after)
+}
+
+// checkDissolvable returns why a node cannot be deleted, nil when it can.
+func (c *Conductor) checkDissolvable(tx *store.Tx, n *node.Node) error {
+	if err := c.checkRemovable(tx, n); err != nil {
+		return err
+	}
+	return deletable(n)
+}
+
+// dissolve deletes a provisional node whose machine is that of y.to. Its token is void
+// with it: the agent that still runs gets none before the machine starts its ramdisk again.
+func (c *Conductor) dissolve(tx *store.Tx, y *yielding, n *node.Node, macs int) error {
+	what := ""
+	never := y.to.InspectionStartedAt.IsZero() && y.to.InspectionFinishedAt.IsZero()
+	if y.whole && never && checkUnleased(tx, y.to) == nil {
+		what = " with its inventory"
+		if err := tx.MoveInspection(n.ID, y.to.ID); err != nil {
+			return err
+		}
+		before := *y.to
+		y.to.InspectionStartedAt, y.to.InspectionFinishedAt = n.InspectionStartedAt, n.InspectionFinishedAt
+		if err := tx.UpdateNode(&before, y.to); err != nil {
+			return err
+		}
+	}
+	if err := tx.ReleaseChildren(n.UUID); err != nil {
+		return err
+	}
+	if err := tx.DeleteNode(n.ID); err != nil {
+		return err
+	}
+	y.deleted = append(y.deleted, n.ID)
+	return c.record(tx, y.to, node.SeverityInfo, "discovery", fmt.Sprintf(
+		"The machine had been discovered as node %s, with %d MAC addresses; that node became this one%s and was deleted.", n.UUID, macs, what))
+}
+
+// takeMAC makes provisional nodes among the matches give up the address of a port that a
+// person makes or changes; the node of the port is accepted by that. A node that cannot be
+// deleted now gives up only the address.
+func (c *Conductor) takeMAC(tx *store.Tx, n *node.Node, mac string, matches []store.ClaimMatch) (*yielding, error) {
+	accepted := *n
+	if err := c.acceptNode(tx, &accepted); err != nil {
+		return nil, err
+	}
+	if err := tx.UpdateNode(n, &accepted); err != nil {
+		return nil, err
+	}
+	y := &yielding{to: &accepted, macs: []string{mac}, whole: true}
+	for _, m := range matches {
+		if m.Provisional && m.UUID != n.UUID {
+			if err := c.yield(tx, y, m.UUID); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return y, nil
+}
+
+// forgotten drops what this process remembers of the nodes that were deleted.
+func (c *Conductor) forgotten(y *yielding) {
+	if y == nil || len(y.deleted) == 0 {
+		return
+	}
+	for _, id := range y.deleted {
+		c.trims.forget(id)
+	}
+	c.discovered.forget()
+	c.wakeGarbage()
+}
+
+// acceptNode ends that a discovered node is provisional, because a person has asked for
+// something that no import asks for. The caller stores the node.
+func (c *Conductor) acceptNode(tx *store.Tx, n *node.Node) error {
+	if !n.Provisional {
+		return nil
+	}
+	n.Provisional = false
+	return c.record(tx, n, node.SeverityInfo, "discovery", "Accepted: a request changed this discovered node, so it keeps its addresses.")
+}

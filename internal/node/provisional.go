@@ -1,0 +1,58 @@
+package node
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// A node is provisional from its discovery until a person accepts it. Importing it into
+// Kubernetes happens without a person and accepts nothing, so what an import asks for is
+// left out in both places below.
+
+// Accepts reports whether a client's change of a provisional node shows that a person
+// has accepted it. An import sets nothing but automated_clean, extra, and maintenance
+// with its reason.
+func Accepts(before, after *Node) bool {
+	b, a := *before, *after
+	for _, n := range []*Node{&b, &a} {
+		n.AutomatedClean, n.Extra = nil, nil
+		n.Maintenance, n.MaintenanceReason, n.Fault = false, "", ""
+	}
+	return !reflect.DeepEqual(b, a)
+}
+
+// importVerbs are the verbs by which an import makes a node available.
+var importVerbs = []Trigger{OnManage, OnProvide}
+
+// Accepts reports whether a person has accepted a provisional node by asking for the
+// verb.
+func (v Verb) Accepts() bool { return !slices.Contains(importVerbs, v.On) }
+
+// AddressesLeftOutKey is the key of driver_internal_info for how many MAC addresses of
+// its machine a provisional node may not claim; absent when it claims all.
+const AddressesLeftOutKey = "addresses_left_out"
+
+// yielded is the beginning of the sentence that Yielded returns.
+const yielded = "A registered node has taken MAC addresses of this discovered node"
+
+// maxYielded is how many addresses Yielded names.
+const maxYielded = 8
+
+// Yielded returns the last_error of a discovered node that lost addresses to the
+// registered node with the UUID to, and has as many left.
+func Yielded(to string, lost []string, left int) string {
+	names := strings.Join(lost[:min(len(lost), maxYielded)], ", ")
+	if more := len(lost) - maxYielded; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	rest := "None is left: delete this node."
+	if left > 0 {
+		rest = fmt.Sprintf("It keeps %d: if they belong to the same machine, delete this node.", left)
+	}
+	return fmt.Sprintf("%s, because nobody has accepted it: node %s has %s now. %s", yielded, to, names, rest)
+}
+
+// IsYielded reports whether a last_error is one of Yielded, which is no failure of work.
+func IsYielded(lastError string) bool { return strings.HasPrefix(lastError, yielded) }
