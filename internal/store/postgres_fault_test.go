@@ -151,7 +151,7 @@ func asVictim(t *testing.T, database string) (victim string, terminate func()) {
 		t.Fatal(err)
 	}
 	query := parsed.Query()
-	name := "victim of " + query.Get("search_path")
+	name := "victim-of-" + query.Get("search_path")
 	query.Set("application_name", name[:min(len(name), 63)])
 	parsed.RawQuery = query.Encode()
 	return parsed.String(), func() {
