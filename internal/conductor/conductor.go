@@ -103,7 +103,7 @@ type Conductor struct {
 	trims    trims
 
 	enrolments *enrolmentRate
-	parsing    *fairqueue.Queue[fairqueue.Network] // large posts
+	large      *fairqueue.Queue[fairqueue.Network] // posts
 	refusals   *loglimit.Logger
 	calls      *agentCalls
 	discovered discovered
@@ -134,7 +134,7 @@ func New(db Database, drivers *driver.Registry, pipeline *inspect.Pipeline, cfg 
 	c := &Conductor{
 		cfg: cfg, store: db, drivers: drivers, pipeline: pipeline, log: log, observer: observer,
 		gate:       runner.NewGate(cfg.Calls, cfg.CallsPerBMC),
-		enrolments: newEnrolmentRate(cfg.Discovery.Rate, cfg.Discovery.Burst), parsing: newParsing(), refusals: loglimit.New(log, refusalsASecond, refusalsAtOnce),
+		enrolments: newEnrolmentRate(cfg.Discovery.Rate, cfg.Discovery.Burst), large: newLargePosts(), refusals: loglimit.New(log, refusalsASecond, refusalsAtOnce),
 		calls:    newAgentCalls(cfg.Agents, db.Now),
 		allocate: make(chan struct{}, 1), garbage: make(chan struct{}, 1),
 	}

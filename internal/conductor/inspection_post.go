@@ -38,9 +38,12 @@ const inspectionScopeKey = "inspection_scope"
 func (c *Conductor) ContinueInspection(ctx context.Context, posted node.InspectionPost) (answer *node.LookupAnswer, err error) {
 	p := &post{InspectionPost: posted}
 	defer func() { c.observer.PostEnded(postOutcome(p.enrolled, err)) }()
-	if err := c.parse(ctx, p); errors.Is(err, node.ErrBusy) {
+	leave, err := c.enterPost(ctx, p)
+	if err != nil {
 		return nil, err
-	} else if err != nil {
+	}
+	defer leave()
+	if p.document, err = inventory.Parse(p.Body); err != nil {
 		c.refuse(c.store.Now(), p, slog.LevelInfo, err.Error())
 		return nil, node.Invalid("Inspection data is not usable: %v", err)
 	}
@@ -66,31 +69,30 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 	return p.answer, nil
 }
 
-// Bounds of parsing posts.
+// Bounds of large posts, of which only as many are parsed and stored at once as there are
+// processors.
 const (
-	largePost       = 64 << 10        // bytes from which on it takes milliseconds, so that only one for each processor is parsed at once
-	maxParseWaiting = 256             // large posts that wait for that
-	maxParseWait    = 5 * time.Second // and how long
+	largePost    = 64 << 10        // bytes, from which on that takes milliseconds
+	maxLarge     = 256             // that wait
+	maxLargeWait = 5 * time.Second // and how long
 )
 
-func newParsing() *fairqueue.Queue[fairqueue.Network] {
-	return fairqueue.New[fairqueue.Network](max(2, runtime.GOMAXPROCS(0)), maxParseWaiting)
+func newLargePosts() *fairqueue.Queue[fairqueue.Network] {
+	return fairqueue.New[fairqueue.Network](max(2, runtime.GOMAXPROCS(0)), maxLarge)
 }
 
-// parse reads the document of the post. When too many others are parsed, the error is a
-// node.ErrBusy.
-func (c *Conductor) parse(ctx context.Context, p *post) (err error) {
-	if len(p.Body) >= largePost {
-		wait, cancel := context.WithTimeout(ctx, maxParseWait)
-		defer cancel()
-		leave, err := c.parsing.Enter(wait, fairqueue.NetworkOf(p.Source))
-		if err != nil {
-			return fmt.Errorf("parse inspection data: too many others are parsed: %w", node.ErrBusy)
-		}
-		defer leave()
+// enterPost waits for the turn of a large post. The caller calls leave when it is stored.
+func (c *Conductor) enterPost(ctx context.Context, p *post) (leave func(), err error) {
+	if len(p.Body) < largePost {
+		return func() {}, nil
 	}
-	p.document, err = inventory.Parse(p.Body)
-	return err
+	wait, cancel := context.WithTimeout(ctx, maxLargeWait)
+	defer cancel()
+	leave, err = c.large.Enter(wait, fairqueue.NetworkOf(p.Source))
+	if err != nil {
+		return nil, fmt.Errorf("accept inspection data: too many others are as large: %w", node.ErrBusy)
+	}
+	return leave, nil
 }
 
 // writePost takes the post. An unknown machine beyond the rate waits for its turn first,
