@@ -20,19 +20,19 @@ require (
 	github.com/pressly/goose/v3 v3.29.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/spf13/cobra v1.10.2
-	github.com/spf13/pflag v1.0.10
+	github.com/spf13/pflag v1.0.10 // the one of cobra
 	golang.org/x/crypto v0.58.0
 	golang.org/x/net v0.62.0
 	golang.org/x/sync v0.24.0
 	golang.org/x/time v0.16.0
-	k8s.io/api v0.36.3
-	k8s.io/apiextensions-apiserver v0.36.3
-	k8s.io/apimachinery v0.36.3
-	k8s.io/client-go v0.36.3
+	k8s.io/api v0.36.3 // as in tools/controlplane, whose kube-apiserver is 1.36
+	k8s.io/apiextensions-apiserver v0.36.3 // as in tools/controlplane, whose kube-apiserver is 1.36
+	k8s.io/apimachinery v0.36.3 // as in tools/controlplane, whose kube-apiserver is 1.36
+	k8s.io/client-go v0.36.3 // as in tools/controlplane, whose kube-apiserver is 1.36
 	k8s.io/klog/v2 v2.140.0
-	modernc.org/libc v1.79.0
+	modernc.org/libc v1.79.0 // the one of modernc.org/sqlite: others are not tested with it
 	modernc.org/sqlite v1.61.1
-	sigs.k8s.io/controller-runtime v0.24.1
+	sigs.k8s.io/controller-runtime v0.24.1 // the one of Kubernetes 1.36
 	sigs.k8s.io/yaml v1.6.0
 )
 
