@@ -3,8 +3,10 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 )
@@ -27,22 +29,34 @@ func TestNodeListPrintsEveryForm(t *testing.T) {
 	}
 }
 
-func TestEveryCharacterIsPrintedAsYAML(t *testing.T) {
+// FuzzYAMLIsReadAsItWasStored prints texts that clients or machines may have chosen, as
+// keys and as values.
+func FuzzYAMLIsReadAsItWasStored(f *testing.F) {
 	for _, r := range []rune{0x7f, 0x85, 0x1b, 0x200e, 0x2028, 0xfeff, 0xfffe, 0xe000, 0x1f600, 0xe0041, 0xf0000, 0x10ffff} {
-		want := map[string]string{"name": "a" + string(r) + "b"}
+		f.Add("name", "a"+string(r)+"b")
+		f.Add("a"+string(r)+"b", "value")
+	}
+	for _, text := range []string{"", "~", "null", "yes", "0x1f", "1e3", "- a", "a: b", "# a", "a\n\tb", "'\"", "<<", "&a *a", "2026-01-02", "!!int 3", "=", " a "} {
+		f.Add("name", text)
+		f.Add(text, "value")
+	}
+	f.Fuzz(func(t *testing.T, key, value string) {
+		if !utf8.ValidString(key) || !utf8.ValidString(value) {
+			t.Skip("engines store UTF-8 only")
+		}
+		want := map[string]any{key: value, "list " + key: []any{value, map[string]any{key: nil}}}
 		var out bytes.Buffer
 		if err := OutputYAML.structured(&out, want); err != nil {
-			t.Errorf("%U: %v", r, err)
-			continue
+			t.Fatal(err)
 		}
-		var got map[string]string
-		if err := yaml.Unmarshal(out.Bytes(), &got); err != nil || got["name"] != want["name"] {
-			t.Errorf("%U: %q is read as %q, %v", r, out.String(), got["name"], err)
+		var got map[string]any
+		if err := yaml.Unmarshal(out.Bytes(), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q is read as %q, %v; want %q", out.String(), got, err, want)
 		}
 		if strings.ContainsFunc(out.String(), func(r rune) bool { return r != '\n' && active(r) }) {
-			t.Errorf("%U: %q has what a terminal acts on", r, out.String())
+			t.Errorf("%q has what a terminal acts on", out.String())
 		}
-	}
+	})
 }
 
 func TestYAMLWithoutSpecialCharactersIsYAML(t *testing.T) {

@@ -125,9 +125,9 @@ func (o Output) structured(w io.Writer, value any) error {
 		if err != nil {
 			return fmt.Errorf("print YAML: %w", err)
 		}
-		// YAML writes some characters plainly that a terminal acts on. The
-		// escaped JSON is YAML too.
-		if !bytes.ContainsFunc(converted, func(r rune) bool { return r != '\n' && active(r) }) {
+		// YAML writes some characters plainly that a terminal acts on, and the key "<<",
+		// which readers take for a merge. The escaped JSON is YAML too.
+		if !bytes.Contains(content, []byte(`"<<"`)) && !bytes.ContainsFunc(converted, func(r rune) bool { return r != '\n' && active(r) }) {
 			content = converted
 		}
 	}
