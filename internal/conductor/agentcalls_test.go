@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"errors"
+	"math/bits"
 	"net/netip"
 	"strings"
 	"sync"
@@ -181,21 +182,32 @@ func TestDatabaseIsFreeDuringACall(t *testing.T) {
 	w.token(m)
 }
 
-func TestLookupThatIsGivenUpReplacesNoToken(t *testing.T) {
+// TestLookupThatIsGivenUpLeavesItsResultToTheNext has somebody who hangs up during each
+// call, as one does who wants to keep a machine from its token.
+func TestLookupThatIsGivenUpLeavesItsResultToTheNext(t *testing.T) {
 	w := newWorld(t)
 	m := unknown(1)
 	n, token := w.silent(m)
 	ctx, hangUp := context.WithCancel(t.Context())
 	w.agents.do(func(bounded context.Context, _ agent.Endpoint) error {
 		hangUp()
-		<-bounded.Done()
-		return bounded.Err()
+		if bounded.Err() != nil {
+			t.Error("the call ended with the lookup")
+		}
+		return syscall.ECONNREFUSED
 	})
 	if _, err := w.Lookup(ctx, node.LookupRequest{Addresses: m.macs, WantsToken: true}); err == nil {
 		t.Error("a lookup that was given up had success")
 	}
 	if got := w.stored(n.UUID).DriverInternalInfo.Text(agent.TokenKey); got != token {
-		t.Error("the token was replaced although the call was cut short")
+		t.Error("a lookup that was given up replaced the token")
+	}
+	w.agents.do(func(context.Context, agent.Endpoint) error {
+		t.Error("the agent was called again")
+		return nil
+	})
+	if answer, err := w.lookUp(m.macs...); err != nil || answer.Token == "" {
+		t.Errorf("the next lookup: %+v, %v; want a token", answer, err)
 	}
 }
 
@@ -235,12 +247,16 @@ func TestCallsAreBoundedInNumberAndTime(t *testing.T) {
 			name := strings.Repeat("n", i+1)
 			return &node.Node{UUID: name, DriverInternalInfo: agent.WithToken(nil, "token of "+name, time.Now())}
 		}
+		// Half of the calls are for one who asks, a quarter for another, and so on.
+		from := func(i int) netip.Addr {
+			return netip.AddrFrom4([4]byte{192, 0, 2, byte(bits.Len(uint(maxAgentCalls - 1 - min(i, maxAgentCalls-1))))})
+		}
 		began, replies := time.Now(), make(chan agent.Call, maxAgentCalls)
 		for i := range maxAgentCalls {
-			go func() { replies <- calls.call(t.Context(), holder(i)) }()
+			go func() { replies <- calls.call(t.Context(), holder(i), from(i)) }()
+			synctest.Wait()
 		}
-		synctest.Wait()
-		if got := calls.call(t.Context(), holder(maxAgentCalls)); got.Reply != agent.NotCalled || got.Token == "" {
+		if got := calls.call(t.Context(), holder(maxAgentCalls), from(maxAgentCalls)); got.Reply != agent.NotCalled || got.Token == "" {
 			t.Errorf("one more call = %+v, want none made", got)
 		}
 		for range maxAgentCalls {
@@ -256,11 +272,11 @@ func TestCallsAreBoundedInNumberAndTime(t *testing.T) {
 		}
 		agents.do(lives)
 		for i := range 3 { // old answers are dropped
-			calls.call(t.Context(), holder(i))
+			calls.call(t.Context(), holder(i), from(i))
 			<-time.After(answerCounts + 1)
 		}
-		if len(calls.answered) != 1 {
-			t.Errorf("%d answers remembered, want the last one", len(calls.answered))
+		if len(calls.known) != 1 {
+			t.Errorf("%d answers remembered, want the last one", len(calls.known))
 		}
 	})
 }

@@ -285,7 +285,13 @@ func (c *Conductor) whenFree(ctx context.Context, request func() error) error {
 		var lasting lastingError
 		return isLocked(err) && !errors.As(err, &lasting)
 	}
-	return c.runner.WhenFree(ctx, c.cfg.LockWait, passes, request)
+	return c.runner.WhenFree(ctx, c.cfg.LockWait, passes, func() error {
+		err := request()
+		if passes(err) {
+			fairqueue.Release(ctx) // what follows is a wait for others
+		}
+		return err
+	})
 }
 
 // lastingError is a *node.LockedError for which waiting would be useless.

@@ -103,6 +103,7 @@ func (c *Conductor) writePost(ctx context.Context, p *post) error {
 	if !errors.Is(err, errEnrolmentRate) {
 		return err
 	}
+	fairqueue.Release(ctx)
 	if err := c.enrolments.wait(ctx, c.store.Now, p.Source); err != nil {
 		c.refuse(c.store.Now(), p, slog.LevelWarn, err.Error())
 		return fmt.Errorf("enrol machine: %w: %w", err, node.ErrBusy)

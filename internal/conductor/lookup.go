@@ -33,7 +33,7 @@ func (c *Conductor) Lookup(ctx context.Context, request node.LookupRequest) (*no
 		}
 		err := c.store.Read(ctx, read)
 		if err == nil && due == agent.CallAgent {
-			call = c.calls.call(ctx, answer.Node)
+			call = c.calls.call(ctx, answer.Node, request.Source)
 			err = c.store.Read(ctx, read) // again: a heartbeat may have come meanwhile
 		}
 		if err != nil || due == agent.MaskToken {

@@ -15,7 +15,8 @@ import (
 	"sync"
 )
 
-// ErrFull says that too many callers wait, most of them of the source that was refused.
+// ErrFull says that too many callers wait, and no source has more of them than the one
+// that was refused.
 var ErrFull = errors.New("too many requests wait")
 
 // Queue lets the callers of sources in. It is safe for concurrent use.
@@ -63,8 +64,9 @@ func (q *Queue[K]) TryEnter(key K) (leave func(), ok bool) {
 }
 
 // Enter takes a slot for a source, and waits for it until ctx ends. The caller calls
-// leave when it is done. It returns ErrFull when no more callers may wait: the one that
-// came last of the source with the most of them goes, which may be another caller.
+// leave when it is done. It returns ErrFull when no more callers may wait. A caller whose
+// source has fewer of them takes the place of the one that came last of the source with
+// the most, which gets ErrFull then.
 func (q *Queue[K]) Enter(ctx context.Context, key K) (leave func(), err error) {
 	q.mu.Lock()
 	s := q.source(key)
@@ -95,9 +97,11 @@ func (q *Queue[K]) Full(key K) bool {
 	if q.waiting < q.maxWaiting {
 		return false
 	}
-	most := q.longest()
-	s, known := q.sources[key]
-	return most == nil || known && len(s.waiting) >= len(most.waiting)
+	most, waiting := q.longest(), 0
+	if s, known := q.sources[key]; known {
+		waiting = len(s.waiting)
+	}
+	return most == nil || len(most.waiting) <= waiting+1
 }
 
 // leaver returns the function that gives a slot back, once.
@@ -160,7 +164,7 @@ func (q *Queue[K]) letIn() {
 func (q *Queue[K]) wait(s *source[K]) chan error {
 	if q.waiting >= q.maxWaiting {
 		most := q.longest()
-		if most == nil || len(most.waiting) <= len(s.waiting) {
+		if most == nil || len(most.waiting) <= len(s.waiting)+1 {
 			q.forget(s)
 			return nil
 		}
@@ -202,6 +206,21 @@ func (q *Queue[K]) longest() *source[K] {
 		return nil
 	}
 	return slices.MaxFunc(q.turns, func(a, b *source[K]) int { return cmp.Compare(len(a.waiting), len(b.waiting)) })
+}
+
+type slotKey struct{}
+
+// WithSlot returns a context that carries the slot of a caller, for Release.
+func WithSlot(ctx context.Context, leave func()) context.Context {
+	return context.WithValue(ctx, slotKey{}, leave)
+}
+
+// Release gives back the slot that ctx carries, if any, before a wait that is not the
+// caller's own work. The caller goes on without a slot.
+func Release(ctx context.Context) {
+	if leave, ok := ctx.Value(slotKey{}).(func()); ok {
+		leave()
+	}
 }
 
 // Network is what counts as one source of requests from a network.

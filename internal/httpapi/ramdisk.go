@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -74,8 +75,8 @@ func (a *api) lookup(w http.ResponseWriter, r *http.Request, turn *ramdiskTurn) 
 		return badRequest("A lookup needs at least one valid MAC address in addresses, or node_uuid.")
 	}
 	var found *node.LookupAnswer
-	err := turn.do(r.Context(), func() (err error) {
-		found, err = a.engine.Lookup(r.Context(), request)
+	err := turn.do(r.Context(), func(ctx context.Context) (err error) {
+		found, err = a.engine.Lookup(ctx, request)
 		return err
 	})
 	if err != nil {
@@ -173,7 +174,7 @@ func (a *api) heartbeat(w http.ResponseWriter, r *http.Request, turn *ramdiskTur
 	if err != nil {
 		return err
 	}
-	if err := turn.do(r.Context(), func() error { return a.engine.Heartbeat(r.Context(), ident, beat) }); err != nil {
+	if err := turn.do(r.Context(), func(ctx context.Context) error { return a.engine.Heartbeat(ctx, ident, beat) }); err != nil {
 		return fmt.Errorf("accept heartbeat of node %s: %w", ident, err)
 	}
 	w.WriteHeader(http.StatusAccepted)
@@ -241,8 +242,8 @@ func (a *api) continueInspection(w http.ResponseWriter, r *http.Request, turn *r
 		return badRequest("The request needs a JSON body with an inventory.")
 	}
 	var found *node.LookupAnswer
-	err = turn.do(r.Context(), func() (err error) {
-		found, err = a.engine.ContinueInspection(r.Context(), node.InspectionPost{
+	err = turn.do(r.Context(), func(ctx context.Context) (err error) {
+		found, err = a.engine.ContinueInspection(ctx, node.InspectionPost{
 			Body: body, NodeUUID: nodeUUID, WantsToken: c.version >= lookupShapeSince, Source: sourceOf(r, a.options.TrustedProxies),
 		})
 		return err

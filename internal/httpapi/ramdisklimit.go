@@ -34,13 +34,15 @@ type ramdiskLimit struct {
 	bodies *bodyBudget
 	queue  *fairqueue.Queue[ramdiskSource]
 	large  *fairqueue.Queue[ramdiskSource] // of those whose large body is decoded
+	asking *fairqueue.Queue[ramdiskSource] // of those whose node is looked at before anything else
 }
 
 func newRamdiskLimit(a *api, bytes int64) *ramdiskLimit {
 	return &ramdiskLimit{
 		api: a, bodies: newBodyBudget(bytes, a.now, a.log),
-		queue: fairqueue.New[ramdiskSource](ramdiskSlots, maxWaitingRamdisk),
-		large: fairqueue.New[ramdiskSource](max(2, runtime.GOMAXPROCS(0)), maxWaitingRamdisk),
+		queue:  fairqueue.New[ramdiskSource](ramdiskSlots, maxWaitingRamdisk),
+		large:  fairqueue.New[ramdiskSource](max(2, runtime.GOMAXPROCS(0)), maxWaitingRamdisk),
+		asking: fairqueue.New[ramdiskSource](max(2, runtime.GOMAXPROCS(0)), 0),
 	}
 }
 
@@ -50,7 +52,7 @@ func newRamdiskLimit(a *api, bytes int64) *ramdiskLimit {
 func (l *ramdiskLimit) bounded(named func(*http.Request) string, next func(http.ResponseWriter, *http.Request, *ramdiskTurn) error) apiHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		turn := &ramdiskTurn{limit: l, source: ramdiskSource{network: fairqueue.NetworkOf(sourceOf(r, l.api.options.TrustedProxies))}}
-		if l.queue.Busy(turn.source) && l.api.awaitsRamdisk(r.Context(), named(r)) {
+		if l.queue.Busy(turn.source) && l.awaited(r.Context(), turn.source, named(r)) {
 			turn.source = ramdiskSource{nodeUUID: named(r)}
 		}
 		if l.queue.Full(turn.source) {
@@ -69,12 +71,18 @@ func nodeOfPath(r *http.Request) string  { return strings.ToLower(r.PathValue("i
 // errTooManyRamdisks refuses a request for which there is no room; ramdisks retry it.
 var errTooManyRamdisks = fmt.Errorf("accept request of a ramdisk: too many others wait: %w", node.ErrBusy)
 
-// awaitsRamdisk reports whether a node waits for its ramdisk.
-func (a *api) awaitsRamdisk(ctx context.Context, uuid string) bool {
+// awaited reports whether a node waits for its ramdisk. It asks the database for a few
+// requests at a time only.
+func (l *ramdiskLimit) awaited(ctx context.Context, source ramdiskSource, uuid string) bool {
 	if !isUUID(uuid) {
 		return false
 	}
-	awaits, err := a.engine.AwaitsRamdisk(ctx, uuid)
+	leave, ok := l.asking.TryEnter(source)
+	if !ok {
+		return false
+	}
+	defer leave()
+	awaits, err := l.api.engine.AwaitsRamdisk(ctx, uuid)
 	return err == nil && awaits
 }
 
@@ -90,19 +98,19 @@ const largeBody = 16 << 10
 
 // decode decodes the body of the request.
 func (t *ramdiskTurn) decode(ctx context.Context, body []byte, target any) error {
-	decode := func() error { return decodeRequired(body, target) }
 	if len(body) < largeBody {
-		return decode()
+		return decodeRequired(body, target)
 	}
-	return inTurn(ctx, t.limit.large, t.source, decode)
+	return inTurn(ctx, t.limit.large, t.source, func(context.Context) error { return decodeRequired(body, target) })
 }
 
-// do carries the request out when it is its source's turn.
-func (t *ramdiskTurn) do(ctx context.Context, act func() error) error {
+// do carries the request out when it is its source's turn. Where act only waits for
+// others, it gives the slot back before, see fairqueue.Release.
+func (t *ramdiskTurn) do(ctx context.Context, act func(context.Context) error) error {
 	return inTurn(ctx, t.limit.queue, t.source, act)
 }
 
-func inTurn(ctx context.Context, queue *fairqueue.Queue[ramdiskSource], source ramdiskSource, act func() error) error {
+func inTurn(ctx context.Context, queue *fairqueue.Queue[ramdiskSource], source ramdiskSource, act func(context.Context) error) error {
 	wait, cancel := context.WithTimeout(ctx, maxRamdiskWait)
 	defer cancel()
 	leave, err := queue.Enter(wait, source)
@@ -113,5 +121,5 @@ func inTurn(ctx context.Context, queue *fairqueue.Queue[ramdiskSource], source r
 		return err
 	}
 	defer leave()
-	return act()
+	return act(fairqueue.WithSlot(ctx, leave))
 }
