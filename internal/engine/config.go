@@ -62,6 +62,8 @@ type APIConfig struct {
 	// MetricsListen is host:port of the figures for Prometheus; empty means off.
 	MetricsListen string `koanf:"metrics_listen"`
 	AccessLog     bool   `koanf:"access_log"` // a log line per request
+	// MaxConnections is how many connections the API serves at once.
+	MaxConnections int `koanf:"max_connections"`
 	// DisableRamdiskEndpoints answers lookup, heartbeat and continue_inspection
 	// with 403.
 	DisableRamdiskEndpoints bool `koanf:"disable_ramdisk_endpoints"`
@@ -232,7 +234,7 @@ func DefaultConfig() Config {
 		hostname = "localhost"
 	}
 	return Config{
-		API:      APIConfig{Listen: "127.0.0.1:6385", Auth: authNone},
+		API:      APIConfig{Listen: "127.0.0.1:6385", Auth: authNone, MaxConnections: 4096},
 		Database: DatabaseConfig{Dir: "ingot-data", WriteConnections: 16},
 		Conductor: ConductorConfig{
 			Hostname: hostname, Workers: 32, LeaseDuration: 20 * time.Second,

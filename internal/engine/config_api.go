@@ -23,6 +23,7 @@ func (a APIConfig) problems() []error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
+	check(a.MaxConnections >= 2, "api.max_connections: want at least 2, got %d", a.MaxConnections)
 	check(a.Auth == authNone || a.Auth == authHTTPBasic, "api.auth: want none or http_basic, got %q", a.Auth)
 	check(a.Auth != authHTTPBasic || a.HtpasswdFile != "", "api.htpasswd_file: is required when api.auth is http_basic")
 	check(a.Auth == authHTTPBasic || a.HtpasswdFile == "", "api.htpasswd_file: does nothing while api.auth is %s: set it to http_basic", a.Auth)

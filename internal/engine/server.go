@@ -38,6 +38,11 @@ func listenError(key, address string, err error) error {
 	return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another address with %s", address, err, key)
 }
 
+// share bounds the connections of the server. It is called before serve.
+func (s *server) share(connections int, log *slog.Logger) {
+	s.listener = newSharedListener(s.listener, connections, log)
+}
+
 // serve answers requests until stop, and then tells ended why, which must have
 // room for it. A nil config means plain http.
 func (s *server) serve(handler http.Handler, config *tls.Config, log *slog.Logger, ended chan<- error) {
@@ -48,7 +53,7 @@ func (s *server) serve(handler http.Handler, config *tls.Config, log *slog.Logge
 		ReadTimeout:       2 * time.Minute, // a 64 MiB config drive over a slow link
 		WriteTimeout:      2 * time.Minute,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	go func() {

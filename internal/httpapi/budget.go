@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/loglimit"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -19,6 +20,12 @@ import (
 const (
 	maxInspectionBytes = 34 << 20
 	maxHeartbeatBytes  = 4 << 20
+)
+
+// How many lines the log has about closed bodies, in a second and at once.
+const (
+	closedASecond = 1
+	closedAtOnce  = 100
 )
 
 // A body that is sent more slowly than slowestBody, in bytes per second on average, may
@@ -36,16 +43,16 @@ var longAgo = time.Unix(1, 0)
 type bodyBudget struct {
 	size int64
 	now  func() time.Time
-	log  *slog.Logger
+	log  *loglimit.Logger
 
-	mu      sync.Mutex
-	free    int64
-	reading map[*budgetedBody]bool
-	taken   map[ramdiskSource]int64
+	mu       sync.Mutex
+	free     int64
+	arriving map[*budgetedBody]bool // those that have not arrived as a whole
+	taken    map[ramdiskSource]int64
 }
 
 func newBodyBudget(size int64, now func() time.Time, log *slog.Logger) *bodyBudget {
-	return &bodyBudget{size: size, free: size, now: now, log: log, reading: map[*budgetedBody]bool{}, taken: map[ramdiskSource]int64{}}
+	return &bodyBudget{size: size, free: size, now: now, log: loglimit.New(log, closedASecond, closedAtOnce), arriving: map[*budgetedBody]bool{}, taken: map[ramdiskSource]int64{}}
 }
 
 // charge makes a source pay for the body of a request until leave is called. Reading
@@ -58,52 +65,85 @@ func (b *bodyBudget) charge(w http.ResponseWriter, r *http.Request, source ramdi
 	r.Body = body
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.reading[body] = true
+	if r.ContentLength != 0 {
+		b.arriving[body] = true
+	}
 	return func() { b.leave(body) }
 }
 
 func (b *bodyBudget) leave(body *budgetedBody) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.reading, body)
+	delete(b.arriving, body)
 	b.free += body.taken
 	if b.taken[body.source] -= body.taken; b.taken[body.source] == 0 {
 		delete(b.taken, body.source)
 	}
 }
 
-// take charges a body for bytes that have arrived. What one source holds never exceeds
-// what remains free, so that there is room for others.
-func (b *bodyBudget) take(body *budgetedBody, n int64) bool {
+// arrived says that the whole body is there.
+func (b *bodyBudget) arrived(body *budgetedBody) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.taken[body.source]+n > b.free-n {
-		b.closeSlow()
-		return false
-	}
-	b.free -= n
-	b.taken[body.source] += n
-	body.taken += n
-	return true
+	delete(b.arriving, body)
 }
 
-// closeSlow ends the bodies that arrive so slowly that they only keep others out. An
-// agent whose post is cut gives up, so that happens only when the budget is exhausted.
-// The caller holds the lock.
-func (b *bodyBudget) closeSlow() {
-	now := b.now()
-	for body := range b.reading {
-		lasted := now.Sub(body.began)
-		if body.closed || lasted < slowBodyGrace || float64(body.taken) >= lasted.Seconds()*slowestBody {
-			continue
-		}
-		body.closed = true
-		if err := body.cut(longAgo); err != nil {
-			continue // it ends with the read timeout
-		}
-		b.log.Warn("Closed a request of a ramdisk that arrived too slowly while others found no room",
-			"source", body.sender, "bytes", body.taken, "seconds", int(lasted.Seconds()))
+// take charges a body for bytes that have arrived. When there is no room, it closes
+// another body in favour of the next try.
+func (b *bodyBudget) take(body *budgetedBody, n int64) bool {
+	b.mu.Lock()
+	if b.fits(b.taken[body.source], n) {
+		b.free -= n
+		b.taken[body.source] += n
+		body.taken += n
+		b.mu.Unlock()
+		return true
 	}
+	lines := b.makeRoom(body.source)
+	b.mu.Unlock()
+	for _, line := range lines {
+		b.log.Log(b.now(), slog.LevelWarn, "Closed a request of a ramdisk, because others found no room", line...)
+	}
+	return false
+}
+
+// fits reports whether a source that holds taken bytes may have n more. It never holds
+// more than remains free then, and a quarter of the whole is for sources that hold little.
+func (b *bodyBudget) fits(taken, n int64) bool {
+	if taken+n <= b.size/128 {
+		return n <= b.free
+	}
+	return taken+n <= b.free-n && b.free-n >= b.size/4
+}
+
+// makeRoom ends bodies that keep the source out: those of sources with no less that
+// arrive too slowly, or, if there are none, the largest of a source that holds more. An
+// agent whose post is cut gives up, so that happens only when somebody finds no room. The
+// caller holds the lock, and logs the lines without it.
+func (b *bodyBudget) makeRoom(source ramdiskSource) (lines [][]slog.Attr) {
+	own, now := b.taken[source], b.now()
+	var closed []*budgetedBody
+	var largest *budgetedBody
+	for body := range b.arriving {
+		held := b.taken[body.source]
+		if held >= own && body.slow(now) {
+			closed = append(closed, body)
+		}
+		if held > own && (largest == nil || body.taken > largest.taken) {
+			largest = body
+		}
+	}
+	if len(closed) == 0 && largest != nil {
+		closed = append(closed, largest)
+	}
+	for _, body := range closed {
+		delete(b.arriving, body)
+		_ = body.cut(longAgo) // if that fails, it ends with the read timeout
+		lines = append(lines, []slog.Attr{
+			slog.String("source", body.sender), slog.Int64("bytes", body.taken), slog.Int("seconds", int(now.Sub(body.began).Seconds())),
+		})
+	}
+	return lines
 }
 
 // budgetedBody is charged as bytes arrive, so that a client cannot exhaust the budget
@@ -116,13 +156,20 @@ type budgetedBody struct {
 	began  time.Time
 	cut    func(time.Time) error // sets when reading ends
 	taken  int64
-	closed bool
+}
+
+func (b *budgetedBody) slow(now time.Time) bool {
+	lasted := now.Sub(b.began)
+	return lasted >= slowBodyGrace && float64(b.taken) < lasted.Seconds()*slowestBody
 }
 
 func (b *budgetedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 && !b.budget.take(b, int64(n)) {
-		return 0, fmt.Errorf("read request of a ramdisk: more than %d bytes are being processed: %w", b.budget.size, node.ErrBusy)
+		return 0, fmt.Errorf("read request of a ramdisk: others hold what is left of %d bytes: %w", b.budget.size, node.ErrBusy)
+	}
+	if err != nil {
+		b.budget.arrived(b)
 	}
 	return n, err
 }

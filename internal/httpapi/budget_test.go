@@ -52,6 +52,61 @@ func TestASourceOfBodiesLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
+func TestManySourcesOfLargeBodiesLeaveRoomForSmallOnes(t *testing.T) {
+	const size = 1 << 20
+	b := newBodyBudget(size, time.Now, slog.New(slog.DiscardHandler))
+	var flood func(source int)
+	flood = func(source int) {
+		if source == 40 { // while all the others hold what they could get
+			if err := charged(b, ramdiskSource{nodeUUID: "small"}, size, strings.Repeat("1", size/128), nil); err != nil {
+				t.Errorf("a small body beside %d sources: %v", source, err)
+			}
+			return
+		}
+		for _, part := range []int{2, 4, 8, 16, 32, 64} {
+			name := ramdiskSource{nodeUUID: fmt.Sprint(source)}
+			err := charged(b, name, size, strings.Repeat("1", size/part-1), func() {
+				if b.taken[name] == int64(size/part-1) { // all of it fitted
+					flood(source + 1)
+				}
+			})
+			if err == nil {
+				return
+			}
+		}
+		flood(source + 1)
+	}
+	flood(0)
+}
+
+func TestALargeArrivingBodyGivesWayToASourceThatHoldsLess(t *testing.T) {
+	b := newBodyBudget(200, time.Now, slog.New(slog.DiscardHandler))
+	closed := ""
+	arriving := func(name string, bytes int64) *budgetedBody {
+		body := &budgetedBody{budget: b, source: ramdiskSource{nodeUUID: name}, began: b.now(), cut: func(time.Time) error {
+			closed += name + " "
+			return nil
+		}}
+		b.arriving[body] = true
+		if bytes > 0 && !b.take(body, bytes) {
+			t.Fatalf("%s got no room", name)
+		}
+		return body
+	}
+	arriving("most", 100)
+	arriving("some", 40)
+	if b.take(arriving("none", 0), 20) {
+		t.Error("there was room")
+	}
+	if closed != "most " {
+		t.Errorf("closed: %q, want the body of the source that holds most", closed)
+	}
+	closed = ""
+	if b.take(arriving("some", 0), 60) || closed != "" {
+		t.Errorf("a source that holds as much as any other closed %q", closed)
+	}
+}
+
 func TestDroppedBodyTakesNothingOfTheBudget(t *testing.T) {
 	b := newBodyBudget(10, time.Now, slog.New(slog.DiscardHandler))
 	err := charged(b, ramdiskSource{}, 5, strings.Repeat(" ", 1000), func() {
@@ -95,7 +150,7 @@ func TestSlowBodyIsClosedOnlyWhenOthersFindNoRoom(t *testing.T) {
 	taken := func() (sum int64) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		for body := range b.reading {
+		for body := range b.arriving {
 			sum += body.taken
 		}
 		return sum
@@ -124,7 +179,7 @@ func TestSlowBodyIsClosedOnlyWhenOthersFindNoRoom(t *testing.T) {
 			t.Fatal("there is no room after the slow one was closed")
 		}
 	}
-	if !strings.Contains(log.text(), "too slowly") {
+	if !strings.Contains(log.text(), "others found no room") {
 		t.Errorf("log %q", log.text())
 	}
 }
