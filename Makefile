@@ -92,6 +92,10 @@ simulate: ## Simulate crashes, lost answers and lying machines (SEED=n, or SEEDS
 	CGO_ENABLED=0 go test ./test/simulate -count=1 -v -timeout $(SIMULATE_TIMEOUT) -run TestWhatMustHoldHolds \
 		$(if $(SEED),-first $(SEED) -seeds 1 -show,-first $(FIRST) -seeds $(SEEDS) -seconds $(SECONDS))
 
+.PHONY: simulate-repeat
+simulate-repeat: ## Simulate the same seeds twice and compare the traces
+	CGO_ENABLED=0 go test ./test/simulate -count=1 -run TestTheSameSeedGivesTheSameTrace
+
 .PHONY: simulate-defects
 simulate-defects: ## Show the seed of the simulation that catches each known defect
 	@test/simulate/defects/check.sh
