@@ -86,7 +86,8 @@ func (m *middleware) role(ctx context.Context) role.Role {
 
 // route wraps the handler of one path. A public one is for everybody: clients learn
 // there which API this is, probes learn whether it works, and ramdisks, which have no
-// password, report their machine. Package agent limits what ramdisks can do.
+// password, report their machine: package httpapi bounds their requests, and package
+// agent what they can do.
 func (m *middleware) route(next http.Handler, public bool) http.Handler {
 	if m.requests != nil {
 		next = m.requests.RecordUser(next)

@@ -88,9 +88,6 @@ func stepsOf[T any](place string, at func(*T) *node.Array) value[T] {
 	}
 }
 
-// readTemplateSteps checks that every step has interface, step, args and its place, and
-// no other key, and that no deploy step is repeated.
-
 // maskedSteps are the steps that users below administrators read: secrets in their
 // arguments are masked.
 func maskedSteps(steps node.Array) []byte {
@@ -116,6 +113,8 @@ func sameValue(a, b []byte) bool {
 	return json.Unmarshal(a, &left) == nil && json.Unmarshal(b, &right) == nil && reflect.DeepEqual(left, right)
 }
 
+// readTemplateSteps checks that every step has interface, step, args and its place, and
+// no other key, and that no deploy step is repeated.
 func readTemplateSteps(raw json.RawMessage, place string) (node.Array, error) {
 	text, err := node.ParseArray(raw)
 	if err != nil || len(text) == 0 {
