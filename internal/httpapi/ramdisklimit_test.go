@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/builtin"
+	"github.com/ingot-metal/ingot/internal/fairqueue"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -20,10 +22,15 @@ type slowEngine struct {
 	*fakeEngine
 	slow    string
 	release chan struct{}
+	// givesBack says that slow requests give their slots back before they wait.
+	givesBack bool
 }
 
 func (e *slowEngine) Heartbeat(ctx context.Context, ident string, _ node.Heartbeat) error {
 	if ident == e.slow {
+		if e.givesBack {
+			fairqueue.Release(ctx)
+		}
 		select {
 		case <-e.release:
 		case <-ctx.Done():
@@ -94,6 +101,22 @@ func TestAFloodFromOneSourceKeepsNoOtherOut(t *testing.T) {
 		}
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("the heartbeats waited %v", waited)
+		}
+		close(f.engine.release)
+	})
+}
+
+func TestRequestsThatWaitForOthersHoldNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFlooded(t, 0)
+		f.engine.givesBack = true
+		for i := range 4 * ramdiskSlots {
+			go f.beat(fmt.Sprintf("192.0.2.%d:1024", 100+i), floodedNode)
+		}
+		synctest.Wait()
+		began := time.Now()
+		if got := f.beat("198.51.100.7:1024", otherNode); got != http.StatusAccepted || time.Since(began) != 0 {
+			t.Errorf("a heartbeat beside them: %d after %v, want 202 at once", got, time.Since(began))
 		}
 		close(f.engine.release)
 	})
