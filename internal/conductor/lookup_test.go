@@ -17,6 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/fairqueue"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 )
@@ -354,4 +355,20 @@ func (w *world) tokenOf(n *node.Node) string {
 		w.t.Fatal("the ramdisk got no token")
 	}
 	return answer.Token
+}
+
+// TestLookupGivesItsSlotBackBeforeItWaits looks a machine up whose node another conductor
+// holds.
+func TestLookupGivesItsSlotBackBeforeItWaits(t *testing.T) {
+	w := newWorld(t)
+	n := waiting(w)
+	w.addPort(n, unknown(1).macs[0])
+	w.lease(n, "conductor-2")
+	given := 0
+	ctx := fairqueue.WithSlot(t.Context(), func() { given++ })
+	_, err := w.Lookup(ctx, node.LookupRequest{Addresses: unknown(1).macs, WantsToken: true})
+	wantIs(t, err, node.ErrLocked)
+	if given == 0 {
+		t.Error("the lookup waited for the lease with its slot")
+	}
 }
