@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -45,46 +44,36 @@ func TestASourceNeverHoldsMoreThanRemainsFree(t *testing.T) {
 func TestWaitingSourcesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := fairqueue.New[string](2, 100)
-		first, ok := q.TryEnter("flood")
+		first, _ := q.TryEnter("first")
+		second, ok := q.TryEnter("second")
 		if !ok {
-			t.Fatal("an empty queue let nobody in")
+			t.Fatal("two sources found no slot each")
 		}
-		second, ok := q.TryEnter("other")
-		if !ok {
-			t.Fatal("a second source found no slot")
-		}
-		var mu sync.Mutex
+		defer second()
 		var order []string
-		enter := func(source string) {
+		next := make(chan func(), 1) // what makes the last one that was let in leave
+		waiting := []string{"flood", "flood", "flood", "rack 1", "rack 1", "rack 2"}
+		for _, source := range waiting {
 			go func() {
 				leave, err := q.Enter(t.Context(), source)
 				if err != nil {
 					t.Errorf("%s: %v", source, err)
 					return
 				}
-				mu.Lock()
-				order = append(order, source)
-				mu.Unlock()
-				leave()
+				order = append(order, source) // one at a time is in
+				next <- leave
 			}()
 			synctest.Wait()
 		}
-		for range 4 {
-			enter("flood")
+		leave := first
+		for range waiting {
+			leave()
+			leave = <-next
 		}
-		enter("rack 1")
-		enter("rack 2")
-		second()
-		first()
-		synctest.Wait()
-		if position := slices.Index(order, "rack 1"); position > 1 {
-			t.Errorf("order %v: the source with one caller waited for more than one of the flood", order)
-		}
-		if position := slices.Index(order, "rack 2"); position > 2 {
-			t.Errorf("order %v: a source with one caller waited for the flood", order)
-		}
-		if len(order) != 6 {
-			t.Errorf("%d callers were let in, want 6: %v", len(order), order)
+		leave()
+		want := []string{"flood", "rack 1", "rack 2", "flood", "rack 1", "flood"}
+		if !slices.Equal(order, want) {
+			t.Errorf("let in: %v, want %v", order, want)
 		}
 	})
 }
