@@ -43,6 +43,10 @@ var floods = map[string]flood{
 	"bodies that stop": {200, 1, func(a *attacker) bool {
 		return a.stop("/v1/continue_inspection", 16<<20, 1<<20)
 	}},
+	"bodies that stop, 40 sources": {200, 40, func(a *attacker) bool {
+		return a.stop("/v1/continue_inspection", 16<<20, 1<<20)
+	}},
+	"3,000 connections":    {3000, 1, func(a *attacker) bool { return a.hold() }},
 	"heartbeats that stop": {16, 1, func(a *attacker) bool { return a.stop("/v1/heartbeat/x", 64<<20, 32<<20-1) }},
 	"wrong tokens": {64, 1, func(a *attacker) bool {
 		return a.post("/v1/heartbeat/"+a.victim, `{"callback_url":"https://127.0.0.66:9999","agent_version":"9.0","agent_token":"guess"}`)
@@ -157,6 +161,19 @@ func (a *attacker) stop(path string, length, sent int) bool {
 	}
 	for err == nil {
 		_, err = a.conn.Read(a.answer[:])
+	}
+	a.close()
+	return a.ctx.Err() == nil
+}
+
+// hold keeps a connection open without a whole request, until the engine closes it.
+func (a *attacker) hold() bool {
+	if !a.connected() {
+		return false
+	}
+	_, err := io.WriteString(a.conn, "GET / HTTP/1.1\r\nHost: x\r\nX-Filler: "+strings.Repeat("x", 12<<10))
+	if err == nil {
+		_, _ = a.conn.Read(a.answer[:1])
 	}
 	a.close()
 	return a.ctx.Err() == nil
