@@ -234,7 +234,7 @@ func DefaultConfig() Config {
 		hostname = "localhost"
 	}
 	return Config{
-		API:      APIConfig{Listen: "127.0.0.1:6385", Auth: authNone, MaxConnections: 4096},
+		API:      APIConfig{Listen: "127.0.0.1:6385", Auth: authNone, MaxConnections: 2048},
 		Database: DatabaseConfig{Dir: "ingot-data", WriteConnections: 16},
 		Conductor: ConductorConfig{
 			Hostname: hostname, Workers: 32, LeaseDuration: 20 * time.Second,

@@ -15,7 +15,7 @@ import (
 
 // Bounds of the requests of one kind that ramdisks send.
 const (
-	ramdiskSlots      = 24              // that are carried out at once
+	ramdiskSlots      = 32              // that are carried out at once
 	maxWaitingRamdisk = 1024            // that wait for it
 	maxRamdiskWait    = 5 * time.Second // and how long
 )

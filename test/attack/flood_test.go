@@ -38,7 +38,7 @@ type flood struct {
 var floods = map[string]flood{
 	"empty posts":             {64, 1, func(a *attacker) bool { return a.post("/v1/continue_inspection", `{}`) }},
 	"unknown machines":        {64, 1, func(a *attacker) bool { return a.post("/v1/continue_inspection", a.inventory(4)) }},
-	"unknown, 250 sources":    {250, 250, func(a *attacker) bool { return a.post("/v1/continue_inspection", a.inventory(4)) }},
+	"unknown, 100 sources":    {100, 100, func(a *attacker) bool { return a.post("/v1/continue_inspection", a.inventory(4)) }},
 	"machines of 4,000 ports": {16, 1, func(a *attacker) bool { return a.post("/v1/continue_inspection", a.inventory(4000)) }},
 	"bodies that stop": {200, 1, func(a *attacker) bool {
 		return a.stop("/v1/continue_inspection", 16<<20, 1<<20)
