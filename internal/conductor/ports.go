@@ -43,19 +43,25 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 		if err != nil {
 			return err
 		}
-		n, err := tx.Node(p.NodeUUID)
+		key, err := tx.NodeKey(p.NodeUUID)
 		if isNotFound(err) {
 			return node.Invalid("Node %s could not be found.", p.NodeUUID)
 		}
 		if err != nil {
 			return err
 		}
-		created.NodeID, created.NodeUUID = n.ID, n.UUID
+		created.NodeID, created.NodeUUID = key.ID, key.UUID
 		if err := checkMembership(tx, nil, &created); err != nil {
 			return err
 		}
-		if y, err = c.takeMAC(tx, n, created.Address, matches); err != nil {
-			return err
+		if key.Provisional || slices.ContainsFunc(matches, isProvisional) {
+			n, err := tx.NodeByID(key.ID)
+			if err != nil {
+				return err
+			}
+			if y, err = c.takeMAC(tx, n, created.Address, matches); err != nil {
+				return err
+			}
 		}
 		return tx.CreatePort(&created)
 	})
@@ -76,22 +82,26 @@ func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*n
 		if err := change(&updated, n); err != nil {
 			return err
 		}
+		owner := n
 		if updated.NodeUUID != before.NodeUUID {
-			if err := movePort(tx, n, &updated); err != nil {
+			var err error
+			if owner, err = movePort(tx, n, &updated); err != nil {
 				return err
 			}
 		}
 		if err := checkMembership(tx, before, &updated); err != nil {
 			return err
 		}
-		if updated.NodeUUID == before.NodeUUID {
-			matches, err := tx.MatchClaims(macClaims([]string{updated.Address}))
-			if err != nil {
+		var matches []store.ClaimMatch
+		if updated.Address != before.Address {
+			var err error
+			if matches, err = tx.MatchClaims(macClaims([]string{updated.Address})); err != nil {
 				return err
 			}
-			if y, err = c.takeMAC(tx, n, updated.Address, matches); err != nil {
-				return err
-			}
+		}
+		var err error
+		if y, err = c.takeMAC(tx, owner, updated.Address, matches); err != nil {
+			return err
 		}
 		return tx.UpdatePort(before, &updated)
 	})
@@ -102,27 +112,28 @@ func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*n
 	return &updated, nil
 }
 
-// movePort moves a port to the node that its NodeUUID names. Both nodes must be in a
-// state in which ports may change, and no VIF may be attached to the port.
-func movePort(tx *store.Tx, from *node.Node, p *node.Port) error {
+// movePort moves a port to the node that its NodeUUID names, and returns that node. Both
+// nodes must be in a state in which ports may change, and no VIF may be attached to the
+// port.
+func movePort(tx *store.Tx, from *node.Node, p *node.Port) (*node.Node, error) {
 	to, err := unleased(tx, p.NodeUUID)
 	if isNotFound(err) {
-		return node.Invalid("Port %s cannot move to another node: there is no node %s.", p.UUID, p.NodeUUID)
+		return nil, node.Invalid("Port %s cannot move to another node: there is no node %s.", p.UUID, p.NodeUUID)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, n := range []*node.Node{from, to} {
 		if !n.Maintenance && !slices.Contains(rewiredIn, n.ProvisionState) {
-			return node.Conflict("Port %s cannot move while node %s is in state %q; allowed are %q, or any state in maintenance.",
+			return nil, node.Conflict("Port %s cannot move while node %s is in state %q; allowed are %q, or any state in maintenance.",
 				p.UUID, n.UUID, n.ProvisionState, rewiredIn)
 		}
 	}
 	if vif := node.VIFOf(p.InternalInfo); vif != "" {
-		return node.Conflict("Port %s cannot move while VIF %s is attached to it: detach the VIF first.", p.UUID, vif)
+		return nil, node.Conflict("Port %s cannot move while VIF %s is attached to it: detach the VIF first.", p.UUID, vif)
 	}
 	p.NodeID, p.NodeUUID = to.ID, to.UUID
-	return nil
+	return to, nil
 }
 
 // DeletePort deletes a port of a node that is not under work. A node with an

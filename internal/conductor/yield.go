@@ -21,6 +21,8 @@ type yielding struct {
 	deleted []int64 // keys of provisional nodes that are left with nothing
 }
 
+func isProvisional(m store.ClaimMatch) bool { return m.Provisional }
+
 // claimant is what decisions know of a match.
 func claimant(m store.ClaimMatch) inspect.Claimant {
 	return inspect.Claimant{UUID: m.UUID, State: m.State, Provisional: m.Provisional}

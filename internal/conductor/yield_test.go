@@ -125,6 +125,20 @@ func TestDiscoveredMachineBecomesTheNodeThatIsRegisteredForIt(t *testing.T) {
 			}
 			return n
 		},
+		"new address of a port that moves": func(w *world, mac string) *node.Node {
+			from, n := w.create("fake-hardware"), w.create("fake-hardware")
+			p := w.addPort(from, foreignMAC)
+			if _, err := w.UpdatePort(w.t.Context(), p.UUID, func(p *node.Port, _ *node.Node) error {
+				p.Address, p.NodeUUID = mac, n.UUID
+				return nil
+			}); err != nil {
+				w.t.Fatal(err)
+			}
+			if err := w.DeleteNode(w.t.Context(), from.UUID); err != nil {
+				w.t.Fatal(err)
+			}
+			return n
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -86,16 +86,16 @@ func (r *Runner) awaitFree(ctx context.Context, refusal error) bool {
 	if !errors.As(refusal, &locked) {
 		return false
 	}
-	var id int64
+	var key store.NodeKey
 	err := r.db.Read(ctx, func(tx *store.Tx) (err error) {
-		id, _, err = tx.NodeKey(locked.Node)
+		key, err = tx.NodeKey(locked.Node)
 		return err
 	})
 	if err != nil {
 		return ctx.Err() == nil // the request tells why
 	}
 	for poll := firstPoll; ; poll = min(2*poll, longestPoll) {
-		freed, leave := r.freed.join(id)
+		freed, leave := r.freed.join(key.ID)
 		held := r.held(ctx, locked.Node)
 		if held {
 			timer := time.NewTimer(poll)

@@ -108,19 +108,29 @@ func (tx *Tx) findNode(columns *table[node.Node], ident string) (*node.Node, err
 	return nil, &node.NotFoundError{Kind: "Node", Ident: ident}
 }
 
-// NodeKey returns the key and the UUID of the node with this UUID or name, and
-// nothing else of it, or a *node.NotFoundError. In a write it locks like Node.
-func (tx *Tx) NodeKey(ident string) (id int64, uuid string, err error) {
+// NodeKey is what a record that belongs to a node needs of it.
+type NodeKey struct {
+	ID          int64
+	UUID        string
+	Provisional bool
+}
+
+// NodeKey returns the key of the node with this UUID or name, or a
+// *node.NotFoundError. In a write it locks like Node.
+func (tx *Tx) NodeKey(ident string) (NodeKey, error) {
 	for _, column := range identColumns(ident) {
 		if err := tx.lockNode(column, ident); err != nil {
-			return 0, "", err
+			return NodeKey{}, err
 		}
-		found, err := tx.one("SELECT id, uuid FROM nodes WHERE "+column+" = ?", []any{ident}, &id, &uuid)
+		var key NodeKey
+		var provisional int64
+		found, err := tx.one("SELECT id, uuid, provisional FROM nodes WHERE "+column+" = ?", []any{ident}, &key.ID, &key.UUID, &provisional)
 		if found || err != nil {
-			return id, uuid, err
+			key.Provisional = provisional != 0
+			return key, err
 		}
 	}
-	return 0, "", &node.NotFoundError{Kind: "Node", Ident: ident}
+	return NodeKey{}, &node.NotFoundError{Kind: "Node", Ident: ident}
 }
 
 // NodeByID returns the node with this key, or a *node.NotFoundError. In a write it

@@ -115,17 +115,16 @@ func checkUUIDWins(t *testing.T, e *env) {
 }
 
 func checkNodeKey(t *testing.T, e *env) {
-	n := e.createNode(func(n *node.Node) { n.Name = "rack4-u7" })
+	n := e.createNode(func(n *node.Node) { n.Name, n.Provisional = "rack4-u7", true })
 	e.createNode(func(other *node.Node) { other.Name = n.UUID })
 	for _, ident := range []string{n.UUID, n.Name} {
-		var id int64
-		var uuid string
+		var key store.NodeKey
 		e.read(func(tx *store.Tx) (err error) {
-			id, uuid, err = tx.NodeKey(ident)
+			key, err = tx.NodeKey(ident)
 			return err
 		})
-		if id != n.ID || uuid != n.UUID {
-			t.Errorf("%s is node %d, %s, want %d, %s", ident, id, uuid, n.ID, n.UUID)
+		if want := (store.NodeKey{ID: n.ID, UUID: n.UUID, Provisional: true}); key != want {
+			t.Errorf("key of %s = %+v, want %+v", ident, key, want)
 		}
 	}
 }
@@ -138,7 +137,7 @@ func checkNodeNotFound(t *testing.T, e *env) {
 			return err
 		}), node.ErrNotFound)
 		wantIs(t, e.store.Read(t.Context(), func(tx *store.Tx) error {
-			_, _, err := tx.NodeKey(ident)
+			_, err := tx.NodeKey(ident)
 			return err
 		}), node.ErrNotFound)
 	}
