@@ -11,8 +11,9 @@ BUILDINFO := github.com/ingot-metal/ingot/internal/buildinfo
 MACHINES ?= 3
 DATA ?= .ingot
 
-# Two packages at a time: some start an API server of their own.
-TEST_FLAGS ?= -p 2 -timeout 20m
+# Two packages at a time: some start an API server of their own. Tests of the program's
+# package need none of its optimization by profile, which compiles everything again.
+TEST_FLAGS ?= -p 2 -timeout 20m -pgo=off
 # RACE=1 turns the race detector on. It needs a C compiler, nothing else does.
 ifdef RACE
 TEST_FLAGS += -race
@@ -108,6 +109,10 @@ bench: build controlplane ## Measure speed and memory (ONLY=enrol,read: some sec
 bench-compare: ## Compare the speed with that of the commit BASE (ONLY=enrol,read: some sections)
 	@test -n '$(BASE)' || { echo "Which commit? make bench-compare BASE=main" >&2; exit 1; }
 	go run ./test/bench -compare '$(BASE)' -only '$(ONLY)'
+
+.PHONY: profile
+profile: build controlplane ## Renew the profile that the compiler optimizes the program by, after changes of hot paths
+	go run ./test/bench -profile cmd/ingot/default.pgo -only enrol,enrol,enrol,write,write,read,inspect,inspect
 
 .PHONY: check
 check: lint vet drift ## Run the linters and go vet, and check that generated code is up to date

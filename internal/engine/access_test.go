@@ -275,7 +275,13 @@ func TestAccessLogNamesTheUserAndNoSecret(t *testing.T) {
 // figures returns what Prometheus would read.
 func (r *running) figures(t *testing.T, user *url.Userinfo) answer {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.MetricsURL(), nil)
+	return r.fetch(t, r.MetricsURL(), user)
+}
+
+// fetch reads a document of any of the engine's addresses.
+func (r *running) fetch(t *testing.T, address string, user *url.Userinfo) answer {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

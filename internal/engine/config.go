@@ -61,6 +61,7 @@ type APIConfig struct {
 	AllowPlainHTTP bool `koanf:"allow_plain_http"`
 	// MetricsListen is host:port of the figures for Prometheus; empty means off.
 	MetricsListen string `koanf:"metrics_listen"`
+	Profiles      bool   `koanf:"profiles"`   // Go profiles of the engine, on MetricsListen
 	AccessLog     bool   `koanf:"access_log"` // a log line per request
 	// MaxConnections is how many connections the API serves at once.
 	MaxConnections int `koanf:"max_connections"`

@@ -32,6 +32,7 @@ func (a APIConfig) problems() []error {
 	if err := a.addressProblem("api.listen", a.Listen); err != nil {
 		errs = append(errs, err)
 	}
+	check(a.MetricsListen != "" || !a.Profiles, "api.profiles: does nothing without api.metrics_listen: set the address on which profiles are served")
 	if a.MetricsListen != "" {
 		if err := a.addressProblem("api.metrics_listen", a.MetricsListen); err != nil {
 			errs = append(errs, err)

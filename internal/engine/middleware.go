@@ -28,10 +28,11 @@ type middleware struct {
 	guard    *auth.Guard         // nil means no authentication
 	metrics  *telemetry.Metrics  // nil means no metrics
 	requests *telemetry.Requests // nil means neither metrics nor access log
+	profiles bool                // beside the metrics
 }
 
 func newMiddleware(cfg APIConfig, log *slog.Logger, now func() time.Time) (*middleware, error) {
-	m := &middleware{}
+	m := &middleware{profiles: cfg.Profiles}
 	if cfg.MetricsListen != "" {
 		m.metrics = telemetry.New()
 	}
@@ -109,14 +110,27 @@ func (m *middleware) api(api http.Handler) http.Handler {
 	return m.requests.Observe(api)
 }
 
-// metricsHandler serves the metrics, behind the same authentication as the API:
-// they are about the same machines.
+// metricsHandler serves the metrics, and profiles to administrators, behind the same
+// authentication as the API: they are about the same machines.
 func (m *middleware) metricsHandler() http.Handler {
-	handler := m.metrics.Handler()
-	if m.guard != nil {
-		handler = m.guard.Wrap(handler)
-	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", handler)
-	return mux
+	mux.Handle("GET /metrics", m.metrics.Handler())
+	if m.profiles {
+		mux.Handle("GET "+profilePath, m.forAdmins(profileHandler()))
+	}
+	if m.guard == nil {
+		return mux
+	}
+	return m.guard.Wrap(mux)
+}
+
+// forAdmins refuses the requests of everybody else.
+func (m *middleware) forAdmins(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if m.role(r.Context()) < role.Admin {
+			http.Error(w, "Profiles need the role "+role.Admin.String()+".", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

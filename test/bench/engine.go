@@ -34,6 +34,13 @@ func (b *bench) startEngine(ctx context.Context, data string, more ...string) (*
 		return nil, err
 	}
 	args := slices.Concat([]string{"engine", "--listen", address}, database, discovery, more)
+	profiles := ""
+	if b.profiler != nil {
+		if profiles, err = freeAddress(ctx); err != nil {
+			return nil, err
+		}
+		args = append(args, b.profiler.args(profiles)...)
+	}
 	p, err := b.startProcess(data, args...)
 	if err != nil {
 		return nil, err
@@ -41,6 +48,9 @@ func (b *bench) startEngine(ctx context.Context, data string, more ...string) (*
 	e := &engine{process: p, address: address}
 	if err := e.awaitAnswer(ctx); err != nil {
 		return nil, errors.Join(err, e.kill())
+	}
+	if b.profiler != nil {
+		b.profiler.watch(profiles)
 	}
 	return e, nil
 }

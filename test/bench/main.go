@@ -15,7 +15,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -71,6 +73,7 @@ type bench struct {
 	folder   string // data folders go below it; on a real disk
 	postgres string // URL of the server whose schemas engines use; empty means SQLite
 	figures  []figure
+	profiler *profiler // nil means that nothing is profiled
 }
 
 func run(ctx context.Context, args []string) (err error) {
@@ -79,8 +82,12 @@ func run(ctx context.Context, args []string) (err error) {
 	folder := flags.String("dir", "bin", "folder on a real disk for data that is removed afterwards")
 	only := flags.String("only", "", "comma list of sections to run: "+names(sections)+"; empty means all")
 	base := flags.String("compare", "", "commit to build and compare with; sections: "+names(comparables()))
+	profile := flags.String("profile", "", "file for a CPU profile of the engines that are measured; empty means none")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *base != "" && *profile != "" {
+		return errors.New("-profile: cannot be combined with -compare: the other program may serve no profiles")
 	}
 	within, among := timeout, sections
 	if *base != "" {
@@ -114,11 +121,19 @@ func run(ctx context.Context, args []string) (err error) {
 	if *base != "" {
 		return compare(ctx, data, *base, *program, chosen)
 	}
-	b := &bench{program: *program, folder: data}
-	for _, s := range chosen {
-		if ctx.Err() == nil {
-			err = errors.Join(err, b.measure(ctx, s))
+	b := &bench{program: *program}
+	if *profile != "" {
+		b.profiler = &profiler{ctx: ctx}
+	}
+	for i, s := range chosen {
+		if ctx.Err() != nil {
+			break
 		}
+		b.folder = filepath.Join(data, strconv.Itoa(i)) // a section may be chosen several times
+		err = errors.Join(err, os.Mkdir(b.folder, 0o750), b.measure(ctx, s))
+	}
+	if b.profiler != nil && err == nil {
+		err = b.profiler.write(*profile)
 	}
 	return errors.Join(printFigures(os.Stdout, b.figures), err)
 }

@@ -1,0 +1,19 @@
+package engine
+
+import (
+	"net/http"
+	"net/http/pprof" //nolint:gosec // what it registers by itself is served nowhere: no server here has the default mux
+)
+
+const profilePath = "/debug/pprof/"
+
+// profileHandler serves those profiles of Go's runtime that tell nothing about machines or
+// passwords. The command line, which can have one, is not among them.
+func profileHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc(profilePath+"profile", pprof.Profile)
+	for _, name := range []string{"allocs", "goroutine", "heap"} {
+		mux.Handle(profilePath+name, pprof.Handler(name))
+	}
+	return mux
+}
