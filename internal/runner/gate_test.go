@@ -79,9 +79,6 @@ func TestCallsThatWaitForOneBMCAreInNobodysWay(t *testing.T) {
 			}
 		}
 		hangs()
-		if len(g.bmcs) != 0 {
-			t.Errorf("%d BMCs are kept that nobody calls", len(g.bmcs))
-		}
 	})
 }
 

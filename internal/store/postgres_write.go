@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/ingot-metal/ingot/internal/keylimit"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -55,9 +56,9 @@ const (
 // The server joins the flushes of commits by itself.
 type postgresWriter struct {
 	pool    *pgxpool.Pool
-	slots   chan struct{} // one for each write that has a connection
-	waiting chan struct{} // one for each of them that may wait long for a lock
-	rows    *rowLimit     // of writes that begin with locking a row
+	slots   chan struct{}   // one for each write that has a connection
+	waiting chan struct{}   // one for each of them that may wait long for a lock
+	rows    *keylimit.Limit // of writes that begin with locking a row
 	clock   *serverClock
 	texts   *statementTexts
 	memory  processMemory
@@ -70,7 +71,7 @@ type postgresWriter struct {
 func newPostgresWriter(pool *pgxpool.Pool, connections int, clock *serverClock) *postgresWriter {
 	return &postgresWriter{
 		pool: pool, slots: make(chan struct{}, connections), waiting: make(chan struct{}, max(1, connections/connectionsPerWaiting)),
-		rows: newRowLimit(min(writesPerRow, connections)), clock: clock, closed: make(chan struct{}),
+		rows: keylimit.New(min(writesPerRow, connections)), clock: clock, closed: make(chan struct{}),
 		texts: &statementTexts{kept: map[string]string{}},
 	}
 }
@@ -242,7 +243,7 @@ func (t *postgresWrite) await(row string) (err error) {
 	if t.release != nil || t.slot {
 		return nil
 	}
-	t.release, err = t.writer.rows.acquire(t.session.caller, row)
+	t.release, err = t.writer.rows.Acquire(t.session.caller, row)
 	return err
 }
 

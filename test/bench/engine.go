@@ -50,7 +50,7 @@ func (b *bench) startEngine(ctx context.Context, data string, more ...string) (*
 		return nil, errors.Join(err, e.kill())
 	}
 	if b.profiler != nil {
-		b.profiler.watch(profiles)
+		b.profiler.watch(ctx, profiles)
 	}
 	return e, nil
 }

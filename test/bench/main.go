@@ -123,7 +123,7 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 	b := &bench{program: *program}
 	if *profile != "" {
-		b.profiler = &profiler{ctx: ctx}
+		b.profiler = &profiler{}
 	}
 	for i, s := range chosen {
 		if ctx.Err() != nil {

@@ -13,7 +13,6 @@ import (
 // profiler collects what engines do with the processor while they are measured. Of an
 // engine that is killed it misses the last second.
 type profiler struct {
-	ctx     context.Context
 	running sync.WaitGroup
 	mu      sync.Mutex
 	samples []*profile.Profile
@@ -24,11 +23,12 @@ func (p *profiler) args(address string) []string {
 	return []string{"--set", "api.metrics_listen=" + address, "--set", "api.profiles=true"}
 }
 
-// watch reads the profiles of an engine, one for each second, until it has ended.
-func (p *profiler) watch(address string) {
+// watch reads the profiles of an engine, one for each second, until it has ended or ctx
+// ends.
+func (p *profiler) watch(ctx context.Context, address string) {
 	p.running.Go(func() {
 		for {
-			sample, err := readProfile(p.ctx, address)
+			sample, err := readProfile(ctx, address)
 			if err != nil { // the engine has been killed
 				return
 			}
