@@ -90,14 +90,14 @@ func (m *middleware) role(ctx context.Context) role.Role {
 // password, report their machine: package httpapi bounds their requests, and package
 // agent what they can do.
 func (m *middleware) route(next http.Handler, public bool) http.Handler {
-	if m.requests != nil {
+	if m.requests != nil && !public {
 		next = m.requests.RecordUser(next)
 	}
 	if m.guard != nil && !public {
 		next = m.guard.Wrap(next)
 	}
 	if m.requests != nil {
-		next = m.requests.RecordRoute(next, public)
+		next = m.requests.RecordRoute(next)
 	}
 	return next
 }

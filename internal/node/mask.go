@@ -46,11 +46,12 @@ func AppendMaskedUsers(dst, text []byte) []byte {
 }
 
 // appendMaskedUser appends text up to the authority of a URL, which begins at start, and
-// the mask in place of its user information, which ends with "@" (RFC 3986, section 3.2).
-// It returns what follows.
+// the mask in place of its user information, which ends with "@" (RFC 3986, section 3.2)
+// and may have commas, so that of a list of hosts all before the last "@" is masked. It
+// returns what follows.
 func appendMaskedUser(dst, text []byte, start int) (masked, rest []byte) {
 	dst, rest = append(dst, text[:start]...), text[start:]
-	authority := rest[:endOf(rest, `/?#,"<>`)]
+	authority := rest[:endOf(rest, `/?#"<>`)]
 	if at := bytes.LastIndexByte(authority, '@'); at >= 0 {
 		return append(dst, Mask...), rest[at:]
 	}

@@ -13,6 +13,7 @@ func TestCredentialsInURLsAreMasked(t *testing.T) {
 		"http://u:p@h/x":                                     "http://******@h/x",
 		"a http://u@h b ftp://q:r@i/ c":                      "a http://******@h b ftp://******@i/ c",
 		"http://u:p@q@h":                                     "http://******@h",
+		"https://u:p,q@h/ ftp://h":                           "https://******@h/ ftp://h",
 		"http://h/x@y":                                       "http://h/x@y",
 		"https://h/i?sig=abc&exp=12#f":                       "https://h/i?sig=******&exp=******#f",
 		"https://h/i?flag&sig=abc":                           "https://h/i?flag&sig=******",

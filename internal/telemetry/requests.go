@@ -37,7 +37,7 @@ var methods = map[string]bool{
 // Requests counts, times and logs the requests of the API. Its three middlewares
 // work together: Observe wraps the whole API; RecordRoute wraps each route inside the
 // router, which knows the pattern; RecordUser is inside authentication, which knows
-// the user.
+// the user, or alone when everybody is let in.
 type Requests struct {
 	// Metrics counts requests; nil means no metrics.
 	Metrics *Metrics
@@ -54,7 +54,7 @@ type Requests struct {
 // labels are the values that the inner middlewares set for one request.
 type labels struct {
 	route, user string
-	anonymous   bool // anybody can send it
+	anonymous   bool // nobody has been let in with it, so anybody can send it
 }
 
 type labelsKey struct{}
@@ -64,12 +64,11 @@ func labelsOf(r *http.Request) *labels {
 	return s
 }
 
-// RecordRoute records the pattern that the router matched. A public route answers without
-// credentials.
-func (q *Requests) RecordRoute(next http.Handler, public bool) http.Handler {
+// RecordRoute records the pattern that the router matched.
+func (q *Requests) RecordRoute(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s := labelsOf(r); s != nil {
-			s.route, s.anonymous = routeLabel(r.Pattern), public
+			s.route = routeLabel(r.Pattern)
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -83,11 +82,11 @@ func routeLabel(pattern string) string {
 	return strings.TrimSuffix(pattern, "{$}")
 }
 
-// RecordUser records who sent the request.
+// RecordUser records who was let in with the request.
 func (q *Requests) RecordUser(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s := labelsOf(r); s != nil {
-			s.user = q.User(r.Context())
+			s.user, s.anonymous = q.User(r.Context()), false
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -141,7 +140,7 @@ func (q *Requests) report(r *http.Request, s *labels, w *responseWriter, status 
 		slog.String("method", method), slog.String("path", path), slog.String("route", s.route),
 		slog.Int("status", status), slog.Int64("bytes", w.bytes), slog.Duration("duration", took),
 	}
-	if q.AnonymousLog != nil && (s.anonymous || status == http.StatusUnauthorized) {
+	if q.AnonymousLog != nil && s.anonymous {
 		q.AnonymousLog.Log(q.Now(), slog.LevelInfo, answered, line...)
 		return
 	}

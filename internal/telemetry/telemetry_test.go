@@ -66,7 +66,7 @@ func service(q *Requests) http.Handler {
 		"/v1/abort": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"/":         func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
 	} {
-		mux.Handle(pattern, q.RecordRoute(q.RecordUser(handler), false))
+		mux.Handle(pattern, q.RecordRoute(q.RecordUser(handler)))
 	}
 	return q.Observe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Openstack-Request-Id", "req-1")
@@ -167,13 +167,19 @@ func TestAnonymousRequestsWriteABoundedNumberOfLines(t *testing.T) {
 		User: func(context.Context) string { return "" },
 	}
 	mux := http.NewServeMux()
-	for pattern, status := range map[string]int{"/v1/public": http.StatusOK, "/v1/closed": http.StatusUnauthorized, "/v1/open": http.StatusOK} {
-		mux.Handle(pattern, q.RecordRoute(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }), pattern == "/v1/public"))
+	for pattern, status := range map[string]int{
+		"/v1/public": http.StatusOK, "/v1/refused": http.StatusUnauthorized, "/v1/overloaded": http.StatusServiceUnavailable, "/v1/admitted": http.StatusUnauthorized,
+	} {
+		var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		if pattern == "/v1/admitted" {
+			handler = q.RecordUser(handler)
+		}
+		mux.Handle(pattern, q.RecordRoute(handler))
 	}
 	for _, test := range []struct {
 		path  string
 		lines int // of ten requests
-	}{{"/v1/public", 3}, {"/v1/closed", 3}, {"/no/such/path", 3}, {"/v1/open", 10}} {
+	}{{"/v1/public", 3}, {"/v1/refused", 3}, {"/v1/overloaded", 3}, {"/no/such/path", 3}, {"/v1/admitted", 10}} {
 		now = now.Add(time.Minute)
 		log.Reset()
 		for range 10 {
@@ -188,7 +194,7 @@ func TestAnonymousRequestsWriteABoundedNumberOfLines(t *testing.T) {
 func TestLayersInsideWorkWithoutTheOneOutside(t *testing.T) {
 	q := &Requests{User: nobody, Now: clock()}
 	w := httptest.NewRecorder()
-	q.RecordRoute(q.RecordUser(http.NotFoundHandler()), false).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	q.RecordRoute(q.RecordUser(http.NotFoundHandler())).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	if w.Code != http.StatusNotFound {
 		t.Errorf("got status %d", w.Code)
 	}
@@ -287,7 +293,7 @@ func BenchmarkWatchedRequest(b *testing.B) {
 		"metrics+log": {Metrics: New(), AccessLog: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)), User: nobody, Now: time.Now},
 	} {
 		b.Run(name, func(b *testing.B) {
-			handler := q.Observe(q.RecordRoute(q.RecordUser(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })), false))
+			handler := q.Observe(q.RecordRoute(q.RecordUser(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))))
 			r := httptest.NewRequest(http.MethodGet, "/v1/nodes/rack1", nil)
 			r.Pattern = "/v1/nodes/{ident}"
 			b.ReportAllocs()
