@@ -137,7 +137,7 @@ func (e *engine) load(ctx context.Context, clients, count int, do func(c *client
 		defer c.close()
 		connections[i] = c
 	}
-	before, err := e.cpu()
+	before, err := e.CPU()
 	if err != nil {
 		return storm{}, err
 	}
@@ -151,7 +151,7 @@ func (e *engine) load(ctx context.Context, clients, count int, do func(c *client
 		}
 	}
 	took := time.Since(start)
-	after, err := e.cpu()
+	after, err := e.CPU()
 	return storm{requests: count, took: took, cpu: after - before}, err
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // compareRounds is how often each section runs on each of the two programs.
@@ -87,7 +89,7 @@ func buildCommit(ctx context.Context, folder, commit string) (program string, re
 		defer cancel()
 		return git(ctx, "worktree", "remove", "--force", tree)
 	}
-	if err := buildIn(ctx, tree, program); err != nil {
+	if err := process.Build(ctx, tree, program); err != nil {
 		return "", nil, errors.Join(fmt.Errorf("build commit %s: %w", commit, err), remove())
 	}
 	return program, remove, nil

@@ -2,17 +2,19 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // engine is an `ingot engine` that runs as a child of this process.
 type engine struct {
-	*process
+	*process.Process
 	address       string        // host:port
 	authorization string        // header line of its clients, empty when it asks for no password
 	ready         time.Duration // from executing the program to its first 200
@@ -22,10 +24,15 @@ type engine struct {
 // an engine enrols nobody.
 var discovery = []string{"--set", "auto_discovery.enabled=true", "--set", "auto_discovery.driver=manual-management"}
 
+// startProcess runs the program. Its output is added to NAME.log in the bench's folder.
+func (b *bench) startProcess(name string, args ...string) (*process.Process, error) {
+	return process.Start(exec.Command(b.program, args...), filepath.Join(b.folder, name+".log")) //nolint:gosec,noctx // our own program; Kill ends it
+}
+
 // startEngine runs an engine on the database of this name, with more arguments if
 // there are any, and returns after its first answer.
 func (b *bench) startEngine(ctx context.Context, data string, more ...string) (*engine, error) {
-	address, err := freeAddress(ctx)
+	address, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -45,9 +52,10 @@ func (b *bench) startEngine(ctx context.Context, data string, more ...string) (*
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{process: p, address: address}
+	e := &engine{Process: p, address: address}
 	if err := e.awaitAnswer(ctx); err != nil {
-		return nil, errors.Join(err, e.kill())
+		e.Kill()
+		return nil, err
 	}
 	if b.profiler != nil {
 		b.profiler.watch(ctx, profiles)
@@ -57,15 +65,15 @@ func (b *bench) startEngine(ctx context.Context, data string, more ...string) (*
 
 // awaitAnswer asks for the root document until it is there.
 func (e *engine) awaitAnswer(ctx context.Context) error {
-	if err := e.awaitFirst(ctx, e.address, "/"); err != nil {
+	if err := awaitFirst(ctx, e.Process, e.address, "/"); err != nil {
 		return fmt.Errorf("wait for the engine's first answer: %w", err)
 	}
-	e.ready = time.Since(e.started)
+	e.ready = time.Since(e.Started)
 	return nil
 }
 
-// awaitFirst asks the program for a document until it is there.
-func (p *process) awaitFirst(ctx context.Context, address, path string) error {
+// awaitFirst asks a program for a document until it is there.
+func awaitFirst(ctx context.Context, p *process.Process, address, path string) error {
 	const pause = time.Millisecond
 	for {
 		err := firstAnswer(ctx, address, path)
@@ -73,8 +81,8 @@ func (p *process) awaitFirst(ctx context.Context, address, path string) error {
 			return nil
 		}
 		select {
-		case <-p.done:
-			return p.failure()
+		case <-p.Done():
+			return p.Failure()
 		case <-ctx.Done():
 			return err
 		case <-time.After(pause):
@@ -89,14 +97,4 @@ func firstAnswer(ctx context.Context, address, path string) error {
 	}
 	defer c.close()
 	return c.want(http.StatusOK, http.MethodGet, path, nil)
-}
-
-// freeAddress returns a loopback address that nobody listens on right now.
-func freeAddress(ctx context.Context) (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -69,14 +68,16 @@ func (b *bench) enrolFresh(ctx context.Context, data string, docs [][]byte, watc
 	if err == nil {
 		err = watch(e, result)
 	}
-	if err := errors.Join(err, e.kill()); err != nil {
+	e.Kill()
+	if err != nil {
 		return nil, err
 	}
 	if e, err = b.startEngine(ctx, data); err != nil {
 		return nil, err
 	}
 	if err := e.checkEnrolled(ctx, len(docs)); err != nil {
-		return nil, errors.Join(err, e.kill())
+		e.Kill()
+		return nil, err
 	}
 	return e, nil
 }
@@ -144,7 +145,8 @@ func benchMemory(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	return e.kill()
+	e.Kill()
+	return nil
 }
 
 func benchEnrol(ctx context.Context, b *bench) error {
@@ -156,5 +158,6 @@ func benchEnrol(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	return e.kill()
+	e.Kill()
+	return nil
 }

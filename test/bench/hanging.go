@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 // down: two engines manage nodes with quick machines in turn, and one of them waits
 // for machines that hang meanwhile.
 func benchHanging(ctx context.Context, b *bench) error {
-	address, err := freeAddress(ctx)
+	address, err := process.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -42,13 +43,14 @@ func benchHanging(ctx context.Context, b *bench) error {
 	}
 	for _, e := range engines {
 		if e != nil {
-			err = errors.Join(err, e.kill())
+			e.Kill()
 		}
 	}
 	if err == nil {
 		err = b.checkQuick(ctx, names)
 	}
-	if err := errors.Join(err, m.kill()); err != nil {
+	m.Kill()
+	if err != nil {
 		return err
 	}
 	alone, beside := total(results[engineAlone]), total(results[engineBeside])
@@ -178,7 +180,8 @@ func (b *bench) checkQuick(ctx context.Context, names [2]string) error {
 		if err == nil && managed != quickRounds*quickNodes {
 			err = fmt.Errorf("after the restart %d of %d nodes with quick machines are manageable", managed, quickRounds*quickNodes)
 		}
-		if err := errors.Join(err, e.kill()); err != nil {
+		e.Kill()
+		if err != nil {
 			return err
 		}
 	}

@@ -87,14 +87,16 @@ func (b *bench) inspectFresh(ctx context.Context, data string, count int) (storm
 	if err = e.awaitInspection(ctx, machines, false); err == nil {
 		inspected, err = e.postAll(ctx, machines)
 	}
-	if err := errors.Join(err, e.kill()); err != nil {
+	e.Kill()
+	if err != nil {
 		return storm{}, err
 	}
 	if e, err = b.startEngine(ctx, data, allHooks...); err != nil {
 		return storm{}, err
 	}
 	err = e.checkNodes(ctx, map[string]int{"manageable": len(machines)}, nics*len(machines))
-	return inspected, errors.Join(err, e.checkInspected(ctx), e.kill())
+	defer e.Kill()
+	return inspected, errors.Join(err, e.checkInspected(ctx))
 }
 
 // awaitInspection registers the machines and brings their nodes to inspect wait.

@@ -38,9 +38,7 @@ func benchLatency(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	if err := e.kill(); err != nil {
-		return err
-	}
+	e.Kill()
 	managed, err := distant.manageFresh(ctx, "latency-manage", distantWork)
 	if err != nil {
 		return err
@@ -119,13 +117,15 @@ func (b *bench) manageFresh(ctx context.Context, data string, count int) (storm,
 	if err == nil {
 		managed, err = e.manage(ctx, nodes)
 	}
-	if err := errors.Join(err, e.kill()); err != nil {
+	e.Kill()
+	if err != nil {
 		return storm{}, err
 	}
 	if e, err = b.startEngine(ctx, data); err != nil {
 		return storm{}, err
 	}
-	return managed, errors.Join(e.checkNodes(ctx, map[string]int{"manageable": count}, 0), e.kill())
+	defer e.Kill()
+	return managed, e.checkNodes(ctx, map[string]int{"manageable": count}, 0)
 }
 
 func fakeNode(i int) []byte {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -24,25 +23,18 @@ var noDiscovery = []string{"--set", "auto_discovery.enabled=false", "--set", "au
 func benchLookup(ctx context.Context, b *bench) error {
 	machines := knownMachines(manyNodes + lookups)
 	var engines [2]*engine
-	stop := func(err error) error {
-		for _, e := range engines {
-			if e != nil {
-				err = errors.Join(err, e.kill())
-			}
-		}
-		return err
-	}
 	for i, size := range [2]int{fewNodes, manyNodes} {
 		e, err := b.startEngine(ctx, fmt.Sprintf("lookup-%d", size), noDiscovery...)
 		if err != nil {
-			return stop(err)
+			return err
 		}
+		defer e.Kill()
 		engines[i] = e
 		if err := e.awaitInspection(ctx, machines[:size], true); err != nil {
-			return stop(err)
+			return err
 		}
 	}
-	return stop(b.compareLookups(ctx, engines, machines))
+	return b.compareLookups(ctx, engines, machines)
 }
 
 // compareLookups lets the same machines post to both engines in turn.

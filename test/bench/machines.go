@@ -2,15 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // machines is an `ingot sim fake-machines` that runs as a child of this process:
 // the machines behind nodes of fake hardware.
 type machines struct {
-	*process
+	*process.Process
 	address string // host:port
 }
 
@@ -21,9 +22,10 @@ func (b *bench) startMachines(ctx context.Context, name, address string) (*machi
 	if err != nil {
 		return nil, err
 	}
-	m := &machines{process: p, address: address}
-	if err := m.awaitFirst(ctx, address, "/faults"); err != nil {
-		return nil, errors.Join(fmt.Errorf("wait for the machines' first answer: %w", err), m.kill())
+	m := &machines{Process: p, address: address}
+	if err := awaitFirst(ctx, p, address, "/faults"); err != nil {
+		m.Kill()
+		return nil, fmt.Errorf("wait for the machines' first answer: %w", err)
 	}
 	return m, nil
 }

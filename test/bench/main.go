@@ -13,7 +13,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -21,6 +20,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // Bounds of a whole run, far above what it takes on two free cores.
@@ -180,16 +181,8 @@ func names(of []section) string {
 // build makes bin/ingot the program of this work tree.
 func build(ctx context.Context) (string, error) {
 	const program = "bin/ingot"
-	if err := buildIn(ctx, ".", program); err != nil {
-		return "", fmt.Errorf("build %s (run bench in the root of the work tree): %w", program, err)
+	if err := process.Build(ctx, ".", program); err != nil {
+		return "", fmt.Errorf("%w (run bench in the root of the work tree)", err)
 	}
 	return program, nil
-}
-
-// buildIn builds the program of the work tree in a folder. A relative path begins
-// in that folder.
-func buildIn(ctx context.Context, tree, program string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/ingot") //nolint:gosec // a path of our own
-	cmd.Dir, cmd.Stdout, cmd.Stderr = tree, os.Stderr, os.Stderr
-	return cmd.Run()
 }

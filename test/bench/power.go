@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 const (
@@ -36,7 +38,7 @@ const switchedClass = "switched"
 // at the machines that were switched on: their nodes must say so.
 func benchPower(ctx context.Context, b *bench) error {
 	const data = "power"
-	address, err := freeAddress(ctx)
+	address, err := process.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -51,7 +53,8 @@ func benchPower(ctx context.Context, b *bench) error {
 	if err == nil {
 		err = b.measurePower(ctx, data, m)
 	}
-	return errors.Join(err, m.kill())
+	m.Kill()
+	return err
 }
 
 // preparePower creates the nodes and manages them while their machines are quick.
@@ -60,12 +63,12 @@ func (b *bench) preparePower(ctx context.Context, data, address string) (err err
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.kill()) }()
+	defer m.Kill()
 	e, err := b.startEngine(ctx, data, "--set", syncOff)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.kill()) }()
+	defer e.Kill()
 	nodes, _, err := e.createNodes(ctx, powerNodes, func(i int) []byte {
 		class := "ordinary"
 		if i >= powerHanging && i < powerHanging+powerSwitched {
@@ -110,7 +113,8 @@ func (b *bench) measurePower(ctx context.Context, data string, m *machines) erro
 	if err == nil {
 		figures, err = powerFigures(e, asked)
 	}
-	if err := errors.Join(err, e.kill()); err != nil {
+	e.Kill()
+	if err != nil {
 		return err
 	}
 	if e, err = b.startEngine(ctx, data, "--set", syncOff); err != nil {
@@ -120,7 +124,8 @@ func (b *bench) measurePower(ctx context.Context, data string, m *machines) erro
 	if err == nil && on != powerSwitched {
 		err = fmt.Errorf("%d machines were switched on, after the restart %d nodes say so", powerSwitched, on)
 	}
-	err = errors.Join(err, e.checkNodes(ctx, map[string]int{"manageable": powerNodes}, 0), e.kill())
+	err = errors.Join(err, e.checkNodes(ctx, map[string]int{"manageable": powerNodes}, 0))
+	e.Kill()
 	if err == nil {
 		b.figures = append(b.figures, figures...)
 	}
@@ -147,7 +152,7 @@ func (e *engine) awaitPower(ctx context.Context, m *machines) (time.Duration, er
 	if err != nil {
 		return 0, fmt.Errorf("wait until each machine was asked for its power state, %d of %d are: %w", asked, powerNodes, err)
 	}
-	answered := time.Since(e.started) + powerAnswer
+	answered := time.Since(e.Started) + powerAnswer
 	on := 0
 	err = poll(ctx, powerPause, func() (bool, error) {
 		var err error
@@ -157,7 +162,7 @@ func (e *engine) awaitPower(ctx context.Context, m *machines) (time.Duration, er
 	if err != nil {
 		return 0, fmt.Errorf("wait until the nodes of the machines that were switched on say so, %d of %d do: %w", on, powerSwitched, err)
 	}
-	return max(answered, time.Since(e.started)), nil
+	return max(answered, time.Since(e.Started)), nil
 }
 
 // switchedOn counts the nodes whose machines were switched on and that say so.
@@ -186,11 +191,11 @@ func (e *engine) switchedOn(ctx context.Context) (int, error) {
 
 // powerFigures are those of an engine that has read all there is to read.
 func powerFigures(e *engine, took time.Duration) ([]figure, error) {
-	cpu, err := e.cpu()
+	cpu, err := e.CPU()
 	if err != nil {
 		return nil, err
 	}
-	now, peak, err := e.memory()
+	now, peak, err := e.Memory()
 	name := fmt.Sprintf("power of %d machines read after a cold start, %d more hang", powerNodes-powerHanging, powerHanging)
 	return []figure{
 		{name: name, value: took.Seconds(), unit: "s", target: 60, best: least},

@@ -29,13 +29,15 @@ func benchRead(ctx context.Context, b *bench) error {
 		return err
 	}
 	err = errors.Join(b.measureShows(ctx, e, ""), b.measureLists(ctx, e))
-	if err := errors.Join(err, e.kill()); err != nil {
+	e.Kill()
+	if err != nil {
 		return err
 	}
 	if e, err = b.startWithPassword(ctx, "read"); err != nil {
 		return err
 	}
-	return errors.Join(b.measureShows(ctx, e, ", http_basic"), e.kill())
+	defer e.Kill()
+	return b.measureShows(ctx, e, ", http_basic")
 }
 
 // measureShows asks for single nodes and ports, every one of which must be there.
@@ -101,7 +103,7 @@ func (b *bench) measureLists(ctx context.Context, e *engine) error {
 		if len(whole.Nodes) != present {
 			return fmt.Errorf("%s has %d nodes, want %d", path, len(whole.Nodes), present)
 		}
-		before, err := e.cpu()
+		before, err := e.CPU()
 		if err != nil {
 			return err
 		}
@@ -113,7 +115,7 @@ func (b *bench) measureLists(ctx context.Context, e *engine) error {
 			}
 			times[i] = time.Since(start)
 		}
-		after, err := e.cpu()
+		after, err := e.CPU()
 		if err != nil {
 			return err
 		}
@@ -143,7 +145,8 @@ func (b *bench) startWithPassword(ctx context.Context, data string) (*engine, er
 		return nil, err
 	}
 	if err := e.checkRefuses(ctx); err != nil {
-		return nil, errors.Join(err, e.kill())
+		e.Kill()
+		return nil, err
 	}
 	e.authorization = "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password)) + "\r\n"
 	return e, nil

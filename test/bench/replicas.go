@@ -140,14 +140,15 @@ func (b *bench) runReplicas(ctx context.Context, test replicaTest, distance time
 		run.rate[1], run.busy[1], err = together(ctx, p, distance, engines, 1, test.work)
 	}
 	for _, e := range engines {
-		err = errors.Join(err, e.kill())
+		e.Kill()
 	}
 	engines = nil
 	if err == nil {
 		err = start()
 	}
 	if err == nil {
-		err = errors.Join(test.check(ctx, engines[0]), engines[0].kill())
+		err = test.check(ctx, engines[0])
+		engines[0].Kill()
 	}
 	return run, err
 }

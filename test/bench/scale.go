@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -25,25 +24,18 @@ func benchScale(ctx context.Context, b *bench) error {
 	for i, size := range sizes {
 		c, err := b.populate(ctx, fmt.Sprintf("scale-%d", size), size, [len(sizes)]float64{60, 250}[i])
 		if err != nil {
-			return errors.Join(err, killAll(crowds[:i]))
+			return err
 		}
+		defer c.engine.Kill()
 		crowds[i] = c
 	}
-	return errors.Join(b.compareReads(ctx, crowds), killAll(crowds[:]))
+	return b.compareReads(ctx, crowds)
 }
 
 // crowd is an engine with many nodes.
 type crowd struct {
 	engine *engine
 	nodes  []string // their UUIDs
-}
-
-func killAll(crowds []*crowd) error {
-	var err error
-	for _, c := range crowds {
-		err = errors.Join(err, c.engine.kill())
-	}
-	return err
 }
 
 // populate creates nodes with a port each and some that differ, kills the engine,
@@ -58,7 +50,8 @@ func (b *bench) populate(ctx context.Context, data string, size int, memory floa
 	if err == nil {
 		err = b.addMemory(e, fmt.Sprintf("resident memory with %d nodes", size), memory)
 	}
-	if err := errors.Join(err, e.kill()); err != nil {
+	e.Kill()
+	if err != nil {
 		return nil, err
 	}
 	if e, err = b.startEngine(ctx, data); err != nil {
@@ -66,7 +59,8 @@ func (b *bench) populate(ctx context.Context, data string, size int, memory floa
 	}
 	err = e.checkNodes(ctx, map[string]int{"enroll": size - rare, "manageable": rare}, size-1+manyPorts)
 	if err != nil {
-		return nil, errors.Join(err, e.kill())
+		e.Kill()
+		return nil, err
 	}
 	return &crowd{e, nodes}, nil
 }
@@ -100,7 +94,7 @@ func instance(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x"
 
 // addMemory adds the resident memory of an engine and its peak.
 func (b *bench) addMemory(e *engine, name string, target float64) error {
-	now, peak, err := e.memory()
+	now, peak, err := e.Memory()
 	b.add(figure{name: name, value: megabytes(now), unit: "MB", target: target, best: least})
 	b.add(figure{name: "  at its peak", value: megabytes(peak), unit: "MB"})
 	return err

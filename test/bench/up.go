@@ -10,10 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // upMachines is how many machines are powered on at once in `ingot up`.
@@ -46,7 +46,7 @@ func benchUp(ctx context.Context, b *bench) error {
 	}
 	hosts := kubectl{program: filepath.Join(assets, "kubectl"), config: filepath.Join(data, "kubeconfig")}
 	took, err := timeToAvailable(ctx, p, hosts)
-	if err := errors.Join(err, p.stop()); err != nil {
+	if err := errors.Join(err, p.Stop(30*time.Second)); err != nil {
 		return err
 	}
 	b.add(figure{
@@ -58,19 +58,17 @@ func benchUp(ctx context.Context, b *bench) error {
 
 // timeToAvailable returns how long after power on all machines are available
 // hosts. It fails when there is a host too many.
-func timeToAvailable(ctx context.Context, p *process, hosts kubectl) (time.Duration, error) {
+func timeToAvailable(ctx context.Context, p *process.Process, hosts kubectl) (time.Duration, error) {
 	alive := func(done func() (bool, error)) func() (bool, error) {
 		return func() (bool, error) {
-			select {
-			case <-p.done:
-				return false, p.failure()
-			default:
-				return done()
+			if p.Ended() {
+				return false, p.Failure()
 			}
+			return done()
 		}
 	}
 	err := poll(ctx, enginePause, alive(func() (bool, error) {
-		output, err := os.ReadFile(p.log)
+		output, err := os.ReadFile(p.Log)
 		return bytes.Contains(output, []byte(beforePowerOn)), err
 	}))
 	if err != nil {
@@ -100,20 +98,6 @@ func timeToAvailable(ctx context.Context, p *process, hosts kubectl) (time.Durat
 		return 0, fmt.Errorf("%d machines became the hosts %v", upMachines, states)
 	}
 	return took, nil
-}
-
-// stop asks the program to end and waits for it.
-func (p *process) stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stop ingot: %w", err)
-	}
-	const grace = 30 * time.Second
-	select {
-	case <-p.done:
-		return nil
-	case <-time.After(grace):
-		return errors.Join(fmt.Errorf("stop ingot: it did not end within %s", grace), p.kill())
-	}
 }
 
 // kubectl is the client that hosts are counted with.

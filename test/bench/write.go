@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -21,7 +20,8 @@ func benchWrite(ctx context.Context, b *bench) error {
 		return err
 	}
 	uuids, err := b.measureWrites(ctx, e)
-	if err := errors.Join(err, e.kill()); err != nil {
+	e.Kill()
+	if err != nil {
 		return err
 	}
 	if e, err = b.startEngine(ctx, data); err != nil {
@@ -31,13 +31,15 @@ func benchWrite(ctx context.Context, b *bench) error {
 	if err == nil {
 		err = b.measureDeletes(ctx, e, uuids)
 	}
-	if err := errors.Join(err, e.kill()); err != nil {
+	e.Kill()
+	if err != nil {
 		return err
 	}
 	if e, err = b.startEngine(ctx, data); err != nil {
 		return err
 	}
-	return errors.Join(e.checkNodes(ctx, map[string]int{"enroll": present}, 0), e.kill())
+	defer e.Kill()
+	return e.checkNodes(ctx, map[string]int{"enroll": present}, 0)
 }
 
 // measureWrites returns the UUIDs of the nodes that were created and managed.
