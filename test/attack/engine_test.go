@@ -11,15 +11,13 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // engine is an engine in a process of its own.
@@ -27,14 +25,14 @@ type engine struct {
 	t       *testing.T
 	address string // host:port
 	dir     string // with its database, unless that is on PostgreSQL, and its log
-	process *os.Process
+	process *process.Process
 }
 
 // startEngine runs an engine that discovers machines, until the test ends. On
 // PostgreSQL, database is the URL.
 func startEngine(t *testing.T, database string, settings ...string) *engine {
 	t.Helper()
-	e := &engine{t: t, address: freeAddress(t), dir: t.TempDir()}
+	e := &engine{t: t, address: process.Address(t), dir: t.TempDir()}
 	args := []string{"engine", "--listen", e.address, "--data", filepath.Join(e.dir, "data")}
 	if database != "" {
 		args = append(args, "--database", database)
@@ -44,91 +42,13 @@ func startEngine(t *testing.T, database string, settings ...string) *engine {
 	}, settings...) {
 		args = append(args, "--set", setting)
 	}
-	log, err := os.Create(e.log())
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.process = launch(t, exec.Command(binary, args...), log)
-	eventually(t, "the engine answers", func() bool {
-		answer, err := http.Get("http://" + e.address + "/")
-		if err != nil {
-			return false
-		}
-		defer answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
-	})
+	e.process = process.Run(t, exec.Command(binary, args...), filepath.Join(e.dir, "log"))
+	e.process.AwaitAnswer(t, e.address)
 	return e
 }
 
-func (e *engine) log() string { return filepath.Join(e.dir, "log") }
-
-// launch runs a command until the test ends, however it ends: the kernel kills a child
-// when the thread that started it does.
-func launch(t *testing.T, command *exec.Cmd, output io.WriteCloser) *os.Process {
-	t.Helper()
-	command.Stdout, command.Stderr = output, output
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	launched, ended := make(chan error), make(chan struct{})
-	go func() {
-		runtime.LockOSThread()
-		defer output.Close()
-		err := command.Start()
-		launched <- err
-		if err == nil {
-			_ = command.Wait() // it is killed
-			close(ended)
-		}
-	}()
-	if err := <-launched; err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Kill() // it may have ended
-		<-ended
-	})
-	return command.Process
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	pause := time.NewTicker(20 * time.Millisecond)
-	defer pause.Stop()
-	for began := time.Now(); !ok(); <-pause.C {
-		if time.Since(began) > 15*time.Second {
-			t.Fatalf("not within 15 s: %s", what)
-		}
-	}
-}
-
-// peakMemory is the most memory that the engine had so far, in bytes.
-func (e *engine) peakMemory() int64 {
-	e.t.Helper()
-	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(e.process.Pid), "status"))
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-			if err != nil {
-				e.t.Fatal(err)
-			}
-			return kilobytes << 10
-		}
-	}
-	e.t.Fatal("the kernel does not say how much memory the engine has")
-	return 0
-}
+// patience bounds waits for what has no bound of its own.
+const patience = 15 * time.Second
 
 // client is somebody at an address of their own.
 type client struct {
@@ -205,7 +125,7 @@ func (e *engine) awaitRamdisk(i int) node {
 	c.must(e.t, http.MethodPost, "/v1/ports", fmt.Sprintf(`{"node_uuid":%q,"address":%q}`, n.uuid, n.mac))
 	for _, step := range []struct{ verb, state string }{{"manage", "manageable"}, {"inspect", "inspect wait"}} {
 		c.must(e.t, http.MethodPut, "/v1/nodes/"+n.uuid+"/states/provision", fmt.Sprintf(`{"target":%q}`, step.verb))
-		eventually(e.t, step.state, func() bool {
+		process.Eventually(e.t, patience, step.state, func() bool {
 			return c.must(e.t, http.MethodGet, "/v1/nodes/"+n.uuid+"?fields=provision_state", "")["provision_state"] == step.state
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // mallory is a machine that nobody registered.
@@ -100,7 +102,7 @@ func TestSquatterKeepsNoMachineOut(t *testing.T) {
 	if got := found["node"].(map[string]any)["uuid"]; got != n.uuid {
 		t.Errorf("the machine is taken for node %v, want its own", got)
 	}
-	eventually(t, "the inspection ends", func() bool {
+	process.Eventually(t, patience, "the end of the inspection", func() bool {
 		return e.admin().must(t, http.MethodGet, "/v1/nodes/"+n.uuid, "")["provision_state"] == "manageable"
 	})
 	ports := e.admin().must(t, http.MethodGet, "/v1/ports?node_uuid="+n.uuid, "")["ports"].([]any)

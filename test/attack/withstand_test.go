@@ -210,7 +210,10 @@ func (w *witness) judge(name string, rate float64) {
 			w.t.Errorf("95 %% of the PATCHes took up to %v, want %v", p95, maxPatch)
 		}
 	}
-	memory := w.engine.peakMemory()
+	_, memory, err := w.engine.process.Memory()
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	nodes, ports := w.engine.count("nodes"), w.engine.count("ports")
 	fmt.Fprintf(&line, "; memory %d MB, %d nodes, %d ports", memory>>20, nodes, ports)
 	if memory > maxMemory {
@@ -219,7 +222,7 @@ func (w *witness) judge(name string, rate float64) {
 	if ports > nodes*64 {
 		w.t.Errorf("%d nodes have %d ports, more than 64 each", nodes, ports)
 	}
-	info, err := os.Stat(w.engine.log())
+	info, err := os.Stat(w.engine.process.Log)
 	if err != nil {
 		w.t.Fatal(err)
 	}

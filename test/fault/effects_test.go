@@ -74,7 +74,7 @@ func (w *world) check() {
 		return
 	}
 	for _, e := range w.engines {
-		if e.process.ended() {
+		if e.process.Ended() {
 			w.violated("", "%s ended by itself", e.name)
 		}
 		for _, word := range []string{"panic", "DATA RACE"} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 	"github.com/ingot-metal/ingot/internal/store/storetest"
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // Times of the engines of a world. They are shorter than the defaults, so that more
@@ -43,7 +44,7 @@ type engine struct {
 	api                api
 
 	mu      sync.Mutex
-	process *process
+	process *process.Process
 	mode    mode
 }
 
@@ -58,13 +59,13 @@ const (
 
 func (w *world) newEngine(name string) *engine {
 	w.t.Helper()
-	e := &engine{w: w, name: name, address: freeAddress(w.t), log: filepath.Join(w.dir, name+".log")}
+	e := &engine{w: w, name: name, address: process.Address(w.t), log: filepath.Join(w.dir, name+".log")}
 	e.proxy, e.database = storetest.ThroughProxy(w.t, w.server.URL)
 	e.api = newAPI(e.address, clientPatience)
 	return e
 }
 
-func (e *engine) set(p *process, m mode) {
+func (e *engine) set(p *process.Process, m mode) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.process, e.mode = p, m
@@ -80,13 +81,13 @@ func (e *engine) is() mode {
 // started again.
 func (e *engine) start(ctx context.Context) {
 	for ctx.Err() == nil {
-		p, err := launchEngine(e.log, e.database, e.address, e.name, settings...)
+		p, err := process.Start(engineCommand(e.database, e.address, e.name, settings...), e.log)
 		if err != nil {
 			e.w.violated("", "start %s: %v", e.name, err)
 			return
 		}
 		e.set(p, down)
-		for pass(ctx, 50*time.Millisecond) && !p.ended() {
+		for pass(ctx, 50*time.Millisecond) && !p.Ended() {
 			if _, _, err := e.api.ask("GET", "/", nil); err == nil {
 				e.set(p, running)
 				e.w.note("", "%s answers", e.name)
@@ -99,30 +100,30 @@ func (e *engine) start(ctx context.Context) {
 
 func (e *engine) kill() {
 	e.set(e.process, down)
-	e.process.kill()
+	e.process.Kill()
 }
 
 // stop ends the engine in order.
 func (e *engine) stop() {
 	e.set(e.process, down)
-	e.process.signal(syscall.SIGTERM)
+	e.process.Signal(syscall.SIGTERM)
 	select {
-	case <-e.process.done:
+	case <-e.process.Done():
 	case <-time.After(stopWithin):
 		e.w.violated("", "%s does not end within %s of being asked to", e.name, stopWithin)
-		e.process.kill()
+		e.process.Kill()
 	}
 }
 
 // pause stops the process for a while, without its knowledge.
 func (e *engine) pause(ctx context.Context, d time.Duration) {
 	e.set(e.process, paused)
-	e.process.signal(syscall.SIGSTOP)
+	e.process.Signal(syscall.SIGSTOP)
 	pass(ctx, d)
 }
 
 func (e *engine) goOn() {
-	e.process.signal(syscall.SIGCONT)
+	e.process.Signal(syscall.SIGCONT)
 	e.set(e.process, running)
 }
 
@@ -200,7 +201,7 @@ func (e *engine) suffer(ctx context.Context, r *rand.Rand) {
 		}
 	}
 	for pass(ctx, time.Second+upTo(r, 9*time.Second)) {
-		if e.process.ended() {
+		if e.process.Ended() {
 			e.w.violated("", "%s ended by itself", e.name)
 			e.start(e.w.ctx)
 		}

@@ -6,14 +6,15 @@
 package fault_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/store/storetest"
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // binary is the program under test.
@@ -34,8 +35,8 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
 	binary = filepath.Join(dir, "ingot")
-	if output, err := exec.Command("go", "build", "-o", binary, "github.com/ingot-metal/ingot/cmd/ingot").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build ingot: %v\n%s", err, output)
+	if err := process.Build(context.Background(), ".", binary); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return storetest.Main(m)

@@ -5,9 +5,12 @@ package fault_test
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // patience bounds waits for what has no bound of its own.
@@ -15,7 +18,7 @@ const patience = 20 * time.Second
 
 // replica is an `ingot engine` in a process of its own.
 type replica struct {
-	*process
+	*process.Process
 	api
 	t *testing.T
 }
@@ -24,32 +27,21 @@ type replica struct {
 // when it answers.
 func start(t *testing.T, database, hostname string, settings ...string) *replica {
 	t.Helper()
-	address, log := freeAddress(t), filepath.Join(t.TempDir(), hostname+".log")
-	p, err := launchEngine(log, database, address, hostname, settings...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &replica{process: p, api: newAPI(address, 10*time.Second), t: t}
-	t.Cleanup(func() {
-		r.kill()
-		if text, err := os.ReadFile(log); t.Failed() && err == nil {
-			t.Logf("log of %s:\n%s", hostname, text)
-		}
-	})
-	eventually(t, patience, hostname+" to answer", func() bool {
-		_, _, err := r.ask("GET", "/", nil)
-		return err == nil
-	})
-	return r
+	address := process.Address(t)
+	p := process.Run(t, engineCommand(database, address, hostname, settings...), filepath.Join(t.TempDir(), hostname+".log"))
+	p.AwaitAnswer(t, address)
+	return &replica{Process: p, api: newAPI(address, 10*time.Second), t: t}
 }
 
-// launchEngine runs an engine.
-func launchEngine(log, database, address, hostname string, settings ...string) (*process, error) {
+// engineCommand is the command that runs an engine.
+func engineCommand(database, address, hostname string, settings ...string) *exec.Cmd {
 	args := []string{"engine", "--listen", address, "--set", "conductor.hostname=" + hostname}
 	for _, setting := range settings {
 		args = append(args, "--set", setting)
 	}
-	return launch(log, []string{"INGOT_DATABASE__URL=" + database}, args...)
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append(os.Environ(), "INGOT_DATABASE__URL="+database)
+	return cmd
 }
 
 // must is ask for requests that have to succeed.
@@ -105,7 +97,7 @@ func (r *replica) nodes() map[string]shownNode {
 // when the work on one did.
 func (r *replica) awaitManaged(within time.Duration, names []string) {
 	r.t.Helper()
-	eventually(r.t, within, "every node to be manageable", func() bool {
+	process.Eventually(r.t, within, "every node to be manageable", func() bool {
 		nodes := r.nodes()
 		for _, name := range names {
 			n := nodes[name]

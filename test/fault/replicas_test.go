@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/internal/store/storetest"
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // takeover is how soon the work of a dead engine must be finished by another.
@@ -52,7 +53,7 @@ func TestWorkOfAKilledEngineIsFinishedByTheOther(t *testing.T) {
 	for i, name := range managed {
 		[]*replica{dying, living}[i%2].manage(name)
 	}
-	dying.kill()
+	dying.Kill()
 	living.awaitManaged(takeover, managed)
 	stop.Store(true)
 	load.Wait()
@@ -77,7 +78,7 @@ func TestRestartedEngineTakesItsOwnWorkAtOnce(t *testing.T) {
 		first.create(name, 1)
 		first.manage(name)
 	}
-	first.kill()
+	first.Kill()
 	// Its leases would live longer than this.
 	start(t, database, "only").awaitManaged(12*time.Second, managed)
 }
@@ -94,10 +95,10 @@ func TestPausedEngineChangesNothing(t *testing.T) {
 	for _, name := range managed {
 		paused.manage(name)
 	}
-	paused.signal(syscall.SIGSTOP)
+	paused.Signal(syscall.SIGSTOP)
 	other.awaitManaged(takeover, managed)
 	before := other.nodes()
-	paused.signal(syscall.SIGCONT)
+	paused.Signal(syscall.SIGCONT)
 	paused.create("awake", 0) // it serves again
 	history := map[string]string{}
 	for _, name := range managed {
@@ -138,13 +139,22 @@ func TestWipeThatNobodyKnowsOfIsNotRepeated(t *testing.T) {
 		}
 		return done.Kinds["wipe"]
 	}
-	eventually(t, patience, "the machine to wipe its disks", func() bool { return wipes() == 1 })
-	dying.kill()
+	process.Eventually(t, patience, "the machine to wipe its disks", func() bool { return wipes() == 1 })
+	dying.Kill()
 	machines.tell(t, "DELETE", "/faults", nil)
 	machines.tell(t, "POST", "/machines/wiped/forget-tasks", nil)
 	living := start(t, database, "living", settings...)
-	eventually(t, takeover, "the cleaning to end", func() bool { return living.nodes()["wiped"].State == "clean failed" })
+	process.Eventually(t, takeover, "the cleaning to end", func() bool { return living.nodes()["wiped"].State == "clean failed" })
 	if n := living.nodes()["wiped"]; n.LastError == nil || !strings.Contains(*n.LastError, "outcome unknown") || wipes() != 1 {
 		t.Errorf("node = %+v after %d wipes, want one, and an error that says that its outcome is unknown", n, wipes())
 	}
+}
+
+// names returns count names that begin with prefix.
+func names(prefix string, count int) []string {
+	list := make([]string, count)
+	for i := range list {
+		list[i] = fmt.Sprint(prefix, "-", i)
+	}
+	return list
 }

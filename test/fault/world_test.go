@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/ingot-metal/ingot/internal/store/storetest"
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // world is engines that share a database, machines in a process of their own, and the
@@ -56,7 +58,7 @@ func newWorld(t *testing.T, ctx context.Context, seed uint64) *world { //nolint:
 		e := w.newEngine(fmt.Sprintf("engine-%d", i+1))
 		w.engines = append(w.engines, e)
 		e.start(ctx)
-		t.Cleanup(func() { e.process.kill() })
+		t.Cleanup(func() { e.process.Kill() })
 	}
 	if err := w.inDatabase(func(db *pgx.Conn) error {
 		_, err := db.Exec(ctx, recordLeases)
@@ -70,14 +72,10 @@ func newWorld(t *testing.T, ctx context.Context, seed uint64) *world { //nolint:
 // startMachines runs machines until the test ends.
 func startMachines(t *testing.T, seed uint64) api {
 	t.Helper()
-	address := freeAddress(t)
-	p, err := launch(filepath.Join(t.TempDir(), "machines.log"), nil, "sim", "fake-machines", "--listen", address, "--seed", fmt.Sprint(seed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.kill)
+	address := process.Address(t)
+	process.Run(t, exec.Command(binary, "sim", "fake-machines", "--listen", address, "--seed", fmt.Sprint(seed)), filepath.Join(t.TempDir(), "machines.log"))
 	machines := newAPI(address, patience)
-	eventually(t, patience, "machines to answer", func() bool { return machines.read("/counts", new(struct{})) == nil })
+	process.Eventually(t, patience, "machines to answer", func() bool { return machines.read("/counts", new(struct{})) == nil })
 	return machines
 }
 
