@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // recorded is one exchange of the recording: what a real agent sent, and what a
@@ -260,16 +262,8 @@ func postInspection(t *testing.T, url, document string) string {
 	return uuid
 }
 
-// await polls until done holds, and fails the test when it never does.
+// await waits until done holds.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up waiting for %s", what)
-		}
-		<-tick.C
-	}
+	process.Eventually(t, 20*time.Second, what, done)
 }

@@ -4,7 +4,6 @@ package compat_test
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,59 +11,28 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/ingot-metal/ingot/test/process"
 )
 
-// program is a running process of the test. It ends with the test, and when the
-// test is killed.
+// program is a running process of the test.
 type program struct {
+	*process.Process
 	t    *testing.T
 	name string
-	log  string
-	cmd  *exec.Cmd
-	pid  int
 }
 
-// run starts a process whose output goes to a file, which is shown when the test
-// fails.
-func run(t *testing.T, dir, name string, attributes syscall.SysProcAttr, command ...string) *program {
+// run starts a process until the test ends.
+func run(t *testing.T, dir, name string, attributes *syscall.SysProcAttr, command ...string) *program {
 	t.Helper()
-	p := &program{t: t, name: name, log: filepath.Join(dir, name+".log")}
-	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	must(t, "create log of "+name, err)
-	defer log.Close()
-	p.cmd = exec.Command(command[0], command[1:]...)
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	attributes.Pdeathsig = syscall.SIGKILL
-	p.cmd.SysProcAttr = &attributes
-	if err := p.cmd.Start(); err != nil && attributes.Cloneflags != 0 {
-		t.Fatalf("make a network namespace (in a container, root needs CAP_SYS_ADMIN and CAP_NET_ADMIN): %v", err)
-	} else if err != nil {
-		t.Fatalf("start %s: %v", name, err)
-	}
-	p.pid = p.cmd.Process.Pid
-	t.Cleanup(func() {
-		p.end(syscall.SIGKILL)
-		if t.Failed() {
-			t.Logf("output of %s:\n%s", name, p.output())
-		}
-	})
-	return p
-}
-
-// end sends a signal and waits for the process to end, if it has not yet.
-func (p *program) end(s syscall.Signal) {
-	p.t.Helper()
-	if p.cmd.ProcessState == nil {
-		_ = p.cmd.Process.Signal(s)
-		_ = p.cmd.Wait() // how it ends is up to the signal
-	}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.SysProcAttr = attributes
+	return &program{process.Run(t, cmd, filepath.Join(dir, name+".log")), t, name}
 }
 
 func (p *program) output() string {
 	p.t.Helper()
-	text, err := os.ReadFile(p.log)
-	must(p.t, "read log of "+p.name, err)
-	return string(text)
+	return p.Output(p.t)
 }
 
 // awaitOutput waits until the log has text in it more often than count times.
@@ -108,11 +76,12 @@ func newLAN(t *testing.T, dir string) *lan {
 	t.Helper()
 	needs(t, "ip", "iproute2")
 	needs(t, "nsenter", "util-linux")
+	t.Log("makes network namespaces, for which root needs CAP_SYS_ADMIN and CAP_NET_ADMIN in a container")
 	namespace := func(name string) *program {
-		return run(t, dir, name, syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}, "sleep", "infinity")
+		return run(t, dir, name, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}, "sleep", "infinity")
 	}
 	l := &lan{t, namespace("server-network"), namespace("client-network")}
-	l.in(l.server, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "nic0", "netns", strconv.Itoa(l.client.pid))
+	l.in(l.server, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "nic0", "netns", strconv.Itoa(l.client.PID))
 	l.in(l.server, "ip", "address", "add", "192.0.2.1/24", "dev", "lan0")
 	l.in(l.server, "ip", "link", "set", "lan0", "up")
 	l.in(l.client, "ip", "link", "set", "nic0", "up")
@@ -121,7 +90,7 @@ func newLAN(t *testing.T, dir string) *lan {
 
 // inside is the command line that runs a command in a namespace.
 func (l *lan) inside(where *program, command ...string) []string {
-	return append([]string{"nsenter", "--net", "--target", strconv.Itoa(where.pid), "--"}, command...)
+	return append([]string{"nsenter", "--net", "--target", strconv.Itoa(where.PID), "--"}, command...)
 }
 
 // in runs a command in a namespace to its end.
@@ -158,9 +127,9 @@ func (l *lan) dnsmasq(dir, hosts string) *program {
 	l.t.Helper()
 	config := filepath.Join(dir, "dnsmasq.conf")
 	must(l.t, "configure dnsmasq", os.WriteFile(config, fmt.Appendf(nil, dnsmasqConfig, hosts, dir), 0o644))
-	p := run(l.t, dir, "dnsmasq", syscall.SysProcAttr{}, l.inside(l.server, needs(l.t, "dnsmasq", "dnsmasq-base"),
+	p := run(l.t, dir, "dnsmasq", nil, l.inside(l.server, needs(l.t, "dnsmasq", "dnsmasq-base"),
 		"--keep-in-foreground", "--conf-file="+config, "--log-facility=-")...)
-	await(l.t, "dnsmasq to start", func() bool { return pidIn(dir) == p.pid })
+	await(l.t, "dnsmasq to start", func() bool { return pidIn(dir) == p.PID })
 	return p
 }
 
@@ -185,15 +154,8 @@ func pidIn(dir string) int {
 // engineProcess runs the engine and waits until it answers.
 func engineProcess(t *testing.T, ingot, dir, address string) *program {
 	t.Helper()
-	p := run(t, dir, "engine", syscall.SysProcAttr{}, ingot, "engine", "--data", filepath.Join(dir, "data"), "--listen", address,
+	p := run(t, dir, "engine", nil, ingot, "engine", "--data", filepath.Join(dir, "data"), "--listen", address,
 		"--set", "inspector.require_managed_boot=false")
-	await(t, "the engine to answer", func() bool {
-		answer, err := http.Get("http://" + address + "/")
-		if err != nil {
-			return false
-		}
-		answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
-	})
+	p.AwaitAnswer(t, address)
 	return p
 }

@@ -9,8 +9,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // Addresses of machines in these tests.
@@ -35,7 +37,7 @@ func newSite(t *testing.T, ingot string) *site {
 	dir, err := os.MkdirTemp("", "ingot-dnsmasq-") //nolint:usetesting // see above
 	must(t, "make a folder", err)
 	t.Cleanup(func() { must(t, "remove the folder", os.RemoveAll(dir)) })
-	s := &site{dir: dir, hosts: filepath.Join(dir, "hosts"), ingot: ingot, address: freeAddress(t)}
+	s := &site{dir: dir, hosts: filepath.Join(dir, "hosts"), ingot: ingot, address: process.Address(t)}
 	must(t, "open the folder", os.Chmod(dir, 0o755))
 	must(t, "make a folder", os.Mkdir(s.hosts, 0o755))
 	s.lan = newLAN(t, dir)
@@ -49,7 +51,7 @@ func newSite(t *testing.T, ingot string) *site {
 // startFilter starts another filter.
 func (s *site) startFilter(name string, flags ...string) *program {
 	s.t.Helper()
-	return run(s.t, s.dir, name, syscall.SysProcAttr{}, append([]string{
+	return run(s.t, s.dir, name, nil, append([]string{
 		s.ingot, "pxe-filter", "--data", filepath.Join(s.dir, "data"), "--dhcp-hostsdir", s.hosts,
 		"--dnsmasq-pid-file", filepath.Join(s.dir, "dnsmasq.pid"),
 	}, flags...)...)
@@ -59,7 +61,7 @@ func (s *site) startFilter(name string, flags ...string) *program {
 func (s *site) restartFilter(flags ...string) {
 	s.t.Helper()
 	before := strings.Count(s.filter.output(), "Filter is active")
-	s.filter.end(syscall.SIGTERM)
+	must(s.t, "stop the filter", s.filter.Stop(time.Minute))
 	s.filter = s.startFilter("filter", flags...)
 	s.filter.awaitOutput("Filter is active", before)
 }
@@ -152,9 +154,7 @@ func deny(mac string) string  { return mac + ",ignore\n" }
 func TestDnsmasqObeysTheFilter(t *testing.T) {
 	needsRoot(t)
 	ingot := filepath.Join(t.TempDir(), "ingot")
-	if output, err := exec.Command("go", "build", "-o", ingot, "../../cmd/ingot").CombinedOutput(); err != nil {
-		t.Fatalf("build ingot: %v\n%s", err, output)
-	}
+	must(t, "build", process.Build(t.Context(), ".", ingot))
 	for name, story := range map[string]func(*testing.T, *site){
 		"a machine is served while it is inspected":     servedWhileInspected,
 		"unknown machines are served only by the rules": unknownServedByRules,
@@ -261,18 +261,18 @@ func restartsChangeNothing(t *testing.T, s *site) {
 		s.refuses(unknownMAC, when)
 	}
 	check("at first")
-	s.server.end(syscall.SIGKILL)
+	s.server.Kill()
 	s.server = s.dnsmasq(s.dir, s.hosts)
 	check("dnsmasq was killed and started")
 
-	s.engine.end(syscall.SIGKILL)
+	s.engine.Kill()
 	check("the engine was killed")
 	s.engine = engineProcess(t, s.ingot, s.dir, s.address)
 	check("the engine was started again")
 
 	second := s.startFilter("second-filter")
 	second.awaitOutput("standing by", 0)
-	s.filter.end(syscall.SIGKILL)
+	s.filter.Kill()
 	second.awaitOutput("Filter is active", 0)
 	check("the second filter took over")
 

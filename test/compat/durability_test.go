@@ -8,16 +8,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // TestEveryWriteIsOnDiskBeforeItIsAnswered watches a real engine's system calls
@@ -29,7 +29,7 @@ func TestEveryWriteIsOnDiskBeforeItIsAnswered(t *testing.T) {
 	e := startTracedEngine(t)
 	requests := e.writeOneByOne(t)
 	requests = append(requests, e.writeAtOnce(t)...)
-	e.stop(t)
+	must(t, "end the engine, and with it strace", e.Stop(time.Minute))
 
 	trace, err := os.Open(e.trace)
 	if err != nil {
@@ -130,10 +130,9 @@ func durable(events []syscallEvent, x exchange, marker string) error {
 
 // tracedEngine is a real engine under strace.
 type tracedEngine struct {
+	*process.Process
 	url   string
 	trace string
-	log   string
-	cmd   *exec.Cmd
 }
 
 // startTracedEngine builds and starts an engine that enrols unknown machines.
@@ -145,56 +144,16 @@ func startTracedEngine(t *testing.T) *tracedEngine {
 	}
 	dir := t.TempDir()
 	program := filepath.Join(dir, "ingot")
-	if output, err := exec.Command("go", "build", "-o", program, "../../cmd/ingot").CombinedOutput(); err != nil {
-		t.Fatalf("build ingot: %v\n%s", err, output)
-	}
-	address := freeAddress(t)
-	e := &tracedEngine{url: "http://" + address, trace: filepath.Join(dir, "trace"), log: filepath.Join(dir, "log")}
-	log, err := os.Create(e.log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	e.cmd = exec.Command(strace, "-f", "--seccomp-bpf", "-ttt", "-y", "-s", "16384", "-o", e.trace,
+	must(t, "build", process.Build(t.Context(), ".", program))
+	address := process.Address(t)
+	e := &tracedEngine{url: "http://" + address, trace: filepath.Join(dir, "trace")}
+	// strace passes no signal on, so the engine gets it with its process group.
+	e.Process = process.Run(t, exec.Command(strace, "-f", "--seccomp-bpf", "-ttt", "-y", "-s", "16384", "-o", e.trace,
 		"-e", "trace=read,write,pwrite64,fsync,fdatasync",
 		program, "engine", "--data", filepath.Join(dir, "data"), "--listen", address,
-		"--set", "auto_discovery.enabled=true", "--set", "auto_discovery.driver=manual-management")
-	e.cmd.Stdout, e.cmd.Stderr = log, log
-	// strace passes no signal on, so the engine gets it with its process group.
-	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := e.cmd.Start(); err != nil {
-		t.Fatalf("start strace: %v", err)
-	}
-	t.Cleanup(func() {
-		if e.cmd.ProcessState == nil {
-			_ = syscall.Kill(-e.cmd.Process.Pid, syscall.SIGKILL)
-			_ = e.cmd.Wait()
-		}
-		if t.Failed() {
-			output, _ := os.ReadFile(e.log)
-			t.Logf("output of strace and the engine:\n%s", output)
-		}
-	})
-	waitUntil(t, "the engine answers", func() bool {
-		answer, err := http.Get(e.url + "/")
-		if err != nil {
-			return false
-		}
-		answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
-	})
+		"--set", "auto_discovery.enabled=true", "--set", "auto_discovery.driver=manual-management"), filepath.Join(dir, "log"))
+	e.AwaitAnswer(t, address)
 	return e
-}
-
-// stop ends the engine and with it strace, which has written its trace then.
-func (e *tracedEngine) stop(t *testing.T) {
-	t.Helper()
-	if err := syscall.Kill(-e.cmd.Process.Pid, syscall.SIGTERM); err != nil {
-		t.Fatalf("stop the engine: %v", err)
-	}
-	if err := e.cmd.Wait(); err != nil {
-		t.Fatalf("the engine did not end well: %v", err)
-	}
 }
 
 // writeRequest is a request that changed something, and how to find it again.
@@ -267,7 +226,7 @@ const readOnly = "\x00"
 // write in place of the next request.
 func (s *session) settle(node string, done func(map[string]any) bool) {
 	s.t.Helper()
-	waitUntil(s.t, "work on node "+node+" ends", func() bool {
+	process.Eventually(s.t, time.Minute, "the end of the work on node "+node, func() bool {
 		return done(s.do("show", http.MethodGet, "/v1/nodes/"+node, "", readOnly, http.StatusOK))
 	})
 }
@@ -350,27 +309,4 @@ func (e *tracedEngine) writeAtOnce(t *testing.T) []writeRequest {
 		}
 	})
 	return made
-}
-
-// waitUntil asks again and again, for at most a minute.
-func waitUntil(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	deadline := time.After(time.Minute)
-	for !done() {
-		select {
-		case <-deadline:
-			t.Fatalf("waited a minute until %s", what)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
