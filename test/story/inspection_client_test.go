@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 func TestPersonInspectsAMachineWithTheClient(t *testing.T) {
@@ -82,10 +84,9 @@ func TestPersonInspectsAMachineWithTheClient(t *testing.T) {
 func buildIngot(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "ingot")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/ingot")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make builds it, so that both share Go's cache
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build ingot: %v\n%s", err, out)
+	t.Setenv("CGO_ENABLED", "0") // as make builds it, so that both share Go's cache
+	if err := process.Build(t.Context(), ".", program); err != nil {
+		t.Fatal(err)
 	}
 	return program
 }

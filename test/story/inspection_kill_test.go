@@ -37,7 +37,7 @@ func killInspection(t *testing.T, database store.Options, setting string) {
 
 	document := withInterfaces(t, r.Machine(0).Document(), manyInterfaces)
 	status, body := r.call(t, http.MethodPost, "/v1/continue_inspection", document, "")
-	r.kill()
+	r.process.Kill()
 	if status != http.StatusOK {
 		t.Fatalf("the post was answered with %d %s", status, body)
 	}

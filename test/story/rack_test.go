@@ -8,12 +8,12 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"os/exec"
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // allHooks is the setting that switches every inspection hook on.
@@ -29,7 +29,7 @@ type rack struct {
 	*sim.Machines
 	address  string // host:port of the engine
 	settings []string
-	process  *exec.Cmd
+	process  *process.Process
 	engine   *baremetal.Client
 }
 
@@ -37,7 +37,7 @@ type rack struct {
 // name another, and stops everything at the end of the test.
 func startRack(t *testing.T, machines int, settings ...string) *rack {
 	t.Helper()
-	r := &rack{address: freeAddress(t)}
+	r := &rack{address: process.Address(t)}
 	r.settings = append([]string{"database.dir=" + t.TempDir(), "agent.verify_callback_address=false"}, settings...)
 	r.process = startEngineProcess(t, r.address, r.settings...)
 	var err error
@@ -58,14 +58,8 @@ func startRack(t *testing.T, machines int, settings ...string) *rack {
 // restart kills the engine and starts it on the same data.
 func (r *rack) restart(t *testing.T) {
 	t.Helper()
-	r.kill()
+	r.process.Kill()
 	r.process = startEngineProcess(t, r.address, r.settings...)
-}
-
-// kill ends the engine as a power cut would.
-func (r *rack) kill() {
-	_ = r.process.Process.Kill()
-	_ = r.process.Wait()
 }
 
 // register creates a node of fake hardware with an inspect interface and makes it

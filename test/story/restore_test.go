@@ -14,6 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/engine"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 	"github.com/ingot-metal/ingot/internal/store/storetest"
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // restoredMachines is how many machines are cleaned while a backup is taken.
@@ -110,7 +111,7 @@ func (r *restorable) start(t *testing.T) {
 	t.Helper()
 	for i := range r.racks {
 		settings := append([]string{fmt.Sprintf("conductor.hostname=engine-%d", i), "agent.verify_callback_address=false"}, r.settings...)
-		one := &rack{address: freeAddress(t), settings: settings}
+		one := &rack{address: process.Address(t), settings: settings}
 		one.process = startEngineProcess(t, one.address, one.settings...)
 		var err error
 		if one.engine, err = baremetal.New(baremetal.Options{Endpoint: "http://" + one.address}); err != nil {
@@ -150,7 +151,7 @@ func (r *restorable) await(t *testing.T, uuids []string) {
 // kill ends the engines.
 func (r *restorable) kill() {
 	for _, one := range r.racks {
-		one.kill()
+		one.process.Kill()
 	}
 }
 

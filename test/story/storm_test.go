@@ -1,25 +1,24 @@
 package story
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/engine"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 const (
@@ -29,12 +28,12 @@ const (
 )
 
 func TestKilledDuringAStormNothingAnsweredIsLost(t *testing.T) {
-	address := freeAddress(t)
+	address := process.Address(t)
 	settings := []string{
 		"database.dir=" + t.TempDir(), "auto_discovery.enabled=true", "auto_discovery.driver=manual-management",
 		"inspector.loopback_networks=127.0.0.0/8", // where simulated machines are
 	}
-	process := startEngineProcess(t, address, settings...)
+	dying := startEngineProcess(t, address, settings...)
 
 	// The engine is killed while posts are under way.
 	var answered sync.Map // number of the machine → UUID
@@ -47,7 +46,7 @@ func TestKilledDuringAStormNothingAnsweredIsLost(t *testing.T) {
 		}
 		answered.Store(i, uuid)
 		if count.Add(1) == stormPosts/3 {
-			_ = process.Process.Kill()
+			dying.Kill()
 			close(killed)
 		}
 	})
@@ -56,7 +55,6 @@ func TestKilledDuringAStormNothingAnsweredIsLost(t *testing.T) {
 	default:
 		t.Fatalf("only %d posts were answered, the engine was never killed", count.Load())
 	}
-	_ = process.Wait()
 	t.Logf("killed after %d of %d posts were answered", count.Load(), stormPosts)
 
 	startEngineProcess(t, address, settings...)
@@ -151,37 +149,16 @@ func post(address string, i int) (string, error) {
 
 // startEngineProcess runs an engine with settings, section.key=value, in a
 // process of its own, which the end of the test kills.
-func startEngineProcess(t *testing.T, address string, settings ...string) *exec.Cmd {
+func startEngineProcess(t *testing.T, address string, settings ...string) *process.Process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], append([]string{"api.listen=" + address}, settings...)...)
 	cmd.Env = append(os.Environ(), engineProcess+"=1")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	ready := make(chan bool, 1)
-	go func() { ready <- bufio.NewScanner(out).Scan() }()
-	select {
-	case ok := <-ready:
-		if !ok {
-			t.Fatal("the engine ended before it was ready")
-		}
-	case <-time.After(testTimeout):
-		t.Fatal("the engine did not become ready")
-	}
-	return cmd
+	p := process.Run(t, cmd, filepath.Join(t.TempDir(), "engine.log"))
+	p.AwaitAnswer(t, address)
+	return p
 }
 
-// runEngine is the engine process: arguments are section.key=value, a line on
-// standard output says that it is ready.
+// runEngine is the engine process: arguments are section.key=value.
 func runEngine(ctx context.Context, args []string) error {
 	set := map[string]string{}
 	for _, arg := range args {
@@ -196,18 +173,6 @@ func runEngine(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("ready")
 	<-ctx.Done()
 	return e.Stop(context.WithoutCancel(ctx))
-}
-
-// freeAddress returns a loopback address that nobody uses now.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
