@@ -113,21 +113,47 @@ func (e *engine) count(kind string) (sum int) {
 	return sum
 }
 
-// node is a registered node whose inspection waits for its ramdisk.
+// node is a registered node with a port.
 type node struct{ uuid, mac string }
 
-// awaitRamdisk registers a node and brings it to where it waits for its ramdisk.
-func (e *engine) awaitRamdisk(i int) node {
+// macOf is the address of node i.
+func macOf(i int) string { return fmt.Sprintf("02:aa:00:00:%02x:%02x", i>>8, i&0xff) }
+
+// register registers node i, which becomes manageable.
+func (e *engine) register(i int) node {
 	e.t.Helper()
 	c := e.admin()
-	n := node{mac: fmt.Sprintf("02:aa:00:00:%02x:%02x", i>>8, i&0xff)}
+	n := node{mac: macOf(i)}
 	n.uuid = c.must(e.t, http.MethodPost, "/v1/nodes", fmt.Sprintf(`{"driver":"fake-hardware","inspect_interface":"agent","name":"known-%d"}`, i))["uuid"].(string)
 	c.must(e.t, http.MethodPost, "/v1/ports", fmt.Sprintf(`{"node_uuid":%q,"address":%q}`, n.uuid, n.mac))
-	for _, step := range []struct{ verb, state string }{{"manage", "manageable"}, {"inspect", "inspect wait"}} {
-		c.must(e.t, http.MethodPut, "/v1/nodes/"+n.uuid+"/states/provision", fmt.Sprintf(`{"target":%q}`, step.verb))
-		process.Eventually(e.t, patience, step.state, func() bool {
-			return c.must(e.t, http.MethodGet, "/v1/nodes/"+n.uuid+"?fields=provision_state", "")["provision_state"] == step.state
-		})
-	}
+	e.provision(n, "manage", "manageable")
 	return n
+}
+
+// awaitRamdisk registers node i and brings it to where it waits for its ramdisk.
+func (e *engine) awaitRamdisk(i int) node {
+	e.t.Helper()
+	n := e.register(i)
+	e.provision(n, "inspect", "inspect wait")
+	return n
+}
+
+// provision sends a verb and waits for the state that it leads to.
+func (e *engine) provision(n node, verb, state string) {
+	e.t.Helper()
+	e.admin().must(e.t, http.MethodPut, "/v1/nodes/"+n.uuid+"/states/provision", fmt.Sprintf(`{"target":%q}`, verb))
+	e.awaitState(n, state)
+}
+
+func (e *engine) awaitState(n node, state string) {
+	e.t.Helper()
+	process.Eventually(e.t, patience, "the state "+state, func() bool {
+		return e.show(n)["provision_state"] == state
+	})
+}
+
+// show returns the node as its administrator sees it.
+func (e *engine) show(n node) map[string]any {
+	e.t.Helper()
+	return e.admin().must(e.t, http.MethodGet, "/v1/nodes/"+n.uuid, "")
 }

@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-
-	"github.com/ingot-metal/ingot/test/process"
 )
 
 // mallory is a machine that nobody registered.
@@ -89,12 +87,9 @@ func TestSquatterKeepsNoMachineOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	early := "02:aa:00:00:00:07" // what awaitRamdisk gives node 7
+	early := macOf(7)
 	squat("06:00:00:00:00:01", early)
 	n := e.awaitRamdisk(7)
-	if n.mac != early {
-		t.Fatalf("node 7 has %s", n.mac)
-	}
 	machine := e.clientAt(netip.MustParseAddr("127.0.1.7"))
 	second := "02:aa:00:00:01:07" // another interface of the machine, which is in no port yet
 	squat("06:00:00:00:00:02", second)
@@ -102,9 +97,7 @@ func TestSquatterKeepsNoMachineOut(t *testing.T) {
 	if got := found["node"].(map[string]any)["uuid"]; got != n.uuid {
 		t.Errorf("the machine is taken for node %v, want its own", got)
 	}
-	process.Eventually(t, patience, "the end of the inspection", func() bool {
-		return e.admin().must(t, http.MethodGet, "/v1/nodes/"+n.uuid, "")["provision_state"] == "manageable"
-	})
+	e.awaitState(n, "manageable")
 	ports := e.admin().must(t, http.MethodGet, "/v1/ports?node_uuid="+n.uuid, "")["ports"].([]any)
 	if len(ports) != 2 {
 		t.Errorf("the machine has %d ports, want both of its interfaces: %v", len(ports), ports)

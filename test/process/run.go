@@ -10,7 +10,7 @@ import (
 )
 
 // shownOutput is how much of the output a test shows that fails, in bytes.
-const shownOutput = 64 << 10
+const shownOutput = 16 << 10
 
 // Run runs a command as Start does, until the test ends. A test that fails shows the end
 // of the output.
