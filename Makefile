@@ -79,7 +79,7 @@ fault: ## Run engines on PostgreSQL that are killed, paused and cut off (SECONDS
 		$(if $(filter-out 0,$(SECONDS)),-seconds $(SECONDS)) $(if $(SEED),-seed $(SEED))
 
 .PHONY: attack
-attack: ## Flood an engine and watch what others are answered (needs taskset; PostgreSQL if it is installed)
+attack: ## Attack and flood an engine and watch what others are answered (needs taskset; PostgreSQL if it is installed)
 	go test -count=1 -v -timeout 20m -tags attack ./test/attack
 
 # Runs of the deterministic simulation: SEED=n replays one, SEEDS=n FIRST=m runs many,

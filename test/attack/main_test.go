@@ -1,8 +1,9 @@
 //go:build attack
 
 // Package attack_test lets hostile machines loose on a real engine, on loopback: floods
-// that a process on one core sends, beside machines and clients that behave. What those
-// were answered, and what the engine needed meanwhile, decides.
+// that a process on one core sends, beside machines and clients that behave, and requests
+// that are after DHCP, secrets and the tokens of agents. What the others were answered, what
+// is left, and what the engine needed meanwhile, decides.
 package attack_test
 
 import (
