@@ -63,7 +63,10 @@ func (a *agentCalls) call(ctx context.Context, n *node.Node, source netip.Addr) 
 	if reply, mayCall := a.begin(n.UUID, token, ok); !mayCall {
 		return agent.Call{Token: token, Reply: reply}
 	}
-	fairqueue.Release(ctx)
+	if !fairqueue.Release(ctx) {
+		a.end(n.UUID, token, agent.NotCalled)
+		return agent.Call{Token: token, Reply: agent.NotCalled}
+	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), agentCallTime)
 	defer cancel()
 	reply := agent.ReplyOf(a.agents.Answers(bounded, agent.EndpointOf(n)))

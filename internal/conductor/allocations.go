@@ -26,15 +26,15 @@ const allocatePoll = 2 * time.Second
 // conductor finds a node for it; one that names its node gets it at once.
 func (c *Conductor) Allocations() node.Collection[node.Allocation] {
 	return collection[node.Allocation]{c: c, kind: store.Allocations, rules: rules[node.Allocation]{
-		created: createdAllocation,
+		created: c.createdAllocation,
 		deleted: deletedAllocation,
 		stored:  func(*node.Allocation) { c.wakeAllocator() },
 	}}
 }
 
-func createdAllocation(tx *store.Tx, a *node.Allocation) error {
+func (c *Conductor) createdAllocation(tx *store.Tx, a *node.Allocation) error {
 	if a.NodeUUID != "" {
-		return backfill(tx, a)
+		return c.backfill(tx, a)
 	}
 	candidates := a.CandidateNodes.List()
 	for i, ident := range candidates {
@@ -50,7 +50,7 @@ func createdAllocation(tx *store.Tx, a *node.Allocation) error {
 
 // backfill creates an allocation for the node that it names, which may already run
 // an instance.
-func backfill(tx *store.Tx, a *node.Allocation) error {
+func (c *Conductor) backfill(tx *store.Tx, a *node.Allocation) error {
 	if _, err := ownerOf(tx, a.NodeUUID); err != nil {
 		return err
 	}
@@ -76,14 +76,18 @@ func backfill(tx *store.Tx, a *node.Allocation) error {
 		return node.Conflict("Node %s does not have what the allocation asks for: resource class %q, traits %q.",
 			n.UUID, a.ResourceClass, a.Traits.List())
 	}
-	return assign(tx, a, n)
+	return c.assign(tx, a, n)
 }
 
-// assign gives a node to an allocation. The caller stores both.
-func assign(tx *store.Tx, a *node.Allocation, n *node.Node) error {
+// assign gives a node to an allocation, and accepts it by that. The caller stores the
+// allocation.
+func (c *Conductor) assign(tx *store.Tx, a *node.Allocation, n *node.Node) error {
 	a.NodeID, a.NodeUUID, a.State, a.LastError = n.ID, n.UUID, node.AllocationActive, ""
 	after := *n
 	after.InstanceUUID, after.AllocationUUID = a.UUID, a.UUID
+	if err := c.acceptNode(tx, &after); err != nil {
+		return err
+	}
 	if a.Traits != "" {
 		after.InstanceInfo = n.InstanceInfo.With(map[string]any{"traits": a.Traits.List()})
 	}
@@ -247,7 +251,7 @@ func (c *Conductor) allocateFrom(ctx context.Context, uuid string, found *node.N
 		chosen, locked, reason := before.Choose(nodes, tx.Now())
 		switch {
 		case chosen != nil:
-			err := assign(tx, &after, chosen)
+			err := c.assign(tx, &after, chosen)
 			var taken *node.ConflictError // its UUID is the instance of another node
 			if errors.As(err, &taken) {
 				after = *before

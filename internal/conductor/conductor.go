@@ -103,8 +103,8 @@ type Conductor struct {
 	trims    trims
 
 	enrolments *enrolmentRate
-	large      *fairqueue.Queue[fairqueue.Network] // posts
 	refusals   *loglimit.Logger
+	ignored    *loglimit.Logger // parts of inventories
 	calls      *agentCalls
 	discovered discovered
 	allocate   chan struct{} // wakes allocateLoop
@@ -134,7 +134,8 @@ func New(db Database, drivers *driver.Registry, pipeline *inspect.Pipeline, cfg 
 	c := &Conductor{
 		cfg: cfg, store: db, drivers: drivers, pipeline: pipeline, log: log, observer: observer,
 		gate:       runner.NewGate(cfg.Calls, cfg.CallsPerBMC),
-		enrolments: newEnrolmentRate(cfg.Discovery.Rate, cfg.Discovery.Burst), large: newLargePosts(), refusals: loglimit.New(log, refusalsASecond, refusalsAtOnce),
+		enrolments: newEnrolmentRate(cfg.Discovery.Rate, cfg.Discovery.Burst), refusals: loglimit.New(log, refusalsASecond, refusalsAtOnce),
+		ignored:  loglimit.New(log, refusalsASecond, refusalsAtOnce),
 		calls:    newAgentCalls(cfg.Agents, db.Now),
 		allocate: make(chan struct{}, 1), garbage: make(chan struct{}, 1),
 	}
@@ -287,12 +288,16 @@ func (c *Conductor) whenFree(ctx context.Context, request func() error) error {
 	}
 	return c.runner.WhenFree(ctx, c.cfg.LockWait, passes, func() error {
 		err := request()
-		if passes(err) {
-			fairqueue.Release(ctx) // what follows is a wait for others
+		if passes(err) && !fairqueue.Release(ctx) {
+			return errWaiters
 		}
 		return err
 	})
 }
+
+// errWaiters refuses a request of a ramdisk that would have to wait for a lease, an agent
+// or its enrolment; ramdisks retry it.
+var errWaiters = fmt.Errorf("wait for others: too many requests do: %w", node.ErrBusy)
 
 // lastingError is a *node.LockedError for which waiting would be useless.
 type lastingError struct{ *node.LockedError }

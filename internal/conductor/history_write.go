@@ -46,7 +46,7 @@ func (c *Conductor) recordRequest(tx *store.Tx, request node.VerbRequest, before
 	kind := string(on)
 	message := fmt.Sprintf("%q was asked for: the node goes from %q to %q.", request.Verb.Name, before.ProvisionState, after.ProvisionState)
 	switch {
-	case on == node.OnAbort && after.LastError != "":
+	case on == node.OnAbort && after.Failed():
 		return nil
 	case before.ProvisionState == after.ProvisionState:
 		message = fmt.Sprintf("%q was asked for: it follows the end of the step under way.", request.Verb.Name)
@@ -61,7 +61,7 @@ func (c *Conductor) recordRequest(tx *store.Tx, request node.VerbRequest, before
 // recordArrival writes into the history that the node has reached the state that its
 // verb leads to. A failure has its own row.
 func (c *Conductor) recordArrival(tx *store.Tx, w *store.Work, before, after *node.Node) error {
-	if after.ProvisionState == before.ProvisionState || after.ProvisionState.Class() != node.Stable || after.LastError != "" {
+	if after.ProvisionState == before.ProvisionState || after.ProvisionState.Class() != node.Stable || after.Failed() {
 		return nil
 	}
 	took := tx.Now().Sub(w.CreatedAt).Round(time.Millisecond)

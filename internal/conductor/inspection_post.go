@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
 	"time"
 
@@ -38,11 +37,6 @@ const inspectionScopeKey = "inspection_scope"
 func (c *Conductor) ContinueInspection(ctx context.Context, posted node.InspectionPost) (answer *node.LookupAnswer, err error) {
 	p := &post{InspectionPost: posted}
 	defer func() { c.observer.PostEnded(postOutcome(p.enrolled, err)) }()
-	leave, err := c.enterPost(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	if p.document, err = inventory.Parse(p.Body); err != nil {
 		c.refuse(c.store.Now(), p, slog.LevelInfo, err.Error())
 		return nil, node.Invalid("Inspection data is not usable: %v", err)
@@ -69,32 +63,6 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 	return p.answer, nil
 }
 
-// Bounds of large posts, of which only as many are parsed and stored at once as there are
-// processors.
-const (
-	largePost    = 64 << 10        // bytes, from which on that takes milliseconds
-	maxLarge     = 256             // that wait
-	maxLargeWait = 5 * time.Second // and how long
-)
-
-func newLargePosts() *fairqueue.Queue[fairqueue.Network] {
-	return fairqueue.New[fairqueue.Network](max(2, runtime.GOMAXPROCS(0)), maxLarge)
-}
-
-// enterPost waits for the turn of a large post. The caller calls leave when it is stored.
-func (c *Conductor) enterPost(ctx context.Context, p *post) (leave func(), err error) {
-	if len(p.Body) < largePost {
-		return func() {}, nil
-	}
-	wait, cancel := context.WithTimeout(ctx, maxLargeWait)
-	defer cancel()
-	leave, err = c.large.Enter(wait, fairqueue.NetworkOf(p.Source))
-	if err != nil {
-		return nil, fmt.Errorf("accept inspection data: too many others are as large: %w", node.ErrBusy)
-	}
-	return leave, nil
-}
-
 // writePost takes the post. An unknown machine beyond the rate waits for its turn first,
 // outside the transaction, which then decides anew.
 func (c *Conductor) writePost(ctx context.Context, p *post) error {
@@ -103,7 +71,9 @@ func (c *Conductor) writePost(ctx context.Context, p *post) error {
 	if !errors.Is(err, errEnrolmentRate) {
 		return err
 	}
-	fairqueue.Release(ctx)
+	if !fairqueue.Release(ctx) {
+		return errWaiters
+	}
 	if err := c.enrolments.wait(ctx, c.store.Now, p.Source); err != nil {
 		c.refuse(c.store.Now(), p, slog.LevelWarn, err.Error())
 		return fmt.Errorf("enrol machine: %w: %w", err, node.ErrBusy)

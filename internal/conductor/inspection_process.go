@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -62,7 +64,8 @@ func (c *Conductor) runHooks(ctx context.Context, t runner.Task) (runner.Write, 
 		return nil, failedInspection(err)
 	}
 	if len(result.Skipped) > 0 {
-		c.log.Info("Inspection ignored parts of the data", "node", t.Node.UUID, "reasons", result.Skipped)
+		c.ignored.Log(c.store.Now(), slog.LevelInfo, "Inspection ignored parts of the data",
+			slog.String("node", t.Node.UUID), slog.String("reasons", node.CutText(strings.Join(result.Skipped, "; "))))
 	}
 	if err := c.putResult(ctx, t.Work, in, result); err != nil {
 		return nil, c.awaitObjects(ctx, t.Work, err)
@@ -80,9 +83,7 @@ func (c *Conductor) storeProcessed(tx *store.Tx, n *node.Node, in *processing, r
 		n.Properties = n.Properties.With(result.Properties)
 	}
 	n.InspectionFinishedAt = tx.Now()
-	if !node.IsYielded(n.LastError) {
-		n.LastError = ""
-	}
+	n.ClearError()
 	if n.ProvisionState == node.Inspecting {
 		if err := c.Move(tx, n, node.OnDone); err != nil {
 			return err

@@ -365,7 +365,9 @@ func TestLookupGivesItsSlotBackBeforeItWaits(t *testing.T) {
 	w.addPort(n, unknown(1).macs[0])
 	w.lease(n, "conductor-2")
 	given := 0
-	ctx := fairqueue.WithSlot(t.Context(), func() { given++ })
+	var hold fairqueue.Hold
+	hold.Add(func() { given++ })
+	ctx := fairqueue.With(t.Context(), &hold)
 	_, err := w.Lookup(ctx, node.LookupRequest{Addresses: unknown(1).macs, WantsToken: true})
 	wantIs(t, err, node.ErrLocked)
 	if given == 0 {

@@ -59,7 +59,7 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 			if err != nil {
 				return err
 			}
-			if y, err = c.takeMAC(tx, n, created.Address, matches); err != nil {
+			if y, err = c.takeMACs(tx, n, []string{created.Address}, matches); err != nil {
 				return err
 			}
 		}
@@ -73,7 +73,8 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 }
 
 // UpdatePort changes a port of a node that is not under work. A change of NodeUUID
-// moves the port to that node. A provisional node with a new address gives it up.
+// moves the port to that node. A provisional node gives up an address that the node of
+// the port gets by that.
 func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*node.Port, *node.Node) error) (*node.Port, error) {
 	var updated node.Port
 	var y *yielding
@@ -92,18 +93,27 @@ func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*n
 		if err := checkMembership(tx, before, &updated); err != nil {
 			return err
 		}
-		var matches []store.ClaimMatch
-		if updated.Address != before.Address {
-			var err error
-			if matches, err = tx.MatchClaims(macClaims([]string{updated.Address})); err != nil {
-				return err
-			}
-		}
-		var err error
-		if y, err = c.takeMAC(tx, owner, updated.Address, matches); err != nil {
+		// It moves first, so that it stays when the node that it leaves is dissolved.
+		moved := *before
+		moved.NodeID, moved.NodeUUID = updated.NodeID, updated.NodeUUID
+		if err := tx.UpdatePort(before, &moved); err != nil {
 			return err
 		}
-		return tx.UpdatePort(before, &updated)
+		var gained []string
+		if owner.ID != n.ID {
+			gained = append(gained, before.Address)
+		}
+		if updated.Address != before.Address {
+			gained = append(gained, updated.Address)
+		}
+		matches, err := tx.MatchClaims(macClaims(gained))
+		if err != nil {
+			return err
+		}
+		if y, err = c.takeMACs(tx, owner, gained, matches); err != nil {
+			return err
+		}
+		return tx.UpdatePort(&moved, &updated)
 	})
 	if err != nil {
 		return nil, err

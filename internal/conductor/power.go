@@ -47,7 +47,8 @@ func (c *Conductor) SetPower(ctx context.Context, ident string, target node.Powe
 			return err
 		}
 		n := *before
-		n.TargetPowerState, n.LastError = reachedBy(target), ""
+		n.TargetPowerState = reachedBy(target)
+		n.ClearError()
 		intent := node.ObjectOf(map[string]any{powerTargetIntent: target, powerTimeoutIntent: timeout.Seconds()})
 		if started, err = c.startServed(tx, &n, workPower, intent); err != nil {
 			return err

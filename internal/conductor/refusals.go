@@ -3,7 +3,7 @@ package conductor
 import "log/slog"
 
 // How often the log says why a ramdisk was refused, which machines themselves are not
-// told.
+// told, and as often which parts of an inventory were ignored.
 const (
 	refusalsASecond = 10
 	refusalsAtOnce  = 200

@@ -70,12 +70,12 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 	if err := c.permit(tx, before, request); err != nil {
 		return nil, nil, err
 	}
-	n.LastError = ""
 	if request.Verb.Accepts() {
 		if err := c.acceptNode(tx, &n); err != nil {
 			return nil, nil, err
 		}
 	}
+	n.ClearError()
 	started, err := c.begin(tx, &n, request)
 	if err != nil {
 		return nil, nil, err

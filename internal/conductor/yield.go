@@ -114,10 +114,10 @@ func (c *Conductor) dissolve(tx *store.Tx, y *yielding, n *node.Node, macs int) 
 		"The machine had been discovered as node %s, with %d MAC addresses; that node became this one%s and was deleted.", n.UUID, macs, what))
 }
 
-// takeMAC makes provisional nodes among the matches give up the address of a port that a
-// person makes or changes; the node of the port is accepted by that. A node that cannot be
-// deleted now gives up only the address.
-func (c *Conductor) takeMAC(tx *store.Tx, n *node.Node, mac string, matches []store.ClaimMatch) (*yielding, error) {
+// takeMACs makes provisional nodes among the matches give up addresses that a node gets by
+// a port that a person makes or changes; the node of the port is accepted by that. A node
+// that cannot be deleted now gives up only the addresses.
+func (c *Conductor) takeMACs(tx *store.Tx, n *node.Node, macs []string, matches []store.ClaimMatch) (*yielding, error) {
 	accepted := *n
 	if err := c.acceptNode(tx, &accepted); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (c *Conductor) takeMAC(tx *store.Tx, n *node.Node, mac string, matches []st
 	if err := tx.UpdateNode(n, &accepted); err != nil {
 		return nil, err
 	}
-	y := &yielding{to: &accepted, macs: []string{mac}, whole: true}
+	y := &yielding{to: &accepted, macs: macs, whole: true}
 	for _, m := range matches {
 		if m.Provisional && m.UUID != n.UUID {
 			if err := c.yield(tx, y, m.UUID); err != nil {

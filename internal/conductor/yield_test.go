@@ -125,6 +125,17 @@ func TestDiscoveredMachineBecomesTheNodeThatIsRegisteredForIt(t *testing.T) {
 			}
 			return n
 		},
+		"port of the discovered node": func(w *world, mac string) *node.Node {
+			n := w.create("fake-hardware")
+			discovered := slices.DeleteFunc(w.all(), func(other *node.Node) bool { return other.UUID == n.UUID })[0]
+			ports := w.portsOf(discovered)
+			i := slices.IndexFunc(ports, func(p *node.Port) bool { return p.Address == mac })
+			if _, err := w.UpdatePort(w.t.Context(), ports[i].UUID, toNode(n.UUID)); err != nil {
+				w.t.Fatal(err)
+			}
+			wantPorts(w.t, w, n, map[string]bool{mac: ports[i].PXEEnabled})
+			return n
+		},
 		"new address of a port that moves": func(w *world, mac string) *node.Node {
 			from, n := w.create("fake-hardware"), w.create("fake-hardware")
 			p := w.addPort(from, foreignMAC)
@@ -208,6 +219,10 @@ func TestOnlyAPersonAcceptsADiscoveredNode(t *testing.T) {
 			}
 			return nil
 		}, false},
+		"an allocation": {func(w *world, n *node.Node) error {
+			_, err := w.Allocations().Create(w.t.Context(), &node.Allocation{NodeUUID: n.UUID})
+			return err
+		}, true},
 		"name":        {update(func(n *node.Node) { n.Name = "rack4" }), true},
 		"driver_info": {update(withBMC("198.51.100.9")), true},
 		"properties":  {update(func(n *node.Node) { n.Properties = node.ObjectOf(map[string]any{"rack": 4}) }), true},
@@ -277,6 +292,42 @@ func TestNodeUnderWorkYieldsAndIsKept(t *testing.T) {
 	}
 	if !node.IsYielded(squatter.LastError) || !strings.HasSuffix(squatter.LastError, "None is left: delete this node.") {
 		t.Errorf("last_error = %q, want what was taken, also after the hooks", squatter.LastError)
+	}
+}
+
+func TestImportKeepsWhatADiscoveredNodeHasLost(t *testing.T) {
+	w := newWorld(t)
+	m := unknown(1)
+	discovered := w.enrol(m)
+	w.token(m) // its agent is alive
+	part := machine{arch: "x86_64", macs: m.macs[:1]}
+	if _, err := w.ContinueInspection(t.Context(), node.InspectionPost{Body: part.body(), NodeUUID: waiting(w).UUID, Source: netip.MustParseAddr("192.0.2.1")}); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	for _, verb := range []string{"manage", "provide"} {
+		if err := provision(t, w.Conductor, discovered.UUID, verb); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+	}
+	if n := w.stored(discovered.UUID); n.ProvisionState != node.Available || !node.IsYielded(n.LastError) {
+		t.Errorf("state %q, last_error = %q, want available, and what was taken", n.ProvisionState, n.LastError)
+	}
+	w.wantRemark(discovered, `The node is "available"`)
+	if err := provision(t, w.Conductor, discovered.UUID, "manage"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.UpdateNode(t.Context(), discovered.UUID, func(n *node.Node) error { n.Name = "rack4"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	if err := provision(t, w.Conductor, discovered.UUID, "provide"); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	if n := w.stored(discovered.UUID); n.LastError != "" {
+		t.Errorf("last_error of the accepted node = %q, want none", n.LastError)
 	}
 }
 

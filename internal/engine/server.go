@@ -46,8 +46,12 @@ func (s *server) share(connections int, log *slog.Logger) {
 // serve answers requests until stop, and then tells ended why, which must have
 // room for it. A nil config means plain http.
 func (s *server) serve(handler http.Handler, config *tls.Config, log *slog.Logger, ended chan<- error) {
+	// What bounds connections bounds requests with them, because HTTP/1 has one at a time.
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	s.http = &http.Server{
 		Handler:           handler,
+		Protocols:         &protocols,
 		TLSConfig:         config.Clone(), // the server adds to it
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       2 * time.Minute, // a 64 MiB config drive over a slow link

@@ -3,7 +3,8 @@
 //
 // Two rules do that. Sources that wait are let in in turns, each in the order in which
 // its callers came. And a source never holds more slots than remain free: one alone gets
-// half of them, two get a third each, and a new one always finds some.
+// half of them, two get a third each, and a new one finds some while there are fewer
+// sources than slots.
 package fairqueue
 
 import (
@@ -208,19 +209,54 @@ func (q *Queue[K]) longest() *source[K] {
 	return slices.MaxFunc(q.turns, func(a, b *source[K]) int { return cmp.Compare(len(a.waiting), len(b.waiting)) })
 }
 
-type slotKey struct{}
+// Hold is what a caller holds of queues: slots while it works, and a place among those
+// that wait for others afterwards. The zero value holds nothing. It is used by one
+// goroutine at a time.
+type Hold struct {
+	// Wait takes the place; it reports false when there is no more. Nil means that there
+	// always is one.
+	Wait func() (leave func(), ok bool)
 
-// WithSlot returns a context that carries the slot of a caller, for Release.
-func WithSlot(ctx context.Context, leave func()) context.Context {
-	return context.WithValue(ctx, slotKey{}, leave)
+	leaves []func()
+	waits  bool
 }
 
-// Release gives back the slot that ctx carries, if any, before a wait that is not the
-// caller's own work. The caller goes on without a slot.
-func Release(ctx context.Context) {
-	if leave, ok := ctx.Value(slotKey{}).(func()); ok {
+// Add makes the caller hold a slot, until Release or End calls leave.
+func (h *Hold) Add(leave func()) { h.leaves = append(h.leaves, leave) }
+
+// End gives back everything.
+func (h *Hold) End() {
+	for _, leave := range h.leaves {
 		leave()
 	}
+	h.leaves = nil
+}
+
+type holdKey struct{}
+
+// With returns a context that carries what a caller holds, for Release.
+func With(ctx context.Context, h *Hold) context.Context { return context.WithValue(ctx, holdKey{}, h) }
+
+// Release gives back the slots that the caller of ctx holds, before a wait that is not its
+// own work; it goes on without them. It reports false when too many wait already: the
+// caller keeps its slots and must not wait.
+func Release(ctx context.Context) bool {
+	h, ok := ctx.Value(holdKey{}).(*Hold)
+	if !ok || h.waits {
+		return true
+	}
+	var leave func()
+	if h.Wait != nil {
+		if leave, ok = h.Wait(); !ok {
+			return false
+		}
+	}
+	h.End()
+	h.waits = true
+	if leave != nil {
+		h.Add(leave)
+	}
+	return true
 }
 
 // Network is what counts as one source of requests from a network.

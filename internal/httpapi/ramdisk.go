@@ -242,7 +242,7 @@ func (a *api) continueInspection(w http.ResponseWriter, r *http.Request, turn *r
 		return badRequest("The request needs a JSON body with an inventory.")
 	}
 	var found *node.LookupAnswer
-	err = turn.do(r.Context(), func(ctx context.Context) (err error) {
+	err = turn.store(r.Context(), body, func(ctx context.Context) (err error) {
 		found, err = a.engine.ContinueInspection(ctx, node.InspectionPost{
 			Body: body, NodeUUID: nodeUUID, WantsToken: c.version >= lookupShapeSince, Source: sourceOf(r, a.options.TrustedProxies),
 		})

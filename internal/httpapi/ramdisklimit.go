@@ -18,6 +18,14 @@ const (
 	ramdiskSlots      = 32              // that are carried out at once
 	maxWaitingRamdisk = 1024            // that wait for it
 	maxRamdiskWait    = 5 * time.Second // and how long
+	maxHeldUpRamdisk  = 1024            // that wait for others meanwhile: a lease, an agent, their enrolment
+)
+
+// Bodies of so many bytes are large: as many are decoded or stored at once as there are
+// processors.
+const (
+	largeBody = 16 << 10 // decoding it takes most of a millisecond
+	largePost = 64 << 10 // parsing and storing it takes milliseconds
 )
 
 // ramdiskSource is who sends requests of ramdisks, as far as one can tell without
@@ -33,7 +41,8 @@ type ramdiskLimit struct {
 	api    *api
 	bodies *bodyBudget
 	queue  *fairqueue.Queue[ramdiskSource]
-	large  *fairqueue.Queue[ramdiskSource] // of those whose large body is decoded
+	large  *fairqueue.Queue[ramdiskSource] // of those whose large body is decoded or stored
+	heldUp *fairqueue.Queue[ramdiskSource] // of those that wait for others
 	asking *fairqueue.Queue[ramdiskSource] // of those whose node is looked at before anything else
 }
 
@@ -42,6 +51,7 @@ func newRamdiskLimit(a *api, bytes int64) *ramdiskLimit {
 		api: a, bodies: newBodyBudget(bytes, a.now, a.log),
 		queue:  fairqueue.New[ramdiskSource](ramdiskSlots, maxWaitingRamdisk),
 		large:  fairqueue.New[ramdiskSource](max(2, runtime.GOMAXPROCS(0)), maxWaitingRamdisk),
+		heldUp: fairqueue.New[ramdiskSource](maxHeldUpRamdisk, 0),
 		asking: fairqueue.New[ramdiskSource](max(2, runtime.GOMAXPROCS(0)), 0),
 	}
 }
@@ -92,34 +102,53 @@ type ramdiskTurn struct {
 	source ramdiskSource
 }
 
-// largeBody is from how many bytes on decoding a body takes so long, most of a
-// millisecond, that only as many are decoded at once as there are processors.
-const largeBody = 16 << 10
-
 // decode decodes the body of the request.
 func (t *ramdiskTurn) decode(ctx context.Context, body []byte, target any) error {
-	if len(body) < largeBody {
-		return decodeRequired(body, target)
+	if len(body) >= largeBody {
+		leave, err := t.enter(ctx, t.limit.large)
+		if err != nil {
+			return err
+		}
+		defer leave()
 	}
-	return inTurn(ctx, t.limit.large, t.source, func(context.Context) error { return decodeRequired(body, target) })
+	return decodeRequired(body, target)
 }
 
 // do carries the request out when it is its source's turn. Where act only waits for
 // others, it gives the slot back before, see fairqueue.Release.
 func (t *ramdiskTurn) do(ctx context.Context, act func(context.Context) error) error {
-	return inTurn(ctx, t.limit.queue, t.source, act)
+	return t.in(ctx, act, t.limit.queue)
 }
 
-func inTurn(ctx context.Context, queue *fairqueue.Queue[ramdiskSource], source ramdiskSource, act func(context.Context) error) error {
+// store is do for a request that stores its body. A large one takes a slot of the others
+// only when it has one of the large ones.
+func (t *ramdiskTurn) store(ctx context.Context, body []byte, act func(context.Context) error) error {
+	if len(body) < largePost {
+		return t.do(ctx, act)
+	}
+	return t.in(ctx, act, t.limit.large, t.limit.queue)
+}
+
+// in acts with a slot of each queue.
+func (t *ramdiskTurn) in(ctx context.Context, act func(context.Context) error, queues ...*fairqueue.Queue[ramdiskSource]) error {
+	hold := fairqueue.Hold{Wait: func() (func(), bool) { return t.limit.heldUp.TryEnter(t.source) }}
+	defer hold.End()
+	for _, queue := range queues {
+		leave, err := t.enter(ctx, queue)
+		if err != nil {
+			return err
+		}
+		hold.Add(leave)
+	}
+	return act(fairqueue.With(ctx, &hold))
+}
+
+func (t *ramdiskTurn) enter(ctx context.Context, queue *fairqueue.Queue[ramdiskSource]) (leave func(), err error) {
 	wait, cancel := context.WithTimeout(ctx, maxRamdiskWait)
 	defer cancel()
-	leave, err := queue.Enter(wait, source)
-	switch {
-	case errors.Is(err, fairqueue.ErrFull), err != nil && ctx.Err() == nil:
-		return errTooManyRamdisks
-	case err != nil:
-		return err
+	leave, err = queue.Enter(wait, t.source)
+	if errors.Is(err, fairqueue.ErrFull) || err != nil && ctx.Err() == nil {
+		return nil, errTooManyRamdisks
 	}
-	defer leave()
-	return act(fairqueue.WithSlot(ctx, leave))
+	return leave, err
 }

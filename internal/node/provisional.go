@@ -54,5 +54,16 @@ func Yielded(to string, lost []string, left int) string {
 	return fmt.Sprintf("%s, because nobody has accepted it: node %s has %s now. %s", yielded, to, names, rest)
 }
 
+// ClearError forgets what failed last. What a discovered node lost is no failure, and
+// stays until somebody has accepted the node.
+func (n *Node) ClearError() {
+	if !n.Provisional || !IsYielded(n.LastError) {
+		n.LastError = ""
+	}
+}
+
+// Failed reports whether last_error tells of a failure.
+func (n *Node) Failed() bool { return n.LastError != "" && !IsYielded(n.LastError) }
+
 // IsYielded reports whether a last_error is one of Yielded, which is no failure of work.
 func IsYielded(lastError string) bool { return strings.HasPrefix(lastError, yielded) }

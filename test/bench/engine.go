@@ -43,7 +43,7 @@ func (b *bench) startEngine(ctx context.Context, data string, more ...string) (*
 	args := slices.Concat([]string{"engine", "--listen", address}, database, discovery, more)
 	profiles := ""
 	if b.profiler != nil {
-		if profiles, err = freeAddress(ctx); err != nil {
+		if profiles, err = process.FreeAddress(); err != nil {
 			return nil, err
 		}
 		args = append(args, b.profiler.args(profiles)...)

@@ -123,7 +123,7 @@ func decidePrepare(h *v1alpha1.BareMetalHost, n provisioner.Node, last attempt) 
 		return prepareManage, "" // the way out of every failed state
 	case step == prepareFailed:
 		return prepareFailed, withReason(fmt.Sprintf("The node is in state %q", n.State), n.LastError)
-	case n.LastError != "" && last.hasAsked && last.asked == step:
+	case n.LastError != "" && !node.IsYielded(n.LastError) && last.hasAsked && last.asked == step:
 		return prepareFailed, n.LastError // the node is back where the verb found it
 	default:
 		return step, ""
