@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -55,6 +56,10 @@ func maskAttr(a slog.Attr) slog.Attr {
 	case slog.KindAny:
 		if err, ok := value.Any().(error); ok {
 			return slog.String(a.Key, node.MaskURLs(err.Error()))
+		}
+		text := fmt.Sprint(value.Any())
+		if masked := node.MaskURLs(text); masked != text {
+			return slog.String(a.Key, masked)
 		}
 	}
 	return slog.Attr{Key: a.Key, Value: value}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/role"
@@ -11,12 +12,23 @@ import (
 // mask is shown to clients in place of a secret.
 const mask = node.Mask
 
-// secretWords mark a key of an open object as secret when the key in lower case
-// contains one of them.
+// secretWords mark a key of an open object as secret when it contains one of them. Keys
+// are compared in lower case and without what separates words, because everybody spells
+// them differently: api_key, apiKey, X-Api-Key.
 var secretWords = []string{
-	"password", "passphrase", "passwd", "pwd", "secret", "token", "credential",
-	"authorization", "auth_key", "priv_key", "private_key", "kg_key",
-	"api_key", "apikey", "access_key", "ssh_key", "snmp_community", "configdrive", "user_data", "userdata",
+	"password", "passphrase", "passwd", "passcode", "passkey", "pwd", "secret", "token", "credential",
+	"authorization", "authkey", "privkey", "privatekey", "kgkey", "apikey", "accesskey", "sshkey",
+	"snmpcommunity", "configdrive", "userdata",
+}
+
+// secretLast mark a key as secret when it ends with one of them, and with none of the
+// exceptions.
+var secretLast = []struct {
+	ending     string
+	exceptions []string
+}{
+	{"key", []string{"publickey", "pubkey"}},
+	{"pass", []string{"bypass"}},
 }
 
 // secretEndings has what follows the first letter of each secret word, by that letter:
@@ -31,10 +43,18 @@ var secretEndings = func() (endings [256][]string) {
 func isSecretKey(key []byte) bool {
 	lower := make([]byte, 0, 64) // stays on the stack for keys of usual length
 	for _, c := range key {
-		if 'A' <= c && c <= 'Z' {
+		switch {
+		case 'A' <= c && c <= 'Z':
 			c += 'a' - 'A'
+		case c == '_' || c == '-' || c == '.' || c == ' ':
+			continue
 		}
 		lower = append(lower, c)
+	}
+	for _, last := range secretLast {
+		if hasEnding(lower, last.ending) && !slices.ContainsFunc(last.exceptions, func(e string) bool { return hasEnding(lower, e) }) {
+			return true
+		}
 	}
 	for i, c := range lower {
 		for _, ending := range secretEndings[c] {
@@ -44,6 +64,16 @@ func isSecretKey(key []byte) bool {
 		}
 	}
 	return false
+}
+
+// isSecretFromOperators is isSecretKey for those who do not read driver_info, and so not
+// where BMCs are.
+func isSecretFromOperators(key []byte) bool {
+	return string(key) == "lookup_bmc_addresses" || isSecretKey(key)
+}
+
+func hasEnding(key []byte, ending string) bool {
+	return len(key) >= len(ending) && string(key[len(key)-len(ending):]) == ending
 }
 
 // rescuePassword is the key of instance_info that the engine writes itself, until the
@@ -58,7 +88,7 @@ type masking struct {
 
 // Maskings of the objects of the API.
 var (
-	maskSecrets = masking{isSecretKey, node.AppendMaskedURLs}
+	maskSecrets = masking{isSecretFromOperators, node.AppendMaskedURLs}
 	// keepQueries is for administrators: clients compare the URLs of images with those
 	// that they wrote.
 	keepQueries = masking{isSecretKey, node.AppendMaskedUsers}
@@ -168,10 +198,10 @@ func plainString(quoted []byte) []byte {
 
 // appendMaskedText appends a JSON string and masks credentials in the URLs in it.
 func appendMaskedText(dst, quoted []byte, m masking) []byte {
-	if bytes.IndexByte(quoted, '@') < 0 && bytes.IndexByte(quoted, '?') < 0 {
-		return append(dst, quoted...)
-	}
 	if bytes.IndexByte(quoted, '\\') < 0 {
+		if bytes.IndexByte(quoted, '@') < 0 && bytes.IndexByte(quoted, '?') < 0 {
+			return append(dst, quoted...)
+		}
 		return m.urls(dst, quoted)
 	}
 	plain := plainString(quoted)

@@ -28,6 +28,13 @@ func TestSecretsAreMaskedAtEveryDepth(t *testing.T) {
 		`{"root_passwd":"x","pwd":"y"}`:   `{"root_passwd":"******","pwd":"******"}`,
 		`{"API_KEY":"x","apikey":"y"}`:    `{"API_KEY":"******","apikey":"******"}`,
 		`{"ssh_keys":["x"]}`:              `{"ssh_keys":"******"}`,
+		`{"sshKey":"x","X-Api-Key":"y"}`:  `{"sshKey":"******","X-Api-Key":"******"}`,
+		`{"private.key":1,"TLS Key":2}`:   `{"private.key":"******","TLS Key":"******"}`,
+		`{"user-data":"x","pass":"y"}`:    `{"user-data":"******","pass":"******"}`,
+		`{"rootPass":"x","ssl_key":"y"}`:  `{"rootPass":"******","ssl_key":"******"}`,
+		`{"public_key":"x","bypass":"y"}`: `{"public_key":"x","bypass":"y"}`,
+		`{"host_pubkey":"x","keys":"y"}`:  `{"host_pubkey":"x","keys":"y"}`,
+		`{"a":"http:\u002f/u:p\u0040h/"}`: `{"a":"http://******@h/"}`,
 		`{"configdrive":"H4sI"}`:          `{"configdrive":"******"}`,
 		`{"a":"password"}`:                `{"a":"password"}`,
 		`{"a":"http://u:p@h/x?q=1"}`:      `{"a":"http://******@h/x?q=1"}`,
@@ -110,12 +117,29 @@ func TestMaskIsNotStoredWhereNoSecretIs(t *testing.T) {
 		`{"note":"******"}`:            true,
 		`{"deep":[{"note":"******"}]}`: true,
 		`{"token":"******"}`:           true, // none is stored
+		`{"notes":["******"]}`:         true,
+		`{"deep":{"a":[["******"]]}}`:  true,
 		`{"old":"******"}`:             false,
 		`{"note":"*** ******"}`:        false,
 	} {
 		_, err := restoreMasked("extra", node.Object(`{"old":"******"}`), node.Object(text))
 		if (err != nil) != refused {
 			t.Errorf("%s: %v, want it refused: %v", text, err, refused)
+		}
+	}
+}
+
+func TestSecretsInAListAreRestoredOnlyTogether(t *testing.T) {
+	const stored = `{"users":[{"name":"a","password":"A"},{"name":"b","password":"B"}]}`
+	for changed, want := range map[string]string{
+		`{"users":[{"name":"a","password":"******"},{"name":"b","password":"******"}]}`: stored,
+		`{"users":[{"name":"b","password":"******"}]}`:                                  "",
+		`{"users":[{"name":"b","password":"******"},{"name":"a","password":"******"}]}`: "",
+		`{"users":[{"name":"b","password":"B"}]}`:                                       `{"users":[{"name":"b","password":"B"}]}`,
+	} {
+		kept, err := restoreMasked("driver_info", node.Object(stored), node.Object(changed))
+		if (err != nil) != (want == "") || err == nil && !sameJSON(t, kept, node.Object(want)) {
+			t.Errorf("writing %s gives %s, %v", changed, kept, err)
 		}
 	}
 }
@@ -165,4 +189,14 @@ func FuzzMask(f *testing.F) {
 func sameJSON(t *testing.T, a, b node.Object) bool {
 	t.Helper()
 	return string(node.ObjectOf(a.Values())) == string(node.ObjectOf(b.Values()))
+}
+
+func TestOnlyAdministratorsReadWhereBMCsAre(t *testing.T) {
+	for user, want := range map[role.Role]string{role.Admin: `["192.0.2.7"]`, role.Operator: `"******"`, role.Reader: `"******"`} {
+		s := newServer(t, asRole(user))
+		s.addNode(uuid1, func(n *node.Node) { n.DriverInternalInfo = node.Object(`{"lookup_bmc_addresses":["192.0.2.7"]}`) })
+		if got := s.get("/v1/nodes/" + uuid1).want(200); !contains(got.body, `"lookup_bmc_addresses":`+want) {
+			t.Errorf("as %s: got %s, want %s", user, got.body, want)
+		}
+	}
 }

@@ -115,8 +115,12 @@ func (a *api) biosSettings(r *http.Request) (string, []node.BIOSSetting, error) 
 }
 
 func biosDocument(c *call, ident string, s node.BIOSSetting, detail bool) map[string]any {
+	value := s.Value
+	if s.AttributeType == "Password" && value != "" {
+		value = mask
+	}
 	document := map[string]any{
-		"name": s.Name, "value": s.Value, "links": linksOf(c, "nodes/"+ident+"/bios/"+s.Name),
+		"name": s.Name, "value": value, "links": linksOf(c, "nodes/"+ident+"/bios/"+s.Name),
 		"created_at": timeValue(s.CreatedAt), "updated_at": timeValue(s.UpdatedAt),
 	}
 	if !detail {

@@ -41,18 +41,7 @@ func unmask(path string, stored, changed any) (any, error) {
 			value[key] = kept
 		}
 	case []any:
-		old, _ := stored.([]any)
-		for i, item := range value {
-			var before any
-			if i < len(old) {
-				before = old[i]
-			}
-			kept, err := unmask(path, before, item)
-			if err != nil {
-				return nil, err
-			}
-			value[i] = kept
-		}
+		return unmaskList(path, stored, value)
 	case string:
 		if !hasMaskedURL(value) {
 			break
@@ -63,6 +52,22 @@ func unmask(path string, stored, changed any) (any, error) {
 		return nil, node.Invalid("%s has %s in place of credentials of its URL. Give them again when the URL changes.", path, mask)
 	}
 	return changed, nil
+}
+
+// unmaskList returns the stored list when changed is what a client reads of it. Elements
+// have no lasting place, so another list with masks is refused.
+func unmaskList(path string, stored any, changed []any) (any, error) {
+	const key = "list"
+	given, before := node.ObjectOf(map[string]any{key: changed}), node.ObjectOf(map[string]any{key: stored})
+	if !bytes.Contains(given, []byte(mask)) {
+		return changed, nil
+	}
+	for _, read := range []masking{maskSecrets, keepQueries, keepWritten} {
+		if sameValue(given, appendMasked(nil, before, read)) {
+			return stored, nil
+		}
+	}
+	return nil, node.Invalid("%s has %s in place of a secret. Give the secrets themselves when the list changes.", path, mask)
 }
 
 func unmaskItem(path, key string, stored, changed any) (any, error) {

@@ -51,7 +51,7 @@ func (r *Runner) runJob(ctx context.Context, j *Job) {
 	case Waiting, Postponed:
 		r.goOn(ctx, j, err)
 	default:
-		r.giveUp(j)
+		r.releaseJob(j)
 	}
 	r.cfg.Observer.WorkEnded(string(j.info.Work), outcome, r.db.Now().Sub(began))
 }
@@ -63,7 +63,7 @@ func (r *Runner) goOn(ctx context.Context, j *Job, err error) {
 		r.queue.sleep(j)
 		r.WakeClaim()
 	case errors.Is(err, errParked), errors.Is(err, errPostponed):
-		r.giveUp(j)
+		r.releaseJob(j)
 	default: // the database is away: what is stored is read again when it is back
 		j.stale, j.node, j.hint, j.attempt = true, nil, nil, ""
 		r.sessions.Go(func() {
@@ -74,8 +74,8 @@ func (r *Runner) goOn(ctx context.Context, j *Job, err error) {
 	}
 }
 
-// giveUp ends what Enqueue began.
-func (r *Runner) giveUp(j *Job) {
+// releaseJob ends what Enqueue began.
+func (r *Runner) releaseJob(j *Job) {
 	r.leases.release(j.work.Lease)
 	r.leases.release(j.child)
 	r.freed.free(j.work.NodeID)
