@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"reflect"
 	"strings"
@@ -40,13 +41,19 @@ func FuzzYAMLIsReadAsItWasStored(f *testing.F) {
 		f.Add("name", text)
 		f.Add(text, "value")
 	}
+	f.Add(strings.Repeat("k", 2000), strings.Repeat("\x13", 400))
+	f.Add(strings.Repeat("\x13", 400), "value")
 	f.Fuzz(func(t *testing.T, key, value string) {
 		if !utf8.ValidString(key) || !utf8.ValidString(value) {
 			t.Skip("engines store UTF-8 only")
 		}
 		want := map[string]any{key: value, "list " + key: []any{value, map[string]any{key: nil}}}
+		stored, err := json.Marshal(want) // engines keep texts as they were sent, with any escapes
+		if err != nil {
+			t.Fatal(err)
+		}
 		var out bytes.Buffer
-		if err := OutputYAML.structured(&out, want); err != nil {
+		if err := OutputYAML.structured(&out, json.RawMessage(stored)); err != nil {
 			t.Fatal(err)
 		}
 		var got map[string]any

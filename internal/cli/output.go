@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -108,6 +109,8 @@ func (o Output) one(w io.Writer, fields []string, n document) error {
 	return printTable(w, table.Row{"Field", "Value"}, rows, maxValueWidth)
 }
 
+var mergeKey = regexp.MustCompile(`<<['"]?:`)
+
 // structured prints value as JSON or YAML, without anything that a terminal
 // would act on.
 func (o Output) structured(w io.Writer, value any) error {
@@ -127,7 +130,7 @@ func (o Output) structured(w io.Writer, value any) error {
 		}
 		// YAML writes some characters plainly that a terminal acts on, and the key "<<",
 		// which readers take for a merge. The escaped JSON is YAML too.
-		if !bytes.Contains(content, []byte(`"<<"`)) && !bytes.ContainsFunc(converted, func(r rune) bool { return r != '\n' && active(r) }) {
+		if !mergeKey.Match(converted) && !bytes.ContainsFunc(converted, func(r rune) bool { return r != '\n' && active(r) }) {
 			content = converted
 		}
 	}

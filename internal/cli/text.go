@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"unicode"
@@ -60,10 +61,44 @@ func safeJSON(text []byte) []byte {
 	})
 }
 
+// longKey is from how many bytes on a key may have more than the 1,024 characters that
+// YAML allows without a question mark (section 7.4.2).
+const longKey = 1000
+
 // safeYAML is safeJSON for readers of YAML, which take no surrogates (YAML 1.2.2,
-// section 5.7).
+// section 5.7) and no long keys. The text is indented: each key begins a line.
 func safeYAML(text []byte) []byte {
-	return escaped(text, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })
+	var b bytes.Buffer
+	for line := range bytes.Lines(escaped(text, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })) {
+		begin := len(line) - len(bytes.TrimLeft(line, " "))
+		if end := keyEnd(line, begin); end-begin > longKey {
+			b.Write(line[:begin])
+			b.WriteString("? ")
+			line = line[begin:]
+		}
+		b.Write(line)
+	}
+	return b.Bytes()
+}
+
+// keyEnd returns the index behind the key that begins at an index of a line of JSON, the
+// index itself when no key does.
+func keyEnd(line []byte, begin int) int {
+	if !bytes.HasPrefix(line[begin:], []byte{'"'}) {
+		return begin
+	}
+	for i := begin + 1; i < len(line); i++ {
+		switch line[i] {
+		case '\\':
+			i++
+		case '"':
+			if i+1 < len(line) && line[i+1] == ':' {
+				return i + 1
+			}
+			return begin
+		}
+	}
+	return begin
 }
 
 // escaped escapes active characters, and those that YAML does not allow; long does

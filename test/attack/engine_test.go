@@ -11,11 +11,15 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/bcrypt"
 
 	"github.com/ingot-metal/ingot/test/process"
 )
@@ -28,6 +32,35 @@ type engine struct {
 	process *process.Process
 }
 
+// Users of the engine and their roles; each has the name as password.
+var users = map[string]string{"ann": "admin", "otto": "operator", "rita": "reader"}
+
+// passwordCost is what checking a wrong password costs, as htpasswd -C has it.
+const passwordCost = 10
+
+// writeUsers writes the users and their roles, and returns the settings for them.
+func writeUsers(t *testing.T, dir string) []string {
+	t.Helper()
+	var hashes, roles strings.Builder
+	for user, role := range users {
+		hash, err := bcrypt.GenerateFromPassword([]byte(user), passwordCost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&hashes, "%s:%s\n", user, hash)
+		fmt.Fprintf(&roles, "%s: %s\n", user, role)
+	}
+	settings := []string{"api.auth=http_basic"}
+	for key, text := range map[string]string{"htpasswd_file": hashes.String(), "role_file": roles.String()} {
+		file := filepath.Join(dir, key)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		settings = append(settings, "api."+key+"="+file)
+	}
+	return settings
+}
+
 // startEngine runs an engine that discovers machines, until the test ends. On
 // PostgreSQL, database is the URL.
 func startEngine(t *testing.T, database string, settings ...string) *engine {
@@ -37,9 +70,9 @@ func startEngine(t *testing.T, database string, settings ...string) *engine {
 	if database != "" {
 		args = append(args, "--database", database)
 	}
-	for _, setting := range append([]string{
+	for _, setting := range slices.Concat([]string{
 		"auto_discovery.enabled=true", "auto_discovery.driver=manual-management", "api.access_log=true",
-	}, settings...) {
+	}, writeUsers(t, e.dir), settings) {
 		args = append(args, "--set", setting)
 	}
 	e.process = process.Run(t, exec.Command(binary, args...), filepath.Join(e.dir, "log"))
@@ -54,6 +87,7 @@ const patience = 15 * time.Second
 type client struct {
 	http *http.Client
 	base string
+	user string // empty for machines
 }
 
 // clientAt returns a client whose requests come from an address of 127.0.0.0/8.
@@ -65,7 +99,14 @@ func (e *engine) clientAt(source netip.Addr) *client {
 }
 
 // admin returns a client that administers the engine.
-func (e *engine) admin() *client { return e.clientAt(netip.MustParseAddr("127.0.0.1")) }
+func (e *engine) admin() *client { return e.user("ann") }
+
+// user returns the client of a user.
+func (e *engine) user(name string) *client {
+	c := e.clientAt(netip.MustParseAddr("127.0.0.1"))
+	c.user = name
+	return c
+}
 
 // do sends a request and returns the status and the body of its answer.
 func (c *client) do(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
@@ -75,6 +116,9 @@ func (c *client) do(ctx context.Context, method, path string, body []byte) (int,
 	}
 	r.Header.Set("X-OpenStack-Ironic-API-Version", "1.84")
 	r.Header.Set("Content-Type", "application/json")
+	if c.user != "" {
+		r.SetBasicAuth(c.user, c.user)
+	}
 	answer, err := c.http.Do(r)
 	if err != nil {
 		return 0, nil, err

@@ -4,6 +4,7 @@ package attack_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ const (
 	floodVariable  = "INGOT_ATTACK_FLOOD"  // a key of floods
 	targetVariable = "INGOT_ATTACK_TARGET" // host:port
 	victimVariable = "INGOT_ATTACK_VICTIM" // UUID of a node
+	busyVariable   = "INGOT_ATTACK_BUSY"   // UUID of a node that waits for its ramdisk and is under work
 )
 
 // flood is one way to keep an engine busy.
@@ -56,7 +58,12 @@ var floods = map[string]flood{
 	}},
 	"lookups of 3,400 addresses": {400, 1, func(a *attacker) bool { return a.get("/v1/lookup?addresses=" + a.macs(3400)) }},
 	"lookups of 256 addresses":   {400, 1, func(a *attacker) bool { return a.get("/v1/lookup?addresses=" + a.macs(256)) }},
-	"resets":                     {64, 1, func(a *attacker) bool { return a.reset("/v1/lookup?addresses=" + a.macs(1)) }},
+	"lookups of a busy node":     {1000, 1, func(a *attacker) bool { return a.get("/v1/lookup?node_uuid=" + a.busy) }},
+	"resets":                     {64, 1, func(a *attacker) bool { return a.reset("/v1/lookup?addresses="+a.macs(1), "") }},
+	"wrong passwords": {200, 1, func(a *attacker) bool {
+		return a.exchange("GET", "/v1/nodes", a.password(), "")
+	}},
+	"resets with wrong passwords": {64, 1, func(a *attacker) bool { return a.reset("/v1/nodes", a.password()) }},
 }
 
 // attacker is one connection of a flood.
@@ -65,6 +72,7 @@ type attacker struct {
 	dialer *net.Dialer
 	target string
 	victim string
+	busy   string
 	random *rand.Rand
 	conn   net.Conn
 	answer [64 << 10]byte
@@ -91,7 +99,7 @@ func runFlood(name string) int {
 		source := netip.AddrFrom4([4]byte{127, 0, 66, byte(1 + i%f.sources)})
 		connections.Go(func() {
 			a := &attacker{
-				ctx: ctx, target: os.Getenv(targetVariable), victim: os.Getenv(victimVariable),
+				ctx: ctx, target: os.Getenv(targetVariable), victim: os.Getenv(victimVariable), busy: os.Getenv(busyVariable),
 				dialer: &net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0)), Timeout: time.Second},
 				random: rand.New(rand.NewPCG(uint64(i), 66)),
 			}
@@ -128,16 +136,21 @@ func (a *attacker) close() {
 	}
 }
 
-func (a *attacker) get(path string) bool { return a.exchange("GET", path, "") }
+func (a *attacker) get(path string) bool { return a.exchange("GET", path, "", "") }
 
-func (a *attacker) post(path, body string) bool { return a.exchange("POST", path, body) }
+func (a *attacker) post(path, body string) bool { return a.exchange("POST", path, "", body) }
 
-// exchange sends a request and reads a part of its answer.
-func (a *attacker) exchange(method, path, body string) bool {
+// password returns the header line of a password that nobody has.
+func (a *attacker) password() string {
+	return "Authorization: Basic " + base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "ann:%x", a.random.Uint64())) + "\r\n"
+}
+
+// exchange sends a request, with more header lines, and reads a part of its answer.
+func (a *attacker) exchange(method, path, header, body string) bool {
 	if !a.connected() {
 		return false
 	}
-	_, err := fmt.Fprintf(a.conn, "%s %s HTTP/1.1\r\nHost: x\r\nX-OpenStack-Ironic-API-Version: 1.84\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)
+	_, err := fmt.Fprintf(a.conn, "%s %s HTTP/1.1\r\nHost: x\r\nX-OpenStack-Ironic-API-Version: 1.84\r\n%sContent-Length: %d\r\n\r\n%s", method, path, header, len(body), body)
 	if err == nil {
 		_, err = a.conn.Read(a.answer[:])
 	}
@@ -179,12 +192,12 @@ func (a *attacker) hold() bool {
 	return a.ctx.Err() == nil
 }
 
-// reset sends a request and resets the connection.
-func (a *attacker) reset(path string) bool {
+// reset sends a request, with more header lines, and resets the connection.
+func (a *attacker) reset(path, header string) bool {
 	if !a.connected() {
 		return false
 	}
-	_, _ = fmt.Fprintf(a.conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+	_, _ = fmt.Fprintf(a.conn, "GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n", path, header)
 	if tcp, ok := a.conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}

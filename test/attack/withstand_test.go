@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/store/storetest"
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // How long each flood lasts, and what must hold meanwhile.
@@ -45,23 +46,37 @@ func TestMachinesAndClientsAreServedDuringFloods(t *testing.T) {
 				e := startEngine(t, url)
 				w := newWitness(t, e)
 				w.warmUp()
-				rate := e.flood(name, w.machines[0].node.uuid, w.watch)
+				busy := e.awaitRamdisk(knownMachines + lookedUp)
+				e.keepBusy(busy)
+				rate := e.flood(name, w.machines[0].node, busy, w.watch)
 				w.judge(name, rate)
 			})
 		}
 	}
 }
 
+// keepBusy lets the engine work on a node that waits for its ramdisk, for longer than a
+// flood lasts.
+func (e *engine) keepBusy(n node) {
+	e.t.Helper()
+	c := e.admin()
+	c.must(e.t, http.MethodPatch, "/v1/nodes/"+n.uuid, `[{"op":"add","path":"/driver_info/fake_power_delay","value":30}]`)
+	c.must(e.t, http.MethodPut, "/v1/nodes/"+n.uuid+"/states/power", `{"target":"power on"}`)
+	process.Eventually(e.t, patience, "the node is reserved", func() bool {
+		return c.must(e.t, http.MethodGet, "/v1/nodes/"+n.uuid+"?fields=reservation", "")["reservation"] != nil
+	})
+}
+
 // flood lets a process on one core flood the engine while watch runs, and returns how
 // many requests it sent in a second.
-func (e *engine) flood(name, victim string, watch func(context.Context)) (rate float64) {
+func (e *engine) flood(name string, victim, busy node, watch func(context.Context)) (rate float64) {
 	e.t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		e.t.Fatal(err)
 	}
 	command := exec.Command("taskset", "-c", "0", program)
-	command.Env = append(os.Environ(), floodVariable+"="+name, targetVariable+"="+e.address, victimVariable+"="+victim, "GOMAXPROCS=1")
+	command.Env = append(os.Environ(), floodVariable+"="+name, targetVariable+"="+e.address, victimVariable+"="+victim.uuid, busyVariable+"="+busy.uuid, "GOMAXPROCS=1")
 	end, err := command.StdinPipe()
 	if err != nil {
 		e.t.Fatal(err)
@@ -90,6 +105,7 @@ type witness struct {
 	t        *testing.T
 	engine   *engine
 	machines []*machine
+	silent   chan node // that wait for ramdisks that have not looked them up yet
 
 	mu      sync.Mutex
 	answers map[string]*answers
@@ -109,7 +125,11 @@ type answers struct {
 	worst string
 }
 
-const knownMachines = 10
+// Machines that behave.
+const (
+	knownMachines = 10 // that send heartbeats
+	lookedUp      = 40 // that look themselves up, one after the other
+)
 
 func newWitness(t *testing.T, e *engine) *witness {
 	t.Helper()
@@ -118,6 +138,10 @@ func newWitness(t *testing.T, e *engine) *witness {
 		m := &machine{node: e.awaitRamdisk(i), client: e.clientAt(netip.AddrFrom4([4]byte{127, 0, 1, byte(1 + i)}))}
 		m.token = m.client.must(t, http.MethodGet, "/v1/lookup?addresses="+m.node.mac, "")["config"].(map[string]any)["agent_token"].(string)
 		w.machines = append(w.machines, m)
+	}
+	w.silent = make(chan node, lookedUp)
+	for i := range lookedUp {
+		w.silent <- e.awaitRamdisk(knownMachines + i)
 	}
 	return w
 }
@@ -149,6 +173,12 @@ func (w *witness) watch(ctx context.Context) {
 			machine := w.engine.clientAt(netip.AddrFrom4([4]byte{127, 0, 2, byte(1 + i%200)}))
 			return machine.do(context.WithoutCancel(ctx), http.MethodPost, "/v1/continue_inspection",
 				[]byte(inventoryOf(fmt.Sprintf("02:bb:%02x:%02x:%02x:%02x", byte(n>>24), byte(n>>16), byte(n>>8), byte(n)))))
+		})
+	})
+	running.Go(func() {
+		w.repeat(ctx, "lookups", 200*time.Millisecond, http.StatusOK, func(i int) (int, []byte, error) {
+			machine := w.engine.clientAt(netip.AddrFrom4([4]byte{127, 0, 3, byte(1 + i%200)}))
+			return machine.do(context.WithoutCancel(ctx), http.MethodGet, "/v1/lookup?addresses="+(<-w.silent).mac, nil)
 		})
 	})
 	admin := w.engine.admin()
