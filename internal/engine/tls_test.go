@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -92,6 +93,7 @@ func get(t *testing.T, client *http.Client, target string, trace *httptrace.Clie
 	request.SetBasicAuth("ann", "secret")
 	response, err := client.Do(request)
 	if err == nil {
+		_, err = io.Copy(io.Discard, response.Body) // or the connection cannot be used again
 		response.Body.Close()
 	}
 	return response, err

@@ -154,6 +154,13 @@ func TestBIOSSettingsByVersion(t *testing.T) {
 	s.addNode(uuid1)
 	low := int64(1)
 	s.engine.machine.hardware.BIOS = []node.BIOSSetting{{Name: "Delay", Value: "5", AttributeType: "Integer", LowerBound: &low, CreatedAt: testTime}}
+	s.engine.machine.hardware.BIOS = append(s.engine.machine.hardware.BIOS,
+		node.BIOSSetting{Name: "Admin", Value: "hunter2", AttributeType: "Password"}, node.BIOSSetting{Name: "None", AttributeType: "Password"})
+	for name, want := range map[string]string{"Admin": mask, "None": ""} {
+		if got := s.get(oneNode + "/bios/" + name).want(200).json()[name].(map[string]any)["value"]; got != want {
+			t.Errorf("password %s is shown as %q, want %q", name, got, want)
+		}
+	}
 	brief := sortedKeys(s.do("GET", oneNode+"/bios", "1.40", "").want(200).json()["bios"].([]any)[0].(map[string]any))
 	if diff := cmp.Diff([]string{"created_at", "links", "name", "updated_at", "value"}, brief); diff != "" {
 		t.Errorf("brief (-want +got):\n%s", diff)

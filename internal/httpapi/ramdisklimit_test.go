@@ -28,8 +28,8 @@ type slowEngine struct {
 
 func (e *slowEngine) Heartbeat(ctx context.Context, ident string, _ node.Heartbeat) error {
 	if ident == e.slow {
-		if e.givesBack {
-			fairqueue.Release(ctx)
+		if e.givesBack && !fairqueue.Release(ctx) {
+			return node.ErrBusy
 		}
 		select {
 		case <-e.release:
@@ -117,6 +117,36 @@ func TestRequestsThatWaitForOthersHoldNoSlot(t *testing.T) {
 		began := time.Now()
 		if got := f.beat("198.51.100.7:1024", otherNode); got != http.StatusAccepted || time.Since(began) != 0 {
 			t.Errorf("a heartbeat beside them: %d after %v, want 202 at once", got, time.Since(began))
+		}
+		close(f.engine.release)
+	})
+}
+
+func TestRequestsThatWaitForOthersAreBoundedAndShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFlooded(t, 0)
+		f.engine.givesBack = true
+		for range maxHeldUpRamdisk / 2 {
+			go f.beat(floodSource, floodedNode)
+			synctest.Wait()
+		}
+		for _, request := range []struct {
+			source string
+			want   int
+		}{{floodSource, http.StatusServiceUnavailable}, {"192.0.2.7:1024", http.StatusAccepted}} {
+			answered := make(chan int, 1)
+			go func() { answered <- f.beat(request.source, floodedNode) }()
+			synctest.Wait()
+			select {
+			case got := <-answered:
+				if got != request.want {
+					t.Errorf("a heartbeat from %s: got %d, want %d", request.source, got, request.want)
+				}
+			default:
+				if request.want != http.StatusAccepted {
+					t.Errorf("a heartbeat from %s waits beside %d others", request.source, maxHeldUpRamdisk/2)
+				}
+			}
 		}
 		close(f.engine.release)
 	})
