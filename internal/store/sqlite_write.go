@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// sqliteWriter runs all writes of a SQLite database on one connection. Each
-// transaction of a group runs in a savepoint of its own. Only the goroutine of
-// its writer uses it.
+// sqliteWriter runs all writes of a SQLite database on one connection. The transactions
+// of a group share one of the database. Only the goroutine of its writer uses it.
 type sqliteWriter struct {
 	conn   *sqliteConn
 	clock  func() time.Time
@@ -18,20 +17,15 @@ type sqliteWriter struct {
 	took    time.Duration // the last commit
 }
 
-// commit runs the group in one database transaction.
+// commit runs the group in one database transaction. Savepoints would copy each page
+// before a request changes it, so there are none at first: few requests fail after a
+// change. When one does, the group runs again, with a savepoint for each.
 func (w *sqliteWriter) commit(g *group) {
 	w.gather(g)
 	w.conn.trim()
-	err := w.conn.control("BEGIN IMMEDIATE")
-	if err == nil {
-		if err = w.runAll(g.requests); err == nil {
-			began := time.Now()
-			err = w.conn.control("COMMIT")
-			w.took = time.Since(began)
-		}
-		if err != nil {
-			_ = w.conn.control("ROLLBACK") // SQLite may have done it already
-		}
+	err := w.transact(g.requests, false)
+	if errors.Is(err, errUndo) {
+		err = w.transact(g.requests, true)
 	}
 	w.callers = len(g.requests) + len(g.queue)
 	if err == nil {
@@ -42,6 +36,22 @@ func (w *sqliteWriter) commit(g *group) {
 			request.err = fmt.Errorf("commit to the database: %w", err)
 		}
 	}
+}
+
+func (w *sqliteWriter) transact(group []*writeRequest, savepoints bool) error {
+	err := w.conn.control("BEGIN IMMEDIATE")
+	if err != nil {
+		return err
+	}
+	if err = w.runAll(group, savepoints); err == nil {
+		began := time.Now()
+		err = w.conn.control("COMMIT")
+		w.took = time.Since(began)
+	}
+	if err != nil {
+		_ = w.conn.control("ROLLBACK") // SQLite may have done it already
+	}
+	return err
 }
 
 // maxPatience bounds how long the writer waits for callers to come back: a commit
@@ -73,12 +83,16 @@ func (w *sqliteWriter) gather(g *group) {
 // the disk is full: nothing more may run in it.
 var errGroupLost = errors.New("transaction was rolled back")
 
+// errUndo says that a request failed after a change which only a rollback of the whole
+// transaction undoes.
+var errUndo = errors.New("a request failed after a change")
+
 // runAll runs the group's transactions one after the other. An error means that
 // none of them may be committed.
-func (w *sqliteWriter) runAll(group []*writeRequest) error {
+func (w *sqliteWriter) runAll(group []*writeRequest, savepoints bool) error {
 	for _, request := range group {
-		request.err = w.runOne(request)
-		if errors.Is(request.err, errGroupLost) {
+		request.err = w.runOne(request, savepoints)
+		if errors.Is(request.err, errGroupLost) || errors.Is(request.err, errUndo) {
 			return request.err
 		}
 	}
@@ -87,7 +101,7 @@ func (w *sqliteWriter) runAll(group []*writeRequest) error {
 
 // runOne runs one transaction of the group. Its savepoint is opened at the first
 // change, so that a request that only reads or is refused costs nothing more.
-func (w *sqliteWriter) runOne(request *writeRequest) error {
+func (w *sqliteWriter) runOne(request *writeRequest, savepoint bool) error {
 	if err := request.ctx.Err(); err != nil {
 		return err
 	}
@@ -97,10 +111,16 @@ func (w *sqliteWriter) runOne(request *writeRequest) error {
 			return nil
 		}
 		touched = true
+		if !savepoint {
+			return nil
+		}
 		return w.conn.control("SAVEPOINT request")
 	}})
-	if !touched {
+	switch {
+	case !touched, !savepoint && err == nil:
 		return err
+	case !savepoint:
+		return fmt.Errorf("%w: %w", errUndo, err)
 	}
 	if err != nil {
 		if undo := w.conn.control("ROLLBACK TO request"); undo != nil {
