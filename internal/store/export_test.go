@@ -71,7 +71,12 @@ func Gather(callers int, took time.Duration, others ...time.Duration) int {
 		time.AfterFunc(after, func() { queue <- &writeRequest{} })
 	}
 	g := &group{requests: []*writeRequest{{}}, queue: queue}
-	(&sqliteWriter{callers: callers, took: took}).gather(g)
+	w := &sqliteWriter{callers: callers, took: took}
+	until := w.patience(time.Now())
+	for before := 0; before < len(g.requests); {
+		before = len(g.requests)
+		w.join(g, until)
+	}
 	return len(g.requests)
 }
 

@@ -21,11 +21,10 @@ type sqliteWriter struct {
 // before a request changes it, so there are none at first: few requests fail after a
 // change. When one does, the group runs again, with a savepoint for each.
 func (w *sqliteWriter) commit(g *group) {
-	w.gather(g)
 	w.conn.trim()
-	err := w.transact(g.requests, false)
+	err := w.transact(g, false)
 	if errors.Is(err, errUndo) {
-		err = w.transact(g.requests, true)
+		err = w.transact(g, true)
 	}
 	w.callers = len(g.requests) + len(g.queue)
 	if err == nil {
@@ -38,12 +37,12 @@ func (w *sqliteWriter) commit(g *group) {
 	}
 }
 
-func (w *sqliteWriter) transact(group []*writeRequest, savepoints bool) error {
+func (w *sqliteWriter) transact(g *group, savepoints bool) error {
 	err := w.conn.control("BEGIN IMMEDIATE")
 	if err != nil {
 		return err
 	}
-	if err = w.runAll(group, savepoints); err == nil {
+	if err = w.runAll(g, savepoints); err == nil {
 		began := time.Now()
 		err = w.conn.control("COMMIT")
 		w.took = time.Since(began)
@@ -58,24 +57,26 @@ func (w *sqliteWriter) transact(group []*writeRequest, savepoints bool) error {
 // that moves the log into the database file takes much longer than others.
 const maxPatience = 2 * time.Millisecond
 
-// gather waits for callers that were busy with the writer a moment ago: those who
-// have their answer often have another request, and one that misses a group
-// makes everybody wait for a second commit. Half the time of a commit is less
-// than that. Somebody who writes alone never waits.
-func (w *sqliteWriter) gather(g *group) {
-	g.gather()
-	if len(g.requests) >= min(w.callers, maxGroup) {
+// patience returns until when a group that begins now waits for more callers.
+func (w *sqliteWriter) patience(now time.Time) time.Time {
+	return now.Add(min(w.took/2, maxPatience))
+}
+
+// join adds who has come while the group ran. Until a moment, it also waits for callers
+// that were busy with the writer a short time ago: those who have their answer often
+// have another request, and one that misses a group makes everybody wait for a second
+// commit. Half the time of a commit is less than that. Somebody who writes alone never
+// waits.
+func (w *sqliteWriter) join(g *group, until time.Time) {
+	if g.gather() || len(g.requests) >= min(w.callers, maxGroup) {
 		return
 	}
-	patience := time.NewTimer(min(w.took/2, maxPatience))
+	patience := time.NewTimer(time.Until(until))
 	defer patience.Stop()
-	for len(g.requests) < min(w.callers, maxGroup) {
-		select {
-		case request := <-g.queue:
-			g.requests = append(g.requests, request)
-		case <-patience.C:
-			return
-		}
+	select {
+	case request := <-g.queue:
+		g.requests = append(g.requests, request)
+	case <-patience.C:
 	}
 }
 
@@ -87,13 +88,18 @@ var errGroupLost = errors.New("transaction was rolled back")
 // transaction undoes.
 var errUndo = errors.New("a request failed after a change")
 
-// runAll runs the group's transactions one after the other. An error means that
-// none of them may be committed.
-func (w *sqliteWriter) runAll(group []*writeRequest, savepoints bool) error {
-	for _, request := range group {
+// runAll runs the group's transactions one after the other, with those that join
+// meanwhile. An error means that none of them may be committed.
+func (w *sqliteWriter) runAll(g *group, savepoints bool) error {
+	until := w.patience(time.Now())
+	for i := 0; i < len(g.requests); i++ {
+		request := g.requests[i]
 		request.err = w.runOne(request, savepoints)
 		if errors.Is(request.err, errGroupLost) || errors.Is(request.err, errUndo) {
 			return request.err
+		}
+		if i+1 == len(g.requests) {
+			w.join(g, until)
 		}
 	}
 	return nil
