@@ -92,13 +92,13 @@ var errUndo = errors.New("a request failed after a change")
 // meanwhile. An error means that none of them may be committed.
 func (w *sqliteWriter) runAll(g *group, savepoints bool) error {
 	until := w.patience(time.Now())
-	for i := 0; i < len(g.requests); i++ {
-		request := g.requests[i]
+	for done := 0; done < len(g.requests); {
+		request := g.requests[done]
 		request.err = w.runOne(request, savepoints)
 		if errors.Is(request.err, errGroupLost) || errors.Is(request.err, errUndo) {
 			return request.err
 		}
-		if i+1 == len(g.requests) {
+		if done++; done == len(g.requests) {
 			w.join(g, until)
 		}
 	}
