@@ -52,7 +52,7 @@ func isSecretKey(key []byte) bool {
 		lower = append(lower, c)
 	}
 	for _, last := range secretLast {
-		if hasEnding(lower, last.ending) && !slices.ContainsFunc(last.exceptions, func(e string) bool { return hasEnding(lower, e) }) {
+		if bytes.HasSuffix(lower, []byte(last.ending)) && !slices.ContainsFunc(last.exceptions, func(e string) bool { return bytes.HasSuffix(lower, []byte(e)) }) {
 			return true
 		}
 	}
@@ -70,10 +70,6 @@ func isSecretKey(key []byte) bool {
 // where BMCs are.
 func isSecretFromOperators(key []byte) bool {
 	return string(key) == "lookup_bmc_addresses" || isSecretKey(key)
-}
-
-func hasEnding(key []byte, ending string) bool {
-	return len(key) >= len(ending) && string(key[len(key)-len(ending):]) == ending
 }
 
 // rescuePassword is the key of instance_info that the engine writes itself, until the
