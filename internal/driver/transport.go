@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -10,13 +11,26 @@ import (
 	"time"
 )
 
-// maxIdlePerMachine is how many connections to one address are kept for later calls.
-const maxIdlePerMachine = 64
+// TransportOptions are the properties of a transport.
+type TransportOptions struct {
+	// TLS is how certificates are checked; nil means in the usual way.
+	TLS *tls.Config
+	// IdlePerMachine is how many connections to one address are kept for later calls;
+	// zero means 64.
+	IdlePerMachine int
+	// IdleTimeout is how long a connection is kept; zero means for ever.
+	IdleTimeout time.Duration
+}
+
+const defaultIdlePerMachine = 64
 
 // NewTransport returns what carries calls to machines. It sends nothing of a request
 // after the deadline of its context: a process that was stopped for a while may go on
 // before the timer does that ends the context, and others have the machine by then.
-func NewTransport() http.RoundTripper {
+func NewTransport(o TransportOptions) http.RoundTripper {
+	if o.IdlePerMachine == 0 {
+		o.IdlePerMachine = defaultIdlePerMachine
+	}
 	dialer := &net.Dialer{}
 	return deadlineTransport{&http.Transport{
 		Proxy: nil, // machines are on the same network
@@ -27,7 +41,9 @@ func NewTransport() http.RoundTripper {
 			}
 			return &deadlineConn{Conn: conn}, nil
 		},
-		MaxIdleConnsPerHost: maxIdlePerMachine,
+		TLSClientConfig:     o.TLS,
+		MaxIdleConnsPerHost: o.IdlePerMachine,
+		IdleConnTimeout:     o.IdleTimeout,
 	}}
 }
 
@@ -37,7 +53,11 @@ type deadlineTransport struct{ *http.Transport }
 func (p deadlineTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	deadline, _ := r.Context().Deadline()
 	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-		if conn, ok := got.Conn.(*deadlineConn); ok {
+		conn := got.Conn
+		if encrypted, ok := conn.(*tls.Conn); ok {
+			conn = encrypted.NetConn()
+		}
+		if conn, ok := conn.(*deadlineConn); ok {
 			conn.deadline.Store(&deadline)
 		}
 	}})

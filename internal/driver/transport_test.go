@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -21,10 +22,20 @@ type sleeping struct{ context.Context } //nolint:containedctx // it is one
 func (sleeping) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
 
 func TestNothingIsSentToAMachineAfterTheDeadline(t *testing.T) {
+	t.Run("over HTTP", func(t *testing.T) {
+		nothingAfterTheDeadline(t, httptest.NewServer, driver.TransportOptions{})
+	})
+	t.Run("over TLS", func(t *testing.T) {
+		nothingAfterTheDeadline(t, httptest.NewTLSServer, driver.TransportOptions{TLS: &tls.Config{InsecureSkipVerify: true}}) //nolint:gosec // a test server
+	})
+}
+
+func nothingAfterTheDeadline(t *testing.T, start func(http.Handler) *httptest.Server, o driver.TransportOptions) {
+	t.Helper()
 	var arrived atomic.Int64
-	machine := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived.Add(1) }))
+	machine := start(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived.Add(1) }))
 	defer machine.Close()
-	client := &http.Client{Transport: driver.NewTransport()}
+	client := &http.Client{Transport: driver.NewTransport(o)}
 	send := func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, machine.URL, strings.NewReader("wipe"))
 		if err != nil {

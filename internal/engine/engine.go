@@ -15,6 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/conductor"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/builtin"
+	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/httpapi"
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/lifecycle"
@@ -38,6 +39,7 @@ type Engine struct {
 	served     chan error // gets why a server ended
 	middleware *middleware
 	drivers    *driver.Registry
+	redfish    redfish.Driver
 	hooks      *inspect.Pipeline
 	store      *store.Store
 	conductor  *conductor.Conductor
@@ -57,6 +59,7 @@ func Start(ctx context.Context, opts Options) (*Engine, error) {
 		// Metrics are served until the rest has stopped.
 		lifecycle.Part{Name: "metrics server", Start: e.serveMetrics, Stop: e.stopMetrics},
 		lifecycle.Part{Name: "database", Start: e.openStore, Stop: func(context.Context) error { return e.store.Close() }},
+		lifecycle.Part{Name: "BMC sessions", Stop: func(ctx context.Context) error { return e.redfish.Close(ctx) }},
 		lifecycle.Part{Name: "conductor", Start: e.startConductor, Stop: func(ctx context.Context) error { return e.conductor.Stop(ctx) }},
 		lifecycle.Part{Name: "API server", Start: e.serveAPI, Stop: func(ctx context.Context) error { return e.api.stop(ctx) }},
 	)
@@ -139,10 +142,12 @@ func (e *Engine) startConductor(ctx context.Context) error {
 
 func (e *Engine) newDrivers() (*driver.Registry, error) {
 	cfg := e.config
+	e.redfish = redfish.New(redfish.Options{})
 	drivers, err := builtin.New(driver.Config{EnabledHardwareTypes: cfg.Driver.EnabledHardwareTypes}, builtin.Dependencies{
 		AgentAlive: func(n *node.Node) bool {
 			return agent.Alive(n, e.now(), cfg.Agent.HeartbeatTimeout)
 		},
+		Redfish: e.redfish,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up drivers: %w", err)

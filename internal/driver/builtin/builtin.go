@@ -5,6 +5,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/agentpower"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -20,6 +21,9 @@ type Dependencies struct {
 	// FakeMachine returns the machine of a node of fake hardware. Nil means the one
 	// that driver_info.fake_machine names, over HTTP.
 	FakeMachine fake.Machines
+	// Redfish is the driver for BMCs with Redfish, which the caller closes. The zero value
+	// means one without the interfaces of that name.
+	Redfish redfish.Driver
 }
 
 // New builds the registry of all drivers. Its error is that of driver.New.
@@ -49,6 +53,9 @@ func implementations(needs Dependencies) driver.Implementations {
 	}
 	for kind, implementation := range fake.New(needs.FakeMachine).Interfaces() {
 		built[kind]["fake"] = implementation
+	}
+	for kind, implementation := range needs.Redfish.Interfaces() {
+		built[kind]["redfish"] = implementation
 	}
 	return built
 }

@@ -24,7 +24,7 @@ const maxAnswer = 64 << 10
 // over HTTP, as docs/fake-hardware.md describes, and share connections.
 func Remote() Machines {
 	client := &http.Client{
-		Transport:     driver.NewTransport(),
+		Transport:     driver.NewTransport(driver.TransportOptions{}),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return func(n *node.Node) (Machine, bool) {

@@ -1,0 +1,128 @@
+package redfish
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// biosInterface is the BIOS interface of the driver.
+type biosInterface struct{ Driver }
+
+var (
+	_ driver.BIOS    = biosInterface{}
+	_ driver.Stepper = biosInterface{}
+)
+
+// BIOSSettings reads the BIOS attributes, with what the registry of the BMC says of
+// them. A registry that cannot be read leaves names and values.
+func (d biosInterface) BIOSSettings(ctx context.Context, n *node.Node) ([]node.BIOSSetting, error) {
+	var settings []node.BIOSSetting
+	err := d.with(ctx, n, "read BIOS settings", driver.Turn{}, func(c *call) error {
+		bios, err := c.bios(n)
+		if err != nil {
+			return err
+		}
+		registry, err := c.registry(bios.AttributeRegistry)
+		if err != nil && ctx.Err() != nil {
+			return err
+		}
+		settings = settingsOf(bios.Attributes, registry)
+		return nil
+	})
+	return settings, err
+}
+
+func (c *call) bios(n *node.Node) (*schemas.Bios, error) {
+	system, err := c.system()
+	if err != nil {
+		return nil, err
+	}
+	bios, err := system.Bios()
+	if err == nil && bios == nil {
+		err = &node.NotSupportedError{Node: n.UUID, Interface: node.BIOSInterface.Field(), Name: "redfish", What: "BIOS settings"}
+	}
+	return bios, err
+}
+
+// registry reads an attribute registry by its name, in English where there is a choice.
+func (c *call) registry(name string) (map[string]schemas.Attributes, error) {
+	if name == "" {
+		return nil, nil
+	}
+	files, err := c.api.Service.Registries()
+	if err != nil && len(files) == 0 {
+		return nil, err
+	}
+	i := slices.IndexFunc(files, func(file *schemas.MessageRegistryFile) bool {
+		return file.Registry == name || file.ID == name || strings.HasPrefix(name, file.Registry+".") && file.Registry != ""
+	})
+	if i < 0 || len(files[i].Location) == 0 {
+		return nil, fmt.Errorf("the BMC has no registry %s", name)
+	}
+	places := files[i].Location
+	place := max(0, slices.IndexFunc(places, func(l schemas.MessageRegistryFileLocation) bool { return strings.HasPrefix(l.Language, "en") }))
+	found, err := schemas.GetAttributeRegistry(c.api, places[place].URI)
+	if err != nil {
+		return nil, err
+	}
+	attributes := make(map[string]schemas.Attributes, len(found.RegistryEntries.Attributes))
+	for _, attribute := range found.RegistryEntries.Attributes {
+		attributes[attribute.AttributeName] = attribute
+	}
+	return attributes, nil
+}
+
+// settingsOf joins attributes with their registry, in the order of their names.
+func settingsOf(values schemas.SettingsAttributes, registry map[string]schemas.Attributes) []node.BIOSSetting {
+	settings := make([]node.BIOSSetting, 0, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		setting := node.BIOSSetting{Name: name, Value: valueText(values[name])}
+		if attribute, ok := registry[name]; ok {
+			describeSetting(&setting, attribute)
+		}
+		settings = append(settings, setting)
+	}
+	return settings
+}
+
+func describeSetting(s *node.BIOSSetting, a schemas.Attributes) {
+	s.AttributeType = string(a.Type)
+	s.ReadOnly, s.ResetRequired, s.Unique = &a.ReadOnly, &a.ResetRequired, &a.IsSystemUniqueProperty
+	for _, value := range a.Value {
+		s.AllowableValues = append(s.AllowableValues, value.ValueName)
+	}
+	s.LowerBound, s.UpperBound = signed(a.LowerBound), signed(a.UpperBound)
+	s.MinLength, s.MaxLength = signed(a.MinLength), signed(a.MaxLength)
+}
+
+func signed[T int | uint64](value *T) *int64 {
+	if value == nil {
+		return nil
+	}
+	converted := int64(*value) //nolint:gosec // a bound of a registry
+	return &converted
+}
+
+// valueText writes a value as the Bare Metal API does: numbers and booleans as text.
+func valueText(value any) string {
+	switch value := value.(type) {
+	case nil:
+		return ""
+	case string:
+		return value
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(text)
+}

@@ -1,0 +1,286 @@
+package redfish
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Names of the BIOS steps, as the Bare Metal API has them.
+const (
+	applyConfiguration = "apply_configuration" // args: settings, a list of {name, value}
+	factoryReset       = "factory_reset"
+)
+
+// Steps lists the BIOS steps, which need no ramdisk. None runs by itself.
+func (biosInterface) Steps(*node.Node, driver.StepKind) []node.Step {
+	return []node.Step{{Step: applyConfiguration}, {Step: factoryReset}}
+}
+
+const (
+	// biosWithin bounds a change of the BIOS, with the restart that it needs.
+	biosWithin = 30 * time.Minute
+	// biosPause is the time between two reads of settings that a restart applies.
+	biosPause = 10 * time.Second
+)
+
+// RunStep makes a turn of a BIOS step: the change is requested, the machine restarts,
+// and the settings are read until they show it.
+func (b biosInterface) RunStep(ctx context.Context, n *node.Node, _ driver.StepKind, step node.Step, turn driver.Turn) (driver.Outcome, error) {
+	var wanted map[string]any
+	if step.Step == applyConfiguration {
+		var err error
+		if wanted, err = settingsArgument(n, step); err != nil {
+			return driver.Outcome{}, err
+		}
+	}
+	var out driver.Outcome
+	err := b.with(ctx, n, "change the BIOS", turn, func(c *call) (err error) {
+		switch {
+		case turn.Phase == "" && step.Step == factoryReset:
+			out, err = c.requestReset(n)
+		case turn.Phase == "":
+			out, err = c.requestSettings(n, wanted)
+		case turn.Phase == verifyPhase:
+			out, err = c.verifySettings(n, wanted, turn)
+		default:
+			out, err = c.restartFor(n, turn)
+		}
+		return err
+	})
+	return out, err
+}
+
+// settingsArgument reads the argument settings of a step. Values are texts, numbers and
+// booleans.
+func settingsArgument(n *node.Node, step node.Step) (map[string]any, error) {
+	list, _ := step.Args["settings"].([]any)
+	wanted := map[string]any{}
+	for _, one := range list {
+		setting, _ := one.(map[string]any)
+		name, _ := setting["name"].(string)
+		value, ok := setting["value"]
+		switch value.(type) {
+		case string, bool, float64, json.Number, int:
+		default:
+			ok = false
+		}
+		if name == "" || !ok {
+			return nil, node.Invalid("The step %s of node %s needs a list of settings, each with a name and a value that is a text, a number or a boolean.", step.Name(), n.UUID)
+		}
+		wanted[name] = value
+	}
+	if len(wanted) == 0 {
+		return nil, node.Invalid("The step %s of node %s needs the argument settings, a list of {name, value}.", step.Name(), n.UUID)
+	}
+	return wanted, nil
+}
+
+// requestReset asks for the settings of the factory. Asking twice harms nothing.
+func (c *call) requestReset(n *node.Node) (driver.Outcome, error) {
+	bios, err := c.bios(n)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if _, err := bios.ResetBios(); err != nil {
+		return driver.Outcome{}, err
+	}
+	return c.beginRestart(n)
+}
+
+// requestSettings asks for those settings that the machine does not have yet. One that
+// waits for a restart already, from a request whose answer was lost, is not asked for
+// again: some BMCs refuse a second request.
+func (c *call) requestSettings(n *node.Node, wanted map[string]any) (driver.Outcome, error) {
+	bios, err := c.bios(n)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	registry, err := c.registry(bios.AttributeRegistry)
+	if err != nil { // the BMC checks values itself
+		registry = nil
+	}
+	changes, err := changesOf(bios.Attributes, registry, wanted)
+	if err != nil || len(changes) == 0 {
+		return driver.Outcome{}, err
+	}
+	pending, apply, err := c.pendingSettings(bios)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if len(differing(pending, changes)) > 0 {
+		if err := bios.UpdateBiosAttributesApplyAt(changes, apply); err != nil {
+			return driver.Outcome{}, err
+		}
+	}
+	return c.beginRestart(n)
+}
+
+// changesOf returns the wanted settings that differ from the present ones, with values
+// of the type that the BMC has. A setting that the BMC does not have, or that cannot
+// have the value, is a final *node.DriverError, before anything is changed.
+func changesOf(present schemas.SettingsAttributes, registry map[string]schemas.Attributes, wanted map[string]any) (schemas.SettingsAttributes, error) {
+	changes := schemas.SettingsAttributes{}
+	var wrong []string
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		value, reason := valueFor(name, present, registry[name], wanted[name])
+		switch {
+		case reason != "":
+			wrong = append(wrong, name+" "+reason)
+		case present[name] != value:
+			changes[name] = value
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, &node.DriverError{Op: "set BIOS settings", Refused: true, Reason: node.CutText("nothing was changed: " + strings.Join(wrong, "; "))}
+	}
+	return changes, nil
+}
+
+// valueFor converts a wanted value to the type of the present one, or says why the
+// setting cannot have it.
+func valueFor(name string, present schemas.SettingsAttributes, attribute schemas.Attributes, wanted any) (value any, reason string) {
+	has, ok := present[name]
+	if !ok {
+		return nil, "is no setting of this BIOS"
+	}
+	if attribute.ReadOnly {
+		return nil, "is read-only"
+	}
+	text := valueText(wanted)
+	var err error
+	switch has.(type) {
+	case float64:
+		value, err = strconv.ParseFloat(text, 64)
+	case bool:
+		value, err = strconv.ParseBool(strings.ToLower(text))
+	default:
+		value = text
+	}
+	if err != nil {
+		return nil, fmt.Sprintf("cannot be %q: it is %s", text, map[bool]string{true: "true or false", false: "a number"}[isBool(has)])
+	}
+	allowed := make([]string, 0, len(attribute.Value))
+	for _, one := range attribute.Value {
+		allowed = append(allowed, one.ValueName)
+	}
+	if attribute.Type == schemas.EnumerationAttributeType && len(allowed) > 0 && !slices.Contains(allowed, text) {
+		return nil, fmt.Sprintf("cannot be %q; it can be %s", text, node.Choices(allowed))
+	}
+	return value, ""
+}
+
+func isBool(value any) bool { _, ok := value.(bool); return ok }
+
+// differing lists the settings that do not have the value, with both values.
+func differing(present, wanted schemas.SettingsAttributes) []string {
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if has, ok := present[name]; !ok || has != wanted[name] {
+			texts = append(texts, fmt.Sprintf("%s is %s, not %s", name, valueText(has), valueText(wanted[name])))
+		}
+	}
+	return texts
+}
+
+// pendingSettings reads the settings that the next restart applies, and when a BMC that
+// lets clients choose is told to apply them. Both are empty for a BMC without such a
+// list.
+func (c *call) pendingSettings(bios *schemas.Bios) (schemas.SettingsAttributes, schemas.SettingsApplyTime, error) {
+	var present struct {
+		Settings struct {
+			SettingsObject      schemas.Link
+			SupportedApplyTimes []schemas.SettingsApplyTime
+		} `json:"@Redfish.Settings"`
+	}
+	if err := c.read(bios.ODataID, &present); err != nil || present.Settings.SettingsObject == "" {
+		return nil, "", err
+	}
+	var apply schemas.SettingsApplyTime
+	if slices.Contains(present.Settings.SupportedApplyTimes, schemas.OnResetSettingsApplyTime) {
+		apply = schemas.OnResetSettingsApplyTime
+	}
+	var next struct{ Attributes schemas.SettingsAttributes }
+	if err := c.read(present.Settings.SettingsObject.String(), &next); err != nil {
+		return nil, "", err
+	}
+	return next.Attributes, apply, nil
+}
+
+// wasOff is the handle of a step on a machine that was off when it began, and is
+// switched off at its end.
+const wasOff = "was off"
+
+// switchOffPhase is the phase in which such a machine is switched off.
+const switchOffPhase = "switch off"
+
+// beginRestart is the outcome of a request that a restart of the machine applies.
+func (c *call) beginRestart(n *node.Node) (driver.Outcome, error) {
+	system, err := c.system()
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	out := driver.Outcome{Again: nextLeg, Phase: planOf(node.Rebooting, n.DisablePowerOff, system.PowerState, "")[0].phase}
+	if system.PowerState == schemas.OffPowerState {
+		out.Handle = wasOff
+	}
+	return out, nil
+}
+
+// restartFor makes a turn of the restart, after which the settings are read, or of
+// switching the machine off again.
+func (c *call) restartFor(n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	if turn.Elapsed > biosWithin {
+		return driver.Outcome{}, late("its console shows why it does not start")
+	}
+	target := node.Rebooting
+	if turn.Phase == switchOffPhase || turn.Phase == switchOffPhase+" sent" {
+		target, turn.Phase = node.PowerOff, strings.Replace(turn.Phase, switchOffPhase, legOff.phase, 1)
+	}
+	out, err := c.changePower(target, n.DisablePowerOff, turn)
+	out.Handle = turn.Handle
+	switch {
+	case err != nil:
+	case target == node.PowerOff && !out.Done():
+		out.Phase = strings.Replace(out.Phase, legOff.phase, switchOffPhase, 1)
+	case target == node.Rebooting && out.Done():
+		out = driver.Outcome{Again: nextLeg, Phase: verifyPhase, Handle: turn.Handle}
+	}
+	return out, err
+}
+
+// late is the error of a step that took too long.
+func late(why string) error {
+	return &node.DriverError{Op: "change the BIOS", Reason: node.CutText("the machine did not show the change within " + biosWithin.String() + ": " + why)}
+}
+
+// verifySettings waits until the machine shows the settings. Those of the factory are
+// not known: the restart is all there is to wait for.
+func (c *call) verifySettings(n *node.Node, wanted map[string]any, turn driver.Turn) (driver.Outcome, error) {
+	bios, err := c.bios(n)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	changes, err := changesOf(bios.Attributes, nil, wanted)
+	switch {
+	case err != nil:
+		return driver.Outcome{}, err
+	case len(changes) > 0 && turn.Elapsed > biosWithin:
+		return driver.Outcome{}, late(strings.Join(differing(bios.Attributes, changes), ", "))
+	case len(changes) > 0:
+		return driver.Outcome{Park: biosPause, Phase: verifyPhase, Handle: turn.Handle}, nil
+	case turn.Handle == wasOff && !n.DisablePowerOff:
+		return driver.Outcome{Again: nextLeg, Phase: switchOffPhase, Handle: turn.Handle}, nil
+	}
+	return driver.Outcome{}, nil
+}

@@ -1,0 +1,323 @@
+package redfish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/stmcginnis/gofish"
+	"github.com/stmcginnis/gofish/schemas"
+)
+
+// bmc is one BMC with the credentials that nodes have for it. As an
+// [http.RoundTripper] it adds these to requests, so that the calls of the library need
+// not know how.
+type bmc struct {
+	access access
+	clock  func() time.Time
+	pause  time.Duration // between the two tries of refused credentials
+
+	// Guarded by the lock of the pool.
+	base  http.RoundTripper // without credentials
+	users int               // calls under way
+	idle  *time.Timer       // runs while there are none
+
+	login chan struct{} // held while a session is made or ended
+
+	mu       sync.Mutex
+	root     *gofish.APIClient // has the service root; nil before the first call
+	system   string            // path of the only system; empty before it is known
+	session  *gofish.APIClient // nil without a session
+	basicTo  time.Time         // until then basic authentication replaces a session
+	refusals int               // how often the BMC has refused the credentials
+	refused  time.Time         // when it did that last
+}
+
+func newBMC(a access, o Options) *bmc {
+	return &bmc{access: a, clock: o.Clock, pause: o.RefusalPause, login: make(chan struct{}, 1)}
+}
+
+// basicFor is how long basic authentication replaces a session that the BMC did not
+// grant, for example because others hold all that it has.
+const basicFor = 5 * time.Minute
+
+// client returns a client of the library whose requests carry the credentials. Its
+// first call reads the service root.
+func (b *bmc) client(ctx context.Context) (*gofish.APIClient, error) {
+	b.mu.Lock()
+	root := b.root
+	b.mu.Unlock()
+	if root != nil {
+		return root.WithContext(ctx), nil
+	}
+	root, err := b.connect(ctx, gofish.ClientConfig{}, b)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	b.root = root
+	b.mu.Unlock()
+	return root.WithContext(ctx), nil
+}
+
+// connect makes a client of the library with a transport of ours.
+func (b *bmc) connect(ctx context.Context, config gofish.ClientConfig, transport http.RoundTripper) (*gofish.APIClient, error) {
+	config.Endpoint, config.NoModifyTransport, config.ReuseConnections = b.access.endpoint, true, true
+	config.MaxConcurrentRequests = connectionsPerBMC
+	config.HTTPClient = &http.Client{Transport: transport, CheckRedirect: b.checkRedirect}
+	return gofish.ConnectContext(ctx, config)
+}
+
+// checkRedirect follows a BMC to another of its paths, but to no other server.
+func (b *bmc) checkRedirect(r *http.Request, via []*http.Request) error {
+	if endpoint := r.URL.Scheme + "://" + r.URL.Host; endpoint != b.access.endpoint {
+		return fmt.Errorf("the BMC redirects to another server, %s", endpoint)
+	}
+	if len(via) > 3 {
+		return errors.New("the BMC redirects in a circle")
+	}
+	return nil
+}
+
+// RoundTrip sends a request with the credentials. When the BMC has ended the session,
+// it makes a new one and sends the request again, which the BMC refused before it did
+// anything.
+func (b *bmc) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.access.username == "" || isPublic(r) {
+		return b.send(r, "")
+	}
+	if err := b.permitted(); err != nil {
+		return nil, err
+	}
+	token, err := b.token(r.Context(), "")
+	if err != nil {
+		return nil, err
+	}
+	answer, err := b.send(r, token)
+	if err != nil || answer.StatusCode != http.StatusUnauthorized {
+		return answer, err
+	}
+	if token == "" { // the credentials themselves were refused
+		b.refuse()
+		return answer, nil
+	}
+	discard(answer)
+	if token, err = b.token(r.Context(), token); err != nil {
+		return nil, err
+	}
+	again := r
+	if r.GetBody != nil {
+		again = r.Clone(r.Context())
+		if again.Body, err = r.GetBody(); err != nil {
+			return nil, err
+		}
+	}
+	return b.send(again, token)
+}
+
+// isPublic reports whether a request needs no credentials: DSP0266 lets everybody read
+// the versions and the service root.
+func isPublic(r *http.Request) bool {
+	switch r.URL.Path {
+	case "/redfish", "/redfish/", "/redfish/v1", "/redfish/v1/":
+		return r.Method == http.MethodGet
+	}
+	return false
+}
+
+// send sends a request with a session's token, or with the credentials when the token
+// is empty.
+func (b *bmc) send(r *http.Request, token string) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	switch {
+	case token != "":
+		r.Header.Set("X-Auth-Token", token)
+	case b.access.username != "" && !isPublic(r):
+		r.SetBasicAuth(b.access.username, b.access.password)
+	}
+	note := traceOf(r.Context())
+	note.begins(r.Method)
+	answer, err := b.base.RoundTrip(r)
+	note.ends(r.Method, answer, err)
+	if err != nil {
+		return nil, err
+	}
+	answer.Body = bounded(answer.Body)
+	return answer, nil
+}
+
+// token returns the token of a session that is not the expired one, or none when the
+// requests use basic authentication.
+func (b *bmc) token(ctx context.Context, expired string) (string, error) {
+	if b.access.auth == authBasic {
+		return "", nil
+	}
+	select {
+	case b.login <- struct{}{}:
+		defer func() { <-b.login }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	if token, ok := b.present(expired); ok {
+		return token, nil
+	}
+	session, err := b.logIn(ctx)
+	if err == nil {
+		b.accept(session)
+		return tokenOf(session), nil
+	}
+	switch status := statusOf(err); {
+	case status == http.StatusUnauthorized:
+		b.refuse()
+	case status != 0 && b.access.auth == authAuto:
+		b.mu.Lock()
+		b.basicTo = b.clock().Add(basicFor)
+		b.mu.Unlock()
+		return "", nil
+	}
+	return "", &loginError{err}
+}
+
+// present returns what requests use now, unless it has expired.
+func (b *bmc) present(expired string) (token string, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if token := tokenOf(b.session); token != "" && token != expired {
+		return token, true
+	}
+	b.session = nil
+	return "", b.clock().Before(b.basicTo)
+}
+
+// logIn makes a session. It is not part of the call that needs it: a session changes
+// no machine.
+func (b *bmc) logIn(ctx context.Context) (*gofish.APIClient, error) {
+	session, err := b.connect(ctx, gofish.ClientConfig{Username: b.access.username, Password: b.access.password}, plain{b.base})
+	if err == nil && tokenOf(session) == "" {
+		err = &schemas.Error{HTTPReturnedStatusCode: http.StatusNotImplemented, Message: "the BMC made a session without a token"}
+	}
+	return session, err
+}
+
+// plain is a transport that no client of the library closes: it is shared.
+type plain struct{ transport http.RoundTripper }
+
+func (p plain) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := p.transport.RoundTrip(r)
+	if err == nil {
+		answer.Body = bounded(answer.Body)
+	}
+	return answer, err
+}
+
+func tokenOf(session *gofish.APIClient) string {
+	if session == nil {
+		return ""
+	}
+	known, err := session.GetSession()
+	if err != nil {
+		return ""
+	}
+	return known.Token
+}
+
+// accept keeps a session and forgets that the credentials were refused before.
+func (b *bmc) accept(session *gofish.APIClient) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.session, b.basicTo, b.refusals = session, time.Time{}, 0
+}
+
+// kept is the session, or nil.
+func (b *bmc) kept() *gofish.APIClient {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.session
+}
+
+// systemPath is the path of the only system, empty before it is known.
+func (b *bmc) systemPath() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.system
+}
+
+func (b *bmc) setSystemPath(path string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.system = path
+}
+
+// logOut gives the session back, within a bound of time. A BMC that does not answer
+// ends it by itself later.
+func (b *bmc) logOut(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, logoutTimeout)
+	defer cancel()
+	b.mu.Lock()
+	session := b.session
+	b.session = nil
+	b.mu.Unlock()
+	if session != nil {
+		session.WithContext(ctx).Logout()
+	}
+}
+
+// maxRefusals is how often credentials are tried that a BMC refuses.
+const maxRefusals = 2
+
+func (b *bmc) refuse() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refusals++
+	b.refused = b.clock()
+}
+
+func (b *bmc) refusedSome() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refusals > 0
+}
+
+// permitted returns an error when the credentials must not be sent now.
+func (b *bmc) permitted() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.refusals >= maxRefusals:
+		return &refusedError{final: true}
+	case b.refusals > 0 && b.clock().Before(b.refused.Add(b.pause)):
+		return &refusedError{}
+	}
+	return nil
+}
+
+func discard(answer *http.Response) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10))
+	_ = answer.Body.Close()
+}
+
+// bounded fails a body that is larger than any document of a BMC.
+func bounded(body io.ReadCloser) io.ReadCloser {
+	return struct {
+		io.Reader
+		io.Closer
+	}{&limitedReader{reader: body, left: maxAnswer}, body}
+}
+
+type limitedReader struct {
+	reader io.Reader
+	left   int
+}
+
+func (l *limitedReader) Read(into []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
+	}
+	n, err := l.reader.Read(into[:min(len(into), l.left)])
+	l.left -= n
+	return n, err
+}

@@ -1,0 +1,304 @@
+package redfish
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// bootSources are the boot devices of the Bare Metal API, in its order, with their
+// names in Redfish.
+var bootSources = []struct {
+	device string
+	source schemas.BootSource
+}{
+	{"pxe", schemas.PxeBootSource},
+	{"disk", schemas.HddBootSource},
+	{"cdrom", schemas.CdBootSource},
+	{"bios", schemas.BiosSetupBootSource},
+	{"uefihttp", schemas.UefiHTTPBootSource},
+}
+
+// BootDevices lists what can be asked for. A machine may have fewer.
+func (Driver) BootDevices(*node.Node) []string {
+	var devices []string
+	for _, row := range bootSources {
+		devices = append(devices, row.device)
+	}
+	return devices
+}
+
+// BootDevice reads the boot override. Without one the device is unknown.
+func (d Driver) BootDevice(ctx context.Context, n *node.Node) (node.BootDevice, error) {
+	var device node.BootDevice
+	err := d.with(ctx, n, "read boot device", driver.Turn{}, func(c *call) error {
+		system, err := c.system()
+		if err == nil {
+			device = bootDeviceOf(system.Boot, c.quirks(system))
+		}
+		return err
+	})
+	return device, err
+}
+
+// bootDeviceOf is the boot override in the words of the Bare Metal API.
+func bootDeviceOf(boot schemas.Boot, q quirks) node.BootDevice {
+	if boot.BootSourceOverrideEnabled == schemas.DisabledBootSourceOverrideEnabled || boot.BootSourceOverrideEnabled == "" {
+		return node.BootDevice{}
+	}
+	var device node.BootDevice
+	for _, row := range bootSources {
+		if q.source(row.source) == boot.BootSourceOverrideTarget || row.source == boot.BootSourceOverrideTarget {
+			persistent := boot.BootSourceOverrideEnabled == schemas.ContinuousBootSourceOverrideEnabled
+			device = node.BootDevice{Device: row.device, Persistent: &persistent}
+		}
+	}
+	return device
+}
+
+// source is the name that the BMC has for a boot source.
+func (q quirks) source(source schemas.BootSource) schemas.BootSource {
+	if source == schemas.CdBootSource && q.cdTarget != "" {
+		return q.cdTarget
+	}
+	return source
+}
+
+// quirks returns those of the BMC behind the call.
+func (c *call) quirks(system *schemas.ComputerSystem) quirks {
+	return quirksOf(c.api.Service.Vendor, system.Manufacturer)
+}
+
+// SetBootDevice sets the boot override. For a BMC that has none beyond the next boot,
+// it is for the next boot.
+func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.BootDevice, turn driver.Turn) (driver.Outcome, error) {
+	i := slices.IndexFunc(bootSources, func(row struct {
+		device string
+		source schemas.BootSource
+	}) bool {
+		return row.device == device.Device
+	})
+	if i < 0 {
+		return driver.Outcome{}, node.Invalid("The driver redfish has no boot device %q.", node.CutText(device.Device))
+	}
+	return driver.Outcome{}, d.with(ctx, n, "set boot device to "+device.Device, turn, func(c *call) error {
+		system, err := c.system()
+		if err != nil {
+			return err
+		}
+		q := c.quirks(system)
+		want := schemas.Boot{BootSourceOverrideTarget: q.source(bootSources[i].source), BootSourceOverrideEnabled: schemas.OnceBootSourceOverrideEnabled}
+		if device.Persistent != nil && *device.Persistent && !q.onceOnly {
+			want.BootSourceOverrideEnabled = schemas.ContinuousBootSourceOverrideEnabled
+		}
+		if err := checkSource(system, want.BootSourceOverrideTarget); err != nil {
+			return err
+		}
+		return c.override(system, want, q)
+	})
+}
+
+// checkSource refuses a boot source that the system does not list.
+func checkSource(system *schemas.ComputerSystem, source schemas.BootSource) error {
+	allowed := system.Boot.AllowableBootSourceOverrideTargetValues
+	if len(allowed) == 0 || slices.Contains(allowed, source) {
+		return nil
+	}
+	return &node.DriverError{Op: "set boot device", Refused: true, Reason: node.CutText(
+		"the machine cannot boot from " + string(source) + "; it can boot from " + listed(allowed))}
+}
+
+// override changes the boot override unless the system has it already: some BMCs
+// refuse what they have.
+func (c *call) override(system *schemas.ComputerSystem, want schemas.Boot, q quirks) error {
+	if overrides(system.Boot, want) {
+		return nil
+	}
+	sent := want
+	if q.wholeOverride && sent.BootSourceOverrideMode == "" {
+		sent.BootSourceOverrideMode = system.Boot.BootSourceOverrideMode
+	}
+	err := setBoot(system, sent)
+	if err != nil && want.BootSourceOverrideEnabled == schemas.ContinuousBootSourceOverrideEnabled && isRefusal(err) && !temporary(err) {
+		want.BootSourceOverrideEnabled = schemas.OnceBootSourceOverrideEnabled
+		sent.BootSourceOverrideEnabled = want.BootSourceOverrideEnabled
+		if setBoot(system, sent) == nil {
+			err = nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	after, err := c.system()
+	if err != nil {
+		return err
+	}
+	if !overrides(after.Boot, want) {
+		return &node.DriverError{Op: "set boot device", Retryable: true, Reason: node.CutText("the BMC accepted " +
+			describe(want) + " and shows " + describe(after.Boot))}
+	}
+	return nil
+}
+
+// setBoot changes the system, without an ETag when the BMC does not accept its own.
+func setBoot(system *schemas.ComputerSystem, boot schemas.Boot) error {
+	err := system.SetBoot(&boot)
+	if statusOf(err) == http.StatusPreconditionFailed && !system.IsEtagMatchDisabled() {
+		system.DisableEtagMatch(true)
+		err = system.SetBoot(&boot)
+	}
+	return err
+}
+
+// overrides reports whether an override has all that is wanted.
+func overrides(has, want schemas.Boot) bool {
+	return has.BootSourceOverrideTarget == want.BootSourceOverrideTarget &&
+		has.BootSourceOverrideEnabled == want.BootSourceOverrideEnabled &&
+		(want.BootSourceOverrideMode == "" || has.BootSourceOverrideMode == want.BootSourceOverrideMode)
+}
+
+func describe(boot schemas.Boot) string {
+	return string(boot.BootSourceOverrideTarget) + " (" + string(boot.BootSourceOverrideEnabled) + ")"
+}
+
+// bootModes are the boot modes of the Bare Metal API.
+var bootModes = map[string]schemas.BootSourceOverrideMode{
+	"uefi": schemas.UEFIBootSourceOverrideMode,
+	"bios": schemas.LegacyBootSourceOverrideMode,
+}
+
+// BootMode reads the boot mode; it is empty when the BMC does not tell.
+func (d Driver) BootMode(ctx context.Context, n *node.Node) (string, error) {
+	var mode string
+	err := d.with(ctx, n, "read boot mode", driver.Turn{}, func(c *call) error {
+		system, err := c.system()
+		if err != nil {
+			return err
+		}
+		for name, known := range bootModes {
+			if system.Boot.BootSourceOverrideMode == known {
+				mode = name
+			}
+		}
+		return nil
+	})
+	return mode, err
+}
+
+// bootModeWithin bounds how long a machine takes to show its new boot mode.
+const bootModeWithin = 15 * time.Minute
+
+// verifyPhase is the phase of a change of the boot mode after the machine was
+// restarted.
+const verifyPhase = "verify"
+
+// SetBootMode makes a turn of a change of the boot mode. A machine that is on and does
+// not show the mode at once is restarted.
+func (d Driver) SetBootMode(ctx context.Context, n *node.Node, mode string, turn driver.Turn) (driver.Outcome, error) {
+	wanted, ok := bootModes[mode]
+	if !ok {
+		return driver.Outcome{}, node.Invalid("There is no boot mode %q.", node.CutText(mode))
+	}
+	var out driver.Outcome
+	err := d.with(ctx, n, "set boot mode to "+mode, turn, func(c *call) (err error) {
+		out, err = c.setBootMode(n, wanted, turn)
+		return err
+	})
+	if err == nil && out.Done() {
+		out.Apply = func(n *node.Node) { n.BootMode = mode }
+	}
+	return out, err
+}
+
+func (c *call) setBootMode(n *node.Node, wanted schemas.BootSourceOverrideMode, turn driver.Turn) (driver.Outcome, error) {
+	system, err := c.system()
+	switch {
+	case err != nil:
+		return driver.Outcome{}, err
+	case system.Boot.BootSourceOverrideMode == wanted && (turn.Phase == "" || turn.Phase == verifyPhase):
+		return driver.Outcome{}, nil
+	case turn.Elapsed > bootModeWithin:
+		return driver.Outcome{}, &node.DriverError{Op: "set boot mode", Reason: "the machine did not show the mode within " + bootModeWithin.String()}
+	case turn.Phase == verifyPhase:
+		return driver.Outcome{Again: pause(turn.Elapsed), Phase: verifyPhase}, nil
+	}
+	if turn.Phase == "" {
+		if system, err = c.patchMode(system, wanted); err != nil {
+			return driver.Outcome{}, err
+		}
+		if system.Boot.BootSourceOverrideMode == wanted || system.PowerState == schemas.OffPowerState {
+			return driver.Outcome{}, nil // a machine that is off uses it at its next start
+		}
+		return driver.Outcome{Again: nextLeg, Phase: planOf(node.Rebooting, n.DisablePowerOff, system.PowerState, "")[0].phase}, nil
+	}
+	out, err := c.changePower(node.Rebooting, n.DisablePowerOff, turn)
+	if err == nil && out.Done() {
+		out = driver.Outcome{Again: nextLeg, Phase: verifyPhase}
+	}
+	return out, err
+}
+
+func (c *call) patchMode(system *schemas.ComputerSystem, wanted schemas.BootSourceOverrideMode) (*schemas.ComputerSystem, error) {
+	boot := schemas.Boot{BootSourceOverrideMode: wanted}
+	if c.quirks(system).wholeOverride {
+		boot.BootSourceOverrideTarget, boot.BootSourceOverrideEnabled = system.Boot.BootSourceOverrideTarget, system.Boot.BootSourceOverrideEnabled
+	}
+	if err := setBoot(system, boot); err != nil {
+		return nil, err
+	}
+	return c.system()
+}
+
+// SecureBoot reads whether secure boot is enabled, from the next boot at the latest.
+func (d Driver) SecureBoot(ctx context.Context, n *node.Node) (bool, error) {
+	var on bool
+	err := d.with(ctx, n, "read secure boot", driver.Turn{}, func(c *call) error {
+		secure, err := c.secureBoot(n)
+		if err == nil {
+			on = secure.SecureBootEnable
+		}
+		return err
+	})
+	return on, err
+}
+
+// SetSecureBoot enables or disables secure boot from the next boot on.
+func (d Driver) SetSecureBoot(ctx context.Context, n *node.Node, on bool, turn driver.Turn) (driver.Outcome, error) {
+	const op = "set secure boot"
+	err := d.with(ctx, n, op, turn, func(c *call) error {
+		secure, err := c.secureBoot(n)
+		if err != nil || secure.SecureBootEnable == on {
+			return err
+		}
+		secure.SecureBootEnable = on
+		if err := secure.Update(); err != nil {
+			return err
+		}
+		if secure, err = c.secureBoot(n); err == nil && secure.SecureBootEnable != on {
+			err = &node.DriverError{Op: op, Retryable: true, Reason: "the BMC accepted the change and does not show it"}
+		}
+		return err
+	})
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	return driver.Outcome{Apply: func(n *node.Node) { n.SecureBoot = &on }}, nil
+}
+
+func (c *call) secureBoot(n *node.Node) (*schemas.SecureBoot, error) {
+	system, err := c.system()
+	if err != nil {
+		return nil, err
+	}
+	secure, err := system.SecureBoot()
+	if err == nil && secure == nil {
+		err = &node.NotSupportedError{Node: n.UUID, Interface: node.ManagementInterface.Field(), Name: "redfish", What: "secure boot"}
+	}
+	return secure, err
+}

@@ -1,0 +1,213 @@
+package redfish
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// trace is what is known of the requests of one call that change something.
+type trace struct {
+	mu      sync.Mutex
+	sent    bool // there was one
+	changed bool // one may have had its effect
+}
+
+type traceKey struct{}
+
+func withTrace(ctx context.Context) (context.Context, *trace) {
+	t := &trace{}
+	return context.WithValue(ctx, traceKey{}, t), t
+}
+
+func traceOf(ctx context.Context) *trace {
+	if t, ok := ctx.Value(traceKey{}).(*trace); ok {
+		return t
+	}
+	return &trace{}
+}
+
+func changes(method string) bool { return method != http.MethodGet && method != http.MethodHead }
+
+// begins notes a request before it is sent.
+func (t *trace) begins(method string) {
+	if changes(method) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.sent = true
+	}
+}
+
+// ends notes how a request ended: only a refusal, or a failure before anything was
+// sent, is sure to have changed nothing.
+func (t *trace) ends(method string, answer *http.Response, err error) {
+	if !changes(method) || err != nil && neverSent(err) {
+		return
+	}
+	if err == nil && answer.StatusCode >= 400 && answer.StatusCode < 500 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changed = true
+}
+
+// refused reports whether a failed call is sure to have changed nothing. A read that
+// fails says nothing about a change that an earlier call made.
+func (t *trace) refused(attempt driver.Attempt) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.changed && (t.sent || attempt == driver.Fresh || attempt == driver.Refused)
+}
+
+// neverSent reports whether a request failed before anything of it was sent.
+func neverSent(err error) bool {
+	var network *net.OpError
+	if errors.As(err, &network) && network.Op == "dial" {
+		return true
+	}
+	return isCertificate(err)
+}
+
+func isCertificate(err error) bool {
+	var invalid *tls.CertificateVerificationError
+	return errors.As(err, &invalid)
+}
+
+// loginError is a session that was not granted.
+type loginError struct{ error }
+
+func (e *loginError) Unwrap() error { return e.error }
+
+// refusedError stands for a request that was not sent, because the BMC has refused the
+// credentials.
+type refusedError struct{ final bool }
+
+func (e *refusedError) Error() string {
+	if e.final {
+		return "the BMC has refused the user name and password twice, so they are not sent again before they change: it could lock the account. Correct redfish_username and redfish_password."
+	}
+	return "the BMC has refused the user name and password; they are tried once more after a pause, in case it restarts"
+}
+
+// statusOf is the status of an answer that is an error, 0 without an answer.
+func statusOf(err error) int {
+	var answer *schemas.Error
+	if errors.As(err, &answer) {
+		return answer.HTTPReturnedStatusCode
+	}
+	return 0
+}
+
+// failure turns an error of the library or the network into one of the driver.
+func (c *call) failure(op string, err error) error {
+	var invalid *node.ValidationError
+	var known *node.DriverError
+	var missing *node.NotSupportedError
+	if err == nil || errors.As(err, &invalid) || errors.As(err, &known) || errors.As(err, &missing) {
+		return err
+	}
+	return &node.DriverError{
+		Op: op, Retryable: retryable(err), Refused: c.trace.refused(c.turn.Attempt),
+		Reason: node.CutText(c.cleaned(reason(err))),
+	}
+}
+
+// cleaned removes the credentials from a text, should the BMC repeat them.
+func (c *call) cleaned(text string) string {
+	for _, secret := range []string{c.bmc.access.password, tokenOf(c.bmc.kept())} {
+		if len(secret) > 3 { // a shorter one would take words out of the text
+			text = strings.ReplaceAll(text, secret, "******")
+		}
+	}
+	return text
+}
+
+// tryLater are the statuses of refusals that may end by themselves.
+var tryLater = []int{
+	http.StatusRequestTimeout, http.StatusConflict, http.StatusLocked, http.StatusTooEarly, http.StatusTooManyRequests,
+}
+
+// retryable reports whether the same call may succeed later.
+func retryable(err error) bool {
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		return !refused.final
+	}
+	status := statusOf(err)
+	switch {
+	case isCertificate(err):
+		return false
+	case status == http.StatusUnauthorized: // tried once more
+		return true
+	case status >= 400 && status < 500:
+		return slices.Contains(tryLater, status) || temporary(err)
+	}
+	return true
+}
+
+// reason is the sentence for people.
+func reason(err error) string {
+	var answer *schemas.Error
+	var unknown x509.UnknownAuthorityError
+	var login *loginError
+	switch {
+	case errors.As(err, &unknown):
+		return "the certificate of the BMC is of an unknown authority: set redfish_verify_ca to a file with the authority, or to false to trust any certificate"
+	case isCertificate(err):
+		return fmt.Sprintf("the certificate of the BMC is not valid (%v): renew it, or set redfish_verify_ca to false to trust any certificate", rootOf(err))
+	case errors.As(err, &answer) && answer.HTTPReturnedStatusCode == http.StatusUnauthorized:
+		return "the BMC refuses the user name or password: " + messages(answer)
+	case errors.As(err, &login) && errors.As(err, &answer):
+		return "the BMC grants no session: " + messages(answer)
+	case errors.As(err, &answer):
+		return messages(answer)
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the BMC did not answer in time"
+	}
+	return err.Error()
+}
+
+// rootOf is the innermost error of a certificate's verification.
+func rootOf(err error) error {
+	var invalid *tls.CertificateVerificationError
+	if errors.As(err, &invalid) {
+		return invalid.Err
+	}
+	return err
+}
+
+// maxMessages bounds how many messages of an answer are shown.
+const maxMessages = 3
+
+// messages is what the BMC says in an answer that is an error, with its status.
+func messages(e *schemas.Error) string {
+	var said []string
+	for _, info := range e.ExtendedInfos {
+		text := strings.TrimSpace(info.Message)
+		if text == "" {
+			text = info.MessageID
+		}
+		if text != "" && !slices.Contains(said, text) && len(said) < maxMessages {
+			said = append(said, text)
+		}
+	}
+	if len(said) == 0 {
+		said = append(said, string(bytes.TrimSpace([]byte(e.Message))))
+	}
+	text := http.StatusText(e.HTTPReturnedStatusCode)
+	return fmt.Sprintf("it answered %d %s: %s", e.HTTPReturnedStatusCode, text, strings.Join(said, " "))
+}

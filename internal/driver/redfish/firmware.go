@@ -1,0 +1,68 @@
+package redfish
+
+import (
+	"context"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// firmwareInterface is the firmware interface of the driver.
+type firmwareInterface struct{ Driver }
+
+var _ driver.Firmware = firmwareInterface{}
+
+// FirmwareComponents reads the versions of the BIOS, of the BMC and of the network
+// adapters. A component whose version the BMC does not tell is left out.
+func (d firmwareInterface) FirmwareComponents(ctx context.Context, n *node.Node) ([]node.FirmwareComponent, error) {
+	var components []node.FirmwareComponent
+	add := func(name, version string) {
+		if version != "" {
+			components = append(components, node.FirmwareComponent{Component: name, InitialVersion: version, CurrentVersion: version})
+		}
+	}
+	err := d.with(ctx, n, "read firmware versions", driver.Turn{}, func(c *call) error {
+		system, err := c.system()
+		if err != nil {
+			return err
+		}
+		add("bios", system.BiosVersion)
+		managers, err := system.ManagedBy()
+		if err != nil {
+			return err
+		}
+		if len(managers) > 0 {
+			add("bmc", managers[0].FirmwareVersion)
+		}
+		adapters, err := networkAdapters(system)
+		if err != nil {
+			return err
+		}
+		for _, adapter := range adapters {
+			if len(adapter.Controllers) > 0 {
+				add("nic:"+adapter.ID, adapter.Controllers[0].FirmwarePackageVersion)
+			}
+		}
+		return nil
+	})
+	return components, err
+}
+
+// networkAdapters reads the network adapters in the chassis of a system.
+func networkAdapters(system *schemas.ComputerSystem) ([]*schemas.NetworkAdapter, error) {
+	chassis, err := system.Chassis()
+	if err != nil {
+		return nil, err
+	}
+	var all []*schemas.NetworkAdapter
+	for _, one := range chassis {
+		adapters, err := one.NetworkAdapters()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, adapters...)
+	}
+	return all, nil
+}

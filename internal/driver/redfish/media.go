@@ -1,0 +1,193 @@
+package redfish
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// mediaTypes are the types of virtual devices that can be each device of the Bare Metal
+// API, the best first.
+var mediaTypes = []struct {
+	device string
+	types  []schemas.VirtualMediaType
+}{
+	{"cdrom", []schemas.VirtualMediaType{schemas.CDVirtualMediaType, schemas.DVDVirtualMediaType}},
+	{"floppy", []schemas.VirtualMediaType{schemas.FloppyVirtualMediaType, schemas.USBStickVirtualMediaType}},
+	{"disk", []schemas.VirtualMediaType{schemas.USBStickVirtualMediaType}},
+}
+
+// slots reads the virtual devices of the node's machine: those of the system, or else
+// those of its managers.
+func (c *call) slots() ([]*schemas.VirtualMedia, error) {
+	system, err := c.system()
+	if err != nil {
+		return nil, err
+	}
+	slots, err := system.VirtualMedia()
+	if err != nil || len(slots) > 0 {
+		return slots, err
+	}
+	managers, err := system.ManagedBy()
+	if err != nil {
+		return nil, err
+	}
+	for _, manager := range managers {
+		of, err := manager.VirtualMedia()
+		if err != nil {
+			return nil, err
+		}
+		slots = append(slots, of...)
+	}
+	return slots, nil
+}
+
+// slotFor picks the virtual device for a device of the Bare Metal API, or returns nil.
+// One that holds an image already comes after those that hold none.
+func slotFor(slots []*schemas.VirtualMedia, device string) *schemas.VirtualMedia {
+	var free, used *schemas.VirtualMedia
+	for _, row := range mediaTypes {
+		if row.device != device {
+			continue
+		}
+		for _, kind := range row.types {
+			for _, slot := range slots {
+				switch {
+				case !slices.Contains(slot.MediaTypes, kind):
+				case !inserted(slot) && free == nil:
+					free = slot
+				case inserted(slot) && used == nil:
+					used = slot
+				}
+			}
+		}
+	}
+	if free != nil {
+		return free
+	}
+	return used
+}
+
+func inserted(slot *schemas.VirtualMedia) bool {
+	return slot.Inserted != nil && *slot.Inserted || slot.Inserted == nil && slot.Image != ""
+}
+
+// deviceOf is the device of the Bare Metal API that a virtual device stands for.
+func deviceOf(slot *schemas.VirtualMedia) string {
+	for _, row := range mediaTypes {
+		if slices.ContainsFunc(row.types, func(kind schemas.VirtualMediaType) bool { return slices.Contains(slot.MediaTypes, kind) }) {
+			return row.device
+		}
+	}
+	return ""
+}
+
+// Media lists the images in the virtual devices.
+func (d Driver) Media(ctx context.Context, n *node.Node) ([]node.Medium, error) {
+	media := []node.Medium{}
+	err := d.with(ctx, n, "read virtual media", driver.Turn{}, func(c *call) error {
+		slots, err := c.slots()
+		for _, slot := range slots {
+			if inserted(slot) {
+				media = append(media, node.Medium{DeviceType: deviceOf(slot), ImageURL: slot.Image})
+			}
+		}
+		return err
+	})
+	return media, err
+}
+
+// mediumWithin bounds how long a BMC may take to show a medium, which it may read
+// first.
+const mediumWithin = 2 * time.Minute
+
+// mediumSent is the phase after the BMC has accepted a medium.
+const mediumSent = "inserted"
+
+// AttachMedium makes a turn of inserting an image into the virtual device of its type.
+// What is in there is ejected first.
+func (d Driver) AttachMedium(ctx context.Context, n *node.Node, medium node.Medium, turn driver.Turn) (driver.Outcome, error) {
+	const op = "attach the medium"
+	var out driver.Outcome
+	err := d.with(ctx, n, op, turn, func(c *call) error {
+		slots, err := c.slots()
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(slots, func(slot *schemas.VirtualMedia) bool {
+			return inserted(slot) && slot.Image == medium.ImageURL && deviceOf(slot) == medium.DeviceType
+		}) {
+			return nil
+		}
+		switch {
+		case turn.Phase == mediumSent && turn.Elapsed > mediumWithin:
+			return &node.DriverError{Op: op, Reason: "the BMC accepted the image and did not show it within " + mediumWithin.String() + "; check that it reaches the address of the image"}
+		case turn.Phase != mediumSent:
+			slot := slotFor(slots, medium.DeviceType)
+			if slot == nil {
+				return &node.DriverError{Op: op, Refused: true, Reason: "the BMC has no virtual device of the type " + node.CutText(medium.DeviceType)}
+			}
+			if err := c.insert(slot, medium.ImageURL); err != nil {
+				return err
+			}
+		}
+		out = driver.Outcome{Again: pause(turn.Elapsed), Phase: mediumSent}
+		return nil
+	})
+	return out, err
+}
+
+// insert puts an image into a virtual device.
+func (c *call) insert(slot *schemas.VirtualMedia, image string) error {
+	if inserted(slot) {
+		if _, err := slot.EjectMedia(); err != nil {
+			return err
+		}
+	}
+	system, err := c.system()
+	if err != nil {
+		return err
+	}
+	yes := true
+	params := &schemas.VirtualMediaInsertMediaParameters{Image: image, Inserted: &yes, WriteProtected: &yes}
+	if c.quirks(system).namesTransfer {
+		protocol := transferOf(image)
+		params.TransferProtocolType = &protocol
+	}
+	_, err = slot.InsertMedia(params)
+	return err
+}
+
+// transferOf is the protocol by which a BMC gets an image.
+func transferOf(image string) schemas.TransferProtocolType {
+	if u, err := url.Parse(image); err == nil && u.Scheme != "" {
+		return schemas.TransferProtocolType(strings.ToUpper(u.Scheme))
+	}
+	return schemas.HTTPTransferProtocolType
+}
+
+// DetachMedia ejects the images in the virtual devices of these types; none means all.
+func (d Driver) DetachMedia(ctx context.Context, n *node.Node, deviceTypes []string, turn driver.Turn) (driver.Outcome, error) {
+	return driver.Outcome{}, d.with(ctx, n, "detach virtual media", turn, func(c *call) error {
+		slots, err := c.slots()
+		if err != nil {
+			return err
+		}
+		for _, slot := range slots {
+			if !inserted(slot) || len(deviceTypes) > 0 && !slices.Contains(deviceTypes, deviceOf(slot)) {
+				continue
+			}
+			if _, err := slot.EjectMedia(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

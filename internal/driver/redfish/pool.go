@@ -1,0 +1,200 @@
+package redfish
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+)
+
+// Options are the bounds of a driver's connections. The zero value means the defaults.
+type Options struct {
+	// SessionIdle is how long a session is kept without a call; 0 means 5 minutes.
+	SessionIdle time.Duration
+	// RefusalPause is the time between the two tries of credentials that a BMC
+	// refuses, which some do while they restart; 0 means 30 seconds.
+	RefusalPause time.Duration
+	// Clock tells the time; nil means time.Now.
+	Clock func() time.Time
+}
+
+const (
+	defaultSessionIdle  = 5 * time.Minute
+	defaultRefusalPause = 30 * time.Second
+	// forgetRefusal is how long refused credentials are remembered that no node uses.
+	forgetRefusal = 24 * time.Hour
+
+	connectionIdle    = 15 * time.Second
+	connectionsPerBMC = 2
+	logoutsAtOnce     = 64
+	maxAuthorities    = 1 << 20 // size of a file of certificate authorities, in bytes
+	maxAnswer         = 16 << 20
+	logoutTimeout     = 10 * time.Second
+)
+
+// pool has the BMCs that the engine speaks to.
+type pool struct {
+	options Options
+
+	mu         sync.Mutex
+	closed     bool
+	bmcs       map[access]*bmc
+	transports map[verification]transport
+	logouts    sync.WaitGroup // of idle sessions
+}
+
+// transport is shared by all BMCs whose certificates are checked in the same way.
+type transport struct {
+	http.RoundTripper
+	authorities os.FileInfo // of the file, when there is one
+}
+
+func newPool(o Options) *pool {
+	if o.SessionIdle == 0 {
+		o.SessionIdle = defaultSessionIdle
+	}
+	if o.RefusalPause == 0 {
+		o.RefusalPause = defaultRefusalPause
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	return &pool{options: o, bmcs: map[access]*bmc{}, transports: map[verification]transport{}}
+}
+
+// errClosed is the error of calls after close.
+var errClosed = errors.New("the engine is being stopped")
+
+// take returns the BMC for a call, which must end with its release.
+func (p *pool) take(a access) (*bmc, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errClosed
+	}
+	base, err := p.transport(a.verify)
+	if err != nil {
+		return nil, err
+	}
+	b, ok := p.bmcs[a]
+	if !ok {
+		b = newBMC(a, p.options)
+		p.bmcs[a] = b
+	}
+	b.base = base
+	b.users++
+	if b.idle != nil {
+		b.idle.Stop()
+	}
+	return b, nil
+}
+
+// release ends a call.
+func (p *pool) release(b *bmc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.users--
+	if b.users > 0 || p.closed {
+		return
+	}
+	keep := p.options.SessionIdle
+	if b.refusedSome() {
+		keep = forgetRefusal
+	}
+	b.idle = time.AfterFunc(keep, func() { p.drop(b) })
+}
+
+// drop gives the session of a BMC back that nobody uses.
+func (p *pool) drop(b *bmc) {
+	p.mu.Lock()
+	if p.closed || b.users > 0 || p.bmcs[b.access] != b {
+		p.mu.Unlock()
+		return
+	}
+	delete(p.bmcs, b.access)
+	p.logouts.Add(1)
+	p.mu.Unlock()
+	defer p.logouts.Done()
+	b.logOut(context.Background())
+}
+
+// close gives all sessions back.
+func (p *pool) close(ctx context.Context) error {
+	p.mu.Lock()
+	p.closed = true
+	all := p.bmcs
+	p.bmcs = map[access]*bmc{}
+	p.mu.Unlock()
+	var group errgroup.Group
+	group.SetLimit(logoutsAtOnce)
+	for _, b := range all {
+		if b.idle != nil {
+			b.idle.Stop()
+		}
+		group.Go(func() error {
+			b.logOut(ctx)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	p.logouts.Wait()
+	return ctx.Err()
+}
+
+// transport returns the transport for a kind of verification. A file of certificate
+// authorities is read again when it has changed. The caller holds the lock.
+func (p *pool) transport(v verification) (http.RoundTripper, error) {
+	var file os.FileInfo
+	if v.file != "" {
+		var err error
+		if file, err = os.Stat(v.file); err != nil {
+			return nil, fmt.Errorf("read %s: %w", verifyKey, err)
+		}
+		if !file.Mode().IsRegular() {
+			return nil, fmt.Errorf("read %s: %s is no file", verifyKey, v.file)
+		}
+	}
+	known, ok := p.transports[v]
+	if ok && (file == nil || known.authorities.ModTime().Equal(file.ModTime()) && known.authorities.Size() == file.Size()) {
+		return known.RoundTripper, nil
+	}
+	config := &tls.Config{InsecureSkipVerify: v.off} //nolint:gosec // only where the node asks for it
+	if file != nil {
+		var err error
+		if config.RootCAs, err = readAuthorities(v.file); err != nil {
+			return nil, err
+		}
+	}
+	made := transport{authorities: file, RoundTripper: driver.NewTransport(driver.TransportOptions{
+		TLS: config, IdlePerMachine: connectionsPerBMC, IdleTimeout: connectionIdle,
+	})}
+	p.transports[v] = made
+	return made.RoundTripper, nil
+}
+
+func readAuthorities(path string) (*x509.CertPool, error) {
+	file, err := os.Open(path) //nolint:gosec // an administrator names it
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", verifyKey, err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxAuthorities))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", verifyKey, err)
+	}
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("read %s: %s holds no PEM certificate", verifyKey, path)
+	}
+	return authorities, nil
+}

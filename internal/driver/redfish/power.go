@@ -1,0 +1,244 @@
+package redfish
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// powerStates are the states that a machine stays in. The others pass.
+var powerStates = map[schemas.PowerState]node.PowerState{
+	schemas.OnPowerState:  node.PowerOn,
+	schemas.OffPowerState: node.PowerOff,
+}
+
+// targets are the power targets of the driver.
+var targets = []node.PowerState{node.PowerOn, node.PowerOff, node.Rebooting, node.SoftPowerOff, node.SoftRebooting}
+
+// Supported lists every target there is.
+func (Driver) Supported() []node.PowerState { return slices.Clone(targets) }
+
+// PowerState reads the power state. While it changes it is unknown.
+func (d Driver) PowerState(ctx context.Context, n *node.Node) (node.PowerState, error) {
+	const op = "read power state"
+	var state node.PowerState
+	err := d.with(ctx, n, op, driver.Turn{}, func(c *call) error {
+		system, err := c.system()
+		if err != nil {
+			return err
+		}
+		known, ok := powerStates[system.PowerState]
+		if !ok {
+			return &node.DriverError{Op: op, Retryable: true, Reason: node.CutText("the machine shows " + string(system.PowerState))}
+		}
+		state = known
+		return nil
+	})
+	return state, err
+}
+
+// leg is one part of a power change: a state to reach and the reset that leads to it.
+type leg struct {
+	phase string
+	goal  schemas.PowerState
+	// resets are the reset types that do it, the best first.
+	resets []schemas.ResetType
+	// restarts: the power state is the same before and after.
+	restarts bool
+}
+
+// sent is the phase after the BMC has accepted the reset of a leg.
+func (l leg) sent() string { return l.phase + " sent" }
+
+var (
+	legOn = leg{phase: "on", goal: schemas.OnPowerState, resets: []schemas.ResetType{
+		schemas.OnResetType, schemas.ForceOnResetType, schemas.PushPowerButtonResetType,
+	}}
+	legOff     = leg{phase: "off", goal: schemas.OffPowerState, resets: []schemas.ResetType{schemas.ForceOffResetType}}
+	legSoftOff = leg{phase: "soft off", goal: schemas.OffPowerState, resets: []schemas.ResetType{
+		schemas.GracefulShutdownResetType, schemas.PushPowerButtonResetType,
+	}}
+	legRestart = leg{phase: "restart", goal: schemas.OnPowerState, restarts: true, resets: []schemas.ResetType{
+		schemas.ForceRestartResetType, schemas.PowerCycleResetType,
+	}}
+	legSoftRestart = leg{phase: "soft restart", goal: schemas.OnPowerState, restarts: true, resets: []schemas.ResetType{
+		schemas.GracefulRestartResetType,
+	}}
+)
+
+// powerPlans are the legs of each target. A reboot passes through off, which can be
+// seen, where the node allows that.
+var powerPlans = map[node.PowerState][]leg{
+	node.PowerOn:       {legOn},
+	node.PowerOff:      {legOff},
+	node.SoftPowerOff:  {legSoftOff},
+	node.Rebooting:     {legOff, legOn},
+	node.SoftRebooting: {legSoftOff, legOn},
+}
+
+// stayingOn are the plans of a machine that must not be switched off.
+var stayingOn = map[node.PowerState][]leg{
+	node.Rebooting:     {legRestart},
+	node.SoftRebooting: {legSoftRestart},
+}
+
+// planOf returns the legs that lead to a target. A machine that is off is switched on
+// where it would be restarted.
+func planOf(target node.PowerState, keepsOn bool, state schemas.PowerState, phase string) []leg {
+	plan, ok := stayingOn[target]
+	if !keepsOn || !ok {
+		return powerPlans[target]
+	}
+	if phase == legOn.sent() || state == schemas.OffPowerState {
+		return []leg{legOn}
+	}
+	return plan
+}
+
+const (
+	// nextLeg is the time until the next leg. The caller stores in between that the one
+	// before is done.
+	nextLeg = time.Millisecond
+	// settling is the time in which a restart has begun.
+	settling = 15 * time.Second
+
+	shortestPause = 500 * time.Millisecond
+	longestPause  = 5 * time.Second
+)
+
+// pause is the time until the machine is read again that has changed for elapsed.
+func pause(elapsed time.Duration) time.Duration {
+	return min(max(elapsed/4, shortestPause), longestPause)
+}
+
+// SetPower makes a turn of a power change.
+func (d Driver) SetPower(ctx context.Context, n *node.Node, target node.PowerState, turn driver.Turn) (driver.Outcome, error) {
+	if !slices.Contains(targets, target) {
+		return driver.Outcome{}, driver.UnsupportedPower("redfish", target, targets)
+	}
+	var out driver.Outcome
+	err := d.with(ctx, n, "set power to "+string(target), turn, func(c *call) (err error) {
+		out, err = c.changePower(target, n.DisablePowerOff, turn)
+		return err
+	})
+	return out, err
+}
+
+// changePower reads the power state in every turn. A reset whose outcome is unknown is
+// repeated only when the state shows that it had no effect, which harms nothing. One
+// that the BMC has accepted is not repeated; the caller bounds how long the machine
+// may take.
+func (c *call) changePower(target node.PowerState, keepsOn bool, turn driver.Turn) (driver.Outcome, error) {
+	system, err := c.system()
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	plan := planOf(target, keepsOn, system.PowerState, turn.Phase)
+	i := max(0, slices.IndexFunc(plan, func(l leg) bool { return turn.Phase == l.phase || turn.Phase == l.sent() }))
+	now := plan[i]
+	if now.restarts {
+		return c.restart(system, now, turn)
+	}
+	if system.PowerState != now.goal && turn.Phase != now.sent() {
+		if system, err = c.reset(system, now); err != nil {
+			return driver.Outcome{}, err
+		}
+	}
+	switch {
+	case system.PowerState != now.goal:
+		return driver.Outcome{Again: pause(turn.Elapsed), Phase: now.sent()}, nil
+	case i+1 < len(plan):
+		return driver.Outcome{Again: nextLeg, Phase: plan[i+1].phase}, nil
+	}
+	return driver.Outcome{}, nil
+}
+
+// restart makes a turn of a leg after which the machine shows what it showed before.
+func (c *call) restart(system *schemas.ComputerSystem, now leg, turn driver.Turn) (driver.Outcome, error) {
+	switch {
+	case turn.Phase == now.sent() && system.PowerState == now.goal:
+		return driver.Outcome{}, nil
+	case turn.Phase == now.sent():
+		return driver.Outcome{Again: pause(turn.Elapsed), Phase: now.sent()}, nil
+	case turn.Attempt == driver.Unknown:
+		return driver.Outcome{}, driver.OutcomeUnknown(now.phase)
+	}
+	if _, err := c.reset(system, now); err != nil {
+		return driver.Outcome{}, err
+	}
+	return driver.Outcome{Again: settling, Phase: now.sent()}, nil
+}
+
+// reset requests the reset of a leg and reads the system again. A refusal because the
+// machine has the state already is none.
+func (c *call) reset(system *schemas.ComputerSystem, l leg) (*schemas.ComputerSystem, error) {
+	kind, err := chooseReset(system, l.resets)
+	if err != nil {
+		return nil, err
+	}
+	_, refusal := system.Reset(kind)
+	if refusal != nil && (l.restarts || !isRefusal(refusal)) {
+		return nil, refusal
+	}
+	after, err := c.system()
+	if refusal != nil && (err != nil || after.PowerState != l.goal) {
+		return nil, refusal
+	}
+	return after, err
+}
+
+// isRefusal reports whether a BMC refused a request.
+func isRefusal(err error) bool { status := statusOf(err); return status >= 400 && status < 500 }
+
+// chooseReset picks the first reset type that the system allows.
+func chooseReset(system *schemas.ComputerSystem, wanted []schemas.ResetType) (schemas.ResetType, error) {
+	allowed, err := system.GetSupportedResetTypes()
+	if err != nil || len(allowed) == 0 { // not every BMC lists them
+		return wanted[0], nil //nolint:nilerr // the BMC answers itself when it does not know the type
+	}
+	for _, kind := range wanted {
+		if slices.Contains(allowed, kind) {
+			return kind, nil
+		}
+	}
+	return "", &node.DriverError{Op: "reset the machine", Refused: true, Reason: node.CutText(
+		"the BMC supports none of " + listed(wanted) + "; it supports " + listed(allowed))}
+}
+
+// listed writes values with commas.
+func listed[T ~string](values []T) string {
+	var text string
+	for i, value := range values {
+		if i > 0 {
+			text += ", "
+		}
+		text += string(value)
+	}
+	return text
+}
+
+// InjectNMI interrupts the machine. A second interrupt would end what the first one
+// started, such as writing a crash dump.
+func (d Driver) InjectNMI(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	const op = "interrupt the machine"
+	if turn.Attempt == driver.Unknown {
+		return driver.Outcome{}, driver.OutcomeUnknown(op)
+	}
+	return driver.Outcome{}, d.with(ctx, n, op, turn, func(c *call) error {
+		system, err := c.system()
+		if err != nil {
+			return err
+		}
+		kind, err := chooseReset(system, []schemas.ResetType{schemas.NmiResetType})
+		if err != nil {
+			return err
+		}
+		_, err = system.Reset(kind)
+		return err
+	})
+}

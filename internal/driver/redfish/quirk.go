@@ -1,0 +1,69 @@
+package redfish
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/stmcginnis/gofish/schemas"
+)
+
+// quirks are the ways in which a BMC differs from the schemas. The zero value has none.
+type quirks struct {
+	// wholeOverride: a change of the boot override must name its target, whether it is
+	// for one boot, and its mode.
+	wholeOverride bool
+	// cdTarget is the boot source of a virtual CD; empty means Cd.
+	cdTarget schemas.BootSource
+	// onceOnly: the boot override is for one boot only.
+	onceOnly bool
+	// namesTransfer: inserting a medium must name the protocol of its transfer.
+	namesTransfer bool
+}
+
+// quirkTable has the known quirks by vendor. A vendor is recognised by the beginning of
+// the Vendor of the service root or the Manufacturer of the system.
+var quirkTable = []struct {
+	vendor string
+	quirks quirks
+}{
+	// Supermicro boards of the generations X11 and X12 present a virtual CD as a USB
+	// device, answer a partial boot override with an error, and demand
+	// TransferProtocolType.
+	{"Supermicro", quirks{wholeOverride: true, cdTarget: schemas.BootSource("UsbCd"), namesTransfer: true}},
+	// iLO takes Once only: its ComputerSystem has no Continuous.
+	{"HPE", quirks{onceOnly: true}},
+	{"Hewlett", quirks{onceOnly: true}},
+}
+
+// quirksOf returns the quirks of a BMC by the names that it gives itself.
+func quirksOf(names ...string) quirks {
+	for _, row := range quirkTable {
+		if slices.ContainsFunc(names, func(name string) bool {
+			return len(name) >= len(row.vendor) && strings.EqualFold(name[:len(row.vendor)], row.vendor)
+		}) {
+			return row.quirks
+		}
+	}
+	return quirks{}
+}
+
+// temporaryMessages are messages of refusals that end by themselves although their
+// status says otherwise, by the end of their identifier.
+var temporaryMessages = []string{
+	"UnableToModifyDuringSystemPOST", // iLO: boot settings while the machine starts
+	"ServiceTemporarilyUnavailable",  // Base registry
+	"ResourceInUse",                  // Base registry
+	"ServiceInUnknownState",          // Base registry
+}
+
+// temporary reports whether the messages of an answer say that a refusal will end.
+func temporary(err error) bool {
+	var answer *schemas.Error
+	if !errors.As(err, &answer) {
+		return false
+	}
+	return slices.ContainsFunc(answer.ExtendedInfos, func(info schemas.ErrExtendedInfo) bool {
+		return slices.ContainsFunc(temporaryMessages, func(id string) bool { return strings.HasSuffix(info.MessageID, id) })
+	})
+}

@@ -1,0 +1,62 @@
+// Package redfish drives machines through the Redfish service of their BMC, with the
+// schemas and the HTTP API of the DMTF (DSP0266). It follows the links that a BMC
+// gives and builds no paths. What single vendors do otherwise is in one table, see
+// quirk.go.
+//
+// Nodes with the same address and credentials share a session, which is renewed when
+// the BMC ends it and given back when nobody has used it for a while, because a BMC
+// grants few. Credentials that a BMC has refused twice are not sent again before they
+// change, because BMCs lock accounts.
+//
+// Every change is read before and after: what the machine has already is not asked
+// for, and what it does not show afterwards is not taken for done.
+package redfish
+
+import (
+	"context"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Driver implements the interfaces named "redfish". It is safe for concurrent use. The
+// zero value implements none.
+type Driver struct{ pool *pool }
+
+var (
+	_ driver.Power        = Driver{}
+	_ driver.Management   = Driver{}
+	_ driver.Interrupter  = Driver{}
+	_ driver.BootModes    = Driver{}
+	_ driver.SecureBoot   = Driver{}
+	_ driver.VirtualMedia = Driver{}
+)
+
+// New returns a driver without connections.
+func New(o Options) Driver { return Driver{pool: newPool(o)} }
+
+// Close ends all sessions on BMCs, or gives up when ctx ends. The driver must not be
+// used afterwards.
+func (d Driver) Close(ctx context.Context) error { return d.pool.close(ctx) }
+
+// Interfaces returns the interfaces that the driver implements.
+func (d Driver) Interfaces() map[node.InterfaceKind]driver.Implementation {
+	if d.pool == nil {
+		return nil
+	}
+	return map[node.InterfaceKind]driver.Implementation{
+		node.BIOSInterface:       biosInterface{d},
+		node.FirmwareInterface:   firmwareInterface{d},
+		node.ManagementInterface: d,
+		node.PowerInterface:      d,
+	}
+}
+
+// Validate checks the keys of driver_info that the driver reads.
+func (Driver) Validate(n *node.Node) error {
+	if _, err := accessOf(n); err != nil {
+		return err
+	}
+	_, err := systemPathOf(n)
+	return err
+}
