@@ -26,7 +26,7 @@ func TestNothingIsSentToAMachineAfterTheDeadline(t *testing.T) {
 		nothingAfterTheDeadline(t, httptest.NewServer, driver.TransportOptions{})
 	})
 	t.Run("over TLS", func(t *testing.T) {
-		nothingAfterTheDeadline(t, httptest.NewTLSServer, driver.TransportOptions{TLS: &tls.Config{InsecureSkipVerify: true}}) //nolint:gosec // a test server
+		nothingAfterTheDeadline(t, httptest.NewTLSServer, driver.TransportOptions{TLS: &tls.Config{InsecureSkipVerify: true}})
 	})
 }
 

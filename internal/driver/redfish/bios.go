@@ -24,9 +24,9 @@ var (
 
 // BIOSSettings reads the BIOS attributes, with what the registry of the BMC says of
 // them. A registry that cannot be read leaves names and values.
-func (d biosInterface) BIOSSettings(ctx context.Context, n *node.Node) ([]node.BIOSSetting, error) {
+func (b biosInterface) BIOSSettings(ctx context.Context, n *node.Node) ([]node.BIOSSetting, error) {
 	var settings []node.BIOSSetting
-	err := d.with(ctx, n, "read BIOS settings", driver.Turn{}, func(c *call) error {
+	err := b.with(ctx, n, "read BIOS settings", driver.Turn{}, func(c *call) error {
 		bios, err := c.bios(n)
 		if err != nil {
 			return err
@@ -108,7 +108,7 @@ func signed[T int | uint64](value *T) *int64 {
 	if value == nil {
 		return nil
 	}
-	converted := int64(*value) //nolint:gosec // a bound of a registry
+	converted := int64(*value)
 	return &converted
 }
 

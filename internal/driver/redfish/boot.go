@@ -12,12 +12,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// bootSources are the boot devices of the Bare Metal API, in its order, with their
-// names in Redfish.
-var bootSources = []struct {
+// bootSource is a boot device of the Bare Metal API with its name in Redfish.
+type bootSource struct {
 	device string
 	source schemas.BootSource
-}{
+}
+
+// bootSources are all boot devices of the driver, in the order of the Bare Metal API.
+var bootSources = []bootSource{
 	{"pxe", schemas.PxeBootSource},
 	{"disk", schemas.HddBootSource},
 	{"cdrom", schemas.CdBootSource},
@@ -78,12 +80,7 @@ func (c *call) quirks(system *schemas.ComputerSystem) quirks {
 // SetBootDevice sets the boot override. For a BMC that has none beyond the next boot,
 // it is for the next boot.
 func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.BootDevice, turn driver.Turn) (driver.Outcome, error) {
-	i := slices.IndexFunc(bootSources, func(row struct {
-		device string
-		source schemas.BootSource
-	}) bool {
-		return row.device == device.Device
-	})
+	i := slices.IndexFunc(bootSources, func(row bootSource) bool { return row.device == device.Device })
 	if i < 0 {
 		return driver.Outcome{}, node.Invalid("The driver redfish has no boot device %q.", node.CutText(device.Device))
 	}

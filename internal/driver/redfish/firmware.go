@@ -16,14 +16,14 @@ var _ driver.Firmware = firmwareInterface{}
 
 // FirmwareComponents reads the versions of the BIOS, of the BMC and of the network
 // adapters. A component whose version the BMC does not tell is left out.
-func (d firmwareInterface) FirmwareComponents(ctx context.Context, n *node.Node) ([]node.FirmwareComponent, error) {
+func (f firmwareInterface) FirmwareComponents(ctx context.Context, n *node.Node) ([]node.FirmwareComponent, error) {
 	var components []node.FirmwareComponent
 	add := func(name, version string) {
 		if version != "" {
 			components = append(components, node.FirmwareComponent{Component: name, InitialVersion: version, CurrentVersion: version})
 		}
 	}
-	err := d.with(ctx, n, "read firmware versions", driver.Turn{}, func(c *call) error {
+	err := f.with(ctx, n, "read firmware versions", driver.Turn{}, func(c *call) error {
 		system, err := c.system()
 		if err != nil {
 			return err

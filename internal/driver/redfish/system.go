@@ -100,7 +100,7 @@ func (c *call) read(path string, into any) error {
 	if err != nil {
 		return err
 	}
-	defer schemas.DeferredCleanupHTTPResponse(answer)
+	defer answer.Body.Close()
 	if err := json.NewDecoder(answer.Body).Decode(into); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
