@@ -10,7 +10,6 @@
 package effect
 
 import (
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -32,26 +31,22 @@ type Options struct {
 type Server struct {
 	clock func() time.Time
 
+	recorder *Recorder
+
 	mu       sync.Mutex
 	machines map[string]*machine
-	faults   Faults // of machines without their own
-	random   *rand.Rand
-	log      log
 	tasks    int64 // number of the newest task
 }
 
 // New returns a server without machines.
 func New(o Options) *Server {
-	if o.Keep <= 0 {
-		o.Keep = 500_000
-	}
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	return &Server{
-		clock: o.Clock, machines: map[string]*machine{}, faults: o.Faults,
-		random: rand.New(rand.NewPCG(o.Seed, o.Seed)), log: log{keep: o.Keep},
-	}
+	return &Server{clock: o.Clock, machines: map[string]*machine{}, recorder: NewRecorder(RecorderOptions{
+		Faults: o.Faults, Seed: o.Seed, Keep: o.Keep,
+		Known: func(kind string) bool { _, ok := kindTable[kind]; return ok },
+	})}
 }
 
 // maxMachines bounds the memory that names can take.
@@ -65,8 +60,9 @@ func (s *Server) machine(name string) (*machine, *refusal) {
 	if len(s.machines) >= maxMachines {
 		return nil, refuse(http.StatusInsufficientStorage, "there are %d machines, which is the most that one server holds", maxMachines)
 	}
-	m := &machine{name: name, power: "power off", bootDevice: "pxe", counts: map[string]int{}}
+	m := &machine{name: name, power: "power off", bootDevice: "pxe"}
 	s.machines[name] = m
+	s.recorder.Register(name)
 	return m, nil
 }
 
@@ -77,12 +73,4 @@ func (s *Server) existing(name string) (*machine, *refusal) {
 		return nil, refuse(http.StatusNotFound, "nobody has spoken to a machine %q yet", name)
 	}
 	return m, nil
-}
-
-// faultsOf returns the faults of a machine.
-func (s *Server) faultsOf(m *machine) Faults {
-	if m.faults != nil {
-		return *m.faults
-	}
-	return s.faults
 }

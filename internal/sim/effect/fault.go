@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +17,8 @@ type Faults struct {
 	// Delay is how long the machine takes to answer. It has done by then what it
 	// was asked to do.
 	Delay Duration `json:"delay,omitempty"`
+	// Unreachable does nothing and cuts the connection at once.
+	Unreachable Chance `json:"unreachable,omitempty"`
 	// Hang does nothing and never answers.
 	Hang Chance `json:"hang,omitempty"`
 	// Refuse does nothing and answers 409.
@@ -31,68 +34,100 @@ type Faults struct {
 	TaskTime Duration `json:"task_time,omitempty"`
 	// FailTask lets a task fail at its end.
 	FailTask Chance `json:"fail_task,omitempty"`
-	// Only limits all of this to some kinds of effects; "read" stands for reading
-	// the power state, settings and tasks. Empty means every call.
+	// Only limits all of this to some kinds of effects; "read" stands for calls that
+	// change nothing. Empty means every call.
 	Only []string `json:"only,omitempty"`
 }
 
-// reading is the kind of a call that changes nothing.
-const reading = "read"
+// Reading is the kind of a call that changes nothing.
+const Reading = "read"
 
 // check finds kinds that no effect has.
-func (f Faults) check() error {
+func (f Faults) check(known func(kind string) bool) error {
 	for _, kind := range f.Only {
-		if _, ok := kindTable[kind]; !ok && kind != reading {
+		if kind != Reading && !known(kind) {
 			return fmt.Errorf("there is no kind %q of effects", kind)
 		}
 	}
 	return nil
 }
 
-// fate is what becomes of one call.
-type fate struct {
-	call                          int64 // its sequence number; 0 when it is not in the log
-	delay                         time.Duration
-	hang, refuse, fail, lose, lie bool
-	taskTime                      time.Duration
-	taskFails                     bool
+// Fate is what becomes of one call; the fields are named as those of [Faults].
+type Fate struct {
+	Delay                            time.Duration
+	Unreachable, Hang, Refuse, Error bool
+	LoseAnswer, Lie                  bool
+	TaskTime                         time.Duration
+	FailTask                         bool
 }
 
 // draw decides what becomes of a call.
-func (f Faults) draw(kind string, random *rand.Rand) fate {
+func (f Faults) draw(kind string, slow bool, random *rand.Rand) Fate {
 	named := slices.Contains(f.Only, kind)
 	if len(f.Only) > 0 && !named {
-		return fate{}
+		return Fate{}
 	}
 	drawn := func(c Chance) bool { return c > 0 && random.Float64() < float64(c) }
-	out := fate{delay: time.Duration(f.Delay), hang: drawn(f.Hang), refuse: drawn(f.Refuse), fail: drawn(f.Error)}
-	if kind == reading {
+	out := Fate{
+		Delay: time.Duration(f.Delay), Unreachable: drawn(f.Unreachable),
+		Hang: drawn(f.Hang), Refuse: drawn(f.Refuse), Error: drawn(f.Error),
+	}
+	if kind == Reading {
 		return out
 	}
-	out.lose, out.lie, out.taskFails = drawn(f.LoseAnswer), drawn(f.Lie), drawn(f.FailTask)
-	if kindTable[kind].slow || named {
-		out.taskTime = time.Duration(f.TaskTime)
+	out.LoseAnswer, out.Lie, out.FailTask = drawn(f.LoseAnswer), drawn(f.Lie), drawn(f.FailTask)
+	if slow || named {
+		out.TaskTime = time.Duration(f.TaskTime)
 	}
 	return out
 }
 
-// fault names what the call meets, as Effect.Fault.
-func (f fate) fault() string {
+// Fault names what the call meets, as Effect.Fault.
+func (f Fate) Fault() string {
 	switch {
-	case f.hang:
+	case f.Unreachable:
+		return "unreachable"
+	case f.Hang:
 		return "hang"
-	case f.refuse:
+	case f.Refuse:
 		return "refuse"
-	case f.fail:
+	case f.Error:
 		return "error"
-	case f.lie:
+	case f.Lie:
 		return "lie"
-	case f.lose:
+	case f.LoseAnswer:
 		return "lose answer"
-	case f.taskFails:
+	case f.FailTask:
 		return "fail task"
 	}
 	return ""
+}
+
+// Spared reports whether the machine accepts what it is asked to do. One that lies
+// accepts it as well.
+func (f Fate) Spared() bool { return !f.Unreachable && !f.Hang && !f.Refuse && !f.Error }
+
+// Wait returns when the machine answers, or false when it does not before its client
+// is gone.
+func (f Fate) Wait(ctx context.Context) (answers bool) {
+	if f.Unreachable {
+		return false
+	}
+	if f.Hang || f.LoseAnswer {
+		<-ctx.Done()
+		return false
+	}
+	if f.Delay <= 0 {
+		return true
+	}
+	timer := time.NewTimer(f.Delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Chance is how probable something is, from 0 to 1. Its text may be a percentage.

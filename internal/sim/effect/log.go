@@ -16,6 +16,8 @@ type Effect struct {
 	Kind      string    `json:"kind"`
 	Detail    string    `json:"detail,omitempty"`
 	Conductor string    `json:"conductor,omitempty"` // who asked for it, as it said itself
+	User      string    `json:"user,omitempty"`      // who asked for it, as it authenticated
+	Client    string    `json:"client,omitempty"`    // address that the call came from
 	Epoch     int64     `json:"epoch,omitempty"`
 	Request   string    `json:"request,omitempty"`
 	// Fault is what the machine did otherwise than it was asked, see Faults.
@@ -23,8 +25,8 @@ type Effect struct {
 	Task  string `json:"task,omitempty"` // absent when nothing was done
 }
 
-// done reports whether the call had an effect.
-func (e Effect) done() bool { return e.Task != "" }
+// Done reports whether the call had an effect.
+func (e Effect) Done() bool { return e.Task != "" }
 
 // log is the newest calls of all machines, in their order.
 type log struct {

@@ -15,10 +15,7 @@ type machine struct {
 	bootDevice string
 	settings   settings
 	tasks      []task
-	forgetful  bool    // the list of tasks is not complete
-	effects    []int64 // sequence numbers of its effects
-	counts     map[string]int
-	faults     *Faults // nil means those for all
+	forgetful  bool // the list of tasks is not complete
 }
 
 // maxTasks is how many tasks a machine lists; older ones are forgotten.
@@ -128,13 +125,6 @@ func (m *machine) begin(t task) {
 		m.tasks, m.forgetful = slices.Delete(m.tasks, 0, len(m.tasks)-maxTasks+1), true
 	}
 	m.tasks = append(m.tasks, t)
-	m.counts[t.kind]++
-}
-
-// since returns the sequence numbers of the machine's effects from first on.
-func (m *machine) since(first int64) []int64 {
-	i, _ := slices.BinarySearch(m.effects, first)
-	return m.effects[i:]
 }
 
 // settle lets the tasks that have ended change the machine, in their order. It is

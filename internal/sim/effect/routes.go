@@ -2,12 +2,10 @@ package effect
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"time"
 )
 
 // maxBody bounds what is read of a request, in bytes.
@@ -51,20 +49,13 @@ func (s *Server) Handler() http.Handler {
 		// what a tester calls
 		"GET /machines":                      s.locked(s.listMachines),
 		"GET /machines/{name}":               s.locked(s.showMachine),
-		"GET /machines/{name}/effects":       s.locked(s.machineEffects),
-		"GET /effects":                       s.locked(s.allEffects),
-		"GET /calls":                         s.locked(s.allCalls),
-		"GET /counts":                        s.locked(s.counts),
-		"GET /faults":                        s.locked(s.showFaults),
-		"PUT /faults":                        s.setFaults,
 		"PUT /machines/{name}/faults":        s.setFaults,
-		"DELETE /faults":                     s.locked(s.clearFaults),
-		"DELETE /machines/{name}/faults":     s.locked(s.clearFaults),
 		"POST /forget-tasks":                 s.locked(s.forgetTasks),
 		"POST /machines/{name}/forget-tasks": s.locked(s.forgetTasks),
 	} {
 		mux.Handle(pattern, h)
 	}
+	mux.Handle("/", s.recorder.Handler())
 	return mux
 }
 
@@ -77,16 +68,23 @@ func (s *Server) locked(h handler) handler {
 	}
 }
 
+// fate is what becomes of one call of an engine.
+type fate struct {
+	Fate
+	call int64 // its sequence number; 0 when it is not in the log
+}
+
+// read draws the fate of a call that changes nothing.
+func (s *Server) read(m *machine) fate { return fate{Fate: s.recorder.Draw(m.name, Reading, false)} }
+
 // engineCall is a call that faults may hit: it says what becomes of the call and
 // answers it.
 func (s *Server) engineCall(do func(*http.Request) (fate, any, *refusal)) handler {
 	return func(r *http.Request) (any, *refusal) {
 		end, answer, refused := do(r)
-		answers := end.wait(r.Context())
+		answers := end.Wait(r.Context())
 		if end.call > 0 {
-			s.mu.Lock()
-			s.log.end(end.call, s.clock()) // before its client can go on
-			s.mu.Unlock()
+			s.recorder.End(end.call, s.clock()) // before its client can go on
 		}
 		if !answers {
 			panic(http.ErrAbortHandler) // cuts the connection
@@ -94,37 +92,14 @@ func (s *Server) engineCall(do func(*http.Request) (fate, any, *refusal)) handle
 		switch {
 		case refused != nil:
 			return nil, refused
-		case end.refuse:
+		case end.Refuse:
 			return nil, refuse(http.StatusConflict, "the machine is busy, as it was told to be")
-		case end.fail:
+		case end.Error:
 			return nil, refuse(http.StatusInternalServerError, "the machine failed, as it was told to")
 		}
 		return answer, nil
 	}
 }
-
-// wait returns when the machine answers, or false when it does not before its client
-// is gone.
-func (f fate) wait(ctx context.Context) (answers bool) {
-	if f.hang || f.lose {
-		<-ctx.Done()
-		return false
-	}
-	if f.delay <= 0 {
-		return true
-	}
-	timer := time.NewTimer(f.delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// spared reports whether the machine does what it is asked.
-func (f fate) spared() bool { return !f.hang && !f.refuse && !f.fail }
 
 // readPower answers the power state.
 func (s *Server) readPower(r *http.Request) (fate, any, *refusal) {
@@ -135,7 +110,7 @@ func (s *Server) readPower(r *http.Request) (fate, any, *refusal) {
 		return fate{}, nil, refused
 	}
 	m.settle(s.clock())
-	return s.faultsOf(m).draw(reading, s.random), map[string]any{"power_state": m.power}, nil
+	return s.read(m), map[string]any{"power_state": m.power}, nil
 }
 
 // readTask answers what became of a request.
@@ -150,7 +125,7 @@ func (s *Server) readTask(r *http.Request) (fate, any, *refusal) {
 	if refused != nil {
 		return fate{}, nil, refused
 	}
-	return s.faultsOf(m).draw(reading, s.random), m.outcome(request, s.clock()), nil
+	return s.read(m), m.outcome(request, s.clock()), nil
 }
 
 // readSettings answers what BIOS and firmware were changed to.
@@ -162,7 +137,7 @@ func (s *Server) readSettings(r *http.Request) (fate, any, *refusal) {
 		return fate{}, nil, refused
 	}
 	m.settle(s.clock())
-	return s.faultsOf(m).draw(reading, s.random), m.settings, nil
+	return s.read(m), m.settings, nil
 }
 
 // order is the body of an effect.
@@ -190,24 +165,23 @@ func (s *Server) perform(r *http.Request) (fate, any, *refusal) {
 	if refused != nil {
 		return fate{}, nil, refused
 	}
-	now, end := s.clock(), s.faultsOf(m).draw(o.Kind, s.random)
+	now, end := s.clock(), fate{Fate: s.recorder.Draw(m.name, o.Kind, kindTable[o.Kind].slow)}
 	call := Effect{
 		Machine: m.name, Time: now.UTC(), Kind: o.Kind, Detail: o.Detail,
-		Conductor: o.Conductor, Epoch: o.Epoch, Request: o.Request, Fault: end.fault(),
+		Conductor: o.Conductor, Epoch: o.Epoch, Request: o.Request, Fault: end.Fault(),
 	}
-	if !end.spared() || end.lie {
-		end.call = s.log.add(call)
+	if !end.Spared() || end.Lie {
+		end.call = s.recorder.Add(call)
 		return end, taskDocument{State: taskDone, Kind: o.Kind, Request: o.Request}, nil
 	}
 	s.tasks++
 	t := task{
 		number: s.tasks, kind: o.Kind, detail: o.Detail, settings: o.Settings, request: o.Request,
-		ends: now.Add(end.taskTime), fails: end.taskFails,
+		ends: now.Add(end.TaskTime), fails: end.FailTask,
 	}
 	m.begin(t)
 	call.Task = t.id()
-	end.call = s.log.add(call)
-	m.effects = append(m.since(s.log.oldest()), end.call)
+	end.call = s.recorder.Add(call)
 	m.settle(now)
 	return end, t.document(now), nil
 }

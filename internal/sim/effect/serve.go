@@ -28,27 +28,5 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// Totals is how much was done to how many machines.
-type Totals struct {
-	Machines int            `json:"machines"`
-	Effects  int64          `json:"effects"`
-	Kinds    map[string]int `json:"kinds"`
-}
-
 // Totals counts everything that was ever done.
-func (s *Server) Totals() Totals {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.totals()
-}
-
-func (s *Server) totals() Totals {
-	t := Totals{Machines: len(s.machines), Kinds: map[string]int{}}
-	for _, m := range s.machines {
-		for kind, count := range m.counts {
-			t.Kinds[kind] += count
-			t.Effects += int64(count)
-		}
-	}
-	return t
-}
+func (s *Server) Totals() Totals { return s.recorder.Totals() }

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 )
 
 // machineDocument is a machine as testers see it.
@@ -16,6 +15,7 @@ type machineDocument struct {
 	// Forgetful says that the list of tasks is not complete.
 	Forgetful bool           `json:"forgetful,omitempty"`
 	Counts    map[string]int `json:"counts"` // effects by kind
+	Reads     int64          `json:"reads"`
 	Faults    *Faults        `json:"faults,omitempty"`
 }
 
@@ -36,105 +36,19 @@ func (s *Server) showMachine(r *http.Request) (any, *refusal) {
 	}
 	return machineDocument{
 		Name: m.name, PowerState: m.power, BootDevice: m.bootDevice, Tasks: tasks, Forgetful: m.forgetful,
-		Counts: maps.Clone(m.counts), Faults: m.faults,
+		Counts: s.recorder.Counts(m.name), Reads: s.recorder.Reads(m.name), Faults: s.recorder.Faults(m.name),
 	}, nil
 }
 
-// effectsDocument is a part of the log.
-type effectsDocument struct {
-	Effects []Effect `json:"effects"`
-	// Next is the sequence number to ask for the effects behind this part.
-	Next int64 `json:"next"`
-	// Gap says that effects in front of this part are not kept any more.
-	Gap bool `json:"gap,omitempty"`
-}
-
-func (s *Server) allEffects(r *http.Request) (any, *refusal) { return s.readLog(r, Effect.done) }
-
-// allCalls answers with the calls that did nothing as well.
-func (s *Server) allCalls(r *http.Request) (any, *refusal) {
-	return s.readLog(r, func(Effect) bool { return true })
-}
-
-func (s *Server) readLog(r *http.Request, wanted func(Effect) bool) (any, *refusal) {
-	since, refused := sequence(r)
-	if refused != nil {
-		return nil, refused
-	}
-	calls, gap := s.log.after(since)
-	effects := slices.DeleteFunc(append([]Effect{}, calls...), func(e Effect) bool { return !wanted(e) })
-	return effectsDocument{Effects: effects, Next: s.log.newest, Gap: gap}, nil
-}
-
-func (s *Server) machineEffects(r *http.Request) (any, *refusal) {
-	since, refused := sequence(r)
-	if refused != nil {
-		return nil, refused
-	}
-	m, refused := s.existing(r.PathValue("name"))
-	if refused != nil {
-		return nil, refused
-	}
-	own := []Effect{}
-	for _, number := range m.since(max(since+1, s.log.oldest())) {
-		own = append(own, *s.log.at(number))
-	}
-	return effectsDocument{Effects: own, Next: s.log.newest, Gap: since+1 < s.log.oldest()}, nil
-}
-
-// sequence reads the parameter since.
-func sequence(r *http.Request) (int64, *refusal) {
-	text := r.URL.Query().Get("since")
-	if text == "" {
-		return 0, nil
-	}
-	since, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || since < 0 {
-		return 0, refuse(http.StatusBadRequest, "since is a sequence number, got %q", text)
-	}
-	return since, nil
-}
-
-func (s *Server) counts(*http.Request) (any, *refusal) { return s.totals(), nil }
-
-func (s *Server) showFaults(*http.Request) (any, *refusal) { return s.faults, nil }
-
-// setFaults replaces the faults of one machine, or of all that have none of their
-// own.
+// setFaults replaces the faults of one machine, which may come into being by that.
 func (s *Server) setFaults(r *http.Request) (any, *refusal) {
-	var faults Faults
-	if refused := decode(r, &faults); refused != nil {
+	s.mu.Lock()
+	_, refused := s.machine(r.PathValue("name"))
+	s.mu.Unlock()
+	if refused != nil {
 		return nil, refused
 	}
-	if err := faults.check(); err != nil {
-		return nil, refuse(http.StatusBadRequest, "%v", err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if name := r.PathValue("name"); name != "" {
-		m, refused := s.machine(name)
-		if refused != nil {
-			return nil, refused
-		}
-		m.faults = &faults
-		return faults, nil
-	}
-	s.faults = faults
-	return faults, nil
-}
-
-// clearFaults lets one machine follow the faults for all again, or ends those.
-func (s *Server) clearFaults(r *http.Request) (any, *refusal) {
-	if name := r.PathValue("name"); name != "" {
-		m, refused := s.existing(name)
-		if refused != nil {
-			return nil, refused
-		}
-		m.faults = nil
-		return s.faults, nil
-	}
-	s.faults = Faults{}
-	return s.faults, nil
+	return s.recorder.putFaults(r)
 }
 
 // forgetTasks lets one machine, or each, lose its list of tasks.
