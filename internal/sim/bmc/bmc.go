@@ -1,0 +1,257 @@
+// Package bmc models management controllers that do not exist, and each one's computer
+// as its BMC sees it: power, boot settings, BIOS attributes, secure boot, virtual media,
+// firmware and tasks. It speaks no protocol; package redfish does.
+//
+// A BMC does by itself what a real one does in the background, but only when it is
+// asked next: nothing runs between two calls. So tests move a clock, and ten
+// thousand BMCs cost memory only. A BMC remembers in an effect.Recorder what was done to
+// it and by whom, and fails in the ways that the recorder is told.
+package bmc
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/sim/effect"
+	"github.com/ingot-metal/ingot/internal/sim/hardware"
+)
+
+// Times says how long a machine takes for what it does. The zero value means no time.
+type Times struct {
+	PowerOn    time.Duration // from the request until the machine has power
+	PowerOff   time.Duration // from a request to cut the power, or to reset, until it is done
+	Shutdown   time.Duration // from a request to shut down until the operating system has
+	PowerCycle time.Duration // without power during a power cycle
+	POST       time.Duration // from power on until an operating system boots
+	Flash      time.Duration // to write the firmware of one component
+	BMCRestart time.Duration // for which the BMC cannot be reached after its own update
+}
+
+// RealisticTimes are those of a usual rack server, rounded.
+func RealisticTimes() Times {
+	return Times{
+		PowerOn: 3 * time.Second, PowerOff: 4 * time.Second, Shutdown: 30 * time.Second, PowerCycle: 10 * time.Second,
+		POST: 2 * time.Minute, Flash: 3 * time.Minute, BMCRestart: 4 * time.Minute,
+	}
+}
+
+// Config is what many BMCs share. It must not change once a BMC uses it.
+type Config struct {
+	// Profile is the vendor's.
+	Profile *Profile
+	Times   Times
+	// User and Password are the only account.
+	User, Password string
+	// Recorder keeps the log and the faults.
+	Recorder *effect.Recorder
+	// Clock tells the time; nil means time.Now.
+	Clock func() time.Time
+	// Client fetches firmware files; nil means http.DefaultClient.
+	Client *http.Client
+	// Wake calls a function after a time. It is used while the power of a machine with a
+	// computer changes, so that the computer starts and stops although nobody reads the
+	// BMC; nil means that it does so when the BMC is called next.
+	Wake func(after time.Duration, settle func())
+}
+
+// Computer is what a BMC switches. Its methods must neither wait nor call the BMC.
+type Computer interface {
+	// PowerOn gives it power, and it boots. One that has power restarts.
+	PowerOn(Boot)
+	// PowerOff takes its power.
+	PowerOff()
+	// Shutdown asks its operating system to shut down, and reports whether it listens. The
+	// BMC takes the power when the time for it is over.
+	Shutdown() bool
+	// On reports whether it still has power: an operating system may power it off.
+	On() bool
+}
+
+// BMC is one management controller. It is safe for concurrent use.
+type BMC struct {
+	config   *Config
+	name     string
+	hardware func() hardware.Machine
+	computer Computer
+
+	mu        sync.Mutex
+	on        bool
+	plan      []step // in the order of their times
+	boots     int64  // number of the newest boot
+	override  Override
+	mode      Mode // empty means the one of the hardware
+	bios      biosState
+	secure    secureState
+	media     []Medium // one per slot; nil while none was ever inserted
+	versions  map[string]string
+	tasks     []*Task
+	newest    int64 // number of the newest task
+	restarts  int64
+	downUntil time.Time
+}
+
+// New returns the BMC of a machine that is off. The name is the machine's in the
+// recorder. The hardware is asked for at every reading of it. A nil computer boots
+// nothing.
+func New(config *Config, name string, machine func() hardware.Machine, computer Computer) *BMC {
+	config.Recorder.Register(name)
+	return &BMC{
+		config: config, name: name, hardware: machine, computer: computer,
+		override: Override{Target: TargetNone, Enabled: Disabled},
+	}
+}
+
+// Name is the machine's name in the recorder.
+func (b *BMC) Name() string { return b.name }
+
+// Profile is the vendor's.
+func (b *BMC) Profile() *Profile { return b.config.Profile }
+
+// Hardware returns the hardware of the machine.
+func (b *BMC) Hardware() hardware.Machine { return b.hardware() }
+
+// Config returns what the BMC shares with others.
+func (b *BMC) Config() *Config { return b.config }
+
+// Now is the time by the BMC's clock.
+func (b *BMC) Now() time.Time {
+	if b.config.Clock == nil {
+		return time.Now()
+	}
+	return b.config.Clock()
+}
+
+// settle does what is due. It is called with the lock held, before anything is read.
+func (b *BMC) settle() (now time.Time) {
+	now = b.Now()
+	for len(b.plan) > 0 && !now.Before(b.plan[0].at) {
+		next := b.plan[0]
+		b.plan = b.plan[1:]
+		b.perform(next)
+	}
+	if len(b.plan) == 0 && b.on && b.computer != nil && !b.computer.On() {
+		b.on = false // by its operating system
+	}
+	b.settleTasks(now)
+	return now
+}
+
+// Settle does what is due by the clock.
+func (b *BMC) Settle() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settle()
+}
+
+// Restarts is how often the BMC itself has restarted, which ends sessions.
+func (b *BMC) Restarts() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settle()
+	return b.restarts
+}
+
+// Reachable reports whether the BMC answers at all; it does not while it restarts.
+func (b *BMC) Reachable() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.settle().Before(b.downUntil)
+}
+
+// Call is one request to a BMC, by whatever protocol.
+type Call struct {
+	User    string // as it authenticated
+	Client  string // address that it came from
+	Request string // its identity, if the client gave it one
+	// Fate is what became of it; the BMC sets it.
+	Fate effect.Fate
+
+	number int64 // in the log; 0 for one that is not there
+}
+
+// Read counts a call that changes nothing and decides what becomes of it.
+func (b *BMC) Read(c *Call) { c.Fate = b.config.Recorder.Draw(b.name, effect.Reading, false) }
+
+// Answers waits until the BMC answers the call, and returns false when it never does.
+// In any case the log then says that the call has ended.
+func (b *BMC) Answers(ctx context.Context, c *Call) bool {
+	answers := c.Fate.Wait(ctx)
+	if c.number > 0 {
+		b.config.Recorder.End(c.number, b.Now())
+	}
+	return answers
+}
+
+// change is something that a call wants to be done.
+type change struct {
+	kind   Kind
+	detail string
+	// check returns the reason not to do it; nil means that there is never one.
+	check func(now time.Time) *Refusal
+	// do does it, and returns the task that it has made, if any.
+	do func(now time.Time, fate effect.Fate) *Task
+}
+
+// apply does what a call asks for, unless that is refused or the call meets a fault, and
+// writes the log. The error is a *Refusal.
+func (b *BMC) apply(c *Call, wanted change) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.settle()
+	c.Fate = b.config.Recorder.Draw(b.name, string(wanted.kind), wanted.kind == Flash)
+	if c.Fate.Spared() && wanted.check != nil {
+		if refused := wanted.check(now); refused != nil {
+			return refused
+		}
+	}
+	call := effect.Effect{
+		Machine: b.name, Time: now.UTC(), Kind: string(wanted.kind), Detail: wanted.detail,
+		User: c.User, Client: c.Client, Request: c.Request, Fault: c.Fate.Fault(),
+	}
+	if c.Fate.Spared() && !c.Fate.Lie {
+		call.Task = "done"
+		if t := wanted.do(now, c.Fate); t != nil {
+			call.Task = "task-" + strconv.FormatInt(t.Number, 10)
+		}
+		b.settle()
+	}
+	c.number = b.config.Recorder.Add(call)
+	return nil
+}
+
+// Kind is a kind of effect in the log.
+type Kind string
+
+// The kinds of effects. The first three and those of boot and media have the same names
+// on machines of package effect.
+const (
+	PowerOn         Kind = "power on"
+	PowerOff        Kind = "power off"
+	SoftPowerOff    Kind = "soft power off"
+	Reboot          Kind = "reboot"
+	SoftReboot      Kind = "soft reboot"
+	PowerCycle      Kind = "power cycle"
+	PowerButton     Kind = "power button"
+	NMI             Kind = "nmi"
+	BootDevice      Kind = "boot device"
+	AttachMedium    Kind = "attach medium"
+	DetachMedia     Kind = "detach media"
+	ConfigureBIOS   Kind = "configure bios"
+	ResetBIOS       Kind = "reset bios"
+	SecureBoot      Kind = "secure boot"
+	ResetSecureBoot Kind = "reset secure boot keys"
+	Flash           Kind = "flash"
+)
+
+// kinds has all of them.
+var kinds = map[Kind]bool{
+	PowerOn: true, PowerOff: true, SoftPowerOff: true, Reboot: true, SoftReboot: true, PowerCycle: true,
+	PowerButton: true, NMI: true, BootDevice: true, AttachMedium: true, DetachMedia: true, ConfigureBIOS: true,
+	ResetBIOS: true, SecureBoot: true, ResetSecureBoot: true, Flash: true,
+}
+
+// Known reports whether a BMC has effects of a kind, for effect.RecorderOptions.
+func Known(kind string) bool { return kinds[Kind(kind)] }

@@ -1,0 +1,205 @@
+package bmc
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/sim/effect"
+)
+
+// Target is a boot target, as Redfish spells it (ComputerSystem.BootSource).
+type Target string
+
+// The boot targets.
+const (
+	TargetNone       Target = "None"
+	TargetPXE        Target = "Pxe"
+	TargetHTTP       Target = "UefiHttp"
+	TargetDisk       Target = "Hdd"
+	TargetCD         Target = "Cd"
+	TargetVirtualCD  Target = "UsbCd"
+	TargetUSB        Target = "Usb"
+	TargetFloppy     Target = "Floppy"
+	TargetSDCard     Target = "SDCard"
+	TargetBIOSSetup  Target = "BiosSetup"
+	TargetUtilities  Target = "Utilities"
+	TargetDiags      Target = "Diags"
+	TargetUEFIShell  Target = "UefiShell"
+	TargetUEFITarget Target = "UefiTarget"
+)
+
+// Source is what a machine boots from.
+type Source string
+
+// The sources.
+const (
+	FromNetwork   Source = "network"
+	FromDisk      Source = "disk"
+	FromCD        Source = "virtual CD"
+	FromUSB       Source = "virtual USB stick"
+	FromElsewhere Source = "elsewhere" // setup, tools, drives that are not there
+)
+
+// Enabled is for how long an override is in force.
+type Enabled string
+
+// The states of an override.
+const (
+	Disabled   Enabled = "Disabled"
+	Once       Enabled = "Once"
+	Continuous Enabled = "Continuous"
+)
+
+// Mode is a boot mode.
+type Mode string
+
+// The boot modes.
+const (
+	UEFI   Mode = "UEFI"
+	Legacy Mode = "Legacy"
+)
+
+// Override is what a machine boots from instead of its usual boot order, which is
+// network, disk, CD.
+type Override struct {
+	Target  Target
+	Enabled Enabled
+	Mode    Mode
+}
+
+// Boot is one boot of a machine.
+type Boot struct {
+	Number     int64 // from 1
+	Source     Source
+	Image      string // URL of the virtual medium, if it boots from one
+	Mode       Mode
+	SecureBoot bool
+}
+
+// Override returns the boot settings as they are now.
+func (b *BMC) Override() Override {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settle()
+	return b.overrideNow()
+}
+
+func (b *BMC) overrideNow() Override {
+	o := b.override
+	o.Mode = b.bootMode()
+	return o
+}
+
+// bootMode is the mode that was set, or that of the hardware.
+func (b *BMC) bootMode() Mode {
+	if b.mode == "" && b.hardware().Inspection.Inventory.Boot.CurrentBootMode == "bios" {
+		return Legacy
+	}
+	if b.mode == "" {
+		return UEFI
+	}
+	return b.mode
+}
+
+// SetOverride changes the boot settings; empty fields stay as they are. The error is a
+// *Refusal.
+func (b *BMC) SetOverride(c *Call, o Override) error {
+	return b.apply(c, change{
+		kind: BootDevice, detail: strings.Join(strings.Fields(string(o.Target)+" "+string(o.Enabled)+" "+string(o.Mode)), " "),
+		check: func(time.Time) *Refusal { return b.checkOverride(o) },
+		do: func(_ time.Time, fate effect.Fate) *Task {
+			if fate.FailTask {
+				return nil
+			}
+			if o.Target != "" {
+				b.override.Target = o.Target
+			}
+			if o.Enabled != "" {
+				b.override.Enabled = o.Enabled
+			}
+			if b.override.Enabled == Disabled {
+				b.override.Target = TargetNone
+			}
+			if o.Mode != "" {
+				b.mode = o.Mode
+			}
+			return nil
+		},
+	})
+}
+
+func (b *BMC) checkOverride(o Override) *Refusal {
+	profile := b.config.Profile
+	if _, ok := profile.Targets[o.Target]; !ok && o.Target != "" && o.Target != TargetNone {
+		return &Refusal{Reason: UnknownTarget, Property: "BootSourceOverrideTarget", Value: string(o.Target)}
+	}
+	if !slices.Contains([]Enabled{"", Disabled, Once, Continuous}, o.Enabled) {
+		return &Refusal{Reason: UnknownEnabled, Property: "BootSourceOverrideEnabled", Value: string(o.Enabled)}
+	}
+	if !slices.Contains([]Mode{"", UEFI, Legacy}, o.Mode) {
+		return &Refusal{Reason: UnknownMode, Property: "BootSourceOverrideMode", Value: string(o.Mode)}
+	}
+	if profile.POSTLocksBoot && b.inPOST() {
+		return &Refusal{Reason: DuringPOST, Property: "BootSourceOverrideTarget"}
+	}
+	if profile.FixedMode && o.Mode != "" && o.Mode != b.bootMode() {
+		return &Refusal{Reason: FixedMode, Property: "BootSourceOverrideMode"}
+	}
+	target, enabled := b.override.Target, b.override.Enabled
+	if o.Target != "" {
+		target = o.Target
+	}
+	if o.Enabled != "" {
+		enabled = o.Enabled
+	}
+	if enabled == Continuous && slices.Contains(profile.OnceOnly, target) {
+		return &Refusal{Reason: NotContinuous, Property: "BootSourceOverrideEnabled", Value: string(Continuous)}
+	}
+	return nil
+}
+
+// bootFrom decides what a machine boots from, and the override that is left.
+func bootFrom(o Override, targets map[Target]Source) (Source, Override) {
+	if o.Enabled == Disabled || o.Target == TargetNone {
+		return FromNetwork, o // the first of the boot order, which always answers
+	}
+	source := targets[o.Target]
+	if o.Enabled == Once {
+		o.Target, o.Enabled = TargetNone, Disabled
+	}
+	return source, o
+}
+
+// nextBoot applies what waits for a boot and returns it.
+func (b *BMC) nextBoot() Boot {
+	b.applyBIOS()
+	b.secure.current = b.secure.wanted
+	b.boots++
+	boot := Boot{Number: b.boots, Mode: b.bootMode(), SecureBoot: b.secure.current}
+	boot.Source, b.override = bootFrom(b.override, b.config.Profile.Targets)
+	boot.Image = b.imageFor(boot.Source)
+	return boot
+}
+
+// Rebooted tells the BMC that the operating system of a boot has restarted the machine
+// by itself, and returns the boot that follows. It returns false when the machine was
+// switched meanwhile, so that there is no such boot any more.
+func (b *BMC) Rebooted(number int64) (Boot, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.settle()
+	if !b.on || b.boots != number || b.inPOST() {
+		return Boot{}, false
+	}
+	b.flashWaiting(now)
+	return b.nextBoot(), true
+}
+
+// Boots is how often the machine has booted.
+func (b *BMC) Boots() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settle()
+	return b.boots
+}

@@ -1,0 +1,108 @@
+package bmc
+
+import (
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/sim/effect"
+)
+
+// Slot is a slot for virtual media.
+type Slot struct {
+	ID     string
+	Types  []string // as Redfish spells them: CD, DVD, Floppy, USBStick
+	Source Source   // under which a machine boots from it
+}
+
+// Medium is what is in a slot.
+type Medium struct {
+	Image          string // URL; empty means that the slot is empty
+	WriteProtected bool
+	User           string
+	Protocol       string // transfer protocol, in the words of Redfish
+}
+
+// imageSchemes are the schemes of URLs that a BMC opens.
+var imageSchemes = []string{"http", "https", "nfs", "cifs", "smb"}
+
+// Media returns the content of all slots, in the order of the profile.
+func (b *BMC) Media() []Medium {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settle()
+	media := make([]Medium, len(b.config.Profile.Slots))
+	copy(media, b.media)
+	return media
+}
+
+// Insert puts a medium into a slot, counted from zero. The BMC does not open the image.
+// The error is a *Refusal.
+func (b *BMC) Insert(c *Call, slot int, m Medium) error {
+	return b.apply(c, change{
+		kind: AttachMedium, detail: b.slotID(slot) + " " + m.Image,
+		check: func(time.Time) *Refusal {
+			u, err := url.Parse(m.Image)
+			switch {
+			case err != nil || !slices.Contains(imageSchemes, u.Scheme) || u.Host == "":
+				return &Refusal{Reason: BadImage, Property: "Image", Value: m.Image}
+			case m.Protocol == "" && b.config.Profile.NeedsProtocol:
+				return &Refusal{Reason: NeedsProtocol, Property: "TransferProtocolType"}
+			case b.inserted(slot).Image != "" && !b.config.Profile.ReplacesMedia:
+				return &Refusal{Reason: SlotOccupied, Property: "Image"}
+			}
+			return nil
+		},
+		do: func(_ time.Time, fate effect.Fate) *Task {
+			if !fate.FailTask {
+				b.put(slot, m)
+			}
+			return nil
+		},
+	})
+}
+
+// Eject empties a slot, counted from zero. The error is a *Refusal.
+func (b *BMC) Eject(c *Call, slot int) error {
+	return b.apply(c, change{
+		kind: DetachMedia, detail: b.slotID(slot),
+		check: func(time.Time) *Refusal {
+			if b.inserted(slot).Image == "" && !b.config.Profile.EjectsNothing {
+				return &Refusal{Reason: SlotEmpty}
+			}
+			return nil
+		},
+		do: func(_ time.Time, fate effect.Fate) *Task {
+			if !fate.FailTask {
+				b.put(slot, Medium{})
+			}
+			return nil
+		},
+	})
+}
+
+func (b *BMC) slotID(slot int) string { return b.config.Profile.Slots[slot].ID }
+
+func (b *BMC) inserted(slot int) Medium {
+	if b.media == nil {
+		return Medium{}
+	}
+	return b.media[slot]
+}
+
+func (b *BMC) put(slot int, m Medium) {
+	if b.media == nil {
+		b.media = make([]Medium, len(b.config.Profile.Slots))
+	}
+	b.media[slot] = m
+}
+
+// imageFor returns the image in the first slot of a source that has one.
+func (b *BMC) imageFor(source Source) string {
+	for i, slot := range b.config.Profile.Slots {
+		if image := b.inserted(i).Image; image != "" && slot.Source == source {
+			return image
+		}
+	}
+	return ""
+}

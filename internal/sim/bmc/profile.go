@@ -1,0 +1,30 @@
+package bmc
+
+// Profile is how the BMCs of a vendor differ, apart from their protocols.
+type Profile struct {
+	Vendor string // short, in lower case
+	Resets []ResetType
+	// SamePower says that powering on what is on, and off what is off, succeeds.
+	SamePower bool
+	// Targets are the boot targets and what each boots from.
+	Targets map[Target]Source
+	// OnceOnly are the targets that no continuous override can have.
+	OnceOnly []Target
+	// FixedMode says that boot settings cannot change the boot mode.
+	FixedMode bool
+	// POSTLocksBoot says that boot settings cannot be changed during POST.
+	POSTLocksBoot bool
+	Slots         []Slot
+	// ReplacesMedia says that a medium may be inserted into a slot that has one.
+	ReplacesMedia bool
+	// EjectsNothing says that ejecting from an empty slot succeeds.
+	EjectsNothing bool
+	// NeedsProtocol says that a medium is inserted only with a transfer protocol.
+	NeedsProtocol bool
+	// Attributes are those of the BIOS.
+	Attributes []Attribute
+	// BIOSJobs says that changed attributes wait for a job, of which there is one at a time.
+	BIOSJobs bool
+	// BMCVersion and AdapterVersion are the firmware versions from the factory.
+	BMCVersion, AdapterVersion string
+}

@@ -1,0 +1,72 @@
+package bmc
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/sim/effect"
+)
+
+// The resets of secure boot keys, as Redfish spells them.
+const (
+	ResetAllKeysToDefault = "ResetAllKeysToDefault"
+	DeleteAllKeys         = "DeleteAllKeys"
+	DeletePK              = "DeletePK"
+)
+
+// KeysResets are all of them.
+var KeysResets = []string{ResetAllKeysToDefault, DeleteAllKeys, DeletePK}
+
+type secureState struct {
+	current bool // in the boot that runs
+	wanted  bool // from the next boot on
+	noKeys  bool // setup mode: nothing is verified
+}
+
+// SecureBootState is whether a machine verifies what it boots.
+type SecureBootState struct {
+	Current bool // in the present boot
+	Wanted  bool // from the next boot on
+	Keys    bool // it has a platform key; without one it is in setup mode
+}
+
+// SecureBoot returns the state of secure boot.
+func (b *BMC) SecureBoot() SecureBootState {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settle()
+	return SecureBootState{Current: b.secure.current, Wanted: b.secure.wanted, Keys: !b.secure.noKeys}
+}
+
+// SetSecureBoot switches secure boot with the next boot. The error is nil.
+func (b *BMC) SetSecureBoot(c *Call, enable bool) error {
+	detail := "disable"
+	if enable {
+		detail = "enable"
+	}
+	return b.apply(c, change{kind: SecureBoot, detail: detail, do: func(_ time.Time, fate effect.Fate) *Task {
+		if !fate.FailTask {
+			b.secure.wanted = enable
+		}
+		return nil
+	}})
+}
+
+// ResetSecureBootKeys changes the keys at once. The error is a *Refusal.
+func (b *BMC) ResetSecureBootKeys(c *Call, kind string) error {
+	return b.apply(c, change{
+		kind: ResetSecureBoot, detail: kind,
+		check: func(time.Time) *Refusal {
+			if !slices.Contains(KeysResets, kind) {
+				return &Refusal{Reason: UnknownKeysReset, Property: "ResetKeysType", Value: kind}
+			}
+			return nil
+		},
+		do: func(_ time.Time, fate effect.Fate) *Task {
+			if !fate.FailTask {
+				b.secure.noKeys = kind != ResetAllKeysToDefault
+			}
+			return nil
+		},
+	})
+}

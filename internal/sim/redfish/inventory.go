@@ -1,0 +1,147 @@
+package redfish
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/hardware"
+)
+
+// instructionSets are how Redfish names architectures.
+var instructionSets = map[string][2]string{"x86_64": {"x86", "x86-64"}, "aarch64": {"ARM", "ARM-A64"}}
+
+// numberOf finds which of n identities of a format is in the request, from 1; 0 means
+// none.
+func numberOf(format string, n int, id string) int {
+	for i := 1; i <= n; i++ {
+		if numbered(format, i) == id {
+			return i
+		}
+	}
+	return 0
+}
+
+// members are the paths of n resources.
+func members(path, format string, n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = path + "/" + numbered(format, i+1)
+	}
+	return all
+}
+
+func (s *Service) listProcessors(*request) answer {
+	path := s.shape.systemPath() + "/Processors"
+	n := s.bmc.Hardware().Inspection.Inventory.CPU.SocketCount
+	return resource(s.shape.collection(path, "ProcessorCollection.ProcessorCollection", "Processors",
+		members(path, s.shape.processorID, n)))
+}
+
+func (s *Service) showProcessor(q *request) answer {
+	cpu := s.bmc.Hardware().Inspection.Inventory.CPU
+	if numberOf(s.shape.processorID, cpu.SocketCount, q.PathValue("id")) == 0 {
+		return s.missing(q.Request)
+	}
+	id, set := q.PathValue("id"), instructionSets[cpu.Architecture]
+	document := s.shape.document(s.shape.systemPath()+"/Processors/"+id, "Processor.v1_7_0.Processor", object{
+		"Id": id, "Name": id, "Socket": id, "ProcessorType": "CPU", "Model": cpu.ModelName,
+		"ProcessorArchitecture": set[0], "InstructionSet": set[1],
+		"TotalThreads": cpu.Count / max(1, cpu.SocketCount), "Status": ok(),
+	})
+	if cpu.Frequency != nil {
+		if mhz, err := strconv.ParseFloat(*cpu.Frequency, 64); err == nil {
+			document["MaxSpeedMHz"] = int(mhz)
+		}
+	}
+	return resource(document)
+}
+
+// port is an interface with its place.
+type port struct {
+	hardware.Interface
+	adapter, number int // from 1
+}
+
+func (s *Service) ports() []port {
+	var all []port
+	for i, adapter := range bmc.Adapters(s.bmc.Hardware()) {
+		for j, p := range adapter.Ports {
+			all = append(all, port{p, i + 1, j + 1})
+		}
+	}
+	return all
+}
+
+// portIDs are the identities of all interfaces, in their order.
+func (s *Service) portIDs(ports []port) []string {
+	ids := make([]string, len(ports))
+	for i, p := range ports {
+		if ids[i] = strconv.Itoa(i + 1); s.shape.portID != nil {
+			ids[i] = s.shape.portID(p.adapter, p.number)
+		}
+	}
+	return ids
+}
+
+func (s *Service) listPorts(*request) answer {
+	path := s.shape.systemPath() + "/EthernetInterfaces"
+	ids := s.portIDs(s.ports())
+	for i, id := range ids {
+		ids[i] = path + "/" + id
+	}
+	return resource(s.shape.collection(path, "EthernetInterfaceCollection.EthernetInterfaceCollection", "Ethernet Interfaces", ids))
+}
+
+func (s *Service) showPort(q *request) answer {
+	ports := s.ports()
+	for i, id := range s.portIDs(ports) {
+		if id != q.PathValue("id") {
+			continue
+		}
+		p, link := ports[i], "LinkDown"
+		if p.HasCarrier {
+			link = "LinkUp"
+		}
+		mac := strings.ToUpper(p.MACAddress)
+		document := s.shape.document(s.shape.systemPath()+"/EthernetInterfaces/"+id, "EthernetInterface.v1_5_0.EthernetInterface", object{
+			"Id": id, "Name": "Ethernet Interface", "MACAddress": mac, "PermanentMACAddress": mac,
+			"InterfaceEnabled": true, "LinkStatus": link, "Status": ok(),
+		})
+		if p.SpeedMbps != nil {
+			document["SpeedMbps"] = *p.SpeedMbps
+		}
+		return resource(document)
+	}
+	return s.missing(q.Request)
+}
+
+func (s *shape) storagePath() string { return s.systemPath() + "/Storage/" + s.storageID }
+
+func (s *Service) showStorage(*request) answer {
+	x := s.shape
+	drives := members(x.storagePath()+"/Drives", x.driveID, len(s.bmc.Hardware().Inspection.Inventory.Disks))
+	return resource(x.document(x.storagePath(), "Storage.v1_8_0.Storage", object{
+		"Id": x.storageID, "Name": "Storage", "Drives": x.links(drives...), "Drives@odata.count": len(drives), "Status": ok(),
+	}))
+}
+
+func (s *Service) showDrive(q *request) answer {
+	x, disks := s.shape, s.bmc.Hardware().Inspection.Inventory.Disks
+	n := numberOf(x.driveID, len(disks), q.PathValue("id"))
+	if n == 0 {
+		return s.missing(q.Request)
+	}
+	disk, media, protocol := disks[n-1], "SSD", "SATA"
+	if disk.Rotational {
+		media = "HDD"
+	}
+	if strings.HasPrefix(strings.TrimPrefix(disk.Name, "/dev/"), "nvme") {
+		protocol = "NVMe"
+	}
+	id := q.PathValue("id")
+	return resource(x.document(x.storagePath()+"/Drives/"+id, "Drive.v1_9_0.Drive", object{
+		"Id": id, "Name": id, "CapacityBytes": disk.Size, "MediaType": media, "Protocol": protocol,
+		"Model": disk.Model, "Manufacturer": disk.Vendor, "SerialNumber": disk.Serial, "Status": ok(),
+	}))
+}

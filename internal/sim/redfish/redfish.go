@@ -1,0 +1,154 @@
+// Package redfish serves simulated BMCs (package bmc) over Redfish, in the shapes of
+// three vendors: Dell iDRAC9, HPE iLO 5 and Supermicro X12. What differs between them
+// is in one table per vendor.
+//
+// Documents are made for each request from the model and the hardware of the machine;
+// a service keeps nothing but its sessions.
+package redfish
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+)
+
+// SessionTimeout is how long a session lives without a request.
+const SessionTimeout = 30 * time.Minute
+
+// MaxSessions is how many sessions a BMC has at once.
+const MaxSessions = 8
+
+// Vendors are the names of the vendors that there are shapes of.
+var Vendors = []string{"dell", "hpe", "supermicro"}
+
+var shapes = map[string]*shape{"dell": &dell, "hpe": &hpe, "supermicro": &supermicro}
+
+// Profile returns how the BMCs of a vendor behave, or nil if there is no such vendor.
+func Profile(vendor string) *bmc.Profile {
+	s, ok := shapes[vendor]
+	if !ok {
+		return nil
+	}
+	return s.profile
+}
+
+// Service is the Redfish service of one BMC. It is safe for concurrent use.
+type Service struct {
+	bmc   *bmc.BMC
+	shape *shape
+
+	mu       sync.Mutex
+	sessions []session
+	newest   int64 // number of the newest session
+	restarts int64 // of the BMC, when the sessions were last looked at
+}
+
+// New returns the service of a BMC, whose profile must be one of [Profile].
+func New(b *bmc.BMC) *Service {
+	return &Service{bmc: b, shape: shapes[b.Profile().Vendor]}
+}
+
+// request is a request that is answered.
+type request struct {
+	*http.Request
+	call *bmc.Call
+	body object // of a POST or PATCH
+}
+
+type serviceKey struct{}
+
+// ServeHTTP answers a request. The identity of a request is read from the header
+// X-Request-Id.
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.bmc.Reachable() {
+		panic(http.ErrAbortHandler) // cuts the connection
+	}
+	if path := strings.TrimRight(r.URL.Path, "/"); path != r.URL.Path {
+		changed := *r.URL
+		changed.Path = path
+		r = r.Clone(r.Context())
+		r.URL = &changed
+	}
+	mux := routes(s.shape)
+	if _, pattern := mux.Handler(r); pattern == "" {
+		s.unrouted(r, mux).write(s, w, r)
+		return
+	}
+	mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serviceKey{}, s)))
+}
+
+// unrouted answers a request that no route is for.
+func (s *Service) unrouted(r *http.Request, mux *http.ServeMux) answer {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := mux.Handler(other); pattern != "" {
+			return s.problem(problem{http.StatusMethodNotAllowed, "OperationNotAllowed"}, "", "")
+		}
+	}
+	return s.missing(r)
+}
+
+func (s *Service) missing(r *http.Request) answer {
+	return s.problem(problem{http.StatusNotFound, "ResourceMissingAtURI"}, r.URL.Path, "")
+}
+
+// handler answers requests to one resource.
+type handler struct {
+	answer func(s *Service, r *request) answer
+	public bool // needs no authentication
+}
+
+// ServeHTTP authenticates the client, lets the answer be made and meets the faults that
+// the machine was told.
+func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s := r.Context().Value(serviceKey{}).(*Service)
+	user, ok := s.authenticate(r)
+	if !ok && !h.public {
+		s.unauthorized(w, r)
+		return
+	}
+	q := &request{Request: r, call: &bmc.Call{User: user, Client: clientAddress(r), Request: r.Header.Get("X-Request-Id")}}
+	out := s.respond(h, q)
+	if !s.bmc.Answers(r.Context(), q.call) {
+		panic(http.ErrAbortHandler)
+	}
+	out.write(s, w, r)
+}
+
+// respond makes the answer.
+func (s *Service) respond(h handler, q *request) answer {
+	reads := q.Method == http.MethodGet || q.Method == http.MethodHead
+	if reads {
+		s.bmc.Read(q.call)
+	} else if refused := s.decode(q); refused != nil {
+		return *refused
+	}
+	out := answer{}
+	if q.call.Fate.Spared() {
+		out = h.answer(s, q)
+	}
+	switch fate := q.call.Fate; {
+	case fate.Refuse && reads:
+		return s.problem(problem{http.StatusServiceUnavailable, "ServiceTemporarilyUnavailable"}, "30", "")
+	case fate.Refuse:
+		return s.problem(problem{http.StatusConflict, "ResourceInUse"}, "", "")
+	case fate.Error:
+		return s.problem(problem{http.StatusInternalServerError, "InternalError"}, "", "")
+	}
+	return out
+}
+
+// clientAddress is the address without the port.
+func clientAddress(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}

@@ -1,0 +1,151 @@
+// Package redfishtest starts a simulated BMC for a test.
+package redfishtest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/effect"
+	"github.com/ingot-metal/ingot/internal/sim/hardware"
+	"github.com/ingot-metal/ingot/internal/sim/redfish"
+)
+
+// The account of every BMC.
+const (
+	User     = "operator"
+	Password = "opensesame-1"
+)
+
+// Name is the machine's name in the recorder.
+const Name = "m1"
+
+// Options change what is started. The zero value is enough.
+type Options struct {
+	Times    bmc.Times
+	Computer bmc.Computer
+	// Hardware limits the hardware; machines are servers unless it says otherwise.
+	Hardware hardware.Options
+	Index    int // of the machine
+}
+
+// Server is one BMC that answers over TLS on loopback until the test ends. Its clock
+// stands still unless the test moves it.
+type Server struct {
+	*bmc.BMC
+	// Recorder has what was done, and the faults.
+	Recorder *effect.Recorder
+	URL      string // https://127.0.0.1:…
+	CA       []byte // PEM of the authority that signed its certificate
+
+	http  *httptest.Server
+	mu    sync.Mutex
+	clock time.Time
+	t     testing.TB
+}
+
+// Start starts a BMC of a vendor, one of [redfish.Vendors].
+func Start(t testing.TB, vendor string, options ...Options) *Server {
+	t.Helper()
+	o := Options{}
+	if len(options) > 0 {
+		o = options[0]
+	}
+	if o.Hardware.Kind == "" {
+		o.Hardware.Kind = hardware.Server
+	}
+	profile := redfish.Profile(vendor)
+	if profile == nil {
+		t.Fatalf("there is no vendor %q, only %q", vendor, redfish.Vendors)
+	}
+	authority, err := redfish.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{
+		t: t, CA: authority.PEM(), clock: time.Date(2031, time.March, 4, 10, 11, 12, 0, time.UTC),
+		Recorder: effect.NewRecorder(effect.RecorderOptions{Known: bmc.Known}),
+	}
+	config := &bmc.Config{
+		Profile: profile, Times: o.Times, User: User, Password: Password, Recorder: s.Recorder, Clock: s.now,
+	}
+	s.BMC = bmc.New(config, Name, func() hardware.Machine { return o.Hardware.Machine(1, o.Index) }, o.Computer)
+	s.http = httptest.NewUnstartedServer(redfish.New(s.BMC))
+	certificate, err := authority.Certificate(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.http.TLS = &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12}
+	s.http.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug) // clients come and go
+	s.http.StartTLS()
+	t.Cleanup(s.http.Close)
+	s.URL = s.http.URL
+	return s
+}
+
+func (s *Server) now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clock
+}
+
+// Pass moves the clock of the BMC.
+func (s *Server) Pass(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock = s.clock.Add(d)
+}
+
+// Client returns a new HTTP client that trusts the BMC's authority.
+func (s *Server) Client() *http.Client {
+	s.t.Helper()
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(s.CA) {
+		s.t.Fatal("the authority is no PEM certificate")
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
+	s.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// Fail gives the machine faults.
+func (s *Server) Fail(faults effect.Faults) {
+	s.t.Helper()
+	if err := s.Recorder.SetFaults(Name, &faults); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Heal ends its faults.
+func (s *Server) Heal() {
+	s.t.Helper()
+	if err := s.Recorder.SetFaults(Name, nil); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Effects returns the kinds of what was done, in its order.
+func (s *Server) Effects() []string {
+	kinds := []string{}
+	for _, e := range s.Recorder.Effects(Name, 0) {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+// Serve answers with a file at a URL until the test ends, for the BMC to fetch.
+func Serve(t testing.TB, text string) (url string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(text))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/firmware.bin"
+}

@@ -1,0 +1,43 @@
+package redfish
+
+import (
+	"fmt"
+	"hash/fnv"
+)
+
+func (s *Service) versions(*request) answer {
+	return answer{body: object{"v1": root + "/"}}
+}
+
+func (s *Service) serviceRoot(*request) answer {
+	x := s.shape
+	document := x.document("", "ServiceRoot.v1_6_0.ServiceRoot", object{
+		"Id": "RootService", "Name": "Root Service", "RedfishVersion": x.version, "UUID": s.uuid(),
+		"Product": x.product, "Vendor": x.vendor,
+		"Systems": x.link("/Systems"), "Managers": x.link("/Managers"), "Chassis": x.link("/Chassis"),
+		"SessionService": x.link("/SessionService"), "UpdateService": x.link("/UpdateService"),
+		"Tasks": x.link("/TaskService"), "Registries": x.link("/Registries"),
+		"Links": object{"Sessions": x.link("/SessionService/Sessions")},
+		"Oem":   object{x.oem: object{}},
+	})
+	document["@odata.id"] = root + "/"
+	return resource(document)
+}
+
+// uuid is the system's, derived from what identifies the simulated machine.
+func (s *Service) uuid() string {
+	m := s.bmc.Hardware()
+	h := fnv.New128a()
+	_, _ = fmt.Fprintf(h, "machine %d of seed %d", m.Index, m.Seed) // a hash never fails
+	b := h.Sum(nil)
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80 // as RFC 9562 marks random ones
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// extended lets the vendor add its own to a resource, and answers with it.
+func (s *Service) extended(kind string, document object) answer {
+	if extend, found := s.shape.extend[kind]; found {
+		extend(s, document)
+	}
+	return resource(document)
+}
