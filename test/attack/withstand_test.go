@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,9 @@ const (
 	maxMemory   = 250 << 20              // of the engine, in bytes
 	maxPatch    = 100 * time.Millisecond // of 95 % of the PATCHes
 	maxLogBytes = 8 << 20
+	// measurements is how often a flood is played whose times do not hold. Other programs
+	// of the machine make requests late, too, but hardly each time; a defect does.
+	measurements = 3
 	// manySources is a good part of the machines that PostgreSQL enrols in a second here.
 	manySources = 100
 )
@@ -39,20 +43,33 @@ func TestMachinesAndClientsAreServedDuringFloods(t *testing.T) {
 				continue // with a turn for each, nobody would be enrolled within a second
 			}
 			t.Run(database+"/"+name, func(t *testing.T) {
-				url := ""
-				if database == "postgres" {
-					url = storetest.Postgres(t)
+				var late []string
+				for n := range measurements {
+					t.Run(strconv.Itoa(n+1), func(t *testing.T) { late = withstand(t, database, name) })
+					if len(late) == 0 || t.Failed() {
+						return
+					}
 				}
-				e := startEngine(t, url)
-				w := newWitness(t, e)
-				w.warmUp()
-				busy := e.awaitRamdisk(knownMachines + lookedUp)
-				e.keepBusy(busy)
-				rate := e.flood(name, w.machines[0].node, busy, w.watch)
-				w.judge(name, rate)
+				t.Errorf("in each of %d measurements requests were late, at last: %s", measurements, strings.Join(late, "; "))
 			})
 		}
 	}
+}
+
+// withstand plays a flood against a new engine. It returns which requests were late.
+func withstand(t *testing.T, database, name string) (late []string) {
+	t.Helper()
+	url := ""
+	if database == "postgres" {
+		url = storetest.Postgres(t)
+	}
+	e := startEngine(t, url)
+	w := newWitness(t, e)
+	w.warmUp()
+	busy := e.awaitRamdisk(knownMachines + lookedUp)
+	e.keepBusy(busy)
+	rate := e.flood(name, w.machines[0].node, busy, w.watch)
+	return w.judge(name, rate)
 }
 
 // keepBusy lets the engine work on a node that waits for its ramdisk, for longer than a
@@ -222,8 +239,9 @@ func (w *witness) note(kind string, took time.Duration, ok bool, what string) {
 	}
 }
 
-// judge compares what happened with what must hold.
-func (w *witness) judge(name string, rate float64) {
+// judge compares what happened with what must hold, and returns which requests were
+// late.
+func (w *witness) judge(name string, rate float64) (late []string) {
 	w.t.Helper()
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s: %.0f/s", name, rate)
@@ -234,10 +252,10 @@ func (w *witness) judge(name string, rate float64) {
 		inTime := 1 - float64(a.late)/float64(len(a.times))
 		fmt.Fprintf(&line, "; %s %d, %.1f %% in time, p95 %v", kind, len(a.times), inTime*100, p95.Round(100*time.Microsecond))
 		if inTime < wantInTime {
-			w.t.Errorf("%.1f %% of %d %s were answered in time, want %.0f %%; for example %s", inTime*100, len(a.times), kind, wantInTime*100, a.worst)
+			late = append(late, fmt.Sprintf("%.1f %% of %d %s were answered in time, want %.0f %%; for example %s", inTime*100, len(a.times), kind, wantInTime*100, a.worst))
 		}
 		if kind == "PATCHes" && p95 > maxPatch {
-			w.t.Errorf("95 %% of the PATCHes took up to %v, want %v", p95, maxPatch)
+			late = append(late, fmt.Sprintf("95 %% of the PATCHes took up to %v, want %v", p95, maxPatch))
 		}
 	}
 	_, memory, err := w.engine.process.Memory()
@@ -261,4 +279,5 @@ func (w *witness) judge(name string, rate float64) {
 		w.t.Errorf("the log has %d kB, want at most %d", info.Size()>>10, maxLogBytes>>10)
 	}
 	w.t.Log(line.String())
+	return late
 }

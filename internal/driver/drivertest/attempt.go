@@ -52,6 +52,8 @@ type Operation struct {
 	Unclear Repeating
 	// Unwaited says that its driver does not wait for tasks to end.
 	Unwaited bool
+	// Untasked says that the machine has no tasks for it that could fail.
+	Untasked bool
 }
 
 // origin is that of every call of the suite.
@@ -72,7 +74,7 @@ func Attempts(t *testing.T, o Operation) {
 	for _, test := range []struct {
 		name  string
 		check func(*trial)
-		waits bool // only for operations whose driver waits for tasks
+		not   bool // whether it does not concern the operation
 	}{
 		{"does everything once", (*trial).healthy, false},
 		{"does it again after a refusal", (*trial).refused, false},
@@ -80,13 +82,13 @@ func Attempts(t *testing.T, o Operation) {
 		{"finds what a call did whose answer was lost", (*trial).lost, false},
 		{"goes on after every turn whose outcome was lost", (*trial).crashed, false},
 		{"goes on after the machine has lost its tasks", (*trial).forgotten, false},
-		{"fails when the machine fails", (*trial).failed, false},
+		{"fails when the machine fails", (*trial).failed, o.Untasked},
 		{"obeys its context", (*trial).ended, false},
-		{"waits for a task", (*trial).slow, true},
-		{"waits for a task that it finds", (*trial).slowAndLost, true},
-		{"does not take a refused read for a refused change", (*trial).refusedRead, true},
+		{"waits for a task", (*trial).slow, o.Unwaited},
+		{"waits for a task that it finds", (*trial).slowAndLost, o.Unwaited},
+		{"does not take a refused read for a refused change", (*trial).refusedRead, o.Unwaited},
 	} {
-		if test.waits && o.Unwaited {
+		if test.not {
 			continue
 		}
 		t.Run(test.name, func(t *testing.T) {

@@ -36,7 +36,7 @@ const (
 
 // RunStep makes a turn of a BIOS step: the change is requested, the machine restarts,
 // and the settings are read until they show it.
-func (b biosInterface) RunStep(ctx context.Context, n *node.Node, _ driver.StepKind, step node.Step, turn driver.Turn) (driver.Outcome, error) {
+func (b biosInterface) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind, step node.Step, turn driver.Turn) (driver.Outcome, error) {
 	var wanted map[string]any
 	if step.Step == applyConfiguration {
 		var err error
@@ -44,17 +44,23 @@ func (b biosInterface) RunStep(ctx context.Context, n *node.Node, _ driver.StepK
 			return driver.Outcome{}, err
 		}
 	}
+	done, err := recordOf(turn)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
 	var out driver.Outcome
-	err := b.with(ctx, n, "change the BIOS", turn, func(c *call) (err error) {
+	err = b.with(ctx, n, "change the BIOS", turn, func(c *call) (err error) {
 		switch {
 		case turn.Phase == "" && step.Step == factoryReset:
-			out, err = c.requestReset(n)
+			out, err = c.requestReset(n, kind)
 		case turn.Phase == "":
-			out, err = c.requestSettings(n, wanted)
+			out, err = c.requestSettings(n, kind, wanted)
 		case turn.Phase == verifyPhase:
-			out, err = c.verifySettings(n, wanted, turn)
+			out, err = c.verifySettings(n, wanted, turn, done)
+		case turn.Elapsed > biosWithin:
+			err = late("its console shows why it does not start")
 		default:
-			out, err = c.restartFor(n, turn)
+			out, err = c.restart(n, kind, turn, done)
 		}
 		return err
 	})
@@ -87,7 +93,7 @@ func settingsArgument(n *node.Node, step node.Step) (map[string]any, error) {
 }
 
 // requestReset asks for the settings of the factory. Asking twice harms nothing.
-func (c *call) requestReset(n *node.Node) (driver.Outcome, error) {
+func (c *call) requestReset(n *node.Node, kind driver.StepKind) (driver.Outcome, error) {
 	bios, err := c.bios(n)
 	if err != nil {
 		return driver.Outcome{}, err
@@ -95,13 +101,13 @@ func (c *call) requestReset(n *node.Node) (driver.Outcome, error) {
 	if _, err := bios.ResetBios(); err != nil {
 		return driver.Outcome{}, err
 	}
-	return c.beginRestart(n)
+	return c.beginRestart(n, kind, record{}, 0)
 }
 
 // requestSettings asks for those settings that the machine does not have yet. One that
 // waits for a restart already, from a request whose answer was lost, is not asked for
 // again: some BMCs refuse a second request.
-func (c *call) requestSettings(n *node.Node, wanted map[string]any) (driver.Outcome, error) {
+func (c *call) requestSettings(n *node.Node, kind driver.StepKind, wanted map[string]any) (driver.Outcome, error) {
 	bios, err := c.bios(n)
 	if err != nil {
 		return driver.Outcome{}, err
@@ -123,7 +129,7 @@ func (c *call) requestSettings(n *node.Node, wanted map[string]any) (driver.Outc
 			return driver.Outcome{}, err
 		}
 	}
-	return c.beginRestart(n)
+	return c.beginRestart(n, kind, record{}, 0)
 }
 
 // changesOf returns the wanted settings that differ from the present ones, with values
@@ -217,48 +223,6 @@ func (c *call) pendingSettings(bios *schemas.Bios) (schemas.SettingsAttributes, 
 	return next.Attributes, apply, nil
 }
 
-// wasOff is the handle of a step on a machine that was off when it began, and is
-// switched off at its end.
-const wasOff = "was off"
-
-// switchOffPhase is the phase in which such a machine is switched off.
-const switchOffPhase = "switch off"
-
-// beginRestart is the outcome of a request that a restart of the machine applies.
-func (c *call) beginRestart(n *node.Node) (driver.Outcome, error) {
-	system, err := c.system()
-	if err != nil {
-		return driver.Outcome{}, err
-	}
-	out := driver.Outcome{Again: nextLeg, Phase: planOf(node.Rebooting, n.DisablePowerOff, system.PowerState, "")[0].phase}
-	if system.PowerState == schemas.OffPowerState {
-		out.Handle = wasOff
-	}
-	return out, nil
-}
-
-// restartFor makes a turn of the restart, after which the settings are read, or of
-// switching the machine off again.
-func (c *call) restartFor(n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-	if turn.Elapsed > biosWithin {
-		return driver.Outcome{}, late("its console shows why it does not start")
-	}
-	target := node.Rebooting
-	if turn.Phase == switchOffPhase || turn.Phase == switchOffPhase+" sent" {
-		target, turn.Phase = node.PowerOff, strings.Replace(turn.Phase, switchOffPhase, legOff.phase, 1)
-	}
-	out, err := c.changePower(target, n.DisablePowerOff, turn)
-	out.Handle = turn.Handle
-	switch {
-	case err != nil:
-	case target == node.PowerOff && !out.Done():
-		out.Phase = strings.Replace(out.Phase, legOff.phase, switchOffPhase, 1)
-	case target == node.Rebooting && out.Done():
-		out = driver.Outcome{Again: nextLeg, Phase: verifyPhase, Handle: turn.Handle}
-	}
-	return out, err
-}
-
 // late is the error of a step that took too long.
 func late(why string) error {
 	return &node.DriverError{Op: "change the BIOS", Reason: node.CutText("the machine did not show the change within " + biosWithin.String() + ": " + why)}
@@ -266,7 +230,7 @@ func late(why string) error {
 
 // verifySettings waits until the machine shows the settings. Those of the factory are
 // not known: the restart is all there is to wait for.
-func (c *call) verifySettings(n *node.Node, wanted map[string]any, turn driver.Turn) (driver.Outcome, error) {
+func (c *call) verifySettings(n *node.Node, wanted map[string]any, turn driver.Turn, done record) (driver.Outcome, error) {
 	bios, err := c.bios(n)
 	if err != nil {
 		return driver.Outcome{}, err
@@ -278,9 +242,9 @@ func (c *call) verifySettings(n *node.Node, wanted map[string]any, turn driver.T
 	case len(changes) > 0 && turn.Elapsed > biosWithin:
 		return driver.Outcome{}, late(strings.Join(differing(bios.Attributes, changes), ", "))
 	case len(changes) > 0:
-		return driver.Outcome{Park: biosPause, Phase: verifyPhase, Handle: turn.Handle}, nil
-	case turn.Handle == wasOff && !n.DisablePowerOff:
-		return driver.Outcome{Again: nextLeg, Phase: switchOffPhase, Handle: turn.Handle}, nil
+		return done.outcome(driver.Outcome{Park: biosPause, Phase: verifyPhase}), nil
+	case done.WasOff && !n.DisablePowerOff:
+		return done.outcome(driver.Outcome{Again: nextLeg, Phase: switchOffPhase}), nil
 	}
 	return driver.Outcome{}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,13 +23,13 @@ type bmc struct {
 	pause  time.Duration // between the two tries of refused credentials
 
 	// Guarded by the lock of the pool.
-	base  http.RoundTripper // without credentials
-	users int               // calls under way
-	idle  *time.Timer       // runs while there are none
+	users int         // calls under way
+	idle  *time.Timer // runs while there are none
 
 	login chan struct{} // held while a session is made or ended
 
 	mu       sync.Mutex
+	base     http.RoundTripper // without credentials
 	root     *gofish.APIClient // has the service root; nil before the first call
 	system   string            // path of the only system; empty before it is known
 	session  *gofish.APIClient // nil without a session
@@ -140,8 +141,11 @@ func (b *bmc) send(r *http.Request, token string) (*http.Response, error) {
 		r.SetBasicAuth(b.access.username, b.access.password)
 	}
 	note := traceOf(r.Context())
+	if note.origin != "" {
+		r.Header.Set("X-Request-Id", note.origin) // BMCs that log requests log it
+	}
 	note.begins(r.Method)
-	answer, err := b.base.RoundTrip(r)
+	answer, err := b.transport().RoundTrip(r)
 	note.ends(r.Method, answer, err)
 	if err != nil {
 		return nil, err
@@ -164,6 +168,9 @@ func (b *bmc) token(ctx context.Context, expired string) (string, error) {
 	}
 	if token, ok := b.present(expired); ok {
 		return token, nil
+	}
+	if err := b.permitted(); err != nil { // another call has tried meanwhile
+		return "", err
 	}
 	session, err := b.logIn(ctx)
 	if err == nil {
@@ -196,7 +203,7 @@ func (b *bmc) present(expired string) (token string, ok bool) {
 // logIn makes a session. It is not part of the call that needs it: a session changes
 // no machine.
 func (b *bmc) logIn(ctx context.Context) (*gofish.APIClient, error) {
-	session, err := b.connect(ctx, gofish.ClientConfig{Username: b.access.username, Password: b.access.password}, plain{b.base})
+	session, err := b.connect(ctx, gofish.ClientConfig{Username: b.access.username, Password: b.access.password}, plain{b})
 	if err == nil && tokenOf(session) == "" {
 		err = &schemas.Error{HTTPReturnedStatusCode: http.StatusNotImplemented, Message: "the BMC made a session without a token"}
 	}
@@ -204,10 +211,10 @@ func (b *bmc) logIn(ctx context.Context) (*gofish.APIClient, error) {
 }
 
 // plain is a transport that no client of the library closes: it is shared.
-type plain struct{ transport http.RoundTripper }
+type plain struct{ bmc *bmc }
 
 func (p plain) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := p.transport.RoundTrip(r)
+	answer, err := p.bmc.transport().RoundTrip(r)
 	if err == nil {
 		answer.Body = bounded(answer.Body)
 	}
@@ -232,6 +239,20 @@ func (b *bmc) accept(session *gofish.APIClient) {
 	b.session, b.basicTo, b.refusals = session, time.Time{}, 0
 }
 
+// transport carries requests without adding credentials.
+func (b *bmc) transport() http.RoundTripper {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.base
+}
+
+// use makes later requests go over a transport.
+func (b *bmc) use(base http.RoundTripper) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.base = base
+}
+
 // kept is the session, or nil.
 func (b *bmc) kept() *gofish.APIClient {
 	b.mu.Lock()
@@ -251,6 +272,9 @@ func (b *bmc) setSystemPath(path string) {
 	defer b.mu.Unlock()
 	b.system = path
 }
+
+// pathOf is the path of a link, which some BMCs give with their address.
+func (b *bmc) pathOf(link string) string { return strings.TrimPrefix(link, b.access.endpoint) }
 
 // logOut gives the session back, within a bound of time. A BMC that does not answer
 // ends it by itself later.

@@ -77,8 +77,8 @@ func (c *call) quirks(system *schemas.ComputerSystem) quirks {
 	return quirksOf(c.api.Service.Vendor, system.Manufacturer)
 }
 
-// SetBootDevice sets the boot override. For a BMC that has none beyond the next boot,
-// it is for the next boot.
+// SetBootDevice sets the boot override. Where a BMC refuses one beyond the next boot, it
+// is for the next boot.
 func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.BootDevice, turn driver.Turn) (driver.Outcome, error) {
 	i := slices.IndexFunc(bootSources, func(row bootSource) bool { return row.device == device.Device })
 	if i < 0 {
@@ -91,7 +91,7 @@ func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.Boo
 		}
 		q := c.quirks(system)
 		want := schemas.Boot{BootSourceOverrideTarget: q.source(bootSources[i].source), BootSourceOverrideEnabled: schemas.OnceBootSourceOverrideEnabled}
-		if device.Persistent != nil && *device.Persistent && !q.onceOnly {
+		if device.Persistent != nil && *device.Persistent {
 			want.BootSourceOverrideEnabled = schemas.ContinuousBootSourceOverrideEnabled
 		}
 		if err := checkSource(system, want.BootSourceOverrideTarget); err != nil {

@@ -21,6 +21,8 @@ import (
 
 // trace is what is known of the requests of one call that change something.
 type trace struct {
+	origin string // who makes the call; empty for one that only reads
+
 	mu      sync.Mutex
 	sent    bool // there was one
 	changed bool // one may have had its effect
@@ -28,8 +30,11 @@ type trace struct {
 
 type traceKey struct{}
 
-func withTrace(ctx context.Context) (context.Context, *trace) {
+func withTrace(ctx context.Context, o driver.Origin) (context.Context, *trace) {
 	t := &trace{}
+	if o != (driver.Origin{}) {
+		t.origin = fmt.Sprintf("%s/%d/%s", o.Conductor, o.Epoch, o.Request)
+	}
 	return context.WithValue(ctx, traceKey{}, t), t
 }
 

@@ -18,36 +18,53 @@ var _ driver.Firmware = firmwareInterface{}
 // adapters. A component whose version the BMC does not tell is left out.
 func (f firmwareInterface) FirmwareComponents(ctx context.Context, n *node.Node) ([]node.FirmwareComponent, error) {
 	var components []node.FirmwareComponent
+	err := f.with(ctx, n, "read firmware versions", driver.Turn{}, func(c *call) (err error) {
+		components, err = c.components()
+		return err
+	})
+	return components, err
+}
+
+func (c *call) components() ([]node.FirmwareComponent, error) {
+	var components []node.FirmwareComponent
 	add := func(name, version string) {
 		if version != "" {
 			components = append(components, node.FirmwareComponent{Component: name, InitialVersion: version, CurrentVersion: version})
 		}
 	}
-	err := f.with(ctx, n, "read firmware versions", driver.Turn{}, func(c *call) error {
-		system, err := c.system()
-		if err != nil {
-			return err
+	system, err := c.system()
+	if err != nil {
+		return nil, err
+	}
+	add("bios", system.BiosVersion)
+	managers, err := system.ManagedBy()
+	if err != nil {
+		return nil, err
+	}
+	if len(managers) > 0 {
+		add("bmc", managers[0].FirmwareVersion)
+	}
+	adapters, err := networkAdapters(system)
+	if err != nil {
+		return nil, err
+	}
+	for _, adapter := range adapters {
+		if len(adapter.Controllers) > 0 {
+			add("nic:"+adapter.ID, adapter.Controllers[0].FirmwarePackageVersion)
 		}
-		add("bios", system.BiosVersion)
-		managers, err := system.ManagedBy()
-		if err != nil {
-			return err
+	}
+	return components, nil
+}
+
+// version reads the version of one component; it is empty when the BMC does not tell.
+func (c *call) version(component string) (string, error) {
+	components, err := c.components()
+	for _, one := range components {
+		if one.Component == component {
+			return one.CurrentVersion, nil
 		}
-		if len(managers) > 0 {
-			add("bmc", managers[0].FirmwareVersion)
-		}
-		adapters, err := networkAdapters(system)
-		if err != nil {
-			return err
-		}
-		for _, adapter := range adapters {
-			if len(adapter.Controllers) > 0 {
-				add("nic:"+adapter.ID, adapter.Controllers[0].FirmwarePackageVersion)
-			}
-		}
-		return nil
-	})
-	return components, err
+	}
+	return "", err
 }
 
 // networkAdapters reads the network adapters in the chassis of a system.

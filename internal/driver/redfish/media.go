@@ -49,44 +49,51 @@ func (c *call) slots() ([]*schemas.VirtualMedia, error) {
 	return slots, nil
 }
 
-// slotFor picks the virtual device for a device of the Bare Metal API, or returns nil.
-// One that holds an image already comes after those that hold none.
-func slotFor(slots []*schemas.VirtualMedia, device string) *schemas.VirtualMedia {
-	var free, used *schemas.VirtualMedia
+// devicesOf lists the devices of the Bare Metal API that a virtual device can be.
+func devicesOf(slot *schemas.VirtualMedia) []string {
+	var devices []string
 	for _, row := range mediaTypes {
-		if row.device != device {
-			continue
-		}
-		for _, kind := range row.types {
-			for _, slot := range slots {
-				switch {
-				case !slices.Contains(slot.MediaTypes, kind):
-				case !inserted(slot) && free == nil:
-					free = slot
-				case inserted(slot) && used == nil:
-					used = slot
-				}
-			}
+		if slices.ContainsFunc(row.types, func(kind schemas.VirtualMediaType) bool { return slices.Contains(slot.MediaTypes, kind) }) {
+			devices = append(devices, row.device)
 		}
 	}
-	if free != nil {
-		return free
+	return devices
+}
+
+func canBe(slot *schemas.VirtualMedia, device string) bool {
+	return slices.Contains(devicesOf(slot), device)
+}
+
+// slotFor picks the virtual device for a device of the Bare Metal API, or returns nil.
+// Free ones come first, then those that can be little else.
+func slotFor(slots []*schemas.VirtualMedia, device string) *schemas.VirtualMedia {
+	var best *schemas.VirtualMedia
+	for _, slot := range slots {
+		switch {
+		case !canBe(slot, device):
+		case best == nil, inserted(best) && !inserted(slot),
+			inserted(best) == inserted(slot) && len(devicesOf(slot)) < len(devicesOf(best)):
+			best = slot
+		}
 	}
-	return used
+	return best
 }
 
 func inserted(slot *schemas.VirtualMedia) bool {
 	return slot.Inserted != nil && *slot.Inserted || slot.Inserted == nil && slot.Image != ""
 }
 
-// deviceOf is the device of the Bare Metal API that a virtual device stands for.
+// deviceOf is the device that the image in a virtual device is. Some BMCs have virtual
+// devices that can be any, which the kind of image decides.
 func deviceOf(slot *schemas.VirtualMedia) string {
-	for _, row := range mediaTypes {
-		if slices.ContainsFunc(row.types, func(kind schemas.VirtualMediaType) bool { return slices.Contains(slot.MediaTypes, kind) }) {
-			return row.device
-		}
+	devices := devicesOf(slot)
+	if u, err := url.Parse(slot.Image); err == nil && len(devices) > 1 && devices[0] == "cdrom" && strings.HasSuffix(strings.ToLower(u.Path), ".img") {
+		return devices[1]
 	}
-	return ""
+	if len(devices) == 0 {
+		return ""
+	}
+	return devices[0]
 }
 
 // Media lists the images in the virtual devices.
@@ -122,7 +129,7 @@ func (d Driver) AttachMedium(ctx context.Context, n *node.Node, medium node.Medi
 			return err
 		}
 		if slices.ContainsFunc(slots, func(slot *schemas.VirtualMedia) bool {
-			return inserted(slot) && slot.Image == medium.ImageURL && deviceOf(slot) == medium.DeviceType
+			return inserted(slot) && slot.Image == medium.ImageURL && canBe(slot, medium.DeviceType)
 		}) {
 			return nil
 		}

@@ -91,7 +91,7 @@ func (p *pool) take(a access) (*bmc, error) {
 		b = newBMC(a, p.options)
 		p.bmcs[a] = b
 	}
-	b.base = base
+	b.use(base)
 	b.users++
 	if b.idle != nil {
 		b.idle.Stop()

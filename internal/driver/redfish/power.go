@@ -142,7 +142,7 @@ func (c *call) changePower(target node.PowerState, keepsOn bool, turn driver.Tur
 	i := max(0, slices.IndexFunc(plan, func(l leg) bool { return turn.Phase == l.phase || turn.Phase == l.sent() }))
 	now := plan[i]
 	if now.restarts {
-		return c.restart(system, now, turn)
+		return c.resetOn(system, now, turn)
 	}
 	if system.PowerState != now.goal && turn.Phase != now.sent() {
 		if system, err = c.reset(system, now); err != nil {
@@ -158,8 +158,8 @@ func (c *call) changePower(target node.PowerState, keepsOn bool, turn driver.Tur
 	return driver.Outcome{}, nil
 }
 
-// restart makes a turn of a leg after which the machine shows what it showed before.
-func (c *call) restart(system *schemas.ComputerSystem, now leg, turn driver.Turn) (driver.Outcome, error) {
+// resetOn makes a turn of a leg after which the machine shows what it showed before.
+func (c *call) resetOn(system *schemas.ComputerSystem, now leg, turn driver.Turn) (driver.Outcome, error) {
 	switch {
 	case turn.Phase == now.sent() && system.PowerState == now.goal:
 		return driver.Outcome{}, nil

@@ -15,8 +15,6 @@ type quirks struct {
 	wholeOverride bool
 	// cdTarget is the boot source of a virtual CD; empty means Cd.
 	cdTarget schemas.BootSource
-	// onceOnly: the boot override is for one boot only.
-	onceOnly bool
 	// namesTransfer: inserting a medium must name the protocol of its transfer.
 	namesTransfer bool
 }
@@ -31,9 +29,6 @@ var quirkTable = []struct {
 	// device, answer a partial boot override with an error, and demand
 	// TransferProtocolType.
 	{"Supermicro", quirks{wholeOverride: true, cdTarget: schemas.BootSource("UsbCd"), namesTransfer: true}},
-	// iLO takes Once only: its ComputerSystem has no Continuous.
-	{"HPE", quirks{onceOnly: true}},
-	{"Hewlett", quirks{onceOnly: true}},
 }
 
 // quirksOf returns the quirks of a BMC by the names that it gives itself.
@@ -54,6 +49,7 @@ var temporaryMessages = []string{
 	"UnableToModifyDuringSystemPOST", // iLO: boot settings while the machine starts
 	"ServiceTemporarilyUnavailable",  // Base registry
 	"ResourceInUse",                  // Base registry
+	"CreateLimitReachedForResource",  // Base registry: others hold all sessions
 	"ServiceInUnknownState",          // Base registry
 }
 

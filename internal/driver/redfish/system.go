@@ -40,7 +40,10 @@ func (d Driver) with(ctx context.Context, n *node.Node, op string, turn driver.T
 		return &node.DriverError{Op: op, Refused: true, Reason: node.CutText(err.Error())}
 	}
 	defer d.pool.release(c.bmc)
-	ctx, c.trace = withTrace(ctx)
+	ctx, c.trace = withTrace(ctx, turn.Origin)
+	if err := c.bmc.permitted(); err != nil {
+		return c.failure(op, err)
+	}
 	if c.api, err = c.bmc.client(ctx); err != nil {
 		return c.failure(op, err)
 	}
@@ -65,33 +68,32 @@ func (c *call) systemPath() (string, error) {
 	if path := c.bmc.systemPath(); path != "" {
 		return path, nil
 	}
-	link, err := c.systemsLink()
+	paths, err := c.systemPaths()
 	if err != nil {
 		return "", err
 	}
-	collection, err := schemas.GetCollection(c.api, link)
-	if err != nil {
-		return "", err
+	if len(paths) != 1 {
+		return "", node.Invalid("The BMC has %d systems: set driver_info.%s to the path of one of them%s.", len(paths), systemKey, examples(paths))
 	}
-	if len(collection.ItemLinks) != 1 {
-		return "", node.Invalid("The BMC has %d systems: set driver_info.%s to the path of one of them%s.",
-			len(collection.ItemLinks), systemKey, examples(collection.ItemLinks))
-	}
-	c.bmc.setSystemPath(collection.ItemLinks[0])
-	return collection.ItemLinks[0], nil
+	c.bmc.setSystemPath(paths[0])
+	return paths[0], nil
 }
 
-// systemsLink reads where the service root says that the systems are; the library does
-// not tell.
-func (c *call) systemsLink() (string, error) {
+// systemPaths lists the systems of the BMC. The service root says where they are; the
+// library keeps that to itself.
+func (c *call) systemPaths() ([]string, error) {
 	var root struct{ Systems schemas.Link }
 	if err := c.read(schemas.DefaultServiceRoot, &root); err != nil {
-		return "", err
+		return nil, err
 	}
 	if root.Systems == "" {
-		return "", &node.DriverError{Op: "find the system", Reason: "the BMC lists no systems"}
+		return nil, &node.DriverError{Op: "find the system", Reason: "the BMC lists no systems"}
 	}
-	return root.Systems.String(), nil
+	collection, err := schemas.GetCollection(c.api, root.Systems.String())
+	if err != nil {
+		return nil, err
+	}
+	return collection.ItemLinks, nil
 }
 
 // read reads a document for those parts that the library keeps to itself.

@@ -1,0 +1,135 @@
+package redfish_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/drivertest"
+	"github.com/ingot-metal/ingot/internal/driver/redfish"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+)
+
+// turnOf makes a turn of an operation of the driver.
+type turnOf func(ctx context.Context, d redfish.Driver, n *node.Node, turn driver.Turn) (driver.Outcome, error)
+
+// attempts runs the suite of all drivers for an operation, on a machine of each vendor.
+func attempts(t *testing.T, o drivertest.Operation, prepare func(*machine), do turnOf) {
+	t.Helper()
+	eachVendor(t, func(t *testing.T, vendor string) {
+		o.New = func(t *testing.T) (drivertest.Machine, drivertest.TurnFunc) {
+			t.Helper()
+			m, d := newMachine(t, vendor)
+			prepare(m)
+			m.before = len(m.Server.Effects())
+			return m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) { return do(ctx, d, m.node, turn) }
+		}
+		drivertest.Attempts(t, o)
+	})
+}
+
+func isOn(m *machine) {
+	if err := m.Reset(&bmc.Call{}, bmc.ResetOn); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func isOff(*machine) {}
+
+func powerTo(target node.PowerState) turnOf {
+	return func(ctx context.Context, d redfish.Driver, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+		return d.SetPower(ctx, n, target, turn)
+	}
+}
+
+func TestPowerChangesHappenOnce(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		target  node.PowerState
+		prepare func(*machine)
+		effects []string
+	}{
+		{"on", node.PowerOn, isOff, []string{"power on"}},
+		{"off", node.PowerOff, isOn, []string{"power off"}},
+		{"soft off", node.SoftPowerOff, isOn, []string{"soft power off"}},
+		{"reboot", node.Rebooting, isOn, []string{"power off", "power on"}},
+		{"soft reboot", node.SoftRebooting, isOn, []string{"soft power off", "power on"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			attempts(t, drivertest.Operation{Effects: test.effects, Unclear: drivertest.ReadsFirst, Untasked: true}, test.prepare, powerTo(test.target))
+		})
+	}
+}
+
+func TestRebootOfAMachineThatIsOffSwitchesItOn(t *testing.T) {
+	eachVendor(t, func(t *testing.T, vendor string) {
+		for _, keepsOn := range []bool{false, true} {
+			m, d := newMachine(t, vendor)
+			m.node.DisablePowerOff = keepsOn
+			if _, err := finish(t.Context(), func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+				return d.SetPower(ctx, m.node, node.Rebooting, turn)
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if got := m.Effects(); !slices.Equal(got, []string{"power on"}) {
+				t.Errorf("disable_power_off %v: effects = %q, want power on alone", keepsOn, got)
+			}
+		}
+	})
+}
+
+func TestRestartWithoutPowerOffIsNotRepeatedBlindly(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	isOn(m)
+	m.node.DisablePowerOff = true
+	if _, err := finish(t.Context(), func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+		return d.SetPower(ctx, m.node, node.Rebooting, turn)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Effects(); len(got) != 2 || got[1] != "reboot" {
+		t.Errorf("effects = %q, want one restart and no power off", got)
+	}
+	if _, err := d.SetPower(t.Context(), m.node, node.Rebooting, driver.Turn{Attempt: driver.Unknown}); err == nil || len(m.Effects()) != 2 {
+		t.Errorf("with an unknown outcome: %v, effects %q, want an error and no second restart", err, m.Effects())
+	}
+}
+
+func TestOtherChangesHappenOnce(t *testing.T) {
+	yes := true
+	for _, test := range []struct {
+		name      string
+		operation drivertest.Operation
+		prepare   func(*machine)
+		do        turnOf
+	}{
+		{
+			"boot device", drivertest.Operation{Effects: []string{"boot device"}, Unclear: drivertest.ReadsFirst, Unwaited: true, Untasked: true}, isOff,
+			func(ctx context.Context, d redfish.Driver, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+				return d.SetBootDevice(ctx, n, node.BootDevice{Device: "cdrom"}, turn)
+			},
+		},
+		{
+			"boot device for good", drivertest.Operation{Effects: []string{"boot device"}, Unclear: drivertest.ReadsFirst, Unwaited: true, Untasked: true}, isOff,
+			func(ctx context.Context, d redfish.Driver, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+				return d.SetBootDevice(ctx, n, node.BootDevice{Device: "disk", Persistent: &yes}, turn)
+			},
+		},
+		{
+			"secure boot", drivertest.Operation{Effects: []string{"secure boot"}, Unclear: drivertest.ReadsFirst, Unwaited: true, Untasked: true}, isOff,
+			func(ctx context.Context, d redfish.Driver, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+				return d.SetSecureBoot(ctx, n, true, turn)
+			},
+		},
+		{
+			"virtual media", drivertest.Operation{Effects: []string{"attach medium"}, Unclear: drivertest.ReadsFirst, Unwaited: true, Untasked: true}, isOff,
+			func(ctx context.Context, d redfish.Driver, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+				return d.AttachMedium(ctx, n, node.Medium{DeviceType: "cdrom", ImageURL: "http://192.0.2.1/boot.iso"}, turn)
+			},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) { attempts(t, test.operation, test.prepare, test.do) })
+	}
+}

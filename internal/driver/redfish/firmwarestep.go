@@ -1,0 +1,126 @@
+package redfish
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// updateFirmware is the firmware step, as the Bare Metal API names it. Its argument
+// settings is a list of {component, url}.
+const updateFirmware = "update"
+
+// Bounds of an update of one component.
+const (
+	updateWithin = 2 * time.Hour
+	updatePause  = 10 * time.Second
+	// showWithin bounds how long a new version may take to be shown after everything
+	// else is done.
+	showWithin = 5 * time.Minute
+	// defaultSilence is how long a BMC may be silent while its firmware is changed.
+	defaultSilence = 5 * time.Minute
+)
+
+// silenceKey is the key of driver_info that replaces defaultSilence, in seconds.
+const silenceKey = "firmware_update_unresponsive_bmc_wait"
+
+// Phases of an update. Those of the restart are between follow and verify.
+const (
+	sendPhase   = "send"   // what was there before is stored, and the request follows
+	followPhase = "follow" // the BMC works on it
+)
+
+// update is how far the update of one component has come.
+type update struct {
+	Item   int      `json:"item"`            // position in the argument settings
+	Before string   `json:"before"`          // version when it began
+	Tasks  []string `json:"tasks,omitempty"` // that the BMC listed when it began
+	Task   string   `json:"task,omitempty"`  // that follows it; empty when the BMC named none
+	// Restarted: the machine was restarted since the BMC has the file.
+	Restarted bool `json:"restarted,omitempty"`
+	// Ended: the BMC has said that the update succeeded.
+	Ended bool `json:"ended,omitempty"`
+	// Heard is how long the step had taken when the BMC answered last, in seconds.
+	Heard float64 `json:"heard,omitempty"`
+}
+
+// firmwareFile is one entry of the argument settings.
+type firmwareFile struct{ component, url string }
+
+var _ driver.Stepper = firmwareInterface{}
+
+// Steps lists the firmware steps, which need no ramdisk. None runs by itself.
+func (firmwareInterface) Steps(*node.Node, driver.StepKind) []node.Step {
+	return []node.Step{{Step: updateFirmware}}
+}
+
+// RunStep makes a turn of an update: one component after the other, each from its
+// request to the new version. A request whose outcome is unknown is not repeated
+// unless the BMC shows that it never came.
+func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind, step node.Step, turn driver.Turn) (driver.Outcome, error) {
+	files, err := filesArgument(n, step)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	r, err := recordOf(turn)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if r.Update == nil {
+		r.Update = &update{}
+	}
+	if r.Update.Item >= len(files) {
+		return driver.Outcome{}, nil
+	}
+	file := files[r.Update.Item]
+	var out driver.Outcome
+	err = f.with(ctx, n, "update the firmware of "+file.component, turn, func(c *call) (err error) {
+		w := updating{call: c, node: n, kind: kind, file: file, last: r.Update.Item == len(files)-1, turn: turn, record: r}
+		out, err = w.next()
+		return err
+	})
+	if err != nil && restarts(turn.Phase, err) && turn.Elapsed.Seconds()-r.Update.Heard < silence(n).Seconds() {
+		return r.outcome(driver.Outcome{Park: updatePause, Phase: turn.Phase}), nil
+	}
+	return out, err
+}
+
+// filesArgument reads the argument settings.
+func filesArgument(n *node.Node, step node.Step) ([]firmwareFile, error) {
+	list, _ := step.Args["settings"].([]any)
+	var files []firmwareFile
+	for _, one := range list {
+		setting, _ := one.(map[string]any)
+		component, _ := setting["component"].(string)
+		address, _ := setting["url"].(string)
+		known := component == "bios" || component == "bmc" || strings.HasPrefix(component, "nic:")
+		if !known || !strings.HasPrefix(address, "http://") && !strings.HasPrefix(address, "https://") {
+			return nil, node.Invalid("The step %s of node %s needs a list of settings, each with a component (bios, bmc or nic:<id>) and an http or https url.", step.Name(), n.UUID)
+		}
+		files = append(files, firmwareFile{component, address})
+	}
+	if len(files) == 0 {
+		return nil, node.Invalid("The step %s of node %s needs the argument settings, a list of {component, url}.", step.Name(), n.UUID)
+	}
+	return files, nil
+}
+
+// restarts reports whether a failure may be that of a BMC that restarts with its new
+// firmware.
+func restarts(phase string, err error) bool {
+	var failure *node.DriverError
+	return (phase == followPhase || phase == verifyPhase) && errors.As(err, &failure) && failure.Retryable
+}
+
+// silence is how long the BMC may be silent.
+func silence(n *node.Node) time.Duration {
+	var seconds float64
+	if n.DriverInfo.Get(silenceKey, &seconds) && seconds > 0 {
+		return time.Duration(seconds * float64(time.Second))
+	}
+	return defaultSilence
+}

@@ -1,0 +1,109 @@
+package redfish
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// record is what a step remembers between its turns. It is stored as the handle of the
+// outcome, and later releases read it.
+type record struct {
+	// WasOff: the machine was off when the step began, and is switched off at its end.
+	WasOff bool `json:"was_off,omitempty"`
+	// Since is how long the step had taken when its present part began, in seconds.
+	Since float64 `json:"since,omitempty"`
+	// Update is how far an update of firmware has come.
+	Update *update `json:"update,omitempty"`
+}
+
+// recordOf reads the record of the last turn.
+func recordOf(turn driver.Turn) (record, error) {
+	var r record
+	if turn.Handle == "" {
+		return r, nil
+	}
+	if err := json.Unmarshal([]byte(turn.Handle), &r); err != nil {
+		return r, &node.DriverError{Op: "go on with the step", Reason: "its stored record cannot be read: " + err.Error()}
+	}
+	return r, nil
+}
+
+// outcome adds the record to an outcome.
+func (r record) outcome(out driver.Outcome) driver.Outcome {
+	text, err := json.Marshal(r)
+	if err == nil { // its types always can be written
+		out.Handle = string(text)
+	}
+	return out
+}
+
+// took is how long the present part of the step has taken.
+func (r record) took(turn driver.Turn) time.Duration {
+	return turn.Elapsed - time.Duration(r.Since*float64(time.Second))
+}
+
+// from returns the record with the present part beginning now.
+func (r record) from(turn driver.Turn) record {
+	r.Since = turn.Elapsed.Seconds()
+	return r
+}
+
+// switchOffPhase is the phase in which a machine is switched off that was off before.
+const switchOffPhase = "switch off"
+
+// softOffWithin bounds how long an operating system may take to shut down before the
+// machine is switched off.
+const softOffWithin = 10 * time.Minute
+
+// rebootOf is how a step restarts the machine: one in use gets the time to shut down.
+func rebootOf(kind driver.StepKind) node.PowerState {
+	if kind == driver.ServiceSteps {
+		return node.SoftRebooting
+	}
+	return node.Rebooting
+}
+
+// beginRestart is the outcome of a request that a restart of the machine applies.
+func (c *call) beginRestart(n *node.Node, kind driver.StepKind, r record, elapsed time.Duration) (driver.Outcome, error) {
+	system, err := c.system()
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	r.WasOff = r.WasOff || system.PowerState == schemas.OffPowerState
+	plan := planOf(rebootOf(kind), n.DisablePowerOff, system.PowerState, "")
+	return r.from(driver.Turn{Elapsed: elapsed}).outcome(driver.Outcome{Again: nextLeg, Phase: plan[0].phase}), nil
+}
+
+// restart makes a turn of the restart, after which the step verifies what it did, or of
+// switching the machine off again. A machine that does not shut down in time is
+// switched off.
+func (c *call) restart(n *node.Node, kind driver.StepKind, turn driver.Turn, r record) (driver.Outcome, error) {
+	target, ends := rebootOf(kind), verifyPhase
+	switch {
+	case strings.HasPrefix(turn.Phase, switchOffPhase):
+		target, ends = node.PowerOff, ""
+		turn.Phase = legOff.phase + strings.TrimPrefix(turn.Phase, switchOffPhase)
+	case turn.Phase == legSoftOff.sent() && r.took(turn) > softOffWithin:
+		target, turn.Phase = node.Rebooting, legOff.phase
+	case turn.Phase == legOff.phase, turn.Phase == legOff.sent():
+		target = node.Rebooting
+	}
+	out, err := c.changePower(target, n.DisablePowerOff, turn)
+	switch {
+	case err != nil:
+		return out, err
+	case out.Done() && ends == "":
+		return out, nil
+	case out.Done():
+		return r.from(turn).outcome(driver.Outcome{Again: nextLeg, Phase: ends}), nil
+	case ends == "":
+		out.Phase = switchOffPhase + strings.TrimPrefix(out.Phase, legOff.phase)
+	}
+	return r.outcome(out), nil
+}

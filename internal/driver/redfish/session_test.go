@@ -1,0 +1,223 @@
+package redfish_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver/redfish"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
+)
+
+// read reads the power state and returns how that failed.
+func read(t *testing.T, d redfish.Driver, n *node.Node) *node.DriverError {
+	t.Helper()
+	_, err := d.PowerState(t.Context(), n)
+	var failure *node.DriverError
+	if err != nil && !errors.As(err, &failure) {
+		t.Fatalf("error = %v, want a DriverError", err)
+	}
+	return failure
+}
+
+// sessions counts those that the BMC has granted to somebody.
+func sessions(t *testing.T, m *machine) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.URL+"/redfish/v1/SessionService/Sessions", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.SetBasicAuth(redfishtest.User, redfishtest.Password)
+	answer, err := m.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var collection struct{ Members []any }
+	if err := json.NewDecoder(answer.Body).Decode(&collection); err != nil {
+		t.Fatal(err)
+	}
+	return len(collection.Members)
+}
+
+// fill takes all sessions that the BMC grants and returns how many there were.
+func fill(t *testing.T, m *machine) int {
+	t.Helper()
+	for taken := 0; ; taken++ {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, m.URL+"/redfish/v1/SessionService/Sessions",
+			strings.NewReader(`{"UserName":"`+redfishtest.User+`","Password":"`+redfishtest.Password+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		answer, err := m.Client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusCreated {
+			return taken
+		}
+	}
+}
+
+func TestOneSessionServesAllCallsAndIsGivenBack(t *testing.T) {
+	eachVendor(t, func(t *testing.T, vendor string) {
+		m, d := newMachine(t, vendor)
+		var group sync.WaitGroup
+		for range 20 {
+			group.Go(func() {
+				if _, err := d.PowerState(t.Context(), m.node); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		if got := sessions(t, m); got != 1 {
+			t.Errorf("%d sessions after 20 calls, want one", got)
+		}
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := sessions(t, m); got != 0 {
+			t.Errorf("%d sessions after the driver was closed, want none", got)
+		}
+		if failure := read(t, d, m.node); failure == nil || !failure.Refused {
+			t.Errorf("a call after that: %v, want a refusal", failure)
+		}
+	})
+}
+
+func TestIdleSessionIsGivenBack(t *testing.T) {
+	m, _ := newMachine(t, "dell")
+	d := redfish.New(redfish.Options{SessionIdle: time.Millisecond})
+	if failure := read(t, d, m.node); failure != nil {
+		t.Fatal(failure)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for sessions(t, m) > 0 {
+		if time.Now().After(deadline) {
+			t.Fatal("the session was never given back")
+		}
+	}
+	if failure := read(t, d, m.node); failure != nil {
+		t.Errorf("the next call: %v", failure)
+	}
+	if err := d.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSessionThatTheBMCEndedIsRenewed(t *testing.T) {
+	eachVendor(t, func(t *testing.T, vendor string) {
+		m, d := newMachine(t, vendor)
+		for range 3 {
+			if failure := read(t, d, m.node); failure != nil {
+				t.Fatal(failure)
+			}
+			m.Pass(24 * time.Hour)
+		}
+		if _, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "pxe"}, fresh); err != nil {
+			t.Errorf("a change after the session has ended: %v", err)
+		}
+		if got := m.Effects(); len(got) != 1 {
+			t.Errorf("effects = %q, want one", got)
+		}
+	})
+}
+
+func TestBMCWithoutAFreeSessionIsAskedWithTheCredentials(t *testing.T) {
+	eachVendor(t, func(t *testing.T, vendor string) {
+		m, d := newMachine(t, vendor)
+		if taken := fill(t, m); taken == 0 {
+			t.Fatal("the BMC granted no session")
+		}
+		if failure := read(t, d, m.node); failure != nil {
+			t.Errorf("auth type auto: %v", failure)
+		}
+		m.info(map[string]any{"redfish_auth_type": "session"})
+		if failure := read(t, d, m.node); failure == nil || !strings.Contains(failure.Reason, "grants no session") || !failure.Retryable {
+			t.Errorf("auth type session: %v, want a temporary failure that says so", failure)
+		}
+	})
+}
+
+func TestRefusedCredentialsAreTriedTwiceAndThenNoMore(t *testing.T) {
+	for _, auth := range []string{"auto", "basic"} {
+		t.Run(auth, func(t *testing.T) {
+			m, _ := newMachine(t, "dell")
+			now := time.Now()
+			d := redfish.New(redfish.Options{Clock: func() time.Time { return now }, RefusalPause: time.Minute})
+			defer func() { _ = d.Close(context.Background()) }()
+			m.info(map[string]any{"redfish_password": "not-this-one", "redfish_auth_type": auth})
+
+			first := read(t, d, m.node)
+			if first == nil || !first.Retryable || !strings.Contains(first.Reason, "refuses the user name or password") || strings.Contains(first.Reason, "not-this-one") {
+				t.Fatalf("first try: %v, want a temporary failure that names the cause and no password", first)
+			}
+			asked := m.Recorder.Reads(redfishtest.Name)
+			if again := read(t, d, m.node); again == nil || !again.Retryable || m.Recorder.Reads(redfishtest.Name) != asked {
+				t.Errorf("at once: %v, and %d requests reached the BMC, want none", again, m.Recorder.Reads(redfishtest.Name)-asked)
+			}
+			now = now.Add(2 * time.Minute)
+			if second := read(t, d, m.node); second == nil || m.Recorder.Reads(redfishtest.Name) == asked {
+				t.Errorf("after the pause: %v, want that the BMC was asked", second)
+			}
+			asked = m.Recorder.Reads(redfishtest.Name)
+			now = now.Add(48 * time.Hour)
+			if third := read(t, d, m.node); third == nil || third.Retryable || !strings.Contains(third.Reason, "Correct redfish_username") || m.Recorder.Reads(redfishtest.Name) != asked {
+				t.Errorf("later: %v, want a final failure without a request", third)
+			}
+			m.info(map[string]any{"redfish_password": redfishtest.Password})
+			if right := read(t, d, m.node); right != nil {
+				t.Errorf("with other credentials: %v", right)
+			}
+		})
+	}
+}
+
+func TestCertificateIsVerifiedUnlessTheNodeSaysOtherwise(t *testing.T) {
+	m, d := newMachine(t, "hpe")
+	right := m.node.DriverInfo.Text("redfish_verify_ca")
+	m.info(map[string]any{"redfish_verify_ca": true})
+	if failure := read(t, d, m.node); failure == nil || failure.Retryable || !failure.Refused || !strings.Contains(failure.Reason, "set redfish_verify_ca") {
+		t.Errorf("an unknown authority: %v, want a final refusal that names the key", failure)
+	}
+	for _, value := range []any{false, "false", right} {
+		m.info(map[string]any{"redfish_verify_ca": value})
+		if failure := read(t, d, m.node); failure != nil {
+			t.Errorf("redfish_verify_ca %v: %v", value, failure)
+		}
+	}
+	m.info(map[string]any{"redfish_verify_ca": "/nowhere/ca.pem"})
+	if failure := read(t, d, m.node); failure == nil || !strings.Contains(failure.Reason, "/nowhere/ca.pem") {
+		t.Errorf("a file that is not there: %v, want its name", failure)
+	}
+}
+
+func TestCredentialsGoToNoOtherServer(t *testing.T) {
+	var got http.Header
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
+	defer other.Close()
+	bmc := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	defer bmc.Close()
+	d := redfish.New(redfish.Options{})
+	n := &node.Node{UUID: "n", DriverInfo: node.ObjectOf(map[string]any{
+		"redfish_address": bmc.URL, "redfish_username": "u", "redfish_password": "secret-word", "redfish_auth_type": "basic",
+	})}
+	if failure := read(t, d, n); failure == nil || !strings.Contains(failure.Reason, "redirects to another server") || got != nil {
+		t.Errorf("failure = %v, the other server got %v, want nothing", failure, got)
+	}
+	if err := d.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

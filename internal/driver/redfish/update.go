@@ -1,0 +1,295 @@
+package redfish
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// updating is one turn of the update of one component.
+type updating struct {
+	*call
+	node   *node.Node
+	kind   driver.StepKind
+	file   firmwareFile
+	last   bool // no component follows
+	turn   driver.Turn
+	record record
+}
+
+// next makes the turn.
+func (w updating) next() (driver.Outcome, error) {
+	if w.turn.Elapsed > updateWithin {
+		return driver.Outcome{}, w.failed("it did not end within " + updateWithin.String())
+	}
+	switch w.turn.Phase {
+	case "":
+		return w.begin()
+	case sendPhase:
+		return w.send()
+	case followPhase:
+		return w.follow()
+	case verifyPhase:
+		return w.verify()
+	}
+	return w.restart(w.node, w.kind, w.turn, w.record)
+}
+
+func (w updating) failed(reason string) error {
+	return &node.DriverError{Op: "update the firmware of " + w.file.component, Reason: node.CutText(reason)}
+}
+
+// in is the outcome that goes on with a phase after a pause. The BMC has answered.
+func (w updating) in(phase string) driver.Outcome {
+	w.record.Update.Heard = w.turn.Elapsed.Seconds()
+	return w.record.outcome(driver.Outcome{Park: updatePause, Phase: phase})
+}
+
+// begin notes what was there before, so that the request can be told from earlier ones.
+func (w updating) begin() (driver.Outcome, error) {
+	version, err := w.version(w.file.component)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if version == "" {
+		return driver.Outcome{}, w.failed("the BMC lists no version of " + w.file.component)
+	}
+	tasks, err := w.taskPaths()
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	w.record.Update.Before, w.record.Update.Tasks, w.record.Update.Heard = version, tasks, w.turn.Elapsed.Seconds()
+	return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: sendPhase}), nil
+}
+
+// taskPaths lists the tasks that the BMC remembers.
+func (w updating) taskPaths() ([]string, error) {
+	service, err := w.api.Service.Tasks()
+	if err != nil || service == nil {
+		return nil, err
+	}
+	tasks, err := service.Tasks()
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, task := range tasks {
+		paths = append(paths, task.ODataID)
+	}
+	return paths, nil
+}
+
+// send requests the update. A request whose outcome is unknown is looked for first.
+func (w updating) send() (driver.Outcome, error) {
+	if w.turn.Attempt == driver.Unknown {
+		found, err := w.find()
+		if err != nil || found {
+			return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: followPhase}), err
+		}
+	}
+	service, err := w.api.Service.UpdateService()
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	params := &schemas.UpdateServiceSimpleUpdateParameters{ImageURI: w.file.url}
+	if w.wanted != "" { // the file is for one of several systems
+		paths, err := w.systemPaths()
+		if err != nil {
+			return driver.Outcome{}, err
+		}
+		if len(paths) > 1 {
+			params.Targets = []string{w.wanted}
+		}
+	}
+	task, err := service.SimpleUpdate(params)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if task != nil {
+		w.record.Update.Task = w.pathOf(task)
+	}
+	return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: followPhase}), nil
+}
+
+// pathOf is where a task is followed: at itself, which stays after its end, or else at
+// its monitor.
+func (w updating) pathOf(task *schemas.TaskMonitorInfo) string {
+	if task.Task != nil && task.Task.ODataID != "" {
+		return task.Task.ODataID
+	}
+	return w.bmc.pathOf(task.TaskMonitor)
+}
+
+// find looks for a request whose outcome is unknown, and notes what it finds. The request
+// never came when the BMC remembers all tasks of before and has no other one. When it
+// has forgotten, or never had any, nobody can tell.
+func (w updating) find() (found bool, err error) {
+	tasks, err := w.taskPaths()
+	if err != nil {
+		return false, err
+	}
+	known := w.record.Update.Tasks
+	for _, path := range slices.Backward(tasks) {
+		if !slices.Contains(known, path) {
+			w.record.Update.Task = path
+			return true, nil
+		}
+	}
+	version, err := w.version(w.file.component)
+	if err != nil || version != w.record.Update.Before {
+		return err == nil, err
+	}
+	forgotten := slices.ContainsFunc(known, func(path string) bool { return !slices.Contains(tasks, path) })
+	if forgotten || len(known) == 0 {
+		return false, driver.OutcomeUnknown("update the firmware of " + w.file.component)
+	}
+	return false, nil
+}
+
+// progress is how far the BMC says that an update is.
+type progress string
+
+const (
+	working progress = "working"
+	waiting progress = "waits for a restart of the machine"
+	ended   progress = "ended"
+	broken  progress = "failed"
+	untold  progress = "untold" // the BMC has no task for it, or not any more
+)
+
+// taskProgress are the states of tasks that mean something else than working.
+var taskProgress = map[schemas.TaskState]progress{
+	schemas.PendingTaskState:   waiting,
+	schemas.SuspendedTaskState: waiting,
+	schemas.CompletedTaskState: ended,
+	schemas.KilledTaskState:    broken,
+	schemas.ExceptionTaskState: broken,
+	schemas.CancelledTaskState: broken,
+}
+
+// progress asks the BMC, and returns what it says about a failure.
+func (w updating) progress() (progress, string, error) {
+	if w.record.Update.Ended {
+		return ended, "", nil
+	}
+	if w.record.Update.Task == "" {
+		return w.serviceProgress()
+	}
+	task, err := schemas.GetObject[schemas.Task](w.api, w.record.Update.Task)
+	if statusOf(err) == http.StatusNotFound {
+		return untold, "", nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	said := "the BMC says: " + string(task.TaskState)
+	for _, message := range task.Messages {
+		said += " " + message.Message
+	}
+	now, ok := taskProgress[task.TaskState]
+	switch {
+	case jobStateOf(task.OEM) == "Scheduled":
+		now = waiting
+	case !ok:
+		now = working
+	case now == ended && task.TaskStatus == schemas.CriticalHealth:
+		now = broken
+	}
+	return now, said, nil
+}
+
+// jobStateOf is the state of an iDRAC's job, whose task says Starting while it waits for
+// a restart.
+func jobStateOf(oem []byte) string {
+	var of struct{ Dell struct{ JobState string } }
+	if json.Unmarshal(oem, &of) != nil {
+		return ""
+	}
+	return of.Dell.JobState
+}
+
+// serviceProgress reads the state of the update service, where an iLO has that of its
+// last update.
+func (w updating) serviceProgress() (progress, string, error) {
+	service, err := w.api.Service.UpdateService()
+	if err != nil {
+		return "", "", err
+	}
+	var oem struct {
+		HPE struct {
+			State  string
+			Result struct{ MessageID string }
+		} `json:"Hpe"`
+	}
+	if json.Unmarshal(service.OEM, &oem) != nil || oem.HPE.State == "" {
+		return untold, "", nil
+	}
+	switch oem.HPE.State {
+	case "Complete", "Idle":
+		return ended, "", nil
+	case "Error":
+		return broken, "the BMC says: " + oem.HPE.Result.MessageID, nil
+	}
+	return working, "", nil
+}
+
+// follow waits until the BMC needs the machine no more, or needs its restart.
+func (w updating) follow() (driver.Outcome, error) {
+	now, said, err := w.progress()
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	switch {
+	case now == broken:
+		return driver.Outcome{}, w.failed(said)
+	case now == working, now == waiting && w.file.component == "bmc":
+		return w.in(followPhase), nil
+	case w.file.component == "bmc":
+		w.record.Update.Ended = now == ended
+		w.record = w.record.from(w.turn)
+		return w.in(verifyPhase), nil
+	}
+	w.record.Update.Restarted = true
+	return w.beginRestart(w.node, w.kind, w.record, w.turn.Elapsed)
+}
+
+// verify waits until the machine shows another version. A BMC that has said that the
+// update succeeded is believed: the file may have had the version that was there.
+func (w updating) verify() (driver.Outcome, error) {
+	now, said, err := w.progress()
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if now == broken {
+		return driver.Outcome{}, w.failed(said)
+	}
+	version, err := w.version(w.file.component)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	late := w.record.took(w.turn) > showWithin && (now == ended || now == untold)
+	switch {
+	case version != "" && version != w.record.Update.Before, late && now == ended:
+		return w.done()
+	case late:
+		return driver.Outcome{}, w.failed("the machine still shows version " + version)
+	}
+	return w.in(verifyPhase), nil
+}
+
+// done goes on with the next component, or ends the step with the machine as it was.
+func (w updating) done() (driver.Outcome, error) {
+	switch {
+	case !w.last:
+		r := record{WasOff: w.record.WasOff, Update: &update{Item: w.record.Update.Item + 1}}
+		return r.from(w.turn).outcome(driver.Outcome{Again: nextLeg}), nil
+	case w.record.WasOff && !w.node.DisablePowerOff:
+		return w.record.outcome(driver.Outcome{Again: nextLeg, Phase: switchOffPhase}), nil
+	}
+	return driver.Outcome{}, nil
+}
