@@ -53,19 +53,26 @@ func DecideToken(n *node.Node, hardware node.HardwareAttributes, now time.Time, 
 
 // replaceable reports whether the token of a node may go to a restarted ramdisk. When
 // the engine restarts a machine through its BMC, it removes the token. A machine without
-// a BMC is restarted by people. While a step runs, a new ramdisk would know nothing of
-// that step. For an inspection people may have to restart any machine, and as long as the
-// agent that has the token was not heard since, no step was begun on it.
+// a BMC is restarted by people, and so is the agent on it, at any time. For an inspection
+// people may have to restart any machine, and as long as the agent that has the token was
+// not heard since, no step was begun on it.
 func replaceable(n *node.Node, hardware node.HardwareAttributes) bool {
 	inspected := n.ProvisionState == node.Inspecting || n.ProvisionState == node.InspectWait ||
 		n.DriverInternalInfo.Text(RebootSeenKey) != ""
-	return inspected || !hardware.HasBMC && !stepRunning(n)
+	return inspected || !hardware.HasBMC && !CommandRuns(n)
 }
 
-func stepRunning(n *node.Node) bool {
-	class := n.ProvisionState.Class()
-	return class == node.Working || class == node.Waiting ||
-		!n.CleanStep.IsEmpty() || !n.DeployStep.IsEmpty() || !n.ServiceStep.IsEmpty()
+// CommandRuns reports whether a step may be running on the node's agent, which then may
+// look itself up again to read its node anew. A new ramdisk would know nothing of that
+// step. Steps that the engine runs itself, such as the wait for a heartbeat, run nothing
+// on the agent.
+func CommandRuns(n *node.Node) bool {
+	for _, shown := range []node.Object{n.CleanStep, n.DeployStep, n.ServiceStep} {
+		if step, _ := node.StepOf(shown); !shown.IsEmpty() && !step.Elsewhere() {
+			return true
+		}
+	}
+	return false
 }
 
 // Silence is for how long the agent that has the node's token was not heard.

@@ -42,6 +42,9 @@ func TestWhoKeepsATokenAndWhoGetsANewOne(t *testing.T) {
 	step := func(set func(*node.Node, node.Object)) func(*node.Node) {
 		return func(n *node.Node) { set(n, node.ObjectOf(map[string]any{"step": "erase"})) }
 	}
+	clean := func(text string) func(*node.Node) {
+		return func(n *node.Node) { n.CleanStep = node.Object(text) }
+	}
 	silent := machine(time.Hour, beaten(past))
 	for name, tc := range map[string]struct {
 		n    *node.Node
@@ -91,17 +94,31 @@ func TestWhoKeepsATokenAndWhoGetsANewOne(t *testing.T) {
 		"silent, gone, no ramdisk due": {machine(time.Hour, beaten(past), in(node.Active)), called(errRefused), notFound},
 		"no token, no ramdisk due":     {machine(0, withoutToken, in(node.Active)), Call{}, notFound},
 
-		// A step runs on the agent, or the engine restarts the machine itself.
-		"step, cleaning":              {machine(time.Hour, beaten(past), in(node.Cleaning)), called(errRefused), MaskToken},
-		"step, wait call-back":        {machine(time.Hour, beaten(past), in(node.DeployWait)), called(errRefused), MaskToken},
-		"step, service wait":          {machine(time.Hour, beaten(past), in(node.ServiceWait)), Call{}, MaskToken},
-		"clean step":                  {machine(time.Hour, beaten(past), step(func(n *node.Node, o node.Object) { n.CleanStep = o })), called(errRefused), MaskToken},
-		"deploy step":                 {machine(time.Hour, beaten(past), step(func(n *node.Node, o node.Object) { n.DeployStep = o })), called(errRefused), MaskToken},
-		"service step":                {machine(time.Hour, beaten(past), step(func(n *node.Node, o node.Object) { n.ServiceStep = o })), called(errRefused), MaskToken},
+		// The state waits for a ramdisk or the engine works, but no command runs on the agent.
+		"clean wait, beat":                 {machine(time.Hour, beaten(window), in(node.CleanWait)), Call{}, RetryLater},
+		"clean wait, silent":               {machine(time.Hour, beaten(past), in(node.CleanWait)), Call{}, CallAgent},
+		"clean wait, answers":              {machine(time.Hour, beaten(past), in(node.CleanWait)), called(nil), RetryLater},
+		"clean wait, gone":                 {machine(time.Hour, beaten(past), in(node.CleanWait)), called(errRefused), ReissueToken},
+		"wait call-back, gone":             {machine(time.Hour, beaten(past), in(node.DeployWait)), called(errRefused), ReissueToken},
+		"service wait, just issued":        {machine(0, in(node.ServiceWait)), Call{}, RetryLater},
+		"rescue wait, gone":                {machine(time.Hour, beaten(past), in(node.RescueWait)), called(errWrongCert), ReissueToken},
+		"cleaning, beat":                   {machine(time.Hour, beaten(0), in(node.Cleaning)), Call{}, RetryLater},
+		"waits for a heartbeat, beat":      {machine(time.Hour, beaten(0), in(node.CleanWait), clean(`{"interface":"deploy","step":"wait"}`)), Call{}, RetryLater},
+		"waits for a heartbeat, gone":      {machine(time.Hour, beaten(past), in(node.CleanWait), clean(`{"interface":"deploy","step":"wait"}`)), called(errRefused), ReissueToken},
+		"children run a step, beat":        {machine(time.Hour, beaten(0), in(node.CleanWait), clean(`{"step":"erase","execute_on_child_nodes":true}`)), Call{}, RetryLater},
+		"BMC, clean wait, beat":            {machine(time.Hour, beaten(0), of("redfish"), in(node.CleanWait)), Call{}, MaskToken},
+		"BMC, waits for a heartbeat, gone": {machine(time.Hour, beaten(past), of("redfish"), in(node.CleanWait), clean(`{"interface":"deploy","step":"wait"}`)), called(errRefused), MaskToken},
+
+		// A command runs on the agent, which asks again to read its node anew.
+		"command, beat":               {machine(time.Hour, beaten(0), in(node.CleanWait), clean(`{"step":"erase"}`)), Call{}, MaskToken},
+		"command, gone":               {machine(time.Hour, beaten(past), in(node.Cleaning), clean(`{"step":"erase"}`)), called(errRefused), MaskToken},
+		"command of deployment":       {machine(time.Hour, beaten(past), in(node.DeployWait), step(func(n *node.Node, o node.Object) { n.DeployStep = o })), called(errRefused), MaskToken},
+		"command of servicing":        {machine(time.Hour, beaten(past), in(node.ServiceWait), step(func(n *node.Node, o node.Object) { n.ServiceStep = o })), Call{}, MaskToken},
+		"command, unreadable":         {machine(time.Hour, beaten(past), in(node.CleanWait), clean(`["erase"]`)), called(errRefused), MaskToken},
 		"step, posted before":         {machine(time.Hour, beaten(past), posted, in(node.CleanWait)), Call{}, CallAgent},
 		"step, posted before, gone":   {machine(time.Hour, beaten(past), posted, in(node.CleanWait)), called(errRefused), ReissueToken},
 		"step, posted before, lives":  {machine(time.Hour, beaten(past), posted, in(node.CleanWait)), called(nil), RetryLater},
-		"step, posted, beat since":    {machine(time.Hour, posted, beaten(past), in(node.CleanWait)), called(errRefused), MaskToken},
+		"step, posted, beat since":    {machine(time.Hour, posted, beaten(past), in(node.CleanWait), clean(`{"step":"erase"}`)), called(errRefused), MaskToken},
 		"step, posted, beat before":   {machine(time.Hour, beaten(window), posted, in(node.CleanWait)), Call{}, RetryLater},
 		"BMC, posted before, gone":    {machine(time.Hour, beaten(past), posted, of("redfish"), in(node.Manageable), keptRunning), called(errRefused), ReissueToken},
 		"BMC, silent, gone":           {machine(time.Hour, beaten(past), of("redfish"), in(node.Manageable), keptRunning), called(errRefused), MaskToken},

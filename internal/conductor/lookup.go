@@ -68,13 +68,16 @@ func (c *Conductor) lookup(tx *store.Tx, request node.LookupRequest, call agent.
 		c.refuseLookup(tx, "state does not allow it", slog.String("node", n.UUID), slog.String("state", string(n.ProvisionState)))
 		return nil, agent.MaskToken, errNoMatch
 	}
+	due := agent.MaskToken
+	if request.WantsToken {
+		due = agent.DecideToken(n, c.drivers.Attributes(n), tx.Now(), c.cfg.HeartbeatTimeout, call)
+	}
+	if due == agent.MaskToken && agent.CommandRuns(n) {
+		return n, due, nil // even under a lease: the work on the node waits for this agent
+	}
 	if err := checkChangeable(tx, n); err != nil {
 		return nil, agent.MaskToken, err
 	}
-	if !request.WantsToken {
-		return n, agent.MaskToken, nil
-	}
-	due := agent.DecideToken(n, c.drivers.Attributes(n), tx.Now(), c.cfg.HeartbeatTimeout, call)
 	if due == agent.RetryLater {
 		return nil, due, c.deferLookup(tx, n, call)
 	}

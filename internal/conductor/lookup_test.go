@@ -224,6 +224,54 @@ func TestLookupAndHeartbeatOfALockedNodeAreRetried(t *testing.T) {
 	}
 }
 
+// TestRunningAgentReadsItsNodeAnew has an agent look itself up in the middle of a step,
+// while the engine waits for the answer of that step under its lease.
+func TestRunningAgentReadsItsNodeAnew(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.LockWait = time.Hour })
+	n := w.register(inState(node.Cleaning), func(n *node.Node) {
+		n.Driver = "manual-management"
+		n.DriverInternalInfo = agent.WithToken(nil, "the-token", w.clock.Now())
+		n.CleanStep = step("deploy.erase_devices").Object()
+	})
+	w.lease(n, "conductor-2")
+	for _, wants := range []bool{true, false} {
+		answer, err := w.Lookup(t.Context(), node.LookupRequest{NodeUUID: n.UUID, WantsToken: wants})
+		if err != nil || answer.Token != "" || answer.Node.UUID != n.UUID {
+			t.Errorf("answer = %+v, %v; want the node at once, without a token", answer, err)
+		}
+	}
+}
+
+// TestAgentThatRestartsAmongStepsGetsANewToken has the agent of a machine without a BMC
+// restart while the engine waits for its heartbeat. Its first lookups come within the
+// window of the agent before it.
+func TestAgentThatRestartsAmongStepsGetsANewToken(t *testing.T) {
+	w := newWorld(t)
+	n := w.register(inState(node.CleanWait), func(n *node.Node) {
+		n.Driver = "manual-management"
+		n.DriverInternalInfo = agent.WithToken(nil, "the-token", w.clock.Now())
+		n.CleanStep = step("deploy.wait").Object()
+	})
+	if err := w.Heartbeat(t.Context(), n.UUID, beat("the-token")); err != nil {
+		t.Fatal(err)
+	}
+	request := node.LookupRequest{NodeUUID: n.UUID, WantsToken: true}
+	for range 2 {
+		_, err := w.Lookup(t.Context(), request)
+		wantAs[*node.LockedError](t, err)
+		w.clock.Advance(heartbeatTimeout / 2)
+	}
+	w.clock.Advance(time.Microsecond)
+	w.agents.do(lives)
+	_, err := w.Lookup(t.Context(), request)
+	wantAs[*node.LockedError](t, err)
+	w.agents.do(nil)
+	w.clock.Advance(answerCounts + time.Microsecond)
+	if fresh := w.tokenOf(n); fresh == "the-token" {
+		t.Error("the old token was handed out again")
+	}
+}
+
 func TestHeartbeatIsRecorded(t *testing.T) {
 	w := newWorld(t)
 	m := unknown(1)

@@ -131,7 +131,7 @@ func (s Step) checkChildren(i int) error {
 func OutOfBand(asked, offered []Step) bool {
 	return !slices.ContainsFunc(asked, func(s Step) bool {
 		known, ok := findStep(offered, s)
-		return !s.elsewhere() && (!ok || known.RequiresRamdisk) || s.awaitsAgent()
+		return !s.Elsewhere() && (!ok || known.RequiresRamdisk) || s.awaitsAgent()
 	})
 }
 
@@ -140,7 +140,7 @@ func OutOfBand(asked, offered []Step) bool {
 func InRamdisk(asked, offered []Step) (step Step, ok bool) {
 	i := slices.IndexFunc(asked, func(s Step) bool {
 		known, _ := findStep(offered, s)
-		return !s.elsewhere() && known.RequiresRamdisk || s.awaitsAgent()
+		return !s.Elsewhere() && known.RequiresRamdisk || s.awaitsAgent()
 	})
 	if i < 0 {
 		return Step{}, false
@@ -148,8 +148,9 @@ func InRamdisk(asked, offered []Step) (step Step, ok bool) {
 	return asked[i], true
 }
 
-// elsewhere reports whether the step is not run by the drivers of the node.
-func (s Step) elsewhere() bool { return s.Own() || s.ExecuteOnChildNodes }
+// Elsewhere reports whether the step is not run by the drivers of the node: the engine
+// runs it itself, or the node's children do.
+func (s Step) Elsewhere() bool { return s.Own() || s.ExecuteOnChildNodes }
 
 // awaitsAgent reports whether the step waits for the next heartbeat.
 func (s Step) awaitsAgent() bool { return s.Step == StepWait && s.Args["seconds"] == nil }
