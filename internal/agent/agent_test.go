@@ -204,42 +204,47 @@ func TestCheckHeartbeat(t *testing.T) {
 		netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("fd00::/8"),
 	}}
 	for name, tc := range map[string]struct {
-		n     *node.Node
-		beat  node.Heartbeat
-		rules Rules
-		want  string // part of the reason; empty means believed
+		n      *node.Node
+		beat   node.Heartbeat
+		rules  Rules
+		want   string // part of the text; empty means believed
+		reason node.RefusalReason
 	}{
-		"first":                  {machine(0), heartbeat(), strict, ""},
-		"first without rules":    {machine(0), url("http://198.51.100.1:9999/"), Rules{}, ""},
-		"IPv6":                   {machine(0), url("https://[fd00::7]:9999"), strict, ""},
-		"IPv4 mapped into IPv6":  {machine(0), url("https://[::ffff:192.0.2.7]:9999"), strict, ""},
-		"no port":                {machine(0), url("https://192.0.2.7"), strict, ""},
-		"again":                  {machine(0, beaten(time.Second)), heartbeat(), strict, ""},
-		"again after the rules":  {machine(0, known("http://198.51.100.1", "")), url("http://198.51.100.1"), strict, ""},
-		"same certificate":       {machine(0, known("https://192.0.2.7:9999", "PEM")), heartbeat(func(b *node.Heartbeat) { b.AgentVerifyCA = "PEM" }), strict, ""},
-		"certificate left out":   {machine(0, known("https://192.0.2.7:9999", "PEM")), heartbeat(), strict, ""},
-		"first certificate":      {machine(0), heartbeat(func(b *node.Heartbeat) { b.AgentVerifyCA = "PEM" }), strict, ""},
-		"no token":               {machine(0), heartbeat(func(b *node.Heartbeat) { b.AgentToken = "" }), strict, "token"},
-		"wrong token":            {machine(0), heartbeat(func(b *node.Heartbeat) { b.AgentToken = "the-tokem" }), strict, "token"},
-		"token never issued":     {machine(0, func(n *node.Node) { n.DriverInternalInfo = nil }), heartbeat(func(b *node.Heartbeat) { b.AgentToken = "" }), strict, "token"},
-		"changed certificate":    {machine(0, known("https://192.0.2.7:9999", "PEM")), heartbeat(func(b *node.Heartbeat) { b.AgentVerifyCA = "OTHER" }), strict, "certificate"},
-		"changed URL":            {machine(0, beaten(time.Second)), url("https://192.0.2.7:9998"), strict, "change its callback URL"},
-		"URL taken back":         {machine(0, beaten(time.Second)), url(""), strict, "change its callback URL"},
-		"no URL":                 {machine(0), url(""), strict, "must be http(s)"},
-		"no URL, no rules":       {machine(0), url(""), Rules{}, "must be http(s)"},
-		"no scheme":              {machine(0), url("192.0.2.7:9999"), Rules{}, "must be http(s)"},
-		"other scheme":           {machine(0), url("file:///etc/passwd"), Rules{}, "must be http(s)"},
-		"scheme and no host":     {machine(0), url("https://"), Rules{}, "must be http(s)"},
-		"user in the URL":        {machine(0), url("https://root:pw@192.0.2.7"), Rules{}, "must be http(s)"},
-		"broken URL":             {machine(0), url("https://192.0.2.7:port"), Rules{}, "must be http(s)"},
-		"plain http":             {machine(0), url("http://192.0.2.7:9999"), strict, "agent.require_tls"},
-		"host name":              {machine(0), url("https://evil.example:9999"), Rules{}, "IP address"},
-		"foreign network":        {machine(0), url("https://198.51.100.1:9999"), strict, "agent.allowed_networks"},
-		"address of another":     {machine(0), url("https://192.0.2.8:9999"), strict, "not an address of its inventory"},
-		"loopback of the engine": {machine(0), url("https://127.0.0.1:6385"), Rules{VerifyAddress: true}, "not an address of its inventory"},
+		"first":                  {machine(0), heartbeat(), strict, "", ""},
+		"first without rules":    {machine(0), url("http://198.51.100.1:9999/"), Rules{}, "", ""},
+		"IPv6":                   {machine(0), url("https://[fd00::7]:9999"), strict, "", ""},
+		"IPv4 mapped into IPv6":  {machine(0), url("https://[::ffff:192.0.2.7]:9999"), strict, "", ""},
+		"no port":                {machine(0), url("https://192.0.2.7"), strict, "", ""},
+		"again":                  {machine(0, beaten(time.Second)), heartbeat(), strict, "", ""},
+		"again after the rules":  {machine(0, known("http://198.51.100.1", "")), url("http://198.51.100.1"), strict, "", ""},
+		"same certificate":       {machine(0, known("https://192.0.2.7:9999", "PEM")), heartbeat(func(b *node.Heartbeat) { b.AgentVerifyCA = "PEM" }), strict, "", ""},
+		"certificate left out":   {machine(0, known("https://192.0.2.7:9999", "PEM")), heartbeat(), strict, "", ""},
+		"first certificate":      {machine(0), heartbeat(func(b *node.Heartbeat) { b.AgentVerifyCA = "PEM" }), strict, "", ""},
+		"no token":               {machine(0), heartbeat(func(b *node.Heartbeat) { b.AgentToken = "" }), strict, "token", node.RefusedNoToken},
+		"wrong token":            {machine(0), heartbeat(func(b *node.Heartbeat) { b.AgentToken = "the-tokem" }), strict, "token", node.RefusedToken},
+		"token never issued":     {machine(0, func(n *node.Node) { n.DriverInternalInfo = nil }), heartbeat(func(b *node.Heartbeat) { b.AgentToken = "" }), strict, "token", node.RefusedNoToken},
+		"changed certificate":    {machine(0, known("https://192.0.2.7:9999", "PEM")), heartbeat(func(b *node.Heartbeat) { b.AgentVerifyCA = "OTHER" }), strict, "certificate", node.RefusedChangedCert},
+		"changed URL":            {machine(0, beaten(time.Second)), url("https://192.0.2.7:9998"), strict, "change its callback URL", node.RefusedChangedURL},
+		"URL taken back":         {machine(0, beaten(time.Second)), url(""), strict, "change its callback URL", node.RefusedChangedURL},
+		"no URL":                 {machine(0), url(""), strict, "must be http(s)", node.RefusedURL},
+		"no URL, no rules":       {machine(0), url(""), Rules{}, "must be http(s)", node.RefusedURL},
+		"no scheme":              {machine(0), url("192.0.2.7:9999"), Rules{}, "must be http(s)", node.RefusedURL},
+		"other scheme":           {machine(0), url("file:///etc/passwd"), Rules{}, "must be http(s)", node.RefusedURL},
+		"scheme and no host":     {machine(0), url("https://"), Rules{}, "must be http(s)", node.RefusedURL},
+		"user in the URL":        {machine(0), url("https://root:pw@192.0.2.7"), Rules{}, "must be http(s)", node.RefusedURL},
+		"broken URL":             {machine(0), url("https://192.0.2.7:port"), Rules{}, "must be http(s)", node.RefusedURL},
+		"plain http":             {machine(0), url("http://192.0.2.7:9999"), strict, "agent.require_tls", node.RefusedPlainHTTP},
+		"host name":              {machine(0), url("https://evil.example:9999"), Rules{}, "IP address", node.RefusedHostName},
+		"foreign network":        {machine(0), url("https://198.51.100.1:9999"), strict, "agent.allowed_networks", node.RefusedNetwork},
+		"address of another":     {machine(0), url("https://192.0.2.8:9999"), strict, "not an address of its inventory", node.RefusedInventory},
+		"loopback of the engine": {machine(0), url("https://127.0.0.1:6385"), Rules{VerifyAddress: true}, "not an address of its inventory", node.RefusedInventory},
 	} {
 		err := CheckHeartbeat(tc.n, tc.beat, tc.rules, addresses("192.0.2.7", "fd00::7"))
 		var invalid *node.ValidationError
+		var refused *RefusedError
+		if errors.As(err, &refused) != (tc.reason != "") || refused != nil && refused.Reason != tc.reason {
+			t.Errorf("%s: error = %#v, want the reason %q", name, err, tc.reason)
+		}
 		switch {
 		case tc.want == "" && err != nil:
 			t.Errorf("%s: %v, want it believed", name, err)

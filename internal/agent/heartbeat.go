@@ -34,26 +34,29 @@ func Records(s node.State) bool { return slices.Contains(recordStates, s) }
 // does not exist: who has no token does not learn which nodes there are.
 var ErrToken = node.Invalid("The node does not exist, or the agent token is missing or does not match.")
 
-// CheckHeartbeat returns a *node.ValidationError unless the heartbeat has the node's
-// token and an acceptable callback URL. addresses returns the addresses of the machine's
+// CheckHeartbeat returns a *RefusedError, which wraps a *node.ValidationError, unless the
+// heartbeat has the node's token and an acceptable callback URL. addresses returns the addresses of the machine's
 // inventory; when there are none, only rules.AllowedNetworks decides.
 func CheckHeartbeat(n *node.Node, beat node.Heartbeat, rules Rules, addresses func() ([]netip.Addr, error)) error {
-	if !TokenMatches(n.DriverInternalInfo.Text(TokenKey), beat.AgentToken) {
-		return ErrToken
+	switch {
+	case beat.AgentToken == "":
+		return &RefusedError{node.RefusedNoToken, ErrToken}
+	case !TokenMatches(n.DriverInternalInfo.Text(TokenKey), beat.AgentToken):
+		return &RefusedError{node.RefusedToken, ErrToken}
 	}
 	known := n.DriverInternalInfo.Text(URLKey)
 	switch {
 	case known == "":
 		return checkURL(n, beat.CallbackURL, rules, addresses)
 	case known != beat.CallbackURL:
-		return node.Invalid("Agent of node %s may not change its callback URL.", n.UUID)
+		return refused(node.RefusedChangedURL, "Agent of node %s may not change its callback URL.", n.UUID)
 	}
 	return checkCA(n, beat)
 }
 
 func checkCA(n *node.Node, beat node.Heartbeat) error {
 	if known := n.DriverInternalInfo.Text(VerifyCAKey); known != "" && beat.AgentVerifyCA != "" && known != beat.AgentVerifyCA {
-		return node.Invalid("Agent of node %s may not change its certificate.", n.UUID)
+		return refused(node.RefusedChangedCert, "Agent of node %s may not change its certificate.", n.UUID)
 	}
 	return nil
 }
@@ -68,36 +71,36 @@ func checkURL(n *node.Node, raw string, rules Rules, addresses func() ([]netip.A
 		return err
 	}
 	if len(known) > 0 && !slices.Contains(known, address) {
-		return node.Invalid("Callback URL of node %s is not an address of its inventory.", n.UUID)
+		return refused(node.RefusedInventory, "Callback URL of node %s is not an address of its inventory.", n.UUID)
 	}
 	return nil
 }
 
-// Permit returns the callback URL of a node and its address, or a *node.ValidationError
-// when it is no URL of an agent or breaks the rules that need no inventory.
+// Permit returns the callback URL of a node and its address, or a *RefusedError when
+// it is no URL of an agent or breaks the rules that need no inventory.
 func (r Rules) Permit(uuid, raw string) (*url.URL, netip.Addr, error) {
 	parsed, err := url.Parse(raw)
 	if err != nil || parsed.Host == "" || parsed.User != nil || parsed.Scheme != "http" && parsed.Scheme != "https" {
-		return nil, netip.Addr{}, node.Invalid("Callback URL of node %s must be http(s)://address[:port].", uuid)
+		return nil, netip.Addr{}, refused(node.RefusedURL, "Callback URL of node %s must be http(s)://address[:port].", uuid)
 	}
 	if r.RequireTLS && parsed.Scheme != "https" {
-		return nil, netip.Addr{}, node.Invalid("Callback URL of node %s must be https: set agent.require_tls to false to accept http.", uuid)
+		return nil, netip.Addr{}, refused(node.RefusedPlainHTTP, "Callback URL of node %s must be https: set agent.require_tls to false to accept http.", uuid)
 	}
 	address, err := netip.ParseAddr(parsed.Hostname())
 	if err != nil {
-		return nil, netip.Addr{}, node.Invalid("Callback URL of node %s must name an IP address.", uuid)
+		return nil, netip.Addr{}, refused(node.RefusedHostName, "Callback URL of node %s must name an IP address.", uuid)
 	}
 	address = address.Unmap().WithZone("")
 	inNetwork := func(p netip.Prefix) bool { return p.Contains(address) }
 	if len(r.AllowedNetworks) > 0 && !slices.ContainsFunc(r.AllowedNetworks, inNetwork) {
-		return nil, netip.Addr{}, node.Invalid("Callback URL of node %s is outside agent.allowed_networks.", uuid)
+		return nil, netip.Addr{}, refused(node.RefusedNetwork, "Callback URL of node %s is outside agent.allowed_networks.", uuid)
 	}
 	return parsed, address, nil
 }
 
 // WithHeartbeat returns driver_internal_info with the values of an accepted heartbeat.
 func WithHeartbeat(info node.Object, beat node.Heartbeat, now time.Time) node.Object {
-	changes := map[string]any{URLKey: beat.CallbackURL, LastHeartbeatKey: FormatTime(now), RebootSeenKey: nil}
+	changes := map[string]any{URLKey: beat.CallbackURL, LastHeartbeatKey: FormatTime(now), RebootSeenKey: nil, node.HeartbeatRefusalsKey: nil}
 	for key, value := range map[string]string{
 		VersionKey: beat.AgentVersion, VerifyCAKey: beat.AgentVerifyCA,
 		StatusKey: beat.AgentStatus, StatusMessageKey: node.CutText(beat.AgentStatusMessage),

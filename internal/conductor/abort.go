@@ -54,7 +54,7 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 }
 
 // agentKeys are the keys of driver_internal_info that forgetAgent removes.
-var agentKeys = []string{agent.TokenKey, agent.URLKey, agent.VerifyCAKey, agent.LastHeartbeatKey}
+var agentKeys = []string{agent.TokenKey, agent.URLKey, agent.VerifyCAKey, agent.LastHeartbeatKey, node.HeartbeatRefusalsKey}
 
 // forgetAgent makes the agent's token void, so that the ramdisk of an aborted
 // operation cannot go on. A machine without a BMC keeps its token: the engine could

@@ -161,11 +161,14 @@ func TestOnlyWhatARamdiskChangesIsWritten(t *testing.T) {
 	if got := hear(n.UUID, token); got != 1 {
 		t.Errorf("%d writes for a heartbeat, want one", got)
 	}
+	if got := hear(n.UUID, "guessed"); got != 1 {
+		t.Errorf("%d writes for the first refused heartbeat, want one", got)
+	}
 	for name, got := range map[string]int{
 		"lookup of an unknown address":              look(node.LookupRequest{Addresses: []string{"02:99:00:00:00:01"}}),
 		"lookup in the wrong state":                 look(node.LookupRequest{NodeUUID: active.UUID}),
 		"lookup of an agent that has its token":     look(node.LookupRequest{NodeUUID: n.UUID}),
-		"heartbeat with a wrong token":              hear(n.UUID, "guessed"),
+		"second heartbeat with a wrong token":       hear(n.UUID, "guessed"),
 		"heartbeat of nobody":                       hear("nobody", "guessed"),
 		"heartbeat in a state that asks for none":   hear(active.UUID, "secret"),
 		"heartbeat in such a state, a wrong token":  hear(active.UUID, "guessed"),
@@ -331,7 +334,12 @@ func TestRefusedHeartbeatsChangeNothing(t *testing.T) {
 		}
 	}
 	wantIs(t, w.Heartbeat(t.Context(), "2e9f0d3c-0000-4000-8000-000000000000", beat(token)), agent.ErrToken)
-	if diff := cmp.Diff(before, w.stored(n.UUID)); diff != "" {
+	after := w.stored(n.UUID)
+	if noted := len(node.HeartbeatRefusals(after.DriverInternalInfo)); noted != 2 {
+		t.Errorf("%d refusals noted within a minute, want one with the token and one without", noted)
+	}
+	after.DriverInternalInfo, after.UpdatedAt = after.DriverInternalInfo.Without(node.HeartbeatRefusalsKey), before.UpdatedAt
+	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("node (-before +after):\n%s", diff)
 	}
 	if err := w.Heartbeat(t.Context(), n.UUID, beat(token)); err != nil {

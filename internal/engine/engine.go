@@ -167,6 +167,7 @@ func (e *Engine) serveAPI(context.Context) error {
 		return err
 	}
 	e.api.share(e.config.API.MaxConnections, e.log)
+	e.api.watchHandshakes(e.log)
 	e.api.serve(e.middleware.api(httpapi.New(e.conductor, httpapi.Options{
 		Middleware: e.middleware.route, User: auth.User, Role: e.middleware.role,
 		PublicURL: cfg.API.PublicURL, Drivers: e.drivers,

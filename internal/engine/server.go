@@ -16,6 +16,8 @@ import (
 type server struct {
 	listener net.Listener
 	http     *http.Server // nil before serve
+	// connState hears of each connection; nil means nobody does.
+	connState func(net.Conn, http.ConnState)
 }
 
 // listen takes an address; nothing is answered there yet. The key is where
@@ -53,6 +55,7 @@ func (s *server) serve(handler http.Handler, config *tls.Config, log *slog.Logge
 		Handler:           handler,
 		Protocols:         &protocols,
 		TLSConfig:         config.Clone(), // the server adds to it
+		ConnState:         s.connState,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       2 * time.Minute, // a 64 MiB config drive over a slow link
 		WriteTimeout:      2 * time.Minute,

@@ -178,6 +178,28 @@ func TestRenewedCertificateIsUsedAndConnectionsStay(t *testing.T) {
 	}
 }
 
+// TestClientsThatRefuseTheCertificateAreLogged has clients of each version of TLS that
+// refuse the certificate, and one that ends its handshakes for another reason.
+func TestClientsThatRefuseTheCertificateAreLogged(t *testing.T) {
+	const line = `level=WARN msg="A client refuses the certificate of the API" remote=127.0.0.1:`
+	p := newPair(t)
+	root := p.write(t, 1)
+	for name, version := range map[string]uint16{"TLS 1.2": tls.VersionTLS12, "TLS 1.3": tls.VersionTLS13} {
+		e := start(t, withPasswords(t, p.use))
+		for _, unharmed := range []*http.Client{trusting(t, version, root), trusting(t, tls.VersionTLS11, root)} {
+			_, _ = get(t, unharmed, e.URL()+"/v1", &httptrace.ClientTrace{})
+			unharmed.CloseIdleConnections()
+		}
+		if _, err := get(t, trusting(t, version), e.URL()+"/v1", &httptrace.ClientTrace{}); err == nil {
+			t.Fatalf("%s: a certificate that nobody signed is believed", name)
+		}
+		eventually(t, "the refusal to be logged", func() bool { return strings.Contains(e.log.String(), line) })
+		if lines := strings.Count(e.log.String(), line); lines != 1 {
+			t.Errorf("%s: %d lines about one refusal", name, lines)
+		}
+	}
+}
+
 func TestBadCertificateStopsTheStart(t *testing.T) {
 	good, other := newPair(t), newPair(t)
 	good.write(t, 1)

@@ -83,6 +83,8 @@ type Ramdisks interface {
 	AwaitsRamdisk(ctx context.Context, uuid string) (bool, error)
 	Lookup(ctx context.Context, request node.LookupRequest) (*node.LookupAnswer, error)
 	Heartbeat(ctx context.Context, ident string, beat node.Heartbeat) error
+	// HeartbeatRefused notes, for people, a heartbeat that never reached Heartbeat.
+	HeartbeatRefused(ctx context.Context, ident string, reason node.RefusalReason, callbackURL string)
 	// ContinueInspection accepts the document that a ramdisk posted.
 	ContinueInspection(ctx context.Context, post node.InspectionPost) (*node.LookupAnswer, error)
 }

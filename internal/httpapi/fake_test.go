@@ -42,6 +42,7 @@ type fakeEngine struct {
 	query      node.Query
 	lookups    []node.LookupRequest
 	beats      []node.Heartbeat
+	refused    []node.RefusalReason
 	documents  []string
 	wantsToken []bool // of each posted document
 	sources    []netip.Addr
@@ -253,6 +254,10 @@ func (f *fakeEngine) Heartbeat(_ context.Context, ident string, beat node.Heartb
 	}
 	f.beats = append(f.beats, beat)
 	return nil
+}
+
+func (f *fakeEngine) HeartbeatRefused(_ context.Context, _ string, reason node.RefusalReason, _ string) {
+	f.refused = append(f.refused, reason)
 }
 
 func (f *fakeEngine) ContinueInspection(_ context.Context, post node.InspectionPost) (*node.LookupAnswer, error) {

@@ -170,8 +170,12 @@ func (a *api) heartbeat(w http.ResponseWriter, r *http.Request, turn *ramdiskTur
 	if err := turn.decode(r.Context(), body, &request); err != nil {
 		return err
 	}
-	beat, err := request.check(versionOf(r))
+	beat, reason, err := request.check(versionOf(r))
 	if err != nil {
+		_ = turn.do(r.Context(), func(ctx context.Context) error { // without room there is no note; the answer is the same
+			a.engine.HeartbeatRefused(ctx, ident, reason, request.callback())
+			return nil
+		})
 		return err
 	}
 	if err := turn.do(r.Context(), func(ctx context.Context) error { return a.engine.Heartbeat(ctx, ident, beat) }); err != nil {
@@ -181,12 +185,17 @@ func (a *api) heartbeat(w http.ResponseWriter, r *http.Request, turn *ramdiskTur
 	return nil
 }
 
-// check checks everything about a heartbeat that does not depend on the node.
-func (request heartbeatRequest) check(version int) (node.Heartbeat, error) {
-	callback := ""
-	if request.CallbackURL != nil {
-		callback = *request.CallbackURL
+func (request heartbeatRequest) callback() string {
+	if request.CallbackURL == nil {
+		return ""
 	}
+	return *request.CallbackURL
+}
+
+// check checks everything about a heartbeat that does not depend on the node. The reason
+// is that of the error, if there is one.
+func (request heartbeatRequest) check(version int) (node.Heartbeat, node.RefusalReason, error) {
+	callback := request.callback()
 	for _, part := range []struct {
 		name, value string
 		since, max  int // microversion; bytes
@@ -200,30 +209,30 @@ func (request heartbeatRequest) check(version int) (node.Heartbeat, error) {
 	} {
 		switch {
 		case part.value != "" && version < part.since:
-			return node.Heartbeat{}, badRequest("The key %q of a heartbeat needs API version 1.%d or newer.", part.name, part.since)
+			return node.Heartbeat{}, node.RefusedVersion, badRequest("The key %q of a heartbeat needs API version 1.%d or newer.", part.name, part.since)
 		case len(part.value) > part.max:
-			return node.Heartbeat{}, badRequest("The key %q of a heartbeat has %d bytes, more than %d.", part.name, len(part.value), part.max)
+			return node.Heartbeat{}, node.RefusedMalformed, badRequest("The key %q of a heartbeat has %d bytes, more than %d.", part.name, len(part.value), part.max)
 		}
 	}
 	switch {
 	case request.CallbackURL == nil:
-		return node.Heartbeat{}, badRequest("A heartbeat needs a callback_url.")
+		return node.Heartbeat{}, node.RefusedMalformed, badRequest("A heartbeat needs a callback_url.")
 	case request.AgentVersion == "" && version >= agentVersionSince:
-		return node.Heartbeat{}, badRequest("A heartbeat needs an agent_version.")
+		return node.Heartbeat{}, node.RefusedVersion, badRequest("A heartbeat needs an agent_version.")
 	}
 	if u, err := url.Parse(callback); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return node.Heartbeat{}, badRequest("Invalid value for \"callback_url\": want an http or https URL, got %q", node.CutText(callback))
+		return node.Heartbeat{}, node.RefusedURL, badRequest("Invalid value for \"callback_url\": want an http or https URL, got %q", node.CutText(callback))
 	}
 	switch request.AgentStatus {
 	case "", "start", "end", "error":
 	default:
-		return node.Heartbeat{}, badRequest("Invalid value for \"agent_status\": want start, end or error, got %q", node.CutText(request.AgentStatus))
+		return node.Heartbeat{}, node.RefusedMalformed, badRequest("Invalid value for \"agent_status\": want start, end or error, got %q", node.CutText(request.AgentStatus))
 	}
 	return node.Heartbeat{
 		CallbackURL: callback, AgentVersion: request.AgentVersion, AgentToken: request.AgentToken,
 		AgentVerifyCA: request.AgentVerifyCA, AgentStatus: request.AgentStatus,
 		AgentStatusMessage: request.AgentStatusMessage,
-	}, nil
+	}, "", nil
 }
 
 // continueInspection accepts the document of a ramdisk. Agents send no version header

@@ -134,6 +134,26 @@ func TestHeartbeatKeysFollowTheirVersion(t *testing.T) {
 	}
 }
 
+// TestUnreadableHeartbeatsAreToldToTheEngine refuses heartbeats whose node nobody looked
+// at.
+func TestUnreadableHeartbeatsAreToldToTheEngine(t *testing.T) {
+	const url = `"callback_url":"http://192.0.2.1:9999"`
+	for body, want := range map[string]node.RefusalReason{
+		`{` + url + `}`: node.RefusedVersion,
+		`{` + url + `,"agent_version":"9","agent_status":"end"}`:           node.RefusedVersion,
+		`{"agent_version":"9"}`:                                            node.RefusedMalformed,
+		`{` + url + `,"agent_version":"` + strings.Repeat("9", 256) + `"}`: node.RefusedMalformed,
+		`{"callback_url":"ftp://192.0.2.1","agent_version":"9"}`:           node.RefusedURL,
+	} {
+		s := newServer(t)
+		s.addNode(uuid1)
+		s.do("POST", "/v1/heartbeat/"+uuid1, "1.68", body).want(400)
+		if diff := cmp.Diff([]node.RefusalReason{want}, s.engine.refused); diff != "" {
+			t.Errorf("%s: refusals (-want +got):\n%s", body, diff)
+		}
+	}
+}
+
 func TestHeartbeatWithALongValueIsRefused(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1)
@@ -157,10 +177,10 @@ func TestRamdiskGetsOnlyWhatAgentsRead(t *testing.T) {
 	answer := lookupAnswer("")
 	answer.Node.Properties = node.Object(`{"root_device":{"wwn":"1"},"rack":"r1","vendor_a":"b","vendor_image":"https://h/i?sig=hunter2","note":"http://u:hunter2@h/"}`)
 	answer.Node.InstanceInfo = node.Object(`{"image_source":"http://h/i?sig=hunter2","user_data":"hunter2","capabilities":{"boot_mode":"uefi"}}`)
-	answer.Node.DriverInternalInfo = node.Object(`{"agent_secret_token":"hunter2","agent_erase_devices_iterations":1,"agent_url":"https://u:hunter2@h","clean_steps":[]}`)
+	answer.Node.DriverInternalInfo = node.Object(`{"agent_secret_token":"hunter2","agent_erase_devices_iterations":1,"agent_url":"https://u:hunter2@h","clean_steps":[],"heartbeat_refusals":[]}`)
 	s.engine.answer = answer
 	got := s.do("GET", "/v1/lookup?node_uuid="+uuid1, "1.62", "").want(200)
-	if contains(got.body, "hunter2") || contains(got.body, "clean_steps") || contains(got.body, "note") {
+	if contains(got.body, "hunter2") || contains(got.body, "clean_steps") || contains(got.body, node.HeartbeatRefusalsKey) || contains(got.body, "note") {
 		t.Errorf("a ramdisk gets %s", got.body)
 	}
 	for _, want := range []string{`"root_device":{"wwn":"1"}`, `"rack":"r1"`, `"vendor_a":"b"`, `"boot_mode":"uefi"`, `"agent_erase_devices_iterations":1`} {

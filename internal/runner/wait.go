@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
@@ -114,7 +115,8 @@ func stillWaits(cp checkpoint, n *node.Node, now time.Time, limit time.Duration)
 	case left >= clockGrain:
 		return left, nil
 	case cp.Due.IsZero():
-		return 0, &timeoutError{state: n.ProvisionState, since: n.ProvisionUpdatedAt, silent: silent}
+		refusal, _ := node.FirstRefusal(node.HeartbeatRefusals(n.DriverInternalInfo), n.ProvisionUpdatedAt)
+		return 0, &timeoutError{state: n.ProvisionState, since: n.ProvisionUpdatedAt, silent: silent, refusal: refusal}
 	}
 	return 0, nil
 }
@@ -128,14 +130,22 @@ type timeoutError struct {
 	state  node.State
 	since  time.Time
 	silent time.Duration
+	// refusal is that of a heartbeat during the wait; the zero value means that none was refused.
+	refusal node.HeartbeatRefusal
 }
 
 func (e *timeoutError) Error() string {
-	what, advice := "nothing was heard from the machine's ramdisk", ""
+	what, advice := "nothing was heard from the machine's ramdisk", []string(nil)
+	if e.refusal.Reason != "" {
+		what, advice = "no heartbeat of the machine's ramdisk was accepted", []string{e.refusal.String()}
+	}
 	if e.state == node.InspectWait {
 		what = "the machine's ramdisk has posted no inventory"
-		advice = ". See that the machine starts the ramdisk and that the ramdisk reaches the engine, whose log says why it refused a post."
+		advice = append(advice, "See that the machine starts the ramdisk and that the ramdisk reaches the engine, whose log says why it refused a post.")
 	}
-	return fmt.Sprintf("timed out in state %q: %s for %s (since %s)%s",
-		e.state, what, e.silent.Round(time.Second), e.since.UTC().Format(time.RFC3339), advice)
+	text := fmt.Sprintf("timed out in state %q: %s for %s (since %s)", e.state, what, e.silent.Round(time.Second), e.since.UTC().Format(time.RFC3339))
+	if len(advice) > 0 {
+		text += ". " + strings.Join(advice, " ")
+	}
+	return text
 }

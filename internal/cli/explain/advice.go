@@ -70,6 +70,13 @@ var rules = []rule{
 		failureAdvice,
 	},
 	{
+		func(f Facts) bool { _, refused := f.Node.refusal(f.Now); return refused },
+		func(f Facts) string {
+			refusal, _ := f.Node.refusal(f.Now)
+			return refusal.Reason.Advice() + "."
+		},
+	},
+	{
 		func(f Facts) bool { return f.Host != nil && f.Host.ErrorMessage != "" },
 		say("Fix what the message names; the operator retries by itself."),
 	},

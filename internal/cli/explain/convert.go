@@ -105,6 +105,7 @@ func (n *engineNode) facts() *Node {
 		MaintenanceReason: n.MaintenanceReason,
 		Reservation:       n.Reservation,
 		Heartbeat:         n.AgentLastHeartbeat(),
+		Refusals:          node.HeartbeatRefusals(node.ObjectOf(n.DriverInternalInfo)),
 		User:              n.user(),
 		Marked:            n.mark() != "",
 	}

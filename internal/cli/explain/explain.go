@@ -93,6 +93,9 @@ type Node struct {
 	Reservation string
 	// Heartbeat is the time of the last heartbeat, zero when there was none.
 	Heartbeat time.Time
+	// Refusals are the heartbeats that the engine refused since, the one to mend first
+	// at the front.
+	Refusals []node.HeartbeatRefusal
 	// InspectionStarted and InspectionFinished are zero when that never happened.
 	InspectionStarted, InspectionFinished time.Time
 	// AddressesLeftOut is how many MAC addresses of its machine the node does not claim
@@ -131,6 +134,15 @@ const slowAfter = 2 * time.Minute
 
 // silent reports whether the node's ramdisk counts as gone.
 func (n *Node) silent(now time.Time) bool { return now.Sub(n.Heartbeat) > silentAfter }
+
+// refusal returns the refusal to mend first of a ramdisk that runs now; ok is false when
+// its heartbeats are accepted, or none comes.
+func (n *Node) refusal(now time.Time) (refusal node.HeartbeatRefusal, ok bool) {
+	if n == nil || n.State == node.Active {
+		return refusal, false
+	}
+	return node.FirstRefusal(n.Refusals, now.Add(-silentAfter))
+}
 
 // condition is the condition of that type; the zero value when there is none.
 func (h *Host) condition(kind string) Condition { return h.Conditions[kind] }

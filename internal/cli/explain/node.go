@@ -92,7 +92,7 @@ func nodeTrouble(f Facts) []string {
 	return text
 }
 
-// ramdisk says when the machine's agent last sent a heartbeat. Without a BMC and
+// ramdisk says when the machine's agent last sent a heartbeat, and which the engine refused since. Without a BMC and
 // without a deployed system, the agent is the only way to reach the machine.
 func ramdisk(f Facts) []string {
 	n := f.Node
@@ -100,13 +100,21 @@ func ramdisk(f Facts) []string {
 		return nil
 	}
 	text := "Its ramdisk has sent no heartbeat yet."
-	if !n.Heartbeat.IsZero() {
+	switch {
+	case !n.Heartbeat.IsZero():
 		text = statement("Its ramdisk sent the last heartbeat "+ago(f.Now, n.Heartbeat), "")
+	case len(n.Refusals) > 0:
+		text = "The engine has accepted no heartbeat of its ramdisk yet."
 	}
 	if f.Host != nil && f.Host.available() && !f.Host.HasBMC && n.silent(f.Now) {
 		text += " Without a running ramdisk nothing can be deployed, because the host has no BMC."
 	}
-	return []string{text}
+	sentences := []string{text}
+	for _, refusal := range n.Refusals {
+		clause := fmt.Sprintf("The engine refused a heartbeat with the callback URL %q: %s", refusal.URL, refusal.Reason.Cause())
+		sentences = append(sentences, statement(clause, fmt.Sprintf("%s, %s", refusal.Reason, ago(f.Now, refusal.At))))
+	}
+	return sentences
 }
 
 // withoutHost says why a node has no host.

@@ -391,6 +391,37 @@ func TestEverySituationIsExplained(t *testing.T) {
 				"Create a BareMetalHostDiscovery, or a BareMetalHost with one of the machine's MAC addresses.",
 			},
 		},
+		"heartbeats are refused": {
+			Facts{Node: aNode(node.Enroll, func(n *Node) {
+				n.Heartbeat = time.Time{}
+				n.Refusals = []node.HeartbeatRefusal{
+					{Reason: node.RefusedNetwork, URL: "https://192.0.2.7:9999", At: before(time.Hour)},
+					{Reason: node.RefusedNoToken, URL: "https://192.0.2.8:9999", At: before(time.Minute)},
+				}
+			})},
+			[]string{
+				`The engine's node u1 is in state "enroll" (for 12 minutes, since 10:02:11).`,
+				"Its inspection ended 13 minutes ago, at 10:01:11.",
+				"The engine has accepted no heartbeat of its ramdisk yet.",
+				`The engine refused a heartbeat with the callback URL "https://192.0.2.7:9999": its callback URL is outside of the permitted networks (outside-networks, 60 minutes ago, at 09:14:11).`,
+				`The engine refused a heartbeat with the callback URL "https://192.0.2.8:9999": it has no agent token (no-token, 60 seconds ago, at 10:13:11).`,
+				"It has no BareMetalHost.",
+				"There is no BareMetalHostDiscovery that would create one.",
+				node.RefusedNoToken.Advice() + ".",
+			},
+		},
+		"heartbeats were refused long ago": {
+			Facts{Node: aNode(node.Manageable, func(n *Node) {
+				n.Refusals = []node.HeartbeatRefusal{{Reason: node.RefusedPlainHTTP, URL: "http://192.0.2.7:9999", At: before(6 * time.Minute)}}
+			}), HostProblem: "no cluster"},
+			[]string{
+				`The engine's node u1 is in state "manageable" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				`The engine refused a heartbeat with the callback URL "http://192.0.2.7:9999": its callback URL is plain http (plain-http, 6 minutes ago, at 10:08:11).`,
+				"Kubernetes cannot be reached: no cluster.",
+				"Make it available with: ingot node provide --wait u1",
+			},
+		},
 		"node belongs to somebody": {
 			Facts{Node: aNode(node.Active, func(n *Node) { n.Name, n.User = "db-1", "it has the name db-1" })},
 			[]string{
@@ -531,5 +562,17 @@ func TestEverySkipReasonHasAdvice(t *testing.T) {
 		if skipAdvice[reason] == "" || strings.Contains(discoveryAdvice(f), "%") {
 			t.Errorf("%s: %q", reason, discoveryAdvice(f))
 		}
+	}
+}
+
+func TestRefusedHeartbeatsAreReadFromTheNode(t *testing.T) {
+	at := before(time.Minute)
+	n := &engineNode{}
+	n.DriverInternalInfo = map[string]any{node.HeartbeatRefusalsKey: []any{
+		map[string]any{"reason": "plain-http", "url": "http://192.0.2.7:9999", "at": at.Format(time.RFC3339Nano)},
+	}}
+	want := []node.HeartbeatRefusal{{Reason: node.RefusedPlainHTTP, URL: "http://192.0.2.7:9999", At: at}}
+	if diff := cmp.Diff(want, n.facts().Refusals); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
 }

@@ -5,6 +5,7 @@ package agentpower
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -64,10 +65,13 @@ func (p Power) Supported() []node.PowerState {
 
 func (p Power) alive(n *node.Node) bool { return p.Alive != nil && p.Alive(n) }
 
-// silent is the error for a ramdisk without a recent heartbeat; nothing was sent to it.
+// silent is the error for a ramdisk without a recent heartbeat; nothing was sent to it. A
+// ramdisk whose heartbeats the engine refused since may still run.
 func (Power) silent(op string, n *node.Node) error {
-	return &node.DriverError{
-		Op: op + " of node " + n.UUID, Retryable: true, Refused: true,
-		Reason: "the machine has no BMC and its ramdisk sent no heartbeat recently; boot it into the ramdisk and try again.",
+	reason := "the machine has no BMC and its ramdisk sent no heartbeat recently; boot it into the ramdisk and try again."
+	if refusal, ok := node.FirstRefusal(node.HeartbeatRefusals(n.DriverInternalInfo), time.Time{}); ok {
+		reason = "the machine has no BMC and the engine accepted no heartbeat of its ramdisk recently. " + refusal.String() +
+			" If the ramdisk does not run any more, boot it; then try again."
 	}
+	return &node.DriverError{Op: op + " of node " + n.UUID, Retryable: true, Refused: true, Reason: reason}
 }

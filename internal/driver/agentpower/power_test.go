@@ -3,6 +3,7 @@ package agentpower_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/driver"
@@ -47,6 +48,18 @@ func TestRebootIsSentUnlessItMayHaveArrived(t *testing.T) {
 		out, err := power.SetPower(t.Context(), &node.Node{UUID: "alive"}, node.Rebooting, driver.Turn{Attempt: attempt})
 		if err != nil || !out.Done() || sent != want {
 			t.Errorf("attempt %q: %+v, %v, %d reboots; want it done with %d", attempt, out, err, sent, want)
+		}
+	}
+}
+
+func TestRefusedHeartbeatsAreNamed(t *testing.T) {
+	n := &node.Node{UUID: "u", DriverInternalInfo: node.ObjectOf(map[string]any{
+		node.HeartbeatRefusalsKey: []node.HeartbeatRefusal{{Reason: node.RefusedPlainHTTP, URL: "http://192.0.2.7:9999"}},
+	})}
+	_, err := agentpower.Power{}.PowerState(t.Context(), n)
+	for _, want := range []string{"http://192.0.2.7:9999", "agent.require_tls", "accepted no heartbeat"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error = %v, want %q in it", err, want)
 		}
 	}
 }

@@ -1,0 +1,134 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// Heartbeat records a heartbeat of a node's agent and resumes the work that waits for
+// one. A refusal is noted in the node for people, see noteRefusal; the agent learns no
+// more than the error says.
+func (c *Conductor) Heartbeat(ctx context.Context, ident string, beat node.Heartbeat) error {
+	var called *runner.Job
+	err := c.whenFree(ctx, func() error {
+		recorded := false
+		err := c.store.Read(ctx, func(tx *store.Tx) error {
+			n, err := c.believed(tx, ident, beat, func(*node.Node) ([]netip.Addr, error) { return nil, nil })
+			recorded = n != nil
+			return err
+		})
+		if err != nil || !recorded {
+			return err
+		}
+		return c.store.Write(ctx, func(tx *store.Tx) (err error) {
+			called, err = c.heartbeat(tx, ident, beat)
+			return err
+		})
+	})
+	var refused *agent.RefusedError
+	switch {
+	case err == nil:
+		c.runner.Enqueue(called)
+	case errors.As(err, &refused):
+		c.noteRefusal(ctx, ident, refused.Reason, beat.CallbackURL)
+	}
+	return err
+}
+
+// HeartbeatRefused notes a heartbeat that was refused before its node was looked at.
+func (c *Conductor) HeartbeatRefused(ctx context.Context, ident string, reason node.RefusalReason, callbackURL string) {
+	c.noteRefusal(ctx, ident, reason, callbackURL)
+}
+
+// noteRefusal notes in the node, at most once a minute, why a heartbeat was refused:
+// last_error, errors of drivers and clients tell people of it. A node under work is left
+// alone, because agents send the next heartbeat soon.
+func (c *Conductor) noteRefusal(ctx context.Context, ident string, reason node.RefusalReason, callbackURL string) {
+	var n *node.Node
+	due := func(tx *store.Tx) (due bool, err error) {
+		if n, err = tx.Node(ident); err != nil || !agent.NotesRefusal(n, reason, tx.Now()) {
+			return false, err
+		}
+		return checkChangeable(tx, n) == nil, nil
+	}
+	noted := false
+	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+		noted, err = due(tx)
+		return err
+	})
+	if err == nil && noted {
+		err = c.store.Write(ctx, func(tx *store.Tx) error {
+			if still, err := due(tx); err != nil || !still {
+				return err
+			}
+			after := *n
+			after.DriverInternalInfo = agent.WithRefusal(n.DriverInternalInfo, reason, callbackURL, tx.Now())
+			return tx.UpdateNode(n, &after)
+		})
+	}
+	if err != nil && !errors.Is(err, node.ErrNotFound) {
+		c.refusals.Log(c.store.Now(), slog.LevelWarn, "Refusal of a heartbeat was not noted", slog.String("node", ident), slog.Any("err", err))
+	}
+}
+
+// believed returns the node whose heartbeat is to be recorded; nil when its state does
+// not ask for one. Addresses are those of its inventory, none to leave that check out.
+func (c *Conductor) believed(tx *store.Tx, ident string, beat node.Heartbeat, addresses func(*node.Node) ([]netip.Addr, error)) (*node.Node, error) {
+	n, err := tx.Node(ident)
+	if errors.Is(err, node.ErrNotFound) {
+		c.refusals.Log(tx.Now(), slog.LevelInfo, "Refused heartbeat", slog.String("node", ident), slog.String("reason", "no such node"))
+		return nil, agent.ErrToken
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := agent.CheckHeartbeat(n, beat, c.cfg.AgentRules, func() ([]netip.Addr, error) { return addresses(n) }); err != nil {
+		c.refusals.Log(tx.Now(), slog.LevelWarn, "Refused heartbeat", slog.String("node", n.UUID), slog.Any("err", err))
+		return nil, err
+	}
+	if err := checkChangeable(tx, n); err != nil {
+		return nil, err
+	}
+	if !agent.Records(n.ProvisionState) {
+		c.log.Debug("Ignored heartbeat", "node", n.UUID, "state", n.ProvisionState)
+		return nil, nil
+	}
+	return n, nil
+}
+
+// heartbeat returns the work that waited for the agent, if any.
+func (c *Conductor) heartbeat(tx *store.Tx, ident string, beat node.Heartbeat) (*runner.Job, error) {
+	before, err := c.believed(tx, ident, beat, func(n *node.Node) ([]netip.Addr, error) { return inventoryAddresses(tx, n) })
+	if err != nil || before == nil {
+		return nil, err
+	}
+	n := *before
+	n.DriverInternalInfo = agent.WithHeartbeat(n.DriverInternalInfo, beat, tx.Now())
+	called, err := c.heard(tx, &n)
+	if err != nil {
+		return nil, err
+	}
+	return called, tx.UpdateNode(before, &n)
+}
+
+// heard records that the ramdisk of a waiting node is alive, and resumes the work that
+// waits for it, unless that is suspended. A ramdisk posts its inventory before its first
+// heartbeat: while an inspection waits for the inventory, a heartbeat does not extend
+// the wait.
+func (c *Conductor) heard(tx *store.Tx, n *node.Node) (*runner.Job, error) {
+	if n.ProvisionState.Class() != node.Waiting || n.ProvisionState == node.InspectWait {
+		return nil, nil
+	}
+	n.ProvisionUpdatedAt = tx.Now()
+	if n.Lease.Suspended() {
+		return nil, nil
+	}
+	return c.wakeParked(tx, n, runner.Call)
+}

@@ -1,0 +1,61 @@
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/loglimit"
+)
+
+// How many lines the log has about clients that refuse the certificate, in a second and
+// at once.
+const (
+	untrustedASecond = 1
+	untrustedAtOnce  = 20
+)
+
+// certificateAlerts are the alerts with which a client refuses the certificate of its
+// server (RFC 8446, section 6.2).
+var certificateAlerts = []tls.AlertError{
+	42, // bad_certificate
+	43, // unsupported_certificate
+	44, // certificate_revoked
+	45, // certificate_expired
+	46, // certificate_unknown
+	48, // unknown_ca
+}
+
+// refusesCertificate reports whether a handshake has failed because the client does not
+// accept the certificate.
+func refusesCertificate(err error) bool {
+	var failed *net.OpError
+	if !errors.As(err, &failed) || failed.Op != "remote error" {
+		return false
+	}
+	return slices.ContainsFunc(certificateAlerts, func(alert tls.AlertError) bool { return alert.Error() == failed.Err.Error() })
+}
+
+// watchHandshakes has the server log which clients refuse its certificate. An agent
+// that does so sends nothing else, so that only this line says why its machine is silent.
+// It is called before serve.
+func (s *server) watchHandshakes(log *slog.Logger) {
+	limited := loglimit.New(log, untrustedASecond, untrustedAtOnce)
+	s.connState = func(conn net.Conn, state http.ConnState) {
+		secured, isTLS := conn.(*tls.Conn)
+		if !isTLS || state != http.StateClosed {
+			return
+		}
+		// The connection is closed, so this repeats the result of its handshake.
+		if err := secured.HandshakeContext(context.Background()); refusesCertificate(err) {
+			limited.Log(time.Now(), slog.LevelWarn, "A client refuses the certificate of the API",
+				slog.String("remote", conn.RemoteAddr().String()), slog.Any("err", err),
+				slog.String("advice", "If it is a ramdisk, put the authority that signed api.tls_certificate into its image, and see that the certificate is valid and names the address in ipa-api-url"))
+		}
+	}
+}
