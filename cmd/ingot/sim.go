@@ -42,6 +42,7 @@ machines. Ctrl-C powers them off and prints the answers of the engine.`,
 	f.Float64Var(&flags.rate, "rate", 10, "machines to power on per second; 0 means all at once")
 	f.StringVar(&flags.listen, "listen", hardware.DefaultNetwork.String(), "network on this computer with an address for each machine")
 	f.StringVar(&flags.inventory, "inventory-network", "", "network of the addresses in the inventories, by default that of --listen; for engines that ignore interfaces with loopback addresses")
+	f.StringVar(&flags.options.AgentVersion, "agent-version", agent.DefaultVersion, "version of ironic-python-agent that the machines behave like")
 	f.BoolVar(&flags.agentTLS, "agent-tls", true, "serve the commands of agents over TLS")
 	f.DurationVar(&flags.options.BootTime, "boot-time", time.Second, "mean time from power on to a running ramdisk")
 	f.DurationVar(&flags.options.HeartbeatTimeout, "heartbeat", 0, "heartbeat timeout to use instead of the engine's; agents send one after 30 to 60 % of it")

@@ -145,8 +145,8 @@ func (m *Machine) finish(ctx context.Context, l *powerCycle, err error) {
 	m.enter(Off, "")
 }
 
-// boot boots the ramdisk and runs its agent until it ends. An agent that found no node
-// is restarted, as the service manager of a real ramdisk does.
+// boot boots the ramdisk and runs its agent until it ends. An agent that found no node,
+// or got no answer to its inspection document, is restarted, as the service manager of a real ramdisk does.
 func (m *Machine) boot(ctx context.Context) error {
 	m.enter(Booting, "")
 	options := m.all.options
@@ -156,6 +156,7 @@ func (m *Machine) boot(ctx context.Context) error {
 		return err
 	}
 	config := agent.Config{
+		Version:          options.AgentVersion,
 		Engine:           options.Engine,
 		Client:           options.Client,
 		Document:         m.Document,
@@ -170,7 +171,7 @@ func (m *Machine) boot(ctx context.Context) error {
 	}
 	for {
 		err := agent.New(config).Run(ctx)
-		if noNode := new(agent.LookupError); !errors.As(err, &noNode) {
+		if noNode := new(agent.LookupError); !errors.As(err, &noNode) && !errors.Is(err, agent.ErrInspectionUnanswered) {
 			return err
 		}
 		m.enter(Failed, err.Error())

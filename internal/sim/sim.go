@@ -46,6 +46,9 @@ type Options struct {
 	Inventory netip.Prefix
 	// PlainHTTP makes agents serve their commands without TLS.
 	PlainHTTP bool
+	// AgentVersion is the version of ironic-python-agent that the ramdisks run, one that
+	// [agent.CheckVersion] accepts; empty means [agent.DefaultVersion].
+	AgentVersion string
 	// BootTime is the mean time from power on until the ramdisk is up.
 	BootTime time.Duration
 	// HeartbeatTimeout replaces the engine's heartbeat timeout; zero keeps it.
@@ -80,7 +83,7 @@ func (o Options) Validate() error {
 			return fmt.Errorf("network %s has room for %d machines, not %d", network, room, o.Machines)
 		}
 	}
-	return o.Hardware.Validate()
+	return errors.Join(agent.CheckVersion(o.AgentVersion), o.Hardware.Validate())
 }
 
 func (o Options) network() netip.Prefix {

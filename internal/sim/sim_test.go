@@ -185,7 +185,7 @@ func TestMachinesWaitForAnEngineThatIsDown(t *testing.T) {
 func TestMachineWithoutTokenFailsUntilItIsPowerCycled(t *testing.T) {
 	engine := newStandIn(t)
 	engine.hideTokens.Store(true)
-	machines := newMachines(t, engine, 1, nil)
+	machines := newMachines(t, engine, 1, func(o *sim.Options) { o.AgentVersion = "11.0.0" })
 	ctx, m := soon(t), machines.Machine(0)
 	if err := m.PowerOn(); err != nil {
 		t.Fatal(err)

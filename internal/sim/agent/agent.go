@@ -1,15 +1,16 @@
-// Package agent simulates ironic-python-agent 9.11.0.
+// Package agent simulates ironic-python-agent.
 //
 // An [Agent] runs from the boot of its ramdisk until the machine is powered off. It
 // posts its inspection document, looks itself up, serves the agent's command API on
 // its own address and sends heartbeats, with the pauses, retries and error texts that
-// were recorded from a real agent. Commands take simulated time and change nothing.
+// were recorded from a real agent or stand in its source. Commands take simulated time and change nothing.
 //
 // The package uses only the public protocol and shares no code with the engine, so
 // that tests find mistakes on either side.
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,9 +24,6 @@ import (
 	"time"
 )
 
-// Version is the version that the agent reports.
-const Version = "9.11.0"
-
 // Port is the usual TCP port of an agent's command API.
 const Port = 9999
 
@@ -36,8 +34,12 @@ var (
 	// ErrRebooted: the engine made the agent restart the machine.
 	ErrRebooted = errors.New("the agent was told to restart the machine")
 	// ErrNoToken: the engine has issued the token of this node to an earlier agent
-	// and does not issue another one. Only a power cycle helps.
+	// and does not issue another one, and this version of the agent then switches its
+	// network off. Only a power cycle helps.
 	ErrNoToken = errors.New("the engine has issued the agent token to an earlier agent; power-cycle the machine so that the engine issues a new one")
+	// ErrInspectionUnanswered: the engine took the inspection document and did not
+	// answer. The process of the agent ends; its service manager starts it again.
+	ErrInspectionUnanswered = errors.New("the engine did not answer the inspection document in time")
 )
 
 // Phase is what an agent is doing.
@@ -73,6 +75,9 @@ type Observer interface {
 
 // Config is what an agent needs. All fields without a stated default are required.
 type Config struct {
+	// Version is the version that the agent reports and behaves like, one that
+	// [CheckVersion] accepts; empty means [DefaultVersion].
+	Version string
 	// Engine is the root URL of the Bare Metal API, with or without /v1.
 	Engine string
 	// Client makes the requests. All agents share it.
@@ -114,6 +119,8 @@ type Agent struct {
 	commands *commandList
 	started  time.Time
 	macs     []string
+	version  string
+	behaves  behaviour
 
 	// leave ends Run with an error; Run sets it.
 	leave context.CancelCauseFunc
@@ -138,7 +145,9 @@ func New(config Config) *Agent {
 		force:    make(chan struct{}, 1),
 		token:    config.Token,
 		leave:    func(error) {},
+		version:  cmp.Or(config.Version, DefaultVersion),
 	}
+	a.behaves = behaviours[a.version]
 	if a.clock == nil {
 		a.clock = RealClock
 	}
@@ -156,10 +165,13 @@ func New(config Config) *Agent {
 }
 
 // Run runs the agent until ctx ends, which stands for a power cut, or until the agent
-// ends by itself, with [ErrPoweredOff], [ErrRebooted], [ErrNoToken], a *[LookupError],
-// or an error of its network address. When it returns, the agent does not listen any
-// more and all of its goroutines have ended.
+// ends by itself, with [ErrPoweredOff], [ErrRebooted], [ErrNoToken],
+// [ErrInspectionUnanswered], a *[LookupError], or an error of [CheckVersion] or of its
+// network address. When it returns, the agent does not listen any more and all of its goroutines have ended.
 func (a *Agent) Run(ctx context.Context) error {
+	if err := CheckVersion(a.version); err != nil {
+		return err
+	}
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	a.leave = leave

@@ -1,13 +1,16 @@
 package agent
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -95,29 +98,123 @@ func TestLookupGivesUpAfterItsTimeoutWithGrowingPauses(t *testing.T) {
 		t.Fatalf("agent ended with %v, want a lookup error that repeats the engine's words", err)
 	}
 	var total time.Duration
-	pauses := clock.recordedPauses()
-	for _, p := range pauses {
+	bound := lookupPauseMin
+	for i, p := range clock.recordedPauses() {
+		if total >= lookupTimeout {
+			t.Fatalf("attempt %d begins after %s, want none after %s", i+1, total, lookupTimeout)
+		}
+		if p < lookupPauseMin || p > bound {
+			t.Errorf("pause %d is %s, want %s to %s", i+1, p, lookupPauseMin, bound)
+		}
 		total += p
+		bound = min(2*bound, lookupPauseMax)
 	}
-	if total > lookupTimeout || total < lookupTimeout/2 {
-		t.Errorf("agent waited %s in all, want at most %s and not much less", total, lookupTimeout)
-	}
-	if pauses[0] > 3*time.Second || pauses[len(pauses)-1] < 10*pauses[0] {
-		t.Errorf("pauses %v do not grow from about a second", pauses)
+	if total < lookupTimeout {
+		t.Errorf("the agent gave up after %s, want %s at least", total, lookupTimeout)
 	}
 }
 
 func TestLookupWaitsLongerWhileTheNodeIsLocked(t *testing.T) {
 	e := newEngine(t)
-	e.answer(CallLookup, answer{409, "{}"}, answer{409, "{}"}, lookupDocument(recordedToken, 30))
+	locked := answer{409, "{}"}
+	e.answer(CallLookup, locked, locked, answer{404, "{}"}, locked, locked, lookupDocument(recordedToken, 30))
 	clock := newFakeClock(true)
 	_, powerOff := run(t, newAgent(t, e, func(c *Config) { c.Clock = clock }))
 	e.awaitCalls(t, CallHeartbeat, 1)
 	powerOff()
-	for _, pause := range clock.recordedPauses()[:2] {
-		if pause < conflictPauseMin || pause > conflictPauseMax {
-			t.Errorf("pause after a conflict is %s, want between %s and %s", pause, conflictPauseMin, conflictPauseMax)
+	pauses := clock.recordedPauses()
+	for i, want := range []struct{ low, high time.Duration }{
+		{5 * time.Second, 5 * time.Second},
+		{time.Second, time.Second}, // bounds of the usual pause double
+		{10 * time.Second, 10 * time.Second},
+		{time.Second, 2 * time.Second},
+		{time.Second, 4 * time.Second},
+		{30 * time.Second, 30 * time.Second},
+		{time.Second, 8 * time.Second},
+		{30 * time.Second, 30 * time.Second},
+		{time.Second, 16 * time.Second},
+	} {
+		if pauses[i] < want.low || pauses[i] > want.high {
+			t.Errorf("pause %d is %s, want %s to %s", i+1, pauses[i], want.low, want.high)
 		}
+	}
+}
+
+// TestTimeOfRequestsCountsForLookups has an engine that needs five minutes for each
+// answer.
+func TestTimeOfRequestsCountsForLookups(t *testing.T) {
+	e := newEngine(t)
+	e.answer(CallLookup, answer{404, "{}"})
+	clock := newFakeClock(true)
+	slow := func(c *Config) {
+		c.Clock = clock
+		c.Client = &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+			if callOf(r.URL.Path) == CallLookup {
+				clock.NewTimer(5 * time.Minute)
+			}
+			return http.DefaultTransport.RoundTrip(r)
+		})}
+	}
+	ended, _ := run(t, newAgent(t, e, slow))
+	if lookupError := new(LookupError); !errors.As(await(t, ended), &lookupError) {
+		t.Error("the agent did not give up")
+	}
+	if got := len(e.got(CallLookup)); got != 2 {
+		t.Errorf("%d lookups, want 2", got)
+	}
+}
+
+// transport is a round trip as a function.
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// TestInspectionWithoutAnswerEndsTheAgent has engines that stop at each point of the
+// first post, and answer all later requests.
+func TestInspectionWithoutAnswerEndsTheAgent(t *testing.T) {
+	for name, test := range map[string]struct {
+		sent  bool // the engine got the whole document
+		fails error
+		ends  bool
+	}{
+		"no answer":         {true, nil, true},
+		"not connected":     {false, nil, false},
+		"connection broken": {true, errors.New("connection reset by peer"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				posts := 0
+				a := newAgent(t, nil, func(c *Config) {
+					c.Engine = "http://engine"
+					c.Client = &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+						if callOf(r.URL.Path) != CallInspect {
+							return nil, errors.New("not reached by this test")
+						}
+						if posts++; posts > 1 {
+							return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody}, nil
+						}
+						if test.sent {
+							httptrace.ContextClientTrace(r.Context()).WroteRequest(httptrace.WroteRequestInfo{})
+						}
+						if test.fails != nil {
+							return nil, test.fails
+						}
+						<-r.Context().Done()
+						return nil, r.Context().Err()
+					})}
+				})
+				ctx, powerOff := context.WithTimeout(t.Context(), time.Minute)
+				defer powerOff()
+				began := time.Now()
+				err := a.Run(ctx)
+				switch {
+				case test.ends && (!errors.Is(err, ErrInspectionUnanswered) || time.Since(began) != requestTimeout || posts != 1):
+					t.Errorf("agent ended after %s and %d posts with %v, want that after %s and one post", time.Since(began), posts, err, requestTimeout)
+				case !test.ends && (!errors.Is(err, context.DeadlineExceeded) || posts != 2):
+					t.Errorf("agent posted %d times and ended with %v, want a second post, and an end only with its power", posts, err)
+				}
+			})
+		})
 	}
 }
 
@@ -165,21 +262,24 @@ func TestTokenRules(t *testing.T) {
 	long := strings.Repeat("x", tokenLength)
 	for _, tc := range []struct {
 		name     string
+		version  string
 		bootWith string // pregenerated token
 		offered  string
 		sent     any // in the heartbeat
 		err      error
 	}{
-		{"token is taken over", "", long, long, nil},
-		{"short token is ignored", "", "short", nil, nil},
-		{"hidden token without own", "", tokenGiven, nil, ErrNoToken},
-		{"hidden token with own", long, tokenGiven, long, nil},
-		{"new token replaces own", strings.Repeat("y", tokenLength), long, long, nil},
+		{"token is taken over", "", "", long, long, nil},
+		{"short token is ignored", "", "", "short", nil, nil},
+		{"hidden token without own", "9.11.0", "", tokenGiven, nil, nil},
+		{"hidden token without own, newer", "11.0.0", "", tokenGiven, nil, ErrNoToken},
+		{"hidden token with own", "9.11.0", long, tokenGiven, long, nil},
+		{"hidden token with own, newer", "11.0.0", long, tokenGiven, long, nil},
+		{"new token replaces own", "", strings.Repeat("y", tokenLength), long, long, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e := newEngine(t)
 			e.answer(CallLookup, lookupDocument(tc.offered, 30))
-			ended, powerOff := run(t, newAgent(t, e, func(c *Config) { c.Clock = newFakeClock(true); c.Token = tc.bootWith }))
+			ended, powerOff := run(t, newAgent(t, e, func(c *Config) { c.Clock = newFakeClock(true); c.Token, c.Version = tc.bootWith, tc.version }))
 			if tc.err != nil {
 				if err := await(t, ended); !errors.Is(err, tc.err) {
 					t.Fatalf("agent ended with %v, want %v", err, tc.err)
@@ -206,6 +306,65 @@ func TestAgentWithoutTokenTakesCommandsWithoutOne(t *testing.T) {
 		a.Handler().ServeHTTP(recorder, request)
 		if recorder.Code != want {
 			t.Errorf("command with query %q is answered %d, want %d", query, recorder.Code, want)
+		}
+	}
+}
+
+func TestUnknownVersionIsRefused(t *testing.T) {
+	err := newAgent(t, nil, func(c *Config) { c.Version = "1.0.0" }).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "1.0.0") || !strings.Contains(err.Error(), DefaultVersion) {
+		t.Errorf("error = %v, want one that names the version and a known one", err)
+	}
+}
+
+func TestReadingCommandsNeedsTheTokenSinceVersion11(t *testing.T) {
+	for version, statuses := range map[string][]int{
+		"":       {200, 200, 200, 200},
+		"11.0.0": {200, 401, 401, 200},
+	} {
+		a := newAgent(t, nil, func(c *Config) { c.Version = version })
+		if err := a.acceptToken(lookupConfig{AgentToken: recordedToken, TokenRequired: true}); err != nil {
+			t.Fatal(err)
+		}
+		for i, query := range []string{"", "?agent_token=wrong", "", "?agent_token=" + recordedToken} {
+			if got := ask(a, http.MethodGet, "/v1/commands/"+query, "").Code; got != statuses[i] {
+				t.Errorf("version %q, request %d: status %d, want %d", version, i+1, got, statuses[i])
+			}
+		}
+	}
+}
+
+func TestAgentReportsItsVersion(t *testing.T) {
+	e := newEngine(t)
+	a := newAgent(t, e, func(c *Config) { c.Clock, c.Version = newFakeClock(true), "11.0.0" })
+	_, powerOff := run(t, a)
+	beat := e.awaitCalls(t, CallHeartbeat, 1)[0]
+	powerOff()
+	for place, text := range map[string]string{"heartbeat": beat.body, "status": ask(a, http.MethodGet, "/v1/status", "").Body.String()} {
+		if !strings.Contains(text, `version":"11.0.0"`) {
+			t.Errorf("%s is %s, want the version", place, text)
+		}
+	}
+}
+
+func TestPathsWithoutTheirSlashRedirect(t *testing.T) {
+	a := newAgent(t, nil, nil)
+	for _, test := range []struct {
+		method, target string
+		status         int
+		location       string
+	}{
+		{"GET", "/v1", 308, "http://127.0.0.1:9999/v1/"},
+		{"GET", "/v1/commands?agent_token=t&wait=true", 308, "http://127.0.0.1:9999/v1/commands/?agent_token=t&wait=true"},
+		{"POST", "/v1/commands?wait=false", 308, "http://127.0.0.1:9999/v1/commands/?wait=false"},
+		{"POST", "/commands", 308, "http://127.0.0.1:9999/commands/"},
+		{"DELETE", "/v1/commands", 405, ""},
+		{"POST", "/v1", 405, ""},
+		{"GET", "/v1/status/", 404, ""},
+	} {
+		got := ask(a, test.method, test.target, "{}")
+		if got.Code != test.status || got.Header().Get("Location") != test.location {
+			t.Errorf("%s %s: %d to %q, want %d to %q", test.method, test.target, got.Code, got.Header().Get("Location"), test.status, test.location)
 		}
 	}
 }

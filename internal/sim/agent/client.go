@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,6 +23,13 @@ const (
 	requestTimeout = 30 * time.Second
 	answerLimit    = 1 << 20 // largest answer, in bytes
 )
+
+// errRequestTime ends a request after requestTimeout.
+var errRequestTime = errors.New("the time for the request is over")
+
+// errReadTimeout means that the engine got the whole request and did not begin to answer
+// in time. What ends later or earlier counts as a broken connection.
+var errReadTimeout = errors.New("no answer in time")
 
 // microversion is the minor part of an API version 1.N.
 type microversion int
@@ -58,7 +68,7 @@ type request struct {
 // do makes one request and reads the whole answer. An error means that there was no
 // answer; a failure status is not an error.
 func (c *client) do(ctx context.Context, r request) (status int, answer []byte, err error) {
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	limited, cancel := context.WithTimeoutCause(ctx, requestTimeout, errRequestTime)
 	defer cancel()
 	status, answer, err = c.roundTrip(limited, r)
 	if ctx.Err() == nil { // otherwise the power was cut while the agent waited
@@ -82,8 +92,15 @@ func (c *client) roundTrip(ctx context.Context, r request) (int, []byte, error) 
 	if r.version != 0 {
 		req.Header.Set(versionHeader, r.version.String())
 	}
+	var sent atomic.Bool
+	req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(written httptrace.WroteRequestInfo) { sent.Store(written.Err == nil) },
+	}))
 	resp, err := c.http.Do(req)
 	if err != nil {
+		if sent.Load() && errors.Is(context.Cause(ctx), errRequestTime) {
+			err = fmt.Errorf("%w: %w", errReadTimeout, err)
+		}
 		return 0, nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()

@@ -12,6 +12,9 @@ import (
 // Clock is the clock of an agent.
 type Clock interface {
 	Now() time.Time
+	// Since is the time that has passed since t, which came from Now, as timers of the
+	// clock measure it.
+	Since(t time.Time) time.Duration
 	// NewTimer returns a timer that fires once after d.
 	NewTimer(d time.Duration) Timer
 }
@@ -32,6 +35,10 @@ func Accelerated(factor float64) Clock { return acceleratedClock(factor) }
 type acceleratedClock float64
 
 func (acceleratedClock) Now() time.Time { return time.Now() }
+
+func (f acceleratedClock) Since(t time.Time) time.Duration {
+	return time.Duration(float64(time.Since(t)) * float64(f))
+}
 
 func (f acceleratedClock) NewTimer(d time.Duration) Timer {
 	return realTimer{time.NewTimer(time.Duration(float64(d) / float64(f)))}
@@ -68,13 +75,6 @@ func (j *jitter) between(low, high time.Duration) time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return low + time.Duration(j.random.Float64()*float64(high-low))
-}
-
-// gauss returns a normally distributed number.
-func (j *jitter) gauss(mean, deviation float64) float64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return mean + deviation*j.random.NormFloat64()
 }
 
 // uuid returns a random (version 4) UUID.

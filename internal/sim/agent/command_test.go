@@ -122,7 +122,7 @@ func TestRequestsThatAreNoCommands(t *testing.T) {
 		text                     string
 	}{
 		{"no JSON", "POST", "/v1/commands/", `{"name":`, 400, "400 Bad Request: "},
-		{"empty body", "POST", "/v1/commands", ``, 400, "400 Bad Request: "},
+		{"empty body", "POST", "/v1/commands/", ``, 400, "400 Bad Request: "},
 		{"number as name", "POST", "/commands/", `{"name":1,"params":{}}`, 400, "Missing or invalid name or params"},
 		{"list as parameters", "POST", "/v1/commands/", `{"name":"standby.sync","params":[]}`, 400, "Missing or invalid name or params"},
 		{"wrong method", "DELETE", "/v1/commands/", ``, 405, "405 Method Not Allowed: The method is not allowed"},

@@ -67,5 +67,5 @@ func (a *Agent) status(*http.Request) (any, *fault) {
 	return struct {
 		StartedAt float64 `json:"started_at"` // Unix time in seconds
 		Version   string  `json:"version"`
-	}{float64(a.started.UnixMicro()) / 1e6, Version}, nil
+	}{float64(a.started.UnixMicro()) / 1e6, a.version}, nil
 }

@@ -58,7 +58,7 @@ func hardwareInfo(a *Agent, _ params) (any, *commandError) {
 
 // collectLogs carries out the command that returns the ramdisk's logs.
 func collectLogs(a *Agent, _ params) (any, *commandError) {
-	logs, err := logArchive(a.config.Hostname, a.started, a.commands.documents())
+	logs, err := logArchive(a.version, a.config.Hostname, a.started, a.commands.documents())
 	if err != nil {
 		return nil, executionError(fmt.Sprintf("collect logs: %v", err))
 	}

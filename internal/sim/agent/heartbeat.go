@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// Time between lookup and the first heartbeat: the agent makes its
-	// certificate and starts its server.
-	startUpMin = 900 * time.Millisecond
+	// Time between lookup and the first heartbeat: the agent starts its server, and
+	// makes its certificate before if it serves TLS.
+	startUpMin = 50 * time.Millisecond
 	startUpMax = 1200 * time.Millisecond
 
 	// Bounds of the time between heartbeats, as parts of the engine's timeout.
@@ -105,7 +105,7 @@ func (a *Agent) sendHeartbeat(ctx context.Context, server *apiServer, nodeUUID s
 		body.AgentToken = a.tokenJSON()
 	}
 	if version >= agentVersionAt {
-		body.AgentVersion = Version
+		body.AgentVersion = a.version
 	}
 	if version >= verifyCAAt {
 		body.AgentVerifyCA = server.certificatePEM

@@ -38,6 +38,30 @@ func TestHeartbeatsContinueWhateverTheEngineAnswers(t *testing.T) {
 	}
 }
 
+// TestAgentWithoutATokenGoesOn has an engine that has given the token away and refuses
+// each heartbeat for that.
+func TestAgentWithoutATokenGoesOn(t *testing.T) {
+	e := newEngine(t)
+	e.answer(CallLookup, lookupDocument(tokenGiven, 30))
+	e.answer(CallHeartbeat, answer{400, "{}"})
+	clock := newFakeClock(true)
+	_, powerOff := run(t, newAgent(t, e, func(c *Config) { c.Clock = clock }))
+	for _, beat := range e.awaitCalls(t, CallHeartbeat, 5)[:5] {
+		if token, sent := canonical(t, []byte(beat.body)).(map[string]any)["agent_token"]; token != nil || !sent {
+			t.Errorf("heartbeat %s, want a token that is null", beat.body)
+		}
+	}
+	powerOff()
+	if got := len(e.got(CallLookup)); got != 1 {
+		t.Errorf("%d lookups, want 1", got)
+	}
+	for i, wait := range clock.recordedPauses()[2:10] {
+		if i%2 == 0 && (wait < heartbeatRetryMin || wait > heartbeatRetryMax) {
+			t.Errorf("wait before heartbeat %d is %s, want %s to %s", i/2+2, wait, heartbeatRetryMin, heartbeatRetryMax)
+		}
+	}
+}
+
 // post sends a command to a running agent and returns the status.
 func post(t *testing.T, a *Agent, query, body string) *httptest.ResponseRecorder {
 	t.Helper()

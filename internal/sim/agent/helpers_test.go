@@ -41,7 +41,7 @@ const (
 // recording returns the exchanges of one direction.
 func recording(t testing.TB, direction string) []exchange {
 	t.Helper()
-	raw, err := os.ReadFile("testdata/ironic-python-agent-" + Version + ".json")
+	raw, err := os.ReadFile("testdata/ironic-python-agent-" + DefaultVersion + ".json")
 	if err != nil {
 		t.Fatalf("read recording: %v", err)
 	}
@@ -190,6 +190,8 @@ func (c *fakeClock) Now() time.Time {
 	defer c.mu.Unlock()
 	return c.now
 }
+
+func (c *fakeClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 func (c *fakeClock) NewTimer(d time.Duration) Timer {
 	c.mu.Lock()

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -19,7 +21,8 @@ func postWorthRepeating(status int) bool {
 
 // inspect posts the document and returns the UUID of the node if the answer has it. A
 // refusal is no error: the agent then looks itself up, because its node may exist
-// without being inspected. An error means that ctx ended.
+// without being inspected. An error means that ctx ended, or is
+// [ErrInspectionUnanswered].
 func (a *Agent) inspect(ctx context.Context, document []byte) (string, error) {
 	for attempt := 0; ; attempt++ {
 		status, answer, err := a.engine.do(ctx, request{
@@ -29,6 +32,8 @@ func (a *Agent) inspect(ctx context.Context, document []byte) (string, error) {
 			return "", context.Cause(ctx)
 		}
 		switch {
+		case errors.Is(err, errReadTimeout):
+			return "", fmt.Errorf("%w (%s)", ErrInspectionUnanswered, requestTimeout)
 		case err == nil && status < http.StatusBadRequest:
 			var accepted struct {
 				UUID string `json:"uuid"`

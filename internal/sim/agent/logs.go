@@ -12,10 +12,10 @@ import (
 
 // logArchive returns what a ramdisk keeps in its journal: a gzipped tar archive
 // in base64.
-func logArchive(hostname string, started time.Time, commands []resultDocument) (string, error) {
+func logArchive(version, hostname string, started time.Time, commands []resultDocument) (string, error) {
 	var journal strings.Builder
 	fmt.Fprintf(&journal, "%s %s ironic-python-agent[612]: simulated agent, version %s\n",
-		started.UTC().Format(time.RFC3339), hostname, Version)
+		started.UTC().Format(time.RFC3339), hostname, version)
 	for _, c := range commands {
 		fmt.Fprintf(&journal, "%s ironic-python-agent[612]: command %s %s is %s\n", hostname, c.Name, c.ID, c.Status)
 	}

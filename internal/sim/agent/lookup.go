@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	lookupTimeout     = 600 * time.Second
-	lookupInterval    = time.Second       // before the second attempt
-	lookupIntervalMax = 300 * time.Second // longest pause
-	lookupGrowth      = 1.5               // mean growth factor of pauses
-	conflictPauseMin  = 5 * time.Second   // after 409: the node is locked
-	conflictPauseMax  = 30 * time.Second
+	lookupTimeout = 600 * time.Second // after which no pause begins
+
+	// Bounds of a random pause. The upper bound begins at the lower one and doubles with
+	// each attempt, up to lookupPauseMax.
+	lookupPauseMin = time.Second
+	lookupPauseMax = 60 * time.Second
 
 	// tokenLength is the shortest length of a token.
 	tokenLength = 32
@@ -60,15 +60,20 @@ func (c lookupConfig) heartbeatTimeout() time.Duration {
 	return time.Duration(c.HeartbeatTimeout * float64(time.Second))
 }
 
-// lookup looks up the node of this machine until the engine returns one. Only pauses
-// count against the timeout. It returns a *LookupError when the time is over.
+// lockPauses are the pauses after the first, second and each later answer 409, which
+// means that the node is locked. The usual pause follows.
+var lockPauses = []time.Duration{5 * time.Second, 10 * time.Second, 30 * time.Second}
+
+// lookup looks up the node of this machine until the engine returns one. It returns a
+// *LookupError after the first attempt that ends when the timeout is over. Such an attempt
+// may begin later than that, because a pause is not shortened.
 func (a *Agent) lookup(ctx context.Context, nodeUUID string) (*lookupAnswer, error) {
 	query := url.Values{"addresses": {strings.Join(a.macs, ",")}}
 	if nodeUUID != "" {
 		query.Set("node_uuid", nodeUUID)
 	}
-	var waited time.Duration
-	for interval := lookupInterval; ; {
+	began, locked := a.clock.Now(), 0
+	for bound := lookupPauseMin; ; bound = min(2*bound, lookupPauseMax) {
 		found, status, trouble := a.lookupOnce(ctx, query)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -76,26 +81,20 @@ func (a *Agent) lookup(ctx context.Context, nodeUUID string) (*lookupAnswer, err
 		if found != nil {
 			return found, nil
 		}
-		var pause time.Duration
 		if status == http.StatusConflict {
-			pause = a.random.between(conflictPauseMin, conflictPauseMax)
-		} else {
-			pause = grow(interval, 2*max(0.1, a.random.gauss(lookupGrowth/2, 0.1)))
-			interval = grow(interval, lookupGrowth)
+			pause := lockPauses[min(locked, len(lockPauses)-1)]
+			locked++
+			if err := Sleep(ctx, a.clock, pause); err != nil {
+				return nil, err
+			}
 		}
-		if waited+pause > lookupTimeout {
+		if a.clock.Since(began) >= lookupTimeout {
 			return nil, &LookupError{Timeout: lookupTimeout, Last: trouble}
 		}
-		waited += pause
-		if err := Sleep(ctx, a.clock, pause); err != nil {
+		if err := Sleep(ctx, a.clock, a.random.between(lookupPauseMin, bound)); err != nil {
 			return nil, err
 		}
 	}
-}
-
-// grow multiplies an interval up to the longest pause.
-func grow(interval time.Duration, factor float64) time.Duration {
-	return min(time.Duration(float64(interval)*factor), lookupIntervalMax)
 }
 
 // lookupOnce makes one attempt. Without a result, reason says why.
@@ -121,8 +120,8 @@ func (a *Agent) lookupOnce(ctx context.Context, query url.Values) (found *lookup
 }
 
 // acceptToken stores the token that the engine issued. It ignores text that is too
-// short for a token. It returns [ErrNoToken] when the engine requires a token that this
-// agent did not get.
+// short for a token. When the engine requires a token that this agent did not get, it
+// returns [ErrNoToken] if the version of the agent then leaves the network.
 func (a *Agent) acceptToken(config lookupConfig) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -130,7 +129,7 @@ func (a *Agent) acceptToken(config lookupConfig) error {
 	switch {
 	case len(config.AgentToken) >= tokenLength:
 		a.token = config.AgentToken
-	case config.AgentToken == tokenGiven && a.token == "" && a.tokenRequired:
+	case config.AgentToken == tokenGiven && a.token == "" && a.tokenRequired && a.behaves.leavesNetwork:
 		return ErrNoToken
 	}
 	return nil

@@ -27,17 +27,33 @@ func newRoutes() *http.ServeMux {
 	get := func(h apiHandler) map[string]apiHandler { return map[string]apiHandler{http.MethodGet: h} }
 	commands := map[string]apiHandler{http.MethodGet: (*Agent).listCommands, http.MethodPost: (*Agent).runCommand}
 
+	// Of these routes, the paths without the slash at the end redirect to them.
+	withSlash := func(path string, methods map[string]apiHandler) {
+		route(path+"/{$}", methods)
+		for method := range methods {
+			mux.HandleFunc(method+" "+path, addSlash)
+		}
+		mux.Handle(path, apiHandler(wrongMethod))
+	}
+
 	mux.Handle("/", apiHandler(notFound))
 	route("/{$}", get((*Agent).root))
-	route("/v1", get((*Agent).version1))
-	route("/v1/{$}", get((*Agent).version1))
+	withSlash("/v1", get((*Agent).version1))
 	for _, prefix := range []string{"/v1", ""} { // a path without version means v1
 		route(prefix+"/status", get((*Agent).status))
-		route(prefix+"/commands", commands)
-		route(prefix+"/commands/{$}", commands)
+		withSlash(prefix+"/commands", commands)
 		route(prefix+"/commands/{id}", get((*Agent).showCommand))
 	}
 	return mux
+}
+
+// addSlash answers like the routes of the real agent, with the whole URL.
+func addSlash(w http.ResponseWriter, r *http.Request) {
+	target := rootURL(r) + r.URL.Path + "/"
+	if r.URL.RawQuery != "" {
+		target += "?" + r.URL.RawQuery
+	}
+	http.Redirect(w, r, target, http.StatusPermanentRedirect) //nolint:gosec // to the host that was asked, as the real agent does
 }
 
 // Handler returns the command API. [Agent.Run] serves it; alone it is of use in
@@ -149,9 +165,13 @@ func (a *Agent) tokenMatches(r *http.Request) bool {
 	return a.token != "" && query.Get("agent_token") == a.token
 }
 
-// checkReadToken checks the token of requests that read commands. It begins with the
-// first request that has one, because older engines send none.
+// checkReadToken checks the token of requests that read commands, if the version of the
+// agent does. It begins with the first request that has one, because older engines send
+// none.
 func (a *Agent) checkReadToken(r *http.Request) *fault {
+	if !a.behaves.readsNeedToken {
+		return nil
+	}
 	a.mu.Lock()
 	if r.URL.Query().Get("agent_token") != "" {
 		a.readsNeedIt = true
