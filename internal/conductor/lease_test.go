@@ -2,7 +2,6 @@ package conductor
 
 import (
 	"os"
-	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -62,7 +61,6 @@ func (w *world) stopDisk() (resume func()) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	signal.Ignore(syscall.SIGXFSZ) // writes fail with EFBIG then
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		w.t.Fatal(err)
@@ -78,6 +76,11 @@ func (w *world) stopDisk() (resume func()) {
 }
 
 func TestFullDiskRefusesRequestsAndDelaysWork(t *testing.T) {
+	storetest.InOwnProcess(t, func() { fullDisk(t) })
+}
+
+func fullDisk(t *testing.T) {
+	t.Helper()
 	w := emptyWorld(t)
 	paused := make(chan struct{}, 1)
 	c := w.idle("conductor-1", func(c *Config) {

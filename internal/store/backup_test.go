@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/store"
+	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
 // storm writes nodes from several goroutines until the returned function is
@@ -153,7 +154,7 @@ func TestBackupOfADamagedDatabaseSaysSoAndLeavesNothing(t *testing.T) {
 // TestBackupOnAFullDiskLeavesNothing has the kernel refuse to let files grow, in
 // a process of its own because that holds for all its files.
 func TestBackupOnAFullDiskLeavesNothing(t *testing.T) {
-	inChild(t, func() {
+	storetest.InOwnProcess(t, func() {
 		dir, other := t.TempDir(), t.TempDir()
 		s := open(t, dir, nil)
 		for i := range 10 {

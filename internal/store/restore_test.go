@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/store"
+	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
 var restoredAt = time.Date(2030, 1, 31, 12, 30, 5, 0, time.UTC)
@@ -223,7 +223,7 @@ func TestRestoreReplacesADamagedDatabaseAndKeepsItsLog(t *testing.T) {
 }
 
 func TestRestoreOnAFullDiskKeepsTheDatabase(t *testing.T) {
-	inChild(t, func() {
+	storetest.InOwnProcess(t, func() {
 		dir, small := t.TempDir(), folderOf(t, "present")
 		s := open(t, dir, nil)
 		for i := range 10 {
@@ -293,19 +293,4 @@ func TestKilledRestoreLeavesTheOldOrTheNewDatabase(t *testing.T) {
 		}
 	}
 	t.Logf("databases that killed restores left: %v", saw)
-}
-
-// inChild runs the test's body in a process of its own.
-func inChild(t *testing.T, body func()) {
-	t.Helper()
-	if os.Getenv(diskChild) != "" {
-		signal.Ignore(syscall.SIGXFSZ) // then writes fail with EFBIG
-		body()
-		return
-	}
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	child.Env = append(os.Environ(), diskChild+"=1")
-	if output, err := child.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, output)
-	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
+	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
 // large is a write that needs some hundred kilobytes.
@@ -112,26 +111,14 @@ func TestFullDatabaseAnswersErrorsAndRecovers(t *testing.T) {
 	}
 }
 
-// diskChild marks the process in which files may not grow.
-const diskChild = "INGOT_STORE_TEST_DISK_CHILD"
-
 // TestFailingDiskAnswersErrorsAndRecovers has the kernel refuse to let files
 // grow, in a process of its own because that holds for all its files.
 func TestFailingDiskAnswersErrorsAndRecovers(t *testing.T) {
-	if os.Getenv(diskChild) != "" {
-		failingDisk(t)
-		return
-	}
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	child.Env = append(os.Environ(), diskChild+"=1")
-	if output, err := child.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, output)
-	}
+	storetest.InOwnProcess(t, func() { failingDisk(t) })
 }
 
 func failingDisk(t *testing.T) {
 	t.Helper()
-	signal.Ignore(syscall.SIGXFSZ) // then writes fail with EFBIG
 	dir := t.TempDir()
 	s := open(t, dir, nil)
 	createNode(t, s, "before")
