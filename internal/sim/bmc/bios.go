@@ -77,15 +77,15 @@ func (b *BMC) PendingBIOS() map[string]any {
 
 // SetBIOS asks for attributes to be changed at the next boot. On BMCs with BIOS jobs
 // that happens only if commit is set or ScheduleBIOS is called; with commit, it returns
-// the job. The error is a *Refusal that names the first attribute, in the order of
+// the job. The error is a *RefusedError that names the first attribute, in the order of
 // the names, that cannot be changed so.
 func (b *BMC) SetBIOS(c *Call, values map[string]any, commit bool) (job *Task, err error) {
 	checked := make(map[string]any, len(values))
 	err = b.apply(c, change{
 		kind: ConfigureBIOS, detail: describe(values),
-		check: func(time.Time) *Refusal {
+		check: func(time.Time) *RefusedError {
 			if b.config.Profile.BIOSJobs && b.bios.committed {
-				return &Refusal{Reason: PendingBIOSJob}
+				return &RefusedError{Reason: PendingBIOSJob}
 			}
 			return b.checkBIOS(values, checked)
 		},
@@ -109,16 +109,16 @@ func (b *BMC) SetBIOS(c *Call, values map[string]any, commit bool) (job *Task, e
 }
 
 // ScheduleBIOS makes a job that changes the pending attributes at the next boot. The
-// error is a *Refusal.
+// error is a *RefusedError.
 func (b *BMC) ScheduleBIOS(c *Call) (job *Task, err error) {
 	err = b.apply(c, change{
 		kind: ConfigureBIOS, detail: "schedule",
-		check: func(time.Time) *Refusal {
+		check: func(time.Time) *RefusedError {
 			switch {
 			case b.bios.committed:
-				return &Refusal{Reason: PendingBIOSJob}
+				return &RefusedError{Reason: PendingBIOSJob}
 			case len(b.bios.pending) == 0:
-				return &Refusal{Reason: NothingPending}
+				return &RefusedError{Reason: NothingPending}
 			}
 			return nil
 		},
@@ -147,20 +147,20 @@ func (b *BMC) ResetBIOS(c *Call) error {
 }
 
 // checkBIOS finds the first value that cannot be set, and fills checked.
-func (b *BMC) checkBIOS(values, checked map[string]any) *Refusal {
+func (b *BMC) checkBIOS(values, checked map[string]any) *RefusedError {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		text := fmt.Sprint(values[name])
 		i := slices.IndexFunc(b.config.Profile.Attributes, func(a Attribute) bool { return a.Name == name })
 		if i < 0 {
-			return &Refusal{Reason: UnknownAttribute, Property: name, Value: text}
+			return &RefusedError{Reason: UnknownAttribute, Property: name, Value: text}
 		}
 		a := b.config.Profile.Attributes[i]
 		if a.ReadOnly {
-			return &Refusal{Reason: ReadOnlyAttribute, Property: name, Value: text}
+			return &RefusedError{Reason: ReadOnlyAttribute, Property: name, Value: text}
 		}
 		value, ok := a.accepts(values[name])
 		if !ok {
-			return &Refusal{Reason: BadAttribute, Property: name, Value: text}
+			return &RefusedError{Reason: BadAttribute, Property: name, Value: text}
 		}
 		checked[name] = value
 	}

@@ -190,13 +190,13 @@ type change struct {
 	kind   Kind
 	detail string
 	// check returns the reason not to do it; nil means that there is never one.
-	check func(now time.Time) *Refusal
+	check func(now time.Time) *RefusedError
 	// do does it, and returns the task that it has made, if any.
 	do func(now time.Time, fate effect.Fate) *Task
 }
 
 // apply does what a call asks for, unless that is refused or the call meets a fault, and
-// writes the log. The error is a *Refusal.
+// writes the log. The error is a *RefusedError.
 func (b *BMC) apply(c *Call, wanted change) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

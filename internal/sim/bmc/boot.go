@@ -103,11 +103,11 @@ func (b *BMC) bootMode() Mode {
 }
 
 // SetOverride changes the boot settings; empty fields stay as they are. The error is a
-// *Refusal.
+// *RefusedError.
 func (b *BMC) SetOverride(c *Call, o Override) error {
 	return b.apply(c, change{
 		kind: BootDevice, detail: strings.Join(strings.Fields(string(o.Target)+" "+string(o.Enabled)+" "+string(o.Mode)), " "),
-		check: func(time.Time) *Refusal { return b.checkOverride(o) },
+		check: func(time.Time) *RefusedError { return b.checkOverride(o) },
 		do: func(_ time.Time, fate effect.Fate) *Task {
 			if fate.FailTask {
 				return nil
@@ -129,22 +129,22 @@ func (b *BMC) SetOverride(c *Call, o Override) error {
 	})
 }
 
-func (b *BMC) checkOverride(o Override) *Refusal {
+func (b *BMC) checkOverride(o Override) *RefusedError {
 	profile := b.config.Profile
 	if _, ok := profile.Targets[o.Target]; !ok && o.Target != "" && o.Target != TargetNone {
-		return &Refusal{Reason: UnknownTarget, Property: "BootSourceOverrideTarget", Value: string(o.Target)}
+		return &RefusedError{Reason: UnknownTarget, Property: "BootSourceOverrideTarget", Value: string(o.Target)}
 	}
 	if !slices.Contains([]Enabled{"", Disabled, Once, Continuous}, o.Enabled) {
-		return &Refusal{Reason: UnknownEnabled, Property: "BootSourceOverrideEnabled", Value: string(o.Enabled)}
+		return &RefusedError{Reason: UnknownEnabled, Property: "BootSourceOverrideEnabled", Value: string(o.Enabled)}
 	}
 	if !slices.Contains([]Mode{"", UEFI, Legacy}, o.Mode) {
-		return &Refusal{Reason: UnknownMode, Property: "BootSourceOverrideMode", Value: string(o.Mode)}
+		return &RefusedError{Reason: UnknownMode, Property: "BootSourceOverrideMode", Value: string(o.Mode)}
 	}
 	if profile.POSTLocksBoot && b.inPOST() {
-		return &Refusal{Reason: DuringPOST, Property: "BootSourceOverrideTarget"}
+		return &RefusedError{Reason: DuringPOST, Property: "BootSourceOverrideTarget"}
 	}
 	if profile.FixedMode && o.Mode != "" && o.Mode != b.bootMode() {
-		return &Refusal{Reason: FixedMode, Property: "BootSourceOverrideMode"}
+		return &RefusedError{Reason: FixedMode, Property: "BootSourceOverrideMode"}
 	}
 	target, enabled := b.override.Target, b.override.Enabled
 	if o.Target != "" {
@@ -154,7 +154,7 @@ func (b *BMC) checkOverride(o Override) *Refusal {
 		enabled = o.Enabled
 	}
 	if enabled == Continuous && slices.Contains(profile.OnceOnly, target) {
-		return &Refusal{Reason: NotContinuous, Property: "BootSourceOverrideEnabled", Value: string(Continuous)}
+		return &RefusedError{Reason: NotContinuous, Property: "BootSourceOverrideEnabled", Value: string(Continuous)}
 	}
 	return nil
 }

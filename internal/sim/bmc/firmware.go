@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
 )
 
-// Identities of firmware components. Network adapters have nic:1, nic:2, …
+// Identities of firmware components. Network adapters have nic:1, nic:2 and so on.
 const (
 	BIOSComponent = "bios"
 	BMCComponent  = "bmc"
@@ -136,18 +136,18 @@ func (b *BMC) fetch(ctx context.Context, from string) (image, Failure) {
 // Update fetches a firmware file and begins to install it, as a task. With a component,
 // the file must be for that one. It returns when the file is there or cannot be
 // fetched, which the task then says. The end of ctx does not end it. The error is a
-// *Refusal.
+// *RefusedError.
 func (b *BMC) Update(ctx context.Context, c *Call, from, component string) (task *Task, err error) {
 	u, err := url.Parse(from)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, &Refusal{Reason: UnknownTransferURI, Property: "ImageURI", Value: from}
+		return nil, &RefusedError{Reason: UnknownTransferURI, Property: "ImageURI", Value: from}
 	}
 	file, failure := b.fetch(context.WithoutCancel(ctx), from)
 	err = b.apply(c, change{
 		kind: Flash, detail: strings.TrimSpace(component + " " + from),
-		check: func(time.Time) *Refusal {
+		check: func(time.Time) *RefusedError {
 			if component != "" && !b.has(component) {
-				return &Refusal{Reason: UnknownComponent, Property: "Targets", Value: component}
+				return &RefusedError{Reason: UnknownComponent, Property: "Targets", Value: component}
 			}
 			return nil
 		},

@@ -10,9 +10,9 @@ import (
 
 // Slot is a slot for virtual media.
 type Slot struct {
-	ID     string
-	Types  []string // as Redfish spells them: CD, DVD, Floppy, USBStick
-	Source Source   // under which a machine boots from it
+	ID      string
+	Types   []string // as Redfish spells them: CD, DVD, Floppy, USBStick
+	Sources []Source // under which a machine boots from it
 }
 
 // Medium is what is in a slot.
@@ -37,19 +37,19 @@ func (b *BMC) Media() []Medium {
 }
 
 // Insert puts a medium into a slot, counted from zero. The BMC does not open the image.
-// The error is a *Refusal.
+// The error is a *RefusedError.
 func (b *BMC) Insert(c *Call, slot int, m Medium) error {
 	return b.apply(c, change{
 		kind: AttachMedium, detail: b.slotID(slot) + " " + m.Image,
-		check: func(time.Time) *Refusal {
+		check: func(time.Time) *RefusedError {
 			u, err := url.Parse(m.Image)
 			switch {
 			case err != nil || !slices.Contains(imageSchemes, u.Scheme) || u.Host == "":
-				return &Refusal{Reason: BadImage, Property: "Image", Value: m.Image}
+				return &RefusedError{Reason: BadImage, Property: "Image", Value: m.Image}
 			case m.Protocol == "" && b.config.Profile.NeedsProtocol:
-				return &Refusal{Reason: NeedsProtocol, Property: "TransferProtocolType"}
+				return &RefusedError{Reason: NeedsProtocol, Property: "TransferProtocolType"}
 			case b.inserted(slot).Image != "" && !b.config.Profile.ReplacesMedia:
-				return &Refusal{Reason: SlotOccupied, Property: "Image"}
+				return &RefusedError{Reason: SlotOccupied, Property: "Image"}
 			}
 			return nil
 		},
@@ -62,13 +62,13 @@ func (b *BMC) Insert(c *Call, slot int, m Medium) error {
 	})
 }
 
-// Eject empties a slot, counted from zero. The error is a *Refusal.
+// Eject empties a slot, counted from zero. The error is a *RefusedError.
 func (b *BMC) Eject(c *Call, slot int) error {
 	return b.apply(c, change{
 		kind: DetachMedia, detail: b.slotID(slot),
-		check: func(time.Time) *Refusal {
+		check: func(time.Time) *RefusedError {
 			if b.inserted(slot).Image == "" && !b.config.Profile.EjectsNothing {
-				return &Refusal{Reason: SlotEmpty}
+				return &RefusedError{Reason: SlotEmpty}
 			}
 			return nil
 		},
@@ -100,7 +100,7 @@ func (b *BMC) put(slot int, m Medium) {
 // imageFor returns the image in the first slot of a source that has one.
 func (b *BMC) imageFor(source Source) string {
 	for i, slot := range b.config.Profile.Slots {
-		if image := b.inserted(i).Image; image != "" && slot.Source == source {
+		if image := b.inserted(i).Image; image != "" && slices.Contains(slot.Sources, source) {
 			return image
 		}
 	}

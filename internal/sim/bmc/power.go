@@ -111,10 +111,10 @@ func (b *BMC) inPOST() bool {
 }
 
 // Reset changes the power. It returns before that has taken effect. A request replaces
-// one that has not. The error is a *Refusal.
+// one that has not. The error is a *RefusedError.
 func (b *BMC) Reset(c *Call, kind ResetType) error {
 	if !slices.Contains(b.config.Profile.Resets, kind) {
-		return &Refusal{Reason: UnknownReset, Property: "ResetType", Value: string(kind)}
+		return &RefusedError{Reason: UnknownReset, Property: "ResetType", Value: string(kind)}
 	}
 	r, ok := resets[kind]
 	if !ok { // the power button does what the power state makes of it
@@ -126,7 +126,7 @@ func (b *BMC) Reset(c *Call, kind ResetType) error {
 	}
 	return b.apply(c, change{
 		kind: r.kind, detail: string(kind),
-		check: func(time.Time) *Refusal { return b.checkReset(r) },
+		check: func(time.Time) *RefusedError { return b.checkReset(r) },
 		do: func(now time.Time, fate effect.Fate) *Task {
 			b.begin(r, now, fate)
 			return nil
@@ -135,13 +135,13 @@ func (b *BMC) Reset(c *Call, kind ResetType) error {
 }
 
 // checkReset refuses a reset that the power state does not allow.
-func (b *BMC) checkReset(r reset) *Refusal {
+func (b *BMC) checkReset(r reset) *RefusedError {
 	state, same := b.powerState(), b.config.Profile.SamePower
 	switch {
-	case r.wantsOn && state == Off && !(same && r.kind == PowerOff):
-		return &Refusal{Reason: AlreadyOff}
+	case r.wantsOn && state == Off && (!same || r.kind != PowerOff):
+		return &RefusedError{Reason: AlreadyOff}
 	case r.kind == PowerOn && (state == On || state == PoweringOn) && !same:
-		return &Refusal{Reason: AlreadyOn}
+		return &RefusedError{Reason: AlreadyOn}
 	}
 	return nil
 }

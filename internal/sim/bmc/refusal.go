@@ -30,15 +30,15 @@ const (
 	UnknownTransferURI Reason = "firmware cannot be fetched from there"
 )
 
-// Refusal is the error of a call that did nothing.
-type Refusal struct {
+// RefusedError is the error of a call that did nothing.
+type RefusedError struct {
 	Reason   Reason
 	Property string // that is wrong, if any
 	Value    string // that it should have had
 }
 
 // Error says why in words.
-func (r *Refusal) Error() string {
+func (r *RefusedError) Error() string {
 	text := string(r.Reason)
 	if named := strings.TrimSpace(r.Property + " " + r.Value); named != "" {
 		text += ": " + named

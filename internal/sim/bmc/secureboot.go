@@ -52,13 +52,13 @@ func (b *BMC) SetSecureBoot(c *Call, enable bool) error {
 	}})
 }
 
-// ResetSecureBootKeys changes the keys at once. The error is a *Refusal.
+// ResetSecureBootKeys changes the keys at once. The error is a *RefusedError.
 func (b *BMC) ResetSecureBootKeys(c *Call, kind string) error {
 	return b.apply(c, change{
 		kind: ResetSecureBoot, detail: kind,
-		check: func(time.Time) *Refusal {
+		check: func(time.Time) *RefusedError {
 			if !slices.Contains(KeysResets, kind) {
-				return &Refusal{Reason: UnknownKeysReset, Property: "ResetKeysType", Value: kind}
+				return &RefusedError{Reason: UnknownKeysReset, Property: "ResetKeysType", Value: kind}
 			}
 			return nil
 		},

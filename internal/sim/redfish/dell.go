@@ -98,8 +98,8 @@ var dellProfile = bmc.Profile{
 		bmc.TargetUtilities: bmc.FromElsewhere, bmc.TargetUEFITarget: bmc.FromElsewhere, bmc.TargetSDCard: bmc.FromElsewhere,
 	},
 	Slots: []bmc.Slot{
-		{ID: "CD", Types: []string{"CD", "DVD", "USBStick"}, Source: bmc.FromCD},
-		{ID: "RemovableDisk", Types: []string{"USBStick", "CD", "DVD"}, Source: bmc.FromUSB},
+		{ID: "CD", Types: []string{"CD", "DVD", "USBStick"}, Sources: []bmc.Source{bmc.FromCD, bmc.FromUSB}},
+		{ID: "RemovableDisk", Types: []string{"USBStick", "CD", "DVD"}, Sources: []bmc.Source{bmc.FromCD, bmc.FromUSB}},
 	},
 	BIOSJobs: true, BMCVersion: "7.00.60.00", AdapterVersion: "22.31.6",
 	Attributes: []bmc.Attribute{

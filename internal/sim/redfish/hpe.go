@@ -86,8 +86,8 @@ var hpeProfile = bmc.Profile{
 	OnceOnly:  []bmc.Target{bmc.TargetCD, bmc.TargetUSB, bmc.TargetBIOSSetup, bmc.TargetUEFIShell, bmc.TargetUtilities, bmc.TargetDiags},
 	FixedMode: true, POSTLocksBoot: true,
 	Slots: []bmc.Slot{
-		{ID: "1", Types: []string{"Floppy", "USBStick"}, Source: bmc.FromUSB},
-		{ID: "2", Types: []string{"CD", "DVD"}, Source: bmc.FromCD},
+		{ID: "1", Types: []string{"Floppy", "USBStick"}, Sources: []bmc.Source{bmc.FromUSB}},
+		{ID: "2", Types: []string{"CD", "DVD"}, Sources: []bmc.Source{bmc.FromCD}},
 	},
 	BMCVersion: "iLO 5 v2.95", AdapterVersion: "20.23.1",
 	Attributes: []bmc.Attribute{

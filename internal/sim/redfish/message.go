@@ -98,7 +98,7 @@ func (s *Service) problem(p problem, property, value string) answer {
 
 // refused answers for an error of the model.
 func (s *Service) refused(err error) answer {
-	var refusal *bmc.Refusal
+	var refusal *bmc.RefusedError
 	if !errors.As(err, &refusal) {
 		return s.problem(problem{http.StatusInternalServerError, "InternalError"}, "", "")
 	}

@@ -43,17 +43,6 @@ func system(t *testing.T, client *gofish.APIClient) *schemas.ComputerSystem {
 	return systems[0]
 }
 
-// each runs a test for every vendor.
-func each(t *testing.T, test func(t *testing.T, vendor string)) {
-	t.Helper()
-	for _, vendor := range redfish.Vendors {
-		t.Run(vendor, func(t *testing.T) {
-			t.Parallel()
-			test(t, vendor)
-		})
-	}
-}
-
 // statusOf is the status that gofish got.
 func statusOf(err error) int {
 	var failure *schemas.Error
@@ -87,35 +76,38 @@ func call(t *testing.T, s *redfishtest.Server, method, path, body string, header
 }
 
 func TestPowerChangesTakeTheirTime(t *testing.T) {
-	each(t, func(t *testing.T, vendor string) {
-		s := redfishtest.Start(t, vendor, redfishtest.Options{Times: bmc.Times{PowerOn: 3 * time.Second, PowerOff: 4 * time.Second, Shutdown: 30 * time.Second}})
-		client := connect(t, s)
-		for _, change := range []struct {
-			reset         schemas.ResetType
-			after         time.Duration
-			before, final schemas.PowerState
-		}{
-			{schemas.OnResetType, 3 * time.Second, schemas.PoweringOnPowerState, schemas.OnPowerState},
-			{schemas.GracefulShutdownResetType, 30 * time.Second, schemas.OnPowerState, schemas.OffPowerState},
-			{schemas.OnResetType, 3 * time.Second, schemas.PoweringOnPowerState, schemas.OnPowerState},
-			{schemas.ForceOffResetType, 4 * time.Second, schemas.PoweringOffPowerState, schemas.OffPowerState},
-		} {
-			if _, err := system(t, client).Reset(change.reset); err != nil {
-				t.Fatalf("%s: %v", change.reset, err)
+	for _, vendor := range redfish.Vendors {
+		t.Run(vendor, func(t *testing.T) {
+			t.Parallel()
+			s := redfishtest.Start(t, vendor, redfishtest.Options{Times: bmc.Times{PowerOn: 3 * time.Second, PowerOff: 4 * time.Second, Shutdown: 30 * time.Second}})
+			client := connect(t, s)
+			for _, change := range []struct {
+				reset         schemas.ResetType
+				after         time.Duration
+				before, final schemas.PowerState
+			}{
+				{schemas.OnResetType, 3 * time.Second, schemas.PoweringOnPowerState, schemas.OnPowerState},
+				{schemas.GracefulShutdownResetType, 30 * time.Second, schemas.OnPowerState, schemas.OffPowerState},
+				{schemas.OnResetType, 3 * time.Second, schemas.PoweringOnPowerState, schemas.OnPowerState},
+				{schemas.ForceOffResetType, 4 * time.Second, schemas.PoweringOffPowerState, schemas.OffPowerState},
+			} {
+				if _, err := system(t, client).Reset(change.reset); err != nil {
+					t.Fatalf("%s: %v", change.reset, err)
+				}
+				s.Pass(change.after - time.Second)
+				if got := system(t, client).PowerState; got != change.before {
+					t.Errorf("%s: power state %s too early, want %s", change.reset, got, change.before)
+				}
+				s.Pass(time.Second)
+				if got := system(t, client).PowerState; got != change.final {
+					t.Errorf("%s: power state %s, want %s", change.reset, got, change.final)
+				}
 			}
-			s.Pass(change.after - time.Second)
-			if got := system(t, client).PowerState; got != change.before {
-				t.Errorf("%s: power state %s too early, want %s", change.reset, got, change.before)
+			if got := strings.Join(s.Effects(), ", "); got != "power on, soft power off, power on, power off" {
+				t.Errorf("effects: %s", got)
 			}
-			s.Pass(time.Second)
-			if got := system(t, client).PowerState; got != change.final {
-				t.Errorf("%s: power state %s, want %s", change.reset, got, change.final)
-			}
-		}
-		if got := strings.Join(s.Effects(), ", "); got != "power on, soft power off, power on, power off" {
-			t.Errorf("effects: %s", got)
-		}
-	})
+		})
+	}
 }
 
 func TestPowerOnOfAMachineThatIsOnIsAnsweredAsTheVendorDoes(t *testing.T) {
@@ -125,36 +117,42 @@ func TestPowerOnOfAMachineThatIsOnIsAnsweredAsTheVendorDoes(t *testing.T) {
 	}{
 		"dell": {409, "IDRAC.2.8.PSU501"}, "hpe": {400, "iLO.2.14.InvalidOperationForSystemState"}, "supermicro": {204, ""},
 	}
-	each(t, func(t *testing.T, vendor string) {
-		s := redfishtest.Start(t, vendor)
-		target := "/redfish/v1/Systems/" + map[string]string{"dell": "System.Embedded.1"}[vendor]
-		if vendor != "dell" {
-			target += "1"
-		}
-		call(t, s, "POST", target+"/Actions/ComputerSystem.Reset", `{"ResetType":"On"}`)
-		status, text, _ := call(t, s, "POST", target+"/Actions/ComputerSystem.Reset", `{"ResetType":"On"}`)
-		if status != want[vendor].status || !strings.Contains(text, want[vendor].text) {
-			t.Errorf("status %d, %s; want %d with %q", status, text, want[vendor].status, want[vendor].text)
-		}
-	})
+	for _, vendor := range redfish.Vendors {
+		t.Run(vendor, func(t *testing.T) {
+			t.Parallel()
+			s := redfishtest.Start(t, vendor)
+			target := "/redfish/v1/Systems/" + map[string]string{"dell": "System.Embedded.1"}[vendor]
+			if vendor != "dell" {
+				target += "1"
+			}
+			call(t, s, "POST", target+"/Actions/ComputerSystem.Reset", `{"ResetType":"On"}`)
+			status, text, _ := call(t, s, "POST", target+"/Actions/ComputerSystem.Reset", `{"ResetType":"On"}`)
+			if status != want[vendor].status || !strings.Contains(text, want[vendor].text) {
+				t.Errorf("status %d, %s; want %d with %q", status, text, want[vendor].status, want[vendor].text)
+			}
+		})
+	}
 }
 
 func TestSessionsAreLimitedAndExpire(t *testing.T) {
 	status := map[string]int{"dell": 503, "hpe": 400, "supermicro": 503}
-	each(t, func(t *testing.T, vendor string) {
-		s := redfishtest.Start(t, vendor)
-		first := connect(t, s)
-		for range redfish.MaxSessions - 1 {
-			connect(t, s)
-		}
-		if _, err := tryConnect(t, s); statusOf(err) != status[vendor] {
-			t.Errorf("session too many: %v, want status %d", err, status[vendor])
-		}
-		s.Pass(redfish.SessionTimeout)
-		if _, err := first.Get("/redfish/v1/Systems"); statusOf(err) != 401 {
-			t.Errorf("session after its time: %v, want status 401", err)
-		}
-		again := connect(t, s)
-		again.Logout()
-	})
+	for _, vendor := range redfish.Vendors {
+		t.Run(vendor, func(t *testing.T) {
+			t.Parallel()
+			s := redfishtest.Start(t, vendor)
+			first := connect(t, s)
+			for range redfish.MaxSessions - 1 {
+				connect(t, s)
+			}
+			if _, err := tryConnect(t, s); statusOf(err) != status[vendor] {
+				t.Errorf("session too many: %v, want status %d", err, status[vendor])
+			}
+			s.Pass(redfish.SessionTimeout)
+			if _, err := first.Get("/redfish/v1/Systems"); statusOf(err) != 401 {
+				t.Errorf("session after its time: %v, want status 401", err)
+			}
+			again := connect(t, s)
+			again.Logout()
+		})
+	}
 }

@@ -67,8 +67,8 @@ var supermicroProfile = bmc.Profile{
 		bmc.TargetFloppy: bmc.FromElsewhere, bmc.TargetBIOSSetup: bmc.FromElsewhere,
 	},
 	Slots: []bmc.Slot{
-		{ID: "VirtualMedia1", Types: []string{"CD", "DVD"}, Source: bmc.FromCD},
-		{ID: "VirtualMedia2", Types: []string{"USBStick", "Floppy"}, Source: bmc.FromUSB},
+		{ID: "VirtualMedia1", Types: []string{"CD", "DVD"}, Sources: []bmc.Source{bmc.FromCD}},
+		{ID: "VirtualMedia2", Types: []string{"USBStick", "Floppy"}, Sources: []bmc.Source{bmc.FromUSB}},
 	},
 	EjectsNothing: true, NeedsProtocol: true,
 	BMCVersion: "01.01.45", AdapterVersion: "8.70",
