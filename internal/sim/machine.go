@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/sim/agent"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
 )
 
@@ -26,12 +27,15 @@ type Machine struct {
 	status  Status
 	answers map[Answer]int
 
+	bmc *bmc.BMC // nil without one
+
 	power sync.Mutex  // guards cycle
 	cycle *powerCycle // the present or the last one; nil before the first
 }
 
 // powerCycle is the time from one power on to the next power off.
 type powerCycle struct {
+	boot  bmc.Boot           // its newest one, with a BMC; only its goroutine changes it
 	cut   context.CancelFunc // powers off
 	ended chan struct{}      // closed when its goroutine has ended
 	over  bool               // powered off; guarded by Machine.power
@@ -62,6 +66,9 @@ func (m *Machine) Document() []byte {
 func (m *Machine) hardwareOptions() hardware.Options {
 	o := m.all.options.Hardware
 	o.Address = hardware.AddressIn(m.all.options.inventory(), m.index)
+	if with := m.all.options.BMC; with != nil {
+		o = with.hardware(o, m.index)
+	}
 	return o
 }
 
@@ -75,12 +82,24 @@ func (m *Machine) Answers(a Answer) int {
 // PowerOn powers the machine on, unless it is on already, and returns before
 // it has booted. The only error is [ErrStopped].
 func (m *Machine) PowerOn() error {
+	if m.bmc == nil {
+		return m.start(networkBoot)
+	}
+	if m.all.hasStopped() {
+		return ErrStopped
+	}
+	m.bmc.Switch(true)
+	return nil
+}
+
+// networkBoot is the only boot of machines without a BMC.
+var networkBoot = bmc.Boot{Source: bmc.FromNetwork}
+
+// start begins a power cycle, unless there is one. The only error is [ErrStopped].
+func (m *Machine) start(boot bmc.Boot) error {
 	m.power.Lock()
 	defer m.power.Unlock()
-	m.all.mu.Lock()
-	stopped := m.all.stopped
-	m.all.mu.Unlock()
-	if stopped {
+	if m.all.hasStopped() {
 		return ErrStopped
 	}
 	if m.cycle != nil && !m.cycle.over {
@@ -88,7 +107,7 @@ func (m *Machine) PowerOn() error {
 	}
 	before := m.cycle
 	ctx, cut := context.WithCancel(context.Background())
-	m.cycle = &powerCycle{cut: cut, ended: make(chan struct{})}
+	m.cycle = &powerCycle{boot: boot, cut: cut, ended: make(chan struct{})}
 	go m.run(ctx, m.cycle, before)
 	return nil
 }
@@ -96,17 +115,24 @@ func (m *Machine) PowerOn() error {
 // PowerOff powers the machine off, unless it is off already, and returns when the
 // ramdisk has ended.
 func (m *Machine) PowerOff() {
+	if m.bmc != nil {
+		m.bmc.Switch(false)
+	}
+	if l := m.cut(); l != nil {
+		<-l.ended
+	}
+}
+
+// cut begins to end the present power cycle and returns it, or nil if there was never one.
+func (m *Machine) cut() *powerCycle {
 	m.power.Lock()
-	l := m.cycle
-	if l != nil {
-		l.over = true
+	defer m.power.Unlock()
+	if m.cycle == nil {
+		return nil
 	}
-	m.power.Unlock()
-	if l == nil {
-		return
-	}
-	l.cut()
-	<-l.ended
+	m.cycle.over = true
+	m.cycle.cut()
+	return m.cycle
 }
 
 // Reboot powers the machine off and on again. The only error is [ErrStopped].
@@ -123,14 +149,29 @@ func (m *Machine) run(ctx context.Context, l, before *powerCycle) {
 		<-before.ended
 	}
 	for ctx.Err() == nil {
+		if !bootsRamdisk(l.boot) {
+			m.enter(On, "")
+			<-ctx.Done()
+			break
+		}
 		err := m.boot(ctx)
 		if !errors.Is(err, agent.ErrRebooted) {
 			m.finish(ctx, l, err)
 			return
 		}
+		if m.bmc == nil {
+			continue
+		}
+		if next, still := m.bmc.Rebooted(l.boot.Number); still {
+			l.boot = next
+		}
 	}
 	m.enter(Off, "")
 }
+
+// bootsRamdisk reports whether there is a ramdisk where a machine boots from: the network
+// always has one, virtual media do when there is an image in them.
+func bootsRamdisk(b bmc.Boot) bool { return b.Source == bmc.FromNetwork || b.Image != "" }
 
 // finish records the end of the ramdisk: the machine is off, or it is still powered and
 // its ramdisk has given up.

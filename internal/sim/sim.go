@@ -28,6 +28,9 @@ import (
 
 // Options describe the machines.
 type Options struct {
+	// BMC gives every machine a BMC; nil means that they are switched by the methods of
+	// [Machine] only.
+	BMC *BMCOptions
 	// Engine is the root URL of the Bare Metal API, for example
 	// http://127.0.0.1:6385.
 	Engine string
@@ -83,7 +86,10 @@ func (o Options) Validate() error {
 			return fmt.Errorf("network %s has room for %d machines, not %d", network, room, o.Machines)
 		}
 	}
-	return errors.Join(agent.CheckVersion(o.AgentVersion), o.Hardware.Validate())
+	if err := errors.Join(agent.CheckVersion(o.AgentVersion), o.Hardware.Validate()); err != nil || o.BMC == nil {
+		return err
+	}
+	return o.BMC.validate(o)
 }
 
 func (o Options) network() netip.Prefix {
@@ -123,6 +129,7 @@ type Machines struct {
 	options   Options
 	ownClient bool
 	machines  []*Machine
+	bmcs      *bmcs // nil without BMCs
 
 	mu      sync.Mutex
 	stopped bool
@@ -157,6 +164,11 @@ func New(options Options) (*Machines, error) {
 	for i := range ms.machines {
 		ms.machines[i] = newMachine(ms, i)
 	}
+	if options.BMC != nil {
+		if err := ms.addBMCs(); err != nil {
+			return nil, err
+		}
+	}
 	return ms, nil
 }
 
@@ -185,6 +197,12 @@ func (ms *Machines) PowerOn(ctx context.Context, perSecond float64) error {
 	return nil
 }
 
+func (ms *Machines) hasStopped() bool {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.stopped
+}
+
 // ErrStopped is returned when machines are powered on after Stop.
 var ErrStopped = errors.New("the simulation was stopped")
 
@@ -195,6 +213,9 @@ func (ms *Machines) Stop() {
 	ms.stopped = true
 	ms.mu.Unlock()
 	var wg sync.WaitGroup
+	if ms.bmcs != nil {
+		ms.bmcs.stop()
+	}
 	for _, m := range ms.machines {
 		wg.Go(m.PowerOff)
 	}

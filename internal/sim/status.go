@@ -17,6 +17,7 @@ type State string
 // The states of a machine.
 const (
 	Off        State = "off"
+	On         State = "on"         // powered, and nothing boots
 	Booting    State = "booting"    // powered, no ramdisk yet
 	Inspecting State = "inspecting" // posting the inspection document
 	LookingUp  State = "looking up" // asking the engine which node it is

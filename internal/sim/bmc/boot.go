@@ -63,9 +63,9 @@ const (
 // Override is what a machine boots from instead of its usual boot order, which is
 // network, disk, CD.
 type Override struct {
-	Target  Target
-	Enabled Enabled
-	Mode    Mode
+	Target  Target  `json:"target"`
+	Enabled Enabled `json:"enabled"`
+	Mode    Mode    `json:"mode"`
 }
 
 // Boot is one boot of a machine.

@@ -25,8 +25,8 @@ const (
 
 // Component is a part of the machine that has firmware.
 type Component struct {
-	ID      string
-	Version string
+	ID      string `json:"id"`
+	Version string `json:"version"`
 }
 
 // Adapter is a network adapter with its ports.

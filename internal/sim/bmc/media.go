@@ -17,10 +17,10 @@ type Slot struct {
 
 // Medium is what is in a slot.
 type Medium struct {
-	Image          string // URL; empty means that the slot is empty
-	WriteProtected bool
-	User           string
-	Protocol       string // transfer protocol, in the words of Redfish
+	Image          string `json:"image"` // URL; empty means that the slot is empty
+	WriteProtected bool   `json:"write_protected"`
+	User           string `json:"user,omitempty"`
+	Protocol       string `json:"protocol,omitempty"` // transfer protocol, in the words of Redfish
 }
 
 // imageSchemes are the schemes of URLs that a BMC opens.

@@ -134,6 +134,23 @@ func (b *BMC) Reset(c *Call, kind ResetType) error {
 	})
 }
 
+// Switch gives the machine power or takes it at once, as somebody does who stands in front
+// of it. That is no call: no fault meets it, and the log does not have it.
+func (b *BMC) Switch(on bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.settle()
+	if b.on == on && len(b.plan) == 0 {
+		return
+	}
+	what := cutPower
+	if on {
+		what = givePower
+	}
+	b.plan = []step{{at: now, what: what}}
+	b.settle()
+}
+
 // checkReset refuses a reset that the power state does not allow.
 func (b *BMC) checkReset(r reset) *RefusedError {
 	state, same := b.powerState(), b.config.Profile.SamePower

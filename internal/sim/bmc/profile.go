@@ -2,8 +2,9 @@ package bmc
 
 // Profile is how the BMCs of a vendor differ, apart from their protocols.
 type Profile struct {
-	Vendor string // short, in lower case
-	Resets []ResetType
+	Vendor       string // short, in lower case
+	Manufacturer string // of the machines, as their firmware names it
+	Resets       []ResetType
 	// SamePower says that powering on what is on, and off what is off, succeeds.
 	SamePower bool
 	// Targets are the boot targets and what each boots from.

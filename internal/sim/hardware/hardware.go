@@ -45,6 +45,13 @@ type Options struct {
 	NICs int
 	// Kind restricts machines to one kind; empty means all kinds.
 	Kind Kind
+	// Manufacturer restricts machines to those of one manufacturer, as it names itself;
+	// empty means all. Its lists of products are those of the usual mix.
+	Manufacturer string
+	// BMCNetwork is the IPv4 network of the BMC addresses, numbered like the boot
+	// addresses; every machine then has a BMC with exactly that address. The zero value means
+	// that most machines have one, in a network that nobody routes.
+	BMCNetwork netip.Prefix
 	// Address is the IPv4 address of the interface that the machine booted from. The
 	// zero value means the address for the machine's index in [DefaultNetwork].
 	Address netip.Addr
@@ -57,6 +64,9 @@ type Options struct {
 func (o Options) Validate() error {
 	if o.Kind != "" && !slices.ContainsFunc(platforms, func(p platform) bool { return p.kind == o.Kind }) {
 		return fmt.Errorf("there are no machines of kind %q; choose %s, %s or %s", o.Kind, Server, Edge, Virtual)
+	}
+	if !slices.ContainsFunc(platforms, o.allows) {
+		return fmt.Errorf("there are no machines of kind %q by %q", o.Kind, o.Manufacturer)
 	}
 	if o.NICs < 0 || o.NICs > MaxNICs {
 		return fmt.Errorf("a machine has 1 to %d network interfaces, not %d", MaxNICs, o.NICs)
@@ -97,7 +107,7 @@ func (o Options) Document(seed uint64, index int) []byte {
 // Machine generates machine index of the seed. It is safe for concurrent use.
 func (o Options) Machine(seed uint64, index int) Machine {
 	d := newDice(seed, index)
-	p := pickPlatform(d, o.Kind)
+	p := o.pickPlatform(d)
 	place := placeOf(seed, index)
 
 	addr := o.Address
@@ -112,6 +122,9 @@ func (o Options) Machine(seed uint64, index int) Machine {
 	})
 	disks := p.disks(d, seed, index)
 	bmcV4, bmcV6 := p.bmcAddresses(d, index)
+	if o.BMCNetwork.IsValid() {
+		bmcV4, bmcV6 = AddressIn(o.BMCNetwork, index).String(), noBMCv6
+	}
 	pxe := p.pxeInterface(d, nics[bootNIC].MACAddress)
 
 	doc := Inspection{

@@ -11,6 +11,10 @@ import (
 // without configuration: Linux accepts all of 127.0.0.0/8.
 var DefaultNetwork = netip.MustParsePrefix("127.64.0.0/10")
 
+// LocalBMCNetwork is a network for BMC addresses that this computer answers to, beside
+// [DefaultNetwork] in the loopback network.
+var LocalBMCNetwork = netip.MustParsePrefix("127.32.0.0/11")
+
 // bmcNetwork holds the BMC addresses: the range reserved for benchmarks of
 // network devices (RFC 2544), which no production network routes.
 var bmcNetwork = netip.MustParsePrefix("198.18.0.0/15")

@@ -37,21 +37,26 @@ type product struct {
 // release is one firmware version and the day it was built.
 type release struct{ version, date string }
 
-// pickPlatform chooses a platform of a kind at random, by weight.
-func pickPlatform(d *dice, kind Kind) *platform {
+// allows reports whether machines may be of a platform.
+func (o Options) allows(p platform) bool {
+	return (o.Kind == "" || p.kind == o.Kind) && (o.Manufacturer == "" || p.manufacturer == o.Manufacturer)
+}
+
+// pickPlatform chooses one of the platforms that are allowed at random, by weight.
+func (o Options) pickPlatform(d *dice) *platform {
 	total := 0
 	for i := range platforms {
-		if kind == "" || platforms[i].kind == kind {
+		if o.allows(platforms[i]) {
 			total += platforms[i].weight
 		}
 	}
 	if total == 0 {
-		panic(fmt.Sprintf("unknown kind of machine %q", kind))
+		panic(fmt.Sprintf("unknown kind of machine %q by %q", o.Kind, o.Manufacturer))
 	}
 	n := d.intN(total)
 	for i := range platforms {
 		p := &platforms[i]
-		if kind != "" && p.kind != kind {
+		if !o.allows(*p) {
 			continue
 		}
 		if n < p.weight {

@@ -87,7 +87,7 @@ var dell = shape{
 }
 
 var dellProfile = bmc.Profile{
-	Vendor: "dell",
+	Vendor: "dell", Manufacturer: "Dell Inc.",
 	Resets: []bmc.ResetType{
 		bmc.ResetOn, bmc.ResetForceOff, bmc.ResetForceRestart, bmc.ResetGracefulRestart, bmc.ResetGracefulShutdown,
 		bmc.ResetPushPowerButton, bmc.ResetNMI, bmc.ResetPowerCycle,

@@ -72,7 +72,7 @@ var hpe = shape{
 }
 
 var hpeProfile = bmc.Profile{
-	Vendor: "hpe",
+	Vendor: "hpe", Manufacturer: "HPE",
 	Resets: []bmc.ResetType{
 		bmc.ResetOn, bmc.ResetForceOff, bmc.ResetGracefulShutdown, bmc.ResetForceRestart, bmc.ResetNMI,
 		bmc.ResetPushPowerButton, bmc.ResetGracefulRestart,

@@ -55,7 +55,7 @@ var supermicro = shape{
 }
 
 var supermicroProfile = bmc.Profile{
-	Vendor: "supermicro",
+	Vendor: "supermicro", Manufacturer: "Supermicro",
 	Resets: []bmc.ResetType{
 		bmc.ResetOn, bmc.ResetForceOff, bmc.ResetGracefulShutdown, bmc.ResetGracefulRestart, bmc.ResetForceRestart,
 		bmc.ResetNMI, bmc.ResetPowerCycle,

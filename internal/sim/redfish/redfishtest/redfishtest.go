@@ -31,7 +31,7 @@ const Name = "m1"
 type Options struct {
 	Times    bmc.Times
 	Computer bmc.Computer
-	// Hardware limits the hardware; machines are servers unless it says otherwise.
+	// Hardware limits the hardware; machines are servers of the vendor.
 	Hardware hardware.Options
 	Index    int // of the machine
 }
@@ -58,13 +58,12 @@ func Start(t testing.TB, vendor string, options ...Options) *Server {
 	if len(options) > 0 {
 		o = options[0]
 	}
-	if o.Hardware.Kind == "" {
-		o.Hardware.Kind = hardware.Server
-	}
+	o.Hardware.Kind = hardware.Server
 	profile := redfish.Profile(vendor)
 	if profile == nil {
 		t.Fatalf("there is no vendor %q, only %q", vendor, redfish.Vendors)
 	}
+	o.Hardware.Manufacturer = profile.Manufacturer
 	authority, err := redfish.NewAuthority()
 	if err != nil {
 		t.Fatal(err)

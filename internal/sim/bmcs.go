@@ -1,0 +1,247 @@
+package sim
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/sim/agent"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/effect"
+	"github.com/ingot-metal/ingot/internal/sim/hardware"
+	"github.com/ingot-metal/ingot/internal/sim/redfish"
+)
+
+// MixedVendors stands for machines of all vendors, in turn.
+const MixedVendors = "mixed"
+
+// BMCOptions describe the BMCs of the machines, which are then servers of the vendor.
+type BMCOptions struct {
+	// Vendor is one of [redfish.Vendors] or [MixedVendors].
+	Vendor string
+	// Network has the addresses of the BMCs: that of machine i is the network's address plus
+	// i plus one. The zero value means [hardware.LocalBMCNetwork].
+	Network netip.Prefix
+	// Port is where the BMCs listen, over TLS; 1025 to 65535.
+	Port uint16
+	// User and Password are the account of every BMC.
+	User, Password string
+	// Times are not shortened by an accelerated clock.
+	Times bmc.Times
+	// Faults of machines that have none of their own.
+	Faults effect.Faults
+	// Keep is how many calls are kept in the log; 0 means 500,000.
+	Keep int
+}
+
+func (o BMCOptions) network() netip.Prefix {
+	if o.Network.IsValid() {
+		return o.Network
+	}
+	return hardware.LocalBMCNetwork
+}
+
+// validate returns an error for options that cannot work.
+func (o BMCOptions) validate(all Options) error {
+	if o.Vendor != MixedVendors && !slices.Contains(redfish.Vendors, o.Vendor) {
+		return fmt.Errorf("there are no BMCs of %q; choose %s or %s", o.Vendor, strings.Join(redfish.Vendors, ", "), MixedVendors)
+	}
+	network := o.network()
+	switch {
+	case !network.Addr().Is4():
+		return fmt.Errorf("network %s of the BMCs is not IPv4", network)
+	case all.Machines > 1<<(32-network.Bits())-1:
+		return fmt.Errorf("network %s has room for %d BMCs, not %d", network, 1<<(32-network.Bits())-1, all.Machines)
+	case network.Overlaps(all.network()):
+		return fmt.Errorf("the networks of the machines (%s) and of their BMCs (%s) overlap", all.network(), network)
+	case o.Port <= 1024:
+		return fmt.Errorf("the port of the BMCs must be above 1024, got %d", o.Port)
+	case o.User == "" || o.Password == "":
+		return errors.New("the BMCs need a user and a password")
+	case all.Hardware.Kind != "" && all.Hardware.Kind != hardware.Server:
+		return fmt.Errorf("only servers have BMCs here, not machines of kind %q", all.Hardware.Kind)
+	}
+	return o.hardware(all.Hardware, 0).Validate()
+}
+
+// vendor is that of machine index.
+func (o BMCOptions) vendor(index int) string {
+	if o.Vendor == MixedVendors {
+		return redfish.Vendors[index%len(redfish.Vendors)]
+	}
+	return o.Vendor
+}
+
+// hardware limits the hardware of machine index to what fits its BMC.
+func (o BMCOptions) hardware(h hardware.Options, index int) hardware.Options {
+	h.Kind, h.Manufacturer, h.BMCNetwork = hardware.Server, redfish.Profile(o.vendor(index)).Manufacturer, o.network()
+	return h
+}
+
+// bmcs is what all BMCs share.
+type bmcs struct {
+	recorder  *effect.Recorder
+	authority *redfish.Authority
+	server    *http.Server
+	listeners []net.Listener
+	services  map[netip.Addr]*redfish.Service
+	stopping  context.CancelFunc
+	running   sync.WaitGroup
+}
+
+// addBMCs gives every machine a BMC, which does not answer yet.
+func (ms *Machines) addBMCs() error {
+	authority, err := redfish.NewAuthority()
+	if err != nil {
+		return fmt.Errorf("prepare the BMCs: %w", err)
+	}
+	o := ms.options.BMC
+	ctx, stopping := context.WithCancel(context.Background())
+	ms.bmcs = &bmcs{
+		authority: authority, services: make(map[netip.Addr]*redfish.Service, len(ms.machines)), stopping: stopping,
+		recorder: effect.NewRecorder(effect.RecorderOptions{Faults: o.Faults, Seed: ms.options.Seed, Keep: o.Keep, Known: bmc.Known}),
+	}
+	configs := map[string]*bmc.Config{}
+	for _, vendor := range redfish.Vendors {
+		configs[vendor] = &bmc.Config{
+			Profile: redfish.Profile(vendor), Times: o.Times, User: o.User, Password: o.Password,
+			Recorder: ms.bmcs.recorder, Clock: ms.options.Clock.Now, Wake: ms.waker(ctx),
+		}
+	}
+	for i, m := range ms.machines {
+		m.bmc = bmc.New(configs[o.vendor(i)], strconv.Itoa(i), m.Hardware, computer{m})
+		ms.bmcs.services[m.bmcAddress()] = redfish.New(m.bmc)
+	}
+	ms.bmcs.server = &http.Server{
+		Handler: ms.bmcs, ReadHeaderTimeout: bmcHeaderTimeout, IdleTimeout: bmcIdleTimeout,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    slog.NewLogLogger(ms.options.Log.Handler(), slog.LevelDebug),
+	}
+	return nil
+}
+
+const (
+	bmcHeaderTimeout = 10 * time.Second
+	bmcIdleTimeout   = 2 * time.Minute
+)
+
+// waker returns how BMCs are woken while the power of a machine changes.
+func (ms *Machines) waker(ctx context.Context) func(time.Duration, func()) {
+	return func(after time.Duration, settle func()) {
+		ms.mu.Lock()
+		defer ms.mu.Unlock()
+		if ms.stopped {
+			return
+		}
+		ms.bmcs.running.Go(func() {
+			if agent.Sleep(ctx, agent.RealClock, after) == nil {
+				settle()
+			}
+		})
+	}
+}
+
+// bmcAddress is where the machine's BMC listens.
+func (m *Machine) bmcAddress() netip.Addr {
+	return hardware.AddressIn(m.all.options.BMC.network(), m.index)
+}
+
+// BMC returns the machine's BMC, or nil if machines have none.
+func (m *Machine) BMC() *bmc.BMC { return m.bmc }
+
+// BMCURL is the root URL of the machine's BMC, if machines have BMCs.
+func (m *Machine) BMCURL() string {
+	return "https://" + netip.AddrPortFrom(m.bmcAddress(), m.all.options.BMC.Port).String()
+}
+
+// Authority signs the certificates of the BMCs; nil if machines have none.
+func (ms *Machines) Authority() *redfish.Authority {
+	if ms.bmcs == nil {
+		return nil
+	}
+	return ms.bmcs.authority
+}
+
+// Recorder has the log and the faults of the BMCs, under the indices of their machines;
+// nil if machines have none.
+func (ms *Machines) Recorder() *effect.Recorder {
+	if ms.bmcs == nil {
+		return nil
+	}
+	return ms.bmcs.recorder
+}
+
+// ServeBMCs lets the BMCs answer until Stop, each on its own address. It must be called
+// once, and returns an error if an address cannot be listened on.
+func (ms *Machines) ServeBMCs(ctx context.Context) error {
+	config := ms.bmcs.authority.TLS()
+	for _, m := range ms.machines {
+		address := netip.AddrPortFrom(m.bmcAddress(), ms.options.BMC.Port).String()
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		if err != nil {
+			for _, open := range ms.bmcs.listeners {
+				err = errors.Join(err, open.Close())
+			}
+			ms.bmcs.listeners = nil
+			return fmt.Errorf("serve the BMC of machine %d on %s (is another simulator using the network?): %w", m.index, address, err)
+		}
+		ms.bmcs.listeners = append(ms.bmcs.listeners, tls.NewListener(listener, config))
+	}
+	for _, listener := range ms.bmcs.listeners {
+		ms.bmcs.running.Go(func() {
+			if err := ms.bmcs.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				ms.options.Log.Warn("BMC stopped answering", "address", listener.Addr().String(), "err", err)
+			}
+		})
+	}
+	return nil
+}
+
+// ServeHTTP hands a request to the BMC that listens on its address.
+func (b *bmcs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	local, isTCP := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	if !isTCP {
+		http.Error(w, "no address", http.StatusInternalServerError)
+		return
+	}
+	b.services[local.AddrPort().Addr().Unmap()].ServeHTTP(w, r)
+}
+
+// stop cuts all connections and returns when nothing runs any more.
+func (b *bmcs) stop() {
+	b.stopping()
+	_ = b.server.Close() // an error does not matter, the BMCs are gone
+	b.running.Wait()
+}
+
+// computer is a machine as its BMC sees it.
+type computer struct{ machine *Machine }
+
+// PowerOn boots a ramdisk, if there is one where the machine boots from.
+func (c computer) PowerOn(b bmc.Boot) { _ = c.machine.start(b) } // it stays off when the simulation has stopped
+
+// PowerOff cuts the power without waiting for the end of the ramdisk.
+func (c computer) PowerOff() { c.machine.cut() }
+
+// Shutdown reports whether an operating system runs, which shuts down by losing power.
+func (c computer) Shutdown() bool {
+	state := c.machine.Status().State
+	return state != On && state != Off
+}
+
+// On reports whether the machine has power.
+func (c computer) On() bool {
+	c.machine.power.Lock()
+	defer c.machine.power.Unlock()
+	return c.machine.cycle != nil && !c.machine.cycle.over
+}
