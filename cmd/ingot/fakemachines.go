@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"slices"
@@ -66,10 +67,14 @@ func (f *fakeMachinesFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err := machines.Serve(ctx, listener); err != nil {
 		return fmt.Errorf("serve fake machines: %w", err)
 	}
-	done := machines.Totals()
-	fmt.Fprintf(cmd.OutOrStdout(), "%d effects on %d machines\n", done.Effects, done.Machines)
-	for _, kind := range slices.Sorted(maps.Keys(done.Kinds)) {
-		fmt.Fprintf(cmd.OutOrStdout(), "%-15s %d\n", kind, done.Kinds[kind])
-	}
+	printTotals(cmd.OutOrStdout(), machines.Totals())
 	return nil
+}
+
+// printTotals writes what was done to machines.
+func printTotals(w io.Writer, done effect.Totals) {
+	fmt.Fprintf(w, "%d effects on %d machines\n", done.Effects, done.Machines)
+	for _, kind := range slices.Sorted(maps.Keys(done.Kinds)) {
+		fmt.Fprintf(w, "%-15s %d\n", kind, done.Kinds[kind])
+	}
 }

@@ -30,10 +30,15 @@ func newSimCommand() *cobra.Command {
 		Long: `Power on simulated machines. Each machine boots a ramdisk agent that posts its
 hardware to the engine, looks itself up, serves the agent's commands on its own
 loopback address and sends heartbeats. The same seed always gives the same
-machines. Ctrl-C powers them off and prints the answers of the engine.`,
-		Example: "  ingot sim --machines 100 --rate 20\n  ingot sim --machines 3 --kind edge --once --engine http://127.0.0.1:6385",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context(), cmd) },
+machines. Ctrl-C powers them off and prints the answers of the engine.
+
+With --bmc, every machine has a BMC on a loopback address of its own, which speaks
+Redfish over TLS and switches the machine. Ctrl-C then prints what was done through them,
+too.`,
+		Example: "  ingot sim --machines 100 --rate 20\n  ingot sim --machines 3 --kind edge --once --engine http://127.0.0.1:6385\n" +
+			"  ingot sim --machines 3 --bmc mixed --bmc-ca-file bmc-ca.pem --off --admin 127.0.0.1:8098",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context(), cmd) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&flags.options.Engine, "engine", "http://127.0.0.1:6385", "root URL of the Bare Metal API")
@@ -52,6 +57,7 @@ machines. Ctrl-C powers them off and prints the answers of the engine.`,
 	f.StringVar(&flags.cacert, "engine-cacert", "", "PEM file with the certificate authorities of an https engine")
 	f.BoolVar(&flags.insecure, "insecure", false, "do not verify the certificate of an https engine")
 	f.BoolVar(&flags.once, "once", false, "exit as soon as all machines run")
+	flags.bmc.add(cmd)
 	flags.log.add(cmd)
 	cmd.AddCommand(newFakeMachinesCommand())
 	complete(cmd, "kind", cobra.FixedCompletions(
@@ -66,6 +72,7 @@ type simFlags struct {
 	inventory      string
 	agentTLS       bool
 	insecure, once bool
+	bmc            simBMCFlags
 	log            logFlags
 }
 
@@ -97,6 +104,9 @@ func (f *simFlags) machines(cmd *cobra.Command) (*sim.Machines, error) {
 	}
 	o.PlainHTTP, o.EngineTLS = !f.agentTLS, engineTLS
 	o.Clock, o.Log = agent.Accelerated(f.speed), log
+	if err := f.bmc.apply(&o, f.speed); err != nil {
+		return nil, err
+	}
 	if err := o.Validate(); err != nil {
 		return nil, &cli.UsageError{Err: err}
 	}
@@ -131,9 +141,17 @@ func (f *simFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	defer machines.Stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	endAdmin, err := f.bmc.serve(ctx, machines, cmd)
+	if err != nil {
+		return err
+	}
+	defer endAdmin()
 	powered := make(chan struct{})
 	go func() {
 		defer close(powered)
+		if f.bmc.off {
+			return
+		}
 		if err := machines.PowerOn(ctx, f.rate); err != nil && ctx.Err() == nil {
 			cancel(err)
 		}
@@ -142,5 +160,8 @@ func (f *simFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	cancel(nil)
 	<-powered
 	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "\n%s", machines.Summary()) // the machines have stopped either way
+	if recorder := machines.Recorder(); recorder != nil {
+		printTotals(cmd.OutOrStdout(), recorder.Totals())
+	}
 	return err
 }
