@@ -102,6 +102,24 @@ func TestBMCsSwitchTheRamdisksOfTheirMachines(t *testing.T) {
 	}
 }
 
+func TestMachinesWithBMCsArePoweredOnAtTheirSwitch(t *testing.T) {
+	machines := newBMCs(t, 2, nil)
+	ctx := soon(t)
+	if err := machines.PowerOn(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := machines.WaitRunning(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := machines.Machine(1).Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(ctx, t, machines, 1, sim.Running)
+	if got := machines.Recorder().Totals(); got.Effects != 0 || machines.Machine(1).BMC().Boots() != 2 {
+		t.Errorf("%+v, %d boots, want two boots and no effects", got, machines.Machine(1).BMC().Boots())
+	}
+}
+
 func TestRamdiskThatPowersItsMachineOffIsSeenByTheBMC(t *testing.T) {
 	machines := newBMCs(t, 1, func(o *sim.Options) { o.Clock = agent.Accelerated(20) })
 	ctx, m := soon(t), machines.Machine(0)

@@ -248,6 +248,7 @@ func TestOverrideDecidesTheBoot(t *testing.T) {
 	}{
 		"once":       {bmc.Override{Target: bmc.TargetCD, Enabled: bmc.Once}, bmc.FromCD, bmc.FromNetwork},
 		"continuous": {bmc.Override{Target: bmc.TargetCD, Enabled: bmc.Continuous}, bmc.FromCD, bmc.FromCD},
+		"for one":    {bmc.Override{Target: bmc.TargetCD}, bmc.FromCD, bmc.FromNetwork},
 		"disabled":   {bmc.Override{Target: bmc.TargetCD, Enabled: bmc.Disabled}, bmc.FromNetwork, bmc.FromNetwork},
 		"none":       {bmc.Override{Target: bmc.TargetNone, Enabled: bmc.Once}, bmc.FromNetwork, bmc.FromNetwork},
 	} {
@@ -262,6 +263,21 @@ func TestOverrideDecidesTheBoot(t *testing.T) {
 				b.did("off", "on from "+string(want))
 			}
 		})
+	}
+}
+
+func TestSwitchAtTheMachineIsNoCall(t *testing.T) {
+	b := newBench(t)
+	if err := b.recorder.SetFaults("m1", &effect.Faults{Refuse: 1}); err != nil {
+		t.Fatal(err)
+	}
+	b.Switch(true)
+	b.power(times.POST, bmc.On)
+	b.Switch(false)
+	b.power(0, bmc.Off)
+	b.did("on from network", "off")
+	if got := b.recorder.Calls(0); len(got) != 0 {
+		t.Errorf("calls %+v, want none", got)
 	}
 }
 

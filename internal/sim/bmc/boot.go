@@ -112,15 +112,7 @@ func (b *BMC) SetOverride(c *Call, o Override) error {
 			if fate.FailTask {
 				return nil
 			}
-			if o.Target != "" {
-				b.override.Target = o.Target
-			}
-			if o.Enabled != "" {
-				b.override.Enabled = o.Enabled
-			}
-			if b.override.Enabled == Disabled {
-				b.override.Target = TargetNone
-			}
+			b.override = b.override.merge(o)
 			if o.Mode != "" {
 				b.mode = o.Mode
 			}
@@ -146,17 +138,28 @@ func (b *BMC) checkOverride(o Override) *RefusedError {
 	if profile.FixedMode && o.Mode != "" && o.Mode != b.bootMode() {
 		return &RefusedError{Reason: FixedMode, Property: "BootSourceOverrideMode"}
 	}
-	target, enabled := b.override.Target, b.override.Enabled
-	if o.Target != "" {
-		target = o.Target
-	}
-	if o.Enabled != "" {
-		enabled = o.Enabled
-	}
-	if enabled == Continuous && slices.Contains(profile.OnceOnly, target) {
+	if wanted := b.override.merge(o); wanted.Enabled == Continuous && slices.Contains(profile.OnceOnly, wanted.Target) {
 		return &RefusedError{Reason: NotContinuous, Property: "BootSourceOverrideEnabled", Value: string(Continuous)}
 	}
 	return nil
+}
+
+// merge adds changes of target and duration to an override. A target without a duration
+// is for one boot.
+func (o Override) merge(changes Override) Override {
+	if changes.Target != "" {
+		o.Target = changes.Target
+		if o.Enabled == Disabled {
+			o.Enabled = Once
+		}
+	}
+	if changes.Enabled != "" {
+		o.Enabled = changes.Enabled
+	}
+	if o.Target == TargetNone || o.Enabled == Disabled {
+		o.Target, o.Enabled = TargetNone, Disabled
+	}
+	return o
 }
 
 // bootFrom decides what a machine boots from, and the override that is left.

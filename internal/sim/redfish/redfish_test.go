@@ -134,6 +134,32 @@ func TestPowerOnOfAMachineThatIsOnIsAnsweredAsTheVendorDoes(t *testing.T) {
 	}
 }
 
+func TestLocationHasTheFormOfTheVendor(t *testing.T) {
+	for vendor, form := range map[string]string{
+		"dell": "/redfish/v1/SessionService/Sessions/1", "hpe": "URL/redfish/v1/SessionService/Sessions/1/",
+		"supermicro": "/redfish/v1/SessionService/Sessions/1",
+	} {
+		s := redfishtest.Start(t, vendor)
+		login := `{"UserName":"` + redfishtest.User + `","Password":"` + redfishtest.Password + `"}`
+		status, _, header := call(t, s, "POST", "/redfish/v1/SessionService/Sessions", login)
+		if want := strings.Replace(form, "URL", s.URL, 1); status != 201 || header.Get("Location") != want || header.Get("X-Auth-Token") == "" {
+			t.Errorf("%s: status %d, %v, want the location %s", vendor, status, header, want)
+		}
+		if status, _, _ := call(t, s, "POST", "/redfish/v1/SessionService/Sessions", `{"UserName":"operator","Password":"guess"}`); status != 401 {
+			t.Errorf("%s: status %d for a wrong password", vendor, status)
+		}
+	}
+}
+
+func TestRegistryOfHPEIsCompressedForEverybody(t *testing.T) {
+	s := redfishtest.Start(t, "hpe")
+	const path = "/redfish/v1/registrystore/registries/en/biosattributeregistryu32.v1_2_68"
+	_, text, header := call(t, s, "GET", path, "", "Accept-Encoding", "identity")
+	if header.Get("Content-Encoding") != "gzip" || !strings.HasPrefix(text, "\x1f\x8b") {
+		t.Errorf("encoding %q, text %.20q", header.Get("Content-Encoding"), text)
+	}
+}
+
 func TestSessionsAreLimitedAndExpire(t *testing.T) {
 	status := map[string]int{"dell": 503, "hpe": 400, "supermicro": 503}
 	for _, vendor := range redfish.Vendors {
