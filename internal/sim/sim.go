@@ -6,6 +6,9 @@
 // off stops the ramdisk at once; powering it on again boots a new one that knows
 // nothing of the one before.
 //
+// A machine may have a BMC (packages bmc and redfish) on an address of its own, which
+// switches it and decides what it boots.
+//
 // The package uses public protocols only and imports nothing of the engine, so that
 // tests against it are valid for real machines, too.
 package sim

@@ -174,14 +174,17 @@ type Call struct {
 	User    string // as it authenticated
 	Client  string // address that it came from
 	Request string // its identity, if the client gave it one
-	// Fate is what became of it; the BMC sets it.
-	Fate effect.Fate
+	// Fate is what became of it, and Reads whether it changes nothing; the BMC sets them.
+	Fate  effect.Fate
+	Reads bool
 
 	number int64 // in the log; 0 for one that is not there
 }
 
 // Read counts a call that changes nothing and decides what becomes of it.
-func (b *BMC) Read(c *Call) { c.Fate = b.config.Recorder.Draw(b.name, effect.Reading, false) }
+func (b *BMC) Read(c *Call) {
+	c.Reads, c.Fate = true, b.config.Recorder.Draw(b.name, effect.Reading, false)
+}
 
 // Answers waits until the BMC answers the call, and returns false when it never does.
 // In any case the log then says that the call has ended.

@@ -22,7 +22,9 @@ type Effect struct {
 	Request   string    `json:"request,omitempty"`
 	// Fault is what the machine did otherwise than it was asked, see Faults.
 	Fault string `json:"fault,omitempty"`
-	Task  string `json:"task,omitempty"` // absent when nothing was done
+	// Task is what the machine made of it, or "done" where it makes none; absent when nothing
+	// was done.
+	Task string `json:"task,omitempty"`
 }
 
 // Done reports whether the call had an effect.

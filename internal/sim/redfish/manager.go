@@ -26,7 +26,7 @@ func (s *Service) showManager(*request) answer {
 			document["VirtualMedia"] = x.link(path + "/VirtualMedia")
 		}
 	}
-	return s.extended("Manager", document)
+	return resource(s.complete("Manager", document))
 }
 
 func (s *Service) showManagerPort(*request) answer {
@@ -90,14 +90,14 @@ func (s *Service) showAdapter(q *request) answer {
 
 func (s *Service) updateService(*request) answer {
 	x := s.shape
-	return s.extended("UpdateService", x.document("/UpdateService", "UpdateService.v1_6_0.UpdateService", object{
+	return resource(s.complete("UpdateService", x.document("/UpdateService", "UpdateService.v1_6_0.UpdateService", object{
 		"Id": "UpdateService", "Name": "Update Service", "ServiceEnabled": true, "Status": ok(),
 		"FirmwareInventory": x.link("/UpdateService/FirmwareInventory"),
 		"Actions": object{"#UpdateService.SimpleUpdate": object{
 			"target": x.id("/UpdateService/Actions/UpdateService.SimpleUpdate"),
 			"TransferProtocol@Redfish.AllowableValues": []string{"HTTP", "HTTPS"},
 		}},
-	}))
+	})))
 }
 
 func (s *Service) listFirmware(*request) answer {

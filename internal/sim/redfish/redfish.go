@@ -74,7 +74,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context())
 		r.URL = &changed
 	}
-	mux := routes(s.shape)
+	mux := s.shape.mux()
 	if _, pattern := mux.Handler(r); pattern == "" {
 		s.unrouted(r, mux).write(s, w, r)
 		return
@@ -123,8 +123,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // respond makes the answer.
 func (s *Service) respond(h handler, q *request) answer {
-	reads := q.Method == http.MethodGet || q.Method == http.MethodHead
-	if reads {
+	if q.Method == http.MethodGet || q.Method == http.MethodHead {
 		s.bmc.Read(q.call)
 	} else if refused := s.decode(q); refused != nil {
 		return *refused
@@ -134,7 +133,7 @@ func (s *Service) respond(h handler, q *request) answer {
 		out = h.answer(s, q)
 	}
 	switch fate := q.call.Fate; {
-	case fate.Refuse && reads:
+	case fate.Refuse && q.call.Reads:
 		return s.problem(problem{http.StatusServiceUnavailable, "ServiceTemporarilyUnavailable"}, "30", "")
 	case fate.Refuse:
 		return s.problem(problem{http.StatusConflict, "ResourceInUse"}, "", "")

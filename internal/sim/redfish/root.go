@@ -34,10 +34,10 @@ func (s *Service) uuid() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// extended lets the vendor add its own to a resource, and answers with it.
-func (s *Service) extended(kind string, document object) answer {
+// complete lets the vendor add its own to a document of a type.
+func (s *Service) complete(kind string, document object) object {
 	if extend, found := s.shape.extend[kind]; found {
 		extend(s, document)
 	}
-	return resource(document)
+	return document
 }

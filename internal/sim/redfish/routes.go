@@ -1,9 +1,6 @@
 package redfish
 
-import (
-	"net/http"
-	"sync"
-)
+import "net/http"
 
 // route is one resource or action.
 type route struct {
@@ -11,20 +8,17 @@ type route struct {
 	handler      handler
 }
 
-// muxes has the routes of each shape, which are made when they are first needed.
-var muxes sync.Map
-
-func routes(s *shape) *http.ServeMux {
-	if mux, ok := muxes.Load(s); ok {
-		return mux.(*http.ServeMux)
-	}
-	mux := http.NewServeMux()
-	for _, r := range s.routes() {
-		mux.Handle(r.method+" "+root+r.path, r.handler)
-	}
-	mux.Handle("GET /redfish", handler{answer: (*Service).versions, public: true})
-	stored, _ := muxes.LoadOrStore(s, mux)
-	return stored.(*http.ServeMux)
+// mux finds the handler of a request. All BMCs of a shape share it; it is made when it is
+// first needed.
+func (s *shape) mux() *http.ServeMux {
+	s.once.Do(func() {
+		s.served = http.NewServeMux()
+		for _, r := range s.routes() {
+			s.served.Handle(r.method+" "+root+r.path, r.handler)
+		}
+		s.served.Handle("GET /redfish", handler{answer: (*Service).versions, public: true})
+	})
+	return s.served
 }
 
 // routes lists the routes of a vendor.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 )
@@ -69,6 +70,9 @@ type shape struct {
 	// extend adds the vendor's own to a document, by the type of that.
 	extend map[string]func(s *Service, document object)
 	more   []route // the vendor's own
+
+	once   sync.Once
+	served *http.ServeMux // see mux
 }
 
 // mediaList is one collection of slots.

@@ -44,10 +44,7 @@ func (s *Service) systemDocument() object {
 			document["VirtualMedia"] = x.link(path + "/VirtualMedia")
 		}
 	}
-	if extend, found := x.extend["ComputerSystem"]; found {
-		extend(s, document)
-	}
-	return document
+	return s.complete("ComputerSystem", document)
 }
 
 func (s *Service) bootDocument() object {

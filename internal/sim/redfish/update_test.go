@@ -242,9 +242,12 @@ func TestReadsAreCountedAndRefusedByThemselves(t *testing.T) {
 	if status, text, _ := call(t, s, "POST", "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset/", `{"ResetType":"On"}`); status != 200 {
 		t.Errorf("status %d, %s", status, text)
 	}
+	if status, text, _ := call(t, s, "POST", "/redfish/v1/SessionService/Sessions/", `{"UserName":"operator","Password":"x"}`); status != 503 {
+		t.Errorf("login: status %d, %s", status, text)
+	}
 	s.Heal()
 	call(t, s, "GET", "/redfish/v1/Systems/1/", "")
-	if got := s.Recorder.Reads(redfishtest.Name); got != 2 {
-		t.Errorf("%d reads, want 2", got)
+	if got := s.Recorder.Reads(redfishtest.Name); got != 3 {
+		t.Errorf("%d reads, want 3", got)
 	}
 }
