@@ -72,6 +72,19 @@ func TestClientPageHasAnExampleOfEveryCommand(t *testing.T) {
 	}
 }
 
+func TestExamplesOfTheRedfishPageAreCommands(t *testing.T) {
+	lines := documentedLines(t, "../../docs/redfish.md")
+	if len(lines) == 0 {
+		t.Fatal("the page has no examples")
+	}
+	t.Chdir(t.TempDir())
+	for _, line := range lines {
+		if _, err := parse(line); err != nil {
+			t.Errorf("ingot %s: %v", line, err)
+		}
+	}
+}
+
 func TestClientPageNamesTheOtherNamesOfCommands(t *testing.T) {
 	content, err := os.ReadFile(clientPage)
 	if err != nil {

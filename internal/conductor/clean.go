@@ -25,19 +25,9 @@ func (c *Conductor) cleanOperations(t runner.Task) ([]runner.Operation, error) {
 		case !c.cleans(n):
 			return nil, nil
 		}
-		return node.SortSteps(offered), c.checkWipes(n)
+		return node.SortSteps(offered), nil
 	})
 	return append(operations, c.readSettings(len(cleanFlow.stored(t.Node)) > 0)), nil
-}
-
-// checkWipes refuses automated cleaning without the interface whose steps wipe the disks:
-// the node would become available with what the last user left on them.
-func (c *Conductor) checkWipes(n *node.Node) error {
-	if _, err := c.drivers.Implementation(n, node.DeployInterface); err != nil {
-		return node.Invalid("The disks of node %s would not be wiped: its deploy_interface %q is not in this version. Set automated_clean of the node to false to make it available as it is.",
-			n.UUID, n.Interfaces[node.DeployInterface])
-	}
-	return nil
 }
 
 // endClean makes the node available, or manageable after manual cleaning.

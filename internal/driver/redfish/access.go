@@ -75,7 +75,8 @@ func invalid(n *node.Node, key, what string) error {
 	return node.Invalid("driver_info.%s of node %s %s.", key, n.UUID, what)
 }
 
-// endpointOf reads the address: a host, an IP address or a URL without a path.
+// endpointOf reads the address: a host, an IP address or a URL, whose path may be that of
+// the service root.
 func endpointOf(n *node.Node) (string, error) {
 	text := n.DriverInfo.Text(addressKey)
 	if text == "" {
@@ -93,7 +94,7 @@ func endpointOf(n *node.Node) (string, error) {
 		return "", invalid(n, addressKey, "must be a host or an http or https URL")
 	case u.User != nil:
 		return "", invalid(n, addressKey, "must not hold credentials; set redfish_username and redfish_password")
-	case u.Path != "" && u.Path != "/", u.RawQuery != "", u.Fragment != "":
+	case strings.Trim(u.Path, "/") != "" && strings.Trim(u.Path, "/") != "redfish/v1", u.RawQuery != "", u.Fragment != "":
 		return "", invalid(n, addressKey, "must be a URL without a path; the path of the system is redfish_system_id")
 	}
 	return u.Scheme + "://" + u.Host, nil

@@ -27,12 +27,8 @@ func (biosInterface) Steps(*node.Node, driver.StepKind) []node.Step {
 	return []node.Step{{Step: applyConfiguration}, {Step: factoryReset}}
 }
 
-const (
-	// biosWithin bounds a change of the BIOS, with the restart that it needs.
-	biosWithin = 30 * time.Minute
-	// biosPause is the time between two reads of settings that a restart applies.
-	biosPause = 10 * time.Second
-)
+// biosWithin bounds a change of the BIOS, with the restart that it needs.
+const biosWithin = 30 * time.Minute
 
 // RunStep makes a turn of a BIOS step: the change is requested, the machine restarts,
 // and the settings are read until they show it.
@@ -242,7 +238,7 @@ func (c *call) verifySettings(n *node.Node, wanted map[string]any, turn driver.T
 	case len(changes) > 0 && turn.Elapsed > biosWithin:
 		return driver.Outcome{}, late(strings.Join(differing(bios.Attributes, changes), ", "))
 	case len(changes) > 0:
-		return done.outcome(driver.Outcome{Park: biosPause, Phase: verifyPhase}), nil
+		return done.outcome(driver.Outcome{Park: parkFor(done.took(turn)), Phase: verifyPhase}), nil
 	case done.WasOff && !n.DisablePowerOff:
 		return done.outcome(driver.Outcome{Again: nextLeg, Phase: switchOffPhase}), nil
 	}

@@ -17,7 +17,6 @@ const updateFirmware = "update"
 // Bounds of an update of one component.
 const (
 	updateWithin = 2 * time.Hour
-	updatePause  = 10 * time.Second
 	// showWithin bounds how long a new version may take to be shown after everything
 	// else is done.
 	showWithin = 5 * time.Minute
@@ -84,7 +83,7 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 		return err
 	})
 	if err != nil && restarts(turn.Phase, err) && turn.Elapsed.Seconds()-r.Update.Heard < silence(n).Seconds() {
-		return r.outcome(driver.Outcome{Park: updatePause, Phase: turn.Phase}), nil
+		return r.outcome(driver.Outcome{Park: parkFor(r.took(turn)), Phase: turn.Phase}), nil
 	}
 	return out, err
 }

@@ -48,6 +48,12 @@ func (r record) took(turn driver.Turn) time.Duration {
 	return turn.Elapsed - time.Duration(r.Since*float64(time.Second))
 }
 
+// parkFor is the time until the BMC is asked again about something that has taken so
+// long, during which the node waits.
+func parkFor(took time.Duration) time.Duration {
+	return min(max(took/4, time.Second), 10*time.Second)
+}
+
 // from returns the record with the present part beginning now.
 func (r record) from(turn driver.Turn) record {
 	r.Since = turn.Elapsed.Seconds()

@@ -47,7 +47,7 @@ func (w updating) failed(reason string) error {
 // in is the outcome that goes on with a phase after a pause. The BMC has answered.
 func (w updating) in(phase string) driver.Outcome {
 	w.record.Update.Heard = w.turn.Elapsed.Seconds()
-	return w.record.outcome(driver.Outcome{Park: updatePause, Phase: phase})
+	return w.record.outcome(driver.Outcome{Park: parkFor(w.record.took(w.turn)), Phase: phase})
 }
 
 // begin notes what was there before, so that the request can be told from earlier ones.

@@ -1,0 +1,173 @@
+package story
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/redfish"
+	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
+	"github.com/ingot-metal/ingot/test/process"
+)
+
+// startMachineWithABMC starts an engine, and a machine with a BMC of a vendor that is off.
+// When the machine boots from the network, it boots the ramdisk.
+func startMachineWithABMC(t *testing.T, vendor string) (r *rack, authority string) {
+	t.Helper()
+	r = &rack{address: process.Address(t)}
+	r.settings = []string{"database.dir=" + t.TempDir(), "agent.verify_callback_address=false", "inspector.require_managed_boot=false", "conductor.automated_clean=true"}
+	r.process = startEngineProcess(t, r.address, r.settings...)
+	var err error
+	if r.engine, err = baremetal.New(baremetal.Options{Endpoint: "http://" + r.address}); err != nil {
+		t.Fatal(err)
+	}
+	r.Machines, err = sim.New(sim.Options{
+		Engine: "http://" + r.address, Machines: 1, Seed: 4, Network: network(), Inventory: provisioning,
+		BMC: &sim.BMCOptions{
+			Vendor: vendor, Network: netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(192 + os.Getpid()%32), 0, 0}), 16),
+			Port: 8443, User: redfishtest.User, Password: redfishtest.Password,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Stop)
+	if err := r.ServeBMCs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	authority = filepath.Join(t.TempDir(), "authority.pem")
+	if err := os.WriteFile(authority, r.Authority().PEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return r, authority
+}
+
+// registerBMC creates a node for the BMC of the machine, with the port that it boots from: a
+// loopback address identifies no BMC.
+func (r *rack) registerBMC(t *testing.T, authority string) (uuid string) {
+	t.Helper()
+	document, err := r.engine.Do(t.Context(), baremetal.Request{
+		Op: "create node", Method: http.MethodPost, Path: []string{"nodes"},
+		Body: map[string]any{"driver": "redfish", "inspect_interface": "agent", "driver_info": map[string]any{
+			"redfish_address": r.Machine(0).BMCURL(), "redfish_verify_ca": authority,
+			"redfish_username": redfishtest.User, "redfish_password": redfishtest.Password,
+		}},
+	})
+	var created struct{ UUID string }
+	if err == nil {
+		err = json.Unmarshal(document, &created)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.engine.Do(t.Context(), baremetal.Request{
+		Op: "create port", Method: http.MethodPost, Path: []string{"ports"},
+		Body: map[string]any{"node_uuid": created.UUID, "address": r.bootMAC(0)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return created.UUID
+}
+
+// request makes a request, again while the node is busy.
+func (r *rack) request(t *testing.T, method, path, body string, want int) {
+	t.Helper()
+	eventually(t, func(context.Context) error {
+		status, answer := r.call(t, method, path, []byte(body), "1.110")
+		switch status {
+		case want:
+			return nil
+		case http.StatusConflict:
+			return fmt.Errorf("%s %s: %d %s", method, path, status, answer)
+		}
+		t.Fatalf("%s %s: %d %s", method, path, status, answer)
+		return nil
+	})
+}
+
+// flashes counts how often firmware was sent to the machine.
+func (r *rack) flashes() int {
+	return r.Recorder().Counts("0")[string(bmc.Flash)]
+}
+
+func TestMachineWithABMCIsInspectedConfiguredAndUpdatedThroughCrashes(t *testing.T) {
+	for _, vendor := range redfish.Vendors {
+		t.Run(vendor, func(t *testing.T) {
+			r, authority := startMachineWithABMC(t, vendor)
+			r.throughItsBMC(t, authority)
+		})
+	}
+}
+
+// throughItsBMC takes a machine from its registration to available.
+func (r *rack) throughItsBMC(t *testing.T, authority string) {
+	t.Helper()
+	machine := r.Machine(0)
+	uuid := r.registerBMC(t, authority)
+	r.provision(t, uuid, "manage", "manageable")
+	if n := r.show(t, uuid); n.Power != "power off" {
+		t.Errorf("the power of the machine is %q, want power off", n.Power)
+	}
+
+	r.provision(t, uuid, verbInspect, "manageable")
+	want := machine.Hardware().Inspection.Inventory
+	if ports := r.ports(t, uuid); len(ports) != len(want.Interfaces) || machine.Status().Boots != 1 {
+		t.Errorf("%d ports after %d boots, want %d after one", len(ports), machine.Status().Boots, len(want.Interfaces))
+	}
+
+	attribute, value := changeableAttribute(t, machine.BMC())
+	firmware := redfishtest.Serve(t, "ingot-firmware component=bmc version=99.1")
+	bios := redfishtest.Serve(t, "ingot-firmware component=bios version=99.2")
+	steps := fmt.Sprintf(`{"target": "clean", "clean_steps": [
+		{"interface": "bios", "step": "apply_configuration", "args": {"settings": [{"name": %q, "value": %q}]}},
+		{"interface": "firmware", "step": "update", "args": {"settings": [{"component": "bmc", "url": %q}, {"component": "bios", "url": %q}]}}]}`,
+		attribute, value, firmware, bios)
+	r.request(t, http.MethodPut, "/v1/nodes/"+uuid+"/states/provision", steps, http.StatusAccepted)
+	for crash := range 2 { // one in each update
+		eventually(t, func(context.Context) error {
+			if r.flashes() <= crash {
+				return fmt.Errorf("%d updates have begun; the node: %s", r.flashes(), r.show(t, uuid).LastError)
+			}
+			return nil
+		})
+		r.restart(t)
+	}
+	r.awaitState(t, uuid, "manageable")
+	if got := machine.BMC().BIOS()[attribute]; got != value {
+		t.Errorf("%s is %v, want %s", attribute, got, value)
+	}
+	versions := map[string]string{}
+	for _, c := range machine.BMC().Components() {
+		versions[c.ID] = c.Version
+	}
+	if versions["bmc"] != "99.1" || versions["bios"] != "99.2" || r.flashes() != 2 {
+		t.Errorf("versions %v after %d updates, want 99.1 and 99.2 after two", versions, r.flashes())
+	}
+
+	r.request(t, http.MethodPut, "/v1/nodes/"+uuid+"/states/provision", `{"target": "provide"}`, http.StatusBadRequest) // its disks would not be wiped
+	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid, `[{"op": "add", "path": "/automated_clean", "value": false}]`, http.StatusOK)
+	r.provision(t, uuid, "provide", "available")
+}
+
+// changeableAttribute finds a BIOS attribute and a value that it does not have.
+func changeableAttribute(t *testing.T, b *bmc.BMC) (name, value string) {
+	t.Helper()
+	has := b.BIOS()
+	for _, attribute := range b.Profile().Attributes {
+		i := slices.IndexFunc(attribute.Values, func(v string) bool { return v != has[attribute.Name] })
+		if attribute.Type == bmc.Enumeration && !attribute.ReadOnly && i >= 0 {
+			return attribute.Name, attribute.Values[i]
+		}
+	}
+	t.Fatal("the BIOS has no attribute to change")
+	return "", ""
+}
