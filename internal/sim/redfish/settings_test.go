@@ -171,7 +171,7 @@ func TestDellAppliesBIOSChangesInOneJobAtATime(t *testing.T) {
 		t.Errorf("without a job, the attribute is %v after a boot", got)
 	}
 	status, text, header := call(t, s, "PATCH", path, `{"@Redfish.SettingsApplyTime":{"ApplyTime":"OnReset"},"Attributes":{"SysProfile":"Custom"}}`)
-	if status != 202 || !strings.Contains(header.Get("Location"), "/TaskService/Tasks/JID_") {
+	if status != 202 || !strings.Contains(header.Get("Location"), "/TaskService/TaskMonitors/JID_") {
 		t.Fatalf("status %d, %s, %v", status, text, header)
 	}
 	if status, text, _ := call(t, s, "PATCH", path, plain); status != 400 || !strings.Contains(text, "SYS011") {

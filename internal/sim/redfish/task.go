@@ -89,7 +89,8 @@ func (s *Service) taskDocument(t bmc.Task) object {
 	return document
 }
 
-// accepted answers with a task that was begun.
+// accepted answers with the monitor of a task that was begun (DSP0266, "Asynchronous
+// operations").
 func (s *Service) accepted(t *bmc.Task) answer {
-	return answer{status: http.StatusAccepted, location: s.shape.id(s.shape.taskPath(t.Number))}
+	return answer{status: http.StatusAccepted, location: s.shape.id(s.shape.monitorPath(t.Number))}
 }
