@@ -162,8 +162,8 @@ func (c *call) insert(slot *schemas.VirtualMedia, image string) error {
 	if err != nil {
 		return err
 	}
-	yes := true
-	params := &schemas.VirtualMediaInsertMediaParameters{Image: image, Inserted: &yes, WriteProtected: &yes}
+	// Inserted and WriteProtected are true by default, and some BMCs refuse them.
+	params := &schemas.VirtualMediaInsertMediaParameters{Image: image}
 	if c.quirks(system).namesTransfer {
 		protocol := transferOf(image)
 		params.TransferProtocolType = &protocol

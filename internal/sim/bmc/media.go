@@ -46,8 +46,6 @@ func (b *BMC) Insert(c *Call, slot int, m Medium) error {
 			switch {
 			case err != nil || !slices.Contains(imageSchemes, u.Scheme) || u.Host == "":
 				return &RefusedError{Reason: BadImage, Property: "Image", Value: m.Image}
-			case m.Protocol == "" && b.config.Profile.NeedsProtocol:
-				return &RefusedError{Reason: NeedsProtocol, Property: "TransferProtocolType"}
 			case b.inserted(slot).Image != "" && !b.config.Profile.ReplacesMedia:
 				return &RefusedError{Reason: SlotOccupied, Property: "Image"}
 			}

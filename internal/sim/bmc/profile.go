@@ -20,8 +20,6 @@ type Profile struct {
 	ReplacesMedia bool
 	// EjectsNothing says that ejecting from an empty slot succeeds.
 	EjectsNothing bool
-	// NeedsProtocol says that a medium is inserted only with a transfer protocol.
-	NeedsProtocol bool
 	// Attributes are those of the BIOS.
 	Attributes []Attribute
 	// BIOSJobs says that changed attributes wait for a job, of which there is one at a time.

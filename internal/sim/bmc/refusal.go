@@ -24,7 +24,6 @@ const (
 	SlotOccupied       Reason = "a medium is in the slot already"
 	SlotEmpty          Reason = "there is no medium in the slot"
 	BadImage           Reason = "the image has no URL that the BMC can open"
-	NeedsProtocol      Reason = "the transfer protocol is missing"
 	UnknownKeysReset   Reason = "there is no such reset of secure boot keys"
 	UnknownComponent   Reason = "there is no such firmware component"
 	UnknownTransferURI Reason = "firmware cannot be fetched from there"

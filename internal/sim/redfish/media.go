@@ -55,10 +55,16 @@ var insertParameters = map[string]bool{
 	"TransferProtocolType": true, "TransferMethod": true,
 }
 
+// impliedParameters are those of InsertMedia that some BMCs refuse.
+var impliedParameters = map[string]bool{"Inserted": true, "WriteProtected": true}
+
 func (s *Service) insert(q *request, slot int) answer {
 	for name := range q.body {
-		if !insertParameters[name] {
+		switch {
+		case !insertParameters[name]:
 			return s.problem(problem{http.StatusBadRequest, "ActionParameterNotSupported"}, name, "")
+		case s.shape.plainMedia && impliedParameters[name]:
+			return s.problem(problem{http.StatusBadRequest, "PropertyUnknown"}, name, "")
 		}
 	}
 	image, isText := q.body.text("Image")

@@ -60,12 +60,6 @@ func TestMediumIsInsertedBootedAndEjected(t *testing.T) {
 			s := redfishtest.Start(t, vendor, redfishtest.Options{Computer: booted})
 			client := connect(t, s)
 			parameters := &schemas.VirtualMediaInsertMediaParameters{Image: image, UserName: gofish.ToRef("u"), Password: gofish.ToRef("p")}
-			if vendor == "supermicro" {
-				if _, err := cd(t, client).InsertMedia(parameters); statusOf(err) != 400 || !strings.Contains(err.Error(), "TransferProtocolType") {
-					t.Errorf("without a transfer protocol: %v", err)
-				}
-				parameters.TransferProtocolType = gofish.ToRef(schemas.HTTPSTransferProtocolType)
-			}
 			if _, err := cd(t, client).InsertMedia(parameters); err != nil {
 				t.Fatal(err)
 			}
@@ -116,5 +110,16 @@ func TestDellShowsTheSameSlotsAtSystemAndManager(t *testing.T) {
 	}
 	if _, text, _ := call(t, s, "GET", manager, ""); !strings.Contains(text, "http://192.0.2.1/a.iso") {
 		t.Errorf("the slot at the manager is %s", text)
+	}
+}
+
+func TestSupermicroTakesNoParametersOfMediaThatItImplies(t *testing.T) {
+	const slot = "/redfish/v1/Managers/1/VirtualMedia/VirtualMedia1"
+	for parameter, want := range map[string]int{`"Inserted":true`: 400, `"WriteProtected":true`: 400, `"TransferProtocolType":"HTTP"`: 204} {
+		s := redfishtest.Start(t, "supermicro")
+		status, text, _ := call(t, s, "POST", slot+"/Actions/VirtualMedia.InsertMedia", `{"Image":"http://192.0.2.1/a.iso",`+parameter+`}`)
+		if refused := strings.Contains(text, "PropertyUnknown"); status != want || refused != (want == 400) {
+			t.Errorf("%s: status %d, %s, want %d", parameter, status, text, want)
+		}
 	}
 }

@@ -135,7 +135,6 @@ var problems = map[bmc.Reason]problem{
 	bmc.SlotOccupied:       {http.StatusBadRequest, "ResourceInUse"},
 	bmc.SlotEmpty:          {http.StatusBadRequest, "ResourceInStandby"},
 	bmc.BadImage:           {http.StatusBadRequest, "ActionParameterValueFormatError"},
-	bmc.NeedsProtocol:      {http.StatusBadRequest, "ActionParameterMissing"},
 	bmc.UnknownKeysReset:   {http.StatusBadRequest, "ActionParameterValueNotInList"},
 	bmc.UnknownComponent:   {http.StatusBadRequest, "ActionParameterValueNotInList"},
 	bmc.UnknownTransferURI: {http.StatusBadRequest, "ActionParameterValueFormatError"},

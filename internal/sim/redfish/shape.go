@@ -46,9 +46,10 @@ type shape struct {
 	unauthorized    string // message of 401
 	tooManySessions problem
 
-	targets   []bmc.Target // in the order that they are listed in
-	wholeBoot bool         // boot settings are changed all three at once
-	needsTag  bool         // boot settings are changed only with a header If-Match
+	targets    []bmc.Target // in the order that they are listed in
+	wholeBoot  bool         // boot settings are changed all three at once
+	needsTag   bool         // boot settings are changed only with a header If-Match
+	plainMedia bool         // media are inserted write-protected and at once, which requests must not say
 	// media are the lists of slots.
 	media []mediaList
 

@@ -26,7 +26,7 @@ var supermicro = shape{
 		bmc.TargetNone, bmc.TargetPXE, bmc.TargetFloppy, bmc.TargetCD, bmc.TargetUSB, bmc.TargetDisk, bmc.TargetBIOSSetup,
 		bmc.TargetVirtualCD, bmc.TargetHTTP,
 	},
-	wholeBoot: true, needsTag: true, silent: true,
+	wholeBoot: true, needsTag: true, silent: true, plainMedia: true,
 	media:       []mediaList{{"/Managers/1", []string{"VirtualMedia1", "VirtualMedia2"}}},
 	processorID: "%d", storageID: "1", driveID: "%d", adapterID: "%d",
 	inventory: func(c bmc.Component) (id, name string) {
@@ -70,8 +70,8 @@ var supermicroProfile = bmc.Profile{
 		{ID: "VirtualMedia1", Types: []string{"CD", "DVD"}, Sources: []bmc.Source{bmc.FromCD}},
 		{ID: "VirtualMedia2", Types: []string{"USBStick", "Floppy"}, Sources: []bmc.Source{bmc.FromUSB}},
 	},
-	EjectsNothing: true, NeedsProtocol: true,
-	BMCVersion: "01.01.45", AdapterVersion: "8.70",
+	EjectsNothing: true,
+	BMCVersion:    "01.01.45", AdapterVersion: "8.70",
 	Attributes: []bmc.Attribute{
 		{Name: "BootModeSelect", Label: "Boot Mode Select", Type: bmc.Enumeration, Values: []string{"UEFI", "Legacy", "DUAL"}, Default: "UEFI"},
 		{Name: "HyperThreadingALL", Label: "Hyper-Threading [ALL]", Type: bmc.Enumeration, Values: []string{"Enable", "Disable"}, Default: "Enable"},
