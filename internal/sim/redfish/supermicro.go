@@ -17,9 +17,10 @@ var supermicro = shape{
 	base: "Base.1.10", registry: "SMC.1.0", severity: "Severity",
 	errorCode: "Base.v1_10_3.GeneralError", errorText: "A general error has occurred. See ExtendedInfo for more information.",
 	messages: map[string]message{
-		"OemFetchFailed":  {"The firmware file could not be fetched.", "Critical", "Check the URI."},
-		"OemImageInvalid": {"The firmware file is not for this machine.", "Critical", "Use another file."},
-		"OemUpdateFailed": {"The update failed.", "Critical", "Try again."},
+		"OemSimpleupdateAcceptedMessage": {"The task is %v.", "Ok", "None"},
+		"OemFetchFailed":                 {"The firmware file could not be fetched.", "Critical", "Check the URI."},
+		"OemImageInvalid":                {"The firmware file is not for this machine.", "Critical", "Use another file."},
+		"OemUpdateFailed":                {"The update failed.", "Critical", "Try again."},
 	},
 	unauthorized: "NoValidSession", tooManySessions: problem{http.StatusServiceUnavailable, "SessionLimitExceeded"},
 	targets: []bmc.Target{
@@ -47,9 +48,12 @@ var supermicro = shape{
 		bmc.FetchFailed: "OemFetchFailed", bmc.ImageInvalid: "OemImageInvalid", bmc.TaskWentWrong: "OemUpdateFailed",
 	},
 	updated: func(s *Service, t *bmc.Task) answer {
-		return answer{
-			status: http.StatusAccepted, location: s.shape.id(s.shape.monitorPath(t.Number)), body: s.taskDocument(*t),
-		}
+		out := s.accepted(t)
+		out.body = object{"Accepted": object{
+			"code": "Base.v1_10_3.Accepted", "Message": "The request was accepted. See the Location header and ExtendedInfo.",
+			"@Message.ExtendedInfo": []object{s.shape.render("OemSimpleupdateAcceptedMessage", "", s.shape.id(s.shape.taskPath(t.Number)))},
+		}}
+		return out
 	},
 	configured: func(s *Service, _ *bmc.Task) answer { return s.shape.said("Success") },
 }

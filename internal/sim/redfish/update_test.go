@@ -267,3 +267,17 @@ func TestReadsAreCountedAndRefusedByThemselves(t *testing.T) {
 		t.Errorf("%d reads, want 3", got)
 	}
 }
+
+func TestSupermicroAcceptsAnUpdateWithAMessageInsteadOfTheTask(t *testing.T) {
+	s := redfishtest.Start(t, "supermicro")
+	status, text, header := call(t, s, "POST", "/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate",
+		`{"ImageURI":"`+redfishtest.Serve(t, "ingot-firmware component=bios version=9.1")+`"}`)
+	if status != 202 || header.Get("Location") != "/redfish/v1/TaskService/TaskMonitors/1" {
+		t.Errorf("status %d, Location %q", status, header.Get("Location"))
+	}
+	for _, want := range []string{`{"Accepted":{`, `"SMC.1.0.OemSimpleupdateAcceptedMessage"`, `["/redfish/v1/TaskService/Tasks/1"]`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("answer %s, want %s in it", text, want)
+		}
+	}
+}
