@@ -3,7 +3,8 @@
 // Package compat_test holds Ingot against the programs that use its API: the
 // published Go client of the Bare Metal API with its own acceptance tests,
 // Debian's command line client and a recorded ramdisk agent. The engine is real,
-// on its own port and data folder.
+// on its own port and data folder. The simulated BMCs are held against sushy, the
+// Redfish library of Ironic.
 package compat_test
 
 import (
