@@ -32,6 +32,7 @@ var sushyResults = map[string]string{
 	"log in with BasicAuth and a wrong password":          `"AccessError 401"`,
 	"log in with SessionOrBasicAuth":                      `["session","Off"]`,
 	"log in with SessionOrBasicAuth and a wrong password": `"AccessError 401"`,
+	"read after the end of the session":                   `["Off",true]`,
 	"trust an unknown authority":                          `"ConnectionError"`,
 	"service":                                             `[true,1800,1]`,
 	"links":                                               `[true,true,true,true]`,
@@ -79,18 +80,20 @@ var sushyVendors = map[string]sushyVendor{
 	"dell": {
 		attribute: "SriovGlobalEnable", value: "Enabled",
 		results: map[string]string{
-			"manager":                     `["BMC","7.00.60.00"]`,
-			"resets":                      `["ForceOff","ForceRestart","GracefulRestart","GracefulShutdown","Nmi","On","PowerCycle","PushPowerButton"]`,
-			"reset On again":              `"HTTPError 409"`,
-			"reset ForceOff again":        `"HTTPError 409"`,
-			"insert at the manager again": `"ServerSideError 500"`,
-			"eject at the manager again":  `"done"`, // sushy hides status 500
-			"insert at the system":        `[true,"` + mediumImage + `","ramdisk.iso","URI",true]`,
-			"insert at the system again":  `"ServerSideError 500"`,
-			"eject at the system":         `[false,null,null,"NotConnected",null]`,
-			"eject at the system again":   `"done"`,
-			"update":                      `"Starting"`,
-			"task before a boot":          `["Starting","OK",true,true]`,
+			"manager":                         `["BMC","7.00.60.00"]`,
+			"resets":                          `["ForceOff","ForceRestart","GracefulRestart","GracefulShutdown","Nmi","On","PowerCycle","PushPowerButton"]`,
+			"reset On again":                  `"HTTPError 409"`,
+			"reset ForceOff again":            `"HTTPError 409"`,
+			"insert at the manager again":     `"ServerSideError 500"`,
+			"eject at the manager again":      `"done"`, // sushy hides status 500
+			"insert at the system":            `[true,"` + mediumImage + `","ramdisk.iso","URI",true]`,
+			"insert at the system again":      `"ServerSideError 500"`,
+			"eject at the system":             `[false,null,null,"NotConnected",null]`,
+			"eject at the system again":       `"done"`,
+			"update":                          `"Starting"`,
+			"task before a boot":              `["Starting","OK",true,true]`,
+			"update from nowhere":             `false`,
+			"task of the update from nowhere": `["Exception","Critical",[["IDRAC.2.8.RED016","The update package could not be fetched."]]]`,
 		},
 		boots: []string{
 			"boot device: Pxe Once MODE", "boot device: Hdd Once MODE", "boot device: Cd Once MODE",
@@ -109,16 +112,18 @@ var sushyVendors = map[string]sushyVendor{
 	"hpe": {
 		attribute: "Sriov", value: "Disabled",
 		results: map[string]string{
-			"manager":                    `["BMC","iLO 5 v2.95"]`,
-			"boot Cd Continuous":         `"BadRequestError 400"`,
-			"boot in the other mode":     `"BadRequestError 400"`,
-			"resets":                     `["ForceOff","ForceRestart","GracefulRestart","GracefulShutdown","Nmi","On","PushPowerButton"]`,
-			"reset PowerCycle":           `"InvalidParameterValueError"`,
-			"reset On again":             `"BadRequestError 400"`,
-			"reset ForceOff again":       `"BadRequestError 400"`,
-			"BIOS apply times":           `"done"`, // there are none
-			"eject at the manager again": `"BadRequestError 400"`,
-			"update":                     `"MissingHeaderError"`, // the update has begun, without a monitor
+			"manager":                         `["BMC","iLO 5 v2.95"]`,
+			"boot Cd Continuous":              `"BadRequestError 400"`,
+			"boot in the other mode":          `"BadRequestError 400"`,
+			"resets":                          `["ForceOff","ForceRestart","GracefulRestart","GracefulShutdown","Nmi","On","PushPowerButton"]`,
+			"reset PowerCycle":                `"InvalidParameterValueError"`,
+			"reset On again":                  `"BadRequestError 400"`,
+			"reset ForceOff again":            `"BadRequestError 400"`,
+			"BIOS apply times":                `"done"`, // there are none
+			"eject at the manager again":      `"BadRequestError 400"`,
+			"update":                          `"MissingHeaderError"`, // the update has begun, without a monitor
+			"update from nowhere":             `"MissingHeaderError"`,
+			"task of the update from nowhere": `["Exception","Critical",[["iLO.2.14.UpdateImageNotFound","unknown"]]]`,
 		},
 		boots: []string{
 			"boot device: Pxe Once MODE", "boot device: Hdd Once MODE", "boot device: Cd Once MODE",
@@ -145,6 +150,8 @@ var sushyVendors = map[string]sushyVendor{
 			"reset ForceOff again":                `"Off"`,
 			"eject at the manager again":          `"done"`,
 			"update":                              `"MissingAttributeError"`, // the update has begun; sushy expects a task
+			"update from nowhere":                 `"MissingAttributeError"`,
+			"task of the update from nowhere":     `["Exception","Critical",[["SMC.1.0.OemFetchFailed","The firmware file could not be fetched."]]]`,
 		},
 		boots: []string{
 			"boot device: Pxe Once MODE", "boot device: Hdd Once MODE", "boot device: UsbCd Once MODE",
@@ -216,7 +223,7 @@ func hardwareResults(machine hardware.Inventory) map[string]string {
 }
 
 // allEffects are the effects of all steps, in their order.
-func (v sushyVendor) allEffects(machine hardware.Inventory, firmware string) []string {
+func (v sushyVendor) allEffects(machine hardware.Inventory, files string) []string {
 	restart := []string{"power on: On", "power off: ForceOff"}
 	all := slices.Concat(
 		v.boots, v.resets,
@@ -225,7 +232,8 @@ func (v sushyVendor) allEffects(machine hardware.Inventory, firmware string) []s
 		[]string{"configure bios: " + v.attribute + "=" + v.value}, restart,
 		[]string{"reset bios"}, restart,
 		v.media,
-		[]string{"flash: " + firmware}, restart,
+		[]string{"flash: " + files + firmwarePath}, restart,
+		[]string{"flash: " + files + missingPath},
 	)
 	modes := modesOf(machine)
 	for i, e := range all {

@@ -38,13 +38,13 @@ func TestSushyDrivesSimulatedBMCs(t *testing.T) {
 				t.Fatalf("nobody has said what sushy gets from a BMC of %s", vendor)
 			}
 			s := startSimulatedBMC(t, ingot, vendor, i)
-			firmware := serveFirmware(t)
-			got := s.useSushy(t, want, firmware)
+			files := serveFirmware(t)
+			got := s.useSushy(t, want, files)
 			machine := simulatedServer(vendor)
 			if diff := cmp.Diff(want.allResults(machine), got); diff != "" {
 				t.Errorf("results of the steps (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(want.allEffects(machine, firmware), s.effects(t)); diff != "" {
+			if diff := cmp.Diff(want.allEffects(machine, files), s.effects(t)); diff != "" {
 				t.Errorf("what was done to the machine (-want +got):\n%s", diff)
 			}
 		})
@@ -89,22 +89,31 @@ const (
 	firmwareFile    = "ingot-firmware component=bios version=" + firmwareVersion + "\n"
 )
 
-// serveFirmware serves a file for the BMC and returns its URL.
+// Paths of files that a BMC is told to fetch; the second one is not there.
+const (
+	firmwarePath = "/bios.bin"
+	missingPath  = "/missing.bin"
+)
+
+// serveFirmware serves a file for the BMC and returns the URL of the server.
 func serveFirmware(t *testing.T) string {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+firmwarePath, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(firmwareFile))
-	}))
+	})
+	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	return server.URL + "/bios.bin"
+	return server.URL
 }
 
 // useSushy runs the program that uses sushy, and returns the result of each step as JSON.
-func (s simulatedBMC) useSushy(t *testing.T, v sushyVendor, firmware string) map[string]string {
+func (s simulatedBMC) useSushy(t *testing.T, v sushyVendor, files string) map[string]string {
 	t.Helper()
 	options, err := json.Marshal(map[string]string{
 		"url": s.url, "ca": s.authority, "user": simulatedUser, "password": simulatedPassword, "admin": s.admin,
-		"attribute": v.attribute, "value": v.value, "image": mediumImage, "firmware": firmware,
+		"attribute": v.attribute, "value": v.value, "image": mediumImage,
+		"firmware": files + firmwarePath, "missing": files + missingPath,
 	})
 	must(t, "encode options", err)
 	cmd := exec.CommandContext(t.Context(), debianPython, "testdata/usesushy.py", string(options))

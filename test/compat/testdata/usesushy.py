@@ -2,7 +2,7 @@
 
 Its only argument is a JSON object: url, ca, user and password of the BMC; admin, the
 URL of the simulator's page of the machine; attribute and value, of the BIOS; image, of
-a virtual CD; firmware, a file for the BIOS. It writes one line per step: a JSON list of
+a virtual CD; firmware, a file for the BIOS; missing, a URL without a file. It writes one line per step: a JSON list of
 the step's name and its result. The result of a refusal is the name of the error, with
 the status if there is one.
 """
@@ -69,10 +69,22 @@ def login(way, password=None):
     return [kind, system.power_state]
 
 
+def read_without_session():
+    """Reads the system with a session that somebody else has deleted."""
+    root, other = connect(auth.SessionAuth), connect(auth.BasicAuth)
+    before = root._auth.get_session_resource_id()
+    other.get_session_service().close_session(before)
+    state = root.get_system().power_state
+    after = root._auth.get_session_resource_id()
+    root._auth.close()
+    return [state, before != after]
+
+
 def connections():
     for way in auth.SessionAuth, auth.BasicAuth, auth.SessionOrBasicAuth:
         step(f"log in with {way.__name__}", lambda: login(way))
         step(f"log in with {way.__name__} and a wrong password", lambda: login(way, "guess"))
+    step("read after the end of the session", read_without_session)
     step("trust an unknown authority", lambda: connect(auth.BasicAuth, verify=True))
 
 
@@ -239,8 +251,8 @@ def update(root, system, power):
         own = monitor.get_task()
         return [listed.task_state, listed.task_status, monitor.is_processing, own.task_state == listed.task_state]
 
-    def simple_update():
-        monitor = service.simple_update(options["firmware"])
+    def simple_update(uri):
+        monitor = service.simple_update(uri)
         return monitor.is_processing and monitor.task.task_state
 
     def outcome():
@@ -250,16 +262,23 @@ def update(root, system, power):
         power.off()
         return task()
 
+    def failure():
+        failed = newest()
+        failed.parse_messages()
+        return [failed.task_state, failed.task_status, [[m.message_id, m.message] for m in failed.messages]]
+
     def installed():
         system.refresh()
         listed = {f.version for f in service.firmware_inventory.get_members()}
         return [system.bios_version, system.bios_version in listed]
 
     step("protocols of updates", lambda: sorted(p.value for p in service.get_allowed_transfer_protocols() if p.value.startswith("HTTP")))
-    step("update", simple_update)
+    step("update", lambda: simple_update(options["firmware"]))
     step("task before a boot", task)
     step("task after a boot", outcome)
     step("firmware", installed)
+    step("update from nowhere", lambda: simple_update(options["missing"]))
+    step("task of the update from nowhere", failure)
 
 
 def main():
