@@ -19,6 +19,8 @@ type turnOf func(ctx context.Context, d redfish.Driver, n *node.Node, turn drive
 func attempts(t *testing.T, o drivertest.Operation, prepare func(*machine), do turnOf) {
 	t.Helper()
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
+		t.Helper()
 		o.New = func(t *testing.T) (drivertest.Machine, drivertest.TurnFunc) {
 			t.Helper()
 			m, d := newMachine(t, vendor)
@@ -65,6 +67,8 @@ func TestPowerChangesHappenOnce(t *testing.T) {
 
 func TestRebootOfAMachineThatIsOffSwitchesItOn(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
+		t.Helper()
 		for _, keepsOn := range []bool{false, true} {
 			m, d := newMachine(t, vendor)
 			m.node.DisablePowerOff = keepsOn
@@ -106,25 +110,33 @@ func TestOtherChangesHappenOnce(t *testing.T) {
 		do        turnOf
 	}{
 		{
-			"boot device", drivertest.Operation{Effects: []string{"boot device"}, Unclear: drivertest.ReadsFirst, Unwaited: true, Untasked: true}, isOff,
+			"boot device",
+			drivertest.Operation{Effects: []string{"boot device"}, Unclear: drivertest.ReadsFirst, Unwaited: true, Untasked: true},
+			isOff,
 			func(ctx context.Context, d redfish.Driver, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 				return d.SetBootDevice(ctx, n, node.BootDevice{Device: "cdrom"}, turn)
 			},
 		},
 		{
-			"boot device for good", drivertest.Operation{Effects: []string{"boot device"}, Unclear: drivertest.ReadsFirst, Unwaited: true, Untasked: true}, isOff,
+			"boot device for good",
+			drivertest.Operation{Effects: []string{"boot device"}, Unclear: drivertest.ReadsFirst, Unwaited: true, Untasked: true},
+			isOff,
 			func(ctx context.Context, d redfish.Driver, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 				return d.SetBootDevice(ctx, n, node.BootDevice{Device: "disk", Persistent: &yes}, turn)
 			},
 		},
 		{
-			"secure boot", drivertest.Operation{Effects: []string{"secure boot"}, Unclear: drivertest.ReadsFirst, Unwaited: true, Untasked: true}, isOff,
+			"secure boot",
+			drivertest.Operation{Effects: []string{"secure boot"}, Unclear: drivertest.ReadsFirst, Unwaited: true, Untasked: true},
+			isOff,
 			func(ctx context.Context, d redfish.Driver, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 				return d.SetSecureBoot(ctx, n, true, turn)
 			},
 		},
 		{
-			"virtual media", drivertest.Operation{Effects: []string{"attach medium"}, Unclear: drivertest.ReadsFirst, Unwaited: true, Untasked: true}, isOff,
+			"virtual media",
+			drivertest.Operation{Effects: []string{"attach medium"}, Unclear: drivertest.ReadsFirst, Unwaited: true, Untasked: true},
+			isOff,
 			func(ctx context.Context, d redfish.Driver, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 				return d.AttachMedium(ctx, n, node.Medium{DeviceType: "cdrom", ImageURL: "http://192.0.2.1/boot.iso"}, turn)
 			},

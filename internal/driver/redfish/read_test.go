@@ -20,6 +20,8 @@ var fresh = driver.Turn{}
 
 func TestPowerIsThatOfTheInterface(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
+		t.Helper()
 		m, d := newMachine(t, vendor)
 		gone := *m.node
 		gone.DriverInfo = gone.DriverInfo.With(map[string]any{"redfish_address": "https://127.0.0.1:1"})
@@ -38,6 +40,7 @@ func TestPowerThatChangesIsUnknown(t *testing.T) {
 func TestMachineTellsItsBootDevice(t *testing.T) {
 	yes, no := true, false
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
 		m, d := newMachine(t, vendor)
 		if got, err := d.BootDevice(t.Context(), m.node); err != nil || got.Device != "" || got.Persistent != nil {
 			t.Errorf("without an override: %+v, %v, want that it is unknown", got, err)
@@ -103,6 +106,7 @@ func TestBootModeIsShownAfterARestart(t *testing.T) {
 
 func TestMediaAreListedByTheirDevice(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
 		m, d := newMachine(t, vendor)
 		want := []node.Medium{
 			{DeviceType: "cdrom", ImageURL: "http://192.0.2.1/boot.iso"},
@@ -146,6 +150,7 @@ func TestMediaAreListedByTheirDevice(t *testing.T) {
 
 func TestSettingsAndVersionsAreRead(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
 		m, d := newMachine(t, vendor)
 		settings, err := d.Interfaces()[node.BIOSInterface].(driver.BIOS).BIOSSettings(t.Context(), m.node)
 		if err != nil || len(settings) != len(m.BIOS()) {
@@ -173,6 +178,7 @@ func TestSettingsAndVersionsAreRead(t *testing.T) {
 
 func TestInterruptReachesTheMachineOnce(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
 		m, d := newMachine(t, vendor)
 		isOn(m)
 		if _, err := d.InjectNMI(t.Context(), m.node, fresh); err != nil {

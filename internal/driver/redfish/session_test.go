@@ -70,6 +70,7 @@ func fill(t *testing.T, m *machine) int {
 
 func TestOneSessionServesAllCallsAndIsGivenBack(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
 		m, d := newMachine(t, vendor)
 		var group sync.WaitGroup
 		for range 20 {
@@ -117,6 +118,7 @@ func TestIdleSessionIsGivenBack(t *testing.T) {
 
 func TestSessionThatTheBMCEndedIsRenewed(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
 		m, d := newMachine(t, vendor)
 		for range 3 {
 			if failure := read(t, d, m.node); failure != nil {
@@ -135,6 +137,7 @@ func TestSessionThatTheBMCEndedIsRenewed(t *testing.T) {
 
 func TestBMCWithoutAFreeSessionIsAskedWithTheCredentials(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
 		m, d := newMachine(t, vendor)
 		if taken := fill(t, m); taken == 0 {
 			t.Fatal("the BMC granted no session")

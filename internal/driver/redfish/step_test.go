@@ -57,6 +57,7 @@ func run(m *machine, do func(context.Context, driver.Turn) (driver.Outcome, erro
 func TestBIOSSettingsAreAppliedByARestart(t *testing.T) {
 	for _, kind := range []driver.StepKind{driver.CleanSteps, driver.ServiceSteps} {
 		eachVendor(t, func(t *testing.T, vendor string) {
+			t.Helper()
 			m, d := newMachine(t, vendor, redfishtest.Options{Times: bmc.RealisticTimes()})
 			isOn(m)
 			m.Pass(10 * time.Minute)
@@ -119,6 +120,7 @@ func chosen(settings []node.BIOSSetting) string {
 
 func TestFactorySettingsComeBack(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
 		m, d := newMachine(t, vendor)
 		isOn(m)
 		name, value := otherValue(m)
@@ -175,6 +177,7 @@ func versions(m *machine) map[string]string {
 
 func TestFirmwareIsUpdatedAndShown(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
 		m, d := newMachine(t, vendor, redfishtest.Options{Times: bmc.RealisticTimes()})
 		isOn(m)
 		m.Pass(10 * time.Minute)
@@ -207,6 +210,7 @@ func TestFirmwareIsUpdatedAndShown(t *testing.T) {
 
 func TestFileThatIsRefusedFailsTheUpdate(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
 		m, d := newMachine(t, vendor)
 		isOn(m)
 		before := versions(m)
@@ -288,7 +292,7 @@ func TestForgottenFlashIsNotRepeated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Server.ForgetTasks()
+	m.ForgetTasks()
 	before := len(m.Effects())
 	_, err = do(driver.Turn{Attempt: driver.Unknown, Phase: out.Phase, Handle: out.Handle})
 	if err == nil || !strings.Contains(err.Error(), "outcome unknown") || len(m.Effects()) != before {
