@@ -97,7 +97,7 @@ func endpointOf(n *node.Node) (string, error) {
 	case strings.Trim(u.Path, "/") != "" && strings.Trim(u.Path, "/") != "redfish/v1", u.RawQuery != "", u.Fragment != "":
 		return "", invalid(n, addressKey, "must be a URL without a path; the path of the system is redfish_system_id")
 	}
-	return u.Scheme + "://" + u.Host, nil
+	return u.Scheme + "://" + strings.TrimSuffix(u.Host, ":"), nil // as requests have it
 }
 
 // verificationOf reads redfish_verify_ca: true, false or a file.

@@ -73,13 +73,26 @@ func (b *bmc) connect(ctx context.Context, config gofish.ClientConfig, transport
 	return gofish.ConnectContext(ctx, config)
 }
 
-// checkRedirect follows a BMC to another of its paths, but to no other server.
+// checkRedirect follows a BMC to another of its paths, but to no other server. A redirect
+// that makes a read of a change is not followed: its answer would pass for that of the
+// change.
 func (b *bmc) checkRedirect(r *http.Request, via []*http.Request) error {
-	if endpoint := r.URL.Scheme + "://" + r.URL.Host; endpoint != b.access.endpoint {
-		return fmt.Errorf("the BMC redirects to another server, %s", endpoint)
-	}
-	if len(via) > 3 {
+	switch {
+	case b.checkServer(r) != nil:
+		return fmt.Errorf("the BMC redirects to another server, %s://%s", r.URL.Scheme, r.URL.Host)
+	case r.Method != via[0].Method:
+		return fmt.Errorf("the BMC answered a %s with a redirect to a %s", via[0].Method, r.Method)
+	case len(via) > 3:
 		return errors.New("the BMC redirects in a circle")
+	}
+	return nil
+}
+
+// checkServer refuses a request to another server than the BMC. The library appends links
+// to the endpoint, so that one which begins with "@" or "." changes the host.
+func (b *bmc) checkServer(r *http.Request) error {
+	if to := r.URL.Scheme + "://" + r.URL.Host; to != b.access.endpoint || r.URL.User != nil {
+		return fmt.Errorf("a link of the BMC leads to another server, %s", to)
 	}
 	return nil
 }
@@ -88,6 +101,9 @@ func (b *bmc) checkRedirect(r *http.Request, via []*http.Request) error {
 // it makes a new one and sends the request again, which the BMC refused before it did
 // anything.
 func (b *bmc) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := b.checkServer(r); err != nil {
+		return nil, err
+	}
 	if b.access.username == "" || isPublic(r) {
 		return b.send(r, "")
 	}
@@ -214,6 +230,9 @@ func (b *bmc) logIn(ctx context.Context) (*gofish.APIClient, error) {
 type plain struct{ bmc *bmc }
 
 func (p plain) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := p.bmc.checkServer(r); err != nil {
+		return nil, err
+	}
 	answer, err := p.bmc.transport().RoundTrip(r)
 	if err == nil {
 		answer.Body = bounded(answer.Body)
@@ -285,19 +304,30 @@ func (b *bmc) logOut(ctx context.Context) {
 	session := b.session
 	b.session = nil
 	b.mu.Unlock()
-	if session != nil {
-		session.WithContext(ctx).Logout()
+	if session == nil {
+		return
+	}
+	// The library's Logout goes on without a deadline when the context has ended.
+	client := session.WithContext(ctx)
+	if known, err := client.GetSession(); err == nil {
+		_ = client.Service.DeleteSession(known.ID)
 	}
 }
 
 // maxRefusals is how often credentials are tried that a BMC refuses.
 const maxRefusals = 2
 
+// refuse counts a refusal. Those of calls at the same time are one: a BMC that restarts
+// refuses them all.
 func (b *bmc) refuse() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	now := b.clock()
+	if b.refusals > 0 && now.Before(b.refused.Add(b.pause)) {
+		return
+	}
 	b.refusals++
-	b.refused = b.clock()
+	b.refused = now
 }
 
 func (b *bmc) refusedSome() bool {
