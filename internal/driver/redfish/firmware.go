@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"context"
+	"strings"
 
 	"github.com/stmcginnis/gofish/schemas"
 
@@ -25,46 +26,79 @@ func (f firmwareInterface) FirmwareComponents(ctx context.Context, n *node.Node)
 	return components, err
 }
 
-func (c *call) components() ([]node.FirmwareComponent, error) {
-	var components []node.FirmwareComponent
-	add := func(name, version string) {
-		if version != "" {
-			components = append(components, node.FirmwareComponent{Component: name, InitialVersion: version, CurrentVersion: version})
+// readers read the versions of each kind of component, in the order of their list.
+var readers = []struct {
+	prefix string // of their names
+	read   func(*schemas.ComputerSystem) ([]node.FirmwareComponent, error)
+}{
+	{"bios", func(system *schemas.ComputerSystem) ([]node.FirmwareComponent, error) {
+		return component("bios", system.BiosVersion), nil
+	}},
+	{"bmc", func(system *schemas.ComputerSystem) ([]node.FirmwareComponent, error) {
+		managers, err := system.ManagedBy()
+		if err != nil || len(managers) == 0 {
+			return nil, err
 		}
+		return component("bmc", managers[0].FirmwareVersion), nil
+	}},
+	{"nic:", func(system *schemas.ComputerSystem) ([]node.FirmwareComponent, error) {
+		adapters, err := networkAdapters(system)
+		var all []node.FirmwareComponent
+		for _, adapter := range adapters {
+			if len(adapter.Controllers) > 0 {
+				all = append(all, component("nic:"+adapter.ID, adapter.Controllers[0].FirmwarePackageVersion)...)
+			}
+		}
+		return all, err
+	}},
+}
+
+// component is a list of one component, empty without a version.
+func component(name, version string) []node.FirmwareComponent {
+	if version == "" {
+		return nil
 	}
+	return []node.FirmwareComponent{{Component: name, InitialVersion: version, CurrentVersion: version}}
+}
+
+func (c *call) components() ([]node.FirmwareComponent, error) {
 	system, err := c.system()
 	if err != nil {
 		return nil, err
 	}
-	add("bios", system.BiosVersion)
-	managers, err := system.ManagedBy()
-	if err != nil {
-		return nil, err
-	}
-	if len(managers) > 0 {
-		add("bmc", managers[0].FirmwareVersion)
-	}
-	adapters, err := networkAdapters(system)
-	if err != nil {
-		return nil, err
-	}
-	for _, adapter := range adapters {
-		if len(adapter.Controllers) > 0 {
-			add("nic:"+adapter.ID, adapter.Controllers[0].FirmwarePackageVersion)
+	var all []node.FirmwareComponent
+	for _, row := range readers {
+		some, err := row.read(system)
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, some...)
 	}
-	return components, nil
+	return all, nil
 }
 
 // version reads the version of one component; it is empty when the BMC does not tell.
-func (c *call) version(component string) (string, error) {
-	components, err := c.components()
-	for _, one := range components {
-		if one.Component == component {
-			return one.CurrentVersion, nil
+// It reads no others: a BMC that cannot list its adapters can update its BIOS.
+func (c *call) version(name string) (string, error) {
+	system, err := c.system()
+	if err != nil {
+		return "", err
+	}
+	for _, row := range readers {
+		if !strings.HasPrefix(name, row.prefix) {
+			continue
+		}
+		some, err := row.read(system)
+		if err != nil {
+			return "", err
+		}
+		for _, one := range some {
+			if one.Component == name {
+				return one.CurrentVersion, nil
+			}
 		}
 	}
-	return "", err
+	return "", nil
 }
 
 // networkAdapters reads the network adapters in the chassis of a system.

@@ -3,6 +3,7 @@ package redfish
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"time"
 
@@ -20,6 +21,13 @@ const (
 	// showWithin bounds how long a new version may take to be shown after everything
 	// else is done.
 	showWithin = 5 * time.Minute
+	// lookFor is how long a request whose outcome is unknown is looked for before it is
+	// repeated.
+	lookFor = 2 * time.Minute
+	// staleFor is how long the BMC may still show how an earlier update ended, and
+	// blindFor how long an update is given of which the BMC shows nothing.
+	staleFor = time.Minute
+	blindFor = 10 * time.Minute
 	// defaultSilence is how long a BMC may be silent while its firmware is changed.
 	defaultSilence = 5 * time.Minute
 )
@@ -30,6 +38,7 @@ const silenceKey = "firmware_update_unresponsive_bmc_wait"
 // Phases of an update. Those of the restart are between follow and verify.
 const (
 	sendPhase   = "send"   // what was there before is stored, and the request follows
+	lookPhase   = "look"   // the outcome of the request is unknown
 	followPhase = "follow" // the BMC works on it
 )
 
@@ -39,6 +48,11 @@ type update struct {
 	Before string   `json:"before"`          // version when it began
 	Tasks  []string `json:"tasks,omitempty"` // that the BMC listed when it began
 	Task   string   `json:"task,omitempty"`  // that follows it; empty when the BMC named none
+	Began  float64  `json:"began,omitempty"` // how long the step had taken when it began, in seconds
+	// Found: the task was found after the outcome of the request was lost.
+	Found bool `json:"found,omitempty"`
+	// Seen: the BMC has shown that it works on the update.
+	Seen bool `json:"seen,omitempty"`
 	// Restarted: the machine was restarted since the BMC has the file.
 	Restarted bool `json:"restarted,omitempty"`
 	// Ended: the BMC has said that the update succeeded.
@@ -80,9 +94,12 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 	err = f.with(ctx, n, "update the firmware of "+file.component, turn, func(c *call) (err error) {
 		w := updating{call: c, node: n, kind: kind, file: file, last: r.Update.Item == len(files)-1, turn: turn, record: r}
 		out, err = w.next()
+		if statusOf(err) == http.StatusNotFound && watches(turn.Phase) { // a BMC that starts does not serve all
+			err = &node.DriverError{Op: "read the progress", Retryable: true, Reason: node.CutText(c.cleaned(reason(err)))}
+		}
 		return err
 	})
-	if err != nil && restarts(turn.Phase, err) && turn.Elapsed.Seconds()-r.Update.Heard < silence(n).Seconds() {
+	if err != nil && restarts(turn.Phase, err) && turn.Elapsed.Seconds()-max(r.Update.Heard, r.Since) < silence(n).Seconds() {
 		return r.outcome(driver.Outcome{Park: parkFor(r.took(turn)), Phase: turn.Phase}), nil
 	}
 	return out, err
@@ -108,11 +125,16 @@ func filesArgument(n *node.Node, step node.Step) ([]firmwareFile, error) {
 	return files, nil
 }
 
+// watches reports whether a phase only reads what the BMC says.
+func watches(phase string) bool {
+	return phase == lookPhase || phase == followPhase || phase == verifyPhase
+}
+
 // restarts reports whether a failure may be that of a BMC that restarts with its new
 // firmware.
 func restarts(phase string, err error) bool {
 	var failure *node.DriverError
-	return (phase == followPhase || phase == verifyPhase) && errors.As(err, &failure) && failure.Retryable
+	return watches(phase) && errors.As(err, &failure) && failure.Retryable
 }
 
 // silence is how long the BMC may be silent.

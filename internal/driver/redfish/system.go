@@ -89,11 +89,26 @@ func (c *call) systemPaths() ([]string, error) {
 	if root.Systems == "" {
 		return nil, &node.DriverError{Op: "find the system", Reason: "the BMC lists no systems"}
 	}
-	collection, err := schemas.GetCollection(c.api, root.Systems.String())
-	if err != nil {
-		return nil, err
+	return c.members(root.Systems.String())
+}
+
+// maxPages bounds how many pages of a collection are read.
+const maxPages = 100
+
+// members lists the members of a collection, which may have several pages.
+func (c *call) members(path string) ([]string, error) {
+	var all []string
+	for range maxPages {
+		page, err := schemas.GetCollection(c.api, path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.ItemLinks...)
+		if path = page.MembersNextLink; path == "" {
+			return all, nil
+		}
 	}
-	return collection.ItemLinks, nil
+	return nil, fmt.Errorf("a collection has more than %d pages", maxPages)
 }
 
 // read reads a document for those parts that the library keeps to itself.

@@ -2,8 +2,10 @@ package redfish
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/stmcginnis/gofish/schemas"
 
@@ -24,7 +26,7 @@ type updating struct {
 
 // next makes the turn.
 func (w updating) next() (driver.Outcome, error) {
-	if w.turn.Elapsed > updateWithin {
+	if w.turn.Elapsed.Seconds()-w.record.Update.Began > updateWithin.Seconds() {
 		return driver.Outcome{}, w.failed("it did not end within " + updateWithin.String())
 	}
 	switch w.turn.Phase {
@@ -32,6 +34,8 @@ func (w updating) next() (driver.Outcome, error) {
 		return w.begin()
 	case sendPhase:
 		return w.send()
+	case lookPhase:
+		return w.look()
 	case followPhase:
 		return w.follow()
 	case verifyPhase:
@@ -67,30 +71,25 @@ func (w updating) begin() (driver.Outcome, error) {
 	return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: sendPhase}), nil
 }
 
-// taskPaths lists the tasks that the BMC remembers.
+// taskPaths lists the tasks that the BMC remembers. It reads none of them: some BMCs
+// remember hundreds.
 func (w updating) taskPaths() ([]string, error) {
 	service, err := w.api.Service.Tasks()
 	if err != nil || service == nil {
 		return nil, err
 	}
-	tasks, err := service.Tasks()
-	if err != nil {
+	var known struct{ Tasks schemas.Link }
+	if err := w.read(service.ODataID, &known); err != nil || known.Tasks == "" {
 		return nil, err
 	}
-	var paths []string
-	for _, task := range tasks {
-		paths = append(paths, task.ODataID)
-	}
-	return paths, nil
+	return w.members(known.Tasks.String())
 }
 
 // send requests the update. A request whose outcome is unknown is looked for first.
 func (w updating) send() (driver.Outcome, error) {
 	if w.turn.Attempt == driver.Unknown {
-		found, err := w.find()
-		if err != nil || found {
-			return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: followPhase}), err
-		}
+		w.record = w.record.from(w.turn)
+		return w.look()
 	}
 	service, err := w.api.Service.UpdateService()
 	if err != nil {
@@ -125,20 +124,38 @@ func (w updating) pathOf(task *schemas.TaskMonitorInfo) string {
 	return w.bmc.pathOf(task.TaskMonitor)
 }
 
-// find looks for a request whose outcome is unknown, and notes what it finds. The request
+// look looks for a request whose outcome is unknown. A BMC may list its task late, as
+// when it fetches the file first, so the request is repeated only after a while.
+func (w updating) look() (driver.Outcome, error) {
+	found, err := w.find()
+	switch {
+	case err != nil:
+		return driver.Outcome{}, err
+	case found:
+		return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: followPhase}), nil
+	case w.record.took(w.turn) < lookFor:
+		return w.in(lookPhase), nil
+	}
+	return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: sendPhase}), nil
+}
+
+// find looks for the request in what the BMC shows, and notes what it finds. The request
 // never came when the BMC remembers all tasks of before and has no other one. When it
-// has forgotten, or never had any, nobody can tell.
+// has forgotten, or never had any, or has several new ones, nobody can tell.
 func (w updating) find() (found bool, err error) {
 	tasks, err := w.taskPaths()
 	if err != nil {
 		return false, err
 	}
 	known := w.record.Update.Tasks
-	for _, path := range slices.Backward(tasks) {
-		if !slices.Contains(known, path) {
-			w.record.Update.Task = path
-			return true, nil
-		}
+	added := slices.DeleteFunc(slices.Clone(tasks), func(path string) bool { return slices.Contains(known, path) })
+	switch len(added) {
+	case 0:
+	case 1:
+		w.record.Update.Task, w.record.Update.Found = added[0], true
+		return true, nil
+	default:
+		return false, w.unknown()
 	}
 	version, err := w.version(w.file.component)
 	if err != nil || version != w.record.Update.Before {
@@ -146,9 +163,13 @@ func (w updating) find() (found bool, err error) {
 	}
 	forgotten := slices.ContainsFunc(known, func(path string) bool { return !slices.Contains(tasks, path) })
 	if forgotten || len(known) == 0 {
-		return false, driver.OutcomeUnknown("update the firmware of " + w.file.component)
+		return false, w.unknown()
 	}
 	return false, nil
+}
+
+func (w updating) unknown() error {
+	return driver.OutcomeUnknown("update the firmware of " + w.file.component)
 }
 
 // progress is how far the BMC says that an update is.
@@ -172,7 +193,8 @@ var taskProgress = map[schemas.TaskState]progress{
 	schemas.CancelledTaskState: broken,
 }
 
-// progress asks the BMC, and returns what it says about a failure.
+// progress asks the BMC, and returns what it says about a failure. A task that is
+// followed at its monitor has ended when the BMC answers with something else than it.
 func (w updating) progress() (progress, string, error) {
 	if w.record.Update.Ended {
 		return ended, "", nil
@@ -180,12 +202,20 @@ func (w updating) progress() (progress, string, error) {
 	if w.record.Update.Task == "" {
 		return w.serviceProgress()
 	}
-	task, err := schemas.GetObject[schemas.Task](w.api, w.record.Update.Task)
-	if statusOf(err) == http.StatusNotFound {
+	answer, err := w.api.Get(w.record.Update.Task)
+	if status := statusOf(err); status == http.StatusNotFound || status == http.StatusGone {
 		return untold, "", nil
 	}
 	if err != nil {
 		return "", "", err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusNoContent {
+		return ended, "", nil
+	}
+	var task schemas.Task
+	if err := json.NewDecoder(answer.Body).Decode(&task); err != nil {
+		return "", "", fmt.Errorf("read the task: %w", err)
 	}
 	said := "the BMC says: " + string(task.TaskState)
 	for _, message := range task.Messages {
@@ -195,6 +225,8 @@ func (w updating) progress() (progress, string, error) {
 	switch {
 	case jobStateOf(task.OEM) == "Scheduled":
 		now = waiting
+	case task.TaskState == "" && answer.StatusCode != http.StatusAccepted:
+		now = ended
 	case !ok:
 		now = working
 	case now == ended && task.TaskStatus == schemas.CriticalHealth:
@@ -229,10 +261,12 @@ func (w updating) serviceProgress() (progress, string, error) {
 	if json.Unmarshal(service.OEM, &oem) != nil || oem.HPE.State == "" {
 		return untold, "", nil
 	}
-	switch oem.HPE.State {
-	case "Complete", "Idle":
+	switch {
+	case oem.HPE.State == "Complete", oem.HPE.State == "Idle" && w.record.Update.Seen:
 		return ended, "", nil
-	case "Error":
+	case oem.HPE.State == "Idle":
+		return untold, "", nil
+	case oem.HPE.State == "Error":
 		return broken, "the BMC says: " + oem.HPE.Result.MessageID, nil
 	}
 	return working, "", nil
@@ -244,7 +278,10 @@ func (w updating) follow() (driver.Outcome, error) {
 	if err != nil {
 		return driver.Outcome{}, err
 	}
+	w.record.Update.Seen = w.record.Update.Seen || now == working
 	switch {
+	case w.record.Update.Task == "" && !w.record.Update.Seen && w.record.took(w.turn) < unseenFor(now):
+		return w.in(followPhase), nil
 	case now == broken:
 		return driver.Outcome{}, w.failed(said)
 	case now == working, now == waiting && w.file.component == "bmc":
@@ -258,15 +295,29 @@ func (w updating) follow() (driver.Outcome, error) {
 	return w.beginRestart(w.node, w.kind, w.record, w.turn.Elapsed)
 }
 
-// verify waits until the machine shows another version. A BMC that has said that the
+// unseenFor is how long an update without a task is taken to be under way although the BMC
+// shows no sign of it: what it says may be about an earlier one, and a restart would
+// interrupt it.
+func unseenFor(now progress) time.Duration {
+	if now == untold {
+		return blindFor
+	}
+	return staleFor
+}
+
+// verify waits until the BMC works no more and the machine shows another version. A BMC that has said that the
 // update succeeded is believed: the file may have had the version that was there.
 func (w updating) verify() (driver.Outcome, error) {
 	now, said, err := w.progress()
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	if now == broken {
+	switch now {
+	case broken:
 		return driver.Outcome{}, w.failed(said)
+	case working: // a version that is shown early is not the end
+		w.record = w.record.from(w.turn)
+		return w.in(verifyPhase), nil
 	}
 	version, err := w.version(w.file.component)
 	if err != nil {
@@ -274,8 +325,10 @@ func (w updating) verify() (driver.Outcome, error) {
 	}
 	late := w.record.took(w.turn) > showWithin && (now == ended || now == untold)
 	switch {
-	case version != "" && version != w.record.Update.Before, late && now == ended:
+	case version != "" && version != w.record.Update.Before, late && now == ended && !w.record.Update.Found:
 		return w.done()
+	case late && w.record.Update.Found: // the task may be that of somebody else
+		return driver.Outcome{}, w.unknown()
 	case late:
 		return driver.Outcome{}, w.failed("the machine still shows version " + version)
 	}
@@ -286,7 +339,7 @@ func (w updating) verify() (driver.Outcome, error) {
 func (w updating) done() (driver.Outcome, error) {
 	switch {
 	case !w.last:
-		r := record{WasOff: w.record.WasOff, Update: &update{Item: w.record.Update.Item + 1}}
+		r := record{WasOff: w.record.WasOff, Update: &update{Item: w.record.Update.Item + 1, Began: w.turn.Elapsed.Seconds()}}
 		return r.from(w.turn).outcome(driver.Outcome{Again: nextLeg}), nil
 	case w.record.WasOff && !w.node.DisablePowerOff:
 		return w.record.outcome(driver.Outcome{Again: nextLeg, Phase: switchOffPhase}), nil

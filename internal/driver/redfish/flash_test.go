@@ -1,0 +1,246 @@
+package redfish_test
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/drivertest"
+	"github.com/ingot-metal/ingot/internal/driver/redfish"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/effect"
+	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
+)
+
+// flashing is an update of firmware, turn by turn.
+type flashing struct {
+	m    *machine
+	d    redfish.Driver
+	step node.Step
+	turn driver.Turn
+}
+
+// next makes a turn, with which the machine's time passes.
+func (f *flashing) next() (driver.Outcome, error) {
+	out, err := stepper(f.d, node.FirmwareInterface).RunStep(f.m.t.Context(), f.m.node, driver.CleanSteps, f.step, f.turn)
+	if err == nil {
+		f.m.Pass(max(out.Again, out.Park))
+		f.turn = drivertest.After(f.turn, out)
+	}
+	return out, err
+}
+
+// until makes turns to a phase; none means to the end.
+func (f *flashing) until(phase string) error {
+	for range 2000 {
+		out, err := f.next()
+		if err != nil || out.Done() || phase != "" && out.Phase == phase {
+			return err
+		}
+	}
+	f.m.t.Fatal("the step does not end")
+	return nil
+}
+
+func TestSlowRequestIsNotSentAgainBeforeItsTaskIsListed(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	flashedBefore(m)
+	m.before = len(m.Server.Effects())
+	file := redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1")
+	f := &flashing{m: m, d: d, step: firmwareStep("bmc", file)}
+	if err := f.until("send"); err != nil {
+		t.Fatal(err)
+	}
+	f.turn.Attempt = driver.Unknown // the answer did not come in time
+	if _, err := f.next(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Update(t.Context(), &bmc.Call{}, file, "bmc"); err != nil { // and the BMC begins only now
+		t.Fatal(err)
+	}
+	if err := f.until(""); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Effects(); !slices.Equal(got, []string{"flash"}) {
+		t.Errorf("effects = %q, want one flash", got)
+	}
+}
+
+func TestRequestThatNeverCameIsSentAgain(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	flashedBefore(m)
+	m.before = len(m.Server.Effects())
+	f := &flashing{m: m, d: d, step: firmwareStep("bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"))}
+	if err := f.until("send"); err != nil {
+		t.Fatal(err)
+	}
+	f.turn.Attempt = driver.Unknown
+	if err := f.until(""); err != nil || !slices.Equal(m.Effects(), []string{"flash"}) {
+		t.Errorf("error = %v, effects %q, want one flash", err, m.Effects())
+	}
+}
+
+func TestTaskOfSomebodyElseDoesNotEndAnUpdate(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	flashedBefore(m)
+	f := &flashing{m: m, d: d, step: firmwareStep("bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"))}
+	if err := f.until("send"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Update(t.Context(), &bmc.Call{}, redfishtest.Serve(t, "ingot-firmware component=bmc version=0.0.1"), "bmc"); err != nil {
+		t.Fatal(err)
+	}
+	f.turn.Attempt = driver.Unknown
+	if err := f.until(""); err == nil || !strings.Contains(err.Error(), "outcome unknown") {
+		t.Errorf("error = %v with version %s, want that the outcome is unknown", err, versions(m)["bmc"])
+	}
+}
+
+func TestEarlierFailureIsNotTakenForThatOfTheUpdate(t *testing.T) {
+	m, d := newMachine(t, "hpe", redfishtest.Options{Times: bmc.RealisticTimes()})
+	isOn(m)
+	m.Pass(10 * time.Minute)
+	var asked atomic.Int64
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if strings.Trim(r.URL.Path, "/") == "redfish/v1/UpdateService" && asked.Add(1) == 2 { // right after the request
+			said(w, http.StatusOK, `{"@odata.id": "/redfish/v1/UpdateService", "Oem": {"Hpe": {"State": "Error", "Result": {"MessageId": "UpdateFailed"}}}}`)
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	f := &flashing{m: m, d: d, step: firmwareStep("bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"))}
+	if err := f.until(""); err != nil || versions(m)["bmc"] != "9.9.1" {
+		t.Errorf("error = %v, version %s, want 9.9.1", err, versions(m)["bmc"])
+	}
+}
+
+func TestMachineIsNotRestartedWhileNothingIsKnownOfItsUpdate(t *testing.T) {
+	m, d := newMachine(t, "supermicro", redfishtest.Options{Times: bmc.RealisticTimes()})
+	isOn(m)
+	m.Pass(10 * time.Minute)
+	m.before = len(m.Server.Effects())
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if r.Method == http.MethodPost && strings.Contains(r.URL.Path, "SimpleUpdate") {
+			w.WriteHeader(http.StatusNoContent) // accepted, and no task is named
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	f := &flashing{m: m, d: d, step: firmwareStep("bios", "http://192.0.2.1/bios.bin")}
+	if err := f.until("off"); err != nil {
+		t.Fatal(err)
+	}
+	if f.turn.Elapsed < 10*time.Minute {
+		t.Errorf("the machine is restarted after %s, want ten minutes", f.turn.Elapsed)
+	}
+}
+
+func TestUpdateDoesNotEndWhileTheBMCWorks(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	isOn(m)
+	m.Fail(effect.Faults{TaskTime: effect.Duration(time.Hour), Only: []string{"flash"}})
+	var early atomic.Bool
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if early.Load() && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/Systems/System.Embedded.1") {
+			said(w, http.StatusOK, `{"@odata.id": "`+r.URL.Path+`", "BiosVersion": "9.9.2", "PowerState": "On"}`)
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	f := &flashing{m: m, d: d, step: firmwareStep("bios", redfishtest.Serve(t, "ingot-firmware component=bios version=9.9.2"))}
+	if err := f.until("verify"); err != nil {
+		t.Fatal(err)
+	}
+	early.Store(true)
+	if out, err := f.next(); err != nil || out.Done() {
+		t.Errorf("outcome = %+v, %v, want that the step goes on: the task runs", out, err)
+	}
+}
+
+func TestTaskThatIsFollowedAtItsMonitorEnds(t *testing.T) {
+	for name, end := range map[string]func(http.ResponseWriter){
+		"without a body": func(w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) },
+		"with a message": func(w http.ResponseWriter) { said(w, http.StatusOK, `{"error": {"code": "Base.1.12.Success"}}`) },
+		"and is gone":    func(w http.ResponseWriter) { said(w, http.StatusGone, `{}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "supermicro")
+			isOn(m)
+			var asked atomic.Int64
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				switch {
+				case r.Method == http.MethodPost && strings.Contains(r.URL.Path, "SimpleUpdate"):
+					w.Header().Set("Location", "/monitor")
+					w.WriteHeader(http.StatusAccepted)
+				case r.URL.Path == "/monitor" && asked.Add(1) == 1:
+					said(w, http.StatusAccepted, `{}`)
+				case r.URL.Path == "/monitor":
+					end(w)
+				default:
+					bmc.ServeHTTP(w, r)
+				}
+			})
+			f := &flashing{m: m, d: d, step: firmwareStep("bios", "http://192.0.2.1/bios.bin")}
+			if err := f.until("off"); err != nil || asked.Load() != 2 {
+				t.Errorf("error = %v after %d reads of the monitor, want a restart after two", err, asked.Load())
+			}
+		})
+	}
+}
+
+func TestBMCThatStartsMayMissDocuments(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	isOn(m)
+	var missing atomic.Int64
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if strings.Contains(r.URL.Path, "/Systems") && missing.Add(-1) >= 0 {
+			said(w, http.StatusNotFound, `{}`)
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	f := &flashing{m: m, d: d, step: firmwareStep("bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"))}
+	if err := f.until("verify"); err != nil {
+		t.Fatal(err)
+	}
+	missing.Store(5)
+	if err := f.until(""); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEachComponentHasItsOwnTime(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	isOn(m)
+	m.Fail(effect.Faults{TaskTime: effect.Duration(80 * time.Minute), Only: []string{"flash"}})
+	f := &flashing{m: m, d: d, step: firmwareStep(
+		"bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"),
+		"bios", redfishtest.Serve(t, "ingot-firmware component=bios version=9.9.2"),
+	)}
+	if err := f.until(""); err != nil {
+		t.Errorf("after %s: %v", f.turn.Elapsed, err)
+	}
+}
+
+func TestUpdateReadsNothingElseThanItsComponent(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	flashedBefore(m)
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if strings.Contains(r.URL.Path, "/NetworkAdapters") || strings.Contains(r.URL.Path, "/TaskService/Tasks/") && !strings.HasSuffix(r.URL.Path, "2") {
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, "<html>")
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	f := &flashing{m: m, d: d, step: firmwareStep("bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"))}
+	if err := f.until(""); err != nil {
+		t.Error(err)
+	}
+}
