@@ -292,6 +292,13 @@ func (b *bmc) setSystemPath(path string) {
 	b.system = path
 }
 
+// forget makes the next call find the service and its system anew.
+func (b *bmc) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.root, b.system = nil, ""
+}
+
 // pathOf is the path of a link, which some BMCs give with their address.
 func (b *bmc) pathOf(link string) string { return strings.TrimPrefix(link, b.access.endpoint) }
 

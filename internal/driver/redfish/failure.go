@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -122,8 +123,13 @@ func (c *call) failure(op string, err error) error {
 	var invalid *node.ValidationError
 	var known *node.DriverError
 	var missing *node.NotSupportedError
-	if err == nil || errors.As(err, &invalid) || errors.As(err, &known) || errors.As(err, &missing) {
+	switch {
+	case err == nil, errors.As(err, &invalid), errors.As(err, &missing):
 		return err
+	case errors.As(err, &known): // may quote the BMC
+		cleaned := *known
+		cleaned.Reason = c.cleaned(known.Reason)
+		return &cleaned
 	}
 	return &node.DriverError{
 		Op: op, Retryable: retryable(err), Refused: c.trace.refused(c.turn.Attempt),
@@ -133,7 +139,9 @@ func (c *call) failure(op string, err error) error {
 
 // cleaned removes the credentials from a text, should the BMC repeat them.
 func (c *call) cleaned(text string) string {
-	for _, secret := range []string{c.bmc.access.password, tokenOf(c.bmc.kept())} {
+	a := c.bmc.access
+	basic := base64.StdEncoding.EncodeToString([]byte(a.username + ":" + a.password)) // as requests have it
+	for _, secret := range []string{basic, a.password, tokenOf(c.bmc.kept())} {
 		if len(secret) > 3 { // a shorter one would take words out of the text
 			text = strings.ReplaceAll(text, secret, "******")
 		}

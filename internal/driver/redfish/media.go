@@ -180,21 +180,45 @@ func transferOf(image string) schemas.TransferProtocolType {
 	return schemas.HTTPTransferProtocolType
 }
 
-// DetachMedia ejects the images in the virtual devices of these types; none means all.
+// mediaEjected is the phase after the BMC has accepted to eject.
+const mediaEjected = "ejected"
+
+// DetachMedia makes a turn of ejecting the images in the virtual devices of these types;
+// none means all.
 func (d Driver) DetachMedia(ctx context.Context, n *node.Node, deviceTypes []string, turn driver.Turn) (driver.Outcome, error) {
-	return driver.Outcome{}, d.with(ctx, n, "detach virtual media", turn, func(c *call) error {
-		slots, err := c.slots()
-		if err != nil {
+	const op = "detach virtual media"
+	var out driver.Outcome
+	err := d.with(ctx, n, op, turn, func(c *call) error {
+		full, err := c.full(deviceTypes)
+		if err != nil || len(full) == 0 {
 			return err
 		}
-		for _, slot := range slots {
-			if !inserted(slot) || len(deviceTypes) > 0 && !slices.Contains(deviceTypes, deviceOf(slot)) {
-				continue
+		if turn.Phase != mediaEjected {
+			for _, slot := range full {
+				if _, err := slot.EjectMedia(); err != nil {
+					return err
+				}
 			}
-			if _, err := slot.EjectMedia(); err != nil {
+			if full, err = c.full(deviceTypes); err != nil {
 				return err
 			}
 		}
+		switch {
+		case len(full) == 0:
+		case turn.Elapsed > mediumWithin:
+			return &node.DriverError{Op: op, Reason: "the BMC accepted the request and shows the medium still after " + mediumWithin.String()}
+		default:
+			out = driver.Outcome{Again: pause(turn.Elapsed), Phase: mediaEjected}
+		}
 		return nil
 	})
+	return out, err
+}
+
+// full lists the virtual devices of these types that have an image; none means all.
+func (c *call) full(deviceTypes []string) ([]*schemas.VirtualMedia, error) {
+	slots, err := c.slots()
+	return slices.DeleteFunc(slots, func(slot *schemas.VirtualMedia) bool {
+		return !inserted(slot) || len(deviceTypes) > 0 && !slices.Contains(deviceTypes, deviceOf(slot))
+	}), err
 }

@@ -3,6 +3,7 @@ package redfish
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/stmcginnis/gofish/schemas"
@@ -48,6 +49,9 @@ type leg struct {
 	goal  schemas.PowerState
 	// resets are the reset types that do it, the best first.
 	resets []schemas.ResetType
+	// passing is the state of a machine on which the reset has begun to act; empty where
+	// asking again is harmless or has a use.
+	passing schemas.PowerState
 	// restarts: the power state is the same before and after.
 	restarts bool
 }
@@ -56,11 +60,11 @@ type leg struct {
 func (l leg) sent() string { return l.phase + " sent" }
 
 var (
-	legOn = leg{phase: "on", goal: schemas.OnPowerState, resets: []schemas.ResetType{
+	legOn = leg{phase: "on", goal: schemas.OnPowerState, passing: schemas.PoweringOnPowerState, resets: []schemas.ResetType{
 		schemas.OnResetType, schemas.ForceOnResetType, schemas.PushPowerButtonResetType,
 	}}
 	legOff     = leg{phase: "off", goal: schemas.OffPowerState, resets: []schemas.ResetType{schemas.ForceOffResetType}}
-	legSoftOff = leg{phase: "soft off", goal: schemas.OffPowerState, resets: []schemas.ResetType{
+	legSoftOff = leg{phase: "soft off", goal: schemas.OffPowerState, passing: schemas.PoweringOffPowerState, resets: []schemas.ResetType{
 		schemas.GracefulShutdownResetType, schemas.PushPowerButtonResetType,
 	}}
 	legRestart = leg{phase: "restart", goal: schemas.OnPowerState, restarts: true, resets: []schemas.ResetType{
@@ -70,6 +74,12 @@ var (
 		schemas.GracefulRestartResetType,
 	}}
 )
+
+// legs are all legs.
+var legs = []leg{legOn, legOff, legSoftOff, legRestart, legSoftRestart}
+
+// is reports whether a phase is that of the leg.
+func (l leg) is(phase string) bool { return phase == l.phase || phase == l.sent() }
 
 // powerPlans are the legs of each target. A reboot passes through off, which can be
 // seen, where the node allows that.
@@ -134,17 +144,20 @@ func (d Driver) SetPower(ctx context.Context, n *node.Node, target node.PowerSta
 // that the BMC has accepted is not repeated; the caller bounds how long the machine
 // may take.
 func (c *call) changePower(target node.PowerState, keepsOn bool, turn driver.Turn) (driver.Outcome, error) {
+	if turn.Phase != "" && !slices.ContainsFunc(legs, func(l leg) bool { return l.is(turn.Phase) }) {
+		return driver.Outcome{}, &node.DriverError{Op: "change the power", Reason: "this version does not know the stored phase " + strconv.Quote(node.CutText(turn.Phase))}
+	}
 	system, err := c.system()
 	if err != nil {
 		return driver.Outcome{}, err
 	}
 	plan := planOf(target, keepsOn, system.PowerState, turn.Phase)
-	i := max(0, slices.IndexFunc(plan, func(l leg) bool { return turn.Phase == l.phase || turn.Phase == l.sent() }))
+	i := max(0, slices.IndexFunc(plan, func(l leg) bool { return l.is(turn.Phase) }))
 	now := plan[i]
 	if now.restarts {
 		return c.resetOn(system, now, turn)
 	}
-	if system.PowerState != now.goal && turn.Phase != now.sent() {
+	if system.PowerState != now.goal && system.PowerState != now.passing && turn.Phase != now.sent() {
 		if system, err = c.reset(system, now); err != nil {
 			return driver.Outcome{}, err
 		}
@@ -180,6 +193,9 @@ func (c *call) reset(system *schemas.ComputerSystem, l leg) (*schemas.ComputerSy
 	kind, err := chooseReset(system, l.resets)
 	if err != nil {
 		return nil, err
+	}
+	if kind == schemas.PushPowerButtonResetType && c.turn.Attempt == driver.Unknown {
+		return nil, driver.OutcomeUnknown("push the power button") // twice is not at all
 	}
 	_, refusal := system.Reset(kind)
 	if refusal != nil && (l.restarts || !isRefusal(refusal)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/stmcginnis/gofish"
@@ -56,7 +57,11 @@ func (c *call) system() (*schemas.ComputerSystem, error) {
 	if err != nil {
 		return nil, err
 	}
-	return schemas.GetComputerSystem(c.api, path)
+	system, err := schemas.GetComputerSystem(c.api, path)
+	if statusOf(err) == http.StatusNotFound {
+		c.bmc.forget() // another BMC may have the address now, or other firmware
+	}
+	return system, err
 }
 
 // systemPath is the path of the node's system: the one that driver_info names, or the
