@@ -2,9 +2,6 @@ package redfish
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -73,103 +70,6 @@ func (b *bmc) connect(ctx context.Context, config gofish.ClientConfig, transport
 	return gofish.ConnectContext(ctx, config)
 }
 
-// checkRedirect follows a BMC to another of its paths, but to no other server. A redirect
-// that makes a read of a change is not followed: its answer would pass for that of the
-// change.
-func (b *bmc) checkRedirect(r *http.Request, via []*http.Request) error {
-	switch {
-	case b.checkServer(r) != nil:
-		return fmt.Errorf("the BMC redirects to another server, %s://%s", r.URL.Scheme, r.URL.Host)
-	case r.Method != via[0].Method:
-		return fmt.Errorf("the BMC answered a %s with a redirect to a %s", via[0].Method, r.Method)
-	case len(via) > 3:
-		return errors.New("the BMC redirects in a circle")
-	}
-	return nil
-}
-
-// checkServer refuses a request to another server than the BMC. The library appends links
-// to the endpoint, so that one which begins with "@" or "." changes the host.
-func (b *bmc) checkServer(r *http.Request) error {
-	if to := r.URL.Scheme + "://" + r.URL.Host; to != b.access.endpoint || r.URL.User != nil {
-		return fmt.Errorf("a link of the BMC leads to another server, %s", to)
-	}
-	return nil
-}
-
-// RoundTrip sends a request with the credentials. When the BMC has ended the session,
-// it makes a new one and sends the request again, which the BMC refused before it did
-// anything.
-func (b *bmc) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := b.checkServer(r); err != nil {
-		return nil, err
-	}
-	if b.access.username == "" || isPublic(r) {
-		return b.send(r, "")
-	}
-	if err := b.permitted(); err != nil {
-		return nil, err
-	}
-	token, err := b.token(r.Context(), "")
-	if err != nil {
-		return nil, err
-	}
-	answer, err := b.send(r, token)
-	if err != nil || answer.StatusCode != http.StatusUnauthorized {
-		return answer, err
-	}
-	if token == "" { // the credentials themselves were refused
-		b.refuse()
-		return answer, nil
-	}
-	discard(answer)
-	if token, err = b.token(r.Context(), token); err != nil {
-		return nil, err
-	}
-	again := r
-	if r.GetBody != nil {
-		again = r.Clone(r.Context())
-		if again.Body, err = r.GetBody(); err != nil {
-			return nil, err
-		}
-	}
-	return b.send(again, token)
-}
-
-// isPublic reports whether a request needs no credentials: DSP0266 lets everybody read
-// the versions and the service root.
-func isPublic(r *http.Request) bool {
-	switch r.URL.Path {
-	case "/redfish", "/redfish/", "/redfish/v1", "/redfish/v1/":
-		return r.Method == http.MethodGet
-	}
-	return false
-}
-
-// send sends a request with a session's token, or with the credentials when the token
-// is empty.
-func (b *bmc) send(r *http.Request, token string) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	switch {
-	case token != "":
-		r.Header.Set("X-Auth-Token", token)
-	case b.access.username != "" && !isPublic(r):
-		r.SetBasicAuth(b.access.username, b.access.password)
-	}
-	note := traceOf(r.Context())
-	if note.origin != "" {
-		r.Header.Set("X-Request-Id", note.origin) // BMCs that log requests log it
-	}
-	note.begins(r.Method)
-	answer, err := b.transport().RoundTrip(r)
-	note.ends(r.Method, answer, err)
-	if err != nil {
-		return nil, err
-	}
-	answer.Body = bounded(answer.Body)
-	return answer, nil
-}
-
 // token returns the token of a session that is not the expired one, or none when the
 // requests use basic authentication.
 func (b *bmc) token(ctx context.Context, expired string) (string, error) {
@@ -224,20 +124,6 @@ func (b *bmc) logIn(ctx context.Context) (*gofish.APIClient, error) {
 		err = &schemas.Error{HTTPReturnedStatusCode: http.StatusNotImplemented, Message: "the BMC made a session without a token"}
 	}
 	return session, err
-}
-
-// plain is a transport that no client of the library closes: it is shared.
-type plain struct{ bmc *bmc }
-
-func (p plain) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := p.bmc.checkServer(r); err != nil {
-		return nil, err
-	}
-	answer, err := p.bmc.transport().RoundTrip(r)
-	if err == nil {
-		answer.Body = bounded(answer.Body)
-	}
-	return answer, err
 }
 
 func tokenOf(session *gofish.APIClient) string {
@@ -354,31 +240,4 @@ func (b *bmc) permitted() error {
 		return &refusedError{}
 	}
 	return nil
-}
-
-func discard(answer *http.Response) {
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10))
-	_ = answer.Body.Close()
-}
-
-// bounded fails a body that is larger than any document of a BMC.
-func bounded(body io.ReadCloser) io.ReadCloser {
-	return struct {
-		io.Reader
-		io.Closer
-	}{&limitedReader{reader: body, left: maxAnswer}, body}
-}
-
-type limitedReader struct {
-	reader io.Reader
-	left   int
-}
-
-func (l *limitedReader) Read(into []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
-	}
-	n, err := l.reader.Read(into[:min(len(into), l.left)])
-	l.left -= n
-	return n, err
 }

@@ -2,7 +2,6 @@ package redfish
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"time"
 
@@ -121,11 +120,11 @@ func (c *call) override(system *schemas.ComputerSystem, want schemas.Boot, q qui
 	if q.wholeOverride && sent.BootSourceOverrideMode == "" {
 		sent.BootSourceOverrideMode = system.Boot.BootSourceOverrideMode
 	}
-	err := setBoot(system, sent)
+	err := system.SetBoot(&sent)
 	if err != nil && want.BootSourceOverrideEnabled == schemas.ContinuousBootSourceOverrideEnabled && isRefusal(err) && !temporary(err) {
 		want.BootSourceOverrideEnabled = schemas.OnceBootSourceOverrideEnabled
 		sent.BootSourceOverrideEnabled = want.BootSourceOverrideEnabled
-		if setBoot(system, sent) == nil {
+		if system.SetBoot(&sent) == nil {
 			err = nil
 		}
 	}
@@ -141,16 +140,6 @@ func (c *call) override(system *schemas.ComputerSystem, want schemas.Boot, q qui
 			describe(want) + " and shows " + describe(after.Boot))}
 	}
 	return nil
-}
-
-// setBoot changes the system, without an ETag when the BMC does not accept its own.
-func setBoot(system *schemas.ComputerSystem, boot schemas.Boot) error {
-	err := system.SetBoot(&boot)
-	if statusOf(err) == http.StatusPreconditionFailed && !system.IsEtagMatchDisabled() {
-		system.DisableEtagMatch(true)
-		err = system.SetBoot(&boot)
-	}
-	return err
 }
 
 // overrides reports whether an override has all that is wanted.
@@ -246,7 +235,7 @@ func (c *call) patchMode(system *schemas.ComputerSystem, wanted schemas.BootSour
 	if c.quirks(system).wholeOverride {
 		boot.BootSourceOverrideTarget, boot.BootSourceOverrideEnabled = system.Boot.BootSourceOverrideTarget, system.Boot.BootSourceOverrideEnabled
 	}
-	if err := setBoot(system, boot); err != nil {
+	if err := system.SetBoot(&boot); err != nil {
 		return nil, err
 	}
 	return c.system()

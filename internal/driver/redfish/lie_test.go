@@ -125,3 +125,36 @@ func TestCredentialsThatTheBMCRepeatsAreNotShown(t *testing.T) {
 		t.Errorf("failure = %v, want one without credentials", failure)
 	}
 }
+
+func TestBMCThatRefusesItsOwnEntityTagIsChanged(t *testing.T) {
+	for name, accepts := range map[string]struct {
+		status int
+		tag    string
+	}{
+		"without a tag": {http.StatusPreconditionFailed, ""},
+		"with any":      {http.StatusPreconditionRequired, "*"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "dell")
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				if r.Method == http.MethodPatch && r.Header.Get("If-Match") != accepts.tag {
+					said(w, accepts.status, `{}`)
+					return
+				}
+				bmc.ServeHTTP(w, r)
+			})
+			settings := map[string]any{}
+			name, value := otherValue(m)
+			settings[name] = value
+			if _, err := d.SetSecureBoot(t.Context(), m.node, true, fresh); err != nil {
+				t.Errorf("secure boot: %v", err)
+			}
+			if _, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "pxe"}, fresh); err != nil {
+				t.Errorf("boot device: %v", err)
+			}
+			if _, err := stepper(d, node.BIOSInterface).RunStep(t.Context(), m.node, driver.CleanSteps, biosStep(settings), fresh); err != nil {
+				t.Errorf("BIOS: %v", err)
+			}
+		})
+	}
+}

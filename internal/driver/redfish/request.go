@@ -1,0 +1,182 @@
+package redfish
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// checkRedirect follows a BMC to another of its paths, but to no other server. A redirect
+// that makes a read of a change is not followed: its answer would pass for that of the
+// change.
+func (b *bmc) checkRedirect(r *http.Request, via []*http.Request) error {
+	switch {
+	case b.checkServer(r) != nil:
+		return fmt.Errorf("the BMC redirects to another server, %s://%s", r.URL.Scheme, r.URL.Host)
+	case r.Method != via[0].Method:
+		return fmt.Errorf("the BMC answered a %s with a redirect to a %s", via[0].Method, r.Method)
+	case len(via) > 3:
+		return errors.New("the BMC redirects in a circle")
+	}
+	return nil
+}
+
+// checkServer refuses a request to another server than the BMC. The library appends links
+// to the endpoint, so that one which begins with "@" or "." changes the host.
+func (b *bmc) checkServer(r *http.Request) error {
+	if to := r.URL.Scheme + "://" + r.URL.Host; to != b.access.endpoint || r.URL.User != nil {
+		return fmt.Errorf("a link of the BMC leads to another server, %s", to)
+	}
+	return nil
+}
+
+// RoundTrip sends a request with the credentials. A BMC that does not accept the entity tag
+// that it gave itself, or asks for one, gets the request without it, or with any; it did
+// nothing before.
+func (b *bmc) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := b.checkServer(r); err != nil {
+		return nil, err
+	}
+	answer, err := b.authorized(r)
+	if err != nil || !changes(r.Method) {
+		return answer, err
+	}
+	tag := ""
+	switch {
+	case answer.StatusCode == http.StatusPreconditionFailed && r.Header.Get(ifMatch) != "":
+	case answer.StatusCode == http.StatusPreconditionRequired:
+		tag = "*"
+	default:
+		return answer, nil
+	}
+	discard(answer)
+	again, err := repeated(r)
+	if err != nil {
+		return nil, err
+	}
+	again.Header.Del(ifMatch)
+	if tag != "" {
+		again.Header.Set(ifMatch, tag)
+	}
+	return b.authorized(again)
+}
+
+const ifMatch = "If-Match"
+
+// repeated returns a request to send again.
+func repeated(r *http.Request) (again *http.Request, err error) {
+	again = r.Clone(r.Context())
+	if r.GetBody != nil {
+		again.Body, err = r.GetBody()
+	}
+	return again, err
+}
+
+// authorized sends a request with the credentials. When the BMC has ended the session, it
+// makes a new one and sends the request again, which the BMC refused before it did
+// anything.
+func (b *bmc) authorized(r *http.Request) (*http.Response, error) {
+	if b.access.username == "" || isPublic(r) {
+		return b.send(r, "")
+	}
+	if err := b.permitted(); err != nil {
+		return nil, err
+	}
+	token, err := b.token(r.Context(), "")
+	if err != nil {
+		return nil, err
+	}
+	answer, err := b.send(r, token)
+	if err != nil || answer.StatusCode != http.StatusUnauthorized {
+		return answer, err
+	}
+	if token == "" { // the credentials themselves were refused
+		b.refuse()
+		return answer, nil
+	}
+	discard(answer)
+	if token, err = b.token(r.Context(), token); err != nil {
+		return nil, err
+	}
+	again, err := repeated(r)
+	if err != nil {
+		return nil, err
+	}
+	return b.send(again, token)
+}
+
+// isPublic reports whether a request needs no credentials: DSP0266 lets everybody read
+// the versions and the service root.
+func isPublic(r *http.Request) bool {
+	switch r.URL.Path {
+	case "/redfish", "/redfish/", "/redfish/v1", "/redfish/v1/":
+		return r.Method == http.MethodGet
+	}
+	return false
+}
+
+// send sends a request with a session's token, or with the credentials when the token
+// is empty.
+func (b *bmc) send(r *http.Request, token string) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	switch {
+	case token != "":
+		r.Header.Set("X-Auth-Token", token)
+	case b.access.username != "" && !isPublic(r):
+		r.SetBasicAuth(b.access.username, b.access.password)
+	}
+	note := traceOf(r.Context())
+	if note.origin != "" {
+		r.Header.Set("X-Request-Id", note.origin) // BMCs that log requests log it
+	}
+	note.begins(r.Method)
+	answer, err := b.transport().RoundTrip(r)
+	note.ends(r.Method, answer, err)
+	if err != nil {
+		return nil, err
+	}
+	answer.Body = bounded(answer.Body)
+	return answer, nil
+}
+
+// plain is a transport that no client of the library closes: it is shared.
+type plain struct{ bmc *bmc }
+
+func (p plain) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := p.bmc.checkServer(r); err != nil {
+		return nil, err
+	}
+	answer, err := p.bmc.transport().RoundTrip(r)
+	if err == nil {
+		answer.Body = bounded(answer.Body)
+	}
+	return answer, err
+}
+
+func discard(answer *http.Response) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10))
+	_ = answer.Body.Close()
+}
+
+// bounded fails a body that is larger than any document of a BMC.
+func bounded(body io.ReadCloser) io.ReadCloser {
+	return struct {
+		io.Reader
+		io.Closer
+	}{&limitedReader{reader: body, left: maxAnswer}, body}
+}
+
+type limitedReader struct {
+	reader io.Reader
+	left   int
+}
+
+func (l *limitedReader) Read(into []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
+	}
+	n, err := l.reader.Read(into[:min(len(into), l.left)])
+	l.left -= n
+	return n, err
+}
