@@ -210,7 +210,8 @@ func (c *call) setBootMode(n *node.Node, wanted schemas.BootSourceOverrideMode, 
 	case system.Boot.BootSourceOverrideMode == wanted && (turn.Phase == "" || turn.Phase == verifyPhase):
 		return driver.Outcome{}, nil
 	case turn.Elapsed > bootModeWithin:
-		return driver.Outcome{}, &node.DriverError{Op: "set boot mode", Reason: "the machine did not show the mode within " + bootModeWithin.String()}
+		late := &node.DriverError{Op: "set boot mode", Reason: "the machine did not show the mode within " + bootModeWithin.String()}
+		return driver.Outcome{}, c.abandon(record{}, late)
 	case turn.Phase == verifyPhase:
 		return driver.Outcome{Again: pause(turn.Elapsed), Phase: verifyPhase}, nil
 	}

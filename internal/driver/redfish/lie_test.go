@@ -6,8 +6,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/drivertest"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
@@ -154,6 +156,33 @@ func TestBMCThatRefusesItsOwnEntityTagIsChanged(t *testing.T) {
 			}
 			if _, err := stepper(d, node.BIOSInterface).RunStep(t.Context(), m.node, driver.CleanSteps, biosStep(settings), fresh); err != nil {
 				t.Errorf("BIOS: %v", err)
+			}
+		})
+	}
+}
+
+func TestMachineIsNotLeftOffByAStepThatTookTooLong(t *testing.T) {
+	for _, reached := range []string{"off sent", "on"} {
+		t.Run(reached, func(t *testing.T) {
+			m, d := newMachine(t, "dell", redfishtest.Options{Times: bmc.RealisticTimes()})
+			isOn(m)
+			m.Pass(10 * time.Minute)
+			name, value := otherValue(m)
+			turn := fresh
+			for turn.Phase != reached {
+				out, err := stepper(d, node.BIOSInterface).RunStep(t.Context(), m.node, driver.CleanSteps, biosStep(map[string]any{name: value}), turn)
+				if err != nil {
+					t.Fatal(err)
+				}
+				turn = drivertest.After(turn, out)
+				m.Pass(max(out.Again, out.Park))
+			}
+			m.Pass(time.Hour) // in which the engine stands still
+			turn.Elapsed += time.Hour
+			_, err := stepper(d, node.BIOSInterface).RunStep(t.Context(), m.node, driver.CleanSteps, biosStep(map[string]any{name: value}), turn)
+			m.Pass(time.Minute)
+			if err == nil || m.Power() != bmc.On {
+				t.Errorf("error = %v, the machine is %s, want a failure that leaves it on", err, m.Power())
 			}
 		})
 	}

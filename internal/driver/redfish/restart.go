@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,4 +113,20 @@ func (c *call) restart(n *node.Node, kind driver.StepKind, turn driver.Turn, r r
 		out.Phase = switchOffPhase + strings.TrimPrefix(out.Phase, legOff.phase)
 	}
 	return r.outcome(out), nil
+}
+
+// abandon returns the failure of a change that took too long. A machine that its restart
+// has left off is switched on first, as when the engine stood still in between.
+func (c *call) abandon(r record, failure error) error {
+	if r.WasOff || !slices.ContainsFunc(legs, func(l leg) bool { return l.is(c.turn.Phase) }) {
+		return failure
+	}
+	system, err := c.system()
+	if err == nil && system.PowerState == schemas.OffPowerState {
+		_, err = c.reset(system, legOn)
+	}
+	if err != nil {
+		return err
+	}
+	return failure
 }

@@ -27,7 +27,7 @@ type updating struct {
 // next makes the turn.
 func (w updating) next() (driver.Outcome, error) {
 	if w.turn.Elapsed.Seconds()-w.record.Update.Began > updateWithin.Seconds() {
-		return driver.Outcome{}, w.failed("it did not end within " + updateWithin.String())
+		return driver.Outcome{}, w.abandon(w.record, w.failed("it did not end within "+updateWithin.String()))
 	}
 	switch w.turn.Phase {
 	case "":
