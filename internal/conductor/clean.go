@@ -54,3 +54,13 @@ func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error)
 	})
 	return append(operations, c.switchTo(t.Node, node.PowerOn), c.readSettings(true)), nil
 }
+
+// leaveCleaned switches a machine off whose cleaning failed, unless its BMC may still work
+// on the step that failed: an update of firmware must not lose its power.
+func (c *Conductor) leaveCleaned(t runner.Task) []runner.Operation {
+	off := c.switchTo(t.Node, node.PowerOff)
+	if step, running := bmcStep(t.Node); running && step.Interface == node.FirmwareInterface.String() {
+		off.Skip = true
+	}
+	return []runner.Operation{off}
+}

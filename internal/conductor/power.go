@@ -109,8 +109,14 @@ func endPower(_ *store.Tx, _ runner.Task, n *node.Node) error {
 	return nil
 }
 
-// readPowerAgain reads the power state of a machine after a failed change.
-func (c *Conductor) readPowerAgain(runner.Task) []runner.Operation {
+// leavePower reads the power state of a machine after a failed change. One that a reboot
+// has left off is switched on.
+func (c *Conductor) leavePower(t runner.Task) []runner.Operation {
+	var target node.PowerState
+	t.Work.Intent.Get(powerTargetIntent, &target)
+	reboot := target == node.Rebooting || target == node.SoftRebooting
+	on := c.switchTo(t.Node, node.PowerOn)
+	on.Skip = on.Skip || !reboot || t.Node.PowerState != node.PowerOff
 	return []runner.Operation{{Ref: runner.Ref{Name: "read power again"}, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
 		state, err := c.readPower(ctx, n)
 		if err != nil {
@@ -120,7 +126,7 @@ func (c *Conductor) readPowerAgain(runner.Task) []runner.Operation {
 			n.PowerState = state
 			return nil
 		}, nil
-	}}}
+	}}, on}
 }
 
 // failPower clears the target power state and returns the sentence for last_error.

@@ -9,6 +9,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/builtin"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
 )
 
 func TestPowerChangeShowsItsTargetUntilItIsDone(t *testing.T) {
@@ -116,5 +118,45 @@ func TestMachineWithoutBMCRebootsThroughItsAgent(t *testing.T) {
 	w.settle()
 	if got := w.stored(n.UUID); rebooted != 1 || got.LastError != "" || got.PowerState != node.PowerOn {
 		t.Errorf("rebooted %d times, last_error %q, power %q", rebooted, got.LastError, got.PowerState)
+	}
+}
+
+func TestMachineIsNotLeftOffByAFailedReboot(t *testing.T) {
+	w := newWorld(t)
+	for _, tt := range []struct {
+		target, shown node.PowerState
+		want          bool
+	}{
+		{node.Rebooting, node.PowerOff, true},
+		{node.SoftRebooting, node.PowerOff, true},
+		{node.Rebooting, node.PowerOn, false},
+		{node.Rebooting, node.PowerError, false},
+		{node.PowerOff, node.PowerOff, false},
+		{node.PowerOn, node.PowerOff, false},
+	} {
+		n := w.fake(node.Active, nil)
+		n.PowerState = tt.shown
+		task := runner.Task{Node: n, Work: &store.Work{Intent: node.ObjectOf(map[string]any{powerTargetIntent: tt.target})}}
+		operations := w.leavePower(task)
+		if last := operations[len(operations)-1]; last.Name != powerOnName || last.Skip == tt.want {
+			t.Errorf("%s of a machine that shows %s: %q is skipped: %v", tt.target, tt.shown, last.Name, last.Skip)
+		}
+	}
+}
+
+func TestMachineKeepsItsPowerWhenAFirmwareStepFails(t *testing.T) {
+	for interfaceName, want := range map[string]node.PowerState{"firmware.update": node.PowerOn, "bios.factory_reset": node.PowerOff} {
+		w := newWorld(t)
+		n := w.fake(node.Manageable, map[string]any{"fake_clean_error": "on fire"})
+		if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		failing := step(interfaceName)
+		failing.Args = map[string]any{"settings": []any{map[string]any{"component": "bios", "url": "http://192.0.2.1/f"}}}
+		w.send(n, "clean", with(failing))
+		if got := w.arrive(n, node.CleanFailed); got.PowerState != want || got.Fault != node.FaultCleanFailure {
+			t.Errorf("%s: power %q, fault %q, want %q", interfaceName, got.PowerState, got.Fault, want)
+		}
 	}
 }

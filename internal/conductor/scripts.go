@@ -52,7 +52,7 @@ func (c *Conductor) workScripts() map[store.WorkKind]runner.Script {
 		},
 		workClean: {
 			DrivesState: true, Does: "clean",
-			Operations: c.cleanOperations, End: c.endClean, LeaveInOrder: c.switchedOff, Failed: markFault(node.FaultCleanFailure),
+			Operations: c.cleanOperations, End: c.endClean, LeaveInOrder: c.leaveCleaned, Failed: markFault(node.FaultCleanFailure),
 		},
 		workDeploy: {
 			DrivesState: true, Does: "deploy",
@@ -70,7 +70,7 @@ func (c *Conductor) workScripts() map[store.WorkKind]runner.Script {
 		workRescue:   {DrivesState: true, Does: "rescue", Operations: c.rescueOperations, End: c.moveDone},
 		workUnrescue: {DrivesState: true, Does: "unrescue", Operations: c.unrescueOperations, End: c.endUnrescue},
 		workCleanUp:  {Does: "leave in order", Operations: c.cleanUpOperations, End: c.endCleanUp, Failed: failCleanUp},
-		workPower:    {Operations: c.powerOperations, End: endPower, LeaveInOrder: c.readPowerAgain, Failed: failPower},
+		workPower:    {Operations: c.powerOperations, End: endPower, LeaveInOrder: c.leavePower, Failed: failPower},
 
 		workBootMode:   {Does: "change the boot mode of", Operations: c.bootModeOperations, End: keepNode},
 		workSecureBoot: {Does: "change secure boot of", Operations: c.secureBootOperations, End: keepNode},

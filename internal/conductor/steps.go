@@ -117,6 +117,8 @@ func (c *Conductor) stepOperation(f flow, i int, step node.Step) []runner.Operat
 	if len(operations) > 0 {
 		operations[len(operations)-1].After = func(n *node.Node) error {
 			if running, ok := node.StepOf(*f.shown(n)); ok && running.AbortAfter {
+				running.Abortable = true // it has ended
+				*f.shown(n) = running.Object()
 				return runner.Final(&abortedError{step: step})
 			}
 			return nil
@@ -172,18 +174,23 @@ func waitChange(step node.Step) runner.Change {
 	}
 }
 
-// checkInterruptible refuses what would switch a machine off in the middle of a step
-// that its BMC runs, such as a firmware update, and that cannot be left half done. An
-// abort waits for the end of such a step.
-func checkInterruptible(n *node.Node) error {
-	if n.ProvisionState.Class() != node.Waiting {
-		return nil
-	}
+// bmcStep returns the step of a node that its BMC runs, such as a firmware update, and that
+// cannot be left half done.
+func bmcStep(n *node.Node) (node.Step, bool) {
 	for _, f := range flows {
 		if step, running := node.StepOf(*f.shown(n)); running && !step.Abortable && !step.RequiresRamdisk && !step.Own() {
-			return node.Conflict("Node %s runs the step %s, which cannot be interrupted: wait until it ends, or abort, which takes effect after it.",
-				n.UUID, step.Name())
+			return step, true
 		}
+	}
+	return node.Step{}, false
+}
+
+// checkInterruptible refuses what would switch a machine off in the middle of a step
+// that its BMC runs. An abort waits for the end of such a step.
+func checkInterruptible(n *node.Node) error {
+	if step, running := bmcStep(n); running && n.ProvisionState.Class() == node.Waiting {
+		return node.Conflict("Node %s runs the step %s, which cannot be interrupted: wait until it ends, or abort, which takes effect after it.",
+			n.UUID, step.Name())
 	}
 	return nil
 }
