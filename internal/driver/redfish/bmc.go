@@ -190,14 +190,19 @@ func (b *bmc) pathOf(link string) string { return strings.TrimPrefix(link, b.acc
 
 // logOut gives the session back, within a bound of time. A BMC that does not answer
 // ends it by itself later.
-func (b *bmc) logOut(ctx context.Context) {
+func (b *bmc) logOut(ctx context.Context) { b.restore(ctx, nil) }
+
+// restore goes back to an earlier session, nil for none, and ends the present one. A BMC
+// that answers 401 with every session has not ended the earlier one, and would soon have no
+// more to grant.
+func (b *bmc) restore(ctx context.Context, earlier *gofish.APIClient) {
 	ctx, cancel := context.WithTimeout(ctx, logoutTimeout)
 	defer cancel()
 	b.mu.Lock()
 	session := b.session
-	b.session = nil
+	b.session = earlier
 	b.mu.Unlock()
-	if session == nil {
+	if session == nil || session == earlier {
 		return
 	}
 	// The library's Logout goes on without a deadline when the context has ended.

@@ -154,3 +154,22 @@ func TestRefusalsOfCallsAtTheSameTimeCountOnce(t *testing.T) {
 		t.Errorf("after the pause: %v, want that the credentials are tried once more", err)
 	}
 }
+
+func TestBMCThatRefusesEverySessionIsNotFilledWithThem(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if strings.HasSuffix(r.URL.Path, "/Systems/System.Embedded.1") {
+			said(w, http.StatusUnauthorized, `{}`)
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	for range 5 {
+		if failure := read(t, d, m.node); failure == nil {
+			t.Fatal("the read succeeded")
+		}
+	}
+	if got := sessions(t, m); got != 1 {
+		t.Errorf("%d sessions after five refused calls, want one", got)
+	}
+}

@@ -96,6 +96,7 @@ func (b *bmc) authorized(r *http.Request) (*http.Response, error) {
 		return answer, nil
 	}
 	discard(answer)
+	before := b.kept()
 	if token, err = b.token(r.Context(), token); err != nil {
 		return nil, err
 	}
@@ -103,7 +104,11 @@ func (b *bmc) authorized(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.send(again, token)
+	answer, err = b.send(again, token)
+	if err == nil && answer.StatusCode == http.StatusUnauthorized && token != "" {
+		b.restore(r.Context(), before)
+	}
+	return answer, err
 }
 
 // isPublic reports whether a request needs no credentials: DSP0266 lets everybody read

@@ -38,7 +38,7 @@ func (d Driver) with(ctx context.Context, n *node.Node, op string, turn driver.T
 		return err
 	}
 	if c.bmc, err = d.pool.take(a); err != nil {
-		return &node.DriverError{Op: op, Refused: true, Reason: node.CutText(err.Error())}
+		return &node.DriverError{Op: op, Retryable: true, Refused: true, Reason: node.CutText(err.Error())}
 	}
 	defer d.pool.release(c.bmc)
 	ctx, c.trace = withTrace(ctx, turn.Origin)
