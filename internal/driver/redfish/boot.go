@@ -89,7 +89,11 @@ func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.Boo
 			return err
 		}
 		q := c.quirks(system)
-		want := schemas.Boot{BootSourceOverrideTarget: q.source(bootSources[i].source), BootSourceOverrideEnabled: schemas.OnceBootSourceOverrideEnabled}
+		target := q.source(bootSources[i].source)
+		if checkSource(system, target) != nil { // newer boards have the usual name
+			target = bootSources[i].source
+		}
+		want := schemas.Boot{BootSourceOverrideTarget: target, BootSourceOverrideEnabled: schemas.OnceBootSourceOverrideEnabled}
 		if device.Persistent != nil && *device.Persistent {
 			want.BootSourceOverrideEnabled = schemas.ContinuousBootSourceOverrideEnabled
 		}

@@ -2,6 +2,7 @@ package redfish_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -185,5 +186,26 @@ func TestMachineIsNotLeftOffByAStepThatTookTooLong(t *testing.T) {
 				t.Errorf("error = %v, the machine is %s, want a failure that leaves it on", err, m.Power())
 			}
 		})
+	}
+}
+
+func TestSupermicroWithTheUsualBootSourceBootsFromIt(t *testing.T) {
+	m, d := newMachine(t, "supermicro")
+	var sent string
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if !strings.HasSuffix(r.URL.Path, "/Systems/1") {
+			bmc.ServeHTTP(w, r)
+			return
+		}
+		if r.Method == http.MethodPatch {
+			text, _ := io.ReadAll(r.Body)
+			sent = string(text)
+		}
+		said(w, http.StatusOK, `{"@odata.id": "/redfish/v1/Systems/1", "Manufacturer": "Supermicro", "PowerState": "Off", "Boot": {
+			"BootSourceOverrideTarget@Redfish.AllowableValues": ["None", "Pxe", "Cd"]}}`)
+	})
+	_, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "cdrom"}, fresh)
+	if !strings.Contains(sent, `"BootSourceOverrideTarget":"Cd"`) {
+		t.Errorf("the BMC was sent %q, %v, want the target Cd", sent, err)
 	}
 }
