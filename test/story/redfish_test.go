@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/sim"
@@ -35,6 +36,7 @@ func startMachineWithABMC(t *testing.T, vendor string) (r *rack, authority strin
 		BMC: &sim.BMCOptions{
 			Vendor: vendor, Network: netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(192 + os.Getpid()%32), 0, 0}), 16),
 			Port: 8443, User: redfishtest.User, Password: redfishtest.Password,
+			Times: bmc.Times{Flash: 3 * time.Second}, // for an engine to see that it works
 		},
 	})
 	if err != nil {
@@ -103,13 +105,13 @@ func TestMachineWithABMCIsInspectedConfiguredAndUpdatedThroughCrashes(t *testing
 	for _, vendor := range redfish.Vendors {
 		t.Run(vendor, func(t *testing.T) {
 			r, authority := startMachineWithABMC(t, vendor)
-			r.throughItsBMC(t, authority)
+			r.throughItsBMC(t, vendor, authority)
 		})
 	}
 }
 
 // throughItsBMC takes a machine from its registration to available.
-func (r *rack) throughItsBMC(t *testing.T, authority string) {
+func (r *rack) throughItsBMC(t *testing.T, vendor, authority string) {
 	t.Helper()
 	machine := r.Machine(0)
 	uuid := r.registerBMC(t, authority)
@@ -125,14 +127,23 @@ func (r *rack) throughItsBMC(t *testing.T, authority string) {
 	}
 
 	attribute, value := changeableAttribute(t, machine.BMC())
-	firmware := redfishtest.Serve(t, "ingot-firmware component=bmc version=99.1")
-	bios := redfishtest.Serve(t, "ingot-firmware component=bios version=99.2")
-	steps := fmt.Sprintf(`{"target": "clean", "clean_steps": [
-		{"interface": "bios", "step": "apply_configuration", "args": {"settings": [{"name": %q, "value": %q}]}},
-		{"interface": "firmware", "step": "update", "args": {"settings": [{"component": "bmc", "url": %q}, {"component": "bios", "url": %q}]}}]}`,
-		attribute, value, firmware, bios)
-	r.request(t, http.MethodPut, "/v1/nodes/"+uuid+"/states/provision", steps, http.StatusAccepted)
-	for crash := range 2 { // one in each update
+	updates := map[string]string{"bmc": "99.1"}
+	if vendor != "hpe" { // an iLO shows nothing of an update that waits for a restart, which takes a minute
+		updates["bios"] = "99.2"
+	}
+	var files []map[string]string
+	for component, version := range updates {
+		files = append(files, map[string]string{"component": component, "url": redfishtest.Serve(t, "ingot-firmware component="+component+" version="+version)})
+	}
+	steps, err := json.Marshal(map[string]any{"target": "clean", "clean_steps": []map[string]any{
+		{"interface": "bios", "step": "apply_configuration", "args": map[string]any{"settings": []map[string]string{{"name": attribute, "value": value}}}},
+		{"interface": "firmware", "step": "update", "args": map[string]any{"settings": files}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.request(t, http.MethodPut, "/v1/nodes/"+uuid+"/states/provision", string(steps), http.StatusAccepted)
+	for crash := range len(updates) { // one in each update
 		eventually(t, func(context.Context) error {
 			if r.flashes() <= crash {
 				return fmt.Errorf("%d updates have begun; the node: %s", r.flashes(), r.show(t, uuid).LastError)
@@ -145,12 +156,13 @@ func (r *rack) throughItsBMC(t *testing.T, authority string) {
 	if got := machine.BMC().BIOS()[attribute]; got != value {
 		t.Errorf("%s is %v, want %s", attribute, got, value)
 	}
-	versions := map[string]string{}
 	for _, c := range machine.BMC().Components() {
-		versions[c.ID] = c.Version
+		if want, updated := updates[c.ID]; updated && c.Version != want {
+			t.Errorf("the version of %s is %s, want %s", c.ID, c.Version, want)
+		}
 	}
-	if versions["bmc"] != "99.1" || versions["bios"] != "99.2" || r.flashes() != 2 {
-		t.Errorf("versions %v after %d updates, want 99.1 and 99.2 after two", versions, r.flashes())
+	if r.flashes() != len(updates) {
+		t.Errorf("firmware was flashed %d times, want %d", r.flashes(), len(updates))
 	}
 
 	r.request(t, http.MethodPut, "/v1/nodes/"+uuid+"/states/provision", `{"target": "provide"}`, http.StatusBadRequest) // its disks would not be wiped

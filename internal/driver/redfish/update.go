@@ -26,7 +26,7 @@ type updating struct {
 
 // next makes the turn.
 func (w updating) next() (driver.Outcome, error) {
-	if w.turn.Elapsed.Seconds()-w.record.Update.Began > updateWithin.Seconds() {
+	if w.took() > updateWithin {
 		return driver.Outcome{}, w.abandon(w.record, w.failed("it did not end within "+updateWithin.String()))
 	}
 	switch w.turn.Phase {
@@ -48,10 +48,15 @@ func (w updating) failed(reason string) error {
 	return &node.DriverError{Op: "update the firmware of " + w.file.component, Reason: node.CutText(reason)}
 }
 
+// took is how long the update of the component has taken.
+func (w updating) took() time.Duration {
+	return w.turn.Elapsed - time.Duration(w.record.Update.Began*float64(time.Second))
+}
+
 // in is the outcome that goes on with a phase after a pause. The BMC has answered.
 func (w updating) in(phase string) driver.Outcome {
 	w.record.Update.Heard = w.turn.Elapsed.Seconds()
-	return w.record.outcome(driver.Outcome{Park: parkFor(w.record.took(w.turn)), Phase: phase})
+	return w.record.outcome(driver.Outcome{Park: parkFor(w.took()), Phase: phase})
 }
 
 // begin notes what was there before, so that the request can be told from earlier ones.
@@ -305,8 +310,9 @@ func unseenFor(now progress) time.Duration {
 	return staleFor
 }
 
-// verify waits until the BMC works no more and the machine shows another version. A BMC that has said that the
-// update succeeded is believed: the file may have had the version that was there.
+// verify waits until the BMC works no more and the machine shows another version. A BMC
+// that has said that the update succeeded is believed: the file may have had the version
+// that was there.
 func (w updating) verify() (driver.Outcome, error) {
 	now, said, err := w.progress()
 	if err != nil {
