@@ -9,6 +9,8 @@ import (
 
 	"github.com/stmcginnis/gofish"
 	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/ingot-metal/ingot/internal/driver/login"
 )
 
 // bmc is one BMC with the credentials that nodes have for it. As an
@@ -17,7 +19,7 @@ import (
 type bmc struct {
 	access access
 	clock  func() time.Time
-	pause  time.Duration // between the two tries of refused credentials
+	tries  *login.Tries
 
 	// Guarded by the lock of the pool.
 	users int         // calls under way
@@ -25,18 +27,17 @@ type bmc struct {
 
 	login chan struct{} // held while a session is made or ended
 
-	mu       sync.Mutex
-	base     http.RoundTripper // without credentials
-	root     *gofish.APIClient // has the service root; nil before the first call
-	system   string            // path of the only system; empty before it is known
-	session  *gofish.APIClient // nil without a session
-	basicTo  time.Time         // until then basic authentication replaces a session
-	refusals int               // how often the BMC has refused the credentials
-	refused  time.Time         // when it did that last
+	mu      sync.Mutex
+	base    http.RoundTripper // without credentials
+	root    *gofish.APIClient // has the service root; nil before the first call
+	system  string            // path of the only system; empty before it is known
+	session *gofish.APIClient // nil without a session
+	basicTo time.Time         // until then basic authentication replaces a session
 }
 
 func newBMC(a access, o Options) *bmc {
-	return &bmc{access: a, clock: o.Clock, pause: o.RefusalPause, login: make(chan struct{}, 1)}
+	tries := login.NewTries(o.Clock, o.RefusalPause, usernameKey+" and "+passwordKey)
+	return &bmc{access: a, clock: o.Clock, tries: tries, login: make(chan struct{}, 1)}
 }
 
 // basicFor is how long basic authentication replaces a session that the BMC did not
@@ -85,7 +86,7 @@ func (b *bmc) token(ctx context.Context, expired string) (string, error) {
 	if token, ok := b.present(expired); ok {
 		return token, nil
 	}
-	if err := b.permitted(); err != nil { // another call has tried meanwhile
+	if err := b.tries.Permitted(); err != nil { // another call has tried meanwhile
 		return "", err
 	}
 	session, err := b.logIn(ctx)
@@ -95,7 +96,7 @@ func (b *bmc) token(ctx context.Context, expired string) (string, error) {
 	}
 	switch status := statusOf(err); {
 	case status == http.StatusUnauthorized:
-		b.refuse()
+		b.tries.Refuse()
 	case status != 0 && b.access.auth == authAuto:
 		b.mu.Lock()
 		b.basicTo = b.clock().Add(basicFor)
@@ -141,7 +142,8 @@ func tokenOf(session *gofish.APIClient) string {
 func (b *bmc) accept(session *gofish.APIClient) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.session, b.basicTo, b.refusals = session, time.Time{}, 0
+	b.session, b.basicTo = session, time.Time{}
+	b.tries.Accept()
 }
 
 // transport carries requests without adding credentials.
@@ -210,39 +212,4 @@ func (b *bmc) restore(ctx context.Context, earlier *gofish.APIClient) {
 	if known, err := client.GetSession(); err == nil {
 		_ = client.Service.DeleteSession(known.ID)
 	}
-}
-
-// maxRefusals is how often credentials are tried that a BMC refuses.
-const maxRefusals = 2
-
-// refuse counts a refusal. Those of calls at the same time are one: a BMC that restarts
-// refuses them all.
-func (b *bmc) refuse() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := b.clock()
-	if b.refusals > 0 && now.Before(b.refused.Add(b.pause)) {
-		return
-	}
-	b.refusals++
-	b.refused = now
-}
-
-func (b *bmc) refusedSome() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.refusals > 0
-}
-
-// permitted returns an error when the credentials must not be sent now.
-func (b *bmc) permitted() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case b.refusals >= maxRefusals:
-		return &refusedError{final: true}
-	case b.refusals > 0 && b.clock().Before(b.refused.Add(b.pause)):
-		return &refusedError{}
-	}
-	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/login"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -98,17 +99,6 @@ type loginError struct{ error }
 
 func (e *loginError) Unwrap() error { return e.error }
 
-// refusedError stands for a request that was not sent, because the BMC has refused the
-// credentials.
-type refusedError struct{ final bool }
-
-func (e *refusedError) Error() string {
-	if e.final {
-		return "the BMC has refused the user name and password twice, so they are not sent again before they change: it could lock the account. Correct redfish_username and redfish_password."
-	}
-	return "the BMC has refused the user name and password; they are tried once more after a pause, in case it restarts"
-}
-
 // statusOf is the status of an answer that is an error, 0 without an answer.
 func statusOf(err error) int {
 	var answer *schemas.Error
@@ -156,9 +146,9 @@ var tryLater = []int{
 
 // retryable reports whether the same call may succeed later.
 func retryable(err error) bool {
-	var refused *refusedError
+	var refused *login.RefusedError
 	if errors.As(err, &refused) {
-		return !refused.final
+		return !refused.Final
 	}
 	status := statusOf(err)
 	switch {

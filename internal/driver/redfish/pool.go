@@ -108,7 +108,7 @@ func (p *pool) release(b *bmc) {
 		return
 	}
 	keep := p.options.SessionIdle
-	if b.refusedSome() {
+	if b.tries.Refused() {
 		keep = forgetRefusal
 	}
 	b.idle = time.AfterFunc(keep, func() { p.drop(b) })

@@ -80,7 +80,7 @@ func (b *bmc) authorized(r *http.Request) (*http.Response, error) {
 	if b.access.username == "" || isPublic(r) {
 		return b.send(r, "")
 	}
-	if err := b.permitted(); err != nil {
+	if err := b.tries.Permitted(); err != nil {
 		return nil, err
 	}
 	token, err := b.token(r.Context(), "")
@@ -92,7 +92,7 @@ func (b *bmc) authorized(r *http.Request) (*http.Response, error) {
 		return answer, err
 	}
 	if token == "" { // the credentials themselves were refused
-		b.refuse()
+		b.tries.Refuse()
 		return answer, nil
 	}
 	discard(answer)

@@ -42,7 +42,7 @@ func (d Driver) with(ctx context.Context, n *node.Node, op string, turn driver.T
 	}
 	defer d.pool.release(c.bmc)
 	ctx, c.trace = withTrace(ctx, turn.Origin)
-	if err := c.bmc.permitted(); err != nil {
+	if err := c.bmc.tries.Permitted(); err != nil {
 		return c.failure(op, err)
 	}
 	if c.api, err = c.bmc.client(ctx); err != nil {
