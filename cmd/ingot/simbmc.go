@@ -34,6 +34,7 @@ func (f *simBMCFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.options.Vendor, "bmc", "", "give every machine a BMC that speaks Redfish, of this vendor: "+strings.Join(vendors, ", "))
 	flags.StringVar(&f.network, "bmc-network", hardware.LocalBMCNetwork.String(), "network on this computer with an address for each BMC")
 	flags.Uint16Var(&f.options.Port, "bmc-port", 8443, "port of every BMC")
+	flags.Uint16Var(&f.options.IPMIPort, "bmc-ipmi-port", 6230, "UDP port on which every BMC answers IPMI as well; 0 means that none does")
 	flags.StringVar(&f.options.User, "bmc-user", "root", "user of every BMC")
 	flags.StringVar(&f.options.Password, "bmc-password", "calvin", "password of every BMC")
 	flags.StringVar(&f.caFile, "bmc-ca-file", "", "file to write the certificate authority of the BMCs to, as PEM")
@@ -78,6 +79,9 @@ func (f *simBMCFlags) serve(ctx context.Context, machines *sim.Machines, cmd *co
 		return stop, err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "BMCs answer from %s on\n", machines.Machine(0).BMCURL())
+	if f.options.IPMIPort > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "BMCs answer IPMI from %s on, over UDP\n", machines.Machine(0).IPMIAddress())
+	}
 	if f.admin == "" {
 		return stop, nil
 	}

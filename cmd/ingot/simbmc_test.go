@@ -22,6 +22,7 @@ func TestSimRefusesFlagsOfBMCsThatCannotWork(t *testing.T) {
 	for args, want := range map[string]string{
 		"--bmc acme":                    "no BMCs of",
 		"--bmc dell --bmc-port 80":      "above 1024",
+		"--bmc dell --bmc-ipmi-port 9":  "above 1024",
 		"--bmc dell --bmc-network here": "--bmc-network",
 		"--bmc dell --kind edge":        "nly servers",
 		"--off":                         "--bmc",
@@ -45,7 +46,7 @@ func TestSimServesBMCsAndWhatWasDoneThroughThem(t *testing.T) {
 	root.SetOut(out)
 	root.SetErr(said)
 	root.SetArgs([]string{
-		"sim", "--machines", "2", "--listen", "127.126.201.0/28", "--bmc", "dell", "--bmc-network", "127.126.202.0/28", "--bmc-port", "18443",
+		"sim", "--machines", "2", "--listen", "127.126.201.0/28", "--bmc", "dell", "--bmc-network", "127.126.202.0/28", "--bmc-port", "18443", "--bmc-ipmi-port", "16230",
 		"--bmc-ca-file", file, "--off", "--admin", "127.0.0.1:0", "--speed", "1000",
 	})
 	ended := make(chan error, 1)
@@ -62,7 +63,9 @@ func TestSimServesBMCsAndWhatWasDoneThroughThem(t *testing.T) {
 		}
 		return url
 	}
-	bmc, admin := next(`https://127\.126\.202\.1:18443`), next(`http://127\.0\.0\.1:\d+`)
+	bmc := next(`https://127\.126\.202\.1:18443`)
+	next(`IPMI from 127\.126\.202\.1:16230`)
+	admin := next(`http://127\.0\.0\.1:\d+`)
 	go func() {
 		for lines.Scan() { // progress
 		}

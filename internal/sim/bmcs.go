@@ -19,6 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
+	"github.com/ingot-metal/ingot/internal/sim/ipmi"
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 )
 
@@ -34,6 +35,8 @@ type BMCOptions struct {
 	Network netip.Prefix
 	// Port is where the BMCs listen, over TLS; 1025 to 65535.
 	Port uint16
+	// IPMIPort is where the BMCs answer IPMI, over UDP; 1025 to 65535, or 0 for not at all.
+	IPMIPort uint16
 	// User and Password are the account of every BMC.
 	User, Password string
 	// Times are not shortened by an accelerated clock.
@@ -66,6 +69,8 @@ func (o BMCOptions) validate(all Options) error {
 		return fmt.Errorf("the networks of the machines (%s) and of their BMCs (%s) overlap", all.network(), network)
 	case o.Port <= 1024:
 		return fmt.Errorf("the port of the BMCs must be above 1024, got %d", o.Port)
+	case o.IPMIPort > 0 && o.IPMIPort <= 1024:
+		return fmt.Errorf("the IPMI port of the BMCs must be above 1024, got %d", o.IPMIPort)
 	case o.User == "" || o.Password == "":
 		return errors.New("the BMCs need a user and a password")
 	case all.Hardware.Kind != "" && all.Hardware.Kind != hardware.Server:
@@ -95,6 +100,8 @@ type bmcs struct {
 	server    *http.Server
 	listeners []net.Listener
 	services  map[netip.Addr]*redfish.Service
+	sockets   []*net.UDPConn  // for IPMI
+	ctx       context.Context //nolint:containedctx // of the requests, which end with the simulation
 	stopping  context.CancelFunc
 	running   sync.WaitGroup
 }
@@ -108,7 +115,7 @@ func (ms *Machines) addBMCs() error {
 	o := ms.options.BMC
 	ctx, stopping := context.WithCancel(context.Background())
 	ms.bmcs = &bmcs{
-		authority: authority, services: make(map[netip.Addr]*redfish.Service, len(ms.machines)), stopping: stopping,
+		authority: authority, services: make(map[netip.Addr]*redfish.Service, len(ms.machines)), ctx: ctx, stopping: stopping,
 		recorder: effect.NewRecorder(effect.RecorderOptions{Faults: o.Faults, Seed: ms.options.Seed, Keep: o.Keep, Known: bmc.Known}),
 	}
 	configs := map[string]*bmc.Config{}
@@ -164,6 +171,11 @@ func (m *Machine) BMCURL() string {
 	return "https://" + netip.AddrPortFrom(m.bmcAddress(), m.all.options.BMC.Port).String()
 }
 
+// IPMIAddress is where the machine's BMC answers IPMI, if it does.
+func (m *Machine) IPMIAddress() netip.AddrPort {
+	return netip.AddrPortFrom(m.bmcAddress(), m.all.options.BMC.IPMIPort)
+}
+
 // Authority signs the certificates of the BMCs; nil if machines have none.
 func (ms *Machines) Authority() *redfish.Authority {
 	if ms.bmcs == nil {
@@ -184,18 +196,8 @@ func (ms *Machines) Recorder() *effect.Recorder {
 // ServeBMCs lets the BMCs answer until Stop, each on its own address. It must be called
 // once, and returns an error if an address cannot be listened on.
 func (ms *Machines) ServeBMCs(ctx context.Context) error {
-	config := ms.bmcs.authority.TLS()
-	for _, m := range ms.machines {
-		address := netip.AddrPortFrom(m.bmcAddress(), ms.options.BMC.Port).String()
-		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-		if err != nil {
-			for _, open := range ms.bmcs.listeners {
-				err = errors.Join(err, open.Close())
-			}
-			ms.bmcs.listeners = nil
-			return fmt.Errorf("serve the BMC of machine %d on %s (is another simulator using the network?): %w", m.index, address, err)
-		}
-		ms.bmcs.listeners = append(ms.bmcs.listeners, tls.NewListener(listener, config))
+	if err := ms.listen(ctx); err != nil {
+		return errors.Join(err, ms.bmcs.closeAll())
 	}
 	for _, listener := range ms.bmcs.listeners {
 		ms.bmcs.running.Go(func() {
@@ -204,7 +206,48 @@ func (ms *Machines) ServeBMCs(ctx context.Context) error {
 			}
 		})
 	}
+	for i, socket := range ms.bmcs.sockets {
+		ms.bmcs.running.Go(func() {
+			if err := ipmi.New(ms.machines[i].bmc).Serve(ms.bmcs.ctx, socket); err != nil {
+				ms.options.Log.Warn("BMC stopped answering IPMI", "address", socket.LocalAddr().String(), "err", err)
+			}
+		})
+	}
 	return nil
+}
+
+// listen opens the addresses of the BMCs.
+func (ms *Machines) listen(ctx context.Context) error {
+	config := ms.bmcs.authority.TLS()
+	for _, m := range ms.machines {
+		address := netip.AddrPortFrom(m.bmcAddress(), ms.options.BMC.Port).String()
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		if err != nil {
+			return fmt.Errorf("serve the BMC of machine %d on %s (is another simulator using the network?): %w", m.index, address, err)
+		}
+		ms.bmcs.listeners = append(ms.bmcs.listeners, tls.NewListener(listener, config))
+		if ms.options.BMC.IPMIPort == 0 {
+			continue
+		}
+		socket, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(m.IPMIAddress()))
+		if err != nil {
+			return fmt.Errorf("serve IPMI of machine %d on %s (is another simulator using the network?): %w", m.index, m.IPMIAddress(), err)
+		}
+		ms.bmcs.sockets = append(ms.bmcs.sockets, socket)
+	}
+	return nil
+}
+
+// closeAll stops listening.
+func (b *bmcs) closeAll() (err error) {
+	for _, listener := range b.listeners {
+		err = errors.Join(err, listener.Close())
+	}
+	for _, socket := range b.sockets {
+		err = errors.Join(err, socket.Close())
+	}
+	b.listeners, b.sockets = nil, nil
+	return err
 }
 
 // ServeHTTP hands a request to the BMC that listens on its address.
@@ -221,6 +264,9 @@ func (b *bmcs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (b *bmcs) stop() {
 	b.stopping()
 	_ = b.server.Close() // an error does not matter, the BMCs are gone
+	for _, socket := range b.sockets {
+		_ = socket.Close()
+	}
 	b.running.Wait()
 }
 

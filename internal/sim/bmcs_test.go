@@ -8,9 +8,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bougou/go-ipmi/pkg/client"
+	"github.com/bougou/go-ipmi/pkg/command/chassis"
+	"github.com/bougou/go-ipmi/pkg/types"
 
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/agent"
@@ -155,6 +160,7 @@ func TestBMCOptionsThatCannotWorkAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*sim.Options){
 		"there are no BMCs":         func(o *sim.Options) { o.BMC.Vendor = "acme" },
 		"above 1024":                func(o *sim.Options) { o.BMC.Port = 443 },
+		"IPMI port of the BMCs":     func(o *sim.Options) { o.BMC.IPMIPort = 623 },
 		"a user and a password":     func(o *sim.Options) { o.BMC.Password = "" },
 		"overlap":                   func(o *sim.Options) { o.BMC.Network = hardware.DefaultNetwork },
 		"has room for 3 BMCs":       func(o *sim.Options) { o.BMC.Network = netip.MustParsePrefix("127.32.0.0/30") },
@@ -166,6 +172,30 @@ func TestBMCOptionsThatCannotWorkAreRefused(t *testing.T) {
 		change(&o)
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}
+
+func TestMachinesAreSwitchedOverIPMI(t *testing.T) {
+	machines := newBMCs(t, 3, func(o *sim.Options) { o.BMC.IPMIPort = 6230 })
+	address := machines.Machine(1).IPMIAddress()
+	bmc, err := client.NewClient(address.Addr().String(), int(address.Port()), "operator", "opensesame-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bmc.WithCipherSuiteID(types.CipherSuiteID17).Connect(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bmc.ChassisControl(soon(t), chassis.ChassisControlPowerUp); err != nil {
+		t.Fatal(err)
+	}
+	if err := bmc.Close(soon(t)); err != nil {
+		t.Error(err)
+	}
+	waitFor(soon(t), t, machines, 1, sim.Running)
+	for i, want := range []int{0, 1, 0} {
+		if got := machines.Recorder().Counts(strconv.Itoa(i))["power on"]; got != want {
+			t.Errorf("machine %d was powered on %d times, want %d", i, got, want)
 		}
 	}
 }

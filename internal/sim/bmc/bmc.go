@@ -1,6 +1,6 @@
 // Package bmc models management controllers that do not exist, and each one's computer
 // as its BMC sees it: power, boot settings, BIOS attributes, secure boot, virtual media,
-// firmware and tasks. It speaks no protocol; package redfish does.
+// firmware and tasks. It speaks no protocol; packages redfish and ipmi do.
 //
 // A BMC does by itself what a real one does in the background, but only when it is
 // asked next: nothing runs between two calls. So tests move a clock, and ten
@@ -10,6 +10,8 @@ package bmc
 
 import (
 	"context"
+	"fmt"
+	"hash/fnv"
 	"net/http"
 	"strconv"
 	"sync"
@@ -120,6 +122,16 @@ func (b *BMC) Profile() *Profile { return b.config.Profile }
 
 // Hardware returns the hardware of the machine.
 func (b *BMC) Hardware() hardware.Machine { return b.hardware() }
+
+// UUID is the system's; the same machine always has the same one.
+func (b *BMC) UUID() [16]byte {
+	m := b.hardware()
+	h := fnv.New128a()
+	_, _ = fmt.Fprintf(h, "machine %d of seed %d", m.Index, m.Seed) // a hash never fails
+	id := [16]byte(h.Sum(nil))
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // as RFC 9562 marks random ones
+	return id
+}
 
 // Config returns what the BMC shares with others.
 func (b *BMC) Config() *Config { return b.config }

@@ -1,9 +1,6 @@
 package redfish
 
-import (
-	"fmt"
-	"hash/fnv"
-)
+import "fmt"
 
 func (s *Service) versions(*request) answer {
 	return answer{body: object{"v1": root + "/"}}
@@ -26,11 +23,7 @@ func (s *Service) serviceRoot(*request) answer {
 
 // uuid is the system's, derived from what identifies the simulated machine.
 func (s *Service) uuid() string {
-	m := s.bmc.Hardware()
-	h := fnv.New128a()
-	_, _ = fmt.Fprintf(h, "machine %d of seed %d", m.Index, m.Seed) // a hash never fails
-	b := h.Sum(nil)
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80 // as RFC 9562 marks random ones
+	b := s.bmc.UUID()
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
