@@ -28,8 +28,8 @@ var typeProperties = map[string]map[string]string{
 		"ipmi_password":         "Password on the BMC. Optional.",
 		"ipmi_port":             "UDP port of the BMC. The default is 623.",
 		"ipmi_priv_level":       "ADMINISTRATOR, OPERATOR or USER. The default is ADMINISTRATOR.",
-		"ipmi_protocol_version": "1.5 or 2.0. The default is 2.0.",
-		"ipmi_cipher_suite":     "Number of the cipher suite. Optional.",
+		"ipmi_protocol_version": "2.0, which is also the default; 1.5 is refused.",
+		"ipmi_cipher_suite":     "Number of the cipher suite, 17 or 3. The default is the best that the BMC has.",
 	},
 }
 

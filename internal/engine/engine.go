@@ -15,6 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/conductor"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/builtin"
+	"github.com/ingot-metal/ingot/internal/driver/ipmi"
 	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/httpapi"
 	"github.com/ingot-metal/ingot/internal/inspect"
@@ -147,6 +148,7 @@ func (e *Engine) newDrivers() (*driver.Registry, error) {
 		AgentAlive: func(n *node.Node) bool {
 			return agent.Alive(n, e.now(), cfg.Agent.HeartbeatTimeout)
 		},
+		IPMI:    ipmi.New(ipmi.Options{}),
 		Redfish: e.redfish,
 	})
 	if err != nil {

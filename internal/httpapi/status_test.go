@@ -39,10 +39,10 @@ The engine implements the microversions %s to %s of the Bare Metal API, with one
 exception: inspection rules (1.96) are missing. %s/v1/inspection_rules%s answers 404, and
 GET /v1 does not list it.
 
-All hardware types exist. Nodes of the type redfish are driven through their BMC, without
-its boot and deploy interfaces, see [redfish.md](redfish.md). Nodes of the type ipmi can be
-created, changed and validated. A verb that needs an interface that is not in this version
-fails with an error that says so. With fake-hardware every verb works.
+All hardware types exist. Nodes of the types redfish and ipmi are driven through their BMC,
+without boot and deploy interfaces, see [redfish.md](redfish.md) and [ipmi.md](ipmi.md). A
+verb that needs an interface that is not in this version fails with an error that says so.
+With fake-hardware every verb works.
 
 `, versionText[minVersion], versionText[maxVersion], "`", "`")
 	served := 0

@@ -5,6 +5,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/agentpower"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/driver/ipmi"
 	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -21,6 +22,9 @@ type Dependencies struct {
 	// FakeMachine returns the machine of a node of fake hardware. Nil means the one
 	// that driver_info.fake_machine names, over HTTP.
 	FakeMachine fake.Machines
+	// IPMI is the driver for BMCs with IPMI. The zero value means one without the
+	// interfaces of that name.
+	IPMI ipmi.Driver
 	// Redfish is the driver for BMCs with Redfish, which the caller closes. The zero value
 	// means one without the interfaces of that name.
 	Redfish redfish.Driver
@@ -53,6 +57,9 @@ func implementations(needs Dependencies) driver.Implementations {
 	}
 	for kind, implementation := range fake.New(needs.FakeMachine).Interfaces() {
 		built[kind]["fake"] = implementation
+	}
+	for kind, implementation := range needs.IPMI.Interfaces() {
+		built[kind]["ipmitool"] = implementation
 	}
 	for kind, implementation := range needs.Redfish.Interfaces() {
 		built[kind]["redfish"] = implementation

@@ -1,0 +1,91 @@
+package ipmi
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver/login"
+)
+
+// forgetRefusal is how long refused credentials are remembered that no node uses.
+const forgetRefusal = 24 * time.Hour
+
+// accounts are those that calls use now, and those that a BMC has refused.
+type accounts struct {
+	options Options
+
+	mu    sync.Mutex
+	known map[access]*account
+}
+
+// account is an account on one BMC.
+type account struct {
+	access access
+	tries  *login.Tries
+	login  chan struct{} // held while a session is opened: BMCs count refusals
+
+	// Guarded by the lock of the accounts.
+	users  int         // calls under way
+	forget *time.Timer // runs while there are none
+}
+
+// take returns the account for a call, which must end with its release.
+func (s *accounts) take(a access) *account {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, ok := s.known[a]
+	if !ok {
+		known = &account{
+			access: a, login: make(chan struct{}, 1),
+			tries: login.NewTries(s.options.Clock, s.options.RefusalPause, usernameKey+" and "+passwordKey),
+		}
+		s.known[a] = known
+	}
+	known.users++
+	if known.forget != nil {
+		known.forget.Stop()
+	}
+	return known
+}
+
+// release ends a call.
+func (s *accounts) release(a *account) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.users--; a.users > 0 {
+		return
+	}
+	if !a.tries.Refused() {
+		delete(s.known, a.access)
+		return
+	}
+	a.forget = time.AfterFunc(forgetRefusal, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if a.users == 0 && s.known[a.access] == a {
+			delete(s.known, a.access)
+		}
+	})
+}
+
+// open opens a session, unless the BMC has refused the credentials too often.
+func (a *account) open(ctx context.Context, answer time.Duration) (*session, error) {
+	select {
+	case a.login <- struct{}{}:
+		defer func() { <-a.login }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if err := a.tries.Permitted(); err != nil {
+		return nil, err
+	}
+	s, err := connect(ctx, a.access, answer)
+	switch {
+	case err == nil:
+		a.tries.Accept()
+	case isRefusedLogin(err):
+		a.tries.Refuse()
+	}
+	return s, err
+}

@@ -1,0 +1,102 @@
+package ipmi
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+)
+
+// Commands (appendix G).
+var (
+	setSessionPrivilege = command{0x06, 0x3B}
+	closeSession        = command{0x06, 0x3C}
+	getChassisStatus    = command{0x00, 0x01}
+	chassisControl      = command{0x00, 0x02}
+	setBootOptions      = command{0x00, 0x08}
+	getBootOptions      = command{0x00, 0x09}
+)
+
+const (
+	// maxReads is how often a request is sent that changes nothing.
+	maxReads = 4
+	// changeAnswer is how long the answer to a change is waited for.
+	changeAnswer = 15 * time.Second
+)
+
+// session is an open session. One goroutine uses it.
+type session struct {
+	wire      *wire
+	suite     suite
+	keys      keys
+	answer    time.Duration
+	id, bmcID uint32
+
+	sequence uint32 // of the newest datagram
+	message  byte   // number of the newest request, 6 bits
+}
+
+// read makes a request that changes nothing. When there is no answer it asks again: with
+// new numbers, because a BMC ignores those that it has seen.
+func (s *session) read(ctx context.Context, c command, data ...byte) ([]byte, error) {
+	for tries := 1; ; tries++ {
+		got, err := s.request(ctx, s.answer, c, data)
+		if tries == maxReads || !errors.Is(err, errNoAnswer) {
+			return got, err
+		}
+	}
+}
+
+// change makes a request that changes the machine. It is one datagram: when there is no
+// answer, nobody knows whether the BMC has acted.
+func (s *session) change(ctx context.Context, c command, data ...byte) error {
+	_, err := s.request(ctx, changeAnswer, c, data)
+	return err
+}
+
+// request sends one datagram and returns the data of its answer. An answer with a
+// completion code that is not zero is a *completionError.
+func (s *session) request(ctx context.Context, patience time.Duration, c command, data []byte) ([]byte, error) {
+	if err := s.post(ctx, c, data); err != nil {
+		return nil, err
+	}
+	var code completion
+	var got []byte
+	err := s.wire.receive(ctx, patience, func(datagram []byte) bool {
+		message, ok := s.suite.unseal(s.keys, s.id, datagram)
+		if !ok {
+			return false
+		}
+		code, got, ok = decodeAnswer(message, c, s.message)
+		got = slices.Clone(got)
+		return ok
+	})
+	if err == nil && code != 0 {
+		err = &completionError{code}
+	}
+	return got, err
+}
+
+// post sends a request under the next numbers.
+func (s *session) post(ctx context.Context, c command, data []byte) error {
+	s.sequence++
+	s.message = (s.message + 1) & 0x3F
+	return s.wire.send(ctx, s.suite.seal(s.keys, packet{
+		kind: payloadMessage, session: s.bmcID, sequence: s.sequence, payload: encodeRequest(c, s.message, data),
+	}))
+}
+
+// raise gives the session its privilege level: it begins with that of a user (section
+// 22.18).
+func (s *session) raise(ctx context.Context, privilege byte) error {
+	_, err := s.read(ctx, setSessionPrivilege, privilege)
+	return err
+}
+
+// close ends the session and waits for no answer: a BMC that does not get the request
+// ends the session by itself after a minute.
+func (s *session) close(ctx context.Context) {
+	_ = s.post(ctx, closeSession, binary.LittleEndian.AppendUint32(nil, s.bmcID))
+	s.wire.close()
+}

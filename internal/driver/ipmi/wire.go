@@ -1,0 +1,75 @@
+package ipmi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+)
+
+// maxDatagram is more than any answer to the driver's requests has, in bytes.
+const maxDatagram = 1024
+
+// errNoAnswer is the error of a request that was not answered in time.
+var errNoAnswer = errors.New("no answer")
+
+// wire carries datagrams to and from one BMC.
+type wire struct{ conn net.Conn }
+
+// dial prepares to send; UDP tells nothing about whether the BMC is there.
+func dial(ctx context.Context, address string) (*wire, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "udp", address)
+	if err != nil {
+		return nil, err
+	}
+	return &wire{conn}, nil
+}
+
+// send sends a datagram, but never after the deadline of ctx: a process that was stopped
+// for a while may go on before the timer does that ends the context, and others have the
+// machine by then.
+func (w *wire) send(ctx context.Context, datagram []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	_, err := w.conn.Write(datagram)
+	return err
+}
+
+// receive waits for a datagram that take accepts. It returns errNoAnswer when patience
+// ends before ctx does.
+func (w *wire) receive(ctx context.Context, patience time.Duration, take func(datagram []byte) bool) error {
+	until := time.Now().Add(patience)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		until = deadline
+	}
+	if err := w.conn.SetReadDeadline(until); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = w.conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	buffer := make([]byte, maxDatagram)
+	for {
+		n, err := w.conn.Read(buffer)
+		deadline, bounded := ctx.Deadline()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && errors.Is(err, os.ErrDeadlineExceeded) && bounded && !time.Now().Before(deadline):
+			return context.DeadlineExceeded
+		case err != nil && errors.Is(err, os.ErrDeadlineExceeded):
+			return errNoAnswer
+		case err != nil:
+			return fmt.Errorf("receive: %w", err)
+		case take(buffer[:n]):
+			return nil
+		}
+	}
+}
+
+func (w *wire) close() { _ = w.conn.Close() } // nothing can be done about an error
