@@ -19,16 +19,18 @@ type turnOf func(ctx context.Context, d ipmi.Driver, n *node.Node, turn driver.T
 // attempts runs the suite of all drivers for an operation, on a machine of each vendor.
 func attempts(t *testing.T, o drivertest.Operation, prepare func(*machine), do turnOf) {
 	t.Helper()
-	eachVendor(t, func(t *testing.T, vendor string) {
-		o.New = func(t *testing.T) (drivertest.Machine, drivertest.TurnFunc) {
-			t.Helper()
-			m, d := newMachine(t, vendor)
-			prepare(m)
-			m.before = len(m.Server.Effects())
-			return m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) { return do(ctx, d, m.node, turn) }
-		}
-		drivertest.Attempts(t, o)
-	})
+	for _, vendor := range vendors {
+		t.Run(vendor, func(t *testing.T) {
+			o.New = func(t *testing.T) (drivertest.Machine, drivertest.TurnFunc) {
+				t.Helper()
+				m, d := newMachine(t, vendor)
+				prepare(m)
+				m.before = len(m.Server.Effects())
+				return m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) { return do(ctx, d, m.node, turn) }
+			}
+			drivertest.Attempts(t, o)
+		})
+	}
 }
 
 func isOn(m *machine) {

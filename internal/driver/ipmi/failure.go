@@ -14,12 +14,6 @@ import (
 // completion is the completion code of an answer (table 5-2).
 type completion byte
 
-// Completion codes with a meaning for the driver.
-const (
-	codeNoParameter completion = 0x80 // of the boot options: there is no such parameter
-	codeNoPrivilege completion = 0xD4
-)
-
 // completionRow says what a completion code means.
 type completionRow struct {
 	text string
@@ -31,28 +25,28 @@ type completionRow struct {
 
 // completions has the codes of which more is known than that the request failed.
 var completions = map[completion]completionRow{
-	0x80:            {"there is no such parameter", true, false},
-	0x81:            {"another client is changing the parameters", true, true},
-	0x82:            {"the parameter is read-only", true, false},
-	0xC0:            {"the BMC is busy", true, true},
-	0xC1:            {"the BMC does not have this command", true, false},
-	0xC2:            {"the BMC does not have this command", true, false},
-	0xC3:            {"the BMC did not finish in time", false, true},
-	0xC4:            {"the BMC is out of space", true, true},
-	0xC6:            {"the request is too short", true, false},
-	0xC7:            {"the request has the wrong length", true, false},
-	0xC8:            {"the request is too long", true, false},
-	0xC9:            {"a parameter is out of range", true, false},
-	0xCC:            {"the request has a field that the BMC does not accept", true, false},
-	0xCD:            {"the request is not allowed for this object", true, false},
-	0xCE:            {"the BMC could not answer", false, true},
-	0xD0:            {"the data of the BMC are being updated", true, true},
-	0xD1:            {"the firmware of the BMC is being updated", true, true},
-	0xD2:            {"the BMC is starting", true, true},
-	codeNoPrivilege: {"the session's privilege level is too low: set ipmi_priv_level to one that allows it, and give the account that level", true, false},
-	0xD5:            {"the machine's state does not allow it now", true, true},
-	0xD6:            {"the BMC has this function disabled", true, false},
-	0xFF:            {"the BMC failed without a reason", false, true},
+	0x80: {"there is no such parameter", true, false},
+	0x81: {"another client is changing the parameters", true, true},
+	0x82: {"the parameter is read-only", true, false},
+	0xC0: {"the BMC is busy", true, true},
+	0xC1: {"the BMC does not have this command", true, false},
+	0xC2: {"the BMC does not have this command", true, false},
+	0xC3: {"the BMC did not finish in time", false, true},
+	0xC4: {"the BMC is out of space", true, true},
+	0xC6: {"the request is too short", true, false},
+	0xC7: {"the request has the wrong length", true, false},
+	0xC8: {"the request is too long", true, false},
+	0xC9: {"a parameter is out of range", true, false},
+	0xCC: {"the request has a field that the BMC does not accept", true, false},
+	0xCD: {"the request is not allowed for this object", true, false},
+	0xCE: {"the BMC could not answer", false, true},
+	0xD0: {"the data of the BMC are being updated", true, true},
+	0xD1: {"the firmware of the BMC is being updated", true, true},
+	0xD2: {"the BMC is starting", true, true},
+	0xD4: {"the session's privilege level is too low: set ipmi_priv_level to one that allows it, and give the account that level", true, false},
+	0xD5: {"the machine's state does not allow it now", true, true},
+	0xD6: {"the BMC has this function disabled", true, false},
+	0xFF: {"the BMC failed without a reason", false, true},
 }
 
 // completionError is an answer with a completion code that is not zero.
@@ -71,12 +65,6 @@ func (e *completionError) Error() string {
 func isRefusal(err error) bool {
 	var answer *completionError
 	return errors.As(err, &answer) && completions[answer.code].refuses
-}
-
-// hasCode reports whether an answer has a completion code.
-func hasCode(err error, code completion) bool {
-	var answer *completionError
-	return errors.As(err, &answer) && answer.code == code
 }
 
 // statuses are the reasons for which a BMC opens no session.

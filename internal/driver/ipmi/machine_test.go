@@ -17,13 +17,8 @@ import (
 
 var fresh = driver.Turn{}
 
-// eachVendor runs a test against a BMC of each vendor.
-func eachVendor(t *testing.T, test func(t *testing.T, vendor string)) {
-	t.Helper()
-	for _, vendor := range simredfish.Vendors {
-		t.Run(vendor, func(t *testing.T) { test(t, vendor) })
-	}
-}
+// vendors are those of the BMCs that the tests run against.
+var vendors = simredfish.Vendors
 
 // machine is a simulated machine with its BMC, as the tests of the driver see it.
 type machine struct {

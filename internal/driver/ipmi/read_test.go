@@ -12,43 +12,47 @@ import (
 )
 
 func TestPowerIsThatOfTheInterface(t *testing.T) {
-	eachVendor(t, func(t *testing.T, vendor string) {
-		m, d := newMachine(t, vendor)
-		gone := *m.node
-		gone.DriverInfo = gone.DriverInfo.With(map[string]any{"ipmi_port": 1})
-		drivertest.Power(t, drivertest.PowerCase{Power: d, Reachable: m.node, Unreachable: &gone})
-	})
+	for _, vendor := range vendors {
+		t.Run(vendor, func(t *testing.T) {
+			m, d := newMachine(t, vendor)
+			gone := *m.node
+			gone.DriverInfo = gone.DriverInfo.With(map[string]any{"ipmi_port": 1})
+			drivertest.Power(t, drivertest.PowerCase{Power: d, Reachable: m.node, Unreachable: &gone})
+		})
+	}
 }
 
 func TestMachineTellsItsBootDevice(t *testing.T) {
 	yes, no := true, false
-	eachVendor(t, func(t *testing.T, vendor string) {
-		m, d := newMachine(t, vendor)
-		if got, err := d.BootDevice(t.Context(), m.node); err != nil || got.Device != "" || got.Persistent != nil {
-			t.Errorf("without boot flags: %+v, %v, want that it is unknown", got, err)
-		}
-		for _, name := range d.BootDevices(m.node) {
-			want := node.BootDevice{Device: name, Persistent: &no}
+	for _, vendor := range vendors {
+		t.Run(vendor, func(t *testing.T) {
+			m, d := newMachine(t, vendor)
+			if got, err := d.BootDevice(t.Context(), m.node); err != nil || got.Device != "" || got.Persistent != nil {
+				t.Errorf("without boot flags: %+v, %v, want that it is unknown", got, err)
+			}
+			for _, name := range d.BootDevices(m.node) {
+				want := node.BootDevice{Device: name, Persistent: &no}
+				if _, err := d.SetBootDevice(t.Context(), m.node, want, fresh); err != nil {
+					t.Fatal(err)
+				}
+				got, err := d.BootDevice(t.Context(), m.node)
+				if diff := cmp.Diff(want, got); err != nil || diff != "" {
+					t.Errorf("%s: %v, (-want +got):\n%s", name, err, diff)
+				}
+			}
+			want := node.BootDevice{Device: "disk", Persistent: &yes}
 			if _, err := d.SetBootDevice(t.Context(), m.node, want, fresh); err != nil {
 				t.Fatal(err)
 			}
-			got, err := d.BootDevice(t.Context(), m.node)
-			if diff := cmp.Diff(want, got); err != nil || diff != "" {
-				t.Errorf("%s: %v, (-want +got):\n%s", name, err, diff)
+			if got, err := d.BootDevice(t.Context(), m.node); err != nil || !cmp.Equal(want, got) {
+				t.Errorf("disk for good: %+v, %v", got, err)
 			}
-		}
-		want := node.BootDevice{Device: "disk", Persistent: &yes}
-		if _, err := d.SetBootDevice(t.Context(), m.node, want, fresh); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := d.BootDevice(t.Context(), m.node); err != nil || !cmp.Equal(want, got) {
-			t.Errorf("disk for good: %+v, %v", got, err)
-		}
-		var invalid *node.ValidationError
-		if _, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "tape"}, fresh); !errors.As(err, &invalid) {
-			t.Errorf("an unknown device: %v, want a ValidationError", err)
-		}
-	})
+			var invalid *node.ValidationError
+			if _, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "tape"}, fresh); !errors.As(err, &invalid) {
+				t.Errorf("an unknown device: %v, want a ValidationError", err)
+			}
+		})
+	}
 }
 
 func TestBootDeviceIsForTheModeOfTheNode(t *testing.T) {

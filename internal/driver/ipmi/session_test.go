@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,21 +173,20 @@ func TestRequestForPowerIsSentOnce(t *testing.T) {
 	m, d := newMachine(t, "dell")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	sent := 0
+	var sent atomic.Int32
 	newLossy(t, m, func(toBMC bool, number int) bool {
 		if !toBMC || number <= messages { // up to the reading of the power state
 			return false
 		}
-		sent++
-		return sent == 1
+		return sent.Add(1) == 1
 	})
 	_, err := d.SetPower(ctx, m.node, node.PowerOn, fresh)
 	var failure *node.DriverError
 	if !errors.As(err, &failure) || failure.Refused || !failure.Retryable {
 		t.Errorf("error = %v, want a temporary failure that refuses nothing", err)
 	}
-	if got := m.Effects(); len(got) != 0 || sent > 2 { // the second one closes the session
-		t.Errorf("effects %q after %d datagrams, want none after one", got, sent)
+	if got := m.Effects(); len(got) != 0 || sent.Load() > 2 { // the second one closes the session
+		t.Errorf("effects %q after %d datagrams, want none after one", got, sent.Load())
 	}
 	turn := driver.Turn{Attempt: driver.Unknown}
 	if out, err := d.SetPower(t.Context(), m.node, node.PowerOn, turn); err != nil || !out.Done() || len(m.Effects()) != 1 {

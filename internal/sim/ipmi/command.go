@@ -39,12 +39,12 @@ var commands = map[commandKey]commandRow{
 
 // Completion codes (table 5-2) that the library has no name for.
 const (
-	codeBusy             types.CompletionCode = 0xC0
-	codeWrongLength      types.CompletionCode = 0xC7
-	codeInvalidField     types.CompletionCode = 0xCC
-	codeWrongState       types.CompletionCode = 0xD5
-	codeNoSuchParameter  types.CompletionCode = 0x80
-	codeUnspecifiedError types.CompletionCode = 0xFF
+	codeBusy             = 0xC0
+	codeWrongLength      = 0xC7
+	codeInvalidField     = 0xCC
+	codeWrongState       = 0xD5
+	codeNoSuchParameter  = 0x80
+	codeUnspecifiedError = 0xFF
 )
 
 // do runs a command, and returns what the client is answered.
