@@ -209,3 +209,31 @@ func TestSupermicroWithTheUsualBootSourceBootsFromIt(t *testing.T) {
 		t.Errorf("the BMC was sent %q, %v, want the target Cd", sent, err)
 	}
 }
+
+func TestMediumIsInsertedAgainWithTheProtocolWhereTheBMCMissesIt(t *testing.T) {
+	m, d := newMachine(t, "hpe")
+	inserts := 0
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if r.Method != http.MethodPost || !strings.Contains(r.URL.Path, "InsertMedia") {
+			bmc.ServeHTTP(w, r)
+			return
+		}
+		inserts++
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(string(text), `"TransferProtocolType":"HTTP"`) {
+			said(w, http.StatusBadRequest, `{"error": {"code": "Base.1.5.GeneralError", "@Message.ExtendedInfo": [
+				{"MessageId": "Base.1.5.ActionParameterMissing", "RelatedProperties": ["#/TransferProtocolType"]}]}}`)
+			return
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(text)))
+		bmc.ServeHTTP(w, r)
+	})
+	if _, err := finish(t.Context(), func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+		return d.AttachMedium(ctx, m.node, node.Medium{DeviceType: "cdrom", ImageURL: "http://192.0.2.1/boot.iso"}, turn)
+	}); err != nil || inserts != 2 {
+		t.Errorf("%d requests, %v, want two and the medium", inserts, err)
+	}
+}

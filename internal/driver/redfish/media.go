@@ -158,17 +158,14 @@ func (c *call) insert(slot *schemas.VirtualMedia, image string) error {
 			return err
 		}
 	}
-	system, err := c.system()
-	if err != nil {
-		return err
-	}
 	// Inserted and WriteProtected are true by default, and some BMCs refuse them.
 	params := &schemas.VirtualMediaInsertMediaParameters{Image: image}
-	if c.quirks(system).namesTransfer {
+	_, err := slot.InsertMedia(params)
+	if misses(err, "TransferProtocolType") {
 		protocol := transferOf(image)
 		params.TransferProtocolType = &protocol
+		_, err = slot.InsertMedia(params)
 	}
-	_, err = slot.InsertMedia(params)
 	return err
 }
 

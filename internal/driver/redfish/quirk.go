@@ -15,8 +15,6 @@ type quirks struct {
 	wholeOverride bool
 	// cdTarget is the boot source of a virtual CD; empty means Cd.
 	cdTarget schemas.BootSource
-	// namesTransfer: inserting a medium must name the protocol of its transfer.
-	namesTransfer bool
 }
 
 // quirkTable has the known quirks by vendor. A vendor is recognised by the beginning of
@@ -26,9 +24,8 @@ var quirkTable = []struct {
 	quirks quirks
 }{
 	// Supermicro boards of the generations X11 and X12 present a virtual CD as a USB
-	// device, answer a partial boot override with an error, and demand
-	// TransferProtocolType.
-	{"Supermicro", quirks{wholeOverride: true, cdTarget: schemas.BootSource("UsbCd"), namesTransfer: true}},
+	// device, and answer a partial boot override with an error.
+	{"Supermicro", quirks{wholeOverride: true, cdTarget: schemas.BootSource("UsbCd")}},
 }
 
 // quirksOf returns the quirks of a BMC by the names that it gives itself.
@@ -55,11 +52,26 @@ var temporaryMessages = []string{
 
 // temporary reports whether the messages of an answer say that a refusal will end.
 func temporary(err error) bool {
-	var answer *schemas.Error
-	if !errors.As(err, &answer) {
-		return false
-	}
-	return slices.ContainsFunc(answer.ExtendedInfos, func(info schemas.ErrExtendedInfo) bool {
+	return says(err, func(info schemas.ErrExtendedInfo) bool {
 		return slices.ContainsFunc(temporaryMessages, func(id string) bool { return strings.HasSuffix(info.MessageID, id) })
 	})
+}
+
+// missingMessages are messages of refusals of requests that are not complete.
+var missingMessages = []string{"ActionParameterMissing", "PropertyMissing", "CreateFailedMissingReqProperties"} // Base registry
+
+// misses reports whether a BMC refused a request because it lacks a property.
+func misses(err error, property string) bool {
+	return isRefusal(err) && says(err, func(info schemas.ErrExtendedInfo) bool {
+		named := slices.ContainsFunc(append(slices.Clone(info.RelatedProperties), info.MessageArgs...), func(text string) bool {
+			return strings.HasSuffix(text, property)
+		})
+		return named && slices.ContainsFunc(missingMessages, func(id string) bool { return strings.HasSuffix(info.MessageID, id) })
+	})
+}
+
+// says reports whether a BMC answered with an error that has such a message.
+func says(err error, such func(schemas.ErrExtendedInfo) bool) bool {
+	var answer *schemas.Error
+	return errors.As(err, &answer) && slices.ContainsFunc(answer.ExtendedInfos, such)
 }
