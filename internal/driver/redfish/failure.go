@@ -167,17 +167,20 @@ func reason(err error) string {
 	var answer *schemas.Error
 	var unknown x509.UnknownAuthorityError
 	var login *loginError
+	var network *net.OpError
 	switch {
 	case errors.As(err, &unknown):
 		return "the certificate of the BMC is of an unknown authority: set redfish_verify_ca to a file with the authority, or to false to trust any certificate"
 	case isCertificate(err):
 		return fmt.Sprintf("the certificate of the BMC is not valid (%v): renew it, or set redfish_verify_ca to false to trust any certificate", rootOf(err))
 	case errors.As(err, &answer) && answer.HTTPReturnedStatusCode == http.StatusUnauthorized:
-		return "the BMC refuses the user name or password: " + messages(answer)
+		return "the BMC refuses the user name or password (" + messages(answer) + "): check redfish_username and redfish_password"
 	case errors.As(err, &login) && errors.As(err, &answer):
 		return "the BMC grants no session: " + messages(answer)
 	case errors.As(err, &answer):
 		return messages(answer)
+	case errors.As(err, &network) && network.Op == "dial":
+		return fmt.Sprintf("the BMC cannot be reached (%v): check redfish_address, and that the engine reaches it over the network", network)
 	case errors.Is(err, context.DeadlineExceeded):
 		return "the BMC did not answer in time"
 	}

@@ -29,6 +29,14 @@ func TestPowerIsThatOfTheInterface(t *testing.T) {
 	})
 }
 
+func TestUnreachableBMCNamesTheKeyToCheck(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	m.info(map[string]any{"redfish_address": "https://127.0.0.1:1"})
+	if failure := read(t, d, m.node); failure == nil || !failure.Retryable || !failure.Refused || !strings.Contains(failure.Reason, "check redfish_address") {
+		t.Errorf("failure = %v, want a temporary refusal that says what to check", failure)
+	}
+}
+
 func TestPowerThatChangesIsUnknown(t *testing.T) {
 	m, d := newMachine(t, "dell", redfishtest.Options{Times: bmc.Times{PowerOn: time.Minute}})
 	isOn(m)
