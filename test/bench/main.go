@@ -57,6 +57,7 @@ var sections = []section{
 	{"scale", benchScale, true},
 	{"inspect", benchInspect, true},
 	{"lookup", benchLookup, true},
+	{"agents", benchAgents, true},
 	{"hanging", benchHanging, false},
 	{"power", benchPower, false},
 	{"postgres-read", onPostgres(benchRead), false},
