@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -38,10 +39,10 @@ func bodyTooLarge(limit int64) *apiError {
 }
 
 // trustedLength bounds the memory, in bytes, that is allocated for the announced
-// length of a body. More is allocated only as bytes arrive.
+// length of a body, and then at once as bytes arrive.
 const trustedLength = 64 << 10
 
-// readBody reads the JSON body of a request into one buffer. It checks the body for
+// readBody reads the JSON body of a request. It checks the body for
 // UTF-8 and nesting depth only. An empty body is nil.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength == 0 {
@@ -53,8 +54,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if r.ContentLength > limit {
 		return nil, refuseBody(r, limit)
 	}
-	buffer := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), trustedLength)+bytes.MinRead))
-	_, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	text, err := readParts(http.MaxBytesReader(w, r.Body, limit), min(max(r.ContentLength, 0), trustedLength)+bytes.MinRead)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -64,7 +64,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	case err != nil:
 		return nil, badRequest("Could not read the request body: %v", err)
 	}
-	body := bytes.TrimSpace(buffer.Bytes())
+	body := bytes.TrimSpace(text)
 	if !utf8.Valid(body) {
 		return nil, badRequest("The request body is not UTF-8.")
 	}
@@ -72,6 +72,28 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 		return nil, badRequest("The JSON of the request is nested deeper than %d levels.", maxDepth)
 	}
 	return body, nil
+}
+
+// readParts reads to the end, at first into a buffer of the given size and then into parts,
+// which are joined at the end: a buffer that grows leaves copies of itself behind, and
+// hundreds of bodies may arrive for a long time.
+func readParts(from io.Reader, first int64) ([]byte, error) {
+	var full [][]byte
+	part := make([]byte, 0, first)
+	for {
+		n, err := from.Read(part[len(part):cap(part)])
+		part = part[:len(part)+n]
+		switch {
+		case errors.Is(err, io.EOF) && len(full) == 0:
+			return part, nil
+		case errors.Is(err, io.EOF):
+			return slices.Concat(append(full, part)...), nil
+		case err != nil:
+			return nil, err
+		case len(part) == cap(part):
+			full, part = append(full, part), make([]byte, 0, trustedLength)
+		}
+	}
 }
 
 // refuseBody returns the error for a body over its limit. It reads the body to its
