@@ -78,7 +78,7 @@ func (e *engine) keepBusy(n node) {
 	e.t.Helper()
 	c := e.admin()
 	c.must(e.t, http.MethodPatch, "/v1/nodes/"+n.uuid, `[{"op":"add","path":"/driver_info/fake_power_delay","value":30}]`)
-	c.must(e.t, http.MethodPut, "/v1/nodes/"+n.uuid+"/states/power", `{"target":"power on"}`)
+	c.must(e.t, http.MethodPut, "/v1/nodes/"+n.uuid+"/states/power", `{"target":"rebooting"}`) // it is on already
 	process.Eventually(e.t, patience, "the node is reserved", func() bool {
 		return c.must(e.t, http.MethodGet, "/v1/nodes/"+n.uuid+"?fields=reservation", "")["reservation"] != nil
 	})
