@@ -130,3 +130,13 @@ func TestMachineThatMustStayOnIsResetOnce(t *testing.T) {
 		t.Errorf("a soft reboot: %v, want a ValidationError", err)
 	}
 }
+
+func TestPhaseOfAnotherReleaseSwitchesNothing(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	isOn(m)
+	_, err := d.SetPower(t.Context(), m.node, node.Rebooting, driver.Turn{Attempt: driver.Unknown, Phase: "a later phase"})
+	var failure *node.DriverError
+	if !errors.As(err, &failure) || failure.Retryable || !slices.Equal(m.Effects(), []string{"power on"}) {
+		t.Errorf("error = %v, effects %q, want a final failure and no change", err, m.Effects())
+	}
+}

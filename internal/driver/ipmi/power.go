@@ -3,6 +3,7 @@ package ipmi
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
@@ -61,11 +62,17 @@ type leg struct {
 // sent is the phase after the BMC has accepted the action of a leg.
 func (l leg) sent() string { return l.phase + " sent" }
 
+// is reports whether a phase is that of the leg.
+func (l leg) is(phase string) bool { return phase == l.phase || phase == l.sent() }
+
 var (
 	legOn      = leg{"on", node.PowerOn, powerUp}
 	legOff     = leg{"off", node.PowerOff, powerDown}
 	legSoftOff = leg{"soft off", node.PowerOff, softShutdown}
 	legRestart = leg{"restart", node.PowerOn, hardReset}
+
+	// legs are all legs.
+	legs = []leg{legOn, legOff, legSoftOff, legRestart}
 
 	// powerPlans are the legs of each target. A reboot passes through off, which can be
 	// seen, where the node allows that.
@@ -102,6 +109,9 @@ func (d Driver) SetPower(ctx context.Context, n *node.Node, target node.PowerSta
 	if n.DisablePowerOff && target == node.SoftRebooting {
 		return driver.Outcome{}, node.Invalid("IPMI restarts a machine softly only by switching it off, which disable_power_off of node %s forbids; request %q.", n.UUID, node.Rebooting)
 	}
+	if turn.Phase != "" && !slices.ContainsFunc(legs, func(l leg) bool { return l.is(turn.Phase) }) {
+		return driver.Outcome{}, &node.DriverError{Op: "change the power", Reason: "this version does not know the stored phase " + strconv.Quote(node.CutText(turn.Phase))}
+	}
 	var out driver.Outcome
 	err := d.with(ctx, n, "set power to "+string(target), turn, func(c *call) (err error) {
 		state, err := c.powerState(ctx)
@@ -124,7 +134,7 @@ func (d Driver) SetPower(ctx context.Context, n *node.Node, target node.PowerSta
 // when the power state shows that it had no effect, which harms nothing. One that the BMC
 // has accepted is not repeated; the caller bounds how long the machine may take.
 func (c *call) changePower(ctx context.Context, plan []leg, state node.PowerState, turn driver.Turn) (driver.Outcome, error) {
-	i := max(0, slices.IndexFunc(plan, func(l leg) bool { return turn.Phase == l.phase || turn.Phase == l.sent() }))
+	i := max(0, slices.IndexFunc(plan, func(l leg) bool { return l.is(turn.Phase) }))
 	now := plan[i]
 	if state != now.goal && turn.Phase != now.sent() {
 		err := c.change(ctx, chassisControl, byte(now.action))

@@ -20,7 +20,6 @@ func attempts(t *testing.T, o drivertest.Operation, prepare func(*machine), do t
 	t.Helper()
 	eachVendor(t, func(t *testing.T, vendor string) {
 		t.Helper()
-		t.Helper()
 		o.New = func(t *testing.T) (drivertest.Machine, drivertest.TurnFunc) {
 			t.Helper()
 			m, d := newMachine(t, vendor)
@@ -67,7 +66,6 @@ func TestPowerChangesHappenOnce(t *testing.T) {
 
 func TestRebootOfAMachineThatIsOffSwitchesItOn(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
-		t.Helper()
 		t.Helper()
 		for _, keepsOn := range []bool{false, true} {
 			m, d := newMachine(t, vendor)

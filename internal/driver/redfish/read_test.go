@@ -21,7 +21,6 @@ var fresh = driver.Turn{}
 func TestPowerIsThatOfTheInterface(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
 		t.Helper()
-		t.Helper()
 		m, d := newMachine(t, vendor)
 		gone := *m.node
 		gone.DriverInfo = gone.DriverInfo.With(map[string]any{"redfish_address": "https://127.0.0.1:1"})
