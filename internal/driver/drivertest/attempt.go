@@ -56,6 +56,28 @@ type Operation struct {
 	Untasked bool
 }
 
+// PowerChange is a change of the power that every driver of BMCs makes.
+type PowerChange struct {
+	Name    string
+	Target  node.PowerState
+	FromOff bool     // whether the machine is off before
+	Effects []string // what it does to the machine
+}
+
+// PowerChanges are those changes, each with at least one effect in its first turn.
+var PowerChanges = []PowerChange{
+	{"on", node.PowerOn, true, []string{"power on"}},
+	{"off", node.PowerOff, false, []string{"power off"}},
+	{"soft off", node.SoftPowerOff, false, []string{"soft power off"}},
+	{"reboot", node.Rebooting, false, []string{"power off", "power on"}},
+	{"soft reboot", node.SoftRebooting, false, []string{"soft power off", "power on"}},
+}
+
+// Operation is the power change as the suite tests it.
+func (c PowerChange) Operation() Operation {
+	return Operation{Effects: c.Effects, Unclear: ReadsFirst, Untasked: true}
+}
+
 // origin is that of every call of the suite.
 var origin = driver.Origin{Conductor: "conductor-1", Epoch: 7, Request: "request-1"}
 

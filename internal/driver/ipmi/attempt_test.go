@@ -48,20 +48,13 @@ func powerTo(target node.PowerState) turnOf {
 }
 
 func TestPowerChangesHappenOnce(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		target  node.PowerState
-		prepare func(*machine)
-		effects []string
-	}{
-		{"on", node.PowerOn, isOff, []string{"power on"}},
-		{"off", node.PowerOff, isOn, []string{"power off"}},
-		{"soft off", node.SoftPowerOff, isOn, []string{"soft power off"}},
-		{"reboot", node.Rebooting, isOn, []string{"power off", "power on"}},
-		{"soft reboot", node.SoftRebooting, isOn, []string{"soft power off", "power on"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			attempts(t, drivertest.Operation{Effects: test.effects, Unclear: drivertest.ReadsFirst, Untasked: true}, test.prepare, powerTo(test.target))
+	for _, change := range drivertest.PowerChanges {
+		t.Run(change.Name, func(t *testing.T) {
+			prepare := isOn
+			if change.FromOff {
+				prepare = isOff
+			}
+			attempts(t, change.Operation(), prepare, powerTo(change.Target))
 		})
 	}
 }
