@@ -4,7 +4,7 @@
 //
 // A password that was verified once takes microseconds until the file changes, so that
 // bcrypt does not limit the speed of the API. An unknown user takes as long as a wrong
-// password. An attacker who sends wrong passwords can use at most half of the
+// password. An attacker who sends wrong passwords can use at most an eighth of the
 // processors: further comparisons wait, and then get 503, while users who were verified
 // before are not affected.
 //

@@ -290,7 +290,7 @@ func TestFloodOfWrongPasswordsIsBounded(t *testing.T) {
 		t.Fatalf("got status %d", got.Code)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		const flood, room = 200, 2
+		const flood, room = maxWaiting + 100, 2
 		release := make(chan struct{})
 		var running, most atomic.Int64
 		g.verifier.running = make(chan struct{}, room)
@@ -338,26 +338,58 @@ func TestFloodOfWrongPasswordsIsBounded(t *testing.T) {
 	})
 }
 
-func TestClientThatClosesItsConnectionStopsOnlyItsOwnWait(t *testing.T) {
+func TestNothingIsComparedForAClientThatClosedItsConnection(t *testing.T) {
 	g := newGate(t)
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
+		compared := 0
 		g.verifier.running = make(chan struct{}, 1)
-		g.verifier.compare = func(_, _ []byte) error { <-release; return nil }
+		g.verifier.compare = func(_, _ []byte) error { compared++; <-release; return nil }
 		ctx, cancel := context.WithCancel(t.Context())
-		first, second := make(chan error, 1), make(chan error, 1)
-		go func() { first <- g.verifier.verify(ctx, "ann", "secret") }()
-		synctest.Wait()
-		go func() { second <- g.verifier.verify(t.Context(), "ann", "secret") }()
-		synctest.Wait()
+		verify := func(ctx context.Context, user, password string) <-chan error {
+			result := make(chan error, 1)
+			go func() { result <- g.verifier.verify(ctx, user, password) }()
+			synctest.Wait()
+			return result
+		}
+		running := verify(t.Context(), "ann", "secret")
+		closed := verify(ctx, "bob", "guess")
+		patient := verify(t.Context(), "bob", "other")
 		cancel()
-		if err := <-first; !errors.Is(err, context.Canceled) {
+		if err := <-closed; !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want the end of the request", err)
 		}
 		close(release)
-		if err := <-second; err != nil {
-			t.Errorf("got %v", err)
+		for _, result := range []<-chan error{running, patient} {
+			if err := <-result; err != nil {
+				t.Errorf("got %v", err)
+			}
 		}
+		if compared != 2 {
+			t.Errorf("compared %d times, want 2", compared)
+		}
+	})
+}
+
+func TestGuessesLeaveMostOfTheTimeToOthers(t *testing.T) {
+	g := newGate(t)
+	synctest.Test(t, func(t *testing.T) {
+		const takes = 50 * time.Millisecond
+		g.verifier.running = make(chan struct{}, 1)
+		g.verifier.compare = func(_, _ []byte) error {
+			time.Sleep(takes) //nolint:forbidigo // the time of the bubble
+			return bcrypt.ErrMismatchedHashAndPassword
+		}
+		began := time.Now()
+		for i := range 3 {
+			if err := g.verifier.verify(t.Context(), "ann", fmt.Sprint("guess", i)); !errors.Is(err, ErrDenied) {
+				t.Errorf("got %v, want ErrDenied", err)
+			}
+		}
+		if took := time.Since(began); took != 9*takes { // the third is answered before its pause
+			t.Errorf("3 guesses took %v, want %v", took, 9*takes)
+		}
+		time.Sleep(guessPause * takes) //nolint:forbidigo // the time of the bubble
 	})
 }
 

@@ -13,15 +13,15 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/ingot-metal/ingot/internal/reload"
 )
 
 // Bounds of comparisons. One takes 50 ms at cost 10 (htpasswd -B -C 10).
 const (
-	maxWaiting = 64              // comparisons that may wait for others to end
-	maxWait    = 5 * time.Second // longest wait of a comparison
+	maxWaiting = 256             // requests that may wait for comparisons to end
+	maxWait    = 5 * time.Second // longest wait of a request
+	guessPause = 3               // comparisons of the time that follows a wrong guess without any
 )
 
 // digest is a keyed hash of a user, a password and a stored hash.
@@ -46,8 +46,7 @@ type verifier struct {
 	key     [sha256.Size]byte // of this process, for digests
 	compare func(hash, password []byte) error
 
-	flights singleflight.Group // by digest, so that equal requests share a comparison
-	running chan struct{}      // has an element for each running comparison
+	running chan struct{} // has an element for each running comparison
 	waiting atomic.Int64
 }
 
@@ -87,53 +86,55 @@ func (v *verifier) verify(ctx context.Context, name, password string) error {
 		u = all.nobody
 	}
 	sum := v.digest(name, password, u.hash)
-	// Only users that exist ever have a verified password.
-	if verified := u.verified.Load(); verified != nil && hmac.Equal(verified[:], sum[:]) {
+	if u.isVerified(sum) {
 		return nil
 	}
-	// Clients often open several connections at once; equal requests share one
-	// comparison, which goes on when the request that started it ends.
-	flight := v.flights.DoChan(string(sum[:]), func() (any, error) {
-		return nil, v.compareBounded(u.hash, password)
-	})
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case result := <-flight:
-		if result.Err != nil {
-			return result.Err
-		}
+	leave, err := v.enter(ctx)
+	if err != nil {
+		return err
 	}
-	if !known {
+	// Clients often open several connections at once: one of their requests compares,
+	// the others find its result when their turn comes.
+	if u.isVerified(sum) {
+		leave()
+		return nil
+	}
+	began := time.Now()
+	if err := v.compare(u.hash, []byte(password)); err != nil || !known {
+		// An invalid hash was refused when the file was read. Most of the time of
+		// guesses goes to others.
+		time.AfterFunc(guessPause*time.Since(began), leave)
 		return ErrDenied
 	}
 	u.verified.Store(&sum)
+	leave()
 	return nil
 }
 
-// compareBounded compares a password when fewer than the maximum of comparisons run.
-func (v *verifier) compareBounded(hash []byte, password string) error {
+// isVerified reports whether sum is that of the verified password. Only users that exist
+// ever have one.
+func (u *user) isVerified(sum digest) bool {
+	verified := u.verified.Load()
+	return verified != nil && hmac.Equal(verified[:], sum[:])
+}
+
+// enter waits until fewer than the maximum of comparisons run, and counts one more until
+// leave is called.
+func (v *verifier) enter(ctx context.Context) (leave func(), err error) {
+	defer v.waiting.Add(-1)
 	if v.waiting.Add(1) > maxWaiting {
-		v.waiting.Add(-1)
-		return ErrOverloaded
+		return nil, ErrOverloaded
 	}
 	timeout := time.NewTimer(maxWait)
 	defer timeout.Stop()
 	select {
 	case v.running <- struct{}{}:
-		v.waiting.Add(-1)
+		return func() { <-v.running }, nil
 	case <-timeout.C:
-		v.waiting.Add(-1)
-		return ErrOverloaded
+		return nil, ErrOverloaded
+	case <-ctx.Done(): // nobody wants to know any more
+		return nil, ctx.Err()
 	}
-	began := time.Now()
-	if err := v.compare(hash, []byte(password)); err != nil {
-		// Guesses leave half of the processor time for checks to others.
-		time.AfterFunc(time.Since(began), func() { <-v.running })
-		return ErrDenied // an invalid hash was refused when the file was read
-	}
-	<-v.running
-	return nil
 }
 
 // digest hashes the three parts, each with its length before it, so that different

@@ -60,7 +60,7 @@ var floods = map[string]flood{
 	"lookups of 256 addresses":   {400, 1, func(a *attacker) bool { return a.get("/v1/lookup?addresses=" + a.macs(256)) }},
 	"lookups of a busy node":     {1000, 1, func(a *attacker) bool { return a.get("/v1/lookup?node_uuid=" + a.busy) }},
 	"resets":                     {64, 1, func(a *attacker) bool { return a.reset("/v1/lookup?addresses="+a.macs(1), "") }},
-	"wrong passwords": {200, 1, func(a *attacker) bool {
+	"wrong passwords": {600, 1, func(a *attacker) bool {
 		return a.exchange("GET", "/v1/nodes", a.password(), "")
 	}},
 	"resets with wrong passwords": {64, 1, func(a *attacker) bool { return a.reset("/v1/nodes", a.password()) }},
