@@ -2,10 +2,13 @@
 package builtin
 
 import (
+	"maps"
+
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/agentpower"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/driver/ipmi"
+	"github.com/ingot-metal/ingot/internal/driver/ramdisk"
 	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -28,6 +31,9 @@ type Dependencies struct {
 	// Redfish is the driver for BMCs with Redfish, which the caller closes. The zero value
 	// means one without the interfaces of that name.
 	Redfish redfish.Driver
+	// Ramdisk is the driver for work in the ramdisk. The zero value means one without
+	// the interfaces direct, custom-agent and agent.
+	Ramdisk ramdisk.Driver
 }
 
 // New builds the registry of all drivers. Its error is that of driver.New.
@@ -63,6 +69,9 @@ func implementations(needs Dependencies) driver.Implementations {
 	}
 	for kind, implementation := range needs.Redfish.Interfaces() {
 		built[kind]["redfish"] = implementation
+	}
+	for kind, implementations := range needs.Ramdisk.Interfaces() {
+		maps.Copy(built[kind], implementations)
 	}
 	return built
 }

@@ -1,0 +1,79 @@
+package story
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/sim/agent"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/redfish"
+)
+
+// instance is what a deployment is asked for.
+var instance = fmt.Sprintf(`[{"op": "add", "path": "/instance_info", "value": {
+	"image_source": "http://192.0.2.1/image.qcow2", "image_os_hash_algo": "sha256", "image_os_hash_value": %q,
+	"configdrive": "H4sIAAAAAAAAAwMAAAAAAAAAAAA="}}]`, strings.Repeat("0a", 32))
+
+// TestMachineWithABMCIsCleanedDeployedServicedAndReleased takes a machine through its life
+// with the ramdisk, which its network boots.
+func TestMachineWithABMCIsCleanedDeployedServicedAndReleased(t *testing.T) {
+	for _, vendor := range redfish.Vendors {
+		t.Run(vendor, func(t *testing.T) {
+			r, authority := startMachineWithABMC(t, vendor, agent.Accelerated(20))
+			r.throughALife(t, authority)
+		})
+	}
+}
+
+func (r *rack) throughALife(t *testing.T, authority string) {
+	t.Helper()
+	machine := r.Machine(0)
+	uuid := r.registerBMC(t, authority)
+	r.provision(t, uuid, "manage", "manageable")
+	r.provision(t, uuid, verbInspect, "manageable")
+	r.provision(t, uuid, "provide", "available")
+	if n := r.show(t, uuid); n.Power != "power off" || n.Internal["agent_url"] != nil {
+		t.Errorf("after cleaning: power %q, agent at %v; want it off and without an agent", n.Power, n.Internal["agent_url"])
+	}
+
+	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid, instance, http.StatusOK)
+	r.provision(t, uuid, "active", "active")
+	if n := r.show(t, uuid); n.Power != "power on" {
+		t.Errorf("after the deployment: power %q, want it on", n.Power)
+	}
+	if boot := machine.BMC().Override(); boot.Target != bmc.TargetDisk {
+		t.Errorf("the machine boots from %q, want its disk", boot.Target)
+	}
+
+	boots := machine.BMC().Boots()
+	r.request(t, http.MethodPut, "/v1/nodes/"+uuid+"/states/provision",
+		`{"target": "service", "service_steps": [{"interface": "deploy", "step": "burnin_memory"}]}`, http.StatusAccepted)
+	r.awaitState(t, uuid, "active")
+	if n := r.show(t, uuid); n.Power != "power on" || machine.BMC().Boots() != boots+2 {
+		t.Errorf("after servicing: power %q, %d boots; want it on after 2, of the ramdisk and of the instance", n.Power, machine.BMC().Boots()-boots)
+	}
+
+	r.provision(t, uuid, "deleted", "available")
+	if n := r.show(t, uuid); n.Power != "power off" {
+		t.Errorf("after undeploying: power %q, want it off", n.Power)
+	}
+}
+
+// TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas asks for a step of which
+// only the running ramdisk can tell that it does not exist.
+func TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas(t *testing.T) {
+	r, authority := startMachineWithABMC(t, redfish.Vendors[0], agent.Accelerated(20))
+	uuid := r.registerBMC(t, authority)
+	r.provision(t, uuid, "manage", "manageable")
+	r.request(t, http.MethodPut, "/v1/nodes/"+uuid+"/states/provision",
+		`{"target": "clean", "clean_steps": [{"interface": "deploy", "step": "paint"}]}`, http.StatusAccepted)
+	n := r.awaitState(t, uuid, "clean failed")
+	if !strings.Contains(n.LastError, "paint") || !strings.Contains(n.LastError, "erase_devices_metadata") {
+		t.Errorf("last_error is %q, want the unknown step and those there are", n.LastError)
+	}
+	if state := r.Machine(0).BMC().Power(); state != bmc.Off {
+		t.Error("the machine was left on")
+	}
+}
