@@ -108,7 +108,7 @@ func kept(n *node.Node) bool {
 // stopped, and keeps it.
 func (c *Conductor) chooseRamdisk(_ *store.Tx, n *node.Node) error {
 	ramdisk, ok := c.ramdiskOf(n)
-	keep := ok && agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack) && ramdisk.Running(n)
+	keep := ok && agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack) && ramdisk.Running(n) && !awaitsRamdisk(n)
 	if !keep {
 		c.awaitAgent(n)
 	}

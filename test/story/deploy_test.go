@@ -1,6 +1,8 @@
 package story
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -75,5 +77,44 @@ func TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas(t *testing.T) {
 	}
 	if state := r.Machine(0).BMC().Power(); state != bmc.Off {
 		t.Error("the machine was left on")
+	}
+}
+
+// TestMachineWithoutABMCIsDeployedByTheRamdiskOfItsDiscovery takes a machine that nobody
+// registered from its first boot to its instance without another boot of the ramdisk, and
+// back, for which somebody has to boot it into the ramdisk.
+func TestMachineWithoutABMCIsDeployedByTheRamdiskOfItsDiscovery(t *testing.T) {
+	r := startRack(t, 1, "auto_discovery.enabled=true", "auto_discovery.driver=manual-management")
+	machine := r.Machine(0)
+	if err := machine.PowerOn(); err != nil {
+		t.Fatal(err)
+	}
+	var uuid string
+	eventually(t, func(context.Context) error {
+		if found := r.discovered(t); len(found) == 1 {
+			uuid = found[0].UUID
+			return nil
+		}
+		return errors.New("the machine is not discovered yet")
+	})
+	r.provision(t, uuid, "manage", "manageable")
+	r.provision(t, uuid, "provide", "available")
+	boots := machine.Status().Boots
+
+	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid, instance, http.StatusOK)
+	r.provision(t, uuid, "active", "active")
+	eventually(t, func(context.Context) error {
+		if got := machine.Status().Boots; got != boots+1 {
+			return fmt.Errorf("%d boots since the deployment began, want 1, of the instance", got-boots)
+		}
+		return nil
+	})
+	if n := r.show(t, uuid); n.Internal["agent_url"] != nil {
+		t.Errorf("the agent is still known at %v", n.Internal["agent_url"])
+	}
+
+	r.provision(t, uuid, "deleted", "available")
+	if _, history := r.get(t, "/v1/nodes/"+uuid+"/history"); !strings.Contains(string(history), "boot it into the ramdisk by hand") {
+		t.Error("nobody was asked to boot the machine into the ramdisk")
 	}
 }

@@ -34,7 +34,8 @@ const (
 type order struct {
 	name   string // "extension.command"
 	params func(ctx context.Context) (map[string]any, error)
-	// lost says that the agent goes down with the command, so that its end is not seen.
+	// lost says that the agent goes down with the command, so that it is done when the agent
+	// has begun it.
 	lost bool
 }
 
@@ -44,8 +45,7 @@ func (o order) last() string {
 	return name
 }
 
-// run makes a turn of a command. Its outcome is done when the command has succeeded, or when
-// the end cannot be seen.
+// run makes a turn of a command. Its outcome is done when the command has succeeded.
 func (d Driver) run(ctx context.Context, n *node.Node, o order, turn driver.Turn) (driver.Outcome, error) {
 	switch turn.Phase {
 	case "":
@@ -106,11 +106,9 @@ func (d Driver) send(ctx context.Context, n *node.Node, o order, turn driver.Tur
 // follow asks for the command that was sent. An agent that cannot be reached for a while is
 // asked again as long as it may live.
 func (d Driver) follow(ctx context.Context, n *node.Node, o order, turn driver.Turn) (driver.Outcome, error) {
-	again := driver.Outcome{Callback: true, Park: askEvery, Phase: phaseSent, Handle: turn.Handle}
+	again := await(turn.Handle)
 	commands, err := d.options.Agents.Commands(ctx, n)
 	switch {
-	case err != nil && o.lost:
-		return driver.Outcome{}, nil
 	case err != nil && d.options.Running(n) && turn.Elapsed < longestCommand:
 		return again, nil
 	case err != nil:
@@ -134,7 +132,10 @@ func (d Driver) follow(ctx context.Context, n *node.Node, o order, turn driver.T
 func judge(n *node.Node, o order, c agent.Command) (driver.Outcome, error) {
 	switch c.Status {
 	case agent.CommandRunning:
-		return driver.Outcome{Callback: true, Park: askEvery, Phase: phaseSent, Handle: c.ID}, nil
+		if o.lost {
+			return driver.Outcome{}, nil
+		}
+		return await(c.ID), nil
 	case agent.CommandSucceeded:
 		return driver.Outcome{}, nil
 	case agent.CommandVersionMismatch:
@@ -143,6 +144,11 @@ func judge(n *node.Node, o order, c agent.Command) (driver.Outcome, error) {
 		}
 	}
 	return driver.Outcome{}, &node.DriverError{Op: o.does(n), Reason: c.Reason()}
+}
+
+// await waits for the end of the command with that ID.
+func await(id string) driver.Outcome {
+	return driver.Outcome{Callback: true, Park: askEvery, Phase: phaseSent, Handle: id}
 }
 
 func (o order) does(n *node.Node) string {

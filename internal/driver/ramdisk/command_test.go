@@ -167,14 +167,14 @@ func TestFailuresOfCommandsSayWhatHappened(t *testing.T) {
 
 func TestAgentThatGoesDownWithItsCommandHasDoneIt(t *testing.T) {
 	reboot := order{name: "standby.run_image", lost: true}
-	for name, turn := range map[string]driver.Turn{
-		"asked after it was sent":       {Attempt: driver.Continued, Phase: phaseSent, Handle: "c1"},
-		"the answer to it was lost":     {Attempt: driver.Unknown, Phase: phaseToSend},
-		"taken over by another process": {Attempt: driver.Unknown, Phase: phaseSent, Handle: "c1"},
-	} {
-		if out, err := driverOf(&standIn{silent: errRefused}, true).run(t.Context(), machine, reboot, turn); err != nil || !out.Done() {
-			t.Errorf("%s: %+v, %v, want it done", name, out, err)
-		}
+	s := &standIn{}
+	if out, err := turns(t, driverOf(s, true), reboot, driver.Turn{}); err != nil || !out.Done() || len(s.sent) != 1 {
+		t.Errorf("accepted: %+v, %v with %d sent, want it done", out, err, len(s.sent))
+	}
+	s.silent = errRefused
+	lost := driver.Turn{Attempt: driver.Unknown, Phase: phaseToSend}
+	if out, err := driverOf(s, true).run(t.Context(), machine, reboot, lost); err != nil || !out.Done() {
+		t.Errorf("the answer was lost: %+v, %v, want it done", out, err)
 	}
 }
 
