@@ -126,6 +126,11 @@ func permitDeploy(c *Conductor, tx *store.Tx, n *node.Node, request node.VerbReq
 	if err := node.CheckSteps(request.Steps); err != nil {
 		return err
 	}
+	if request.ConfigDrive != nil {
+		with := *n
+		n = &with
+		beginDeploy(c, tx, n, request)
+	}
 	if err := c.checkDeployable(n); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 // instance is what a deployment is asked for.
 var instance = fmt.Sprintf(`[{"op": "add", "path": "/instance_info", "value": {
 	"image_source": "http://192.0.2.1/image.qcow2", "image_os_hash_algo": "sha256", "image_os_hash_value": %q,
-	"configdrive": "H4sIAAAAAAAAAwMAAAAAAAAAAAA="}}]`, strings.Repeat("0a", 32))
+	"configdrive": {"meta_data": {"name": "server-7"}, "user_data": "#cloud-config"}}}]`, strings.Repeat("0a", 32))
 
 // TestMachineWithABMCIsCleanedDeployedServicedAndReleased takes a machine through its life
 // with the ramdisk, which its network boots.

@@ -39,6 +39,9 @@ func (Deploy) Validate(*node.Node) error { return nil }
 
 // CheckInstance checks instance_info.
 func (d Deploy) CheckInstance(n *node.Node) error {
+	if _, err := configDrive(n); err != nil {
+		return err
+	}
 	if !d.needsImage {
 		return nil
 	}
@@ -71,7 +74,11 @@ func (d Deploy) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind,
 		if err != nil {
 			return driver.Outcome{}, err
 		}
-		step.Args = map[string]any{"image_info": info, "configdrive": configDrive(n)}
+		drive, err := configDrive(n)
+		if err != nil {
+			return driver.Outcome{}, err
+		}
+		step.Args = map[string]any{"image_info": info, "configdrive": drive}
 		return d.runAgentStep(ctx, n, kind, step, turn)
 	case prepareBoot.Step:
 		return d.installBootloader(ctx, n, turn)
@@ -108,15 +115,6 @@ func bootMode(n *node.Node) string {
 		return n.BootMode
 	}
 	return "uefi"
-}
-
-// configDrive is the config drive of the instance: nil for none.
-func configDrive(n *node.Node) any {
-	var drive any
-	if !n.InstanceInfo.Get("configdrive", &drive) {
-		return nil
-	}
-	return drive
 }
 
 // TearDown does nothing: cleaning follows, which starts the ramdisk.

@@ -21,13 +21,13 @@ func TestImageIsDescribedToTheAgent(t *testing.T) {
 	}{
 		"qcow2 with a checksum":   {instance: map[string]any{"image_source": "http://192.0.2.1/i.qcow2", "image_checksum": sum}, want: map[string]any{"disk_format": "qcow2", "os_hash_algo": "sha256", "os_hash_value": sum}},
 		"raw, by its name":        {instance: map[string]any{"image_source": "https://192.0.2.1/i.img", "image_checksum": sum + sum}, want: map[string]any{"disk_format": "raw", "stream_raw_images": true, "os_hash_algo": "sha512"}},
-		"algorithm and value":     {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_os_hash_algo": "sha384", "image_os_hash_value": "ab"}, want: map[string]any{"os_hash_algo": "sha384", "os_hash_value": "ab"}},
+		"algorithm and value":     {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_os_hash_algo": "SHA-256", "image_os_hash_value": strings.ToUpper(sum)}, want: map[string]any{"os_hash_algo": "sha256", "os_hash_value": sum}},
 		"URL of checksums":        {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": "http://192.0.2.1/sums"}, want: map[string]any{"checksum": "http://192.0.2.1/sums"}},
 		"no image":                {invalid: "image_source"},
 		"path":                    {instance: map[string]any{"image_source": "file:///etc/passwd", "image_checksum": sum}, invalid: "no http or https URL"},
 		"no checksum":             {instance: map[string]any{"image_source": "http://192.0.2.1/i"}, invalid: "no checksum"},
 		"MD5":                     {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": sum[:32]}, invalid: "MD5"},
-		"checksum of odd length":  {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": "abc"}, invalid: "neither"},
+		"checksum of odd length":  {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": "abc"}, invalid: "cannot be used"},
 		"format nobody can write": {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": sum, "image_disk_format": "vmdk"}, invalid: "vmdk"},
 		"partition image":         {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": sum, "image_type": "partition"}, invalid: "whole-disk"},
 	} {
@@ -122,5 +122,33 @@ func TestBootModeIsThatOfTheInstanceThenOfTheMachine(t *testing.T) {
 		if got := bootMode(&tc.n); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+func TestConfigDriveGoesToTheAgentAsItTakesIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		drive   any
+		invalid string
+		want    string // what it begins with; empty for none
+	}{
+		"none":       {nil, "", ""},
+		"URL":        {"https://192.0.2.1/drive", "", "https://192.0.2.1/drive"},
+		"data":       {map[string]any{"user_data": "#cloud-config"}, "", "H4sI"}, // gzip, as base64
+		"no image":   {"aGVsbG8=", "config drive of node", ""},
+		"other keys": {map[string]any{"userdata": "x"}, "config drive of node", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &node.Node{UUID: "u", InstanceInfo: node.ObjectOf(map[string]any{"configdrive": tc.drive})}
+			got, err := configDrive(n)
+			text, _ := got.(string)
+			switch {
+			case tc.invalid != "":
+				if err == nil || !strings.Contains(err.Error(), tc.invalid) || (Deploy{}).CheckInstance(n) == nil {
+					t.Errorf("got %v, want %q in it, also before a deployment", err, tc.invalid)
+				}
+			case err != nil || !strings.HasPrefix(text, tc.want) || tc.want == "" && got != nil:
+				t.Errorf("got %v, %v, want %q…", got, err, tc.want)
+			}
+		})
 	}
 }

@@ -6,11 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ingot-metal/ingot/internal/checksum"
+	"github.com/ingot-metal/ingot/internal/configdrive"
 	"github.com/ingot-metal/ingot/internal/node"
 )
-
-// hashByLength is the algorithm of a checksum, by its number of hexadecimal digits.
-var hashByLength = map[int]string{32: "md5", 64: "sha256", 128: "sha512"}
 
 // diskFormats are the formats of images that agents write.
 var diskFormats = []string{"raw", "qcow2"}
@@ -44,27 +43,43 @@ func imageInfo(n *node.Node) (map[string]any, error) {
 
 // addChecksum adds what the agent compares the image with.
 func addChecksum(n *node.Node, info map[string]any) error {
-	checksum := n.InstanceInfo.Text("image_checksum")
+	text := n.InstanceInfo.Text("image_checksum")
 	algorithm, value := n.InstanceInfo.Text("image_os_hash_algo"), n.InstanceInfo.Text("image_os_hash_value")
+	var sum checksum.Checksum
+	var err error
 	switch {
 	case algorithm != "" && value != "":
-		info["os_hash_algo"], info["os_hash_value"] = algorithm, value
-	case isURL(checksum): // the agent fetches it and finds the line of the image
-		info["checksum"] = checksum
-	case hashByLength[len(checksum)] == "md5":
-		return node.Invalid("The image_checksum of node %s is MD5, which agents refuse: use SHA-256 or SHA-512.", n.UUID)
-	case hashByLength[len(checksum)] != "":
-		info["os_hash_algo"], info["os_hash_value"] = hashByLength[len(checksum)], checksum
-	case checksum != "":
-		return node.Invalid("The image_checksum of node %s is neither a URL nor a SHA-256 or SHA-512 checksum in hexadecimal digits.", n.UUID)
+		sum, err = checksum.New(algorithm, value)
+	case checksum.IsURL(text): // the agent fetches it and finds the line of the image
+		info["checksum"] = text
+		return nil
+	case text != "":
+		sum, err = checksum.Parse(text)
 	default:
 		return node.Invalid("The image of node %s has no checksum: set image_os_hash_algo and image_os_hash_value, or image_checksum, in its instance_info.", n.UUID)
 	}
+	switch {
+	case err != nil:
+		return node.Invalid("The checksum of the image of node %s cannot be used: %s.", n.UUID, node.CutText(err.Error()))
+	case sum.Algorithm == checksum.MD5:
+		return node.Invalid("The checksum of the image of node %s is MD5, which agents refuse: use SHA-256 or SHA-512.", n.UUID)
+	}
+	info["os_hash_algo"], info["os_hash_value"] = string(sum.Algorithm), sum.Value
 	return nil
 }
 
-func isURL(text string) bool {
-	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://")
+// configDrive is the config drive of the instance as agents take it: nil for none. The error
+// is a *node.ValidationError.
+func configDrive(n *node.Node) (any, error) {
+	raw := n.InstanceInfo.Fields()["configdrive"]
+	drive, err := configdrive.ForAgent(raw, configdrive.Instance{UUID: n.UUID, Name: n.Name}, configdrive.DefaultMaxSize)
+	switch {
+	case err != nil:
+		return nil, node.Invalid("The config drive of node %s cannot be used: %s.", n.UUID, node.CutText(err.Error()))
+	case drive == "":
+		return nil, nil
+	}
+	return drive, nil
 }
 
 // formatOf guesses the format of an image by the end of its path.
