@@ -96,6 +96,11 @@ func WithToken(info node.Object, token string, now time.Time) node.Object {
 	})
 }
 
+// Forget returns driver_internal_info without the agent, whose token is void then.
+func Forget(info node.Object) node.Object {
+	return info.Without(TokenKey, URLKey, VerifyCAKey, LastHeartbeatKey, node.HeartbeatRefusalsKey)
+}
+
 // WithRebootSeen returns driver_internal_info with the time of a restart, see RebootSeenKey.
 func WithRebootSeen(info node.Object, now time.Time) node.Object {
 	return info.With(map[string]any{RebootSeenKey: FormatTime(now)})

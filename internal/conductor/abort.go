@@ -53,15 +53,12 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 	return c.startServed(tx, n, workCleanUp, node.ObjectOf(map[string]any{abortedIntent: aborted}))
 }
 
-// agentKeys are the keys of driver_internal_info that forgetAgent removes.
-var agentKeys = []string{agent.TokenKey, agent.URLKey, agent.VerifyCAKey, agent.LastHeartbeatKey, node.HeartbeatRefusalsKey}
-
 // forgetAgent makes the agent's token void, so that the ramdisk of an aborted
 // operation cannot go on. A machine without a BMC keeps its token: the engine could
 // not start its ramdisk again, and a running one never asks for a new token.
 func (c *Conductor) forgetAgent(n *node.Node) {
 	if c.drivers.HasBMC(n) {
-		n.DriverInternalInfo = n.DriverInternalInfo.Without(agentKeys...)
+		n.DriverInternalInfo = agent.Forget(n.DriverInternalInfo)
 	}
 }
 

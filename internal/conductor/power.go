@@ -169,7 +169,13 @@ func (c *Conductor) powerChange(target node.PowerState, timeout time.Duration) r
 		}
 		out, err := power.SetPower(ctx, n, target, turn)
 		if err == nil && out.Done() {
-			out.Apply = reached
+			changed := out.Apply
+			out.Apply = func(n *node.Node) {
+				if changed != nil {
+					changed(n)
+				}
+				reached(n)
+			}
 		}
 		out.Again = min(out.Again, timeout-turn.Elapsed+time.Millisecond)
 		return out, err

@@ -254,7 +254,7 @@ func (c *Conductor) coreOperations(t runner.Task, f flow, i int, step node.Step,
 
 // forgetRamdisk removes what is known of an agent that the instance has replaced.
 func (*Conductor) forgetRamdisk(_ *store.Tx, n *node.Node) error {
-	n.DriverInternalInfo = n.DriverInternalInfo.Without(append(agentKeys, ramdiskKeptKey)...)
+	n.DriverInternalInfo = agent.Forget(n.DriverInternalInfo).Without(ramdiskKeptKey)
 	return nil
 }
 

@@ -149,14 +149,15 @@ func (e *Engine) newDrivers() (*driver.Registry, error) {
 		return nil, err
 	}
 	running := func(n *node.Node) bool { return agent.Alive(n, e.now(), cfg.Agent.HeartbeatTimeout) }
+	inRamdisk := ramdisk.New(ramdisk.Options{
+		Agents: agentclient.New(settings.AgentRules), Running: running, LookupKeys: cfg.Agent.LookupKeys, Ports: e.portsOf,
+	})
 	e.redfish = redfish.New(redfish.Options{})
 	drivers, err := builtin.New(driver.Config{EnabledHardwareTypes: cfg.Driver.EnabledHardwareTypes}, builtin.Dependencies{
-		AgentAlive: running,
-		IPMI:       ipmi.New(ipmi.Options{}),
-		Redfish:    e.redfish,
-		Ramdisk: ramdisk.New(ramdisk.Options{
-			Agents: agentclient.New(settings.AgentRules), Running: running, LookupKeys: cfg.Agent.LookupKeys, Ports: e.portsOf,
-		}),
+		AgentAlive: running, AgentReboot: inRamdisk.Reboot,
+		IPMI:    ipmi.New(ipmi.Options{}),
+		Redfish: e.redfish,
+		Ramdisk: inRamdisk,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up drivers: %w", err)

@@ -99,6 +99,7 @@ func TestMachineWithoutABMCIsDeployedByTheRamdiskOfItsDiscovery(t *testing.T) {
 	})
 	r.provision(t, uuid, "manage", "manageable")
 	r.provision(t, uuid, "provide", "available")
+	r.rebootsByItsAgent(t, uuid)
 	boots := machine.Status().Boots
 
 	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid, instance, http.StatusOK)
@@ -117,4 +118,25 @@ func TestMachineWithoutABMCIsDeployedByTheRamdiskOfItsDiscovery(t *testing.T) {
 	if _, history := r.get(t, "/v1/nodes/"+uuid+"/history"); !strings.Contains(string(history), "boot it into the ramdisk by hand") {
 		t.Error("nobody was asked to boot the machine into the ramdisk")
 	}
+}
+
+// rebootsByItsAgent has the agent of the machine restart it, and waits for the next one.
+func (r *rack) rebootsByItsAgent(t *testing.T, uuid string) {
+	t.Helper()
+	var first any
+	eventually(t, func(context.Context) error {
+		if first = r.show(t, uuid).Internal["agent_last_heartbeat"]; first == nil {
+			return errors.New("no heartbeat yet")
+		}
+		return nil
+	})
+	boots := r.Machine(0).Status().Boots
+	r.request(t, http.MethodPut, "/v1/nodes/"+uuid+"/states/power", `{"target": "rebooting"}`, http.StatusAccepted)
+	eventually(t, func(context.Context) error {
+		now := r.show(t, uuid).Internal["agent_last_heartbeat"]
+		if booted := r.Machine(0).Status().Boots - boots; booted != 1 || now == nil || now == first {
+			return fmt.Errorf("%d boots, last heartbeat %v after %v; want one boot and a heartbeat of its ramdisk", booted, now, first)
+		}
+		return nil
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -51,7 +52,11 @@ func (p Power) SetPower(ctx context.Context, n *node.Node, target node.PowerStat
 	if !p.alive(n) {
 		return driver.Outcome{}, p.silent("reboot", n)
 	}
-	return driver.Outcome{}, p.Reboot(ctx, n)
+	if err := p.Reboot(ctx, n); err != nil {
+		return driver.Outcome{}, err
+	}
+	// The ramdisk goes down, and the next one needs a token.
+	return driver.Outcome{Apply: func(n *node.Node) { n.DriverInternalInfo = agent.Forget(n.DriverInternalInfo) }}, nil
 }
 
 // Supported lists both kinds of reboot, which are the same here: a ramdisk always shuts

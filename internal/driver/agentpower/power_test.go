@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/agentpower"
 	"github.com/ingot-metal/ingot/internal/driver/drivertest"
@@ -60,6 +61,21 @@ func TestRefusedHeartbeatsAreNamed(t *testing.T) {
 	for _, want := range []string{"http://192.0.2.7:9999", "agent.require_tls", "accepted no heartbeat"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error = %v, want %q in it", err, want)
+		}
+	}
+}
+
+func TestRamdiskThatRestartsItsMachineIsForgotten(t *testing.T) {
+	n := &node.Node{UUID: "alive", DriverInternalInfo: node.ObjectOf(map[string]any{agent.TokenKey: "t", agent.URLKey: "https://192.0.2.7:9999"})}
+	for want, reboot := range map[bool]error{true: nil, false: errors.New("busy")} {
+		power := agentpower.Power{Alive: alive, Reboot: func(context.Context, *node.Node) error { return reboot }}
+		out, _ := power.SetPower(t.Context(), n, node.Rebooting, driver.Turn{})
+		after := *n
+		if out.Apply != nil {
+			out.Apply(&after)
+		}
+		if forgotten := after.DriverInternalInfo.IsEmpty(); forgotten != want {
+			t.Errorf("accepted %v: the node keeps %s", want, after.DriverInternalInfo)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (d Deploy) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind,
 		return d.run(ctx, n, order{name: "standby.sync"}, turn)
 	case bootInstance.Step:
 		// Machines with a BMC are switched on by it.
-		return d.run(ctx, n, order{name: "standby.run_image", lost: true}, turn)
+		return d.run(ctx, n, order{name: restartCommand, lost: true}, turn)
 	}
 	return driver.Outcome{}, nil
 }

@@ -57,6 +57,15 @@ func (d Driver) Interfaces() map[node.InterfaceKind]map[string]driver.Implementa
 	}
 }
 
+// Reboot makes the agent restart the machine, and returns when it has begun that.
+func (d Driver) Reboot(ctx context.Context, n *node.Node) error {
+	_, err := d.options.Agents.Execute(ctx, n, restartCommand, nil, false)
+	return err
+}
+
+// restartCommand makes an agent restart its machine.
+const restartCommand = "standby.run_image"
+
 // RAID offers and runs the RAID steps of the agent.
 type RAID struct{ Driver }
 
