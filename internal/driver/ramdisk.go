@@ -10,8 +10,18 @@ import (
 type RamdiskBoot interface {
 	Validator
 	// BootRamdisk makes the machine boot the ramdisk at its next start. It does not
-	// start the machine.
+	// start the machine. What the engine serves for that boot is stored in the node
+	// before a BMC hears of it, see node.RamdiskBoot.
 	BootRamdisk(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
+	// LeaveRamdisk withdraws what BootRamdisk has prepared: it detaches media, and the
+	// engine serves nothing for that boot any more.
+	LeaveRamdisk(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
+}
+
+// InstanceBoot is a boot interface that can boot the instance of a machine.
+type InstanceBoot interface {
+	// BootInstance makes the machine boot its instance at each start from now on.
+	BootInstance(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
 }
 
 // InBand marks an Inspector that waits for the post of the machine's ramdisk, so that

@@ -150,6 +150,11 @@ func (h Hardware) BootRamdisk(ctx context.Context, n *node.Node, turn driver.Tur
 	return driver.Outcome{}, nil
 }
 
+// LeaveRamdisk does nothing: nothing is served for a boot of fake hardware.
+func (Hardware) LeaveRamdisk(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) {
+	return driver.Outcome{}, nil
+}
+
 // TearDown pretends to remove the instance.
 func (h Hardware) TearDown(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	return underWork(h.turn(ctx, n, "undeploy", order{kind: TearDown}, turn))

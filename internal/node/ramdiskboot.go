@@ -1,0 +1,65 @@
+package node
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/hex"
+)
+
+// RamdiskBootKey is the key of driver_internal_info for the RamdiskBoot of a node.
+const RamdiskBootKey = "ramdisk_boot"
+
+// RamdiskBoot is what the engine serves for one boot of a node's ramdisk. It is stored
+// in the node, so that each engine of the database serves it, and removed when the phase
+// ends that needs the ramdisk.
+type RamdiskBoot struct {
+	// Secret is part of all URLs of this boot: 128 random bits as 32 hexadecimal digits.
+	Secret string `json:"secret"`
+	// Kernel and Ramdisk, or ISO, are the URLs that the engine gets the images from.
+	Kernel  string `json:"kernel,omitempty"`
+	Ramdisk string `json:"ramdisk,omitempty"`
+	ISO     string `json:"iso,omitempty"`
+	// KernelParams is the command line of the kernel, without what only the served
+	// script or medium can add. It has no tokens.
+	KernelParams string `json:"kernel_params,omitempty"`
+}
+
+// secretBytes is the length of the secret of a boot before it is encoded.
+const secretBytes = 16
+
+// NewBootSecret returns the secret of a new boot.
+func NewBootSecret() string {
+	var random [secretBytes]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return hex.EncodeToString(random[:])
+}
+
+// RamdiskBootOf returns what is served for the present boot of the node's ramdisk; false
+// when nothing is.
+func RamdiskBootOf(n *Node) (RamdiskBoot, bool) {
+	var boot RamdiskBoot
+	ok := n.DriverInternalInfo.Get(RamdiskBootKey, &boot) && len(boot.Secret) == hex.EncodedLen(secretBytes)
+	return boot, ok
+}
+
+// StoreIn makes b what is served for the node.
+func (b RamdiskBoot) StoreIn(n *Node) {
+	n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{RamdiskBootKey: b})
+}
+
+// WithdrawRamdiskBoot ends what is served for the node.
+func WithdrawRamdiskBoot(n *Node) {
+	n.DriverInternalInfo = n.DriverInternalInfo.Without(RamdiskBootKey)
+}
+
+// Opens reports whether a secret is that of the boot. It takes the same time for all
+// wrong ones of the same length.
+func (b RamdiskBoot) Opens(secret string) bool {
+	return subtle.ConstantTimeCompare([]byte(b.Secret), []byte(secret)) == 1
+}
+
+// Path is the path of the URL at which the boot service serves one file for this boot
+// of the node with the UUID, such as "kernel".
+func (b RamdiskBoot) Path(uuid, file string) string {
+	return "/boot/" + uuid + "/" + b.Secret + "/" + file
+}
