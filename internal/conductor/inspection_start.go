@@ -53,12 +53,14 @@ func (c *Conductor) endInspection(tx *store.Tx, _ runner.Task, n *node.Node) err
 	return c.Move(tx, n, node.OnDone)
 }
 
-// leaveInspected switches the machine off when its inspection has failed.
+// leaveInspected withdraws the ramdisk of a machine and switches it off when its inspection
+// has failed.
 func (c *Conductor) leaveInspected(t runner.Task) []runner.Operation {
-	if boot, err := c.ramdiskBoot(t.Node); err != nil || boot == noRamdisk || !c.leavesOff(t.Node) {
-		return nil // no ramdisk was started
-	}
-	return c.switchedOff(t)
+	off := c.switchTo(t.Node, node.PowerOff)
+	boot, err := c.ramdiskBoot(t.Node)
+	started := err == nil && boot != noRamdisk
+	off.Skip = off.Skip || !started || !c.leavesOff(t.Node)
+	return []runner.Operation{c.leaveRamdisk(t.Node), off}
 }
 
 // bmcAddressesKey is the key of driver_internal_info for the BMC addresses by which a
@@ -128,16 +130,19 @@ func (c *Conductor) ramdiskBoot(n *node.Node) (ramdiskBoot, error) {
 	if _, ok := inspector.(driver.InBand); !ok {
 		return noRamdisk, nil
 	}
-	_, err = driver.Ability[driver.RamdiskBoot](c.drivers, n, node.BootInterface, "booting a ramdisk")
+	boot, err := driver.Ability[driver.RamdiskBoot](c.drivers, n, node.BootInterface, "booting a ramdisk")
+	if err == nil {
+		err = boot.Validate(n)
+	}
 	switch {
 	case err == nil:
 		return managedBoot, nil
 	case c.cfg.Inspection.UnmanagedBoot:
 		return unmanagedBoot, nil
 	}
-	return noRamdisk, node.Invalid("Node %s cannot be inspected: its boot interface %q cannot start the ramdisk in this engine. "+
+	return noRamdisk, node.Invalid("Node %s cannot be inspected: its boot interface %q cannot start the ramdisk. %v "+
 		"If another server starts it on the machine's network, set inspector.require_managed_boot to false, see docs/inspection.md.",
-		n.UUID, n.Interfaces[node.BootInterface])
+		n.UUID, n.Interfaces[node.BootInterface], err)
 }
 
 // askForStart asks people, in the history, to start a machine that the engine cannot switch on.
