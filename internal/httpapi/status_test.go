@@ -40,7 +40,8 @@ exception: inspection rules (1.96) are missing. %s/v1/inspection_rules%s answers
 GET /v1 does not list it.
 
 All hardware types exist. Nodes of the types redfish and ipmi are driven through their BMC,
-without boot and deploy interfaces, see [redfish.md](redfish.md) and [ipmi.md](ipmi.md). A
+without deploy interfaces, see [redfish.md](redfish.md) and [ipmi.md](ipmi.md), and boot the
+ramdisk over the network, see [boot.md](boot.md). A
 verb that needs an interface that is not in this version fails with an error that says so.
 With fake-hardware every verb works.
 
