@@ -46,6 +46,7 @@ func (c client) verb(verb cli.Verb) *cobra.Command {
 	}
 	provision.Values.Stdin = stdin{cmd}
 	provision.Values.AddFlags(cmd.Flags(), verb.Fields)
+	provision.Instance.AddFlags(cmd.Flags(), verb.Instance)
 	waitFlag(cmd, &provision.Wait, "the nodes have reached the state")
 	return cmd
 }

@@ -65,10 +65,10 @@ func replaceable(n *node.Node, hardware node.HardwareAttributes) bool {
 // CommandRuns reports whether a step may be running on the node's agent, which then may
 // look itself up again to read its node anew. A new ramdisk would know nothing of that
 // step. Steps that the engine runs itself, such as the wait for a heartbeat, run nothing
-// on the agent.
+// on the agent, and one that starts the ramdisk waits for a new one.
 func CommandRuns(n *node.Node) bool {
 	for _, shown := range []node.Object{n.CleanStep, n.DeployStep, n.ServiceStep} {
-		if step, _ := node.StepOf(shown); !shown.IsEmpty() && !step.Elsewhere() {
+		if step, _ := node.StepOf(shown); !shown.IsEmpty() && !step.Elsewhere() && step.Step != node.StepStartRamdisk {
 			return true
 		}
 	}

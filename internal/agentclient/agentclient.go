@@ -1,8 +1,9 @@
 // Package agentclient calls the agents of ramdisks at their callback URLs.
 //
 // Where it calls is what a machine on the provisioning network sent. So a call goes only
-// where the rules for heartbeats permit, follows no redirect, uses no proxy, sends no
-// secret, and reads little of the answer, of which nothing is shown to anybody.
+// where the rules for heartbeats permit, follows no redirect, uses no proxy, and reads no
+// more of the answer than a bound. Commands carry the token that the agent itself sends
+// with its heartbeats, and no other secret.
 package agentclient
 
 import (
@@ -24,8 +25,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/agent"
 )
 
-// maxAnswer bounds what is read of an answer with its header, in bytes.
-const maxAnswer = 16 << 10
+// maxStatus bounds what is read of a status with its header, in bytes.
+const maxStatus = 16 << 10
 
 // Client calls agents. It keeps no connections, and is safe for concurrent use.
 type Client struct{ rules agent.Rules }
@@ -46,7 +47,11 @@ func (c Client) Answers(ctx context.Context, e agent.Endpoint) error {
 		return err
 	}
 	pinned := e.VerifyCA != "" && target.Scheme == "https"
-	response, err := get(ctx, target, tlsConfig(target, e.VerifyCA, pinned))
+	request, err := newRequest(ctx, http.MethodGet, target, "/v1/status", nil, nil)
+	if err != nil {
+		return err
+	}
+	response, err := send(ctx, request, tlsConfig(target, e.VerifyCA, pinned), maxStatus)
 	switch {
 	case err != nil:
 		return fmt.Errorf("call agent of node %s: %w", e.Node, err)
@@ -59,40 +64,58 @@ func (c Client) Answers(ctx context.Context, e agent.Endpoint) error {
 
 // answer is the answer to one request.
 type answer struct {
-	code int
-	body []byte // what came of it within the bound
+	code   int
+	body   []byte // what came of it within the bound
+	broken error  // why that is not all
 }
 
-// get reads the status of an agent on a connection of its own, which ends with the call:
-// an http.Transport would go on with a handshake after the context has ended.
-func get(ctx context.Context, target *url.URL, config *tls.Config) (answer, error) {
+// newRequest returns a request to an agent; body may be nil.
+func newRequest(ctx context.Context, method string, target *url.URL, path string, query url.Values, body []byte) (*http.Request, error) {
+	whole := url.URL{Scheme: target.Scheme, Host: target.Host, Path: path, RawQuery: query.Encode()}
+	request, err := http.NewRequestWithContext(ctx, method, whole.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Close = true
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	return request, nil
+}
+
+// errUnsent is in the chain of errors of requests of which nothing reached the agent.
+var errUnsent = errors.New("nothing was sent")
+
+// send makes one request on a connection of its own, which ends with the call: an
+// http.Transport would go on with a handshake after the context has ended. It reads at
+// most limit bytes of the answer with its header.
+func send(ctx context.Context, request *http.Request, config *tls.Config, limit int64) (answer, error) {
+	target := request.URL
 	address := net.JoinHostPort(target.Hostname(), cmp.Or(target.Port(), defaultPorts[target.Scheme]))
 	dialed, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return answer{}, err
+		return answer{}, fmt.Errorf("%w: %w", errUnsent, err)
 	}
 	defer func() { _ = dialed.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = dialed.Close() })()
 	conn := dialed
 	if target.Scheme == "https" {
-		conn = tls.Client(dialed, config)
+		secured := tls.Client(dialed, config)
+		if err := secured.HandshakeContext(ctx); err != nil {
+			return answer{}, fmt.Errorf("%w: %w", errUnsent, err)
+		}
+		conn = secured
 	}
-	status := url.URL{Scheme: target.Scheme, Host: target.Host, Path: "/v1/status"}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, status.String(), http.NoBody)
-	if err != nil {
-		return answer{}, err
-	}
-	request.Close = true
 	if err := request.Write(conn); err != nil {
 		return answer{}, err
 	}
-	response, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, maxAnswer)), request)
+	response, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, limit)), request)
 	if err != nil {
 		return answer{}, err
 	}
 	defer response.Body.Close()
-	body, _ := io.ReadAll(response.Body) // one that breaks off is no status
-	return answer{response.StatusCode, body}, nil
+	body, broken := io.ReadAll(response.Body)
+	return answer{response.StatusCode, body, broken}, nil
 }
 
 var defaultPorts = map[string]string{"http": "80", "https": "443"}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,6 +26,8 @@ type ProvisionNodes struct {
 	Verb Verb
 	// Values are further fields of the request.
 	Values Values
+	// Instance are members of instance_info that are set before.
+	Instance Values
 	// Wait makes Run wait until the nodes have reached the state or failed.
 	Wait Wait
 	// Interval is the longest time between two polls of a node, 0 for one
@@ -41,6 +44,9 @@ func (p *ProvisionNodes) Run(ctx context.Context, engine *baremetal.Client, iden
 	}
 	body["target"] = p.Verb.Target
 	return requestThenWait(ctx, idents, p.Wait, to, func(ident string) error {
+		if err := p.describeInstance(ctx, engine, ident); err != nil {
+			return err
+		}
 		_, err := engine.Do(ctx, baremetal.Request{
 			Op: p.Verb.Name + " node " + ident, Method: http.MethodPut,
 			Path: Nodes.path(ident, "states", "provision"), Body: body,
@@ -56,6 +62,34 @@ func (p *ProvisionNodes) Run(ctx context.Context, engine *baremetal.Client, iden
 	}, func(ident string) watch {
 		return stateWatch(engine, ident, p.Interval, p.Verb.arrived)
 	})
+}
+
+// checksumKeys are the other members of instance_info for a checksum, which one that is given
+// replaces.
+var checksumKeys = []string{"image_os_hash_algo", "image_os_hash_value"}
+
+// describeInstance sets the members of instance_info that were given.
+func (p *ProvisionNodes) describeInstance(ctx context.Context, engine *baremetal.Client, ident string) error {
+	var patch []map[string]any
+	set := func(key string, value any) {
+		patch = append(patch, map[string]any{"op": opAdd, "path": "/instance_info/" + key, "value": value})
+	}
+	members := p.Instance.Object()
+	for _, key := range slices.Sorted(maps.Keys(members)) {
+		set(key, members[key])
+	}
+	if members["image_checksum"] != nil {
+		for _, key := range checksumKeys {
+			set(key, nil)
+		}
+	}
+	if len(patch) == 0 {
+		return nil
+	}
+	_, err := engine.Do(ctx, baremetal.Request{
+		Op: "describe the instance of node " + ident, Method: http.MethodPatch, Path: Nodes.path(ident), Body: patch,
+	})
+	return err
 }
 
 // requestThenWait requests work for every node and then, if wait is set, waits for

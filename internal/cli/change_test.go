@@ -8,6 +8,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 
 	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -53,6 +54,30 @@ func TestVerbWithoutWaitEndsWhenAccepted(t *testing.T) {
 	}
 	if r.out.String() != "Node n1: manage accepted\n" || len(f.asked) != 1 {
 		t.Errorf("printed %q after %v", r.out.String(), f.asked)
+	}
+}
+
+func TestImageOfADeploymentIsDescribedBeforeTheVerb(t *testing.T) {
+	f, engine := newFakeEngine(t, map[string][]answer{
+		"PATCH /v1/nodes/n1": {{200, "{}"}}, "PUT /v1/nodes/n1/states/provision": {{202, ""}},
+	})
+	provision := &ProvisionNodes{Verb: verb("deploy")}
+	flags := pflag.NewFlagSet("deploy", pflag.ContinueOnError)
+	provision.Instance.AddFlags(flags, provision.Verb.Instance)
+	if err := flags.Parse([]string{"--image", "http://192.0.2.1/i.img", "--checksum", "0a0b"}); err != nil {
+		t.Fatal(err)
+	}
+	var r run
+	if err := provision.Run(t.Context(), engine, []string{"n1"}, r.streams()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff([]string{"PATCH /v1/nodes/n1", "PUT /v1/nodes/n1/states/provision"}, f.asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+	want := `[{"op":"add","path":"/instance_info/image_checksum","value":"0a0b"},{"op":"add","path":"/instance_info/image_source","value":"http://192.0.2.1/i.img"},` +
+		`{"op":"add","path":"/instance_info/image_os_hash_algo","value":null},{"op":"add","path":"/instance_info/image_os_hash_value","value":null}]`
+	if diff := gocmp.Diff(want, strings.TrimSpace(f.bodies[0])); diff != "" {
+		t.Errorf("patch (-want +got):\n%s", diff)
 	}
 }
 

@@ -18,6 +18,8 @@ type Verb struct {
 	Stops bool
 	// Fields are the fields that the request may have besides the target.
 	Fields []Field
+	// Instance are members of the nodes' instance_info, which are set before the request.
+	Instance []Field
 }
 
 // Fields that several verbs share.
@@ -27,6 +29,13 @@ var (
 	configDriveField    = Field{Flag: "config-drive", Name: "configdrive", Kind: ConfigDrive, Help: "config drive as a `FILE` with JSON or an ISO image, its URL, JSON, or - for standard input"}
 	deployStepsField    = Field{Flag: "deploy-steps", Name: "deploy_steps", Kind: JSON, Help: "steps as JSON, a `FILE` with JSON or YAML, or - for standard input"}
 )
+
+// imageFields describe the image of a deployment.
+var imageFields = []Field{
+	{Flag: "image", Name: "image_source", Help: "http or https `URL` of a whole-disk image"},
+	{Flag: "checksum", Name: "image_checksum", Help: "SHA-256 or SHA-512 checksum of the image, or the `URL` of a file with checksums"},
+	{Flag: "image-format", Name: "image_disk_format", Choices: []string{"raw", "qcow2"}, Help: "format of the image: raw or qcow2 (default: by its name)"},
+}
 
 var verbs = []Verb{
 	{Name: "manage", Target: "manage", Arrives: node.Manageable, Short: "Verify that the engine can manage nodes (to manageable)"},
@@ -38,11 +47,11 @@ var verbs = []Verb{
 	}},
 	{
 		Name: "deploy", Target: "active", Arrives: node.Active, Short: "Deploy nodes (to active)",
-		Fields: []Field{configDriveField, deployStepsField, runbookField},
+		Fields: []Field{configDriveField, deployStepsField, runbookField}, Instance: imageFields,
 	},
 	{
 		Name: "rebuild", Target: "rebuild", Arrives: node.Active, Short: "Deploy active nodes again (to active)",
-		Fields: []Field{configDriveField, deployStepsField, runbookField},
+		Fields: []Field{configDriveField, deployStepsField, runbookField}, Instance: imageFields,
 	},
 	{Name: "undeploy", Target: "deleted", Arrives: node.Available, Short: "Remove the instances from nodes (to available)"},
 	{Name: "adopt", Target: "adopt", Arrives: node.Active, Short: "Adopt nodes that already run an instance (to active)"},

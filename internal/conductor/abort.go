@@ -68,7 +68,7 @@ func (c *Conductor) forgetAgent(n *node.Node) {
 // cleanUpOperations clean up after aborted work. After servicing, they start the
 // instance again.
 func (c *Conductor) cleanUpOperations(t runner.Task) ([]runner.Operation, error) {
-	leave := []runner.Operation{c.leaveRamdisk(t.Node)}
+	leave := []runner.Operation{c.leaveRamdiskIfItCan(t.Node)}
 	if abortedKind(t.Work) == workService {
 		return append(leave, c.switchedOn(t)...), nil
 	}

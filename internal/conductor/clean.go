@@ -17,7 +17,9 @@ func manual(w *store.Work) bool {
 // cleanOperations run the client's clean steps or, in automated cleaning, those of the
 // node's drivers.
 func (c *Conductor) cleanOperations(t runner.Task) ([]runner.Operation, error) {
-	operations := c.stepOperations(t, cleanFlow, func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error) {
+	without := !c.needsRamdisk(t, cleanFlow)
+	operations := c.startRamdisk(t.Node, cleanFlow, beforeSteps, without)
+	operations = append(operations, c.stepOperations(t, cleanFlow, func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error) {
 		offered := c.drivers.Steps(n, driver.CleanSteps)
 		switch {
 		case manual(w):
@@ -26,13 +28,15 @@ func (c *Conductor) cleanOperations(t runner.Task) ([]runner.Operation, error) {
 			return nil, nil
 		}
 		return node.SortSteps(offered), nil
-	})
+	})...)
+	operations = append(operations, c.endRamdisk(t.Node, without)...)
 	return append(operations, c.readSettings(len(cleanFlow.stored(t.Node)) > 0)), nil
 }
 
 // endClean makes the node available, or manageable after manual cleaning.
 func (c *Conductor) endClean(tx *store.Tx, t runner.Task, n *node.Node) error {
 	forgetSteps(n)
+	n.DriverInternalInfo = n.DriverInternalInfo.Without(ramdiskKeptKey, instanceLeftKey)
 	if manual(t.Work) || n.Retired {
 		return c.Move(tx, n, node.OnManage)
 	}
@@ -49,9 +53,14 @@ func (c *Conductor) cleans(n *node.Node) bool {
 
 // serviceOperations run the client's service steps and start the instance again.
 func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error) {
-	operations := c.stepOperations(t, serviceFlow, func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error) {
+	without := !c.needsRamdisk(t, serviceFlow)
+	operations := c.startRamdisk(t.Node, serviceFlow, beforeSteps, without)
+	operations = append(operations, c.stepOperations(t, serviceFlow, func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error) {
 		return listedSteps(tx, w, n, c.drivers.Steps(n, driver.ServiceSteps))
-	})
+	})...)
+	operations = append(operations, labelled([]runner.Operation{
+		c.leaveRamdisk(t.Node), c.switchTo(t.Node, node.PowerOff), c.bootInstance(t.Node, ""),
+	}, afterSteps, without)...)
 	return append(operations, c.switchTo(t.Node, node.PowerOn), c.readSettings(true)), nil
 }
 
@@ -62,5 +71,5 @@ func (c *Conductor) leaveCleaned(t runner.Task) []runner.Operation {
 	if step, running := bmcStep(t.Node); running && step.Interface == node.FirmwareInterface.String() {
 		off.Skip = true
 	}
-	return []runner.Operation{off}
+	return []runner.Operation{off, c.leaveRamdiskIfItCan(t.Node)}
 }

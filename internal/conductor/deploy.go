@@ -19,7 +19,11 @@ func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) 
 		if err != nil {
 			return nil, err
 		}
-		return node.DeploySteps(c.drivers.Steps(n, driver.DeploySteps), templates, askedSteps(w))
+		offered, asked := c.drivers.Steps(n, driver.DeploySteps), askedSteps(w)
+		if _, ok := c.ramdiskOf(n); ok { // its agent has not told of its steps yet
+			templates, asked = node.KnownSteps(templates, offered), node.KnownSteps(asked, offered)
+		}
+		return node.DeploySteps(offered, templates, asked)
 	})
 	return append(operations, c.switchTo(t.Node, node.PowerOn), c.readSettings(changesSettings(t.Node, deployFlow))), nil
 }
@@ -29,7 +33,7 @@ func (c *Conductor) leaveUndeployed(t runner.Task) []runner.Operation {
 	if c.cfg.Limits.KeepPowerOn {
 		return nil
 	}
-	return c.switchedOff(t)
+	return append(c.switchedOff(t), c.leaveRamdiskIfItCan(t.Node))
 }
 
 // undeployOperations remove the instance. Cleaning follows.
@@ -44,6 +48,9 @@ func (c *Conductor) undeployOperations(t runner.Task) ([]runner.Operation, error
 func (c *Conductor) endUndeploy(tx *store.Tx, _ runner.Task, n *node.Node) error {
 	if err := endInstance(tx, n); err != nil {
 		return err
+	}
+	if _, ok := c.ramdiskOf(n); ok && !c.switches(n, node.PowerOff) {
+		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{instanceLeftKey: true})
 	}
 	return c.Move(tx, n, node.OnClean)
 }
@@ -83,6 +90,7 @@ var (
 	adoptInterfaces   = []node.InterfaceKind{node.PowerInterface, node.BootInterface, node.DeployInterface}
 	cleanInterfaces   = []node.InterfaceKind{node.PowerInterface, node.DeployInterface, node.NetworkInterface}
 	rescueInterfaces  = []node.InterfaceKind{node.PowerInterface, node.RescueInterface}
+	powerInterfaces   = []node.InterfaceKind{node.PowerInterface}
 	bootInterfaces    = []node.InterfaceKind{node.BootInterface}
 	inspectInterfaces = []node.InterfaceKind{node.PowerInterface, node.InspectInterface}
 )

@@ -52,7 +52,7 @@ func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error)
 	if t.Work.Intent.Get(servedIntent, &served); !served {
 		return []runner.Operation{off, hooks}, nil // without another commit between them
 	}
-	return []runner.Operation{off, c.leaveRamdisk(t.Node), hooks}, nil
+	return []runner.Operation{off, c.leaveRamdiskIfItCan(t.Node), hooks}, nil
 }
 
 // runHooks runs the hooks over a posted document and returns the function that stores

@@ -40,8 +40,8 @@ func (c *Conductor) inspectionOperations(t runner.Task) ([]runner.Operation, err
 	on.Skip, on.Change = !start || byHand, c.powerOnAnew
 	return []runner.Operation{
 		{Ref: runner.Ref{Name: "resolve BMC addresses"}, Read: c.resolveBMC},
-		{Ref: runner.Ref{Name: "boot ramdisk"}, Change: c.bootRamdisk(boot), Skip: !start || boot == unmanagedBoot && !c.choosesNetwork(t.Node)},
-		{Ref: runner.Ref{Name: "ask for start by hand"}, Store: c.askForStart, Skip: !byHand},
+		{Ref: runner.Ref{Name: bootRamdiskName}, Change: c.bootRamdisk(boot), Skip: !start || boot == unmanagedBoot && !c.choosesNetwork(t.Node)},
+		{Ref: runner.Ref{Name: startByHandName}, Store: c.askForStart, Skip: !byHand},
 		off, on,
 		changeBy(c, "inspect", node.InspectInterface, "inspection", driver.Inspector.Inspect),
 	}, nil
@@ -60,7 +60,7 @@ func (c *Conductor) leaveInspected(t runner.Task) []runner.Operation {
 	boot, err := c.ramdiskBoot(t.Node)
 	started := err == nil && boot != noRamdisk
 	off.Skip = off.Skip || !started || !c.leavesOff(t.Node)
-	return []runner.Operation{c.leaveRamdisk(t.Node), off}
+	return []runner.Operation{c.leaveRamdiskIfItCan(t.Node), off}
 }
 
 // bmcAddressesKey is the key of driver_internal_info for the BMC addresses by which a
@@ -130,19 +130,7 @@ func (c *Conductor) ramdiskBoot(n *node.Node) (ramdiskBoot, error) {
 	if _, ok := inspector.(driver.InBand); !ok {
 		return noRamdisk, nil
 	}
-	boot, err := driver.Ability[driver.RamdiskBoot](c.drivers, n, node.BootInterface, "booting a ramdisk")
-	if err == nil {
-		err = boot.Validate(n)
-	}
-	switch {
-	case err == nil:
-		return managedBoot, nil
-	case c.cfg.Inspection.UnmanagedBoot:
-		return unmanagedBoot, nil
-	}
-	return noRamdisk, node.Invalid("Node %s cannot be inspected: its boot interface %q cannot start the ramdisk. %v "+
-		"If another server starts it on the machine's network, set inspector.require_managed_boot to false, see docs/inspection.md.",
-		n.UUID, n.Interfaces[node.BootInterface], err)
+	return c.startsRamdisk(n)
 }
 
 // askForStart asks people, in the history, to start a machine that the engine cannot switch on.
@@ -165,9 +153,12 @@ func (c *Conductor) bootRamdisk(boot ramdiskBoot) runner.Change {
 
 // choosesNetwork reports whether the node can be told to boot from the network. If
 // not, the machine's own boot order decides.
-func (c *Conductor) choosesNetwork(n *node.Node) bool {
+func (c *Conductor) choosesNetwork(n *node.Node) bool { return c.chooses(n, networkDevice) }
+
+// chooses reports whether the node can be told to boot from a device.
+func (c *Conductor) chooses(n *node.Node, device string) bool {
 	management, err := driver.Ability[driver.Management](c.drivers, n, node.ManagementInterface, "boot devices")
-	return err == nil && slices.Contains(management.BootDevices(n), networkDevice)
+	return err == nil && slices.Contains(management.BootDevices(n), device)
 }
 
 // networkDevice is the boot device for booting from the network.

@@ -1,28 +1,337 @@
 package conductor
 
 import (
+	"context"
 	"fmt"
+	"slices"
 
+	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// leaveRamdisk withdraws what is served for a boot of the node's ramdisk. When the boot
-// interface cannot, because media cannot be detached for instance, the engine serves
-// nothing for that boot any more all the same, and the work goes on.
+// Names of the operations that start a ramdisk and end it, as they are stored.
+const (
+	chooseRamdiskName = "choose ramdisk"
+	bootRamdiskName   = "boot ramdisk"
+	startByHandName   = "ask for start by hand"
+	awaitRamdiskName  = "wait for ramdisk"
+	askStepsName      = "ask for steps"
+	leaveRamdiskName  = "leave ramdisk"
+	bootInstanceName  = "boot instance"
+)
+
+// Items of operations that some scripts have before their steps and after them.
+const (
+	beforeSteps = "before steps"
+	afterSteps  = "after steps"
+)
+
+// ramdiskKeptKey is the key of driver_internal_info that says that the ramdisk of an
+// earlier phase goes on.
+const ramdiskKeptKey = "ramdisk_kept"
+
+// ramdiskOf returns the deploy interface of a node whose steps run in the ramdisk; false
+// for others.
+func (c *Conductor) ramdiskOf(n *node.Node) (driver.Ramdisk, bool) {
+	implementation, err := c.drivers.Implementation(n, node.DeployInterface)
+	if err != nil {
+		return nil, false
+	}
+	ramdisk, ok := implementation.(driver.Ramdisk)
+	return ramdisk, ok
+}
+
+// needsRamdisk reports whether work in steps needs the ramdisk.
+func (c *Conductor) needsRamdisk(t runner.Task, f flow) bool {
+	if _, ok := c.ramdiskOf(t.Node); !ok {
+		return false
+	}
+	var without bool
+	t.Work.Intent.Get(disableRamdiskIntent, &without)
+	switch {
+	case without:
+		return false
+	case f.kind == driver.CleanSteps && !manual(t.Work):
+		return c.cleans(t.Node) || awaitsRamdisk(t.Node)
+	}
+	return !node.OutOfBand(askedSteps(t.Work), c.drivers.Steps(t.Node, f.kind))
+}
+
+// startRamdisk starts the ramdisk of a node, unless that of an earlier phase goes on, and
+// asks its agent for the steps of a flow. Item tells its operations from those of another
+// start in the same script; skip leaves all out.
+func (c *Conductor) startRamdisk(n *node.Node, f flow, item string, skip bool) []runner.Operation {
+	operations := []runner.Operation{
+		{Ref: runner.Ref{Name: chooseRamdiskName}, Store: c.chooseRamdisk},
+		c.bootRamdiskOperation(n),
+	}
+	operations = append(operations, c.restart(n)...)
+	operations = append(operations, awaitRamdiskOperation,
+		runner.Operation{Ref: runner.Ref{Name: askStepsName}, Read: c.askSteps(f)},
+	)
+	return labelled(operations, item, skip)
+}
+
+// restart switches a machine off and on again so that it boots the ramdisk, or asks
+// people to.
+func (c *Conductor) restart(n *node.Node) []runner.Operation {
+	byHand := !c.switches(n, node.PowerOn)
+	off, on := c.switchTo(n, node.PowerOff), c.switchTo(n, node.PowerOn)
+	off.Skip = kept(n) || byHand || off.Skip
+	on.Skip, on.Change = kept(n) || byHand, c.powerOnAnew
+	return []runner.Operation{
+		{Ref: runner.Ref{Name: startByHandName}, Store: c.askForStart, Skip: kept(n) || !byHand},
+		off, on,
+	}
+}
+
+// labelled gives operations an item and leaves them out when skip is true.
+func labelled(operations []runner.Operation, item string, skip bool) []runner.Operation {
+	for i := range operations {
+		operations[i].Item = item
+		operations[i].Skip = operations[i].Skip || skip
+	}
+	return operations
+}
+
+// kept reports whether the ramdisk of an earlier phase goes on.
+func kept(n *node.Node) bool {
+	var kept bool
+	n.DriverInternalInfo.Get(ramdiskKeptKey, &kept)
+	return kept
+}
+
+// chooseRamdisk decides whether the ramdisk that runs goes on. If not, what is known of its
+// agent is forgotten, so that the next one gets a token; a machine without a BMC cannot be
+// stopped, and keeps it.
+func (c *Conductor) chooseRamdisk(_ *store.Tx, n *node.Node) error {
+	ramdisk, ok := c.ramdiskOf(n)
+	keep := ok && agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack) && ramdisk.Running(n) && !awaitsRamdisk(n)
+	if !keep {
+		c.awaitAgent(n)
+	}
+	n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: keep})
+	return nil
+}
+
+// awaitAgent forgets where the agent of a node is called, so that only a heartbeat that is
+// still to come says that the ramdisk runs.
+func (c *Conductor) awaitAgent(n *node.Node) {
+	c.forgetAgent(n)
+	n.DriverInternalInfo = n.DriverInternalInfo.Without(agent.URLKey, agent.VerifyCAKey)
+}
+
+// restartRamdisk starts the ramdisk again, for the next step that runs in it.
+func (c *Conductor) restartRamdisk(n *node.Node, item string) []runner.Operation {
+	operations := []runner.Operation{
+		{Ref: runner.Ref{Name: "forget ramdisk"}, Store: func(_ *store.Tx, n *node.Node) error {
+			c.awaitAgent(n)
+			n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: false})
+			return nil
+		}},
+		c.bootRamdiskOperation(n),
+	}
+	operations = append(operations, c.restart(n)...)
+	return labelled(append(operations, awaitRamdiskOperation), item, false)
+}
+
+// bootRamdiskOperation makes the machine boot the ramdisk at its next start.
+func (c *Conductor) bootRamdiskOperation(n *node.Node) runner.Operation {
+	boot, err := c.startsRamdisk(n)
+	byHand := !c.switches(n, node.PowerOn)
+	operation := runner.Operation{
+		Ref: runner.Ref{Name: bootRamdiskName}, Change: c.bootRamdisk(boot),
+		Skip: kept(n) || err != nil && byHand || boot == unmanagedBoot && !c.choosesNetwork(n),
+	}
+	if err != nil {
+		operation.Change = func(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) { return driver.Outcome{}, err }
+	}
+	return operation
+}
+
+// awaitRamdiskOperation waits for the first heartbeat of the ramdisk.
+var awaitRamdiskOperation = runner.Operation{Ref: runner.Ref{Name: awaitRamdiskName}, Change: awaitRamdisk, Harmless: true}
+
+// awaitRamdisk waits until the agent of the ramdisk has sent a heartbeat that says where it
+// is called.
+func awaitRamdisk(_ context.Context, n *node.Node, _ driver.Turn) (driver.Outcome, error) {
+	if agent.EndpointOf(n).URL == "" || n.DriverInternalInfo.Text(agent.TokenKey) == "" {
+		return driver.Outcome{Callback: true}, nil
+	}
+	return driver.Outcome{}, nil
+}
+
+// askSteps asks the agent for its steps.
+func (c *Conductor) askSteps(f flow) runner.Read {
+	return func(ctx context.Context, n *node.Node) (runner.Write, error) {
+		ramdisk, ok := c.ramdiskOf(n)
+		if !ok {
+			return nil, node.Invalid("The deploy interface %q of node %s has no ramdisk any more.", n.Interfaces[node.DeployInterface], n.UUID)
+		}
+		out, err := ramdisk.AskSteps(ctx, n, f.kind)
+		if err != nil || out.Apply == nil {
+			return nil, err
+		}
+		return func(_ *store.Tx, n *node.Node) error {
+			out.Apply(n)
+			return nil
+		}, nil
+	}
+}
+
+// endRamdisk withdraws what was served for the ramdisk and switches the machine off,
+// unless its ramdisk is kept for the next phase.
+func (c *Conductor) endRamdisk(n *node.Node, skip bool) []runner.Operation {
+	keeps := agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack)
+	off := c.switchTo(n, node.PowerOff)
+	off.Skip = off.Skip || keeps
+	return labelled([]runner.Operation{c.leaveRamdisk(n), off}, afterSteps, skip)
+}
+
+// leaveRamdisk withdraws what is served for the ramdisk.
 func (c *Conductor) leaveRamdisk(n *node.Node) runner.Operation {
-	op := changeBy(c, "leave ramdisk", node.BootInterface, "booting a ramdisk", driver.RamdiskBoot.LeaveRamdisk)
-	_, serves := node.RamdiskBootOf(n)
-	op.Skip = !serves
-	op.Optional = func(cause error) runner.Write {
+	operation := changeBy(c, leaveRamdiskName, node.BootInterface, "booting a ramdisk", driver.RamdiskBoot.LeaveRamdisk)
+	_, served := node.RamdiskBootOf(n)
+	operation.Skip = !served
+	return operation
+}
+
+// leaveRamdiskIfItCan is leaveRamdisk where the work goes on when the boot interface cannot
+// do it, because media cannot be detached for instance. The engine serves nothing for that
+// boot any more all the same.
+func (c *Conductor) leaveRamdiskIfItCan(n *node.Node) runner.Operation {
+	operation := c.leaveRamdisk(n)
+	operation.Optional = func(cause error) runner.Write {
+		c.log.Warn("What was served for the ramdisk could not be withdrawn", "node", n.UUID, "err", cause)
 		text := node.CutText(fmt.Sprintf("What the machine booted its ramdisk from could not be removed from it: %v", cause))
-		c.log.Warn("Boot of the ramdisk could not be undone", "node", n.UUID, "err", cause)
 		return func(tx *store.Tx, n *node.Node) error {
 			node.WithdrawRamdiskBoot(n)
 			return c.record(tx, n, node.SeverityError, "boot", text)
 		}
 	}
-	return op
+	return operation
+}
+
+// bootInstance makes the machine boot its instance from now on, where something can
+// choose that.
+func (c *Conductor) bootInstance(n *node.Node, item string) runner.Operation {
+	operation := changeBy(c, bootInstanceName, node.BootInterface, "booting an instance", driver.InstanceBoot.BootInstance)
+	operation.Item = item
+	if _, err := driver.Ability[driver.InstanceBoot](c.drivers, n, node.BootInterface, "booting an instance"); err == nil {
+		return operation
+	}
+	operation.Change = changeBy(c, "", node.ManagementInterface, "boot devices",
+		func(management driver.Management, ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+			always := true
+			return management.SetBootDevice(ctx, n, node.BootDevice{Device: diskDevice, Persistent: &always}, turn)
+		}).Change
+	operation.Skip = !c.chooses(n, diskDevice)
+	return operation
+}
+
+// diskDevice is the boot device for booting from the disk.
+const diskDevice = "disk"
+
+// coreOperations are the operations of a core step of a deployment through the ramdisk: the
+// step itself and what the engine does besides; false for other steps.
+func (c *Conductor) coreOperations(t runner.Task, f flow, i int, step node.Step, itself runner.Operation) ([]runner.Operation, bool) {
+	if _, ok := c.ramdiskOf(t.Node); !ok || f.kind != driver.DeploySteps || step.Interface != node.DeployInterface.String() {
+		return nil, false
+	}
+	item := itself.Item
+	hasBMC := c.drivers.HasBMC(t.Node)
+	switch step.Step {
+	case node.StepStartRamdisk:
+		operations := append([]runner.Operation{itself}, c.startRamdisk(t.Node, f, item, false)...)
+		return append(operations, runner.Operation{Ref: runner.Ref{Name: planName, Item: item}, Store: c.replanDeployment(t.Work, i)}), true
+	case node.StepPrepareBoot:
+		return []runner.Operation{itself, c.bootInstance(t.Node, item)}, true
+	case node.StepTearDownAgent:
+		ending := []runner.Operation{c.leaveRamdisk(t.Node), c.switchTo(t.Node, node.PowerOff)}
+		return append([]runner.Operation{itself}, labelled(ending, item, !hasBMC)...), true
+	case node.StepBootInstance:
+		itself.Skip = hasBMC // switching it on is enough
+		return []runner.Operation{itself, {Ref: runner.Ref{Name: "forget ramdisk", Item: item}, Store: c.forgetRamdisk}}, true
+	}
+	return nil, false
+}
+
+// forgetRamdisk removes what is known of an agent that the instance has replaced.
+func (*Conductor) forgetRamdisk(_ *store.Tx, n *node.Node) error {
+	n.DriverInternalInfo = n.DriverInternalInfo.Without(append(agentKeys, ramdiskKeptKey)...)
+	return nil
+}
+
+// replanDeployment puts the steps of the agent behind those that were run.
+func (c *Conductor) replanDeployment(w *store.Work, i int) runner.Write {
+	return func(tx *store.Tx, n *node.Node) error {
+		run := deployFlow.stored(n)[:i+1]
+		templates, err := templateSteps(tx, n)
+		if err != nil {
+			return err
+		}
+		planned, err := node.DeploySteps(c.drivers.Steps(n, driver.DeploySteps), templates, askedSteps(w))
+		if err != nil {
+			return err
+		}
+		steps := append(run[:len(run):len(run)], node.StepsBehind(run, planned)...)
+		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{deployFlow.listKey(): steps})
+		return nil
+	}
+}
+
+// restartedBy are the interfaces whose steps restart the machine, so that the ramdisk has to
+// be started again before the next step that runs in it.
+var restartedBy = []string{node.BIOSInterface.String(), node.FirmwareInterface.String()}
+
+// restartsBefore reports whether the ramdisk has to be started again before a step, because
+// the step before it has restarted the machine.
+func (c *Conductor) restartsBefore(n *node.Node, step, before node.Step) bool {
+	_, ok := c.ramdiskOf(n)
+	return ok && step.RequiresRamdisk && (before.RebootRequested || slices.Contains(restartedBy, before.Interface))
+}
+
+// checkRamdiskStart returns a *node.ValidationError when neither the engine nor people
+// could start the node's ramdisk.
+func (c *Conductor) checkRamdiskStart(n *node.Node) error {
+	if _, ok := c.ramdiskOf(n); !ok || !c.switches(n, node.PowerOn) {
+		return nil
+	}
+	boot, err := c.startsRamdisk(n)
+	if err == nil && boot == managedBoot {
+		err = c.checkInterfaces(n, bootInterfaces)
+	}
+	return err
+}
+
+// awaitsRamdisk reports whether a machine without a BMC still runs an instance that was
+// undeployed: nothing but its restart into the ramdisk ends that.
+func awaitsRamdisk(n *node.Node) bool {
+	var awaits bool
+	n.DriverInternalInfo.Get(instanceLeftKey, &awaits)
+	return awaits
+}
+
+// instanceLeftKey is the key of driver_internal_info for awaitsRamdisk.
+const instanceLeftKey = "instance_left_running"
+
+// startsRamdisk decides what starts the node's ramdisk. The error is a
+// *node.ValidationError.
+func (c *Conductor) startsRamdisk(n *node.Node) (ramdiskBoot, error) {
+	boot, err := driver.Ability[driver.RamdiskBoot](c.drivers, n, node.BootInterface, "booting a ramdisk")
+	if err == nil {
+		err = boot.Validate(n)
+	}
+	switch {
+	case err == nil:
+		return managedBoot, nil
+	case c.cfg.Inspection.UnmanagedBoot:
+		return unmanagedBoot, nil
+	}
+	return noRamdisk, node.Invalid("The boot interface %q of node %s cannot start the ramdisk. %v "+
+		"If another server starts it on the machine's network, set inspector.require_managed_boot to false, see docs/inspection.md.",
+		n.Interfaces[node.BootInterface], n.UUID, err)
 }

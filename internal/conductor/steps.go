@@ -53,6 +53,8 @@ func forgetSteps(n *node.Node) {
 const (
 	stepsIntent  = "steps"  // the client's steps
 	manualIntent = "manual" // true: only the client's steps run
+	// disableRamdiskIntent, when true, runs the steps without the ramdisk.
+	disableRamdiskIntent = "disable_ramdisk"
 )
 
 // askedSteps returns the client's steps from the intent of the work.
@@ -87,15 +89,19 @@ func (c *Conductor) stepOperations(t runner.Task, f flow, plan stepsPlan) []runn
 			return err
 		},
 	}}
-	for i, step := range f.stored(t.Node) {
-		operations = append(operations, c.stepOperation(f, i, step)...)
+	steps := f.stored(t.Node)
+	for i, step := range steps {
+		if i > 0 && c.restartsBefore(t.Node, step, steps[i-1]) {
+			operations = append(operations, c.restartRamdisk(t.Node, stepRef(i, step, "").Item)...)
+		}
+		operations = append(operations, c.stepOperation(t, f, i, step)...)
 	}
 	return operations
 }
 
-// stepOperation returns the operations of a step: one, or one for each child node that
-// it runs on.
-func (c *Conductor) stepOperation(f flow, i int, step node.Step) []runner.Operation {
+// stepOperation returns the operations of a step: one, one for each child node that
+// it runs on, or what else belongs to a core step of a deployment.
+func (c *Conductor) stepOperation(t runner.Task, f flow, i int, step node.Step) []runner.Operation {
 	operation := runner.Operation{
 		Ref:     stepRef(i, step, ""),
 		Explain: func(err error) error { return fmt.Errorf("step %s: %w", step.Name(), err) },
@@ -108,23 +114,30 @@ func (c *Conductor) stepOperation(f flow, i int, step node.Step) []runner.Operat
 		operation.Hold = true
 		return []runner.Operation{operation}
 	}
-	operations := []runner.Operation{operation}
 	if step.ExecuteOnChildNodes {
-		operations = c.childOperations(f, i, step, operation)
-	} else {
-		operations[0].Change = c.stepChange(f, step)
-	}
-	if len(operations) > 0 {
-		operations[len(operations)-1].After = func(n *node.Node) error {
-			if running, ok := node.StepOf(*f.shown(n)); ok && running.AbortAfter {
-				running.Abortable = true // it has ended
-				*f.shown(n) = running.Object()
-				return runner.Final(&abortedError{step: step})
-			}
-			return nil
+		operations := c.childOperations(f, i, step, operation)
+		if len(operations) > 0 {
+			operations[len(operations)-1].After = f.abortedAfter(step)
 		}
+		return operations
 	}
-	return operations
+	operation.Change, operation.After = c.stepChange(f, step), f.abortedAfter(step)
+	if operations, ok := c.coreOperations(t, f, i, step, operation); ok {
+		return operations
+	}
+	return []runner.Operation{operation}
+}
+
+// abortedAfter ends the work after a step for whose end an abort waits.
+func (f flow) abortedAfter(step node.Step) func(*node.Node) error {
+	return func(n *node.Node) error {
+		if running, ok := node.StepOf(*f.shown(n)); ok && running.AbortAfter {
+			running.Abortable = true // it has ended
+			*f.shown(n) = running.Object()
+			return runner.Final(&abortedError{step: step})
+		}
+		return nil
+	}
 }
 
 // stepRef names the operation of a step. The node's list of steps does not change, so

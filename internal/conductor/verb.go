@@ -177,6 +177,9 @@ func verbIntent(request node.VerbRequest) node.Object {
 	if request.Verb.On == node.OnClean {
 		intent[manualIntent] = true
 	}
+	if request.DisableRamdisk {
+		intent[disableRamdiskIntent] = true
+	}
 	return node.ObjectOf(intent)
 }
 

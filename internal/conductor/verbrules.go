@@ -58,6 +58,9 @@ func permitProvide(c *Conductor, tx *store.Tx, n *node.Node, _ node.VerbRequest)
 	if err := c.checkInterfaces(n, cleanInterfaces); err != nil {
 		return node.Invalid("Node %s has automated cleaning enabled: %v To make it available without cleaning, set automated_clean to false.", n.UUID, err)
 	}
+	if err := c.checkRamdiskStart(n); err != nil {
+		return err
+	}
 	return c.roomForCleaning(tx)
 }
 
@@ -92,7 +95,10 @@ func (c *Conductor) checkRamdisk(n *node.Node, request node.VerbRequest, kind dr
 		return node.Invalid("The step %s runs in the ramdisk, which disable_ramdisk forbids.", step.Name())
 	}
 	if request.DisableRamdisk || node.OutOfBand(request.Steps, offered) {
-		return c.checkInterfaces(n, []node.InterfaceKind{node.PowerInterface})
+		return c.checkInterfaces(n, powerInterfaces)
+	}
+	if err := c.checkRamdiskStart(n); err != nil {
+		return err
 	}
 	return c.checkInterfaces(n, cleanInterfaces)
 }
@@ -120,10 +126,31 @@ func permitDeploy(c *Conductor, tx *store.Tx, n *node.Node, request node.VerbReq
 	if err := node.CheckSteps(request.Steps); err != nil {
 		return err
 	}
-	if err := c.checkInterfaces(n, deployInterfaces); err != nil {
+	if request.ConfigDrive != nil {
+		with := *n
+		n = &with
+		beginDeploy(c, tx, n, request)
+	}
+	if err := c.checkDeployable(n); err != nil {
 		return err
 	}
 	return c.roomForDeploying(tx)
+}
+
+// checkDeployable returns a *node.ValidationError unless the node has what a deployment
+// needs.
+func (c *Conductor) checkDeployable(n *node.Node) error {
+	ramdisk, ok := c.ramdiskOf(n)
+	if !ok {
+		return c.checkInterfaces(n, deployInterfaces)
+	}
+	if err := c.checkInterfaces(n, powerInterfaces); err != nil {
+		return err
+	}
+	if err := c.checkRamdiskStart(n); err != nil {
+		return err
+	}
+	return ramdisk.CheckInstance(n)
 }
 
 func permitRebuild(c *Conductor, tx *store.Tx, n *node.Node, request node.VerbRequest) error {

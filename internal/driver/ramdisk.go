@@ -30,3 +30,17 @@ type InBand interface {
 	Inspector
 	InBand()
 }
+
+// Ramdisk is a deploy interface whose steps run in the machine's ramdisk, which has to be
+// started before them. Steps lists the steps of the ramdisk's agent only after AskSteps.
+type Ramdisk interface {
+	Stepper
+	// AskSteps asks the agent of the running ramdisk which steps of a kind it has. Apply
+	// of the outcome, which is done, stores them in the node.
+	AskSteps(ctx context.Context, n *node.Node, kind StepKind) (Outcome, error)
+	// CheckInstance returns a *node.ValidationError unless the node has what a deployment
+	// needs.
+	CheckInstance(n *node.Node) error
+	// Running reports whether the agent of a ramdisk has sent a heartbeat recently.
+	Running(n *node.Node) bool
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/builtin"
 	"github.com/ingot-metal/ingot/internal/driver/ipmi"
+	"github.com/ingot-metal/ingot/internal/driver/ramdisk"
 	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/httpapi"
 	"github.com/ingot-metal/ingot/internal/inspect"
@@ -147,17 +148,23 @@ func (e *Engine) startConductor(ctx context.Context) error {
 
 func (e *Engine) newDrivers() (*driver.Registry, error) {
 	cfg := e.config
+	settings, err := conductorConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	running := func(n *node.Node) bool { return agent.Alive(n, e.now(), cfg.Agent.HeartbeatTimeout) }
 	e.redfish = redfish.New(redfish.Options{})
 	netboot, err := cfg.Boot.netboot(cfg.API)
 	if err != nil {
 		return nil, err
 	}
 	drivers, err := builtin.New(driver.Config{EnabledHardwareTypes: cfg.Driver.EnabledHardwareTypes}, builtin.Dependencies{
-		AgentAlive: func(n *node.Node) bool {
-			return agent.Alive(n, e.now(), cfg.Agent.HeartbeatTimeout)
-		},
-		IPMI:    ipmi.New(ipmi.Options{}),
-		Redfish: e.redfish,
+		AgentAlive: running,
+		IPMI:       ipmi.New(ipmi.Options{}),
+		Redfish:    e.redfish,
+		Ramdisk: ramdisk.New(ramdisk.Options{
+			Agents: agentclient.New(settings.AgentRules), Running: running, LookupKeys: cfg.Agent.LookupKeys, Ports: e.portsOf,
+		}),
 		Netboot: netboot, Images: e.servedImages(),
 	})
 	if err != nil {
@@ -169,6 +176,15 @@ func (e *Engine) newDrivers() (*driver.Registry, error) {
 		}
 	}
 	return drivers, nil
+}
+
+// portsOf reads the ports of a node.
+func (e *Engine) portsOf(ctx context.Context, n *node.Node) (ports []*node.Port, err error) {
+	err = e.store.Read(ctx, func(tx *store.Tx) error {
+		ports, err = tx.PortsOf(n.ID)
+		return err
+	})
+	return ports, err
 }
 
 func (e *Engine) serveAPI(context.Context) error {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -91,34 +90,13 @@ var lookupFields = []*field[node.Node]{
 	nodeTable.byName["driver_internal_info"], nodeTable.byName["links"],
 }
 
-// lookupKeys are the keys that a ramdisk gets of its node's properties, instance_info and
-// driver_internal_info: those that agents read. One that ends with * stands for all that
-// begin so.
-var lookupKeys = []string{
-	"root_device", "skip_block_devices", "capabilities", "cpu_arch", "disk_erasure_concurrency",
-	"boot_mode", "deploy_boot_mode", "boot_option", "secure_boot", "agent_*",
-}
-
 // forRamdisk returns a node with what a ramdisk may read of it.
 func (a *api) forRamdisk(n *node.Node) *node.Node {
 	shown := *n
 	for _, o := range []*node.Object{&shown.Properties, &shown.InstanceInfo, &shown.DriverInternalInfo} {
-		kept := map[string]any{}
-		for key, value := range o.Fields() {
-			if matchesKey(key, lookupKeys) || matchesKey(key, a.options.LookupKeys) {
-				kept[key] = value
-			}
-		}
-		*o = appendMasked(nil, node.ObjectOf(kept), maskSecrets)
+		*o = appendMasked(nil, node.RamdiskKeys(*o, a.options.LookupKeys), maskSecrets)
 	}
 	return &shown
-}
-
-func matchesKey(key string, wanted []string) bool {
-	return slices.ContainsFunc(wanted, func(want string) bool {
-		prefix, many := strings.CutSuffix(want, "*")
-		return key == want || many && strings.HasPrefix(key, prefix)
-	})
 }
 
 // lookupConfig is the part of the configuration that is the same for every ramdisk. It

@@ -2,8 +2,37 @@ package node
 
 import (
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 )
+
+// ramdiskKeys are the keys of a node's properties, instance_info and
+// driver_internal_info that ramdisks may read: those that agents use.
+var ramdiskKeys = []string{
+	"root_device", "skip_block_devices", "capabilities", "cpu_arch", "disk_erasure_concurrency",
+	"boot_mode", "deploy_boot_mode", "boot_option", "secure_boot", "agent_*",
+}
+
+// RamdiskKeys returns what a ramdisk may read of an open dictionary of its node: the keys
+// that agents use, and more. A key in more that ends with * stands for all that begin so.
+// Secrets below these keys, such as the agent's token, have still to be masked.
+func RamdiskKeys(o Object, more []string) Object {
+	kept := map[string]any{}
+	for key, value := range o.Fields() {
+		if matchesKey(key, ramdiskKeys) || matchesKey(key, more) {
+			kept[key] = value
+		}
+	}
+	return ObjectOf(kept)
+}
+
+func matchesKey(key string, wanted []string) bool {
+	return slices.ContainsFunc(wanted, func(want string) bool {
+		prefix, many := strings.CutSuffix(want, "*")
+		return key == want || many && strings.HasPrefix(key, prefix)
+	})
+}
 
 // LookupRequest is the request of a ramdisk for the node that it runs on.
 type LookupRequest struct {

@@ -47,6 +47,15 @@ const (
 	StepWait     = "wait" // for args.seconds, or for the next heartbeat
 )
 
+// Core steps of a deployment through the ramdisk, of the interface deploy, in which the
+// engine does something besides what the ramdisk does.
+const (
+	StepStartRamdisk  = "deploy"
+	StepPrepareBoot   = "prepare_instance_boot"
+	StepTearDownAgent = "tear_down_agent"
+	StepBootInstance  = "boot_instance"
+)
+
 var ownSteps = []string{StepReboot, StepPowerOn, StepPowerOff, StepHold, StepWait}
 
 // maxStepWait is the longest time that a wait step may last.
@@ -124,6 +133,24 @@ func (s Step) checkChildren(i int) error {
 		return Invalid("Step %d (%s) cannot run on child nodes: the engine runs it for the node itself.", i, CutText(s.Name()))
 	}
 	return nil
+}
+
+// KnownSteps returns the steps that drivers offer, or that the drivers of the node do not
+// run.
+func KnownSteps(asked, offered []Step) []Step {
+	return slices.DeleteFunc(slices.Clone(asked), func(s Step) bool {
+		_, known := findStep(offered, s)
+		return !known && !s.Elsewhere()
+	})
+}
+
+// StepsBehind returns the steps of a new plan that are to follow those of an earlier one
+// that were run.
+func StepsBehind(run, planned []Step) []Step {
+	return slices.DeleteFunc(slices.Clone(planned), func(s Step) bool {
+		_, ran := findStep(run, s)
+		return ran
+	})
 }
 
 // OutOfBand reports whether every step of a client's list is known to run without

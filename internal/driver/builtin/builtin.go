@@ -9,6 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/driver/ipmi"
 	"github.com/ingot-metal/ingot/internal/driver/netboot"
+	"github.com/ingot-metal/ingot/internal/driver/ramdisk"
 	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -35,6 +36,9 @@ type Dependencies struct {
 	// that. The zero values mean nothing; nodes hear that then.
 	Netboot netboot.Config
 	Images  netboot.Images
+	// Ramdisk is the driver for work in the ramdisk. The zero value means one without
+	// the interfaces direct, custom-agent and agent.
+	Ramdisk ramdisk.Driver
 }
 
 // New builds the registry of all drivers. Its error is that of driver.New.
@@ -77,6 +81,9 @@ func implementations(needs Dependencies) driver.Implementations {
 	}
 	for kind, implementation := range needs.Redfish.Interfaces() {
 		built[kind]["redfish"] = implementation
+	}
+	for kind, implementations := range needs.Ramdisk.Interfaces() {
+		maps.Copy(built[kind], implementations)
 	}
 	return built
 }

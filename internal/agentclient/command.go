@@ -1,0 +1,107 @@
+package agentclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// maxCommands bounds what is read of the answer to a command, in bytes. The list of all
+// commands of a ramdisk is the largest.
+const maxCommands = 4 << 20
+
+// commandsPath is where agents list and take commands. Without the slash at its end it
+// is a redirect.
+const commandsPath = "/v1/commands/"
+
+// Commands lists the commands that the agent of a node has had since its start, the
+// oldest first. Its error is a *node.DriverError.
+func (c Client) Commands(ctx context.Context, n *node.Node) ([]agent.Command, error) {
+	var list struct {
+		Commands []agent.Command `json:"commands"`
+	}
+	err := c.call(ctx, n, http.MethodGet, "list the commands", nil, nil, &list)
+	return list.Commands, err
+}
+
+// Execute sends a command, "extension.name", to the agent of a node, and returns what the
+// agent says of it: at its end when wait is true, else at once. The error is a
+// *node.DriverError; it is Refused when the agent has not begun the command.
+func (c Client) Execute(ctx context.Context, n *node.Node, name string, params map[string]any, wait bool) (agent.Command, error) {
+	if params == nil {
+		params = map[string]any{}
+	}
+	body, err := json.Marshal(map[string]any{"name": name, "params": params})
+	if err != nil {
+		return agent.Command{}, fmt.Errorf("encode the command %s for node %s: %w", name, n.UUID, err)
+	}
+	var command agent.Command
+	query := url.Values{"wait": {fmt.Sprint(wait)}}
+	err = c.call(ctx, n, http.MethodPost, "run "+name, query, body, &command)
+	return command, err
+}
+
+// call makes one request to the agent of a node and decodes its answer.
+func (c Client) call(ctx context.Context, n *node.Node, method, does string, query url.Values, body []byte, into any) error {
+	failed := func(retryable, refused bool, format string, args ...any) error {
+		return &node.DriverError{
+			Op: does + " on the ramdisk of node " + n.UUID, Retryable: retryable, Refused: refused,
+			Reason: node.CutText(fmt.Sprintf(format, args...)),
+		}
+	}
+	endpoint := agent.EndpointOf(n)
+	if endpoint.URL == "" {
+		return failed(true, true, "its agent has sent no heartbeat yet.")
+	}
+	target, _, err := c.rules.Permit(n.UUID, endpoint.URL)
+	if err != nil {
+		return failed(false, true, "%v", err)
+	}
+	if query == nil {
+		query = url.Values{}
+	}
+	if token := n.DriverInternalInfo.Text(agent.TokenKey); token != "" {
+		query.Set("agent_token", token)
+	}
+	request, err := newRequest(ctx, method, target, commandsPath, query, body)
+	if err != nil {
+		return failed(false, true, "%v", err)
+	}
+	pinned := endpoint.VerifyCA != "" && target.Scheme == "https"
+	response, err := send(ctx, request, tlsConfig(target, endpoint.VerifyCA, pinned), maxCommands)
+	switch {
+	case errors.Is(err, errCertificate):
+		return failed(false, true, "what answers at %s is another agent: %v.", endpoint.URL, err)
+	case errors.Is(err, errUnsent):
+		return failed(true, true, "no answer from %s: %v.", endpoint.URL, err)
+	case err != nil:
+		return failed(true, false, "%s did not answer: %v.", endpoint.URL, err)
+	case response.code/100 == 4:
+		return failed(response.code == http.StatusConflict, true, "the agent refused with status %d: %s.", response.code, faultOf(response.body))
+	case response.code != http.StatusOK:
+		return failed(true, false, "the agent answered with status %d: %s.", response.code, faultOf(response.body))
+	case response.broken != nil:
+		return failed(true, false, "the answer broke off: %v.", response.broken)
+	}
+	if err := json.Unmarshal(response.body, into); err != nil {
+		return failed(false, false, "the answer cannot be read: %v.", err)
+	}
+	return nil
+}
+
+// faultOf returns the reason in an error answer of an agent.
+func faultOf(body []byte) string {
+	var fault struct {
+		Text string `json:"faultstring"`
+	}
+	if json.Unmarshal(body, &fault) != nil || fault.Text == "" {
+		return "it gives no reason"
+	}
+	return fault.Text
+}

@@ -1,0 +1,176 @@
+package ramdisk
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Phases of a command, as they are stored. The handle of the first is the last command
+// before it, empty for none; that of the second is the command itself.
+const (
+	phaseToSend = "to send"
+	phaseSent   = "sent"
+)
+
+const (
+	// atOnce is the pause before the turn that sends a command: only the commit in between
+	// counts.
+	atOnce = time.Millisecond
+	// askEvery is how often a running command is asked for. The agent also sends a
+	// heartbeat when a command ends.
+	askEvery = time.Minute
+	// longestCommand bounds one command. Erasing a large disk takes more than a day.
+	longestCommand = 72 * time.Hour
+)
+
+// order is a command that is to be carried out once.
+type order struct {
+	name   string // "extension.command"
+	params func(ctx context.Context) (map[string]any, error)
+	// lost says that the agent goes down with the command, so that it is done when the agent
+	// has begun it.
+	lost bool
+}
+
+// last is the name of the command without its extension, as the agent lists it.
+func (o order) last() string {
+	_, name, _ := strings.Cut(o.name, ".")
+	return name
+}
+
+// run makes a turn of a command. Its outcome is done when the command has succeeded.
+func (d Driver) run(ctx context.Context, n *node.Node, o order, turn driver.Turn) (driver.Outcome, error) {
+	switch turn.Phase {
+	case "":
+		return d.prepare(ctx, n)
+	case phaseToSend:
+		return d.send(ctx, n, o, turn)
+	case phaseSent:
+		return d.follow(ctx, n, o, turn)
+	}
+	return driver.Outcome{}, driver.OutcomeUnknown(o.does(n))
+}
+
+// prepare stores what the last command of the agent is.
+func (d Driver) prepare(ctx context.Context, n *node.Node) (driver.Outcome, error) {
+	commands, err := d.options.Agents.Commands(ctx, n)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	last := ""
+	if len(commands) > 0 {
+		last = commands[len(commands)-1].ID
+	}
+	return driver.Outcome{Again: atOnce, Phase: phaseToSend, Handle: last}, nil
+}
+
+// send sends the command, unless an earlier turn has sent it.
+func (d Driver) send(ctx context.Context, n *node.Node, o order, turn driver.Turn) (driver.Outcome, error) {
+	if turn.Attempt != driver.Continued {
+		commands, err := d.options.Agents.Commands(ctx, n)
+		if err != nil && o.lost && turn.Attempt == driver.Unknown {
+			return driver.Outcome{}, nil // it goes down, or is down
+		}
+		if err != nil {
+			return driver.Outcome{}, err
+		}
+		behind, ok := after(commands, turn.Handle)
+		if !ok {
+			return driver.Outcome{}, restarted(o, n)
+		}
+		if i := slices.IndexFunc(behind, func(c agent.Command) bool { return c.Name == o.last() }); i >= 0 {
+			return judge(n, o, behind[i])
+		}
+	}
+	params := map[string]any{}
+	if o.params != nil {
+		var err error
+		if params, err = o.params(ctx); err != nil {
+			return driver.Outcome{}, err
+		}
+	}
+	command, err := d.options.Agents.Execute(ctx, n, o.name, params, false)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	return judge(n, o, command)
+}
+
+// follow asks for the command that was sent. An agent that cannot be reached for a while is
+// asked again as long as it may live.
+func (d Driver) follow(ctx context.Context, n *node.Node, o order, turn driver.Turn) (driver.Outcome, error) {
+	again := await(turn.Handle)
+	commands, err := d.options.Agents.Commands(ctx, n)
+	switch {
+	case err != nil && d.options.Running(n) && turn.Elapsed < longestCommand:
+		return again, nil
+	case err != nil:
+		return driver.Outcome{}, &node.DriverError{
+			Op: o.does(n), Reason: fmt.Sprintf("the ramdisk vanished while the command ran, so its outcome is unknown. %v", err),
+		}
+	}
+	i := slices.IndexFunc(commands, func(c agent.Command) bool { return c.ID == turn.Handle })
+	switch {
+	case i < 0:
+		return driver.Outcome{}, restarted(o, n)
+	case commands[i].Status == agent.CommandRunning && turn.Elapsed >= longestCommand:
+		return driver.Outcome{}, &node.DriverError{
+			Op: o.does(n), Reason: fmt.Sprintf("it has not ended within %s. Look at the machine, then power it off.", longestCommand),
+		}
+	}
+	return judge(n, o, commands[i])
+}
+
+// judge says what a command that the agent shows means.
+func judge(n *node.Node, o order, c agent.Command) (driver.Outcome, error) {
+	switch c.Status {
+	case agent.CommandRunning:
+		if o.lost {
+			return driver.Outcome{}, nil
+		}
+		return await(c.ID), nil
+	case agent.CommandSucceeded:
+		return driver.Outcome{}, nil
+	case agent.CommandVersionMismatch:
+		return driver.Outcome{}, &node.DriverError{
+			Op: o.does(n), Reason: "the ramdisk has other hardware managers than when it was asked for its steps: request the work again. " + c.Reason(),
+		}
+	}
+	return driver.Outcome{}, &node.DriverError{Op: o.does(n), Reason: c.Reason()}
+}
+
+// await waits for the end of the command with that ID.
+func await(id string) driver.Outcome {
+	return driver.Outcome{Callback: true, Park: askEvery, Phase: phaseSent, Handle: id}
+}
+
+func (o order) does(n *node.Node) string {
+	return "run " + o.name + " in the ramdisk of node " + n.UUID
+}
+
+// restarted is the failure of a command of which a restarted agent knows nothing.
+func restarted(o order, n *node.Node) error {
+	return &node.DriverError{
+		Op: o.does(n), Reason: "the agent was restarted since and knows nothing of the command, so it is unknown how far it came. Look at the machine, then request the work again.",
+	}
+}
+
+// after returns the commands behind the one with that ID, all when the ID is empty. It
+// reports false when the list does not have it.
+func after(commands []agent.Command, id string) ([]agent.Command, bool) {
+	if id == "" {
+		return commands, true
+	}
+	i := slices.IndexFunc(commands, func(c agent.Command) bool { return c.ID == id })
+	if i < 0 {
+		return nil, false
+	}
+	return commands[i+1:], true
+}

@@ -1,0 +1,186 @@
+package ramdisk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// standIn is an agent that remembers its commands.
+type standIn struct {
+	commands []agent.Command
+	sent     []map[string]any // the parameters of those that were executed
+	result   string           // of the next command
+	silent   error            // what every call fails with
+	// lose has the next command be carried out without an answer.
+	lose error
+	// refuse has the next command not be carried out.
+	refuse error
+}
+
+var _ Agents = (*standIn)(nil)
+
+// Commands lists the commands so far.
+func (s *standIn) Commands(context.Context, *node.Node) ([]agent.Command, error) {
+	return slices.Clone(s.commands), s.silent
+}
+
+// Execute begins a command.
+func (s *standIn) Execute(_ context.Context, _ *node.Node, name string, params map[string]any, wait bool) (agent.Command, error) {
+	if err := errors.Join(s.silent, s.refuse); err != nil {
+		s.refuse = nil
+		return agent.Command{}, err
+	}
+	_, last, _ := strings.Cut(name, ".")
+	c := agent.Command{ID: fmt.Sprint("c", len(s.commands)+1), Name: last, Status: agent.CommandRunning}
+	if wait {
+		c.Status, c.Result = agent.CommandSucceeded, json.RawMessage(s.result)
+	}
+	s.commands, s.sent = append(s.commands, c), append(s.sent, params)
+	lost := s.lose
+	s.lose = nil
+	return c, lost
+}
+
+// end ends the last command.
+func (s *standIn) end(status agent.CommandStatus, failure *agent.CommandError) {
+	c := &s.commands[len(s.commands)-1]
+	c.Status, c.Error = status, failure
+}
+
+var (
+	errLost    = &node.DriverError{Op: "run", Retryable: true, Reason: "no answer"}
+	errRefused = &node.DriverError{Op: "run", Retryable: true, Refused: true, Reason: "busy"}
+	erase      = order{name: "clean.execute_clean_step"}
+	machine    = &node.Node{UUID: "node-1"}
+)
+
+func driverOf(s *standIn, running bool) Driver {
+	return New(Options{
+		Agents: s, Running: func(*node.Node) bool { return running },
+		Ports: func(context.Context, *node.Node) ([]*node.Port, error) { return nil, nil },
+	})
+}
+
+// turns plays turns until the order is done, fails or waits for the agent. The first is
+// given; the later ones follow in the process that made it.
+func turns(t *testing.T, d Driver, o order, turn driver.Turn) (driver.Outcome, error) {
+	t.Helper()
+	for range 5 {
+		out, err := d.run(t.Context(), machine, o, turn)
+		if err != nil || out.Done() || out.Callback {
+			return out, err
+		}
+		turn = driver.Turn{Attempt: driver.Continued, Phase: out.Phase, Handle: out.Handle}
+	}
+	t.Fatal("it neither ends nor waits")
+	return driver.Outcome{}, nil
+}
+
+func TestCommandIsSentOnceAndFollowedToItsEnd(t *testing.T) {
+	s := &standIn{commands: []agent.Command{{ID: "c0", Name: "execute_clean_step", Status: agent.CommandSucceeded}}}
+	d := driverOf(s, true)
+	out, err := turns(t, d, erase, driver.Turn{})
+	if err != nil || !out.Callback || out.Park <= 0 || out.Phase != phaseSent || out.Handle != "c2" {
+		t.Fatalf("got %+v, %v, want it to wait for the command c2", out, err)
+	}
+	following := driver.Turn{Attempt: driver.Continued, Phase: out.Phase, Handle: out.Handle, Called: true}
+	if out, err := turns(t, d, erase, following); err != nil || !out.Callback {
+		t.Errorf("while it runs: %+v, %v, want it to wait on", out, err)
+	}
+	s.end(agent.CommandSucceeded, nil)
+	if out, err := turns(t, d, erase, following); err != nil || !out.Done() {
+		t.Errorf("at its end: %+v, %v, want it done", out, err)
+	}
+	if len(s.sent) != 1 {
+		t.Errorf("%d commands were sent, want 1", len(s.sent))
+	}
+}
+
+func TestCommandWhoseAnswerWasLostIsNotSentAgain(t *testing.T) {
+	for name, attempt := range map[string]driver.Attempt{"the process goes on": driver.Unknown, "after a refusal": driver.Refused} {
+		t.Run(name, func(t *testing.T) {
+			s := &standIn{lose: errLost}
+			d := driverOf(s, true)
+			if _, err := turns(t, d, erase, driver.Turn{}); !errors.Is(err, errLost) {
+				t.Fatalf("got %v, want the lost answer", err)
+			}
+			out, err := turns(t, d, erase, driver.Turn{Attempt: attempt, Phase: phaseToSend})
+			if err != nil || out.Handle != "c1" || len(s.sent) != 1 {
+				t.Errorf("got %+v, %v with %d sent, want the command that was begun to be followed", out, err, len(s.sent))
+			}
+		})
+	}
+}
+
+func TestRefusedCommandIsSentAgain(t *testing.T) {
+	s := &standIn{refuse: errRefused}
+	d := driverOf(s, true)
+	if _, err := turns(t, d, erase, driver.Turn{}); !errors.Is(err, errRefused) {
+		t.Fatalf("got %v, want the refusal", err)
+	}
+	out, err := turns(t, d, erase, driver.Turn{Attempt: driver.Refused, Phase: phaseToSend})
+	if err != nil || !out.Callback || len(s.sent) != 1 {
+		t.Errorf("got %+v, %v with %d sent, want it sent", out, err, len(s.sent))
+	}
+}
+
+func TestFailuresOfCommandsSayWhatHappened(t *testing.T) {
+	failed := &agent.CommandError{Type: "CommandExecutionError", Message: "Command execution failed", Details: "disk is read-only"}
+	for name, tc := range map[string]struct {
+		list    []agent.Command
+		silent  error
+		running bool
+		elapsed bool
+		want    string // in the error; empty means that it waits on
+	}{
+		"failed":                     {list: []agent.Command{{ID: "c1", Status: agent.CommandFailed, Error: failed}}, running: true, want: "disk is read-only"},
+		"other hardware managers":    {list: []agent.Command{{ID: "c1", Status: agent.CommandVersionMismatch}}, running: true, want: "other hardware managers"},
+		"restarted":                  {list: []agent.Command{{ID: "x", Status: agent.CommandRunning}}, running: true, want: "restarted since"},
+		"unreachable, with beats":    {silent: errLost, running: true},
+		"unreachable, without beats": {silent: errLost, want: "vanished"},
+		"runs for days":              {list: []agent.Command{{ID: "c1", Status: agent.CommandRunning}}, running: true, elapsed: true, want: "has not ended within"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			turn := driver.Turn{Attempt: driver.Continued, Phase: phaseSent, Handle: "c1"}
+			if tc.elapsed {
+				turn.Elapsed = longestCommand
+			}
+			out, err := driverOf(&standIn{commands: tc.list, silent: tc.silent}, tc.running).run(t.Context(), machine, erase, turn)
+			if tc.want == "" && (err != nil || !out.Callback || out.Handle != "c1") {
+				t.Errorf("got %+v, %v, want it to wait on", out, err)
+			}
+			if tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want %q in it", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestAgentThatGoesDownWithItsCommandHasDoneIt(t *testing.T) {
+	reboot := order{name: "standby.run_image", lost: true}
+	s := &standIn{}
+	if out, err := turns(t, driverOf(s, true), reboot, driver.Turn{}); err != nil || !out.Done() || len(s.sent) != 1 {
+		t.Errorf("accepted: %+v, %v with %d sent, want it done", out, err, len(s.sent))
+	}
+	s.silent = errRefused
+	lost := driver.Turn{Attempt: driver.Unknown, Phase: phaseToSend}
+	if out, err := driverOf(s, true).run(t.Context(), machine, reboot, lost); err != nil || !out.Done() {
+		t.Errorf("the answer was lost: %+v, %v, want it done", out, err)
+	}
+}
+
+func TestPhaseOfAnotherReleaseSendsNothing(t *testing.T) {
+	s := &standIn{}
+	if _, err := driverOf(s, true).run(t.Context(), machine, erase, driver.Turn{Phase: "from the future"}); err == nil || len(s.sent) > 0 {
+		t.Errorf("got %v with %d sent, want a failure and nothing sent", err, len(s.sent))
+	}
+}

@@ -1,0 +1,154 @@
+package ramdisk
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// sum is a SHA-256 checksum.
+var sum = strings.Repeat("0a", 32)
+
+func TestImageIsDescribedToTheAgent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		instance map[string]any
+		want     map[string]any // part of image_info
+		invalid  string         // part of the error
+	}{
+		"qcow2 with a checksum":   {instance: map[string]any{"image_source": "http://192.0.2.1/i.qcow2", "image_checksum": sum}, want: map[string]any{"disk_format": "qcow2", "os_hash_algo": "sha256", "os_hash_value": sum}},
+		"raw, by its name":        {instance: map[string]any{"image_source": "https://192.0.2.1/i.img", "image_checksum": sum + sum}, want: map[string]any{"disk_format": "raw", "stream_raw_images": true, "os_hash_algo": "sha512"}},
+		"algorithm and value":     {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_os_hash_algo": "SHA-256", "image_os_hash_value": strings.ToUpper(sum)}, want: map[string]any{"os_hash_algo": "sha256", "os_hash_value": sum}},
+		"URL of checksums":        {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": "http://192.0.2.1/sums"}, want: map[string]any{"checksum": "http://192.0.2.1/sums"}},
+		"no image":                {invalid: "image_source"},
+		"path":                    {instance: map[string]any{"image_source": "file:///etc/passwd", "image_checksum": sum}, invalid: "no http or https URL"},
+		"no checksum":             {instance: map[string]any{"image_source": "http://192.0.2.1/i"}, invalid: "no checksum"},
+		"MD5":                     {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": sum[:32]}, invalid: "MD5"},
+		"checksum of odd length":  {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": "abc"}, invalid: "cannot be used"},
+		"format nobody can write": {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": sum, "image_disk_format": "vmdk"}, invalid: "vmdk"},
+		"partition image":         {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": sum, "image_type": "partition"}, invalid: "whole-disk"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := imageInfo(&node.Node{UUID: "u", InstanceInfo: node.ObjectOf(tc.instance)})
+			if tc.invalid != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.invalid) {
+					t.Errorf("got %v, want %q in it", err, tc.invalid)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for key, want := range tc.want {
+				if diff := cmp.Diff(want, got[key]); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", key, diff)
+				}
+			}
+		})
+	}
+}
+
+// recorded is the answer of a real agent to clean.get_clean_steps, shortened.
+const recorded = `{"clean_steps": {"GenericHardwareManager": [
+	{"step": "erase_devices", "priority": 10, "interface": "deploy", "reboot_requested": false, "abortable": true},
+	{"step": "create_configuration", "priority": 0, "interface": "raid", "reboot_requested": false, "abortable": true}]},
+	"hardware_manager_version": {"generic_hardware_manager": "1.2"}}`
+
+func TestStepsOfTheAgentAreOfferedByTheirInterface(t *testing.T) {
+	d := driverOf(&standIn{result: recorded}, true)
+	n := &node.Node{UUID: "u"}
+	out, err := d.AskSteps(t.Context(), n, driver.CleanSteps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Apply(n)
+	deploy := Deploy{Driver: d, core: directSteps}.Steps(n, driver.CleanSteps)
+	if len(deploy) != 1 || deploy[0].Step != "erase_devices" || deploy[0].Priority != 10 || !deploy[0].RequiresRamdisk || !deploy[0].Abortable {
+		t.Errorf("deploy interface: %+v", deploy)
+	}
+	if raid := (RAID{d}).Steps(n, driver.CleanSteps); len(raid) != 1 || raid[0].Step != "create_configuration" {
+		t.Errorf("RAID interface: %+v", raid)
+	}
+	if other := (RAID{d}).Steps(n, driver.ServiceSteps); len(other) != 0 {
+		t.Errorf("it offers steps of another kind: %+v", other)
+	}
+}
+
+func TestAnswersWithoutUsableStepsAreRefused(t *testing.T) {
+	for name, answer := range map[string]string{
+		"no steps":          `{}`,
+		"a text":            `"steps"`,
+		"a step unnamed":    `{"clean_steps": {"m": [{"interface": "deploy"}]}, "hardware_manager_version": {}}`,
+		"negative priority": `{"clean_steps": {"m": [{"interface": "deploy", "step": "x", "priority": -1}]}, "hardware_manager_version": {}}`,
+		"too many":          `{"clean_steps": {"m": [` + strings.TrimSuffix(strings.Repeat(`{"interface":"deploy","step":"x"},`, maxSteps+1), ",") + `]}}`,
+	} {
+		if _, err := driverOf(&standIn{result: answer}, true).AskSteps(t.Context(), machine, driver.CleanSteps); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestCoreStepsComeBeforeThoseOfTheAgentWithTheirNames(t *testing.T) {
+	n := &node.Node{DriverInternalInfo: node.ObjectOf(map[string]any{stepsKey(driver.DeploySteps): []node.Step{
+		{Interface: "deploy", Step: "write_image", RequiresRamdisk: true}, {Interface: "deploy", Step: "inject_files", RequiresRamdisk: true},
+	}})}
+	var names []string
+	for _, s := range (Deploy{core: directSteps}).Steps(n, driver.DeploySteps) {
+		names = append(names, s.Step)
+	}
+	want := []string{"deploy", "write_image", "prepare_instance_boot", "tear_down_agent", "switch_to_tenant_network", "boot_instance", "inject_files"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestBootModeIsThatOfTheInstanceThenOfTheMachine(t *testing.T) {
+	for name, tc := range map[string]struct {
+		n    node.Node
+		want string
+	}{
+		"nothing said": {node.Node{}, "uefi"},
+		"properties":   {node.Node{Properties: node.ObjectOf(map[string]any{"capabilities": "a:b, boot_mode:bios"})}, "bios"},
+		"instance": {node.Node{
+			InstanceInfo: node.ObjectOf(map[string]any{"capabilities": map[string]string{"boot_mode": "uefi"}}),
+			Properties:   node.ObjectOf(map[string]any{"capabilities": "boot_mode:bios"}),
+		}, "uefi"},
+		"instance, as text": {node.Node{InstanceInfo: node.ObjectOf(map[string]any{"capabilities": `{"boot_mode": "bios"}`})}, "bios"},
+		"as it was read":    {node.Node{BootMode: "bios"}, "bios"},
+	} {
+		if got := bootMode(&tc.n); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func TestConfigDriveGoesToTheAgentAsItTakesIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		drive   any
+		invalid string
+		want    string // what it begins with; empty for none
+	}{
+		"none":       {nil, "", ""},
+		"URL":        {"https://192.0.2.1/drive", "", "https://192.0.2.1/drive"},
+		"data":       {map[string]any{"user_data": "#cloud-config"}, "", "H4sI"}, // gzip, as base64
+		"no image":   {"aGVsbG8=", "config drive of node", ""},
+		"other keys": {map[string]any{"userdata": "x"}, "config drive of node", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &node.Node{UUID: "u", InstanceInfo: node.ObjectOf(map[string]any{"configdrive": tc.drive})}
+			got, err := configDrive(n)
+			text, _ := got.(string)
+			switch {
+			case tc.invalid != "":
+				if err == nil || !strings.Contains(err.Error(), tc.invalid) || (Deploy{}).CheckInstance(n) == nil {
+					t.Errorf("got %v, want %q in it, also before a deployment", err, tc.invalid)
+				}
+			case err != nil || !strings.HasPrefix(text, tc.want) || tc.want == "" && got != nil:
+				t.Errorf("got %v, %v, want %q…", got, err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,101 @@
+package ramdisk
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/checksum"
+	"github.com/ingot-metal/ingot/internal/configdrive"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// diskFormats are the formats of images that agents write.
+var diskFormats = []string{"raw", "qcow2"}
+
+// imageInfo is what the agent is told of the image that it writes (ironic-python-agent,
+// standby extension, image_info). The error is a *node.ValidationError that says what the
+// node's instance_info lacks.
+func imageInfo(n *node.Node) (map[string]any, error) {
+	source := n.InstanceInfo.Text("image_source")
+	parsed, err := url.Parse(source)
+	switch {
+	case source == "":
+		return nil, node.Invalid("Node %s has no image: set image_source in its instance_info to the URL of a whole-disk image.", n.UUID)
+	case err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https":
+		return nil, node.Invalid("The image_source of node %s is no http or https URL.", n.UUID)
+	}
+	format := cmp.Or(n.InstanceInfo.Text("image_disk_format"), formatOf(parsed.Path))
+	if !slices.Contains(diskFormats, format) {
+		return nil, node.Invalid("The image of node %s has the format %q: set image_disk_format in its instance_info to one of %s.",
+			n.UUID, node.CutText(format), node.Choices(diskFormats))
+	}
+	if kind := n.InstanceInfo.Text("image_type"); kind != "" && kind != "whole-disk" && kind != "whole-disk-image" {
+		return nil, node.Invalid("The image_type of node %s is %q; only whole-disk images can be written.", n.UUID, node.CutText(kind))
+	}
+	info := map[string]any{
+		"id": source, "urls": []string{source}, "disk_format": format, "container_format": "bare",
+		"image_type": "whole-disk", "stream_raw_images": format == "raw", "node_uuid": n.UUID,
+	}
+	return info, addChecksum(n, info)
+}
+
+// addChecksum adds what the agent compares the image with.
+func addChecksum(n *node.Node, info map[string]any) error {
+	text := n.InstanceInfo.Text("image_checksum")
+	algorithm, value := n.InstanceInfo.Text("image_os_hash_algo"), n.InstanceInfo.Text("image_os_hash_value")
+	var sum checksum.Checksum
+	var err error
+	switch {
+	case algorithm != "" && value != "":
+		sum, err = checksum.New(algorithm, value)
+	case checksum.IsURL(text): // the agent fetches it and finds the line of the image
+		info["checksum"] = text
+		return nil
+	case text != "":
+		sum, err = checksum.Parse(text)
+	default:
+		return node.Invalid("The image of node %s has no checksum: set image_os_hash_algo and image_os_hash_value, or image_checksum, in its instance_info.", n.UUID)
+	}
+	switch {
+	case err != nil:
+		return node.Invalid("The checksum of the image of node %s cannot be used: %s.", n.UUID, node.CutText(err.Error()))
+	case sum.Algorithm == checksum.MD5:
+		return node.Invalid("The checksum of the image of node %s is MD5, which agents refuse: use SHA-256 or SHA-512.", n.UUID)
+	}
+	info["os_hash_algo"], info["os_hash_value"] = string(sum.Algorithm), sum.Value
+	return nil
+}
+
+// configDrive is the config drive of the instance as agents take it: nil for none. The error
+// is a *node.ValidationError.
+func configDrive(n *node.Node) (any, error) {
+	raw := n.InstanceInfo.Fields()["configdrive"]
+	drive, err := configdrive.ForAgent(raw, configdrive.Instance{UUID: n.UUID, Name: n.Name}, configdrive.DefaultMaxSize)
+	switch {
+	case err != nil:
+		return nil, node.Invalid("The config drive of node %s cannot be used: %s.", n.UUID, node.CutText(err.Error()))
+	case drive == "":
+		return nil, nil
+	}
+	return drive, nil
+}
+
+// formatOf guesses the format of an image by the end of its path.
+func formatOf(path string) string {
+	if strings.HasSuffix(strings.ToLower(path), ".raw") || strings.HasSuffix(strings.ToLower(path), ".img") {
+		return "raw"
+	}
+	return "qcow2"
+}
+
+// textCapability finds a value in capabilities that are written as "name:value,…".
+func textCapability(text, name string) string {
+	for part := range strings.SplitSeq(text, ",") {
+		if key, value, ok := strings.Cut(part, ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

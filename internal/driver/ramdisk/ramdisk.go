@@ -1,0 +1,76 @@
+// Package ramdisk implements the interfaces that work through the agent of a machine's
+// ramdisk (ironic-python-agent): deployment as direct and custom-agent, RAID as agent.
+//
+// Steps of the agent are commands. A command has no name that the engine could choose, so
+// before one is sent, the last command of the agent is stored; a command of that name
+// behind it is the one that was sent, whatever became of the answer. The agent is asked for
+// its commands before anything is repeated.
+package ramdisk
+
+import (
+	"context"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Agents calls the agents of ramdisks. Errors are *node.DriverError.
+type Agents interface {
+	// Commands lists the commands that the node's agent has had since its start, the
+	// oldest first.
+	Commands(ctx context.Context, n *node.Node) ([]agent.Command, error)
+	// Execute sends a command and returns what the agent says of it: at its end when wait
+	// is true, else at once. The error is Refused when the agent has not begun it.
+	Execute(ctx context.Context, n *node.Node, name string, params map[string]any, wait bool) (agent.Command, error)
+}
+
+// Options are what the interfaces need of the engine.
+type Options struct {
+	Agents Agents // nil means that no agent can be called, so that the interfaces do not exist
+	// Running reports whether a node's ramdisk has sent a heartbeat recently.
+	Running func(*node.Node) bool
+	// Ports returns the ports of a node.
+	Ports func(ctx context.Context, n *node.Node) ([]*node.Port, error)
+	// LookupKeys are keys of the open dictionaries that ramdisks get beside those that
+	// agents read.
+	LookupKeys []string
+}
+
+// Driver has the interfaces.
+type Driver struct{ options Options }
+
+// New returns a driver.
+func New(options Options) Driver { return Driver{options} }
+
+// Interfaces are the implementations, by interface and name.
+func (d Driver) Interfaces() map[node.InterfaceKind]map[string]driver.Implementation {
+	if d.options.Agents == nil {
+		return nil
+	}
+	return map[node.InterfaceKind]map[string]driver.Implementation{
+		node.DeployInterface: {
+			"direct":       Deploy{Driver: d, core: directSteps, needsImage: true},
+			"custom-agent": Deploy{Driver: d, core: customSteps},
+		},
+		node.RAIDInterface: {"agent": RAID{d}},
+	}
+}
+
+// RAID offers and runs the RAID steps of the agent.
+type RAID struct{ Driver }
+
+var _ driver.Stepper = RAID{}
+
+// Validate accepts every node: only the agent knows the controllers.
+func (RAID) Validate(*node.Node) error { return nil }
+
+// Steps lists the steps that the agent has told of.
+func (RAID) Steps(n *node.Node, kind driver.StepKind) []node.Step {
+	return askedSteps(n, kind, node.RAIDInterface.String())
+}
+
+// RunStep makes a turn of a step.
+func (r RAID) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind, step node.Step, turn driver.Turn) (driver.Outcome, error) {
+	return r.runAgentStep(ctx, n, kind, step, turn)
+}

@@ -1,0 +1,152 @@
+package ramdisk
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// versionKey is the key of driver_internal_info for the versions of the hardware managers
+// that listed the steps, as clients of the Bare Metal API know it.
+const versionKey = "hardware_manager_version"
+
+// stepsKey is the key of driver_internal_info for the steps of the agent.
+func stepsKey(kind driver.StepKind) string { return "agent_cached_" + string(kind) + "_steps" }
+
+// agentStep is a step as the agent lists it.
+type agentStep struct {
+	Step            string `json:"step"`
+	Interface       string `json:"interface"`
+	Priority        int    `json:"priority"`
+	Abortable       bool   `json:"abortable"`
+	RebootRequested bool   `json:"reboot_requested"`
+}
+
+// stepList is the result of a command that lists steps.
+type stepList struct {
+	byManager map[string][]agentStep
+	Version   map[string]string `json:"hardware_manager_version"`
+}
+
+// decodeSteps reads the result of a command that lists the steps of a kind.
+func decodeSteps(raw json.RawMessage, kind driver.StepKind) (stepList, error) {
+	var list stepList
+	var byKind map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &byKind); err != nil {
+		return list, err
+	}
+	if err := json.Unmarshal(byKind[string(kind)+"_steps"], &list.byManager); err != nil {
+		return list, fmt.Errorf("steps: %w", err)
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return list, fmt.Errorf("versions: %w", err)
+	}
+	return list, nil
+}
+
+// maxSteps bounds the steps of one kind that an agent may have.
+const maxSteps = 500
+
+// steps are the steps of all hardware managers, in the order of their names. Agents list a
+// step once, with the manager that runs it.
+func (l stepList) steps() ([]node.Step, error) {
+	var steps []node.Step
+	for manager, listed := range l.byManager {
+		for _, s := range listed {
+			if s.Step == "" || s.Interface == "" || len(s.Step) > 255 || s.Priority < 0 {
+				return nil, fmt.Errorf("the hardware manager %s has a step without name or interface, or with a negative priority", node.CutText(manager))
+			}
+			steps = append(steps, node.Step{
+				Interface: s.Interface, Step: s.Step, Priority: s.Priority, Abortable: s.Abortable,
+				RebootRequested: s.RebootRequested, RequiresRamdisk: true,
+			})
+		}
+	}
+	if len(steps) > maxSteps {
+		return nil, fmt.Errorf("it has %d steps, more than %d", len(steps), maxSteps)
+	}
+	slices.SortFunc(steps, func(a, b node.Step) int { return cmpNames(a, b) })
+	return steps, nil
+}
+
+func cmpNames(a, b node.Step) int {
+	switch {
+	case a.Name() < b.Name():
+		return -1
+	case a.Name() > b.Name():
+		return 1
+	}
+	return 0
+}
+
+// AskSteps asks the agent for its steps of a kind.
+func (d Driver) AskSteps(ctx context.Context, n *node.Node, kind driver.StepKind) (driver.Outcome, error) {
+	params, err := d.params(ctx, n)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	name := fmt.Sprintf("%s.get_%s_steps", kind, kind)
+	command, err := d.options.Agents.Execute(ctx, n, name, params, true)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	unusable := func(reason string) error {
+		return &node.DriverError{Op: "ask the ramdisk of node " + n.UUID + " for its steps", Refused: true, Reason: node.CutText(reason)}
+	}
+	if command.Status != agent.CommandSucceeded {
+		return driver.Outcome{}, unusable(command.Reason())
+	}
+	list, err := decodeSteps(command.Result, kind)
+	if err != nil {
+		return driver.Outcome{}, unusable("its answer cannot be read: " + err.Error())
+	}
+	steps, err := list.steps()
+	if err != nil {
+		return driver.Outcome{}, unusable(err.Error())
+	}
+	return driver.Outcome{Apply: func(n *node.Node) {
+		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{stepsKey(kind): steps, versionKey: list.Version})
+	}}, nil
+}
+
+// askedSteps are the steps of an interface that the agent has told of.
+func askedSteps(n *node.Node, kind driver.StepKind, of string) []node.Step {
+	var steps []node.Step
+	n.DriverInternalInfo.Get(stepsKey(kind), &steps)
+	return slices.DeleteFunc(steps, func(s node.Step) bool { return s.Interface != of })
+}
+
+// params are those of every command that concerns steps.
+func (d Driver) params(ctx context.Context, n *node.Node) (map[string]any, error) {
+	ports, err := d.options.Ports(ctx, n)
+	if err != nil {
+		return nil, fmt.Errorf("read the ports of node %s: %w", n.UUID, err)
+	}
+	return map[string]any{"node": agent.Document(n, d.options.LookupKeys), "ports": agent.PortDocuments(ports)}, nil
+}
+
+// runAgentStep makes a turn of a step that the agent runs.
+func (d Driver) runAgentStep(ctx context.Context, n *node.Node, kind driver.StepKind, step node.Step, turn driver.Turn) (driver.Outcome, error) {
+	return d.run(ctx, n, order{
+		name: fmt.Sprintf("%s.execute_%s_step", kind, kind),
+		params: func(ctx context.Context) (map[string]any, error) {
+			params, err := d.params(ctx, n)
+			if err != nil {
+				return nil, err
+			}
+			sent := map[string]any{"interface": step.Interface, "step": step.Step, "priority": step.Priority, "args": step.Args}
+			if step.Args == nil {
+				sent["args"] = struct{}{}
+			}
+			var version map[string]string
+			n.DriverInternalInfo.Get(versionKey, &version)
+			params["step"], params[string(kind)+"_version"] = sent, version
+			return params, nil
+		},
+	}, turn)
+}

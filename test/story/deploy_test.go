@@ -1,0 +1,120 @@
+package story
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/sim/agent"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/redfish"
+)
+
+// instance is what a deployment is asked for.
+var instance = fmt.Sprintf(`[{"op": "add", "path": "/instance_info", "value": {
+	"image_source": "http://192.0.2.1/image.qcow2", "image_os_hash_algo": "sha256", "image_os_hash_value": %q,
+	"configdrive": {"meta_data": {"name": "server-7"}, "user_data": "#cloud-config"}}}]`, strings.Repeat("0a", 32))
+
+// TestMachineWithABMCIsCleanedDeployedServicedAndReleased takes a machine through its life
+// with the ramdisk, which its network boots.
+func TestMachineWithABMCIsCleanedDeployedServicedAndReleased(t *testing.T) {
+	for _, vendor := range redfish.Vendors {
+		t.Run(vendor, func(t *testing.T) {
+			r, authority := startMachineWithABMC(t, vendor, agent.Accelerated(20))
+			r.throughALife(t, authority)
+		})
+	}
+}
+
+func (r *rack) throughALife(t *testing.T, authority string) {
+	t.Helper()
+	machine := r.Machine(0)
+	uuid := r.registerBMC(t, authority)
+	r.provision(t, uuid, "manage", "manageable")
+	r.provision(t, uuid, verbInspect, "manageable")
+	r.provision(t, uuid, "provide", "available")
+	if n := r.show(t, uuid); n.Power != "power off" || n.Internal["agent_url"] != nil {
+		t.Errorf("after cleaning: power %q, agent at %v; want it off and without an agent", n.Power, n.Internal["agent_url"])
+	}
+
+	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid, instance, http.StatusOK)
+	r.provision(t, uuid, "active", "active")
+	if n := r.show(t, uuid); n.Power != "power on" {
+		t.Errorf("after the deployment: power %q, want it on", n.Power)
+	}
+	if boot := machine.BMC().Override(); boot.Target != bmc.TargetDisk {
+		t.Errorf("the machine boots from %q, want its disk", boot.Target)
+	}
+
+	boots := machine.BMC().Boots()
+	r.request(t, http.MethodPut, "/v1/nodes/"+uuid+"/states/provision",
+		`{"target": "service", "service_steps": [{"interface": "deploy", "step": "burnin_memory"}]}`, http.StatusAccepted)
+	r.awaitState(t, uuid, "active")
+	if n := r.show(t, uuid); n.Power != "power on" || machine.BMC().Boots() != boots+2 {
+		t.Errorf("after servicing: power %q, %d boots; want it on after 2, of the ramdisk and of the instance", n.Power, machine.BMC().Boots()-boots)
+	}
+
+	r.provision(t, uuid, "deleted", "available")
+	if n := r.show(t, uuid); n.Power != "power off" {
+		t.Errorf("after undeploying: power %q, want it off", n.Power)
+	}
+}
+
+// TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas asks for a step of which
+// only the running ramdisk can tell that it does not exist.
+func TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas(t *testing.T) {
+	r, authority := startMachineWithABMC(t, redfish.Vendors[0], agent.Accelerated(20))
+	uuid := r.registerBMC(t, authority)
+	r.provision(t, uuid, "manage", "manageable")
+	r.request(t, http.MethodPut, "/v1/nodes/"+uuid+"/states/provision",
+		`{"target": "clean", "clean_steps": [{"interface": "deploy", "step": "paint"}]}`, http.StatusAccepted)
+	n := r.awaitState(t, uuid, "clean failed")
+	if !strings.Contains(n.LastError, "paint") || !strings.Contains(n.LastError, "erase_devices_metadata") {
+		t.Errorf("last_error is %q, want the unknown step and those there are", n.LastError)
+	}
+	if state := r.Machine(0).BMC().Power(); state != bmc.Off {
+		t.Error("the machine was left on")
+	}
+}
+
+// TestMachineWithoutABMCIsDeployedByTheRamdiskOfItsDiscovery takes a machine that nobody
+// registered from its first boot to its instance without another boot of the ramdisk, and
+// back, for which somebody has to boot it into the ramdisk.
+func TestMachineWithoutABMCIsDeployedByTheRamdiskOfItsDiscovery(t *testing.T) {
+	r := startRack(t, 1, "auto_discovery.enabled=true", "auto_discovery.driver=manual-management")
+	machine := r.Machine(0)
+	if err := machine.PowerOn(); err != nil {
+		t.Fatal(err)
+	}
+	var uuid string
+	eventually(t, func(context.Context) error {
+		if found := r.discovered(t); len(found) == 1 {
+			uuid = found[0].UUID
+			return nil
+		}
+		return errors.New("the machine is not discovered yet")
+	})
+	r.provision(t, uuid, "manage", "manageable")
+	r.provision(t, uuid, "provide", "available")
+	boots := machine.Status().Boots
+
+	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid, instance, http.StatusOK)
+	r.provision(t, uuid, "active", "active")
+	eventually(t, func(context.Context) error {
+		if got := machine.Status().Boots; got != boots+1 {
+			return fmt.Errorf("%d boots since the deployment began, want 1, of the instance", got-boots)
+		}
+		return nil
+	})
+	if n := r.show(t, uuid); n.Internal["agent_url"] != nil {
+		t.Errorf("the agent is still known at %v", n.Internal["agent_url"])
+	}
+
+	r.provision(t, uuid, "deleted", "available")
+	if _, history := r.get(t, "/v1/nodes/"+uuid+"/history"); !strings.Contains(string(history), "boot it into the ramdisk by hand") {
+		t.Error("nobody was asked to boot the machine into the ramdisk")
+	}
+}
