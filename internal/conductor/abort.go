@@ -65,10 +65,11 @@ func (c *Conductor) forgetAgent(n *node.Node) {
 // cleanUpOperations clean up after aborted work. After servicing, they start the
 // instance again.
 func (c *Conductor) cleanUpOperations(t runner.Task) ([]runner.Operation, error) {
+	leave := []runner.Operation{c.leaveRamdiskIfItCan(t.Node)}
 	if abortedKind(t.Work) == workService {
-		return c.switchedOn(t), nil
+		return append(leave, c.switchedOn(t)...), nil
 	}
-	return c.switchedOff(t), nil
+	return append(leave, c.switchedOff(t)...), nil
 }
 
 func (c *Conductor) endCleanUp(tx *store.Tx, t runner.Task, n *node.Node) error {

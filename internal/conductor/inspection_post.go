@@ -313,11 +313,14 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node) error {
 	if err := tx.ClaimInventory(n.ID, slices.Concat(macClaims(p.macs), bmcsOf(&p.document.Hardware))); err != nil {
 		return err
 	}
-	intent := node.ObjectOf(map[string]any{documentIntent: documentID})
-	if n.Lease.Suspended() {
-		return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workProcess, Intent: intent})
+	intent := map[string]any{documentIntent: documentID}
+	if _, serves := node.RamdiskBootOf(n); serves {
+		intent[servedIntent] = true
 	}
-	w, err := c.storeWork(tx, n, workProcess, intent)
+	if n.Lease.Suspended() {
+		return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workProcess, Intent: node.ObjectOf(intent)})
+	}
+	w, err := c.storeWork(tx, n, workProcess, node.ObjectOf(intent))
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// documentIntent is the key of the document in the intent of inspection work.
-const documentIntent = "document"
+// Keys of the intent of inspection work.
+const (
+	documentIntent = "document" // the ID of the document
+	servedIntent   = "served"   // whether the engine served the ramdisk that posted it
+)
 
 // processing is the state of processing a posted document.
 type processing struct {
@@ -30,8 +33,8 @@ type processing struct {
 }
 
 // processOperations switch the machine off, because its ramdisk is no longer needed,
-// and run the hooks over the posted document. When the machine cannot be switched
-// off, the hooks run all the same. Work that waited for the object store does not
+// withdraw that, and run the hooks over the posted document. When the machine cannot be
+// switched off, the hooks run all the same. Work that waited for the object store does not
 // switch it off again.
 func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error) {
 	off := c.switchTo(t.Node, node.PowerOff)
@@ -41,10 +44,15 @@ func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error)
 		c.log.Warn("Machine stays on after its inspection", "node", t.Node.UUID, "err", cause)
 		return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "power", text) }
 	}
-	return []runner.Operation{off, {
+	hooks := runner.Operation{
 		Ref: runner.Ref{Name: "run hooks"}, Processor: true,
 		Read: func(ctx context.Context, _ *node.Node) (runner.Write, error) { return c.runHooks(ctx, t) },
-	}}, nil
+	}
+	var served bool
+	if t.Work.Intent.Get(servedIntent, &served); !served {
+		return []runner.Operation{off, hooks}, nil // without another commit between them
+	}
+	return []runner.Operation{off, c.leaveRamdiskIfItCan(t.Node), hooks}, nil
 }
 
 // runHooks runs the hooks over a posted document and returns the function that stores

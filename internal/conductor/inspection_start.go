@@ -53,12 +53,14 @@ func (c *Conductor) endInspection(tx *store.Tx, _ runner.Task, n *node.Node) err
 	return c.Move(tx, n, node.OnDone)
 }
 
-// leaveInspected switches the machine off when its inspection has failed.
+// leaveInspected withdraws the ramdisk of a machine and switches it off when its inspection
+// has failed.
 func (c *Conductor) leaveInspected(t runner.Task) []runner.Operation {
-	if boot, err := c.ramdiskBoot(t.Node); err != nil || boot == noRamdisk || !c.leavesOff(t.Node) {
-		return nil // no ramdisk was started
-	}
-	return c.switchedOff(t)
+	off := c.switchTo(t.Node, node.PowerOff)
+	boot, err := c.ramdiskBoot(t.Node)
+	started := err == nil && boot != noRamdisk
+	off.Skip = off.Skip || !started || !c.leavesOff(t.Node)
+	return []runner.Operation{c.leaveRamdiskIfItCan(t.Node), off}
 }
 
 // bmcAddressesKey is the key of driver_internal_info for the BMC addresses by which a

@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/ingot-metal/ingot/internal/agent"
@@ -198,12 +199,18 @@ func (c *Conductor) leaveRamdisk(n *node.Node) runner.Operation {
 	return operation
 }
 
-// leaveRamdiskIfItCan is leaveRamdisk after a failure, which it does not add to.
+// leaveRamdiskIfItCan is leaveRamdisk where the work goes on when the boot interface cannot
+// do it, because media cannot be detached for instance. The engine serves nothing for that
+// boot any more all the same.
 func (c *Conductor) leaveRamdiskIfItCan(n *node.Node) runner.Operation {
 	operation := c.leaveRamdisk(n)
-	operation.Optional = func(err error) runner.Write {
-		c.log.Warn("What was served for the ramdisk could not be withdrawn", "node", n.UUID, "err", err)
-		return nil
+	operation.Optional = func(cause error) runner.Write {
+		c.log.Warn("What was served for the ramdisk could not be withdrawn", "node", n.UUID, "err", cause)
+		text := node.CutText(fmt.Sprintf("What the machine booted its ramdisk from could not be removed from it: %v", cause))
+		return func(tx *store.Tx, n *node.Node) error {
+			node.WithdrawRamdiskBoot(n)
+			return c.record(tx, n, node.SeverityError, "boot", text)
+		}
 	}
 	return operation
 }
@@ -314,14 +321,17 @@ const instanceLeftKey = "instance_left_running"
 // startsRamdisk decides what starts the node's ramdisk. The error is a
 // *node.ValidationError.
 func (c *Conductor) startsRamdisk(n *node.Node) (ramdiskBoot, error) {
-	_, err := driver.Ability[driver.RamdiskBoot](c.drivers, n, node.BootInterface, "booting a ramdisk")
+	boot, err := driver.Ability[driver.RamdiskBoot](c.drivers, n, node.BootInterface, "booting a ramdisk")
+	if err == nil {
+		err = boot.Validate(n)
+	}
 	switch {
 	case err == nil:
 		return managedBoot, nil
 	case c.cfg.Inspection.UnmanagedBoot:
 		return unmanagedBoot, nil
 	}
-	return noRamdisk, node.Invalid("The boot interface %q of node %s cannot start the ramdisk in this engine. "+
+	return noRamdisk, node.Invalid("The boot interface %q of node %s cannot start the ramdisk. %v "+
 		"If another server starts it on the machine's network, set inspector.require_managed_boot to false, see docs/inspection.md.",
-		n.Interfaces[node.BootInterface], n.UUID)
+		n.Interfaces[node.BootInterface], n.UUID, err)
 }

@@ -34,6 +34,7 @@ type Config struct {
 	Inspector     InspectorConfig     `koanf:"inspector"`
 	Inventory     InventoryConfig     `koanf:"inventory"`
 	AutoDiscovery AutoDiscoveryConfig `koanf:"auto_discovery"`
+	Boot          BootConfig          `koanf:"boot"`
 }
 
 // APIConfig is about the HTTP listener.
@@ -250,6 +251,7 @@ func DefaultConfig() Config {
 		Inspector:     defaultInspector(),
 		Inventory:     defaultInventory(),
 		AutoDiscovery: AutoDiscoveryConfig{MaxNodes: 20000, MaxPorts: 64, Rate: 500, Burst: 5000},
+		Boot:          defaultBoot(),
 	}
 }
 
@@ -382,6 +384,7 @@ func (c Config) Validate() error {
 		}
 	}
 	errs = append(errs, c.API.problems()...)
+	errs = append(errs, c.Boot.problems(c.API)...)
 	check(c.Database.WriteConnections >= 1 && c.Database.WriteConnections <= 1000, "database.write_connections: want 1 to 1000, got %d", c.Database.WriteConnections)
 	check(c.Conductor.Hostname != "", "conductor.hostname: must not be empty")
 	check(c.Conductor.Workers >= 1, "conductor.workers: want at least 1, got %d", c.Conductor.Workers)

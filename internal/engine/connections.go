@@ -24,6 +24,7 @@ const (
 type sharedListener struct {
 	net.Listener
 	most int
+	key  string // of the configuration, for most
 	log  *loglimit.Logger
 
 	mu    sync.Mutex
@@ -31,9 +32,9 @@ type sharedListener struct {
 	open  map[fairqueue.Network][]*sharedConn // oldest first
 }
 
-func newSharedListener(listener net.Listener, most int, log *slog.Logger) *sharedListener {
+func newSharedListener(listener net.Listener, most int, key string, log *slog.Logger) *sharedListener {
 	return &sharedListener{
-		Listener: listener, most: most, log: loglimit.New(log, gaveWayASecond, gaveWayAtOnce),
+		Listener: listener, most: most, key: key, log: loglimit.New(log, gaveWayASecond, gaveWayAtOnce),
 		open: map[fairqueue.Network][]*sharedConn{},
 	}
 }
@@ -51,8 +52,8 @@ func (l *sharedListener) Accept() (net.Conn, error) {
 		if closed == nil {
 			return conn, nil
 		}
-		l.log.Log(time.Now(), slog.LevelWarn, "Closed a connection: there are too many, most of them from its network (api.max_connections)",
-			slog.String("remote", closed.RemoteAddr().String()))
+		l.log.Log(time.Now(), slog.LevelWarn, "Closed a connection: there are too many, most of them from its network",
+			slog.String("remote", closed.RemoteAddr().String()), slog.String("limit", l.key))
 		_ = closed.Close() // nobody hears of an error
 		if closed != conn {
 			return conn, nil

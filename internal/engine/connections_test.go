@@ -42,7 +42,7 @@ func TestNewConnectionsTakeThePlaceOfThoseOfTheLargestNetwork(t *testing.T) {
 		conn := coming[0]
 		coming = coming[1:]
 		return conn, nil
-	}}, 4, slog.New(slog.NewTextHandler(&log, nil)))
+	}}, 4, "api.max_connections", slog.New(slog.NewTextHandler(&log, nil)))
 	from := func(address string) *bool {
 		closed := new(bool)
 		coming = append(coming, namedConn{remote: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address)), closed: closed})

@@ -47,22 +47,26 @@ type Engine struct {
 	conductor  *conductor.Conductor
 	api        *server
 	metrics    *server // nil when api.metrics_listen is empty
+	boot       boot
 }
 
 // Start opens the database, resumes the work that is stored there and answers
 // requests when it returns. Stop ends it. After an error nothing is left running.
 func Start(ctx context.Context, opts Options) (*Engine, error) {
-	e := &Engine{config: opts.Config, log: maskingLog(opts.Logger), clock: opts.Clock, served: make(chan error, 2)}
+	e := &Engine{config: opts.Config, log: maskingLog(opts.Logger), clock: opts.Clock, served: make(chan error, 3)}
 	err := e.parts.Start(ctx,
 		// The port comes first: a second engine started by mistake fails before it
 		// touches anything.
 		lifecycle.Part{Name: "API listener", Start: e.listen, Stop: func(context.Context) error { return e.api.close() }},
+		lifecycle.Part{Name: "boot listener", Start: e.listenBoot, Stop: e.closeBoot},
+		lifecycle.Part{Name: "image cache", Start: e.openImages, Stop: e.closeImages},
 		lifecycle.Part{Name: "configuration", Start: e.configure},
 		// Metrics are served until the rest has stopped.
 		lifecycle.Part{Name: "metrics server", Start: e.serveMetrics, Stop: e.stopMetrics},
 		lifecycle.Part{Name: "database", Start: e.openStore, Stop: func(context.Context) error { return e.store.Close() }},
 		lifecycle.Part{Name: "BMC sessions", Stop: func(ctx context.Context) error { return e.redfish.Close(ctx) }},
 		lifecycle.Part{Name: "conductor", Start: e.startConductor, Stop: func(ctx context.Context) error { return e.conductor.Stop(ctx) }},
+		lifecycle.Part{Name: "boot service", Start: e.serveBoot, Stop: e.stopBoot},
 		lifecycle.Part{Name: "API server", Start: e.serveAPI, Stop: func(ctx context.Context) error { return e.api.stop(ctx) }},
 	)
 	if err != nil {
@@ -153,11 +157,16 @@ func (e *Engine) newDrivers() (*driver.Registry, error) {
 		Agents: agentclient.New(settings.AgentRules), Running: running, LookupKeys: cfg.Agent.LookupKeys, Ports: e.portsOf,
 	})
 	e.redfish = redfish.New(redfish.Options{})
+	netboot, err := cfg.Boot.netboot(cfg.API)
+	if err != nil {
+		return nil, err
+	}
 	drivers, err := builtin.New(driver.Config{EnabledHardwareTypes: cfg.Driver.EnabledHardwareTypes}, builtin.Dependencies{
 		AgentAlive: running, AgentReboot: inRamdisk.Reboot,
 		IPMI:    ipmi.New(ipmi.Options{}),
 		Redfish: e.redfish,
 		Ramdisk: inRamdisk,
+		Netboot: netboot, Images: e.servedImages(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up drivers: %w", err)
@@ -185,7 +194,7 @@ func (e *Engine) serveAPI(context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.api.share(e.config.API.MaxConnections, e.log)
+	e.api.share(e.config.API.MaxConnections, "api.max_connections", e.log)
 	e.api.watchHandshakes(e.log)
 	e.api.serve(e.middleware.api(httpapi.New(e.conductor, httpapi.Options{
 		Middleware: e.middleware.route, User: auth.User, Role: e.middleware.role,

@@ -40,9 +40,10 @@ func listenError(key, address string, err error) error {
 	return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another address with %s", address, err, key)
 }
 
-// share bounds the connections of the server. It is called before serve.
-func (s *server) share(connections int, log *slog.Logger) {
-	s.listener = newSharedListener(s.listener, connections, log)
+// share bounds the connections of the server, by that key of the configuration. It is
+// called before serve.
+func (s *server) share(connections int, key string, log *slog.Logger) {
+	s.listener = newSharedListener(s.listener, connections, key, log)
 }
 
 // serve answers requests until stop, and then tells ended why, which must have

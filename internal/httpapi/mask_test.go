@@ -200,3 +200,17 @@ func TestOnlyAdministratorsReadWhereBMCsAre(t *testing.T) {
 		}
 	}
 }
+
+func TestNobodyReadsTheSecretOfABoot(t *testing.T) {
+	boot := node.RamdiskBoot{Secret: node.NewBootSecret(), Kernel: "http://images/kernel", Ramdisk: "http://images/ramdisk", KernelParams: "nofb"}
+	for user, sees := range map[role.Role]bool{role.Admin: true, role.Operator: false, role.Reader: false} {
+		s := newServer(t, asRole(user))
+		s.addNode(uuid1, boot.StoreIn)
+		for _, path := range []string{"/v1/nodes/" + uuid1, "/v1/nodes/detail"} {
+			got := s.get(path).want(200)
+			if contains(got.body, boot.Secret) || contains(got.body, boot.Kernel) != sees {
+				t.Errorf("%s reads of %s: %s", user, path, got.body)
+			}
+		}
+	}
+}

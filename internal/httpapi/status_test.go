@@ -41,9 +41,9 @@ GET /v1 does not list it.
 
 All hardware types exist. Nodes of the types redfish and ipmi are driven through their BMC,
 see [redfish.md](redfish.md) and [ipmi.md](ipmi.md), and cleaned, deployed and serviced
-through their ramdisk, see [deployment.md](deployment.md). A verb that needs an interface
-that is not in this version fails with an error that says so. With fake-hardware every verb
-works.
+through their ramdisk, see [deployment.md](deployment.md), which the engine boots over the
+network, see [boot.md](boot.md). A verb that needs an interface that is not in this version
+fails with an error that says so. With fake-hardware every verb works.
 
 `, versionText[minVersion], versionText[maxVersion], "`", "`")
 	served := 0

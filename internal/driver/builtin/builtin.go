@@ -8,6 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver/agentpower"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/driver/ipmi"
+	"github.com/ingot-metal/ingot/internal/driver/netboot"
 	"github.com/ingot-metal/ingot/internal/driver/ramdisk"
 	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -31,14 +32,25 @@ type Dependencies struct {
 	// Redfish is the driver for BMCs with Redfish, which the caller closes. The zero value
 	// means one without the interfaces of that name.
 	Redfish redfish.Driver
+	// Netboot is what boot interfaces serve to machines on the network, and Images gets
+	// that. The zero values mean nothing; nodes hear that then.
+	Netboot netboot.Config
+	Images  netboot.Images
 	// Ramdisk is the driver for work in the ramdisk. The zero value means one without
 	// the interfaces direct, custom-agent and agent.
 	Ramdisk ramdisk.Driver
 }
 
 // New builds the registry of all drivers. Its error is that of driver.New.
-func New(config driver.Config, needs Dependencies) (*driver.Registry, error) {
-	return driver.New(config, implementations(needs))
+func New(config driver.Config, needs Dependencies) (drivers *driver.Registry, err error) {
+	built := implementations(needs)
+	// Boot interfaces use the management interface that the node has chosen.
+	management := func(n *node.Node) (driver.Management, error) {
+		return driver.Ability[driver.Management](drivers, n, node.ManagementInterface, "boot devices")
+	}
+	maps.Copy(built[node.BootInterface], netboot.New(needs.Netboot, needs.Images, management).Interfaces())
+	drivers, err = driver.New(config, built)
+	return drivers, err
 }
 
 func implementations(needs Dependencies) driver.Implementations {

@@ -1,0 +1,345 @@
+package bootservice_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/ingot-metal/ingot/internal/bootservice"
+	"github.com/ingot-metal/ingot/internal/imagecache"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+	"github.com/ingot-metal/ingot/internal/store/storetest"
+)
+
+// site is a boot service with its database and its images.
+type site struct {
+	t       *testing.T
+	db      *store.Store
+	service http.Handler
+	images  images
+	root    string // folder of the images
+	log     bytes.Buffer
+}
+
+// images are those of a cache, after a while.
+type images struct {
+	*imagecache.Cache
+	after time.Duration
+}
+
+func (i *images) Get(ctx context.Context, url string) (*imagecache.Image, error) {
+	select {
+	case <-time.After(i.after):
+		return i.Cache.Get(ctx, url)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	db, err := store.Open(t.Context(), storetest.Options(t, t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	s := &site{t: t, db: db, root: t.TempDir()}
+	images, err := imagecache.Open(imagecache.Options{Dir: t.TempDir(), Limit: 1 << 20, FileRoot: s.root, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = images.Close() })
+	s.images.Cache = images
+	s.service = bootservice.New(bootservice.Options{
+		PublicURL: "http://boot.example:6386/", Database: db, Images: &s.images, Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
+	})
+	return s
+}
+
+// put adds an image and returns its URL.
+func (s *site) put(name, content string) string {
+	s.t.Helper()
+	path := filepath.Join(s.root, name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return "file://" + path
+}
+
+// register stores a node with a port, and a boot unless that is nil.
+func (s *site) register(mac string, boot *node.RamdiskBoot) *node.Node {
+	s.t.Helper()
+	n := &node.Node{UUID: uuid.NewString(), Driver: "fake-hardware", ProvisionState: node.Inspecting}
+	if boot != nil {
+		boot.StoreIn(n)
+	}
+	err := s.db.Write(s.t.Context(), func(tx *store.Tx) error {
+		if err := tx.CreateNode(n); err != nil {
+			return err
+		}
+		return tx.CreatePort(&node.Port{UUID: uuid.NewString(), NodeID: n.ID, NodeUUID: n.UUID, Address: mac})
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// get sends a request and returns the answer with its body.
+func (s *site) get(method, path string, header ...string) (*http.Response, string) {
+	s.t.Helper()
+	r := httptest.NewRequestWithContext(s.t.Context(), method, path, nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.service.ServeHTTP(w, r)
+	body, err := io.ReadAll(w.Result().Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return w.Result(), string(body)
+}
+
+const nextDevice = "#!ipxe\nexit\n"
+
+func (s *site) network() *node.RamdiskBoot {
+	return &node.RamdiskBoot{
+		Secret: node.NewBootSecret(), Kernel: s.put("kernel", "the kernel"), Ramdisk: s.put("ramdisk", "the ramdisk"),
+		KernelParams: "nofb ipa-api-url=http://api",
+	}
+}
+
+func TestMachineIsSentToItsScript(t *testing.T) {
+	s := newSite(t)
+	boot := s.network()
+	n := s.register("52:54:00:00:00:01", boot)
+	_, first := s.get("GET", "/boot.ipxe")
+	if !strings.HasPrefix(first, "#!ipxe\n") || !strings.Contains(first, "http://boot.example:6386/boot/mac/${mac:hexhyp}") || !strings.HasSuffix(first, "exit\n") {
+		t.Errorf("the first script is %q", first)
+	}
+	base := "http://boot.example:6386/boot/" + n.UUID + "/" + boot.Secret
+	for _, mac := range []string{"52-54-00-00-00-01", "52:54:00:00:00:01", "52-54-00-00-00-01"} {
+		if _, script := s.get("GET", "/boot/mac/"+mac); script != "#!ipxe\nchain --replace --autofree "+base+"/boot.ipxe\n" {
+			t.Errorf("the script of %s is %q", mac, script)
+		}
+	}
+	answer, script := s.get("GET", "/boot/"+n.UUID+"/"+boot.Secret+"/boot.ipxe")
+	want := "#!ipxe\n" +
+		"kernel " + base + "/kernel initrd=ramdisk BOOTIF=01-${mac:hexhyp} nofb ipa-api-url=http://api || goto failed\n" +
+		"initrd --name ramdisk " + base + "/ramdisk || goto failed\n" +
+		"boot || goto failed\n" +
+		":failed\n" +
+		"echo The ramdisk of node " + n.UUID + " could not be started, trying again in 10 seconds\n" +
+		"imgfree\nsleep 10\n" +
+		"chain --replace --autofree http://boot.example:6386/boot/mac/${mac:hexhyp} || goto failed\n"
+	if diff := cmp.Diff(want, script); diff != "" || answer.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%v, script (-want +got):\n%s", answer.Header, diff)
+	}
+}
+
+func TestMachinesWithNothingToBootGetTheSameAnswer(t *testing.T) {
+	s := newSite(t)
+	s.register("52:54:00:00:00:02", nil)
+	s.register("52:54:00:00:00:03", &node.RamdiskBoot{Secret: node.NewBootSecret(), ISO: "http://images/iso"})
+	want, _ := s.get("GET", "/boot/mac/52-54-00-00-00-ff")
+	for _, mac := range []string{"52-54-00-00-00-02", "52-54-00-00-00-03", "52-54-00-00-00-ff", "nonsense", "%00", strings.Repeat("0", 4000)} {
+		answer, script := s.get("GET", "/boot/mac/"+mac)
+		if script != nextDevice || answer.StatusCode != want.StatusCode || cmp.Diff(want.Header, answer.Header) != "" {
+			t.Errorf("%.40s: %d %v %q", mac, answer.StatusCode, answer.Header, script)
+		}
+	}
+}
+
+func TestImagesAreServedWithRangeAndHead(t *testing.T) {
+	s := newSite(t)
+	boot := s.network()
+	n := s.register("52:54:00:00:00:01", boot)
+	path := "/boot/" + n.UUID + "/" + boot.Secret + "/"
+	for _, tc := range []struct {
+		method, file, span string
+		status             int
+		length, body       string
+	}{
+		{"GET", "kernel", "", 200, "10", "the kernel"},
+		{"GET", "ramdisk", "", 200, "11", "the ramdisk"},
+		{"GET", "ramdisk", "bytes=4-6", 206, "3", "ram"},
+		{"HEAD", "kernel", "", 200, "10", ""},
+	} {
+		answer, body := s.get(tc.method, path+tc.file, "Range", tc.span)
+		if answer.StatusCode != tc.status || answer.Header.Get("Content-Length") != tc.length || body != tc.body {
+			t.Errorf("%+v: %d, %s bytes, %q", tc, answer.StatusCode, answer.Header.Get("Content-Length"), body)
+		}
+	}
+}
+
+func TestEverythingElseIsTheSame404(t *testing.T) {
+	s := newSite(t)
+	boot := s.network()
+	n, other := s.register("52:54:00:00:00:01", boot), s.register("52:54:00:00:00:02", nil)
+	without := s.register("52:54:00:00:00:03", &node.RamdiskBoot{Secret: node.NewBootSecret(), ISO: "http://images/iso"})
+	held, _ := node.RamdiskBootOf(without)
+	for _, request := range [][2]string{
+		{"GET", "/boot/" + n.UUID + "/" + node.NewBootSecret() + "/kernel"},
+		{"GET", "/boot/" + n.UUID + "//kernel/x"},
+		{"GET", "/boot/" + n.UUID + "/" + strings.ToUpper(boot.Secret) + "X/kernel"},
+		{"GET", "/boot/" + n.UUID + "/" + boot.Secret + "/passwd"},
+		{"GET", "/boot/" + n.UUID + "/" + boot.Secret + "/..%2f..%2fetc%2fpasswd"},
+		{"GET", "/boot/" + other.UUID + "/" + boot.Secret + "/kernel"},
+		{"GET", "/boot/" + uuid.NewString() + "/" + boot.Secret + "/kernel"},
+		{"GET", "/boot/" + without.UUID + "/" + held.Secret + "/kernel"},
+		{"GET", "/boot/" + without.UUID + "/" + held.Secret + "/boot.ipxe"},
+		{"GET", "/"},
+		{"GET", "/v1/nodes"},
+		{"POST", "/boot.ipxe"},
+		{"PUT", "/boot/" + n.UUID + "/" + boot.Secret + "/kernel"},
+	} {
+		answer, body := s.get(request[0], request[1])
+		if answer.StatusCode == http.StatusTemporaryRedirect || answer.StatusCode == http.StatusMovedPermanently {
+			continue // the path is not clean; nothing was looked up
+		}
+		if answer.StatusCode != http.StatusNotFound || body != "" {
+			t.Errorf("%s %s: %d %q", request[0], request[1], answer.StatusCode, body)
+		}
+	}
+	if s.log.Len() > 0 {
+		t.Errorf("the log has\n%s", s.log.String())
+	}
+}
+
+func TestNodeIsNotFoundByItsName(t *testing.T) {
+	s := newSite(t)
+	boot := s.network()
+	n := s.register("52:54:00:00:00:01", boot)
+	name := uuid.NewString()
+	err := s.db.Write(t.Context(), func(tx *store.Tx) error {
+		after := *n
+		after.Name = name
+		return tx.UpdateNode(n, &after)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, _ := s.get("GET", "/boot/"+name+"/"+boot.Secret+"/kernel"); answer.StatusCode != http.StatusNotFound {
+		t.Errorf("status %d", answer.StatusCode)
+	}
+}
+
+func TestImageThatCannotBeFetchedIsLoggedWithoutEnd(t *testing.T) {
+	s := newSite(t)
+	boot := s.network()
+	boot.Kernel = "file://" + s.root + "/gone"
+	n := s.register("52:54:00:00:00:01", boot)
+	for range 100 {
+		if answer, body := s.get("GET", "/boot/"+n.UUID+"/"+boot.Secret+"/kernel"); answer.StatusCode != http.StatusServiceUnavailable || body != "" {
+			t.Fatalf("%d %q", answer.StatusCode, body)
+		}
+	}
+	lines := strings.Count(s.log.String(), "\n")
+	if lines == 0 || lines > 30 || !strings.Contains(s.log.String(), "no such file") {
+		t.Errorf("%d lines:\n%s", lines, s.log.String())
+	}
+}
+
+// held is a database whose reads wait.
+type held struct{ release chan struct{} }
+
+func (h held) Read(ctx context.Context, _ func(*store.Tx) error) error {
+	select {
+	case <-h.release:
+		return node.ErrNotFound
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func TestOneNetworkLeavesRoomForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := held{make(chan struct{})}
+		service := bootservice.New(bootservice.Options{Database: slow, Logger: slog.New(slog.DiscardHandler)})
+		ask := func(from string) int {
+			r := httptest.NewRequest(http.MethodGet, "/boot/mac/52-54-00-00-00-01", nil)
+			r.RemoteAddr = from
+			w := httptest.NewRecorder()
+			service.ServeHTTP(w, r)
+			return w.Code
+		}
+		var flood sync.WaitGroup
+		for range 2000 {
+			flood.Go(func() { ask("192.0.2.66:4000") })
+		}
+		synctest.Wait()
+		var status int
+		flood.Go(func() { status = ask("192.0.2.1:4000") })
+		synctest.Wait()
+		close(slow.release)
+		synctest.Wait()
+		if status != http.StatusOK {
+			t.Errorf("status %d for another network", status)
+		}
+		flood.Wait()
+	})
+}
+
+func TestMachineThatTakesNothingLosesItsConnection(t *testing.T) {
+	deadlines := &deadlines{header: http.Header{}}
+	s := newSite(t)
+	boot := s.network()
+	n := s.register("52:54:00:00:00:01", boot)
+	start := time.Now()
+	s.service.ServeHTTP(deadlines, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/boot/"+n.UUID+"/"+boot.Secret+"/kernel", nil))
+	if deadlines.writes == 0 || !deadlines.deadline.After(start) || deadlines.deadline.After(start.Add(time.Minute)) {
+		t.Errorf("%d writes, the last until %s after the start", deadlines.writes, deadlines.deadline.Sub(start))
+	}
+}
+
+// deadlines is an answer that notes until when it may be written.
+type deadlines struct {
+	header   http.Header
+	deadline time.Time
+	writes   int
+}
+
+func (d *deadlines) Header() http.Header { return d.header }
+func (d *deadlines) WriteHeader(int)     {}
+func (d *deadlines) Write(p []byte) (int, error) {
+	d.writes++
+	return len(p), nil
+}
+func (d *deadlines) SetWriteDeadline(t time.Time) error { d.deadline = t; return nil }
+
+// TestDownloadMayTakeLongerThanShortAnswers serves from a server whose own bounds are
+// shorter than the download that a machine waits for.
+func TestDownloadMayTakeLongerThanShortAnswers(t *testing.T) {
+	s := newSite(t)
+	boot := s.network()
+	n := s.register("52:54:00:00:00:01", boot)
+	const bound = 100 * time.Millisecond
+	s.images.after = 3 * bound
+	server := httptest.NewUnstartedServer(s.service)
+	server.Config.ReadTimeout, server.Config.WriteTimeout = bound, bound
+	server.Start()
+	defer server.Close()
+	answer, err := server.Client().Get(server.URL + "/boot/" + n.UUID + "/" + boot.Secret + "/kernel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if body, err := io.ReadAll(answer.Body); err != nil || string(body) != "the kernel" {
+		t.Errorf("%d %q, %v", answer.StatusCode, body, err)
+	}
+}

@@ -1,0 +1,79 @@
+package bootservice
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Scripts for iPXE, https://ipxe.org/scripting. A script that another one replaces does
+// not come back to it, so that "exit" ends iPXE, and the firmware goes on with its next
+// boot device.
+
+// nextDeviceScript is for machines that have nothing to boot here: they go on with their
+// next boot device.
+const nextDeviceScript = "#!ipxe\nexit\n"
+
+// firstTries is how often a machine asks for its script when the engine does not answer,
+// before it goes on with its next boot device.
+const firstTries = 4
+
+// firstScript sends a machine to the script of its MAC address.
+func firstScript(url string) string {
+	script := "#!ipxe\n"
+	for range firstTries {
+		script += "chain --replace --autofree " + url + "/boot/mac/${mac:hexhyp} || sleep 5\n"
+	}
+	return script + "exit\n"
+}
+
+// chainScript sends a machine to another script.
+func chainScript(url string) string {
+	return "#!ipxe\nchain --replace --autofree " + url + "\n"
+}
+
+// bootScript boots the ramdisk of a node. A machine that cannot get it asks again which
+// script it has to run, so that it stops when nobody waits for it any more.
+func bootScript(url, uuid string, boot node.RamdiskBoot) string {
+	at := func(file string) string { return url + boot.Path(uuid, file) }
+	return fmt.Sprintf(`#!ipxe
+kernel %s initrd=%s BOOTIF=01-${mac:hexhyp} %s || goto failed
+initrd --name %[2]s %[4]s || goto failed
+boot || goto failed
+:failed
+echo The ramdisk of node %[5]s could not be started, trying again in 10 seconds
+imgfree
+sleep 10
+chain --replace --autofree %[6]s/boot/mac/${mac:hexhyp} || goto failed
+`, at(kernelFile), ramdiskFile, boot.KernelParams, at(ramdiskFile), uuid, url)
+}
+
+// writeScript answers a script.
+func writeScript(w http.ResponseWriter, text string) {
+	header := w.Header()
+	header.Set("Content-Type", "text/plain; charset=utf-8")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Length", strconv.Itoa(len(text)))
+	_, _ = io.WriteString(w, text) // nobody hears of an error
+}
+
+func trimSlash(url string) string { return strings.TrimSuffix(url, "/") }
+
+// Lengths of what paths have.
+const (
+	uuidLength   = 36
+	secretLength = 32
+)
+
+// isUUID and isSecret keep from the database what cannot be there.
+func isUUID(text string) bool { return len(text) == uuidLength && hasOnly(text, "0123456789abcdef-") }
+
+func isSecret(text string) bool {
+	return len(text) == secretLength && hasOnly(text, "0123456789abcdef")
+}
+
+func hasOnly(text, characters string) bool { return strings.Trim(text, characters) == "" }

@@ -1,0 +1,144 @@
+package netboot
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Config is what the engine's configuration says about booting ramdisks.
+type Config struct {
+	// Serves says that this engine has a boot service.
+	Serves bool
+	// APIURL is the URL of the Bare Metal API for ramdisks, without /v1.
+	APIURL string
+	// Default is the ramdisk of nodes that name none, for machines whose architecture
+	// has none in ByArch. It may be empty.
+	Default Ramdisk
+	ByArch  map[string]Ramdisk // by properties.cpu_arch
+	// KernelParams are the kernel parameters of nodes that have none of their own.
+	KernelParams string
+}
+
+// Ramdisk is a kernel and its initial file system, both as URLs.
+type Ramdisk struct{ Kernel, Initial string }
+
+func (r Ramdisk) whole() bool { return r.Kernel != "" && r.Initial != "" }
+
+// Keys of driver_info.
+const (
+	kernelKey      = "deploy_kernel"
+	ramdiskKey     = "deploy_ramdisk"
+	paramsKey      = "kernel_append_params"
+	persistenceKey = "force_persistent_boot_device"
+)
+
+// boot decides what the node's ramdisk is booted from; the secret is left empty. The
+// error is a *node.ValidationError that says what is missing.
+func (c Config) boot(n *node.Node, images Images) (node.RamdiskBoot, error) {
+	if !c.Serves {
+		return node.RamdiskBoot{}, node.Invalid("The engine serves no ramdisk: set boot.listen, boot.public_url and api.public_url in its configuration, see docs/boot.md.")
+	}
+	ramdisk, err := c.ramdisk(n)
+	if err != nil {
+		return node.RamdiskBoot{}, err
+	}
+	for _, image := range []struct{ name, url string }{{"kernel", ramdisk.Kernel}, {"ramdisk", ramdisk.Initial}} {
+		if err := images.Check(image.url); err != nil {
+			return node.RamdiskBoot{}, node.Invalid("The URL %s of the %s of node %s %s.", node.CutText(image.url), image.name, n.UUID, err)
+		}
+	}
+	params, err := c.kernelParams(n)
+	if err != nil {
+		return node.RamdiskBoot{}, err
+	}
+	if p := persistenceOf(n); !slices.Contains([]persistence{byDefault, always, never}, p) {
+		return node.RamdiskBoot{}, node.Invalid("%s of node %s is %q: want %s, %s or %s.", persistenceKey, n.UUID, node.CutText(string(p)), byDefault, always, never)
+	}
+	return node.RamdiskBoot{Kernel: ramdisk.Kernel, Ramdisk: ramdisk.Initial, KernelParams: params}, nil
+}
+
+// ramdisk chooses the node's ramdisk: its own one, else that of its architecture, else
+// the default. A kernel of one and an initial file system of another would not fit.
+func (c Config) ramdisk(n *node.Node) (Ramdisk, error) {
+	own := Ramdisk{Kernel: n.DriverInfo.Text(kernelKey), Initial: n.DriverInfo.Text(ramdiskKey)}
+	arch := n.Properties.Text("cpu_arch")
+	switch {
+	case own.whole():
+		return own, nil
+	case own != Ramdisk{}:
+		return own, node.Invalid("Node %s has only one of driver_info.%s and driver_info.%s: give both, or none for the ramdisk of the configuration.", n.UUID, kernelKey, ramdiskKey)
+	case c.ByArch[arch].whole():
+		return c.ByArch[arch], nil
+	case c.Default.whole():
+		return c.Default, nil
+	case len(c.ByArch) > 0:
+		return own, node.Invalid("There is no ramdisk for node %s: its properties.cpu_arch is %q, which boot.kernel_by_arch does not have. "+
+			"Correct that, set driver_info.%s and driver_info.%s, or set boot.kernel and boot.ramdisk in the configuration.",
+			n.UUID, node.CutText(arch), kernelKey, ramdiskKey)
+	}
+	return own, node.Invalid("There is no ramdisk for node %s: set driver_info.%s and driver_info.%s, or boot.kernel and boot.ramdisk in the configuration.", n.UUID, kernelKey, ramdiskKey)
+}
+
+// Bounds of the kernel's command line, of which kernels of x86 and ARM read lineBytes. What
+// the boot script adds fits beside maxParams.
+const (
+	lineBytes = 2048
+	maxParams = lineBytes - 128
+)
+
+// kernelParams returns the command line of the node's ramdisk. Parameters of the node win
+// over those that the engine adds.
+func (c Config) kernelParams(n *node.Node) (string, error) {
+	own := c.KernelParams
+	if text := n.DriverInfo.Text(paramsKey); text != "" {
+		own = strings.ReplaceAll(text, "%default%", c.KernelParams)
+	}
+	words := strings.Fields(own)
+	for _, added := range c.agentParams(n) {
+		name, _, _ := strings.Cut(added, "=")
+		if !slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, name+"=") }) {
+			words = append(words, added)
+		}
+	}
+	params := strings.Join(words, " ")
+	if problem := paramsProblem(params, words); problem != "" {
+		return "", node.Invalid("The kernel parameters of node %s (driver_info.%s, boot.kernel_params) %s.", n.UUID, paramsKey, problem)
+	}
+	return params, nil
+}
+
+// agentParams are the parameters that tell the agent where the engine is. An agent posts
+// its inventory only when the node is being inspected.
+func (c Config) agentParams(n *node.Node) []string {
+	api := strings.TrimSuffix(c.APIURL, "/")
+	params := []string{"ipa-api-url=" + api}
+	if n.ProvisionState == node.Inspecting || n.ProvisionState == node.InspectWait {
+		params = append(params, "ipa-inspection-callback-url="+api+"/v1/continue_inspection")
+	}
+	return params
+}
+
+// scriptWords end a command of iPXE, and so cannot be part of one.
+var scriptWords = []string{"||", "&&", ";"}
+
+// paramsProblem is why parameters cannot be part of a boot script; empty when they can.
+// iPXE takes what begins with # for a comment.
+func paramsProblem(params string, words []string) string {
+	for _, word := range words {
+		if slices.Contains(scriptWords, word) || strings.HasPrefix(word, "#") {
+			return "have the word " + node.CutText(word) + ", which a boot script cannot pass on"
+		}
+	}
+	switch {
+	case len(params) > maxParams:
+		return fmt.Sprintf("have %d bytes with those that the engine adds: at most %d fit", len(params), maxParams)
+	case strings.ContainsFunc(params, func(r rune) bool { return r < ' ' || r > '~' }):
+		return "have a character that is not printable ASCII"
+	case strings.Contains(params, "ipa-agent-token="):
+		return "have ipa-agent-token, which everybody on the network could read"
+	}
+	return ""
+}

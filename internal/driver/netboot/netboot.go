@@ -1,0 +1,221 @@
+// Package netboot implements the boot interfaces that start machines over the network:
+// ipxe and pxe, for machines whose DHCP server hands out iPXE by TFTP, and http-ipxe, for
+// those that load it by UEFI HTTP boot. All run the same script of the boot service; they
+// differ in the boot device that is set.
+//
+// The interfaces store what is served for a boot in the node, see node.RamdiskBoot, and
+// set the boot device through the node's management interface. Where that has no such
+// device, the machine's own boot order decides.
+package netboot
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Images gets images for the boot service.
+type Images interface {
+	// Check returns what is wrong with the URL of an image, as the end of a sentence
+	// about it. It waits for nothing.
+	Check(url string) error
+	// Prepare gets an image, so that it can be served at once. It returns the error of
+	// ctx while that takes longer.
+	Prepare(ctx context.Context, url string) error
+}
+
+// Management returns the management interface of a node.
+type Management func(*node.Node) (driver.Management, error)
+
+// Driver makes the boot interfaces. It is safe for concurrent use.
+type Driver struct {
+	config     Config
+	images     Images
+	management Management
+}
+
+// New returns a driver. Images may be nil when nothing is served.
+func New(config Config, images Images, management Management) Driver {
+	return Driver{config: config, images: images, management: management}
+}
+
+// Boot devices of the Bare Metal API.
+const (
+	networkDevice  = "pxe"
+	uefiHTTPDevice = "uefihttp"
+	diskDevice     = "disk"
+)
+
+// Interfaces returns the boot interfaces by name.
+func (d Driver) Interfaces() map[string]driver.Implementation {
+	return map[string]driver.Implementation{
+		"ipxe":      bootInterface{Driver: d, devices: []string{networkDevice}},
+		"pxe":       bootInterface{Driver: d, devices: []string{networkDevice}},
+		"http-ipxe": bootInterface{Driver: d, devices: []string{uefiHTTPDevice, networkDevice}},
+	}
+}
+
+// bootInterface is one boot interface.
+type bootInterface struct {
+	Driver
+	devices []string // for booting the ramdisk, the preferred one first
+}
+
+var (
+	_ driver.RamdiskBoot  = bootInterface{}
+	_ driver.InstanceBoot = bootInterface{}
+)
+
+// Validate checks whether the ramdisk of the node can be served.
+func (b bootInterface) Validate(n *node.Node) error {
+	_, err := b.config.boot(n, b.images)
+	return err
+}
+
+// Stages of booting a ramdisk, as they are stored in the phase of an outcome.
+const (
+	fetching stage = "fetch" // the images are being fetched
+	stored   stage = "store" // what is served is stored; no BMC was called yet
+	setting  stage = "set"   // the boot device is being set
+)
+
+// Times of fetching images.
+const (
+	fetchWithin = 30 * time.Minute // before the boot fails
+	fetchWait   = 2 * time.Second  // in one turn, which keeps others from the BMC
+	fetchPause  = 3 * time.Second  // between two turns
+	soon        = time.Millisecond // when the next turn has nothing to wait for
+)
+
+// BootRamdisk fetches the images, stores what is served, and then makes the machine boot
+// from the network once.
+func (b bootInterface) BootRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	if p := parsePhase(turn.Phase); p.stage == stored || p.stage == setting {
+		return b.setDevice(ctx, n, p, turn)
+	}
+	boot, err := b.config.boot(n, b.images)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	wait, err := b.fetch(ctx, boot, turn.Elapsed)
+	if err != nil || wait {
+		return driver.Outcome{Again: fetchPause, Phase: phase{stage: fetching}.String()}, err
+	}
+	boot.Secret = node.NewBootSecret()
+	out := driver.Outcome{Apply: boot.StoreIn}
+	devices, err := b.choices(n)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if len(devices) > 0 {
+		out.Again, out.Phase = soon, phase{stage: stored, device: devices[0]}.String()
+	}
+	return out, nil
+}
+
+// fetch gets the images of a boot into the cache, and reports whether that needs another
+// turn.
+func (b bootInterface) fetch(ctx context.Context, boot node.RamdiskBoot, elapsed time.Duration) (wait bool, err error) {
+	const op = "fetch the ramdisk"
+	bounded, cancel := context.WithTimeout(ctx, fetchWait)
+	defer cancel()
+	for _, image := range []struct{ name, url string }{{"kernel", boot.Kernel}, {"ramdisk", boot.Ramdisk}} {
+		err := b.images.Prepare(bounded, image.url)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case bounded.Err() == nil || !errors.Is(err, bounded.Err()):
+			return false, &node.DriverError{Op: op, Refused: true, Reason: node.CutText("the " + image.name + " " + image.url + " cannot be fetched: " + err.Error())}
+		case elapsed > fetchWithin:
+			return false, &node.DriverError{Op: op, Refused: true, Reason: node.CutText("the " + image.name + " " + image.url + " was not fetched within " + fetchWithin.String())}
+		default:
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// choices lists the boot devices for the ramdisk that the node's management interface
+// has, the preferred one first.
+func (b bootInterface) choices(n *node.Node) ([]string, error) {
+	management, err := b.management(n)
+	var missing *node.NotSupportedError
+	if errors.As(err, &missing) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	has := management.BootDevices(n)
+	return slices.DeleteFunc(slices.Clone(b.devices), func(device string) bool { return !slices.Contains(has, device) }), nil
+}
+
+// setDevice makes a turn of setting the boot device. When the machine does not have it,
+// the next one of the interface follows.
+func (b bootInterface) setDevice(ctx context.Context, n *node.Node, p phase, turn driver.Turn) (driver.Outcome, error) {
+	persistent := persistenceOf(n) == always
+	inner := turn
+	inner.Phase = p.inner
+	if p.stage == stored && turn.Attempt == driver.Continued {
+		inner.Attempt = driver.Fresh
+	}
+	out, err := b.set(ctx, n, node.BootDevice{Device: p.device, Persistent: &persistent}, inner)
+	var refused *node.DriverError
+	if errors.As(err, &refused) && refused.Refused && !refused.Retryable {
+		if devices, _ := b.choices(n); len(devices) > 0 && devices[len(devices)-1] != p.device {
+			return driver.Outcome{Again: soon, Phase: phase{stage: stored, device: devices[len(devices)-1]}.String()}, nil
+		}
+	}
+	if !out.Done() {
+		out.Phase = phase{stage: setting, device: p.device, inner: out.Phase}.String()
+	}
+	return out, err
+}
+
+func (b bootInterface) set(ctx context.Context, n *node.Node, device node.BootDevice, turn driver.Turn) (driver.Outcome, error) {
+	management, err := b.management(n)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	return management.SetBootDevice(ctx, n, device, turn)
+}
+
+// LeaveRamdisk withdraws what is served. The machine's boot device was set for one boot.
+func (bootInterface) LeaveRamdisk(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) {
+	return driver.Outcome{Apply: node.WithdrawRamdiskBoot}, nil
+}
+
+// BootInstance makes the machine boot from its disk.
+func (b bootInterface) BootInstance(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	management, err := b.management(n)
+	var missing *node.NotSupportedError
+	switch {
+	case errors.As(err, &missing):
+		return driver.Outcome{}, nil
+	case err != nil:
+		return driver.Outcome{}, err
+	case !slices.Contains(management.BootDevices(n), diskDevice):
+		return driver.Outcome{}, nil
+	}
+	persistent := persistenceOf(n) != never
+	return management.SetBootDevice(ctx, n, node.BootDevice{Device: diskDevice, Persistent: &persistent}, turn)
+}
+
+// persistence says which boot devices last: driver_info.force_persistent_boot_device.
+type persistence string
+
+const (
+	byDefault persistence = "Default" // that of the instance
+	always    persistence = "Always"  // that of the ramdisk, too
+	never     persistence = "Never"   // none
+)
+
+func persistenceOf(n *node.Node) persistence {
+	return cmp.Or(persistence(n.DriverInfo.Text(persistenceKey)), byDefault)
+}

@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/driver/netboot"
+	"github.com/ingot-metal/ingot/internal/imagecache"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// BootConfig is about the service that machines boot their ramdisk from.
+type BootConfig struct {
+	Listen    string `koanf:"listen"`     // host:port; empty: nothing is served
+	PublicURL string `koanf:"public_url"` // what URLs for machines begin with
+	// Kernel and Ramdisk are URLs of the ramdisk of nodes that name none, for
+	// architectures that KernelByArch and RamdiskByArch do not have.
+	Kernel         string   `koanf:"kernel"`
+	Ramdisk        string   `koanf:"ramdisk"`
+	KernelByArch   []string `koanf:"kernel_by_arch"`  // cpu_arch:URL
+	RamdiskByArch  []string `koanf:"ramdisk_by_arch"` // cpu_arch:URL
+	KernelParams   string   `koanf:"kernel_params"`
+	CacheSize      GiB      `koanf:"cache_size"` // of images, in the data folder
+	FileRoot       string   `koanf:"file_root"`  // folder of images with file:// URLs; empty: none
+	MaxConnections int      `koanf:"max_connections"`
+}
+
+func defaultBoot() BootConfig {
+	return BootConfig{KernelParams: "nofb", CacheSize: 20, MaxConnections: 1024}
+}
+
+// problems returns what is wrong with what is served to machines.
+func (c BootConfig) problems(api APIConfig) []error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.CacheSize >= 1, "boot.cache_size: want at least 1 (GiB), got %d", c.CacheSize)
+	check(c.MaxConnections >= 2, "boot.max_connections: want at least 2, got %d", c.MaxConnections)
+	if c.Listen != "" {
+		_, port, err := net.SplitHostPort(c.Listen)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		check(err == nil, "boot.listen: want host:port with a port from 0 to 65535, got %q", c.Listen)
+		check(isBaseURL(c.PublicURL), "boot.public_url: is required with boot.listen: the URL, such as http://192.0.2.1:6386, at which machines reach that address")
+		check(isBaseURL(api.PublicURL), "api.public_url: is required with boot.listen: the URL, such as http://192.0.2.1:6385, at which ramdisks reach the API")
+	}
+	_, err := c.ramdisks()
+	return append(errs, err)
+}
+
+// isBaseURL reports whether paths can be appended to a URL.
+func isBaseURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.RawQuery == "" && u.Fragment == "" && !strings.ContainsAny(text, " \t\r\n")
+}
+
+// defaultArch is the key of the ramdisk for all architectures without one.
+const defaultArch = ""
+
+// ramdisks returns the ramdisks by architecture.
+func (c BootConfig) ramdisks() (map[string]netboot.Ramdisk, error) {
+	ramdisks := map[string]netboot.Ramdisk{}
+	for _, list := range []struct {
+		key string
+		all []string
+		set func(*netboot.Ramdisk, string)
+	}{
+		{"boot.kernel", c.KernelByArch, func(r *netboot.Ramdisk, url string) { r.Kernel = url }},
+		{"boot.ramdisk", c.RamdiskByArch, func(r *netboot.Ramdisk, url string) { r.Initial = url }},
+	} {
+		for _, row := range list.all {
+			arch, url, found := strings.Cut(row, ":")
+			if !found || arch == defaultArch {
+				return nil, fmt.Errorf("%s_by_arch: want ARCH:URL, such as aarch64:http://192.0.2.1/kernel, got %q", list.key, node.MaskURLs(row))
+			}
+			if err := imagecache.CheckURL(url); err != nil {
+				return nil, fmt.Errorf("%s_by_arch: the URL of %s %w", list.key, arch, err)
+			}
+			ramdisk := ramdisks[arch]
+			list.set(&ramdisk, url)
+			ramdisks[arch] = ramdisk
+		}
+	}
+	if err := c.defaultProblem(); err != nil {
+		return nil, err
+	}
+	ramdisks[defaultArch] = netboot.Ramdisk{Kernel: c.Kernel, Initial: c.Ramdisk}
+	for arch, ramdisk := range ramdisks {
+		if (ramdisk.Kernel == "") != (ramdisk.Initial == "") {
+			return nil, fmt.Errorf("boot.kernel_by_arch, boot.ramdisk_by_arch: want both or none of them for %s", arch)
+		}
+	}
+	return ramdisks, nil
+}
+
+// defaultProblem is what is wrong with the ramdisk for all other architectures.
+func (c BootConfig) defaultProblem() error {
+	if (c.Kernel == "") != (c.Ramdisk == "") {
+		return errors.New("boot.kernel, boot.ramdisk: want both or none of them")
+	}
+	for key, url := range map[string]string{"boot.kernel": c.Kernel, "boot.ramdisk": c.Ramdisk} {
+		if url == "" {
+			continue
+		}
+		if err := imagecache.CheckURL(url); err != nil {
+			return fmt.Errorf("%s: the URL %w", key, err)
+		}
+	}
+	return nil
+}
+
+// netboot returns the configuration as the boot interfaces read it.
+func (c BootConfig) netboot(api APIConfig) (netboot.Config, error) {
+	ramdisks, err := c.ramdisks()
+	if err != nil {
+		return netboot.Config{}, err
+	}
+	byDefault := ramdisks[defaultArch]
+	delete(ramdisks, defaultArch)
+	return netboot.Config{
+		Serves: c.Listen != "", APIURL: api.PublicURL,
+		Default: byDefault, ByArch: ramdisks, KernelParams: c.KernelParams,
+	}, nil
+}
+
+// imageFolder is the name of the folder of images in the data folder.
+const imageFolder = "images"
+
+// openImages opens the cache of images in the data folder.
+func (c BootConfig) openImages(dataDir string, log *slog.Logger) (*imagecache.Cache, error) {
+	const gib = 1 << 30
+	return imagecache.Open(imagecache.Options{
+		Dir: filepath.Join(dataDir, imageFolder), Limit: int64(c.CacheSize) * gib, FileRoot: c.FileRoot, Logger: log,
+	})
+}

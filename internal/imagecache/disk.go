@@ -1,0 +1,174 @@
+package imagecache
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Files of the folder. An image is KEY.image, and as long as it is not complete
+// KEY.part. Each has a note of the same name and noteEnding, which is written before it.
+const (
+	imageEnding = ".image"
+	partEnding  = ".part"
+	noteEnding  = ".json"
+	tempEnding  = ".new" // a note that is being written
+	lockFile    = "lock"
+
+	ownersOnly = 0o600
+)
+
+// note is what the server said about an image. Its file's time is when the image was
+// last used.
+type note struct {
+	ETag         string `json:"etag,omitempty"`
+	LastModified string `json:"last_modified,omitempty"`
+}
+
+// sameFile is a value of the header If-Range for the image; empty when the server gave
+// none that tells whether the rest belongs to the same file (RFC 9110, section 13.1.5).
+func (n note) sameFile() string {
+	if n.ETag != "" && !strings.HasPrefix(n.ETag, "W/") {
+		return n.ETag
+	}
+	return n.LastModified
+}
+
+// folder has the files of images.
+type folder struct {
+	dir  string
+	lock *os.File
+}
+
+// openFolder takes the folder for this process.
+func openFolder(dir string) (*folder, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of images: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, ownersOnly)
+	if err != nil {
+		return nil, fmt.Errorf("lock the folder of images: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close() // nothing was written
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("another process uses the folder of images %s: give this engine another data folder", dir)
+		}
+		return nil, fmt.Errorf("lock the folder of images %s: %w", dir, err)
+	}
+	return &folder{dir: dir, lock: lock}, nil
+}
+
+func (f *folder) path(name string) string { return filepath.Join(f.dir, name) }
+
+// stored is a file that an earlier process has left.
+type stored struct {
+	key  string
+	size int64
+	used time.Time
+	note note
+}
+
+// scan lists the images and the parts of images, and removes all that is neither.
+func (f *folder) scan() (images, parts []stored, err error) {
+	files, err := os.ReadDir(f.dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the folder of images: %w", err)
+	}
+	known := map[string]bool{lockFile: true}
+	for _, file := range files {
+		name := file.Name()
+		ending := filepath.Ext(name)
+		if ending != imageEnding && ending != partEnding {
+			continue
+		}
+		s, err := f.read(strings.TrimSuffix(name, ending), ending)
+		if err != nil {
+			continue // without its note it is of no use
+		}
+		known[name], known[name+noteEnding] = true, true
+		if ending == imageEnding {
+			images = append(images, s)
+		} else {
+			parts = append(parts, s)
+		}
+	}
+	for _, file := range files {
+		if !known[file.Name()] {
+			if err := os.Remove(f.path(file.Name())); err != nil {
+				return nil, nil, fmt.Errorf("clean up the folder of images: %w", err)
+			}
+		}
+	}
+	return images, parts, nil
+}
+
+func (f *folder) read(key, ending string) (stored, error) {
+	s := stored{key: key}
+	info, err := os.Stat(f.path(key + ending))
+	if err != nil {
+		return s, err
+	}
+	text, err := os.ReadFile(f.path(key + ending + noteEnding))
+	if err != nil {
+		return s, err
+	}
+	noted, err := os.Stat(f.path(key + ending + noteEnding))
+	if err != nil {
+		return s, err
+	}
+	s.size, s.used = info.Size(), noted.ModTime()
+	return s, json.Unmarshal(text, &s.note)
+}
+
+// write stores a note, whole or not at all.
+func (f *folder) write(name string, n note) error {
+	text, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	path := f.path(name + noteEnding)
+	if err := os.WriteFile(path+tempEnding, text, ownersOnly); err != nil {
+		return err
+	}
+	return os.Rename(path+tempEnding, path)
+}
+
+// use notes that an image was used now. It may be lost: the order in which images are
+// removed is all that depends on it.
+func (f *folder) use(key string, now time.Time) {
+	_ = os.Chtimes(f.path(key+imageEnding+noteEnding), now, now)
+}
+
+// remove removes an image, or the part of one.
+func (f *folder) remove(key, ending string) error {
+	var errs []error
+	for _, name := range []string{key + ending, key + ending + noteEnding} {
+		if err := os.Remove(f.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// complete makes a part that is on disk the image.
+func (f *folder) complete(key string, n note) error {
+	if err := f.write(key+imageEnding, n); err != nil {
+		return err
+	}
+	if err := os.Rename(f.path(key+partEnding), f.path(key+imageEnding)); err != nil {
+		return err
+	}
+	return f.remove(key, partEnding)
+}
+
+// isFull reports whether a disk, or what of it this process may use, has no room.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+}

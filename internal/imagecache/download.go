@@ -1,0 +1,273 @@
+package imagecache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"maps"
+	"os"
+	"time"
+)
+
+// Bounds of downloads.
+const (
+	downloadWithin = time.Hour        // all of one
+	stallWithin    = 30 * time.Second // without a byte
+	maxTries       = 5                // in a row that bring no byte
+	firstPause     = time.Second      // before the second try; it doubles
+	unknownStep    = 4 << 20          // bytes that are held for an image of unknown size at a time
+)
+
+// finalError is a failure that another try would not end.
+type finalError struct{ error }
+
+func (e finalError) Unwrap() error { return e.error }
+
+func final(format string, args ...any) error { return finalError{fmt.Errorf(format, args...)} }
+
+// download is the download of one image, or the question whether it has changed.
+type download struct {
+	source
+	cache *Cache
+	done  chan struct{} // closed when the download has ended; then fields of the cache tell how
+	have  *note         // of the image in the cache; nil when there is none
+	held  int64         // bytes of room
+	// unchanged says that the server has confirmed the image in the cache.
+	unchanged bool
+	// file is the part. size bytes of it are there, and belong to the image that part is about.
+	file *os.File
+	size int64
+	part note
+	sum  hash.Hash // of these bytes; nil when no checksum is given
+}
+
+// begin starts the download of an image. The caller holds the lock.
+func (c *Cache) begin(s source) *download {
+	d := &download{source: s, cache: c, done: make(chan struct{})}
+	if k, ok := c.contents.images[s.key]; ok {
+		d.have = &k.note
+	}
+	if k, ok := c.contents.parts[s.key]; ok { // now it is held for the download
+		delete(c.contents.parts, s.key)
+		d.size, d.part, d.held = k.size, k.note, k.size
+		c.contents.held += k.size
+	}
+	c.running[s.key] = d
+	c.work.Go(func() {
+		ctx, cancel := c.lifetime()
+		defer cancel()
+		c.finish(d, d.run(ctx))
+	})
+	return d
+}
+
+// run downloads the image, in as many tries as it takes.
+func (d *download) run(ctx context.Context) error {
+	select {
+	case d.cache.slots <- struct{}{}:
+		defer func() { <-d.cache.slots }()
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+	for fruitless := 0; ; {
+		before := d.size
+		err := d.try(ctx)
+		var over finalError
+		switch {
+		case err == nil, errors.As(err, &over):
+			return err
+		case ctx.Err() != nil:
+			return ended(ctx)
+		case isFull(err):
+			return final("the disk of the folder %s is full: make room there, or set boot.cache_size lower", d.cache.contents.folder.dir)
+		case d.size > before:
+			fruitless = 0
+		}
+		if fruitless++; fruitless == maxTries {
+			return err
+		}
+		pause := time.NewTimer(firstPause << (fruitless - 1))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return ended(ctx)
+		}
+	}
+}
+
+// ended is the error of a download whose context has ended.
+func ended(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("the download took longer than %s", downloadWithin)
+	}
+	return errors.New("the engine was stopped before the download ended")
+}
+
+// try makes one request, and stores what it brings.
+func (d *download) try(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stalled := time.AfterFunc(stallWithin, func() { cancel(errStalled) })
+	defer stalled.Stop()
+	answer, err := d.ask(ctx)
+	if err != nil {
+		return reason(ctx, err)
+	}
+	defer answer.Body.Close()
+	total, err := d.accept(answer)
+	if d.unchanged || err != nil {
+		return err
+	}
+	stalled.Stop() // reading a large part takes its time
+	if err := d.openPart(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.file.Close()) }()
+	stalled.Reset(stallWithin)
+	if err := d.copy(answer.Body, total, stalled); err != nil {
+		return reason(ctx, err)
+	}
+	if total >= 0 && d.size != total {
+		return fmt.Errorf("the server sent %d of %d bytes", d.size, total)
+	}
+	if d.size == 0 {
+		return final("it is empty")
+	}
+	if err := d.verify(d.sum); err != nil {
+		return finalError{err}
+	}
+	return d.file.Sync()
+}
+
+// openPart opens the file of the part, which has d.size bytes, and computes their
+// checksum.
+func (d *download) openPart() (err error) {
+	folder := d.cache.contents.folder
+	if err := folder.write(d.key+partEnding, d.part); err != nil {
+		return err
+	}
+	if d.file, err = os.OpenFile(folder.path(d.key+partEnding), os.O_RDWR|os.O_CREATE, ownersOnly); err != nil {
+		return err
+	}
+	if err := d.seekEnd(); err != nil {
+		return errors.Join(err, d.file.Close())
+	}
+	return nil
+}
+
+func (d *download) seekEnd() error {
+	info, err := d.file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() < d.size { // somebody has changed it
+		d.restart(note{})
+		return errors.New("the part that was there is gone")
+	}
+	if err := d.file.Truncate(d.size); err != nil {
+		return err
+	}
+	if d.hash == nil {
+		_, err := d.file.Seek(d.size, io.SeekStart)
+		return err
+	}
+	d.sum = d.hash()
+	_, err = io.Copy(d.sum, d.file)
+	return err
+}
+
+// copy appends a body to the part. A negative total is not known.
+func (d *download) copy(body io.Reader, total int64, stalled *time.Timer) error {
+	if err := d.hold(total); err != nil {
+		return err
+	}
+	buffer := make([]byte, 256<<10)
+	for {
+		n, err := body.Read(buffer)
+		if n > 0 {
+			stalled.Reset(stallWithin)
+			if d.size+int64(n) > d.held {
+				if total >= 0 {
+					return fmt.Errorf("the server sends more than the %d bytes that it has announced", total)
+				}
+				if err := d.hold(d.held + unknownStep); err != nil {
+					return err
+				}
+			}
+			if _, err := d.file.Write(buffer[:n]); err != nil {
+				return err
+			}
+			d.size += int64(n)
+			if d.sum != nil {
+				d.sum.Write(buffer[:n])
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// hold makes room for an image of so many bytes.
+func (d *download) hold(total int64) error {
+	c := d.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if more := total - d.held; more > 0 {
+		if err := c.contents.hold(more); err != nil {
+			return finalError{err}
+		}
+		d.held = total
+	}
+	return nil
+}
+
+// finish ends a download for all who wait for it.
+func (c *Cache) finish(d *download, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer close(d.done)
+	delete(c.running, d.key)
+	c.contents.held -= d.held
+	now := time.Now()
+	if err == nil && !d.unchanged {
+		err = c.contents.folder.complete(d.key, d.part)
+	}
+	image, had := c.contents.images[d.key]
+	switch {
+	case err == nil && d.unchanged:
+		if had { // else it was removed meanwhile, and whoever waits downloads it
+			image.checked = now
+		}
+	case err == nil:
+		c.contents.images[d.key] = &kept{size: d.size, used: now, checked: now, note: d.part}
+	default:
+		c.keepPart(d, err, now)
+		if had {
+			c.log.Warn("An image could not be checked for changes, the one in the cache is used", "url", d.url.Redacted(), "err", err)
+			image.checked = now
+			return
+		}
+		maps.DeleteFunc(c.failed, func(_ string, f failure) bool { return now.Sub(f.at) >= failureHeld })
+		c.failed[d.key] = failure{err: err, at: now}
+	}
+}
+
+// keepPart keeps what a failed download has brought, unless it is of no use. The caller
+// holds the lock.
+func (c *Cache) keepPart(d *download, err error, now time.Time) {
+	var over finalError
+	if d.size == 0 || d.part.sameFile() == "" || errors.As(err, &over) {
+		if err := c.contents.folder.remove(d.key, partEnding); err != nil {
+			c.log.Warn("The part of an image could not be removed", "err", err)
+		}
+		return
+	}
+	c.contents.parts[d.key] = &kept{size: d.size, used: now, note: d.part}
+}

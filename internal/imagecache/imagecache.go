@@ -1,0 +1,252 @@
+// Package imagecache gets kernels, ramdisks and ISO images from web servers and keeps
+// them in a folder of bounded size, from which the boot service serves them.
+//
+// An image is known by its URL, which may end with a checksum, #sha256=… or #sha512=…,
+// that is verified before anybody gets the image. Without one, the server is asked at
+// most once a minute whether the image has changed; when it does not answer, the image
+// is used as it is. Many callers share one download. A download that breaks off goes on
+// where it ended, also after a restart of the process.
+//
+// Only http and https are spoken, and redirects lead to nothing else. Images of the
+// scheme file are read in place, below one configured folder.
+package imagecache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Times of the cache.
+const (
+	checkEvery  = time.Minute      // how long an image without checksum is taken for current
+	failureHeld = 10 * time.Second // how long callers get the same error without another download
+)
+
+// Options say where images are kept.
+type Options struct {
+	Dir   string // folder of the cache; made when it does not exist
+	Limit int64  // bytes of all images together, and so of one
+	// FileRoot is the folder below which images of the scheme file may be; empty means
+	// that there are none.
+	FileRoot string
+	// Transport carries the requests; nil means the usual one, with the proxy of the
+	// environment.
+	Transport http.RoundTripper
+	Logger    *slog.Logger
+}
+
+// Cache is the cache of images. It is safe for concurrent use.
+type Cache struct {
+	client *http.Client
+	root   *os.Root // nil when no file may be read
+	prefix string   // of the paths below root
+	log    *slog.Logger
+	stop   context.CancelFunc
+	// lifetime is the context of a download, which stop ends.
+	lifetime func() (context.Context, context.CancelFunc)
+	work     sync.WaitGroup
+	slots    chan struct{} // downloads at once
+
+	mu       sync.Mutex
+	contents *contents
+	running  map[string]*download
+	failed   map[string]failure
+}
+
+// failure is the error of the last download of an image.
+type failure struct {
+	err error
+	at  time.Time
+}
+
+// Image is an image that can be read. It stays in the cache until it is closed.
+type Image struct {
+	*os.File
+	Modified time.Time
+	release  func()
+}
+
+// Close ends the use of the image.
+func (i *Image) Close() error {
+	i.release()
+	return i.File.Close()
+}
+
+// maxDownloads is how many images are downloaded at once.
+const maxDownloads = 8
+
+// Open opens the cache, with all that an earlier process has left in it. An error means
+// that the folder cannot be used, or that another process uses it.
+func Open(o Options) (*Cache, error) {
+	c := &Cache{
+		client: newClient(o.Transport), log: o.Logger, slots: make(chan struct{}, maxDownloads),
+		running: map[string]*download{}, failed: map[string]failure{},
+	}
+	folder, err := openFolder(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if c.contents, err = newContents(folder, o.Limit); err == nil && o.FileRoot != "" {
+		if c.prefix, err = filepath.Abs(o.FileRoot); err == nil {
+			c.root, err = os.OpenRoot(o.FileRoot)
+		}
+	}
+	if err != nil {
+		_ = folder.lock.Close() // nothing was written
+		return nil, fmt.Errorf("open the cache of images: %w", err)
+	}
+	life, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	c.lifetime = func() (context.Context, context.CancelFunc) { return context.WithTimeout(life, downloadWithin) }
+	return c, nil
+}
+
+// Close ends all downloads and gives the folder back. What was downloaded so far is kept.
+func (c *Cache) Close() error {
+	c.stop()
+	c.work.Wait()
+	var errs []error
+	if c.root != nil {
+		errs = append(errs, c.root.Close())
+	}
+	return errors.Join(append(errs, c.contents.folder.lock.Close())...)
+}
+
+// CheckURL returns what is wrong with the URL of an image, as the end of a sentence about
+// it, whatever a cache permits.
+func CheckURL(text string) error {
+	_, err := parse(text)
+	return err
+}
+
+// Check returns what is wrong with the URL of an image, as the end of a sentence about
+// it, without asking any server.
+func (c *Cache) Check(text string) error {
+	s, err := parse(text)
+	if err == nil && s.url.Scheme == "file" {
+		_, err = c.below(s)
+	}
+	return err
+}
+
+// Prepare gets an image into the cache. It returns the error of ctx when the download
+// takes longer; the download goes on then.
+func (c *Cache) Prepare(ctx context.Context, text string) error {
+	image, err := c.Get(ctx, text)
+	if err != nil {
+		return err
+	}
+	return image.Close()
+}
+
+// maxRounds bounds how often a caller starts anew because others have changed the cache.
+const maxRounds = 3
+
+// Get returns an image, which the caller closes. It waits for the download until ctx
+// ends; other callers may need it, so it goes on without this one. An error that is not
+// that of ctx says what a person has to do.
+func (c *Cache) Get(ctx context.Context, text string) (*Image, error) {
+	s, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("the URL %w", err)
+	}
+	if s.url.Scheme == "file" {
+		return c.open(s)
+	}
+	for range maxRounds {
+		image, wait, err := c.next(s)
+		if image != nil || err != nil {
+			return image, err
+		}
+		select {
+		case <-wait.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return nil, errors.New("the cache is too small for the images that are needed at once: set boot.cache_size higher")
+}
+
+// next returns the image, or the download to wait for.
+func (c *Cache) next(s source) (*Image, *download, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if k, ok := c.contents.images[s.key]; ok && (s.sum != nil || now.Sub(k.checked) < checkEvery) {
+		image, err := c.lend(s.key, k, now)
+		return image, nil, err
+	}
+	if f, ok := c.failed[s.key]; ok {
+		if now.Sub(f.at) < failureHeld {
+			return nil, nil, f.err
+		}
+		delete(c.failed, s.key)
+	}
+	d, ok := c.running[s.key]
+	if !ok {
+		d = c.begin(s)
+	}
+	return nil, d, nil
+}
+
+// lend opens an image for a user. The caller holds the lock.
+func (c *Cache) lend(key string, k *kept, now time.Time) (*Image, error) {
+	file, err := os.Open(c.contents.folder.path(key + imageEnding))
+	if err != nil {
+		return nil, fmt.Errorf("open an image of the cache: %w", err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open an image of the cache: %w", err), file.Close())
+	}
+	k.users, k.used = k.users+1, now
+	c.contents.folder.use(key, now)
+	return &Image{File: file, Modified: info.ModTime(), release: sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		k.users--
+	})}, nil
+}
+
+// below returns the path of a file, relative to the folder of files.
+func (c *Cache) below(s source) (string, error) {
+	if c.root == nil {
+		return "", errors.New("begins with file://, and boot.file_root does not name a folder from which images may be read")
+	}
+	path, err := filepath.Rel(c.prefix, filepath.Clean(s.url.Path))
+	if err != nil || !filepath.IsLocal(path) {
+		return "", fmt.Errorf("is not below the folder %s (boot.file_root)", c.prefix)
+	}
+	return path, nil
+}
+
+// open opens an image of the scheme file. The checksum is computed at each use, since
+// the file may change at any time.
+func (c *Cache) open(s source) (*Image, error) {
+	path, err := c.below(s)
+	if err != nil {
+		return nil, fmt.Errorf("the URL %w", err)
+	}
+	info, err := c.root.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the file: %w", err)
+	}
+	file, err := c.root.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the file: %w", err)
+	}
+	if err := s.verifyFile(file); err != nil {
+		return nil, errors.Join(fmt.Errorf("read the file: %w", err), file.Close())
+	}
+	return &Image{File: file, Modified: info.ModTime(), release: func() {}}, nil
+}

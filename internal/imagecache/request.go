@@ -1,0 +1,114 @@
+package imagecache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxRedirects is how many redirects a request follows.
+const maxRedirects = 5
+
+// newClient returns the client of a cache.
+func newClient(transport http.RoundTripper) *http.Client {
+	if transport == nil {
+		own := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one, see net/http
+		own.MaxIdleConnsPerHost, own.IdleConnTimeout = maxDownloads, time.Minute
+		transport = own
+	}
+	return &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		from := via[len(via)-1].URL
+		switch {
+		case len(via) > maxRedirects:
+			return final("the server redirects more than %d times", maxRedirects)
+		case r.URL.Scheme != "https" && (r.URL.Scheme != "http" || from.Scheme != "http"):
+			return final("the server redirects from %s to %s, which is refused", from.Scheme, r.URL.Scheme)
+		}
+		return nil
+	}}
+}
+
+var errStalled = fmt.Errorf("the server sent nothing for %s", stallWithin)
+
+// reason is why a request has failed, without the URL, which the caller names.
+func reason(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
+		return cause
+	}
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}
+
+// ask requests the image: the rest of the part, or else all of it, unless it is the one
+// in the cache.
+func (d *download) ask(ctx context.Context) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url.String(), nil)
+	if err != nil {
+		return nil, finalError{err}
+	}
+	request.Header.Set("Accept-Encoding", "identity") // ranges are those of the file itself
+	same := d.part.sameFile()
+	switch {
+	case d.size > 0 && same != "":
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", d.size))
+		request.Header.Set("If-Range", same)
+	case d.have != nil && d.have.ETag != "":
+		request.Header.Set("If-None-Match", d.have.ETag)
+	case d.have != nil && d.have.LastModified != "":
+		request.Header.Set("If-Modified-Since", d.have.LastModified)
+	}
+	return d.cache.client.Do(request)
+}
+
+// temporary are the statuses of refusals that a later try may not get.
+var temporary = map[int]bool{http.StatusRequestTimeout: true, http.StatusTooEarly: true, http.StatusTooManyRequests: true}
+
+// accept reads the head of an answer. It returns the size of the image, below 0 when it
+// is not known. After it, d.size says how many bytes of the image are there.
+func (d *download) accept(answer *http.Response) (total int64, err error) {
+	switch status := answer.StatusCode; {
+	case status == http.StatusPartialContent:
+		start, total, ok := parseContentRange(answer.Header.Get("Content-Range"))
+		if !ok || start != d.size {
+			d.restart(note{})
+			return 0, errors.New("the server sent another part than the one that was asked for")
+		}
+		return total, nil
+	case status == http.StatusOK:
+		d.restart(note{ETag: answer.Header.Get("ETag"), LastModified: answer.Header.Get("Last-Modified")})
+		return answer.ContentLength, nil
+	case status == http.StatusNotModified && d.have != nil:
+		d.unchanged = true
+		return 0, nil
+	case status == http.StatusRequestedRangeNotSatisfiable:
+		d.restart(note{})
+		return 0, errors.New("the server has not the part that is missing")
+	case status >= 400 && status < 500 && !temporary[status]:
+		return 0, final("the server answers %s", answer.Status)
+	}
+	return 0, fmt.Errorf("the server answers %s", answer.Status)
+}
+
+// restart makes the download begin with the first byte.
+func (d *download) restart(n note) { d.size, d.part = 0, n }
+
+// parseContentRange reads "bytes START-END/TOTAL" (RFC 9110, section 14.4). A total that
+// the server does not know is below 0.
+func parseContentRange(text string) (start, total int64, ok bool) {
+	span, of, found := strings.Cut(strings.TrimPrefix(text, "bytes "), "/")
+	first, _, ranged := strings.Cut(span, "-")
+	start, err := strconv.ParseInt(first, 10, 64)
+	total = -1
+	if of != "*" && err == nil {
+		total, err = strconv.ParseInt(of, 10, 64)
+	}
+	return start, total, found && ranged && err == nil && start >= 0 && strings.HasPrefix(text, "bytes ")
+}

@@ -1,0 +1,91 @@
+package imagecache
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// kept is an image, or the part of one, that takes room on the disk.
+type kept struct {
+	size    int64
+	used    time.Time
+	users   int       // that read it now; it stays as long as there are some
+	checked time.Time // when its server last said that it is current
+	note    note
+}
+
+// contents is what the folder holds. The methods of Cache use it under its lock.
+type contents struct {
+	folder *folder
+	limit  int64 // bytes
+	images map[string]*kept
+	parts  map[string]*kept // that nobody downloads at present
+	held   int64            // bytes that downloads have written or will write
+}
+
+func newContents(f *folder, limit int64) (*contents, error) {
+	images, parts, err := f.scan()
+	if err != nil {
+		return nil, err
+	}
+	c := &contents{folder: f, limit: limit, images: map[string]*kept{}, parts: map[string]*kept{}}
+	for _, s := range images {
+		c.images[s.key] = &kept{size: s.size, used: s.used, note: s.note}
+	}
+	for _, s := range parts {
+		c.parts[s.key] = &kept{size: s.size, used: s.used, note: s.note}
+	}
+	return c, nil
+}
+
+// size is how many bytes are taken or promised.
+func (c *contents) size() int64 {
+	size := c.held
+	for _, all := range []map[string]*kept{c.images, c.parts} {
+		for _, k := range all {
+			size += k.size
+		}
+	}
+	return size
+}
+
+// hold promises more bytes to a download, for which it removes what was not used for
+// longest.
+func (c *contents) hold(more int64) error {
+	if c.held+more > c.limit {
+		return fmt.Errorf("it does not fit into the cache of %d bytes beside the images that are being fetched: set boot.cache_size higher", c.limit)
+	}
+	for c.size()+more > c.limit {
+		if err := c.removeOldest(); err != nil {
+			return err
+		}
+	}
+	c.held += more
+	return nil
+}
+
+// removeOldest removes the part or image that was not used for longest.
+func (c *contents) removeOldest() error {
+	for _, from := range []struct {
+		all    map[string]*kept
+		ending string
+	}{{c.parts, partEnding}, {c.images, imageEnding}} {
+		idle := slices.DeleteFunc(slices.Collect(maps.Keys(from.all)), func(key string) bool { return from.all[key].users > 0 })
+		if len(idle) == 0 {
+			continue
+		}
+		oldest := slices.MinFunc(idle, func(a, b string) int {
+			return cmp.Or(from.all[a].used.Compare(from.all[b].used), cmp.Compare(a, b))
+		})
+		delete(from.all, oldest)
+		if err := c.folder.remove(oldest, from.ending); err != nil {
+			return fmt.Errorf("remove an image that is not in use: %w", err)
+		}
+		return nil
+	}
+	return errors.New("all images in the cache are in use: set boot.cache_size higher")
+}
