@@ -151,6 +151,7 @@ var files = map[string]func(*service, http.ResponseWriter, *http.Request, *node.
 	scriptFile:  (*service).script,
 	kernelFile:  image(func(b node.RamdiskBoot) string { return b.Kernel }),
 	ramdiskFile: image(func(b node.RamdiskBoot) string { return b.Ramdisk }),
+	mediumFile:  (*service).medium,
 }
 
 // Names of files.
@@ -158,6 +159,7 @@ const (
 	scriptFile  = "boot.ipxe"
 	kernelFile  = "kernel"
 	ramdiskFile = "ramdisk"
+	mediumFile  = node.BootMediumFile
 )
 
 // script answers the script that boots the ramdisk.
@@ -170,7 +172,9 @@ func (s *service) script(w http.ResponseWriter, _ *http.Request, n *node.Node, b
 }
 
 // hasScript reports whether a boot is one over the network.
-func hasScript(boot node.RamdiskBoot) bool { return boot.Kernel != "" && boot.Ramdisk != "" }
+func hasScript(boot node.RamdiskBoot) bool {
+	return boot.Kernel != "" && boot.Ramdisk != "" && boot.BootLoader == ""
+}
 
 // bootOf returns what is served for a node; false for nil.
 func bootOf(n *node.Node) (boot node.RamdiskBoot, serves bool) {

@@ -5,10 +5,12 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,13 +22,14 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/bootservice"
 	"github.com/ingot-metal/ingot/internal/imagecache"
+	"github.com/ingot-metal/ingot/internal/iso9660/iso9660test"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
-// site is a boot service with its database and its images.
-type site struct {
+// testService is a boot service with its database and its images.
+type testService struct {
 	t       *testing.T
 	db      *store.Store
 	service http.Handler
@@ -50,14 +53,14 @@ func (i *images) Get(ctx context.Context, url string) (*imagecache.Image, error)
 	}
 }
 
-func newSite(t *testing.T) *site {
+func newTestService(t *testing.T) *testService {
 	t.Helper()
 	db, err := store.Open(t.Context(), storetest.Options(t, t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	s := &site{t: t, db: db, root: t.TempDir()}
+	s := &testService{t: t, db: db, root: t.TempDir()}
 	images, err := imagecache.Open(imagecache.Options{Dir: t.TempDir(), Limit: 1 << 20, FileRoot: s.root, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +74,7 @@ func newSite(t *testing.T) *site {
 }
 
 // put adds an image and returns its URL.
-func (s *site) put(name, content string) string {
+func (s *testService) put(name, content string) string {
 	s.t.Helper()
 	path := filepath.Join(s.root, name)
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -81,7 +84,7 @@ func (s *site) put(name, content string) string {
 }
 
 // register stores a node with a port, and a boot unless that is nil.
-func (s *site) register(mac string, boot *node.RamdiskBoot) *node.Node {
+func (s *testService) register(mac string, boot *node.RamdiskBoot) *node.Node {
 	s.t.Helper()
 	n := &node.Node{UUID: uuid.NewString(), Driver: "fake-hardware", ProvisionState: node.Inspecting}
 	if boot != nil {
@@ -100,7 +103,7 @@ func (s *site) register(mac string, boot *node.RamdiskBoot) *node.Node {
 }
 
 // get sends a request and returns the answer with its body.
-func (s *site) get(method, path string, header ...string) (*http.Response, string) {
+func (s *testService) get(method, path string, header ...string) (*http.Response, string) {
 	s.t.Helper()
 	r := httptest.NewRequestWithContext(s.t.Context(), method, path, nil)
 	for i := 0; i < len(header); i += 2 {
@@ -117,7 +120,7 @@ func (s *site) get(method, path string, header ...string) (*http.Response, strin
 
 const nextDevice = "#!ipxe\nexit\n"
 
-func (s *site) network() *node.RamdiskBoot {
+func (s *testService) network() *node.RamdiskBoot {
 	return &node.RamdiskBoot{
 		Secret: node.NewBootSecret(), Kernel: s.put("kernel", "the kernel"), Ramdisk: s.put("ramdisk", "the ramdisk"),
 		KernelParams: "nofb ipa-api-url=http://api",
@@ -125,7 +128,7 @@ func (s *site) network() *node.RamdiskBoot {
 }
 
 func TestMachineIsSentToItsScript(t *testing.T) {
-	s := newSite(t)
+	s := newTestService(t)
 	boot := s.network()
 	n := s.register("52:54:00:00:00:01", boot)
 	_, first := s.get("GET", "/boot.ipxe")
@@ -153,7 +156,7 @@ func TestMachineIsSentToItsScript(t *testing.T) {
 }
 
 func TestMachinesWithNothingToBootGetTheSameAnswer(t *testing.T) {
-	s := newSite(t)
+	s := newTestService(t)
 	s.register("52:54:00:00:00:02", nil)
 	s.register("52:54:00:00:00:03", &node.RamdiskBoot{Secret: node.NewBootSecret(), ISO: "http://images/iso"})
 	want, _ := s.get("GET", "/boot/mac/52-54-00-00-00-ff")
@@ -166,7 +169,7 @@ func TestMachinesWithNothingToBootGetTheSameAnswer(t *testing.T) {
 }
 
 func TestImagesAreServedWithRangeAndHead(t *testing.T) {
-	s := newSite(t)
+	s := newTestService(t)
 	boot := s.network()
 	n := s.register("52:54:00:00:00:01", boot)
 	path := "/boot/" + n.UUID + "/" + boot.Secret + "/"
@@ -188,7 +191,7 @@ func TestImagesAreServedWithRangeAndHead(t *testing.T) {
 }
 
 func TestEverythingElseIsTheSame404(t *testing.T) {
-	s := newSite(t)
+	s := newTestService(t)
 	boot := s.network()
 	n, other := s.register("52:54:00:00:00:01", boot), s.register("52:54:00:00:00:02", nil)
 	without := s.register("52:54:00:00:00:03", &node.RamdiskBoot{Secret: node.NewBootSecret(), ISO: "http://images/iso"})
@@ -222,7 +225,7 @@ func TestEverythingElseIsTheSame404(t *testing.T) {
 }
 
 func TestNodeIsNotFoundByItsName(t *testing.T) {
-	s := newSite(t)
+	s := newTestService(t)
 	boot := s.network()
 	n := s.register("52:54:00:00:00:01", boot)
 	name := uuid.NewString()
@@ -240,7 +243,7 @@ func TestNodeIsNotFoundByItsName(t *testing.T) {
 }
 
 func TestImageThatCannotBeFetchedIsLoggedWithoutEnd(t *testing.T) {
-	s := newSite(t)
+	s := newTestService(t)
 	boot := s.network()
 	boot.Kernel = "file://" + s.root + "/gone"
 	n := s.register("52:54:00:00:00:01", boot)
@@ -297,7 +300,7 @@ func TestOneNetworkLeavesRoomForOthers(t *testing.T) {
 
 func TestMachineThatTakesNothingLosesItsConnection(t *testing.T) {
 	deadlines := &deadlines{header: http.Header{}}
-	s := newSite(t)
+	s := newTestService(t)
 	boot := s.network()
 	n := s.register("52:54:00:00:00:01", boot)
 	start := time.Now()
@@ -325,7 +328,7 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error { d.deadline = t; return
 // TestDownloadMayTakeLongerThanShortAnswers serves from a server whose own bounds are
 // shorter than the download that a machine waits for.
 func TestDownloadMayTakeLongerThanShortAnswers(t *testing.T) {
-	s := newSite(t)
+	s := newTestService(t)
 	boot := s.network()
 	n := s.register("52:54:00:00:00:01", boot)
 	const bound = 100 * time.Millisecond
@@ -341,5 +344,37 @@ func TestDownloadMayTakeLongerThanShortAnswers(t *testing.T) {
 	defer answer.Body.Close()
 	if body, err := io.ReadAll(answer.Body); err != nil || string(body) != "the kernel" {
 		t.Errorf("%d %q, %v", answer.StatusCode, body, err)
+	}
+}
+
+func TestVirtualMediumIsMadeOfTheImagesOfItsBoot(t *testing.T) {
+	s := newTestService(t)
+	boot := s.network()
+	boot.BootLoader = s.put("esp", strings.Repeat("boot loader ", 100))
+	n := s.register("52:54:00:00:00:01", boot)
+
+	answer, whole := s.get(http.MethodGet, boot.Path(n.UUID, "boot.iso"))
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("status %d", answer.StatusCode)
+	}
+	_, files := iso9660test.Read(t, strings.NewReader(whole))
+	if files["vmlinuz"] != "the kernel" || files["initrd"] != "the ramdisk" || !strings.Contains(files["boot/grub/grub.cfg"], "nofb ipa-api-url=http://api") {
+		t.Errorf("the medium has %q", slices.Sorted(maps.Keys(files)))
+	}
+	answer, part := s.get(http.MethodGet, boot.Path(n.UUID, "boot.iso"), "Range", "bytes=32769-32773")
+	if answer.StatusCode != http.StatusPartialContent || part != "CD001" {
+		t.Errorf("a part: status %d, %q", answer.StatusCode, part)
+	}
+	if _, script := s.get(http.MethodGet, "/boot/mac/52:54:00:00:00:01"); script != nextDevice {
+		t.Errorf("the network offers the boot, too: %q", script)
+	}
+}
+
+func TestBootOverTheNetworkHasNoVirtualMedium(t *testing.T) {
+	s := newTestService(t)
+	boot := s.network()
+	n := s.register("52:54:00:00:00:01", boot)
+	if answer, _ := s.get(http.MethodGet, boot.Path(n.UUID, "boot.iso")); answer.StatusCode != http.StatusNotFound {
+		t.Errorf("status %d, want 404", answer.StatusCode)
 	}
 }

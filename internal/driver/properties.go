@@ -2,6 +2,7 @@ package driver
 
 // commonProperties are the driver_info keys that every hardware type reads.
 var commonProperties = map[string]string{
+	"bootloader":                   "URL of the image of an EFI system partition with GRUB, for booting from virtual media. Optional when the configuration has one.",
 	"deploy_kernel":                "URL of the kernel of the ramdisk. Optional when the configuration has one.",
 	"deploy_ramdisk":               "URL of the ramdisk's initial file system. Optional when the configuration has one.",
 	"kernel_append_params":         "Kernel parameters of the ramdisk; %default% stands for those of the configuration. Optional.",

@@ -25,6 +25,7 @@ type BootConfig struct {
 	Ramdisk        string   `koanf:"ramdisk"`
 	KernelByArch   []string `koanf:"kernel_by_arch"`  // cpu_arch:URL
 	RamdiskByArch  []string `koanf:"ramdisk_by_arch"` // cpu_arch:URL
+	BootLoader     string   `koanf:"boot_loader"`     // URL of the EFI system partition of virtual media
 	KernelParams   string   `koanf:"kernel_params"`
 	CacheSize      GiB      `koanf:"cache_size"` // of images, in the data folder
 	FileRoot       string   `koanf:"file_root"`  // folder of images with file:// URLs; empty: none
@@ -108,7 +109,7 @@ func (c BootConfig) defaultProblem() error {
 	if (c.Kernel == "") != (c.Ramdisk == "") {
 		return errors.New("boot.kernel, boot.ramdisk: want both or none of them")
 	}
-	for key, url := range map[string]string{"boot.kernel": c.Kernel, "boot.ramdisk": c.Ramdisk} {
+	for key, url := range map[string]string{"boot.kernel": c.Kernel, "boot.ramdisk": c.Ramdisk, "boot.boot_loader": c.BootLoader} {
 		if url == "" {
 			continue
 		}
@@ -128,8 +129,8 @@ func (c BootConfig) netboot(api APIConfig) (netboot.Config, error) {
 	byDefault := ramdisks[defaultArch]
 	delete(ramdisks, defaultArch)
 	return netboot.Config{
-		Serves: c.Listen != "", APIURL: api.PublicURL,
-		Default: byDefault, ByArch: ramdisks, KernelParams: c.KernelParams,
+		Serves: c.Listen != "", URL: strings.TrimSuffix(c.PublicURL, "/"), APIURL: api.PublicURL,
+		Default: byDefault, ByArch: ramdisks, BootLoader: c.BootLoader, KernelParams: c.KernelParams,
 	}, nil
 }
 

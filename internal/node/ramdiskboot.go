@@ -19,10 +19,17 @@ type RamdiskBoot struct {
 	Kernel  string `json:"kernel,omitempty"`
 	Ramdisk string `json:"ramdisk,omitempty"`
 	ISO     string `json:"iso,omitempty"`
+	// BootLoader is the URL of the image of an EFI system partition with a boot loader, for
+	// a boot from a virtual medium that is made of these images; empty for a boot over the
+	// network.
+	BootLoader string `json:"boot_loader,omitempty"`
 	// KernelParams is the command line of the kernel, without what only the served
 	// script or medium can add. It has no tokens.
 	KernelParams string `json:"kernel_params,omitempty"`
 }
+
+// BootMediumFile is the name of the file that is the virtual medium of a boot.
+const BootMediumFile = "boot.iso"
 
 // secretBytes is the length of the secret of a boot before it is encoded.
 const secretBytes = 16

@@ -44,11 +44,14 @@ type Dependencies struct {
 // New builds the registry of all drivers. Its error is that of driver.New.
 func New(config driver.Config, needs Dependencies) (drivers *driver.Registry, err error) {
 	built := implementations(needs)
-	// Boot interfaces use the management interface that the node has chosen.
+	// Boot interfaces use what else the node has chosen.
 	management := func(n *node.Node) (driver.Management, error) {
 		return driver.Ability[driver.Management](drivers, n, node.ManagementInterface, "boot devices")
 	}
-	maps.Copy(built[node.BootInterface], netboot.New(needs.Netboot, needs.Images, management).Interfaces())
+	media := func(n *node.Node) (driver.VirtualMedia, error) {
+		return driver.Ability[driver.VirtualMedia](drivers, n, node.ManagementInterface, "virtual media")
+	}
+	maps.Copy(built[node.BootInterface], netboot.New(needs.Netboot, needs.Images, management, media).Interfaces())
 	drivers, err = driver.New(config, built)
 	return drivers, err
 }

@@ -12,12 +12,17 @@ import (
 type Config struct {
 	// Serves says that this engine has a boot service.
 	Serves bool
+	// URL begins the URLs of what is served.
+	URL string
 	// APIURL is the URL of the Bare Metal API for ramdisks, without /v1.
 	APIURL string
 	// Default is the ramdisk of nodes that name none, for machines whose architecture
 	// has none in ByArch. It may be empty.
 	Default Ramdisk
-	ByArch  map[string]Ramdisk // by properties.cpu_arch
+	// BootLoader is the URL of the EFI system partition for virtual media of nodes that name
+	// none. It may be empty.
+	BootLoader string
+	ByArch     map[string]Ramdisk // by properties.cpu_arch
 	// KernelParams are the kernel parameters of nodes that have none of their own.
 	KernelParams string
 }
@@ -31,6 +36,7 @@ func (r Ramdisk) whole() bool { return r.Kernel != "" && r.Initial != "" }
 const (
 	kernelKey      = "deploy_kernel"
 	ramdiskKey     = "deploy_ramdisk"
+	bootLoaderKey  = "bootloader"
 	paramsKey      = "kernel_append_params"
 	persistenceKey = "force_persistent_boot_device"
 )
@@ -45,10 +51,9 @@ func (c Config) boot(n *node.Node, images Images) (node.RamdiskBoot, error) {
 	if err != nil {
 		return node.RamdiskBoot{}, err
 	}
-	for _, image := range []struct{ name, url string }{{"kernel", ramdisk.Kernel}, {"ramdisk", ramdisk.Initial}} {
-		if err := images.Check(image.url); err != nil {
-			return node.RamdiskBoot{}, node.Invalid("The URL %s of the %s of node %s %s.", node.CutText(image.url), image.name, n.UUID, err)
-		}
+	boot := node.RamdiskBoot{Kernel: ramdisk.Kernel, Ramdisk: ramdisk.Initial}
+	if err := checkImages(n, boot, images); err != nil {
+		return node.RamdiskBoot{}, err
 	}
 	params, err := c.kernelParams(n)
 	if err != nil {
@@ -57,7 +62,30 @@ func (c Config) boot(n *node.Node, images Images) (node.RamdiskBoot, error) {
 	if p := persistenceOf(n); !slices.Contains([]persistence{byDefault, always, never}, p) {
 		return node.RamdiskBoot{}, node.Invalid("%s of node %s is %q: want %s, %s or %s.", persistenceKey, n.UUID, node.CutText(string(p)), byDefault, always, never)
 	}
-	return node.RamdiskBoot{Kernel: ramdisk.Kernel, Ramdisk: ramdisk.Initial, KernelParams: params}, nil
+	boot.KernelParams = params
+	return boot, nil
+}
+
+// namedImage is an image of a boot with what it is called.
+type namedImage struct{ name, url string }
+
+// imagesOf lists the images of a boot.
+func imagesOf(boot node.RamdiskBoot) []namedImage {
+	all := []namedImage{{"kernel", boot.Kernel}, {"ramdisk", boot.Ramdisk}}
+	if boot.BootLoader != "" {
+		all = append(all, namedImage{"boot loader", boot.BootLoader})
+	}
+	return all
+}
+
+// checkImages returns a *node.ValidationError for a URL that the boot service cannot get.
+func checkImages(n *node.Node, boot node.RamdiskBoot, images Images) error {
+	for _, image := range imagesOf(boot) {
+		if err := images.Check(image.url); err != nil {
+			return node.Invalid("The URL %s of the %s of node %s %s.", node.CutText(image.url), image.name, n.UUID, err)
+		}
+	}
+	return nil
 }
 
 // ramdisk chooses the node's ramdisk: its own one, else that of its architecture, else

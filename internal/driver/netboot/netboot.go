@@ -1,7 +1,8 @@
-// Package netboot implements the boot interfaces that start machines over the network:
-// ipxe and pxe, for machines whose DHCP server hands out iPXE by TFTP, and http-ipxe, for
-// those that load it by UEFI HTTP boot. All run the same script of the boot service; they
-// differ in the boot device that is set.
+// Package netboot implements the boot interfaces that start machines with what the boot
+// service serves: ipxe and pxe, for machines whose DHCP server hands out iPXE by TFTP, and
+// http-ipxe, for those that load it by UEFI HTTP boot, which all run the same script and
+// differ in the boot device that is set; and redfish-virtual-media, for machines whose BMC
+// attaches an image that the machine boots as from a CD.
 //
 // The interfaces store what is served for a boot in the node, see node.RamdiskBoot, and
 // set the boot device through the node's management interface. Where that has no such
@@ -32,22 +33,27 @@ type Images interface {
 // Management returns the management interface of a node.
 type Management func(*node.Node) (driver.Management, error)
 
+// Media returns what attaches virtual media to the machine of a node.
+type Media func(*node.Node) (driver.VirtualMedia, error)
+
 // Driver makes the boot interfaces. It is safe for concurrent use.
 type Driver struct {
 	config     Config
 	images     Images
 	management Management
+	media      Media
 }
 
 // New returns a driver. Images may be nil when nothing is served.
-func New(config Config, images Images, management Management) Driver {
-	return Driver{config: config, images: images, management: management}
+func New(config Config, images Images, management Management, media Media) Driver {
+	return Driver{config: config, images: images, management: management, media: media}
 }
 
 // Boot devices of the Bare Metal API.
 const (
 	networkDevice  = "pxe"
 	uefiHTTPDevice = "uefihttp"
+	mediumDevice   = "cdrom"
 	diskDevice     = "disk"
 )
 
@@ -57,6 +63,8 @@ func (d Driver) Interfaces() map[string]driver.Implementation {
 		"ipxe":      bootInterface{Driver: d, devices: []string{networkDevice}},
 		"pxe":       bootInterface{Driver: d, devices: []string{networkDevice}},
 		"http-ipxe": bootInterface{Driver: d, devices: []string{uefiHTTPDevice, networkDevice}},
+
+		"redfish-virtual-media": mediaInterface{bootInterface{Driver: d, devices: []string{mediumDevice}}},
 	}
 }
 
@@ -79,9 +87,11 @@ func (b bootInterface) Validate(n *node.Node) error {
 
 // Stages of booting a ramdisk, as they are stored in the phase of an outcome.
 const (
-	fetching stage = "fetch" // the images are being fetched
-	stored   stage = "store" // what is served is stored; no BMC was called yet
-	setting  stage = "set"   // the boot device is being set
+	fetching  stage = "fetch"    // the images are being fetched
+	stored    stage = "store"    // what is served is stored; no BMC was called yet
+	inserting stage = "insert"   // the medium is being attached
+	inserted  stage = "inserted" // the medium is attached; the boot device was not set yet
+	setting   stage = "set"      // the boot device is being set
 )
 
 // Times of fetching images.
@@ -124,7 +134,7 @@ func (b bootInterface) fetch(ctx context.Context, boot node.RamdiskBoot, elapsed
 	const op = "fetch the ramdisk"
 	bounded, cancel := context.WithTimeout(ctx, fetchWait)
 	defer cancel()
-	for _, image := range []struct{ name, url string }{{"kernel", boot.Kernel}, {"ramdisk", boot.Ramdisk}} {
+	for _, image := range imagesOf(boot) {
 		err := b.images.Prepare(bounded, image.url)
 		switch {
 		case err == nil:
@@ -162,7 +172,7 @@ func (b bootInterface) setDevice(ctx context.Context, n *node.Node, p phase, tur
 	persistent := persistenceOf(n) == always
 	inner := turn
 	inner.Phase = p.inner
-	if p.stage == stored && turn.Attempt == driver.Continued {
+	if (p.stage == stored || p.stage == inserted) && turn.Attempt == driver.Continued {
 		inner.Attempt = driver.Fresh
 	}
 	out, err := b.set(ctx, n, node.BootDevice{Device: p.device, Persistent: &persistent}, inner)

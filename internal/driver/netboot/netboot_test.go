@@ -15,21 +15,21 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// shelf has all images at once, unless a test says otherwise.
-type shelf struct {
+// cachedImages has all images at once, unless a test says otherwise.
+type cachedImages struct {
 	late   bool
 	failed error
 	asked  []string
 }
 
-func (s *shelf) Check(url string) error {
+func (s *cachedImages) Check(url string) error {
 	if !strings.HasPrefix(url, "http") {
 		return errors.New("begins with neither http:// nor https://")
 	}
 	return nil
 }
 
-func (s *shelf) Prepare(ctx context.Context, url string) error {
+func (s *cachedImages) Prepare(ctx context.Context, url string) error {
 	s.asked = append(s.asked, url)
 	if s.late {
 		<-ctx.Done()
@@ -38,8 +38,8 @@ func (s *shelf) Prepare(ctx context.Context, url string) error {
 	return s.failed
 }
 
-// board is the management interface of a machine.
-type board struct {
+// bootDevices is the management interface of a machine.
+type bootDevices struct {
 	driver.Management
 	devices []string
 	lacks   string // device that the machine refuses although the interface lists it
@@ -48,9 +48,9 @@ type board struct {
 	turns   int // until a device is set; 0 means one
 }
 
-func (b *board) BootDevices(*node.Node) []string { return b.devices }
+func (b *bootDevices) BootDevices(*node.Node) []string { return b.devices }
 
-func (b *board) SetBootDevice(_ context.Context, _ *node.Node, device node.BootDevice, turn driver.Turn) (driver.Outcome, error) {
+func (b *bootDevices) SetBootDevice(_ context.Context, _ *node.Node, device node.BootDevice, turn driver.Turn) (driver.Outcome, error) {
 	if b.before != nil {
 		b.before(turn)
 	}
@@ -72,14 +72,14 @@ var config = netboot.Config{
 }
 
 // made returns a boot interface for machines with a management interface; nil is none.
-func made(name string, c netboot.Config, s *shelf, b *board) driver.RamdiskBoot {
+func made(name string, c netboot.Config, s *cachedImages, b *bootDevices) driver.RamdiskBoot {
 	management := func(n *node.Node) (driver.Management, error) {
 		if b == nil {
 			return nil, &node.NotSupportedError{Node: n.UUID}
 		}
 		return b, nil
 	}
-	return netboot.New(c, s, management).Interfaces()[name].(driver.RamdiskBoot)
+	return netboot.New(c, s, management, nil).Interfaces()[name].(driver.RamdiskBoot)
 }
 
 func inspected(info, properties map[string]any) *node.Node {
@@ -108,7 +108,7 @@ func play(t *testing.T, n *node.Node, change func(context.Context, *node.Node, d
 }
 
 func TestRecordIsStoredBeforeTheBootDeviceIsSet(t *testing.T) {
-	b := &board{devices: []string{"pxe", "disk"}, turns: 2}
+	b := &bootDevices{devices: []string{"pxe", "disk"}, turns: 2}
 	n := inspected(nil, nil)
 	var attempts []driver.Attempt
 	b.before = func(turn driver.Turn) {
@@ -120,7 +120,7 @@ func TestRecordIsStoredBeforeTheBootDeviceIsSet(t *testing.T) {
 			t.Errorf("the second turn has the phase %q", turn.Phase)
 		}
 	}
-	if err := play(t, n, made("ipxe", config, &shelf{}, b).BootRamdisk); err != nil {
+	if err := play(t, n, made("ipxe", config, &cachedImages{}, b).BootRamdisk); err != nil {
 		t.Fatal(err)
 	}
 	once := false
@@ -148,7 +148,7 @@ func TestCommandLineOfTheRamdisk(t *testing.T) {
 	} {
 		n := inspected(map[string]any{"kernel_append_params": tc.params}, nil)
 		n.ProvisionState = tc.state
-		if err := play(t, n, made("ipxe", config, &shelf{}, nil).BootRamdisk); err != nil {
+		if err := play(t, n, made("ipxe", config, &cachedImages{}, nil).BootRamdisk); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if boot, _ := node.RamdiskBootOf(n); boot.KernelParams != tc.want {
@@ -167,7 +167,7 @@ func TestRamdiskIsChosenByTheNodeThenByItsArchitecture(t *testing.T) {
 		"unknown architecture": {nil, map[string]any{"cpu_arch": "riscv64"}, "http://images/kernel"},
 		"of the node":          {map[string]any{"deploy_kernel": "http://own/k", "deploy_ramdisk": "http://own/r"}, map[string]any{"cpu_arch": "aarch64"}, "http://own/k"},
 	} {
-		s, n := &shelf{}, inspected(tc.info, tc.properties)
+		s, n := &cachedImages{}, inspected(tc.info, tc.properties)
 		if err := play(t, n, made("pxe", config, s, nil).BootRamdisk); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -182,7 +182,7 @@ func TestEveryBootHasASecretOfItsOwn(t *testing.T) {
 	n := inspected(nil, nil)
 	seen := map[string]bool{}
 	for range 3 {
-		if err := play(t, n, made("ipxe", config, &shelf{}, nil).BootRamdisk); err != nil {
+		if err := play(t, n, made("ipxe", config, &cachedImages{}, nil).BootRamdisk); err != nil {
 			t.Fatal(err)
 		}
 		boot, _ := node.RamdiskBootOf(n)
@@ -191,7 +191,7 @@ func TestEveryBootHasASecretOfItsOwn(t *testing.T) {
 	if len(seen) != 3 {
 		t.Errorf("secrets %v", seen)
 	}
-	if err := play(t, n, made("ipxe", config, &shelf{}, nil).LeaveRamdisk); err != nil {
+	if err := play(t, n, made("ipxe", config, &cachedImages{}, nil).LeaveRamdisk); err != nil {
 		t.Fatal(err)
 	}
 	if boot, ok := node.RamdiskBootOf(n); ok {
@@ -201,25 +201,25 @@ func TestEveryBootHasASecretOfItsOwn(t *testing.T) {
 
 func TestMachineWithoutUEFIHTTPBootsThroughPXE(t *testing.T) {
 	for lacks, want := range map[string]string{"": "uefihttp", "uefihttp": "pxe"} {
-		b := &board{devices: []string{"pxe", "disk", "uefihttp"}, lacks: lacks}
-		if err := play(t, inspected(nil, nil), made("http-ipxe", config, &shelf{}, b).BootRamdisk); err != nil {
+		b := &bootDevices{devices: []string{"pxe", "disk", "uefihttp"}, lacks: lacks}
+		if err := play(t, inspected(nil, nil), made("http-ipxe", config, &cachedImages{}, b).BootRamdisk); err != nil {
 			t.Fatal(err)
 		}
 		if len(b.set) != 1 || b.set[0].Device != want {
 			t.Errorf("without %q: %+v, want %s", lacks, b.set, want)
 		}
 	}
-	b := &board{devices: []string{"pxe", "disk"}, lacks: "pxe"}
-	if err := play(t, inspected(nil, nil), made("http-ipxe", config, &shelf{}, b).BootRamdisk); err == nil {
+	b := &bootDevices{devices: []string{"pxe", "disk"}, lacks: "pxe"}
+	if err := play(t, inspected(nil, nil), made("http-ipxe", config, &cachedImages{}, b).BootRamdisk); err == nil {
 		t.Error("a machine that refuses every device has no error")
 	}
 }
 
 func TestBootDevicesLastAsTheNodeSays(t *testing.T) {
 	for force, want := range map[string][2]bool{"": {false, true}, "Default": {false, true}, "Always": {true, true}, "Never": {false, false}} {
-		b := &board{devices: []string{"pxe", "disk"}}
+		b := &bootDevices{devices: []string{"pxe", "disk"}}
 		n := inspected(map[string]any{"force_persistent_boot_device": force}, nil)
-		boot := made("ipxe", config, &shelf{}, b)
+		boot := made("ipxe", config, &cachedImages{}, b)
 		if err := errors.Join(play(t, n, boot.BootRamdisk), play(t, n, boot.(driver.InstanceBoot).BootInstance)); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestBootDevicesLastAsTheNodeSays(t *testing.T) {
 
 func TestImagesThatTakeLongAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, b := &shelf{late: true}, &board{devices: []string{"pxe"}}
+		s, b := &cachedImages{late: true}, &bootDevices{devices: []string{"pxe"}}
 		n := inspected(nil, nil)
 		boot := made("ipxe", config, s, b)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -255,7 +255,7 @@ func TestImagesThatTakeLongAreWaitedFor(t *testing.T) {
 }
 
 func TestImageThatCannotBeFetchedFailsTheBoot(t *testing.T) {
-	s := &shelf{failed: errors.New("the server answers 404 Not Found")}
+	s := &cachedImages{failed: errors.New("the server answers 404 Not Found")}
 	c := config
 	c.Default.Kernel = "http://user:hush@images/kernel"
 	n := inspected(nil, nil)
@@ -292,7 +292,7 @@ func TestValidateSaysWhatIsMissing(t *testing.T) {
 		"brevity":              {config, map[string]any{"kernel_append_params": strings.Repeat("x", 2048)}, "", "at most"},
 		"a word that is known": {config, map[string]any{"force_persistent_boot_device": "Sometimes"}, "", "want Default, Always or Never"},
 	} {
-		err := made("ipxe", tc.config, &shelf{}, nil).Validate(inspected(tc.info, map[string]any{"cpu_arch": tc.arch}))
+		err := made("ipxe", tc.config, &cachedImages{}, nil).Validate(inspected(tc.info, map[string]any{"cpu_arch": tc.arch}))
 		var invalid *node.ValidationError
 		switch {
 		case tc.want == "" && err != nil:
