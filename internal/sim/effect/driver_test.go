@@ -3,6 +3,7 @@ package effect_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"testing"
@@ -11,7 +12,6 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver/drivertest"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/node"
-	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
 // hardware is fake hardware whose machines are reached over HTTP.
@@ -151,8 +151,8 @@ func TestOperationsOfFakeHardwareOnAMachine(t *testing.T) {
 }
 
 func TestPowerOfFakeHardwareOnAMachine(t *testing.T) {
-	gone := httptest.NewServer(effect.New(effect.Options{}).Handler())
-	gone.Close()
+	gone := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(gone.Close)
 	at := func(url string) *node.Node {
 		return &node.Node{UUID: "u", DriverInfo: node.ObjectOf(map[string]any{"fake_machine": url + "/machines/m1"})}
 	}
