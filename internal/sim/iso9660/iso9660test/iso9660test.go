@@ -1,0 +1,163 @@
+// Package iso9660test makes small ISO 9660 images for tests.
+package iso9660test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf16"
+)
+
+// Names is where an image has its long names.
+type Names int
+
+// The places.
+const (
+	RockRidge Names = iota
+	Joliet          // and nothing in the primary tree
+	Plain           // nowhere; names are in upper case
+)
+
+// Options describe an image.
+type Options struct {
+	Label    string
+	Bootable bool // has a boot record of El Torito
+	Names    Names
+}
+
+const sectorSize = 2048
+
+// Build returns an image with files, by their paths.
+func Build(o Options, files map[string]string) []byte {
+	b := &builder{names: o.Names}
+	root := b.directory("/", files)
+	var descriptors [][]byte
+	primary := root
+	if o.Names == Joliet {
+		primary = b.directory("/", nil)
+	}
+	descriptors = append(descriptors, volume(1, o.Label, primary))
+	if o.Bootable {
+		record := descriptor(0)
+		copy(record[7:], "EL TORITO SPECIFICATION")
+		descriptors = append(descriptors, record)
+	}
+	if o.Names == Joliet {
+		joliet := volume(2, o.Label, root)
+		copy(joliet[88:], "%/E")
+		descriptors = append(descriptors, joliet)
+	}
+	descriptors = append(descriptors, descriptor(255))
+	image := make([]byte, firstContent*sectorSize, firstContent*sectorSize+len(b.content))
+	for i, d := range descriptors {
+		copy(image[(16+i)*sectorSize:], d)
+	}
+	return append(image, b.content...)
+}
+
+// firstContent is the first sector behind the descriptors.
+const firstContent = 24
+
+type builder struct {
+	names   Names
+	content []byte // whole sectors
+	number  int    // of the next name
+}
+
+// extent is a place in the image.
+type extent struct{ sector, size int }
+
+// put appends content.
+func (b *builder) put(content []byte) extent {
+	e := extent{firstContent + len(b.content)/sectorSize, len(content)}
+	b.content = append(b.content, content...)
+	if rest := len(b.content) % sectorSize; rest > 0 {
+		b.content = append(b.content, make([]byte, sectorSize-rest)...)
+	}
+	return e
+}
+
+// directory appends the directory at a path with all that is in it.
+func (b *builder) directory(at string, files map[string]string) extent {
+	entries := []byte{}
+	entries = append(entries, record([]byte{0}, extent{}, true, nil)...)
+	entries = append(entries, record([]byte{1}, extent{}, true, nil)...)
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		rest, inside := strings.CutPrefix(path.Join("/", name), strings.TrimSuffix(at, "/")+"/")
+		child, _, deeper := strings.Cut(rest, "/")
+		if !inside || seen[child] {
+			continue
+		}
+		seen[child] = true
+		var e extent
+		if deeper {
+			e = b.directory(path.Join(at, child), files)
+		} else {
+			e = b.put([]byte(files[name]))
+		}
+		identifier, system := b.name(child)
+		entry := record(identifier, e, deeper, system)
+		if len(entries)%sectorSize+len(entry) > sectorSize {
+			entries = append(entries, make([]byte, sectorSize-len(entries)%sectorSize)...)
+		}
+		entries = append(entries, entry...)
+	}
+	return b.put(append(entries, make([]byte, (sectorSize-len(entries)%sectorSize)%sectorSize)...))
+}
+
+// name returns the identifier of a name, and the system use area that it needs.
+func (b *builder) name(name string) (identifier, system []byte) {
+	switch b.names {
+	case Joliet:
+		for _, unit := range utf16.Encode([]rune(name)) {
+			identifier = binary.BigEndian.AppendUint16(identifier, unit)
+		}
+		return identifier, nil
+	case RockRidge:
+		b.number++
+		system = append([]byte{'N', 'M', byte(5 + len(name)), 1, 0}, name...)
+		return fmt.Appendf(nil, "F%d.;1", b.number), system
+	}
+	return []byte(strings.ToUpper(name) + ";1"), nil
+}
+
+// record is a directory record.
+func record(identifier []byte, e extent, directory bool, system []byte) []byte {
+	r := make([]byte, 33, 255)
+	binary.LittleEndian.PutUint32(r[2:], uint32(e.sector))
+	binary.BigEndian.PutUint32(r[6:], uint32(e.sector))
+	binary.LittleEndian.PutUint32(r[10:], uint32(e.size))
+	binary.BigEndian.PutUint32(r[14:], uint32(e.size))
+	if directory {
+		r[25] = 2
+	}
+	r[32] = byte(len(identifier))
+	r = append(r, identifier...)
+	if len(identifier)%2 == 0 {
+		r = append(r, 0)
+	}
+	r = append(r, system...)
+	if len(r)%2 == 1 {
+		r = append(r, 0)
+	}
+	r[0] = byte(len(r))
+	return r
+}
+
+func descriptor(kind byte) []byte {
+	d := make([]byte, sectorSize)
+	d[0], d[6] = kind, 1
+	copy(d[1:], "CD001")
+	return d
+}
+
+func volume(kind byte, label string, root extent) []byte {
+	d := descriptor(kind)
+	copy(d[40:72], fmt.Sprintf("%-32s", label))
+	copy(d[156:], record([]byte{0}, root, true, nil))
+	return d
+}
