@@ -3,6 +3,7 @@ package effect
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -37,6 +38,8 @@ type Faults struct {
 	// Only limits all of this to some kinds of effects; "read" stands for calls that
 	// change nothing. Empty means every call.
 	Only []string `json:"only,omitempty"`
+	// Agent are those of the agent in the machine's ramdisk.
+	Agent AgentFaults `json:"agent,omitzero"`
 }
 
 // Reading is the kind of a call that changes nothing.
@@ -49,7 +52,10 @@ func (f Faults) check(known func(kind string) bool) error {
 			return fmt.Errorf("there is no kind %q of effects", kind)
 		}
 	}
-	return nil
+	if !f.Agent.none() && !known(AgentCommand) {
+		return errors.New("these machines have no agents that could fail")
+	}
+	return f.Agent.Validate()
 }
 
 // Fate is what becomes of one call; the fields are named as those of [Faults].

@@ -39,6 +39,7 @@ type record struct {
 	counts  map[string]int
 	reads   int64
 	faults  *Faults // nil means those for all
+	failed  int     // how often its agent has met a fault since those were set
 }
 
 // NewRecorder returns a recorder without machines.
@@ -70,11 +71,31 @@ func (r *Recorder) Draw(machine, kind string, slow bool) Fate {
 	if kind == Reading {
 		m.reads++
 	}
-	faults := r.faults
+	return r.faultsOf(m).draw(kind, slow, r.random)
+}
+
+// faultsOf returns the faults that a machine has.
+func (r *Recorder) faultsOf(m *record) Faults {
 	if m.faults != nil {
-		faults = *m.faults
+		return *m.faults
 	}
-	return faults.draw(kind, slow, r.random)
+	return r.faults
+}
+
+// DrawCommand decides what becomes of a command of a registered machine's agent.
+func (r *Recorder) DrawCommand(machine string, c Command) CommandFate {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.machines[machine]
+	faults := r.faultsOf(m).Agent
+	if faults.Times > 0 && m.failed >= faults.Times {
+		return CommandFate{}
+	}
+	fate := faults.draw(c, r.random)
+	if fate != (CommandFate{}) {
+		m.failed++
+	}
+	return fate
 }
 
 // Add stores a call of a registered machine and returns the number that it gets. A call
@@ -162,7 +183,7 @@ func (r *Recorder) SetFaults(machine string, faults *Faults) error {
 	if !ok {
 		return fmt.Errorf("there is no machine %q", machine)
 	}
-	m.faults = faults
+	m.faults, m.failed = faults, 0
 	return nil
 }
 
@@ -175,6 +196,9 @@ func (r *Recorder) SetAllFaults(faults Faults) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.faults = faults
+	for _, m := range r.machines {
+		m.failed = 0
+	}
 	return nil
 }
 

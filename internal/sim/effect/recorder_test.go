@@ -49,3 +49,17 @@ func TestRecorderRefusesMachinesAndKindsThatItDoesNotKnow(t *testing.T) {
 		t.Error("an unknown kind is accepted")
 	}
 }
+
+func TestFaultsOfAgentsAreForMachinesThatHaveThem(t *testing.T) {
+	faults := effect.Faults{Agent: effect.AgentFaults{Crash: 1}}
+	for kind, wanted := range map[string]bool{effect.AgentCommand: true, "power on": false} {
+		r := effect.NewRecorder(effect.RecorderOptions{Known: func(k string) bool { return k == kind }})
+		if err := r.SetAllFaults(faults); (err == nil) != wanted {
+			t.Errorf("faults of machines with the kind %q: %v", kind, err)
+		}
+	}
+	r := effect.NewRecorder(effect.RecorderOptions{Known: func(string) bool { return true }})
+	if err := r.SetAllFaults(effect.Faults{Agent: effect.AgentFaults{Times: -1}}); err == nil {
+		t.Error("a negative number is accepted")
+	}
+}
