@@ -1,0 +1,135 @@
+package firmware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/sim/iso9660"
+)
+
+// Files and names that a machine looks for on media.
+const (
+	menuFile        = "/boot/grub/grub.cfg"
+	parametersFile  = "/parameters.txt"
+	parametersLabel = "ir-vfd-dev"
+)
+
+// errNoBoot is in the error for media that a machine does not boot from.
+var errNoBoot = errors.New("the medium does not boot")
+
+// Medium boots from a virtual medium: an ISO 9660 image with a boot record, whose first
+// menu entry names a kernel and a ramdisk in it. If the command line has boot_method=vmedia,
+// the parameters in the other media are added, as the agent does.
+func (l *Loader) Medium(ctx context.Context, target string, others []string, trace *Trace) Result {
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	parameters := map[string]string{}
+	err := l.keep(ctx, target, func(content io.ReaderAt) error {
+		words, err := readMenu(content)
+		parse(parameters, words)
+		return err
+	})
+	if err != nil {
+		trace.Add("medium %s: %v", target, err)
+		return Result{Action: NextDevice, Reason: err.Error()}
+	}
+	trace.Add("medium %s: it boots", target)
+	if parameters["boot_method"] == "vmedia" {
+		l.addParameters(ctx, parameters, others, trace)
+	}
+	return Result{Action: StartKernel, Source: target, Parameters: parameters}
+}
+
+// readMenu returns the kernel command line of the first entry.
+func readMenu(content io.ReaderAt) ([]string, error) {
+	image, err := iso9660.Open(content)
+	if err != nil {
+		return nil, err
+	}
+	if !image.Bootable() {
+		return nil, fmt.Errorf("%w: it has no boot record of El Torito", errNoBoot)
+	}
+	text, err := image.ReadFile(menuFile, maxConfig)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := firstEntry(string(text))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range []string{entry.kernel, entry.ramdisk} {
+		loaded, err := image.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		if loaded.Size() == 0 {
+			return nil, fmt.Errorf("%w: %s is empty", errNoBoot, file)
+		}
+		if n, err := io.Copy(io.Discard, loaded); err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		} else if n < loaded.Size() {
+			return nil, fmt.Errorf("%w: %s ends after %d bytes of %d", errNoBoot, file, n, loaded.Size())
+		}
+	}
+	return entry.words, nil
+}
+
+// entry is an entry of a boot menu.
+type entry struct {
+	kernel, ramdisk string   // paths on the medium
+	words           []string // of the command line
+}
+
+// firstEntry reads the first entry of a GRUB configuration. Only lines that name a kernel
+// or a ramdisk count.
+func firstEntry(text string) (e entry, err error) {
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		switch words[0] {
+		case "linux", "linuxefi", "linux16":
+			if e.kernel != "" { // of the next entry
+				return e, fmt.Errorf("%w: the first entry in %s has no ramdisk", errNoBoot, menuFile)
+			}
+			e.kernel = words[1]
+			for _, word := range words[2:] {
+				e.words = append(e.words, strings.Trim(word, `"'`))
+			}
+		case "initrd", "initrdefi", "initrd16":
+			if e.ramdisk = words[1]; e.kernel != "" {
+				return e, nil
+			}
+		}
+	}
+	return e, fmt.Errorf("%w: %s has no entry with a kernel and a ramdisk", errNoBoot, menuFile)
+}
+
+// addParameters adds what is in the first medium with the label for parameters.
+func (l *Loader) addParameters(ctx context.Context, parameters map[string]string, media []string, trace *Trace) {
+	for _, target := range media {
+		var text []byte
+		err := l.keep(ctx, target, func(content io.ReaderAt) error {
+			image, err := iso9660.Open(content)
+			if err == nil && !strings.EqualFold(image.Label(), parametersLabel) {
+				err = fmt.Errorf("its label is %q, not %s", image.Label(), parametersLabel)
+			}
+			if err == nil {
+				text, err = image.ReadFile(parametersFile, maxConfig)
+			}
+			return err
+		})
+		if err != nil {
+			trace.Add("medium %s: no parameters: %v", target, err)
+			continue
+		}
+		trace.Add("medium %s: it has parameters", target)
+		parse(parameters, strings.Fields(string(text)))
+		return
+	}
+	trace.Add("no medium labelled %s has parameters", parametersLabel)
+}
