@@ -29,19 +29,22 @@ func newSimCommand() *cobra.Command {
 		Short: "Simulate machines with ramdisk agents",
 		Long: `Power on simulated machines. Each machine boots a ramdisk agent that posts its
 hardware to the engine, looks itself up, serves the agent's commands on its own
-loopback address and sends heartbeats. The same seed always gives the same
-machines. Ctrl-C powers them off and prints the answers of the engine.
+loopback address and sends heartbeats. It writes images to the machine's disks, from which
+the machine boots afterwards. The same seed always gives the same
+machines. Ctrl-C powers them off and prints the answers of the engine and what was done.
 
-With --bmc, every machine has a BMC on a loopback address of its own, which speaks
-Redfish over TLS and switches the machine. Ctrl-C then prints what was done through them,
-too.`,
-		Example: "  ingot sim --machines 100 --rate 20\n  ingot sim --machines 3 --kind edge --once --engine http://127.0.0.1:6385\n" +
+With --boot-url, the machines boot from the network only what the iPXE script there tells
+them to. With --bmc, every machine has a BMC on a loopback address of its own, which speaks
+Redfish over TLS and switches the machine.`,
+		Example: "  ingot sim --machines 100 --rate 20\n  ingot sim --machines 3 --boot-url http://127.0.0.1:8088/boot.ipxe --disks /var/tmp/disks\n  ingot sim --machines 3 --kind edge --once --engine http://127.0.0.1:6385\n" +
 			"  ingot sim --machines 3 --bmc mixed --bmc-ca-file bmc-ca.pem --off --admin 127.0.0.1:8098",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context(), cmd) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&flags.options.Engine, "engine", "http://127.0.0.1:6385", "root URL of the Bare Metal API")
+	f.StringVar(&flags.options.BootURL, "boot-url", "", "iPXE script that machines boot from the network; without it, they boot a ramdisk that reports to --engine")
+	f.StringVar(&flags.options.Disks, "disks", "", "existing folder to keep what is written to the disks in, as sparse files; without it, only size, checksum and format are kept")
 	f.IntVar(&flags.options.Machines, "machines", 10, "number of machines")
 	f.Uint64Var(&flags.options.Seed, "seed", 1, "seed of the machines' hardware")
 	f.Float64Var(&flags.rate, "rate", 10, "machines to power on per second; 0 means all at once")
@@ -54,10 +57,12 @@ too.`,
 	f.Float64Var(&flags.speed, "speed", 1, "factor that shortens every pause of the machines")
 	f.StringVar((*string)(&flags.options.Hardware.Kind), "kind", "", "only machines of this kind: server, edge or virtual")
 	f.IntVar(&flags.options.Hardware.NICs, "nics", 0, "exact number of network interfaces of every machine; 0 means the number of the model")
-	f.StringVar(&flags.cacert, "engine-cacert", "", "PEM file with the certificate authorities of an https engine")
+	f.StringVar(&flags.cacert, "engine-cacert", "", "PEM file with the certificate authorities of an https engine, and of servers of boot files and images")
 	f.BoolVar(&flags.insecure, "insecure", false, "do not verify the certificate of an https engine")
 	f.BoolVar(&flags.once, "once", false, "exit as soon as all machines run")
+	f.StringVar(&flags.admin, "admin", "", "address to serve what was done to the machines on, and to take faults, such as 127.0.0.1:8098")
 	flags.bmc.add(cmd)
+	addAgentFaults(cmd, &flags.options.AgentFaults)
 	flags.log.add(cmd)
 	cmd.AddCommand(newFakeMachinesCommand())
 	complete(cmd, "kind", cobra.FixedCompletions(
@@ -70,6 +75,7 @@ type simFlags struct {
 	rate, speed    float64
 	listen, cacert string
 	inventory      string
+	admin          string
 	agentTLS       bool
 	insecure, once bool
 	bmc            simBMCFlags
@@ -141,7 +147,10 @@ func (f *simFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	defer machines.Stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	endAdmin, err := f.bmc.serve(ctx, machines, cmd)
+	if err := f.bmc.serve(ctx, machines, cmd); err != nil {
+		return err
+	}
+	endAdmin, err := serveAdmin(ctx, f.admin, machines, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -160,8 +169,6 @@ func (f *simFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	cancel(nil)
 	<-powered
 	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "\n%s", machines.Summary()) // the machines have stopped either way
-	if recorder := machines.Recorder(); recorder != nil {
-		printTotals(cmd.OutOrStdout(), recorder.Totals())
-	}
+	printTotals(cmd.OutOrStdout(), machines.Recorder().Totals())
 	return err
 }

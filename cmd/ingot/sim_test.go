@@ -16,6 +16,7 @@ import (
 func simRun(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	root := &cobra.Command{Use: "ingot", SilenceUsage: true, SilenceErrors: true}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.FlagError(err) })
 	root.AddCommand(newSimCommand())
 	var out, errs strings.Builder
 	root.SetOut(&out)
@@ -35,6 +36,10 @@ func TestSimRefusesFlagsThatCannotWork(t *testing.T) {
 		"too many":       {"--machines 300 --listen 127.5.0.0/24", "has room for 255 machines"},
 		"log level":      {"--log-level loud", "--log-level"},
 		"negative count": {"--machines -1", "Want 1 to"},
+		"boot script":    {"--boot-url boot.ipxe", "is no http or https URL"},
+		"disks":          {"--disks /nowhere", "no folder"},
+		"fault":          {"--agent-fault-times -1", "must not be negative"},
+		"chance":         {"--agent-crash 2", "want a chance"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, stderr, code := simRun(t, strings.Fields(test.args)...)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"strings"
@@ -22,10 +20,10 @@ import (
 
 // simBMCFlags are the flags of `ingot sim` about BMCs.
 type simBMCFlags struct {
-	options       sim.BMCOptions
-	network       string
-	caFile, admin string
-	off           bool
+	options sim.BMCOptions
+	network string
+	caFile  string
+	off     bool
 }
 
 func (f *simBMCFlags) add(cmd *cobra.Command) {
@@ -39,7 +37,6 @@ func (f *simBMCFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.options.Password, "bmc-password", "calvin", "password of every BMC")
 	flags.StringVar(&f.caFile, "bmc-ca-file", "", "file to write the certificate authority of the BMCs to, as PEM")
 	flags.BoolVar(&f.off, "off", false, "leave the machines off, for an engine to power them on through their BMCs")
-	flags.StringVar(&f.admin, "admin", "", "address to serve the effects, counts and faults of the BMCs on, such as 127.0.0.1:8098")
 	flags.DurationVar((*time.Duration)(&faults.Delay), "bmc-delay", 0, "time that every answer of a BMC takes")
 	flags.Var(&faults.Error, "bmc-error", "chance that a call of a BMC does nothing and is answered with 500, such as 1%")
 	complete(cmd, "bmc", cobra.FixedCompletions(vendors, cobra.ShellCompDirectiveNoFileComp))
@@ -48,8 +45,8 @@ func (f *simBMCFlags) add(cmd *cobra.Command) {
 // apply adds the BMCs to the options of the machines.
 func (f *simBMCFlags) apply(o *sim.Options, speed float64) error {
 	if f.options.Vendor == "" {
-		if f.off || f.admin != "" || f.caFile != "" {
-			return &cli.UsageError{Err: errors.New("--off, --admin and --bmc-ca-file are for machines with --bmc")}
+		if f.off || f.caFile != "" {
+			return &cli.UsageError{Err: errors.New("--off and --bmc-ca-file are for machines with --bmc")}
 		}
 		return nil
 	}
@@ -63,43 +60,22 @@ func (f *simBMCFlags) apply(o *sim.Options, speed float64) error {
 	return nil
 }
 
-// serve lets the BMCs answer, and what there is about them for testers. It returns when
-// they do; stop ends the latter.
-func (f *simBMCFlags) serve(ctx context.Context, machines *sim.Machines, cmd *cobra.Command) (stop func(), err error) {
-	stop = func() {}
+// serve lets the BMCs answer, and returns when they do.
+func (f *simBMCFlags) serve(ctx context.Context, machines *sim.Machines, cmd *cobra.Command) error {
 	if f.options.Vendor == "" {
-		return stop, nil
+		return nil
 	}
 	if f.caFile != "" {
 		if err := os.WriteFile(f.caFile, machines.Authority().PEM(), 0o644); err != nil { //nolint:gosec // a certificate is public
-			return stop, fmt.Errorf("write the certificate authority (--bmc-ca-file): %w", err)
+			return fmt.Errorf("write the certificate authority (--bmc-ca-file): %w", err)
 		}
 	}
 	if err := machines.ServeBMCs(ctx); err != nil {
-		return stop, err
+		return err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "BMCs answer from %s on\n", machines.Machine(0).BMCURL())
 	if f.options.IPMIPort > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "BMCs answer IPMI from %s on, over UDP\n", machines.Machine(0).IPMIAddress())
 	}
-	if f.admin == "" {
-		return stop, nil
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.admin)
-	if err != nil {
-		return stop, fmt.Errorf("serve what was done (--admin): %w", err)
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "What was done is at http://%s/effects\n", listener.Addr())
-	server := &http.Server{Handler: machines.AdminHandler(), ReadHeaderTimeout: adminHeaderTimeout}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = server.Serve(listener) // until it is closed
-	}()
-	return func() {
-		_ = server.Close()
-		<-ended
-	}, nil
+	return nil
 }
-
-const adminHeaderTimeout = 10 * time.Second

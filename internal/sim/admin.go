@@ -6,28 +6,40 @@ import (
 	"strconv"
 
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/disk"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
-// bmcDocument is a machine with its BMC, as testers see it.
+// machineDocument is a machine, as testers see it.
+type machineDocument struct {
+	Name string `json:"name"`
+	*bmcDocument
+	State  State   `json:"state"`
+	Reason string  `json:"reason,omitempty"` // of the state
+	System *System `json:"system,omitempty"` // that runs
+	// Disks are those that are not empty, by their devices.
+	Disks map[string]disk.Content `json:"disks,omitempty"`
+	// BootLog is what the machine did in its latest boot.
+	BootLog []string       `json:"boot_log,omitempty"`
+	Counts  map[string]int `json:"counts"` // effects by kind
+	Reads   int64          `json:"reads"`
+	Faults  *effect.Faults `json:"faults,omitempty"`
+}
+
+// bmcDocument is the part about the BMC of a machine that has one.
 type bmcDocument struct {
-	Name       string          `json:"name"`
 	Vendor     string          `json:"vendor"`
-	URL        string          `json:"url"` // of the BMC
+	URL        string          `json:"url"`
 	PowerState bmc.PowerState  `json:"power_state"`
-	State      State           `json:"state"` // of the ramdisk
 	Boots      int64           `json:"boots"`
 	Boot       bmc.Override    `json:"boot"`
 	Media      []bmc.Medium    `json:"media"`
 	Components []bmc.Component `json:"components"`
 	Tasks      int             `json:"tasks"`
-	Counts     map[string]int  `json:"counts"` // effects by kind
-	Reads      int64           `json:"reads"`
-	Faults     *effect.Faults  `json:"faults,omitempty"`
 }
 
-// AdminHandler serves what a tester asks and tells about the BMCs, under the same routes
-// as fake machines. It is for machines that have BMCs.
+// AdminHandler serves what a tester asks and tells about the machines, under the same routes
+// as fake machines.
 func (ms *Machines) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /machines", func(w http.ResponseWriter, _ *http.Request) {
@@ -37,40 +49,65 @@ func (ms *Machines) AdminHandler() http.Handler {
 		}
 		writeJSON(w, http.StatusOK, map[string]any{"machines": names})
 	})
-	mux.HandleFunc("GET /machines/{name}", ms.withMachine(func(m *Machine) any { return m.document() }))
-	mux.HandleFunc("POST /machines/{name}/forget-tasks", ms.withMachine(func(m *Machine) any {
-		m.bmc.ForgetTasks()
-		return map[string]any{"machines": 1}
+	mux.HandleFunc("GET /machines/{name}", ms.withMachine(func(m *Machine) (any, error) { return m.document(), nil }))
+	mux.HandleFunc("POST /machines/{name}/boot-network", ms.withMachine(func(m *Machine) (any, error) {
+		return map[string]any{}, m.BootNetwork()
+	}))
+	mux.HandleFunc("POST /machines/{name}/forget-tasks", ms.withMachine(func(m *Machine) (any, error) {
+		return map[string]any{"machines": m.forgetTasks()}, nil
 	}))
 	mux.HandleFunc("POST /forget-tasks", func(w http.ResponseWriter, _ *http.Request) {
+		forgotten := 0
 		for _, m := range ms.machines {
-			m.bmc.ForgetTasks()
+			forgotten += m.forgetTasks()
 		}
-		writeJSON(w, http.StatusOK, map[string]any{"machines": len(ms.machines)})
+		writeJSON(w, http.StatusOK, map[string]any{"machines": forgotten})
 	})
-	mux.Handle("/", ms.bmcs.recorder.Handler())
+	mux.Handle("/", ms.recorder.Handler())
 	return mux
 }
 
-// withMachine finds the machine that a request names.
-func (ms *Machines) withMachine(do func(*Machine) any) http.HandlerFunc {
+// forgetTasks lets the machine's BMC forget its tasks, and returns how many BMCs that are.
+func (m *Machine) forgetTasks() int {
+	if m.bmc == nil {
+		return 0
+	}
+	m.bmc.ForgetTasks()
+	return 1
+}
+
+// withMachine finds the machine that a request names. An error means that its state does not
+// allow the request.
+func (ms *Machines) withMachine(do func(*Machine) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		i, err := strconv.Atoi(r.PathValue("name"))
 		if err != nil || i < 0 || i >= len(ms.machines) {
 			writeJSON(w, http.StatusNotFound, map[string]any{"error": "there is no machine " + strconv.Quote(r.PathValue("name"))})
 			return
 		}
-		writeJSON(w, http.StatusOK, do(ms.machines[i]))
+		body, err := do(ms.machines[i])
+		if err != nil {
+			writeJSON(w, http.StatusConflict, map[string]any{"error": err.Error()})
+			return
+		}
+		writeJSON(w, http.StatusOK, body)
 	}
 }
 
-func (m *Machine) document() bmcDocument {
-	b, recorder := m.bmc, m.all.bmcs.recorder
-	return bmcDocument{
-		Name: b.Name(), Vendor: b.Profile().Vendor, URL: m.BMCURL(), PowerState: b.Power(), State: m.Status().State,
-		Boots: b.Boots(), Boot: b.Override(), Media: b.Media(), Components: b.Components(), Tasks: len(b.Tasks()),
-		Counts: recorder.Counts(b.Name()), Reads: recorder.Reads(b.Name()), Faults: recorder.Faults(b.Name()),
+func (m *Machine) document() machineDocument {
+	recorder, status := m.all.recorder, m.Status()
+	d := machineDocument{
+		Name: m.name(), State: status.State, Reason: status.Reason, System: status.System,
+		Disks: m.disks.Contents(), BootLog: m.BootLog(),
+		Counts: recorder.Counts(m.name()), Reads: recorder.Reads(m.name()), Faults: recorder.Faults(m.name()),
 	}
+	if b := m.bmc; b != nil {
+		d.bmcDocument = &bmcDocument{
+			Vendor: b.Profile().Vendor, URL: m.BMCURL(), PowerState: b.Power(), Boots: b.Boots(),
+			Boot: b.Override(), Media: b.Media(), Components: b.Components(), Tasks: len(b.Tasks()),
+		}
+	}
+	return d
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {

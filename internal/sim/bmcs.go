@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -95,7 +94,6 @@ func (o BMCOptions) hardware(h hardware.Options, index int) hardware.Options {
 
 // bmcs is what all BMCs share.
 type bmcs struct {
-	recorder  *effect.Recorder
 	authority *redfish.Authority
 	server    *http.Server
 	listeners []net.Listener
@@ -116,17 +114,16 @@ func (ms *Machines) addBMCs() error {
 	ctx, stopping := context.WithCancel(context.Background())
 	ms.bmcs = &bmcs{
 		authority: authority, services: make(map[netip.Addr]*redfish.Service, len(ms.machines)), ctx: ctx, stopping: stopping,
-		recorder: effect.NewRecorder(effect.RecorderOptions{Faults: o.Faults, Seed: ms.options.Seed, Keep: o.Keep, Known: bmc.Known}),
 	}
 	configs := map[string]*bmc.Config{}
 	for _, vendor := range redfish.Vendors {
 		configs[vendor] = &bmc.Config{
 			Profile: redfish.Profile(vendor), Times: o.Times, User: o.User, Password: o.Password,
-			Recorder: ms.bmcs.recorder, Clock: ms.options.Clock.Now, Wake: ms.waker(ctx),
+			Recorder: ms.recorder, Clock: ms.options.Clock.Now, Wake: ms.waker(ctx),
 		}
 	}
 	for i, m := range ms.machines {
-		m.bmc = bmc.New(configs[o.vendor(i)], strconv.Itoa(i), m.Hardware, computer{m})
+		m.bmc = bmc.New(configs[o.vendor(i)], m.name(), m.Hardware, computer{m})
 		ms.bmcs.services[m.bmcAddress()] = redfish.New(m.bmc)
 	}
 	ms.bmcs.server = &http.Server{
@@ -182,15 +179,6 @@ func (ms *Machines) Authority() *redfish.Authority {
 		return nil
 	}
 	return ms.bmcs.authority
-}
-
-// Recorder has the log and the faults of the BMCs, under the indices of their machines;
-// nil if machines have none.
-func (ms *Machines) Recorder() *effect.Recorder {
-	if ms.bmcs == nil {
-		return nil
-	}
-	return ms.bmcs.recorder
 }
 
 // ServeBMCs lets the BMCs answer until Stop, each on its own address. It must be called
@@ -273,7 +261,7 @@ func (b *bmcs) stop() {
 // computer is a machine as its BMC sees it.
 type computer struct{ machine *Machine }
 
-// PowerOn boots a ramdisk, if there is one where the machine boots from.
+// PowerOn boots what there is where the machine boots from.
 func (c computer) PowerOn(b bmc.Boot) { _ = c.machine.start(b) } // it stays off when the simulation has stopped
 
 // PowerOff cuts the power without waiting for the end of the ramdisk.
@@ -282,7 +270,7 @@ func (c computer) PowerOff() { c.machine.cut() }
 // Shutdown reports whether an operating system runs, which shuts down by losing power.
 func (c computer) Shutdown() bool {
 	state := c.machine.Status().State
-	return state != On && state != Off
+	return state != On && state != Off && state != Starting
 }
 
 // On reports whether the machine has power.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,23 +13,35 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/agent"
 )
 
-// command sends one command to a machine's agent.
+// insecureClient talks to agents, whose certificates it does not know.
+func insecureClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+}
+
+// command sends one command without parameters to a machine's agent.
 func command(ctx context.Context, t *testing.T, m *sim.Machine, name string) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	commandWith(ctx, t, m, name, "{}")
+}
+
+// commandWith sends one command to a machine's agent and returns the answer.
+func commandWith(ctx context.Context, t *testing.T, m *sim.Machine, name, params string) string {
+	t.Helper()
 	target := "https://" + m.Address().String() + ":9999/v1/commands/?wait=true&agent_token=" + strings.Repeat("t", 40)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader([]byte(`{"name":"`+name+`","params":{}}`)))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader([]byte(`{"name":"`+name+`","params":`+params+`}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := client.Do(request)
+	answer, err := insecureClient().Do(request)
 	if err != nil {
 		t.Fatalf("send %s: %v", name, err)
 	}
-	_ = answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s is answered %s", name, answer.Status)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s is answered %s %s, %v", name, answer.Status, text, err)
 	}
+	return string(text)
 }
 
 func TestAgentSwitchesItsMachine(t *testing.T) {

@@ -3,14 +3,17 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/sim/agent"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/disk"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
 )
 
@@ -26,8 +29,10 @@ type Machine struct {
 	// Guarded by all.mu.
 	status  Status
 	answers map[Answer]int
+	bootLog []string // of the latest boot, never changed
 
-	bmc *bmc.BMC // nil without one
+	bmc   *bmc.BMC // nil without one
+	disks *disk.Set
 
 	power sync.Mutex  // guards cycle
 	cycle *powerCycle // the present or the last one; nil before the first
@@ -35,15 +40,21 @@ type Machine struct {
 
 // powerCycle is the time from one power on to the next power off.
 type powerCycle struct {
-	boot  bmc.Boot           // its newest one, with a BMC; only its goroutine changes it
+	boot  bmc.Boot           // its newest one; only its goroutine changes it
 	cut   context.CancelFunc // powers off
 	ended chan struct{}      // closed when its goroutine has ended
 	over  bool               // powered off; guarded by Machine.power
 }
 
 func newMachine(all *Machines, index int) *Machine {
-	return &Machine{all: all, index: index, status: Status{State: Off}, answers: map[Answer]int{}}
+	return &Machine{
+		all: all, index: index, status: Status{State: Off}, answers: map[Answer]int{},
+		disks: disk.NewSet(all.options.Disks, fmt.Sprintf("machine-%d", index)),
+	}
 }
+
+// name is the machine's in the recorder.
+func (m *Machine) name() string { return strconv.Itoa(m.index) }
 
 // Index is the machine's number, counted from zero.
 func (m *Machine) Index() int { return m.index }
@@ -72,6 +83,9 @@ func (m *Machine) hardwareOptions() hardware.Options {
 	return o
 }
 
+// Disks has what is on the machine's disks.
+func (m *Machine) Disks() *disk.Set { return m.disks }
+
 // Answers is how often the engine gave this answer to the machine.
 func (m *Machine) Answers(a Answer) int {
 	m.all.mu.Lock()
@@ -83,7 +97,7 @@ func (m *Machine) Answers(a Answer) int {
 // it has booted. The only error is [ErrStopped].
 func (m *Machine) PowerOn() error {
 	if m.bmc == nil {
-		return m.start(networkBoot)
+		return m.start(usualBoot)
 	}
 	if m.all.hasStopped() {
 		return ErrStopped
@@ -92,8 +106,11 @@ func (m *Machine) PowerOn() error {
 	return nil
 }
 
-// networkBoot is the only boot of machines without a BMC.
-var networkBoot = bmc.Boot{Source: bmc.FromNetwork}
+// Boots of machines without a BMC.
+var (
+	usualBoot   = bmc.Boot{Source: bmc.FromNetwork}
+	networkBoot = bmc.Boot{Source: bmc.FromNetwork, Overridden: true}
+)
 
 // start begins a power cycle, unless there is one. The only error is [ErrStopped].
 func (m *Machine) start(boot bmc.Boot) error {
@@ -141,6 +158,16 @@ func (m *Machine) Reboot() error {
 	return m.PowerOn()
 }
 
+// BootNetwork restarts the machine and lets it begin with the network this once, as somebody
+// does by hand in its boot menu. The error is [ErrStopped], or says that the machine has a BMC.
+func (m *Machine) BootNetwork() error {
+	if m.bmc != nil {
+		return fmt.Errorf("machine %d has a BMC, whose override says what it boots", m.index)
+	}
+	m.PowerOff()
+	return m.start(networkBoot)
+}
+
 // run is the goroutine of one power cycle.
 func (m *Machine) run(ctx context.Context, l, before *powerCycle) {
 	defer close(l.ended)
@@ -149,17 +176,17 @@ func (m *Machine) run(ctx context.Context, l, before *powerCycle) {
 		<-before.ended
 	}
 	for ctx.Err() == nil {
-		if !bootsRamdisk(l.boot) {
-			m.enter(On, "")
-			<-ctx.Done()
+		next := m.choose(ctx, l.boot)
+		if ctx.Err() != nil {
 			break
 		}
-		err := m.boot(ctx)
+		err := m.proceed(ctx, next)
 		if !errors.Is(err, agent.ErrRebooted) {
 			m.finish(ctx, l, err)
 			return
 		}
 		if m.bmc == nil {
+			l.boot = usualBoot
 			continue
 		}
 		if next, still := m.bmc.Rebooted(l.boot.Number); still {
@@ -169,11 +196,7 @@ func (m *Machine) run(ctx context.Context, l, before *powerCycle) {
 	m.enter(Off, "")
 }
 
-// bootsRamdisk reports whether there is a ramdisk where a machine boots from: the network
-// always has one, virtual media do when there is an image in them.
-func bootsRamdisk(b bmc.Boot) bool { return b.Source == bmc.FromNetwork || b.Image != "" }
-
-// finish records the end of the ramdisk: the machine is off, or it is still powered and
+// finish records the end of what was booted: the machine is off, or it is still powered and
 // its ramdisk has given up.
 func (m *Machine) finish(ctx context.Context, l *powerCycle, err error) {
 	if ctx.Err() == nil && !errors.Is(err, agent.ErrPoweredOff) {
@@ -186,9 +209,9 @@ func (m *Machine) finish(ctx context.Context, l *powerCycle, err error) {
 	m.enter(Off, "")
 }
 
-// boot boots the ramdisk and runs its agent until it ends. An agent that found no node,
-// or got no answer to its inspection document, is restarted, as the service manager of a real ramdisk does.
-func (m *Machine) boot(ctx context.Context) error {
+// boot boots a ramdisk and runs its agent until it ends. An agent that found no node,
+// got no answer to its inspection document, or crashed, is restarted, as the service manager of a real ramdisk does.
+func (m *Machine) boot(ctx context.Context, boot ramdisk) error {
 	m.enter(Booting, "")
 	options := m.all.options
 	random := rand.New(rand.NewPCG(options.Seed^uint64(m.index)<<32, uint64(m.Status().Boots)))
@@ -196,10 +219,17 @@ func (m *Machine) boot(ctx context.Context) error {
 	if err := agent.Sleep(ctx, options.Clock, bootTime); err != nil {
 		return err
 	}
+	engine, downloads := m.all.clients.of(boot.insecure)
 	config := agent.Config{
 		Version:          options.AgentVersion,
-		Engine:           options.Engine,
-		Client:           options.Client,
+		Engine:           boot.engine,
+		CallbackURLs:     boot.callbacks,
+		Token:            boot.token,
+		Client:           engine,
+		Downloads:        downloads,
+		Disks:            m.disks,
+		UEFI:             boot.uefi,
+		Journal:          journal{m},
 		Document:         m.Document,
 		Hostname:         m.Hardware().Inspection.Inventory.Hostname,
 		Address:          netip.AddrPortFrom(m.Address(), agent.Port),
@@ -212,7 +242,7 @@ func (m *Machine) boot(ctx context.Context) error {
 	}
 	for {
 		err := agent.New(config).Run(ctx)
-		if noNode := new(agent.LookupError); !errors.As(err, &noNode) && !errors.Is(err, agent.ErrInspectionUnanswered) {
+		if !startsAgain(err) {
 			return err
 		}
 		m.enter(Failed, err.Error())
@@ -220,6 +250,13 @@ func (m *Machine) boot(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// startsAgain reports whether the service manager starts an agent again that ended with an
+// error.
+func startsAgain(err error) bool {
+	noNode := new(agent.LookupError)
+	return errors.As(err, &noNode) || errors.Is(err, agent.ErrInspectionUnanswered) || errors.Is(err, agent.ErrCrashed)
 }
 
 // watcher is the observer of a machine's agent, which updates the machine's status.

@@ -1,13 +1,15 @@
 // Package sim simulates machines.
 //
 // [Machines] are machines whose hardware is generated from a seed (package hardware).
-// A machine that is powered on boots a ramdisk (package agent), which talks to
-// a Bare Metal API and listens on its own loopback address. Powering it
+// A machine that is powered on boots from the network, from its disks or from a virtual
+// medium (package firmware), as it is told to. Usually that is a ramdisk with an agent (package
+// agent), which talks to a Bare Metal API and listens on its own loopback address. Powering it
 // off stops the ramdisk at once; powering it on again boots a new one that knows
-// nothing of the one before.
+// nothing of the one before. What the agent has written to the disks (package disk) stays.
 //
 // A machine may have a BMC (packages bmc and redfish) on an address of its own, which
-// switches it and decides what it boots.
+// switches it and decides what it boots. Effects and faults of all machines are in a
+// Recorder of package effect.
 //
 // The package uses public protocols only and imports nothing of the engine, so that
 // tests against it are valid for real machines, too.
@@ -22,10 +24,13 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/sim/agent"
+	"github.com/ingot-metal/ingot/internal/sim/effect"
+	"github.com/ingot-metal/ingot/internal/sim/firmware"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
 )
 
@@ -37,6 +42,15 @@ type Options struct {
 	// Engine is the root URL of the Bare Metal API, for example
 	// http://127.0.0.1:6385.
 	Engine string
+	// BootURL is the iPXE script that a DHCP server would name to machines that boot from the
+	// network. Empty means that they find a ramdisk there, whose agent reports to Engine, unless
+	// they have an operating system and no BMC tells them to boot from the network.
+	BootURL string
+	// Disks is an existing folder for what is written to the disks of the machines; empty
+	// means that only its size, checksum and format are kept.
+	Disks string
+	// AgentFaults are those of agents whose machine has no faults of its own.
+	AgentFaults effect.AgentFaults
 	// Machines is the number of machines, 1 to [hardware.MaxMachines].
 	Machines int
 	// Seed decides the hardware of the machines and the jitter of their pauses.
@@ -61,7 +75,8 @@ type Options struct {
 	HeartbeatTimeout time.Duration
 	// Hardware limits which hardware is generated; its Address is ignored.
 	Hardware hardware.Options
-	// EngineTLS is the TLS configuration for an https engine; nil means the default.
+	// EngineTLS is the TLS configuration for an https engine, and for servers of boot
+	// files and images; nil means the default.
 	EngineTLS *tls.Config
 	// Client makes the agents' requests; nil means a client of the simulation's own
 	// with a bounded number of connections, which EngineTLS applies to.
@@ -78,6 +93,14 @@ func (o Options) Validate() error {
 	if err != nil || engine.Host == "" || (engine.Scheme != "http" && engine.Scheme != "https") {
 		return fmt.Errorf("engine %q is no http or https URL; give the root of the Bare Metal API, for example http://127.0.0.1:6385", o.Engine)
 	}
+	if boot, err := url.Parse(o.BootURL); o.BootURL != "" && (err != nil || boot.Host == "" || (boot.Scheme != "http" && boot.Scheme != "https")) {
+		return fmt.Errorf("the boot script %q is no http or https URL", o.BootURL)
+	}
+	if o.Disks != "" {
+		if folder, err := os.Stat(o.Disks); err != nil || !folder.IsDir() {
+			return fmt.Errorf("there is no folder %q for the disks of the machines", o.Disks)
+		}
+	}
 	if o.Machines < 1 || o.Machines > hardware.MaxMachines {
 		return fmt.Errorf("want 1 to %d machines, got %d", hardware.MaxMachines, o.Machines)
 	}
@@ -89,7 +112,7 @@ func (o Options) Validate() error {
 			return fmt.Errorf("network %s has room for %d machines, not %d", network, room, o.Machines)
 		}
 	}
-	if err := errors.Join(agent.CheckVersion(o.AgentVersion), o.Hardware.Validate()); err != nil || o.BMC == nil {
+	if err := errors.Join(agent.CheckVersion(o.AgentVersion), o.Hardware.Validate(), o.AgentFaults.Validate()); err != nil || o.BMC == nil {
 		return err
 	}
 	return o.BMC.validate(o)
@@ -109,30 +132,14 @@ func (o Options) inventory() netip.Prefix {
 	return o.network()
 }
 
-// Connections that all agents share.
-const (
-	maxConnections = 256
-	idleConnection = 90 * time.Second
-)
-
-// newClient returns the HTTP client of all agents. It has a bounded number of
-// connections, for which requests wait.
-func newClient(engine *tls.Config) *http.Client {
-	return &http.Client{Transport: &http.Transport{
-		MaxConnsPerHost:     maxConnections,
-		MaxIdleConnsPerHost: maxConnections,
-		IdleConnTimeout:     idleConnection,
-		DisableCompression:  true,
-		TLSClientConfig:     engine,
-	}}
-}
-
 // Machines are simulated machines. They are safe for concurrent use.
 type Machines struct {
-	options   Options
-	ownClient bool
-	machines  []*Machine
-	bmcs      *bmcs // nil without BMCs
+	options  Options
+	clients  clients
+	loader   *firmware.Loader
+	recorder *effect.Recorder
+	machines []*Machine
+	bmcs     *bmcs // nil without BMCs
 
 	mu      sync.Mutex
 	stopped bool
@@ -154,18 +161,21 @@ func New(options Options) (*Machines, error) {
 		trouble: map[agent.Call]string{},
 		changed: make(chan struct{}),
 	}
-	if ms.options.Client == nil {
-		ms.options.Client, ms.ownClient = newClient(options.EngineTLS), true
-	}
 	if ms.options.Clock == nil {
 		ms.options.Clock = agent.RealClock
 	}
+	ms.clients = newClients(options)
+	ms.loader = firmware.NewLoader(ms.clients.downloads, func(ctx context.Context, d time.Duration) error {
+		return agent.Sleep(ctx, ms.options.Clock, d)
+	})
+	ms.recorder = newRecorder(options)
 	if ms.options.Log == nil {
 		ms.options.Log = slog.New(slog.DiscardHandler)
 	}
 	ms.machines = make([]*Machine, options.Machines)
 	for i := range ms.machines {
 		ms.machines[i] = newMachine(ms, i)
+		ms.recorder.Register(ms.machines[i].name())
 	}
 	if options.BMC != nil {
 		if err := ms.addBMCs(); err != nil {
@@ -223,7 +233,5 @@ func (ms *Machines) Stop() {
 		wg.Go(m.PowerOff)
 	}
 	wg.Wait()
-	if ms.ownClient {
-		ms.options.Client.CloseIdleConnections()
-	}
+	ms.clients.close()
 }

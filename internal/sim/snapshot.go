@@ -10,7 +10,7 @@ import (
 )
 
 // states lists all states in the order of a boot.
-var states = []State{Off, Booting, Inspecting, LookingUp, Running, Failed}
+var states = []State{Off, Starting, On, Booting, Inspecting, LookingUp, Running, Failed, OS}
 
 // Snapshot is the state of all machines at one moment.
 type Snapshot struct {
@@ -48,6 +48,9 @@ func (s Snapshot) String() string {
 // stateTexts name the states in a progress line.
 var stateTexts = map[State]string{
 	Off:        "powered off",
+	Starting:   "looking for something to boot",
+	On:         "with nothing to boot",
+	OS:         "in their operating system",
 	Booting:    "booting",
 	Inspecting: "posting inspection data",
 	LookingUp:  "waiting for lookup",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/sim/agent"
+	"github.com/ingot-metal/ingot/internal/sim/disk"
 )
 
 // State is the state of a machine.
@@ -17,8 +18,10 @@ type State string
 // The states of a machine.
 const (
 	Off        State = "off"
-	On         State = "on"         // powered, and nothing boots
-	Booting    State = "booting"    // powered, no ramdisk yet
+	Starting   State = "starting"   // powered, and looks for something to boot
+	On         State = "on"         // powered, and nothing boots; Status.Reason says why
+	OS         State = "os"         // running the operating system in Status.System
+	Booting    State = "booting"    // booting a ramdisk
 	Inspecting State = "inspecting" // posting the inspection document
 	LookingUp  State = "looking up" // asking the engine which node it is
 	Running    State = "running"    // serving commands and sending heartbeats
@@ -41,11 +44,18 @@ type Answer struct {
 // Status is a machine's state in full.
 type Status struct {
 	State  State
-	Reason string    // why it failed, empty otherwise
+	Reason string    // why it failed or boots nothing, empty otherwise
+	System *System   // the operating system that runs, nil if none does
 	Since  time.Time // when the state began
 	Boots  int       // how often a ramdisk was started
 	// LastAnswer is the engine's latest answer to the machine.
 	LastAnswer Answer
+}
+
+// System is an operating system as it was booted from a disk.
+type System struct {
+	Device string `json:"device"`
+	disk.Content
 }
 
 // Snapshot returns the present states of the machines.
@@ -125,13 +135,17 @@ func (m *Machine) Wait(ctx context.Context, state State) error {
 }
 
 // enter records a new state.
-func (m *Machine) enter(state State, reason string) {
+func (m *Machine) enter(state State, reason string) { m.change(state, reason, nil) }
+
+// change records a new state, and the operating system that runs.
+func (m *Machine) change(state State, reason string, system *System) {
 	ms := m.all
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	ms.states[m.status.State]--
 	ms.states[state]++
 	m.status.State, m.status.Reason, m.status.Since = state, reason, ms.options.Clock.Now()
+	m.status.System = system
 	if state == Booting {
 		m.status.Boots++
 	}

@@ -10,13 +10,9 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/sim/agent"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/effect"
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 )
-
-// instance is what a deployment is asked for.
-var instance = fmt.Sprintf(`[{"op": "add", "path": "/instance_info", "value": {
-	"image_source": "http://192.0.2.1/image.qcow2", "image_os_hash_algo": "sha256", "image_os_hash_value": %q,
-	"configdrive": {"meta_data": {"name": "server-7"}, "user_data": "#cloud-config"}}}]`, strings.Repeat("0a", 32))
 
 // TestMachineWithABMCIsCleanedDeployedServicedAndReleased takes a machine through its life
 // with the ramdisk, which its network boots.
@@ -40,8 +36,10 @@ func (r *rack) throughALife(t *testing.T, authority string) {
 		t.Errorf("after cleaning: power %q, agent at %v; want it off and without an agent", n.Power, n.Internal["agent_url"])
 	}
 
-	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid, instance, http.StatusOK)
+	erased, image := len(r.done(effect.Wipe)), serveImage(t)
+	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid, image.instance, http.StatusOK)
 	r.provision(t, uuid, "active", "active")
+	r.runs(t, image, 1)
 	if n := r.show(t, uuid); n.Power != "power on" {
 		t.Errorf("after the deployment: power %q, want it on", n.Power)
 	}
@@ -57,9 +55,17 @@ func (r *rack) throughALife(t *testing.T, authority string) {
 		t.Errorf("after servicing: power %q, %d boots; want it on after 2, of the ramdisk and of the instance", n.Power, machine.BMC().Boots()-boots)
 	}
 
+	r.runs(t, image, 2)
+
+	if got := r.done(effect.Wipe)[erased:]; len(got) != 0 {
+		t.Errorf("%q was done between cleanings", got)
+	}
 	r.provision(t, uuid, "deleted", "available")
 	if n := r.show(t, uuid); n.Power != "power off" {
 		t.Errorf("after undeploying: power %q, want it off", n.Power)
+	}
+	if got := r.done(effect.Wipe)[erased:]; len(got) != 1 || len(machine.Disks().Contents()) != 0 {
+		t.Errorf("after undeploying: wipes %q, disks %v, want one that leaves them empty", got, machine.Disks().Contents())
 	}
 }
 
@@ -102,21 +108,29 @@ func TestMachineWithoutABMCIsDeployedByTheRamdiskOfItsDiscovery(t *testing.T) {
 	r.rebootsByItsAgent(t, uuid)
 	boots := machine.Status().Boots
 
-	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid, instance, http.StatusOK)
+	image := serveImage(t)
+	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid, image.instance, http.StatusOK)
 	r.provision(t, uuid, "active", "active")
-	eventually(t, func(context.Context) error {
-		if got := machine.Status().Boots; got != boots+1 {
-			return fmt.Errorf("%d boots since the deployment began, want 1, of the instance", got-boots)
-		}
-		return nil
-	})
+	r.runs(t, image, 1)
+	if got := machine.Status().Boots; got != boots {
+		t.Errorf("the ramdisk was booted %d times since the deployment began", got-boots)
+	}
 	if n := r.show(t, uuid); n.Internal["agent_url"] != nil {
 		t.Errorf("the agent is still known at %v", n.Internal["agent_url"])
 	}
 
-	r.provision(t, uuid, "deleted", "available")
+	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid, `[{"op": "add", "path": "/automated_clean", "value": true}]`, http.StatusOK)
+	erased := len(r.done(effect.Wipe))
+	r.provision(t, uuid, "deleted", "clean wait")
 	if _, history := r.get(t, "/v1/nodes/"+uuid+"/history"); !strings.Contains(string(history), "boot it into the ramdisk by hand") {
 		t.Error("nobody was asked to boot the machine into the ramdisk")
+	}
+	if err := machine.BootNetwork(); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitState(t, uuid, "available")
+	if got := r.done(effect.Wipe)[erased:]; len(got) != 1 || len(machine.Disks().Contents()) != 0 {
+		t.Errorf("after undeploying: wipes %q, disks %v, want one that leaves them empty", got, machine.Disks().Contents())
 	}
 }
 

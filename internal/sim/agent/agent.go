@@ -3,7 +3,9 @@
 // An [Agent] runs from the boot of its ramdisk until the machine is powered off. It
 // posts its inspection document, looks itself up, serves the agent's command API on
 // its own address and sends heartbeats, with the pauses, retries and error texts that
-// were recorded from a real agent or stand in its source. Commands take simulated time and change nothing.
+// were recorded from a real agent or stand in its source. Commands take simulated time. They
+// download images and write them to the disks of package disk, and erase those; others change
+// nothing.
 //
 // The package uses only the public protocol and shares no code with the engine, so
 // that tests find mistakes on either side.
@@ -22,6 +24,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/ingot-metal/ingot/internal/sim/disk"
 )
 
 // Port is the usual TCP port of an agent's command API.
@@ -37,6 +41,14 @@ var (
 	// and does not issue another one, and this version of the agent then switches its
 	// network off. Only a power cycle helps.
 	ErrNoToken = errors.New("the engine has issued the agent token to an earlier agent; power-cycle the machine so that the engine issues a new one")
+	// ErrNoEngine: the kernel command line names no engine to look the machine up at.
+	ErrNoEngine = errors.New("the kernel command line has no ipa-api-url; the agent has nobody to report to")
+	// ErrCrashed: the process of the agent ended during a command, as it was told to by a
+	// fault; its service manager starts it again.
+	ErrCrashed = errors.New("the agent crashed during a command")
+	// ErrVanished: the agent fell silent during a command, as it was told to by a fault. Only
+	// a power cycle helps.
+	ErrVanished = errors.New("the agent fell silent during a command; power-cycle the machine")
 	// ErrInspectionUnanswered: the engine took the inspection document and did not
 	// answer. The process of the agent ends; its service manager starts it again.
 	ErrInspectionUnanswered = errors.New("the engine did not answer the inspection document in time")
@@ -78,10 +90,23 @@ type Config struct {
 	// Version is the version that the agent reports and behaves like, one that
 	// [CheckVersion] accepts; empty means [DefaultVersion].
 	Version string
-	// Engine is the root URL of the Bare Metal API, with or without /v1.
+	// Engine is the root URL of the Bare Metal API, with or without /v1; empty means that the
+	// agent ends with [ErrNoEngine] after its inspection.
 	Engine string
+	// CallbackURLs are where the inspection document is posted: to the first, and to the next
+	// ones as long as there is no answer. Without any, it is not posted.
+	CallbackURLs []string
 	// Client makes the requests. All agents share it.
 	Client *http.Client
+	// Downloads fetches images, checksums and config drives; nil means Client.
+	Downloads *http.Client
+	// Disks are those of the machine; nil means disks that are empty at every boot.
+	Disks *disk.Set
+	// UEFI says that the machine was booted in UEFI mode, in which boot loaders get an entry in
+	// the boot order of the firmware.
+	UEFI bool
+	// Journal may be nil.
+	Journal Journal
 	// Document returns the inspection document, a JSON object. It is called at the
 	// start and for each command that reads the hardware, so that a simulation need
 	// not keep all documents in memory.
@@ -130,6 +155,7 @@ type Agent struct {
 	mu            sync.Mutex
 	token         string
 	tokenRequired bool // the engine requires tokens
+	md5Allowed    bool // the engine lets MD5 checksums pass
 	readsNeedIt   bool // a request to read commands had a token
 	partitions    map[string]string
 }
@@ -157,6 +183,15 @@ func New(config Config) *Agent {
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
+	if a.config.Disks == nil {
+		a.config.Disks = disk.NewSet("", "")
+	}
+	if a.config.Journal == nil {
+		a.config.Journal = noJournal{}
+	}
+	if a.config.Downloads == nil {
+		a.config.Downloads = config.Client
+	}
 	a.started = a.clock.Now()
 	base := strings.TrimSuffix(strings.TrimRight(config.Engine, "/"), "/v1")
 	a.engine = &client{base: base, http: config.Client, answered: a.observer.Answered}
@@ -165,8 +200,8 @@ func New(config Config) *Agent {
 }
 
 // Run runs the agent until ctx ends, which stands for a power cut, or until the agent
-// ends by itself, with [ErrPoweredOff], [ErrRebooted], [ErrNoToken],
-// [ErrInspectionUnanswered], a *[LookupError], or an error of [CheckVersion] or of its
+// ends by itself, with [ErrPoweredOff], [ErrRebooted], [ErrNoToken], [ErrNoEngine],
+// [ErrCrashed], [ErrVanished], [ErrInspectionUnanswered], a *[LookupError], or an error of [CheckVersion] or of its
 // network address. When it returns, the agent does not listen any more and all of its goroutines have ended.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := CheckVersion(a.version); err != nil {
@@ -183,10 +218,15 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	a.macs = macs
 
-	a.observer.Entered(Inspecting)
-	nodeUUID, err := a.inspect(ctx, document)
-	if err != nil {
-		return err
+	var nodeUUID string
+	if len(a.config.CallbackURLs) > 0 {
+		a.observer.Entered(Inspecting)
+		if nodeUUID, err = a.inspect(ctx, document); err != nil {
+			return err
+		}
+	}
+	if a.config.Engine == "" {
+		return ErrNoEngine
 	}
 	a.observer.Entered(LookingUp)
 	found, err := a.lookup(ctx, nodeUUID)

@@ -59,7 +59,7 @@ type client struct {
 type request struct {
 	call    Call
 	method  string
-	path    string
+	path    string // or a whole URL
 	query   url.Values
 	version microversion // zero sends no version header
 	body    []byte
@@ -78,7 +78,10 @@ func (c *client) do(ctx context.Context, r request) (status int, answer []byte, 
 }
 
 func (c *client) roundTrip(ctx context.Context, r request) (int, []byte, error) {
-	target := c.base + r.path
+	target := r.path
+	if strings.HasPrefix(target, "/") {
+		target = c.base + r.path
+	}
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
 	}

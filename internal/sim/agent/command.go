@@ -23,7 +23,7 @@ type command struct {
 	// duration bounds the simulated time of an async command; it may be nil.
 	duration func(params) span
 	// run carries out the command.
-	run func(*Agent, params) (any, *commandError)
+	run func(*execution, params) (any, *commandError)
 	// then is the error with which the agent ends after the command; nil for none.
 	then error
 }
@@ -66,34 +66,47 @@ func (a *Agent) execute(fullName string, p params) (r *result, first resultDocum
 	if f != nil {
 		return nil, first, f
 	}
-	if c.async {
-		go a.runAsync(c, r, p)
+	x := a.begin(fullName, r.number, p)
+	if c.async || x.fate.Silences() {
+		go a.runAsync(c, r, x, p)
 		return r, first, nil
 	}
 	defer a.commands.working.Done()
-	outcome, failure := a.runNow(c, p)
+	outcome, failure := a.runNow(c, x, p)
+	x.end(failure)
 	a.commands.finish(r, outcome, failure)
 	return r, a.commands.document(r), nil
 }
 
 // runNow checks the arguments and carries out the command.
-func (a *Agent) runNow(c command, p params) (any, *commandError) {
+func (a *Agent) runNow(c command, x *execution, p params) (any, *commandError) {
 	if missing := missingArguments(c.method, c.required, p); missing != "" {
 		return nil, executionError(missing)
 	}
-	return c.run(a, p)
+	outcome, failure := c.run(x, p)
+	if failure == nil && x.fate.Fail {
+		return nil, x.toldToFail()
+	}
+	return outcome, failure
 }
 
-// runAsync carries out a command after its simulated duration. A power cut ends it without a result.
-func (a *Agent) runAsync(c command, r *result, p params) {
+// runAsync carries out a command within its simulated duration. A power cut ends it without a result.
+func (a *Agent) runAsync(c command, r *result, x *execution, p params) {
 	defer a.commands.working.Done()
-	outcome, failure := a.runNow(c, p)
-	if failure == nil && c.duration != nil {
+	var duration time.Duration
+	if c.duration != nil {
 		s := c.duration(p)
-		if !a.commands.pause(a.clock, a.random.between(s.low, s.high)) {
-			return
-		}
+		duration = a.random.between(s.low, s.high)
 	}
+	if x.fate.Silences() {
+		x.fallSilent(duration)
+		return
+	}
+	outcome, failure := a.runNow(c, x, p)
+	if failure == nil && !a.commands.pause(a.clock, duration) {
+		return
+	}
+	x.end(failure)
 	a.commands.finish(r, outcome, failure)
 	switch {
 	case failure != nil || c.then == nil:

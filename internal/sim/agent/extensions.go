@@ -27,7 +27,7 @@ var extensions = map[string]map[string]command{
 	"image": {
 		"install_bootloader": {
 			method: "ImageExtension.install_bootloader", required: []string{"root_uuid"}, async: true,
-			duration: lasting(seconds(2, 5)), run: nothing,
+			duration: lasting(seconds(2, 5)), run: installBootloader,
 		},
 	},
 	"rescue": {
@@ -43,10 +43,10 @@ var extensions = map[string]map[string]command{
 }
 
 // nothing carries out a command that does nothing.
-func nothing(*Agent, params) (any, *commandError) { return nil, nil }
+func nothing(*execution, params) (any, *commandError) { return nil, nil }
 
 // hardwareInfo carries out a command that returns the inventory.
-func hardwareInfo(a *Agent, _ params) (any, *commandError) {
+func hardwareInfo(a *execution, _ params) (any, *commandError) {
 	var document struct {
 		Inventory json.RawMessage `json:"inventory"`
 	}
@@ -57,7 +57,7 @@ func hardwareInfo(a *Agent, _ params) (any, *commandError) {
 }
 
 // collectLogs carries out the command that returns the ramdisk's logs.
-func collectLogs(a *Agent, _ params) (any, *commandError) {
+func collectLogs(a *execution, _ params) (any, *commandError) {
 	logs, err := logArchive(a.version, a.config.Hostname, a.started, a.commands.documents())
 	if err != nil {
 		return nil, executionError(fmt.Sprintf("collect logs: %v", err))

@@ -71,3 +71,47 @@ func versionMismatch(current, wanted string) *commandError {
 		fmt.Sprintf("Current versions: %s, versions used by ironic: %s", current, wanted),
 	}
 }
+
+func downloadError(imageID, reason string) *commandError {
+	return &commandError{
+		"ImageDownloadError", http.StatusInternalServerError, "Error downloading image",
+		fmt.Sprintf("Download of image %s failed: %s", imageID, reason),
+	}
+}
+
+// checksumError has the location and the identifier swapped, as the real one.
+func checksumError(imageID, wanted, got string) *commandError {
+	return &commandError{
+		"ImageChecksumError", http.StatusInternalServerError, "Error verifying image checksum",
+		fmt.Sprintf("Image failed to verify against checksum. location: %s; image ID: /tmp/%s; image checksum: %s; verification checksum: %s",
+			imageID, imageID, wanted, got),
+	}
+}
+
+func writeError(device, stderr string) *commandError {
+	return &commandError{
+		"ImageWriteError", http.StatusInternalServerError, "Error writing image to device",
+		fmt.Sprintf("Writing image to device %s failed with exit code 1. stdout: . stderr: %s", device, stderr),
+	}
+}
+
+func invalidImage(details string) *commandError {
+	return &commandError{"InvalidImage", http.StatusInternalServerError, "The provided image is not valid for use", details}
+}
+
+// plainError is an error of no special type.
+func plainError(details string) *commandError {
+	return &commandError{"RESTError", http.StatusInternalServerError, "An error occurred", details}
+}
+
+// stepErrors have the type and the message of the error of a step, by the extension.
+var stepErrors = map[string][2]string{
+	"clean":   {"CleaningError", "Clean step failed"},
+	"deploy":  {"DeploymentError", "Deploy step failed"},
+	"service": {"ServicingError", "Service step failed"},
+}
+
+func stepError(extension, details string) *commandError {
+	e := stepErrors[extension]
+	return &commandError{e[0], http.StatusInternalServerError, e[1], details}
+}

@@ -269,6 +269,9 @@ func newAgent(t testing.TB, e *engine, change func(*Config)) *Agent {
 	if change != nil {
 		change(&config)
 	}
+	if config.Engine != "" && config.CallbackURLs == nil {
+		config.CallbackURLs = []string{config.Engine + "/v1/continue_inspection"}
+	}
 	return New(config)
 }
 

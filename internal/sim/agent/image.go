@@ -1,20 +1,35 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/sim/disk"
+	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
+
+// writeImageStep is the deploy step that writes an image.
+const writeImageStep = "write_image"
 
 // imageInfo is the part of an image's description that the simulation uses.
 type imageInfo struct {
-	ID        string   `json:"id"`
-	URLs      []string `json:"urls"`
-	Checksum  string   `json:"checksum"`
-	HashAlgo  string   `json:"os_hash_algo"`
-	HashValue string   `json:"os_hash_value"`
-	ImageType string   `json:"image_type"`
+	ID         string   `json:"id"`
+	URLs       []string `json:"urls"`
+	Checksum   string   `json:"checksum"`
+	HashAlgo   string   `json:"os_hash_algo"`
+	HashValue  string   `json:"os_hash_value"`
+	ImageType  string   `json:"image_type"`
+	DiskFormat string   `json:"disk_format"`
+	NodeUUID   string   `json:"node_uuid"`
+	// Stream lets a raw image be written while it is downloaded, and be verified after that.
+	Stream bool `json:"stream_raw_images"`
 }
+
+// streams reports whether the image is verified only when it is on the disk.
+func (i imageInfo) streams() bool { return i.Stream && i.DiskFormat == string(disk.Raw) }
 
 // imageArgument decodes the argument image_info and returns the fields that were
 // given, none when the argument is missing.
@@ -48,53 +63,142 @@ func checkImageInfo(p params) *fault {
 	}
 }
 
-func cacheImage(a *Agent, p params) (any, *commandError) {
+func cacheImage(x *execution, p params) (any, *commandError) {
 	info, _, _ := imageArgument(p) // checked when the command was accepted
-	return map[string]string{"result": fmt.Sprintf("cache_image: image (%s) cached to device %s", info.ID, a.rootDevice())}, nil
+	if _, failure := x.install(info); failure != nil {
+		return nil, failure
+	}
+	return map[string]string{"result": fmt.Sprintf("cache_image: image (%s) cached to device %s", info.ID, x.rootDisk().Name)}, nil
 }
 
-func prepareImage(a *Agent, p params) (any, *commandError) {
+// prepareImage writes an image and its config drive, and returns what the agent says about
+// it. A partition image leaves identifiers of the partitions for get_partition_uuids; a
+// whole-disk image leaves none.
+func prepareImage(x *execution, p params) (any, *commandError) {
 	info, _, _ := imageArgument(p) // checked when the command was accepted
-	return a.writeImage(info), nil
-}
-
-// writeImage pretends to write an image to the root disk and returns what the
-// agent says about it. A partition image leaves identifiers of the partitions
-// for get_partition_uuids; a whole-disk image leaves none.
-func (a *Agent) writeImage(info imageInfo) map[string]string {
+	written, failure := x.install(info)
+	if failure == nil && info.ImageType != partitionImage && !written.Bootable {
+		failure = executionError("Unable to find a valid partition table on the disk after writing the image. The image may be corrupted. " +
+			"Error: Unexpected error while running command. Stderr: 'Error: " + x.rootDisk().Name + ": unrecognised disk label\\n'")
+	}
+	if failure == nil {
+		failure = x.writeConfigDrive(info, p["configdrive"])
+	}
+	if failure != nil {
+		return nil, failure
+	}
 	partitions := map[string]string{}
 	rootUUID := "None"
-	if info.ImageType == "partition" {
-		rootUUID = a.random.uuid()
+	if info.ImageType == partitionImage {
+		rootUUID = x.random.uuid()
 		partitions["root uuid"] = rootUUID
-		partitions["efi system partition uuid"] = a.random.uuid()[:8]
+		partitions["efi system partition uuid"] = x.random.uuid()[:8]
 	}
-	a.mu.Lock()
-	a.partitions = partitions
-	a.mu.Unlock()
+	x.mu.Lock()
+	x.partitions = partitions
+	x.mu.Unlock()
 	return map[string]string{
-		"result": fmt.Sprintf("prepare_image: image (%s) written to device %s root_uuid=%s", info.ID, a.rootDevice(), rootUUID),
-	}
+		"result": fmt.Sprintf("prepare_image: image (%s) written to device %s root_uuid=%s", info.ID, x.rootDisk().Name, rootUUID),
+	}, nil
 }
 
-// rootDevice is the disk an image is written to.
-func (a *Agent) rootDevice() string {
-	var document struct {
-		RootDisk struct {
-			Name string `json:"name"`
-		} `json:"root_disk"`
+// partitionImage is the type of images that have one file system.
+const partitionImage = "partition"
+
+// install downloads an image, verifies it and writes it to the root disk.
+func (x *execution) install(info imageInfo) (disk.Image, *commandError) {
+	root := x.rootDisk()
+	began := x.clock.Now()
+	w, err := x.config.Disks.Write(root.Name, root.Size)
+	if err != nil {
+		return disk.Image{}, executionError(err.Error())
 	}
-	if json.Unmarshal(a.config.Document(), &document) != nil || document.RootDisk.Name == "" {
-		return "/dev/sda"
+	image, failure := x.download(info, w, root.Name)
+	if failure == nil {
+		failure = x.checkFormat(info, image, root)
 	}
-	return document.RootDisk.Name
+	if failure != nil {
+		if info.streams() && image.Bytes > 0 { // it is on the disk already
+			x.note(effect.Write, writeDetail(root.Name, image), began)
+			failure = cmp.Or(x.wipe(root.Name), failure)
+		}
+		if err := w.Abort(); err != nil {
+			x.log.Warn("Could not remove a part of an image", "err", err)
+		}
+		return image, failure
+	}
+	x.note(effect.Write, writeDetail(root.Name, image), began)
+	image.Bootable = image.Bootable || info.ImageType == partitionImage
+	if err := w.Commit(image); err != nil {
+		return image, executionError(err.Error())
+	}
+	return image, nil
 }
 
-func partitionUUIDs(a *Agent, _ params) (any, *commandError) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.partitions == nil {
+// writeDetail describes in the log what was written.
+func writeDetail(device string, i disk.Image) string {
+	return fmt.Sprintf("%s %s %s:%s %d bytes", device, i.URL, i.Algorithm, i.Checksum, i.Bytes)
+}
+
+// checkFormat refuses a verified image that cannot be written.
+func (x *execution) checkFormat(info imageInfo, image disk.Image, root rootDisk) *commandError {
+	switch {
+	case x.fate.DiskFull:
+		return writeError(root.Name, "qemu-img: error while writing at byte 0: No space left on device")
+	case x.behaves.inspectsImages && info.DiskFormat != "" && info.DiskFormat != string(disk.Raw) && info.DiskFormat != string(image.Format):
+		return invalidImage(fmt.Sprintf("Security: Expected format was %s, but image was actually %s", info.DiskFormat, image.Format))
+	case image.Size > root.Size:
+		return writeError(root.Name, fmt.Sprintf("qemu-img: %s: error while converting host_device: Device is too small", root.Name))
+	}
+	return nil
+}
+
+// machineDocument is the part of the inspection document about disks.
+type machineDocument struct {
+	RootDisk  rootDisk `json:"root_disk"`
+	Inventory struct {
+		Disks []rootDisk `json:"disks"`
+	} `json:"inventory"`
+}
+
+// rootDisk is a disk that an image is written to.
+type rootDisk struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"` // bytes
+}
+
+func (a *Agent) machineDisks() (d machineDocument) {
+	if err := json.Unmarshal(a.config.Document(), &d); err != nil {
+		a.log.Debug("The inspection document is unreadable", "err", err)
+	}
+	return d
+}
+
+// rootDisk is the disk that images are written to.
+func (a *Agent) rootDisk() rootDisk {
+	if root := a.machineDisks().RootDisk; root.Name != "" {
+		return root
+	}
+	return rootDisk{Name: "/dev/sda"} // without any bytes
+}
+
+// installBootloader makes a machine in UEFI mode boot from its root disk first, until that is
+// wiped. In BIOS mode, machines find the boot loader of an image without an entry.
+func installBootloader(x *execution, _ params) (any, *commandError) {
+	if x.config.UEFI {
+		x.config.Disks.AddBootEntry(x.rootDisk().Name)
+	}
+	return nil, nil
+}
+
+func partitionUUIDs(x *execution, _ params) (any, *commandError) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.partitions == nil {
 		return map[string]string{}, nil
 	}
-	return maps.Clone(a.partitions), nil
+	return maps.Clone(x.partitions), nil
 }
+
+// elapsed is a time in seconds, as the real agent prints it.
+func (x *execution) elapsed(since time.Time) float64 { return x.clock.Since(since).Seconds() }

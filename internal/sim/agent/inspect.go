@@ -25,9 +25,7 @@ func postWorthRepeating(status int) bool {
 // [ErrInspectionUnanswered].
 func (a *Agent) inspect(ctx context.Context, document []byte) (string, error) {
 	for attempt := 0; ; attempt++ {
-		status, answer, err := a.engine.do(ctx, request{
-			call: CallInspect, method: http.MethodPost, path: "/v1/continue_inspection", body: document,
-		})
+		status, answer, err := a.postDocument(ctx, document)
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
 		}
@@ -53,4 +51,15 @@ func (a *Agent) inspect(ctx context.Context, document []byte) (string, error) {
 			return "", err
 		}
 	}
+}
+
+// postDocument posts to the callback URLs in turn until one is answered.
+func (a *Agent) postDocument(ctx context.Context, document []byte) (status int, answer []byte, err error) {
+	for _, target := range a.config.CallbackURLs {
+		status, answer, err = a.engine.do(ctx, request{call: CallInspect, method: http.MethodPost, path: target, body: document})
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return status, answer, err
 }

@@ -50,6 +50,7 @@ type lookupConfig struct {
 	HeartbeatTimeout float64 `json:"heartbeat_timeout"` // seconds
 	AgentToken       string  `json:"agent_token"`
 	TokenRequired    bool    `json:"agent_token_required"`
+	MD5Allowed       bool    `json:"agent_md5_checksum_enable"`
 }
 
 // heartbeatTimeout is the time without a heartbeat after which the agent counts as gone.
@@ -126,6 +127,7 @@ func (a *Agent) acceptToken(config lookupConfig) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.tokenRequired = a.tokenRequired || config.TokenRequired
+	a.md5Allowed = config.MD5Allowed
 	switch {
 	case len(config.AgentToken) >= tokenLength:
 		a.token = config.AgentToken

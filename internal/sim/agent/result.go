@@ -27,6 +27,7 @@ type resultDocument struct {
 
 // result is a command that was accepted.
 type result struct {
+	number   int            // since the agent started, from 1
 	document resultDocument // guarded by commandList.mu
 	done     chan struct{}  // closed when the command ended
 }
@@ -41,38 +42,34 @@ func (r *result) join(ctx context.Context) {
 
 // commandList has all commands of one boot, in the order of their arrival.
 type commandList struct {
-	// ended is closed when the power is cut, which ends all commands.
-	ended   chan struct{}
+	// ctx ends when the power is cut, which ends all commands.
+	ctx     context.Context //nolint:containedctx // of the commands, which outlive their requests
+	cut     context.CancelFunc
 	working sync.WaitGroup
 
 	mu      sync.Mutex
-	over    bool // ended is closed
+	over    bool // the power is cut
 	results []*result
 }
 
-func newCommandList() *commandList { return &commandList{ended: make(chan struct{})} }
+func newCommandList() *commandList {
+	l := &commandList{}
+	l.ctx, l.cut = context.WithCancel(context.Background())
+	return l
+}
 
 // end cuts the power and returns when all commands have ended.
 func (l *commandList) end() {
 	l.mu.Lock()
-	if !l.over {
-		l.over = true
-		close(l.ended)
-	}
+	l.over = true
 	l.mu.Unlock()
+	l.cut()
 	l.working.Wait()
 }
 
 // pause waits for the duration of a command. It returns false when the power was cut.
 func (l *commandList) pause(clock Clock, d time.Duration) bool {
-	timer := clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-l.ended:
-		return false
-	case <-timer.C():
-		return true
-	}
+	return Sleep(l.ctx, clock, d) == nil
 }
 
 // add records a new command. While another one is running, it returns a fault that
@@ -88,6 +85,7 @@ func (l *commandList) add(id, name string) (r *result, first resultDocument, f *
 		return nil, first, busyFault(busy)
 	}
 	r = &result{
+		number:   len(l.results) + 1,
 		document: resultDocument{ID: id, Name: name, Status: statusRunning},
 		done:     make(chan struct{}),
 	}

@@ -32,7 +32,7 @@ func stepCommands(k stepKind) map[string]command {
 	}
 }
 
-func (k stepKind) list(*Agent, params) (any, *commandError) {
+func (k stepKind) list(*execution, params) (any, *commandError) {
 	return map[string]any{
 		k.name + "_steps":          k.managers,
 		"hardware_manager_version": hardwareManagers,
@@ -45,7 +45,7 @@ type stepArgument struct {
 	Args params `json:"args"`
 }
 
-func (k stepKind) execute(a *Agent, p params) (any, *commandError) {
+func (k stepKind) execute(x *execution, p params) (any, *commandError) {
 	if failure := checkVersions(p[k.name+"_version"]); failure != nil {
 		return nil, failure
 	}
@@ -56,7 +56,7 @@ func (k stepKind) execute(a *Agent, p params) (any, *commandError) {
 	if !k.knows(step.Step) {
 		return nil, methodNotFound(step.Step)
 	}
-	outcome, failure := a.runStep(step)
+	outcome, failure := x.runStep(step)
 	if failure != nil {
 		return nil, failure
 	}
@@ -85,8 +85,11 @@ func (k stepKind) knows(name string) bool {
 }
 
 // runStep carries out a step. Only writing an image has a result.
-func (a *Agent) runStep(step stepArgument) (any, *commandError) {
-	if step.Step != "write_image" {
+func (x *execution) runStep(step stepArgument) (any, *commandError) {
+	if erasingSteps[step.Step] {
+		return nil, x.erase(step.Step)
+	}
+	if step.Step != writeImageStep {
 		return nil, nil
 	}
 	if f := checkImageInfo(step.Args); f != nil {
@@ -95,10 +98,7 @@ func (a *Agent) runStep(step stepArgument) (any, *commandError) {
 			strings.TrimPrefix(f.String, "Invalid command parameters: "),
 		}
 	}
-	info, _, _ := imageArgument(step.Args) // just checked
-	return resultDocument{
-		ID: a.random.uuid(), Name: "prepare_image", Status: statusSucceeded, Outcome: a.writeImage(info),
-	}, nil
+	return prepareImage(x, step.Args)
 }
 
 // checkVersions compares the versions of hardware managers in a request, if it has any,

@@ -17,12 +17,15 @@ type behaviour struct {
 	// leavesNetwork: an agent that gets no token from an engine that requires one switches
 	// its network off for good. Others go on and send heartbeats without a token.
 	leavesNetwork bool
+	// inspectsImages: images are looked into before they are written, and refused when their
+	// format is not the one that was announced.
+	inspectsImages bool
 }
 
 // behaviours has the versions that can be simulated.
 var behaviours = map[string]behaviour{
 	DefaultVersion: {},
-	"11.0.0":       {readsNeedToken: true, leavesNetwork: true},
+	"11.0.0":       {readsNeedToken: true, leavesNetwork: true, inspectsImages: true},
 }
 
 // CheckVersion returns an error for a version that cannot be simulated; "" is the default.

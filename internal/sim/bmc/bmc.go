@@ -10,8 +10,6 @@ package bmc
 
 import (
 	"context"
-	"fmt"
-	"hash/fnv"
 	"net/http"
 	"strconv"
 	"sync"
@@ -124,14 +122,7 @@ func (b *BMC) Profile() *Profile { return b.config.Profile }
 func (b *BMC) Hardware() hardware.Machine { return b.hardware() }
 
 // UUID is the system's; the same machine always has the same one.
-func (b *BMC) UUID() [16]byte {
-	m := b.hardware()
-	h := fnv.New128a()
-	_, _ = fmt.Fprintf(h, "machine %d of seed %d", m.Index, m.Seed) // a hash never fails
-	id := [16]byte(h.Sum(nil))
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // as RFC 9562 marks random ones
-	return id
-}
+func (b *BMC) UUID() [16]byte { return b.hardware().UUID() }
 
 // Config returns what the BMC shares with others.
 func (b *BMC) Config() *Config { return b.config }

@@ -60,21 +60,61 @@ const (
 	Legacy Mode = "Legacy"
 )
 
-// Override is what a machine boots from instead of its usual boot order, which is
-// network, disk, CD.
+// Override is what a machine boots from instead of the first in its boot order.
 type Override struct {
 	Target  Target  `json:"target"`
 	Enabled Enabled `json:"enabled"`
 	Mode    Mode    `json:"mode"`
 }
 
+// Boot orders: what machines without an override try, in turn.
+var (
+	BootOrder = []Source{FromNetwork, FromDisk, FromCD}
+	diskFirst = []Source{FromDisk, FromNetwork, FromCD}
+)
+
 // Boot is one boot of a machine.
 type Boot struct {
-	Number     int64 // from 1
-	Source     Source
-	Image      string // URL of the virtual medium, if it boots from one
+	Number     int64        // from 1
+	Source     Source       // the override's, or the first of [BootOrder]
+	Overridden bool         // an override has chosen the source
+	Media      []BootMedium // that are inserted, in the order of their slots
 	Mode       Mode
 	SecureBoot bool
+}
+
+// BootMedium is a virtual medium as a machine finds it.
+type BootMedium struct {
+	Image   string   // URL
+	Sources []Source // under which a machine boots from it
+}
+
+// Sources is what the machine tries in turn: the source of an override, then its boot order,
+// as BootNext and BootOrder of UEFI. A boot entry puts the disk at the begin of the order. Setup
+// and tools have nothing behind them: they wait for somebody.
+func (b Boot) Sources(bootEntry bool) []Source {
+	order := BootOrder
+	if bootEntry {
+		order = diskFirst
+	}
+	switch {
+	case !b.Overridden:
+		return order
+	case b.Source == FromElsewhere:
+		return []Source{b.Source}
+	}
+	others := slices.DeleteFunc(slices.Clone(order), func(s Source) bool { return s == b.Source })
+	return append([]Source{b.Source}, others...)
+}
+
+// Image is the URL of the first medium of a source, empty if there is none.
+func (b Boot) Image(source Source) string {
+	for _, m := range b.Media {
+		if slices.Contains(m.Sources, source) {
+			return m.Image
+		}
+	}
+	return ""
 }
 
 // Override returns the boot settings as they are now.
@@ -165,7 +205,7 @@ func (o Override) merge(changes Override) Override {
 // bootFrom decides what a machine boots from, and the override that is left.
 func bootFrom(o Override, targets map[Target]Source) (Source, Override) {
 	if o.Enabled == Disabled || o.Target == TargetNone {
-		return FromNetwork, o // the first of the boot order, which always answers
+		return BootOrder[0], o
 	}
 	source := targets[o.Target]
 	if o.Enabled == Once {
@@ -179,9 +219,11 @@ func (b *BMC) nextBoot() Boot {
 	b.applyBIOS()
 	b.secure.current = b.secure.wanted
 	b.boots++
-	boot := Boot{Number: b.boots, Mode: b.bootMode(), SecureBoot: b.secure.current}
+	boot := Boot{
+		Number: b.boots, Mode: b.bootMode(), SecureBoot: b.secure.current, Media: b.bootMedia(),
+		Overridden: b.override.Enabled != Disabled && b.override.Target != TargetNone,
+	}
 	boot.Source, b.override = bootFrom(b.override, b.config.Profile.Targets)
-	boot.Image = b.imageFor(boot.Source)
 	return boot
 }
 

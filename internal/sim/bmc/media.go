@@ -95,12 +95,12 @@ func (b *BMC) put(slot int, m Medium) {
 	b.media[slot] = m
 }
 
-// imageFor returns the image in the first slot of a source that has one.
-func (b *BMC) imageFor(source Source) string {
+// bootMedia returns what is inserted.
+func (b *BMC) bootMedia() (media []BootMedium) {
 	for i, slot := range b.config.Profile.Slots {
-		if image := b.inserted(i).Image; image != "" && slices.Contains(slot.Sources, source) {
-			return image
+		if image := b.inserted(i).Image; image != "" {
+			media = append(media, BootMedium{Image: image, Sources: slot.Sources})
 		}
 	}
-	return ""
+	return media
 }

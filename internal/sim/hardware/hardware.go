@@ -17,6 +17,7 @@ package hardware
 import (
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"net/netip"
 	"slices"
 )
@@ -86,6 +87,15 @@ type Machine struct {
 	BootNIC int
 	// Rack and Slot are the place of the machine; both count from zero.
 	Rack, Slot int
+}
+
+// UUID is the one in the system's firmware (SMBIOS); the same machine always has the same.
+func (m Machine) UUID() [16]byte {
+	h := fnv.New128a()
+	_, _ = fmt.Fprintf(h, "machine %d of seed %d", m.Index, m.Seed) // a hash never fails
+	id := [16]byte(h.Sum(nil))
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // as RFC 9562 marks random ones
+	return id
 }
 
 // Document returns the inspection document of machine index as compact JSON,

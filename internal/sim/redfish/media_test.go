@@ -74,7 +74,7 @@ func TestMediumIsInsertedBootedAndEjected(t *testing.T) {
 				t.Fatal(err)
 			}
 			power(t, s, bmc.ResetOn)
-			if len(booted.boots) != 1 || booted.boots[0].Image != image || booted.boots[0].Source != bmc.FromCD {
+			if len(booted.boots) != 1 || booted.boots[0].Image(bmc.FromCD) != image || booted.boots[0].Source != bmc.FromCD {
 				t.Errorf("boots %+v, want one from the medium", booted.boots)
 			}
 			if _, err := cd(t, client).EjectMedia(); err != nil {
