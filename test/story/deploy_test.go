@@ -20,15 +20,15 @@ func TestMachineWithABMCIsCleanedDeployedServicedAndReleased(t *testing.T) {
 	for _, vendor := range redfish.Vendors {
 		t.Run(vendor, func(t *testing.T) {
 			r, authority := startMachineWithABMC(t, vendor, agent.Accelerated(20))
-			r.throughALife(t, authority)
+			r.throughALife(t, r.registerBMC(t, authority))
 		})
 	}
 }
 
-func (r *rack) throughALife(t *testing.T, authority string) {
+// throughALife takes a registered machine from its inspection to an instance and back.
+func (r *rack) throughALife(t *testing.T, uuid string) {
 	t.Helper()
 	machine := r.Machine(0)
-	uuid := r.registerBMC(t, authority)
 	r.provision(t, uuid, "manage", "manageable")
 	r.provision(t, uuid, verbInspect, "manageable")
 	r.provision(t, uuid, "provide", "available")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"os"
@@ -23,24 +24,27 @@ import (
 
 // startMachineWithABMC starts an engine, and a machine with a BMC of a vendor that is off.
 // When the machine boots from the network, it boots the ramdisk.
-func startMachineWithABMC(t *testing.T, vendor string, clock agent.Clock) (r *rack, authority string) {
+func startMachineWithABMC(t *testing.T, vendor string, clock agent.Clock, changes ...func(*rack, *sim.Options)) (r *rack, authority string) {
 	t.Helper()
 	r = &rack{address: process.Address(t)}
 	r.settings = []string{"database.dir=" + t.TempDir(), "agent.verify_callback_address=false", "inspector.require_managed_boot=false", "conductor.automated_clean=true"}
-	r.process = startEngineProcess(t, r.address, r.settings...)
-	var err error
-	if r.engine, err = baremetal.New(baremetal.Options{Endpoint: "http://" + r.address}); err != nil {
-		t.Fatal(err)
-	}
-	r.Machines, err = sim.New(sim.Options{
+	machines := sim.Options{
 		Engine: "http://" + r.address, Machines: 1, Seed: 4, Network: network(), Inventory: provisioning, Clock: clock,
 		BMC: &sim.BMCOptions{
 			Vendor: vendor, Network: netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(192 + os.Getpid()%32), 0, 0}), 16),
 			Port: 8443, User: redfishtest.User, Password: redfishtest.Password,
 			Times: bmc.Times{Flash: 3 * time.Second}, // for an engine to see that it works
 		},
-	})
-	if err != nil {
+	}
+	for _, change := range changes {
+		change(r, &machines)
+	}
+	r.process = startEngineProcess(t, r.address, r.settings...)
+	var err error
+	if r.engine, err = baremetal.New(baremetal.Options{Endpoint: "http://" + r.address}); err != nil {
+		t.Fatal(err)
+	}
+	if r.Machines, err = sim.New(machines); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.Stop)
@@ -54,16 +58,20 @@ func startMachineWithABMC(t *testing.T, vendor string, clock agent.Clock) (r *ra
 	return r, authority
 }
 
-// registerBMC creates a node for the BMC of the machine, with the port that it boots from: a
-// loopback address identifies no BMC.
-func (r *rack) registerBMC(t *testing.T, authority string) (uuid string) {
+// registerBMC creates a node for the BMC of the machine, with more fields and with the port
+// that it boots from: a loopback address identifies no BMC.
+func (r *rack) registerBMC(t *testing.T, authority string, more ...map[string]any) (uuid string) {
 	t.Helper()
+	body := map[string]any{"driver": "redfish", "inspect_interface": "agent", "driver_info": map[string]any{
+		"redfish_address": r.Machine(0).BMCURL(), "redfish_verify_ca": authority,
+		"redfish_username": redfishtest.User, "redfish_password": redfishtest.Password,
+	}}
+	for _, fields := range more {
+		maps.Copy(body, fields)
+	}
 	document, err := r.engine.Do(t.Context(), baremetal.Request{
 		Op: "create node", Method: http.MethodPost, Path: []string{"nodes"},
-		Body: map[string]any{"driver": "redfish", "inspect_interface": "agent", "driver_info": map[string]any{
-			"redfish_address": r.Machine(0).BMCURL(), "redfish_verify_ca": authority,
-			"redfish_username": redfishtest.User, "redfish_password": redfishtest.Password,
-		}},
+		Body: body,
 	})
 	var created struct{ UUID string }
 	if err == nil {

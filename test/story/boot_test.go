@@ -1,0 +1,79 @@
+package story
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/agent"
+	"github.com/ingot-metal/ingot/internal/sim/effect"
+	"github.com/ingot-metal/ingot/internal/sim/redfish"
+	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
+	"github.com/ingot-metal/ingot/test/process"
+)
+
+// TestMachineBootsWhatTheEngineServes takes machines of each vendor through their life with
+// a ramdisk that the engine boots: by the iPXE script that it serves, and from the virtual
+// medium that it makes. The machines boot from nothing else.
+func TestMachineBootsWhatTheEngineServes(t *testing.T) {
+	for _, vendor := range redfish.Vendors {
+		for _, boot := range []string{"ipxe", "redfish-virtual-media"} {
+			t.Run(vendor+"/"+boot, func(t *testing.T) {
+				r, authority := startBootService(t, vendor)
+				uuid := r.registerBMC(t, authority, map[string]any{"boot_interface": boot})
+				r.throughALife(t, uuid)
+				r.bootedOnlyWhatWasServed(t, uuid, boot)
+			})
+		}
+	}
+}
+
+// startBootService is startMachineWithABMC with an engine that serves the ramdisk, and
+// refuses machines whose ramdisk it cannot start.
+func startBootService(t *testing.T, vendor string) (r *rack, authority string) {
+	t.Helper()
+	address := process.Address(t)
+	boot := "http://" + address
+	return startMachineWithABMC(t, vendor, agent.Accelerated(20), func(r *rack, o *sim.Options) {
+		o.BootURL = boot + "/boot.ipxe"
+		r.settings = append(slices.DeleteFunc(r.settings, func(s string) bool { return strings.HasPrefix(s, "inspector.require_managed_boot") }),
+			"api.public_url=http://"+r.address, "boot.listen="+address, "boot.public_url="+boot,
+			"boot.kernel="+redfishtest.Serve(t, "the kernel"), "boot.ramdisk="+redfishtest.Serve(t, "the ramdisk"),
+			"boot.boot_loader="+redfishtest.Serve(t, strings.Repeat("an EFI system partition ", 100)))
+	})
+}
+
+// bootedOnlyWhatWasServed checks what the machine booted its ramdisk from, and that the
+// engine serves nothing any more.
+func (r *rack) bootedOnlyWhatWasServed(t *testing.T, uuid, boot string) {
+	t.Helper()
+	want := map[string]string{"ipxe": "network", "redfish-virtual-media": "virtual CD"}[boot]
+	ramdisks := slices.DeleteFunc(r.done(effect.Boot), func(detail string) bool { return !strings.HasPrefix(detail, "ramdisk ") })
+	if len(ramdisks) == 0 || slices.ContainsFunc(ramdisks, func(detail string) bool { return !strings.Contains(detail, want) }) {
+		t.Errorf("ramdisks were booted %q, want them from the %s", ramdisks, want)
+	}
+	if served := r.show(t, uuid).Internal["ramdisk_boot"]; served != nil {
+		t.Errorf("the engine still serves %v", served)
+	}
+	for _, medium := range r.Machine(0).BMC().Media() {
+		if medium.Image != "" {
+			t.Errorf("the virtual medium %s is still attached", medium.Image)
+		}
+	}
+}
+
+// TestVirtualMediaWithoutABootLoaderAreRefusedAtTheRequest asks for work in the ramdisk of a machine for which
+// the engine has no boot loader.
+func TestVirtualMediaWithoutABootLoaderAreRefusedAtTheRequest(t *testing.T) {
+	r, authority := startBootService(t, redfish.Vendors[0])
+	uuid := r.registerBMC(t, authority, map[string]any{"boot_interface": "redfish-virtual-media"})
+	r.provision(t, uuid, "manage", "manageable")
+	r.settings = slices.DeleteFunc(r.settings, func(s string) bool { return strings.HasPrefix(s, "boot.boot_loader") })
+	r.restart(t)
+	status, answer := r.call(t, http.MethodPut, "/v1/nodes/"+uuid+"/states/provision", []byte(`{"target": "provide"}`), "1.110")
+	if status != http.StatusBadRequest || !strings.Contains(string(answer), "boot.boot_loader") {
+		t.Errorf("got %d %s, want a refusal that names the setting", status, answer)
+	}
+}
