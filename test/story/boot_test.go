@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/agent"
@@ -76,4 +77,46 @@ func TestVirtualMediaWithoutABootLoaderAreRefusedAtTheRequest(t *testing.T) {
 	if status != http.StatusBadRequest || !strings.Contains(string(answer), "boot.boot_loader") {
 		t.Errorf("got %d %s, want a refusal that names the setting", status, answer)
 	}
+}
+
+// TestEngineThatIsKilledAgainAndAgainWritesAnImageOnce kills the engine at times all over a
+// cleaning and a deployment. What counts is what the machine saw.
+func TestEngineThatIsKilledAgainAndAgainWritesAnImageOnce(t *testing.T) {
+	r, authority := startBootService(t, redfish.Vendors[0])
+	uuid := r.registerBMC(t, authority, map[string]any{"boot_interface": "ipxe"})
+	r.provision(t, uuid, "manage", "manageable")
+	r.provision(t, uuid, verbInspect, "manageable")
+
+	r.request(t, http.MethodPut, "/v1/nodes/"+uuid+"/states/provision", `{"target": "provide"}`, http.StatusAccepted)
+	kills := r.killUntil(t, uuid, "available")
+	if wipes := r.done(effect.Wipe); len(wipes) != 1 {
+		t.Errorf("the disks were wiped %q, want them wiped once", wipes)
+	}
+	image := serveImage(t)
+	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid, image.instance, http.StatusOK)
+	r.request(t, http.MethodPut, "/v1/nodes/"+uuid+"/states/provision", `{"target": "active"}`, http.StatusAccepted)
+	kills += r.killUntil(t, uuid, "active")
+	r.runs(t, image, 1)
+	t.Logf("the engine was killed %d times", kills)
+}
+
+// killUntil kills the engine and starts it again, at growing intervals so that it gets
+// further each time, until the node is in a state.
+func (r *rack) killUntil(t *testing.T, uuid, state string) (kills int) {
+	t.Helper()
+	interval := 50 * time.Millisecond
+	for deadline := time.Now().Add(testTimeout); time.Now().Before(deadline); interval += 10 * time.Millisecond {
+		<-time.After(interval)
+		n := r.show(t, uuid)
+		if n.State == state {
+			return kills
+		}
+		if strings.HasSuffix(n.State, "failed") {
+			t.Fatalf("after %d kills the node is in %q: %s", kills, n.State, n.LastError)
+		}
+		r.restart(t)
+		kills++
+	}
+	t.Fatalf("the node is not in %q after %d kills", state, kills)
+	return kills
 }
