@@ -19,13 +19,20 @@ func newUpCommand() *cobra.Command {
 		Use:   "up",
 		Short: "Run all of Ingot on this machine, with simulated machines",
 		Long: `Run a Kubernetes API, the engine, the operator and simulated machines that
-nobody registered, and watch them become available hosts. Everything listens on
-loopback only and keeps its data in one folder, which the next start uses again.`,
+nobody registered, and watch them become available hosts. Machines with a BMC are off
+until you register them. Everything listens on loopback only and keeps its data in one
+folder, which the next start uses again.`,
 		Example: "  ingot up --machines 3 --data .ingot",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if opts.Machines < 0 {
 				return &cli.UsageError{Err: fmt.Errorf("--machines: want 0 or more, got %d", opts.Machines)}
+			}
+			if opts.BMCs < 0 {
+				return &cli.UsageError{Err: fmt.Errorf("--bmc-machines: want 0 or more, got %d", opts.BMCs)}
+			}
+			if bits := opts.Network.Bits(); opts.Network.IsValid() && (!opts.Network.Addr().Is4() || bits > 22) {
+				return &cli.UsageError{Err: fmt.Errorf("--network: want an IPv4 network of at most 22 bits, got %s", opts.Network)}
 			}
 			opts.Output = cmd.OutOrStdout()
 			return runUp(cmd.Context(), opts)
@@ -33,10 +40,11 @@ loopback only and keeps its data in one folder, which the next start uses again.
 	}
 	f := cmd.Flags()
 	f.IntVar(&opts.Machines, "machines", 3, "number of simulated machines")
+	f.IntVar(&opts.BMCs, "bmc-machines", 3, "number of simulated machines with a BMC, which are off until you register them")
 	f.StringVar(&opts.DataDir, "data", ".ingot", "folder for all data, the kubeconfig included")
 	f.StringVar(&opts.Kubeconfig, "kubeconfig", "", "kubeconfig of a cluster to use instead of a control plane of its own")
 	f.StringVar(&opts.Listen, "listen", "", "address of the engine (default 127.0.0.1:6385)")
-	f.Var(&prefixValue{&opts.Network}, "network", "loopback network with an address for each machine (default "+hardware.DefaultNetwork.String()+")")
+	f.Var(&prefixValue{&opts.Network}, "network", "loopback network with an address for each machine and BMC (default "+hardware.DefaultNetwork.String()+")")
 	f.Uint64Var(&opts.Seed, "seed", 1, "seed of the machines' hardware")
 	return cmd
 }

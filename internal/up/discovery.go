@@ -50,7 +50,7 @@ func (u *Up) startMachines(ctx context.Context) (string, error) {
 		return "none", nil
 	}
 	machines, err := sim.New(sim.Options{
-		Engine: u.engine.URL(), Machines: u.opts.Machines, Seed: u.opts.Seed, Network: u.opts.Network, Log: u.log.With("part", "sim"),
+		Engine: u.engine.URL(), Machines: u.opts.Machines, Seed: u.opts.Seed, Network: u.opts.discoveredNetwork(), Log: u.log.With("part", "sim"),
 	})
 	if err != nil {
 		return "", err

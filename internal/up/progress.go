@@ -102,7 +102,7 @@ Everything runs. In another terminal, try:
   %s get bmhd
   ingot node list --auto-discovered
   ingot explain HOST
-
+%s
 Ctrl-C stops everything; the data stays in %s for the next start.
-`, u.kubeconfig, u.engine.URL(), kubectl, kubectl, kubectl, u.opts.DataDir)
+`, u.kubeconfig, u.engine.URL(), kubectl, kubectl, kubectl, u.bmcHints(), u.opts.DataDir)
 }

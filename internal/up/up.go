@@ -30,13 +30,15 @@ const defaultAgentTimeout = 30 * time.Second
 
 // Options say what to run.
 type Options struct {
-	Machines   int    // simulated machines; 0 for none
+	Machines   int    // simulated machines that nobody registered; 0 for none
+	BMCs       int    // simulated machines with BMCs, which are off; 0 for none
 	Seed       uint64 // of the machines' hardware
 	DataDir    string
 	Kubeconfig string // of a cluster to use; empty starts one
 	Listen     string // of the engine; empty means 127.0.0.1:6385, port 0 any free port
-	// Network holds the machines' addresses on loopback; the zero value means
-	// the simulator's default. Two runs at a time need two networks.
+	// Network holds the addresses of machines and BMCs on loopback, IPv4 of at most 22
+	// bits; the zero value means the simulator's default. Two runs at a time need two
+	// networks.
 	Network netip.Prefix
 	// AgentTimeout is how long a ramdisk may be silent before it counts as gone;
 	// 0 means 30s.
@@ -56,6 +58,11 @@ type Up struct {
 	kubeconfig string
 	engine     *engine.Engine
 	machines   *sim.Machines
+
+	bmcMachines *sim.Machines // nil when there are none
+	authority   string        // file with the certificate authority of their BMCs
+	image       string        // URL of an image for them
+	imageSum    string        // its SHA-256 checksum
 }
 
 // Start starts every part, one after the other, and returns when machines are
@@ -78,6 +85,7 @@ func Start(ctx context.Context, opts Options) (*Up, error) {
 		{"Operator", u.startOperator},
 		{"Discovery", u.applyDiscovery},
 		{"Machines", u.startMachines},
+		{"BMCs", u.startBMCs},
 	} {
 		if err := u.start(ctx, part.name, part.start); err != nil {
 			return nil, err
@@ -176,6 +184,7 @@ func (u *Up) startEngine(ctx context.Context) (string, error) {
 	}
 	cfg.Database.Dir = filepath.Join(u.opts.DataDir, "engine")
 	cfg.Agent.HeartbeatTimeout = u.opts.AgentTimeout
+	cfg.Driver.EnabledHardwareTypes = []string{"manual-management", "redfish", "ipmi", "fake-hardware"}
 	cfg.AutoDiscovery.Enabled = true
 	cfg.AutoDiscovery.Driver = "manual-management"
 	cfg.Inspector.RequireManagedBoot = false // the simulator starts ramdisks

@@ -49,7 +49,7 @@ func network() netip.Prefix {
 func TestUpWorksInAGivenClusterAndLeavesChangedDiscoveryAlone(t *testing.T) {
 	var output bytes.Buffer
 	opts := Options{
-		Machines: 2, Seed: 21, DataDir: t.TempDir(), Kubeconfig: otherCluster(t),
+		Machines: 2, BMCs: 1, Seed: 21, DataDir: t.TempDir(), Kubeconfig: otherCluster(t),
 		Listen: "127.0.0.1:0", Network: network(), Output: &output,
 	}
 	u := mustStart(t, opts)
@@ -58,7 +58,7 @@ func TestUpWorksInAGivenClusterAndLeavesChangedDiscoveryAlone(t *testing.T) {
 	if err := u.Follow(following); err != nil || following.Err() != nil {
 		t.Fatalf("machines did not become available: %v, %v\n%s", err, following.Err(), output.String())
 	}
-	for _, want := range []string{"2 of 2 machines are available hosts", "export KUBECONFIG=" + opts.Kubeconfig, u.EngineURL()} {
+	for _, want := range []string{"2 of 2 machines are available hosts", "export KUBECONFIG=" + opts.Kubeconfig, u.EngineURL(), "ingot node create --driver redfish", "ingot node deploy rack1"} {
 		if !strings.Contains(output.String(), want) {
 			t.Errorf("output lacks %q:\n%s", want, output.String())
 		}
@@ -143,5 +143,16 @@ func mustStop(t *testing.T, u *Up) {
 	t.Helper()
 	if err := u.Stop(context.Background()); err != nil {
 		t.Errorf("stop: %v", err)
+	}
+}
+
+func TestMachinesAndBMCsHaveNetworksOfTheirOwn(t *testing.T) {
+	o := Options{Network: netip.MustParsePrefix("127.64.0.0/10")}
+	for want, got := range map[string]netip.Prefix{
+		"127.64.0.0/12": o.discoveredNetwork(), "127.80.0.0/12": o.registeredNetwork(), "127.96.0.0/12": o.bmcNetwork(),
+	} {
+		if got.String() != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }

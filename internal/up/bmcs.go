@@ -1,0 +1,113 @@
+package up
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/sim"
+)
+
+// The account and the port of every BMC.
+const (
+	bmcUser     = "root"
+	bmcPassword = "calvin"
+	bmcPort     = 8443
+)
+
+// part returns one of four equal parts of the network, 0 to 3.
+func (o Options) part(n byte) netip.Prefix {
+	bytes := o.Network.Masked().Addr().As4()
+	bits := o.Network.Bits() + 2
+	value := uint32(bytes[0])<<24 | uint32(bytes[1])<<16 | uint32(bytes[2])<<8 | uint32(bytes[3])
+	value |= uint32(n) << (32 - bits)
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)}), bits)
+}
+
+// The parts of the network: where machines are that nobody registered, where those with
+// BMCs are, and where the BMCs are.
+func (o Options) discoveredNetwork() netip.Prefix { return o.part(0) }
+func (o Options) registeredNetwork() netip.Prefix { return o.part(1) }
+func (o Options) bmcNetwork() netip.Prefix        { return o.part(2) }
+
+// startBMCs starts machines with BMCs, which are off until somebody registers them, and
+// serves an image for them.
+func (u *Up) startBMCs(ctx context.Context) (string, error) {
+	if u.opts.BMCs == 0 {
+		return "none", nil
+	}
+	machines, err := sim.New(sim.Options{
+		Engine: u.engine.URL(), Machines: u.opts.BMCs, Seed: u.opts.Seed + 1, Network: u.opts.registeredNetwork(), Log: u.log.With("part", "sim with BMCs"),
+		BMC: &sim.BMCOptions{
+			Vendor: sim.MixedVendors, Network: u.opts.bmcNetwork(), Port: bmcPort, User: bmcUser, Password: bmcPassword,
+		},
+	})
+	if err != nil {
+		return "", err
+	}
+	u.onStop("machines with BMCs", func(context.Context) error { machines.Stop(); return nil })
+	if err := machines.ServeBMCs(ctx); err != nil {
+		return "", fmt.Errorf("serve the BMCs: %w", err)
+	}
+	u.bmcMachines, u.authority = machines, filepath.Join(u.opts.DataDir, "bmcs.pem")
+	if err := os.WriteFile(u.authority, machines.Authority().PEM(), 0o600); err != nil {
+		return "", fmt.Errorf("write the certificate authority of the BMCs: %w", err)
+	}
+	if err := u.serveImage(ctx); err != nil {
+		return "", fmt.Errorf("serve an image: %w", err)
+	}
+	return fmt.Sprintf("%d simulated, off, with Redfish at %s …", u.opts.BMCs, machines.Machine(0).BMCURL()), nil
+}
+
+// imageSize is the size of the image, which has nothing but the mark of a boot sector.
+const imageSize = 1 << 20
+
+// serveImage serves a small image that simulated machines boot from.
+func (u *Up) serveImage(ctx context.Context) error {
+	content := make([]byte, imageSize)
+	content[510], content[511] = 0x55, 0xaa
+	sum := sha256.Sum256(content)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	u.image, u.imageSum = "http://"+listener.Addr().String()+"/image.raw", hex.EncodeToString(sum[:])
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(content)))
+	})}
+	u.onStop("image", func(context.Context) error { return server.Close() })
+	go func() { _ = server.Serve(listener) }() // until Close
+	return nil
+}
+
+// bmcHints are commands to try with the first machine that has a BMC.
+func (u *Up) bmcHints() string {
+	if u.bmcMachines == nil {
+		return ""
+	}
+	m := u.bmcMachines.Machine(0)
+	return fmt.Sprintf(`
+A machine with a BMC waits to be registered, cleaned and deployed:
+
+  ingot node create --driver redfish --name rack1 --inspect-interface agent \
+    --driver-info redfish_address=%s --driver-info redfish_verify_ca=%s \
+    --driver-info redfish_username=%s --driver-info redfish_password=%s
+  ingot port create --node rack1 --address %s
+  ingot node manage rack1 --wait && ingot node inspect rack1 --wait && ingot node provide rack1 --wait
+  ingot node deploy rack1 --image %s --checksum %s --wait
+`, m.BMCURL(), u.authority, bmcUser, bmcPassword, bootMAC(m), u.image, u.imageSum)
+}
+
+// bootMAC is the address of the interface that a machine boots from.
+func bootMAC(m *sim.Machine) string {
+	machine := m.Hardware()
+	return machine.Inspection.Inventory.Interfaces[machine.BootNIC].MACAddress
+}
