@@ -105,7 +105,7 @@ var rules = []rule{
 	},
 	{
 		func(f Facts) bool { return f.Host != nil && f.Host.available() && f.Host.Consumer == "" },
-		say("It is free to use. This version of Ingot does not deploy images yet."),
+		say("It is free to use. The operator does not deploy images yet; with the engine: ingot node deploy."),
 	},
 	{nodeIn(node.Enroll), onNode("Make it manageable with: ingot node manage --wait ")},
 	{nodeIn(node.Manageable), onNode("Make it available with: ingot node provide --wait ")},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -104,6 +105,8 @@ func (n *engineNode) facts() *Node {
 		Maintenance:       n.Maintenance,
 		MaintenanceReason: n.MaintenanceReason,
 		Reservation:       n.Reservation,
+		Step:              n.step(),
+		AwaitsRamdisk:     n.awaitsRamdisk(),
 		Heartbeat:         n.AgentLastHeartbeat(),
 		Refusals:          node.HeartbeatRefusals(node.ObjectOf(n.DriverInternalInfo)),
 		User:              n.user(),
@@ -119,6 +122,26 @@ func (n *engineNode) facts() *Node {
 		facts.InspectionFinished = *n.InspectionFinishedAt
 	}
 	return facts
+}
+
+// step is the running step of cleaning, deployment or servicing.
+func (n *engineNode) step() string {
+	for _, shown := range []map[string]any{n.CleanStep, n.DeployStep, n.ServiceStep} {
+		of, _ := shown["interface"].(string)
+		if step, _ := shown["step"].(string); of != "" && step != "" {
+			return of + "." + step
+		}
+	}
+	return ""
+}
+
+// ramdiskWaits are the states in which work waits for the agent of a ramdisk.
+var ramdiskWaits = []node.State{node.CleanWait, node.DeployWait, node.ServiceWait, node.RescueWait}
+
+// awaitsRamdisk reports whether the engine does not know yet where the agent is called.
+func (n *engineNode) awaitsRamdisk() bool {
+	_, known := n.DriverInternalInfo["agent_url"]
+	return slices.Contains(ramdiskWaits, node.State(n.ProvisionState)) && !known
 }
 
 // user says by which field discovery sees that the node is in use.

@@ -91,6 +91,11 @@ type Node struct {
 	MaintenanceReason string
 	// Reservation is the conductor that works on the node, empty when none does.
 	Reservation string
+	// Step is the step that is running, as interface.step; empty when none is.
+	Step string
+	// AwaitsRamdisk says that the work waits for a ramdisk whose agent has not been heard
+	// since it was started.
+	AwaitsRamdisk bool
 	// Heartbeat is the time of the last heartbeat, zero when there was none.
 	Heartbeat time.Time
 	// Refusals are the heartbeats that the engine refused since, the one to mend first

@@ -201,3 +201,15 @@ func warn(t *testing.T, c client.Client, host *v1alpha1.BareMetalHost, reason st
 		t.Fatal(err)
 	}
 }
+
+func TestRunningStepAndWaitAreReadFromTheNode(t *testing.T) {
+	var n engineNode
+	n.ProvisionState, n.DeployStep = "wait call-back", map[string]any{"interface": "deploy", "step": "write_image"}
+	if got := n.facts(); got.Step != "deploy.write_image" || !got.AwaitsRamdisk {
+		t.Errorf("got step %q, awaits the ramdisk: %v", got.Step, got.AwaitsRamdisk)
+	}
+	n.DriverInternalInfo = map[string]any{"agent_url": "https://192.0.2.7:9999"}
+	if n.facts().AwaitsRamdisk {
+		t.Error("it waits for a ramdisk that was heard")
+	}
+}

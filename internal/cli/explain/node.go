@@ -32,6 +32,12 @@ func nodeStanding(f Facts) []string {
 	default:
 		text = append(text, statement("The engine is working on it", "reserved by "+n.Reservation))
 	}
+	if n.Step != "" {
+		text = append(text, fmt.Sprintf("It runs the step %s.", n.Step))
+	}
+	if n.AwaitsRamdisk {
+		text = append(text, "It waits for the first heartbeat of the ramdisk that was started for this work, which a person has to start if the engine cannot.")
+	}
 	if inspection := inspectionText(f.Now, n); inspection != "" {
 		text = append(text, inspection)
 	}

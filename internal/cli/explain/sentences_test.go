@@ -46,6 +46,21 @@ func aNode(state node.State, change ...func(*Node)) *Node {
 	return n
 }
 
+func TestWorkInTheRamdiskNamesItsStepAndWhatItWaitsFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Node)
+		want   string
+	}{
+		"step":    {func(n *Node) { n.Step = "deploy.write_image" }, "It runs the step deploy.write_image."},
+		"ramdisk": {func(n *Node) { n.AwaitsRamdisk = true }, "first heartbeat of the ramdisk"},
+	} {
+		got := strings.Join(Sentences(Facts{Now: now, Asked: "u1", Node: aNode(node.DeployWait, tc.change)}), " ")
+		if !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %q lacks %q", name, got, tc.want)
+		}
+	}
+}
+
 func TestEverySituationIsExplained(t *testing.T) {
 	for name, test := range map[string]struct {
 		facts Facts
@@ -140,7 +155,7 @@ func TestEverySituationIsExplained(t *testing.T) {
 				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
 				`The engine's node u1 is in state "available" (for 12 minutes, since 10:02:11).`,
 				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
-				"It is free to use. This version of Ingot does not deploy images yet.",
+				"It is free to use. The operator does not deploy images yet; with the engine: ingot node deploy.",
 			},
 		},
 		"available and claimed": {
