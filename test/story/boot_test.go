@@ -2,6 +2,7 @@ package story
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -31,19 +32,35 @@ func TestMachineBootsWhatTheEngineServes(t *testing.T) {
 	}
 }
 
+// TestMachineWithIPMIBootsWhatTheEngineServes takes a machine through its life whose BMC
+// speaks IPMI.
+func TestMachineWithIPMIBootsWhatTheEngineServes(t *testing.T) {
+	const port = 16230
+	r, _ := startBootService(t, redfish.Vendors[0], func(_ *rack, o *sim.Options) { o.BMC.IPMIPort = port })
+	address, err := url.Parse(r.Machine(0).BMCURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	uuid := r.registerNode(t, map[string]any{"driver": "ipmi", "boot_interface": "ipxe", "driver_info": map[string]any{
+		"ipmi_address": address.Hostname(), "ipmi_port": port, "ipmi_username": redfishtest.User, "ipmi_password": redfishtest.Password,
+	}})
+	r.throughALife(t, uuid)
+	r.bootedOnlyWhatWasServed(t, uuid, "ipxe")
+}
+
 // startBootService is startMachineWithABMC with an engine that serves the ramdisk, and
 // refuses machines whose ramdisk it cannot start.
-func startBootService(t *testing.T, vendor string) (r *rack, authority string) {
+func startBootService(t *testing.T, vendor string, changes ...func(*rack, *sim.Options)) (r *rack, authority string) {
 	t.Helper()
 	address := process.Address(t)
 	boot := "http://" + address
-	return startMachineWithABMC(t, vendor, agent.Accelerated(20), func(r *rack, o *sim.Options) {
+	return startMachineWithABMC(t, vendor, agent.Accelerated(20), append(changes, func(r *rack, o *sim.Options) {
 		o.BootURL = boot + "/boot.ipxe"
 		r.settings = append(slices.DeleteFunc(r.settings, func(s string) bool { return strings.HasPrefix(s, "inspector.require_managed_boot") }),
 			"api.public_url=http://"+r.address, "boot.listen="+address, "boot.public_url="+boot,
 			"boot.kernel="+redfishtest.Serve(t, "the kernel"), "boot.ramdisk="+redfishtest.Serve(t, "the ramdisk"),
 			"boot.boot_loader="+redfishtest.Serve(t, strings.Repeat("an EFI system partition ", 100)))
-	})
+	})...)
 }
 
 // bootedOnlyWhatWasServed checks what the machine booted its ramdisk from, and that the

@@ -69,6 +69,12 @@ func (r *rack) registerBMC(t *testing.T, authority string, more ...map[string]an
 	for _, fields := range more {
 		maps.Copy(body, fields)
 	}
+	return r.registerNode(t, body)
+}
+
+// registerNode creates a node with the port that its machine boots from.
+func (r *rack) registerNode(t *testing.T, body map[string]any) (uuid string) {
+	t.Helper()
 	document, err := r.engine.Do(t.Context(), baremetal.Request{
 		Op: "create node", Method: http.MethodPost, Path: []string{"nodes"},
 		Body: body,
