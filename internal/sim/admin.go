@@ -14,9 +14,10 @@ import (
 type machineDocument struct {
 	Name string `json:"name"`
 	*bmcDocument
-	State  State   `json:"state"`
-	Reason string  `json:"reason,omitempty"` // of the state
-	System *System `json:"system,omitempty"` // that runs
+	BootMAC string  `json:"boot_mac"` // of the interface that boots from the network
+	State   State   `json:"state"`
+	Reason  string  `json:"reason,omitempty"` // of the state
+	System  *System `json:"system,omitempty"` // that runs
 	// Disks are those that are not empty, by their devices.
 	Disks map[string]disk.Content `json:"disks,omitempty"`
 	// BootLog is what the machine did in its latest boot.
@@ -97,7 +98,7 @@ func (ms *Machines) withMachine(do func(*Machine) (any, error)) http.HandlerFunc
 func (m *Machine) document() machineDocument {
 	recorder, status := m.all.recorder, m.Status()
 	d := machineDocument{
-		Name: m.name(), State: status.State, Reason: status.Reason, System: status.System,
+		Name: m.name(), BootMAC: m.bootMAC(), State: status.State, Reason: status.Reason, System: status.System,
 		Disks: m.disks.Contents(), BootLog: m.BootLog(),
 		Counts: recorder.Counts(m.name()), Reads: recorder.Reads(m.name()), Faults: recorder.Faults(m.name()),
 	}
@@ -108,6 +109,12 @@ func (m *Machine) document() machineDocument {
 		}
 	}
 	return d
+}
+
+// bootMAC is the address of the interface that the machine boots from.
+func (m *Machine) bootMAC() string {
+	machine := m.Hardware()
+	return machine.Inspection.Inventory.Interfaces[machine.BootNIC].MACAddress
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
