@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,6 +39,28 @@ func (n note) sameFile() string {
 		return n.ETag
 	}
 	return n.LastModified
+}
+
+// differs reports whether two notes are about different versions of an image, as far as
+// they tell.
+func (n note) differs(other note) bool {
+	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
+	return differ(n.ETag, other.ETag) || differ(n.LastModified, other.LastModified)
+}
+
+// maxValidator bounds what is kept of each header of a server, in bytes.
+const maxValidator = 256
+
+// noteOf takes the note from the head of an answer, without what is so long that the server
+// might refuse each request that sends it back.
+func noteOf(head http.Header) note {
+	take := func(key string) string {
+		if text := head.Get(key); len(text) <= maxValidator {
+			return text
+		}
+		return ""
+	}
+	return note{ETag: take("ETag"), LastModified: take("Last-Modified")}
 }
 
 // folder has the files of images.
@@ -129,16 +152,22 @@ func (f *folder) read(key, ending string) (stored, error) {
 
 // write stores a note, whole or not at all.
 func (f *folder) write(name string, n note) error {
+	if err := f.writeTemp(name, n); err != nil {
+		return err
+	}
+	return f.rename(name+noteEnding+tempEnding, name+noteEnding)
+}
+
+// writeTemp stores a note that is not that of an image yet.
+func (f *folder) writeTemp(name string, n note) error {
 	text, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}
-	path := f.path(name + noteEnding)
-	if err := os.WriteFile(path+tempEnding, text, ownersOnly); err != nil {
-		return err
-	}
-	return os.Rename(path+tempEnding, path)
+	return os.WriteFile(f.path(name+noteEnding+tempEnding), text, ownersOnly)
 }
+
+func (f *folder) rename(from, to string) error { return os.Rename(f.path(from), f.path(to)) }
 
 // use notes that an image was used now. It may be lost: the order in which images are
 // removed is all that depends on it.
@@ -157,12 +186,20 @@ func (f *folder) remove(key, ending string) error {
 	return errors.Join(errs...)
 }
 
-// complete makes a part that is on disk the image.
+// complete makes a part that is on disk the image. A process that dies meanwhile leaves an
+// image without its note, which the next one removes, but no image with the note of another.
 func (f *folder) complete(key string, n note) error {
-	if err := f.write(key+imageEnding, n); err != nil {
+	image := key + imageEnding
+	if err := f.writeTemp(image, n); err != nil {
 		return err
 	}
-	if err := os.Rename(f.path(key+partEnding), f.path(key+imageEnding)); err != nil {
+	if err := os.Remove(f.path(image + noteEnding)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := f.rename(key+partEnding, image); err != nil {
+		return err
+	}
+	if err := f.rename(image+noteEnding+tempEnding, image+noteEnding); err != nil {
 		return err
 	}
 	return f.remove(key, partEnding)

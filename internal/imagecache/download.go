@@ -143,16 +143,17 @@ func (d *download) try(ctx context.Context) (err error) {
 }
 
 // openPart opens the file of the part, which has d.size bytes, and computes their
-// checksum.
+// checksum. The note comes last: it would be wrong about bytes of an earlier version.
 func (d *download) openPart() (err error) {
 	folder := d.cache.contents.folder
-	if err := folder.write(d.key+partEnding, d.part); err != nil {
-		return err
-	}
 	if d.file, err = os.OpenFile(folder.path(d.key+partEnding), os.O_RDWR|os.O_CREATE, ownersOnly); err != nil {
 		return err
 	}
-	if err := d.seekEnd(); err != nil {
+	err = d.seekEnd()
+	if err == nil {
+		err = folder.write(d.key+partEnding, d.part)
+	}
+	if err != nil {
 		return errors.Join(err, d.file.Close())
 	}
 	return nil
@@ -170,7 +171,7 @@ func (d *download) seekEnd() error {
 	if err := d.file.Truncate(d.size); err != nil {
 		return err
 	}
-	if d.hash == nil {
+	if d.hash == nil || d.sum != nil { // an earlier try has computed it
 		_, err := d.file.Seek(d.size, io.SeekStart)
 		return err
 	}
@@ -242,7 +243,8 @@ func (c *Cache) finish(d *download, err error) {
 	image, had := c.contents.images[d.key]
 	switch {
 	case err == nil && d.unchanged:
-		if had { // else it was removed meanwhile, and whoever waits downloads it
+		c.removePart(d) // of a version that is not the present one
+		if had {        // else it was removed meanwhile, and whoever waits downloads it
 			image.checked = now
 		}
 	case err == nil:
@@ -264,10 +266,14 @@ func (c *Cache) finish(d *download, err error) {
 func (c *Cache) keepPart(d *download, err error, now time.Time) {
 	var over finalError
 	if d.size == 0 || d.part.sameFile() == "" || errors.As(err, &over) {
-		if err := c.contents.folder.remove(d.key, partEnding); err != nil {
-			c.log.Warn("The part of an image could not be removed", "err", err)
-		}
+		c.removePart(d)
 		return
 	}
 	c.contents.parts[d.key] = &kept{size: d.size, used: now, note: d.part}
+}
+
+func (c *Cache) removePart(d *download) {
+	if err := c.contents.folder.remove(d.key, partEnding); err != nil {
+		c.log.Warn("The part of an image could not be removed", "err", err)
+	}
 }

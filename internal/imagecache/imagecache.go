@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -181,7 +182,10 @@ func (c *Cache) next(s source) (*Image, *download, error) {
 	now := time.Now()
 	if k, ok := c.contents.images[s.key]; ok && (s.sum != nil || now.Sub(k.checked) < checkEvery) {
 		image, err := c.lend(s.key, k, now)
-		return image, nil, err
+		if !errors.Is(err, fs.ErrNotExist) {
+			return image, nil, err
+		}
+		delete(c.contents.images, s.key) // somebody has removed its file
 	}
 	if f, ok := c.failed[s.key]; ok {
 		if now.Sub(f.at) < failureHeld {

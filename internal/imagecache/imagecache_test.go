@@ -256,6 +256,7 @@ type inMemory struct {
 	down, hang  bool
 	slow        time.Duration // before each body
 	asked, sent int
+	script      func(*http.Request) *http.Response // answers instead, if it is not nil
 }
 
 func (s *inMemory) transport(o *imagecache.Options) { o.Transport = s }
@@ -268,6 +269,8 @@ func (s *inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 	case s.hang:
 		<-r.Context().Done()
 		return nil, r.Context().Err()
+	case s.script != nil:
+		return s.script(r), nil
 	}
 	recorder := httptest.NewRecorder()
 	recorder.Header().Set("ETag", s.etag)

@@ -77,13 +77,13 @@ func (d *download) accept(answer *http.Response) (total int64, err error) {
 	switch status := answer.StatusCode; {
 	case status == http.StatusPartialContent:
 		start, total, ok := parseContentRange(answer.Header.Get("Content-Range"))
-		if !ok || start != d.size {
+		if !ok || start != d.size || d.part.differs(noteOf(answer.Header)) {
 			d.restart(note{})
 			return 0, errors.New("the server sent another part than the one that was asked for")
 		}
 		return total, nil
 	case status == http.StatusOK:
-		d.restart(note{ETag: answer.Header.Get("ETag"), LastModified: answer.Header.Get("Last-Modified")})
+		d.restart(noteOf(answer.Header))
 		return answer.ContentLength, nil
 	case status == http.StatusNotModified && d.have != nil:
 		d.unchanged = true
@@ -92,13 +92,18 @@ func (d *download) accept(answer *http.Response) (total int64, err error) {
 		d.restart(note{})
 		return 0, errors.New("the server has not the part that is missing")
 	case status >= 400 && status < 500 && !temporary[status]:
-		return 0, final("the server answers %s", answer.Status)
+		return 0, final("the server answers %s", statusOf(answer))
 	}
-	return 0, fmt.Errorf("the server answers %s", answer.Status)
+	return 0, fmt.Errorf("the server answers %s", statusOf(answer))
+}
+
+// statusOf is the status of an answer, without the text that the server chose.
+func statusOf(answer *http.Response) string {
+	return strings.TrimSpace(strconv.Itoa(answer.StatusCode) + " " + http.StatusText(answer.StatusCode))
 }
 
 // restart makes the download begin with the first byte.
-func (d *download) restart(n note) { d.size, d.part = 0, n }
+func (d *download) restart(n note) { d.size, d.part, d.sum = 0, n, nil }
 
 // parseContentRange reads "bytes START-END/TOTAL" (RFC 9110, section 14.4). A total that
 // the server does not know is below 0.

@@ -56,10 +56,10 @@ func (c *contents) size() int64 {
 // hold promises more bytes to a download, for which it removes what was not used for
 // longest.
 func (c *contents) hold(more int64) error {
-	if c.held+more > c.limit {
+	if more > c.limit-c.held { // the sum could be larger than an int64, since servers choose what is added
 		return fmt.Errorf("it does not fit into the cache of %d bytes beside the images that are being fetched: set boot.cache_size higher", c.limit)
 	}
-	for c.size()+more > c.limit {
+	for c.size() > c.limit-more {
 		if err := c.removeOldest(); err != nil {
 			return err
 		}
