@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// maxHeader bounds the head of an answer, in bytes.
+const maxHeader = 64 << 10
+
 // maxRedirects is how many redirects a request follows.
 const maxRedirects = 5
 
@@ -19,15 +22,19 @@ func newClient(transport http.RoundTripper) *http.Client {
 	if transport == nil {
 		own := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one, see net/http
 		own.MaxIdleConnsPerHost, own.IdleConnTimeout = maxDownloads, time.Minute
+		own.DialContext, own.MaxResponseHeaderBytes = dial, maxHeader
 		transport = own
 	}
 	return &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		from := via[len(via)-1].URL
+		r.Header.Del("Referer") // its query may have a signature
 		switch {
 		case len(via) > maxRedirects:
 			return final("the server redirects more than %d times", maxRedirects)
 		case r.URL.Scheme != "https" && (r.URL.Scheme != "http" || from.Scheme != "http"):
 			return final("the server redirects from %s to %s, which is refused", from.Scheme, r.URL.Scheme)
+		case redirectsInside(via[0].URL, r.URL):
+			return final("the server redirects to an address of this machine or its link, which is refused")
 		}
 		return nil
 	}}
