@@ -15,6 +15,7 @@ import (
 const (
 	downloadWithin = time.Hour        // all of one
 	stallWithin    = 30 * time.Second // without a byte
+	checkWithin    = 5 * time.Second  // without an answer, when the image is in the cache
 	maxTries       = 5                // in a row that bring no byte
 	firstPause     = time.Second      // before the second try; it doubles
 	unknownStep    = 4 << 20          // bytes that are held for an image of unknown size at a time
@@ -63,14 +64,36 @@ func (c *Cache) begin(s source) *download {
 	return d
 }
 
+// patience bounds the wait for a turn or an answer. What is in the cache is used without
+// one, so those who want it do not wait for long.
+func (d *download) patience(usual time.Duration) time.Duration {
+	if d.have != nil {
+		return checkWithin
+	}
+	return usual
+}
+
+// enter waits for the turn of a download.
+func (d *download) enter(ctx context.Context) (leave func(), err error) {
+	wait, cancel := context.WithTimeout(ctx, d.patience(downloadWithin))
+	defer cancel()
+	leave, err = d.cache.slots.Enter(wait, d.url.Host)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ended(ctx)
+	case err != nil:
+		return nil, errors.New("too many images are being fetched")
+	}
+	return leave, nil
+}
+
 // run downloads the image, in as many tries as it takes.
 func (d *download) run(ctx context.Context) error {
-	select {
-	case d.cache.slots <- struct{}{}:
-		defer func() { <-d.cache.slots }()
-	case <-ctx.Done():
-		return ended(ctx)
+	leave, err := d.enter(ctx)
+	if err != nil {
+		return err
 	}
+	defer leave()
 	for fruitless := 0; ; {
 		before := d.size
 		err := d.try(ctx)
@@ -80,6 +103,8 @@ func (d *download) run(ctx context.Context) error {
 			return err
 		case ctx.Err() != nil:
 			return ended(ctx)
+		case d.have != nil && d.size == 0:
+			return err // the one in the cache is used
 		case isFull(err):
 			return final("the disk of the folder %s is full: make room there, or set boot.cache_size lower", d.cache.contents.folder.dir)
 		case d.size > before:
@@ -103,15 +128,18 @@ func ended(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("the download took longer than %s", downloadWithin)
 	}
-	return errors.New("the engine was stopped before the download ended")
+	return errStopped
 }
+
+var errStopped = errors.New("the engine was stopped before the download ended")
 
 // try makes one request, and stores what it brings.
 func (d *download) try(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stalled := time.AfterFunc(stallWithin, func() { cancel(errStalled) })
-	defer stalled.Stop()
+	patience := d.patience(stallWithin)
+	waiting := time.AfterFunc(patience, func() { cancel(stalledError(patience)) })
+	defer waiting.Stop()
 	answer, err := d.ask(ctx)
 	if err != nil {
 		return reason(ctx, err)
@@ -121,12 +149,13 @@ func (d *download) try(ctx context.Context) (err error) {
 	if d.unchanged || err != nil {
 		return err
 	}
-	stalled.Stop() // reading a large part takes its time
+	waiting.Stop() // reading a large part takes its time
 	if err := d.openPart(); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.file.Close()) }()
-	stalled.Reset(stallWithin)
+	stalled := time.AfterFunc(stallWithin, func() { cancel(stalledError(stallWithin)) })
+	defer stalled.Stop()
 	if err := d.copy(answer.Body, total, stalled); err != nil {
 		return reason(ctx, err)
 	}

@@ -2,6 +2,8 @@ package imagecache_test
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"math"
@@ -10,10 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ingot-metal/ingot/internal/imagecache"
 )
 
 // script answers the requests for an image in their order, the last answer again and again.
@@ -156,4 +161,77 @@ func TestPartOfAVersionThatWasTakenBackIsRemoved(t *testing.T) {
 			t.Errorf("the folder has %q, want the image and its note", left)
 		}
 	})
+}
+
+func TestServerThatDoesNotAnswerDelaysNoImageInTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &inMemory{body: content(1, 4096), etag: `"a"`}
+		c := open(t, t.TempDir(), server.transport)
+		const url = "http://images.example/kernel"
+		read(t, c, url)
+		server.hang = true
+		time.Sleep(2 * time.Minute) //nolint:forbidigo // the clock is that of the bubble
+		start := time.Now()
+		read(t, c, url)
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("a machine waited for %s", took)
+		}
+	})
+}
+
+func TestOneServerThatHangsKeepsNobodyFromOthers(t *testing.T) {
+	hanging := newScript(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	w := newWeb(t)
+	c := open(t, t.TempDir())
+	var callers sync.WaitGroup
+	defer callers.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for i := range 20 {
+		callers.Go(func() { _ = c.Prepare(ctx, fmt.Sprintf("%s/%d", hanging.URL, i)) })
+	}
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for hanging.asked.Load() < 4 {
+		<-poll.C
+	}
+	bounded, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	if err := c.Prepare(bounded, w.set("/kernel", content(1, 1024))); err != nil {
+		t.Errorf("the other server's image: %v", err)
+	}
+}
+
+func TestFileIsVerifiedOnceUntilItChanges(t *testing.T) {
+	root := t.TempDir()
+	path := filepath.Join(root, "ramdisk")
+	write := func(body []byte, at time.Time) {
+		if err := os.WriteFile(path, body, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, body := time.Unix(1e9, 0), content(1, 1024)
+	url := fmt.Sprintf("file://%s#sha256=%x", path, sha256.Sum256(body))
+	c := open(t, t.TempDir(), func(o *imagecache.Options) { o.FileRoot = root })
+	write(body, first)
+	read(t, c, url)
+	write(content(2, 1024), first) // which only reading all of it would tell
+	read(t, c, url)
+	write(content(2, 1024), first.Add(time.Second))
+	wantError(t, c, url, "checksum")
+}
+
+func TestClosedCacheBeginsNoDownload(t *testing.T) {
+	w := newWeb(t)
+	c := open(t, t.TempDir())
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, c, w.set("/kernel", content(1, 1024)), "stopped")
+	if asked := w.asked(); len(asked) > 0 {
+		t.Errorf("requests %q", asked)
+	}
 }

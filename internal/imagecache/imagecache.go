@@ -22,6 +22,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/ingot-metal/ingot/internal/fairqueue"
 )
 
 // Times of the cache.
@@ -53,12 +55,16 @@ type Cache struct {
 	// lifetime is the context of a download, which stop ends.
 	lifetime func() (context.Context, context.CancelFunc)
 	work     sync.WaitGroup
-	slots    chan struct{} // downloads at once
+	slots    *fairqueue.Queue[string] // downloads at once, by host
 
 	mu       sync.Mutex
+	closed   bool
 	contents *contents
 	running  map[string]*download
 	failed   map[string]failure
+
+	verifying sync.Mutex
+	verified  map[string]fs.FileInfo // of the scheme file, by key, as they were
 }
 
 // failure is the error of the last download of an image.
@@ -80,15 +86,18 @@ func (i *Image) Close() error {
 	return i.File.Close()
 }
 
-// maxDownloads is how many images are downloaded at once.
-const maxDownloads = 8
+// Bounds of downloads of all callers.
+const (
+	maxDownloads = 8    // at once; a host never has more than remain free for others
+	maxWaiting   = 1024 // that wait for that
+)
 
 // Open opens the cache, with all that an earlier process has left in it. An error means
 // that the folder cannot be used, or that another process uses it.
 func Open(o Options) (*Cache, error) {
 	c := &Cache{
-		client: newClient(o.Transport), log: o.Logger, slots: make(chan struct{}, maxDownloads),
-		running: map[string]*download{}, failed: map[string]failure{},
+		client: newClient(o.Transport), log: o.Logger, slots: fairqueue.New[string](maxDownloads, maxWaiting),
+		running: map[string]*download{}, failed: map[string]failure{}, verified: map[string]fs.FileInfo{},
 	}
 	folder, err := openFolder(o.Dir)
 	if err != nil {
@@ -112,6 +121,9 @@ func Open(o Options) (*Cache, error) {
 // Close ends all downloads and gives the folder back. What was downloaded so far is kept.
 func (c *Cache) Close() error {
 	c.stop()
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
 	c.work.Wait()
 	var errs []error
 	if c.root != nil {
@@ -194,6 +206,9 @@ func (c *Cache) next(s source) (*Image, *download, error) {
 		delete(c.failed, s.key)
 	}
 	d, ok := c.running[s.key]
+	if !ok && c.closed {
+		return nil, nil, errStopped
+	}
 	if !ok {
 		d = c.begin(s)
 	}
@@ -231,8 +246,8 @@ func (c *Cache) below(s source) (string, error) {
 	return path, nil
 }
 
-// open opens an image of the scheme file. The checksum is computed at each use, since
-// the file may change at any time.
+// open opens an image of the scheme file. The checksum is computed at its first use, and
+// again when the file has changed.
 func (c *Cache) open(s source) (*Image, error) {
 	path, err := c.below(s)
 	if err != nil {
@@ -249,8 +264,37 @@ func (c *Cache) open(s source) (*Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the file: %w", err)
 	}
-	if err := s.verifyFile(file); err != nil {
+	if err := c.verifyFile(s, file); err != nil {
 		return nil, errors.Join(fmt.Errorf("read the file: %w", err), file.Close())
 	}
 	return &Image{File: file, Modified: info.ModTime(), release: func() {}}, nil
+}
+
+// maxVerified bounds how many files are known to have the right checksum.
+const maxVerified = 256
+
+// verifyFile verifies a file, unless it is as it was when that was done. Machines read
+// a medium in thousands of requests, and anybody can make more; one at a time computes.
+func (c *Cache) verifyFile(s source, file *os.File) error {
+	if s.sum == nil {
+		return nil
+	}
+	c.verifying.Lock()
+	defer c.verifying.Unlock()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if was, ok := c.verified[s.key]; ok && os.SameFile(was, info) && was.Size() == info.Size() && was.ModTime().Equal(info.ModTime()) {
+		return nil
+	}
+	delete(c.verified, s.key)
+	if err := s.verifyFile(file); err != nil {
+		return err
+	}
+	if len(c.verified) >= maxVerified {
+		clear(c.verified)
+	}
+	c.verified[s.key] = info
+	return nil
 }

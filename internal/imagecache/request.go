@@ -40,12 +40,18 @@ func newClient(transport http.RoundTripper) *http.Client {
 	}}
 }
 
-var errStalled = fmt.Errorf("the server sent nothing for %s", stallWithin)
+// stalledError is that a server sent nothing for so long.
+type stalledError time.Duration
+
+func (e stalledError) Error() string {
+	return fmt.Sprintf("the server sent nothing for %s", time.Duration(e))
+}
 
 // reason is why a request has failed, without the URL, which the caller names.
 func reason(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
-		return cause
+	var stalled stalledError
+	if errors.As(context.Cause(ctx), &stalled) {
+		return stalled
 	}
 	var failed *url.Error
 	if errors.As(err, &failed) {

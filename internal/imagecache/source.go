@@ -81,9 +81,6 @@ func (s *source) verify(h hash.Hash) error {
 
 // verifyFile compares the checksum of a file that is at its beginning, and goes back there.
 func (s *source) verifyFile(file io.ReadSeeker) error {
-	if s.sum == nil {
-		return nil
-	}
 	h := s.hash()
 	if _, err := io.Copy(h, file); err != nil {
 		return err
