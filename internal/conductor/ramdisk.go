@@ -250,8 +250,9 @@ func (c *Conductor) coreOperations(t runner.Task, f flow, i int, step node.Step,
 	case node.StepPrepareBoot:
 		return []runner.Operation{itself, c.bootInstance(t.Node, item)}, true
 	case node.StepTearDownAgent:
-		ending := []runner.Operation{c.leaveRamdisk(t.Node), c.switchTo(t.Node, node.PowerOff)}
-		return append([]runner.Operation{itself}, labelled(ending, item, !hasBMC)...), true
+		off := c.switchTo(t.Node, node.PowerOff)
+		off.Skip = off.Skip || !hasBMC // its agent restarts it, which must not boot the ramdisk again
+		return append([]runner.Operation{itself}, labelled([]runner.Operation{c.leaveRamdisk(t.Node), off}, item, false)...), true
 	case node.StepBootInstance:
 		itself.Skip = hasBMC // switching it on is enough
 		return []runner.Operation{itself, {Ref: runner.Ref{Name: "forget ramdisk", Item: item}, Store: c.forgetRamdisk}}, true

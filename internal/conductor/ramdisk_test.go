@@ -1,10 +1,17 @@
 package conductor
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/builtin"
+	"github.com/ingot-metal/ingot/internal/driver/ramdisk"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
 )
 
 // TestNothingIsServedAfterABootThatCannotBeUndone aborts inspections whose boot interface
@@ -25,6 +32,28 @@ func TestNothingIsServedAfterABootThatCannotBeUndone(t *testing.T) {
 		rows := strings.Join(w.history(n), "\n")
 		if !strings.Contains(rows, remark) || strings.Contains(rows, "ERROR boot:") != (remark != "") {
 			t.Errorf("%s: history %s", boot, rows)
+		}
+	}
+}
+
+// TestNothingIsServedBeforeTheInstanceBoots looks at what the end of a deployment does to a
+// machine that booted its ramdisk over the network.
+func TestNothingIsServedBeforeTheInstanceBoots(t *testing.T) {
+	for _, hardware := range []string{"fake-hardware", "manual-management"} {
+		w := emptyWorld(t)
+		c := w.idle("conductor-1")
+		drivers, err := builtin.New(driver.Config{}, builtin.Dependencies{Ramdisk: ramdisk.New(ramdisk.Options{Agents: struct{ ramdisk.Agents }{}})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.drivers = drivers
+		n := &node.Node{UUID: uuid.NewString(), Driver: hardware, Interfaces: node.Interfaces{node.BootInterface: "ipxe", node.DeployInterface: "direct"}}
+		node.RamdiskBoot{Secret: node.NewBootSecret()}.StoreIn(n)
+		step := node.Step{Interface: node.DeployInterface.String(), Step: node.StepTearDownAgent}
+		operations, ok := c.coreOperations(runner.Task{Node: n}, deployFlow, 0, step, runner.Operation{})
+		leaves := slices.ContainsFunc(operations, func(o runner.Operation) bool { return o.Ref.Name == leaveRamdiskName && !o.Skip })
+		if !ok || !leaves {
+			t.Errorf("%s: the ramdisk is served still when the instance boots: %+v", hardware, operations)
 		}
 	}
 }
