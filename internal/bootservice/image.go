@@ -63,6 +63,7 @@ func (s *service) send(w http.ResponseWriter, r *http.Request, n *node.Node, url
 	end := time.Now().Add(sendWithin)
 	ctx, cancel := context.WithTimeout(r.Context(), fetchWithin)
 	defer cancel()
+	_ = control.SetReadDeadline(time.Time{}) // that of the server would end the request during the wait
 	files, err := s.get(ctx, urls)
 	defer closeAll(files)
 	_ = control.SetWriteDeadline(time.Now().Add(writeWithin)) // the download may have taken all of the server's

@@ -3,7 +3,10 @@ package netboot
 import (
 	"cmp"
 	"context"
+	"errors"
+	"strings"
 
+	"github.com/ingot-metal/ingot/internal/bootiso"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -33,6 +36,9 @@ func (m mediaInterface) boot(n *node.Node) (node.RamdiskBoot, error) {
 	if boot.BootLoader == "" {
 		return boot, node.Invalid("There is no boot loader for virtual media of node %s: set driver_info.%s, or boot.boot_loader in the configuration, "+
 			"to the URL of an EFI system partition with GRUB.", n.UUID, bootLoaderKey)
+	}
+	if _, err := bootiso.Words(boot.KernelParams); err != nil {
+		return boot, node.Invalid("The kernel parameters of node %s cannot be on a virtual medium: %s.", n.UUID, node.CutText(err.Error()))
 	}
 	return boot, checkImages(n, boot, m.images)
 }
@@ -79,12 +85,24 @@ func (m mediaInterface) insert(ctx context.Context, n *node.Node, p phase, turn 
 	out, err := media.AttachMedium(ctx, n, medium, inner)
 	switch {
 	case err != nil:
-		return driver.Outcome{}, err
+		return driver.Outcome{}, withoutSecret(err, boot.Secret)
 	case out.Done():
 		return driver.Outcome{Again: soon, Phase: phase{stage: inserted, device: mediumDevice}.String(), Apply: out.Apply}, nil
 	}
 	out.Phase = phase{stage: inserting, device: mediumDevice, inner: out.Phase}.String()
 	return out, nil
+}
+
+// withoutSecret removes the secret of a boot from what a BMC says about it, which readers of
+// the node see.
+func withoutSecret(err error, secret string) error {
+	var failure *node.DriverError
+	if !errors.As(err, &failure) {
+		return err
+	}
+	masked := *failure
+	masked.Op, masked.Reason = strings.ReplaceAll(failure.Op, secret, "******"), strings.ReplaceAll(failure.Reason, secret, "******")
+	return &masked
 }
 
 // LeaveRamdisk detaches the medium and withdraws it.
@@ -96,6 +114,9 @@ func (m mediaInterface) LeaveRamdisk(ctx context.Context, n *node.Node, turn dri
 	out, err := media.DetachMedia(ctx, n, []string{mediumDevice}, turn)
 	if err == nil && out.Done() {
 		out.Apply = node.WithdrawRamdiskBoot
+	}
+	if boot, serves := node.RamdiskBootOf(n); serves && err != nil {
+		err = withoutSecret(err, boot.Secret)
 	}
 	return out, err
 }

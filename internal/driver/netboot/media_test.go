@@ -122,3 +122,23 @@ func TestVirtualMediaNeedABootLoader(t *testing.T) {
 		t.Errorf("with one of the node: %v", err)
 	}
 }
+
+func TestSecretOfAMediumIsNotInTheErrorsOfItsBMC(t *testing.T) {
+	n, d := inspected(nil, nil), &virtualDrive{}
+	d.before = func() {
+		served, _ := node.RamdiskBootOf(n)
+		d.failed = &node.DriverError{Op: "attach", Reason: "cannot open http://192.0.2.1:6386/boot/u/" + served.Secret + "/boot.iso"}
+	}
+	err := play(t, n, mediaBoot(d, &bootDevices{devices: []string{"cdrom"}}).BootRamdisk)
+	served, _ := node.RamdiskBootOf(n)
+	if err == nil || strings.Contains(err.Error(), served.Secret) || !strings.Contains(err.Error(), "cannot open") {
+		t.Errorf("got %v, want the reason without %q", err, served.Secret)
+	}
+}
+
+func TestParametersThatNoMediumCanPassOnAreRefused(t *testing.T) {
+	boot := mediaBoot(&virtualDrive{}, &bootDevices{})
+	if err := boot.Validate(inspected(map[string]any{"kernel_append_params": `console="tty 0"`}, nil)); err == nil || !strings.Contains(err.Error(), "virtual medium") {
+		t.Errorf("got %v, want a refusal", err)
+	}
+}
