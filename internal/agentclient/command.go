@@ -1,6 +1,7 @@
 package agentclient
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,10 +25,40 @@ const commandsPath = "/v1/commands/"
 // oldest first. Its error is a *node.DriverError.
 func (c Client) Commands(ctx context.Context, n *node.Node) ([]agent.Command, error) {
 	var list struct {
-		Commands []agent.Command `json:"commands"`
+		Commands commandList `json:"commands"`
 	}
 	err := c.call(ctx, n, http.MethodGet, "list the commands", nil, nil, &list)
 	return list.Commands, err
+}
+
+// maxListed bounds the commands of one agent: decoded, a short one takes far more room than in
+// the answer. A phase of a machine's life has some ten.
+const maxListed = 10_000
+
+// commandList is decoded one by one, up to maxListed.
+type commandList []agent.Command
+
+// UnmarshalJSON reads a list of commands; its error says that there are too many, or what
+// encoding/json says.
+func (l *commandList) UnmarshalJSON(raw []byte) error {
+	if string(raw) == "null" {
+		return nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	if first, err := decoder.Token(); err != nil || first != json.Delim('[') {
+		return errors.Join(err, errors.New("the commands are no list"))
+	}
+	for decoder.More() {
+		if len(*l) == maxListed {
+			return fmt.Errorf("it lists more than %d commands", maxListed)
+		}
+		var command agent.Command
+		if err := decoder.Decode(&command); err != nil {
+			return err
+		}
+		*l = append(*l, command)
+	}
+	return nil
 }
 
 // Execute sends a command, "extension.name", to the agent of a node, and returns what the

@@ -186,3 +186,20 @@ func TestCommandEndsWithItsContext(t *testing.T) {
 		t.Error("it was answered")
 	}
 }
+
+// TestListOfTooManyCommandsIsRefused has an agent fill a small answer with commands that take
+// much more room once they are decoded.
+func TestListOfTooManyCommandsIsRefused(t *testing.T) {
+	for count, want := range map[int]string{maxListed: "", maxListed + 1: "more than"} {
+		url := serve(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"commands":[`+strings.TrimSuffix(strings.Repeat(`{},`, count), ",")+`]}`)
+		})
+		list, err := New(agent.Rules{}).Commands(t.Context(), nodeAt(url, recordedToken, ""))
+		switch {
+		case want == "" && (err != nil || len(list) != count):
+			t.Errorf("%d commands: %d, %v", count, len(list), err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%d commands: %v, want %q in it", count, err, want)
+		}
+	}
+}

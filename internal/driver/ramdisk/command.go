@@ -12,11 +12,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Phases of a command, as they are stored. The handle of the first is the last command
-// before it, empty for none; that of the second is the command itself.
+// Phases of a command, as they are stored. The handle of the first two is the last command
+// before it; that of the third is the command itself.
 const (
 	phaseToSend = "to send"
-	phaseSent   = "sent"
+	// phaseInDoubt: it may have been sent, and the agent could not be asked.
+	phaseInDoubt = "in doubt"
+	phaseSent    = "sent"
 )
 
 const (
@@ -28,6 +30,9 @@ const (
 	askEvery = time.Minute
 	// longestCommand bounds one command. Erasing a large disk takes more than a day.
 	longestCommand = 72 * time.Hour
+	// longestRestart bounds how long an agent that cannot be asked may go on sending
+	// heartbeats after a command with which it goes down.
+	longestRestart = 30 * time.Minute
 )
 
 // order is a command that is to be carried out once.
@@ -49,8 +54,8 @@ func (o order) last() string {
 func (d Driver) run(ctx context.Context, n *node.Node, o order, turn driver.Turn) (driver.Outcome, error) {
 	switch turn.Phase {
 	case "":
-		return d.prepare(ctx, n)
-	case phaseToSend:
+		return d.prepare(ctx, n, o)
+	case phaseToSend, phaseInDoubt:
 		return d.send(ctx, n, o, turn)
 	case phaseSent:
 		return d.follow(ctx, n, o, turn)
@@ -58,25 +63,37 @@ func (d Driver) run(ctx context.Context, n *node.Node, o order, turn driver.Turn
 	return driver.Outcome{}, driver.OutcomeUnknown(o.does(n))
 }
 
-// prepare stores what the last command of the agent is.
-func (d Driver) prepare(ctx context.Context, n *node.Node) (driver.Outcome, error) {
+// prepare stores what the last command of the agent is. One that has had none since its
+// start gets a harmless one first: its name tells this start from a later one, of which the
+// list of commands may be empty again.
+func (d Driver) prepare(ctx context.Context, n *node.Node, o order) (driver.Outcome, error) {
 	commands, err := d.options.Agents.Commands(ctx, n)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	last := ""
-	if len(commands) > 0 {
-		last = commands[len(commands)-1].ID
+	if len(commands) == 0 {
+		first, err := d.options.Agents.Execute(ctx, n, firstCommand, nil, true)
+		if err != nil {
+			return driver.Outcome{}, err
+		}
+		commands = []agent.Command{first}
+	}
+	last := commands[len(commands)-1].ID
+	if last == "" {
+		return driver.Outcome{}, &node.DriverError{Op: o.does(n), Refused: true, Reason: "the agent lists a command without ID."}
 	}
 	return driver.Outcome{Again: atOnce, Phase: phaseToSend, Handle: last}, nil
 }
 
+// firstCommand changes nothing, needs no parameters and has ended when it is answered.
+const firstCommand = "standby.get_partition_uuids"
+
 // send sends the command, unless an earlier turn has sent it.
 func (d Driver) send(ctx context.Context, n *node.Node, o order, turn driver.Turn) (driver.Outcome, error) {
-	if turn.Attempt != driver.Continued {
+	if turn.Attempt != driver.Continued || turn.Phase == phaseInDoubt {
 		commands, err := d.options.Agents.Commands(ctx, n)
-		if err != nil && o.lost && turn.Attempt == driver.Unknown {
-			return driver.Outcome{}, nil // it goes down, or is down
+		if err != nil && o.lost && (turn.Attempt == driver.Unknown || turn.Phase == phaseInDoubt) {
+			return d.gone(n, turn, err)
 		}
 		if err != nil {
 			return driver.Outcome{}, err
@@ -101,6 +118,19 @@ func (d Driver) send(ctx context.Context, n *node.Node, o order, turn driver.Tur
 		return driver.Outcome{}, err
 	}
 	return judge(n, o, command)
+}
+
+// gone says what it means that an agent cannot be asked that may go down by a command: the
+// command was carried out when the agent sends no heartbeats any more, and perhaps never sent
+// as long as it does.
+func (d Driver) gone(n *node.Node, turn driver.Turn, cause error) (driver.Outcome, error) {
+	switch {
+	case !d.options.Running(n):
+		return driver.Outcome{}, nil
+	case turn.Elapsed >= longestRestart:
+		return driver.Outcome{}, cause
+	}
+	return driver.Outcome{Park: askEvery, Phase: phaseInDoubt, Handle: turn.Handle}, nil
 }
 
 // follow asks for the command that was sent. An agent that cannot be reached for a while is
@@ -162,14 +192,11 @@ func restarted(o order, n *node.Node) error {
 	}
 }
 
-// after returns the commands behind the one with that ID, all when the ID is empty. It
-// reports false when the list does not have it.
+// after returns the commands behind the one with that ID. It reports false when the list does
+// not have it, and for no ID, behind which every command of a later start would be.
 func after(commands []agent.Command, id string) ([]agent.Command, bool) {
-	if id == "" {
-		return commands, true
-	}
 	i := slices.IndexFunc(commands, func(c agent.Command) bool { return c.ID == id })
-	if i < 0 {
+	if i < 0 || id == "" {
 		return nil, false
 	}
 	return commands[i+1:], true

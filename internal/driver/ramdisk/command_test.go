@@ -60,6 +60,7 @@ var (
 	errLost    = &node.DriverError{Op: "run", Retryable: true, Reason: "no answer"}
 	errRefused = &node.DriverError{Op: "run", Retryable: true, Refused: true, Reason: "busy"}
 	erase      = order{name: "clean.execute_clean_step"}
+	asked      = agent.Command{ID: "c0", Name: "get_clean_steps", Status: agent.CommandSucceeded}
 	machine    = &node.Node{UUID: "node-1"}
 )
 
@@ -108,13 +109,13 @@ func TestCommandIsSentOnceAndFollowedToItsEnd(t *testing.T) {
 func TestCommandWhoseAnswerWasLostIsNotSentAgain(t *testing.T) {
 	for name, attempt := range map[string]driver.Attempt{"the process goes on": driver.Unknown, "after a refusal": driver.Refused} {
 		t.Run(name, func(t *testing.T) {
-			s := &standIn{lose: errLost}
+			s := &standIn{commands: []agent.Command{asked}, lose: errLost}
 			d := driverOf(s, true)
 			if _, err := turns(t, d, erase, driver.Turn{}); !errors.Is(err, errLost) {
 				t.Fatalf("got %v, want the lost answer", err)
 			}
-			out, err := turns(t, d, erase, driver.Turn{Attempt: attempt, Phase: phaseToSend})
-			if err != nil || out.Handle != "c1" || len(s.sent) != 1 {
+			out, err := turns(t, d, erase, driver.Turn{Attempt: attempt, Phase: phaseToSend, Handle: "c0"})
+			if err != nil || out.Handle != "c2" || len(s.sent) != 1 {
 				t.Errorf("got %+v, %v with %d sent, want the command that was begun to be followed", out, err, len(s.sent))
 			}
 		})
@@ -122,12 +123,12 @@ func TestCommandWhoseAnswerWasLostIsNotSentAgain(t *testing.T) {
 }
 
 func TestRefusedCommandIsSentAgain(t *testing.T) {
-	s := &standIn{refuse: errRefused}
+	s := &standIn{commands: []agent.Command{asked}, refuse: errRefused}
 	d := driverOf(s, true)
 	if _, err := turns(t, d, erase, driver.Turn{}); !errors.Is(err, errRefused) {
 		t.Fatalf("got %v, want the refusal", err)
 	}
-	out, err := turns(t, d, erase, driver.Turn{Attempt: driver.Refused, Phase: phaseToSend})
+	out, err := turns(t, d, erase, driver.Turn{Attempt: driver.Refused, Phase: phaseToSend, Handle: "c0"})
 	if err != nil || !out.Callback || len(s.sent) != 1 {
 		t.Errorf("got %+v, %v with %d sent, want it sent", out, err, len(s.sent))
 	}
@@ -165,16 +166,60 @@ func TestFailuresOfCommandsSayWhatHappened(t *testing.T) {
 	}
 }
 
+// TestCommandOfAnAgentThatHadNoneIsNotSentToItsSuccessor loses the first command of an agent,
+// which then starts anew: its list of commands is as empty as before.
+func TestCommandOfAnAgentThatHadNoneIsNotSentToItsSuccessor(t *testing.T) {
+	s := &standIn{}
+	out, err := driverOf(s, true).run(t.Context(), machine, erase, driver.Turn{})
+	if err != nil || out.Phase != phaseToSend {
+		t.Fatalf("got %+v, %v, want it about to be sent", out, err)
+	}
+	s.lose = errLost
+	sending := driver.Turn{Attempt: driver.Continued, Phase: out.Phase, Handle: out.Handle}
+	if _, err := driverOf(s, true).run(t.Context(), machine, erase, sending); !errors.Is(err, errLost) {
+		t.Fatalf("got %v, want the lost answer", err)
+	}
+	again := &standIn{}
+	sending.Attempt = driver.Unknown
+	_, err = driverOf(again, true).run(t.Context(), machine, erase, sending)
+	if err == nil || !strings.Contains(err.Error(), "restarted since") || len(again.sent) > 0 {
+		t.Errorf("got %v with %d sent, want the failure that the outcome is unknown", err, len(again.sent))
+	}
+}
+
 func TestAgentThatGoesDownWithItsCommandHasDoneIt(t *testing.T) {
 	reboot := order{name: "standby.run_image", lost: true}
-	s := &standIn{}
+	s := &standIn{commands: []agent.Command{asked}}
 	if out, err := turns(t, driverOf(s, true), reboot, driver.Turn{}); err != nil || !out.Done() || len(s.sent) != 1 {
 		t.Errorf("accepted: %+v, %v with %d sent, want it done", out, err, len(s.sent))
 	}
 	s.silent = errRefused
-	lost := driver.Turn{Attempt: driver.Unknown, Phase: phaseToSend}
-	if out, err := driverOf(s, true).run(t.Context(), machine, reboot, lost); err != nil || !out.Done() {
+	lost := driver.Turn{Attempt: driver.Unknown, Phase: phaseToSend, Handle: "c0"}
+	if out, err := driverOf(s, false).run(t.Context(), machine, reboot, lost); err != nil || !out.Done() {
 		t.Errorf("the answer was lost: %+v, %v, want it done", out, err)
+	}
+}
+
+// TestRestartThatWasNeverSentIsNotTakenForDone has the engine die before it sends a restart,
+// and then not reach the agent, which goes on sending heartbeats.
+func TestRestartThatWasNeverSentIsNotTakenForDone(t *testing.T) {
+	reboot := order{name: "standby.run_image", lost: true}
+	s := &standIn{commands: []agent.Command{asked}, silent: errRefused}
+	d := driverOf(s, true)
+	out, err := d.run(t.Context(), machine, reboot, driver.Turn{Attempt: driver.Unknown, Phase: phaseToSend, Handle: "c0"})
+	if err != nil || out.Park <= 0 {
+		t.Fatalf("while it is not reached: %+v, %v, want it to be asked later", out, err)
+	}
+	waiting := driver.Turn{Attempt: driver.Continued, Phase: out.Phase, Handle: out.Handle, Elapsed: longestRestart}
+	if out, err := d.run(t.Context(), machine, reboot, waiting); err == nil {
+		t.Errorf("not reached for long: %+v, want a failure", out)
+	}
+	s.silent, waiting.Elapsed = nil, 0
+	if out, err := d.run(t.Context(), machine, reboot, waiting); err != nil || !out.Done() || len(s.sent) != 1 {
+		t.Errorf("reached again: %+v, %v with %d sent, want it sent", out, err, len(s.sent))
+	}
+	if _, err := d.run(t.Context(), machine, reboot, waiting); err != nil || len(s.sent) != 1 {
+		t.Errorf("asked once more: %v with %d sent, want nothing sent", err, len(s.sent))
 	}
 }
 

@@ -78,16 +78,36 @@ func TestStepsOfTheAgentAreOfferedByTheirInterface(t *testing.T) {
 }
 
 func TestAnswersWithoutUsableStepsAreRefused(t *testing.T) {
+	long := strings.Repeat("x", maxName+1)
 	for name, answer := range map[string]string{
 		"no steps":          `{}`,
 		"a text":            `"steps"`,
 		"a step unnamed":    `{"clean_steps": {"m": [{"interface": "deploy"}]}, "hardware_manager_version": {}}`,
 		"negative priority": `{"clean_steps": {"m": [{"interface": "deploy", "step": "x", "priority": -1}]}, "hardware_manager_version": {}}`,
 		"too many":          `{"clean_steps": {"m": [` + strings.TrimSuffix(strings.Repeat(`{"interface":"deploy","step":"x"},`, maxSteps+1), ",") + `]}}`,
+		"a long interface":  `{"clean_steps": {"m": [{"interface": "` + long + `", "step": "x"}]}}`,
+		"a long version":    `{"clean_steps": {}, "hardware_manager_version": {"m": "` + long + `"}}`,
+		"a long manager":    `{"clean_steps": {}, "hardware_manager_version": {"` + long + `": "1"}}`,
+		"a huge answer":     `{"clean_steps": {}, "x": "` + strings.Repeat("x", maxStepList) + `"}`,
 	} {
 		if _, err := driverOf(&standIn{result: answer}, true).AskSteps(t.Context(), machine, driver.CleanSteps); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
+	}
+}
+
+// TestAgentDoesNotOfferWhatTheEngineDoesItself: a step of that name would hold the node, or
+// change its power.
+func TestAgentDoesNotOfferWhatTheEngineDoesItself(t *testing.T) {
+	answer := `{"clean_steps": {"m": [{"interface": "deploy", "step": "hold", "priority": 5}]}}`
+	n := &node.Node{UUID: "u"}
+	out, err := driverOf(&standIn{result: answer}, true).AskSteps(t.Context(), n, driver.CleanSteps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Apply(n)
+	if steps := (Deploy{core: directSteps}).Steps(n, driver.CleanSteps); len(steps) > 0 {
+		t.Errorf("it offers %+v", steps)
 	}
 }
 

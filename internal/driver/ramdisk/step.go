@@ -36,6 +36,9 @@ type stepList struct {
 // decodeSteps reads the result of a command that lists the steps of a kind.
 func decodeSteps(raw json.RawMessage, kind driver.StepKind) (stepList, error) {
 	var list stepList
+	if len(raw) > maxStepList {
+		return list, fmt.Errorf("it has %d bytes, more than %d", len(raw), maxStepList)
+	}
 	var byKind map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &byKind); err != nil {
 		return list, err
@@ -49,8 +52,13 @@ func decodeSteps(raw json.RawMessage, kind driver.StepKind) (stepList, error) {
 	return list, nil
 }
 
-// maxSteps bounds the steps of one kind that an agent may have.
-const maxSteps = 500
+// Bounds of what an agent tells, because the node keeps it.
+const (
+	maxStepList = 1 << 20 // bytes of the answer, before it is taken apart
+	maxSteps    = 500     // of one kind
+	maxManagers = 100     // whose versions are kept
+	maxName     = 255     // bytes of a name or a version
+)
 
 // steps are the steps of all hardware managers, in the order of their names. Agents list a
 // step once, with the manager that runs it.
@@ -58,8 +66,11 @@ func (l stepList) steps() ([]node.Step, error) {
 	var steps []node.Step
 	for manager, listed := range l.byManager {
 		for _, s := range listed {
-			if s.Step == "" || s.Interface == "" || len(s.Step) > 255 || s.Priority < 0 {
-				return nil, fmt.Errorf("the hardware manager %s has a step without name or interface, or with a negative priority", node.CutText(manager))
+			if s.Step == "" || s.Interface == "" || len(s.Step) > maxName || len(s.Interface) > maxName || s.Priority < 0 {
+				return nil, fmt.Errorf("the hardware manager %s has a step without name or interface, with one that is too long, or with a negative priority", node.CutText(manager))
+			}
+			if (node.Step{Step: s.Step}).Own() { // those names are the engine's: it would hold the node, for instance
+				continue
 			}
 			steps = append(steps, node.Step{
 				Interface: s.Interface, Step: s.Step, Priority: s.Priority, Abortable: s.Abortable,
@@ -69,6 +80,14 @@ func (l stepList) steps() ([]node.Step, error) {
 	}
 	if len(steps) > maxSteps {
 		return nil, fmt.Errorf("it has %d steps, more than %d", len(steps), maxSteps)
+	}
+	if len(l.Version) > maxManagers {
+		return nil, fmt.Errorf("it has %d hardware managers, more than %d", len(l.Version), maxManagers)
+	}
+	for manager, version := range l.Version {
+		if len(manager) > maxName || len(version) > maxName {
+			return nil, fmt.Errorf("the hardware manager %s has a name or a version that is too long", node.CutText(manager))
+		}
 	}
 	slices.SortFunc(steps, func(a, b node.Step) int { return cmpNames(a, b) })
 	return steps, nil
