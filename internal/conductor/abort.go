@@ -9,9 +9,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// abortedIntent is the key, in the intent of clean-up work, of the kind of work that
-// was aborted.
-const abortedIntent = "aborted"
+// Keys of the intent of clean-up work.
+const (
+	abortedIntent     = "aborted"      // the kind of work that was aborted
+	abortedMarkIntent = "aborted_mark" // which work that was, see workMark
+)
 
 // abort ends the work that the node waits in. The state changes at once; the work
 // that is returned cleans up afterwards. A step that cannot be interrupted ends
@@ -32,10 +34,10 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	aborted, before := store.WorkKind(""), n.ProvisionState
+	aborted, mark, before := store.WorkKind(""), "", n.ProvisionState
 	for _, w := range works {
 		if c.drivesState(w.Kind) {
-			aborted = w.Kind
+			aborted, mark = w.Kind, workMark(w)
 			if err := tx.FinishWork(w); err != nil {
 				return nil, err
 			}
@@ -50,7 +52,7 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 	if err := c.record(tx, n, node.SeverityError, "abort", n.LastError); err != nil {
 		return nil, err
 	}
-	return c.startServed(tx, n, workCleanUp, node.ObjectOf(map[string]any{abortedIntent: aborted}))
+	return c.startServed(tx, n, workCleanUp, node.ObjectOf(map[string]any{abortedIntent: aborted, abortedMarkIntent: mark}))
 }
 
 // forgetAgent makes the agent's token void, so that the ramdisk of an aborted
@@ -65,11 +67,10 @@ func (c *Conductor) forgetAgent(n *node.Node) {
 // cleanUpOperations clean up after aborted work. After servicing, they start the
 // instance again.
 func (c *Conductor) cleanUpOperations(t runner.Task) ([]runner.Operation, error) {
-	leave := []runner.Operation{c.leaveRamdiskIfItCan(t.Node)}
 	if abortedKind(t.Work) == workService {
-		return append(leave, c.switchedOn(t)...), nil
+		return c.backToInstance(t.Node, t.Work.Intent.Text(abortedMarkIntent)), nil
 	}
-	return append(leave, c.switchedOff(t)...), nil
+	return append([]runner.Operation{c.leaveRamdiskIfItCan(t.Node)}, c.switchedOff(t)...), nil
 }
 
 func (c *Conductor) endCleanUp(tx *store.Tx, t runner.Task, n *node.Node) error {

@@ -18,7 +18,7 @@ func manual(w *store.Work) bool {
 // node's drivers.
 func (c *Conductor) cleanOperations(t runner.Task) ([]runner.Operation, error) {
 	without := !c.needsRamdisk(t, cleanFlow)
-	operations := c.startRamdisk(t.Node, cleanFlow, beforeSteps, without)
+	operations := c.startRamdisk(t, cleanFlow, beforeSteps, without)
 	operations = append(operations, c.stepOperations(t, cleanFlow, func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error) {
 		offered := c.drivers.Steps(n, driver.CleanSteps)
 		switch {
@@ -54,22 +54,36 @@ func (c *Conductor) cleans(n *node.Node) bool {
 // serviceOperations run the client's service steps and start the instance again.
 func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error) {
 	without := !c.needsRamdisk(t, serviceFlow)
-	operations := c.startRamdisk(t.Node, serviceFlow, beforeSteps, without)
+	operations := c.startRamdisk(t, serviceFlow, beforeSteps, without)
 	operations = append(operations, c.stepOperations(t, serviceFlow, func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error) {
 		return listedSteps(tx, w, n, c.drivers.Steps(n, driver.ServiceSteps))
 	})...)
 	operations = append(operations, labelled([]runner.Operation{
 		c.leaveRamdisk(t.Node), c.switchTo(t.Node, node.PowerOff), c.bootInstance(t.Node, ""),
 	}, afterSteps, without)...)
-	return append(operations, c.switchTo(t.Node, node.PowerOn), c.readSettings(true)), nil
+	return append(operations, c.startInstance(t.Node, !without), c.readSettings(true)), nil
 }
 
-// leaveCleaned switches a machine off whose cleaning failed, unless its BMC may still work
-// on the step that failed: an update of firmware must not lose its power.
+// leaveServiced starts the instance of a machine whose servicing failed, unless its BMC may
+// still write firmware.
+func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
+	if writesFirmware(t.Node) {
+		return append([]runner.Operation{c.leaveRamdiskIfItCan(t.Node)}, c.switchedOn(t)...)
+	}
+	return c.backToInstance(t.Node, workMark(t.Work))
+}
+
+// leaveCleaned withdraws the ramdisk and switches a machine off whose cleaning failed, unless
+// its BMC may still write firmware, which must not lose its power.
 func (c *Conductor) leaveCleaned(t runner.Task) []runner.Operation {
 	off := c.switchTo(t.Node, node.PowerOff)
-	if step, running := bmcStep(t.Node); running && step.Interface == node.FirmwareInterface.String() {
-		off.Skip = true
-	}
-	return []runner.Operation{off, c.leaveRamdiskIfItCan(t.Node)}
+	off.Skip = off.Skip || writesFirmware(t.Node)
+	return []runner.Operation{c.leaveRamdiskIfItCan(t.Node), off}
+}
+
+// writesFirmware reports whether the step that runs, or has failed, may have left the BMC
+// writing firmware.
+func writesFirmware(n *node.Node) bool {
+	step, running := bmcStep(n)
+	return running && step.Interface == node.FirmwareInterface.String()
 }

@@ -25,20 +25,23 @@ func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) 
 		}
 		return node.DeploySteps(offered, templates, asked)
 	})
-	return append(operations, c.switchTo(t.Node, node.PowerOn), c.readSettings(changesSettings(t.Node, deployFlow))), nil
+	_, inRamdisk := c.ramdiskOf(t.Node)
+	return append(operations, c.startInstance(t.Node, inRamdisk), c.readSettings(changesSettings(t.Node, deployFlow))), nil
 }
 
-// leaveUndeployed switches the machine off after a failed deployment, unless it is to be examined.
+// leaveUndeployed withdraws the ramdisk after a failed deployment and switches the machine
+// off, unless it is to be examined.
 func (c *Conductor) leaveUndeployed(t runner.Task) []runner.Operation {
-	if c.cfg.Limits.KeepPowerOn {
-		return nil
-	}
-	return append(c.switchedOff(t), c.leaveRamdiskIfItCan(t.Node))
+	off := c.switchTo(t.Node, node.PowerOff)
+	off.Skip = off.Skip || c.cfg.Limits.KeepPowerOn
+	return []runner.Operation{c.leaveRamdiskIfItCan(t.Node), off}
 }
 
-// undeployOperations remove the instance. Cleaning follows.
+// undeployOperations remove the instance, and what is served for the ramdisk of a deployment
+// that has not ended. Cleaning follows.
 func (c *Conductor) undeployOperations(t runner.Task) ([]runner.Operation, error) {
 	return []runner.Operation{
+		c.leaveRamdiskIfItCan(t.Node),
 		changeBy(c, "tear down", node.DeployInterface, "deployment", driver.Deploy.TearDown),
 		c.switchTo(t.Node, node.PowerOff),
 	}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
@@ -33,6 +34,18 @@ const (
 // earlier phase goes on.
 const ramdiskKeptKey = "ramdisk_kept"
 
+// ramdiskStartedKey is the key of driver_internal_info for the work that started the ramdisk,
+// see workMark. It outlives that work, so that whatever cleans up after it knows.
+const ramdiskStartedKey = "ramdisk_started_by"
+
+// workMark names a piece of work in driver_internal_info.
+func workMark(w *store.Work) string { return strconv.FormatInt(w.ID, 10) }
+
+// startedRamdisk reports whether the work of that mark has started the node's ramdisk.
+func startedRamdisk(n *node.Node, mark string) bool {
+	return mark != "" && n.DriverInternalInfo.Text(ramdiskStartedKey) == mark
+}
+
 // ramdiskOf returns the deploy interface of a node whose steps run in the ramdisk; false
 // for others.
 func (c *Conductor) ramdiskOf(n *node.Node) (driver.Ramdisk, bool) {
@@ -44,8 +57,12 @@ func (c *Conductor) ramdiskOf(n *node.Node) (driver.Ramdisk, bool) {
 	return ramdisk, ok
 }
 
-// needsRamdisk reports whether work in steps needs the ramdisk.
+// needsRamdisk reports whether work in steps needs the ramdisk. Once it has started it, this
+// stays so, whatever becomes of the settings of node and engine: it has to be ended, too.
 func (c *Conductor) needsRamdisk(t runner.Task, f flow) bool {
+	if startedRamdisk(t.Node, workMark(t.Work)) {
+		return true
+	}
 	if _, ok := c.ramdiskOf(t.Node); !ok {
 		return false
 	}
@@ -63,9 +80,10 @@ func (c *Conductor) needsRamdisk(t runner.Task, f flow) bool {
 // startRamdisk starts the ramdisk of a node, unless that of an earlier phase goes on, and
 // asks its agent for the steps of a flow. Item tells its operations from those of another
 // start in the same script; skip leaves all out.
-func (c *Conductor) startRamdisk(n *node.Node, f flow, item string, skip bool) []runner.Operation {
+func (c *Conductor) startRamdisk(t runner.Task, f flow, item string, skip bool) []runner.Operation {
+	n := t.Node
 	operations := []runner.Operation{
-		{Ref: runner.Ref{Name: chooseRamdiskName}, Store: c.chooseRamdisk},
+		{Ref: runner.Ref{Name: chooseRamdiskName}, Store: c.chooseRamdisk(workMark(t.Work))},
 		c.bootRamdiskOperation(n),
 	}
 	operations = append(operations, c.restart(n)...)
@@ -107,14 +125,17 @@ func kept(n *node.Node) bool {
 // chooseRamdisk decides whether the ramdisk that runs goes on. If not, what is known of its
 // agent is forgotten, so that the next one gets a token; a machine without a BMC cannot be
 // stopped, and keeps it.
-func (c *Conductor) chooseRamdisk(_ *store.Tx, n *node.Node) error {
-	ramdisk, ok := c.ramdiskOf(n)
-	keep := ok && agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack) && ramdisk.Running(n) && !awaitsRamdisk(n)
-	if !keep {
-		c.awaitAgent(n)
+func (c *Conductor) chooseRamdisk(mark string) runner.Write {
+	return func(_ *store.Tx, n *node.Node) error {
+		ramdisk, ok := c.ramdiskOf(n)
+		keep := ok && agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack) && ramdisk.Running(n) &&
+			!awaitsRamdisk(n) && n.PowerState != node.PowerOff
+		if !keep {
+			c.awaitAgent(n)
+		}
+		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: keep, ramdiskStartedKey: mark})
+		return nil
 	}
-	n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: keep})
-	return nil
 }
 
 // awaitAgent forgets where the agent of a node is called, so that only a heartbeat that is
@@ -124,18 +145,22 @@ func (c *Conductor) awaitAgent(n *node.Node) {
 	n.DriverInternalInfo = n.DriverInternalInfo.Without(agent.URLKey, agent.VerifyCAKey)
 }
 
-// restartRamdisk starts the ramdisk again, for the next step that runs in it.
-func (c *Conductor) restartRamdisk(n *node.Node, item string) []runner.Operation {
+// restartRamdisk starts the ramdisk again, for the step of that item. The step before it has
+// ended: what the node shows meanwhile is the start of the ramdisk, which can be aborted and
+// during which no command runs.
+func (c *Conductor) restartRamdisk(n *node.Node, f flow, item string) []runner.Operation {
 	operations := []runner.Operation{
 		{Ref: runner.Ref{Name: "forget ramdisk"}, Store: func(_ *store.Tx, n *node.Node) error {
 			c.awaitAgent(n)
 			n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: false})
+			start := node.Step{Interface: node.DeployInterface.String(), Step: node.StepStartRamdisk, Abortable: true}
+			*f.shown(n) = start.Object()
 			return nil
 		}},
 		c.bootRamdiskOperation(n),
 	}
 	operations = append(operations, c.restart(n)...)
-	return labelled(append(operations, awaitRamdiskOperation), item, false)
+	return labelled(append(operations, awaitRamdiskOperation), "before "+item, false)
 }
 
 // bootRamdiskOperation makes the machine boot the ramdisk at its next start.
@@ -232,6 +257,25 @@ func (c *Conductor) bootInstance(n *node.Node, item string) runner.Operation {
 	return operation
 }
 
+// backToInstance withdraws the ramdisk that the work of a mark has started on a machine with
+// an instance, and starts the instance. It leaves a machine on that runs its instance.
+func (c *Conductor) backToInstance(n *node.Node, mark string) []runner.Operation {
+	started := startedRamdisk(n, mark)
+	off, boot := c.switchTo(n, node.PowerOff), c.bootInstance(n, "")
+	off.Skip, boot.Skip = off.Skip || !started, boot.Skip || !started
+	return []runner.Operation{c.leaveRamdiskIfItCan(n), off, boot, c.startInstance(n, started)}
+}
+
+// startInstance switches a machine on. One that must not be switched off runs the ramdisk
+// still, when there was one, and is restarted.
+func (c *Conductor) startInstance(n *node.Node, ramdisk bool) runner.Operation {
+	on := c.switchTo(n, node.PowerOn)
+	if ramdisk {
+		on.Change = c.powerOnAnew
+	}
+	return on
+}
+
 // diskDevice is the boot device for booting from the disk.
 const diskDevice = "disk"
 
@@ -245,7 +289,7 @@ func (c *Conductor) coreOperations(t runner.Task, f flow, i int, step node.Step,
 	hasBMC := c.drivers.HasBMC(t.Node)
 	switch step.Step {
 	case node.StepStartRamdisk:
-		operations := append([]runner.Operation{itself}, c.startRamdisk(t.Node, f, item, false)...)
+		operations := append([]runner.Operation{itself}, c.startRamdisk(t, f, item, false)...)
 		return append(operations, runner.Operation{Ref: runner.Ref{Name: planName, Item: item}, Store: c.replanDeployment(t.Work, i)}), true
 	case node.StepPrepareBoot:
 		return []runner.Operation{itself, c.bootInstance(t.Node, item)}, true

@@ -60,7 +60,7 @@ func (c *Conductor) workScripts() map[store.WorkKind]runner.Script {
 		},
 		workService: {
 			DrivesState: true, Does: "service",
-			Operations: c.serviceOperations, End: c.endSteps, LeaveInOrder: c.switchedOn, Failed: markFault(node.FaultServiceFailure),
+			Operations: c.serviceOperations, End: c.endSteps, LeaveInOrder: c.leaveServiced, Failed: markFault(node.FaultServiceFailure),
 		},
 		workUndeploy: {
 			DrivesState: true, Does: "undeploy",

@@ -92,7 +92,7 @@ func (c *Conductor) stepOperations(t runner.Task, f flow, plan stepsPlan) []runn
 	steps := f.stored(t.Node)
 	for i, step := range steps {
 		if i > 0 && c.restartsBefore(t.Node, step, steps[i-1]) {
-			operations = append(operations, c.restartRamdisk(t.Node, stepRef(i, step, "").Item)...)
+			operations = append(operations, c.restartRamdisk(t.Node, f, stepRef(i, step, "").Item)...)
 		}
 		operations = append(operations, c.stepOperation(t, f, i, step)...)
 	}

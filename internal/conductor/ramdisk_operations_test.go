@@ -1,0 +1,208 @@
+package conductor
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/builtin"
+	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/driver/ramdisk"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// silentAgents cannot be called.
+type silentAgents struct{ ramdisk.Agents }
+
+// withRamdisk returns a conductor that was not started and whose nodes may use the ramdisk,
+// the machine behind them, and such a node with a BMC.
+func withRamdisk(t *testing.T, changes ...func(*node.Node)) (*Conductor, *standIn, *node.Node) {
+	t.Helper()
+	c, m := emptyWorld(t).idle("conductor-1"), &standIn{power: node.PowerOn}
+	drivers, err := builtin.New(driver.Config{}, builtin.Dependencies{
+		FakeMachine: func(*node.Node) (fake.Machine, bool) { return m, true },
+		Ramdisk:     ramdisk.New(ramdisk.Options{Agents: silentAgents{}, Running: func(*node.Node) bool { return true }}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.drivers = drivers
+	n := &node.Node{
+		UUID: "u", Driver: "fake-hardware", PowerState: node.PowerOn,
+		DriverInfo: node.ObjectOf(map[string]any{"fake_bmc": "192.0.2.1"}),
+	}
+	n.Interfaces[node.DeployInterface], n.Interfaces[node.PowerInterface] = "direct", "fake"
+	n.Interfaces[node.BootInterface], n.Interfaces[node.ManagementInterface] = "fake", "fake"
+	for _, change := range changes {
+		change(n)
+	}
+	return c, m, n
+}
+
+// unskipped lists the names of the operations that are not left out.
+func unskipped(operations []runner.Operation) []string {
+	var names []string
+	for _, o := range operations {
+		if !o.Skip {
+			names = append(names, o.Name)
+		}
+	}
+	return names
+}
+
+// startedBy says that the work with the ID 7 has started the ramdisk of a node.
+func startedBy(n *node.Node) {
+	n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskStartedKey: "7"})
+}
+
+// TestOperationsOfADeploymentHaveNamesOfTheirOwn has steps that restart the machine before each
+// core step: two operations of one name would be run in a circle.
+func TestOperationsOfADeploymentHaveNamesOfTheirOwn(t *testing.T) {
+	c, _, n := withRamdisk(t)
+	var steps []node.Step
+	for _, core := range c.drivers.Steps(n, driver.DeploySteps) {
+		if core.Interface == node.DeployInterface.String() {
+			steps = append(steps, node.Step{Interface: "bios", Step: "apply_configuration"}, core)
+		}
+	}
+	n.DriverInternalInfo = node.ObjectOf(map[string]any{deployFlow.listKey(): steps})
+	operations, err := c.deployOperations(runner.Task{Work: &store.Work{ID: 7, Kind: workDeploy}, Node: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[runner.Ref]bool{}
+	for _, o := range operations {
+		if seen[o.Ref] {
+			t.Errorf("there are two operations %+v", o.Ref)
+		}
+		seen[o.Ref] = true
+	}
+}
+
+// TestStartOfTheRamdiskBetweenStepsCanBeAborted begins to restart the ramdisk after a step that
+// could not be interrupted, and has ended.
+func TestStartOfTheRamdiskBetweenStepsCanBeAborted(t *testing.T) {
+	c, _, n := withRamdisk(t)
+	for _, ended := range []node.Step{{Interface: "firmware", Step: "update"}, {Interface: "deploy", Step: "erase_devices", RequiresRamdisk: true}} {
+		n.CleanStep = ended.Object()
+		forget := c.restartRamdisk(n, cleanFlow, "1 deploy.burnin_cpu")[0]
+		if err := forget.Store(nil, n); err != nil {
+			t.Fatal(err)
+		}
+		shown, ok := node.StepOf(n.CleanStep)
+		if !ok || !shown.Abortable || agent.CommandRuns(n) || writesFirmware(n) {
+			t.Errorf("after %s the node shows %+v, want the start of the ramdisk, in which nothing runs", ended.Name(), shown)
+		}
+	}
+}
+
+// TestInstanceIsStartedAgainWhenServicingEndsEarly leaves machines whose servicing has failed,
+// or was aborted, with and without their ramdisk.
+func TestInstanceIsStartedAgainWhenServicingEndsEarly(t *testing.T) {
+	updates := func(n *node.Node) { n.ServiceStep = node.Step{Interface: "firmware", Step: "update"}.Object() }
+	back := []string{powerOffName, bootInstanceName, powerOnName}
+	for name, tc := range map[string]struct {
+		change func(*node.Node)
+		want   []string
+		failed []string // nil for want
+	}{
+		"in the ramdisk":          {change: startedBy, want: back},
+		"through the BMC":         {change: func(*node.Node) {}, want: []string{powerOnName}},
+		"firmware may be written": {change: func(n *node.Node) { startedBy(n); updates(n) }, want: back, failed: []string{powerOnName}},
+	} {
+		c, _, n := withRamdisk(t, tc.change)
+		failed := unskipped(c.leaveServiced(runner.Task{Work: &store.Work{ID: 7, Kind: workService}, Node: n}))
+		want := tc.failed
+		if want == nil {
+			want = tc.want
+		}
+		if diff := cmp.Diff(want, failed); diff != "" {
+			t.Errorf("failed, %s (-want +got):\n%s", name, diff)
+		}
+		intent := node.ObjectOf(map[string]any{abortedIntent: workService, abortedMarkIntent: "7"})
+		operations, err := c.cleanUpOperations(runner.Task{Work: &store.Work{ID: 8, Kind: workCleanUp, Intent: intent}, Node: n})
+		if diff := cmp.Diff(tc.want, unskipped(operations)); err != nil || diff != "" {
+			t.Errorf("aborted, %s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+// TestRamdiskThatWasStartedIsEnded has automated cleaning disabled while it runs.
+func TestRamdiskThatWasStartedIsEnded(t *testing.T) {
+	off := false
+	c, _, n := withRamdisk(t, startedBy, func(n *node.Node) {
+		n.AutomatedClean = &off
+		node.RamdiskBoot{Secret: node.NewBootSecret()}.StoreIn(n)
+	})
+	for id, want := range map[int64]bool{7: true, 8: false} {
+		operations, err := c.cleanOperations(runner.Task{Work: &store.Work{ID: id, Kind: workClean}, Node: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := unskipped(operations)
+		if got := slices.Contains(names, leaveRamdiskName) && slices.Contains(names, powerOffName); got != want {
+			t.Errorf("work %d: %v, want it to end the ramdisk: %v", id, names, want)
+		}
+	}
+}
+
+// TestMachineThatMustNotBeSwitchedOffLeavesTheRamdisk ends a deployment on it: it is on already.
+func TestMachineThatMustNotBeSwitchedOffLeavesTheRamdisk(t *testing.T) {
+	for _, never := range []bool{true, false} {
+		c, m, n := withRamdisk(t, func(n *node.Node) { n.DisablePowerOff = never })
+		operations, err := c.deployOperations(runner.Task{Work: &store.Work{ID: 7, Kind: workDeploy}, Node: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(operations, func(o runner.Operation) bool { return o.Ref == runner.Ref{Name: powerOnName} })
+		if _, err := operations[i].Change(context.Background(), n, driver.Turn{}); err != nil {
+			t.Fatal(err)
+		}
+		if restarted := len(m.kinds()) > 0; restarted != never {
+			t.Errorf("never off: %v; what was done: %v, want a restart only then", never, m.kinds())
+		}
+	}
+}
+
+// TestRamdiskOfAMachineThatIsOffIsNotKept has an agent whose last heartbeat is recent.
+func TestRamdiskOfAMachineThatIsOffIsNotKept(t *testing.T) {
+	for power, want := range map[node.PowerState]bool{node.PowerOn: true, node.PowerOff: false} {
+		c, _, n := withRamdisk(t, func(n *node.Node) {
+			n.PowerState, n.DriverInfo = power, n.DriverInfo.With(map[string]any{"fast_track": true})
+		})
+		if err := c.chooseRamdisk("7")(nil, n); err != nil || kept(n) != want {
+			t.Errorf("%s: kept %v, %v, want %v", power, kept(n), err, want)
+		}
+	}
+}
+
+// TestUndeployingWithdrawsTheRamdisk undeploys a node whose deployment waits, without cleaning.
+func TestUndeployingWithdrawsTheRamdisk(t *testing.T) {
+	w, off := newWorld(t), false
+	n := w.register(inState(node.DeployWait), func(n *node.Node) {
+		n.AutomatedClean, n.Interfaces[node.BootInterface], n.Interfaces[node.DeployInterface] = &off, "ipxe", "fake"
+		node.RamdiskBoot{Secret: node.NewBootSecret()}.StoreIn(n)
+	})
+	w.send(n, "deleted")
+	w.settle()
+	if _, serves := node.RamdiskBootOf(w.arrive(n, node.Available)); serves {
+		t.Error("the boot is served still")
+	}
+}
+
+// TestFailedDeploymentWithdrawsTheRamdiskOfAMachineThatStaysOn keeps it on to be examined.
+func TestFailedDeploymentWithdrawsTheRamdiskOfAMachineThatStaysOn(t *testing.T) {
+	c, _, n := withRamdisk(t, func(n *node.Node) { node.RamdiskBoot{Secret: node.NewBootSecret()}.StoreIn(n) })
+	for keep, want := range map[bool][]string{true: {leaveRamdiskName}, false: {leaveRamdiskName, powerOffName}} {
+		c.cfg.Limits.KeepPowerOn = keep
+		if diff := cmp.Diff(want, unskipped(c.leaveUndeployed(runner.Task{Work: &store.Work{ID: 7}, Node: n}))); diff != "" {
+			t.Errorf("keep it on: %v (-want +got):\n%s", keep, diff)
+		}
+	}
+}
