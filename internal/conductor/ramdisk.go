@@ -22,6 +22,8 @@ const (
 	askStepsName      = "ask for steps"
 	leaveRamdiskName  = "leave ramdisk"
 	bootInstanceName  = "boot instance"
+	// restartByAgentName is the restart of a machine without a BMC.
+	restartByAgentName = "restart by agent"
 )
 
 // Items of operations that some scripts have before their steps and after them.
@@ -149,18 +151,38 @@ func (c *Conductor) awaitAgent(n *node.Node) {
 // ended: what the node shows meanwhile is the start of the ramdisk, which can be aborted and
 // during which no command runs.
 func (c *Conductor) restartRamdisk(n *node.Node, f flow, item string) []runner.Operation {
+	byAgent := c.restartByAgent(n)
 	operations := []runner.Operation{
 		{Ref: runner.Ref{Name: "forget ramdisk"}, Store: func(_ *store.Tx, n *node.Node) error {
-			c.awaitAgent(n)
+			if byAgent.Skip { // else the restart forgets it
+				c.awaitAgent(n)
+			}
 			n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: false})
 			start := node.Step{Interface: node.DeployInterface.String(), Step: node.StepStartRamdisk, Abortable: true}
 			*f.shown(n) = start.Object()
 			return nil
 		}},
-		c.bootRamdiskOperation(n),
+		c.bootRamdiskOperation(n), byAgent,
 	}
-	operations = append(operations, c.restart(n)...)
+	operations = append(operations, c.restart(n)[1:]...) // nobody has to start it by hand
 	return labelled(append(operations, awaitRamdiskOperation), "before "+item, false)
+}
+
+// restartByAgent has the agent restart a machine that nothing else can switch off and on. The
+// agent is forgotten with that, so that its last heartbeats are not taken for those of the
+// next ramdisk.
+func (c *Conductor) restartByAgent(n *node.Node) runner.Operation {
+	restart := c.stepChange(deployFlow, node.Step{Interface: node.DeployInterface.String(), Step: node.StepBootInstance})
+	return runner.Operation{
+		Ref: runner.Ref{Name: restartByAgentName}, Skip: c.switches(n, node.PowerOn),
+		Change: func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+			out, err := restart(ctx, n, turn)
+			if err == nil && out.Done() {
+				out.Apply = func(n *node.Node) { n.DriverInternalInfo = agent.Forget(n.DriverInternalInfo) }
+			}
+			return out, err
+		},
+	}
 }
 
 // bootRamdiskOperation makes the machine boot the ramdisk at its next start.
@@ -263,7 +285,9 @@ func (c *Conductor) backToInstance(n *node.Node, mark string) []runner.Operation
 	started := startedRamdisk(n, mark)
 	off, boot := c.switchTo(n, node.PowerOff), c.bootInstance(n, "")
 	off.Skip, boot.Skip = off.Skip || !started, boot.Skip || !started
-	return []runner.Operation{c.leaveRamdiskIfItCan(n), off, boot, c.startInstance(n, started)}
+	byAgent := c.restartByAgent(n)
+	byAgent.Skip = byAgent.Skip || !started || agent.EndpointOf(n).URL == "" // nobody has started the ramdisk yet
+	return []runner.Operation{c.leaveRamdiskIfItCan(n), off, boot, byAgent, c.startInstance(n, started)}
 }
 
 // startInstance switches a machine on. One that must not be switched off runs the ramdisk

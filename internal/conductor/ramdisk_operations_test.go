@@ -17,8 +17,16 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// silentAgents cannot be called.
-type silentAgents struct{ ramdisk.Agents }
+// busyAgents have begun every command that they are sent.
+type busyAgents struct{}
+
+func (busyAgents) Commands(context.Context, *node.Node) ([]agent.Command, error) {
+	return []agent.Command{{ID: "c0"}}, nil
+}
+
+func (busyAgents) Execute(context.Context, *node.Node, string, map[string]any, bool) (agent.Command, error) {
+	return agent.Command{ID: "c1", Status: agent.CommandRunning}, nil
+}
 
 // withRamdisk returns a conductor that was not started and whose nodes may use the ramdisk,
 // the machine behind them, and such a node with a BMC.
@@ -27,7 +35,7 @@ func withRamdisk(t *testing.T, changes ...func(*node.Node)) (*Conductor, *standI
 	c, m := emptyWorld(t).idle("conductor-1"), &standIn{power: node.PowerOn}
 	drivers, err := builtin.New(driver.Config{}, builtin.Dependencies{
 		FakeMachine: func(*node.Node) (fake.Machine, bool) { return m, true },
-		Ramdisk:     ramdisk.New(ramdisk.Options{Agents: silentAgents{}, Running: func(*node.Node) bool { return true }}),
+		Ramdisk:     ramdisk.New(ramdisk.Options{Agents: busyAgents{}, Running: func(*node.Node) bool { return true }}),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +99,8 @@ func TestStartOfTheRamdiskBetweenStepsCanBeAborted(t *testing.T) {
 	c, _, n := withRamdisk(t)
 	for _, ended := range []node.Step{{Interface: "firmware", Step: "update"}, {Interface: "deploy", Step: "erase_devices", RequiresRamdisk: true}} {
 		n.CleanStep = ended.Object()
-		forget := c.restartRamdisk(n, cleanFlow, "1 deploy.burnin_cpu")[0]
+		operations := c.restartRamdisk(n, cleanFlow, "1 deploy.burnin_cpu")
+		forget := operations[slices.IndexFunc(operations, func(o runner.Operation) bool { return o.Store != nil })]
 		if err := forget.Store(nil, n); err != nil {
 			t.Fatal(err)
 		}
@@ -99,6 +108,42 @@ func TestStartOfTheRamdiskBetweenStepsCanBeAborted(t *testing.T) {
 		if !ok || !shown.Abortable || agent.CommandRuns(n) || writesFirmware(n) {
 			t.Errorf("after %s the node shows %+v, want the start of the ramdisk, in which nothing runs", ended.Name(), shown)
 		}
+	}
+}
+
+// TestMachineWithoutABMCIsRestartedByItsAgent between steps and after its servicing: without
+// that, the next heartbeat of the agent that runs would count as that of the next ramdisk.
+func TestMachineWithoutABMCIsRestartedByItsAgent(t *testing.T) {
+	c, _, n := withRamdisk(t, startedBy, func(n *node.Node) {
+		n.Driver, n.DriverInfo, n.Interfaces[node.PowerInterface], n.Interfaces[node.ManagementInterface] = "manual-management", nil, "agent", "noop"
+	})
+	want := []string{"forget ramdisk", bootRamdiskName, restartByAgentName, awaitRamdiskName}
+	if diff := cmp.Diff(want, unskipped(c.restartRamdisk(n, cleanFlow, "1 deploy.burnin_cpu"))); diff != "" {
+		t.Errorf("between steps (-want +got):\n%s", diff)
+	}
+	if early := unskipped(c.backToInstance(n, "7")); !slices.Equal(early, []string{bootInstanceName}) {
+		t.Errorf("before anybody has started the ramdisk, an abort wants %v", early)
+	}
+	n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{agent.TokenKey: "t", agent.URLKey: "https://192.0.2.7:9999"})
+	if diff := cmp.Diff([]string{bootInstanceName, restartByAgentName}, unskipped(c.backToInstance(n, "7"))); diff != "" {
+		t.Errorf("aborted (-want +got):\n%s", diff)
+	}
+	restart, turn := c.restartByAgent(n), driver.Turn{}
+	for range 2 { // it is about to be sent, then it is
+		out, err := restart.Change(t.Context(), n, turn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if turn = (driver.Turn{Attempt: driver.Continued, Phase: out.Phase, Handle: out.Handle}); out.Done() {
+			out.Apply(n)
+		}
+	}
+	if e := agent.EndpointOf(n); e.URL != "" || n.DriverInternalInfo.Text(agent.TokenKey) != "" {
+		t.Errorf("after the restart the agent is known still: %s", n.DriverInternalInfo)
+	}
+	operations, err := c.serviceOperations(runner.Task{Work: &store.Work{ID: 7, Kind: workService}, Node: n})
+	if err != nil || !slices.Contains(unskipped(operations), restartByAgentName) {
+		t.Errorf("servicing: %v, %v, want a restart by the agent", unskipped(operations), err)
 	}
 }
 
