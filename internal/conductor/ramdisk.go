@@ -2,7 +2,6 @@ package conductor
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -228,80 +227,6 @@ func (c *Conductor) askSteps(f flow) runner.Read {
 		}, nil
 	}
 }
-
-// endRamdisk withdraws what was served for the ramdisk and switches the machine off,
-// unless its ramdisk is kept for the next phase.
-func (c *Conductor) endRamdisk(n *node.Node, skip bool) []runner.Operation {
-	keeps := agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack)
-	off := c.switchTo(n, node.PowerOff)
-	off.Skip = off.Skip || keeps
-	return labelled([]runner.Operation{c.leaveRamdisk(n), off}, afterSteps, skip)
-}
-
-// leaveRamdisk withdraws what is served for the ramdisk.
-func (c *Conductor) leaveRamdisk(n *node.Node) runner.Operation {
-	operation := changeBy(c, leaveRamdiskName, node.BootInterface, "booting a ramdisk", driver.RamdiskBoot.LeaveRamdisk)
-	_, served := node.RamdiskBootOf(n)
-	operation.Skip = !served
-	return operation
-}
-
-// leaveRamdiskIfItCan is leaveRamdisk where the work goes on when the boot interface cannot
-// do it, because media cannot be detached for instance. The engine serves nothing for that
-// boot any more all the same.
-func (c *Conductor) leaveRamdiskIfItCan(n *node.Node) runner.Operation {
-	operation := c.leaveRamdisk(n)
-	operation.Optional = func(cause error) runner.Write {
-		c.log.Warn("What was served for the ramdisk could not be withdrawn", "node", n.UUID, "err", cause)
-		text := node.CutText(fmt.Sprintf("What the machine booted its ramdisk from could not be removed from it: %v", cause))
-		return func(tx *store.Tx, n *node.Node) error {
-			node.WithdrawRamdiskBoot(n)
-			return c.record(tx, n, node.SeverityError, "boot", text)
-		}
-	}
-	return operation
-}
-
-// bootInstance makes the machine boot its instance from now on, where something can
-// choose that.
-func (c *Conductor) bootInstance(n *node.Node, item string) runner.Operation {
-	operation := changeBy(c, bootInstanceName, node.BootInterface, "booting an instance", driver.InstanceBoot.BootInstance)
-	operation.Item = item
-	if _, err := driver.Ability[driver.InstanceBoot](c.drivers, n, node.BootInterface, "booting an instance"); err == nil {
-		return operation
-	}
-	operation.Change = changeBy(c, "", node.ManagementInterface, "boot devices",
-		func(management driver.Management, ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-			always := true
-			return management.SetBootDevice(ctx, n, node.BootDevice{Device: diskDevice, Persistent: &always}, turn)
-		}).Change
-	operation.Skip = !c.chooses(n, diskDevice)
-	return operation
-}
-
-// backToInstance withdraws the ramdisk that the work of a mark has started on a machine with
-// an instance, and starts the instance. It leaves a machine on that runs its instance.
-func (c *Conductor) backToInstance(n *node.Node, mark string) []runner.Operation {
-	started := startedRamdisk(n, mark)
-	off, boot := c.switchTo(n, node.PowerOff), c.bootInstance(n, "")
-	off.Skip, boot.Skip = off.Skip || !started, boot.Skip || !started
-	byAgent := c.restartByAgent(n)
-	byAgent.Skip = byAgent.Skip || !started || agent.EndpointOf(n).URL == "" // nobody has started the ramdisk yet
-	return []runner.Operation{c.leaveRamdiskIfItCan(n), off, boot, byAgent, c.startInstance(n, started)}
-}
-
-// startInstance switches a machine on. One that must not be switched off runs the ramdisk
-// still, when there was one, and is restarted.
-func (c *Conductor) startInstance(n *node.Node, ramdisk bool) runner.Operation {
-	on := c.switchTo(n, node.PowerOn)
-	if ramdisk {
-		on.Change = c.powerOnAnew
-	}
-	return on
-}
-
-// diskDevice is the boot device for booting from the disk.
-const diskDevice = "disk"
 
 // coreOperations are the operations of a core step of a deployment through the ramdisk: the
 // step itself and what the engine does besides; false for other steps.
