@@ -51,7 +51,7 @@ func TestNothingIsServedBeforeTheInstanceBoots(t *testing.T) {
 		node.RamdiskBoot{Secret: node.NewBootSecret()}.StoreIn(n)
 		step := node.Step{Interface: node.DeployInterface.String(), Step: node.StepTearDownAgent}
 		operations, ok := c.coreOperations(runner.Task{Node: n}, deployFlow, 0, step, runner.Operation{})
-		leaves := slices.ContainsFunc(operations, func(o runner.Operation) bool { return o.Ref.Name == leaveRamdiskName && !o.Skip })
+		leaves := slices.ContainsFunc(operations, func(o runner.Operation) bool { return o.Name == leaveRamdiskName && !o.Skip })
 		if !ok || !leaves {
 			t.Errorf("%s: the ramdisk is served still when the instance boots: %+v", hardware, operations)
 		}
