@@ -98,7 +98,7 @@ func (ms *Machines) withMachine(do func(*Machine) (any, error)) http.HandlerFunc
 func (m *Machine) document() machineDocument {
 	recorder, status := m.all.recorder, m.Status()
 	d := machineDocument{
-		Name: m.name(), BootMAC: m.bootMAC(), State: status.State, Reason: status.Reason, System: status.System,
+		Name: m.name(), BootMAC: m.BootMAC(), State: status.State, Reason: status.Reason, System: status.System,
 		Disks: m.disks.Contents(), BootLog: m.BootLog(),
 		Counts: recorder.Counts(m.name()), Reads: recorder.Reads(m.name()), Faults: recorder.Faults(m.name()),
 	}
@@ -111,8 +111,8 @@ func (m *Machine) document() machineDocument {
 	return d
 }
 
-// bootMAC is the address of the interface that the machine boots from.
-func (m *Machine) bootMAC() string {
+// BootMAC is the address of the interface that the machine boots from.
+func (m *Machine) BootMAC() string {
 	machine := m.Hardware()
 	return machine.Inspection.Inventory.Interfaces[machine.BootNIC].MACAddress
 }

@@ -103,11 +103,5 @@ A machine with a BMC waits to be registered, cleaned and deployed:
   ingot port create --node rack1 --address %s
   ingot node manage rack1 --wait && ingot node inspect rack1 --wait && ingot node provide rack1 --wait
   ingot node deploy rack1 --image %s --checksum %s --wait
-`, m.BMCURL(), u.authority, bmcUser, bmcPassword, bootMAC(m), u.image, u.imageSum)
-}
-
-// bootMAC is the address of the interface that a machine boots from.
-func bootMAC(m *sim.Machine) string {
-	machine := m.Hardware()
-	return machine.Inspection.Inventory.Interfaces[machine.BootNIC].MACAddress
+`, m.BMCURL(), u.authority, bmcUser, bmcPassword, m.BootMAC(), u.image, u.imageSum)
 }

@@ -212,8 +212,7 @@ func (r *rack) call(t *testing.T, method, path string, body []byte, version stri
 
 // bootMAC is the address of the interface that machine i boots from.
 func (r *rack) bootMAC(i int) string {
-	m := r.Machine(i).Hardware()
-	return m.Inspection.Inventory.Interfaces[m.BootNIC].MACAddress
+	return r.Machine(i).BootMAC()
 }
 
 // machineWith returns the first machine that meets a wish.

@@ -1,6 +1,7 @@
 package ramdisk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -89,18 +90,8 @@ func (l stepList) steps() ([]node.Step, error) {
 			return nil, fmt.Errorf("the hardware manager %s has a name or a version that is too long", node.CutText(manager))
 		}
 	}
-	slices.SortFunc(steps, func(a, b node.Step) int { return cmpNames(a, b) })
+	slices.SortFunc(steps, func(a, b node.Step) int { return cmp.Compare(a.Name(), b.Name()) })
 	return steps, nil
-}
-
-func cmpNames(a, b node.Step) int {
-	switch {
-	case a.Name() < b.Name():
-		return -1
-	case a.Name() > b.Name():
-		return 1
-	}
-	return 0
 }
 
 // AskSteps asks the agent for its steps of a kind.
