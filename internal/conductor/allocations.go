@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 )
@@ -65,7 +63,7 @@ func (c *Conductor) backfill(tx *store.Tx, a *node.Allocation) error {
 		a.UUID = n.InstanceUUID
 	}
 	if a.UUID == "" {
-		a.UUID = uuid.NewString()
+		a.UUID = store.NewUUID()
 	}
 	switch {
 	case n.AllocationUUID != "":

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 )
@@ -19,7 +17,7 @@ func (c *Conductor) record(tx *store.Tx, n *node.Node, severity node.Severity, k
 // addEvent completes and stores a row of history, without credentials of URLs.
 func (c *Conductor) addEvent(tx *store.Tx, e *node.Event) error {
 	e.Message = node.MaskURLs(e.Message)
-	e.UUID, e.Conductor = uuid.NewString(), c.cfg.Hostname
+	e.UUID, e.Conductor = store.NewUUID(), c.cfg.Hostname
 	if err := tx.AddEvent(e); err != nil {
 		return err
 	}

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/fairqueue"
 	"github.com/ingot-metal/ingot/internal/inspect"
@@ -243,7 +241,7 @@ func (c *Conductor) enrol(tx *store.Tx, p *post) error {
 		return fmt.Errorf("enrol machine: %w", err)
 	}
 	n := &node.Node{
-		UUID: uuid.NewString(), Driver: c.cfg.Discovery.Driver, Interfaces: interfaces,
+		UUID: store.NewUUID(), Driver: c.cfg.Discovery.Driver, Interfaces: interfaces,
 		ConductorGroup: c.cfg.Group,
 		ProvisionState: node.Enroll, ProvisionUpdatedAt: tx.Now(), InspectionStartedAt: tx.Now(),
 		AutoDiscovered: true, Provisional: true,

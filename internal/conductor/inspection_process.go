@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/inventory"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -222,11 +220,7 @@ func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, result *inspect.Resul
 	}
 	created := make([]*node.Port, len(wanted))
 	for i, p := range wanted {
-		id, err := portUUID()
-		if err != nil {
-			return err
-		}
-		created[i] = &node.Port{UUID: id, Address: p.Address}
+		created[i] = &node.Port{UUID: store.NewUUID(), Address: p.Address}
 		setPort(created[i], p)
 	}
 	if err := tx.AddPorts(n.ID, created); err != nil {
@@ -274,15 +268,4 @@ func updatePorts(tx *store.Tx, n *node.Node, decided []inspect.Port) error {
 func setPort(stored *node.Port, decided inspect.Port) {
 	stored.PXEEnabled, stored.Extra = decided.PXEEnabled, decided.Extra
 	stored.LocalLinkConnection, stored.PhysicalNetwork = decided.LocalLinkConnection, decided.PhysicalNetwork
-}
-
-// portUUID returns a UUID that begins with the time (RFC 9562, version 7). Ports that
-// are stored together are then neighbours in the index by UUID, so that enrolling many
-// machines changes fewer of its pages.
-func portUUID() (string, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return "", fmt.Errorf("make a UUID for a port: %w", err)
-	}
-	return id.String(), nil
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
@@ -37,7 +35,7 @@ func (c *Conductor) Nodes(ctx context.Context, query node.Query) ([]*node.Node, 
 func (c *Conductor) CreateNode(ctx context.Context, n *node.Node) (*node.Node, error) {
 	created := *n
 	if created.UUID == "" {
-		created.UUID = uuid.NewString()
+		created.UUID = store.NewUUID()
 	}
 	if created.ProvisionState == "" {
 		created.ProvisionState = node.Enroll

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 )
@@ -35,7 +33,7 @@ func (c *Conductor) Port(ctx context.Context, ident string) (*node.Port, error) 
 func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, error) {
 	created := *p
 	if created.UUID == "" {
-		created.UUID = uuid.NewString()
+		created.UUID = store.NewUUID()
 	}
 	var y *yielding
 	err := c.store.Write(ctx, func(tx *store.Tx) error {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/builtin"
@@ -114,12 +117,13 @@ func (f *fakeEngine) CreateNode(_ context.Context, n *node.Node) (*node.Node, er
 	if f.err != nil {
 		return nil, f.err
 	}
+	created := *n
+	created.UUID = cmp.Or(n.UUID, uuid.NewString())
 	for _, other := range f.nodes {
-		if other.UUID == n.UUID || n.Name != "" && other.Name == n.Name {
+		if other.UUID == created.UUID || n.Name != "" && other.Name == n.Name {
 			return nil, node.Conflict("A node with this UUID or name exists.")
 		}
 	}
-	created := *n
 	created.CreatedAt = testTime
 	f.nodes = append(f.nodes, &created)
 	return &created, nil
@@ -203,6 +207,7 @@ func (f *fakeEngine) CreatePort(_ context.Context, p *node.Port) (*node.Port, er
 		return nil, node.Invalid("Node %s could not be found.", p.NodeUUID)
 	}
 	created := *p
+	created.UUID = cmp.Or(p.UUID, uuid.NewString())
 	f.ports = append(f.ports, &created)
 	return &created, nil
 }

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -25,15 +23,12 @@ func (a *api) createNode(w http.ResponseWriter, r *http.Request) error {
 	if err := readItem(w, r, nodeTable, n); err != nil {
 		return err
 	}
-	if n.UUID == "" {
-		n.UUID = uuid.NewString()
-	}
 	if err := a.checkNewNode(n, c.version); err != nil {
 		return fmt.Errorf("check new node: %w", err)
 	}
 	created, err := a.engine.CreateNode(r.Context(), n)
 	if err != nil {
-		return fmt.Errorf("create node %s: %w", n.UUID, err)
+		return fmt.Errorf("create node: %w", err)
 	}
 	w.Header().Set("Location", c.base+"/v1/nodes/"+created.UUID)
 	return writeItem(a, w, r, http.StatusCreated, created, nodeTable.detail[c.version])

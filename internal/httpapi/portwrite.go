@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -17,9 +15,6 @@ func (a *api) createPort(w http.ResponseWriter, r *http.Request) error {
 	p := &node.Port{PXEEnabled: true}
 	if err := readItem(w, r, portTable, p); err != nil {
 		return err
-	}
-	if p.UUID == "" {
-		p.UUID = uuid.NewString()
 	}
 	if err := checkPort(p, c.version); err != nil {
 		return err

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -202,7 +200,7 @@ func (c *Collection[T]) read(tx *Tx, maxBytes int, tail string, args ...any) ([]
 func (c *Collection[T]) Create(tx *Tx, record *T) error {
 	self := c.identity(record)
 	if *self.uuid == "" {
-		*self.uuid = uuid.NewString()
+		*self.uuid = NewUUID()
 	}
 	*self.created = tx.Now().Truncate(time.Microsecond).UTC()
 	id, err := c.table.insert(tx, record)
