@@ -18,6 +18,9 @@ type TransportOptions struct {
 	// IdlePerMachine is how many connections to one address are kept for later calls;
 	// zero means 64.
 	IdlePerMachine int
+	// Idle is how many connections to all addresses together are kept; zero means as many
+	// as there are.
+	Idle int
 	// IdleTimeout is how long a connection is kept; zero means for ever.
 	IdleTimeout time.Duration
 }
@@ -42,6 +45,7 @@ func NewTransport(o TransportOptions) http.RoundTripper {
 			return &deadlineConn{Conn: conn}, nil
 		},
 		TLSClientConfig:     o.TLS,
+		MaxIdleConns:        o.Idle,
 		MaxIdleConnsPerHost: o.IdlePerMachine,
 		IdleConnTimeout:     o.IdleTimeout,
 	}}

@@ -7,12 +7,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/ingot-metal/ingot/test/process"
 )
 
 const (
@@ -24,19 +21,11 @@ const (
 	deployPatience = 10 * time.Minute
 )
 
-// Where the machines and their BMCs are: not where those of `ingot sim` and `ingot up`
-// are that somebody may have running beside the bench.
-const (
-	deployNetwork    = "127.49.0.0/16"
-	deployBMCNetwork = "127.50.0.0/16"
-)
-
 // deployLimits let the engine work on all machines at once.
-var deployLimits = []string{
-	"--set", "driver.enabled_hardware_types=redfish", "--set", "inspector.require_managed_boot=false",
-	"--set", "agent.verify_callback_address=false", "--set", "conductor.max_deploying=" + strconv.Itoa(deployments),
-	"--set", syncOff, "--set", "auto_discovery.enabled=false",
-}
+var deployLimits = append([]string{
+	"--set", "inspector.require_managed_boot=false", "--set", "agent.verify_callback_address=false",
+	"--set", "conductor.max_deploying=" + strconv.Itoa(deployments), "--set", syncOff,
+}, redfishOnly...)
 
 // benchDeploy measures how long an engine takes to deploy an image to machines with
 // Redfish BMCs at once, over verified TLS, and how much memory that needs. The machines
@@ -49,30 +38,17 @@ func benchDeploy(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer e.Kill()
-	admin, err := process.FreeAddress()
+	m, err := b.startBMCs(ctx, "deploy-machines", deployments, "--engine", "http://"+e.address, "--speed", strconv.Itoa(deploySpeed))
 	if err != nil {
 		return err
 	}
-	authority := filepath.Join(b.folder, "deploy-bmcs.pem")
-	p, err := b.startProcess("deploy-machines", "sim", "--machines", strconv.Itoa(deployments), "--engine", "http://"+e.address,
-		"--listen", deployNetwork, "--speed", strconv.Itoa(deploySpeed), "--admin", admin, "--off",
-		"--bmc", "mixed", "--bmc-network", deployBMCNetwork, "--bmc-ipmi-port", "0", "--bmc-ca-file", authority)
-	if err != nil {
-		return err
-	}
-	defer p.Kill()
-	if err := awaitFirst(ctx, p, admin, "/machines"); err != nil {
-		return fmt.Errorf("wait for the machines: %w", err)
-	}
+	defer m.Kill()
 	image, err := serveImage(ctx)
 	if err != nil {
 		return err
 	}
 	defer image.close()
-	if authority, err = filepath.Abs(authority); err != nil {
-		return err
-	}
-	nodes, err := e.registerMachines(ctx, admin, authority, image)
+	nodes, err := e.registerMachines(ctx, m, image)
 	if err != nil {
 		return err
 	}
@@ -80,33 +56,21 @@ func benchDeploy(ctx context.Context, b *bench) error {
 }
 
 // registerMachines creates a node for each machine and makes it available.
-func (e *engine) registerMachines(ctx context.Context, admin, authority string, image servedImage) ([]string, error) {
-	machines, err := dial(ctx, admin)
+func (e *engine) registerMachines(ctx context.Context, m *bmcs, image servedImage) ([]string, error) {
+	found, err := m.read(ctx, deployments)
 	if err != nil {
 		return nil, err
 	}
-	defer machines.close()
-	macs, bodies := make([]string, deployments), make([][]byte, deployments)
-	for i := range bodies {
-		var m struct {
-			URL string `json:"url"`
-			MAC string `json:"boot_mac"`
-		}
-		if err := machines.readJSON("/machines/"+strconv.Itoa(i), &m); err != nil {
-			return nil, err
-		}
-		macs[i] = m.MAC
-		bodies[i] = fmt.Appendf(nil, `{"driver":"redfish","inspect_interface":"no-inspect","automated_clean":false,
-			"driver_info":{"redfish_address":%q,"redfish_username":"root","redfish_password":"calvin","redfish_verify_ca":%q},
+	nodes, _, err := e.createNodes(ctx, deployments, func(i int) []byte {
+		return fmt.Appendf(nil, `{"driver":"redfish","inspect_interface":"no-inspect","automated_clean":false,"driver_info":%s,
 			"instance_info":{"image_source":%q,"image_disk_format":"raw","image_os_hash_algo":"sha256","image_os_hash_value":%q}}`,
-			m.URL, authority, image.url, image.checksum)
-	}
-	nodes, _, err := e.createNodes(ctx, deployments, func(i int) []byte { return bodies[i] })
+			m.driverInfo(found[i]), image.url, image.checksum)
+	})
 	if err != nil {
 		return nil, err
 	}
 	if _, err := e.load(ctx, apiClients, deployments, func(c *client, i int) error {
-		return c.want(http.StatusCreated, http.MethodPost, "/v1/ports", fmt.Appendf(nil, `{"node_uuid":%q,"address":%q}`, nodes[i], macs[i]))
+		return c.want(http.StatusCreated, http.MethodPost, "/v1/ports", fmt.Appendf(nil, `{"node_uuid":%q,"address":%q}`, nodes[i], found[i].MAC))
 	}, nil); err != nil {
 		return nil, err
 	}

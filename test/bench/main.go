@@ -60,6 +60,7 @@ var sections = []section{
 	{"agents", benchAgents, true},
 	{"hanging", benchHanging, false},
 	{"power", benchPower, false},
+	{"bmc-power", benchBMCPower, false},
 	{"deploy", benchDeploy, false},
 	{"postgres-read", onPostgres(benchRead), false},
 	{"postgres-write", onPostgres(benchWrite), false},

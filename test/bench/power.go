@@ -111,7 +111,7 @@ func (b *bench) measurePower(ctx context.Context, data string, m *machines) erro
 	var figures []figure
 	asked, err := e.awaitPower(ctx, m)
 	if err == nil {
-		figures, err = powerFigures(e, asked)
+		figures, err = powerFigures(e, "power of %d machines read after a cold start, %d more hang", asked)
 	}
 	e.Kill()
 	if err != nil {
@@ -189,16 +189,16 @@ func (e *engine) switchedOn(ctx context.Context) (int, error) {
 	return on, nil
 }
 
-// powerFigures are those of an engine that has read all there is to read.
-func powerFigures(e *engine, took time.Duration) ([]figure, error) {
+// powerFigures are those of an engine that has read all there is to read. The name has
+// places for two numbers: the machines that answered and those that hang.
+func powerFigures(e *engine, name string, took time.Duration) ([]figure, error) {
 	cpu, err := e.CPU()
 	if err != nil {
 		return nil, err
 	}
 	now, peak, err := e.Memory()
-	name := fmt.Sprintf("power of %d machines read after a cold start, %d more hang", powerNodes-powerHanging, powerHanging)
 	return []figure{
-		{name: name, value: took.Seconds(), unit: "s", target: 60, best: least},
+		{name: fmt.Sprintf(name, powerNodes-powerHanging, powerHanging), value: took.Seconds(), unit: "s", target: 60, best: least},
 		{name: "  CPU time of the engine meanwhile", value: cpu.Seconds(), unit: "s"},
 		{name: "  resident memory of the engine then", value: megabytes(now), unit: "MB"},
 		{name: "  at its peak", value: megabytes(peak), unit: "MB"},

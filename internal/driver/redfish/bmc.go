@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ingot-metal/ingot/internal/driver/login"
 )
@@ -30,8 +29,9 @@ type bmc struct {
 	mu      sync.Mutex
 	base    http.RoundTripper // without credentials
 	root    *gofish.APIClient // has the service root; nil before the first call
+	links   links             // of the service root
 	system  string            // path of the only system; empty before it is known
-	session *gofish.APIClient // nil without a session
+	session session           // the zero value without one
 	basicTo time.Time         // until then basic authentication replaces a session
 }
 
@@ -53,7 +53,10 @@ func (b *bmc) client(ctx context.Context) (*gofish.APIClient, error) {
 	if root != nil {
 		return root.WithContext(ctx), nil
 	}
-	root, err := b.connect(ctx, gofish.ClientConfig{}, b)
+	root, err := gofish.ConnectContext(ctx, gofish.ClientConfig{
+		Endpoint: b.access.endpoint, NoModifyTransport: true, ReuseConnections: true, MaxConcurrentRequests: connectionsPerBMC,
+		HTTPClient: &http.Client{Transport: b, CheckRedirect: b.checkRedirect},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -61,14 +64,6 @@ func (b *bmc) client(ctx context.Context) (*gofish.APIClient, error) {
 	b.root = root
 	b.mu.Unlock()
 	return root.WithContext(ctx), nil
-}
-
-// connect makes a client of the library with a transport of ours.
-func (b *bmc) connect(ctx context.Context, config gofish.ClientConfig, transport http.RoundTripper) (*gofish.APIClient, error) {
-	config.Endpoint, config.NoModifyTransport, config.ReuseConnections = b.access.endpoint, true, true
-	config.MaxConcurrentRequests = connectionsPerBMC
-	config.HTTPClient = &http.Client{Transport: transport, CheckRedirect: b.checkRedirect}
-	return gofish.ConnectContext(ctx, config)
 }
 
 // token returns the token of a session that is not the expired one, or none when the
@@ -89,10 +84,10 @@ func (b *bmc) token(ctx context.Context, expired string) (string, error) {
 	if err := b.tries.Permitted(); err != nil { // another call has tried meanwhile
 		return "", err
 	}
-	session, err := b.logIn(ctx)
+	made, err := b.logIn(ctx)
 	if err == nil {
-		b.accept(session)
-		return tokenOf(session), nil
+		b.accept(made)
+		return made.token, nil
 	}
 	switch status := statusOf(err); {
 	case status == http.StatusUnauthorized:
@@ -110,39 +105,18 @@ func (b *bmc) token(ctx context.Context, expired string) (string, error) {
 func (b *bmc) present(expired string) (token string, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if token := tokenOf(b.session); token != "" && token != expired {
+	if token := b.session.token; token != "" && token != expired {
 		return token, true
 	}
-	b.session = nil
+	b.session = session{}
 	return "", b.clock().Before(b.basicTo)
 }
 
-// logIn makes a session. It is not part of the call that needs it: a session changes
-// no machine.
-func (b *bmc) logIn(ctx context.Context) (*gofish.APIClient, error) {
-	session, err := b.connect(ctx, gofish.ClientConfig{Username: b.access.username, Password: b.access.password}, plain{b})
-	if err == nil && tokenOf(session) == "" {
-		err = &schemas.Error{HTTPReturnedStatusCode: http.StatusNotImplemented, Message: "the BMC made a session without a token"}
-	}
-	return session, err
-}
-
-func tokenOf(session *gofish.APIClient) string {
-	if session == nil {
-		return ""
-	}
-	known, err := session.GetSession()
-	if err != nil {
-		return ""
-	}
-	return known.Token
-}
-
 // accept keeps a session and forgets that the credentials were refused before.
-func (b *bmc) accept(session *gofish.APIClient) {
+func (b *bmc) accept(made session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.session, b.basicTo = session, time.Time{}
+	b.session, b.basicTo = made, time.Time{}
 	b.tries.Accept()
 }
 
@@ -160,8 +134,8 @@ func (b *bmc) use(base http.RoundTripper) {
 	b.base = base
 }
 
-// kept is the session, or nil.
-func (b *bmc) kept() *gofish.APIClient {
+// kept is the present session, the zero value when there is none.
+func (b *bmc) kept() session {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.session
@@ -189,27 +163,3 @@ func (b *bmc) forget() {
 
 // pathOf is the path of a link, which some BMCs give with their address.
 func (b *bmc) pathOf(link string) string { return strings.TrimPrefix(link, b.access.endpoint) }
-
-// logOut gives the session back, within a bound of time. A BMC that does not answer
-// ends it by itself later.
-func (b *bmc) logOut(ctx context.Context) { b.restore(ctx, nil) }
-
-// restore goes back to an earlier session, nil for none, and ends the present one. A BMC
-// that answers 401 with every session has not ended the earlier one, and would soon have no
-// more to grant.
-func (b *bmc) restore(ctx context.Context, earlier *gofish.APIClient) {
-	ctx, cancel := context.WithTimeout(ctx, logoutTimeout)
-	defer cancel()
-	b.mu.Lock()
-	session := b.session
-	b.session = earlier
-	b.mu.Unlock()
-	if session == nil || session == earlier {
-		return
-	}
-	// The library's Logout goes on without a deadline when the context has ended.
-	client := session.WithContext(ctx)
-	if known, err := client.GetSession(); err == nil {
-		_ = client.Service.DeleteSession(known.ID)
-	}
-}

@@ -131,7 +131,7 @@ func (c *call) failure(op string, err error) error {
 func (c *call) cleaned(text string) string {
 	a := c.bmc.access
 	basic := base64.StdEncoding.EncodeToString([]byte(a.username + ":" + a.password)) // as requests have it
-	for _, secret := range []string{basic, a.password, tokenOf(c.bmc.kept())} {
+	for _, secret := range []string{basic, a.password, c.bmc.kept().token} {
 		if len(secret) > 3 { // a shorter one would take words out of the text
 			text = strings.ReplaceAll(text, secret, "******")
 		}

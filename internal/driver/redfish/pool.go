@@ -36,10 +36,13 @@ const (
 
 	connectionIdle    = 15 * time.Second
 	connectionsPerBMC = 2
-	logoutsAtOnce     = 64
-	maxAuthorities    = 1 << 20 // size of a file of certificate authorities, in bytes
-	maxAnswer         = 16 << 20
-	logoutTimeout     = 10 * time.Second
+	// maxIdleConnections bounds the memory of connections to a large fleet, about 60 kB
+	// each. A call makes its requests without a pause, so few of them are missed later.
+	maxIdleConnections = 256
+	logoutsAtOnce      = 64
+	maxAuthorities     = 1 << 20 // size of a file of certificate authorities, in bytes
+	maxAnswer          = 16 << 20
+	logoutTimeout      = 10 * time.Second
 )
 
 // pool has the BMCs that the engine speaks to.
@@ -176,7 +179,7 @@ func (p *pool) transport(v verification) (http.RoundTripper, error) {
 		}
 	}
 	made := transport{authorities: file, RoundTripper: driver.NewTransport(driver.TransportOptions{
-		TLS: config, IdlePerMachine: connectionsPerBMC, IdleTimeout: connectionIdle,
+		TLS: config, IdlePerMachine: connectionsPerBMC, Idle: maxIdleConnections, IdleTimeout: connectionIdle,
 	})}
 	p.transports[v] = made
 	return made.RoundTripper, nil

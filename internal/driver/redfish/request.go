@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 )
 
 // checkRedirect follows a BMC to another of its paths, but to no other server. A redirect
@@ -39,7 +40,10 @@ func (b *bmc) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	answer, err := b.authorized(r)
-	if err != nil || !changes(r.Method) {
+	switch {
+	case err == nil && isRoot(r) && answer.StatusCode == http.StatusOK:
+		return b.noteLinks(answer)
+	case err != nil || !changes(r.Method):
 		return answer, err
 	}
 	tag := ""
@@ -121,13 +125,18 @@ func isPublic(r *http.Request) bool {
 	return false
 }
 
+// isRoot reports whether a request reads the service root.
+func isRoot(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.TrimSuffix(r.URL.Path, "/") == "/redfish/v1"
+}
+
 // send sends a request with a session's token, or with the credentials when the token
 // is empty.
 func (b *bmc) send(r *http.Request, token string) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	switch {
 	case token != "":
-		r.Header.Set("X-Auth-Token", token)
+		r.Header.Set(tokenHeader, token)
 	case b.access.username != "" && !isPublic(r):
 		r.SetBasicAuth(b.access.username, b.access.password)
 	}
@@ -143,20 +152,6 @@ func (b *bmc) send(r *http.Request, token string) (*http.Response, error) {
 	}
 	answer.Body = bounded(answer.Body)
 	return answer, nil
-}
-
-// plain is a transport that no client of the library closes: it is shared.
-type plain struct{ bmc *bmc }
-
-func (p plain) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := p.bmc.checkServer(r); err != nil {
-		return nil, err
-	}
-	answer, err := p.bmc.transport().RoundTrip(r)
-	if err == nil {
-		answer.Body = bounded(answer.Body)
-	}
-	return answer, err
 }
 
 func discard(answer *http.Response) {

@@ -84,17 +84,13 @@ func (c *call) systemPath() (string, error) {
 	return paths[0], nil
 }
 
-// systemPaths lists the systems of the BMC. The service root says where they are; the
-// library keeps that to itself.
+// systemPaths lists the systems of the BMC.
 func (c *call) systemPaths() ([]string, error) {
-	var root struct{ Systems schemas.Link }
-	if err := c.read(schemas.DefaultServiceRoot, &root); err != nil {
-		return nil, err
-	}
-	if root.Systems == "" {
+	systems := c.bmc.serviceLinks().Systems
+	if systems == "" {
 		return nil, &node.DriverError{Op: "find the system", Reason: "the BMC lists no systems"}
 	}
-	return c.members(root.Systems.String())
+	return c.members(systems.String())
 }
 
 // maxPages bounds how many pages of a collection are read.

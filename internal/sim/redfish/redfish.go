@@ -102,6 +102,7 @@ func (s *Service) missing(r *http.Request) answer {
 type handler struct {
 	answer func(s *Service, r *request) answer
 	public bool // needs no authentication
+	reads  bool // changes nothing, whatever the method
 }
 
 // ServeHTTP authenticates the client, lets the answer be made and meets the faults that
@@ -110,8 +111,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := r.Context().Value(serviceKey{}).(*Service)
 	user, ok := s.authenticate(r)
 	if !ok && !h.public {
-		s.unauthorized(w, r)
-		return
+		h = handler{answer: (*Service).unauthorized, reads: true}
 	}
 	q := &request{Request: r, call: &bmc.Call{User: user, Client: clientAddress(r), Request: r.Header.Get("X-Request-Id")}}
 	out := s.respond(h, q)
@@ -123,7 +123,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // respond makes the answer.
 func (s *Service) respond(h handler, q *request) answer {
-	if q.Method == http.MethodGet || q.Method == http.MethodHead {
+	if q.Method == http.MethodGet || q.Method == http.MethodHead || h.reads {
 		s.bmc.Read(q.call)
 	} else if refused := s.decode(q); refused != nil {
 		return *refused

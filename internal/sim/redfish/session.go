@@ -52,9 +52,9 @@ func (s *Service) isAccount(user, password string) bool {
 	return sameUser&subtle.ConstantTimeCompare([]byte(password), []byte(c.Password)) == 1
 }
 
-// unauthorized answers a client that is nobody.
-func (s *Service) unauthorized(w http.ResponseWriter, r *http.Request) {
-	s.problem(problem{http.StatusUnauthorized, s.shape.unauthorized}, "", "").write(s, w, r)
+// unauthorized answers a client that is nobody. It counts as a reading, whatever was asked.
+func (s *Service) unauthorized(*request) answer {
+	return s.problem(problem{http.StatusUnauthorized, s.shape.unauthorized}, "", "")
 }
 
 // createSession logs a client in. It counts as a reading.

@@ -1,0 +1,142 @@
+package redfish
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/stmcginnis/gofish/schemas"
+)
+
+// session is a login of the engine at a BMC. The library would keep a client with a service
+// root of its own for each, which it reads once more.
+type session struct {
+	token string // empty means that there is no session
+	path  string // of its resource
+}
+
+// links are those of the service root that the library keeps to itself.
+type links struct {
+	Systems schemas.Link
+	Links   struct{ Sessions schemas.Link }
+}
+
+// defaultSessions is where DSP0266 has the sessions of a BMC that has no link to them.
+const defaultSessions = "/redfish/v1/SessionService/Sessions"
+
+// maxLogin bounds the answer to a login, in bytes.
+const maxLogin = 64 << 10
+
+// logIn makes a session (DSP0266, session login). It is not part of the call that needs it: a
+// session changes no machine.
+func (b *bmc) logIn(ctx context.Context) (session, error) {
+	credentials, err := json.Marshal(map[string]string{"UserName": b.access.username, "Password": b.access.password})
+	if err != nil {
+		return session{}, err
+	}
+	path := cmp.Or(b.pathOf(b.serviceLinks().Links.Sessions.String()), defaultSessions)
+	answer, err := b.plainly(ctx, http.MethodPost, path, "", credentials)
+	if err != nil {
+		return session{}, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxLogin))
+	if err != nil {
+		return session{}, err
+	}
+	if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusCreated {
+		return session{}, schemas.ConstructError(answer.StatusCode, text)
+	}
+	made := session{token: answer.Header.Get(tokenHeader), path: answer.Header.Get("Location")}
+	if made.token == "" {
+		return session{}, &schemas.Error{HTTPReturnedStatusCode: http.StatusNotImplemented, Message: "the BMC made a session without a token"}
+	}
+	if location, err := url.Parse(made.path); err == nil {
+		made.path = location.RequestURI()
+	}
+	return made, nil
+}
+
+const tokenHeader = "X-Auth-Token"
+
+// plainly sends a request with a token, or with no credentials when that is empty.
+func (b *bmc) plainly(ctx context.Context, method, path, token string, body []byte) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, b.access.endpoint+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, errors.New("the BMC has a link that is no path")
+	}
+	request.Header.Set("Accept", "application/json")
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		request.Header.Set(tokenHeader, token)
+	}
+	client := http.Client{Transport: plain{b}, CheckRedirect: b.checkRedirect}
+	return client.Do(request)
+}
+
+// plain is the transport of requests that the driver makes without the library.
+type plain struct{ bmc *bmc }
+
+func (p plain) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := p.bmc.checkServer(r); err != nil {
+		return nil, err
+	}
+	answer, err := p.bmc.transport().RoundTrip(r)
+	if err == nil {
+		answer.Body = bounded(answer.Body)
+	}
+	return answer, err
+}
+
+// logOut gives the session back, within a bound of time. A BMC that does not answer
+// ends it by itself later.
+func (b *bmc) logOut(ctx context.Context) { b.restore(ctx, session{}) }
+
+// restore goes back to an earlier session, the zero value for none, and ends the present one.
+// A BMC that answers 401 with every session has not ended the earlier one, and would soon have
+// no more to grant.
+func (b *bmc) restore(ctx context.Context, earlier session) {
+	ctx, cancel := context.WithTimeout(ctx, logoutTimeout)
+	defer cancel()
+	b.mu.Lock()
+	present := b.session
+	b.session = earlier
+	b.mu.Unlock()
+	if present == earlier || present.path == "" {
+		return
+	}
+	if answer, err := b.plainly(ctx, http.MethodDelete, present.path, present.token, nil); err == nil {
+		discard(answer)
+	}
+}
+
+// noteLinks keeps the links of the service root, which an answer holds, and returns the
+// answer for the library to read.
+func (b *bmc) noteLinks(answer *http.Response) (*http.Response, error) {
+	text, err := io.ReadAll(answer.Body)
+	_ = answer.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(text))
+	var found links
+	if json.Unmarshal(text, &found) == nil {
+		b.mu.Lock()
+		b.links = found
+		b.mu.Unlock()
+	}
+	return answer, nil
+}
+
+func (b *bmc) serviceLinks() links {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.links
+}
