@@ -40,7 +40,7 @@ func benchBMCPower(ctx context.Context, b *bench) error {
 	if err := e.awaitPowerStates(ctx, powerNodes-powerHanging); err != nil {
 		return err
 	}
-	figures, err := powerFigures(e, "power of %d machines read from Redfish BMCs, %d more hang", time.Since(e.Started))
+	figures, err := powerFigures(e, "power of %d machines read from Redfish BMCs, %d more hang", time.Since(e.Started), 500)
 	b.figures = append(b.figures, figures...)
 	return err
 }

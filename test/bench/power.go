@@ -111,7 +111,7 @@ func (b *bench) measurePower(ctx context.Context, data string, m *machines) erro
 	var figures []figure
 	asked, err := e.awaitPower(ctx, m)
 	if err == nil {
-		figures, err = powerFigures(e, "power of %d machines read after a cold start, %d more hang", asked)
+		figures, err = powerFigures(e, "power of %d machines read after a cold start, %d more hang", asked, 0)
 	}
 	e.Kill()
 	if err != nil {
@@ -190,8 +190,8 @@ func (e *engine) switchedOn(ctx context.Context) (int, error) {
 }
 
 // powerFigures are those of an engine that has read all there is to read. The name has
-// places for two numbers: the machines that answered and those that hang.
-func powerFigures(e *engine, name string, took time.Duration) ([]figure, error) {
+// places for two numbers: the machines that answered and those that hang. memory is its target in MB, 0 without one.
+func powerFigures(e *engine, name string, took time.Duration, memory float64) ([]figure, error) {
 	cpu, err := e.CPU()
 	if err != nil {
 		return nil, err
@@ -201,6 +201,6 @@ func powerFigures(e *engine, name string, took time.Duration) ([]figure, error) 
 		{name: fmt.Sprintf(name, powerNodes-powerHanging, powerHanging), value: took.Seconds(), unit: "s", target: 60, best: least},
 		{name: "  CPU time of the engine meanwhile", value: cpu.Seconds(), unit: "s"},
 		{name: "  resident memory of the engine then", value: megabytes(now), unit: "MB"},
-		{name: "  at its peak", value: megabytes(peak), unit: "MB"},
+		{name: "  at its peak", value: megabytes(peak), unit: "MB", target: memory, best: least},
 	}, err
 }

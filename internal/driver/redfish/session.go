@@ -62,7 +62,7 @@ func (b *bmc) logIn(ctx context.Context) (session, error) {
 	return made, nil
 }
 
-const tokenHeader = "X-Auth-Token"
+const tokenHeader = "X-Auth-Token" //nolint:gosec // the name of a header
 
 // plainly sends a request with a token, or with no credentials when that is empty.
 func (b *bmc) plainly(ctx context.Context, method, path, token string, body []byte) (*http.Response, error) {
