@@ -18,7 +18,7 @@ func manual(w *store.Work) bool {
 // node's drivers.
 func (c *Conductor) cleanOperations(t runner.Task) ([]runner.Operation, error) {
 	without := !c.needsRamdisk(t, cleanFlow)
-	operations := c.startRamdisk(t, cleanFlow, beforeSteps, without)
+	operations := append([]runner.Operation{c.checkIdentity(t.Node)}, c.startRamdisk(t, cleanFlow, beforeSteps, without)...)
 	operations = append(operations, c.stepOperations(t, cleanFlow, func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error) {
 		offered := c.drivers.Steps(n, driver.CleanSteps)
 		switch {
@@ -54,7 +54,7 @@ func (c *Conductor) cleans(n *node.Node) bool {
 // serviceOperations run the client's service steps and start the instance again.
 func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error) {
 	without := !c.needsRamdisk(t, serviceFlow)
-	operations := c.startRamdisk(t, serviceFlow, beforeSteps, without)
+	operations := append([]runner.Operation{c.checkIdentity(t.Node)}, c.startRamdisk(t, serviceFlow, beforeSteps, without)...)
 	operations = append(operations, c.stepOperations(t, serviceFlow, func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error) {
 		return listedSteps(tx, w, n, c.drivers.Steps(n, driver.ServiceSteps))
 	})...)
@@ -68,9 +68,9 @@ func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error)
 // still write firmware.
 func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
 	if writesFirmware(t.Node) {
-		return append([]runner.Operation{c.leaveRamdiskIfItCan(t.Node)}, c.switchedOn(t)...)
+		return append([]runner.Operation{c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node)}, c.switchedOn(t)...)
 	}
-	return c.backToInstance(t.Node, workMark(t.Work))
+	return append([]runner.Operation{c.checkBeforeLeaving(t.Node)}, c.backToInstance(t.Node, workMark(t.Work))...)
 }
 
 // leaveCleaned withdraws the ramdisk and switches a machine off whose cleaning failed, unless
@@ -78,7 +78,7 @@ func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
 func (c *Conductor) leaveCleaned(t runner.Task) []runner.Operation {
 	off := c.switchTo(t.Node, node.PowerOff)
 	off.Skip = off.Skip || writesFirmware(t.Node)
-	return []runner.Operation{c.leaveRamdiskIfItCan(t.Node), off}
+	return []runner.Operation{c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), off}
 }
 
 // writesFirmware reports whether the step that runs, or has failed, may have left the BMC

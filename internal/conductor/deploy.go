@@ -14,7 +14,8 @@ import (
 // deployOperations run the deploy steps of the drivers, of the templates that the
 // instance asks for, and of the request, and start the instance.
 func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) {
-	operations := c.stepOperations(t, deployFlow, func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error) {
+	operations := []runner.Operation{c.checkIdentity(t.Node)}
+	operations = append(operations, c.stepOperations(t, deployFlow, func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error) {
 		templates, err := templateSteps(tx, n)
 		if err != nil {
 			return nil, err
@@ -24,7 +25,7 @@ func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) 
 			templates, asked = node.KnownSteps(templates, offered), node.KnownSteps(asked, offered)
 		}
 		return node.DeploySteps(offered, templates, asked)
-	})
+	})...)
 	_, inRamdisk := c.ramdiskOf(t.Node)
 	return append(operations, c.startInstance(t.Node, inRamdisk), c.readSettings(changesSettings(t.Node, deployFlow))), nil
 }
@@ -34,13 +35,14 @@ func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) 
 func (c *Conductor) leaveUndeployed(t runner.Task) []runner.Operation {
 	off := c.switchTo(t.Node, node.PowerOff)
 	off.Skip = off.Skip || c.cfg.Limits.KeepPowerOn
-	return []runner.Operation{c.leaveRamdiskIfItCan(t.Node), off}
+	return []runner.Operation{c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), off}
 }
 
 // undeployOperations remove the instance, and what is served for the ramdisk of a deployment
 // that has not ended. Cleaning follows.
 func (c *Conductor) undeployOperations(t runner.Task) ([]runner.Operation, error) {
 	return []runner.Operation{
+		c.checkIdentity(t.Node),
 		c.leaveRamdiskIfItCan(t.Node),
 		changeBy(c, "tear down", node.DeployInterface, "deployment", driver.Deploy.TearDown),
 		c.switchTo(t.Node, node.PowerOff),

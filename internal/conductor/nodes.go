@@ -94,6 +94,9 @@ func (c *Conductor) storeUpdate(tx *store.Tx, before, after *node.Node) (err err
 			return err
 		}
 	}
+	if err := c.checkSameMachine(before, after); err != nil {
+		return err
+	}
 	if before.ParentNode != after.ParentNode || before.ChassisUUID != after.ChassisUUID {
 		if err := checkReferences(tx, after); err != nil {
 			return err
@@ -111,6 +114,17 @@ func (c *Conductor) storeUpdate(tx *store.Tx, before, after *node.Node) (err err
 		return nil
 	}
 	return tx.ClaimBMC(after.ID, bmcClaims(after.DriverInfo))
+}
+
+// checkSameMachine refuses a change that would make work go on with another machine. New
+// credentials are welcome.
+func (c *Conductor) checkSameMachine(before, after *node.Node) error {
+	class := before.ProvisionState.Class()
+	if class != node.Waiting && class != node.Held || c.drivers.SameMachine(before, after) {
+		return nil
+	}
+	return node.Conflict("The machine of node %s cannot be changed in state %q: its work goes on with the BMC and the system that it began with. "+
+		"Wait until the node is in a stable state, or abort the work, before you change their address in driver_info.", before.UUID, before.ProvisionState)
 }
 
 // SetMaintenance puts a node into maintenance or ends it.

@@ -321,3 +321,34 @@ func TestChildrenOfADeletedNodeStandByThemselves(t *testing.T) {
 		t.Errorf("parent of another node's child = %q, want %q", got, other.ParentNode)
 	}
 }
+
+func TestMachineOfANodeStaysWhileItsWorkWaits(t *testing.T) {
+	w := newWorld(t)
+	for state, refused := range map[node.State]bool{
+		node.InspectWait: true, node.ServiceHold: true, node.CleanWait: true,
+		node.Manageable: false, node.Active: false, node.ServiceFailed: false,
+	} {
+		n := w.create("fake-hardware", func(n *node.Node) {
+			n.DriverInfo = node.ObjectOf(map[string]any{"fake_bmc": "bmc-1", "password": "old"})
+		})
+		before := *n
+		n.ProvisionState = state
+		w.update(&before, n)
+		change := func(key, value string) error {
+			_, err := w.UpdateNode(t.Context(), n.UUID, func(n *node.Node) error {
+				n.DriverInfo = n.DriverInfo.With(map[string]any{key: value})
+				return nil
+			})
+			return err
+		}
+		if err := change("password", "new"); err != nil {
+			t.Errorf("%s: new credentials: %v", state, err)
+		}
+		err := change("fake_bmc", "bmc-2")
+		if refused {
+			wantAs[*node.ConflictError](t, err)
+		} else if err != nil {
+			t.Errorf("%s: another BMC: %v", state, err)
+		}
+	}
+}

@@ -9,8 +9,8 @@ import (
 )
 
 // verifyOperations check that a node can be managed: its power interface is configured
-// and reports the power state. They also read the machine's settings.
-func (c *Conductor) verifyOperations(runner.Task) ([]runner.Operation, error) {
+// and reports the power state. They also read which machine it is, and its settings.
+func (c *Conductor) verifyOperations(t runner.Task) ([]runner.Operation, error) {
 	return []runner.Operation{
 		{Ref: runner.Ref{Name: "verify"}, Change: c.drivers.Verify, Harmless: true},
 		{Ref: runner.Ref{Name: "read power"}, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
@@ -20,6 +20,7 @@ func (c *Conductor) verifyOperations(runner.Task) ([]runner.Operation, error) {
 				return nil
 			}, err
 		}},
+		c.noteIdentity(t.Node),
 		c.readSettings(true),
 	}, nil
 }

@@ -14,6 +14,7 @@ type bmcKey struct {
 	address string // host, host:port or URL
 	portKey string // key of the port, when it has one of its own
 	port    string // default port; empty leaves the port out
+	system  string // key of the system behind the BMC, when there may be several
 }
 
 // BMC identifies the BMC that calls to the node's machine go to, such as
@@ -27,6 +28,22 @@ func (r *Registry) BMC(n *node.Node) string {
 		}
 	}
 	return "node " + n.UUID
+}
+
+// SameMachine reports whether calls for a node go to the same machine before and after a
+// change of its driver_info, as far as that says: to the same system behind the same BMC.
+func (r *Registry) SameMachine(before, after *node.Node) bool {
+	return r.BMC(before) == r.BMC(after) && systemOf(before) == systemOf(after)
+}
+
+func systemOf(n *node.Node) string {
+	row, _ := rowOf(n.Driver)
+	for _, key := range row.bmc {
+		if key.system != "" {
+			return n.DriverInfo.Text(key.system)
+		}
+	}
+	return ""
 }
 
 // hostPort returns an address, in any of its spellings, as host:port.

@@ -56,6 +56,12 @@ type Management interface {
 	SetBootDevice(ctx context.Context, n *node.Node, device node.BootDevice, turn Turn) (Outcome, error)
 }
 
+// Identifier is a management implementation that tells which machine its BMC belongs to.
+type Identifier interface {
+	// Identity reads it. What the BMC does not tell is empty.
+	Identity(ctx context.Context, n *node.Node) (node.MachineIdentity, error)
+}
+
 // Interrupter sends a machine a non-maskable interrupt.
 type Interrupter interface {
 	InjectNMI(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)

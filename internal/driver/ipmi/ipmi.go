@@ -43,6 +43,7 @@ type Driver struct{ accounts *accounts }
 var (
 	_ driver.Power       = Driver{}
 	_ driver.Management  = Driver{}
+	_ driver.Identifier  = Driver{}
 	_ driver.Interrupter = Driver{}
 	_ driver.Describer   = Driver{}
 )

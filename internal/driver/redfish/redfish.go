@@ -26,6 +26,7 @@ type Driver struct{ pool *pool }
 var (
 	_ driver.Power        = Driver{}
 	_ driver.Management   = Driver{}
+	_ driver.Identifier   = Driver{}
 	_ driver.Interrupter  = Driver{}
 	_ driver.BootModes    = Driver{}
 	_ driver.SecureBoot   = Driver{}

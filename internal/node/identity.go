@@ -1,0 +1,100 @@
+package node
+
+import (
+	"slices"
+	"strings"
+)
+
+// MachineIdentityKey is the key of driver_internal_info with the MachineIdentity that was
+// read through the BMC when the machine was managed or inspected.
+const MachineIdentityKey = "machine_identity"
+
+// MachineIdentity is what tells one machine from another, as its BMC has it. An empty field
+// is not known.
+type MachineIdentity struct {
+	// UUID is that of the SMBIOS system information, lower case with hyphens.
+	UUID string `json:"uuid,omitempty"`
+	// SerialNumber is that of the system.
+	SerialNumber string `json:"serial_number,omitempty"`
+}
+
+// NewMachineIdentity returns the identity with these fields, without those that a vendor
+// has left as they were: many machines have such values.
+func NewMachineIdentity(uuid, serialNumber string) MachineIdentity {
+	uuid = strings.ToLower(strings.TrimSpace(uuid))
+	if digits := uuidDigits(uuid); len(digits) != 32 || strings.Count(digits, digits[:1]) == len(digits) || slices.Contains(placeholderUUIDs, uuid) {
+		uuid = ""
+	}
+	serialNumber = CutText(strings.TrimSpace(serialNumber))
+	if isPlaceholder(serialNumber) {
+		serialNumber = ""
+	}
+	return MachineIdentity{UUID: uuid, SerialNumber: serialNumber}
+}
+
+// placeholderUUIDs are on machines whose vendor has set none.
+var placeholderUUIDs = []string{"03000200-0400-0500-0006-000700080009", "12345678-1234-5678-90ab-cddeefaabbcc"}
+
+// placeholderSerials are on machines whose vendor has set none, in lower case.
+var placeholderSerials = []string{
+	"", "default string", "empty", "n/a", "na", "none", "not available", "not specified", "null", "o.e.m.", "oem",
+	"system serial number", "to be filled by o.e.m.", "unknown", "xxxxxxx", "0123456789", "123456789", "1234567890",
+}
+
+// isPlaceholder reports whether a serial number is one of those, or one character repeated.
+func isPlaceholder(serial string) bool {
+	serial = strings.ToLower(serial)
+	return slices.Contains(placeholderSerials, serial) || strings.Count(serial, serial[:1]) == len(serial)
+}
+
+// Known reports whether there is anything to compare.
+func (i MachineIdentity) Known() bool { return i != MachineIdentity{} }
+
+// Compare returns what differs of two machines, such as "the UUID a, not b", and "" when
+// nothing that both have does. Two UUIDs settle it: some BMCs give the number of a board as that
+// of the system.
+func (i MachineIdentity) Compare(other MachineIdentity) string {
+	switch {
+	case i.UUID != "" && other.UUID != "":
+		if sameUUID(i.UUID, other.UUID) {
+			return ""
+		}
+		return "the system UUID " + other.UUID + ", not " + i.UUID
+	case i.SerialNumber != "" && other.SerialNumber != "" && !strings.EqualFold(i.SerialNumber, other.SerialNumber):
+		return "the serial number " + other.SerialNumber + ", not " + i.SerialNumber
+	}
+	return ""
+}
+
+func uuidDigits(uuid string) string { return strings.ReplaceAll(uuid, "-", "") }
+
+// sameUUID compares in each order of the bytes that firmware and BMCs are known to use: as
+// RFC 9562 has them, with the first three fields reversed (SMBIOS), or all of them (IPMI).
+func sameUUID(a, b string) bool {
+	bytes := pairs(uuidDigits(a))
+	if len(bytes) != 16 {
+		return a == b
+	}
+	smbios := slices.Clone(bytes)
+	for _, field := range [][]string{smbios[:4], smbios[4:6], smbios[6:8]} {
+		slices.Reverse(field)
+	}
+	reversed, both := slices.Clone(bytes), slices.Clone(smbios)
+	slices.Reverse(reversed)
+	slices.Reverse(both)
+	for _, order := range [][]string{bytes, smbios, reversed, both} {
+		if strings.Join(order, "") == uuidDigits(b) {
+			return true
+		}
+	}
+	return false
+}
+
+// pairs splits hexadecimal digits into bytes.
+func pairs(digits string) []string {
+	var bytes []string
+	for ; len(digits) >= 2; digits = digits[2:] {
+		bytes = append(bytes, digits[:2])
+	}
+	return bytes
+}
