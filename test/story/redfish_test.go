@@ -72,8 +72,14 @@ func (r *rack) registerBMC(t *testing.T, authority string, more ...map[string]an
 	return r.registerNode(t, body)
 }
 
-// registerNode creates a node with the port that its machine boots from.
+// registerNode creates a node with the port that the first machine boots from.
 func (r *rack) registerNode(t *testing.T, body map[string]any) (uuid string) {
+	t.Helper()
+	return r.registerMachine(t, 0, body)
+}
+
+// registerMachine creates a node with the port that a machine boots from.
+func (r *rack) registerMachine(t *testing.T, machine int, body map[string]any) (uuid string) {
 	t.Helper()
 	document, err := r.engine.Do(t.Context(), baremetal.Request{
 		Op: "create node", Method: http.MethodPost, Path: []string{"nodes"},
@@ -88,7 +94,7 @@ func (r *rack) registerNode(t *testing.T, body map[string]any) (uuid string) {
 	}
 	if _, err := r.engine.Do(t.Context(), baremetal.Request{
 		Op: "create port", Method: http.MethodPost, Path: []string{"ports"},
-		Body: map[string]any{"node_uuid": created.UUID, "address": r.bootMAC(0)},
+		Body: map[string]any{"node_uuid": created.UUID, "address": r.bootMAC(machine)},
 	}); err != nil {
 		t.Fatal(err)
 	}
