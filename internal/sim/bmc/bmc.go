@@ -1,6 +1,6 @@
 // Package bmc models management controllers that do not exist, and each one's computer
 // as its BMC sees it: power, boot settings, BIOS attributes, secure boot, virtual media,
-// firmware and tasks. It speaks no protocol; packages redfish and ipmi do.
+// firmware, RAID volumes and tasks. It speaks no protocol; packages redfish and ipmi do.
 //
 // A BMC does by itself what a real one does in the background, but only when it is
 // asked next: nothing runs between two calls. So tests move a clock, and ten
@@ -28,19 +28,20 @@ type Times struct {
 	POST       time.Duration // from power on until an operating system boots
 	Flash      time.Duration // to write the firmware of one component
 	BMCRestart time.Duration // for which the BMC cannot be reached after its own update
+	Volume     time.Duration // to make or delete a volume while the machine runs
 }
 
 // RealisticTimes are those of a usual rack server, rounded.
 func RealisticTimes() Times {
 	return Times{
 		PowerOn: 3 * time.Second, PowerOff: 4 * time.Second, Shutdown: 30 * time.Second, PowerCycle: 10 * time.Second,
-		POST: 2 * time.Minute, Flash: 3 * time.Minute, BMCRestart: 4 * time.Minute,
+		POST: 2 * time.Minute, Flash: 3 * time.Minute, BMCRestart: 4 * time.Minute, Volume: 20 * time.Second,
 	}
 }
 
 // Faster returns times that are shortened by a factor above zero.
 func (t Times) Faster(factor float64) Times {
-	for _, d := range []*time.Duration{&t.PowerOn, &t.PowerOff, &t.Shutdown, &t.PowerCycle, &t.POST, &t.Flash, &t.BMCRestart} {
+	for _, d := range []*time.Duration{&t.PowerOn, &t.PowerOff, &t.Shutdown, &t.PowerCycle, &t.POST, &t.Flash, &t.BMCRestart, &t.Volume} {
 		*d = time.Duration(float64(*d) / factor)
 	}
 	return t
@@ -96,6 +97,7 @@ type BMC struct {
 	media     []Medium // one per slot; nil while none was ever inserted
 	versions  map[string]string
 	tasks     []*Task
+	raid      raidState
 	newest    int64 // number of the newest task
 	restarts  int64
 	downUntil time.Time
@@ -258,13 +260,15 @@ const (
 	SecureBoot      Kind = "secure boot"
 	ResetSecureBoot Kind = "reset secure boot keys"
 	Flash           Kind = "flash"
+	CreateVolume    Kind = "create volume"
+	DeleteVolume    Kind = "delete volume"
 )
 
 // kinds has all of them.
 var kinds = map[Kind]bool{
 	PowerOn: true, PowerOff: true, SoftPowerOff: true, Reboot: true, SoftReboot: true, PowerCycle: true,
 	PowerButton: true, NMI: true, BootDevice: true, AttachMedium: true, DetachMedia: true, ConfigureBIOS: true,
-	ResetBIOS: true, SecureBoot: true, ResetSecureBoot: true, Flash: true,
+	ResetBIOS: true, SecureBoot: true, ResetSecureBoot: true, Flash: true, CreateVolume: true, DeleteVolume: true,
 }
 
 // Known reports whether a BMC has effects of a kind, for effect.RecorderOptions.

@@ -217,6 +217,7 @@ func bootFrom(o Override, targets map[Target]Source) (Source, Override) {
 // nextBoot applies what waits for a boot and returns it.
 func (b *BMC) nextBoot() Boot {
 	b.applyBIOS()
+	b.applyVolumes()
 	b.secure.current = b.secure.wanted
 	b.boots++
 	boot := Boot{

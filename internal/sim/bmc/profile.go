@@ -24,6 +24,7 @@ type Profile struct {
 	Attributes []Attribute
 	// BIOSJobs says that changed attributes wait for a job, of which there is one at a time.
 	BIOSJobs bool
+	RAID     RAID
 	// BMCVersion and AdapterVersion are the firmware versions from the factory.
 	BMCVersion, AdapterVersion string
 }

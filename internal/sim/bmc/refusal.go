@@ -27,6 +27,12 @@ const (
 	UnknownKeysReset   Reason = "there is no such reset of secure boot keys"
 	UnknownComponent   Reason = "there is no such firmware component"
 	UnknownTransferURI Reason = "firmware cannot be fetched from there"
+	UnknownApplyTime   Reason = "the RAID controller does not choose this time"
+	UnknownRAIDType    Reason = "there is no such RAID type"
+	BadDrives          Reason = "the RAID type cannot have these drives"
+	DriveInUse         Reason = "a drive has no room left"
+	BadCapacity        Reason = "the drives have not that much room"
+	VolumeBusy         Reason = "the volume is being deleted already"
 )
 
 // RefusedError is the error of a call that did nothing.

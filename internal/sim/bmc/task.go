@@ -14,8 +14,9 @@ type TaskKind int
 
 // The kinds of tasks.
 const (
-	FlashTask TaskKind = iota // updates firmware
-	BIOSTask                  // changes BIOS attributes at the next boot
+	FlashTask  TaskKind = iota // updates firmware
+	BIOSTask                   // changes BIOS attributes at the next boot
+	VolumeTask                 // makes or deletes a volume
 )
 
 // TaskState is how far a task is.
@@ -54,6 +55,7 @@ type Task struct {
 	fails  bool // at its end
 	lasts  time.Duration
 	hidden bool // forgotten, and still running
+	volume volumeChange
 }
 
 // Done reports whether the task has ended.
@@ -130,6 +132,9 @@ func (b *BMC) settleTasks(now time.Time) {
 		default:
 			t.State = Completed
 			b.finishFlash(t)
+			if t.Kind == VolumeTask {
+				b.carryOut(t.volume)
+			}
 		}
 	}
 	b.tasks = slices.DeleteFunc(b.tasks, func(t *Task) bool { return t.hidden && t.Done() })

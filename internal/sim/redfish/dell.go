@@ -49,7 +49,8 @@ var dell = shape{
 		{"/Systems/System.Embedded.1", []string{"1", "2"}},
 		{"/Managers/iDRAC.Embedded.1", []string{"CD", "RemovableDisk"}},
 	},
-	processorID: "CPU.Socket.%d", storageID: "RAID.Integrated.1-1", driveID: "Disk.Bay.%d", adapterID: "NIC.Integrated.%d",
+	processorID: "CPU.Socket.%d", storageID: "RAID.Integrated.1-1", controller: "PERC H740P Mini",
+	volumeID: "Disk.Virtual.%d:RAID.Integrated.1-1", volumeOffset: 1, driveID: "Disk.Bay.%d", adapterID: "NIC.Integrated.%d",
 	portID: func(adapter, port int) string { return fmt.Sprintf("NIC.Integrated.%d-%d-1", adapter, port) },
 	inventory: func(c bmc.Component) (id, name string) {
 		switch c.ID {
@@ -76,6 +77,8 @@ var dell = shape{
 		}
 		return s.accepted(job)
 	},
+	volumeMade:    func(s *Service, _ *bmc.Volume, t *bmc.Task) answer { return s.acceptedVolume(t) },
+	volumeDeleted: func(s *Service, t *bmc.Task) answer { return s.acceptedVolume(t) },
 	more: []route{
 		{"GET", dellJobs, handler{answer: (*Service).listDellJobs}},
 		{"GET", dellJobs + "/{id}", handler{answer: (*Service).showDellJob}},
@@ -101,6 +104,7 @@ var dellProfile = bmc.Profile{
 		{ID: "CD", Types: []string{"CD", "DVD", "USBStick"}, Sources: []bmc.Source{bmc.FromCD, bmc.FromUSB}},
 		{ID: "RemovableDisk", Types: []string{"USBStick", "CD", "DVD"}, Sources: []bmc.Source{bmc.FromCD, bmc.FromUSB}},
 	},
+	RAID:     bmc.RAID{ApplyTimes: []bmc.ApplyTime{bmc.Immediate, bmc.OnReset}, Tasks: true},
 	BIOSJobs: true, BMCVersion: "7.00.60.00", AdapterVersion: "22.31.6",
 	Attributes: []bmc.Attribute{
 		{Name: "BootMode", Label: "Boot Mode", Type: bmc.Enumeration, Values: []string{"Uefi", "Bios"}, Default: "Uefi"},
@@ -123,7 +127,15 @@ var jobStates = map[bmc.TaskState]string{
 }
 
 // jobTypes are the kinds of tasks as types of jobs.
-var jobTypes = map[bmc.TaskKind]string{bmc.FlashTask: "FirmwareUpdate", bmc.BIOSTask: "BIOSConfiguration"}
+var jobTypes = map[bmc.TaskKind]string{bmc.FlashTask: "FirmwareUpdate", bmc.BIOSTask: "BIOSConfiguration", bmc.VolumeTask: "RAIDConfiguration"}
+
+// acceptedVolume answers with the job of a change of a volume.
+func (s *Service) acceptedVolume(t *bmc.Task) answer {
+	if t == nil {
+		t = &bmc.Task{} // the BMC lies
+	}
+	return s.accepted(t)
+}
 
 func (s *Service) dellJob(t bmc.Task) object {
 	id := s.shape.taskID(t.Number)

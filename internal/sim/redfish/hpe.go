@@ -43,7 +43,7 @@ var hpe = shape{
 		bmc.TargetBIOSSetup, bmc.TargetPXE, bmc.TargetUEFIShell, bmc.TargetHTTP, bmc.TargetUEFITarget,
 	},
 	media:       []mediaList{{"/Managers/1", []string{"1", "2"}}},
-	processorID: "%d", storageID: "DE00A000", driveID: "%d", adapterID: "DC0%dA000",
+	processorID: "%d", storageID: "DE00A000", controller: "HPE Smart Array P408i-a SR Gen10", volumeID: "%d", driveID: "%d", adapterID: "DC0%dA000",
 	inventory: func(c bmc.Component) (id, name string) {
 		switch c.ID {
 		case bmc.BMCComponent:
@@ -61,8 +61,10 @@ var hpe = shape{
 	failures: map[bmc.Failure]string{
 		bmc.FetchFailed: "UpdateImageNotFound", bmc.ImageInvalid: "UpdateImageInvalid", bmc.TaskWentWrong: "UpdateFailed",
 	},
-	updated:    func(s *Service, _ *bmc.Task) answer { return s.shape.said("Success") },
-	configured: func(s *Service, _ *bmc.Task) answer { return s.shape.said("SystemResetRequired") },
+	updated:       func(s *Service, _ *bmc.Task) answer { return s.shape.said("Success") },
+	configured:    func(s *Service, _ *bmc.Task) answer { return s.shape.said("SystemResetRequired") },
+	volumeMade:    func(s *Service, _ *bmc.Volume, _ *bmc.Task) answer { return s.shape.said("SystemResetRequired") },
+	volumeDeleted: func(s *Service, _ *bmc.Task) answer { return s.shape.said("SystemResetRequired") },
 	extend: map[string]func(*Service, object){
 		"UpdateService": func(s *Service, document object) { document["Oem"] = object{"Hpe": s.hpeUpdate()} },
 		"ComputerSystem": func(s *Service, document object) {
@@ -89,6 +91,7 @@ var hpeProfile = bmc.Profile{
 		{ID: "1", Types: []string{"Floppy", "USBStick"}, Sources: []bmc.Source{bmc.FromUSB}},
 		{ID: "2", Types: []string{"CD", "DVD"}, Sources: []bmc.Source{bmc.FromCD}},
 	},
+	RAID:       bmc.RAID{ApplyTimes: []bmc.ApplyTime{bmc.OnReset}},
 	BMCVersion: "iLO 5 v2.95", AdapterVersion: "20.23.1",
 	Attributes: []bmc.Attribute{
 		{Name: "BootMode", Label: "Boot Mode", Type: bmc.Enumeration, Values: []string{"Uefi", "LegacyBios"}, Default: "Uefi"},

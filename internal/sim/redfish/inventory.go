@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -118,11 +119,21 @@ func (s *Service) showPort(q *request) answer {
 
 func (s *shape) storagePath() string { return s.systemPath() + "/Storage/" + s.storageID }
 
+// drivePath is the path of a drive by its position, from 0.
+func (s *shape) drivePath(position int) string {
+	return s.storagePath() + "/Drives/" + numbered(s.driveID, position+1)
+}
+
 func (s *Service) showStorage(*request) answer {
 	x := s.shape
 	drives := members(x.storagePath()+"/Drives", x.driveID, len(s.bmc.Hardware().Inspection.Inventory.Disks))
 	return resource(x.document(x.storagePath(), "Storage.v1_8_0.Storage", object{
 		"Id": x.storageID, "Name": "Storage", "Drives": x.links(drives...), "Drives@odata.count": len(drives), "Status": ok(),
+		"Volumes": x.link(x.volumesPath()),
+		"StorageControllers": []object{{
+			"MemberId": "0", "Name": x.controller, "Model": x.controller,
+			"SupportedRAIDTypes": bmc.RAIDTypes, "Status": ok(),
+		}},
 	}))
 }
 
@@ -132,16 +143,35 @@ func (s *Service) showDrive(q *request) answer {
 	if n == 0 {
 		return s.missing(q.Request)
 	}
-	disk, media, protocol := disks[n-1], "SSD", "SATA"
+	disk, media := disks[n-1], "SSD"
 	if disk.Rotational {
 		media = "HDD"
 	}
-	if strings.HasPrefix(strings.TrimPrefix(disk.Name, "/dev/"), "nvme") {
-		protocol = "NVMe"
+	volumes := []string{}
+	for _, v := range s.bmc.Volumes() {
+		if slices.Contains(v.Drives, n-1) {
+			volumes = append(volumes, x.volumePath(v.Number))
+		}
 	}
 	id := q.PathValue("id")
-	return resource(x.document(x.storagePath()+"/Drives/"+id, "Drive.v1_9_0.Drive", object{
-		"Id": id, "Name": id, "CapacityBytes": disk.Size, "MediaType": media, "Protocol": protocol,
+	return resource(x.document(x.drivePath(n-1), "Drive.v1_9_0.Drive", object{
+		"Id": id, "Name": id, "CapacityBytes": disk.Size, "BlockSizeBytes": 512, "MediaType": media, "Protocol": protocolOf(disk),
 		"Model": disk.Model, "Manufacturer": disk.Vendor, "SerialNumber": disk.Serial, "Status": ok(),
+		"Links": object{"Volumes": x.links(volumes...), "Volumes@odata.count": len(volumes)},
 	}))
+}
+
+// protocolOf is the protocol that a disk speaks, by the path under which a kernel has it.
+func protocolOf(disk hardware.Disk) string {
+	path := ""
+	if disk.ByPath != nil {
+		path = *disk.ByPath
+	}
+	switch {
+	case strings.Contains(path, "-nvme-"):
+		return "NVMe"
+	case strings.Contains(path, "-sas-"), strings.Contains(path, "-scsi-"):
+		return "SAS"
+	}
+	return "SATA"
 }

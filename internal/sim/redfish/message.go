@@ -138,4 +138,10 @@ var problems = map[bmc.Reason]problem{
 	bmc.UnknownKeysReset:   {http.StatusBadRequest, "ActionParameterValueNotInList"},
 	bmc.UnknownComponent:   {http.StatusBadRequest, "ActionParameterValueNotInList"},
 	bmc.UnknownTransferURI: {http.StatusBadRequest, "ActionParameterValueFormatError"},
+	bmc.UnknownApplyTime:   {http.StatusBadRequest, "PropertyValueNotInList"},
+	bmc.UnknownRAIDType:    {http.StatusBadRequest, "PropertyValueNotInList"},
+	bmc.BadDrives:          {http.StatusBadRequest, "PropertyValueNotInList"},
+	bmc.DriveInUse:         {http.StatusBadRequest, "ResourceInUse"},
+	bmc.BadCapacity:        {http.StatusBadRequest, "PropertyValueNotInList"},
+	bmc.VolumeBusy:         {http.StatusBadRequest, "ResourceInUse"},
 }

@@ -43,6 +43,10 @@ func (s *shape) routes() []route {
 		{"GET", system + "/Storage", list(system+"/Storage", "StorageCollection.StorageCollection", s.storagePath())},
 		{"GET", s.storagePath(), handler{answer: (*Service).showStorage}},
 		{"GET", s.storagePath() + "/Drives/{id}", handler{answer: (*Service).showDrive}},
+		{"GET", s.volumesPath(), handler{answer: (*Service).listVolumes}},
+		{"POST", s.volumesPath(), handler{answer: (*Service).createVolume}},
+		{"GET", s.volumesPath() + "/{id}", handler{answer: (*Service).showVolume}},
+		{"DELETE", s.volumesPath() + "/{id}", handler{answer: (*Service).deleteVolume}},
 
 		{"GET", bios, handler{answer: (*Service).showBIOS}},
 		{"GET", bios + "/" + s.settings, handler{answer: (*Service).showPendingBIOS}},

@@ -55,6 +55,9 @@ type shape struct {
 
 	processorID, driveID string // formats, of the number
 	storageID            string
+	controller           string                         // model of the RAID controller
+	volumeID             string                         // format, of the number
+	volumeOffset         int                            // that is subtracted from the numbers of volumes
 	adapterID            string                         // format, of the adapter's number
 	portID               func(adapter, port int) string // numbers from 1
 	// inventory returns identity and name of a component in the list of firmware.
@@ -68,6 +71,10 @@ type shape struct {
 	// updated answers a request for an update, configured one for changes of the BIOS.
 	updated    func(s *Service, t *bmc.Task) answer
 	configured func(s *Service, job *bmc.Task) answer
+	// volumeMade answers a request for a volume, which is nil unless it is there, and
+	// volumeDeleted one for its end.
+	volumeMade    func(s *Service, made *bmc.Volume, t *bmc.Task) answer
+	volumeDeleted func(s *Service, t *bmc.Task) answer
 	// extend adds the vendor's own to a document, by the type of that.
 	extend map[string]func(s *Service, document object)
 	more   []route // the vendor's own

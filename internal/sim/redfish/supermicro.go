@@ -29,7 +29,7 @@ var supermicro = shape{
 	},
 	wholeBoot: true, needsTag: true, silent: true, plainMedia: true,
 	media:       []mediaList{{"/Managers/1", []string{"VirtualMedia1", "VirtualMedia2"}}},
-	processorID: "%d", storageID: "1", driveID: "%d", adapterID: "%d",
+	processorID: "%d", storageID: "1", controller: "AOC-S3108L-H8iR", volumeID: "%d", driveID: "%d", adapterID: "%d",
 	inventory: func(c bmc.Component) (id, name string) {
 		switch c.ID {
 		case bmc.BMCComponent:
@@ -56,6 +56,16 @@ var supermicro = shape{
 		return out
 	},
 	configured: func(s *Service, _ *bmc.Task) answer { return s.shape.said("Success") },
+	volumeMade: func(s *Service, made *bmc.Volume, _ *bmc.Task) answer {
+		if made == nil { // the BMC lies
+			return s.shape.said("Success")
+		}
+		return answer{
+			status: http.StatusCreated, location: s.shape.id(s.shape.volumePath(made.Number)),
+			body: s.volumeDocument(*made),
+		}
+	},
+	volumeDeleted: func(s *Service, _ *bmc.Task) answer { return s.shape.done() },
 }
 
 var supermicroProfile = bmc.Profile{
@@ -75,6 +85,7 @@ var supermicroProfile = bmc.Profile{
 		{ID: "VirtualMedia2", Types: []string{"USBStick", "Floppy"}, Sources: []bmc.Source{bmc.FromUSB}},
 	},
 	EjectsNothing: true,
+	RAID:          bmc.RAID{ApplyTimes: []bmc.ApplyTime{bmc.Immediate}},
 	BMCVersion:    "01.01.45", AdapterVersion: "8.70",
 	Attributes: []bmc.Attribute{
 		{Name: "BootModeSelect", Label: "Boot Mode Select", Type: bmc.Enumeration, Values: []string{"UEFI", "Legacy", "DUAL"}, Default: "UEFI"},

@@ -63,8 +63,11 @@ var healths = map[bmc.TaskState]string{
 var percents = map[bmc.TaskState]int{bmc.Running: 50, bmc.Completed: 100, bmc.Failed: 100}
 
 func taskName(t bmc.Task) string {
-	if t.Kind == bmc.BIOSTask {
+	switch t.Kind {
+	case bmc.BIOSTask:
 		return "Configure: BIOS"
+	case bmc.VolumeTask:
+		return "Configure: RAID"
 	}
 	return "Firmware Update: " + t.Component
 }

@@ -36,6 +36,20 @@ type Options struct {
 	Index    int // of the machine
 }
 
+// WithDrives are options for a machine of a vendor whose last disks, at least n, are equal.
+func WithDrives(vendor string, n int) Options {
+	o := Options{Hardware: hardware.Options{Kind: hardware.Server, Manufacturer: redfish.Profile(vendor).Manufacturer}}
+	for ; ; o.Index++ {
+		disks := o.Hardware.Machine(seed, o.Index).Inspection.Inventory.Disks
+		if len(disks) >= n && disks[len(disks)-n].Size == disks[len(disks)-1].Size {
+			return o
+		}
+	}
+}
+
+// seed is that of the hardware of all machines.
+const seed = 1
+
 // Server is one BMC that answers over TLS on loopback until the test ends. Its clock
 // stands still unless the test moves it.
 type Server struct {
@@ -75,7 +89,7 @@ func Start(t testing.TB, vendor string, options ...Options) *Server {
 	config := &bmc.Config{
 		Profile: profile, Times: o.Times, User: User, Password: Password, Recorder: s.Recorder, Clock: s.now,
 	}
-	s.BMC = bmc.New(config, Name, func() hardware.Machine { return o.Hardware.Machine(1, o.Index) }, o.Computer)
+	s.BMC = bmc.New(config, Name, func() hardware.Machine { return o.Hardware.Machine(seed, o.Index) }, o.Computer)
 	s.http = httptest.NewUnstartedServer(redfish.New(s.BMC))
 	certificate, err := authority.Certificate(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	if err != nil {
