@@ -302,13 +302,8 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node) error {
 	if p.enrolled {
 		p.document.PluginData[discoveredKey] = json.RawMessage("true")
 	}
-	documentID, err := tx.AddDocument(n.ID, node.InspectionData{
-		Inventory: p.document.Inventory, PluginData: inventory.AppendObject(nil, p.document.PluginData),
-	})
+	documentID, err := storeDocument(tx, n, p.document, p.macs)
 	if err != nil {
-		return err
-	}
-	if err := tx.ClaimInventory(n.ID, slices.Concat(macClaims(p.macs), bmcsOf(&p.document.Hardware))); err != nil {
 		return err
 	}
 	intent := map[string]any{documentIntent: documentID}
@@ -329,6 +324,18 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node) error {
 	return nil
 }
 
+// storeDocument stores an inspection document with the claims of its machine: these MAC
+// addresses, and its BMC addresses.
+func storeDocument(tx *store.Tx, n *node.Node, document *inventory.Document, macs []string) (id int64, err error) {
+	id, err = tx.AddDocument(n.ID, node.InspectionData{
+		Inventory: document.Inventory, PluginData: inventory.AppendObject(nil, document.PluginData),
+	})
+	if err != nil {
+		return 0, err
+	}
+	return id, tx.ClaimInventory(n.ID, slices.Concat(macClaims(macs), bmcsOf(&document.Hardware)))
+}
+
 // answerPost decides what the ramdisk is answered: with a token if it understands one
 // and the node has none. A post proves nothing about who sends it, so it voids no token:
 // a ramdisk whose node has one gets its own with its lookup, see agent.DecideToken.
@@ -347,16 +354,28 @@ func (c *Conductor) answerPost(tx *store.Tx, p *post, n *node.Node) {
 // but a provisional one only the first auto_discovery.max_ports. The node tells how many
 // are left out.
 func (c *Conductor) chooseMACs(p *post, n *node.Node) {
-	p.macs = p.document.Hardware.MACs()
+	p.macs, p.leftOut = c.claimedBy(n, p.document)
+	if p.leftOut > 0 || !p.enrolled { // a new node has no such key
+		noteLeftOut(n, p.leftOut)
+	}
+}
+
+// claimedBy returns the MAC addresses of a document that a node claims, and how many it
+// leaves out.
+func (c *Conductor) claimedBy(n *node.Node, document *inventory.Document) (macs []string, leftOut int) {
 	if n.Provisional {
-		p.macs, p.leftOut = inspect.FirstMACs(&p.document.Hardware, c.cfg.Discovery.MaxPorts)
+		return inspect.FirstMACs(&document.Hardware, c.cfg.Discovery.MaxPorts)
 	}
-	switch {
-	case p.leftOut > 0:
-		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{node.AddressesLeftOutKey: p.leftOut})
-	case !p.enrolled: // a new node has no such key
-		n.DriverInternalInfo = n.DriverInternalInfo.Without(node.AddressesLeftOutKey)
+	return document.Hardware.MACs(), 0
+}
+
+// noteLeftOut writes into a node how many addresses of its machine it does not claim.
+func noteLeftOut(n *node.Node, leftOut int) {
+	if leftOut > 0 {
+		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{node.AddressesLeftOutKey: leftOut})
+		return
 	}
+	n.DriverInternalInfo = n.DriverInternalInfo.Without(node.AddressesLeftOutKey)
 }
 
 // bmcsOf lists the BMC addresses by which an inventory says which node it belongs to.

@@ -22,12 +22,15 @@ const (
 	servedIntent   = "served"   // whether the engine served the ramdisk that posted it
 )
 
-// processing is the state of processing a posted document.
+// processing is the state of processing a document, which a machine posted or its BMC
+// showed.
 type processing struct {
 	documentID int64
 	node       *node.Node // as it was when the work began
 	input      inspect.Input
 	previous   string // key of the object with the node's last result; empty unless it is needed
+	// failed makes the reason why the node's inspection fails.
+	failed func(cause error) error
 }
 
 // processOperations switch the machine off, because its ramdisk is no longer needed,
@@ -44,7 +47,14 @@ func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error)
 	}
 	hooks := runner.Operation{
 		Ref: runner.Ref{Name: "run hooks"}, Processor: true,
-		Read: func(ctx context.Context, _ *node.Node) (runner.Write, error) { return c.runHooks(ctx, t) },
+		Read: func(ctx context.Context, _ *node.Node) (runner.Write, error) {
+			in := &processing{node: t.Node, input: inspect.Input{Logger: c.log}, failed: failedInspection}
+			in.input.Document, _ = t.Hint.(*inventory.Document)
+			if !t.Work.Intent.Get(documentIntent, &in.documentID) {
+				return nil, failedInspection(errors.New("the stored work has no document"))
+			}
+			return c.runHooks(ctx, t, in)
+		},
 	}
 	var served bool
 	if t.Work.Intent.Get(servedIntent, &served); !served {
@@ -53,21 +63,16 @@ func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error)
 	return []runner.Operation{off, c.leaveRamdiskIfItCan(t.Node), hooks}, nil
 }
 
-// runHooks runs the hooks over a posted document and returns the function that stores
+// runHooks runs the hooks over a document and returns the function that stores
 // their result. It may be interrupted and run again at any point: before its end it
 // writes nothing but an object that the database already lists.
-func (c *Conductor) runHooks(ctx context.Context, t runner.Task) (runner.Write, error) {
-	in := &processing{node: t.Node, input: inspect.Input{Logger: c.log}}
-	in.input.Document, _ = t.Hint.(*inventory.Document)
-	if !t.Work.Intent.Get(documentIntent, &in.documentID) {
-		return nil, failedInspection(errors.New("the stored work has no document"))
-	}
+func (c *Conductor) runHooks(ctx context.Context, t runner.Task, in *processing) (runner.Write, error) {
 	if err := c.readInspection(ctx, in); err != nil {
 		return nil, c.awaitObjects(ctx, t.Work, err)
 	}
 	result, err := c.pipeline.Run(in.input)
 	if err != nil {
-		return nil, failedInspection(err)
+		return nil, in.failed(err)
 	}
 	if len(result.Skipped) > 0 {
 		c.ignored.Log(c.store.Now(), slog.LevelInfo, "Inspection ignored parts of the data",

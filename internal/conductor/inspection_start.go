@@ -29,6 +29,9 @@ type Inspection struct {
 // inspectionOperations inspect the machine through its BMC, or start its ramdisk and
 // wait for the inspection document; its post then ends this work.
 func (c *Conductor) inspectionOperations(t runner.Task) ([]runner.Operation, error) {
+	if _, reads := c.inventoryReader(t.Node); reads {
+		return c.outOfBandOperations(t), nil
+	}
 	boot, err := c.ramdiskBoot(t.Node)
 	if err != nil {
 		return nil, err
@@ -48,8 +51,12 @@ func (c *Conductor) inspectionOperations(t runner.Task) ([]runner.Operation, err
 	}, nil
 }
 
-// endInspection ends the inspection of a machine through its BMC.
+// endInspection ends the inspection of a machine without a document. With one, the hooks
+// have ended it.
 func (c *Conductor) endInspection(tx *store.Tx, _ runner.Task, n *node.Node) error {
+	if !inspected(n.ProvisionState) {
+		return nil
+	}
 	n.InspectionFinishedAt = tx.Now()
 	return c.Move(tx, n, node.OnDone)
 }

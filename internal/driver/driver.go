@@ -105,6 +105,15 @@ type Inspector interface {
 	Inspect(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
 }
 
+// InventoryReader is an inspect interface that reads the hardware of a machine through its
+// BMC, without changing anything.
+type InventoryReader interface {
+	Validator
+	// ReadInventory returns an inspection document, as a ramdisk would post it: an object
+	// with an inventory and plugin data. What the BMC does not tell is not in there.
+	ReadInventory(ctx context.Context, n *node.Node) ([]byte, error)
+}
+
 // StepKind is the kind of work that a step belongs to.
 type StepKind string
 

@@ -15,7 +15,7 @@ const maxArchitecture = 32
 func setArchitecture(ctx *Context) error {
 	arch := strings.TrimSpace(ctx.Inventory.CPU.Architecture)
 	if arch == "" {
-		return errors.New("the inventory names no CPU architecture (cpu.architecture); check the ramdisk's hardware manager")
+		return ctx.unknown("the CPU architecture", errors.New("the inventory names no CPU architecture (cpu.architecture); check the ramdisk's hardware manager"))
 	}
 	if len(arch) > maxArchitecture {
 		return errors.New("the CPU architecture in the inventory is too long to be one (cpu.architecture)")

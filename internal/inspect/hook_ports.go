@@ -7,16 +7,20 @@ import (
 )
 
 // portsHook makes the node's ports match the inventory as far as add_ports,
-// keep_ports and update_pxe_enabled say. It adds is_added to every entry of
+// keep_ports and update_pxe_enabled say. What a BMC has shown only adds ports: it may lack
+// interfaces, and does not say what the machine boots from. The hook adds is_added to every entry of
 // valid_interfaces: whether the node has a port for the interface now.
 var portsHook = Hook{Name: "ports", Requires: []string{"validate-interfaces"}, Process: reconcilePorts}
 
 func reconcilePorts(ctx *Context) error {
+	if len(ctx.interfaces) == 0 { // see noUsableInterface
+		return nil
+	}
 	if ctx.Config.AddPorts != AddDisabled {
 		addPorts(ctx)
 	}
 	setClientIDs(ctx)
-	if keep := keptAddresses(ctx); keep != nil {
+	if keep := keptAddresses(ctx); keep != nil && !ctx.OutOfBand {
 		for _, port := range ctx.Ports.All() {
 			if !keep[port.Address] {
 				ctx.Log.Debug("Inspection deletes a port", "address", port.Address, "keep_ports", ctx.Config.KeepPorts)
@@ -24,7 +28,7 @@ func reconcilePorts(ctx *Context) error {
 			}
 		}
 	}
-	if ctx.Config.UpdatePXEEnabled {
+	if ctx.Config.UpdatePXEEnabled && !ctx.OutOfBand {
 		updatePXEEnabled(ctx)
 	}
 	ctx.PluginData["valid_interfaces"] = interfaceMap(ctx.interfaces, func(nic *candidate) (string, bool) {

@@ -18,6 +18,10 @@ func setRAIDDevice(ctx *Context) error {
 	if ctx.Properties.Has(rootDeviceKey) {
 		return nil
 	}
+	if ctx.OutOfBand {
+		ctx.Skip("The BMC shows drives that an operating system may not find, so none of them is taken for the RAID volume")
+		return nil
+	}
 	if ctx.Previous == nil {
 		ctx.Skip("There is no earlier inventory to find a new disk with; inspect again after the RAID volume is made")
 		return nil

@@ -13,7 +13,8 @@ import (
 // the property root_device the first disk of the inventory that matches replaces
 // the plugin data root_disk; without hints the agent's choice stays. It sets
 // local_gb, in plugin data and, as text, in properties: the disk's size in whole
-// GiB less Config.DiskPartitioningSpacing, 0 for a machine without a root disk.
+// GiB less Config.DiskPartitioningSpacing, 0 for a machine without a root disk. A BMC names
+// disks in its own way: where it shows none that fits, everything stays as it is.
 var rootDeviceHook = Hook{Name: "root-device", Prepare: checkSpacing, Process: setRootDevice}
 
 const (
@@ -34,7 +35,10 @@ func checkSpacing(c *Config) error {
 
 func setRootDevice(ctx *Context) error {
 	if err := chooseRootDisk(ctx); err != nil {
-		return err
+		return ctx.unknown("which disk is the root device", err)
+	}
+	if ctx.OutOfBand && empty(ctx.PluginData[rootDiskKey]) {
+		return ctx.unknown("any disk that is large enough", nil)
 	}
 	gib := localGB(ctx)
 	ctx.SetPluginData("local_gb", gib)

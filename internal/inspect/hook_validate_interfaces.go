@@ -38,7 +38,10 @@ func validateInterfaces(ctx *Context) error {
 		return noUsableInterface(ctx)
 	}
 	rule := selections[ctx.Config.AddPorts]
-	if ctx.Config.AddPorts == AddPXE && bootMAC == "" {
+	switch {
+	case ctx.OutOfBand:
+		rule = selections[AddAll] // a BMC knows neither IP addresses nor what the machine boots from
+	case ctx.Config.AddPorts == AddPXE && bootMAC == "":
 		ctx.Skip("add_ports is pxe, but the inventory does not say which interface the ramdisk was booted from; all are taken")
 		rule = selections[AddAll]
 	}
@@ -117,7 +120,7 @@ func usableInterfaces(ctx *Context, bootMAC string) []candidate {
 			continue
 		}
 		names[nic.Name] = struct{}{}
-		pxe := nic.MACAddress == bootMAC
+		pxe := nic.MACAddress == bootMAC || ctx.OutOfBand // as ports are when nobody says otherwise
 		usable = append(usable, candidate{Interface: nic, pxe: pxe, entry: interfaceEntry(nic, pxe)})
 	}
 	return usable
@@ -143,6 +146,13 @@ const maxReasons = 3
 // noUsableInterface repeats the first few reasons: this is what an operator of a
 // machine with a broken ramdisk gets to see.
 func noUsableInterface(ctx *Context) error {
+	if ctx.OutOfBand && len(ctx.Ports.All()) > 0 {
+		ctx.Skip("The BMC shows no usable network interface, so the ports of the node stay as they are")
+		return nil
+	}
+	if ctx.OutOfBand {
+		return errors.New("the BMC shows no network interface with a MAC address, and the node has no ports: create a port for the interface that the machine boots from, or set inspect_interface to agent")
+	}
 	reasons := ctx.skipped[:min(len(ctx.skipped), maxReasons)]
 	return errors.New("no usable network interface in the inventory. " + strings.Join(reasons, ". "))
 }

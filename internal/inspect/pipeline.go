@@ -56,9 +56,11 @@ var knownHooks = []Hook{
 // Pipeline is a checked, ordered list of hooks with their options. It keeps no
 // state between runs and is safe for concurrent use.
 type Pipeline struct {
-	hooks    []Hook
-	config   Config
-	warnings []string
+	hooks []Hook
+	// outOfBand are the hooks for what a BMC has shown, see Input.OutOfBand.
+	outOfBand []Hook
+	config    Config
+	warnings  []string
 }
 
 // NewPipeline resolves the configured hook names. It returns an error that names
@@ -86,7 +88,20 @@ func NewPipeline(cfg Config) (*Pipeline, error) {
 		}
 		p.hooks = append(p.hooks, hook)
 	}
+	p.outOfBand = outOfBandHooks(p.hooks)
 	return p, nil
+}
+
+// outOfBandHooks adds those hooks that set what an inspection through the BMC sets in any
+// case.
+func outOfBandHooks(configured []Hook) []Hook {
+	hooks := slices.Clone(configured)
+	for _, hook := range []Hook{memoryHook, bootModeHook, rootDeviceHook} {
+		if _, there := findHook(hooks, hook.Name); !there {
+			hooks = append(hooks, hook)
+		}
+	}
+	return hooks
 }
 
 // ReadsPrevious reports whether any of the hooks needs Input.Previous.
@@ -112,8 +127,12 @@ func (p *Pipeline) Warnings() []string { return p.warnings }
 // message for the node's last_error.
 func (p *Pipeline) Run(in Input) (*Result, error) {
 	ctx := newContext(in, p.config)
+	hooks := p.hooks
+	if in.OutOfBand {
+		hooks = p.outOfBand
+	}
 	failure := &RunError{}
-	for _, hook := range p.hooks {
+	for _, hook := range hooks {
 		if hook.Preprocess == nil {
 			continue
 		}
@@ -124,7 +143,7 @@ func (p *Pipeline) Run(in Input) (*Result, error) {
 	if failure.Hooks != nil {
 		return nil, failure
 	}
-	for _, hook := range p.hooks {
+	for _, hook := range hooks {
 		if hook.Process == nil {
 			continue
 		}

@@ -32,6 +32,10 @@ type Input struct {
 	Taken map[string]string
 	// Claimed are the MAC addresses that may become ports; nil means all.
 	Claimed map[string]bool
+	// OutOfBand says that the document is what the machine's BMC has shown. It may lack
+	// what a ramdisk always knows: then the hooks leave alone what depends on that. The
+	// hooks memory, boot-mode and root-device run even if they are not configured.
+	OutOfBand bool
 	// Logger receives debug remarks; nil discards them.
 	Logger *slog.Logger
 }
@@ -64,6 +68,8 @@ type Context struct {
 	Log        *slog.Logger
 	// Previous is the inventory of the inspection before this one, or nil.
 	Previous *inventory.Inventory
+	// OutOfBand is that of the Input.
+	OutOfBand bool
 
 	// interfaces is what validate-interfaces found, for the hooks behind it.
 	interfaces []candidate
@@ -88,6 +94,7 @@ func newContext(in Input, cfg Config) *Context {
 		Config:       cfg,
 		Log:          log,
 		Previous:     in.Previous,
+		OutOfBand:    in.OutOfBand,
 		taken:        in.Taken,
 		claimed:      in.Claimed,
 	}
@@ -101,6 +108,16 @@ func (c *Context) SetPluginData(key string, value any) {
 		panic(fmt.Sprintf("inspect: plugin data %s of a value that cannot be encoded: %v", key, err))
 	}
 	c.PluginData[key] = encoded
+}
+
+// unknown handles that the inventory lacks what a ramdisk always knows, and a BMC may not:
+// then what the node has stays.
+func (c *Context) unknown(what string, missing error) error {
+	if !c.OutOfBand {
+		return missing
+	}
+	c.Skip("The BMC does not tell %s, so what the node has stays as it is", what)
+	return nil
 }
 
 // Skip records that a hook passed over a part of the data, as a sentence without

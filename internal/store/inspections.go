@@ -50,6 +50,15 @@ func (tx *Tx) LastDocument(n *node.Node) (*node.InspectionData, error) {
 	return tx.inspectionData("SELECT inventory, plugin_data FROM documents WHERE node_id = ? ORDER BY id DESC LIMIT 1", "Inspection document of node", n.UUID, n.ID)
 }
 
+// LastDocumentID returns the key of what LastDocument returns, or a *node.NotFoundError.
+func (tx *Tx) LastDocumentID(n *node.Node) (id int64, err error) {
+	found, err := tx.one("SELECT id FROM documents WHERE node_id = ? ORDER BY id DESC LIMIT 1", []any{n.ID}, &id)
+	if err == nil && !found {
+		err = &node.NotFoundError{Kind: "Inspection document of node", Ident: n.UUID}
+	}
+	return id, err
+}
+
 // MoveInspection gives the documents and the inspection result of a node to another one
 // that has none.
 func (tx *Tx) MoveInspection(from, to int64) error {

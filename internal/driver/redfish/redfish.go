@@ -48,6 +48,7 @@ func (d Driver) Interfaces() map[node.InterfaceKind]driver.Implementation {
 	return map[node.InterfaceKind]driver.Implementation{
 		node.BIOSInterface:       biosInterface{d},
 		node.FirmwareInterface:   firmwareInterface{d},
+		node.InspectInterface:    inspectInterface{d},
 		node.ManagementInterface: d,
 		node.PowerInterface:      d,
 	}

@@ -145,12 +145,19 @@ func checkLastDocument(t *testing.T, e *env) {
 		return err
 	}), node.ErrNotFound)
 	e.finishInspection(n, e.addDocument(n, document(`{"n":1}`, "{}")), "{}")
-	e.addDocument(n, document(`{"n":2}`, "{}"))
+	newest := e.addDocument(n, document(`{"n":2}`, "{}"))
 	e.addDocument(e.createNode(), document(`{"n":3}`, "{}"))
 	e.read(func(tx *store.Tx) error {
 		last, err := tx.LastDocument(n)
 		if err == nil && string(last.Inventory) != `{"n":2}` {
 			t.Errorf("last document = %s, want the newer one although it has no result", last.Inventory)
+		}
+		if err != nil {
+			return err
+		}
+		id, err := tx.LastDocumentID(n)
+		if id != newest {
+			t.Errorf("its key is %d, want %d", id, newest)
 		}
 		return err
 	})

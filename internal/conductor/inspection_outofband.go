@@ -1,0 +1,90 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/inspect"
+	"github.com/ingot-metal/ingot/internal/inventory"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// inventoryReader returns the node's inspect interface if it reads the hardware through
+// the BMC.
+func (c *Conductor) inventoryReader(n *node.Node) (driver.InventoryReader, bool) {
+	implementation, err := c.drivers.Implementation(n, node.InspectInterface)
+	if err != nil {
+		return nil, false
+	}
+	reader, ok := implementation.(driver.InventoryReader)
+	return reader, ok
+}
+
+// inventoryWithin bounds the time for reading the hardware of a machine through its BMC,
+// which takes a call for each processor, interface and disk.
+const inventoryWithin = 3 * time.Minute
+
+// outOfBandOperations read the hardware through the BMC, store it as the document of the
+// machine, and go on with that as with one that a ramdisk has posted. The machine is
+// neither started nor stopped.
+func (c *Conductor) outOfBandOperations(t runner.Task) []runner.Operation {
+	return []runner.Operation{
+		{Ref: runner.Ref{Name: "read inventory"}, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
+			return c.readInventory(ctx, t.Work, n)
+		}, Within: inventoryWithin},
+		{Ref: runner.Ref{Name: "run hooks"}, Processor: true, Read: func(ctx context.Context, _ *node.Node) (runner.Write, error) {
+			return c.processShown(ctx, t)
+		}},
+	}
+}
+
+// readInventory reads the hardware and stores it, with what the result of an earlier
+// inspection has and the BMC does not tell.
+func (c *Conductor) readInventory(ctx context.Context, w *store.Work, n *node.Node) (runner.Write, error) {
+	reader, err := driver.Ability[driver.InventoryReader](c.drivers, n, node.InspectInterface, "inspection through the BMC")
+	if err != nil {
+		return nil, err
+	}
+	earlier, err := c.Inspection(ctx, n.UUID)
+	if err != nil && !errors.Is(err, node.ErrNotFound) {
+		return nil, c.awaitObjects(ctx, w, &objectsError{err})
+	}
+	body, err := reader.ReadInventory(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	document, err := inventory.JoinOutOfBand(body, earlier)
+	if err != nil {
+		return nil, runner.Final(fmt.Errorf("read what the BMC shows: %w", err))
+	}
+	return func(tx *store.Tx, n *node.Node) error {
+		if err := tx.DropUnused(n.ID); err != nil {
+			return err
+		}
+		macs, leftOut := c.claimedBy(n, document)
+		noteLeftOut(n, leftOut)
+		_, err := storeDocument(tx, n, document, macs)
+		return err
+	}, nil
+}
+
+// processShown runs the hooks over the document that readInventory has stored.
+func (c *Conductor) processShown(ctx context.Context, t runner.Task) (runner.Write, error) {
+	in := &processing{node: t.Node, input: inspect.Input{Logger: c.log, OutOfBand: true}, failed: runner.Final}
+	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+		in.documentID, err = tx.LastDocumentID(t.Node)
+		return err
+	})
+	if errors.Is(err, node.ErrNotFound) {
+		return nil, runner.Final(errors.New("the stored work has no document"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.runHooks(ctx, t, in)
+}

@@ -1,0 +1,155 @@
+package redfish
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// inspectInterface is the inspect interface of the driver.
+type inspectInterface struct{ Driver }
+
+var _ driver.InventoryReader = inspectInterface{}
+
+// ReadInventory reads what the BMC shows of the hardware.
+func (i inspectInterface) ReadInventory(ctx context.Context, n *node.Node) ([]byte, error) {
+	var text []byte
+	err := i.with(ctx, n, "read the hardware", driver.Turn{}, func(c *call) error {
+		s := &survey{call: c}
+		h, err := s.hardware()
+		if err != nil {
+			return err
+		}
+		if text, err = json.Marshal(h.document(s.leftOut)); err != nil {
+			return fmt.Errorf("write the inspection document: %w", err)
+		}
+		return nil
+	})
+	return text, err
+}
+
+// hardware is what a BMC shows of a machine.
+type hardware struct {
+	system     systemDocument
+	processors []processor
+	interfaces []ethernetInterface
+	units      []storageUnit
+	simple     []simpleDevice
+	functions  []pciFunction
+}
+
+type systemDocument struct {
+	systemLinks
+	UUID, SerialNumber, Manufacturer, Model, SKU, BiosVersion, HostName string
+
+	ProcessorSummary struct {
+		Count, LogicalProcessorCount int64
+		Model                        string
+	}
+	MemorySummary struct{ TotalSystemMemoryGiB float64 }
+	Boot          struct{ BootSourceOverrideMode string }
+	Status        resourceStatus
+}
+
+type processor struct {
+	ProcessorType, ProcessorArchitecture, InstructionSet, Model string
+
+	TotalThreads, MaxSpeedMHz int64
+	Status                    resourceStatus
+}
+
+type ethernetInterface struct {
+	ID                              string `json:"Id"`
+	MACAddress, PermanentMACAddress string
+
+	InterfaceEnabled *bool
+	LinkStatus       string
+	SpeedMbps        int64
+	Status           resourceStatus
+}
+
+// simpleDevice is a disk of a controller of which the BMC knows no more (DSP0268,
+// SimpleStorage).
+type simpleDevice struct {
+	Name, Model, Manufacturer string
+
+	CapacityBytes int64
+	Status        resourceStatus
+}
+
+type pciFunction struct {
+	VendorID  string `json:"VendorId"`
+	DeviceID  string `json:"DeviceId"`
+	ClassCode string
+	Revision  string `json:"RevisionId"`
+}
+
+// hardware reads all of it.
+func (s *survey) hardware() (h hardware, err error) {
+	path, err := s.systemPath()
+	if err != nil {
+		return h, err
+	}
+	if ok, err := s.show(path, &h.system); err != nil || !ok {
+		if err == nil {
+			s.bmc.forget() // another BMC may have the address now, or other firmware
+			err = &node.DriverError{Op: "read the system", Reason: strings.Join(s.leftOut, " ")}
+		}
+		return h, err
+	}
+	links := h.system.systemLinks
+	for _, read := range []func() error{
+		func() error {
+			return membersOf(s, links.Processors.String(), func(_ string, p processor) { h.processors = append(h.processors, p) })
+		},
+		func() error {
+			return membersOf(s, links.EthernetInterfaces.String(), func(_ string, e ethernetInterface) { h.interfaces = append(h.interfaces, e) })
+		},
+		func() (err error) {
+			h.units, err = s.storage(links.Storage.String())
+			return err
+		},
+		func() error {
+			type document struct{ Devices []simpleDevice }
+			return membersOf(s, links.SimpleStorage.String(), func(_ string, d document) { h.simple = append(h.simple, d.Devices...) })
+		},
+		func() error { return s.pciFunctions(links.PCIeDevices.ToStrings(), &h) },
+	} {
+		if err := read(); err != nil {
+			return h, err
+		}
+	}
+	return h, nil
+}
+
+// pciFunctions reads the functions of the PCIe devices of the system.
+func (s *survey) pciFunctions(devices []string, h *hardware) error {
+	type document struct {
+		PCIeFunctions schemas.Link
+		Links         struct{ PCIeFunctions schemas.Links } // before version 1.4 of the schema
+	}
+	var collections, functions []string
+	if err := each(s, devices, func(_ string, d document) {
+		if d.PCIeFunctions != "" {
+			collections = append(collections, d.PCIeFunctions.String())
+			return
+		}
+		functions = append(functions, d.Links.PCIeFunctions.ToStrings()...)
+	}); err != nil {
+		return err
+	}
+	for _, collection := range collections {
+		paths, err := s.list(collection)
+		if err != nil {
+			return err
+		}
+		functions = append(functions, paths...)
+	}
+	return each(s, functions, func(_ string, f pciFunction) { h.functions = append(h.functions, f) })
+}

@@ -1,0 +1,69 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/engine"
+	simredfish "github.com/ingot-metal/ingot/internal/sim/redfish"
+	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
+)
+
+// TestMachineIsInspectedThroughItsBMC follows a machine from the verb to its ports,
+// properties and inventory.
+func TestMachineIsInspectedThroughItsBMC(t *testing.T) {
+	for _, vendor := range simredfish.Vendors {
+		t.Run(vendor, func(t *testing.T) {
+			r := start(t, func(cfg *engine.Config) { cfg.AutoDiscovery.Enabled = false })
+			bmc := redfishtest.Start(t, vendor)
+			body := withBMC(t, bmc, "ipxe")
+			body["inspect_interface"] = "redfish"
+			ident := r.register(t, bootMAC, body)
+			before := bmc.Effects()
+			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"inspect"}`).want(t, http.StatusAccepted)
+			n := r.settle(t, ident, func(n map[string]any) bool { return inState("manageable")(n) && inspected(n) })
+			if n["last_error"] != nil || !slices.Equal(before, bmc.Effects()) {
+				t.Errorf("last_error %v, effects %q; want none", n["last_error"], bmc.Effects())
+			}
+			hardware := bmc.Hardware().Inspection
+			properties, _ := n["properties"].(map[string]any)
+			for key, want := range map[string]any{
+				"cpu_arch": hardware.Inventory.CPU.Architecture, "memory_mb": float64(hardware.Inventory.Memory.PhysicalMB),
+				"local_gb": strconv.FormatInt(hardware.RootDisk.Size>>30-1, 10), "capabilities": "boot_mode:" + hardware.Inventory.Boot.CurrentBootMode,
+			} {
+				if properties[key] != want {
+					t.Errorf("properties.%s = %v, want %v", key, properties[key], want)
+				}
+			}
+			var ports struct {
+				Ports []struct {
+					Address string `json:"address"`
+					PXE     bool   `json:"pxe_enabled"`
+				} `json:"ports"`
+			}
+			if err := json.Unmarshal([]byte(r.do(t, "GET", "/v1/ports/detail?node="+ident, "").body), &ports); err != nil {
+				t.Fatal(err)
+			}
+			var addresses []string
+			for _, port := range ports.Ports {
+				if !port.PXE {
+					t.Errorf("port %s cannot be booted from", port.Address)
+				}
+				addresses = append(addresses, port.Address)
+			}
+			for _, nic := range hardware.Inventory.Interfaces {
+				if !slices.Contains(addresses, nic.MACAddress) {
+					t.Errorf("ports = %q, want %s", addresses, nic.MACAddress)
+				}
+			}
+			inventory, _ := r.do(t, "GET", "/v1/nodes/"+ident+"/inventory", "").object(t)["inventory"].(map[string]any)
+			shown, _ := inventory["system_vendor"].(map[string]any)
+			if got := shown["serial_number"]; got != hardware.Inventory.SystemVendor.SerialNumber {
+				t.Errorf("serial number = %v, want %s", got, hardware.Inventory.SystemVendor.SerialNumber)
+			}
+		})
+	}
+}

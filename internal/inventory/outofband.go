@@ -1,0 +1,118 @@
+package inventory
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Keys of documents that are joined in a way of their own.
+const (
+	interfacesKey = "interfaces"
+	rootDiskKey   = "root_disk"
+)
+
+// JoinOutOfBand reads an inspection document that a BMC driver wrote, and adds what the
+// result of an earlier inspection has and the document lacks; nil adds nothing. A ramdisk
+// knows more of an interface than a BMC, and which disk is the root device, so those stay
+// as it told them. The errors are those of ParseInventory: unlike the document of an
+// agent, this one may have no interface.
+func JoinOutOfBand(body []byte, earlier *node.InspectionData) (*Document, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil {
+		return nil, errorf("want an object: %v", err)
+	}
+	inventory := members["inventory"]
+	delete(members, "inventory")
+	plugin := AppendObject(nil, members)
+	if inventory == nil {
+		inventory = json.RawMessage("{}")
+	}
+	if earlier == nil {
+		return Restore(inventory, plugin)
+	}
+	known, err := Restore(earlier.Inventory, earlier.PluginData)
+	if err != nil {
+		return nil, err
+	}
+	now, err := Restore(inventory, plugin)
+	if err != nil {
+		return nil, err
+	}
+	joined := join(known.Inventory, now.Inventory)
+	joined[interfacesKey] = joinInterfaces(known.Hardware.Interfaces, now.Hardware.Interfaces)
+	data := join(AppendObject(nil, known.PluginData), AppendObject(nil, now.PluginData))
+	if root := known.PluginData[rootDiskKey]; isDevice(root) {
+		data[rootDiskKey] = root
+	}
+	return Restore(AppendObject(nil, joined), AppendObject(nil, data))
+}
+
+// join returns the members of both objects. Of a member that both have, that of the second
+// counts; objects are joined in the same way.
+func join(earlier, now json.RawMessage) map[string]json.RawMessage {
+	joined := map[string]json.RawMessage{}
+	for key, value := range Members(earlier) {
+		joined[key] = value
+	}
+	for key, value := range Members(now) {
+		if isObject(value) && isObject(joined[key]) {
+			value = AppendObject(nil, join(joined[key], value))
+		}
+		joined[key] = value
+	}
+	return joined
+}
+
+func isObject(value json.RawMessage) bool { return len(value) > 0 && value[0] == '{' }
+
+// isDevice reports whether a disk was found by a ramdisk: it has the name of a device.
+func isDevice(disk json.RawMessage) bool {
+	if !isObject(disk) {
+		return false
+	}
+	for key, value := range Members(disk) {
+		if name, ok := Text(value); ok && key == "name" {
+			return strings.HasPrefix(name, "/dev/")
+		}
+	}
+	return false
+}
+
+// joinInterfaces lists the interfaces that a BMC shows, with what a ramdisk told of them,
+// and behind them those that only the ramdisk found.
+func joinInterfaces(earlier, now []Interface) json.RawMessage {
+	found := slices.DeleteFunc(slices.Clone(earlier), func(i Interface) bool { return !fromRamdisk(i) })
+	list := []byte{'['}
+	add := func(entry json.RawMessage) {
+		if len(list) > 1 {
+			list = append(list, ',')
+		}
+		list = append(list, entry...)
+	}
+	for _, shown := range now {
+		entry := shown.Raw
+		if i := slices.IndexFunc(found, func(i Interface) bool { return i.MACAddress == shown.MACAddress }); i >= 0 {
+			entry = AppendObject(nil, join(shown.Raw, found[i].Raw))
+			found = slices.Delete(found, i, i+1)
+		}
+		add(entry)
+	}
+	for _, i := range found {
+		add(i.Raw)
+	}
+	return append(list, ']')
+}
+
+// fromRamdisk reports whether a ramdisk told of an interface: agents send its address, be
+// it null, and BMCs do not know it.
+func fromRamdisk(i Interface) bool {
+	for key := range Members(i.Raw) {
+		if key == "ipv4_address" {
+			return true
+		}
+	}
+	return false
+}
