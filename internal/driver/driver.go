@@ -89,6 +89,12 @@ type Firmware interface {
 	FirmwareComponents(ctx context.Context, n *node.Node) ([]node.FirmwareComponent, error)
 }
 
+// RAID reads the RAID volumes of a machine, in the form of a node's raid_config; nothing when
+// there are none.
+type RAID interface {
+	RAIDConfig(ctx context.Context, n *node.Node) (node.Object, error)
+}
+
 // VirtualMedia attaches images to a machine as virtual devices.
 type VirtualMedia interface {
 	AttachMedium(ctx context.Context, n *node.Node, medium node.Medium, turn Turn) (Outcome, error)

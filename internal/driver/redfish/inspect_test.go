@@ -62,7 +62,7 @@ func TestInventoryIsWhatTheRamdiskWouldFind(t *testing.T) {
 			}
 		}
 		type facts struct {
-			cpu, sockets, memory                            int64
+			cpu, sockets, memory                             int64
 			arch, model, serial, manufacturer, version, mode string
 		}
 		product, _, _ := strings.Cut(want.SystemVendor.ProductName, " (")

@@ -51,6 +51,7 @@ func (d Driver) Interfaces() map[node.InterfaceKind]driver.Implementation {
 		node.InspectInterface:    inspectInterface{d},
 		node.ManagementInterface: d,
 		node.PowerInterface:      d,
+		node.RAIDInterface:       raidInterface{d},
 	}
 }
 

@@ -21,6 +21,8 @@ type record struct {
 	Since float64 `json:"since,omitempty"`
 	// Update is how far an update of firmware has come.
 	Update *update `json:"update,omitempty"`
+	// RAID is how far a change of volumes has come.
+	RAID *raidWork `json:"raid,omitempty"`
 }
 
 // recordOf reads the record of the last turn.

@@ -2,8 +2,6 @@ package redfish
 
 import (
 	"encoding/json"
-	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -76,20 +74,6 @@ func (w updating) begin() (driver.Outcome, error) {
 	return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: sendPhase}), nil
 }
 
-// taskPaths lists the tasks that the BMC remembers. It reads none of them: some BMCs
-// remember hundreds.
-func (w updating) taskPaths() ([]string, error) {
-	service, err := w.api.Service.Tasks()
-	if err != nil || service == nil {
-		return nil, err
-	}
-	var known struct{ Tasks schemas.Link }
-	if err := w.read(service.ODataID, &known); err != nil || known.Tasks == "" {
-		return nil, err
-	}
-	return w.members(known.Tasks.String())
-}
-
 // send requests the update. A request whose outcome is unknown is looked for first.
 func (w updating) send() (driver.Outcome, error) {
 	if w.turn.Attempt == driver.Unknown {
@@ -115,18 +99,9 @@ func (w updating) send() (driver.Outcome, error) {
 		return driver.Outcome{}, err
 	}
 	if task != nil {
-		w.record.Update.Task = w.pathOf(task)
+		w.record.Update.Task = w.taskPathOf(task)
 	}
 	return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: followPhase}), nil
-}
-
-// pathOf is where a task is followed: at itself, which stays after its end, or else at
-// its monitor.
-func (w updating) pathOf(task *schemas.TaskMonitorInfo) string {
-	if task.Task != nil && task.Task.ODataID != "" {
-		return task.Task.ODataID
-	}
-	return w.bmc.pathOf(task.TaskMonitor)
 }
 
 // look looks for a request whose outcome is unknown. A BMC may list its task late, as
@@ -177,29 +152,7 @@ func (w updating) unknown() error {
 	return driver.OutcomeUnknown("update the firmware of " + w.file.component)
 }
 
-// progress is how far the BMC says that an update is.
-type progress string
-
-const (
-	working progress = "working"
-	waiting progress = "waits for a restart of the machine"
-	ended   progress = "ended"
-	broken  progress = "failed"
-	untold  progress = "untold" // the BMC has no task for it, or not any more
-)
-
-// taskProgress are the states of tasks that mean something else than working.
-var taskProgress = map[schemas.TaskState]progress{
-	schemas.PendingTaskState:   waiting,
-	schemas.SuspendedTaskState: waiting,
-	schemas.CompletedTaskState: ended,
-	schemas.KilledTaskState:    broken,
-	schemas.ExceptionTaskState: broken,
-	schemas.CancelledTaskState: broken,
-}
-
-// progress asks the BMC, and returns what it says about a failure. A task that is
-// followed at its monitor has ended when the BMC answers with something else than it.
+// progress asks the BMC, and returns what it says about a failure.
 func (w updating) progress() (progress, string, error) {
 	if w.record.Update.Ended {
 		return ended, "", nil
@@ -207,47 +160,7 @@ func (w updating) progress() (progress, string, error) {
 	if w.record.Update.Task == "" {
 		return w.serviceProgress()
 	}
-	answer, err := w.api.Get(w.record.Update.Task)
-	if status := statusOf(err); status == http.StatusNotFound || status == http.StatusGone {
-		return untold, "", nil
-	}
-	if err != nil {
-		return "", "", err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode == http.StatusNoContent {
-		return ended, "", nil
-	}
-	var task schemas.Task
-	if err := json.NewDecoder(answer.Body).Decode(&task); err != nil {
-		return "", "", fmt.Errorf("read the task: %w", err)
-	}
-	said := "the BMC says: " + string(task.TaskState)
-	for _, message := range task.Messages {
-		said += " " + message.Message
-	}
-	now, ok := taskProgress[task.TaskState]
-	switch {
-	case jobStateOf(task.OEM) == "Scheduled":
-		now = waiting
-	case task.TaskState == "" && answer.StatusCode != http.StatusAccepted:
-		now = ended
-	case !ok:
-		now = working
-	case now == ended && task.TaskStatus == schemas.CriticalHealth:
-		now = broken
-	}
-	return now, said, nil
-}
-
-// jobStateOf is the state of an iDRAC's job, whose task says Starting while it waits for
-// a restart.
-func jobStateOf(oem []byte) string {
-	var of struct{ Dell struct{ JobState string } }
-	if json.Unmarshal(oem, &of) != nil {
-		return ""
-	}
-	return of.Dell.JobState
+	return w.taskProgress(w.record.Update.Task)
 }
 
 // serviceProgress reads the state of the update service, where an iLO has that of its

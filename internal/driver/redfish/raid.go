@@ -1,0 +1,170 @@
+package redfish
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// raidInterface is the RAID interface of the driver.
+type raidInterface struct{ Driver }
+
+var (
+	_ driver.RAID    = raidInterface{}
+	_ driver.Stepper = raidInterface{}
+)
+
+// Names of the RAID steps, as the Bare Metal API has them. Making volumes takes the
+// arguments create_root_volume, create_nonroot_volumes and delete_existing;
+// apply_configuration takes the configuration as raid_config, too.
+const (
+	createConfiguration = "create_configuration"
+	deleteConfiguration = "delete_configuration"
+)
+
+// raidSteps are the steps of each kind of work. None runs by itself. A machine in use has
+// its instance on the volumes, so that servicing has none.
+var raidSteps = map[driver.StepKind][]node.Step{
+	driver.CleanSteps:  {{Step: deleteConfiguration}, {Step: createConfiguration}},
+	driver.DeploySteps: {{Step: applyConfiguration}, {Step: deleteConfiguration}, {Step: createConfiguration}},
+}
+
+// Steps lists the RAID steps, which need no ramdisk.
+func (raidInterface) Steps(_ *node.Node, kind driver.StepKind) []node.Step { return raidSteps[kind] }
+
+// RAIDConfig reads the volumes of all controllers.
+func (i raidInterface) RAIDConfig(ctx context.Context, n *node.Node) (node.Object, error) {
+	var config node.Object
+	err := i.with(ctx, n, "read RAID volumes", driver.Turn{}, func(c *call) error {
+		s := &survey{call: c}
+		units, err := s.allStorage()
+		if err != nil {
+			return err
+		}
+		if err := s.complete(units); err != nil {
+			return err
+		}
+		config = configOf(units)
+		return nil
+	})
+	return config, err
+}
+
+// allStorage reads all storage controllers of the node's system.
+func (s *survey) allStorage() ([]storageUnit, error) {
+	path, err := s.systemPath()
+	if err != nil {
+		return nil, err
+	}
+	var system systemLinks
+	if ok, err := s.show(path, &system); err != nil || !ok {
+		return nil, s.hidden(err)
+	}
+	return s.storage(system.Storage.String())
+}
+
+// complete returns an error unless the BMC has shown the volumes of every controller that
+// has any.
+func (s *survey) complete(units []storageUnit) error {
+	for _, unit := range units {
+		if unit.incomplete && unit.volumesPath != "" {
+			return s.hidden(nil)
+		}
+	}
+	return nil
+}
+
+// hidden is the error of a survey that needs what the BMC could not show; err is why, if
+// that is known.
+func (s *survey) hidden(err error) error {
+	if err != nil {
+		return err
+	}
+	return &node.DriverError{Op: "read the storage", Retryable: true, Reason: node.CutText(
+		"the BMC does not show all of it: " + strings.Join(s.leftOut, "; "))}
+}
+
+// raidWanted is what a RAID step is to do.
+type raidWanted struct {
+	deletes bool          // all volumes that are there
+	makes   []logicalDisk // nil makes none
+}
+
+// raidArguments reads the arguments of a step. The error is a *node.ValidationError.
+func raidArguments(n *node.Node, step node.Step) (raidWanted, error) {
+	if step.Step == deleteConfiguration {
+		return raidWanted{deletes: true}, nil
+	}
+	config, wanted := n.TargetRAIDConfig, raidWanted{deletes: flag(step, "delete_existing", step.Step == applyConfiguration)}
+	if step.Step == applyConfiguration {
+		given, ok := step.Args["raid_config"].(map[string]any)
+		if !ok {
+			return wanted, node.Invalid("The step %s of node %s needs the argument raid_config, an object with logical_disks.", step.Name(), n.UUID)
+		}
+		config = node.ObjectOf(given)
+	}
+	disks, err := logicalDisksOf(n, config)
+	if err != nil {
+		return wanted, err
+	}
+	root, others := flag(step, "create_root_volume", true), flag(step, "create_nonroot_volumes", true)
+	for _, d := range disks {
+		if d.Root && root || !d.Root && others {
+			wanted.makes = append(wanted.makes, d)
+		}
+	}
+	if len(wanted.makes) == 0 {
+		return wanted, node.Invalid("The step %s of node %s has no volume to make: set target_raid_config, and look at create_root_volume and create_nonroot_volumes.", step.Name(), n.UUID)
+	}
+	return wanted, nil
+}
+
+// flag reads an argument that is true or false.
+func flag(step node.Step, name string, otherwise bool) bool {
+	value, ok := step.Args[name].(bool)
+	if !ok {
+		return otherwise
+	}
+	return value
+}
+
+// Bounds of a change of volumes.
+const (
+	raidWithin = 2 * time.Hour
+	// appearWithin bounds how long a machine that was switched on may take to show its
+	// drives.
+	appearWithin = 15 * time.Minute
+	// startWithin bounds how long a restarted machine may take to show what its restart
+	// was to change.
+	startWithin = 20 * time.Minute
+	// doubtWithin is how long a restarted machine is given before a request that it does not
+	// show counts as one that never came.
+	doubtWithin = 10 * time.Minute
+)
+
+// RunStep makes a turn of a RAID step: volumes are deleted, then made, one request after
+// the other, and the machine restarts once for each of the two where its controller asks
+// for that. A request whose outcome is unknown is looked for before it is repeated.
+func (i raidInterface) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind, step node.Step, turn driver.Turn) (driver.Outcome, error) {
+	wanted, err := raidArguments(n, step)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	r, err := recordOf(turn)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if r.RAID == nil {
+		r.RAID = &raidWork{}
+	}
+	var out driver.Outcome
+	err = i.with(ctx, n, "change the RAID volumes", turn, func(c *call) (err error) {
+		w := raiding{survey: &survey{call: c}, node: n, kind: kind, wanted: wanted, turn: turn, record: r}
+		out, err = w.next()
+		return err
+	})
+	return out, err
+}

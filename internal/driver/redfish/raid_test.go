@@ -1,0 +1,314 @@
+package redfish_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/drivertest"
+	"github.com/ingot-metal/ingot/internal/driver/redfish"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/effect"
+	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
+)
+
+// raidStep is a step of the RAID interface.
+func raidStep(name string, args map[string]any) node.Step {
+	return node.Step{Interface: "raid", Step: name, Args: args}
+}
+
+// raidMachine is a machine with four equal drives that is on and wants these disks.
+func raidMachine(t *testing.T, vendor string, disks ...map[string]any) (*machine, redfish.Driver) {
+	t.Helper()
+	o := redfishtest.WithDrives(vendor, 4)
+	o.Times = bmc.RealisticTimes()
+	m, d := newMachine(t, vendor, o)
+	isOn(m)
+	m.Pass(10 * time.Minute)
+	m.before = len(m.Server.Effects())
+	m.wants(disks...)
+	return m, d
+}
+
+func (m *machine) wants(disks ...map[string]any) {
+	m.node.TargetRAIDConfig = node.ObjectOf(map[string]any{"logical_disks": disks})
+}
+
+// mirror and stripe are wanted disks.
+func mirror() map[string]any {
+	return map[string]any{"size_gb": 20, "raid_level": "1", "is_root_volume": true, "volume_name": "root"}
+}
+
+func stripe() map[string]any {
+	return map[string]any{"size_gb": 30, "raid_level": "0", "number_of_physical_disks": 2, "volume_name": "data"}
+}
+
+// stepTurn makes turns of a RAID step, and stores in the node what they apply.
+func (m *machine) stepTurn(d redfish.Driver, step node.Step) func(context.Context, driver.Turn) (driver.Outcome, error) {
+	return func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+		out, err := stepper(d, node.RAIDInterface).RunStep(ctx, m.node, driver.CleanSteps, step, turn)
+		if err == nil && out.Apply != nil {
+			out.Apply(m.node)
+		}
+		return out, err
+	}
+}
+
+// names are the volumes of a machine, by their names.
+func (m *machine) names() (all []string) {
+	for _, v := range m.Volumes() {
+		all = append(all, v.RAIDType+" "+v.Name)
+	}
+	return all
+}
+
+// restarts are the effects of a change, on a machine whose controller needs a restart.
+func restarts(vendor string, changes ...string) []string {
+	if vendor == "hpe" {
+		return append(changes, "power off", "power on")
+	}
+	return changes
+}
+
+func TestVolumesAreMadeAndShown(t *testing.T) {
+	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
+		m, d := raidMachine(t, vendor, stripe(), mirror())
+		if phases, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
+			t.Fatalf("%v after %q", err, phases)
+		}
+		if got, want := m.Effects(), restarts(vendor, "create volume", "create volume"); !slices.Equal(got, want) {
+			t.Errorf("effects = %q, want %q", got, want)
+		}
+		if got := m.names(); !slices.Equal(got, []string{"RAID1 root", "RAID0 data"}) || m.Volumes()[0].Capacity != 20<<30 {
+			t.Errorf("volumes = %q of %d bytes, want the root volume first, of 20 GiB", got, m.Volumes()[0].Capacity)
+		}
+		var shown []struct {
+			Name   string   `json:"volume_name"`
+			Level  string   `json:"raid_level"`
+			Size   int      `json:"size_gb"`
+			Drives []string `json:"physical_disks"`
+		}
+		if !m.node.RAIDConfig.Get("logical_disks", &shown) || len(shown) != 2 {
+			t.Fatalf("raid_config = %s", m.node.RAIDConfig)
+		}
+		if got := shown[0]; got.Name != "root" || got.Level != "1" || got.Size != 20 || len(got.Drives) != 2 {
+			t.Errorf("raid_config = %s, want the root volume", m.node.RAIDConfig)
+		}
+	})
+}
+
+func TestVolumesAreDeleted(t *testing.T) {
+	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
+		m, d := raidMachine(t, vendor, stripe(), mirror())
+		if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
+			t.Fatal(err)
+		}
+		m.before = len(m.Server.Effects())
+		for range 2 { // there is nothing left the second time
+			if phases, err := run(m, m.stepTurn(d, raidStep("delete_configuration", nil))); err != nil {
+				t.Fatalf("%v after %q", err, phases)
+			}
+		}
+		if got, want := m.Effects(), restarts(vendor, "delete volume", "delete volume"); !slices.Equal(got, want) || len(m.Volumes()) != 0 {
+			t.Errorf("effects = %q, volumes %q; want %q and none", got, m.names(), want)
+		}
+		if !m.node.RAIDConfig.IsEmpty() {
+			t.Errorf("raid_config = %s, want none", m.node.RAIDConfig)
+		}
+	})
+}
+
+func TestVolumesOfBeforeMakeRoomForTheOnesOfADeployment(t *testing.T) {
+	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
+		m, d := raidMachine(t, vendor, stripe())
+		if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
+			t.Fatal(err)
+		}
+		m.before = len(m.Server.Effects())
+		config := map[string]any{"logical_disks": []any{map[string]any{"size_gb": "MAX", "raid_level": "1+0"}}}
+		if phases, err := run(m, m.stepTurn(d, raidStep("apply_configuration", map[string]any{"raid_config": config}))); err != nil {
+			t.Fatalf("%v after %q", err, phases)
+		}
+		want := slices.Concat(restarts(vendor, "delete volume"), restarts(vendor, "create volume"))
+		if got := m.Effects(); !slices.Equal(got, want) {
+			t.Errorf("effects = %q, want %q", got, want)
+		}
+		if got := m.Volumes(); len(got) != 1 || got[0].RAIDType != "RAID10" {
+			t.Errorf("volumes = %+v, want the new one", got)
+		}
+	})
+}
+
+func TestMachineThatIsOffIsOnWhileItsVolumesAreMade(t *testing.T) {
+	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
+		m, d := raidMachine(t, vendor, mirror())
+		if err := m.Reset(&bmc.Call{}, bmc.ResetForceOff); err != nil {
+			t.Fatal(err)
+		}
+		m.Pass(time.Minute)
+		m.before = len(m.Server.Effects())
+		if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
+			t.Fatal(err)
+		}
+		want := slices.Concat([]string{"power on"}, restarts(vendor, "create volume"), []string{"power off"})
+		if got := m.Effects(); !slices.Equal(got, want) || m.Power() == bmc.On {
+			t.Errorf("effects = %q, want %q", got, want)
+		}
+		if m.node.RAIDConfig.IsEmpty() {
+			t.Error("the node has no raid_config")
+		}
+	})
+}
+
+// TestVolumesAreMadeOnceWhateverIsLost loses the outcome of each turn once: the process
+// died before it was stored.
+func TestVolumesAreMadeOnceWhateverIsLost(t *testing.T) {
+	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
+		for lost := 0; ; lost++ {
+			m, d := raidMachine(t, vendor, stripe(), mirror())
+			do := m.stepTurn(d, raidStep("create_configuration", nil))
+			turn, turns := driver.Turn{}, 0
+			for ; ; turns++ {
+				out, err := do(t.Context(), turn)
+				if err != nil {
+					t.Fatalf("outcome of turn %d lost, attempt %q in phase %q: %v", lost, turn.Attempt, turn.Phase, err)
+				}
+				if turns == lost {
+					turn.Attempt = driver.Unknown
+					continue
+				}
+				if out.Done() {
+					break
+				}
+				m.Pass(max(out.Again, out.Park))
+				turn = drivertest.After(turn, out)
+			}
+			if got := len(m.made()); got != 2 || len(m.Volumes()) != 2 {
+				t.Fatalf("outcome of turn %d lost: effects %q, volumes %q; want two", lost, m.Effects(), m.names())
+			}
+			if lost >= turns {
+				return
+			}
+		}
+	})
+}
+
+// made are those effects that made volumes.
+func (m *machine) made() []string {
+	return slices.DeleteFunc(slices.Clone(m.Effects()), func(kind string) bool { return kind != "create volume" })
+}
+
+// TestRequestWhoseAnswerIsLostIsLookedFor loses the answer, or the request, of a volume.
+func TestRequestWhoseAnswerIsLostIsLookedFor(t *testing.T) {
+	for name, fault := range map[string]effect.Faults{
+		"the answer": {LoseAnswer: 1}, "the request": {Error: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachVendor(t, func(t *testing.T, vendor string) {
+				t.Helper()
+				m, d := raidMachine(t, vendor, mirror())
+				do := m.stepTurn(d, raidStep("create_configuration", nil))
+				out, err := do(t.Context(), driver.Turn{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				turn := drivertest.After(driver.Turn{}, out)
+				fault.Only = []string{"create volume"}
+				m.Fail(fault)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				var failure *node.DriverError
+				if _, err := do(ctx, turn); !errors.As(err, &failure) || failure.Refused {
+					t.Fatalf("error = %v, want one whose outcome is unknown", err)
+				}
+				m.Heal()
+				m.before = len(m.Server.Effects())
+				turn.Attempt = driver.Unknown
+				for {
+					if out, err = do(t.Context(), turn); err != nil {
+						t.Fatalf("phase %q: %v", turn.Phase, err)
+					}
+					if out.Done() {
+						break
+					}
+					m.Pass(max(out.Again, out.Park))
+					turn = drivertest.After(turn, out)
+				}
+				again := map[string]int{"the answer": 0, "the request": 1}[name]
+				if got := m.made(); len(got) != again || len(m.Volumes()) != 1 {
+					t.Errorf("effects %q, volumes %q; want %d more requests and one volume", m.Effects(), m.names(), again)
+				}
+			})
+		})
+	}
+}
+
+func TestControllerThatFailsFailsTheStep(t *testing.T) {
+	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
+		for name, fault := range map[string]effect.Faults{"a task that fails": {FailTask: 1}, "a lie": {Lie: 1}} {
+			m, d := raidMachine(t, vendor, mirror())
+			fault.Only = []string{"create volume"}
+			m.Fail(fault)
+			_, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil)))
+			var failure *node.DriverError
+			if !errors.As(err, &failure) || failure.Retryable || len(m.Volumes()) != 0 {
+				t.Errorf("%s: %v, want a final failure", name, err)
+			}
+		}
+	})
+}
+
+func TestVolumesAreNotMadeOfWhatTheBMCHides(t *testing.T) {
+	m, d := raidMachine(t, "dell", mirror())
+	m.without("/Volumes", 500, `{}`)
+	_, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil)))
+	if err == nil || !strings.Contains(err.Error(), "does not show all of it") || len(m.Effects()) != 0 {
+		t.Errorf("error = %v, effects %q; want that the BMC hides something", err, m.Effects())
+	}
+}
+
+func TestRAIDStepRefusesWhatItCannotDo(t *testing.T) {
+	m, d := raidMachine(t, "dell")
+	m.wants(stripe())
+	for name, step := range map[string]node.Step{
+		"no root volume":     raidStep("create_configuration", map[string]any{"create_nonroot_volumes": false}),
+		"no configuration":   raidStep("apply_configuration", nil),
+		"more than there is": raidStep("apply_configuration", map[string]any{"raid_config": map[string]any{"logical_disks": []any{map[string]any{"size_gb": 1 << 20, "raid_level": "1"}}}}),
+	} {
+		_, err := run(m, m.stepTurn(d, step))
+		var invalid *node.ValidationError
+		var failure *node.DriverError
+		if !errors.As(err, &invalid) && (!errors.As(err, &failure) || failure.Retryable) || len(m.Effects()) != 0 {
+			t.Errorf("%s: %v, effects %q; want a final error and none", name, err, m.Effects())
+		}
+	}
+}
+
+func TestVolumesAreRead(t *testing.T) {
+	m, d := raidMachine(t, "supermicro")
+	raid := d.Interfaces()[node.RAIDInterface].(driver.RAID)
+	if config, err := raid.RAIDConfig(t.Context(), m.node); err != nil || !config.IsEmpty() {
+		t.Errorf("without volumes: %s, %v", config, err)
+	}
+	if _, _, err := m.CreateVolume(&bmc.Call{}, bmc.Volume{Name: "a", RAIDType: "RAID0", Drives: []int{0}, Capacity: 7 << 30}, ""); err != nil {
+		t.Fatal(err)
+	}
+	config, err := raid.RAIDConfig(t.Context(), m.node)
+	want := `{"logical_disks":[{"controller":"1","id":"1","physical_disks":["1"],"raid_level":"0","size_gb":7,"volume_name":"a"}]}`
+	if diff := cmp.Diff(want, string(config)); err != nil || diff != "" {
+		t.Errorf("%v, config (-want +got):\n%s", err, diff)
+	}
+}

@@ -1,0 +1,214 @@
+package redfish
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// send requests a change. One whose outcome is unknown is looked for first.
+func (w raiding) send() (driver.Outcome, error) {
+	if w.turn.Attempt == driver.Unknown {
+		w.record = w.record.from(w.turn)
+		return w.look()
+	}
+	change := w.change()
+	request := w.requestVolume
+	if change.Volume == nil {
+		request = w.requestDeletion
+	}
+	task, err := request(change)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if task != nil {
+		change.Task = w.taskPathOf(task)
+	}
+	return w.to(followPhase), nil
+}
+
+// requestVolume asks for a volume (DSP2046, VolumeCollection).
+func (w raiding) requestVolume(change *volumeChange) (*schemas.TaskMonitorInfo, error) {
+	v := change.Volume
+	links := make([]map[string]string, len(v.Drives))
+	for i, path := range v.Drives {
+		links[i] = map[string]string{"@odata.id": path}
+	}
+	body := map[string]any{"RAIDType": v.RAIDType, "Links": map[string]any{"Drives": links}}
+	if v.Name != "" {
+		body["Name"] = v.Name
+	}
+	if v.Bytes > 0 {
+		body["CapacityBytes"] = v.Bytes
+	}
+	if change.Apply != "" {
+		body["@Redfish.OperationApplyTime"] = change.Apply
+	}
+	answer, task, err := schemas.PostWithTask(w.api, change.Collection, body, nil, false)
+	if answer != nil {
+		discard(answer)
+	}
+	return task, err
+}
+
+// requestDeletion asks for the end of a volume. One that is not there is deleted.
+func (w raiding) requestDeletion(change *volumeChange) (*schemas.TaskMonitorInfo, error) {
+	answer, err := w.api.Delete(change.Path)
+	if statusOf(err) == http.StatusNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer discard(answer)
+	if answer.StatusCode == http.StatusAccepted {
+		return schemas.ParseTaskMonitorInfo(w.api, answer), nil
+	}
+	return nil, nil
+}
+
+// look looks for a request whose outcome is unknown. What waits for a restart may show
+// nowhere, so the restart comes first there.
+func (w raiding) look() (driver.Outcome, error) {
+	change := w.change()
+	done, err := w.shown(change)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if done {
+		return w.advance()
+	}
+	tasks, err := w.taskPaths()
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	known := w.record.RAID.Tasks
+	added := slices.DeleteFunc(slices.Clone(tasks), func(path string) bool { return slices.Contains(known, path) })
+	forgotten := slices.ContainsFunc(known, func(path string) bool { return !slices.Contains(tasks, path) })
+	switch {
+	case len(added) == 1:
+		change.Task = added[0]
+		return w.to(followPhase), nil
+	case len(added) > 1:
+		return driver.Outcome{}, driver.OutcomeUnknown("change the RAID volumes")
+	case change.Apply == schemas.OnResetOperationApplyTime:
+		change.Doubt, w.record.RAID.Restart = true, true
+		return w.advance()
+	case w.record.took(w.turn) < lookFor:
+		return w.in(lookPhase), nil
+	case change.Volume != nil && (change.Volume.Shared || forgotten): // a late volume would not keep a second one away
+		return driver.Outcome{}, driver.OutcomeUnknown("make a RAID volume")
+	}
+	return w.to(sendPhase), nil
+}
+
+// follow waits until a change is done, or waits for a restart of the machine.
+func (w raiding) follow() (driver.Outcome, error) {
+	change := w.change()
+	if change.Task != "" {
+		now, said, err := w.taskProgress(change.Task)
+		switch {
+		case err != nil:
+			return driver.Outcome{}, err
+		case now == broken:
+			return driver.Outcome{}, w.failed(said)
+		case now == working:
+			return w.in(followPhase), nil
+		case now == waiting:
+			w.record.RAID.Restart = true
+			return w.advance()
+		}
+	}
+	done, err := w.shown(change)
+	switch {
+	case err != nil:
+		return driver.Outcome{}, err
+	case done:
+		return w.advance()
+	case change.Task == "" && change.Apply == schemas.OnResetOperationApplyTime:
+		w.record.RAID.Restart = true
+		return w.advance()
+	case w.record.took(w.turn) < showWithin:
+		return w.in(followPhase), nil
+	case change.Task == "" && change.Apply == "": // a restart may apply it
+		w.record.RAID.Restart = true
+		return w.advance()
+	}
+	return driver.Outcome{}, w.failed("the BMC accepted " + change.describe() + " and does not show it")
+}
+
+// advance goes on with the next change, or applies those that wait for a restart.
+func (w raiding) advance() (driver.Outcome, error) {
+	changes := w.record.RAID.Changes
+	for i := w.record.RAID.Item + 1; i < len(changes); i++ {
+		if !changes[i].Done {
+			return w.await(i)
+		}
+	}
+	if w.record.RAID.Restart {
+		w.record.RAID.Restart = false
+		return w.beginRestart(w.node, w.kind, w.record, w.turn.Elapsed)
+	}
+	return w.leave()
+}
+
+// leave ends the stage with what is there now.
+func (w raiding) leave() (driver.Outcome, error) {
+	units, err := w.allStorage()
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if err := w.complete(units); err != nil {
+		return driver.Outcome{}, err
+	}
+	return w.end(units)
+}
+
+// verify waits until the restarted machine shows all changes. A request that was in doubt
+// never came if the restart did nothing.
+func (w raiding) verify() (driver.Outcome, error) {
+	missing := -1
+	for i := range w.record.RAID.Changes {
+		change := &w.record.RAID.Changes[i]
+		if change.Task != "" && !change.Done {
+			now, said, err := w.taskProgress(change.Task)
+			switch {
+			case err != nil:
+				return driver.Outcome{}, err
+			case now == broken:
+				return driver.Outcome{}, w.failed(said)
+			}
+		}
+		done, err := w.shown(change)
+		if err != nil {
+			return driver.Outcome{}, err
+		}
+		if !done && missing < 0 {
+			missing = i
+		}
+	}
+	if missing < 0 {
+		return w.leave()
+	}
+	change := &w.record.RAID.Changes[missing]
+	switch took := w.record.took(w.turn); {
+	case took < doubtWithin, !change.Doubt && took < startWithin:
+		return w.in(verifyPhase), nil
+	case change.Doubt:
+		change.Doubt = false
+		return w.await(missing)
+	}
+	return driver.Outcome{}, w.failed("after a restart the machine does not show " + change.describe())
+}
+
+// describe names a change in a message.
+func (c *volumeChange) describe() string {
+	if c.Volume == nil {
+		return "that the volume " + node.CutText(c.Path) + " is deleted"
+	}
+	return "the new volume of the type " + c.Volume.RAIDType
+}

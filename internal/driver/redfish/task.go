@@ -1,0 +1,99 @@
+package redfish
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/stmcginnis/gofish/schemas"
+)
+
+// taskPaths lists the tasks that the BMC remembers. It reads none of them: some BMCs
+// remember hundreds.
+func (c *call) taskPaths() ([]string, error) {
+	service, err := c.api.Service.Tasks()
+	if err != nil || service == nil {
+		return nil, err
+	}
+	var known struct{ Tasks schemas.Link }
+	if err := c.read(service.ODataID, &known); err != nil || known.Tasks == "" {
+		return nil, err
+	}
+	return c.members(known.Tasks.String())
+}
+
+// taskPathOf is where a task is followed: at itself, which stays after its end, or else at
+// its monitor.
+func (c *call) taskPathOf(task *schemas.TaskMonitorInfo) string {
+	if task.Task != nil && task.Task.ODataID != "" {
+		return task.Task.ODataID
+	}
+	return c.bmc.pathOf(task.TaskMonitor)
+}
+
+// progress is how far the BMC says that something is that it was asked for.
+type progress string
+
+const (
+	working progress = "working"
+	waiting progress = "waits for a restart of the machine"
+	ended   progress = "ended"
+	broken  progress = "failed"
+	untold  progress = "untold" // the BMC has no task for it, or not any more
+)
+
+// taskStates are the states of tasks that mean something else than working.
+var taskStates = map[schemas.TaskState]progress{
+	schemas.PendingTaskState:   waiting,
+	schemas.SuspendedTaskState: waiting,
+	schemas.CompletedTaskState: ended,
+	schemas.KilledTaskState:    broken,
+	schemas.ExceptionTaskState: broken,
+	schemas.CancelledTaskState: broken,
+}
+
+// taskProgress reads a task, and returns what the BMC says about a failure. A task that is
+// followed at its monitor has ended when the BMC answers with something else than it.
+func (c *call) taskProgress(path string) (progress, string, error) {
+	answer, err := c.api.Get(path)
+	if status := statusOf(err); status == http.StatusNotFound || status == http.StatusGone {
+		return untold, "", nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusNoContent {
+		return ended, "", nil
+	}
+	var task schemas.Task
+	if err := json.NewDecoder(answer.Body).Decode(&task); err != nil {
+		return "", "", fmt.Errorf("read the task: %w", err)
+	}
+	said := "the BMC says: " + string(task.TaskState)
+	for _, message := range task.Messages {
+		said += " " + message.Message
+	}
+	now, ok := taskStates[task.TaskState]
+	switch {
+	case jobStateOf(task.OEM) == "Scheduled":
+		now = waiting
+	case task.TaskState == "" && answer.StatusCode != http.StatusAccepted:
+		now = ended
+	case !ok:
+		now = working
+	case now == ended && task.TaskStatus == schemas.CriticalHealth:
+		now = broken
+	}
+	return now, said, nil
+}
+
+// jobStateOf is the state of an iDRAC's job, whose task says Starting while it waits for
+// a restart.
+func jobStateOf(oem []byte) string {
+	var of struct{ Dell struct{ JobState string } }
+	if json.Unmarshal(oem, &of) != nil {
+		return ""
+	}
+	return of.Dell.JobState
+}
