@@ -28,12 +28,15 @@ func (c *Conductor) Hardware(ctx context.Context, ident string) (node.Hardware, 
 }
 
 // settingsReading is the machine's settings as one attempt has read them. What could
-// not be read is nil.
+// not be read is nil or empty.
 type settingsReading struct {
 	bios       []node.BIOSSetting
 	firmware   []node.FirmwareComponent
 	bootMode   string
 	secureBoot *bool
+	vendor     string
+	health     *string
+	raid       *node.Object
 }
 
 // readSettings returns the operation that reads the settings of a machine. They only
@@ -60,53 +63,87 @@ func (c *Conductor) readHardware(ctx context.Context, n *node.Node) (r settingsR
 			err = fmt.Errorf("internal error in the driver: %v\n%s", panicked, debug.Stack())
 		}
 	}()
-	var errs []error
-	if bios, unable := driver.Ability[driver.BIOS](c.drivers, n, node.BIOSInterface, "reading BIOS settings"); unable == nil {
-		var err error
-		if r.bios, err = bios.BIOSSettings(ctx, n); err == nil {
-			err = checkSize(r.bios)
-		}
-		if err != nil {
-			r.bios, errs = nil, append(errs, fmt.Errorf("read BIOS settings: %w", err))
-		}
+	err = errors.Join(
+		readBy(c, n, node.BIOSInterface, "BIOS settings", func(bios driver.BIOS) (err error) {
+			r.bios, err = bounded(bios.BIOSSettings(ctx, n))
+			return err
+		}),
+		readBy(c, n, node.FirmwareInterface, "firmware", func(firmware driver.Firmware) (err error) {
+			r.firmware, err = bounded(firmware.FirmwareComponents(ctx, n))
+			return err
+		}),
+		readBy(c, n, node.ManagementInterface, "boot mode", func(modes driver.BootModes) error {
+			mode, err := modes.BootMode(ctx, n)
+			r.bootMode = node.CutText(mode)
+			return err
+		}),
+		readBy(c, n, node.ManagementInterface, "secure boot", func(secure driver.SecureBoot) error {
+			on, err := secure.SecureBoot(ctx, n)
+			if err == nil {
+				r.secureBoot = &on
+			}
+			return err
+		}),
+		readBy(c, n, node.ManagementInterface, "vendor", func(detector driver.VendorDetector) error {
+			vendor, err := detector.DetectVendor(ctx, n)
+			r.vendor = node.CutText(vendor)
+			return err
+		}),
+		readBy(c, n, node.ManagementInterface, "health", func(reader driver.HealthReader) error {
+			health, err := reader.Health(ctx, n)
+			if err == nil {
+				r.health = &health
+			}
+			return err
+		}),
+		readBy(c, n, node.RAIDInterface, "RAID volumes", func(raid driver.RAID) error {
+			config, err := raid.RAIDConfig(ctx, n)
+			if err == nil && len(config) > maxSettings {
+				err = fmt.Errorf("they have %d bytes, more than the %d that are kept", len(config), maxSettings)
+			}
+			if err == nil {
+				r.raid = &config
+			}
+			return err
+		}),
+	)
+	return r, err
+}
+
+// readBy reads something with an ability of one of the node's interfaces, unless that
+// lacks it.
+func readBy[A any](c *Conductor, n *node.Node, kind node.InterfaceKind, what string, read func(A) error) error {
+	ability, unable := driver.Ability[A](c.drivers, n, kind, what)
+	if unable != nil {
+		return nil //nolint:nilerr // an interface without the ability has nothing to read
 	}
-	if firmware, unable := driver.Ability[driver.Firmware](c.drivers, n, node.FirmwareInterface, "reading firmware"); unable == nil {
-		var err error
-		if r.firmware, err = firmware.FirmwareComponents(ctx, n); err == nil {
-			err = checkSize(r.firmware)
-		}
-		if err != nil {
-			r.firmware, errs = nil, append(errs, fmt.Errorf("read firmware: %w", err))
-		}
+	if err := read(ability); err != nil {
+		return fmt.Errorf("read %s: %w", what, err)
 	}
-	if modes, unable := driver.Ability[driver.BootModes](c.drivers, n, node.ManagementInterface, "boot modes"); unable == nil {
-		mode, err := modes.BootMode(ctx, n)
-		if r.bootMode = node.CutText(mode); err != nil {
-			errs = append(errs, fmt.Errorf("read boot mode: %w", err))
-		}
-	}
-	if secure, unable := driver.Ability[driver.SecureBoot](c.drivers, n, node.ManagementInterface, "secure boot"); unable == nil {
-		on, err := secure.SecureBoot(ctx, n)
-		if err == nil {
-			r.secureBoot = &on
-		} else {
-			errs = append(errs, fmt.Errorf("read secure boot: %w", err))
-		}
-	}
-	return r, errors.Join(errs...)
+	return nil
 }
 
 // maxSettings bounds what is kept of one list of a machine's settings, in bytes.
 const maxSettings = 1 << 20
 
-// checkSize refuses a list that no machine has.
-func checkSize[T any](list []T) error {
+// bounded returns a list that was read, unless no machine has one as large.
+func bounded[T any](list []T, err error) ([]T, error) {
+	if err != nil {
+		return nil, err
+	}
 	text, err := json.Marshal(list)
 	if err == nil && len(text) > maxSettings {
 		err = fmt.Errorf("%d entries of %d bytes are more than the %d that are kept", len(list), len(text), maxSettings)
 	}
-	return err
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
 }
+
+// vendorProperty is the property with the manufacturer of the machine. One that is set
+// stays: manufacturers do not change.
+const vendorProperty = "vendor"
 
 // store writes a reading into the node.
 func (r settingsReading) store(tx *store.Tx, n *node.Node) error {
@@ -115,6 +152,15 @@ func (r settingsReading) store(tx *store.Tx, n *node.Node) error {
 	}
 	if r.secureBoot != nil {
 		n.SecureBoot = r.secureBoot
+	}
+	if r.vendor != "" && n.Properties.Text(vendorProperty) == "" {
+		n.Properties = n.Properties.With(map[string]any{vendorProperty: r.vendor})
+	}
+	if r.health != nil {
+		n.Health = *r.health
+	}
+	if r.raid != nil {
+		n.RAIDConfig = *r.raid
 	}
 	if r.bios == nil && r.firmware == nil {
 		return nil

@@ -79,6 +79,19 @@ type SecureBoot interface {
 	SetSecureBoot(ctx context.Context, n *node.Node, on bool, turn Turn) (Outcome, error)
 }
 
+// VendorDetector reads who made a machine.
+type VendorDetector interface {
+	// DetectVendor returns the manufacturer as the machine names it; empty when it does not
+	// tell.
+	DetectVendor(ctx context.Context, n *node.Node) (string, error)
+}
+
+// HealthReader reads how a machine is: OK, Warning or Critical, or nothing when it does not
+// tell.
+type HealthReader interface {
+	Health(ctx context.Context, n *node.Node) (string, error)
+}
+
 // BIOS reads a machine's BIOS settings.
 type BIOS interface {
 	BIOSSettings(ctx context.Context, n *node.Node) ([]node.BIOSSetting, error)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stmcginnis/gofish/schemas"
@@ -92,15 +93,7 @@ type pciFunction struct {
 
 // hardware reads all of it.
 func (s *survey) hardware() (h hardware, err error) {
-	path, err := s.systemPath()
-	if err != nil {
-		return h, err
-	}
-	if ok, err := s.show(path, &h.system); err != nil || !ok {
-		if err == nil {
-			s.bmc.forget() // another BMC may have the address now, or other firmware
-			err = &node.DriverError{Op: "read the system", Reason: strings.Join(s.leftOut, " ")}
-		}
+	if h.system, err = s.shownSystem(); err != nil {
 		return h, err
 	}
 	links := h.system.systemLinks
@@ -126,6 +119,42 @@ func (s *survey) hardware() (h hardware, err error) {
 		}
 	}
 	return h, nil
+}
+
+// shownSystem reads the system, tolerating properties of other types than the schema has.
+func (s *survey) shownSystem() (system systemDocument, err error) {
+	path, err := s.systemPath()
+	if err != nil {
+		return system, err
+	}
+	ok, err := s.show(path, &system)
+	if err == nil && !ok {
+		s.bmc.forget() // another BMC may have the address now, or other firmware
+		err = &node.DriverError{Op: "read the system", Reason: strings.Join(s.leftOut, " ")}
+	}
+	return system, err
+}
+
+// DetectVendor reads the manufacturer of the system.
+func (d Driver) DetectVendor(ctx context.Context, n *node.Node) (vendor string, err error) {
+	err = d.with(ctx, n, "read the vendor", driver.Turn{}, func(c *call) error {
+		system, err := (&survey{call: c}).shownSystem()
+		vendor = told(system.Manufacturer)
+		return err
+	})
+	return vendor, err
+}
+
+// Health reads the health of the system.
+func (d Driver) Health(ctx context.Context, n *node.Node) (health string, err error) {
+	err = d.with(ctx, n, "read the health", driver.Turn{}, func(c *call) error {
+		system, err := (&survey{call: c}).shownSystem()
+		if slices.Contains([]string{"OK", "Warning", "Critical"}, system.Status.Health) {
+			health = system.Status.Health
+		}
+		return err
+	})
+	return health, err
 }
 
 // pciFunctions reads the functions of the PCIe devices of the system.

@@ -55,13 +55,9 @@ func (i raidInterface) RAIDConfig(ctx context.Context, n *node.Node) (node.Objec
 
 // allStorage reads all storage controllers of the node's system.
 func (s *survey) allStorage() ([]storageUnit, error) {
-	path, err := s.systemPath()
+	system, err := s.shownSystem()
 	if err != nil {
 		return nil, err
-	}
-	var system systemLinks
-	if ok, err := s.show(path, &system); err != nil || !ok {
-		return nil, s.hidden(err)
 	}
 	return s.storage(system.Storage.String())
 }
@@ -71,18 +67,14 @@ func (s *survey) allStorage() ([]storageUnit, error) {
 func (s *survey) complete(units []storageUnit) error {
 	for _, unit := range units {
 		if unit.incomplete && unit.volumesPath != "" {
-			return s.hidden(nil)
+			return s.hidden()
 		}
 	}
 	return nil
 }
 
-// hidden is the error of a survey that needs what the BMC could not show; err is why, if
-// that is known.
-func (s *survey) hidden(err error) error {
-	if err != nil {
-		return err
-	}
+// hidden is the error of a survey that needs what the BMC could not show.
+func (s *survey) hidden() error {
 	return &node.DriverError{Op: "read the storage", Retryable: true, Reason: node.CutText(
 		"the BMC does not show all of it: " + strings.Join(s.leftOut, "; "))}
 }

@@ -203,7 +203,7 @@ func (w raiding) volumesOf(change volumeChange) ([]volume, error) {
 		return nil, err
 	}
 	if w.missed > before {
-		return nil, w.hidden(nil)
+		return nil, w.hidden()
 	}
 	return unit.volumes, nil
 }

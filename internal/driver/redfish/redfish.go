@@ -24,13 +24,15 @@ import (
 type Driver struct{ pool *pool }
 
 var (
-	_ driver.Power        = Driver{}
-	_ driver.Management   = Driver{}
-	_ driver.Identifier   = Driver{}
-	_ driver.Interrupter  = Driver{}
-	_ driver.BootModes    = Driver{}
-	_ driver.SecureBoot   = Driver{}
-	_ driver.VirtualMedia = Driver{}
+	_ driver.Power          = Driver{}
+	_ driver.Management     = Driver{}
+	_ driver.Identifier     = Driver{}
+	_ driver.Interrupter    = Driver{}
+	_ driver.BootModes      = Driver{}
+	_ driver.SecureBoot     = Driver{}
+	_ driver.VirtualMedia   = Driver{}
+	_ driver.VendorDetector = Driver{}
+	_ driver.HealthReader   = Driver{}
 )
 
 // New returns a driver without connections.
