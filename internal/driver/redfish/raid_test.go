@@ -3,6 +3,8 @@ package redfish_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -203,6 +205,33 @@ func TestVolumesAreMadeOnceWhateverIsLost(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestScheduledJobsAreAppliedByOneRestart has a controller whose jobs wait for a restart.
+func TestScheduledJobsAreAppliedByOneRestart(t *testing.T) {
+	m, d := raidMachine(t, "dell", stripe(), mirror())
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/Volumes") {
+			bmc.ServeHTTP(w, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		bmc.ServeHTTP(answer, r)
+		said(w, answer.Code, strings.ReplaceAll(answer.Body.String(), `"Immediate",`, ""))
+	})
+	for _, step := range []struct{ name, effect string }{{"create_configuration", "create volume"}, {"delete_configuration", "delete volume"}} {
+		m.before = len(m.Server.Effects())
+		if phases, err := run(m, m.stepTurn(d, raidStep(step.name, nil))); err != nil {
+			t.Fatalf("%v after %q", err, phases)
+		}
+		want := []string{step.effect, step.effect, "power off", "power on"}
+		if step.name == "delete_configuration" { // its request names no time
+			want = want[:2]
+		}
+		if got := m.Effects(); !slices.Equal(got, want) {
+			t.Errorf("%s: effects = %q, want %q", step.name, got, want)
+		}
+	}
 }
 
 // made are those effects that made volumes.
