@@ -54,7 +54,8 @@ func TestHooksSetWhatTheBMCShows(t *testing.T) {
 
 func TestBMCOnlyAddsPorts(t *testing.T) {
 	before := []Port{
-		{UUID: "a", Address: "02:00:00:00:00:01", PXEEnabled: true}, {UUID: "b", Address: "02:00:00:00:00:02"},
+		{UUID: "a", Address: "02:00:00:00:00:01", PXEEnabled: true},
+		{UUID: "b", Address: "02:00:00:00:00:02"},
 		{UUID: "c", Address: "02:00:00:00:00:09", PXEEnabled: true},
 	}
 	in := shown(t, `{"inventory":{"interfaces":[`+nic("1", "01")+`,`+nic("2", "02")+`,`+nic("3", "03")+`]}}`)

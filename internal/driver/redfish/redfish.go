@@ -54,6 +54,7 @@ func (d Driver) Interfaces() map[node.InterfaceKind]driver.Implementation {
 		node.ManagementInterface: d,
 		node.PowerInterface:      d,
 		node.RAIDInterface:       raidInterface{d},
+		node.VendorInterface:     vendorInterface{d},
 	}
 }
 

@@ -98,6 +98,7 @@ type BMC struct {
 	versions  map[string]string
 	tasks     []*Task
 	raid      raidState
+	listeners []Subscription
 	newest    int64 // number of the newest task
 	restarts  int64
 	downUntil time.Time
@@ -262,6 +263,8 @@ const (
 	Flash           Kind = "flash"
 	CreateVolume    Kind = "create volume"
 	DeleteVolume    Kind = "delete volume"
+	Subscribe       Kind = "create subscription"
+	Unsubscribe     Kind = "delete subscription"
 )
 
 // kinds has all of them.
@@ -269,6 +272,7 @@ var kinds = map[Kind]bool{
 	PowerOn: true, PowerOff: true, SoftPowerOff: true, Reboot: true, SoftReboot: true, PowerCycle: true,
 	PowerButton: true, NMI: true, BootDevice: true, AttachMedium: true, DetachMedia: true, ConfigureBIOS: true,
 	ResetBIOS: true, SecureBoot: true, ResetSecureBoot: true, Flash: true, CreateVolume: true, DeleteVolume: true,
+	Subscribe: true, Unsubscribe: true,
 }
 
 // Known reports whether a BMC has effects of a kind, for effect.RecorderOptions.

@@ -32,6 +32,7 @@ const (
 	BadDrives          Reason = "the RAID type cannot have these drives"
 	DriveInUse         Reason = "a drive has no room left"
 	BadCapacity        Reason = "the drives have not that much room"
+	BadDestination     Reason = "events cannot be sent there"
 	VolumeBusy         Reason = "the volume is being deleted already"
 )
 

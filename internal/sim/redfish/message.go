@@ -143,5 +143,6 @@ var problems = map[bmc.Reason]problem{
 	bmc.BadDrives:          {http.StatusBadRequest, "PropertyValueNotInList"},
 	bmc.DriveInUse:         {http.StatusBadRequest, "ResourceInUse"},
 	bmc.BadCapacity:        {http.StatusBadRequest, "PropertyValueNotInList"},
+	bmc.BadDestination:     {http.StatusBadRequest, "PropertyValueNotInList"},
 	bmc.VolumeBusy:         {http.StatusBadRequest, "ResourceInUse"},
 }

@@ -13,7 +13,7 @@ func (s *Service) serviceRoot(*request) answer {
 		"Product": x.product, "Vendor": x.vendor,
 		"Systems": x.link("/Systems"), "Managers": x.link("/Managers"), "Chassis": x.link("/Chassis"),
 		"SessionService": x.link("/SessionService"), "UpdateService": x.link("/UpdateService"),
-		"Tasks": x.link("/TaskService"), "Registries": x.link("/Registries"),
+		"EventService": x.link("/EventService"), "Tasks": x.link("/TaskService"), "Registries": x.link("/Registries"),
 		"Links": object{"Sessions": x.link("/SessionService/Sessions")},
 		"Oem":   object{x.oem: object{}},
 	})

@@ -71,6 +71,12 @@ func (s *shape) routes() []route {
 		{"GET", "/UpdateService/FirmwareInventory/{id}", handler{answer: (*Service).showFirmware}},
 		{"POST", "/UpdateService/Actions/UpdateService.SimpleUpdate", handler{answer: (*Service).simpleUpdate}},
 
+		{"GET", "/EventService", handler{answer: (*Service).eventService}},
+		{"GET", "/EventService/Subscriptions", handler{answer: (*Service).listSubscriptions}},
+		{"POST", "/EventService/Subscriptions", handler{answer: (*Service).createSubscription}},
+		{"GET", "/EventService/Subscriptions/{id}", handler{answer: (*Service).showSubscription}},
+		{"DELETE", "/EventService/Subscriptions/{id}", handler{answer: (*Service).deleteSubscription}},
+
 		{"GET", "/TaskService", handler{answer: (*Service).taskService}},
 		{"GET", "/TaskService/Tasks", handler{answer: (*Service).listTasks}},
 		{"GET", "/TaskService/Tasks/{id}", handler{answer: (*Service).showTask}},

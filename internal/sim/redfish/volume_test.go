@@ -1,6 +1,7 @@
 package redfish_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -44,6 +45,9 @@ func volumeBody(t *testing.T, of *schemas.Storage, raidType string, drives int, 
 	if err != nil || len(all) < drives {
 		t.Fatalf("drives: %d, %v, want %d", len(all), err, drives)
 	}
+	slices.SortFunc(all, func(a, b *schemas.Drive) int { // the library reads them all at once
+		return cmp.Or(cmp.Compare(len(a.ODataID), len(b.ODataID)), cmp.Compare(a.ODataID, b.ODataID))
+	})
 	var links []string
 	for _, drive := range all[len(all)-drives:] { // the last are equal
 		links = append(links, fmt.Sprintf(`{"@odata.id": %q}`, drive.ODataID))
