@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -132,6 +133,57 @@ func TestWhatTheBMCCannotShowIsLeftOut(t *testing.T) {
 				t.Errorf("left out %q, want the processors", remarks)
 			}
 		})
+	}
+}
+
+func TestPCIFunctionsAreListedAsAgentsDo(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	const devices = "/redfish/v1/Chassis/System.Embedded.1/PCIeDevices"
+	documents := map[string]string{
+		devices + "/1":                 `{"PCIeFunctions": {"@odata.id": "` + devices + `/1/PCIeFunctions"}}`,
+		devices + "/1/PCIeFunctions":   `{"Members": [{"@odata.id": "` + devices + `/1/PCIeFunctions/1"}]}`,
+		devices + "/1/PCIeFunctions/1": `{"VendorId": "0x10DE", "DeviceId": "0x20b5", "ClassCode": "0x030200", "RevisionId": "0xA1"}`,
+		devices + "/2":                 `{"Links": {"PCIeFunctions": [{"@odata.id": "` + devices + `/2/Functions/1"}]}}`, // an older schema
+		devices + "/2/Functions/1":     `{"VendorId": "0x8086", "DeviceId": "0x1533"}`,
+	}
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if document, ok := documents[r.URL.Path]; ok {
+			said(w, http.StatusOK, document)
+			return
+		}
+		if !strings.HasSuffix(r.URL.Path, "/Systems/System.Embedded.1") {
+			bmc.ServeHTTP(w, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		bmc.ServeHTTP(answer, r)
+		said(w, answer.Code, `{"PCIeDevices": [{"@odata.id": "`+devices+`/1"}, {"@odata.id": "`+devices+`/2"}],`+strings.TrimPrefix(answer.Body.String(), "{"))
+	})
+	want := `[{"vendor_id":"8086","product_id":"1533"},{"vendor_id":"10de","product_id":"20b5","class":"030200","revision":"a1"}]`
+	if got := string(inspect(m, d).PluginData["pci_devices"]); got != want {
+		t.Errorf("pci_devices = %s, want %s", got, want)
+	}
+}
+
+func TestDisksOfSimpleStorageCountWhereThereAreNoDrives(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	const simple = "/redfish/v1/Systems/System.Embedded.1/SimpleStorage"
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		switch r.URL.Path {
+		case simple:
+			said(w, http.StatusOK, `{"Members": [{"@odata.id": "`+simple+`/1"}]}`)
+		case simple + "/1":
+			said(w, http.StatusOK, `{"Devices": [{"Name": "disk 0", "CapacityBytes": 64424509440, "Model": "M"}, {"Name": "bay 1", "Status": {"State": "Absent"}, "CapacityBytes": 1}]}`)
+		case "/redfish/v1/Systems/System.Embedded.1":
+			answer := httptest.NewRecorder()
+			bmc.ServeHTTP(answer, r)
+			said(w, answer.Code, strings.Replace(answer.Body.String(), `"Storage":`, `"SimpleStorage": {"@odata.id": "`+simple+`"}, "Elsewhere":`, 1))
+		default:
+			bmc.ServeHTTP(w, r)
+		}
+	})
+	if got := inspect(m, d).Hardware.Disks; len(got) != 1 || got[0].Name != "disk 0" || got[0].Size != 60<<30 {
+		t.Errorf("disks = %+v, want the one that is there", got)
 	}
 }
 

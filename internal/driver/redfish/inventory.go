@@ -186,13 +186,13 @@ func (h hardware) disks() []disk {
 			if !v.isRAID() || !v.Status.present() {
 				continue
 			}
-			for _, path := range v.Links.Drives.ToStrings() {
+			for _, path := range v.drives() {
 				inVolume[path] = true
 			}
 			disks = append(disks, disk{Name: cmp.Or(told(v.ID), told(v.Name)), Model: told(v.Name), Size: v.CapacityBytes, WWN: wwnOf(v.Identifiers)})
 		}
 		for _, d := range unit.drives {
-			if !inVolume[d.path] {
+			if !inVolume[trimmed(d.path)] {
 				disks = append(disks, disk{
 					Name: cmp.Or(told(d.ID), told(d.Name)), Model: told(d.Model), Size: d.CapacityBytes, Rotational: d.MediaType == "HDD",
 					Serial: told(d.SerialNumber), Vendor: told(d.Manufacturer), WWN: wwnOf(d.Identifiers),

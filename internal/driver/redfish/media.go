@@ -13,14 +13,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// mediaType says which types of virtual devices can be a device of the Bare Metal API, the
-// best first.
-type mediaType struct {
+// mediaTypes are the types of virtual devices that can be each device of the Bare Metal
+// API, the best first.
+var mediaTypes = []struct {
 	device string
 	types  []schemas.VirtualMediaType
-}
-
-var mediaTypes = []mediaType{
+}{
 	{"cdrom", []schemas.VirtualMediaType{schemas.CDVirtualMediaType, schemas.DVDVirtualMediaType}},
 	{"floppy", []schemas.VirtualMediaType{schemas.FloppyVirtualMediaType, schemas.USBStickVirtualMediaType}},
 	{"disk", []schemas.VirtualMediaType{schemas.USBStickVirtualMediaType}},

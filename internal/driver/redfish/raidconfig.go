@@ -135,14 +135,14 @@ func configOf(units []storageUnit) node.Object {
 	for _, unit := range units {
 		names := map[string]string{}
 		for _, d := range unit.drives {
-			names[d.path] = told(d.ID)
+			names[trimmed(d.path)] = told(d.ID)
 		}
 		for _, v := range unit.volumes {
 			if !v.isRAID() {
 				continue
 			}
 			drives := []string{}
-			for _, path := range v.Links.Drives.ToStrings() {
+			for _, path := range v.drives() {
 				if name, ok := names[path]; ok {
 					drives = append(drives, name)
 				}

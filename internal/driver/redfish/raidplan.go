@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stmcginnis/gofish/schemas"
+
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -35,11 +37,11 @@ type slot struct {
 // allows reports whether a logical disk may use the drive.
 func (s *slot) allows(d logicalDisk) bool {
 	kinds := map[string]string{"hdd": "HDD", "ssd": "SSD"}
-	types := s.unit.raidTypes
+	raidType := raidLevels[d.Level].raidType
 	switch {
 	case s.used, s.free <= 0, s.shared && !d.Shared:
 		return false
-	case len(types) > 0 && !slices.Contains(types, string(raidLevels[d.Level].raidType)):
+	case s.unit.tells && raidType != schemas.NoneRAIDType && !slices.Contains(s.unit.raidTypes, string(raidType)):
 		return false
 	case d.Controller != "" && !slices.Contains(s.unit.names, d.Controller):
 		return false
@@ -65,12 +67,12 @@ func freeDrives(units []storageUnit) []*slot {
 		}
 		taken := map[string]bool{}
 		for _, v := range unit.volumes {
-			for _, path := range v.Links.Drives.ToStrings() {
+			for _, path := range v.drives() {
 				taken[path] = taken[path] || v.isRAID()
 			}
 		}
 		for _, d := range unit.drives {
-			if !taken[d.path] && d.Status.Health != "Critical" {
+			if !taken[trimmed(d.path)] && d.Status.Health != "Critical" {
 				slots = append(slots, &slot{drive: d, unit: unit, free: d.CapacityBytes})
 			}
 		}

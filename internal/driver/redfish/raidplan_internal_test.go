@@ -158,7 +158,9 @@ func TestVolumesArePlanned(t *testing.T) {
 		},
 		"not without volumes":         {[]logicalDisk{ofSize("0", 10)}, six(func(u *storageUnit) { u.volumesPath = "" }), nil, "none that may be used"},
 		"not on an unknown state":     {[]logicalDisk{ofSize("0", 10)}, six(func(u *storageUnit) { u.incomplete = true }), nil, "none that may be used"},
-		"not with unsupported levels": {[]logicalDisk{ofSize("5", 10)}, six(func(u *storageUnit) { u.raidTypes = []string{"RAID0", "RAID1"} }), nil, "none that may be used"},
+		"not without RAID":            {[]logicalDisk{ofSize("0", 10)}, six(func(u *storageUnit) { u.has("", "", []string{}) }), nil, "none that may be used"},
+		"JBOD without RAID":           {[]logicalDisk{ofSize("JBOD", 10)}, six(func(u *storageUnit) { u.has("", "", []string{}) }), []plannedVolume{{RAIDType: "None", Drives: []string{"/h0"}}}, ""},
+		"not with unsupported levels": {[]logicalDisk{ofSize("5", 10)}, six(func(u *storageUnit) { u.has("", "", []string{"RAID0", "RAID1"}) }), nil, "none that may be used"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := planVolumes(tc.disks, tc.units)

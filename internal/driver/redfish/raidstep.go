@@ -222,7 +222,7 @@ func (w raiding) shown(change *volumeChange) (bool, error) {
 		return change.Done, nil
 	}
 	for _, v := range volumes {
-		if w.isNew(v, change) && sameDrives(v.Links.Drives.ToStrings(), change.Volume.Drives) {
+		if w.isNew(v, change) && sameDrives(v.drives(), change.Volume.Drives) {
 			change.Done, change.Made = true, v.path
 			return true, nil
 		}
@@ -242,5 +242,5 @@ func sameDrives(has, planned []string) bool {
 	if len(has) == 0 {
 		return true
 	}
-	return slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(planned)))
+	return len(has) == len(planned) && !slices.ContainsFunc(planned, func(path string) bool { return !slices.Contains(has, trimmed(path)) })
 }

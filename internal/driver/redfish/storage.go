@@ -1,6 +1,8 @@
 package redfish
 
 import (
+	"strings"
+
 	"github.com/stmcginnis/gofish/schemas"
 )
 
@@ -17,14 +19,23 @@ type systemLinks struct {
 type storageUnit struct {
 	path, id string
 	names    []string // by which requests may name it
-	// raidTypes are those that it can make; empty when it does not tell.
+	// raidTypes are those that it can make, if it tells: one without RAID tells an empty
+	// list.
 	raidTypes []string
+	tells     bool
 	// volumesPath is the collection of its volumes; empty when it makes none.
 	volumesPath string
 	applyTimes  []string // that requests for volumes may choose; empty when it does not tell
 	drives      []drive
 	volumes     []volume
 	incomplete  bool // the BMC did not show all of it
+}
+
+// has notes a controller of the storage.
+func (u *storageUnit) has(name, model string, raidTypes []string) {
+	u.names = append(u.names, name, model)
+	u.raidTypes = append(u.raidTypes, raidTypes...)
+	u.tells = u.tells || raidTypes != nil
 }
 
 // drive is a physical drive.
@@ -63,6 +74,19 @@ type volumeDocument struct {
 	Identifiers   []struct{ DurableName, DurableNameFormat string }
 }
 
+// drives are the paths of the drives of a volume, to be compared with trimmed ones.
+func (v volume) drives() []string {
+	paths := v.Links.Drives.ToStrings()
+	for i := range paths {
+		paths[i] = trimmed(paths[i])
+	}
+	return paths
+}
+
+// trimmed is a path without the slash at its end, which some BMCs write in one place and
+// not in another.
+func trimmed(path string) string { return strings.TrimRight(path, "/") }
+
 // isRAID reports whether a volume is one that a controller made on request. Some BMCs
 // show each drive without RAID as a volume, too.
 func (v volume) isRAID() bool {
@@ -96,8 +120,7 @@ func (s *survey) storage(collection string) ([]storageUnit, error) {
 	for i, d := range found {
 		unit := &units[i]
 		for _, controller := range d.StorageControllers {
-			unit.names = append(unit.names, controller.Name, controller.Model)
-			unit.raidTypes = append(unit.raidTypes, controller.SupportedRAIDTypes...)
+			unit.has(controller.Name, controller.Model, controller.SupportedRAIDTypes)
 		}
 		before := s.missed
 		if err := s.completeUnit(unit, d.Controllers.String(), d.Drives.ToStrings()); err != nil {
@@ -115,8 +138,7 @@ func (s *survey) completeUnit(unit *storageUnit, controllers string, drives []st
 		SupportedRAIDTypes []string
 	}
 	if err := membersOf(s, controllers, func(_ string, c controller) {
-		unit.names = append(unit.names, c.Name, c.Model)
-		unit.raidTypes = append(unit.raidTypes, c.SupportedRAIDTypes...)
+		unit.has(c.Name, c.Model, c.SupportedRAIDTypes)
 	}); err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ type vendorMethod struct {
 // vendorMethods are the methods by the names that clients of Ironic use.
 var vendorMethods = map[string]vendorMethod{
 	"eject_vmedia": {node.VendorMethod{
-		HTTPMethods: []string{"POST"}, RequireExclusiveLock: true, Description: "Eject virtual media: those of boot_device (cdrom, floppy or disk), or all.",
+		HTTPMethods: []string{"POST"}, RequireExclusiveLock: true, Description: "Eject virtual media: those of boot_device (cd, dvd, usb or floppy), or all.",
 	}, (*call).ejectMedia},
 	"create_subscription": {node.VendorMethod{
 		HTTPMethods: []string{"POST"}, RequireExclusiveLock: true, Description: "Have the BMC send events to the URL Destination. Optional: EventTypes, Context, Protocol, HttpHeaders.",
@@ -75,11 +75,16 @@ func (v vendorInterface) Call(ctx context.Context, n *node.Node, _, method strin
 	return answer, err
 }
 
+// bootDevices are the values of the argument boot_device, as the devices of the Bare Metal
+// API.
+var bootDevices = map[string]string{"cd": "cdrom", "dvd": "cdrom", "cdrom": "cdrom", "usb": "disk", "disk": "disk", "floppy": "floppy"}
+
 func (c *call) ejectMedia(n *node.Node, args node.Object) (any, error) {
 	var devices []string
-	if device := args.Text("boot_device"); device != "" {
-		if !slices.ContainsFunc(mediaTypes, func(m mediaType) bool { return m.device == device }) {
-			return nil, node.Invalid("The argument boot_device of eject_vmedia for node %s must be cdrom, floppy or disk.", n.UUID)
+	if asked, given := args.Fields()["boot_device"]; given && string(asked) != "null" {
+		device, known := bootDevices[args.Text("boot_device")]
+		if !known {
+			return nil, node.Invalid("The argument boot_device of eject_vmedia for node %s must be cd, dvd, usb or floppy.", n.UUID)
 		}
 		devices = []string{device}
 	}
