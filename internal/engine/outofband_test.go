@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/engine"
@@ -65,5 +66,37 @@ func TestMachineIsInspectedThroughItsBMC(t *testing.T) {
 				t.Errorf("serial number = %v, want %s", got, hardware.Inventory.SystemVendor.SerialNumber)
 			}
 		})
+	}
+}
+
+// TestMachineWithoutAddressesFailsInspectionUnlessItHasPorts hides the interfaces of a
+// machine.
+func TestMachineWithoutAddressesFailsInspectionUnlessItHasPorts(t *testing.T) {
+	r := start(t, func(cfg *engine.Config) { cfg.AutoDiscovery.Enabled = false })
+	machine := redfishtest.Start(t, "hpe")
+	body := withBMC(t, machine, "ipxe")
+	body["inspect_interface"] = "redfish"
+	body["driver_info"].(map[string]any)["redfish_address"] = hiding(t, machine, "/EthernetInterfaces")
+	ident := r.register(t, bootMAC, body)
+	inspect := func(state string) map[string]any {
+		t.Helper()
+		r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"inspect"}`).want(t, http.StatusAccepted)
+		return r.settle(t, ident, func(n map[string]any) bool { return n["provision_state"] == state && n["reservation"] == nil })
+	}
+	if n := inspect("manageable"); n["last_error"] != nil || !inspected(n) {
+		t.Errorf("with a port: %v", n["last_error"])
+	}
+	var ports struct {
+		Ports []struct {
+			UUID string `json:"uuid"`
+		} `json:"ports"`
+	}
+	if err := json.Unmarshal([]byte(r.do(t, "GET", "/v1/ports?node="+ident, "").body), &ports); err != nil || len(ports.Ports) != 1 {
+		t.Fatalf("%d ports, %v, want the one from before", len(ports.Ports), err)
+	}
+	r.do(t, "DELETE", "/v1/ports/"+ports.Ports[0].UUID, "").want(t, http.StatusNoContent)
+	n := inspect("inspect failed")
+	if text, _ := n["last_error"].(string); !strings.Contains(text, "create a port") || strings.Contains(text, "Failed to finish inspection") {
+		t.Errorf("last_error = %v, want what to do", n["last_error"])
 	}
 }

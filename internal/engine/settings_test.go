@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,26 +39,31 @@ func TestManagedMachineIsKnown(t *testing.T) {
 func TestUnreadableSettingsFailNoNode(t *testing.T) {
 	r := start(t, func(cfg *engine.Config) { cfg.AutoDiscovery.Enabled = false })
 	machine := redfishtest.Start(t, "dell")
+	body := withBMC(t, machine, "ipxe")
+	body["driver_info"].(map[string]any)["redfish_address"] = hiding(t, machine, "/Bios", "/Storage", "/SecureBoot", "/Chassis", "/Managers")
+	n := r.node(t, r.register(t, bootMAC, body))
+	properties, _ := n["properties"].(map[string]any)
+	if n["provision_state"] != "manageable" || n["last_error"] != nil || properties["vendor"] != "Dell Inc." || n["boot_mode"] == nil {
+		t.Errorf("node in %v: %v, vendor %v, boot mode %v; want what could be read", n["provision_state"], n["last_error"], properties["vendor"], n["boot_mode"])
+	}
+}
+
+// hiding returns the URL of a machine's BMC that answers 500 for paths with one of these
+// parts.
+func hiding(t *testing.T, machine *redfishtest.Server, hidden ...string) string {
+	t.Helper()
 	target, err := url.Parse(machine.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	proxy := &httputil.ReverseProxy{Transport: machine.Client().Transport, Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(target) }}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		for _, hidden := range []string{"/Bios", "/Storage", "/SecureBoot", "/Chassis", "/Managers"} {
-			if strings.Contains(q.URL.Path, hidden) {
-				http.Error(w, "{}", http.StatusInternalServerError)
-				return
-			}
+		if slices.ContainsFunc(hidden, func(part string) bool { return strings.Contains(q.URL.Path, part) }) {
+			http.Error(w, "{}", http.StatusInternalServerError)
+			return
 		}
 		proxy.ServeHTTP(w, q)
 	}))
 	t.Cleanup(server.Close)
-	body := withBMC(t, machine, "ipxe")
-	body["driver_info"].(map[string]any)["redfish_address"] = server.URL
-	n := r.node(t, r.register(t, bootMAC, body))
-	properties, _ := n["properties"].(map[string]any)
-	if n["provision_state"] != "manageable" || n["last_error"] != nil || properties["vendor"] != "Dell Inc." || n["boot_mode"] == nil {
-		t.Errorf("node in %v: %v, vendor %v, boot mode %v; want what could be read", n["provision_state"], n["last_error"], properties["vendor"], n["boot_mode"])
-	}
+	return server.URL
 }
