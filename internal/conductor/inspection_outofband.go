@@ -34,6 +34,7 @@ const inventoryWithin = 3 * time.Minute
 // neither started nor stopped.
 func (c *Conductor) outOfBandOperations(t runner.Task) []runner.Operation {
 	return []runner.Operation{
+		c.noteIdentity(t.Node),
 		{Ref: runner.Ref{Name: "read inventory"}, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
 			return c.readInventory(ctx, t.Work, n)
 		}, Within: inventoryWithin},

@@ -41,7 +41,7 @@ func (b *bmc) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	answer, err := b.authorized(r)
 	switch {
-	case err == nil && isRoot(r) && answer.StatusCode == http.StatusOK:
+	case err == nil && readsRoot(r) && answer.StatusCode == http.StatusOK:
 		return b.noteLinks(answer)
 	case err != nil || !changes(r.Method):
 		return answer, err
@@ -125,8 +125,8 @@ func isPublic(r *http.Request) bool {
 	return false
 }
 
-// isRoot reports whether a request reads the service root.
-func isRoot(r *http.Request) bool {
+// readsRoot reports whether a request reads the service root.
+func readsRoot(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.TrimSuffix(r.URL.Path, "/") == "/redfish/v1"
 }
 
