@@ -29,10 +29,20 @@ import (
 const maxStatus = 16 << 10
 
 // Client calls agents. It keeps no connections, and is safe for concurrent use.
-type Client struct{ rules agent.Rules }
+type Client struct {
+	rules agent.Rules
+	dial  Dial
+}
+
+// Dial opens a connection to an address, as [net.Dialer.DialContext] does. An error says
+// that nothing was sent.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // New returns a client that calls where the rules permit.
-func New(rules agent.Rules) Client { return Client{rules} }
+func New(rules agent.Rules) Client { return Over(rules, new(net.Dialer).DialContext) }
+
+// Over is New with connections that are opened in another way than by the system.
+func Over(rules agent.Rules, dial Dial) Client { return Client{rules, dial} }
 
 // Answers returns nil when the agent of the endpoint answers. The context bounds the
 // call. An agent that sent a certificate proves with its key who it is, whatever it
@@ -51,7 +61,7 @@ func (c Client) Answers(ctx context.Context, e agent.Endpoint) error {
 	if err != nil {
 		return err
 	}
-	response, err := send(ctx, request, tlsConfig(target, e.VerifyCA, pinned), maxStatus)
+	response, err := c.send(ctx, request, tlsConfig(target, e.VerifyCA, pinned), maxStatus)
 	switch {
 	case err != nil:
 		return fmt.Errorf("call agent of node %s: %w", e.Node, err)
@@ -89,10 +99,10 @@ var errUnsent = errors.New("nothing was sent")
 // send makes one request on a connection of its own, which ends with the call: an
 // http.Transport would go on with a handshake after the context has ended. It reads at
 // most limit bytes of the answer with its header.
-func send(ctx context.Context, request *http.Request, config *tls.Config, limit int64) (answer, error) {
+func (c Client) send(ctx context.Context, request *http.Request, config *tls.Config, limit int64) (answer, error) {
 	target := request.URL
 	address := net.JoinHostPort(target.Hostname(), cmp.Or(target.Port(), defaultPorts[target.Scheme]))
-	dialed, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	dialed, err := c.dial(ctx, "tcp", address)
 	if err != nil {
 		return answer{}, fmt.Errorf("%w: %w", errUnsent, err)
 	}

@@ -105,7 +105,7 @@ func (c Client) call(ctx context.Context, n *node.Node, method, does string, que
 		return failed(false, true, "%v", err)
 	}
 	pinned := endpoint.VerifyCA != "" && target.Scheme == "https"
-	response, err := send(ctx, request, tlsConfig(target, endpoint.VerifyCA, pinned), maxCommands)
+	response, err := c.send(ctx, request, tlsConfig(target, endpoint.VerifyCA, pinned), maxCommands)
 	switch {
 	case errors.Is(err, errCertificate):
 		return failed(false, true, "what answers at %s is another agent: %v.", endpoint.URL, err)

@@ -47,7 +47,19 @@ func (w *world) help(uuid string) {
 	case node.InspectWait:
 		w.askVerb(r, uuid, "abort")
 	default:
-		w.beat(r, uuid)
+		w.restartRamdisk(r, n)
+	}
+}
+
+// restartRamdisk lets a ramdisk be heard: an agent that is gone on a machine without a BMC
+// needs somebody at the machine.
+func (w *world) restartRamdisk(r *replica, n *node.Node) {
+	c := w.computerOf(n.UUID)
+	switch {
+	case c == nil:
+		w.beat(r, n.UUID)
+	case c.bmc == nil && c.answering() == nil && n.ProvisionState.Class() == node.Waiting:
+		w.press(n.UUID)
 	}
 }
 
@@ -94,6 +106,9 @@ func (w *world) check() {
 	}
 }
 
+// informing are calls that only inform, whose failure must end nothing.
+var informing = []string{readingSettings, "read BIOS settings", "read firmware versions"}
+
 // checkNode holds a node against what was answered about it.
 func (w *world) checkNode(uuid string) {
 	m := w.machines[uuid]
@@ -133,7 +148,7 @@ func (w *world) checkNode(uuid string) {
 	events := w.events(n)
 	w.checkReboots(n, m, events)
 	for _, e := range events {
-		if e.Severity == node.SeverityError && strings.Contains(e.Message, "settings") {
+		if e.Severity == node.SeverityError && slices.ContainsFunc(informing, func(op string) bool { return strings.Contains(e.Message, op+":") }) {
 			w.violated("%s: reading settings, which only informs, has failed the node: %s", m.name, e.Message)
 		}
 	}
@@ -191,7 +206,7 @@ func (w *world) checkVerb(n *node.Node, m *machine) {
 // checkReboots looks for each reboot that a client asked for of a machine without a
 // BMC, when it was refused at most until its work ended.
 func (w *world) checkReboots(n *node.Node, m *machine, events []*node.Event) {
-	if n.Driver == "fake-hardware" {
+	if n.Driver != "manual-management" {
 		return
 	}
 	for _, q := range w.requests {

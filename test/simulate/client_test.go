@@ -9,6 +9,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
@@ -57,6 +58,38 @@ var stepChoices = []node.Step{
 	{Interface: "deploy", Step: node.StepHold},
 }
 
+// computerSteps are what cleaning and servicing of machines with a BMC are asked to do
+// besides. What the BIOS is set to is drawn, and components of firmware stand for files
+// with a new version.
+var computerSteps = []node.Step{
+	{Interface: "deploy", Step: "erase_devices"},
+	{Interface: "deploy", Step: "burnin_cpu"},
+	{Interface: "bios", Step: "factory_reset"},
+	{Interface: "bios", Step: "apply_configuration"},
+	{Interface: "firmware", Step: "update", Args: map[string]any{"settings": "bios"}},
+	{Interface: "firmware", Step: "update", Args: map[string]any{"settings": "bmc"}},
+	{Interface: "power", Step: node.StepReboot},
+}
+
+// stepFor draws a step for a node.
+func (w *world) stepFor(uuid string) node.Step {
+	c := w.computerOf(uuid)
+	if c == nil || w.sched.chance(25) {
+		return pick(w.sched, stepChoices)
+	}
+	step := pick(w.sched, computerSteps)
+	if step.Step == "apply_configuration" && c.bmc != nil {
+		choices := slices.DeleteFunc(slices.Clone(c.bmc.Profile().Attributes), func(a bmc.Attribute) bool { return len(a.Values) == 0 })
+		attribute := pick(w.sched, choices)
+		step.Args = map[string]any{"settings": []any{map[string]any{"name": attribute.Name, "value": pick(w.sched, attribute.Values)}}}
+	}
+	if component, ok := step.Args["settings"].(string); ok {
+		file := fmt.Sprintf("http://images/%s@9.%d", component, len(w.requests))
+		step.Args = map[string]any{"settings": []any{map[string]any{"component": component, "url": file}}}
+	}
+	return step
+}
+
 // ask has a client ask for something.
 func (w *world) ask() {
 	s := w.sched
@@ -93,7 +126,7 @@ func (w *world) ask() {
 			})
 			return err
 		})
-	case drawn < 92:
+	case drawn < 92 && len(w.computers) == 0: // those of computers come by themselves
 		w.beat(r, uuid)
 	case drawn < 94:
 		w.send(r, uuid, "maintenance off", nil, func(ctx context.Context) error { return r.SetMaintenance(ctx, uuid, false, "") })
@@ -103,9 +136,18 @@ func (w *world) ask() {
 	case drawn == 97 && len(w.nodes) > 1:
 		w.send(r, uuid, "delete", nil, func(ctx context.Context) error { return r.DeleteNode(ctx, uuid) })
 	default:
-		s.note("somebody presses the power button of %s", w.machines[uuid].name)
-		w.machines[uuid].press()
+		w.press(uuid)
 	}
+}
+
+// press has somebody at the power button of a machine.
+func (w *world) press(uuid string) {
+	w.sched.note("somebody presses the power button of %s", w.machines[uuid].name)
+	if c := w.computerOf(uuid); c != nil {
+		c.press()
+		return
+	}
+	w.machines[uuid].press()
 }
 
 func (w *world) beat(r *replica, uuid string) {
@@ -123,13 +165,23 @@ func (w *world) askVerb(r *replica, uuid, name string) {
 	asked := node.VerbRequest{Verb: verb, RescuePassword: "hush"}
 	if name == "clean" || name == "service" {
 		for range 1 + w.sched.rng.IntN(3) {
-			asked.Steps = append(asked.Steps, pick(w.sched, stepChoices))
+			asked.Steps = append(asked.Steps, w.stepFor(uuid))
 		}
 		if name == "service" {
 			asked.Steps = slices.DeleteFunc(asked.Steps, func(s node.Step) bool { return s.Step == "erase_devices" || s.Step == "erase_devices_metadata" })
 		}
 	}
-	w.send(r, uuid, name, asked.Steps, func(ctx context.Context) error { return r.Provision(ctx, uuid, asked) })
+	w.send(r, uuid, name, asked.Steps, func(ctx context.Context) error {
+		if w.computerOf(uuid) != nil && (name == "active" || name == "rebuild") {
+			if _, err := r.UpdateNode(ctx, uuid, func(n *node.Node) error {
+				n.InstanceInfo = instanceInfo
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return r.Provision(ctx, uuid, asked)
+	})
 }
 
 // send makes a request in a goroutine of its own.

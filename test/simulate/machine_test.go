@@ -12,7 +12,6 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
-	"github.com/ingot-metal/ingot/internal/store"
 )
 
 // effect is one line of a machine's log.
@@ -102,7 +101,7 @@ type call struct {
 // undone returns until when effects of a kind may have been undone by somebody else.
 func (m *machine) undone(kind fake.Kind) time.Time {
 	switch kind {
-	case fake.PowerOn, fake.PowerOff, fake.SoftPowerOff:
+	case fake.PowerOn, fake.PowerOff, fake.SoftPowerOff, fake.BootDevice: // an override is for one boot
 		return m.pressed
 	}
 	return time.Time{}
@@ -200,26 +199,6 @@ func (c connection) Outcome(ctx context.Context, request string) (fake.Task, err
 	return t, nil
 }
 
-// checkWork holds a call for work against the row: one whose row has become other
-// work, or is gone, must not be made by the process that has done so.
-func (c connection) checkWork(ctx context.Context) {
-	info := runner.InfoOf(ctx)
-	if info.Work == "" {
-		return
-	}
-	_ = c.r.w.db.Read(context.Background(), func(tx *store.Tx) error {
-		n, err := tx.Node(info.Node)
-		if err != nil || n.Lease.Owner != c.r.name || c.r.isDead() {
-			return err
-		}
-		works, err := tx.WorkOf(n.ID)
-		if err == nil && !slices.ContainsFunc(works, func(w *store.Work) bool { return w.Kind == info.Work }) {
-			c.r.w.violated("%s: %s makes a call for %s (%s), which is not the node's work any more", c.m.name, c.r.name, info.Work, info.Operation.Name)
-		}
-		return err
-	})
-}
-
 // Settings reads nothing of interest: what counts is that reading them may fail.
 func (c connection) Settings(ctx context.Context) (fake.Settings, error) {
 	return fake.Settings{}, c.read(ctx, readingSettings)
@@ -254,7 +233,7 @@ func (c connection) read(ctx context.Context, what string) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	c.checkWork(ctx)
+	c.r.checkWork(ctx, c.m)
 	switch v {
 	case refused:
 		return unreachable(what, false)
@@ -282,6 +261,9 @@ func (c connection) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
 	}
 	sent := c.m.enter(ctx, c.r)
 	defer c.m.leave(sent)
+	if v == requestLost {
+		return fake.Task{}, unreachable(string(e.Kind), false)
+	}
 	if v == hangs {
 		<-ctx.Done()
 		return fake.Task{}, ctx.Err()
@@ -289,7 +271,7 @@ func (c connection) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
 	if v == lies {
 		return fake.Task{State: fake.Done}, nil
 	}
-	c.checkWork(ctx)
+	c.r.checkWork(ctx, c.m)
 	c.m.begin(effect{kind: e.Kind, detail: e.Detail, origin: e.Origin}, c.r)
 	done := c.m.accept(e)
 	switch v {
@@ -335,88 +317,6 @@ func (w *world) reboot(r *replica) func(context.Context, *node.Node) error {
 
 // reboot is the effect of asking a ramdisk to restart its machine.
 const reboot fake.Kind = "reboot"
-
-// leaseProblem returns why an effect must not begin, "" when it may: the lease under
-// which it is sent must be in force.
-func (w *world) leaseProblem(uuid string, origin driver.Origin) string {
-	problem := ""
-	err := w.db.Read(context.Background(), func(tx *store.Tx) error {
-		n, err := tx.Node(uuid)
-		switch {
-		case err != nil:
-			return err
-		case n.Lease.Epoch != origin.Epoch:
-			problem = fmt.Sprintf("under epoch %d, while the lease is %+v", origin.Epoch, n.Lease)
-		case !n.Lease.ExpiresAt.After(tx.Now()):
-			problem = fmt.Sprintf("under a lease that ended %s ago", tx.Now().Sub(n.Lease.ExpiresAt))
-		}
-		return nil
-	})
-	if err != nil {
-		return "while its node is gone: " + err.Error()
-	}
-	return problem
-}
-
-// epoch returns that of a node's lease, 0 when it is gone.
-func (w *world) epoch(uuid string) int64 {
-	n, err := w.node(uuid)
-	if err != nil {
-		return 0
-	}
-	return n.Lease.Epoch
-}
-
-// stored notes what a commit of work has made of its node.
-func (w *world) stored(info runner.Info) {
-	if info.Task == "claim" {
-		w.claimed()
-	}
-	if info.Work == "" {
-		return
-	}
-	n, err := w.node(info.Node)
-	if err != nil {
-		return
-	}
-	m := w.machines[info.Node]
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.lease = n.Lease
-	if n.TargetPowerState == "" {
-		m.idle = append(m.idle, time.Now())
-	}
-}
-
-// claimed looks for work that was claimed after its lease had run out in the middle of
-// an operation: whoever was at it has not stored what it knows of its calls.
-func (w *world) claimed() {
-	_ = w.db.Read(context.Background(), func(tx *store.Tx) error {
-		for uuid, m := range w.machines {
-			n, err := tx.Node(uuid)
-			if err != nil || !m.ranOut(n.Lease) {
-				continue
-			}
-			works, err := tx.WorkOf(n.ID)
-			if err == nil && slices.ContainsFunc(works, func(w *store.Work) bool { return strings.Contains(w.Step, `"attempt":"`+string(driver.Unknown)) }) {
-				m.mistrust()
-			}
-		}
-		return nil
-	})
-}
-
-// ranOut reports whether a lease is a new one and nobody has given back the last one.
-func (m *machine) ranOut(lease node.Lease) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if lease.Epoch == 0 || lease.Epoch == m.lease.Epoch {
-		return false
-	}
-	before := m.lease
-	m.lease = lease
-	return before != (node.Lease{})
-}
 
 func unreachable(what string, refused bool) error {
 	return &node.DriverError{Op: what, Reason: "the machine does not want to", Retryable: true, Refused: refused}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +16,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/builtin"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/driver/redfish"
+	"github.com/ingot-metal/ingot/internal/httpapi"
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
@@ -26,8 +31,10 @@ var errDead = errors.New("this process is dead")
 // database and the machines through the scheduler.
 type replica struct {
 	*conductor.Conductor
-	w    *world
-	name string // hostname
+	w       *world
+	name    string // hostname
+	redfish redfish.Driver
+	api     func() http.Handler // for agents
 
 	mu      sync.Mutex
 	started bool
@@ -55,11 +62,16 @@ func (ramdisks) Answers(context.Context, agent.Endpoint) error { return nil }
 // newReplica returns a process that does nothing yet.
 func (w *world) newReplica(name string) *replica {
 	r := &replica{w: w, name: name, stopped: make(chan struct{}), told: map[string]hearing{}, ends: map[string]int64{}}
-	drivers, err := builtin.New(driver.Config{}, builtin.Dependencies{
+	needs := builtin.Dependencies{
 		AgentAlive:  func(*node.Node) bool { return true },
 		AgentReboot: w.reboot(r),
 		FakeMachine: func(n *node.Node) (fake.Machine, bool) { return connection{w.machines[n.UUID], r}, true },
-	})
+	}
+	var agents conductor.Agents = ramdisks{}
+	if len(w.computers) > 0 {
+		needs, agents = r.dependencies(), r.agentCalls()
+	}
+	drivers, err := builtin.New(driver.Config{}, needs)
 	if err != nil {
 		panic(err)
 	}
@@ -69,13 +81,16 @@ func (w *world) newReplica(name string) *replica {
 	}
 	r.Conductor = conductor.New(&database{r}, drivers, pipeline, conductor.Config{
 		Hostname: name, Workers: 2, WorkTimeout: time.Minute, Calls: 16, CallsPerBMC: 1, CallTimeout: callTimeout,
-		LeaseTTL: leaseTTL, LockWait: time.Second, MaxAttempts: 3, HeartbeatTimeout: 5 * time.Minute,
+		LeaseTTL: leaseTTL, LockWait: time.Second, MaxAttempts: 3, HeartbeatTimeout: heartbeatTimeout,
 		Jitter:     func(d time.Duration) time.Duration { return d },
-		AgentRules: agent.Rules{}, Agents: ramdisks{},
+		AgentRules: agent.Rules{}, Agents: agents,
 		Discovery:  conductor.Discovery{Rate: 1e6, Burst: 1e6},
 		Inspection: conductor.Inspection{UnmanagedBoot: true},
 		Limits:     conductor.Limits{CallbackTimeout: 5 * time.Minute, PowerSync: 3 * time.Minute, PowerRecovery: 4 * time.Minute},
 	}, slog.New(w.logs(name)))
+	r.api = sync.OnceValue(func() http.Handler {
+		return httpapi.New(r.Conductor, httpapi.Options{Drivers: drivers, Logger: slog.New(w.logs(name)), Now: w.db.Now})
+	})
 	return r
 }
 
@@ -97,7 +112,11 @@ func (r *replica) end(patience time.Duration) {
 	defer close(r.stopped)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := r.Stop(ctx); err != nil { // a dead process reaches nothing, and a slow one gives up
+	err := r.Stop(ctx)
+	if err == nil && r.redfish != (redfish.Driver{}) { // else no time is left
+		err = r.redfish.Close(ctx)
+	}
+	if err != nil { // a dead process reaches nothing, and a slow one gives up
 		r.w.sched.fail()
 		r.w.mistrust(r)
 		r.mu.Lock()
@@ -142,6 +161,13 @@ func (r *replica) heard(origin driver.Origin, kind fake.Kind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.told[string(kind)+" "+origin.Request] = hearing{at: time.Now(), epoch: origin.Epoch}
+}
+
+// unheard notes that a turn of a request cannot be stored although a part of it succeeded.
+func (r *replica) unheard(request string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.told, func(what string, _ hearing) bool { return strings.HasSuffix(what, " "+request) })
 }
 
 // learn notes that the process has heard that a request is done.

@@ -22,6 +22,7 @@ const (
 	crashAfter  verdict = "crash after"
 	away        verdict = "database away"
 	answerLost  verdict = "answer lost"
+	requestLost verdict = "request lost"
 	refused     verdict = "refused"
 	hangs       verdict = "hangs"
 	lies        verdict = "lies"
@@ -32,10 +33,18 @@ const (
 	atCommit = "commit"
 	atEffect = "effect"
 	atRead   = "read"
+	// atPost is a request of an agent to the engine.
+	atPost = "post"
+	// atLook is one of the many readings of which a call of a BMC consists. Few of them
+	// become an atRead; at the others nothing is decided.
+	atLook = "look"
 	// atTurn is where nothing is decided. It keeps goroutines from running side by
 	// side, so that the same seed always leads to the same run.
 	atTurn = "turn"
 )
+
+// looksDecided is how many readings of a BMC the scheduler decides about, in hundredths.
+const looksDecided = 5
 
 // odds are the verdicts of each kind of point and how often each is chosen, in
 // thousandths.
@@ -44,20 +53,42 @@ var odds = map[string][]struct {
 	weight  int
 }{
 	atCommit: {{crashBefore, 15}, {crashAfter, 15}, {away, 25}, {answerLost, 15}},
-	atEffect: {{crashBefore, 20}, {crashAfter, 30}, {refused, 60}, {answerLost, 40}, {hangs, 25}, {lies, 20}},
+	atEffect: {{crashBefore, 20}, {crashAfter, 30}, {refused, 60}, {answerLost, 40}, {hangs, 25}, {lies, 20}, {requestLost, 20}},
 	atRead:   {{crashBefore, 5}, {refused, 50}, {hangs, 20}},
+	atPost:   {{answerLost, 40}, {requestLost, 40}},
 }
 
-// point is a goroutine of a replica that waits for the scheduler.
+// point is a goroutine that waits for the scheduler.
 type point struct {
-	replica *replica
+	replica *replica // whose goroutine it is; nil for that of a machine
 	kind    string
 	name    string
+	call    string // what a machine is asked for, where the name of the operation does not say
 	info    runner.Info
 	answer  chan verdict
 }
 
-func (p *point) String() string { return p.replica.name + " " + p.kind + " " + p.name }
+func (p *point) String() string {
+	if p.replica == nil {
+		return p.name
+	}
+	return p.replica.name + " " + p.kind + " " + p.name
+}
+
+// counted is what a point counts as in the table of what was met; empty for nothing.
+func (p *point) counted() string {
+	call := p.call
+	if call != "" {
+		call = ": " + call
+	}
+	switch {
+	case p.info.Work != "":
+		return fmt.Sprintf("%s/%s%s | %s", p.info.Work, p.info.Operation.Name, call, p.kind)
+	case p.kind == atPost:
+		return "agent" + call + " | " + p.kind
+	}
+	return ""
+}
 
 func comparePoints(a, b *point) int {
 	return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.info.Node, b.info.Node))
@@ -82,8 +113,12 @@ func newScheduler(seed uint64) *scheduler {
 // at waits for the scheduler's verdict. It waits whatever ctx says, as a paused
 // process does.
 func (s *scheduler) at(ctx context.Context, r *replica, kind, name string) verdict {
-	info := runner.InfoOf(ctx)
-	p := &point{replica: r, kind: kind, name: name, info: info, answer: make(chan verdict, 1)}
+	return s.wait(ctx, &point{replica: r, kind: kind, name: name})
+}
+
+// wait is at for a point.
+func (s *scheduler) wait(ctx context.Context, p *point) verdict {
+	p.info, p.answer = runner.InfoOf(ctx), make(chan verdict, 1)
 	s.mu.Lock()
 	if s.free {
 		s.mu.Unlock()
@@ -111,12 +146,17 @@ func (s *scheduler) waiting() []*point {
 		synctest.Wait()
 		s.mu.Lock()
 		slices.SortStableFunc(s.pending, comparePoints)
-		i := slices.IndexFunc(s.pending, func(p *point) bool { return p.kind == atTurn })
+		i := slices.IndexFunc(s.pending, func(p *point) bool { return p.kind == atTurn || p.kind == atLook })
 		if i < 0 {
 			defer s.mu.Unlock()
 			return slices.Clone(s.pending)
 		}
 		p := s.pending[i]
+		if p.kind == atLook && s.rng.IntN(100) < looksDecided {
+			p.kind = atRead
+			s.mu.Unlock()
+			continue
+		}
 		s.pending = slices.Delete(s.pending, i, i+1)
 		s.mu.Unlock()
 		p.answer <- proceed
@@ -131,8 +171,8 @@ func (s *scheduler) release(p *point, v verdict) {
 	if v == crashBefore || v == crashAfter || v == away || v == answerLost {
 		s.broke = append(s.broke, time.Now())
 	}
-	if p.info.Work != "" {
-		s.covered[fmt.Sprintf("%s/%s | %s | %s", p.info.Work, p.info.Operation.Name, p.kind, v)]++
+	if what := p.counted(); what != "" {
+		s.covered[fmt.Sprintf("%s | %s", what, v)]++
 	}
 	s.mu.Unlock()
 	p.answer <- v

@@ -52,7 +52,7 @@ func simulate(t *testing.T, seed uint64) (out outcome) {
 			t.Fatal(err)
 		}
 		w.replace()
-		for range 250 + w.sched.rng.IntN(350) {
+		for range w.steps() {
 			w.step()
 			if len(w.violations) > 0 {
 				break
@@ -113,7 +113,7 @@ func printCovered(covered map[string]int) {
 	if !testing.Verbose() {
 		return
 	}
-	verdicts := []verdict{proceed, crashBefore, crashAfter, away, answerLost, refused, hangs, lies}
+	verdicts := []verdict{proceed, crashBefore, crashAfter, away, answerLost, requestLost, refused, hangs, lies}
 	rows := map[string]map[verdict]int{}
 	for what, count := range covered {
 		at := strings.LastIndex(what, " | ")
@@ -123,13 +123,13 @@ func printCovered(covered map[string]int) {
 		}
 		rows[row][v] += count
 	}
-	fmt.Printf("%-44s", "operation | point")
+	fmt.Printf("%-72s", "operation | point")
 	for _, v := range verdicts {
 		fmt.Printf("%14s", v)
 	}
 	fmt.Println()
 	for _, row := range slices.SortedFunc(maps.Keys(rows), cmp.Compare) {
-		fmt.Printf("%-44s", row)
+		fmt.Printf("%-72s", row)
 		for _, v := range verdicts {
 			fmt.Printf("%14d", rows[row][v])
 		}

@@ -24,7 +24,9 @@ type world struct {
 	db       *store.Store
 	machines map[string]*machine // by UUID of the node
 	nodes    []string            // UUIDs
-	outage   int                 // steps for which the database stays away
+	// computers are the machines of a run with BMCs and agents, in the order of the nodes.
+	computers []*computer
+	outage    int // steps for which the database stays away
 
 	mu         sync.Mutex
 	replicas   []*replica // that run or end; slot by slot
@@ -47,12 +49,25 @@ func newWorld(seed uint64, dir string) (*world, error) {
 		return nil, err
 	}
 	w.replicas = make([]*replica, 1+w.sched.rng.IntN(3))
+	add := w.addNode
+	if seed%computersEvery == 0 {
+		add = w.addComputer
+	}
 	for i := range 3 {
-		if err := w.addNode(i); err != nil {
+		if err := add(i); err != nil {
 			return nil, err
 		}
 	}
 	return w, nil
+}
+
+// steps draws how many steps a run has. Work with computers takes more of them.
+func (w *world) steps() int {
+	steps := 250 + w.sched.rng.IntN(350)
+	if len(w.computers) > 0 {
+		steps *= 2
+	}
+	return steps
 }
 
 // template returns a folder with an empty database, which is made once.
@@ -284,6 +299,9 @@ func (w *world) close() {
 		<-r.stopped
 	}
 	time.Sleep(time.Hour) //nolint:forbidigo // time of a bubble, which passes by itself
+	for _, c := range w.computers {
+		c.close()
+	}
 	_ = w.db.Close()
 }
 

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -115,6 +116,9 @@ type Config struct {
 	Hostname string
 	// Address is where the command API listens; port zero picks a free port.
 	Address netip.AddrPort
+	// Listen opens the listener of the command API, whose address must be a
+	// *[net.TCPAddr]; nil means one of the system.
+	Listen func(ctx context.Context, network, address string) (net.Listener, error)
 	// TLS makes the agent serve HTTPS with a certificate of its own, if the engine
 	// supports that (API 1.68).
 	TLS bool
@@ -191,6 +195,9 @@ func New(config Config) *Agent {
 	}
 	if a.config.Downloads == nil {
 		a.config.Downloads = config.Client
+	}
+	if a.config.Listen == nil {
+		a.config.Listen = new(net.ListenConfig).Listen
 	}
 	a.started = a.clock.Now()
 	base := strings.TrimSuffix(strings.TrimRight(config.Engine, "/"), "/v1")

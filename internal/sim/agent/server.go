@@ -29,7 +29,7 @@ type apiServer struct {
 // serve starts the command API on the agent's address.
 func (a *Agent) serve(ctx context.Context) (*apiServer, error) {
 	useTLS := a.config.TLS && a.engine.serverVersion(ctx) >= verifyCAAt
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", a.config.Address.String())
+	listener, err := a.config.Listen(ctx, "tcp", a.config.Address.String())
 	if err != nil {
 		return nil, fmt.Errorf("serve the agent's API on %s (is another simulator using the network, or does the address not belong to this computer?): %w",
 			a.config.Address, err)

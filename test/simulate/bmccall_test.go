@@ -1,0 +1,212 @@
+package simulate
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	simeffect "github.com/ingot-metal/ingot/internal/sim/effect"
+)
+
+// bmcCalls carries the requests of one replica to BMCs.
+type bmcCalls struct{ r *replica }
+
+// bmcRequest is a request to a BMC.
+type bmcRequest struct {
+	*http.Request
+	to      *computer
+	origin  driver.Origin
+	changes bool
+	what    string // such as "POST ComputerSystem.Reset"
+}
+
+func (b bmcCalls) RoundTrip(r *http.Request) (*http.Response, error) {
+	q := &bmcRequest{Request: r, to: b.r.w.computerAt(r.URL.Hostname()), origin: originOf(r.Header.Get("X-Request-Id"))}
+	q.describe()
+	if r.Context().Err() != nil { // the library tells that by itself at times, and must not count then
+		return nil, r.Context().Err()
+	}
+	v := b.r.w.sched.wait(r.Context(), q.point(b.r))
+	answer, err := b.carry(q, v)
+	if v != proceed || err != nil {
+		b.r.unheard(q.origin.Request) // nobody can store what came before in this turn
+	}
+	return answer, err
+}
+
+// describe says what a request does. Logins and logouts change no machine.
+func (q *bmcRequest) describe() {
+	at := strings.TrimRight(q.URL.Path, "/")
+	name := path.Base(at)
+	if path.Base(path.Dir(at)) == "Systems" {
+		name = "ComputerSystem"
+	}
+	q.what = q.Method + " " + name
+	q.changes = q.Method != http.MethodGet && !strings.Contains(at, "/SessionService/")
+}
+
+func (q *bmcRequest) point(r *replica) *point {
+	p := &point{replica: r, kind: atLook, name: q.to.name + " " + q.Method + " " + q.URL.Path + " for " + taskName(q.Context()), call: "BMC GET"}
+	if q.changes {
+		p.kind, p.name, p.call = atEffect, q.to.name+" "+q.what+" for "+taskName(q.Context()), "BMC "+q.what
+	}
+	return p
+}
+
+// faultsOf are the faults that a BMC meets at a verdict.
+var faultsOf = map[verdict]simeffect.Faults{refused: {Refuse: 1}, lies: {Lie: 1}}
+
+// carry makes a request as the verdict says.
+func (b bmcCalls) carry(q *bmcRequest, v verdict) (*http.Response, error) {
+	ctx := q.Context()
+	switch {
+	case b.r.isDead() || v == crashBefore:
+		b.r.die()
+		return nil, errDead
+	case ctx.Err() != nil: // the process was paused beyond its deadline
+		if q.changes {
+			q.to.mistrust()
+		}
+		return nil, ctx.Err()
+	case v == requestLost:
+		return nil, errCut
+	}
+	if q.changes {
+		sent := q.to.enter(ctx, b.r)
+		defer q.to.leave(sent)
+	}
+	if v == hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	b.r.checkWork(ctx, q.to.machine)
+	answer, done, err := q.to.serve(q, faultsOf[v])
+	for _, e := range done {
+		q.to.begin(e, b.r)
+	}
+	switch v {
+	case crashAfter:
+		b.r.die()
+		return nil, errDead
+	case answerLost:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	for _, e := range done {
+		b.r.heard(e.origin, e.kind)
+	}
+	return answer, err
+}
+
+// errCut is the error of a request whose connection was cut.
+var errCut = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+
+// errNobody is the error of a request to nobody.
+var errNobody = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+
+// powerKinds are the effects that end or interrupt what runs on a machine.
+var powerKinds = []fake.Kind{
+	fake.Kind(bmc.PowerOff), fake.Kind(bmc.SoftPowerOff), fake.Kind(bmc.Reboot), fake.Kind(bmc.SoftReboot), fake.Kind(bmc.PowerCycle), fake.Kind(bmc.PowerButton),
+}
+
+// serve has the BMC answer, and returns what it did.
+func (c *computer) serve(q *bmcRequest, faults simeffect.Faults) (answer *http.Response, done []effect, err error) {
+	request := q.Clone(q.Context())
+	request.TLS = &tls.ConnectionState{}
+	if q.Body == nil {
+		request.Body = http.NoBody
+	}
+	flashing := c.flashing()
+	if err := c.recorder.SetFaults(c.name, &faults); err != nil {
+		panic(err)
+	}
+	written := httptest.NewRecorder()
+	if err := unlessAborted(func() { c.redfish.ServeHTTP(written, request) }); err != nil {
+		return nil, nil, err
+	}
+	for _, e := range c.recorder.Effects(c.name, c.taken) {
+		c.taken = e.Sequence
+		kind := fake.Kind(e.Kind)
+		done = append(done, effect{kind: kind, detail: shownDetail(kind, e.Detail), origin: q.origin})
+		if flashing != "" && slices.Contains(powerKinds, kind) {
+			c.w.violated("%s: %s while the firmware of %s is written", c.name, kind, flashing)
+		}
+	}
+	answer = written.Result()
+	answer.Request = q.Request
+	return answer, done, nil
+}
+
+// flashing is the component whose firmware is being written, empty for none. The BMC's own
+// firmware is written whatever becomes of the machine's power.
+func (c *computer) flashing() string {
+	for _, t := range c.bmc.Tasks() {
+		if t.Kind == bmc.FlashTask && t.State == bmc.Running && t.Component != bmc.BMCComponent {
+			return t.Component
+		}
+	}
+	return ""
+}
+
+// shownDetail is the detail of an effect without the secrets of URLs, which differ from
+// run to run.
+func shownDetail(kind fake.Kind, detail string) string {
+	if kind == fake.Kind(bmc.AttachMedium) {
+		slot, _, _ := strings.Cut(detail, " ")
+		return slot
+	}
+	return detail
+}
+
+// unlessAborted runs a handler; one that cuts the connection gives an error.
+func unlessAborted(handle func()) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			if failure, ok := panicked.(error); !ok || !errors.Is(failure, http.ErrAbortHandler) {
+				panic(panicked)
+			}
+			err = errNobody
+		}
+	}()
+	handle()
+	return nil
+}
+
+// originOf reads what the driver says about itself: "conductor/epoch/request".
+func originOf(header string) driver.Origin {
+	parts := strings.SplitN(header, "/", 3)
+	if len(parts) < 3 {
+		return driver.Origin{}
+	}
+	epoch, _ := strconv.ParseInt(parts[1], 10, 64)
+	return driver.Origin{Conductor: parts[0], Epoch: epoch, Request: parts[2]}
+}
+
+// files serves images and firmware. Every file of firmware has a version of its own.
+type files struct{}
+
+func (files) RoundTrip(r *http.Request) (*http.Response, error) {
+	body := diskImage
+	if component, version, ok := strings.Cut(path.Base(r.URL.Path), "@"); ok {
+		body = []byte("ingot-firmware component=" + component + " version=" + version)
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r,
+	}, nil
+}
+
+// diskImage is a raw image with a partition table.
+var diskImage = append(append(make([]byte, 510), 0x55, 0xaa), make([]byte, 512)...)

@@ -1,0 +1,293 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/sim/agent"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/disk"
+	simeffect "github.com/ingot-metal/ingot/internal/sim/effect"
+)
+
+// computer is a machine that boots: from its disk, or the ramdisk with its agent. What is
+// done to it is in the log of its machine.
+type computer struct {
+	*machine
+	mac     string
+	address netip.AddrPort // of its agent
+	disks   *disk.Set
+	bmc     *bmc.BMC // nil without one
+	redfish http.Handler
+	// recorder has the effects that the BMC knows, of which taken are in the log.
+	recorder *simeffect.Recorder
+	taken    int64
+
+	state sync.Mutex
+	cycle *powerCycle // the present or the last one
+	boots int
+	calls int          // of its agents to the engine
+	agent http.Handler // of the agent that listens; nil when none does
+	next  http.Handler // of the agent that starts
+	// commands are the IDs of those that the agent lists.
+	commands []string
+	journal
+}
+
+var (
+	_ bmc.Computer  = (*computer)(nil)
+	_ agent.Journal = (*computer)(nil)
+)
+
+// powerCycle is the time from one power on to the next power off.
+type powerCycle struct {
+	cut   context.CancelFunc
+	ended chan struct{} // closed when its goroutine has ended
+	over  bool
+}
+
+// PowerOn boots the machine; one that has power restarts.
+func (c *computer) PowerOn(b bmc.Boot) {
+	c.state.Lock()
+	defer c.state.Unlock()
+	before := c.cycle
+	if before != nil {
+		before.cut()
+	}
+	ctx, cut := context.WithCancel(context.Background())
+	c.cycle = &powerCycle{cut: cut, ended: make(chan struct{})}
+	go c.run(ctx, c.cycle, before, b)
+}
+
+// PowerOff takes the power.
+func (c *computer) PowerOff() {
+	c.state.Lock()
+	defer c.state.Unlock()
+	if c.cycle != nil {
+		c.cycle.over = true
+		c.cycle.cut()
+	}
+}
+
+// Shutdown reports that whatever runs listens.
+func (*computer) Shutdown() bool { return true }
+
+// On reports whether the machine has power.
+func (c *computer) On() bool {
+	c.state.Lock()
+	defer c.state.Unlock()
+	return c.cycle != nil && !c.cycle.over
+}
+
+// press is somebody at the power button.
+func (c *computer) press() {
+	c.machine.press()
+	switch {
+	case c.bmc != nil:
+		c.bmc.Switch(c.bmc.Power() != bmc.On)
+	case c.On():
+		c.PowerOff()
+	default:
+		c.PowerOn(bmc.Boot{Source: bmc.FromNetwork})
+	}
+}
+
+// close cuts the power and returns when nothing runs any more.
+func (c *computer) close() {
+	c.PowerOff()
+	if c.cycle != nil {
+		<-c.cycle.ended
+	}
+}
+
+// run is the goroutine of one power cycle.
+func (c *computer) run(ctx context.Context, cycle, before *powerCycle, b bmc.Boot) {
+	defer close(cycle.ended)
+	if before != nil {
+		<-before.ended
+	}
+	for ctx.Err() == nil {
+		err := c.boot(ctx, b)
+		switch {
+		case errors.Is(err, agent.ErrPoweredOff):
+			c.state.Lock()
+			cycle.over = true
+			c.state.Unlock()
+			return
+		case !errors.Is(err, agent.ErrRebooted):
+			<-ctx.Done() // still powered
+		case c.bmc != nil:
+			if next, still := c.bmc.Rebooted(b.Number); still {
+				b = next
+			}
+		}
+	}
+}
+
+// boot boots the machine once and returns when what runs then has ended.
+func (c *computer) boot(ctx context.Context, b bmc.Boot) error {
+	c.w.sched.wait(ctx, &point{kind: atTurn, name: c.name + " boots"})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	params, source, ok := c.choose(b)
+	if !ok {
+		c.w.sched.note("%s boots from %s", c.name, source)
+		return nil
+	}
+	c.w.sched.note("%s boots the ramdisk from %s", c.name, source)
+	c.boots++
+	random := rand.New(rand.NewPCG(c.w.seed, uint64(c.drawn("boots", c.boots)))) //nolint:gosec // chance of a simulation
+	config := agent.Config{
+		Engine: params["ipa-api-url"], Client: &http.Client{Transport: callbacks{c}}, Downloads: &http.Client{Transport: files{}},
+		Disks: c.disks, UEFI: true, Journal: c, Document: c.document, Hostname: c.name, Address: c.address, Listen: c.listen, Random: random,
+	}
+	if to := params["ipa-inspection-callback-url"]; to != "" {
+		config.CallbackURLs = []string{to}
+	}
+	if err := agent.Sleep(ctx, agent.RealClock, 20*time.Second+time.Duration(random.Int64N(int64(40*time.Second)))); err != nil {
+		return err
+	}
+	for {
+		a := agent.New(config)
+		c.start(a.Handler())
+		err := a.Run(ctx)
+		c.w.sched.note("the agent of %s ends: %v", c.name, ended(err))
+		noNode := new(agent.LookupError)
+		if !errors.As(err, &noNode) && !errors.Is(err, agent.ErrInspectionUnanswered) && !errors.Is(err, agent.ErrCrashed) {
+			return err
+		}
+		if err := agent.Sleep(ctx, agent.RealClock, 30*time.Second+time.Duration(random.Int64N(int64(time.Second)))); err != nil {
+			return err
+		}
+	}
+}
+
+// ended is the reason why an agent ended, without what differs from run to run.
+func ended(err error) string {
+	for _, known := range []error{
+		context.Canceled, agent.ErrPoweredOff, agent.ErrRebooted, agent.ErrNoToken, agent.ErrCrashed, agent.ErrVanished, agent.ErrInspectionUnanswered,
+	} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	return fmt.Sprintf("%T", err)
+}
+
+// choose finds what the machine boots: the ramdisk with its kernel parameters, or
+// something else, for which it returns false. Machines without a BMC and without a system
+// boot the ramdisk of another server.
+func (c *computer) choose(b bmc.Boot) (params map[string]string, source bmc.Source, ok bool) {
+	n, err := c.w.node(c.uuid)
+	if err != nil {
+		n = &node.Node{}
+	}
+	served, serves := node.RamdiskBootOf(n)
+	_, _, installed := c.disks.Bootable()
+	for _, source := range b.Sources(c.disks.BootEntry()) {
+		switch {
+		case source == bmc.FromNetwork && serves,
+			source == bmc.FromCD && serves && b.Image(source) == bootURL+served.Path(c.uuid, node.BootMediumFile):
+			c.checkServed(n)
+			return paramsOf(served.KernelParams), source, true
+		case source == bmc.FromNetwork && c.bmc == nil && !installed:
+			return map[string]string{"ipa-api-url": engineURL}, "another server", true
+		case source == bmc.FromDisk && installed:
+			return nil, source, false
+		}
+	}
+	return nil, "nothing", false
+}
+
+// URLs in the simulated network.
+const (
+	engineURL = "http://engine"
+	bootURL   = "http://boot"
+)
+
+// paramsOf takes a command line of a kernel apart.
+func paramsOf(line string) map[string]string {
+	params := map[string]string{}
+	for word := range strings.FieldsSeq(line) {
+		name, value, _ := strings.Cut(word, "=")
+		params[name] = value
+	}
+	return params
+}
+
+// checkServed holds a boot of the ramdisk against the state of the node: when its phase
+// is over, nothing may be served.
+func (c *computer) checkServed(n *node.Node) {
+	if class := n.ProvisionState.Class(); class == node.Stable || class == node.Failed {
+		c.w.violated("%s boots the ramdisk that is still served in state %q", c.name, n.ProvisionState)
+	}
+}
+
+// drawn is chance that follows from the seed.
+func (c *computer) drawn(what string, number int) uint32 {
+	return c.w.drawn(fmt.Sprintf("%s %d", c.name, number), what)
+}
+
+// document is the inspection document.
+func (c *computer) document() []byte {
+	return []byte(`{"inventory":{"interfaces":[{"name":"eno1","mac_address":"` + c.mac + `","has_carrier":true}],` +
+		`"cpu":{"count":8,"architecture":"x86_64"},"memory":{"physical_mb":8192},"boot":{"current_boot_mode":"uefi"},` +
+		`"disks":[{"name":"/dev/sda","size":1000000000}]},"root_disk":{"name":"/dev/sda","size":1000000000}}`)
+}
+
+// start notes that an agent starts, which lists no commands yet. It is called when it
+// listens.
+func (c *computer) start(handler http.Handler) {
+	c.state.Lock()
+	defer c.state.Unlock()
+	c.next, c.commands = handler, nil
+}
+
+// listen opens the listener of an agent. Connections are made without it, see agentConn.
+func (c *computer) listen(context.Context, string, string) (net.Listener, error) {
+	c.state.Lock()
+	defer c.state.Unlock()
+	c.agent = c.next
+	return &listener{c: c, closed: make(chan struct{})}, nil
+}
+
+// answering returns what the agent answers with; nil when none listens.
+func (c *computer) answering() http.Handler {
+	c.state.Lock()
+	defer c.state.Unlock()
+	return c.agent
+}
+
+// listener is that of an agent, which accepts nothing.
+type listener struct {
+	c      *computer
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() {
+		l.c.state.Lock()
+		defer l.c.state.Unlock()
+		l.c.agent = nil
+		close(l.closed)
+	})
+	return nil
+}
+
+func (l *listener) Addr() net.Addr { return net.TCPAddrFromAddrPort(l.c.address) }
