@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
@@ -211,16 +212,36 @@ func (s *session) end(tx *store.Tx, p *progress, task Task) error {
 // already cannot be found out again: known makes it try until the database answers,
 // for as long as nobody else has the node.
 func (s *session) store(ctx context.Context, known bool, change func(*store.Tx, *progress) error) error {
-	for {
-		err := s.commit(ctx, change)
-		if !known || !errors.Is(err, node.ErrUnavailable) {
-			return err
-		}
+	err := s.commit(ctx, change)
+	for known && errors.Is(err, node.ErrUnavailable) {
 		s.r.log.Warn("What a machine did waits for the database", "work", s.j.work.Kind, "node", s.j.work.NodeUUID, "err", err)
 		if !s.r.pause(ctx, s.r.cfg.Jitter(retryAfter)) {
 			return err
 		}
+		err = s.commit(ctx, func(tx *store.Tx, p *progress) error {
+			if err := s.checkKind(tx); err != nil {
+				return err
+			}
+			return change(tx, p)
+		})
+		if errors.Is(err, errChained) {
+			return fmt.Errorf("%w: %w", err, node.ErrUnavailable) // as for whoever does not try again
+		}
 	}
+	return err
+}
+
+// errChained is the error of a commit whose first try, of which only the answer was lost, has
+// made other work of the row.
+var errChained = errors.New("the row is other work now")
+
+// checkKind returns errChained when the row is not the work that this session knows.
+func (s *session) checkKind(tx *store.Tx) error {
+	works, err := tx.WorkOf(s.j.work.NodeID)
+	if err == nil && !slices.ContainsFunc(works, func(w *store.Work) bool { return w.ID == s.j.work.ID && w.Kind == s.j.work.Kind }) {
+		err = errChained
+	}
+	return err
 }
 
 func (s *session) commit(ctx context.Context, change func(*store.Tx, *progress) error) error {

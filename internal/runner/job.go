@@ -220,6 +220,7 @@ func (r *Runner) read(ctx context.Context, j *Job) error {
 		}
 		works[i].NodeUUID, works[i].Lease = n.UUID, n.Lease
 		j.work, j.stale = works[i], false
+		j.info.Work = j.work.Kind
 		return nil
 	})
 }

@@ -1,0 +1,75 @@
+package conductor
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// deaf is the database as a process sees it that does not hear the answer to one of its
+// commits.
+type deaf struct {
+	Database
+	hears int  // so many commits before
+	armed bool // the process has taken its request
+	lost  bool
+}
+
+func (d *deaf) Write(ctx context.Context, fn func(*store.Tx) error) error {
+	err := d.Database.Write(ctx, fn)
+	if err != nil || !d.armed || d.lost {
+		return err
+	}
+	if d.hears--; d.hears >= 0 {
+		return nil
+	}
+	d.lost = true
+	return &node.UnavailableError{Reason: "The answer was lost."}
+}
+
+// TestLostAnswerOfTheDatabaseFailsNoWork loses the answer to each commit of work in turn.
+func TestLostAnswerOfTheDatabaseFailsNoWork(t *testing.T) {
+	for name, tc := range map[string]struct {
+		state, want node.State
+		verb        string
+		with        func(*node.VerbRequest)
+	}{
+		"clean":    {state: node.Manageable, want: node.Manageable, verb: "clean", with: with(step("raid.create_configuration"), step("power.reboot"))},
+		"deploy":   {state: node.Available, want: node.Active, verb: "active", with: func(*node.VerbRequest) {}},
+		"undeploy": {state: node.Active, want: node.Available, verb: "deleted", with: func(*node.VerbRequest) {}},
+		"rebuild":  {state: node.Active, want: node.Active, verb: "rebuild", with: func(*node.VerbRequest) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			commits := 0
+			for lost := true; lost; commits++ {
+				lost = loseAnswer(t, commits, tc.state, tc.want, tc.verb, tc.with)
+			}
+			if commits < 3 {
+				t.Errorf("the work has %d commits: no answer was lost", commits-1)
+			}
+		})
+	}
+}
+
+// loseAnswer runs a verb in a process that does not hear the answer to a commit, and reports
+// whether there was such a commit.
+func loseAnswer(t *testing.T, commit int, state, want node.State, verb string, change func(*node.VerbRequest)) bool {
+	t.Helper()
+	w := emptyWorld(t)
+	db := &deaf{Database: w.store, hears: commit}
+	w.Conductor = w.idleOn(db, "conductor-1", func(cfg *Config) { cfg.Jitter = func(time.Duration) time.Duration { return time.Millisecond } })
+	n := w.fake(state, nil)
+	w.send(n, verb, change)
+	db.armed = true
+	w.Conductor.runner.RunNext(t.Context())
+	w.clock.Advance(time.Minute)
+	w.Conductor = w.start("conductor-2") // for what the first one has given back
+	w.settle()
+	if got := w.arrive(n, want); got.LastError != "" {
+		t.Errorf("without the answer to commit %d: last_error %q", commit, got.LastError)
+	}
+	return db.lost
+}
