@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/internal/bootiso"
@@ -43,11 +44,11 @@ func (m mediaInterface) boot(n *node.Node) (node.RamdiskBoot, error) {
 	return boot, checkImages(n, boot, m.images)
 }
 
-// BootRamdisk fetches the images, stores what is served, attaches it as a virtual CD, and
-// then makes the machine boot from that once.
+// BootRamdisk fetches the images, stores what is served, attaches it as the only virtual CD,
+// and then makes the machine boot from that once.
 func (m mediaInterface) BootRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	switch p := parsePhase(turn.Phase); p.stage {
-	case stored, inserting:
+	case stored, ejecting, inserting:
 		return m.insert(ctx, n, p, turn)
 	case inserted, setting:
 		return m.setDevice(ctx, n, p, turn)
@@ -82,6 +83,19 @@ func (m mediaInterface) insert(ctx context.Context, n *node.Node, p phase, turn 
 		inner.Attempt = driver.Fresh
 	}
 	medium := node.Medium{DeviceType: mediumDevice, ImageURL: m.config.URL + boot.Path(n.UUID, node.BootMediumFile)}
+	if p.stage != inserting {
+		out, err := makeRoom(ctx, n, media, medium, inner)
+		if err != nil {
+			return driver.Outcome{}, withoutSecret(err, boot.Secret)
+		}
+		if !out.Done() {
+			out.Phase = phase{stage: ejecting, device: mediumDevice, inner: out.Phase}.String()
+			return out, nil
+		}
+		if inner.Phase = ""; inner.Attempt == driver.Continued {
+			inner.Attempt = driver.Fresh
+		}
+	}
 	out, err := media.AttachMedium(ctx, n, medium, inner)
 	switch {
 	case err != nil:
@@ -91,6 +105,20 @@ func (m mediaInterface) insert(ctx context.Context, n *node.Node, p phase, turn 
 	}
 	out.Phase = phase{stage: inserting, device: mediumDevice, inner: out.Phase}.String()
 	return out, nil
+}
+
+// makeRoom makes a turn of detaching media of the same type, which could not be detached when
+// they were withdrawn: the machine might boot from one of them.
+func makeRoom(ctx context.Context, n *node.Node, media driver.VirtualMedia, medium node.Medium, turn driver.Turn) (driver.Outcome, error) {
+	attached, err := media.Media(ctx, n)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	other := func(a node.Medium) bool { return a.DeviceType == medium.DeviceType && a.ImageURL != medium.ImageURL }
+	if !slices.ContainsFunc(attached, other) {
+		return driver.Outcome{}, nil
+	}
+	return media.DetachMedia(ctx, n, []string{medium.DeviceType}, turn)
 }
 
 // withoutSecret removes the secret of a boot from what a BMC says about it, which readers of

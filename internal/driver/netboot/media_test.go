@@ -18,6 +18,7 @@ import (
 type virtualDrive struct {
 	driver.VirtualMedia
 	medium   string // URL of what is in it; empty for nothing
+	left     string // the same for another drive that is a CD, too
 	attempts []driver.Attempt
 	before   func()
 	failed   error
@@ -38,12 +39,19 @@ func (d *virtualDrive) AttachMedium(_ context.Context, _ *node.Node, medium node
 	return driver.Outcome{}, nil
 }
 
+func (d *virtualDrive) Media(context.Context, *node.Node) ([]node.Medium, error) {
+	if d.left == "" {
+		return nil, nil
+	}
+	return []node.Medium{{DeviceType: "cdrom", ImageURL: d.left}}, nil
+}
+
 func (d *virtualDrive) DetachMedia(_ context.Context, _ *node.Node, devices []string, turn driver.Turn) (driver.Outcome, error) {
 	if turn.Phase == "" {
 		return driver.Outcome{Again: 1, Phase: "asked"}, nil
 	}
 	if d.failed == nil && slices.Equal(devices, []string{"cdrom"}) {
-		d.medium = ""
+		d.medium, d.left = "", ""
 	}
 	return driver.Outcome{}, d.failed
 }
@@ -101,6 +109,21 @@ func TestMediumThatCannotBeDetachedStaysOnRecord(t *testing.T) {
 	}
 	if _, still := node.RamdiskBootOf(n); !still {
 		t.Error("nobody knows any more that a medium is attached")
+	}
+}
+
+func TestMediumOfAnEarlierBootIsDetachedBeforeTheNextOneIsAttached(t *testing.T) {
+	n, d := inspected(nil, nil), &virtualDrive{left: "http://192.0.2.1:6386/boot/u/of-an-earlier-boot/boot.iso"}
+	d.before = func() {
+		if d.left != "" {
+			t.Error("the machine has two CDs to boot from")
+		}
+	}
+	if err := play(t, n, mediaBoot(d, &bootDevices{devices: []string{"cdrom"}}).BootRamdisk); err != nil || d.medium == "" {
+		t.Errorf("got %v, with %q in the drive", err, d.medium)
+	}
+	if want := []driver.Attempt{driver.Fresh, driver.Continued}; !slices.Equal(d.attempts, want) {
+		t.Errorf("attempts %q, want %q", d.attempts, want)
 	}
 }
 

@@ -89,6 +89,7 @@ func (b bootInterface) Validate(n *node.Node) error {
 const (
 	fetching  stage = "fetch"    // the images are being fetched
 	stored    stage = "store"    // what is served is stored; no BMC was called yet
+	ejecting  stage = "eject"    // media of other boots are being detached
 	inserting stage = "insert"   // the medium is being attached
 	inserted  stage = "inserted" // the medium is attached; the boot device was not set yet
 	setting   stage = "set"      // the boot device is being set
