@@ -186,7 +186,7 @@ func (c *agentConn) carry(q *agentRequest, v verdict) (io.Reader, error) {
 		return nil, c.ctx.Err()
 	}
 	if begun {
-		c.r.heard(c.origin, kindOfOrder(q.what))
+		c.r.heard(effect{kind: kindOfOrder(q.what), detail: q.what, origin: c.origin})
 	}
 	return wire(written.Result())
 }

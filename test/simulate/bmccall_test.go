@@ -105,7 +105,7 @@ func (b bmcCalls) carry(q *bmcRequest, v verdict) (*http.Response, error) {
 		return nil, ctx.Err()
 	}
 	for _, e := range done {
-		b.r.heard(e.origin, e.kind)
+		b.r.heard(e)
 	}
 	return answer, err
 }

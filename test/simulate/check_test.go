@@ -119,11 +119,8 @@ func (w *world) checkNode(uuid string) {
 		}
 		return
 	}
-	var works []*store.Work
-	_ = w.db.Read(context.Background(), func(tx *store.Tx) (err error) {
-		works, err = tx.WorkOf(n.ID)
-		return err
-	})
+	works := w.works(n)
+	_, serves := node.RamdiskBootOf(n)
 	class := n.ProvisionState.Class()
 	switch {
 	case len(works) > 0:
@@ -134,6 +131,8 @@ func (w *world) checkNode(uuid string) {
 		w.violated("%s ends in state %q, which nobody ends", m.name, n.ProvisionState)
 	case class == node.Failed && n.LastError == "" && !w.explained(n): // a power change clears last_error
 		w.violated("%s ends in state %q without a word", m.name, n.ProvisionState)
+	case serves:
+		w.violated("%s: a ramdisk is still served in state %q", m.name, n.ProvisionState)
 	case n.TargetPowerState != "":
 		w.violated("%s: the wish for %q is left", m.name, n.TargetPowerState)
 	}
@@ -148,10 +147,22 @@ func (w *world) checkNode(uuid string) {
 	events := w.events(n)
 	w.checkReboots(n, m, events)
 	for _, e := range events {
+		if e.Severity == node.SeverityError && strings.Contains(e.Message, "The requested action") {
+			w.violated("%s: work has asked for a state that the node cannot go to: %s", m.name, e.Message)
+		}
 		if e.Severity == node.SeverityError && slices.ContainsFunc(informing, func(op string) bool { return strings.Contains(e.Message, op+":") }) {
 			w.violated("%s: reading settings, which only informs, has failed the node: %s", m.name, e.Message)
 		}
 	}
+}
+
+// works returns the work on a node.
+func (w *world) works(n *node.Node) (works []*store.Work) {
+	_ = w.db.Read(context.Background(), func(tx *store.Tx) (err error) {
+		works, err = tx.WorkOf(n.ID)
+		return err
+	})
+	return works
 }
 
 // events returns the history of a node.

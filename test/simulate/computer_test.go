@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -194,10 +195,15 @@ func (c *computer) choose(b bmc.Boot) (params map[string]string, source bmc.Sour
 	}
 	served, serves := node.RamdiskBootOf(n)
 	_, _, installed := c.disks.Bootable()
+	medium := bootURL + served.Path(c.uuid, node.BootMediumFile)
+	isServed := func(m bmc.BootMedium) bool { return serves && m.Image == medium }
+	if slices.ContainsFunc(b.Media, isServed) && b.Image(bmc.FromCD) != medium {
+		c.w.violated("%s finds a medium of an earlier boot before the one that is served", c.name)
+	}
 	for _, source := range b.Sources(c.disks.BootEntry()) {
 		switch {
 		case source == bmc.FromNetwork && serves,
-			source == bmc.FromCD && serves && b.Image(source) == bootURL+served.Path(c.uuid, node.BootMediumFile):
+			source == bmc.FromCD && serves && b.Image(source) == medium:
 			c.checkServed(n)
 			return paramsOf(served.KernelParams), source, true
 		case source == bmc.FromNetwork && c.bmc == nil && !installed:
@@ -226,9 +232,9 @@ func paramsOf(line string) map[string]string {
 }
 
 // checkServed holds a boot of the ramdisk against the state of the node: when its phase
-// is over, nothing may be served.
+// is over, and what cleans up after it, nothing may be served.
 func (c *computer) checkServed(n *node.Node) {
-	if class := n.ProvisionState.Class(); class == node.Stable || class == node.Failed {
+	if class := n.ProvisionState.Class(); (class == node.Stable || class == node.Failed) && len(c.w.works(n)) == 0 {
 		c.w.violated("%s boots the ramdisk that is still served in state %q", c.name, n.ProvisionState)
 	}
 }

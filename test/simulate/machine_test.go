@@ -282,7 +282,7 @@ func (c connection) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
 		<-ctx.Done()
 		return fake.Task{}, ctx.Err()
 	}
-	c.r.heard(e.Origin, e.Kind)
+	c.r.heard(effect{kind: e.Kind, detail: e.Detail, origin: e.Origin})
 	if done.State == fake.Done {
 		c.r.learn(e.Origin.Request, e.Origin.Epoch)
 	}

@@ -157,10 +157,10 @@ type hearing struct {
 }
 
 // heard notes that the process has heard of the success of an effect.
-func (r *replica) heard(origin driver.Origin, kind fake.Kind) {
+func (r *replica) heard(e effect) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told[string(kind)+" "+origin.Request] = hearing{at: time.Now(), epoch: origin.Epoch}
+	r.told[string(e.kind)+" "+e.detail+" "+e.origin.Request] = hearing{at: time.Now(), epoch: e.origin.Epoch}
 }
 
 // unheard notes that a turn of a request cannot be stored although a part of it succeeded.
@@ -191,7 +191,7 @@ func (r *replica) learned(request string, epoch int64) bool {
 func (r *replica) kept(e effect, later time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h, told := r.told[string(e.kind)+" "+e.origin.Request]
+	h, told := r.told[string(e.kind)+" "+e.detail+" "+e.origin.Request]
 	return told && h.at.After(later) && !r.dead && (h.epoch == e.origin.Epoch || r.ending && !r.w.sched.failedWithin(h.at, time.Now()))
 }
 
