@@ -197,20 +197,24 @@ func (w *world) last(uuid string, fits func(*request) bool) *request {
 	return last
 }
 
+// verbEnds are the states in which verbs have gone well that change the disks.
+var verbEnds = map[string]node.State{"active": node.Active, "rebuild": node.Active, "deleted": node.Available, "clean": node.Manageable}
+
 // checkVerb looks for what the last verb must have done to the machine when the node
 // says that it went well.
 func (w *world) checkVerb(n *node.Node, m *machine) {
 	q := w.last(n.UUID, func(q *request) bool { _, verb := node.VerbNamed(q.what); return verb && q.what != "unhold" })
-	if q == nil || !q.accepted || n.Driver != "fake-hardware" {
+	c := w.computerOf(n.UUID)
+	if q == nil || !q.accepted || c == nil && n.Driver != "fake-hardware" {
 		return
 	}
-	ends := map[string]node.State{"active": node.Active, "rebuild": node.Active, "deleted": node.Available, "clean": node.Manageable}
-	want, destructive := ends[q.what], slices.ContainsFunc(q.steps, func(s node.Step) bool { return strings.HasPrefix(s.Step, "erase_") })
+	want, destructive := verbEnds[q.what], slices.ContainsFunc(q.steps, func(s node.Step) bool { return strings.HasPrefix(s.Step, "erase_") })
 	if want == "" || n.ProvisionState != want || n.LastError != "" || q.what == "clean" && !destructive {
 		return
 	}
-	if !m.did(fakeKinds[q.what], q.at, time.Now()) {
-		w.violated("%s: request %d (%s) is said to have gone well, and the machine knows of no %s", m.name, q.id, q.what, fakeKinds[q.what])
+	kind := fakeKinds[q.what]
+	if done := m.did(kind, q.at, time.Now()); !done || c != nil && !c.succeeded(kind, q.at) {
+		w.violated("%s: request %d (%s) is said to have gone well, and the machine knows of no %s that did", m.name, q.id, q.what, kind)
 	}
 }
 

@@ -98,13 +98,24 @@ type call struct {
 	until   time.Time
 }
 
-// undone returns until when effects of a kind may have been undone by somebody else.
-func (m *machine) undone(kind fake.Kind) time.Time {
-	switch kind {
-	case fake.PowerOn, fake.PowerOff, fake.SoftPowerOff, fake.BootDevice: // an override is for one boot
-		return m.pressed
+// undoing are the effects after which others are not what the machine has any more.
+var undoing = map[fake.Kind][]fake.Kind{
+	fake.PowerOn: {fake.PowerOff, fake.SoftPowerOff}, fake.PowerOff: {fake.PowerOn}, fake.SoftPowerOff: {fake.PowerOn},
+	fake.BootDevice: {fake.PowerOn}, // an override may be for one boot
+}
+
+// undone returns until when effects of a kind may have been undone: by others in the log,
+// or by somebody at the machine. The caller holds the lock.
+func (m *machine) undone(kind fake.Kind) (last time.Time) {
+	if len(undoing[kind]) > 0 {
+		last = m.pressed
 	}
-	return time.Time{}
+	for _, e := range m.log {
+		if slices.Contains(undoing[kind], e.kind) && e.at.After(last) {
+			last = e.at
+		}
+	}
+	return last
 }
 
 // once are effects that must not happen twice for one request.
