@@ -50,8 +50,11 @@ func (b bmcCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 func (q *bmcRequest) describe() {
 	at := strings.TrimRight(q.URL.Path, "/")
 	name := path.Base(at)
-	if path.Base(path.Dir(at)) == "Systems" {
+	switch parent := path.Base(path.Dir(at)); {
+	case parent == "Systems":
 		name = "ComputerSystem"
+	case strings.EqualFold(parent, "Bios"): // vendors have their own names for its settings
+		name = "Bios"
 	}
 	q.what = q.Method + " " + name
 	q.changes = q.Method != http.MethodGet && !strings.Contains(at, "/SessionService/")

@@ -25,6 +25,12 @@ type request struct {
 	accepted bool
 }
 
+// diskVerbs are verbs whose work takes the most steps, of which machines that boot get
+// more.
+var diskVerbs = map[node.State][]string{
+	node.Manageable: {"clean", "clean", "provide"}, node.Available: {"active"}, node.Active: {"service", "rebuild", "deleted"},
+}
+
 // verbsOf lists what clients ask of nodes in each state.
 var verbsOf = map[node.State][]string{
 	node.Enroll:         {"manage"},
@@ -106,7 +112,12 @@ func (w *world) ask() {
 	if err != nil {
 		return // it was deleted
 	}
+	if w.computerOf(uuid) != nil && n.ProvisionState.Class() == node.Waiting && s.chance(80) {
+		return // else hardly any ramdisk would come to its work
+	}
 	switch drawn := s.rng.IntN(100); {
+	case drawn < 40 && w.computerOf(uuid) != nil && len(diskVerbs[n.ProvisionState]) > 0:
+		w.askVerb(r, uuid, pick(s, diskVerbs[n.ProvisionState]))
 	case drawn < 50 && len(verbsOf[n.ProvisionState]) > 0:
 		w.askVerb(r, uuid, pick(s, verbsOf[n.ProvisionState]))
 	case drawn < 55:

@@ -155,7 +155,7 @@ func (c *computer) boot(ctx context.Context, b bmc.Boot) error {
 	if to := params["ipa-inspection-callback-url"]; to != "" {
 		config.CallbackURLs = []string{to}
 	}
-	if err := agent.Sleep(ctx, agent.RealClock, 20*time.Second+time.Duration(random.Int64N(int64(40*time.Second)))); err != nil {
+	if err := agent.Sleep(ctx, agent.RealClock, 3*time.Second+time.Duration(random.Int64N(int64(12*time.Second)))); err != nil {
 		return err
 	}
 	for {

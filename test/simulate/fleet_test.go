@@ -37,7 +37,7 @@ const (
 )
 
 // computerStates are those in which nodes with a computer begin.
-var computerStates = []node.State{node.Enroll, node.Manageable, node.Manageable, node.Available, node.Available, node.Active}
+var computerStates = []node.State{node.Enroll, node.Manageable, node.Manageable, node.Available, node.Available, node.Active, node.Active}
 
 // addComputer stores a node and its machine. The last one has no BMC.
 func (w *world) addComputer(i int) error {
@@ -96,7 +96,7 @@ func (c *computer) addBMC(vendor string, i int) {
 	c.recorder = simeffect.NewRecorder(simeffect.RecorderOptions{Known: bmc.Known})
 	profile := redfish.Profile(vendor)
 	c.bmc = bmc.New(&bmc.Config{
-		Profile: profile, Times: bmc.RealisticTimes().Faster(3), User: bmcUser, Password: bmcPassword, Recorder: c.recorder,
+		Profile: profile, Times: bmc.RealisticTimes().Faster(8), User: bmcUser, Password: bmcPassword, Recorder: c.recorder,
 		Client: &http.Client{Transport: files{}},
 		Wake:   func(after time.Duration, settle func()) { time.AfterFunc(after+odd, settle) },
 	}, c.name, func() hardware.Machine { return hardwareOf(profile.Manufacturer) }, c)

@@ -86,12 +86,21 @@ func (w *world) newReplica(name string) *replica {
 		AgentRules: agent.Rules{}, Agents: agents,
 		Discovery:  conductor.Discovery{Rate: 1e6, Burst: 1e6},
 		Inspection: conductor.Inspection{UnmanagedBoot: true},
-		Limits:     conductor.Limits{CallbackTimeout: 5 * time.Minute, PowerSync: 3 * time.Minute, PowerRecovery: 4 * time.Minute},
+		Limits:     conductor.Limits{CallbackTimeout: w.callbackTimeout(), PowerSync: 3 * time.Minute, PowerRecovery: 4 * time.Minute},
 	}, slog.New(w.logs(name)))
 	r.api = sync.OnceValue(func() http.Handler {
 		return httpapi.New(r.Conductor, httpapi.Options{Drivers: drivers, Logger: slog.New(w.logs(name)), Now: w.db.Now})
 	})
 	return r
+}
+
+// callbackTimeout is how long nodes wait for their ramdisk. Machines that boot take a part
+// of it.
+func (w *world) callbackTimeout() time.Duration {
+	if len(w.computers) > 0 {
+		return 25 * time.Minute
+	}
+	return 5 * time.Minute
 }
 
 // die makes everything that the process does from now on fail and leave no trace.

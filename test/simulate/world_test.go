@@ -236,9 +236,9 @@ func (w *world) step() {
 	}
 }
 
-// next picks a point, more often one of work than one of loops and requests.
+// next picks a point, more often one of work and of agents than one of loops and requests.
 func (w *world) next(points []*point) *point {
-	work := slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return p.info.Work == "" })
+	work := slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return p.info.Work == "" && p.replica != nil })
 	if len(work) > 0 && w.sched.chance(60) {
 		points = work
 	}
