@@ -85,6 +85,9 @@ func (b bmcCalls) carry(q *bmcRequest, v verdict) (*http.Response, error) {
 		return nil, ctx.Err()
 	case v == requestLost:
 		return nil, errCut
+	case q.to.silent > 0:
+		q.to.silent--
+		return nil, errNobody
 	}
 	if q.changes {
 		sent := q.to.enter(ctx, b.r)

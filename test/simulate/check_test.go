@@ -20,6 +20,9 @@ const settleRounds = 40
 func (w *world) settle() {
 	w.sched.freeAll()
 	w.outage = 0
+	for _, c := range w.computers {
+		c.silent = 0
+	}
 	pause := 5 * time.Second
 	for range settleRounds {
 		w.replace()

@@ -28,7 +28,7 @@ type request struct {
 // diskVerbs are verbs whose work takes the most steps, of which machines that boot get
 // more.
 var diskVerbs = map[node.State][]string{
-	node.Manageable: {"clean", "clean", "provide"}, node.Available: {"active"}, node.Active: {"service", "rebuild", "deleted"},
+	node.Manageable: {"clean", "clean", "provide"}, node.Available: {"active"}, node.Active: {"service", "service", "rebuild", "deleted"},
 }
 
 // verbsOf lists what clients ask of nodes in each state.
@@ -65,16 +65,20 @@ var stepChoices = []node.Step{
 }
 
 // computerSteps are what cleaning and servicing of machines with a BMC are asked to do
-// besides. What the BIOS is set to is drawn, and components of firmware stand for files
-// with a new version.
+// besides. What the BIOS is set to is drawn.
 var computerSteps = []node.Step{
 	{Interface: "deploy", Step: "erase_devices"},
 	{Interface: "deploy", Step: "burnin_cpu"},
 	{Interface: "bios", Step: "factory_reset"},
 	{Interface: "bios", Step: "apply_configuration"},
-	{Interface: "firmware", Step: "update", Args: map[string]any{"settings": "bios"}},
-	{Interface: "firmware", Step: "update", Args: map[string]any{"settings": "bmc"}},
 	{Interface: "power", Step: node.StepReboot},
+}
+
+// update is a step that installs firmware of a version that no other has.
+func (w *world) update() node.Step {
+	component := pick(w.sched, []string{"bios", "bios", "bmc"})
+	file := fmt.Sprintf("http://images/%s@9.%d", component, len(w.requests))
+	return node.Step{Interface: "firmware", Step: "update", Args: map[string]any{"settings": []any{map[string]any{"component": component, "url": file}}}}
 }
 
 // stepFor draws a step for a node.
@@ -88,10 +92,6 @@ func (w *world) stepFor(uuid string) node.Step {
 		choices := slices.DeleteFunc(slices.Clone(c.bmc.Profile().Attributes), func(a bmc.Attribute) bool { return len(a.Values) == 0 })
 		attribute := pick(w.sched, choices)
 		step.Args = map[string]any{"settings": []any{map[string]any{"name": attribute.Name, "value": pick(w.sched, attribute.Values)}}}
-	}
-	if component, ok := step.Args["settings"].(string); ok {
-		file := fmt.Sprintf("http://images/%s@9.%d", component, len(w.requests))
-		step.Args = map[string]any{"settings": []any{map[string]any{"component": component, "url": file}}}
 	}
 	return step
 }
@@ -175,8 +175,15 @@ func (w *world) askVerb(r *replica, uuid, name string) {
 	}
 	asked := node.VerbRequest{Verb: verb, RescuePassword: "hush"}
 	if name == "clean" || name == "service" {
-		for range 1 + w.sched.rng.IntN(3) {
+		most := 3
+		if w.computerOf(uuid) != nil { // whose steps take longer
+			most = 2
+		}
+		for range 1 + w.sched.rng.IntN(most) {
 			asked.Steps = append(asked.Steps, w.stepFor(uuid))
+		}
+		if c := w.computerOf(uuid); c != nil && c.bmc != nil && w.sched.chance(35) {
+			asked.Steps = []node.Step{w.update()}
 		}
 		if name == "service" {
 			asked.Steps = slices.DeleteFunc(asked.Steps, func(s node.Step) bool { return s.Step == "erase_devices" || s.Step == "erase_devices_metadata" })

@@ -32,6 +32,7 @@ type computer struct {
 	// recorder has the effects that the BMC knows, of which taken are in the log.
 	recorder *simeffect.Recorder
 	taken    int64
+	silent   int // how many requests the BMC does not answer
 
 	state sync.Mutex
 	cycle *powerCycle // the present or the last one

@@ -94,9 +94,10 @@ func (c *computer) install() {
 func (c *computer) addBMC(vendor string, i int) {
 	odd := time.Duration(101+37*i) * time.Nanosecond
 	c.recorder = simeffect.NewRecorder(simeffect.RecorderOptions{Known: bmc.Known})
-	profile := redfish.Profile(vendor)
+	profile, times := redfish.Profile(vendor), bmc.RealisticTimes().Faster(8)
+	times.Flash = 2 * time.Minute
 	c.bmc = bmc.New(&bmc.Config{
-		Profile: profile, Times: bmc.RealisticTimes().Faster(8), User: bmcUser, Password: bmcPassword, Recorder: c.recorder,
+		Profile: profile, Times: times, User: bmcUser, Password: bmcPassword, Recorder: c.recorder,
 		Client: &http.Client{Transport: files{}},
 		Wake:   func(after time.Duration, settle func()) { time.AfterFunc(after+odd, settle) },
 	}, c.name, func() hardware.Machine { return hardwareOf(profile.Manufacturer) }, c)

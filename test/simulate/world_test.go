@@ -213,6 +213,9 @@ func (w *world) step() {
 	s := w.sched
 	points := s.waiting()
 	drawn := s.rng.IntN(100)
+	if len(w.computers) > 0 && (len(points) == 0 || drawn >= 84 && drawn < 88) && s.chance(60) {
+		drawn = 99 // machines that boot and work need time, and processes that live
+	}
 	switch {
 	case len(points) > 0 && drawn < 72:
 		w.decide(w.next(points))
@@ -233,6 +236,11 @@ func (w *world) step() {
 	s.waiting()
 	if s.chance(30) {
 		w.replace()
+	}
+	if len(w.computers) > 0 && s.chance(2) {
+		c := pick(s, w.computers)
+		c.silent = 1 + s.rng.IntN(25)
+		s.note("the BMC of %s answers none of %d requests", c.name, c.silent)
 	}
 }
 
