@@ -64,7 +64,7 @@ func loseAnswer(t *testing.T, commit int, state, want node.State, verb string, c
 	n := w.fake(state, nil)
 	w.send(n, verb, change)
 	db.armed = true
-	w.Conductor.runner.RunNext(t.Context())
+	w.runner.RunNext(t.Context())
 	w.clock.Advance(time.Minute)
 	w.Conductor = w.start("conductor-2") // for what the first one has given back
 	w.settle()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
@@ -211,6 +212,7 @@ func (w *world) checkVerb(n *node.Node, m *machine) {
 	if q == nil || !q.accepted || c == nil && n.Driver != "fake-hardware" {
 		return
 	}
+	w.checkFirmware(n, c, q)
 	want, destructive := verbEnds[q.what], slices.ContainsFunc(q.steps, func(s node.Step) bool { return strings.HasPrefix(s.Step, "erase_") })
 	if want == "" || n.ProvisionState != want || n.LastError != "" || q.what == "clean" && !destructive {
 		return
@@ -218,6 +220,22 @@ func (w *world) checkVerb(n *node.Node, m *machine) {
 	kind := fakeKinds[q.what]
 	if done := m.did(kind, q.at, time.Now()); !done || c != nil && !c.succeeded(kind, q.at) {
 		w.violated("%s: request %d (%s) is said to have gone well, and the machine knows of no %s that did", m.name, q.id, q.what, kind)
+	}
+}
+
+// checkFirmware looks for the versions that a request must have brought when the node says
+// that it went well.
+func (w *world) checkFirmware(n *node.Node, c *computer, q *request) {
+	ends := map[string]node.State{"clean": node.Manageable, "service": node.Active}[q.what]
+	if c == nil || c.bmc == nil || n.ProvisionState != ends || n.LastError != "" {
+		return
+	}
+	for _, step := range q.steps {
+		component, version, ok := firmwareOf(step)
+		has := func(b bmc.Component) bool { return b.ID == component && b.Version == version }
+		if ok && !slices.ContainsFunc(c.bmc.Components(), has) {
+			w.violated("%s: request %d (%s) is said to have gone well, and the firmware of %s is not %s", n.Name, q.id, q.what, component, version)
+		}
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -79,6 +81,17 @@ func (w *world) update() node.Step {
 	component := pick(w.sched, []string{"bios", "bios", "bmc"})
 	file := fmt.Sprintf("http://images/%s@9.%d", component, len(w.requests))
 	return node.Step{Interface: "firmware", Step: "update", Args: map[string]any{"settings": []any{map[string]any{"component": component, "url": file}}}}
+}
+
+// firmwareOf returns what such a step installs; false for other steps.
+func firmwareOf(step node.Step) (component, version string, ok bool) {
+	settings, _ := step.Args["settings"].([]any)
+	if step.Step != "update" || len(settings) == 0 {
+		return "", "", false
+	}
+	setting, _ := settings[0].(map[string]any)
+	file, _ := setting["url"].(string)
+	return strings.Cut(path.Base(file), "@")
 }
 
 // stepFor draws a step for a node.

@@ -148,7 +148,7 @@ func (c *computer) boot(ctx context.Context, b bmc.Boot) error {
 	}
 	c.w.sched.note("%s boots the ramdisk from %s", c.name, source)
 	c.boots++
-	random := rand.New(rand.NewPCG(c.w.seed, uint64(c.drawn("boots", c.boots)))) //nolint:gosec // chance of a simulation
+	random := rand.New(rand.NewPCG(c.w.seed, uint64(c.drawn("boots", c.boots))))
 	config := agent.Config{
 		Engine: params["ipa-api-url"], Client: &http.Client{Transport: callbacks{c}}, Downloads: &http.Client{Transport: files{}},
 		Disks: c.disks, UEFI: true, Journal: c, Document: c.document, Hostname: c.name, Address: c.address, Listen: c.listen, Random: random,

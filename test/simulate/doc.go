@@ -7,6 +7,11 @@
 // engine's memory and keep a log of what was done to them; what must hold is checked
 // there, not in the engine's own state.
 //
+// In most runs the machines are fake hardware. In every fourth one they are simulated
+// servers: BMCs behind the Redfish driver, and ramdisks whose agents look themselves up,
+// send heartbeats and carry out commands. Requests to them, and theirs to the engine, are
+// carried without sockets, and the scheduler decides about each that changes something.
+//
 // "make simulate SEED=n" replays one run, "make simulate SEEDS=1000 FIRST=n" runs
 // many. The folder defects has patches that put defects back which the engine once
 // had; "make simulate-defects" shows the seed that catches each.
