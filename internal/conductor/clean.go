@@ -68,9 +68,9 @@ func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error)
 // still write firmware.
 func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
 	if writesFirmware(t.Node) {
-		return append([]runner.Operation{c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node)}, c.switchedOn(t)...)
+		return append([]runner.Operation{c.leaveRamdiskIfItCan(t.Node), c.checkBeforeLeaving(t.Node)}, c.switchedOn(t)...)
 	}
-	return append([]runner.Operation{c.checkBeforeLeaving(t.Node)}, c.backToInstance(t.Node, workMark(t.Work))...)
+	return c.backToInstance(t.Node, workMark(t.Work))
 }
 
 // leaveCleaned withdraws the ramdisk and switches a machine off whose cleaning failed, unless
@@ -78,7 +78,7 @@ func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
 func (c *Conductor) leaveCleaned(t runner.Task) []runner.Operation {
 	off := c.switchTo(t.Node, node.PowerOff)
 	off.Skip = off.Skip || writesFirmware(t.Node)
-	return []runner.Operation{c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), off}
+	return []runner.Operation{c.leaveRamdiskIfItCan(t.Node), c.checkBeforeLeaving(t.Node), off}
 }
 
 // writesFirmware reports whether the step that runs, or has failed, may have left the BMC
