@@ -24,10 +24,13 @@ func inFolder(t *testing.T, files map[string]string) *folder {
 	return f
 }
 
+// someKey is the key of an image.
+const someKey = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 // A step that fails stops where a process that dies before it would.
 func TestImageNeverHasTheNoteOfAnotherVersion(t *testing.T) {
-	f := inFolder(t, map[string]string{"k.image": "old", "k.image.json": `{"etag":"old"}`})
-	if err := f.complete("k", note{ETag: "new"}); !errors.Is(err, os.ErrNotExist) { // there is no part
+	f := inFolder(t, map[string]string{someKey + ".image": "old", someKey + ".image.json": `{"etag":"old"}`})
+	if err := f.complete(someKey, note{ETag: "new"}); !errors.Is(err, os.ErrNotExist) { // there is no part
 		t.Fatalf("error = %v, want that the part is missing", err)
 	}
 	images, _, err := f.scan()
@@ -40,15 +43,42 @@ func TestImageNeverHasTheNoteOfAnotherVersion(t *testing.T) {
 }
 
 func TestPartNeverHasTheNoteOfAnotherVersion(t *testing.T) {
-	f := inFolder(t, map[string]string{"k.part.json": `{"etag":"old"}`})
-	if err := os.Mkdir(f.path("k.part"), 0o700); err != nil { // which cannot be opened to be written
+	f := inFolder(t, map[string]string{someKey + ".part.json": `{"etag":"old"}`})
+	if err := os.Mkdir(f.path(someKey + ".part"), 0o700); err != nil { // which cannot be opened to be written
 		t.Fatal(err)
 	}
-	d := &download{source: source{key: "k"}, cache: &Cache{contents: &contents{folder: f}}, part: note{ETag: "new"}}
+	d := &download{source: source{key: someKey}, cache: &Cache{contents: &contents{folder: f}}, part: note{ETag: "new"}}
 	if err := d.openPart(); err == nil {
 		t.Fatal("the part was opened")
 	}
-	if text, err := os.ReadFile(f.path("k.part.json")); err != nil || string(text) != `{"etag":"old"}` {
+	if text, err := os.ReadFile(f.path(someKey + ".part.json")); err != nil || string(text) != `{"etag":"old"}` {
 		t.Errorf("the note is %s, %v; want the one that was there", text, err)
+	}
+}
+
+// After a loss of power a file may be longer than what was written to the disk, with zeros
+// at its end.
+func TestOnlyBytesThatAreOnTheDiskCountForTheNextProcess(t *testing.T) {
+	f := inFolder(t, map[string]string{
+		someKey + ".part": "synced\x00\x00\x00\x00", someKey + ".part.json": `{"etag":"a","synced":6}`,
+	})
+	_, parts, err := f.scan()
+	if err != nil || len(parts) != 1 || parts[0].size != 6 {
+		t.Fatalf("found %+v, %v; want one part of 6 bytes", parts, err)
+	}
+	if text, err := os.ReadFile(f.path(someKey + ".part")); err != nil || string(text) != "synced" {
+		t.Errorf("the part is %q, %v", text, err)
+	}
+}
+
+func TestPartOfWhichNothingIsOnTheDiskForCertainIsRemoved(t *testing.T) {
+	for name, text := range map[string]string{"of an earlier release": `{"etag":"a"}`, "shorter than its note says": `{"etag":"a","synced":60}`} {
+		f := inFolder(t, map[string]string{someKey + ".part": "0123456789", someKey + ".part.json": text})
+		if _, parts, err := f.scan(); err != nil || len(parts) > 0 {
+			t.Errorf("%s: found %+v, %v", name, parts, err)
+		}
+		if _, err := os.Stat(f.path(someKey + ".part")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the part is still there: %v", name, err)
+		}
 	}
 }

@@ -8,13 +8,16 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
 // Files of the folder. An image is KEY.image, and as long as it is not complete
-// KEY.part. Each has a note of the same name and noteEnding, which is written before it.
+// KEY.part. The version that an image had before is KEY-VERSION.image, see retiredKey. Each
+// has a note of the same name and noteEnding, which is written before it.
 const (
 	imageEnding = ".image"
 	partEnding  = ".part"
@@ -25,12 +28,28 @@ const (
 	ownersOnly = 0o600
 )
 
-// note is what the server said about an image. Its file's time is when the image was
-// last used.
+// ownFiles are the names of the files of a cache. What else is in the folder belongs to
+// somebody else, as lost+found of a file system does.
+var ownFiles = regexp.MustCompile(`^[0-9a-f]{64}(-[0-9a-f]{16})?\.(image|part)(\.json(\.new)?)?$`)
+
+// note is what is known about an image. Its file's time is when the image was last used.
 type note struct {
-	ETag         string `json:"etag,omitempty"`
-	LastModified string `json:"last_modified,omitempty"`
+	ETag         string `json:"etag,omitempty"`          // as the server said
+	LastModified string `json:"last_modified,omitempty"` // as the server said
+	// Synced is how many bytes of a part are on the disk. A file may be longer after a loss
+	// of power, with anything in it.
+	Synced int64 `json:"synced,omitempty"`
+	// SHA256 of a whole image, in hexadecimal digits. Images that earlier releases have
+	// fetched have none.
+	SHA256 string `json:"sha256,omitempty"`
 }
+
+// retiredVersion is how many digits of the version are in the key of a retired image.
+const retiredVersion = 16
+
+// retiredKey is the key of a version of an image after the server has another one. Boots that
+// have begun with it go on with it.
+func retiredKey(key, sha256 string) string { return key + "-" + sha256[:min(retiredVersion, len(sha256))] }
 
 // sameFile is a value of the header If-Range for the image; empty when the server gave
 // none that tells whether the rest belongs to the same file (RFC 9110, section 13.1.5).
@@ -98,13 +117,15 @@ type stored struct {
 	note note
 }
 
-// scan lists the images and the parts of images, and removes all that is neither.
+// scan lists the images and the parts of images, and removes all files of a cache that are
+// neither.
 func (f *folder) scan() (images, parts []stored, err error) {
 	files, err := os.ReadDir(f.dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list the folder of images: %w", err)
 	}
-	known := map[string]bool{lockFile: true}
+	files = slices.DeleteFunc(files, func(file fs.DirEntry) bool { return file.IsDir() || !ownFiles.MatchString(file.Name()) })
+	known := map[string]bool{}
 	for _, file := range files {
 		name := file.Name()
 		ending := filepath.Ext(name)
@@ -147,7 +168,19 @@ func (f *folder) read(key, ending string) (stored, error) {
 		return s, err
 	}
 	s.size, s.used = info.Size(), noted.ModTime()
-	return s, json.Unmarshal(text, &s.note)
+	if err := json.Unmarshal(text, &s.note); err != nil || ending == imageEnding {
+		return s, err
+	}
+	return s, f.cutPart(&s)
+}
+
+// cutPart cuts a part to the bytes that are on the disk for certain.
+func (f *folder) cutPart(s *stored) error {
+	if s.note.Synced <= 0 || s.size < s.note.Synced {
+		return errors.New("no byte of it is on the disk for certain")
+	}
+	s.size = s.note.Synced
+	return os.Truncate(f.path(s.key+partEnding), s.size)
 }
 
 // write stores a note, whole or not at all.
@@ -203,6 +236,15 @@ func (f *folder) complete(key string, n note) error {
 		return err
 	}
 	return f.remove(key, partEnding)
+}
+
+// retire gives an image the key of its version. A process that dies meanwhile leaves an image
+// without its note, which the next one removes.
+func (f *folder) retire(key, retired string) error {
+	if err := f.rename(key+imageEnding, retired+imageEnding); err != nil {
+		return err
+	}
+	return f.rename(key+imageEnding+noteEnding, retired+imageEnding+noteEnding)
 }
 
 // isFull reports whether a disk, or what of it this process may use, has no room.

@@ -2,6 +2,8 @@ package imagecache
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -19,6 +21,7 @@ const (
 	maxTries       = 5                // in a row that bring no byte
 	firstPause     = time.Second      // before the second try; it doubles
 	unknownStep    = 4 << 20          // bytes that are held for an image of unknown size at a time
+	syncEvery      = 64 << 20         // bytes after which a part is written to the disk
 )
 
 // finalError is a failure that another try would not end.
@@ -41,7 +44,9 @@ type download struct {
 	file *os.File
 	size int64
 	part note
-	sum  hash.Hash // of these bytes; nil when no checksum is given
+	// content is the SHA-256 of these bytes, and sum what the URL's checksum is of; nil
+	// when there is none. Both are nil before a byte was read.
+	content, sum hash.Hash
 }
 
 // begin starts the download of an image. The caller holds the lock.
@@ -153,7 +158,12 @@ func (d *download) try(ctx context.Context) (err error) {
 	if err := d.openPart(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.file.Close()) }()
+	defer func() {
+		if err != nil && d.size > d.part.Synced {
+			_ = d.sync() // else the next process begins where it was synced last
+		}
+		err = errors.Join(err, d.file.Close())
+	}()
 	stalled := time.AfterFunc(stallWithin, func() { cancel(stalledError(stallWithin)) })
 	defer stalled.Stop()
 	if err := d.copy(answer.Body, total, stalled); err != nil {
@@ -168,7 +178,18 @@ func (d *download) try(ctx context.Context) (err error) {
 	if err := d.verify(d.sum); err != nil {
 		return finalError{err}
 	}
+	d.part.SHA256 = hex.EncodeToString(d.content.Sum(nil))
 	return d.file.Sync()
+}
+
+// sync writes what is there to the disk, and then notes that the next process may go on
+// from there.
+func (d *download) sync() error {
+	if err := d.file.Sync(); err != nil {
+		return err
+	}
+	d.part.Synced = d.size
+	return d.cache.contents.folder.write(d.key+partEnding, d.part)
 }
 
 // openPart opens the file of the part, which has d.size bytes, and computes their
@@ -200,13 +221,24 @@ func (d *download) seekEnd() error {
 	if err := d.file.Truncate(d.size); err != nil {
 		return err
 	}
-	if d.hash == nil || d.sum != nil { // an earlier try has computed it
+	if d.content != nil { // an earlier try has computed the checksums
 		_, err := d.file.Seek(d.size, io.SeekStart)
 		return err
 	}
-	d.sum = d.hash()
-	_, err = io.Copy(d.sum, d.file)
+	d.content = sha256.New()
+	if d.hash != nil {
+		d.sum = d.hash()
+	}
+	_, err = io.Copy(d.checksums(), d.file)
 	return err
+}
+
+// checksums is what all bytes of the image are written to.
+func (d *download) checksums() io.Writer {
+	if d.sum == nil {
+		return d.content
+	}
+	return io.MultiWriter(d.content, d.sum)
 }
 
 // copy appends a body to the part. A negative total is not known.
@@ -214,7 +246,7 @@ func (d *download) copy(body io.Reader, total int64, stalled *time.Timer) error 
 	if err := d.hold(total); err != nil {
 		return err
 	}
-	buffer := make([]byte, 256<<10)
+	buffer, checksums := make([]byte, 256<<10), d.checksums()
 	for {
 		n, err := body.Read(buffer)
 		if n > 0 {
@@ -231,8 +263,11 @@ func (d *download) copy(body io.Reader, total int64, stalled *time.Timer) error 
 				return err
 			}
 			d.size += int64(n)
-			if d.sum != nil {
-				d.sum.Write(buffer[:n])
+			_, _ = checksums.Write(buffer[:n]) // never fails, see package hash
+			if d.size-d.part.Synced >= syncEvery {
+				if err := d.sync(); err != nil {
+					return err
+				}
 			}
 		}
 		switch {
@@ -267,7 +302,10 @@ func (c *Cache) finish(d *download, err error) {
 	c.contents.held -= d.held
 	now := time.Now()
 	if err == nil && !d.unchanged {
-		err = c.contents.folder.complete(d.key, d.part)
+		d.part.Synced = 0 // a whole image needs no such note
+		if err = c.contents.retire(d.key, d.part); err == nil {
+			err = c.contents.folder.complete(d.key, d.part)
+		}
 	}
 	image, had := c.contents.images[d.key]
 	switch {

@@ -73,7 +73,7 @@ func TestHugeAnnouncedSizesDoNotLiftTheLimit(t *testing.T) {
 	})
 	dir := t.TempDir()
 	c := open(t, dir)
-	go func() { _ = c.Prepare(t.Context(), slow.URL+"/slow") }()
+	go func() { _, _ = c.Prepare(t.Context(), slow.URL+"/slow") }()
 	waitForPart(t, dir, 0) // it holds half of the cache, or is about to: openPart comes before hold
 	wantError(t, c, huge.URL+"/huge", "does not fit")
 }
@@ -115,7 +115,7 @@ func TestStatusTextOfAServerIsNotRepeated(t *testing.T) {
 		_, _ = fmt.Fprintf(conn, "HTTP/1.1 404 %s\r\nContent-Length: 0\r\n\r\n", strings.Repeat("no ", 10000))
 		_ = conn.Close()
 	})
-	err := open(t, t.TempDir()).Prepare(t.Context(), s.URL+"/kernel")
+	_, err := open(t, t.TempDir()).Prepare(t.Context(), s.URL+"/kernel")
 	if err == nil || len(err.Error()) > 200 {
 		t.Errorf("error = %.300v, want a short one", err)
 	}
@@ -188,7 +188,7 @@ func TestOneServerThatHangsKeepsNobodyFromOthers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for i := range 20 {
-		callers.Go(func() { _ = c.Prepare(ctx, fmt.Sprintf("%s/%d", hanging.URL, i)) })
+		callers.Go(func() { _, _ = c.Prepare(ctx, fmt.Sprintf("%s/%d", hanging.URL, i)) })
 	}
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
@@ -197,7 +197,7 @@ func TestOneServerThatHangsKeepsNobodyFromOthers(t *testing.T) {
 	}
 	bounded, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
-	if err := c.Prepare(bounded, w.set("/kernel", content(1, 1024))); err != nil {
+	if _, err := c.Prepare(bounded, w.set("/kernel", content(1, 1024))); err != nil {
 		t.Errorf("the other server's image: %v", err)
 	}
 }

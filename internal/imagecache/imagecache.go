@@ -4,7 +4,8 @@
 // An image is known by its URL, which may end with a checksum, #sha256=… or #sha512=…,
 // that is verified before anybody gets the image. Without one, the server is asked at
 // most once a minute whether the image has changed; when it does not answer, the image
-// is used as it is. Many callers share one download. A download that breaks off goes on
+// is used as it is. The version before the present one stays for those who have begun with
+// it, see [Cache.GetVersion]. Many callers share one download. A download that breaks off goes on
 // where it ended, also after a restart of the process.
 //
 // Only http and https are spoken, and redirects lead to nothing else. Images of the
@@ -77,7 +78,10 @@ type failure struct {
 type Image struct {
 	*os.File
 	Modified time.Time
-	release  func()
+	// Version tells the content of the image from others that the same URL may have; empty
+	// when that is not known.
+	Version string
+	release func()
 }
 
 // Close ends the use of the image.
@@ -149,14 +153,51 @@ func (c *Cache) Check(text string) error {
 	return err
 }
 
-// Prepare gets an image into the cache. It returns the error of ctx when the download
-// takes longer; the download goes on then.
-func (c *Cache) Prepare(ctx context.Context, text string) error {
+// Prepare gets an image into the cache and returns its version, see [Cache.GetVersion]. It
+// returns the error of ctx when the download takes longer; the download goes on then.
+func (c *Cache) Prepare(ctx context.Context, text string) (version string, err error) {
 	image, err := c.Get(ctx, text)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return image.Close()
+	return image.Version, image.Close()
+}
+
+// errChanged is that an image has another version by now.
+var errChanged = errors.New("the image has changed since this boot began: begin it again")
+
+// GetVersion is Get for a reader that has read a part of the image, or another image that
+// belongs to it: it returns the same version again, and an error when there is only
+// another one. An empty version means any.
+func (c *Cache) GetVersion(ctx context.Context, text, version string) (*Image, error) {
+	if image, err := c.lendVersion(text, version); image != nil || err != nil {
+		return image, err
+	}
+	image, err := c.Get(ctx, text)
+	if err != nil || version == "" || image.Version == version {
+		return image, err
+	}
+	return nil, errors.Join(errChanged, image.Close())
+}
+
+// lendVersion returns a version of an image that is in the cache, without asking its server;
+// nil when it is not there.
+func (c *Cache) lendVersion(text, version string) (*Image, error) {
+	s, err := parse(text)
+	if err != nil || version == "" {
+		return nil, nil // Get says what is wrong
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key, k := c.contents.version(s.key, version)
+	if k == nil {
+		return nil, nil
+	}
+	image, err := c.lend(key, k, time.Now())
+	if errors.Is(err, fs.ErrNotExist) { // somebody has removed its file
+		return nil, nil
+	}
+	return image, err
 }
 
 // maxRounds bounds how often a caller starts anew because others have changed the cache.
@@ -227,7 +268,7 @@ func (c *Cache) lend(key string, k *kept, now time.Time) (*Image, error) {
 	}
 	k.users, k.used = k.users+1, now
 	c.contents.folder.use(key, now)
-	return &Image{File: file, Modified: info.ModTime(), release: sync.OnceFunc(func() {
+	return &Image{File: file, Modified: info.ModTime(), Version: k.note.SHA256, release: sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		k.users--
@@ -267,7 +308,12 @@ func (c *Cache) open(s source) (*Image, error) {
 	if err := c.verifyFile(s, file); err != nil {
 		return nil, errors.Join(fmt.Errorf("read the file: %w", err), file.Close())
 	}
-	return &Image{File: file, Modified: info.ModTime(), release: func() {}}, nil
+	return &Image{File: file, Modified: info.ModTime(), Version: versionOf(info), release: func() {}}, nil
+}
+
+// versionOf is the version of an image that is read in place.
+func versionOf(info fs.FileInfo) string {
+	return fmt.Sprintf("file %d %d", info.Size(), info.ModTime().UnixNano())
 }
 
 // maxVerified bounds how many files are known to have the right checksum.

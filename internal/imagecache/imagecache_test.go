@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +21,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/internal/imagecache"
 	"github.com/ingot-metal/ingot/internal/store/storetest"
@@ -64,7 +67,7 @@ func read(t *testing.T, c *imagecache.Cache, url string) []byte {
 // wantError returns the text of the error of an image.
 func wantError(t *testing.T, c *imagecache.Cache, url string, parts ...string) {
 	t.Helper()
-	err := c.Prepare(t.Context(), url)
+	_, err := c.Prepare(t.Context(), url)
 	if err == nil {
 		t.Errorf("%s: no error, want one with %q", url, parts)
 		return
@@ -239,7 +242,7 @@ func TestCallerThatLeavesDoesNotEndTheDownload(t *testing.T) {
 		c := open(t, t.TempDir(), server.transport)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := c.Prepare(ctx, "http://images.example/kernel"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Prepare(ctx, "http://images.example/kernel"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error = %v, want that of the caller's deadline", err)
 		}
 		read(t, c, "http://images.example/kernel")
@@ -336,7 +339,7 @@ func TestDownloadThatARestartEndedGoesOn(t *testing.T) {
 	defer close(hurry)
 	dir := t.TempDir()
 	c := open(t, dir)
-	go func() { _ = c.Prepare(context.Background(), server.URL+"/r") }()
+	go func() { _, _ = c.Prepare(context.Background(), server.URL+"/r") }()
 	<-hold
 	part := waitForPart(t, dir, 30000)
 	if err := c.Close(); err != nil {
@@ -376,14 +379,36 @@ func waitForPart(t *testing.T, dir string, size int64) string {
 
 func TestOnlyWholeFilesOfItsOwnAreFoundAgain(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"abc.image", "abc.part", "stray", "def.image.json", "x.image.json.new"} {
+	key := func(letter string) string { return strings.Repeat(letter, 64) }
+	own := []string{key("a") + ".image", key("a") + ".part", key("b") + ".image.json", key("c") + ".image.json.new", key("d") + "-" + key("e")[:16] + ".image"}
+	others := []string{"README", "abc.image", key("A") + ".image"}
+	for _, name := range slices.Concat(own, others) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	open(t, dir)
-	if left := imagesIn(t, dir); len(left) > 0 {
-		t.Errorf("the folder still has %q", left)
+	left := imagesIn(t, dir)
+	slices.Sort(left)
+	if diff := cmp.Diff(slices.Sorted(slices.Values(others)), left); diff != "" {
+		t.Errorf("the folder has (-want +got):\n%s", diff)
+	}
+}
+
+// A file system of its own has this folder, which belongs to somebody else.
+func TestFolderThatCannotBeReadDelaysNobody(t *testing.T) {
+	dir := t.TempDir()
+	lost := filepath.Join(dir, "lost+found")
+	if err := os.MkdirAll(filepath.Join(lost, "#123"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(lost, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(lost, 0o700) }) // so that the folder can be removed
+	open(t, dir)
+	if left := imagesIn(t, dir); !slices.Equal(left, []string{"lost+found"}) {
+		t.Errorf("the folder has %q", left)
 	}
 }
 
@@ -494,7 +519,7 @@ func TestErrorsDoNotNameCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &inMemory{down: true}
 		c := open(t, t.TempDir(), server.transport)
-		err := c.Prepare(t.Context(), "http://user:hush@images.example/kernel?signature=hush")
+		_, err := c.Prepare(t.Context(), "http://user:hush@images.example/kernel?signature=hush")
 		if err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("error = %v", err)
 		}

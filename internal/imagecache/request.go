@@ -116,7 +116,7 @@ func statusOf(answer *http.Response) string {
 }
 
 // restart makes the download begin with the first byte.
-func (d *download) restart(n note) { d.size, d.part, d.sum = 0, n, nil }
+func (d *download) restart(n note) { d.size, d.part, d.content, d.sum = 0, n, nil, nil }
 
 // parseContentRange reads "bytes START-END/TOTAL" (RFC 9110, section 14.4). A total that
 // the server does not know is below 0.

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -40,6 +42,43 @@ func newContents(f *folder, limit int64) (*contents, error) {
 		c.parts[s.key] = &kept{size: s.size, used: s.used, note: s.note}
 	}
 	return c, nil
+}
+
+// retire keeps the version of an image that another one replaces, for boots that have begun
+// with it, and removes the one before that, unless somebody reads it.
+func (c *contents) retire(key string, by note) error {
+	image, had := c.images[key]
+	if !had || image.note.SHA256 == "" || image.note.SHA256 == by.SHA256 {
+		return nil
+	}
+	for other, k := range c.images {
+		if strings.HasPrefix(other, key+"-") && k.users == 0 {
+			delete(c.images, other)
+			if err := c.folder.remove(other, imageEnding); err != nil {
+				return err
+			}
+		}
+	}
+	delete(c.images, key)
+	retired := retiredKey(key, image.note.SHA256)
+	switch err := c.folder.retire(key, retired); {
+	case errors.Is(err, fs.ErrNotExist): // somebody has removed it
+		return nil
+	case err != nil:
+		return err
+	}
+	c.images[retired] = image
+	return nil
+}
+
+// version returns the image of a version with its key; nil when it is not there.
+func (c *contents) version(key, version string) (string, *kept) {
+	for _, key := range []string{key, retiredKey(key, version)} {
+		if k := c.images[key]; k != nil && k.note.SHA256 == version {
+			return key, k
+		}
+	}
+	return "", nil
 }
 
 // size is how many bytes are taken or promised.
