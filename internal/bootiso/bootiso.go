@@ -1,8 +1,8 @@
 // Package bootiso makes the virtual media that a machine boots the ramdisk from: an ISO
-// image for UEFI of a kernel, a ramdisk and a boot loader, and the small medium with the
+// image for UEFI of a kernel, a ramdisk and a boot loader, and the floppy disk with the
 // agent's parameters for a given ISO image. Images are not stored: they are computed
-// from their sources when they are read (see package iso9660), and the same sources
-// make the same bytes.
+// from their sources when they are read (see packages iso9660 and fat), and the same
+// sources make the same bytes.
 package bootiso
 
 import (
@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ingot-metal/ingot/internal/fat"
 	"github.com/ingot-metal/ingot/internal/iso9660"
 )
 
@@ -99,9 +100,10 @@ func New(boot Boot) (*iso9660.Image, error) {
 }
 
 // Parameters makes the medium with the agent's parameters for an ISO image that somebody
-// else has made. Its one file has those of the command line that have the form key=value,
-// one a line; the agent ignores others.
-func Parameters(commandLine string) (*iso9660.Image, error) {
+// else has made: a floppy disk, as Ironic makes it, because BMCs take it for a USB stick,
+// too. Its one file has those of the command line that have the form key=value, one a
+// line; the agent ignores others.
+func Parameters(commandLine string) (*fat.Image, error) {
 	words, err := Words(commandLine)
 	if err != nil {
 		return nil, err
@@ -109,8 +111,7 @@ func Parameters(commandLine string) (*iso9660.Image, error) {
 	words = slices.DeleteFunc(words, func(word string) bool {
 		return strings.IndexByte(word, '=') < 1
 	})
-	file := textFile(ParametersFile, strings.Join(words, "\n")+"\n")
-	image, err := iso9660.New(iso9660.Spec{Label: ParametersLabel, Files: []iso9660.File{file}})
+	image, err := fat.New(ParametersLabel, ParametersFile, []byte(strings.Join(words, "\n")+"\n"))
 	if err != nil {
 		return nil, fmt.Errorf("make a parameters medium: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/internal/iso9660/iso9660test"
+	"github.com/ingot-metal/ingot/internal/sim/fat"
 )
 
 func source(text string) Source {
@@ -96,9 +97,13 @@ func TestParametersMediumHasOneParameterALine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	label, files := iso9660test.Read(t, image)
-	want := map[string]string{"parameters.txt": "ipa-api-url=http://[::1]/\nipa-agent-token=abc\nconsole=ttyS0\nboot_method=vmedia\n"}
-	if diff := cmp.Diff(want, files); diff != "" || label != "ir-vfd-dev" {
-		t.Errorf("label %q, files (-want +got):\n%s", label, diff)
+	medium, err := fat.Open(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := medium.ReadFile("parameters.txt", 4096)
+	const want = "ipa-api-url=http://[::1]/\nipa-agent-token=abc\nconsole=ttyS0\nboot_method=vmedia\n"
+	if err != nil || string(got) != want || medium.Label() != "ir-vfd-dev" {
+		t.Errorf("label %q, %v, file %q, want %q", medium.Label(), err, got, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ingot-metal/ingot/internal/sim/fat"
 	"github.com/ingot-metal/ingot/internal/sim/iso9660"
 )
 
@@ -114,12 +115,12 @@ func (l *Loader) addParameters(ctx context.Context, parameters map[string]string
 	for _, target := range media {
 		var text []byte
 		err := l.keep(ctx, target, func(content io.ReaderAt) error {
-			image, err := iso9660.Open(content)
-			if err == nil && !strings.EqualFold(image.Label(), parametersLabel) {
-				err = fmt.Errorf("its label is %q, not %s", image.Label(), parametersLabel)
+			volume, err := mount(content)
+			if err == nil && !strings.EqualFold(volume.Label(), parametersLabel) {
+				err = fmt.Errorf("its label is %q, not %s", volume.Label(), parametersLabel)
 			}
 			if err == nil {
-				text, err = image.ReadFile(parametersFile, maxConfig)
+				text, err = volume.ReadFile(parametersFile, maxConfig)
 			}
 			return err
 		})
@@ -132,4 +133,23 @@ func (l *Loader) addParameters(ctx context.Context, parameters map[string]string
 		return
 	}
 	trace.Add("no medium labelled %s has parameters", parametersLabel)
+}
+
+// volume is a file system on a medium.
+type volume interface {
+	Label() string
+	ReadFile(path string, limit int64) ([]byte, error)
+}
+
+// mount opens the file system on a medium, as Linux does without being told its type.
+func mount(content io.ReaderAt) (volume, error) {
+	floppy, err := fat.Open(content)
+	if err == nil {
+		return floppy, nil
+	}
+	disc, other := iso9660.Open(content)
+	if other != nil {
+		return nil, errors.Join(err, other)
+	}
+	return disc, nil
 }
