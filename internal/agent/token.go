@@ -36,6 +36,8 @@ func DecideToken(n *node.Node, hardware node.HardwareAttributes, now time.Time, 
 	switch {
 	case token == "":
 		return IssueToken
+	case Pregenerated(n) != "": // the machine has it from its medium, after each restart
+		return MaskToken
 	case !replaceable(n, hardware):
 		return MaskToken
 	case Silence(n, now) <= window:
@@ -92,13 +94,35 @@ const knownSinceKey = "agent_known_since"
 func WithToken(info node.Object, token string, now time.Time) node.Object {
 	return info.With(map[string]any{
 		TokenKey: token, knownSinceKey: FormatTime(now),
-		URLKey: nil, VerifyCAKey: nil, VersionKey: nil, RebootSeenKey: nil,
+		URLKey: nil, VerifyCAKey: nil, VersionKey: nil, RebootSeenKey: nil, node.PregeneratedTokenKey: nil,
 	})
+}
+
+// WithPregenerated is WithToken for a token that a virtual medium will give to the agent.
+func WithPregenerated(info node.Object, token string) node.Object {
+	return WithToken(info, token, time.Time{}).With(map[string]any{node.PregeneratedTokenKey: true, knownSinceKey: nil})
+}
+
+// Pregenerated returns the token that the node's virtual medium gives to the agent; empty
+// when it gives none. It is for that medium only: what is served to machines that boot over
+// the network must not have it.
+func Pregenerated(n *node.Node) string {
+	var pregenerated bool
+	if n.DriverInternalInfo.Get(node.PregeneratedTokenKey, &pregenerated) && pregenerated {
+		return n.DriverInternalInfo.Text(TokenKey)
+	}
+	return ""
 }
 
 // Forget returns driver_internal_info without the agent, whose token is void then.
 func Forget(info node.Object) node.Object {
-	return info.Without(TokenKey, URLKey, VerifyCAKey, LastHeartbeatKey, node.HeartbeatRefusalsKey)
+	return ForgetProcess(info).Without(TokenKey, node.PregeneratedTokenKey)
+}
+
+// ForgetProcess returns driver_internal_info without the agent but with its token, which
+// the next one has, too.
+func ForgetProcess(info node.Object) node.Object {
+	return info.Without(URLKey, VerifyCAKey, LastHeartbeatKey, node.HeartbeatRefusalsKey)
 }
 
 // WithRebootSeen returns driver_internal_info with the time of a restart, see RebootSeenKey.

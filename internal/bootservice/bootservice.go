@@ -30,16 +30,19 @@ type database interface {
 
 // images gets the images that nodes boot from.
 type images interface {
-	Get(ctx context.Context, url string) (*imagecache.Image, error)
+	GetVersion(ctx context.Context, url, version string) (*imagecache.Image, error)
 }
 
 // Options say what is served.
 type Options struct {
-	// PublicURL begins all URLs in scripts, such as http://192.0.2.1:6386.
-	PublicURL string
-	Database  database
-	Images    images
-	Logger    *slog.Logger
+	// ScriptURL begins all URLs in scripts, such as http://192.0.2.1:6386.
+	ScriptURL string
+	// NetworkOnly serves what machines boot over the network, and no virtual media, which
+	// have tokens. It is for a listener without TLS beside one that has it.
+	NetworkOnly bool
+	Database    database
+	Images      images
+	Logger      *slog.Logger
 }
 
 // Bounds of what callers ask the database.
@@ -57,17 +60,18 @@ const (
 
 // service answers machines.
 type service struct {
-	url      string
-	db       database
-	images   images
-	lookups  *fairqueue.Queue[fairqueue.Network]
-	failures *loglimit.Logger
+	url         string
+	networkOnly bool
+	db          database
+	images      images
+	lookups     *fairqueue.Queue[fairqueue.Network]
+	failures    *loglimit.Logger
 }
 
 // New returns the handler of the boot service.
 func New(o Options) http.Handler {
 	s := &service{
-		url: trimSlash(o.PublicURL), db: o.Database, images: o.Images,
+		url: trimSlash(o.ScriptURL), networkOnly: o.NetworkOnly, db: o.Database, images: o.Images,
 		lookups:  fairqueue.New[fairqueue.Network](lookupSlots, maxWaiting),
 		failures: loglimit.New(o.Logger, failuresASecond, failuresAtOnce),
 	}
@@ -134,7 +138,7 @@ func (s *service) file(w http.ResponseWriter, r *http.Request) {
 	}
 	n, err := s.ask(r, func(tx *store.Tx) (*node.Node, error) { return tx.Node(uuid) })
 	boot, serves := bootOf(n)
-	if err == nil && (!serves || n.UUID != uuid || !boot.Opens(secret)) {
+	if err == nil && (!serves || n.UUID != uuid || !boot.Opens(secret) || s.networkOnly && !hasScript(boot)) {
 		err = errNothing
 	}
 	if err == nil {
@@ -152,6 +156,8 @@ var files = map[string]func(*service, http.ResponseWriter, *http.Request, *node.
 	kernelFile:  image(func(b node.RamdiskBoot) string { return b.Kernel }),
 	ramdiskFile: image(func(b node.RamdiskBoot) string { return b.Ramdisk }),
 	mediumFile:  (*service).medium,
+
+	parametersFile: (*service).parameters,
 }
 
 // Names of files.
@@ -160,6 +166,8 @@ const (
 	kernelFile  = "kernel"
 	ramdiskFile = "ramdisk"
 	mediumFile  = node.BootMediumFile
+
+	parametersFile = node.ParametersMediumFile
 )
 
 // script answers the script that boots the ramdisk.
@@ -173,7 +181,7 @@ func (s *service) script(w http.ResponseWriter, _ *http.Request, n *node.Node, b
 
 // hasScript reports whether a boot is one over the network.
 func hasScript(boot node.RamdiskBoot) bool {
-	return boot.Kernel != "" && boot.Ramdisk != "" && boot.BootLoader == ""
+	return boot.Kernel != "" && boot.Ramdisk != "" && !boot.ServesMedium()
 }
 
 // bootOf returns what is served for a node; false for nil.

@@ -20,10 +20,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/bootservice"
 	"github.com/ingot-metal/ingot/internal/imagecache"
 	"github.com/ingot-metal/ingot/internal/iso9660/iso9660test"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/sim/fat"
 	"github.com/ingot-metal/ingot/internal/store"
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
@@ -44,10 +46,10 @@ type images struct {
 	after time.Duration
 }
 
-func (i *images) Get(ctx context.Context, url string) (*imagecache.Image, error) {
+func (i *images) GetVersion(ctx context.Context, url, version string) (*imagecache.Image, error) {
 	select {
 	case <-time.After(i.after):
-		return i.Cache.Get(ctx, url)
+		return i.Cache.GetVersion(ctx, url, version)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -68,7 +70,7 @@ func newTestService(t *testing.T) *testService {
 	t.Cleanup(func() { _ = images.Close() })
 	s.images.Cache = images
 	s.service = bootservice.New(bootservice.Options{
-		PublicURL: "http://boot.example:6386/", Database: db, Images: &s.images, Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
+		ScriptURL: "http://boot.example:6386/", Database: db, Images: &s.images, Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
 	})
 	return s
 }
@@ -367,6 +369,116 @@ func TestVirtualMediumIsMadeOfTheImagesOfItsBoot(t *testing.T) {
 	}
 	if _, script := s.get(http.MethodGet, "/boot/mac/52:54:00:00:00:01"); script != nextDevice {
 		t.Errorf("the network offers the boot, too: %q", script)
+	}
+}
+
+// withToken gives a node the token that its medium has.
+func (s *testService) withToken(n *node.Node, token string) {
+	s.t.Helper()
+	err := s.db.Write(s.t.Context(), func(tx *store.Tx) error {
+		before, err := tx.Node(n.UUID)
+		if err != nil {
+			return err
+		}
+		after := *before
+		after.DriverInternalInfo = agent.WithPregenerated(after.DriverInternalInfo, token)
+		return tx.UpdateNode(before, &after)
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestTokenIsOnTheMediumOfTheParametersAndNowhereElse(t *testing.T) {
+	const token = "a-token-of-forty-three-characters-for-tests"
+	for name, tc := range map[string]struct {
+		apart   bool   // the parameters are on a medium of their own
+		carries string // the file that has the token; empty for none
+	}{
+		"made":                     {false, "boot.iso"},
+		"made, parameters apart":   {true, "parameters.img"},
+		"given, parameters apart":  {true, "parameters.img"},
+		"given, nothing beside it": {false, ""},
+		"over the network":         {false, ""},
+	} {
+		s := newTestService(t)
+		boot := s.network()
+		boot.ParametersMedium = tc.apart
+		switch {
+		case strings.HasPrefix(name, "made"):
+			boot.BootLoader = s.put("esp", strings.Repeat("boot loader ", 100))
+		case strings.HasPrefix(name, "given"):
+			boot.Kernel, boot.Ramdisk, boot.ISO = "", "", s.put("iso", "the ISO of somebody else")
+		}
+		n := s.register("52:54:00:00:00:01", boot)
+		s.withToken(n, token)
+		for _, file := range []string{"boot.iso", "parameters.img", "boot.ipxe", "kernel", "ramdisk"} {
+			answer, body := s.get(http.MethodGet, boot.Path(n.UUID, file))
+			if has := strings.Contains(body, token); has != (file == tc.carries) {
+				t.Errorf("%s: %s is answered %d, has the token: %v", name, file, answer.StatusCode, has)
+			}
+			if file == "boot.iso" && boot.ISO != "" && body != "the ISO of somebody else" {
+				t.Errorf("%s: boot.iso is %d %.40q", name, answer.StatusCode, body)
+			}
+			if file == "parameters.img" && (answer.StatusCode == http.StatusOK) != tc.apart {
+				t.Errorf("%s: parameters.img is answered %d", name, answer.StatusCode)
+			}
+		}
+	}
+}
+
+func TestAgentFindsItsParametersOnTheSecondMedium(t *testing.T) {
+	s := newTestService(t)
+	boot := &node.RamdiskBoot{Secret: node.NewBootSecret(), ISO: "http://images/iso", ParametersMedium: true, KernelParams: "nofb ipa-api-url=http://api"}
+	n := s.register("52:54:00:00:00:01", boot)
+	s.withToken(n, "secret")
+	_, body := s.get(http.MethodGet, boot.Path(n.UUID, "parameters.img"))
+	medium, err := fat.Open(strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := medium.ReadFile("parameters.txt", 4096)
+	if err != nil || medium.Label() != "ir-vfd-dev" || string(text) != "ipa-api-url=http://api\nipa-agent-token=secret\nboot_method=vmedia\n" {
+		t.Errorf("label %q, %v, parameters %q", medium.Label(), err, text)
+	}
+}
+
+func TestImageThatChangesDuringABootIsNotServedToIt(t *testing.T) {
+	s := newTestService(t)
+	boot := s.network()
+	version, err := s.images.Prepare(t.Context(), boot.Kernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot.Versions = map[string]string{boot.Kernel: version}
+	n := s.register("52:54:00:00:00:01", boot)
+	if _, body := s.get(http.MethodGet, boot.Path(n.UUID, "kernel")); body != "the kernel" {
+		t.Fatalf("unchanged: %q", body)
+	}
+	s.put("kernel", "another kernel")
+	if answer, body := s.get(http.MethodGet, boot.Path(n.UUID, "kernel")); answer.StatusCode != http.StatusServiceUnavailable || body != "" {
+		t.Errorf("changed: %d %q", answer.StatusCode, body)
+	}
+	if !strings.Contains(s.log.String(), "changed since this boot began") {
+		t.Errorf("the log has %s", s.log.String())
+	}
+}
+
+func TestListenerWithoutTLSServesNoVirtualMedia(t *testing.T) {
+	s := newTestService(t)
+	network, media := s.network(), s.network()
+	media.BootLoader = s.put("esp", strings.Repeat("boot loader ", 100))
+	over, from := s.register("52:54:00:00:00:01", network), s.register("52:54:00:00:00:02", media)
+	s.service = bootservice.New(bootservice.Options{
+		ScriptURL: "http://boot.example:6387", NetworkOnly: true, Database: s.db, Images: &s.images, Logger: slog.New(slog.DiscardHandler),
+	})
+	for path, want := range map[string]int{
+		network.Path(over.UUID, "boot.ipxe"): 200, network.Path(over.UUID, "kernel"): 200, "/boot.ipxe": 200,
+		media.Path(from.UUID, "boot.iso"): 404, media.Path(from.UUID, "kernel"): 404,
+	} {
+		if answer, _ := s.get(http.MethodGet, path); answer.StatusCode != want {
+			t.Errorf("%s: status %d, want %d", path, answer.StatusCode, want)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/bootiso"
 	"github.com/ingot-metal/ingot/internal/imagecache"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -27,18 +28,28 @@ func image(source func(node.RamdiskBoot) string) func(*service, http.ResponseWri
 		if url == "" {
 			return errNothing
 		}
-		return s.send(w, r, n, []string{url}, func(files []*imagecache.Image) (io.ReadSeeker, error) { return files[0], nil })
+		return s.send(w, r, n, boot, []string{url}, first)
 	}
 }
 
-// medium answers the virtual medium of a boot, which is made of its images while it is
-// read.
+// first is an image as it is.
+func first(files []*imagecache.Image) (io.ReadSeeker, error) { return files[0], nil }
+
+// medium answers the virtual medium of a boot: an ISO that somebody else has made, or one
+// that is made of images while it is read.
 func (s *service) medium(w http.ResponseWriter, r *http.Request, n *node.Node, boot node.RamdiskBoot) error {
-	if boot.BootLoader == "" {
+	switch {
+	case boot.ISO != "":
+		return s.send(w, r, n, boot, []string{boot.ISO}, first)
+	case boot.BootLoader == "":
 		return errNothing
 	}
 	urls := []string{boot.Kernel, boot.Ramdisk, boot.BootLoader}
-	return s.send(w, r, n, urls, func(files []*imagecache.Image) (io.ReadSeeker, error) {
+	commandLine := boot.KernelParams
+	if !boot.ParametersMedium {
+		commandLine = withToken(n, boot)
+	}
+	return s.send(w, r, n, boot, urls, func(files []*imagecache.Image) (io.ReadSeeker, error) {
 		sources := make([]bootiso.Source, len(files))
 		for i, file := range files {
 			about, err := file.Stat()
@@ -48,7 +59,7 @@ func (s *service) medium(w http.ResponseWriter, r *http.Request, n *node.Node, b
 			sources[i] = bootiso.Source{Content: file, Size: about.Size()}
 		}
 		image, err := bootiso.New(bootiso.Boot{
-			Kernel: sources[0], Ramdisk: sources[1], BootLoader: sources[2], CommandLine: boot.KernelParams,
+			Kernel: sources[0], Ramdisk: sources[1], BootLoader: sources[2], CommandLine: commandLine,
 		})
 		if err != nil {
 			return nil, err
@@ -57,14 +68,41 @@ func (s *service) medium(w http.ResponseWriter, r *http.Request, n *node.Node, b
 	})
 }
 
+// withToken is the command line of a boot with the token that its agent gets from virtual
+// media only: everybody on a network can read what machines boot over it.
+func withToken(n *node.Node, boot node.RamdiskBoot) string {
+	token := agent.Pregenerated(n)
+	if token == "" {
+		return boot.KernelParams
+	}
+	return boot.KernelParams + " " + tokenParameter + "=" + token
+}
+
+// tokenParameter is the kernel parameter that ironic-python-agent takes its token from.
+const tokenParameter = "ipa-agent-token"
+
+// parameters answers the virtual medium with the parameters of the agent.
+func (s *service) parameters(w http.ResponseWriter, r *http.Request, n *node.Node, boot node.RamdiskBoot) error {
+	if !boot.ParametersMedium {
+		return errNothing
+	}
+	image, err := bootiso.Parameters(withToken(n, boot))
+	if err != nil { // the boot interface has checked the parameters
+		return err
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(w, r, "", time.Time{}, image.Reader())
+	return nil
+}
+
 // send answers what is made of images, with Range and HEAD.
-func (s *service) send(w http.ResponseWriter, r *http.Request, n *node.Node, urls []string, content func([]*imagecache.Image) (io.ReadSeeker, error)) error {
+func (s *service) send(w http.ResponseWriter, r *http.Request, n *node.Node, boot node.RamdiskBoot, urls []string, content func([]*imagecache.Image) (io.ReadSeeker, error)) error {
 	control := http.NewResponseController(w)
 	end := time.Now().Add(sendWithin)
 	ctx, cancel := context.WithTimeout(r.Context(), fetchWithin)
 	defer cancel()
 	_ = control.SetReadDeadline(time.Time{}) // that of the server would end the request during the wait
-	files, err := s.get(ctx, urls)
+	files, err := s.get(ctx, urls, boot.Versions)
 	defer closeAll(files)
 	_ = control.SetWriteDeadline(time.Now().Add(writeWithin)) // the download may have taken all of the server's
 	var body io.ReadSeeker
@@ -83,10 +121,11 @@ func (s *service) send(w http.ResponseWriter, r *http.Request, n *node.Node, url
 	return nil
 }
 
-// get gets images. It returns those that it has got also with an error.
-func (s *service) get(ctx context.Context, urls []string) (files []*imagecache.Image, err error) {
+// get gets images, in the versions that the boot has begun with. It returns those that it
+// has got also with an error.
+func (s *service) get(ctx context.Context, urls []string, versions map[string]string) (files []*imagecache.Image, err error) {
 	for _, url := range urls {
-		file, err := s.images.Get(ctx, url)
+		file, err := s.images.GetVersion(ctx, url, versions[url])
 		if err != nil {
 			return files, err
 		}

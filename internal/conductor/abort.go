@@ -64,6 +64,16 @@ func (c *Conductor) forgetAgent(n *node.Node) {
 	}
 }
 
+// agentRestarted forgets the agent of a machine that was switched off. A token that the
+// machine's medium has stays valid: the next agent reads it there.
+func (c *Conductor) agentRestarted(n *node.Node) {
+	if agent.Pregenerated(n) != "" {
+		n.DriverInternalInfo = agent.ForgetProcess(n.DriverInternalInfo)
+		return
+	}
+	c.forgetAgent(n)
+}
+
 // cleanUpOperations clean up after aborted work. After servicing, they start the
 // instance again.
 func (c *Conductor) cleanUpOperations(t runner.Task) ([]runner.Operation, error) {

@@ -342,6 +342,7 @@ func storeDocument(tx *store.Tx, n *node.Node, document *inventory.Document, mac
 func (c *Conductor) answerPost(tx *store.Tx, p *post, n *node.Node) {
 	p.answer = &node.LookupAnswer{Node: n, HeartbeatTimeout: c.cfg.HeartbeatTimeout}
 	switch {
+	case agent.Pregenerated(n) != "": // it has its token
 	case n.DriverInternalInfo.Text(agent.TokenKey) != "":
 		n.DriverInternalInfo = agent.WithRebootSeen(n.DriverInternalInfo, tx.Now())
 	case p.WantsToken:

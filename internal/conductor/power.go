@@ -145,7 +145,7 @@ func (c *Conductor) powerChange(target node.PowerState, timeout time.Duration) r
 	reached := func(n *node.Node) {
 		n.PowerState = reachedBy(target)
 		if target != node.PowerOn { // the ramdisk that ran is no more, and the next one needs a token
-			c.forgetAgent(n)
+			c.agentRestarted(n)
 		}
 	}
 	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/builtin"
 	"github.com/ingot-metal/ingot/internal/driver/ramdisk"
@@ -33,6 +34,36 @@ func TestNothingIsServedAfterABootThatCannotBeUndone(t *testing.T) {
 		if !strings.Contains(rows, remark) || strings.Contains(rows, "ERROR boot:") != (remark != "") {
 			t.Errorf("%s: history %s", boot, rows)
 		}
+	}
+}
+
+// TestTokenFromAMediumIsValidAsLongAsTheMedium restarts a machine in the middle of its work,
+// and aborts that.
+func TestTokenFromAMediumIsValidAsLongAsTheMedium(t *testing.T) {
+	w := newWorld(t)
+	n := w.fake(node.DeployWait, nil, func(n *node.Node) {
+		node.RamdiskBoot{Secret: node.NewBootSecret(), BootLoader: "http://images/esp"}.StoreIn(n)
+		n.DriverInternalInfo = agent.WithPregenerated(n.DriverInternalInfo, "from the medium").With(map[string]any{agent.URLKey: "https://192.0.2.9:9999"})
+	})
+	if err := w.SetPower(t.Context(), n.UUID, node.Rebooting, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	got := w.stored(n.UUID)
+	if agent.Pregenerated(got) != "from the medium" || agent.EndpointOf(got).URL != "" {
+		t.Errorf("after a restart the node has %s, want the token and no agent", got.DriverInternalInfo)
+	}
+	answer, err := w.Lookup(t.Context(), node.LookupRequest{NodeUUID: n.UUID, WantsToken: true})
+	if err != nil || answer.Token != "" {
+		t.Errorf("the lookup is answered %+v, %v; want no token", answer, err)
+	}
+	aborted := w.register(inState(node.InspectWait), func(n *node.Node) {
+		n.Driver, n.DriverInternalInfo = "redfish", agent.WithPregenerated(nil, "from the medium")
+	})
+	w.send(aborted, "abort")
+	w.settle()
+	if got := w.stored(aborted.UUID); got.DriverInternalInfo.Text(agent.TokenKey) != "" || agent.Pregenerated(got) != "" {
+		t.Errorf("after an abort the node has %s", got.DriverInternalInfo)
 	}
 }
 

@@ -25,7 +25,7 @@ var hardwareTypes = []hardwareType{
 		name: "redfish", attributes: node.HardwareAttributes{HasBMC: true}, bmc: []bmcKey{{address: "redfish_address", port: "443", system: "redfish_system_id"}},
 		supported: [node.InterfaceCount][]string{
 			node.BIOSInterface:       {"redfish", "no-bios"},
-			node.BootInterface:       {"redfish-virtual-media", "ipxe", "http-ipxe", "redfish-https", "pxe"},
+			node.BootInterface:       {"redfish-virtual-media", "ipxe", "http-ipxe", "redfish-https", "http", "pxe"},
 			node.ConsoleInterface:    {"no-console"},
 			node.DeployInterface:     deployByAgent,
 			node.FirmwareInterface:   {"redfish", "no-firmware"},

@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/bootservice"
@@ -13,22 +16,44 @@ import (
 // boot is the boot service of an engine. The zero value is one that is off.
 type boot struct {
 	server *server
+	tls    *tls.Config // nil means plain http
+	ipxe   *server     // another one for machines that boot over the network, without TLS
 	images *imagecache.Cache
 }
 
-// listenBoot takes the address of the boot service, if there is one.
+// listenBoot takes the addresses of the boot service, if there is one.
 func (e *Engine) listenBoot(ctx context.Context) (err error) {
-	if e.config.Boot.Listen != "" {
-		e.boot.server, err = listen(ctx, "boot.listen", e.config.Boot.Listen)
+	cfg := e.config.Boot
+	if cfg.Listen == "" {
+		return nil
 	}
-	return err
+	if cfg.tls() {
+		pair, err := newPair("boot", cfg.TLSCertificate, cfg.TLSKey, e.log, time.Now)
+		if err != nil {
+			return err
+		}
+		e.boot.tls = newTLS(pair)
+	}
+	if e.boot.server, err = listen(ctx, "boot.listen", cfg.Listen); err != nil || cfg.IPXEListen == "" {
+		return err
+	}
+	if e.boot.ipxe, err = listen(ctx, "boot.ipxe_listen", cfg.IPXEListen); err != nil {
+		return errors.Join(err, e.boot.server.close())
+	}
+	return nil
+}
+
+// servers are those of the boot service.
+func (b boot) servers() []*server {
+	return slices.DeleteFunc([]*server{b.server, b.ipxe}, func(s *server) bool { return s == nil })
 }
 
 func (e *Engine) closeBoot(context.Context) error {
-	if e.boot.server == nil {
-		return nil
+	var errs []error
+	for _, server := range e.boot.servers() {
+		errs = append(errs, server.close())
 	}
-	return e.boot.server.close()
+	return errors.Join(errs...)
 }
 
 // openImages opens the cache of images of the boot service.
@@ -60,10 +85,14 @@ func (e *Engine) serveBoot(context.Context) error {
 	if e.boot.server == nil {
 		return nil
 	}
+	options := bootservice.Options{ScriptURL: cmp.Or(cfg.IPXEURL, cfg.PublicURL), Database: e.store, Images: e.boot.images, Logger: e.log}
 	e.boot.server.share(cfg.MaxConnections, "boot.max_connections", e.log)
-	e.boot.server.serve(bootservice.New(bootservice.Options{
-		PublicURL: cfg.PublicURL, Database: e.store, Images: e.boot.images, Logger: e.log,
-	}), nil, e.log, e.served)
+	e.boot.server.serve(bootservice.New(options), e.boot.tls, e.log, e.served)
+	if e.boot.ipxe != nil {
+		options.NetworkOnly = true
+		e.boot.ipxe.share(cfg.MaxConnections, "boot.max_connections", e.log)
+		e.boot.ipxe.serve(bootservice.New(options), nil, e.log, e.served)
+	}
 	return nil
 }
 
@@ -72,16 +101,16 @@ func (e *Engine) serveBoot(context.Context) error {
 const transfersWithin = 3 * time.Second
 
 func (e *Engine) stopBoot(ctx context.Context) error {
-	if e.boot.server == nil {
-		return nil
-	}
 	bounded, cancel := context.WithTimeout(ctx, transfersWithin)
 	defer cancel()
-	err := e.boot.server.stop(bounded)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return nil
+	var errs []error
+	for _, server := range e.boot.servers() {
+		err := server.stop(bounded)
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			errs = append(errs, err)
+		}
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // BootURL is where the boot service answers, empty when it is off.
@@ -89,5 +118,13 @@ func (e *Engine) BootURL() string {
 	if e.boot.server == nil {
 		return ""
 	}
-	return e.boot.server.url(nil)
+	return e.boot.server.url(e.boot.tls)
+}
+
+// NetworkBootURL is where machines boot over the network, empty when the boot service is off.
+func (e *Engine) NetworkBootURL() string {
+	if e.boot.ipxe == nil {
+		return e.BootURL()
+	}
+	return e.boot.ipxe.url(nil)
 }

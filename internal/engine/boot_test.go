@@ -6,12 +6,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/engine"
 	simredfish "github.com/ingot-metal/ingot/internal/sim/redfish"
@@ -185,6 +187,46 @@ func TestRamdiskThatCannotBeFetchedIsTheErrorOfTheNode(t *testing.T) {
 	n := r.settle(t, ident, func(n map[string]any) bool { return n["provision_state"] == "inspect failed" })
 	if text, _ := n["last_error"].(string); !strings.Contains(text, "404 Not Found") || !strings.Contains(text, missing.URL+"/kernel") {
 		t.Errorf("last_error = %q", text)
+	}
+}
+
+// TestMediaAreServedOverTLSAndScriptsWithout looks at both addresses of a boot service, and
+// renews the certificate of the first.
+func TestMediaAreServedOverTLSAndScriptsWithout(t *testing.T) {
+	p := newPair(t)
+	first := p.write(t, 1)
+	serve := serves(imageServer(t))
+	r := start(t, func(c *engine.Config) {
+		serve(c)
+		c.Boot.PublicURL, c.Boot.TLSCertificate, c.Boot.TLSKey = "https://boot.test", p.certificate, p.key
+		c.Boot.IPXEListen, c.Boot.IPXEURL = "127.0.0.1:0", "http://ipxe.test"
+	})
+	if !strings.HasPrefix(r.BootURL(), "https://") || !strings.HasPrefix(r.NetworkBootURL(), "http://") {
+		t.Fatalf("the boot service is at %s and %s", r.BootURL(), r.NetworkBootURL())
+	}
+	for client, base := range map[*http.Client]string{trusting(t, 0, first): r.BootURL(), r.client: r.NetworkBootURL()} {
+		answer, err := client.Get(base + "/boot.ipxe")
+		if err != nil {
+			t.Fatal(err)
+		}
+		script, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || !strings.Contains(string(script), "chain --replace --autofree http://ipxe.test/boot/mac/") {
+			t.Errorf("%s: the script is %s, %v", base, script, err)
+		}
+	}
+	later := time.Now().Add(time.Minute)
+	second := p.write(t, 2)
+	for _, file := range []string{p.certificate, p.key} {
+		if err := os.Chtimes(file, later, later); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for _, err := get(t, trusting(t, 0, second), r.BootURL()+"/boot.ipxe", &httptrace.ClientTrace{}); err != nil; _, err = get(t, trusting(t, 0, second), r.BootURL()+"/boot.ipxe", &httptrace.ClientTrace{}) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the renewed certificate is not used: %v", err)
+		}
 	}
 }
 

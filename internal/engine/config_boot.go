@@ -18,13 +18,24 @@ import (
 // BootConfig is about the service that machines boot their ramdisk from.
 type BootConfig struct {
 	Listen    string `koanf:"listen"`     // host:port; empty: nothing is served
-	PublicURL string `koanf:"public_url"` // what URLs for machines begin with
+	PublicURL string `koanf:"public_url"` // what URLs for machines and BMCs begin with
+	// TLSCertificate and TLSKey are PEM files, read again when they change; both empty
+	// means plain http.
+	TLSCertificate string `koanf:"tls_certificate"`
+	TLSKey         string `koanf:"tls_key"`
+	// IPXEListen is another address, without TLS, for machines that boot over the network,
+	// and IPXEURL what URLs for them begin with; both empty means that Listen and PublicURL
+	// are for them, too.
+	IPXEListen string `koanf:"ipxe_listen"`
+	IPXEURL    string `koanf:"ipxe_url"`
 	// Kernel and Ramdisk are URLs of the ramdisk of nodes that name none, for
 	// architectures that KernelByArch and RamdiskByArch do not have.
 	Kernel         string   `koanf:"kernel"`
 	Ramdisk        string   `koanf:"ramdisk"`
 	KernelByArch   []string `koanf:"kernel_by_arch"`  // cpu_arch:URL
 	RamdiskByArch  []string `koanf:"ramdisk_by_arch"` // cpu_arch:URL
+	ISO            string   `koanf:"iso"`             // URL of virtual media that boot the ramdisk; empty: the engine makes them
+	ISOByArch      []string `koanf:"iso_by_arch"`     // cpu_arch:URL
 	BootLoader     string   `koanf:"boot_loader"`     // URL of the EFI system partition of virtual media
 	KernelParams   string   `koanf:"kernel_params"`
 	CacheSize      GiB      `koanf:"cache_size"` // of images, in the data folder
@@ -46,17 +57,34 @@ func (c BootConfig) problems(api APIConfig) []error {
 	}
 	check(c.CacheSize >= 1, "boot.cache_size: want at least 1 (GiB), got %d", c.CacheSize)
 	check(c.MaxConnections >= 2, "boot.max_connections: want at least 2, got %d", c.MaxConnections)
+	check((c.TLSCertificate == "") == (c.TLSKey == ""), "boot.tls_certificate, boot.tls_key: want both or none of them")
 	if c.Listen != "" {
-		_, port, err := net.SplitHostPort(c.Listen)
-		if err == nil {
-			_, err = strconv.ParseUint(port, 10, 16)
-		}
-		check(err == nil, "boot.listen: want host:port with a port from 0 to 65535, got %q", c.Listen)
+		check(isAddress(c.Listen), "boot.listen: want host:port with a port from 0 to 65535, got %q", c.Listen)
 		check(isBaseURL(c.PublicURL), "boot.public_url: is required with boot.listen: the URL, such as http://192.0.2.1:6386, at which machines reach that address")
+		check(!c.tls() || strings.HasPrefix(c.PublicURL, "https://"), "boot.public_url: has to begin with https:// when boot.tls_certificate is set")
 		check(isBaseURL(api.PublicURL), "api.public_url: is required with boot.listen: the URL, such as http://192.0.2.1:6385, at which ramdisks reach the API")
 	}
+	if c.IPXEListen != "" {
+		check(c.Listen != "", "boot.ipxe_listen: does nothing without boot.listen")
+		check(isAddress(c.IPXEListen), "boot.ipxe_listen: want host:port with a port from 0 to 65535, got %q", c.IPXEListen)
+		check(isBaseURL(c.IPXEURL), "boot.ipxe_url: is required with boot.ipxe_listen: the URL, such as http://192.0.2.1:6387, at which machines reach that address")
+	}
+	check(c.IPXEListen != "" || c.IPXEURL == "", "boot.ipxe_url: does nothing without boot.ipxe_listen")
 	_, err := c.ramdisks()
-	return append(errs, err)
+	_, isoErr := c.isos()
+	return append(errs, err, isoErr)
+}
+
+// tls reports whether the boot service is served over TLS.
+func (c BootConfig) tls() bool { return c.TLSCertificate != "" && c.TLSKey != "" }
+
+// isAddress reports whether an address can be listened on.
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	return err == nil
 }
 
 // isBaseURL reports whether paths can be appended to a URL.
@@ -80,12 +108,9 @@ func (c BootConfig) ramdisks() (map[string]netboot.Ramdisk, error) {
 		{"boot.ramdisk", c.RamdiskByArch, func(r *netboot.Ramdisk, url string) { r.Initial = url }},
 	} {
 		for _, row := range list.all {
-			arch, url, found := strings.Cut(row, ":")
-			if !found || arch == defaultArch {
-				return nil, fmt.Errorf("%s_by_arch: want ARCH:URL, such as aarch64:http://192.0.2.1/kernel, got %q", list.key, node.MaskURLs(row))
-			}
-			if err := imagecache.CheckURL(url); err != nil {
-				return nil, fmt.Errorf("%s_by_arch: the URL of %s %w", list.key, arch, err)
+			arch, url, err := byArch(list.key, row)
+			if err != nil {
+				return nil, err
 			}
 			ramdisk := ramdisks[arch]
 			list.set(&ramdisk, url)
@@ -104,12 +129,37 @@ func (c BootConfig) ramdisks() (map[string]netboot.Ramdisk, error) {
 	return ramdisks, nil
 }
 
+// byArch reads ARCH:URL in the list that belongs to a key.
+func byArch(key, row string) (arch, url string, err error) {
+	arch, url, found := strings.Cut(row, ":")
+	if !found || arch == defaultArch {
+		return "", "", fmt.Errorf("%s_by_arch: want ARCH:URL, such as aarch64:http://192.0.2.1/kernel, got %q", key, node.MaskURLs(row))
+	}
+	if err := imagecache.CheckURL(url); err != nil {
+		return "", "", fmt.Errorf("%s_by_arch: the URL of %s %w", key, arch, err)
+	}
+	return arch, url, nil
+}
+
+// isos returns the ISO images that boot the ramdisk by architecture.
+func (c BootConfig) isos() (map[string]string, error) {
+	isos := map[string]string{defaultArch: c.ISO}
+	for _, row := range c.ISOByArch {
+		arch, url, err := byArch("boot.iso", row)
+		if err != nil {
+			return nil, err
+		}
+		isos[arch] = url
+	}
+	return isos, nil
+}
+
 // defaultProblem is what is wrong with the ramdisk for all other architectures.
 func (c BootConfig) defaultProblem() error {
 	if (c.Kernel == "") != (c.Ramdisk == "") {
 		return errors.New("boot.kernel, boot.ramdisk: want both or none of them")
 	}
-	for key, url := range map[string]string{"boot.kernel": c.Kernel, "boot.ramdisk": c.Ramdisk, "boot.boot_loader": c.BootLoader} {
+	for key, url := range map[string]string{"boot.kernel": c.Kernel, "boot.ramdisk": c.Ramdisk, "boot.boot_loader": c.BootLoader, "boot.iso": c.ISO} {
 		if url == "" {
 			continue
 		}
@@ -126,11 +176,15 @@ func (c BootConfig) netboot(api APIConfig) (netboot.Config, error) {
 	if err != nil {
 		return netboot.Config{}, err
 	}
+	isos, err := c.isos()
+	if err != nil {
+		return netboot.Config{}, err
+	}
 	byDefault := ramdisks[defaultArch]
 	delete(ramdisks, defaultArch)
 	return netboot.Config{
 		Serves: c.Listen != "", URL: strings.TrimSuffix(c.PublicURL, "/"), APIURL: api.PublicURL,
-		Default: byDefault, ByArch: ramdisks, BootLoader: c.BootLoader, KernelParams: c.KernelParams,
+		Default: byDefault, ByArch: ramdisks, ISOs: isos, BootLoader: c.BootLoader, KernelParams: c.KernelParams,
 	}, nil
 }
 

@@ -27,6 +27,16 @@ func TestBootServiceNeedsItsAddresses(t *testing.T) {
 		"without an arch":        {[]string{"boot.kernel_by_arch=http//k"}, "ARCH:URL"},
 		"without room":           {[]string{"boot.cache_size=0"}, "boot.cache_size"},
 		"without connections":    {[]string{"boot.max_connections=1"}, "boot.max_connections"},
+		"with an ISO":            {append([]string{listen, "boot.iso=https://h/i", "boot.iso_by_arch=aarch64:http://h/i"}, urls...), ""},
+		"with another ISO":       {append([]string{listen, "boot.iso=ftp://h/i"}, urls...), "boot.iso: the URL"},
+		"with half a list":       {append([]string{listen, "boot.iso_by_arch=http://h/i"}, urls...), "boot.iso_by_arch"},
+		"with TLS":               {[]string{listen, urls[1], "boot.public_url=https://h", "boot.tls_certificate=a", "boot.tls_key=b"}, ""},
+		"with half of TLS":       {append([]string{listen, "boot.tls_certificate=a"}, urls...), "boot.tls_certificate, boot.tls_key"},
+		"with TLS and http":      {append([]string{listen, "boot.tls_certificate=a", "boot.tls_key=b"}, urls...), "https://"},
+		"with http for iPXE":     {append([]string{listen, "boot.ipxe_listen=127.0.0.1:0", "boot.ipxe_url=http://h"}, urls...), ""},
+		"with half of iPXE":      {append([]string{listen, "boot.ipxe_listen=127.0.0.1:0"}, urls...), "boot.ipxe_url"},
+		"with the other half":    {append([]string{listen, "boot.ipxe_url=http://h"}, urls...), "boot.ipxe_listen"},
+		"with iPXE alone":        {[]string{"boot.ipxe_listen=127.0.0.1:0", "boot.ipxe_url=http://h"}, "boot.listen"},
 		"with a query in a base": {append([]string{listen, urls[1]}, "boot.public_url=http://h/?a=b"), "boot.public_url"},
 	} {
 		set := map[string]string{}

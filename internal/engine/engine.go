@@ -53,7 +53,7 @@ type Engine struct {
 // Start opens the database, resumes the work that is stored there and answers
 // requests when it returns. Stop ends it. After an error nothing is left running.
 func Start(ctx context.Context, opts Options) (*Engine, error) {
-	e := &Engine{config: opts.Config, log: maskingLog(opts.Logger), clock: opts.Clock, served: make(chan error, 3)}
+	e := &Engine{config: opts.Config, log: maskingLog(opts.Logger), clock: opts.Clock, served: make(chan error, 4)}
 	err := e.parts.Start(ctx,
 		// The port comes first: a second engine started by mistake fails before it
 		// touches anything.

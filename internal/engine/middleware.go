@@ -37,7 +37,7 @@ func newMiddleware(cfg APIConfig, log *slog.Logger, now func() time.Time) (*midd
 		m.metrics = telemetry.New()
 	}
 	if cfg.tls() {
-		pair, err := newPair(cfg, log, now)
+		pair, err := newPair("api", cfg.TLSCertificate, cfg.TLSKey, log, now)
 		if err != nil {
 			return nil, err
 		}

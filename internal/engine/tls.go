@@ -9,13 +9,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/reload"
 )
 
-// newPair keeps the certificate of the API and its key.
-func newPair(cfg APIConfig, log *slog.Logger, now func() time.Time) (*reload.Value[*tls.Certificate], error) {
-	return reload.New("the pair of api.tls_certificate and api.tls_key", []string{cfg.TLSCertificate, cfg.TLSKey},
+// newPair keeps the certificate of a listener and its key, which that section of the
+// configuration names.
+func newPair(section, certificate, key string, log *slog.Logger, now func() time.Time) (*reload.Value[*tls.Certificate], error) {
+	name := fmt.Sprintf("the pair of %s.tls_certificate and %[1]s.tls_key", section)
+	return reload.New(name, []string{certificate, key},
 		func() (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(cfg.TLSCertificate, cfg.TLSKey)
+			pair, err := tls.LoadX509KeyPair(certificate, key)
 			if err != nil {
-				return nil, fmt.Errorf("%s, %s: %w", cfg.TLSCertificate, cfg.TLSKey, err)
+				return nil, fmt.Errorf("%s, %s: %w", certificate, key, err)
 			}
 			return &pair, nil
 		}, log, now)

@@ -44,7 +44,7 @@ func TestImageNeverHasTheNoteOfAnotherVersion(t *testing.T) {
 
 func TestPartNeverHasTheNoteOfAnotherVersion(t *testing.T) {
 	f := inFolder(t, map[string]string{someKey + ".part.json": `{"etag":"old"}`})
-	if err := os.Mkdir(f.path(someKey + ".part"), 0o700); err != nil { // which cannot be opened to be written
+	if err := os.Mkdir(f.path(someKey+".part"), 0o700); err != nil { // which cannot be opened to be written
 		t.Fatal(err)
 	}
 	d := &download{source: source{key: someKey}, cache: &Cache{contents: &contents{folder: f}}, part: note{ETag: "new"}}

@@ -49,7 +49,9 @@ const retiredVersion = 16
 
 // retiredKey is the key of a version of an image after the server has another one. Boots that
 // have begun with it go on with it.
-func retiredKey(key, sha256 string) string { return key + "-" + sha256[:min(retiredVersion, len(sha256))] }
+func retiredKey(key, sha256 string) string {
+	return key + "-" + sha256[:min(retiredVersion, len(sha256))]
+}
 
 // sameFile is a value of the header If-Range for the image; empty when the server gave
 // none that tells whether the rest belongs to the same file (RFC 9110, section 13.1.5).

@@ -91,6 +91,9 @@ func (h Hardware) Equal(other Hardware) bool {
 type BootDevice struct {
 	Device     string `json:"boot_device"` // "pxe", "disk", "cdrom", …; empty when unknown
 	Persistent *bool  `json:"persistent"`  // nil when unknown
+	// URL is what the machine boots from the device "uefihttp"; empty means what its DHCP
+	// server names. Only boot interfaces set it.
+	URL string `json:"-"`
 }
 
 // Medium is one virtual medium, which the BMC presents to its machine as a device.
@@ -98,6 +101,9 @@ type Medium struct {
 	DeviceType string `json:"device_type"` // "cdrom", "disk" or "floppy"
 	ImageURL   string `json:"image_url"`
 	Source     string `json:"image_download_source,omitempty"` // "http", "local" or "swift"
+	// Beside is the URL of an image that stays where it is: this one goes into another
+	// virtual device. Only boot interfaces set it.
+	Beside string `json:"-"`
 }
 
 // HardwareAttributes are the properties that all machines of a hardware type share.

@@ -26,10 +26,27 @@ type RamdiskBoot struct {
 	// KernelParams is the command line of the kernel, without what only the served
 	// script or medium can add. It has no tokens.
 	KernelParams string `json:"kernel_params,omitempty"`
+	// ParametersMedium says that a medium of its own has the parameters of the agent,
+	// because the ISO was made by somebody else, or the node wants it.
+	ParametersMedium bool `json:"parameters_medium,omitempty"`
+	// Versions are those of the images that this boot has begun with, by URL. A machine
+	// gets no others. An image that has none may change.
+	Versions map[string]string `json:"versions,omitempty"`
 }
 
-// BootMediumFile is the name of the file that is the virtual medium of a boot.
-const BootMediumFile = "boot.iso"
+// Names of the files that are virtual media of a boot. BMCs know the kind of a medium by its
+// ending.
+const (
+	BootMediumFile       = "boot.iso"
+	ParametersMediumFile = "parameters.img"
+)
+
+// PregeneratedTokenKey is the key of driver_internal_info that says that the engine has given
+// the agent its token on the medium that it boots from. It is removed with the medium.
+const PregeneratedTokenKey = "agent_secret_token_pregenerated"
+
+// ServesMedium reports whether the boot has a virtual medium.
+func (b RamdiskBoot) ServesMedium() bool { return b.BootLoader != "" || b.ISO != "" }
 
 // secretBytes is the length of the secret of a boot before it is encoded.
 const secretBytes = 16
@@ -54,9 +71,10 @@ func (b RamdiskBoot) StoreIn(n *Node) {
 	n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{RamdiskBootKey: b})
 }
 
-// WithdrawRamdiskBoot ends what is served for the node.
+// WithdrawRamdiskBoot ends what is served for the node. A token that was on a medium is that
+// of the running agent only from then on.
 func WithdrawRamdiskBoot(n *Node) {
-	n.DriverInternalInfo = n.DriverInternalInfo.Without(RamdiskBootKey)
+	n.DriverInternalInfo = n.DriverInternalInfo.Without(RamdiskBootKey, PregeneratedTokenKey)
 }
 
 // Opens reports whether a secret is that of the boot. It takes the same time for all

@@ -78,6 +78,12 @@ func (m *Machine) try(ctx context.Context, b bmc.Boot, source bmc.Source, trace 
 		}
 		m.enter(Starting, "")
 		result = m.all.loader.Medium(ctx, target, otherMedia(b, target), trace)
+	case bmc.FromURL:
+		if !m.bootsUEFI(b) {
+			return choice{}, next("only UEFI boots from a URL")
+		}
+		m.enter(Starting, "")
+		result = m.all.loader.Medium(ctx, b.URL, otherMedia(b, b.URL), trace)
 	default:
 		return choice{}, next("nothing boots from there")
 	}

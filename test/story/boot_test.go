@@ -1,8 +1,14 @@
 package story
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +16,9 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/agent"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
+	"github.com/ingot-metal/ingot/internal/sim/iso9660/iso9660test"
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 	"github.com/ingot-metal/ingot/test/process"
@@ -53,8 +61,11 @@ func TestMachineWithIPMIBootsWhatTheEngineServes(t *testing.T) {
 func startBootService(t *testing.T, vendor string, changes ...func(*rack, *sim.Options)) (r *rack, authority string) {
 	t.Helper()
 	address := process.Address(t)
-	boot := "http://" + address
 	return startMachineWithABMC(t, vendor, agent.Accelerated(20), append(changes, func(r *rack, o *sim.Options) {
+		boot := "http://" + address
+		if o.EngineTLS != nil {
+			boot = "https://" + address
+		}
 		o.BootURL = boot + "/boot.ipxe"
 		r.settings = append(slices.DeleteFunc(r.settings, func(s string) bool { return strings.HasPrefix(s, "inspector.require_managed_boot") }),
 			"api.public_url=http://"+r.address, "boot.listen="+address, "boot.public_url="+boot,
@@ -67,7 +78,7 @@ func startBootService(t *testing.T, vendor string, changes ...func(*rack, *sim.O
 // engine serves nothing any more.
 func (r *rack) bootedOnlyWhatWasServed(t *testing.T, uuid, boot string) {
 	t.Helper()
-	want := map[string]string{"ipxe": "network", "redfish-virtual-media": "virtual CD"}[boot]
+	want := map[string]string{"ipxe": "network", "redfish-virtual-media": "virtual CD", "redfish-https": "URL https://", "http": "URL http://"}[boot]
 	ramdisks := slices.DeleteFunc(r.done(effect.Boot), func(detail string) bool { return !strings.HasPrefix(detail, "ramdisk ") })
 	if len(ramdisks) == 0 || slices.ContainsFunc(ramdisks, func(detail string) bool { return !strings.Contains(detail, want) }) {
 		t.Errorf("ramdisks were booted %q, want them from the %s", ramdisks, want)
@@ -79,6 +90,66 @@ func (r *rack) bootedOnlyWhatWasServed(t *testing.T, uuid, boot string) {
 		if medium.Image != "" {
 			t.Errorf("the virtual medium %s is still attached", medium.Image)
 		}
+	}
+}
+
+// TestMachineBootsFromAURLThatItsBMCHandsToIt takes machines through their life whose
+// firmware fetches the medium, with and without TLS.
+func TestMachineBootsFromAURLThatItsBMCHandsToIt(t *testing.T) {
+	const vendor = "supermicro" // others of the simulator have no such setting
+	for boot, changes := range map[string]func(*rack, *sim.Options){"http": func(*rack, *sim.Options) {}, "redfish-https": withTLS(t)} {
+		t.Run(boot, func(t *testing.T) {
+			r, authority := startBootService(t, vendor, changes)
+			uuid := r.registerBMC(t, authority, map[string]any{"boot_interface": boot})
+			r.throughALife(t, uuid)
+			r.bootedOnlyWhatWasServed(t, uuid, boot)
+		})
+	}
+}
+
+// withTLS gives a certificate to the boot service and lets machines trust it.
+func withTLS(t *testing.T) func(*rack, *sim.Options) {
+	t.Helper()
+	server := httptest.NewTLSServer(nil)
+	server.Close() // it is only for its certificate, of 127.0.0.1
+	pair, dir := server.TLS.Certificates[0], t.TempDir()
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]*pem.Block{"tls.crt": {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, "tls.key": {Type: "PRIVATE KEY", Bytes: key}}
+	for name, block := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trusted := x509.NewCertPool()
+	trusted.AddCert(server.Certificate())
+	return func(r *rack, o *sim.Options) {
+		o.EngineTLS = &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}
+		r.settings = append(r.settings, "boot.tls_certificate="+filepath.Join(dir, "tls.crt"), "boot.tls_key="+filepath.Join(dir, "tls.key"))
+	}
+}
+
+// TestGivenISOGetsItsParametersFromASecondMedium takes machines of each vendor through their
+// life with an ISO of somebody else, whose agent reads where the engine is, and its token,
+// from a medium of its own.
+func TestGivenISOGetsItsParametersFromASecondMedium(t *testing.T) {
+	iso := redfishtest.Serve(t, string(iso9660test.Build(iso9660test.Options{Label: "theirs", Bootable: true}, map[string]string{
+		"vmlinuz": "their kernel", "initrd": "their ramdisk",
+		"boot/grub/grub.cfg": "menuentry theirs {\n  linux /vmlinuz boot_method=vmedia quiet\n  initrd /initrd\n}\n",
+	})))
+	for _, vendor := range redfish.Vendors {
+		t.Run(vendor, func(t *testing.T) {
+			r, authority := startBootService(t, vendor, func(r *rack, _ *sim.Options) { r.settings = append(r.settings, "boot.iso="+iso) })
+			uuid := r.registerBMC(t, authority, map[string]any{"boot_interface": "redfish-virtual-media"})
+			r.throughALife(t, uuid)
+			r.bootedOnlyWhatWasServed(t, uuid, "redfish-virtual-media")
+			attached := strings.Join(r.done(bmc.AttachMedium), "\n")
+			if !strings.Contains(attached, "/boot.iso") || !strings.Contains(attached, "/parameters.img") {
+				t.Errorf("attached was\n%s", attached)
+			}
+		})
 	}
 }
 

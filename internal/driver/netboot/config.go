@@ -23,6 +23,10 @@ type Config struct {
 	// none. It may be empty.
 	BootLoader string
 	ByArch     map[string]Ramdisk // by properties.cpu_arch
+	// ISOs are the URLs of images by properties.cpu_arch that boot the ramdisk from virtual
+	// media, in place of those that the engine makes; that of the empty architecture is for
+	// all others. Most engines have none.
+	ISOs map[string]string
 	// KernelParams are the kernel parameters of nodes that have none of their own.
 	KernelParams string
 }
@@ -36,34 +40,38 @@ func (r Ramdisk) whole() bool { return r.Kernel != "" && r.Initial != "" }
 const (
 	kernelKey      = "deploy_kernel"
 	ramdiskKey     = "deploy_ramdisk"
+	isoKey         = "deploy_iso"
+	removableKey   = "config_via_removable"
 	bootLoaderKey  = "bootloader"
 	paramsKey      = "kernel_append_params"
 	persistenceKey = "force_persistent_boot_device"
 )
 
-// boot decides what the node's ramdisk is booted from; the secret is left empty. The
-// error is a *node.ValidationError that says what is missing.
+// boot decides what the node's ramdisk is booted from; secret and versions are left empty.
+// The error is a *node.ValidationError that says what is missing.
 func (c Config) boot(n *node.Node, images Images) (node.RamdiskBoot, error) {
-	if !c.Serves {
-		return node.RamdiskBoot{}, node.Invalid("The engine serves no ramdisk: set boot.listen, boot.public_url and api.public_url in its configuration, see docs/boot.md.")
+	boot, err := c.withoutImages(n)
+	if err != nil {
+		return boot, err
 	}
 	ramdisk, err := c.ramdisk(n)
 	if err != nil {
-		return node.RamdiskBoot{}, err
+		return boot, err
 	}
-	boot := node.RamdiskBoot{Kernel: ramdisk.Kernel, Ramdisk: ramdisk.Initial}
-	if err := checkImages(n, boot, images); err != nil {
-		return node.RamdiskBoot{}, err
-	}
-	params, err := c.kernelParams(n)
-	if err != nil {
-		return node.RamdiskBoot{}, err
+	boot.Kernel, boot.Ramdisk = ramdisk.Kernel, ramdisk.Initial
+	return boot, checkImages(n, boot, images)
+}
+
+// withoutImages decides all but the images that the node's ramdisk is booted from.
+func (c Config) withoutImages(n *node.Node) (node.RamdiskBoot, error) {
+	if !c.Serves {
+		return node.RamdiskBoot{}, node.Invalid("The engine serves no ramdisk: set boot.listen, boot.public_url and api.public_url in its configuration, see docs/boot.md.")
 	}
 	if p := persistenceOf(n); !slices.Contains([]persistence{byDefault, always, never}, p) {
 		return node.RamdiskBoot{}, node.Invalid("%s of node %s is %q: want %s, %s or %s.", persistenceKey, n.UUID, node.CutText(string(p)), byDefault, always, never)
 	}
-	boot.KernelParams = params
-	return boot, nil
+	params, err := c.kernelParams(n)
+	return node.RamdiskBoot{KernelParams: params}, err
 }
 
 // namedImage is an image of a boot with what it is called.
@@ -71,11 +79,8 @@ type namedImage struct{ name, url string }
 
 // imagesOf lists the images of a boot.
 func imagesOf(boot node.RamdiskBoot) []namedImage {
-	all := []namedImage{{"kernel", boot.Kernel}, {"ramdisk", boot.Ramdisk}}
-	if boot.BootLoader != "" {
-		all = append(all, namedImage{"boot loader", boot.BootLoader})
-	}
-	return all
+	all := []namedImage{{"kernel", boot.Kernel}, {"ramdisk", boot.Ramdisk}, {"boot loader", boot.BootLoader}, {"ISO", boot.ISO}}
+	return slices.DeleteFunc(all, func(image namedImage) bool { return image.url == "" })
 }
 
 // checkImages returns a *node.ValidationError for a URL that the boot service cannot get.
@@ -108,6 +113,39 @@ func (c Config) ramdisk(n *node.Node) (Ramdisk, error) {
 			n.UUID, node.CutText(arch), kernelKey, ramdiskKey)
 	}
 	return own, node.Invalid("There is no ramdisk for node %s: set driver_info.%s and driver_info.%s, or boot.kernel and boot.ramdisk in the configuration.", n.UUID, kernelKey, ramdiskKey)
+}
+
+// iso is the URL of the image that boots the ramdisk from virtual media; empty when the engine
+// makes it. An ISO goes before kernel and ramdisk of the same source, but those of the node, or
+// of its architecture, before the ISO of all machines.
+func (c Config) iso(n *node.Node) string {
+	arch := n.Properties.Text("cpu_arch")
+	switch own := n.DriverInfo.Text(isoKey); {
+	case own != "":
+		return own
+	case n.DriverInfo.Text(kernelKey) != "" || n.DriverInfo.Text(ramdiskKey) != "":
+		return ""
+	case c.ISOs[arch] != "":
+		return c.ISOs[arch]
+	case c.ByArch[arch].whole():
+		return ""
+	}
+	return c.ISOs[""]
+}
+
+// viaRemovable reads whether a medium of its own has the parameters of the agent; known is
+// false when the node leaves that open.
+func viaRemovable(n *node.Node) (wants, known bool, err error) {
+	value, given := n.DriverInfo.Fields()[removableKey]
+	switch strings.ToLower(strings.Trim(string(value), `"`)) {
+	case "true":
+		return true, true, nil
+	case "false":
+		return false, true, nil
+	case "null", "":
+		return false, false, nil
+	}
+	return false, given, node.Invalid("%s of node %s is neither true nor false.", removableKey, n.UUID)
 }
 
 // Bounds of the kernel's command line, of which kernels of x86 and ARM read lineBytes. What

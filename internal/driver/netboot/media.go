@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/bootiso"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -26,9 +27,32 @@ func (m mediaInterface) Validate(n *node.Node) error {
 	return err
 }
 
-// boot decides what the medium is made of; the secret is left empty. The error is a
+// boot decides what the medium is, or is made of, and whether a second one has the
+// parameters of the agent; secret and versions are left empty. The error is a
 // *node.ValidationError that says what is missing.
 func (m mediaInterface) boot(n *node.Node) (node.RamdiskBoot, error) {
+	boot, err := m.image(n)
+	if err != nil {
+		return boot, err
+	}
+	wants, known, err := viaRemovable(n)
+	if err != nil {
+		return boot, err
+	}
+	boot.ParametersMedium = wants || !known && boot.ISO != ""
+	if _, err := bootiso.Words(boot.KernelParams); err != nil {
+		return boot, node.Invalid("The kernel parameters of node %s cannot be on a virtual medium: %s.", n.UUID, node.CutText(err.Error()))
+	}
+	return boot, checkImages(n, boot, m.images)
+}
+
+// image decides what the machine boots from: an ISO that is given, or one that is made.
+func (m mediaInterface) image(n *node.Node) (node.RamdiskBoot, error) {
+	if iso := m.config.iso(n); iso != "" {
+		boot, err := m.config.withoutImages(n)
+		boot.ISO = iso
+		return boot, err
+	}
 	boot, err := m.config.boot(n, m.images)
 	if err != nil {
 		return boot, err
@@ -38,14 +62,11 @@ func (m mediaInterface) boot(n *node.Node) (node.RamdiskBoot, error) {
 		return boot, node.Invalid("There is no boot loader for virtual media of node %s: set driver_info.%s, or boot.boot_loader in the configuration, "+
 			"to the URL of an EFI system partition with GRUB.", n.UUID, bootLoaderKey)
 	}
-	if _, err := bootiso.Words(boot.KernelParams); err != nil {
-		return boot, node.Invalid("The kernel parameters of node %s cannot be on a virtual medium: %s.", n.UUID, node.CutText(err.Error()))
-	}
-	return boot, checkImages(n, boot, m.images)
+	return boot, nil
 }
 
-// BootRamdisk fetches the images, stores what is served, attaches it as the only virtual CD,
-// and then makes the machine boot from that once.
+// BootRamdisk fetches the images, stores what is served, attaches it as the only virtual
+// devices of their types, and then makes the machine boot from the CD once.
 func (m mediaInterface) BootRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	switch p := parsePhase(turn.Phase); p.stage {
 	case stored, ejecting, inserting:
@@ -57,54 +78,95 @@ func (m mediaInterface) BootRamdisk(ctx context.Context, n *node.Node, turn driv
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	wait, err := m.fetch(ctx, boot, turn.Elapsed)
+	return m.serve(ctx, boot, mediumDevice, turn)
+}
+
+// serve fetches the images of a boot and stores what is served. The device is the first that
+// is asked for then.
+func (m mediaInterface) serve(ctx context.Context, boot node.RamdiskBoot, device string, turn driver.Turn) (driver.Outcome, error) {
+	wait, err := m.fetch(ctx, &boot, turn.Elapsed)
 	if err != nil || wait {
 		return driver.Outcome{Again: fetchPause, Phase: phase{stage: fetching}.String()}, err
 	}
-	boot.Secret = node.NewBootSecret()
-	return driver.Outcome{Again: soon, Phase: phase{stage: stored, device: mediumDevice}.String(), Apply: boot.StoreIn}, nil
+	apply := boot.StoreIn
+	if boot.BootLoader != "" || boot.ParametersMedium { // else nothing of it would reach the agent
+		token := agent.NewToken()
+		apply = func(n *node.Node) {
+			boot.StoreIn(n)
+			n.DriverInternalInfo = agent.WithPregenerated(n.DriverInternalInfo, token)
+		}
+	}
+	return driver.Outcome{Again: soon, Phase: phase{stage: stored, device: device}.String(), Apply: apply}, nil
 }
 
-// insert makes a turn of attaching the medium.
+// mediaOf lists the virtual media of a boot, the one that the machine boots from first.
+func (m mediaInterface) mediaOf(n *node.Node, boot node.RamdiskBoot) []node.Medium {
+	at := func(file string) string { return m.config.URL + boot.Path(n.UUID, file) }
+	media := []node.Medium{{DeviceType: mediumDevice, ImageURL: at(node.BootMediumFile)}}
+	if boot.ParametersMedium {
+		media = append(media, node.Medium{DeviceType: floppyDevice, ImageURL: at(node.ParametersMediumFile), Beside: media[0].ImageURL})
+	}
+	return media
+}
+
+// withdrawn is the error for a boot whose record is gone.
+func withdrawn(n *node.Node) error {
+	return &node.DriverError{
+		Op: "attach the ramdisk to node " + n.UUID, Refused: true, Reason: "what is served for this boot was withdrawn meanwhile: request the work again.",
+	}
+}
+
+// insert makes a turn of attaching the media, one after the other.
 func (m mediaInterface) insert(ctx context.Context, n *node.Node, p phase, turn driver.Turn) (driver.Outcome, error) {
 	boot, serves := node.RamdiskBootOf(n)
 	if !serves {
-		return driver.Outcome{}, &node.DriverError{
-			Op: "attach the ramdisk to node " + n.UUID, Refused: true, Reason: "what is served for this boot was withdrawn meanwhile: request the work again.",
-		}
+		return driver.Outcome{}, withdrawn(n)
 	}
-	media, err := m.media(n)
+	drive, err := m.media(n)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	inner := turn
-	inner.Phase = p.inner
-	if p.stage == stored && turn.Attempt == driver.Continued {
-		inner.Attempt = driver.Fresh
+	media := m.mediaOf(n, boot)
+	at := slices.IndexFunc(media, func(medium node.Medium) bool { return medium.DeviceType == p.device })
+	if at < 0 {
+		return driver.Outcome{}, withdrawn(n)
 	}
-	medium := node.Medium{DeviceType: mediumDevice, ImageURL: m.config.URL + boot.Path(n.UUID, node.BootMediumFile)}
+	p = p.begins(turn)
 	if p.stage != inserting {
-		out, err := makeRoom(ctx, n, media, medium, inner)
+		out, err := makeRoom(ctx, n, drive, media[at], p.turnOf(turn))
 		if err != nil {
 			return driver.Outcome{}, withoutSecret(err, boot.Secret)
 		}
 		if !out.Done() {
-			out.Phase = phase{stage: ejecting, device: mediumDevice, inner: out.Phase}.String()
+			out.Phase = phase{stage: ejecting, device: p.device, inner: out.Phase, since: p.since}.String()
 			return out, nil
 		}
-		if inner.Phase = ""; inner.Attempt == driver.Continued {
-			inner.Attempt = driver.Fresh
-		}
+		p = phase{stage: stored, device: p.device}.begins(turn)
 	}
-	out, err := media.AttachMedium(ctx, n, medium, inner)
+	out, err := drive.AttachMedium(ctx, n, media[at], p.turnOf(turn))
 	switch {
 	case err != nil:
-		return driver.Outcome{}, withoutSecret(err, boot.Secret)
-	case out.Done():
-		return driver.Outcome{Again: soon, Phase: phase{stage: inserted, device: mediumDevice}.String(), Apply: out.Apply}, nil
+		return driver.Outcome{}, withoutSecret(explained(err, media[at]), boot.Secret)
+	case !out.Done():
+		out.Phase = phase{stage: inserting, device: p.device, inner: out.Phase, since: p.since}.String()
+		return out, nil
+	case at+1 < len(media):
+		return driver.Outcome{Again: soon, Phase: phase{stage: stored, device: media[at+1].DeviceType}.String(), Apply: out.Apply}, nil
 	}
-	out.Phase = phase{stage: inserting, device: mediumDevice, inner: out.Phase}.String()
-	return out, nil
+	return driver.Outcome{Again: soon, Phase: phase{stage: inserted, device: mediumDevice}.String(), Apply: out.Apply}, nil
+}
+
+// explained adds to a refusal of the medium with the agent's parameters what can be done.
+func explained(err error, medium node.Medium) error {
+	var failure *node.DriverError
+	if medium.DeviceType != floppyDevice || !errors.As(err, &failure) || !failure.Refused || failure.Retryable {
+		return err
+	}
+	more := *failure
+	more.Reason = strings.TrimSuffix(failure.Reason, ".") + ". The parameters of the agent are on a second virtual medium. " +
+		"If this BMC has no device for one, unset driver_info." + isoKey + " so that the engine makes the image that is booted, " +
+		"or build the parameters into the ISO and set driver_info." + removableKey + " to false; without " + isoKey + ", unset " + removableKey + "."
+	return &more
 }
 
 // makeRoom makes a turn of detaching media of the same type, which could not be detached when
@@ -129,21 +191,26 @@ func withoutSecret(err error, secret string) error {
 		return err
 	}
 	masked := *failure
-	masked.Op, masked.Reason = strings.ReplaceAll(failure.Op, secret, "******"), strings.ReplaceAll(failure.Reason, secret, "******")
+	masked.Op, masked.Reason = strings.ReplaceAll(failure.Op, secret, node.Mask), strings.ReplaceAll(failure.Reason, secret, node.Mask)
 	return &masked
 }
 
-// LeaveRamdisk detaches the medium and withdraws it.
+// LeaveRamdisk detaches the media and withdraws them.
 func (m mediaInterface) LeaveRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-	media, err := m.media(n)
+	drive, err := m.media(n)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	out, err := media.DetachMedia(ctx, n, []string{mediumDevice}, turn)
+	boot, serves := node.RamdiskBootOf(n)
+	devices := []string{mediumDevice}
+	if boot.ParametersMedium {
+		devices = append(devices, floppyDevice)
+	}
+	out, err := drive.DetachMedia(ctx, n, devices, turn)
 	if err == nil && out.Done() {
 		out.Apply = node.WithdrawRamdiskBoot
 	}
-	if boot, serves := node.RamdiskBootOf(n); serves && err != nil {
+	if serves && err != nil {
 		err = withoutSecret(err, boot.Secret)
 	}
 	return out, err

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/netboot"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -17,8 +19,12 @@ import (
 // virtualDrive is the virtual CD of a machine, which takes two turns for each change.
 type virtualDrive struct {
 	driver.VirtualMedia
-	medium   string // URL of what is in it; empty for nothing
-	left     string // the same for another drive that is a CD, too
+	medium   string        // URL of what is in it; empty for nothing
+	floppy   string        // URL of what is in the second one; empty for nothing
+	noFloppy bool          // there is no second one
+	beside   string        // that the second one was to be beside
+	elapsed  time.Duration // of the last turn of the latest change
+	left     string        // URL of what is in another drive that is a CD, too
 	attempts []driver.Attempt
 	before   func()
 	failed   error
@@ -32,10 +38,18 @@ func (d *virtualDrive) AttachMedium(_ context.Context, _ *node.Node, medium node
 	if d.failed != nil {
 		return driver.Outcome{}, d.failed
 	}
-	if turn.Phase != "ejected" {
-		return driver.Outcome{Again: 1, Phase: "ejected"}, nil
+	if medium.DeviceType == "floppy" && d.noFloppy {
+		return driver.Outcome{}, &node.DriverError{Op: "attach the medium", Refused: true, Reason: "the BMC has no other virtual device of the type floppy"}
 	}
-	d.medium = medium.DeviceType + " " + medium.ImageURL
+	d.elapsed = turn.Elapsed
+	if turn.Phase != "ejected" {
+		return driver.Outcome{Again: time.Second, Phase: "ejected"}, nil
+	}
+	if medium.DeviceType == "floppy" {
+		d.floppy, d.beside = medium.DeviceType+" "+medium.ImageURL, medium.Beside
+	} else {
+		d.medium = medium.DeviceType + " " + medium.ImageURL
+	}
 	return driver.Outcome{}, nil
 }
 
@@ -50,8 +64,11 @@ func (d *virtualDrive) DetachMedia(_ context.Context, _ *node.Node, devices []st
 	if turn.Phase == "" {
 		return driver.Outcome{Again: 1, Phase: "asked"}, nil
 	}
-	if d.failed == nil && slices.Equal(devices, []string{"cdrom"}) {
+	if d.failed == nil && slices.Contains(devices, "cdrom") {
 		d.medium, d.left = "", ""
+	}
+	if d.failed == nil && slices.Contains(devices, "floppy") {
+		d.floppy = ""
 	}
 	return driver.Outcome{}, d.failed
 }
@@ -163,5 +180,112 @@ func TestParametersThatNoMediumCanPassOnAreRefused(t *testing.T) {
 	boot := mediaBoot(&virtualDrive{}, &bootDevices{})
 	if err := boot.Validate(inspected(map[string]any{"kernel_append_params": `console="tty 0"`}, nil)); err == nil || !strings.Contains(err.Error(), "virtual medium") {
 		t.Errorf("got %v, want a refusal", err)
+	}
+}
+
+func TestGivenISOIsServedWithTheParametersOnASecondMedium(t *testing.T) {
+	n, d := inspected(map[string]any{"deploy_iso": "http://images/own.iso"}, nil), &virtualDrive{}
+	boot := mediaBoot(d, &bootDevices{devices: []string{"cdrom"}})
+	if err := play(t, n, boot.BootRamdisk); err != nil {
+		t.Fatal(err)
+	}
+	served, _ := node.RamdiskBootOf(n)
+	base := "http://192.0.2.1:6386/boot/u/" + served.Secret
+	if d.medium != "cdrom "+base+"/boot.iso" || d.floppy != "floppy "+base+"/parameters.img" || d.beside != base+"/boot.iso" {
+		t.Errorf("in the drives are %q and %q beside %q", d.medium, d.floppy, d.beside)
+	}
+	if served.ISO != "http://images/own.iso" || served.Kernel != "" || served.Versions[served.ISO] == "" {
+		t.Errorf("served is %+v, want the ISO in its present version", served)
+	}
+	if token := agent.Pregenerated(n); len(token) < 32 {
+		t.Errorf("the token is %q", token)
+	}
+	if err := play(t, n, boot.LeaveRamdisk); err != nil || d.medium != "" || d.floppy != "" {
+		t.Errorf("after leaving: %v, in the drives are %q and %q", err, d.medium, d.floppy)
+	}
+	if agent.Pregenerated(n) != "" {
+		t.Error("the token is still that of a medium")
+	}
+}
+
+func TestBMCWithoutASecondVirtualDeviceIsAnErrorThatSaysWhatToDo(t *testing.T) {
+	n := inspected(map[string]any{"deploy_iso": "http://images/own.iso"}, nil)
+	err := play(t, n, mediaBoot(&virtualDrive{noFloppy: true}, &bootDevices{}).BootRamdisk)
+	for _, want := range []string{"no other virtual device", "unset driver_info.deploy_iso", "driver_info.config_via_removable to false"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+}
+
+// TestWhatMachinesBootFromVirtualMedia goes through the sources of images.
+func TestWhatMachinesBootFromVirtualMedia(t *testing.T) {
+	own := map[string]any{"deploy_kernel": "http://own/k", "deploy_ramdisk": "http://own/r"}
+	isos := map[string]string{"": "http://images/all.iso", "aarch64": "http://images/arm.iso"}
+	for name, tc := range map[string]struct {
+		info, properties map[string]any
+		isos             map[string]string
+		iso              string // or empty for an image that is made
+		floppy, token    bool
+	}{
+		"made":                         {nil, nil, nil, "", false, true},
+		"made, parameters apart":       {map[string]any{"config_via_removable": true}, nil, nil, "", true, true},
+		"of the configuration":         {nil, nil, isos, "http://images/all.iso", true, true},
+		"of the architecture":          {nil, map[string]any{"cpu_arch": "aarch64"}, isos, "http://images/arm.iso", true, true},
+		"of the node":                  {map[string]any{"deploy_iso": "http://own/i"}, nil, isos, "http://own/i", true, true},
+		"ISO before kernel":            {map[string]any{"deploy_iso": "http://own/i", "deploy_kernel": "http://own/k"}, nil, nil, "http://own/i", true, true},
+		"kernel of the node":           {own, nil, isos, "", false, true},
+		"kernel of the architecture":   {nil, map[string]any{"cpu_arch": "aarch64"}, map[string]string{"": "http://images/all.iso"}, "", false, true},
+		"ISO with parameters built in": {map[string]any{"deploy_iso": "http://own/i", "config_via_removable": "False"}, nil, nil, "http://own/i", false, false},
+		"ISO, nothing said":            {map[string]any{"deploy_iso": "http://own/i", "config_via_removable": nil}, nil, nil, "http://own/i", true, true},
+	} {
+		n, d := inspected(tc.info, tc.properties), &virtualDrive{}
+		c := config
+		c.URL, c.BootLoader, c.ISOs = "http://192.0.2.1:6386", "http://images/esp", tc.isos
+		boot := netboot.New(c, &cachedImages{},
+			func(*node.Node) (driver.Management, error) { return &bootDevices{}, nil },
+			func(*node.Node) (driver.VirtualMedia, error) { return d, nil },
+		).Interfaces()["redfish-virtual-media"].(driver.RamdiskBoot)
+		if err := play(t, n, boot.BootRamdisk); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		served, _ := node.RamdiskBootOf(n)
+		if served.ISO != tc.iso || (d.floppy != "") != tc.floppy || (agent.Pregenerated(n) != "") != tc.token {
+			t.Errorf("%s: ISO %q, second medium %q, token %v; want %+v", name, served.ISO, d.floppy, agent.Pregenerated(n) != "", tc)
+		}
+	}
+	for _, info := range []map[string]any{{"config_via_removable": "perhaps"}, {"deploy_iso": "ftp://own/i"}} {
+		if err := mediaBoot(&virtualDrive{}, &bootDevices{}).Validate(inspected(info, nil)); err == nil {
+			t.Errorf("%v is accepted", info)
+		}
+	}
+}
+
+func TestTimeOfFetchingDoesNotCountForTheBMC(t *testing.T) {
+	n, d := inspected(nil, nil), &virtualDrive{}
+	boot := mediaBoot(d, &bootDevices{devices: []string{"cdrom"}})
+	turn := driver.Turn{Attempt: driver.Continued, Phase: "fetch//", Elapsed: 20 * time.Minute}
+	for range 3 {
+		out, err := boot.BootRamdisk(t.Context(), n, turn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Apply != nil {
+			out.Apply(n)
+		}
+		turn.Phase, turn.Elapsed = out.Phase, turn.Elapsed+out.Again
+	}
+	if len(d.attempts) != 2 || d.elapsed > 2*time.Second {
+		t.Errorf("after %d calls the BMC has had %s, want about a second", len(d.attempts), d.elapsed)
+	}
+}
+
+func TestPhasesOfEarlierReleasesAreRead(t *testing.T) {
+	n, d := inspected(nil, nil), &virtualDrive{}
+	node.RamdiskBoot{Secret: node.NewBootSecret(), Kernel: "k", Ramdisk: "r", BootLoader: "b"}.StoreIn(n)
+	out, err := mediaBoot(d, &bootDevices{}).BootRamdisk(t.Context(), n, driver.Turn{Attempt: driver.Continued, Phase: "insert/cdrom/ejected", Elapsed: time.Minute})
+	if err != nil || out.Phase != "inserted/cdrom/" || d.medium == "" {
+		t.Errorf("%+v, %v, in the drive is %q", out, err, d.medium)
 	}
 }

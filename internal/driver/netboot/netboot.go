@@ -1,8 +1,9 @@
 // Package netboot implements the boot interfaces that start machines with what the boot
 // service serves: ipxe and pxe, for machines whose DHCP server hands out iPXE by TFTP, and
 // http-ipxe, for those that load it by UEFI HTTP boot, which all run the same script and
-// differ in the boot device that is set; and redfish-virtual-media, for machines whose BMC
-// attaches an image that the machine boots as from a CD.
+// differ in the boot device that is set; redfish-virtual-media, for machines whose BMC
+// attaches an image that the machine boots as from a CD; and redfish-https and http, for
+// machines whose firmware fetches that image itself.
 //
 // The interfaces store what is served for a boot in the node, see node.RamdiskBoot, and
 // set the boot device through the node's management interface. Where that has no such
@@ -25,9 +26,9 @@ type Images interface {
 	// Check returns what is wrong with the URL of an image, as the end of a sentence
 	// about it. It waits for nothing.
 	Check(url string) error
-	// Prepare gets an image, so that it can be served at once. It returns the error of
-	// ctx while that takes longer.
-	Prepare(ctx context.Context, url string) error
+	// Prepare gets an image, so that it can be served at once, and returns its version. It
+	// returns the error of ctx while that takes longer.
+	Prepare(ctx context.Context, url string) (version string, err error)
 }
 
 // Management returns the management interface of a node.
@@ -54,6 +55,7 @@ const (
 	networkDevice  = "pxe"
 	uefiHTTPDevice = "uefihttp"
 	mediumDevice   = "cdrom"
+	floppyDevice   = "floppy" // a virtual device only
 	diskDevice     = "disk"
 )
 
@@ -65,6 +67,8 @@ func (d Driver) Interfaces() map[string]driver.Implementation {
 		"http-ipxe": bootInterface{Driver: d, devices: []string{uefiHTTPDevice, networkDevice}},
 
 		"redfish-virtual-media": mediaInterface{bootInterface{Driver: d, devices: []string{mediumDevice}}},
+		"redfish-https":         httpInterface{mediaInterface: mediaInterface{bootInterface{Driver: d, devices: []string{uefiHTTPDevice}}}, onlyHTTPS: true},
+		"http":                  httpInterface{mediaInterface: mediaInterface{bootInterface{Driver: d, devices: []string{uefiHTTPDevice}}}},
 	}
 }
 
@@ -113,11 +117,10 @@ func (b bootInterface) BootRamdisk(ctx context.Context, n *node.Node, turn drive
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	wait, err := b.fetch(ctx, boot, turn.Elapsed)
+	wait, err := b.fetch(ctx, &boot, turn.Elapsed)
 	if err != nil || wait {
 		return driver.Outcome{Again: fetchPause, Phase: phase{stage: fetching}.String()}, err
 	}
-	boot.Secret = node.NewBootSecret()
 	out := driver.Outcome{Apply: boot.StoreIn}
 	devices, err := b.choices(n)
 	if err != nil {
@@ -130,15 +133,17 @@ func (b bootInterface) BootRamdisk(ctx context.Context, n *node.Node, turn drive
 }
 
 // fetch gets the images of a boot into the cache, and reports whether that needs another
-// turn.
-func (b bootInterface) fetch(ctx context.Context, boot node.RamdiskBoot, elapsed time.Duration) (wait bool, err error) {
+// turn. If not, the boot has the versions of its images and a new secret.
+func (b bootInterface) fetch(ctx context.Context, boot *node.RamdiskBoot, elapsed time.Duration) (wait bool, err error) {
 	const op = "fetch the ramdisk"
 	bounded, cancel := context.WithTimeout(ctx, fetchWait)
 	defer cancel()
-	for _, image := range imagesOf(boot) {
-		err := b.images.Prepare(bounded, image.url)
+	versions := map[string]string{}
+	for _, image := range imagesOf(*boot) {
+		version, err := b.images.Prepare(bounded, image.url)
 		switch {
 		case err == nil:
+			versions[image.url] = version
 		case ctx.Err() != nil:
 			return false, ctx.Err()
 		case bounded.Err() == nil || !errors.Is(err, bounded.Err()):
@@ -149,6 +154,7 @@ func (b bootInterface) fetch(ctx context.Context, boot node.RamdiskBoot, elapsed
 			return true, nil
 		}
 	}
+	boot.Secret, boot.Versions = node.NewBootSecret(), versions
 	return false, nil
 }
 
@@ -171,12 +177,8 @@ func (b bootInterface) choices(n *node.Node) ([]string, error) {
 // the next one of the interface follows.
 func (b bootInterface) setDevice(ctx context.Context, n *node.Node, p phase, turn driver.Turn) (driver.Outcome, error) {
 	persistent := persistenceOf(n) == always
-	inner := turn
-	inner.Phase = p.inner
-	if (p.stage == stored || p.stage == inserted) && turn.Attempt == driver.Continued {
-		inner.Attempt = driver.Fresh
-	}
-	out, err := b.set(ctx, n, node.BootDevice{Device: p.device, Persistent: &persistent}, inner)
+	p = p.begins(turn)
+	out, err := b.set(ctx, n, node.BootDevice{Device: p.device, Persistent: &persistent}, p.turnOf(turn))
 	var refused *node.DriverError
 	if errors.As(err, &refused) && refused.Refused && !refused.Retryable {
 		if devices, _ := b.choices(n); len(devices) > 0 && devices[len(devices)-1] != p.device {
@@ -184,7 +186,7 @@ func (b bootInterface) setDevice(ctx context.Context, n *node.Node, p phase, tur
 		}
 	}
 	if !out.Done() {
-		out.Phase = phase{stage: setting, device: p.device, inner: out.Phase}.String()
+		out.Phase = phase{stage: setting, device: p.device, inner: out.Phase, since: p.since}.String()
 	}
 	return out, err
 }

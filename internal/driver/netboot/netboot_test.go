@@ -29,13 +29,13 @@ func (s *cachedImages) Check(url string) error {
 	return nil
 }
 
-func (s *cachedImages) Prepare(ctx context.Context, url string) error {
+func (s *cachedImages) Prepare(ctx context.Context, url string) (string, error) {
 	s.asked = append(s.asked, url)
 	if s.late {
 		<-ctx.Done()
-		return ctx.Err()
+		return "", ctx.Err()
 	}
-	return s.failed
+	return "version of " + url, s.failed
 }
 
 // bootDevices is the management interface of a machine.

@@ -97,6 +97,12 @@ func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.Boo
 		if device.Persistent != nil && *device.Persistent {
 			want.BootSourceOverrideEnabled = schemas.ContinuousBootSourceOverrideEnabled
 		}
+		if device.URL != "" {
+			want.HTTPBootURI = device.URL
+			if system.Boot.BootSourceOverrideMode == schemas.LegacyBootSourceOverrideMode {
+				want.BootSourceOverrideMode = schemas.UEFIBootSourceOverrideMode
+			}
+		}
 		if err := checkSource(system, want.BootSourceOverrideTarget); err != nil {
 			return err
 		}
@@ -150,6 +156,7 @@ func (c *call) override(system *schemas.ComputerSystem, want schemas.Boot, q qui
 func overrides(has, want schemas.Boot) bool {
 	return has.BootSourceOverrideTarget == want.BootSourceOverrideTarget &&
 		has.BootSourceOverrideEnabled == want.BootSourceOverrideEnabled &&
+		(want.HTTPBootURI == "" || has.HTTPBootURI == want.HTTPBootURI) &&
 		(want.BootSourceOverrideMode == "" || has.BootSourceOverrideMode == want.BootSourceOverrideMode)
 }
 

@@ -128,6 +128,9 @@ func (d Driver) AttachMedium(ctx context.Context, n *node.Node, medium node.Medi
 		if err != nil {
 			return err
 		}
+		slots = slices.DeleteFunc(slots, func(slot *schemas.VirtualMedia) bool {
+			return medium.Beside != "" && inserted(slot) && slot.Image == medium.Beside
+		})
 		if slices.ContainsFunc(slots, func(slot *schemas.VirtualMedia) bool {
 			return inserted(slot) && slot.Image == medium.ImageURL && canBe(slot, medium.DeviceType)
 		}) {
@@ -139,7 +142,7 @@ func (d Driver) AttachMedium(ctx context.Context, n *node.Node, medium node.Medi
 		case turn.Phase != mediumSent:
 			slot := slotFor(slots, medium.DeviceType)
 			if slot == nil {
-				return &node.DriverError{Op: op, Refused: true, Reason: "the BMC has no virtual device of the type " + node.CutText(medium.DeviceType)}
+				return &node.DriverError{Op: op, Refused: true, Reason: "the BMC has no " + free(medium) + "virtual device of the type " + node.CutText(medium.DeviceType)}
 			}
 			if err := c.insert(slot, medium.ImageURL); err != nil {
 				return err
@@ -149,6 +152,14 @@ func (d Driver) AttachMedium(ctx context.Context, n *node.Node, medium node.Medi
 		return nil
 	})
 	return out, err
+}
+
+// free says which of the virtual devices a medium can be in.
+func free(medium node.Medium) string {
+	if medium.Beside != "" {
+		return "other "
+	}
+	return ""
 }
 
 // insert puts an image into a virtual device.

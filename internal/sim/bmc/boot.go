@@ -1,6 +1,7 @@
 package bmc
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,7 @@ const (
 	FromDisk      Source = "disk"
 	FromCD        Source = "virtual CD"
 	FromUSB       Source = "virtual USB stick"
+	FromURL       Source = "URL"       // UEFI HTTP boot of what the override names
 	FromElsewhere Source = "elsewhere" // setup, tools, drives that are not there
 )
 
@@ -65,6 +67,9 @@ type Override struct {
 	Target  Target  `json:"target"`
 	Enabled Enabled `json:"enabled"`
 	Mode    Mode    `json:"mode"`
+	// URL is what TargetHTTP boots; empty means what DHCP names. It stays when the override
+	// has ended.
+	URL string `json:"url,omitempty"`
 }
 
 // Boot orders: what machines without an override try, in turn.
@@ -78,6 +83,7 @@ type Boot struct {
 	Number     int64        // from 1
 	Source     Source       // the override's, or the first of [BootOrder]
 	Overridden bool         // an override has chosen the source
+	URL        string       // of what FromURL boots
 	Media      []BootMedium // that are inserted, in the order of their slots
 	Mode       Mode
 	SecureBoot bool
@@ -146,7 +152,7 @@ func (b *BMC) bootMode() Mode {
 // *RefusedError.
 func (b *BMC) SetOverride(c *Call, o Override) error {
 	return b.apply(c, change{
-		kind: BootDevice, detail: strings.Join(strings.Fields(string(o.Target)+" "+string(o.Enabled)+" "+string(o.Mode)), " "),
+		kind: BootDevice, detail: strings.Join(strings.Fields(string(o.Target)+" "+string(o.Enabled)+" "+string(o.Mode)+" "+o.URL), " "),
 		check: func(time.Time) *RefusedError { return b.checkOverride(o) },
 		do: func(_ time.Time, fate effect.Fate) *Task {
 			if fate.FailTask {
@@ -165,6 +171,9 @@ func (b *BMC) checkOverride(o Override) *RefusedError {
 	profile := b.config.Profile
 	if _, ok := profile.Targets[o.Target]; !ok && o.Target != "" && o.Target != TargetNone {
 		return &RefusedError{Reason: UnknownTarget, Property: "BootSourceOverrideTarget", Value: string(o.Target)}
+	}
+	if u, err := url.Parse(o.URL); o.URL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		return &RefusedError{Reason: BadImage, Property: "HttpBootUri", Value: o.URL}
 	}
 	if !slices.Contains([]Enabled{"", Disabled, Once, Continuous}, o.Enabled) {
 		return &RefusedError{Reason: UnknownEnabled, Property: "BootSourceOverrideEnabled", Value: string(o.Enabled)}
@@ -196,6 +205,9 @@ func (o Override) merge(changes Override) Override {
 	if changes.Enabled != "" {
 		o.Enabled = changes.Enabled
 	}
+	if changes.URL != "" {
+		o.URL = changes.URL
+	}
 	if o.Target == TargetNone || o.Enabled == Disabled {
 		o.Target, o.Enabled = TargetNone, Disabled
 	}
@@ -224,7 +236,13 @@ func (b *BMC) nextBoot() Boot {
 		Number: b.boots, Mode: b.bootMode(), SecureBoot: b.secure.current, Media: b.bootMedia(),
 		Overridden: b.override.Enabled != Disabled && b.override.Target != TargetNone,
 	}
+	if b.override.Target == TargetHTTP && boot.Overridden {
+		boot.URL = b.override.URL
+	}
 	boot.Source, b.override = bootFrom(b.override, b.config.Profile.Targets)
+	if boot.URL != "" {
+		boot.Source = FromURL
+	}
 	return boot
 }
 

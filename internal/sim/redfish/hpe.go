@@ -38,6 +38,7 @@ var hpe = shape{
 		bmc.SlotEmpty:    {http.StatusBadRequest, "NoVirtualMediaConnectionAvailable"},
 	},
 	unauthorized: "NoValidSession", tooManySessions: problem{http.StatusBadRequest, "CreateLimitReachedForResource"},
+	httpBoot: true,
 	targets: []bmc.Target{
 		bmc.TargetNone, bmc.TargetCD, bmc.TargetDisk, bmc.TargetUSB, bmc.TargetSDCard, bmc.TargetUtilities, bmc.TargetDiags,
 		bmc.TargetBIOSSetup, bmc.TargetPXE, bmc.TargetUEFIShell, bmc.TargetHTTP, bmc.TargetUEFITarget,

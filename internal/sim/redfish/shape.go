@@ -48,6 +48,7 @@ type shape struct {
 
 	targets    []bmc.Target // in the order that they are listed in
 	wholeBoot  bool         // boot settings are changed all three at once
+	httpBoot   bool         // boot settings have the URL of UEFI HTTP boot
 	needsTag   bool         // boot settings are changed only with a header If-Match
 	plainMedia bool         // media are inserted write-protected and at once, which requests must not say
 	// media are the lists of slots.

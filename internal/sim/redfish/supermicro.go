@@ -27,7 +27,7 @@ var supermicro = shape{
 		bmc.TargetNone, bmc.TargetPXE, bmc.TargetFloppy, bmc.TargetCD, bmc.TargetUSB, bmc.TargetDisk, bmc.TargetBIOSSetup,
 		bmc.TargetVirtualCD, bmc.TargetHTTP,
 	},
-	wholeBoot: true, needsTag: true, silent: true, plainMedia: true,
+	wholeBoot: true, httpBoot: true, needsTag: true, silent: true, plainMedia: true,
 	media:       []mediaList{{"/Managers/1", []string{"VirtualMedia1", "VirtualMedia2"}}},
 	processorID: "%d", storageID: "1", controller: "AOC-S3108L-H8iR", volumeID: "%d", driveID: "%d", adapterID: "%d",
 	inventory: func(c bmc.Component) (id, name string) {

@@ -49,12 +49,16 @@ func (s *Service) systemDocument() object {
 
 func (s *Service) bootDocument() object {
 	o := s.bmc.Override()
-	return object{
+	document := object{
 		"BootSourceOverrideTarget": o.Target, "BootSourceOverrideEnabled": o.Enabled, "BootSourceOverrideMode": o.Mode,
 		"BootSourceOverrideTarget@Redfish.AllowableValues":  s.shape.targets,
 		"BootSourceOverrideEnabled@Redfish.AllowableValues": []bmc.Enabled{bmc.Disabled, bmc.Once, bmc.Continuous},
 		"BootSourceOverrideMode@Redfish.AllowableValues":    []bmc.Mode{bmc.UEFI, bmc.Legacy},
 	}
+	if s.shape.httpBoot {
+		document["HttpBootUri"] = o.URL
+	}
+	return document
 }
 
 func (s *Service) reset(q *request) answer {
@@ -94,10 +98,15 @@ func (s *Service) changeBoot(q *request) answer {
 		values[i] = value
 		delete(boot, name)
 	}
+	uri := ""
+	if s.shape.httpBoot {
+		uri, _ = boot.text("HttpBootUri")
+		delete(boot, "HttpBootUri")
+	}
 	for name := range boot {
 		return s.problem(problem{http.StatusBadRequest, "PropertyUnknown"}, name, "")
 	}
-	override := bmc.Override{Target: bmc.Target(values[0]), Enabled: bmc.Enabled(values[1]), Mode: bmc.Mode(values[2])}
+	override := bmc.Override{Target: bmc.Target(values[0]), Enabled: bmc.Enabled(values[1]), Mode: bmc.Mode(values[2]), URL: uri}
 	if err := s.bmc.SetOverride(q.call, override); err != nil {
 		return s.refused(err)
 	}

@@ -1,0 +1,83 @@
+package netboot
+
+import (
+	"context"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// httpInterface boots machines whose firmware fetches the virtual medium itself, from a URL
+// that the BMC hands to it (UEFI HTTP boot). It needs no virtual device and no setting in the
+// DHCP server, which only gives the machine an address.
+type httpInterface struct {
+	mediaInterface
+	onlyHTTPS bool
+}
+
+var (
+	_ driver.RamdiskBoot  = httpInterface{}
+	_ driver.InstanceBoot = httpInterface{}
+)
+
+// Validate checks whether the medium of the node can be served.
+func (h httpInterface) Validate(n *node.Node) error {
+	_, err := h.boot(n)
+	return err
+}
+
+// boot decides what the machine boots. It has no second medium for the agent's parameters.
+func (h httpInterface) boot(n *node.Node) (node.RamdiskBoot, error) {
+	boot, err := h.mediaInterface.boot(n)
+	switch {
+	case err != nil:
+		return boot, err
+	case h.onlyHTTPS && !strings.HasPrefix(h.config.URL, "https://"):
+		return boot, node.Invalid("The boot interface redfish-https of node %s needs a boot service with TLS: set boot.tls_certificate, boot.tls_key and an https URL in boot.public_url, "+
+			"or choose the boot interface http, which takes any URL.", n.UUID)
+	case boot.ParametersMedium && boot.ISO != "":
+		return boot, node.Invalid("The ISO of node %s cannot get the agent's parameters without virtual media: unset driver_info.%s so that the engine makes the image, "+
+			"or build the parameters into the ISO and set driver_info.%s to false.", n.UUID, isoKey, removableKey)
+	case boot.ParametersMedium:
+		return boot, node.Invalid("driver_info.%s of node %s needs the boot interface redfish-virtual-media: unset it.", removableKey, n.UUID)
+	}
+	return boot, nil
+}
+
+// BootRamdisk fetches the images, stores what is served, and then makes the machine boot
+// from its URL once.
+func (h httpInterface) BootRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	if p := parsePhase(turn.Phase); p.stage == stored || p.stage == setting {
+		return h.setURL(ctx, n, p, turn)
+	}
+	boot, err := h.boot(n)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	return h.serve(ctx, boot, uefiHTTPDevice, turn)
+}
+
+// setURL makes a turn of telling the BMC what the machine boots.
+func (h httpInterface) setURL(ctx context.Context, n *node.Node, p phase, turn driver.Turn) (driver.Outcome, error) {
+	boot, serves := node.RamdiskBootOf(n)
+	if !serves {
+		return driver.Outcome{}, withdrawn(n)
+	}
+	p = p.begins(turn)
+	persistent := persistenceOf(n) == always
+	device := node.BootDevice{Device: uefiHTTPDevice, Persistent: &persistent, URL: h.config.URL + boot.Path(n.UUID, node.BootMediumFile)}
+	out, err := h.set(ctx, n, device, p.turnOf(turn))
+	if err != nil {
+		return driver.Outcome{}, withoutSecret(err, boot.Secret)
+	}
+	if !out.Done() {
+		out.Phase = phase{stage: setting, device: p.device, inner: out.Phase, since: p.since}.String()
+	}
+	return out, nil
+}
+
+// LeaveRamdisk withdraws what is served. The machine's boot device was set for one boot.
+func (h httpInterface) LeaveRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	return h.bootInterface.LeaveRamdisk(ctx, n, turn)
+}

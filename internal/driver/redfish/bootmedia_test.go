@@ -1,0 +1,98 @@
+package redfish_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
+)
+
+// insert attaches a medium in as many turns as that takes.
+func insert(t *testing.T, d driver.VirtualMedia, n *node.Node, medium node.Medium) error {
+	t.Helper()
+	_, err := finish(t.Context(), func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+		return d.AttachMedium(ctx, n, medium, turn)
+	})
+	return err
+}
+
+func TestTwoMediaAreInTwoVirtualDevices(t *testing.T) {
+	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
+		m, d := newMachine(t, vendor)
+		const iso, floppy = "http://192.0.2.1/boot.iso", "http://192.0.2.1/parameters.img"
+		if err := insert(t, d, m.node, node.Medium{DeviceType: "cdrom", ImageURL: iso}); err != nil {
+			t.Fatal(err)
+		}
+		if err := insert(t, d, m.node, node.Medium{DeviceType: "floppy", ImageURL: floppy, Beside: iso}); err != nil {
+			t.Fatal(err)
+		}
+		var images []string
+		for _, medium := range m.Media() {
+			images = append(images, medium.Image)
+		}
+		slices.Sort(images)
+		if !slices.Equal(images, []string{iso, floppy}) {
+			t.Errorf("the machine has %q", images)
+		}
+		_, err := finish(t.Context(), func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+			return d.DetachMedia(ctx, m.node, []string{"cdrom", "floppy"}, turn)
+		})
+		if left := slices.DeleteFunc(m.Media(), func(medium bmc.Medium) bool { return medium.Image == "" }); err != nil || len(left) > 0 {
+			t.Errorf("after detaching: %v, the machine has %+v", err, left)
+		}
+	})
+}
+
+// On a Dell every virtual device can be a CD and a USB stick.
+func TestSecondMediumDoesNotReplaceTheFirst(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	const iso = "http://192.0.2.1/boot.iso"
+	for slot := range m.Media() {
+		if err := m.Insert(&bmc.Call{}, slot, bmc.Medium{Image: iso}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := insert(t, d, m.node, node.Medium{DeviceType: "floppy", ImageURL: "http://192.0.2.1/parameters.img", Beside: iso})
+	var refused *node.DriverError
+	if !errors.As(err, &refused) || !refused.Refused || !strings.Contains(err.Error(), "no other virtual device of the type floppy") {
+		t.Errorf("got %v, want a refusal", err)
+	}
+}
+
+func TestMachineIsToldTheURLThatItBoots(t *testing.T) {
+	for _, vendor := range []string{"hpe", "supermicro"} {
+		m, d := newMachine(t, vendor)
+		for i := 1; m.Override().Mode != bmc.UEFI; i++ { // some are installed in legacy mode
+			m, d = newMachine(t, vendor, redfishtest.Options{Index: i})
+		}
+		once := false
+		const url = "https://192.0.2.1/boot.iso"
+		for range 2 {
+			if _, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "uefihttp", Persistent: &once, URL: url}, fresh); err != nil {
+				t.Fatalf("%s: %v", vendor, err)
+			}
+		}
+		if got := m.Override(); got.Target != bmc.TargetHTTP || got.Enabled != bmc.Once || got.URL != url || got.Mode != bmc.UEFI {
+			t.Errorf("%s: boot settings %+v", vendor, got)
+		}
+		if got := m.Effects(); len(got) != 1 {
+			t.Errorf("%s: effects %q, want one", vendor, got)
+		}
+	}
+}
+
+func TestMachineWithoutAURLToBootSaysSo(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	_, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "uefihttp", URL: "https://192.0.2.1/boot.iso"}, fresh)
+	var refused *node.DriverError
+	if !errors.As(err, &refused) || !refused.Refused || !strings.Contains(err.Error(), "HttpBootUri") {
+		t.Errorf("got %v, want a refusal that names the property", err)
+	}
+}
