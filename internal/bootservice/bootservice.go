@@ -1,5 +1,5 @@
 // Package bootservice serves machines what they boot their ramdisk from: iPXE scripts,
-// kernels and initial file systems.
+// kernels, initial file systems and virtual media; and BMCs their firmware.
 //
 // Nobody who asks has a password. What belongs to one boot of one machine is under a
 // path with a secret, which is stored in the node for as long as the boot needs it, see
@@ -79,6 +79,9 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /boot.ipxe", s.first)
 	mux.HandleFunc("GET /boot/mac/{mac}", s.byMAC)
 	mux.HandleFunc("GET /boot/{node}/{secret}/{file}", s.file)
+	if !o.NetworkOnly {
+		mux.HandleFunc("GET /boot/{node}/{secret}/firmware/{name}", s.firmware)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, errNothing) })
 	return mux
 }
@@ -147,6 +150,35 @@ func (s *service) file(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		refuse(w, err)
 	}
+}
+
+// firmware answers the firmware that a BMC installs.
+func (s *service) firmware(w http.ResponseWriter, r *http.Request) {
+	uuid, secret := r.PathValue("node"), r.PathValue("secret")
+	if !isUUID(uuid) || !isSecret(secret) {
+		refuse(w, errNothing)
+		return
+	}
+	n, err := s.ask(r, func(tx *store.Tx) (*node.Node, error) { return tx.Node(uuid) })
+	if err == nil {
+		file, serves := firmwareOf(n)
+		if !serves || n.UUID != uuid || !file.Opens(secret) || file.Name != r.PathValue("name") {
+			err = errNothing
+		} else {
+			err = s.send(w, r, n, map[string]string{file.URL: file.Version}, []string{file.URL}, first)
+		}
+	}
+	if err != nil {
+		refuse(w, err)
+	}
+}
+
+// firmwareOf returns what is served to the BMC of a node; false for nil.
+func firmwareOf(n *node.Node) (file node.FirmwareFile, serves bool) {
+	if n == nil {
+		return file, false
+	}
+	return node.FirmwareFileOf(n)
 }
 
 // files are the files of a boot by the last part of their path. An error is answered

@@ -482,6 +482,37 @@ func TestListenerWithoutTLSServesNoVirtualMedia(t *testing.T) {
 	}
 }
 
+func TestFirmwareIsServedAtItsPathOnly(t *testing.T) {
+	s := newTestService(t)
+	n := s.register("52:54:00:00:00:01", nil)
+	file := node.NewFirmwareFile(s.put("bios.bin", "the firmware"), "")
+	err := s.db.Write(t.Context(), func(tx *store.Tx) error {
+		before, err := tx.Node(n.UUID)
+		if err != nil {
+			return err
+		}
+		after := *before
+		file.StoreIn(&after)
+		return tx.UpdateNode(before, &after)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, body := s.get(http.MethodGet, file.Path(n.UUID)); answer.StatusCode != http.StatusOK || body != "the firmware" {
+		t.Errorf("%d %q", answer.StatusCode, body)
+	}
+	if answer, body := s.get(http.MethodGet, file.Path(n.UUID), "Range", "bytes=4-"); answer.StatusCode != http.StatusPartialContent || body != "firmware" {
+		t.Errorf("a part: %d %q", answer.StatusCode, body)
+	}
+	other := file
+	other.Secret = node.NewBootSecret()
+	for _, path := range []string{other.Path(n.UUID), file.Path(uuid.NewString()), strings.Replace(file.Path(n.UUID), "bios.bin", "x.bin", 1), "/boot/" + n.UUID + "/" + file.Secret + "/bios.bin"} {
+		if answer, _ := s.get(http.MethodGet, path); answer.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: status %d", path, answer.StatusCode)
+		}
+	}
+}
+
 func TestBootOverTheNetworkHasNoVirtualMedium(t *testing.T) {
 	s := newTestService(t)
 	boot := s.network()

@@ -28,7 +28,7 @@ func image(source func(node.RamdiskBoot) string) func(*service, http.ResponseWri
 		if url == "" {
 			return errNothing
 		}
-		return s.send(w, r, n, boot, []string{url}, first)
+		return s.send(w, r, n, boot.Versions, []string{url}, first)
 	}
 }
 
@@ -40,7 +40,7 @@ func first(files []*imagecache.Image) (io.ReadSeeker, error) { return files[0], 
 func (s *service) medium(w http.ResponseWriter, r *http.Request, n *node.Node, boot node.RamdiskBoot) error {
 	switch {
 	case boot.ISO != "":
-		return s.send(w, r, n, boot, []string{boot.ISO}, first)
+		return s.send(w, r, n, boot.Versions, []string{boot.ISO}, first)
 	case boot.BootLoader == "":
 		return errNothing
 	}
@@ -49,7 +49,7 @@ func (s *service) medium(w http.ResponseWriter, r *http.Request, n *node.Node, b
 	if !boot.ParametersMedium {
 		commandLine = withToken(n, boot)
 	}
-	return s.send(w, r, n, boot, urls, func(files []*imagecache.Image) (io.ReadSeeker, error) {
+	return s.send(w, r, n, boot.Versions, urls, func(files []*imagecache.Image) (io.ReadSeeker, error) {
 		sources := make([]bootiso.Source, len(files))
 		for i, file := range files {
 			about, err := file.Stat()
@@ -96,13 +96,13 @@ func (s *service) parameters(w http.ResponseWriter, r *http.Request, n *node.Nod
 }
 
 // send answers what is made of images, with Range and HEAD.
-func (s *service) send(w http.ResponseWriter, r *http.Request, n *node.Node, boot node.RamdiskBoot, urls []string, content func([]*imagecache.Image) (io.ReadSeeker, error)) error {
+func (s *service) send(w http.ResponseWriter, r *http.Request, n *node.Node, versions map[string]string, urls []string, content func([]*imagecache.Image) (io.ReadSeeker, error)) error {
 	control := http.NewResponseController(w)
 	end := time.Now().Add(sendWithin)
 	ctx, cancel := context.WithTimeout(r.Context(), fetchWithin)
 	defer cancel()
 	_ = control.SetReadDeadline(time.Time{}) // that of the server would end the request during the wait
-	files, err := s.get(ctx, urls, boot.Versions)
+	files, err := s.get(ctx, urls, versions)
 	defer closeAll(files)
 	_ = control.SetWriteDeadline(time.Now().Add(writeWithin)) // the download may have taken all of the server's
 	var body io.ReadSeeker

@@ -38,8 +38,10 @@ func (f flow) stored(n *node.Node) []node.Step {
 	return steps
 }
 
-// forgetSteps removes the list and the running step of every flow.
+// forgetSteps removes the list and the running step of every flow, and what is served for
+// one.
 func forgetSteps(n *node.Node) {
+	node.WithdrawFirmwareFile(n)
 	for _, f := range flows {
 		if f.shown(n).IsEmpty() && n.DriverInternalInfo.IsEmpty() {
 			continue

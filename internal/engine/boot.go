@@ -6,10 +6,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/bootservice"
 	"github.com/ingot-metal/ingot/internal/driver/netboot"
+	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/imagecache"
 )
 
@@ -77,6 +79,15 @@ func (e *Engine) servedImages() netboot.Images {
 		return nil
 	}
 	return e.boot.images
+}
+
+// firmwareFiles says where BMCs get firmware.
+func (e *Engine) firmwareFiles() redfish.FileOptions {
+	options := redfish.FileOptions{URL: strings.TrimSuffix(e.config.Boot.PublicURL, "/"), Source: e.config.Redfish.FirmwareSource}
+	if e.boot.images != nil {
+		options.Files = e.boot.images
+	}
+	return options
 }
 
 // serveBoot answers machines.

@@ -18,6 +18,7 @@ import (
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 
+	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/inventory"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -35,6 +36,26 @@ type Config struct {
 	Inventory     InventoryConfig     `koanf:"inventory"`
 	AutoDiscovery AutoDiscoveryConfig `koanf:"auto_discovery"`
 	Boot          BootConfig          `koanf:"boot"`
+	Redfish       RedfishConfig       `koanf:"redfish"`
+}
+
+// RedfishConfig is about machines with a Redfish BMC.
+type RedfishConfig struct {
+	// FirmwareSource is where BMCs get firmware files of nodes that do not say: "local",
+	// the boot service of the engine, or "http", the server of the file. Empty means the
+	// first if there is a boot service.
+	FirmwareSource string `koanf:"firmware_source"`
+}
+
+// problem is what is wrong with it.
+func (c RedfishConfig) problem(boot BootConfig) error {
+	switch {
+	case c.FirmwareSource == redfish.FromEngine && boot.Listen == "":
+		return fmt.Errorf("redfish.firmware_source: %s needs the boot service: set boot.listen", c.FirmwareSource)
+	case c.FirmwareSource != "" && c.FirmwareSource != redfish.FromEngine && c.FirmwareSource != redfish.FromServer:
+		return fmt.Errorf("redfish.firmware_source: want %s or %s, got %q", redfish.FromEngine, redfish.FromServer, c.FirmwareSource)
+	}
+	return nil
 }
 
 // APIConfig is about the HTTP listener.
@@ -385,6 +406,7 @@ func (c Config) Validate() error {
 	}
 	errs = append(errs, c.API.problems()...)
 	errs = append(errs, c.Boot.problems(c.API)...)
+	errs = append(errs, c.Redfish.problem(c.Boot))
 	check(c.Database.WriteConnections >= 1 && c.Database.WriteConnections <= 1000, "database.write_connections: want 1 to 1000, got %d", c.Database.WriteConnections)
 	check(c.Conductor.Hostname != "", "conductor.hostname: must not be empty")
 	check(c.Conductor.Workers >= 1, "conductor.workers: want at least 1, got %d", c.Conductor.Workers)

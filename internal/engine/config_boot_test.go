@@ -37,6 +37,10 @@ func TestBootServiceNeedsItsAddresses(t *testing.T) {
 		"with half of iPXE":      {append([]string{listen, "boot.ipxe_listen=127.0.0.1:0"}, urls...), "boot.ipxe_url"},
 		"with the other half":    {append([]string{listen, "boot.ipxe_url=http://h"}, urls...), "boot.ipxe_listen"},
 		"with iPXE alone":        {[]string{"boot.ipxe_listen=127.0.0.1:0", "boot.ipxe_url=http://h"}, "boot.listen"},
+		"with firmware":          {append([]string{listen, "redfish.firmware_source=local"}, urls...), ""},
+		"without, and firmware":  {[]string{"redfish.firmware_source=local"}, "redfish.firmware_source"},
+		"with firmware of http":  {[]string{"redfish.firmware_source=http"}, ""},
+		"with other firmware":    {[]string{"redfish.firmware_source=swift"}, "want local or http"},
 		"with a query in a base": {append([]string{listen, urls[1]}, "boot.public_url=http://h/?a=b"), "boot.public_url"},
 	} {
 		set := map[string]string{}

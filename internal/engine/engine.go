@@ -156,7 +156,7 @@ func (e *Engine) newDrivers() (*driver.Registry, error) {
 	inRamdisk := ramdisk.New(ramdisk.Options{
 		Agents: agentclient.New(settings.AgentRules), Running: running, LookupKeys: cfg.Agent.LookupKeys, Ports: e.portsOf,
 	})
-	e.redfish = redfish.New(redfish.Options{})
+	e.redfish = redfish.New(redfish.Options{FileOptions: e.firmwareFiles()})
 	netboot, err := cfg.Boot.netboot(cfg.API)
 	if err != nil {
 		return nil, err

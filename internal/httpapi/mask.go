@@ -69,7 +69,7 @@ func isSecretKey(key []byte) bool {
 // isSecretFromOperators is isSecretKey for those who do not read driver_info, and so not
 // where BMCs are and what machines boot.
 func isSecretFromOperators(key []byte) bool {
-	return string(key) == "lookup_bmc_addresses" || string(key) == node.RamdiskBootKey || isSecretKey(key)
+	return string(key) == "lookup_bmc_addresses" || string(key) == node.RamdiskBootKey || string(key) == node.FirmwareFileKey || isSecretKey(key)
 }
 
 // rescuePassword is the key of instance_info that the engine writes itself, until the

@@ -42,6 +42,8 @@ type note struct {
 	// SHA256 of a whole image, in hexadecimal digits. Images that earlier releases have
 	// fetched have none.
 	SHA256 string `json:"sha256,omitempty"`
+	// Temporary images are removed when nobody has used them for keepTemporary.
+	Temporary bool `json:"temporary,omitempty"`
 }
 
 // retiredVersion is how many digits of the version are in the key of a retired image.

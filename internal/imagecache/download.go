@@ -281,6 +281,9 @@ func (d *download) copy(body io.Reader, total int64, stalled *time.Timer) error 
 
 // hold makes room for an image of so many bytes.
 func (d *download) hold(total int64) error {
+	if d.temporary && total > maxTemporary {
+		return final("it has more than %d bytes, the limit for files of its kind", int64(maxTemporary))
+	}
 	c := d.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -302,7 +305,7 @@ func (c *Cache) finish(d *download, err error) {
 	c.contents.held -= d.held
 	now := time.Now()
 	if err == nil && !d.unchanged {
-		d.part.Synced = 0 // a whole image needs no such note
+		d.part.Synced, d.part.Temporary = 0, d.temporary // the first is about parts only
 		if err = c.contents.retire(d.key, d.part); err == nil {
 			err = c.contents.folder.complete(d.key, d.part)
 		}
@@ -316,6 +319,9 @@ func (c *Cache) finish(d *download, err error) {
 		}
 	case err == nil:
 		c.contents.images[d.key] = &kept{size: d.size, used: now, checked: now, note: d.part}
+		if d.temporary {
+			c.sweepLater()
+		}
 	default:
 		c.keepPart(d, err, now)
 		if had {

@@ -29,6 +29,8 @@ import (
 
 // Times of the cache.
 const (
+	keepTemporary = time.Hour // without a user
+
 	checkEvery  = time.Minute      // how long an image without checksum is taken for current
 	failureHeld = 10 * time.Second // how long callers get the same error without another download
 )
@@ -59,6 +61,7 @@ type Cache struct {
 	slots    *fairqueue.Queue[string] // downloads at once, by host
 
 	mu       sync.Mutex
+	sweeping *time.Timer // removes temporary images; nil when there are none
 	closed   bool
 	contents *contents
 	running  map[string]*download
@@ -119,6 +122,7 @@ func Open(o Options) (*Cache, error) {
 	life, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	c.lifetime = func() (context.Context, context.CancelFunc) { return context.WithTimeout(life, downloadWithin) }
+	c.sweep()
 	return c, nil
 }
 
@@ -127,6 +131,9 @@ func (c *Cache) Close() error {
 	c.stop()
 	c.mu.Lock()
 	c.closed = true
+	if c.sweeping != nil {
+		c.sweeping.Stop()
+	}
 	c.mu.Unlock()
 	c.work.Wait()
 	var errs []error
@@ -207,7 +214,12 @@ const maxRounds = 3
 // ends; other callers may need it, so it goes on without this one. An error that is not
 // that of ctx says what a person has to do.
 func (c *Cache) Get(ctx context.Context, text string) (*Image, error) {
+	return c.get(ctx, text, false)
+}
+
+func (c *Cache) get(ctx context.Context, text string, temporary bool) (*Image, error) {
 	s, err := parse(text)
+	s.temporary = temporary
 	if err != nil {
 		return nil, fmt.Errorf("the URL %w", err)
 	}

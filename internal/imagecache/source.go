@@ -1,6 +1,7 @@
 package imagecache
 
 import (
+	"crypto/sha1" //nolint:gosec // it is checked beside what else protects a download
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
@@ -18,6 +19,8 @@ type source struct {
 	key  string   // names the image's files
 	sum  []byte   // nil when no checksum is given
 	hash func() hash.Hash
+	// temporary says that nobody needs the image for long.
+	temporary bool
 }
 
 // hashes are the algorithms of checksums by name.
@@ -25,6 +28,7 @@ var hashes = map[string]struct {
 	new  func() hash.Hash
 	size int
 }{
+	"sha1":   {sha1.New, sha1.Size}, // vendors publish it for firmware
 	"sha256": {sha256.New, sha256.Size},
 	"sha512": {sha512.New, sha512.Size},
 }

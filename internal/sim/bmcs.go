@@ -118,7 +118,7 @@ func (ms *Machines) addBMCs() error {
 	configs := map[string]*bmc.Config{}
 	for _, vendor := range redfish.Vendors {
 		configs[vendor] = &bmc.Config{
-			Profile: redfish.Profile(vendor), Times: o.Times, User: o.User, Password: o.Password,
+			Profile: redfish.Profile(vendor), Times: o.Times, User: o.User, Password: o.Password, Client: ms.clients.downloads,
 			Recorder: ms.recorder, Clock: ms.options.Clock.Now, Wake: ms.waker(ctx),
 		}
 	}

@@ -145,7 +145,7 @@ func TestGivenISOGetsItsParametersFromASecondMedium(t *testing.T) {
 			uuid := r.registerBMC(t, authority, map[string]any{"boot_interface": "redfish-virtual-media"})
 			r.throughALife(t, uuid)
 			r.bootedOnlyWhatWasServed(t, uuid, "redfish-virtual-media")
-			attached := strings.Join(r.done(bmc.AttachMedium), "\n")
+			attached := strings.Join(r.done(string(bmc.AttachMedium)), "\n")
 			if !strings.Contains(attached, "/boot.iso") || !strings.Contains(attached, "/parameters.img") {
 				t.Errorf("attached was\n%s", attached)
 			}

@@ -33,13 +33,15 @@ func TestTwoMediaAreInTwoVirtualDevices(t *testing.T) {
 		if err := insert(t, d, m.node, node.Medium{DeviceType: "floppy", ImageURL: floppy, Beside: iso}); err != nil {
 			t.Fatal(err)
 		}
-		var images []string
-		for _, medium := range m.Media() {
-			images = append(images, medium.Image)
-		}
-		slices.Sort(images)
-		if !slices.Equal(images, []string{iso, floppy}) {
-			t.Errorf("the machine has %q", images)
+		for slot, medium := range m.Media() {
+			types := m.Profile().Slots[slot].Types
+			want := floppy
+			if types[0] == "CD" { // this one is booted from
+				want = iso
+			}
+			if medium.Image != want {
+				t.Errorf("the slot for %q has %q, want %q", types, medium.Image, want)
+			}
 		}
 		_, err := finish(t.Context(), func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
 			return d.DetachMedia(ctx, m.node, []string{"cdrom", "floppy"}, turn)

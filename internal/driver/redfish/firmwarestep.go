@@ -12,7 +12,7 @@ import (
 )
 
 // updateFirmware is the firmware step, as the Bare Metal API names it. Its argument
-// settings is a list of {component, url}.
+// settings is a list of {component, url, checksum}, where the checksum may be missing.
 const updateFirmware = "update"
 
 // Bounds of an update of one component.
@@ -37,6 +37,8 @@ const silenceKey = "firmware_update_unresponsive_bmc_wait"
 
 // Phases of an update. Those of the restart are between follow and verify.
 const (
+	fetchPhase  = "fetch"  // the engine gets the file
+	servedPhase = "serve"  // the file is served; the BMC was not asked yet
 	sendPhase   = "send"   // what was there before is stored, and the request follows
 	lookPhase   = "look"   // the outcome of the request is unknown
 	followPhase = "follow" // the BMC works on it
@@ -61,7 +63,8 @@ type update struct {
 	Heard float64 `json:"heard,omitempty"`
 }
 
-// firmwareFile is one entry of the argument settings.
+// firmwareFile is one entry of the argument settings. A checksum follows the URL as its
+// fragment.
 type firmwareFile struct{ component, url string }
 
 var _ driver.Stepper = firmwareInterface{}
@@ -90,9 +93,20 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 		return driver.Outcome{}, nil
 	}
 	file := files[r.Update.Item]
+	sources := f.pool.options.FileOptions
+	served, err := sources.serves(n)
+	if err == nil {
+		err = sources.checkFiles(n, step, files, served)
+	}
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if served && (turn.Phase == "" || turn.Phase == fetchPhase) {
+		return sources.fetch(ctx, file, turn, r)
+	}
 	var out driver.Outcome
 	err = f.with(ctx, n, "update the firmware of "+file.component, turn, func(c *call) (err error) {
-		w := updating{call: c, node: n, kind: kind, file: file, last: r.Update.Item == len(files)-1, turn: turn, record: r}
+		w := updating{call: c, files: sources, node: n, kind: kind, file: file, last: r.Update.Item == len(files)-1, turn: turn, record: r}
 		out, err = w.next()
 		if statusOf(err) == http.StatusNotFound && watches(turn.Phase) { // a BMC that starts does not serve all
 			err = &node.DriverError{Op: "read the progress", Retryable: true, Reason: node.CutText(c.cleaned(reason(err)))}
@@ -113,9 +127,17 @@ func filesArgument(n *node.Node, step node.Step) ([]firmwareFile, error) {
 		setting, _ := one.(map[string]any)
 		component, _ := setting["component"].(string)
 		address, _ := setting["url"].(string)
+		sum, isText := setting["checksum"].(string)
 		known := component == "bios" || component == "bmc" || strings.HasPrefix(component, "nic:")
 		if !known || !strings.HasPrefix(address, "http://") && !strings.HasPrefix(address, "https://") {
 			return nil, node.Invalid("The step %s of node %s needs a list of settings, each with a component (bios, bmc or nic:<id>) and an http or https url.", step.Name(), n.UUID)
+		}
+		if setting["checksum"] != nil && !isText {
+			return nil, node.Invalid("The checksum of %s in the step %s of node %s is not a text.", component, step.Name(), n.UUID)
+		}
+		address, err := withChecksum(address, sum)
+		if err != nil {
+			return nil, node.Invalid("The checksum of %s in the step %s of node %s %s.", component, step.Name(), n.UUID, err)
 		}
 		files = append(files, firmwareFile{component, address})
 	}

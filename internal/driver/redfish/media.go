@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
@@ -13,12 +14,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// mediaTypes are the types of virtual devices that can be each device of the Bare Metal
-// API, the best first.
-var mediaTypes = []struct {
+// mediaType is a device of the Bare Metal API with the types of virtual devices that can be
+// it.
+type mediaType struct {
 	device string
 	types  []schemas.VirtualMediaType
-}{
+}
+
+// mediaTypes are those of all devices of the Bare Metal API, the best type first.
+var mediaTypes = []mediaType{
 	{"cdrom", []schemas.VirtualMediaType{schemas.CDVirtualMediaType, schemas.DVDVirtualMediaType}},
 	{"floppy", []schemas.VirtualMediaType{schemas.FloppyVirtualMediaType, schemas.USBStickVirtualMediaType}},
 	{"disk", []schemas.VirtualMediaType{schemas.USBStickVirtualMediaType}},
@@ -65,18 +69,39 @@ func canBe(slot *schemas.VirtualMedia, device string) bool {
 }
 
 // slotFor picks the virtual device for a device of the Bare Metal API, or returns nil.
-// Free ones come first, then those that can be little else.
+// Free ones come first, then those that can be little else, then those whose BMC lists that
+// kind first: a machine that is told to boot from its virtual CD takes that one. Slots are
+// read at the same time and come in any order, so their paths decide last.
 func slotFor(slots []*schemas.VirtualMedia, device string) *schemas.VirtualMedia {
-	var best *schemas.VirtualMedia
-	for _, slot := range slots {
-		switch {
-		case !canBe(slot, device):
-		case best == nil, inserted(best) && !inserted(slot),
-			inserted(best) == inserted(slot) && len(devicesOf(slot)) < len(devicesOf(best)):
-			best = slot
-		}
+	able := slices.DeleteFunc(slices.Clone(slots), func(slot *schemas.VirtualMedia) bool { return !canBe(slot, device) })
+	if len(able) == 0 {
+		return nil
 	}
-	return best
+	return slices.MinFunc(able, func(a, b *schemas.VirtualMedia) int {
+		return cmp.Or(
+			first(inserted(b), inserted(a)),
+			cmp.Compare(len(devicesOf(a)), len(devicesOf(b))),
+			first(isFirst(a, device), isFirst(b, device)),
+			cmp.Compare(a.ODataID, b.ODataID),
+		)
+	})
+}
+
+// first orders two slots of which one has something that the better one has.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// isFirst reports whether a device is of the kind that the BMC lists first for a slot.
+func isFirst(slot *schemas.VirtualMedia, device string) bool {
+	i := slices.IndexFunc(mediaTypes, func(row mediaType) bool { return row.device == device })
+	return i >= 0 && len(slot.MediaTypes) > 0 && slices.Contains(mediaTypes[i].types, slot.MediaTypes[0])
 }
 
 func inserted(slot *schemas.VirtualMedia) bool {

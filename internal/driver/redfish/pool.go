@@ -17,8 +17,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver"
 )
 
-// Options are the bounds of a driver's connections. The zero value means the defaults.
+// Options are the bounds of a driver's connections, and where firmware comes from. The zero
+// value means the defaults.
 type Options struct {
+	FileOptions
 	// SessionIdle is how long a session is kept without a call; 0 means 5 minutes.
 	SessionIdle time.Duration
 	// RefusalPause is the time between the two tries of credentials that a BMC

@@ -14,6 +14,7 @@ import (
 // updating is one turn of the update of one component.
 type updating struct {
 	*call
+	files  FileOptions
 	node   *node.Node
 	kind   driver.StepKind
 	file   firmwareFile
@@ -28,7 +29,7 @@ func (w updating) next() (driver.Outcome, error) {
 		return driver.Outcome{}, w.abandon(w.record, w.failed("it did not end within "+updateWithin.String()))
 	}
 	switch w.turn.Phase {
-	case "":
+	case "", fetchPhase, servedPhase:
 		return w.begin()
 	case sendPhase:
 		return w.send()
@@ -84,7 +85,11 @@ func (w updating) send() (driver.Outcome, error) {
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	params := &schemas.UpdateServiceSimpleUpdateParameters{ImageURI: w.file.url}
+	address, err := w.files.urlFor(w.node, w.file)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	params := &schemas.UpdateServiceSimpleUpdateParameters{ImageURI: address}
 	if w.wanted != "" { // the file is for one of several systems
 		paths, err := w.systemPaths()
 		if err != nil {
@@ -256,12 +261,15 @@ func (w updating) verify() (driver.Outcome, error) {
 
 // done goes on with the next component, or ends the step with the machine as it was.
 func (w updating) done() (driver.Outcome, error) {
+	out := driver.Outcome{Apply: node.WithdrawFirmwareFile}
 	switch {
 	case !w.last:
 		r := record{WasOff: w.record.WasOff, Update: &update{Item: w.record.Update.Item + 1, Began: w.turn.Elapsed.Seconds()}}
-		return r.from(w.turn).outcome(driver.Outcome{Again: nextLeg}), nil
+		out.Again = nextLeg
+		return r.from(w.turn).outcome(out), nil
 	case w.record.WasOff && !w.node.DisablePowerOff:
-		return w.record.outcome(driver.Outcome{Again: nextLeg, Phase: switchOffPhase}), nil
+		out.Again, out.Phase = nextLeg, switchOffPhase
+		return w.record.outcome(out), nil
 	}
-	return driver.Outcome{}, nil
+	return out, nil
 }

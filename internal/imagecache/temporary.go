@@ -1,0 +1,61 @@
+package imagecache
+
+import (
+	"context"
+	"time"
+)
+
+// maxTemporary bounds one temporary image, in bytes.
+const maxTemporary = 4 << 30
+
+// PrepareTemporary is Prepare for an image that is needed for a short time, such as a
+// firmware file: it is removed when nobody has used it for an hour, and is refused when it
+// has more than 4 GiB.
+func (c *Cache) PrepareTemporary(ctx context.Context, text string) (version string, err error) {
+	image, err := c.get(ctx, text, true)
+	if err != nil {
+		return "", err
+	}
+	return image.Version, image.Close()
+}
+
+// sweep removes the temporary images that nobody has used for keepTemporary, and comes again
+// when the next one may be due. One that is read meanwhile is due later.
+func (c *Cache) sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	now, next := time.Now(), time.Duration(0)
+	for key, image := range c.contents.images {
+		if !image.note.Temporary {
+			continue
+		}
+		left := keepTemporary - now.Sub(image.used)
+		if image.users > 0 {
+			left = keepTemporary
+		}
+		if left <= 0 {
+			delete(c.contents.images, key)
+			if err := c.contents.folder.remove(key, imageEnding); err != nil {
+				c.log.Warn("A temporary image could not be removed", "err", err)
+			}
+			continue
+		}
+		if next == 0 || left < next {
+			next = left
+		}
+	}
+	c.sweeping = nil
+	if next > 0 {
+		c.sweeping = time.AfterFunc(next, c.sweep)
+	}
+}
+
+// sweepLater is called when a temporary image was added. The caller holds the lock.
+func (c *Cache) sweepLater() {
+	if c.sweeping == nil && !c.closed {
+		c.sweeping = time.AfterFunc(keepTemporary, c.sweep)
+	}
+}
