@@ -71,6 +71,10 @@ test-postgres: s3server ## Run the engine's suites on PostgreSQL, if Debian's po
 compat: build controlplane ## Run the compatibility tests with third-party clients
 	$(WITH_ASSETS) go test $(TEST_FLAGS) -tags compat ./test/compat/...
 
+.PHONY: boot-vm
+boot-vm: ## Boot a virtual machine through the boot service (needs QEMU and dnsmasq; downloads a kernel of Debian once)
+	test/bootvm/run.sh
+
 # SECONDS=n and SEED=m are how long its longest test lets things fail, and what it
 # chooses. The tests build the engines, with the race detector too when RACE=1.
 .PHONY: fault

@@ -67,6 +67,24 @@ func TestTokenFromAMediumIsValidAsLongAsTheMedium(t *testing.T) {
 	}
 }
 
+// TestFirmwareIsWithdrawnHoweverTheUpdateEnds aborts a cleaning in which a file was served, and
+// has one fail.
+func TestFirmwareIsWithdrawnHoweverTheUpdateEnds(t *testing.T) {
+	w := newWorld(t)
+	withFile := func(n *node.Node) { node.NewFirmwareFile("http://files/bmc.bin", "v").StoreIn(n) }
+	aborted := w.register(inState(node.CleanWait), withFile)
+	w.send(aborted, "abort")
+	failed := w.fake(node.Manageable, map[string]any{"fake_clean_error": "on fire"}, withFile)
+	w.send(failed, "clean", with(step("deploy.erase_devices")))
+	w.settle()
+	for _, n := range []*node.Node{aborted, failed} {
+		got := w.arrive(n, node.CleanFailed)
+		if file, serves := node.FirmwareFileOf(got); serves {
+			t.Errorf("%q: served is still %+v", got.LastError, file)
+		}
+	}
+}
+
 // TestNothingIsServedBeforeTheInstanceBoots looks at what the end of a deployment does to a
 // machine that booted its ramdisk over the network.
 func TestNothingIsServedBeforeTheInstanceBoots(t *testing.T) {

@@ -32,11 +32,11 @@ func directory(label, name string, size int) []byte {
 func entry(name string, attributes byte, cluster uint16, size int) []byte {
 	le := binary.LittleEndian
 	b := append([]byte(name), attributes)
-	b = append(b, make([]byte, 10)...)      // when it was made and read; the upper half of the cluster
-	b = append(b, 0, 0)                     // time
-	b = le.AppendUint16(b, firstDay)        // date
-	b = le.AppendUint16(b, cluster)         // where it begins
-	return le.AppendUint32(b, uint32(size)) //nolint:gosec // New bounds it
+	b = append(b, make([]byte, 10)...) // when it was made and read; the upper half of the cluster
+	b = append(b, 0, 0)                // time
+	b = le.AppendUint16(b, firstDay)   // date
+	b = le.AppendUint16(b, cluster)    // where it begins
+	return le.AppendUint32(b, uint32(size))
 }
 
 // shortName is the name of 8 and 3 characters, which no other file has.
@@ -64,7 +64,7 @@ func longEntries(name string, sum byte) []byte {
 	)
 	units := []uint16{}
 	for _, c := range name {
-		units = append(units, uint16(c)) //nolint:gosec // names are ASCII
+		units = append(units, uint16(c))
 	}
 	if len(units)%inEntry != 0 {
 		units = append(units, nameEnds)

@@ -63,8 +63,14 @@ func TestImageReadsTheSameAnywhereAndAgain(t *testing.T) {
 func TestWhatAnImageCannotHaveIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ label, name, content string }{
-		{"", "a", ""}, {"twelve-chars", "a", ""}, {"a b", "a", ""},
-		{"a", "", ""}, {"a", "a/b", ""}, {"a", "a.long", ""}, {"a", "ä", ""}, {"a", ".a", ""},
+		{"", "a", ""},
+		{"twelve-chars", "a", ""},
+		{"a b", "a", ""},
+		{"a", "", ""},
+		{"a", "a/b", ""},
+		{"a", "a.long", ""},
+		{"a", "ä", ""},
+		{"a", ".a", ""},
 		{"a", "a", strings.Repeat("x", fat.MaxFile+1)},
 	} {
 		if _, err := fat.New(c.label, c.name, []byte(c.content)); err == nil {

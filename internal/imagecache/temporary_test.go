@@ -1,7 +1,7 @@
 package imagecache_test
 
 import (
-	"crypto/sha1" //nolint:gosec // vendors publish it for firmware
+	"crypto/sha1"
 	"fmt"
 	"net/http"
 	"strings"
@@ -53,7 +53,7 @@ func TestChecksumsOfFirmwareAreVerified(t *testing.T) {
 	w := newWeb(t)
 	url := w.set("/bios.bin", content(1, 4096))
 	c := open(t, t.TempDir())
-	sum := sha1.Sum(content(1, 4096)) //nolint:gosec // see above
+	sum := sha1.Sum(content(1, 4096))
 	if _, err := c.PrepareTemporary(t.Context(), fmt.Sprintf("%s#sha1=%x", url, sum)); err != nil {
 		t.Errorf("the right one: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,11 +132,30 @@ func TestMachineWithABMCIsInspectedConfiguredAndUpdatedThroughCrashes(t *testing
 	}
 }
 
+// TestMachineIsUpdatedThroughCrashesWithFilesOfTheEngine is the same with an engine that
+// serves the firmware.
+func TestMachineIsUpdatedThroughCrashesWithFilesOfTheEngine(t *testing.T) {
+	const vendor = "dell"
+	address := process.Address(t)
+	r, authority := startMachineWithABMC(t, vendor, agent.RealClock, func(r *rack, _ *sim.Options) {
+		r.settings = append(r.settings, "api.public_url=http://"+r.address, "boot.listen="+address, "boot.public_url=http://"+address)
+	})
+	uuid := r.throughItsBMC(t, vendor, authority)
+	for _, detail := range r.done(string(bmc.Flash)) {
+		if want := "http://" + address + "/boot/" + uuid + "/"; !strings.Contains(detail, want) || !strings.HasSuffix(detail, "/firmware/firmware.bin") {
+			t.Errorf("the BMC was sent %s, want a file below %s", detail, want)
+		}
+	}
+	if left := r.show(t, uuid).Internal["firmware_file"]; left != nil {
+		t.Errorf("the engine still serves %v", left)
+	}
+}
+
 // throughItsBMC takes a machine from its registration to available.
-func (r *rack) throughItsBMC(t *testing.T, vendor, authority string) {
+func (r *rack) throughItsBMC(t *testing.T, vendor, authority string) (uuid string) {
 	t.Helper()
 	machine := r.Machine(0)
-	uuid := r.registerBMC(t, authority)
+	uuid = r.registerBMC(t, authority)
 	r.provision(t, uuid, "manage", "manageable")
 	if n := r.show(t, uuid); n.Power != "power off" {
 		t.Errorf("the power of the machine is %q, want power off", n.Power)
@@ -187,6 +207,7 @@ func (r *rack) throughItsBMC(t *testing.T, vendor, authority string) {
 	}
 
 	r.provision(t, uuid, "provide", "available")
+	return uuid
 }
 
 // changeableAttribute finds a BIOS attribute and a value that it does not have.

@@ -216,6 +216,8 @@ func TestFileThatIsRefusedFailsTheUpdate(t *testing.T) {
 		before := versions(m)
 		for name, url := range map[string]string{
 			"a page": redfishtest.Serve(t, "<html>not found</html>"), "nothing": "http://127.0.0.1:1/firmware.bin",
+			"what has no end": redfishtest.Serve(t, "ingot-firmware component=bios version=9.9.9"+strings.Repeat(" ", 1<<20)),
+			"one of no part":  redfishtest.Serve(t, "ingot-firmware component=fan version=9.9.9"),
 		} {
 			_, err := run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
 				return stepper(d, node.FirmwareInterface).RunStep(ctx, m.node, driver.CleanSteps, firmwareStep("bios", url), turn)
