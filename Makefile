@@ -72,8 +72,8 @@ compat: build controlplane ## Run the compatibility tests with third-party clien
 	$(WITH_ASSETS) go test $(TEST_FLAGS) -tags compat ./test/compat/...
 
 .PHONY: boot-vm
-boot-vm: ## Boot a virtual machine through the boot service (needs QEMU and dnsmasq; downloads a kernel of Debian once)
-	test/bootvm/run.sh
+boot-vm: ## Boot a virtual machine through the boot service (ACCEL=kvm; needs QEMU and dnsmasq, downloads a kernel of Debian once)
+	ACCEL=$(ACCEL) test/bootvm/run.sh
 
 # SECONDS=n and SEED=m are how long its longest test lets things fail, and what it
 # chooses. The tests build the engines, with the race detector too when RACE=1.
