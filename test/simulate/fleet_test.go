@@ -173,8 +173,8 @@ func (r *replica) portsOf(ctx context.Context, n *node.Node) (ports []*node.Port
 // images has all images.
 type images struct{}
 
-func (images) Check(string) error                    { return nil }
-func (images) Prepare(context.Context, string) error { return nil }
+func (images) Check(string) error                              { return nil }
+func (images) Prepare(context.Context, string) (string, error) { return "", nil }
 
 // instanceInfo is what a client sets before it deploys.
 var instanceInfo = func() node.Object {
