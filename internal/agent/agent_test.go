@@ -145,7 +145,7 @@ func TestHeartbeatsAreRecordedWhereARamdiskMayRun(t *testing.T) {
 	want := []node.State{
 		"wait call-back", "clean wait", "rescue wait", "service wait", "inspect wait",
 		"deploying", "cleaning", "rescuing", "servicing", "inspecting",
-		"clean hold", "deploy hold", "service hold", "enroll", "manageable", "available",
+		"clean hold", "deploy hold", "service hold", "rescue", "enroll", "manageable", "available",
 	}
 	for _, s := range append(node.States(), "nowhere") {
 		if got := Records(s); got != slices.Contains(want, s) {

@@ -22,7 +22,7 @@ type Rules struct {
 var recordStates = []node.State{
 	node.DeployWait, node.CleanWait, node.RescueWait, node.ServiceWait, node.InspectWait,
 	node.Deploying, node.Cleaning, node.Rescuing, node.Servicing, node.Inspecting,
-	node.CleanHold, node.DeployHold, node.ServiceHold,
+	node.CleanHold, node.DeployHold, node.ServiceHold, node.Rescue,
 	node.Enroll, node.Manageable, node.Available,
 }
 

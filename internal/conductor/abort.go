@@ -48,6 +48,7 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 	}
 	forgetSteps(n)
 	c.forgetAgent(n)
+	node.ForgetRescuePassword(n)
 	n.LastError = fmt.Sprintf("The work on node %s was aborted by request while it was in state %q.", n.UUID, before)
 	if err := c.record(tx, n, node.SeverityError, "abort", n.LastError); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@
 package conductor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/powersync"
 	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
+	"github.com/ingot-metal/ingot/internal/unixcrypt"
 )
 
 // Config says how a conductor works. Every field must be set; package engine has
@@ -55,6 +57,9 @@ type Config struct {
 	// RefusedCleanSteps are steps that clients may not ask for, as
 	// interface.step. Automated cleaning runs them all the same.
 	RefusedCleanSteps []string
+
+	// RescueHash is how passwords of rescue systems are hashed; empty means SHA-256.
+	RescueHash unixcrypt.Algorithm
 
 	HeartbeatTimeout time.Duration // silence after which an agent counts as gone
 	FastTrack        bool          // whether ramdisks are kept between phases
@@ -131,6 +136,7 @@ func New(db Database, drivers *driver.Registry, pipeline *inspect.Pipeline, cfg 
 	if cfg.Jitter == nil {
 		cfg.Jitter = jitter
 	}
+	cfg.RescueHash = cmp.Or(cfg.RescueHash, unixcrypt.SHA256)
 	c := &Conductor{
 		cfg: cfg, store: db, drivers: drivers, pipeline: pipeline, log: log, observer: observer,
 		gate:       runner.NewGate(cfg.Calls, cfg.CallsPerBMC),

@@ -294,6 +294,12 @@ func (c *Conductor) checkRamdiskStart(n *node.Node) error {
 	if _, ok := c.ramdiskOf(n); !ok || !c.switches(n, node.PowerOn) {
 		return nil
 	}
+	return c.checkBoot(n)
+}
+
+// checkBoot returns a *node.ValidationError when the engine could not start the node's
+// ramdisk.
+func (c *Conductor) checkBoot(n *node.Node) error {
 	boot, err := c.startsRamdisk(n)
 	if err == nil && boot == managedBoot {
 		err = c.checkInterfaces(n, bootInterfaces)

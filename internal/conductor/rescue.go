@@ -1,34 +1,116 @@
 package conductor
 
 import (
+	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
+	"github.com/ingot-metal/ingot/internal/unixcrypt"
 )
 
-// rescuePasswordKey is where instance_info keeps the password of the rescue
-// system, for as long as it may run.
-const rescuePasswordKey = "rescue_password"
+// hashRescuePassword replaces the password of a request by its hash, so that the password
+// itself is never stored.
+func hashRescuePassword(c *Conductor, request *node.VerbRequest) (err error) {
+	switch {
+	case request.RescuePassword == "":
+		return node.Invalid("The verb rescue needs a rescue_password.")
+	case len(request.RescuePassword) > unixcrypt.MaxPassword:
+		return node.Invalid("The rescue_password has %d bytes; at most %d are accepted.", len(request.RescuePassword), unixcrypt.MaxPassword)
+	}
+	request.RescueHash, err = unixcrypt.Hash(c.cfg.RescueHash, request.RescuePassword)
+	request.RescuePassword = ""
+	return err
+}
+
+func permitRescue(c *Conductor, _ *store.Tx, n *node.Node, _ node.VerbRequest) error {
+	if err := c.checkInterfaces(n, rescueInterfaces); err != nil || !c.rescuesInRamdisk(n) {
+		return err
+	}
+	rescued := *n
+	rescued.ProvisionState = node.Rescuing // the rescue system may be another ramdisk
+	return c.checkBoot(&rescued)
+}
+
+func beginRescue(_ *Conductor, _ *store.Tx, n *node.Node, request node.VerbRequest) {
+	n.InstanceInfo = n.InstanceInfo.With(map[string]any{node.RescueHashKey: request.RescueHash})
+}
+
+// rescuesInRamdisk reports whether the rescue system of a node is its ramdisk.
+func (c *Conductor) rescuesInRamdisk(n *node.Node) bool {
+	implementation, err := c.drivers.Implementation(n, node.RescueInterface)
+	if err != nil {
+		return false
+	}
+	_, ok := implementation.(driver.RamdiskRescue)
+	return ok
+}
 
 // rescueOperations start the rescue system.
 func (c *Conductor) rescueOperations(t runner.Task) ([]runner.Operation, error) {
-	return []runner.Operation{
-		changeBy(c, "rescue", node.RescueInterface, "rescue", driver.Rescue.Rescue),
-		c.switchTo(t.Node, node.PowerOn),
-	}, nil
+	if !c.rescuesInRamdisk(t.Node) {
+		return []runner.Operation{
+			changeBy(c, "rescue", node.RescueInterface, "rescue", driver.Rescue.Rescue),
+			c.switchTo(t.Node, node.PowerOn),
+		}, nil
+	}
+	operations := []runner.Operation{
+		{Ref: runner.Ref{Name: "begin rescue"}, Store: c.beginRamdiskRescue(workMark(t.Work))},
+		c.bootRamdiskOperation(t.Node),
+	}
+	operations = append(operations, c.restart(t.Node)...)
+	return append(operations, awaitRamdiskOperation,
+		changeBy(c, "set rescue password", node.RescueInterface, "rescue", driver.RamdiskRescue.SetRescuePassword)), nil
+}
+
+// beginRamdiskRescue forgets the agent of an earlier rescue system: its ramdisk is never kept,
+// because it has ended its agent or runs with another password.
+func (c *Conductor) beginRamdiskRescue(mark string) runner.Write {
+	return func(_ *store.Tx, n *node.Node) error {
+		c.awaitAgent(n)
+		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: false, ramdiskStartedKey: mark})
+		return nil
+	}
+}
+
+// leaveRescued withdraws the rescue system after a failure and switches the machine off.
+func (c *Conductor) leaveRescued(t runner.Task) []runner.Operation {
+	if !c.rescuesInRamdisk(t.Node) {
+		return nil
+	}
+	return append([]runner.Operation{c.leaveRamdiskIfItCan(t.Node)}, c.switchedOff(t)...)
+}
+
+// endRescue forgets the password, which nobody needs any more.
+func (c *Conductor) endRescue(tx *store.Tx, _ runner.Task, n *node.Node) error {
+	node.ForgetRescuePassword(n)
+	return c.Move(tx, n, node.OnDone)
+}
+
+// failRescue forgets the password of a rescue system that was not started.
+func failRescue(n *node.Node, reason string) string {
+	node.ForgetRescuePassword(n)
+	return reason
 }
 
 // unrescueOperations start the instance again.
 func (c *Conductor) unrescueOperations(t runner.Task) ([]runner.Operation, error) {
+	if !c.rescuesInRamdisk(t.Node) {
+		return []runner.Operation{
+			changeBy(c, "unrescue", node.RescueInterface, "rescue", driver.Rescue.Unrescue),
+			c.switchTo(t.Node, node.PowerOn),
+		}, nil
+	}
 	return []runner.Operation{
-		changeBy(c, "unrescue", node.RescueInterface, "rescue", driver.Rescue.Unrescue),
-		c.switchTo(t.Node, node.PowerOn),
+		c.leaveRamdiskIfItCan(t.Node), c.switchTo(t.Node, node.PowerOff), c.bootInstance(t.Node, ""), c.startInstance(t.Node, true),
 	}, nil
 }
 
-// endUnrescue forgets the password.
+// endUnrescue forgets the rescue system and its password.
 func (c *Conductor) endUnrescue(tx *store.Tx, _ runner.Task, n *node.Node) error {
-	n.InstanceInfo = n.InstanceInfo.Without(rescuePasswordKey)
+	node.ForgetRescuePassword(n)
+	if c.rescuesInRamdisk(n) {
+		n.DriverInternalInfo = agent.Forget(n.DriverInternalInfo).Without(ramdiskKeptKey)
+	}
 	return c.Move(tx, n, node.OnDone)
 }

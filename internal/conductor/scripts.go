@@ -66,8 +66,11 @@ func (c *Conductor) workScripts() map[store.WorkKind]runner.Script {
 			DrivesState: true, Does: "undeploy",
 			Operations: c.undeployOperations, End: c.endUndeploy, Then: workClean,
 		},
-		workAdopt:    {DrivesState: true, Does: "adopt", Operations: c.adoptOperations, End: c.moveDone},
-		workRescue:   {DrivesState: true, Does: "rescue", Operations: c.rescueOperations, End: c.moveDone},
+		workAdopt: {DrivesState: true, Does: "adopt", Operations: c.adoptOperations, End: c.moveDone},
+		workRescue: {
+			DrivesState: true, Does: "rescue",
+			Operations: c.rescueOperations, End: c.endRescue, LeaveInOrder: c.leaveRescued, Failed: failRescue,
+		},
 		workUnrescue: {DrivesState: true, Does: "unrescue", Operations: c.unrescueOperations, End: c.endUnrescue},
 		workCleanUp:  {Does: "leave in order", Operations: c.cleanUpOperations, End: c.endCleanUp, Failed: failCleanUp},
 		workPower:    {Operations: c.powerOperations, End: endPower, LeaveInOrder: c.leavePower, Failed: failPower},

@@ -16,6 +16,11 @@ import (
 // as a power change, but not for the work of another verb.
 func (c *Conductor) Provision(ctx context.Context, ident string, request node.VerbRequest) error {
 	arrived := c.store.Now()
+	if prepare := verbRules[request.Verb.On].prepare; prepare != nil {
+		if err := prepare(c, &request); err != nil {
+			return err
+		}
+	}
 	var after *node.Node
 	var started *runner.Job
 	err := c.runner.WhenFree(ctx, c.cfg.LockWait, isBeside, func() error {

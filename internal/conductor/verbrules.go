@@ -15,6 +15,9 @@ type verbRule struct {
 	work store.WorkKind // the kind of work to start, for verbs that lead to a working state
 	// maintained allows the verb in maintenance.
 	maintained bool
+	// prepare completes the request with what takes long, before the database is asked; nil
+	// for nothing.
+	prepare func(c *Conductor, request *node.VerbRequest) error
 	// permit checks everything but the state; nil permits the verb.
 	permit func(c *Conductor, tx *store.Tx, n *node.Node, request node.VerbRequest) error
 	// begin copies fields of the request into the node; nil for none.
@@ -31,7 +34,7 @@ var verbRules = map[node.Trigger]verbRule{
 	node.OnDeploy:   {work: workDeploy, permit: permitDeploy, begin: beginDeploy},
 	node.OnRebuild:  {work: workDeploy, permit: permitRebuild, begin: beginDeploy},
 	node.OnDelete:   {work: workUndeploy, maintained: true, permit: permitUndeploy},
-	node.OnRescue:   {work: workRescue, permit: permitRescue, begin: beginRescue},
+	node.OnRescue:   {work: workRescue, permit: permitRescue, begin: beginRescue, prepare: hashRescuePassword},
 	node.OnUnrescue: {work: workUnrescue, maintained: true},
 	node.OnService:  {work: workService, permit: permitService},
 }
@@ -167,13 +170,6 @@ func permitUndeploy(c *Conductor, tx *store.Tx, n *node.Node, request node.VerbR
 	return c.roomForDeploying(tx)
 }
 
-func permitRescue(c *Conductor, _ *store.Tx, n *node.Node, request node.VerbRequest) error {
-	if request.RescuePassword == "" {
-		return node.Invalid("The verb rescue needs a rescue_password.")
-	}
-	return c.checkInterfaces(n, rescueInterfaces)
-}
-
 func unprotected(n *node.Node, request node.VerbRequest) error {
 	if !n.Protected {
 		return nil
@@ -215,8 +211,4 @@ func beginDeploy(_ *Conductor, _ *store.Tx, n *node.Node, request node.VerbReque
 	if request.ConfigDrive != nil {
 		n.InstanceInfo = n.InstanceInfo.With(map[string]any{"configdrive": request.ConfigDrive})
 	}
-}
-
-func beginRescue(_ *Conductor, _ *store.Tx, n *node.Node, request node.VerbRequest) {
-	n.InstanceInfo = n.InstanceInfo.With(map[string]any{rescuePasswordKey: request.RescuePassword})
 }

@@ -44,3 +44,12 @@ type Ramdisk interface {
 	// Running reports whether the agent of a ramdisk has sent a heartbeat recently.
 	Running(n *node.Node) bool
 }
+
+// RamdiskRescue is a rescue interface whose rescue system is the machine's ramdisk: it has to
+// be started, and its agent sets the password.
+type RamdiskRescue interface {
+	Validator
+	// SetRescuePassword makes a turn of telling the agent the hash of the password that
+	// node.RescueHashOf returns. Apply of the outcome removes it from the node.
+	SetRescuePassword(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
+}

@@ -22,6 +22,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/inventory"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/unixcrypt"
 )
 
 // Config is everything about the engine that can be configured. The keys of the
@@ -132,6 +133,8 @@ type ConductorConfig struct {
 	PowerSyncInterval          time.Duration `koanf:"power_sync_interval"` // 0 means off
 	ForcePowerState            bool          `koanf:"force_power_state_during_sync"`
 	PowerRecoveryInterval      time.Duration `koanf:"power_failure_recovery_interval"`
+	// RescueHash is how passwords of rescue systems are hashed, "sha256" or "sha512".
+	RescueHash string `koanf:"rescue_password_hash_algorithm"`
 }
 
 // DriverConfig says which hardware types nodes may use.
@@ -266,6 +269,7 @@ func DefaultConfig() Config {
 			CallbackTimeout: 30 * time.Minute, PowerTimeout: time.Minute, SoftPowerOffTimeout: 10 * time.Minute,
 			MaxDeploying: 250, MaxCleaning: 50, HistoryMaxEntries: 300, PowerOffAfterDeployFailure: true,
 			PowerSyncInterval: 2 * time.Minute, ForcePowerState: true, PowerRecoveryInterval: 5 * time.Minute,
+			RescueHash: string(unixcrypt.SHA256),
 		},
 		Driver:        DriverConfig{EnabledHardwareTypes: []string{"fake-hardware", "ipmi", "manual-management", "redfish"}},
 		Agent:         AgentConfig{HeartbeatTimeout: 300 * time.Second, RequireTLS: true, VerifyCallbackAddress: true},
@@ -431,6 +435,8 @@ func (c Config) Validate() error {
 		check(slices.Contains(node.StepInterfaces, kind) && name != "",
 			"conductor.refused_clean_steps: want interface.step with one of the interfaces %s, got %q", strings.Join(node.StepInterfaces, ", "), step)
 	}
+	check(slices.Contains(unixcrypt.Algorithms, unixcrypt.Algorithm(c.Conductor.RescueHash)),
+		"conductor.rescue_password_hash_algorithm: want %s, got %q", node.Choices(unixcrypt.Algorithms), c.Conductor.RescueHash)
 	check(c.Agent.HeartbeatTimeout >= time.Second, "agent.heartbeat_timeout: want at least 1s, got %s", c.Agent.HeartbeatTimeout)
 	check(!c.AutoDiscovery.Enabled || c.AutoDiscovery.Driver != "", "auto_discovery.driver: is required when auto_discovery.enabled is true")
 	check(c.AutoDiscovery.Rate > 0, "auto_discovery.rate: want more than 0, got %g", c.AutoDiscovery.Rate)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/conductor"
+	"github.com/ingot-metal/ingot/internal/unixcrypt"
 )
 
 // conductorConfig returns the configuration as the conductor reads it, without
@@ -26,6 +27,7 @@ func conductorConfig(cfg Config) (conductor.Config, error) {
 		Calls: cfg.Conductor.MaxCalls, CallsPerBMC: cfg.Conductor.CallsPerBMC, CallTimeout: cfg.Conductor.CallTimeout,
 		ResumeAfterRestore: cfg.Database.ResumeAfterRestore,
 		AutomatedClean:     cfg.Conductor.AutomatedClean, RefusedCleanSteps: cfg.Conductor.RefusedCleanSteps,
+		RescueHash:       unixcrypt.Algorithm(cfg.Conductor.RescueHash),
 		HeartbeatTimeout: cfg.Agent.HeartbeatTimeout,
 		FastTrack:        cfg.Agent.FastTrack,
 		AgentRules: agent.Rules{

@@ -72,9 +72,9 @@ func isSecretFromOperators(key []byte) bool {
 	return string(key) == "lookup_bmc_addresses" || string(key) == node.RamdiskBootKey || string(key) == node.FirmwareFileKey || isSecretKey(key)
 }
 
-// rescuePassword is the key of instance_info that the engine writes itself, until the
-// agent has the password.
-const rescuePassword = "rescue_password"
+// rescueKeys are the keys of instance_info that the engine writes itself, until the agent has
+// the password.
+var rescueKeys = []string{node.RescueHashKey, node.RescuePasswordKey}
 
 // masking is what of an object is masked.
 type masking struct {
@@ -90,7 +90,7 @@ var (
 	keepQueries = masking{isSecretKey, node.AppendMaskedUsers}
 	// keepWritten shows what clients wrote.
 	keepWritten = masking{
-		func(key []byte) bool { return string(key) == rescuePassword },
+		func(key []byte) bool { return slices.Contains(rescueKeys, string(key)) },
 		func(dst, text []byte) []byte { return append(dst, text...) },
 	}
 )

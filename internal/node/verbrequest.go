@@ -16,6 +16,8 @@ type VerbRequest struct {
 	// that the request has none.
 	ConfigDrive    json.RawMessage
 	RescuePassword string
+	// RescueHash is what the conductor makes of RescuePassword, see RescueHashKey.
+	RescueHash string
 	// DisableRamdisk runs the steps without booting the ramdisk.
 	DisableRamdisk bool
 }

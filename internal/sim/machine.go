@@ -197,10 +197,14 @@ func (m *Machine) run(ctx context.Context, l, before *powerCycle) {
 }
 
 // finish records the end of what was booted: the machine is off, or it is still powered and
-// its ramdisk has given up.
+// its ramdisk has given up or lets people in to rescue it.
 func (m *Machine) finish(ctx context.Context, l *powerCycle, err error) {
 	if ctx.Err() == nil && !errors.Is(err, agent.ErrPoweredOff) {
-		m.enter(Failed, err.Error())
+		state, reason := Failed, err.Error()
+		if errors.Is(err, agent.ErrRescued) {
+			state, reason = Rescued, ""
+		}
+		m.enter(state, reason)
 		<-ctx.Done() // still powered
 	}
 	m.power.Lock()

@@ -25,6 +25,7 @@ const (
 	Inspecting State = "inspecting" // posting the inspection document
 	LookingUp  State = "looking up" // asking the engine which node it is
 	Running    State = "running"    // serving commands and sending heartbeats
+	Rescued    State = "rescued"    // the rescue system lets people in; its agent has ended
 	Failed     State = "failed"     // the ramdisk has given up; Status.Reason says why
 )
 

@@ -38,14 +38,41 @@ func (r Ramdisk) whole() bool { return r.Kernel != "" && r.Initial != "" }
 
 // Keys of driver_info.
 const (
-	kernelKey      = "deploy_kernel"
-	ramdiskKey     = "deploy_ramdisk"
 	isoKey         = "deploy_iso"
+	rescueISOKey   = "rescue_iso"
 	removableKey   = "config_via_removable"
 	bootLoaderKey  = "bootloader"
 	paramsKey      = "kernel_append_params"
 	persistenceKey = "force_persistent_boot_device"
 )
+
+// ramdiskKeys are the keys of driver_info for a ramdisk.
+type ramdiskKeys struct{ kernel, initial string }
+
+var (
+	deployKeys = ramdiskKeys{"deploy_kernel", "deploy_ramdisk"}
+	rescueKeys = ramdiskKeys{"rescue_kernel", "rescue_ramdisk"}
+)
+
+// rescues reports whether the ramdisk of a node is its rescue system.
+func rescues(n *node.Node) bool {
+	return n.ProvisionState == node.Rescuing || n.ProvisionState == node.RescueWait
+}
+
+// own returns the ramdisk that driver_info names; false for none. Half of one is a
+// *node.ValidationError.
+func (k ramdiskKeys) own(n *node.Node) (ramdisk Ramdisk, named bool, err error) {
+	ramdisk = Ramdisk{Kernel: n.DriverInfo.Text(k.kernel), Initial: n.DriverInfo.Text(k.initial)}
+	if ramdisk != (Ramdisk{}) && !ramdisk.whole() {
+		return ramdisk, false, node.Invalid("Node %s has only one of driver_info.%s and driver_info.%s: give both, or none.", n.UUID, k.kernel, k.initial)
+	}
+	return ramdisk, ramdisk.whole(), nil
+}
+
+// any reports whether driver_info names a part of the ramdisk.
+func (k ramdiskKeys) any(n *node.Node) bool {
+	return n.DriverInfo.Text(k.kernel) != "" || n.DriverInfo.Text(k.initial) != ""
+}
 
 // boot decides what the node's ramdisk is booted from; secret and versions are left empty.
 // The error is a *node.ValidationError that says what is missing.
@@ -94,25 +121,30 @@ func checkImages(n *node.Node, boot node.RamdiskBoot, images Images) error {
 }
 
 // ramdisk chooses the node's ramdisk: its own one, else that of its architecture, else
-// the default. A kernel of one and an initial file system of another would not fit.
+// the default. A kernel of one and an initial file system of another would not fit. To
+// rescue a machine, its own rescue system comes first.
 func (c Config) ramdisk(n *node.Node) (Ramdisk, error) {
-	own := Ramdisk{Kernel: n.DriverInfo.Text(kernelKey), Initial: n.DriverInfo.Text(ramdiskKey)}
+	for _, keys := range []ramdiskKeys{rescueKeys, deployKeys} {
+		if keys == rescueKeys && !rescues(n) {
+			continue
+		}
+		if own, named, err := keys.own(n); named || err != nil {
+			return own, err
+		}
+	}
 	arch := n.Properties.Text("cpu_arch")
 	switch {
-	case own.whole():
-		return own, nil
-	case own != Ramdisk{}:
-		return own, node.Invalid("Node %s has only one of driver_info.%s and driver_info.%s: give both, or none for the ramdisk of the configuration.", n.UUID, kernelKey, ramdiskKey)
 	case c.ByArch[arch].whole():
 		return c.ByArch[arch], nil
 	case c.Default.whole():
 		return c.Default, nil
 	case len(c.ByArch) > 0:
-		return own, node.Invalid("There is no ramdisk for node %s: its properties.cpu_arch is %q, which boot.kernel_by_arch does not have. "+
+		return Ramdisk{}, node.Invalid("There is no ramdisk for node %s: its properties.cpu_arch is %q, which boot.kernel_by_arch does not have. "+
 			"Correct that, set driver_info.%s and driver_info.%s, or set boot.kernel and boot.ramdisk in the configuration.",
-			n.UUID, node.CutText(arch), kernelKey, ramdiskKey)
+			n.UUID, node.CutText(arch), deployKeys.kernel, deployKeys.initial)
 	}
-	return own, node.Invalid("There is no ramdisk for node %s: set driver_info.%s and driver_info.%s, or boot.kernel and boot.ramdisk in the configuration.", n.UUID, kernelKey, ramdiskKey)
+	return Ramdisk{}, node.Invalid("There is no ramdisk for node %s: set driver_info.%s and driver_info.%s, or boot.kernel and boot.ramdisk in the configuration.",
+		n.UUID, deployKeys.kernel, deployKeys.initial)
 }
 
 // iso is the URL of the image that boots the ramdisk from virtual media; empty when the engine
@@ -120,10 +152,14 @@ func (c Config) ramdisk(n *node.Node) (Ramdisk, error) {
 // of its architecture, before the ISO of all machines.
 func (c Config) iso(n *node.Node) string {
 	arch := n.Properties.Text("cpu_arch")
-	switch own := n.DriverInfo.Text(isoKey); {
+	own, keys := n.DriverInfo.Text(isoKey), deployKeys
+	if iso := n.DriverInfo.Text(rescueISOKey); rescues(n) && (iso != "" || rescueKeys.any(n)) {
+		own, keys = iso, rescueKeys
+	}
+	switch {
 	case own != "":
 		return own
-	case n.DriverInfo.Text(kernelKey) != "" || n.DriverInfo.Text(ramdiskKey) != "":
+	case keys.any(n):
 		return ""
 	case c.ISOs[arch] != "":
 		return c.ISOs[arch]

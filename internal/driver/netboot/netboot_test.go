@@ -178,6 +178,31 @@ func TestRamdiskIsChosenByTheNodeThenByItsArchitecture(t *testing.T) {
 	}
 }
 
+// TestRescueSystemOfTheNodeIsBootedToRescueIt and for nothing else.
+func TestRescueSystemOfTheNodeIsBootedToRescueIt(t *testing.T) {
+	deployed := map[string]any{"deploy_kernel": "http://own/k", "deploy_ramdisk": "http://own/r"}
+	rescue := map[string]any{"rescue_kernel": "http://rescue/k", "rescue_ramdisk": "http://rescue/r"}
+	for name, tc := range map[string]struct {
+		state node.State
+		info  map[string]any
+		want  string // kernel; empty is an error
+	}{
+		"its own":             {node.Rescuing, rescue, "http://rescue/k"},
+		"its own, waiting":    {node.RescueWait, rescue, "http://rescue/k"},
+		"that of deployments": {node.Rescuing, deployed, "http://own/k"},
+		"the default":         {node.Rescuing, nil, "http://images/kernel"},
+		"half of one":         {node.Rescuing, map[string]any{"rescue_kernel": "http://rescue/k"}, ""},
+		"another phase":       {node.Servicing, rescue, "http://images/kernel"},
+	} {
+		n := inspected(tc.info, nil)
+		n.ProvisionState = tc.state
+		err := play(t, n, made("ipxe", config, &cachedImages{}, nil).BootRamdisk)
+		if boot, _ := node.RamdiskBootOf(n); boot.Kernel != tc.want || (err != nil) != (tc.want == "") {
+			t.Errorf("%s: kernel %s, %v, want %s", name, boot.Kernel, err, tc.want)
+		}
+	}
+}
+
 func TestEveryBootHasASecretOfItsOwn(t *testing.T) {
 	n := inspected(nil, nil)
 	seen := map[string]bool{}

@@ -38,6 +38,9 @@ var (
 	ErrPoweredOff = errors.New("the agent was told to power the machine off")
 	// ErrRebooted: the engine made the agent restart the machine.
 	ErrRebooted = errors.New("the agent was told to restart the machine")
+	// ErrRescued: the agent has set the password of the rescue system, which goes on
+	// without it.
+	ErrRescued = errors.New("the agent has ended because its rescue system was made ready")
 	// ErrNoToken: the engine has issued the token of this node to an earlier agent
 	// and does not issue another one, and this version of the agent then switches its
 	// network off. Only a power cycle helps.
@@ -207,7 +210,7 @@ func New(config Config) *Agent {
 }
 
 // Run runs the agent until ctx ends, which stands for a power cut, or until the agent
-// ends by itself, with [ErrPoweredOff], [ErrRebooted], [ErrNoToken], [ErrNoEngine],
+// ends by itself, with [ErrPoweredOff], [ErrRebooted], [ErrRescued], [ErrNoToken], [ErrNoEngine],
 // [ErrCrashed], [ErrVanished], [ErrInspectionUnanswered], a *[LookupError], or an error of [CheckVersion] or of its
 // network address. When it returns, the agent does not listen any more and all of its goroutines have ended.
 func (a *Agent) Run(ctx context.Context) error {

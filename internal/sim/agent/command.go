@@ -71,11 +71,24 @@ func (a *Agent) execute(fullName string, p params) (r *result, first resultDocum
 		go a.runAsync(c, r, x, p)
 		return r, first, nil
 	}
-	defer a.commands.working.Done()
 	outcome, failure := a.runNow(c, x, p)
 	x.end(failure)
 	a.commands.finish(r, outcome, failure)
-	return r, a.commands.document(r), nil
+	first = a.commands.document(r)
+	go func() { // commands.end waits for it
+		defer a.commands.working.Done()
+		if failure == nil {
+			a.endAfter(c)
+		}
+	}()
+	return r, first, nil
+}
+
+// endAfter ends the agent after a command that asks for it, unless the power is cut before.
+func (a *Agent) endAfter(c command) {
+	if c.then != nil && a.commands.pause(a.clock, powerDelay) {
+		a.leave(c.then)
+	}
 }
 
 // runNow checks the arguments and carries out the command.
@@ -108,15 +121,14 @@ func (a *Agent) runAsync(c command, r *result, x *execution, p params) {
 	}
 	x.end(failure)
 	a.commands.finish(r, outcome, failure)
-	switch {
-	case failure != nil || c.then == nil:
+	if failure != nil || c.then == nil {
 		a.forceHeartbeat()
-	case a.commands.pause(a.clock, powerDelay):
-		a.leave(c.then)
+		return
 	}
+	a.endAfter(c)
 }
 
-// powerDelay is the time from the answer until the ramdisk has shut down, enough for
+// powerDelay is the time from the answer until the agent or its ramdisk has ended, enough for
 // the engine to read the result once.
 const powerDelay = 2 * time.Second
 

@@ -3,6 +3,8 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
 // extensions is the command table: extension, command.
@@ -31,7 +33,7 @@ var extensions = map[string]map[string]command{
 		},
 	},
 	"rescue": {
-		"finalize_rescue": {method: "RescueExtension.finalize_rescue", required: []string{"rescue_password"}, run: nothing},
+		"finalize_rescue": {method: "RescueExtension.finalize_rescue", run: finalizeRescue, then: ErrRescued},
 	},
 	"log": {
 		"collect_system_logs": {run: collectLogs},
@@ -44,6 +46,20 @@ var extensions = map[string]map[string]command{
 
 // nothing carries out a command that does nothing.
 func nothing(*execution, params) (any, *commandError) { return nil, nil }
+
+// finalizeRescue sets the password of the rescue system. The real agent hashes one that is
+// not; nobody should send it such a one.
+func finalizeRescue(x *execution, p params) (any, *commandError) {
+	var password string
+	var hashed bool
+	_ = json.Unmarshal(p["rescue_password"], &password) // the real agent takes anything, too
+	_ = json.Unmarshal(p["hashed"], &hashed)
+	if !hashed {
+		password = "in clear: " + password
+	}
+	x.note(effect.RescuePassword, password, x.clock.Now())
+	return nil, nil
+}
 
 // hardwareInfo carries out a command that returns the inventory.
 func hardwareInfo(a *execution, _ params) (any, *commandError) {

@@ -16,6 +16,8 @@ const (
 	Write = "write"
 	// Boot is the start of a ramdisk or of an operating system.
 	Boot = "boot"
+	// RescuePassword is that a rescue system got the password of its user, as /etc/shadow has it.
+	RescuePassword = "rescue password"
 )
 
 // AgentFaults are the ways in which the agent of a machine fails. The zero value has
