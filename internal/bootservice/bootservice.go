@@ -1,5 +1,6 @@
-// Package bootservice serves machines what they boot their ramdisk from: iPXE scripts,
-// kernels, initial file systems and virtual media; and BMCs their firmware.
+// Package bootservice serves machines what they boot their ramdisk from, or an instance that is
+// on no disk: iPXE scripts, kernels, initial file systems and virtual media; and BMCs their
+// firmware.
 //
 // Nobody who asks has a password. What belongs to one boot of one machine is under a
 // path with a secret, which is stored in the node for as long as the boot needs it, see
@@ -213,7 +214,7 @@ func (s *service) script(w http.ResponseWriter, _ *http.Request, n *node.Node, b
 
 // hasScript reports whether a boot is one over the network.
 func hasScript(boot node.RamdiskBoot) bool {
-	return boot.Kernel != "" && boot.Ramdisk != "" && !boot.ServesMedium()
+	return !boot.ServesMedium() && (boot.Kernel != "" && boot.Ramdisk != "" || boot.ISO != "")
 }
 
 // bootOf returns what is served for a node; false for nil.

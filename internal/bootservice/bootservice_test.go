@@ -513,6 +513,30 @@ func TestFirmwareIsServedAtItsPathOnly(t *testing.T) {
 	}
 }
 
+// TestISOImageIsServedAsItIs to machines that boot it over the network, and to BMCs that attach it.
+func TestISOImageIsServedAsItIs(t *testing.T) {
+	s := newTestService(t)
+	for medium, mac := range map[bool]string{false: "52:54:00:00:00:01", true: "52:54:00:00:00:02"} {
+		boot := &node.RamdiskBoot{Secret: node.NewBootSecret(), ISO: s.put("live.iso", "the image"), Network: !medium, Instance: true}
+		n := s.register(mac, boot)
+		if answer, body := s.get(http.MethodGet, boot.Path(n.UUID, "boot.iso")); answer.StatusCode != http.StatusOK || body != "the image" {
+			t.Errorf("medium %v: status %d, %q", medium, answer.StatusCode, body)
+		}
+		for _, other := range []string{"kernel", "ramdisk"} {
+			if answer, _ := s.get(http.MethodGet, boot.Path(n.UUID, other)); answer.StatusCode != http.StatusNotFound {
+				t.Errorf("medium %v: %s is answered %d", medium, other, answer.StatusCode)
+			}
+		}
+		if _, script := s.get(http.MethodGet, "/boot/mac/"+mac); (script == nextDevice) != medium {
+			t.Errorf("medium %v: the network offers %q", medium, script)
+		}
+		_, script := s.get(http.MethodGet, boot.Path(n.UUID, "boot.ipxe"))
+		if want := "#!ipxe\nsanboot --no-describe http://boot.example:6386" + boot.Path(n.UUID, "boot.iso") + " || goto failed\n"; strings.HasPrefix(script, want) == medium {
+			t.Errorf("medium %v: script %q", medium, script)
+		}
+	}
+}
+
 func TestBootOverTheNetworkHasNoVirtualMedium(t *testing.T) {
 	s := newTestService(t)
 	boot := s.network()

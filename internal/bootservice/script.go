@@ -36,20 +36,28 @@ func chainScript(url string) string {
 	return "#!ipxe\nchain --replace --autofree " + url + "\n"
 }
 
-// bootScript boots the ramdisk of a node. A machine that cannot get it asks again which
+// bootScript boots what is served for a node. A machine that cannot get it asks again which
 // script it has to run, so that it stops when nobody waits for it any more.
 func bootScript(url, uuid string, boot node.RamdiskBoot) string {
 	at := func(file string) string { return url + boot.Path(uuid, file) }
-	return fmt.Sprintf(`#!ipxe
-kernel %s initrd=%s BOOTIF=01-${mac:hexhyp} %s || goto failed
+	start := fmt.Sprintf(`kernel %s initrd=%s BOOTIF=01-${mac:hexhyp} %s || goto failed
 initrd --name %[2]s %[4]s || goto failed
-boot || goto failed
+boot || goto failed`, at(kernelFile), ramdiskFile, boot.KernelParams, at(ramdiskFile))
+	what := "ramdisk"
+	if boot.ISO != "" {
+		start = "sanboot --no-describe " + at(mediumFile) + " || goto failed"
+	}
+	if boot.Instance {
+		what = "image"
+	}
+	return fmt.Sprintf(`#!ipxe
+%s
 :failed
-echo The ramdisk of node %[5]s could not be started, trying again in 10 seconds
+echo The %s of node %s could not be started, trying again in 10 seconds
 imgfree
 sleep 10
-chain --replace --autofree %[6]s/boot/mac/${mac:hexhyp} || goto failed
-`, at(kernelFile), ramdiskFile, boot.KernelParams, at(ramdiskFile), uuid, url)
+chain --replace --autofree %s/boot/mac/${mac:hexhyp} || goto failed
+`, start, what, uuid, url)
 }
 
 // writeScript answers a script.

@@ -21,13 +21,15 @@ func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) 
 			return nil, err
 		}
 		offered, asked := c.drivers.Steps(n, driver.DeploySteps), askedSteps(w)
-		if _, ok := c.ramdiskOf(n); ok { // its agent has not told of its steps yet
+		switch {
+		case c.bootsImage(n):
+			return liveSteps(n, offered, templates, asked)
+		case c.deploysInRamdisk(n): // its agent has not told of its steps yet
 			templates, asked = node.KnownSteps(templates, offered), node.KnownSteps(asked, offered)
 		}
 		return node.DeploySteps(offered, templates, asked)
 	})...)
-	_, inRamdisk := c.ramdiskOf(t.Node)
-	return append(operations, c.startInstance(t.Node, inRamdisk), c.readSettings(changesSettings(t.Node, deployFlow))), nil
+	return append(operations, c.startInstance(t.Node, c.deploysInRamdisk(t.Node)), c.readSettings(changesSettings(t.Node, deployFlow))), nil
 }
 
 // leaveUndeployed withdraws the ramdisk after a failed deployment and switches the machine
@@ -35,14 +37,14 @@ func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) 
 func (c *Conductor) leaveUndeployed(t runner.Task) []runner.Operation {
 	off := c.switchTo(t.Node, node.PowerOff)
 	off.Skip = off.Skip || c.cfg.Limits.KeepPowerOn
-	return []runner.Operation{c.leaveRamdiskIfItCan(t.Node), c.checkBeforeLeaving(t.Node), off}
+	return []runner.Operation{c.withdrawBoot(t.Node), c.checkBeforeLeaving(t.Node), off}
 }
 
-// undeployOperations remove the instance, and what is served for the ramdisk of a deployment
-// that has not ended. Cleaning follows.
+// undeployOperations remove the instance, and what is served for it or for the ramdisk of a
+// deployment that has not ended. Cleaning follows.
 func (c *Conductor) undeployOperations(t runner.Task) ([]runner.Operation, error) {
 	return []runner.Operation{
-		c.leaveRamdiskIfItCan(t.Node),
+		c.withdrawBoot(t.Node),
 		c.checkIdentity(t.Node),
 		changeBy(c, "tear down", node.DeployInterface, "deployment", driver.Deploy.TearDown),
 		c.switchTo(t.Node, node.PowerOff),

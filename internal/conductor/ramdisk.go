@@ -231,7 +231,11 @@ func (c *Conductor) askSteps(f flow) runner.Read {
 // coreOperations are the operations of a core step of a deployment through the ramdisk: the
 // step itself and what the engine does besides; false for other steps.
 func (c *Conductor) coreOperations(t runner.Task, f flow, i int, step node.Step, itself runner.Operation) ([]runner.Operation, bool) {
-	if _, ok := c.ramdiskOf(t.Node); !ok || f.kind != driver.DeploySteps || step.Interface != node.DeployInterface.String() {
+	core := f.kind == driver.DeploySteps && step.Interface == node.DeployInterface.String()
+	switch {
+	case core && c.bootsImage(t.Node) && step.Step == node.StepStartRamdisk:
+		return append([]runner.Operation{itself}, labelled(c.startImage(t.Node), itself.Item, false)...), true
+	case !core || !c.deploysInRamdisk(t.Node):
 		return nil, false
 	}
 	item := itself.Item

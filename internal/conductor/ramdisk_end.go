@@ -20,9 +20,18 @@ func (c *Conductor) endRamdisk(n *node.Node, skip bool) []runner.Operation {
 	return labelled([]runner.Operation{c.leaveRamdisk(n), off}, afterSteps, skip)
 }
 
-// leaveRamdisk withdraws what is served for the ramdisk.
+// leaveRamdisk withdraws what is served for the ramdisk. It leaves an instance that is on no
+// disk what it boots from.
 func (c *Conductor) leaveRamdisk(n *node.Node) runner.Operation {
 	operation := changeBy(c, leaveRamdiskName, node.BootInterface, "booting a ramdisk", driver.RamdiskBoot.LeaveRamdisk)
+	boot, served := node.RamdiskBootOf(n)
+	operation.Skip = !served || boot.Instance
+	return operation
+}
+
+// withdrawBoot is leaveRamdiskIfItCan where no instance is left either.
+func (c *Conductor) withdrawBoot(n *node.Node) runner.Operation {
+	operation := c.leaveRamdiskIfItCan(n)
 	_, served := node.RamdiskBootOf(n)
 	operation.Skip = !served
 	return operation
@@ -35,7 +44,7 @@ func (c *Conductor) leaveRamdiskIfItCan(n *node.Node) runner.Operation {
 	operation := c.leaveRamdisk(n)
 	operation.Optional = func(cause error) runner.Write {
 		c.log.Warn("What was served for the ramdisk could not be withdrawn", "node", n.UUID, "err", cause)
-		text := node.CutText(fmt.Sprintf("What the machine booted its ramdisk from could not be removed from it: %v", cause))
+		text := node.CutText(fmt.Sprintf("What the machine booted from could not be removed from it: %v", cause))
 		return func(tx *store.Tx, n *node.Node) error {
 			node.WithdrawRamdiskBoot(n)
 			return c.record(tx, n, node.SeverityError, "boot", text)
@@ -48,6 +57,9 @@ func (c *Conductor) leaveRamdiskIfItCan(n *node.Node) runner.Operation {
 // choose that.
 func (c *Conductor) bootInstance(n *node.Node, item string) runner.Operation {
 	operation := changeBy(c, bootInstanceName, node.BootInterface, "booting an instance", driver.InstanceBoot.BootInstance)
+	if c.bootsImage(n) {
+		operation = changeBy(c, bootInstanceName, node.BootInterface, "booting an image", driver.ImageBoot.BootImage)
+	}
 	operation.Item = item
 	if _, err := driver.Ability[driver.InstanceBoot](c.drivers, n, node.BootInterface, "booting an instance"); err == nil {
 		return operation

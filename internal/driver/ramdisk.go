@@ -24,6 +24,25 @@ type InstanceBoot interface {
 	BootInstance(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
 }
 
+// ImageBoot is a boot interface that can boot an instance which is an image and on no disk: an
+// ISO image, or a kernel with its initial file system.
+type ImageBoot interface {
+	// CheckImage returns a *node.ValidationError unless instance_info names such an image that
+	// can be booted.
+	CheckImage(n *node.Node) error
+	// BootImage makes the machine boot the image at each start from now on. What the engine
+	// serves for that is stored in the node, see node.RamdiskBoot; LeaveRamdisk of RamdiskBoot
+	// withdraws it.
+	BootImage(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
+}
+
+// LiveDeploy marks a deploy interface whose instances are images that the machine boots at
+// each start, see ImageBoot. Its deployments need no ramdisk.
+type LiveDeploy interface {
+	Ramdisk
+	LiveDeploy()
+}
+
 // InBand marks an Inspector that waits for the post of the machine's ramdisk, so that
 // the ramdisk has to be started.
 type InBand interface {

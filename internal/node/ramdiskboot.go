@@ -9,9 +9,10 @@ import (
 // RamdiskBootKey is the key of driver_internal_info for the RamdiskBoot of a node.
 const RamdiskBootKey = "ramdisk_boot"
 
-// RamdiskBoot is what the engine serves for one boot of a node's ramdisk. It is stored
-// in the node, so that each engine of the database serves it, and removed when the phase
-// ends that needs the ramdisk.
+// RamdiskBoot is what the engine serves for one boot of a node's ramdisk, or for all boots of
+// an instance that is on no disk. It is stored in the node, so that each engine of the
+// database serves it, and removed when the phase ends that needs the ramdisk, or with the
+// instance.
 type RamdiskBoot struct {
 	// Secret is part of all URLs of this boot: 128 random bits as 32 hexadecimal digits.
 	Secret string `json:"secret"`
@@ -19,6 +20,11 @@ type RamdiskBoot struct {
 	Kernel  string `json:"kernel,omitempty"`
 	Ramdisk string `json:"ramdisk,omitempty"`
 	ISO     string `json:"iso,omitempty"`
+	// Network says that ISO is booted over the network, and not from a virtual medium.
+	Network bool `json:"network,omitempty"`
+	// Instance says that the images are the node's instance, which they are booted for at
+	// each start.
+	Instance bool `json:"instance,omitempty"`
 	// BootLoader is the URL of the image of an EFI system partition with a boot loader, for
 	// a boot from a virtual medium that is made of these images; empty for a boot over the
 	// network.
@@ -46,7 +52,7 @@ const (
 const PregeneratedTokenKey = "agent_secret_token_pregenerated"
 
 // ServesMedium reports whether the boot has a virtual medium.
-func (b RamdiskBoot) ServesMedium() bool { return b.BootLoader != "" || b.ISO != "" }
+func (b RamdiskBoot) ServesMedium() bool { return b.BootLoader != "" || b.ISO != "" && !b.Network }
 
 // secretBytes is the length of the secret of a boot before it is encoded.
 const secretBytes = 16

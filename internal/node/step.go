@@ -175,6 +175,11 @@ func InRamdisk(asked, offered []Step) (step Step, ok bool) {
 	return asked[i], true
 }
 
+// WithoutRamdisk returns the steps that do not run inside the ramdisk.
+func WithoutRamdisk(steps []Step) []Step {
+	return slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s.RequiresRamdisk })
+}
+
 // Elsewhere reports whether the step is not run by the drivers of the node: the engine
 // runs it itself, or the node's children do.
 func (s Step) Elsewhere() bool { return s.Own() || s.ExecuteOnChildNodes }

@@ -89,6 +89,9 @@ func (m *Machine) try(ctx context.Context, b bmc.Boot, source bmc.Source, trace 
 	}
 	switch result.Action {
 	case firmware.StartKernel:
+		if !startsAgent(result.Parameters) {
+			return choice{system: &System{Source: result.Source}, what: result.Source}, result
+		}
 		started := ramdiskOf(result.Parameters)
 		started.uefi = m.bootsUEFI(b)
 		return choice{ramdisk: started, what: result.Source}, result
@@ -153,6 +156,12 @@ const (
 	tokenParameter    = "ipa-agent-token"
 	insecureParameter = "ipa-insecure"
 )
+
+// startsAgent reports whether a kernel is that of a ramdisk with an agent: others know of no
+// engine, and are operating systems that run from what was booted.
+func startsAgent(parameters map[string]string) bool {
+	return parameters[engineParameter] != "" || parameters[callbackParameter] != ""
+}
 
 // ramdiskOf reads the parameters of a kernel as the agent does.
 func ramdiskOf(parameters map[string]string) *ramdisk {

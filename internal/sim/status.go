@@ -53,9 +53,11 @@ type Status struct {
 	LastAnswer Answer
 }
 
-// System is an operating system as it was booted from a disk.
+// System is an operating system as it was booted from a disk, or from an image that is on no
+// disk.
 type System struct {
-	Device string `json:"device"`
+	Device string `json:"device,omitempty"` // empty for an image
+	Source string `json:"source,omitempty"` // URL of the image or of its kernel; empty for a disk
 	disk.Content
 }
 

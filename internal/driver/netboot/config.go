@@ -74,6 +74,9 @@ func (k ramdiskKeys) any(n *node.Node) bool {
 	return n.DriverInfo.Text(k.kernel) != "" || n.DriverInfo.Text(k.initial) != ""
 }
 
+// errNotServed is that the engine has no boot service.
+var errNotServed = node.Invalid("The engine serves no ramdisk: set boot.listen, boot.public_url and api.public_url in its configuration, see docs/boot.md.")
+
 // boot decides what the node's ramdisk is booted from; secret and versions are left empty.
 // The error is a *node.ValidationError that says what is missing.
 func (c Config) boot(n *node.Node, images Images) (node.RamdiskBoot, error) {
@@ -92,13 +95,22 @@ func (c Config) boot(n *node.Node, images Images) (node.RamdiskBoot, error) {
 // withoutImages decides all but the images that the node's ramdisk is booted from.
 func (c Config) withoutImages(n *node.Node) (node.RamdiskBoot, error) {
 	if !c.Serves {
-		return node.RamdiskBoot{}, node.Invalid("The engine serves no ramdisk: set boot.listen, boot.public_url and api.public_url in its configuration, see docs/boot.md.")
-	}
-	if p := persistenceOf(n); !slices.Contains([]persistence{byDefault, always, never}, p) {
-		return node.RamdiskBoot{}, node.Invalid("%s of node %s is %q: want %s, %s or %s.", persistenceKey, n.UUID, node.CutText(string(p)), byDefault, always, never)
+		return node.RamdiskBoot{}, errNotServed
 	}
 	params, err := c.kernelParams(n)
-	return node.RamdiskBoot{KernelParams: params}, err
+	if err != nil {
+		return node.RamdiskBoot{}, err
+	}
+	return node.RamdiskBoot{KernelParams: params}, checkPersistence(n)
+}
+
+// checkPersistence returns a *node.ValidationError for a word that says nothing about boot
+// devices.
+func checkPersistence(n *node.Node) error {
+	if p := persistenceOf(n); !slices.Contains([]persistence{byDefault, always, never}, p) {
+		return node.Invalid("%s of node %s is %q: want %s, %s or %s.", persistenceKey, n.UUID, node.CutText(string(p)), byDefault, always, never)
+	}
+	return nil
 }
 
 // namedImage is an image of a boot with what it is called.
@@ -106,7 +118,7 @@ type namedImage struct{ name, url string }
 
 // imagesOf lists the images of a boot.
 func imagesOf(boot node.RamdiskBoot) []namedImage {
-	all := []namedImage{{"kernel", boot.Kernel}, {"ramdisk", boot.Ramdisk}, {"boot loader", boot.BootLoader}, {"ISO", boot.ISO}}
+	all := []namedImage{{"kernel", boot.Kernel}, {"ramdisk", boot.Ramdisk}, {"boot loader", boot.BootLoader}, {"ISO image", boot.ISO}}
 	return slices.DeleteFunc(all, func(image namedImage) bool { return image.url == "" })
 }
 
@@ -205,9 +217,14 @@ func (c Config) kernelParams(n *node.Node) (string, error) {
 			words = append(words, added)
 		}
 	}
+	return joinParams(n, words)
+}
+
+// joinParams makes a command line of parameters.
+func joinParams(n *node.Node, words []string) (string, error) {
 	params := strings.Join(words, " ")
 	if problem := paramsProblem(params, words); problem != "" {
-		return "", node.Invalid("The kernel parameters of node %s (driver_info.%s, boot.kernel_params) %s.", n.UUID, paramsKey, problem)
+		return "", node.Invalid("The kernel parameters of node %s (%s, boot.kernel_params) %s.", n.UUID, paramsKey, problem)
 	}
 	return params, nil
 }

@@ -19,6 +19,7 @@ type mediaInterface struct{ bootInterface }
 var (
 	_ driver.RamdiskBoot  = mediaInterface{}
 	_ driver.InstanceBoot = mediaInterface{}
+	_ driver.ImageBoot    = mediaInterface{}
 )
 
 // Validate checks whether the medium of the node can be served.
@@ -31,7 +32,7 @@ func (m mediaInterface) Validate(n *node.Node) error {
 // parameters of the agent; secret and versions are left empty. The error is a
 // *node.ValidationError that says what is missing.
 func (m mediaInterface) boot(n *node.Node) (node.RamdiskBoot, error) {
-	boot, err := m.image(n)
+	boot, err := m.ramdisk(n)
 	if err != nil {
 		return boot, err
 	}
@@ -40,14 +41,19 @@ func (m mediaInterface) boot(n *node.Node) (node.RamdiskBoot, error) {
 		return boot, err
 	}
 	boot.ParametersMedium = wants || !known && boot.ISO != ""
-	if _, err := bootiso.Words(boot.KernelParams); err != nil {
-		return boot, node.Invalid("The kernel parameters of node %s cannot be on a virtual medium: %s.", n.UUID, node.CutText(err.Error()))
-	}
-	return boot, checkImages(n, boot, m.images)
+	return boot, m.checkMedium(n, boot)
 }
 
-// image decides what the machine boots from: an ISO that is given, or one that is made.
-func (m mediaInterface) image(n *node.Node) (node.RamdiskBoot, error) {
+// checkMedium returns a *node.ValidationError for a medium that cannot be made.
+func (m mediaInterface) checkMedium(n *node.Node, boot node.RamdiskBoot) error {
+	if _, err := bootiso.Words(boot.KernelParams); err != nil {
+		return node.Invalid("The kernel parameters of node %s cannot be on a virtual medium: %s.", n.UUID, node.CutText(err.Error()))
+	}
+	return checkImages(n, boot, m.images)
+}
+
+// ramdisk decides what the ramdisk is booted from: an ISO that is given, or one that is made.
+func (m mediaInterface) ramdisk(n *node.Node) (node.RamdiskBoot, error) {
 	if iso := m.config.iso(n); iso != "" {
 		boot, err := m.config.withoutImages(n)
 		boot.ISO = iso
@@ -57,6 +63,11 @@ func (m mediaInterface) image(n *node.Node) (node.RamdiskBoot, error) {
 	if err != nil {
 		return boot, err
 	}
+	return m.withBootLoader(n, boot)
+}
+
+// withBootLoader adds what a medium that is made of a kernel needs besides.
+func (m mediaInterface) withBootLoader(n *node.Node, boot node.RamdiskBoot) (node.RamdiskBoot, error) {
 	boot.BootLoader = cmp.Or(n.DriverInfo.Text(bootLoaderKey), m.config.BootLoader)
 	if boot.BootLoader == "" {
 		return boot, node.Invalid("There is no boot loader for virtual media of node %s: set driver_info.%s, or boot.boot_loader in the configuration, "+
@@ -68,28 +79,34 @@ func (m mediaInterface) image(n *node.Node) (node.RamdiskBoot, error) {
 // BootRamdisk fetches the images, stores what is served, attaches it as the only virtual
 // devices of their types, and then makes the machine boot from the CD once.
 func (m mediaInterface) BootRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-	switch p := parsePhase(turn.Phase); p.stage {
+	return m.serve(ctx, n, turn, plan{boot: m.boot, persistent: persistenceOf(n) == always})
+}
+
+// serve makes a turn of booting a plan.
+func (m mediaInterface) serve(ctx context.Context, n *node.Node, turn driver.Turn, what plan) (driver.Outcome, error) {
+	p := parsePhase(turn.Phase)
+	switch p.stage {
 	case stored, ejecting, inserting:
 		return m.insert(ctx, n, p, turn)
 	case inserted, setting:
-		return m.setDevice(ctx, n, p, turn)
+		return m.setDevice(ctx, n, p, turn, what.persistent)
 	}
-	boot, err := m.boot(n)
+	boot, err := what.boot(n)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	return m.serve(ctx, boot, mediumDevice, turn)
+	return m.prepare(ctx, boot, mediumDevice, turn)
 }
 
-// serve fetches the images of a boot and stores what is served. The device is the first that
+// prepare fetches the images of a boot and stores what is served. The device is the first that
 // is asked for then.
-func (m mediaInterface) serve(ctx context.Context, boot node.RamdiskBoot, device string, turn driver.Turn) (driver.Outcome, error) {
+func (m mediaInterface) prepare(ctx context.Context, boot node.RamdiskBoot, device string, turn driver.Turn) (driver.Outcome, error) {
 	wait, err := m.fetch(ctx, &boot, turn.Elapsed)
 	if err != nil || wait {
 		return driver.Outcome{Again: fetchPause, Phase: phase{stage: fetching}.String()}, err
 	}
 	apply := boot.StoreIn
-	if boot.BootLoader != "" || boot.ParametersMedium { // else nothing of it would reach the agent
+	if !boot.Instance && (boot.BootLoader != "" || boot.ParametersMedium) { // else nothing of it would reach the agent
 		token := agent.NewToken()
 		apply = func(n *node.Node) {
 			boot.StoreIn(n)

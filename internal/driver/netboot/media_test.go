@@ -54,10 +54,13 @@ func (d *virtualDrive) AttachMedium(_ context.Context, _ *node.Node, medium node
 }
 
 func (d *virtualDrive) Media(context.Context, *node.Node) ([]node.Medium, error) {
-	if d.left == "" {
-		return nil, nil
+	var attached []node.Medium
+	for _, url := range []string{d.left, strings.TrimPrefix(d.medium, "cdrom ")} {
+		if url != "" {
+			attached = append(attached, node.Medium{DeviceType: "cdrom", ImageURL: url})
+		}
 	}
-	return []node.Medium{{DeviceType: "cdrom", ImageURL: d.left}}, nil
+	return attached, nil
 }
 
 func (d *virtualDrive) DetachMedia(_ context.Context, _ *node.Node, devices []string, turn driver.Turn) (driver.Outcome, error) {
@@ -111,6 +114,27 @@ func TestMediumIsServedBeforeItIsAttachedAndUntilItIsDetached(t *testing.T) {
 	}
 	if _, still := node.RamdiskBootOf(n); still {
 		t.Error("the medium is still served")
+	}
+}
+
+// TestEarlierMediumIsDetachedFirst boots a machine once more whose medium is attached still.
+func TestEarlierMediumIsDetachedFirst(t *testing.T) {
+	n, d := inspected(nil, nil), &virtualDrive{}
+	boot := mediaBoot(d, &bootDevices{devices: []string{"cdrom"}})
+	if err := play(t, n, boot.BootRamdisk); err != nil {
+		t.Fatal(err)
+	}
+	first, _ := node.RamdiskBootOf(n)
+	d.before = func() {
+		if d.medium != "" {
+			t.Errorf("the drive still has %q", d.medium)
+		}
+	}
+	if err := play(t, n, boot.BootRamdisk); err != nil {
+		t.Fatal(err)
+	}
+	if second, _ := node.RamdiskBootOf(n); second.Secret == first.Secret || !strings.Contains(d.medium, second.Secret) {
+		t.Errorf("in the drive is %q, want the medium of the second boot", d.medium)
 	}
 }
 

@@ -81,11 +81,12 @@ type bootInterface struct {
 var (
 	_ driver.RamdiskBoot  = bootInterface{}
 	_ driver.InstanceBoot = bootInterface{}
+	_ driver.ImageBoot    = bootInterface{}
 )
 
 // Validate checks whether the ramdisk of the node can be served.
 func (b bootInterface) Validate(n *node.Node) error {
-	_, err := b.config.boot(n, b.images)
+	_, err := b.ramdisk(n)
 	return err
 }
 
@@ -110,10 +111,29 @@ const (
 // BootRamdisk fetches the images, stores what is served, and then makes the machine boot
 // from the network once.
 func (b bootInterface) BootRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	return b.serve(ctx, n, turn, plan{boot: b.ramdisk, persistent: persistenceOf(n) == always})
+}
+
+// ramdisk decides what the ramdisk is booted from.
+func (b bootInterface) ramdisk(n *node.Node) (node.RamdiskBoot, error) {
+	return b.config.boot(n, b.images)
+}
+
+// plan is what a machine boots, and for how long.
+type plan struct {
+	// boot returns what is served, with its secret left empty. The error is a
+	// *node.ValidationError.
+	boot func(*node.Node) (node.RamdiskBoot, error)
+	// persistent makes the machine boot that at each start.
+	persistent bool
+}
+
+// serve makes a turn of booting a plan.
+func (b bootInterface) serve(ctx context.Context, n *node.Node, turn driver.Turn, what plan) (driver.Outcome, error) {
 	if p := parsePhase(turn.Phase); p.stage == stored || p.stage == setting {
-		return b.setDevice(ctx, n, p, turn)
+		return b.setDevice(ctx, n, p, turn, what.persistent)
 	}
-	boot, err := b.config.boot(n, b.images)
+	boot, err := what.boot(n)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
@@ -133,9 +153,9 @@ func (b bootInterface) BootRamdisk(ctx context.Context, n *node.Node, turn drive
 }
 
 // fetch gets the images of a boot into the cache, and reports whether that needs another
-// turn. If not, the boot has the versions of its images and a new secret.
+// turn. If not, the boot has a new secret and, for a ramdisk, the versions of its images.
 func (b bootInterface) fetch(ctx context.Context, boot *node.RamdiskBoot, elapsed time.Duration) (wait bool, err error) {
-	const op = "fetch the ramdisk"
+	const op = "fetch what the machine boots"
 	bounded, cancel := context.WithTimeout(ctx, fetchWait)
 	defer cancel()
 	versions := map[string]string{}
@@ -154,7 +174,10 @@ func (b bootInterface) fetch(ctx context.Context, boot *node.RamdiskBoot, elapse
 			return true, nil
 		}
 	}
-	boot.Secret, boot.Versions = node.NewBootSecret(), versions
+	boot.Secret = node.NewBootSecret()
+	if !boot.Instance { // which has to start with what there is then
+		boot.Versions = versions
+	}
 	return false, nil
 }
 
@@ -175,8 +198,7 @@ func (b bootInterface) choices(n *node.Node) ([]string, error) {
 
 // setDevice makes a turn of setting the boot device. When the machine does not have it,
 // the next one of the interface follows.
-func (b bootInterface) setDevice(ctx context.Context, n *node.Node, p phase, turn driver.Turn) (driver.Outcome, error) {
-	persistent := persistenceOf(n) == always
+func (b bootInterface) setDevice(ctx context.Context, n *node.Node, p phase, turn driver.Turn, persistent bool) (driver.Outcome, error) {
 	p = p.begins(turn)
 	out, err := b.set(ctx, n, node.BootDevice{Device: p.device, Persistent: &persistent}, p.turnOf(turn))
 	var refused *node.DriverError

@@ -1,6 +1,6 @@
 // Package ramdisk implements the interfaces that work through the agent of a machine's
-// ramdisk (ironic-python-agent): deployment as direct and custom-agent, RAID and rescue as
-// agent.
+// ramdisk (ironic-python-agent): deployment as direct, custom-agent and ramdisk, RAID and
+// rescue as agent.
 //
 // Steps of the agent are commands. A command has no name that the engine could choose, so
 // before one is sent, the last command of the agent is stored; a command of that name
@@ -53,6 +53,7 @@ func (d Driver) Interfaces() map[node.InterfaceKind]map[string]driver.Implementa
 		node.DeployInterface: {
 			"direct":       Deploy{Driver: d, core: directSteps, needsImage: true},
 			"custom-agent": Deploy{Driver: d, core: customSteps},
+			"ramdisk":      Live{Deploy{Driver: d, core: customSteps}},
 		},
 		node.RAIDInterface:   {"agent": RAID{d}},
 		node.RescueInterface: {"agent": Rescue{d}},

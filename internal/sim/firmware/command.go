@@ -262,12 +262,22 @@ func (r *run) ramdiskProblem(kernel *image) string {
 	return ""
 }
 
-// bootDisk boots from a disk of the machine. Disks on a network are not there.
-func bootDisk(_ context.Context, c invocation) error {
-	if len(c.args) > 0 {
-		return errors.New("this machine boots from no disk on a network")
+// bootDisk boots from a disk of the machine, or from an ISO image of a web server as from a CD.
+// Other disks on a network are not there.
+func bootDisk(ctx context.Context, c invocation) error {
+	if len(c.args) == 0 {
+		c.over = &Result{Action: StartDisk}
+		return nil
 	}
-	c.over = &Result{Action: StartDisk}
+	target, err := c.resolve(c.args[0])
+	if err != nil {
+		return err
+	}
+	result := c.loader.Medium(ctx, target, nil, c.trace)
+	if result.Action != StartKernel {
+		return errors.New(result.Reason)
+	}
+	c.over = &result
 	return nil
 }
 

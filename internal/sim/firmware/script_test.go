@@ -33,6 +33,9 @@ func newSite(t *testing.T, files map[string]string) *httptest.Server {
 	return s
 }
 
+// live is an ISO image that boots.
+var live = bootable(map[string]string{"vmlinuz": "k", "initrd": "r", "boot/grub/grub.cfg": menu("quiet")})
+
 // boot runs the script /first of a site.
 func boot(t *testing.T, files map[string]string) (firmware.Result, []string) {
 	t.Helper()
@@ -116,7 +119,8 @@ func TestScriptsThatBootNothing(t *testing.T) {
 		"no ramdisk":     {map[string]string{"/first": "#!ipxe\nkernel /kernel\nboot", "/kernel": "k"}, firmware.Halt, "panics"},
 		"other ramdisk":  {map[string]string{"/first": "#!ipxe\nkernel /kernel initrd=x\ninitrd /ramdisk\nboot", "/kernel": "k", "/ramdisk": "r"}, firmware.Halt, "no ramdisk named x"},
 		"disk":           {map[string]string{"/first": "#!ipxe\nsanboot --no-describe --drive 0x80"}, firmware.StartDisk, ""},
-		"network disk":   {map[string]string{"/first": "#!ipxe\nsanboot http://a/b.iso"}, firmware.NextDevice, "disk on a network"},
+		"ISO image":      {map[string]string{"/first": "#!ipxe\nsanboot --no-describe /live.iso", "/live.iso": live}, firmware.StartKernel, "it boots"},
+		"no ISO image":   {map[string]string{"/first": "#!ipxe\nsanboot /none.iso"}, firmware.NextDevice, "404"},
 		"restart":        {map[string]string{"/first": "#!ipxe\nreboot"}, firmware.Restart, "restarted"},
 		"shell":          {map[string]string{"/first": "#!ipxe\nkernel /none || shell\nreboot"}, firmware.Halt, "stopped"},
 		"for ever":       {map[string]string{"/first": "#!ipxe\n:a\ngoto a"}, firmware.Halt, "too long"},

@@ -1,0 +1,79 @@
+package conductor
+
+import (
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// bootsImage reports whether the instance of a node is an image that its machine boots at each
+// start.
+func (c *Conductor) bootsImage(n *node.Node) bool {
+	implementation, err := c.drivers.Implementation(n, node.DeployInterface)
+	if err != nil {
+		return false
+	}
+	_, ok := implementation.(driver.LiveDeploy)
+	return ok
+}
+
+// deploysInRamdisk reports whether the deployment of a node runs in its ramdisk.
+func (c *Conductor) deploysInRamdisk(n *node.Node) bool {
+	_, ok := c.ramdiskOf(n)
+	return ok && !c.bootsImage(n)
+}
+
+// checkImage returns a *node.ValidationError, or a *node.NotSupportedError, unless the node has
+// an image that its boot interface can boot.
+func (c *Conductor) checkImage(n *node.Node) error {
+	boot, err := driver.Ability[driver.ImageBoot](c.drivers, n, node.BootInterface, "booting an image")
+	if err != nil {
+		return err
+	}
+	return boot.CheckImage(n)
+}
+
+// liveSteps plans a deployment without a ramdisk, which refuses steps that run in one.
+func liveSteps(n *node.Node, offered, templates, asked []node.Step) ([]node.Step, error) {
+	for _, steps := range [][]node.Step{templates, asked} {
+		if step, found := node.InRamdisk(steps, offered); found {
+			return nil, node.Invalid("The step %s runs in the ramdisk, which the deploy interface %q of node %s does not start for a deployment.",
+				step.Name(), n.Interfaces[node.DeployInterface], n.UUID)
+		}
+	}
+	return node.DeploySteps(node.WithoutRamdisk(offered), templates, asked)
+}
+
+// startImage restarts a machine into the image of its instance. The agent of a ramdisk that
+// was kept restarts a machine without a BMC; else somebody has to.
+func (c *Conductor) startImage(n *node.Node) []runner.Operation {
+	byHand := !c.switches(n, node.PowerOn)
+	off, on, byAgent := c.switchTo(n, node.PowerOff), c.switchTo(n, node.PowerOn), c.restartByAgent(n)
+	off.Skip, on.Skip, on.Change = off.Skip || byHand, byHand, c.powerOnAnew
+	silent := agent.EndpointOf(n).URL == ""
+	byAgent.Skip = byAgent.Skip || silent
+	drive := n.InstanceInfo.Fields()[configDriveKey]
+	return []runner.Operation{
+		{Ref: runner.Ref{Name: "tell of config drive"}, Store: c.tellOfConfigDrive, Skip: len(drive) == 0 || string(drive) == "null"},
+		off, c.bootInstance(n, ""),
+		{Ref: runner.Ref{Name: startByHandName}, Store: c.askForImage, Skip: !byHand || !silent},
+		byAgent, on,
+	}
+}
+
+// configDriveKey is the key of instance_info for the config drive.
+const configDriveKey = "configdrive"
+
+// tellOfConfigDrive says in the history that nothing becomes of the config drive.
+func (c *Conductor) tellOfConfigDrive(tx *store.Tx, n *node.Node) error {
+	return c.record(tx, n, node.SeverityInfo, eventType(workDeploy),
+		"The instance gets no config drive: it is an image that is booted as it is. Put into the image what it needs.")
+}
+
+// askForImage asks people, in the history, to restart a machine that the engine cannot restart.
+func (c *Conductor) askForImage(tx *store.Tx, n *node.Node) error {
+	return c.record(tx, n, node.SeverityInfo, eventType(workDeploy),
+		"This machine has no BMC and no agent that could restart it: restart it by hand now, so that it boots its image.")
+}
