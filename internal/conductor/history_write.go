@@ -47,13 +47,29 @@ func (c *Conductor) recordRequest(tx *store.Tx, request node.VerbRequest, before
 	case on == node.OnAbort && after.Failed():
 		return nil
 	case before.ProvisionState == after.ProvisionState:
-		message = fmt.Sprintf("%q was asked for: it follows the end of the step under way.", request.Verb.Name)
+		message = fmt.Sprintf("%q was asked for: %s", request.Verb.Name, c.awaitedEnd(after))
 	case after.ProvisionState.Class() == node.Working:
 		kind = eventType(verbRules[on].work)
 	}
 	return c.addEvent(tx, &node.Event{
 		NodeID: after.ID, Severity: node.SeverityInfo, Type: kind, User: request.User, Message: message,
 	})
+}
+
+// awaitedEnd says what an abort waits for.
+func (c *Conductor) awaitedEnd(n *node.Node) string {
+	for _, f := range flows {
+		step, running := node.StepOf(*f.shown(n))
+		switch {
+		case !running:
+		case step.RequiresRamdisk:
+			return fmt.Sprintf("it follows the end of the step %s, which cannot be left half done. The step fails if it did not end within %s (agent.step_timeout).",
+				step.Name(), c.cfg.Limits.StepTimeout)
+		default:
+			return fmt.Sprintf("it follows the end of the step %s, which cannot be left half done.", step.Name())
+		}
+	}
+	return "it follows the end of the step under way."
 }
 
 // recordArrival writes into the history that the node has reached the state that its

@@ -20,6 +20,9 @@ type Limits struct {
 	HistoryEntries int
 	// KeepPowerOn leaves a machine on after a failed deployment, so that it can be examined.
 	KeepPowerOn bool
+	// StepTimeout bounds a step of the ramdisk's agent: 72 hours. Its driver keeps to it; here
+	// it is only told to people.
+	StepTimeout time.Duration
 
 	PowerSync      time.Duration // how often power states are read: 2 minutes; below 0 never
 	PowerSyncTries int           // failed reads in a row that put the node into maintenance: 3
@@ -33,6 +36,7 @@ func (l Limits) withDefaults() Limits {
 	l.SoftPowerOff = cmp.Or(l.SoftPowerOff, 10*time.Minute)
 	l.MaxDeploying = cmp.Or(l.MaxDeploying, 250)
 	l.MaxCleaning = cmp.Or(l.MaxCleaning, 50)
+	l.StepTimeout = cmp.Or(l.StepTimeout, 72*time.Hour)
 	l.HistoryEntries = cmp.Or(l.HistoryEntries, 300)
 	l.PowerSync = cmp.Or(l.PowerSync, 2*time.Minute)
 	l.PowerSyncTries = cmp.Or(l.PowerSyncTries, 3)

@@ -103,8 +103,11 @@ func TestMachineWithoutBMCRebootsThroughItsAgent(t *testing.T) {
 	rebooted := 0
 	c := w.idle("conductor-1")
 	drivers, err := builtin.New(driver.Config{}, builtin.Dependencies{
-		AgentAlive:  func(*node.Node) bool { return true },
-		AgentReboot: func(context.Context, *node.Node) error { rebooted++; return nil },
+		AgentAlive: func(*node.Node) bool { return true },
+		AgentReboot: func(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) {
+			rebooted++
+			return driver.Outcome{}, nil
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

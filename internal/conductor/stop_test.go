@@ -23,10 +23,10 @@ func TestStopLeavesLeasesOfWorkThatDoesNotEnd(t *testing.T) {
 	c := w.idle("conductor-1")
 	drivers, err := builtin.New(driver.Config{}, builtin.Dependencies{
 		AgentAlive: func(*node.Node) bool { return true },
-		AgentReboot: func(context.Context, *node.Node) error {
+		AgentReboot: func(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) {
 			close(called)
 			<-stuck
-			return nil
+			return driver.Outcome{}, nil
 		},
 	})
 	if err != nil {

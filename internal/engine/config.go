@@ -150,6 +150,8 @@ type AgentConfig struct {
 	VerifyCallbackAddress bool          `koanf:"verify_callback_address"`
 	FastTrack             bool          `koanf:"fast_track"`
 	LookupKeys            []string      `koanf:"lookup_keys"` // that ramdisks get besides
+	AllowMD5              bool          `koanf:"allow_md5_checksum"`
+	StepTimeout           time.Duration `koanf:"step_timeout"`
 }
 
 // InspectorConfig is about inspection and its hooks.
@@ -272,7 +274,7 @@ func DefaultConfig() Config {
 			RescueHash: string(unixcrypt.SHA256),
 		},
 		Driver:        DriverConfig{EnabledHardwareTypes: []string{"fake-hardware", "ipmi", "manual-management", "redfish"}},
-		Agent:         AgentConfig{HeartbeatTimeout: 300 * time.Second, RequireTLS: true, VerifyCallbackAddress: true},
+		Agent:         AgentConfig{HeartbeatTimeout: 300 * time.Second, RequireTLS: true, VerifyCallbackAddress: true, StepTimeout: 72 * time.Hour},
 		Inspector:     defaultInspector(),
 		Inventory:     defaultInventory(),
 		AutoDiscovery: AutoDiscoveryConfig{MaxNodes: 20000, MaxPorts: 64, Rate: 500, Burst: 5000},
@@ -438,6 +440,7 @@ func (c Config) Validate() error {
 	check(slices.Contains(unixcrypt.Algorithms, unixcrypt.Algorithm(c.Conductor.RescueHash)),
 		"conductor.rescue_password_hash_algorithm: want %s, got %q", node.Choices(unixcrypt.Algorithms), c.Conductor.RescueHash)
 	check(c.Agent.HeartbeatTimeout >= time.Second, "agent.heartbeat_timeout: want at least 1s, got %s", c.Agent.HeartbeatTimeout)
+	check(c.Agent.StepTimeout >= time.Minute, "agent.step_timeout: want at least 1m, got %s", c.Agent.StepTimeout)
 	check(!c.AutoDiscovery.Enabled || c.AutoDiscovery.Driver != "", "auto_discovery.driver: is required when auto_discovery.enabled is true")
 	check(c.AutoDiscovery.Rate > 0, "auto_discovery.rate: want more than 0, got %g", c.AutoDiscovery.Rate)
 	check(c.AutoDiscovery.Burst >= 1, "auto_discovery.burst: want at least 1, got %d", c.AutoDiscovery.Burst)

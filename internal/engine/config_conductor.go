@@ -39,11 +39,11 @@ func conductorConfig(cfg Config) (conductor.Config, error) {
 			Allow: allowed, Scope: cfg.AutoDiscovery.InspectionScope,
 		},
 		Inspection: conductor.Inspection{UnmanagedBoot: !cfg.Inspector.RequireManagedBoot, KeepPowerOn: !cfg.Inspector.PowerOff},
-		Limits:     limits(cfg.Conductor),
+		Limits:     limits(cfg.Conductor, cfg.Agent),
 	}, nil
 }
 
-func limits(cfg ConductorConfig) conductor.Limits {
+func limits(cfg ConductorConfig, agents AgentConfig) conductor.Limits {
 	sync := cfg.PowerSyncInterval
 	if sync == 0 {
 		sync = -1 // off, where zero is the default
@@ -51,7 +51,7 @@ func limits(cfg ConductorConfig) conductor.Limits {
 	return conductor.Limits{
 		CallbackTimeout: cfg.CallbackTimeout, PowerTimeout: cfg.PowerTimeout, SoftPowerOff: cfg.SoftPowerOffTimeout,
 		MaxDeploying: cfg.MaxDeploying, MaxCleaning: cfg.MaxCleaning, KeepPowerOn: !cfg.PowerOffAfterDeployFailure,
-		HistoryEntries: cfg.HistoryMaxEntries,
-		PowerSync:      sync, AcceptPower: !cfg.ForcePowerState, PowerRecovery: cfg.PowerRecoveryInterval,
+		HistoryEntries: cfg.HistoryMaxEntries, StepTimeout: agents.StepTimeout,
+		PowerSync: sync, AcceptPower: !cfg.ForcePowerState, PowerRecovery: cfg.PowerRecoveryInterval,
 	}
 }

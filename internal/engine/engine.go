@@ -155,6 +155,7 @@ func (e *Engine) newDrivers() (*driver.Registry, error) {
 	running := func(n *node.Node) bool { return agent.Alive(n, e.now(), cfg.Agent.HeartbeatTimeout) }
 	inRamdisk := ramdisk.New(ramdisk.Options{
 		Agents: agentclient.New(settings.AgentRules), Running: running, LookupKeys: cfg.Agent.LookupKeys, Ports: e.portsOf,
+		AllowMD5: cfg.Agent.AllowMD5, StepTimeout: cfg.Agent.StepTimeout,
 	})
 	e.redfish = redfish.New(redfish.Options{FileOptions: e.firmwareFiles()})
 	netboot, err := cfg.Boot.netboot(cfg.API)
@@ -199,7 +200,7 @@ func (e *Engine) serveAPI(context.Context) error {
 	e.api.serve(e.middleware.api(httpapi.New(e.conductor, httpapi.Options{
 		Middleware: e.middleware.route, User: auth.User, Role: e.middleware.role,
 		PublicURL: cfg.API.PublicURL, Drivers: e.drivers,
-		DisableRamdisk: cfg.API.DisableRamdiskEndpoints, InspectionStatus: cfg.Inspector.CallbackStatus, TrustedProxies: proxies, LookupKeys: cfg.Agent.LookupKeys,
+		DisableRamdisk: cfg.API.DisableRamdiskEndpoints, InspectionStatus: cfg.Inspector.CallbackStatus, TrustedProxies: proxies, LookupKeys: cfg.Agent.LookupKeys, AllowMD5: cfg.Agent.AllowMD5,
 		Logger: e.log, Now: e.now,
 	})), e.middleware.tls, e.log, e.served)
 	return nil

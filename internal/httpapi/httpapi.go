@@ -30,6 +30,8 @@ type Options struct {
 	// InspectionStatus is the status of the answer to accepted inspection data, 200 or
 	// 202. 0 means 200.
 	InspectionStatus int
+	// AllowMD5 lets agents verify images by MD5 checksums.
+	AllowMD5 bool
 	// LookupKeys are keys that ramdisks get of their nodes besides those that agents read,
 	// for hardware managers of one's own. One that ends with * stands for all that begin so.
 	LookupKeys []string

@@ -100,8 +100,8 @@ func (a *api) forRamdisk(n *node.Node) *node.Node {
 }
 
 // lookupConfig is the part of the configuration that is the same for every ramdisk. It
-// follows heartbeat_timeout, agent_token and agent_skip_bmc_detect.
-const lookupConfig = `,"agent_token_required":true,"agent_md5_checksum_enable":false,"disable_deep_image_inspection":false,` +
+// follows heartbeat_timeout, agent_token, agent_skip_bmc_detect and agent_md5_checksum_enable.
+const lookupConfig = `,"agent_token_required":true,"disable_deep_image_inspection":false,` +
 	`"permitted_image_formats":["raw","gpt","qcow2","iso"],` +
 	`"metrics":{"backend":"noop","prepend_host":false,"prepend_uuid":false,"prepend_host_reverse":true,"global_prefix":null},` +
 	`"metrics_statsd":{"statsd_host":"localhost","statsd_port":8125}}}`
@@ -120,6 +120,8 @@ func (a *api) writeLookup(w http.ResponseWriter, c *call, status int, found *nod
 		dst = appendString(dst, token)
 		dst = append(dst, `,"agent_skip_bmc_detect":`...)
 		dst = appendBool(dst, found.Node.Driver == "redfish")
+		dst = append(dst, `,"agent_md5_checksum_enable":`...)
+		dst = appendBool(dst, a.options.AllowMD5)
 		return append(dst, lookupConfig...)
 	})
 }

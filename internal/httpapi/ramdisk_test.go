@@ -193,6 +193,16 @@ func TestRamdiskGetsOnlyWhatAgentsRead(t *testing.T) {
 	}
 }
 
+func TestRamdiskIsToldWhetherMD5IsAllowed(t *testing.T) {
+	for allowed, want := range map[bool]string{true: `"agent_md5_checksum_enable":true`, false: `"agent_md5_checksum_enable":false`} {
+		s := newServer(t, func(o *Options) { o.AllowMD5 = allowed })
+		s.engine.answer = lookupAnswer("")
+		if got := s.do("GET", "/v1/lookup?node_uuid="+uuid1, "1.62", "").want(200); !contains(got.body, want) {
+			t.Errorf("allowed %v: the answer lacks %s: %s", allowed, want, got.body)
+		}
+	}
+}
+
 func TestLookupTakesAsManyAddressesAsAMachineHas(t *testing.T) {
 	s := newServer(t)
 	s.engine.answer = lookupAnswer("")

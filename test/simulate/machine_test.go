@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/agentpower"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
@@ -317,12 +318,15 @@ func (m *machine) accept(e fake.Effect) fake.Task {
 }
 
 // reboot is how a ramdisk is asked to restart a machine without a BMC.
-func (w *world) reboot(r *replica) func(context.Context, *node.Node) error {
-	return func(ctx context.Context, n *node.Node) error {
+func (w *world) reboot(r *replica) agentpower.Reboot {
+	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+		if turn.Attempt == driver.Unknown { // it may have been sent
+			return driver.Outcome{}, nil
+		}
 		m := w.machines[n.UUID]
 		origin := driver.Origin{Conductor: n.Lease.Owner, Epoch: n.Lease.Epoch, Request: runner.InfoOf(ctx).Request}
 		_, err := connection{m, r}.Do(ctx, fake.Effect{Origin: origin, Kind: reboot})
-		return err
+		return driver.Outcome{}, err
 	}
 }
 

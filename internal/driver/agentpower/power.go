@@ -12,9 +12,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Reboot requests that the ramdisk of a node restarts the machine, and returns when
-// the ramdisk has accepted.
-type Reboot func(ctx context.Context, n *node.Node) error
+// Reboot makes a turn of having the ramdisk of a node restart the machine. It is done when the
+// ramdisk has accepted, or is gone after it may have.
+type Reboot func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error)
 
 // Power is the power interface of machines without a BMC. It knows only whether a
 // ramdisk runs on the machine, and can only make the ramdisk reboot it.
@@ -43,20 +43,15 @@ func (p Power) SetPower(ctx context.Context, n *node.Node, target node.PowerStat
 	if supported := p.Supported(); !slices.Contains(supported, target) {
 		return driver.Outcome{}, driver.UnsupportedPower("agent", target, supported)
 	}
-	switch turn.Attempt {
-	case driver.Continued, driver.Unknown:
-		// The ramdisk may have accepted the call. A second reboot could interrupt the
-		// system that boots now; if the call was lost, the machine still runs.
-		return driver.Outcome{}, nil
-	}
-	if !p.alive(n) {
+	unsent := turn.Phase == "" && (turn.Attempt == driver.Fresh || turn.Attempt == driver.Refused)
+	if unsent && !p.alive(n) {
 		return driver.Outcome{}, p.silent("reboot", n)
 	}
-	if err := p.Reboot(ctx, n); err != nil {
-		return driver.Outcome{}, err
+	out, err := p.Reboot(ctx, n, turn)
+	if err == nil && out.Done() { // the ramdisk goes down, and the next one needs a token
+		out.Apply = func(n *node.Node) { n.DriverInternalInfo = agent.Forget(n.DriverInternalInfo) }
 	}
-	// The ramdisk goes down, and the next one needs a token.
-	return driver.Outcome{Apply: func(n *node.Node) { n.DriverInternalInfo = agent.Forget(n.DriverInternalInfo) }}, nil
+	return out, err
 }
 
 // Supported lists both kinds of reboot, which are the same here: a ramdisk always shuts

@@ -15,9 +15,14 @@ import (
 
 func alive(n *node.Node) bool { return n.UUID == "alive" }
 
+// accepts is a ramdisk that restarts its machine.
+func accepts(ctx context.Context, _ *node.Node, _ driver.Turn) (driver.Outcome, error) {
+	return driver.Outcome{}, ctx.Err()
+}
+
 func TestPower(t *testing.T) {
 	drivertest.Power(t, drivertest.PowerCase{
-		Power:     agentpower.Power{Alive: alive, Reboot: func(ctx context.Context, _ *node.Node) error { return ctx.Err() }},
+		Power:     agentpower.Power{Alive: alive, Reboot: accepts},
 		Reachable: &node.Node{UUID: "alive"}, Unreachable: &node.Node{UUID: "silent"},
 	})
 }
@@ -29,7 +34,7 @@ func TestPowerWithoutRebootRefusesEveryTarget(t *testing.T) {
 }
 
 func TestSilentRamdiskIsARetryableRefusal(t *testing.T) {
-	power := agentpower.Power{Reboot: func(context.Context, *node.Node) error { return nil }}
+	power := agentpower.Power{Reboot: accepts}
 	_, reading := power.PowerState(t.Context(), &node.Node{UUID: "u"})
 	_, rebooting := power.SetPower(t.Context(), &node.Node{UUID: "u"}, node.Rebooting, driver.Turn{})
 	for _, err := range []error{reading, rebooting} {
@@ -40,15 +45,26 @@ func TestSilentRamdiskIsARetryableRefusal(t *testing.T) {
 	}
 }
 
-func TestRebootIsSentUnlessItMayHaveArrived(t *testing.T) {
-	for attempt, want := range map[driver.Attempt]int{
-		driver.Fresh: 1, driver.Refused: 1, driver.Continued: 0, driver.Unknown: 0,
+// TestSilentRamdiskIsAskedWhenItMayHaveGoneDown: that it is silent may be what was asked for.
+func TestSilentRamdiskIsAskedWhenItMayHaveGoneDown(t *testing.T) {
+	for _, tc := range []struct {
+		turn driver.Turn
+		want int
+	}{
+		{driver.Turn{}, 0},
+		{driver.Turn{Attempt: driver.Refused}, 0},
+		{driver.Turn{Attempt: driver.Unknown}, 1},
+		{driver.Turn{Attempt: driver.Continued, Phase: "to send"}, 1},
+		{driver.Turn{Attempt: driver.Unknown, Phase: "to send"}, 1},
 	} {
-		sent := 0
-		power := agentpower.Power{Alive: alive, Reboot: func(context.Context, *node.Node) error { sent++; return nil }}
-		out, err := power.SetPower(t.Context(), &node.Node{UUID: "alive"}, node.Rebooting, driver.Turn{Attempt: attempt})
-		if err != nil || !out.Done() || sent != want {
-			t.Errorf("attempt %q: %+v, %v, %d reboots; want it done with %d", attempt, out, err, sent, want)
+		asked := 0
+		power := agentpower.Power{Alive: alive, Reboot: func(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) {
+			asked++
+			return driver.Outcome{}, nil
+		}}
+		_, err := power.SetPower(t.Context(), &node.Node{UUID: "silent"}, node.Rebooting, tc.turn)
+		if asked != tc.want || (err == nil) != (tc.want == 1) {
+			t.Errorf("%+v: asked %d times, %v, want %d", tc.turn, asked, err, tc.want)
 		}
 	}
 }
@@ -67,15 +83,25 @@ func TestRefusedHeartbeatsAreNamed(t *testing.T) {
 
 func TestRamdiskThatRestartsItsMachineIsForgotten(t *testing.T) {
 	n := &node.Node{UUID: "alive", DriverInternalInfo: node.ObjectOf(map[string]any{agent.TokenKey: "t", agent.URLKey: "https://192.0.2.7:9999"})}
-	for want, reboot := range map[bool]error{true: nil, false: errors.New("busy")} {
-		power := agentpower.Power{Alive: alive, Reboot: func(context.Context, *node.Node) error { return reboot }}
-		out, _ := power.SetPower(t.Context(), n, node.Rebooting, driver.Turn{})
+	for name, tc := range map[string]struct {
+		turn driver.Turn
+		out  driver.Outcome
+		err  error
+		want bool
+	}{
+		"accepted":          {want: true},
+		"gone after a call": {turn: driver.Turn{Attempt: driver.Unknown, Phase: "to send"}, want: true},
+		"refused":           {err: errors.New("busy")},
+		"not sent yet":      {out: driver.Outcome{Again: 1, Phase: "to send"}},
+	} {
+		power := agentpower.Power{Alive: alive, Reboot: func(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) { return tc.out, tc.err }}
+		out, _ := power.SetPower(t.Context(), n, node.Rebooting, tc.turn)
 		after := *n
 		if out.Apply != nil {
 			out.Apply(&after)
 		}
-		if forgotten := after.DriverInternalInfo.IsEmpty(); forgotten != want {
-			t.Errorf("accepted %v: the node keeps %s", want, after.DriverInternalInfo)
+		if forgotten := after.DriverInternalInfo.IsEmpty(); forgotten != tc.want {
+			t.Errorf("%s: the node keeps %s", name, after.DriverInternalInfo)
 		}
 	}
 }

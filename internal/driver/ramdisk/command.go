@@ -28,8 +28,6 @@ const (
 	// askEvery is how often a running command is asked for. The agent also sends a
 	// heartbeat when a command ends.
 	askEvery = time.Minute
-	// longestCommand bounds one command. Erasing a large disk takes more than a day.
-	longestCommand = 72 * time.Hour
 	// longestRestart bounds how long an agent that cannot be asked may go on sending
 	// heartbeats after a command with which it goes down.
 	longestRestart = 30 * time.Minute
@@ -139,7 +137,7 @@ func (d Driver) follow(ctx context.Context, n *node.Node, o order, turn driver.T
 	again := await(turn.Handle)
 	commands, err := d.options.Agents.Commands(ctx, n)
 	switch {
-	case err != nil && d.options.Running(n) && turn.Elapsed < longestCommand:
+	case err != nil && d.options.Running(n) && turn.Elapsed < d.options.StepTimeout:
 		return again, nil
 	case err != nil:
 		return driver.Outcome{}, &node.DriverError{
@@ -150,9 +148,9 @@ func (d Driver) follow(ctx context.Context, n *node.Node, o order, turn driver.T
 	switch {
 	case i < 0:
 		return driver.Outcome{}, restarted(o, n)
-	case commands[i].Status == agent.CommandRunning && turn.Elapsed >= longestCommand:
+	case commands[i].Status == agent.CommandRunning && turn.Elapsed >= d.options.StepTimeout:
 		return driver.Outcome{}, &node.DriverError{
-			Op: o.does(n), Reason: fmt.Sprintf("it has not ended within %s. Look at the machine, then power it off.", longestCommand),
+			Op: o.does(n), Reason: fmt.Sprintf("it did not end within %s (agent.step_timeout). Look at the machine before you repeat the work.", d.options.StepTimeout),
 		}
 	}
 	return judge(n, o, commands[i])

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
@@ -66,7 +67,7 @@ var (
 
 func driverOf(s *standIn, running bool) Driver {
 	return New(Options{
-		Agents: s, Running: func(*node.Node) bool { return running },
+		Agents: s, Running: func(*node.Node) bool { return running }, StepTimeout: time.Hour,
 		Ports: func(context.Context, *node.Node) ([]*node.Port, error) { return nil, nil },
 	})
 }
@@ -148,12 +149,12 @@ func TestFailuresOfCommandsSayWhatHappened(t *testing.T) {
 		"restarted":                  {list: []agent.Command{{ID: "x", Status: agent.CommandRunning}}, running: true, want: "restarted since"},
 		"unreachable, with beats":    {silent: errLost, running: true},
 		"unreachable, without beats": {silent: errLost, want: "vanished"},
-		"runs for days":              {list: []agent.Command{{ID: "c1", Status: agent.CommandRunning}}, running: true, elapsed: true, want: "has not ended within"},
+		"runs for days":              {list: []agent.Command{{ID: "c1", Status: agent.CommandRunning}}, running: true, elapsed: true, want: "did not end within 1h0m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			turn := driver.Turn{Attempt: driver.Continued, Phase: phaseSent, Handle: "c1"}
 			if tc.elapsed {
-				turn.Elapsed = longestCommand
+				turn.Elapsed = time.Hour
 			}
 			out, err := driverOf(&standIn{commands: tc.list, silent: tc.silent}, tc.running).run(t.Context(), machine, erase, turn)
 			if tc.want == "" && (err != nil || !out.Callback || out.Handle != "c1") {
@@ -220,6 +221,32 @@ func TestRestartThatWasNeverSentIsNotTakenForDone(t *testing.T) {
 	}
 	if _, err := d.run(t.Context(), machine, reboot, waiting); err != nil || len(s.sent) != 1 {
 		t.Errorf("asked once more: %v with %d sent, want nothing sent", err, len(s.sent))
+	}
+}
+
+// TestRebootWhoseAnswerWasLostIsDoneWhenTheAgentIsGone looks at requests of this release and of
+// earlier ones, which sent the command in their first turn.
+func TestRebootWhoseAnswerWasLostIsDoneWhenTheAgentIsGone(t *testing.T) {
+	taken := agent.Command{ID: "c1", Name: "run_image", Status: agent.CommandRunning}
+	for name, tc := range map[string]struct {
+		turn    driver.Turn
+		list    []agent.Command
+		silent  error
+		running bool // it sends heartbeats
+		done    bool
+	}{
+		"it has the command":             {driver.Turn{Attempt: driver.Unknown, Phase: phaseToSend, Handle: "c0"}, []agent.Command{asked, taken}, nil, true, true},
+		"it is gone":                     {driver.Turn{Attempt: driver.Unknown, Phase: phaseToSend, Handle: "c0"}, nil, errRefused, false, true},
+		"it may live":                    {driver.Turn{Attempt: driver.Unknown, Phase: phaseToSend, Handle: "c0"}, nil, errRefused, true, false},
+		"earlier, it has the command":    {driver.Turn{Attempt: driver.Unknown}, []agent.Command{asked, taken}, nil, true, true},
+		"earlier, it is gone":            {driver.Turn{Attempt: driver.Unknown}, nil, errRefused, false, true},
+		"earlier, it never got anything": {driver.Turn{Attempt: driver.Unknown}, []agent.Command{asked}, nil, true, false},
+	} {
+		s := &standIn{commands: tc.list, silent: tc.silent}
+		out, err := driverOf(s, tc.running).Reboot(t.Context(), machine, tc.turn)
+		if err != nil || out.Done() != tc.done || len(s.sent) > 0 {
+			t.Errorf("%s: %+v, %v with %d sent, want it done: %v", name, out, err, len(s.sent), tc.done)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func (d Deploy) CheckInstance(n *node.Node) error {
 	if !d.needsImage {
 		return nil
 	}
-	_, err := imageInfo(n)
+	_, err := imageInfo(n, d.options.AllowMD5)
 	return err
 }
 
@@ -70,7 +70,7 @@ func (d Deploy) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind,
 	}
 	switch step.Step {
 	case writeImage.Step:
-		info, err := imageInfo(n)
+		info, err := imageInfo(n, d.options.AllowMD5)
 		if err != nil {
 			return driver.Outcome{}, err
 		}

@@ -18,6 +18,7 @@ func TestImageIsDescribedToTheAgent(t *testing.T) {
 		instance map[string]any
 		want     map[string]any // part of image_info
 		invalid  string         // part of the error
+		md5      bool           // is allowed
 	}{
 		"qcow2 with a checksum":   {instance: map[string]any{"image_source": "http://192.0.2.1/i.qcow2", "image_checksum": sum}, want: map[string]any{"disk_format": "qcow2", "os_hash_algo": "sha256", "os_hash_value": sum}},
 		"raw, by its name":        {instance: map[string]any{"image_source": "https://192.0.2.1/i.img", "image_checksum": sum + sum}, want: map[string]any{"disk_format": "raw", "stream_raw_images": true, "os_hash_algo": "sha512"}},
@@ -26,13 +27,14 @@ func TestImageIsDescribedToTheAgent(t *testing.T) {
 		"no image":                {invalid: "image_source"},
 		"path":                    {instance: map[string]any{"image_source": "file:///etc/passwd", "image_checksum": sum}, invalid: "no http or https URL"},
 		"no checksum":             {instance: map[string]any{"image_source": "http://192.0.2.1/i"}, invalid: "no checksum"},
+		"MD5 where it is allowed": {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": sum[:32]}, want: map[string]any{"checksum": sum[:32], "os_hash_algo": nil}, md5: true},
 		"MD5":                     {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": sum[:32]}, invalid: "MD5"},
 		"checksum of odd length":  {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": "abc"}, invalid: "cannot be used"},
 		"format nobody can write": {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": sum, "image_disk_format": "vmdk"}, invalid: "vmdk"},
 		"partition image":         {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": sum, "image_type": "partition"}, invalid: "whole-disk"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := imageInfo(&node.Node{UUID: "u", InstanceInfo: node.ObjectOf(tc.instance)})
+			got, err := imageInfo(&node.Node{UUID: "u", InstanceInfo: node.ObjectOf(tc.instance)}, tc.md5)
 			if tc.invalid != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.invalid) {
 					t.Errorf("got %v, want %q in it", err, tc.invalid)

@@ -15,9 +15,9 @@ import (
 var diskFormats = []string{"raw", "qcow2"}
 
 // imageInfo is what the agent is told of the image that it writes (ironic-python-agent,
-// standby extension, image_info). The error is a *node.ValidationError that says what the
+// standby extension, image_info); a checksum may be MD5 when that is allowed. The error is a *node.ValidationError that says what the
 // node's instance_info lacks.
-func imageInfo(n *node.Node) (map[string]any, error) {
+func imageInfo(n *node.Node, allowMD5 bool) (map[string]any, error) {
 	source := n.InstanceInfo.Text("image_source")
 	parsed, err := url.Parse(source)
 	switch {
@@ -38,11 +38,11 @@ func imageInfo(n *node.Node) (map[string]any, error) {
 		"id": source, "urls": []string{source}, "disk_format": format, "container_format": "bare",
 		"image_type": "whole-disk", "stream_raw_images": format == "raw", "node_uuid": n.UUID,
 	}
-	return info, addChecksum(n, info)
+	return info, addChecksum(n, info, allowMD5)
 }
 
 // addChecksum adds what the agent compares the image with.
-func addChecksum(n *node.Node, info map[string]any) error {
+func addChecksum(n *node.Node, info map[string]any, allowMD5 bool) error {
 	text := n.InstanceInfo.Text("image_checksum")
 	algorithm, value := n.InstanceInfo.Text("image_os_hash_algo"), n.InstanceInfo.Text("image_os_hash_value")
 	var sum checksum.Checksum
@@ -61,8 +61,12 @@ func addChecksum(n *node.Node, info map[string]any) error {
 	switch {
 	case err != nil:
 		return node.Invalid("The checksum of the image of node %s cannot be used: %s.", n.UUID, node.CutText(err.Error()))
-	case sum.Algorithm == checksum.MD5:
-		return node.Invalid("The checksum of the image of node %s is MD5, which agents refuse: use SHA-256 or SHA-512.", n.UUID)
+	case sum.Algorithm == checksum.MD5 && !allowMD5:
+		return node.Invalid("The checksum of the image of node %s is MD5, which does not show that an image was forged: use SHA-256 or SHA-512, "+
+			"or set agent.allow_md5_checksum in the configuration.", n.UUID)
+	case sum.Algorithm == checksum.MD5: // every agent takes it in this place
+		info["checksum"] = sum.Value
+		return nil
 	}
 	info["os_hash_algo"], info["os_hash_value"] = string(sum.Algorithm), sum.Value
 	return nil

@@ -9,7 +9,10 @@
 package ramdisk
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
@@ -33,6 +36,12 @@ type Options struct {
 	Running func(*node.Node) bool
 	// Ports returns the ports of a node.
 	Ports func(ctx context.Context, n *node.Node) ([]*node.Port, error)
+	// StepTimeout bounds one command of an agent, such as a step; zero means 72 hours.
+	// Erasing a large disk takes more than a day.
+	StepTimeout time.Duration
+	// AllowMD5 permits images whose checksum is MD5, which is no protection from somebody who
+	// makes another image with the same one.
+	AllowMD5 bool
 	// LookupKeys are keys of the open dictionaries that ramdisks get beside those that
 	// agents read.
 	LookupKeys []string
@@ -42,7 +51,12 @@ type Options struct {
 type Driver struct{ options Options }
 
 // New returns a driver.
-func New(options Options) Driver { return Driver{options} }
+func New(options Options) Driver {
+	options.StepTimeout = cmp.Or(options.StepTimeout, defaultStepTimeout)
+	return Driver{options}
+}
+
+const defaultStepTimeout = 72 * time.Hour
 
 // Interfaces are the implementations, by interface and name.
 func (d Driver) Interfaces() map[node.InterfaceKind]map[string]driver.Implementation {
@@ -60,10 +74,20 @@ func (d Driver) Interfaces() map[node.InterfaceKind]map[string]driver.Implementa
 	}
 }
 
-// Reboot makes the agent restart the machine, and returns when it has begun that.
-func (d Driver) Reboot(ctx context.Context, n *node.Node) error {
-	_, err := d.options.Agents.Execute(ctx, n, restartCommand, nil, false)
-	return err
+// Reboot makes a turn of having the agent restart the machine. It is done when the agent has
+// begun that, or is gone after it may have.
+func (d Driver) Reboot(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	restart := order{name: restartCommand, lost: true}
+	if turn.Phase == "" && turn.Attempt == driver.Unknown { // earlier releases sent it in their first turn
+		commands, err := d.options.Agents.Commands(ctx, n)
+		if err != nil {
+			return d.gone(n, turn, err)
+		}
+		if i := slices.IndexFunc(commands, func(c agent.Command) bool { return c.Name == restart.last() }); i >= 0 {
+			return judge(n, restart, commands[i])
+		}
+	}
+	return d.run(ctx, n, restart, turn)
 }
 
 // restartCommand makes an agent restart its machine.
