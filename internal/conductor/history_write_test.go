@@ -74,7 +74,7 @@ func TestAbortThatHasToWaitIsInTheHistory(t *testing.T) {
 	w.send(n, "clean", with(step("bios.factory_reset")))
 	w.arrive(n, node.CleanWait)
 	w.send(n, "abort")
-	want := `INFO abort: "abort" was asked for: it follows the end of the step under way.`
+	want := `INFO abort: "abort" was asked for: it follows the end of the step bios.factory_reset, which cannot be left half done.`
 	if rows := w.history(n); !slices.Contains(rows, want) {
 		t.Errorf("history %q, want %q in it", rows, want)
 	}

@@ -84,7 +84,8 @@ func (c *Conductor) needsRamdisk(t runner.Task, f flow) bool {
 func (c *Conductor) startRamdisk(t runner.Task, f flow, item string, skip bool) []runner.Operation {
 	n := t.Node
 	operations := []runner.Operation{
-		{Ref: runner.Ref{Name: chooseRamdiskName}, Store: c.chooseRamdisk(workMark(t.Work))},
+		{Ref: runner.Ref{Name: chooseRamdiskName}, Read: c.chooseRamdisk(workMark(t.Work))},
+		c.awaitKeptRamdisk(n),
 		c.bootRamdiskOperation(n),
 	}
 	operations = append(operations, c.restart(n)...)
@@ -125,17 +126,52 @@ func kept(n *node.Node) bool {
 
 // chooseRamdisk decides whether the ramdisk that runs goes on. If not, what is known of its
 // agent is forgotten, so that the next one gets a token; a machine without a BMC cannot be
-// stopped, and keeps it.
-func (c *Conductor) chooseRamdisk(mark string) runner.Write {
-	return func(_ *store.Tx, n *node.Node) error {
-		ramdisk, ok := c.ramdiskOf(n)
-		keep := ok && agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack) && ramdisk.Running(n) &&
-			!awaitsRamdisk(n) && n.PowerState != node.PowerOff
-		if !keep {
-			c.awaitAgent(n)
+// stopped, and keeps it. An agent may have died since its last heartbeat: where the engine
+// can start the ramdisk anew, it asks the agent first.
+func (c *Conductor) chooseRamdisk(mark string) runner.Read {
+	return func(ctx context.Context, n *node.Node) (runner.Write, error) {
+		keep := c.mayKeepRamdisk(n)
+		if endpoint := agent.EndpointOf(n); keep && endpoint.URL != "" && c.switches(n, node.PowerOn) {
+			bounded, cancel := context.WithTimeout(ctx, agentCallTime)
+			defer cancel()
+			keep = agent.ReplyOf(c.cfg.Agents.Answers(bounded, endpoint)) != agent.NoAnswer
 		}
-		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: keep, ramdiskStartedKey: mark})
-		return nil
+		return func(_ *store.Tx, n *node.Node) error {
+			keep := keep && c.mayKeepRamdisk(n)
+			if !keep {
+				c.awaitAgent(n)
+			}
+			n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: keep, ramdiskStartedKey: mark})
+			return nil
+		}, nil
+	}
+}
+
+// mayKeepRamdisk reports whether the ramdisk of an earlier phase is to go on if it lives.
+func (c *Conductor) mayKeepRamdisk(n *node.Node) bool {
+	ramdisk, ok := c.ramdiskOf(n)
+	return ok && agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack) && ramdisk.Running(n) &&
+		!awaitsRamdisk(n) && n.PowerState != node.PowerOff
+}
+
+// awaitKeptRamdisk waits for the first heartbeat of a ramdisk that is kept and has only posted
+// its inventory. When none comes in time, the ramdisk is started anew after all.
+func (c *Conductor) awaitKeptRamdisk(n *node.Node) runner.Operation {
+	return runner.Operation{
+		Ref: runner.Ref{Name: "wait for kept ramdisk"}, Harmless: true,
+		Skip: !kept(n) || agent.EndpointOf(n).URL != "" || !c.switches(n, node.PowerOn),
+		Change: func(_ context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+			switch {
+			case agent.EndpointOf(n).URL != "":
+				return driver.Outcome{}, nil
+			case turn.Elapsed < c.cfg.HeartbeatTimeout:
+				return driver.Outcome{Callback: true, Park: c.cfg.HeartbeatTimeout - turn.Elapsed}, nil
+			}
+			return driver.Outcome{Apply: func(n *node.Node) {
+				c.awaitAgent(n)
+				n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: false})
+			}}, nil
+		},
 	}
 }
 
@@ -151,6 +187,7 @@ func (c *Conductor) awaitAgent(n *node.Node) {
 // during which no command runs.
 func (c *Conductor) restartRamdisk(n *node.Node, f flow, item string) []runner.Operation {
 	byAgent := c.restartByAgent(n)
+	byAgent.Skip = byAgent.Skip || agent.EndpointOf(n).URL == "" // it has restarted the machine for a step
 	operations := []runner.Operation{
 		{Ref: runner.Ref{Name: "forget ramdisk"}, Store: func(_ *store.Tx, n *node.Node) error {
 			if byAgent.Skip { // else the restart forgets it
@@ -286,10 +323,21 @@ func (c *Conductor) replanDeployment(w *store.Work, i int) runner.Write {
 var restartedBy = []string{node.BIOSInterface.String(), node.FirmwareInterface.String()}
 
 // restartsBefore reports whether the ramdisk has to be started again before a step, because
-// the step before it has restarted the machine.
-func (c *Conductor) restartsBefore(n *node.Node, step, before node.Step) bool {
-	_, ok := c.ramdiskOf(n)
-	return ok && step.RequiresRamdisk && (before.RebootRequested || slices.Contains(restartedBy, before.Interface))
+// a step since the last one that ran in it has restarted the machine.
+func (c *Conductor) restartsBefore(n *node.Node, steps []node.Step, i int) bool {
+	if _, ok := c.ramdiskOf(n); !ok || !steps[i].RequiresRamdisk && !steps[i].AwaitsAgent() {
+		return false
+	}
+	for _, before := range slices.Backward(steps[:i]) {
+		switch {
+		case before.ExecuteOnChildNodes:
+		case before.RebootRequested, before.CutsPower(), !before.Own() && slices.Contains(restartedBy, before.Interface):
+			return true
+		case before.RequiresRamdisk, before.AwaitsAgent(), before.Interface == node.DeployInterface.String() && before.Step == node.StepStartRamdisk:
+			return false
+		}
+	}
+	return false
 }
 
 // checkRamdiskStart returns a *node.ValidationError when neither the engine nor people

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -117,14 +118,22 @@ func TestMachineWithoutABMCIsRestartedByItsAgent(t *testing.T) {
 	c, _, n := withRamdisk(t, startedBy, func(n *node.Node) {
 		n.Driver, n.DriverInfo, n.Interfaces[node.PowerInterface], n.Interfaces[node.ManagementInterface] = "manual-management", nil, "agent", "noop"
 	})
+	known := map[string]any{agent.TokenKey: "t", agent.URLKey: "https://192.0.2.7:9999"}
+	unheard := n.DriverInternalInfo
+	n.DriverInternalInfo = unheard.With(known)
 	want := []string{"forget ramdisk", bootRamdiskName, restartByAgentName, awaitRamdiskName}
 	if diff := cmp.Diff(want, unskipped(c.restartRamdisk(n, cleanFlow, "1 deploy.burnin_cpu"))); diff != "" {
 		t.Errorf("between steps (-want +got):\n%s", diff)
 	}
+	n.DriverInternalInfo = unheard
+	want = []string{"forget ramdisk", bootRamdiskName, awaitRamdiskName}
+	if diff := cmp.Diff(want, unskipped(c.restartRamdisk(n, cleanFlow, "1 deploy.burnin_cpu"))); diff != "" {
+		t.Errorf("after a step that has had it restarted (-want +got):\n%s", diff)
+	}
 	if early := unskipped(c.backToInstance(n, "7")); !slices.Equal(early, []string{bootInstanceName}) {
 		t.Errorf("before anybody has started the ramdisk, an abort wants %v", early)
 	}
-	n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{agent.TokenKey: "t", agent.URLKey: "https://192.0.2.7:9999"})
+	n.DriverInternalInfo = n.DriverInternalInfo.With(known)
 	if diff := cmp.Diff([]string{bootInstanceName, restartByAgentName}, unskipped(c.backToInstance(n, "7"))); diff != "" {
 		t.Errorf("aborted (-want +got):\n%s", diff)
 	}
@@ -221,8 +230,111 @@ func TestRamdiskOfAMachineThatIsOffIsNotKept(t *testing.T) {
 		c, _, n := withRamdisk(t, func(n *node.Node) {
 			n.PowerState, n.DriverInfo = power, n.DriverInfo.With(map[string]any{"fast_track": true})
 		})
-		if err := c.chooseRamdisk("7")(nil, n); err != nil || kept(n) != want {
-			t.Errorf("%s: kept %v, %v, want %v", power, kept(n), err, want)
+		if choose(t, c, n); kept(n) != want {
+			t.Errorf("%s: kept %v, want %v", power, kept(n), want)
+		}
+	}
+}
+
+// choose decides whether the ramdisk of a node is kept.
+func choose(t *testing.T, c *Conductor, n *node.Node) {
+	t.Helper()
+	write, err := c.chooseRamdisk("7")(t.Context(), n)
+	if err == nil {
+		err = write(nil, n)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRamdiskThatDiedSinceItsLastHeartbeatIsStartedAnew where the engine can do that: a machine
+// without a BMC has to wait for its ramdisk.
+func TestRamdiskThatDiedSinceItsLastHeartbeatIsStartedAnew(t *testing.T) {
+	manual := func(n *node.Node) {
+		n.Driver, n.DriverInfo, n.Interfaces[node.PowerInterface] = "manual-management", nil, "agent"
+	}
+	for name, tc := range map[string]struct {
+		answers func(context.Context, agent.Endpoint) error
+		change  func(*node.Node)
+		want    bool
+	}{
+		"it answers":            {answers: lives, want: true},
+		"nobody was asked":      {answers: func(context.Context, agent.Endpoint) error { return agent.ErrNotCalled }, want: true},
+		"no answer":             {want: false},
+		"no answer, no BMC":     {change: manual, want: true},
+		"no heartbeat came yet": {change: func(n *node.Node) { n.DriverInternalInfo = n.DriverInternalInfo.Without(agent.URLKey) }, want: true},
+	} {
+		c, _, n := withRamdisk(t, func(n *node.Node) {
+			n.DriverInfo = n.DriverInfo.With(map[string]any{"fast_track": true})
+			n.DriverInternalInfo = node.ObjectOf(map[string]any{agent.TokenKey: "t", agent.URLKey: "https://192.0.2.7:9999"})
+		})
+		if tc.change != nil {
+			tc.change(n)
+		}
+		c.cfg.Agents.(*ramdisks).do(tc.answers)
+		choose(t, c, n)
+		started := slices.Contains(unskipped(c.startRamdisk(runner.Task{Work: &store.Work{ID: 7}, Node: n}, cleanFlow, beforeSteps, false)), bootRamdiskName)
+		if kept(n) != tc.want || started == tc.want || (agent.EndpointOf(n).URL == "") != (!tc.want || name == "no heartbeat came yet") {
+			t.Errorf("%s: kept %v, started anew %v, agent at %q", name, kept(n), started, agent.EndpointOf(n).URL)
+		}
+	}
+}
+
+// TestKeptRamdiskWithoutAHeartbeatIsStartedAnewAfterAWhile has a ramdisk die after it has posted
+// its inventory.
+func TestKeptRamdiskWithoutAHeartbeatIsStartedAnewAfterAWhile(t *testing.T) {
+	c, _, n := withRamdisk(t, func(n *node.Node) { n.DriverInternalInfo = node.ObjectOf(map[string]any{ramdiskKeptKey: true}) })
+	wait := c.awaitKeptRamdisk(n)
+	if out, err := wait.Change(t.Context(), n, driver.Turn{Elapsed: time.Minute}); wait.Skip || err != nil || out.Park != heartbeatTimeout-time.Minute || !out.Callback {
+		t.Fatalf("after a minute: skipped %v, %+v, %v, want it to wait on", wait.Skip, out, err)
+	}
+	out, err := wait.Change(t.Context(), n, driver.Turn{Elapsed: heartbeatTimeout})
+	if err != nil || !out.Done() || out.Apply == nil {
+		t.Fatalf("at the end: %+v, %v", out, err)
+	}
+	if out.Apply(n); kept(n) || c.bootRamdiskOperation(n).Skip {
+		t.Error("the ramdisk is kept still")
+	}
+	n.DriverInternalInfo = node.ObjectOf(map[string]any{ramdiskKeptKey: true, agent.URLKey: "https://192.0.2.7:9999"})
+	if out, err := wait.Change(t.Context(), n, driver.Turn{Called: true}); err != nil || !out.Done() || out.Apply != nil {
+		t.Errorf("at its first heartbeat: %+v, %v", out, err)
+	}
+}
+
+// TestRamdiskIsStartedAgainWhereAStepHasEndedIt looks at all steps before one that runs in it.
+func TestRamdiskIsStartedAgainWhereAStepHasEndedIt(t *testing.T) {
+	own := func(name string) node.Step { return node.Step{Interface: "power", Step: name} }
+	erase := node.Step{Interface: "deploy", Step: "erase_devices", RequiresRamdisk: true}
+	wait := node.Step{Interface: "deploy", Step: node.StepWait}
+	pause := node.Step{Interface: "deploy", Step: node.StepWait, Args: map[string]any{"seconds": 1}}
+	start := node.Step{Interface: "deploy", Step: node.StepStartRamdisk}
+	children := own(node.StepReboot)
+	children.ExecuteOnChildNodes = true
+	bios := node.Step{Interface: "bios", Step: "apply_configuration"}
+	again := erase
+	again.RebootRequested = true
+	for name, tc := range map[string]struct {
+		steps []node.Step
+		want  bool // before the last one
+	}{
+		"nothing before":                {[]node.Step{erase}, false},
+		"a reboot":                      {[]node.Step{own(node.StepReboot), erase}, true},
+		"a reboot and a pause":          {[]node.Step{own(node.StepReboot), pause, erase}, true},
+		"off and on":                    {[]node.Step{own(node.StepPowerOff), own(node.StepPowerOn), erase}, true},
+		"on, which it is":               {[]node.Step{own(node.StepPowerOn), erase}, false},
+		"a reboot of its children":      {[]node.Step{children, erase}, false},
+		"the BIOS and a pause":          {[]node.Step{bios, pause, erase}, true},
+		"a step that asks for it":       {[]node.Step{again, erase}, true},
+		"a step in it since the reboot": {[]node.Step{own(node.StepReboot), erase, erase}, false},
+		"its start since the reboot":    {[]node.Step{own(node.StepReboot), start, erase}, false},
+		"a wait for its heartbeat":      {[]node.Step{own(node.StepReboot), wait}, true},
+		"a pause needs none":            {[]node.Step{own(node.StepReboot), pause}, false},
+		"and it was waited for since":   {[]node.Step{own(node.StepReboot), wait, erase}, false},
+	} {
+		c, _, n := withRamdisk(t)
+		if got := c.restartsBefore(n, tc.steps, len(tc.steps)-1); got != tc.want {
+			t.Errorf("%s: started again %v, want %v", name, got, tc.want)
 		}
 	}
 }

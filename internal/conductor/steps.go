@@ -93,7 +93,7 @@ func (c *Conductor) stepOperations(t runner.Task, f flow, plan stepsPlan) []runn
 	}}
 	steps := f.stored(t.Node)
 	for i, step := range steps {
-		if i > 0 && c.restartsBefore(t.Node, step, steps[i-1]) {
+		if c.restartsBefore(t.Node, steps, i) {
 			operations = append(operations, c.restartRamdisk(t.Node, f, stepRef(i, step, "").Item)...)
 		}
 		operations = append(operations, c.stepOperation(t, f, i, step)...)

@@ -61,6 +61,10 @@ var ownSteps = []string{StepReboot, StepPowerOn, StepPowerOff, StepHold, StepWai
 // maxStepWait is the longest time that a wait step may last.
 const maxStepWait = 30 * time.Second
 
+// CutsPower reports whether the engine itself restarts the machine for the step or switches it
+// off, so that what the machine runs ends.
+func (s Step) CutsPower() bool { return s.Step == StepReboot || s.Step == StepPowerOff }
+
 // Own reports whether the engine runs the step itself.
 func (s Step) Own() bool { return slices.Contains(ownSteps, s.Step) }
 
@@ -158,7 +162,7 @@ func StepsBehind(run, planned []Step) []Step {
 func OutOfBand(asked, offered []Step) bool {
 	return !slices.ContainsFunc(asked, func(s Step) bool {
 		known, ok := findStep(offered, s)
-		return !s.Elsewhere() && (!ok || known.RequiresRamdisk) || s.awaitsAgent()
+		return !s.Elsewhere() && (!ok || known.RequiresRamdisk) || s.AwaitsAgent()
 	})
 }
 
@@ -167,7 +171,7 @@ func OutOfBand(asked, offered []Step) bool {
 func InRamdisk(asked, offered []Step) (step Step, ok bool) {
 	i := slices.IndexFunc(asked, func(s Step) bool {
 		known, _ := findStep(offered, s)
-		return !s.Elsewhere() && known.RequiresRamdisk || s.awaitsAgent()
+		return !s.Elsewhere() && known.RequiresRamdisk || s.AwaitsAgent()
 	})
 	if i < 0 {
 		return Step{}, false
@@ -184,8 +188,8 @@ func WithoutRamdisk(steps []Step) []Step {
 // runs it itself, or the node's children do.
 func (s Step) Elsewhere() bool { return s.Own() || s.ExecuteOnChildNodes }
 
-// awaitsAgent reports whether the step waits for the next heartbeat.
-func (s Step) awaitsAgent() bool { return s.Step == StepWait && s.Args["seconds"] == nil }
+// AwaitsAgent reports whether the step waits for the next heartbeat.
+func (s Step) AwaitsAgent() bool { return s.Step == StepWait && s.Args["seconds"] == nil }
 
 // SortSteps orders steps by descending priority, then by interface, then by name,
 // and leaves out those of priority 0.
