@@ -13,9 +13,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// maxCommands bounds what is read of the answer to a command, in bytes. The list of all
-// commands of a ramdisk is the largest.
-const maxCommands = 4 << 20
+// Bounds of what is read of an answer, in bytes. The logs of a ramdisk are the largest answer to
+// a command, and are in the list of its commands from then on.
+const (
+	maxCommand  = 4 << 20
+	maxCommands = 2 * maxCommand
+)
 
 // commandsPath is where agents list and take commands. Without the slash at its end it
 // is a redirect.
@@ -27,7 +30,7 @@ func (c Client) Commands(ctx context.Context, n *node.Node) ([]agent.Command, er
 	var list struct {
 		Commands commandList `json:"commands"`
 	}
-	err := c.call(ctx, n, http.MethodGet, "list the commands", nil, nil, &list)
+	err := c.call(ctx, n, http.MethodGet, "list the commands", nil, nil, maxCommands, &list)
 	return list.Commands, err
 }
 
@@ -74,12 +77,12 @@ func (c Client) Execute(ctx context.Context, n *node.Node, name string, params m
 	}
 	var command agent.Command
 	query := url.Values{"wait": {fmt.Sprint(wait)}}
-	err = c.call(ctx, n, http.MethodPost, "run "+name, query, body, &command)
+	err = c.call(ctx, n, http.MethodPost, "run "+name, query, body, maxCommand, &command)
 	return command, err
 }
 
 // call makes one request to the agent of a node and decodes its answer.
-func (c Client) call(ctx context.Context, n *node.Node, method, does string, query url.Values, body []byte, into any) error {
+func (c Client) call(ctx context.Context, n *node.Node, method, does string, query url.Values, body []byte, limit int64, into any) error {
 	failed := func(retryable, refused bool, format string, args ...any) error {
 		return &node.DriverError{
 			Op: does + " on the ramdisk of node " + n.UUID, Retryable: retryable, Refused: refused,
@@ -105,7 +108,7 @@ func (c Client) call(ctx context.Context, n *node.Node, method, does string, que
 		return failed(false, true, "%v", err)
 	}
 	pinned := endpoint.VerifyCA != "" && target.Scheme == "https"
-	response, err := c.send(ctx, request, tlsConfig(target, endpoint.VerifyCA, pinned), maxCommands)
+	response, err := c.send(ctx, request, tlsConfig(target, endpoint.VerifyCA, pinned), limit)
 	switch {
 	case errors.Is(err, errCertificate):
 		return failed(false, true, "what answers at %s is another agent: %v.", endpoint.URL, err)

@@ -160,7 +160,7 @@ func TestErrorsSayWhetherTheAgentMayHaveBegun(t *testing.T) {
 		"hangs up":             {nodeAt(serve(t, nil, hangsUp), recordedToken, ""), false, true},
 		"breaks down":          {nodeAt(serve(t, nil, says(http.StatusInternalServerError, `{}`)), recordedToken, ""), false, true},
 		"answers what is none": {nodeAt(serve(t, nil, says(http.StatusOK, `<html>`)), recordedToken, ""), false, false},
-		"answers too much":     {nodeAt(serve(t, nil, says(http.StatusOK, `{"id":"`+strings.Repeat("x", maxCommands)+`"}`)), recordedToken, ""), false, true},
+		"answers too much":     {nodeAt(serve(t, nil, says(http.StatusOK, `{"id":"`+strings.Repeat("x", maxCommand)+`"}`)), recordedToken, ""), false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(agent.Rules{}).Execute(t.Context(), tc.n, "standby.sync", nil, false)

@@ -29,6 +29,7 @@ func (c *Conductor) cleanOperations(t runner.Task) ([]runner.Operation, error) {
 		}
 		return node.SortSteps(offered), nil
 	})...)
+	operations = append(operations, labelled([]runner.Operation{c.collectLogs(t, false)}, afterSteps, without)...)
 	operations = append(operations, c.endRamdisk(t.Node, without)...)
 	return append(operations, c.readSettings(len(cleanFlow.stored(t.Node)) > 0)), nil
 }
@@ -59,7 +60,7 @@ func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error)
 		return listedSteps(tx, w, n, c.drivers.Steps(n, driver.ServiceSteps))
 	})...)
 	operations = append(operations, labelled([]runner.Operation{
-		c.leaveRamdisk(t.Node), c.switchTo(t.Node, node.PowerOff), c.bootInstance(t.Node, ""), c.restartByAgent(t.Node),
+		c.collectLogs(t, false), c.leaveRamdisk(t.Node), c.switchTo(t.Node, node.PowerOff), c.bootInstance(t.Node, ""), c.restartByAgent(t.Node),
 	}, afterSteps, without)...)
 	return append(operations, c.startInstance(t.Node, !without), c.readSettings(true)), nil
 }
@@ -67,10 +68,11 @@ func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error)
 // leaveServiced starts the instance of a machine whose servicing failed, unless its BMC may
 // still write firmware.
 func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
+	operations := []runner.Operation{c.collectLogs(t, true)}
 	if writesFirmware(t.Node) {
-		return append([]runner.Operation{c.leaveRamdiskIfItCan(t.Node), c.checkBeforeLeaving(t.Node)}, c.switchedOn(t)...)
+		return append(append(operations, c.leaveRamdiskIfItCan(t.Node), c.checkBeforeLeaving(t.Node)), c.switchedOn(t)...)
 	}
-	return c.backToInstance(t.Node, workMark(t.Work))
+	return append(operations, c.backToInstance(t.Node, workMark(t.Work))...)
 }
 
 // leaveCleaned withdraws the ramdisk and switches a machine off whose cleaning failed, unless
@@ -78,7 +80,7 @@ func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
 func (c *Conductor) leaveCleaned(t runner.Task) []runner.Operation {
 	off := c.switchTo(t.Node, node.PowerOff)
 	off.Skip = off.Skip || writesFirmware(t.Node)
-	return []runner.Operation{c.leaveRamdiskIfItCan(t.Node), c.checkBeforeLeaving(t.Node), off}
+	return []runner.Operation{c.collectLogs(t, true), c.leaveRamdiskIfItCan(t.Node), c.checkBeforeLeaving(t.Node), off}
 }
 
 // writesFirmware reports whether the step that runs, or has failed, may have left the BMC

@@ -58,6 +58,8 @@ type Config struct {
 	// interface.step. Automated cleaning runs them all the same.
 	RefusedCleanSteps []string
 
+	Logs RamdiskLogs // of ramdisks
+
 	// RescueHash is how passwords of rescue systems are hashed; empty means SHA-256.
 	RescueHash unixcrypt.Algorithm
 

@@ -37,7 +37,7 @@ func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) 
 func (c *Conductor) leaveUndeployed(t runner.Task) []runner.Operation {
 	off := c.switchTo(t.Node, node.PowerOff)
 	off.Skip = off.Skip || c.cfg.Limits.KeepPowerOn
-	return []runner.Operation{c.withdrawBoot(t.Node), c.checkBeforeLeaving(t.Node), off}
+	return []runner.Operation{c.collectLogs(t, true), c.withdrawBoot(t.Node), c.checkBeforeLeaving(t.Node), off}
 }
 
 // undeployOperations remove the instance, and what is served for it or for the ramdisk of a

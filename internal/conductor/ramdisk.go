@@ -286,7 +286,7 @@ func (c *Conductor) coreOperations(t runner.Task, f flow, i int, step node.Step,
 	case node.StepTearDownAgent:
 		off := c.switchTo(t.Node, node.PowerOff)
 		off.Skip = off.Skip || !hasBMC // its agent restarts it, which must not boot the ramdisk again
-		return append([]runner.Operation{itself}, labelled([]runner.Operation{c.leaveRamdisk(t.Node), off}, item, false)...), true
+		return append([]runner.Operation{itself}, labelled([]runner.Operation{c.collectLogs(t, false), c.leaveRamdisk(t.Node), off}, item, false)...), true
 	case node.StepBootInstance:
 		itself.Skip = hasBMC // switching it on is enough
 		return []runner.Operation{itself, {Ref: runner.Ref{Name: "forget ramdisk", Item: item}, Store: c.forgetRamdisk}}, true

@@ -78,7 +78,7 @@ func (c *Conductor) leaveRescued(t runner.Task) []runner.Operation {
 	if !c.rescuesInRamdisk(t.Node) {
 		return nil
 	}
-	return append([]runner.Operation{c.leaveRamdiskIfItCan(t.Node)}, c.switchedOff(t)...)
+	return append([]runner.Operation{c.collectLogs(t, true), c.leaveRamdiskIfItCan(t.Node)}, c.switchedOff(t)...)
 }
 
 // endRescue forgets the password, which nobody needs any more.

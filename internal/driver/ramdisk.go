@@ -64,6 +64,13 @@ type Ramdisk interface {
 	Running(n *node.Node) bool
 }
 
+// LogSource is a deploy interface that gets the logs of a running ramdisk from its agent.
+type LogSource interface {
+	// Logs returns an archive of logs as the agent made it (tar, gzip), at most some megabytes;
+	// nil when this agent has been asked before.
+	Logs(ctx context.Context, n *node.Node) ([]byte, error)
+}
+
 // RamdiskRescue is a rescue interface whose rescue system is the machine's ramdisk: it has to
 // be started, and its agent sets the password.
 type RamdiskRescue interface {

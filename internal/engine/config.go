@@ -18,6 +18,7 @@ import (
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 
+	"github.com/ingot-metal/ingot/internal/conductor"
 	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/inventory"
@@ -152,6 +153,12 @@ type AgentConfig struct {
 	LookupKeys            []string      `koanf:"lookup_keys"` // that ramdisks get besides
 	AllowMD5              bool          `koanf:"allow_md5_checksum"`
 	StepTimeout           time.Duration `koanf:"step_timeout"`
+
+	// DeployLogsCollect says when the logs of ramdisks are kept in DeployLogsPath: "never",
+	// "on_failure" or "always". Without a path, none are.
+	DeployLogsCollect string `koanf:"deploy_logs_collect"`
+	DeployLogsPath    string `koanf:"deploy_logs_local_path"`
+	DeployLogsSize    GiB    `koanf:"deploy_logs_max_size"` // of all together
 }
 
 // InspectorConfig is about inspection and its hooks.
@@ -274,7 +281,7 @@ func DefaultConfig() Config {
 			RescueHash: string(unixcrypt.SHA256),
 		},
 		Driver:        DriverConfig{EnabledHardwareTypes: []string{"fake-hardware", "ipmi", "manual-management", "redfish"}},
-		Agent:         AgentConfig{HeartbeatTimeout: 300 * time.Second, RequireTLS: true, VerifyCallbackAddress: true, StepTimeout: 72 * time.Hour},
+		Agent:         AgentConfig{HeartbeatTimeout: 300 * time.Second, RequireTLS: true, VerifyCallbackAddress: true, StepTimeout: 72 * time.Hour, DeployLogsCollect: string(conductor.CollectOnFailure), DeployLogsSize: 1},
 		Inspector:     defaultInspector(),
 		Inventory:     defaultInventory(),
 		AutoDiscovery: AutoDiscoveryConfig{MaxNodes: 20000, MaxPorts: 64, Rate: 500, Burst: 5000},
@@ -441,6 +448,9 @@ func (c Config) Validate() error {
 		"conductor.rescue_password_hash_algorithm: want %s, got %q", node.Choices(unixcrypt.Algorithms), c.Conductor.RescueHash)
 	check(c.Agent.HeartbeatTimeout >= time.Second, "agent.heartbeat_timeout: want at least 1s, got %s", c.Agent.HeartbeatTimeout)
 	check(c.Agent.StepTimeout >= time.Minute, "agent.step_timeout: want at least 1m, got %s", c.Agent.StepTimeout)
+	check(slices.Contains(conductor.CollectPolicies, conductor.CollectLogs(c.Agent.DeployLogsCollect)),
+		"agent.deploy_logs_collect: want %s, got %q", node.Choices(conductor.CollectPolicies), c.Agent.DeployLogsCollect)
+	check(c.Agent.DeployLogsSize >= 1, "agent.deploy_logs_max_size: want at least 1 (GiB), got %d", c.Agent.DeployLogsSize)
 	check(!c.AutoDiscovery.Enabled || c.AutoDiscovery.Driver != "", "auto_discovery.driver: is required when auto_discovery.enabled is true")
 	check(c.AutoDiscovery.Rate > 0, "auto_discovery.rate: want more than 0, got %g", c.AutoDiscovery.Rate)
 	check(c.AutoDiscovery.Burst >= 1, "auto_discovery.burst: want at least 1, got %d", c.AutoDiscovery.Burst)

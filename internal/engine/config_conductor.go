@@ -6,6 +6,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/conductor"
+	"github.com/ingot-metal/ingot/internal/ramdisklog"
 	"github.com/ingot-metal/ingot/internal/unixcrypt"
 )
 
@@ -41,6 +42,20 @@ func conductorConfig(cfg Config) (conductor.Config, error) {
 		Inspection: conductor.Inspection{UnmanagedBoot: !cfg.Inspector.RequireManagedBoot, KeepPowerOn: !cfg.Inspector.PowerOff},
 		Limits:     limits(cfg.Conductor, cfg.Agent),
 	}, nil
+}
+
+// openLogs opens the folder of ramdisks' logs, if there is one.
+func (a AgentConfig) openLogs() (conductor.RamdiskLogs, error) {
+	logs := conductor.RamdiskLogs{Collect: conductor.CollectLogs(a.DeployLogsCollect)}
+	if a.DeployLogsPath == "" || logs.Collect == conductor.CollectNever {
+		return logs, nil
+	}
+	folder, err := ramdisklog.Open(a.DeployLogsPath, int64(a.DeployLogsSize)<<30)
+	if err != nil {
+		return logs, fmt.Errorf("agent.deploy_logs_local_path: %w", err)
+	}
+	logs.Folder = folder
+	return logs, nil
 }
 
 func limits(cfg ConductorConfig, agents AgentConfig) conductor.Limits {

@@ -132,6 +132,9 @@ func (e *Engine) startConductor(ctx context.Context) error {
 	if settings.Inventories, err = e.config.Inventory.open(ctx, e.log); err != nil {
 		return err
 	}
+	if settings.Logs, err = e.config.Agent.openLogs(); err != nil {
+		return err
+	}
 	if e.middleware.metrics != nil {
 		settings.Observer = e.middleware.metrics
 	}

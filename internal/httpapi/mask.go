@@ -12,64 +12,10 @@ import (
 // mask is shown to clients in place of a secret.
 const mask = node.Mask
 
-// secretWords mark a key of an open object as secret when it contains one of them. Keys
-// are compared in lower case and without what separates words, because everybody spells
-// them differently: api_key, apiKey, X-Api-Key.
-var secretWords = []string{
-	"password", "passphrase", "passwd", "passcode", "passkey", "pwd", "secret", "token", "credential",
-	"authorization", "authkey", "privkey", "privatekey", "kgkey", "apikey", "accesskey", "sshkey",
-	"snmpcommunity", "configdrive", "userdata",
-}
-
-// secretLast mark a key as secret when it ends with one of them, and with none of the
-// exceptions.
-var secretLast = []struct {
-	ending     string
-	exceptions []string
-}{
-	{"key", []string{"publickey", "pubkey"}},
-	{"pass", []string{"bypass"}},
-}
-
-// secretEndings has what follows the first letter of each secret word, by that letter:
-// every key of every node in a list is looked at.
-var secretEndings = func() (endings [256][]string) {
-	for _, word := range secretWords {
-		endings[word[0]] = append(endings[word[0]], word[1:])
-	}
-	return endings
-}()
-
-func isSecretKey(key []byte) bool {
-	lower := make([]byte, 0, 64) // stays on the stack for keys of usual length
-	for _, c := range key {
-		switch {
-		case 'A' <= c && c <= 'Z':
-			c += 'a' - 'A'
-		case c == '_' || c == '-' || c == '.' || c == ' ':
-			continue
-		}
-		lower = append(lower, c)
-	}
-	for _, last := range secretLast {
-		if bytes.HasSuffix(lower, []byte(last.ending)) && !slices.ContainsFunc(last.exceptions, func(e string) bool { return bytes.HasSuffix(lower, []byte(e)) }) {
-			return true
-		}
-	}
-	for i, c := range lower {
-		for _, ending := range secretEndings[c] {
-			if rest := lower[i+1:]; len(rest) >= len(ending) && string(rest[:len(ending)]) == ending {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// isSecretFromOperators is isSecretKey for those who do not read driver_info, and so not
+// isSecretFromOperators is node.SecretKey for those who do not read driver_info, and so not
 // where BMCs are and what machines boot.
 func isSecretFromOperators(key []byte) bool {
-	return string(key) == "lookup_bmc_addresses" || string(key) == node.RamdiskBootKey || string(key) == node.FirmwareFileKey || isSecretKey(key)
+	return string(key) == "lookup_bmc_addresses" || string(key) == node.RamdiskBootKey || string(key) == node.FirmwareFileKey || node.SecretKey(key)
 }
 
 // rescueKeys are the keys of instance_info that the engine writes itself, until the agent has
@@ -87,7 +33,7 @@ var (
 	maskSecrets = masking{isSecretFromOperators, node.AppendMaskedURLs}
 	// keepQueries is for administrators: clients compare the URLs of images with those
 	// that they wrote.
-	keepQueries = masking{isSecretKey, node.AppendMaskedUsers}
+	keepQueries = masking{node.SecretKey, node.AppendMaskedUsers}
 	// keepWritten shows what clients wrote.
 	keepWritten = masking{
 		func(key []byte) bool { return slices.Contains(rescueKeys, string(key)) },

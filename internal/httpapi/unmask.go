@@ -74,7 +74,7 @@ func unmaskItem(path, key string, stored, changed any) (any, error) {
 	if changed != mask {
 		return unmask(path, stored, changed)
 	}
-	if !isSecretKey([]byte(key)) && stored != mask { // an earlier version stored it
+	if !node.SecretKey([]byte(key)) && stored != mask { // an earlier version stored it
 		return nil, node.Invalid("%s is %s, which stands for a stored secret, but that key holds none. Give the value itself.", path, mask)
 	}
 	if stored == nil {

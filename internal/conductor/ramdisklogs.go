@@ -1,0 +1,93 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/ramdisklog"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// CollectLogs says when the logs of ramdisks are kept, in the words of the Bare Metal service's
+// configuration.
+type CollectLogs string
+
+// When logs are kept.
+const (
+	CollectNever     CollectLogs = "never"
+	CollectOnFailure CollectLogs = "on_failure" // of cleaning, deploying, servicing or rescuing
+	CollectAlways    CollectLogs = "always"     // at the end of these, too, while the agent lives
+)
+
+// CollectPolicies are all there are.
+var CollectPolicies = []CollectLogs{CollectNever, CollectOnFailure, CollectAlways}
+
+// LogFolder keeps logs.
+type LogFolder interface {
+	// Keep keeps an archive under a name of ramdisklog.Name, without secrets. It waits no
+	// longer than ctx.
+	Keep(ctx context.Context, name string, archive []byte, secrets []string) error
+}
+
+// RamdiskLogs says which logs of ramdisks are kept. The zero value keeps none.
+type RamdiskLogs struct {
+	Collect CollectLogs
+	Folder  LogFolder // nil keeps none
+}
+
+// logsWithin bounds how long logs may delay what follows them.
+const logsWithin = 45 * time.Second
+
+// collectLogs keeps the logs of a ramdisk whose work has failed, or is about to end, if its
+// agent lives. That they cannot be had ends nothing.
+func (c *Conductor) collectLogs(t runner.Task, failed bool) runner.Operation {
+	wanted := c.cfg.Logs.Collect == CollectAlways || c.cfg.Logs.Collect == CollectOnFailure && failed
+	return runner.Operation{
+		Ref: runner.Ref{Name: "collect logs"}, Within: logsWithin,
+		Skip:     !wanted || c.cfg.Logs.Folder == nil || !c.agentLives(t.Node),
+		Read:     c.keepLogs(t),
+		Optional: c.missLogs(t),
+	}
+}
+
+// agentLives reports whether the agent of a node can be called, as far as its heartbeats tell.
+func (c *Conductor) agentLives(n *node.Node) bool {
+	ramdisk, ok := c.ramdiskOf(n)
+	return ok && agent.EndpointOf(n).URL != "" && n.DriverInternalInfo.Text(agent.TokenKey) != "" && ramdisk.Running(n)
+}
+
+// keepLogs asks the agent for its logs and keeps them.
+func (c *Conductor) keepLogs(t runner.Task) runner.Read {
+	return func(ctx context.Context, n *node.Node) (runner.Write, error) {
+		source, err := driver.Ability[driver.LogSource](c.drivers, n, node.DeployInterface, "logs of the ramdisk")
+		if err != nil {
+			return nil, err
+		}
+		archive, err := source.Logs(ctx, n)
+		if err != nil || archive == nil {
+			return nil, err
+		}
+		name := ramdisklog.Name(n.UUID, n.InstanceUUID, c.store.Now())
+		if err := c.cfg.Logs.Folder.Keep(ctx, name, archive, node.Secrets(n)); err != nil {
+			return nil, err
+		}
+		return func(tx *store.Tx, n *node.Node) error {
+			return c.record(tx, n, node.SeverityInfo, eventType(t.Work.Kind), fmt.Sprintf(
+				"The logs of the ramdisk are in the file %s, in the folder agent.deploy_logs_local_path of the engine %s.", name, c.cfg.Hostname))
+		}, nil
+	}
+}
+
+// missLogs says in the history that the logs could not be had.
+func (c *Conductor) missLogs(t runner.Task) func(error) runner.Write {
+	return func(cause error) runner.Write {
+		return func(tx *store.Tx, n *node.Node) error {
+			return c.record(tx, n, node.SeverityInfo, eventType(t.Work.Kind), node.CutText(fmt.Sprintf("The logs of the ramdisk could not be kept: %v", cause)))
+		}
+	}
+}

@@ -1,0 +1,146 @@
+// Package ramdisklog keeps the logs of machines' ramdisks in a folder: as archives (tar, gzip)
+// that have no secrets, a bounded number for each node, and of a bounded size in all.
+package ramdisklog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// perNode is how many archives a node has, the newest.
+const perNode = 3
+
+// atOnce is how many archives are looked through at once: each takes some ten megabytes.
+const atOnce = 2
+
+// suffix ends the names of archives.
+const suffix = ".tar.gz"
+
+// Folder is a folder of archives. It is safe for concurrent use, also by several processes.
+type Folder struct {
+	dir   string
+	limit int64
+	slots chan struct{}
+}
+
+// Open returns a folder, which it creates, for archives of limit bytes in all.
+func Open(dir string, limit int64) (*Folder, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create the folder of logs: %w", err)
+	}
+	return &Folder{dir: dir, limit: limit, slots: make(chan struct{}, atOnce)}, nil
+}
+
+// Name is the name of the archive of a node, with its instance if there is one, as the Bare
+// Metal service names it.
+func Name(node, instance string, at time.Time) string {
+	parts := []string{node, instance, at.UTC().Format("2006-01-02-15-04-05")}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "_") + suffix
+}
+
+// Keep keeps an archive of a node, whose UUID the name begins with, without secrets. The oldest
+// ones make room for it. It waits while others are kept, until ctx ends. What the sender made so
+// that it cannot be kept, such as no archive at all, is an error.
+func (f *Folder) Keep(ctx context.Context, name string, archive []byte, secrets []string) error {
+	select {
+	case f.slots <- struct{}{}:
+		defer func() { <-f.slots }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	kept, err := repack(archive, secrets)
+	if err != nil {
+		return fmt.Errorf("keep the logs: %w", err)
+	}
+	if err := f.write(name, kept); err != nil {
+		return fmt.Errorf("keep the logs: %w", err)
+	}
+	if err := f.prune(name); err != nil {
+		return fmt.Errorf("remove old logs: %w", err)
+	}
+	return nil
+}
+
+// write puts a file into the folder at once or not at all.
+func (f *Folder) write(name string, content []byte) error {
+	file, err := os.CreateTemp(f.dir, ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	err = errors.Join(err, file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), filepath.Join(f.dir, filepath.Base(name)))
+	}
+	if err != nil {
+		_ = os.Remove(file.Name()) // the first error is the one to tell
+	}
+	return err
+}
+
+// archiveFile is an archive in the folder.
+type archiveFile struct {
+	name string
+	size int64
+	at   time.Time
+}
+
+// prune removes the oldest archives of the node of a new one, and of all nodes, that are too
+// many. The new one stays.
+func (f *Folder) prune(added string) error {
+	archives, err := f.archives()
+	if err != nil {
+		return err
+	}
+	owner, _, _ := strings.Cut(added, "_")
+	var size int64
+	ofNode := 0
+	for _, a := range archives { // the newest first
+		mine := strings.HasPrefix(a.name, owner+"_")
+		if mine {
+			ofNode++
+		}
+		size += a.size
+		if a.name == added || size <= f.limit && (!mine || ofNode <= perNode) {
+			continue
+		}
+		size -= a.size
+		if err := os.Remove(filepath.Join(f.dir, a.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// archives lists what is in the folder, the newest first. Other files are left alone.
+func (f *Folder) archives() ([]archiveFile, error) {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	var archives []archiveFile
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || !strings.HasSuffix(entry.Name(), suffix)) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		archives = append(archives, archiveFile{entry.Name(), info.Size(), info.ModTime()})
+	}
+	slices.SortFunc(archives, func(a, b archiveFile) int {
+		if c := b.at.Compare(a.at); c != 0 {
+			return c
+		}
+		return strings.Compare(b.name, a.name)
+	})
+	return archives, nil
+}

@@ -1,0 +1,207 @@
+package ramdisklog
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// archiveOf packs files.
+func archiveOf(t *testing.T, files map[string]string) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	compressed := gzip.NewWriter(&packed)
+	w := tar.NewWriter(compressed)
+	for name, content := range files {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), compressed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return packed.Bytes()
+}
+
+// filesOf unpacks an archive.
+func filesOf(t *testing.T, archive []byte) map[string]string {
+	t.Helper()
+	unpacked, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for r := tar.NewReader(unpacked); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[header.Name] = string(content)
+	}
+}
+
+func TestLogsAreKeptWithoutSecrets(t *testing.T) {
+	for text, want := range map[string]string{
+		"sync done":              "sync done",
+		"user hunter2 signed in": "user ****** signed in",
+		"linux /vmlinuz ipa-agent-token=abc123 quiet": "linux /vmlinuz ipa-agent-token=****** quiet",
+		"POST /v1/commands/?wait=true&agent_token=xy": "POST /v1/commands/?wait=******&agent_token=******",
+		"get https://bob:pw@images/i.img?sig=s3":      "get https://******@images/i.img?sig=******",
+		`{"password": "a b", "x": 1}`:                 `{"password": "****** b", "x": 1}`,
+		"{'rescue_password': u'$5$salt$hash'}":        "{'rescue_password': u'******'}",
+	} {
+		kept, err := repack(archiveOf(t, map[string]string{"journal": text}), []string{"hunter2", "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(map[string]string{"journal": want}, filesOf(t, kept)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+func TestLogsAreKeptWithinBounds(t *testing.T) {
+	long := strings.Repeat("x", maxFile) + "the end"
+	kept, err := repack(archiveOf(t, map[string]string{"../../etc/passwd": "a", "/var/log/long": long}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"etc/passwd": "a", "var/log/long": long[len("the end"):]}, filesOf(t, kept)); diff != "" {
+		t.Errorf("(-want +got):\n%.500s", diff)
+	}
+	noise := make([]byte, maxFile)
+	random := rand.New(rand.NewPCG(1, 1))
+	for i := range noise {
+		noise[i] = byte(random.Uint32())
+	}
+	for name, archive := range map[string][]byte{
+		"no archive":       []byte("<html>"),
+		"half an archive":  archiveOf(t, map[string]string{"journal": long})[:1000],
+		"a huge file":      archiveOf(t, map[string]string{"zeros": strings.Repeat("\x00", maxContent+1)}),
+		"too much to pack": archiveOf(t, map[string]string{"1": string(noise), "2": string(noise), "3": string(noise)}),
+	} {
+		if kept, err := repack(archive, nil); err == nil {
+			t.Errorf("%s: %d bytes were kept", name, len(kept))
+		}
+	}
+}
+
+// list returns the names of the files in a folder.
+func list(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// kept keeps the logs of a node at a second, with a time of change as if it were then.
+func kept(t *testing.T, f *Folder, node string, second int, archive []byte) string {
+	t.Helper()
+	at := time.Date(2026, 1, 2, 3, 4, second, 0, time.UTC)
+	name := Name(node, "", at)
+	if err := f.Keep(t.Context(), name, archive, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(filepath.Join(f.dir, name), at, at); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestNewestLogsOfEachNodeAreKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "logs")
+	f, err := Open(dir, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	archive := archiveOf(t, map[string]string{"journal": "x"})
+	other := kept(t, f, "b", 0, archive)
+	var mine []string
+	for second := range perNode + 2 {
+		mine = append(mine, kept(t, f, "a", 1+second, archive))
+	}
+	want := append(slices.Clone(mine[2:]), other, "notes.txt")
+	if diff := cmp.Diff(want, list(t, dir)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOldestLogsMakeRoom(t *testing.T) {
+	archive := archiveOf(t, map[string]string{"journal": "x"})
+	packed, err := repack(archive, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(t.TempDir(), int64(2*len(packed)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept(t, f, "a", 0, archive)
+	want := []string{kept(t, f, "b", 1, archive), kept(t, f, "c", 2, archive)}
+	if diff := cmp.Diff(want, list(t, f.dir)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestArchiveIsNamedAsTheBareMetalServiceNamesIt(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
+	if got := Name("n", "i", at); got != "n_i_2026-01-02-02-04-05.tar.gz" {
+		t.Error(got)
+	}
+}
+
+func TestKeepingWaitsNoLongerThanItMay(t *testing.T) {
+	f, err := Open(t.TempDir(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range atOnce {
+		f.slots <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Keep(ctx, "a_b.tar.gz", nil, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func FuzzRepack(f *testing.F) {
+	f.Add([]byte("not gzip"), "hunter2")
+	f.Fuzz(func(t *testing.T, archive []byte, secret string) {
+		kept, err := repack(archive, []string{secret})
+		if err == nil && len(kept) > maxPacked {
+			t.Errorf("%d bytes are kept", len(kept))
+		}
+	})
+}

@@ -1,0 +1,102 @@
+package ramdisklog
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// Bounds of an archive, in bytes but for files.
+const (
+	maxFiles   = 500
+	maxContent = 64 << 20 // unpacked, of what is read
+	maxFile    = 2 << 20  // of one file that is kept: its end
+	maxKept    = 16 << 20 // of all files that are kept
+	maxPacked  = 4 << 20  // packed again
+)
+
+// repack reads an archive of logs (tar, gzip) and returns it without secrets, and with large
+// files cut to their ends. It takes nothing that the sender says about sizes for granted.
+func repack(archive []byte, secrets []string) ([]byte, error) {
+	unpacked, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	limited := &io.LimitedReader{R: unpacked, N: maxContent}
+	var packed bytes.Buffer
+	packing := gzip.NewWriter(&packed)
+	files, kept := tar.NewWriter(packing), 0
+	reader := tar.NewReader(limited)
+	for range maxFiles {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("unpack, after %d bytes: %w", maxContent-limited.N, err)
+		}
+		if header.Typeflag != tar.TypeReg {
+			continue
+		}
+		content, err := io.ReadAll(reader)
+		if err != nil {
+			return nil, fmt.Errorf("unpack %s, after %d bytes: %w", node.CutText(header.Name), maxContent-limited.N, err)
+		}
+		content = tail(masked(content, secrets), min(maxFile, maxKept-kept))
+		kept += len(content)
+		if err := files.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: safeName(header.Name), Mode: 0o600, Size: int64(len(content)), ModTime: header.ModTime,
+		}); err != nil {
+			return nil, fmt.Errorf("pack %s: %w", node.CutText(header.Name), err)
+		}
+		_, _ = files.Write(content) // into memory
+	}
+	if err := errors.Join(files.Close(), packing.Close()); err != nil {
+		return nil, fmt.Errorf("pack: %w", err)
+	}
+	if packed.Len() > maxPacked {
+		return nil, fmt.Errorf("pack: there are %d bytes, more than %d", packed.Len(), maxPacked)
+	}
+	return packed.Bytes(), nil
+}
+
+// tail returns the last bytes of a file.
+func tail(content []byte, limit int) []byte { return content[max(0, len(content)-limit):] }
+
+// safeName is the name of a file within the archive, so that nobody who unpacks it writes
+// elsewhere.
+func safeName(name string) string {
+	name = strings.TrimPrefix(path.Clean("/"+strings.ToValidUTF8(name, "?")), "/")
+	if name == "" {
+		return "unnamed"
+	}
+	return node.CutText(name)
+}
+
+// shortest is the length of the shortest secret that is looked for: a shorter one would be
+// found in every other word.
+const shortest = 4
+
+// assignment finds values behind words that name a secret, such as ipa-agent-token=…, or
+// "password": "…".
+var assignment = regexp.MustCompile(`(?i)((?:password|passwd|passphrase|secret|token|credential|api_?key|private_?key)[\w-]*["']?\s*[=:]\s*(?:u?["'])?)([^\s"',;&}\])]+)`)
+
+// masked returns a text without secrets: those that are known, those in URLs, and what stands
+// behind the name of one.
+func masked(text []byte, secrets []string) []byte {
+	for _, secret := range secrets {
+		if len(secret) >= shortest {
+			text = bytes.ReplaceAll(text, []byte(secret), []byte(node.Mask))
+		}
+	}
+	text = node.AppendMaskedURLs(nil, text)
+	return assignment.ReplaceAll(text, []byte("${1}"+node.Mask))
+}
