@@ -64,9 +64,14 @@ func (p *ProvisionNodes) Run(ctx context.Context, engine *baremetal.Client, iden
 	})
 }
 
-// checksumKeys are the other members of instance_info for a checksum, which one that is given
-// replaces.
-var checksumKeys = []string{"image_os_hash_algo", "image_os_hash_value"}
+// replacedKeys are the members of instance_info that another one which is given replaces.
+var replacedKeys = []struct {
+	given string
+	keys  []string
+}{
+	{"image_checksum", []string{"image_os_hash_algo", "image_os_hash_value"}},
+	{"boot_iso", []string{"image_source", "kernel", "ramdisk"}},
+}
 
 // describeInstance sets the members of instance_info that were given.
 func (p *ProvisionNodes) describeInstance(ctx context.Context, engine *baremetal.Client, ident string) error {
@@ -78,9 +83,11 @@ func (p *ProvisionNodes) describeInstance(ctx context.Context, engine *baremetal
 	for _, key := range slices.Sorted(maps.Keys(members)) {
 		set(key, members[key])
 	}
-	if members["image_checksum"] != nil {
-		for _, key := range checksumKeys {
-			set(key, nil)
+	for _, row := range replacedKeys {
+		for _, key := range row.keys {
+			if members[row.given] != nil && members[key] == nil {
+				set(key, nil)
+			}
 		}
 	}
 	if len(patch) == 0 {

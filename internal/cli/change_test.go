@@ -81,6 +81,58 @@ func TestImageOfADeploymentIsDescribedBeforeTheVerb(t *testing.T) {
 	}
 }
 
+func TestVerbsSendWhatTheyWereGiven(t *testing.T) {
+	for _, test := range []struct {
+		verb  string
+		flags []string
+		patch string // of the node; empty for none
+		want  string
+	}{
+		{"rescue", []string{"--rescue-password", "hush"}, "", `{"rescue_password":"hush","target":"rescue"}`},
+		{"unrescue", nil, "", `{"target":"unrescue"}`},
+		{
+			"deploy", []string{"--boot-iso", "http://192.0.2.1/live.iso"},
+			`[{"op":"add","path":"/instance_info/boot_iso","value":"http://192.0.2.1/live.iso"},{"op":"add","path":"/instance_info/image_source","value":null},` +
+				`{"op":"add","path":"/instance_info/kernel","value":null},{"op":"add","path":"/instance_info/ramdisk","value":null}]`,
+			`{"target":"active"}`,
+		},
+	} {
+		f, engine := newFakeEngine(t, map[string][]answer{
+			"PATCH /v1/nodes/n1": {{200, "{}"}}, "PUT /v1/nodes/n1/states/provision": {{202, ""}},
+		})
+		provision := &ProvisionNodes{Verb: verb(test.verb)}
+		flags := pflag.NewFlagSet(test.verb, pflag.ContinueOnError)
+		provision.Values.AddFlags(flags, provision.Verb.Fields)
+		provision.Instance.AddFlags(flags, provision.Verb.Instance)
+		if err := flags.Parse(test.flags); err != nil {
+			t.Fatal(err)
+		}
+		var r run
+		if err := provision.Run(t.Context(), engine, []string{"n1"}, r.streams()); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, body := range f.bodies {
+			got = append(got, strings.TrimSpace(body))
+		}
+		want := []string{test.patch, test.want}
+		if test.patch == "" {
+			want = want[1:]
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.verb, diff)
+		}
+	}
+}
+
+func TestRescueWithoutAPasswordIsNotSent(t *testing.T) {
+	f, engine := newFakeEngine(t, nil)
+	var r run
+	if err := (&ProvisionNodes{Verb: verb("rescue")}).Run(t.Context(), engine, []string{"n1"}, r.streams()); err == nil || len(f.asked) > 0 {
+		t.Errorf("got %v after %v", err, f.asked)
+	}
+}
+
 func TestWaitEndsAsTheNodeDoes(t *testing.T) {
 	for name, test := range map[string]struct {
 		verb     string

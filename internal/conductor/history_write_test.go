@@ -80,6 +80,17 @@ func TestAbortThatHasToWaitIsInTheHistory(t *testing.T) {
 	}
 }
 
+// TestAbortTellsHowLongAStepOfTheAgentMayRun: nobody else ends it.
+func TestAbortTellsHowLongAStepOfTheAgentMayRun(t *testing.T) {
+	c := emptyWorld(t).idle("conductor-1", func(c *Config) { c.Limits.StepTimeout = 2 * time.Hour })
+	n := &node.Node{CleanStep: node.Step{Interface: "deploy", Step: "erase_devices", RequiresRamdisk: true, AbortAfter: true}.Object()}
+	for _, part := range []string{"deploy.erase_devices", "did not end within 2h0m0s", "agent.step_timeout"} {
+		if got := c.awaitedEnd(n); !strings.Contains(got, part) {
+			t.Errorf("%q lacks %q", got, part)
+		}
+	}
+}
+
 func TestHistoryOfANodeIsBounded(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.HistoryEntries = 20 })
 	busy, quiet := w.register(), w.register()
