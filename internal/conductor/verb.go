@@ -165,6 +165,7 @@ func (c *Conductor) begin(tx *store.Tx, n *node.Node, request node.VerbRequest) 
 			return nil, err
 		}
 		forgetSteps(n)
+		node.ForgetRescuePassword(n)
 	}
 	rule := verbRules[request.Verb.On]
 	if rule.begin != nil {

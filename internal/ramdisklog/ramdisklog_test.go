@@ -83,12 +83,12 @@ func TestLogsAreKeptWithoutSecrets(t *testing.T) {
 }
 
 func TestLogsAreKeptWithinBounds(t *testing.T) {
-	long := strings.Repeat("x", maxFile) + "the end"
+	long := strings.Repeat("x", maxFile+margin) + "the end"
 	kept, err := repack(archiveOf(t, map[string]string{"../../etc/passwd": "a", "/var/log/long": long}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"etc/passwd": "a", "var/log/long": long[len("the end"):]}, filesOf(t, kept)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"etc/passwd": "a", "var/log/long": long[margin+len("the end"):]}, filesOf(t, kept)); diff != "" {
 		t.Errorf("(-want +got):\n%.500s", diff)
 	}
 	noise := make([]byte, maxFile)
@@ -104,6 +104,17 @@ func TestLogsAreKeptWithinBounds(t *testing.T) {
 	} {
 		if kept, err := repack(archive, nil); err == nil {
 			t.Errorf("%s: %d bytes were kept", name, len(kept))
+		}
+	}
+}
+
+// TestSecretAtTheCutIsNotKept has a file end so that what is kept of it begins within a secret.
+func TestSecretAtTheCutIsNotKept(t *testing.T) {
+	secret := "0123456789abcdef"
+	for shift := range len(secret) + 1 {
+		content := strings.Repeat("\n", margin) + secret + strings.Repeat("\n", 100-shift)
+		if got := string(end([]byte(content), 100, []string{secret})); strings.ContainsAny(got, secret) {
+			t.Errorf("of a secret %d bytes before the cut, %q is kept", shift, strings.TrimSpace(got))
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 // Bounds of an archive, in bytes but for files.
 const (
 	maxFiles   = 500
-	maxContent = 64 << 20 // unpacked, of what is read
+	maxContent = 32 << 20 // unpacked, of what is read
 	maxFile    = 2 << 20  // of one file that is kept: its end
 	maxKept    = 16 << 20 // of all files that are kept
 	maxPacked  = 4 << 20  // packed again
@@ -50,7 +50,7 @@ func repack(archive []byte, secrets []string) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("unpack %s, after %d bytes: %w", node.CutText(header.Name), maxContent-limited.N, err)
 		}
-		content = tail(masked(content, secrets), min(maxFile, maxKept-kept))
+		content = end(content, min(maxFile, maxKept-kept), secrets)
 		kept += len(content)
 		if err := files.WriteHeader(&tar.Header{
 			Typeflag: tar.TypeReg, Name: safeName(header.Name), Mode: 0o600, Size: int64(len(content)), ModTime: header.ModTime,
@@ -68,8 +68,25 @@ func repack(archive []byte, secrets []string) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// tail returns the last bytes of a file.
-func tail(content []byte, limit int) []byte { return content[max(0, len(content)-limit):] }
+// margin is how much before the end of a file is masked with it, in bytes, so that a secret that
+// is cut in two is not in the rest.
+const margin = 64 << 10
+
+// end returns the last bytes of a file without secrets.
+func end(content []byte, limit int, secrets []string) []byte {
+	before := margin
+	for _, secret := range secrets {
+		before = max(before, len(secret))
+	}
+	if len(content) <= limit {
+		return tail(masked(content, secrets), limit)
+	}
+	cut := masked(tail(content, limit+before), secrets)
+	return tail(cut[min(before, len(cut)):], limit)
+}
+
+// tail returns the last bytes of a text.
+func tail(text []byte, limit int) []byte { return text[max(0, len(text)-limit):] }
 
 // safeName is the name of a file within the archive, so that nobody who unpacks it writes
 // elsewhere.
