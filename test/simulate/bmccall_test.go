@@ -85,8 +85,7 @@ func (b bmcCalls) carry(q *bmcRequest, v verdict) (*http.Response, error) {
 		return nil, ctx.Err()
 	case v == requestLost:
 		return nil, errCut
-	case q.to.silent > 0:
-		q.to.silent--
+	case q.to.ignores():
 		return nil, errNobody
 	}
 	if q.changes {
@@ -134,6 +133,8 @@ func (c *computer) serve(q *bmcRequest, faults simeffect.Faults) (answer *http.R
 	if q.Body == nil {
 		request.Body = http.NoBody
 	}
+	c.serving.Lock()
+	defer c.serving.Unlock()
 	flashing := c.flashing()
 	if err := c.recorder.SetFaults(c.name, &faults); err != nil {
 		panic(err)

@@ -22,7 +22,7 @@ func (w *world) settle() {
 	w.sched.freeAll()
 	w.outage = 0
 	for _, c := range w.computers {
-		c.silent = 0
+		c.fallSilent(0)
 	}
 	pause := 5 * time.Second
 	for range settleRounds {

@@ -30,11 +30,12 @@ type computer struct {
 	bmc     *bmc.BMC // nil without one
 	redfish http.Handler
 	// recorder has the effects that the BMC knows, of which taken are in the log.
+	serving  sync.Mutex // one request after the other
 	recorder *simeffect.Recorder
 	taken    int64
-	silent   int // how many requests the BMC does not answer
 
-	state sync.Mutex
+	state  sync.Mutex
+	silent int // how many requests the BMC does not answer
 	cycle *powerCycle // the present or the last one
 	boots int
 	calls int          // of its agents to the engine
@@ -106,9 +107,27 @@ func (c *computer) press() {
 // close cuts the power and returns when nothing runs any more.
 func (c *computer) close() {
 	c.PowerOff()
-	if c.cycle != nil {
-		<-c.cycle.ended
+	c.state.Lock()
+	last := c.cycle
+	c.state.Unlock()
+	if last != nil {
+		<-last.ended
 	}
+}
+
+// fallSilent lets the BMC not answer so many requests.
+func (c *computer) fallSilent(requests int) {
+	c.state.Lock()
+	defer c.state.Unlock()
+	c.silent = requests
+}
+
+// ignores reports whether the BMC does not answer a request.
+func (c *computer) ignores() bool {
+	c.state.Lock()
+	defer c.state.Unlock()
+	c.silent--
+	return c.silent >= 0
 }
 
 // run is the goroutine of one power cycle.

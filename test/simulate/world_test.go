@@ -238,9 +238,9 @@ func (w *world) step() {
 		w.replace()
 	}
 	if len(w.computers) > 0 && s.chance(2) {
-		c := pick(s, w.computers)
-		c.silent = 1 + s.rng.IntN(25)
-		s.note("the BMC of %s answers none of %d requests", c.name, c.silent)
+		c, requests := pick(s, w.computers), 1+s.rng.IntN(25)
+		c.fallSilent(requests)
+		s.note("the BMC of %s answers none of %d requests", c.name, requests)
 	}
 }
 
