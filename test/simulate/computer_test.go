@@ -35,12 +35,12 @@ type computer struct {
 	taken    int64
 
 	state  sync.Mutex
-	silent int // how many requests the BMC does not answer
-	cycle *powerCycle // the present or the last one
-	boots int
-	calls int          // of its agents to the engine
-	agent http.Handler // of the agent that listens; nil when none does
-	next  http.Handler // of the agent that starts
+	silent int         // how many requests the BMC does not answer
+	cycle  *powerCycle // the present or the last one
+	boots  int
+	calls  int          // of its agents to the engine
+	agent  http.Handler // of the agent that listens; nil when none does
+	next   http.Handler // of the agent that starts
 	// commands are the IDs of those that the agent lists.
 	commands []string
 	journal
