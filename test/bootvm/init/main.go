@@ -56,7 +56,7 @@ func run() error {
 // mount mounts a virtual file system at the folder of its usual name.
 func mount(kind string) error {
 	at := map[string]string{"proc": "/proc", "sysfs": "/sys"}[kind]
-	if err := os.MkdirAll(at, 0o755); err != nil {
+	if err := os.MkdirAll(at, 0o750); err != nil {
 		return err
 	}
 	return syscall.Mount(kind, at, kind, 0, "")

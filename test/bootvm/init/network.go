@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 	"unsafe"
@@ -146,13 +147,13 @@ func dhcpMessage(number [4]byte, mac net.HardwareAddr, kind byte, offered lease)
 	m[10] = 0x80 // broadcast
 	copy(m[28:], mac)
 	copy(m[236:], []byte{99, 130, 83, 99})
-	m = append(m, typeOption, 1, kind)
+	options := []byte{typeOption, 1, kind}
 	if kind == request {
 		address, server := offered.address.As4(), offered.server.As4()
-		m = append(append(m, addressOption, 4), address[:]...)
-		m = append(append(m, serverOption, 4), server[:]...)
+		options = append(append(options, addressOption, 4), address[:]...)
+		options = append(append(options, serverOption, 4), server[:]...)
 	}
-	return append(m, endOption)
+	return slices.Concat(m, options, []byte{endOption})
 }
 
 // parseDHCP reads an answer to the message of that number.
