@@ -91,7 +91,8 @@ func TestVerbsSendWhatTheyWereGiven(t *testing.T) {
 		{"rescue", []string{"--rescue-password", "hush"}, "", `{"rescue_password":"hush","target":"rescue"}`},
 		{"unrescue", nil, "", `{"target":"unrescue"}`},
 		{
-			"deploy", []string{"--boot-iso", "http://192.0.2.1/live.iso"},
+			"deploy",
+			[]string{"--boot-iso", "http://192.0.2.1/live.iso"},
 			`[{"op":"add","path":"/instance_info/boot_iso","value":"http://192.0.2.1/live.iso"},{"op":"add","path":"/instance_info/image_source","value":null},` +
 				`{"op":"add","path":"/instance_info/kernel","value":null},{"op":"add","path":"/instance_info/ramdisk","value":null}]`,
 			`{"target":"active"}`,
