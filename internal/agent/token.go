@@ -57,11 +57,13 @@ func DecideToken(n *node.Node, hardware node.HardwareAttributes, now time.Time, 
 // the engine restarts a machine through its BMC, it removes the token. A machine without
 // a BMC is restarted by people, and so is the agent on it, at any time. For an inspection
 // people may have to restart any machine, and as long as the agent that has the token was
-// not heard since, no step was begun on it.
+// not heard since, no step was begun on it. Nor was one on an agent that was never heard: the
+// answer with its token may have been lost, as when the engine died before it could send it.
 func replaceable(n *node.Node, hardware node.HardwareAttributes) bool {
 	inspected := n.ProvisionState == node.Inspecting || n.ProvisionState == node.InspectWait ||
 		n.DriverInternalInfo.Text(RebootSeenKey) != ""
-	return inspected || !hardware.HasBMC && !CommandRuns(n)
+	neverHeard := hardware.HasBMC && EndpointOf(n).URL == ""
+	return inspected || neverHeard || !hardware.HasBMC && !CommandRuns(n)
 }
 
 // CommandRuns reports whether a step may be running on the node's agent, which then may
