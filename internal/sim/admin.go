@@ -37,6 +37,8 @@ type bmcDocument struct {
 	Media      []bmc.Medium    `json:"media"`
 	Components []bmc.Component `json:"components"`
 	Tasks      int             `json:"tasks"`
+	Writing    []string        `json:"writing"` // components whose firmware is being written
+	BIOS       map[string]any  `json:"bios"`
 }
 
 // AdminHandler serves what a tester asks and tells about the machines, under the same routes
@@ -106,6 +108,7 @@ func (m *Machine) document() machineDocument {
 		d.bmcDocument = &bmcDocument{
 			Vendor: b.Profile().Vendor, URL: m.BMCURL(), PowerState: b.Power(), Boots: b.Boots(),
 			Boot: b.Override(), Media: b.Media(), Components: b.Components(), Tasks: len(b.Tasks()),
+			Writing: b.Writing(), BIOS: b.BIOS(),
 		}
 	}
 	return d

@@ -265,6 +265,9 @@ const (
 	DeleteVolume    Kind = "delete volume"
 	Subscribe       Kind = "create subscription"
 	Unsubscribe     Kind = "delete subscription"
+	// InterruptFlash is no call: the machine lost its power, or was restarted, while firmware
+	// was written.
+	InterruptFlash Kind = "interrupt flash"
 )
 
 // kinds has all of them.
@@ -272,7 +275,7 @@ var kinds = map[Kind]bool{
 	PowerOn: true, PowerOff: true, SoftPowerOff: true, Reboot: true, SoftReboot: true, PowerCycle: true,
 	PowerButton: true, NMI: true, BootDevice: true, AttachMedium: true, DetachMedia: true, ConfigureBIOS: true,
 	ResetBIOS: true, SecureBoot: true, ResetSecureBoot: true, Flash: true, CreateVolume: true, DeleteVolume: true,
-	Subscribe: true, Unsubscribe: true,
+	Subscribe: true, Unsubscribe: true, InterruptFlash: true,
 }
 
 // Known reports whether a BMC has effects of a kind, for effect.RecorderOptions.

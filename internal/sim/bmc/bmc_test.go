@@ -398,3 +398,42 @@ func TestForgottenUpdateGoesOn(t *testing.T) {
 		t.Errorf("reachable %v with %+v, want the new version", b.Reachable(), got)
 	}
 }
+
+// TestPowerThatGoesWhileFirmwareIsWrittenIsNoted cuts the power during the write of an update,
+// and after another one.
+func TestPowerThatGoesWhileFirmwareIsWrittenIsNoted(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("ingot-firmware component=bios version=2"))
+	}))
+	defer server.Close()
+	for name, test := range map[string]struct {
+		after time.Duration // from power on until it goes
+		want  []string      // components
+	}{
+		"before it is written": {times.PowerOn - time.Second, nil},
+		"while it is written":  {times.PowerOn + times.Flash - times.PowerOff - time.Second, []string{"bios"}},
+		"after it was written": {times.PowerOn + times.Flash - times.PowerOff, nil},
+	} {
+		b := newBench(t)
+		if _, err := b.Update(t.Context(), &bmc.Call{}, server.URL, ""); err != nil {
+			t.Fatal(err)
+		}
+		b.reset(bmc.ResetOn)
+		b.now = b.now.Add(test.after)
+		b.reset(bmc.ResetForceOff)
+		b.now = b.now.Add(time.Hour)
+		b.Settle()
+		var got []string
+		for _, e := range b.recorder.Effects("m1", 0) {
+			if e.Kind == string(bmc.InterruptFlash) {
+				got = append(got, e.Detail)
+			}
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if writing := b.Writing(); len(writing) != 0 {
+			t.Errorf("%s: %q is still written after an hour", name, writing)
+		}
+	}
+}

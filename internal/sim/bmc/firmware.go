@@ -202,6 +202,34 @@ func (b *BMC) flashWaiting(now time.Time) time.Time {
 	return end
 }
 
+// Writing returns the components whose firmware is being written.
+func (b *BMC) Writing() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.writing(b.settle())
+}
+
+// writing finds the tasks that write at a moment. Those that are over may not be settled yet.
+func (b *BMC) writing(at time.Time) []string {
+	components := []string{}
+	for _, t := range b.tasks {
+		if t.Kind == FlashTask && t.State == Running && t.Ended.After(at) {
+			components = append(components, t.Component)
+		}
+	}
+	return components
+}
+
+// noteInterrupted keeps in the log that a machine loses its power, or is restarted, while
+// firmware is written. A real one may never start again; this one goes on.
+func (b *BMC) noteInterrupted(at time.Time) {
+	for _, component := range b.writing(at) {
+		b.config.Recorder.Add(effect.Effect{
+			Machine: b.name, Time: at.UTC(), Ended: at.UTC(), Kind: string(InterruptFlash), Detail: component, Task: "done",
+		})
+	}
+}
+
 // finishFlash puts the new version into force.
 func (b *BMC) finishFlash(t *Task) {
 	if t.Kind != FlashTask {

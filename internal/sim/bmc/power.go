@@ -193,6 +193,9 @@ func (b *BMC) wake(now time.Time) {
 
 // perform does one step of the plan, at its time.
 func (b *BMC) perform(s step) {
+	if b.on && s.what != endPOST {
+		b.noteInterrupted(s.at)
+	}
 	switch s.what {
 	case cutPower:
 		b.on = false
