@@ -293,6 +293,7 @@ func (tx *Tx) CreateNode(n *node.Node) error {
 		return err
 	}
 	n.ID, tx.created = id, id
+	tx.note.created(n)
 	tx.markFree(id, true)
 	return nil
 }
@@ -310,6 +311,7 @@ func (tx *Tx) UpdateNode(before, after *node.Node) error {
 		return nil
 	}
 	after.UpdatedAt = tx.Now().Truncate(time.Microsecond).UTC()
+	tx.note.updated(before, after)
 	_, err := nodeTable.update(tx, before.ID, before, after)
 	return err
 }

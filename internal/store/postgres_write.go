@@ -62,6 +62,7 @@ type postgresWriter struct {
 	clock   *serverClock
 	texts   *statementTexts
 	memory  processMemory
+	faults  *faultPoints
 
 	mu      sync.Mutex
 	closed  chan struct{} // closed when no more writes may begin
@@ -72,7 +73,7 @@ func newPostgresWriter(pool *pgxpool.Pool, connections int, clock *serverClock) 
 	return &postgresWriter{
 		pool: pool, slots: make(chan struct{}, connections), waiting: make(chan struct{}, max(1, connections/connectionsPerWaiting)),
 		rows: keylimit.New(min(writesPerRow, connections)), clock: clock, closed: make(chan struct{}),
-		texts: &statementTexts{kept: map[string]string{}},
+		texts: &statementTexts{kept: map[string]string{}}, faults: newFaultPoints(),
 	}
 }
 
@@ -218,13 +219,17 @@ func (t *postgresWrite) run(fn func(*Tx) error) error {
 		t.session.queue(nil, "SET LOCAL lock_timeout = '"+lockTimeout+"'")
 	}
 	t.session.queue(t.began, enterWrite)
-	err := runGuarded(fn, &Tx{begin: t.now, db: &t.session, settle: longestWrite, shared: t, memory: &t.writer.memory, beforeChange: func() error {
+	tx := &Tx{begin: t.now, db: &t.session, settle: longestWrite, shared: t, memory: &t.writer.memory, beforeChange: func() error {
 		t.changes = true
 		return nil
-	}})
+	}}
+	err := runGuarded(fn, tx)
 	switch {
 	case err == nil && t.session.cause == nil && t.changes:
-		err = t.commit()
+		point := t.writer.faults.before(tx.note)
+		if err = t.commit(); err == nil {
+			t.writer.faults.after(point)
+		}
 	case t.session.cause == nil:
 		return err
 	}

@@ -66,7 +66,7 @@ func openLocked(ctx context.Context, opts Options, m memory) (*sqlite, error) {
 	if err := migrateSQLite(ctx, uri); err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), conn.close())
 	}
-	w := &sqliteWriter{conn: conn, clock: clock, memory: m}
+	w := &sqliteWriter{conn: conn, clock: clock, memory: m, faults: newFaultPoints()}
 	return &sqlite{
 		writer: newWriter(w.commit), writes: w,
 		reads: newSQLiteReader(max(3, runtime.NumCPU()), clock, func() (*sqliteConn, error) { return openSQLiteConn(uri, readSettings) }),

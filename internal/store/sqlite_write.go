@@ -12,6 +12,8 @@ type sqliteWriter struct {
 	conn   *sqliteConn
 	clock  func() time.Time
 	memory memory
+	faults *faultPoints
+	note   commitNote // of the transaction that runs
 
 	callers int           // of the last group, and those who came meanwhile
 	took    time.Duration // the last commit
@@ -38,14 +40,18 @@ func (w *sqliteWriter) commit(g *group) {
 }
 
 func (w *sqliteWriter) transact(g *group, savepoints bool) error {
+	w.note = commitNote{}
 	err := w.conn.control("BEGIN IMMEDIATE")
 	if err != nil {
 		return err
 	}
 	if err = w.runAll(g, savepoints); err == nil {
-		began := time.Now()
+		point, began := w.faults.before(w.note), time.Now()
 		err = w.conn.control("COMMIT")
 		w.took = time.Since(began)
+		if err == nil {
+			w.faults.after(point)
+		}
 	}
 	if err != nil {
 		_ = w.conn.control("ROLLBACK") // SQLite may have done it already
@@ -112,7 +118,7 @@ func (w *sqliteWriter) runOne(request *writeRequest, savepoint bool) error {
 		return err
 	}
 	touched := false
-	err := request.run(&Tx{now: w.clock(), db: &sqliteSession{conn: w.conn}, memory: w.memory, beforeChange: func() error {
+	tx := &Tx{now: w.clock(), db: &sqliteSession{conn: w.conn}, memory: w.memory, beforeChange: func() error {
 		if touched {
 			return nil
 		}
@@ -121,7 +127,11 @@ func (w *sqliteWriter) runOne(request *writeRequest, savepoint bool) error {
 			return nil
 		}
 		return w.conn.control("SAVEPOINT request")
-	}})
+	}}
+	err := request.run(tx)
+	if err == nil {
+		w.note.add(tx.note)
+	}
 	switch {
 	case !touched, !savepoint && err == nil:
 		return err

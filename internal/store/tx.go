@@ -23,6 +23,7 @@ type Tx struct {
 	settle time.Duration
 	// memory remembers outside of the database how often it was signed.
 	memory memory
+	note   commitNote
 	// shared is set in a write that others run beside, which has to lock what it reads.
 	shared *postgresWrite
 

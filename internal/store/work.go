@@ -40,6 +40,7 @@ func (tx *Tx) AddWork(w *Work) error {
 		"node_id, kind, step, intent, attempts, not_before, created_at, epoch", "?, ?, ?, ?, ?, ?, ?, (SELECT epoch FROM leases WHERE node_id = ?)",
 		w.NodeID, string(w.Kind), orNull(w.Step), orNull(string(w.Intent)), w.Attempts, w.NotBefore.UnixMicro(), w.CreatedAt.UnixMicro(), w.NodeID)
 	w.ID = id
+	tx.note.added(w)
 	return err
 }
 
@@ -173,6 +174,7 @@ func (tx *Tx) claimWorkOf(nodes []any, owner string, ttl time.Duration, scope Wo
 		if lease, ok := leases[w.NodeID]; ok { // the node's earliest work: the others wait for it
 			delete(leases, w.NodeID)
 			w.NodeUUID, w.Lease = uuid, lease
+			tx.note.claimed(w)
 			claimed = append(claimed, w)
 		}
 		return nil
@@ -212,12 +214,14 @@ func (tx *Tx) PostponeWork(w *Work, notBefore time.Time) error {
 // CheckpointWork stores how far work has come and when it is due. The caller
 // checks the lease in the same transaction.
 func (tx *Tx) CheckpointWork(w *Work) error {
+	tx.note.reached(w)
 	return tx.exec("UPDATE work SET kind = ?, step = ?, intent = ?, attempts = ?, not_before = ? WHERE id = ?",
 		string(w.Kind), orNull(w.Step), orNull(string(w.Intent)), w.Attempts, w.NotBefore.UnixMicro(), w.ID)
 }
 
 // FinishWork removes work that is done.
 func (tx *Tx) FinishWork(w *Work) error {
+	tx.note.finished(w)
 	return tx.exec("DELETE FROM work WHERE id = ?", w.ID)
 }
 
