@@ -75,12 +75,13 @@ compat: build controlplane ## Run the compatibility tests with third-party clien
 boot-vm: ## Boot a virtual machine through the boot service (ACCEL=kvm; needs QEMU and dnsmasq, downloads a kernel of Debian once)
 	ACCEL=$(ACCEL) test/bootvm/run.sh
 
-# SECONDS=n and SEED=m are how long its longest test lets things fail, and what it
-# chooses. The tests build the engines, with the race detector too when RACE=1.
+# SECONDS=n and SEED=m are how long its longest tests let things fail, and what they
+# choose; RUN=name is one of its tests. They build the engines, with the race detector too
+# when RACE=1.
 .PHONY: fault
-fault: ## Run engines on PostgreSQL that are killed, paused and cut off (SECONDS=n SEED=m)
+fault: ## Kill engines at their commits, pause them and cut them off (SECONDS=n SEED=m RUN=test)
 	$(if $(RACE),GOFLAGS=-race) go test $(TEST_FLAGS) -count=1 -v -tags fault ./test/fault \
-		$(if $(filter-out 0,$(SECONDS)),-seconds $(SECONDS)) $(if $(SEED),-seed $(SEED))
+		$(if $(filter-out 0,$(SECONDS)),-seconds $(SECONDS)) $(if $(SEED),-seed $(SEED)) $(if $(RUN),-run '$(RUN)')
 
 .PHONY: attack
 attack: ## Attack and flood an engine and watch what others are answered (needs taskset; PostgreSQL if it is installed)

@@ -28,6 +28,10 @@ var (
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	if err := flag.Set("test.parallel", fmt.Sprint(livesPerRound)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	dir, err := os.MkdirTemp("", "ingot-fault-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -35,7 +39,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
 	binary = filepath.Join(dir, "ingot")
-	if err := process.Build(context.Background(), ".", binary); err != nil {
+	if err := process.Build(context.Background(), ".", binary, "-tags", "fault", "-pgo=off"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

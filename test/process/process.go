@@ -16,9 +16,10 @@ import (
 )
 
 // Build builds the ingot of a work tree, of which dir is any folder, as the file program.
-// A relative path begins in dir.
-func Build(ctx context.Context, dir, program string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/ingot-metal/ingot/cmd/ingot") //nolint:gosec // a path of the caller's own
+// A relative path begins in dir. Flags are those of go build.
+func Build(ctx context.Context, dir, program string, flags ...string) error {
+	args := append([]string{"build", "-o", program}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "github.com/ingot-metal/ingot/cmd/ingot")...) //nolint:gosec // a path of the caller's own
 	cmd.Dir = dir
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build ingot in %q: %w\n%s", dir, err, output)

@@ -1,0 +1,167 @@
+//go:build fault
+
+package fault_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/effect"
+	"github.com/ingot-metal/ingot/test/process"
+)
+
+// shape is a kind of machine, and how it is driven.
+type shape struct {
+	name   string
+	vendor string // of its BMC; empty for a machine without one
+	driver string
+	boot   string // boot interface
+	// updates are the components that get other firmware while the machine is in use.
+	updates []string
+	// postgres says that the engine has a PostgreSQL database instead of SQLite.
+	postgres bool
+}
+
+var shapes = [...]shape{
+	{name: "dell-media", vendor: "dell", driver: "redfish", boot: "redfish-virtual-media", updates: []string{"bmc", "bios"}},
+	// An iLO shows nothing of an update of the BIOS that waits for a restart, which takes a minute.
+	{name: "hpe-ipxe", vendor: "hpe", driver: "redfish", boot: "ipxe", updates: []string{"bmc"}},
+	{name: "supermicro-media", vendor: "supermicro", driver: "redfish", boot: "redfish-virtual-media", updates: []string{"bios", "bmc"}},
+	{name: "ipmi-ipxe", vendor: "dell", driver: "ipmi", boot: "ipxe", postgres: true},
+	{name: "without-bmc", driver: "manual-management"},
+}
+
+// speed is how much faster machines are than real ones. It leaves them slow enough for an
+// engine that starts again to be there when they boot.
+const speed = 30
+
+// Account of the BMCs.
+const (
+	bmcUser     = "root"
+	bmcPassword = "calvin"
+)
+
+// lifeMachine is a machine in a process of its own, which outlives every engine.
+type lifeMachine struct {
+	api
+	t         *testing.T
+	authority string // file with the certificate authority of the BMC
+}
+
+// lives numbers the lives of this process.
+var lives atomic.Uint32
+
+// lifeNetwork is a part of loopback, 127.a.b, that no other life of this process has, so
+// that its servers find their ports free.
+type lifeNetwork string
+
+func newLifeNetwork() lifeNetwork {
+	return lifeNetwork(fmt.Sprintf("127.%d.%d", 224+os.Getpid()%28, lives.Add(1)%256))
+}
+
+// Where the servers of a life are. The machine and its BMC have the first address of their
+// networks.
+func (n lifeNetwork) api() string      { return string(n) + ".1:6385" }
+func (n lifeNetwork) boot() string     { return string(n) + ".1:8088" }
+func (n lifeNetwork) admin() string    { return string(n) + ".1:8098" }
+func (n lifeNetwork) machines() string { return string(n) + ".64/26" }
+func (n lifeNetwork) bmcs() string     { return string(n) + ".128/26" }
+
+// startLifeMachine starts a machine. One with a BMC is off.
+func startLifeMachine(t *testing.T, s shape, network lifeNetwork) *lifeMachine {
+	t.Helper()
+	dir := t.TempDir()
+	m := &lifeMachine{t: t, api: newAPI(network.admin(), patience), authority: filepath.Join(dir, "authority.pem")}
+	args := []string{
+		"sim", "--machines", "1", "--engine", "http://" + network.api(), "--listen", network.machines(), "--inventory-network", "10.90.0.0/16",
+		"--speed", fmt.Sprint(speed), "--boot-time", "0s", "--heartbeat", "1m", "--admin", network.admin(), "--kind", "server",
+	}
+	if s.vendor != "" {
+		args = append(args, "--bmc", s.vendor, "--bmc-network", network.bmcs(), "--bmc-ca-file", m.authority,
+			"--bmc-user", bmcUser, "--bmc-password", bmcPassword, "--off", "--boot-url", "http://"+network.boot()+"/boot.ipxe")
+	}
+	p := process.Run(t, exec.Command(binary, args...), filepath.Join(dir, "machine.log"))
+	process.Eventually(t, patience, "the machine to answer", func() bool {
+		if p.Ended() {
+			t.Fatal(p.Failure())
+		}
+		return m.read("/counts", new(struct{})) == nil
+	})
+	return m
+}
+
+// seen is a machine as somebody sees it who stands in front of it.
+type seen struct {
+	BootMAC    string    `json:"boot_mac"`
+	URL        string    `json:"url"` // of the BMC
+	State      sim.State `json:"state"`
+	Reason     string    `json:"reason"`
+	PowerState string    `json:"power_state"`
+	System     *sim.System
+	Disks      map[string]any `json:"disks"`
+	BIOS       map[string]any `json:"bios"`
+	Writing    []string       `json:"writing"`
+	BootLog    []string       `json:"boot_log"`
+	Media      []struct{ Image string }
+	Components []struct{ ID, Version string }
+}
+
+func (m *lifeMachine) look() (s seen) {
+	m.t.Helper()
+	if err := m.read("/machines/0", &s); err != nil {
+		m.t.Fatal(err)
+	}
+	return s
+}
+
+// version is that of a component's firmware.
+func (s seen) version(component string) string {
+	for _, c := range s.Components {
+		if c.ID == component {
+			return c.Version
+		}
+	}
+	return ""
+}
+
+// inRamdisk reports whether a ramdisk runs or is about to.
+func (s seen) inRamdisk() bool {
+	switch s.State {
+	case sim.Starting, sim.Booting, sim.Inspecting, sim.LookingUp, sim.Running:
+		return true
+	}
+	return false
+}
+
+// bootByHand restarts the machine and lets it boot from the network.
+func (m *lifeMachine) bootByHand() { m.tell(m.t, http.MethodPost, "/machines/0/boot-network", nil) }
+
+// effects returns what was done to the machine behind a sequence number, and the number of the
+// newest effect.
+func (m *lifeMachine) effects(since int64) ([]effect.Effect, int64) {
+	m.t.Helper()
+	var log struct {
+		Effects []effect.Effect `json:"effects"`
+		Next    int64           `json:"next"`
+		Gap     bool            `json:"gap"`
+	}
+	if err := m.read(fmt.Sprintf("/machines/0/effects?since=%d", since), &log); err != nil || log.Gap {
+		m.t.Fatalf("read the effects: %v, gap: %v", err, log.Gap)
+	}
+	return log.Effects, log.Next
+}
+
+func describeEffects(effects []effect.Effect) string {
+	var text strings.Builder
+	for _, e := range effects {
+		fmt.Fprintf(&text, "%4d %s %s: %s %s %s\n", e.Sequence, e.Time.Local().Format(clockTime), e.Kind, e.Detail, e.Request, e.Fault)
+	}
+	return text.String()
+}

@@ -1,0 +1,69 @@
+//go:build fault
+
+package fault_test
+
+import (
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/redfish"
+)
+
+// serve changes a setting and firmware of a machine in use, where its BMC can, and tests its
+// memory where not.
+func (l *life) serve() {
+	l.t.Helper()
+	from := "active"
+	for range mostAttempts {
+		steps, most := l.serviceSteps()
+		verb, more := "service", map[string]any{"service_steps": steps}
+		if len(steps) == 0 { // what was asked for has happened
+			verb, more = "abort", nil
+		}
+		if from = l.attempt(from, verb, "active", more, most); from != "active" {
+			continue
+		}
+		if left, _ := l.serviceSteps(); len(left) > 0 && l.shape.updates != nil {
+			l.t.Errorf("%s is said to have gone well, and the machine does not show %v", verb, left)
+		}
+		return
+	}
+	l.t.Fatalf("service: given up after %d requests", mostAttempts)
+}
+
+// serviceSteps are those for what the machine does not show yet.
+func (l *life) serviceSteps() (steps []map[string]any, most map[string]int) {
+	if l.shape.updates == nil {
+		return []map[string]any{{"interface": "deploy", "step": "burnin_memory"}}, nil
+	}
+	now := l.machine.look()
+	if now.BIOS[l.setting.Name] != l.setting.Value {
+		steps = append(steps, map[string]any{"interface": "bios", "step": "apply_configuration", "args": map[string]any{"settings": []biosSetting{l.setting}}})
+	}
+	var files []map[string]string
+	for i, component := range l.shape.updates {
+		if now.version(component) != wantedVersion(i) {
+			files = append(files, map[string]string{"component": component, "url": l.files[component]})
+		}
+	}
+	if len(files) > 0 {
+		steps = append(steps, map[string]any{"interface": "firmware", "step": "update", "args": map[string]any{"settings": files}})
+	}
+	return steps, map[string]int{string(bmc.Flash): len(files)}
+}
+
+// biosSetting is a setting of the BIOS.
+type biosSetting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// changeableSetting finds a setting of a vendor's BIOS, and a value that it does not have.
+func changeableSetting(vendor string) biosSetting {
+	for _, attribute := range redfish.Profile(vendor).Attributes {
+		for _, value := range attribute.Values {
+			if attribute.Type == bmc.Enumeration && !attribute.ReadOnly && value != attribute.Default {
+				return biosSetting{attribute.Name, value}
+			}
+		}
+	}
+	panic("the BIOS of " + vendor + " has no setting to change")
+}
