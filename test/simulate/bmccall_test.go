@@ -145,6 +145,9 @@ func (c *computer) serve(q *bmcRequest, faults simeffect.Faults) (answer *http.R
 	}
 	for _, e := range c.recorder.Effects(c.name, c.taken) {
 		c.taken = e.Sequence
+		if e.Kind == string(bmc.InterruptFlash) { // no call; the power change that did it is held below
+			continue
+		}
 		kind := fake.Kind(e.Kind)
 		done = append(done, effect{kind: kind, detail: shownDetail(kind, e.Detail), origin: q.origin})
 		if flashing != "" && slices.Contains(powerKinds, kind) {
