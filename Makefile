@@ -129,7 +129,7 @@ lint: ## Run the linters and check the import rules
 
 .PHONY: vet
 vet: ## Run go vet with every build tag
-	go vet -tags compat,fault,attack ./...
+	go vet -tags compat,fault,attack,bootvm ./...
 
 .PHONY: fmt
 fmt: ## Format the code
