@@ -70,6 +70,7 @@ func (d Driver) Interfaces() map[node.InterfaceKind]driver.Implementation {
 	return map[node.InterfaceKind]driver.Implementation{
 		node.ManagementInterface: d,
 		node.PowerInterface:      d,
+		node.VendorInterface:     vendorInterface{d},
 	}
 }
 

@@ -168,6 +168,18 @@ func (b *BMC) Restarts() int64 {
 	return b.restarts
 }
 
+// Restart restarts the BMC itself, not the machine.
+func (b *BMC) Restart(c *Call) error {
+	return b.apply(c, change{
+		kind: RestartBMC,
+		do: func(now time.Time, _ effect.Fate) *Task {
+			b.restarts++
+			b.downUntil = now.Add(b.config.Times.BMCRestart)
+			return nil
+		},
+	})
+}
+
 // Reachable reports whether the BMC answers at all; it does not while it restarts.
 func (b *BMC) Reachable() bool {
 	b.mu.Lock()
@@ -268,6 +280,7 @@ const (
 	// InterruptFlash is no call: the machine lost its power, or was restarted, while firmware
 	// was written.
 	InterruptFlash Kind = "interrupt flash"
+	RestartBMC     Kind = "restart bmc"
 )
 
 // kinds has all of them.
@@ -275,7 +288,7 @@ var kinds = map[Kind]bool{
 	PowerOn: true, PowerOff: true, SoftPowerOff: true, Reboot: true, SoftReboot: true, PowerCycle: true,
 	PowerButton: true, NMI: true, BootDevice: true, AttachMedium: true, DetachMedia: true, ConfigureBIOS: true,
 	ResetBIOS: true, SecureBoot: true, ResetSecureBoot: true, Flash: true, CreateVolume: true, DeleteVolume: true,
-	Subscribe: true, Unsubscribe: true, InterruptFlash: true,
+	Subscribe: true, Unsubscribe: true, InterruptFlash: true, RestartBMC: true,
 }
 
 // Known reports whether a BMC has effects of a kind, for effect.RecorderOptions.

@@ -30,6 +30,8 @@ type commandRow struct {
 // commands are those that do not concern sessions.
 var commands = map[commandKey]commandRow{
 	{0x06, 0x01}: {gobmc.PrivilegeLevelUser, (*Service).deviceID},
+	{0x06, 0x02}: {gobmc.PrivilegeLevelAdministrator, (*Service).restart},
+	{0x06, 0x03}: {gobmc.PrivilegeLevelAdministrator, (*Service).restart},
 	{0x06, 0x37}: {gobmc.PrivilegeLevelUser, (*Service).systemGUID},
 	{0x00, 0x01}: {gobmc.PrivilegeLevelUser, (*Service).chassisStatus},
 	{0x00, 0x02}: {gobmc.PrivilegeLevelOperator, (*Service).chassisControl},
@@ -100,6 +102,11 @@ func (s *Service) chassisControl(q *request) ([]byte, types.CompletionCode) {
 		return nil, types.CodeOK
 	}
 	return changed(err)
+}
+
+// restart restarts the BMC, warm or cold (sections 20.2 and 20.3).
+func (s *Service) restart(q *request) ([]byte, types.CompletionCode) {
+	return changed(s.bmc.Restart(q.call))
 }
 
 // chassisStatus has the power state (section 28.2). A machine that begins to power on is
