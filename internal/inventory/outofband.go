@@ -44,7 +44,12 @@ func JoinOutOfBand(body []byte, earlier *node.InspectionData) (*Document, error)
 	joined := join(known.Inventory, now.Inventory)
 	joined[interfacesKey] = joinInterfaces(known.Hardware.Interfaces, now.Hardware.Interfaces)
 	data := join(AppendObject(nil, known.PluginData), AppendObject(nil, now.PluginData))
-	if root := known.PluginData[rootDiskKey]; isDevice(root) {
+	delete(data, rootDiskKey)
+	root := now.PluginData[rootDiskKey]
+	if earlier := known.PluginData[rootDiskKey]; isDevice(earlier) && isThere(earlier, now.Hardware.Disks) {
+		root = earlier
+	}
+	if root != nil {
 		data[rootDiskKey] = root
 	}
 	return Restore(AppendObject(nil, joined), AppendObject(nil, data))
@@ -81,8 +86,24 @@ func isDevice(disk json.RawMessage) bool {
 	return false
 }
 
-// joinInterfaces lists the interfaces that a BMC shows, with what a ramdisk told of them,
-// and behind them those that only the ramdisk found.
+// isThere reports whether a disk that a ramdisk found may be one of those that a BMC shows:
+// one has its serial number or size, or the BMC shows none.
+func isThere(disk json.RawMessage, shown []Disk) bool {
+	var found struct {
+		Size   int64  `json:"size"`
+		Serial string `json:"serial"`
+	}
+	if json.Unmarshal(disk, &found) != nil {
+		return false
+	}
+	return len(shown) == 0 || slices.ContainsFunc(shown, func(d Disk) bool {
+		return d.Size == found.Size || d.Serial != "" && d.Serial == found.Serial
+	})
+}
+
+// joinInterfaces lists the interfaces that a BMC shows, with what a ramdisk told of them, or
+// those of the ramdisk when the BMC shows none. Ports are made of them: one that the BMC does
+// not show may be gone.
 func joinInterfaces(earlier, now []Interface) json.RawMessage {
 	found := slices.DeleteFunc(slices.Clone(earlier), func(i Interface) bool { return !fromRamdisk(i) })
 	list := []byte{'['}
@@ -96,12 +117,13 @@ func joinInterfaces(earlier, now []Interface) json.RawMessage {
 		entry := shown.Raw
 		if i := slices.IndexFunc(found, func(i Interface) bool { return i.MACAddress == shown.MACAddress }); i >= 0 {
 			entry = AppendObject(nil, join(shown.Raw, found[i].Raw))
-			found = slices.Delete(found, i, i+1)
 		}
 		add(entry)
 	}
-	for _, i := range found {
-		add(i.Raw)
+	if len(now) == 0 {
+		for _, i := range found {
+			add(i.Raw)
+		}
 	}
 	return append(list, ']')
 }

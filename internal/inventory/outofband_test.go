@@ -31,8 +31,24 @@ func TestWhatTheBMCDoesNotTellStays(t *testing.T) {
 			shown:         `{"inventory":{"interfaces":[{"name":"NIC.1","mac_address":"02:00:00:00:00:01","speed_mbps":10},{"name":"NIC.2","mac_address":"02:00:00:00:00:02"}]}}`,
 			inventory:     `{"interfaces":[{"name":"eno1","mac_address":"02:00:00:00:00:01","ipv4_address":"192.0.2.1"},{"name":"eno9","mac_address":"02:00:00:00:00:09","ipv4_address":null},{"name":"NIC.8","mac_address":"02:00:00:00:00:08"}]}`,
 			plugin:        `{}`,
-			wantInventory: `{"interfaces":[{"name":"eno1","mac_address":"02:00:00:00:00:01","ipv4_address":"192.0.2.1","speed_mbps":10},{"name":"NIC.2","mac_address":"02:00:00:00:00:02"},{"name":"eno9","mac_address":"02:00:00:00:00:09","ipv4_address":null}]}`,
+			wantInventory: `{"interfaces":[{"name":"eno1","mac_address":"02:00:00:00:00:01","ipv4_address":"192.0.2.1","speed_mbps":10},{"name":"NIC.2","mac_address":"02:00:00:00:00:02"}]}`,
 			wantPlugin:    `{}`,
+		},
+		"interfaces of a ramdisk stay where a BMC shows none": {
+			shown:         `{"inventory":{}}`,
+			inventory:     `{"interfaces":[{"name":"eno9","mac_address":"02:00:00:00:00:09","ipv4_address":null},{"name":"NIC.8","mac_address":"02:00:00:00:00:08"}]}`,
+			plugin:        `{}`,
+			wantInventory: `{"interfaces":[{"name":"eno9","mac_address":"02:00:00:00:00:09","ipv4_address":null}]}`, wantPlugin: `{}`,
+		},
+		"a root disk that is gone does not stay": {
+			shown:     `{"inventory":{"disks":[{"name":"a","size":5},{"name":"b","size":7,"serial":"S"}]},"root_disk":{"name":"a","size":5}}`,
+			inventory: `{}`, plugin: `{"root_disk":{"name":"/dev/sda","size":9,"serial":"T"}}`,
+			wantInventory: `{"interfaces":[],"disks":[{"name":"a","size":5},{"name":"b","size":7,"serial":"S"}]}`, wantPlugin: `{"root_disk":{"name":"a","size":5}}`,
+		},
+		"one that is there does": {
+			shown:     `{"inventory":{"disks":[{"name":"a","size":5},{"name":"b","size":7,"serial":"S"}]},"root_disk":{"name":"a","size":5}}`,
+			inventory: `{}`, plugin: `{"root_disk":{"name":"/dev/sda","size":9,"serial":"S"}}`,
+			wantInventory: `{"interfaces":[],"disks":[{"name":"a","size":5},{"name":"b","size":7,"serial":"S"}]}`, wantPlugin: `{"root_disk":{"name":"/dev/sda","size":9,"serial":"S"}}`,
 		},
 		"the root disk of a ramdisk stays": {
 			shown: `{"inventory":{},"root_disk":{"name":"a","size":5}}`, inventory: `{}`, plugin: `{"root_disk":{"name":"/dev/sda","size":9}}`,

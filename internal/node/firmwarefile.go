@@ -78,5 +78,5 @@ func (f FirmwareFile) Opens(secret string) bool {
 // Path is the path of the URL at which the boot service serves the file to the BMC of the
 // node with the UUID.
 func (f FirmwareFile) Path(uuid string) string {
-	return "/boot/" + uuid + "/" + f.Secret + "/firmware/" + f.Name
+	return bootPath + uuid + "/" + f.Secret + "/firmware/" + f.Name
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -11,16 +12,51 @@ const Mask = "******"
 // MaskURLs masks what may be a credential in the URLs of a text for people: see
 // [AppendMaskedURLs].
 func MaskURLs(text string) string {
-	if !strings.Contains(text, "://") && !strings.Contains(text, "?") {
+	if !strings.Contains(text, "://") && !strings.Contains(text, "?") && !strings.Contains(text, bootPath) {
 		return text
 	}
 	return string(AppendMaskedURLs(nil, []byte(text)))
 }
 
 // AppendMaskedURLs appends text and masks the user information and the values of the
-// query of each URL in it. A query is masked without the rest of its URL, too, because
-// libraries report "url: /image?signature=…". Masking twice is the same as once.
+// query of each URL in it, and the secrets of what the boot service serves. A query and such a
+// path are masked without the rest of their URL, too, because libraries report
+// "url: /image?signature=…". Masking twice is the same as once.
 func AppendMaskedURLs(dst, text []byte) []byte {
+	start := len(dst)
+	dst = appendMaskedParts(dst, text)
+	return append(dst[:start], maskBootSecrets(dst[start:])...)
+}
+
+// maskBootSecrets masks the secrets in the paths of boots, see [RamdiskBoot.Path], in place.
+func maskBootSecrets(text []byte) []byte {
+	for at := 0; ; {
+		next := bytes.Index(text[at:], []byte(bootPath))
+		if next < 0 {
+			return text
+		}
+		at += next + len(bootPath)
+		if secret, ok := bootSecretAt(text[at:]); ok {
+			text = slices.Replace(text, at+secret, at+secret+2*secretBytes, []byte(Mask)...)
+		}
+	}
+}
+
+// bootSecretAt returns where the secret begins behind the UUID of a node.
+func bootSecretAt(text []byte) (at int, ok bool) {
+	const uuid = 36
+	if len(text) < uuid+1+2*secretBytes || text[uuid] != '/' {
+		return 0, false
+	}
+	for _, c := range text[uuid+1 : uuid+1+2*secretBytes] {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return 0, false
+		}
+	}
+	return uuid + 1, true
+}
+
+func appendMaskedParts(dst, text []byte) []byte {
 	for {
 		scheme, query := bytes.Index(text, []byte("://")), bytes.IndexByte(text, '?')
 		switch {

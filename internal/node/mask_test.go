@@ -7,7 +7,9 @@ import (
 
 func TestCredentialsInURLsAreMasked(t *testing.T) {
 	for text, want := range map[string]string{
-		"plain text":                                         "plain text",
+		"plain text": "plain text",
+		"at /boot/0d9f8a3e-1111-4222-8333-444444444444/00112233445566778899aabbccddeeff/boot.iso, twice https://h/boot/0d9f8a3e-1111-4222-8333-444444444444/00112233445566778899aabbccddeeff/firmware/x": "at /boot/0d9f8a3e-1111-4222-8333-444444444444/******/boot.iso, twice https://h/boot/0d9f8a3e-1111-4222-8333-444444444444/******/firmware/x",
+		"/boot/0d9f8a3e-1111-4222-8333-444444444444/short": "/boot/0d9f8a3e-1111-4222-8333-444444444444/short",
 		"why? because":                                       "why? because",
 		"http://h/x":                                         "http://h/x",
 		"http://u:p@h/x":                                     "http://******@h/x",

@@ -89,8 +89,11 @@ func (b RamdiskBoot) Opens(secret string) bool {
 	return subtle.ConstantTimeCompare([]byte(b.Secret), []byte(secret)) == 1
 }
 
+// bootPath begins the paths of what the boot service serves for single nodes.
+const bootPath = "/boot/"
+
 // Path is the path of the URL at which the boot service serves one file for this boot
 // of the node with the UUID, such as "kernel".
 func (b RamdiskBoot) Path(uuid, file string) string {
-	return "/boot/" + uuid + "/" + b.Secret + "/" + file
+	return bootPath + uuid + "/" + b.Secret + "/" + file
 }

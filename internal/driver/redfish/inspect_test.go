@@ -229,3 +229,18 @@ func TestInspectionOfABMCThatIsBusyIsTriedAgain(t *testing.T) {
 		t.Errorf("error = %v, want a temporary one", err)
 	}
 }
+
+func TestPortsHaveTheAddressThatTheMachineBootsWith(t *testing.T) {
+	m, d := newMachine(t, "hpe")
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if _, id, inside := strings.Cut(strings.TrimSuffix(r.URL.Path, "/"), "/EthernetInterfaces/"); inside && strings.Contains(r.URL.Path, "/Systems/") && id != "" {
+			said(w, http.StatusOK, `{"Id": "`+id+`", "MACAddress": "02:00:00:00:00:01", "PermanentMACAddress": "b0:26:28:00:00:01"}`)
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	interfaces := inspect(m, d).Hardware.Interfaces
+	if len(interfaces) != 1 || interfaces[0].MACAddress != "02:00:00:00:00:01" {
+		t.Errorf("interfaces = %+v, want the assigned address once", interfaces)
+	}
+}

@@ -56,7 +56,15 @@ func (b *bmc) logIn(ctx context.Context) (session, error) {
 	if made.token == "" {
 		return session{}, &schemas.Error{HTTPReturnedStatusCode: http.StatusNotImplemented, Message: "the BMC made a session without a token"}
 	}
-	if location, err := url.Parse(made.path); err == nil {
+	if made.path == "" { // the resource itself must be in the answer then
+		var body struct {
+			ID string `json:"@odata.id"`
+		}
+		if json.Unmarshal(text, &body) == nil {
+			made.path = body.ID
+		}
+	}
+	if location, err := url.Parse(made.path); err == nil && made.path != "" {
 		made.path = location.RequestURI()
 	}
 	return made, nil

@@ -224,3 +224,31 @@ func TestCredentialsGoToNoOtherServer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// withoutLocation drops the header that names a new session, as some BMCs do.
+type withoutLocation struct{ http.ResponseWriter }
+
+func (w withoutLocation) WriteHeader(status int) {
+	w.Header().Del("Location")
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func TestSessionWithoutALocationIsGivenBack(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	var ended []string
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if r.Method == http.MethodDelete {
+			ended = append(ended, r.URL.Path)
+		}
+		bmc.ServeHTTP(withoutLocation{w}, r)
+	})
+	if failure := read(t, d, m.node); failure != nil {
+		t.Fatal(failure)
+	}
+	if err := d.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if len(ended) != 1 || !strings.Contains(ended[0], "/Sessions/") {
+		t.Errorf("deleted %q, want the session", ended)
+	}
+}

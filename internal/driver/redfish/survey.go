@@ -18,6 +18,7 @@ const (
 	maxResources = 1024    // documents
 	maxMembers   = 256     // of one collection
 	maxResource  = 1 << 20 // of one document, in bytes
+	maxSurvey    = 8 << 20 // of all documents, in bytes
 	maxLeftOut   = 32      // remarks
 )
 
@@ -27,6 +28,7 @@ const (
 type survey struct {
 	*call
 	count   int      // of the documents that were read
+	bytes   int      // of them
 	missed  int      // of what is left out
 	leftOut []string // the first of that
 }
@@ -79,6 +81,10 @@ func (s *survey) show(path string, into any) (bool, error) {
 	}
 	if len(text) > maxResource {
 		s.remark("%s: it has more than %d bytes", path, maxResource)
+		return false, nil
+	}
+	if s.bytes += len(text); s.bytes > maxSurvey {
+		s.remark("%s: more than %d bytes are not read", path, maxSurvey)
 		return false, nil
 	}
 	var mistyped *json.UnmarshalTypeError // the other properties are there
