@@ -78,8 +78,10 @@ func TestExamplesOfTheRedfishPageAreCommands(t *testing.T) {
 		t.Fatal("the page has no examples")
 	}
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("steps.yaml", []byte("[]"), 0o600); err != nil {
-		t.Fatal(err)
+	for name, content := range map[string]string{"steps.yaml": "[]", "raid.json": "{}"} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, line := range lines {
 		if _, err := parse(line); err != nil {

@@ -50,10 +50,12 @@ func TokenMatches(stored, sent string) bool {
 func LastHeartbeat(n *node.Node) time.Time { return timeAt(n, LastHeartbeatKey) }
 
 // Alive reports whether a ramdisk is running on the node's machine: its agent has sent
-// a heartbeat, or its inspection has ended, within the window before now.
+// a heartbeat, or its inspection has ended, within the window before now. The end of an
+// inspection through the BMC tells of no ramdisk: then there is neither a token nor a URL.
 func Alive(n *node.Node, now time.Time, window time.Duration) bool {
 	heard := LastHeartbeat(n)
-	if n.InspectionFinishedAt.After(heard) {
+	known := EndpointOf(n).URL != "" || n.DriverInternalInfo.Text(TokenKey) != ""
+	if known && n.InspectionFinishedAt.After(heard) {
 		heard = n.InspectionFinishedAt
 	}
 	return !heard.IsZero() && now.Sub(heard) <= window

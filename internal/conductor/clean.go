@@ -70,7 +70,9 @@ func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error)
 func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
 	operations := []runner.Operation{c.collectLogs(t, true)}
 	if writesFirmware(t.Node) {
-		return append(append(operations, c.leaveRamdiskIfItCan(t.Node), c.checkBeforeLeaving(t.Node)), c.switchedOn(t)...)
+		boot := c.bootInstance(t.Node, "")
+		boot.Skip = boot.Skip || !c.bootsImage(t.Node) // the ramdisk was served in its place
+		return append(append(operations, c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), boot), c.switchedOn(t)...)
 	}
 	return append(operations, c.backToInstance(t.Node, workMark(t.Work))...)
 }
@@ -80,7 +82,7 @@ func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
 func (c *Conductor) leaveCleaned(t runner.Task) []runner.Operation {
 	off := c.switchTo(t.Node, node.PowerOff)
 	off.Skip = off.Skip || writesFirmware(t.Node)
-	return []runner.Operation{c.collectLogs(t, true), c.leaveRamdiskIfItCan(t.Node), c.checkBeforeLeaving(t.Node), off}
+	return []runner.Operation{c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), off}
 }
 
 // writesFirmware reports whether the step that runs, or has failed, may have left the BMC

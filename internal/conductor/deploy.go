@@ -37,13 +37,14 @@ func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) 
 func (c *Conductor) leaveUndeployed(t runner.Task) []runner.Operation {
 	off := c.switchTo(t.Node, node.PowerOff)
 	off.Skip = off.Skip || c.cfg.Limits.KeepPowerOn
-	return []runner.Operation{c.collectLogs(t, true), c.withdrawBoot(t.Node), c.checkBeforeLeaving(t.Node), off}
+	return []runner.Operation{c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node), off}
 }
 
 // undeployOperations remove the instance, and what is served for it or for the ramdisk of a
 // deployment that has not ended. Cleaning follows.
 func (c *Conductor) undeployOperations(t runner.Task) ([]runner.Operation, error) {
 	return []runner.Operation{
+		c.checkBeforeLeaving(t.Node), // a BMC that does not answer keeps nothing served
 		c.withdrawBoot(t.Node),
 		c.checkIdentity(t.Node),
 		changeBy(c, "tear down", node.DeployInterface, "deployment", driver.Deploy.TearDown),

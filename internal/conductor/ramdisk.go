@@ -84,7 +84,7 @@ func (c *Conductor) needsRamdisk(t runner.Task, f flow) bool {
 func (c *Conductor) startRamdisk(t runner.Task, f flow, item string, skip bool) []runner.Operation {
 	n := t.Node
 	operations := []runner.Operation{
-		{Ref: runner.Ref{Name: chooseRamdiskName}, Read: c.chooseRamdisk(workMark(t.Work))},
+		{Ref: runner.Ref{Name: chooseRamdiskName}, Read: c.chooseRamdisk(workMark(t.Work)), Decides: true},
 		c.awaitKeptRamdisk(n),
 		c.bootRamdiskOperation(n),
 	}

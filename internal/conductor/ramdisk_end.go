@@ -81,7 +81,7 @@ func (c *Conductor) backToInstance(n *node.Node, mark string) []runner.Operation
 	off.Skip, boot.Skip = off.Skip || !started, boot.Skip || !started
 	byAgent := c.restartByAgent(n)
 	byAgent.Skip = byAgent.Skip || !started || agent.EndpointOf(n).URL == "" // nobody has started the ramdisk yet
-	return []runner.Operation{c.leaveRamdiskIfItCan(n), c.checkBeforeLeaving(n), off, boot, byAgent, c.startInstance(n, started)}
+	return []runner.Operation{c.checkBeforeLeaving(n), c.leaveRamdiskIfItCan(n), off, boot, byAgent, c.startInstance(n, started)}
 }
 
 // startInstance switches a machine on. One that must not be switched off runs the ramdisk

@@ -50,11 +50,13 @@ func (c *Conductor) rescuesInRamdisk(n *node.Node) bool {
 func (c *Conductor) rescueOperations(t runner.Task) ([]runner.Operation, error) {
 	if !c.rescuesInRamdisk(t.Node) {
 		return []runner.Operation{
+			c.checkIdentity(t.Node),
 			changeBy(c, "rescue", node.RescueInterface, "rescue", driver.Rescue.Rescue),
 			c.switchTo(t.Node, node.PowerOn),
 		}, nil
 	}
 	operations := []runner.Operation{
+		c.checkIdentity(t.Node),
 		{Ref: runner.Ref{Name: "begin rescue"}, Store: c.beginRamdiskRescue(workMark(t.Work))},
 		c.bootRamdiskOperation(t.Node),
 	}
@@ -78,7 +80,7 @@ func (c *Conductor) leaveRescued(t runner.Task) []runner.Operation {
 	if !c.rescuesInRamdisk(t.Node) {
 		return nil
 	}
-	return append([]runner.Operation{c.collectLogs(t, true), c.leaveRamdiskIfItCan(t.Node)}, c.switchedOff(t)...)
+	return append([]runner.Operation{c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node)}, c.switchedOff(t)...)
 }
 
 // endRescue forgets the password, which nobody needs any more.
@@ -97,12 +99,13 @@ func failRescue(n *node.Node, reason string) string {
 func (c *Conductor) unrescueOperations(t runner.Task) ([]runner.Operation, error) {
 	if !c.rescuesInRamdisk(t.Node) {
 		return []runner.Operation{
+			c.checkIdentity(t.Node),
 			changeBy(c, "unrescue", node.RescueInterface, "rescue", driver.Rescue.Unrescue),
 			c.switchTo(t.Node, node.PowerOn),
 		}, nil
 	}
 	return []runner.Operation{
-		c.leaveRamdiskIfItCan(t.Node), c.switchTo(t.Node, node.PowerOff), c.bootInstance(t.Node, ""), c.startInstance(t.Node, true),
+		c.checkIdentity(t.Node), c.leaveRamdiskIfItCan(t.Node), c.switchTo(t.Node, node.PowerOff), c.bootInstance(t.Node, ""), c.startInstance(t.Node, true),
 	}, nil
 }
 

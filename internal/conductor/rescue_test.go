@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,7 +46,8 @@ func TestRescueWaitsForItsOwnAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := operations[0].Store(nil, n); err != nil || kept(n) {
+	begin := operations[slices.IndexFunc(operations, func(o runner.Operation) bool { return o.Name == "begin rescue" })]
+	if err := begin.Store(nil, n); err != nil || kept(n) {
 		t.Errorf("kept %v, %v", kept(n), err)
 	}
 	if out, err := awaitRamdisk(t.Context(), n, driver.Turn{}); err != nil || !out.Callback {

@@ -87,6 +87,9 @@ type Operation struct {
 	// follows a lost outcome reads that. Before an operation that only keeps a
 	// processor busy, the outcome is stored with that of the latter.
 	Shown bool
+	// Decides says that what follows depends on what the operation stores, so that it is
+	// stored before the next one is chosen.
+	Decides bool
 	// Skip leaves out the operation, unless it is in progress.
 	Skip bool
 	// Processor says that Read keeps a processor busy rather than a machine.
@@ -133,7 +136,7 @@ func (o *Operation) repeatable() bool { return o.Harmless || o.Read != nil && !o
 // with that of the next one.
 func (o *Operation) storedWith(next *Operation) bool {
 	switch {
-	case o.After != nil || o.Processor || next.Skip:
+	case o.After != nil || o.Decides || o.Processor || next.Skip:
 		return false
 	case o.Shown:
 		return next.Processor
