@@ -1,0 +1,89 @@
+package redact
+
+import (
+	"slices"
+	"strings"
+)
+
+// finder finds many texts in others, without regard to case. Candidates are looked up by
+// their first bytes, so that a search takes no longer for a thousand texts than for one.
+type finder struct {
+	byPrefix map[[shortest]byte][]entry
+	known    map[string]bool
+}
+
+// entry is one text with its replacement.
+type entry struct {
+	text, instead string // in lower case
+	bounded       bool   // found as a word only
+	digit         bool   // has a digit
+}
+
+func newFinder() *finder {
+	return &finder{byPrefix: map[[shortest]byte][]entry{}, known: map[string]bool{}}
+}
+
+// add adds a text of at least [shortest] bytes.
+func (f *finder) add(text, instead string, bounded bool) {
+	text = lower(text)
+	if len(text) < shortest || f.known[text] {
+		return
+	}
+	f.known[text] = true
+	prefix := [shortest]byte([]byte(text[:shortest]))
+	f.byPrefix[prefix] = append(f.byPrefix[prefix], entry{text, lower(instead), bounded, strings.ContainsAny(text, "0123456789")})
+}
+
+// sort makes longer texts be found before those that begin them.
+func (f *finder) sort() {
+	for _, entries := range f.byPrefix {
+		slices.SortFunc(entries, func(a, b entry) int { return len(b.text) - len(a.text) })
+	}
+}
+
+// replace replaces all texts in another one.
+func (f *finder) replace(text string) string {
+	return f.replaceIf(text, func(entry) bool { return true })
+}
+
+// replaceNamed replaces those with a digit: others may be words of the schemas.
+func (f *finder) replaceNamed(text string) string {
+	return f.replaceIf(text, func(e entry) bool { return e.digit })
+}
+
+func (f *finder) replaceIf(text string, such func(entry) bool) string {
+	low := lower(text)
+	var b strings.Builder
+	kept := 0
+	for i := 0; i+shortest <= len(low); {
+		found, ok := f.at(low, i, such)
+		if !ok {
+			i++
+			continue
+		}
+		end := i + len(found.text)
+		b.WriteString(text[kept:i])
+		b.WriteString(cased(found.instead, text[i:end]))
+		i, kept = end, end
+	}
+	if kept == 0 {
+		return text
+	}
+	return b.String() + text[kept:]
+}
+
+// at finds the longest text at a place.
+func (f *finder) at(low string, i int, such func(entry) bool) (entry, bool) {
+	for _, e := range f.byPrefix[[shortest]byte([]byte(low[i:i+shortest]))] {
+		if such(e) && strings.HasPrefix(low[i:], e.text) && (!e.bounded || isWord(low, i, i+len(e.text))) {
+			return e, true
+		}
+	}
+	return entry{}, false
+}
+
+// isWord reports whether a part of a text begins and ends between letters or digits and
+// something else.
+func isWord(text string, begin, end int) bool {
+	return (begin == 0 || !isAlnum(text[begin-1])) && (end == len(text) || !isAlnum(text[end]))
+}

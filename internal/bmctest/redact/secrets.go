@@ -1,0 +1,255 @@
+package redact
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// secrets are what must not be shown, with what is shown instead.
+type secrets struct {
+	key      []byte
+	replaced map[string]string // by class and text
+	used     map[string]bool   // replacements
+	finder   *finder           // of those that are replaced anywhere
+	versions map[string]bool   // that look like IPv4 addresses
+	words    map[string]bool   // secrets that are replaced where they are a whole value
+}
+
+// Lengths of texts, in bytes.
+const (
+	shortest = 4 // that are replaced outside of their own property
+	anywhere = 8 // that are replaced inside of longer words
+)
+
+// lower is text in lower case, of ASCII only, so that its length stays.
+func lower(text string) string {
+	out := []byte(text)
+	for i, c := range out {
+		if c >= 'A' && c <= 'Z' {
+			out[i] = c + 'a' - 'A'
+		}
+	}
+	return string(out)
+}
+
+// add notes a secret, unless it says that there is none. One without digits that is a name is
+// replaced in its own property only: names such as admin are parts of other words.
+func (s *secrets) add(c class, text string) {
+	if text == "" || c != credential && isPlaceholder(text) {
+		return
+	}
+	if ip, err := netip.ParseAddr(text); err == nil {
+		s.addIP(text, ip)
+		return
+	}
+	invented := s.invent(text)
+	if c != credential && c != identity && c != address && !strings.ContainsAny(text, "0123456789.@") {
+		return
+	}
+	bounded := len(text) < anywhere
+	s.finder.add(text, invented, bounded)
+	if escaped := url.PathEscape(text); escaped != text {
+		s.finder.add(escaped, invented, bounded)
+	}
+	switch formOf(text) { // the same address is also written with other separators, or with none
+	case uuidForm:
+		s.finder.add(separated(text, ""), separated(invented, ""), bounded)
+	case pairsForm:
+		for _, separator := range []string{"", ":", "-"} {
+			s.finder.add(separated(text, separator), separated(invented, separator), bounded)
+		}
+	}
+}
+
+// addWord notes a secret that is also replaced where it is a whole value.
+func (s *secrets) addWord(c class, text string) {
+	s.add(c, text)
+	if len(text) >= shortest {
+		s.words[text] = true
+	}
+}
+
+// own is what is shown for the value of a property of a class; for an open one, whether the
+// value is a secret of its own.
+func (s *secrets) own(c class, text string) (string, bool) {
+	if c == open && !s.words[text] {
+		return "", false
+	}
+	known, ok := s.replaced[idOf(text)]
+	return cased(shaped(known, text), text), ok
+}
+
+// form is how a secret is written.
+type form int
+
+const (
+	textForm form = iota
+	uuidForm
+	pairsForm // of hexadecimal digits, such as a MAC address
+)
+
+func formOf(text string) form {
+	switch {
+	case len(text) == len("01234567-0123-0123-0123-0123456789ab") && uuids.MatchString(text):
+		return uuidForm
+	case pairs.FindString(text) == text, bareAddress.MatchString(text):
+		return pairsForm
+	}
+	return textForm
+}
+
+// idOf identifies a secret, however it is written.
+func idOf(text string) string {
+	if formOf(text) != textForm {
+		return separated(lower(text), "")
+	}
+	return lower(text)
+}
+
+// invent returns the replacement of a secret.
+func (s *secrets) invent(text string) string {
+	invented := s.once(idOf(text), func(random []byte) string {
+		if formOf(text) != textForm {
+			return hexLike(lower(text), random)
+		}
+		return like(lower(text), random)
+	})
+	return cased(shaped(invented, text), text)
+}
+
+// shaped gives an address the separators of another spelling of it.
+func shaped(known, text string) string {
+	if formOf(text) == textForm {
+		return known
+	}
+	digits, out := separated(known, ""), make([]byte, 0, len(text))
+	for i := range len(text) {
+		if !isAlnum(text[i]) || digits == "" {
+			out = append(out, text[i])
+			continue
+		}
+		out, digits = append(out, digits[0]), digits[1:]
+	}
+	return string(out)
+}
+
+// maxTries bounds how often another replacement is drawn that nothing has yet. Few texts have
+// a form with fewer possibilities.
+const maxTries = 64
+
+// once returns the replacement for an identity, which is made when it is first asked for.
+func (s *secrets) once(id string, draw func(random []byte) string) string {
+	if known, ok := s.replaced[id]; ok {
+		return known
+	}
+	invented := ""
+	for try := range uint64(maxTries) {
+		invented = draw(s.random(id, try))
+		if !s.used[invented] && !strings.Contains(id, lower(invented)) {
+			break
+		}
+	}
+	s.used[invented], s.replaced[id] = true, invented
+	return invented
+}
+
+// random is a stream of bytes for an identity.
+func (s *secrets) random(id string, try uint64) []byte {
+	size := 2*len(id) + sha256.Size // as long as a spelling with separators
+	out := make([]byte, 0, size+sha256.Size)
+	for block := uint64(0); len(out) < size; block++ {
+		mac := hmac.New(sha256.New, s.key)
+		_, _ = mac.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, try), block)) // never fails
+		_, _ = mac.Write([]byte(id))
+		out = mac.Sum(out)
+	}
+	return out
+}
+
+// like draws a text of the form of another one: digits for digits, letters for letters. One
+// with few of them gets letters throughout.
+func like(text string, random []byte) string {
+	out := []byte(text)
+	alnum := 0
+	for _, c := range out {
+		if isAlnum(c) {
+			alnum++
+		}
+	}
+	few := alnum < shortest && alnum < len(out)
+	for i, c := range out {
+		switch {
+		case c >= '0' && c <= '9' && i == 0:
+			out[i] = '1' + random[i]%9 // numbers do not begin with a zero
+		case c >= '0' && c <= '9':
+			out[i] = '0' + random[i]%10
+		case c >= 'a' && c <= 'z', c >= 0x80, few:
+			out[i] = 'a' + random[i]%26
+		}
+	}
+	return string(out)
+}
+
+// hexLike draws hexadecimal digits for those of an address. Of a MAC address it makes one that
+// is administered locally; version and variant of a UUID stay.
+func hexLike(text string, random []byte) string {
+	const digits = "0123456789abcdef"
+	out := []byte(text)
+	isUUID := formOf(text) == uuidForm
+	for i, c := range out {
+		switch {
+		case isUUID && (i == 14 || i == 19):
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'f':
+			out[i] = digits[random[i]%16]
+		case c > 'f' && c <= 'z', c >= 0x80:
+			out[i] = 'x'
+		}
+	}
+	if !isUUID && len(out) > 1 && isAlnum(out[0]) && isAlnum(out[1]) {
+		out[0], out[1] = '0', '2'
+	}
+	return string(out)
+}
+
+func isAlnum(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// separated writes the pairs of an address with a separator.
+func separated(text, separator string) string {
+	var b strings.Builder
+	n := 0
+	for i := range len(text) {
+		if !isAlnum(text[i]) {
+			continue
+		}
+		if n > 0 && n%2 == 0 {
+			b.WriteString(separator)
+		}
+		b.WriteByte(text[i])
+		n++
+	}
+	return b.String()
+}
+
+// cased writes letters in upper case where another text of the same length does; all of them
+// where that has no others.
+func cased(text, as string) string {
+	switch {
+	case len(text) != len(as):
+		return text
+	case lower(as) != as && strings.ToUpper(as) == as:
+		return strings.ToUpper(text)
+	}
+	out := []byte(text)
+	for i := range out {
+		if as[i] >= 'A' && as[i] <= 'Z' && out[i] >= 'a' && out[i] <= 'z' {
+			out[i] -= 'a' - 'A'
+		}
+	}
+	return string(out)
+}
