@@ -57,9 +57,14 @@ var (
 	documentation6 = netip.MustParsePrefix("2001:db8::/32")
 )
 
-// addIP adds an IP address, unless many computers have it.
+// isCommon reports whether many computers have an IP address, or it is a mask of one.
+func isCommon(ip netip.Addr) bool {
+	return ip.IsUnspecified() || ip.IsLoopback() || ip.IsMulticast() || ip.Is4() && ip.As4()[0] == 255
+}
+
+// addIP adds an IP address, unless it is a common one.
 func (s *secrets) addIP(text string, ip netip.Addr) {
-	if ip.IsUnspecified() || ip.IsLoopback() || ip.IsMulticast() || ip.Is4() && ip.As4()[0] == 255 {
+	if isCommon(ip) {
 		return
 	}
 	invented := s.once("ip "+ip.String(), func(random []byte) string {

@@ -42,7 +42,7 @@ func (s *secrets) add(c class, text string) {
 	if text == "" || c != credential && isPlaceholder(text) {
 		return
 	}
-	if ip, err := netip.ParseAddr(text); err == nil {
+	if ip, err := netip.ParseAddr(text); err == nil && c != credential && (c == host || !isCommon(ip)) {
 		s.addIP(text, ip)
 		return
 	}

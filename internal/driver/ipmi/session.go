@@ -12,6 +12,7 @@ import (
 var (
 	setSessionPrivilege = command{0x06, 0x3B}
 	closeSession        = command{0x06, 0x3C}
+	getDeviceID         = command{0x06, 0x01}
 	getSystemGUID       = command{0x06, 0x37}
 	getChassisStatus    = command{0x00, 0x01}
 	chassisControl      = command{0x00, 0x02}

@@ -195,16 +195,19 @@ func differing(present, wanted schemas.SettingsAttributes) []string {
 	return texts
 }
 
+// settingsDocument says where and when settings are changed (DSP0266, settings resource).
+type settingsDocument struct {
+	Settings struct {
+		SettingsObject      schemas.Link
+		SupportedApplyTimes []schemas.SettingsApplyTime
+	} `json:"@Redfish.Settings"`
+}
+
 // pendingSettings reads the settings that the next restart applies, and when a BMC that
 // lets clients choose is told to apply them. Both are empty for a BMC without such a
 // list.
 func (c *call) pendingSettings(bios *schemas.Bios) (schemas.SettingsAttributes, schemas.SettingsApplyTime, error) {
-	var present struct {
-		Settings struct {
-			SettingsObject      schemas.Link
-			SupportedApplyTimes []schemas.SettingsApplyTime
-		} `json:"@Redfish.Settings"`
-	}
+	var present settingsDocument
 	if err := c.read(bios.ODataID, &present); err != nil || present.Settings.SettingsObject == "" {
 		return nil, "", err
 	}

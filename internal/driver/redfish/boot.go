@@ -71,9 +71,19 @@ func (q quirks) source(source schemas.BootSource) schemas.BootSource {
 	return source
 }
 
+// sourceOn is the name that a system of the BMC has for a boot source: newer boards have the
+// usual one.
+func (q quirks) sourceOn(system *schemas.ComputerSystem, source schemas.BootSource) schemas.BootSource {
+	if own := q.source(source); checkSource(system, own) == nil {
+		return own
+	}
+	return source
+}
+
 // quirks returns those of the BMC behind the call.
 func (c *call) quirks(system *schemas.ComputerSystem) quirks {
-	return quirksOf(c.api.Service.Vendor, system.Manufacturer)
+	_, q := quirksOf(c.api.Service.Vendor, system.Manufacturer)
+	return q
 }
 
 // SetBootDevice sets the boot override. Where a BMC refuses one beyond the next boot, it
@@ -89,10 +99,7 @@ func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.Boo
 			return err
 		}
 		q := c.quirks(system)
-		target := q.source(bootSources[i].source)
-		if checkSource(system, target) != nil { // newer boards have the usual name
-			target = bootSources[i].source
-		}
+		target := q.sourceOn(system, bootSources[i].source)
 		want := schemas.Boot{BootSourceOverrideTarget: target, BootSourceOverrideEnabled: schemas.OnceBootSourceOverrideEnabled}
 		if device.Persistent != nil && *device.Persistent {
 			want.BootSourceOverrideEnabled = schemas.ContinuousBootSourceOverrideEnabled

@@ -28,29 +28,35 @@ var mediaTypes = []mediaType{
 	{"disk", []schemas.VirtualMediaType{schemas.USBStickVirtualMediaType}},
 }
 
-// slots reads the virtual devices of the node's machine: those of the system, or else
-// those of its managers.
+// slots reads the virtual devices of the node's machine.
 func (c *call) slots() ([]*schemas.VirtualMedia, error) {
+	slots, _, err := c.slotsAndOwner()
+	return slots, err
+}
+
+// slotsAndOwner reads the virtual devices of the node's machine, and says what has them: the
+// system, or else its managers.
+func (c *call) slotsAndOwner() (slots []*schemas.VirtualMedia, owner string, err error) {
 	system, err := c.system()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	slots, err := system.VirtualMedia()
+	slots, err = system.VirtualMedia()
 	if err != nil || len(slots) > 0 {
-		return slots, err
+		return slots, "system", err
 	}
 	managers, err := system.ManagedBy()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	for _, manager := range managers {
 		of, err := manager.VirtualMedia()
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		slots = append(slots, of...)
 	}
-	return slots, nil
+	return slots, "manager", nil
 }
 
 // devicesOf lists the devices of the Bare Metal API that a virtual device can be.

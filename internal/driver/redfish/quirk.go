@@ -28,16 +28,29 @@ var quirkTable = []struct {
 	{"Supermicro", quirks{wholeOverride: true, cdTarget: schemas.BootSource("UsbCd")}},
 }
 
-// quirksOf returns the quirks of a BMC by the names that it gives itself.
-func quirksOf(names ...string) quirks {
+// quirksOf returns the quirks of a BMC by the names that it gives itself, and the vendor of
+// their row, which is empty when there is none.
+func quirksOf(names ...string) (vendor string, of quirks) {
 	for _, row := range quirkTable {
 		if slices.ContainsFunc(names, func(name string) bool {
 			return len(name) >= len(row.vendor) && strings.EqualFold(name[:len(row.vendor)], row.vendor)
 		}) {
-			return row.quirks
+			return row.vendor, row.quirks
 		}
 	}
-	return quirks{}
+	return "", quirks{}
+}
+
+// describe says what the quirks are.
+func (q quirks) describe() []string {
+	var all []string
+	if q.wholeOverride {
+		all = append(all, "a change of the boot override names target, duration and mode")
+	}
+	if q.cdTarget != "" {
+		all = append(all, "a virtual CD is the boot source "+string(q.cdTarget))
+	}
+	return all
 }
 
 // temporaryMessages are messages of refusals that end by themselves although their
