@@ -8,7 +8,6 @@ package bmctest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -154,7 +153,7 @@ func runRedfish(ctx context.Context, o Options) (Report, error) {
 
 func runIPMI(ctx context.Context, o Options) (Report, error) {
 	if o.Medium != "" || o.Record {
-		return Report{}, errors.New("media and recordings are not possible over IPMI")
+		return Report{}, node.Invalid("Media and recordings are not possible over IPMI.")
 	}
 	info := map[string]any{"ipmi_address": o.Address}
 	for key, value := range map[string]string{

@@ -19,6 +19,7 @@ import (
 
 func TestEverythingWorksAndNothingIsChanged(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
 		s, o := start(t, vendor)
 		report := run(t.Context(), t, o)
 		for _, r := range report.Results {
@@ -148,6 +149,7 @@ func TestSystemIsNamedWhenThereAreSeveral(t *testing.T) {
 
 func TestPowerCycleEndsAsItBegan(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
 		for _, on := range []bool{true, false} {
 			s, o := start(t, vendor, redfishtest.Options{Times: bmc.Times{PowerOn: time.Second, PowerOff: time.Second}})
 			s.Switch(on)
@@ -219,6 +221,7 @@ func TestInterruptedPowerCycleSaysWhereTheMachineIs(t *testing.T) {
 
 func TestMediumIsAttachedAndDetached(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
 		s, o := start(t, vendor)
 		o.Medium = "http://192.0.2.1/test.iso"
 		want(t, run(t.Context(), t, o), "attach a medium", bmctest.Works, "attached, read back, detached")

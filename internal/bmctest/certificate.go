@@ -38,7 +38,7 @@ func (t *redfishTest) certificate(ctx context.Context) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // nothing was sent
 	encrypted, ok := conn.(*tls.Conn)
 	if !ok || len(encrypted.ConnectionState().PeerCertificates) == 0 {
 		return finding{}, errors.New("the BMC shows no certificate")
@@ -74,7 +74,7 @@ func judge(chain []*x509.Certificate, roots *x509.CertPool, host string, now tim
 	for _, one := range chain[1:] {
 		others.AddCert(one)
 	}
-	text := fmt.Sprintf("of %s, until %s", own.Issuer, own.NotAfter.UTC().Format(time.DateOnly))
+	text := fmt.Sprintf("issued by %s, valid until %s", own.Issuer, own.NotAfter.UTC().Format(time.DateOnly))
 	_, err := own.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, Intermediates: others, CurrentTime: now})
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError

@@ -59,6 +59,10 @@ func Documents(documents []Document, known Known) []Document {
 			out[i].Headers = map[string]string{}
 		}
 		for name, value := range d.Headers {
+			if strings.EqualFold(name, "ETag") {
+				out[i].Headers[name] = s.tag(value)
+				continue
+			}
 			out[i].Headers[name] = s.text(value)
 		}
 	}
@@ -158,4 +162,10 @@ func (s *secrets) text(value string) string {
 	}
 	value = links.ReplaceAllStringFunc(value, s.link)
 	return s.finder.replace(value)
+}
+
+// tag replaces an entity tag, which may be computed from what the document had.
+func (s *secrets) tag(value string) string {
+	begin := strings.Index(value, `"`) + 1 // behind W/, if it is weak
+	return value[:begin] + s.once("tag "+value, func(random []byte) string { return like(lower(value[begin:]), random) })
 }
