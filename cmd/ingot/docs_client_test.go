@@ -72,10 +72,14 @@ func TestClientPageHasAnExampleOfEveryCommand(t *testing.T) {
 	}
 }
 
-func TestExamplesOfTheRedfishPageAreCommands(t *testing.T) {
-	lines := documentedLines(t, "../../docs/redfish.md")
-	if len(lines) == 0 {
-		t.Fatal("the page has no examples")
+func TestExamplesOfOtherPagesAreCommands(t *testing.T) {
+	var lines []string
+	for _, page := range []string{"redfish", "bmc-test"} {
+		examples := documentedLines(t, "../../docs/"+page+".md")
+		if len(examples) == 0 {
+			t.Fatalf("the page %s has no examples", page)
+		}
+		lines = append(lines, examples...)
 	}
 	t.Chdir(t.TempDir())
 	for name, content := range map[string]string{"steps.yaml": "[]", "raid.json": "{}"} {

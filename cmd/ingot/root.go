@@ -25,7 +25,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.FlagError(err) })
 	root.AddCommand(
 		newUpCommand(), newEngineCommand(), newOperatorCommand(), newPXEFilterCommand(), newSimCommand(),
-		newNodeCommand(), newExplainCommand(), newSuspensionCommand(), newVersionCommand(),
+		newNodeCommand(), newExplainCommand(), newBMCCommand(), newSuspensionCommand(), newVersionCommand(),
 	)
 	addResourceCommands(root)
 	markUsageErrors(root)

@@ -64,7 +64,7 @@ Redfish over TLS and switches the machine.`,
 	flags.bmc.add(cmd)
 	addAgentFaults(cmd, &flags.options.AgentFaults)
 	flags.log.add(cmd)
-	cmd.AddCommand(newFakeMachinesCommand())
+	cmd.AddCommand(newFakeMachinesCommand(), newBMCRecordingCommand())
 	complete(cmd, "kind", cobra.FixedCompletions(
 		[]cobra.Completion{string(hardware.Server), string(hardware.Edge), string(hardware.Virtual)}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
