@@ -110,6 +110,9 @@ func (t *redfishTest) storage(ctx context.Context) (finding, error) {
 	texts := make([]string, len(controllers))
 	for i, one := range controllers {
 		texts[i] = one.ID + " with " + count(one.Drives, "drive", "drives") + " and " + count(one.Volumes, "volume", "volumes")
+		if len(one.RAIDTypes) > 0 {
+			texts[i] += " (" + join(one.RAIDTypes) + ")"
+		}
 	}
 	return finding{text: join(texts)}, err
 }

@@ -3,6 +3,7 @@ package redfish
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/stmcginnis/gofish/schemas"
 
@@ -136,7 +137,7 @@ type SlotFacts struct {
 	Occupied bool
 }
 
-// SlotFacts reads the virtual devices.
+// SlotFacts reads the virtual devices, in the order of their paths.
 func (d Driver) SlotFacts(ctx context.Context, n *node.Node) ([]SlotFacts, error) {
 	var facts []SlotFacts
 	err := d.with(ctx, n, "read virtual media", driver.Turn{}, func(c *call) error {
@@ -146,6 +147,7 @@ func (d Driver) SlotFacts(ctx context.Context, n *node.Node) ([]SlotFacts, error
 				Path: slot.ODataID, Owner: owner, Devices: devicesOf(slot), Inserts: slot.SupportsMediaInsert, Occupied: inserted(slot),
 			})
 		}
+		slices.SortFunc(facts, func(a, b SlotFacts) int { return strings.Compare(a.Path, b.Path) })
 		return err
 	})
 	return facts, err

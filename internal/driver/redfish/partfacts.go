@@ -1,16 +1,13 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
-
-	"github.com/stmcginnis/gofish/schemas"
+	"strings"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 )
-
-// maxFacts bounds how many members of one collection are read for facts.
-const maxFacts = 64
 
 // BIOSFacts are what the driver finds at the BIOS settings (DSP0268, Bios).
 type BIOSFacts struct {
@@ -103,87 +100,49 @@ func (d Driver) UpdateFacts(ctx context.Context, n *node.Node) (UpdateFacts, err
 type StorageFacts struct {
 	ID              string
 	Drives, Volumes int
+	// RAIDTypes are those that it can make; empty when it makes none, or does not tell.
+	RAIDTypes []string
 }
 
-// StorageFacts reads the storage controllers, at most 64.
+// StorageFacts reads the storage controllers.
 func (d Driver) StorageFacts(ctx context.Context, n *node.Node) ([]StorageFacts, error) {
 	var facts []StorageFacts
-	err := d.with(ctx, n, "read the storage", driver.Turn{}, func(c *call) error {
-		return c.eachOf(n, func(links factLinks) schemas.Link { return links.Storage }, func(path string) error {
-			var document struct {
-				ID      string `json:"Id"`
-				Drives  []schemas.Link
-				Volumes schemas.Link
-			}
-			if err := c.read(path, &document); err != nil {
-				return err
-			}
-			found := StorageFacts{ID: document.ID, Drives: len(document.Drives)}
-			if document.Volumes != "" {
-				volumes, err := c.members(document.Volumes.String())
-				if err != nil {
-					return err
-				}
-				found.Volumes = len(volumes)
-			}
-			facts = append(facts, found)
-			return nil
-		})
-	})
+	err := d.surveyFacts(ctx, n, "read the storage", func(s *survey, system systemDocument) error {
+		units, err := s.storage(system.Storage.String())
+		for _, unit := range units {
+			facts = append(facts, StorageFacts{ID: unit.id, Drives: len(unit.drives), Volumes: len(unit.volumes), RAIDTypes: unit.raidTypes})
+		}
+		return err
+	}, func() bool { return len(facts) > 0 })
 	return facts, err
 }
 
 // PortFacts are a network interface of the system (DSP0268, EthernetInterface).
 type PortFacts struct{ ID, MAC, Link string }
 
-// PortFacts reads the network interfaces of the system, at most 64.
+// PortFacts reads the network interfaces of the system.
 func (d Driver) PortFacts(ctx context.Context, n *node.Node) ([]PortFacts, error) {
 	var facts []PortFacts
-	err := d.with(ctx, n, "read the network interfaces", driver.Turn{}, func(c *call) error {
-		return c.eachOf(n, func(links factLinks) schemas.Link { return links.EthernetInterfaces }, func(path string) error {
-			var document struct {
-				ID                              string `json:"Id"`
-				MACAddress, PermanentMACAddress string
-				LinkStatus                      string
-			}
-			if err := c.read(path, &document); err != nil {
-				return err
-			}
-			mac := document.PermanentMACAddress
-			if mac == "" {
-				mac = document.MACAddress
-			}
-			facts = append(facts, PortFacts{ID: document.ID, MAC: mac, Link: document.LinkStatus})
-			return nil
+	err := d.surveyFacts(ctx, n, "read the network interfaces", func(s *survey, system systemDocument) error {
+		return membersOf(s, system.EthernetInterfaces.String(), func(_ string, e ethernetInterface) {
+			facts = append(facts, PortFacts{ID: e.ID, MAC: cmp.Or(e.PermanentMACAddress, e.MACAddress), Link: e.LinkStatus})
 		})
-	})
+	}, func() bool { return len(facts) > 0 })
 	return facts, err
 }
 
-// factLinks are where a system has what facts are read of.
-type factLinks struct{ EthernetInterfaces, Storage schemas.Link }
-
-// eachOf calls a function for each member of a collection of the system.
-func (c *call) eachOf(n *node.Node, of func(factLinks) schemas.Link, do func(path string) error) error {
-	path, err := c.systemPath()
-	if err != nil {
-		return err
-	}
-	var links factLinks
-	if err := c.read(path, &links); err != nil {
-		return err
-	}
-	if of(links) == "" {
-		return &node.NotSupportedError{Node: n.UUID, Interface: node.InspectInterface.Field(), Name: "redfish", What: "this part of its inventory"}
-	}
-	paths, err := c.members(of(links).String())
-	if err != nil {
-		return err
-	}
-	for _, path := range paths[:min(len(paths), maxFacts)] {
-		if err := do(path); err != nil {
-			return err
+// surveyFacts reads a part of the hardware. When nothing of it is found, what the BMC could
+// not show is the error.
+func (d Driver) surveyFacts(ctx context.Context, n *node.Node, op string, read func(*survey, systemDocument) error, found func() bool) error {
+	return d.with(ctx, n, op, driver.Turn{}, func(c *call) error {
+		s := &survey{call: c}
+		system, err := s.shownSystem()
+		if err == nil {
+			err = read(s, system)
 		}
-	}
-	return nil
+		if err == nil && !found() && s.missed > 0 {
+			err = &node.DriverError{Op: op, Reason: node.CutText(strings.Join(s.leftOut, "; "))}
+		}
+		return err
+	})
 }
