@@ -30,6 +30,7 @@ func (f *simBMCFlags) add(cmd *cobra.Command) {
 	flags, faults := cmd.Flags(), &f.options.Faults
 	vendors := append(append([]string{}, redfish.Vendors...), sim.MixedVendors)
 	flags.StringVar(&f.options.Vendor, "bmc", "", "give every machine a BMC that speaks Redfish, of this vendor: "+strings.Join(vendors, ", "))
+	flags.IntVar(&f.options.Systems, "bmc-systems", 1, "how many machines share a BMC, which has a system for each")
 	flags.StringVar(&f.network, "bmc-network", hardware.LocalBMCNetwork.String(), "network on this computer with an address for each BMC")
 	flags.Uint16Var(&f.options.Port, "bmc-port", 8443, "port of every BMC")
 	flags.Uint16Var(&f.options.IPMIPort, "bmc-ipmi-port", 6230, "UDP port on which every BMC answers IPMI as well; 0 means that none does")
@@ -45,8 +46,8 @@ func (f *simBMCFlags) add(cmd *cobra.Command) {
 // apply adds the BMCs to the options of the machines.
 func (f *simBMCFlags) apply(o *sim.Options, speed float64) error {
 	if f.options.Vendor == "" {
-		if f.off || f.caFile != "" {
-			return &cli.UsageError{Err: errors.New("--off and --bmc-ca-file are for machines with --bmc")}
+		if f.off || f.caFile != "" || f.options.Systems != 1 {
+			return &cli.UsageError{Err: errors.New("--off, --bmc-systems and --bmc-ca-file are for machines with --bmc")}
 		}
 		return nil
 	}

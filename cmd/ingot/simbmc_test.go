@@ -26,6 +26,8 @@ func TestSimRefusesFlagsOfBMCsThatCannotWork(t *testing.T) {
 		"--bmc dell --bmc-network here": "--bmc-network",
 		"--bmc dell --kind edge":        "nly servers",
 		"--off":                         "--bmc",
+		"--bmc-systems 2":               "--bmc",
+		"--bmc dell --bmc-systems 65":   "1 to 64 systems",
 		"--bmc-ca-file ca.pem":          "--bmc",
 	} {
 		_, stderr, code := simRun(t, strings.Fields(args)...)

@@ -31,6 +31,7 @@ type machineDocument struct {
 type bmcDocument struct {
 	Vendor     string          `json:"vendor"`
 	URL        string          `json:"url"`
+	SystemPath string          `json:"system_path"`
 	PowerState bmc.PowerState  `json:"power_state"`
 	Boots      int64           `json:"boots"`
 	Boot       bmc.Override    `json:"boot"`
@@ -106,7 +107,7 @@ func (m *Machine) document() machineDocument {
 	}
 	if b := m.bmc; b != nil {
 		d.bmcDocument = &bmcDocument{
-			Vendor: b.Profile().Vendor, URL: m.BMCURL(), PowerState: b.Power(), Boots: b.Boots(),
+			Vendor: b.Profile().Vendor, URL: m.BMCURL(), SystemPath: m.SystemPath(), PowerState: b.Power(), Boots: b.Boots(),
 			Boot: b.Override(), Media: b.Media(), Components: b.Components(), Tasks: len(b.Tasks()),
 			Writing: b.Writing(), BIOS: b.BIOS(),
 		}

@@ -29,7 +29,10 @@ const MixedVendors = "mixed"
 type BMCOptions struct {
 	// Vendor is one of [redfish.Vendors] or [MixedVendors].
 	Vendor string
-	// Network has the addresses of the BMCs: that of machine i is the network's address plus
+	// Systems is how many machines share a BMC, which has a system for each; 0 means that each
+	// has one of its own. Over IPMI, a BMC speaks for the first of them.
+	Systems int
+	// Network has the addresses of the BMCs: that of BMC i is the network's address plus
 	// i plus one. The zero value means [hardware.LocalBMCNetwork].
 	Network netip.Prefix
 	// Port is where the BMCs listen, over TLS; 1025 to 65535.
@@ -70,6 +73,8 @@ func (o BMCOptions) validate(all Options) error {
 		return fmt.Errorf("the port of the BMCs must be above 1024, got %d", o.Port)
 	case o.IPMIPort > 0 && o.IPMIPort <= 1024:
 		return fmt.Errorf("the IPMI port of the BMCs must be above 1024, got %d", o.IPMIPort)
+	case o.Systems < 0 || o.Systems > maxSystems:
+		return fmt.Errorf("a BMC has 1 to %d systems, not %d", maxSystems, o.Systems)
 	case o.User == "" || o.Password == "":
 		return errors.New("the BMCs need a user and a password")
 	case all.Hardware.Kind != "" && all.Hardware.Kind != hardware.Server:
@@ -78,17 +83,23 @@ func (o BMCOptions) validate(all Options) error {
 	return o.hardware(all.Hardware, 0).Validate()
 }
 
+// maxSystems bounds how many machines share a BMC.
+const maxSystems = 64
+
+// perBMC is how many machines share a BMC.
+func (o BMCOptions) perBMC() int { return max(1, o.Systems) }
+
 // vendor is that of machine index.
 func (o BMCOptions) vendor(index int) string {
 	if o.Vendor == MixedVendors {
-		return redfish.Vendors[index%len(redfish.Vendors)]
+		return redfish.Vendors[index/o.perBMC()%len(redfish.Vendors)]
 	}
 	return o.Vendor
 }
 
 // hardware limits the hardware of machine index to what fits its BMC.
 func (o BMCOptions) hardware(h hardware.Options, index int) hardware.Options {
-	h.Kind, h.Manufacturer, h.BMCNetwork = hardware.Server, redfish.Profile(o.vendor(index)).Manufacturer, o.network()
+	h.Kind, h.Manufacturer, h.BMCNetwork, h.PerBMC = hardware.Server, redfish.Profile(o.vendor(index)).Manufacturer, o.network(), o.perBMC()
 	return h
 }
 
@@ -97,7 +108,7 @@ type bmcs struct {
 	authority *redfish.Authority
 	server    *http.Server
 	listeners []net.Listener
-	services  map[netip.Addr]*redfish.Service
+	services  map[netip.Addr]*redfish.Group
 	sockets   []*net.UDPConn  // for IPMI
 	ctx       context.Context //nolint:containedctx // of the requests, which end with the simulation
 	stopping  context.CancelFunc
@@ -113,7 +124,7 @@ func (ms *Machines) addBMCs() error {
 	o := ms.options.BMC
 	ctx, stopping := context.WithCancel(context.Background())
 	ms.bmcs = &bmcs{
-		authority: authority, services: make(map[netip.Addr]*redfish.Service, len(ms.machines)), ctx: ctx, stopping: stopping,
+		authority: authority, services: make(map[netip.Addr]*redfish.Group, len(ms.machines)), ctx: ctx, stopping: stopping,
 	}
 	configs := map[string]*bmc.Config{}
 	for _, vendor := range redfish.Vendors {
@@ -124,7 +135,13 @@ func (ms *Machines) addBMCs() error {
 	}
 	for i, m := range ms.machines {
 		m.bmc = bmc.New(configs[o.vendor(i)], m.name(), m.Hardware, computer{m})
-		ms.bmcs.services[m.bmcAddress()] = redfish.New(m.bmc)
+	}
+	for group := range slices.Chunk(ms.machines, o.perBMC()) {
+		behind := make([]*bmc.BMC, len(group))
+		for i, m := range group {
+			behind[i] = m.bmc
+		}
+		ms.bmcs.services[group[0].bmcAddress()] = redfish.NewGroup(behind)
 	}
 	ms.bmcs.server = &http.Server{
 		Handler: ms.bmcs, ReadHeaderTimeout: bmcHeaderTimeout, IdleTimeout: bmcIdleTimeout,
@@ -157,7 +174,12 @@ func (ms *Machines) waker(ctx context.Context) func(time.Duration, func()) {
 
 // bmcAddress is where the machine's BMC listens.
 func (m *Machine) bmcAddress() netip.Addr {
-	return hardware.AddressIn(m.all.options.BMC.network(), m.index)
+	return hardware.AddressIn(m.all.options.BMC.network(), m.index/m.all.options.BMC.perBMC())
+}
+
+// SystemPath is the path of the machine's system at its BMC, if machines have BMCs.
+func (m *Machine) SystemPath() string {
+	return m.all.bmcs.services[m.bmcAddress()].SystemPath(m.index % m.all.options.BMC.perBMC())
 }
 
 // BMC returns the machine's BMC, or nil if machines have none.
@@ -196,7 +218,8 @@ func (ms *Machines) ServeBMCs(ctx context.Context) error {
 	}
 	for i, socket := range ms.bmcs.sockets {
 		ms.bmcs.running.Go(func() {
-			if err := ipmi.New(ms.machines[i].bmc).Serve(ms.bmcs.ctx, socket); err != nil {
+			first := ms.machines[i*ms.options.BMC.perBMC()]
+			if err := ipmi.New(first.bmc).Serve(ms.bmcs.ctx, socket); err != nil {
 				ms.options.Log.Warn("BMC stopped answering IPMI", "address", socket.LocalAddr().String(), "err", err)
 			}
 		})
@@ -207,7 +230,8 @@ func (ms *Machines) ServeBMCs(ctx context.Context) error {
 // listen opens the addresses of the BMCs.
 func (ms *Machines) listen(ctx context.Context) error {
 	config := ms.bmcs.authority.TLS()
-	for _, m := range ms.machines {
+	for group := range slices.Chunk(ms.machines, ms.options.BMC.perBMC()) {
+		m := group[0]
 		address := netip.AddrPortFrom(m.bmcAddress(), ms.options.BMC.Port).String()
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 		if err != nil {

@@ -53,6 +53,8 @@ type Options struct {
 	// addresses; every machine then has a BMC with exactly that address. The zero value means
 	// that most machines have one, in a network that nobody routes.
 	BMCNetwork netip.Prefix
+	// PerBMC is how many neighbours share a BMC in BMCNetwork; 0 means that none do.
+	PerBMC int
 	// Address is the IPv4 address of the interface that the machine booted from. The
 	// zero value means the address for the machine's index in [DefaultNetwork].
 	Address netip.Addr
@@ -133,7 +135,7 @@ func (o Options) Machine(seed uint64, index int) Machine {
 	disks := p.disks(d, seed, index)
 	bmcV4, bmcV6 := p.bmcAddresses(d, index)
 	if o.BMCNetwork.IsValid() {
-		bmcV4, bmcV6 = AddressIn(o.BMCNetwork, index).String(), noBMCv6
+		bmcV4, bmcV6 = AddressIn(o.BMCNetwork, index/max(1, o.PerBMC)).String(), noBMCv6
 	}
 	pxe := p.pxeInterface(d, nics[bootNIC].MACAddress)
 

@@ -11,6 +11,7 @@ import (
 
 // dell is an iDRAC9 with firmware 7.
 var dell = shape{
+	served:  new(served),
 	profile: &dellProfile, product: "Integrated Dell Remote Access Controller", vendor: "Dell", oem: "Dell", version: "1.17.0",
 	silent: true,
 	system: "System.Embedded.1", manager: "iDRAC.Embedded.1", chassis: "System.Embedded.1",
@@ -80,12 +81,12 @@ var dell = shape{
 	volumeMade:    func(s *Service, _ *bmc.Volume, t *bmc.Task) answer { return s.acceptedVolume(t) },
 	volumeDeleted: func(s *Service, t *bmc.Task) answer { return s.acceptedVolume(t) },
 	more: []route{
-		{"GET", dellJobs, handler{answer: (*Service).listDellJobs}},
-		{"GET", dellJobs + "/{id}", handler{answer: (*Service).showDellJob}},
-		{"POST", dellJobs, handler{answer: (*Service).createDellJob}},
+		{"GET", "/Managers/iDRAC.Embedded.1" + dellJobs, handler{answer: (*Service).listDellJobs}},
+		{"GET", "/Managers/iDRAC.Embedded.1" + dellJobs + "/{id}", handler{answer: (*Service).showDellJob}},
+		{"POST", "/Managers/iDRAC.Embedded.1" + dellJobs, handler{answer: (*Service).createDellJob}},
 	},
 	extend: map[string]func(*Service, object){"Manager": func(s *Service, document object) {
-		document["Links"].(object)["Oem"] = object{"Dell": object{"Jobs": s.shape.link(dellJobs)}}
+		document["Links"].(object)["Oem"] = object{"Dell": object{"Jobs": s.shape.link(s.shape.managerPath() + dellJobs)}}
 	}},
 }
 
@@ -118,8 +119,8 @@ var dellProfile = bmc.Profile{
 	},
 }
 
-// dellJobs is the list of jobs, which are tasks in Dell's own form.
-const dellJobs = "/Managers/iDRAC.Embedded.1/Oem/Dell/Jobs"
+// dellJobs is the list of jobs below a manager, which are tasks in Dell's own form.
+const dellJobs = "/Oem/Dell/Jobs"
 
 // jobStates are the states of tasks as those of jobs.
 var jobStates = map[bmc.TaskState]string{
@@ -144,7 +145,7 @@ func (s *Service) dellJob(t bmc.Task) object {
 		message = "JCP001"
 	}
 	said := s.shape.render(message, "", "")
-	job := s.shape.document(dellJobs+"/"+id, "DellJob.v1_4_0.DellJob", object{
+	job := s.shape.document(s.shape.managerPath()+dellJobs+"/"+id, "DellJob.v1_4_0.DellJob", object{
 		"Id": id, "Name": taskName(t), "Description": "Job Instance", "JobState": jobStates[t.State],
 		"JobType": jobTypes[t.Kind], "PercentComplete": percents[t.State], "StartTime": "TIME_NOW", "EndTime": "TIME_NA",
 		"CompletionTime": nil, "Message": said["Message"], "MessageId": said["MessageId"], "MessageArgs": []string{},
@@ -157,11 +158,12 @@ func (s *Service) dellJob(t bmc.Task) object {
 }
 
 func (s *Service) listDellJobs(*request) answer {
+	path := s.shape.managerPath() + dellJobs
 	var all []string
 	for _, t := range s.bmc.Tasks() {
-		all = append(all, dellJobs+"/"+s.shape.taskID(t.Number))
+		all = append(all, path+"/"+s.shape.taskID(t.Number))
 	}
-	return resource(s.shape.collection(dellJobs, "DellJobCollection.DellJobCollection", "JobQueue", all))
+	return resource(s.shape.collection(path, "DellJobCollection.DellJobCollection", "JobQueue", all))
 }
 
 func (s *Service) showDellJob(q *request) answer {
@@ -185,5 +187,5 @@ func (s *Service) createDellJob(q *request) answer {
 	if job == nil {
 		job = &bmc.Task{} // the BMC lies
 	}
-	return answer{status: http.StatusOK, location: s.shape.id(dellJobs + "/" + s.shape.taskID(job.Number))}
+	return answer{status: http.StatusOK, location: s.shape.id(s.shape.managerPath() + dellJobs + "/" + s.shape.taskID(job.Number))}
 }

@@ -10,6 +10,7 @@ import (
 
 // hpe is an iLO 5 with firmware 2.
 var hpe = shape{
+	served:  new(served),
 	profile: &hpeProfile, product: "ProLiant", vendor: "HPE", oem: "Hpe", version: "1.6.0",
 	slash: true, absolute: true,
 	system: "1", manager: "1", chassis: "1",
@@ -121,7 +122,7 @@ func (s *Service) hpePOST() string {
 // far as the BMC can tell.
 func (s *Service) hpeUpdate() object {
 	state := object{"State": "Idle"}
-	for _, t := range s.bmc.Tasks() {
+	for _, t := range s.allTasks() {
 		if t.Kind != bmc.FlashTask {
 			continue
 		}

@@ -103,9 +103,11 @@ func (s *Service) updateService(*request) answer {
 func (s *Service) listFirmware(*request) answer {
 	path := "/UpdateService/FirmwareInventory"
 	var all []string
-	for _, c := range s.bmc.Components() {
-		id, _ := s.shape.inventory(c)
-		all = append(all, path+"/"+id)
+	for _, one := range s.group.services {
+		for _, c := range one.bmc.Components() {
+			id, _ := one.shape.inventory(c)
+			all = append(all, path+"/"+id)
+		}
 	}
 	return resource(s.shape.collection(path, "SoftwareInventoryCollection.SoftwareInventoryCollection", "Firmware Inventory", all))
 }
@@ -121,12 +123,17 @@ func (s *Service) showFirmware(q *request) answer {
 	return s.missing(q.Request)
 }
 
-// simpleUpdate begins an update. A target is a member of the firmware inventory.
+// simpleUpdate begins an update. A target is a member of the firmware inventory, or a system,
+// which a request must name where there are several.
 func (s *Service) simpleUpdate(q *request) answer {
 	uri, isText := q.body.text("ImageURI")
 	if uri == "" || !isText {
 		return s.problem(problem{http.StatusBadRequest, "ActionParameterMissing"}, "ImageURI", "")
 	}
+	if _, named := q.body["Targets"]; !named && len(s.group.services) > 1 {
+		return s.problem(problem{http.StatusBadRequest, "ActionParameterMissing"}, "Targets", "")
+	}
+	s = s.group.targeted(s, q.body)
 	component, refused := s.target(q.body)
 	if refused != nil {
 		return *refused

@@ -10,8 +10,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
@@ -39,19 +37,14 @@ func Profile(vendor string) *bmc.Profile {
 
 // Service is the Redfish service of one BMC. It is safe for concurrent use.
 type Service struct {
-	bmc   *bmc.BMC
-	shape *shape
-
-	mu       sync.Mutex
-	sessions []session
-	newest   int64 // number of the newest session
-	restarts int64 // of the BMC, when the sessions were last looked at
+	bmc      *bmc.BMC
+	shape    *shape
+	group    *Group
+	sessions *sessions // of the group
 }
 
-// New returns the service of a BMC, whose profile must be one of [Profile].
-func New(b *bmc.BMC) *Service {
-	return &Service{bmc: b, shape: shapes[b.Profile().Vendor]}
-}
+// New returns the service of a BMC with one system. The profile must be one of [Profile].
+func New(b *bmc.BMC) *Group { return NewGroup([]*bmc.BMC{b}) }
 
 // request is a request that is answered.
 type request struct {
@@ -62,18 +55,8 @@ type request struct {
 
 type serviceKey struct{}
 
-// ServeHTTP answers a request. The identity of a request is read from the header
-// X-Request-Id.
+// ServeHTTP answers a request, whose path does not end with a slash.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.bmc.Reachable() {
-		panic(http.ErrAbortHandler) // cuts the connection
-	}
-	if path := strings.TrimRight(r.URL.Path, "/"); path != r.URL.Path {
-		changed := *r.URL
-		changed.Path = path
-		r = r.Clone(r.Context())
-		r.URL = &changed
-	}
 	mux := s.shape.mux()
 	if _, pattern := mux.Handler(r); pattern == "" {
 		s.unrouted(r, mux).write(s, w, r)

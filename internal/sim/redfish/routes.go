@@ -11,14 +11,14 @@ type route struct {
 // mux finds the handler of a request. All BMCs of a shape share it; it is made when it is
 // first needed.
 func (s *shape) mux() *http.ServeMux {
-	s.once.Do(func() {
-		s.served = http.NewServeMux()
+	s.served.once.Do(func() {
+		s.served.mux = http.NewServeMux()
 		for _, r := range s.routes() {
-			s.served.Handle(r.method+" "+root+r.path, r.handler)
+			s.served.mux.Handle(r.method+" "+root+r.path, r.handler)
 		}
-		s.served.Handle("GET /redfish", handler{answer: (*Service).versions, public: true})
+		s.served.mux.Handle("GET /redfish", handler{answer: (*Service).versions, public: true})
 	})
-	return s.served
+	return s.served.mux
 }
 
 // routes lists the routes of a vendor.
@@ -32,7 +32,7 @@ func (s *shape) routes() []route {
 		{"GET", "/SessionService/Sessions/{session}", handler{answer: (*Service).showSession}},
 		{"DELETE", "/SessionService/Sessions/{session}", handler{answer: (*Service).deleteSession}},
 
-		{"GET", "/Systems", list("/Systems", "ComputerSystemCollection.ComputerSystemCollection", system)},
+		{"GET", "/Systems", listAll("/Systems", "ComputerSystemCollection.ComputerSystemCollection", (*shape).systemPath)},
 		{"GET", system, handler{answer: (*Service).showSystem}},
 		{"PATCH", system, handler{answer: (*Service).changeBoot}},
 		{"POST", system + "/Actions/ComputerSystem.Reset", handler{answer: (*Service).reset}},
@@ -56,12 +56,12 @@ func (s *shape) routes() []route {
 		{"PATCH", system + "/SecureBoot", handler{answer: (*Service).changeSecureBoot}},
 		{"POST", system + "/SecureBoot/Actions/SecureBoot.ResetKeys", handler{answer: (*Service).resetKeys}},
 
-		{"GET", "/Managers", list("/Managers", "ManagerCollection.ManagerCollection", manager)},
+		{"GET", "/Managers", listAll("/Managers", "ManagerCollection.ManagerCollection", (*shape).managerPath)},
 		{"GET", manager, handler{answer: (*Service).showManager}},
 		{"GET", manager + "/EthernetInterfaces", list(manager+"/EthernetInterfaces", "EthernetInterfaceCollection.EthernetInterfaceCollection", manager+"/EthernetInterfaces/1")},
 		{"GET", manager + "/EthernetInterfaces/1", handler{answer: (*Service).showManagerPort}},
 
-		{"GET", "/Chassis", list("/Chassis", "ChassisCollection.ChassisCollection", chassis)},
+		{"GET", "/Chassis", listAll("/Chassis", "ChassisCollection.ChassisCollection", (*shape).chassisPath)},
 		{"GET", chassis, handler{answer: (*Service).showChassis}},
 		{"GET", chassis + "/NetworkAdapters", handler{answer: (*Service).listAdapters}},
 		{"GET", chassis + "/NetworkAdapters/{id}", handler{answer: (*Service).showAdapter}},

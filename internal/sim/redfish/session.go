@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -19,24 +20,32 @@ type session struct {
 
 func (x session) id() string { return strconv.FormatInt(x.number, 10) }
 
+// sessions are those of one BMC, which its systems share.
+type sessions struct {
+	mu       sync.Mutex
+	all      []session
+	newest   int64 // number of the newest session
+	restarts int64 // of the BMC, when the sessions were last looked at
+}
+
 // tidy drops the sessions that are over. It is called with the lock held.
-func (s *Service) tidy(now time.Time, restarts int64) {
+func (s *sessions) tidy(now time.Time, restarts int64) {
 	if restarts != s.restarts {
-		s.sessions, s.restarts = nil, restarts
+		s.all, s.restarts = nil, restarts
 	}
-	s.sessions = slices.DeleteFunc(s.sessions, func(x session) bool { return now.Sub(x.used) >= SessionTimeout })
+	s.all = slices.DeleteFunc(s.all, func(x session) bool { return now.Sub(x.used) >= SessionTimeout })
 }
 
 // authenticate finds the user of a request, by a token or by name and password.
 func (s *Service) authenticate(r *http.Request) (user string, ok bool) {
-	restarts, now := s.bmc.Restarts(), s.bmc.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tidy(now, restarts)
+	restarts, now := s.group.restarts(), s.bmc.Now()
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	s.sessions.tidy(now, restarts)
 	if token := r.Header.Get("X-Auth-Token"); token != "" {
-		for i, x := range s.sessions {
+		for i, x := range s.sessions.all {
 			if subtle.ConstantTimeCompare([]byte(x.token), []byte(token)) == 1 {
-				s.sessions[i].used = now
+				s.sessions.all[i].used = now
 				return x.user, true
 			}
 		}
@@ -71,16 +80,16 @@ func (s *Service) createSession(q *request) answer {
 	if !s.isAccount(user, password) {
 		return s.problem(problem{http.StatusUnauthorized, s.shape.unauthorized}, "", "")
 	}
-	restarts, now := s.bmc.Restarts(), s.bmc.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tidy(now, restarts)
-	if len(s.sessions) >= MaxSessions {
+	restarts, now := s.group.restarts(), s.bmc.Now()
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	s.sessions.tidy(now, restarts)
+	if len(s.sessions.all) >= MaxSessions {
 		return s.problem(s.shape.tooManySessions, "", "")
 	}
-	s.newest++
-	x := session{number: s.newest, token: rand.Text(), user: user, used: now}
-	s.sessions = append(s.sessions, x)
+	s.sessions.newest++
+	x := session{number: s.sessions.newest, token: rand.Text(), user: user, used: now}
+	s.sessions.all = append(s.sessions.all, x)
 	document := s.sessionDocument(x)
 	return answer{status: http.StatusCreated, location: document["@odata.id"].(string), token: x.token, body: document}
 }
@@ -88,16 +97,16 @@ func (s *Service) createSession(q *request) answer {
 // deleteSession logs a client out. It counts as a reading.
 func (s *Service) deleteSession(q *request) answer {
 	s.bmc.Read(q.call)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.sessions, func(x session) bool { return x.id() == q.PathValue("session") })
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	i := slices.IndexFunc(s.sessions.all, func(x session) bool { return x.id() == q.PathValue("session") })
 	switch {
 	case i < 0:
 		return s.missing(q.Request)
 	case !q.call.Fate.Spared():
 		return answer{}
 	}
-	s.sessions = slices.Delete(s.sessions, i, i+1)
+	s.sessions.all = slices.Delete(s.sessions.all, i, i+1)
 	return s.shape.done()
 }
 
@@ -109,19 +118,19 @@ func (s *Service) sessionService(*request) answer {
 }
 
 func (s *Service) listSessions(*request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	paths := make([]string, len(s.sessions))
-	for i, x := range s.sessions {
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	paths := make([]string, len(s.sessions.all))
+	for i, x := range s.sessions.all {
 		paths[i] = "/SessionService/Sessions/" + x.id()
 	}
 	return resource(s.shape.collection("/SessionService/Sessions", "SessionCollection.SessionCollection", "Session Collection", paths))
 }
 
 func (s *Service) showSession(q *request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, x := range s.sessions {
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	for _, x := range s.sessions.all {
 		if x.id() == q.PathValue("session") {
 			return resource(s.sessionDocument(x))
 		}

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 )
@@ -80,8 +79,7 @@ type shape struct {
 	extend map[string]func(s *Service, document object)
 	more   []route // the vendor's own
 
-	once   sync.Once
-	served *http.ServeMux // see mux
+	served *served
 }
 
 // mediaList is one collection of slots.

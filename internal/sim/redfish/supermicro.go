@@ -10,6 +10,7 @@ import (
 
 // supermicro is a BMC of the X12 generation.
 var supermicro = shape{
+	served:  new(served),
 	profile: &supermicroProfile, product: "X12", vendor: "Supermicro", oem: "Supermicro", version: "1.11.0",
 	system: "1", manager: "1", chassis: "1",
 	bios: "Bios", settings: "SD", applyTimes: []string{"OnReset"},

@@ -17,8 +17,10 @@ func (s *Service) taskService(*request) answer {
 
 func (s *Service) listTasks(*request) answer {
 	var all []string
-	for _, t := range s.bmc.Tasks() {
-		all = append(all, s.shape.taskPath(t.Number))
+	for _, one := range s.group.services {
+		for _, t := range one.bmc.Tasks() {
+			all = append(all, one.shape.taskPath(t.Number))
+		}
 	}
 	return resource(s.shape.collection("/TaskService/Tasks", "TaskCollection.TaskCollection", "Tasks", all))
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -34,6 +35,9 @@ type Options struct {
 	// Hardware limits the hardware; machines are servers of the vendor.
 	Hardware hardware.Options
 	Index    int // of the machine
+	// Systems is how many systems the BMC has; 0 means one. Those after the first have no
+	// computer.
+	Systems int
 }
 
 // WithDrives are options for a machine of a vendor whose last disks, at least n, are equal.
@@ -58,7 +62,11 @@ type Server struct {
 	Recorder *effect.Recorder
 	URL      string // https://127.0.0.1:…
 	CA       []byte // PEM of the authority that signed its certificate
+	// Systems are the systems behind the BMC, the first of which is the embedded one. Their
+	// names in the recorder are m1, m2 and so on.
+	Systems []*bmc.BMC
 
+	group *redfish.Group
 	http  *httptest.Server
 	mu    sync.Mutex
 	clock time.Time
@@ -90,7 +98,13 @@ func Start(t testing.TB, vendor string, options ...Options) *Server {
 		Profile: profile, Times: o.Times, User: User, Password: Password, Recorder: s.Recorder, Clock: s.now,
 	}
 	s.BMC = bmc.New(config, Name, func() hardware.Machine { return o.Hardware.Machine(seed, o.Index) }, o.Computer)
-	s.http = httptest.NewUnstartedServer(redfish.New(s.BMC))
+	s.Systems = []*bmc.BMC{s.BMC}
+	for i := 1; i < o.Systems; i++ {
+		machine := func() hardware.Machine { return o.Hardware.Machine(seed, o.Index+i) }
+		s.Systems = append(s.Systems, bmc.New(config, "m"+strconv.Itoa(i+1), machine, nil))
+	}
+	s.group = redfish.NewGroup(s.Systems)
+	s.http = httptest.NewUnstartedServer(s.group)
 	certificate, err := authority.Certificate(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	if err != nil {
 		t.Fatal(err)
@@ -144,14 +158,21 @@ func (s *Server) Heal() {
 	}
 }
 
-// Effects returns the kinds of what was done, in its order.
-func (s *Server) Effects() []string {
+// SystemPath is the path of a system, numbered from 0.
+func (s *Server) SystemPath(position int) string { return s.group.SystemPath(position) }
+
+// EffectsOf returns the kinds of what was done to a system, in its order, by its name in the
+// recorder.
+func (s *Server) EffectsOf(name string) []string {
 	kinds := []string{}
-	for _, e := range s.Recorder.Effects(Name, 0) {
+	for _, e := range s.Recorder.Effects(name, 0) {
 		kinds = append(kinds, e.Kind)
 	}
 	return kinds
 }
+
+// Effects returns the kinds of what was done, in its order.
+func (s *Server) Effects() []string { return s.EffectsOf(Name) }
 
 // Serve answers with a file at a URL until the test ends, for the BMC to fetch.
 func Serve(t testing.TB, text string) (url string) {
