@@ -24,7 +24,8 @@ type bmc struct {
 	users int         // calls under way
 	idle  *time.Timer // runs while there are none
 
-	login chan struct{} // held while a session is made or ended
+	login   chan struct{} // held while a session is made or ended
+	opening chan struct{} // held while the service root is read
 
 	mu      sync.Mutex
 	base    http.RoundTripper // without credentials
@@ -37,7 +38,7 @@ type bmc struct {
 
 func newBMC(a access, o Options) *bmc {
 	tries := login.NewTries(o.Clock, o.RefusalPause, usernameKey+" and "+passwordKey)
-	return &bmc{access: a, clock: o.Clock, tries: tries, login: make(chan struct{}, 1)}
+	return &bmc{access: a, clock: o.Clock, tries: tries, login: make(chan struct{}, 1), opening: make(chan struct{}, 1)}
 }
 
 // basicFor is how long basic authentication replaces a session that the BMC did not
@@ -45,12 +46,19 @@ func newBMC(a access, o Options) *bmc {
 const basicFor = 5 * time.Minute
 
 // client returns a client of the library whose requests carry the credentials. Its
-// first call reads the service root.
+// first call reads the service root. All calls share it, because it bounds how many requests
+// there are at once.
 func (b *bmc) client(ctx context.Context) (*gofish.APIClient, error) {
-	b.mu.Lock()
-	root := b.root
-	b.mu.Unlock()
-	if root != nil {
+	if root := b.known(); root != nil {
+		return root.WithContext(ctx), nil
+	}
+	select {
+	case b.opening <- struct{}{}:
+		defer func() { <-b.opening }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if root := b.known(); root != nil { // another call has read it meanwhile
 		return root.WithContext(ctx), nil
 	}
 	root, err := gofish.ConnectContext(ctx, gofish.ClientConfig{
@@ -64,6 +72,13 @@ func (b *bmc) client(ctx context.Context) (*gofish.APIClient, error) {
 	b.root = root
 	b.mu.Unlock()
 	return root.WithContext(ctx), nil
+}
+
+// known is the client with the service root, nil before it was read.
+func (b *bmc) known() *gofish.APIClient {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.root
 }
 
 // token returns the token of a session that is not the expired one, or none when the
