@@ -140,11 +140,18 @@ func TestSilentBMCEndsTheTestInTime(t *testing.T) {
 }
 
 func TestSystemIsNamedWhenThereAreSeveral(t *testing.T) {
-	_, o := start(t, "dell")
-	o.System = "/redfish/v1/Systems/Other"
+	s, o := start(t, "dell", redfishtest.Options{Systems: 2})
 	report := run(t.Context(), t, o)
 	want(t, report, "login", bmctest.Works)
-	want(t, report, "system", bmctest.Fails, "404", "--system")
+	want(t, report, "system", bmctest.Fails, "2 systems", s.SystemPath(1), "--system")
+	o.System = "/redfish/v1/Systems/Other"
+	want(t, run(t.Context(), t, o), "system", bmctest.Fails, "404", "--system")
+	o.System, o.PowerCycle = s.SystemPath(1), true
+	report = run(t.Context(), t, o)
+	want(t, report, "power cycle", bmctest.Works)
+	if first, second := s.EffectsOf("m1"), s.EffectsOf("m2"); !report.Ready || len(first) > 0 || len(second) == 0 {
+		t.Errorf("ready %v, effects %q and %q", report.Ready, first, second)
+	}
 }
 
 func TestPowerCycleEndsAsItBegan(t *testing.T) {

@@ -225,3 +225,32 @@ func TestAdminShowsWhatWasDoneToMachines(t *testing.T) {
 		}
 	}
 }
+
+func TestMachinesShareABMC(t *testing.T) {
+	machines := newBMCs(t, 5, func(o *sim.Options) { o.BMC.Systems, o.BMC.Vendor = 2, "dell" })
+	ctx := soon(t)
+	if machines.Machine(0).BMCURL() != machines.Machine(1).BMCURL() || machines.Machine(1).BMCURL() == machines.Machine(2).BMCURL() {
+		t.Errorf("BMCs at %s, %s, %s", machines.Machine(0).BMCURL(), machines.Machine(1).BMCURL(), machines.Machine(2).BMCURL())
+	}
+	for i, want := range []int{2, 2, 2, 2, 1} {
+		_, document := send(ctx, t, machines, i, "GET", "/redfish/v1/Systems", "")
+		if members, _ := document["Members"].([]any); len(members) != want {
+			t.Errorf("the BMC of machine %d lists %v, want %d systems", i, document["Members"], want)
+		}
+		status, document := send(ctx, t, machines, i, "GET", machines.Machine(i).SystemPath(), "")
+		if vendor := machines.Machine(i).Hardware().Inspection.Inventory.SystemVendor; status != 200 || document["SerialNumber"] != vendor.SerialNumber {
+			t.Errorf("machine %d is %v (status %d), want %s", i, document["SerialNumber"], status, vendor.SerialNumber)
+		}
+		if address := machines.Machine(i).Hardware().Inspection.Inventory.BMCAddress; !strings.Contains(machines.Machine(i).BMCURL(), "//"+address+":") {
+			t.Errorf("machine %d posts the BMC address %s, its BMC is at %s", i, address, machines.Machine(i).BMCURL())
+		}
+	}
+	path := machines.Machine(3).SystemPath() + "/Actions/ComputerSystem.Reset"
+	if status, document := send(ctx, t, machines, 3, "POST", path, `{"ResetType":"On"}`); status != 204 {
+		t.Fatalf("status %d, %v", status, document)
+	}
+	waitFor(ctx, t, machines, 3, sim.Running)
+	if state := machines.Machine(2).Status().State; state != sim.Off {
+		t.Errorf("the other machine behind the BMC is %s", state)
+	}
+}
