@@ -1,9 +1,11 @@
 package bmctest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/redfish"
@@ -30,11 +32,11 @@ func (t *redfishTest) virtualMedia(ctx context.Context) (finding, error) {
 	}
 	if !cd {
 		return finding{
-			fails: true, text: "no virtual CD into which an image can be inserted: " + join(texts),
+			fails: true, text: "no virtual CD into which an image can be inserted: " + cmp.Or(strings.Join(texts, "; "), "none"),
 			advice: "Check whether the BMC needs a license for it, or boot over the network.",
 		}, nil
 	}
-	return finding{text: join(texts)}, nil
+	return finding{text: strings.Join(texts, "; ")}, nil
 }
 
 func (t *redfishTest) bios(ctx context.Context) (finding, error) {
