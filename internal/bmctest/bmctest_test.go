@@ -199,7 +199,7 @@ func TestFailedPowerCycleSaysWhereTheMachineIs(t *testing.T) {
 	s.Fail(effect.Faults{Refuse: 1, Only: []string{"power on"}})
 	o.PowerCycle = true
 	report := run(t.Context(), t, o)
-	want(t, report, "power cycle", bmctest.Fails, "after soft off", "the machine is off, it was on before", "console")
+	want(t, report, "power cycle", bmctest.Fails, "after soft off, on: ", "the machine is off, it was on before", "console")
 	if report.Ready {
 		t.Error("a machine that cannot be switched on is ready")
 	}
@@ -219,7 +219,7 @@ func TestInterruptedPowerCycleSaysWhereTheMachineIs(t *testing.T) {
 		return wait(ctx, d)
 	}
 	report := run(ctx, t, o)
-	want(t, report, "power cycle", bmctest.Fails, "interrupted", "it was on before")
+	want(t, report, "power cycle", bmctest.Fails, "after soft off, on: interrupted", "it was on before", "may have its effect later")
 	want(t, report, "attach a medium", bmctest.NotTried, "interrupted")
 	if sessions := sessionsOn(t, s); sessions != 0 {
 		t.Errorf("%d sessions are left", sessions)

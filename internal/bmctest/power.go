@@ -25,29 +25,32 @@ func (m *machine) cycle(ctx context.Context) (finding, error) {
 		return finding{}, err
 	}
 	var done []string
-	fail := func(err error) (finding, error) {
-		return finding{}, fmt.Errorf("after %s: %w; %s", join(done), err, m.whereIsIt(ctx, before))
+	fail := func(doing string, err error) (finding, error) {
+		if len(done) > 0 {
+			doing = "after " + join(done) + ", " + doing
+		}
+		return finding{}, fmt.Errorf("%s: %w; %s", doing, err, m.whereIsIt(ctx, before))
 	}
 	if before == node.PowerOff {
 		if err := m.switchTo(ctx, node.PowerOn, node.PowerOn); err != nil {
-			return fail(err)
+			return fail("on", err)
 		}
 		done = append(done, "on")
 	}
 	how := "soft off"
 	if err := m.switchTo(ctx, node.SoftPowerOff, node.PowerOff); err != nil {
 		if ctx.Err() != nil {
-			return fail(err)
+			return fail(how, err)
 		}
 		how = "hard off, because soft off failed (" + describe(err) + ")"
 		if err := m.switchTo(ctx, node.PowerOff, node.PowerOff); err != nil {
-			return fail(err)
+			return fail("hard off", err)
 		}
 	}
 	done = append(done, how)
 	if before == node.PowerOn {
 		if err := m.switchTo(ctx, node.PowerOn, node.PowerOn); err != nil {
-			return fail(err)
+			return fail("on", err)
 		}
 		done = append(done, "on")
 	}
@@ -57,13 +60,17 @@ func (m *machine) cycle(ctx context.Context) (finding, error) {
 // whereIsIt reads in which state a machine is that was not brought back to the one before,
 // even if the test was interrupted.
 func (m *machine) whereIsIt(ctx context.Context, before node.PowerState) string {
+	later := ""
+	if ctx.Err() != nil {
+		later = "; what was requested last may have its effect later"
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin)
 	defer cancel()
 	now, err := m.power.PowerState(ctx, m.node)
 	if err != nil {
-		return "the state of the machine cannot be read, it was " + state(before) + " before"
+		return "the state of the machine cannot be read, it was " + state(before) + " before" + later
 	}
-	return "the machine is " + state(now) + ", it was " + state(before) + " before"
+	return "the machine is " + state(now) + ", it was " + state(before) + " before" + later
 }
 
 // state is a power state in a sentence.
