@@ -49,13 +49,15 @@ func TokenMatches(stored, sent string) bool {
 // LastHeartbeat returns the time of the last heartbeat, or the zero time.
 func LastHeartbeat(n *node.Node) time.Time { return timeAt(n, LastHeartbeatKey) }
 
+// inBand is the inspect interface whose inventory a ramdisk posts.
+const inBand = "agent"
+
 // Alive reports whether a ramdisk is running on the node's machine: its agent has sent
 // a heartbeat, or its inspection has ended, within the window before now. The end of an
-// inspection through the BMC tells of no ramdisk: then there is neither a token nor a URL.
+// inspection through the BMC tells of no ramdisk.
 func Alive(n *node.Node, now time.Time, window time.Duration) bool {
 	heard := LastHeartbeat(n)
-	known := EndpointOf(n).URL != "" || n.DriverInternalInfo.Text(TokenKey) != ""
-	if known && n.InspectionFinishedAt.After(heard) {
+	if n.Interfaces[node.InspectInterface] == inBand && n.InspectionFinishedAt.After(heard) {
 		heard = n.InspectionFinishedAt
 	}
 	return !heard.IsZero() && now.Sub(heard) <= window

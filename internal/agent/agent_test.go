@@ -89,8 +89,13 @@ func TestAnAgentIsAliveForAWindowAfterItWasHeard(t *testing.T) {
 		if tc.inspected != 0 {
 			n.InspectionFinishedAt = now.Add(-tc.inspected)
 		}
+		n.Interfaces[node.InspectInterface] = "agent"
 		if got := Alive(n, now, window); got != tc.want {
 			t.Errorf("%s: alive = %v, want %v", name, got, tc.want)
+		}
+		n.Interfaces[node.InspectInterface] = "redfish"
+		if got := Alive(n, now, window); got != (tc.want && tc.heartbeat != 0 && tc.heartbeat <= window) {
+			t.Errorf("%s, inspected through the BMC: alive = %v", name, got)
 		}
 	}
 }
