@@ -17,13 +17,32 @@ var (
 	_ driver.Stepper = raidInterface{}
 )
 
-// Names of the RAID steps, as the Bare Metal API has them. Making volumes takes the
-// arguments create_root_volume, create_nonroot_volumes and delete_existing;
-// apply_configuration takes the configuration as raid_config, too.
+// Names of the RAID steps, as the Bare Metal API has them. apply_configuration takes the
+// configuration as its argument raid_config.
 const (
 	createConfiguration = "create_configuration"
 	deleteConfiguration = "delete_configuration"
 )
+
+// raidArgument is an argument of the steps that make volumes, true or false.
+type raidArgument struct {
+	name  string
+	value bool // without it
+}
+
+// raidChoice is what a step makes, and whether it deletes what is there first.
+type raidChoice struct{ root, others, deletes raidArgument }
+
+// raidChoices are the arguments of each step that makes volumes, with the defaults that the
+// Redfish driver of Ironic gives them.
+var raidChoices = map[string]raidChoice{
+	createConfiguration: {
+		root: raidArgument{"create_root_volume", true}, others: raidArgument{"create_nonroot_volumes", true}, deletes: raidArgument{"delete_existing", false},
+	},
+	applyConfiguration: {
+		root: raidArgument{"create_root_volume", true}, others: raidArgument{"create_nonroot_volumes", false}, deletes: raidArgument{"delete_existing", false},
+	},
+}
 
 // raidSteps are the steps of each kind of work. None runs by itself. A machine in use has
 // its instance on the volumes, so that servicing has none.
@@ -90,37 +109,55 @@ func raidArguments(n *node.Node, step node.Step) (raidWanted, error) {
 	if step.Step == deleteConfiguration {
 		return raidWanted{deletes: true}, nil
 	}
-	config, wanted := n.TargetRAIDConfig, raidWanted{deletes: flag(step, "delete_existing", step.Step == applyConfiguration)}
+	choice := raidChoices[step.Step]
+	root, err := choice.root.of(n, step)
+	if err != nil {
+		return raidWanted{}, err
+	}
+	others, err := choice.others.of(n, step)
+	if err != nil {
+		return raidWanted{}, err
+	}
+	deletes, err := choice.deletes.of(n, step)
+	if err != nil {
+		return raidWanted{}, err
+	}
+	config := n.TargetRAIDConfig
 	if step.Step == applyConfiguration {
 		given, ok := step.Args["raid_config"].(map[string]any)
 		if !ok {
-			return wanted, node.Invalid("The step %s of node %s needs the argument raid_config, an object with logical_disks.", step.Name(), n.UUID)
+			return raidWanted{}, node.Invalid("The step %s of node %s needs the argument raid_config, an object with logical_disks.", step.Name(), n.UUID)
 		}
 		config = node.ObjectOf(given)
 	}
 	disks, err := logicalDisksOf(n, config)
 	if err != nil {
-		return wanted, err
+		return raidWanted{}, err
 	}
-	root, others := flag(step, "create_root_volume", true), flag(step, "create_nonroot_volumes", true)
+	wanted := raidWanted{deletes: deletes}
 	for _, d := range disks {
 		if d.Root && root || !d.Root && others {
 			wanted.makes = append(wanted.makes, d)
 		}
 	}
 	if len(wanted.makes) == 0 {
-		return wanted, node.Invalid("The step %s of node %s has no volume to make: set target_raid_config, and look at create_root_volume and create_nonroot_volumes.", step.Name(), n.UUID)
+		return wanted, node.Invalid("The step %s of node %s has no volume to make: look at the logical disks of its configuration, and at create_root_volume (%t) and create_nonroot_volumes (%t).",
+			step.Name(), n.UUID, root, others)
 	}
 	return wanted, nil
 }
 
-// flag reads an argument that is true or false.
-func flag(step node.Step, name string, otherwise bool) bool {
-	value, ok := step.Args[name].(bool)
+// of reads the argument. The error is a *node.ValidationError.
+func (a raidArgument) of(n *node.Node, step node.Step) (bool, error) {
+	given, ok := step.Args[a.name]
 	if !ok {
-		return otherwise
+		return a.value, nil
 	}
-	return value
+	value, ok := given.(bool)
+	if !ok {
+		return false, node.Invalid("The argument %s of the step %s of node %s is neither true nor false.", a.name, step.Name(), n.UUID)
+	}
+	return value, nil
 }
 
 // Bounds of a change of volumes.

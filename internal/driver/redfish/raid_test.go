@@ -138,7 +138,9 @@ func TestVolumesOfBeforeMakeRoomForTheOnesOfADeployment(t *testing.T) {
 		}
 		m.before = len(m.Server.Effects())
 		config := map[string]any{"logical_disks": []any{map[string]any{"size_gb": "MAX", "raid_level": "1+0"}}}
-		if phases, err := run(m, m.stepTurn(d, raidStep("apply_configuration", map[string]any{"raid_config": config}))); err != nil {
+		if phases, err := run(m, m.stepTurn(d, raidStep("apply_configuration", map[string]any{
+			"raid_config": config, "create_nonroot_volumes": true, "delete_existing": true,
+		}))); err != nil {
 			t.Fatalf("%v after %q", err, phases)
 		}
 		want := slices.Concat(restarts(vendor, "delete volume"), restarts(vendor, "create volume"))
@@ -322,6 +324,43 @@ func TestRAIDStepRefusesWhatItCannotDo(t *testing.T) {
 		var failure *node.DriverError
 		if !errors.As(err, &invalid) && (!errors.As(err, &failure) || failure.Retryable) || len(m.Effects()) != 0 {
 			t.Errorf("%s: %v, effects %q; want a final error and none", name, err, m.Effects())
+		}
+	}
+}
+
+// TestApplyConfigurationKeepsWhatIsThere has no arguments but the configuration: Ironic
+// then deletes nothing, and makes the root volume alone.
+func TestApplyConfigurationKeepsWhatIsThere(t *testing.T) {
+	m, d := raidMachine(t, "supermicro", stripe())
+	if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
+		t.Fatal(err)
+	}
+	m.before = len(m.Server.Effects())
+	data := stripe()
+	data["volume_name"] = "more"
+	config := map[string]any{"logical_disks": []any{mirror(), data}}
+	if phases, err := run(m, m.stepTurn(d, raidStep("apply_configuration", map[string]any{"raid_config": config}))); err != nil {
+		t.Fatalf("%v after %q", err, phases)
+	}
+	if got := m.Effects(); !slices.Equal(got, []string{"create volume"}) || !slices.Equal(m.names(), []string{"RAID0 data", "RAID1 root"}) {
+		t.Errorf("effects = %q, volumes %q; want the root volume in addition", got, m.names())
+	}
+}
+
+func TestRAIDArgumentThatIsNeitherTrueNorFalseIsRefused(t *testing.T) {
+	m, d := raidMachine(t, "dell", mirror())
+	config := map[string]any{"logical_disks": []any{mirror()}}
+	for _, name := range []string{"create_root_volume", "create_nonroot_volumes", "delete_existing"} {
+		for _, step := range []node.Step{
+			raidStep("create_configuration", map[string]any{name: "false"}),
+			raidStep("apply_configuration", map[string]any{name: 0.0, "raid_config": config}),
+			raidStep("create_configuration", map[string]any{name: nil}),
+		} {
+			_, err := run(m, m.stepTurn(d, step))
+			var invalid *node.ValidationError
+			if !errors.As(err, &invalid) || !strings.Contains(err.Error(), name) || len(m.Effects()) != 0 {
+				t.Errorf("%s with %v: %v, effects %q; want that it is refused", step.Step, step.Args[name], err, m.Effects())
+			}
 		}
 	}
 }
