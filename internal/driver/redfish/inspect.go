@@ -55,6 +55,7 @@ type systemDocument struct {
 	}
 	MemorySummary struct{ TotalSystemMemoryGiB float64 }
 	Boot          struct{ BootSourceOverrideMode string }
+	PowerState    schemas.PowerState
 	Status        resourceStatus
 }
 

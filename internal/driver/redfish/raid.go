@@ -2,8 +2,11 @@ package redfish
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -59,17 +62,29 @@ func (i raidInterface) RAIDConfig(ctx context.Context, n *node.Node) (node.Objec
 	var config node.Object
 	err := i.with(ctx, n, "read RAID volumes", driver.Turn{}, func(c *call) error {
 		s := &survey{call: c}
-		units, err := s.allStorage()
+		system, err := s.shownSystem()
+		if err != nil {
+			return err
+		}
+		units, err := s.storage(system.Storage.String())
 		if err != nil {
 			return err
 		}
 		if err := s.complete(units); err != nil {
 			return err
 		}
+		if system.PowerState == schemas.OffPowerState && !showDrives(units) {
+			return &node.DriverError{Op: "read RAID volumes", Retryable: true, Reason: "the machine is off, and its BMC shows no drives: switch it on"}
+		}
 		config = configOf(units)
 		return nil
 	})
 	return config, err
+}
+
+// showDrives reports whether any controller shows drives. Those without power show none.
+func showDrives(units []storageUnit) bool {
+	return slices.ContainsFunc(units, func(u storageUnit) bool { return len(u.drives) > 0 })
 }
 
 // allStorage reads all storage controllers of the node's system.
@@ -81,9 +96,12 @@ func (s *survey) allStorage() ([]storageUnit, error) {
 	return s.storage(system.Storage.String())
 }
 
-// complete returns an error unless the BMC has shown the volumes of every controller that
-// has any.
+// complete returns an error unless the BMC has shown all controllers, and the volumes of
+// each that has any.
 func (s *survey) complete(units []storageUnit) error {
+	if s.unlisted {
+		return s.hidden()
+	}
 	for _, unit := range units {
 		if unit.incomplete && unit.volumesPath != "" {
 			return s.hidden()

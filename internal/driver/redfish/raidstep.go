@@ -105,8 +105,7 @@ func (w raiding) begin() (driver.Outcome, error) {
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	drives := slices.ContainsFunc(units, func(u storageUnit) bool { return len(u.drives) > 0 })
-	if !drives && w.record.WasOff && w.record.took(w.turn) < appearWithin {
+	if !showDrives(units) && w.record.WasOff && w.record.took(w.turn) < appearWithin {
 		return w.in(verifyPhase), nil
 	}
 	if err := w.complete(units); err != nil {

@@ -111,12 +111,14 @@ func (s *survey) storage(collection string) ([]storageUnit, error) {
 	}
 	var units []storageUnit
 	var found []document
+	before := s.missed
 	if err := membersOf(s, collection, func(path string, d document) {
 		found = append(found, d)
 		units = append(units, storageUnit{path: path, id: d.ID, names: []string{d.ID, d.Name, path}, volumesPath: d.Volumes.String()})
 	}); err != nil {
 		return nil, err
 	}
+	s.unlisted = s.missed > before
 	for i, d := range found {
 		unit := &units[i]
 		for _, controller := range d.StorageControllers {

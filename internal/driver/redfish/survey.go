@@ -31,6 +31,8 @@ type survey struct {
 	bytes   int      // of them
 	missed  int      // of what is left out
 	leftOut []string // the first of that
+	// unlisted: the BMC could not show all of its list of storage controllers.
+	unlisted bool
 }
 
 // resourceStatus is how a resource is (DSP0268, Status).
