@@ -184,12 +184,12 @@ const (
 	// appearWithin bounds how long a machine that was switched on may take to show its
 	// drives.
 	appearWithin = 15 * time.Minute
+	// settleFor is how long these must stay the same: some controllers appear later than
+	// others.
+	settleFor = 30 * time.Second
 	// startWithin bounds how long a restarted machine may take to show what its restart
-	// was to change.
+	// was to change. A request in doubt that it does not show then never came.
 	startWithin = 20 * time.Minute
-	// doubtWithin is how long a restarted machine is given before a request that it does not
-	// show counts as one that never came.
-	doubtWithin = 10 * time.Minute
 )
 
 // RunStep makes a turn of a RAID step: volumes are deleted, then made, one request after
@@ -209,7 +209,7 @@ func (i raidInterface) RunStep(ctx context.Context, n *node.Node, kind driver.St
 	}
 	var out driver.Outcome
 	err = i.with(ctx, n, "change the RAID volumes", turn, func(c *call) (err error) {
-		w := raiding{survey: &survey{call: c}, node: n, kind: kind, wanted: wanted, turn: turn, record: r}
+		w := raiding{survey: &survey{call: c}, node: n, kind: kind, wanted: wanted, turn: turn, record: r, listed: map[string][]volume{}}
 		out, err = w.next()
 		return err
 	})

@@ -2,6 +2,7 @@ package redfish_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -13,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/internal/driver"
-	"github.com/ingot-metal/ingot/internal/driver/drivertest"
 	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
@@ -107,6 +107,22 @@ func TestVolumesAreMadeAndShown(t *testing.T) {
 	})
 }
 
+// TestManyVolumesAreVerified has more volumes than a BMC may be asked for one by one.
+func TestManyVolumesAreVerified(t *testing.T) {
+	const many = 40
+	disks := make([]map[string]any, many)
+	for i := range disks {
+		disks[i] = map[string]any{"size_gb": 1, "raid_level": "0", "share_physical_disks": true}
+	}
+	m, d := raidMachine(t, "hpe", disks...)
+	if phases, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
+		t.Fatalf("%v after %q", err, phases)
+	}
+	if got := len(m.made()); got != many || len(m.Volumes()) != many {
+		t.Errorf("%d requests, %d volumes; want %d", got, len(m.Volumes()), many)
+	}
+}
+
 func TestVolumesAreDeleted(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
 		t.Helper()
@@ -175,38 +191,38 @@ func TestMachineThatIsOffIsOnWhileItsVolumesAreMade(t *testing.T) {
 	})
 }
 
-// TestVolumesAreMadeOnceWhateverIsLost loses the outcome of each turn once: the process
-// died before it was stored.
-func TestVolumesAreMadeOnceWhateverIsLost(t *testing.T) {
-	eachVendor(t, func(t *testing.T, vendor string) {
-		t.Helper()
-		for lost := 0; ; lost++ {
-			m, d := raidMachine(t, vendor, stripe(), mirror())
-			do := m.stepTurn(d, raidStep("create_configuration", nil))
-			turn, turns := driver.Turn{}, 0
-			for ; ; turns++ {
-				out, err := do(t.Context(), turn)
-				if err != nil {
-					t.Fatalf("outcome of turn %d lost, attempt %q in phase %q: %v", lost, turn.Attempt, turn.Phase, err)
-				}
-				if turns == lost {
-					turn.Attempt = driver.Unknown
-					continue
-				}
-				if out.Done() {
-					break
-				}
-				m.Pass(max(out.Again, out.Park))
-				turn = drivertest.After(turn, out)
-			}
-			if got := len(m.made()); got != 2 || len(m.Volumes()) != 2 {
-				t.Fatalf("outcome of turn %d lost: effects %q, volumes %q; want two", lost, m.Effects(), m.names())
-			}
-			if lost >= turns {
-				return
-			}
+// TestDrivesThatAppearLateAreWaitedFor has a machine that shows some of its drives later
+// than others after it was switched on.
+func TestDrivesThatAppearLateAreWaitedFor(t *testing.T) {
+	m, d := raidMachine(t, "supermicro", map[string]any{"size_gb": "MAX", "raid_level": "1+0"})
+	if err := m.Reset(&bmc.Call{}, bmc.ResetForceOff); err != nil {
+		t.Fatal(err)
+	}
+	m.Pass(time.Minute)
+	looks := 0
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if !strings.HasSuffix(strings.TrimRight(r.URL.Path, "/"), "/Storage/1") {
+			bmc.ServeHTTP(w, r)
+			return
 		}
+		answer := httptest.NewRecorder()
+		bmc.ServeHTTP(answer, r)
+		var document map[string]any
+		if err := json.Unmarshal(answer.Body.Bytes(), &document); err != nil {
+			t.Error(err)
+		}
+		if looks++; looks <= 2 {
+			document["Drives"] = document["Drives"].([]any)[:looks]
+		}
+		text, err := json.Marshal(document)
+		if err != nil {
+			t.Error(err)
+		}
+		said(w, answer.Code, string(text))
 	})
+	if phases, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil || len(m.Volumes()) != 1 {
+		t.Errorf("%v after %q, volumes %q; want one of all drives", err, phases, m.names())
+	}
 }
 
 // TestScheduledJobsAreAppliedByOneRestart has a controller whose jobs wait for a restart.
@@ -233,56 +249,6 @@ func TestScheduledJobsAreAppliedByOneRestart(t *testing.T) {
 		if got := m.Effects(); !slices.Equal(got, want) {
 			t.Errorf("%s: effects = %q, want %q", step.name, got, want)
 		}
-	}
-}
-
-// made are those effects that made volumes.
-func (m *machine) made() []string {
-	return slices.DeleteFunc(slices.Clone(m.Effects()), func(kind string) bool { return kind != "create volume" })
-}
-
-// TestRequestWhoseAnswerIsLostIsLookedFor loses the answer, or the request, of a volume.
-func TestRequestWhoseAnswerIsLostIsLookedFor(t *testing.T) {
-	for name, fault := range map[string]effect.Faults{
-		"the answer": {LoseAnswer: 1}, "the request": {Error: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachVendor(t, func(t *testing.T, vendor string) {
-				t.Helper()
-				m, d := raidMachine(t, vendor, mirror())
-				do := m.stepTurn(d, raidStep("create_configuration", nil))
-				out, err := do(t.Context(), driver.Turn{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				turn := drivertest.After(driver.Turn{}, out)
-				fault.Only = []string{"create volume"}
-				m.Fail(fault)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				var failure *node.DriverError
-				if _, err := do(ctx, turn); !errors.As(err, &failure) || failure.Refused {
-					t.Fatalf("error = %v, want one whose outcome is unknown", err)
-				}
-				m.Heal()
-				m.before = len(m.Server.Effects())
-				turn.Attempt = driver.Unknown
-				for {
-					if out, err = do(t.Context(), turn); err != nil {
-						t.Fatalf("phase %q: %v", turn.Phase, err)
-					}
-					if out.Done() {
-						break
-					}
-					m.Pass(max(out.Again, out.Park))
-					turn = drivertest.After(turn, out)
-				}
-				again := map[string]int{"the answer": 0, "the request": 1}[name]
-				if got := m.made(); len(got) != again || len(m.Volumes()) != 1 {
-					t.Errorf("effects %q, volumes %q; want %d more requests and one volume", m.Effects(), m.names(), again)
-				}
-			})
-		})
 	}
 }
 

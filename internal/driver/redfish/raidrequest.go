@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -91,17 +92,17 @@ func (w raiding) look() (driver.Outcome, error) {
 	forgotten := slices.ContainsFunc(known, func(path string) bool { return !slices.Contains(tasks, path) })
 	switch {
 	case len(added) == 1:
-		change.Task = added[0]
+		change.Task, change.Found = added[0], true
 		return w.to(followPhase), nil
 	case len(added) > 1:
-		return driver.Outcome{}, driver.OutcomeUnknown("change the RAID volumes")
+		return driver.Outcome{}, w.unknown()
 	case change.Apply == schemas.OnResetOperationApplyTime:
 		change.Doubt, w.record.RAID.Restart = true, true
 		return w.advance()
 	case w.record.took(w.turn) < lookFor:
 		return w.in(lookPhase), nil
-	case change.Volume != nil && (change.Volume.Shared || forgotten): // a late volume would not keep a second one away
-		return driver.Outcome{}, driver.OutcomeUnknown("make a RAID volume")
+	case change.Volume != nil && (change.Volume.leavesRoom() || forgotten || len(known) == 0):
+		return driver.Outcome{}, w.unknown()
 	}
 	return w.to(sendPhase), nil
 }
@@ -115,9 +116,9 @@ func (w raiding) follow() (driver.Outcome, error) {
 		case err != nil:
 			return driver.Outcome{}, err
 		case now == broken:
-			return driver.Outcome{}, w.failed(said)
+			return driver.Outcome{}, w.failedChange(change, said)
 		case now == working:
-			return w.in(followPhase), nil
+			return w.works(followPhase), nil
 		case now == waiting:
 			w.record.RAID.Restart = true
 			return w.advance()
@@ -138,7 +139,7 @@ func (w raiding) follow() (driver.Outcome, error) {
 		w.record.RAID.Restart = true
 		return w.advance()
 	}
-	return driver.Outcome{}, w.failed("the BMC accepted " + change.describe() + " and does not show it")
+	return driver.Outcome{}, w.failedChange(change, "the BMC accepted "+change.describe()+" and does not show it")
 }
 
 // advance goes on with the next change, or applies those that wait for a restart.
@@ -156,7 +157,8 @@ func (w raiding) advance() (driver.Outcome, error) {
 	return w.leave()
 }
 
-// leave ends the stage with what is there now.
+// leave ends the stage with what is there now. A request that came twice has left a volume
+// too many.
 func (w raiding) leave() (driver.Outcome, error) {
 	units, err := w.allStorage()
 	if err != nil {
@@ -165,45 +167,78 @@ func (w raiding) leave() (driver.Outcome, error) {
 	if err := w.complete(units); err != nil {
 		return driver.Outcome{}, err
 	}
+	if most, count := w.record.RAID.Most, raidVolumes(units); most > 0 && count > most {
+		return driver.Outcome{}, w.failed(fmt.Sprintf(
+			"the machine shows %d RAID volumes, where the step was to leave %d: look at them on the BMC, and delete what should not be there", count, most))
+	}
 	return w.end(units)
 }
 
-// verify waits until the restarted machine shows all changes. A request that was in doubt
+// verify waits until the restarted machine shows all changes. Requests that were in doubt
 // never came if the restart did nothing.
 func (w raiding) verify() (driver.Outcome, error) {
-	missing := -1
+	var missing []int
+	works := false
 	for i := range w.record.RAID.Changes {
 		change := &w.record.RAID.Changes[i]
-		if change.Task != "" && !change.Done {
-			now, said, err := w.taskProgress(change.Task)
-			switch {
-			case err != nil:
-				return driver.Outcome{}, err
-			case now == broken:
-				return driver.Outcome{}, w.failed(said)
-			}
-		}
 		done, err := w.shown(change)
 		if err != nil {
 			return driver.Outcome{}, err
 		}
-		if !done && missing < 0 {
-			missing = i
+		if done {
+			continue
 		}
+		missing = append(missing, i)
+		if change.Task == "" {
+			continue
+		}
+		now, said, err := w.taskProgress(change.Task)
+		switch {
+		case err != nil:
+			return driver.Outcome{}, err
+		case now == broken:
+			return driver.Outcome{}, w.failedChange(change, said)
+		}
+		works = works || now == working
 	}
-	if missing < 0 {
+	switch {
+	case len(missing) == 0:
 		return w.leave()
-	}
-	change := &w.record.RAID.Changes[missing]
-	switch took := w.record.took(w.turn); {
-	case took < doubtWithin, !change.Doubt && took < startWithin:
+	case works:
+		return w.works(verifyPhase), nil
+	case w.record.took(w.turn) < startWithin:
 		return w.in(verifyPhase), nil
-	case change.Doubt:
-		change.Doubt = false
-		return w.await(missing)
 	}
-	return driver.Outcome{}, w.failed("after a restart the machine does not show " + change.describe())
+	return w.repeat(missing)
 }
+
+// repeat requests the changes again that were in doubt and that the restarted machine does
+// not show. Without doubt, one that is missing has failed.
+func (w raiding) repeat(missing []int) (driver.Outcome, error) {
+	for _, i := range missing {
+		change := &w.record.RAID.Changes[i]
+		if !change.Doubt {
+			return driver.Outcome{}, w.failedChange(change, "after a restart the machine does not show "+change.describe())
+		}
+		change.Doubt = false
+	}
+	return w.await(missing[0])
+}
+
+// failedChange is the failure of a change. One whose task was found may still succeed: the
+// task may be that of somebody else.
+func (w raiding) failedChange(change *volumeChange, reason string) error {
+	if change.Found {
+		return w.unknown()
+	}
+	return w.failed(reason)
+}
+
+func (w raiding) unknown() error { return driver.OutcomeUnknown("change the RAID volumes") }
+
+// leavesRoom reports whether the drives of a volume have room for a second one, so that a
+// request that comes twice makes two.
+func (v *plannedVolume) leavesRoom() bool { return v.Shared || v.Bytes > 0 }
 
 // describe names a change in a message.
 func (c *volumeChange) describe() string {

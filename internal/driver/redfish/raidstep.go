@@ -17,6 +17,11 @@ type raidWork struct {
 	Tasks   []string       `json:"tasks,omitempty"`   // that the BMC listed before its request
 	// Restart: a restart of the machine applies what was requested.
 	Restart bool `json:"restart,omitempty"`
+	// Seen are the paths of the controllers and drives that the BMC showed last, while a
+	// machine that was switched on is watched for them.
+	Seen []string `json:"seen,omitempty"`
+	// Most is how many RAID volumes there may be after new ones were made; 0 means any number.
+	Most int `json:"most,omitempty"`
 }
 
 // raidStage is a part of a RAID step.
@@ -37,6 +42,9 @@ type volumeChange struct {
 	Apply      schemas.OperationApplyTime `json:"apply,omitempty"`
 	Before     []string                   `json:"before,omitempty"` // volumes that were there before the request
 	Task       string                     `json:"task,omitempty"`   // that follows it; empty when the BMC named none
+	// Found: the task was found after the outcome of the request was lost, and may be that of
+	// somebody else, such as of another system of the BMC.
+	Found bool `json:"found,omitempty"`
 	// Doubt: the outcome of the request is unknown, and the next restart shows it.
 	Doubt bool `json:"doubt,omitempty"`
 	// Done: the BMC has shown that it is done; Made is then the path of a new volume.
@@ -52,6 +60,7 @@ type raiding struct {
 	wanted raidWanted
 	turn   driver.Turn
 	record record
+	listed map[string][]volume // what was read in this turn, by the path of its collection
 }
 
 // next makes the turn.
@@ -83,6 +92,12 @@ func (w raiding) in(phase string) driver.Outcome {
 	return w.record.outcome(driver.Outcome{Park: parkFor(w.record.took(w.turn)), Phase: phase})
 }
 
+// works is the outcome that goes on with a phase after a pause in which the BMC works: the
+// time that it has to show what it did begins afterwards.
+func (w raiding) works(phase string) driver.Outcome {
+	return w.record.from(w.turn).outcome(driver.Outcome{Park: parkFor(w.turn.Elapsed), Phase: phase})
+}
+
 // to is the outcome that goes on with a phase at once.
 func (w raiding) to(phase string) driver.Outcome {
 	return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: phase})
@@ -92,7 +107,7 @@ func (w raiding) to(phase string) driver.Outcome {
 func (w raiding) change() *volumeChange { return &w.record.RAID.Changes[w.record.RAID.Item] }
 
 // begin switches the machine on, because controllers without power neither show nor do
-// anything, and then begins with the first stage.
+// anything, and begins with the first stage when it shows the same ones twice.
 func (w raiding) begin() (driver.Outcome, error) {
 	system, err := w.system()
 	if err != nil {
@@ -105,8 +120,12 @@ func (w raiding) begin() (driver.Outcome, error) {
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	if !showDrives(units) && w.record.WasOff && w.record.took(w.turn) < appearWithin {
-		return w.in(verifyPhase), nil
+	if w.record.WasOff && w.record.took(w.turn) < appearWithin {
+		before := w.record.RAID.Seen
+		w.record.RAID.Seen = appearance(units)
+		if !showDrives(units) || !slices.Equal(w.record.RAID.Seen, before) || w.complete(units) != nil {
+			return w.record.outcome(driver.Outcome{Park: settleFor, Phase: verifyPhase}), nil
+		}
 	}
 	if err := w.complete(units); err != nil {
 		return driver.Outcome{}, err
@@ -157,6 +176,9 @@ func (w raiding) make(units []storageUnit) (driver.Outcome, error) {
 // stage begins a stage.
 func (w raiding) stage(stage raidStage, changes []volumeChange, units []storageUnit) (driver.Outcome, error) {
 	w.record.RAID = &raidWork{Stage: stage, Changes: changes}
+	if stage == making {
+		w.record.RAID.Most = expectedVolumes(units, changes)
+	}
 	if len(changes) == 0 {
 		return w.end(units)
 	}
@@ -192,54 +214,4 @@ func (w raiding) await(item int) (driver.Outcome, error) {
 		w.change().Before = append(w.change().Before, v.path)
 	}
 	return w.to(sendPhase), nil
-}
-
-// volumesOf reads the volumes of the controller of a change.
-func (w raiding) volumesOf(change volumeChange) ([]volume, error) {
-	unit := storageUnit{volumesPath: change.Collection}
-	before := w.missed
-	if err := w.readVolumes(&unit); err != nil {
-		return nil, err
-	}
-	if w.missed > before {
-		return nil, w.hidden()
-	}
-	return unit.volumes, nil
-}
-
-// shown reports whether the BMC shows that a change is done, and notes that.
-func (w raiding) shown(change *volumeChange) (bool, error) {
-	if change.Done {
-		return true, nil
-	}
-	volumes, err := w.volumesOf(*change)
-	if err != nil {
-		return false, err
-	}
-	if change.Volume == nil {
-		change.Done = !slices.ContainsFunc(volumes, func(v volume) bool { return v.path == change.Path })
-		return change.Done, nil
-	}
-	for _, v := range volumes {
-		if w.isNew(v, change) && sameDrives(v.drives(), change.Volume.Drives) {
-			change.Done, change.Made = true, v.path
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// isNew reports whether a volume was not there before a change, and is not what another
-// change has made.
-func (w raiding) isNew(v volume, change *volumeChange) bool {
-	return !slices.Contains(change.Before, v.path) &&
-		!slices.ContainsFunc(w.record.RAID.Changes, func(other volumeChange) bool { return other.Made == v.path })
-}
-
-// sameDrives reports whether a volume has the planned drives. Some BMCs do not tell.
-func sameDrives(has, planned []string) bool {
-	if len(has) == 0 {
-		return true
-	}
-	return len(has) == len(planned) && !slices.ContainsFunc(planned, func(path string) bool { return !slices.Contains(has, trimmed(path)) })
 }

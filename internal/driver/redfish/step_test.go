@@ -233,10 +233,15 @@ func TestFileThatIsRefusedFailsTheUpdate(t *testing.T) {
 	})
 }
 
-// flashedBefore gives the BMC a task of an earlier update, by which it can tell that it
-// has forgotten nothing.
+// flashedBefore gives a machine that is off, and is on then, a task of an earlier update.
 func flashedBefore(m *machine) {
 	isOn(m)
+	hasTask(m)
+}
+
+// hasTask gives the BMC a task of an earlier update, by which it can tell that it has
+// forgotten nothing.
+func hasTask(m *machine) {
 	if _, err := m.Update(m.t.Context(), &bmc.Call{}, redfishtest.Serve(m.t, "ingot-firmware component=bmc version=0.0.1"), "bmc"); err != nil {
 		m.t.Fatal(err)
 	}

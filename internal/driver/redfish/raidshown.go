@@ -1,0 +1,97 @@
+package redfish
+
+import (
+	"slices"
+
+	"github.com/stmcginnis/gofish/schemas"
+)
+
+// volumesOf reads the volumes of the controller of a change, once in a turn.
+func (w raiding) volumesOf(change volumeChange) ([]volume, error) {
+	if volumes, ok := w.listed[change.Collection]; ok {
+		return volumes, nil
+	}
+	unit := storageUnit{volumesPath: change.Collection}
+	before := w.missed
+	if err := w.readVolumes(&unit); err != nil {
+		return nil, err
+	}
+	if w.missed > before {
+		return nil, w.hidden()
+	}
+	w.listed[change.Collection] = unit.volumes
+	return unit.volumes, nil
+}
+
+// shown reports whether the BMC shows that a change is done, and notes that.
+func (w raiding) shown(change *volumeChange) (bool, error) {
+	if change.Done {
+		return true, nil
+	}
+	volumes, err := w.volumesOf(*change)
+	if err != nil {
+		return false, err
+	}
+	if change.Volume == nil {
+		change.Done = !slices.ContainsFunc(volumes, func(v volume) bool { return v.path == change.Path })
+		return change.Done, nil
+	}
+	for _, v := range volumes {
+		if w.isNew(v, change) && sameDrives(v.drives(), change.Volume.Drives) {
+			change.Done, change.Made = true, v.path
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// isNew reports whether a volume was not there before a change, and is not what another
+// change has made.
+func (w raiding) isNew(v volume, change *volumeChange) bool {
+	return !slices.Contains(change.Before, v.path) &&
+		!slices.ContainsFunc(w.record.RAID.Changes, func(other volumeChange) bool { return other.Made == v.path })
+}
+
+// sameDrives reports whether a volume has the planned drives. Some BMCs do not tell.
+func sameDrives(has, planned []string) bool {
+	if len(has) == 0 {
+		return true
+	}
+	return len(has) == len(planned) && !slices.ContainsFunc(planned, func(path string) bool { return !slices.Contains(has, trimmed(path)) })
+}
+
+// raidVolumes counts the volumes that controllers made on request.
+func raidVolumes(units []storageUnit) (count int) {
+	for _, unit := range units {
+		for _, v := range unit.volumes {
+			if v.isRAID() {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// expectedVolumes is how many such volumes there are after some changes.
+func expectedVolumes(units []storageUnit, changes []volumeChange) int {
+	count := raidVolumes(units)
+	for _, change := range changes {
+		if change.Volume != nil && change.Volume.RAIDType != string(schemas.NoneRAIDType) {
+			count++
+		}
+	}
+	return count
+}
+
+// appearance lists the controllers and drives that a BMC shows.
+func appearance(units []storageUnit) []string {
+	var paths []string
+	for _, unit := range units {
+		paths = append(paths, unit.path)
+		for _, d := range unit.drives {
+			paths = append(paths, d.path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
