@@ -2,7 +2,6 @@ package redfish_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -191,40 +190,6 @@ func TestMachineThatIsOffIsOnWhileItsVolumesAreMade(t *testing.T) {
 	})
 }
 
-// TestDrivesThatAppearLateAreWaitedFor has a machine that shows some of its drives later
-// than others after it was switched on.
-func TestDrivesThatAppearLateAreWaitedFor(t *testing.T) {
-	m, d := raidMachine(t, "supermicro", map[string]any{"size_gb": "MAX", "raid_level": "1+0"})
-	if err := m.Reset(&bmc.Call{}, bmc.ResetForceOff); err != nil {
-		t.Fatal(err)
-	}
-	m.Pass(time.Minute)
-	looks := 0
-	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
-		if !strings.HasSuffix(strings.TrimRight(r.URL.Path, "/"), "/Storage/1") {
-			bmc.ServeHTTP(w, r)
-			return
-		}
-		answer := httptest.NewRecorder()
-		bmc.ServeHTTP(answer, r)
-		var document map[string]any
-		if err := json.Unmarshal(answer.Body.Bytes(), &document); err != nil {
-			t.Error(err)
-		}
-		if looks++; looks <= 2 {
-			document["Drives"] = document["Drives"].([]any)[:looks]
-		}
-		text, err := json.Marshal(document)
-		if err != nil {
-			t.Error(err)
-		}
-		said(w, answer.Code, string(text))
-	})
-	if phases, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil || len(m.Volumes()) != 1 {
-		t.Errorf("%v after %q, volumes %q; want one of all drives", err, phases, m.names())
-	}
-}
-
 // TestScheduledJobsAreAppliedByOneRestart has a controller whose jobs wait for a restart.
 func TestScheduledJobsAreAppliedByOneRestart(t *testing.T) {
 	m, d := raidMachine(t, "dell", stripe(), mirror())
@@ -266,71 +231,6 @@ func TestControllerThatFailsFailsTheStep(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestVolumesAreNotMadeOfWhatTheBMCHides(t *testing.T) {
-	m, d := raidMachine(t, "dell", mirror())
-	m.without("/Volumes", 500, `{}`)
-	_, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil)))
-	if err == nil || !strings.Contains(err.Error(), "does not show all of it") || len(m.Effects()) != 0 {
-		t.Errorf("error = %v, effects %q; want that the BMC hides something", err, m.Effects())
-	}
-}
-
-// TestControllersThatTheBMCHidesHaveVolumes has a BMC that does not show its list of
-// controllers, or one of them.
-func TestControllersThatTheBMCHidesHaveVolumes(t *testing.T) {
-	for _, test := range []struct {
-		suffix string
-		status int
-		body   string
-	}{
-		{"/Storage", http.StatusInternalServerError, `{}`},
-		{"/Storage", http.StatusNotFound, `{}`},
-		{"/Storage", http.StatusOK, `{"Members": [`},
-		{"/Storage/1", http.StatusInternalServerError, `{}`},
-		{"/Storage/1", http.StatusNotFound, `{}`},
-		{"/Storage/1", http.StatusOK, `<html>`},
-	} {
-		m, d := raidMachine(t, "supermicro", mirror())
-		if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
-			t.Fatal(err)
-		}
-		m.before = len(m.Server.Effects())
-		m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
-			if strings.HasSuffix(strings.TrimRight(r.URL.Path, "/"), test.suffix) {
-				said(w, test.status, test.body)
-				return
-			}
-			bmc.ServeHTTP(w, r)
-		})
-		for _, step := range []string{"create_configuration", "delete_configuration"} {
-			_, err := run(m, m.stepTurn(d, raidStep(step, nil)))
-			if err == nil || !strings.Contains(err.Error(), "does not show all of it") || len(m.Effects()) != 0 || m.node.RAIDConfig.IsEmpty() {
-				t.Errorf("%s as %d %s: %s: %v, effects %q, raid_config %s; want that the BMC hides something",
-					test.suffix, test.status, test.body, step, err, m.Effects(), m.node.RAIDConfig)
-			}
-		}
-		config, err := d.Interfaces()[node.RAIDInterface].(driver.RAID).RAIDConfig(t.Context(), m.node)
-		if err == nil || !strings.Contains(err.Error(), "does not show all of it") {
-			t.Errorf("%s as %d %s: raid_config %s, %v; want that the BMC hides something", test.suffix, test.status, test.body, config, err)
-		}
-	}
-}
-
-// TestVolumesOfAMachineThatIsOffAreUnknown has controllers that show no drives without
-// power.
-func TestVolumesOfAMachineThatIsOffAreUnknown(t *testing.T) {
-	m, d := newMachine(t, "supermicro")
-	m.without("/Storage", http.StatusOK, `{"Members": []}`)
-	raid := d.Interfaces()[node.RAIDInterface].(driver.RAID)
-	if config, err := raid.RAIDConfig(t.Context(), m.node); err == nil || !strings.Contains(err.Error(), "the machine is off") {
-		t.Errorf("off: %s, %v; want that it is off", config, err)
-	}
-	isOn(m)
-	if config, err := raid.RAIDConfig(t.Context(), m.node); err != nil || !config.IsEmpty() {
-		t.Errorf("on: %s, %v; want no volumes", config, err)
-	}
 }
 
 func TestRAIDStepRefusesWhatItCannotDo(t *testing.T) {
