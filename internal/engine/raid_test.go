@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/engine"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	simredfish "github.com/ingot-metal/ingot/internal/sim/redfish"
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
@@ -18,6 +19,9 @@ func TestRAIDVolumesAreMadeByManualCleaning(t *testing.T) {
 			t.Parallel()
 			r := start(t, func(cfg *engine.Config) { cfg.AutoDiscovery.Enabled = false })
 			machine := redfishtest.Start(t, vendor, redfishtest.WithDrives(vendor, 2))
+			if err := machine.Reset(&bmc.Call{}, bmc.ResetOn); err != nil { // one that is off is watched for its drives first
+				t.Fatal(err)
+			}
 			ident := r.register(t, bootMAC, withBMC(t, machine, "ipxe"))
 			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/raid", `{"logical_disks":[{"size_gb":20,"raid_level":"1","is_root_volume":true,"volume_name":"root"}]}`).want(t, http.StatusNoContent)
 			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"clean","clean_steps":[
