@@ -233,7 +233,7 @@ func TestFileThatIsRefusedFailsTheUpdate(t *testing.T) {
 	})
 }
 
-// flashedBefore gives a machine that is off, and is on then, a task of an earlier update.
+// flashedBefore switches a machine on, and gives its BMC a task of an earlier update.
 func flashedBefore(m *machine) {
 	isOn(m)
 	hasTask(m)
