@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -96,24 +95,4 @@ func safeName(name string) string {
 		return "unnamed"
 	}
 	return node.CutText(name)
-}
-
-// shortest is the length of the shortest secret that is looked for: a shorter one would be
-// found in every other word.
-const shortest = 4
-
-// assignment finds values behind words that name a secret, such as ipa-agent-token=…, or
-// "password": "…".
-var assignment = regexp.MustCompile(`(?i)((?:password|passwd|passphrase|secret|token|credential|api_?key|private_?key)[\w-]*["']?\s*[=:]\s*(?:u?["'])?)([^\s"',;&}\])]+)`)
-
-// masked returns a text without secrets: those that are known, those in URLs, and what stands
-// behind the name of one.
-func masked(text []byte, secrets []string) []byte {
-	for _, secret := range secrets {
-		if len(secret) >= shortest {
-			text = bytes.ReplaceAll(text, []byte(secret), []byte(node.Mask))
-		}
-	}
-	text = node.AppendMaskedURLs(nil, text)
-	return assignment.ReplaceAll(text, []byte("${1}"+node.Mask))
 }
