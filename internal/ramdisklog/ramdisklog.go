@@ -23,6 +23,12 @@ const atOnce = 2
 // suffix ends the names of archives.
 const suffix = ".tar.gz"
 
+// unfinished matches the names of files that are being written.
+const unfinished = ".new-*"
+
+// writtenWithin is longer than any process takes to write a file of some megabytes.
+const writtenWithin = time.Hour
+
 // Folder is a folder of archives. It is safe for concurrent use, also by several processes.
 type Folder struct {
 	dir   string
@@ -35,7 +41,11 @@ func Open(dir string, limit int64) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the folder of logs: %w", err)
 	}
-	return &Folder{dir: dir, limit: limit, slots: make(chan struct{}, atOnce)}, nil
+	f := &Folder{dir: dir, limit: limit, slots: make(chan struct{}, atOnce)}
+	if err := f.sweep(time.Now()); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // Name is the name of the archive of a node, with its instance if there is one, as the Bare
@@ -65,12 +75,12 @@ func (f *Folder) Keep(ctx context.Context, name string, archive []byte, secrets 
 	if err := f.prune(name); err != nil {
 		return fmt.Errorf("remove old logs: %w", err)
 	}
-	return nil
+	return f.sweep(time.Now())
 }
 
 // write puts a file into the folder at once or not at all.
 func (f *Folder) write(name string, content []byte) error {
-	file, err := os.CreateTemp(f.dir, ".new-*")
+	file, err := os.CreateTemp(f.dir, unfinished)
 	if err != nil {
 		return err
 	}
@@ -83,6 +93,28 @@ func (f *Folder) write(name string, content []byte) error {
 		_ = os.Remove(file.Name()) // the first error is the one to tell
 	}
 	return err
+}
+
+// sweep removes the files of processes that were killed before they had written them: those
+// that are so old that no process writes them any more.
+func (f *Folder) sweep(now time.Time) error {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return fmt.Errorf("look for logs that were not written to their end: %w", err)
+	}
+	for _, entry := range entries {
+		if mine, _ := filepath.Match(unfinished, entry.Name()); !mine {
+			continue
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > writtenWithin {
+			err = os.Remove(filepath.Join(f.dir, entry.Name()))
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // another process sweeps, too
+			return fmt.Errorf("remove logs that were not written to their end: %w", err)
+		}
+	}
+	return nil
 }
 
 // archiveFile is an archive in the folder.

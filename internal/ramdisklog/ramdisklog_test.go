@@ -165,6 +165,38 @@ func TestOldestLogsMakeRoom(t *testing.T) {
 	}
 }
 
+// TestFilesOfKilledProcessesAreRemoved has one that another process may still write.
+func TestFilesOfKilledProcessesAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	f, err := Open(dir, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(name string, age time.Duration) {
+		t.Helper()
+		path, at := filepath.Join(dir, name), time.Now().Add(-age)
+		if err := errors.Join(os.WriteFile(path, []byte("half"), 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(".new-1", 2*time.Hour)
+	add(".new-2", time.Minute)
+	add(".newer", 2*time.Hour)
+	add("notes.txt", 2*time.Hour)
+	name := kept(t, f, "a", 0, archiveOf(t, map[string]string{"journal": "x"}))
+	want := []string{".new-2", ".newer", name, "notes.txt"}
+	if diff := cmp.Diff(want, list(t, dir)); diff != "" {
+		t.Errorf("after other logs were kept (-want +got):\n%s", diff)
+	}
+	add(".new-3", 2*time.Hour)
+	if _, err := Open(dir, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, list(t, dir)); diff != "" {
+		t.Errorf("after a start (-want +got):\n%s", diff)
+	}
+}
+
 func TestArchiveIsNamedAsTheBareMetalServiceNamesIt(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
 	if got := Name("n", "i", at); got != "n_i_2026-01-02-02-04-05.tar.gz" {
