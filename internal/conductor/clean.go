@@ -1,6 +1,8 @@
 package conductor
 
 import (
+	"slices"
+
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
@@ -29,7 +31,8 @@ func (c *Conductor) cleanOperations(t runner.Task) ([]runner.Operation, error) {
 		}
 		return node.SortSteps(offered), nil
 	})...)
-	operations = append(operations, labelled([]runner.Operation{c.collectLogs(t, false)}, afterSteps, without)...)
+	logs := labelled([]runner.Operation{c.collectLogs(t, false)}, afterSteps, without || c.keepsRamdisk(t.Node))
+	operations = append(operations, logs...)
 	operations = append(operations, c.endRamdisk(t.Node, without)...)
 	return append(operations, c.readSettings(len(cleanFlow.stored(t.Node)) > 0)), nil
 }
@@ -66,15 +69,18 @@ func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error)
 }
 
 // leaveServiced starts the instance of a machine whose servicing failed, unless its BMC may
-// still write firmware.
+// still write firmware. Where the agent restarts the machine its logs are not asked for, as a long
+// list of what it has answered makes the restart fail.
 func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
-	operations := []runner.Operation{c.collectLogs(t, true)}
+	logs := c.collectLogs(t, true)
 	if writesFirmware(t.Node) {
 		boot := c.bootInstance(t.Node, "")
 		boot.Skip = boot.Skip || !c.bootsImage(t.Node) // the ramdisk was served in its place
-		return append(append(operations, c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), boot), c.switchedOn(t)...)
+		return append([]runner.Operation{logs, c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), boot}, c.switchedOn(t)...)
 	}
-	return append(operations, c.backToInstance(t.Node, workMark(t.Work))...)
+	back := c.backToInstance(t.Node, workMark(t.Work))
+	logs.Skip = logs.Skip || slices.ContainsFunc(back, func(o runner.Operation) bool { return o.Name == restartByAgentName && !o.Skip })
+	return append([]runner.Operation{logs}, back...)
 }
 
 // leaveCleaned withdraws the ramdisk and switches a machine off whose cleaning failed, unless

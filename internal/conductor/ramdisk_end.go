@@ -14,10 +14,14 @@ import (
 // endRamdisk withdraws what was served for the ramdisk and switches the machine off,
 // unless its ramdisk is kept for the next phase.
 func (c *Conductor) endRamdisk(n *node.Node, skip bool) []runner.Operation {
-	keeps := agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack)
 	off := c.switchTo(n, node.PowerOff)
-	off.Skip = off.Skip || keeps
+	off.Skip = off.Skip || c.keepsRamdisk(n)
 	return labelled([]runner.Operation{c.leaveRamdisk(n), off}, afterSteps, skip)
+}
+
+// keepsRamdisk reports whether the ramdisk goes on after cleaning, for the next phase.
+func (c *Conductor) keepsRamdisk(n *node.Node) bool {
+	return agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack)
 }
 
 // leaveRamdisk withdraws what is served for the ramdisk. It leaves an instance that is on no

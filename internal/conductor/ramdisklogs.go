@@ -44,9 +44,12 @@ type RamdiskLogs struct {
 const logsWithin = 45 * time.Second
 
 // collectLogs keeps the logs of a ramdisk whose work has failed, or is about to end, if its
-// agent lives. That they cannot be had ends nothing.
+// agent lives. That they cannot be had ends nothing. The agent of a machine that
+// nothing else can switch on is asked after a failure only: it has to restart the machine at
+// the end, which fails when the list of what it has answered is too long to be read.
 func (c *Conductor) collectLogs(t runner.Task, failed bool) runner.Operation {
-	wanted := c.cfg.Logs.Collect == CollectAlways || c.cfg.Logs.Collect == CollectOnFailure && failed
+	policy := c.cfg.Logs.Collect
+	wanted := failed && policy == CollectOnFailure || policy == CollectAlways && (failed || c.switches(t.Node, node.PowerOn))
 	return runner.Operation{
 		Ref: runner.Ref{Name: "collect logs"}, Within: logsWithin,
 		Skip:     !wanted || c.cfg.Logs.Folder == nil || !c.agentLives(t.Node),
@@ -69,7 +72,7 @@ func (c *Conductor) keepLogs(t runner.Task) runner.Read {
 			return nil, err
 		}
 		archive, err := source.Logs(ctx, n)
-		if err != nil || archive == nil {
+		if err != nil {
 			return nil, err
 		}
 		name := ramdisklog.Name(n.UUID, n.InstanceUUID, c.store.Now())

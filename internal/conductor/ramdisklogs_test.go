@@ -3,10 +3,13 @@ package conductor
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -65,6 +68,51 @@ func TestLogsAreKeptAsThePolicySays(t *testing.T) {
 		step := node.Step{Interface: "deploy", Step: node.StepTearDownAgent}
 		if got := slices.Contains(planned(t, c, n, step), collects); got != tc.ends {
 			t.Errorf("deploy, %+v: logs of the end are kept: %v", tc, got)
+		}
+	}
+}
+
+// TestLogsAreNotAskedForWhereTheAgentIsNeededOn has the policy always, machines whose ramdisk
+// goes on after cleaning, and ones that only their agents can restart: an agent is asked once, and
+// its list of answers may be too long to be read afterwards.
+func TestLogsAreNotAskedForWhereTheAgentIsNeededOn(t *testing.T) {
+	fast := func(n *node.Node) {
+		n.DriverInfo = n.DriverInfo.With(map[string]any{"fast_track": true})
+	}
+	noBMC := func(n *node.Node) {
+		n.Driver, n.DriverInfo, n.Interfaces[node.PowerInterface], n.Interfaces[node.ManagementInterface] = "manual-management", nil, "agent", "noop"
+	}
+	for name, tc := range map[string]struct {
+		change func(*node.Node)
+		want   []string
+	}{
+		"fast track":    {fast, []string{"clean failed", "deploy ended", "deploy failed", "service ended", "service failed"}},
+		"without a BMC": {noBMC, []string{"clean failed", "deploy failed"}},
+	} {
+		c, _, n := withRamdisk(t, startedBy, withAgent, inTheRamdisk, tc.change)
+		c.cfg.Logs = RamdiskLogs{Collect: CollectAlways, Folder: &shelf{}}
+		task := runner.Task{Work: &store.Work{ID: 7, Kind: workClean}, Node: n}
+		ended := func(script func(runner.Task) ([]runner.Operation, error)) []string {
+			operations, err := script(task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return unskipped(operations)
+		}
+		operations := map[string][]string{
+			"clean ended": ended(c.cleanOperations), "clean failed": unskipped(c.leaveCleaned(task)),
+			"service ended": ended(c.serviceOperations), "service failed": unskipped(c.leaveServiced(task)),
+			"deploy ended":  planned(t, c, n, node.Step{Interface: "deploy", Step: node.StepTearDownAgent}),
+			"deploy failed": unskipped(c.leaveUndeployed(task)),
+		}
+		var got []string
+		for _, moment := range slices.Sorted(maps.Keys(operations)) {
+			if slices.Contains(operations[moment], collects) {
+				got = append(got, moment)
+			}
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

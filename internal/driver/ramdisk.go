@@ -66,8 +66,8 @@ type Ramdisk interface {
 
 // LogSource is a deploy interface that gets the logs of a running ramdisk from its agent.
 type LogSource interface {
-	// Logs returns an archive of logs as the agent made it (tar, gzip), at most some megabytes;
-	// nil when this agent has been asked before.
+	// Logs returns an archive of logs as the agent made it (tar, gzip), at most some megabytes.
+	// That this agent was asked before is a *node.DriverError.
 	Logs(ctx context.Context, n *node.Node) ([]byte, error)
 }
 

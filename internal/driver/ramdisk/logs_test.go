@@ -2,6 +2,7 @@ package ramdisk
 
 import (
 	"encoding/base64"
+	"strings"
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/agent"
@@ -13,8 +14,10 @@ func TestLogsAreAskedForOnceInTheLifeOfAnAgent(t *testing.T) {
 	if logs, err := d.Logs(t.Context(), machine); err != nil || string(logs) != "the logs" {
 		t.Errorf("got %q, %v", logs, err)
 	}
-	if logs, err := d.Logs(t.Context(), machine); err != nil || logs != nil || len(s.sent) != 1 {
-		t.Errorf("once more: %q, %v after %d commands, want none", logs, err, len(s.sent))
+	s.commands = append(s.commands, agent.Command{ID: "later", Name: "execute_clean_step", Status: agent.CommandFailed})
+	logs, err := d.Logs(t.Context(), machine)
+	if err == nil || !strings.Contains(err.Error(), "asked for its logs before") || logs != nil || len(s.sent) != 1 {
+		t.Errorf("once more: %q, %v after %d commands, want an error that says so and one command", logs, err, len(s.sent))
 	}
 }
 
