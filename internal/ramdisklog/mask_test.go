@@ -34,7 +34,7 @@ func TestLogsAreKeptWithoutSecrets(t *testing.T) {
 		"password=":                                   "password=",
 		"x hunter2hunter3 y":                          "x ****** y",
 	} {
-		kept, err := repack(archiveOf(t, map[string]string{"journal": text}), []string{"hunter2", "a", "hunter2hunter3"})
+		kept, err := repack(t.Context(), archiveOf(t, map[string]string{"journal": text}), []string{"hunter2", "a", "hunter2hunter3"})
 		if err != nil {
 			t.Fatal(err)
 		}

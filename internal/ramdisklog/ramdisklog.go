@@ -65,7 +65,7 @@ func (f *Folder) Keep(ctx context.Context, name string, archive []byte, secrets 
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	kept, err := repack(archive, secrets)
+	kept, err := repack(ctx, archive, secrets)
 	if err != nil {
 		return fmt.Errorf("keep the logs: %w", err)
 	}

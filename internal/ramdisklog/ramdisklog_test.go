@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -64,7 +65,7 @@ func filesOf(t *testing.T, archive []byte) map[string]string {
 
 func TestLogsAreKeptWithinBounds(t *testing.T) {
 	long := strings.Repeat("x", maxFile+margin) + "the end"
-	kept, err := repack(archiveOf(t, map[string]string{"../../etc/passwd": "a", "/var/log/long": long}), nil)
+	kept, err := repack(t.Context(), archiveOf(t, map[string]string{"../../etc/passwd": "a", "/var/log/long": long}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,13 +80,83 @@ func TestLogsAreKeptWithinBounds(t *testing.T) {
 	for name, archive := range map[string][]byte{
 		"no archive":       []byte("<html>"),
 		"half an archive":  archiveOf(t, map[string]string{"journal": long})[:1000],
-		"a huge file":      archiveOf(t, map[string]string{"zeros": strings.Repeat("\x00", maxContent+1)}),
 		"too much to pack": archiveOf(t, map[string]string{"1": string(noise), "2": string(noise), "3": string(noise)}),
 	} {
-		if kept, err := repack(archive, nil); err == nil {
+		if kept, err := repack(t.Context(), archive, nil); err == nil {
 			t.Errorf("%s: %d bytes were kept", name, len(kept))
 		}
 	}
+}
+
+// TestLongLogsAreCutToTheirEnds has a journal that is longer than all that is kept.
+func TestLongLogsAreCutToTheirEnds(t *testing.T) {
+	journal := strings.Repeat("a line of the journal\n", (2*maxKept)/22) + "the end\n"
+	kept, err := repack(t.Context(), archiveOf(t, map[string]string{"journal": journal, "short": "x"}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"journal": journal[len(journal)-maxFile:], "short": "x"}, filesOf(t, kept)); diff != "" {
+		t.Errorf("(-want +got):\n%.500s", diff)
+	}
+}
+
+// TestArchiveThatReachesABoundIsKeptSoFar has one that would take too much memory, or time.
+func TestArchiveThatReachesABoundIsKeptSoFar(t *testing.T) {
+	many := map[string]string{}
+	for i := range maxFiles + 1 {
+		many[strconv.Itoa(i)] = "x"
+	}
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, tc := range map[string]struct {
+		ctx     context.Context
+		archive []byte
+		says    string
+		files   int
+	}{
+		"too large":      {t.Context(), largeArchive(t), "256 MiB", 2},
+		"too many files": {t.Context(), archiveOf(t, many), "500 files", maxFiles},
+		"too late":       {late, archiveOf(t, many), "time", 0},
+	} {
+		kept, err := repack(tc.ctx, tc.archive, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		files := filesOf(t, kept)
+		if note := files[incompleteName]; !strings.Contains(note, tc.says) || len(files) != tc.files+1 {
+			t.Errorf("%s: %d files, and one says %q, want %d and %q", name, len(files), note, tc.files, tc.says)
+		}
+	}
+}
+
+// largeArchive packs a short log, one that is longer than what is unpacked, and one behind it.
+func largeArchive(t *testing.T) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	compressed, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	w := tar.NewWriter(compressed)
+	for _, file := range []struct {
+		name string
+		size int64
+	}{{"first", 1}, {"long", maxUnpacked}, {"behind", 1}} {
+		err := w.WriteHeader(&tar.Header{Name: file.name, Mode: 0o644, Size: file.size})
+		if _, copied := io.CopyN(w, zeros{}, file.size); err != nil || copied != nil {
+			t.Fatal(err, copied)
+		}
+	}
+	if err := errors.Join(w.Close(), compressed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return packed.Bytes()
+}
+
+// zeros reads as zeros without end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }
 
 // TestSecretAtTheCutIsNotKept has a file end so that what is kept of it begins within a secret.
@@ -93,7 +164,7 @@ func TestSecretAtTheCutIsNotKept(t *testing.T) {
 	secret := "0123456789abcdef"
 	for shift := range len(secret) + 1 {
 		content := strings.Repeat("\n", margin) + secret + strings.Repeat("\n", 100-shift)
-		if got := string(end([]byte(content), 100, []string{secret})); strings.ContainsAny(got, secret) {
+		if got := string(end([]byte(content), 100, margin, []string{secret})); strings.ContainsAny(got, secret) {
 			t.Errorf("of a secret %d bytes before the cut, %q is kept", shift, strings.TrimSpace(got))
 		}
 	}
@@ -150,7 +221,7 @@ func TestNewestLogsOfEachNodeAreKept(t *testing.T) {
 
 func TestOldestLogsMakeRoom(t *testing.T) {
 	archive := archiveOf(t, map[string]string{"journal": "x"})
-	packed, err := repack(archive, nil)
+	packed, err := repack(t.Context(), archive, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +293,7 @@ func TestKeepingWaitsNoLongerThanItMay(t *testing.T) {
 func FuzzRepack(f *testing.F) {
 	f.Add([]byte("not gzip"), "hunter2")
 	f.Fuzz(func(t *testing.T, archive []byte, secret string) {
-		kept, err := repack(archive, []string{secret})
+		kept, err := repack(t.Context(), archive, []string{secret})
 		if err == nil && len(kept) > maxPacked {
 			t.Errorf("%d bytes are kept", len(kept))
 		}

@@ -4,62 +4,51 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Bounds of an archive, in bytes but for files.
+// Bounds of an archive, in bytes but for files and time.
 const (
-	maxFiles   = 500
-	maxContent = 32 << 20 // unpacked, of what is read
-	maxFile    = 2 << 20  // of one file that is kept: its end
-	maxKept    = 16 << 20 // of all files that are kept
-	maxPacked  = 4 << 20  // packed again
+	maxFiles     = 500
+	maxUnpacked  = 256 << 20 // of what is read
+	unpackWithin = 15 * time.Second
+	maxFile      = 2 << 20  // of one file that is kept: its end
+	maxKept      = 16 << 20 // of all files that are kept
+	maxPacked    = 4 << 20  // packed again
 )
 
+// incompleteName is the file of an archive that says that it was not read to its end.
+const incompleteName = "INCOMPLETE.txt"
+
 // repack reads an archive of logs (tar, gzip) and returns it without secrets, and with large
-// files cut to their ends. It takes nothing that the sender says about sizes for granted.
-func repack(archive []byte, secrets []string) ([]byte, error) {
+// files cut to their ends. It takes nothing that the sender says about sizes for granted: of an
+// archive that is too large, or takes too long, it returns what was read so far, and says so in a
+// file.
+func repack(ctx context.Context, archive []byte, secrets []string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, unpackWithin)
+	defer cancel()
 	unpacked, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {
 		return nil, fmt.Errorf("unpack: %w", err)
 	}
-	limited := &io.LimitedReader{R: unpacked, N: maxContent}
 	var packed bytes.Buffer
 	packing := gzip.NewWriter(&packed)
-	files, kept := tar.NewWriter(packing), 0
-	reader := tar.NewReader(limited)
-	for range maxFiles {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("unpack, after %d bytes: %w", maxContent-limited.N, err)
-		}
-		if header.Typeflag != tar.TypeReg {
-			continue
-		}
-		content, err := io.ReadAll(reader)
-		if err != nil {
-			return nil, fmt.Errorf("unpack %s, after %d bytes: %w", node.CutText(header.Name), maxContent-limited.N, err)
-		}
-		content = end(content, min(maxFile, maxKept-kept), secrets)
-		kept += len(content)
-		if err := files.WriteHeader(&tar.Header{
-			Typeflag: tar.TypeReg, Name: safeName(header.Name), Mode: 0o600, Size: int64(len(content)), ModTime: header.ModTime,
-		}); err != nil {
-			return nil, fmt.Errorf("pack %s: %w", node.CutText(header.Name), err)
-		}
-		_, _ = files.Write(content) // into memory
+	p := packer{files: tar.NewWriter(packing), secrets: secrets}
+	err = p.packAll(&bounded{unpacked, maxUnpacked, ctx.Err}, ctx.Err)
+	var reached bound
+	if errors.As(err, &reached) {
+		err = p.pack(incompleteName, time.Time{}, fmt.Appendf(nil, "The archive of the ramdisk has %s. The last file ends where reading it ended; what came behind it is missing.\n", reached))
 	}
-	if err := errors.Join(files.Close(), packing.Close()); err != nil {
-		return nil, fmt.Errorf("pack: %w", err)
+	if err := errors.Join(err, p.files.Close(), packing.Close()); err != nil {
+		return nil, err
 	}
 	if packed.Len() > maxPacked {
 		return nil, fmt.Errorf("pack: there are %d bytes, more than %d", packed.Len(), maxPacked)
@@ -67,16 +56,72 @@ func repack(archive []byte, secrets []string) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
+// packer packs files into an archive.
+type packer struct {
+	files   *tar.Writer
+	secrets []string
+	kept    int // bytes of all files so far
+}
+
+// packAll packs the ends of the files of an archive. When a bound is reached, what was read is
+// packed, and the error is a bound. Over says when the time is.
+func (p *packer) packAll(archive *bounded, over func() error) error {
+	reader, last := tar.NewReader(archive), &ending{limit: maxFile + p.before()}
+	content := &bounded{reader, maxUnpacked, over} // a file may have holes, which are in no archive
+	for entries := 0; ; entries++ {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("unpack, after %d bytes: %w", maxUnpacked-archive.left, err)
+		}
+		if entries == maxFiles {
+			return bound(fmt.Sprintf("more than %d files", maxFiles))
+		}
+		if header.Typeflag != tar.TypeReg {
+			continue
+		}
+		last.kept = last.kept[:0]
+		_, err = io.Copy(last, content)
+		var reached bound
+		if err != nil && !errors.As(err, &reached) {
+			return fmt.Errorf("unpack %s, after %d bytes: %w", node.CutText(header.Name), maxUnpacked-archive.left, err)
+		}
+		if err := errors.Join(p.pack(safeName(header.Name), header.ModTime, last.kept), err); err != nil {
+			return err
+		}
+	}
+}
+
+// pack packs the end of a file.
+func (p *packer) pack(name string, at time.Time, content []byte) error {
+	content = end(content, min(maxFile, maxKept-p.kept), p.before(), p.secrets)
+	p.kept += len(content)
+	if err := p.files.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(content)), ModTime: at}); err != nil {
+		return fmt.Errorf("pack %s: %w", name, err)
+	}
+	_, err := p.files.Write(content)
+	return err
+}
+
+// before is how much before the end of a file is looked through for secrets that the cut may
+// have halved.
+func (p *packer) before() int {
+	before := margin
+	for _, secret := range p.secrets {
+		before = max(before, len(secret))
+	}
+	return before
+}
+
 // margin is how much before the end of a file is masked with it, in bytes, so that a secret that
 // is cut in two is not in the rest.
 const margin = 64 << 10
 
-// end returns the last bytes of a file without secrets.
-func end(content []byte, limit int, secrets []string) []byte {
-	before := margin
-	for _, secret := range secrets {
-		before = max(before, len(secret))
-	}
+// end returns the last bytes of a file without secrets, of which the longest is no longer than
+// before.
+func end(content []byte, limit, before int, secrets []string) []byte {
 	if len(content) <= limit {
 		return tail(masked(content, secrets), limit)
 	}
