@@ -27,14 +27,23 @@ func (c *Conductor) identifierOf(n *node.Node) (driver.Identifier, bool) {
 // noteIdentity returns the operation that stores which machine the node stands for from now
 // on. Without an answer it stays the one that it was.
 func (c *Conductor) noteIdentity(n *node.Node) runner.Operation {
-	identifier, ok := c.identifierOf(n)
+	_, ok := c.identifierOf(n)
 	return runner.Operation{Ref: runner.Ref{Name: noteIdentityName}, Skip: !ok, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
-		found, err := identifier.Identity(ctx, n)
-		if err != nil && ctx.Err() == nil {
-			c.log.Warn("The BMC does not tell which machine it belongs to", "node", n.UUID, "err", err)
-		}
-		return storeIdentity(found), nil
+		return storeIdentity(c.readIdentity(ctx, n)), nil
 	}}
+}
+
+// readIdentity reads which machine the BMC belongs to. What it does not tell is empty.
+func (c *Conductor) readIdentity(ctx context.Context, n *node.Node) node.MachineIdentity {
+	identifier, ok := c.identifierOf(n)
+	if !ok {
+		return node.MachineIdentity{}
+	}
+	found, err := identifier.Identity(ctx, n)
+	if err != nil && ctx.Err() == nil {
+		c.log.Warn("The BMC does not tell which machine it belongs to", "node", n.UUID, "err", err)
+	}
+	return found
 }
 
 // checkIdentity returns the operation that ends work before anything is done to another
@@ -96,11 +105,15 @@ func identityOf(n *node.Node) (known node.MachineIdentity) {
 }
 
 func storeIdentity(found node.MachineIdentity) runner.Write {
-	if !found.Known() {
+	return func(_ *store.Tx, n *node.Node) error {
+		setIdentity(n, found)
 		return nil
 	}
-	return func(_ *store.Tx, n *node.Node) error {
+}
+
+// setIdentity notes in a node which machine it stands for, if that is known.
+func setIdentity(n *node.Node, found node.MachineIdentity) {
+	if found.Known() {
 		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{node.MachineIdentityKey: found})
-		return nil
 	}
 }

@@ -10,17 +10,21 @@ import (
 
 // verifyOperations check that a node can be managed: its power interface is configured
 // and reports the power state. They also read which machine it is, and its settings.
-func (c *Conductor) verifyOperations(t runner.Task) ([]runner.Operation, error) {
+func (c *Conductor) verifyOperations(runner.Task) ([]runner.Operation, error) {
 	return []runner.Operation{
 		{Ref: runner.Ref{Name: "verify"}, Change: c.drivers.Verify, Harmless: true},
 		{Ref: runner.Ref{Name: "read power"}, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
 			state, err := c.readPower(ctx, n)
+			if err != nil {
+				return nil, err
+			}
+			found := c.readIdentity(ctx, n)
 			return func(_ *store.Tx, n *node.Node) error {
 				n.PowerState = state
+				setIdentity(n, found)
 				return nil
-			}, err
+			}, nil
 		}},
-		c.noteIdentity(t.Node),
 		c.readSettings(true),
 	}, nil
 }
