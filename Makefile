@@ -54,9 +54,12 @@ controlplane: ## Build etcd and the Kubernetes control plane, once per machine
 s3server: ## Build the S3 server that tests keep inventories in, once per machine
 	@$(S3SERVER) >/dev/null
 
+# The packages that take longest begin, so that none of them is left to one core at the end.
+LONGEST := ./test/story ./internal/conductor
+
 .PHONY: test
 test: controlplane s3server ## Run every test (RACE=1: with the race detector, needs gcc)
-	$(WITH_ASSETS) go test $(TEST_FLAGS) ./...
+	$(WITH_ASSETS) go test $(TEST_FLAGS) $(LONGEST) ./...
 	@$(MAKE) --no-print-directory test-postgres
 
 .PHONY: test-postgres
