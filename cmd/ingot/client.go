@@ -7,18 +7,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/cli"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // clientFlags adds the flags for the connection to the engine to a client command and
 // its children. It returns a function that connects after the flags are parsed, and
 // the completion of arguments.
-func clientFlags(cmd *cobra.Command) (connect func() (*baremetal.Client, error), completion cli.Completion) {
+func clientFlags(cmd *cobra.Command) (connect func() (*ironic.Client, error), completion cli.Completion) {
 	connection := new(cli.Connection)
 	connection.AddFlags(cmd.PersistentFlags())
-	connect = func() (*baremetal.Client, error) { return connection.Client(os.Getenv, 0) }
-	completion.Connect = func(timeout time.Duration) (*baremetal.Client, error) {
+	connect = func() (*ironic.Client, error) { return connection.Client(os.Getenv, 0) }
+	completion.Connect = func(timeout time.Duration) (*ironic.Client, error) {
 		return connection.Client(os.Getenv, timeout)
 	}
 	return connect, completion

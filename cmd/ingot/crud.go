@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/cli"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // This file has the commands that all resources share.
@@ -13,7 +13,7 @@ func (c client) list() *cobra.Command {
 	list := cli.List{Resource: c.resource}
 	cmd := &cobra.Command{
 		Use: "list", Short: "List " + c.resource.Many(), Args: none, ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, _ []string) error {
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *ironic.Client, _ []string) error {
 			return list.Run(cmd.Context(), engine, cmd.OutOrStdout())
 		}),
 	}
@@ -35,7 +35,7 @@ func (c client) show() *cobra.Command {
 	show := cli.Show{Resource: c.resource}
 	cmd := &cobra.Command{
 		Use: "show " + c.argument(), Short: "Show " + c.resource.One(), Args: c.one, ValidArgsFunction: c.names(1),
-		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *ironic.Client, args []string) error {
 			return show.Run(cmd.Context(), engine, args[0], cmd.OutOrStdout())
 		}),
 	}
@@ -56,7 +56,7 @@ func (c client) create() *cobra.Command {
 	if first != "" {
 		cmd.Use, cmd.Args = "create ["+first+"]", cobra.MaximumNArgs(1)
 	}
-	cmd.RunE = c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+	cmd.RunE = c.onEngine(func(cmd *cobra.Command, engine *ironic.Client, args []string) error {
 		if len(args) > 0 {
 			create.Values.Add(first, args[0])
 		}
@@ -92,7 +92,7 @@ func (c client) unset() *cobra.Command {
 func (c client) update(update *cli.Update, name, short string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name + " " + c.argument() + "...", Short: short, Args: c.some, ValidArgsFunction: c.names(0),
-		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *ironic.Client, args []string) error {
 			return update.Run(cmd.Context(), engine, args, streams(cmd))
 		}),
 	}
@@ -103,7 +103,7 @@ func (c client) update(update *cli.Update, name, short string) *cobra.Command {
 func (c client) delete() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete " + c.argument() + "...", Short: "Delete " + c.resource.Many(), Args: c.some, ValidArgsFunction: c.names(0),
-		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *ironic.Client, args []string) error {
 			return cli.Delete(cmd.Context(), engine, c.resource, args, streams(cmd))
 		}),
 	}

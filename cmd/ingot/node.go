@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/cli"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // nodeHelp is the description of the node commands.
@@ -40,7 +40,7 @@ func (c client) verb(verb cli.Verb) *cobra.Command {
 	provision := cli.ProvisionNodes{Verb: verb}
 	cmd := &cobra.Command{
 		Use: verb.Name + " NODE...", Short: verb.Short, Args: c.some, ValidArgsFunction: c.names(0),
-		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *ironic.Client, args []string) error {
 			return provision.Run(cmd.Context(), engine, args, streams(cmd))
 		}),
 	}
@@ -58,7 +58,7 @@ func (c client) wait() *cobra.Command {
 		Use: "wait NODE...", Short: "Wait until nodes are in a provision state", Args: c.some, ValidArgsFunction: c.names(0),
 		Long:    "Wait until nodes are in a provision state, whichever request leads to it, and show\nthe states in between. A node that fails or is held ends the wait with an error.",
 		Example: "  ingot node wait rack1-7 --state active --timeout 30m",
-		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *ironic.Client, args []string) error {
 			return wait.Run(cmd.Context(), engine, args, streams(cmd))
 		}),
 	}
@@ -75,7 +75,7 @@ func (c client) saveInventory() *cobra.Command {
 		Use: "save NODE", Short: "Save the inventory of a node as JSON",
 		Long: "Write the inventory of a node as JSON to standard output or to a file. An\nexisting file is replaced atomically.",
 		Args: c.one, ValidArgsFunction: c.names(1),
-		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *ironic.Client, args []string) error {
 			return save.Run(cmd.Context(), engine, args[0], cmd.OutOrStdout())
 		}),
 	}
@@ -89,7 +89,7 @@ func (c client) showInventory() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show NODE", Short: "Show the inventory of a node by section", Args: c.one, ValidArgsFunction: c.names(1),
 		Example: "  ingot node inventory show rack1-7 --section disks,interfaces",
-		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *ironic.Client, args []string) error {
 			return show.Run(cmd.Context(), engine, args[0], cmd.OutOrStdout())
 		}),
 	}

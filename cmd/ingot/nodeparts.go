@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/cli"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // groups are the descriptions of groups of commands, by name. They are the same under
@@ -87,7 +87,7 @@ func (c client) view(view cli.View) *cobra.Command {
 	instead := false
 	cmd := &cobra.Command{
 		Use: lastWord(view.Command) + " " + c.argument(), Short: view.Short, Args: c.one, ValidArgsFunction: c.names(1),
-		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *ironic.Client, args []string) error {
 			if instead {
 				read.View = view.Instead.View
 			}
@@ -117,7 +117,7 @@ func (c client) passthru() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "call " + c.argument() + " METHOD", Short: "Call a vendor method",
 		Args: c.oneAnd("METHOD"), ValidArgsFunction: c.names(1),
-		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *ironic.Client, args []string) error {
 			return call.Run(cmd.Context(), engine, args[0], args[1], streams(cmd))
 		}),
 	}
@@ -136,7 +136,7 @@ func (c client) action(action cli.Action) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use: lastWord(action.Command) + " " + action.Usage(), Short: action.Short, Args: c.some, ValidArgsFunction: c.names(limit),
-		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *ironic.Client, args []string) error {
 			return act.Run(cmd.Context(), engine, args, streams(cmd))
 		}),
 	}

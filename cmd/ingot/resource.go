@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/cli"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // exitCodesHelp is the part of the help that all client commands share.
@@ -17,7 +17,7 @@ const exitCodesHelp = `
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 not found, 4 node or engine busy,
 5 engine does not answer, 6 still in progress after --wait, 130 interrupted.`
 
-type connector func() (*baremetal.Client, error)
+type connector func() (*ironic.Client, error)
 
 // client has what the commands of one resource share.
 type client struct {
@@ -88,7 +88,7 @@ portgroups, and a port group a list of ports.` + exitCodesHelp,
 	}
 	connect, _ := clientFlags(cmd)
 	create.Stdin = stdin{cmd}
-	cmd.RunE = client{connect: connect}.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+	cmd.RunE = client{connect: connect}.onEngine(func(cmd *cobra.Command, engine *ironic.Client, args []string) error {
 		return create.Run(cmd.Context(), engine, args, streams(cmd))
 	})
 	return cmd
@@ -147,7 +147,7 @@ func (c client) names(limit int) cobra.CompletionFunc {
 }
 
 // onEngine returns the run function of a command that needs a connection to the engine.
-func (c client) onEngine(run func(cmd *cobra.Command, engine *baremetal.Client, args []string) error) func(*cobra.Command, []string) error {
+func (c client) onEngine(run func(cmd *cobra.Command, engine *ironic.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		engine, err := c.connect()
 		if err != nil {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/cli"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // newSuspensionCommand returns `ingot suspension` with its subcommands.
@@ -33,11 +33,11 @@ on, and power states are restored again.`
 }
 
 // showSuspended is a command that prints something of a suspension.
-func (c client) showSuspended(use, short string, show func(ctx context.Context, engine *baremetal.Client, output cli.Output, out io.Writer) error) *cobra.Command {
+func (c client) showSuspended(use, short string, show func(ctx context.Context, engine *ironic.Client, output cli.Output, out io.Writer) error) *cobra.Command {
 	var output cli.Output
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: none,
-		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, _ []string) error {
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *ironic.Client, _ []string) error {
 			return show(cmd.Context(), engine, output, cmd.OutOrStdout())
 		}),
 	}
@@ -54,7 +54,7 @@ type suspensionEnd struct {
 func (c client) endSuspension(use, short string, end cli.EndSuspension) suspensionEnd {
 	return suspensionEnd{end: &end, cmd: &cobra.Command{
 		Use: use, Short: short, Args: cobra.ArbitraryArgs, ValidArgsFunction: c.names(0),
-		RunE: c.onEngine(func(cmd *cobra.Command, engine *baremetal.Client, args []string) error {
+		RunE: c.onEngine(func(cmd *cobra.Command, engine *ironic.Client, args []string) error {
 			return end.Run(cmd.Context(), engine, args, streams(cmd))
 		}),
 	}}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/buildinfo"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // newVersionCommand returns `ingot version`, which prints what --version prints.
@@ -41,7 +41,7 @@ func versionText(info buildinfo.Info) string {
 	if info.Modified {
 		commit += " with changes"
 	}
-	oldest, newest := baremetal.Microversions()
+	oldest, newest := ironic.Microversions()
 	line("Version:", info.Version)
 	line("Commit:", commit)
 	line("Go:", info.Go)

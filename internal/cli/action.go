@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // Action is a command that makes one request about a node.
@@ -58,7 +58,7 @@ type ActOnNodes struct {
 }
 
 // Run makes the requests. For an action without Args, all args are nodes.
-func (a *ActOnNodes) Run(ctx context.Context, engine *baremetal.Client, args []string, to Streams) error {
+func (a *ActOnNodes) Run(ctx context.Context, engine *ironic.Client, args []string, to Streams) error {
 	idents, tails := args, []string{""}
 	fields := maps.Clone(a.Action.Fixed)
 	if fields == nil {
@@ -75,7 +75,7 @@ func (a *ActOnNodes) Run(ctx context.Context, engine *baremetal.Client, args []s
 	if err := missing("ingot node "+a.Action.Command, a.Action.Fields, fields); err != nil {
 		return err
 	}
-	request := baremetal.Request{Method: a.Action.Method}
+	request := ironic.Request{Method: a.Action.Method}
 	switch {
 	case a.Action.Method == http.MethodDelete:
 		request.Query = a.Values.Query()
@@ -95,7 +95,7 @@ func (a *ActOnNodes) Run(ctx context.Context, engine *baremetal.Client, args []s
 }
 
 // send makes one request about a node; tail, if not empty, is the last segment of its path.
-func (a *ActOnNodes) send(ctx context.Context, engine *baremetal.Client, request baremetal.Request, ident, tail string, to Streams) error {
+func (a *ActOnNodes) send(ctx context.Context, engine *ironic.Client, request ironic.Request, ident, tail string, to Streams) error {
 	request.Path = Nodes.path(append([]string{ident}, strings.Split(a.Action.Path, "/")...)...)
 	if tail != "" {
 		request.Path = append(request.Path, tail)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -37,7 +37,7 @@ type ProvisionNodes struct {
 
 // Run first requests the verb for every node and then waits, so that the engine works
 // on all of them at once.
-func (p *ProvisionNodes) Run(ctx context.Context, engine *baremetal.Client, idents []string, to Streams) error {
+func (p *ProvisionNodes) Run(ctx context.Context, engine *ironic.Client, idents []string, to Streams) error {
 	body := p.Values.Object()
 	if err := missing("ingot node "+p.Verb.Name, p.Verb.Fields, body); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (p *ProvisionNodes) Run(ctx context.Context, engine *baremetal.Client, iden
 		if err := p.describeInstance(ctx, engine, ident); err != nil {
 			return err
 		}
-		_, err := engine.Do(ctx, baremetal.Request{
+		_, err := engine.Do(ctx, ironic.Request{
 			Op: p.Verb.Name + " node " + ident, Method: http.MethodPut,
 			Path: Nodes.path(ident, "states", "provision"), Body: body,
 		})
@@ -74,7 +74,7 @@ var replacedKeys = []struct {
 }
 
 // describeInstance sets the members of instance_info that were given.
-func (p *ProvisionNodes) describeInstance(ctx context.Context, engine *baremetal.Client, ident string) error {
+func (p *ProvisionNodes) describeInstance(ctx context.Context, engine *ironic.Client, ident string) error {
 	var patch []map[string]any
 	set := func(key string, value any) {
 		patch = append(patch, map[string]any{"op": opAdd, "path": "/instance_info/" + key, "value": value})
@@ -93,7 +93,7 @@ func (p *ProvisionNodes) describeInstance(ctx context.Context, engine *baremetal
 	if len(patch) == 0 {
 		return nil
 	}
-	_, err := engine.Do(ctx, baremetal.Request{
+	_, err := engine.Do(ctx, ironic.Request{
 		Op: "describe the instance of node " + ident, Method: http.MethodPatch, Path: Nodes.path(ident), Body: patch,
 	})
 	return err
@@ -126,8 +126,8 @@ func requestThenWait(ctx context.Context, idents []string, wait Wait, to Streams
 
 // advise adds to the refusal of a verb the list of verbs that the node's state
 // allows. A refusal for another reason is returned unchanged.
-func (p *ProvisionNodes) advise(ctx context.Context, engine *baremetal.Client, ident string, refusal error) error {
-	if !errors.Is(refusal, baremetal.ErrRejected) {
+func (p *ProvisionNodes) advise(ctx context.Context, engine *ironic.Client, ident string, refusal error) error {
+	if !errors.Is(refusal, ironic.ErrRejected) {
 		return refusal
 	}
 	n, err := engine.Node(ctx, ident, "provision_state")
@@ -164,7 +164,7 @@ func eachNode(idents []string, single bool, report io.Writer, change func(ident 
 		switch {
 		case err == nil:
 			continue
-		case single, errors.Is(err, context.Canceled), errors.Is(err, baremetal.ErrUnreachable):
+		case single, errors.Is(err, context.Canceled), errors.Is(err, ironic.ErrUnreachable):
 			return err
 		}
 		code := Report(report, err)

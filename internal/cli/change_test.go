@@ -10,7 +10,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -35,7 +35,7 @@ func TestDeleteGoesOnAfterANodeThatCannotBeDeleted(t *testing.T) {
 }
 
 func TestDeleteStopsWhenTheEngineIsGone(t *testing.T) {
-	engine, err := baremetal.New(baremetal.Options{Endpoint: "http://127.0.0.1:1"})
+	engine, err := ironic.New(ironic.Options{Endpoint: "http://127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
 	}

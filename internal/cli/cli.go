@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // DefaultEndpoint is the engine that a command connects to by default: the one that
@@ -56,7 +56,7 @@ func (c *Connection) AddFlags(flags *pflag.FlagSet) {
 // [*UsageError], because only flags and variables can be wrong. getenv is os.Getenv
 // outside of tests. A timeout bounds each call, which is then made only once; 0
 // means the client's default.
-func (c Connection) Client(getenv func(string) string, timeout time.Duration) (*baremetal.Client, error) {
+func (c Connection) Client(getenv func(string) string, timeout time.Duration) (*ironic.Client, error) {
 	insecure := c.Insecure
 	if text := getenv("OS_INSECURE"); text != "" && !insecure {
 		parsed, err := strconv.ParseBool(text)
@@ -71,7 +71,7 @@ func (c Connection) Client(getenv func(string) string, timeout time.Duration) (*
 	if timeout > 0 {
 		c.Retries = 0 // the timeout leaves no time for another attempt
 	}
-	client, err := baremetal.New(baremetal.Options{
+	client, err := ironic.New(ironic.Options{
 		Endpoint:     cmp.Or(c.Endpoint, getenv("OS_ENDPOINT"), DefaultEndpoint),
 		Microversion: cmp.Or(c.Version, getenv("OS_BAREMETAL_API_VERSION")),
 		Username:     cmp.Or(c.Username, getenv("OS_USERNAME")),

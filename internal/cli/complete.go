@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -23,7 +23,7 @@ const (
 // suggests nothing.
 type Completion struct {
 	// Connect returns the client; it is called when TAB is pressed.
-	Connect func(timeout time.Duration) (*baremetal.Client, error)
+	Connect func(timeout time.Duration) (*ironic.Client, error)
 }
 
 // Nodes suggests the names and UUIDs of nodes that are not among args yet,
@@ -31,8 +31,8 @@ type Completion struct {
 // suggested only after its beginning was typed. At most limit arguments are
 // completed, 0 for any number.
 func (c Completion) Nodes(limit int) cobra.CompletionFunc {
-	return c.fromEngine(limit, func(ctx context.Context, engine *baremetal.Client, args []string, begun string) (found []cobra.Completion) {
-		query := baremetal.NodeQuery{Fields: []string{"uuid", "name", "provision_state"}}
+	return c.fromEngine(limit, func(ctx context.Context, engine *ironic.Client, args []string, begun string) (found []cobra.Completion) {
+		query := ironic.NodeQuery{Fields: []string{"uuid", "name", "provision_state"}}
 		for n, err := range engine.Nodes(ctx, query) {
 			if err != nil || len(found) == maxCompletions {
 				break
@@ -48,7 +48,7 @@ func (c Completion) Nodes(limit int) cobra.CompletionFunc {
 
 // fromEngine suggests objects of the engine, unless there are limit arguments already;
 // 0 is no limit. Without an engine it suggests nothing.
-func (c Completion) fromEngine(limit int, suggest func(ctx context.Context, engine *baremetal.Client, args []string, begun string) []cobra.Completion) cobra.CompletionFunc {
+func (c Completion) fromEngine(limit int, suggest func(ctx context.Context, engine *ironic.Client, args []string, begun string) []cobra.Completion) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if limit > 0 && len(args) >= limit {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -84,7 +84,7 @@ func (c Completion) HostsAndNodes(hosts func(context.Context) []string) cobra.Co
 
 // suggestion is the name or the UUID of n that continues begun, or "". A name with
 // characters that are special to the shell is not suggested.
-func suggestion(n baremetal.Node, begun string) string {
+func suggestion(n ironic.Node, begun string) string {
 	switch {
 	case n.Name != "" && strings.HasPrefix(n.Name, begun) && !strings.ContainsFunc(n.Name, active):
 		return n.Name
@@ -105,7 +105,7 @@ func (c Completion) Drivers(cmd *cobra.Command, _ []string, _ string) ([]cobra.C
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (c Completion) connect(cmd *cobra.Command) (context.Context, *baremetal.Client, context.CancelFunc, error) {
+func (c Completion) connect(cmd *cobra.Command) (context.Context, *ironic.Client, context.CancelFunc, error) {
 	engine, err := c.Connect(completionTimeout)
 	if err != nil {
 		return nil, nil, nil, err
@@ -149,7 +149,7 @@ func CompleteList(words []string) cobra.CompletionFunc {
 // Names suggests the names, or else the identifiers, of the objects of a
 // resource, as [Completion.Nodes] does for nodes.
 func (c Completion) Names(resource Resource, limit int) cobra.CompletionFunc {
-	return c.fromEngine(limit, func(ctx context.Context, engine *baremetal.Client, args []string, begun string) (found []cobra.Completion) {
+	return c.fromEngine(limit, func(ctx context.Context, engine *ironic.Client, args []string, begun string) (found []cobra.Completion) {
 		listing := resource.listing()
 		listing.Fields = resource.Short
 		for raw, err := range engine.Documents(ctx, listing) {

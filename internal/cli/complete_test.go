@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 func TestFieldsAreCompletedOneAfterTheOther(t *testing.T) {
@@ -27,7 +27,7 @@ func TestFieldsAreCompletedOneAfterTheOther(t *testing.T) {
 }
 
 func TestNamesThatAShellWouldActOnAreNotSuggested(t *testing.T) {
-	var n baremetal.Node
+	var n ironic.Node
 	n.UUID, n.Name = "u-1", "evil\x1b[2J"
 	if got := suggestion(n, "evil"); got != "" {
 		t.Errorf("suggested %q", got)
@@ -39,7 +39,7 @@ func TestNamesThatAShellWouldActOnAreNotSuggested(t *testing.T) {
 
 func TestHostsAreSuggestedBesideNodes(t *testing.T) {
 	_, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes": {{200, `{"nodes": [{"uuid": "u1", "name": "web~1", "provision_state": "enroll"}]}`}}})
-	completion := Completion{Connect: func(time.Duration) (*baremetal.Client, error) { return engine, nil }}
+	completion := Completion{Connect: func(time.Duration) (*ironic.Client, error) { return engine, nil }}
 	suggest := completion.HostsAndNodes(func(context.Context) []string { return []string{"web-1", "db-1"} })
 	got, _ := suggest(&cobra.Command{}, nil, "web")
 	if diff := cmp.Diff([]string{"web~1\tenroll", "web-1\thost"}, got); diff != "" {

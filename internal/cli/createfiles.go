@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // CreateFiles creates everything that files describe: chassis and nodes, with
@@ -53,7 +53,7 @@ var nodeCollection = &collection{
 // created, its failure is reported on a line of its own, its children are skipped
 // and the rest is created; the error then carries only the exit code of the first
 // failure.
-func (c CreateFiles) Run(ctx context.Context, engine *baremetal.Client, files []string, to Streams) error {
+func (c CreateFiles) Run(ctx context.Context, engine *ironic.Client, files []string, to Streams) error {
 	documents := make([]map[string]any, len(files))
 	for i, file := range files {
 		var err error
@@ -118,7 +118,7 @@ func checkCollections(collections map[string]*collection, parent map[string]any)
 
 // creation is the state of creating the objects that files describe.
 type creation struct {
-	engine *baremetal.Client
+	engine *ironic.Client
 	to     Streams
 	failed *SilentError // the first failure
 }
@@ -131,7 +131,7 @@ func (c *creation) createAll(ctx context.Context, collections map[string]*collec
 		for _, item := range list {
 			object, _ := item.(map[string]any)
 			err := c.create(ctx, collections[name], object, uuids)
-			if errors.Is(err, context.Canceled) || errors.Is(err, baremetal.ErrUnreachable) {
+			if errors.Is(err, context.Canceled) || errors.Is(err, ironic.ErrUnreachable) {
 				return err
 			}
 			if err != nil {
@@ -157,7 +157,7 @@ func (c *creation) create(ctx context.Context, in *collection, object, uuids map
 	maps.Copy(body, object)
 	maps.DeleteFunc(body, func(name string, _ any) bool { return in.children[name] != nil })
 	label := document{fields: body}.label()
-	raw, err := c.engine.Do(ctx, baremetal.Request{
+	raw, err := c.engine.Do(ctx, ironic.Request{
 		Op: strings.TrimSpace("create " + in.resource.Name + " " + label), Method: http.MethodPost, Path: in.resource.path(), Body: body,
 	})
 	if err != nil {

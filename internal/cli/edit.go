@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // Create creates one object and prints it.
@@ -23,14 +23,14 @@ type Create struct {
 }
 
 // Run creates the object and prints it to to.Out as the engine returned it.
-func (c *Create) Run(ctx context.Context, engine *baremetal.Client, to Streams) error {
+func (c *Create) Run(ctx context.Context, engine *ironic.Client, to Streams) error {
 	if err := missing("ingot "+c.Resource.Name+" create", c.Resource.Fields, c.Values.Object()); err != nil {
 		return err
 	}
 	if err := c.Values.resolve(ctx, engine); err != nil {
 		return err
 	}
-	raw, err := engine.Do(ctx, baremetal.Request{
+	raw, err := engine.Do(ctx, ironic.Request{
 		Op: "create " + c.Resource.Name, Method: http.MethodPost, Path: c.Resource.path(), Body: c.Values.Object(),
 	})
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Create) Run(ctx context.Context, engine *baremetal.Client, to Streams) 
 // adviseExisting removes the usual advice from a conflict: when the object exists
 // already, trying again does not help.
 func adviseExisting(err error) error {
-	if errors.Is(err, baremetal.ErrConflict) {
+	if errors.Is(err, ironic.ErrConflict) {
 		return &AdvisedError{Err: err, Code: ExitError}
 	}
 	return err
@@ -79,7 +79,7 @@ type Update struct {
 
 // Run patches the objects one after the other. One that cannot be changed does
 // not stop the others.
-func (u *Update) Run(ctx context.Context, engine *baremetal.Client, idents []string, to Streams) error {
+func (u *Update) Run(ctx context.Context, engine *ironic.Client, idents []string, to Streams) error {
 	if u.Values.Empty() {
 		return &UsageError{errors.New("there is nothing to change; name at least one field")}
 	}
@@ -105,16 +105,16 @@ func (u *Update) Run(ctx context.Context, engine *baremetal.Client, idents []str
 }
 
 // requests are one patch for most fields and a request for each of the others.
-func (u *Update) requests(ident, op string, query url.Values) []baremetal.Request {
+func (u *Update) requests(ident, op string, query url.Values) []ironic.Request {
 	what := "update " + u.Resource.Name + " " + ident
-	var all []baremetal.Request
+	var all []ironic.Request
 	if patch := u.Values.patch(op); len(patch) > 0 {
-		all = append(all, baremetal.Request{Op: what, Method: http.MethodPatch, Path: u.Resource.path(ident), Query: query, Body: patch})
+		all = append(all, ironic.Request{Op: what, Method: http.MethodPatch, Path: u.Resource.path(ident), Query: query, Body: patch})
 	}
 	for _, c := range u.Values.changes {
 		if c.put != "" {
 			path := u.Resource.path(append([]string{ident}, strings.Split(c.put, "/")...)...)
-			all = append(all, baremetal.Request{Op: what, Method: http.MethodPut, Path: path, Body: c.value})
+			all = append(all, ironic.Request{Op: what, Method: http.MethodPut, Path: path, Body: c.value})
 		}
 	}
 	return all
@@ -122,9 +122,9 @@ func (u *Update) requests(ident, op string, query url.Values) []baremetal.Reques
 
 // Delete deletes objects one after the other. One that cannot be deleted does
 // not stop the others; its failure is reported on its own line.
-func Delete(ctx context.Context, engine *baremetal.Client, resource Resource, idents []string, to Streams) error {
+func Delete(ctx context.Context, engine *ironic.Client, resource Resource, idents []string, to Streams) error {
 	return eachNode(idents, len(idents) == 1, to.Err, func(ident string) error {
-		_, err := engine.Do(ctx, baremetal.Request{
+		_, err := engine.Do(ctx, ironic.Request{
 			Op: "delete " + resource.Name + " " + ident, Method: http.MethodDelete, Path: resource.path(ident),
 		})
 		return printDone(to.Out, resource.advise(err), "Deleted %s %s\n", resource.Name, ident)

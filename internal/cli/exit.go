@@ -11,7 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // Exit codes of the client commands. Scripts rely on them.
@@ -60,10 +60,10 @@ var exitCodes = []struct {
 	kind error
 	code int
 }{
-	{baremetal.ErrNotFound, ExitNotFound},
-	{baremetal.ErrConflict, ExitBusy},
-	{baremetal.ErrOverloaded, ExitBusy},
-	{baremetal.ErrUnreachable, ExitUnreachable},
+	{ironic.ErrNotFound, ExitNotFound},
+	{ironic.ErrConflict, ExitBusy},
+	{ironic.ErrOverloaded, ExitBusy},
+	{ironic.ErrUnreachable, ExitUnreachable},
 	{context.Canceled, ExitInterrupted},
 }
 
@@ -107,34 +107,34 @@ func Report(w io.Writer, err error) int {
 var hints = []struct {
 	kind error
 	// also limits the hint to some errors of the kind; nil for all of them.
-	also func(*baremetal.Error) bool
+	also func(*ironic.Error) bool
 	hint string
 }{
-	{baremetal.ErrNotFound, nil, "See what the engine has with: ingot node list."},
-	{baremetal.ErrConflict, notSuspended, "Work on the node may be under way: try again, or see ingot explain."},
-	{baremetal.ErrOverloaded, nil, "Try again in a moment."},
-	{baremetal.ErrUnreachable, untrusted, "Name the file of the authority that signed it with --os-cacert or OS_CACERT."},
-	{baremetal.ErrUnreachable, noTLS, ""},
-	{baremetal.ErrUnreachable, nil, "Start an engine with ingot up or ingot engine, or name another one with --os-endpoint or OS_ENDPOINT."},
-	{baremetal.ErrDenied, unauthenticated, "Put the name and the password of a user of the engine into OS_USERNAME and OS_PASSWORD."},
-	{baremetal.ErrServer, nil, "The engine's log has more."},
+	{ironic.ErrNotFound, nil, "See what the engine has with: ingot node list."},
+	{ironic.ErrConflict, notSuspended, "Work on the node may be under way: try again, or see ingot explain."},
+	{ironic.ErrOverloaded, nil, "Try again in a moment."},
+	{ironic.ErrUnreachable, untrusted, "Name the file of the authority that signed it with --os-cacert or OS_CACERT."},
+	{ironic.ErrUnreachable, noTLS, ""},
+	{ironic.ErrUnreachable, nil, "Start an engine with ingot up or ingot engine, or name another one with --os-endpoint or OS_ENDPOINT."},
+	{ironic.ErrDenied, unauthenticated, "Put the name and the password of a user of the engine into OS_USERNAME and OS_PASSWORD."},
+	{ironic.ErrServer, nil, "The engine's log has more."},
 }
 
 // notSuspended passes over refusals that say what to do themselves.
-func notSuspended(e *baremetal.Error) bool { return !strings.Contains(e.Message, "suspended") }
+func notSuspended(e *ironic.Error) bool { return !strings.Contains(e.Message, "suspended") }
 
-func unauthenticated(e *baremetal.Error) bool { return e.Status == http.StatusUnauthorized }
+func unauthenticated(e *ironic.Error) bool { return e.Status == http.StatusUnauthorized }
 
-func noTLS(e *baremetal.Error) bool { return errors.Is(e.Cause, http.ErrSchemeMismatch) }
+func noTLS(e *ironic.Error) bool { return errors.Is(e.Cause, http.ErrSchemeMismatch) }
 
-func untrusted(e *baremetal.Error) bool {
+func untrusted(e *ironic.Error) bool {
 	var certificate *tls.CertificateVerificationError
 	return errors.As(e.Cause, &certificate)
 }
 
 // Sentence says in one line what failed, on which object, why, and what to do.
 func Sentence(err error) string {
-	var failed *baremetal.Error
+	var failed *ironic.Error
 	var usage *UsageError
 	var advised *AdvisedError
 	errors.As(err, &advised)
@@ -147,7 +147,7 @@ func Sentence(err error) string {
 		return withAdvice(fullStop(err.Error()), advised)
 	}
 	reason := failed.Message
-	if reason == "" || errors.Is(err, baremetal.ErrUnreachable) {
+	if reason == "" || errors.Is(err, ironic.ErrUnreachable) {
 		reason = strings.TrimSuffix(failed.Kind.Error()+": "+failed.Message, ": ")
 	}
 	text := fullStop("cannot " + failed.Op + ": " + reason)

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 func TestErrorsBecomeOneLineAndACode(t *testing.T) {
 	engineError := func(kind error, op, message string) error {
-		return &baremetal.Error{Op: op, Kind: kind, Message: message, Cause: io.EOF}
+		return &ironic.Error{Op: op, Kind: kind, Message: message, Cause: io.EOF}
 	}
 	for name, test := range map[string]struct {
 		err  error
@@ -23,44 +23,44 @@ func TestErrorsBecomeOneLineAndACode(t *testing.T) {
 		code int
 	}{
 		"not found": {
-			engineError(baremetal.ErrNotFound, "show node x", "Node x could not be found."),
+			engineError(ironic.ErrNotFound, "show node x", "Node x could not be found."),
 			"Cannot show node x: Node x could not be found. See what the engine has with: ingot node list.", ExitNotFound,
 		},
 		"conflict": {
-			engineError(baremetal.ErrConflict, "delete node x", "Node x is locked."),
+			engineError(ironic.ErrConflict, "delete node x", "Node x is locked."),
 			"Cannot delete node x: Node x is locked. Work on the node may be under way: try again, or see ingot explain.", ExitBusy,
 		},
 		"overloaded": {
-			engineError(baremetal.ErrOverloaded, "manage node x", ""),
+			engineError(ironic.ErrOverloaded, "manage node x", ""),
 			"Cannot manage node x: engine is overloaded. Try again in a moment.", ExitBusy,
 		},
 		"unreachable": {
-			engineError(baremetal.ErrUnreachable, "list nodes", "http://h:1: connection refused"),
+			engineError(ironic.ErrUnreachable, "list nodes", "http://h:1: connection refused"),
 			"Cannot list nodes: engine is unreachable: http://h:1: connection refused. Start an engine with ingot up or ingot engine, or name another one with --os-endpoint or OS_ENDPOINT.",
 			ExitUnreachable,
 		},
 		"untrusted": {
-			&baremetal.Error{Op: "list nodes", Kind: baremetal.ErrUnreachable, Message: "https://h: certificate is not trusted: x", Cause: &tls.CertificateVerificationError{Err: io.EOF}},
+			&ironic.Error{Op: "list nodes", Kind: ironic.ErrUnreachable, Message: "https://h: certificate is not trusted: x", Cause: &tls.CertificateVerificationError{Err: io.EOF}},
 			"Cannot list nodes: engine is unreachable: https://h: certificate is not trusted: x. Name the file of the authority that signed it with --os-cacert or OS_CACERT.",
 			ExitUnreachable,
 		},
 		"no TLS": {
-			&baremetal.Error{Op: "list nodes", Kind: baremetal.ErrUnreachable, Message: "https://h: use http://", Cause: http.ErrSchemeMismatch},
+			&ironic.Error{Op: "list nodes", Kind: ironic.ErrUnreachable, Message: "https://h: use http://", Cause: http.ErrSchemeMismatch},
 			"Cannot list nodes: engine is unreachable: https://h: use http://.", ExitUnreachable,
 		},
 		"without credentials": {
-			&baremetal.Error{Op: "list nodes", Kind: baremetal.ErrDenied, Status: 401, Message: "Who are you"},
+			&ironic.Error{Op: "list nodes", Kind: ironic.ErrDenied, Status: 401, Message: "Who are you"},
 			"Cannot list nodes: Who are you. Put the name and the password of a user of the engine into OS_USERNAME and OS_PASSWORD.", ExitError,
 		},
 		"forbidden": {
-			&baremetal.Error{Op: "undeploy node x", Kind: baremetal.ErrDenied, Status: 403, Message: "Node x is protected."},
+			&ironic.Error{Op: "undeploy node x", Kind: ironic.ErrDenied, Status: 403, Message: "Node x is protected."},
 			"Cannot undeploy node x: Node x is protected.", ExitError,
 		},
 		"advised": {
-			&AdvisedError{Err: engineError(baremetal.ErrConflict, "create node", "A node with name n1 already exists."), Code: ExitError},
+			&AdvisedError{Err: engineError(ironic.ErrConflict, "create node", "A node with name n1 already exists."), Code: ExitError},
 			"Cannot create node: A node with name n1 already exists.", ExitError,
 		},
-		"rejected":    {engineError(baremetal.ErrRejected, "manage node x", "bad\x1b[2J"), `Cannot manage node x: bad\x1b[2J.`, ExitError},
+		"rejected":    {engineError(ironic.ErrRejected, "manage node x", "bad\x1b[2J"), `Cannot manage node x: bad\x1b[2J.`, ExitError},
 		"usage":       {&UsageError{errors.New("unknown flag: --x")}, "Unknown flag: --x. See --help.", ExitUsage},
 		"usage of":    {&UsageError{errors.New("ingot node show: accepts 1 arg(s)")}, "ingot node show: accepts 1 arg(s). See --help.", ExitUsage},
 		"interrupted": {fmt.Errorf("list nodes: %w", context.Canceled), "Interrupted.", ExitInterrupted},

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/cli/explain"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // Explain prints an explanation of the host or node named asked, one sentence per
@@ -26,7 +26,7 @@ func Explain(ctx context.Context, sources explain.Sources, asked string, out io.
 	case facts.Known():
 		return nil
 	case facts.NodeProblem != "":
-		return &SilentError{Code: ExitCode(baremetal.ErrUnreachable)}
+		return &SilentError{Code: ExitCode(ironic.ErrUnreachable)}
 	case facts.HostProblem != "":
 		return &SilentError{Code: ExitError}
 	default:

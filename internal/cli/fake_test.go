@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
@@ -53,12 +53,12 @@ type fakeEngine struct {
 	bodies  []string
 }
 
-func newFakeEngine(t *testing.T, answers map[string][]answer) (*fakeEngine, *baremetal.Client) {
+func newFakeEngine(t *testing.T, answers map[string][]answer) (*fakeEngine, *ironic.Client) {
 	t.Helper()
 	f := &fakeEngine{answers: answers}
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	client, err := baremetal.New(baremetal.Options{Endpoint: server.URL, Microversion: "1.84"})
+	client, err := ironic.New(ironic.Options{Endpoint: server.URL, Microversion: "1.84"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // A document is one object as the engine sent it, with its decoded fields.
@@ -20,7 +20,7 @@ func parseDocument(raw json.RawMessage) (document, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	if err := decoder.Decode(&d.fields); err != nil {
-		return document{}, &baremetal.Error{Op: "read the answer", Kind: baremetal.ErrProtocol, Message: "it is not a JSON object", Cause: err}
+		return document{}, &ironic.Error{Op: "read the answer", Kind: ironic.ErrProtocol, Message: "it is not a JSON object", Cause: err}
 	}
 	return d, nil
 }

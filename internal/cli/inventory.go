@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // inventoryMode is the mode of a new file with an inventory, before the umask.
@@ -30,7 +30,7 @@ type InventorySave struct {
 }
 
 // Run reads the inventory of the node and writes it to the file or to out.
-func (s InventorySave) Run(ctx context.Context, engine *baremetal.Client, ident string, out io.Writer) error {
+func (s InventorySave) Run(ctx context.Context, engine *ironic.Client, ident string, out io.Writer) error {
 	inventory, err := readInventory(ctx, engine, ident)
 	if err != nil {
 		return err

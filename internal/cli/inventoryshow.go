@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // InventoryShow prints what inspection found on a node, section by section.
@@ -28,7 +28,7 @@ func InventorySections() []string {
 }
 
 // Run reads the inventory of the node and prints it to out.
-func (s InventoryShow) Run(ctx context.Context, engine *baremetal.Client, ident string, out io.Writer) error {
+func (s InventoryShow) Run(ctx context.Context, engine *ironic.Client, ident string, out io.Writer) error {
 	raw, err := readInventory(ctx, engine, ident)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (s InventoryShow) Run(ctx context.Context, engine *baremetal.Client, ident 
 
 // readInventory is the inventory of the node. Without one, the error says how
 // to get it.
-func readInventory(ctx context.Context, engine *baremetal.Client, ident string) (baremetal.Inventory, error) {
+func readInventory(ctx context.Context, engine *ironic.Client, ident string) (ironic.Inventory, error) {
 	found, err := engine.Inventory(ctx, ident)
 	if ExitCode(err) == ExitNotFound {
 		err = &AdvisedError{Err: err, Advice: "See the nodes with: ingot node list. Inspection makes an inventory: ingot node inspect."}
@@ -67,7 +67,7 @@ func readInventory(ctx context.Context, engine *baremetal.Client, ident string) 
 
 // structured prints the inventory as the engine sent it, or the chosen
 // sections of it: one by itself, several by name. A section without data is null.
-func (s InventoryShow) structured(out io.Writer, raw baremetal.Inventory, found findings, chosen []section) error {
+func (s InventoryShow) structured(out io.Writer, raw ironic.Inventory, found findings, chosen []section) error {
 	switch len(s.Sections) {
 	case 0:
 		return s.Output.structured(out, raw.Inventory)
@@ -130,10 +130,10 @@ type findings struct {
 	inventory, plugin map[string]any
 }
 
-func parseFindings(raw baremetal.Inventory) (findings, error) {
+func parseFindings(raw ironic.Inventory) (findings, error) {
 	inventory, err := parseDocument(raw.Inventory)
 	if err != nil {
-		return findings{}, &baremetal.Error{Op: "read the inventory", Kind: baremetal.ErrProtocol, Message: "it is not a JSON object", Cause: err}
+		return findings{}, &ironic.Error{Op: "read the inventory", Kind: ironic.ErrProtocol, Message: "it is not a JSON object", Cause: err}
 	}
 	found := findings{inventory: inventory.fields}
 	if plugin, err := parseDocument(raw.PluginData); err == nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // machine is an inventory of a machine with something in every section.
@@ -168,6 +168,6 @@ func FuzzInventoryIsShownWithoutHarm(f *testing.F) {
 	})
 }
 
-func inventoryOf(inventory, plugin string) baremetal.Inventory {
-	return baremetal.Inventory{Inventory: json.RawMessage(inventory), PluginData: json.RawMessage(plugin)}
+func inventoryOf(inventory, plugin string) ironic.Inventory {
+	return ironic.Inventory{Inventory: json.RawMessage(inventory), PluginData: json.RawMessage(plugin)}
 }

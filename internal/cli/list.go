@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // maxPage is the largest page that one request asks for; engines allow no more.
@@ -38,7 +38,7 @@ type List struct {
 }
 
 // Run asks the engine and prints to out.
-func (l *List) Run(ctx context.Context, engine *baremetal.Client, out io.Writer) error {
+func (l *List) Run(ctx context.Context, engine *ironic.Client, out io.Writer) error {
 	listing, err := l.listing()
 	if err != nil {
 		return &UsageError{err}
@@ -89,12 +89,12 @@ func first(documents iter.Seq2[json.RawMessage, error], n int) iter.Seq2[json.Ra
 
 var errLongFields = errors.New("--long and --fields exclude each other")
 
-func (l *List) listing() (baremetal.Listing, error) {
+func (l *List) listing() (ironic.Listing, error) {
 	if l.Long && len(l.Fields) > 0 {
-		return baremetal.Listing{}, errLongFields
+		return ironic.Listing{}, errLongFields
 	}
 	if l.Limit < 0 {
-		return baremetal.Listing{}, fmt.Errorf("--limit is %d, it must not be negative", l.Limit)
+		return ironic.Listing{}, fmt.Errorf("--limit is %d, it must not be negative", l.Limit)
 	}
 	listing := l.Resource.listing()
 	listing.Fields = l.Fields
@@ -106,12 +106,12 @@ func (l *List) listing() (baremetal.Listing, error) {
 	}
 	listing.Query = l.Filters.Query()
 	key, direction, _ := strings.Cut(l.Sort, ":")
-	switch dir := baremetal.SortDir(direction); dir {
-	case "", baremetal.Ascending, baremetal.Descending:
+	switch dir := ironic.SortDir(direction); dir {
+	case "", ironic.Ascending, ironic.Descending:
 		set(listing.Query, "sort_key", key)
 		set(listing.Query, "sort_dir", direction)
 	default:
-		return baremetal.Listing{}, fmt.Errorf("--sort ends in %q, it must be FIELD:asc or FIELD:desc", direction)
+		return ironic.Listing{}, fmt.Errorf("--sort ends in %q, it must be FIELD:asc or FIELD:desc", direction)
 	}
 	set(listing.Query, "marker", l.Marker)
 	if l.Limit > 0 {

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // Passthru calls a vendor method of a driver.
@@ -29,12 +29,12 @@ var passthruMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch
 
 // Run calls the method of the node or driver ident and prints its answer. A method
 // that goes on after the call was accepted has no answer.
-func (p *Passthru) Run(ctx context.Context, engine *baremetal.Client, ident, method string, to Streams) error {
+func (p *Passthru) Run(ctx context.Context, engine *ironic.Client, ident, method string, to Streams) error {
 	verb, err := p.verb()
 	if err != nil {
 		return err
 	}
-	request := baremetal.Request{
+	request := ironic.Request{
 		Op:     fmt.Sprintf("call %q of %s %s", method, p.Of.Name, ident),
 		Method: verb, Path: p.Of.path(ident, "vendor_passthru"), Query: url.Values{"method": {method}},
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // nodeRef is a node as the user named it: by UUID or by name.
@@ -13,7 +13,7 @@ type nodeRef string
 
 // resolve replaces the names of nodes among the values by their UUIDs, because the
 // engine accepts only UUIDs there. A UUID needs no request.
-func (v *Values) resolve(ctx context.Context, engine *baremetal.Client) error {
+func (v *Values) resolve(ctx context.Context, engine *ironic.Client) error {
 	for i, c := range v.changes {
 		ref, ok := c.value.(nodeRef)
 		if !ok {

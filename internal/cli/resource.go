@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // Resource is a kind of object that the engine keeps in a collection.
@@ -45,8 +45,8 @@ func (r Resource) One() string {
 // Many names several of them in a sentence: "port groups".
 func (r Resource) Many() string { return cmp.Or(r.Plural, r.Collection) }
 
-func (r Resource) listing() baremetal.Listing {
-	return baremetal.Listing{Op: "list " + r.Many(), Collection: r.path(), ID: r.ID}
+func (r Resource) listing() ironic.Listing {
+	return ironic.Listing{Op: "list " + r.Many(), Collection: r.path(), ID: r.ID}
 }
 
 // path is the path of the collection, extended by further segments.
@@ -57,7 +57,7 @@ func (r Resource) path(further ...string) []string {
 // advise adds to the error for an unknown object how to list those that exist. For
 // nodes, the general advice on unknown objects does so.
 func (r Resource) advise(err error) error {
-	if r.Name == Nodes.Name || !errors.Is(err, baremetal.ErrNotFound) {
+	if r.Name == Nodes.Name || !errors.Is(err, ironic.ErrNotFound) {
 		return err
 	}
 	return &AdvisedError{Err: err, Advice: fmt.Sprintf("See what the engine has with: ingot %s list.", r.Name)}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // Show prints one object of a collection.
@@ -20,7 +20,7 @@ type Show struct {
 }
 
 // Run reads the object with the name or UUID ident and prints it to out.
-func (s *Show) Run(ctx context.Context, engine *baremetal.Client, ident string, out io.Writer) error {
+func (s *Show) Run(ctx context.Context, engine *ironic.Client, ident string, out io.Writer) error {
 	read := s.read
 	if s.Find {
 		read = s.find
@@ -34,7 +34,7 @@ func (s *Show) Run(ctx context.Context, engine *baremetal.Client, ident string, 
 
 func (s *Show) op(ident string) string { return "show " + s.Resource.Name + " " + ident }
 
-func (s *Show) read(ctx context.Context, engine *baremetal.Client, ident string) (json.RawMessage, error) {
+func (s *Show) read(ctx context.Context, engine *ironic.Client, ident string) (json.RawMessage, error) {
 	listing := s.Resource.listing()
 	listing.Fields = s.Fields
 	return engine.Document(ctx, s.op(ident), listing, ident)
@@ -42,7 +42,7 @@ func (s *Show) read(ctx context.Context, engine *baremetal.Client, ident string)
 
 // find returns the object with the value in the finder's field; there is at most
 // one.
-func (s *Show) find(ctx context.Context, engine *baremetal.Client, value string) (json.RawMessage, error) {
+func (s *Show) find(ctx context.Context, engine *ironic.Client, value string) (json.RawMessage, error) {
 	listing := s.Resource.listing()
 	listing.Op, listing.Fields = s.op(value), s.Fields
 	var filter Values
@@ -54,8 +54,8 @@ func (s *Show) find(ctx context.Context, engine *baremetal.Client, value string)
 	for raw, err := range engine.Documents(ctx, listing) {
 		return raw, err
 	}
-	return nil, &baremetal.Error{
-		Op: s.op(value), Kind: baremetal.ErrNotFound,
+	return nil, &ironic.Error{
+		Op: s.op(value), Kind: ironic.ErrNotFound,
 		Message: fmt.Sprintf("no %s has the %s %s", s.Resource.Name, s.Resource.Finder.Flag, value),
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // suspensionPath is where Ingot's engine shows what it has suspended.
@@ -22,8 +22,8 @@ var suspensionFields = []string{"suspended", "reason", "detail", "since", "nodes
 var suspendedColumns = []string{"uuid", "name", "provision_state", "work", "power_state", "observed_power_state"}
 
 // ShowSuspension prints what an engine holds back until a person lets it go on.
-func ShowSuspension(ctx context.Context, engine *baremetal.Client, output Output, out io.Writer) error {
-	raw, err := engine.Read(ctx, baremetal.Request{Op: "show suspension", Own: true, Path: []string{suspensionPath}})
+func ShowSuspension(ctx context.Context, engine *ironic.Client, output Output, out io.Writer) error {
+	raw, err := engine.Read(ctx, ironic.Request{Op: "show suspension", Own: true, Path: []string{suspensionPath}})
 	if err != nil {
 		return adviseSuspension(err)
 	}
@@ -31,8 +31,8 @@ func ShowSuspension(ctx context.Context, engine *baremetal.Client, output Output
 }
 
 // ListSuspended prints the nodes whose work is suspended, or whose machine differs.
-func ListSuspended(ctx context.Context, engine *baremetal.Client, output Output, out io.Writer) error {
-	raw, err := engine.Read(ctx, baremetal.Request{Op: "list suspended nodes", Own: true, Path: []string{suspensionPath, "nodes"}})
+func ListSuspended(ctx context.Context, engine *ironic.Client, output Output, out io.Writer) error {
+	raw, err := engine.Read(ctx, ironic.Request{Op: "list suspended nodes", Own: true, Path: []string{suspensionPath, "nodes"}})
 	if err != nil {
 		return adviseSuspension(err)
 	}
@@ -57,8 +57,8 @@ type EndSuspension struct {
 }
 
 // Run decides on the work of nodes.
-func (e *EndSuspension) Run(ctx context.Context, engine *baremetal.Client, idents []string, to Streams) error {
-	request := baremetal.Request{Method: http.MethodPut, Own: true, Body: map[string]string{"target": e.Target}}
+func (e *EndSuspension) Run(ctx context.Context, engine *ironic.Client, idents []string, to Streams) error {
+	request := ironic.Request{Method: http.MethodPut, Own: true, Body: map[string]string{"target": e.Target}}
 	switch {
 	case e.All && len(idents) > 0:
 		return &UsageError{errors.New("name nodes or give --all, not both")}
@@ -84,7 +84,7 @@ func (e *EndSuspension) Run(ctx context.Context, engine *baremetal.Client, ident
 
 // adviseSuspension says why an engine may not know of suspensions.
 func adviseSuspension(err error) error {
-	if !errors.Is(err, baremetal.ErrNotFound) {
+	if !errors.Is(err, ironic.ErrNotFound) {
 		return err
 	}
 	return &AdvisedError{Err: err, Advice: "Only engines of Ingot have this, from the version on that suspends work."}

@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // View is a command that reads a part of an object, such as the traits of a node.
@@ -132,7 +132,7 @@ type Read struct {
 
 // Run reads and prints to out. The arguments are the object and, for a view that
 // has one, the second argument.
-func (r *Read) Run(ctx context.Context, engine *baremetal.Client, args []string, out io.Writer) error {
+func (r *Read) Run(ctx context.Context, engine *ironic.Client, args []string, out io.Writer) error {
 	columns := r.View.Columns
 	switch {
 	case r.Long && len(r.Fields) > 0:
@@ -144,7 +144,7 @@ func (r *Read) Run(ctx context.Context, engine *baremetal.Client, args []string,
 	}
 	request := r.request(args)
 	if r.View.Paged {
-		found, err := collect(engine.Documents(ctx, baremetal.Listing{Op: request.Op, Collection: request.Path, Query: request.Query}))
+		found, err := collect(engine.Documents(ctx, ironic.Listing{Op: request.Op, Collection: request.Path, Query: request.Query}))
 		if err != nil {
 			return r.advise(args, err)
 		}
@@ -169,13 +169,13 @@ func (r *Read) Run(ctx context.Context, engine *baremetal.Client, args []string,
 	}
 	found, err := r.View.Rows(answer, columns)
 	if err != nil {
-		return &baremetal.Error{Op: request.Op, Kind: baremetal.ErrProtocol, Message: "the answer is not what it should be", Cause: err}
+		return &ironic.Error{Op: request.Op, Kind: ironic.ErrProtocol, Message: "the answer is not what it should be", Cause: err}
 	}
 	return r.Output.list(out, columns, found)
 }
 
 // request is the request to the engine.
-func (r *Read) request(args []string) baremetal.Request {
+func (r *Read) request(args []string) ironic.Request {
 	query := url.Values{}
 	maps.Copy(query, r.View.Query)
 	if r.Long {
@@ -191,12 +191,12 @@ func (r *Read) request(args []string) baremetal.Request {
 	if r.View.Arg != "" {
 		path = append(path, args[len(args)-1])
 	}
-	return baremetal.Request{Op: fmt.Sprintf("%s of %s %s", what, r.Of.Name, args[0]), Path: path, Query: query}
+	return ironic.Request{Op: fmt.Sprintf("%s of %s %s", what, r.Of.Name, args[0]), Path: path, Query: query}
 }
 
 // advise adds to an error for an unknown object how to list those that exist.
 func (r *Read) advise(args []string, err error) error {
-	if r.View.Arg == "" || !errors.Is(err, baremetal.ErrNotFound) {
+	if r.View.Arg == "" || !errors.Is(err, ironic.ErrNotFound) {
 		return r.Of.advise(err)
 	}
 	list := fmt.Sprintf("ingot %s %slist %s", r.Of.Name, strings.TrimSuffix(r.View.Command, "show"), args[0])
@@ -210,7 +210,7 @@ func member(raw json.RawMessage, key, op string) (json.RawMessage, error) {
 	}
 	var answer map[string]json.RawMessage
 	if json.Unmarshal(raw, &answer) != nil || answer[key] == nil {
-		return nil, &baremetal.Error{Op: op, Kind: baremetal.ErrProtocol, Message: fmt.Sprintf("the answer has no %q", key)}
+		return nil, &ironic.Error{Op: op, Kind: ironic.ErrProtocol, Message: fmt.Sprintf("the answer has no %q", key)}
 	}
 	return answer[key], nil
 }

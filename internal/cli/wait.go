@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -63,7 +63,7 @@ var waitFields = []string{"uuid", "name", "provision_state", "target_provision_s
 // stateWatch waits until judge accepts a node's provision state and until the node
 // is no longer reserved: some work ends a moment after its state, and the engine
 // refuses the next verb until then.
-func stateWatch(engine *baremetal.Client, ident string, interval time.Duration, judge func(baremetal.Node) (bool, error)) watch {
+func stateWatch(engine *ironic.Client, ident string, interval time.Duration, judge func(ironic.Node) (bool, error)) watch {
 	return watch{kind: "node", label: ident, interval: interval, poll: func(ctx context.Context) (observation, error) {
 		n, err := engine.Node(ctx, ident, waitFields...)
 		if err != nil {
@@ -79,7 +79,7 @@ func stateWatch(engine *baremetal.Client, ident string, interval time.Duration, 
 
 // arrived reports whether the verb's work on the node has succeeded; an error means
 // that it has failed.
-func (v Verb) arrived(n baremetal.Node) (bool, error) {
+func (v Verb) arrived(n ironic.Node) (bool, error) {
 	state := node.State(n.ProvisionState)
 	ended := state.Known() && state.Class() == node.Stable && n.TargetProvisionState == ""
 	switch {
@@ -99,7 +99,7 @@ func (v Verb) arrived(n baremetal.Node) (bool, error) {
 
 // reached reports whether the node is in the state wanted. The error is about a node
 // that failed or is held and cannot reach the state by itself.
-func reached(want node.State, n baremetal.Node) (bool, error) {
+func reached(want node.State, n ironic.Node) (bool, error) {
 	switch state := node.State(n.ProvisionState); {
 	case state == want:
 		return true, nil
@@ -111,11 +111,11 @@ func reached(want node.State, n baremetal.Node) (bool, error) {
 	return false, nil
 }
 
-func heldError(n baremetal.Node) error {
+func heldError(n ironic.Node) error {
 	return fmt.Errorf("node %s is in %s and continues only after the verb unhold", n.Label(), n.ProvisionState)
 }
 
-func notReached(n baremetal.Node, want node.State) error {
+func notReached(n ironic.Node, want node.State) error {
 	return fmt.Errorf("node %s did not become %s, it is in %s: %s", n.Label(), want, n.ProvisionState, reason(n.LastError))
 }
 
@@ -129,7 +129,7 @@ type NodeWait struct {
 }
 
 // Run waits for one node after the other; the time is for all together.
-func (w NodeWait) Run(ctx context.Context, engine *baremetal.Client, idents []string, to Streams) error {
+func (w NodeWait) Run(ctx context.Context, engine *ironic.Client, idents []string, to Streams) error {
 	want := node.State(w.State)
 	if want == "" {
 		return &UsageError{errors.New("ingot node wait needs --state")}
@@ -140,13 +140,13 @@ func (w NodeWait) Run(ctx context.Context, engine *baremetal.Client, idents []st
 	ctx, cancel := w.Wait.bounded(ctx)
 	defer cancel()
 	return eachNode(idents, len(idents) == 1, to.Err, func(ident string) error {
-		return stateWatch(engine, ident, w.Interval, func(n baremetal.Node) (bool, error) { return reached(want, n) }).run(ctx, to)
+		return stateWatch(engine, ident, w.Interval, func(n ironic.Node) (bool, error) { return reached(want, n) }).run(ctx, to)
 	})
 }
 
 // powerWatch waits until the node has the power state wanted and no power change is
 // in progress.
-func powerWatch(engine *baremetal.Client, ident, want string, interval time.Duration) watch {
+func powerWatch(engine *ironic.Client, ident, want string, interval time.Duration) watch {
 	return watch{kind: "node", label: ident, interval: interval, poll: func(ctx context.Context) (observation, error) {
 		n, err := engine.Node(ctx, ident, "uuid", "name", "power_state", "target_power_state", "last_error")
 		if err != nil {
@@ -166,7 +166,7 @@ func powerWatch(engine *baremetal.Client, ident, want string, interval time.Dura
 
 // waitForAllocation waits until the engine has found a node for an allocation,
 // and returns the allocation.
-func waitForAllocation(ctx context.Context, engine *baremetal.Client, uuid string, wait Wait, to Streams) (json.RawMessage, error) {
+func waitForAllocation(ctx context.Context, engine *ironic.Client, uuid string, wait Wait, to Streams) (json.RawMessage, error) {
 	ctx, cancel := wait.bounded(ctx)
 	defer cancel()
 	var raw json.RawMessage

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // maxPollFailures is how many polls in a row may fail before the wait ends: that is
@@ -59,7 +59,7 @@ func (w watch) run(ctx context.Context, to Streams) error {
 		switch {
 		case ctx.Err() != nil:
 			return w.end(ctx, seen)
-		case err != nil && (!baremetal.Retryable(err) || failures >= maxPollFailures):
+		case err != nil && (!ironic.Retryable(err) || failures >= maxPollFailures):
 			return err
 		case err != nil:
 			failures++

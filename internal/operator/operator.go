@@ -37,12 +37,12 @@ import (
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	client "github.com/ingot-metal/ingot/internal/baremetal"
+	client "github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/operator/discovery"
 	"github.com/ingot-metal/ingot/internal/operator/host"
 	"github.com/ingot-metal/ingot/internal/operator/nodecache"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
-	"github.com/ingot-metal/ingot/internal/operator/provisioner/baremetal"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/ironic"
 )
 
 const (
@@ -89,7 +89,7 @@ func New(opts Options) (*Operator, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reach the engine: %w", err)
 		}
-		o.engine = baremetal.New(c)
+		o.engine = ironic.New(c)
 	}
 	o.nodes = nodecache.New(o.engine, nodecache.Options{
 		Interval: opts.PollInterval, AgentWindow: opts.AgentWindow, Logger: opts.Logger,

@@ -12,14 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
 )
 
 const (
-	verbInspect = baremetal.Verb("inspect")
-	verbAbort   = baremetal.Verb("abort")
+	verbInspect = ironic.Verb("inspect")
+	verbAbort   = ironic.Verb("abort")
 )
 
 func TestRegisteredMachineIsInspected(t *testing.T) {

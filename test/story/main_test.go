@@ -19,7 +19,7 @@ import (
 
 	discoveryv1alpha1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/up"
 )
 
@@ -48,7 +48,7 @@ const testTimeout = 2 * time.Minute
 type world struct {
 	*up.Up
 	kube   client.Client
-	engine *baremetal.Client
+	engine *ironic.Client
 }
 
 // start runs all of Ingot on a data folder and stops it at the end of the test.
@@ -75,7 +75,7 @@ func start(t *testing.T, opts up.Options) *world {
 	if w.kube, err = client.New(u.Config(), client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
-	if w.engine, err = baremetal.New(baremetal.Options{Endpoint: u.EngineURL()}); err != nil {
+	if w.engine, err = ironic.New(ironic.Options{Endpoint: u.EngineURL()}); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -121,12 +121,12 @@ func (w *world) hosts(ctx context.Context) ([]metal3v1alpha1.BareMetalHost, erro
 }
 
 // nodes lists all nodes of the engine.
-func (w *world) nodes(ctx context.Context) ([]baremetal.Node, error) {
-	return allNodes(ctx, w.engine, baremetal.NodeQuery{})
+func (w *world) nodes(ctx context.Context) ([]ironic.Node, error) {
+	return allNodes(ctx, w.engine, ironic.NodeQuery{})
 }
 
-func allNodes(ctx context.Context, c *baremetal.Client, q baremetal.NodeQuery) ([]baremetal.Node, error) {
-	var nodes []baremetal.Node
+func allNodes(ctx context.Context, c *ironic.Client, q ironic.NodeQuery) ([]ironic.Node, error) {
+	var nodes []ironic.Node
 	for n, err := range c.Nodes(ctx, q) {
 		if err != nil {
 			return nil, err

@@ -10,7 +10,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
 	"github.com/ingot-metal/ingot/test/process"
@@ -30,7 +30,7 @@ type rack struct {
 	address  string // host:port of the engine
 	settings []string
 	process  *process.Process
-	engine   *baremetal.Client
+	engine   *ironic.Client
 }
 
 // startRack starts an engine with settings on a new SQLite database, unless they
@@ -41,7 +41,7 @@ func startRack(t *testing.T, machines int, settings ...string) *rack {
 	r.settings = append([]string{"database.dir=" + t.TempDir(), "agent.verify_callback_address=false"}, settings...)
 	r.process = startEngineProcess(t, r.address, r.settings...)
 	var err error
-	if r.engine, err = baremetal.New(baremetal.Options{Endpoint: "http://" + r.address}); err != nil {
+	if r.engine, err = ironic.New(ironic.Options{Endpoint: "http://" + r.address}); err != nil {
 		t.Fatal(err)
 	}
 	r.Machines, err = sim.New(sim.Options{
@@ -66,7 +66,7 @@ func (r *rack) restart(t *testing.T) {
 // manageable. The port, if there is an address, is how its machine is known.
 func (r *rack) register(t *testing.T, inspectInterface, mac string, driverInfo map[string]any) string {
 	t.Helper()
-	document, err := r.engine.Do(t.Context(), baremetal.Request{
+	document, err := r.engine.Do(t.Context(), ironic.Request{
 		Op: "create node", Method: http.MethodPost, Path: []string{"nodes"},
 		Body: map[string]any{"driver": "fake-hardware", "inspect_interface": inspectInterface, "driver_info": driverInfo},
 	})
@@ -78,7 +78,7 @@ func (r *rack) register(t *testing.T, inspectInterface, mac string, driverInfo m
 		t.Fatal(err)
 	}
 	if mac != "" {
-		_, err := r.engine.Do(t.Context(), baremetal.Request{
+		_, err := r.engine.Do(t.Context(), ironic.Request{
 			Op: "create port", Method: http.MethodPost, Path: []string{"ports"},
 			Body: map[string]any{"node_uuid": created.UUID, "address": mac},
 		})
@@ -91,7 +91,7 @@ func (r *rack) register(t *testing.T, inspectInterface, mac string, driverInfo m
 }
 
 // provision asks for a verb and waits for the state it leads to.
-func (r *rack) provision(t *testing.T, uuid string, verb baremetal.Verb, state string) {
+func (r *rack) provision(t *testing.T, uuid string, verb ironic.Verb, state string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error { return r.engine.Provision(ctx, uuid, verb) })
 	r.awaitState(t, uuid, state)

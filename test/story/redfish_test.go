@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/agent"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
@@ -42,7 +42,7 @@ func startMachineWithABMC(t *testing.T, vendor string, clock agent.Clock, change
 	}
 	r.process = startEngineProcess(t, r.address, r.settings...)
 	var err error
-	if r.engine, err = baremetal.New(baremetal.Options{Endpoint: "http://" + r.address}); err != nil {
+	if r.engine, err = ironic.New(ironic.Options{Endpoint: "http://" + r.address}); err != nil {
 		t.Fatal(err)
 	}
 	if r.Machines, err = sim.New(machines); err != nil {
@@ -82,7 +82,7 @@ func (r *rack) registerNode(t *testing.T, body map[string]any) (uuid string) {
 // registerMachine creates a node with the port that a machine boots from.
 func (r *rack) registerMachine(t *testing.T, machine int, body map[string]any) (uuid string) {
 	t.Helper()
-	document, err := r.engine.Do(t.Context(), baremetal.Request{
+	document, err := r.engine.Do(t.Context(), ironic.Request{
 		Op: "create node", Method: http.MethodPost, Path: []string{"nodes"},
 		Body: body,
 	})
@@ -93,7 +93,7 @@ func (r *rack) registerMachine(t *testing.T, machine int, body map[string]any) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.engine.Do(t.Context(), baremetal.Request{
+	if _, err := r.engine.Do(t.Context(), ironic.Request{
 		Op: "create port", Method: http.MethodPost, Path: []string{"ports"},
 		Body: map[string]any{"node_uuid": created.UUID, "address": r.bootMAC(machine)},
 	}); err != nil {

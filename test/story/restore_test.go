@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/engine"
+	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 	"github.com/ingot-metal/ingot/test/process"
@@ -114,7 +114,7 @@ func (r *restorable) start(t *testing.T) {
 		one := &rack{address: process.Address(t), settings: settings}
 		one.process = startEngineProcess(t, one.address, one.settings...)
 		var err error
-		if one.engine, err = baremetal.New(baremetal.Options{Endpoint: "http://" + one.address}); err != nil {
+		if one.engine, err = ironic.New(ironic.Options{Endpoint: "http://" + one.address}); err != nil {
 			t.Fatal(err)
 		}
 		r.racks[i] = one

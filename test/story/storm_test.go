@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/engine"
+	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
 	"github.com/ingot-metal/ingot/test/process"
 )
@@ -58,7 +58,7 @@ func TestKilledDuringAStormNothingAnsweredIsLost(t *testing.T) {
 	t.Logf("killed after %d of %d posts were answered", count.Load(), stormPosts)
 
 	startEngineProcess(t, address, settings...)
-	client, err := baremetal.New(baremetal.Options{Endpoint: "http://" + address})
+	client, err := ironic.New(ironic.Options{Endpoint: "http://" + address})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,11 +83,11 @@ func TestKilledDuringAStormNothingAnsweredIsLost(t *testing.T) {
 
 // checkComplete waits until every node's inspection has ended and checks that
 // none is half there. It returns the nodes' UUIDs.
-func checkComplete(t *testing.T, client *baremetal.Client) map[string]bool {
+func checkComplete(t *testing.T, client *ironic.Client) map[string]bool {
 	t.Helper()
 	complete := map[string]bool{}
 	eventually(t, func(ctx context.Context) error {
-		nodes, err := allNodes(ctx, client, baremetal.NodeQuery{Fields: []string{"uuid", "inspection_finished_at", "last_error"}})
+		nodes, err := allNodes(ctx, client, ironic.NodeQuery{Fields: []string{"uuid", "inspection_finished_at", "last_error"}})
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 
 	discovery "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -89,7 +89,7 @@ func discoveryFacts(d *discovery.BareMetalHostDiscovery, nodeID string) Discover
 }
 
 // engineNode is a node as the engine's client returns it.
-type engineNode struct{ baremetal.Node }
+type engineNode struct{ ironic.Node }
 
 // facts of a nil node are nil.
 func (n *engineNode) facts() *Node {

@@ -16,7 +16,7 @@ import (
 
 	discovery "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // Sources are where facts come from.
@@ -29,7 +29,7 @@ type Sources struct {
 	// OnlyThere keeps the search from going on in other namespaces.
 	Namespace string
 	OnlyThere bool
-	Engine    *baremetal.Client
+	Engine    *ironic.Client
 	Now       time.Time
 }
 
@@ -198,7 +198,7 @@ func (s Sources) node(ctx context.Context, ident string) (*engineNode, error) {
 	}
 	n, err := s.Engine.Node(ctx, ident)
 	switch {
-	case errors.Is(err, baremetal.ErrNotFound):
+	case errors.Is(err, ironic.ErrNotFound):
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -216,7 +216,7 @@ func kubeText(err error) string {
 
 // engineText says why the engine could not be reached.
 func engineText(err error) string {
-	var failed *baremetal.Error
+	var failed *ironic.Error
 	if errors.As(err, &failed) && failed.Message != "" {
 		return failed.Message
 	}

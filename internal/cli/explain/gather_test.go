@@ -19,8 +19,8 @@ import (
 
 	discovery "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/baremetal"
 	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 var plane = controlplane.NewTestPlane(controlplane.TestOptions{})
@@ -71,7 +71,7 @@ func createHost(t *testing.T, c client.Client, namespace, name, nodeID string) *
 }
 
 // engineWith serves nodes by UUID.
-func engineWith(t *testing.T, nodes ...string) *baremetal.Client {
+func engineWith(t *testing.T, nodes ...string) *ironic.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -86,7 +86,7 @@ func engineWith(t *testing.T, nodes ...string) *baremetal.Client {
 		w.WriteHeader(http.StatusNotFound)
 	}))
 	t.Cleanup(server.Close)
-	engine, err := baremetal.New(baremetal.Options{Endpoint: server.URL, Microversion: "1.84"})
+	engine, err := ironic.New(ironic.Options{Endpoint: server.URL, Microversion: "1.84"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestNodeWithoutHostHasTheDecisionOfDiscovery(t *testing.T) {
 }
 
 func TestSourceThatIsAwayBecomesAProblem(t *testing.T) {
-	gone, err := baremetal.New(baremetal.Options{Endpoint: "http://127.0.0.1:1"})
+	gone, err := ironic.New(ironic.Options{Endpoint: "http://127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
 	}

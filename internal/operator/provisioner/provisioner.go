@@ -1,7 +1,7 @@
 // Package provisioner defines what the operator needs of an engine: nodes, their
 // inventories, and requests that change them.
 //
-// It is implemented by package baremetal, for an engine with the Bare Metal API
+// It is implemented by package ironic, for an engine with the Bare Metal API
 // (Ingot's or upstream Ironic), and by package demo, without an engine. A controller
 // depends on the smallest interface that is sufficient for it.
 //

@@ -1,6 +1,6 @@
-// Package baremetal is the provisioner for engines with the Bare Metal API: Ingot's
+// Package ironic is the provisioner for engines with the Bare Metal API: Ingot's
 // own, and upstream Ironic from API version 1.81 on. It uses only what both have.
-package baremetal
+package ironic
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/baremetal"
+	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
@@ -29,19 +29,19 @@ var nodeFields = []string{
 
 // Engine is an engine behind the Bare Metal API.
 type Engine struct {
-	client *baremetal.Client
+	client *ironic.Client
 }
 
 var _ provisioner.Engine = (*Engine)(nil)
 
 // New returns the provisioner for the engine that client reaches.
-func New(client *baremetal.Client) *Engine { return &Engine{client: client} }
+func New(client *ironic.Client) *Engine { return &Engine{client: client} }
 
 // Nodes lists nodes; see [provisioner.Reader].
 func (e *Engine) Nodes(ctx context.Context, opts provisioner.ListOptions) ([]provisioner.Node, error) {
-	query := baremetal.NodeQuery{Fields: nodeFields, PageSize: opts.Limit}
+	query := ironic.NodeQuery{Fields: nodeFields, PageSize: opts.Limit}
 	if !opts.ChangedSince.IsZero() {
-		query.SortKey, query.SortDir = "updated_at", baremetal.Descending
+		query.SortKey, query.SortDir = "updated_at", ironic.Descending
 	}
 	var found []provisioner.Node
 	for n, err := range e.client.Nodes(ctx, query) {
@@ -98,7 +98,7 @@ func (e *Engine) MACs(ctx context.Context, id string) ([]string, error) {
 // Inventory reads the inventory; see [provisioner.Reader].
 func (e *Engine) Inventory(ctx context.Context, id string) (*provisioner.Inventory, error) {
 	raw, err := e.client.Inventory(ctx, id)
-	if errors.Is(err, baremetal.ErrNotFound) {
+	if errors.Is(err, ironic.ErrNotFound) {
 		// The API answers 404 both for the node and for its inventory.
 		return nil, fmt.Errorf("read inventory of node %s: %w", id, provisioner.ErrNoInventory)
 	}
@@ -125,7 +125,7 @@ func (e *Engine) Claim(ctx context.Context, id string, mark provisioner.Mark) (p
 
 // Manage makes the node manageable; see [provisioner.Lifecycle].
 func (e *Engine) Manage(ctx context.Context, id string) error {
-	return e.provision(ctx, id, baremetal.Manage, node.Verifying, node.Manageable)
+	return e.provision(ctx, id, ironic.Manage, node.Verifying, node.Manageable)
 }
 
 // Provide makes the node available; see [provisioner.Lifecycle].
@@ -137,14 +137,14 @@ func (e *Engine) Provide(ctx context.Context, id string, opts provisioner.Provid
 			return translate(err)
 		}
 	}
-	return e.provision(ctx, id, baremetal.Provide, node.Cleaning, node.CleanWait, node.Available)
+	return e.provision(ctx, id, ironic.Provide, node.Cleaning, node.CleanWait, node.Available)
 }
 
 // provision sends a verb. When the engine refuses it, an earlier request whose answer
 // was lost may already have had that effect.
-func (e *Engine) provision(ctx context.Context, id string, verb baremetal.Verb, done ...node.State) error {
+func (e *Engine) provision(ctx context.Context, id string, verb ironic.Verb, done ...node.State) error {
 	err := e.client.Provision(ctx, id, verb)
-	if !errors.Is(err, baremetal.ErrRejected) && !errors.Is(err, baremetal.ErrConflict) {
+	if !errors.Is(err, ironic.ErrRejected) && !errors.Is(err, ironic.ErrConflict) {
 		return translate(err)
 	}
 	n, readErr := e.Node(ctx, id)
@@ -158,7 +158,7 @@ func (e *Engine) provision(ctx context.Context, id string, verb baremetal.Verb, 
 // most states engines delete a node only in maintenance.
 func (e *Engine) Delete(ctx context.Context, id string, mark provisioner.Mark) error {
 	err := e.client.DeleteNode(ctx, id)
-	if !errors.Is(err, baremetal.ErrConflict) {
+	if !errors.Is(err, ironic.ErrConflict) {
 		return ignoreNotFound(translate(err))
 	}
 	n, readErr := e.Node(ctx, id)
@@ -178,7 +178,7 @@ func (e *Engine) Delete(ctx context.Context, id string, mark provisioner.Mark) e
 		return ignoreNotFound(translate(err))
 	}
 	err = e.client.DeleteNode(ctx, id)
-	if errors.Is(err, baremetal.ErrConflict) {
+	if errors.Is(err, ironic.ErrConflict) {
 		return err
 	}
 	return ignoreNotFound(translate(err))
@@ -206,13 +206,13 @@ func translate(err error) error {
 // credentials, or another server at the endpoint, count as an engine that cannot be
 // reached, because nothing is known about the node then.
 var kinds = []struct{ client, operator error }{
-	{baremetal.ErrNotFound, provisioner.ErrNotFound},
-	{baremetal.ErrConflict, provisioner.ErrBusy},
-	{baremetal.ErrOverloaded, provisioner.ErrUnreachable},
-	{baremetal.ErrUnreachable, provisioner.ErrUnreachable},
-	{baremetal.ErrServer, provisioner.ErrUnreachable},
-	{baremetal.ErrProtocol, provisioner.ErrUnreachable},
-	{baremetal.ErrDenied, provisioner.ErrUnreachable},
+	{ironic.ErrNotFound, provisioner.ErrNotFound},
+	{ironic.ErrConflict, provisioner.ErrBusy},
+	{ironic.ErrOverloaded, provisioner.ErrUnreachable},
+	{ironic.ErrUnreachable, provisioner.ErrUnreachable},
+	{ironic.ErrServer, provisioner.ErrUnreachable},
+	{ironic.ErrProtocol, provisioner.ErrUnreachable},
+	{ironic.ErrDenied, provisioner.ErrUnreachable},
 }
 
 // kindError is an error of the client under a kind of the operator.
@@ -221,7 +221,7 @@ type kindError struct{ kind, err error }
 func (e *kindError) Error() string   { return e.err.Error() }
 func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
 
-func snapshotOf(n baremetal.Node) provisioner.Node {
+func snapshotOf(n ironic.Node) provisioner.Node {
 	s := provisioner.Node{
 		ID: n.UUID, Name: n.Name, Mark: markIn(n.Extra), Driver: n.Driver,
 		State: node.State(n.ProvisionState), LastError: n.LastError,

@@ -1,4 +1,4 @@
-package baremetal
+package ironic
 
 import (
 	"context"
@@ -15,21 +15,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	client "github.com/ingot-metal/ingot/internal/baremetal"
+	client "github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// ironic is an upstream engine with a few nodes. It refuses the field
+// upstream is an upstream engine with a few nodes. It refuses the field
 // auto_discovered, writes times without fractions, and announces pages by next.
-type ironic struct {
+type upstream struct {
 	nodes    []map[string]any // newest change first
 	pageSize int
 	answers  map[string][]int // method and path → statuses to answer with first
 	calls    []string
 }
 
-func (e *ironic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (e *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := r.Method + " " + r.URL.Path
 	body, _ := io.ReadAll(r.Body)
 	if r.URL.Path != "/v1/" {
@@ -68,7 +68,7 @@ func (e *ironic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (e *ironic) list(w http.ResponseWriter, r *http.Request) {
+func (e *upstream) list(w http.ResponseWriter, r *http.Request) {
 	from := 0
 	if marker := r.URL.Query().Get("marker"); marker != "" {
 		from = 1 + slices.IndexFunc(e.nodes, func(n map[string]any) bool { return n["uuid"] == marker })
@@ -93,7 +93,7 @@ func fault(w http.ResponseWriter, status int, text string) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"error_message": string(inner)})
 }
 
-func newEngine(t *testing.T, e *ironic) *Engine {
+func newEngine(t *testing.T, e *upstream) *Engine {
 	t.Helper()
 	if e.pageSize == 0 {
 		e.pageSize = 2
@@ -116,7 +116,7 @@ func rawNode(id string, change map[string]any) map[string]any {
 }
 
 func TestNodesAreReadPageByPageFromAnyEngine(t *testing.T) {
-	e := &ironic{nodes: []map[string]any{rawNode("a", nil), rawNode("b", nil), rawNode("c", nil), rawNode("d", nil), rawNode("e", nil)}}
+	e := &upstream{nodes: []map[string]any{rawNode("a", nil), rawNode("b", nil), rawNode("c", nil), rawNode("d", nil), rawNode("e", nil)}}
 	got, err := newEngine(t, e).Nodes(t.Context(), provisioner.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestChangesAreReadDownToTheLastSeen(t *testing.T) {
 	at := func(second int) map[string]any {
 		return map[string]any{"updated_at": fmt.Sprintf("2026-01-02T03:04:%02d+00:00", second)}
 	}
-	e := &ironic{nodes: []map[string]any{rawNode("a", at(50)), rawNode("b", at(40)), rawNode("c", at(30)), rawNode("d", at(20)), rawNode("e", at(10))}}
+	e := &upstream{nodes: []map[string]any{rawNode("a", at(50)), rawNode("b", at(40)), rawNode("c", at(30)), rawNode("d", at(20)), rawNode("e", at(10))}}
 	since := time.Date(2026, 1, 2, 3, 4, 40, 0, time.UTC)
 	got, err := newEngine(t, e).Nodes(t.Context(), provisioner.ListOptions{ChangedSince: since, Limit: 2})
 	if err != nil {
@@ -158,7 +158,7 @@ func TestChangesAreReadDownToTheLastSeen(t *testing.T) {
 }
 
 func TestSnapshotHoldsWhatTheOperatorNeeds(t *testing.T) {
-	e := &ironic{nodes: []map[string]any{rawNode("a", map[string]any{
+	e := &upstream{nodes: []map[string]any{rawNode("a", map[string]any{
 		"name": "metal~web", "provision_state": "clean wait", "last_error": "oops", "maintenance": true, "maintenance_reason": "fan",
 		"instance_uuid": "i1", "owner": "team", "reservation": "conductor-1",
 		"created_at": "2026-01-02T03:04:05+00:00", "updated_at": "2026-01-02T05:04:06+02:00", "inspection_finished_at": "2026-01-02T03:04:07+00:00",
@@ -193,7 +193,7 @@ func TestAnyValueUnderTheKeyOfMarksIsAMark(t *testing.T) {
 		{map[string]any{"ingot_host": false}, "false"},
 		{map[string]any{"ingot_host": map[string]any{}}, "map[]"},
 	} {
-		e := &ironic{nodes: []map[string]any{rawNode("a", map[string]any{"extra": tt.extra})}}
+		e := &upstream{nodes: []map[string]any{rawNode("a", map[string]any{"extra": tt.extra})}}
 		if n, err := newEngine(t, e).Node(t.Context(), "a"); err != nil || n.Mark != tt.want {
 			t.Errorf("extra %v: mark %q, %v; want %q", tt.extra, n.Mark, err, tt.want)
 		}
@@ -211,7 +211,7 @@ func TestErrorsHaveTheOperatorsKinds(t *testing.T) {
 		{http.StatusInternalServerError, provisioner.ErrUnreachable},
 		{http.StatusUnauthorized, provisioner.ErrUnreachable},
 	} {
-		e := &ironic{answers: map[string][]int{"GET /v1/nodes/a": {tt.status}}}
+		e := &upstream{answers: map[string][]int{"GET /v1/nodes/a": {tt.status}}}
 		if _, err := newEngine(t, e).Node(t.Context(), "a"); !errors.Is(err, tt.want) {
 			t.Errorf("status %d: got %v, want %v", tt.status, err, tt.want)
 		}
@@ -223,13 +223,13 @@ func TestErrorsHaveTheOperatorsKinds(t *testing.T) {
 	if _, err := New(gone).Nodes(t.Context(), provisioner.ListOptions{}); !errors.Is(err, provisioner.ErrUnreachable) {
 		t.Errorf("no engine: got %v, want unreachable", err)
 	}
-	if _, err := newEngine(t, &ironic{}).Inventory(t.Context(), "a"); !errors.Is(err, provisioner.ErrNoInventory) {
+	if _, err := newEngine(t, &upstream{}).Inventory(t.Context(), "a"); !errors.Is(err, provisioner.ErrNoInventory) {
 		t.Errorf("no inventory: got %v", err)
 	}
 }
 
 func TestFindPrefersTheIDToTheName(t *testing.T) {
-	e := &ironic{nodes: []map[string]any{rawNode("id-1", nil), rawNode("metal~web", nil)}}
+	e := &upstream{nodes: []map[string]any{rawNode("id-1", nil), rawNode("metal~web", nil)}}
 	engine := newEngine(t, e)
 	for _, tt := range []struct {
 		identity provisioner.Identity
@@ -247,7 +247,7 @@ func TestFindPrefersTheIDToTheName(t *testing.T) {
 }
 
 // mutations are the calls that change something.
-func mutations(e *ironic) []string {
+func mutations(e *upstream) []string {
 	return slices.DeleteFunc(e.calls, func(call string) bool { return strings.HasPrefix(call, "GET ") })
 }
 
@@ -326,7 +326,7 @@ func TestVerbs(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := &ironic{nodes: []map[string]any{rawNode("a", map[string]any{"provision_state": tt.state, "extra": map[string]any{"ingot_host": "mine"}})}, answers: tt.answers}
+			e := &upstream{nodes: []map[string]any{rawNode("a", map[string]any{"provision_state": tt.state, "extra": map[string]any{"ingot_host": "mine"}})}, answers: tt.answers}
 			if e.answers == nil {
 				e.answers = map[string][]int{}
 			}
@@ -343,7 +343,7 @@ func TestVerbs(t *testing.T) {
 }
 
 func TestDeletionOfABusyNodeIsNoRefusal(t *testing.T) {
-	e := &ironic{
+	e := &upstream{
 		nodes:   []map[string]any{rawNode("a", map[string]any{"reservation": "conductor-1"})},
 		answers: map[string][]int{"DELETE /v1/nodes/a": {409}},
 	}
@@ -353,7 +353,7 @@ func TestDeletionOfABusyNodeIsNoRefusal(t *testing.T) {
 }
 
 func TestFinalRefusalOfADeletionIsNotTakenForBusy(t *testing.T) {
-	e := &ironic{
+	e := &upstream{
 		nodes:   []map[string]any{rawNode("a", map[string]any{"maintenance": true})},
 		answers: map[string][]int{"DELETE /v1/nodes/a": {409}},
 	}

@@ -1,4 +1,4 @@
-// Package baremetal is Ingot's client of the Bare Metal API v1. The operator
+// Package ironic is Ingot's client of the Bare Metal API v1. The operator
 // and the command line reach an engine through it, and only through it; the
 // engine may be Ingot's or upstream Ironic.
 //
@@ -13,7 +13,7 @@
 //     it, except when the caller's context ended: then that error comes back;
 //   - nothing is retried unless the caller sets
 //     [Options.Retries]. [Retryable] tells which errors are worth another try.
-package baremetal
+package ironic
 
 import (
 	"cmp"
