@@ -15,9 +15,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // Errors, to be tested with errors.Is. Any other error means that the engine
@@ -30,8 +27,20 @@ var (
 	// ErrBusy means that the engine is working on the node; a retry after
 	// some seconds can succeed.
 	ErrBusy = errors.New("node is busy")
+	// ErrConflict means that what the request asks for is taken: a name or a MAC address
+	// belongs to another node, or the node is in a state that does not allow the
+	// request. A retry does not help until somebody changes that.
+	ErrConflict = errors.New("request conflicts with the engine's state")
+	// ErrInvalid means that the engine refuses the values of the request.
+	ErrInvalid = errors.New("engine refuses the request")
+	// ErrUnsupported means that the engine, its API version or the node's driver
+	// cannot do what was asked for.
+	ErrUnsupported = errors.New("engine does not support the request")
 	// ErrNotOwned means that the node carries the mark of another host, or none.
 	ErrNotOwned = errors.New("node does not belong to this host")
+	// ErrDenied means that the engine refuses the operator's credentials, or the node is
+	// protected.
+	ErrDenied = errors.New("engine denies access")
 	// ErrUnreachable means that the engine did not answer, or was unavailable.
 	ErrUnreachable = errors.New("engine is unreachable")
 )
@@ -90,103 +99,4 @@ type ListOptions struct {
 type ProvideOptions struct {
 	// SkipCleaning does not clean the node's disks.
 	SkipCleaning bool
-}
-
-// Identity identifies a node. Empty fields are ignored.
-type Identity struct {
-	// ID is the node's UUID.
-	ID string
-	// Name is the node's name, "<namespace>~<host>" for nodes that were
-	// registered for a host.
-	Name string
-	// MAC is a MAC address of the machine.
-	MAC string
-}
-
-// NodeName is the name of the engine's node for a host.
-func NodeName(namespace, name string) string { return namespace + "~" + name }
-
-// Mark says which host a node belongs to. It is kept in the node's extra data, under
-// v1alpha1.NodeMarkKey: engines and their other clients leave that alone, and nobody can
-// write it who only has rights in Kubernetes. The mark ends with the node, or when a
-// person removes it.
-type Mark string
-
-// MarkOf is the mark of a host: the UID of the cluster's namespace kube-system, the
-// host's namespace and its name. The host's own UID is not in it, because a host that
-// is restored from a backup has another one.
-func MarkOf(cluster, namespace, name string) Mark {
-	return Mark(cluster + "/" + namespace + "/" + name)
-}
-
-// Node is a snapshot of one of the engine's nodes.
-type Node struct {
-	// ID is the UUID. Name is empty for nodes without a name.
-	ID, Name string
-	// Mark is empty for nodes that no host has claimed. A value that no operator
-	// wrote is kept as it is: it belongs to somebody.
-	Mark Mark
-	// Driver is the hardware type.
-	Driver string
-	// State is the provision state.
-	State node.State
-	// LastError is the engine's message about the last failure.
-	LastError string
-	// Maintenance is true while a user has put the node into maintenance;
-	// MaintenanceReason is the reason that the user gave.
-	Maintenance       bool
-	MaintenanceReason string
-	// InstanceID and Owner are set on nodes in use.
-	InstanceID, Owner string
-	// Busy is true while the engine works on the node.
-	Busy bool
-	// AutoDiscovered reports whether the engine enrolled the node by itself. It
-	// is nil if only the inventory can show that.
-	AutoDiscovered *bool
-	// InspectedAt is when inspection ended last, zero when it never did or
-	// when the engine does not report it.
-	InspectedAt time.Time
-	// CreatedAt and UpdatedAt are the engine's times.
-	CreatedAt, UpdatedAt time.Time
-	// Agent is the node's ramdisk.
-	Agent Agent
-}
-
-// Agent is what the engine knows about a node's ramdisk.
-type Agent struct {
-	// URL is the address of the agent, empty if it never called.
-	URL string
-	// LastHeartbeat is the time of the agent's last heartbeat, zero if there was none.
-	LastHeartbeat time.Time
-}
-
-// Alive reports whether the agent's last heartbeat is at most window before now. A
-// ramdisk that is alive can be given work without booting the machine.
-func (a Agent) Alive(now time.Time, window time.Duration) bool {
-	return !a.LastHeartbeat.IsZero() && now.Sub(a.LastHeartbeat) <= window
-}
-
-// freeStates are the provision states in which a node may be unused.
-var freeStates = map[node.State]bool{
-	node.Enroll: true, node.Manageable: true, node.Available: true,
-	node.Inspecting: true, node.InspectWait: true,
-}
-
-// BelongsTo describes the user of a node in a few words, or returns "" if nobody
-// uses it. The operator ignores nodes in use.
-func (n Node) BelongsTo() string {
-	switch {
-	case n.Mark != "":
-		return "extra." + v1alpha1.NodeMarkKey + " names another host"
-	case n.Name != "":
-		return "it has the name " + n.Name
-	case n.InstanceID != "":
-		return "it has the instance " + n.InstanceID
-	case n.Owner != "":
-		return "its owner is " + n.Owner
-	case !freeStates[n.State]:
-		return "it is in state " + string(n.State)
-	default:
-		return ""
-	}
 }
