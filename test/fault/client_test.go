@@ -136,8 +136,8 @@ func (n *shown) rests() bool {
 	return (class == node.Stable || class == node.Failed) && n.Holder == nil && n.PowerTarget == nil
 }
 
-// look reads a node; nil means that it does not exist.
-func (w *world) look(ctx context.Context, r *rand.Rand, s *subject) (n *shown) {
+// node reads a node; nil means that it does not exist.
+func (w *world) node(ctx context.Context, r *rand.Rand, s *subject) (n *shown) {
 	for {
 		status, text, err := w.anyEngine(r).api.ask(http.MethodGet, "/v1/nodes/"+s.uuid, nil)
 		switch {
@@ -213,7 +213,7 @@ func (w *world) create(ctx context.Context, r *rand.Rand, s *subject) bool {
 		},
 	}
 	for ctx.Err() == nil {
-		if w.send(r, s, "create", http.MethodPost, "/v1/nodes", body).answer == accepted || w.look(ctx, r, s) != nil {
+		if w.send(r, s, "create", http.MethodPost, "/v1/nodes", body).answer == accepted || w.node(ctx, r, s) != nil {
 			return true
 		}
 		pass(ctx, 200*time.Millisecond)
@@ -230,7 +230,7 @@ func (w *world) accompany(ctx context.Context, r *rand.Rand, s *subject) {
 	defer s.gone.Store(true)
 	settled := time.Time{} // when it has to rest at the latest; zero while ctx lasts
 	for w.ctx.Err() == nil {
-		n := w.look(w.ctx, r, s)
+		n := w.node(w.ctx, r, s)
 		if ctx.Err() != nil && settled.IsZero() {
 			settled = time.Now().Add(settleWithin)
 		}

@@ -88,7 +88,7 @@ func (w *world) check() {
 	}
 	r := w.random(1)
 	for _, s := range w.subjects {
-		w.checkSubject(s, w.look(w.ctx, r, s))
+		w.checkSubject(s, w.node(w.ctx, r, s))
 	}
 	e := w.evidence()
 	for node, broken := range e.violations() {

@@ -93,7 +93,7 @@ func startLife(t *testing.T, s shape, points []killPoint) *life {
 	t.Cleanup(func() {
 		if t.Failed() {
 			effects, _ := l.machine.effects(0)
-			t.Logf("what the person did:\n%s\nwhat was done to the machine:\n%s\nthe machine: %+v", strings.Join(l.notes, "\n"), describeEffects(effects), l.machine.look())
+			t.Logf("what the person did:\n%s\nwhat was done to the machine:\n%s\nthe machine: %+v", strings.Join(l.notes, "\n"), describeEffects(effects), l.machine.observe())
 		}
 	})
 	return l
@@ -127,7 +127,7 @@ func (l *life) live() {
 // register creates the node, or waits until the engine has discovered the machine.
 func (l *life) register() {
 	l.t.Helper()
-	seen := l.machine.look()
+	seen := l.machine.observe()
 	if l.shape.vendor == "" {
 		process.Eventually(l.t, stateWithin, "the machine to be discovered", func() bool {
 			l.engine.check()
@@ -285,7 +285,7 @@ func (l *life) rest(to string) (n lifeNode) {
 
 // needsAStart reports whether the engine waits for a ramdisk that nobody but a person starts.
 func (l *life) needsAStart(n lifeNode) bool {
-	return l.shape.vendor == "" && strings.HasSuffix(n.State, " wait") && n.Internal["agent_url"] == nil && !l.machine.look().inRamdisk()
+	return l.shape.vendor == "" && strings.HasSuffix(n.State, " wait") && n.Internal["agent_url"] == nil && !l.machine.observe().inRamdisk()
 }
 
 // resting reports whether nothing more happens in a state.
@@ -307,7 +307,7 @@ func (l *life) understand(verb string, n lifeNode) {
 // and brings the node where the verb can be asked for again. It returns that state.
 func (l *life) recover(n lifeNode) (state string) {
 	l.t.Helper()
-	process.Eventually(l.t, stateWithin, "the firmware to be written", func() bool { return len(l.machine.look().Writing) == 0 })
+	process.Eventually(l.t, stateWithin, "the firmware to be written", func() bool { return len(l.machine.observe().Writing) == 0 })
 	if n.Maintenance {
 		l.insist(http.MethodDelete, "/v1/nodes/"+l.uuid+"/maintenance", nil, http.StatusAccepted)
 	}
@@ -323,7 +323,7 @@ func (l *life) recover(n lifeNode) (state string) {
 func (l *life) runs() {
 	l.t.Helper()
 	process.Eventually(l.t, stateWithin, "the machine to run its image", func() bool {
-		now := l.machine.look()
+		now := l.machine.observe()
 		return now.State == sim.OS && now.System.Image.Checksum == l.image.checksum
 	})
 	l.checkNothingServed()

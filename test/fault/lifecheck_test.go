@@ -58,7 +58,7 @@ func problems(attempts []*attempt, effects []effect.Effect) (found []string) {
 // checkEnd looks for what does not hold at the end of a life.
 func (l *life) checkEnd() {
 	l.t.Helper()
-	n, now := l.show(), l.machine.look()
+	n, now := l.show(), l.machine.observe()
 	if n.Holder != nil || n.Maintenance || n.LastError != "" {
 		l.t.Errorf("the node at the end: %+v", n)
 	}
@@ -91,7 +91,7 @@ func (l *life) checkNothingServed() {
 	if served := l.show().Internal["ramdisk_boot"]; served != nil {
 		l.t.Errorf("the node has a record of a boot: %v", served)
 	}
-	now := l.machine.look()
+	now := l.machine.observe()
 	for _, medium := range now.Media {
 		if medium.Image != "" {
 			l.t.Errorf("the medium %s is still attached", medium.Image)

@@ -113,7 +113,7 @@ type seen struct {
 	Components []struct{ ID, Version string }
 }
 
-func (m *lifeMachine) look() (s seen) {
+func (m *lifeMachine) observe() (s seen) {
 	m.t.Helper()
 	if err := m.read("/machines/0", &s); err != nil {
 		m.t.Fatal(err)

@@ -34,7 +34,7 @@ func (l *life) serviceSteps() (steps []map[string]any, most map[string]int) {
 	if l.shape.updates == nil {
 		return []map[string]any{{"interface": "deploy", "step": "burnin_memory"}}, nil
 	}
-	now := l.machine.look()
+	now := l.machine.observe()
 	if now.BIOS[l.setting.Name] != l.setting.Value {
 		steps = append(steps, map[string]any{"interface": "bios", "step": "apply_configuration", "args": map[string]any{"settings": []biosSetting{l.setting}}})
 	}

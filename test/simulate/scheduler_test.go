@@ -35,16 +35,16 @@ const (
 	atRead   = "read"
 	// atPost is a request of an agent to the engine.
 	atPost = "post"
-	// atLook is one of the many readings of which a call of a BMC consists. Few of them
+	// atBMCRead is one of the many readings of which a call of a BMC consists. Few of them
 	// become an atRead; at the others nothing is decided.
-	atLook = "look"
+	atBMCRead = "BMC read"
 	// atTurn is where nothing is decided. It keeps goroutines from running side by
 	// side, so that the same seed always leads to the same run.
 	atTurn = "turn"
 )
 
-// looksDecided is how many readings of a BMC the scheduler decides about, in hundredths.
-const looksDecided = 5
+// readingsDecided is how many readings of a BMC the scheduler decides about, in hundredths.
+const readingsDecided = 5
 
 // odds are the verdicts of each kind of point and how often each is chosen, in
 // thousandths.
@@ -146,13 +146,13 @@ func (s *scheduler) waiting() []*point {
 		synctest.Wait()
 		s.mu.Lock()
 		slices.SortStableFunc(s.pending, comparePoints)
-		i := slices.IndexFunc(s.pending, func(p *point) bool { return p.kind == atTurn || p.kind == atLook })
+		i := slices.IndexFunc(s.pending, func(p *point) bool { return p.kind == atTurn || p.kind == atBMCRead })
 		if i < 0 {
 			defer s.mu.Unlock()
 			return slices.Clone(s.pending)
 		}
 		p := s.pending[i]
-		if p.kind == atLook && s.rng.IntN(100) < looksDecided {
+		if p.kind == atBMCRead && s.rng.IntN(100) < readingsDecided {
 			p.kind = atRead
 			s.mu.Unlock()
 			continue

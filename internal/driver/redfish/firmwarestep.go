@@ -21,9 +21,9 @@ const (
 	// showWithin bounds how long a new version may take to be shown after everything
 	// else is done.
 	showWithin = 5 * time.Minute
-	// lookFor is how long a request whose outcome is unknown is looked for before it is
+	// searchFor is how long a request whose outcome is unknown is looked for before it is
 	// repeated.
-	lookFor = 2 * time.Minute
+	searchFor = 2 * time.Minute
 	// staleFor is how long the BMC may still show how an earlier update ended, and
 	// blindFor how long an update is given of which the BMC shows nothing.
 	staleFor = time.Minute
@@ -40,8 +40,11 @@ const (
 	fetchPhase  = "fetch"  // the engine gets the file
 	servedPhase = "serve"  // the file is served; the BMC was not asked yet
 	sendPhase   = "send"   // what was there before is stored, and the request follows
-	lookPhase   = "look"   // the outcome of the request is unknown
+	searchPhase = "search" // the outcome of the request is unknown
 	followPhase = "follow" // the BMC works on it
+
+	// earlierSearchPhase is searchPhase in rows that were stored before it had its name.
+	earlierSearchPhase = "look"
 )
 
 // update is how far the update of one component has come.
@@ -149,7 +152,11 @@ func filesArgument(n *node.Node, step node.Step) ([]firmwareFile, error) {
 
 // watches reports whether a phase only reads what the BMC says.
 func watches(phase string) bool {
-	return phase == lookPhase || phase == followPhase || phase == verifyPhase
+	switch phase {
+	case searchPhase, earlierSearchPhase, followPhase, verifyPhase:
+		return true
+	}
+	return false
 }
 
 // restarts reports whether a failure may be that of a BMC that restarts with its new

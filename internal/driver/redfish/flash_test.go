@@ -73,16 +73,25 @@ func TestSlowRequestIsNotSentAgainBeforeItsTaskIsListed(t *testing.T) {
 }
 
 func TestRequestThatNeverCameIsSentAgain(t *testing.T) {
-	m, d := newMachine(t, "dell")
-	flashedBefore(m)
-	m.before = len(m.Server.Effects())
-	f := &flashing{m: m, d: d, step: firmwareStep("bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"))}
-	if err := f.until("send"); err != nil {
-		t.Fatal(err)
-	}
-	f.turn.Attempt = driver.Unknown
-	if err := f.until(""); err != nil || !slices.Equal(m.Effects(), []string{"flash"}) {
-		t.Errorf("error = %v, effects %q, want one flash", err, m.Effects())
+	// Rows of before have another name for the phase in which the request is looked for.
+	for name, stored := range map[string]string{"in this version": "search", "stored before": "look"} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "dell")
+			flashedBefore(m)
+			m.before = len(m.Server.Effects())
+			f := &flashing{m: m, d: d, step: firmwareStep("bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"))}
+			if err := f.until("send"); err != nil {
+				t.Fatal(err)
+			}
+			f.turn.Attempt = driver.Unknown
+			if err := f.until("search"); err != nil || f.turn.Phase != "search" {
+				t.Fatalf("error = %v in phase %q, want a search", err, f.turn.Phase)
+			}
+			f.turn.Phase = stored
+			if err := f.until(""); err != nil || !slices.Equal(m.Effects(), []string{"flash"}) {
+				t.Errorf("error = %v, effects %q, want one flash", err, m.Effects())
+			}
+		})
 	}
 }
 

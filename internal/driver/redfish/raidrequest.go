@@ -15,7 +15,7 @@ import (
 func (w raiding) send() (driver.Outcome, error) {
 	if w.turn.Attempt == driver.Unknown {
 		w.record = w.record.from(w.turn)
-		return w.look()
+		return w.search()
 	}
 	change := w.change()
 	request := w.requestVolume
@@ -72,9 +72,9 @@ func (w raiding) requestDeletion(change *volumeChange) (*schemas.TaskMonitorInfo
 	return nil, nil
 }
 
-// look looks for a request whose outcome is unknown. What waits for a restart may show
+// search looks for a request whose outcome is unknown. What waits for a restart may show
 // nowhere, so the restart comes first there.
-func (w raiding) look() (driver.Outcome, error) {
+func (w raiding) search() (driver.Outcome, error) {
 	change := w.change()
 	done, err := w.shown(change)
 	if err != nil {
@@ -99,8 +99,8 @@ func (w raiding) look() (driver.Outcome, error) {
 	case change.Apply == schemas.OnResetOperationApplyTime:
 		change.Doubt, w.record.RAID.Restart = true, true
 		return w.advance()
-	case w.record.took(w.turn) < lookFor:
-		return w.in(lookPhase), nil
+	case w.record.took(w.turn) < searchFor:
+		return w.in(searchPhase), nil
 	case change.Volume != nil && (change.Volume.leavesRoom() || forgotten || len(known) == 0):
 		return driver.Outcome{}, w.unknown()
 	}

@@ -73,8 +73,8 @@ func (w raiding) next() (driver.Outcome, error) {
 		return w.begin()
 	case w.turn.Phase == sendPhase:
 		return w.send()
-	case w.turn.Phase == lookPhase:
-		return w.look()
+	case w.turn.Phase == searchPhase, w.turn.Phase == earlierSearchPhase:
+		return w.search()
 	case w.turn.Phase == followPhase:
 		return w.follow()
 	case w.turn.Phase == verifyPhase:

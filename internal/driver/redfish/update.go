@@ -33,8 +33,8 @@ func (w updating) next() (driver.Outcome, error) {
 		return w.begin()
 	case sendPhase:
 		return w.send()
-	case lookPhase:
-		return w.look()
+	case searchPhase, earlierSearchPhase:
+		return w.search()
 	case followPhase:
 		return w.follow()
 	case verifyPhase:
@@ -79,7 +79,7 @@ func (w updating) begin() (driver.Outcome, error) {
 func (w updating) send() (driver.Outcome, error) {
 	if w.turn.Attempt == driver.Unknown {
 		w.record = w.record.from(w.turn)
-		return w.look()
+		return w.search()
 	}
 	service, err := w.api.Service.UpdateService()
 	if err != nil {
@@ -109,17 +109,17 @@ func (w updating) send() (driver.Outcome, error) {
 	return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: followPhase}), nil
 }
 
-// look looks for a request whose outcome is unknown. A BMC may list its task late, as
+// search looks for a request whose outcome is unknown. A BMC may list its task late, as
 // when it fetches the file first, so the request is repeated only after a while.
-func (w updating) look() (driver.Outcome, error) {
+func (w updating) search() (driver.Outcome, error) {
 	found, err := w.find()
 	switch {
 	case err != nil:
 		return driver.Outcome{}, err
 	case found:
 		return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: followPhase}), nil
-	case w.record.took(w.turn) < lookFor:
-		return w.in(lookPhase), nil
+	case w.record.took(w.turn) < searchFor:
+		return w.in(searchPhase), nil
 	}
 	return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: sendPhase}), nil
 }
