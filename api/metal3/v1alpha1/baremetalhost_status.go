@@ -58,14 +58,16 @@ type BareMetalHostStatus struct {
 	OperationHistory OperationHistory `json:"operationHistory,omitzero"`
 
 	// errorCount is how often the current operation failed in a row. The wait
-	// before the next attempt grows with it.
-	// +optional
+	// before the next attempt grows with it. The default is 0.
+	// +required
 	// +kubebuilder:default:=0
 	ErrorCount int `json:"errorCount"`
 
-	// provisioningFailCount is how often deploying the same image failed.
-	// +optional
-	ProvisioningFailCount int `json:"provisioningFailCount,omitempty"`
+	// provisioningFailCount is how often deploying the same image failed. The
+	// default is 0.
+	// +required
+	// +kubebuilder:default:=0
+	ProvisioningFailCount int `json:"provisioningFailCount"`
 
 	// lastAttemptedImage is the image that provisioningFailCount counts for.
 	// +optional

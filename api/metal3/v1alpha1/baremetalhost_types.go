@@ -235,12 +235,15 @@ type RootDeviceHints struct {
 type FirmwareConfig struct {
 	// virtualizationEnabled switches the CPU's virtualization support.
 	// +optional
+	// +kubebuilder:validation:Enum=true;false
 	VirtualizationEnabled *bool `json:"virtualizationEnabled,omitempty"`
 	// simultaneousMultithreadingEnabled switches hyper-threading.
 	// +optional
+	// +kubebuilder:validation:Enum=true;false
 	SimultaneousMultithreadingEnabled *bool `json:"simultaneousMultithreadingEnabled,omitempty"`
 	// sriovEnabled switches single-root I/O virtualization.
 	// +optional
+	// +kubebuilder:validation:Enum=true;false
 	SriovEnabled *bool `json:"sriovEnabled,omitempty"`
 }
 

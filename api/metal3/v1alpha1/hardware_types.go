@@ -27,6 +27,29 @@ type HardwareDetails struct {
 	// hostname is the host name of the ramdisk.
 	// +optional
 	Hostname string `json:"hostname,omitempty"`
+	// accelerators are devices that compute for the processors, such as GPUs.
+	// +optional
+	// +listType=atomic
+	Accelerators []Accelerator `json:"accelerators,omitempty"`
+}
+
+// Accelerator is a PCI device that computes for the processors.
+type Accelerator struct {
+	// type is the kind of device, for instance GPU.
+	// +optional
+	Type string `json:"type,omitempty"`
+	// vendorID is the PCI vendor in hexadecimal, for instance 10de.
+	// +optional
+	VendorID string `json:"vendorID,omitempty"`
+	// deviceID is the PCI device in hexadecimal.
+	// +optional
+	DeviceID string `json:"deviceID,omitempty"`
+	// deviceInfo describes the device for people.
+	// +optional
+	DeviceInfo string `json:"deviceInfo,omitempty"`
+	// pciAddress is the place on the PCI bus, for instance 0000:3b:00.0.
+	// +optional
+	PCIAddress string `json:"pciAddress,omitempty"`
 }
 
 // HardwareSystemVendor describes the manufacturer and the model of a machine.
@@ -74,6 +97,7 @@ type CPU struct {
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=number
+	// +kubebuilder:validation:Format=double
 	ClockMegahertz ClockSpeed `json:"clockMegahertz,omitempty"`
 	// flags are the feature flags, sorted.
 	// +optional

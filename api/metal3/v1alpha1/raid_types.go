@@ -1,7 +1,7 @@
 package v1alpha1
 
 // RAIDConfig is a wanted RAID configuration. At most one of the two lists may
-// have entries.
+// have entries. Null and an empty list differ, so both keys are always written.
 type RAIDConfig struct {
 	// hardwareRAIDVolumes are volumes of hardware controllers. Null does not
 	// change the controllers, an empty list deletes every volume.
@@ -17,7 +17,7 @@ type RAIDConfig struct {
 	// +nullable
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2
-	SoftwareRAIDVolumes []SoftwareRAIDVolume `json:"softwareRAIDVolumes,omitempty"`
+	SoftwareRAIDVolumes []SoftwareRAIDVolume `json:"softwareRAIDVolumes"`
 }
 
 // HardwareRAIDVolume is a volume of a hardware controller.
@@ -69,7 +69,8 @@ type SoftwareRAIDVolume struct {
 	// rootVolume marks the volume that images are written to. At most one may
 	// be marked, and its level must be 1. The default is false.
 	// +optional
-	RootVolume *bool `json:"rootVolume,omitempty"`
+	// +kubebuilder:default:=false
+	RootVolume bool `json:"rootVolume,omitempty"`
 	// physicalDisks select the disks to use, at least 2. Unset uses all.
 	// +optional
 	// +listType=atomic

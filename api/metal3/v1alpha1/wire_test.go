@@ -68,3 +68,44 @@ func TestEmptyBMCDetailsCountAsAbsent(t *testing.T) {
 		}
 	}
 }
+
+// TestNullAndEmptyListsOfVolumesDiffer covers both lists: null leaves the
+// volumes as they are, and an empty list deletes them.
+func TestNullAndEmptyListsOfVolumesDiffer(t *testing.T) {
+	for _, text := range []string{
+		`{"hardwareRAIDVolumes":null,"softwareRAIDVolumes":[]}`,
+		`{"hardwareRAIDVolumes":[],"softwareRAIDVolumes":null}`,
+	} {
+		var raid RAIDConfig
+		if err := json.Unmarshal([]byte(text), &raid); err != nil {
+			t.Fatal(err)
+		}
+		encoded, err := json.Marshal(raid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(encoded); got != text {
+			t.Errorf("got %s, want %s", got, text)
+		}
+	}
+}
+
+// TestKeysThatSchemasRequireAreWrittenWhenEmpty holds for keys that the schemas
+// of other operators for the same kinds require.
+func TestKeysThatSchemasRequireAreWrittenWhenEmpty(t *testing.T) {
+	for want, value := range map[string]any{
+		`{"hostNetworkAttachment":{}}`:                            NetworkInterface{},
+		`{"switchID":"","portID":""}`:                             SwitchPort{},
+		`{"hardwareRAIDVolumes":null,"softwareRAIDVolumes":null}`: RAIDConfig{},
+		`{"level":"1"}`:                                           SoftwareRAIDVolume{Level: "1"},
+		`{"operationalStatus":"","provisioning":{"state":"","ID":""},"errorMessage":"","poweredOn":false,"errorCount":0,"provisioningFailCount":0}`: BareMetalHostStatus{},
+	} {
+		encoded, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(encoded); got != want {
+			t.Errorf("%T: got %s, want %s", value, got, want)
+		}
+	}
+}
