@@ -40,6 +40,8 @@ const (
 	RegistrationUnsupportedReason = "RegistrationUnsupported"
 	// EngineUnreachableReason means that the engine did not answer.
 	EngineUnreachableReason = "EngineUnreachable"
+	// EngineDeniedReason means that the engine refuses the operator's credentials.
+	EngineDeniedReason = "EngineDenied"
 )
 
 // Reasons of ProvisionedCondition and ReadyCondition.

@@ -55,7 +55,7 @@ func manageable(s *scope) metav1.Condition {
 	case s.host.HasBMC():
 		return condition(kind, metav1.ConditionFalse, v1alpha1.RegistrationUnsupportedReason, messageNoRegistration)
 	case s.engineError != "":
-		return condition(kind, metav1.ConditionUnknown, v1alpha1.EngineUnreachableReason, s.engineError)
+		return condition(kind, metav1.ConditionUnknown, s.engineReason, s.engineError)
 	case s.host.Status.ErrorType == v1alpha1.ErrorRegistration:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.RegistrationFailedReason, s.host.Status.ErrorMessage)
 	case s.host.Status.Provisioning.ID == "":
@@ -97,7 +97,7 @@ func availableForProvisioning(s *scope) metav1.Condition {
 	case s.state() != v1alpha1.StateAvailable:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NotAvailableReason, "The host is in state "+string(s.state()))
 	case s.node == nil && s.engineError != "":
-		return condition(kind, metav1.ConditionUnknown, v1alpha1.EngineUnreachableReason, s.engineError)
+		return condition(kind, metav1.ConditionUnknown, s.engineReason, s.engineError)
 	case s.node == nil: // the engine was not read in this pass
 		if last := conditionOf(s.before.Status.Conditions, kind); last.Type != "" {
 			return last
@@ -127,7 +127,7 @@ func silence(last time.Time) string {
 func progressing(s *scope) metav1.Condition {
 	p := s.progress
 	if s.engineError != "" {
-		p = &progress{reason: v1alpha1.NotProgressingReason, message: "The engine cannot be reached: " + s.engineError}
+		p = &progress{reason: v1alpha1.NotProgressingReason, message: "The engine cannot be used: " + s.engineError}
 	}
 	if p == nil {
 		p = &progress{reason: v1alpha1.NotProgressingReason, message: "There is nothing to do"}

@@ -86,7 +86,9 @@ func TestConditionsByStateAndStatus(t *testing.T) {
 		},
 		{
 			"available, engine down", v1alpha1.StateAvailable,
-			func(s *scope) { s.node, s.engineError = nil, "connection refused" }, v1alpha1.OperationalStatusOK,
+			func(s *scope) {
+				s.node, s.engineReason, s.engineError = nil, v1alpha1.EngineUnreachableReason, "connection refused"
+			}, v1alpha1.OperationalStatusOK,
 			[]string{"AvailableForProvisioning=Unknown/EngineUnreachable", "Manageable=Unknown/EngineUnreachable", "Progressing=False/NotProgressing"},
 		},
 		{

@@ -20,6 +20,7 @@ import (
 // writes what changed, and publishes the events of what was written.
 func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error) (ctrl.Result, error) {
 	var failed *failure
+	var denied error
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -30,9 +31,13 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 	case errors.Is(err, provisioner.ErrBusy):
 		res.requeueAfter = busyWait
 	case errors.Is(err, provisioner.ErrUnreachable):
-		s.engineError = cut(err.Error())
+		s.engineReason, s.engineError = v1alpha1.EngineUnreachableReason, cut(err.Error())
 		res.requeueAfter = unreachableWait
 		r.Metrics.engineNotReady(s.host)
+	case errors.Is(err, provisioner.ErrDenied):
+		// Shown, and retried with the growing pauses of the queue.
+		s.engineReason, s.engineError = v1alpha1.EngineDeniedReason, cut(err.Error())
+		denied = err
 	case errors.Is(err, provisioner.ErrNotFound):
 		// The node was deleted between two calls; the next pass looks it up.
 		res.requeueAfter = soon
@@ -58,6 +63,10 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 	}
 	r.publish(s)
 	r.Metrics.observe(s)
+	if denied != nil {
+		r.Metrics.reconcileFailed(s.host)
+		return ctrl.Result{}, denied
+	}
 	return ctrl.Result{RequeueAfter: res.requeueAfter}, nil
 }
 

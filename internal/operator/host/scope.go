@@ -54,8 +54,9 @@ type scope struct {
 	// unrestored is true while the status annotation cannot be checked. The status
 	// that the pass writes then does not count as one, so that it is restored later.
 	unrestored bool
-	// engineError is why the engine could not be reached.
-	engineError string
+	// engineError is why the engine could not be used, and engineReason the reason of
+	// the conditions that say so.
+	engineReason, engineError string
 	// ignoredHolds are reboot annotations that cannot be fulfilled.
 	ignoredHolds []string
 	// events are published when the pass is written.

@@ -1,5 +1,5 @@
 // Package ironic is the provisioner for engines with the Bare Metal API: Ingot's
-// own, and upstream Ironic from API version 1.81 on. It uses only what both have.
+// own, and upstream Ironic from API version 1.81 on.
 package ironic
 
 import (
@@ -168,20 +168,16 @@ func (e *Engine) Delete(ctx context.Context, id string, mark provisioner.Mark) e
 	case n.Mark != mark:
 		return fmt.Errorf("delete node %s: %w", id, provisioner.ErrNotOwned)
 	case n.Busy:
-		return translate(err)
+		return &kindError{kind: provisioner.ErrBusy, err: err}
 	case n.Maintenance:
-		return err // maintenance does not help, so the refusal is final
+		return translate(err) // maintenance does not help, so the refusal is final
 	}
 	if _, err := e.client.UpdateNode(ctx, id, nodes.UpdateOperation{
 		Op: nodes.AddOp, Path: "/maintenance", Value: true,
 	}); err != nil {
 		return ignoreNotFound(translate(err))
 	}
-	err = e.client.DeleteNode(ctx, id)
-	if errors.Is(err, ironic.ErrConflict) {
-		return err
-	}
-	return ignoreNotFound(translate(err))
+	return ignoreNotFound(translate(e.client.DeleteNode(ctx, id)))
 }
 
 func ignoreNotFound(err error) error {
@@ -190,36 +186,6 @@ func ignoreNotFound(err error) error {
 	}
 	return err
 }
-
-// translate gives an error of the client the kind that the operator distinguishes, and
-// keeps its text.
-func translate(err error) error {
-	for _, k := range kinds {
-		if errors.Is(err, k.client) {
-			return &kindError{kind: k.operator, err: err}
-		}
-	}
-	return err
-}
-
-// kinds maps the kinds of errors of the client to those of the operator. Wrong
-// credentials, or another server at the endpoint, count as an engine that cannot be
-// reached, because nothing is known about the node then.
-var kinds = []struct{ client, operator error }{
-	{ironic.ErrNotFound, provisioner.ErrNotFound},
-	{ironic.ErrConflict, provisioner.ErrBusy},
-	{ironic.ErrOverloaded, provisioner.ErrUnreachable},
-	{ironic.ErrUnreachable, provisioner.ErrUnreachable},
-	{ironic.ErrServer, provisioner.ErrUnreachable},
-	{ironic.ErrProtocol, provisioner.ErrUnreachable},
-	{ironic.ErrDenied, provisioner.ErrUnreachable},
-}
-
-// kindError is an error of the client under a kind of the operator.
-type kindError struct{ kind, err error }
-
-func (e *kindError) Error() string   { return e.err.Error() }
-func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
 
 func snapshotOf(n ironic.Node) provisioner.Node {
 	s := provisioner.Node{

@@ -26,6 +26,7 @@ type upstream struct {
 	nodes    []map[string]any // newest change first
 	pageSize int
 	answers  map[string][]int // method and path → statuses to answer with first
+	refusal  string           // text of refused answers
 	calls    []string
 }
 
@@ -38,7 +39,11 @@ func (e *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if queue := e.answers[key]; len(queue) > 0 {
 		e.answers[key] = queue[1:]
 		if queue[0] >= 400 {
-			fault(w, queue[0], "refused")
+			text := e.refusal
+			if text == "" {
+				text = "refused"
+			}
+			fault(w, queue[0], text)
 			return
 		}
 		w.WriteHeader(queue[0])
@@ -197,34 +202,6 @@ func TestAnyValueUnderTheKeyOfMarksIsAMark(t *testing.T) {
 		if n, err := newEngine(t, e).Node(t.Context(), "a"); err != nil || n.Mark != tt.want {
 			t.Errorf("extra %v: mark %q, %v; want %q", tt.extra, n.Mark, err, tt.want)
 		}
-	}
-}
-
-func TestErrorsHaveTheOperatorsKinds(t *testing.T) {
-	for _, tt := range []struct {
-		status int
-		want   error
-	}{
-		{http.StatusNotFound, provisioner.ErrNotFound},
-		{http.StatusConflict, provisioner.ErrBusy},
-		{http.StatusServiceUnavailable, provisioner.ErrUnreachable},
-		{http.StatusInternalServerError, provisioner.ErrUnreachable},
-		{http.StatusUnauthorized, provisioner.ErrUnreachable},
-	} {
-		e := &upstream{answers: map[string][]int{"GET /v1/nodes/a": {tt.status}}}
-		if _, err := newEngine(t, e).Node(t.Context(), "a"); !errors.Is(err, tt.want) {
-			t.Errorf("status %d: got %v, want %v", tt.status, err, tt.want)
-		}
-	}
-	gone, err := client.New(client.Options{Endpoint: "http://127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := New(gone).Nodes(t.Context(), provisioner.ListOptions{}); !errors.Is(err, provisioner.ErrUnreachable) {
-		t.Errorf("no engine: got %v, want unreachable", err)
-	}
-	if _, err := newEngine(t, &upstream{}).Inventory(t.Context(), "a"); !errors.Is(err, provisioner.ErrNoInventory) {
-		t.Errorf("no inventory: got %v", err)
 	}
 }
 

@@ -1,0 +1,67 @@
+package ironic
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/ironic"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// faults maps refusals of the engine to the kinds that the operator distinguishes. The
+// first row that matches counts. The API has one status for refusals that end by
+// themselves and for others, so that only the text of the fault tells them apart; this
+// is the only place that reads such texts. Rows without an engine's name hold for both.
+var faults = []struct {
+	client   error  // kind of the client's error
+	status   int    // HTTP status; 0 for any
+	text     string // part of the engine's sentence; "" for any
+	operator error
+}{
+	{ironic.ErrNotFound, 0, "", provisioner.ErrNotFound},
+
+	{ironic.ErrConflict, 409, "is locked by host", provisioner.ErrBusy},
+	{ironic.ErrConflict, 409, "state transition is in progress", provisioner.ErrBusy}, // Ironic: patch during work
+	{ironic.ErrConflict, 409, "wait until the work ends", provisioner.ErrBusy},        // Ingot: the same
+	{ironic.ErrConflict, 409, "cannot be interrupted", provisioner.ErrBusy},           // Ingot: a step that writes firmware
+	{ironic.ErrConflict, 409, "took the node over", provisioner.ErrBusy},              // Ingot: another conductor
+	{ironic.ErrConflict, 404, "", provisioner.ErrBusy},                                // a list that changed while it was read
+	{ironic.ErrConflict, 0, "", provisioner.ErrConflict},
+
+	{ironic.ErrRejected, 400, "can not be performed on node", provisioner.ErrConflict}, // a verb in the wrong state
+	{ironic.ErrRejected, 400, "in maintenance", provisioner.ErrConflict},
+	{ironic.ErrRejected, 400, "does not support", provisioner.ErrUnsupported},
+	{ironic.ErrRejected, 405, "", provisioner.ErrUnsupported},
+	{ironic.ErrRejected, 406, "", provisioner.ErrUnsupported},
+	{ironic.ErrRejected, 0, "", provisioner.ErrInvalid},
+
+	{ironic.ErrDenied, 0, "", provisioner.ErrDenied},
+
+	// Another server at the endpoint counts as an engine that does not answer, because
+	// nothing is known about the node then.
+	{ironic.ErrOverloaded, 0, "", provisioner.ErrUnreachable},
+	{ironic.ErrUnreachable, 0, "", provisioner.ErrUnreachable},
+	{ironic.ErrServer, 0, "", provisioner.ErrUnreachable},
+	{ironic.ErrProtocol, 0, "", provisioner.ErrUnreachable},
+}
+
+// translate gives an error of the client the kind that the operator distinguishes, and
+// keeps its text.
+func translate(err error) error {
+	var failed *ironic.Error
+	if !errors.As(err, &failed) {
+		return err
+	}
+	for _, f := range faults {
+		if errors.Is(err, f.client) && (f.status == 0 || f.status == failed.Status) && strings.Contains(failed.Message, f.text) {
+			return &kindError{kind: f.operator, err: err}
+		}
+	}
+	return err
+}
+
+// kindError is an error of the client under a kind of the operator.
+type kindError struct{ kind, err error }
+
+func (e *kindError) Error() string   { return e.err.Error() }
+func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
