@@ -2,14 +2,17 @@ package operator_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -54,8 +57,12 @@ func (b *bench) object(kind, name, text string) *unstructured.Unstructured {
 func TestSchemaKeepsEveryKey(t *testing.T) {
 	t.Parallel()
 	b := newSchemaBench(t)
-	for _, file := range []string{"baremetalhost.yaml", "hardwaredata.yaml"} {
-		want := b.decode("../../api/metal3/v1alpha1/testdata/" + file)[0]
+	files, err := filepath.Glob("../../api/metal3/v1alpha1/testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no manifests: %v", err)
+	}
+	for _, file := range files {
+		want := b.decode(file)[0]
 		want.SetNamespace(b.namespace)
 		got := want.DeepCopy()
 		b.create(got)
@@ -70,7 +77,7 @@ func TestSchemaKeepsEveryKey(t *testing.T) {
 		}
 		for _, part := range []string{"spec", "status"} {
 			if diff := cmp.Diff(want.Object[part], got.Object[part]); diff != "" {
-				t.Errorf("%s of %s differs (-want +got):\n%s", part, file, diff)
+				t.Errorf("%s of %s differs (-want +got):\n%s", part, filepath.Base(file), diff)
 			}
 		}
 	}
@@ -146,10 +153,54 @@ func TestSchemaRefusesWhatCannotBeMeant(t *testing.T) {
 		{"a name that no interface has", "BareMetalHost", `spec: {online: true, networkInterfaces: [{name: "eno 1"}]}`, "networkInterfaces[0].name"},
 		{"a switch without port", "BareMetalHost", `spec: {online: true, networkInterfaces: [{name: eno1, switchPort: {switchID: "00:1c:73:00:00:01"}}]}`, "portID"},
 		{"a port without switch", "BareMetalHost", `spec: {online: true, networkInterfaces: [{name: eno1, switchPort: {portID: Ethernet1}}]}`, "switchID"},
+		{"a setting beyond 32 bits", "HostFirmwareSettings", `spec: {settings: {Large: 2147483648}}`, "must fit into 32 bits"},
+		{"a setting below 32 bits", "HostFirmwareSettings", `spec: {settings: {Low: -2147483649}}`, "must fit into 32 bits"},
+		{"a setting with a fraction", "HostFirmwareSettings", `spec: {settings: {Half: 0.5}}`, "settings.Half"},
+		{"settings without settings", "HostFirmwareSettings", `spec: {}`, "spec.settings"},
+		{"an unknown type of setting", "FirmwareSchema", `spec: {schema: {Hue: {attribute_type: Colour}}}`, "attribute_type"},
+		{"an unknown component", "HostFirmwareComponents", `spec: {updates: [{component: fan, url: "http://192.0.2.2/a"}]}`, "updates[0].component"},
+		{"two updates of a component", "HostFirmwareComponents", `spec: {updates: [{component: bmc, url: "http://192.0.2.2/a"}, {component: bmc, url: "http://192.0.2.2/b"}]}`, "Duplicate value"},
+		{"firmware from a file", "HostFirmwareComponents", `spec: {updates: [{component: bmc, url: "file:///etc/shadow"}]}`, "updates[0].url"},
+		{"an unknown policy", "HostUpdatePolicy", `spec: {firmwareUpdates: onService}`, "firmwareUpdates"},
+		{"a data image from a file", "DataImage", `spec: {url: "file:///etc/shadow"}`, "spec.url"},
+		{"a data image without scheme", "DataImage", `spec: {url: /data.iso}`, "spec.url"},
+		{"an unknown format of ramdisk", "PreprovisioningImage", `spec: {acceptFormats: [qcow2]}`, "acceptFormats[0]"},
+		{"events of no host", "BMCEventSubscription", `spec: {hostName: "", destination: "https://192.0.2.2/"}`, "spec.hostName"},
+		{"a receiver that is no URL", "BMCEventSubscription", `spec: {hostName: h, destination: "192.0.2.2"}`, "must be an absolute URL"},
+		{"a receiver without host", "BMCEventSubscription", `spec: {hostName: h, destination: "/events"}`, "must be an absolute URL"},
+		{"a receiver without slash", "BMCEventSubscription", `spec: {hostName: h, destination: "https://192.0.2.2"}`, "must end in a slash"},
+		{"no subscription", "BMCEventSubscription", `{}`, "spec"},
+		// Objects with such numbers would keep clients from reading any object of the kind.
+		{"a size beyond 64 bits", "BareMetalHost", `spec: {online: true, raid: {hardwareRAIDVolumes: [{level: "1", sizeGibibytes: 1e20}]}}`, "sizeGibibytes"},
+		{"a speed beyond 32 bits", "HardwareClassification", `spec: {hardwareCharacteristics: {cpu: {minimumSpeedMHz: 4294967296}}}`, "minimumSpeedMHz"},
+		{"a slow processor", "HardwareClassification", `spec: {hardwareCharacteristics: {cpu: {minimumSpeedMHz: 3}}}`, "minimumSpeedMHz"},
 	} {
 		err := b.client.Create(t.Context(), b.object(tt.kind, fmt.Sprint("refused-", i), tt.text))
 		if err == nil || !strings.Contains(err.Error(), tt.message) {
 			t.Errorf("%s: got %v, want an error about %s", tt.name, err, tt.message)
 		}
+	}
+}
+
+func TestSubscriptionCannotBeChanged(t *testing.T) {
+	t.Parallel()
+	b := newSchemaBench(t)
+	subscription := b.object("BMCEventSubscription", "events", `spec: {hostName: h, destination: "https://192.0.2.2/", context: rack1}`)
+	b.create(subscription)
+	for _, patch := range []string{
+		`{"spec":{"hostName":"other"}}`,
+		`{"spec":{"destination":"https://192.0.2.3/"}}`,
+		`{"spec":{"context":null}}`,
+		`{"spec":{"httpHeadersRef":{"name":"headers"}}}`,
+		`{"spec":null}`,
+	} {
+		err := b.client.Patch(t.Context(), subscription.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
+		if !apierrors.IsInvalid(err) {
+			t.Errorf("%s: got %v, want that it is refused", patch, err)
+		}
+	}
+	label := `{"metadata":{"labels":{"team":"a"}}}`
+	if err := b.client.Patch(t.Context(), subscription.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(label))); err != nil {
+		t.Errorf("%s: %v", label, err)
 	}
 }

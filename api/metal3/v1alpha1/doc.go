@@ -1,5 +1,6 @@
 // Package v1alpha1 holds the Kubernetes types of the API group metal3.io in
-// version v1alpha1: BareMetalHost and HardwareData.
+// version v1alpha1: BareMetalHost, the kinds that belong to one host, and
+// HardwareClassification.
 //
 // The types are Ingot's own and compatible on the wire with the resources that
 // clusters already hold: names, groups, JSON keys and enumerations are kept,

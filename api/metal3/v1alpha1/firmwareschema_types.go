@@ -1,5 +1,21 @@
 package v1alpha1
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// FirmwareSchemaSpec says which BIOS settings machines of a model have. Written by
+// the operator, and never changed.
+type FirmwareSchemaSpec struct {
+	// hardwareVendor is the maker of the machines.
+	// +optional
+	HardwareVendor string `json:"hardwareVendor,omitempty"`
+	// hardwareModel is the model of the machines.
+	// +optional
+	HardwareModel string `json:"hardwareModel,omitempty"`
+	// schema has the values that each setting takes, by the setting's name.
+	// +required
+	Schema map[string]SettingSchema `json:"schema"`
+}
+
 // SettingSchema says which values a BIOS setting takes, after the attribute registry of
 // Redfish (AttributeRegistry, DSP0268).
 type SettingSchema struct {
@@ -9,6 +25,7 @@ type SettingSchema struct {
 	AttributeType AttributeType `json:"attribute_type,omitempty"`
 	// allowable_values are the values that a setting of type Enumeration takes.
 	// +optional
+	// +listType=atomic
 	AllowableValues []string `json:"allowable_values,omitempty"`
 	// lower_bound is the lowest value of a setting of type Integer.
 	// +optional
@@ -47,3 +64,28 @@ const (
 	// AttributePassword is a secret; Ingot neither shows nor writes it.
 	AttributePassword AttributeType = "Password"
 )
+
+// FirmwareSchema says which BIOS settings machines have, and which values these
+// take. All hosts of a namespace with the same settings share one; it is deleted
+// with the last of their HostFirmwareSettings.
+// +kubebuilder:object:root=true
+// +kubebuilder:metadata:labels=clusterctl.cluster.x-k8s.io=
+type FirmwareSchema struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec has the settings; there is no status.
+	// +optional
+	Spec FirmwareSchemaSpec `json:"spec,omitzero"`
+}
+
+// FirmwareSchemaList is a list of schemas.
+// +kubebuilder:object:root=true
+type FirmwareSchemaList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the schemas.
+	Items []FirmwareSchema `json:"items"`
+}

@@ -22,6 +22,14 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&BareMetalHost{}, &BareMetalHostList{},
 		&HardwareData{}, &HardwareDataList{},
+		&HostFirmwareSettings{}, &HostFirmwareSettingsList{},
+		&FirmwareSchema{}, &FirmwareSchemaList{},
+		&HostFirmwareComponents{}, &HostFirmwareComponentsList{},
+		&HostUpdatePolicy{}, &HostUpdatePolicyList{},
+		&DataImage{}, &DataImageList{},
+		&PreprovisioningImage{}, &PreprovisioningImageList{},
+		&BMCEventSubscription{}, &BMCEventSubscriptionList{},
+		&HardwareClassification{}, &HardwareClassificationList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

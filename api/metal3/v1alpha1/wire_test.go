@@ -14,8 +14,16 @@ import (
 // format, and encodes them again.
 func TestManifestsKeepEveryKey(t *testing.T) {
 	for file, object := range map[string]runtime.Object{
-		"testdata/baremetalhost.yaml": &BareMetalHost{},
-		"testdata/hardwaredata.yaml":  &HardwareData{},
+		"testdata/baremetalhost.yaml":          &BareMetalHost{},
+		"testdata/hardwaredata.yaml":           &HardwareData{},
+		"testdata/hostfirmwaresettings.yaml":   &HostFirmwareSettings{},
+		"testdata/firmwareschema.yaml":         &FirmwareSchema{},
+		"testdata/hostfirmwarecomponents.yaml": &HostFirmwareComponents{},
+		"testdata/hostupdatepolicy.yaml":       &HostUpdatePolicy{},
+		"testdata/dataimage.yaml":              &DataImage{},
+		"testdata/preprovisioningimage.yaml":   &PreprovisioningImage{},
+		"testdata/bmceventsubscription.yaml":   &BMCEventSubscription{},
+		"testdata/hardwareclassification.yaml": &HardwareClassification{},
 	} {
 		text, err := os.ReadFile(file)
 		if err != nil {
