@@ -1,7 +1,17 @@
 // Package bmc knows the addresses of BMCs as hosts write them in spec.bmc.address: the
 // schemes, what each can do, and which driver of the engine with which settings serves
 // them. It is pure: it sends nothing to a BMC.
+//
+// The schemes and the values of the engine are those of Metal3's baremetal-operator, so
+// that hosts of either operator mean the same.
 package bmc
+
+import (
+	"maps"
+	"net/url"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
 
 // Access is how to reach a BMC, as an address of a host says it.
 type Access struct {
@@ -9,25 +19,34 @@ type Access struct {
 	Address string
 	// Scheme is the canonical scheme without transport, such as redfish-virtualmedia.
 	Scheme string
-	// Driver is the engine's hardware type: ipmi, redfish or idrac.
+	// Driver is the engine's hardware type: ipmi, redfish or idrac. An engine that has no
+	// idrac serves the same BMC with what [Access.Generic] returns.
 	Driver string
 	// Interfaces are the interfaces of the driver that differ from its defaults, by
-	// the field of the node, such as boot_interface.
+	// the field of the node, such as boot_interface. Software RAID needs another
+	// raid_interface, and the inspect_interface is not among them, because it follows
+	// from the host's inspection mode: see [FastInspectInterface].
 	Interfaces map[string]string
 	// Settings are the keys of driver_info that locate the BMC. They have no
 	// credentials.
 	Settings map[string]any
 	// Abilities say what the scheme can do.
 	Abilities Abilities
+	// Endpoint says which machine is behind the address, to find two hosts with one.
+	Endpoint Endpoint
 }
 
 // Abilities are what a scheme can do.
 type Abilities struct {
-	// NeedsMAC says that a host needs a boot MAC address.
+	// NeedsMAC says that a host needs a boot MAC address. Every host needs one whose
+	// inspection is disabled.
 	NeedsMAC bool
-	// VirtualMedia says that the ramdisk boots from a virtual drive, so that no
-	// provisioning network is needed.
+	// VirtualMedia says that the ramdisk boots from a virtual drive.
 	VirtualMedia bool
+	// BootsISO says that the ramdisk is an ISO image that the BMC or the firmware of the
+	// machine fetches by URL, so that no provisioning network is needed. Without it the
+	// ramdisk is a kernel and an initrd, and the machine loads them with iPXE.
+	BootsISO bool
 	// HardwareRAID, BIOS and Firmware say that the engine can configure them through
 	// the BMC.
 	HardwareRAID, BIOS, Firmware bool
@@ -37,7 +56,57 @@ type Abilities struct {
 	FastInspection bool
 }
 
-// Credentials are those of a BMC.
-type Credentials struct {
-	Username, Password string
+// FastInspectInterface is the engine's inspect interface that reads the inventory from the
+// BMC, for schemes with the ability FastInspection.
+const FastInspectInterface = "redfish"
+
+// Parse reads the address of a BMC: [scheme[+http|+https]://]host[:port][/path][?query].
+// Without a scheme it is IPMI; scheme:host without slashes is allowed, too. The
+// error says what is wrong and what to write instead. It does not repeat the address, which
+// might contain a password.
+func Parse(details v1alpha1.BMCDetails) (Access, error) {
+	u, err := parseURL(details.Address)
+	if err != nil {
+		return Access{}, err
+	}
+	s, transport, err := findScheme(u.Scheme)
+	if err != nil {
+		return Access{}, err
+	}
+	endpoint, err := endpointOf(u, s, transport)
+	if err != nil {
+		return Access{}, err
+	}
+	settings, err := s.family.settings(u, transport)
+	if err != nil {
+		return Access{}, err
+	}
+	if details.DisableCertificateVerification {
+		settings[s.family.verifyKey] = false
+	}
+	return Access{
+		Address: details.Address, Scheme: s.name, Driver: s.driver, Interfaces: maps.Clone(s.interfaces),
+		Settings: settings, Abilities: s.abilities, Endpoint: endpoint,
+	}, nil
+}
+
+// Generic returns how to reach the same BMC with the driver redfish, without a driver of
+// its vendor, for engines that do not have that one.
+func (a Access) Generic() Access {
+	s, ok := schemes[a.Scheme]
+	if !ok || s.generic == "" {
+		return a
+	}
+	a.Driver, a.Interfaces = schemes[s.generic].driver, maps.Clone(schemes[s.generic].interfaces)
+	return a
+}
+
+// family is a protocol that BMCs speak.
+type family struct {
+	name      string
+	verifyKey string // key of driver_info that turns the verification of certificates off
+	ports     map[string]uint16
+	transport string // the one of schemes without any
+	// settings returns the keys of driver_info that locate the BMC.
+	settings func(u *url.URL, transport string) (map[string]any, error)
 }
