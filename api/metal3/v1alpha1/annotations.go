@@ -38,6 +38,10 @@ const (
 	// UnhealthyAnnotation makes the Cluster API provider skip a host.
 	UnhealthyAnnotation = "capm3.metal3.io/unhealthy"
 
+	// AllowDuplicateAnnotation, with any value, lets a host have the boot MAC address or the
+	// BMC of another host. It is for the time of a move, when both exist.
+	AllowDuplicateAnnotation = "metal3.io/allow-duplicate"
+
 	// DiscoverySourceAnnotation tells where a discovered host comes from:
 	// "<namespace>/<name of the discovery resource>/<engine node ID>".
 	DiscoverySourceAnnotation = "discovery.metal3.io/source"

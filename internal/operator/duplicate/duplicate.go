@@ -1,0 +1,160 @@
+// Package duplicate finds hosts that claim the machine of another host: by its boot MAC
+// address or by its BMC.
+//
+// Two hosts with one machine would power it and write its disks against each other. So
+// admission refuses the second one. Admission decides from a cache, which may lag behind, and
+// two requests can be decided at the same moment by different replicas: the API server has
+// neither unique fields nor transactions over objects. Therefore the registration of a
+// host, which comes after both are stored, asks again.
+package duplicate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/bmc"
+)
+
+// Finder looks for duplicates among all hosts that the operator sees, in all namespaces.
+type Finder struct {
+	// Cache has the indexes of [IndexFields].
+	Cache client.Reader
+	// Live reads hosts past the cache. What the cache shows as a duplicate counts only if
+	// it is still there: hosts that were just deleted must not stand in the way.
+	Live client.Reader
+}
+
+// Reason says what two hosts have in common.
+type Reason int
+
+// Reasons.
+const (
+	// SameMAC means that both have the same boot MAC address.
+	SameMAC Reason = iota
+	// SameBMC means that both have the same BMC, and the same system behind it.
+	SameBMC
+	// SharedBMC means that both have the same BMC, and one does not say which system
+	// behind it. Either the BMC has one system, which they share, or that host cannot be
+	// registered.
+	SharedBMC
+	// OtherNIC means that the boot MAC address of one is that of another NIC of the other.
+	OtherNIC
+)
+
+// Certain reports whether two hosts with this in common have the same machine for certain.
+func (r Reason) Certain() bool { return r == SameMAC || r == SameBMC }
+
+// Match is another host that has something in common.
+type Match struct {
+	Host   *v1alpha1.BareMetalHost
+	Reason Reason
+}
+
+// String says what the hosts have in common and what to do about it.
+func (m Match) String() string {
+	name := m.Host.Namespace + "/" + m.Host.Name
+	switch {
+	case m.Reason == SharedBMC:
+		return fmt.Sprintf("host %s has the same BMC, and one of the two addresses does not say which system behind it; add the path of the system, such as /redfish/v1/Systems/1", name)
+	case m.Reason == OtherNIC:
+		return fmt.Sprintf("the machine of host %s has a NIC with this address; check that they are different machines", name)
+	case !m.Host.DeletionTimestamp.IsZero():
+		return fmt.Sprintf("host %s has the same and is being deleted; wait until it is gone", name)
+	}
+	return fmt.Sprintf("host %s has the same; delete one of the two, or correct the address. While a host moves, the annotation %s allows both", name, v1alpha1.AllowDuplicateAnnotation)
+}
+
+// maxMatches bounds how many hosts are named and read past the cache.
+const maxMatches = 4
+
+// Find returns up to four hosts that have something in common with h, each with its
+// strongest reason. A host with the annotation that allows duplicates has none.
+func (f Finder) Find(ctx context.Context, h *v1alpha1.BareMetalHost) ([]Match, error) {
+	if _, allowed := h.Annotations[v1alpha1.AllowDuplicateAnnotation]; allowed {
+		return nil, nil
+	}
+	var matches []Match
+	seen := map[client.ObjectKey]bool{client.ObjectKeyFromObject(h): true}
+	for _, q := range queries(h) {
+		var hosts v1alpha1.BareMetalHostList
+		if err := f.Cache.List(ctx, &hosts, client.MatchingFields{q.field: q.value}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list hosts by %s: %w", q.field, err)
+		}
+		for i := range hosts.Items {
+			other := &hosts.Items[i]
+			key := client.ObjectKeyFromObject(other)
+			if seen[key] || len(matches) == maxMatches {
+				continue
+			}
+			seen[key] = true
+			m, err := f.match(ctx, h, other)
+			if err != nil {
+				return nil, err
+			}
+			if m != nil {
+				matches = append(matches, *m)
+			}
+		}
+	}
+	return matches, nil
+}
+
+// match compares h with a host of the cache, and reads that host again before it says that
+// both have the same machine for certain. It returns nil when they have nothing in common.
+func (f Finder) match(ctx context.Context, h, cached *v1alpha1.BareMetalHost) (*Match, error) {
+	reason, found := Compare(h, cached)
+	if !found {
+		return nil, nil
+	}
+	if !reason.Certain() {
+		return &Match{Host: cached, Reason: reason}, nil
+	}
+	key := client.ObjectKeyFromObject(cached)
+	var other v1alpha1.BareMetalHost
+	switch err := f.Live.Get(ctx, key, &other); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read host %s: %w", key, err)
+	}
+	if reason, found = Compare(h, &other); !found {
+		return nil, nil
+	}
+	return &Match{Host: &other, Reason: reason}, nil
+}
+
+// Compare returns the strongest reason to take h for the same machine as another host.
+func Compare(h, other *v1alpha1.BareMetalHost) (Reason, bool) {
+	mac := strings.ToLower(h.Spec.BootMACAddress)
+	if mac != "" && mac == strings.ToLower(other.Spec.BootMACAddress) {
+		return SameMAC, true
+	}
+	a, b := endpointOf(h), endpointOf(other)
+	switch {
+	case a == nil || b == nil || a.BMC() != b.BMC():
+	case a.System == b.System:
+		return SameBMC, true
+	case a.System == "" || b.System == "":
+		return SharedBMC, true
+	}
+	for _, nic := range otherNICs(other) {
+		if nic == mac {
+			return OtherNIC, true
+		}
+	}
+	return 0, false
+}
+
+// endpointOf returns the endpoint of the host's BMC, or nil without a usable address.
+func endpointOf(h *v1alpha1.BareMetalHost) *bmc.Endpoint {
+	access, err := bmc.Parse(h.Spec.BMC)
+	if err != nil {
+		return nil
+	}
+	return &access.Endpoint
+}
