@@ -90,7 +90,7 @@ func (f *operatorFlags) chooseEngine(opts *operator.Options) error {
 		if opts.EngineURL != "" {
 			return &cli.UsageError{Err: errors.New("--demo and --engine exclude each other")}
 		}
-		opts.Engine = demo.New(time.Now)
+		opts.Engine = demo.New(demo.Options{})
 		return nil
 	}
 	if opts.EngineURL == "" {

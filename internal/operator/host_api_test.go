@@ -138,14 +138,14 @@ func TestHostGoesBackWhenItsNodeLeavesAvailable(t *testing.T) {
 	b := newBench(t, nil)
 	b.plainHost("demo-left", nil)
 	id := b.inState("demo-left", v1alpha1.StateAvailable).Status.Provisioning.ID
-	b.engine.Update(id, func(n *provisioner.Node) { n.State = node.Deploying })
+	b.engine.Change(id, func(n *provisioner.Node) { n.State = node.Deploying })
 	h := b.inState("demo-left", v1alpha1.StatePreparing)
 	b.hasEvent("demo-left", "NodeLeftAvailable")
 	c := b.hasCondition("demo-left", v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.NotProgressingReason)
 	if want := `The node is in state "deploying": another client uses it`; c.Message != want {
 		t.Errorf("message = %q, want %q", c.Message, want)
 	}
-	b.engine.Update(h.Status.Provisioning.ID, func(n *provisioner.Node) { n.State = node.Manageable })
+	b.engine.Change(h.Status.Provisioning.ID, func(n *provisioner.Node) { n.State = node.Manageable })
 	b.inState("demo-left", v1alpha1.StateAvailable)
 }
 
@@ -176,7 +176,7 @@ func TestHostDoesNotTakeANodeInUse(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	id := b.boot("taken")
-	b.engine.Update(id, func(n *provisioner.Node) { n.InstanceID = "3d5c0c2e" })
+	b.engine.Change(id, func(n *provisioner.Node) { n.InstanceID = "3d5c0c2e" })
 	macs, err := b.engine.MACs(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
@@ -202,6 +202,19 @@ func TestUnreachableEngineIsShownUntilItAnswers(t *testing.T) {
 	}
 }
 
+func TestDeniedAccessIsShownUntilItIsGranted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.engine.SetFailing(fmt.Errorf("%w: wrong password", provisioner.ErrDenied))
+	b.plainHost("demo-denied", nil)
+	c := b.hasCondition("demo-denied", v1alpha1.ManageableCondition, metav1.ConditionUnknown, v1alpha1.EngineDeniedReason)
+	if want := "engine denies access: wrong password"; c.Message != want {
+		t.Errorf("message = %q, want %q", c.Message, want)
+	}
+	b.engine.SetFailing(nil)
+	b.inState("demo-denied", v1alpha1.StateAvailable)
+}
+
 func TestErrorsCountUpAndAreClearedBySuccess(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *operator.Options) { o.MaxBackoff = 10 * time.Millisecond })
@@ -215,7 +228,7 @@ func TestErrorsCountUpAndAreClearedBySuccess(t *testing.T) {
 		return ""
 	})
 	b.hasEvent("demo-preparation-error", "PreparationError")
-	b.engine.Update(id, func(n *provisioner.Node) { n.State, n.LastError = node.Available, "" })
+	b.engine.Change(id, func(n *provisioner.Node) { n.State, n.LastError = node.Available, "" })
 	h := b.inState("demo-preparation-error", v1alpha1.StateAvailable)
 	if h.Status.ErrorCount != 0 || h.Status.ErrorType != "" || h.Status.ErrorMessage != "" {
 		t.Errorf("status = %d, %q, %q; want no error", h.Status.ErrorCount, h.Status.ErrorType, h.Status.ErrorMessage)

@@ -18,7 +18,7 @@ func TestPausedHostIsNotTouchedEvenWhenDeleted(t *testing.T) {
 	h := b.plainHost("demo-paused", nil)
 	b.inState("demo-paused", v1alpha1.StateAvailable)
 	b.update(h, func() { h.Annotations = map[string]string{v1alpha1.PausedAnnotation: v1alpha1.PausedByClusterAPI} })
-	b.engine.Update(b.host("demo-paused").Status.Provisioning.ID, func(n *provisioner.Node) { n.State = node.Manageable })
+	b.engine.Change(b.host("demo-paused").Status.Provisioning.ID, func(n *provisioner.Node) { n.State = node.Manageable })
 	b.remove(h)
 	b.forAWhile("paused host", func() string {
 		if got := b.host("demo-paused"); got == nil || got.Status.Provisioning.State != v1alpha1.StateAvailable {

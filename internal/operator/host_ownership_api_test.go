@@ -216,7 +216,7 @@ func TestHostThatWasRestoredFromABackupGetsItsNodeBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	id := b.boot("backup")
-	b.engine.Update(id, func(n *provisioner.Node) {
+	b.engine.Change(id, func(n *provisioner.Node) {
 		n.Mark, n.State = provisioner.MarkOf(b.cluster(), b.namespace, "backup"), node.CleanFailed
 	})
 	b.restored("backup", id, v1alpha1.StateAvailable, nil)
@@ -232,7 +232,7 @@ func TestHostWhoseMarkWasReplacedGivesItsNodeUp(t *testing.T) {
 	h := b.restored("lost", id, v1alpha1.StateNone, nil)
 	b.inState("lost", v1alpha1.StateAvailable)
 	other := provisioner.MarkOf("other-cluster", b.namespace, "lost")
-	b.engine.Update(id, func(n *provisioner.Node) { n.Mark = other })
+	b.engine.Change(id, func(n *provisioner.Node) { n.Mark = other })
 	b.inState("lost", v1alpha1.StateUnmanaged)
 	b.hasEvent("lost", "ImportConflict")
 	b.remove(h)
@@ -250,7 +250,7 @@ func TestDeletionReadsTheMarkBeforeItDeletesTheNode(t *testing.T) {
 	b.inState("late", v1alpha1.StateAvailable)
 	b.update(h, func() { h.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""} })
 	b.remove(h)
-	b.engine.Update(id, func(n *provisioner.Node) { n.Mark = "other-cluster/metal/late" })
+	b.engine.Change(id, func(n *provisioner.Node) { n.Mark = "other-cluster/metal/late" })
 	b.update(h, func() { delete(h.Annotations, v1alpha1.PausedAnnotation) })
 	b.gone("late")
 	b.hasEvent("late", "NodeKept")

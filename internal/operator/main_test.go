@@ -67,7 +67,7 @@ func newBenchOn(t testing.TB, config *rest.Config, change func(*operator.Options
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{TB: t, client: c, engine: demo.New(time.Now), namespace: fmt.Sprintf("bench-%d", namespaces.Add(1))}
+	b := &bench{TB: t, client: c, engine: demo.New(demo.Options{}), namespace: fmt.Sprintf("bench-%d", namespaces.Add(1))}
 	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}}); err != nil {
 		t.Fatal(err)
 	}

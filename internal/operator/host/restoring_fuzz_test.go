@@ -75,7 +75,7 @@ func (e watchedEngine) Delete(ctx context.Context, id string, mark provisioner.M
 // newWatchedEngine returns an engine with the nodes above.
 func newWatchedEngine(tb testing.TB, now func() time.Time) watchedEngine {
 	tb.Helper()
-	engine := demo.New(now)
+	engine := demo.New(demo.Options{Now: now})
 	for id, change := range map[string]func(*provisioner.Node){
 		ownNode:    func(n *provisioner.Node) { n.Mark = provisioner.MarkOf("c1", "metal", "web") },
 		freeNode:   func(*provisioner.Node) {},

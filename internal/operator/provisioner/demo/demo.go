@@ -1,18 +1,43 @@
-// Package demo is a provisioner without an engine. Its nodes are in memory and
-// take no time: a verb is done when it returns. The behaviour of a node depends on
-// the name of its host, so that every state of a host can be shown and tested:
+// Package demo is a provisioner without an engine. Its machines are in memory and take
+// no time: a verb is done when it returns, unless [Options] give it a duration. The
+// behaviour of a machine depends on the name of its host, so that every state of a host
+// can be shown and tested:
 //
-//	demo-unmanaged          the engine never knows a node for the host
-//	demo-importing          its inspection never ends
-//	demo-preparing          the verb manage never ends
-//	demo-preparation-error  the verb provide fails
-//	demo-disconnected       its ramdisk sent its last heartbeat a day ago
-//	demo-delete-error       the engine refuses to delete it
+//	demo-unmanaged               the engine never knows a node for the host
+//	demo-importing               it was never inspected
+//	demo-disconnected            its ramdisk sent its last heartbeat a day ago
+//	demo-registering             the verb manage never ends
+//	demo-registration-error      the verb manage fails
+//	demo-validation-error        its settings do not suffice for a deployment
+//	demo-inspecting              its inspection never ends
+//	demo-inspection-error        its inspection fails
+//	demo-preparing               its cleaning never ends
+//	demo-preparation-error       its cleaning fails
+//	demo-available               becomes available
+//	demo-provisioning            its deployment never ends
+//	demo-provisioning-error      its deployment fails
+//	demo-provisioned             can be deployed
+//	demo-externally-provisioned  can be adopted
+//	demo-adoption-error          its adoption fails
+//	demo-deprovisioning          removing its deployment never ends
+//	demo-deprovisioning-error    removing its deployment fails
+//	demo-power-error             its power does not change
+//	demo-no-soft-power           it has no soft power actions
+//	demo-servicing               its service never ends
+//	demo-service-error           its service fails
+//	demo-media-error             its virtual drive takes no image
+//	demo-delete-error            the engine refuses to delete it
 //
-// A name may continue after that ("demo-importing-3"), and every other name that
-// begins with "demo-" becomes available: such a host gets a node as soon as it
-// is looked up. Other hosts have none. Nodes of machines that nobody registered
-// are added with [Engine.Discover] and behave by their host names.
+// A name may continue after that ("demo-importing-3"). A machine works when its name is
+// none of these. The verb manage fails as long as the password is [WrongPassword].
+//
+// Nodes come into being in three ways. [Engine.Create] creates one for a host with a BMC.
+// [Engine.Discover] adds one for a machine that nobody registered, which behaves by its
+// host name. And [Engine.Find] creates one for a name that begins with "demo-", as
+// if the machine had been discovered and named, unless the name is about what only
+// machines with a BMC do.
+//
+// [Engine.Effects] tells what was asked of which machine.
 package demo
 
 import (
@@ -29,27 +54,55 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
+// Options configure an engine. The zero value is one without nodes that works at once.
+type Options struct {
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Durations are how long the work of verbs takes. Work ends when the node is read
+	// or changed for the first time after that.
+	Durations map[Verb]time.Duration
+}
+
 // Engine is an engine in memory. It is safe for concurrent use.
 type Engine struct {
-	now func() time.Time
+	opts Options
 
 	mu       sync.Mutex
 	machines map[string]*machine
-	down     error
+	effects  []Effect
+	failing  error
 }
 
-var _ provisioner.Engine = (*Engine)(nil)
+var (
+	_ provisioner.Engine          = (*Engine)(nil)
+	_ provisioner.Registrar       = (*Engine)(nil)
+	_ provisioner.Worker          = (*Engine)(nil)
+	_ provisioner.PowerController = (*Engine)(nil)
+	_ provisioner.FirmwareReader  = (*Engine)(nil)
+	_ provisioner.MediaController = (*Engine)(nil)
+	_ provisioner.Subscriber      = (*Engine)(nil)
+)
 
+// machine is a node and its machine.
 type machine struct {
-	node      provisioner.Node
-	behaviour behaviour
-	macs      []string
-	inventory *provisioner.Inventory
+	node          provisioner.Node
+	behaviour     behaviour
+	registration  provisioner.Registration // zero for a machine that was discovered
+	macs          []string
+	hardware      provisioner.Inventory  // what an inspection finds
+	inventory     *provisioner.Inventory // nil until an inspection
+	settings      []provisioner.Setting
+	components    []provisioner.Component
+	subscriptions map[string]provisioner.Subscription
+	work, power   *work // nil when nothing is under way
 }
 
-// New returns an engine without nodes; now is its clock.
-func New(now func() time.Time) *Engine {
-	return &Engine{now: now, machines: map[string]*machine{}}
+// New returns an engine without nodes.
+func New(opts Options) *Engine {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	return &Engine{opts: opts, machines: map[string]*machine{}}
 }
 
 // Machine is a machine that nobody registered.
@@ -65,22 +118,30 @@ type Machine struct {
 func (e *Engine) Discover(m Machine) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	inv := m.Inventory
-	return e.add(inv.Hardware.Hostname, &inv, func(n *provisioner.Node) {
-		n.AutoDiscovered = &inv.AutoDiscovered
-		if m.Change != nil {
-			m.Change(n)
-		}
-	})
+	added := e.discover(m.Inventory.Hardware.Hostname, m.Inventory)
+	flag := m.Inventory.AutoDiscovered
+	added.node.AutoDiscovered = &flag
+	if m.Change != nil {
+		m.Change(&added.node)
+	}
+	e.machines[added.node.ID] = added
+	return added.node.ID
 }
 
-// Update alters a node, as other clients of a real engine would.
-func (e *Engine) Update(id string, change func(*provisioner.Node)) {
+// Change alters a node, as other clients of a real engine would. Another state ends the
+// work that was under way.
+func (e *Engine) Change(id string, change func(*provisioner.Node)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if m := e.machines[id]; m != nil {
-		change(&m.node)
-		m.node.UpdatedAt = e.now()
+	m := e.machines[id]
+	if m == nil {
+		return
+	}
+	before := m.node.State
+	change(&m.node)
+	m.node.UpdatedAt = e.opts.Now()
+	if m.node.State != before {
+		m.work = nil
 	}
 }
 
@@ -94,41 +155,60 @@ func (e *Engine) Forget(id string) {
 // SetDown makes every call fail with provisioner.ErrUnreachable and the reason,
 // until it is called with an empty one.
 func (e *Engine) SetDown(reason string) {
+	if reason == "" {
+		e.SetFailing(nil)
+		return
+	}
+	e.SetFailing(fmt.Errorf("%w: %s", provisioner.ErrUnreachable, reason))
+}
+
+// SetFailing makes every call fail with that error, until it is called with nil.
+func (e *Engine) SetFailing(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.down = nil
-	if reason != "" {
-		e.down = fmt.Errorf("%w: %s", provisioner.ErrUnreachable, reason)
+	e.failing = err
+}
+
+// discover returns the machine of a node that runs the ramdisk.
+func (e *Engine) discover(host string, inv provisioner.Inventory) *machine {
+	m := e.newMachine(host, inv)
+	m.macs = inv.Hardware.MACs()
+	m.node.Agent = provisioner.Agent{URL: "https://192.0.2.1:9999", LastHeartbeat: e.opts.Now().Add(-m.behaviour.silence)}
+	if !m.behaviour.noInventory {
+		m.inspected(e.opts.Now())
+	}
+	return m
+}
+
+func (e *Engine) newMachine(host string, inv provisioner.Inventory) *machine {
+	now := e.opts.Now()
+	return &machine{
+		behaviour: behaviourOf(host), hardware: inv,
+		settings: sampleSettings(), components: sampleComponents(),
+		subscriptions: map[string]provisioner.Subscription{},
+		node: provisioner.Node{
+			ID: uuid.NewString(), Driver: "demo", State: node.Enroll, CreatedAt: now, UpdatedAt: now,
+		},
 	}
 }
 
-// add is called with mu held.
-func (e *Engine) add(key string, inv *provisioner.Inventory, change func(*provisioner.Node)) string {
-	now := e.now()
-	m := &machine{behaviour: behaviourOf(key), macs: inv.Hardware.MACs(), inventory: inv}
-	m.node = provisioner.Node{
-		ID: uuid.NewString(), Driver: "demo", State: node.Enroll,
-		InspectedAt: now, CreatedAt: now, UpdatedAt: now,
-		Agent: provisioner.Agent{URL: "https://192.0.2.1:9999", LastHeartbeat: now.Add(-m.behaviour.silence)},
-	}
-	if m.behaviour.noInventory {
-		m.node.InspectedAt = time.Time{}
-		m.inventory = nil
-	}
-	change(&m.node)
-	e.machines[m.node.ID] = m
-	return m.node.ID
+// inspected keeps what an inspection finds.
+func (m *machine) inspected(now time.Time) {
+	found := m.hardware
+	m.inventory, m.macs = &found, found.Hardware.MACs()
+	m.node.InspectedAt = now
 }
 
 // Nodes lists all nodes, or those that changed; see [provisioner.Reader].
 func (e *Engine) Nodes(_ context.Context, opts provisioner.ListOptions) ([]provisioner.Node, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.down != nil {
-		return nil, e.down
+	if e.failing != nil {
+		return nil, e.failing
 	}
 	var all []provisioner.Node
 	for _, m := range e.machines {
+		e.settle(m)
 		if !m.node.UpdatedAt.Before(opts.ChangedSince) {
 			all = append(all, e.snapshot(m))
 		}
@@ -140,7 +220,7 @@ func (e *Engine) Nodes(_ context.Context, opts provisioner.ListOptions) ([]provi
 // snapshot keeps the agents of machines that behave alive.
 func (e *Engine) snapshot(m *machine) provisioner.Node {
 	if m.behaviour.silence == 0 && !m.node.Agent.LastHeartbeat.IsZero() {
-		m.node.Agent.LastHeartbeat = e.now()
+		m.node.Agent.LastHeartbeat = e.opts.Now()
 	}
 	return m.node
 }
@@ -158,39 +238,55 @@ func (e *Engine) Node(_ context.Context, id string) (provisioner.Node, error) {
 
 // get is called with mu held.
 func (e *Engine) get(id string) (*machine, error) {
-	if e.down != nil {
-		return nil, e.down
+	if e.failing != nil {
+		return nil, e.failing
 	}
 	m := e.machines[id]
 	if m == nil {
 		return nil, fmt.Errorf("demo node %s: %w", id, provisioner.ErrNotFound)
 	}
+	e.settle(m)
 	return m, nil
 }
 
-// Find returns the node with the identity's ID or name. For a name that it does
-// not know it creates a node, unless the behaviour of the name differs.
+// Find returns the node with the identity's ID or name. For some names that it does
+// not know it creates a node; see the package.
 func (e *Engine) Find(_ context.Context, identity provisioner.Identity) (provisioner.Node, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.down != nil {
-		return provisioner.Node{}, e.down
+	if e.failing != nil {
+		return provisioner.Node{}, e.failing
 	}
 	for _, m := range e.machines {
 		if m.node.ID == identity.ID || identity.Name != "" && m.node.Name == identity.Name {
+			e.settle(m)
 			return e.snapshot(m), nil
 		}
 	}
-	_, host, _ := strings.Cut(identity.Name, "~")
-	if !strings.HasPrefix(host, "demo-") || behaviourOf(host).unknown {
+	host := hostOf(identity.Name)
+	if b := behaviourOf(host); !strings.HasPrefix(host, "demo-") || b.unknown || b.registered {
 		return provisioner.Node{}, fmt.Errorf("demo node of host %s: %w", host, provisioner.ErrNotFound)
 	}
+	m := e.discover(host, inventoryWith(host, identity.MAC))
+	m.node.Name = identity.Name
+	e.machines[m.node.ID] = m
+	return e.snapshot(m), nil
+}
+
+// hostOf is the host's name in the name of its node.
+func hostOf(name string) string {
+	_, host, _ := strings.Cut(name, "~")
+	return host
+}
+
+// inventoryWith is the inventory of a host's machine, whose first interface has that MAC
+// address, unless it is empty.
+func inventoryWith(host, mac string) provisioner.Inventory {
 	inv := SampleInventory(host)
-	if identity.MAC != "" {
-		inv.Hardware.Interfaces[0].MACAddress = strings.ToLower(identity.MAC)
+	if mac != "" {
+		inv.Hardware.Interfaces[0].MACAddress = strings.ToLower(mac)
 	}
-	id := e.add(host, &inv, func(n *provisioner.Node) { n.Name = identity.Name })
-	return e.snapshot(e.machines[id]), nil
+	return inv
 }
 
 // MACs returns the node's MAC addresses; see [provisioner.Reader].
@@ -216,65 +312,4 @@ func (e *Engine) Inventory(_ context.Context, id string) (*provisioner.Inventory
 		return nil, fmt.Errorf("demo node %s: %w", id, provisioner.ErrNoInventory)
 	}
 	return m.inventory, nil
-}
-
-// Claim writes the mark; see [provisioner.Lifecycle].
-func (e *Engine) Claim(_ context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
-	var marked provisioner.Node
-	err := e.move(id, func(m *machine) {
-		m.node.Mark = mark
-		marked = e.snapshot(m)
-	})
-	return marked, err
-}
-
-// Manage brings an enrolled node to manageable; see [provisioner.Lifecycle].
-func (e *Engine) Manage(_ context.Context, id string) error {
-	return e.move(id, func(m *machine) {
-		m.node.State = node.Manageable
-		if m.behaviour.stuck {
-			m.node.State = node.Verifying
-		}
-	})
-}
-
-// Provide brings a manageable node to available; see [provisioner.Lifecycle].
-func (e *Engine) Provide(_ context.Context, id string, _ provisioner.ProvideOptions) error {
-	return e.move(id, func(m *machine) {
-		m.node.State, m.node.LastError = node.Available, ""
-		if m.behaviour.cleanFails {
-			m.node.State, m.node.LastError = node.CleanFailed, "demo: the disk cannot be wiped"
-		}
-	})
-}
-
-func (e *Engine) move(id string, effect func(*machine)) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	m, err := e.get(id)
-	if err != nil {
-		return err
-	}
-	effect(m)
-	m.node.UpdatedAt = e.now()
-	return nil
-}
-
-// Delete deletes the node; see [provisioner.Lifecycle].
-func (e *Engine) Delete(_ context.Context, id string, mark provisioner.Mark) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	m, err := e.get(id)
-	switch {
-	case e.down != nil:
-		return err
-	case err != nil:
-		return nil
-	case m.node.Mark != mark:
-		return fmt.Errorf("delete demo node %s: %w", id, provisioner.ErrNotOwned)
-	case m.behaviour.undeletable:
-		return fmt.Errorf("delete demo node %s: it is set not to be deleted", id)
-	}
-	delete(e.machines, id)
-	return nil
 }

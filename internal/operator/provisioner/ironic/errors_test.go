@@ -54,7 +54,7 @@ func TestErrorsHaveOneOfTheOperatorsKinds(t *testing.T) {
 			e := &upstream{answers: map[string][]int{"GET /v1/nodes/a": {tt.status}}, refusal: tt.text}
 			_, err := newEngine(t, e).Node(t.Context(), "a")
 			for _, kind := range allKinds {
-				if errors.Is(err, kind) != (kind == tt.want) {
+				if errors.Is(err, kind) != errors.Is(tt.want, kind) {
 					t.Errorf("%v: is %q: %v", err, kind, errors.Is(err, kind))
 				}
 			}

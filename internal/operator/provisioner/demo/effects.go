@@ -1,0 +1,70 @@
+package demo
+
+import "slices"
+
+// Verb is a kind of request.
+type Verb string
+
+// Requests that change something.
+const (
+	VerbCreate      Verb = "create"
+	VerbUpdate      Verb = "update"
+	VerbClaim       Verb = "claim"
+	VerbManage      Verb = "manage"
+	VerbInspect     Verb = "inspect"
+	VerbProvide     Verb = "provide"
+	VerbClean       Verb = "clean"
+	VerbSetRAID     Verb = "set raid"
+	VerbDeploy      Verb = "deploy"
+	VerbUndeploy    Verb = "undeploy"
+	VerbAdopt       Verb = "adopt"
+	VerbService     Verb = "service"
+	VerbAbort       Verb = "abort"
+	VerbMaintenance Verb = "maintenance"
+	VerbPower       Verb = "power"
+	VerbAttach      Verb = "attach image"
+	VerbDetach      Verb = "detach image"
+	VerbSubscribe   Verb = "subscribe"
+	VerbUnsubscribe Verb = "unsubscribe"
+	VerbDelete      Verb = "delete"
+)
+
+// VerbValidate is the check of settings. It changes nothing, so that it is no effect.
+const VerbValidate Verb = "validate"
+
+// Effect is a request that was accepted and changed something.
+type Effect struct {
+	// Node and Name are the ID and the name of the node.
+	Node, Name string
+	// Verb is what was asked.
+	Verb Verb
+	// Request has the details, by the verb: the Registration of create and update, the
+	// Mark of claim and delete, the ProvideOptions of provide, the Steps of clean and
+	// service, the RAIDConfig of set raid, the Deployment of deploy, the PowerChange of
+	// power, the reason of maintenance, the URL of attach image, the Subscription of
+	// subscribe, the ID of unsubscribe. It is nil for the others.
+	Request any
+}
+
+// Effects returns what was asked of the machine of a host, oldest first; of all machines
+// when name is empty. The name is that of the node, as [provisioner.NodeName] makes it.
+func (e *Engine) Effects(name string) []Effect {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(e.effects), func(f Effect) bool { return name != "" && f.Name != name })
+}
+
+// Verbs returns the verbs of [Engine.Effects].
+func (e *Engine) Verbs(name string) []Verb {
+	var all []Verb
+	for _, f := range e.Effects(name) {
+		all = append(all, f.Verb)
+	}
+	return all
+}
+
+// record is called with mu held, when a request is accepted.
+func (e *Engine) record(m *machine, verb Verb, request any) {
+	m.node.UpdatedAt = e.opts.Now()
+	e.effects = append(e.effects, Effect{Node: m.node.ID, Name: m.node.Name, Verb: verb, Request: request})
+}

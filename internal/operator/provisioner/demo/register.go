@@ -1,0 +1,160 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/bmc"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// WrongPassword is a password that no BMC accepts.
+const WrongPassword = "wrong"
+
+// Create creates a node; see [provisioner.Registrar].
+func (e *Engine) Create(_ context.Context, r provisioner.Registration) (provisioner.Node, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.failing != nil {
+		return provisioner.Node{}, e.failing
+	}
+	if err := e.free(r, nil); err != nil {
+		return provisioner.Node{}, fmt.Errorf("create demo node %s: %w", r.Name, err)
+	}
+	inv := inventoryWith(hostOf(r.Name), r.BootMAC)
+	inv.AutoDiscovered = false
+	m := e.newMachine(hostOf(r.Name), inv)
+	m.node.AutoDiscovered = &inv.AutoDiscovered
+	if r.BootMAC != "" {
+		m.macs = []string{strings.ToLower(r.BootMAC)}
+	}
+	m.register(r)
+	e.machines[m.node.ID] = m
+	e.record(m, VerbCreate, r)
+	return e.snapshot(m), nil
+}
+
+// free returns ErrConflict when another machine has the name or the MAC address of a
+// registration.
+func (e *Engine) free(r provisioner.Registration, self *machine) error {
+	mac := strings.ToLower(r.BootMAC)
+	for _, other := range e.machines {
+		switch {
+		case other == self:
+		case other.node.Name != "" && other.node.Name == r.Name:
+			return fmt.Errorf("%w: a node with name %s already exists", provisioner.ErrConflict, r.Name)
+		case mac != "" && slices.Contains(other.macs, mac):
+			return fmt.Errorf("%w: a port with MAC address %s already exists", provisioner.ErrConflict, mac)
+		}
+	}
+	return nil
+}
+
+func (m *machine) register(r provisioner.Registration) {
+	if r.Access == nil {
+		r.Access = m.registration.Access
+	}
+	m.registration = r
+	m.node.Name, m.node.Mark = r.Name, r.Mark
+	if r.Access != nil {
+		m.node.Driver = r.Access.Driver
+	}
+}
+
+// Update changes what differs; see [provisioner.Registrar].
+func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration, opts provisioner.UpdateOptions) (provisioner.Node, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, err := e.get(id)
+	if err != nil {
+		return provisioner.Node{}, err
+	}
+	if err := e.free(r, m); err != nil {
+		return provisioner.Node{}, fmt.Errorf("update demo node %s: %w", id, err)
+	}
+	before := m.registration
+	moved := r.Access != nil && !reflect.DeepEqual(before.Access, r.Access)
+	if !opts.WithCredentials && !moved {
+		r.Credentials = before.Credentials
+	}
+	now := r
+	if now.Access == nil {
+		now.Access = before.Access
+	}
+	if !opts.WithCredentials && reflect.DeepEqual(before, now) && m.node.Name == r.Name && m.node.Mark == r.Mark {
+		return e.snapshot(m), nil
+	}
+	m.register(r)
+	if before.Access == nil && r.Access != nil && m.node.State != node.Enroll {
+		m.node.Power = node.PowerOn // it runs the ramdisk, or what was deployed
+	}
+	if r.BootMAC != "" && !slices.Contains(m.macs, strings.ToLower(r.BootMAC)) {
+		m.macs = append(m.macs, strings.ToLower(r.BootMAC))
+	}
+	e.record(m, VerbUpdate, r)
+	return e.snapshot(m), nil
+}
+
+// Validate checks the node's settings; see [provisioner.Registrar].
+func (e *Engine) Validate(_ context.Context, id string, operation provisioner.Operation) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, err := e.get(id)
+	if err != nil {
+		return err
+	}
+	text, fails := m.behaviour.fails[VerbValidate]
+	if fails && operation == provisioner.OperationDeploy {
+		return fmt.Errorf("validate demo node %s: %w: %s", id, provisioner.ErrInvalid, text)
+	}
+	return nil
+}
+
+// Claim writes the mark; see [provisioner.Lifecycle].
+func (e *Engine) Claim(_ context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, err := e.get(id)
+	if err != nil {
+		return provisioner.Node{}, err
+	}
+	m.node.Mark = mark
+	e.record(m, VerbClaim, mark)
+	return e.snapshot(m), nil
+}
+
+// Delete deletes the node; see [provisioner.Lifecycle].
+func (e *Engine) Delete(_ context.Context, id string, mark provisioner.Mark) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, err := e.get(id)
+	text, fails := "", false
+	if m != nil {
+		text, fails = m.behaviour.fails[VerbDelete]
+	}
+	switch {
+	case e.failing != nil:
+		return err
+	case err != nil:
+		return nil
+	case m.node.Mark != mark:
+		return fmt.Errorf("delete demo node %s: %w", id, provisioner.ErrNotOwned)
+	case fails:
+		return fmt.Errorf("delete demo node %s: %w: %s", id, provisioner.ErrConflict, text)
+	}
+	e.record(m, VerbDelete, mark)
+	delete(e.machines, id)
+	return nil
+}
+
+// abilities are what the machine's BMC can do; without one it can do nothing.
+func (m *machine) abilities() bmc.Abilities {
+	if m.registration.Access == nil {
+		return bmc.Abilities{}
+	}
+	return m.registration.Access.Abilities
+}

@@ -1,0 +1,254 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// work is what a machine is busy with.
+type work struct {
+	due time.Time // zero for work that never ends
+	end func()
+}
+
+// settle ends the work of a machine that is due. It is called with mu held.
+func (e *Engine) settle(m *machine) {
+	now := e.opts.Now()
+	for _, slot := range []**work{&m.work, &m.power} {
+		if w := *slot; w != nil && !w.due.IsZero() && !now.Before(w.due) {
+			*slot = nil
+			w.end()
+			m.node.UpdatedAt = now
+		}
+	}
+}
+
+// begin starts work that ends with end: at once, after the verb's duration, or never.
+func (e *Engine) begin(m *machine, slot **work, verb Verb, end func()) {
+	duration := e.opts.Durations[verb]
+	switch {
+	case m.behaviour.endless[verb]:
+		*slot = &work{end: end}
+	case duration > 0:
+		*slot = &work{due: e.opts.Now().Add(duration), end: end}
+	default:
+		end()
+	}
+}
+
+// request is a verb that a client sends.
+type request struct {
+	verb    Verb
+	trigger node.Trigger
+	details any
+	// unmaintained refuses the verb in maintenance.
+	unmaintained bool
+	// repeated reports whether the node shows this very request; nil when its state is
+	// enough.
+	repeated func(*machine) bool
+	// begin and done change the machine when the verb is accepted and when its work
+	// succeeds; nil for nothing.
+	begin, done func(*machine)
+}
+
+// ask moves a node as the provision state machine says.
+func (e *Engine) ask(id string, r request) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, err := e.get(id)
+	if err != nil {
+		return err
+	}
+	n := &m.node
+	step, ok := node.Next(n.State, r.trigger)
+	switch {
+	case !ok && n.Accepted(r.trigger) && (r.repeated == nil || r.repeated(m)):
+		return nil
+	case !ok:
+		return fmt.Errorf("%w: demo node %s can not %s in state %q", provisioner.ErrConflict, id, r.verb, n.State)
+	case r.unmaintained && n.Maintenance:
+		return fmt.Errorf("%w: demo node %s is in maintenance", provisioner.ErrConflict, id)
+	}
+	n.LastError = ""
+	if r.begin != nil {
+		r.begin(m)
+	}
+	e.record(m, r.verb, r.details)
+	if step.Target == "" { // no work follows
+		m.work = nil
+		n.State, n.TargetState = step.To, ""
+		return nil
+	}
+	n.State, n.TargetState = step.To, step.Target
+	if waiting, ok := node.Next(step.To, node.OnWait); ok {
+		n.State = waiting.To
+	}
+	e.begin(m, &m.work, r.verb, func() { m.end(step, r) })
+	return nil
+}
+
+// end is the end of the work that a transition began.
+func (m *machine) end(step node.Transition, r request) {
+	n := &m.node
+	reason, fails := m.behaviour.fails[r.verb]
+	if r.verb == VerbManage && m.registration.Credentials.Password == WrongPassword {
+		reason, fails = "demo: the BMC refuses the credentials", true
+	}
+	n.Step = ""
+	if fails {
+		failed, _ := node.Next(step.To, node.OnFail)
+		n.State, n.LastError = failed.To, reason
+		if n.State.Class() == node.Stable {
+			n.TargetState = ""
+		}
+		if n.State == node.ServiceFailed {
+			n.Maintenance, n.Fault = true, "service failure"
+		}
+		return
+	}
+	n.State, n.TargetState = step.Target, ""
+	if r.done != nil {
+		r.done(m)
+	}
+}
+
+// powered sets the power of a machine that has a BMC.
+func (m *machine) powered(state node.PowerState) {
+	if m.registration.Access != nil {
+		m.node.Power = state
+	}
+}
+
+// Manage brings a node to manageable; see [provisioner.Lifecycle].
+func (e *Engine) Manage(_ context.Context, id string) error {
+	return e.ask(id, request{verb: VerbManage, trigger: node.OnManage, done: func(m *machine) {
+		if m.node.Power == "" {
+			m.powered(node.PowerOff)
+		}
+	}})
+}
+
+// Provide brings a manageable node to available; see [provisioner.Lifecycle].
+func (e *Engine) Provide(_ context.Context, id string, opts provisioner.ProvideOptions) error {
+	return e.ask(id, request{verb: VerbProvide, trigger: node.OnProvide, details: opts, done: func(m *machine) { m.powered(node.PowerOff) }})
+}
+
+// Inspect inspects a manageable node; see [provisioner.Worker].
+func (e *Engine) Inspect(_ context.Context, id string) error {
+	return e.ask(id, request{verb: VerbInspect, trigger: node.OnInspect, done: func(m *machine) {
+		m.inspected(e.opts.Now())
+		m.powered(node.PowerOff)
+	}})
+}
+
+// Steps are the steps of a request and how they run.
+type Steps struct {
+	Steps   []node.Step
+	Options provisioner.StepOptions
+}
+
+// Clean runs steps on a manageable node; see [provisioner.Worker].
+func (e *Engine) Clean(_ context.Context, id string, steps []node.Step, opts provisioner.StepOptions) error {
+	if len(steps) == 0 {
+		return fmt.Errorf("%w: clean demo node %s: there are no steps", provisioner.ErrInvalid, id)
+	}
+	return e.ask(id, request{
+		verb: VerbClean, trigger: node.OnClean, details: Steps{steps, opts}, unmaintained: true,
+		begin: func(m *machine) { m.node.Step = steps[0].Step },
+		done: func(m *machine) {
+			m.apply(steps, e.opts.Now())
+			m.powered(node.PowerOff)
+		},
+	})
+}
+
+// SetTargetRAID records the volumes; see [provisioner.Worker].
+func (e *Engine) SetTargetRAID(_ context.Context, id string, raid *v1alpha1.RAIDConfig) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, err := e.get(id)
+	if err != nil {
+		return err
+	}
+	if m.node.State != node.Manageable {
+		return fmt.Errorf("%w: volumes of demo node %s cannot be changed in state %q", provisioner.ErrConflict, id, m.node.State)
+	}
+	if raid != nil && len(raid.HardwareRAIDVolumes) > 0 && !m.abilities().HardwareRAID {
+		return fmt.Errorf("%w: demo node %s has no RAID controller", provisioner.ErrUnsupported, id)
+	}
+	e.record(m, VerbSetRAID, raid.DeepCopy())
+	return nil
+}
+
+// Deploy deploys to an available node; see [provisioner.Worker].
+func (e *Engine) Deploy(_ context.Context, id string, d provisioner.Deployment) error {
+	return e.ask(id, request{
+		verb: VerbDeploy, trigger: node.OnDeploy, details: d, unmaintained: true,
+		repeated: func(m *machine) bool { return m.node.InstanceID == d.InstanceID },
+		begin:    func(m *machine) { m.node.InstanceID = d.InstanceID },
+		done:     func(m *machine) { m.powered(node.PowerOn) },
+	})
+}
+
+// Undeploy removes the deployment; see [provisioner.Worker].
+func (e *Engine) Undeploy(_ context.Context, id string) error {
+	return e.ask(id, request{verb: VerbUndeploy, trigger: node.OnDelete, done: func(m *machine) {
+		m.node.InstanceID = ""
+		m.powered(node.PowerOff)
+	}})
+}
+
+// Adopt takes a node with a deployment over; see [provisioner.Worker].
+func (e *Engine) Adopt(_ context.Context, id string) error {
+	return e.ask(id, request{verb: VerbAdopt, trigger: node.OnAdopt, done: func(m *machine) {
+		if d := m.registration.Deployed; d != nil {
+			m.node.InstanceID = d.InstanceID
+		}
+		m.powered(node.PowerOn)
+	}})
+}
+
+// Abort stops what the node waits in; see [provisioner.Worker].
+func (e *Engine) Abort(_ context.Context, id string) error {
+	return e.ask(id, request{verb: VerbAbort, trigger: node.OnAbort, begin: func(m *machine) {
+		if m.node.State != node.ServiceFailed {
+			m.node.LastError = "demo: the work was aborted by a request"
+		}
+	}})
+}
+
+// Service runs steps on a deployed node; see [provisioner.Worker].
+func (e *Engine) Service(_ context.Context, id string, steps []node.Step, opts provisioner.StepOptions) error {
+	if len(steps) == 0 {
+		return fmt.Errorf("%w: service demo node %s: there are no steps", provisioner.ErrInvalid, id)
+	}
+	return e.ask(id, request{
+		verb: VerbService, trigger: node.OnService, details: Steps{steps, opts}, unmaintained: true,
+		begin: func(m *machine) { m.node.Step = steps[0].Step },
+		done: func(m *machine) {
+			m.apply(steps, e.opts.Now())
+			m.powered(node.PowerOn)
+		},
+	})
+}
+
+// SetMaintenance begins or ends maintenance; see [provisioner.Worker].
+func (e *Engine) SetMaintenance(_ context.Context, id, reason string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, err := e.get(id)
+	if err != nil {
+		return err
+	}
+	if m.node.Maintenance == (reason != "") && m.node.MaintenanceReason == reason {
+		return nil
+	}
+	m.node.Maintenance, m.node.MaintenanceReason, m.node.Fault = reason != "", reason, ""
+	e.record(m, VerbMaintenance, reason)
+	return nil
+}

@@ -1,0 +1,86 @@
+package provisioner
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// RAIDSteps are the clean steps that give a machine the volumes of raid, which
+// [Worker.SetTargetRAID] has to know before. They delete all volumes first, because a
+// volume cannot be changed. A list that is null in raid asks for nothing, so that there may be
+// no steps.
+func RAIDSteps(raid *v1alpha1.RAIDConfig) []node.Step {
+	if raid == nil || raid.HardwareRAIDVolumes == nil && raid.SoftwareRAIDVolumes == nil {
+		return nil
+	}
+	steps := []node.Step{{Interface: "raid", Step: "delete_configuration"}}
+	if raid.SoftwareRAIDVolumes != nil {
+		// Old partition tables would be in the way of new volumes on the same disks.
+		steps = append(steps, node.Step{Interface: "deploy", Step: "erase_devices_metadata"})
+	}
+	if len(raid.HardwareRAIDVolumes)+len(raid.SoftwareRAIDVolumes) > 0 {
+		steps = append(steps, node.Step{Interface: "raid", Step: "create_configuration"})
+	}
+	return steps
+}
+
+// SettingSteps are the steps that change the BIOS settings which differ from the wanted
+// ones: one step, or none. Values get the type that the setting's schema says, because
+// BMCs refuse the number 5 as text. A setting that is not among current is written as
+// text.
+func SettingSteps(current []Setting, wanted map[string]string) []node.Step {
+	known := make(map[string]Setting, len(current))
+	for _, s := range current {
+		known[s.Name] = s
+	}
+	var changes []map[string]any
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		s, ok := known[name]
+		if ok && s.Value == wanted[name] {
+			continue
+		}
+		changes = append(changes, map[string]any{"name": name, "value": typed(s.Schema.AttributeType, wanted[name])})
+	}
+	if changes == nil {
+		return nil
+	}
+	return []node.Step{{Interface: "bios", Step: "apply_configuration", Args: map[string]any{"settings": changes}}}
+}
+
+// typed is the value of a setting of that type; a value that does not fit stays text.
+func typed(kind v1alpha1.AttributeType, value string) any {
+	switch kind {
+	case v1alpha1.AttributeInteger:
+		if n, err := strconv.Atoi(value); err == nil {
+			return n
+		}
+	case v1alpha1.AttributeBoolean:
+		if b, err := strconv.ParseBool(value); err == nil {
+			return b
+		}
+	}
+	return value
+}
+
+// FirmwareUpdate asks for the firmware of a component.
+type FirmwareUpdate struct {
+	// Component is as the Name of [Component]; URL is where the firmware is.
+	Component, URL string
+}
+
+// FirmwareSteps are the steps that write the firmware of components in their order: one
+// step, or none.
+func FirmwareSteps(updates []FirmwareUpdate) []node.Step {
+	if len(updates) == 0 {
+		return nil
+	}
+	settings := make([]map[string]any, len(updates))
+	for i, u := range updates {
+		settings[i] = map[string]any{"component": u.Component, "url": u.URL}
+	}
+	return []node.Step{{Interface: "firmware", Step: "update", Args: map[string]any{"settings": settings}}}
+}
