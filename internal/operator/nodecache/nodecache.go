@@ -5,8 +5,9 @@
 // It polls the engine for the nodes that changed since the newest change it knows,
 // and for all nodes every [Options.SweepInterval], because only a complete list
 // shows deletions. Up to [Options.SweepAlways] nodes fit into one page, so then
-// every list is complete. The ports of a node are read once per inspection, and only
-// when a controller asks for a node by MAC address.
+// every list is complete. The ports of a node are read when a controller asks for them or
+// for a node by MAC address, once per inspection; those of unused nodes again after
+// [Options.PortAge].
 package nodecache
 
 import (
@@ -32,6 +33,8 @@ type Options struct {
 	SweepInterval time.Duration
 	// SweepAlways is the number of nodes up to which each list is complete; 100.
 	SweepAlways int
+	// PortAge is how long the ports of a node that nobody uses count as known; 5 min.
+	PortAge time.Duration
 	// AgentWindow is how long after its last heartbeat a ramdisk counts as
 	// alive; 5 min, the default of the engine's fast-track time-out.
 	AgentWindow time.Duration
@@ -51,6 +54,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.SweepAlways <= 0 {
 		o.SweepAlways = 100
+	}
+	if o.PortAge <= 0 {
+		o.PortAge = 5 * time.Minute
 	}
 	if o.AgentWindow <= 0 {
 		o.AgentWindow = 5 * time.Minute
@@ -79,26 +85,38 @@ type Cache struct {
 
 	// turn is held by the one goroutine that talks to the engine for Refresh.
 	turn chan struct{}
+	// loading is held by the one goroutine that reads the ports of many nodes.
+	loading chan struct{}
+	// wake makes Start poll before its interval is over.
+	wake chan struct{}
 
-	mu        sync.Mutex
-	nodes     map[string]provisioner.Node
-	macs      map[string]portList
-	newest    time.Time // newest UpdatedAt of any node
-	sweptAt   time.Time // end of the last complete list
-	polledAt  time.Time // end of the last poll, successful or not
-	lastError error     // of that poll
-	listeners []func([]Change)
+	mu         sync.Mutex
+	nodes      map[string]provisioner.Node
+	generation uint64
+	ports      map[string]portList
+	byMAC      map[string][]string // IDs of the nodes with a port, by MAC address
+	unread     map[string]struct{} // IDs of nodes whose ports have to be read
+	expiredAt  time.Time           // when ports were last looked through for old ones
+	newest     time.Time           // newest UpdatedAt of any node
+	sweptAt    time.Time           // end of the last complete list
+	polledAt   time.Time           // end of the last poll, successful or not
+	lastError  error               // of that poll
+	listeners  []func([]Change)
 }
 
 // New returns an empty cache of the nodes of engine.
 func New(engine provisioner.Reader, opts Options) *Cache {
 	opts.setDefaults()
 	return &Cache{
-		engine: engine,
-		opts:   opts,
-		turn:   make(chan struct{}, 1),
-		nodes:  map[string]provisioner.Node{},
-		macs:   map[string]portList{},
+		engine:  engine,
+		opts:    opts,
+		turn:    make(chan struct{}, 1),
+		loading: make(chan struct{}, 1),
+		wake:    make(chan struct{}, 1),
+		nodes:   map[string]provisioner.Node{},
+		ports:   map[string]portList{},
+		byMAC:   map[string][]string{},
+		unread:  map[string]struct{}{},
 	}
 }
 
@@ -115,13 +133,16 @@ func (c *Cache) Subscribe(fn func([]Change)) {
 func (c *Cache) Start(ctx context.Context) error {
 	ticker := time.NewTicker(c.opts.Interval)
 	defer ticker.Stop()
+	age := c.opts.Interval / 2 // a controller may just have polled
 	for {
-		// A controller may just have polled.
-		_ = c.Refresh(ctx, c.opts.Interval/2)
+		_ = c.Refresh(ctx, age)
+		age = c.opts.Interval / 2
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+		case <-c.wake:
+			age = 0
 		}
 	}
 }
@@ -217,12 +238,21 @@ func (c *Cache) put(n provisioner.Node) (Change, bool) {
 	if n.UpdatedAt.After(c.newest) {
 		c.newest = n.UpdatedAt
 	}
-	return Change{Node: n}, !known || differs(old, n, c.opts.AgentWindow)
+	if !known || !old.InspectedAt.Equal(n.InspectedAt) {
+		c.unread[n.ID] = struct{}{}
+	}
+	changed := !known || differs(old, n, c.opts.AgentWindow)
+	if changed {
+		c.generation++
+	}
+	return Change{Node: n}, changed
 }
 
 func (c *Cache) drop(n provisioner.Node) Change {
+	c.dropPorts(n.ID)
 	delete(c.nodes, n.ID)
-	delete(c.macs, n.ID)
+	delete(c.unread, n.ID)
+	c.generation++
 	return Change{Node: n, Gone: true}
 }
 

@@ -1,0 +1,241 @@
+package nodecache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// portReaders is how many nodes' ports are read at the same time.
+const portReaders = 8
+
+// portList holds the MAC addresses of a node, in lower case.
+type portList struct {
+	macs []string
+	// inspectedAt is the end of the inspection after which they were read.
+	inspectedAt time.Time
+	readAt      time.Time
+}
+
+// AmbiguousError says that a MAC address does not lead to one node that is free.
+type AmbiguousError struct {
+	MAC string
+	// Nodes have the address.
+	Nodes []string
+	// Claimed is true when all of them belong to other hosts.
+	Claimed bool
+}
+
+// Error names the address and the nodes.
+func (e *AmbiguousError) Error() string {
+	if e.Claimed {
+		return fmt.Sprintf("MAC address %s is that of %s, which belongs to another host; correct the address, or delete one of the hosts",
+			e.MAC, nodeList(e.Nodes))
+	}
+	return fmt.Sprintf("MAC address %s belongs to several nodes (%s); delete all but one from the engine",
+		e.MAC, strings.Join(e.Nodes, ", "))
+}
+
+func nodeList(ids []string) string {
+	if len(ids) == 1 {
+		return "node " + ids[0]
+	}
+	return "nodes " + strings.Join(ids, ", ")
+}
+
+// Find looks a node up by ID, by name, and by MAC address. The search by MAC address
+// passes over nodes for which claimed returns true: they belong to other hosts. It
+// returns provisioner.ErrNotFound, an AmbiguousError, or the engine's error.
+//
+// A search by MAC address costs one look into an index. Ports that were never read, or
+// not since the last inspection, are read before; so are ports of unused nodes that were
+// read too long ago.
+func (c *Cache) Find(ctx context.Context, identity provisioner.Identity, claimed func(id string) bool) (provisioner.Node, error) {
+	n, err := c.engine.Find(ctx, identity)
+	if err == nil {
+		return n, c.learn(n.ID, n, nil)
+	}
+	if !errors.Is(err, provisioner.ErrNotFound) || identity.MAC == "" {
+		return provisioner.Node{}, err
+	}
+	free, others, err := c.owners(ctx, strings.ToLower(identity.MAC), claimed)
+	switch {
+	case len(free) == 1:
+		return c.Fetch(ctx, free[0])
+	case len(free) > 1:
+		return provisioner.Node{}, &AmbiguousError{MAC: identity.MAC, Nodes: free}
+	case len(others) > 0:
+		return provisioner.Node{}, &AmbiguousError{MAC: identity.MAC, Nodes: others, Claimed: true}
+	case err != nil:
+		return provisioner.Node{}, err
+	default:
+		return provisioner.Node{}, fmt.Errorf("find node with MAC address %s: %w", identity.MAC, provisioner.ErrNotFound)
+	}
+}
+
+// owners returns the nodes with a MAC address that are free, or else those that are
+// claimed. The error is of ports that could not be read; what was found counts anyway.
+func (c *Cache) owners(ctx context.Context, mac string, claimed func(string) bool) (free, others []string, err error) {
+	if err := c.Refresh(ctx, c.opts.Interval); err != nil {
+		return nil, nil, err
+	}
+	for _, wanted := range []func(id string) bool{
+		func(id string) bool { return !claimed(id) },
+		func(string) bool { return true },
+	} {
+		loadErr := c.loadUnread(ctx, wanted)
+		for _, id := range c.withMAC(mac) {
+			if claimed(id) {
+				others = append(others, id)
+			} else {
+				free = append(free, id)
+			}
+		}
+		if len(free)+len(others) > 0 || loadErr != nil {
+			return free, others, loadErr
+		}
+	}
+	return nil, nil, nil
+}
+
+// withMAC returns the IDs of the nodes with a MAC address, in their order.
+func (c *Cache) withMAC(mac string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(slices.Values(c.byMAC[mac]))
+}
+
+// loadUnread reads the ports of those nodes whose ports are not known and that are
+// wanted. Concurrent callers wait for each other, so that each list is read once. One
+// node that cannot be read does not keep the others from being read.
+func (c *Cache) loadUnread(ctx context.Context, wanted func(id string) bool) error {
+	c.expirePorts()
+	if len(c.unreadIDs(wanted)) == 0 {
+		return nil
+	}
+	select {
+	case c.loading <- struct{}{}:
+		defer func() { <-c.loading }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var (
+		group errgroup.Group
+		mu    sync.Mutex
+		first error
+	)
+	group.SetLimit(portReaders)
+	for _, id := range c.unreadIDs(wanted) {
+		group.Go(func() error {
+			if _, err := c.MACs(ctx, id); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if first == nil {
+					first = fmt.Errorf("read ports of node %s: %w", id, err)
+				}
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return first
+}
+
+func (c *Cache) unreadIDs(wanted func(id string) bool) []string {
+	c.mu.Lock()
+	ids := make([]string, 0, len(c.unread))
+	for id := range c.unread {
+		ids = append(ids, id)
+	}
+	c.mu.Unlock()
+	return slices.DeleteFunc(ids, func(id string) bool { return !wanted(id) })
+}
+
+// expirePorts marks the ports of unused nodes as unread that were read too long ago:
+// nothing in a node shows that somebody gave it another port. It looks through the nodes
+// a few times in [Options.PortAge].
+func (c *Cache) expirePorts() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.opts.Now()
+	if now.Sub(c.expiredAt) < c.opts.PortAge/10 {
+		return
+	}
+	c.expiredAt = now
+	for id, ports := range c.ports {
+		if n := c.nodes[id]; c.isOld(n, ports) {
+			c.unread[id] = struct{}{}
+		}
+	}
+}
+
+// isOld reports whether the ports of an unused node were read too long ago.
+func (c *Cache) isOld(n provisioner.Node, ports portList) bool {
+	return c.opts.Now().Sub(ports.readAt) >= c.opts.PortAge && n.BelongsTo() == ""
+}
+
+// MACs returns the MAC addresses of the node's ports in lower case, and reads them
+// if they are not in the cache. An unknown node has none.
+func (c *Cache) MACs(ctx context.Context, id string) ([]string, error) {
+	c.mu.Lock()
+	n, known := c.nodes[id]
+	ports, read := c.ports[id]
+	fresh := read && len(ports.macs) > 0 && ports.inspectedAt.Equal(n.InspectedAt) && !c.isOld(n, ports)
+	c.mu.Unlock()
+	if fresh {
+		return ports.macs, nil
+	}
+	macs, err := c.engine.MACs(ctx, id)
+	if errors.Is(err, provisioner.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(macs)
+	macs = slices.Compact(macs)
+	if known {
+		c.setPorts(id, portList{macs: macs, inspectedAt: n.InspectedAt, readAt: c.opts.Now()})
+	}
+	return macs, nil
+}
+
+// setPorts stores the ports of a node that is still known. A node gets its ports during
+// inspection, so one without any stays unread.
+func (c *Cache) setPorts(id string, ports portList) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, known := c.nodes[id]
+	if !known {
+		return
+	}
+	c.dropPorts(id)
+	c.ports[id] = ports
+	for _, mac := range ports.macs {
+		c.byMAC[mac] = append(c.byMAC[mac], id)
+	}
+	if len(ports.macs) > 0 && ports.inspectedAt.Equal(n.InspectedAt) {
+		delete(c.unread, id)
+	}
+}
+
+// dropPorts removes a node from the index. It is called with mu held.
+func (c *Cache) dropPorts(id string) {
+	for _, mac := range c.ports[id].macs {
+		left := slices.DeleteFunc(c.byMAC[mac], func(other string) bool { return other == id })
+		if len(left) == 0 {
+			delete(c.byMAC, mac)
+		} else {
+			c.byMAC[mac] = left
+		}
+	}
+	delete(c.ports, id)
+}
