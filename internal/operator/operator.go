@@ -38,6 +38,7 @@ import (
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	client "github.com/ingot-metal/ingot/internal/ironic"
+	"github.com/ingot-metal/ingot/internal/operator/breaker"
 	"github.com/ingot-metal/ingot/internal/operator/discovery"
 	"github.com/ingot-metal/ingot/internal/operator/host"
 	"github.com/ingot-metal/ingot/internal/operator/nodecache"
@@ -91,10 +92,16 @@ func New(opts Options) (*Operator, error) {
 		}
 		o.engine = ironic.New(c)
 	}
-	o.nodes = nodecache.New(o.engine, nodecache.Options{
+	guarded := breaker.New(o.engine, breaker.Options{})
+	o.engine = guarded
+	o.nodes = nodecache.New(guarded, nodecache.Options{
 		Interval: opts.PollInterval, AgentWindow: opts.AgentWindow, Logger: opts.Logger,
 	})
+	guarded.OnRecovery(o.nodes.Wake)
 	if err := o.newManager(); err != nil {
+		return nil, err
+	}
+	if err := o.manager.Add(guarded); err != nil {
 		return nil, err
 	}
 	for _, name := range groups {

@@ -1,0 +1,94 @@
+package breaker
+
+import (
+	"context"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// call makes one call about a node, which takes no longer than limit. The ID is "" when
+// the caller does not know it.
+func call[T any](ctx context.Context, e *Engine, id string, limit time.Duration, fn func(context.Context) (T, error)) (T, error) {
+	if err := e.admit(id); err != nil {
+		var none T
+		return none, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	value, err := fn(bounded)
+	if ctx.Err() != nil {
+		return value, err // the caller gave up, which says nothing about the engine
+	}
+	noAnswer := unanswered(bounded, err, limit)
+	e.observe(ctx, id, noAnswer)
+	if noAnswer != nil {
+		err = noAnswer
+	}
+	return value, err
+}
+
+// Nodes lists nodes; see [provisioner.Reader].
+func (e *Engine) Nodes(ctx context.Context, opts provisioner.ListOptions) ([]provisioner.Node, error) {
+	return call(ctx, e, noNode, e.opts.ListTimeout, func(ctx context.Context) ([]provisioner.Node, error) {
+		return e.Engine.Nodes(ctx, opts)
+	})
+}
+
+// Node reads one node; see [provisioner.Reader].
+func (e *Engine) Node(ctx context.Context, id string) (provisioner.Node, error) {
+	return call(ctx, e, id, e.opts.ReadTimeout, func(ctx context.Context) (provisioner.Node, error) {
+		return e.Engine.Node(ctx, id)
+	})
+}
+
+// Find looks a node up by what identifies it; see [provisioner.Reader].
+func (e *Engine) Find(ctx context.Context, identity provisioner.Identity) (provisioner.Node, error) {
+	return call(ctx, e, identity.ID, e.opts.ReadTimeout, func(ctx context.Context) (provisioner.Node, error) {
+		return e.Engine.Find(ctx, identity)
+	})
+}
+
+// MACs returns the addresses of the node's ports; see [provisioner.Reader].
+func (e *Engine) MACs(ctx context.Context, id string) ([]string, error) {
+	return call(ctx, e, id, e.opts.ReadTimeout, func(ctx context.Context) ([]string, error) {
+		return e.Engine.MACs(ctx, id)
+	})
+}
+
+// Inventory reads the inventory; see [provisioner.Reader].
+func (e *Engine) Inventory(ctx context.Context, id string) (*provisioner.Inventory, error) {
+	return call(ctx, e, id, e.opts.ReadTimeout, func(ctx context.Context) (*provisioner.Inventory, error) {
+		return e.Engine.Inventory(ctx, id)
+	})
+}
+
+// Claim writes the mark; see [provisioner.Lifecycle].
+func (e *Engine) Claim(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+	return call(ctx, e, id, e.opts.WriteTimeout, func(ctx context.Context) (provisioner.Node, error) {
+		return e.Engine.Claim(ctx, id, mark)
+	})
+}
+
+// Manage makes the node manageable; see [provisioner.Lifecycle].
+func (e *Engine) Manage(ctx context.Context, id string) error {
+	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.Manage(ctx, id) })
+}
+
+// Provide makes the node available; see [provisioner.Lifecycle].
+func (e *Engine) Provide(ctx context.Context, id string, opts provisioner.ProvideOptions) error {
+	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.Provide(ctx, id, opts) })
+}
+
+// Delete deletes the node; see [provisioner.Lifecycle].
+func (e *Engine) Delete(ctx context.Context, id string, mark provisioner.Mark) error {
+	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.Delete(ctx, id, mark) })
+}
+
+// change makes one call that changes a node.
+func (e *Engine) change(ctx context.Context, id string, fn func(context.Context) error) error {
+	_, err := call(ctx, e, id, e.opts.WriteTimeout, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, fn(ctx)
+	})
+	return err
+}
