@@ -26,6 +26,8 @@ CONTROLPLANE := CGO_ENABLED=0 go -C tools/controlplane run .
 WITH_ASSETS := KUBEBUILDER_ASSETS="$$($(CONTROLPLANE) -path)"
 # The S3 server of tests, which look for it in Go's build cache.
 S3SERVER := CGO_ENABLED=0 go -C tools/s3server tool -n versitygw
+# Modules with code of their own.
+TOOL_MODULES := tools/controlplane tools/envtest
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 # Packages whose tests run on both databases; the store's do so by themselves.
 ON_POSTGRES := ./internal/conductor ./internal/httpapi ./internal/engine
@@ -47,8 +49,12 @@ up: build controlplane ## Run all of Ingot on this machine with simulated machin
 	@bin/ingot up --machines $(MACHINES) --data $(DATA)
 
 .PHONY: controlplane
-controlplane: ## Build etcd and the Kubernetes control plane, once per machine
+controlplane: ## Get etcd, kube-apiserver and kubectl, published or built, once per machine
 	@$(CONTROLPLANE)
+
+.PHONY: controller-manager
+controller-manager: ## Build kube-controller-manager too, which ends namespaces and collects garbage
+	@$(CONTROLPLANE) -controller-manager
 
 .PHONY: s3server
 s3server: ## Build the S3 server that tests keep inventories in, once per machine
@@ -58,8 +64,9 @@ s3server: ## Build the S3 server that tests keep inventories in, once per machin
 LONGEST := ./test/story ./internal/conductor
 
 .PHONY: test
-test: controlplane s3server ## Run every test (RACE=1: with the race detector, needs gcc)
+test: controller-manager s3server ## Run every test (RACE=1: with the race detector, needs gcc)
 	$(WITH_ASSETS) go test $(TEST_FLAGS) $(LONGEST) ./...
+	for m in $(TOOL_MODULES); do go -C $$m test $(TEST_FLAGS) . || exit; done
 	@$(MAKE) --no-print-directory test-postgres
 
 .PHONY: test-postgres
@@ -128,7 +135,7 @@ check: lint vet drift ## Run the linters and go vet, and check that generated co
 .PHONY: lint
 lint: ## Run the linters and check the import rules
 	$(TOOL) golangci-lint run --allow-parallel-runners ./...
-	cd tools/controlplane && $(TOOL) golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...
+	for m in $(TOOL_MODULES); do ( cd $$m && $(TOOL) golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./... ) || exit; done
 
 .PHONY: vet
 vet: ## Run go vet with every build tag

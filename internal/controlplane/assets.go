@@ -26,10 +26,10 @@ const (
 )
 
 // ErrNoAssets means that a program of the control plane is not installed.
-var ErrNoAssets = errors.New("control plane is not built")
+var ErrNoAssets = errors.New("control plane is not installed")
 
-// AssetsDir returns the folder that holds etcd, kube-apiserver,
-// kube-controller-manager and kubectl: the value of KUBEBUILDER_ASSETS if it
+// AssetsDir returns the folder that holds etcd, kube-apiserver and kubectl, and
+// kube-controller-manager if somebody needed it: the value of KUBEBUILDER_ASSETS if it
 // is set, else the cache folder that tools/controlplane fills. The error wraps
 // ErrNoAssets when etcd or kube-apiserver is not in it and says what to do.
 func AssetsDir() (string, error) {
@@ -45,17 +45,30 @@ func AssetsDir() (string, error) {
 	return dir, requireAssets(dir, etcdProgram, apiServerProgram)
 }
 
+// HasControllerManager reports whether kube-controller-manager is in the folder, too.
+func HasControllerManager(dir string) bool {
+	return requireAssets(dir, controllerManagerProgram) == nil
+}
+
 // requireAssets checks that each named program is a file in dir.
 func requireAssets(dir string, names ...string) error {
 	for _, name := range names {
 		_, err := os.Stat(filepath.Join(dir, name))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("%w: no %s in %s; run `make controlplane` in Ingot's source tree, or set %s to a folder that has it",
-				ErrNoAssets, name, dir, assetsVariable)
+			return fmt.Errorf("%w: no %s in %s; run `make %s` in Ingot's source tree, or set %s to a folder that has it",
+				ErrNoAssets, name, dir, target(name), assetsVariable)
 		case err != nil:
 			return fmt.Errorf("look for %s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// target is the target of make that gets a program.
+func target(name string) string {
+	if name == controllerManagerProgram {
+		return "controller-manager"
+	}
+	return "controlplane"
 }

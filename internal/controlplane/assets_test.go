@@ -62,7 +62,17 @@ func TestStartNeedsTheControllerManagerOnlyOnDemand(t *testing.T) {
 	if _, err := findAssets(Options{AssetsDir: dir}); err != nil {
 		t.Errorf("without controller manager: %v", err)
 	}
-	if _, err := findAssets(Options{AssetsDir: dir, ControllerManager: true}); !errors.Is(err, ErrNoAssets) {
-		t.Errorf("with controller manager: error = %v, want ErrNoAssets", err)
+	_, err := findAssets(Options{AssetsDir: dir, ControllerManager: true})
+	if !errors.Is(err, ErrNoAssets) || !strings.Contains(err.Error(), "make controller-manager") {
+		t.Errorf("with controller manager: error = %v, want ErrNoAssets and how to get it", err)
+	}
+	if HasControllerManager(dir) {
+		t.Error("a folder without kube-controller-manager is said to have it")
+	}
+	if err := os.WriteFile(filepath.Join(dir, controllerManagerProgram), nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if !HasControllerManager(dir) {
+		t.Error("a folder with kube-controller-manager is said to lack it")
 	}
 }

@@ -151,30 +151,44 @@ func (u *Up) openData(context.Context) (string, error) {
 // startCluster starts the control plane, or connects to the cluster of
 // Options.Kubeconfig, and installs the kinds.
 func (u *Up) startCluster(ctx context.Context) (string, error) {
+	lack := ""
 	if u.opts.Kubeconfig != "" {
 		cfg, err := clientcmd.BuildConfigFromFlags("", u.opts.Kubeconfig)
 		if err != nil {
 			return "", fmt.Errorf("read kubeconfig %s: %w", u.opts.Kubeconfig, err)
 		}
 		u.config, u.kubeconfig = cfg, u.opts.Kubeconfig
-	} else if err := u.startControlPlane(ctx); err != nil {
-		return "", err
+	} else {
+		var err error
+		if lack, err = u.startControlPlane(ctx); err != nil {
+			return "", err
+		}
 	}
 	if err := controlplane.InstallCRDs(ctx, u.config, config.CRDs); err != nil {
 		return "", fmt.Errorf("install the kinds of Ingot in the cluster at %s: %w", u.config.Host, err)
 	}
-	return u.config.Host, nil
+	return u.config.Host + lack, nil
 }
 
-func (u *Up) startControlPlane(ctx context.Context) error {
-	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: u.opts.DataDir, ControllerManager: true})
+// startControlPlane starts the programs that are installed, and says what the cluster
+// lacks when kube-controller-manager is not among them.
+func (u *Up) startControlPlane(ctx context.Context) (lack string, err error) {
+	assets, err := controlplane.AssetsDir()
 	if err != nil {
-		return err
+		return "", err
+	}
+	opts := controlplane.Options{DataDir: u.opts.DataDir, AssetsDir: assets, ControllerManager: controlplane.HasControllerManager(assets)}
+	if !opts.ControllerManager {
+		lack = " (without kube-controller-manager: a deleted namespace stays; `make controller-manager` builds it)"
+	}
+	plane, err := controlplane.Start(ctx, opts)
+	if err != nil {
+		return "", err
 	}
 	u.onStop("control plane", func(context.Context) error { return plane.Stop() })
 	u.watch("Kubernetes API", plane.Failed())
 	u.config, u.kubeconfig = plane.Config(), plane.Kubeconfig()
-	return nil
+	return lack, nil
 }
 
 func (u *Up) startEngine(ctx context.Context) (string, error) {
