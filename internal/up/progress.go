@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/controlplane"
 	"github.com/ingot-metal/ingot/internal/sim"
@@ -29,31 +27,22 @@ func (p progress) ready(part, detail string, took time.Duration) {
 	fmt.Fprintf(p.w, "%-15s %5.1fs  %s\n", part, took.Seconds(), detail)
 }
 
-// hostPoll is how often the hosts are counted while they appear.
+// hostPoll is how often the hosts are counted while they appear, in memory.
 const hostPoll = 500 * time.Millisecond
 
 // Follow shows the progress of the hosts, then commands to try, and
 // returns when every machine has an available host or ctx ends.
 func (u *Up) Follow(ctx context.Context) error {
-	c, err := newClient(u)
-	if err != nil {
-		return err
-	}
 	begin, last := time.Now(), ""
 	for {
-		hosts := &metal3v1alpha1.BareMetalHostList{}
-		if err := c.List(ctx, hosts, client.InNamespace(namespace)); err != nil {
+		states, err := u.operator.HostStates(ctx, namespace)
+		if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("count hosts: %w", err)
+			return err
 		}
-		available := 0
-		for i := range hosts.Items {
-			if hosts.Items[i].Status.Provisioning.State == metal3v1alpha1.StateAvailable {
-				available++
-			}
-		}
+		available := states[metal3v1alpha1.StateAvailable]
 		line := fmt.Sprintf("%d of %d machines are available hosts%s", available, u.opts.Machines, u.failures())
 		if line != last {
 			u.progress.ready("Hosts", line, time.Since(begin))

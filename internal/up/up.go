@@ -57,6 +57,7 @@ type Up struct {
 	config     *rest.Config
 	kubeconfig string
 	engine     *engine.Engine
+	operator   *operator.Operator
 	machines   *sim.Machines
 
 	bmcMachines *sim.Machines // nil when there are none
@@ -224,6 +225,7 @@ func (u *Up) startOperator(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	u.operator = op
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
 	go func() { done <- op.Run(running) }()
