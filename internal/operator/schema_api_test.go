@@ -2,12 +2,14 @@ package operator_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,7 +26,7 @@ import (
 func newSchemaBench(t *testing.T) *bench {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -202,5 +204,37 @@ func TestSubscriptionCannotBeChanged(t *testing.T) {
 	label := `{"metadata":{"labels":{"team":"a"}}}`
 	if err := b.client.Patch(t.Context(), subscription.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(label))); err != nil {
 		t.Errorf("%s: %v", label, err)
+	}
+}
+
+// TestKindsPageHasAnAcceptedExampleOfEachKind stores the examples of docs/kinds.md.
+func TestKindsPageHasAnAcceptedExampleOfEachKind(t *testing.T) {
+	t.Parallel()
+	b := newSchemaBench(t)
+	page, err := os.ReadFile("../../docs/kinds.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := map[string]bool{}
+	for _, crd := range definitions(t) {
+		missing[crd.Spec.Names.Kind] = true
+	}
+	for i, block := range strings.Split(string(page), "```yaml\n")[1:] {
+		text, _, _ := strings.Cut(block, "```")
+		obj := &unstructured.Unstructured{}
+		if err := yaml.UnmarshalStrict([]byte(text), &obj.Object); err != nil {
+			t.Fatalf("example %d: %v", i+1, err)
+		}
+		obj.SetNamespace(b.namespace)
+		if err := b.client.Create(t.Context(), obj); err != nil {
+			t.Errorf("example %d: %v", i+1, err)
+		}
+		delete(missing, obj.GetKind())
+		if !strings.Contains(string(page), "\n## "+obj.GetKind()+"\n") {
+			t.Errorf("%s has no section", obj.GetKind())
+		}
+	}
+	for kind := range missing {
+		t.Errorf("%s has no example", kind)
 	}
 }
