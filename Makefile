@@ -34,7 +34,7 @@ ON_POSTGRES := ./internal/conductor ./internal/httpapi ./internal/engine
 # Controllers with a service account of their own, and so with their own role.
 CONTROLLERS := host discovery
 # Where "make generate" writes.
-GENERATED := config/crd config/rbac docs/api.md docs/status.md ':(glob)**/zz_generated*'
+GENERATED := config/crd config/rbac config/webhook docs/api.md docs/status.md ':(glob)**/zz_generated*'
 
 .PHONY: help
 help: ## List the targets
@@ -152,6 +152,8 @@ generate: ## Generate deep copies, CRDs, roles and documentation
 	@for c in $(CONTROLLERS); do ( set -x; \
 		$(TOOL) controller-gen rbac:roleName=ingot-$$c paths=./internal/operator/$$c/... output:rbac:dir=config/rbac/$$c \
 	) || exit; done
+	$(TOOL) controller-gen rbac:roleName=ingot-webhook webhook paths=./internal/webhook/... \
+		output:rbac:dir=config/rbac/webhook output:webhook:dir=config/webhook
 	go generate ./...
 
 .PHONY: drift

@@ -1,0 +1,80 @@
+package webhook
+
+import (
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// Findings are what a check has found in an object.
+type Findings struct {
+	// Errors refuse the object.
+	Errors field.ErrorList
+	// Warnings are shown to who wrote the object.
+	Warnings []string
+}
+
+// refuse adds an error for a value that is shown in it.
+func (f *Findings) refuse(path *field.Path, value any, format string, args ...any) {
+	if text, ok := value.(string); ok && !showable(text) {
+		value = field.OmitValueType{}
+	}
+	f.Errors = append(f.Errors, field.Invalid(path, value, fmt.Sprintf(format, args...)))
+}
+
+// refuseHidden adds an error for a value that is not shown.
+func (f *Findings) refuseHidden(path *field.Path, format string, args ...any) {
+	f.Errors = append(f.Errors, field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(format, args...)))
+}
+
+// require adds an error for a value that is missing.
+func (f *Findings) require(path *field.Path, format string, args ...any) {
+	f.Errors = append(f.Errors, field.Required(path, fmt.Sprintf(format, args...)))
+}
+
+// forbid adds an error for a field that must not be set or changed.
+func (f *Findings) forbid(path *field.Path, format string, args ...any) {
+	f.Errors = append(f.Errors, field.Forbidden(path, fmt.Sprintf(format, args...)))
+}
+
+func (f *Findings) warn(path *field.Path, format string, args ...any) {
+	f.Warnings = append(f.Warnings, path.String()+": "+fmt.Sprintf(format, args...))
+}
+
+// tolerate turns each error that old has, too, into a warning: who changes something else
+// must not be stopped by what was there before, least of all the operator, which writes
+// finalizers and annotations.
+func (f *Findings) tolerate(old Findings) {
+	known := make(map[string]bool, len(old.Errors))
+	for _, err := range old.Errors {
+		known[err.Error()] = true
+	}
+	kept := f.Errors[:0]
+	for _, err := range f.Errors {
+		if known[err.Error()] {
+			f.Warnings = append(f.Warnings, err.Error())
+			continue
+		}
+		kept = append(kept, err)
+	}
+	f.Errors = kept
+}
+
+// answer returns the findings as a validator does. The error becomes an answer with status
+// 422 and the path of each field.
+func (f *Findings) answer(kind schema.GroupKind, name string) (admission.Warnings, error) {
+	if len(f.Errors) == 0 {
+		return f.Warnings, nil
+	}
+	return f.Warnings, apierrors.NewInvalid(kind, name, f.Errors)
+}
+
+// maxShown bounds what is repeated of a value, in bytes.
+const maxShown = 200
+
+// showable reports whether a text may be repeated: a URL may have a password before an @.
+func showable(text string) bool { return len(text) <= maxShown && !strings.Contains(text, "@") }

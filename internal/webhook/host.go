@@ -1,0 +1,162 @@
+package webhook
+
+import (
+	"regexp"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/bmc"
+)
+
+// CheckHost checks a host by what stands in it, and a change against the host as it was. old
+// is nil for a new host. Other hosts are not looked at. A host that is being deleted may
+// be anything, so that it can go.
+func CheckHost(old, h *v1alpha1.BareMetalHost) Findings {
+	var f Findings
+	if !h.DeletionTimestamp.IsZero() {
+		return f
+	}
+	access := checkHostAlone(h, &f)
+	if old == nil {
+		checkNewHost(h, access, &f)
+		return f
+	}
+	var before Findings
+	checkHostAlone(old, &before)
+	f.tolerate(before)
+	checkHostChange(old, h, &f)
+	return f
+}
+
+// hostRules are the checks of a host by itself. access is nil for a host without a BMC
+// or with an address that cannot be read.
+var hostRules = []func(h *v1alpha1.BareMetalHost, access *bmc.Access, f *Findings){
+	checkHostName,
+	checkBootMAC,
+	checkSecretNamespaces,
+	checkOldFirmware,
+	checkRAID,
+	checkBootMode,
+	checkRootDevice,
+	checkImage,
+	checkPowerOff,
+	checkInspectionMode,
+	checkAnnotations,
+	checkNetworkInterfaces,
+}
+
+func checkHostAlone(h *v1alpha1.BareMetalHost, f *Findings) *bmc.Access {
+	access := checkAddress(h, f)
+	for _, rule := range hostRules {
+		rule(h, access, f)
+	}
+	return access
+}
+
+// spec is the path of the specification of any kind.
+var spec = field.NewPath("spec")
+
+func checkAddress(h *v1alpha1.BareMetalHost, f *Findings) *bmc.Access {
+	if h.Spec.BMC.Address == "" {
+		return nil
+	}
+	access, err := bmc.Parse(h.Spec.BMC)
+	if err != nil {
+		f.refuse(spec.Child("bmc", "address"), h.Spec.BMC.Address, "%v", err)
+		return nil
+	}
+	return &access
+}
+
+// checkNewHost warns about what can only be chosen well at the beginning.
+func checkNewHost(h *v1alpha1.BareMetalHost, access *bmc.Access, f *Findings) {
+	if access != nil && !access.Abilities.BootsISO && h.Spec.BootMACAddress == "" && len(f.Errors) == 0 {
+		f.warn(spec.Child("bootMACAddress"), "is not set, so the machine is recognized only after an inspection through its BMC or by the address of its BMC; set it to the address of the NIC that boots")
+	}
+}
+
+// hostName has the characters that the engine allows in names of nodes.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
+
+func checkHostName(h *v1alpha1.BareMetalHost, _ *bmc.Access, f *Findings) {
+	path := field.NewPath("metadata", "name")
+	if !hostName.MatchString(h.Name) {
+		f.refuse(path, h.Name, "may only have letters, digits and the characters . _ -")
+	}
+	if _, err := uuid.Parse(h.Name); err == nil {
+		f.refuse(path, h.Name, "is a UUID, as 32 hexadecimal digits are, too; the engine would take it for the ID of a node. Put something before it, such as host-")
+	}
+}
+
+// macAddress is an EUI-48 as the schema means it; the schema's own pattern may match in the
+// middle of a longer text.
+var macAddress = regexp.MustCompile(`^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$`)
+
+func checkBootMAC(h *v1alpha1.BareMetalHost, access *bmc.Access, f *Findings) {
+	path, mac := spec.Child("bootMACAddress"), h.Spec.BootMACAddress
+	switch {
+	case mac != "":
+		if !macAddress.MatchString(mac) {
+			f.refuse(path, mac, "is not a MAC address of six pairs of hexadecimal digits, such as 00:00:5e:00:53:01")
+		}
+	case access == nil:
+	case access.Abilities.NeedsMAC:
+		f.require(path, "hosts with a BMC of the scheme %s need it; set it to the address of the NIC that boots", access.Scheme)
+	case inspectionDisabled(h):
+		f.require(path, "without inspection nothing else tells the address of the NIC that boots; set it, or enable inspection")
+	}
+}
+
+// inspectionDisabled reports whether the machine is not to be inspected, in the present or in
+// the deprecated way to say so.
+func inspectionDisabled(h *v1alpha1.BareMetalHost) bool {
+	return h.Spec.InspectionMode == v1alpha1.InspectionModeDisabled || h.Annotations[v1alpha1.InspectAnnotation] == v1alpha1.InspectDisabled
+}
+
+func checkSecretNamespaces(h *v1alpha1.BareMetalHost, _ *bmc.Access, f *Findings) {
+	for _, s := range []struct {
+		field string
+		ref   *corev1.SecretReference
+	}{{"userData", h.Spec.UserData}, {"metaData", h.Spec.MetaData}, {"networkData", h.Spec.NetworkData}} {
+		if s.ref != nil && s.ref.Namespace != "" && s.ref.Namespace != h.Namespace {
+			f.forbid(spec.Child(s.field, "namespace"), "a host reads Secrets of its own namespace only; leave it out, or copy the Secret to namespace %s", h.Namespace)
+		}
+	}
+}
+
+func checkOldFirmware(h *v1alpha1.BareMetalHost, _ *bmc.Access, f *Findings) {
+	if h.Spec.Firmware != nil {
+		f.forbid(spec.Child("firmware"), "no driver has these settings any more; remove the field and use HostFirmwareSettings")
+	}
+}
+
+func checkBootMode(h *v1alpha1.BareMetalHost, access *bmc.Access, f *Findings) {
+	if h.Spec.BootMode == v1alpha1.BootModeUEFISecureBoot && access != nil && !access.Abilities.SecureBoot {
+		f.refuse(spec.Child("bootMode"), h.Spec.BootMode, "secure boot cannot be switched through a BMC of the scheme %s; use UEFI, or an address of Redfish", access.Scheme)
+	}
+}
+
+func checkPowerOff(h *v1alpha1.BareMetalHost, _ *bmc.Access, f *Findings) {
+	if h.Spec.DisablePowerOff && !h.Spec.Online {
+		f.refuse(spec.Child("online"), false, "contradicts disablePowerOff, which forbids to switch the machine off; set online to true or disablePowerOff to false")
+	}
+}
+
+func checkInspectionMode(h *v1alpha1.BareMetalHost, access *bmc.Access, f *Findings) {
+	path, mode := spec.Child("inspectionMode"), h.Spec.InspectionMode
+	switch mode {
+	case "", v1alpha1.InspectionModeDisabled, v1alpha1.InspectionModeAgent:
+	case v1alpha1.InspectionModeFast:
+		if access != nil && !access.Abilities.FastInspection {
+			f.refuse(path, mode, "a BMC of the scheme %s does not tell the inventory; use agent, or an address of Redfish", access.Scheme)
+		}
+	default:
+		f.refuse(path, mode, "is not one of disabled, agent, fast")
+	}
+	if h.Annotations[v1alpha1.InspectAnnotation] == v1alpha1.InspectDisabled && mode != "" && mode != v1alpha1.InspectionModeDisabled {
+		f.refuse(path, mode, "contradicts the annotation %s: %s; remove the annotation, which is deprecated", v1alpha1.InspectAnnotation, v1alpha1.InspectDisabled)
+	}
+}

@@ -1,0 +1,70 @@
+package webhook
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/bmc"
+)
+
+// imageSchemes are the schemes that images and firmware can have.
+var imageSchemes = []string{"http", "https", "ftp", "gopher", "oci"}
+
+// checkImageURL checks the URL of an image or of firmware. It returns the scheme.
+func checkImageURL(path *field.Path, text string, f *Findings) string {
+	u, err := url.ParseRequestURI(text)
+	switch {
+	case err != nil || u.Scheme == "":
+		f.refuse(path, text, "is not a URL; write one with the scheme %s", strings.Join(imageSchemes, ", "))
+	case !slices.Contains(imageSchemes, u.Scheme):
+		f.refuse(path, text, "has the scheme %q; the engine reads images with %s", u.Scheme, strings.Join(imageSchemes, ", "))
+	case u.Host == "":
+		f.refuse(path, text, "has no host")
+	default:
+		return u.Scheme
+	}
+	return ""
+}
+
+var checksumTypes = []v1alpha1.ChecksumType{"", v1alpha1.ChecksumMD5, v1alpha1.ChecksumSHA256, v1alpha1.ChecksumSHA512, v1alpha1.ChecksumAuto}
+
+func checkImage(h *v1alpha1.BareMetalHost, _ *bmc.Access, f *Findings) {
+	image := h.Spec.Image
+	if imageURL(h) == "" { // empty counts as absent
+		return
+	}
+	path := spec.Child("image")
+	scheme := checkImageURL(path.Child("url"), image.URL, f)
+	if !slices.Contains(checksumTypes, image.ChecksumType) {
+		f.refuse(path.Child("checksumType"), image.ChecksumType, "is not one of md5, sha256, sha512, auto")
+	}
+	live := image.DiskFormat != nil && *image.DiskFormat == v1alpha1.FormatLiveISO
+	switch {
+	case scheme == "oci" && image.Checksum != "":
+		f.forbid(path.Child("checksum"), "an image of a registry has its digest in its URL; remove it")
+	case scheme != "oci" && !live && image.Checksum == "":
+		f.require(path.Child("checksum"), "the engine checks what it writes to disks; set the digest of the image or the URL of a file of digests")
+	}
+	if scheme != "oci" && image.OCIAuthSecretName != nil && *image.OCIAuthSecretName != "" {
+		f.warn(path.Child("ociAuthSecretName"), "has no effect, because the image is not of a registry (oci://)")
+	}
+}
+
+// byPath is the only folder below /dev whose names a hint may have.
+const byPath = "disk/by-path/"
+
+func checkRootDevice(h *v1alpha1.BareMetalHost, _ *bmc.Access, f *Findings) {
+	if h.Spec.RootDeviceHints == nil || h.Spec.RootDeviceHints.DeviceName == "" {
+		return
+	}
+	name := h.Spec.RootDeviceHints.DeviceName
+	device, below := strings.CutPrefix(name, "/dev/")
+	device = strings.TrimPrefix(device, byPath)
+	if !below || device == "" || strings.Contains(device, "/") {
+		f.refuse(spec.Child("rootDeviceHints", "deviceName"), name, "is neither a device in /dev nor one in /dev/%s; use such a path, or another hint, such as wwn or serialNumber", byPath)
+	}
+}

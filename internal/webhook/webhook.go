@@ -1,0 +1,51 @@
+// Package webhook checks objects of metal3.io before the API server stores them. It refuses
+// what cannot work, with the field and with what to write instead, and warns about what will
+// not do what it seems to.
+//
+// What a schema can say is in the CustomResourceDefinitions; here is what needs more than one
+// field, the state of the object, or other objects. The checks of a single object are pure.
+// Webhooks are asked for by the API server; nothing but the answer depends on
+// them, so each replica of the operator serves them, whether it leads or not.
+package webhook
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	crwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/ingot-metal/ingot/internal/operator/duplicate"
+)
+
+// +kubebuilder:webhookconfiguration:mutating=false,name=ingot-webhook
+
+// ConfigurationName is the name of the ValidatingWebhookConfiguration.
+const ConfigurationName = "ingot-webhook"
+
+// Paths that the webhooks are served at, the same as upstream's.
+const (
+	hostPath      = "/validate-metal3-io-v1alpha1-baremetalhost"
+	discoveryPath = "/validate-metal3-io-v1alpha1-baremetalhostdiscovery"
+)
+
+// Config is what the webhooks need.
+type Config struct {
+	// Cache has the indexes of [IndexFields].
+	Cache client.Reader
+	// Live reads past the cache.
+	Live client.Reader
+	// Scheme has the kinds that are checked.
+	Scheme *runtime.Scheme
+}
+
+// Register adds the webhooks to a server.
+func Register(server crwebhook.Server, c Config) {
+	server.Register(hostPath, handler(c.Scheme, hosts{finder: duplicate.Finder{Cache: c.Cache, Live: c.Live}}))
+	server.Register(discoveryPath, handler(c.Scheme, discoveries{cache: c.Cache}))
+}
+
+// handler answers requests for one kind. A panic is an answer with status 500, not the end of
+// the operator.
+func handler[T runtime.Object](scheme *runtime.Scheme, v admission.Validator[T]) *admission.Webhook {
+	return admission.WithValidator(scheme, v).WithRecoverPanic(true)
+}
