@@ -75,25 +75,26 @@ func (f *fakeEngine) readCount() int {
 
 var errAway = fmt.Errorf("%w: connection refused", provisioner.ErrUnreachable)
 
-// run runs a test with an engine that is started and stopped.
-func run(t *testing.T, test func(t *testing.T, e *Engine, behind *fakeEngine)) {
+// start returns an engine that runs until the end of the test, and the one behind it.
+func start(t *testing.T) (*Engine, *fakeEngine) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		behind := &fakeEngine{begun: time.Now()}
-		e := New(behind, Options{})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- e.Start(ctx) }()
-		test(t, e, behind)
+	behind := &fakeEngine{begun: time.Now()}
+	e := New(behind, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- e.Start(ctx) }()
+	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("error = %v, want none", err)
 		}
 	})
+	return e, behind
 }
 
 func TestCallsToAnEngineThatIsAwayAreRefusedAtOnce(t *testing.T) {
-	run(t, func(t *testing.T, e *Engine, behind *fakeEngine) {
+	synctest.Test(t, func(t *testing.T) {
+		e, behind := start(t)
 		behind.set(errAway)
 		for range 3 {
 			_, _ = e.Node(t.Context(), "n1")
@@ -114,7 +115,8 @@ func TestCallsToAnEngineThatIsAwayAreRefusedAtOnce(t *testing.T) {
 }
 
 func TestEngineThatIsAwayIsAskedLessAndLessOften(t *testing.T) {
-	run(t, func(t *testing.T, e *Engine, behind *fakeEngine) {
+	synctest.Test(t, func(t *testing.T) {
+		e, behind := start(t)
 		behind.set(errAway)
 		for range 3 {
 			_, _ = e.Node(t.Context(), "n1")
@@ -136,7 +138,8 @@ func TestEngineThatIsAwayIsAskedLessAndLessOften(t *testing.T) {
 }
 
 func TestRecoveryTellsWhoseCallsWereRefused(t *testing.T) {
-	run(t, func(t *testing.T, e *Engine, behind *fakeEngine) {
+	synctest.Test(t, func(t *testing.T) {
+		e, behind := start(t)
 		var told []string
 		e.OnRecovery(func(ids []string) { told = append(told, ids...) })
 		behind.set(errAway)
@@ -160,7 +163,8 @@ func TestRecoveryTellsWhoseCallsWereRefused(t *testing.T) {
 func TestNodeThatTheEngineHangsOnStopsNoOtherCalls(t *testing.T) {
 	for _, id := range []string{"hangs", "broken"} {
 		t.Run(id, func(t *testing.T) {
-			run(t, func(t *testing.T, e *Engine, _ *fakeEngine) {
+			synctest.Test(t, func(t *testing.T) {
+				e, _ := start(t)
 				for range 10 {
 					if _, err := e.Inventory(t.Context(), id); !errors.Is(err, provisioner.ErrUnreachable) {
 						t.Fatalf("error = %v, want no answer", err)
@@ -175,7 +179,8 @@ func TestNodeThatTheEngineHangsOnStopsNoOtherCalls(t *testing.T) {
 }
 
 func TestCallEndsWhenTheEngineDoesNotAnswer(t *testing.T) {
-	run(t, func(t *testing.T, e *Engine, _ *fakeEngine) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := start(t)
 		begun := time.Now()
 		_, err := e.Inventory(t.Context(), "hangs")
 		if took := time.Since(begun); took != 15*time.Second {
@@ -188,7 +193,8 @@ func TestCallEndsWhenTheEngineDoesNotAnswer(t *testing.T) {
 }
 
 func TestCallerThatGivesUpSaysNothingAboutTheEngine(t *testing.T) {
-	run(t, func(t *testing.T, e *Engine, behind *fakeEngine) {
+	synctest.Test(t, func(t *testing.T) {
+		e, behind := start(t)
 		for range 10 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if _, err := e.Inventory(ctx, "hangs"); !errors.Is(err, context.DeadlineExceeded) {
@@ -203,7 +209,8 @@ func TestCallerThatGivesUpSaysNothingAboutTheEngine(t *testing.T) {
 }
 
 func TestAnswersInBetweenKeepCallsAdmitted(t *testing.T) {
-	run(t, func(t *testing.T, e *Engine, behind *fakeEngine) {
+	synctest.Test(t, func(t *testing.T) {
+		e, behind := start(t)
 		for range 10 {
 			_, _ = e.Inventory(t.Context(), "broken")
 			_, _ = e.Inventory(t.Context(), "broken")

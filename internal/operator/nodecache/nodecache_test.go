@@ -242,12 +242,12 @@ func TestAddressOfAnotherHostsNodeIsSaidToBeTaken(t *testing.T) {
 		message string
 	}{
 		{
-			"its node belongs to another host", []string{"n003"}, []string{"n003"},
-			AmbiguousError{Nodes: []string{"n003"}, Claimed: true}, "is that of node n003, which belongs to another host",
+			name: "its node belongs to another host", claimed: []string{"n003"}, nodes: []string{"n003"},
+			want: AmbiguousError{Nodes: []string{"n003"}, Claimed: true}, message: "is that of node n003, which belongs to another host",
 		},
 		{
-			"two free nodes have it", nil, []string{"n000", "n001"},
-			AmbiguousError{Nodes: []string{"n000", "n001"}}, "belongs to several nodes (n000, n001)",
+			name: "two free nodes have it", nodes: []string{"n000", "n001"},
+			want: AmbiguousError{Nodes: []string{"n000", "n001"}}, message: "belongs to several nodes (n000, n001)",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -426,7 +426,9 @@ func TestWakingPollsAtOnce(t *testing.T) {
 		f.Wake(nil)
 		synctest.Wait()
 		cancel()
-		<-done
+		if err := <-done; err != nil {
+			t.Errorf("error = %v, want none", err)
+		}
 		if len(e.lists) != 2 {
 			t.Errorf("%d lists, want one at the start and one for the call", len(e.lists))
 		}
