@@ -186,7 +186,7 @@ func (o *Operator) builder(name string) (func() (controller.Controller, error), 
 			Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), NodeCache: o.nodes, Engine: o.engine,
 			Recorder: recorder, Metrics: m, Now: time.Now,
 		})
-		return func() (controller.Controller, error) { return r.Controller(o.manager.GetCache(), options) }, nil
+		return func() (controller.Controller, error) { return r.Controller(o.manager.GetCache(), o.nodes, options) }, nil
 	}
 	m, err := host.NewMetrics(o.registry)
 	if err != nil {

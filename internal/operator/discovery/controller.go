@@ -2,19 +2,22 @@ package discovery
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/nodecache"
 )
 
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;create
@@ -23,8 +26,8 @@ import (
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Controller returns the controller that runs the reconciler for changes in cache
-// shows. The caller starts and stops it.
-func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
+// and in nodes. The caller starts and stops it.
+func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
 	// Nodes must not be decided about by two workers at the same time.
 	options.MaxConcurrentReconciles = 1
@@ -32,22 +35,69 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 	if err != nil {
 		return nil, err
 	}
-	own := source.Kind(cache, &discoveryv1.BareMetalHostDiscovery{},
-		&handler.TypedEnqueueRequestForObject[*discoveryv1.BareMetalHostDiscovery]{},
-		predicate.TypedGenerationChangedPredicate[*discoveryv1.BareMetalHostDiscovery]{})
-	if err := c.Watch(own); err != nil {
-		return nil, err
-	}
-	// Deleted hosts are recorded for the resource that created them.
-	hosts := source.Kind(cache, &v1alpha1.BareMetalHost{}, handler.TypedFuncs[*v1alpha1.BareMetalHost, reconcile.Request]{
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1alpha1.BareMetalHost], q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
-			if resource, ok := r.hostDeleted(e.Object); ok {
-				q.Add(ctrl.Request{NamespacedName: resource})
-			}
-		},
-	})
-	if err := c.Watch(hosts); err != nil {
-		return nil, err
+	for _, watched := range []source.Source{
+		source.Kind(cache, &discoveryv1.BareMetalHostDiscovery{},
+			&handler.TypedEnqueueRequestForObject[*discoveryv1.BareMetalHostDiscovery]{},
+			predicate.TypedGenerationChangedPredicate[*discoveryv1.BareMetalHostDiscovery]{}),
+		source.Kind(cache, &v1alpha1.BareMetalHost{}, r.hostChanges()),
+		r.nodeChanges(nodes),
+	} {
+		if err := c.Watch(watched); err != nil {
+			return nil, err
+		}
 	}
 	return c, nil
+}
+
+type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
+
+// hostChanges keeps the index of hosts, which is complete before the first
+// reconciliation. Deletions are recorded for the resources that created the hosts.
+func (r *Reconciler) hostChanges() handler.TypedEventHandler[*v1alpha1.BareMetalHost, ctrl.Request] {
+	seen := func(h *v1alpha1.BareMetalHost, deleted bool, queue requests) {
+		if !deleted {
+			return
+		}
+		if resource, ok := r.deletionSeen(h); ok {
+			queue.Add(ctrl.Request{NamespacedName: resource})
+		}
+	}
+	return handler.TypedFuncs[*v1alpha1.BareMetalHost, ctrl.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.BareMetalHost], q requests) {
+			seen(e.Object, r.index.put(e.Object), q)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*v1alpha1.BareMetalHost], q requests) {
+			seen(e.ObjectNew, r.index.put(e.ObjectNew), q)
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1alpha1.BareMetalHost], q requests) {
+			seen(e.Object, r.index.remove(e.Object.UID), q)
+		},
+	}
+}
+
+// nodeChanges lets the resources be polled soon when an unused node without a host
+// changed.
+func (r *Reconciler) nodeChanges(nodes *nodecache.Cache) source.Source {
+	return source.Func(func(ctx context.Context, queue requests) error {
+		nodes.Subscribe(func(changes []nodecache.Change) {
+			if !slices.ContainsFunc(changes, r.isNews) {
+				return
+			}
+			var resources discoveryv1.BareMetalHostDiscoveryList
+			if err := r.Client.List(ctx, &resources, client.UnsafeDisableDeepCopy); err != nil {
+				log.FromContext(ctx).Error(err, "Discovery resources could not be listed")
+				return
+			}
+			for i := range resources.Items {
+				name := client.ObjectKeyFromObject(&resources.Items[i])
+				r.nudge(name)
+				queue.Add(ctrl.Request{NamespacedName: name})
+			}
+		})
+		return nil
+	})
+}
+
+func (r *Reconciler) isNews(c nodecache.Change) bool {
+	return !c.Gone && c.Node.BelongsTo() == "" && !r.index.has(c.Node)
 }

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -28,12 +28,22 @@ const maxStatusAnnotation = 128 << 10
 // errOvertaken means that the node got a host or is in use since the plan was made.
 var errOvertaken = errors.New("node needs no host any more")
 
+// recheckAge is the maximum age of the shared node cache when a host is created.
+const recheckAge = 2 * time.Second
+
 // creationResult is the outcome of creating hosts.
 type creationResult struct {
-	made    int
-	matched int
-	skipped []discoveryv1.SkippedNode
-	failed  int
+	made      []madeHost
+	overtaken int                       // nodes that needed no host any more
+	refused   []discoveryv1.SkippedNode // for good, unless somebody changes something
+	failed    int                       // tried again soon
+	failure   error                     // one of the errors of those
+}
+
+// madeHost is a new host and the node it was created for.
+type madeHost struct {
+	host   *v1alpha1.BareMetalHost
+	nodeID string
 }
 
 // createAll creates the planned hosts, several at a time.
@@ -49,21 +59,7 @@ func (r *Reconciler) createAll(ctx context.Context, resource *discoveryv1.BareMe
 			host, err := r.create(ctx, resource, c)
 			mu.Lock()
 			defer mu.Unlock()
-			switch {
-			case err == nil:
-				result.made++
-				r.announce(resource, host, c)
-			case errors.Is(err, errOvertaken):
-				result.matched++
-			case apierrors.IsAlreadyExists(err):
-				result.skipped = append(result.skipped, skipped(c.candidate, discoveryv1.SkipNameConflict,
-					fmt.Sprintf("other hosts have the name %s and all its variants; rename or delete one", c.names[0])))
-			case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-				result.skipped = append(result.skipped, skipped(c.candidate, discoveryv1.SkipCreateForbidden, cut(err.Error())))
-			default:
-				result.failed++
-				log.FromContext(ctx).Error(err, "Host was not created", "node", c.node.ID)
-			}
+			result.add(c, host, err)
 			return nil
 		})
 	}
@@ -71,30 +67,48 @@ func (r *Reconciler) createAll(ctx context.Context, resource *discoveryv1.BareMe
 	return result
 }
 
+// add counts the outcome of creating one host.
+func (r *creationResult) add(c creation, host *v1alpha1.BareMetalHost, err error) {
+	switch {
+	case err == nil:
+		r.made = append(r.made, madeHost{host, c.node.ID})
+	case errors.Is(err, errOvertaken):
+		r.overtaken++
+	case apierrors.IsAlreadyExists(err):
+		r.refused = append(r.refused, skipped(c.candidate, discoveryv1.SkipNameConflict,
+			fmt.Sprintf("other hosts have the name %s and all its variants; rename or delete one", c.names[0])))
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		r.refused = append(r.refused, skipped(c.candidate, discoveryv1.SkipCreateForbidden, cut(err.Error())))
+	default:
+		r.failed++
+		r.failure = fmt.Errorf("create host %s for node %s: %w", c.names[0], c.node.ID, err)
+	}
+}
+
 // create creates one host with the first of its names that is free. It returns
 // errOvertaken when no host is needed, or the API server's last error.
 func (r *Reconciler) create(ctx context.Context, resource *discoveryv1.BareMetalHostDiscovery, c creation) (*v1alpha1.BareMetalHost, error) {
-	n, err := r.NodeCache.Fetch(ctx, c.node.ID)
-	if errors.Is(err, provisioner.ErrNotFound) || err == nil && n.BelongsTo() != "" {
-		return nil, errOvertaken
-	}
-	if err != nil {
+	if err := r.recheck(ctx, c); err != nil {
 		return nil, err
 	}
-	if c.inventory == nil {
-		if c.inventory, err = r.Engine.Inventory(ctx, c.node.ID); err != nil {
-			return nil, err
+	if c.details == nil {
+		inv, err := r.Engine.Inventory(ctx, c.node.ID)
+		if errors.Is(err, provisioner.ErrNotFound) || errors.Is(err, provisioner.ErrNoInventory) {
+			return nil, errOvertaken // the node is gone, or is inspected again
 		}
-	}
-	for _, name := range c.names {
-		var host *v1alpha1.BareMetalHost
-		host, err = hostFor(resource, c, name)
 		if err != nil {
 			return nil, err
 		}
-		err = r.Client.Create(ctx, host)
-		if err == nil {
-			r.created.remember(host)
+		c.details = hardware.Details(inv)
+	}
+	var err error
+	for _, name := range c.names {
+		var host *v1alpha1.BareMetalHost
+		if host, err = hostFor(resource, c, name); err != nil {
+			return nil, err
+		}
+		if err = r.Client.Create(ctx, host); err == nil {
+			r.index.remember(host)
 			return host, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
@@ -105,6 +119,19 @@ func (r *Reconciler) create(ctx context.Context, resource *discoveryv1.BareMetal
 		}
 	}
 	return nil, err
+}
+
+// recheck returns errOvertaken when the node was deleted, is in use, or got a host since
+// the plan was made.
+func (r *Reconciler) recheck(ctx context.Context, c creation) error {
+	if err := r.NodeCache.Refresh(ctx, recheckAge); err != nil {
+		return err
+	}
+	n, known := r.NodeCache.Node(c.node.ID)
+	if !known || n.BelongsTo() != "" || r.index.has(n) || r.index.hostWith(c.macs) != nil {
+		return errOvertaken
+	}
+	return nil
 }
 
 // isSameMachine reports whether the host that already has the name is this very
@@ -167,7 +194,7 @@ func statusAnnotation(c creation) (string, error) {
 	status := v1alpha1.BareMetalHostStatus{
 		OperationalStatus: v1alpha1.OperationalStatusDiscovered,
 		Provisioning:      v1alpha1.ProvisionStatus{ID: c.node.ID},
-		HardwareDetails:   hardware.Details(c.inventory),
+		HardwareDetails:   c.details,
 	}
 	text, err := json.Marshal(status)
 	if err == nil && len(text) > maxStatusAnnotation {

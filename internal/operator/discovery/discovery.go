@@ -1,11 +1,15 @@
-// Package discovery is the controller of BareMetalHostDiscovery: it polls the
-// engine and creates a BareMetalHost for each unused node without
+// Package discovery is the controller of BareMetalHostDiscovery: it compares the
+// engine's nodes with the hosts and creates a BareMetalHost for each unused node without
 // one.
 //
 // It creates hosts and changes none, and it only reads from the engine.
 // Three rules prevent two hosts for one machine: a node belongs to the oldest resource
 // that is not suspended, each name is tried on the API server before the next one, and
-// a node is read again before its host is created.
+// node and hosts are looked at again before a host is created.
+//
+// A poll of a fleet in which nothing changed costs some comparisons: the nodes come from
+// the shared cache, hosts are in an index that follows the API server's watch, and what is
+// known about nodes that cannot become hosts is kept until they change.
 package discovery
 
 import (
@@ -19,20 +23,20 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
-	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
 const (
 	// defaultPollInterval is used where the schema's default was not applied.
 	defaultPollInterval = 30 * time.Second
-	// minPollInterval is the lower limit for the interval of a resource.
+	// minPollInterval is the lower limit for the interval of a resource, and the pause
+	// between two polls when nodes changed.
 	minPollInterval = 5 * time.Second
-	// freshness is the maximum age of the shared node cache in a poll.
-	freshness = time.Second
+	// freshness is the maximum age of the shared node cache in a poll. By default the
+	// cache polls the engine more often than that, so that a poll of it costs nothing.
+	freshness = 10 * time.Second
 	// workers is the number of nodes read and of hosts created at the
 	// same time.
 	workers = 16
@@ -41,7 +45,9 @@ const (
 // nodeCache is the shared cache of the engine's nodes.
 type nodeCache interface {
 	Refresh(ctx context.Context, maxAge time.Duration) error
+	Generation() uint64
 	Nodes() []provisioner.Node
+	Node(id string) (provisioner.Node, bool)
 	Fetch(ctx context.Context, id string) (provisioner.Node, error)
 	MACs(ctx context.Context, id string) ([]string, error)
 }
@@ -73,8 +79,10 @@ type Config struct {
 type Reconciler struct {
 	Config
 
-	facts   *factReader
-	created *recentHosts
+	facts *factReader
+	index *hostIndex
+	// evaluated is what the last poll of each resource left. Only the one worker uses it.
+	evaluated map[types.NamespacedName]*evaluation
 
 	mu      sync.Mutex
 	pending map[types.NamespacedName][]discoveryv1.Tombstone
@@ -84,18 +92,27 @@ type Reconciler struct {
 // poll is the time and generation of the last poll for a resource.
 type poll struct {
 	uid        types.UID
+	next       time.Time // when the next one is due
 	at         time.Time
 	generation int64
+	nudged     bool // nodes changed since
+}
+
+// pass is one reconciliation of a resource.
+type pass struct {
+	// resource is changed by the pass; before is the resource as it was read.
+	resource, before *discoveryv1.BareMetalHostDiscovery
 }
 
 // New returns a reconciler.
 func New(config Config) *Reconciler {
 	return &Reconciler{
-		Config:  config,
-		facts:   newFactReader(config.NodeCache, config.Engine, config.Now),
-		created: newRecentHosts(config.Now),
-		pending: map[types.NamespacedName][]discoveryv1.Tombstone{},
-		polled:  map[types.NamespacedName]poll{},
+		Config:    config,
+		facts:     newFactReader(config.NodeCache, config.Engine, config.Now),
+		index:     newHostIndex(config.Now),
+		evaluated: map[types.NamespacedName]*evaluation{},
+		pending:   map[types.NamespacedName][]discoveryv1.Tombstone{},
+		polled:    map[types.NamespacedName]poll{},
 	}
 }
 
@@ -111,79 +128,42 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !resource.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	before := resource.DeepCopy()
-	interval := pollInterval(&resource)
-	result := ctrl.Result{RequeueAfter: interval}
-
-	switch wait := r.untilPoll(&resource, interval); {
-	case resource.Spec.Suspend:
-		r.suspend(&resource)
-		result = ctrl.Result{}
-	case wait > 0:
-		result = ctrl.Result{RequeueAfter: wait}
-	default:
-		r.markPolled(&resource)
-		if err := r.poll(ctx, &resource); err != nil {
-			return ctrl.Result{}, fmt.Errorf("poll for discovery %s: %w", req.NamespacedName, err)
-		}
+	p := &pass{resource: &resource, before: resource.DeepCopy()}
+	result, err := r.run(ctx, p)
+	if err != nil {
+		r.repeat(req.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	added := r.addPending(&resource)
-	if err := r.patchStatus(ctx, before, &resource); err != nil {
+	added := r.addPending(p.resource)
+	if err := r.patchStatus(ctx, p.before, p.resource); err != nil {
+		r.repeat(req.NamespacedName)
 		if apierrors.IsConflict(err) {
-			return ctrl.Result{RequeueAfter: time.Second}, nil
+			return ctrl.Result{RequeueAfter: again}, nil
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	r.dropPending(req.NamespacedName, added)
+	r.facts.wait()
 	return result, nil
 }
 
-// poll reads the engine once for the resource and fills its status. Errors
-// of the engine go into the status; only errors of the API server come back.
-func (r *Reconciler) poll(ctx context.Context, resource *discoveryv1.BareMetalHostDiscovery) error {
-	if err := r.NodeCache.Refresh(ctx, freshness); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		r.recordUnreachable(resource, err)
-		return nil
+// run polls for a resource if a poll is due.
+func (r *Reconciler) run(ctx context.Context, p *pass) (ctrl.Result, error) {
+	if p.resource.Spec.Suspend {
+		r.suspend(p.resource)
+		return ctrl.Result{}, nil
 	}
-	var hosts v1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &hosts, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list hosts: %w", err)
+	if wait := r.untilPoll(p.resource); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	var resources discoveryv1.BareMetalHostDiscoveryList
-	if err := r.Client.List(ctx, &resources); err != nil {
-		return fmt.Errorf("list discovery resources: %w", err)
+	at := r.Now()
+	r.markPolled(p.resource, at, at.Add(pollInterval(p.resource)))
+	next, err := r.poll(ctx, p)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("poll for discovery %s: %w", client.ObjectKeyFromObject(p.resource), err)
 	}
-	index := newHostIndex(r.created.with(hosts.Items))
-	matched, free := index.split(r.NodeCache.Nodes())
-	candidates := r.facts.read(ctx, free)
-	result := outcome{
-		engineNodes: len(matched) + len(free) + index.foreign,
-		owner:       ownerOf(resources.Items),
-	}
-	decided := makePlan(resource, index, candidates)
-	result.matched = len(matched) + decided.matched
-	result.failed = len(decided.failed)
-	if result.failed > 0 {
-		log.FromContext(ctx).Error(decided.failed[0], "Nodes cannot be read", "count", result.failed)
-	}
-
-	switch templateErr := checkTemplate(resource.Spec.ResourceNameTemplate); {
-	case templateErr != nil:
-		result.templateErr = templateErr
-	case !sameResource(result.owner, resource):
-		result.left = len(decided.create)
-	default:
-		result.skipped = decided.skipped
-		result.merge(r.createAll(ctx, resource, decided.create))
-	}
-	result.created += index.madeBy(resource)
-	r.addDeletingHosts(resource, hosts.Items)
-	r.record(resource, result)
-	log.FromContext(ctx).V(1).Info("Polled the engine", "nodes", result.engineNodes, "created", result.made)
-	return nil
+	r.scheduled(p.resource, r.Now().Add(next))
+	return ctrl.Result{RequeueAfter: next}, nil
 }
 
 func pollInterval(resource *discoveryv1.BareMetalHostDiscovery) time.Duration {
@@ -192,32 +172,6 @@ func pollInterval(resource *discoveryv1.BareMetalHostDiscovery) time.Duration {
 		interval = defaultPollInterval
 	}
 	return max(interval, minPollInterval)
-}
-
-// untilPoll is the pause before the next poll. A changed spec is handled
-// on at once.
-func (r *Reconciler) untilPoll(resource *discoveryv1.BareMetalHostDiscovery, interval time.Duration) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	last, known := r.polled[client.ObjectKeyFromObject(resource)]
-	if !known || last.uid != resource.UID || last.generation != resource.Generation {
-		return 0
-	}
-	return last.at.Add(interval).Sub(r.Now())
-}
-
-func (r *Reconciler) markPolled(resource *discoveryv1.BareMetalHostDiscovery) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.polled[client.ObjectKeyFromObject(resource)] = poll{uid: resource.UID, at: r.Now(), generation: resource.Generation}
-}
-
-// forget drops what is kept for a deleted resource.
-func (r *Reconciler) forget(name types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.pending, name)
-	delete(r.polled, name)
 }
 
 // ownerOf returns the resource that all nodes belong to: the oldest that is not

@@ -1,11 +1,15 @@
 package discovery
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
-	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
 // Reasons of events on a discovery resource.
@@ -19,36 +23,60 @@ const (
 // actionDiscover is the action of events that do not need one of their own.
 const actionDiscover = "Discover"
 
-// maxSkipEvents bounds the events about skipped nodes of one poll. The status
-// lists them all.
-const maxSkipEvents = 3
+// maxNames is how many new hosts an event names.
+const maxNames = 10
 
-// announce publishes an event about a created host.
-func (r *Reconciler) announce(resource *discoveryv1.BareMetalHostDiscovery, host *v1alpha1.BareMetalHost, c creation) {
-	note := "Created host %s for node %s with boot MAC address %s"
-	if readsAsUUID(resource.Spec.ResourceNameTemplate, host.Name) {
-		note += ", with a prefix because a host must not be named like a UUID"
+// announce publishes one event about the hosts that a poll created.
+func (r *Reconciler) announce(resource *discoveryv1.BareMetalHostDiscovery, made []madeHost) {
+	if len(made) == 0 {
+		return
 	}
-	r.Recorder.Eventf(resource, host, corev1.EventTypeNormal, eventHostDiscovered, actionDiscover, note,
-		host.Name, c.node.ID, c.facts.BootMAC)
+	note := createdNote(made)
+	if guarded := slices.IndexFunc(made, func(m madeHost) bool {
+		return readsAsUUID(resource.Spec.ResourceNameTemplate, m.host.Name)
+	}); guarded >= 0 {
+		note += fmt.Sprintf("; names as that of %s have a prefix because a host must not be named like a UUID", made[guarded].host.Name)
+	}
+	// The first host keeps this event apart from that of the next poll, which would be
+	// folded into it.
+	r.Recorder.Eventf(resource, made[0].host, corev1.EventTypeNormal, eventHostDiscovered, actionDiscover, "%s", note)
 }
 
-// reportSkipped publishes events about nodes that are newly skipped, or for a new reason.
-func (r *Reconciler) reportSkipped(resource *discoveryv1.BareMetalHostDiscovery, now []discoveryv1.SkippedNode) {
-	published := 0
-	for _, s := range now {
-		if !worthAnEvent[s.Reason] {
-			continue
+func createdNote(made []madeHost) string {
+	if len(made) == 1 {
+		return fmt.Sprintf("Created host %s for node %s with boot MAC address %s", made[0].host.Name, made[0].nodeID, made[0].host.Spec.BootMACAddress)
+	}
+	names := make([]string, 0, len(made))
+	for _, m := range made {
+		names = append(names, m.host.Name)
+	}
+	slices.Sort(names)
+	note := fmt.Sprintf("Created %d hosts: %s", len(made), strings.Join(names[:min(len(names), maxNames)], ", "))
+	if left := len(names) - maxNames; left > 0 {
+		note += fmt.Sprintf(" and %d more", left)
+	}
+	return note
+}
+
+// reportSkipped publishes an event per reason about nodes that are newly skipped, or for a
+// new reason. The status lists them.
+func (r *Reconciler) reportSkipped(resource *discoveryv1.BareMetalHostDiscovery, fresh []discoveryv1.SkippedNode) {
+	first, others := map[discoveryv1.SkipReason]discoveryv1.SkippedNode{}, map[discoveryv1.SkipReason]int{}
+	for _, s := range fresh {
+		if _, there := first[s.Reason]; there {
+			others[s.Reason]++
+		} else if worthAnEvent[s.Reason] {
+			first[s.Reason] = s
 		}
-		old := findSkipped(resource.Status.Skipped, s.NodeID)
-		if old != nil && old.Reason == s.Reason {
-			continue
-		}
-		if published++; published > maxSkipEvents {
-			return
+	}
+	for _, reason := range slices.Sorted(maps.Keys(first)) {
+		s := first[reason]
+		note := fmt.Sprintf("No host was created for node %s, %s: %s", s.NodeID, reason, s.Message)
+		if n := others[reason]; n > 0 {
+			note = fmt.Sprintf("No host was created for node %s and %d others, %s: %s", s.NodeID, n, reason, s.Message)
 		}
 		// The reason as action keeps events apart, which would be folded into one.
-		r.Recorder.Eventf(resource, nil, corev1.EventTypeWarning, eventHostSkipped, string(s.Reason), "No host was created for node %s, %s: %s", s.NodeID, s.Reason, s.Message)
+		r.Recorder.Eventf(resource, nil, corev1.EventTypeWarning, eventHostSkipped, string(reason), "%s", note)
 	}
 }
 

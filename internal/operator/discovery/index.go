@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -14,86 +15,241 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// hostIndex answers whether a node has a host, in any namespace. A host that is
-// being deleted counts, so that its node is not discovered before that is complete.
+// cacheLag is how long a host that was just created may be missing in the cache.
+const cacheLag = 30 * time.Second
+
+// hostIndex answers whether a node has a host, in any namespace. A host that is being
+// deleted counts, so that its node is not discovered before that is complete.
+//
+// It is told of each host that changed and keeps of it only what identifies its
+// machine, so a change costs the same whatever the number of hosts. It is safe for
+// concurrent use.
 type hostIndex struct {
-	nodeIDs   map[string]bool               // status.provisioning.ID
-	nodeNames map[string]bool               // names of nodes made for hosts
-	bootMACs  map[string]bool               // spec.bootMACAddress
-	nicMACs   map[string]bool               // NICs of hosts with a node
-	names     map[types.NamespacedName]bool // the hosts
-	origins   map[types.NamespacedName]int  // hosts per discovery resource
-	foreign   int                           // nodes that belong to somebody, counted by split
+	now func() time.Time
+
+	mu         sync.Mutex
+	generation uint64 // changes with every entry
+	hosts      map[types.UID]*hostEntry
+	nodeIDs    map[string]int               // hosts by the IDs of their nodes
+	nodeNames  map[string]int               // hosts by the names that their nodes would have
+	macs       map[string][]*hostEntry      // hosts by MAC address
+	names      map[types.NamespacedName]int // hosts by name
+	origins    map[types.NamespacedName]int // hosts by the discovery resource that created them
+	// unseen are hosts that were created here and that the cache has not shown yet.
+	unseen map[types.UID]time.Time
 }
 
-func newHostIndex(hosts []v1alpha1.BareMetalHost) *hostIndex {
-	x := &hostIndex{
-		nodeIDs: map[string]bool{}, nodeNames: map[string]bool{}, bootMACs: map[string]bool{},
-		nicMACs: map[string]bool{}, names: map[types.NamespacedName]bool{}, origins: map[types.NamespacedName]int{},
-	}
-	for i := range hosts {
-		x.add(&hosts[i])
-	}
-	return x
+// hostEntry is what the index knows about a host.
+type hostEntry struct {
+	name types.NamespacedName
+	// linked is the ID of the host's node; sourced that of the node it was created for.
+	linked, sourced string
+	origin          types.NamespacedName // the discovery resource; empty for none
+	// macs are the boot MAC address, and those of the NICs once the host has a node.
+	macs     []string
+	deleting bool
 }
 
-func (x *hostIndex) add(h *v1alpha1.BareMetalHost) {
-	x.names[types.NamespacedName{Namespace: h.Namespace, Name: h.Name}] = true
-	x.nodeNames[provisioner.NodeName(h.Namespace, h.Name)] = true
-	if mac := strings.ToLower(h.Spec.BootMACAddress); mac != "" {
-		x.bootMACs[mac] = true
+func newHostIndex(now func() time.Time) *hostIndex {
+	return &hostIndex{
+		now: now, hosts: map[types.UID]*hostEntry{},
+		nodeIDs: map[string]int{}, nodeNames: map[string]int{}, macs: map[string][]*hostEntry{},
+		names: map[types.NamespacedName]int{}, origins: map[types.NamespacedName]int{},
+		unseen: map[types.UID]time.Time{},
 	}
-	if id := h.Status.Provisioning.ID; id != "" {
-		x.nodeIDs[id] = true
-		if h.Status.HardwareDetails != nil {
-			x.addNICs(h.Status.HardwareDetails.NICs)
+}
+
+// put notes a host as the cache shows it, and reports whether its deletion is new.
+func (x *hostIndex) put(h *v1alpha1.BareMetalHost) (deleted bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.unseen, h.UID)
+	return x.replace(h.UID, entryOf(h))
+}
+
+// remember notes a host that was just created.
+func (x *hostIndex) remember(h *v1alpha1.BareMetalHost) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, shown := x.hosts[h.UID]; !shown {
+		x.unseen[h.UID] = x.now()
+		x.replace(h.UID, entryOf(h))
+	}
+}
+
+// remove drops a host that is gone, and reports whether its deletion is new.
+func (x *hostIndex) remove(uid types.UID) (deleted bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.unseen, uid)
+	old := x.hosts[uid]
+	x.replace(uid, nil)
+	return old == nil || !old.deleting
+}
+
+// expire drops hosts that were created here and that the cache never showed: they were
+// deleted at once.
+func (x *hostIndex) expire() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for uid, at := range x.unseen {
+		if x.now().Sub(at) > cacheLag {
+			delete(x.unseen, uid)
+			x.replace(uid, nil)
 		}
+	}
+}
+
+// replace is called with mu held; a nil entry drops the host. It reports whether the host
+// is being deleted and was not before.
+func (x *hostIndex) replace(uid types.UID, entry *hostEntry) (deleted bool) {
+	old := x.hosts[uid]
+	if reflect.DeepEqual(old, entry) {
+		return false
+	}
+	x.generation++
+	if old != nil {
+		x.count(old, -1)
+		for _, mac := range old.macs {
+			x.macs[mac] = slices.DeleteFunc(x.macs[mac], func(e *hostEntry) bool { return e == old })
+			if len(x.macs[mac]) == 0 {
+				delete(x.macs, mac)
+			}
+		}
+		delete(x.hosts, uid)
+	}
+	if entry == nil {
+		return false
+	}
+	x.hosts[uid] = entry
+	x.count(entry, 1)
+	for _, mac := range entry.macs {
+		x.macs[mac] = append(x.macs[mac], entry)
+	}
+	return entry.deleting && (old == nil || !old.deleting)
+}
+
+func (x *hostIndex) count(e *hostEntry, by int) {
+	add(x.names, e.name, by)
+	add(x.nodeNames, provisioner.NodeName(e.name.Namespace, e.name.Name), by)
+	add(x.nodeIDs, e.linked, by)
+	add(x.nodeIDs, e.sourced, by)
+	add(x.origins, e.origin, by)
+}
+
+// add changes a count; the empty key is not counted.
+func add[K comparable](counts map[K]int, key K, by int) {
+	var none K
+	if key == none {
+		return
+	}
+	if counts[key] += by; counts[key] == 0 {
+		delete(counts, key)
+	}
+}
+
+func entryOf(h *v1alpha1.BareMetalHost) *hostEntry {
+	e := &hostEntry{
+		name:   types.NamespacedName{Namespace: h.Namespace, Name: h.Name},
+		linked: h.Status.Provisioning.ID, deleting: !h.DeletionTimestamp.IsZero(),
 	}
 	if from, ok := originOf(h); ok {
-		x.nodeIDs[from.nodeID] = true
-		x.origins[from.resource]++
+		e.origin, e.sourced = from.resource, from.nodeID
 	}
+	if mac := strings.ToLower(h.Spec.BootMACAddress); mac != "" {
+		e.macs = append(e.macs, mac)
+	}
+	if e.linked != "" && h.Status.HardwareDetails != nil {
+		e.macs = append(e.macs, identifying(h.Status.HardwareDetails.NICs)...)
+	}
+	slices.Sort(e.macs)
+	e.macs = slices.Compact(e.macs)
+	return e
 }
 
-// addNICs leaves out locally administered addresses: USB links to BMCs have the
-// same one in many machines.
-func (x *hostIndex) addNICs(nics []v1alpha1.NIC) {
+// identifying returns the MAC addresses of NICs without those that are locally
+// administered: USB links to BMCs have the same one in many machines.
+func identifying(nics []v1alpha1.NIC) []string {
+	var macs []string
 	for i := range nics {
 		if mac := strings.ToLower(nics[i].MAC); mac != "" && !hardware.IsLocallyAdministered(mac) {
-			x.nicMACs[mac] = true
+			macs = append(macs, mac)
 		}
 	}
+	return macs
 }
 
-// hasMAC reports whether a host has one of the machine's MAC addresses.
-func (x *hostIndex) hasMAC(macs []string) bool {
+// hostWith returns a host with one of the machine's MAC addresses, or nil. It prefers one
+// without a node, which may be the machine's own.
+func (x *hostIndex) hostWith(macs []string) *hostEntry {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var found *hostEntry
 	for _, mac := range macs {
-		if x.bootMACs[mac] || x.nicMACs[mac] {
-			return true
+		for _, e := range x.macs[mac] {
+			if found == nil || found.linked != "" && e.linked == "" {
+				found = e
+			}
 		}
 	}
-	return false
+	return found
 }
 
-// split sorts nodes into those that have a host by ID or name and those that
-// are unused. It counts the rest, which are in use.
-func (x *hostIndex) split(nodes []provisioner.Node) (matched, free []provisioner.Node) {
-	for _, n := range nodes {
+// has reports whether a host has the node, by its ID or name.
+func (x *hostIndex) has(n provisioner.Node) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.hasLocked(n)
+}
+
+func (x *hostIndex) hasLocked(n provisioner.Node) bool {
+	return x.nodeIDs[n.ID] > 0 || n.Name != "" && x.nodeNames[n.Name] > 0
+}
+
+// division is how nodes are divided by who has them.
+type division struct {
+	matched int                // have a host by ID or name
+	foreign int                // belong to somebody else
+	free    []provisioner.Node // are unused
+}
+
+// divide sorts nodes by who has them.
+func (x *hostIndex) divide(nodes []provisioner.Node) division {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var d division
+	for i := range nodes {
 		switch {
-		case x.nodeIDs[n.ID], n.Name != "" && x.nodeNames[n.Name]:
-			matched = append(matched, n)
-		case n.BelongsTo() != "":
-			x.foreign++
+		case x.hasLocked(nodes[i]):
+			d.matched++
+		case nodes[i].BelongsTo() != "":
+			d.foreign++
 		default:
-			free = append(free, n)
+			d.free = append(d.free, nodes[i])
 		}
 	}
-	return matched, free
+	return d
 }
 
 // madeBy is the number of existing hosts that the resource created.
 func (x *hostIndex) madeBy(resource *discoveryv1.BareMetalHostDiscovery) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	return x.origins[types.NamespacedName{Namespace: resource.Namespace, Name: resource.Name}]
+}
+
+// isTaken reports whether a host has the name.
+func (x *hostIndex) isTaken(name types.NamespacedName) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.names[name] > 0
+}
+
+// version changes whenever the index does.
+func (x *hostIndex) version() uint64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.generation
 }
 
 // origin is the discovery resource that created a host.
@@ -113,56 +269,4 @@ func originOf(h *v1alpha1.BareMetalHost) (origin, bool) {
 		return origin{}, false
 	}
 	return origin{resource: types.NamespacedName{Namespace: parts[0], Name: parts[1]}, nodeID: parts[2]}, true
-}
-
-// cacheLag is how long a host that was just created may be missing in the cache.
-const cacheLag = 30 * time.Second
-
-// recentHosts remembers hosts until the cache must have them. It is safe for
-// concurrent use.
-type recentHosts struct {
-	now func() time.Time
-
-	mu    sync.Mutex
-	hosts map[types.UID]recentHost
-}
-
-type recentHost struct {
-	host v1alpha1.BareMetalHost
-	at   time.Time
-}
-
-func newRecentHosts(now func() time.Time) *recentHosts {
-	return &recentHosts{now: now, hosts: map[types.UID]recentHost{}}
-}
-
-func (r *recentHosts) remember(h *v1alpha1.BareMetalHost) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.hosts[h.UID] = recentHost{host: *h.DeepCopy(), at: r.now()}
-}
-
-func (r *recentHosts) forget(uid types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.hosts, uid)
-}
-
-// with returns listed and the remembered hosts that are not in it. The slice
-// is not changed.
-func (r *recentHosts) with(listed []v1alpha1.BareMetalHost) []v1alpha1.BareMetalHost {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range listed {
-		delete(r.hosts, listed[i].UID)
-	}
-	all := slices.Clip(listed)
-	for uid, recent := range r.hosts {
-		if r.now().Sub(recent.at) > cacheLag {
-			delete(r.hosts, uid)
-			continue
-		}
-		all = append(all, recent.host)
-	}
-	return all
 }

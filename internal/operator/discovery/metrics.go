@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 )
@@ -40,14 +41,27 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// observe counts the outcome of a poll. It has to be called while the status
-// still has the skipped nodes of the poll before.
-func (m *Metrics) observe(resource *discoveryv1.BareMetalHostDiscovery, o outcome) {
+// observe counts the outcome of a poll; fresh are the nodes that are newly skipped.
+func (m *Metrics) observe(resource *discoveryv1.BareMetalHostDiscovery, o outcome, fresh []discoveryv1.SkippedNode) {
 	m.nodes.WithLabelValues(resource.Namespace, resource.Name).Set(float64(o.engineNodes))
-	m.created.WithLabelValues(resource.Namespace, resource.Name).Add(float64(o.made))
-	for _, s := range o.skipped {
-		if old := findSkipped(resource.Status.Skipped, s.NodeID); old == nil || old.Reason != s.Reason {
-			m.skipped.WithLabelValues(resource.Namespace, resource.Name, string(s.Reason)).Inc()
-		}
+	m.created.WithLabelValues(resource.Namespace, resource.Name).Add(float64(len(o.made)))
+	for _, s := range fresh {
+		m.skipped.WithLabelValues(resource.Namespace, resource.Name, string(s.Reason)).Inc()
 	}
+}
+
+// forget drops the metrics of a deleted resource.
+func (m *Metrics) forget(name types.NamespacedName) {
+	m.nodes.DeleteLabelValues(name.Namespace, name.Name)
+	m.created.DeleteLabelValues(name.Namespace, name.Name)
+	for _, reason := range skipReasons {
+		m.skipped.DeleteLabelValues(name.Namespace, name.Name, string(reason))
+	}
+}
+
+// skipReasons are all reasons.
+var skipReasons = []discoveryv1.SkipReason{
+	discoveryv1.SkipMissingDetail, discoveryv1.SkipMissingMAC, discoveryv1.SkipNoInventory, discoveryv1.SkipDuplicateMAC,
+	discoveryv1.SkipNameConflict, discoveryv1.SkipNameInvalid, discoveryv1.SkipIgnored, discoveryv1.SkipTombstone,
+	discoveryv1.SkipLimitReached, discoveryv1.SkipCreateForbidden, discoveryv1.SkipNodeBusy,
 }

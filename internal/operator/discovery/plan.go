@@ -18,7 +18,6 @@ type plan struct {
 	matched int
 	create  []creation
 	skipped []discoveryv1.SkippedNode
-	failed  []error
 }
 
 // creation is a host to be made.
@@ -32,20 +31,21 @@ type creation struct {
 type planner struct {
 	resource   *discoveryv1.BareMetalHostDiscovery
 	index      *hostIndex
+	exists     func(nodeID string) bool
 	ignored    map[string]bool
 	tombstones map[string]bool
-	taken      map[string]bool // MAC addresses of machines in the plan
-	names      map[string]bool // names in the plan
+	taken      map[string]string // IDs of nodes in the plan, by MAC address
+	names      map[string]bool   // names in the plan
 	plan
 }
 
-// makePlan decides about each candidate. It is pure: the same candidates in the
-// same order and the same hosts give the same plan.
-func makePlan(resource *discoveryv1.BareMetalHostDiscovery, index *hostIndex, candidates []candidate) plan {
+// makePlan decides about each candidate. The same candidates in the same order and the
+// same hosts give the same plan. exists reports whether the engine has a node.
+func makePlan(resource *discoveryv1.BareMetalHostDiscovery, index *hostIndex, candidates []candidate, exists func(nodeID string) bool) plan {
 	p := &planner{
-		resource: resource, index: index,
+		resource: resource, index: index, exists: exists,
 		ignored: lowerSet(resource.Spec.IgnoredMACAddresses), tombstones: map[string]bool{},
-		taken: map[string]bool{}, names: map[string]bool{},
+		taken: map[string]string{}, names: map[string]bool{},
 	}
 	if resource.Spec.Rediscovery == discoveryv1.RediscoveryDeny {
 		for _, t := range resource.Status.Tombstones {
@@ -59,14 +59,11 @@ func makePlan(resource *discoveryv1.BareMetalHostDiscovery, index *hostIndex, ca
 }
 
 func (p *planner) decide(c candidate) {
-	switch {
-	case p.index.hasMAC(c.macs):
-		p.matched++
+	if host := p.index.hostWith(c.macs); host != nil {
+		p.match(c, host)
 		return
-	case c.err != nil:
-		p.failed = append(p.failed, c.err)
-		return
-	case p.unwanted(c):
+	}
+	if p.unwanted(c) {
 		return
 	}
 	if reason, message := p.obstacle(c); reason != "" {
@@ -89,9 +86,19 @@ func (p *planner) decide(c candidate) {
 	}
 	p.names[names[0]] = true
 	for _, mac := range c.facts.MACs {
-		p.taken[mac] = true
+		p.taken[mac] = c.node.ID
 	}
 	p.create = append(p.create, creation{candidate: c, names: names})
+}
+
+// match decides about a machine of which a host has a MAC address. The host takes the node,
+// or has already taken it, unless it has another one: then two nodes have the address.
+func (p *planner) match(c candidate, host *hostEntry) {
+	if host.linked != "" && host.linked != c.node.ID && p.exists(host.linked) {
+		p.skip(c, discoveryv1.SkipDuplicateMAC, fmt.Sprintf("host %s with node %s has one of the machine's MAC addresses; delete one of the two nodes from the engine", host.name, host.linked))
+		return
+	}
+	p.matched++
 }
 
 // unwanted reports whether the resource does not ask for such nodes at all. A
@@ -109,11 +116,17 @@ func (p *planner) unwanted(c candidate) bool {
 // obstacle says why the candidate cannot become a host now, or "".
 func (p *planner) obstacle(c candidate) (discoveryv1.SkipReason, string) {
 	limit := int(p.resource.Spec.MaxHosts)
+	twin := ""
+	if c.facts != nil {
+		twin = p.taken[c.facts.BootMAC]
+	}
 	switch {
 	case anyIn(p.ignored, c.macs):
 		return discoveryv1.SkipIgnored, "spec.ignoredMACAddresses lists this machine"
 	case anyIn(p.tombstones, c.macs):
 		return discoveryv1.SkipTombstone, "a host of this machine was deleted; remove it from status.tombstones to allow a new one"
+	case c.err != nil:
+		return discoveryv1.SkipNoInventory, "the node cannot be read, which is tried again after a wait: " + cut(c.err.Error())
 	case c.node.State == node.Inspecting, c.node.State == node.InspectWait, c.facts == nil && c.node.Busy:
 		return discoveryv1.SkipNodeBusy, "the engine is still inspecting this machine"
 	case c.facts == nil && node.IsStoreWait(c.node.LastError):
@@ -124,8 +137,8 @@ func (p *planner) obstacle(c candidate) (discoveryv1.SkipReason, string) {
 		return discoveryv1.SkipNoInventory, "inspection has not finished; boot the machine into the ramdisk"
 	case c.facts.BootMAC == "":
 		return discoveryv1.SkipMissingMAC, "the machine reports no usable MAC address"
-	case p.taken[c.facts.BootMAC]:
-		return discoveryv1.SkipDuplicateMAC, "an older node has the same MAC address; delete one of them from the engine"
+	case twin != "":
+		return discoveryv1.SkipDuplicateMAC, fmt.Sprintf("node %s, which is older, has the same MAC address; delete one of the two from the engine", twin)
 	case limit > 0 && p.index.madeBy(p.resource)+len(p.create) >= limit:
 		return discoveryv1.SkipLimitReached, fmt.Sprintf("spec.maxHosts allows %d hosts", limit)
 	default:
@@ -134,7 +147,7 @@ func (p *planner) obstacle(c candidate) (discoveryv1.SkipReason, string) {
 }
 
 func (p *planner) isTaken(name string) bool {
-	return p.names[name] || p.index.names[types.NamespacedName{Namespace: p.resource.Namespace, Name: name}]
+	return p.names[name] || p.index.isTaken(types.NamespacedName{Namespace: p.resource.Namespace, Name: name})
 }
 
 func (p *planner) skip(c candidate, reason discoveryv1.SkipReason, message string) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -45,11 +46,21 @@ func machine(id, hostname, mac string, change func(*candidate)) candidate {
 }
 
 func existingHost(name string, change func(*v1alpha1.BareMetalHost)) v1alpha1.BareMetalHost {
-	h := v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: name}}
+	h := v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: name, UID: types.UID("uid of " + name)}}
 	if change != nil {
 		change(&h)
 	}
 	return h
+}
+
+var testStart = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+
+func indexOf(hosts ...v1alpha1.BareMetalHost) *hostIndex {
+	x := newHostIndex(func() time.Time { return testStart })
+	for i := range hosts {
+		x.put(&hosts[i])
+	}
+	return x
 }
 
 func TestPlan(t *testing.T) {
@@ -71,7 +82,6 @@ func TestPlan(t *testing.T) {
 		wantNames   map[string]string // node ID → first name
 		wantSkipped skips
 		wantMatched int
-		wantFailed  int
 	}{
 		{name: "new machine", candidates: []candidate{one}, wantNames: map[string]string{"n1": "web"}},
 		{
@@ -88,6 +98,23 @@ func TestPlan(t *testing.T) {
 				h.Status.Provisioning.ID = "n9"
 				h.Status.HardwareDetails = &v1alpha1.HardwareDetails{NICs: []v1alpha1.NIC{{MAC: "00:1b:21:00:01:01"}}}
 			})},
+		},
+		{
+			name: "MAC is a NIC of a host whose other node exists", candidates: []candidate{one},
+			wantSkipped: skips{"n1": discoveryv1.SkipDuplicateMAC},
+			hosts: []v1alpha1.BareMetalHost{existingHost("other", func(h *v1alpha1.BareMetalHost) {
+				h.Status.Provisioning.ID = "n8"
+				h.Status.HardwareDetails = &v1alpha1.HardwareDetails{NICs: []v1alpha1.NIC{{MAC: "00:1b:21:00:01:01"}}}
+			})},
+		},
+		{
+			name: "host without a node goes before one with another node", candidates: []candidate{one}, wantMatched: 1,
+			hosts: []v1alpha1.BareMetalHost{
+				existingHost("other", func(h *v1alpha1.BareMetalHost) {
+					h.Spec.BootMACAddress, h.Status.Provisioning.ID = "00:1b:21:00:00:01", "n8"
+				}),
+				existingHost("waiting", func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:1b:21:00:01:01" }),
+			},
 		},
 		{
 			name: "made-up MAC of another host's NIC does not match",
@@ -189,12 +216,12 @@ func TestPlan(t *testing.T) {
 			},
 		},
 		{
-			name: "unreadable node", wantFailed: 1,
+			name: "unreadable node", wantSkipped: skips{"n1": discoveryv1.SkipNoInventory},
 			candidates: []candidate{noFacts(func(c *candidate) { c.err = errors.New("connection reset") })},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := makePlan(testResource(tt.resource), newHostIndex(tt.hosts), tt.candidates)
+			got := makePlan(testResource(tt.resource), indexOf(tt.hosts...), tt.candidates, func(id string) bool { return id == "n8" })
 			names := map[string]string{}
 			for _, c := range got.create {
 				names[c.node.ID] = c.names[0]
@@ -218,61 +245,10 @@ func TestPlan(t *testing.T) {
 			if diff := cmp.Diff(tt.wantSkipped, skipped); diff != "" {
 				t.Errorf("skipped nodes differ (-want +got):\n%s", diff)
 			}
-			if got.matched != tt.wantMatched || len(got.failed) != tt.wantFailed {
-				t.Errorf("matched %d, failed %d; want %d, %d", got.matched, len(got.failed), tt.wantMatched, tt.wantFailed)
+			if got.matched != tt.wantMatched {
+				t.Errorf("matched %d, want %d", got.matched, tt.wantMatched)
 			}
 		})
-	}
-}
-
-func TestSplitLeavesNodesOfOthersOut(t *testing.T) {
-	index := newHostIndex([]v1alpha1.BareMetalHost{
-		existingHost("by-id", func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.ID = "linked" }),
-		existingHost("by-name", nil),
-		existingHost("by-source", func(h *v1alpha1.BareMetalHost) {
-			h.Annotations = map[string]string{v1alpha1.DiscoverySourceAnnotation: "metal/racks/sourced"}
-		}),
-	})
-	matched, free := index.split([]provisioner.Node{
-		{ID: "linked", State: node.Active},
-		{ID: "named", Name: "metal~by-name", State: node.Enroll},
-		{ID: "sourced", State: node.Enroll},
-		{ID: "free", State: node.Manageable},
-		{ID: "foreign-name", Name: "db-1", State: node.Enroll},
-		{ID: "foreign-instance", InstanceID: "i", State: node.Available},
-		{ID: "foreign-owner", Owner: "team", State: node.Available},
-		{ID: "active", State: node.Active},
-		{ID: "cleaning", State: node.Cleaning},
-	})
-	if len(matched) != 3 || len(free) != 1 || free[0].ID != "free" || index.foreign != 5 {
-		t.Errorf("matched %v, free %v, foreign %d", matched, free, index.foreign)
-	}
-}
-
-func TestSkippedListKeepsSinceAndIsBounded(t *testing.T) {
-	before := metav1.NewTime(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC))
-	now := metav1.NewTime(before.Add(time.Hour))
-	old := []discoveryv1.SkippedNode{
-		{NodeID: "a", Reason: discoveryv1.SkipNoInventory, Since: before},
-		{NodeID: "b", Reason: discoveryv1.SkipNoInventory, Since: before},
-	}
-	fresh := []discoveryv1.SkippedNode{
-		{NodeID: "c", Reason: discoveryv1.SkipIgnored},
-		{NodeID: "b", Reason: discoveryv1.SkipMissingMAC},
-		{NodeID: "a", Reason: discoveryv1.SkipNoInventory},
-	}
-	got := skippedList(old, fresh, now)
-	want := []discoveryv1.SkippedNode{
-		{NodeID: "a", Reason: discoveryv1.SkipNoInventory, Since: before},
-		{NodeID: "b", Reason: discoveryv1.SkipMissingMAC, Since: now},
-		{NodeID: "c", Reason: discoveryv1.SkipIgnored, Since: now},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("skipped list differs (-want +got):\n%s", diff)
-	}
-	many := make([]discoveryv1.SkippedNode, 3*maxSkipped)
-	if got := len(skippedList(nil, many, now)); got != maxSkipped {
-		t.Errorf("%d entries, want %d", got, maxSkipped)
 	}
 }
 
@@ -311,7 +287,8 @@ func TestIdlePollsAreWrittenNowAndThen(t *testing.T) {
 	}{
 		{"first poll", &discoveryv1.BareMetalHostDiscoveryStatus{}, at(0), true},
 		{"a moment later", at(0), at(5 * time.Second), false},
-		{"half a minute later", at(0), at(30 * time.Second), true},
+		{"nine minutes later", at(0), at(9 * time.Minute), false},
+		{"ten minutes later", at(0), at(10 * time.Minute), true},
 		{"something changed", at(0), changed, true},
 		{"no poll", at(0), at(0), false},
 	} {

@@ -3,8 +3,6 @@ package discovery
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -21,7 +19,7 @@ const (
 	maxTombstones = 200
 	// pollTimeStep is how much lastPollTime may lag behind while nothing else
 	// changes, so that an idle poll writes nothing.
-	pollTimeStep = 30 * time.Second
+	pollTimeStep = 10 * time.Minute
 )
 
 // outcome is what one poll found and did.
@@ -29,43 +27,57 @@ type outcome struct {
 	engineNodes int
 	matched     int
 	created     int // hosts of the resource that exist
-	made        int // hosts made in this poll
-	failed      int
 	left        int // nodes that an older resource takes
 	skipped     []discoveryv1.SkippedNode
 	templateErr error
+	engineErr   error // the engine gave no answer in the middle of the poll
 	owner       *discoveryv1.BareMetalHostDiscovery
+	due         time.Time // when the outcome may be another one
+	creationResult
 }
 
+// merge adds what the creation of hosts led to.
 func (o *outcome) merge(c creationResult) {
-	o.made += c.made
-	o.created += c.made
-	o.matched += c.made + c.matched
-	o.failed += c.failed
-	o.skipped = append(o.skipped, c.skipped...)
+	o.matched += len(c.made) + c.overtaken
+	o.skipped = append(o.skipped, c.refused...)
+	o.creationResult = c
 }
 
-// record writes the outcome of a poll into the status.
-func (r *Reconciler) record(resource *discoveryv1.BareMetalHostDiscovery, o outcome) {
+// record writes the outcome of a poll into the status and tells of what is new since the
+// last one. It returns what the next poll has to remember.
+func (r *Reconciler) record(resource *discoveryv1.BareMetalHostDiscovery, o outcome, last *evaluation) skipMemory {
 	now := metav1.NewTime(r.Now())
 	status := &resource.Status
+	memory, fresh := memoryOf(last, status).update(o.skipped, now)
 	status.LastPollTime = &now
-	if o.made > 0 {
+	if len(o.made) > 0 {
 		status.LastCreateTime = &now
 	}
 	status.Counts = discoveryv1.DiscoveryCounts{
 		EngineNodes: count(o.engineNodes), Matched: count(o.matched), Created: count(o.created),
 		Skipped: count(len(o.skipped)), Failed: count(o.failed),
 	}
-	r.reportSkipped(resource, o.skipped)
-	status.Skipped = skippedList(status.Skipped, o.skipped, now)
-	r.Metrics.observe(resource, o)
+	status.Skipped = skippedList(o.skipped)
+	r.announce(resource, o.made)
+	r.reportSkipped(resource, fresh)
+	r.Metrics.observe(resource, o, fresh)
 
 	setCondition(resource, discoveryv1.EngineReachableCondition, metav1.ConditionTrue,
 		discoveryv1.EngineReachedReason, "The engine answers")
 	setTemplateCondition(resource, o.templateErr)
 	r.setConflict(resource, o)
 	setReady(resource)
+	if o.failed > 0 && meta.IsStatusConditionTrue(status.Conditions, discoveryv1.ReadyCondition) {
+		setCondition(resource, discoveryv1.ReadyCondition, metav1.ConditionFalse, discoveryv1.CreateFailedReason,
+			fmt.Sprintf("%d hosts could not be created, which is tried again: %s", o.failed, cut(o.failure.Error())))
+	}
+	return memory
+}
+
+// recordReached notes a poll that found everything as the one before.
+func (r *Reconciler) recordReached(resource *discoveryv1.BareMetalHostDiscovery) {
+	now := metav1.NewTime(r.Now())
+	resource.Status.LastPollTime = &now
 }
 
 // recordUnreachable keeps the counts of the last poll that reached the engine.
@@ -132,7 +144,11 @@ func setReady(resource *discoveryv1.BareMetalHostDiscovery) {
 			return
 		}
 	}
-	setCondition(resource, discoveryv1.ReadyCondition, metav1.ConditionTrue, discoveryv1.PollingReason, "New machines become hosts")
+	message := "New machines become hosts"
+	if n := resource.Status.Counts.Skipped; n > 0 {
+		message = fmt.Sprintf("New machines become hosts; %d got none, for the reasons in status.skipped", n)
+	}
+	setCondition(resource, discoveryv1.ReadyCondition, metav1.ConditionTrue, discoveryv1.PollingReason, message)
 }
 
 func setCondition(resource *discoveryv1.BareMetalHostDiscovery, kind string, status metav1.ConditionStatus, reason, message string) {
@@ -141,39 +157,17 @@ func setCondition(resource *discoveryv1.BareMetalHostDiscovery, kind string, sta
 	})
 }
 
-// skippedList sorts what was skipped, keeps since when the reason has not
-// changed, and cuts the list at what the schema allows.
-func skippedList(before, now []discoveryv1.SkippedNode, at metav1.Time) []discoveryv1.SkippedNode {
-	list := slices.Clone(now)
-	slices.SortFunc(list, func(a, b discoveryv1.SkippedNode) int { return strings.Compare(a.NodeID, b.NodeID) })
-	list = list[:min(len(list), maxSkipped)]
-	for i := range list {
-		list[i].Since = at
-		if old := findSkipped(before, list[i].NodeID); old != nil && old.Reason == list[i].Reason {
-			list[i].Since = old.Since
-		}
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	return list
-}
-
-func findSkipped(list []discoveryv1.SkippedNode, nodeID string) *discoveryv1.SkippedNode {
-	i := slices.IndexFunc(list, func(s discoveryv1.SkippedNode) bool { return s.NodeID == nodeID })
-	if i < 0 {
-		return nil
-	}
-	return &list[i]
-}
-
-// patchStatus writes what changed, if that is worth a write.
+// patchStatus writes what changed, if that is worth a write. Others write tombstones, too;
+// everything else is this controller's alone.
 func (r *Reconciler) patchStatus(ctx context.Context, before, after *discoveryv1.BareMetalHostDiscovery) error {
 	after.Status.ObservedGeneration = after.Generation
 	if !worthWriting(&before.Status, &after.Status) {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	patch := client.MergeFrom(before)
+	if !equality.Semantic.DeepEqual(before.Status.Tombstones, after.Status.Tombstones) {
+		patch = client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	}
 	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}

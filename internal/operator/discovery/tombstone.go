@@ -1,52 +1,79 @@
 package discovery
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// hostDeleted remembers that a host which a resource made is gone, and returns
-// the resource. The next reconciliation of the resource writes the tombstone.
-func (r *Reconciler) hostDeleted(host *v1alpha1.BareMetalHost) (types.NamespacedName, bool) {
-	r.created.forget(host.UID)
+// RecordDeletion notes that a host is being deleted in the status of the discovery resource
+// that created it, if that denies rediscovery. The controller that deletes hosts calls it
+// before the node is deleted from the engine and the host loses its finalizer, in each
+// pass that does so: then the machine is not discovered again, whether discovery runs
+// meanwhile or not. For hosts that were not discovered it does nothing.
+//
+// It reads the resource with live, which must not be a cache, and writes with writer. now
+// is used for hosts without a time of deletion. It needs the rights to get
+// baremetalhostdiscoveries and to patch their status.
+// Errors are those of the API server; a conflict can be tried again at once. A cluster
+// without the resource's kind is no error.
+func RecordDeletion(ctx context.Context, live client.Reader, writer client.StatusClient, host *v1alpha1.BareMetalHost, now time.Time) error {
 	from, ok := originOf(host)
 	if !ok || host.Spec.BootMACAddress == "" {
-		return types.NamespacedName{}, false
+		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.pending[from.resource] = append(r.pending[from.resource], r.tombstoneOf(host))
-	return from.resource, true
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		var resource discoveryv1.BareMetalHostDiscovery
+		if err := live.Get(ctx, from.resource, &resource); err != nil {
+			return err
+		}
+		before := resource.DeepCopy()
+		if resource.Spec.Rediscovery != discoveryv1.RediscoveryDeny || !addTombstone(&resource, tombstoneOf(host, now)) {
+			return nil
+		}
+		return writer.Status().Patch(ctx, &resource, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("keep the machine of host %s/%s from being discovered again by %s: %w", host.Namespace, host.Name, from.resource, err)
+	}
+	return nil
 }
 
-func (r *Reconciler) tombstoneOf(host *v1alpha1.BareMetalHost) discoveryv1.Tombstone {
-	at := metav1.NewTime(r.Now())
+func tombstoneOf(host *v1alpha1.BareMetalHost, now time.Time) discoveryv1.Tombstone {
+	at := metav1.NewTime(now)
 	if host.DeletionTimestamp != nil {
 		at = *host.DeletionTimestamp
 	}
 	return discoveryv1.Tombstone{MAC: strings.ToLower(host.Spec.BootMACAddress), DeletedAt: at}
 }
 
-// addDeletingHosts adds tombstones for hosts that are being deleted, also for
-// deletions that the controller did not watch.
-func (r *Reconciler) addDeletingHosts(resource *discoveryv1.BareMetalHostDiscovery, hosts []v1alpha1.BareMetalHost) {
-	if resource.Spec.Rediscovery != discoveryv1.RediscoveryDeny {
-		return
+// deletionSeen remembers that the deletion of a host which a resource made is new, and
+// returns the resource. The next reconciliation of the resource writes the tombstone,
+// unless [RecordDeletion] did.
+func (r *Reconciler) deletionSeen(host *v1alpha1.BareMetalHost) (types.NamespacedName, bool) {
+	from, ok := originOf(host)
+	if !ok || host.Spec.BootMACAddress == "" {
+		return types.NamespacedName{}, false
 	}
-	for i := range hosts {
-		host := &hosts[i]
-		from, ok := originOf(host)
-		if ok && !host.DeletionTimestamp.IsZero() && host.Spec.BootMACAddress != "" &&
-			from.resource.Namespace == resource.Namespace && from.resource.Name == resource.Name {
-			addTombstone(resource, r.tombstoneOf(host))
-		}
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending[from.resource] = append(r.pending[from.resource], tombstoneOf(host, r.Now()))
+	return from.resource, true
 }
 
 // addPending adds the pending tombstones to the status and returns how many there
@@ -67,21 +94,23 @@ func (r *Reconciler) addPending(resource *discoveryv1.BareMetalHostDiscovery) in
 func (r *Reconciler) dropPending(name types.NamespacedName, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pending[name] = r.pending[name][n:]
+	r.pending[name] = r.pending[name][min(n, len(r.pending[name])):]
 	if len(r.pending[name]) == 0 {
 		delete(r.pending, name)
 	}
 }
 
-// addTombstone adds a machine once and drops the oldest beyond the limit.
-func addTombstone(resource *discoveryv1.BareMetalHostDiscovery, t discoveryv1.Tombstone) {
+// addTombstone adds a machine once, drops the oldest beyond the limit, and reports
+// whether it added the machine.
+func addTombstone(resource *discoveryv1.BareMetalHostDiscovery, t discoveryv1.Tombstone) bool {
 	list := &resource.Status.Tombstones
 	if slices.ContainsFunc(*list, func(old discoveryv1.Tombstone) bool { return strings.EqualFold(old.MAC, t.MAC) }) {
-		return
+		return false
 	}
 	*list = append(*list, t)
 	slices.SortStableFunc(*list, func(a, b discoveryv1.Tombstone) int { return a.DeletedAt.Compare(b.DeletedAt.Time) })
 	if len(*list) > maxTombstones {
 		*list = (*list)[len(*list)-maxTombstones:]
 	}
+	return true
 }

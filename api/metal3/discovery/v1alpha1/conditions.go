@@ -3,7 +3,7 @@ package v1alpha1
 // Condition types of a BareMetalHostDiscovery.
 const (
 	// ReadyCondition is true when the engine is reachable, the name template
-	// is usable and no older resource takes the nodes.
+	// is usable, no older resource takes the nodes and hosts can be created.
 	ReadyCondition = "Ready"
 	// EngineReachableCondition reports whether the last poll reached the engine.
 	EngineReachableCondition = "EngineReachable"
@@ -17,6 +17,9 @@ const (
 const (
 	// PollingReason means that discovery works.
 	PollingReason = "Polling"
+	// CreateFailedReason means that the API server did not create hosts, which may be
+	// temporary.
+	CreateFailedReason = "CreateFailed"
 	// SuspendedReason means that spec.suspend is set.
 	SuspendedReason = "Suspended"
 	// EngineReachedReason means that the last poll reached the engine.
@@ -47,10 +50,11 @@ const (
 	SkipMissingDetail SkipReason = "MissingDetail"
 	// SkipMissingMAC means that the machine reports no usable MAC address.
 	SkipMissingMAC SkipReason = "MissingMAC"
-	// SkipNoInventory means that inspection left no inventory yet.
+	// SkipNoInventory means that inspection left no inventory yet, or one that
+	// cannot be read.
 	SkipNoInventory SkipReason = "NoInventory"
-	// SkipDuplicateMAC means that another node of this poll has the same boot
-	// MAC address.
+	// SkipDuplicateMAC means that another node has one of the machine's MAC
+	// addresses: an older one that becomes a host, or one with a host.
 	SkipDuplicateMAC SkipReason = "DuplicateMAC"
 	// SkipNameConflict means that all names tried belong to other machines.
 	SkipNameConflict SkipReason = "NameConflict"

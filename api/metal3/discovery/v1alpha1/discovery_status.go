@@ -10,7 +10,7 @@ type BareMetalHostDiscoveryStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// lastPollTime is the time of the last successful poll of the engine. While
-	// nothing else changes it is written at most twice a minute.
+	// nothing else changes it is written every ten minutes.
 	// +optional
 	LastPollTime *metav1.Time `json:"lastPollTime,omitempty"`
 
@@ -23,7 +23,8 @@ type BareMetalHostDiscoveryStatus struct {
 	Counts DiscoveryCounts `json:"counts,omitzero"`
 
 	// skipped are nodes that did not become hosts, in the order of their IDs.
-	// Only the first 50 are listed; counts.skipped has them all.
+	// At most 50 are listed, those first that a person has to do something about;
+	// counts.skipped has them all.
 	// +optional
 	// +listType=map
 	// +listMapKey=nodeID
@@ -62,8 +63,8 @@ type DiscoveryCounts struct {
 	// reason.
 	// +optional
 	Skipped int32 `json:"skipped"`
-	// failed is how many hosts could not be created because of an error that
-	// may be temporary.
+	// failed is how many hosts could not be created because of an error of the API
+	// server that may be temporary. The condition Ready has one of the errors.
 	// +optional
 	Failed int32 `json:"failed"`
 }

@@ -14,8 +14,9 @@ type BareMetalHostDiscoverySpec struct {
 	// +required
 	ResourceNameTemplate ResourceNameTemplate `json:"resourceNameTemplate"`
 
-	// pollInterval is the time between two polls of the engine, at least 5s.
-	// The default is 30s.
+	// pollInterval is the longest time between two comparisons of the engine's nodes
+	// with the hosts, at least 5s. A change of an unused node leads to one after 5s at
+	// the latest. The default is 30s.
 	// +optional
 	// +kubebuilder:default:="30s"
 	// +kubebuilder:validation:Type=string

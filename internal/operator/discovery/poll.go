@@ -1,0 +1,203 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+const (
+	// pollTimeout bounds one poll.
+	pollTimeout = time.Minute
+	// again is the pause before a poll that has more to do.
+	again = 100 * time.Millisecond
+)
+
+// inputs are what the outcome of a poll depends on. When they are the same as in the last
+// poll, and no node is to be read again, there is nothing to do.
+type inputs struct {
+	uid        types.UID
+	generation int64
+	owner      types.UID
+	nodes      uint64
+	hosts      uint64
+}
+
+// evaluation is what a poll worked with, and left.
+type evaluation struct {
+	inputs
+	tombstones []discoveryv1.Tombstone
+	// due is when the same inputs may have another outcome.
+	due time.Time
+	// skipped are all skipped nodes, also those that the status has no room for.
+	skipped skipMemory
+}
+
+// poll compares the nodes with the hosts, creates the hosts that are missing and fills the
+// status. Errors of the engine go into the status; only errors of the API server come
+// back. It returns when the resource has to be polled at the latest.
+func (r *Reconciler) poll(parent context.Context, p *pass) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(parent, pollTimeout)
+	defer cancel()
+	interval := pollInterval(p.resource)
+	if err := r.NodeCache.Refresh(ctx, freshness); err != nil {
+		if parent.Err() != nil {
+			return 0, parent.Err()
+		}
+		r.unreachable(p.resource, overdue(ctx, err))
+		return minPollInterval, nil
+	}
+	var resources discoveryv1.BareMetalHostDiscoveryList
+	if err := r.Client.List(ctx, &resources); err != nil {
+		return 0, fmt.Errorf("list discovery resources: %w", err)
+	}
+	r.index.expire()
+	owner := ownerOf(resources.Items)
+	now := r.inputs(p.resource, owner)
+	last := r.lastEvaluation(p.resource)
+	if last != nil && last.inputs == now && sameTombstones(last.tombstones, p.resource) && r.Now().Before(last.due) {
+		r.recordReached(p.resource)
+		return min(interval, last.due.Sub(r.Now())), nil
+	}
+	if err := r.readAfresh(ctx, p); err != nil {
+		return 0, err
+	}
+	r.addPending(p.resource)
+	result, err := r.evaluate(parent, ctx, p.resource, owner)
+	if err != nil {
+		return 0, err
+	}
+	if result.engineErr != nil {
+		r.unreachable(p.resource, result.engineErr)
+		return minPollInterval, nil
+	}
+	skipped := r.record(p.resource, result, last)
+	r.evaluated[client.ObjectKeyFromObject(p.resource)] = &evaluation{
+		inputs: now, tombstones: p.resource.Status.Tombstones, due: result.due, skipped: skipped,
+	}
+	log.FromContext(ctx).V(1).Info("Compared nodes and hosts", "nodes", result.engineNodes, "created", len(result.made))
+	return max(min(interval, result.due.Sub(r.Now())), again), nil
+}
+
+// unreachable notes that the engine gave no answer. The next poll that gets one decides
+// about all nodes again.
+func (r *Reconciler) unreachable(resource *discoveryv1.BareMetalHostDiscovery, err error) {
+	r.recordUnreachable(resource, err)
+	if last := r.lastEvaluation(resource); last != nil {
+		last.due = time.Time{}
+	}
+}
+
+// overdue gives an error that comes from the deadline of the poll its reason.
+func overdue(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.Is(err, provisioner.ErrUnreachable) {
+		return fmt.Errorf("%w: the list of nodes was not complete within %s", provisioner.ErrUnreachable, pollTimeout)
+	}
+	return err
+}
+
+func (r *Reconciler) inputs(resource, owner *discoveryv1.BareMetalHostDiscovery) inputs {
+	now := inputs{
+		uid: resource.UID, generation: resource.Generation,
+		nodes: r.NodeCache.Generation(), hosts: r.index.version(),
+	}
+	if owner != nil {
+		now.owner = owner.UID
+	}
+	return now
+}
+
+// lastEvaluation returns what the last poll of this very resource left, or nil.
+func (r *Reconciler) lastEvaluation(resource *discoveryv1.BareMetalHostDiscovery) *evaluation {
+	last := r.evaluated[client.ObjectKeyFromObject(resource)]
+	if last == nil || last.uid != resource.UID {
+		return nil
+	}
+	return last
+}
+
+// sameTombstones reports whether nobody changed the tombstones.
+func sameTombstones(before []discoveryv1.Tombstone, resource *discoveryv1.BareMetalHostDiscovery) bool {
+	return slices.EqualFunc(before, resource.Status.Tombstones, func(a, b discoveryv1.Tombstone) bool { return a.MAC == b.MAC })
+}
+
+// readAfresh reads the resource from the API server, because the cache may lack what the
+// last poll wrote, and a tombstone that was written before its host went.
+func (r *Reconciler) readAfresh(ctx context.Context, p *pass) error {
+	var now discoveryv1.BareMetalHostDiscovery
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(p.resource), &now); err != nil {
+		return fmt.Errorf("read the resource: %w", err)
+	}
+	p.resource, p.before = &now, now.DeepCopy()
+	return nil
+}
+
+// evaluate decides about all nodes and creates hosts for those that need one. parent
+// outlives the poll: readings under it may take longer.
+func (r *Reconciler) evaluate(parent, ctx context.Context, resource, owner *discoveryv1.BareMetalHostDiscovery) (outcome, error) {
+	nodes := r.NodeCache.Nodes()
+	divided := r.index.divide(nodes)
+	result := outcome{
+		engineNodes: len(nodes), matched: divided.matched, owner: owner,
+		templateErr: checkTemplate(resource.Spec.ResourceNameTemplate),
+		due:         r.Now().Add(refreshAfter),
+	}
+	mine := sameResource(owner, resource) && result.templateErr == nil
+	var found findings
+	if mine {
+		found = r.facts.read(parent, divided.free)
+	} else {
+		found = r.facts.peek(divided.free)
+	}
+	if parent.Err() != nil {
+		return result, parent.Err()
+	}
+	if found.failed {
+		if err := r.NodeCache.Refresh(ctx, 0); err != nil {
+			result.engineErr = overdue(ctx, err)
+			return result, nil
+		}
+	}
+	decided := makePlan(resource, r.index, found.candidates, func(id string) bool { return r.exists(ctx, id) })
+	result.matched += decided.matched
+	if mine {
+		result.skipped = decided.skipped
+		result.merge(r.createAll(ctx, resource, decided.create))
+		result.dueBy(found, r.Now())
+	} else {
+		result.left = len(decided.create) + found.unread
+	}
+	result.created = r.index.madeBy(resource)
+	return result, nil
+}
+
+// dueBy moves the next poll to when there is something to read or to create again.
+func (o *outcome) dueBy(found findings, now time.Time) {
+	if !found.due.IsZero() && found.due.Before(o.due) {
+		o.due = found.due
+	}
+	if found.unread > 0 {
+		o.due = now
+	}
+	if o.failed > 0 && o.due.After(now.Add(minPollInterval)) {
+		o.due = now.Add(minPollInterval)
+	}
+}
+
+// exists reports whether the engine has a node. The cache may show one that is gone.
+func (r *Reconciler) exists(ctx context.Context, id string) bool {
+	if _, known := r.NodeCache.Node(id); !known {
+		return false
+	}
+	_, err := r.NodeCache.Fetch(ctx, id)
+	return !errors.Is(err, provisioner.ErrNotFound)
+}

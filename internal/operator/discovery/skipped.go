@@ -1,0 +1,79 @@
+package discovery
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+)
+
+// skipMemory is for what reason each node was skipped in the last poll, and since when. The
+// status has the first of them only.
+type skipMemory struct {
+	nodes map[string]skipRecord
+	// partial is true when nodes may be missing that were skipped: the memory is
+	// from a status that had no room for them.
+	partial bool
+}
+
+type skipRecord struct {
+	reason discoveryv1.SkipReason
+	since  metav1.Time
+}
+
+// memoryOf is what the last poll remembers, or else the status: the poll was that of
+// another process.
+func memoryOf(last *evaluation, status *discoveryv1.BareMetalHostDiscoveryStatus) skipMemory {
+	if last != nil {
+		return last.skipped
+	}
+	m := skipMemory{nodes: map[string]skipRecord{}, partial: int(status.Counts.Skipped) > len(status.Skipped)}
+	for _, s := range status.Skipped {
+		m.nodes[s.NodeID] = skipRecord{s.Reason, s.Since}
+	}
+	return m
+}
+
+// update fills in since when each node is skipped for its reason. It returns the memory of
+// this poll and the nodes that are newly skipped, or for a new reason.
+func (m skipMemory) update(skipped []discoveryv1.SkippedNode, now metav1.Time) (next skipMemory, fresh []discoveryv1.SkippedNode) {
+	next.nodes = make(map[string]skipRecord, len(skipped))
+	for i := range skipped {
+		s := &skipped[i]
+		s.Since = now
+		old, known := m.nodes[s.NodeID]
+		switch {
+		case known && old.reason == s.Reason:
+			s.Since = old.since
+		case known || !m.partial:
+			fresh = append(fresh, *s)
+		}
+		next.nodes[s.NodeID] = skipRecord{s.Reason, s.Since}
+	}
+	return next, fresh
+}
+
+// skippedList returns the list for the status: by node, and not longer than the schema
+// allows. When it has to leave nodes out, those stay that a person can do something about.
+func skippedList(skipped []discoveryv1.SkippedNode) []discoveryv1.SkippedNode {
+	if len(skipped) == 0 {
+		return nil
+	}
+	list := slices.Clone(skipped)
+	slices.SortFunc(list, func(a, b discoveryv1.SkippedNode) int {
+		return cmp.Or(worth(b)-worth(a), strings.Compare(a.NodeID, b.NodeID))
+	})
+	list = list[:min(len(list), maxSkipped)]
+	slices.SortFunc(list, func(a, b discoveryv1.SkippedNode) int { return strings.Compare(a.NodeID, b.NodeID) })
+	return list
+}
+
+func worth(s discoveryv1.SkippedNode) int {
+	if worthAnEvent[s.Reason] {
+		return 1
+	}
+	return 0
+}
