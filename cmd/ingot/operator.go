@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
+const kubeconfigUsage = "kubeconfig of the cluster [$KUBECONFIG] (default: the cluster that this runs in, else ~/.kube/config)"
+
 // newOperatorCommand returns `ingot operator`.
 func newOperatorCommand() *cobra.Command {
 	var flags operatorFlags
@@ -28,27 +31,38 @@ engine that implements the Bare Metal API: Ingot's own or upstream Ironic.
 
 The groups of controllers can run together or in separate processes, each with
 its own service account; with --leader-elect each group has its own lease. The
-password for the engine is read from the environment variable OS_PASSWORD.`,
+password for the engine is read from the environment variable OS_PASSWORD. Where a
+flag names a variable in brackets, that one has its value when the flag is not given.
+
+The host controllers do not start while Metal3's own operator leads in the cluster.`,
 		Example: "  ingot operator --kubeconfig .ingot/kubeconfig --engine http://127.0.0.1:6385\n  ingot operator --demo",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context(), cmd) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster [$KUBECONFIG] (default: the cluster that this runs in, else ~/.kube/config)")
-	f.StringSliceVar(&flags.opts.Namespaces, "namespace", nil, "namespaces to watch (default all)")
-	f.StringVar(&flags.opts.EngineURL, "engine", "", "URL of the engine [$OS_ENDPOINT]")
+	f.StringVar(&flags.kubeconfig, "kubeconfig", "", kubeconfigUsage)
+	f.StringSliceVar(&flags.opts.Namespaces, "namespace", nil, "namespaces to watch [$WATCH_NAMESPACE] (default all)")
+	f.StringVar(&flags.opts.EngineURL, "engine", "", "URL of the engine [$OS_ENDPOINT, $IRONIC_ENDPOINT]")
 	f.StringVar(&flags.opts.EngineUser, "engine-user", "", "user name for the engine [$OS_USERNAME]")
-	f.StringVar(&flags.opts.EngineCAFile, "engine-ca", "", "PEM file with the CA certificates of the engine")
-	f.BoolVar(&flags.opts.EngineInsecure, "engine-insecure", false, "do not verify the engine's certificate")
+	f.StringVar(&flags.opts.EngineCAFile, "engine-ca", "", "PEM file with the CA certificates of the engine [$IRONIC_CACERT_FILE]")
+	f.BoolVar(&flags.opts.EngineInsecure, "engine-insecure", false, "do not verify the engine's certificate [$IRONIC_INSECURE]")
 	f.BoolVar(&flags.demo, "demo", false, "use a simulated engine, whose nodes behave as the names of their hosts say")
 	f.StringSliceVar(&flags.opts.Controllers, "controllers", operator.Groups(), "groups of controllers to run")
 	f.BoolVar(&flags.opts.LeaderElection, "leader-elect", false, "elect a leader for each group, so that only one replica runs it")
-	f.StringVar(&flags.opts.LeaderElectionNamespace, "leader-elect-namespace", "", "namespace of the leases (default: the one this runs in)")
+	f.StringVar(&flags.opts.LeaderElectionNamespace, "leader-elect-namespace", "", "namespace of the leases [$POD_NAMESPACE] (default: the one this runs in)")
+	f.DurationVar(&flags.opts.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "time for which a lease is respected that its holder does not renew [$LEASE_DURATION_SECONDS]")
+	f.DurationVar(&flags.opts.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "time after which a leader stops that could not renew its lease [$RENEW_DEADLINE_SECONDS]")
+	f.DurationVar(&flags.opts.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "time between two tries to get or renew a lease [$RETRY_PERIOD_SECONDS]")
+	f.BoolVar(&flags.opts.AllowUpstream, "allow-upstream-operator", false, "start although Metal3's own operator leads in the cluster")
+	f.Float32Var(&flags.opts.KubeQPS, "kube-api-qps", 300, "requests to the Kubernetes API in a second")
+	f.IntVar(&flags.opts.KubeBurst, "kube-api-burst", 600, "requests to the Kubernetes API at once")
 	f.DurationVar(&flags.opts.PollInterval, "poll-interval", 5*time.Second, "time between two polls of the engine")
 	f.DurationVar(&flags.opts.AgentWindow, "agent-window", 5*time.Minute, "time after its last heartbeat for which a ramdisk counts as alive")
 	f.DurationVar(&flags.opts.MaxBackoff, "backoff-max", 30*time.Minute, "longest pause between two attempts after errors")
-	f.IntVar(&flags.opts.Concurrency, "concurrency", 16, "number of hosts to reconcile at the same time")
-	f.StringVar(&flags.opts.MetricsAddr, "metrics-addr", "", "address to serve metrics on (default none)")
+	f.IntVar(&flags.opts.Concurrency, "concurrency", 16, "number of hosts to reconcile at the same time [$BMO_CONCURRENCY]")
+	f.StringVar(&flags.opts.MetricsAddr, "metrics-addr", "", "address to serve metrics on, over TLS and for authorized callers (default none)")
+	f.StringVar(&flags.opts.MetricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key for metrics (default: a self-signed certificate)")
+	f.BoolVar(&flags.opts.MetricsInsecure, "metrics-insecure", false, "serve metrics without TLS and authentication, on loopback only")
 	f.StringVar(&flags.opts.HealthAddr, "health-addr", "", "address to serve /healthz and /readyz on (default none)")
 	flags.log.add(cmd)
 	return cmd
@@ -62,6 +76,9 @@ type operatorFlags struct {
 }
 
 func (f *operatorFlags) run(ctx context.Context, cmd *cobra.Command) error {
+	if err := readOperatorVariables(cmd); err != nil {
+		return err
+	}
 	logger, err := f.log.logger(cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -93,9 +110,7 @@ func (f *operatorFlags) chooseEngine(opts *operator.Options) error {
 		opts.Engine = demo.New(demo.Options{})
 		return nil
 	}
-	if opts.EngineURL == "" {
-		opts.EngineURL = os.Getenv("OS_ENDPOINT")
-	}
+	opts.EngineURL = cmp.Or(opts.EngineURL, os.Getenv("OS_ENDPOINT"), os.Getenv("IRONIC_ENDPOINT"))
 	if opts.EngineURL == "" {
 		return &cli.UsageError{Err: errors.New("--engine: want the URL of an engine, such as http://127.0.0.1:6385")}
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 )
 
-// Times of the leader leases, the same as in Kubernetes' own components.
+// Times of the leader leases by default, the same as in Kubernetes' own components.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
@@ -31,6 +31,8 @@ type group struct {
 type leaseOptions struct {
 	config          *rest.Config
 	namespace, name string
+
+	duration, renewDeadline, retryPeriod time.Duration
 }
 
 // NeedLeaderElection keeps the manager's own lease out: the group has its own.
@@ -50,7 +52,7 @@ func (g *group) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("prepare lease %s/%s: %w", g.lease.namespace, g.lease.name, err)
 	}
-	return lead(ctx, lock, g.lease.name, c.Start)
+	return g.lease.lead(ctx, lock, c.Start)
 }
 
 func (l *leaseOptions) lock() (resourcelock.Interface, error) {
@@ -59,20 +61,20 @@ func (l *leaseOptions) lock() (resourcelock.Interface, error) {
 		return nil, err
 	}
 	identity := resourcelock.ResourceLockConfig{Identity: hostname + "_" + uuid.NewString()}
-	return resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, l.namespace, l.name, identity, l.config, renewDeadline)
+	return resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, l.namespace, l.name, identity, l.config, l.renewDeadline)
 }
 
 // lead waits for the lease and runs work while it is held. When ctx ends, the
 // lease is given up only after work has returned, so that no other replica
 // begins too early.
-func lead(ctx context.Context, lock resourcelock.Interface, name string, work func(context.Context) error) error {
+func (l *leaseOptions) lead(ctx context.Context, lock resourcelock.Interface, work func(context.Context) error) error {
 	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
 	defer endElection()
 	var workErr error
 	started, done := make(chan struct{}), make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, Name: name, ReleaseOnCancel: true,
-		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		Lock: lock, Name: l.name, ReleaseOnCancel: true,
+		LeaseDuration: l.duration, RenewDeadline: l.renewDeadline, RetryPeriod: l.retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(held context.Context) {
 				close(started)
@@ -87,7 +89,7 @@ func lead(ctx context.Context, lock resourcelock.Interface, name string, work fu
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("join election for lease %s: %w", name, err)
+		return fmt.Errorf("join election for lease %s: %w", l.name, err)
 	}
 	// A replica that never led has nothing to finish.
 	defer context.AfterFunc(ctx, func() {
@@ -107,7 +109,7 @@ func lead(ctx context.Context, lock resourcelock.Interface, name string, work fu
 	case workErr != nil && !errors.Is(workErr, context.Canceled):
 		return workErr
 	case ctx.Err() == nil:
-		return fmt.Errorf("lease %s was lost", name)
+		return fmt.Errorf("lease %s was lost", l.name)
 	default:
 		return nil
 	}

@@ -33,7 +33,6 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -78,9 +77,7 @@ func New(opts Options) (*Operator, error) {
 		return nil, err
 	}
 	o := &Operator{opts: opts, config: rest.CopyConfig(opts.Config), engine: opts.Engine, registry: prometheus.NewRegistry()}
-	if o.config.QPS == 0 {
-		o.config.QPS, o.config.Burst = apiQPS, apiBurst
-	}
+	opts.limit(o.config)
 	o.config.WarningHandlerWithContext = &warnings{logger: opts.Logger}
 	if o.engine == nil {
 		c, err := client.New(client.Options{
@@ -124,12 +121,16 @@ func (o *Operator) newManager() error {
 	for _, ns := range o.opts.Namespaces {
 		namespaces[ns] = cache.Config{}
 	}
+	served, err := o.opts.metricsOptions()
+	if err != nil {
+		return err
+	}
 	stop := stopTimeout
 	mgr, err := manager.New(o.config, manager.Options{
 		Scheme:                  scheme,
 		Logger:                  logr.FromSlogHandler(o.opts.Logger.Handler()),
 		Cache:                   cache.Options{DefaultNamespaces: namespaces, DefaultTransform: cache.TransformStripManagedFields()},
-		Metrics:                 metricsserver.Options{BindAddress: addrOrOff(o.opts.MetricsAddr)},
+		Metrics:                 served,
 		HealthProbeBindAddress:  addrOrOff(o.opts.HealthAddr),
 		GracefulShutdownTimeout: &stop,
 		Controller:              ctrlconfig.Controller{},
@@ -161,7 +162,10 @@ func (o *Operator) addGroup(name string) error {
 	}
 	g := &group{name: name, build: build}
 	if o.opts.LeaderElection {
-		g.lease = &leaseOptions{config: o.config, namespace: o.opts.LeaderElectionNamespace, name: "ingot-" + name}
+		g.lease = &leaseOptions{
+			config: o.config, namespace: o.opts.LeaderElectionNamespace, name: leasePrefix + name,
+			duration: o.opts.LeaseDuration, renewDeadline: o.opts.RenewDeadline, retryPeriod: o.opts.RetryPeriod,
+		}
 	}
 	return o.manager.Add(g)
 }
@@ -203,12 +207,17 @@ func (o *Operator) builder(name string) (func() (controller.Controller, error), 
 
 // Run runs the controllers until ctx ends. It returns nil when it was asked to
 // stop, and an error when it cannot continue: an address is in use, a CRD is
-// missing, a lease was lost. An operator runs once.
+// missing, another operator manages the hosts, a lease was lost. An operator runs once.
 func (o *Operator) Run(ctx context.Context) error {
 	if err := o.checkKinds(); err != nil {
 		return err
 	}
 	if slices.Contains(o.opts.Controllers, GroupHost) {
+		if !o.opts.AllowUpstream {
+			if err := o.checkUpstream(ctx); err != nil {
+				return err
+			}
+		}
 		if err := host.IndexFields(ctx, o.manager.GetFieldIndexer()); err != nil {
 			return err
 		}

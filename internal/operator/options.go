@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
 
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
@@ -41,6 +42,18 @@ type Options struct {
 	// LeaderElectionNamespace is where the leases are. It is required with
 	// LeaderElection.
 	LeaderElectionNamespace string
+	// LeaseDuration is how long a lease is respected that its holder does not renew; 15 s.
+	// RenewDeadline is how long the holder tries to renew it before it stops; 10 s.
+	// RetryPeriod is the time between two tries; 2 s. Each has to be longer than the next.
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+	// AllowUpstream starts the host controllers although Metal3's own operator leads in
+	// the cluster.
+	AllowUpstream bool
+
+	// KubeQPS and KubeBurst bound the requests to the API server: how many in a second, and
+	// how many at once. 0 means what Config says or, without that, 300 and 600.
+	KubeQPS   float32
+	KubeBurst int
 
 	// PollInterval is the time between two polls of the engine; 5 s.
 	PollInterval time.Duration
@@ -55,6 +68,12 @@ type Options struct {
 	// MetricsAddr and HealthAddr are where metrics and probes are served;
 	// empty means nowhere.
 	MetricsAddr, HealthAddr string
+	// MetricsInsecure serves metrics over plain HTTP and without authentication, which is
+	// possible on loopback only.
+	MetricsInsecure bool
+	// MetricsCertDir has the certificate of metrics, tls.crt and tls.key, which are read again
+	// when they change. Empty means a self-signed one, new at each start.
+	MetricsCertDir string
 	// Logger gets the log; nil means slog's default.
 	Logger *slog.Logger
 }
@@ -95,6 +114,10 @@ func (o *Options) setDefaults() error {
 	if err := checkControllers(o.Controllers); err != nil {
 		return err
 	}
+	o.setLeaseDefaults()
+	if err := errors.Join(o.checkLeases(), o.checkLimits(), o.checkMetrics()); err != nil {
+		return err
+	}
 	setDefault(&o.PollInterval, 5*time.Second)
 	setDefault(&o.AgentWindow, 5*time.Minute)
 	setDefault(&o.MaxBackoff, 30*time.Minute)
@@ -105,6 +128,48 @@ func (o *Options) setDefaults() error {
 		o.Logger = slog.Default()
 	}
 	return nil
+}
+
+func (o *Options) setLeaseDefaults() {
+	setDefault(&o.LeaseDuration, leaseDuration)
+	setDefault(&o.RenewDeadline, renewDeadline)
+	setDefault(&o.RetryPeriod, retryPeriod)
+}
+
+// checkLeases returns an error for times with which no leader can be elected. The API counts
+// the duration of leases in seconds.
+func (o *Options) checkLeases() error {
+	switch {
+	case o.LeaseDuration < time.Second:
+		return fmt.Errorf("the duration of leader leases, %s, has to be at least a second", o.LeaseDuration)
+	case o.LeaseDuration <= o.RenewDeadline:
+		return fmt.Errorf("the duration of leader leases, %s, has to be longer than the deadline for their renewal, %s", o.LeaseDuration, o.RenewDeadline)
+	case float64(o.RenewDeadline) <= leaderelection.JitterFactor*float64(o.RetryPeriod):
+		return fmt.Errorf("the deadline for the renewal of leader leases, %s, has to be longer than %v times the time between two tries, %s",
+			o.RenewDeadline, leaderelection.JitterFactor, o.RetryPeriod)
+	}
+	return nil
+}
+
+// checkLimits returns an error for limits under which no request would be sent.
+func (o *Options) checkLimits() error {
+	if o.KubeQPS < 0 || o.KubeBurst < 0 {
+		return fmt.Errorf("limits of requests to the API server: want more than 0, got %v in a second and %d at once", o.KubeQPS, o.KubeBurst)
+	}
+	return nil
+}
+
+// limit sets the limits of requests to the API server in a client configuration.
+func (o *Options) limit(config *rest.Config) {
+	if config.QPS == 0 {
+		config.QPS, config.Burst = apiQPS, apiBurst
+	}
+	if o.KubeQPS > 0 {
+		config.QPS = o.KubeQPS
+	}
+	if o.KubeBurst > 0 {
+		config.Burst = o.KubeBurst
+	}
 }
 
 func setDefault(d *time.Duration, value time.Duration) {

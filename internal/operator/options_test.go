@@ -3,6 +3,7 @@ package operator
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -23,6 +24,13 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		{"an engine that is no URL", usable(func(o *Options) { o.EngineURL = "ironic" }), "is not a URL"},
 		{"controllers of a later version", usable(func(o *Options) { o.Controllers = []string{"host", "firmware"} }), `this version has no controllers "firmware" yet; it has host and discovery`},
 		{"controllers that never were", usable(func(o *Options) { o.Controllers = []string{"hots"} }), `there are no controllers "hots"; this version has host and discovery`},
+		{"negative limits", usable(func(o *Options) { o.KubeQPS = -1 }), "want more than 0, got -1 in a second"},
+		{"leases that end before they are renewed", usable(func(o *Options) { o.LeaseDuration = 5 * time.Second }), "has to be longer than the deadline"},
+		{"insecure metrics for everybody", usable(func(o *Options) { o.MetricsAddr, o.MetricsInsecure = ":8443", true }), "for loopback only"},
+		{"insecure metrics for the network", usable(func(o *Options) { o.MetricsAddr, o.MetricsInsecure = "10.0.0.1:8443", true }), "for loopback only"},
+		{"metrics at no address", usable(func(o *Options) { o.MetricsAddr, o.MetricsInsecure = "8443", true }), "missing port"},
+		{"metrics without a certificate", usable(func(o *Options) { o.MetricsAddr, o.MetricsCertDir = ":8443", "/nonexistent" }), "tls.crt and tls.key in /nonexistent"},
+		{"a certificate for insecure metrics", usable(func(o *Options) { o.MetricsAddr, o.MetricsInsecure, o.MetricsCertDir = ":8443", true, "/x" }), "leave out one of"},
 		{"leases without a namespace", usable(func(o *Options) { o.LeaderElection = true }), "needs a namespace"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -51,5 +59,26 @@ func TestUnreachableClusterIsOneClearError(t *testing.T) {
 	err = o.Run(t.Context())
 	if err == nil || !strings.HasPrefix(err.Error(), "reach Kubernetes at http://127.0.0.1:1: ") {
 		t.Errorf("error = %v, want one that names the cluster", err)
+	}
+}
+
+func TestLimitsOfRequestsComeFromTheOptionsThenFromTheClient(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opts      Options
+		config    rest.Config
+		wantQPS   float32
+		wantBurst int
+	}{
+		"neither":                     {Options{}, rest.Config{}, 300, 600},
+		"client":                      {Options{}, rest.Config{QPS: 7, Burst: 9}, 7, 9},
+		"no throttling by the client": {Options{}, rest.Config{QPS: -1}, -1, 0},
+		"options":                     {Options{KubeQPS: 20, KubeBurst: 30}, rest.Config{QPS: 7, Burst: 9}, 20, 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.opts.limit(&tt.config)
+			if tt.config.QPS != tt.wantQPS || tt.config.Burst != tt.wantBurst {
+				t.Errorf("limits are %v and %d, want %v and %d", tt.config.QPS, tt.config.Burst, tt.wantQPS, tt.wantBurst)
+			}
+		})
 	}
 }

@@ -27,25 +27,12 @@ const operatorNamespace = "ingot-system"
 // service account and behind its lease, with the roles of config/rbac.
 func TestEachGroupNeedsNoMoreThanItsOwnRole(t *testing.T) {
 	t.Parallel()
-	as := func(group string) func(*operator.Options) {
-		return func(o *operator.Options) {
-			account := "ingot-" + group
-			o.Config = rest.CopyConfig(o.Config)
-			o.Config.Impersonate = rest.ImpersonationConfig{
-				UserName: "system:serviceaccount:" + operatorNamespace + ":" + account,
-				Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + operatorNamespace, "system:authenticated"},
-			}
-			o.Namespaces = nil // the roles are for the whole cluster
-			o.Controllers = []string{group}
-			o.LeaderElection, o.LeaderElectionNamespace = true, operatorNamespace
-		}
-	}
 	// The operators look at all namespaces, so they have an API server alone.
 	config := controlplane.StartForTest(t, controlplane.TestOptions{})
-	discovery := newBenchOn(t, config, as(operator.GroupDiscovery))
+	discovery := newBenchOn(t, config, asGroup(operator.GroupDiscovery))
 	discovery.install()
 	host := newBenchOn(t, config, func(o *operator.Options) {
-		as(operator.GroupHost)(o)
+		asGroup(operator.GroupHost)(o)
 		o.Engine = discovery.engine
 	})
 	host.namespace = discovery.namespace
@@ -58,6 +45,24 @@ func TestEachGroupNeedsNoMoreThanItsOwnRole(t *testing.T) {
 	host.remove(h)
 	host.gone("privileged")
 	discovery.settles(d, "with a tombstone", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool { return len(s.Tombstones) == 1 })
+}
+
+// asGroup makes an operator run one group under its service account, behind its lease.
+func asGroup(group string) func(*operator.Options) {
+	return func(o *operator.Options) {
+		o.Config = impersonating(o.Config, "system:serviceaccount:"+operatorNamespace+":ingot-"+group,
+			"system:serviceaccounts", "system:serviceaccounts:"+operatorNamespace)
+		o.Namespaces = nil // the roles are for the whole cluster
+		o.Controllers = []string{group}
+		o.LeaderElection, o.LeaderElectionNamespace = true, operatorNamespace
+	}
+}
+
+// impersonating is the configuration of a client that has the rights of another user.
+func impersonating(config *rest.Config, user string, groups ...string) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+	return config
 }
 
 // install creates the manifests of config/rbac.

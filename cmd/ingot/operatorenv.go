@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-metal/ingot/internal/cli"
+)
+
+// operatorVariables are the environment variables that stand for flags of the operator,
+// with the names and units that Metal3's operator gives them, so that a Deployment made
+// for that one keeps its settings. A flag on the command line wins.
+var operatorVariables = []struct {
+	name, flag string
+	unit       string // after the value, to make it one of the flag
+}{
+	{"WATCH_NAMESPACE", "namespace", ""},
+	{"POD_NAMESPACE", "leader-elect-namespace", ""},
+	{"LEASE_DURATION_SECONDS", "leader-elect-lease-duration", "s"},
+	{"RENEW_DEADLINE_SECONDS", "leader-elect-renew-deadline", "s"},
+	{"RETRY_PERIOD_SECONDS", "leader-elect-retry-period", "s"},
+	{"BMO_CONCURRENCY", "concurrency", ""},
+	{"IRONIC_CACERT_FILE", "engine-ca", ""},
+	{"IRONIC_INSECURE", "engine-insecure", ""},
+}
+
+// readOperatorVariables sets the flags that are not on the command line from the environment.
+func readOperatorVariables(cmd *cobra.Command) error {
+	for _, v := range operatorVariables {
+		value := os.Getenv(v.name)
+		if value == "" || cmd.Flags().Changed(v.flag) {
+			continue
+		}
+		if err := cmd.Flags().Set(v.flag, value+v.unit); err != nil {
+			return &cli.UsageError{Err: fmt.Errorf("environment variable %s: %w", v.name, err)}
+		}
+	}
+	return nil
+}
