@@ -65,6 +65,7 @@ The host controllers do not start while Metal3's own operator leads in the clust
 	f.BoolVar(&flags.opts.MetricsInsecure, "metrics-insecure", false, "serve metrics without TLS and authentication, on loopback only")
 	f.StringVar(&flags.opts.HealthAddr, "health-addr", "", "address to serve /healthz and /readyz on (default none)")
 	flags.log.add(cmd)
+	cmd.AddCommand(newPrepareDowngradeCommand())
 	return cmd
 }
 

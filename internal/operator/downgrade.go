@@ -1,0 +1,123 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// Downgrade prepares the hosts of a cluster for an operator that does not know the state
+// "importing": Metal3's own, or an earlier Ingot.
+type Downgrade struct {
+	// Config says how to reach Kubernetes. Required.
+	Config *rest.Config
+	// Namespaces are those whose hosts are looked at; empty means all.
+	Namespaces []string
+	// Apply changes the hosts. Without it, Run only says what it would do.
+	Apply bool
+	// Output gets a line for each host.
+	Output io.Writer
+}
+
+// Run moves each host in the state "importing" to "unmanaged". The link to its node stays
+// in status.provisioning.ID, by which Ingot finds the node again after an upgrade. All other
+// fields and hosts stay as they are, and a second run finds nothing to do.
+//
+// It refuses to change anything while an operator of Ingot holds its leader lease, because that
+// one would import the hosts again. One that runs without leader election it cannot see.
+func (d Downgrade) Run(ctx context.Context) error {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return err
+	}
+	c, err := client.New(d.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("reach Kubernetes at %s: %w", d.Config.Host, err)
+	}
+	if d.Apply {
+		if err := d.checkStopped(ctx); err != nil {
+			return err
+		}
+	}
+	hosts, err := d.importing(ctx, c)
+	if err != nil {
+		return err
+	}
+	if len(hosts) == 0 {
+		fmt.Fprintln(d.Output, "No host is in the state importing: there is nothing to do.")
+		return nil
+	}
+	var failed []error
+	for _, h := range hosts {
+		failed = append(failed, d.reset(ctx, c, h))
+	}
+	if !d.Apply {
+		fmt.Fprintln(d.Output, "Nothing was changed: stop Ingot's operator, then run this again with --yes.")
+	}
+	return errors.Join(failed...)
+}
+
+// checkStopped returns an error when an operator of Ingot leads.
+func (d Downgrade) checkStopped(ctx context.Context) error {
+	lease, err := findHeld(ctx, d.Config, hostLease, d.Namespaces, time.Now())
+	switch {
+	case errors.Is(err, errLeasesUnseen):
+		fmt.Fprintln(d.Output, "The leases of operators may not be read here. Make sure that Ingot's operator is stopped.")
+		return nil
+	case err != nil:
+		return err
+	case lease != nil:
+		return fmt.Errorf("an operator of Ingot runs and would import the hosts again: %s; scale its Deployment to 0 and try again when the lease has ended", lease)
+	}
+	return nil
+}
+
+// importing returns the hosts that the other operator would not know what to do with.
+func (d Downgrade) importing(ctx context.Context, c client.Client) ([]*v1alpha1.BareMetalHost, error) {
+	namespaces := d.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	var found []*v1alpha1.BareMetalHost
+	for _, ns := range namespaces {
+		var list v1alpha1.BareMetalHostList
+		if err := c.List(ctx, &list, client.InNamespace(ns)); err != nil {
+			return nil, fmt.Errorf("list the hosts at %s: %w", d.Config.Host, err)
+		}
+		for i := range list.Items {
+			if list.Items[i].Status.Provisioning.State == v1alpha1.StateImporting {
+				found = append(found, &list.Items[i])
+			}
+		}
+	}
+	return found, nil
+}
+
+// reset moves one host and says so. A host that somebody changed meanwhile is not touched.
+func (d Downgrade) reset(ctx context.Context, c client.Client, h *v1alpha1.BareMetalHost) error {
+	name := h.Namespace + "/" + h.Name
+	link := "without a link to a node"
+	if id := h.Status.Provisioning.ID; id != "" {
+		link = "its link to node " + id + " stays"
+	}
+	verb := "Would reset"
+	if d.Apply {
+		before := h.DeepCopy()
+		h.Status.Provisioning.State = v1alpha1.StateUnmanaged
+		err := c.Status().Patch(ctx, h, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if err != nil {
+			return fmt.Errorf("reset host %s, which stays in the state importing: %w", name, err)
+		}
+		verb = "Reset"
+	}
+	fmt.Fprintf(d.Output, "%s host %s from importing to unmanaged; %s.\n", verb, name, link)
+	return nil
+}

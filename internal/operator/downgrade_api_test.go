@@ -1,0 +1,86 @@
+package operator_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/operator"
+)
+
+// hostInState creates a host with a status that nobody reconciles.
+func (b *bench) hostInState(name string, state v1alpha1.ProvisioningState, id string) {
+	b.Helper()
+	h := &v1alpha1.BareMetalHost{ObjectMeta: b.meta(name)}
+	b.create(h)
+	before := h.DeepCopy()
+	h.Status.OperationalStatus = v1alpha1.OperationalStatusDiscovered
+	h.Status.Provisioning.State, h.Status.Provisioning.ID = state, id
+	if err := b.client.Status().Patch(b.Context(), h, client.MergeFrom(before)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func TestPrepareDowngradeResetsOnlyHostsThatAreImporting(t *testing.T) {
+	t.Parallel()
+	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	b := newBenchOn(t, config, func(o *operator.Options) { o.Controllers = []string{operator.GroupDiscovery} })
+	hosts := map[string]v1alpha1.ProvisioningState{
+		"linked": v1alpha1.StateImporting, "unlinked": v1alpha1.StateImporting,
+		"done": v1alpha1.StateAvailable, "waiting": v1alpha1.StateUnmanaged, "new": v1alpha1.StateNone,
+	}
+	for name, state := range hosts {
+		id := "id-of-" + name
+		if name == "unlinked" {
+			id = ""
+		}
+		b.hostInState(name, state, id)
+	}
+	run := func(apply bool) (string, error) {
+		var output bytes.Buffer
+		err := operator.Downgrade{Config: config, Apply: apply, Output: &output}.Run(t.Context())
+		return output.String(), err
+	}
+	check := func(when string, importing v1alpha1.ProvisioningState) {
+		t.Helper()
+		for name, state := range hosts {
+			if state == v1alpha1.StateImporting {
+				state = importing
+			}
+			got := b.host(name).Status
+			if got.Provisioning.State != state || got.OperationalStatus != v1alpha1.OperationalStatusDiscovered {
+				t.Errorf("%s: host %s is %q and %q, want state %q", when, name, got.Provisioning.State, got.OperationalStatus, state)
+			}
+			if want := "id-of-" + name; name != "unlinked" && got.Provisioning.ID != want {
+				t.Errorf("%s: host %s has the link %q, want %q", when, name, got.Provisioning.ID, want)
+			}
+		}
+	}
+
+	output, err := run(false)
+	if want := "Would reset host " + b.namespace + "/linked from importing to unmanaged; its link to node id-of-linked stays."; err != nil || !strings.Contains(output, want) || !strings.Contains(output, "with --yes") {
+		t.Errorf("dry run: %v, output lacks %q or how to go on:\n%s", err, want, output)
+	}
+	check("after the dry run", v1alpha1.StateImporting)
+
+	kube := kubernetesOn(t, config)
+	lease := holdLease(t, kube, b.namespace, "ingot-host", "operator-0")
+	if output, err := run(true); err == nil || !strings.Contains(err.Error(), "lease "+b.namespace+"/ingot-host is held by operator-0") {
+		t.Errorf("while an operator leads: error = %v\n%s", err, output)
+	}
+	check("while an operator leads", v1alpha1.StateImporting)
+
+	giveUp(t, kube, lease)
+	output, err = run(true)
+	if err != nil || strings.Count(output, "Reset host ") != 2 || !strings.Contains(output, "/unlinked from importing to unmanaged; without a link to a node.") {
+		t.Errorf("with --yes: %v\n%s", err, output)
+	}
+	check("with --yes", v1alpha1.StateUnmanaged)
+	if output, err := run(true); err != nil || !strings.Contains(output, "there is nothing to do") {
+		t.Errorf("the second time: %v\n%s", err, output)
+	}
+}
