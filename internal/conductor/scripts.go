@@ -102,7 +102,7 @@ func (c *Conductor) moveDone(tx *store.Tx, _ runner.Task, n *node.Node) error {
 // keepNode ends work that changes nothing in the node.
 func keepNode(*store.Tx, runner.Task, *node.Node) error { return nil }
 
-// Script, BMC, Scope, Move, Failed and Ended are the methods that the runner calls.
+// Script, BMC, Scope, Move, Failed, Noted and Ended are the methods that the runner calls.
 var _ runner.Owner = (*Conductor)(nil)
 
 // Script returns the script of a kind of work; false for a kind that this version
@@ -142,6 +142,11 @@ func (c *Conductor) Failed(tx *store.Tx, w *store.Work, n *node.Node, reason str
 	}
 	n.LastError = reason
 	return c.record(tx, n, node.SeverityError, eventType(w.Kind), reason)
+}
+
+// Noted writes into the history what an operation has to say of a machine.
+func (c *Conductor) Noted(tx *store.Tx, w *store.Work, n *node.Node, text string) error {
+	return c.record(tx, n, node.SeverityInfo, eventType(w.Kind), node.CutText(text))
 }
 
 // Ended writes into the history that the node has reached the state that its verb

@@ -40,7 +40,7 @@ type Origin struct {
 type Turn struct {
 	Attempt Attempt
 	Origin  Origin
-	Elapsed time.Duration // since the first turn
+	Elapsed time.Duration // since the first turn, without the waits of Outcome.Waits
 	// Phase and Handle are those of the last stored outcome.
 	Phase  string
 	Handle string
@@ -54,11 +54,15 @@ type Outcome struct {
 	// under work meanwhile.
 	Again time.Duration
 	// Park, when above 0, asks for another turn after this long; the node goes
-	// into its waiting state, where it may be aborted.
+	// into its waiting state, where it may be aborted. It keeps its state where that has no
+	// waiting one, and while failed work leaves its machine in order.
 	Park time.Duration
 	// Callback parks the node until its agent sends a heartbeat. With Park, the next
 	// turn follows whichever comes first.
 	Callback bool
+	// Waits says that the operation waits for something else than what it was asked for:
+	// the time until the next turn does not count in its Elapsed.
+	Waits bool
 	// Phase is how far the operation has come. Handle is the machine's identifier of
 	// the task that it works on, such as the URI of a Redfish task. Both are stored
 	// before the next turn, which gets them.
@@ -68,6 +72,8 @@ type Outcome struct {
 	// caller runs it in the commit that stores the outcome, possibly more than once,
 	// each time on a fresh copy.
 	Apply func(*node.Node)
+	// Note is a sentence for the node's history, stored with the outcome; empty for none.
+	Note string
 }
 
 // Done reports whether the operation needs no further turn.

@@ -64,6 +64,16 @@ func (c checkpoint) began(op Ref, now time.Time) checkpoint {
 	return checkpoint{Done: c.Done, Operation: op, Attempt: driver.Unknown, Since: now, Failing: c.Failing, InDoubt: c.InDoubt}
 }
 
+// continued is the checkpoint after a turn that asks for another one.
+func (c checkpoint) continued(out driver.Outcome) checkpoint {
+	c.Phase, c.Handle, c.Attempt = out.Phase, out.Handle, driver.Continued
+	c.Callback, c.Called, c.Due = false, false, time.Time{}
+	if out.Waits {
+		c.Since = c.Since.Add(max(out.Again, out.Park))
+	}
+	return c
+}
+
 // firstAttempt is what a driver is told when an operation begins.
 func (c checkpoint) firstAttempt() driver.Attempt {
 	if c.InDoubt {

@@ -83,8 +83,8 @@ func (s *session) endChildTurn(ctx context.Context, op *Operation, out driver.Ou
 			return node.ErrLeaseLost
 		}
 		after := *before
-		if out.Apply != nil {
-			out.Apply(&after)
+		if err := s.apply(tx, &after, out); err != nil {
+			return err
 		}
 		return tx.UpdateNode(before, &after)
 	}
@@ -96,7 +96,8 @@ func (s *session) endChildTurn(ctx context.Context, op *Operation, out driver.Ou
 		if err := write(tx, p.node); err != nil {
 			return err
 		}
-		p.cp.Phase, p.cp.Handle, p.cp.Attempt = out.Phase, out.Handle, driver.Unknown
+		p.cp = p.cp.continued(out)
+		p.cp.Attempt = driver.Unknown
 		p.work.NotBefore, p.work.Attempts, p.ending = tx.Now().Add(max(out.Again, out.Park)), 0, errAsleep
 		return nil
 	})

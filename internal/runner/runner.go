@@ -63,6 +63,8 @@ type Owner interface {
 	// Failed writes into the node that work has failed for good. Its script has
 	// written what is particular to it.
 	Failed(tx *store.Tx, w *store.Work, n *node.Node, reason string) error
+	// Noted writes into the history what an operation of the work has to say of a machine.
+	Noted(tx *store.Tx, w *store.Work, n *node.Node, text string) error
 	// Ended records the end of work, after the script has changed the node.
 	Ended(tx *store.Tx, w *store.Work, before, after *node.Node) error
 }

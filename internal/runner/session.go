@@ -295,22 +295,30 @@ func (s *session) endTurn(ctx context.Context, op *Operation, out driver.Outcome
 	case op.Child != "":
 		return s.endChildTurn(ctx, op, out)
 	case out.Done() && (op.Harmless || op.Shown):
-		return s.keep(ctx, op, applied(out))
+		return s.keep(ctx, op, s.applied(out))
 	case out.Done():
-		return s.advance(ctx, op, applied(out))
+		return s.advance(ctx, op, s.applied(out))
 	}
 	return s.wait(ctx, out)
 }
 
 // applied writes what a turn made of a machine.
-func applied(out driver.Outcome) Write {
-	if out.Apply == nil {
+func (s *session) applied(out driver.Outcome) Write {
+	if out.Apply == nil && out.Note == "" {
 		return nil
 	}
-	return func(_ *store.Tx, n *node.Node) error {
+	return func(tx *store.Tx, n *node.Node) error { return s.apply(tx, n, out) }
+}
+
+// apply writes into a node, and into its history, what a turn says.
+func (s *session) apply(tx *store.Tx, n *node.Node, out driver.Outcome) error {
+	if out.Apply != nil {
 		out.Apply(n)
+	}
+	if out.Note == "" {
 		return nil
 	}
+	return s.r.owner.Noted(tx, s.j.work, n, out.Note)
 }
 
 // request names an operation of this work, the same at every attempt.

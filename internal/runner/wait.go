@@ -28,6 +28,9 @@ func (s *session) wait(ctx context.Context, out driver.Outcome) error {
 	if out.Park > 0 {
 		out.Park = max(out.Park, clockGrain)
 	}
+	if out.Again <= 0 && out.Park > 0 && !out.Callback && !s.mayPark() {
+		out.Again, out.Park = out.Park, 0
+	}
 	switch {
 	case !s.script.DrivesState:
 		return s.sleep(ctx, out, cmp.Or(max(out.Again, 0), max(out.Park, 0), s.r.cfg.CallbackTimeout))
@@ -37,35 +40,41 @@ func (s *session) wait(ctx context.Context, out driver.Outcome) error {
 		return s.sleep(ctx, out, out.Again)
 	}
 	return s.store(ctx, true, func(tx *store.Tx, p *progress) error {
-		s.note(p, out)
 		p.work.NotBefore, p.ending = tx.Now().Add(out.Again), errParked
-		return nil
+		return s.note(tx, p, out)
 	})
 }
 
-// note writes what a turn left for the next one.
-func (s *session) note(p *progress, out driver.Outcome) {
-	if out.Apply != nil {
-		out.Apply(p.node)
+// mayPark reports whether the node may go into a waiting state now. Nobody may abort how
+// failed work leaves its machine in order.
+func (s *session) mayPark() bool {
+	if s.cp.Failing != "" {
+		return false
 	}
-	p.cp.Phase, p.cp.Handle, p.cp.Attempt = out.Phase, out.Handle, driver.Continued
-	p.cp.Callback, p.cp.Called, p.cp.Due = false, false, time.Time{}
-	p.work.Attempts = 0
+	_, _, err := s.node.Move(node.OnWait)
+	return err == nil || s.node.ProvisionState.Class() != node.Working
+}
+
+// note writes what a turn left for the next one.
+func (s *session) note(tx *store.Tx, p *progress, out driver.Outcome) error {
+	p.cp, p.work.Attempts = p.cp.continued(out), 0
+	return s.apply(tx, p.node, out)
 }
 
 // sleep keeps the lease, and the work in this process, until the next turn. What a
 // process finds that takes the row over is that the outcome is unknown.
 func (s *session) sleep(ctx context.Context, out driver.Outcome, after time.Duration) error {
 	s.j.attempt = driver.Continued
-	next := progress{cp: s.cp}
-	s.note(&next, driver.Outcome{Phase: out.Phase, Handle: out.Handle})
-	next.cp.Attempt = driver.Unknown
-	if out.Apply == nil && next.cp.encode() == s.j.work.Step {
+	next := s.cp.continued(out)
+	next.Attempt = driver.Unknown
+	if out.Apply == nil && out.Note == "" && next.encode() == s.j.work.Step {
 		s.j.work.NotBefore, s.j.work.Attempts = s.r.db.Now().Add(after), 0
 		return errAsleep
 	}
 	return s.store(ctx, true, func(tx *store.Tx, p *progress) error {
-		s.note(p, out)
+		if err := s.note(tx, p, out); err != nil {
+			return err
+		}
 		p.cp.Attempt = driver.Unknown
 		p.work.NotBefore, p.ending = tx.Now().Add(after), errAsleep
 		return nil
@@ -75,7 +84,9 @@ func (s *session) sleep(ctx context.Context, out driver.Outcome, after time.Dura
 // park brings the node into its waiting state and gives the lease back.
 func (s *session) park(ctx context.Context, out driver.Outcome) error {
 	return s.store(ctx, true, func(tx *store.Tx, p *progress) error {
-		s.note(p, out)
+		if err := s.note(tx, p, out); err != nil {
+			return err
+		}
 		p.cp.Callback = out.Callback
 		wait := out.Park
 		if wait <= 0 {

@@ -88,10 +88,13 @@ func unreachable(t *testing.T, c PowerCase) {
 
 // After is the turn that follows an outcome which asked for it.
 func After(turn driver.Turn, out driver.Outcome) driver.Turn {
-	return driver.Turn{
-		Attempt: driver.Continued, Origin: turn.Origin, Elapsed: turn.Elapsed + max(out.Again, out.Park),
-		Phase: out.Phase, Handle: out.Handle,
+	after := driver.Turn{
+		Attempt: driver.Continued, Origin: turn.Origin, Elapsed: turn.Elapsed, Phase: out.Phase, Handle: out.Handle,
 	}
+	if !out.Waits {
+		after.Elapsed += max(out.Again, out.Park)
+	}
+	return after
 }
 
 // maxTurns bounds how often set asks.

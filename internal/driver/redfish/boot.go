@@ -242,9 +242,9 @@ func (c *call) setBootMode(n *node.Node, wanted schemas.BootSourceOverrideMode, 
 		}
 		return driver.Outcome{Again: nextLeg, Phase: planOf(node.Rebooting, n.DisablePowerOff, system.PowerState, "")[0].phase}, nil
 	}
-	out, err := c.changePower(node.Rebooting, n.DisablePowerOff, turn)
+	out, err := c.changePower(n, node.Rebooting, turn)
 	if err == nil && out.Done() {
-		out = driver.Outcome{Again: nextLeg, Phase: verifyPhase}
+		out.Again, out.Phase = nextLeg, verifyPhase
 	}
 	return out, err
 }

@@ -110,7 +110,9 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 	var out driver.Outcome
 	err = f.with(ctx, n, "update the firmware of "+file.component, turn, func(c *call) (err error) {
 		w := updating{call: c, files: sources, node: n, kind: kind, file: file, last: r.Update.Item == len(files)-1, turn: turn, record: r}
-		out, err = w.next()
+		if out, err = w.next(); err == nil {
+			out = w.noted(out)
+		}
 		if statusOf(err) == http.StatusNotFound && watches(turn.Phase) { // a BMC that starts does not serve all
 			err = &node.DriverError{Op: "read the progress", Retryable: true, Reason: node.CutText(c.cleaned(reason(err)))}
 		}

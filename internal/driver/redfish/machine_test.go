@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/drivertest"
 	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
@@ -85,6 +86,6 @@ func finish(ctx context.Context, do func(context.Context, driver.Turn) (driver.O
 		if err != nil || out.Done() {
 			return out, err
 		}
-		turn = driver.Turn{Attempt: driver.Continued, Elapsed: turn.Elapsed + max(out.Again, out.Park), Phase: out.Phase, Handle: out.Handle}
+		turn = drivertest.After(turn, out)
 	}
 }

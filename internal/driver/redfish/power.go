@@ -78,6 +78,9 @@ var (
 // legs are all legs.
 var legs = []leg{legOn, legOff, legSoftOff, legRestart, legSoftRestart}
 
+// cutsPower reports whether the leg ends what runs on the machine.
+func (l leg) cutsPower() bool { return l.restarts || l.goal == schemas.OffPowerState }
+
 // is reports whether a phase is that of the leg.
 func (l leg) is(phase string) bool { return phase == l.phase || phase == l.sent() }
 
@@ -133,7 +136,7 @@ func (d Driver) SetPower(ctx context.Context, n *node.Node, target node.PowerSta
 	}
 	var out driver.Outcome
 	err := d.with(ctx, n, "set power to "+string(target), turn, func(c *call) (err error) {
-		out, err = c.changePower(target, n.DisablePowerOff, turn)
+		out, err = c.changePower(n, target, turn)
 		return err
 	})
 	return out, err
@@ -142,8 +145,8 @@ func (d Driver) SetPower(ctx context.Context, n *node.Node, target node.PowerSta
 // changePower reads the power state in every turn. A reset whose outcome is unknown is
 // repeated only when the state shows that it had no effect, which harms nothing. One
 // that the BMC has accepted is not repeated; the caller bounds how long the machine
-// may take.
-func (c *call) changePower(target node.PowerState, keepsOn bool, turn driver.Turn) (driver.Outcome, error) {
+// may take. Power is not taken from a machine whose firmware is written.
+func (c *call) changePower(n *node.Node, target node.PowerState, turn driver.Turn) (driver.Outcome, error) {
 	if turn.Phase != "" && !slices.ContainsFunc(legs, func(l leg) bool { return l.is(turn.Phase) }) {
 		return driver.Outcome{}, &node.DriverError{Op: "change the power", Reason: "this version does not know the stored phase " + strconv.Quote(node.CutText(turn.Phase))}
 	}
@@ -151,40 +154,49 @@ func (c *call) changePower(target node.PowerState, keepsOn bool, turn driver.Tur
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	plan := planOf(target, keepsOn, system.PowerState, turn.Phase)
+	plan := planOf(target, n.DisablePowerOff, system.PowerState, turn.Phase)
 	i := max(0, slices.IndexFunc(plan, func(l leg) bool { return l.is(turn.Phase) }))
 	now := plan[i]
-	if now.restarts {
-		return c.resetOn(system, now, turn)
+	resets := turn.Phase != now.sent() && (now.restarts || system.PowerState != now.goal && system.PowerState != now.passing)
+	var out driver.Outcome
+	if resets && now.cutsPower() {
+		if out, err = c.awaitFirmware(n, turn); err != nil || !out.Done() {
+			return out, err
+		}
 	}
-	if system.PowerState != now.goal && system.PowerState != now.passing && turn.Phase != now.sent() {
+	if now.restarts {
+		out.Again, out.Phase, err = c.resetOn(system, now, turn)
+		return out, err
+	}
+	if resets {
 		if system, err = c.reset(system, now); err != nil {
 			return driver.Outcome{}, err
 		}
 	}
 	switch {
 	case system.PowerState != now.goal:
-		return driver.Outcome{Again: pause(turn.Elapsed), Phase: now.sent()}, nil
+		out.Again, out.Phase = pause(turn.Elapsed), now.sent()
 	case i+1 < len(plan):
-		return driver.Outcome{Again: nextLeg, Phase: plan[i+1].phase}, nil
+		out.Again, out.Phase = nextLeg, plan[i+1].phase
 	}
-	return driver.Outcome{}, nil
+	return out, nil
 }
 
-// resetOn makes a turn of a leg after which the machine shows what it showed before.
-func (c *call) resetOn(system *schemas.ComputerSystem, now leg, turn driver.Turn) (driver.Outcome, error) {
+// resetOn makes a turn of a leg after which the machine shows what it showed before. It
+// returns when the next turn follows, and in which phase.
+func (c *call) resetOn(system *schemas.ComputerSystem, now leg, turn driver.Turn) (again time.Duration, phase string, err error) {
 	switch {
 	case turn.Phase == now.sent() && system.PowerState == now.goal:
-		return driver.Outcome{}, nil
+		return 0, "", nil
 	case turn.Phase == now.sent():
-		return driver.Outcome{Again: pause(turn.Elapsed), Phase: now.sent()}, nil
+		return pause(turn.Elapsed), now.sent(), nil
 	case turn.Attempt == driver.Unknown:
-		return driver.Outcome{}, driver.OutcomeUnknown(now.phase)
+		return 0, "", driver.OutcomeUnknown(now.phase)
 	}
 	if _, err := c.reset(system, now); err != nil {
-		return driver.Outcome{}, err
+		return 0, "", err
 	}
-	return driver.Outcome{Again: settling, Phase: now.sent()}, nil
+	return settling, now.sent(), nil
 }
 
 // reset requests the reset of a leg and reads the system again. A refusal because the
@@ -239,16 +251,24 @@ func listed[T ~string](values []T) string {
 }
 
 // InjectNMI interrupts the machine. A second interrupt would end what the first one
-// started, such as writing a crash dump.
+// started, such as writing a crash dump. While firmware is written it is refused: some
+// machines restart.
 func (d Driver) InjectNMI(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	const op = "interrupt the machine"
 	if turn.Attempt == driver.Unknown {
 		return driver.Outcome{}, driver.OutcomeUnknown(op)
 	}
-	return driver.Outcome{}, d.with(ctx, n, op, turn, func(c *call) error {
+	var out driver.Outcome
+	err := d.with(ctx, n, op, turn, func(c *call) error {
 		system, err := c.system()
 		if err != nil {
 			return err
+		}
+		switch out, err = c.awaitFirmware(n, turn); {
+		case err != nil:
+			return err
+		case !out.Done():
+			return &node.DriverError{Op: op, Refused: true, Reason: "the BMC writes firmware: ask again when that has ended"}
 		}
 		kind, err := chooseReset(system, []schemas.ResetType{schemas.NmiResetType})
 		if err != nil {
@@ -257,4 +277,5 @@ func (d Driver) InjectNMI(ctx context.Context, n *node.Node, turn driver.Turn) (
 		_, err = system.Reset(kind)
 		return err
 	})
+	return out, err
 }

@@ -103,14 +103,15 @@ func (c *call) restart(n *node.Node, kind driver.StepKind, turn driver.Turn, r r
 	case turn.Phase == legOff.phase, turn.Phase == legOff.sent():
 		target = node.Rebooting
 	}
-	out, err := c.changePower(target, n.DisablePowerOff, turn)
+	out, err := c.changePower(n, target, turn)
 	switch {
 	case err != nil:
 		return out, err
 	case out.Done() && ends == "":
 		return out, nil
 	case out.Done():
-		return r.from(turn).outcome(driver.Outcome{Again: nextLeg, Phase: ends}), nil
+		out.Again, out.Phase = nextLeg, ends
+		return r.from(turn).outcome(out), nil
 	case ends == "":
 		out.Phase = switchOffPhase + strings.TrimPrefix(out.Phase, legOff.phase)
 	}

@@ -163,15 +163,15 @@ func (w updating) progress() (progress, string, error) {
 		return ended, "", nil
 	}
 	if w.record.Update.Task == "" {
-		return w.serviceProgress()
+		return w.serviceProgress(w.record.Update.Seen)
 	}
 	return w.taskProgress(w.record.Update.Task)
 }
 
 // serviceProgress reads the state of the update service, where an iLO has that of its
-// last update.
-func (w updating) serviceProgress() (progress, string, error) {
-	service, err := w.api.Service.UpdateService()
+// last update. Seen says that the BMC has shown that it works on the update.
+func (c *call) serviceProgress(seen bool) (progress, string, error) {
+	service, err := c.api.Service.UpdateService()
 	if err != nil {
 		return "", "", err
 	}
@@ -185,7 +185,7 @@ func (w updating) serviceProgress() (progress, string, error) {
 		return untold, "", nil
 	}
 	switch {
-	case oem.HPE.State == "Complete", oem.HPE.State == "Idle" && w.record.Update.Seen:
+	case oem.HPE.State == "Complete", oem.HPE.State == "Idle" && seen:
 		return ended, "", nil
 	case oem.HPE.State == "Idle":
 		return untold, "", nil

@@ -1,0 +1,150 @@
+package redfish
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// noted keeps the node's record of an update: it is there before the BMC is asked, and until
+// the step has seen the end. Whatever becomes of the step, later operations know from it what
+// the BMC may still write.
+func (w updating) noted(out driver.Outcome) driver.Outcome {
+	mine := node.FirmwareUpdate{
+		Request: w.turn.Origin.Request, Component: w.file.component, AskedAt: w.bmc.clock().UTC(), Task: w.record.Update.Task,
+	}
+	if mine.Task == "" {
+		mine.EarlierTasks = w.record.Update.Tasks
+	}
+	stored := node.FirmwareUpdatesOf(w.node)
+	i := slices.IndexFunc(stored, mine.Same)
+	if i >= 0 {
+		mine.AskedAt, mine.AwaitedSince = stored[i].AskedAt, stored[i].AwaitedSince
+	}
+	over := out.Phase == "" || strings.HasPrefix(out.Phase, switchOffPhase) // else it is asked for, or on its way
+	if over && i < 0 || !over && i >= 0 && stored[i].Equal(mine) {
+		return out
+	}
+	apply := out.Apply
+	out.Apply = func(n *node.Node) {
+		if apply != nil {
+			apply(n)
+		}
+		updates := slices.DeleteFunc(node.FirmwareUpdatesOf(n), mine.Same)
+		if !over {
+			updates = append(updates, mine)
+		}
+		node.StoreFirmwareUpdates(n, updates)
+	}
+	return out
+}
+
+// awaitFirmware looks, before a machine loses its power, whether its BMC writes firmware that
+// it was asked for. Its outcome is done when the power may be taken; else it waits for the end
+// of the write, without asking for anything. A BMC that does not answer is an error; one whose
+// answer is an error counts as writing. The update of the operation itself stays noted.
+func (c *call) awaitFirmware(n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	stored := node.FirmwareUpdatesOf(n)
+	if len(stored) == 0 {
+		return driver.Outcome{}, nil
+	}
+	var left []node.FirmwareUpdate
+	var out driver.Outcome
+	now := c.bmc.clock().UTC()
+	for _, u := range stored {
+		shown, err := c.updateProgress(u, now)
+		if status := statusOf(err); status != 0 && status != http.StatusUnauthorized {
+			shown, err = working, nil
+		}
+		if err != nil {
+			return driver.Outcome{}, fmt.Errorf("ask whether the firmware of %s is being written, which must not lose its power: %w", u.Component, err)
+		}
+		next := decideUpdate(u, shown, now)
+		if next.keep || u.Request == turn.Origin.Request {
+			left = append(left, next.update)
+		}
+		if next.wait {
+			out.Park, out.Waits = parkFor(now.Sub(next.update.AwaitedSince)), true
+			out.Phase, out.Handle = turn.Phase, turn.Handle
+		}
+		if next.note != "" {
+			out.Note = next.note
+		}
+	}
+	if !slices.EqualFunc(left, stored, node.FirmwareUpdate.Equal) {
+		out.Apply = func(n *node.Node) { node.StoreFirmwareUpdates(n, left) }
+	}
+	return out, nil
+}
+
+// afterUpdate is what follows from how far an update is.
+type afterUpdate struct {
+	update node.FirmwareUpdate
+	keep   bool   // the BMC may still write
+	wait   bool   // it writes now
+	note   string // for the history
+}
+
+// decideUpdate decides what becomes of a record before the machine loses its power. An update
+// that waits for a start of the machine writes nothing before that.
+func decideUpdate(u node.FirmwareUpdate, shown progress, now time.Time) afterUpdate {
+	switch {
+	case shown == waiting:
+		u.AwaitedSince = time.Time{}
+		return afterUpdate{update: u, keep: true}
+	case shown != working:
+		return afterUpdate{update: u}
+	case u.AwaitedSince.IsZero():
+		u.AwaitedSince = now
+		return afterUpdate{update: u, keep: true, wait: true, note: "The machine keeps its power, for " + updateWithin.String() + " at most, until its BMC has written the firmware of " +
+			u.Component + ", which was asked for at " + u.AskedAt.Format(time.RFC3339) + "."}
+	case now.Sub(u.AwaitedSince) < updateWithin:
+		return afterUpdate{update: u, keep: true, wait: true}
+	}
+	return afterUpdate{update: u, note: "The power of the machine was changed although its BMC did not show within " + updateWithin.String() +
+		" that it has written the firmware of " + u.Component + ": check that component."}
+}
+
+// updateProgress asks how far an update is. One without a task is looked for among the tasks
+// that came after its request; while it may not be shown yet, it counts as working.
+func (c *call) updateProgress(u node.FirmwareUpdate, now time.Time) (progress, error) {
+	if u.Task != "" {
+		shown, _, err := c.taskProgress(u.Task)
+		return shown, err
+	}
+	service, _, err := c.serviceProgress(false)
+	if err != nil || service == working {
+		return service, err
+	}
+	tasks, err := c.taskPaths()
+	if err != nil {
+		return "", err
+	}
+	waits := false
+	for _, path := range tasks {
+		if slices.Contains(u.EarlierTasks, path) {
+			continue
+		}
+		shown, _, err := c.taskProgress(path)
+		if err != nil || shown == working {
+			return shown, err
+		}
+		waits = waits || shown == waiting
+	}
+	unseen := unseenFor(service)
+	if len(tasks) > 0 {
+		unseen = searchFor
+	}
+	switch {
+	case waits:
+		return waiting, nil
+	case now.Sub(u.AskedAt) < unseen:
+		return working, nil
+	}
+	return ended, nil
+}
