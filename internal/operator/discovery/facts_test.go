@@ -28,6 +28,7 @@ type fakeNodes struct {
 	lists       int
 	generation  uint64
 	down        error
+	onRefresh   func(n int) // called in the n-th refresh
 }
 
 func newFakeNodes(ids ...string) *fakeNodes {
@@ -46,6 +47,9 @@ func (f *fakeNodes) Refresh(context.Context, time.Duration) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lists++
+	if f.onRefresh != nil {
+		f.onRefresh(f.lists)
+	}
 	return f.down
 }
 

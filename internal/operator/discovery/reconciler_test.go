@@ -1,0 +1,520 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// fakeAPI holds one discovery resource and the hosts, and counts what is written.
+type fakeAPI struct {
+	client.Client
+
+	mu       sync.Mutex // held while hosts are created
+	resource *discoveryv1.BareMetalHostDiscovery
+	hosts    map[types.NamespacedName]*v1alpha1.BareMetalHost
+	refusal  error // of creating hosts
+	creates  int
+	patches  []string // of the status
+}
+
+func (a *fakeAPI) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	switch obj := obj.(type) {
+	case *discoveryv1.BareMetalHostDiscovery:
+		if a.resource != nil {
+			a.resource.DeepCopyInto(obj)
+			return nil
+		}
+	case *v1alpha1.BareMetalHost:
+		if h := a.hosts[key]; h != nil {
+			h.DeepCopyInto(obj)
+			return nil
+		}
+	}
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+}
+
+func (a *fakeAPI) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	if resources, ok := list.(*discoveryv1.BareMetalHostDiscoveryList); ok {
+		resources.Items = []discoveryv1.BareMetalHostDiscovery{*a.resource.DeepCopy()}
+		return nil
+	}
+	return fmt.Errorf("unexpected list of %T", list)
+}
+
+func (a *fakeAPI) Create(_ context.Context, obj client.Object, _ ...client.CreateOption) error {
+	h, ok := obj.(*v1alpha1.BareMetalHost)
+	if !ok {
+		return fmt.Errorf("unexpected creation of %T", obj)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.refusal != nil {
+		return a.refusal
+	}
+	if a.hosts[client.ObjectKeyFromObject(h)] != nil {
+		return apierrors.NewAlreadyExists(schema.GroupResource{}, h.Name)
+	}
+	a.creates++
+	h.UID = types.UID(fmt.Sprint("uid-", a.creates))
+	a.hosts[client.ObjectKeyFromObject(h)] = h.DeepCopy()
+	return nil
+}
+
+func (a *fakeAPI) Status() client.SubResourceWriter { return statusWriter{api: a} }
+
+// statusWriter writes the status of the resource.
+type statusWriter struct {
+	client.SubResourceWriter
+	api *fakeAPI
+}
+
+// Patch refuses a write that relies on an older version.
+func (w statusWriter) Patch(_ context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	after, ok := obj.(*discoveryv1.BareMetalHostDiscovery)
+	if !ok {
+		return fmt.Errorf("unexpected write of %T", obj)
+	}
+	data, err := patch.Data(obj)
+	if err != nil {
+		return err
+	}
+	if strings.Contains(string(data), "resourceVersion") && after.ResourceVersion != w.api.resource.ResourceVersion {
+		return apierrors.NewConflict(schema.GroupResource{}, obj.GetName(), errors.New("it changed"))
+	}
+	w.api.patches = append(w.api.patches, string(data))
+	w.api.resource.Status = *after.Status.DeepCopy()
+	w.api.touch()
+	return nil
+}
+
+func (a *fakeAPI) touch() {
+	version, _ := strconv.Atoi(a.resource.ResourceVersion)
+	a.resource.ResourceVersion = strconv.Itoa(version + 1)
+}
+
+// fakeRecorder keeps the notes of events.
+type fakeRecorder struct{ notes []string }
+
+func (r *fakeRecorder) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
+	r.notes = append(r.notes, reason+": "+fmt.Sprintf(note, args...))
+}
+
+// bench is a reconciler and all that is around it.
+type bench struct {
+	*testing.T
+
+	engine *fakeNodes
+	api    *fakeAPI
+	events *fakeRecorder
+	r      *Reconciler
+	reg    *prometheus.Registry
+}
+
+func newBench(t *testing.T, engine *fakeNodes, change func(*discoveryv1.BareMetalHostDiscovery)) *bench {
+	t.Helper()
+	b := &bench{
+		T: t, engine: engine, events: &fakeRecorder{}, reg: prometheus.NewRegistry(),
+		api: &fakeAPI{hosts: map[types.NamespacedName]*v1alpha1.BareMetalHost{}, resource: testResource(func(d *discoveryv1.BareMetalHostDiscovery) {
+			d.UID, d.Generation, d.ResourceVersion = "resource", 1, "1"
+			if change != nil {
+				change(d)
+			}
+		})},
+	}
+	b.restart()
+	return b
+}
+
+// restart begins with a new process.
+func (b *bench) restart() {
+	b.Helper()
+	b.reg = prometheus.NewRegistry()
+	metrics, err := NewMetrics(b.reg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.r = New(Config{
+		Client: b.api, Live: b.api, NodeCache: b.engine, Engine: b.engine,
+		Recorder: b.events, Metrics: metrics, Now: time.Now,
+	})
+	for _, h := range b.api.hosts {
+		b.r.index.put(h)
+	}
+}
+
+// reconcile makes one pass and returns when the next one is due.
+func (b *bench) reconcile() time.Duration {
+	b.Helper()
+	result, err := b.r.Reconcile(b.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b.api.resource)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, h := range b.api.hosts { // as the watch does
+		b.r.index.put(h)
+	}
+	return result.RequeueAfter
+}
+
+// runFor makes all passes of a time.
+func (b *bench) runFor(d time.Duration) {
+	b.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		<-time.After(max(b.reconcile(), time.Millisecond))
+	}
+}
+
+func (b *bench) condition(kind string) metav1.Condition {
+	b.Helper()
+	c := meta.FindStatusCondition(b.api.resource.Status.Conditions, kind)
+	if c == nil {
+		b.Fatalf("no condition %s", kind)
+	}
+	return *c
+}
+
+// skippedTotal is the sum of the metric of skipped nodes.
+func (b *bench) skippedTotal() (sum float64) {
+	b.Helper()
+	families, err := b.reg.Gather()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "ingot_discovery_skipped_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			sum += m.GetCounter().GetValue()
+		}
+	}
+	return sum
+}
+
+func TestIdleDiscoveryWritesEveryTenMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, newFakeNodes(ids(100, "n")...), nil)
+		b.reconcile()
+		if b.api.creates != 100 {
+			t.Fatalf("%d hosts were created, want 100", b.api.creates)
+		}
+		b.runFor(time.Minute)
+		b.api.patches, b.events.notes = nil, nil
+		ports := b.engine.portReads
+		b.runFor(time.Hour)
+		if n := len(b.api.patches); n < 5 || n > 6 {
+			t.Errorf("%d writes in an idle hour, want one each ten minutes:\n%s", n, strings.Join(b.api.patches, "\n"))
+		}
+		for _, patch := range b.api.patches {
+			if !strings.HasPrefix(patch, `{"status":{"lastPollTime":`) || strings.Count(patch, ":") > 4 {
+				t.Errorf("write %s, want the time alone", patch)
+			}
+		}
+		if b.api.creates != 100 || len(b.events.notes) != 0 || b.engine.portReads != ports {
+			t.Errorf("an idle hour led to %d hosts, events %v, %d readings of ports", b.api.creates-100, b.events.notes, b.engine.portReads-ports)
+		}
+	})
+}
+
+func TestBatchOfHostsCostsOneWriteEachAndOneEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, newFakeNodes(ids(40, "n")...), nil)
+		b.reconcile()
+		if b.api.creates != 40 || len(b.api.patches) != 1 {
+			t.Errorf("%d hosts and %d writes of the status, want 40 and 1", b.api.creates, len(b.api.patches))
+		}
+		want := "HostDiscovered: Created 40 hosts: n-0000, n-0001, n-0002, n-0003, n-0004, n-0005, n-0006, n-0007, n-0008, n-0009 and 30 more"
+		if len(b.events.notes) != 1 || b.events.notes[0] != want {
+			t.Errorf("events %q, want one: %q", b.events.notes, want)
+		}
+		for id, n := range b.engine.reads {
+			if n != 1 {
+				t.Errorf("the inventory of node %s was read %d times, want once", id, n)
+			}
+		}
+		if b.engine.portReads != 40 {
+			t.Errorf("ports were read %d times, want once per node", b.engine.portReads)
+		}
+		b.engine.nodes["late"] = provisioner.Node{ID: "late", State: "enroll"}
+		b.engine.macs["late"] = []string{"00:1b:21:00:ff:01"}
+		b.engine.generation++
+		b.runFor(time.Minute)
+		if len(b.events.notes) != 2 || !strings.Contains(b.events.notes[1], "host late for node late with boot MAC address 00:1b:21:00:ff:01") {
+			t.Errorf("events %q, want another one for another host", b.events.notes)
+		}
+	})
+}
+
+func TestNewHostLacksNothingThatTheHostControllerWouldAdd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, newFakeNodes("n1"), func(d *discoveryv1.BareMetalHostDiscovery) {
+			d.Spec.HostTemplate.Labels = map[string]string{"rack": "1"}
+			d.Spec.HostTemplate.Annotations = map[string]string{"note": "new"}
+		})
+		b.reconcile()
+		h := b.api.hosts[types.NamespacedName{Namespace: "metal", Name: "n1"}]
+		if h == nil {
+			t.Fatalf("hosts %v, want n1", b.api.hosts)
+		}
+		if len(h.Finalizers) != 1 || h.Finalizers[0] != v1alpha1.HostFinalizer {
+			t.Errorf("finalizers %v, want the host controller's", h.Finalizers)
+		}
+		if h.Labels[v1alpha1.PowerManagementLabel] != v1alpha1.PowerManagementNone || h.Labels["rack"] != "1" || h.Annotations["note"] != "new" {
+			t.Errorf("labels %v, annotations %v; want the template's and the host controller's", h.Labels, h.Annotations)
+		}
+		if status := h.Annotations[v1alpha1.StatusAnnotation]; !strings.Contains(status, `"ID":"n1"`) || !strings.Contains(status, `"operationalStatus":"discovered"`) {
+			t.Errorf("status annotation %s, want the link to the node", status)
+		}
+	})
+}
+
+func TestSkippedNodesBeyondTheListAreToldOfOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const nodes = 3 * maxSkipped
+		b := newBench(t, newFakeNodes(ids(nodes, "n")...), func(d *discoveryv1.BareMetalHostDiscovery) {
+			d.Spec.ResourceNameTemplate.HardwareDetails = discoveryv1.DetailSerialNumber
+			d.Spec.ResourceNameTemplate.Fallback = discoveryv1.FallbackNone
+		})
+		b.reconcile()
+		for range 5 { // each poll decides again
+			b.engine.generation++
+			<-time.After(time.Minute)
+			b.reconcile()
+		}
+		if got := b.skippedTotal(); got != nodes {
+			t.Errorf("the metric counts %v nodes, want %d", got, nodes)
+		}
+		if len(b.events.notes) != 1 || !strings.Contains(b.events.notes[0], "node n-0000 and 149 others, MissingDetail") {
+			t.Errorf("events %q, want one for all", b.events.notes)
+		}
+		if got := b.api.resource.Status; got.Counts.Skipped != nodes || len(got.Skipped) != maxSkipped {
+			t.Errorf("%d nodes are counted and %d listed, want %d and %d", got.Counts.Skipped, len(got.Skipped), nodes, maxSkipped)
+		}
+		b.restart()
+		b.reconcile()
+		if len(b.events.notes) != 1 {
+			t.Errorf("events %q, want no other one after a restart", b.events.notes)
+		}
+	})
+}
+
+func TestUnreadableInventoryIsListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := newFakeNodes("good", "bad")
+		engine.inventories["bad"] = errors.New("decode inventory: unexpected end of JSON input")
+		b := newBench(t, engine, nil)
+		b.reconcile()
+		status := b.api.resource.Status
+		if len(status.Skipped) != 1 || status.Skipped[0].NodeID != "bad" || status.Skipped[0].Reason != discoveryv1.SkipNoInventory ||
+			!strings.Contains(status.Skipped[0].Message, "unexpected end of JSON input") {
+			t.Errorf("skipped %+v, want the node with the reason", status.Skipped)
+		}
+		if ready := b.condition(discoveryv1.ReadyCondition); ready.Status != metav1.ConditionTrue || !strings.Contains(ready.Message, "1 got none") {
+			t.Errorf("Ready = %s, %q; want it to tell of the node", ready.Status, ready.Message)
+		}
+		delete(engine.inventories, "bad")
+		b.runFor(time.Minute)
+		if b.api.creates != 2 || len(b.api.resource.Status.Skipped) != 0 {
+			t.Errorf("%d hosts, skipped %+v; want both hosts once it can be read", b.api.creates, b.api.resource.Status.Skipped)
+		}
+	})
+}
+
+func TestEngineThatGoesAwayWhileNodesAreReadIsUnreachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := fmt.Errorf("%w: connection refused", provisioner.ErrUnreachable)
+		engine := newFakeNodes(ids(20, "n")...)
+		for id := range engine.nodes {
+			engine.inventories[id] = away
+		}
+		b := newBench(t, engine, nil)
+		b.reconcile() // one node may be broken: the engine itself answers
+		if got := len(b.api.resource.Status.Skipped); got != 20 {
+			t.Errorf("%d nodes are listed, want all", got)
+		}
+		b.restart()
+		b.api.resource.Status = discoveryv1.BareMetalHostDiscoveryStatus{}
+		engine.down = away
+		b.reconcile()
+		if c := b.condition(discoveryv1.EngineReachableCondition); c.Status != metav1.ConditionFalse || c.Message != away.Error() {
+			t.Errorf("EngineReachable = %s, %q; want false with the error", c.Status, c.Message)
+		}
+		if got := len(b.api.resource.Status.Skipped); got != 0 {
+			t.Errorf("%d nodes are listed, want none", got)
+		}
+		b.api.patches = nil
+		b.runFor(5 * time.Minute)
+		if len(b.api.patches) != 0 {
+			t.Errorf("an engine that stays away leads to writes: %v", b.api.patches)
+		}
+		engine.down = nil
+		clear(engine.inventories)
+		b.runFor(time.Minute)
+		if b.api.creates != 20 || b.condition(discoveryv1.ReadyCondition).Status != metav1.ConditionTrue {
+			t.Errorf("%d hosts, Ready %s; want all hosts soon after the engine is back", b.api.creates, b.condition(discoveryv1.ReadyCondition).Status)
+		}
+	})
+}
+
+func TestHostsThatCannotBeCreatedShowInReadyAndAreTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, newFakeNodes("n1"), nil)
+		b.api.refusal = apierrors.NewInternalError(errors.New("failed calling webhook"))
+		b.reconcile()
+		if ready := b.condition(discoveryv1.ReadyCondition); ready.Reason != discoveryv1.CreateFailedReason || !strings.Contains(ready.Message, "failed calling webhook") {
+			t.Errorf("Ready = %s, %q; want the error", ready.Reason, ready.Message)
+		}
+		b.api.refusal = nil
+		b.runFor(10 * time.Second)
+		if b.api.creates != 1 || b.condition(discoveryv1.ReadyCondition).Status != metav1.ConditionTrue {
+			t.Errorf("%d hosts, Ready %+v; want the host", b.api.creates, b.condition(discoveryv1.ReadyCondition))
+		}
+	})
+}
+
+func TestHostThatAPersonRegistersMeanwhileGetsNoTwin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := newFakeNodes("n1")
+		engine.macs["n1"] = append(engine.macs["n1"], "00:1b:21:00:ff:01")
+		b := newBench(t, engine, nil)
+		engine.onRefresh = func(n int) {
+			if n == 2 { // just before the host would be created
+				h := existingHost("mine", func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:1b:21:00:ff:01" })
+				b.r.index.put(&h)
+			}
+		}
+		b.reconcile()
+		if b.api.creates != 0 || b.api.resource.Status.Counts.Matched != 1 {
+			t.Errorf("%d hosts were created, %d matched; want the registered host matched", b.api.creates, b.api.resource.Status.Counts.Matched)
+		}
+	})
+}
+
+func TestNodeThatIsTakenMeanwhileGetsNoHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := newFakeNodes("n1")
+		b := newBench(t, engine, nil)
+		engine.onRefresh = func(n int) {
+			if n == 2 {
+				taken := engine.nodes["n1"]
+				taken.InstanceID = "1f1c"
+				engine.nodes["n1"] = taken
+			}
+		}
+		b.reconcile()
+		if b.api.creates != 0 {
+			t.Error("a host was created for a node in use")
+		}
+	})
+}
+
+func TestChangedNodesArePolledForSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := newFakeNodes()
+		b := newBench(t, engine, func(d *discoveryv1.BareMetalHostDiscovery) {
+			d.Spec.PollInterval = metav1.Duration{Duration: time.Hour}
+		})
+		b.reconcile()
+		engine.nodes["n1"] = provisioner.Node{ID: "n1", State: "enroll"}
+		engine.macs["n1"] = []string{"00:1b:21:00:ff:01"}
+		engine.generation++
+		b.r.nudge(client.ObjectKeyFromObject(b.api.resource))
+		if wait := b.reconcile(); wait != minPollInterval {
+			t.Errorf("the next poll is after %s, want %s", wait, minPollInterval)
+		}
+		<-time.After(minPollInterval)
+		b.reconcile()
+		if b.api.creates != 1 {
+			t.Error("no host was created")
+		}
+	})
+}
+
+func TestTombstoneThatAnotherProcessWroteCountsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := newFakeNodes("n1")
+		b := newBench(t, engine, func(d *discoveryv1.BareMetalHostDiscovery) { d.Spec.Rediscovery = discoveryv1.RediscoveryDeny })
+		stale := b.api.resource.DeepCopy()
+		b.r.Client = &staleCache{fakeAPI: b.api, resource: stale}
+		gone := existingHost("gone", func(h *v1alpha1.BareMetalHost) {
+			h.Spec.BootMACAddress = engine.macs["n1"][0]
+			h.Annotations = map[string]string{v1alpha1.DiscoverySourceAnnotation: "metal/racks/n0"}
+		})
+		if err := RecordDeletion(t.Context(), b.api, b.api, &gone, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		b.reconcile()
+		if got := b.api.resource.Status; b.api.creates != 0 || len(got.Skipped) != 1 || got.Skipped[0].Reason != discoveryv1.SkipTombstone || len(got.Tombstones) != 1 {
+			t.Errorf("%d hosts, status %+v; want the machine kept away", b.api.creates, got)
+		}
+	})
+}
+
+// staleCache shows an older version of the resource.
+type staleCache struct {
+	*fakeAPI
+	resource *discoveryv1.BareMetalHostDiscovery
+}
+
+func (c *staleCache) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	if into, ok := obj.(*discoveryv1.BareMetalHostDiscovery); ok {
+		c.resource.DeepCopyInto(into)
+	}
+	return nil
+}
+
+func TestDeletionThatDiscoverySeesIsKeptBeforeNodesAreDecidedAbout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := newFakeNodes("n1")
+		b := newBench(t, engine, func(d *discoveryv1.BareMetalHostDiscovery) { d.Spec.Rediscovery = discoveryv1.RediscoveryDeny })
+		gone := existingHost("gone", func(h *v1alpha1.BareMetalHost) {
+			h.Spec.BootMACAddress = engine.macs["n1"][0]
+			h.Annotations = map[string]string{v1alpha1.DiscoverySourceAnnotation: "metal/racks/n0"}
+		})
+		if _, ok := b.r.deletionSeen(&gone); !ok {
+			t.Fatal("the deletion is nobody's")
+		}
+		b.reconcile()
+		if b.api.creates != 0 || len(b.api.resource.Status.Tombstones) != 1 {
+			t.Errorf("%d hosts, tombstones %v; want the machine kept away", b.api.creates, b.api.resource.Status.Tombstones)
+		}
+	})
+}
+
+func TestMetricsOfADeletedResourceGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := newFakeNodes("n1", "n2")
+		engine.inventories["n2"] = provisioner.ErrNoInventory
+		b := newBench(t, engine, nil)
+		b.reconcile()
+		name := client.ObjectKeyFromObject(b.api.resource)
+		b.api.resource = nil
+		if _, err := b.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: name}); err != nil {
+			t.Fatal(err)
+		}
+		families, err := b.reg.Gather()
+		if err != nil || len(families) != 0 {
+			t.Errorf("metrics %v, %v; want none", families, err)
+		}
+	})
+}
