@@ -46,6 +46,10 @@ The host controllers do not start while Metal3's own operator leads in the clust
 	f.StringVar(&flags.opts.EngineUser, "engine-user", "", "user name for the engine [$OS_USERNAME]")
 	f.StringVar(&flags.opts.EngineCAFile, "engine-ca", "", "PEM file with the CA certificates of the engine [$IRONIC_CACERT_FILE]")
 	f.BoolVar(&flags.opts.EngineInsecure, "engine-insecure", false, "do not verify the engine's certificate [$IRONIC_INSECURE]")
+	f.StringVar(&flags.opts.Ramdisk.Kernel, "deploy-kernel", "", "URL of the ramdisk's kernel, for engines that are not configured with one [$DEPLOY_KERNEL_URL]")
+	f.StringVar(&flags.opts.Ramdisk.Ramdisk, "deploy-ramdisk", "", "URL of the initial ramdisk [$DEPLOY_RAMDISK_URL]")
+	f.StringVar(&flags.opts.Ramdisk.ISO, "deploy-iso", "", "URL of the ramdisk as ISO image, for machines that boot from one [$DEPLOY_ISO_URL]")
+	f.StringVar(&flags.opts.Ramdisk.Bootloader, "bootloader", "", "URL of the image of an EFI system partition for bootable images")
 	f.BoolVar(&flags.demo, "demo", false, "use a simulated engine, whose nodes behave as the names of their hosts say")
 	f.StringSliceVar(&flags.opts.Controllers, "controllers", operator.Groups(), "groups of controllers to run")
 	f.BoolVar(&flags.opts.LeaderElection, "leader-elect", false, "elect a leader for each group, so that only one replica runs it")
@@ -118,6 +122,9 @@ func (f *operatorFlags) chooseEngine(opts *operator.Options) error {
 	if opts.EngineUser == "" {
 		opts.EngineUser = os.Getenv("OS_USERNAME")
 	}
+	opts.Ramdisk.Kernel = cmp.Or(opts.Ramdisk.Kernel, os.Getenv("DEPLOY_KERNEL_URL"))
+	opts.Ramdisk.Ramdisk = cmp.Or(opts.Ramdisk.Ramdisk, os.Getenv("DEPLOY_RAMDISK_URL"))
+	opts.Ramdisk.ISO = cmp.Or(opts.Ramdisk.ISO, os.Getenv("DEPLOY_ISO_URL"))
 	if opts.EngineUser != "" {
 		opts.EnginePassword = os.Getenv("OS_PASSWORD")
 	}

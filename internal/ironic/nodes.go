@@ -58,10 +58,17 @@ func (c *Client) DeleteNode(ctx context.Context, ident string) error {
 // Verb asks for a transition of the provision state.
 type Verb = nodes.TargetProvisionState
 
-// The verbs that Ingot's own clients use today.
+// The verbs that the operator uses.
 const (
-	Manage  = nodes.TargetManage
-	Provide = nodes.TargetProvide
+	Manage   = nodes.TargetManage
+	Provide  = nodes.TargetProvide
+	Inspect  = nodes.TargetInspect
+	Clean    = nodes.TargetClean
+	Deploy   = nodes.TargetActive
+	Undeploy = nodes.TargetDeleted
+	Adopt    = nodes.TargetAdopt
+	Abort    = nodes.TargetAbort
+	Service  = nodes.TargetService
 )
 
 // Provision requests a verb for the node. The engine answers when the verb is

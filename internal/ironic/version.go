@@ -1,6 +1,7 @@
 package ironic
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -55,4 +56,14 @@ func chooseVersion(lowest, highest string) (microversion, error) {
 		return 0, fmt.Errorf("the engine offers API versions %s to %s, this client knows versions up to %s; upgrade the client", low, high, newestUnderstood)
 	}
 	return min(high, newestUnderstood), nil
+}
+
+// Supports reports whether the API version in use is 1.minor or newer.
+func (c *Client) Supports(ctx context.Context, minor int) (bool, error) {
+	text, err := c.Microversion(ctx)
+	if err != nil {
+		return false, err
+	}
+	version, err := parseVersion(text)
+	return version >= microversion(minor), err
 }

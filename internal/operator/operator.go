@@ -87,7 +87,7 @@ func New(opts Options) (*Operator, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reach the engine: %w", err)
 		}
-		o.engine = ironic.New(c)
+		o.engine = ironic.New(c, ironic.Options{Ramdisk: opts.Ramdisk})
 	}
 	guarded := breaker.New(o.engine, breaker.Options{})
 	o.engine = guarded

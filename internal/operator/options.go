@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/ironic"
 )
 
 // Options configure an operator. Config and one of EngineURL and Engine
@@ -31,6 +32,9 @@ type Options struct {
 	EngineCAFile string
 	// EngineInsecure turns verification of the engine's certificate off.
 	EngineInsecure bool
+	// Ramdisk is what the ramdisk boots from, for engines that are not configured with
+	// it.
+	Ramdisk ironic.Ramdisk
 	// Engine takes the place of the engine at EngineURL.
 	Engine provisioner.Engine
 

@@ -13,12 +13,19 @@ import (
 type Registrar interface {
 	// Create creates the node of a registration with its mark, and a port for
 	// the boot MAC address. ErrConflict says that the engine has a node with this name
-	// or a port with this address.
+	// or a port with this address. The node may exist then, and also when the answer was
+	// lost: it is found by its name.
 	Create(ctx context.Context, r Registration) (Node, error)
 	// Update writes what differs between the node and the registration, and returns
 	// the node as it is afterwards. Nothing different means no request that changes
 	// anything. The engine never shows a password, so that is written only when
 	// the access to the BMC differs otherwise or WithCredentials is set.
+	//
+	// What the engine has besides stays: keys that people or inspection wrote, and,
+	// when the driver changes, the ID, ports and inventory. A driver can change only in
+	// enroll, manageable, available and in maintenance, else it is ErrConflict;
+	// interfaces of a driver that stays are written when the state allows it. ErrNotOwned
+	// says that the node has the mark of another host.
 	Update(ctx context.Context, id string, r Registration, opts UpdateOptions) (Node, error)
 	// Validate asks the engine whether the node's settings suffice for an operation, and
 	// returns why not as an error that is ErrInvalid.
@@ -41,14 +48,16 @@ type Registration struct {
 	BootMode v1alpha1.BootMode
 	// Architecture is that of the processor, such as x86_64; "" for unknown.
 	Architecture string
-	// RootDevice are the hints for the disk to deploy to; nil for none.
+	// RootDevice are the hints for the disk to deploy to; nil for none, which keeps those
+	// that the engine wrote for a root volume.
 	RootDevice *v1alpha1.RootDeviceHints
 	// InspectionMode is how the machine is inspected.
 	InspectionMode v1alpha1.InspectionMode
 	// SkipAutomatedCleaning turns automated cleaning of this node off. False turns it
 	// on again.
 	SkipAutomatedCleaning bool
-	// DisablePowerOff forbids the engine to switch the machine off.
+	// DisablePowerOff forbids the engine to switch the machine off. Engines before API
+	// version 1.95 cannot: ErrUnsupported.
 	DisablePowerOff bool
 	// NetworkData configures the network of the ramdisk, in the format of OpenStack's
 	// network_data.json; nil for none.
@@ -56,6 +65,8 @@ type Registration struct {
 	// RamdiskImage is the image that the ramdisk boots from instead of the engine's; nil for none.
 	RamdiskImage *RamdiskImage
 	// Deployed is what runs on the machine, for a node that is adopted; nil for nothing.
+	// While a node is idle, nil removes what is left of an earlier deployment. One
+	// without image and step is somebody else's.
 	Deployed *Deployment
 }
 
@@ -88,8 +99,8 @@ type Worker interface {
 	Inspect(ctx context.Context, id string) error
 	// Clean runs steps on a manageable node.
 	Clean(ctx context.Context, id string, steps []node.Step, opts StepOptions) error
-	// SetTargetRAID writes the volumes that the RAID steps of cleaning create. The node
-	// must be manageable.
+	// SetTargetRAID writes the volumes that the RAID steps of cleaning create, and
+	// chooses what makes them. The node must be manageable.
 	SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RAIDConfig) error
 	// Deploy writes the deployment into an available node and asks for it.
 	Deploy(ctx context.Context, id string, d Deployment) error
@@ -101,7 +112,8 @@ type Worker interface {
 	// Abort stops what the node waits in: an inspection, a cleaning or a service. On a
 	// node whose service failed, it ends the service.
 	Abort(ctx context.Context, id string) error
-	// Service runs steps on a deployed node.
+	// Service runs steps on a deployed node. Engines before API version 1.87 cannot:
+	// ErrUnsupported.
 	Service(ctx context.Context, id string, steps []node.Step, opts StepOptions) error
 	// SetMaintenance puts the node into maintenance with a reason, or takes it out with "".
 	SetMaintenance(ctx context.Context, id, reason string) error
@@ -144,7 +156,8 @@ type ConfigDrive struct {
 
 // PowerController changes the power of machines.
 type PowerController interface {
-	// SetPower asks for a change of power.
+	// SetPower asks for a change of power. ErrUnsupported says that the driver does not
+	// have the action, such as a soft one.
 	SetPower(ctx context.Context, id string, change PowerChange) error
 }
 
@@ -198,7 +211,9 @@ type Component struct {
 
 // MediaController puts images into the machine's virtual drives.
 type MediaController interface {
-	// AttachImage puts the image at url into a virtual drive of the machine.
+	// AttachImage puts the image at url into a virtual drive of the machine. The engine
+	// may accept it before the BMC does; a failure is in the node's LastError then.
+	// Engines before API version 1.89 cannot: ErrUnsupported.
 	AttachImage(ctx context.Context, id, url string) error
 	// DetachImage takes it out. A machine without one is no error.
 	DetachImage(ctx context.Context, id string) error

@@ -83,6 +83,12 @@ type Lifecycle interface {
 type Engine interface {
 	Reader
 	Lifecycle
+	Registrar
+	Worker
+	PowerController
+	FirmwareReader
+	MediaController
+	Subscriber
 }
 
 // ListOptions select nodes for a list.

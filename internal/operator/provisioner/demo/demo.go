@@ -73,15 +73,7 @@ type Engine struct {
 	failing  error
 }
 
-var (
-	_ provisioner.Engine          = (*Engine)(nil)
-	_ provisioner.Registrar       = (*Engine)(nil)
-	_ provisioner.Worker          = (*Engine)(nil)
-	_ provisioner.PowerController = (*Engine)(nil)
-	_ provisioner.FirmwareReader  = (*Engine)(nil)
-	_ provisioner.MediaController = (*Engine)(nil)
-	_ provisioner.Subscriber      = (*Engine)(nil)
-)
+var _ provisioner.Engine = (*Engine)(nil)
 
 // machine is a node and its machine.
 type machine struct {

@@ -73,6 +73,9 @@ func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration
 	if err != nil {
 		return provisioner.Node{}, err
 	}
+	if m.node.Mark != "" && m.node.Mark != r.Mark {
+		return provisioner.Node{}, fmt.Errorf("update demo node %s: %w", id, provisioner.ErrNotOwned)
+	}
 	if err := e.free(r, m); err != nil {
 		return provisioner.Node{}, fmt.Errorf("update demo node %s: %w", id, err)
 	}

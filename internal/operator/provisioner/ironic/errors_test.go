@@ -70,7 +70,7 @@ func TestEngineThatDoesNotAnswerIsUnreachable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(gone).Nodes(t.Context(), provisioner.ListOptions{}); !errors.Is(err, provisioner.ErrUnreachable) {
+	if _, err := New(gone, Options{}).Nodes(t.Context(), provisioner.ListOptions{}); !errors.Is(err, provisioner.ErrUnreachable) {
 		t.Errorf("error = %v, want unreachable", err)
 	}
 }

@@ -21,25 +21,58 @@ import (
 // nodeFields are the fields of a node that the operator reads. An engine
 // without auto_discovered gets a request without it.
 var nodeFields = []string{
-	"uuid", "name", "driver", "provision_state", "last_error",
-	"maintenance", "maintenance_reason", "instance_uuid", "owner",
+	"uuid", "name", "driver", "provision_state", "target_provision_state", "power_state", "target_power_state",
+	"last_error", "maintenance", "maintenance_reason", "fault", "instance_uuid", "owner", "clean_step", "deploy_step",
 	"reservation", "inspection_finished_at", "created_at", "updated_at",
 	"driver_internal_info", "auto_discovered", "extra",
+}
+
+// serviceFields are further fields, of engines that can service deployed nodes.
+var serviceFields = []string{"service_step"}
+
+// Options configure the provisioner. The zero value leaves everything to the engine.
+type Options struct {
+	// Ramdisk is what the ramdisk boots from on nodes with a BMC, for engines that are
+	// not configured with it. Images of a host take precedence.
+	Ramdisk Ramdisk
+}
+
+// Ramdisk are the URLs of the ramdisk's images. Machines that boot from an image get the
+// ISO, others the kernel and the initial ramdisk.
+type Ramdisk struct {
+	Kernel, Ramdisk, ISO string
+	// Bootloader is the image of an EFI system partition, from which the engine makes
+	// bootable images.
+	Bootloader string
 }
 
 // Engine is an engine behind the Bare Metal API.
 type Engine struct {
 	client *ironic.Client
+	opts   Options
 }
 
 var _ provisioner.Engine = (*Engine)(nil)
 
 // New returns the provisioner for the engine that client reaches.
-func New(client *ironic.Client) *Engine { return &Engine{client: client} }
+func New(client *ironic.Client, opts Options) *Engine { return &Engine{client: client, opts: opts} }
+
+// fields are the fields that the engine has of those that the operator reads.
+func (e *Engine) fields(ctx context.Context) ([]string, error) {
+	serves, err := e.client.Supports(ctx, serviceSince)
+	if err != nil || !serves {
+		return nodeFields, translate(err)
+	}
+	return slices.Concat(nodeFields, serviceFields), nil
+}
 
 // Nodes lists nodes; see [provisioner.Reader].
 func (e *Engine) Nodes(ctx context.Context, opts provisioner.ListOptions) ([]provisioner.Node, error) {
-	query := ironic.NodeQuery{Fields: nodeFields, PageSize: opts.Limit}
+	fields, err := e.fields(ctx)
+	if err != nil {
+		return nil, err
+	}
+	query := ironic.NodeQuery{Fields: fields, PageSize: opts.Limit}
 	if !opts.ChangedSince.IsZero() {
 		query.SortKey, query.SortDir = "updated_at", ironic.Descending
 	}
@@ -61,7 +94,11 @@ func (e *Engine) Nodes(ctx context.Context, opts provisioner.ListOptions) ([]pro
 
 // Node reads one node; see [provisioner.Reader].
 func (e *Engine) Node(ctx context.Context, id string) (provisioner.Node, error) {
-	n, err := e.client.Node(ctx, id, nodeFields...)
+	fields, err := e.fields(ctx)
+	if err != nil {
+		return provisioner.Node{}, err
+	}
+	n, err := e.client.Node(ctx, id, fields...)
 	if err != nil {
 		return provisioner.Node{}, translate(err)
 	}
@@ -123,37 +160,6 @@ func (e *Engine) Claim(ctx context.Context, id string, mark provisioner.Mark) (p
 	return snapshotOf(n), nil
 }
 
-// Manage makes the node manageable; see [provisioner.Lifecycle].
-func (e *Engine) Manage(ctx context.Context, id string) error {
-	return e.provision(ctx, id, ironic.Manage, node.Verifying, node.Manageable)
-}
-
-// Provide makes the node available; see [provisioner.Lifecycle].
-func (e *Engine) Provide(ctx context.Context, id string, opts provisioner.ProvideOptions) error {
-	if opts.SkipCleaning {
-		if _, err := e.client.UpdateNode(ctx, id, nodes.UpdateOperation{
-			Op: nodes.AddOp, Path: "/automated_clean", Value: false,
-		}); err != nil {
-			return translate(err)
-		}
-	}
-	return e.provision(ctx, id, ironic.Provide, node.Cleaning, node.CleanWait, node.Available)
-}
-
-// provision sends a verb. When the engine refuses it, an earlier request whose answer
-// was lost may already have had that effect.
-func (e *Engine) provision(ctx context.Context, id string, verb ironic.Verb, done ...node.State) error {
-	err := e.client.Provision(ctx, id, verb)
-	if !errors.Is(err, ironic.ErrRejected) && !errors.Is(err, ironic.ErrConflict) {
-		return translate(err)
-	}
-	n, readErr := e.Node(ctx, id)
-	if readErr == nil && slices.Contains(done, n.State) {
-		return nil
-	}
-	return translate(err)
-}
-
 // Delete deletes the node from the engine; see [provisioner.Lifecycle]. In
 // most states engines delete a node only in maintenance.
 func (e *Engine) Delete(ctx context.Context, id string, mark provisioner.Mark) error {
@@ -190,7 +196,9 @@ func ignoreNotFound(err error) error {
 func snapshotOf(n ironic.Node) provisioner.Node {
 	s := provisioner.Node{
 		ID: n.UUID, Name: n.Name, Mark: markIn(n.Extra), Driver: n.Driver,
-		State: node.State(n.ProvisionState), LastError: n.LastError,
+		State: node.State(n.ProvisionState), TargetState: node.State(n.TargetProvisionState),
+		Power: powerOf(n.PowerState), TargetPower: node.PowerState(n.TargetPowerState),
+		Step: stepOf(n), Fault: n.Fault, LastError: n.LastError,
 		Maintenance: n.Maintenance, MaintenanceReason: n.MaintenanceReason,
 		InstanceID: n.InstanceUUID, Owner: n.Owner,
 		Busy:           n.Reservation != "",
@@ -201,6 +209,24 @@ func snapshotOf(n ironic.Node) provisioner.Node {
 	s.Agent.URL, _ = n.DriverInternalInfo["agent_url"].(string)
 	s.Agent.LastHeartbeat = n.AgentLastHeartbeat()
 	return s
+}
+
+// powerOf is the power state, "" when the engine could not read it.
+func powerOf(state string) node.PowerState {
+	if state == "error" {
+		return ""
+	}
+	return node.PowerState(state)
+}
+
+// stepOf is the name of the running step, or "".
+func stepOf(n ironic.Node) string {
+	for _, step := range []map[string]any{n.CleanStep, n.DeployStep, n.ServiceStep} {
+		if name, _ := step["step"].(string); name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // markIn returns the mark in a node's extra data. A value that is no text counts as the

@@ -27,6 +27,10 @@ type upstream struct {
 	pageSize int
 	answers  map[string][]int // method and path → statuses to answer with first
 	refusal  string           // text of refused answers
+	version  string           // highest API version; "" for 1.96
+	ports    []string         // MAC addresses of the node's ports
+	drivers  []string
+	replies  map[string]any // method and path → documents to answer with
 	calls    []string
 }
 
@@ -34,16 +38,16 @@ func (e *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := r.Method + " " + r.URL.Path
 	body, _ := io.ReadAll(r.Body)
 	if r.URL.Path != "/v1/" {
-		e.calls = append(e.calls, strings.TrimSpace(key+" "+string(body)))
+		shown := key
+		if r.Method != http.MethodGet && r.URL.RawQuery != "" {
+			shown += "?" + r.URL.RawQuery
+		}
+		e.calls = append(e.calls, strings.TrimSpace(shown+" "+string(body)))
 	}
 	if queue := e.answers[key]; len(queue) > 0 {
 		e.answers[key] = queue[1:]
 		if queue[0] >= 400 {
-			text := e.refusal
-			if text == "" {
-				text = "refused"
-			}
-			fault(w, queue[0], text)
+			fault(w, queue[0], e.refusal)
 			return
 		}
 		w.WriteHeader(queue[0])
@@ -52,9 +56,36 @@ func (e *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
+	if document, ok := e.replies[key]; ok {
+		reply(w, document)
+		return
+	}
 	switch {
 	case r.URL.Path == "/v1/":
-		reply(w, map[string]any{"version": map[string]any{"min_version": "1.1", "version": "1.96"}})
+		reply(w, map[string]any{"version": map[string]any{"min_version": "1.1", "version": e.version}})
+	case key == "POST /v1/nodes":
+		var created map[string]any
+		_ = json.Unmarshal(body, &created)
+		created["uuid"], created["provision_state"] = "a", "enroll"
+		replyWith(w, http.StatusCreated, created)
+	case key == "POST /v1/ports":
+		replyWith(w, http.StatusCreated, map[string]any{"uuid": "p"})
+	case key == "GET /v1/ports":
+		ports := []map[string]any{}
+		for i, mac := range e.ports {
+			ports = append(ports, map[string]any{"uuid": fmt.Sprint("p", i), "address": mac})
+		}
+		reply(w, map[string]any{"ports": ports})
+	case key == "GET /v1/drivers":
+		drivers := []map[string]any{}
+		for _, name := range e.drivers {
+			drivers = append(drivers, map[string]any{"name": name})
+		}
+		reply(w, map[string]any{"drivers": drivers})
+	case r.Method == http.MethodPatch && len(e.nodes) > 0:
+		reply(w, e.nodes[0])
+	case strings.HasSuffix(r.URL.Path, "/states/raid"), strings.HasSuffix(r.URL.Path, "/vmedia"):
+		w.WriteHeader(http.StatusNoContent)
 	case strings.Contains(r.URL.Query().Get("fields"), "auto_discovered"):
 		fault(w, http.StatusBadRequest, "Field(s) \"auto_discovered\" are not valid")
 	case key == "GET /v1/nodes":
@@ -86,8 +117,11 @@ func (e *upstream) list(w http.ResponseWriter, r *http.Request) {
 	reply(w, page)
 }
 
-func reply(w http.ResponseWriter, v any) {
+func reply(w http.ResponseWriter, v any) { replyWith(w, http.StatusOK, v) }
+
+func replyWith(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v)
 }
 
@@ -103,13 +137,16 @@ func newEngine(t *testing.T, e *upstream) *Engine {
 	if e.pageSize == 0 {
 		e.pageSize = 2
 	}
+	if e.version == "" {
+		e.version = "1.96"
+	}
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
 	c, err := client.New(client.Options{Endpoint: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(c)
+	return New(c, Options{})
 }
 
 func rawNode(id string, change map[string]any) map[string]any {
@@ -167,8 +204,10 @@ func TestSnapshotHoldsWhatTheOperatorNeeds(t *testing.T) {
 		"name": "metal~web", "provision_state": "clean wait", "last_error": "oops", "maintenance": true, "maintenance_reason": "fan",
 		"instance_uuid": "i1", "owner": "team", "reservation": "conductor-1",
 		"created_at": "2026-01-02T03:04:05+00:00", "updated_at": "2026-01-02T05:04:06+02:00", "inspection_finished_at": "2026-01-02T03:04:07+00:00",
-		"driver_internal_info": map[string]any{"agent_url": "https://192.0.2.1:9999", "agent_last_heartbeat": "2026-01-02T03:04:08.5"},
-		"extra":                map[string]any{"rack": 7, "ingot_host": "c1/metal/web"},
+		"driver_internal_info":   map[string]any{"agent_url": "https://192.0.2.1:9999", "agent_last_heartbeat": "2026-01-02T03:04:08.5"},
+		"extra":                  map[string]any{"rack": 7, "ingot_host": "c1/metal/web"},
+		"target_provision_state": "available", "power_state": "power on", "target_power_state": "power off",
+		"clean_step": map[string]any{"interface": "deploy", "step": "erase_devices"}, "deploy_step": map[string]any{}, "fault": "clean failure",
 	})}}
 	got, err := newEngine(t, e).Node(t.Context(), "a")
 	if err != nil {
@@ -177,6 +216,7 @@ func TestSnapshotHoldsWhatTheOperatorNeeds(t *testing.T) {
 	day := func(second int) time.Time { return time.Date(2026, 1, 2, 3, 4, second, 0, time.UTC) }
 	want := provisioner.Node{
 		ID: "a", Name: "metal~web", Mark: "c1/metal/web", Driver: "fake-hardware", State: node.CleanWait, LastError: "oops",
+		TargetState: node.Available, Power: node.PowerOn, TargetPower: node.PowerOff, Step: "erase_devices", Fault: "clean failure",
 		Maintenance: true, MaintenanceReason: "fan", InstanceID: "i1", Owner: "team", Busy: true,
 		CreatedAt: day(5), UpdatedAt: day(6), InspectedAt: day(7),
 		Agent: provisioner.Agent{URL: "https://192.0.2.1:9999", LastHeartbeat: day(8).Add(time.Second / 2)},
@@ -223,9 +263,15 @@ func TestFindPrefersTheIDToTheName(t *testing.T) {
 	}
 }
 
-// mutations are the calls that change something.
+// mutations are the calls that change something; nil for none.
 func mutations(e *upstream) []string {
-	return slices.DeleteFunc(e.calls, func(call string) bool { return strings.HasPrefix(call, "GET ") })
+	var all []string
+	for _, call := range e.calls {
+		if !strings.HasPrefix(call, "GET ") {
+			all = append(all, call)
+		}
+	}
+	return all
 }
 
 func TestVerbs(t *testing.T) {

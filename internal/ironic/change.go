@@ -1,0 +1,168 @@
+package ironic
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/ports"
+)
+
+// onNode runs a request that concerns the node ident. The segment that request gets is the
+// identifier for a URL.
+func (c *Client) onNode(ctx context.Context, what, ident string, request func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error) error {
+	op := what + " node " + ident
+	segment, err := pathSegment(op, ident)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, op, func(ctx context.Context, service *gophercloud.ServiceClient) error {
+		return request(ctx, service, segment)
+	})
+}
+
+// Document are the fields of a new object.
+type Document map[string]any
+
+// ToNodeCreateMap is for gophercloud.
+func (d Document) ToNodeCreateMap() (map[string]any, error) { return d, nil }
+
+// CreateNode creates a node with those fields and returns it. A name that is taken is
+// [ErrConflict].
+func (c *Client) CreateNode(ctx context.Context, fields Document) (Node, error) {
+	op := "create node"
+	if name, ok := fields["name"].(string); ok {
+		op += " " + name
+	}
+	var n Node
+	err := c.call(ctx, op, func(ctx context.Context, service *gophercloud.ServiceClient) error {
+		return nodes.Create(ctx, service, fields).ExtractInto(&n)
+	})
+	return n, err
+}
+
+// CreatePort creates a port of the node for a MAC address. An address that is taken is
+// [ErrConflict].
+func (c *Client) CreatePort(ctx context.Context, node, address string) error {
+	return c.call(ctx, "create port "+address, func(ctx context.Context, service *gophercloud.ServiceClient) error {
+		return ports.Create(ctx, service, ports.CreateOpts{NodeUUID: node, Address: address}).Err
+	})
+}
+
+// ProvisionOptions are what a verb needs besides the node; unset fields are not sent.
+type ProvisionOptions struct {
+	// Steps are the steps of clean, service or deploy, as the API has them.
+	Steps []map[string]any
+	// ConfigDrive is that of a deployment.
+	ConfigDrive map[string]any
+	// DisableRamdisk is for clean and service. The API has it from 1.70 and 1.108 on.
+	DisableRamdisk bool
+}
+
+// stepsField are the names of the steps in a request, by verb.
+var stepsField = map[Verb]string{
+	Clean: "clean_steps", Service: "service_steps", Deploy: "deploy_steps",
+}
+
+// provisioning is the body of a request for a verb.
+type provisioning map[string]any
+
+// ToProvisionStateMap is for gophercloud.
+func (p provisioning) ToProvisionStateMap() (map[string]any, error) { return p, nil }
+
+// ProvisionWith requests a verb as [Client.Provision] does, with options.
+func (c *Client) ProvisionWith(ctx context.Context, ident string, verb Verb, opts ProvisionOptions) error {
+	body := provisioning{"target": verb}
+	if opts.Steps != nil {
+		body[stepsField[verb]] = opts.Steps
+	}
+	if opts.ConfigDrive != nil {
+		body["configdrive"] = opts.ConfigDrive
+	}
+	if opts.DisableRamdisk {
+		body["disable_ramdisk"] = true
+	}
+	return c.onNode(ctx, string(verb), ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
+		return nodes.ChangeProvisionState(ctx, service, segment, body).ExtractErr()
+	})
+}
+
+// ReplaceDriver applies operations that change the driver of the node. The interfaces that
+// they do not name get the defaults of the new driver.
+func (c *Client) ReplaceDriver(ctx context.Context, ident string, operations ...nodes.UpdateOperation) (Node, error) {
+	var n Node
+	err := c.onNode(ctx, "update", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
+		address := service.ServiceURL("nodes", segment) + "?reset_interfaces=true"
+		_, err := service.Patch(ctx, address, operations, &n, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
+		return err
+	})
+	return n, err
+}
+
+// SetPower requests a change of power. The timeout bounds soft actions, in whole seconds;
+// 0 leaves it to the engine.
+func (c *Client) SetPower(ctx context.Context, ident string, target nodes.TargetPowerState, timeout time.Duration) error {
+	opts := nodes.PowerStateOpts{Target: target, Timeout: int(timeout.Seconds())}
+	return c.onNode(ctx, fmt.Sprintf("request %q of", target), ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
+		return nodes.ChangePowerState(ctx, service, segment, opts).ExtractErr()
+	})
+}
+
+// SetRAID writes the volumes that the next creation of volumes makes.
+func (c *Client) SetRAID(ctx context.Context, ident string, volumes []nodes.LogicalDisk) error {
+	opts := nodes.RAIDConfigOpts{LogicalDisks: volumes}
+	return c.onNode(ctx, "set volumes of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
+		return nodes.SetRAIDConfig(ctx, service, segment, opts).ExtractErr()
+	})
+}
+
+// SetMaintenance puts the node into maintenance with a reason, or takes it out with "".
+func (c *Client) SetMaintenance(ctx context.Context, ident, reason string) error {
+	return c.onNode(ctx, "set maintenance of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
+		if reason == "" {
+			return nodes.UnsetMaintenance(ctx, service, segment).ExtractErr()
+		}
+		return nodes.SetMaintenance(ctx, service, segment, nodes.MaintenanceOpts{Reason: reason}).ExtractErr()
+	})
+}
+
+// AttachMedium puts the image at url into a virtual CD drive of the machine. The API has
+// it from 1.89 on.
+func (c *Client) AttachMedium(ctx context.Context, ident, url string) error {
+	opts := nodes.AttachVirtualMediaOpts{DeviceType: nodes.VirtualMediaCD, ImageURL: url}
+	return c.onNode(ctx, "attach image to", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
+		return nodes.AttachVirtualMedia(ctx, service, segment, opts).ExtractErr()
+	})
+}
+
+// DetachMedium takes the image out of the virtual CD drive.
+func (c *Client) DetachMedium(ctx context.Context, ident string) error {
+	opts := nodes.DetachVirtualMediaOpts{DeviceTypes: []nodes.VirtualMediaDeviceType{nodes.VirtualMediaCD}}
+	return c.onNode(ctx, "detach image from", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
+		return nodes.DetachVirtualMedia(ctx, service, segment, opts).ExtractErr()
+	})
+}
+
+// Subscription says where and in which form a BMC sends its events.
+type Subscription = nodes.CreateSubscriptionOpts
+
+// Subscribe asks the BMC to send its events, and returns the ID of the subscription.
+func (c *Client) Subscribe(ctx context.Context, ident string, s Subscription) (id string, err error) {
+	err = c.onNode(ctx, "subscribe to events of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
+		created, err := nodes.CreateSubscription(ctx, service, segment, nodes.CallVendorPassthruOpts{Method: "create_subscription"}, s).Extract()
+		id = created.Id
+		return err
+	})
+	return id, err
+}
+
+// Unsubscribe ends a subscription.
+func (c *Client) Unsubscribe(ctx context.Context, ident, subscription string) error {
+	opts := nodes.DeleteSubscriptionOpts{Id: subscription}
+	return c.onNode(ctx, "end subscription to events of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
+		return nodes.DeleteSubscription(ctx, service, segment, nodes.CallVendorPassthruOpts{Method: "delete_subscription"}, opts).Err
+	})
+}

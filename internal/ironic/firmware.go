@@ -1,0 +1,55 @@
+package ironic
+
+import (
+	"context"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+)
+
+// Setting is a BIOS setting with its schema.
+type Setting = nodes.BIOSSetting
+
+// Settings lists the BIOS settings that the engine has read from the node's BMC, with
+// their schema.
+func (c *Client) Settings(ctx context.Context, ident string) (settings []Setting, err error) {
+	err = c.onNode(ctx, "list BIOS settings of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
+		settings, err = nodes.ListBIOSSettings(ctx, service, segment, nodes.ListBIOSSettingsOpts{Detail: true}).Extract()
+		return err
+	})
+	return settings, err
+}
+
+// Component is a firmware component.
+type Component = nodes.FirmwareComponent
+
+// Components lists the firmware components of the node. The API has them from 1.86 on.
+func (c *Client) Components(ctx context.Context, ident string) (components []Component, err error) {
+	err = c.onNode(ctx, "list firmware of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
+		components, err = nodes.ListFirmware(ctx, service, segment).Extract()
+		return err
+	})
+	return components, err
+}
+
+// Validation is what the engine says of one interface of a node's driver.
+type Validation struct {
+	// Result is nil when the driver has no such interface.
+	Result *bool
+	// Reason is why the settings do not suffice.
+	Reason string
+}
+
+// Validate asks whether the settings of the node suffice for the interfaces of its
+// driver. The keys are those of the API: power, deploy and so on. Gophercloud cannot tell
+// a missing interface from one that lacks something.
+func (c *Client) Validate(ctx context.Context, ident string) (map[string]Validation, error) {
+	op := "validate node " + ident
+	segment, err := pathSegment(op, ident)
+	if err != nil {
+		return nil, err
+	}
+	var result map[string]Validation
+	err = c.get(ctx, op, &result, nil, "nodes", segment, "validate")
+	return result, err
+}

@@ -1,0 +1,150 @@
+package ironic
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/ironic"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// hardwareStates are the states in which the driver and the interfaces of a node can be
+// changed without maintenance.
+var hardwareStates = []node.State{node.Enroll, node.InspectWait, node.Manageable, node.Available}
+
+// idleStates are states in which nothing is deployed and nothing is under way.
+var idleStates = []node.State{
+	node.Enroll, node.Manageable, node.Available, node.InspectFailed, node.CleanFailed, node.AdoptFailed,
+}
+
+// changesOf are the operations that make a node as its registration asks. Interfaces of
+// a driver that stays are left for later in states that do not allow their change.
+func changesOf(n ironic.Node, r provisioner.Registration, opts provisioner.UpdateOptions, can engineAbilities, ramdisk Ramdisk) (patch, error) {
+	network, err := networkData(r.NetworkData)
+	if err != nil {
+		return nil, err
+	}
+	var p patch
+	p.set("/name", n.Name, r.Name)
+	p.set("/extra/"+v1alpha1.NodeMarkKey, n.Extra[v1alpha1.NodeMarkKey], string(r.Mark))
+	if r.Access != nil {
+		if err := p.setAccess(n, r, opts, can, ramdisk); err != nil {
+			return nil, err
+		}
+	}
+	p.setProperties(n, r)
+	p.set("/automated_clean", n.AutomatedClean, !r.SkipAutomatedCleaning)
+	if can.disablePowerOff {
+		p.set("/disable_power_off", n.DisablePowerOff, r.DisablePowerOff)
+	}
+	if len(network)+len(n.NetworkData) > 0 {
+		p.set("/network_data", n.NetworkData, network)
+	}
+	p.setInstance(n, r)
+	return p, nil
+}
+
+// setAccess changes the driver, its interfaces, and driver_info. Keys that neither this
+// package nor the driver before has written stay.
+func (p *patch) setAccess(n ironic.Node, r provisioner.Registration, opts provisioner.UpdateOptions, can engineAbilities, ramdisk Ramdisk) error {
+	interfaces, err := interfacesOf(*r.Access, r.InspectionMode, can.firmware)
+	if err != nil {
+		return err
+	}
+	replaced := n.Driver != r.Access.Driver
+	changeable := n.Maintenance || slices.Contains(hardwareStates, node.State(n.ProvisionState))
+	if replaced && !changeable {
+		return fmt.Errorf("%w: the driver cannot change from %s to %s in state %q; undeploy the node, or put it into maintenance before",
+			provisioner.ErrConflict, n.Driver, r.Access.Driver, n.ProvisionState)
+	}
+	p.set("/driver", n.Driver, r.Access.Driver)
+	for _, field := range slices.Sorted(maps.Keys(interfaces)) {
+		switch {
+		case replaced:
+			p.set("/"+field, nil, interfaces[field])
+		case field == "raid_interface" && n.RAIDInterface == softwareRAID:
+			// SetTargetRAID chose it for the volumes.
+		case changeable:
+			p.set("/"+field, interfaceOf(n, field), interfaces[field])
+		}
+	}
+	wanted := ramdiskInfo(*r.Access, r.RamdiskImage, ramdisk)
+	maps.Copy(wanted, r.Access.Settings)
+	if opts.WithCredentials || replaced || accessDiffers(n, r) {
+		maps.Copy(wanted, credentialInfo(r))
+	}
+	p.merge("/driver_info", n.DriverInfo, wanted, func(key string) bool {
+		return slices.Contains(ramdiskKeys, key) || slices.Contains(locatingKeys, key) || ofFormerDriver(key, n.Driver, r.Access.Driver)
+	})
+	return nil
+}
+
+// accessDiffers reports whether what locates the BMC, or the user name, is another one.
+func accessDiffers(n ironic.Node, r provisioner.Registration) bool {
+	for _, key := range locatingKeys {
+		if !same(n.DriverInfo[key], r.Access.Settings[key]) {
+			return true
+		}
+	}
+	keys, ok := credentialKeys[r.Access.Driver]
+	return ok && !same(n.DriverInfo[keys.username], r.Credentials.Username)
+}
+
+// ofFormerDriver reports whether a key of driver_info belongs to the driver that the node
+// had before and not to its new one.
+func ofFormerDriver(key, before, after string) bool {
+	former := driverPrefixes[before]
+	return former != "" && former != driverPrefixes[after] && strings.HasPrefix(key, former)
+}
+
+func (p *patch) setProperties(n ironic.Node, r provisioner.Registration) {
+	if r.Architecture != "" {
+		p.set("/properties/cpu_arch", n.Properties["cpu_arch"], r.Architecture)
+	}
+	capabilities, _ := n.Properties["capabilities"].(string)
+	p.set("/properties/capabilities", n.Properties["capabilities"], mergeCapabilities(capabilities, r.BootMode))
+	present, wanted := n.Properties["root_device"], rootDevice(r.RootDevice)
+	switch {
+	case wanted != nil:
+		p.set("/properties/root_device", present, wanted)
+	case present != nil && !ofVolume(n, present):
+		p.remove("/properties/root_device")
+	}
+}
+
+// ofVolume reports whether hints are those that the engine wrote for the root volume when
+// it created volumes.
+func ofVolume(n ironic.Node, hints any) bool {
+	volumes, _ := n.RAIDConfig["logical_disks"].([]any)
+	return slices.ContainsFunc(volumes, func(volume any) bool {
+		fields, _ := volume.(map[string]any)
+		return fields["root_device_hint"] != nil && same(fields["root_device_hint"], hints)
+	})
+}
+
+// setInstance describes to an idle node what runs on its machine, for an adoption, or
+// removes what an earlier deployment left.
+func (p *patch) setInstance(n ironic.Node, r provisioner.Registration) {
+	state := node.State(n.ProvisionState)
+	if !slices.Contains(idleStates, state) {
+		return
+	}
+	if r.Deployed == nil {
+		if len(n.InstanceInfo) > 0 {
+			p.set("/instance_info", nil, map[string]any{})
+		}
+		if n.InstanceUUID != "" {
+			p.remove("/instance_uuid")
+		}
+		return
+	}
+	p.merge("/instance_info", n.InstanceInfo, instanceInfo(*r.Deployed), func(key string) bool { return slices.Contains(imageKeys, key) })
+	p.set("/instance_uuid", n.InstanceUUID, r.Deployed.InstanceID)
+	if n.Maintenance || slices.Contains(hardwareStates, state) {
+		p.setDeployInterface(n, *r.Deployed)
+	}
+}

@@ -1,0 +1,154 @@
+package ironic
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/ironic"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// Deploy interfaces that are not the engine's default.
+const (
+	deployLive   = "ramdisk"
+	deployCustom = "custom-agent"
+)
+
+// customPriority is the priority of a step that takes the place of writing an image, which
+// has the same.
+const customPriority = 80
+
+// imageKeys are the keys of instance_info that this package writes.
+var imageKeys = []string{
+	"image_source", "boot_iso", "image_checksum", "image_os_hash_algo", "image_os_hash_value",
+	"image_disk_format", "image_pull_secret", "capabilities", "root_device",
+}
+
+// imageOf is the image of a deployment; nil for none.
+func imageOf(d provisioner.Deployment) *v1alpha1.Image {
+	if d.Image == nil || d.Image.URL == "" {
+		return nil
+	}
+	return d.Image
+}
+
+func isLive(image *v1alpha1.Image) bool {
+	return image != nil && image.DiskFormat != nil && *image.DiskFormat == v1alpha1.FormatLiveISO
+}
+
+// instanceInfo describes a deployment to the engine.
+func instanceInfo(d provisioner.Deployment) map[string]any {
+	wanted := bootModes[d.BootMode]
+	capabilities := map[string]any{"boot_mode": wanted.mode}
+	if wanted.secure {
+		capabilities["secure_boot"] = "true"
+	}
+	info := map[string]any{"capabilities": capabilities}
+	if hints := rootDevice(d.RootDevice); hints != nil {
+		info["root_device"] = hints
+	}
+	image := imageOf(d)
+	switch {
+	case image == nil:
+		return info
+	case isLive(image):
+		info["boot_iso"] = image.URL
+		return info
+	}
+	info["image_source"] = image.URL
+	addChecksum(info, *image)
+	if image.DiskFormat != nil && *image.DiskFormat != "" {
+		info["image_disk_format"] = *image.DiskFormat
+	}
+	if d.ImagePullSecret != "" {
+		info["image_pull_secret"] = d.ImagePullSecret
+	}
+	return info
+}
+
+// digestTypes are the algorithms by the length of the digest in hexadecimal digits.
+var digestTypes = map[int]v1alpha1.ChecksumType{32: v1alpha1.ChecksumMD5, 64: v1alpha1.ChecksumSHA256, 128: v1alpha1.ChecksumSHA512}
+
+// addChecksum adds the checksum of an image. Without an algorithm, the length of the digest says it; the
+// engine finds that of a file of sums itself.
+func addChecksum(info map[string]any, image v1alpha1.Image) {
+	if image.Checksum == "" {
+		return
+	}
+	algorithm := image.ChecksumType
+	if algorithm == "" || algorithm == v1alpha1.ChecksumAuto {
+		algorithm = digestTypes[len(image.Checksum)]
+		if strings.Contains(image.Checksum, "://") {
+			algorithm = ""
+		}
+	}
+	if algorithm == "" || algorithm == v1alpha1.ChecksumMD5 {
+		info["image_checksum"] = image.Checksum
+		return
+	}
+	info["image_os_hash_algo"], info["image_os_hash_value"] = string(algorithm), image.Checksum
+}
+
+// setDeployInterface chooses how the deployment comes to the machine.
+func (p *patch) setDeployInterface(n ironic.Node, d provisioner.Deployment) {
+	image := imageOf(d)
+	switch {
+	case isLive(image):
+		p.set("/deploy_interface", n.DeployInterface, deployLive)
+	case image == nil || d.Step != "":
+		p.set("/deploy_interface", n.DeployInterface, deployCustom)
+	case n.DeployInterface == deployLive || n.DeployInterface == deployCustom:
+		p.remove("/deploy_interface") // the default of the driver
+	}
+}
+
+// Deploy writes the deployment and asks for it; see [provisioner.Worker].
+func (e *Engine) Deploy(ctx context.Context, id string, d provisioner.Deployment) error {
+	n, err := e.client.Node(ctx, id)
+	if err != nil {
+		return translate(err)
+	}
+	mine := func(n provisioner.Node) bool { return n.InstanceID == d.InstanceID }
+	if s := snapshotOf(n); s.Accepted(node.OnDeploy) && mine(s) {
+		return nil
+	}
+	if n.InstanceUUID != "" && n.InstanceUUID != d.InstanceID {
+		return fmt.Errorf("%w: node %s has the instance %s; undeploy it before", provisioner.ErrConflict, id, n.InstanceUUID)
+	}
+	if state := node.State(n.ProvisionState); state != node.Available && state != node.DeployFailed {
+		return fmt.Errorf("%w: node %s cannot be deployed in state %q", provisioner.ErrConflict, id, state)
+	}
+	var p patch
+	p.set("/instance_uuid", n.InstanceUUID, d.InstanceID)
+	p.set("/instance_info", nil, instanceInfo(d)) // always: a secret in it cannot be compared
+	p.setDeployInterface(n, d)
+	if _, err := e.client.UpdateNode(ctx, id, p...); err != nil {
+		return translate(err)
+	}
+	return e.ask(ctx, id, request{verb: ironic.Deploy, trigger: node.OnDeploy, options: deployOptions(d), shown: mine})
+}
+
+// deployOptions are what goes with the verb.
+func deployOptions(d provisioner.Deployment) ironic.ProvisionOptions {
+	var opts ironic.ProvisionOptions
+	if d.Step != "" {
+		opts.Steps = []map[string]any{{"interface": "deploy", "step": d.Step, "args": map[string]any{}, "priority": customPriority}}
+	}
+	if d.ConfigDrive == nil || isLive(imageOf(d)) {
+		return opts
+	}
+	opts.ConfigDrive = map[string]any{}
+	if d.ConfigDrive.MetaData != nil {
+		opts.ConfigDrive["meta_data"] = d.ConfigDrive.MetaData
+	}
+	if d.ConfigDrive.NetworkData != nil {
+		opts.ConfigDrive["network_data"] = d.ConfigDrive.NetworkData
+	}
+	if d.ConfigDrive.UserData != "" {
+		opts.ConfigDrive["user_data"] = d.ConfigDrive.UserData
+	}
+	return opts
+}

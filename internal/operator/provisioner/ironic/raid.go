@@ -1,0 +1,100 @@
+package ironic
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// softwareRAID is the RAID interface that makes volumes of the operating system.
+const softwareRAID = "agent"
+
+// SetTargetRAID writes the volumes; see [provisioner.Worker].
+func (e *Engine) SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RAIDConfig) error {
+	n, err := e.client.Node(ctx, id, "provision_state", "raid_interface")
+	if err != nil {
+		return translate(err)
+	}
+	if node.State(n.ProvisionState) != node.Manageable {
+		return fmt.Errorf("%w: volumes of node %s cannot be changed in state %q", provisioner.ErrConflict, id, n.ProvisionState)
+	}
+	volumes := volumesOf(raid)
+	var p patch
+	switch {
+	case raid != nil && raid.SoftwareRAIDVolumes != nil:
+		p.set("/raid_interface", n.RAIDInterface, softwareRAID)
+	case len(volumes) > 0 && n.RAIDInterface == softwareRAID:
+		p.remove("/raid_interface") // the default of the driver
+	}
+	if len(p) > 0 {
+		if _, err := e.client.UpdateNode(ctx, id, p...); err != nil {
+			return translate(err)
+		}
+	}
+	return translate(e.client.SetRAID(ctx, id, volumes))
+}
+
+// softwareController is the controller of volumes of the operating system.
+const softwareController = "software"
+
+// volumesOf are the volumes in the form of the Bare Metal API. Of volumes of the operating
+// system, the one of the root is first.
+func volumesOf(raid *v1alpha1.RAIDConfig) []nodes.LogicalDisk {
+	volumes := []nodes.LogicalDisk{}
+	if raid == nil {
+		return volumes
+	}
+	for _, v := range raid.HardwareRAIDVolumes {
+		disk := nodes.LogicalDisk{
+			SizeGB: sizeOf(v.SizeGibibytes), RAIDLevel: nodes.RAIDLevel(v.Level), VolumeName: v.Name, Controller: v.Controller,
+		}
+		if v.Rotational != nil {
+			disk.DiskType = nodes.SSD
+			if *v.Rotational {
+				disk.DiskType = nodes.HDD
+			}
+		}
+		if v.NumberOfPhysicalDisks != nil {
+			disk.NumberOfPhysicalDisks = *v.NumberOfPhysicalDisks
+		}
+		for _, name := range v.PhysicalDisks {
+			disk.PhysicalDisks = append(disk.PhysicalDisks, name)
+		}
+		volumes = append(volumes, disk)
+	}
+	return append(volumes, softwareVolumes(raid.SoftwareRAIDVolumes)...)
+}
+
+func softwareVolumes(wanted []v1alpha1.SoftwareRAIDVolume) []nodes.LogicalDisk {
+	isRoot := func(v v1alpha1.SoftwareRAIDVolume) bool { return v.RootVolume }
+	root := max(slices.IndexFunc(wanted, isRoot), 0)
+	var volumes []nodes.LogicalDisk
+	for i, v := range wanted {
+		disk := nodes.LogicalDisk{SizeGB: sizeOf(v.SizeGibibytes), RAIDLevel: nodes.RAIDLevel(v.Level), Controller: softwareController}
+		for _, hints := range v.PhysicalDisks {
+			disk.PhysicalDisks = append(disk.PhysicalDisks, rootDevice(&hints))
+		}
+		if i != root {
+			volumes = append(volumes, disk)
+			continue
+		}
+		yes := true
+		disk.IsRootVolume = &yes
+		volumes = slices.Insert(volumes, 0, disk)
+	}
+	return volumes
+}
+
+// sizeOf is a size in GiB, nil for all space.
+func sizeOf(size *int) *int {
+	if size == nil || *size == 0 {
+		return nil
+	}
+	return size
+}

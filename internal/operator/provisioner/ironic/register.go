@@ -1,0 +1,176 @@
+package ironic
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/ironic"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// disablePowerOffSince is the microversion 1.N that has disable_power_off.
+const disablePowerOffSince = 95
+
+// engineAbilities are what depends on the API version of the engine.
+type engineAbilities struct{ firmware, disablePowerOff bool }
+
+// Create creates the node of a host; see [provisioner.Registrar].
+func (e *Engine) Create(ctx context.Context, r provisioner.Registration) (provisioner.Node, error) {
+	if r.Access == nil {
+		return provisioner.Node{}, fmt.Errorf("%w: create node %s: its host has no BMC", provisioner.ErrInvalid, r.Name)
+	}
+	r, can, err := e.prepare(ctx, r)
+	if err != nil {
+		return provisioner.Node{}, fmt.Errorf("create node %s: %w", r.Name, err)
+	}
+	fields, err := newNode(r, can, e.opts.Ramdisk)
+	if err != nil {
+		return provisioner.Node{}, fmt.Errorf("create node %s: %w", r.Name, err)
+	}
+	n, err := e.client.CreateNode(ctx, fields)
+	if err != nil {
+		return provisioner.Node{}, translate(err)
+	}
+	return snapshotOf(n), e.ensurePort(ctx, n.UUID, r.BootMAC)
+}
+
+// prepare reads what the engine can do, and chooses a driver that it has.
+func (e *Engine) prepare(ctx context.Context, r provisioner.Registration) (provisioner.Registration, engineAbilities, error) {
+	var can engineAbilities
+	for since, ability := range map[int]*bool{firmwareSince: &can.firmware, disablePowerOffSince: &can.disablePowerOff} {
+		var err error
+		if *ability, err = e.client.Supports(ctx, since); err != nil {
+			return r, can, translate(err)
+		}
+	}
+	if r.DisablePowerOff && !can.disablePowerOff {
+		return r, can, fmt.Errorf("%w: spec.disablePowerOff needs an engine with API version 1.%d or newer", provisioner.ErrUnsupported, disablePowerOffSince)
+	}
+	if r.Access == nil {
+		return r, can, nil
+	}
+	generic := r.Access.Generic()
+	if generic.Driver == r.Access.Driver {
+		return r, can, nil
+	}
+	names, err := e.client.DriverNames(ctx)
+	if err != nil {
+		return r, can, translate(err)
+	}
+	if !slices.Contains(names, r.Access.Driver) {
+		r.Access = &generic
+	}
+	return r, can, nil
+}
+
+// newNode are the fields of a new node.
+func newNode(r provisioner.Registration, can engineAbilities, ramdisk Ramdisk) (ironic.Document, error) {
+	interfaces, err := interfacesOf(*r.Access, r.InspectionMode, can.firmware)
+	if err != nil {
+		return nil, err
+	}
+	network, err := networkData(r.NetworkData)
+	if err != nil {
+		return nil, err
+	}
+	properties := map[string]any{"capabilities": mergeCapabilities("", r.BootMode)}
+	if r.Architecture != "" {
+		properties["cpu_arch"] = r.Architecture
+	}
+	if hints := rootDevice(r.RootDevice); hints != nil {
+		properties["root_device"] = hints
+	}
+	info := ramdiskInfo(*r.Access, r.RamdiskImage, ramdisk)
+	maps.Copy(info, r.Access.Settings)
+	maps.Copy(info, credentialInfo(r))
+	fields := ironic.Document{
+		"driver": r.Access.Driver, "name": r.Name, "driver_info": info, "properties": properties,
+		"extra": map[string]any{v1alpha1.NodeMarkKey: string(r.Mark)}, "automated_clean": !r.SkipAutomatedCleaning,
+	}
+	for field, name := range interfaces {
+		fields[field] = name
+	}
+	if can.disablePowerOff {
+		fields["disable_power_off"] = r.DisablePowerOff
+	}
+	if len(network) > 0 {
+		fields["network_data"] = network
+	}
+	return fields, nil
+}
+
+// ensurePort creates the node's port for a MAC address, unless it has one.
+func (e *Engine) ensurePort(ctx context.Context, id, mac string) error {
+	if mac == "" {
+		return nil
+	}
+	mac = strings.ToLower(mac)
+	macs, err := e.MACs(ctx, id)
+	if err != nil || slices.Contains(macs, mac) {
+		return err
+	}
+	err = translate(e.client.CreatePort(ctx, id, mac))
+	if errors.Is(err, provisioner.ErrConflict) {
+		return fmt.Errorf("another node has the boot MAC address of node %s: %w", id, err)
+	}
+	return err
+}
+
+// Update writes what differs; see [provisioner.Registrar].
+func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registration, opts provisioner.UpdateOptions) (provisioner.Node, error) {
+	n, err := e.client.Node(ctx, id)
+	if err != nil {
+		return provisioner.Node{}, translate(err)
+	}
+	if mark := markIn(n.Extra); mark != "" && mark != r.Mark {
+		return provisioner.Node{}, fmt.Errorf("update node %s: %w", id, provisioner.ErrNotOwned)
+	}
+	r, can, err := e.prepare(ctx, r)
+	if err != nil {
+		return provisioner.Node{}, fmt.Errorf("update node %s: %w", id, err)
+	}
+	changes, err := changesOf(n, r, opts, can, e.opts.Ramdisk)
+	if err != nil {
+		return provisioner.Node{}, fmt.Errorf("update node %s: %w", id, err)
+	}
+	if len(changes) > 0 {
+		update := e.client.UpdateNode
+		if r.Access != nil && r.Access.Driver != n.Driver {
+			update = e.client.ReplaceDriver
+		}
+		if n, err = update(ctx, id, changes...); err != nil {
+			return provisioner.Node{}, translate(err)
+		}
+	}
+	return snapshotOf(n), e.ensurePort(ctx, id, r.BootMAC)
+}
+
+// Validate checks the node's settings; see [provisioner.Registrar].
+func (e *Engine) Validate(ctx context.Context, id string, operation provisioner.Operation) error {
+	result, err := e.client.Validate(ctx, id)
+	if err != nil {
+		return translate(err)
+	}
+	var reasons []string
+	for _, name := range operations[operation] {
+		if v := result[name]; v.Result != nil && !*v.Result {
+			reasons = append(reasons, name+": "+cmp.Or(v.Reason, "no reason is given"))
+		}
+	}
+	if reasons == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: node %s is not ready to %s: %s", provisioner.ErrInvalid, id, operation, strings.Join(reasons, "; "))
+}
+
+// operations are the interfaces that an operation uses.
+var operations = map[provisioner.Operation][]string{
+	provisioner.OperationManage: {"power", "management"},
+	provisioner.OperationDeploy: {"power", "management", "boot", "deploy"},
+}

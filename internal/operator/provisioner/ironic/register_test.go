@@ -1,0 +1,386 @@
+package ironic
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	client "github.com/ingot-metal/ingot/internal/ironic"
+	"github.com/ingot-metal/ingot/internal/operator/bmc"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// accessTo is the access to a BMC by its address.
+func accessTo(t *testing.T, address string) *bmc.Access {
+	t.Helper()
+	access, err := bmc.Parse(v1alpha1.BMCDetails{Address: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &access
+}
+
+func webHost(t *testing.T) provisioner.Registration {
+	t.Helper()
+	return provisioner.Registration{
+		Name: "metal~web", Mark: "c1/metal/web", BootMAC: "00:00:5E:00:53:01", Architecture: "x86_64",
+		Access:      accessTo(t, "redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1"),
+		Credentials: bmc.Credentials{Username: "admin", Password: "secret"},
+	}
+}
+
+// webNode is the node of webHost, as engines show it.
+func webNode(change map[string]any) map[string]any {
+	return rawNode("a", merged(map[string]any{
+		"name": "metal~web", "driver": "redfish", "extra": map[string]any{"ingot_host": "c1/metal/web", "rack": "7"},
+		"boot_interface": "redfish-virtual-media", "firmware_interface": "redfish", "raid_interface": "redfish", "inspect_interface": "agent",
+		"automated_clean": true, "provision_state": "manageable",
+		"driver_info": map[string]any{
+			"redfish_address": "https://192.0.2.1", "redfish_system_id": "/redfish/v1/Systems/1",
+			"redfish_username": "admin", "redfish_password": "******", "redfish_auth_type": "basic",
+		},
+		"properties": map[string]any{"cpu_arch": "x86_64", "capabilities": "cpu_vt:true,boot_mode:uefi", "memory_mb": 4096},
+	}, change))
+}
+
+func merged(base, change map[string]any) map[string]any {
+	maps.Copy(base, change)
+	return base
+}
+
+// decoded is a node as the client decodes it.
+func decoded(t *testing.T, document map[string]any) client.Node {
+	t.Helper()
+	var n client.Node
+	text, err := json.Marshal(document)
+	if err == nil {
+		err = json.Unmarshal(text, &n)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// operationsOf are the operations as "op path value".
+func operationsOf(t *testing.T, p patch) []string {
+	t.Helper()
+	var all []string
+	for _, o := range p {
+		value, err := json.Marshal(o.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, strings.TrimSuffix(fmt.Sprintf("%s %s %s", o.Op, o.Path, value), " null"))
+	}
+	return all
+}
+
+var everything = engineAbilities{firmware: true, disablePowerOff: true}
+
+func TestOnlyDifferencesAreWritten(t *testing.T) {
+	floppy := true
+	ipmi := "ipmi://192.0.2.1"
+	for name, tt := range map[string]struct {
+		host    func(r *provisioner.Registration)
+		node    map[string]any
+		opts    provisioner.UpdateOptions
+		ramdisk Ramdisk
+		want    []string
+	}{
+		"nothing differs": {},
+		"name and mark": {
+			node: map[string]any{"name": nil, "extra": map[string]any{"rack": "7"}},
+			want: []string{`add /name "metal~web"`, `add /extra/ingot_host "c1/metal/web"`},
+		},
+		"address": {
+			host: func(r *provisioner.Registration) { r.Access = accessTo(t, "redfish-virtualmedia://192.0.2.2") },
+			want: []string{
+				`add /driver_info/redfish_address "https://192.0.2.2"`, `add /driver_info/redfish_password "secret"`, `remove /driver_info/redfish_system_id`,
+			},
+		},
+		"user name": {
+			host: func(r *provisioner.Registration) { r.Credentials.Username = "root" },
+			want: []string{`add /driver_info/redfish_password "secret"`, `add /driver_info/redfish_username "root"`},
+		},
+		"password, not known to differ": {host: func(r *provisioner.Registration) { r.Credentials.Password = "new" }},
+		"password": {
+			host: func(r *provisioner.Registration) { r.Credentials.Password = "new" },
+			opts: provisioner.UpdateOptions{WithCredentials: true},
+			want: []string{`add /driver_info/redfish_password "new"`},
+		},
+		"certificate": {
+			host: func(r *provisioner.Registration) { r.Access.Settings["redfish_verify_ca"] = false },
+			want: []string{`add /driver_info/redfish_password "secret"`, `add /driver_info/redfish_verify_ca false`},
+		},
+		"another driver": {
+			host: func(r *provisioner.Registration) { r.Access = accessTo(t, ipmi) },
+			want: []string{
+				`add /driver "ipmi"`, `add /boot_interface "ipxe"`, `add /inspect_interface "agent"`, `add /raid_interface "no-raid"`,
+				`add /driver_info/ipmi_address "192.0.2.1"`, `add /driver_info/ipmi_password "secret"`, `add /driver_info/ipmi_port "623"`,
+				`add /driver_info/ipmi_priv_level "ADMINISTRATOR"`, `add /driver_info/ipmi_username "admin"`,
+				`remove /driver_info/redfish_address`, `remove /driver_info/redfish_auth_type`, `remove /driver_info/redfish_password`,
+				`remove /driver_info/redfish_system_id`, `remove /driver_info/redfish_username`,
+			},
+		},
+		"discovered machine gets a BMC": {
+			node: map[string]any{
+				"driver": "manual-management", "boot_interface": "ipxe", "firmware_interface": "no-firmware", "raid_interface": "agent",
+				"provision_state": "available", "driver_info": map[string]any{"bmc_address": "192.0.2.1"},
+			},
+			want: []string{
+				`add /driver "redfish"`, `add /boot_interface "redfish-virtual-media"`, `add /firmware_interface "redfish"`,
+				`add /inspect_interface "agent"`, `add /raid_interface "redfish"`,
+				`add /driver_info/redfish_address "https://192.0.2.1"`, `add /driver_info/redfish_password "secret"`,
+				`add /driver_info/redfish_system_id "/redfish/v1/Systems/1"`, `add /driver_info/redfish_username "admin"`,
+			},
+		},
+		"no BMC that we know": {
+			host: func(r *provisioner.Registration) { r.Access = nil },
+			node: map[string]any{"driver": "manual-management", "driver_info": map[string]any{"deploy_iso": "http://h/x"}},
+		},
+		"volumes of the operating system keep their interface": {node: map[string]any{"raid_interface": "agent"}},
+		"interface of an active node waits": {
+			host: func(r *provisioner.Registration) { r.InspectionMode = v1alpha1.InspectionModeFast },
+			node: map[string]any{"provision_state": "active"},
+		},
+		"interface of an active node in maintenance": {
+			host: func(r *provisioner.Registration) { r.InspectionMode = v1alpha1.InspectionModeFast },
+			node: map[string]any{"provision_state": "active", "maintenance": true},
+			want: []string{`add /inspect_interface "redfish"`},
+		},
+		"ramdisk of the engine": {
+			node: map[string]any{"driver_info": merged(maps.Clone(webNode(nil)["driver_info"].(map[string]any)), map[string]any{"deploy_iso": "http://h/old.iso"})},
+			want: []string{`remove /driver_info/deploy_iso`},
+		},
+		"ramdisk of the operator": {
+			ramdisk: Ramdisk{Kernel: "http://h/k", Ramdisk: "http://h/r", ISO: "http://h/i", Bootloader: "http://h/b"},
+			want:    []string{`add /driver_info/bootloader "http://h/b"`, `add /driver_info/deploy_iso "http://h/i"`},
+		},
+		"ramdisk of the host": {
+			host: func(r *provisioner.Registration) {
+				r.RamdiskImage = &provisioner.RamdiskImage{Ramdisk: "http://h/own", KernelParams: "a=b"}
+			},
+			ramdisk: Ramdisk{Kernel: "http://h/k", Ramdisk: "http://h/r", ISO: "http://h/i"},
+			want: []string{
+				`add /driver_info/deploy_kernel "http://h/k"`, `add /driver_info/deploy_ramdisk "http://h/own"`,
+				`add /driver_info/kernel_append_params "%default% a=b"`,
+			},
+		},
+		"secure boot": {
+			host: func(r *provisioner.Registration) { r.BootMode = v1alpha1.BootModeUEFISecureBoot },
+			want: []string{`add /properties/capabilities "cpu_vt:true,boot_mode:uefi,secure_boot:true"`},
+		},
+		"no more secure boot": {
+			host: func(r *provisioner.Registration) { r.BootMode = v1alpha1.BootModeLegacy },
+			node: map[string]any{"properties": map[string]any{"cpu_arch": "x86_64", "capabilities": "boot_mode:uefi, secure_boot:true"}},
+			want: []string{`add /properties/capabilities "boot_mode:bios"`},
+		},
+		"hints": {
+			host: func(r *provisioner.Registration) {
+				r.RootDevice = &v1alpha1.RootDeviceHints{DeviceName: "/dev/sda", Model: "Fast", MinSizeGigabytes: 9, Rotational: &floppy}
+			},
+			want: []string{`add /properties/root_device {"model":"\u003cin\u003e Fast","name":"s== /dev/sda","rotational":"true","size":"\u003e= 9"}`},
+		},
+		"hints that are gone": {
+			node: map[string]any{"properties": merged(maps.Clone(webNode(nil)["properties"].(map[string]any)), map[string]any{"root_device": map[string]any{"name": "s== /dev/sda"}})},
+			want: []string{`remove /properties/root_device`},
+		},
+		"root volume": {
+			node: map[string]any{
+				"properties":  merged(maps.Clone(webNode(nil)["properties"].(map[string]any)), map[string]any{"root_device": map[string]any{"wwn": "0x1"}}),
+				"raid_config": map[string]any{"logical_disks": []any{map[string]any{"root_device_hint": map[string]any{"wwn": "0x1"}}}},
+			},
+		},
+		"cleaning is off": {
+			host: func(r *provisioner.Registration) { r.SkipAutomatedCleaning = true },
+			want: []string{`add /automated_clean false`},
+		},
+		"cleaning is on again":       {node: map[string]any{"automated_clean": false}, want: []string{`add /automated_clean true`}},
+		"cleaning was never decided": {node: map[string]any{"automated_clean": nil}, want: []string{`add /automated_clean true`}},
+		"power stays on": {
+			host: func(r *provisioner.Registration) { r.DisablePowerOff = true },
+			want: []string{`add /disable_power_off true`},
+		},
+		"network of the ramdisk": {
+			host: func(r *provisioner.Registration) { r.NetworkData = []byte(`{"links": []}`) },
+			want: []string{`add /network_data {"links":[]}`},
+		},
+		"no network of the ramdisk": {node: map[string]any{"network_data": map[string]any{"links": []any{}}}, want: []string{`add /network_data {}`}},
+		"left by a deployment": {
+			node: map[string]any{"provision_state": "available", "instance_info": map[string]any{"image_source": "http://h/x"}, "instance_uuid": "i1"},
+			want: []string{`add /instance_info {}`, `remove /instance_uuid`},
+		},
+		"deployment of an active node": {node: map[string]any{"provision_state": "active", "instance_info": map[string]any{"image_source": "http://h/x"}, "instance_uuid": "i1"}},
+		"adoption": {
+			host: func(r *provisioner.Registration) {
+				r.Deployed = &provisioner.Deployment{InstanceID: "i1", Image: &v1alpha1.Image{URL: "http://h/os", Checksum: "http://h/sums"}}
+			},
+			want: []string{
+				`add /instance_info/capabilities {"boot_mode":"uefi"}`, `add /instance_info/image_checksum "http://h/sums"`,
+				`add /instance_info/image_source "http://h/os"`, `add /instance_uuid "i1"`,
+			},
+		},
+		"adoption of what somebody else deployed": {
+			host: func(r *provisioner.Registration) { r.Deployed = &provisioner.Deployment{InstanceID: "i1"} },
+			want: []string{`add /instance_info/capabilities {"boot_mode":"uefi"}`, `add /instance_uuid "i1"`, `add /deploy_interface "custom-agent"`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := webHost(t)
+			if tt.host != nil {
+				tt.host(&r)
+			}
+			got, err := changesOf(decoded(t, webNode(tt.node)), r, tt.opts, everything, tt.ramdisk)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, operationsOf(t, got)); diff != "" {
+				t.Errorf("operations differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDriverOfAnActiveNodeIsNotReplaced(t *testing.T) {
+	n := decoded(t, webNode(map[string]any{"driver": "manual-management", "provision_state": "active"}))
+	_, err := changesOf(n, webHost(t), provisioner.UpdateOptions{}, everything, Ramdisk{})
+	if !errors.Is(err, provisioner.ErrConflict) || !strings.Contains(err.Error(), "maintenance") {
+		t.Errorf("error = %v, want a conflict that says what to do", err)
+	}
+	n.Maintenance = true
+	if _, err := changesOf(n, webHost(t), provisioner.UpdateOptions{}, everything, Ramdisk{}); err != nil {
+		t.Errorf("in maintenance: %v", err)
+	}
+}
+
+func TestReplacedDriverGetsItsOwnInterfaces(t *testing.T) {
+	e := &upstream{nodes: []map[string]any{webNode(map[string]any{"driver": "manual-management", "driver_info": map[string]any{}})}, ports: []string{"00:00:5e:00:53:01"}}
+	if _, err := newEngine(t, e).Update(t.Context(), "a", webHost(t), provisioner.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := mutations(e); len(got) != 1 || !strings.HasPrefix(got[0], "PATCH /v1/nodes/a?reset_interfaces=true [") {
+		t.Errorf("calls %v, want one that resets the interfaces", got)
+	}
+}
+
+func TestUpdateWithoutDifferenceChangesNothing(t *testing.T) {
+	e := &upstream{nodes: []map[string]any{webNode(nil)}, ports: []string{"00:00:5e:00:53:01"}}
+	n, err := newEngine(t, e).Update(t.Context(), "a", webHost(t), provisioner.UpdateOptions{})
+	if err != nil || n.ID != "a" {
+		t.Errorf("node %+v, %v", n, err)
+	}
+	if got := mutations(e); got != nil {
+		t.Errorf("calls %v", got)
+	}
+}
+
+func TestUpdateCreatesAMissingPort(t *testing.T) {
+	e := &upstream{nodes: []map[string]any{webNode(nil)}}
+	if _, err := newEngine(t, e).Update(t.Context(), "a", webHost(t), provisioner.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`POST /v1/ports {"address":"00:00:5e:00:53:01","node_uuid":"a"}`}
+	if diff := cmp.Diff(want, mutations(e)); diff != "" {
+		t.Errorf("calls differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestNodeOfAnotherHostIsNotUpdated(t *testing.T) {
+	e := &upstream{nodes: []map[string]any{webNode(map[string]any{"extra": map[string]any{"ingot_host": "c1/metal/db"}})}}
+	if _, err := newEngine(t, e).Update(t.Context(), "a", webHost(t), provisioner.UpdateOptions{}); !errors.Is(err, provisioner.ErrNotOwned) {
+		t.Errorf("error = %v, want not owned", err)
+	}
+	if got := mutations(e); got != nil {
+		t.Errorf("calls %v", got)
+	}
+}
+
+func TestNodeIsCreatedWithItsPort(t *testing.T) {
+	e := &upstream{}
+	r := webHost(t)
+	r.DisablePowerOff = true
+	if _, err := newEngine(t, e).Create(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`POST /v1/nodes {"automated_clean":true,"boot_interface":"redfish-virtual-media","disable_power_off":true,"driver":"redfish",` +
+			`"driver_info":{"redfish_address":"https://192.0.2.1","redfish_password":"secret","redfish_system_id":"/redfish/v1/Systems/1","redfish_username":"admin"},` +
+			`"extra":{"ingot_host":"c1/metal/web"},"firmware_interface":"redfish","inspect_interface":"agent","name":"metal~web",` +
+			`"properties":{"capabilities":"boot_mode:uefi","cpu_arch":"x86_64"},"raid_interface":"redfish"}`,
+		`POST /v1/ports {"address":"00:00:5e:00:53:01","node_uuid":"a"}`,
+	}
+	if diff := cmp.Diff(want, mutations(e)); diff != "" {
+		t.Errorf("calls differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestOldEngineIsNotAskedForWhatItLacks(t *testing.T) {
+	e := &upstream{version: "1.82"}
+	engine, r := newEngine(t, e), webHost(t)
+	if _, err := engine.Create(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{"firmware_interface", "disable_power_off"} {
+		if strings.Contains(mutations(e)[0], field) {
+			t.Errorf("the node is created with %s: %s", field, mutations(e)[0])
+		}
+	}
+	r.DisablePowerOff = true
+	if _, err := engine.Create(t.Context(), r); !errors.Is(err, provisioner.ErrUnsupported) {
+		t.Errorf("disabled power-off: %v, want unsupported", err)
+	}
+}
+
+func TestDriverOfAVendorIsReplacedWhereTheEngineLacksIt(t *testing.T) {
+	for _, tt := range []struct {
+		drivers []string
+		want    string
+	}{
+		{[]string{"idrac", "redfish"}, `"driver":"idrac"`},
+		{[]string{"redfish"}, `"driver":"redfish"`},
+	} {
+		e := &upstream{drivers: tt.drivers}
+		r := webHost(t)
+		r.Access = accessTo(t, "idrac-virtualmedia://192.0.2.1/redfish/v1/Systems/1")
+		if _, err := newEngine(t, e).Create(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if got := mutations(e)[0]; !strings.Contains(got, tt.want) {
+			t.Errorf("engine with %v: %s", tt.drivers, got)
+		}
+	}
+}
+
+func TestTakenNameOrAddressIsAConflict(t *testing.T) {
+	for _, tt := range []struct{ call, text string }{
+		{"POST /v1/nodes", "A node with name metal~web already exists."},
+		{"POST /v1/ports", "A port with MAC address 00:00:5e:00:53:01 already exists."},
+	} {
+		e := &upstream{answers: map[string][]int{tt.call: {409}}, refusal: tt.text}
+		if _, err := newEngine(t, e).Create(t.Context(), webHost(t)); !errors.Is(err, provisioner.ErrConflict) || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%s: %v, want a conflict", tt.call, err)
+		}
+	}
+}
+
+func TestValidationNamesWhatIsMissing(t *testing.T) {
+	e := &upstream{replies: map[string]any{"GET /v1/nodes/a/validate": map[string]any{
+		"power": map[string]any{"result": true}, "management": map[string]any{"result": nil, "reason": "not supported"},
+		"boot": map[string]any{"result": false, "reason": "no kernel"}, "deploy": map[string]any{"result": false, "reason": "no image"},
+	}}}
+	engine := newEngine(t, e)
+	if err := engine.Validate(t.Context(), "a", provisioner.OperationManage); err != nil {
+		t.Errorf("manage: %v", err)
+	}
+	err := engine.Validate(t.Context(), "a", provisioner.OperationDeploy)
+	if !errors.Is(err, provisioner.ErrInvalid) || !strings.Contains(err.Error(), "boot: no kernel; deploy: no image") {
+		t.Errorf("deploy: %v", err)
+	}
+}

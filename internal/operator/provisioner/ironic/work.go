@@ -1,0 +1,164 @@
+package ironic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+
+	"github.com/ingot-metal/ingot/internal/ironic"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// Microversions 1.N that introduced what not every engine has.
+const (
+	serviceSince        = 87
+	mediaSince          = 89
+	serviceWithoutSince = 108 // disable_ramdisk for service
+)
+
+// request is a verb for a node.
+type request struct {
+	verb    ironic.Verb
+	trigger node.Trigger
+	options ironic.ProvisionOptions
+	// shown reports whether a node in a state that the verb leads to shows this very
+	// request; nil when the state is enough.
+	shown func(provisioner.Node) bool
+}
+
+// ask sends a verb. When the engine refuses it, an earlier request whose answer was lost
+// may already have had that effect.
+func (e *Engine) ask(ctx context.Context, id string, r request) error {
+	err := e.client.ProvisionWith(ctx, id, r.verb, r.options)
+	if !errors.Is(err, ironic.ErrRejected) && !errors.Is(err, ironic.ErrConflict) {
+		return translate(err)
+	}
+	n, readErr := e.Node(ctx, id)
+	if readErr == nil && n.Accepted(r.trigger) && (r.shown == nil || r.shown(n)) {
+		return nil
+	}
+	return translate(err)
+}
+
+// Manage makes the node manageable; see [provisioner.Lifecycle].
+func (e *Engine) Manage(ctx context.Context, id string) error {
+	return e.ask(ctx, id, request{verb: ironic.Manage, trigger: node.OnManage})
+}
+
+// Provide makes the node available; see [provisioner.Lifecycle].
+func (e *Engine) Provide(ctx context.Context, id string, opts provisioner.ProvideOptions) error {
+	if opts.SkipCleaning {
+		if _, err := e.client.UpdateNode(ctx, id, nodes.UpdateOperation{
+			Op: nodes.AddOp, Path: "/automated_clean", Value: false,
+		}); err != nil {
+			return translate(err)
+		}
+	}
+	return e.ask(ctx, id, request{verb: ironic.Provide, trigger: node.OnProvide})
+}
+
+// Inspect inspects the machine; see [provisioner.Worker].
+func (e *Engine) Inspect(ctx context.Context, id string) error {
+	return e.ask(ctx, id, request{verb: ironic.Inspect, trigger: node.OnInspect})
+}
+
+// Clean runs steps on a manageable node; see [provisioner.Worker].
+func (e *Engine) Clean(ctx context.Context, id string, steps []node.Step, opts provisioner.StepOptions) error {
+	return e.ask(ctx, id, request{verb: ironic.Clean, trigger: node.OnClean, options: ironic.ProvisionOptions{
+		Steps: documents(steps), DisableRamdisk: opts.DisableRamdisk,
+	}})
+}
+
+// Undeploy removes the deployment; see [provisioner.Worker].
+func (e *Engine) Undeploy(ctx context.Context, id string) error {
+	return e.ask(ctx, id, request{verb: ironic.Undeploy, trigger: node.OnDelete})
+}
+
+// Adopt takes a deployment over; see [provisioner.Worker].
+func (e *Engine) Adopt(ctx context.Context, id string) error {
+	return e.ask(ctx, id, request{verb: ironic.Adopt, trigger: node.OnAdopt})
+}
+
+// Abort stops what the node waits in; see [provisioner.Worker].
+func (e *Engine) Abort(ctx context.Context, id string) error {
+	return e.ask(ctx, id, request{verb: ironic.Abort, trigger: node.OnAbort})
+}
+
+// Service runs steps on a deployed node; see [provisioner.Worker].
+func (e *Engine) Service(ctx context.Context, id string, steps []node.Step, opts provisioner.StepOptions) error {
+	since, what := serviceSince, "servicing deployed nodes"
+	if opts.DisableRamdisk {
+		since, what = serviceWithoutSince, "servicing without a ramdisk"
+	}
+	if err := e.needs(ctx, since, what); err != nil {
+		return err
+	}
+	return e.ask(ctx, id, request{verb: ironic.Service, trigger: node.OnService, options: ironic.ProvisionOptions{
+		Steps: documents(steps), DisableRamdisk: opts.DisableRamdisk,
+	}})
+}
+
+// needs returns ErrUnsupported when the API version in use is older than 1.since.
+func (e *Engine) needs(ctx context.Context, since int, what string) error {
+	supported, err := e.client.Supports(ctx, since)
+	switch {
+	case err != nil:
+		return translate(err)
+	case !supported:
+		return fmt.Errorf("%w: %s needs an engine with API version 1.%d or newer", provisioner.ErrUnsupported, what, since)
+	}
+	return nil
+}
+
+// documents are steps as the API takes them from clients, in their order.
+func documents(steps []node.Step) []map[string]any {
+	all := make([]map[string]any, len(steps))
+	for i, s := range steps {
+		all[i] = map[string]any{"interface": s.Interface, "step": s.Step}
+		if s.Args != nil {
+			all[i]["args"] = s.Args
+		}
+	}
+	return all
+}
+
+// SetMaintenance begins or ends maintenance; see [provisioner.Worker].
+func (e *Engine) SetMaintenance(ctx context.Context, id, reason string) error {
+	return translate(e.client.SetMaintenance(ctx, id, reason))
+}
+
+// SetPower asks for a change of power; see [provisioner.PowerController].
+func (e *Engine) SetPower(ctx context.Context, id string, change provisioner.PowerChange) error {
+	return translate(e.client.SetPower(ctx, id, nodes.TargetPowerState(change.Action), change.Timeout))
+}
+
+// AttachImage puts an image into a virtual drive; see [provisioner.MediaController]. The
+// engine accepts the request before the BMC does.
+func (e *Engine) AttachImage(ctx context.Context, id, url string) error {
+	if err := e.needs(ctx, mediaSince, "an image in a virtual drive"); err != nil {
+		return err
+	}
+	return translate(e.client.AttachMedium(ctx, id, url))
+}
+
+// DetachImage takes it out; see [provisioner.MediaController].
+func (e *Engine) DetachImage(ctx context.Context, id string) error {
+	if err := e.needs(ctx, mediaSince, "an image in a virtual drive"); err != nil {
+		return err
+	}
+	return translate(e.client.DetachMedium(ctx, id))
+}
+
+// Subscribe subscribes to events of the BMC; see [provisioner.Subscriber].
+func (e *Engine) Subscribe(ctx context.Context, id string, s provisioner.Subscription) (string, error) {
+	subscription, err := e.client.Subscribe(ctx, id, ironic.Subscription{Destination: s.Destination, Context: s.Context, HttpHeaders: s.Headers})
+	return subscription, translate(err)
+}
+
+// Unsubscribe ends a subscription; see [provisioner.Subscriber].
+func (e *Engine) Unsubscribe(ctx context.Context, id, subscription string) error {
+	return ignoreNotFound(translate(e.client.Unsubscribe(ctx, id, subscription)))
+}
