@@ -30,15 +30,18 @@ type program struct {
 var programs = []program{
 	{
 		"etcd", etcdModule,
-		[]string{"--version"}, func(v versions) string { return "etcd Version: " + v.etcd },
+		[]string{"--version"},
+		func(v versions) string { return "etcd Version: " + v.etcd },
 	},
 	{
 		"kube-apiserver", kubernetesModule + "/cmd/kube-apiserver",
-		[]string{"--version"}, func(v versions) string { return "Kubernetes v" + v.kubernetes },
+		[]string{"--version"},
+		func(v versions) string { return "Kubernetes v" + v.kubernetes },
 	},
 	{
 		"kubectl", kubernetesModule + "/cmd/kubectl",
-		[]string{"version", "--client"}, func(v versions) string { return "Client Version: v" + v.kubernetes },
+		[]string{"version", "--client"},
+		func(v versions) string { return "Client Version: v" + v.kubernetes },
 	},
 }
 
