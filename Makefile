@@ -27,7 +27,7 @@ WITH_ASSETS := KUBEBUILDER_ASSETS="$$($(CONTROLPLANE) -path)"
 # The S3 server of tests, which look for it in Go's build cache.
 S3SERVER := CGO_ENABLED=0 go -C tools/s3server tool -n versitygw
 # Modules with code of their own.
-TOOL_MODULES := tools/controlplane tools/envtest
+TOOL_MODULES := tools/controlplane tools/envtest tools/image
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 # Packages whose tests run on both databases; the store's do so by themselves.
 ON_POSTGRES := ./internal/conductor ./internal/httpapi ./internal/engine
@@ -43,6 +43,16 @@ help: ## List the targets
 .PHONY: build
 build: ## Build bin/ingot (VERSION=v1.2.3: its version, by default from git)
 	go build -ldflags '-X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).commit=$(COMMIT)' -o bin/ingot ./cmd/ingot
+
+# IMAGE=name:tag, PLATFORMS=linux/amd64,linux/arm64, CA_BUNDLE=file of authorities that the image trusts.
+IMAGE ?= ingot:$(or $(VERSION),dev)
+PLATFORMS ?= linux/$(shell go env GOARCH)
+CA_BUNDLE ?= $(wildcard /etc/ssl/certs/ca-certificates.crt)
+.PHONY: image
+image: ## Write the container image bin/image.tar without a daemon (IMAGE=name:tag PLATFORMS=linux/amd64,linux/arm64)
+	go -C tools/image run . -name '$(IMAGE)' -version '$(VERSION)' -commit '$(COMMIT)' \
+		-created "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" -platforms '$(PLATFORMS)' \
+		$(if $(CA_BUNDLE),-ca-bundle '$(abspath $(CA_BUNDLE))') -output '$(CURDIR)/bin/image'
 
 .PHONY: up
 up: build controlplane ## Run all of Ingot on this machine with simulated machines (MACHINES=3 DATA=.ingot)
