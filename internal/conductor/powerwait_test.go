@@ -1,0 +1,130 @@
+package conductor
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// hesitant is a driver whose machines have something to end before their power changes.
+type hesitant struct {
+	fake.Hardware
+	waits *atomic.Int64 // turns that are still to wait
+}
+
+const hesitation = 20 * time.Second
+
+func (d hesitant) SetPower(ctx context.Context, n *node.Node, target node.PowerState, turn driver.Turn) (driver.Outcome, error) {
+	if d.waits.Add(-1) >= 0 {
+		out := driver.Outcome{Park: hesitation, Waits: true, Phase: turn.Phase, Handle: turn.Handle}
+		if turn.Attempt == driver.Fresh {
+			out.Note = "The machine keeps its power for now."
+		}
+		return out, nil
+	}
+	return d.Hardware.SetPower(ctx, n, target, turn)
+}
+
+// withHesitation starts a conductor whose machines wait so many turns. The function returns
+// when so many are left and the work waits.
+func withHesitation(t *testing.T, waits int64) (w *world, waiting func(left int64)) {
+	t.Helper()
+	w = emptyWorld(t)
+	c := w.idle("conductor-1")
+	d := hesitant{waits: &atomic.Int64{}}
+	d.waits.Store(waits)
+	var built driver.Implementations
+	for kind := range node.InterfaceCount {
+		built[kind] = map[string]driver.Implementation{"fake": d, "noop": d}
+	}
+	var err error
+	if c.drivers, err = driver.New(driver.Config{}, built); err != nil {
+		t.Fatal(err)
+	}
+	w.Conductor = w.run(c)
+	return w, func(left int64) {
+		t.Helper()
+		w.eventually("the work to wait", func() bool { return d.waits.Load() == left && w.sleeping() == 1 })
+	}
+}
+
+// TestPowerChangeThatHasToWaitIsNotTooLateForThat has a power change whose machine waits far
+// longer than the change may take.
+func TestPowerChangeThatHasToWaitIsNotTooLateForThat(t *testing.T) {
+	const waits = 6
+	w, waiting := withHesitation(t, waits)
+	n := w.fake(node.Active, nil)
+	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	for i := range waits {
+		waiting(int64(waits - 1 - i))
+		if got := w.stored(n.UUID); got.TargetPowerState != node.PowerOn || got.PowerState != node.PowerOff {
+			t.Fatalf("power %q to %q, want it to wait", got.PowerState, got.TargetPowerState)
+		}
+		w.pass(hesitation)
+	}
+	w.settle()
+	if got := w.stored(n.UUID); got.PowerState != node.PowerOn || got.LastError != "" {
+		t.Errorf("power %q, last_error %q; want it on", got.PowerState, got.LastError)
+	}
+	if rows := w.remarks(n); !slices.Contains(rows, "INFO power: The machine keeps its power for now.") {
+		t.Errorf("history %q does not say what was waited for", rows)
+	}
+}
+
+// TestWorkWaitsForAMachineInEveryState has work wait in states with a waiting one and without.
+func TestWorkWaitsForAMachineInEveryState(t *testing.T) {
+	for name, tc := range map[string]struct {
+		begin, waits, end node.State
+		verb              string
+		with              func(*node.VerbRequest)
+	}{
+		"which has a waiting state": {begin: node.Manageable, verb: "clean", with: with(step("power.power_on")), waits: node.CleanWait, end: node.Manageable},
+		"which has none":            {begin: node.Rescue, verb: "unrescue", with: with(), waits: node.Unrescuing, end: node.Active},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, waiting := withHesitation(t, 3)
+			n := w.fake(tc.begin, nil)
+			w.send(n, tc.verb, tc.with)
+			for i := range 3 {
+				waiting(int64(2 - i))
+				if got := w.stored(n.UUID); got.ProvisionState != tc.waits || got.Lease.Held(w.clock.Now()) {
+					t.Fatalf("state %q, lease %+v; want %q and none", got.ProvisionState, got.Lease, tc.waits)
+				}
+				w.pass(hesitation)
+			}
+			w.settle()
+			if got := w.arrive(n, tc.end); got.LastError != "" || got.PowerState != node.PowerOn {
+				t.Errorf("last_error %q, power %q", got.LastError, got.PowerState)
+			}
+		})
+	}
+}
+
+// TestFailedWorkCannotBeAbortedWhileItLeavesItsMachineInOrder has the machine wait behind a
+// failed step.
+func TestFailedWorkCannotBeAbortedWhileItLeavesItsMachineInOrder(t *testing.T) {
+	w, waiting := withHesitation(t, 1)
+	n := w.fake(node.Manageable, nil)
+	on := *n
+	on.PowerState = node.PowerOn
+	w.update(n, &on)
+	w.send(n, "clean", with(step("deploy.erase_devices"))) // which this driver does not have
+	waiting(0)
+	if got := w.stored(n.UUID); got.ProvisionState != node.Cleaning {
+		t.Errorf("state %q, want %q, which nobody can abort", got.ProvisionState, node.Cleaning)
+	}
+	w.pass(hesitation)
+	w.settle()
+	if got := w.arrive(n, node.CleanFailed); !strings.Contains(got.LastError, "There is no step") || got.PowerState != node.PowerOff {
+		t.Errorf("last_error %q, power %q; want why it failed, and that it is off", got.LastError, got.PowerState)
+	}
+}
