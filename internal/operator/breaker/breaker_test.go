@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -73,6 +74,12 @@ func (f *fakeEngine) readCount() int {
 	return f.reads
 }
 
+func (f *fakeEngine) asked() []time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.calls)
+}
+
 var errAway = fmt.Errorf("%w: connection refused", provisioner.ErrUnreachable)
 
 // start returns an engine that runs until the end of the test, and the one behind it.
@@ -122,8 +129,9 @@ func TestEngineThatIsAwayIsAskedLessAndLessOften(t *testing.T) {
 			_, _ = e.Node(t.Context(), "n1")
 		}
 		<-time.After(10 * time.Minute)
-		calls := behind.calls[1:] // the first one found that the engine is away
-		last := behind.calls[0]
+		synctest.Wait()
+		all := behind.asked()
+		last, calls := all[0], all[1:] // the first one found that the engine is away
 		for i, at := range calls {
 			full := min(time.Second<<i, time.Minute)
 			if pause := at - last; pause < full/2 || pause > full {

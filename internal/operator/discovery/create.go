@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -144,7 +145,7 @@ func (r *Reconciler) isSameMachine(ctx context.Context, host *v1alpha1.BareMetal
 	}
 	from, _ := originOf(&existing)
 	return from.nodeID == c.node.ID || existing.Status.Provisioning.ID == c.node.ID ||
-		strings.EqualFold(existing.Spec.BootMACAddress, c.facts.BootMAC), nil
+		slices.Contains(c.macs, strings.ToLower(existing.Spec.BootMACAddress)), nil
 }
 
 // hostFor builds the host of a machine. It has no BMC and no owner: it stays

@@ -17,6 +17,10 @@ import (
 // portReaders is how many nodes' ports are read at the same time.
 const portReaders = 8
 
+// searchTimeout bounds the search for a MAC address, which may have to wait for a list of
+// nodes and for many ports. What was read until then is kept for the next search.
+const searchTimeout = 15 * time.Second
+
 // portList holds the MAC addresses of a node, in lower case.
 type portList struct {
 	macs []string
@@ -66,7 +70,9 @@ func (c *Cache) Find(ctx context.Context, identity provisioner.Identity, claimed
 	if !errors.Is(err, provisioner.ErrNotFound) || identity.MAC == "" {
 		return provisioner.Node{}, err
 	}
-	free, others, err := c.owners(ctx, strings.ToLower(identity.MAC), claimed)
+	search, cancel := context.WithTimeout(ctx, searchTimeout)
+	defer cancel()
+	free, others, err := c.owners(search, strings.ToLower(identity.MAC), claimed)
 	switch {
 	case len(free) == 1:
 		return c.Fetch(ctx, free[0])
@@ -74,6 +80,8 @@ func (c *Cache) Find(ctx context.Context, identity provisioner.Identity, claimed
 		return provisioner.Node{}, &AmbiguousError{MAC: identity.MAC, Nodes: free}
 	case len(others) > 0:
 		return provisioner.Node{}, &AmbiguousError{MAC: identity.MAC, Nodes: others, Claimed: true}
+	case err != nil && search.Err() != nil && ctx.Err() == nil:
+		return provisioner.Node{}, fmt.Errorf("%w: the search for MAC address %s did not end within %s", provisioner.ErrUnreachable, identity.MAC, searchTimeout)
 	case err != nil:
 		return provisioner.Node{}, err
 	default:
