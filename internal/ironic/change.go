@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"path"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -165,4 +166,17 @@ func (c *Client) Unsubscribe(ctx context.Context, ident, subscription string) er
 	return c.onNode(ctx, "end subscription to events of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
 		return nodes.DeleteSubscription(ctx, service, segment, nodes.CallVendorPassthruOpts{Method: "delete_subscription"}, opts).Err
 	})
+}
+
+// Subscriptions lists the IDs of the subscriptions that the BMC has.
+func (c *Client) Subscriptions(ctx context.Context, ident string) ([]string, error) {
+	var ids []string
+	err := c.onNode(ctx, "list subscriptions to events of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
+		found, err := nodes.GetAllSubscriptions(ctx, service, segment, nodes.CallVendorPassthruOpts{Method: "get_all_subscriptions"}).Extract()
+		for _, member := range found.Members {
+			ids = append(ids, path.Base(member["@odata.id"]))
+		}
+		return err
+	})
+	return ids, err
 }

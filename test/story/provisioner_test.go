@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -27,14 +29,14 @@ type provisioned struct {
 	registration provisioner.Registration
 }
 
-func provisionedBy(r *rack, authority string) *provisioned {
+func provisionedBy(r *rack, bmcURL, authority string) *provisioned {
 	return &provisioned{
 		rack: r, Engine: ironic.New(r.engine, ironic.Options{}),
 		registration: provisioner.Registration{
 			Name: "metal~web", Mark: "c1/metal/web", BootMAC: r.bootMAC(0), Architecture: "x86_64",
 			Access: &operatorbmc.Access{
 				Driver:    "redfish",
-				Settings:  map[string]any{"redfish_address": r.Machine(0).BMCURL(), "redfish_verify_ca": authority},
+				Settings:  map[string]any{"redfish_address": bmcURL, "redfish_verify_ca": authority},
 				Abilities: operatorbmc.Abilities{BIOS: true, Firmware: true},
 			},
 			Credentials: operatorbmc.Credentials{Username: redfishtest.User, Password: redfishtest.Password},
@@ -73,7 +75,7 @@ func (p *provisioned) settles(t *testing.T, id string, state node.State) (n prov
 // of an engine, and looks at the machine.
 func TestProvisionerTakesAMachineThroughItsLife(t *testing.T) {
 	r, authority := startMachineWithABMC(t, redfish.Vendors[0], agent.Accelerated(20))
-	p, ctx := provisionedBy(r, authority), t.Context()
+	p, ctx := provisionedBy(r, r.Machine(0).BMCURL(), authority), t.Context()
 	machine := r.Machine(0)
 	right := p.registration.Credentials
 	p.registration.Credentials.Password = "wrong"
@@ -193,7 +195,7 @@ func TestDiscoveredMachineGetsABMC(t *testing.T) {
 	r, authority := startMachineWithABMC(t, redfish.Vendors[0], agent.Accelerated(20), func(r *rack, _ *sim.Options) {
 		r.settings = append(r.settings, "auto_discovery.enabled=true", "auto_discovery.driver=manual-management")
 	})
-	p, ctx := provisionedBy(r, authority), t.Context()
+	p, ctx := provisionedBy(r, r.Machine(0).BMCURL(), authority), t.Context()
 	if err := r.Machine(0).PowerOn(); err != nil {
 		t.Fatal(err)
 	}
@@ -229,4 +231,78 @@ func TestDiscoveredMachineGetsABMC(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestProvisionerUsesWhatABMCCanDo makes volumes, puts an image into a virtual drive and
+// subscribes to events, and looks at the BMC.
+func TestProvisionerUsesWhatABMCCanDo(t *testing.T) {
+	const vendor = "dell"
+	r := startRack(t, 1)
+	machine := redfishtest.Start(t, vendor, redfishtest.WithDrives(vendor, 2))
+	if err := machine.Reset(&bmc.Call{}, bmc.ResetOn); err != nil { // one that is off is watched for its drives first
+		t.Fatal(err)
+	}
+	authority := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(authority, machine.CA, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, ctx := provisionedBy(r, machine.URL, authority), t.Context()
+	n, err := p.Create(ctx, p.registration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := n.ID
+	p.ask(t, func(ctx context.Context) error { return p.Manage(ctx, id) })
+	p.settles(t, id, node.Manageable)
+
+	size := 20
+	for _, volumes := range [][]v1alpha1.HardwareRAIDVolume{{{Level: "1", Name: "root", SizeGibibytes: &size}}, {}} {
+		raid := &v1alpha1.RAIDConfig{HardwareRAIDVolumes: volumes}
+		p.ask(t, func(ctx context.Context) error { return p.SetTargetRAID(ctx, id, raid) })
+		p.ask(t, func(ctx context.Context) error {
+			return p.Clean(ctx, id, provisioner.RAIDSteps(raid), provisioner.StepOptions{})
+		})
+		p.settles(t, id, node.Manageable)
+		if got := machine.Volumes(); len(got) != len(volumes) {
+			t.Errorf("volumes %+v, want %+v", got, volumes)
+		}
+	}
+
+	components, err := p.Components(ctx, id)
+	if err != nil || !slices.ContainsFunc(components, func(c provisioner.Component) bool { return c.Name == "bmc" && c.CurrentVersion != "" }) {
+		t.Errorf("components %+v, %v; want the BMC's", components, err)
+	}
+
+	const image = "http://192.0.2.9/data.iso"
+	inserted := func(want bool) {
+		t.Helper()
+		eventually(t, func(context.Context) error {
+			media := machine.Media()
+			if slices.ContainsFunc(media, func(m bmc.Medium) bool { return m.Image == image }) != want {
+				return fmt.Errorf("the drives have %+v", media)
+			}
+			return nil
+		})
+	}
+	p.ask(t, func(ctx context.Context) error { return p.AttachImage(ctx, id, image) })
+	inserted(true)
+	for range 2 { // what is not there can be taken out
+		p.ask(t, func(ctx context.Context) error { return p.DetachImage(ctx, id) })
+		inserted(false)
+	}
+
+	var subscription string
+	p.ask(t, func(ctx context.Context) (err error) {
+		subscription, err = p.Subscribe(ctx, id, provisioner.Subscription{Destination: "https://192.0.2.9/events", Context: "web"})
+		return err
+	})
+	if got := machine.Subscriptions(); subscription == "" || len(got) != 1 || got[0].Destination != "https://192.0.2.9/events" {
+		t.Errorf("subscription %q, the BMC has %+v", subscription, got)
+	}
+	for range 2 {
+		p.ask(t, func(ctx context.Context) error { return p.Unsubscribe(ctx, id, subscription) })
+	}
+	if got := machine.Subscriptions(); len(got) != 0 {
+		t.Errorf("the BMC still has %+v", got)
+	}
 }

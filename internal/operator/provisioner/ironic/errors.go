@@ -31,6 +31,7 @@ var faults = []struct {
 	{ironic.ErrRejected, 400, "can not be performed on node", provisioner.ErrConflict}, // a verb in the wrong state
 	{ironic.ErrRejected, 400, "in maintenance", provisioner.ErrConflict},
 	{ironic.ErrRejected, 400, "does not support", provisioner.ErrUnsupported},
+	{ironic.ErrRejected, 400, "is not supported", provisioner.ErrUnsupported},
 	{ironic.ErrRejected, 405, "", provisioner.ErrUnsupported},
 	{ironic.ErrRejected, 406, "", provisioner.ErrUnsupported},
 	{ironic.ErrRejected, 0, "", provisioner.ErrInvalid},

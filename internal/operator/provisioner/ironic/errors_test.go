@@ -40,6 +40,7 @@ func TestErrorsHaveOneOfTheOperatorsKinds(t *testing.T) {
 		"verb in maintenance, Ingot":  {400, `Node a is in maintenance, in which "active" is not allowed: end maintenance first.`, provisioner.ErrConflict},
 		"missing ability, Ironic":     {400, "Driver ipmi does not support soft power off (disabled or not implemented).", provisioner.ErrUnsupported},
 		"missing ability, Ingot":      {400, `Node a does not support soft power off: its power_interface is "fake".`, provisioner.ErrUnsupported},
+		"missing interface":           {400, "boot interface implementation 'x' is not supported by hardware type ipmi.", provisioner.ErrUnsupported},
 		"method":                      {405, "Method not allowed", provisioner.ErrUnsupported},
 		"version":                     {406, "Request not acceptable.", provisioner.ErrUnsupported},
 		"value":                       {400, "Expected a MAC address but received x.", provisioner.ErrInvalid},

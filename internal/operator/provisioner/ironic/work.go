@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 
@@ -158,7 +159,15 @@ func (e *Engine) Subscribe(ctx context.Context, id string, s provisioner.Subscri
 	return subscription, translate(err)
 }
 
-// Unsubscribe ends a subscription; see [provisioner.Subscriber].
+// Unsubscribe ends a subscription; see [provisioner.Subscriber]. Engines do not say in one
+// way that a subscription does not exist, so that the list of the BMC decides.
 func (e *Engine) Unsubscribe(ctx context.Context, id, subscription string) error {
-	return ignoreNotFound(translate(e.client.Unsubscribe(ctx, id, subscription)))
+	err := e.client.Unsubscribe(ctx, id, subscription)
+	if errors.Is(err, ironic.ErrRejected) || errors.Is(err, ironic.ErrServer) {
+		left, listErr := e.client.Subscriptions(ctx, id)
+		if listErr == nil && !slices.Contains(left, subscription) {
+			return nil
+		}
+	}
+	return ignoreNotFound(translate(err))
 }

@@ -318,3 +318,15 @@ func TestSubscriptionReturnsItsID(t *testing.T) {
 		t.Errorf("calls differ (-want +got):\n%s", diff)
 	}
 }
+
+func TestMissingSubscriptionIsNoError(t *testing.T) {
+	for id, want := range map[string]error{"gone": nil, "s1": provisioner.ErrUnreachable} {
+		e := &upstream{
+			answers: map[string][]int{"DELETE /v1/nodes/a/vendor_passthru": {500}}, refusal: "Failed to delete",
+			replies: map[string]any{"GET /v1/nodes/a/vendor_passthru": map[string]any{"Members": []any{map[string]any{"@odata.id": "/redfish/v1/EventService/Subscriptions/s1"}}}},
+		}
+		if err := newEngine(t, e).Unsubscribe(t.Context(), "a", id); !errors.Is(err, want) || want == nil && err != nil {
+			t.Errorf("subscription %s: %v, want %v", id, err, want)
+		}
+	}
+}
