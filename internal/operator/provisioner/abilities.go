@@ -28,7 +28,8 @@ type Registrar interface {
 	// says that the node has the mark of another host.
 	Update(ctx context.Context, id string, r Registration, opts UpdateOptions) (Node, error)
 	// Validate asks the engine whether the node's settings suffice for an operation, and
-	// returns why not as an error that is ErrInvalid.
+	// returns why not as an error that is ErrInvalid. The image and what else is
+	// deployed are checked by Deploy.
 	Validate(ctx context.Context, id string, operation Operation) error
 }
 

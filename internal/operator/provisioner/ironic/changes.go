@@ -77,8 +77,8 @@ func (p *patch) setAccess(n ironic.Node, r provisioner.Registration, opts provis
 	if opts.WithCredentials || replaced || accessDiffers(n, r) {
 		maps.Copy(wanted, credentialInfo(r))
 	}
-	p.merge("/driver_info", n.DriverInfo, wanted, func(key string) bool {
-		return slices.Contains(ramdiskKeys, key) || slices.Contains(locatingKeys, key) || ofFormerDriver(key, n.Driver, r.Access.Driver)
+	p.merge("/driver_info", n.DriverInfo, wanted, func(key string, value any) bool {
+		return slices.Contains(ramdiskKeys, key) || outdated(key, value) || ofFormerDriver(key, n.Driver, r.Access.Driver)
 	})
 	return nil
 }
@@ -86,7 +86,8 @@ func (p *patch) setAccess(n ironic.Node, r provisioner.Registration, opts provis
 // accessDiffers reports whether what locates the BMC, or the user name, is another one.
 func accessDiffers(n ironic.Node, r provisioner.Registration) bool {
 	for _, key := range locatingKeys {
-		if !same(n.DriverInfo[key], r.Access.Settings[key]) {
+		present, wanted := n.DriverInfo[key], r.Access.Settings[key]
+		if wanted != nil && !same(present, wanted) || wanted == nil && present != nil && outdated(key, present) {
 			return true
 		}
 	}
@@ -142,7 +143,7 @@ func (p *patch) setInstance(n ironic.Node, r provisioner.Registration) {
 		}
 		return
 	}
-	p.merge("/instance_info", n.InstanceInfo, instanceInfo(*r.Deployed), func(key string) bool { return slices.Contains(imageKeys, key) })
+	p.merge("/instance_info", n.InstanceInfo, instanceInfo(*r.Deployed), func(key string, _ any) bool { return slices.Contains(imageKeys, key) })
 	p.set("/instance_uuid", n.InstanceUUID, r.Deployed.InstanceID)
 	if n.Maintenance || slices.Contains(hardwareStates, state) {
 		p.setDeployInterface(n, *r.Deployed)

@@ -35,11 +35,20 @@ func credentialInfo(r provisioner.Registration) map[string]any {
 // driverPrefixes are what the keys of driver_info begin with that belong to a driver.
 var driverPrefixes = map[string]string{"ipmi": "ipmi_", "redfish": "redfish_", "idrac": "redfish_"}
 
-// locatingKeys are the keys of driver_info that an address of a BMC can set. Those that
-// the present address does not set are removed.
+// locatingKeys are the keys of driver_info that an address of a BMC can set.
 var locatingKeys = []string{
 	"redfish_address", "redfish_system_id", "redfish_verify_ca",
 	"ipmi_address", "ipmi_port", "ipmi_priv_level", "ipmi_verify_ca",
+}
+
+// outdated reports whether a key that the present address does not set comes from an earlier
+// one. People may have written an authority for certificates; hosts only turn their
+// verification off.
+func outdated(key string, value any) bool {
+	if strings.HasSuffix(key, "_verify_ca") {
+		return value == false
+	}
+	return slices.Contains(locatingKeys, key)
 }
 
 // Keys of driver_info for the ramdisk, which only this package writes.
@@ -91,21 +100,28 @@ var bootModes = map[v1alpha1.BootMode]struct {
 }
 
 // mergeCapabilities sets the boot mode in capabilities of the form "key:value,…" and keeps
-// the others.
+// the others. A text that has it already stays as it is.
 func mergeCapabilities(text string, mode v1alpha1.BootMode) string {
-	var kept []string
+	var kept, replaced []string
 	for part := range strings.SplitSeq(text, ",") {
-		key, _, _ := strings.Cut(part, ":")
-		if key = strings.TrimSpace(key); key != "" && key != "boot_mode" && key != "secure_boot" {
-			kept = append(kept, strings.TrimSpace(part))
+		part = strings.TrimSpace(part)
+		switch key, _, _ := strings.Cut(part, ":"); strings.TrimSpace(key) {
+		case "":
+		case "boot_mode", "secure_boot":
+			replaced = append(replaced, part)
+		default:
+			kept = append(kept, part)
 		}
 	}
-	wanted := bootModes[mode]
-	kept = append(kept, "boot_mode:"+wanted.mode)
-	if wanted.secure {
-		kept = append(kept, "secure_boot:true")
+	wanted := []string{"boot_mode:" + bootModes[mode].mode}
+	if bootModes[mode].secure {
+		wanted = append(wanted, "secure_boot:true")
 	}
-	return strings.Join(kept, ",")
+	slices.Sort(replaced)
+	if slices.Equal(replaced, wanted) {
+		return text
+	}
+	return strings.Join(append(kept, wanted...), ",")
 }
 
 // firmwareSince is the microversion 1.N that has firmware interfaces.
@@ -214,12 +230,12 @@ func (p *patch) remove(path string) {
 }
 
 // merge sets the wanted keys below path. Of the others, it removes those of owned.
-func (p *patch) merge(path string, present, wanted map[string]any, owned func(key string) bool) {
+func (p *patch) merge(path string, present, wanted map[string]any, owned func(key string, value any) bool) {
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
 		p.set(path+"/"+key, present[key], wanted[key])
 	}
 	for _, key := range slices.Sorted(maps.Keys(present)) {
-		if _, ok := wanted[key]; !ok && owned(key) {
+		if _, ok := wanted[key]; !ok && owned(key, present[key]) {
 			p.remove(path + "/" + key)
 		}
 	}

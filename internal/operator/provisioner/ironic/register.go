@@ -37,6 +37,9 @@ func (e *Engine) Create(ctx context.Context, r provisioner.Registration) (provis
 	if err != nil {
 		return provisioner.Node{}, translate(err)
 	}
+	if r.Deployed != nil {
+		return e.Update(ctx, n.UUID, r, provisioner.UpdateOptions{})
+	}
 	return snapshotOf(n), e.ensurePort(ctx, n.UUID, r.BootMAC)
 }
 
@@ -172,5 +175,5 @@ func (e *Engine) Validate(ctx context.Context, id string, operation provisioner.
 // operations are the interfaces that an operation uses.
 var operations = map[provisioner.Operation][]string{
 	provisioner.OperationManage: {"power", "management"},
-	provisioner.OperationDeploy: {"power", "management", "boot", "deploy"},
+	provisioner.OperationDeploy: {"power", "management", "boot"},
 }

@@ -119,6 +119,16 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 			host: func(r *provisioner.Registration) { r.Access.Settings["redfish_verify_ca"] = false },
 			want: []string{`add /driver_info/redfish_password "secret"`, `add /driver_info/redfish_verify_ca false`},
 		},
+		"verification of certificates is on again": {
+			node: map[string]any{"driver_info": merged(maps.Clone(webNode(nil)["driver_info"].(map[string]any)), map[string]any{"redfish_verify_ca": false})},
+			want: []string{`add /driver_info/redfish_password "secret"`, `remove /driver_info/redfish_verify_ca`},
+		},
+		"authority that a person named": {
+			node: map[string]any{"driver_info": merged(maps.Clone(webNode(nil)["driver_info"].(map[string]any)), map[string]any{"redfish_verify_ca": "/etc/ca.pem"})},
+		},
+		"boot mode at another place": {
+			node: map[string]any{"properties": map[string]any{"cpu_arch": "x86_64", "capabilities": "boot_mode:uefi,cpu_vt:true"}},
+		},
 		"another driver": {
 			host: func(r *provisioner.Registration) { r.Access = accessTo(t, ipmi) },
 			want: []string{
@@ -321,6 +331,21 @@ func TestNodeIsCreatedWithItsPort(t *testing.T) {
 	}
 }
 
+func TestAdoptedNodeIsCreatedWithWhatRunsOnIt(t *testing.T) {
+	created := webNode(map[string]any{"provision_state": "enroll", "properties": map[string]any{"cpu_arch": "x86_64", "capabilities": "boot_mode:uefi"}})
+	e := &upstream{nodes: []map[string]any{created}, ports: []string{"00:00:5e:00:53:01"}}
+	r := webHost(t)
+	r.Deployed = &provisioner.Deployment{InstanceID: "i1"}
+	if _, err := newEngine(t, e).Create(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	want := `PATCH /v1/nodes/a [{"op":"add","path":"/instance_info/capabilities","value":{"boot_mode":"uefi"}},` +
+		`{"op":"add","path":"/instance_uuid","value":"i1"},{"op":"add","path":"/deploy_interface","value":"custom-agent"}]`
+	if got := mutations(e); len(got) != 2 || got[1] != want {
+		t.Errorf("calls %q, want the second to be %s", got, want)
+	}
+}
+
 func TestOldEngineIsNotAskedForWhatItLacks(t *testing.T) {
 	e := &upstream{version: "1.82"}
 	engine, r := newEngine(t, e), webHost(t)
@@ -380,7 +405,7 @@ func TestValidationNamesWhatIsMissing(t *testing.T) {
 		t.Errorf("manage: %v", err)
 	}
 	err := engine.Validate(t.Context(), "a", provisioner.OperationDeploy)
-	if !errors.Is(err, provisioner.ErrInvalid) || !strings.Contains(err.Error(), "boot: no kernel; deploy: no image") {
+	if !errors.Is(err, provisioner.ErrInvalid) || !strings.Contains(err.Error(), "boot: no kernel") {
 		t.Errorf("deploy: %v", err)
 	}
 }
