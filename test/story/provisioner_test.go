@@ -306,3 +306,62 @@ func TestProvisionerUsesWhatABMCCanDo(t *testing.T) {
 		t.Errorf("the BMC still has %+v", got)
 	}
 }
+
+// TestProvisionerAdoptsWhatRunsAlready takes a machine over that somebody else has deployed.
+func TestProvisionerAdoptsWhatRunsAlready(t *testing.T) {
+	r, authority := startBootService(t, redfish.Vendors[0]) // whose machines can be cleaned later
+	p, ctx := provisionedBy(r, r.Machine(0).BMCURL(), authority), t.Context()
+	p.registration.Deployed = &provisioner.Deployment{InstanceID: instanceUUID}
+	p.registration.SkipAutomatedCleaning = true
+	n, err := p.Create(ctx, p.registration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.ask(t, func(ctx context.Context) error { return p.Manage(ctx, n.ID) })
+	p.settles(t, n.ID, node.Manageable)
+	for range 2 {
+		p.ask(t, func(ctx context.Context) error { return p.Adopt(ctx, n.ID) })
+		p.settles(t, n.ID, node.Active)
+	}
+	if n := p.update(t, n.ID, provisioner.UpdateOptions{}); n.InstanceID != instanceUUID || n.State != node.Active {
+		t.Errorf("adopted node: %+v", n)
+	}
+	p.ask(t, func(ctx context.Context) error { return p.Delete(ctx, n.ID, p.registration.Mark) })
+	if effects := r.Recorder().Effects("0", 0); len(effects) != 0 {
+		t.Errorf("the machine was changed: %+v", effects)
+	}
+}
+
+// TestProvisionerWorksWithoutMachines goes through the life of a node of fake hardware.
+func TestProvisionerWorksWithoutMachines(t *testing.T) {
+	r := startRack(t, 1)
+	p, ctx := provisionedBy(r, "", ""), t.Context()
+	p.registration.Access = &operatorbmc.Access{Driver: "fake-hardware", Interfaces: map[string]string{"inspect_interface": "fake"}}
+	n, err := p.Create(ctx, p.registration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := []node.Step{{Interface: "power", Step: "reboot"}}
+	for _, work := range []struct {
+		ask func(ctx context.Context) error
+		end node.State
+	}{
+		{func(ctx context.Context) error { return p.Manage(ctx, n.ID) }, node.Manageable},
+		{func(ctx context.Context) error { return p.Inspect(ctx, n.ID) }, node.Manageable},
+		{func(ctx context.Context) error { return p.Clean(ctx, n.ID, steps, provisioner.StepOptions{}) }, node.Manageable},
+		{func(ctx context.Context) error { return p.Provide(ctx, n.ID, provisioner.ProvideOptions{}) }, node.Available},
+		{func(ctx context.Context) error {
+			return p.Deploy(ctx, n.ID, provisioner.Deployment{InstanceID: instanceUUID, Image: &v1alpha1.Image{URL: "http://192.0.2.9/os.raw"}})
+		}, node.Active},
+		{func(ctx context.Context) error {
+			return p.Service(ctx, n.ID, steps, provisioner.StepOptions{DisableRamdisk: true})
+		}, node.Active},
+		{func(ctx context.Context) error { return p.SetMaintenance(ctx, n.ID, "fan") }, node.Active},
+		{func(ctx context.Context) error { return p.SetMaintenance(ctx, n.ID, "") }, node.Active},
+		{func(ctx context.Context) error { return p.Undeploy(ctx, n.ID) }, node.Available},
+	} {
+		p.ask(t, work.ask)
+		p.settles(t, n.ID, work.end)
+	}
+	p.ask(t, func(ctx context.Context) error { return p.Delete(ctx, n.ID, p.registration.Mark) })
+}
