@@ -3,6 +3,7 @@ package operator_test
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -362,4 +363,25 @@ func TestNodeThatWentIsNotReportedAsSkipped(t *testing.T) {
 	b.settles(d, "polled again", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
 		return s.ObservedGeneration == 2 && s.Counts.EngineNodes == 120 && len(s.Skipped) == 0
 	})
+}
+
+func TestHostWithTheAddressOfAnotherHostsMachineSaysSo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	id := b.boot("first")
+	b.discover("twins", nil)
+	b.inState("first", v1alpha1.StateAvailable)
+	b.plainHost("second", func(h *v1alpha1.BareMetalHost) {
+		h.Spec.BootMACAddress = demo.SampleInventory("first").Hardware.Interfaces[1].MACAddress
+	})
+	want := "is that of node " + id + ", which belongs to another host"
+	b.eventually("condition Progressing with the reason", func() string {
+		h := b.host("second")
+		c := meta.FindStatusCondition(h.Status.Conditions, v1alpha1.ProgressingCondition)
+		if c == nil || !strings.Contains(c.Message, want) {
+			return conditionText(h.Status.Conditions)
+		}
+		return ""
+	})
+	b.hasEvent("second", "ImportConflict")
 }

@@ -28,12 +28,12 @@ func (b *bench) deletedHost(hostname, source string) *v1alpha1.BareMetalHost {
 
 func TestMachinesDeletedWhileDiscoveryIsDownStayAway(t *testing.T) {
 	t.Parallel()
-	const machines = 8
+	const machines = 24 // more than are deleted at a time
 	b := newBench(t, func(o *operator.Options) { o.Controllers = []string{operator.GroupHost} })
 	d := b.discover("down", func(s *discoveryv1.BareMetalHostDiscoverySpec) { s.Rediscovery = discoveryv1.RediscoveryDeny })
 	var all sync.WaitGroup
 	for i := range machines {
-		h := b.deletedHost(fmt.Sprint("gone-", i), d.Name)
+		h := b.deletedHost(fmt.Sprintf("gone-%02d", i), d.Name)
 		all.Go(func() {
 			for range 2 { // a pass may be repeated
 				if err := discovery.RecordDeletion(t.Context(), b.client, b.client, h, time.Now()); err != nil {
@@ -44,7 +44,7 @@ func TestMachinesDeletedWhileDiscoveryIsDownStayAway(t *testing.T) {
 	}
 	all.Wait()
 	for i := range machines {
-		b.boot(fmt.Sprint("gone-", i))
+		b.boot(fmt.Sprintf("gone-%02d", i))
 	}
 	b.boot("new")
 	b.start(operator.Options{

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,16 +36,16 @@ func RecordDeletion(ctx context.Context, live client.Reader, writer client.Statu
 	if !ok || host.Spec.BootMACAddress == "" {
 		return nil
 	}
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := retry.RetryOnConflict(recordBackoff, func() error {
 		var resource discoveryv1.BareMetalHostDiscovery
 		if err := live.Get(ctx, from.resource, &resource); err != nil {
 			return err
 		}
-		before := resource.DeepCopy()
-		if resource.Spec.Rediscovery != discoveryv1.RediscoveryDeny || !addTombstone(&resource, tombstoneOf(host, now)) {
-			return nil
+		patch, err := tombstonePatch(&resource, tombstoneOf(host, now))
+		if patch == nil || err != nil {
+			return err
 		}
-		return writer.Status().Patch(ctx, &resource, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return writer.Status().Patch(ctx, &resource, patch)
 	})
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return nil
@@ -52,6 +54,28 @@ func RecordDeletion(ctx context.Context, live client.Reader, writer client.Statu
 		return fmt.Errorf("keep the machine of host %s/%s from being discovered again by %s: %w", host.Namespace, host.Name, from.resource, err)
 	}
 	return nil
+}
+
+// recordBackoff are the pauses between attempts to write a tombstone. Many hosts may be
+// deleted at once.
+var recordBackoff = wait.Backoff{Steps: 8, Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 0.5}
+
+// tombstonePatch returns the patch that adds a machine to the tombstones of a resource, or
+// nil if there is nothing to add. It appends to a list that has room, which never conflicts
+// with what others append.
+func tombstonePatch(resource *discoveryv1.BareMetalHostDiscovery, t discoveryv1.Tombstone) (client.Patch, error) {
+	before := resource.DeepCopy()
+	if resource.Spec.Rediscovery != discoveryv1.RediscoveryDeny || !addTombstone(resource, t) {
+		return nil, nil
+	}
+	if n := len(before.Status.Tombstones); n == 0 || n >= maxTombstones {
+		return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), nil
+	}
+	data, err := json.Marshal([]map[string]any{{"op": "add", "path": "/status/tombstones/-", "value": t}})
+	if err != nil {
+		return nil, err
+	}
+	return client.RawPatch(types.JSONPatchType, data), nil
 }
 
 func tombstoneOf(host *v1alpha1.BareMetalHost, now time.Time) discoveryv1.Tombstone {

@@ -185,9 +185,14 @@ func (c *Cache) expirePorts() {
 	}
 }
 
-// isOld reports whether the ports of an unused node were read too long ago.
+// isOld reports whether the ports of an unused node were read too long ago. A node without
+// any is about to get some.
 func (c *Cache) isOld(n provisioner.Node, ports portList) bool {
-	return c.opts.Now().Sub(ports.readAt) >= c.opts.PortAge && n.BelongsTo() == ""
+	limit := c.opts.PortAge
+	if len(ports.macs) == 0 {
+		limit /= 10
+	}
+	return c.opts.Now().Sub(ports.readAt) >= limit && n.BelongsTo() == ""
 }
 
 // MACs returns the MAC addresses of the node's ports in lower case, and reads them
@@ -216,8 +221,7 @@ func (c *Cache) MACs(ctx context.Context, id string) ([]string, error) {
 	return macs, nil
 }
 
-// setPorts stores the ports of a node that is still known. A node gets its ports during
-// inspection, so one without any stays unread.
+// setPorts stores the ports of a node that is still known.
 func (c *Cache) setPorts(id string, ports portList) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -230,7 +234,7 @@ func (c *Cache) setPorts(id string, ports portList) {
 	for _, mac := range ports.macs {
 		c.byMAC[mac] = append(c.byMAC[mac], id)
 	}
-	if len(ports.macs) > 0 && ports.inspectedAt.Equal(n.InspectedAt) {
+	if ports.inspectedAt.Equal(n.InspectedAt) {
 		delete(c.unread, id)
 	}
 }

@@ -108,6 +108,30 @@ func TestPortsThatWereAddedWithoutInspectionAreSeenAfterAWhile(t *testing.T) {
 	}
 }
 
+func TestNodeWithoutPortsIsReadAgainSoonButNotForEachSearch(t *testing.T) {
+	const mac = "00:1b:21:00:ff:01"
+	e := newFakeEngine(1)
+	e.macs["n000"] = nil
+	f, now, _ := newTestCache(e, Options{PortAge: 5 * time.Minute})
+	find := func() error {
+		_, err := f.Find(t.Context(), provisioner.Identity{MAC: mac}, func(string) bool { return false })
+		return err
+	}
+	for range 5 {
+		if err := find(); !errors.Is(err, provisioner.ErrNotFound) {
+			t.Fatalf("error = %v, want not found", err)
+		}
+	}
+	if len(e.reads) != 1 {
+		t.Errorf("ports were read %d times, want once", len(e.reads))
+	}
+	e.macs["n000"] = []string{mac}
+	*now = now.Add(time.Minute)
+	if err := find(); err != nil {
+		t.Errorf("error = %v, want the node a minute later", err)
+	}
+}
+
 func TestPortsThatWentDoNotLeadToTheirNode(t *testing.T) {
 	e := newFakeEngine(1)
 	f, now, _ := newTestCache(e, Options{PortAge: 5 * time.Minute})
