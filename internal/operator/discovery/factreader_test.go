@@ -29,6 +29,7 @@ type fakeNodes struct {
 	generation  uint64
 	down        error
 	onRefresh   func(n int) // called in the n-th refresh
+	onInventory func()      // called when an inventory is read
 }
 
 func newFakeNodes(ids ...string) *fakeNodes {
@@ -96,6 +97,9 @@ func (f *fakeNodes) Inventory(ctx context.Context, id string) (*provisioner.Inve
 	f.reads[id]++
 	err, hang, mac := f.inventories[id], f.hang[id], f.macs[id][0]
 	f.mu.Unlock()
+	if f.onInventory != nil {
+		f.onInventory()
+	}
 	if hang {
 		<-ctx.Done()
 		return nil, ctx.Err()

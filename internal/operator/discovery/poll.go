@@ -71,8 +71,7 @@ func (r *Reconciler) poll(parent context.Context, p *pass) (time.Duration, error
 	if err := r.readAfresh(ctx, p); err != nil {
 		return 0, err
 	}
-	r.addPending(p.resource)
-	result, err := r.evaluate(parent, ctx, p.resource, owner)
+	result, err := r.evaluate(parent, ctx, p, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -138,12 +137,14 @@ func (r *Reconciler) readAfresh(ctx context.Context, p *pass) error {
 		return fmt.Errorf("read the resource: %w", err)
 	}
 	p.resource, p.before = &now, now.DeepCopy()
+	r.addPending(p.resource)
 	return nil
 }
 
 // evaluate decides about all nodes and creates hosts for those that need one. parent
 // outlives the poll: readings under it may take longer.
-func (r *Reconciler) evaluate(parent, ctx context.Context, resource, owner *discoveryv1.BareMetalHostDiscovery) (outcome, error) {
+func (r *Reconciler) evaluate(parent, ctx context.Context, p *pass, owner *discoveryv1.BareMetalHostDiscovery) (outcome, error) {
+	resource := p.resource
 	nodes := r.NodeCache.Nodes()
 	divided := r.index.divide(nodes)
 	result := outcome{
@@ -167,17 +168,39 @@ func (r *Reconciler) evaluate(parent, ctx context.Context, resource, owner *disc
 			return result, nil
 		}
 	}
-	decided := makePlan(resource, r.index, found.candidates, func(id string) bool { return r.exists(ctx, id) })
+	decided, err := r.decide(ctx, p, found.candidates)
+	if err != nil {
+		return result, err
+	}
 	result.matched += decided.matched
 	if mine {
 		result.skipped = decided.skipped
-		result.merge(r.createAll(ctx, resource, decided.create))
+		result.merge(r.createAll(ctx, p.resource, decided.create))
 		result.dueBy(found, r.Now())
 	} else {
 		result.left = len(decided.create) + found.unread
 	}
-	result.created = r.index.madeBy(resource)
+	result.created = r.index.madeBy(p.resource)
 	return result, nil
+}
+
+// decide makes the plan. A host that goes while nodes are read leaves a tombstone first, so
+// where tombstones count they are read after the hosts were looked at, and the plan is made
+// again if there are others.
+func (r *Reconciler) decide(ctx context.Context, p *pass, candidates []candidate) (plan, error) {
+	for {
+		decided := makePlan(p.resource, r.index, candidates, func(id string) bool { return r.exists(ctx, id) })
+		if p.resource.Spec.Rediscovery != discoveryv1.RediscoveryDeny || len(decided.create) == 0 {
+			return decided, nil
+		}
+		used := p.resource
+		if err := r.readAfresh(ctx, p); err != nil {
+			return plan{}, err
+		}
+		if used.Generation == p.resource.Generation && sameTombstones(used.Status.Tombstones, p.resource) {
+			return decided, nil
+		}
+	}
 }
 
 // dueBy moves the next poll to when there is something to read or to create again.

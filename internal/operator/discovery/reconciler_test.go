@@ -279,6 +279,28 @@ func TestTombstoneThatAnotherProcessWroteCountsAtOnce(t *testing.T) {
 	})
 }
 
+func TestHostThatGoesWhileNodesAreReadKeepsItsMachineAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := newFakeNodes("n2")
+		b := newBench(t, engine, func(d *discoveryv1.BareMetalHostDiscovery) { d.Spec.Rediscovery = discoveryv1.RediscoveryDeny })
+		h := existingHost("leaving", func(h *v1alpha1.BareMetalHost) {
+			h.Spec.BootMACAddress = engine.macs["n2"][0]
+			h.Annotations = map[string]string{v1alpha1.DiscoverySourceAnnotation: "metal/racks/n1"}
+		})
+		b.r.index.put(&h)
+		engine.onInventory = func() {
+			if err := RecordDeletion(t.Context(), b.api, b.api, &h, time.Now()); err != nil {
+				t.Error(err)
+			}
+			b.r.index.remove(h.UID)
+		}
+		b.reconcile()
+		if got := b.api.resource.Status; b.api.creates != 0 || len(got.Skipped) != 1 || got.Skipped[0].Reason != discoveryv1.SkipTombstone {
+			t.Errorf("%d hosts, skipped %+v; want the machine kept away", b.api.creates, got.Skipped)
+		}
+	})
+}
+
 // staleCache shows an older version of the resource.
 type staleCache struct {
 	*fakeAPI
