@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,7 +52,7 @@ The host controllers do not start while Metal3's own operator leads in the clust
 	f.StringVar(&flags.opts.Ramdisk.ISO, "deploy-iso", "", "URL of the ramdisk as ISO image, for machines that boot from one [$DEPLOY_ISO_URL]")
 	f.StringVar(&flags.opts.Ramdisk.Bootloader, "bootloader", "", "URL of the image of an EFI system partition for bootable images")
 	f.BoolVar(&flags.demo, "demo", false, "use a simulated engine, whose nodes behave as the names of their hosts say")
-	f.StringSliceVar(&flags.opts.Controllers, "controllers", operator.Groups(), "groups of controllers to run")
+	f.StringSliceVar(&flags.opts.Controllers, "controllers", operator.Groups(), "groups of controllers to run; none for a process that only serves webhooks")
 	f.BoolVar(&flags.opts.LeaderElection, "leader-elect", false, "elect a leader for each group, so that only one replica runs it")
 	f.StringVar(&flags.opts.LeaderElectionNamespace, "leader-elect-namespace", "", "namespace of the leases [$POD_NAMESPACE] (default: the one this runs in)")
 	f.DurationVar(&flags.opts.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "time for which a lease is respected that its holder does not renew [$LEASE_DURATION_SECONDS]")
@@ -64,6 +65,10 @@ The host controllers do not start while Metal3's own operator leads in the clust
 	f.DurationVar(&flags.opts.AgentWindow, "agent-window", 5*time.Minute, "time after its last heartbeat for which a ramdisk counts as alive")
 	f.DurationVar(&flags.opts.MaxBackoff, "backoff-max", 30*time.Minute, "longest pause between two attempts after errors")
 	f.IntVar(&flags.opts.Concurrency, "concurrency", 16, "number of hosts to reconcile at the same time [$BMO_CONCURRENCY]")
+	f.IntVar(&flags.opts.Webhook.Port, "webhook-port", 0, "TCP port to serve admission webhooks on (default none)")
+	f.StringVar(&flags.opts.Webhook.CertDir, "webhook-cert-dir", "", "folder with tls.crt and tls.key for webhooks (default: a certificate that the operator makes and renews)")
+	f.StringVar(&flags.opts.Webhook.Namespace, "webhook-namespace", "", "namespace of the Service ingot-webhook and of the certificate's Secret (default: the one this runs in, else ingot-system)")
+	f.StringSliceVar(&flags.opts.Webhook.Hosts, "webhook-host", nil, "names and IP addresses by which the API server reaches webhooks (default: those of the Service)")
 	f.StringVar(&flags.opts.MetricsAddr, "metrics-addr", "", "address to serve metrics on, over TLS and for authorized callers (default none)")
 	f.StringVar(&flags.opts.MetricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key for metrics (default: a self-signed certificate)")
 	f.BoolVar(&flags.opts.MetricsInsecure, "metrics-insecure", false, "serve metrics without TLS and authentication, on loopback only")
@@ -100,6 +105,9 @@ func (f *operatorFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if opts.LeaderElection && opts.LeaderElectionNamespace == "" {
 		opts.LeaderElectionNamespace = ownNamespace()
 	}
+	if opts.Webhook.Namespace == "" {
+		opts.Webhook.Namespace = ownNamespace()
+	}
 	op, err := operator.New(opts)
 	if err != nil {
 		return err
@@ -113,6 +121,9 @@ func (f *operatorFlags) chooseEngine(opts *operator.Options) error {
 			return &cli.UsageError{Err: errors.New("--demo and --engine exclude each other")}
 		}
 		opts.Engine = demo.New(demo.Options{})
+		return nil
+	}
+	if slices.Equal(opts.Controllers, []string{operator.NoControllers}) {
 		return nil
 	}
 	opts.EngineURL = cmp.Or(opts.EngineURL, os.Getenv("OS_ENDPOINT"), os.Getenv("IRONIC_ENDPOINT"))

@@ -57,6 +57,14 @@ func newBench(t testing.TB, change func(*operator.Options)) *bench {
 
 func newBenchOn(t testing.TB, config *rest.Config, change func(*operator.Options)) *bench {
 	t.Helper()
+	b := newIdleBenchOn(t, config)
+	b.startWith(config, change)
+	return b
+}
+
+// newIdleBenchOn starts no operator.
+func newIdleBenchOn(t testing.TB, config *rest.Config) *bench {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme, discoveryv1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -71,8 +79,15 @@ func newBenchOn(t testing.TB, config *rest.Config, change func(*operator.Options
 	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	log := &logWriter{tb: t}
-	t.Cleanup(log.close)
+	return b
+}
+
+// startWith starts an operator that watches the namespace of the bench; change may alter its
+// options.
+func (b *bench) startWith(config *rest.Config, change func(*operator.Options)) {
+	b.Helper()
+	log := &logWriter{tb: b.TB}
+	b.Cleanup(log.close)
 	opts := operator.Options{
 		Config: config, Engine: b.engine, Namespaces: []string{b.namespace},
 		PollInterval: 100 * time.Millisecond,
@@ -82,7 +97,6 @@ func newBenchOn(t testing.TB, config *rest.Config, change func(*operator.Options
 		change(&opts)
 	}
 	b.start(opts)
-	return b
 }
 
 func (b *bench) start(opts operator.Options) {

@@ -43,6 +43,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/nodecache"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/ironic"
+	"github.com/ingot-metal/ingot/internal/webhook"
 )
 
 const (
@@ -79,26 +80,16 @@ func New(opts Options) (*Operator, error) {
 	o := &Operator{opts: opts, config: rest.CopyConfig(opts.Config), engine: opts.Engine, registry: prometheus.NewRegistry()}
 	opts.limit(o.config)
 	o.config.WarningHandlerWithContext = &warnings{logger: opts.Logger}
-	if o.engine == nil {
-		c, err := client.New(client.Options{
-			Endpoint: opts.EngineURL, Username: opts.EngineUser, Password: opts.EnginePassword,
-			CAFile: opts.EngineCAFile, Insecure: opts.EngineInsecure, UserAgent: "ingot-operator",
-		})
-		if err != nil {
-			return nil, fmt.Errorf("reach the engine: %w", err)
-		}
-		o.engine = ironic.New(c, ironic.Options{Ramdisk: opts.Ramdisk})
-	}
-	guarded := breaker.New(o.engine, breaker.Options{})
-	o.engine = guarded
-	o.nodes = nodecache.New(guarded, nodecache.Options{
-		Interval: opts.PollInterval, AgentWindow: opts.AgentWindow, Logger: opts.Logger,
-	})
-	guarded.OnRecovery(o.nodes.Wake)
 	if err := o.newManager(); err != nil {
 		return nil, err
 	}
-	if err := o.manager.Add(guarded); err != nil {
+	if err := o.addWebhooks(); err != nil {
+		return nil, err
+	}
+	if len(opts.Controllers) == 0 {
+		return o, nil
+	}
+	if err := o.addEngine(); err != nil {
 		return nil, err
 	}
 	for _, name := range groups {
@@ -110,6 +101,27 @@ func New(opts Options) (*Operator, error) {
 		}
 	}
 	return o, nil
+}
+
+// addEngine adds what reads the engine for all controllers.
+func (o *Operator) addEngine() error {
+	if o.engine == nil {
+		c, err := client.New(client.Options{
+			Endpoint: o.opts.EngineURL, Username: o.opts.EngineUser, Password: o.opts.EnginePassword,
+			CAFile: o.opts.EngineCAFile, Insecure: o.opts.EngineInsecure, UserAgent: "ingot-operator",
+		})
+		if err != nil {
+			return fmt.Errorf("reach the engine: %w", err)
+		}
+		o.engine = ironic.New(c, ironic.Options{Ramdisk: o.opts.Ramdisk})
+	}
+	guarded := breaker.New(o.engine, breaker.Options{})
+	o.engine = guarded
+	o.nodes = nodecache.New(guarded, nodecache.Options{
+		Interval: o.opts.PollInterval, AgentWindow: o.opts.AgentWindow, Logger: o.opts.Logger,
+	})
+	guarded.OnRecovery(o.nodes.Wake)
+	return errors.Join(o.manager.Add(o.nodes), o.manager.Add(guarded))
 }
 
 func (o *Operator) newManager() error {
@@ -142,7 +154,6 @@ func (o *Operator) newManager() error {
 	return errors.Join(
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),
-		mgr.Add(o.nodes),
 	)
 }
 
@@ -212,6 +223,11 @@ func (o *Operator) Run(ctx context.Context) error {
 	if err := o.checkKinds(); err != nil {
 		return err
 	}
+	if o.opts.Webhook.Port != 0 {
+		if err := webhook.IndexFields(ctx, o.manager.GetFieldIndexer()); err != nil {
+			return err
+		}
+	}
 	if slices.Contains(o.opts.Controllers, GroupHost) {
 		if !o.opts.AllowUpstream {
 			if err := o.checkUpstream(ctx); err != nil {
@@ -239,7 +255,7 @@ func (o *Operator) Run(ctx context.Context) error {
 // checkKinds reports missing CRDs at once, instead of a cache that never syncs.
 func (o *Operator) checkKinds() error {
 	kinds := []schema.GroupKind{v1alpha1.GroupVersion.WithKind("BareMetalHost").GroupKind()}
-	if slices.Contains(o.opts.Controllers, GroupDiscovery) {
+	if slices.Contains(o.opts.Controllers, GroupDiscovery) || o.opts.Webhook.Port != 0 {
 		kinds = append(kinds, discoveryv1.GroupVersion.WithKind("BareMetalHostDiscovery").GroupKind())
 	}
 	for _, kind := range kinds {

@@ -59,6 +59,9 @@ type Options struct {
 	KubeQPS   float32
 	KubeBurst int
 
+	// Webhook says how webhooks are served.
+	Webhook WebhookOptions
+
 	// PollInterval is the time between two polls of the engine; 5 s.
 	PollInterval time.Duration
 	// AgentWindow is how long after its last heartbeat a ramdisk can be given
@@ -89,6 +92,8 @@ const (
 	GroupHost = "host"
 	// GroupDiscovery is the controller of BareMetalHostDiscovery.
 	GroupDiscovery = "discovery"
+	// NoControllers, alone, is for a process that only serves webhooks. It needs no engine.
+	NoControllers = "none"
 )
 
 var (
@@ -106,20 +111,27 @@ func (o *Options) setDefaults() error {
 	if o.Config == nil {
 		return errors.New("the operator needs to know how to reach Kubernetes")
 	}
-	if o.EngineURL == "" && o.Engine == nil {
+	withoutControllers := slices.Equal(o.Controllers, []string{NoControllers})
+	if withoutControllers && o.Webhook.Port == 0 {
+		return errors.New("an operator without controllers needs a port for webhooks; it has nothing to do")
+	}
+	if !withoutControllers && o.EngineURL == "" && o.Engine == nil {
 		return errors.New("the operator needs the URL of an engine, such as http://127.0.0.1:6385")
 	}
 	if o.LeaderElection && o.LeaderElectionNamespace == "" {
 		return errors.New("leader election needs a namespace for its leases")
 	}
-	if len(o.Controllers) == 0 {
+	switch {
+	case withoutControllers:
+		o.Controllers = nil
+	case len(o.Controllers) == 0:
 		o.Controllers = Groups()
 	}
 	if err := checkControllers(o.Controllers); err != nil {
 		return err
 	}
 	o.setLeaseDefaults()
-	if err := errors.Join(o.checkLeases(), o.checkLimits(), o.checkMetrics()); err != nil {
+	if err := errors.Join(o.checkLeases(), o.checkLimits(), o.checkMetrics(), o.Webhook.setDefaults()); err != nil {
 		return err
 	}
 	setDefault(&o.PollInterval, 5*time.Second)

@@ -31,6 +31,9 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		{"metrics at no address", usable(func(o *Options) { o.MetricsAddr, o.MetricsInsecure = "8443", true }), "missing port"},
 		{"metrics without a certificate", usable(func(o *Options) { o.MetricsAddr, o.MetricsCertDir = ":8443", "/nonexistent" }), "tls.crt and tls.key in /nonexistent"},
 		{"a certificate for insecure metrics", usable(func(o *Options) { o.MetricsAddr, o.MetricsInsecure, o.MetricsCertDir = ":8443", true, "/x" }), "leave out one of"},
+		{"neither controllers nor webhooks", usable(func(o *Options) { o.Controllers = []string{NoControllers} }), "has nothing to do"},
+		{"webhooks on no port that exists", usable(func(o *Options) { o.Webhook.Port = 70000 }), "port 70000 of the webhooks"},
+		{"certificates without webhooks", usable(func(o *Options) { o.Webhook.CertDir = "/etc/ingot/webhook" }), "no port to serve them on"},
 		{"leases without a namespace", usable(func(o *Options) { o.LeaderElection = true }), "needs a namespace"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -22,6 +22,9 @@ import (
 // ConfigurationName is the name of the ValidatingWebhookConfiguration.
 const ConfigurationName = "ingot-webhook"
 
+// ServiceName is the name of the Service that the API server reaches webhooks at.
+const ServiceName = "ingot-webhook"
+
 // Paths that the webhooks are served at, the same as upstream's.
 const (
 	hostPath      = "/validate-metal3-io-v1alpha1-baremetalhost"

@@ -1,0 +1,201 @@
+package operator_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/operator"
+	"github.com/ingot-metal/ingot/internal/webhook/certificate"
+)
+
+// webhookBench is an operator that only serves webhooks, under its own service account, with
+// an API server that asks it. start starts the operator, with other options if need be.
+func webhookBench(t *testing.T) (b *bench, start func(change func(*operator.Options))) {
+	t.Helper()
+	port := freePort(t)
+	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	options := func(o *operator.Options) {
+		o.Config = rest.CopyConfig(config)
+		o.Config.Impersonate = rest.ImpersonationConfig{
+			UserName: "system:serviceaccount:" + operatorNamespace + ":ingot-webhook",
+			Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + operatorNamespace, "system:authenticated"},
+		}
+		o.Namespaces, o.Engine, o.Controllers = nil, nil, []string{operator.NoControllers}
+		o.Webhook = operator.WebhookOptions{Port: port, Hosts: []string{"127.0.0.1"}}
+	}
+	b = newIdleBenchOn(t, config)
+	b.install()
+	b.installWebhooks(port)
+	start = func(change func(*operator.Options)) {
+		b.startWith(config, func(o *operator.Options) {
+			options(o)
+			change(o)
+		})
+	}
+	return b, start
+}
+
+// freePort returns a TCP port that nothing listens on.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// installWebhooks creates the configuration of config/webhook as kustomize makes it, but
+// with the address of this process in the place of the Service, because nothing here
+// routes the addresses of Services.
+func (b *bench) installWebhooks(port int) {
+	b.Helper()
+	text, err := os.ReadFile("../../config/webhook/deletion_patch.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	operations, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	patch, err := jsonpatch.DecodePatch(operations)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, obj := range b.decode("../../config/webhook/manifests.yaml") {
+		raw, err := obj.MarshalJSON()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if raw, err = patch.Apply(raw); err != nil {
+			b.Fatal(err)
+		}
+		if err := obj.UnmarshalJSON(raw); err != nil {
+			b.Fatal(err)
+		}
+		webhooks, _, _ := unstructured.NestedSlice(obj.Object, "webhooks")
+		for _, w := range webhooks {
+			w, _ := w.(map[string]any)
+			path, _, _ := unstructured.NestedString(w, "clientConfig", "service", "path")
+			w["clientConfig"] = map[string]any{"url": fmt.Sprintf("https://127.0.0.1:%d%s", port, path)}
+		}
+		if err := unstructured.SetNestedSlice(obj.Object, webhooks, "webhooks"); err != nil {
+			b.Fatal(err)
+		}
+		b.create(obj)
+	}
+}
+
+// rackHost is a host of a machine with a MAC address.
+func rackHost(namespace, name, mac string) *v1alpha1.BareMetalHost {
+	h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	h.Spec.Online, h.Spec.BootMACAddress = true, mac
+	return h
+}
+
+// refused waits until the API server refuses an object with a text. Before the
+// certificate is known and the cache has the objects, it says something else.
+func (b *bench) refused(obj client.Object, want string) {
+	b.Helper()
+	b.eventually("refusal with "+want, func() string {
+		copied, _ := obj.DeepCopyObject().(client.Object)
+		err := b.client.Create(b.Context(), copied, client.DryRunAll)
+		if err == nil {
+			return "it is accepted"
+		}
+		if !strings.Contains(err.Error(), want) {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+func TestSecondHostOfAMachineIsRefusedByTheAPIServer(t *testing.T) {
+	t.Parallel()
+	b, start := webhookBench(t)
+	start(func(*operator.Options) {})
+	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "another-team"}}
+	b.create(other)
+
+	// An address that cannot be read is refused as soon as the webhook is asked.
+	broken := rackHost(b.namespace, "broken", "")
+	broken.Spec.BMC = v1alpha1.BMCDetails{Address: "ilo4://192.0.2.7", CredentialsName: "bmc"}
+	b.refused(broken, `BareMetalHost.metal3.io "broken" is invalid: spec.bmc.address: Invalid value: "ilo4://192.0.2.7": the scheme ilo4 is of a driver that no longer exists; use redfish://`)
+
+	first := rackHost(b.namespace, "first", "00:00:5e:00:53:0a")
+	first.Finalizers = []string{v1alpha1.HostFinalizer}
+	b.create(first)
+	second := rackHost(other.Name, "second", "00:00:5E:00:53:0A")
+	b.refused(second, "spec.bootMACAddress: Invalid value: \"00:00:5E:00:53:0A\": host "+b.namespace+"/first has the same; delete one of the two")
+	if err := b.client.Create(t.Context(), second); !apierrors.IsInvalid(err) {
+		t.Errorf("creation: %v, want status 422", err)
+	}
+
+	b.remove(first)
+	b.refused(second, "is being deleted; wait until it is gone")
+	before := first.DeepCopy()
+	first.Finalizers = nil
+	if err := b.client.Patch(t.Context(), first, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually("machine free", func() string {
+		if err := b.client.Create(t.Context(), second.DeepCopy(), client.DryRunAll); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	second.Finalizers = []string{v1alpha1.HostFinalizer}
+	b.create(second)
+
+	t.Run("without an operator", func(t *testing.T) {
+		b.stop()
+		err := b.client.Create(t.Context(), rackHost(b.namespace, "third", "00:00:5e:00:53:0c"))
+		if err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+			t.Errorf("creation: %v, want it refused", err)
+		}
+		removeFinalizers := func() error {
+			changed := second.DeepCopy()
+			changed.Finalizers = nil
+			return b.client.Patch(t.Context(), changed, client.MergeFrom(second))
+		}
+		if err := removeFinalizers(); err == nil {
+			t.Error("a host was changed without being checked")
+		}
+		b.remove(second)
+		if err := removeFinalizers(); err != nil {
+			t.Errorf("removal of the finalizer of a deleted host: %v", err)
+		}
+	})
+
+	t.Run("with given files", func(t *testing.T) {
+		var secret corev1.Secret
+		if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: operatorNamespace, Name: certificate.SecretName}, &secret); err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		for _, name := range []string{"tls.crt", "tls.key"} {
+			if err := os.WriteFile(filepath.Join(dir, name), secret.Data[name], 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start(func(o *operator.Options) { o.Webhook.CertDir = dir })
+		b.refused(broken, "the scheme ilo4 is of a driver that no longer exists")
+		b.stop()
+	})
+}

@@ -1,0 +1,193 @@
+// Package certificate makes the certificate that webhooks are served with, renews it in time
+// and tells the API server which authority to trust. No other program is needed for it.
+//
+// The certificate is in a Secret, which all replicas share. Each replica looks at it every
+// minute; whoever finds it missing or about to expire replaces it, and of two that do so at
+// once the API server lets one win. A new certificate is served only after its
+// authority has stood in the webhook configuration for a while, and the authority before
+// stays there, so that no request fails in between, whichever replica it reaches.
+package certificate
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// +kubebuilder:rbac:groups="",namespace=ingot-system,resources=secrets,verbs=create
+// +kubebuilder:rbac:groups="",namespace=ingot-system,resources=secrets,resourceNames=ingot-webhook-certificate,verbs=get;update
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=ingot-webhook,verbs=get;patch
+
+const (
+	// SecretName is the name of the Secret with the certificate.
+	SecretName = "ingot-webhook-certificate" //nolint:gosec // a name, no secret
+	// interval is the time between two looks at the Secret, and retry that after an error
+	// while there is no certificate to serve yet.
+	interval, retry = time.Minute, 2 * time.Second
+	// attempt bounds one look, with all its requests.
+	attempt = 30 * time.Second
+)
+
+// Options say what a Keeper keeps.
+type Options struct {
+	// Client reads and writes past any cache.
+	Client client.Client
+	// Namespace is that of the Secret.
+	Namespace string
+	// Configuration is the name of the ValidatingWebhookConfiguration that gets the
+	// authorities.
+	Configuration string
+	// Hosts are the names and IP addresses that the API server asks for.
+	Hosts []string
+	// Logger gets a line for each change and each failure.
+	Logger *slog.Logger
+}
+
+// Keeper keeps the certificate of this process in step with the Secret.
+type Keeper struct {
+	opts    Options
+	serving atomic.Pointer[tls.Certificate]
+
+	// next, used by Start alone, is the certificate that the next look may serve: its
+	// authority stands in the webhook configuration, and API servers get a minute to learn
+	// of it by their watch.
+	next []byte
+}
+
+// New returns a keeper. It has no certificate before it is started.
+func New(opts Options) *Keeper { return &Keeper{opts: opts} }
+
+// errNotReady is what clients of the first moments get.
+var errNotReady = errors.New("the certificate of the webhooks is not there yet")
+
+// GetCertificate is for tls.Config. It is safe for concurrent use.
+func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if cert := k.serving.Load(); cert != nil {
+		return cert, nil
+	}
+	return nil, errNotReady
+}
+
+// Ready is a readiness check: the process has a certificate.
+func (k *Keeper) Ready(*http.Request) error {
+	_, err := k.GetCertificate(nil)
+	return err
+}
+
+// NeedLeaderElection says that each replica runs this.
+func (k *Keeper) NeedLeaderElection() bool { return false }
+
+// Start keeps the certificate until ctx ends. It returns nil: failures are logged, and tried
+// again, because a certificate that is there serves on.
+func (k *Keeper) Start(ctx context.Context) error {
+	for {
+		wait := interval
+		switch err := k.look(ctx); {
+		case err == nil || ctx.Err() != nil:
+		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+			wait = retry // another replica was faster
+		default:
+			k.opts.Logger.WarnContext(ctx, "The certificate of the webhooks could not be kept", "err", err)
+			if k.serving.Load() == nil {
+				wait = retry
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// look makes, publishes and serves the certificate, as far as that is due.
+func (k *Keeper) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	s, cert, err := k.ensure(ctx)
+	if err != nil {
+		return err
+	}
+	published := k.publish(ctx, s.bundle)
+	if published == nil || k.serving.Load() == nil {
+		k.serve(s, cert)
+	}
+	return published
+}
+
+// ensure returns what the Secret has, after it was replaced if need be.
+func (k *Keeper) ensure(ctx context.Context) (stored, *tls.Certificate, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.opts.Namespace, Name: SecretName}, Type: corev1.SecretTypeTLS}
+	err := k.opts.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing {
+		return stored{}, nil, fmt.Errorf("read Secret %s/%s: %w", k.opts.Namespace, SecretName, err)
+	}
+	now, s := time.Now(), storedIn(secret)
+	cert, err := s.load(k.opts.Hosts, now)
+	if err == nil && !due(cert, now) {
+		return s, cert, nil
+	}
+	renewed, err := issue(k.opts.Hosts, now)
+	if err != nil {
+		return stored{}, nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	s = renewed.withPrevious(s, now)
+	secret.Data = s.data()
+	if missing {
+		err = k.opts.Client.Create(ctx, secret)
+	} else {
+		err = k.opts.Client.Update(ctx, secret) // with the version that was read
+	}
+	if err != nil {
+		return stored{}, nil, fmt.Errorf("write Secret %s/%s: %w", k.opts.Namespace, SecretName, err)
+	}
+	k.opts.Logger.InfoContext(ctx, "Made a certificate for the webhooks", "secret", k.opts.Namespace+"/"+SecretName, "hosts", k.opts.Hosts)
+	cert, err = s.load(k.opts.Hosts, now)
+	return s, cert, err
+}
+
+// publish writes the authorities into the webhook configuration where they differ.
+func (k *Keeper) publish(ctx context.Context, bundle []byte) error {
+	var config admissionregistrationv1.ValidatingWebhookConfiguration
+	if err := k.opts.Client.Get(ctx, client.ObjectKey{Name: k.opts.Configuration}, &config); err != nil {
+		return fmt.Errorf("read ValidatingWebhookConfiguration %s, which is among Ingot's manifests (config/webhook): %w", k.opts.Configuration, err)
+	}
+	before := config.DeepCopy()
+	changed := false
+	for i := range config.Webhooks {
+		if c := &config.Webhooks[i].ClientConfig; !bytes.Equal(c.CABundle, bundle) {
+			c.CABundle, changed = bundle, true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := k.opts.Client.Patch(ctx, &config, patch); err != nil {
+		return fmt.Errorf("write the authorities into ValidatingWebhookConfiguration %s: %w", k.opts.Configuration, err)
+	}
+	return nil
+}
+
+// serve uses a certificate at once when there is none yet, else at the second look at it.
+func (k *Keeper) serve(s stored, cert *tls.Certificate) {
+	if k.serving.Load() != nil && !bytes.Equal(k.next, s.cert) {
+		k.next = s.cert
+		return
+	}
+	k.serving.Store(cert)
+	k.next = s.cert
+}
