@@ -14,6 +14,7 @@ import (
 	crwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/duplicate"
 )
 
@@ -25,11 +26,9 @@ const ConfigurationName = "ingot-webhook"
 // ServiceName is the name of the Service that the API server reaches webhooks at.
 const ServiceName = "ingot-webhook"
 
-// Paths that the webhooks are served at, the same as upstream's.
-const (
-	hostPath      = "/validate-metal3-io-v1alpha1-baremetalhost"
-	discoveryPath = "/validate-metal3-io-v1alpha1-baremetalhostdiscovery"
-)
+// pathPrefix begins the paths that webhooks are served at, the same as upstream's; the kind
+// in lower case follows.
+const pathPrefix = "/validate-metal3-io-v1alpha1-"
 
 // Config is what the webhooks need.
 type Config struct {
@@ -43,8 +42,16 @@ type Config struct {
 
 // Register adds the webhooks to a server.
 func Register(server crwebhook.Server, c Config) {
-	server.Register(hostPath, handler(c.Scheme, hosts{finder: duplicate.Finder{Cache: c.Cache, Live: c.Live}}))
-	server.Register(discoveryPath, handler(c.Scheme, discoveries{cache: c.Cache}))
+	for kind, hook := range map[string]*admission.Webhook{
+		"baremetalhost":          handler(c.Scheme, hosts{finder: duplicate.Finder{Cache: c.Cache, Live: c.Live}}),
+		"baremetalhostdiscovery": handler(c.Scheme, discoveries{cache: c.Cache}),
+		"hostfirmwarecomponents": handler(c.Scheme, alone[*v1alpha1.HostFirmwareComponents]{"HostFirmwareComponents", checkComponents}),
+		"dataimage":              handler(c.Scheme, alone[*v1alpha1.DataImage]{"DataImage", checkDataImage}),
+		"bmceventsubscription":   handler(c.Scheme, alone[*v1alpha1.BMCEventSubscription]{"BMCEventSubscription", checkSubscription}),
+		"hostupdatepolicy":       handler(c.Scheme, alone[*v1alpha1.HostUpdatePolicy]{"HostUpdatePolicy", policyCheck(c.Cache)}),
+	} {
+		server.Register(pathPrefix+kind, hook)
+	}
 }
 
 // handler answers requests for one kind. A panic is an answer with status 500, not the end of
