@@ -29,12 +29,16 @@ S3SERVER := CGO_ENABLED=0 go -C tools/s3server tool -n versitygw
 # Modules with code of their own.
 TOOL_MODULES := tools/controlplane tools/envtest tools/image
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
+# helm, which tests render the chart with, likewise.
+HELM := CGO_ENABLED=0 go -C tools/helm tool -n helm
 # Packages whose tests run on both databases; the store's do so by themselves.
 ON_POSTGRES := ./internal/conductor ./internal/httpapi ./internal/engine
 # Controllers with a service account of their own, and so with their own role.
 CONTROLLERS := host discovery
+# The helm chart, whose kinds and roles are copies of those in config.
+CHART := charts/ingot
 # Where "make generate" writes.
-GENERATED := config/crd config/rbac config/webhook docs/api.md docs/status.md ':(glob)**/zz_generated*'
+GENERATED := config/crd config/rbac config/webhook $(CHART)/crds $(CHART)/rbac docs/api.md docs/status.md ':(glob)**/zz_generated*'
 
 .PHONY: help
 help: ## List the targets
@@ -70,11 +74,15 @@ controller-manager: ## Build kube-controller-manager too, which ends namespaces 
 s3server: ## Build the S3 server that tests keep inventories in, once per machine
 	@$(S3SERVER) >/dev/null
 
+.PHONY: helm
+helm: ## Build helm, which tests render the chart with, once per machine
+	@$(HELM) >/dev/null
+
 # The packages that take longest begin, so that none of them is left to one core at the end.
 LONGEST := ./test/story ./internal/conductor
 
 .PHONY: test
-test: controller-manager s3server ## Run every test (RACE=1: with the race detector, needs gcc)
+test: controller-manager s3server helm ## Run every test (RACE=1: with the race detector, needs gcc)
 	$(WITH_ASSETS) go test $(TEST_FLAGS) $(LONGEST) ./...
 	for m in $(TOOL_MODULES); do go -C $$m test $(TEST_FLAGS) . || exit; done
 	@$(MAKE) --no-print-directory test-postgres
@@ -164,6 +172,10 @@ generate: ## Generate deep copies, CRDs, roles and documentation
 	) || exit; done
 	$(TOOL) controller-gen rbac:roleName=ingot-webhook webhook paths=./internal/webhook/... \
 		output:rbac:dir=config/rbac/webhook output:webhook:dir=config/webhook
+	@rm -f $(CHART)/crds/*.yaml $(CHART)/rbac/*.yaml
+	cp config/crd/*_*.yaml $(CHART)/crds/
+	@for d in $(CONTROLLERS) metrics; do for f in config/rbac/$$d/*.yaml; do case $$f in */kustomization.yaml) ;; \
+		*) cp $$f $(CHART)/rbac/$$d-$$(basename $$f) || exit ;; esac; done; done
 	go generate ./...
 
 .PHONY: drift

@@ -32,14 +32,13 @@ func TestMain(m *testing.M) { os.Exit(plane.Run(m)) }
 const namespace = "ingot-system"
 
 // run returns what a command writes.
-func run(t *testing.T, name string, args ...string) []byte {
+func run(t *testing.T, cmd *exec.Cmd) []byte {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...)
 	var failure bytes.Buffer
 	cmd.Stderr = &failure
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, &failure)
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, &failure)
 	}
 	return out
 }
@@ -70,7 +69,8 @@ func kustomized(t *testing.T, folder string) []*unstructured.Unstructured {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return objects(t, run(t, filepath.Join(assets, "kubectl"), "kustomize", filepath.Join("..", "..", "config", folder)))
+	cmd := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "kustomize", filepath.Join("..", "..", "config", folder))
+	return objects(t, run(t, cmd))
 }
 
 // heard collects warnings of the API server.

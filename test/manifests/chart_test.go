@@ -1,0 +1,130 @@
+package manifests
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ingot-metal/ingot/internal/controlplane"
+)
+
+// helm is the command that runs the pinned helm on the chart.
+func helm(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	chart, err := filepath.Abs(filepath.Join("..", "..", "charts", "ingot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := append([]string{
+		"-C", filepath.Join("..", "..", "tools", "helm"), "tool", "helm", "template", "ingot", chart,
+		"--include-crds", "--kube-version", controlplane.KubernetesVersion,
+	}, args...)
+	cmd := exec.CommandContext(t.Context(), "go", all...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")       // as "make helm" built it
+	return cmd
+}
+
+// rendered returns the objects of the chart with some values.
+func rendered(t *testing.T, namespace string, values ...string) []*unstructured.Unstructured {
+	t.Helper()
+	args := []string{"--namespace", namespace}
+	for _, v := range values {
+		args = append(args, "--set", v)
+	}
+	return objects(t, run(t, helm(t, args...)))
+}
+
+func TestTheChartIsAcceptedByTheAPIServer(t *testing.T) {
+	isAccepted(t, rendered(t, namespace), false)
+}
+
+func TestTheChartWithEverythingSwitchedOnIsAcceptedByTheAPIServer(t *testing.T) {
+	isAccepted(t, rendered(t, namespace,
+		"operator.replicas=2", "operator.watchNamespaces={racks,lab}", "operator.metricsCertSecret=metrics", "operator.extraArgs={--log-format=json}",
+		"engine.environmentSecret=database", "engine.bootPort=6386", "engine.service.type=LoadBalancer", "engine.storage.className=fast",
+		"engine.nodeSelector.rack=r1", "engine.tolerations[0].operator=Exists", "imagePullSecrets[0].name=registry",
+		"pxeFilter.enabled=true", "pxeFilter.serve={idle,cleaning}", "pxeFilter.dnsmasq.image=dnsmasq:1", "pxeFilter.dnsmasq.config=port=0",
+	), true)
+}
+
+// TestTheChartHasTheKindsAndRolesOfTheManifests holds whatever the namespace is.
+func TestTheChartHasTheKindsAndRolesOfTheManifests(t *testing.T) {
+	want := map[string]*unstructured.Unstructured{}
+	for _, obj := range kustomized(t, ".") {
+		if obj.GetKind() != "Namespace" {
+			want[obj.GetKind()+"/"+obj.GetName()] = obj
+		}
+	}
+	got := map[string]*unstructured.Unstructured{}
+	for _, obj := range rendered(t, namespace, "engine.enabled=false") {
+		if kind := obj.GetKind(); kind != "Deployment" && kind != "Service" {
+			got[kind+"/"+obj.GetName()] = obj
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("config and chart differ (-config +chart):\n%s", diff)
+	}
+	for _, obj := range rendered(t, "elsewhere") {
+		if text, err := obj.MarshalJSON(); err != nil || strings.Contains(string(text), namespace) {
+			t.Errorf("%s %s names another namespace, %v", obj.GetKind(), obj.GetName(), err)
+		}
+	}
+}
+
+// TestChartAndManifestsStartTheSameCommands compares arguments, which a test of the program parses in
+// the manifests.
+func TestChartAndManifestsStartTheSameCommands(t *testing.T) {
+	want, got := commands(t, kustomized(t, "deploy")), commands(t, rendered(t, namespace, "operator.engineCASecret="))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("config and chart differ (-config +chart):\n%s", diff)
+	}
+}
+
+// commands returns the arguments of each container.
+func commands(t *testing.T, all []*unstructured.Unstructured) map[string][]string {
+	t.Helper()
+	commands := map[string][]string{}
+	for _, obj := range all {
+		containers, _, err := unstructured.NestedSlice(obj.Object, "spec", "template", "spec", "containers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range containers {
+			fields, _ := c.(map[string]any)
+			args, _, err := unstructured.NestedStringSlice(fields, "args")
+			if err != nil {
+				t.Fatal(err)
+			}
+			commands[obj.GetName()] = append(commands[obj.GetName()], args...)
+		}
+	}
+	return commands
+}
+
+func TestValuesThatCannotWorkAreRefused(t *testing.T) {
+	for value, want := range map[string]string{
+		"operator.replica=2":        "not allowed",
+		"pxeFilter.enabled=true":    "want an image of dnsmasq",
+		"pxeFilter.serve={milk}":    "/pxeFilter/serve/0",
+		"engine.service.type=Proxy": "/engine/service/type",
+	} {
+		out, err := helm(t, "--set", value).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v, want an error with %q:\n%.500s", value, err, want, out)
+		}
+	}
+}
+
+func TestTheChartCanLeaveOutEitherPart(t *testing.T) {
+	for value, missing := range map[string]string{"engine.enabled=false": "StatefulSet/ingot-engine", "operator.enabled=false": "Deployment/ingot-host"} {
+		if names := named(rendered(t, namespace, value)); slices.Contains(names, missing) || len(names) < 3 {
+			t.Errorf("%s: %v", value, names)
+		}
+	}
+}
