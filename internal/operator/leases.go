@@ -92,6 +92,8 @@ func (o *Operator) checkUpstream(ctx context.Context) error {
 	}
 	lease, err := findHeld(ctx, o.config, upstreamLease, namespaces, time.Now())
 	switch {
+	case ctx.Err() != nil:
+		return nil // it was asked to stop
 	case errors.Is(err, errLeasesUnseen):
 		o.opts.Logger.WarnContext(ctx, "Cannot see whether another operator manages the hosts", "lease", upstreamLease, "err", err)
 		return nil

@@ -1,12 +1,16 @@
 package operator
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 )
 
 func TestALeaseIsHeldUntilItsHolderGivesItUpOrFallsSilent(t *testing.T) {
@@ -66,5 +70,27 @@ func TestTimesOfLeasesThatCannotWorkAreRefused(t *testing.T) {
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s, %s, %s: error = %v, want %q", tt.lease, tt.renew, tt.retry, err, tt.want)
 		}
+	}
+}
+
+func TestAStopWhileLookingForAnotherOperatorIsNoError(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	o := &Operator{config: &rest.Config{Host: server.URL}}
+	if err := o.checkUpstream(ctx); err != nil {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestAnAPIServerThatFailsIsAnErrorThatNamesTheLease(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	o := &Operator{config: &rest.Config{Host: server.URL}}
+	if err := o.checkUpstream(t.Context()); err == nil || !strings.Contains(err.Error(), "look for lease baremetal-operator of another operator") {
+		t.Errorf("error = %v", err)
 	}
 }

@@ -26,7 +26,7 @@ func helm(t *testing.T, args ...string) *exec.Cmd {
 		"--include-crds", "--kube-version", controlplane.KubernetesVersion,
 	}, args...)
 	cmd := exec.CommandContext(t.Context(), "go", all...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")       // as "make helm" built it
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as "make helm" built it
 	return cmd
 }
 
