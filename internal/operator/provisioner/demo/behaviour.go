@@ -12,6 +12,7 @@ type behaviour struct {
 	noInventory bool            // nobody inspected it
 	silence     time.Duration   // time since the last heartbeat of its ramdisk
 	noSoftPower bool            // it has no soft power actions
+	faulty      bool            // its failed cleaning puts it into maintenance
 	endless     map[Verb]bool   // work that never ends
 	fails       map[Verb]string // work that fails, and the engine's reason
 }
@@ -29,6 +30,7 @@ var behaviours = map[string]behaviour{
 	"demo-inspection-error":       {registered: true, fails: reason("demo: the ramdisk did not start", VerbInspect)},
 	"demo-preparing":              {endless: only(VerbProvide, VerbClean)},
 	"demo-preparation-error":      {fails: reason("demo: the disk cannot be wiped", VerbProvide, VerbClean)},
+	"demo-preparation-fault":      {faulty: true, fails: reason("demo: the disk cannot be wiped", VerbProvide, VerbClean)},
 	"demo-available":              {registered: true},
 	"demo-provisioning":           {registered: true, endless: only(VerbDeploy)},
 	"demo-provisioning-error":     {registered: true, fails: reason("demo: the image cannot be read", VerbDeploy)},

@@ -13,6 +13,7 @@
 //	demo-inspection-error        its inspection fails
 //	demo-preparing               its cleaning never ends
 //	demo-preparation-error       its cleaning fails
+//	demo-preparation-fault       the same, and the engine puts it into maintenance
 //	demo-available               becomes available
 //	demo-provisioning            its deployment never ends
 //	demo-provisioning-error      its deployment fails

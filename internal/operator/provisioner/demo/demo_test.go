@@ -328,6 +328,19 @@ func TestWorkCanBeAborted(t *testing.T) {
 	}
 }
 
+func TestFaultOfACleaningEndsWithMaintenance(t *testing.T) {
+	e, ctx := New(Options{Now: fixedClock}), t.Context()
+	id := prepared(t, e, "demo-preparation-fault", node.Manageable)
+	must(t, e.Provide(ctx, id, provisioner.ProvideOptions{}))
+	if got := read(t, e, id); got.State != node.CleanFailed || !got.Maintenance || got.Fault != node.FaultCleanFailure {
+		t.Errorf("failed cleaning: %+v", got)
+	}
+	must(t, e.SetMaintenance(ctx, id, ""), e.Manage(ctx, id))
+	if got := read(t, e, id); got.State != node.Manageable || got.Maintenance || got.Fault != "" {
+		t.Errorf("after maintenance: %+v", got)
+	}
+}
+
 func TestPowerFailuresLeaveTheirReason(t *testing.T) {
 	e, ctx := New(Options{Now: fixedClock}), t.Context()
 	id := prepared(t, e, "demo-power-error", node.Active)

@@ -106,8 +106,11 @@ func (m *machine) end(step node.Transition, r request) {
 		if n.State.Class() == node.Stable {
 			n.TargetState = ""
 		}
-		if n.State == node.ServiceFailed {
-			n.Maintenance, n.Fault = true, "service failure"
+		switch {
+		case n.State == node.ServiceFailed:
+			n.Maintenance, n.Fault = true, node.FaultServiceFailure
+		case n.State == node.CleanFailed && m.behaviour.faulty:
+			n.Maintenance, n.Fault = true, node.FaultCleanFailure
 		}
 		return
 	}
