@@ -62,8 +62,7 @@ func (o *Options) setDefaults() {
 }
 
 // Engine is an engine whose calls are refused while the engine behind it is away. It is
-// safe for concurrent use. Methods that it does not have itself are those of the engine
-// behind it, and never refused.
+// safe for concurrent use.
 type Engine struct {
 	provisioner.Engine
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -228,4 +229,24 @@ func TestAnswersInBetweenKeepCallsAdmitted(t *testing.T) {
 			t.Errorf("the engine was asked %d times whether it is there", got)
 		}
 	})
+}
+
+func TestEveryMethodIsRefusedWhileTheEngineIsAway(t *testing.T) {
+	e := New(nil, Options{}) // a call that is passed on panics
+	e.away = errAway
+	value := reflect.ValueOf(e)
+	methods := reflect.TypeFor[provisioner.Engine]()
+	for i := range methods.NumMethod() {
+		method := methods.Method(i)
+		t.Run(method.Name, func(t *testing.T) {
+			args := []reflect.Value{reflect.ValueOf(t.Context())}
+			for in := 1; in < method.Type.NumIn(); in++ {
+				args = append(args, reflect.Zero(method.Type.In(in)))
+			}
+			results := value.MethodByName(method.Name).Call(args)
+			if err, _ := results[len(results)-1].Interface().(error); !errors.Is(err, errAway) {
+				t.Errorf("error = %v, want the call refused", err)
+			}
+		})
+	}
 }
