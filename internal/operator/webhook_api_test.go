@@ -2,6 +2,7 @@ package operator_test
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -99,6 +100,27 @@ func (b *bench) installWebhooks(port int) {
 			b.Fatal(err)
 		}
 		b.create(obj)
+	}
+}
+
+func TestServiceOfWebhooksFindsItsPods(t *testing.T) {
+	t.Parallel()
+	b := newIdleBenchOn(t, plane.Config(t))
+	objects := map[string]*unstructured.Unstructured{}
+	for _, file := range []string{"service", "deployment"} {
+		for _, obj := range b.decode("../../config/webhook/" + file + ".yaml") {
+			obj.SetNamespace(b.namespace)
+			strict := &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}, DryRun: []string{metav1.DryRunAll}}
+			if err := b.client.Create(t.Context(), obj.DeepCopy(), strict); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+			objects[obj.GetKind()] = obj
+		}
+	}
+	selector, _, _ := unstructured.NestedStringMap(objects["Service"].Object, "spec", "selector")
+	labels, _, _ := unstructured.NestedStringMap(objects["Deployment"].Object, "spec", "template", "metadata", "labels")
+	if len(selector) == 0 || !maps.Equal(selector, labels) {
+		t.Errorf("the Service selects %v, the pods have %v", selector, labels)
 	}
 }
 
