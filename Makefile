@@ -174,7 +174,7 @@ generate: ## Generate deep copies, CRDs, roles and documentation
 		output:rbac:dir=config/rbac/webhook output:webhook:dir=config/webhook
 	@rm -f $(CHART)/crds/*.yaml $(CHART)/rbac/*.yaml
 	cp config/crd/*_*.yaml $(CHART)/crds/
-	@for d in $(CONTROLLERS) metrics; do for f in config/rbac/$$d/*.yaml; do case $$f in */kustomization.yaml) ;; \
+	@for d in $(CONTROLLERS) metrics users webhook; do for f in config/rbac/$$d/*.yaml; do case $$f in */kustomization.yaml) ;; \
 		*) cp $$f $(CHART)/rbac/$$d-$$(basename $$f) || exit ;; esac; done; done
 	go generate ./...
 

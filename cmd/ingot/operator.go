@@ -64,6 +64,8 @@ The host controllers do not start while Metal3's own operator leads in the clust
 	f.DurationVar(&flags.opts.PollInterval, "poll-interval", 5*time.Second, "time between two polls of the engine")
 	f.DurationVar(&flags.opts.AgentWindow, "agent-window", 5*time.Minute, "time after its last heartbeat for which a ramdisk counts as alive")
 	f.DurationVar(&flags.opts.MaxBackoff, "backoff-max", 30*time.Minute, "longest pause between two attempts after errors")
+	f.IntVar(&flags.opts.MaxProvisioningFailures, "max-provisioning-retries", 5, "failures of an image after which it is not deployed again until it changes; 0 for no limit")
+	f.IntVar(&flags.opts.Capacity, "provisioning-limit", 20, "hosts with a network-booted ramdisk that the engine works on at once; 0 for no limit [$PROVISIONING_LIMIT]")
 	f.IntVar(&flags.opts.Concurrency, "concurrency", 16, "number of hosts to reconcile at the same time [$BMO_CONCURRENCY]")
 	f.IntVar(&flags.opts.Webhook.Port, "webhook-port", 0, "TCP port to serve admission webhooks on (default none)")
 	f.StringVar(&flags.opts.Webhook.CertDir, "webhook-cert-dir", "", "folder with tls.crt and tls.key for webhooks (default: a certificate that the operator makes and renews)")

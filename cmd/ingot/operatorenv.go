@@ -22,6 +22,7 @@ var operatorVariables = []struct {
 	{"RENEW_DEADLINE_SECONDS", "leader-elect-renew-deadline", "s"},
 	{"RETRY_PERIOD_SECONDS", "leader-elect-retry-period", "s"},
 	{"BMO_CONCURRENCY", "concurrency", ""},
+	{"PROVISIONING_LIMIT", "provisioning-limit", ""},
 	{"IRONIC_CACERT_FILE", "engine-ca", ""},
 	{"IRONIC_INSECURE", "engine-insecure", ""},
 }

@@ -118,21 +118,6 @@ func TestHostsStayWhereTheirNodesStay(t *testing.T) {
 	}
 }
 
-func TestHostWithBMCIsLeftAsItIs(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	h := b.plainHost("managed", func(h *v1alpha1.BareMetalHost) {
-		h.Spec.BMC = v1alpha1.BMCDetails{Address: "redfish://192.0.2.9", CredentialsName: "managed-bmc"}
-	})
-	b.hasCondition("managed", v1alpha1.ManageableCondition, metav1.ConditionFalse, v1alpha1.RegistrationUnsupportedReason)
-	b.hasEvent("managed", "RegistrationUnsupported")
-	if h := b.host("managed"); h.Status.Provisioning.State != v1alpha1.StateNone || len(h.Finalizers) > 0 {
-		t.Errorf("state %q, finalizers %v; want none of either", h.Status.Provisioning.State, h.Finalizers)
-	}
-	b.remove(h)
-	b.gone("managed")
-}
-
 func TestHostGoesBackWhenItsNodeLeavesAvailable(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

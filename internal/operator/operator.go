@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -71,8 +72,8 @@ type Operator struct {
 	registry *prometheus.Registry
 }
 
-// New builds an operator. It does not talk to Kubernetes or the engine; an error
-// means that opts cannot work.
+// New builds an operator. It asks Kubernetes which kinds there are, and the engine for
+// nothing; an error means that opts cannot work, or that the cluster does not answer.
 func New(opts Options) (*Operator, error) {
 	if err := opts.setDefaults(); err != nil {
 		return nil, err
@@ -80,6 +81,11 @@ func New(opts Options) (*Operator, error) {
 	o := &Operator{opts: opts, config: rest.CopyConfig(opts.Config), engine: opts.Engine, registry: prometheus.NewRegistry()}
 	opts.limit(o.config)
 	o.config.WarningHandlerWithContext = &warnings{logger: opts.Logger}
+	if len(opts.Controllers) > 0 && o.engine == nil {
+		if err := o.connect(); err != nil {
+			return nil, err
+		}
+	}
 	if err := o.newManager(); err != nil {
 		return nil, err
 	}
@@ -103,18 +109,21 @@ func New(opts Options) (*Operator, error) {
 	return o, nil
 }
 
+// connect makes the client of the engine, which sends nothing yet.
+func (o *Operator) connect() error {
+	c, err := client.New(client.Options{
+		Endpoint: o.opts.EngineURL, Username: o.opts.EngineUser, Password: o.opts.EnginePassword,
+		CAFile: o.opts.EngineCAFile, Insecure: o.opts.EngineInsecure, UserAgent: "ingot-operator",
+	})
+	if err != nil {
+		return fmt.Errorf("reach the engine: %w", err)
+	}
+	o.engine = ironic.New(c, ironic.Options{Ramdisk: o.opts.Ramdisk})
+	return nil
+}
+
 // addEngine adds what reads the engine for all controllers.
 func (o *Operator) addEngine() error {
-	if o.engine == nil {
-		c, err := client.New(client.Options{
-			Endpoint: o.opts.EngineURL, Username: o.opts.EngineUser, Password: o.opts.EnginePassword,
-			CAFile: o.opts.EngineCAFile, Insecure: o.opts.EngineInsecure, UserAgent: "ingot-operator",
-		})
-		if err != nil {
-			return fmt.Errorf("reach the engine: %w", err)
-		}
-		o.engine = ironic.New(c, ironic.Options{Ramdisk: o.opts.Ramdisk})
-	}
 	guarded := breaker.New(o.engine, breaker.Options{})
 	o.engine = guarded
 	o.nodes = nodecache.New(guarded, nodecache.Options{
@@ -126,7 +135,7 @@ func (o *Operator) addEngine() error {
 
 func (o *Operator) newManager() error {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	namespaces := map[string]cache.Config{}
@@ -139,9 +148,12 @@ func (o *Operator) newManager() error {
 	}
 	stop := stopTimeout
 	mgr, err := manager.New(o.config, manager.Options{
-		Scheme:                  scheme,
-		Logger:                  logr.FromSlogHandler(o.opts.Logger.Handler()),
-		Cache:                   cache.Options{DefaultNamespaces: namespaces, DefaultTransform: cache.TransformStripManagedFields()},
+		Scheme: scheme,
+		Logger: logr.FromSlogHandler(o.opts.Logger.Handler()),
+		Cache: cache.Options{
+			DefaultNamespaces: namespaces, DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[ctrlclient.Object]cache.ByObject{&corev1.Secret{}: {Label: host.WatchedSecrets(), Transform: host.StripSecret}},
+		},
 		Metrics:                 served,
 		HealthProbeBindAddress:  addrOrOff(o.opts.HealthAddr),
 		GracefulShutdownTimeout: &stop,
@@ -211,6 +223,7 @@ func (o *Operator) builder(name string) (func() (controller.Controller, error), 
 		r := host.New(host.Config{
 			Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), NodeCache: o.nodes, Engine: o.engine,
 			Cluster: o.cluster, Recorder: recorder, Metrics: m, MaxBackoff: o.opts.MaxBackoff, Now: time.Now,
+			MaxProvisioningFailures: o.opts.MaxProvisioningFailures, Capacity: o.opts.Capacity,
 		})
 		return r.Controller(o.manager.GetCache(), o.nodes, options)
 	}, nil
@@ -231,6 +244,9 @@ func (o *Operator) Run(ctx context.Context) error {
 	if slices.Contains(o.opts.Controllers, GroupHost) {
 		if !o.opts.AllowUpstream {
 			if err := o.checkUpstream(ctx); err != nil {
+				if ctx.Err() != nil {
+					return nil // it was asked to stop
+				}
 				return err
 			}
 		}

@@ -69,6 +69,12 @@ type Options struct {
 	AgentWindow time.Duration
 	// MaxBackoff is the longest wait between two attempts after errors; 30 min.
 	MaxBackoff time.Duration
+	// MaxProvisioningFailures is how often the same image is deployed before the host is
+	// left available with an error; 0 means without end.
+	MaxProvisioningFailures int
+	// Capacity is on how many machines with a network-booted ramdisk the engine works at
+	// once; 0 means no limit.
+	Capacity int
 	// Concurrency is the number of hosts reconciled at the same time; 16.
 	Concurrency int
 

@@ -55,11 +55,7 @@ func TestEachLaterGroupIsNamedAsSuch(t *testing.T) {
 }
 
 func TestUnreachableClusterIsOneClearError(t *testing.T) {
-	o, err := New(Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, EngineURL: "http://127.0.0.1:6385"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = o.Run(t.Context())
+	_, err := New(Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, EngineURL: "http://127.0.0.1:6385"})
 	if err == nil || !strings.HasPrefix(err.Error(), "reach Kubernetes at http://127.0.0.1:1: ") {
 		t.Errorf("error = %v, want one that names the cluster", err)
 	}

@@ -42,7 +42,7 @@ func (u *Up) Follow(ctx context.Context) error {
 			}
 			return err
 		}
-		available := states[metal3v1alpha1.StateAvailable]
+		available := min(states[metal3v1alpha1.StateAvailable], u.opts.Machines) // the cluster may have others
 		line := fmt.Sprintf("%d of %d machines are available hosts%s", available, u.opts.Machines, u.failures())
 		if line != last {
 			u.progress.ready("Hosts", line, time.Since(begin))

@@ -220,6 +220,7 @@ func (u *Up) startOperator(ctx context.Context) (string, error) {
 	operator.RouteLogs(u.log.With("part", "operator"))
 	op, err := operator.New(operator.Options{
 		Config: u.Config(), EngineURL: u.engine.URL(), AgentWindow: u.opts.AgentTimeout, PollInterval: pollInterval,
+		MaxProvisioningFailures: maxProvisioningFailures, Capacity: capacity,
 		Logger: u.log.With("part", "operator"),
 	})
 	if err != nil {

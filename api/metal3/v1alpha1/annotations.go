@@ -1,5 +1,10 @@
 package v1alpha1
 
+import (
+	"encoding/json"
+	"fmt"
+)
+
 // Annotations and labels that people and controllers put on a BareMetalHost.
 const (
 	// PausedAnnotation stops reconciliation of a host, deletion included,
@@ -34,6 +39,14 @@ const (
 	// HardwareDetailsAnnotation carries hardware details as JSON for a host
 	// that has none yet, or whose inspection is disabled.
 	HardwareDetailsAnnotation = "inspect.metal3.io/hardwaredetails"
+
+	// ConfirmedOffAnnotation says that a person made sure that the machine of a host
+	// without a BMC is off. Any value counts.
+	ConfirmedOffAnnotation = "metal3.io/confirmed-off"
+
+	// AbandonedAnnotation says that the machine of a host without a BMC is gone and will
+	// not boot again: a deprovisioning that waits for it ends. Any value counts.
+	AbandonedAnnotation = "metal3.io/abandoned"
 
 	// UnhealthyAnnotation makes the Cluster API provider skip a host.
 	UnhealthyAnnotation = "capm3.metal3.io/unhealthy"
@@ -73,6 +86,16 @@ const (
 
 	// HardwareDataFinalizer keeps HardwareData as long as its host.
 	HardwareDataFinalizer = "baremetalhost.metal3.io/hardwareData"
+
+	// SecretFinalizer keeps the Secret with the credentials of a BMC as long as a host
+	// refers to it.
+	SecretFinalizer = "baremetalhost.metal3.io/secret"
+)
+
+// The label of the Secrets that the operator watches, and its value.
+const (
+	SecretLabel      = "environment.metal3.io"
+	SecretLabelValue = "baremetal"
 )
 
 // RebootMode says how a host is powered off for a reboot annotation.
@@ -92,6 +115,26 @@ type RebootArguments struct {
 	Mode RebootMode `json:"mode,omitempty"`
 	// Force interrupts an inspection or a deployment that is under way.
 	Force bool `json:"force,omitempty"`
+}
+
+// ParseRebootArguments reads the value of a reboot annotation. Empty means a soft cycle,
+// and keys that it does not know are ignored, because owners of holds keep data of their own
+// there. A value that is no JSON, or an unknown mode, is an error; what is returned
+// with it asks for a soft cycle.
+func ParseRebootArguments(value string) (RebootArguments, error) {
+	if value == "" {
+		return RebootArguments{}, nil
+	}
+	var args RebootArguments
+	if err := json.Unmarshal([]byte(value), &args); err != nil {
+		return RebootArguments{}, fmt.Errorf("decode JSON: %w", err)
+	}
+	switch args.Mode {
+	case "", RebootModeSoft, RebootModeHard:
+		return args, nil
+	default:
+		return RebootArguments{Force: args.Force}, fmt.Errorf("mode %q is unknown; soft and hard are known", args.Mode)
+	}
 }
 
 // DetachDeleteAction says what deleting a detached host does.

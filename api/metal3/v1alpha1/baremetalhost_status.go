@@ -73,6 +73,17 @@ type BareMetalHostStatus struct {
 	// +optional
 	LastAttemptedImage *Image `json:"lastAttemptedImage,omitempty"`
 
+	// operation is the record of the current or last operation. Written by the operator.
+	// +optional
+	Operation OperationStatus `json:"operation,omitzero"`
+
+	// powerOffHolds are the annotations that keep the host powered off, and whether it is
+	// known to be off since. Written by the operator.
+	// +optional
+	// +listType=map
+	// +listMapKey=key
+	PowerOffHolds []PowerOffHold `json:"powerOffHolds,omitempty"`
+
 	// conditions describe the state of the host, since when it is so, and what
 	// is missing.
 	// +optional

@@ -35,9 +35,6 @@ const (
 	RegistrationFailedReason = "RegistrationFailed"
 	// PowerFailureReason means that its power cannot be read or changed.
 	PowerFailureReason = "PowerFailure"
-	// RegistrationUnsupportedReason means that this version of the operator
-	// does not register hosts over a BMC.
-	RegistrationUnsupportedReason = "RegistrationUnsupported"
 	// EngineUnreachableReason means that the engine did not answer.
 	EngineUnreachableReason = "EngineUnreachable"
 	// EngineDeniedReason means that the engine refuses the operator's credentials.

@@ -86,7 +86,7 @@ func TestEverySituationIsExplained(t *testing.T) {
 				const message = "Registration over a BMC is not available"
 				h.NodeID, h.HasBMC = "", true
 				h.Conditions = map[string]Condition{v1alpha1.ManageableCondition: {Message: message, Since: h.Created}}
-				h.Warning = &Event{Reason: v1alpha1.RegistrationUnsupportedReason, Message: message, At: h.Created}
+				h.Warning = &Event{Reason: v1alpha1.RegistrationFailedReason, Message: message, At: h.Created}
 			})},
 			[]string{
 				"Host metal3/web-1 is waiting to be registered (for 60 minutes, since 09:14:11).",

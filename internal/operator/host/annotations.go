@@ -16,6 +16,9 @@ import (
 type rebootRequests struct{}
 
 func (rebootRequests) reconcile(_ context.Context, s *scope) (result, error) {
+	if s.host.HasBMC() {
+		return result{}, nil
+	}
 	announced := s.lastMessage(v1alpha1.PowerManagementSupportedCondition)
 	for _, key := range slices.Sorted(maps.Keys(s.host.Annotations)) {
 		switch {
@@ -30,6 +33,11 @@ func (rebootRequests) reconcile(_ context.Context, s *scope) (result, error) {
 		}
 	}
 	return result{}, nil
+}
+
+// isRebootAnnotation reports whether a key asks for a power cycle, or to stay powered off.
+func isRebootAnnotation(key string) bool {
+	return key == v1alpha1.RebootAnnotation || strings.HasPrefix(key, v1alpha1.RebootAnnotationPrefix)
 }
 
 // suppliedDetails copies hardware details that a user wrote into an

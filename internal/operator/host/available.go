@@ -10,80 +10,148 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// available keeps an unused host in sync with its node.
-type available struct{}
+// available keeps an unused host in step with its node until it is to be used.
+type available struct {
+	power    power
+	capacity capacity
+	// maxFailures is how often the same image is tried; 0 is without end.
+	maxFailures int
+}
 
 // availableStep is what an available host has to do next.
 type availableStep int
 
 const (
-	availableStay    availableStep = iota // nothing
-	availableLeave                        // the machine is externally provisioned
-	availablePrepare                      // the node is not available any more
+	availableStay      availableStep = iota // nothing
+	availableLeave                          // the machine is externally provisioned
+	availableLost                           // the node is not available any more
+	availableInspect                        // the hardware has to be read again
+	availablePrepare                        // the configuration has changed
+	availableProvision                      // something is to be deployed
+	availableGaveUp                         // the image failed too often
+	availableSilent                         // something is to be deployed, and the ramdisk is silent
 )
 
 // decideAvailable is pure.
-func decideAvailable(h *v1alpha1.BareMetalHost, n provisioner.Node) availableStep {
+func decideAvailable(h *v1alpha1.BareMetalHost, n provisioner.Node, alive bool, maxFailures int) availableStep {
 	switch {
 	case h.Spec.ExternallyProvisioned:
 		return availableLeave
+	case wantsInspection(h) && (h.HasBMC() || alive):
+		return availableInspect
 	case n.State != node.Available:
+		return availableLost
+	case h.HasBMC() && len(configurationOf(h).steps) > 0:
 		return availablePrepare
-	default:
+	case !wantsDeployment(h):
 		return availableStay
+	case maxFailures > 0 && h.Status.ProvisioningFailCount >= maxFailures:
+		return availableGaveUp
+	case !h.HasBMC() && !alive:
+		return availableSilent
+	default:
+		return availableProvision
 	}
 }
 
-func (available) reconcile(_ context.Context, s *scope) (result, error) {
-	switch s.state() {
-	case v1alpha1.StateReady:
-		return s.moveTo(v1alpha1.StateAvailable), nil
-	case v1alpha1.StateAvailable:
-	default:
-		return result{}, nil
+// wantsInspection reports whether a person asks to read the hardware again.
+func wantsInspection(h *v1alpha1.BareMetalHost) bool {
+	value, there := h.Annotations[v1alpha1.InspectAnnotation]
+	return there && value == "" && h.Spec.InspectionMode != v1alpha1.InspectionModeDisabled
+}
+
+// wantsDeployment reports whether the host asks for a deployment.
+func wantsDeployment(h *v1alpha1.BareMetalHost) bool {
+	return h.Spec.Online && h.DeletionTimestamp.IsZero() && (imageURL(h.Spec.Image) != "" || deployMethod(h.Spec.CustomDeploy) != "")
+}
+
+func imageURL(image *v1alpha1.Image) string {
+	if image == nil {
+		return ""
 	}
-	switch decideAvailable(s.host, *s.node) {
+	return image.URL
+}
+
+func deployMethod(deploy *v1alpha1.CustomDeploy) string {
+	if deploy == nil {
+		return ""
+	}
+	return deploy.Method
+}
+
+func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
+	if s.state() == v1alpha1.StateReady {
+		return s.moveTo(v1alpha1.StateAvailable), nil
+	}
+	forgetFailures(s.host)
+	switch decideAvailable(s.host, *s.node, s.agentAlive(), p.maxFailures) {
 	case availableLeave:
 		s.host.Status.Provisioning.RAID = nil
 		s.host.Status.Provisioning.RootDeviceHints = nil
 		s.host.Status.Provisioning.Image = v1alpha1.Image{}
 		return s.moveTo(v1alpha1.StateExternallyProvisioned), nil
-	case availablePrepare:
+	case availableLost:
 		why := withReason(fmt.Sprintf("Node %s changed to state %q without a request of this host", s.node.ID, s.node.State), s.node.LastError)
 		s.warn(eventNodeLeftAvailable, "%s", cut(why))
 		s.working(v1alpha1.PreparingReason, "%s", cut(why))
 		return s.moveTo(v1alpha1.StatePreparing), nil
+	case availableInspect:
+		return s.moveTo(v1alpha1.StateInspecting), nil
+	case availablePrepare:
+		s.working(v1alpha1.PreparingReason, "The configuration of the hardware has changed")
+		return s.moveTo(v1alpha1.StatePreparing), nil
+	case availableGaveUp:
+		s.waiting("Provisioning was given up after %d failures; change or remove spec.image to try again", s.host.Status.ProvisioningFailCount)
+		return result{}, nil
+	case availableSilent:
+		s.waiting("%s", silence(s.node.Agent.LastHeartbeat))
+		return result{requeueAfter: untilSilent(s)}, nil
+	case availableProvision:
+		free, res, err := p.capacity.take(ctx, s, v1alpha1.OperationProvision)
+		if !free {
+			return res, err
+		}
+		p.begin(s)
+		return s.moveTo(v1alpha1.StateProvisioning), nil
+	}
+	settled, res, err := p.power.steer(ctx, s)
+	if err != nil || !settled {
+		return res, err
 	}
 	s.clearError()
-	if s.host.Spec.Image != nil && s.host.Spec.Image.URL != "" || s.host.Spec.CustomDeploy != nil && s.host.Spec.CustomDeploy.Method != "" {
-		s.waiting("Deployment is not available in this version; spec.image and spec.customDeploy have no effect")
+	res.requeueAfter = soonest(res.requeueAfter, untilSilent(s))
+	return res, nil
+}
+
+// begin saves what the deployment will use.
+func (available) begin(s *scope) {
+	effective := &s.host.Status.Provisioning
+	effective.RootDeviceHints = s.host.Spec.RootDeviceHints.DeepCopy()
+	effective.BootMode = s.host.Spec.BootMode
+	s.host.Status.LastAttemptedImage = s.host.Spec.Image.DeepCopy()
+	s.note(eventProvisioningStarted, "Deployment of %s started", deploymentName(s.host))
+}
+
+// forgetFailures begins to count anew when another image is asked for.
+func forgetFailures(h *v1alpha1.BareMetalHost) {
+	if h.Status.ProvisioningFailCount > 0 && imageURL(h.Spec.Image) != imageURL(h.Status.LastAttemptedImage) {
+		h.Status.ProvisioningFailCount = 0
+		h.Status.LastAttemptedImage = nil
 	}
-	return result{requeueAfter: untilSilent(s)}, nil
+}
+
+func deploymentName(h *v1alpha1.BareMetalHost) string {
+	if url := imageURL(h.Spec.Image); url != "" {
+		return "the image " + cut(node.MaskURLs(url))
+	}
+	return "the method " + deployMethod(h.Spec.CustomDeploy)
 }
 
 // untilSilent is the time until the ramdisk counts as gone unless it sends another
 // heartbeat. A ramdisk that comes back triggers a reconciliation.
 func untilSilent(s *scope) time.Duration {
-	if !s.agentAlive() {
+	if s.host.HasBMC() || !s.agentAlive() {
 		return 0
 	}
 	return s.node.Agent.LastHeartbeat.Add(s.agentWindow).Sub(s.now) + time.Second
-}
-
-// unsupported reports hosts in states that this version does not handle: externally
-// provisioned ones, and states that other operators have set.
-type unsupported struct{}
-
-func (unsupported) reconcile(_ context.Context, s *scope) (result, error) {
-	switch s.state() {
-	case v1alpha1.StateAvailable:
-	case v1alpha1.StateExternallyProvisioned:
-		if !s.host.Spec.ExternallyProvisioned {
-			s.waiting("Leaving the state externally provisioned is not available in this version")
-		}
-		return result{requeueAfter: untilSilent(s)}, nil
-	default:
-		s.waiting("State %q is not supported by this version; the host is not changed", s.state())
-	}
-	return result{}, nil
 }

@@ -14,10 +14,16 @@ const maxDoublings = 9
 // and n only, so that hosts which failed together do not retry together and
 // every pass computes the same.
 func backoff(n int, limit time.Duration, key string) time.Duration {
-	wait := min(time.Minute<<min(max(n, 0), maxDoublings), limit)
+	return spread(min(time.Minute<<min(max(n, 0), maxDoublings), limit), key, uint64(max(n, 0)))
+}
+
+// spread is a wait minus up to half of it. The part depends on the key and the numbers.
+func spread(wait time.Duration, key string, numbers ...uint64) time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(key))
-	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(max(n, 0))))
+	for _, n := range numbers {
+		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, n))
+	}
 	share := float64(h.Sum64()>>11) / (1 << 53)
 	return wait - time.Duration(share*float64(wait)/2)
 }

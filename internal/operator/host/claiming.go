@@ -15,14 +15,14 @@ type claiming struct{}
 
 func (claiming) reconcile(_ context.Context, s *scope) (result, error) {
 	h := s.host
-	if h.HasBMC() || !h.DeletionTimestamp.IsZero() {
-		if h.HasBMC() {
-			delete(h.Labels, v1alpha1.PowerManagementLabel)
-		}
+	if h.HasBMC() {
+		delete(h.Labels, v1alpha1.PowerManagementLabel)
+	}
+	if !h.DeletionTimestamp.IsZero() {
 		return result{}, nil
 	}
 	changed := controllerutil.AddFinalizer(h, v1alpha1.HostFinalizer)
-	if h.Labels[v1alpha1.PowerManagementLabel] != v1alpha1.PowerManagementNone {
+	if !h.HasBMC() && h.Labels[v1alpha1.PowerManagementLabel] != v1alpha1.PowerManagementNone {
 		if h.Labels == nil {
 			h.Labels = map[string]string{}
 		}
@@ -32,22 +32,6 @@ func (claiming) reconcile(_ context.Context, s *scope) (result, error) {
 	if !changed {
 		return result{}, nil
 	}
-	s.working(v1alpha1.ImportingReason, "Looking up the node of this host")
+	s.working(v1alpha1.RegisteringReason, "Looking up the node of this host")
 	return result{requeueAfter: soon, stop: true}, nil
 }
-
-// registration ignores hosts with a BMC, in any state.
-type registration struct{}
-
-func (registration) reconcile(_ context.Context, s *scope) (result, error) {
-	if !s.host.HasBMC() {
-		return result{}, nil
-	}
-	s.waiting(messageNoRegistration)
-	if s.lastMessage(v1alpha1.ProgressingCondition) != messageNoRegistration {
-		s.warn(eventRegistrationUnsupported, messageNoRegistration)
-	}
-	return result{stop: true}, nil
-}
-
-const messageNoRegistration = "Registration over a BMC is not available in this version; the host is not changed"

@@ -15,13 +15,10 @@ import (
 // operational status, the power and the conditions.
 func summarize(s *scope) {
 	status := &s.host.Status
-	status.OperationalStatus = operationalStatus(s.host)
-	if s.node != nil {
-		// Only shows that an operator is running; see the field's description.
-		status.PoweredOn = s.agentAlive()
-	}
+	status.OperationalStatus = operationalStatus(s)
+	status.PoweredOn = poweredOn(s)
 	for _, c := range []metav1.Condition{
-		manageable(s), provisioned(s), ready(s), availableForProvisioning(s),
+		manageable(s), deployed(s), ready(s), availableForProvisioning(s),
 		progressing(s), healthy(s), powerManagement(s),
 	} {
 		c.ObservedGeneration = s.host.Generation
@@ -30,19 +27,41 @@ func summarize(s *scope) {
 	}
 }
 
-func operationalStatus(h *v1alpha1.BareMetalHost) v1alpha1.OperationalStatus {
+// poweredOn is what was observed last. For a host without a BMC it says only whether a
+// ramdisk or a deployed system runs.
+func poweredOn(s *scope) bool {
+	before := s.host.Status.PoweredOn
 	switch {
-	case h.Status.ErrorType != v1alpha1.ErrorNone:
-		return v1alpha1.OperationalStatusError
-	case h.HasBMC():
-		return h.Status.OperationalStatus
-	}
-	switch h.Status.Provisioning.State {
-	case v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateImporting:
-		return v1alpha1.OperationalStatusDiscovered
+	case s.node == nil:
+		return before
+	case !s.host.HasBMC():
+		return s.agentAlive() || hasDeployment[s.state()]
+	case s.node.Power == node.PowerOn:
+		return true
+	case s.node.Power == node.PowerOff:
+		return false
 	default:
-		return v1alpha1.OperationalStatusOK
+		return before
 	}
+}
+
+func operationalStatus(s *scope) v1alpha1.OperationalStatus {
+	status := &s.host.Status
+	switch {
+	case s.detached, s.keptDetached():
+		return v1alpha1.OperationalStatusDetached
+	case status.ErrorType != v1alpha1.ErrorNone:
+		return v1alpha1.OperationalStatusError
+	case s.delayed:
+		return v1alpha1.OperationalStatusDelayed
+	}
+	switch status.Provisioning.State {
+	case v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateImporting:
+		if !s.host.HasBMC() {
+			return v1alpha1.OperationalStatusDiscovered
+		}
+	}
+	return v1alpha1.OperationalStatusOK
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
@@ -52,12 +71,14 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 func manageable(s *scope) metav1.Condition {
 	const kind = v1alpha1.ManageableCondition
 	switch {
-	case s.host.HasBMC():
-		return condition(kind, metav1.ConditionFalse, v1alpha1.RegistrationUnsupportedReason, messageNoRegistration)
 	case s.engineError != "":
 		return condition(kind, metav1.ConditionUnknown, s.engineReason, s.engineError)
 	case s.host.Status.ErrorType == v1alpha1.ErrorRegistration:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.RegistrationFailedReason, s.host.Status.ErrorMessage)
+	case s.host.Status.ErrorType == v1alpha1.ErrorPowerManagement:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.PowerFailureReason, s.host.Status.ErrorMessage)
+	case s.state() == v1alpha1.StateRegistering:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.RegisteringReason, "The engine checks the access to the BMC")
 	case s.host.Status.Provisioning.ID == "":
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NotManagedReason, "The engine has no node for this host")
 	default:
@@ -71,7 +92,10 @@ var hasDeployment = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateExternallyProvisioned: true,
 }
 
-func provisioned(s *scope) metav1.Condition {
+func deployed(s *scope) metav1.Condition {
+	if s.state() == v1alpha1.StateProvisioning {
+		return condition(v1alpha1.ProvisionedCondition, metav1.ConditionFalse, v1alpha1.ProvisioningReason, "The engine deploys")
+	}
 	if hasDeployment[s.state()] {
 		return condition(v1alpha1.ProvisionedCondition, metav1.ConditionTrue, v1alpha1.ProvisionedReason, "The machine runs a deployed system")
 	}
@@ -80,6 +104,8 @@ func provisioned(s *scope) metav1.Condition {
 
 func ready(s *scope) metav1.Condition {
 	switch {
+	case s.host.Status.OperationalStatus == v1alpha1.OperationalStatusDetached:
+		return condition(v1alpha1.ReadyCondition, metav1.ConditionFalse, v1alpha1.DetachedReason, "The host is detached from the engine")
 	case s.host.Status.ErrorType != v1alpha1.ErrorNone:
 		return condition(v1alpha1.ReadyCondition, metav1.ConditionFalse, v1alpha1.ErrorReason, s.host.Status.ErrorMessage)
 	case hasDeployment[s.state()]:
@@ -92,8 +118,10 @@ func ready(s *scope) metav1.Condition {
 func availableForProvisioning(s *scope) metav1.Condition {
 	const kind = v1alpha1.AvailableForProvisioningCondition
 	switch {
-	case s.host.HasBMC(), s.host.Status.Provisioning.ID == "":
+	case s.host.Status.Provisioning.ID == "":
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NotManageableReason, "The engine cannot work on this host")
+	case s.state() == v1alpha1.StateInspecting:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.InspectingReason, "The engine reads the hardware")
 	case s.state() != v1alpha1.StateAvailable:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NotAvailableReason, "The host is in state "+string(s.state()))
 	case s.node == nil && s.engineError != "":
@@ -107,6 +135,8 @@ func availableForProvisioning(s *scope) metav1.Condition {
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NotAvailableReason, "The node is in state "+string(s.node.State))
 	case s.node.Maintenance:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NotAvailableReason, withReason("The node is in maintenance", cut(s.node.MaintenanceReason)))
+	case s.host.HasBMC():
+		return condition(kind, metav1.ConditionTrue, v1alpha1.AvailableReason, "The host is free")
 	case !s.agentAlive():
 		return condition(kind, metav1.ConditionFalse, v1alpha1.AgentNotConnectedReason, silence(s.node.Agent.LastHeartbeat))
 	default:
@@ -117,7 +147,7 @@ func availableForProvisioning(s *scope) metav1.Condition {
 // silence says since when a ramdisk has been silent. The text stays the same until
 // the next heartbeat.
 func silence(last time.Time) string {
-	const remedy = "; boot the machine into the ramdisk, because without a BMC nothing else can start a deployment"
+	const remedy = "; boot the machine into the ramdisk, because without a BMC nobody else can"
 	if last.IsZero() {
 		return "The machine's ramdisk has sent no heartbeat" + remedy
 	}
@@ -142,7 +172,7 @@ func progressing(s *scope) metav1.Condition {
 func healthy(s *scope) metav1.Condition {
 	message := "The health of the hardware is unknown without a BMC"
 	if s.host.HasBMC() {
-		message = "The health of the hardware is not read from the BMC in this version"
+		message = "The engine does not tell the health of the hardware"
 	}
 	return condition(v1alpha1.HealthyCondition, metav1.ConditionUnknown, v1alpha1.HealthUnknownReason, message)
 }

@@ -101,8 +101,8 @@ func TestConditionsByStateAndStatus(t *testing.T) {
 			[]string{"Manageable=False/RegistrationFailed", "Ready=False/Error"},
 		},
 		{
-			"with a BMC", v1alpha1.StateNone, func(s *scope) { s.host.Spec.BMC.Address = "ipmi://192.0.2.1" }, v1alpha1.OperationalStatusNone,
-			[]string{"Manageable=False/RegistrationUnsupported", "PowerManagementSupported=True/Supported"},
+			"with a BMC", v1alpha1.StateNone, func(s *scope) { s.host.Spec.BMC.Address = "ipmi://192.0.2.1" }, v1alpha1.OperationalStatusOK,
+			[]string{"Manageable=False/NotManaged", "PowerManagementSupported=True/Supported"},
 		},
 		{
 			"with ignored holds", v1alpha1.StateAvailable, func(s *scope) { s.ignoredHolds = []string{"reboot.metal3.io/x"} }, v1alpha1.OperationalStatusOK,

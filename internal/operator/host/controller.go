@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -24,13 +26,20 @@ import (
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts/status,verbs=get;patch
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts/finalizers,verbs=update
 // +kubebuilder:rbac:groups=metal3.io,resources=hardwaredata,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhostdiscoveries,verbs=get
+// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhostdiscoveries/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // IndexFields registers the indexes that the reconciler's client needs.
 func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
-	if err := indexer.IndexField(ctx, &v1alpha1.BareMetalHost{}, nodeIDField, nodeIDOf); err != nil {
-		return fmt.Errorf("index hosts by node: %w", err)
+	for field, values := range map[string]client.IndexerFunc{
+		nodeIDField: nodeIDOf, unlinkedField: yes(isUnlinked), busyField: yes(isBusy), queuedField: yes(isQueued),
+	} {
+		if err := indexer.IndexField(ctx, &v1alpha1.BareMetalHost{}, field, values); err != nil {
+			return fmt.Errorf("index hosts by %s: %w", field, err)
+		}
 	}
 	return nil
 }
@@ -48,10 +57,29 @@ func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, optio
 	if err := c.Watch(own); err != nil {
 		return nil, err
 	}
+	secrets := source.Kind(cache, &corev1.Secret{}, handler.TypedEnqueueRequestForOwner[*corev1.Secret](
+		r.Client.Scheme(), r.Client.RESTMapper(), &v1alpha1.BareMetalHost{}))
+	if err := c.Watch(secrets); err != nil {
+		return nil, err
+	}
 	if err := c.Watch(r.nodeChanges(nodes)); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// WatchedSecrets selects the Secrets whose changes reconcile hosts.
+func WatchedSecrets() labels.Selector {
+	return labels.SelectorFromSet(labels.Set{v1alpha1.SecretLabel: v1alpha1.SecretLabelValue})
+}
+
+// StripSecret keeps the contents of Secrets out of the cache, which is there only to
+// notice changes.
+func StripSecret(obj any) (any, error) {
+	if secret, ok := obj.(*corev1.Secret); ok {
+		secret.Data, secret.ManagedFields = nil, nil
+	}
+	return obj, nil
 }
 
 // relevant lets a host be reconciled when a person or another controller changed
@@ -79,31 +107,40 @@ func (r *Reconciler) nodeChanges(nodes *nodecache.Cache) source.Source {
 	})
 }
 
+// unlinkedField is the index of hosts without a node.
+const unlinkedField = "status.provisioning.unlinked"
+
+func isUnlinked(h *v1alpha1.BareMetalHost) bool { return h.Status.Provisioning.ID == "" }
+
+// affected are the requests for the hosts of nodes that changed. A change of a node that no
+// host has concerns the hosts without one.
 func (r *Reconciler) affected(ctx context.Context, changes []nodecache.Change) []ctrl.Request {
-	var hosts v1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &hosts, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "Hosts of changed nodes could not be listed")
+	var requests []ctrl.Request
+	unlinked := false
+	for _, c := range changes {
+		linked := r.hostsWith(ctx, nodeIDField, c.Node.ID)
+		requests = append(requests, linked...)
+		unlinked = unlinked || len(linked) == 0
+	}
+	if unlinked {
+		requests = append(requests, r.hostsWith(ctx, unlinkedField, indexed)...)
+	}
+	return requests
+}
+
+// hostsWith are the requests for the hosts that an index has under a value.
+func (r *Reconciler) hostsWith(ctx context.Context, field, value string) []ctrl.Request {
+	if value == "" {
 		return nil
 	}
-	changed := make(map[string]bool, len(changes))
-	for _, c := range changes {
-		changed[c.Node.ID] = true
+	var hosts v1alpha1.BareMetalHostList
+	if err := r.Client.List(ctx, &hosts, client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Hosts of a changed node could not be listed")
+		return nil
 	}
-	var waiting, requests []ctrl.Request
-	linked := 0
+	requests := make([]ctrl.Request, len(hosts.Items))
 	for i := range hosts.Items {
-		h := &hosts.Items[i]
-		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)}
-		switch {
-		case changed[h.Status.Provisioning.ID]:
-			linked++
-			requests = append(requests, request)
-		case h.Status.Provisioning.State == v1alpha1.StateUnmanaged:
-			waiting = append(waiting, request)
-		}
-	}
-	if linked < len(changes) {
-		requests = append(requests, waiting...)
+		requests[i].NamespacedName = client.ObjectKeyFromObject(&hosts.Items[i])
 	}
 	return requests
 }

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -10,56 +9,66 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/discovery"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// deleteAttempts is the number of errors after which a deletion continues without the
-// engine, so that it always completes.
+// deleteAttempts is the number of errors after which each phase of a deletion continues
+// without the engine, so that it always completes.
 const deleteAttempts = 3
 
 const messageNotDeleted = "The engine did not delete the node; this is tried again after a wait"
 
-// deletion deletes the host's node from the engine and then releases the host.
-// The machine itself keeps running: without a BMC it cannot be powered off.
+// deletion is the guard that brings a host which is being deleted to the state that
+// its deletion begins in.
 type deletion struct {
-	engine     provisioner.Lifecycle
-	nodes      nodeView
-	owners     ownership
-	data       hardwareData
-	metrics    *Metrics
-	maxBackoff time.Duration
+	metrics *Metrics
 }
 
-// deleteStep is what a host being deleted has to do next.
+// deleteStep is what the deletion of a host has to do next.
 type deleteStep int
 
 const (
-	deleteIgnore deleteStep = iota // the operator never managed it
-	deleteHold                     // it is detached, with a request to delay the deletion
-	deleteEnter                    // it goes to the state deleting
-	deleteNode                     // the engine has to delete the node
+	deleteIgnore      deleteStep = iota // the operator never managed the host
+	deleteHold                          // it is detached, with a request to delay the deletion
+	deleteContinue                      // its deletion is under way
+	deleteDeprovision                   // what is deployed has to be removed
+	deletePowerOff                      // its machine has to be powered off
+	deleteNode                          // its node has to be deleted
 )
 
 // decideDelete is pure.
 func decideDelete(h *v1alpha1.BareMetalHost) deleteStep {
-	switch {
-	case !controllerutil.ContainsFinalizer(h, v1alpha1.HostFinalizer):
+	if !controllerutil.ContainsFinalizer(h, v1alpha1.HostFinalizer) {
 		return deleteIgnore
-	case h.Status.Provisioning.State == v1alpha1.StateDeleting:
-		return deleteNode
-	case detachDelays(h):
-		return deleteHold
-	default:
-		return deleteEnter
 	}
-}
-
-// detachDelays reports whether a detached host is to be kept until it is
-// attached again. A value that is no JSON is a plain request to detach.
-func detachDelays(h *v1alpha1.BareMetalHost) bool {
-	var args v1alpha1.DetachArguments
-	_ = json.Unmarshal([]byte(h.Annotations[v1alpha1.DetachedAnnotation]), &args)
-	return args.DeleteAction == v1alpha1.DetachDeleteActionDelay
+	_, annotated := h.Annotations[v1alpha1.DetachedAnnotation]
+	detached := h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
+	state := h.Status.Provisioning.State
+	switch {
+	case state == v1alpha1.StateDeleting:
+		return deleteContinue
+	case annotated && detachArguments(h).DeleteAction == v1alpha1.DetachDeleteActionDelay, detached && !annotated:
+		return deleteHold
+	case annotated && (detached || detachable[state]):
+		return deleteNode
+	}
+	switch state {
+	case v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateRegistering, v1alpha1.StateImporting:
+		return deleteNode
+	case v1alpha1.StateProvisioning, v1alpha1.StateProvisioned:
+		if !h.HasBMC() {
+			return deleteNode // its machine cannot be booted for cleaning
+		}
+		return deleteDeprovision
+	case v1alpha1.StateDeprovisioning, v1alpha1.StatePoweringOffBeforeDelete:
+		if !h.HasBMC() {
+			return deleteNode
+		}
+		return deleteContinue
+	default:
+		return deletePowerOff
+	}
 }
 
 // uncleaned are the states that a host leaves with data on its disks.
@@ -69,7 +78,7 @@ var uncleaned = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateDeprovisioning: true,
 }
 
-func (p deletion) reconcile(ctx context.Context, s *scope) (result, error) {
+func (p deletion) reconcile(_ context.Context, s *scope) (result, error) {
 	if s.host.DeletionTimestamp.IsZero() {
 		return result{}, nil
 	}
@@ -78,23 +87,46 @@ func (p deletion) reconcile(ctx context.Context, s *scope) (result, error) {
 		return result{stop: true}, nil
 	case deleteHold:
 		s.progress = &progress{reason: v1alpha1.DetachedReason, message: "Deletion waits until the host is attached again"}
+		p.metrics.deleteDelayed(s.host)
 		return result{stop: true}, nil
-	case deleteEnter:
-		if uncleaned[s.state()] {
-			s.warn(eventDeletedWithoutCleaning, "Host is deleted with data on its disks, because a machine without a BMC cannot be booted for cleaning")
+	case deleteDeprovision:
+		return s.moveTo(v1alpha1.StateDeprovisioning), nil
+	case deletePowerOff:
+		return s.moveTo(v1alpha1.StatePoweringOffBeforeDelete), nil
+	case deleteNode:
+		if uncleaned[s.state()] && s.host.Status.OperationalStatus != v1alpha1.OperationalStatusDetached {
+			s.warn(eventDeletedWithoutCleaning, "Host is deleted with data on its disks, because its machine cannot be booted for cleaning")
 			p.metrics.deletedUncleaned(s.host)
 		}
 		s.working(v1alpha1.DeletingReason, "Deleting the node from the engine")
 		return s.moveTo(v1alpha1.StateDeleting), nil
 	}
-	if wait := s.wait(v1alpha1.ErrorRegistration, p.maxBackoff); wait > 0 {
+	return result{}, nil
+}
+
+// deleting deletes the host's node from the engine and then releases the host.
+type deleting struct {
+	engine      provisioner.Lifecycle
+	nodes       nodeView
+	owners      ownership
+	data        hardwareData
+	credentials credentials
+	metrics     *Metrics
+	maxBackoff  time.Duration
+}
+
+func (p deleting) reconcile(ctx context.Context, s *scope) (result, error) {
+	if wait := s.wait(v1alpha1.OperationDelete, p.maxBackoff); wait > 0 {
 		s.working(v1alpha1.DeletingReason, messageNotDeleted)
 		return result{requeueAfter: wait, stop: true}, nil
+	}
+	if err := discovery.RecordDeletion(ctx, p.data.live, p.data.client, s.host, s.now); err != nil {
+		return result{stop: true}, err
 	}
 	if err := p.forget(ctx, s); err != nil {
 		return result{stop: true}, err
 	}
-	if err := p.data.release(ctx, s.host); err != nil {
+	if err := errors.Join(p.data.release(ctx, s.host), p.credentials.release(ctx, s.host)); err != nil {
 		return result{}, err
 	}
 	s.working(v1alpha1.DeletingReason, "The engine has deleted the node")
@@ -103,36 +135,44 @@ func (p deletion) reconcile(ctx context.Context, s *scope) (result, error) {
 }
 
 // forget removes the host's node from the engine, and no other: the node is read and has
-// to carry the host's mark. After some errors it gives up and reports what remains.
-func (p deletion) forget(ctx context.Context, s *scope) error {
+// to carry the host's mark. After some errors it gives up and reports what remains; the
+// mark keeps that node from becoming the node of another host.
+func (p deleting) forget(ctx context.Context, s *scope) error {
 	id := s.host.Status.Provisioning.ID
 	if id == "" {
 		return nil
 	}
-	n, err := p.nodes.Fetch(ctx, id)
-	if err == nil {
-		n, err = p.owners.hold(ctx, s.host, n)
-	}
-	if err == nil {
-		err = p.engine.Delete(ctx, n.ID, n.Mark)
-	}
+	err := deleteNodeOf(ctx, s.host, p.owners, p.nodes, p.engine)
 	switch {
-	case err == nil:
-		p.nodes.Forget(n.ID)
-		return nil
-	case errors.Is(err, provisioner.ErrNotFound):
+	case err == nil, errors.Is(err, provisioner.ErrNotFound):
 		return nil
 	case errors.Is(err, provisioner.ErrBusy):
 		return err
 	case isConflict(err):
 		s.warn(eventNodeKept, "Node %s stays in the engine: it does not belong to this host", id)
 		return nil
-	case s.host.Status.ErrorCount+1 < deleteAttempts:
+	case s.operation(v1alpha1.OperationDelete).Failures+1 < deleteAttempts:
 		s.working(v1alpha1.DeletingReason, messageNotDeleted)
-		return &failure{v1alpha1.ErrorRegistration, fmt.Errorf("delete node %s: %w", id, err)}
+		return &failure{v1alpha1.OperationDelete, fmt.Errorf("delete node %s: %w", id, err)}
 	default:
 		s.warn(eventDeleteGaveUp, "Node %s stays in the engine and has to be deleted there: %s", id, cut(err.Error()))
 		p.metrics.deleteGaveUp(s.host)
 		return nil
 	}
+}
+
+// deleteNodeOf deletes the node of a host from the engine when it carries the host's mark.
+func deleteNodeOf(ctx context.Context, h *v1alpha1.BareMetalHost, owners ownership, nodes nodeView, engine provisioner.Lifecycle) error {
+	n, err := nodes.Fetch(ctx, h.Status.Provisioning.ID)
+	if err != nil {
+		return err
+	}
+	if n, err = owners.hold(ctx, h, n); err != nil {
+		return err
+	}
+	if err := engine.Delete(ctx, n.ID, n.Mark); err != nil {
+		return err
+	}
+	nodes.Forget(n.ID)
+	return nil
 }

@@ -12,29 +12,53 @@ import (
 // Reasons of events on hosts. An event marks a change; conditions hold the
 // state.
 const (
-	eventDiscovered                 = "Discovered"
-	eventImportStarted              = "ImportStarted"
-	eventImportComplete             = "ImportComplete"
-	eventImportLost                 = "ImportLost"
-	eventImportConflict             = "ImportConflict"
-	eventNodeLeftAvailable          = "NodeLeftAvailable"
-	eventRegistrationUnsupported    = "RegistrationUnsupported"
-	eventPowerManagementUnsupported = "PowerManagementUnsupported"
-	eventInvalidAnnotationValue     = "InvalidAnnotationValue"
-	eventUpdateHardwareDetails      = "UpdateHardwareDetails"
-	eventDeletedWithoutCleaning     = "DeletedWithoutCleaning"
-	eventDeleteGaveUp               = "DeleteGaveUp"
-	eventNodeKept                   = "NodeKept"
-	eventRegistrationError          = "RegistrationError"
-	eventInspectionError            = "InspectionError"
-	eventPreparationError           = "PreparationError"
+	eventDiscovered                   = "Discovered"
+	eventRegistered                   = "Registered"
+	eventBMCAccessValidated           = "BMCAccessValidated"
+	eventImportStarted                = "ImportStarted"
+	eventImportComplete               = "ImportComplete"
+	eventImportLost                   = "ImportLost"
+	eventImportConflict               = "ImportConflict"
+	eventInspectionStarted            = "InspectionStarted"
+	eventInspectionComplete           = "InspectionComplete"
+	eventInspectionSkipped            = "InspectionSkipped"
+	eventProvisioningStarted          = "ProvisioningStarted"
+	eventProvisioningComplete         = "ProvisioningComplete"
+	eventDeprovisioningStarted        = "DeprovisioningStarted"
+	eventDeprovisioningComplete       = "DeprovisioningComplete"
+	eventPowerOn                      = "PowerOn"
+	eventPowerOff                     = "PowerOff"
+	eventNodeLeftAvailable            = "NodeLeftAvailable"
+	eventPowerManagementUnsupported   = "PowerManagementUnsupported"
+	eventRebootHoldUnsupported        = "RebootHoldUnsupported"
+	eventInvalidAnnotationValue       = "InvalidAnnotationValue"
+	eventUpdateHardwareDetails        = "UpdateHardwareDetails"
+	eventDeletedWithoutCleaning       = "DeletedWithoutCleaning"
+	eventDeleteGaveUp                 = "DeleteGaveUp"
+	eventNodeKept                     = "NodeKept"
+	eventDetached                     = "Detached"
+	eventAttached                     = "Attached"
+	eventAbandoned                    = "Abandoned"
+	eventRegistrationError            = "RegistrationError"
+	eventProvisionedRegistrationError = "ProvisionedRegistrationError"
+	eventInspectionError              = "InspectionError"
+	eventPreparationError             = "PreparationError"
+	eventProvisioningError            = "ProvisioningError"
+	eventPowerManagementError         = "PowerManagementError"
+	eventServicingError               = "ServicingError"
+	eventDetachError                  = "DetachError"
 )
 
 // eventOf are the reasons of events about failed operations.
 var eventOf = map[v1alpha1.ErrorType]string{
-	v1alpha1.ErrorRegistration: eventRegistrationError,
-	v1alpha1.ErrorInspection:   eventInspectionError,
-	v1alpha1.ErrorPreparation:  eventPreparationError,
+	v1alpha1.ErrorRegistration:            eventRegistrationError,
+	v1alpha1.ErrorProvisionedRegistration: eventProvisionedRegistrationError,
+	v1alpha1.ErrorInspection:              eventInspectionError,
+	v1alpha1.ErrorPreparation:             eventPreparationError,
+	v1alpha1.ErrorProvisioning:            eventProvisioningError,
+	v1alpha1.ErrorPowerManagement:         eventPowerManagementError,
+	v1alpha1.ErrorServicing:               eventServicingError,
+	v1alpha1.ErrorDetach:                  eventDetachError,
 }
 
 // actionReconcile is the action of events that do not need one of their own.

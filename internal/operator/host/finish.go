@@ -26,13 +26,17 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 	case ctx.Err() != nil:
 		return ctrl.Result{}, nil // the operator stops
 	case errors.As(err, &failed):
-		r.fail(s, failed)
-		res.requeueAfter = backoff(s.host.Status.ErrorCount, r.MaxBackoff, string(s.host.UID))
+		s.fail(failed)
+		r.Metrics.failed(s.host, s.host.Status.ErrorType)
+		s.warn(eventOf[s.host.Status.ErrorType], "%s", s.host.Status.ErrorMessage)
+		if res.requeueAfter == 0 {
+			res.requeueAfter = backoff(s.host.Status.ErrorCount, r.MaxBackoff, string(s.host.UID))
+		}
 	case errors.Is(err, provisioner.ErrBusy):
 		res.requeueAfter = busyWait
 	case errors.Is(err, provisioner.ErrUnreachable):
 		s.engineReason, s.engineError = v1alpha1.EngineUnreachableReason, cut(err.Error())
-		res.requeueAfter = unreachableWait
+		res.requeueAfter = spread(unreachableWait, string(s.host.UID))
 		r.Metrics.engineNotReady(s.host)
 	case errors.Is(err, provisioner.ErrDenied):
 		// Shown, and retried with the growing pauses of the queue.
@@ -70,19 +74,6 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 	return ctrl.Result{RequeueAfter: res.requeueAfter}, nil
 }
 
-// fail records a failed operation.
-func (r *Reconciler) fail(s *scope, f *failure) {
-	status := &s.host.Status
-	if status.ErrorType != f.kind {
-		status.ErrorCount = 0
-	}
-	status.ErrorType = f.kind
-	status.ErrorMessage = cut(f.Error())
-	status.ErrorCount++
-	r.Metrics.failed(s.host, f.kind)
-	s.warn(eventOf[f.kind], "%s", status.ErrorMessage)
-}
-
 // write patches the status and then the rest, each only if it changed. Both
 // patches are refused if the host was written since it was read.
 func (r *Reconciler) write(ctx context.Context, s *scope) error {
@@ -96,6 +87,9 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 		changed.Status = *s.host.Status.DeepCopy()
 		if err := r.Client.Status().Patch(ctx, changed, locked(s.before)); err != nil {
 			return fmt.Errorf("write status: %w", err)
+		}
+		if changed.Status.Operation.Name != s.host.Status.Operation.Name {
+			return errOldDefinition
 		}
 		version = changed.ResourceVersion
 	}
@@ -113,11 +107,16 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// errOldDefinition means that the API server does not keep the records without which
+// requests would be repeated for ever.
+var errOldDefinition = errors.New("the CustomResourceDefinition of BareMetalHost in this cluster does not know status.operation: " +
+	"install the definitions of this version (config/crd)")
+
 // remember keeps what the next pass needs, and drops it with the host.
 func (r *Reconciler) remember(s *scope, written *v1alpha1.BareMetalHost) {
 	if !written.DeletionTimestamp.IsZero() && len(written.Finalizers) == 0 {
 		r.written.forget(written.UID)
-		r.asked.forget(written.UID)
+		r.applied.forget(written.UID)
 		return
 	}
 	if written.ResourceVersion != s.before.ResourceVersion {

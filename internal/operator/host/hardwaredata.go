@@ -91,3 +91,16 @@ func (d hardwareData) release(ctx context.Context, h *v1alpha1.BareMetalHost) er
 func ownerReference(h *v1alpha1.BareMetalHost) metav1.OwnerReference {
 	return *metav1.NewControllerRef(h, v1alpha1.GroupVersion.WithKind("BareMetalHost"))
 }
+
+// patchMeta writes what changed in an object since before, and nothing when that is
+// nothing. A change of somebody else in between refuses it.
+func patchMeta(ctx context.Context, c client.Client, obj, before client.Object) error {
+	if equality.Semantic.DeepEqual(before, obj) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.Patch(ctx, obj, patch); err != nil {
+		return fmt.Errorf("update %T %s: %w", obj, obj.GetName(), err)
+	}
+	return nil
+}

@@ -1,11 +1,11 @@
 // Package host is the controller of BareMetalHost. It manages hosts from their
-// creation to their deletion; in this version those without a BMC, up to the state
-// available. Hosts with a BMC are not changed.
+// creation to their deletion, those with a BMC and those without.
 //
-// A pass loads the host, runs the phases in their order until one stops it,
-// computes the conditions and writes once: first the status, then labels,
-// annotations, finalizers and spec. Requests of a phase to the
-// engine are repeatable, because a pass whose write is refused starts over. Decisions are
+// A pass loads the host, runs the guards in their order until one stops it, then
+// the handler of the host's provisioning state, computes the conditions and writes once:
+// first the status, then labels, annotations, finalizers and spec. Requests to the
+// engine are repeatable, because a pass whose write is refused starts over; what must
+// not be repeated is recorded in the status before it is requested. Decisions are
 // functions of values and are called decide…; effects are in the phases.
 package host
 
@@ -40,7 +40,10 @@ type inventoryReader interface {
 // engine is the part of an engine that the phases use.
 type engine interface {
 	inventoryReader
+	provisioner.Registrar
 	provisioner.Lifecycle
+	provisioner.Worker
+	provisioner.PowerController
 }
 
 // Config is what a reconciler depends on.
@@ -63,6 +66,10 @@ type Config struct {
 	Metrics *Metrics
 	// MaxBackoff is the longest wait between two attempts after errors.
 	MaxBackoff time.Duration
+	// MaxProvisioningFailures is how often the same image is tried; 0 is without end.
+	MaxProvisioningFailures int
+	// Capacity is on how many machines the engine works at once; 0 is no limit.
+	Capacity int
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -77,39 +84,72 @@ type phase interface {
 type Reconciler struct {
 	Config
 
-	phases  []phase
-	asked   *attempts
-	written *writes
+	guards   []phase
+	handlers map[v1alpha1.ProvisioningState]phase
+	applied  *applied
+	written  *writes
 }
 
 // New returns a reconciler.
 func New(config Config) *Reconciler {
+	r := &Reconciler{
+		Config:  config,
+		applied: &applied{marks: map[types.UID]string{}},
+		written: &writes{versions: map[types.UID]string{}},
+	}
 	owners := ownership{
 		links:   links{client: config.Client, nodes: config.NodeCache},
 		cluster: config.Cluster, engine: config.Engine,
 	}
 	data := hardwareData{client: config.Client, live: config.Live}
-	asked := &attempts{sent: map[types.UID]prepareStep{}}
-	return &Reconciler{
-		Config:  config,
-		asked:   asked,
-		written: &writes{versions: map[types.UID]string{}},
-		phases: []phase{
-			restoring{data: data, nodes: config.NodeCache, owners: owners},
-			claiming{},
-			deletion{
-				engine: config.Engine, nodes: config.NodeCache, owners: owners,
-				data: data, metrics: config.Metrics, maxBackoff: config.MaxBackoff,
-			},
-			registration{},
-			rebootRequests{},
-			suppliedDetails{data: data},
-			lookup{owners: owners, metrics: config.Metrics},
-			linked{owners: owners, nodes: config.NodeCache},
-			importing{engine: config.Engine, data: data, maxBackoff: config.MaxBackoff},
-			preparing{engine: config.Engine, maxBackoff: config.MaxBackoff, asked: asked},
-			available{},
-			unsupported{},
+	secrets := credentials{client: config.Client, live: config.Live}
+	register := registration{engine: config.Engine, nodes: config.NodeCache, owners: owners, applied: r.applied, metrics: config.Metrics}
+	r.guards = []phase{
+		restoring{data: data, nodes: config.NodeCache, owners: owners},
+		claiming{},
+		deletion{metrics: config.Metrics},
+		detaching{engine: config.Engine, nodes: config.NodeCache, owners: owners, maxBackoff: config.MaxBackoff},
+		secrets,
+		register,
+		rebootRequests{},
+		suppliedDetails{data: data},
+		linked{owners: owners, nodes: config.NodeCache},
+	}
+	r.handlers = r.handlersOf(owners, data, secrets, register)
+	return r
+}
+
+// handlersOf are the handlers of the provisioning states.
+func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets credentials, register registration) map[v1alpha1.ProvisioningState]phase {
+	config := r.Config
+	engineWork := work{engine: config.Engine, maxBackoff: config.MaxBackoff}
+	steer := power{engine: config.Engine, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
+	slots := capacity{client: config.Client, limit: config.Capacity, granted: &granted{hosts: map[types.UID]time.Time{}}}
+	collector := details{engine: config.Engine, data: data}
+	find := lookup{owners: owners, metrics: config.Metrics}
+	prepare := preparing{work: engineWork}
+	idle := available{power: steer, capacity: slots, maxFailures: config.MaxProvisioningFailures}
+	use := provisioned{work: engineWork, power: steer, capacity: slots}
+	return map[v1alpha1.ProvisioningState]phase{
+		v1alpha1.StateNone:                  find,
+		v1alpha1.StateUnmanaged:             find,
+		v1alpha1.StateImporting:             importing{details: collector, maxBackoff: config.MaxBackoff},
+		v1alpha1.StateRegistering:           registering{work: engineWork, capacity: slots, registration: register},
+		v1alpha1.StateInspecting:            inspecting{work: engineWork, details: collector},
+		v1alpha1.StateMatchProfile:          prepare,
+		v1alpha1.StatePreparing:             prepare,
+		v1alpha1.StateReady:                 idle,
+		v1alpha1.StateAvailable:             idle,
+		v1alpha1.StateProvisioning:          provisioning{work: engineWork, inputs: deploymentInputs{live: config.Live, metrics: config.Metrics}, metrics: config.Metrics},
+		v1alpha1.StateProvisioned:           use,
+		v1alpha1.StateExternallyProvisioned: use,
+		v1alpha1.StateDeprovisioning:        deprovisioning{work: engineWork, nodes: config.NodeCache, metrics: config.Metrics},
+		v1alpha1.StatePoweringOffBeforeDelete: poweringOff{
+			engine: config.Engine, maxBackoff: config.MaxBackoff, metrics: config.Metrics,
+		},
+		v1alpha1.StateDeleting: deleting{
+			engine: config.Engine, nodes: config.NodeCache, owners: owners, data: data,
+			credentials: secrets, metrics: config.Metrics, maxBackoff: config.MaxBackoff,
 		},
 	}
 }
@@ -137,14 +177,31 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) run(ctx context.Context, s *scope) (result, error) {
 	var res result
-	for _, p := range r.phases {
+	for _, p := range r.guards {
 		next, err := p.reconcile(ctx, s)
 		res.requeueAfter = soonest(res.requeueAfter, next.requeueAfter)
 		if err != nil || next.stop {
 			return res, err
 		}
 	}
-	return res, nil
+	handler, known := r.handlers[s.state()]
+	if deletedStates[s.state()] && s.host.DeletionTimestamp.IsZero() {
+		s.waiting("State %q is that of a host which is deleted, and this one is not; the host is not changed", s.state())
+		return res, nil
+	}
+	if !known {
+		s.waiting("State %q is not known to this version; the host is not changed", s.state())
+		return res, nil
+	}
+	next, err := handler.reconcile(ctx, s)
+	res.requeueAfter = soonest(res.requeueAfter, next.requeueAfter)
+	return res, err
+}
+
+// deletedStates are the states that only a host has which is deleted.
+var deletedStates = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StatePoweringOffBeforeDelete: true,
+	v1alpha1.StateDeleting:                true,
 }
 
 // soonest is the shorter of two waits, where 0 means no wait.

@@ -2,13 +2,9 @@ package host
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/operator/hardware"
-	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
 // importPoll is how often an importing host asks for an inventory.
@@ -19,8 +15,7 @@ const messageUnreadable = "The inventory cannot be read; this is tried again aft
 // importing copies the inventory of the engine's node to the host, so that it
 // need not be inspected again.
 type importing struct {
-	engine     inventoryReader
-	data       hardwareData
+	details    details
 	maxBackoff time.Duration
 }
 
@@ -46,14 +41,14 @@ func decideImport(h *v1alpha1.BareMetalHost, inspected bool) importStep {
 }
 
 func (p importing) reconcile(ctx context.Context, s *scope) (result, error) {
-	if s.state() != v1alpha1.StateImporting {
-		return result{}, nil
+	if s.host.HasBMC() {
+		return s.moveTo(v1alpha1.StateRegistering), nil
 	}
-	if wait := s.wait(v1alpha1.ErrorInspection, p.maxBackoff); wait > 0 {
+	if wait := s.wait(v1alpha1.OperationImport, p.maxBackoff); wait > 0 {
 		s.waiting(messageUnreadable)
 		return result{requeueAfter: wait, stop: true}, nil
 	}
-	inspected, err := p.collect(ctx, s)
+	inspected, err := p.details.collect(ctx, s, v1alpha1.OperationImport)
 	if err != nil {
 		return result{stop: true}, err
 	}
@@ -69,35 +64,6 @@ func (p importing) reconcile(ctx context.Context, s *scope) (result, error) {
 		s.working(v1alpha1.PreparingReason, messagePreparing)
 		return s.moveTo(v1alpha1.StatePreparing), nil
 	}
-}
-
-// collect reads the inventory into the host and its HardwareData. It reports
-// whether there is one. Details that a person supplied are kept.
-func (p importing) collect(ctx context.Context, s *scope) (bool, error) {
-	if inspectionDisabled(s.host) && s.host.Status.HardwareDetails != nil {
-		return false, nil
-	}
-	inv, err := p.engine.Inventory(ctx, s.node.ID)
-	missing := errors.Is(err, provisioner.ErrNoInventory) || errors.Is(err, provisioner.ErrNotFound)
-	switch {
-	case err == nil, missing:
-	case errors.Is(err, provisioner.ErrUnreachable), errors.Is(err, provisioner.ErrBusy), ctx.Err() != nil:
-		return false, err
-	default:
-		s.waiting(messageUnreadable)
-		return false, &failure{v1alpha1.ErrorInspection, fmt.Errorf("read inventory of node %s: %w", s.node.ID, err)}
-	}
-	if inv != nil {
-		s.host.Status.HardwareDetails = hardware.Details(inv)
-	}
-	details := s.host.Status.HardwareDetails
-	if details == nil {
-		return false, nil
-	}
-	if s.host.Spec.Architecture == "" {
-		s.host.Spec.Architecture = details.CPU.Arch
-	}
-	return inv != nil, p.data.write(ctx, s.host, details)
 }
 
 // inspectionDisabled reports whether the host has inspection disabled.

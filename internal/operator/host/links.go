@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,38 +39,21 @@ type links struct {
 // provisioner.ErrNotFound when there is none, and a conflictError when several match.
 // Whether the host may have the node is decided by ownership.
 func (l links) find(ctx context.Context, h *v1alpha1.BareMetalHost) (provisioner.Node, error) {
-	// Only a search by MAC address has to know all links.
-	linked := sync.OnceValues(func() (map[string]bool, error) { return l.linkedNodes(ctx, h) })
+	var listErr error
 	n, err := l.nodes.Find(ctx, identityOf(h), func(id string) bool {
-		ids, err := linked()
-		return err != nil || ids[id]
+		others, err := l.hostsOf(ctx, id, h)
+		listErr = errors.Join(listErr, err)
+		return err != nil || len(others) > 0
 	})
 	var ambiguous *nodecache.AmbiguousError
-	if errors.As(err, &ambiguous) {
+	switch {
+	case errors.As(err, &ambiguous):
 		return provisioner.Node{}, &conflictError{ambiguous.Error()}
+	case errors.Is(err, provisioner.ErrNotFound) && listErr != nil:
+		return provisioner.Node{}, listErr // a node may have been passed over
+	default:
+		return n, err
 	}
-	if err != nil {
-		if _, listErr := linked(); listErr != nil && errors.Is(err, provisioner.ErrNotFound) {
-			return provisioner.Node{}, listErr // nothing was searched
-		}
-		return provisioner.Node{}, err
-	}
-	return n, nil
-}
-
-// linkedNodes are the nodes of all other hosts.
-func (l links) linkedNodes(ctx context.Context, h *v1alpha1.BareMetalHost) (map[string]bool, error) {
-	var hosts v1alpha1.BareMetalHostList
-	if err := l.client.List(ctx, &hosts, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list hosts: %w", err)
-	}
-	ids := make(map[string]bool, len(hosts.Items))
-	for i := range hosts.Items {
-		if other := &hosts.Items[i]; other.UID != h.UID && other.Status.Provisioning.ID != "" {
-			ids[other.Status.Provisioning.ID] = true
-		}
-	}
-	return ids, nil
 }
 
 // decideLink returns why the node cannot become the host's, or "". owners are other

@@ -20,12 +20,9 @@ type lookup struct {
 }
 
 func (p lookup) reconcile(ctx context.Context, s *scope) (result, error) {
-	switch s.state() {
-	case v1alpha1.StateNone, v1alpha1.StateUnmanaged:
-	case v1alpha1.StateRegistering: // its BMC was taken away
-		return s.moveTo(v1alpha1.StateUnmanaged), nil
-	default:
-		return result{}, nil
+	if s.host.HasBMC() {
+		s.working(v1alpha1.RegisteringReason, "Registering the host with the engine")
+		return s.moveTo(v1alpha1.StateRegistering), nil
 	}
 	n, err := p.owners.find(ctx, s.host)
 	if err == nil {

@@ -20,6 +20,12 @@ type Metrics struct {
 	notReady     *prometheus.CounterVec
 	uncleaned    *prometheus.CounterVec
 	gaveUp       *prometheus.CounterVec
+	powerChanges *prometheus.CounterVec
+	registered   *prometheus.CounterVec
+	newSecrets   *prometheus.CounterVec
+	badData      *prometheus.CounterVec
+	poweredOn    *prometheus.CounterVec
+	heldBack     *prometheus.CounterVec
 	info         *prometheus.GaugeVec
 }
 
@@ -38,18 +44,33 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		notReady:     counter("metal3_provisioner_not_ready_total", "Passes in which the engine did not answer.", host...),
 		uncleaned:    counter("metal3_delete_without_deprovisioning_total", "Hosts deleted with data on their disks.", host...),
 		gaveUp:       counter("ingot_delete_gave_up_total", "Hosts deleted while their node stayed in the engine.", host...),
+		powerChanges: counter("metal3_operation_power_change_total", "Requests to change the power of a machine.", "namespace", "host", "on_off"),
+		registered:   counter("metal3_host_registration_required_total", "Nodes created for a host.", host...),
+		newSecrets:   counter("metal3_credentials_updated_total", "Credentials of a BMC taken over.", host...),
+		badData:      counter("metal3_host_config_data_error_total", "Secrets for the config drive that could not be used.", "namespace", "host", "host_data_type"),
+		poweredOn:    counter("metal3_delete_without_powering_off_total", "Hosts deleted whose machine may still be on.", host...),
+		heldBack:     counter("metal3_delete_delayed_for_detached_total", "Passes in which a deletion waited for a detached host.", host...),
 		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "ingot_host_info", Help: "1 for the state and operational status that a host has.",
 		}, []string{"namespace", "host", "state", "operational_status"}),
 	}
-	for _, c := range []prometheus.Collector{
-		m.reconciles, m.errors, m.hostErrors, m.stateChanges, m.unmanageds, m.notReady, m.uncleaned, m.gaveUp, m.info,
-	} {
+	for _, c := range append(m.ofHosts(), m.stateChanges) {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics of hosts: %w", err)
 		}
 	}
+	if err := registry.Register(m.info); err != nil {
+		return nil, fmt.Errorf("register metrics of hosts: %w", err)
+	}
 	return m, nil
+}
+
+// ofHosts are the counters whose first labels are namespace and name of a host.
+func (m *Metrics) ofHosts() []*prometheus.CounterVec {
+	return []*prometheus.CounterVec{
+		m.reconciles, m.errors, m.hostErrors, m.unmanageds, m.notReady, m.uncleaned, m.gaveUp, m.powerChanges,
+		m.registered, m.newSecrets, m.badData, m.poweredOn, m.heldBack,
+	}
 }
 
 func (m *Metrics) reconciled(h *v1alpha1.BareMetalHost) {
@@ -80,20 +101,47 @@ func (m *Metrics) deleteGaveUp(h *v1alpha1.BareMetalHost) {
 	m.gaveUp.WithLabelValues(h.Namespace, h.Name).Inc()
 }
 
+func (m *Metrics) powerChanged(h *v1alpha1.BareMetalHost, request string) {
+	m.powerChanges.WithLabelValues(h.Namespace, h.Name, request).Inc()
+}
+
+func (m *Metrics) registrationRequired(h *v1alpha1.BareMetalHost) {
+	m.registered.WithLabelValues(h.Namespace, h.Name).Inc()
+}
+
+func (m *Metrics) credentialsUpdated(h *v1alpha1.BareMetalHost) {
+	m.newSecrets.WithLabelValues(h.Namespace, h.Name).Inc()
+}
+
+func (m *Metrics) configDataFailed(h *v1alpha1.BareMetalHost, kind string) {
+	m.badData.WithLabelValues(h.Namespace, h.Name, kind).Inc()
+}
+
+func (m *Metrics) deletedPoweredOn(h *v1alpha1.BareMetalHost) {
+	m.poweredOn.WithLabelValues(h.Namespace, h.Name).Inc()
+}
+
+func (m *Metrics) deleteDelayed(h *v1alpha1.BareMetalHost) {
+	m.heldBack.WithLabelValues(h.Namespace, h.Name).Inc()
+}
+
 // observe records the state that a pass left the host in.
 func (m *Metrics) observe(s *scope) {
 	was, is := s.before.Status.Provisioning.State, s.state()
 	if was != is {
 		m.stateChanges.WithLabelValues(string(was), string(is)).Inc()
 	}
-	m.info.DeletePartialMatch(prometheus.Labels{"namespace": s.host.Namespace, "host": s.host.Name})
-	m.info.WithLabelValues(s.host.Namespace, s.host.Name, string(is), string(s.host.Status.OperationalStatus)).Set(1)
+	before, now := s.before.Status.OperationalStatus, s.host.Status.OperationalStatus
+	if was != is || before != now {
+		m.info.DeleteLabelValues(s.host.Namespace, s.host.Name, string(was), string(before))
+	}
+	m.info.WithLabelValues(s.host.Namespace, s.host.Name, string(is), string(now)).Set(1)
 }
 
 // forget drops the metrics of a deleted host.
 func (m *Metrics) forget(host types.NamespacedName) {
 	labels := prometheus.Labels{"namespace": host.Namespace, "host": host.Name}
-	for _, v := range []*prometheus.CounterVec{m.reconciles, m.errors, m.hostErrors, m.unmanageds, m.notReady, m.uncleaned, m.gaveUp} {
+	for _, v := range m.ofHosts() {
 		v.DeletePartialMatch(labels)
 	}
 	m.info.DeletePartialMatch(labels)

@@ -89,7 +89,7 @@ func (o ownership) hold(ctx context.Context, h *v1alpha1.BareMetalHost, n provis
 	}
 	marked, err := o.engine.Claim(ctx, n.ID, mark)
 	if err != nil {
-		return provisioner.Node{}, refused(v1alpha1.ErrorRegistration, "mark node %s as this host's", n.ID, err)
+		return provisioner.Node{}, refused(v1alpha1.OperationRegister, "mark as this host's", n.ID, err)
 	}
 	if marked.Mark != mark {
 		return provisioner.Node{}, &conflictError{fmt.Sprintf("node %s does not keep the mark of this host", n.ID)}

@@ -3,11 +3,8 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
-	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -15,197 +12,122 @@ import (
 )
 
 const (
-	// preparePoll is how often the node is read while the engine works on it.
-	preparePoll = time.Second
-	// idlePoll is how often the node is read while a person has to act. A
-	// change of the node triggers a reconciliation at once.
-	idlePoll = time.Minute
-)
-
-// Messages of Progressing. The next pass reads messageFailed to distinguish a failure
-// that was already reported from a new one.
-const (
 	messagePreparing = "The engine makes the node available"
 	messageFailed    = "Preparation failed and is tried again after a wait; change spec to try at once"
 )
 
-// preparing brings the node to available.
-type preparing struct {
-	engine     provisioner.Lifecycle
-	maxBackoff time.Duration
-	asked      *attempts
+// preparing configures the hardware as the host asks, and makes its node available.
+type preparing struct{ work }
+
+// configuration is what has to be configured before the node becomes available.
+type configuration struct {
+	steps []node.Step
+	raid  *v1alpha1.RAIDConfig
+	// plan is the fingerprint of all that.
+	plan string
 }
 
-// attempts remembers which verb was sent for which host, to distinguish a verb that
-// failed from one that was not sent yet. An operator that loses this at a
-// restart sends the verb once more. It is safe for concurrent use.
-type attempts struct {
-	mu   sync.Mutex
-	sent map[types.UID]prepareStep
+// configurationOf is pure: what differs between what a host asks for and what its machine
+// has been given.
+func configurationOf(h *v1alpha1.BareMetalHost) configuration {
+	if h.Spec.RAID == nil || equality.Semantic.DeepEqual(h.Spec.RAID, h.Status.Provisioning.RAID) {
+		return configuration{}
+	}
+	c := configuration{steps: provisioner.RAIDSteps(h.Spec.RAID), raid: h.Spec.RAID}
+	c.plan = fingerprint(c.steps, c.raid)
+	return c
 }
 
-func (a *attempts) get(host types.UID) (prepareStep, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	step, ok := a.sent[host]
-	return step, ok
-}
-
-func (a *attempts) put(host types.UID, step prepareStep) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.sent[host] = step
-}
-
-func (a *attempts) forget(host types.UID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.sent, host)
-}
-
-// prepareStep is what a preparing host has to do next.
-type prepareStep int
+// configureStep is what has to be done about a configuration next.
+type configureStep int
 
 const (
-	prepareDone    prepareStep = iota // the node is available
-	prepareManage                     // the engine has to take control
-	prepareProvide                    // the engine has to make it available
-	prepareWait                       // the engine is at work
-	prepareFailed                     // something failed that was not shown yet
-	prepareHold                       // a failure was shown; its wait is not over
-	prepareBlocked                    // a person has to act
+	configureWork   configureStep = iota // the engine is at work, or has to be asked
+	configureIntend                      // the request is recorded before it is sent
+	configureAbort                       // the steps that run are not wanted any more
+	configureDone                        // the steps have run
 )
 
-// prepareSteps maps the node's state to the next step. States that are missing
-// mean that another client uses the node.
-var prepareSteps = map[node.State]prepareStep{
-	node.Enroll:        prepareManage,
-	node.Verifying:     prepareWait,
-	node.Inspecting:    prepareWait,
-	node.InspectWait:   prepareWait,
-	node.InspectFailed: prepareFailed,
-	node.Manageable:    prepareProvide,
-	node.Cleaning:      prepareWait,
-	node.CleanWait:     prepareWait,
-	node.CleanFailed:   prepareFailed,
-	node.AdoptFailed:   prepareFailed,
-	node.Available:     prepareDone,
-}
-
-// attempt is the outcome of earlier passes.
-type attempt struct {
-	// asked is the last verb sent, if hasAsked.
-	asked    prepareStep
-	hasAsked bool
-	// failed is true if a failure was reported.
-	failed bool
-	// waiting is true during the pause after it.
-	waiting bool
-}
-
-// decidePrepare is pure. The message explains failed and blocked.
-func decidePrepare(h *v1alpha1.BareMetalHost, n provisioner.Node, last attempt) (prepareStep, string) {
-	step, known := prepareSteps[n.State]
+// decideConfiguration is pure.
+func decideConfiguration(c configuration, n provisioner.Node, record v1alpha1.OperationStatus, waiting bool) configureStep {
+	asked := record.Request == askClean
 	switch {
-	case known && step == prepareDone:
-		return prepareDone, ""
-	case n.Maintenance:
-		return prepareBlocked, withReason("The node is in maintenance", n.MaintenanceReason)
-	case !known:
-		return prepareBlocked, withReason(fmt.Sprintf("The node is in state %q: another client uses it", n.State), n.LastError)
-	case step == prepareWait:
-		return prepareWait, ""
-	case last.failed && last.waiting:
-		return prepareHold, ""
-	case unsupportedRAID(h.Spec.RAID):
-		return prepareFailed, "RAID cannot be configured on a host without a BMC in this version; remove spec.raid"
-	case step == prepareFailed && last.failed:
-		return prepareManage, "" // the way out of every failed state
-	case step == prepareFailed:
-		return prepareFailed, withReason(fmt.Sprintf("The node is in state %q", n.State), n.LastError)
-	case n.LastError != "" && !node.IsYielded(n.LastError) && last.hasAsked && last.asked == step:
-		return prepareFailed, n.LastError // the node is back where the verb found it
+	case asked && record.Plan != c.plan && n.State == node.CleanWait:
+		return configureAbort
+	case n.State != node.Manageable, waiting:
+		return configureWork
+	case !asked || record.Plan != c.plan:
+		return configureIntend
+	case arrived(record, n) && n.LastError == "":
+		return configureDone
 	default:
-		return step, ""
+		return configureWork
 	}
 }
 
-func withReason(what, why string) string {
-	if why == "" {
-		return what
+func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
+	if s.state() == v1alpha1.StateMatchProfile {
+		return s.moveTo(v1alpha1.StatePreparing), nil
 	}
-	return what + ": " + why
+	if !s.host.HasBMC() && unsupportedRAID(s.host.Spec.RAID) && s.node.State != node.Available {
+		s.waiting(messageFailed)
+		if pause := s.wait(v1alpha1.OperationPrepare, p.maxBackoff); pause > 0 {
+			return result{requeueAfter: pause, stop: true}, nil
+		}
+		return result{stop: true}, &failure{v1alpha1.OperationPrepare, errors.New("RAID cannot be configured on a host without a BMC in this version; remove spec.raid")}
+	}
+	if c := configurationOf(s.host); s.host.HasBMC() && len(c.steps) > 0 {
+		configured, res, err := p.configure(ctx, s, c)
+		if !configured {
+			return res, err
+		}
+	}
+	complete, res, err := p.advance(ctx, s, task{
+		operation: v1alpha1.OperationPrepare, workflow: prepareWorkflow, reason: v1alpha1.PreparingReason,
+		message: messagePreparing, failed: messageFailed,
+	})
+	if !complete {
+		return res, err
+	}
+	effective := &s.host.Status.Provisioning
+	effective.RootDeviceHints = s.host.Spec.RootDeviceHints.DeepCopy()
+	effective.BootMode = s.host.Spec.BootMode
+	effective.RAID = s.host.Spec.RAID.DeepCopy()
+	return s.moveTo(v1alpha1.StateAvailable), nil
+}
+
+// configure runs the steps of a configuration.
+func (p preparing) configure(ctx context.Context, s *scope, c configuration) (configured bool, res result, err error) {
+	record := s.operation(v1alpha1.OperationPrepare)
+	switch decideConfiguration(c, *s.node, *record, s.wait(v1alpha1.OperationPrepare, p.maxBackoff) > 0) {
+	case configureDone:
+		s.host.Status.Provisioning.RAID = c.raid.DeepCopy()
+		return true, result{}, nil
+	case configureIntend:
+		s.intends(v1alpha1.OperationPrepare, askClean, c.plan, *s.node)
+		s.working(v1alpha1.PreparingReason, "The engine configures the hardware")
+		return false, result{requeueAfter: soon, stop: true}, nil
+	case configureAbort:
+		if err := p.engine.Abort(ctx, s.node.ID); err != nil {
+			return false, result{stop: true}, refused(v1alpha1.OperationPrepare, askAbort, s.node.ID, err)
+		}
+		s.asked(v1alpha1.OperationPrepare, askAbort, *s.node)
+		return false, result{requeueAfter: workPoll, stop: true}, nil
+	}
+	return p.advance(ctx, s, task{
+		operation: v1alpha1.OperationPrepare, workflow: configureWorkflow, reason: v1alpha1.PreparingReason,
+		message: "The engine configures the hardware", failed: messageFailed,
+		send: map[string]func(context.Context) error{askClean: func(ctx context.Context) error {
+			if err := p.engine.SetTargetRAID(ctx, s.node.ID, c.raid); err != nil {
+				return err
+			}
+			return p.engine.Clean(ctx, s.node.ID, c.steps, provisioner.StepOptions{})
+		}},
+	})
 }
 
 // unsupportedRAID reports whether there are volumes to create. Empty lists ask to
 // delete volumes; Ingot creates none on hosts without a BMC.
 func unsupportedRAID(raid *v1alpha1.RAIDConfig) bool {
 	return raid != nil && len(raid.HardwareRAIDVolumes)+len(raid.SoftwareRAIDVolumes) > 0
-}
-
-func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
-	switch s.state() {
-	case v1alpha1.StateMatchProfile:
-		return s.moveTo(v1alpha1.StatePreparing), nil
-	case v1alpha1.StatePreparing:
-	default:
-		return result{}, nil
-	}
-	wait := s.wait(v1alpha1.ErrorPreparation, p.maxBackoff)
-	last := attempt{failed: s.lastMessage(v1alpha1.ProgressingCondition) == messageFailed, waiting: wait > 0}
-	last.asked, last.hasAsked = p.asked.get(s.host.UID)
-	step, message := decidePrepare(s.host, *s.node, last)
-	switch step {
-	case prepareDone:
-		p.asked.forget(s.host.UID)
-		s.host.Status.Provisioning.RootDeviceHints = s.host.Spec.RootDeviceHints.DeepCopy()
-		s.host.Status.Provisioning.BootMode = s.host.Spec.BootMode
-		s.host.Status.Provisioning.RAID = s.host.Spec.RAID.DeepCopy()
-		return s.moveTo(v1alpha1.StateAvailable), nil
-	case prepareManage, prepareProvide:
-		s.working(v1alpha1.PreparingReason, messagePreparing)
-		if err := p.send(ctx, s, step); err != nil {
-			return result{stop: true}, err
-		}
-		p.asked.put(s.host.UID, step)
-		if last.hasAsked && last.asked == step {
-			return result{requeueAfter: preparePoll, stop: true}, nil // the engine is slow to begin
-		}
-		return result{requeueAfter: soon, stop: true}, nil
-	case prepareWait:
-		s.working(v1alpha1.PreparingReason, messagePreparing)
-		return result{requeueAfter: preparePoll, stop: true}, nil
-	case prepareBlocked:
-		s.waiting("%s", cut(message))
-		return result{requeueAfter: idlePoll, stop: true}, nil
-	case prepareHold:
-		s.waiting(messageFailed)
-		return result{requeueAfter: wait, stop: true}, nil
-	default: // prepareFailed
-		p.asked.forget(s.host.UID)
-		s.waiting(messageFailed)
-		return result{stop: true}, &failure{v1alpha1.ErrorPreparation, errors.New(cut(message))}
-	}
-}
-
-// send asks the engine for the verb of a step.
-func (p preparing) send(ctx context.Context, s *scope, step prepareStep) error {
-	if step == prepareManage {
-		return refused(v1alpha1.ErrorPreparation, "take node %s under control", s.node.ID, p.engine.Manage(ctx, s.node.ID))
-	}
-	opts := provisioner.ProvideOptions{SkipCleaning: s.host.Spec.AutomatedCleaningMode == v1alpha1.CleaningModeDisabled}
-	return refused(v1alpha1.ErrorPreparation, "make node %s available", s.node.ID, p.engine.Provide(ctx, s.node.ID, opts))
-}
-
-// refused converts a refusal of the engine into a failure of that kind. Temporary
-// errors stay unchanged.
-func refused(kind v1alpha1.ErrorType, format, id string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, provisioner.ErrBusy), errors.Is(err, provisioner.ErrUnreachable), errors.Is(err, provisioner.ErrNotFound):
-		return err
-	default:
-		return &failure{kind, fmt.Errorf(format+": %w", id, err)}
-	}
 }

@@ -66,10 +66,10 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 		s.warn(eventNodeKept, "%v", refusal)
 		return result{}, nil
 	}
-	if state := s.state(); linkedStates[state] || state == v1alpha1.StateNone || state == v1alpha1.StateRegistering {
+	if state := s.state(); !s.host.HasBMC() && linkedStates[state] || state == v1alpha1.StateNone || state == v1alpha1.StateRegistering {
 		s.moveTo(v1alpha1.StateUnmanaged) // where the error stays until the host gets a node
 	}
-	return result{stop: true}, &failure{v1alpha1.ErrorRegistration, refusal}
+	return result{stop: true}, &failure{v1alpha1.OperationRegister, refusal}
 }
 
 // refusal returns why the node of an annotation does not count for the host, or nil if

@@ -16,8 +16,9 @@ const (
 	soon = 20 * time.Millisecond
 	// busyWait is the wait while the engine works on the node.
 	busyWait = 3 * time.Second
-	// unreachableWait is the wait while the engine does not answer.
-	unreachableWait = 10 * time.Second
+	// unreachableWait is the longest wait while the engine does not answer; its return
+	// reconciles the hosts that were refused meanwhile.
+	unreachableWait = 2 * time.Minute
 )
 
 // result is the outcome of a phase.
@@ -29,16 +30,6 @@ type result struct {
 	stop bool
 }
 
-// failure is an error of an operation on the host. It is shown in the status
-// and retried with growing pauses.
-type failure struct {
-	kind v1alpha1.ErrorType
-	err  error
-}
-
-func (f *failure) Error() string { return f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
-
 // scope is the state of one pass.
 type scope struct {
 	// host is changed by the phases; before is the host as it was read.
@@ -47,8 +38,15 @@ type scope struct {
 	now time.Time
 	// agentWindow is how long after its last heartbeat a ramdisk is alive.
 	agentWindow time.Duration
-	// node is the engine's node, set by the phase linked.
+	// node is the engine's node, set by the guards registration and linked.
 	node *provisioner.Node
+	// credentials are those of the BMC, set by the guard of that name, and
+	// credentialsVersion is the version of their Secret.
+	credentials        *found
+	credentialsVersion string
+	// detached is true when the host is detached, waitsToDetach when it will be, and
+	// delayed when it waits for a slot.
+	detached, waitsToDetach, delayed bool
 	// progress, if set, is the content of the condition Progressing.
 	progress *progress
 	// unrestored is true while the status annotation cannot be checked. The status
@@ -76,11 +74,63 @@ func newScope(host *v1alpha1.BareMetalHost, now time.Time, agentWindow time.Dura
 // state is the host's provisioning state.
 func (s *scope) state() v1alpha1.ProvisioningState { return s.host.Status.Provisioning.State }
 
-// moveTo changes the state and ends the pass. It clears errors of the old state.
+// moveTo changes the state and ends the pass. All that belongs to the old state ends
+// here: its errors, the record of its operation, and the records of holds, before the new
+// one may power the machine on.
 func (s *scope) moveTo(state v1alpha1.ProvisioningState) result {
-	s.host.Status.Provisioning.State = state
 	s.clearError()
+	return s.moveKeepingError(state)
+}
+
+// moveKeepingError is moveTo for a state that removes what the old one could not do, and
+// goes on showing why.
+func (s *scope) moveKeepingError(state v1alpha1.ProvisioningState) result {
+	status := &s.host.Status
+	s.end(status.Provisioning.State)
+	status.Provisioning.State = state
+	s.begin(state)
+	status.Operation = v1alpha1.OperationStatus{}
+	if !steersPower[state] {
+		status.PowerOffHolds = nil
+	}
 	return result{requeueAfter: soon, stop: true}
+}
+
+// steersPower are the states in which the operator steers the power of the machine.
+var steersPower = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StateReady:                 true,
+	v1alpha1.StateAvailable:             true,
+	v1alpha1.StateProvisioned:           true,
+	v1alpha1.StateExternallyProvisioned: true,
+}
+
+// history returns the entry of the operation history for a state, nil for none.
+func (s *scope) history(state v1alpha1.ProvisioningState) *v1alpha1.OperationMetric {
+	history := &s.host.Status.OperationHistory
+	switch state {
+	case v1alpha1.StateRegistering:
+		return &history.Register
+	case v1alpha1.StateInspecting:
+		return &history.Inspect
+	case v1alpha1.StateProvisioning:
+		return &history.Provision
+	case v1alpha1.StateDeprovisioning:
+		return &history.Deprovision
+	default:
+		return nil
+	}
+}
+
+func (s *scope) begin(state v1alpha1.ProvisioningState) {
+	if entry := s.history(state); entry != nil {
+		*entry = v1alpha1.OperationMetric{Start: metav1.NewTime(s.now)}
+	}
+}
+
+func (s *scope) end(state v1alpha1.ProvisioningState) {
+	if entry := s.history(state); entry != nil && entry.End.IsZero() && s.host.Status.ErrorType == v1alpha1.ErrorNone {
+		entry.End = metav1.NewTime(s.now)
+	}
 }
 
 // clearError records that the current operation works.
@@ -119,16 +169,8 @@ func conditionOf(list []metav1.Condition, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// wait is the pause before a failed operation is retried. A
-// changed spec is retried at once.
-func (s *scope) wait(kind v1alpha1.ErrorType, limit time.Duration) time.Duration {
-	status := &s.before.Status
-	if status.ErrorType != kind || status.ErrorCount == 0 || status.LastUpdated == nil {
-		return 0
-	}
-	if conditionOf(status.Conditions, v1alpha1.ProgressingCondition).ObservedGeneration != s.host.Generation {
-		return 0
-	}
-	next := status.LastUpdated.Add(backoff(status.ErrorCount, limit, string(s.host.UID)))
-	return max(next.Sub(s.now), 0)
+// keptDetached reports whether a host that was detached is still so in this pass.
+func (s *scope) keptDetached() bool {
+	_, annotated := s.host.Annotations[v1alpha1.DetachedAnnotation]
+	return annotated && s.before.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
 }

@@ -70,6 +70,8 @@ type Node struct {
 	// InspectedAt is when inspection ended last, zero when it never did or
 	// when the engine does not report it.
 	InspectedAt time.Time
+	// StateChangedAt is when the provision state changed last, zero when it never did.
+	StateChangedAt time.Time
 	// CreatedAt and UpdatedAt are the engine's times.
 	CreatedAt, UpdatedAt time.Time
 	// Agent is the node's ramdisk.

@@ -24,6 +24,9 @@ func (e *Engine) settle(m *machine) {
 			*slot = nil
 			w.end()
 			m.node.UpdatedAt = now
+			if slot == &m.work {
+				m.node.StateChangedAt = now
+			}
 		}
 	}
 }
@@ -79,6 +82,7 @@ func (e *Engine) ask(id string, r request) error {
 		r.begin(m)
 	}
 	e.record(m, r.verb, r.details)
+	n.StateChangedAt = e.opts.Now()
 	if step.Target == "" { // no work follows
 		m.work = nil
 		n.State, n.TargetState = step.To, ""

@@ -21,7 +21,7 @@ import (
 // nodeFields are the fields of a node that the operator reads. An engine
 // without auto_discovered gets a request without it.
 var nodeFields = []string{
-	"uuid", "name", "driver", "provision_state", "target_provision_state", "power_state", "target_power_state",
+	"uuid", "name", "driver", "provision_state", "provision_updated_at", "target_provision_state", "power_state", "target_power_state",
 	"last_error", "maintenance", "maintenance_reason", "fault", "instance_uuid", "owner", "clean_step", "deploy_step",
 	"reservation", "inspection_finished_at", "created_at", "updated_at",
 	"driver_internal_info", "auto_discovered", "extra",
@@ -203,6 +203,7 @@ func snapshotOf(n ironic.Node) provisioner.Node {
 		InstanceID: n.InstanceUUID, Owner: n.Owner,
 		Busy:           n.Reservation != "",
 		AutoDiscovered: n.AutoDiscovered,
+		StateChangedAt: n.ProvisionUpdatedAt.UTC(),
 		CreatedAt:      n.CreatedAt.UTC(), UpdatedAt: n.UpdatedAt.UTC(),
 		InspectedAt: value(n.InspectionFinishedAt),
 	}

@@ -1,0 +1,152 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/bmc"
+)
+
+// busyField and queuedField are indexes of hosts: those that take a slot, and those that
+// wait for one.
+const (
+	busyField   = "status.provisioning.busy"
+	queuedField = "status.operation.queued"
+)
+
+// queuePoll is how often a host that waits for a slot is reconciled.
+const queuePoll = 10 * time.Second
+
+// busyStates are the states in which a host takes a slot.
+var busyStates = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StateInspecting:     true,
+	v1alpha1.StateProvisioning:   true,
+	v1alpha1.StateDeprovisioning: true,
+	v1alpha1.StatePreparing:      true,
+}
+
+// isBusy reports whether a host takes a slot: the engine works on it, and its ramdisk
+// boots over the network, which is what the limit protects.
+func isBusy(h *v1alpha1.BareMetalHost) bool {
+	return busyStates[h.Status.Provisioning.State] && h.Status.Operation.QueuedAt == nil && takesSlot(h)
+}
+
+// takesSlot reports whether a host counts for the limit.
+func takesSlot(h *v1alpha1.BareMetalHost) bool {
+	if !h.HasBMC() {
+		return false // its ramdisk runs already
+	}
+	access, err := bmc.Parse(h.Spec.BMC)
+	return err != nil || !access.Abilities.BootsISO
+}
+
+// capacity bounds how many machines the engine works on at once. Hosts wait in the order
+// in which they asked.
+type capacity struct {
+	client  client.Client
+	limit   int // 0 is no limit
+	granted *granted
+}
+
+// granted remembers which hosts got a slot until the cache shows them in a busy state, so
+// that hosts which ask at the same moment do not share one. It is safe for concurrent use.
+type granted struct {
+	mu    sync.Mutex
+	hosts map[types.UID]time.Time
+}
+
+// grantTimeout is how long a grant counts that the cache does not show: the write of the
+// host has failed then.
+const grantTimeout = 30 * time.Second
+
+// add grants a slot to a host if so many are free beside those that are busy.
+func (g *granted) add(host types.UID, now time.Time, busy []v1alpha1.BareMetalHost, free func(busy int) bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range busy {
+		delete(g.hosts, busy[i].UID)
+	}
+	maps.DeleteFunc(g.hosts, func(other types.UID, at time.Time) bool { return other == host || now.Sub(at) > grantTimeout })
+	if !free(len(busy) + len(g.hosts)) {
+		return false
+	}
+	g.hosts[host] = now
+	return true
+}
+
+// take reports whether a host may begin an operation. Otherwise it is delayed.
+func (c capacity) take(ctx context.Context, s *scope, operation v1alpha1.OperationName) (free bool, res result, err error) {
+	if c.limit <= 0 || !takesSlot(s.host) {
+		return true, result{}, nil
+	}
+	busy, err := c.hosts(ctx, busyField)
+	if err != nil {
+		return false, result{stop: true}, err
+	}
+	queued, err := c.hosts(ctx, queuedField)
+	if err != nil {
+		return false, result{stop: true}, err
+	}
+	record := s.operation(operation)
+	if record.QueuedAt == nil {
+		now := metav1.NewTime(s.now)
+		record.QueuedAt = &now
+	}
+	ahead := 0
+	for i := range queued {
+		if other := &queued[i]; other.UID != s.host.UID && before(other, s.host) {
+			ahead++
+		}
+	}
+	if c.granted.add(s.host.UID, s.now, busy, func(busy int) bool { return decideSlot(c.limit, busy, ahead) }) {
+		record.QueuedAt = nil
+		return true, result{}, nil
+	}
+	s.delayed = true
+	s.progress = &progress{reason: v1alpha1.QueuedReason, message: fmt.Sprintf(
+		"Waiting for a slot since %s: the engine works on as many machines as it may (%d)", record.QueuedAt.UTC().Format(time.RFC3339), c.limit)}
+	return false, result{requeueAfter: queuePoll, stop: true}, nil
+}
+
+// decideSlot is pure: whether a host with so many ahead of it in the queue may begin.
+func decideSlot(limit, busy, ahead int) bool { return busy+ahead < limit }
+
+// before orders hosts in the queue.
+func before(a, b *v1alpha1.BareMetalHost) bool {
+	x, y := a.Status.Operation.QueuedAt, b.Status.Operation.QueuedAt
+	if !x.Equal(y) {
+		return x.Before(y)
+	}
+	return a.UID < b.UID
+}
+
+func (c capacity) hosts(ctx context.Context, field string) ([]v1alpha1.BareMetalHost, error) {
+	var list v1alpha1.BareMetalHostList
+	if err := c.client.List(ctx, &list, client.MatchingFields{field: indexed}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list hosts: %w", err)
+	}
+	return list.Items, nil
+}
+
+// indexed is the only value of an index that says yes or no.
+const indexed = "true"
+
+// yes makes an index of hosts for which a function says yes.
+func yes(is func(*v1alpha1.BareMetalHost) bool) client.IndexerFunc {
+	return func(obj client.Object) []string {
+		if h, ok := obj.(*v1alpha1.BareMetalHost); ok && is(h) {
+			return []string{indexed}
+		}
+		return nil
+	}
+}
+
+func isQueued(h *v1alpha1.BareMetalHost) bool { return h.Status.Operation.QueuedAt != nil }

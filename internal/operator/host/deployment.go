@@ -1,0 +1,144 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// deploymentInputs reads what a deployment consists of: the host and the Secrets that it
+// refers to.
+type deploymentInputs struct {
+	live    client.Reader
+	metrics *Metrics
+}
+
+// deployment returns what is to be deployed on a host.
+func (p deploymentInputs) deployment(ctx context.Context, h *v1alpha1.BareMetalHost) (provisioner.Deployment, error) {
+	d := provisioner.Deployment{
+		InstanceID: string(h.UID), Image: h.Status.LastAttemptedImage.DeepCopy(), Step: deployMethod(h.Spec.CustomDeploy),
+		RootDevice: rootDevice(h), BootMode: h.Status.Provisioning.BootMode,
+	}
+	if d.Image != nil && d.Image.DiskFormat != nil && *d.Image.DiskFormat == v1alpha1.FormatLiveISO {
+		return d, nil // it boots without a config drive
+	}
+	drive, err := p.configDrive(ctx, h)
+	if err != nil {
+		return provisioner.Deployment{}, err
+	}
+	d.ConfigDrive = drive
+	return d, nil
+}
+
+// rootDevice are the hints for the disk. Those of a software RAID are exclusive: the
+// ramdisk finds its own volume.
+func rootDevice(h *v1alpha1.BareMetalHost) *v1alpha1.RootDeviceHints {
+	effective := h.Status.Provisioning
+	switch {
+	case effective.RAID != nil && len(effective.RAID.SoftwareRAIDVolumes) > 0:
+		return nil
+	case effective.RootDeviceHints != nil:
+		return effective.RootDeviceHints.DeepCopy()
+	default:
+		return profileHints(h.Spec.HardwareProfile)
+	}
+}
+
+// profileHints are the hints that the old hardware profiles stand for.
+func profileHints(profile string) *v1alpha1.RootDeviceHints {
+	switch profile {
+	case "unknown":
+		return &v1alpha1.RootDeviceHints{DeviceName: "/dev/sda"}
+	case "libvirt":
+		return &v1alpha1.RootDeviceHints{DeviceName: "/dev/vda"}
+	case "openstack":
+		return &v1alpha1.RootDeviceHints{DeviceName: "/dev/vdb"}
+	case "dell":
+		return &v1alpha1.RootDeviceHints{HCTL: "0:0:0:0"}
+	case "dell-raid":
+		return &v1alpha1.RootDeviceHints{HCTL: "0:2:0:0"}
+	default:
+		return nil
+	}
+}
+
+// configDrive gathers user data, network data and metadata.
+func (p deploymentInputs) configDrive(ctx context.Context, h *v1alpha1.BareMetalHost) (*provisioner.ConfigDrive, error) {
+	drive := &provisioner.ConfigDrive{MetaData: map[string]any{
+		"uuid": string(h.UID), "metal3-namespace": h.Namespace, "metal3-name": h.Name, "name": h.Name,
+		"local-hostname": h.Name, "local_hostname": h.Name,
+	}}
+	text, err := p.read(ctx, h, "userData", h.Spec.UserData)
+	if err != nil {
+		return nil, err
+	}
+	drive.UserData = string(text)
+	network := h.Spec.NetworkData
+	if network == nil && h.Spec.PreprovisioningNetworkDataName != "" {
+		network = &corev1.SecretReference{Name: h.Spec.PreprovisioningNetworkDataName}
+	}
+	if drive.NetworkData, err = p.document(ctx, h, "networkData", network); err != nil {
+		return nil, err
+	}
+	own, err := p.document(ctx, h, "metaData", h.Spec.MetaData)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(drive.MetaData, own)
+	return drive, nil
+}
+
+// document reads a Secret that holds YAML or JSON.
+func (p deploymentInputs) document(ctx context.Context, h *v1alpha1.BareMetalHost, key string, ref *corev1.SecretReference) (map[string]any, error) {
+	text, err := p.read(ctx, h, key, ref)
+	if err != nil || len(text) == 0 {
+		return nil, err
+	}
+	var document map[string]any
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		p.metrics.configDataFailed(h, key)
+		return nil, fmt.Errorf("spec.%s: Secret %s is neither YAML nor JSON", key, ref.Name)
+	}
+	return document, nil
+}
+
+// read returns what a Secret has for a key of the config drive; its entry is called like
+// the key, or value.
+func (p deploymentInputs) read(ctx context.Context, h *v1alpha1.BareMetalHost, key string, ref *corev1.SecretReference) ([]byte, error) {
+	if ref == nil || ref.Name == "" {
+		return nil, nil
+	}
+	if ref.Namespace != "" && ref.Namespace != h.Namespace {
+		return nil, fmt.Errorf("spec.%s: Secret %s/%s is in another namespace than the host; move it", key, ref.Namespace, ref.Name)
+	}
+	var secret corev1.Secret
+	err := p.live.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: ref.Name}, &secret)
+	if apierrors.IsNotFound(err) {
+		p.metrics.configDataFailed(h, key)
+		return nil, fmt.Errorf("spec.%s: Secret %s does not exist; create it", key, ref.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", ref.Name, err)
+	}
+	for _, name := range []string{key, "value"} {
+		if text, there := secret.Data[name]; there {
+			return text, nil
+		}
+	}
+	p.metrics.configDataFailed(h, key)
+	return nil, fmt.Errorf("spec.%s: Secret %s has neither the key %s nor value", key, ref.Name, key)
+}
+
+// capitalized begins a sentence with a text.
+func capitalized(text string) string {
+	return strings.ToUpper(text[:1]) + text[1:]
+}

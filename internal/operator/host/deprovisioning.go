@@ -1,0 +1,90 @@
+package host
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// deprovisioning removes what is deployed, and cleans the machine as the host asks.
+type deprovisioning struct {
+	work
+	nodes   nodeView
+	metrics *Metrics
+}
+
+func (p deprovisioning) reconcile(ctx context.Context, s *scope) (result, error) {
+	deleted := !s.host.DeletionTimestamp.IsZero()
+	if s.node == nil { // the engine has lost it, and a host that is deleted gets no other
+		s.warn(eventDeletedWithoutCleaning, "The engine has lost the node of this host; its disks are not cleaned")
+		return p.complete(s), nil
+	}
+	if res, waits, err := p.awaitMachine(ctx, s); waits || err != nil {
+		return res, err
+	}
+	if s.operation(v1alpha1.OperationDeprovision).Request == "" && s.host.Status.Operation.Failures == 0 {
+		s.note(eventDeprovisioningStarted, "Removal of the deployment started")
+	}
+	complete, res, err := p.advance(ctx, s, task{
+		operation: v1alpha1.OperationDeprovision, workflow: deprovisionWorkflow, reason: v1alpha1.DeprovisioningReason,
+		message: "The engine removes the deployment and cleans the machine",
+		failed:  "Removal of the deployment failed and is tried again after a wait; change spec to try at once",
+	})
+	var failed *failure
+	if errors.As(err, &failed) && deleted && s.operation(v1alpha1.OperationDeprovision).Failures+1 >= deleteAttempts {
+		s.warn(eventDeletedWithoutCleaning, "The deployment could not be removed, so data stays on the disks: %s", cut(err.Error()))
+		p.metrics.deletedUncleaned(s.host)
+		return s.moveTo(v1alpha1.StatePoweringOffBeforeDelete), nil
+	}
+	if !complete {
+		return res, err
+	}
+	return p.complete(s), nil
+}
+
+func (deprovisioning) complete(s *scope) result {
+	effective := &s.host.Status.Provisioning
+	effective.Image, effective.CustomDeploy = v1alpha1.Image{}, nil
+	s.note(eventDeprovisioningComplete, "The deployment is removed")
+	if !s.host.DeletionTimestamp.IsZero() {
+		return s.moveTo(v1alpha1.StatePoweringOffBeforeDelete)
+	}
+	return s.moveTo(v1alpha1.StateAvailable)
+}
+
+// awaitMachine handles a machine without a BMC, which only a person can boot. Its disks
+// are not touched before its ramdisk is alive: the deployed system may still run.
+func (p deprovisioning) awaitMachine(ctx context.Context, s *scope) (res result, waits bool, err error) {
+	if s.host.HasBMC() || s.agentAlive() {
+		return result{}, false, nil
+	}
+	if _, abandoned := s.host.Annotations[v1alpha1.AbandonedAnnotation]; abandoned {
+		res, err := p.abandon(ctx, s)
+		return res, true, err
+	}
+	_, off := s.host.Annotations[v1alpha1.ConfirmedOffAnnotation]
+	if off && skipsCleaning(s.host) || s.node.State == node.Available {
+		return result{}, false, nil
+	}
+	s.progress = &progress{active: true, reason: v1alpha1.WaitingForManualBootReason, message: silence(s.node.Agent.LastHeartbeat) +
+		"; annotation " + v1alpha1.AbandonedAnnotation + " ends the wait for a machine that is gone"}
+	return result{requeueAfter: idlePoll, stop: true}, true, nil
+}
+
+// abandon gives up a machine that is gone: its node is deleted, and the host waits
+// without one. A machine that comes back is discovered, and cleaned as any new one.
+func (p deprovisioning) abandon(ctx context.Context, s *scope) (result, error) {
+	err := p.engine.Delete(ctx, s.node.ID, s.node.Mark)
+	if err != nil && !errors.Is(err, provisioner.ErrNotFound) {
+		return result{stop: true}, refused(v1alpha1.OperationDeprovision, "delete", s.node.ID, err)
+	}
+	p.nodes.Forget(s.node.ID)
+	s.warn(eventAbandoned, "The machine is given up with data on its disks; node %s was deleted", s.node.ID)
+	delete(s.host.Annotations, v1alpha1.AbandonedAnnotation)
+	s.host.Status.Provisioning.ID = ""
+	s.host.Status.Provisioning.Image, s.host.Status.Provisioning.CustomDeploy = v1alpha1.Image{}, nil
+	return s.moveTo(v1alpha1.StateUnmanaged), nil
+}

@@ -1,0 +1,139 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/hardware"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// inspecting has the engine read the hardware, and copies what it found.
+type inspecting struct {
+	work
+	details details
+}
+
+// inspectStep is what an inspecting host has to do next.
+type inspectStep int
+
+const (
+	inspectWork    inspectStep = iota // the engine inspects, or has to be asked
+	inspectLeave                      // the machine is externally provisioned
+	inspectSkip                       // nobody wants an inspection any more
+	inspectRestart                    // the inspection under way has to begin anew
+	inspectCollect                    // the inspection is over
+)
+
+// decideInspection is pure.
+func decideInspection(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1alpha1.OperationStatus) inspectStep {
+	running := n.State == node.Inspecting || n.State == node.InspectWait
+	switch {
+	case h.Spec.ExternallyProvisioned && n.State == node.InspectWait:
+		return inspectRestart // which aborts it
+	case h.Spec.ExternallyProvisioned && !running:
+		return inspectLeave
+	case running && forced(h) && n.State == node.InspectWait:
+		return inspectRestart
+	case running:
+		return inspectWork
+	case inspectionDisabled(h):
+		return inspectSkip
+	case n.State == node.Manageable && record.Request == askInspect && arrived(record, n) && n.LastError == "":
+		return inspectCollect
+	default:
+		return inspectWork
+	}
+}
+
+// forced reports whether a reboot annotation asks to interrupt what is under way.
+func forced(h *v1alpha1.BareMetalHost) bool {
+	for key, value := range h.Annotations {
+		if !isRebootAnnotation(key) {
+			continue
+		}
+		if arguments, err := v1alpha1.ParseRebootArguments(value); err == nil && arguments.Force {
+			return true
+		}
+	}
+	return false
+}
+
+func (p inspecting) reconcile(ctx context.Context, s *scope) (result, error) {
+	record := s.operation(v1alpha1.OperationInspect)
+	switch decideInspection(s.host, *s.node, *record) {
+	case inspectLeave:
+		return s.moveTo(v1alpha1.StateExternallyProvisioned), nil
+	case inspectSkip:
+		s.note(eventInspectionSkipped, "Inspection is disabled")
+		return s.moveTo(v1alpha1.StatePreparing), nil
+	case inspectRestart:
+		delete(s.host.Annotations, v1alpha1.RebootAnnotation)
+		if err := p.engine.Abort(ctx, s.node.ID); err != nil {
+			return result{stop: true}, refused(v1alpha1.OperationInspect, askAbort, s.node.ID, err)
+		}
+		*record = v1alpha1.OperationStatus{Name: v1alpha1.OperationInspect, Failures: record.Failures}
+		return result{requeueAfter: workPoll, stop: true}, nil
+	case inspectCollect:
+		return p.collect(ctx, s)
+	}
+	if record.Request == "" && record.Failures == 0 {
+		s.note(eventInspectionStarted, "The engine reads the hardware")
+	}
+	_, res, err := p.advance(ctx, s, task{
+		operation: v1alpha1.OperationInspect, workflow: inspectWorkflow, reason: v1alpha1.InspectingReason,
+		message: "The engine reads the hardware",
+		failed:  "Inspection failed and is tried again after a wait; change spec to try at once",
+	})
+	return res, err
+}
+
+func (p inspecting) collect(ctx context.Context, s *scope) (result, error) {
+	found, err := p.details.collect(ctx, s, v1alpha1.OperationInspect)
+	if err != nil {
+		return result{stop: true}, err
+	}
+	if !found {
+		return result{stop: true}, &failure{v1alpha1.OperationInspect, fmt.Errorf("node %s was inspected, and the engine has no inventory of it", s.node.ID)}
+	}
+	delete(s.host.Annotations, v1alpha1.InspectAnnotation)
+	s.note(eventInspectionComplete, "Hardware inspection completed")
+	return s.moveTo(v1alpha1.StatePreparing), nil
+}
+
+// details reads the inventory of a node into its host and the HardwareData of that.
+type details struct {
+	engine inventoryReader
+	data   hardwareData
+}
+
+// collect reports whether there is an inventory. Details that a person supplied are kept.
+func (p details) collect(ctx context.Context, s *scope, operation v1alpha1.OperationName) (bool, error) {
+	if inspectionDisabled(s.host) && s.host.Status.HardwareDetails != nil {
+		return false, nil
+	}
+	inv, err := p.engine.Inventory(ctx, s.node.ID)
+	missing := errors.Is(err, provisioner.ErrNoInventory) || errors.Is(err, provisioner.ErrNotFound)
+	switch {
+	case err == nil, missing:
+	case isTemporary(err), ctx.Err() != nil:
+		return false, err
+	default:
+		s.waiting(messageUnreadable)
+		return false, &failure{operation, fmt.Errorf("read inventory of node %s: %w", s.node.ID, err)}
+	}
+	if inv != nil {
+		s.host.Status.HardwareDetails = hardware.Details(inv)
+	}
+	found := s.host.Status.HardwareDetails
+	if found == nil {
+		return false, nil
+	}
+	if s.host.Spec.Architecture == "" {
+		s.host.Spec.Architecture = found.CPU.Arch
+	}
+	return inv != nil, p.data.write(ctx, s.host, found)
+}

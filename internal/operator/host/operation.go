@@ -1,0 +1,153 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// errorOf is what a failure of an operation is called in the status.
+var errorOf = map[v1alpha1.OperationName]v1alpha1.ErrorType{
+	v1alpha1.OperationRegister:    v1alpha1.ErrorRegistration,
+	v1alpha1.OperationImport:      v1alpha1.ErrorInspection,
+	v1alpha1.OperationInspect:     v1alpha1.ErrorInspection,
+	v1alpha1.OperationPrepare:     v1alpha1.ErrorPreparation,
+	v1alpha1.OperationAdopt:       v1alpha1.ErrorProvisionedRegistration,
+	v1alpha1.OperationProvision:   v1alpha1.ErrorProvisioning,
+	v1alpha1.OperationDeprovision: v1alpha1.ErrorProvisioning,
+	v1alpha1.OperationPower:       v1alpha1.ErrorPowerManagement,
+	v1alpha1.OperationService:     v1alpha1.ErrorServicing,
+	v1alpha1.OperationDetach:      v1alpha1.ErrorDetach,
+	v1alpha1.OperationDelete:      v1alpha1.ErrorRegistration,
+}
+
+// failure is an error of an operation on the host. It is shown in the status
+// and retried with growing pauses.
+type failure struct {
+	operation v1alpha1.OperationName
+	err       error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// operation returns the record of an operation of this pass. One of another operation is
+// replaced, because an operation that follows another begins without failures.
+func (s *scope) operation(name v1alpha1.OperationName) *v1alpha1.OperationStatus {
+	record := &s.host.Status.Operation
+	if record.Name != name {
+		*record = v1alpha1.OperationStatus{Name: name}
+	}
+	return record
+}
+
+// wait is the pause before an operation that failed is tried again. A change of the
+// spec, of an annotation or of the credentials ends it.
+func (s *scope) wait(name v1alpha1.OperationName, limit time.Duration) time.Duration {
+	record := &s.before.Status.Operation
+	switch {
+	case record.Name != name, record.FailedAt == nil, record.Failures == 0, record.Request != "":
+		return 0
+	case record.Generation != s.host.Generation, record.Inputs != s.inputs():
+		return 0
+	}
+	next := record.FailedAt.Add(backoff(record.Failures, limit, string(s.host.UID)))
+	return max(next.Sub(s.now), 0)
+}
+
+// fail records that an operation failed.
+func (s *scope) fail(f *failure) {
+	record := s.operation(f.operation)
+	now := metav1.NewTime(s.now)
+	*record = v1alpha1.OperationStatus{
+		Name: f.operation, Failures: record.Failures + 1, FailedAt: &now,
+		Generation: s.host.Generation, Inputs: s.inputs(), QueuedAt: record.QueuedAt,
+	}
+	status := &s.host.Status
+	status.ErrorType = errorOf[f.operation]
+	status.ErrorMessage = cut(f.Error())
+	status.ErrorCount = record.Failures
+}
+
+// asked records a request that the engine accepted.
+func (s *scope) asked(name v1alpha1.OperationName, request string, n provisioner.Node) {
+	record := s.operation(name)
+	record.Request, record.Accepted, record.NodeChangedAt = request, true, changedAt(n)
+	record.Generation, record.Inputs = s.host.Generation, s.inputs()
+}
+
+// intends records a request that is sent after the record was written: one that must
+// not be repeated only because its answer got lost.
+func (s *scope) intends(name v1alpha1.OperationName, request, plan string, n provisioner.Node) {
+	record := s.operation(name)
+	record.Request, record.Accepted, record.Plan, record.NodeChangedAt = request, false, plan, changedAt(n)
+	record.Generation, record.Inputs = s.host.Generation, s.inputs()
+}
+
+// isOutdated reports whether a request was made with another spec, annotations or
+// credentials than there are now, so that its failure says nothing about these.
+func (s *scope) isOutdated(record v1alpha1.OperationStatus) bool {
+	return record.Request != "" && (record.Generation != s.host.Generation || record.Inputs != s.inputs())
+}
+
+func changedAt(n provisioner.Node) *metav1.MicroTime {
+	if n.StateChangedAt.IsZero() {
+		return nil
+	}
+	at := metav1.NewMicroTime(n.StateChangedAt)
+	return &at
+}
+
+// arrived reports whether the engine got the last request of an operation, also when its
+// answer was lost: the state of the node has changed since.
+func arrived(record v1alpha1.OperationStatus, n provisioner.Node) bool {
+	switch {
+	case record.Request == "":
+		return false
+	case record.Accepted:
+		return true
+	case record.NodeChangedAt == nil:
+		return !n.StateChangedAt.IsZero()
+	default:
+		return n.StateChangedAt.After(record.NodeChangedAt.Time)
+	}
+}
+
+// inputs is a fingerprint of what besides the spec decides whether an operation can
+// succeed.
+func (s *scope) inputs() string {
+	annotations := maps.Clone(s.before.Annotations)
+	delete(annotations, v1alpha1.StatusAnnotation)
+	return fingerprint(annotations, s.credentialsVersion)
+}
+
+// fingerprint is a short digest of values.
+func fingerprint(values ...any) string {
+	h := sha256.New()
+	encoder := json.NewEncoder(h)
+	for _, value := range values {
+		_ = encoder.Encode(value)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// holdValue is the value of an annotation as a record of a hold keeps it.
+func holdValue(value string) string {
+	const longest = 256
+	if len(value) <= longest {
+		return value
+	}
+	digest := sha256.Sum256([]byte(value))
+	return "sha256:" + hex.EncodeToString(digest[:])
+}
+
+// sortedKeys are the keys of a map in their order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

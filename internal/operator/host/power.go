@@ -1,0 +1,272 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+const (
+	// powerPoll is how often the node is read while its power changes.
+	powerPoll = 2 * time.Second
+	// softTimeout is how long a system may take to shut down before the machine is powered
+	// off hard.
+	softTimeout = 3 * time.Minute
+)
+
+// powerStep is what has to be done about the power of a machine next.
+type powerStep int
+
+const (
+	powerStay    powerStep = iota // nothing
+	powerWait                     // the power changes, or is not known
+	powerForget                   // the records of holds go, before the machine is powered on
+	powerOn                       // power it on
+	powerOff                      // power it off
+	powerReboot                   // restart it, because it must not be off
+	powerServed                   // the request for one cycle is fulfilled
+	powerRefused                  // the change was asked for and failed
+)
+
+// powerRequests are what annotations and spec ask of the power.
+type powerRequests struct {
+	// online is spec.online.
+	online bool
+	// neverOff is spec.disablePowerOff.
+	neverOff bool
+	// holds are the annotations that keep the host off, by key, with their values as
+	// records keep them.
+	holds map[string]string
+	// cycle is true when one power cycle is asked for.
+	cycle bool
+	// hard is true when one of the annotations asks for a hard power off.
+	hard bool
+}
+
+// wantsOff reports whether the machine has to be off and to stay off.
+func (r powerRequests) wantsOff() bool { return !r.neverOff && (!r.online || len(r.holds) > 0) }
+
+// powerRequestsOf reads what a host asks for. invalid are the annotations whose values
+// are none; they count as soft.
+func powerRequestsOf(h *v1alpha1.BareMetalHost) (r powerRequests, invalid []string) {
+	r = powerRequests{online: h.Spec.Online, neverOff: h.Spec.DisablePowerOff, holds: map[string]string{}}
+	for _, key := range sortedKeys(h.Annotations) {
+		if !isRebootAnnotation(key) {
+			continue
+		}
+		value := h.Annotations[key]
+		arguments, err := v1alpha1.ParseRebootArguments(value)
+		if err != nil {
+			invalid = append(invalid, key)
+		}
+		r.hard = r.hard || arguments.Mode == v1alpha1.RebootModeHard
+		if key == v1alpha1.RebootAnnotation {
+			r.cycle = true
+		} else {
+			r.holds[key] = holdValue(value)
+		}
+	}
+	return r, invalid
+}
+
+// unrecorded reports whether there is a hold that no request to power off has followed.
+func (r powerRequests) unrecorded(records []v1alpha1.PowerOffHold) bool {
+	for key, value := range r.holds {
+		known := func(hold v1alpha1.PowerOffHold) bool { return hold.Key == key && hold.Value == value }
+		if !slices.ContainsFunc(records, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// decidePower is pure. A machine is powered off for each new hold even if it is off
+// already, because only what the engine reads after that request confirms it.
+func decidePower(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.Node, asked bool) powerStep {
+	failed := asked && n.LastError != ""
+	switch {
+	case n.Busy, n.TargetPower != "":
+		return powerWait
+	case r.neverOff && r.cycle:
+		return powerReboot
+	case r.neverOff && n.Power == node.PowerOn:
+		return powerStay
+	case !r.neverOff && r.unrecorded(records):
+		return powerOff
+	case n.Power == "" || n.Power == node.PowerError:
+		return powerWait
+	case n.Power == node.PowerOff && r.cycle:
+		return powerServed
+	case n.Power == node.PowerOff && r.wantsOff():
+		return powerStay
+	case n.Power == node.PowerOff && len(records) > 0:
+		return powerForget
+	case failed:
+		return powerRefused
+	case n.Power == node.PowerOff:
+		return powerOn
+	case r.wantsOff() || r.cycle:
+		return powerOff
+	case len(records) > 0: // no hold is left
+		return powerForget
+	default:
+		return powerStay
+	}
+}
+
+// confirmable reports whether a reading of a node shows that the machine is off by what
+// the engine read after the last request: nothing is going on, and nothing failed since.
+func confirmable(n provisioner.Node) bool {
+	return n.Power == node.PowerOff && n.TargetPower == "" && !n.Busy && n.LastError == "" && n.Fault == ""
+}
+
+// confirmed are the records of the holds that exist, with those confirmed that a
+// reading at that time confirms. A record whose annotation is gone goes, so that an equal
+// one that comes back is new; so does that of a machine which somebody else powered on.
+func confirmed(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.Node, now time.Time) []v1alpha1.PowerOffHold {
+	var kept []v1alpha1.PowerOffHold
+	for _, hold := range records {
+		value, exists := r.holds[hold.Key]
+		if !exists || value != hold.Value || hold.ConfirmedAt != nil && n.Power == node.PowerOn {
+			continue
+		}
+		if hold.ConfirmedAt == nil && confirmable(n) {
+			at := metav1.NewTime(now)
+			hold.ConfirmedAt = &at
+		}
+		kept = append(kept, hold)
+	}
+	return kept
+}
+
+// recorded are records of all holds after a request to power off. Those that were
+// confirmed stay so.
+func recorded(r powerRequests, records []v1alpha1.PowerOffHold, now time.Time) []v1alpha1.PowerOffHold {
+	var all []v1alpha1.PowerOffHold
+	for _, key := range sortedKeys(r.holds) {
+		hold := v1alpha1.PowerOffHold{Key: key, Value: r.holds[key], RequestedAt: metav1.NewTime(now)}
+		for _, before := range records {
+			if before.Key == hold.Key && before.Value == hold.Value {
+				hold = before
+			}
+		}
+		all = append(all, hold)
+	}
+	return all
+}
+
+// power steers the power of a host whose machine is in a steady state.
+type power struct {
+	engine     provisioner.PowerController
+	maxBackoff time.Duration
+	metrics    *Metrics
+}
+
+// Requests for power, as the record of an operation has them.
+const (
+	askOn     = "on"
+	askOff    = "off"
+	askReboot = "reboot"
+)
+
+// steer makes the next step. settled reports that nothing is left to do.
+func (p power) steer(ctx context.Context, s *scope) (settled bool, res result, err error) {
+	if !s.host.HasBMC() {
+		return true, result{}, nil
+	}
+	requests, invalid := powerRequestsOf(s.host)
+	for _, key := range invalid {
+		s.warnOf(key, eventInvalidAnnotationValue, "The value of annotation %s is no valid request; it counts as a soft power off", key)
+	}
+	status := &s.host.Status
+	status.PowerOffHolds = confirmed(requests, status.PowerOffHolds, *s.node, s.now)
+	record := status.Operation
+	asked := record.Name == v1alpha1.OperationPower && record.Request != "" && record.Accepted
+	if pause := s.wait(v1alpha1.OperationPower, p.maxBackoff); pause > 0 && !requests.unrecorded(status.PowerOffHolds) {
+		return false, result{requeueAfter: min(pause, idlePoll), stop: true}, nil
+	}
+	switch step := decidePower(requests, status.PowerOffHolds, *s.node, asked); step {
+	case powerStay:
+		if requests.wantsOff() && len(requests.holds) > 0 {
+			s.waiting("The host is kept powered off by %s", strings.Join(sortedKeys(requests.holds), ", "))
+		}
+		return true, result{}, nil
+	case powerWait:
+		return p.await(s)
+	case powerForget:
+		status.PowerOffHolds = nil
+		return false, result{requeueAfter: soon, stop: true}, nil
+	case powerServed:
+		delete(s.host.Annotations, v1alpha1.RebootAnnotation)
+		return false, result{requeueAfter: soon, stop: true}, nil
+	case powerRefused:
+		return false, result{stop: true}, &failure{v1alpha1.OperationPower, fmt.Errorf("%s node %s: %s", record.Request, s.node.ID, cut(s.node.LastError))}
+	default:
+		res, err := p.change(ctx, s, requests, step)
+		return false, res, err
+	}
+}
+
+// await waits for a change of power, or reports that the power is not known.
+func (p power) await(s *scope) (bool, result, error) {
+	n := s.node
+	if n.Busy || n.TargetPower != "" {
+		return false, result{requeueAfter: powerPoll, stop: true}, nil
+	}
+	why := withReason("The engine cannot read the power of node "+n.ID, n.LastError)
+	if n.Fault != "" || n.LastError != "" {
+		return false, result{stop: true}, &failure{v1alpha1.OperationPower, errors.New(cut(why))}
+	}
+	s.waiting("%s", why)
+	return false, result{requeueAfter: idlePoll, stop: true}, nil
+}
+
+// change asks the engine to change the power.
+func (p power) change(ctx context.Context, s *scope, requests powerRequests, step powerStep) (result, error) {
+	change, request := powerChange(step, requests.hard || s.host.Status.Operation.Name == v1alpha1.OperationPower && s.host.Status.Operation.Failures > 0)
+	err := p.engine.SetPower(ctx, s.node.ID, change)
+	if errors.Is(err, provisioner.ErrUnsupported) && change.Action == provisioner.PowerActionSoftOff {
+		change.Action = provisioner.PowerActionOff
+		err = p.engine.SetPower(ctx, s.node.ID, change)
+	}
+	if err != nil {
+		return result{stop: true}, refused(v1alpha1.OperationPower, "power "+request, s.node.ID, err)
+	}
+	s.asked(v1alpha1.OperationPower, request, *s.node)
+	switch step {
+	case powerOff:
+		s.host.Status.PowerOffHolds = recorded(requests, s.host.Status.PowerOffHolds, s.now)
+		s.note(eventPowerOff, "Powering the machine off")
+	case powerReboot:
+		delete(s.host.Annotations, v1alpha1.RebootAnnotation)
+		s.note(eventPowerOff, "Restarting the machine")
+	default:
+		s.note(eventPowerOn, "Powering the machine on")
+	}
+	p.metrics.powerChanged(s.host, request)
+	return result{requeueAfter: powerPoll, stop: true}, nil
+}
+
+func powerChange(step powerStep, hard bool) (provisioner.PowerChange, string) {
+	switch {
+	case step == powerOn:
+		return provisioner.PowerChange{Action: provisioner.PowerActionOn}, askOn
+	case step == powerReboot && hard:
+		return provisioner.PowerChange{Action: provisioner.PowerActionReboot}, askReboot
+	case step == powerReboot:
+		return provisioner.PowerChange{Action: provisioner.PowerActionSoftReboot, Timeout: softTimeout}, askReboot
+	case hard:
+		return provisioner.PowerChange{Action: provisioner.PowerActionOff}, askOff
+	default:
+		return provisioner.PowerChange{Action: provisioner.PowerActionSoftOff, Timeout: softTimeout}, askOff
+	}
+}

@@ -1,0 +1,88 @@
+package host
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// provisioning deploys what the host asks for. What fails is removed before it is tried
+// again.
+type provisioning struct {
+	work
+	inputs  deploymentInputs
+	metrics *Metrics
+}
+
+// provisionStep is what a provisioning host has to do next.
+type provisionStep int
+
+const (
+	provisionWork   provisionStep = iota // the engine deploys, or has to be asked
+	provisionRemove                      // what was deployed so far has to be removed
+)
+
+// decideProvisioning is pure. A deployment under way whose image was taken away, or that a
+// person interrupts, ends when the engine can be interrupted.
+func decideProvisioning(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1alpha1.OperationStatus) provisionStep {
+	attempted := h.Status.LastAttemptedImage
+	changed := imageURL(h.Spec.Image) != imageURL(attempted)
+	begun := record.Request == askDeploy
+	switch {
+	case n.State == node.Deploying, n.State == node.Active:
+		return provisionWork
+	case h.Status.ErrorType == v1alpha1.ErrorProvisioning:
+		return provisionRemove
+	case begun && (changed || forced(h)), !wantsDeployment(h):
+		return provisionRemove
+	default:
+		return provisionWork
+	}
+}
+
+func (p provisioning) reconcile(ctx context.Context, s *scope) (result, error) {
+	record := s.operation(v1alpha1.OperationProvision)
+	if decideProvisioning(s.host, *s.node, *record) == provisionRemove {
+		if forced(s.host) {
+			delete(s.host.Annotations, v1alpha1.RebootAnnotation)
+		}
+		return s.moveKeepingError(v1alpha1.StateDeprovisioning), nil
+	}
+	complete, res, err := p.advance(ctx, s, task{
+		operation: v1alpha1.OperationProvision, workflow: provisionWorkflow, reason: v1alpha1.ProvisioningReason,
+		message: "The engine deploys " + deploymentName(s.host),
+		failed:  "The deployment failed; what is there of it is removed",
+		send: map[string]func(context.Context) error{askDeploy: func(ctx context.Context) error {
+			deployment, err := p.inputs.deployment(ctx, s.host)
+			if err != nil {
+				return err
+			}
+			return p.engine.Deploy(ctx, s.node.ID, deployment)
+		}},
+	})
+	var failed *failure
+	if errors.As(err, &failed) {
+		s.host.Status.ProvisioningFailCount++
+		return result{requeueAfter: soon, stop: true}, err
+	}
+	if !complete {
+		return res, err
+	}
+	effective := &s.host.Status.Provisioning
+	effective.Image, effective.CustomDeploy = v1alpha1.Image{}, s.host.Spec.CustomDeploy.DeepCopy()
+	if s.host.Status.LastAttemptedImage != nil {
+		effective.Image = *s.host.Status.LastAttemptedImage.DeepCopy()
+	}
+	s.host.Status.ProvisioningFailCount = 0
+	s.note(eventProvisioningComplete, "%s is deployed", capitalized(deploymentName(s.host)))
+	return s.moveTo(v1alpha1.StateProvisioned), nil
+}
+
+// isGone is pure: whether a host in use is to run something else than it does, or nothing.
+func isGone(h *v1alpha1.BareMetalHost) bool {
+	now := h.Status.Provisioning
+	return imageURL(h.Spec.Image) != now.Image.URL || deployMethod(h.Spec.CustomDeploy) != deployMethod(now.CustomDeploy)
+}

@@ -1,0 +1,271 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/bmc"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// registeredStates are the states in which a host with a BMC has a node, which is made
+// when it is missing.
+var registeredStates = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StateRegistering:           true,
+	v1alpha1.StateInspecting:            true,
+	v1alpha1.StateMatchProfile:          true,
+	v1alpha1.StatePreparing:             true,
+	v1alpha1.StateReady:                 true,
+	v1alpha1.StateAvailable:             true,
+	v1alpha1.StateProvisioning:          true,
+	v1alpha1.StateProvisioned:           true,
+	v1alpha1.StateExternallyProvisioned: true,
+	v1alpha1.StateDeprovisioning:        true,
+}
+
+// registration is the guard that keeps the node of a host with a BMC: it finds or
+// creates the node, writes into it what the host asks of it, and hands it to the handler of
+// the state. A change of address or credentials is written in whatever state the host is.
+type registration struct {
+	engine  engine
+	nodes   nodeView
+	owners  ownership
+	applied *applied
+	metrics *Metrics
+}
+
+// applied remembers the registration that each host's node was last given, so that a
+// pass does not compare them again. It is lost with the process, which then compares once.
+// It is safe for concurrent use.
+type applied struct {
+	mu    sync.Mutex
+	marks map[types.UID]string
+}
+
+func (a *applied) has(host types.UID, mark string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.marks[host] == mark
+}
+
+func (a *applied) put(host types.UID, mark string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.marks[host] = mark
+}
+
+func (a *applied) forget(host types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.marks, host)
+}
+
+func (p registration) reconcile(ctx context.Context, s *scope) (result, error) {
+	if s.credentials == nil {
+		return result{}, nil
+	}
+	wanted, err := p.registration(s)
+	if err != nil {
+		return result{stop: true}, err
+	}
+	n, err := p.find(ctx, s)
+	switch {
+	case errors.Is(err, provisioner.ErrNotFound):
+		return p.create(ctx, s, wanted)
+	case isConflict(err):
+		return result{stop: true}, registrationError("%w", err)
+	case err != nil:
+		return result{stop: true}, err
+	}
+	if s.host.Status.Provisioning.ID != n.ID {
+		// The link is written before the mark, so that a deletion in between finds the node.
+		s.host.Status.Provisioning.ID = n.ID
+		return result{requeueAfter: soon, stop: true}, nil
+	}
+	n, err = p.owners.hold(ctx, s.host, n)
+	if isConflict(err) {
+		return result{stop: true}, registrationError("%w", err)
+	}
+	if err != nil {
+		return result{stop: true}, err
+	}
+	if n, err = p.update(ctx, s, n, wanted); err != nil {
+		return result{stop: true}, refused(v1alpha1.OperationRegister, "update", n.ID, err)
+	}
+	s.node = &n
+	return result{}, nil
+}
+
+// find returns the node that a host is linked to, or else one that may become its node:
+// by its name, or by any MAC address, which a discovered machine has.
+func (p registration) find(ctx context.Context, s *scope) (provisioner.Node, error) {
+	if id := s.host.Status.Provisioning.ID; id != "" {
+		n, err := p.nodes.Fetch(ctx, id)
+		if !errors.Is(err, provisioner.ErrNotFound) {
+			return n, err
+		}
+	}
+	n, err := p.owners.find(ctx, s.host)
+	if err != nil {
+		return n, err
+	}
+	return n, p.owners.check(ctx, s.host, n)
+}
+
+// create makes the node of a host that has none.
+func (p registration) create(ctx context.Context, s *scope, wanted provisioner.Registration) (result, error) {
+	if s.host.Status.Provisioning.ID != "" {
+		s.warn(eventRegistrationError, "The engine has lost node %s; it is created again", s.host.Status.Provisioning.ID)
+	}
+	s.host.Status.TriedCredentials = s.credentials.status
+	n, err := p.engine.Create(ctx, wanted)
+	if err != nil {
+		return result{stop: true}, refused(v1alpha1.OperationRegister, "create", wanted.Name, err)
+	}
+	s.host.Status.Provisioning.ID = n.ID
+	p.metrics.registrationRequired(s.host)
+	s.working(v1alpha1.RegisteringReason, "The engine has node %s for this host", n.ID)
+	return result{requeueAfter: soon, stop: true}, nil
+}
+
+// fixedStates are the states of a node in which the engine may be given other settings.
+var fixedStates = map[node.State]bool{
+	node.Enroll: true, node.Manageable: true, node.Available: true, node.Active: true,
+	node.InspectFailed: true, node.CleanFailed: true, node.DeployFailed: true, node.AdoptFailed: true,
+	node.ServiceFailed: true, node.ErrorState: true,
+}
+
+// update brings the node to the registration when it may differ. A node under work is
+// updated afterwards.
+func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, wanted provisioner.Registration) (provisioner.Node, error) {
+	status := &s.host.Status
+	changed := !sameCredentials(status.GoodCredentials, s.credentials.status)
+	mark := fingerprint(n.ID, wanted.Access, wanted, s.credentials.status.Version)
+	if p.applied.has(s.host.UID, mark) && !changed || n.Busy || !fixedStates[n.State] {
+		return n, nil
+	}
+	if changed {
+		status.TriedCredentials = s.credentials.status
+	}
+	updated, err := p.engine.Update(ctx, n.ID, wanted, provisioner.UpdateOptions{WithCredentials: changed})
+	if err != nil {
+		return n, err
+	}
+	p.applied.put(s.host.UID, mark)
+	if changed && updated.State != node.Enroll {
+		p.accept(s)
+	}
+	return updated, nil
+}
+
+// accept records that the credentials work.
+func (p registration) accept(s *scope) {
+	if sameCredentials(s.host.Status.GoodCredentials, s.credentials.status) {
+		return
+	}
+	s.host.Status.GoodCredentials = s.credentials.status
+	s.note(eventBMCAccessValidated, "The engine has access to the BMC")
+	p.metrics.credentialsUpdated(s.host)
+}
+
+func sameCredentials(a, b v1alpha1.CredentialsStatus) bool {
+	switch {
+	case a.Reference == nil || b.Reference == nil:
+		return a.Reference == b.Reference && a.Version == b.Version
+	default:
+		return *a.Reference == *b.Reference && a.Version == b.Version
+	}
+}
+
+// registration is what the host asks of its node.
+func (p registration) registration(s *scope) (provisioner.Registration, error) {
+	h := s.host
+	access, err := bmc.Parse(h.Spec.BMC)
+	if err != nil {
+		return provisioner.Registration{}, registrationError("spec.bmc.address cannot be used: %w", err)
+	}
+	if access.Abilities.NeedsMAC && h.Spec.BootMACAddress == "" {
+		return provisioner.Registration{}, registrationError("spec.bootMACAddress is empty; a BMC of the scheme %s needs it", access.Scheme)
+	}
+	r := provisioner.Registration{
+		Name: provisioner.NodeName(h.Namespace, h.Name), Mark: p.owners.mark(h),
+		Access: &access, Credentials: s.credentials.Credentials,
+		BootMAC: h.Spec.BootMACAddress, BootMode: h.Spec.BootMode, Architecture: h.Spec.Architecture,
+		RootDevice: h.Spec.RootDeviceHints.DeepCopy(), InspectionMode: h.Spec.InspectionMode,
+		SkipAutomatedCleaning: skipsCleaning(h), DisablePowerOff: h.Spec.DisablePowerOff,
+	}
+	if inUse[s.state()] {
+		r.Deployed = deployedOf(h)
+	}
+	return r, nil
+}
+
+// inUse are the states of hosts whose machine runs a deployment.
+var inUse = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StateProvisioned:           true,
+	v1alpha1.StateExternallyProvisioned: true,
+	v1alpha1.StateDeprovisioning:        true,
+}
+
+// registering is the handler of the state registering.
+type registering struct {
+	work
+	registration
+	capacity capacity
+}
+
+func (p registering) reconcile(ctx context.Context, s *scope) (result, error) {
+	if s.node == nil { // its BMC was taken away
+		return s.moveTo(v1alpha1.StateUnmanaged), nil
+	}
+	complete, res, err := p.advance(ctx, s, task{
+		operation: v1alpha1.OperationRegister, workflow: registerWorkflow, reason: v1alpha1.RegisteringReason,
+		message: "The engine checks the access to the BMC",
+		failed:  "Registration failed and is tried again after a wait; change spec or the Secret to try at once",
+	})
+	if !complete {
+		return res, err
+	}
+	p.accept(s)
+	next := afterRegistration(s.host)
+	if next == v1alpha1.StateInspecting {
+		free, res, err := p.capacity.take(ctx, s, v1alpha1.OperationRegister)
+		if !free {
+			return res, err
+		}
+	}
+	s.note(eventRegistered, "The engine manages the host as node %s", s.node.ID)
+	return s.moveTo(next), nil
+}
+
+// afterRegistration is pure: the state that follows registration.
+func afterRegistration(h *v1alpha1.BareMetalHost) v1alpha1.ProvisioningState {
+	switch {
+	case h.Spec.ExternallyProvisioned:
+		return v1alpha1.StateExternallyProvisioned
+	case inspectionDisabled(h), h.Status.HardwareDetails != nil:
+		return v1alpha1.StatePreparing
+	default:
+		return v1alpha1.StateInspecting
+	}
+}
+
+// deployedOf is what a node is told about the machine of a host in use.
+func deployedOf(h *v1alpha1.BareMetalHost) *provisioner.Deployment {
+	d := &provisioner.Deployment{
+		InstanceID: string(h.UID), RootDevice: h.Status.Provisioning.RootDeviceHints.DeepCopy(),
+		BootMode: h.Status.Provisioning.BootMode,
+	}
+	if image := h.Status.Provisioning.Image; image.URL != "" {
+		d.Image = &image
+	}
+	if deploy := h.Status.Provisioning.CustomDeploy; deploy != nil {
+		d.Step = deploy.Method
+	}
+	return d
+}

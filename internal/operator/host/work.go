@@ -1,0 +1,205 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+const (
+	// workPoll is how often the node is read while the engine works on it. A change that
+	// the shared cache sees triggers a reconciliation earlier.
+	workPoll = time.Second
+	// idlePoll is how often the node is read while a person has to act. A
+	// change of the node triggers a reconciliation at once.
+	idlePoll = time.Minute
+)
+
+// Requests to the engine, by the names of their verbs.
+const (
+	askManage   = "manage"
+	askInspect  = "inspect"
+	askClean    = "clean"
+	askProvide  = "provide"
+	askAdopt    = "adopt"
+	askDeploy   = "deploy"
+	askUndeploy = "undeploy"
+	askAbort    = "abort"
+)
+
+// action is what an operation does about a state of the node.
+type action int
+
+const (
+	workBlocked action = iota // another client uses the node: a person has to act
+	workDone                  // the operation is complete
+	workWait                  // the engine is at work
+	workAsk                   // the engine has to be asked for something
+	workFailed                // the engine could not do it; asking is the way out
+	workHold                  // a failure was shown; its wait is not over
+)
+
+// workStep is what an operation does in one state of the node: an action, and the request
+// that goes with it.
+type workStep struct {
+	action  action
+	request string
+}
+
+// workflow maps the states of a node to what an operation does there. States that are
+// missing mean that another client uses the node.
+type workflow map[node.State]workStep
+
+// patience says which failures count.
+type patience struct {
+	// waiting is true while a failure that was shown is not tried again yet.
+	waiting bool
+	// outdated is true when the last request was made with other inputs than there are now.
+	outdated bool
+}
+
+// decideWork is pure. It returns the next step of an operation with this workflow, and a
+// message for the steps blocked and failed.
+func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus, p patience) (workStep, string) {
+	next, known := w[n.State]
+	switch {
+	case known && next.action == workDone:
+		return next, ""
+	case n.Maintenance && !ownFaults[n.Fault]:
+		return workStep{action: workBlocked}, withReason("The node is in maintenance", n.MaintenanceReason)
+	case !known:
+		return workStep{action: workBlocked}, withReason(fmt.Sprintf("The node is in state %q: another client uses it", n.State), n.LastError)
+	case next.action == workWait:
+		return next, ""
+	case p.waiting:
+		return workStep{action: workHold}, ""
+	case p.outdated && next.request != "":
+		return workStep{workAsk, next.request}, ""
+	case next.action == workFailed && (record.Failures == 0 || record.Request != ""):
+		return next, withReason(fmt.Sprintf("The node is in state %q", n.State), n.LastError)
+	case next.action == workFailed:
+		return workStep{workAsk, next.request}, "" // the way out
+	case n.LastError != "" && !node.IsYielded(n.LastError) && record.Request == next.request && arrived(record, n):
+		return workStep{action: workFailed}, n.LastError // the node is back where the request found it
+	default:
+		return next, ""
+	}
+}
+
+// ownFaults are the faults for which an engine puts a node into maintenance when work
+// that was asked of it fails. Asking for other work ends that maintenance; one of a person,
+// and that for a power failure, which the engine ends by itself, stay.
+var ownFaults = map[string]bool{"clean failure": true, "service failure": true, "rescue abort failure": true}
+
+func withReason(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}
+
+// work brings nodes along the workflows of operations.
+type work struct {
+	engine     engine
+	maxBackoff time.Duration
+}
+
+// task is an operation on the node of a host.
+type task struct {
+	operation v1alpha1.OperationName
+	workflow  workflow
+	// reason and message say in the condition Progressing what is being done, and failed
+	// what follows a failure.
+	reason, message, failed string
+	// send asks the engine for a request of the workflow that every operation can make;
+	// nil uses those.
+	send map[string]func(ctx context.Context) error
+}
+
+// advance makes the next step of a task. done reports that it is complete; otherwise
+// the pass ends with the result.
+func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res result, err error) {
+	wait := s.wait(t.operation, w.maxBackoff)
+	record := s.operation(t.operation)
+	next, message := decideWork(t.workflow, *s.node, *record, patience{waiting: wait > 0, outdated: s.isOutdated(*record)})
+	switch next.action {
+	case workDone:
+		return true, result{}, nil
+	case workWait:
+		s.working(t.reason, "%s", t.message)
+		record.Accepted = record.Request != ""
+		return false, result{requeueAfter: workPoll, stop: true}, nil
+	case workBlocked:
+		s.waiting("%s", cut(message))
+		return false, result{requeueAfter: idlePoll, stop: true}, nil
+	case workHold:
+		s.waiting("%s", t.failed)
+		return false, result{requeueAfter: wait, stop: true}, nil
+	case workFailed:
+		s.waiting("%s", t.failed)
+		return false, result{stop: true}, &failure{t.operation, errors.New(cut(message))}
+	}
+	s.working(t.reason, "%s", t.message)
+	if s.node.Maintenance {
+		if err := w.engine.SetMaintenance(ctx, s.node.ID, ""); err != nil {
+			return false, result{stop: true}, refused(t.operation, "end the maintenance of", s.node.ID, err)
+		}
+	}
+	repeated := record.Request == next.request && record.Accepted
+	if err := w.ask(ctx, s, t, next.request); err != nil {
+		return false, result{stop: true}, refused(t.operation, next.request, s.node.ID, err)
+	}
+	s.asked(t.operation, next.request, *s.node)
+	if repeated {
+		return false, result{requeueAfter: workPoll, stop: true}, nil // the engine is slow to begin
+	}
+	return false, result{requeueAfter: soon, stop: true}, nil
+}
+
+// ask sends a request.
+func (w work) ask(ctx context.Context, s *scope, t task, request string) error {
+	if send := t.send[request]; send != nil {
+		return send(ctx)
+	}
+	id := s.node.ID
+	switch request {
+	case askManage:
+		return w.engine.Manage(ctx, id)
+	case askProvide:
+		return w.engine.Provide(ctx, id, provisioner.ProvideOptions{SkipCleaning: skipsCleaning(s.host)})
+	case askInspect:
+		return w.engine.Inspect(ctx, id)
+	case askAdopt:
+		return w.engine.Adopt(ctx, id)
+	case askUndeploy:
+		return w.engine.Undeploy(ctx, id)
+	case askAbort:
+		return w.engine.Abort(ctx, id)
+	default:
+		return fmt.Errorf("operation %s does not know the request %q", t.operation, request)
+	}
+}
+
+// skipsCleaning reports whether the disks of the host are left as they are.
+func skipsCleaning(h *v1alpha1.BareMetalHost) bool {
+	return h.Spec.AutomatedCleaningMode == v1alpha1.CleaningModeDisabled
+}
+
+// refused makes a refusal of the engine a failure of the operation. Errors that say
+// nothing about the request stay as they are.
+func refused(operation v1alpha1.OperationName, request, id string, err error) error {
+	if err == nil || isTemporary(err) || errors.Is(err, provisioner.ErrNotFound) {
+		return err
+	}
+	return &failure{operation, fmt.Errorf("%s node %s: %w", request, id, err)}
+}
+
+// isTemporary reports whether an error says only that the engine cannot be asked now.
+func isTemporary(err error) bool {
+	return errors.Is(err, provisioner.ErrBusy) || errors.Is(err, provisioner.ErrUnreachable) || errors.Is(err, context.Canceled)
+}

@@ -1,0 +1,252 @@
+package host
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// The first step of each workflow in each state of the node. States that a row lacks
+// belong to other clients.
+func TestEveryOperationKnowsWhatToDoInEveryStateOfItsNode(t *testing.T) {
+	const waits, ends, fails, blocks = "wait", "done", "failed", "blocked"
+	name := func(s workStep) string {
+		switch s.action {
+		case workAsk:
+			return s.request
+		case workWait:
+			return waits
+		case workDone:
+			return ends
+		case workFailed:
+			return fails
+		default:
+			return blocks
+		}
+	}
+	registered := map[node.State]string{}
+	for _, state := range node.States() {
+		registered[state] = ends
+	}
+	registered[node.Enroll], registered[node.Verifying] = askManage, waits
+	for operation, tt := range map[string]struct {
+		workflow workflow
+		want     map[node.State]string
+	}{
+		"register": {registerWorkflow, registered},
+		"inspect": {inspectWorkflow, map[node.State]string{
+			node.Enroll: askManage, node.Verifying: waits, node.Manageable: askInspect, node.Available: askManage,
+			node.Inspecting: waits, node.InspectWait: waits, node.InspectFailed: fails,
+			node.Cleaning: waits, node.CleanWait: waits, node.CleanFailed: askManage, node.AdoptFailed: askManage,
+		}},
+		"prepare": {prepareWorkflow, map[node.State]string{
+			node.Enroll: askManage, node.Verifying: waits, node.Manageable: askProvide, node.Available: ends,
+			node.Inspecting: waits, node.InspectWait: waits, node.InspectFailed: fails,
+			node.Cleaning: waits, node.CleanWait: waits, node.CleanFailed: fails, node.AdoptFailed: fails,
+		}},
+		"configure": {configureWorkflow, map[node.State]string{
+			node.Enroll: askManage, node.Verifying: waits, node.Manageable: askClean, node.Available: askManage,
+			node.Inspecting: waits, node.InspectWait: waits, node.InspectFailed: fails,
+			node.Cleaning: waits, node.CleanWait: waits, node.CleanFailed: fails, node.AdoptFailed: fails,
+		}},
+		"provision": {provisionWorkflow, map[node.State]string{
+			node.Enroll: askManage, node.Verifying: waits, node.Manageable: askProvide, node.Available: askDeploy,
+			node.Cleaning: waits, node.CleanWait: waits, node.CleanFailed: fails,
+			node.Deploying: waits, node.DeployWait: waits, node.DeployHold: waits, node.DeployFailed: fails, node.Active: ends,
+		}},
+		"adopt": {adoptWorkflow, map[node.State]string{
+			node.Enroll: askManage, node.Verifying: waits, node.Manageable: askAdopt, node.Adopting: waits, node.AdoptFailed: fails,
+			node.Active: ends, node.Servicing: ends, node.ServiceWait: ends, node.ServiceHold: ends, node.ServiceFailed: ends,
+			node.Rescue: ends, node.Rescuing: waits, node.RescueWait: waits, node.RescueFailed: ends,
+			node.Unrescuing: waits, node.UnrescueFailed: ends,
+		}},
+		"deprovision": {deprovisionWorkflow, map[node.State]string{
+			node.Enroll: askManage, node.Verifying: waits, node.Manageable: askProvide, node.Available: ends,
+			node.Active: askUndeploy, node.DeployWait: askUndeploy, node.DeployFailed: askUndeploy, node.DeployHold: askAbort,
+			node.Deploying: waits, node.Deleting: waits, node.ErrorState: fails,
+			node.Cleaning: waits, node.CleanWait: waits, node.CleanHold: waits, node.CleanFailed: fails,
+			node.Inspecting: waits, node.InspectWait: waits, node.InspectFailed: askManage,
+			node.Adopting: waits, node.AdoptFailed: askAdopt,
+			node.Servicing: waits, node.ServiceWait: askAbort, node.ServiceHold: askAbort, node.ServiceFailed: askUndeploy,
+			node.Rescue: askUndeploy, node.Rescuing: waits, node.RescueWait: askUndeploy, node.RescueFailed: askUndeploy,
+			node.Unrescuing: waits, node.UnrescueFailed: askUndeploy,
+		}},
+	} {
+		for _, state := range node.States() {
+			want, known := tt.want[state]
+			if !known {
+				want = blocks
+			}
+			got, message := decideWork(tt.workflow, provisioner.Node{State: state}, v1alpha1.OperationStatus{}, patience{})
+			if name(got) != want {
+				t.Errorf("%s with the node in %q: %s, want %s", operation, state, name(got), want)
+			}
+			if (got.action == workBlocked || got.action == workFailed) && message == "" {
+				t.Errorf("%s with the node in %q: no message", operation, state)
+			}
+		}
+	}
+}
+
+// Requests of workflows must be verbs that the provision state machine takes.
+func TestEveryRequestIsPossibleInItsState(t *testing.T) {
+	verbs := map[string]node.Trigger{
+		askManage: node.OnManage, askProvide: node.OnProvide, askInspect: node.OnInspect, askClean: node.OnClean,
+		askDeploy: node.OnDeploy, askUndeploy: node.OnDelete, askAdopt: node.OnAdopt, askAbort: node.OnAbort,
+	}
+	for operation, w := range map[string]workflow{
+		"register": registerWorkflow, "inspect": inspectWorkflow, "prepare": prepareWorkflow, "configure": configureWorkflow,
+		"provision": provisionWorkflow, "adopt": adoptWorkflow, "deprovision": deprovisionWorkflow,
+	} {
+		for state, step := range w {
+			if step.request == "" {
+				continue
+			}
+			if _, ok := node.Next(state, verbs[step.request]); !ok {
+				t.Errorf("%s asks for %s of a node in %q, which the engine refuses", operation, step.request, state)
+			}
+		}
+	}
+}
+
+func TestDecideWorkAfterRequestsAndFailures(t *testing.T) {
+	at := metav1.NewTime(testNow)
+	micro := metav1.NewMicroTime(testNow)
+	asked := func(request string) v1alpha1.OperationStatus {
+		return v1alpha1.OperationStatus{Name: v1alpha1.OperationPrepare, Request: request, Accepted: true}
+	}
+	failed := v1alpha1.OperationStatus{Name: v1alpha1.OperationPrepare, Failures: 1, FailedAt: &at}
+	broken := func(s node.State) provisioner.Node {
+		return provisioner.Node{State: s, LastError: "the disk is on fire"}
+	}
+	for _, tt := range []struct {
+		name    string
+		node    provisioner.Node
+		record  v1alpha1.OperationStatus
+		waiting bool
+		want    workStep
+		message string
+	}{
+		{"old error of the node", broken(node.Enroll), v1alpha1.OperationStatus{}, false, toManage, ""},
+		{"manage failed", broken(node.Enroll), asked(askManage), false, fails, "the disk is on fire"},
+		{"manage worked, provide was not sent", broken(node.Manageable), asked(askManage), false, toProvide, ""},
+		{"provide failed", broken(node.Manageable), asked(askProvide), false, fails, "the disk is on fire"},
+		{"engine is slow to begin", provisioner.Node{State: node.Enroll}, asked(askManage), false, toManage, ""},
+		{"cleaning failed", broken(node.CleanFailed), asked(askProvide), false, failsManage, `The node is in state "clean failed": the disk is on fire`},
+		{"failure was shown, wait is on", broken(node.CleanFailed), failed, true, workStep{action: workHold}, ""},
+		{"wait is over after a failed state", broken(node.CleanFailed), failed, false, toManage, ""},
+		{"wait is over after a failed verb", broken(node.Enroll), failed, false, toManage, ""},
+		{"failed again after the wait", broken(node.CleanFailed), v1alpha1.OperationStatus{Failures: 1, Request: askProvide, Accepted: true}, false, failsManage, `The node is in state "clean failed": the disk is on fire`},
+		{"a person brought the node to available", broken(node.Available), failed, true, done, ""},
+		{"engine works again by itself", broken(node.Cleaning), failed, true, wait, ""},
+		{"maintenance", provisioner.Node{State: node.Manageable, Maintenance: true, MaintenanceReason: "fan"}, v1alpha1.OperationStatus{}, false, workStep{}, "The node is in maintenance: fan"},
+		{"maintenance for failed cleaning, failure was shown", provisioner.Node{State: node.CleanFailed, Maintenance: true, Fault: "clean failure"}, failed, false, toManage, ""},
+		{"maintenance for a power failure", provisioner.Node{State: node.CleanFailed, Maintenance: true, Fault: "power failure"}, failed, false, workStep{}, "The node is in maintenance"},
+		{"in use", provisioner.Node{State: node.Active}, v1alpha1.OperationStatus{}, false, workStep{}, `The node is in state "active": another client uses it`},
+		{
+			"request never came",
+			provisioner.Node{State: node.Manageable, LastError: "old", StateChangedAt: testNow},
+			v1alpha1.OperationStatus{Request: askProvide, NodeChangedAt: &micro},
+			false, toProvide, "",
+		},
+		{
+			"request came, its answer was lost",
+			provisioner.Node{State: node.Manageable, LastError: "new", StateChangedAt: testNow.Add(time.Second)},
+			v1alpha1.OperationStatus{Request: askProvide, NodeChangedAt: &micro},
+			false, fails, "new",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, message := decideWork(prepareWorkflow, tt.node, tt.record, patience{waiting: tt.waiting})
+			if got.action != tt.want.action || got.request != tt.want.request && tt.want.request != "" || message != tt.message {
+				t.Errorf("got %+v %q, want %+v %q", got, message, tt.want, tt.message)
+			}
+		})
+	}
+}
+
+func TestFailureOfARequestWithOtherInputsIsNotCounted(t *testing.T) {
+	record := v1alpha1.OperationStatus{Request: askManage, Accepted: true}
+	refused := provisioner.Node{State: node.Enroll, LastError: "the BMC refuses the password"}
+	if got, _ := decideWork(registerWorkflow, refused, record, patience{}); got.action != workFailed {
+		t.Errorf("with the same inputs: %+v, want a failure", got)
+	}
+	if got, _ := decideWork(registerWorkflow, refused, record, patience{outdated: true}); got != toManage {
+		t.Errorf("with other inputs: %+v, want another request", got)
+	}
+}
+
+func TestStepsThatConfigureRunOnceAlsoWhenAnAnswerIsLost(t *testing.T) {
+	before := metav1.NewMicroTime(testNow)
+	later := testNow.Add(time.Second)
+	wanted := configuration{plan: "p2"}
+	record := func(plan string, accepted bool) v1alpha1.OperationStatus {
+		return v1alpha1.OperationStatus{Request: askClean, Plan: plan, Accepted: accepted, NodeChangedAt: &before}
+	}
+	for _, tt := range []struct {
+		name   string
+		node   provisioner.Node
+		record v1alpha1.OperationStatus
+		want   configureStep
+	}{
+		{"nothing was asked for", provisioner.Node{State: node.Manageable}, v1alpha1.OperationStatus{}, configureIntend},
+		{"recorded, not sent", provisioner.Node{State: node.Manageable, StateChangedAt: testNow}, record("p2", false), configureWork},
+		{"sent, answer lost, steps have run", provisioner.Node{State: node.Manageable, StateChangedAt: later}, record("p2", false), configureDone},
+		{"sent, answer lost, steps have failed", provisioner.Node{State: node.Manageable, StateChangedAt: later, LastError: "x"}, record("p2", false), configureWork},
+		{"accepted, steps have run", provisioner.Node{State: node.Manageable, StateChangedAt: later}, record("p2", true), configureDone},
+		{"steps run", provisioner.Node{State: node.CleanWait}, record("p2", true), configureWork},
+		{"steps run that are not wanted any more", provisioner.Node{State: node.CleanWait}, record("p1", true), configureAbort},
+		{"another plan has run", provisioner.Node{State: node.Manageable}, record("p1", true), configureIntend},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := decideConfiguration(wanted, tt.node, tt.record, false); got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestWaitAfterFailureEndsWithTimeOrWithNewInputs(t *testing.T) {
+	host := testHost(func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{"note": "a"} })
+	s := newScope(host, testNow, time.Minute)
+	for range 2 {
+		s.fail(&failure{v1alpha1.OperationPrepare, errTest})
+	}
+	if got := s.host.Status; got.ErrorCount != 2 || got.ErrorType != v1alpha1.ErrorPreparation {
+		t.Fatalf("status = %+v, want two errors of preparing", got)
+	}
+	waitAt := func(at time.Time, change func(*v1alpha1.BareMetalHost), name v1alpha1.OperationName) time.Duration {
+		h := s.host.DeepCopy()
+		if change != nil {
+			change(h)
+		}
+		return newScope(h, at, time.Minute).wait(name, 30*time.Minute)
+	}
+	if got := waitAt(testNow, nil, v1alpha1.OperationPrepare); got < 2*time.Minute || got > 4*time.Minute {
+		t.Errorf("at once: %s, want 2 to 4 minutes", got)
+	}
+	for name, got := range map[string]time.Duration{
+		"later":                   waitAt(testNow.Add(5*time.Minute), nil, v1alpha1.OperationPrepare),
+		"with a new spec":         waitAt(testNow, func(h *v1alpha1.BareMetalHost) { h.Generation = 2 }, v1alpha1.OperationPrepare),
+		"with a new annotation":   waitAt(testNow, func(h *v1alpha1.BareMetalHost) { h.Annotations["note"] = "b" }, v1alpha1.OperationPrepare),
+		"for another operation":   waitAt(testNow, nil, v1alpha1.OperationRegister),
+		"after a request of ours": waitAt(testNow, func(h *v1alpha1.BareMetalHost) { h.Status.Operation.Request = askManage }, v1alpha1.OperationPrepare),
+	} {
+		if got != 0 {
+			t.Errorf("%s: %s, want no wait", name, got)
+		}
+	}
+	// What else is written into the status postpones nothing, and changes no count.
+	written := func(h *v1alpha1.BareMetalHost) {
+		now := metav1.NewTime(testNow.Add(time.Minute))
+		h.Status.LastUpdated, h.Status.Conditions = &now, nil
+	}
+	if a, b := waitAt(testNow.Add(time.Minute), nil, v1alpha1.OperationPrepare), waitAt(testNow.Add(time.Minute), written, v1alpha1.OperationPrepare); a != b {
+		t.Errorf("a write of the status changes the wait from %s to %s", a, b)
+	}
+}

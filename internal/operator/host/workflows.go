@@ -1,0 +1,143 @@
+package host
+
+import "github.com/ingot-metal/ingot/internal/node"
+
+// Steps that several workflows have.
+var (
+	done        = workStep{action: workDone}
+	wait        = workStep{action: workWait}
+	fails       = workStep{action: workFailed}
+	toManage    = workStep{workAsk, askManage}
+	toProvide   = workStep{workAsk, askProvide}
+	failsManage = workStep{workFailed, askManage}
+)
+
+// registerWorkflow makes the engine check the access to the BMC. A node beyond that is
+// registered, whatever became of it.
+var registerWorkflow = func() workflow {
+	w := workflow{}
+	for _, state := range node.States() {
+		w[state] = done
+	}
+	w[node.Enroll], w[node.Verifying] = toManage, wait
+	return w
+}()
+
+// inspectWorkflow reads the hardware. The end of an inspection is told from the node's time
+// of inspection, because it begins and ends in the same state.
+var inspectWorkflow = workflow{
+	node.Enroll:        toManage,
+	node.Verifying:     wait,
+	node.Manageable:    {workAsk, askInspect},
+	node.Available:     toManage,
+	node.Inspecting:    wait,
+	node.InspectWait:   wait,
+	node.InspectFailed: {workFailed, askInspect},
+	node.Cleaning:      wait,
+	node.CleanWait:     wait,
+	node.CleanFailed:   toManage,
+	node.AdoptFailed:   toManage,
+}
+
+// prepareWorkflow makes the node available.
+var prepareWorkflow = workflow{
+	node.Enroll:        toManage,
+	node.Verifying:     wait,
+	node.Inspecting:    wait,
+	node.InspectWait:   wait,
+	node.InspectFailed: failsManage,
+	node.Manageable:    toProvide,
+	node.Cleaning:      wait,
+	node.CleanWait:     wait,
+	node.CleanFailed:   failsManage,
+	node.AdoptFailed:   failsManage,
+	node.Available:     done,
+}
+
+// configureWorkflow runs steps that configure the hardware, before prepareWorkflow. Their end is
+// told from the record of the operation, because they begin and end in the same state.
+var configureWorkflow = with(prepareWorkflow, workflow{
+	node.Manageable: {workAsk, askClean},
+	node.Available:  toManage,
+})
+
+// provisionWorkflow deploys. A deployment that failed is removed first, see deprovisionWorkflow.
+var provisionWorkflow = workflow{
+	node.Enroll:       toManage,
+	node.Verifying:    wait,
+	node.Manageable:   toProvide,
+	node.Cleaning:     wait,
+	node.CleanWait:    wait,
+	node.CleanFailed:  failsManage,
+	node.Available:    {workAsk, askDeploy},
+	node.Deploying:    wait,
+	node.DeployWait:   wait,
+	node.DeployHold:   wait,
+	node.DeployFailed: fails,
+	node.Active:       done,
+}
+
+// adoptWorkflow takes over a node whose machine is in use. The engine may have lost it.
+var adoptWorkflow = workflow{
+	node.Enroll:         toManage,
+	node.Verifying:      wait,
+	node.Manageable:     {workAsk, askAdopt},
+	node.Adopting:       wait,
+	node.AdoptFailed:    {workFailed, askAdopt},
+	node.Active:         done,
+	node.Servicing:      done,
+	node.ServiceWait:    done,
+	node.ServiceHold:    done,
+	node.ServiceFailed:  done,
+	node.Rescue:         done,
+	node.Rescuing:       wait,
+	node.RescueWait:     wait,
+	node.RescueFailed:   done,
+	node.Unrescuing:     wait,
+	node.UnrescueFailed: done,
+}
+
+// deprovisionWorkflow removes a deployment and makes the node available.
+var deprovisionWorkflow = workflow{
+	node.Enroll:         toManage,
+	node.Verifying:      wait,
+	node.Manageable:     toProvide,
+	node.Active:         {workAsk, askUndeploy},
+	node.DeployWait:     {workAsk, askUndeploy},
+	node.DeployHold:     {workAsk, askAbort},
+	node.DeployFailed:   {workAsk, askUndeploy},
+	node.Deploying:      wait,
+	node.Deleting:       wait,
+	node.ErrorState:     {workFailed, askUndeploy},
+	node.Cleaning:       wait,
+	node.CleanWait:      wait,
+	node.CleanHold:      wait,
+	node.CleanFailed:    failsManage,
+	node.Inspecting:     wait,
+	node.InspectWait:    wait,
+	node.InspectFailed:  toManage,
+	node.Adopting:       wait,
+	node.AdoptFailed:    {workAsk, askAdopt},
+	node.Servicing:      wait,
+	node.ServiceWait:    {workAsk, askAbort},
+	node.ServiceHold:    {workAsk, askAbort},
+	node.ServiceFailed:  {workAsk, askUndeploy},
+	node.Rescuing:       wait,
+	node.RescueWait:     {workAsk, askUndeploy},
+	node.Rescue:         {workAsk, askUndeploy},
+	node.RescueFailed:   {workAsk, askUndeploy},
+	node.Unrescuing:     wait,
+	node.UnrescueFailed: {workAsk, askUndeploy},
+	node.Available:      done,
+}
+
+// with is a workflow with other steps in some states.
+func with(w, other workflow) workflow {
+	merged := workflow{}
+	for _, part := range []workflow{w, other} {
+		for state, step := range part {
+			merged[state] = step
+		}
+	}
+	return merged
+}
