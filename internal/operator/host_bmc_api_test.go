@@ -124,7 +124,7 @@ func TestHostWithBMCGoesFromRegistrationToDeletion(t *testing.T) {
 	}
 	b.remove(h)
 	b.gone("web")
-	want := []string{"create", "manage", "inspect", "provide", "power on", "deploy", "undeploy", "power on", "soft power off", "delete"}
+	want := []string{"create", "manage", "inspect", "provide", "power on", "deploy", "undeploy", "power on", "power off", "delete"}
 	if got := b.without(b.asked("web"), "claim", "update", "validate"); !slices.Equal(got, want) {
 		t.Errorf("asked of the machine: %q, want %q", got, want)
 	}

@@ -5,6 +5,7 @@ package story
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -20,6 +21,7 @@ import (
 	discoveryv1alpha1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/ironic"
+	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/up"
 )
 
@@ -37,6 +39,7 @@ func TestMain(m *testing.M) {
 		stop()
 		os.Exit(0)
 	}
+	operator.RouteLogs(slog.New(slog.DiscardHandler))
 	os.Exit(m.Run())
 }
 

@@ -101,7 +101,9 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 		s.working(v1alpha1.PreparingReason, "The configuration of the hardware has changed")
 		return s.moveTo(v1alpha1.StatePreparing), nil
 	case availableGaveUp:
-		s.waiting("Provisioning was given up after %d failures; change or remove spec.image to try again", s.host.Status.ProvisioningFailCount)
+		message := fmt.Sprintf("Provisioning was given up after %d failures; change or remove spec.image to try again", s.host.Status.ProvisioningFailCount)
+		s.waiting("%s", message)
+		s.host.Status.ErrorType, s.host.Status.ErrorMessage = v1alpha1.ErrorProvisioning, message
 		return result{}, nil
 	case availableSilent:
 		s.waiting("%s", silence(s.node.Agent.LastHeartbeat))

@@ -49,17 +49,12 @@ func decideInspection(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1al
 	}
 }
 
-// forced reports whether a reboot annotation asks to interrupt what is under way.
+// forced reports whether the request for one power cycle asks to interrupt what is under
+// way. Keys that hold a host off cannot.
 func forced(h *v1alpha1.BareMetalHost) bool {
-	for key, value := range h.Annotations {
-		if !isRebootAnnotation(key) {
-			continue
-		}
-		if arguments, err := v1alpha1.ParseRebootArguments(value); err == nil && arguments.Force {
-			return true
-		}
-	}
-	return false
+	value, there := h.Annotations[v1alpha1.RebootAnnotation]
+	arguments, err := v1alpha1.ParseRebootArguments(value)
+	return there && err == nil && arguments.Force
 }
 
 func (p inspecting) reconcile(ctx context.Context, s *scope) (result, error) {
@@ -75,7 +70,7 @@ func (p inspecting) reconcile(ctx context.Context, s *scope) (result, error) {
 		if err := p.engine.Abort(ctx, s.node.ID); err != nil {
 			return result{stop: true}, refused(v1alpha1.OperationInspect, askAbort, s.node.ID, err)
 		}
-		*record = v1alpha1.OperationStatus{Name: v1alpha1.OperationInspect, Failures: record.Failures}
+		s.asked(v1alpha1.OperationInspect, askAbort, *s.node)
 		return result{requeueAfter: workPoll, stop: true}, nil
 	case inspectCollect:
 		return p.collect(ctx, s)

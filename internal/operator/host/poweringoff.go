@@ -58,9 +58,9 @@ func (p poweringOff) reconcile(ctx context.Context, s *scope) (result, error) {
 	case offWait:
 		return result{requeueAfter: powerPoll, stop: true}, nil
 	case offAsk:
-		change, request := powerChange(powerOff, record.Failures > 0)
-		if err = p.engine.SetPower(ctx, s.node.ID, change); err == nil {
-			s.asked(v1alpha1.OperationPower, request, *s.node)
+		// Nothing that runs on the machine is needed any more.
+		if err = p.engine.SetPower(ctx, s.node.ID, provisioner.PowerChange{Action: provisioner.PowerActionOff}); err == nil {
+			s.asked(v1alpha1.OperationPower, askOff, *s.node)
 			return result{requeueAfter: powerPoll, stop: true}, nil
 		}
 		err = refused(v1alpha1.OperationPower, "power off", s.node.ID, err)

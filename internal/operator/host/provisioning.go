@@ -34,9 +34,13 @@ func decideProvisioning(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1
 	switch {
 	case n.State == node.Deploying, n.State == node.Active:
 		return provisionWork
+	case !wantsDeployment(h):
+		return provisionRemove
+	case n.State == node.Available && !changed:
+		return provisionWork // nothing is there to be removed; a refusal is tried again after a wait
 	case h.Status.ErrorType == v1alpha1.ErrorProvisioning:
 		return provisionRemove
-	case begun && (changed || forced(h)), !wantsDeployment(h):
+	case begun && (changed || forced(h)):
 		return provisionRemove
 	default:
 		return provisionWork
@@ -64,7 +68,7 @@ func (p provisioning) reconcile(ctx context.Context, s *scope) (result, error) {
 		}},
 	})
 	var failed *failure
-	if errors.As(err, &failed) {
+	if errors.As(err, &failed) && s.node.State != node.Available {
 		s.host.Status.ProvisioningFailCount++
 		return result{requeueAfter: soon, stop: true}, err
 	}

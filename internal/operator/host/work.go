@@ -78,7 +78,7 @@ func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus,
 		return next, ""
 	case p.waiting:
 		return workStep{action: workHold}, ""
-	case p.outdated && next.request != "":
+	case next.request != "" && (p.outdated || next.action == workFailed && record.Request == askAbort):
 		return workStep{workAsk, next.request}, ""
 	case next.action == workFailed && (record.Failures == 0 || record.Request != ""):
 		return next, withReason(fmt.Sprintf("The node is in state %q", n.State), n.LastError)

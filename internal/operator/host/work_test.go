@@ -142,6 +142,7 @@ func TestDecideWorkAfterRequestsAndFailures(t *testing.T) {
 		{"wait is over after a failed state", broken(node.CleanFailed), failed, false, toManage, ""},
 		{"wait is over after a failed verb", broken(node.Enroll), failed, false, toManage, ""},
 		{"failed again after the wait", broken(node.CleanFailed), v1alpha1.OperationStatus{Failures: 1, Request: askProvide, Accepted: true}, false, failsManage, `The node is in state "clean failed": the disk is on fire`},
+		{"operator aborted the work itself", broken(node.CleanFailed), asked(askAbort), false, toManage, ""},
 		{"a person brought the node to available", broken(node.Available), failed, true, done, ""},
 		{"engine works again by itself", broken(node.Cleaning), failed, true, wait, ""},
 		{"maintenance", provisioner.Node{State: node.Manageable, Maintenance: true, MaintenanceReason: "fan"}, v1alpha1.OperationStatus{}, false, workStep{}, "The node is in maintenance: fan"},
@@ -248,5 +249,50 @@ func TestWaitAfterFailureEndsWithTimeOrWithNewInputs(t *testing.T) {
 	}
 	if a, b := waitAt(testNow.Add(time.Minute), nil, v1alpha1.OperationPrepare), waitAt(testNow.Add(time.Minute), written, v1alpha1.OperationPrepare); a != b {
 		t.Errorf("a write of the status changes the wait from %s to %s", a, b)
+	}
+}
+
+func TestDecideProvisioningInterruptsOnlyWhatCanBeInterrupted(t *testing.T) {
+	host := func(change func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
+		return testHost(func(h *v1alpha1.BareMetalHost) {
+			h.Spec.Online, h.Spec.Image = true, &v1alpha1.Image{URL: "https://images/a"}
+			h.Status.LastAttemptedImage = h.Spec.Image.DeepCopy()
+			if change != nil {
+				change(h)
+			}
+		})
+	}
+	failed := func(h *v1alpha1.BareMetalHost) { h.Status.ErrorType = v1alpha1.ErrorProvisioning }
+	other := func(h *v1alpha1.BareMetalHost) { h.Spec.Image.URL = "https://images/b" }
+	none := func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil }
+	force := func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{v1alpha1.RebootAnnotation: `{"force":true}`}
+	}
+	held := func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{v1alpha1.RebootAnnotationPrefix + "x": `{"force":true}`}
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*v1alpha1.BareMetalHost)
+		state  node.State
+		want   provisionStep
+	}{
+		{"waits for its agent", nil, node.DeployWait, provisionWork},
+		{"waits for its agent, another image", other, node.DeployWait, provisionRemove},
+		{"waits for its agent, no image", none, node.DeployWait, provisionRemove},
+		{"waits for its agent, forced", force, node.DeployWait, provisionRemove},
+		{"waits for its agent, forced by a key that holds it off", held, node.DeployWait, provisionWork},
+		{"engine is at work, another image", other, node.Deploying, provisionWork},
+		{"done, another image", other, node.Active, provisionWork},
+		{"failed", failed, node.DeployFailed, provisionRemove},
+		{"refused before anything was done", failed, node.Available, provisionWork},
+		{"not asked yet, image taken away", none, node.Available, provisionRemove},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			record := v1alpha1.OperationStatus{Request: askDeploy, Accepted: true}
+			if got := decideProvisioning(host(tt.change), provisioner.Node{State: tt.state}, record); got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
 	}
 }
