@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +65,9 @@ func (u *Up) startBMCs(ctx context.Context) (string, error) {
 	if err := u.serveImage(ctx); err != nil {
 		return "", fmt.Errorf("serve an image: %w", err)
 	}
+	if err := u.writeManifest(); err != nil {
+		return "", fmt.Errorf("write a manifest for a machine with a BMC: %w", err)
+	}
 	return fmt.Sprintf("%d simulated, off, with Redfish at %s …", u.opts.BMCs, machines.Machine(0).BMCURL()), nil
 }
 
@@ -88,20 +92,55 @@ func (u *Up) serveImage(ctx context.Context) error {
 	return nil
 }
 
+// writeManifest writes a manifest for the first machine that has a BMC: its Secret and
+// a host with the image.
+func (u *Up) writeManifest() error {
+	m := u.bmcMachines.Machine(0)
+	address, err := url.Parse(m.BMCURL())
+	if err != nil {
+		return err
+	}
+	u.manifest = filepath.Join(u.opts.DataDir, "rack1.yaml")
+	return os.WriteFile(u.manifest, fmt.Appendf(nil, `apiVersion: v1
+kind: Secret
+metadata:
+  name: rack1-bmc
+  namespace: %[1]s
+stringData:
+  username: %[2]s
+  password: %[3]s
+---
+apiVersion: metal3.io/v1alpha1
+kind: BareMetalHost
+metadata:
+  name: rack1
+  namespace: %[1]s
+spec:
+  online: true
+  bootMACAddress: %[4]s
+  bmc:
+    address: redfish-virtualmedia://%[5]s
+    credentialsName: rack1-bmc
+    disableCertificateVerification: true # its authority is in %[6]s
+  image:
+    url: %[7]s
+    checksum: %[8]s
+    checksumType: sha256
+    format: raw
+`, namespace, bmcUser, bmcPassword, m.BootMAC(), address.Host, u.authority, u.image, u.imageSum), 0o600)
+}
+
 // bmcHints are commands to try with the first machine that has a BMC.
-func (u *Up) bmcHints() string {
+func (u *Up) bmcHints(kubectl string) string {
 	if u.bmcMachines == nil {
 		return ""
 	}
-	m := u.bmcMachines.Machine(0)
 	return fmt.Sprintf(`
-A machine with a BMC waits to be registered, cleaned and deployed:
+A machine with a BMC waits to be registered, inspected and deployed, which takes half a minute:
 
-  ingot node create --driver redfish --name rack1 --inspect-interface agent \
-    --driver-info redfish_address=%s --driver-info redfish_verify_ca=%s \
-    --driver-info redfish_username=%s --driver-info redfish_password=%s
-  ingot port create --node rack1 --address %s
-  ingot node manage rack1 --wait && ingot node inspect rack1 --wait && ingot node provide rack1 --wait
-  ingot node deploy rack1 --image %s --checksum %s --wait
-`, m.BMCURL(), u.authority, bmcUser, bmcPassword, m.BootMAC(), u.image, u.imageSum)
+  %[1]s apply -f %[2]s
+  %[1]s get bmh rack1 --watch
+  %[1]s annotate bmh rack1 reboot.metal3.io/me=    # off until the annotation is removed
+  %[1]s delete -f %[2]s
+`, kubectl, u.manifest)
 }

@@ -93,5 +93,5 @@ Everything runs. In another terminal, try:
   ingot explain HOST
 %s
 Ctrl-C stops everything; the data stays in %s for the next start.
-`, u.kubeconfig, u.engine.URL(), kubectl, kubectl, kubectl, u.bmcHints(), u.opts.DataDir)
+`, u.kubeconfig, u.engine.URL(), kubectl, kubectl, kubectl, u.bmcHints(kubectl), u.opts.DataDir)
 }

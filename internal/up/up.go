@@ -64,6 +64,7 @@ type Up struct {
 	authority   string        // file with the certificate authority of their BMCs
 	image       string        // URL of an image for them
 	imageSum    string        // its SHA-256 checksum
+	manifest    string        // file with a host for the first machine that has a BMC
 }
 
 // Start starts every part, one after the other, and returns when machines are
