@@ -130,11 +130,13 @@ spec:
 `, namespace, bmcUser, bmcPassword, m.BootMAC(), address.Host, u.authority, u.image, u.imageSum), 0o600)
 }
 
-// bmcHints are commands to try with the first machine that has a BMC.
+// bmcHints are commands to try with machines that have a BMC: the first as a host, and the
+// second, if there is one, as a node of the engine alone.
 func (u *Up) bmcHints(kubectl string) string {
 	if u.bmcMachines == nil {
 		return ""
 	}
+	m := u.bmcMachines.Machine(min(1, u.opts.BMCs-1))
 	return fmt.Sprintf(`
 A machine with a BMC waits to be registered, inspected and deployed, which takes half a minute:
 
@@ -142,5 +144,14 @@ A machine with a BMC waits to be registered, inspected and deployed, which takes
   %[1]s get bmh rack1 --watch
   %[1]s annotate bmh rack1 reboot.metal3.io/me=    # off until the annotation is removed
   %[1]s delete -f %[2]s
-`, kubectl, u.manifest)
+
+Or use the engine alone:
+
+  ingot node create --driver redfish --name rack2 --inspect-interface agent \
+    --driver-info redfish_address=%[3]s --driver-info redfish_verify_ca=%[4]s \
+    --driver-info redfish_username=%[5]s --driver-info redfish_password=%[6]s
+  ingot port create --node rack2 --address %[7]s
+  ingot node manage rack2 --wait && ingot node inspect rack2 --wait && ingot node provide rack2 --wait
+  ingot node deploy rack2 --image %[8]s --checksum %[9]s --wait
+`, kubectl, u.manifest, m.BMCURL(), u.authority, bmcUser, bmcPassword, m.BootMAC(), u.image, u.imageSum)
 }

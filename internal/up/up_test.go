@@ -58,7 +58,7 @@ func TestUpWorksInAGivenClusterAndLeavesChangedDiscoveryAlone(t *testing.T) {
 	if err := u.Follow(following); err != nil || following.Err() != nil {
 		t.Fatalf("machines did not become available: %v, %v\n%s", err, following.Err(), output.String())
 	}
-	for _, want := range []string{"2 of 2 machines are available hosts", "export KUBECONFIG=" + opts.Kubeconfig, u.EngineURL(), "apply -f " + filepath.Join(opts.DataDir, "rack1.yaml"), "get bmh rack1 --watch"} {
+	for _, want := range []string{"2 of 2 machines are available hosts", "export KUBECONFIG=" + opts.Kubeconfig, u.EngineURL(), "apply -f " + filepath.Join(opts.DataDir, "rack1.yaml"), "get bmh rack1 --watch", "ingot node create --driver redfish", "ingot node deploy rack2"} {
 		if !strings.Contains(output.String(), want) {
 			t.Errorf("output lacks %q:\n%s", want, output.String())
 		}
