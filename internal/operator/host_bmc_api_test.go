@@ -3,6 +3,7 @@ package operator_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -341,5 +342,20 @@ func TestHostWhoseNodeIsLostIsRegisteredAndAdoptedAgain(t *testing.T) {
 	})
 	if n := b.count("web", "deploy"); n != 1 {
 		t.Errorf("%d deployments, want the first one only", n)
+	}
+}
+
+func TestYoungerHostWithTheSameMachineIsNotRegistered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	first := b.bmcHost("first", nil)
+	b.inState("first", v1alpha1.StateAvailable)
+	b.bmcHost("second", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = first.Spec.BMC.Address })
+	c := b.hasCondition("second", v1alpha1.ManageableCondition, metav1.ConditionFalse, v1alpha1.RegistrationFailedReason)
+	if want := "spec.bmc.address: host " + b.namespace + "/first has the same"; !strings.HasPrefix(c.Message, want) {
+		t.Errorf("message = %q, want one that begins with %q", c.Message, want)
+	}
+	if n := b.count("second", "create"); n != 0 {
+		t.Errorf("%d nodes were created for the second host", n)
 	}
 }

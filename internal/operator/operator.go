@@ -236,7 +236,7 @@ func (o *Operator) Run(ctx context.Context) error {
 	if err := o.checkKinds(); err != nil {
 		return err
 	}
-	if o.opts.Webhook.Port != 0 {
+	if o.opts.Webhook.Port != 0 || slices.Contains(o.opts.Controllers, GroupHost) {
 		if err := webhook.IndexFields(ctx, o.manager.GetFieldIndexer()); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/duplicate"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -103,7 +104,10 @@ func New(config Config) *Reconciler {
 	}
 	data := hardwareData{client: config.Client, live: config.Live}
 	secrets := credentials{client: config.Client, live: config.Live}
-	register := registration{engine: config.Engine, nodes: config.NodeCache, owners: owners, applied: r.applied, metrics: config.Metrics}
+	register := registration{
+		engine: config.Engine, others: duplicate.Finder{Cache: config.Client, Live: config.Live},
+		nodes: config.NodeCache, owners: owners, applied: r.applied, metrics: config.Metrics,
+	}
 	r.guards = []phase{
 		restoring{data: data, nodes: config.NodeCache, owners: owners},
 		claiming{},

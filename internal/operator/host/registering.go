@@ -10,6 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
+	"github.com/ingot-metal/ingot/internal/operator/duplicate"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -33,6 +34,7 @@ var registeredStates = map[v1alpha1.ProvisioningState]bool{
 // the state. A change of address or credentials is written in whatever state the host is.
 type registration struct {
 	engine  engine
+	others  duplicate.Finder
 	nodes   nodeView
 	owners  ownership
 	applied *applied
@@ -117,8 +119,11 @@ func (p registration) find(ctx context.Context, s *scope) (provisioner.Node, err
 	return n, p.owners.check(ctx, s.host, n)
 }
 
-// create makes the node of a host that has none.
+// create makes the node of a host that has none, unless an older host has the machine.
 func (p registration) create(ctx context.Context, s *scope, wanted provisioner.Registration) (result, error) {
+	if err := p.checkOthers(ctx, s.host); err != nil {
+		return result{stop: true}, err
+	}
 	if s.host.Status.Provisioning.ID != "" {
 		s.warn(eventRegistrationError, "The engine has lost node %s; it is created again", s.host.Status.Provisioning.ID)
 	}
@@ -131,6 +136,23 @@ func (p registration) create(ctx context.Context, s *scope, wanted provisioner.R
 	p.metrics.registrationRequired(s.host)
 	s.working(v1alpha1.RegisteringReason, "The engine has node %s for this host", n.ID)
 	return result{requeueAfter: soon, stop: true}, nil
+}
+
+// checkOthers returns a failure when an older host has the same machine. Admission refuses
+// the younger one, but not where both were stored at the same moment, or without webhooks.
+func (p registration) checkOthers(ctx context.Context, h *v1alpha1.BareMetalHost) error {
+	matches, err := p.others.Find(ctx, h)
+	if err != nil {
+		return err
+	}
+	for _, m := range matches {
+		if m.Reason.Certain() && older(m.Host, h) {
+			return registrationError("%s: %s", map[duplicate.Reason]string{
+				duplicate.SameMAC: "spec.bootMACAddress", duplicate.SameBMC: "spec.bmc.address",
+			}[m.Reason], m)
+		}
+	}
+	return nil
 }
 
 // fixedStates are the states of a node in which the engine may be given other settings.
