@@ -359,3 +359,21 @@ func TestYoungerHostWithTheSameMachineIsNotRegistered(t *testing.T) {
 		t.Errorf("%d nodes were created for the second host", n)
 	}
 }
+
+func TestNetworkOfTheRamdiskComesFromItsSecret(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.create(&corev1.Secret{ObjectMeta: b.meta("ramdisk-net"), StringData: map[string]string{"networkData": "links:\n- id: eno1\n"}})
+	b.bmcHost("web", func(h *v1alpha1.BareMetalHost) { h.Spec.PreprovisioningNetworkDataName = "ramdisk-net" })
+	b.inState("web", v1alpha1.StateAvailable)
+	for _, e := range b.engine.Effects(provisioner.NodeName(b.namespace, "web")) {
+		if r, ok := e.Request.(provisioner.Registration); ok && string(r.NetworkData) != `{"links":[{"id":"eno1"}]}` {
+			t.Errorf("%s with network data %q, want the Secret's as JSON", e.Verb, r.NetworkData)
+		}
+	}
+	b.bmcHost("db", func(h *v1alpha1.BareMetalHost) { h.Spec.PreprovisioningNetworkDataName = "absent" })
+	c := b.hasCondition("db", v1alpha1.ManageableCondition, metav1.ConditionFalse, v1alpha1.RegistrationFailedReason)
+	if want := "spec.preprovisioningNetworkDataName"; !strings.HasPrefix(c.Message, want) || !strings.Contains(c.Message, "Secret absent does not exist") {
+		t.Errorf("message = %q, want one about %s", c.Message, want)
+	}
+}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -95,6 +96,19 @@ func (p deploymentInputs) configDrive(ctx context.Context, h *v1alpha1.BareMetal
 	}
 	maps.Copy(drive.MetaData, own)
 	return drive, nil
+}
+
+// ramdiskNetwork is the network configuration of the ramdisk as JSON, nil for none.
+func (p deploymentInputs) ramdiskNetwork(ctx context.Context, h *v1alpha1.BareMetalHost) ([]byte, error) {
+	name := h.Spec.PreprovisioningNetworkDataName
+	if name == "" {
+		return nil, nil
+	}
+	document, err := p.document(ctx, h, "networkData", &corev1.SecretReference{Name: name})
+	if err != nil {
+		return nil, fmt.Errorf("spec.preprovisioningNetworkDataName: %w", err)
+	}
+	return json.Marshal(document)
 }
 
 // document reads a Secret that holds YAML or JSON.

@@ -106,7 +106,8 @@ func New(config Config) *Reconciler {
 	secrets := credentials{client: config.Client, live: config.Live}
 	register := registration{
 		engine: config.Engine, others: duplicate.Finder{Cache: config.Client, Live: config.Live},
-		nodes: config.NodeCache, owners: owners, applied: r.applied, metrics: config.Metrics,
+		inputs: deploymentInputs{live: config.Live, metrics: config.Metrics},
+		nodes:  config.NodeCache, owners: owners, applied: r.applied, metrics: config.Metrics,
 	}
 	r.guards = []phase{
 		restoring{data: data, nodes: config.NodeCache, owners: owners},

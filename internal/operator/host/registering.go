@@ -35,6 +35,7 @@ var registeredStates = map[v1alpha1.ProvisioningState]bool{
 type registration struct {
 	engine  engine
 	others  duplicate.Finder
+	inputs  deploymentInputs
 	nodes   nodeView
 	owners  ownership
 	applied *applied
@@ -71,7 +72,7 @@ func (p registration) reconcile(ctx context.Context, s *scope) (result, error) {
 	if s.credentials == nil {
 		return result{}, nil
 	}
-	wanted, err := p.registration(s)
+	wanted, err := p.registration(ctx, s)
 	if err != nil {
 		return result{stop: true}, err
 	}
@@ -205,7 +206,7 @@ func sameCredentials(a, b v1alpha1.CredentialsStatus) bool {
 }
 
 // registration is what the host asks of its node.
-func (p registration) registration(s *scope) (provisioner.Registration, error) {
+func (p registration) registration(ctx context.Context, s *scope) (provisioner.Registration, error) {
 	h := s.host
 	access, err := bmc.Parse(h.Spec.BMC)
 	if err != nil {
@@ -223,6 +224,9 @@ func (p registration) registration(s *scope) (provisioner.Registration, error) {
 	}
 	if inUse[s.state()] {
 		r.Deployed = deployedOf(h)
+	}
+	if r.NetworkData, err = p.inputs.ramdiskNetwork(ctx, h); err != nil {
+		return provisioner.Registration{}, &failure{v1alpha1.OperationRegister, err}
 	}
 	return r, nil
 }
