@@ -87,7 +87,7 @@ func (p deletion) reconcile(_ context.Context, s *scope) (result, error) {
 		return result{stop: true}, nil
 	case deleteHold:
 		s.progress = &progress{reason: v1alpha1.DetachedReason, message: "Deletion waits until the host is attached again"}
-		p.metrics.deleteDelayed(s.host)
+		count(p.metrics.heldBack, s.host)
 		return result{stop: true}, nil
 	case deleteDeprovision:
 		return s.moveTo(v1alpha1.StateDeprovisioning), nil
@@ -96,7 +96,7 @@ func (p deletion) reconcile(_ context.Context, s *scope) (result, error) {
 	case deleteNode:
 		if uncleaned[s.state()] && s.host.Status.OperationalStatus != v1alpha1.OperationalStatusDetached {
 			s.warn(eventDeletedWithoutCleaning, "Host is deleted with data on its disks, because its machine cannot be booted for cleaning")
-			p.metrics.deletedUncleaned(s.host)
+			count(p.metrics.uncleaned, s.host)
 		}
 		s.working(v1alpha1.DeletingReason, "Deleting the node from the engine")
 		return s.moveTo(v1alpha1.StateDeleting), nil
@@ -156,7 +156,7 @@ func (p deleting) forget(ctx context.Context, s *scope) error {
 		return &failure{v1alpha1.OperationDelete, fmt.Errorf("delete node %s: %w", id, err)}
 	default:
 		s.warn(eventDeleteGaveUp, "Node %s stays in the engine and has to be deleted there: %s", id, cut(err.Error()))
-		p.metrics.deleteGaveUp(s.host)
+		count(p.metrics.gaveUp, s.host)
 		return nil
 	}
 }

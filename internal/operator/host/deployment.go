@@ -119,7 +119,7 @@ func (p deploymentInputs) document(ctx context.Context, h *v1alpha1.BareMetalHos
 	}
 	var document map[string]any
 	if err := yaml.Unmarshal(text, &document); err != nil {
-		p.metrics.configDataFailed(h, key)
+		count(p.metrics.badData, h, key)
 		return nil, fmt.Errorf("spec.%s: Secret %s is neither YAML nor JSON", key, ref.Name)
 	}
 	return document, nil
@@ -137,7 +137,7 @@ func (p deploymentInputs) read(ctx context.Context, h *v1alpha1.BareMetalHost, k
 	var secret corev1.Secret
 	err := p.live.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: ref.Name}, &secret)
 	if apierrors.IsNotFound(err) {
-		p.metrics.configDataFailed(h, key)
+		count(p.metrics.badData, h, key)
 		return nil, fmt.Errorf("spec.%s: Secret %s does not exist; create it", key, ref.Name)
 	}
 	if err != nil {
@@ -148,7 +148,7 @@ func (p deploymentInputs) read(ctx context.Context, h *v1alpha1.BareMetalHost, k
 			return text, nil
 		}
 	}
-	p.metrics.configDataFailed(h, key)
+	count(p.metrics.badData, h, key)
 	return nil, fmt.Errorf("spec.%s: Secret %s has neither the key %s nor value", key, ref.Name, key)
 }
 

@@ -36,7 +36,7 @@ func (p deprovisioning) reconcile(ctx context.Context, s *scope) (result, error)
 	var failed *failure
 	if errors.As(err, &failed) && deleted && s.operation(v1alpha1.OperationDeprovision).Failures+1 >= deleteAttempts {
 		s.warn(eventDeletedWithoutCleaning, "The deployment could not be removed, so data stays on the disks: %s", cut(err.Error()))
-		p.metrics.deletedUncleaned(s.host)
+		count(p.metrics.uncleaned, s.host)
 		return s.moveTo(v1alpha1.StatePoweringOffBeforeDelete), nil
 	}
 	if !complete {

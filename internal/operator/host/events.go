@@ -30,7 +30,6 @@ const (
 	eventPowerOff                     = "PowerOff"
 	eventNodeLeftAvailable            = "NodeLeftAvailable"
 	eventPowerManagementUnsupported   = "PowerManagementUnsupported"
-	eventRebootHoldUnsupported        = "RebootHoldUnsupported"
 	eventInvalidAnnotationValue       = "InvalidAnnotationValue"
 	eventUpdateHardwareDetails        = "UpdateHardwareDetails"
 	eventDeletedWithoutCleaning       = "DeletedWithoutCleaning"

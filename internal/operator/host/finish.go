@@ -27,7 +27,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 		return ctrl.Result{}, nil // the operator stops
 	case errors.As(err, &failed):
 		s.fail(failed)
-		r.Metrics.failed(s.host, s.host.Status.ErrorType)
+		count(r.Metrics.hostErrors, s.host, string(s.host.Status.ErrorType))
 		s.warn(eventOf[s.host.Status.ErrorType], "%s", s.host.Status.ErrorMessage)
 		if res.requeueAfter == 0 {
 			res.requeueAfter = backoff(s.host.Status.ErrorCount, r.MaxBackoff, string(s.host.UID))
@@ -37,7 +37,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 	case errors.Is(err, provisioner.ErrUnreachable):
 		s.engineReason, s.engineError = v1alpha1.EngineUnreachableReason, cut(err.Error())
 		res.requeueAfter = spread(unreachableWait, string(s.host.UID))
-		r.Metrics.engineNotReady(s.host)
+		count(r.Metrics.notReady, s.host)
 	case errors.Is(err, provisioner.ErrDenied):
 		// Shown, and retried with the growing pauses of the queue.
 		s.engineReason, s.engineError = v1alpha1.EngineDeniedReason, cut(err.Error())
@@ -48,7 +48,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: soon}, nil
 	default:
-		r.Metrics.reconcileFailed(s.host)
+		count(r.Metrics.errors, s.host)
 		return ctrl.Result{}, err
 	}
 	// A host that the operator never managed is deleted unchanged.
@@ -62,13 +62,13 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 		if ctx.Err() != nil {
 			return ctrl.Result{}, nil // the operator stops
 		}
-		r.Metrics.reconcileFailed(s.host)
+		count(r.Metrics.errors, s.host)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	r.publish(s)
 	r.Metrics.observe(s)
 	if denied != nil {
-		r.Metrics.reconcileFailed(s.host)
+		count(r.Metrics.errors, s.host)
 		return ctrl.Result{}, denied
 	}
 	return ctrl.Result{RequeueAfter: res.requeueAfter}, nil

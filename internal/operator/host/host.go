@@ -145,7 +145,7 @@ func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets cre
 		v1alpha1.StatePreparing:             prepare,
 		v1alpha1.StateReady:                 idle,
 		v1alpha1.StateAvailable:             idle,
-		v1alpha1.StateProvisioning:          provisioning{work: engineWork, inputs: deploymentInputs{live: config.Live, metrics: config.Metrics}, metrics: config.Metrics},
+		v1alpha1.StateProvisioning:          provisioning{work: engineWork, inputs: deploymentInputs{live: config.Live, metrics: config.Metrics}},
 		v1alpha1.StateProvisioned:           use,
 		v1alpha1.StateExternallyProvisioned: use,
 		v1alpha1.StateDeprovisioning:        deprovisioning{work: engineWork, nodes: config.NodeCache, metrics: config.Metrics},
@@ -174,7 +174,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if _, paused := host.Annotations[v1alpha1.PausedAnnotation]; paused {
 		return ctrl.Result{}, nil
 	}
-	r.Metrics.reconciled(&host)
+	count(r.Metrics.reconciles, &host)
 	s := newScope(&host, r.Now(), r.NodeCache.AgentWindow())
 	res, err := r.run(ctx, s)
 	return r.finish(ctx, s, res, err)

@@ -73,56 +73,9 @@ func (m *Metrics) ofHosts() []*prometheus.CounterVec {
 	}
 }
 
-func (m *Metrics) reconciled(h *v1alpha1.BareMetalHost) {
-	m.reconciles.WithLabelValues(h.Namespace, h.Name).Inc()
-}
-
-func (m *Metrics) reconcileFailed(h *v1alpha1.BareMetalHost) {
-	m.errors.WithLabelValues(h.Namespace, h.Name).Inc()
-}
-
-func (m *Metrics) failed(h *v1alpha1.BareMetalHost, kind v1alpha1.ErrorType) {
-	m.hostErrors.WithLabelValues(h.Namespace, h.Name, string(kind)).Inc()
-}
-
-func (m *Metrics) unmanaged(h *v1alpha1.BareMetalHost) {
-	m.unmanageds.WithLabelValues(h.Namespace, h.Name).Inc()
-}
-
-func (m *Metrics) engineNotReady(h *v1alpha1.BareMetalHost) {
-	m.notReady.WithLabelValues(h.Namespace, h.Name).Inc()
-}
-
-func (m *Metrics) deletedUncleaned(h *v1alpha1.BareMetalHost) {
-	m.uncleaned.WithLabelValues(h.Namespace, h.Name).Inc()
-}
-
-func (m *Metrics) deleteGaveUp(h *v1alpha1.BareMetalHost) {
-	m.gaveUp.WithLabelValues(h.Namespace, h.Name).Inc()
-}
-
-func (m *Metrics) powerChanged(h *v1alpha1.BareMetalHost, request string) {
-	m.powerChanges.WithLabelValues(h.Namespace, h.Name, request).Inc()
-}
-
-func (m *Metrics) registrationRequired(h *v1alpha1.BareMetalHost) {
-	m.registered.WithLabelValues(h.Namespace, h.Name).Inc()
-}
-
-func (m *Metrics) credentialsUpdated(h *v1alpha1.BareMetalHost) {
-	m.newSecrets.WithLabelValues(h.Namespace, h.Name).Inc()
-}
-
-func (m *Metrics) configDataFailed(h *v1alpha1.BareMetalHost, kind string) {
-	m.badData.WithLabelValues(h.Namespace, h.Name, kind).Inc()
-}
-
-func (m *Metrics) deletedPoweredOn(h *v1alpha1.BareMetalHost) {
-	m.poweredOn.WithLabelValues(h.Namespace, h.Name).Inc()
-}
-
-func (m *Metrics) deleteDelayed(h *v1alpha1.BareMetalHost) {
-	m.heldBack.WithLabelValues(h.Namespace, h.Name).Inc()
+// count counts something about a host. more are the labels after its namespace and name.
+func count(v *prometheus.CounterVec, h *v1alpha1.BareMetalHost, more ...string) {
+	v.WithLabelValues(append([]string{h.Namespace, h.Name}, more...)...).Inc()
 }
 
 // observe records the state that a pass left the host in.

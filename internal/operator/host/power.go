@@ -252,7 +252,7 @@ func (p power) change(ctx context.Context, s *scope, requests powerRequests, ste
 	default:
 		s.note(eventPowerOn, "Powering the machine on")
 	}
-	p.metrics.powerChanged(s.host, request)
+	count(p.metrics.powerChanges, s.host, request)
 	return result{requeueAfter: powerPoll, stop: true}, nil
 }
 

@@ -70,7 +70,7 @@ func (p poweringOff) reconcile(ctx context.Context, s *scope) (result, error) {
 	var failed *failure
 	if errors.As(err, &failed) && record.Failures+1 >= deleteAttempts {
 		s.warn(eventPowerManagementError, "The host is deleted and its machine may still be on: %s", cut(err.Error()))
-		p.metrics.deletedPoweredOn(s.host)
+		count(p.metrics.poweredOn, s.host)
 		return s.moveTo(v1alpha1.StateDeleting), nil
 	}
 	return result{stop: true}, err

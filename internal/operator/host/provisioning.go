@@ -13,8 +13,7 @@ import (
 // again.
 type provisioning struct {
 	work
-	inputs  deploymentInputs
-	metrics *Metrics
+	inputs deploymentInputs
 }
 
 // provisionStep is what a provisioning host has to do next.

@@ -134,7 +134,7 @@ func (p registration) create(ctx context.Context, s *scope, wanted provisioner.R
 		return result{stop: true}, refused(v1alpha1.OperationRegister, "create", wanted.Name, err)
 	}
 	s.host.Status.Provisioning.ID = n.ID
-	p.metrics.registrationRequired(s.host)
+	count(p.metrics.registered, s.host)
 	s.working(v1alpha1.RegisteringReason, "The engine has node %s for this host", n.ID)
 	return result{requeueAfter: soon, stop: true}, nil
 }
@@ -168,7 +168,7 @@ var fixedStates = map[node.State]bool{
 func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, wanted provisioner.Registration) (provisioner.Node, error) {
 	status := &s.host.Status
 	changed := !sameCredentials(status.GoodCredentials, s.credentials.status)
-	mark := fingerprint(n.ID, wanted.Access, wanted, s.credentials.status.Version)
+	mark := fingerprint(n.ID, wanted, s.credentials.status.Version)
 	if p.applied.has(s.host.UID, mark) && !changed || n.Busy || !fixedStates[n.State] {
 		return n, nil
 	}
@@ -193,7 +193,7 @@ func (p registration) accept(s *scope) {
 	}
 	s.host.Status.GoodCredentials = s.credentials.status
 	s.note(eventBMCAccessValidated, "The engine has access to the BMC")
-	p.metrics.credentialsUpdated(s.host)
+	count(p.metrics.newSecrets, s.host)
 }
 
 func sameCredentials(a, b v1alpha1.CredentialsStatus) bool {
