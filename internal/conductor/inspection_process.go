@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 
@@ -108,25 +107,27 @@ func (c *Conductor) storeProcessed(tx *store.Tx, n *node.Node, in *processing, r
 
 // readInspection reads the input of the hooks.
 func (c *Conductor) readInspection(ctx context.Context, in *processing) error {
-	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+	err := c.store.ReadSingle(ctx, func(tx *store.Tx) (err error) {
 		if in.input.Document == nil {
 			if in.input.Document, err = storedDocument(tx, in.documentID); err != nil {
 				return err
 			}
 		}
 		in.input.Properties = in.node.Properties
-		if in.input.Ports, err = inspectedPorts(tx, in.node.ID); err != nil {
+		own, others, err := tx.PortsAround(in.node.ID, in.input.Document.Hardware.MACs())
+		if err != nil {
 			return err
+		}
+		in.input.Ports, in.input.Taken = inspectedPorts(own), map[string]string{}
+		for _, p := range others {
+			in.input.Taken[p.Address] = p.NodeUUID
 		}
 		if c.pipeline.ReadsPrevious() && !in.node.InspectionFinishedAt.IsZero() { // it was inspected before
 			if in.input.Previous, in.previous, err = previousInventory(tx, in.node); err != nil {
 				return err
 			}
 		}
-		taken, err := tx.PortOwners(in.input.Document.Hardware.MACs())
-		maps.DeleteFunc(taken, func(_, owner string) bool { return owner == in.node.UUID })
-		in.input.Taken = taken
-		if err == nil && in.node.Provisional {
+		if in.node.Provisional {
 			in.input.Claimed, err = claimedMACs(tx, in.node.ID)
 		}
 		return err
@@ -162,11 +163,7 @@ func storedDocument(tx *store.Tx, id int64) (*inventory.Document, error) {
 }
 
 // inspectedPorts returns the node's ports as the hooks see them.
-func inspectedPorts(tx *store.Tx, nodeID int64) ([]inspect.Port, error) {
-	stored, err := tx.PortsOf(nodeID)
-	if err != nil {
-		return nil, err
-	}
+func inspectedPorts(stored []*node.Port) []inspect.Port {
 	ports := make([]inspect.Port, len(stored))
 	for i, p := range stored {
 		ports[i] = inspect.Port{
@@ -174,7 +171,7 @@ func inspectedPorts(tx *store.Tx, nodeID int64) ([]inspect.Port, error) {
 			LocalLinkConnection: p.LocalLinkConnection, PhysicalNetwork: p.PhysicalNetwork, PortgroupUUID: p.PortgroupUUID,
 		}
 	}
-	return ports, nil
+	return ports
 }
 
 // previousInventory returns the inventory of the node's last successful inspection,

@@ -13,7 +13,7 @@ import (
 // Node returns the node with this UUID or name.
 func (c *Conductor) Node(ctx context.Context, ident string) (*node.Node, error) {
 	var n *node.Node
-	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+	err := c.store.ReadSingle(ctx, func(tx *store.Tx) (err error) {
 		n, err = tx.Node(ident)
 		return err
 	})

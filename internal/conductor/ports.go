@@ -21,7 +21,7 @@ func (c *Conductor) Ports(ctx context.Context, query node.Query) ([]*node.Port, 
 // Port returns the port with this UUID.
 func (c *Conductor) Port(ctx context.Context, ident string) (*node.Port, error) {
 	var port *node.Port
-	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+	err := c.store.ReadSingle(ctx, func(tx *store.Tx) (err error) {
 		port, err = tx.Port(ident)
 		return err
 	})

@@ -166,6 +166,10 @@ func (o *outage) Read(ctx context.Context, fn func(*store.Tx) error) error {
 	return o.Database.Read(ctx, fn)
 }
 
+func (o *outage) ReadSingle(ctx context.Context, fn func(*store.Tx) error) error {
+	return o.Read(ctx, fn)
+}
+
 // TestUnavailableDatabaseFailsNoWork meets an outage more often than work is
 // tried.
 func TestUnavailableDatabaseFailsNoWork(t *testing.T) {

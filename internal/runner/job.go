@@ -200,7 +200,7 @@ func (r *Runner) open(ctx context.Context, j *Job) (*session, error) {
 
 // read reads the node of a job, and its row when that may be another than we know.
 func (r *Runner) read(ctx context.Context, j *Job) error {
-	return r.db.Read(ctx, func(tx *store.Tx) error {
+	return r.db.ReadSingle(ctx, func(tx *store.Tx) error {
 		n, err := tx.NodeByID(j.work.NodeID)
 		if err != nil {
 			return err

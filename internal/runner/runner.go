@@ -46,6 +46,7 @@ type Config struct {
 type Database interface {
 	Write(ctx context.Context, fn func(*store.Tx) error) error
 	Read(ctx context.Context, fn func(*store.Tx) error) error
+	ReadSingle(ctx context.Context, fn func(*store.Tx) error) error
 	Now() time.Time
 }
 

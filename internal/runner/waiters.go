@@ -119,7 +119,7 @@ func (r *Runner) awaitFree(ctx context.Context, refusal error) bool {
 // held reports whether somebody works on a node, as far as the database tells.
 func (r *Runner) held(ctx context.Context, ident string) bool {
 	held := false
-	err := r.db.Read(ctx, func(tx *store.Tx) error {
+	err := r.db.ReadSingle(ctx, func(tx *store.Tx) error {
 		lease, err := tx.LeaseOf(ident)
 		held = err == nil && lease.Held(tx.Now())
 		return err

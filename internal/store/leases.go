@@ -52,8 +52,10 @@ func (tx *Tx) LeaseOf(ident string) (node.Lease, error) {
 // *node.LockedError, or a *node.SuspendedError, whoever holds it, and so is one that ended while a call to the
 // machine may still be on its way; any other is taken over under a new epoch.
 func (tx *Tx) AcquireLease(nodeID int64, owner string, ttl time.Duration) (node.Lease, error) {
-	if err := tx.lockNode("id", nodeID); err != nil {
-		return node.Lease{}, err
+	if !tx.free[nodeID] { // else this write has locked it
+		if err := tx.lockNode("id", nodeID); err != nil {
+			return node.Lease{}, err
+		}
 	}
 	lease := node.Lease{Owner: owner, ExpiresAt: tx.Now().Add(ttl)}
 	granted, err := tx.grant(nodeID, &lease)
@@ -112,25 +114,20 @@ func (tx *Tx) CheckLease(nodeID int64, lease node.Lease) error {
 // HoldMachine stores, before a call that changes the machine is made under a lease,
 // until when that call may be on its way, and makes the lease last for margin, at
 // least 0, beyond that. Nobody gets the node before, whatever becomes of the lease
-// and its holder. A hold replaces the one before it. It sets the times of lease; a
-// lease that is not in force is node.ErrLeaseLost.
+// and its holder. A hold replaces the one before it. It sets the times of lease, that of
+// its end with the commit at the latest; a lease that is not in force is
+// node.ErrLeaseLost, here or from the commit.
 func (tx *Tx) HoldMachine(lease *node.Lease, until time.Time, margin time.Duration) error {
 	last := until.Add(margin).UnixMicro()
-	found := false
-	err := tx.change(func(r row) error {
+	return tx.changeOne(func(r row) error {
 		var expires int64
 		if err := r.Scan(&expires); err != nil {
 			return fmt.Errorf("read a lease: %w", err)
 		}
-		found = true
 		lease.ExpiresAt, lease.BusyUntil = time.UnixMicro(expires).UTC(), time.UnixMicro(until.UnixMicro()).UTC()
 		return nil
-	}, `UPDATE leases SET busy_until = ?, expires_at = CASE WHEN expires_at < ? THEN ? ELSE expires_at END
+	}, node.ErrLeaseLost, `UPDATE leases SET busy_until = ?, expires_at = CASE WHEN expires_at < ? THEN ? ELSE expires_at END
 		WHERE epoch = ? AND expires_at > ? RETURNING expires_at`, until.UnixMicro(), last, last, lease.Epoch, tx.Now().UnixMicro())
-	if err == nil && !found {
-		err = node.ErrLeaseLost
-	}
-	return err
 }
 
 // EndHold stores that no call to the machine is on its way any more. It does so too

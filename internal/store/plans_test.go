@@ -93,30 +93,39 @@ func TestFrequentQueriesFollowAnIndex(t *testing.T) {
 // many rows there are, and keeps while the first machines come.
 func TestNewTablesAreReadByIndex(t *testing.T) {
 	s := replicas(t, 1)[0]
-	for name, run := range map[string]func(*store.Tx) error{
-		"claims": func(tx *store.Tx) error {
+	for name, test := range map[string]struct {
+		run  func(*store.Tx) error
+		want string // index
+	}{
+		"claims": {func(tx *store.Tx) error {
 			_, err := tx.MatchClaims([]store.Claim{{Kind: store.MAC, Address: "52:54:00:00:00:01"}, {Kind: store.MAC, Address: "52:54:00:00:00:02"}, {Kind: store.BMC, Address: "192.0.2.1"}})
 			return err
-		},
-		"owners of ports": func(tx *store.Tx) error {
+		}, "claims_pkey"},
+		"owners of ports": {func(tx *store.Tx) error {
 			_, err := tx.PortOwners([]string{"52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:03", "52:54:00:00:00:04"})
 			return err
-		},
-		"ports of a node": func(tx *store.Tx) error {
+		}, "ports_address"},
+		"ports of a node": {func(tx *store.Tx) error {
 			_, err := tx.PortsOf(1)
 			return err
-		},
-		"a node": func(tx *store.Tx) error {
+		}, "ports_node"},
+		"a node": {func(tx *store.Tx) error {
 			_, err := tx.Node("node-7")
 			if errors.Is(err, node.ErrNotFound) {
 				err = nil
 			}
 			return err
-		},
+		}, "nodes_uuid"},
+		"claims that are replaced": {func(tx *store.Tx) error {
+			return tx.ClaimInventory(1, nil)
+		}, "claims_node"},
 	} {
-		plans, err := s.Plans(t.Context(), run)
+		plans, err := s.Plans(t.Context(), test.run)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+		if !strings.Contains(strings.Join(plans, "\n"), test.want) {
+			t.Errorf("%s does not use the index %s:\n%s", name, test.want, strings.Join(plans, "\n"))
 		}
 		for _, plan := range plans {
 			if strings.Contains(plan, "Seq Scan") {

@@ -65,6 +65,38 @@ func (tx *Tx) PortsOf(nodeID int64) ([]*node.Port, error) {
 	return tx.ports(" WHERE ports.node_id = ? ORDER BY ports.id", []any{nodeID})
 }
 
+// PortsAround returns the ports of a node in order of creation, and those of other nodes
+// that have one of the addresses.
+func (tx *Tx) PortsAround(nodeID int64, macs []string) (own, others []*node.Port, err error) {
+	chunks := slices.Collect(slices.Chunk(macs, maxRows))
+	if len(chunks) == 0 {
+		chunks = [][]string{nil}
+	}
+	for i, some := range chunks {
+		args := []any{nodeID}
+		which := "SELECT id FROM ports WHERE node_id = ?"
+		if len(some) > 0 {
+			which += " UNION SELECT id FROM ports WHERE address IN (" + marks(len(some)) + ")"
+		}
+		for _, mac := range some {
+			args = append(args, mac)
+		}
+		ports, err := tx.ports(" WHERE ports.id IN ("+which+") ORDER BY ports.id", args)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, p := range ports {
+			switch {
+			case p.NodeID != nodeID:
+				others = append(others, p)
+			case i == 0: // each chunk has them all
+				own = append(own, p)
+			}
+		}
+	}
+	return own, others, nil
+}
+
 // Port returns the port with this UUID or name, or a *node.NotFoundError. In a write,
 // nobody else changes it or its node before the commit.
 func (tx *Tx) Port(ident string) (*node.Port, error) {

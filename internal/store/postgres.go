@@ -215,15 +215,37 @@ const beginRead = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 // read runs fn on one snapshot.
 func (p *postgres) read(ctx context.Context, fn func(*Tx) error) error {
+	_, err := p.readIn(ctx, beginRead, fn)
+	return err
+}
+
+// readSingle runs fn without a transaction, and in one when it asks for more than one
+// statement.
+func (p *postgres) readSingle(ctx context.Context, fn func(*Tx) error) error {
+	again, err := p.readIn(ctx, "", fn)
+	if again {
+		return p.read(ctx, fn)
+	}
+	return err
+}
+
+// readIn runs fn in a transaction that begins with a statement. Without one it runs no
+// more than one query, and reports whether fn asked for more.
+func (p *postgres) readIn(ctx context.Context, begin string, fn func(*Tx) error) (more bool, err error) {
 	deadline := time.Now().Add(readTimeout)
 	bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	waiting, cancelWait := context.WithDeadline(ctx, deadline)
 	defer cancelWait()
-	s := &postgresSession{ctx: bounded, caller: ctx, texts: p.texts}
+	s := &postgresSession{ctx: bounded, caller: ctx, texts: p.texts, single: begin == ""}
 	var conn *pgxpool.Conn
 	release := func() {
 		if conn == nil {
+			return
+		}
+		if s.single {
+			conn.Release()
+			conn = nil
 			return
 		}
 		go func(conn *pgxpool.Conn) { // the caller need not wait; closing the pool does
@@ -243,10 +265,13 @@ func (p *postgres) read(ctx context.Context, fn func(*Tx) error) error {
 		return err
 	}
 	if err := s.connect(); err != nil {
-		return fmt.Errorf("begin read: %w", outage(err))
+		return false, fmt.Errorf("begin read: %w", outage(err))
 	}
-	s.queue(nil, beginRead)
-	return fn(&Tx{now: p.now(), db: s, settle: longestWrite})
+	if !s.single {
+		s.queue(nil, begin)
+	}
+	err = fn(&Tx{now: p.now(), db: s, settle: longestWrite})
+	return s.more, err
 }
 
 func (p *postgres) now() time.Time { return p.clock.now() }

@@ -28,6 +28,10 @@ type postgresSession struct {
 	// nil when there is no other one, and as soon as the server has answered anything on
 	// this one.
 	connect func() error
+	single  bool          // whether it runs one query only, without a transaction
+	ran     bool          // whether that one was run
+	more    bool          // whether another one was asked for
+	missing error         // the failure of a statement of require
 	trips   int           // how often it waited for the server
 	longest time.Duration // longest trip
 }
@@ -61,6 +65,11 @@ func (s *postgresSession) query(scan func(row) error, query string, args []any) 
 	if err := s.caller.Err(); err != nil {
 		return err
 	}
+	if s.single && s.ran {
+		s.more = true
+		return errSecondQuery
+	}
+	s.ran = true
 	own, err := s.run(scan, s.texts.numbered(query), args)
 	if own != nil {
 		return own
@@ -71,6 +80,9 @@ func (s *postgresSession) query(scan func(row) error, query string, args []any) 
 	return nil
 }
 
+// errSecondQuery ends a read without a transaction that needs one.
+var errSecondQuery = errors.New("a read of one statement asked for a second one")
+
 // queue puts a statement off until the next trip to the server; scan is called for
 // each row of its result then, and its error ends the transaction.
 func (s *postgresSession) queue(scan func(row) error, query string, args ...any) {
@@ -79,6 +91,26 @@ func (s *postgresSession) queue(scan func(row) error, query string, args ...any)
 	}
 	s.scans[s.queued.Len()] = scan
 	s.queued.Queue(query, args...)
+}
+
+// require queues a statement that changes one row and returns one column of it. The
+// server ends the transaction with missing when it finds none, also in the trip of the
+// commit.
+func (s *postgresSession) require(scan func(row) error, missing error, query string, args []any) {
+	s.missing = missing
+	s.queue(func(r row) error { return scan(firstColumn{r}) },
+		s.texts.numbered("WITH changed (value) AS ("+query+") SELECT min(value), 1 / count(*) FROM changed"), args...)
+}
+
+// stateDivision is what the server says of a division by zero, which only require asks for.
+const stateDivision = "22012"
+
+// firstColumn is the first of two columns of a row.
+type firstColumn struct{ row }
+
+func (r firstColumn) Scan(into ...any) error {
+	var count int64
+	return r.row.Scan(into[0], &count)
 }
 
 // run sends what is queued and the query, and calls scan for each row of its
@@ -144,7 +176,10 @@ func (s *postgresSession) sendWith(last func(pgx.BatchResults) error) error {
 		s.connect = nil
 	}
 	var refused *pgconn.PgError
-	if errors.As(err, &refused) || s.conn.IsClosed() {
+	switch {
+	case errors.As(err, &refused) && refused.Code == stateDivision && s.missing != nil:
+		err = s.missing
+	case refused != nil || s.conn.IsClosed():
 		err = outage(err) // else an argument or a result does not fit its column
 	}
 	s.cause = err
@@ -166,8 +201,8 @@ func (s *postgresSession) sendBatch(batch *pgx.Batch, scans map[int]func(row) er
 		answered = true
 	}
 	if err == nil {
-		answered = true
 		err = last(results)
+		answered = answered || err == nil
 	}
 	closed := results.Close() // also waits for the results that were not read
 	if err == nil {

@@ -94,6 +94,8 @@ func (s *sqlite) write(ctx context.Context, fn func(*Tx) error) error {
 	return s.outage(s.do(ctx, fn))
 }
 
+func (s *sqlite) readSingle(ctx context.Context, fn func(*Tx) error) error { return s.read(ctx, fn) }
+
 func (s *sqlite) read(ctx context.Context, fn func(*Tx) error) error {
 	return s.outage(s.reads.read(ctx, fn))
 }

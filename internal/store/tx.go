@@ -96,6 +96,28 @@ func (tx *Tx) change(scan func(row) error, query string, args ...any) error {
 	return tx.db.query(scan, query, args)
 }
 
+// changeOne is change for a statement that changes one row and returns one column of it.
+// When there is no such row the write fails with missing: here, or on PostgreSQL in a
+// later trip to the server, which is when scan is called then.
+func (tx *Tx) changeOne(scan func(row) error, missing error, query string, args ...any) error {
+	if tx.shared != nil {
+		if err := tx.prepareChange(args); err != nil {
+			return err
+		}
+		tx.shared.session.require(scan, missing, query, args)
+		return nil
+	}
+	found := false
+	err := tx.change(func(r row) error {
+		found = true
+		return scan(r)
+	}, query, args...)
+	if err == nil && !found {
+		err = missing
+	}
+	return err
+}
+
 func (tx *Tx) prepareChange(args []any) error {
 	if err := checkText(args); err != nil {
 		return err

@@ -244,6 +244,10 @@ func (d *database) Read(ctx context.Context, fn func(*store.Tx) error) error {
 	return d.r.w.db.Read(ctx, fn)
 }
 
+func (d *database) ReadSingle(ctx context.Context, fn func(*store.Tx) error) error {
+	return d.Read(ctx, fn)
+}
+
 func (d *database) Now() time.Time { return d.r.w.db.Now() }
 
 func (d *database) Ping(ctx context.Context) error { return d.r.w.db.Ping(ctx) }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ var portBehaviours = []behaviour{
 	{"ports added together skip addresses that others have", checkAddPorts},
 	{"thousands of ports are added at once", checkAddManyPorts},
 	{"owners of addresses are found", checkPortOwners},
+	{"ports around a node are its own and those with the addresses", checkPortsAround},
 	{"unknown ports are not found", checkPortNotFound},
 }
 
@@ -193,6 +195,45 @@ func checkPortOwners(t *testing.T, e *env) {
 	if diff := cmp.Diff(want, owners); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
 	}
+}
+
+func checkPortsAround(t *testing.T, e *env) {
+	n, other := e.createNode(), e.createNode()
+	own := []string{"02:00:00:00:00:01", "02:00:00:ff:00:02"}
+	for _, mac := range own {
+		e.createPort(n, mac)
+	}
+	e.createPort(other, "02:00:00:00:0f:ff")
+	e.createPort(other, "02:00:00:ff:00:03")
+	for name, read := range map[string]func(func(*store.Tx) error){
+		"on a snapshot": e.read, "single": func(fn func(*store.Tx) error) {
+			if err := e.store.ReadSingle(t.Context(), fn); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		for macs, want := range map[int][]string{4096: {"02:00:00:00:0f:ff"}, 2: nil, 0: nil} {
+			var mine, others []*node.Port
+			read(func(tx *store.Tx) (err error) {
+				mine, others, err = tx.PortsAround(n.ID, manyMACs(macs))
+				return err
+			})
+			if got := addressesOf(mine); !slices.Equal(own, got) {
+				t.Errorf("%s, %d addresses: got ports %v of the node, want %v", name, macs, got, own)
+			}
+			if got := addressesOf(others); !slices.Equal(want, got) {
+				t.Errorf("%s, %d addresses: got ports %v of others, want %v", name, macs, got, want)
+			}
+		}
+	}
+}
+
+func addressesOf(ports []*node.Port) []string {
+	var addresses []string
+	for _, p := range ports {
+		addresses = append(addresses, p.Address)
+	}
+	return addresses
 }
 
 func checkPortNotFound(t *testing.T, e *env) {
