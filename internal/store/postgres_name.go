@@ -38,28 +38,37 @@ func claimName(ctx context.Context, config *pgx.ConnConfig, name string) (*postg
 	if err != nil {
 		return nil, fmt.Errorf("connect to take the name %q: %w", name, err)
 	}
-	bounded, cancel := context.WithTimeout(ctx, nameTimeout)
-	defer cancel()
-	for bounded.Err() == nil {
-		taken, err := n.take(bounded, conn)
-		if err == nil && !taken {
-			pause(bounded, namePoll)
-			continue
-		}
-		if err != nil {
-			_ = conn.Close(ctx) // it holds nothing
-			return nil, err
-		}
-		keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
-		n.stop = stop
-		n.kept.Go(func() { n.keep(keeping, conn) })
-		return n, nil
-	}
-	_ = conn.Close(ctx) // it holds nothing
-	if err := ctx.Err(); err != nil {
+	if err := n.claim(ctx, func(ctx context.Context) (bool, error) { return n.take(ctx, conn) }); err != nil {
+		_ = conn.Close(ctx) // it holds nothing
 		return nil, err
 	}
-	return nil, fmt.Errorf("another engine named %q runs on it, and they would end each other's work: give each a conductor.hostname of its own, or stop the other", name)
+	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	n.stop = stop
+	n.kept.Go(func() { n.keep(keeping, conn) })
+	return n, nil
+}
+
+// claim asks for the name until take says that it was taken, for nameTimeout at most.
+func (n *postgresName) claim(ctx context.Context, take func(context.Context) (bool, error)) error {
+	bounded, cancel := context.WithTimeout(ctx, nameTimeout)
+	defer cancel()
+	held := false // by another, as the server answered
+	for bounded.Err() == nil {
+		taken, err := take(bounded)
+		switch {
+		case err == nil && taken:
+			return nil
+		case err == nil:
+			held = true
+			pause(bounded, namePoll)
+		case !held || bounded.Err() == nil:
+			return err
+		} // otherwise the time ended during the last question
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return fmt.Errorf("another engine named %q runs on it, and they would end each other's work: give each a conductor.hostname of its own, or stop the other", n.name)
 }
 
 // take takes the name for the session unless another has it.

@@ -1,71 +1,50 @@
-package store_test
+package store
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"github.com/ingot-metal/ingot/internal/store"
-	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
-// openNamed opens a database for a process of this name.
-func openNamed(t *testing.T, database, name string) (*store.Store, error) {
-	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{URL: database, Name: name})
-	if err == nil {
-		t.Cleanup(func() { _ = s.Close() }) // the test may have closed it
-	}
-	return s, err
-}
-
-func TestNameOfAProcessThatRunsIsRefused(t *testing.T) {
-	t.Parallel() // it waits for the other to end
-	database := storetest.Postgres(t)
-	first, err := openNamed(t, database, "rack-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	createNode(t, first, "before")
-	if _, err := openNamed(t, database, "rack-1"); err == nil || !strings.Contains(err.Error(), `another engine named "rack-1"`) {
-		t.Errorf("open under the same name: got %v, want it refused", err)
-	}
-	for database, name := range map[string]string{database: "rack-2", storetest.Postgres(t): "rack-1"} {
-		if _, err := openNamed(t, database, name); err != nil {
-			t.Errorf("open as %s: %v", name, err)
-		}
-	}
-	createNode(t, first, "after") // nobody disturbed it
-	closeStore(t, first)
-	if _, err := openNamed(t, database, "rack-1"); err != nil {
-		t.Errorf("open after the first one ended: %v", err)
-	}
-}
-
-func TestNameOfAProcessThatDiedIsFreeAtOnce(t *testing.T) {
-	database := storetest.Postgres(t)
-	proxy, throughProxy := storetest.ThroughProxy(t, database)
-	dead, err := openNamed(t, throughProxy, "rack-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy.Refuse(true)
-	proxy.Disconnect() // as the kernel does for a process that was killed
-	began := time.Now()
-	restarted, err := openNamed(t, database, "rack-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("the start took %v", took)
-	}
-	createNode(t, restarted, "a")
-
-	proxy.Refuse(false)
-	// One that was only cut off, and finds its name taken, goes on: its leases and
-	// the database's locks keep the two apart.
-	if err := dead.Write(context.Background(), small("b")); err != nil {
-		t.Errorf("write: %v", err)
+func TestNameThatAnotherHoldsIsRefusedAlsoWhenTheTimeEndsDuringTheLastQuestion(t *testing.T) {
+	broken := errors.New("broken")
+	free := func(context.Context) (bool, error) { return true, nil }
+	held := func(context.Context) (bool, error) { return false, nil }
+	slow := func(ctx context.Context) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
+	fails := func(context.Context) (bool, error) { return false, broken }
+	for name, test := range map[string]struct {
+		first, then func(context.Context) (bool, error)
+		within      time.Duration // of the caller
+		want        string        // "" is none
+	}{
+		"free":                                {free, fails, time.Hour, ""},
+		"free after a while":                  {held, free, time.Hour, ""},
+		"held":                                {held, held, time.Hour, `another engine named "east"`},
+		"held, and no answer then":            {held, slow, time.Hour, `another engine named "east"`},
+		"no answer at all":                    {slow, slow, time.Hour, "deadline exceeded"},
+		"a connection that breaks":            {fails, free, time.Hour, "broken"},
+		"held, and it breaks then":            {held, fails, time.Hour, "broken"},
+		"held, and the caller goes":           {held, held, time.Second, "deadline exceeded"},
+		"held, and the caller goes meanwhile": {held, slow, time.Second, "deadline exceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), test.within)
+				defer cancel()
+				questions := 0
+				err := (&postgresName{name: "east"}).claim(ctx, func(ctx context.Context) (bool, error) {
+					if questions++; questions == 1 {
+						return test.first(ctx)
+					}
+					return test.then(ctx)
+				})
+				if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+					t.Errorf("claim: got %v, want %q", err, test.want)
+				}
+			})
+		})
 	}
 }
