@@ -62,6 +62,13 @@ type Identifier interface {
 	Identity(ctx context.Context, n *node.Node) (node.MachineIdentity, error)
 }
 
+// MachineReader is a management implementation that tells of a machine what its operating
+// system finds, too, so that a machine which was seen without its BMC can be recognized.
+type MachineReader interface {
+	// MachineFacts reads it. What the BMC does not tell is empty.
+	MachineFacts(ctx context.Context, n *node.Node) (node.MachineFacts, error)
+}
+
 // Interrupter sends a machine a non-maskable interrupt.
 type Interrupter interface {
 	InjectNMI(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)

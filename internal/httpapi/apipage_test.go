@@ -61,7 +61,7 @@ var otherSuccess = map[string]string{
 }
 
 // successOf returns the status of success for the page. A vendor method of a node
-// answers 200 or 202. Drivers have no vendor methods and no indicators.
+// answers 200 or 202, one of a driver 200. There are no indicators.
 func successOf(rt route) string {
 	if status, ok := otherSuccess[rt.method+" "+rt.pattern]; ok {
 		return status
@@ -72,8 +72,8 @@ func successOf(rt route) string {
 		return "–"
 	case found && inner != "/methods" && strings.HasPrefix(rt.pattern, "/v1/nodes"):
 		return "200, 202"
-	case found && inner != "/methods":
-		return "–"
+	case found:
+		return "200"
 	}
 	return success[rt.method]
 }

@@ -58,7 +58,7 @@ writing back what was read.
 successful answer. 202 means that the request is accepted: poll the node until its
 `+"`target_provision_state` or `target_power_state`"+` is null, then read its
 `+"`last_error`"+`. A vendor method answers 200 with its result, or 202 when it still runs.
-"–" marks routes that never succeed in this engine.
+Ingot adds one of a hardware type, [identify](redfish.md#which-machine-it-is). "–" marks routes that never succeed in this engine.
 `, oldest, newest, oldest, newest, newest)
 	writeRoutes(&page)
 	fmt.Fprintf(&page, `

@@ -39,3 +39,10 @@ type NodeControl interface {
 	History(ctx context.Context, ident string, query node.Query) ([]*node.Event, error)
 	Event(ctx context.Context, ident, uuid string) (*node.Event, error)
 }
+
+// Drivers has the vendor methods of enabled hardware types, which need no node.
+type Drivers interface {
+	DriverMethods(driver string) map[string]node.VendorMethod
+	// CallDriver returns a JSON value. An unknown method is a *node.ValidationError.
+	CallDriver(ctx context.Context, driver string, call node.VendorCall) ([]byte, error)
+}

@@ -262,8 +262,18 @@ func TestVendorAnswers(t *testing.T) {
 	}
 	s.engine.machine.async = true
 	s.do("POST", oneNode+"/vendor_passthru/sing", "latest", `{}`).want(202)
-	if got := s.get("/v1/drivers/fake-hardware/vendor_passthru/methods").want(200); got.body != "{}" {
+	if got := s.get("/v1/drivers/fake-hardware/vendor_passthru/methods").want(200).json()["whistle"].(map[string]any); got["description"] != "Whistles." {
+		t.Errorf("methods %v", got)
+	}
+	if got := s.get("/v1/drivers/manual-management/vendor_passthru/methods").want(200); got.body != "{}" {
 		t.Errorf("methods %q", got.body)
+	}
+	for _, path := range []string{"?method=whistle", "/whistle"} {
+		got := s.do("POST", "/v1/drivers/fake-hardware/vendor_passthru"+path, "latest", `{"loud":true}`).want(200)
+		asked := s.engine.machine.asked
+		if got.body != `{"Id":"7"}` || asked[len(asked)-1] != `driver fake-hardware: POST whistle {"loud":true}` {
+			t.Errorf("answer %q to %q", got.body, asked)
+		}
 	}
 	s.get("/v1/drivers/nobody/vendor_passthru/methods").want(404)
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {

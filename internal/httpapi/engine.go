@@ -15,6 +15,7 @@ type Engine interface {
 	NodeWriter
 	NodeControl
 	NodeParts
+	Drivers
 	Ports
 	Collections
 	Ramdisks

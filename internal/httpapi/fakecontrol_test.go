@@ -91,6 +91,21 @@ func (f *fakeEngine) CallVendor(_ context.Context, ident string, call node.Vendo
 	return f.machine.answer, f.machine.async, f.did(ident, "%s %s %s", call.HTTPMethod, call.Method, call.Body)
 }
 
+func (f *fakeEngine) DriverMethods(driver string) map[string]node.VendorMethod {
+	if driver != "fake-hardware" {
+		return nil
+	}
+	return map[string]node.VendorMethod{"whistle": {HTTPMethods: []string{"POST"}, Description: "Whistles."}}
+}
+
+func (f *fakeEngine) CallDriver(_ context.Context, driver string, call node.VendorCall) ([]byte, error) {
+	f.machine.asked = append(f.machine.asked, fmt.Sprintf("driver %s: %s %s %s", driver, call.HTTPMethod, call.Method, call.Body))
+	if call.Method != "whistle" {
+		return nil, node.Invalid("The driver %s has no vendor method %q.", driver, call.Method)
+	}
+	return f.machine.answer, nil
+}
+
 func (f *fakeEngine) Hardware(_ context.Context, ident string) (node.Hardware, error) {
 	_, err := f.find(ident)
 	return f.machine.hardware, err

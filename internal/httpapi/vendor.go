@@ -17,6 +17,10 @@ func (a *api) listVendorMethods(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("list vendor methods of node %s: %w", ident, err)
 	}
+	return answerValue(w, methodDocuments(methods))
+}
+
+func methodDocuments(methods map[string]node.VendorMethod) map[string]any {
 	documents := make(map[string]any, len(methods))
 	for name, method := range methods {
 		documents[name] = map[string]any{
@@ -24,7 +28,7 @@ func (a *api) listVendorMethods(w http.ResponseWriter, r *http.Request) error {
 			"description": method.Description, "require_exclusive_lock": method.RequireExclusiveLock,
 		}
 	}
-	return answerValue(w, documents)
+	return documents
 }
 
 // callVendor calls the method that the path or the argument method names.
@@ -34,22 +38,14 @@ func (a *api) callVendor(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	name, err := vendorMethod(r)
+	call, err := vendorCall(w, r)
 	if err != nil {
 		return err
 	}
-	raw, err := readBody(w, r, maxBody)
-	if err != nil {
-		return err
-	}
-	body, err := node.ParseObject(raw)
-	if err != nil {
-		return badRequest("The body of a vendor method must be a JSON object: %v", err)
-	}
-	answer, async, err := a.engine.CallVendor(r.Context(), ident, node.VendorCall{HTTPMethod: r.Method, Method: name, Body: body})
+	answer, async, err := a.engine.CallVendor(r.Context(), ident, call)
 	switch {
 	case err != nil:
-		return fmt.Errorf("call vendor method %s of node %s: %w", name, ident, err)
+		return fmt.Errorf("call vendor method %s of node %s: %w", call.Method, ident, err)
 	case async:
 		acceptedAt(w, c, ident, "")
 	default:
@@ -59,6 +55,23 @@ func (a *api) callVendor(w http.ResponseWriter, r *http.Request) error {
 		writeJSON(w, http.StatusOK, answer)
 	}
 	return nil
+}
+
+// vendorCall reads a call of a vendor method.
+func vendorCall(w http.ResponseWriter, r *http.Request) (node.VendorCall, error) {
+	name, err := vendorMethod(r)
+	if err != nil {
+		return node.VendorCall{}, err
+	}
+	raw, err := readBody(w, r, maxBody)
+	if err != nil {
+		return node.VendorCall{}, err
+	}
+	body, err := node.ParseObject(raw)
+	if err != nil {
+		return node.VendorCall{}, badRequest("The body of a vendor method must be a JSON object: %v", err)
+	}
+	return node.VendorCall{HTTPMethod: r.Method, Method: name, Body: body}, nil
 }
 
 // vendorMethod returns the method that a request names.
@@ -73,25 +86,31 @@ func vendorMethod(r *http.Request) (string, error) {
 	return name, nil
 }
 
-// listDriverMethods answers with an empty list. Vendor methods belong to the interfaces
-// of nodes, not to hardware types.
+// listDriverMethods lists the methods that need no node. Other vendor methods belong to the
+// interfaces of nodes.
 func (a *api) listDriverMethods(w http.ResponseWriter, r *http.Request) error {
-	if _, err := a.hardwareType(r); err != nil {
-		return err
-	}
-	return answerValue(w, map[string]any{})
-}
-
-func (a *api) callDriverVendor(_ http.ResponseWriter, r *http.Request) error {
 	t, err := a.hardwareType(r)
 	if err != nil {
 		return err
 	}
-	name, err := vendorMethod(r)
+	return answerValue(w, methodDocuments(a.engine.DriverMethods(t.Name)))
+}
+
+func (a *api) callDriverVendor(w http.ResponseWriter, r *http.Request) error {
+	t, err := a.hardwareType(r)
 	if err != nil {
 		return err
 	}
-	return badRequest("The driver %s has no vendor method %q.", t.Name, node.CutText(name))
+	call, err := vendorCall(w, r)
+	if err != nil {
+		return err
+	}
+	answer, err := a.engine.CallDriver(r.Context(), t.Name, call)
+	if err != nil {
+		return fmt.Errorf("call vendor method %s of driver %s: %w", call.Method, t.Name, err)
+	}
+	writeJSON(w, http.StatusOK, answer)
+	return nil
 }
 
 // showLogicalDiskProperties describes the keys of a logical disk in a RAID

@@ -167,6 +167,8 @@ func (r *reader) systemVendor(dst *SystemVendor) error {
 			return r.textInto(&dst.SerialNumber)
 		case "manufacturer":
 			return r.textInto(&dst.Manufacturer)
+		case "system_uuid":
+			return r.textInto(&dst.UUID)
 		case "firmware":
 			return r.firmware(&dst.Firmware)
 		default:

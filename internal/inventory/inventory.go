@@ -98,6 +98,7 @@ type SystemVendor struct {
 	ProductName  string
 	SerialNumber string
 	Manufacturer string
+	UUID         string // that of SMBIOS, as sent; few agents tell it
 	Firmware     Firmware
 }
 

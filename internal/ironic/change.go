@@ -2,6 +2,7 @@ package ironic
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"path"
@@ -147,6 +148,29 @@ func (c *Client) DetachMedium(ctx context.Context, ident string) error {
 	})
 }
 
+// Medium is what a virtual drive of the machine has.
+type Medium struct {
+	// Inserted says whether there is an image in the drive, and Image which one. A password in
+	// its URL is masked.
+	Inserted bool   `json:"inserted"`
+	Image    string `json:"image"`
+}
+
+// Media lists the virtual drives of the machine. The API has it from 1.93 on; engines may
+// leave out drives that are empty.
+func (c *Client) Media(ctx context.Context, ident string) ([]Medium, error) {
+	op := "list virtual media of node " + ident
+	document, err := c.Do(ctx, Request{Op: op, Method: http.MethodGet, Path: []string{"nodes", ident, "vmedia"}})
+	if err != nil {
+		return nil, err
+	}
+	var media []Medium
+	if err := json.Unmarshal(document, &media); err != nil {
+		return nil, fmt.Errorf("%s: decode the answer: %w", op, err)
+	}
+	return media, nil
+}
+
 // Subscription says where and in which form a BMC sends its events.
 type Subscription = nodes.CreateSubscriptionOpts
 
@@ -179,4 +203,14 @@ func (c *Client) Subscriptions(ctx context.Context, ident string) ([]string, err
 		return err
 	})
 	return ids, err
+}
+
+// ReadSubscription reads one subscription of the BMC.
+func (c *Client) ReadSubscription(ctx context.Context, ident, subscription string) (nodes.SubscriptionVendorPassthru, error) {
+	var found nodes.SubscriptionVendorPassthru
+	opts := nodes.GetSubscriptionOpts{Id: subscription}
+	err := c.onNode(ctx, "read subscription to events of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
+		return nodes.GetSubscription(ctx, service, segment, nodes.CallVendorPassthruOpts{Method: "get_subscription"}, opts).ExtractInto(&found)
+	})
+	return found, err
 }

@@ -24,6 +24,12 @@ func (c *Client) Ports(ctx context.Context, ident string) ([]Port, error) {
 	return collect(list(ctx, c, "list ports", []string{"ports"}, url.Values{"node": {ident}, "detail": {"true"}}, portID))
 }
 
+// AllPorts lists the ports of all nodes, of which UUID, address and the node's UUID are
+// filled, in the order of their creation. Engines send a thousand at a time.
+func (c *Client) AllPorts(ctx context.Context) iter.Seq2[Port, error] {
+	return list(ctx, c, "list ports", []string{"ports"}, url.Values{"fields": {"uuid,address,node_uuid"}}, portID)
+}
+
 func portID(p Port) string { return p.UUID }
 
 func collect[T any](items iter.Seq2[T, error]) ([]T, error) {
@@ -77,6 +83,19 @@ func (c *Client) DriverNames(ctx context.Context) ([]string, error) {
 		return err
 	})
 	return names, err
+}
+
+// InspectInterfaces lists the inspect interfaces that the engine has enabled for a hardware
+// type. The error is of kind [ErrNotFound] when it does not have that type.
+func (c *Client) InspectInterfaces(ctx context.Context, driver string) ([]string, error) {
+	op := "show driver " + driver
+	segment, err := pathSegment(op, driver)
+	if err != nil {
+		return nil, err
+	}
+	var shown drivers.Driver
+	err = c.get(ctx, op, &shown, nil, "drivers", segment)
+	return shown.EnabledInspectInterfaces, err
 }
 
 // Ready returns nil when the engine is ready: it answers and has at least one driver.

@@ -18,6 +18,8 @@ type Node struct {
 	// the field was not requested, and with upstream Ironic, which has it only in the
 	// inventory's plugin data.
 	AutoDiscovered *bool `json:"auto_discovered"`
+	// Health is that of the hardware, from version 1.109 on: OK, Warning or Critical.
+	Health string `json:"health"`
 }
 
 // AgentLastHeartbeat is the time of the last heartbeat of the node's ramdisk, zero

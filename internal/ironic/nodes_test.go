@@ -98,29 +98,39 @@ func TestListRefusesPagesThatDoNotAdvance(t *testing.T) {
 }
 
 func TestEngineWithoutTheDiscoveryFlagIsAskedWithoutIt(t *testing.T) {
-	f, client := newFakeEngine(t, func(f *fakeEngine) {
-		f.nodes = someNodes(1)
-		f.override = func(w http.ResponseWriter, r *http.Request) bool {
-			if !strings.Contains(r.URL.RawQuery, "auto_discovered") {
-				return false
+	for name, answer := range map[string]struct {
+		status int
+		text   string
+	}{
+		"it refuses":        {400, `{"faultstring":"Field(s) \"auto_discovered\" are not valid."}`},
+		"it fails, as 1.82": {500, `{"faultcode": "Server", "faultstring": "type object 'Node' has no attribute 'auto_discovered'", "debuginfo": null}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, client := newFakeEngine(t, func(f *fakeEngine) {
+				f.nodes = someNodes(1)
+				f.override = func(w http.ResponseWriter, r *http.Request) bool {
+					if !strings.Contains(r.URL.RawQuery, "auto_discovered") {
+						return false
+					}
+					reply(w, answer.status, map[string]any{"error_message": answer.text})
+					return true
+				}
+			})
+			for range 2 {
+				for n, err := range client.Nodes(t.Context(), NodeQuery{Fields: []string{"auto_discovered", "name"}}) {
+					if err != nil || n.AutoDiscovered != nil {
+						t.Fatalf("got %v, %v; want a node that does not say", n.AutoDiscovered, err)
+					}
+				}
 			}
-			reply(w, 400, map[string]any{"error_message": `{"faultstring":"Field(s) \"auto_discovered\" are not valid."}`})
-			return true
-		}
-	})
-	for range 2 {
-		for n, err := range client.Nodes(t.Context(), NodeQuery{Fields: []string{"auto_discovered", "name"}}) {
-			if err != nil || n.AutoDiscovered != nil {
-				t.Fatalf("got %v, %v; want a node that does not say", n.AutoDiscovered, err)
+			want := []string{
+				"GET /v1/", "GET /v1/nodes?fields=uuid%2Cauto_discovered%2Cname",
+				"GET /v1/nodes?fields=uuid%2Cname", "GET /v1/nodes?fields=uuid%2Cname",
 			}
-		}
-	}
-	want := []string{
-		"GET /v1/", "GET /v1/nodes?fields=uuid%2Cauto_discovered%2Cname",
-		"GET /v1/nodes?fields=uuid%2Cname", "GET /v1/nodes?fields=uuid%2Cname",
-	}
-	if diff := cmp.Diff(want, f.paths()); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
+			if diff := cmp.Diff(want, f.paths()); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -230,15 +230,17 @@ func (c *Client) getFields(ctx context.Context, op string, target any, query url
 }
 
 // withoutFlag runs a request whose query may choose fields. An engine without the
-// field auto_discovered refuses the whole request; the request is then repeated
-// without that field, and later requests omit it. The query is changed.
+// field auto_discovered refuses the whole request, or fails at it: Ironic does so in lists.
+// The request is then repeated without that field, and later requests omit it. The query
+// is changed.
 func (c *Client) withoutFlag(query url.Values, request func(url.Values) error) error {
 	if c.flagUnknown.Load() {
 		dropFlag(query)
 	}
 	err := request(query)
 	var refused *Error
-	if errors.As(err, &refused) && errors.Is(err, ErrRejected) && strings.Contains(refused.Message, flagField) && dropFlag(query) {
+	blamed := errors.Is(err, ErrRejected) || errors.Is(err, ErrServer)
+	if errors.As(err, &refused) && blamed && strings.Contains(refused.Message, flagField) && dropFlag(query) {
 		c.flagUnknown.Store(true)
 		return request(query)
 	}

@@ -18,6 +18,18 @@ type MachineIdentity struct {
 	SerialNumber string `json:"serial_number,omitempty"`
 }
 
+// MachineFacts are what a BMC tells of its machine that an operating system on the machine
+// finds, too. An empty field is not known.
+type MachineFacts struct {
+	MachineIdentity
+
+	// SKU is the vendor's number of the system. Some vendors put here what an operating
+	// system gets as the serial number.
+	SKU string `json:"sku,omitempty"`
+	// MACAddresses are those of its network interfaces, in lower case.
+	MACAddresses []string `json:"mac_addresses,omitempty"`
+}
+
 // NewMachineIdentity returns the identity with these fields, without those that a vendor
 // has left as they were: many machines have such values.
 func NewMachineIdentity(uuid, serialNumber string) MachineIdentity {

@@ -27,6 +27,7 @@ var (
 	_ driver.Power          = Driver{}
 	_ driver.Management     = Driver{}
 	_ driver.Identifier     = Driver{}
+	_ driver.MachineReader  = Driver{}
 	_ driver.Interrupter    = Driver{}
 	_ driver.BootModes      = Driver{}
 	_ driver.SecureBoot     = Driver{}

@@ -1,0 +1,42 @@
+package ironic
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// DriverMethods are the names of the vendor methods that a driver has without a node.
+func (c *Client) DriverMethods(ctx context.Context, driver string) (map[string]bool, error) {
+	op := "list vendor methods of driver " + driver
+	segment, err := pathSegment(op, driver)
+	if err != nil {
+		return nil, err
+	}
+	var documents map[string]any
+	if err := c.get(ctx, op, &documents, nil, "drivers", segment, "vendor_passthru", "methods"); err != nil {
+		return nil, err
+	}
+	methods := map[string]bool{}
+	for name := range documents {
+		methods[name] = true
+	}
+	return methods, nil
+}
+
+// CallDriver calls a vendor method of a driver that answers at once, and decodes its answer
+// into result.
+func (c *Client) CallDriver(ctx context.Context, driver, method string, body map[string]any, result any) error {
+	op := "call vendor method " + method + " of driver " + driver
+	segment, err := pathSegment(op, driver)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, op, func(ctx context.Context, service *gophercloud.ServiceClient) error {
+		address := service.ServiceURL("drivers", segment, "vendor_passthru") + "?" + url.Values{"method": {method}}.Encode()
+		_, err := service.Post(ctx, address, body, result, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
+		return err
+	})
+}
