@@ -27,8 +27,9 @@ func newOperatorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "operator",
 		Short: "Run the Kubernetes controllers",
-		Long: `Run the controllers of BareMetalHost and BareMetalHostDiscovery against an
-engine that implements the Bare Metal API: Ingot's own or upstream Ironic.
+		Long: `Run the controllers of hosts, of their discovery and of the objects about their
+firmware against an engine that implements the Bare Metal API: Ingot's own or
+upstream Ironic.
 
 The groups of controllers can run together or in separate processes, each with
 its own service account; with --leader-elect each group has its own lease. The
@@ -51,6 +52,8 @@ The host controllers do not start while Metal3's own operator leads in the clust
 	f.StringVar(&flags.opts.Ramdisk.Ramdisk, "deploy-ramdisk", "", "URL of the initial ramdisk [$DEPLOY_RAMDISK_URL]")
 	f.StringVar(&flags.opts.Ramdisk.ISO, "deploy-iso", "", "URL of the ramdisk as ISO image, for machines that boot from one [$DEPLOY_ISO_URL]")
 	f.StringVar(&flags.opts.Ramdisk.Bootloader, "bootloader", "", "URL of the image of an EFI system partition for bootable images")
+	f.BoolVar(&flags.opts.PreprovisioningImages, "build-preprov-image", false, "ask for the ramdisk of each host with a PreprovisioningImage")
+	f.BoolVar(&flags.opts.ExternalImageController, "external-image-controller", false, "another program serves the PreprovisioningImages (default: the operator, with the images of --deploy-iso and --deploy-ramdisk)")
 	f.BoolVar(&flags.demo, "demo", false, "use a simulated engine, whose nodes behave as the names of their hosts say")
 	f.StringSliceVar(&flags.opts.Controllers, "controllers", operator.Groups(), "groups of controllers to run; none for a process that only serves webhooks")
 	f.BoolVar(&flags.opts.LeaderElection, "leader-elect", false, "elect a leader for each group, so that only one replica runs it")
@@ -59,12 +62,13 @@ The host controllers do not start while Metal3's own operator leads in the clust
 	f.DurationVar(&flags.opts.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "time after which a leader stops that could not renew its lease [$RENEW_DEADLINE_SECONDS]")
 	f.DurationVar(&flags.opts.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "time between two tries to get or renew a lease [$RETRY_PERIOD_SECONDS]")
 	f.BoolVar(&flags.opts.AllowUpstream, "allow-upstream-operator", false, "start although Metal3's own operator leads in the cluster")
-	f.Float32Var(&flags.opts.KubeQPS, "kube-api-qps", 300, "requests to the Kubernetes API in a second")
-	f.IntVar(&flags.opts.KubeBurst, "kube-api-burst", 600, "requests to the Kubernetes API at once")
+	f.Float32Var(&flags.opts.KubeQPS, "kube-api-qps", 1000, "requests to the Kubernetes API in a second")
+	f.IntVar(&flags.opts.KubeBurst, "kube-api-burst", 2000, "requests to the Kubernetes API at once")
 	f.DurationVar(&flags.opts.PollInterval, "poll-interval", 5*time.Second, "time between two polls of the engine")
 	f.DurationVar(&flags.opts.AgentWindow, "agent-window", 5*time.Minute, "time after its last heartbeat for which a ramdisk counts as alive")
 	f.DurationVar(&flags.opts.MaxBackoff, "backoff-max", 30*time.Minute, "longest pause between two attempts after errors")
 	f.IntVar(&flags.opts.MaxProvisioningFailures, "max-provisioning-retries", 5, "failures of an image after which it is not deployed again until it changes; 0 for no limit")
+	f.IntVar(&flags.opts.MaxServicingAttempts, "servicing-max-attempts", 3, "failures of a live update after which it is not tried again until something changes; 0 for no limit")
 	f.IntVar(&flags.opts.Capacity, "provisioning-limit", 20, "hosts with a network-booted ramdisk that the engine works on at once; 0 for no limit [$PROVISIONING_LIMIT]")
 	f.IntVar(&flags.opts.Concurrency, "concurrency", 16, "number of hosts to reconcile at the same time [$BMO_CONCURRENCY]")
 	f.IntVar(&flags.opts.Webhook.Port, "webhook-port", 0, "TCP port to serve admission webhooks on (default none)")

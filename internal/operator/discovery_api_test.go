@@ -65,9 +65,9 @@ func TestUnknownMachineBecomesAnAvailableHost(t *testing.T) {
 	if want := b.namespace + "/racks/" + id; h.Annotations[v1alpha1.DiscoverySourceAnnotation] != want {
 		t.Errorf("source = %q, want %q", h.Annotations[v1alpha1.DiscoverySourceAnnotation], want)
 	}
-	if _, there := h.Annotations[v1alpha1.StatusAnnotation]; there {
-		t.Error("status annotation is still there")
-	}
+	b.eventually("removal of the status annotation, which follows the status", func() string {
+		return b.host(h.Name).Annotations[v1alpha1.StatusAnnotation]
+	})
 	b.settles(d, "ready", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
 		return s.Counts.Created == 1 && s.Counts.Matched == 1 && s.Counts.EngineNodes == 1 && isTrue(discoveryv1.ReadyCondition)(s)
 	})

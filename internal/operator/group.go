@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 )
 
 // Times of the leader leases by default, the same as in Kubernetes' own components.
@@ -24,7 +23,7 @@ const (
 // group runs one group of controllers, with a lease only while it is held.
 type group struct {
 	name  string
-	build func() (controller.Controller, error)
+	build builds
 	lease *leaseOptions // nil: without a lease
 }
 
@@ -41,18 +40,19 @@ func (g *group) NeedLeaderElection() bool { return false }
 // Start runs the controllers until ctx ends. It returns an error when the lease
 // is lost, because another replica may then run them.
 func (g *group) Start(ctx context.Context) error {
-	c, err := g.build()
+	controllers, err := g.build()
 	if err != nil {
 		return fmt.Errorf("build controllers %s: %w", g.name, err)
 	}
+	start := func(ctx context.Context) error { return startAll(ctx, controllers) }
 	if g.lease == nil {
-		return c.Start(ctx)
+		return start(ctx)
 	}
 	lock, err := g.lease.lock()
 	if err != nil {
 		return fmt.Errorf("prepare lease %s/%s: %w", g.lease.namespace, g.lease.name, err)
 	}
-	return g.lease.lead(ctx, lock, c.Start)
+	return g.lease.lead(ctx, lock, start)
 }
 
 func (l *leaseOptions) lock() (resourcelock.Interface, error) {

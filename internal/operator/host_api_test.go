@@ -290,3 +290,19 @@ func TestIdleHostIsNotWritten(t *testing.T) {
 		return ""
 	})
 }
+
+func TestHostInANamespaceThatIsNotWatchedIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	elsewhere := newIdleBenchOn(t, plane.Config(t))
+	other := elsewhere.bmcHost("web", nil)
+	b.bmcHost("web", nil)
+	b.inState("web", v1alpha1.StateAvailable) // so the operator has seen what it watches
+	h := elsewhere.host("web")
+	if h.ResourceVersion != other.ResourceVersion || len(h.Finalizers) > 0 {
+		t.Errorf("version %s with finalizers %q, want %s without", h.ResourceVersion, h.Finalizers, other.ResourceVersion)
+	}
+	if effects := b.engine.Effects(provisioner.NodeName(elsewhere.namespace, "web")); len(effects) > 0 {
+		t.Errorf("asked of its machine: %v", effects)
+	}
+}

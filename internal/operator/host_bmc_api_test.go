@@ -294,6 +294,21 @@ func TestRebootAnnotationCyclesOnceAndGoes(t *testing.T) {
 	}
 }
 
+func TestPowerFailureOfAHostInUseIsShown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	h := b.bmcHost("demo-power-error", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = image("https://images/os.qcow2") })
+	b.inState(h.Name, v1alpha1.StateProvisioned)
+	b.update(h, func() { h.Spec.Online = false })
+	b.eventually("power management error", func() string {
+		got := b.host(h.Name)
+		if got.Status.ErrorType == v1alpha1.ErrorPowerManagement && got.Status.ErrorCount > 0 {
+			return ""
+		}
+		return fmt.Sprintf("error %q, asked %q", got.Status.ErrorType, b.asked(h.Name))
+	})
+}
+
 func TestDetachedHostIsLeftAloneAndAdoptedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

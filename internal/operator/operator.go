@@ -16,20 +16,16 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -39,7 +35,9 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	client "github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/operator/breaker"
-	"github.com/ingot-metal/ingot/internal/operator/discovery"
+	"github.com/ingot-metal/ingot/internal/operator/classification"
+	"github.com/ingot-metal/ingot/internal/operator/firmware"
+	"github.com/ingot-metal/ingot/internal/operator/hardware"
 	"github.com/ingot-metal/ingot/internal/operator/host"
 	"github.com/ingot-metal/ingot/internal/operator/nodecache"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
@@ -49,9 +47,9 @@ import (
 
 const (
 	// apiQPS and apiBurst bound requests to the API server where the client
-	// configuration does not. A rack that is powered on becomes hosts in
-	// seconds; the API server has its own fairness for the rest.
-	apiQPS, apiBurst = 300, 600
+	// configuration does not. A thousand machines that are powered on become hosts by some
+	// 6,000 requests, in seconds; the API server has its own fairness for the rest.
+	apiQPS, apiBurst = 1000, 2000
 	// retryMin and retryMax bound the wait after errors of the API server.
 	retryMin, retryMax = 50 * time.Millisecond, time.Minute
 	// stopTimeout bounds how long controllers may take to stop.
@@ -70,6 +68,7 @@ type Operator struct {
 	engine   provisioner.Engine
 	cluster  string // read by Run before the controllers are built
 	registry *prometheus.Registry
+	readings *hardware.Readings // what discovery reads, for the host controller
 }
 
 // New builds an operator. It asks Kubernetes which kinds there are, and the engine for
@@ -78,7 +77,7 @@ func New(opts Options) (*Operator, error) {
 	if err := opts.setDefaults(); err != nil {
 		return nil, err
 	}
-	o := &Operator{opts: opts, config: rest.CopyConfig(opts.Config), engine: opts.Engine, registry: prometheus.NewRegistry()}
+	o := &Operator{opts: opts, config: rest.CopyConfig(opts.Config), engine: opts.Engine, registry: prometheus.NewRegistry(), readings: hardware.NewReadings()}
 	opts.limit(o.config)
 	o.config.WarningHandlerWithContext = &warnings{logger: opts.Logger}
 	if len(opts.Controllers) > 0 && o.engine == nil {
@@ -152,7 +151,11 @@ func (o *Operator) newManager() error {
 		Logger: logr.FromSlogHandler(o.opts.Logger.Handler()),
 		Cache: cache.Options{
 			DefaultNamespaces: namespaces, DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject: map[ctrlclient.Object]cache.ByObject{&corev1.Secret{}: {Label: host.WatchedSecrets(), Transform: host.StripSecret}},
+			ByObject: map[ctrlclient.Object]cache.ByObject{
+				&corev1.Secret{}:                 {Label: host.WatchedSecrets(), Transform: host.StripSecret},
+				&v1alpha1.HostFirmwareSettings{}: {Transform: firmware.StripSettings},
+				&v1alpha1.HardwareData{}:         {Transform: classification.StripHardware},
+			},
 		},
 		Metrics:                 served,
 		HealthProbeBindAddress:  addrOrOff(o.opts.HealthAddr),
@@ -193,47 +196,11 @@ func (o *Operator) addGroup(name string) error {
 	return o.manager.Add(g)
 }
 
-// builder prepares the reconciler of a group and returns what makes its
-// controller.
-func (o *Operator) builder(name string) (func() (controller.Controller, error), error) {
-	skip := true // an operator may be built more than once in a process
-	options := controller.Options{
-		MaxConcurrentReconciles: o.opts.Concurrency,
-		SkipNameValidation:      &skip,
-		Logger:                  o.manager.GetLogger(),
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryMin, retryMax),
-	}
-	recorder := o.manager.GetEventRecorder("ingot-" + name)
-	if name == GroupDiscovery {
-		m, err := discovery.NewMetrics(o.registry)
-		if err != nil {
-			return nil, err
-		}
-		r := discovery.New(discovery.Config{
-			Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), NodeCache: o.nodes, Engine: o.engine,
-			Recorder: recorder, Metrics: m, Now: time.Now,
-		})
-		return func() (controller.Controller, error) { return r.Controller(o.manager.GetCache(), o.nodes, options) }, nil
-	}
-	m, err := host.NewMetrics(o.registry)
-	if err != nil {
-		return nil, err
-	}
-	return func() (controller.Controller, error) {
-		r := host.New(host.Config{
-			Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), NodeCache: o.nodes, Engine: o.engine,
-			Cluster: o.cluster, Recorder: recorder, Metrics: m, MaxBackoff: o.opts.MaxBackoff, Now: time.Now,
-			MaxProvisioningFailures: o.opts.MaxProvisioningFailures, Capacity: o.opts.Capacity,
-		})
-		return r.Controller(o.manager.GetCache(), o.nodes, options)
-	}, nil
-}
-
 // Run runs the controllers until ctx ends. It returns nil when it was asked to
 // stop, and an error when it cannot continue: an address is in use, a CRD is
 // missing, another operator manages the hosts, a lease was lost. An operator runs once.
 func (o *Operator) Run(ctx context.Context) error {
-	if err := o.checkKinds(); err != nil {
+	if err := o.checkKinds(ctx); err != nil {
 		return err
 	}
 	if o.opts.Webhook.Port != 0 || slices.Contains(o.opts.Controllers, GroupHost) {
@@ -250,9 +217,14 @@ func (o *Operator) Run(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := host.IndexFields(ctx, o.manager.GetFieldIndexer()); err != nil {
+		if err := o.checkDefinition(ctx); err != nil {
 			return err
 		}
+		if err := o.indexChildren(ctx); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(o.opts.Controllers, marksNodes) {
 		if err := o.readCluster(ctx); err != nil {
 			return err
 		}
@@ -264,24 +236,6 @@ func (o *Operator) Run(ctx context.Context) error {
 	}
 	if err := o.manager.Start(ctx); err != nil {
 		return fmt.Errorf("run controllers: %w", err)
-	}
-	return nil
-}
-
-// checkKinds reports missing CRDs at once, instead of a cache that never syncs.
-func (o *Operator) checkKinds() error {
-	kinds := []schema.GroupKind{v1alpha1.GroupVersion.WithKind("BareMetalHost").GroupKind()}
-	if slices.Contains(o.opts.Controllers, GroupDiscovery) || o.opts.Webhook.Port != 0 {
-		kinds = append(kinds, discoveryv1.GroupVersion.WithKind("BareMetalHostDiscovery").GroupKind())
-	}
-	for _, kind := range kinds {
-		_, err := o.manager.GetRESTMapper().RESTMapping(kind, v1alpha1.GroupVersion.Version)
-		if meta.IsNoMatchError(err) {
-			return fmt.Errorf("the cluster at %s has no %s; install Ingot's CustomResourceDefinitions (config/crd)", o.config.Host, kind.Kind)
-		}
-		if err != nil {
-			return fmt.Errorf("reach Kubernetes at %s: %w", o.config.Host, err)
-		}
 	}
 	return nil
 }

@@ -35,6 +35,11 @@ type Options struct {
 	// Ramdisk is what the ramdisk boots from, for engines that are not configured with
 	// it.
 	Ramdisk ironic.Ramdisk
+	// PreprovisioningImages has hosts ask for their ramdisk with a PreprovisioningImage.
+	PreprovisioningImages bool
+	// ExternalImageController says that another program serves the PreprovisioningImages.
+	// Otherwise, the operator serves them with the images of Ramdisk, if it has any.
+	ExternalImageController bool
 	// Engine takes the place of the engine at EngineURL.
 	Engine provisioner.Engine
 
@@ -55,7 +60,7 @@ type Options struct {
 	AllowUpstream bool
 
 	// KubeQPS and KubeBurst bound the requests to the API server: how many in a second, and
-	// how many at once. 0 means what Config says or, without that, 300 and 600.
+	// how many at once. 0 means what Config says or, without that, 1,000 and 2,000.
 	KubeQPS   float32
 	KubeBurst int
 
@@ -72,6 +77,9 @@ type Options struct {
 	// MaxProvisioningFailures is how often the same image is deployed before the host is
 	// left available with an error; 0 means without end.
 	MaxProvisioningFailures int
+	// MaxServicingAttempts is how often the same live update is tried before the host is left as
+	// it is, until something changes; 0 means without end.
+	MaxServicingAttempts int
 	// Capacity is on how many machines with a network-booted ramdisk the engine works at
 	// once; 0 means no limit.
 	Capacity int
@@ -94,19 +102,22 @@ type Options struct {
 // Groups of controllers. Each has its own leader lease and uses its own
 // service account when it runs alone.
 const (
-	// GroupHost is the controller of BareMetalHost.
+	// GroupHost are the controllers of BareMetalHost and of kinds that belong to hosts: DataImage,
+	// PreprovisioningImage, BMCEventSubscription and HardwareClassification.
 	GroupHost = "host"
 	// GroupDiscovery is the controller of BareMetalHostDiscovery.
 	GroupDiscovery = "discovery"
+	// GroupFirmware is the controller of HostFirmwareSettings and HostFirmwareComponents.
+	GroupFirmware = "firmware"
 	// NoControllers, alone, is for a process that only serves webhooks. It needs no engine.
 	NoControllers = "none"
 )
 
 var (
 	// groups are all groups, in the order of their start.
-	groups = []string{GroupHost, GroupDiscovery}
+	groups = []string{GroupHost, GroupDiscovery, GroupFirmware}
 	// laterGroups are names of future groups that manifests may already use.
-	laterGroups = []string{"firmware", "cluster", "remediation", "autoscale"}
+	laterGroups = []string{"cluster", "remediation", "autoscale"}
 )
 
 // Groups returns the names of all groups of controllers.
@@ -206,9 +217,9 @@ func checkControllers(names []string) error {
 		switch {
 		case slices.Contains(groups, name):
 		case slices.Contains(laterGroups, name):
-			return fmt.Errorf("this version has no controllers %q yet; it has %s", name, strings.Join(groups, " and "))
+			return fmt.Errorf("this version has no controllers %q yet; it has %s", name, strings.Join(groups, ", "))
 		default:
-			return fmt.Errorf("there are no controllers %q; this version has %s", name, strings.Join(groups, " and "))
+			return fmt.Errorf("there are no controllers %q; this version has %s", name, strings.Join(groups, ", "))
 		}
 	}
 	return nil

@@ -22,8 +22,8 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		{"no cluster", usable(func(o *Options) { o.Config = nil }), "how to reach Kubernetes"},
 		{"no engine", usable(func(o *Options) { o.EngineURL = "" }), "URL of an engine"},
 		{"an engine that is no URL", usable(func(o *Options) { o.EngineURL = "ironic" }), "is not a URL"},
-		{"controllers of a later version", usable(func(o *Options) { o.Controllers = []string{"host", "firmware"} }), `this version has no controllers "firmware" yet; it has host and discovery`},
-		{"controllers that never were", usable(func(o *Options) { o.Controllers = []string{"hots"} }), `there are no controllers "hots"; this version has host and discovery`},
+		{"controllers of a later version", usable(func(o *Options) { o.Controllers = []string{"host", "cluster"} }), `this version has no controllers "cluster" yet; it has host, discovery, firmware`},
+		{"controllers that never were", usable(func(o *Options) { o.Controllers = []string{"hots"} }), `there are no controllers "hots"; this version has host, discovery, firmware`},
 		{"negative limits", usable(func(o *Options) { o.KubeQPS = -1 }), "want more than 0, got -1 in a second"},
 		{"leases that end before they are renewed", usable(func(o *Options) { o.LeaseDuration = 5 * time.Second }), "has to be longer than the deadline"},
 		{"insecure metrics for everybody", usable(func(o *Options) { o.MetricsAddr, o.MetricsInsecure = ":8443", true }), "for loopback only"},
@@ -46,7 +46,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 }
 
 func TestEachLaterGroupIsNamedAsSuch(t *testing.T) {
-	for _, name := range []string{"firmware", "cluster", "remediation", "autoscale"} {
+	for _, name := range []string{"cluster", "remediation", "autoscale"} {
 		err := checkControllers([]string{name})
 		if err == nil || !strings.Contains(err.Error(), "yet") {
 			t.Errorf("%s: error = %v, want one that says it comes later", name, err)
@@ -68,7 +68,7 @@ func TestLimitsOfRequestsComeFromTheOptionsThenFromTheClient(t *testing.T) {
 		wantQPS   float32
 		wantBurst int
 	}{
-		"neither":                     {Options{}, rest.Config{}, 300, 600},
+		"neither":                     {Options{}, rest.Config{}, 1000, 2000},
 		"client":                      {Options{}, rest.Config{QPS: 7, Burst: 9}, 7, 9},
 		"no throttling by the client": {Options{}, rest.Config{QPS: -1}, -1, 0},
 		"options":                     {Options{KubeQPS: 20, KubeBurst: 30}, rest.Config{QPS: 7, Burst: 9}, 20, 30},

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 
@@ -33,18 +34,63 @@ func TestEachGroupNeedsNoMoreThanItsOwnRole(t *testing.T) {
 	discovery.install()
 	host := newBenchOn(t, config, func(o *operator.Options) {
 		asGroup(operator.GroupHost)(o)
+		withImages(true)(o)
 		o.Engine = discovery.engine
 	})
-	host.namespace = discovery.namespace
+	host.namespace, host.engine = discovery.namespace, discovery.engine
+	firmware := newBenchOn(t, config, func(o *operator.Options) {
+		asGroup(operator.GroupFirmware)(o)
+		o.Engine = discovery.engine
+	})
+	firmware.namespace = discovery.namespace
 
 	discovery.boot("privileged")
 	d := discovery.discover("least", func(s *discoveryv1.BareMetalHostDiscoverySpec) { s.Rediscovery = discoveryv1.RediscoveryDeny })
 	h := host.inState("privileged", v1alpha1.StateAvailable)
 	host.hasEvent("privileged", "ImportComplete")
 	discovery.hasEvent("least", "HostDiscovered")
+	host.create(&v1alpha1.HostUpdatePolicy{ObjectMeta: host.meta("managed")})
+	host.bmcHost("managed", nil)
+	settings := firmware.hfs("managed", settingsSay(false, true, ""))
+	firmware.hfc("managed", componentsSay(false, true, ""))
+	host.update(settings, func() { settings.Spec.Settings["NoSuchThing"] = intstr.FromString("x") })
+	firmware.hfs("managed", settingsSay(true, false, "does not exist"))
+	firmware.hasEvent("managed", "ValidationFailed")
+	firmware.eventually("an owner of the policy", func() string {
+		var policy v1alpha1.HostUpdatePolicy
+		if firmware.read(&policy, "managed"); len(policy.OwnerReferences) == 0 {
+			return "there is none"
+		}
+		return ""
+	})
+	host.hasChildren("deployed")
 	host.remove(h)
 	host.gone("privileged")
 	discovery.settles(d, "with a tombstone", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool { return len(s.Tombstones) == 1 })
+}
+
+// hasChildren creates a host with objects of all kinds that belong to hosts, and lets it go.
+func (b *bench) hasChildren(name string) {
+	b.Helper()
+	b.create(&corev1.Secret{ObjectMeta: b.meta("net"), StringData: map[string]string{"networkData": "links: []"}})
+	b.classification("small", 1)
+	d, s := b.dataImage(name), b.subscription("events", name, "net")
+	h := b.bmcHost(name, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.PreprovisioningNetworkDataName, h.Spec.Image = "net", image("https://images/os.qcow2")
+	})
+	b.inState(name, v1alpha1.StateProvisioned)
+	b.preprovisioningImage(name, "served", func(i *v1alpha1.PreprovisioningImage) bool { return i.Status.ImageURL != "" })
+	b.classified(name, "small", true)
+	b.subscribed("events", "made", hasID)
+	b.showsImage(name, v1alpha1.WaitingForPowerOnReason)
+	b.reboots(h, "soft power off", "attach image", "power on")
+	b.showsImage(name, v1alpha1.AttachedReason)
+	b.remove(s)
+	b.isGone(s)
+	b.remove(h)
+	b.gone(name)
+	b.remove(d)
+	b.isGone(d)
 }
 
 // asGroup makes an operator run one group under its service account, behind its lease.

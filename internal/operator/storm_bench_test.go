@@ -34,7 +34,7 @@ func (c writeCounter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// countingEngine counts calls, except lists.
+// countingEngine counts calls, except lists of nodes and of ports.
 type countingEngine struct {
 	*demo.Engine
 	calls atomic.Int64

@@ -20,8 +20,9 @@ const (
 	namespace     = "default"
 	discoveryName = "all-machines"
 	pollInterval  = 5 * time.Second
-	// maxProvisioningFailures and capacity are limits of the operator, as when it runs alone.
-	maxProvisioningFailures, capacity = 5, 20
+	// maxProvisioningFailures, maxServicingAttempts and capacity are limits of the operator, as
+	// when it runs alone.
+	maxProvisioningFailures, maxServicingAttempts, capacity = 5, 3, 20
 )
 
 // applyDiscovery creates the resource that creates hosts for machines. One that

@@ -221,7 +221,7 @@ func (u *Up) startOperator(ctx context.Context) (string, error) {
 	operator.RouteLogs(u.log.With("part", "operator"))
 	op, err := operator.New(operator.Options{
 		Config: u.Config(), EngineURL: u.engine.URL(), AgentWindow: u.opts.AgentTimeout, PollInterval: pollInterval,
-		MaxProvisioningFailures: maxProvisioningFailures, Capacity: capacity,
+		MaxProvisioningFailures: maxProvisioningFailures, MaxServicingAttempts: maxServicingAttempts, Capacity: capacity,
 		Logger: u.log.With("part", "operator"),
 	})
 	if err != nil {
@@ -248,7 +248,7 @@ func (u *Up) startOperator(ctx context.Context) (string, error) {
 		}
 		ended <- nil
 	}()
-	return "hosts and discovery", nil
+	return "hosts, discovery and firmware", nil
 }
 
 // watch forwards the first failure of a part.

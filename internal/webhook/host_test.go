@@ -309,24 +309,28 @@ func TestChangesOfHostsFollowTheirState(t *testing.T) {
 	}
 	external := withSpec(func(s *v1alpha1.BareMetalHostSpec) { s.ExternallyProvisioned = true })
 	detached := func(h *v1alpha1.BareMetalHost) { h.Status.OperationalStatus = v1alpha1.OperationalStatusDetached }
+	worked := func(h *v1alpha1.BareMetalHost) {
+		h.Status.GoodCredentials.Reference = &corev1.SecretReference{Name: "web-bmc"}
+	}
 	for name, tc := range map[string]struct {
 		before, after []edit
 		allowed       []v1alpha1.ProvisioningState
 		err           string
 	}{
-		"another address":        {after: []edit{address("redfish://192.0.2.8")}, allowed: []v1alpha1.ProvisioningState{v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateRegistering}, err: "spec.bmc.address: Forbidden"},
-		"no address":             {after: []edit{address("")}, allowed: []v1alpha1.ProvisioningState{v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateRegistering}, err: "spec.bmc.address: Forbidden"},
-		"first address":          {before: []edit{address("")}, after: []edit{address("redfish://192.0.2.8")}, allowed: all},
-		"other credentials":      {after: []edit{withSpec(func(s *v1alpha1.BareMetalHostSpec) { s.BMC.CredentialsName = "other" })}, allowed: all},
-		"address while detached": {before: []edit{detached}, after: []edit{detached, address("redfish://192.0.2.8")}, allowed: all},
-		"another MAC":            {after: []edit{mac("00:00:5e:00:53:0b")}, err: "spec.bootMACAddress: Forbidden: the address cannot change from 00:00:5e:00:53:0a"},
-		"no MAC":                 {after: []edit{mac("")}, err: "spec.bootMACAddress: Forbidden"},
-		"MAC in another case":    {after: []edit{mac("00:00:5E:00:53:0A")}, allowed: all},
-		"first MAC":              {before: []edit{mac("")}, allowed: all},
-		"declared external":      {after: []edit{external}, allowed: []v1alpha1.ProvisioningState{v1alpha1.StateAvailable, v1alpha1.StateReady}, err: "spec.externallyProvisioned: Forbidden"},
-		"still external":         {before: []edit{external}, after: []edit{external}, allowed: all},
-		"no longer external":     {before: []edit{external}, allowed: all},
-		"taken off":              {after: []edit{power(false, false)}, allowed: all},
+		"address that never worked": {after: []edit{address("redfish://192.0.2.8")}, allowed: all},
+		"another address":           {before: []edit{worked}, after: []edit{worked, address("redfish://192.0.2.8")}, allowed: []v1alpha1.ProvisioningState{v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateRegistering}, err: "spec.bmc.address: Forbidden"},
+		"no address":                {before: []edit{worked}, after: []edit{worked, address("")}, allowed: []v1alpha1.ProvisioningState{v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateRegistering}, err: "spec.bmc.address: Forbidden"},
+		"first address":             {before: []edit{address("")}, after: []edit{address("redfish://192.0.2.8")}, allowed: all},
+		"other credentials":         {after: []edit{withSpec(func(s *v1alpha1.BareMetalHostSpec) { s.BMC.CredentialsName = "other" })}, allowed: all},
+		"address while detached":    {before: []edit{detached}, after: []edit{detached, address("redfish://192.0.2.8")}, allowed: all},
+		"another MAC":               {after: []edit{mac("00:00:5e:00:53:0b")}, err: "spec.bootMACAddress: Forbidden: the address cannot change from 00:00:5e:00:53:0a"},
+		"no MAC":                    {after: []edit{mac("")}, err: "spec.bootMACAddress: Forbidden"},
+		"MAC in another case":       {after: []edit{mac("00:00:5E:00:53:0A")}, allowed: all},
+		"first MAC":                 {before: []edit{mac("")}, allowed: all},
+		"declared external":         {after: []edit{external}, allowed: []v1alpha1.ProvisioningState{v1alpha1.StateAvailable, v1alpha1.StateReady}, err: "spec.externallyProvisioned: Forbidden"},
+		"still external":            {before: []edit{external}, after: []edit{external}, allowed: all},
+		"no longer external":        {before: []edit{external}, allowed: all},
+		"taken off":                 {after: []edit{power(false, false)}, allowed: all},
 	} {
 		for _, state := range all {
 			want := row{err: tc.err}

@@ -21,7 +21,8 @@ var deployedStates = []v1alpha1.ProvisioningState{v1alpha1.StateProvisioning, v1
 func checkHostChange(old, h *v1alpha1.BareMetalHost, f *Findings) {
 	state := h.Status.Provisioning.State
 	detached := h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
-	if was := old.Spec.BMC.Address; was != "" && was != h.Spec.BMC.Address && !detached && !slices.Contains(addressStates, state) {
+	accepted := h.Status.GoodCredentials.Reference != nil // else the engine has never had access
+	if was := old.Spec.BMC.Address; was != "" && was != h.Spec.BMC.Address && accepted && !detached && !slices.Contains(addressStates, state) {
 		f.forbid(spec.Child("bmc", "address"), "the address cannot change while the host is %s; detach the host first with the annotation %s, or delete it and create it again",
 			state, v1alpha1.DetachedAnnotation)
 	}

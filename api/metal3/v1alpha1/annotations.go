@@ -48,6 +48,10 @@ const (
 	// not boot again: a deprovisioning that waits for it ends. Any value counts.
 	AbandonedAnnotation = "metal3.io/abandoned"
 
+	// RequireAnnotationAnnotation on a HostUpdatePolicy lets live updates begin only with
+	// RebootAnnotation, and not whenever the host is powered on. Any value counts.
+	RequireAnnotationAnnotation = "metal3.io/require-annotation"
+
 	// UnhealthyAnnotation makes the Cluster API provider skip a host.
 	UnhealthyAnnotation = "capm3.metal3.io/unhealthy"
 
@@ -70,6 +74,11 @@ const (
 	// before they are used, when the discovery's host template sets it.
 	UnreviewedLabel = "discovery.metal3.io/unreviewed"
 
+	// RebuildAnnotation asks to remove what is deployed on a host in use and to deploy its
+	// spec anew, also when the image is the same. Its value does not matter. The operator
+	// removes it at the start.
+	RebuildAnnotation = "rebuild.metal3.io"
+
 	// InspectDisabled is the value of InspectAnnotation that turns inspection
 	// off.
 	InspectDisabled = "disabled"
@@ -78,6 +87,12 @@ const (
 // NodeMarkKey is the key in the extra data of the engine's nodes that names the host that
 // a node belongs to: "<UID of the cluster's namespace kube-system>/<namespace>/<host>".
 const NodeMarkKey = "ingot_host"
+
+// NodeReleaseKey is the key in the extra data of the engine's nodes that says that the host
+// named by NodeMarkKey is paused in order to move to another cluster: the SHA-256 of its
+// annotation with the status, in hexadecimal digits. The same host in another cluster takes
+// the node over when it is restored from that very annotation.
+const NodeReleaseKey = "ingot_released"
 
 // Finalizers.
 const (

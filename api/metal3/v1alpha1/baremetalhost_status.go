@@ -77,6 +77,10 @@ type BareMetalHostStatus struct {
 	// +optional
 	Operation OperationStatus `json:"operation,omitzero"`
 
+	// updates is the record of changes of BIOS settings and firmware. Written by the operator.
+	// +optional
+	Updates UpdateStatus `json:"updates,omitzero"`
+
 	// powerOffHolds are the annotations that keep the host powered off, and whether it is
 	// known to be off since. Written by the operator.
 	// +optional

@@ -39,6 +39,11 @@ type BMCEventSubscriptionStatus struct {
 	// is none yet.
 	// +optional
 	SubscriptionID string `json:"subscriptionID,omitempty"`
+	// requestedAt is when the BMC is asked for the subscription. It is written before and
+	// removed with the answer: while it is there, the BMC may have a subscription whose ID is
+	// not known yet.
+	// +optional
+	RequestedAt *metav1.Time `json:"requestedAt,omitempty"`
 	// error says what went wrong last and what to do about it. Empty means nothing.
 	// +optional
 	Error string `json:"error,omitempty"`

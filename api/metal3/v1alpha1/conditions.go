@@ -19,6 +19,9 @@ const (
 	HealthyCondition = "Healthy"
 	// PowerManagementSupportedCondition reports whether power can be controlled.
 	PowerManagementSupportedCondition = "PowerManagementSupported"
+	// IdentityVerifiedCondition reports whether the BMC of a host belongs to the machine
+	// that was inspected before it had a BMC. Other hosts do not have it.
+	IdentityVerifiedCondition = "IdentityVerified"
 	// UpdatePendingCondition reports whether firmware or settings wait.
 	UpdatePendingCondition = "UpdatePending"
 )
@@ -115,6 +118,18 @@ const (
 	NoBMCReason = "NoBMC"
 	// PowerOffDisabledReason means that spec.disablePowerOff is set.
 	PowerOffDisabledReason = "PowerOffDisabled"
+)
+
+// Reasons of IdentityVerifiedCondition.
+const (
+	// IdentityVerifiedReason means that nothing that both tell differs.
+	IdentityVerifiedReason = "Verified"
+	// IdentityMismatchReason means that the BMC belongs to another machine. The host is not
+	// managed through it.
+	IdentityMismatchReason = "IdentityMismatch"
+	// IdentityUnverifiedReason means that the BMC or the engine cannot tell. The host is
+	// managed through it.
+	IdentityUnverifiedReason = "IdentityUnverified"
 )
 
 // Reasons of UpdatePendingCondition.

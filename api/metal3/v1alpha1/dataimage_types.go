@@ -22,6 +22,8 @@ const (
 	HostPausedReason = "HostPaused"
 	// AttachFailedReason means that status.error says what went wrong.
 	AttachFailedReason = "AttachFailed"
+	// HostNotFoundReason means that there is no host of this name.
+	HostNotFoundReason = "HostNotFound"
 )
 
 // DataImageSpec says which image the machine should see in a virtual drive.
@@ -42,6 +44,11 @@ type DataImageStatus struct {
 	// +optional
 	AttachedImage *AttachedImageReference `json:"attachedImage,omitempty"`
 
+	// request is what the engine was asked for and has not finished yet. Unset means
+	// nothing.
+	// +optional
+	Request *DataImageRequest `json:"request,omitempty"`
+
 	// error is what went wrong with attaching or detaching. Unset means nothing.
 	// +optional
 	Error *DataImageError `json:"error,omitempty"`
@@ -60,6 +67,32 @@ type AttachedImageReference struct {
 	URL string `json:"url"`
 }
 
+// DataImageAction is what is done with an image.
+// +kubebuilder:validation:Enum=attach;detach
+type DataImageAction string
+
+// Actions.
+const (
+	// DataImageAttach puts an image into a virtual drive.
+	DataImageAttach DataImageAction = "attach"
+	// DataImageDetach takes out what is there.
+	DataImageDetach DataImageAction = "detach"
+)
+
+// DataImageRequest is a request to the engine. It is written before the engine is asked.
+type DataImageRequest struct {
+	// action is attach or detach.
+	// +required
+	Action DataImageAction `json:"action"`
+	// url is the image to attach. Empty for detach.
+	// +optional
+	URL string `json:"url,omitempty"`
+	// accepted is true when the engine accepted the request. While it is false, an
+	// interruption may have kept the answer.
+	// +optional
+	Accepted bool `json:"accepted,omitempty"`
+}
+
 // DataImageError says what went wrong with attaching or detaching an image.
 type DataImageError struct {
 	// count is how often it failed in a row. The wait before the next attempt grows
@@ -69,6 +102,13 @@ type DataImageError struct {
 	// message says what went wrong last and what to do about it.
 	// +required
 	Message string `json:"message"`
+	// url is the image that could not be attached. Empty means that detaching failed.
+	// +optional
+	URL string `json:"url,omitempty"`
+	// time is when it failed last. The wait before the next attempt begins there. Unset
+	// means that there is no wait.
+	// +optional
+	Time *metav1.Time `json:"time,omitempty"`
 }
 
 // DataImage is an image with data in a virtual drive of the BareMetalHost of the

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -22,17 +23,46 @@ const maxShown = 200
 // allowable values does not matter. Different settings rarely have the same name, so
 // whoever finds an object of that name has to compare.
 func FirmwareSchemaName(schema map[string]SettingSchema) (string, error) {
-	sorted := make(map[string]SettingSchema, len(schema))
-	for name, setting := range schema {
-		setting.AllowableValues = slices.Sorted(slices.Values(setting.AllowableValues))
-		sorted[name] = setting
-	}
-	text, err := json.Marshal(sorted) // writes keys in their order
+	text, err := schemaText(schema)
 	if err != nil {
 		return "", fmt.Errorf("hash the schema of BIOS settings: %w", err)
 	}
 	hash := sha256.Sum256(text)
 	return "schema-" + hex.EncodeToString(hash[:4]), nil
+}
+
+// SameSchema reports whether two schemas have the same settings with the same values, in
+// whatever order.
+func SameSchema(a, b map[string]SettingSchema) bool {
+	first, errFirst := schemaText(a)
+	second, errSecond := schemaText(b)
+	return errFirst == nil && errSecond == nil && bytes.Equal(first, second)
+}
+
+// schemaText is the same for schemas that differ only in order.
+func schemaText(schema map[string]SettingSchema) ([]byte, error) {
+	sorted := make(map[string]SettingSchema, len(schema))
+	for name, setting := range schema {
+		setting.AllowableValues = slices.Sorted(slices.Values(setting.AllowableValues))
+		sorted[name] = setting
+	}
+	return json.Marshal(sorted) // writes keys in their order
+}
+
+// SameValue reports whether two texts are the same value of the setting: engines write
+// Booleans with and without a capital letter, and users write numbers as they like.
+func (s SettingSchema) SameValue(a, b string) bool {
+	switch s.AttributeType {
+	case AttributeBoolean:
+		return strings.EqualFold(a, b)
+	case AttributeInteger:
+		x, errX := strconv.Atoi(a)
+		y, errY := strconv.Atoi(b)
+		if errX == nil && errY == nil {
+			return x == y
+		}
+	}
+	return a == b
 }
 
 // CheckSetting says why a BIOS setting cannot have a value, or returns nil. The error is

@@ -129,3 +129,24 @@ func TestNameOfASchemaDependsOnItsContentOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestValuesAreComparedByTheTypeOfTheSetting(t *testing.T) {
+	for _, tt := range []struct {
+		kind AttributeType
+		a, b string
+		want bool
+	}{
+		{AttributeBoolean, "True", "true", true},
+		{AttributeBoolean, "True", "false", false},
+		{AttributeInteger, "05", "5", true},
+		{AttributeInteger, "5", "6", false},
+		{AttributeInteger, "five", "five", true},
+		{AttributeString, "A", "a", false},
+		{AttributeEnumeration, "On", "On", true},
+		{"", "True", "true", false},
+	} {
+		if got := (SettingSchema{AttributeType: tt.kind}).SameValue(tt.a, tt.b); got != tt.want {
+			t.Errorf("%s: %q and %q: same = %t, want %t", tt.kind, tt.a, tt.b, got, tt.want)
+		}
+	}
+}

@@ -3,12 +3,12 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // FirmwareSchemaSpec says which BIOS settings machines of a model have. Written by
-// the operator, and never changed.
+// the operator; the settings are never changed.
 type FirmwareSchemaSpec struct {
-	// hardwareVendor is the maker of the machines.
+	// hardwareVendor is the maker of the machines. Empty until one of them was inspected.
 	// +optional
 	HardwareVendor string `json:"hardwareVendor,omitempty"`
-	// hardwareModel is the model of the machines.
+	// hardwareModel is the model of the machines. Empty until one of them was inspected.
 	// +optional
 	HardwareModel string `json:"hardwareModel,omitempty"`
 	// schema has the values that each setting takes, by the setting's name.

@@ -49,6 +49,11 @@ type HostFirmwareComponentsStatus struct {
 	// +listType=atomic
 	Components []FirmwareComponentStatus `json:"components,omitempty"`
 
+	// reading identifies what the components were read from. A reading that changes
+	// nothing else is recorded only while spec asks for updates. Written by the operator.
+	// +optional
+	Reading *HardwareReading `json:"reading,omitempty"`
+
 	// lastUpdated is when the operator last wrote this status.
 	// +optional
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`

@@ -29,6 +29,11 @@ type HostFirmwareSettingsStatus struct {
 	// +required
 	Settings map[string]string `json:"settings"`
 
+	// reading identifies what the settings were read from. A reading that changes nothing
+	// else is recorded only while spec asks for settings. Written by the operator.
+	// +optional
+	Reading *HardwareReading `json:"reading,omitempty"`
+
 	// lastUpdated is when the operator last wrote this status.
 	// +optional
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`

@@ -56,6 +56,13 @@ func (e *Engine) MACs(ctx context.Context, id string) ([]string, error) {
 	})
 }
 
+// AllMACs returns the addresses of all ports; see [provisioner.Reader].
+func (e *Engine) AllMACs(ctx context.Context) (map[string][]string, error) {
+	return call(ctx, e, noNode, e.opts.ListTimeout, func(ctx context.Context) (map[string][]string, error) {
+		return e.Engine.AllMACs(ctx)
+	})
+}
+
 // Inventory reads the inventory; see [provisioner.Reader].
 func (e *Engine) Inventory(ctx context.Context, id string) (*provisioner.Inventory, error) {
 	return call(ctx, e, id, e.opts.ReadTimeout, func(ctx context.Context) (*provisioner.Inventory, error) {
@@ -67,6 +74,18 @@ func (e *Engine) Inventory(ctx context.Context, id string) (*provisioner.Invento
 func (e *Engine) Claim(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
 	return call(ctx, e, id, e.opts.WriteTimeout, func(ctx context.Context) (provisioner.Node, error) {
 		return e.Engine.Claim(ctx, id, mark)
+	})
+}
+
+// Release writes that the node's host moves; see [provisioner.Lifecycle].
+func (e *Engine) Release(ctx context.Context, id string, mark provisioner.Mark, released string) error {
+	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.Release(ctx, id, mark, released) })
+}
+
+// TakeReleased takes a released node; see [provisioner.Lifecycle].
+func (e *Engine) TakeReleased(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+	return call(ctx, e, id, e.opts.WriteTimeout, func(ctx context.Context) (provisioner.Node, error) {
+		return e.Engine.TakeReleased(ctx, id, mark)
 	})
 }
 

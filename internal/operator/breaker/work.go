@@ -5,6 +5,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/bmc"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -26,6 +27,14 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 // [provisioner.Registrar].
 func (e *Engine) Validate(ctx context.Context, id string, operation provisioner.Operation) error {
 	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.Validate(ctx, id, operation) })
+}
+
+// Identify reads which machine a BMC belongs to, for which the engine calls it; see
+// [provisioner.Identifier].
+func (e *Engine) Identify(ctx context.Context, access bmc.Access, credentials bmc.Credentials) (node.MachineFacts, error) {
+	return call(ctx, e, noNode, e.opts.WriteTimeout, func(ctx context.Context) (node.MachineFacts, error) {
+		return e.Engine.Identify(ctx, access, credentials)
+	})
 }
 
 // Inspect asks for an inspection; see [provisioner.Worker].
@@ -63,9 +72,19 @@ func (e *Engine) Abort(ctx context.Context, id string) error {
 	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.Abort(ctx, id) })
 }
 
+// CanService reports whether the engine can service nodes; see [provisioner.Worker].
+func (e *Engine) CanService(ctx context.Context) (bool, error) {
+	return call(ctx, e, noNode, e.opts.ReadTimeout, func(ctx context.Context) (bool, error) { return e.Engine.CanService(ctx) })
+}
+
 // Service runs steps on a deployed node; see [provisioner.Worker].
 func (e *Engine) Service(ctx context.Context, id string, steps []node.Step, opts provisioner.StepOptions) error {
 	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.Service(ctx, id, steps, opts) })
+}
+
+// SetAutomatedCleaning turns automated cleaning on or off; see [provisioner.Worker].
+func (e *Engine) SetAutomatedCleaning(ctx context.Context, id string, on bool) error {
+	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.SetAutomatedCleaning(ctx, id, on) })
 }
 
 // SetMaintenance puts a node into maintenance or takes it out; see [provisioner.Worker].
@@ -102,10 +121,24 @@ func (e *Engine) DetachImage(ctx context.Context, id string) error {
 	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.DetachImage(ctx, id) })
 }
 
+// HasImage reports whether a virtual drive has an image; see [provisioner.MediaController].
+func (e *Engine) HasImage(ctx context.Context, id string) (bool, error) {
+	return call(ctx, e, id, e.opts.ReadTimeout, func(ctx context.Context) (bool, error) {
+		return e.Engine.HasImage(ctx, id)
+	})
+}
+
 // Subscribe asks a BMC for its events; see [provisioner.Subscriber].
 func (e *Engine) Subscribe(ctx context.Context, id string, s provisioner.Subscription) (string, error) {
 	return call(ctx, e, id, e.opts.WriteTimeout, func(ctx context.Context) (string, error) {
 		return e.Engine.Subscribe(ctx, id, s)
+	})
+}
+
+// Subscriptions lists those of a BMC; see [provisioner.Subscriber].
+func (e *Engine) Subscriptions(ctx context.Context, id string) ([]provisioner.ActiveSubscription, error) {
+	return call(ctx, e, id, e.opts.ReadTimeout, func(ctx context.Context) ([]provisioner.ActiveSubscription, error) {
+		return e.Engine.Subscriptions(ctx, id)
 	})
 }
 

@@ -102,6 +102,7 @@ func (r *Reconciler) create(ctx context.Context, resource *discoveryv1.BareMetal
 		}
 		c.details = hardware.Details(inv)
 	}
+	r.Readings.Put(c.node.ID, c.node.InspectedAt, c.details)
 	var err error
 	for _, name := range c.names {
 		var host *v1alpha1.BareMetalHost

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/hardware"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -50,6 +51,7 @@ type nodeCache interface {
 	Node(id string) (provisioner.Node, bool)
 	Fetch(ctx context.Context, id string) (provisioner.Node, error)
 	MACs(ctx context.Context, id string) ([]string, error)
+	LoadPorts(ctx context.Context, ids []string)
 }
 
 // inventoryReader reads the inventory of a node.
@@ -67,6 +69,8 @@ type Config struct {
 	NodeCache nodeCache
 	// Engine reads inventories.
 	Engine inventoryReader
+	// Readings remember the details of machines that become hosts; nil does not.
+	Readings *hardware.Readings
 	// Recorder publishes events.
 	Recorder events.EventRecorder
 	// Metrics counts outcomes.

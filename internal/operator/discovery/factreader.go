@@ -85,6 +85,13 @@ type findings struct {
 func (r *factReader) read(ctx context.Context, nodes []provisioner.Node) findings {
 	r.keep(nodes)
 	todo := r.todo(nodes)
+	ids := make([]string, len(todo))
+	for i := range todo {
+		ids[i] = todo[i].ID
+	}
+	listing, cancel := context.WithTimeout(ctx, readWindow)
+	r.nodes.LoadPorts(listing, ids)
+	cancel()
 	r.readAll(ctx, todo)
 	found := r.peek(nodes)
 	r.mu.Lock()

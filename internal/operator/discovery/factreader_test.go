@@ -92,6 +92,9 @@ func (f *fakeNodes) MACs(_ context.Context, id string) ([]string, error) {
 	return f.macs[id], nil
 }
 
+// LoadPorts leaves ports to MACs.
+func (f *fakeNodes) LoadPorts(context.Context, []string) {}
+
 func (f *fakeNodes) Inventory(ctx context.Context, id string) (*provisioner.Inventory, error) {
 	f.mu.Lock()
 	f.reads[id]++

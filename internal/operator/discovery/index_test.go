@@ -31,8 +31,9 @@ func TestDivisionLeavesNodesOfOthersOut(t *testing.T) {
 		{ID: "foreign-owner", Owner: "team", State: node.Available},
 		{ID: "active", State: node.Active},
 		{ID: "cleaning", State: node.Cleaning},
+		{ID: "left-by-a-deletion", Mark: "c1/metal/gone", State: node.Available},
 	})
-	if got.matched != 3 || len(got.free) != 1 || got.free[0].ID != "free" || got.foreign != 5 {
+	if got.matched != 3 || len(got.free) != 1 || got.free[0].ID != "free" || got.foreign != 6 {
 		t.Errorf("got %+v", got)
 	}
 }

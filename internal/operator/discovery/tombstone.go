@@ -58,7 +58,7 @@ func RecordDeletion(ctx context.Context, live client.Reader, writer client.Statu
 
 // recordBackoff are the pauses between attempts to write a tombstone. Many hosts may be
 // deleted at once.
-var recordBackoff = wait.Backoff{Steps: 8, Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 0.5}
+var recordBackoff = wait.Backoff{Steps: 20, Duration: 20 * time.Millisecond, Factor: 1.2, Jitter: 0.5}
 
 // tombstonePatch returns the patch that adds a machine to the tombstones of a resource, or
 // nil if there is nothing to add. It appends to a list that has room, which never conflicts

@@ -10,25 +10,29 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// rebootRequests handles reboot annotations of hosts without a BMC, whose power
-// cannot be controlled. The request for one cycle is removed; keys that hold a host off
-// belong to others and stay.
+// rebootRequests handles reboot annotations that cannot be fulfilled. Keys that would hold
+// a host off, which has no BMC or must not be powered off, belong to others and stay. The
+// request for one cycle of a host without a BMC is removed.
 type rebootRequests struct{}
 
 func (rebootRequests) reconcile(_ context.Context, s *scope) (result, error) {
-	if s.host.HasBMC() {
+	reason, because := eventPowerManagementUnsupported, "a host without a BMC cannot be held powered off"
+	switch {
+	case s.host.HasBMC() && !s.host.Spec.DisablePowerOff:
 		return result{}, nil
+	case s.host.HasBMC():
+		reason, because = eventRebootHoldUnsupported, "spec.disablePowerOff is set"
 	}
 	announced := s.lastMessage(v1alpha1.PowerManagementSupportedCondition)
 	for _, key := range slices.Sorted(maps.Keys(s.host.Annotations)) {
 		switch {
-		case key == v1alpha1.RebootAnnotation:
+		case key == v1alpha1.RebootAnnotation && !s.host.HasBMC():
 			delete(s.host.Annotations, key)
 			s.warnOf(key, eventPowerManagementUnsupported, "Annotation %s was removed: a host without a BMC cannot be rebooted", key)
 		case strings.HasPrefix(key, v1alpha1.RebootAnnotationPrefix):
 			s.ignoredHolds = append(s.ignoredHolds, key)
 			if !slices.Contains(strings.FieldsFunc(announced, func(r rune) bool { return r == ' ' || r == ',' }), key) {
-				s.warnOf(key, eventPowerManagementUnsupported, "Annotation %s has no effect: a host without a BMC cannot be held powered off", key)
+				s.warnOf(key, reason, "Annotation %s has no effect: %s", key, because)
 			}
 		}
 	}

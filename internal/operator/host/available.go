@@ -14,6 +14,7 @@ import (
 type available struct {
 	power    power
 	capacity capacity
+	updater  updater
 	// maxFailures is how often the same image is tried; 0 is without end.
 	maxFailures int
 }
@@ -33,7 +34,7 @@ const (
 )
 
 // decideAvailable is pure.
-func decideAvailable(h *v1alpha1.BareMetalHost, n provisioner.Node, alive bool, maxFailures int) availableStep {
+func decideAvailable(h *v1alpha1.BareMetalHost, n provisioner.Node, c configuration, alive bool, maxFailures int) availableStep {
 	switch {
 	case h.Spec.ExternallyProvisioned:
 		return availableLeave
@@ -41,7 +42,7 @@ func decideAvailable(h *v1alpha1.BareMetalHost, n provisioner.Node, alive bool, 
 		return availableInspect
 	case n.State != node.Available:
 		return availableLost
-	case h.HasBMC() && len(configurationOf(h).steps) > 0:
+	case h.HasBMC() && c.wanted():
 		return availablePrepare
 	case !wantsDeployment(h):
 		return availableStay
@@ -84,7 +85,12 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 		return s.moveTo(v1alpha1.StateAvailable), nil
 	}
 	forgetFailures(s.host)
-	switch decideAvailable(s.host, *s.node, s.agentAlive(), p.maxFailures) {
+	var err error
+	if s.changes, err = p.updater.read(ctx, s.host); err != nil {
+		return result{stop: true}, err
+	}
+	s.updatePending = preparingUpdate(s.host, s.changes)
+	switch decideAvailable(s.host, *s.node, configurationOf(s.host, s.changes), s.agentAlive(), p.maxFailures) {
 	case availableLeave:
 		s.host.Status.Provisioning.RAID = nil
 		s.host.Status.Provisioning.RootDeviceHints = nil
@@ -131,6 +137,7 @@ func (available) begin(s *scope) {
 	effective.RootDeviceHints = s.host.Spec.RootDeviceHints.DeepCopy()
 	effective.BootMode = s.host.Spec.BootMode
 	s.host.Status.LastAttemptedImage = s.host.Spec.Image.DeepCopy()
+	delete(s.host.Annotations, v1alpha1.RebuildAnnotation) // this deployment has what the spec asks for
 	s.note(eventProvisioningStarted, "Deployment of %s started", deploymentName(s.host))
 }
 

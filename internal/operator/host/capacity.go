@@ -52,6 +52,7 @@ func takesSlot(h *v1alpha1.BareMetalHost) bool {
 // in which they asked.
 type capacity struct {
 	client  client.Client
+	metrics *Metrics
 	limit   int // 0 is no limit
 	granted *granted
 }
@@ -111,6 +112,11 @@ func (c capacity) take(ctx context.Context, s *scope, operation v1alpha1.Operati
 		return true, result{}, nil
 	}
 	s.delayed = true
+	waits := c.metrics.queued
+	if operation == v1alpha1.OperationDeprovision {
+		waits = c.metrics.queuedToEnd
+	}
+	count(waits, s.host)
 	s.progress = &progress{reason: v1alpha1.QueuedReason, message: fmt.Sprintf(
 		"Waiting for a slot since %s: the engine works on as many machines as it may (%d)", record.QueuedAt.UTC().Format(time.RFC3339), c.limit)}
 	return false, result{requeueAfter: queuePoll, stop: true}, nil

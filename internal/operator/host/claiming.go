@@ -10,7 +10,7 @@ import (
 
 // claiming marks the host as managed by this operator before anything else: the
 // finalizer, and the label of hosts without power management. It
-// ends the pass if it changed something, so that this is written first.
+// ends the pass if it changed something, so that this is written first, and alone.
 type claiming struct{}
 
 func (claiming) reconcile(_ context.Context, s *scope) (result, error) {
@@ -32,6 +32,17 @@ func (claiming) reconcile(_ context.Context, s *scope) (result, error) {
 	if !changed {
 		return result{}, nil
 	}
-	s.working(v1alpha1.RegisteringReason, "Looking up the node of this host")
+	s.claimed = true
 	return result{requeueAfter: soon, stop: true}, nil
+}
+
+// entering begins the registration of a host that has a BMC and no node.
+type entering struct{}
+
+func (entering) reconcile(_ context.Context, s *scope) (result, error) {
+	begins := s.state() == v1alpha1.StateNone || s.state() == v1alpha1.StateUnmanaged
+	if begins && s.host.HasBMC() && s.host.DeletionTimestamp.IsZero() {
+		s.moveTo(v1alpha1.StateRegistering)
+	}
+	return result{}, nil
 }

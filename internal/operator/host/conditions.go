@@ -17,14 +17,25 @@ func summarize(s *scope) {
 	status := &s.host.Status
 	status.OperationalStatus = operationalStatus(s)
 	status.PoweredOn = poweredOn(s)
+	switch {
+	case !s.host.HasBMC():
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.IdentityVerifiedCondition)
+	case s.identity != nil:
+		s.set(*s.identity)
+	}
 	for _, c := range []metav1.Condition{
 		manageable(s), deployed(s), ready(s), availableForProvisioning(s),
 		progressing(s), healthy(s), powerManagement(s),
 	} {
-		c.ObservedGeneration = s.host.Generation
-		c.LastTransitionTime = metav1.NewTime(s.now)
-		meta.SetStatusCondition(&status.Conditions, c)
+		s.set(c)
 	}
+	setUpdatePending(s)
+}
+
+func (s *scope) set(c metav1.Condition) {
+	c.ObservedGeneration = s.host.Generation
+	c.LastTransitionTime = metav1.NewTime(s.now)
+	meta.SetStatusCondition(&s.host.Status.Conditions, c)
 }
 
 // poweredOn is what was observed last. For a host without a BMC it says only whether a
@@ -55,6 +66,9 @@ func operationalStatus(s *scope) v1alpha1.OperationalStatus {
 	case s.delayed:
 		return v1alpha1.OperationalStatusDelayed
 	}
+	if servicing(s) {
+		return v1alpha1.OperationalStatusServicing
+	}
 	switch status.Provisioning.State {
 	case v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateImporting:
 		if !s.host.HasBMC() {
@@ -62,6 +76,21 @@ func operationalStatus(s *scope) v1alpha1.OperationalStatus {
 		}
 	}
 	return v1alpha1.OperationalStatusOK
+}
+
+// servicing reports whether a live update runs, also one of another client. A pass that did not
+// read the node leaves it as it was.
+func servicing(s *scope) bool {
+	switch {
+	case !hasDeployment[s.state()]:
+		return false
+	case isServiced(s.host):
+		return true
+	case s.node == nil:
+		return s.before.Status.OperationalStatus == v1alpha1.OperationalStatusServicing
+	default:
+		return inService[s.node.State]
+	}
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
@@ -108,6 +137,8 @@ func ready(s *scope) metav1.Condition {
 		return condition(v1alpha1.ReadyCondition, metav1.ConditionFalse, v1alpha1.DetachedReason, "The host is detached from the engine")
 	case s.host.Status.ErrorType != v1alpha1.ErrorNone:
 		return condition(v1alpha1.ReadyCondition, metav1.ConditionFalse, v1alpha1.ErrorReason, s.host.Status.ErrorMessage)
+	case s.host.Status.OperationalStatus == v1alpha1.OperationalStatusServicing:
+		return condition(v1alpha1.ReadyCondition, metav1.ConditionFalse, v1alpha1.ServicingReason, "The machine is being updated")
 	case hasDeployment[s.state()]:
 		return condition(v1alpha1.ReadyCondition, metav1.ConditionTrue, v1alpha1.ProvisionedReason, "The machine runs a deployed system")
 	default:
@@ -118,7 +149,7 @@ func ready(s *scope) metav1.Condition {
 func availableForProvisioning(s *scope) metav1.Condition {
 	const kind = v1alpha1.AvailableForProvisioningCondition
 	switch {
-	case s.host.Status.Provisioning.ID == "":
+	case s.host.Status.Provisioning.ID == "", s.host.Status.ErrorType == v1alpha1.ErrorRegistration:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NotManageableReason, "The engine cannot work on this host")
 	case s.state() == v1alpha1.StateInspecting:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.InspectingReason, "The engine reads the hardware")
@@ -169,25 +200,53 @@ func progressing(s *scope) metav1.Condition {
 	return condition(v1alpha1.ProgressingCondition, status, p.reason, p.message)
 }
 
+// healths are the conditions for what BMCs tell of the hardware.
+var healths = map[string]struct {
+	status          metav1.ConditionStatus
+	reason, message string
+}{
+	"OK":       {metav1.ConditionTrue, v1alpha1.HealthyReason, "The hardware reports no fault"},
+	"Warning":  {metav1.ConditionFalse, v1alpha1.HealthWarningReason, "The hardware reports a fault that needs attention; the BMC's log has the details"},
+	"Critical": {metav1.ConditionFalse, v1alpha1.HealthCriticalReason, "The hardware reports a critical fault; the BMC's log has the details"},
+}
+
 func healthy(s *scope) metav1.Condition {
-	message := "The health of the hardware is unknown without a BMC"
-	if s.host.HasBMC() {
-		message = "The engine does not tell the health of the hardware"
+	const kind = v1alpha1.HealthyCondition
+	if !s.host.HasBMC() {
+		return condition(kind, metav1.ConditionUnknown, v1alpha1.HealthUnknownReason, "The health of the hardware is unknown without a BMC")
 	}
-	return condition(v1alpha1.HealthyCondition, metav1.ConditionUnknown, v1alpha1.HealthUnknownReason, message)
+	if s.node == nil { // the engine was not read in this pass
+		if last := conditionOf(s.before.Status.Conditions, kind); last.Type != "" {
+			return last
+		}
+		return condition(kind, metav1.ConditionUnknown, v1alpha1.HealthUnknownReason, "The node has not been read yet")
+	}
+	if h, known := healths[s.node.Health]; known {
+		return condition(kind, h.status, h.reason, h.message)
+	}
+	return condition(kind, metav1.ConditionUnknown, v1alpha1.HealthUnknownReason, "The engine does not tell the health of the hardware")
 }
 
 func powerManagement(s *scope) metav1.Condition {
 	const kind = v1alpha1.PowerManagementSupportedCondition
 	switch {
+	case s.host.HasBMC() && !usesBMC(s.host):
+		return condition(kind, metav1.ConditionFalse, v1alpha1.IdentityMismatchReason, "The BMC belongs to another machine")
 	case s.host.HasBMC() && s.host.Spec.DisablePowerOff:
-		return condition(kind, metav1.ConditionFalse, v1alpha1.PowerOffDisabledReason, "spec.disablePowerOff is set")
+		return condition(kind, metav1.ConditionFalse, v1alpha1.PowerOffDisabledReason, "spec.disablePowerOff is set"+withoutEffect(s.ignoredHolds))
 	case s.host.HasBMC():
 		return condition(kind, metav1.ConditionTrue, v1alpha1.PowerSupportedReason, "The host has a BMC")
 	case len(s.ignoredHolds) > 0:
-		return condition(kind, metav1.ConditionFalse, v1alpha1.NoBMCReason,
-			"The host has no BMC; these annotations have no effect: "+strings.Join(s.ignoredHolds, ", "))
+		return condition(kind, metav1.ConditionFalse, v1alpha1.NoBMCReason, "The host has no BMC"+withoutEffect(s.ignoredHolds))
 	default:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NoBMCReason, "The host has no BMC, so its power cannot be controlled")
 	}
+}
+
+// withoutEffect continues a sentence with annotations that have no effect, if there are any.
+func withoutEffect(annotations []string) string {
+	if len(annotations) == 0 {
+		return ""
+	}
+	return "; these annotations have no effect: " + strings.Join(annotations, ", ")
 }

@@ -105,6 +105,31 @@ func TestConditionsByStateAndStatus(t *testing.T) {
 			[]string{"Manageable=False/NotManaged", "PowerManagementSupported=True/Supported"},
 		},
 		{
+			"provisioned", v1alpha1.StateProvisioned, nil, v1alpha1.OperationalStatusOK,
+			[]string{"Provisioned=True/Provisioned", "Ready=True/Provisioned", "AvailableForProvisioning=False/NotAvailable"},
+		},
+		{
+			"provisioning", v1alpha1.StateProvisioning, nil, v1alpha1.OperationalStatusOK,
+			[]string{"Provisioned=False/Provisioning", "Ready=False/NotProvisioned", "AvailableForProvisioning=False/NotAvailable"},
+		},
+		{
+			"inspecting", v1alpha1.StateInspecting, nil, v1alpha1.OperationalStatusOK,
+			[]string{"Provisioned=False/NotProvisioned", "AvailableForProvisioning=False/Inspecting"},
+		},
+		{
+			"waits for a slot", v1alpha1.StateAvailable, func(s *scope) { s.delayed = true }, v1alpha1.OperationalStatusDelayed,
+			[]string{"Ready=False/NotProvisioned", "Manageable=True/Manageable"},
+		},
+		{
+			"detached in use", v1alpha1.StateProvisioned, func(s *scope) { s.detached = true }, v1alpha1.OperationalStatusDetached,
+			[]string{"Provisioned=True/Provisioned", "Ready=False/Detached"},
+		},
+		{
+			"power failure in use", v1alpha1.StateProvisioned,
+			func(s *scope) { s.host.Status.ErrorType = v1alpha1.ErrorPowerManagement }, v1alpha1.OperationalStatusError,
+			[]string{"Manageable=False/PowerFailure", "Ready=False/Error", "Provisioned=True/Provisioned"},
+		},
+		{
 			"with ignored holds", v1alpha1.StateAvailable, func(s *scope) { s.ignoredHolds = []string{"reboot.metal3.io/x"} }, v1alpha1.OperationalStatusOK,
 			[]string{"PowerManagementSupported=False/NoBMC"},
 		},
@@ -143,6 +168,11 @@ func TestPowerIsAliveRamdisk(t *testing.T) {
 	summarize(s)
 	if s.host.Status.PoweredOn {
 		t.Error("a machine that is silent is shown as on")
+	}
+	s = passOver(v1alpha1.StateExternallyProvisioned, func(s *scope) { s.node.Agent.LastHeartbeat = time.Time{} })
+	summarize(s)
+	if !s.host.Status.PoweredOn {
+		t.Error("a machine that somebody else deployed is shown as off")
 	}
 }
 

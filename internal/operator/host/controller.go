@@ -2,10 +2,14 @@ package host
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,8 +30,13 @@ import (
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts/status,verbs=get;patch
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts/finalizers,verbs=update
 // +kubebuilder:rbac:groups=metal3.io,resources=hardwaredata,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=metal3.io,resources=hostfirmwaresettings;hostfirmwarecomponents;hostupdatepolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=metal3.io,resources=hostfirmwarecomponents/status,verbs=patch
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhostdiscoveries,verbs=get
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhostdiscoveries/status,verbs=patch
+// +kubebuilder:rbac:groups=metal3.io,resources=dataimages,verbs=get;list;watch
+// +kubebuilder:rbac:groups=metal3.io,resources=dataimages/status,verbs=patch
+// +kubebuilder:rbac:groups=metal3.io,resources=preprovisioningimages,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -35,7 +44,7 @@ import (
 // IndexFields registers the indexes that the reconciler's client needs.
 func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 	for field, values := range map[string]client.IndexerFunc{
-		nodeIDField: nodeIDOf, unlinkedField: yes(isUnlinked), busyField: yes(isBusy), queuedField: yes(isQueued),
+		nodeIDField: nodeIDOf, namedNodeField: namedNodeOf, unlinkedField: yes(isUnlinked), busyField: yes(isBusy), queuedField: yes(isQueued),
 	} {
 		if err := indexer.IndexField(ctx, &v1alpha1.BareMetalHost{}, field, values); err != nil {
 			return fmt.Errorf("index hosts by %s: %w", field, err)
@@ -62,10 +71,41 @@ func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, optio
 	if err := c.Watch(secrets); err != nil {
 		return nil, err
 	}
+	images := source.Kind(cache, &v1alpha1.DataImage{},
+		&handler.TypedEnqueueRequestForObject[*v1alpha1.DataImage]{}, predicate.TypedGenerationChangedPredicate[*v1alpha1.DataImage]{})
+	if err := c.Watch(images); err != nil {
+		return nil, err
+	}
+	if r.PreprovisioningImages {
+		ramdisks := source.Kind(cache, &v1alpha1.PreprovisioningImage{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PreprovisioningImage]{})
+		if err := c.Watch(ramdisks); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.Watch(r.nodeChanges(nodes)); err != nil {
 		return nil, err
 	}
-	return c, nil
+	return c, watchUpdates(cache, c)
+}
+
+// watchUpdates reconciles the host that an object with its name says something about.
+func watchUpdates(cache cache.Cache, c controller.Controller) error {
+	return errors.Join(
+		c.Watch(source.Kind(cache, &v1alpha1.HostFirmwareSettings{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostFirmwareSettings]{},
+			changedUpdate(func(o *v1alpha1.HostFirmwareSettings) []metav1.Condition { return o.Status.Conditions }))),
+		c.Watch(source.Kind(cache, &v1alpha1.HostFirmwareComponents{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostFirmwareComponents]{},
+			changedUpdate(func(o *v1alpha1.HostFirmwareComponents) []metav1.Condition { return o.Status.Conditions }))),
+		c.Watch(source.Kind(cache, &v1alpha1.HostUpdatePolicy{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostUpdatePolicy]{})),
+	)
+}
+
+// changedUpdate lets a host be reconciled when an object asks for something else, or when
+// somebody has compared it with the machine; not for each reading of the machine.
+func changedUpdate[T client.Object](conditions func(T) []metav1.Condition) predicate.TypedFuncs[T] {
+	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			!equality.Semantic.DeepEqual(conditions(e.ObjectOld), conditions(e.ObjectNew))
+	}}
 }
 
 // WatchedSecrets selects the Secrets whose changes reconcile hosts.
@@ -107,10 +147,32 @@ func (r *Reconciler) nodeChanges(nodes *nodecache.Cache) source.Source {
 	})
 }
 
-// unlinkedField is the index of hosts without a node.
-const unlinkedField = "status.provisioning.unlinked"
+// unlinkedField is the index of hosts without a node. namedNodeField is that of
+// hosts whose status is still to be restored, by the node that it names. It says who waits for a
+// node and not who has one, because everybody who may write hosts may write that.
+const (
+	unlinkedField  = "status.provisioning.unlinked"
+	namedNodeField = "metadata.annotations.node"
+)
 
-func isUnlinked(h *v1alpha1.BareMetalHost) bool { return h.Status.Provisioning.ID == "" }
+func isUnlinked(h *v1alpha1.BareMetalHost) bool {
+	return h.Status.Provisioning.ID == "" && namedNodeOf(h) == nil
+}
+
+// namedNodeOf are the index values of a host.
+func namedNodeOf(obj client.Object) []string {
+	h, ok := obj.(*v1alpha1.BareMetalHost)
+	if !ok || !isDeferred(h) {
+		return nil
+	}
+	var named struct {
+		Provisioning struct{ ID string }
+	}
+	if err := json.Unmarshal([]byte(h.Annotations[v1alpha1.StatusAnnotation]), &named); err != nil || named.Provisioning.ID == "" {
+		return nil
+	}
+	return []string{named.Provisioning.ID}
+}
 
 // affected are the requests for the hosts of nodes that changed. A change of a node that no
 // host has concerns the hosts without one.
@@ -118,7 +180,7 @@ func (r *Reconciler) affected(ctx context.Context, changes []nodecache.Change) [
 	var requests []ctrl.Request
 	unlinked := false
 	for _, c := range changes {
-		linked := r.hostsWith(ctx, nodeIDField, c.Node.ID)
+		linked := append(r.hostsWith(ctx, nodeIDField, c.Node.ID), r.hostsWith(ctx, namedNodeField, c.Node.ID)...)
 		requests = append(requests, linked...)
 		unlinked = unlinked || len(linked) == 0
 	}

@@ -19,8 +19,9 @@ import (
 // finalizer keeps it while a host refers to it. A host never waits for its Secret to be
 // deleted: the engine has the credentials.
 type credentials struct {
-	client client.Client
-	live   client.Reader
+	client  client.Client
+	live    client.Reader
+	metrics *Metrics
 }
 
 // found are credentials with the version of their Secret.
@@ -55,13 +56,16 @@ func (p credentials) read(ctx context.Context, h *v1alpha1.BareMetalHost) (found
 	var secret corev1.Secret
 	err := p.live.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: name}, &secret)
 	if apierrors.IsNotFound(err) {
+		count(p.metrics.noSecret, h)
 		return found{}, registrationError("Secret %s with the BMC's credentials does not exist; create it with the keys username and password", name)
 	}
 	if err != nil {
+		count(p.metrics.secretErrors, h)
 		return found{}, fmt.Errorf("read Secret %s: %w", name, err)
 	}
 	read := found{}
 	if read.Credentials, err = bmc.ReadCredentials(secret.Data); err != nil {
+		count(p.metrics.badSecret, h)
 		return found{}, registrationError("Secret %s: %w", name, err)
 	}
 	if err := p.claim(ctx, h, &secret); err != nil {

@@ -40,6 +40,26 @@ func TestDecideImport(t *testing.T) {
 	}
 }
 
+func TestResultOfAnInspectionIsCollectedWhenTheEngineHasStoredIt(t *testing.T) {
+	asked := v1alpha1.OperationStatus{Name: v1alpha1.OperationInspect, Request: askInspect, Accepted: true}
+	for _, tt := range []struct {
+		name string
+		node provisioner.Node
+		want inspectStep
+	}{
+		{"under way", provisioner.Node{State: node.InspectWait, Busy: true}, inspectWork},
+		{"over, and the node is locked", provisioner.Node{State: node.Manageable, Busy: true}, inspectAwait},
+		{"over", provisioner.Node{State: node.Manageable}, inspectCollect},
+		{"over with an error", provisioner.Node{State: node.Manageable, LastError: "no disk", Busy: true}, inspectWork},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := decideInspection(testHost(nil), tt.node, asked); got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestDecideLinkRefusesNodesOfOthers(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -57,12 +57,12 @@ func decideDelete(h *v1alpha1.BareMetalHost) deleteStep {
 	case v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateRegistering, v1alpha1.StateImporting:
 		return deleteNode
 	case v1alpha1.StateProvisioning, v1alpha1.StateProvisioned:
-		if !h.HasBMC() {
+		if !usesBMC(h) {
 			return deleteNode // its machine cannot be booted for cleaning
 		}
 		return deleteDeprovision
 	case v1alpha1.StateDeprovisioning, v1alpha1.StatePoweringOffBeforeDelete:
-		if !h.HasBMC() {
+		if !usesBMC(h) {
 			return deleteNode
 		}
 		return deleteContinue
@@ -111,6 +111,7 @@ type deleting struct {
 	owners      ownership
 	data        hardwareData
 	credentials credentials
+	images      ramdiskImages
 	metrics     *Metrics
 	maxBackoff  time.Duration
 }
@@ -126,7 +127,7 @@ func (p deleting) reconcile(ctx context.Context, s *scope) (result, error) {
 	if err := p.forget(ctx, s); err != nil {
 		return result{stop: true}, err
 	}
-	if err := errors.Join(p.data.release(ctx, s.host), p.credentials.release(ctx, s.host)); err != nil {
+	if err := errors.Join(p.data.release(ctx, s.host), p.credentials.release(ctx, s.host), p.images.release(ctx, s.host)); err != nil {
 		return result{}, err
 	}
 	s.working(v1alpha1.DeletingReason, "The engine has deleted the node")

@@ -32,11 +32,13 @@ func (p deploymentInputs) deployment(ctx context.Context, h *v1alpha1.BareMetalH
 	if d.Image != nil && d.Image.DiskFormat != nil && *d.Image.DiskFormat == v1alpha1.FormatLiveISO {
 		return d, nil // it boots without a config drive
 	}
-	drive, err := p.configDrive(ctx, h)
-	if err != nil {
+	var err error
+	if d.ImagePullSecret, err = p.pullSecret(ctx, h, d.Image); err != nil {
 		return provisioner.Deployment{}, err
 	}
-	d.ConfigDrive = drive
+	if d.ConfigDrive, err = p.configDrive(ctx, h); err != nil {
+		return provisioner.Deployment{}, err
+	}
 	return d, nil
 }
 

@@ -28,8 +28,12 @@ func (p deprovisioning) reconcile(ctx context.Context, s *scope) (result, error)
 	if s.operation(v1alpha1.OperationDeprovision).Request == "" && s.host.Status.Operation.Failures == 0 {
 		s.note(eventDeprovisioningStarted, "Removal of the deployment started")
 	}
+	steps := deprovisionWorkflow
+	if begun := s.host.Status.OperationHistory.Deprovision.Start; s.now.Sub(begun.Time) > abortTimeout {
+		steps = impatientWorkflow
+	}
 	complete, res, err := p.advance(ctx, s, task{
-		operation: v1alpha1.OperationDeprovision, workflow: deprovisionWorkflow, reason: v1alpha1.DeprovisioningReason,
+		operation: v1alpha1.OperationDeprovision, workflow: steps, reason: v1alpha1.DeprovisioningReason,
 		message: "The engine removes the deployment and cleans the machine",
 		failed:  "Removal of the deployment failed and is tried again after a wait; change spec to try at once",
 	})

@@ -53,7 +53,7 @@ func decideDetach(h *v1alpha1.BareMetalHost) detachStep {
 		return detachEnd
 	case !annotated:
 		return detachNot
-	case detachable[h.Status.Provisioning.State], detachArguments(h).Force && h.Status.Provisioning.ID != "":
+	case detachable[h.Status.Provisioning.State] && !isServiced(h), detachArguments(h).Force && h.Status.Provisioning.ID != "":
 		return detachNow
 	default:
 		return detachWait

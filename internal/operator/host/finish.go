@@ -28,6 +28,9 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 	case errors.As(err, &failed):
 		s.fail(failed)
 		count(r.Metrics.hostErrors, s.host, string(s.host.Status.ErrorType))
+		if failed.operation == v1alpha1.OperationRegister && s.credentials != nil {
+			count(r.Metrics.noAccess, s.host)
+		}
 		s.warn(eventOf[s.host.Status.ErrorType], "%s", s.host.Status.ErrorMessage)
 		if res.requeueAfter == 0 {
 			res.requeueAfter = backoff(s.host.Status.ErrorCount, r.MaxBackoff, string(s.host.UID))
@@ -36,7 +39,10 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 		res.requeueAfter = busyWait
 	case errors.Is(err, provisioner.ErrUnreachable):
 		s.engineReason, s.engineError = v1alpha1.EngineUnreachableReason, cut(err.Error())
-		res.requeueAfter = spread(unreachableWait, string(s.host.UID))
+		res.requeueAfter = spread(blipWait, string(s.host.UID))
+		if conditionOf(s.before.Status.Conditions, v1alpha1.ManageableCondition).Reason == v1alpha1.EngineUnreachableReason {
+			res.requeueAfter = spread(unreachableWait, string(s.host.UID))
+		}
 		count(r.Metrics.notReady, s.host)
 	case errors.Is(err, provisioner.ErrDenied):
 		// Shown, and retried with the growing pauses of the queue.
@@ -51,8 +57,14 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 		count(r.Metrics.errors, s.host)
 		return ctrl.Result{}, err
 	}
+	if s.requested || s.node != nil && atWork(*s.node) {
+		r.NodeCache.Expect()
+	}
+	if pause := decideDeferral(s, err); pause > 0 {
+		return ctrl.Result{RequeueAfter: pause}, nil
+	}
 	// A host that the operator never managed is deleted unchanged.
-	if s.host.DeletionTimestamp.IsZero() || decideDelete(s.before) != deleteIgnore {
+	if !s.claimed && (s.host.DeletionTimestamp.IsZero() || decideDelete(s.before) != deleteIgnore) {
 		summarize(s)
 	}
 	if err := r.write(ctx, s); err != nil {
@@ -74,9 +86,14 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 	return ctrl.Result{RequeueAfter: res.requeueAfter}, nil
 }
 
-// write patches the status and then the rest, each only if it changed. Both
-// patches are refused if the host was written since it was read.
+// write stores the hardware details, and patches the status and then the rest, each only if
+// it changed. Both patches are refused if the host was written since it was read.
 func (r *Reconciler) write(ctx context.Context, s *scope) error {
+	if s.collected != nil {
+		if err := r.data.write(ctx, s.host, s.collected); err != nil {
+			return err
+		}
+	}
 	version := s.before.ResourceVersion
 	if !equality.Semantic.DeepEqual(s.before.Status, s.host.Status) {
 		if !s.unrestored {
@@ -88,7 +105,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 		if err := r.Client.Status().Patch(ctx, changed, locked(s.before)); err != nil {
 			return fmt.Errorf("write status: %w", err)
 		}
-		if changed.Status.Operation.Name != s.host.Status.Operation.Name {
+		if !keepsRecords(changed.Status, s.host.Status) {
 			return errOldDefinition
 		}
 		version = changed.ResourceVersion
@@ -107,9 +124,15 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// keepsRecords reports whether the API server has stored the records that were written.
+func keepsRecords(stored, written v1alpha1.BareMetalHostStatus) bool {
+	return stored.Operation.Name == written.Operation.Name && stored.Updates.Service.Name == written.Updates.Service.Name &&
+		stored.Updates.Settings == written.Updates.Settings && stored.Updates.Components == written.Updates.Components
+}
+
 // errOldDefinition means that the API server does not keep the records without which
 // requests would be repeated for ever.
-var errOldDefinition = errors.New("the CustomResourceDefinition of BareMetalHost in this cluster does not know status.operation: " +
+var errOldDefinition = errors.New("the CustomResourceDefinition of BareMetalHost in this cluster does not know status.operation or status.updates: " +
 	"install the definitions of this version (config/crd)")
 
 // remember keeps what the next pass needs, and drops it with the host.

@@ -71,17 +71,23 @@ func (d hardwareData) write(ctx context.Context, h *v1alpha1.BareMetalHost, deta
 
 // release deletes the HardwareData of a deleted host.
 func (d hardwareData) release(ctx context.Context, h *v1alpha1.BareMetalHost) error {
-	var data v1alpha1.HardwareData
-	if err := d.live.Get(ctx, client.ObjectKeyFromObject(h), &data); err != nil {
+	return releaseChild(ctx, d.live, d.client, h, &v1alpha1.HardwareData{}, v1alpha1.HardwareDataFinalizer)
+}
+
+// releaseChild deletes the object of a host that has its name, and that is kept by a finalizer
+// of the operator.
+func releaseChild(ctx context.Context, live client.Reader, writes client.Client, h *v1alpha1.BareMetalHost, child client.Object, finalizer string) error {
+	if err := live.Get(ctx, client.ObjectKeyFromObject(h), child); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	before := data.DeepCopy()
-	if controllerutil.RemoveFinalizer(&data, v1alpha1.HardwareDataFinalizer) {
-		if err := d.client.Patch(ctx, &data, client.MergeFrom(before)); err != nil {
+	before, _ := child.DeepCopyObject().(client.Object)
+	if controllerutil.RemoveFinalizer(child, finalizer) {
+		if err := writes.Patch(ctx, child, client.MergeFrom(before)); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 	}
-	err := d.client.Delete(ctx, &data, client.Preconditions{UID: &data.UID})
+	uid := child.GetUID()
+	err := writes.Delete(ctx, child, client.Preconditions{UID: &uid})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // it went meanwhile, or another object took its name
 	}

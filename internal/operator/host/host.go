@@ -21,6 +21,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/duplicate"
+	"github.com/ingot-metal/ingot/internal/operator/hardware"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -29,6 +30,9 @@ type nodeView interface {
 	AgentWindow() time.Duration
 	Node(id string) (provisioner.Node, bool)
 	Fetch(ctx context.Context, id string) (provisioner.Node, error)
+	Reread(ctx context.Context, id string) (provisioner.Node, error)
+	Note(n provisioner.Node)
+	Expect()
 	Forget(id string)
 	Find(ctx context.Context, identity provisioner.Identity, claimed func(id string) bool) (provisioner.Node, error)
 }
@@ -42,9 +46,12 @@ type inventoryReader interface {
 type engine interface {
 	inventoryReader
 	provisioner.Registrar
+	provisioner.Identifier
 	provisioner.Lifecycle
 	provisioner.Worker
 	provisioner.PowerController
+	provisioner.MediaController
+	provisioner.FirmwareReader
 }
 
 // Config is what a reconciler depends on.
@@ -61,6 +68,9 @@ type Config struct {
 	Cluster string
 	// Engine changes nodes.
 	Engine engine
+	// Readings are the hardware details that discovery has read in this process; nil is
+	// none.
+	Readings *hardware.Readings
 	// Recorder publishes events.
 	Recorder events.EventRecorder
 	// Metrics counts outcomes.
@@ -69,8 +79,13 @@ type Config struct {
 	MaxBackoff time.Duration
 	// MaxProvisioningFailures is how often the same image is tried; 0 is without end.
 	MaxProvisioningFailures int
+	// MaxServicingAttempts is how often the same live update is tried; 0 is without end.
+	MaxServicingAttempts int
 	// Capacity is on how many machines the engine works at once; 0 is no limit.
 	Capacity int
+	// PreprovisioningImages has hosts ask for their ramdisk with a PreprovisioningImage. The
+	// engine's own is not used then.
+	PreprovisioningImages bool
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -85,10 +100,12 @@ type phase interface {
 type Reconciler struct {
 	Config
 
-	guards   []phase
-	handlers map[v1alpha1.ProvisioningState]phase
-	applied  *applied
-	written  *writes
+	guards    []phase
+	handlers  map[v1alpha1.ProvisioningState]phase
+	releasing releasing
+	applied   *applied
+	written   *writes
+	data      hardwareData
 }
 
 // New returns a reconciler.
@@ -103,17 +120,21 @@ func New(config Config) *Reconciler {
 		cluster: config.Cluster, engine: config.Engine,
 	}
 	data := hardwareData{client: config.Client, live: config.Live}
-	secrets := credentials{client: config.Client, live: config.Live}
+	r.data = data
+	secrets := credentials{client: config.Client, live: config.Live, metrics: config.Metrics}
 	register := registration{
 		engine: config.Engine, others: duplicate.Finder{Cache: config.Client, Live: config.Live},
-		inputs: deploymentInputs{live: config.Live, metrics: config.Metrics},
-		nodes:  config.NodeCache, owners: owners, applied: r.applied, metrics: config.Metrics,
+		inputs: deploymentInputs{live: config.Live, metrics: config.Metrics}, images: config.images(),
+		nodes: config.NodeCache, owners: owners, applied: r.applied, metrics: config.Metrics, maxBackoff: config.MaxBackoff,
+		identity: identity{engine: config.Engine}, details: details{engine: config.Engine, readings: config.Readings},
 	}
+	r.releasing = releasing{owners: owners}
 	r.guards = []phase{
-		restoring{data: data, nodes: config.NodeCache, owners: owners},
+		restoring{data: data, owners: owners, readings: config.Readings},
 		claiming{},
 		deletion{metrics: config.Metrics},
 		detaching{engine: config.Engine, nodes: config.NodeCache, owners: owners, maxBackoff: config.MaxBackoff},
+		entering{},
 		secrets,
 		register,
 		rebootRequests{},
@@ -127,14 +148,17 @@ func New(config Config) *Reconciler {
 // handlersOf are the handlers of the provisioning states.
 func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets credentials, register registration) map[v1alpha1.ProvisioningState]phase {
 	config := r.Config
-	engineWork := work{engine: config.Engine, maxBackoff: config.MaxBackoff}
-	steer := power{engine: config.Engine, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
-	slots := capacity{client: config.Client, limit: config.Capacity, granted: &granted{hosts: map[types.UID]time.Time{}}}
-	collector := details{engine: config.Engine, data: data}
+	engineWork := work{engine: config.Engine, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
+	images := media{client: config.Client, live: config.Live, engine: config.Engine, maxBackoff: config.MaxBackoff}
+	steer := power{engine: config.Engine, media: images, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
+	slots := capacity{client: config.Client, metrics: config.Metrics, limit: config.Capacity, granted: &granted{hosts: map[types.UID]time.Time{}}}
+	collector := details{engine: config.Engine, readings: config.Readings}
 	find := lookup{owners: owners, metrics: config.Metrics}
-	prepare := preparing{work: engineWork}
-	idle := available{power: steer, capacity: slots, maxFailures: config.MaxProvisioningFailures}
-	use := provisioned{work: engineWork, power: steer, capacity: slots}
+	updates := updater{client: config.Client, engine: config.Engine}
+	prepare := preparing{work: engineWork, updater: updates}
+	idle := available{power: steer, capacity: slots, updater: updates, maxFailures: config.MaxProvisioningFailures}
+	live := liveUpdate{work: engineWork, updater: updates, maxAttempts: config.MaxServicingAttempts, metrics: config.Metrics}
+	use := provisioned{work: engineWork, power: steer, capacity: slots, live: live}
 	return map[v1alpha1.ProvisioningState]phase{
 		v1alpha1.StateNone:                  find,
 		v1alpha1.StateUnmanaged:             find,
@@ -150,13 +174,17 @@ func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets cre
 		v1alpha1.StateExternallyProvisioned: use,
 		v1alpha1.StateDeprovisioning:        deprovisioning{work: engineWork, nodes: config.NodeCache, metrics: config.Metrics},
 		v1alpha1.StatePoweringOffBeforeDelete: poweringOff{
-			engine: config.Engine, maxBackoff: config.MaxBackoff, metrics: config.Metrics,
+			work: engineWork, metrics: config.Metrics,
 		},
 		v1alpha1.StateDeleting: deleting{
 			engine: config.Engine, nodes: config.NodeCache, owners: owners, data: data,
-			credentials: secrets, metrics: config.Metrics, maxBackoff: config.MaxBackoff,
+			credentials: secrets, images: config.images(), metrics: config.Metrics, maxBackoff: config.MaxBackoff,
 		},
 	}
+}
+
+func (c Config) images() ramdiskImages {
+	return ramdiskImages{enabled: c.PreprovisioningImages, client: c.Client, live: c.Live}
 }
 
 // Reconcile runs one pass for one host.
@@ -172,7 +200,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: soon}, nil
 	}
 	if _, paused := host.Annotations[v1alpha1.PausedAnnotation]; paused {
-		return ctrl.Result{}, nil
+		return r.releasing.reconcile(ctx, &host)
 	}
 	count(r.Metrics.reconciles, &host)
 	s := newScope(&host, r.Now(), r.NodeCache.AgentWindow())
@@ -189,18 +217,54 @@ func (r *Reconciler) run(ctx context.Context, s *scope) (result, error) {
 			return res, err
 		}
 	}
+	for {
+		from := s.state()
+		next, err := r.handle(ctx, s)
+		if err != nil || !s.goesOn(from) {
+			res.requeueAfter = soonest(res.requeueAfter, next.requeueAfter)
+			return res, err
+		}
+		s.progress = nil
+	}
+}
+
+// handle runs the handler of the host's state.
+func (r *Reconciler) handle(ctx context.Context, s *scope) (result, error) {
 	handler, known := r.handlers[s.state()]
 	if deletedStates[s.state()] && s.host.DeletionTimestamp.IsZero() {
 		s.waiting("State %q is that of a host which is deleted, and this one is not; the host is not changed", s.state())
-		return res, nil
+		return result{}, nil
 	}
 	if !known {
 		s.waiting("State %q is not known to this version; the host is not changed", s.state())
-		return res, nil
+		return result{}, nil
 	}
-	next, err := handler.reconcile(ctx, s)
-	res.requeueAfter = soonest(res.requeueAfter, next.requeueAfter)
-	return res, err
+	return handler.reconcile(ctx, s)
+}
+
+// joined are the changes of state after which a pass goes on with the handler of the new
+// state. Nothing has to be stored between the two: what the old state found is known to the
+// engine, and the first request of the new one can be repeated. That an inspection is over has
+// to be stored before the disks are cleaned: the node is available after that, and would be
+// inspected and cleaned once more.
+var joined = map[v1alpha1.ProvisioningState]v1alpha1.ProvisioningState{
+	v1alpha1.StateNone:         v1alpha1.StateImporting, // with a node that the stored host names
+	v1alpha1.StateImporting:    v1alpha1.StatePreparing,
+	v1alpha1.StateRegistering:  v1alpha1.StateInspecting,
+	v1alpha1.StateMatchProfile: v1alpha1.StatePreparing,
+	v1alpha1.StatePreparing:    v1alpha1.StateAvailable,
+	v1alpha1.StateReady:        v1alpha1.StateAvailable,
+}
+
+// goesOn reports whether a pass that was in a state goes on in the one that the host is in
+// now. With another architecture the node of a BMC may need another ramdisk first, for which a
+// guard asks.
+func (s *scope) goesOn(from v1alpha1.ProvisioningState) bool {
+	to, known := joined[from]
+	if s.host.HasBMC() && s.host.Spec.Architecture != s.before.Spec.Architecture {
+		return false
+	}
+	return known && s.state() == to && s.node != nil && s.host.DeletionTimestamp.IsZero()
 }
 
 // deletedStates are the states that only a host has which is deleted.

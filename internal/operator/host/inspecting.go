@@ -25,6 +25,7 @@ const (
 	inspectLeave                      // the machine is externally provisioned
 	inspectSkip                       // nobody wants an inspection any more
 	inspectRestart                    // the inspection under way has to begin anew
+	inspectAwait                      // the inspection is over, and the engine may still store its result
 	inspectCollect                    // the inspection is over
 )
 
@@ -43,6 +44,9 @@ func decideInspection(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1al
 	case inspectionDisabled(h):
 		return inspectSkip
 	case n.State == node.Manageable && record.Request == askInspect && arrived(record, n) && n.LastError == "":
+		if n.Busy { // Ironic stores the inventory after the state, under the same lock
+			return inspectAwait
+		}
 		return inspectCollect
 	default:
 		return inspectWork
@@ -72,6 +76,9 @@ func (p inspecting) reconcile(ctx context.Context, s *scope) (result, error) {
 		}
 		s.asked(v1alpha1.OperationInspect, askAbort, *s.node)
 		return result{requeueAfter: workPoll, stop: true}, nil
+	case inspectAwait:
+		s.working(v1alpha1.InspectingReason, "The engine stores what it has read of the hardware")
+		return result{requeueAfter: workPoll, stop: true}, nil
 	case inspectCollect:
 		return p.collect(ctx, s)
 	}
@@ -92,7 +99,11 @@ func (p inspecting) collect(ctx context.Context, s *scope) (result, error) {
 		return result{stop: true}, err
 	}
 	if !found {
-		return result{stop: true}, &failure{v1alpha1.OperationInspect, fmt.Errorf("node %s was inspected, and the engine has no inventory of it", s.node.ID)}
+		hint := ""
+		if s.host.Spec.InspectionMode == v1alpha1.InspectionModeFast {
+			hint = "; Ironic 2023.1 and older store none of an inspection through the BMC: set spec.inspectionMode to " + string(v1alpha1.InspectionModeAgent)
+		}
+		return result{stop: true}, &failure{v1alpha1.OperationInspect, fmt.Errorf("node %s was inspected, and the engine has no inventory of it%s", s.node.ID, hint)}
 	}
 	delete(s.host.Annotations, v1alpha1.InspectAnnotation)
 	s.note(eventInspectionComplete, "Hardware inspection completed")
@@ -101,14 +112,18 @@ func (p inspecting) collect(ctx context.Context, s *scope) (result, error) {
 
 // details reads the inventory of a node into its host and the HardwareData of that.
 type details struct {
-	engine inventoryReader
-	data   hardwareData
+	engine   inventoryReader
+	readings *hardware.Readings
 }
 
 // collect reports whether there is an inventory. Details that a person supplied are kept.
 func (p details) collect(ctx context.Context, s *scope, operation v1alpha1.OperationName) (bool, error) {
 	if inspectionDisabled(s.host) && s.host.Status.HardwareDetails != nil {
 		return false, nil
+	}
+	if s.restored && p.readings.Has(s.node.ID, s.node.InspectedAt, s.host.Status.HardwareDetails) {
+		p.take(s, s.host.Status.HardwareDetails)
+		return true, nil
 	}
 	inv, err := p.engine.Inventory(ctx, s.node.ID)
 	missing := errors.Is(err, provisioner.ErrNoInventory) || errors.Is(err, provisioner.ErrNotFound)
@@ -127,8 +142,21 @@ func (p details) collect(ctx context.Context, s *scope, operation v1alpha1.Opera
 	if found == nil {
 		return false, nil
 	}
-	if s.host.Spec.Architecture == "" {
-		s.host.Spec.Architecture = found.CPU.Arch
+	p.take(s, found)
+	return inv != nil, nil
+}
+
+// take makes details those of the host.
+func (details) take(s *scope, found *v1alpha1.HardwareDetails) {
+	keepArchitecture(s.host)
+	s.collected = found
+}
+
+// keepArchitecture writes the architecture of the hardware into a spec without one. It is
+// repeated until a node is available, because the write of the spec follows that of the
+// status, and the operator may end in between.
+func keepArchitecture(h *v1alpha1.BareMetalHost) {
+	if found := h.Status.HardwareDetails; h.Spec.Architecture == "" && found != nil {
+		h.Spec.Architecture = found.CPU.Arch
 	}
-	return inv != nil, p.data.write(ctx, s.host, found)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -41,7 +40,10 @@ func (p linked) reconcile(ctx context.Context, s *scope) (result, error) {
 	case s.host.HasBMC(), !linkedStates[s.state()]:
 		return result{}, nil
 	}
-	n, err := p.read(ctx, s)
+	n, err := provisioner.Node{}, provisioner.ErrNotFound
+	if id := s.host.Status.Provisioning.ID; id != "" {
+		n, err = p.owners.read(ctx, s, id, s.state())
+	}
 	if err == nil {
 		n, err = p.owners.hold(ctx, s.host, n)
 	}
@@ -90,20 +92,4 @@ func (p linked) readDeleted(ctx context.Context, s *scope) (result, error) {
 		return result{stop: true}, err
 	}
 	return result{}, nil
-}
-
-// read takes the node from the shared cache if nothing depends on the last
-// seconds, because no phase will act on it: a node that is the host's and available, and
-// whose ramdisk is alive.
-func (p linked) read(ctx context.Context, s *scope) (provisioner.Node, error) {
-	id := s.host.Status.Provisioning.ID
-	if id == "" {
-		return provisioner.Node{}, provisioner.ErrNotFound
-	}
-	n, known := p.nodes.Node(id)
-	steady := s.state() == v1alpha1.StateAvailable && n.Mark == p.owners.mark(s.host) && n.State == node.Available && n.Agent.Alive(s.now, s.agentWindow)
-	if known && steady {
-		return n, nil
-	}
-	return p.nodes.Fetch(ctx, id)
 }

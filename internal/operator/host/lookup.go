@@ -20,18 +20,14 @@ type lookup struct {
 }
 
 func (p lookup) reconcile(ctx context.Context, s *scope) (result, error) {
-	if s.host.HasBMC() {
-		s.working(v1alpha1.RegisteringReason, "Registering the host with the engine")
-		return s.moveTo(v1alpha1.StateRegistering), nil
-	}
-	n, err := p.owners.find(ctx, s.host)
-	if err == nil {
-		err = p.owners.check(ctx, s.host, n)
-	}
+	n, err := p.find(ctx, s)
 	var conflict *conflictError
 	switch {
 	case err == nil:
 		s.host.Status.Provisioning.ID = n.ID
+		if s.node != nil {
+			return s.moveTo(v1alpha1.StateImporting), nil
+		}
 		s.note(eventImportStarted, "Found node %s of the engine for this host", n.ID)
 		s.working(v1alpha1.ImportingReason, "Importing node %s from the engine", n.ID)
 		return s.moveTo(v1alpha1.StateImporting), nil
@@ -52,4 +48,21 @@ func (p lookup) reconcile(ctx context.Context, s *scope) (result, error) {
 		return s.moveTo(v1alpha1.StateUnmanaged), nil
 	}
 	return result{requeueAfter: unmanagedPoll, stop: true}, nil
+}
+
+// find returns the node that the host may have. One that the stored host names, in the
+// annotation with its status, is marked at once: a deletion from now on finds it.
+func (p lookup) find(ctx context.Context, s *scope) (provisioner.Node, error) {
+	if s.found == nil {
+		n, err := p.owners.find(ctx, s.host)
+		if err != nil {
+			return n, err
+		}
+		return n, p.owners.check(ctx, s.host, n)
+	}
+	n, err := p.owners.hold(ctx, s.host, *s.found)
+	if err == nil {
+		s.node = &n
+	}
+	return n, err
 }

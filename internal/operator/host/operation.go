@@ -42,46 +42,67 @@ func (f *failure) Unwrap() error { return f.err }
 // operation returns the record of an operation of this pass. One of another operation is
 // replaced, because an operation that follows another begins without failures.
 func (s *scope) operation(name v1alpha1.OperationName) *v1alpha1.OperationStatus {
-	record := &s.host.Status.Operation
+	record := recordOf(&s.host.Status, name)
 	if record.Name != name {
 		*record = v1alpha1.OperationStatus{Name: name}
 	}
 	return record
 }
 
+// recordOf is where the record of an operation is. That of a live update is apart, because the
+// power is changed between its attempts.
+func recordOf(status *v1alpha1.BareMetalHostStatus, name v1alpha1.OperationName) *v1alpha1.OperationStatus {
+	if name == v1alpha1.OperationService {
+		return &status.Updates.Service
+	}
+	return &status.Operation
+}
+
 // wait is the pause before an operation that failed is tried again. A change of the
 // spec, of an annotation or of the credentials ends it.
 func (s *scope) wait(name v1alpha1.OperationName, limit time.Duration) time.Duration {
-	record := &s.before.Status.Operation
-	switch {
-	case record.Name != name, record.FailedAt == nil, record.Failures == 0, record.Request != "":
-		return 0
-	case record.Generation != s.host.Generation, record.Inputs != s.inputs():
+	record := recordOf(&s.before.Status, name)
+	if record.Name != name || record.FailedAt == nil || record.Failures == 0 || record.Request != "" || s.hasOtherInputs(*record) {
 		return 0
 	}
 	next := record.FailedAt.Add(backoff(record.Failures, limit, string(s.host.UID)))
 	return max(next.Sub(s.now), 0)
 }
 
-// fail records that an operation failed.
+// fail records that an operation failed. When the BMC cannot be reached while the engine is
+// at work, the record of that work stays, so that nothing of it is repeated.
 func (s *scope) fail(f *failure) {
+	if underWay := s.host.Status.Operation; f.operation == v1alpha1.OperationRegister && underWay.Name != f.operation && underWay.Request != "" {
+		failures := 1
+		if s.before.Status.ErrorType == errorOf[f.operation] {
+			failures += s.before.Status.ErrorCount
+		}
+		s.show(f, failures)
+		return
+	}
 	record := s.operation(f.operation)
 	now := metav1.NewTime(s.now)
 	*record = v1alpha1.OperationStatus{
 		Name: f.operation, Failures: record.Failures + 1, FailedAt: &now,
-		Generation: s.host.Generation, Inputs: s.inputs(), QueuedAt: record.QueuedAt,
+		Generation: s.host.Generation, Inputs: s.inputs(f.operation), QueuedAt: record.QueuedAt,
 	}
+	s.show(f, record.Failures)
+}
+
+// show writes a failure into the status, with the number of such failures in a row.
+func (s *scope) show(f *failure, failures int) {
 	status := &s.host.Status
 	status.ErrorType = errorOf[f.operation]
 	status.ErrorMessage = cut(f.Error())
-	status.ErrorCount = record.Failures
+	status.ErrorCount = failures
 }
 
 // asked records a request that the engine accepted.
 func (s *scope) asked(name v1alpha1.OperationName, request string, n provisioner.Node) {
+	s.requested = true
 	record := s.operation(name)
 	record.Request, record.Accepted, record.NodeChangedAt = request, true, changedAt(n)
-	record.Generation, record.Inputs = s.host.Generation, s.inputs()
+	record.Generation, record.Inputs = s.host.Generation, s.inputs(name)
 }
 
 // intends records a request that is sent after the record was written: one that must
@@ -89,13 +110,18 @@ func (s *scope) asked(name v1alpha1.OperationName, request string, n provisioner
 func (s *scope) intends(name v1alpha1.OperationName, request, plan string, n provisioner.Node) {
 	record := s.operation(name)
 	record.Request, record.Accepted, record.Plan, record.NodeChangedAt = request, false, plan, changedAt(n)
-	record.Generation, record.Inputs = s.host.Generation, s.inputs()
+	record.Generation, record.Inputs = s.host.Generation, s.inputs(name)
 }
 
 // isOutdated reports whether a request was made with another spec, annotations or
 // credentials than there are now, so that its failure says nothing about these.
 func (s *scope) isOutdated(record v1alpha1.OperationStatus) bool {
-	return record.Request != "" && (record.Generation != s.host.Generation || record.Inputs != s.inputs())
+	return record.Request != "" && s.hasOtherInputs(record)
+}
+
+// hasOtherInputs reports whether what decides about an operation has changed since its record.
+func (s *scope) hasOtherInputs(record v1alpha1.OperationStatus) bool {
+	return record.Generation != s.host.Generation || record.Inputs != s.inputs(record.Name)
 }
 
 func changedAt(n provisioner.Node) *metav1.MicroTime {
@@ -117,15 +143,22 @@ func arrived(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 	case record.NodeChangedAt == nil:
 		return !n.StateChangedAt.IsZero()
 	default:
-		return n.StateChangedAt.After(record.NodeChangedAt.Time)
+		// The record has microseconds, and not every engine's clock stops there.
+		return n.StateChangedAt.Truncate(time.Microsecond).After(record.NodeChangedAt.Time)
 	}
 }
 
 // inputs is a fingerprint of what besides the spec decides whether an operation can
-// succeed.
-func (s *scope) inputs() string {
+// succeed. For a live update, which restarts the machine, these are fewer annotations.
+func (s *scope) inputs(name v1alpha1.OperationName) string {
 	annotations := maps.Clone(s.before.Annotations)
 	delete(annotations, v1alpha1.StatusAnnotation)
+	if name == v1alpha1.OperationService {
+		maps.DeleteFunc(annotations, func(key, _ string) bool { return !isRebootAnnotation(key) })
+	}
+	if mark := s.changes.fingerprint(); mark != "" && (name == v1alpha1.OperationPrepare || name == v1alpha1.OperationService) {
+		return fingerprint(annotations, s.credentialsVersion, mark)
+	}
 	return fingerprint(annotations, s.credentialsVersion)
 }
 

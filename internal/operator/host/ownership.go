@@ -34,14 +34,24 @@ type claim int
 const (
 	claimHeld    claim = iota // nothing: the node carries the host's mark
 	claimNeeded               // the node has to be marked
+	claimReturn               // the host did not move after all: its release has to end
+	claimMoved                // the same host in another cluster has released the node
+	claimAwaited              // it has not yet
 	claimRefused              // somebody else uses the node
 )
 
-// decideClaim is pure. The reason explains a refusal.
-func decideClaim(n provisioner.Node, mark provisioner.Mark, nodeName string) (claim, string) {
+// decideClaim is pure. The reason explains a refusal. moving is the digest of the annotation
+// with a status that the host is restored from, "" for other hosts.
+func decideClaim(n provisioner.Node, mark provisioner.Mark, nodeName, moving string) (claim, string) {
 	switch {
+	case n.Mark == mark && n.Released != "":
+		return claimReturn, ""
 	case n.Mark == mark:
 		return claimHeld, ""
+	case moving != "" && n.Mark.Moves(mark) && n.Released == moving:
+		return claimMoved, ""
+	case moving != "" && n.Mark.Moves(mark):
+		return claimAwaited, ""
 	case n.Mark == "" && n.Name == nodeName:
 		return claimNeeded, ""
 	}
@@ -74,9 +84,11 @@ func (o ownership) check(ctx context.Context, h *v1alpha1.BareMetalHost, n provi
 // is not the host's.
 func (o ownership) hold(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node) (provisioner.Node, error) {
 	mark, nodeName := o.mark(h), provisioner.NodeName(h.Namespace, h.Name)
-	switch step, reason := decideClaim(n, mark, nodeName); step {
+	switch step, reason := decideClaim(n, mark, nodeName, ""); step {
 	case claimHeld:
 		return n, nil
+	case claimReturn:
+		return o.take(ctx, n, mark)
 	case claimRefused:
 		return provisioner.Node{}, &conflictError{reason}
 	}
@@ -91,10 +103,20 @@ func (o ownership) hold(ctx context.Context, h *v1alpha1.BareMetalHost, n provis
 	if err != nil {
 		return provisioner.Node{}, refused(v1alpha1.OperationRegister, "mark as this host's", n.ID, err)
 	}
+	o.nodes.Note(marked)
 	if marked.Mark != mark {
 		return provisioner.Node{}, &conflictError{fmt.Sprintf("node %s does not keep the mark of this host", n.ID)}
 	}
 	return marked, nil
+}
+
+// take makes a released node the host's, unless somebody else was faster.
+func (o ownership) take(ctx context.Context, n provisioner.Node, mark provisioner.Mark) (provisioner.Node, error) {
+	taken, err := o.engine.TakeReleased(ctx, n.ID, mark)
+	if err != nil {
+		return provisioner.Node{}, refused(v1alpha1.OperationRegister, "take over", n.ID, err)
+	}
+	return taken, nil
 }
 
 // isConflict reports whether an error says that a node is not the host's.

@@ -167,6 +167,7 @@ func recorded(r powerRequests, records []v1alpha1.PowerOffHold, now time.Time) [
 // power steers the power of a host whose machine is in a steady state.
 type power struct {
 	engine     provisioner.PowerController
+	media      media
 	maxBackoff time.Duration
 	metrics    *Metrics
 }
@@ -180,6 +181,11 @@ const (
 
 // steer makes the next step. settled reports that nothing is left to do.
 func (p power) steer(ctx context.Context, s *scope) (settled bool, res result, err error) {
+	return p.steerCycling(ctx, s, false)
+}
+
+// steerCycling is steer, and powers the machine off once when cycle is true.
+func (p power) steerCycling(ctx context.Context, s *scope, cycle bool) (settled bool, res result, err error) {
 	if !s.host.HasBMC() {
 		return true, result{}, nil
 	}
@@ -187,6 +193,7 @@ func (p power) steer(ctx context.Context, s *scope) (settled bool, res result, e
 	for _, key := range invalid {
 		s.warnOf(key, eventInvalidAnnotationValue, "The value of annotation %s is no valid request; it counts as a soft power off", key)
 	}
+	requests.cycle = requests.cycle || cycle
 	status := &s.host.Status
 	status.PowerOffHolds = confirmed(requests, status.PowerOffHolds, *s.node, s.now)
 	record := status.Operation
@@ -211,6 +218,11 @@ func (p power) steer(ctx context.Context, s *scope) (settled bool, res result, e
 	case powerRefused:
 		return false, result{stop: true}, &failure{v1alpha1.OperationPower, fmt.Errorf("%s node %s: %s", record.Request, s.node.ID, cut(s.node.LastError))}
 	default:
+		if step != powerOff {
+			if ready, res, err := p.media.reconcile(ctx, s); err != nil || !ready {
+				return false, res, err
+			}
+		}
 		res, err := p.change(ctx, s, requests, step)
 		return false, res, err
 	}

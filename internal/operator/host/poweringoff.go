@@ -14,10 +14,13 @@ import (
 // poweringOff powers the machine of a deleted host off, unless that is not possible or
 // not allowed.
 type poweringOff struct {
-	engine     provisioner.PowerController
-	maxBackoff time.Duration
-	metrics    *Metrics
+	work
+	metrics *Metrics
 }
+
+// abortTimeout bounds how long the end of a host waits until the engine has aborted a live
+// update.
+const abortTimeout = 15 * time.Minute
 
 // offStep is what has to be done about the power of a deleted host next.
 type offStep int
@@ -27,15 +30,19 @@ const (
 	offWait                  // it is being powered off
 	offAsk                   // it has to be powered off
 	offFailed                // the engine could not do it
+	offAbort                 // a live update has to end first
 )
 
-// decideOff is pure. asked reports that the engine accepted the request.
-func decideOff(h *v1alpha1.BareMetalHost, n *provisioner.Node, asked bool) offStep {
+// decideOff is pure. asked reports that the engine accepted the request to power off, and
+// patient that a live update can still end by itself.
+func decideOff(h *v1alpha1.BareMetalHost, n *provisioner.Node, asked, patient bool) offStep {
 	switch {
-	case n == nil, !h.HasBMC(), h.Spec.DisablePowerOff:
+	case n == nil, !usesBMC(h), h.Spec.DisablePowerOff:
 		return offDone
-	case n.Busy || n.TargetPower != "":
+	case n.Busy || n.TargetPower != "", patient && n.State == node.Servicing:
 		return offWait
+	case patient && (n.State == node.ServiceWait || n.State == node.ServiceHold):
+		return offAbort
 	case n.Power == node.PowerOff && n.LastError == "":
 		return offDone
 	case asked && n.LastError != "":
@@ -52,11 +59,17 @@ func (p poweringOff) reconcile(ctx context.Context, s *scope) (result, error) {
 	record := *s.operation(v1alpha1.OperationPower)
 	s.working(v1alpha1.PoweringOffBeforeDeleteReason, "Powering the machine off before the host is deleted")
 	var err error
-	switch decideOff(s.host, s.node, record.Request == askOff && record.Accepted) {
+	patient := s.now.Sub(s.host.DeletionTimestamp.Time) < abortTimeout
+	switch decideOff(s.host, s.node, record.Request == askOff && record.Accepted, patient) {
 	case offDone:
 		return s.moveTo(v1alpha1.StateDeleting), nil
 	case offWait:
 		return result{requeueAfter: powerPoll, stop: true}, nil
+	case offAbort:
+		if err = p.engine.Abort(ctx, s.node.ID); err == nil {
+			return result{requeueAfter: workPoll, stop: true}, nil
+		}
+		err = refused(v1alpha1.OperationPower, askAbort, s.node.ID, err)
 	case offAsk:
 		// Nothing that runs on the machine is needed any more.
 		if err = p.engine.SetPower(ctx, s.node.ID, provisioner.PowerChange{Action: provisioner.PowerActionOff}); err == nil {

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -17,35 +18,51 @@ const (
 )
 
 // preparing configures the hardware as the host asks, and makes its node available.
-type preparing struct{ work }
+type preparing struct {
+	work
+	updater updater
+}
 
 // configuration is what has to be configured before the node becomes available.
 type configuration struct {
-	steps []node.Step
-	raid  *v1alpha1.RAIDConfig
-	// plan is the fingerprint of all that.
+	// raidSteps are those for the volumes in raid.
+	raidSteps []node.Step
+	raid      *v1alpha1.RAIDConfig
+	changes   changes
+	// plan is the fingerprint of what is asked for, "" for nothing. It does not depend on
+	// what the machine has.
 	plan string
 }
 
 // configurationOf is pure: what differs between what a host asks for and what its machine
 // has been given.
-func configurationOf(h *v1alpha1.BareMetalHost) configuration {
-	if h.Spec.RAID == nil || equality.Semantic.DeepEqual(h.Spec.RAID, h.Status.Provisioning.RAID) {
-		return configuration{}
+func configurationOf(h *v1alpha1.BareMetalHost, updates changes) configuration {
+	c := configuration{changes: updates}
+	if h.Spec.RAID != nil && !equality.Semantic.DeepEqual(h.Spec.RAID, h.Status.Provisioning.RAID) {
+		c.raidSteps, c.raid = provisioner.RAIDSteps(h.Spec.RAID), h.Spec.RAID
 	}
-	c := configuration{steps: provisioner.RAIDSteps(h.Spec.RAID), raid: h.Spec.RAID}
-	c.plan = fingerprint(c.steps, c.raid)
+	switch {
+	case updates.wanted():
+		c.plan = fingerprint(c.raidSteps, c.raid, updates.settings.uid, updates.settings.version(), updates.components.uid, updates.components.version())
+	case len(c.raidSteps) > 0:
+		c.plan = fingerprint(c.raidSteps, c.raid)
+	}
 	return c
 }
+
+// wanted reports whether there is something to configure.
+func (c configuration) wanted() bool { return c.plan != "" }
 
 // configureStep is what has to be done about a configuration next.
 type configureStep int
 
 const (
-	configureWork   configureStep = iota // the engine is at work, or has to be asked
-	configureIntend                      // the request is recorded before it is sent
-	configureAbort                       // the steps that run are not wanted any more
-	configureDone                        // the steps have run
+	configureWork    configureStep = iota // the engine is at work, or has to be asked
+	configureCompare                      // somebody has to look at the objects first
+	configureIntend                       // the request is recorded before it is sent
+	configureAbort                        // the steps that run are not wanted any more
+	configureDone                         // the steps have run
+	configureNothing                      // nothing is asked for
 )
 
 // decideConfiguration is pure.
@@ -54,18 +71,23 @@ func decideConfiguration(c configuration, n provisioner.Node, record v1alpha1.Op
 	switch {
 	case asked && record.Plan != c.plan && n.State == node.CleanWait:
 		return configureAbort
+	case !c.wanted():
+		return configureNothing
 	case n.State != node.Manageable, waiting:
 		return configureWork
+	case asked && record.Plan == c.plan && arrived(record, n) && n.LastError == "":
+		return configureDone
+	case c.changes.wanted() && !c.changes.ready():
+		return configureCompare
 	case !asked || record.Plan != c.plan:
 		return configureIntend
-	case arrived(record, n) && n.LastError == "":
-		return configureDone
 	default:
 		return configureWork
 	}
 }
 
 func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
+	keepArchitecture(s.host)
 	if s.state() == v1alpha1.StateMatchProfile {
 		return s.moveTo(v1alpha1.StatePreparing), nil
 	}
@@ -76,8 +98,12 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 		}
 		return result{stop: true}, &failure{v1alpha1.OperationPrepare, errors.New("RAID cannot be configured on a host without a BMC in this version; remove spec.raid")}
 	}
-	if c := configurationOf(s.host); s.host.HasBMC() && len(c.steps) > 0 {
-		configured, res, err := p.configure(ctx, s, c)
+	var err error
+	if s.changes, err = p.updater.read(ctx, s.host); err != nil {
+		return result{stop: true}, err
+	}
+	if s.host.HasBMC() {
+		configured, res, err := p.configure(ctx, s, configurationOf(s.host, s.changes))
 		if !configured {
 			return res, err
 		}
@@ -89,6 +115,9 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 	if !complete {
 		return res, err
 	}
+	if err := p.updater.withdrawn(ctx, s); err != nil {
+		return result{stop: true}, err
+	}
 	effective := &s.host.Status.Provisioning
 	effective.RootDeviceHints = s.host.Spec.RootDeviceHints.DeepCopy()
 	effective.BootMode = s.host.Spec.BootMode
@@ -99,11 +128,36 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 // configure runs the steps of a configuration.
 func (p preparing) configure(ctx context.Context, s *scope, c configuration) (configured bool, res result, err error) {
 	record := s.operation(v1alpha1.OperationPrepare)
-	switch decideConfiguration(c, *s.node, *record, s.wait(v1alpha1.OperationPrepare, p.maxBackoff) > 0) {
-	case configureDone:
-		s.host.Status.Provisioning.RAID = c.raid.DeepCopy()
+	next := decideConfiguration(c, *s.node, *record, s.wait(v1alpha1.OperationPrepare, p.maxBackoff) > 0)
+	cleaning := s.node.State == node.Cleaning || s.node.State == node.CleanWait
+	if problem := s.changes.problem(); problem != "" && !cleaning {
+		s.updatePending = failedUpdate(problem)
+		s.waiting("The host is not prepared: %s", problem)
+		return false, result{requeueAfter: idlePoll, stop: true}, nil
+	}
+	if record.Request == askClean && cleaning {
+		if err := p.updater.begun(ctx, s); err != nil {
+			return false, result{stop: true}, err
+		}
+	}
+	s.updatePending = preparingUpdate(s.host, s.changes)
+	switch next {
+	case configureNothing:
 		return true, result{}, nil
+	case configureDone:
+		return p.configured(ctx, s, c)
+	case configureCompare:
+		s.waiting("The host is prepared when the newest version of its settings and firmware has been compared with the machine")
+		return false, result{requeueAfter: idlePoll, stop: true}, nil
 	case configureIntend:
+		steps, err := p.updater.steps(ctx, s, c.changes)
+		if err != nil {
+			return false, result{stop: true}, refused(v1alpha1.OperationPrepare, askClean, s.node.ID, err)
+		}
+		p.updater.request(s, c.changes)
+		if len(c.raidSteps)+len(steps) == 0 {
+			return p.configured(ctx, s, c)
+		}
 		s.intends(v1alpha1.OperationPrepare, askClean, c.plan, *s.node)
 		s.working(v1alpha1.PreparingReason, "The engine configures the hardware")
 		return false, result{requeueAfter: soon, stop: true}, nil
@@ -117,13 +171,40 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 	return p.advance(ctx, s, task{
 		operation: v1alpha1.OperationPrepare, workflow: configureWorkflow, reason: v1alpha1.PreparingReason,
 		message: "The engine configures the hardware", failed: messageFailed,
-		send: map[string]func(context.Context) error{askClean: func(ctx context.Context) error {
-			if err := p.engine.SetTargetRAID(ctx, s.node.ID, c.raid); err != nil {
-				return err
-			}
-			return p.engine.Clean(ctx, s.node.ID, c.steps, provisioner.StepOptions{})
-		}},
+		send: map[string]func(context.Context) error{askClean: func(ctx context.Context) error { return p.clean(ctx, s, c) }},
 	})
+}
+
+// configured records that a configuration is in effect.
+func (p preparing) configured(ctx context.Context, s *scope, c configuration) (bool, result, error) {
+	if c.changes.wanted() {
+		if err := p.updater.applied(ctx, s); err != nil {
+			return false, result{stop: true}, err
+		}
+		s.changes = changesOf(s.changes.objects, s.host)
+		s.updatePending = preparingUpdate(s.host, s.changes)
+	}
+	if c.raid != nil {
+		s.host.Status.Provisioning.RAID = c.raid.DeepCopy()
+	}
+	return true, result{}, nil
+}
+
+// clean sends the steps of a configuration: volumes, then BIOS settings, then firmware.
+func (p preparing) clean(ctx context.Context, s *scope, c configuration) error {
+	steps, err := p.updater.steps(ctx, s, c.changes)
+	if err != nil {
+		return err
+	}
+	if len(c.raidSteps) > 0 {
+		if err := p.engine.SetTargetRAID(ctx, s.node.ID, c.raid); err != nil {
+			return err
+		}
+	}
+	if steps = slices.Concat(c.raidSteps, steps); len(steps) == 0 {
+		return nil // the machine has got it all since
+	}
+	return p.engine.Clean(ctx, s.node.ID, steps, provisioner.StepOptions{})
 }
 
 // unsupportedRAID reports whether there are volumes to create. Empty lists ask to

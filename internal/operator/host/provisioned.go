@@ -12,15 +12,17 @@ type provisioned struct {
 	work
 	power    power
 	capacity capacity
+	live     liveUpdate
 }
 
 // useStep is what a host in use has to do next.
 type useStep int
 
 const (
-	useStay   useStep = iota // its power is steered
-	useRemove                // what is deployed has to be removed
-	useTake                  // an externally provisioned host becomes a provisioned one
+	useStay    useStep = iota // its power is steered
+	useRemove                 // what is deployed has to be removed
+	useRebuild                // the same, to be deployed anew
+	useTake                   // an externally provisioned host becomes a provisioned one
 )
 
 // decideUse is pure.
@@ -31,9 +33,17 @@ func decideUse(h *v1alpha1.BareMetalHost) useStep {
 		return useTake
 	case !externally && !h.Spec.ExternallyProvisioned && isGone(h):
 		return useRemove
+	case !externally && rebuilds(h) && wantsDeployment(h):
+		return useRebuild
 	default:
 		return useStay
 	}
+}
+
+// rebuilds reports whether a person asks to deploy the host anew.
+func rebuilds(h *v1alpha1.BareMetalHost) bool {
+	_, there := h.Annotations[v1alpha1.RebuildAnnotation]
+	return there
 }
 
 func (p provisioned) reconcile(ctx context.Context, s *scope) (result, error) {
@@ -45,27 +55,48 @@ func (p provisioned) reconcile(ctx context.Context, s *scope) (result, error) {
 			effective.Image = *s.host.Spec.Image.DeepCopy()
 		}
 		return s.moveTo(v1alpha1.StateProvisioned), nil
-	case useRemove:
+	case useRemove, useRebuild:
 		if free, res, err := p.capacity.take(ctx, s, v1alpha1.OperationDeprovision); !free {
 			return res, err
 		}
-		return s.moveTo(v1alpha1.StateDeprovisioning), nil
+		return p.remove(ctx, s)
 	}
 	if !s.host.HasBMC() && s.state() == v1alpha1.StateExternallyProvisioned {
 		return result{requeueAfter: untilSilent(s)}, nil // its node stays as it is
 	}
-	adopted, res, err := p.advance(ctx, s, task{
-		operation: v1alpha1.OperationAdopt, workflow: adoptWorkflow, reason: v1alpha1.RegisteringReason,
-		message: "The engine takes over the machine, which is in use",
-		failed:  "The engine did not take the machine over, and is asked again after a wait; the machine is not changed",
-	})
-	if !adopted {
+	// The record of the operation is that of the power, unless there is something to adopt.
+	if adopt := adoption(s.state()); adopt[s.node.State].action != workDone {
+		_, res, err := p.advance(ctx, s, task{
+			operation: v1alpha1.OperationAdopt, workflow: adopt, reason: v1alpha1.RegisteringReason,
+			message: "The engine takes over the machine, which is in use",
+			failed:  "The engine did not take the machine over, and is asked again after a wait; the machine is not changed",
+		})
 		return res, err
 	}
-	settled, res, err := p.power.steer(ctx, s)
+	next, err := p.live.step(ctx, s)
+	if err != nil || next.stop {
+		return next.result, err
+	}
+	settled, res, err := p.power.steerCycling(ctx, s, next.cycle)
 	if err != nil || !settled {
 		return res, err
 	}
-	s.clearError()
+	s.host.Status.Operation = v1alpha1.OperationStatus{} // the power is as it should be
+	p.live.settle(s)
+	res.requeueAfter = soonest(res.requeueAfter, next.requeueAfter)
+	return res, nil
+}
+
+// remove begins to remove what is deployed. A request to deploy anew is fulfilled by what
+// follows, also when another image is asked for at the same time.
+func (p provisioned) remove(ctx context.Context, s *scope) (result, error) {
+	res, err := p.live.leave(ctx, s, v1alpha1.StateDeprovisioning)
+	if err != nil || !rebuilds(s.host) {
+		return res, err
+	}
+	delete(s.host.Annotations, v1alpha1.RebuildAnnotation)
+	if wantsDeployment(s.host) {
+		s.note(eventRebuildStarted, "What is deployed is removed, and %s is deployed anew", deploymentName(s.host))
+	}
 	return res, nil
 }

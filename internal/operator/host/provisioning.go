@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -66,6 +67,10 @@ func (p provisioning) reconcile(ctx context.Context, s *scope) (result, error) {
 			return p.engine.Deploy(ctx, s.node.ID, deployment)
 		}},
 	})
+	var unusable *imageAuthError
+	if errors.As(err, &unusable) && !strings.Contains(s.before.Status.ErrorMessage, unusable.message) { // it is tried again
+		s.warn(unusable.reason, "%s", unusable.message)
+	}
 	var failed *failure
 	if errors.As(err, &failed) && s.node.State != node.Available {
 		s.host.Status.ProvisioningFailCount++
@@ -87,5 +92,8 @@ func (p provisioning) reconcile(ctx context.Context, s *scope) (result, error) {
 // isGone is pure: whether a host in use is to run something else than it does, or nothing.
 func isGone(h *v1alpha1.BareMetalHost) bool {
 	now := h.Status.Provisioning
+	if imageURL(h.Spec.Image) == "" && deployMethod(h.Spec.CustomDeploy) == "" {
+		return true // also when nobody knows what runs there
+	}
 	return imageURL(h.Spec.Image) != now.Image.URL || deployMethod(h.Spec.CustomDeploy) != deployMethod(now.CustomDeploy)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -36,10 +37,15 @@ type registration struct {
 	engine  engine
 	others  duplicate.Finder
 	inputs  deploymentInputs
+	images  ramdiskImages
 	nodes   nodeView
 	owners  ownership
 	applied *applied
 	metrics *Metrics
+	// identity compares machines; maxBackoff bounds the pause after one that differs.
+	identity   identity
+	details    details
+	maxBackoff time.Duration
 }
 
 // applied remembers the registration that each host's node was last given, so that a
@@ -97,10 +103,18 @@ func (p registration) reconcile(ctx context.Context, s *scope) (result, error) {
 	if err != nil {
 		return result{stop: true}, err
 	}
+	if takesOver(s.host, n) {
+		if pause := s.wait(v1alpha1.OperationRegister, p.maxBackoff); pause > 0 {
+			return result{requeueAfter: pause, stop: true}, nil
+		}
+	}
 	if n, err = p.update(ctx, s, n, wanted); err != nil {
 		return result{stop: true}, refused(v1alpha1.OperationRegister, "update", n.ID, err)
 	}
 	s.node = &n
+	if s.state() != v1alpha1.StateRegistering && s.host.Status.ErrorType == v1alpha1.ErrorRegistration {
+		s.clearError() // it was about what this guard has just done
+	}
 	return result{}, nil
 }
 
@@ -108,7 +122,7 @@ func (p registration) reconcile(ctx context.Context, s *scope) (result, error) {
 // by its name, or by any MAC address, which a discovered machine has.
 func (p registration) find(ctx context.Context, s *scope) (provisioner.Node, error) {
 	if id := s.host.Status.Provisioning.ID; id != "" {
-		n, err := p.nodes.Fetch(ctx, id)
+		n, err := p.owners.read(ctx, s, id, s.state())
 		if !errors.Is(err, provisioner.ErrNotFound) {
 			return n, err
 		}
@@ -124,6 +138,9 @@ func (p registration) find(ctx context.Context, s *scope) (provisioner.Node, err
 func (p registration) create(ctx context.Context, s *scope, wanted provisioner.Registration) (result, error) {
 	if err := p.checkOthers(ctx, s.host); err != nil {
 		return result{stop: true}, err
+	}
+	if err := p.identity.checkLost(ctx, s, wanted); err != nil {
+		return result{stop: true}, refused(v1alpha1.OperationRegister, "create", wanted.Name, err)
 	}
 	if s.host.Status.Provisioning.ID != "" {
 		s.warn(eventRegistrationError, "The engine has lost node %s; it is created again", s.host.Status.Provisioning.ID)
@@ -175,6 +192,11 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 	if changed {
 		status.TriedCredentials = s.credentials.status
 	}
+	if takesOver(s.host, n) {
+		if err := p.takeOver(ctx, s, n, wanted); err != nil {
+			return n, err
+		}
+	}
 	updated, err := p.engine.Update(ctx, n.ID, wanted, provisioner.UpdateOptions{WithCredentials: changed})
 	if err != nil {
 		return n, err
@@ -184,6 +206,17 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 		p.accept(s)
 	}
 	return updated, nil
+}
+
+// takeOver makes sure that the BMC belongs to the machine of the node, and copies what was
+// found on that machine, so that it need not be inspected again.
+func (p registration) takeOver(ctx context.Context, s *scope, n provisioner.Node, wanted provisioner.Registration) error {
+	if err := p.identity.check(ctx, s, n, wanted); err != nil || s.host.Status.HardwareDetails != nil {
+		return err
+	}
+	s.node = &n
+	_, err := p.details.collect(ctx, s, v1alpha1.OperationRegister)
+	return err
 }
 
 // accept records that the credentials work.
@@ -228,6 +261,10 @@ func (p registration) registration(ctx context.Context, s *scope) (provisioner.R
 	if r.NetworkData, err = p.inputs.ramdiskNetwork(ctx, h); err != nil {
 		return provisioner.Registration{}, &failure{v1alpha1.OperationRegister, err}
 	}
+	if r.RamdiskImage, s.ramdiskMissing, err = p.images.find(ctx, h, access); err != nil {
+		return provisioner.Registration{}, err
+	}
+	r.KeepRamdiskImage = s.ramdiskMissing != ""
 	return r, nil
 }
 

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/hardware"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -23,9 +26,9 @@ import (
 // except for a host that is being deleted: its deletion checks the node again, and has to
 // end even without the engine.
 type restoring struct {
-	data   hardwareData
-	nodes  nodeView
-	owners ownership
+	data     hardwareData
+	owners   ownership
+	readings *hardware.Readings
 }
 
 func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
@@ -33,7 +36,7 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 	if !there {
 		return result{}, nil
 	}
-	if s.host.Status.LastUpdated != nil {
+	if s.host.Status.LastUpdated != nil || strings.TrimSpace(text) == "" {
 		delete(s.host.Annotations, v1alpha1.StatusAnnotation)
 		return result{}, nil
 	}
@@ -43,21 +46,23 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 		s.warn(eventInvalidAnnotationValue, "Annotation %s is ignored: %v", v1alpha1.StatusAnnotation, err)
 		return result{}, nil
 	}
-	details, err := p.data.read(ctx, s.host)
-	if err != nil {
-		return result{}, err
-	}
-	if details != nil {
-		status.HardwareDetails = details
-	}
-	refusal, err := p.refusal(ctx, s.host, status.Provisioning.ID)
+	refusal, err := p.refusal(ctx, s, status.Provisioning, digestOf(text))
 	deleted := !s.host.DeletionTimestamp.IsZero()
+	if errors.Is(err, errNotReleased) && !deleted {
+		s.unrestored = true
+		s.waiting("Node %s still belongs to this host in another cluster: pause the host there with the annotation %s and with the same annotation %s as here, or remove extra.%s from the node if that cluster is gone",
+			status.Provisioning.ID, v1alpha1.PausedAnnotation, v1alpha1.StatusAnnotation, v1alpha1.NodeMarkKey)
+		return result{requeueAfter: releasePoll, stop: true}, nil
+	}
 	if err != nil && !deleted {
 		s.unrestored = true
 		return result{}, err
 	}
+	if err := p.readDetails(ctx, s, status); err != nil {
+		return result{}, err
+	}
 	delete(s.host.Annotations, v1alpha1.StatusAnnotation)
-	s.host.Status = *status
+	s.host.Status, s.restored = *status, refusal == nil
 	if refusal == nil {
 		return result{}, nil
 	}
@@ -75,14 +80,15 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 // refusal returns why the node of an annotation does not count for the host, or nil if
 // it does or there is none. It says the same of a node that belongs to somebody else and
 // of one that does not exist.
-func (p restoring) refusal(ctx context.Context, h *v1alpha1.BareMetalHost, id string) (refusal, err error) {
+func (p restoring) refusal(ctx context.Context, s *scope, restored v1alpha1.ProvisionStatus, moving string) (refusal, err error) {
+	id := restored.ID
 	if id == "" {
 		return nil, nil
 	}
 	// The engine finds nodes by name, too.
 	err = provisioner.ErrNotFound
 	if parsed, parseErr := uuid.Parse(id); parseErr == nil && parsed.String() == id {
-		err = p.read(ctx, h, id)
+		err = p.read(ctx, s, restored, moving)
 	}
 	if isConflict(err) || errors.Is(err, provisioner.ErrNotFound) {
 		return fmt.Errorf("annotation %s names node %q, which does not belong to this host or does not exist, so the host starts without a node; "+
@@ -91,13 +97,49 @@ func (p restoring) refusal(ctx context.Context, h *v1alpha1.BareMetalHost, id st
 	return nil, err
 }
 
-func (p restoring) read(ctx context.Context, h *v1alpha1.BareMetalHost, id string) error {
-	n, err := p.nodes.Fetch(ctx, id)
+// read returns nil when the host may have the node. One that the same host has released in
+// another cluster becomes the host's at once: the annotation that proves the move goes with
+// the pass. When that pass is not written, the mark stays, and the next one finds it.
+func (p restoring) read(ctx context.Context, s *scope, restored v1alpha1.ProvisionStatus, moving string) error {
+	n, err := p.owners.read(ctx, s, restored.ID, restored.State)
 	if err != nil {
 		return err
 	}
-	return p.owners.check(ctx, h, n)
+	mark := p.owners.mark(s.host)
+	switch step, _ := decideClaim(n, mark, provisioner.NodeName(s.host.Namespace, s.host.Name), moving); step {
+	case claimMoved:
+		if n, err = p.owners.take(ctx, n, mark); err != nil {
+			return err
+		}
+		s.found = &n
+		return nil
+	case claimAwaited:
+		return errNotReleased
+	default:
+		s.found = &n
+		return p.owners.check(ctx, s.host, n)
+	}
 }
+
+// readDetails takes the hardware details from the HardwareData of the host, which came with
+// it from another cluster. What discovery has just read needs no confirmation.
+func (p restoring) readDetails(ctx context.Context, s *scope, status *v1alpha1.BareMetalHostStatus) error {
+	if s.found != nil && p.readings.Has(s.found.ID, s.found.InspectedAt, status.HardwareDetails) {
+		return nil
+	}
+	details, err := p.data.read(ctx, s.host)
+	if details != nil {
+		status.HardwareDetails = details
+	}
+	return err
+}
+
+// errNotReleased means that the cluster which the host comes from still uses its node.
+var errNotReleased = errors.New("the node is not released yet")
+
+// releasePoll is how often a host that moves looks for its node's release. The change of
+// the node brings a pass earlier.
+const releasePoll = 10 * time.Second
 
 // maxNodeID limits what is repeated of an ID that is none, in bytes.
 const maxNodeID = 64

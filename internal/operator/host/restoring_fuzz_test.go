@@ -3,22 +3,16 @@ package host
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
-	"github.com/ingot-metal/ingot/internal/operator/nodecache"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
@@ -55,6 +49,16 @@ func (e watchedEngine) Inventory(ctx context.Context, id string) (*provisioner.I
 func (e watchedEngine) Claim(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
 	e.watch("marks", id)
 	return e.Engine.Claim(ctx, id, mark)
+}
+
+func (e watchedEngine) Release(ctx context.Context, id string, mark provisioner.Mark, released string) error {
+	e.watch("releases", id)
+	return e.Engine.Release(ctx, id, mark, released)
+}
+
+func (e watchedEngine) TakeReleased(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+	e.watch("takes", id)
+	return e.Engine.TakeReleased(ctx, id, mark)
 }
 
 func (e watchedEngine) Manage(ctx context.Context, id string) error {
@@ -94,21 +98,7 @@ func newWatchedEngine(tb testing.TB, now func() time.Time) watchedEngine {
 // newFuzzReconciler returns a reconciler whose API server holds the host.
 func newFuzzReconciler(tb testing.TB, engine watchedEngine, now func() time.Time, host *v1alpha1.BareMetalHost) *Reconciler {
 	tb.Helper()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		tb.Fatal(err)
-	}
-	metrics, err := NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(host).WithStatusSubresource(host).
-		WithIndex(&v1alpha1.BareMetalHost{}, nodeIDField, nodeIDOf).Build()
-	return New(Config{
-		Client: api, Live: api, Engine: engine, Cluster: "c1",
-		NodeCache: nodecache.New(engine, nodecache.Options{Now: now, Logger: slog.New(slog.DiscardHandler)}),
-		Recorder:  &events.FakeRecorder{}, Metrics: metrics, MaxBackoff: time.Minute, Now: now,
-	})
+	return newTestReconciler(tb, newAPI(tb, host), engine, now, func(c *Config) { c.MaxBackoff = time.Minute })
 }
 
 func statusOf(state, id string) string {

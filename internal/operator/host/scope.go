@@ -16,6 +16,9 @@ const (
 	soon = 20 * time.Millisecond
 	// busyWait is the wait while the engine works on the node.
 	busyWait = 3 * time.Second
+	// blipWait is the wait after the first call without an answer. The engine may only
+	// have missed that one, and then nobody tells of its return.
+	blipWait = 10 * time.Second
 	// unreachableWait is the longest wait while the engine does not answer; its return
 	// reconciles the hosts that were refused meanwhile.
 	unreachableWait = 2 * time.Minute
@@ -44,9 +47,29 @@ type scope struct {
 	// credentialsVersion is the version of their Secret.
 	credentials        *found
 	credentialsVersion string
+	// changes are those of BIOS settings and firmware, set by the handlers that apply them.
+	changes changes
+	// updatePending is the content of the condition UpdatePending. Passes that do not set it
+	// leave the condition as it is.
+	updatePending *updatePending
+	// ramdiskMissing is why the ramdisk of the host cannot be booted yet, "" if it can; it is
+	// set by the guard registration.
+	ramdiskMissing string
 	// detached is true when the host is detached, waitsToDetach when it will be, and
 	// delayed when it waits for a slot.
 	detached, waitsToDetach, delayed bool
+	// found is the node that the guard restoring has read, and restored is true when the
+	// status of the host came from an annotation, which names that node and is stored.
+	found    *provisioner.Node
+	restored bool
+	// claimed is true when the pass only makes the host one of this operator.
+	claimed bool
+	// requested is true when the engine has accepted a request for work.
+	requested bool
+	// collected are the hardware details that are stored with the pass; nil for none.
+	collected *v1alpha1.HardwareDetails
+	// passed are the states that the host has left in this pass, in their order.
+	passed []v1alpha1.ProvisioningState
 	// progress, if set, is the content of the condition Progressing.
 	progress *progress
 	// unrestored is true while the status annotation cannot be checked. The status
@@ -55,6 +78,8 @@ type scope struct {
 	// engineError is why the engine could not be used, and engineReason the reason of
 	// the conditions that say so.
 	engineReason, engineError string
+	// identity, if set, is the condition IdentityVerified that this pass found out.
+	identity *metav1.Condition
 	// ignoredHolds are reboot annotations that cannot be fulfilled.
 	ignoredHolds []string
 	// events are published when the pass is written.
@@ -86,12 +111,17 @@ func (s *scope) moveTo(state v1alpha1.ProvisioningState) result {
 // goes on showing why.
 func (s *scope) moveKeepingError(state v1alpha1.ProvisioningState) result {
 	status := &s.host.Status
+	s.passed = append(s.passed, status.Provisioning.State)
 	s.end(status.Provisioning.State)
 	status.Provisioning.State = state
 	s.begin(state)
 	status.Operation = v1alpha1.OperationStatus{}
 	if !steersPower[state] {
 		status.PowerOffHolds = nil
+	}
+	if state == v1alpha1.StateDeprovisioning {
+		status.Updates = v1alpha1.UpdateStatus{Written: status.Updates.Written}
+		s.updatePending = &updatePending{}
 	}
 	return result{requeueAfter: soon, stop: true}
 }
@@ -106,7 +136,11 @@ var steersPower = map[v1alpha1.ProvisioningState]bool{
 
 // history returns the entry of the operation history for a state, nil for none.
 func (s *scope) history(state v1alpha1.ProvisioningState) *v1alpha1.OperationMetric {
-	history := &s.host.Status.OperationHistory
+	return historyOf(&s.host.Status, state)
+}
+
+func historyOf(status *v1alpha1.BareMetalHostStatus, state v1alpha1.ProvisioningState) *v1alpha1.OperationMetric {
+	history := &status.OperationHistory
 	switch state {
 	case v1alpha1.StateRegistering:
 		return &history.Register
@@ -121,7 +155,18 @@ func (s *scope) history(state v1alpha1.ProvisioningState) *v1alpha1.OperationMet
 	}
 }
 
+// restartsMachine are the states whose work restarts the machine, which is what a request
+// for one power cycle that came before asks for.
+var restartsMachine = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StateInspecting:     true,
+	v1alpha1.StateProvisioning:   true,
+	v1alpha1.StateDeprovisioning: true,
+}
+
 func (s *scope) begin(state v1alpha1.ProvisioningState) {
+	if restartsMachine[state] {
+		delete(s.host.Annotations, v1alpha1.RebootAnnotation)
+	}
 	if entry := s.history(state); entry != nil {
 		*entry = v1alpha1.OperationMetric{Start: metav1.NewTime(s.now)}
 	}

@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// workPoll is how often the node is read while the engine works on it. A change that
-	// the shared cache sees triggers a reconciliation earlier.
-	workPoll = time.Second
+	// workPoll is how often a host is reconciled while the engine works on its node. A change
+	// that the shared cache sees triggers a reconciliation earlier, and after a request
+	// the cache looks for one soon.
+	workPoll = 10 * time.Second
 	// idlePoll is how often the node is read while a person has to act. A
 	// change of the node triggers a reconciliation at once.
 	idlePoll = time.Minute
@@ -107,6 +108,7 @@ func withReason(what, why string) string {
 type work struct {
 	engine     engine
 	maxBackoff time.Duration
+	metrics    *Metrics
 }
 
 // task is an operation on the node of a host.
@@ -124,6 +126,9 @@ type task struct {
 // advance makes the next step of a task. done reports that it is complete; otherwise
 // the pass ends with the result.
 func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res result, err error) {
+	if t.workflow[s.node.State].action == workDone {
+		return true, result{}, nil // and the record of another operation stays
+	}
 	wait := s.wait(t.operation, w.maxBackoff)
 	record := s.operation(t.operation)
 	next, message := decideWork(t.workflow, *s.node, *record, patience{waiting: wait > 0, outdated: s.isOutdated(*record)})
@@ -144,21 +149,22 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 		s.waiting("%s", t.failed)
 		return false, result{stop: true}, &failure{t.operation, errors.New(cut(message))}
 	}
+	if s.ramdiskMissing != "" && bootsRamdisk(s.host, next.request) {
+		s.waiting("Waiting for the ramdisk: %s", s.ramdiskMissing)
+		count(w.metrics.noRamdisk, s.host)
+		return false, result{requeueAfter: ramdiskWait, stop: true}, nil
+	}
 	s.working(t.reason, "%s", t.message)
 	if s.node.Maintenance {
 		if err := w.engine.SetMaintenance(ctx, s.node.ID, ""); err != nil {
 			return false, result{stop: true}, refused(t.operation, "end the maintenance of", s.node.ID, err)
 		}
 	}
-	repeated := record.Request == next.request && record.Accepted
 	if err := w.ask(ctx, s, t, next.request); err != nil {
 		return false, result{stop: true}, refused(t.operation, next.request, s.node.ID, err)
 	}
 	s.asked(t.operation, next.request, *s.node)
-	if repeated {
-		return false, result{requeueAfter: workPoll, stop: true}, nil // the engine is slow to begin
-	}
-	return false, result{requeueAfter: soon, stop: true}, nil
+	return false, result{requeueAfter: workPoll, stop: true}, nil
 }
 
 // ask sends a request.
@@ -171,18 +177,34 @@ func (w work) ask(ctx context.Context, s *scope, t task, request string) error {
 	case askManage:
 		return w.engine.Manage(ctx, id)
 	case askProvide:
+		if err := w.matchCleaning(ctx, s); err != nil {
+			return err
+		}
 		return w.engine.Provide(ctx, id, provisioner.ProvideOptions{SkipCleaning: skipsCleaning(s.host)})
 	case askInspect:
 		return w.engine.Inspect(ctx, id)
 	case askAdopt:
 		return w.engine.Adopt(ctx, id)
 	case askUndeploy:
+		if err := w.matchCleaning(ctx, s); err != nil {
+			return err
+		}
 		return w.engine.Undeploy(ctx, id)
 	case askAbort:
 		return w.engine.Abort(ctx, id)
 	default:
 		return fmt.Errorf("operation %s does not know the request %q", t.operation, request)
 	}
+}
+
+// matchCleaning turns automated cleaning of a machine without a BMC on or off as its host
+// asks now. The registration of a host with a BMC does that for its node.
+func (w work) matchCleaning(ctx context.Context, s *scope) error {
+	wanted := !skipsCleaning(s.host)
+	if s.host.HasBMC() || s.node.SkipsCleaning != wanted {
+		return nil
+	}
+	return w.engine.SetAutomatedCleaning(ctx, s.node.ID, wanted)
 }
 
 // skipsCleaning reports whether the disks of the host are left as they are.

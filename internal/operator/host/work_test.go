@@ -101,7 +101,8 @@ func TestEveryRequestIsPossibleInItsState(t *testing.T) {
 	}
 	for operation, w := range map[string]workflow{
 		"register": registerWorkflow, "inspect": inspectWorkflow, "prepare": prepareWorkflow, "configure": configureWorkflow,
-		"provision": provisionWorkflow, "adopt": adoptWorkflow, "deprovision": deprovisionWorkflow,
+		"provision": provisionWorkflow, "adopt": adoptWorkflow, "adopt a free node": adoptFreeWorkflow, "deprovision": deprovisionWorkflow,
+		"deprovision at last": impatientWorkflow,
 	} {
 		for state, step := range w {
 			if step.request == "" {
@@ -186,6 +187,7 @@ func TestStepsThatConfigureRunOnceAlsoWhenAnAnswerIsLost(t *testing.T) {
 	before := metav1.NewMicroTime(testNow)
 	later := testNow.Add(time.Second)
 	wanted := configuration{plan: "p2"}
+	requested := configuration{plan: "p2", changes: changes{settings: change{state: changeUnseen, generation: 3, record: v1alpha1.UpdateRecord{Requested: 2}}}}
 	record := func(plan string, accepted bool) v1alpha1.OperationStatus {
 		return v1alpha1.OperationStatus{Request: askClean, Plan: plan, Accepted: accepted, NodeChangedAt: &before}
 	}
@@ -193,19 +195,27 @@ func TestStepsThatConfigureRunOnceAlsoWhenAnAnswerIsLost(t *testing.T) {
 		name   string
 		node   provisioner.Node
 		record v1alpha1.OperationStatus
+		wanted configuration
 		want   configureStep
 	}{
-		{"nothing was asked for", provisioner.Node{State: node.Manageable}, v1alpha1.OperationStatus{}, configureIntend},
-		{"recorded, not sent", provisioner.Node{State: node.Manageable, StateChangedAt: testNow}, record("p2", false), configureWork},
-		{"sent, answer lost, steps have run", provisioner.Node{State: node.Manageable, StateChangedAt: later}, record("p2", false), configureDone},
-		{"sent, answer lost, steps have failed", provisioner.Node{State: node.Manageable, StateChangedAt: later, LastError: "x"}, record("p2", false), configureWork},
-		{"accepted, steps have run", provisioner.Node{State: node.Manageable, StateChangedAt: later}, record("p2", true), configureDone},
-		{"steps run", provisioner.Node{State: node.CleanWait}, record("p2", true), configureWork},
-		{"steps run that are not wanted any more", provisioner.Node{State: node.CleanWait}, record("p1", true), configureAbort},
-		{"another plan has run", provisioner.Node{State: node.Manageable}, record("p1", true), configureIntend},
+		{"nothing was asked for", provisioner.Node{State: node.Manageable}, v1alpha1.OperationStatus{}, wanted, configureIntend},
+		{"recorded, not sent", provisioner.Node{State: node.Manageable, StateChangedAt: testNow}, record("p2", false), wanted, configureWork},
+		{"recorded, not sent, clock with nanoseconds", provisioner.Node{State: node.Manageable, StateChangedAt: testNow.Add(999)}, record("p2", false), wanted, configureWork},
+		{"sent, answer lost, steps have run", provisioner.Node{State: node.Manageable, StateChangedAt: later}, record("p2", false), wanted, configureDone},
+		{"sent, answer lost, steps have failed", provisioner.Node{State: node.Manageable, StateChangedAt: later, LastError: "x"}, record("p2", false), wanted, configureWork},
+		{"accepted, steps have run", provisioner.Node{State: node.Manageable, StateChangedAt: later}, record("p2", true), wanted, configureDone},
+		{"steps run", provisioner.Node{State: node.CleanWait}, record("p2", true), wanted, configureWork},
+		{"steps run that are not wanted any more", provisioner.Node{State: node.CleanWait}, record("p1", true), wanted, configureAbort},
+		{"steps run that cannot be interrupted", provisioner.Node{State: node.Cleaning}, record("p1", true), wanted, configureWork},
+		{"another plan has run", provisioner.Node{State: node.Manageable}, record("p1", true), wanted, configureIntend},
+		{"nothing is wanted", provisioner.Node{State: node.Manageable}, v1alpha1.OperationStatus{}, configuration{}, configureNothing},
+		{"nothing is wanted any more, steps run", provisioner.Node{State: node.CleanWait}, record("p2", true), configuration{}, configureAbort},
+		{"nothing is wanted any more, steps have run", provisioner.Node{State: node.Manageable, StateChangedAt: later}, record("p2", true), configuration{}, configureNothing},
+		{"a newer version is not compared yet", provisioner.Node{State: node.Manageable, StateChangedAt: testNow}, record("p1", false), requested, configureCompare},
+		{"a newer version is not compared yet, steps have run", provisioner.Node{State: node.Manageable, StateChangedAt: later}, record("p2", true), requested, configureDone},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := decideConfiguration(wanted, tt.node, tt.record, false); got != tt.want {
+			if got := decideConfiguration(tt.wanted, tt.node, tt.record, false); got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
 			}
 		})

@@ -1,6 +1,9 @@
 package host
 
-import "github.com/ingot-metal/ingot/internal/node"
+import (
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+)
 
 // Steps that several workflows have.
 var (
@@ -97,6 +100,18 @@ var adoptWorkflow = workflow{
 	node.UnrescueFailed: done,
 }
 
+// adoptFreeWorkflow is adoptWorkflow for a host of which a person says that somebody else has
+// deployed it: its node may be free.
+var adoptFreeWorkflow = with(adoptWorkflow, workflow{node.Available: toManage})
+
+// adoption is the workflow for a host in use.
+func adoption(state v1alpha1.ProvisioningState) workflow {
+	if state == v1alpha1.StateExternallyProvisioned {
+		return adoptFreeWorkflow
+	}
+	return adoptWorkflow
+}
+
 // deprovisionWorkflow removes a deployment and makes the node available.
 var deprovisionWorkflow = workflow{
 	node.Enroll:         toManage,
@@ -130,6 +145,12 @@ var deprovisionWorkflow = workflow{
 	node.UnrescueFailed: {workAsk, askUndeploy},
 	node.Available:      done,
 }
+
+// impatientWorkflow is deprovisionWorkflow for an engine that has not aborted a live update for
+// too long: it is asked to remove the deployment all the same.
+var impatientWorkflow = with(deprovisionWorkflow, workflow{
+	node.ServiceWait: {workAsk, askUndeploy},
+})
 
 // with is a workflow with other steps in some states.
 func with(w, other workflow) workflow {

@@ -22,8 +22,13 @@ import (
 
 // overlap is how far a list of changes reaches back before the newest known
 // change. It covers engines that write times in whole seconds, and changes
-// that are committed in another order than they are stamped.
+// that are committed in another order than they are stamped, no later than that after it. A
+// list that begins so long after the newest change was seen has all of them.
 const overlap = 5 * time.Second
+
+// expectedShare is the part of the interval, as a divisor, that lies between two polls
+// while changes are expected.
+const expectedShare = 5
 
 // Options tune a cache. Zero values mean the defaults.
 type Options struct {
@@ -87,8 +92,8 @@ type Cache struct {
 	turn chan struct{}
 	// loading is held by the one goroutine that reads the ports of many nodes.
 	loading chan struct{}
-	// wake makes Start poll before its interval is over.
-	wake chan struct{}
+	// wake makes Start poll at once, and expected soon, before its interval is over.
+	wake, expected chan struct{}
 
 	mu         sync.Mutex
 	nodes      map[string]provisioner.Node
@@ -97,7 +102,9 @@ type Cache struct {
 	byMAC      map[string][]string // IDs of the nodes with a port, by MAC address
 	unread     map[string]struct{} // IDs of nodes whose ports have to be read
 	expiredAt  time.Time           // when ports were last looked through for old ones
-	newest     time.Time           // newest UpdatedAt of any node
+	newest     time.Time           // newest UpdatedAt in any list
+	newestAt   time.Time           // when that was first seen
+	settled    bool                // nothing as old as newest can be missing any more
 	sweptAt    time.Time           // end of the last complete list
 	polledAt   time.Time           // end of the last poll, successful or not
 	lastError  error               // of that poll
@@ -112,11 +119,11 @@ func New(engine provisioner.Reader, opts Options) *Cache {
 		opts:    opts,
 		turn:    make(chan struct{}, 1),
 		loading: make(chan struct{}, 1),
-		wake:    make(chan struct{}, 1),
-		nodes:   map[string]provisioner.Node{},
-		ports:   map[string]portList{},
-		byMAC:   map[string][]string{},
-		unread:  map[string]struct{}{},
+		wake:    make(chan struct{}, 1), expected: make(chan struct{}, 1),
+		nodes:  map[string]provisioner.Node{},
+		ports:  map[string]portList{},
+		byMAC:  map[string][]string{},
+		unread: map[string]struct{}{},
 	}
 }
 
@@ -134,8 +141,13 @@ func (c *Cache) Start(ctx context.Context) error {
 	ticker := time.NewTicker(c.opts.Interval)
 	defer ticker.Stop()
 	age := c.opts.Interval / 2 // a controller may just have polled
+	var early <-chan time.Time
+	var busyUntil time.Time
+	soon := c.opts.Interval / expectedShare
 	for {
-		_ = c.Refresh(ctx, age)
+		if age >= 0 {
+			_ = c.Refresh(ctx, age)
+		}
 		age = c.opts.Interval / 2
 		select {
 		case <-ctx.Done():
@@ -143,6 +155,17 @@ func (c *Cache) Start(ctx context.Context) error {
 		case <-ticker.C:
 		case <-c.wake:
 			age = 0
+		case <-early:
+			early, age = nil, 0
+			if time.Now().Before(busyUntil) {
+				early = time.After(soon)
+			}
+		case <-c.expected:
+			busyUntil = time.Now().Add(2 * c.opts.Interval)
+			if early == nil {
+				early = time.After(soon)
+			}
+			age = -1
 		}
 	}
 }
@@ -163,6 +186,7 @@ func (c *Cache) Refresh(ctx context.Context, maxAge time.Duration) error {
 	c.mu.Lock()
 	age, err := c.opts.Now().Sub(c.polledAt), c.lastError
 	fresh := !c.polledAt.IsZero() && age < maxAge
+	begun := c.opts.Now()
 	list, complete := c.nextList()
 	c.mu.Unlock()
 	if fresh {
@@ -178,6 +202,7 @@ func (c *Cache) Refresh(ctx context.Context, maxAge time.Duration) error {
 	c.polledAt, c.lastError = c.opts.Now(), err
 	var changes []Change
 	if err == nil {
+		c.settled = begun.Sub(c.newestAt) >= overlap
 		changes = c.merge(nodes, complete)
 	}
 	c.mu.Unlock()
@@ -202,7 +227,11 @@ func (c *Cache) nextList() (provisioner.ListOptions, bool) {
 	if c.sweptAt.IsZero() || due || c.newest.IsZero() || len(c.nodes) <= c.opts.SweepAlways {
 		return provisioner.ListOptions{}, true
 	}
-	return provisioner.ListOptions{ChangedSince: c.newest.Add(-overlap), Limit: c.opts.SweepAlways}, false
+	since := c.newest
+	if !c.settled {
+		since = since.Add(-overlap)
+	}
+	return provisioner.ListOptions{ChangedSince: since, Limit: c.opts.SweepAlways}, false
 }
 
 func (c *Cache) merge(nodes []provisioner.Node, complete bool) []Change {
@@ -210,6 +239,10 @@ func (c *Cache) merge(nodes []provisioner.Node, complete bool) []Change {
 	seen := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
 		seen[n.ID] = true
+		// Only a list moves this on: it has all changes up to there.
+		if n.UpdatedAt.After(c.newest) {
+			c.newest, c.newestAt, c.settled = n.UpdatedAt, c.opts.Now(), false
+		}
 		if change, ok := c.put(n); ok {
 			changes = append(changes, change)
 		}
@@ -235,9 +268,6 @@ func (c *Cache) put(n provisioner.Node) (Change, bool) {
 		return Change{}, false
 	}
 	c.nodes[n.ID] = n
-	if n.UpdatedAt.After(c.newest) {
-		c.newest = n.UpdatedAt
-	}
 	if !known || !old.InspectedAt.Equal(n.InspectedAt) {
 		c.unread[n.ID] = struct{}{}
 	}

@@ -29,6 +29,9 @@ type fakeEngine struct {
 	portDelay time.Duration
 	lists     []provisioner.ListOptions
 	reads     []string // IDs whose ports were read
+	// portLists is how often the ports of all nodes were read, and portListErr the error.
+	portLists   int
+	portListErr error
 }
 
 func (e *fakeEngine) Nodes(_ context.Context, opts provisioner.ListOptions) ([]provisioner.Node, error) {
@@ -70,6 +73,19 @@ func (e *fakeEngine) MACs(ctx context.Context, id string) ([]string, error) {
 	defer e.mu.Unlock()
 	e.reads = append(e.reads, id)
 	return slices.Clone(e.macs[id]), e.portErr[id]
+}
+
+func (e *fakeEngine) AllMACs(context.Context) (map[string][]string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.portLists++
+	all := map[string][]string{}
+	for id, macs := range e.macs {
+		if len(macs) > 0 {
+			all[id] = slices.Clone(macs)
+		}
+	}
+	return all, e.portListErr
 }
 
 func (e *fakeEngine) Inventory(context.Context, string) (*provisioner.Inventory, error) {
@@ -140,6 +156,25 @@ func TestLargeFleetIsAskedForChangesAndSweptNowAndThen(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"n001"}, *heard); diff != "" {
 		t.Errorf("changes differ (-want +got):\n%s", diff)
+	}
+	*heard = nil
+
+	newest := start.Add(time.Minute)
+	for _, step := range []struct {
+		after time.Duration
+		want  time.Time
+	}{
+		{time.Second, newest.Add(-overlap)}, // a change before that may be committed yet
+		{overlap, newest.Add(-overlap)},     // and is in this list
+		{time.Second, newest},
+	} {
+		*now = now.Add(step.after)
+		e.set(provisioner.Node{ID: "n003", State: node.Enroll, UpdatedAt: newest.Add(time.Hour)})
+		_, _ = f.Reread(t.Context(), "n003") // tells nothing of other nodes
+		e.set(provisioner.Node{ID: "n003", State: node.Enroll, UpdatedAt: start})
+		if got := refresh().ChangedSince; !got.Equal(step.want) {
+			t.Errorf("list from %s, want %s", got, step.want)
+		}
 	}
 	*heard = nil
 
@@ -312,6 +347,67 @@ func TestStartPollsEveryIntervalUntilItIsStopped(t *testing.T) {
 		}
 		if len(e.lists) != 5 {
 			t.Errorf("%d looks in 21 s, want 5", len(e.lists))
+		}
+	})
+}
+
+func TestRereadTellsOnlyOfALostNode(t *testing.T) {
+	e := newFakeEngine(2)
+	f, _, heard := newTestCache(e, Options{Interval: time.Hour})
+	_ = f.Refresh(t.Context(), 0)
+	*heard = nil
+	e.set(provisioner.Node{ID: "n001", State: node.Manageable, UpdatedAt: start.Add(time.Second)})
+	before := f.Generation()
+	if n, err := f.Reread(t.Context(), "n001"); err != nil || n.State != node.Manageable {
+		t.Fatalf("node in state %q, %v, want the new one", n.State, err)
+	}
+	if n, _ := f.Node("n001"); n.State != node.Manageable || f.Generation() == before {
+		t.Errorf("cache has state %q in generation %d, want the new ones", n.State, f.Generation())
+	}
+	if len(*heard) > 0 {
+		t.Errorf("subscribers were told of %v, want nothing", *heard)
+	}
+	_ = f.Refresh(t.Context(), 0)
+	if len(*heard) > 0 {
+		t.Errorf("the next list told subscribers of %v, want nothing", *heard)
+	}
+	delete(e.nodes, "n001")
+	if _, err := f.Reread(t.Context(), "n001"); !errors.Is(err, provisioner.ErrNotFound) {
+		t.Errorf("error = %v, want not found", err)
+	}
+	if diff := cmp.Diff([]string{"n001 gone"}, *heard); diff != "" {
+		t.Errorf("changes differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestExpectedChangesAreLookedForMoreOftenForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newFakeEngine(1)
+		f := New(e, Options{Interval: 10 * time.Second})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- f.Start(ctx) }()
+		synctest.Wait()
+		lists := func(after time.Duration, want int) {
+			t.Helper()
+			<-time.After(after)
+			synctest.Wait()
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if len(e.lists) != want {
+				t.Errorf("%d lists, want %d", len(e.lists), want)
+			}
+		}
+		f.Expect()
+		lists(time.Second, 1)
+		f.Expect()
+		lists(time.Second+time.Millisecond, 2) // a fifth of the interval after the first
+		lists(2*time.Second, 3)
+		lists(26*time.Second, 13)  // for two intervals, with the polls that are due anyhow
+		lists(100*time.Second, 23) // and then every interval
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("error = %v, want none", err)
 		}
 	})
 }

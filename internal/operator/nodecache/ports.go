@@ -17,9 +17,20 @@ import (
 // portReaders is how many nodes' ports are read at the same time.
 const portReaders = 8
 
+// The ports of many nodes are read by one list of all ports: of at least listedPorts
+// nodes, and of at least one node in listedShare. A list costs the engine one page for
+// some hundred nodes.
+const (
+	listedPorts = 8
+	listedShare = 20
+)
+
 // searchTimeout bounds the search for a MAC address, which may have to wait for a list of
 // nodes and for many ports. What was read until then is kept for the next search.
 const searchTimeout = 15 * time.Second
+
+// listTimeout bounds the list of all ports in a search, which goes on without it.
+const listTimeout = searchTimeout / 3
 
 // portList holds the MAC addresses of a node, in lower case.
 type portList struct {
@@ -135,6 +146,9 @@ func (c *Cache) loadUnread(ctx context.Context, wanted func(id string) bool) err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	listing, cancel := context.WithTimeout(ctx, listTimeout)
+	c.LoadPorts(listing, c.unreadIDs(wanted))
+	cancel()
 	var (
 		group errgroup.Group
 		mu    sync.Mutex
@@ -155,6 +169,44 @@ func (c *Cache) loadUnread(ctx context.Context, wanted func(id string) bool) err
 	}
 	_ = group.Wait()
 	return first
+}
+
+// LoadPorts reads the ports of these nodes at once if they are many, for calls of MACs that
+// follow. What cannot be read so is left to those.
+func (c *Cache) LoadPorts(ctx context.Context, ids []string) {
+	c.mu.Lock()
+	before := make(map[string]provisioner.Node, len(ids))
+	for _, id := range ids {
+		if n, known := c.nodes[id]; known && !c.knowsPorts(n) {
+			before[id] = n
+		}
+	}
+	worth := len(before) >= listedPorts && len(before) >= len(c.nodes)/listedShare
+	c.mu.Unlock()
+	if !worth {
+		return
+	}
+	all, err := c.engine.AllMACs(ctx)
+	if err != nil {
+		return // each node's own reading tells why
+	}
+	for id, n := range before {
+		if macs := all[id]; len(macs) > 0 {
+			c.setPorts(id, portList{macs: sorted(macs), inspectedAt: n.InspectedAt, readAt: c.opts.Now()})
+		}
+	}
+}
+
+// knowsPorts reports whether the ports of a node need not be read. It is called with mu
+// held.
+func (c *Cache) knowsPorts(n provisioner.Node) bool {
+	ports, read := c.ports[n.ID]
+	return read && len(ports.macs) > 0 && ports.inspectedAt.Equal(n.InspectedAt) && !c.isOld(n, ports)
+}
+
+func sorted(macs []string) []string {
+	slices.Sort(macs)
+	return slices.Compact(macs)
 }
 
 func (c *Cache) unreadIDs(wanted func(id string) bool) []string {
@@ -200,8 +252,7 @@ func (c *Cache) isOld(n provisioner.Node, ports portList) bool {
 func (c *Cache) MACs(ctx context.Context, id string) ([]string, error) {
 	c.mu.Lock()
 	n, known := c.nodes[id]
-	ports, read := c.ports[id]
-	fresh := read && len(ports.macs) > 0 && ports.inspectedAt.Equal(n.InspectedAt) && !c.isOld(n, ports)
+	ports, fresh := c.ports[id], known && c.knowsPorts(n)
 	c.mu.Unlock()
 	if fresh {
 		return ports.macs, nil
@@ -213,8 +264,7 @@ func (c *Cache) MACs(ctx context.Context, id string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(macs)
-	macs = slices.Compact(macs)
+	macs = sorted(macs)
 	if known {
 		c.setPorts(id, portList{macs: macs, inspectedAt: n.InspectedAt, readAt: c.opts.Now()})
 	}

@@ -2,6 +2,7 @@ package nodecache
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -173,7 +174,7 @@ func TestNodeWhosePortsCannotBeReadHidesNoOther(t *testing.T) {
 func TestSearchForAnAddressEndsAndIsContinued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newFakeEngine(100)
-		e.portDelay = 2 * time.Second
+		e.portDelay, e.portListErr = 2*time.Second, errors.New("refused")
 		f := New(e, Options{Logger: slog.New(slog.DiscardHandler)})
 		find := func() error {
 			_, err := f.Find(t.Context(), provisioner.Identity{MAC: "00:1b:21:00:ff:01"}, func(string) bool { return false })
@@ -203,5 +204,56 @@ func TestPortsAreReadAgainAfterInspection(t *testing.T) {
 	_, _ = f.MACs(t.Context(), "n000")
 	if len(e.reads) != 2 {
 		t.Errorf("ports were read %d times, want twice", len(e.reads))
+	}
+}
+
+func TestPortsOfManyNodesAreReadByOneList(t *testing.T) {
+	ids := func(count int) (all []string) {
+		for i := range count {
+			all = append(all, fmt.Sprintf("n%03d", i))
+		}
+		return all
+	}
+	for name, tt := range map[string]struct {
+		nodes, wanted int
+		listErr       error
+		lists, reads  int
+	}{
+		"all of a new fleet":             {nodes: 40, wanted: 40, lists: 1},
+		"a few":                          {nodes: 40, wanted: 7, reads: 7},
+		"few of a large fleet":           {nodes: 250, wanted: 11, reads: 11},
+		"an engine that refuses to list": {nodes: 40, wanted: 40, listErr: errors.New("no"), lists: 1, reads: 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newFakeEngine(tt.nodes)
+			e.portListErr = tt.listErr
+			f, _, _ := newTestCache(e, Options{Interval: time.Hour})
+			_ = f.Refresh(t.Context(), 0)
+			f.LoadPorts(t.Context(), ids(tt.wanted))
+			for _, id := range ids(tt.wanted) {
+				if macs, err := f.MACs(t.Context(), id); err != nil || !slices.Equal(macs, e.macs[id]) {
+					t.Errorf("ports of %s: %v, %v, want %v", id, macs, err, e.macs[id])
+				}
+			}
+			f.LoadPorts(t.Context(), ids(tt.wanted)) // are known
+			if tt.listErr == nil && (e.portLists != tt.lists || len(e.reads) != tt.reads) {
+				t.Errorf("%d lists and %d single readings, want %d and %d", e.portLists, len(e.reads), tt.lists, tt.reads)
+			}
+			if tt.listErr != nil && len(e.reads) != tt.reads {
+				t.Errorf("%d single readings, want %d", len(e.reads), tt.reads)
+			}
+		})
+	}
+}
+
+func TestListOfPortsLeavesNodesWithoutPortsUnread(t *testing.T) {
+	e := newFakeEngine(10)
+	e.macs["n003"] = nil
+	f, _, _ := newTestCache(e, Options{Interval: time.Hour})
+	if _, err := f.Find(t.Context(), provisioner.Identity{MAC: "00:1b:21:00:00:05"}, func(string) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"n003"}, e.reads); diff != "" {
+		t.Errorf("single readings differ (-want +got):\n%s", diff)
 	}
 }

@@ -46,6 +46,34 @@ func (c *Cache) Fetch(ctx context.Context, id string) (provisioner.Node, error) 
 	return n, c.learn(id, n, err)
 }
 
+// Reread is Fetch for who acts on what it returns: subscribers are told only when the
+// engine has lost the node.
+func (c *Cache) Reread(ctx context.Context, id string) (provisioner.Node, error) {
+	n, err := c.engine.Node(ctx, id)
+	if err == nil {
+		c.Note(n)
+		return n, nil
+	}
+	return n, c.learn(id, n, err)
+}
+
+// Note stores what the engine answered to a change of a node. Subscribers are not told: who
+// made the change knows of it.
+func (c *Cache) Note(n provisioner.Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.put(n)
+}
+
+// Expect makes polls come after a fifth of the interval, for two intervals, because the
+// engine is at work for somebody who waits for the end. All who wait share these polls.
+func (c *Cache) Expect() {
+	select {
+	case c.expected <- struct{}{}:
+	default: // such a poll is due already
+	}
+}
+
 // Forget removes a node that the caller has deleted from the engine.
 func (c *Cache) Forget(id string) {
 	_ = c.learn(id, provisioner.Node{}, provisioner.ErrNotFound)

@@ -22,10 +22,9 @@ type Registrar interface {
 	// the access to the BMC differs otherwise or WithCredentials is set.
 	//
 	// What the engine has besides stays: keys that people or inspection wrote, and,
-	// when the driver changes, the ID, ports and inventory. A driver can change only in
-	// enroll, manageable, available and in maintenance, else it is ErrConflict;
-	// interfaces of a driver that stays are written when the state allows it. ErrNotOwned
-	// says that the node has the mark of another host.
+	// when the driver changes, the ID, ports and inventory. A node in use is in
+	// maintenance while its driver changes; interfaces of a driver that stays are written
+	// when the state allows it. ErrNotOwned says that the node has the mark of another host.
 	Update(ctx context.Context, id string, r Registration, opts UpdateOptions) (Node, error)
 	// Validate asks the engine whether the node's settings suffice for an operation, and
 	// returns why not as an error that is ErrInvalid. The image and what else is
@@ -65,6 +64,8 @@ type Registration struct {
 	NetworkData []byte
 	// RamdiskImage is the image that the ramdisk boots from instead of the engine's; nil for none.
 	RamdiskImage *RamdiskImage
+	// KeepRamdiskImage leaves the image that the node has; RamdiskImage is nil then.
+	KeepRamdiskImage bool
 	// Deployed is what runs on the machine, for a node that is adopted; nil for nothing.
 	// While a node is idle, nil removes what is left of an earlier deployment. One
 	// without image and step is somebody else's.
@@ -93,6 +94,14 @@ const (
 	OperationDeploy Operation = "deploy"
 )
 
+// Identifier tells which machine a BMC belongs to.
+type Identifier interface {
+	// Identify reads it through a BMC that no node has to have yet. It changes neither
+	// the machine nor the engine. ErrUnsupported says that the engine or this kind of BMC
+	// cannot tell, ErrInvalid that the BMC did not answer or refused, and why.
+	Identify(ctx context.Context, access bmc.Access, credentials bmc.Credentials) (node.MachineFacts, error)
+}
+
 // Worker asks for work on a node. Every method returns when the engine accepted the
 // work, not when it is done: the state of the node shows that.
 type Worker interface {
@@ -113,9 +122,15 @@ type Worker interface {
 	// Abort stops what the node waits in: an inspection, a cleaning or a service. On a
 	// node whose service failed, it ends the service.
 	Abort(ctx context.Context, id string) error
+	// CanService reports whether the engine can service deployed nodes at all. It sends no
+	// request about a node.
+	CanService(ctx context.Context) (bool, error)
 	// Service runs steps on a deployed node. Engines before API version 1.87 cannot:
 	// ErrUnsupported.
 	Service(ctx context.Context, id string, steps []node.Step, opts StepOptions) error
+	// SetAutomatedCleaning turns automated cleaning of this node on or off, for nodes
+	// without a [Registration].
+	SetAutomatedCleaning(ctx context.Context, id string, on bool) error
 	// SetMaintenance puts the node into maintenance with a reason, or takes it out with "".
 	SetMaintenance(ctx context.Context, id, reason string) error
 }
@@ -218,6 +233,10 @@ type MediaController interface {
 	AttachImage(ctx context.Context, id, url string) error
 	// DetachImage takes it out. A machine without one is no error.
 	DetachImage(ctx context.Context, id string) error
+	// HasImage reports whether there is an image in a virtual drive, as the BMC says. It
+	// decides whether a LastError is about the last request or an older one. Engines before
+	// API version 1.93 cannot: ErrUnsupported.
+	HasImage(ctx context.Context, id string) (bool, error)
 }
 
 // Subscriber subscribes to events of BMCs.
@@ -226,6 +245,14 @@ type Subscriber interface {
 	Subscribe(ctx context.Context, id string, s Subscription) (string, error)
 	// Unsubscribe ends a subscription. One that does not exist is no error.
 	Unsubscribe(ctx context.Context, id, subscription string) error
+	// Subscriptions lists those that the BMC has, whoever asked for them.
+	Subscriptions(ctx context.Context, id string) ([]ActiveSubscription, error)
+}
+
+// ActiveSubscription is a subscription that a BMC has.
+type ActiveSubscription struct {
+	// ID is the BMC's name for it; the others are as in [Subscription].
+	ID, Destination, Context string
 }
 
 // Subscription says where a BMC sends its events.

@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -34,6 +35,14 @@ func MarkOf(cluster, namespace, name string) Mark {
 	return Mark(cluster + "/" + namespace + "/" + name)
 }
 
+// Moves reports whether two marks are of the same host in two clusters: namespace and name
+// are equal, and the cluster is not.
+func (m Mark) Moves(other Mark) bool {
+	cluster, host, _ := strings.Cut(string(m), "/")
+	otherCluster, otherHost, _ := strings.Cut(string(other), "/")
+	return host != "" && host == otherHost && cluster != otherCluster
+}
+
 // Node is a snapshot of one of the engine's nodes.
 type Node struct {
 	// ID is the UUID. Name is empty for nodes without a name.
@@ -41,6 +50,9 @@ type Node struct {
 	// Mark is empty for nodes that no host has claimed. A value that no operator
 	// wrote is kept as it is: it belongs to somebody.
 	Mark Mark
+	// Released is not empty while the host of the mark moves to another cluster; see
+	// v1alpha1.NodeReleaseKey.
+	Released string
 	// Driver is the hardware type.
 	Driver string
 	// State is the provision state, and TargetState the one that the engine works
@@ -62,6 +74,8 @@ type Node struct {
 	MaintenanceReason string
 	// InstanceID and Owner are set on nodes in use.
 	InstanceID, Owner string
+	// SkipsCleaning is true when automated cleaning is turned off for this node alone.
+	SkipsCleaning bool
 	// Busy is true while the engine works on the node.
 	Busy bool
 	// AutoDiscovered reports whether the engine enrolled the node by itself. It
@@ -72,6 +86,9 @@ type Node struct {
 	InspectedAt time.Time
 	// StateChangedAt is when the provision state changed last, zero when it never did.
 	StateChangedAt time.Time
+	// Health is that of the hardware as its BMC tells it: OK, Warning or Critical; "" when
+	// it or the engine does not.
+	Health string
 	// CreatedAt and UpdatedAt are the engine's times.
 	CreatedAt, UpdatedAt time.Time
 	// Agent is the node's ramdisk.

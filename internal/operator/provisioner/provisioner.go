@@ -56,6 +56,9 @@ type Reader interface {
 	Find(ctx context.Context, identity Identity) (Node, error)
 	// MACs returns the MAC addresses of the node's ports in lower case.
 	MACs(ctx context.Context, id string) ([]string, error)
+	// AllMACs returns the MAC addresses of all ports in lower case, by the ID of the
+	// node. A node without ports is not in it.
+	AllMACs(ctx context.Context) (map[string][]string, error)
 	// Inventory reads what inspection found, or returns ErrNoInventory. For an
 	// unknown node it may return that or ErrNotFound.
 	Inventory(ctx context.Context, id string) (*Inventory, error)
@@ -68,6 +71,13 @@ type Lifecycle interface {
 	// API has no precondition for it: it replaces any other mark, so the caller reads
 	// the node before, and looks for its mark again before it uses the node.
 	Claim(ctx context.Context, id string, mark Mark) (Node, error)
+	// Release writes into the node that its host moves, which [Node.Released] shows. A mark
+	// other than the given one is ErrNotOwned.
+	Release(ctx context.Context, id string, mark Mark, released string) error
+	// TakeReleased ends that and writes the mark in one request, and returns the node
+	// afterwards. When somebody else did so before, the request fails with ErrNotOwned and
+	// changes nothing.
+	TakeReleased(ctx context.Context, id string, mark Mark) (Node, error)
 	// Manage asks the engine to make an enrolled node manageable.
 	Manage(ctx context.Context, id string) error
 	// Provide asks the engine to make a manageable node available.
@@ -84,6 +94,7 @@ type Engine interface {
 	Reader
 	Lifecycle
 	Registrar
+	Identifier
 	Worker
 	PowerController
 	FirmwareReader

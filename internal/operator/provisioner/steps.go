@@ -40,7 +40,7 @@ func SettingSteps(current []Setting, wanted map[string]string) []node.Step {
 	var changes []map[string]any
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		s, ok := known[name]
-		if ok && s.Value == wanted[name] {
+		if ok && s.Schema.SameValue(s.Value, wanted[name]) {
 			continue
 		}
 		changes = append(changes, map[string]any{"name": name, "value": typed(s.Schema.AttributeType, wanted[name])})

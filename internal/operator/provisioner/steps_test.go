@@ -40,11 +40,12 @@ func TestRAIDStepsDistinguishNullFromEmptyLists(t *testing.T) {
 func TestSettingStepsHaveOnlyWhatDiffersInTheTypeOfTheSchema(t *testing.T) {
 	current := []Setting{
 		{Name: "Boot", Value: "5", Schema: v1alpha1.SettingSchema{AttributeType: v1alpha1.AttributeInteger}},
+		{Name: "Link", Value: "True", Schema: v1alpha1.SettingSchema{AttributeType: v1alpha1.AttributeBoolean}},
 		{Name: "Net", Value: "true", Schema: v1alpha1.SettingSchema{AttributeType: v1alpha1.AttributeBoolean}},
 		{Name: "Same", Value: "x"},
 		{Name: "Virt", Value: "Enabled"},
 	}
-	got := SettingSteps(current, map[string]string{"Virt": "Disabled", "Boot": "7", "Net": "false", "Same": "x", "New": "1"})
+	got := SettingSteps(current, map[string]string{"Virt": "Disabled", "Boot": "7", "Link": "true", "Net": "false", "Same": "x", "New": "1"})
 	want := []node.Step{{Interface: "bios", Step: "apply_configuration", Args: map[string]any{"settings": []map[string]any{
 		{"name": "Boot", "value": 7},
 		{"name": "Net", "value": false},

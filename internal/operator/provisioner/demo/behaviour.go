@@ -12,6 +12,7 @@ type behaviour struct {
 	noInventory bool            // nobody inspected it
 	silence     time.Duration   // time since the last heartbeat of its ramdisk
 	noSoftPower bool            // it has no soft power actions
+	accepts     bool            // requests for its virtual drive are accepted before they fail
 	faulty      bool            // its failed cleaning puts it into maintenance
 	endless     map[Verb]bool   // work that never ends
 	fails       map[Verb]string // work that fails, and the engine's reason
@@ -44,6 +45,7 @@ var behaviours = map[string]behaviour{
 	"demo-servicing":              {registered: true, endless: only(VerbService)},
 	"demo-service-error":          {registered: true, fails: reason("demo: the firmware does not fit", VerbService)},
 	"demo-media-error":            {registered: true, fails: reason("demo: the virtual drive takes no image", VerbAttach, VerbDetach)},
+	"demo-media-fault":            {registered: true, accepts: true, fails: reason("demo: the virtual drive takes no image", VerbAttach)},
 	"demo-delete-error":           {fails: reason("demo: the node is set not to be deleted", VerbDelete)},
 }
 

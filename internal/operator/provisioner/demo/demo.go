@@ -27,6 +27,7 @@
 //	demo-servicing               its service never ends
 //	demo-service-error           its service fails
 //	demo-media-error             its virtual drive takes no image
+//	demo-media-fault             the same, after the engine has accepted the request
 //	demo-delete-error            the engine refuses to delete it
 //
 // A name may continue after that ("demo-importing-3"). A machine works when its name is
@@ -62,6 +63,8 @@ type Options struct {
 	// Durations are how long the work of verbs takes. Work ends when the node is read
 	// or changed for the first time after that.
 	Durations map[Verb]time.Duration
+	// NoService makes it an engine that cannot service deployed nodes.
+	NoService bool
 }
 
 // Engine is an engine in memory. It is safe for concurrent use.
@@ -87,6 +90,7 @@ type machine struct {
 	settings      []provisioner.Setting
 	components    []provisioner.Component
 	subscriptions map[string]provisioner.Subscription
+	image         bool  // there is an image in its virtual drive
 	work, power   *work // nil when nothing is under way
 }
 
@@ -291,6 +295,22 @@ func (e *Engine) MACs(_ context.Context, id string) ([]string, error) {
 		return nil, err
 	}
 	return slices.Clone(m.macs), nil
+}
+
+// AllMACs returns all MAC addresses; see [provisioner.Reader].
+func (e *Engine) AllMACs(context.Context) (map[string][]string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.failing != nil {
+		return nil, e.failing
+	}
+	macs := map[string][]string{}
+	for id, m := range e.machines {
+		if len(m.macs) > 0 {
+			macs[id] = slices.Clone(m.macs)
+		}
+	}
+	return macs, nil
 }
 
 // Inventory returns the node's inventory; see [provisioner.Reader].

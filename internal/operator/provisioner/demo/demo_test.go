@@ -2,6 +2,7 @@ package demo
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -81,6 +82,8 @@ func TestNamedNodesAppearWhenTheyAreLookedUp(t *testing.T) {
 			}
 			if macs, _ := e.MACs(ctx, n.ID); len(macs) == 0 || macs[0] != "00:00:5e:00:53:01" {
 				t.Errorf("MAC addresses %v, want the host's first", macs)
+			} else if all, err := e.AllMACs(ctx); err != nil || !slices.Equal(all[n.ID], macs) {
+				t.Errorf("of all nodes: %v, %v, want %v", all, err, macs)
 			}
 			if _, err := e.Inventory(ctx, n.ID); (err == nil) != tt.inventory {
 				t.Errorf("inventory: %v, want one: %v", err, tt.inventory)

@@ -10,6 +10,7 @@ const (
 	VerbCreate      Verb = "create"
 	VerbUpdate      Verb = "update"
 	VerbClaim       Verb = "claim"
+	VerbRelease     Verb = "release"
 	VerbManage      Verb = "manage"
 	VerbInspect     Verb = "inspect"
 	VerbProvide     Verb = "provide"
@@ -21,6 +22,7 @@ const (
 	VerbService     Verb = "service"
 	VerbAbort       Verb = "abort"
 	VerbMaintenance Verb = "maintenance"
+	VerbSetCleaning Verb = "set cleaning"
 	VerbPower       Verb = "power"
 	VerbAttach      Verb = "attach image"
 	VerbDetach      Verb = "detach image"
@@ -41,7 +43,7 @@ type Effect struct {
 	// Request has the details, by the verb: the Registration of create and update, the
 	// Mark of claim and delete, the ProvideOptions of provide, the Steps of clean and
 	// service, the RAIDConfig of set raid, the Deployment of deploy, the PowerChange of
-	// power, the reason of maintenance, the URL of attach image, the Subscription of
+	// power, the reason of maintenance, whether set cleaning turns it on, the URL of attach image, the Subscription of
 	// subscribe, the ID of unsubscribe. It is nil for the others.
 	Request any
 }

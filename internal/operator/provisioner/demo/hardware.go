@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -140,11 +141,28 @@ func (e *Engine) media(id string, verb Verb, details any) error {
 	if m.registration.Access == nil {
 		return fmt.Errorf("%w: demo node %s has no virtual drive", provisioner.ErrUnsupported, id)
 	}
-	if reason, fails := m.behaviour.fails[verb]; fails {
+	reason, fails := m.behaviour.fails[verb]
+	if fails && !m.behaviour.accepts {
 		return fmt.Errorf("%w: %s of demo node %s: %s", provisioner.ErrInvalid, verb, id, reason)
 	}
 	e.record(m, verb, details)
+	if fails {
+		m.node.LastError = reason // an earlier one stays when the request succeeds, as in real engines
+		return nil
+	}
+	m.image = verb == VerbAttach
 	return nil
+}
+
+// HasImage reports whether a virtual drive has an image; see [provisioner.MediaController].
+func (e *Engine) HasImage(_ context.Context, id string) (bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, err := e.get(id)
+	if err != nil {
+		return false, err
+	}
+	return m.image, nil
 }
 
 // Subscribe records a subscription; see [provisioner.Subscriber].
@@ -162,6 +180,22 @@ func (e *Engine) Subscribe(_ context.Context, id string, s provisioner.Subscript
 	m.subscriptions[subscription] = s
 	e.record(m, VerbSubscribe, s)
 	return subscription, nil
+}
+
+// Subscriptions lists them by their IDs; see [provisioner.Subscriber].
+func (e *Engine) Subscriptions(_ context.Context, id string) ([]provisioner.ActiveSubscription, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, err := e.get(id)
+	if err != nil {
+		return nil, err
+	}
+	var all []provisioner.ActiveSubscription
+	for _, subscription := range slices.Sorted(maps.Keys(m.subscriptions)) {
+		s := m.subscriptions[subscription]
+		all = append(all, provisioner.ActiveSubscription{ID: subscription, Destination: s.Destination, Context: s.Context})
+	}
+	return all, nil
 }
 
 // Unsubscribe removes a subscription; see [provisioner.Subscriber].

@@ -60,6 +60,7 @@ func (m *machine) register(r provisioner.Registration) {
 	}
 	m.registration = r
 	m.node.Name, m.node.Mark = r.Name, r.Mark
+	m.node.SkipsCleaning = r.SkipAutomatedCleaning
 	if r.Access != nil {
 		m.node.Driver = r.Access.Driver
 	}
@@ -83,6 +84,9 @@ func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration
 	moved := r.Access != nil && !reflect.DeepEqual(before.Access, r.Access)
 	if !opts.WithCredentials && !moved {
 		r.Credentials = before.Credentials
+	}
+	if r.KeepRamdiskImage {
+		r.RamdiskImage, r.KeepRamdiskImage = before.RamdiskImage, before.KeepRamdiskImage
 	}
 	now := r
 	if now.Access == nil {
@@ -126,6 +130,40 @@ func (e *Engine) Claim(_ context.Context, id string, mark provisioner.Mark) (pro
 		return provisioner.Node{}, err
 	}
 	m.node.Mark = mark
+	e.record(m, VerbClaim, mark)
+	return e.snapshot(m), nil
+}
+
+// Release writes that the node's host moves; see [provisioner.Lifecycle].
+func (e *Engine) Release(_ context.Context, id string, mark provisioner.Mark, released string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, err := e.get(id)
+	switch {
+	case err != nil:
+		return err
+	case m.node.Mark != mark:
+		return fmt.Errorf("release demo node %s: %w", id, provisioner.ErrNotOwned)
+	case m.node.Released == released:
+		return nil
+	}
+	m.node.Released = released
+	e.record(m, VerbRelease, released)
+	return nil
+}
+
+// TakeReleased takes a released node; see [provisioner.Lifecycle].
+func (e *Engine) TakeReleased(_ context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, err := e.get(id)
+	switch {
+	case err != nil:
+		return provisioner.Node{}, err
+	case m.node.Released == "" && m.node.Mark != mark:
+		return provisioner.Node{}, fmt.Errorf("take demo node %s: %w", id, provisioner.ErrNotOwned)
+	}
+	m.node.Mark, m.node.Released = mark, ""
 	e.record(m, VerbClaim, mark)
 	return e.snapshot(m), nil
 }

@@ -142,7 +142,11 @@ func (e *Engine) Manage(_ context.Context, id string) error {
 
 // Provide brings a manageable node to available; see [provisioner.Lifecycle].
 func (e *Engine) Provide(_ context.Context, id string, opts provisioner.ProvideOptions) error {
-	return e.ask(id, request{verb: VerbProvide, trigger: node.OnProvide, details: opts, done: func(m *machine) { m.powered(node.PowerOff) }})
+	return e.ask(id, request{
+		verb: VerbProvide, trigger: node.OnProvide, details: opts,
+		begin: func(m *machine) { m.node.SkipsCleaning = m.node.SkipsCleaning || opts.SkipCleaning },
+		done:  func(m *machine) { m.powered(node.PowerOff) },
+	})
 }
 
 // Inspect inspects a manageable node; see [provisioner.Worker].
@@ -229,8 +233,18 @@ func (e *Engine) Abort(_ context.Context, id string) error {
 	}})
 }
 
+// CanService is false with [Options.NoService]; see [provisioner.Worker].
+func (e *Engine) CanService(context.Context) (bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.opts.NoService, e.failing
+}
+
 // Service runs steps on a deployed node; see [provisioner.Worker].
 func (e *Engine) Service(_ context.Context, id string, steps []node.Step, opts provisioner.StepOptions) error {
+	if e.opts.NoService {
+		return fmt.Errorf("%w: this demo engine services no nodes", provisioner.ErrUnsupported)
+	}
 	if len(steps) == 0 {
 		return fmt.Errorf("%w: service demo node %s: there are no steps", provisioner.ErrInvalid, id)
 	}
@@ -242,6 +256,19 @@ func (e *Engine) Service(_ context.Context, id string, steps []node.Step, opts p
 			m.powered(node.PowerOn)
 		},
 	})
+}
+
+// SetAutomatedCleaning turns automated cleaning on or off; see [provisioner.Worker].
+func (e *Engine) SetAutomatedCleaning(_ context.Context, id string, on bool) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, err := e.get(id)
+	if err != nil {
+		return err
+	}
+	m.node.SkipsCleaning = !on
+	e.record(m, VerbSetCleaning, on)
+	return nil
 }
 
 // SetMaintenance begins or ends maintenance; see [provisioner.Worker].

@@ -1,7 +1,6 @@
 package ironic
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -51,16 +50,13 @@ func changesOf(n ironic.Node, r provisioner.Registration, opts provisioner.Updat
 // setAccess changes the driver, its interfaces, and driver_info. Keys that neither this
 // package nor the driver before has written stay.
 func (p *patch) setAccess(n ironic.Node, r provisioner.Registration, opts provisioner.UpdateOptions, can engineAbilities, ramdisk Ramdisk) error {
-	interfaces, err := interfacesOf(*r.Access, r.InspectionMode, can.firmware)
+	interfaces, err := interfacesOf(*r.Access, r.InspectionMode, can)
 	if err != nil {
 		return err
 	}
 	replaced := n.Driver != r.Access.Driver
-	changeable := n.Maintenance || slices.Contains(hardwareStates, node.State(n.ProvisionState))
-	if replaced && !changeable {
-		return fmt.Errorf("%w: the driver cannot change from %s to %s in state %q; undeploy the node, or put it into maintenance before",
-			provisioner.ErrConflict, n.Driver, r.Access.Driver, n.ProvisionState)
-	}
+	// Update puts the node into maintenance before its driver is replaced.
+	changeable := replaced || n.Maintenance || slices.Contains(hardwareStates, node.State(n.ProvisionState))
 	p.set("/driver", n.Driver, r.Access.Driver)
 	for _, field := range slices.Sorted(maps.Keys(interfaces)) {
 		switch {
@@ -73,6 +69,9 @@ func (p *patch) setAccess(n ironic.Node, r provisioner.Registration, opts provis
 		}
 	}
 	wanted := ramdiskInfo(*r.Access, r.RamdiskImage, ramdisk)
+	if r.KeepRamdiskImage {
+		wanted = ramdiskInfoOf(n)
+	}
 	maps.Copy(wanted, r.Access.Settings)
 	if opts.WithCredentials || replaced || accessDiffers(n, r) {
 		maps.Copy(wanted, credentialInfo(r))

@@ -11,7 +11,7 @@ import (
 // faults maps refusals of the engine to the kinds that the operator distinguishes. The
 // first row that matches counts. The API has one status for refusals that end by
 // themselves and for others, so that only the text of the fault tells them apart; this
-// is the only place that reads such texts. Rows without an engine's name hold for both.
+// file is the only place that reads such texts. Rows without an engine's name hold for both.
 var faults = []struct {
 	client   error  // kind of the client's error
 	status   int    // HTTP status; 0 for any
@@ -22,6 +22,7 @@ var faults = []struct {
 
 	{ironic.ErrConflict, 409, "is locked by host", provisioner.ErrBusy},
 	{ironic.ErrConflict, 409, "state transition is in progress", provisioner.ErrBusy}, // Ironic: patch during work
+	{ironic.ErrConflict, 409, "Cannot update node", provisioner.ErrBusy},              // Ironic: patch while an inspection begins
 	{ironic.ErrConflict, 409, "wait until the work ends", provisioner.ErrBusy},        // Ingot: the same
 	{ironic.ErrConflict, 409, "cannot be interrupted", provisioner.ErrBusy},           // Ingot: a step that writes firmware
 	{ironic.ErrConflict, 409, "took the node over", provisioner.ErrBusy},              // Ingot: another conductor
@@ -44,6 +45,16 @@ var faults = []struct {
 	{ironic.ErrUnreachable, 0, "", provisioner.ErrUnreachable},
 	{ironic.ErrServer, 0, "", provisioner.ErrUnreachable},
 	{ironic.ErrProtocol, 0, "", provisioner.ErrUnreachable},
+}
+
+// refusesFields reports whether the engine refused a request only for the fields that it
+// chooses.
+func refusesFields(err error) bool {
+	var failed *ironic.Error
+	if !errors.As(err, &failed) || !errors.Is(err, ironic.ErrRejected) {
+		return false
+	}
+	return strings.Contains(failed.Message, "is not a valid field") || strings.Contains(failed.Message, "are not valid")
 }
 
 // translate gives an error of the client the kind that the operator distinguishes, and

@@ -28,6 +28,7 @@ func TestErrorsHaveOneOfTheOperatorsKinds(t *testing.T) {
 		"patch during work, Ingot":    {409, `Node a cannot be changed while it is in state "cleaning"; wait until the work ends, or abort it.`, provisioner.ErrBusy},
 		"firmware is being written":   {409, "Node a runs the step firmware.update, which cannot be interrupted: wait until it ends", provisioner.ErrBusy},
 		"another conductor":           {409, "Another conductor took the node over, please retry.", provisioner.ErrBusy},
+		"patch during inspection":     {409, `Cannot update node "a" while it is in state "inspecting".`, provisioner.ErrBusy},
 		"name is taken":               {409, "A node with name metal~web already exists.", provisioner.ErrConflict},
 		"MAC address is taken":        {409, "A port with MAC address 52:54:00:12:34:56 already exists.", provisioner.ErrConflict},
 		"instance is elsewhere":       {409, "Instance i is already associated with a node, it cannot be associated with this other node a", provisioner.ErrConflict},

@@ -88,6 +88,17 @@ func ramdiskInfo(access bmc.Access, image *provisioner.RamdiskImage, defaults Ra
 	return info
 }
 
+// ramdiskInfoOf are the values of ramdiskKeys that a node has.
+func ramdiskInfoOf(n ironic.Node) map[string]any {
+	info := map[string]any{}
+	for _, key := range ramdiskKeys {
+		if value, there := n.DriverInfo[key]; there {
+			info[key] = value
+		}
+	}
+	return info
+}
+
 // bootModes are the values of the capability boot_mode, and whether secure boot is on.
 var bootModes = map[v1alpha1.BootMode]struct {
 	mode   string
@@ -128,17 +139,22 @@ func mergeCapabilities(text string, mode v1alpha1.BootMode) string {
 const firmwareSince = 86
 
 // interfacesOf are the interfaces of a node that its registration asks for, by field.
-func interfacesOf(access bmc.Access, mode v1alpha1.InspectionMode, withFirmware bool) (map[string]string, error) {
-	wanted := map[string]string{"inspect_interface": "agent"}
-	if mode == v1alpha1.InspectionModeFast {
-		if !access.Abilities.FastInspection {
-			return nil, fmt.Errorf("%w: a machine with the driver %s cannot be inspected through its BMC; set spec.inspectionMode to agent",
-				provisioner.ErrUnsupported, access.Driver)
-		}
+func interfacesOf(access bmc.Access, mode v1alpha1.InspectionMode, can engineAbilities) (map[string]string, error) {
+	wanted := map[string]string{}
+	switch {
+	case mode == v1alpha1.InspectionModeFast && !access.Abilities.FastInspection:
+		return nil, fmt.Errorf("%w: a machine with the driver %s cannot be inspected through its BMC; set spec.inspectionMode to agent",
+			provisioner.ErrUnsupported, access.Driver)
+	case mode == v1alpha1.InspectionModeFast:
 		wanted["inspect_interface"] = bmc.FastInspectInterface
+	case can.inspection != "":
+		wanted["inspect_interface"] = can.inspection
+	case mode != v1alpha1.InspectionModeDisabled:
+		return nil, fmt.Errorf("%w: the engine has no inspect interface for the driver %s that boots the ramdisk; enable %s there, or set spec.inspectionMode to %s",
+			provisioner.ErrUnsupported, access.Driver, strings.Join(ramdiskInspections, " or "), v1alpha1.InspectionModeDisabled)
 	}
 	maps.Copy(wanted, access.Interfaces)
-	if !withFirmware {
+	if !can.firmware {
 		delete(wanted, "firmware_interface")
 	}
 	return wanted, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
@@ -19,16 +20,20 @@ import (
 )
 
 // nodeFields are the fields of a node that the operator reads. An engine
-// without auto_discovered gets a request without it.
+// without auto_discovered gets a request without it, and one that refuses another of them
+// is asked for whole nodes: Ironic shows created_at and updated_at in no other way.
 var nodeFields = []string{
 	"uuid", "name", "driver", "provision_state", "provision_updated_at", "target_provision_state", "power_state", "target_power_state",
 	"last_error", "maintenance", "maintenance_reason", "fault", "instance_uuid", "owner", "clean_step", "deploy_step",
 	"reservation", "inspection_finished_at", "created_at", "updated_at",
-	"driver_internal_info", "auto_discovered", "extra",
+	"driver_internal_info", "auto_discovered", "automated_clean", "extra",
 }
 
-// serviceFields are further fields, of engines that can service deployed nodes.
-var serviceFields = []string{"service_step"}
+// laterFields are further fields, with the microversions 1.N that introduced them.
+var laterFields = []struct {
+	since int
+	name  string
+}{{serviceSince, "service_step"}, {healthSince, "health"}}
 
 // Options configure the provisioner. The zero value leaves everything to the engine.
 type Options struct {
@@ -50,6 +55,8 @@ type Ramdisk struct {
 type Engine struct {
 	client *ironic.Client
 	opts   Options
+	// whole remembers that this engine refuses nodeFields.
+	whole atomic.Bool
 }
 
 var _ provisioner.Engine = (*Engine)(nil)
@@ -57,50 +64,77 @@ var _ provisioner.Engine = (*Engine)(nil)
 // New returns the provisioner for the engine that client reaches.
 func New(client *ironic.Client, opts Options) *Engine { return &Engine{client: client, opts: opts} }
 
-// fields are the fields that the engine has of those that the operator reads.
+// fields are the fields that the engine has of those that the operator reads; nil stands
+// for whole nodes.
 func (e *Engine) fields(ctx context.Context) ([]string, error) {
-	serves, err := e.client.Supports(ctx, serviceSince)
-	if err != nil || !serves {
-		return nodeFields, translate(err)
+	if e.whole.Load() {
+		return nil, nil
 	}
-	return slices.Concat(nodeFields, serviceFields), nil
+	fields := slices.Clone(nodeFields)
+	for _, later := range laterFields {
+		serves, err := e.client.Supports(ctx, later.since)
+		if err != nil {
+			return nil, translate(err)
+		}
+		if serves {
+			fields = append(fields, later.name)
+		}
+	}
+	return fields, nil
+}
+
+// choosing runs a request with those fields.
+func (e *Engine) choosing(ctx context.Context, request func(fields []string) error) error {
+	fields, err := e.fields(ctx)
+	if err != nil {
+		return err
+	}
+	err = request(fields)
+	if fields != nil && refusesFields(err) {
+		e.whole.Store(true)
+		err = request(nil)
+	}
+	return translate(err)
 }
 
 // Nodes lists nodes; see [provisioner.Reader].
 func (e *Engine) Nodes(ctx context.Context, opts provisioner.ListOptions) ([]provisioner.Node, error) {
-	fields, err := e.fields(ctx)
-	if err != nil {
-		return nil, err
-	}
-	query := ironic.NodeQuery{Fields: fields, PageSize: opts.Limit}
+	query := ironic.NodeQuery{PageSize: opts.Limit}
 	if !opts.ChangedSince.IsZero() {
 		query.SortKey, query.SortDir = "updated_at", ironic.Descending
 	}
 	var found []provisioner.Node
-	for n, err := range e.client.Nodes(ctx, query) {
-		if err != nil {
-			return nil, translate(err)
+	err := e.choosing(ctx, func(fields []string) error {
+		query.Fields, query.Detail, found = fields, fields == nil, nil
+		for n, err := range e.client.Nodes(ctx, query) {
+			if err != nil {
+				return err
+			}
+			snapshot := snapshotOf(n)
+			// A node without a time of change may be old or brand new; it does not
+			// end the list.
+			if !snapshot.UpdatedAt.IsZero() && snapshot.UpdatedAt.Before(opts.ChangedSince) {
+				break
+			}
+			found = append(found, snapshot)
 		}
-		snapshot := snapshotOf(n)
-		// A node without a time of change may be old or brand new; it does not
-		// end the list.
-		if !snapshot.UpdatedAt.IsZero() && snapshot.UpdatedAt.Before(opts.ChangedSince) {
-			break
-		}
-		found = append(found, snapshot)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return found, nil
 }
 
 // Node reads one node; see [provisioner.Reader].
 func (e *Engine) Node(ctx context.Context, id string) (provisioner.Node, error) {
-	fields, err := e.fields(ctx)
+	var n ironic.Node
+	err := e.choosing(ctx, func(fields []string) (err error) {
+		n, err = e.client.Node(ctx, id, fields...)
+		return err
+	})
 	if err != nil {
 		return provisioner.Node{}, err
-	}
-	n, err := e.client.Node(ctx, id, fields...)
-	if err != nil {
-		return provisioner.Node{}, translate(err)
 	}
 	return snapshotOf(n), nil
 }
@@ -132,6 +166,18 @@ func (e *Engine) MACs(ctx context.Context, id string) ([]string, error) {
 	return macs, nil
 }
 
+// AllMACs returns the addresses of all ports; see [provisioner.Reader].
+func (e *Engine) AllMACs(ctx context.Context) (map[string][]string, error) {
+	macs := map[string][]string{}
+	for port, err := range e.client.AllPorts(ctx) {
+		if err != nil {
+			return nil, translate(err)
+		}
+		macs[port.NodeUUID] = append(macs[port.NodeUUID], strings.ToLower(port.Address))
+	}
+	return macs, nil
+}
+
 // Inventory reads the inventory; see [provisioner.Reader].
 func (e *Engine) Inventory(ctx context.Context, id string) (*provisioner.Inventory, error) {
 	raw, err := e.client.Inventory(ctx, id)
@@ -158,6 +204,46 @@ func (e *Engine) Claim(ctx context.Context, id string, mark provisioner.Mark) (p
 		return provisioner.Node{}, translate(err)
 	}
 	return snapshotOf(n), nil
+}
+
+// Release writes that the node's host moves; see [provisioner.Lifecycle].
+func (e *Engine) Release(ctx context.Context, id string, mark provisioner.Mark, released string) error {
+	n, err := e.Node(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case n.Mark != mark:
+		return fmt.Errorf("release node %s: %w", id, provisioner.ErrNotOwned)
+	case n.Released == released:
+		return nil
+	}
+	_, err = e.client.UpdateNode(ctx, id, nodes.UpdateOperation{Op: nodes.AddOp, Path: releasePath, Value: released})
+	return translate(err)
+}
+
+const releasePath = "/extra/" + v1alpha1.NodeReleaseKey
+
+// TakeReleased takes a released node; see [provisioner.Lifecycle]. The API has no operation
+// that tests a value, but it refuses to remove a key that is not there, and then makes none
+// of the changes.
+func (e *Engine) TakeReleased(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+	n, err := e.client.UpdateNode(ctx, id,
+		nodes.UpdateOperation{Op: nodes.RemoveOp, Path: releasePath},
+		nodes.UpdateOperation{Op: nodes.AddOp, Path: "/extra/" + v1alpha1.NodeMarkKey, Value: string(mark)})
+	if err == nil {
+		return snapshotOf(n), nil
+	}
+	if !errors.Is(err, ironic.ErrRejected) {
+		return provisioner.Node{}, translate(err)
+	}
+	present, readErr := e.Node(ctx, id)
+	if readErr == nil && present.Released == "" {
+		if present.Mark == mark { // an earlier request whose answer was lost
+			return present, nil
+		}
+		return provisioner.Node{}, fmt.Errorf("take node %s: %w", id, provisioner.ErrNotOwned)
+	}
+	return provisioner.Node{}, translate(err)
 }
 
 // Delete deletes the node from the engine; see [provisioner.Lifecycle]. In
@@ -195,14 +281,16 @@ func ignoreNotFound(err error) error {
 
 func snapshotOf(n ironic.Node) provisioner.Node {
 	s := provisioner.Node{
-		ID: n.UUID, Name: n.Name, Mark: markIn(n.Extra), Driver: n.Driver,
+		ID: n.UUID, Name: n.Name, Mark: markIn(n.Extra), Released: releaseIn(n.Extra), Driver: n.Driver,
 		State: node.State(n.ProvisionState), TargetState: node.State(n.TargetProvisionState),
 		Power: powerOf(n.PowerState), TargetPower: node.PowerState(n.TargetPowerState),
 		Step: stepOf(n), Fault: n.Fault, LastError: n.LastError,
 		Maintenance: n.Maintenance, MaintenanceReason: n.MaintenanceReason,
 		InstanceID: n.InstanceUUID, Owner: n.Owner,
 		Busy:           n.Reservation != "",
+		SkipsCleaning:  n.AutomatedClean != nil && !*n.AutomatedClean,
 		AutoDiscovered: n.AutoDiscovered,
+		Health:         n.Health,
 		StateChangedAt: n.ProvisionUpdatedAt.UTC(),
 		CreatedAt:      n.CreatedAt.UTC(), UpdatedAt: n.UpdatedAt.UTC(),
 		InspectedAt: value(n.InspectionFinishedAt),
@@ -241,6 +329,14 @@ func markIn(extra map[string]any) provisioner.Mark {
 	default:
 		return provisioner.Mark(fmt.Sprint(mark))
 	}
+}
+
+// releaseIn returns the release in a node's extra data, or "".
+func releaseIn(extra map[string]any) string {
+	if release, there := extra[v1alpha1.NodeReleaseKey]; there {
+		return fmt.Sprint(release)
+	}
+	return ""
 }
 
 func value(t *time.Time) time.Time {

@@ -30,6 +30,7 @@ type upstream struct {
 	version  string           // highest API version; "" for 1.96
 	ports    []string         // MAC addresses of the node's ports
 	drivers  []string
+	inspects []string       // inspect interfaces of every driver
 	replies  map[string]any // method and path → documents to answer with
 	calls    []string
 }
@@ -76,6 +77,8 @@ func (e *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			ports = append(ports, map[string]any{"uuid": fmt.Sprint("p", i), "address": mac})
 		}
 		reply(w, map[string]any{"ports": ports})
+	case strings.HasPrefix(key, "GET /v1/drivers/"):
+		reply(w, map[string]any{"enabled_inspect_interfaces": e.inspects})
 	case key == "GET /v1/drivers":
 		drivers := []map[string]any{}
 		for _, name := range e.drivers {
@@ -86,8 +89,12 @@ func (e *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(w, e.nodes[0])
 	case strings.HasSuffix(r.URL.Path, "/states/raid"), strings.HasSuffix(r.URL.Path, "/vmedia"):
 		w.WriteHeader(http.StatusNoContent)
+	case strings.Contains(r.URL.Query().Get("fields"), "auto_discovered") && key == "GET /v1/nodes":
+		fault(w, http.StatusInternalServerError, "type object 'Node' has no attribute 'auto_discovered'")
 	case strings.Contains(r.URL.Query().Get("fields"), "auto_discovered"):
-		fault(w, http.StatusBadRequest, "Field(s) \"auto_discovered\" are not valid")
+		fault(w, http.StatusBadRequest, "Field auto_discovered is not a valid field.")
+	case strings.Contains(r.URL.Query().Get("fields"), "created_at"):
+		fault(w, http.StatusBadRequest, "Field created_at is not a valid field.")
 	case key == "GET /v1/nodes":
 		e.list(w, r)
 	case r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v1/nodes/"):
@@ -194,8 +201,26 @@ func TestChangesAreReadDownToTheLastSeen(t *testing.T) {
 			lists++
 		}
 	}
-	if lists > 3 { // one is refused for the field, the page after the last seen ends it
+	if lists > 4 { // two are refused for their fields, the page after the last seen ends it
 		t.Errorf("%d pages were asked for: %v", lists, e.calls)
+	}
+}
+
+func TestEngineThatRefusesFieldsIsAskedForWholeNodes(t *testing.T) {
+	e := &upstream{nodes: []map[string]any{rawNode("a", map[string]any{"created_at": "2026-01-02T03:04:05+00:00"})}}
+	engine := newEngine(t, e)
+	for range 2 {
+		n, err := engine.Node(t.Context(), "a")
+		if err != nil || n.CreatedAt.IsZero() {
+			t.Fatalf("got %+v, %v; want the time of creation", n, err)
+		}
+	}
+	if got, err := engine.Nodes(t.Context(), provisioner.ListOptions{}); err != nil || len(got) != 1 {
+		t.Errorf("got %v, %v; want one node", got, err)
+	}
+	// Of the first read, one request is refused for each of two fields.
+	if diff := cmp.Diff([]string{"GET /v1/nodes/a", "GET /v1/nodes/a", "GET /v1/nodes/a", "GET /v1/nodes/a", "GET /v1/nodes"}, e.calls); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 
@@ -382,5 +407,29 @@ func TestFinalRefusalOfADeletionIsNotTakenForBusy(t *testing.T) {
 	}
 	if err := newEngine(t, e).Delete(t.Context(), "a", ""); err == nil || errors.Is(err, provisioner.ErrBusy) {
 		t.Errorf("error = %v, want one that is not busy", err)
+	}
+}
+
+func TestReleasedNodeIsTakenInOneRequestThatFailsForTheSecond(t *testing.T) {
+	const take = `PATCH /v1/nodes/a [{"op":"remove","path":"/extra/ingot_released"},{"op":"add","path":"/extra/ingot_host","value":"c2/metal/web"}]`
+	for name, tt := range map[string]struct {
+		extra   map[string]any
+		refused bool
+		want    error
+	}{
+		"released":                 {extra: map[string]any{"ingot_host": "c1/metal/web", "ingot_released": "d"}},
+		"taken by somebody before": {extra: map[string]any{"ingot_host": "c3/metal/web"}, refused: true, want: provisioner.ErrNotOwned},
+		"an answer was lost":       {extra: map[string]any{"ingot_host": "c2/metal/web"}, refused: true},
+	} {
+		e := &upstream{nodes: []map[string]any{rawNode("a", map[string]any{"provision_state": "active", "extra": tt.extra})}}
+		if tt.refused {
+			e.answers, e.refusal = map[string][]int{"PATCH /v1/nodes/a": {400}}, "there is nothing at this place"
+		}
+		if _, err := newEngine(t, e).TakeReleased(t.Context(), "a", "c2/metal/web"); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+		if diff := cmp.Diff([]string{take}, mutations(e)); diff != "" {
+			t.Errorf("%s: calls differ (-want +got):\n%s", name, diff)
+		}
 	}
 }

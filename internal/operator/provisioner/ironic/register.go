@@ -11,14 +11,20 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/ironic"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/bmc"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
 // disablePowerOffSince is the microversion 1.N that has disable_power_off.
 const disablePowerOffSince = 95
 
-// engineAbilities are what depends on the API version of the engine.
-type engineAbilities struct{ firmware, disablePowerOff bool }
+// engineAbilities are what depends on the API version and the settings of the engine.
+type engineAbilities struct {
+	firmware, disablePowerOff bool
+	// inspection is the inspect interface that boots the ramdisk; "" for none.
+	inspection string
+}
 
 // Create creates the node of a host; see [provisioner.Registrar].
 func (e *Engine) Create(ctx context.Context, r provisioner.Registration) (provisioner.Node, error) {
@@ -58,23 +64,64 @@ func (e *Engine) prepare(ctx context.Context, r provisioner.Registration) (provi
 	if r.Access == nil {
 		return r, can, nil
 	}
-	generic := r.Access.Generic()
-	if generic.Driver == r.Access.Driver {
-		return r, can, nil
+	access, err := e.availableAccess(ctx, *r.Access)
+	if err != nil {
+		return r, can, err
+	}
+	r.Access = &access
+	can.inspection, err = e.ramdiskInspection(ctx, access.Driver)
+	return r, can, err
+}
+
+// availableAccess is the access with a driver that the engine has.
+func (e *Engine) availableAccess(ctx context.Context, access bmc.Access) (bmc.Access, error) {
+	generic := access.Generic()
+	if generic.Driver == access.Driver {
+		return access, nil
 	}
 	names, err := e.client.DriverNames(ctx)
 	if err != nil {
-		return r, can, translate(err)
+		return access, translate(err)
 	}
-	if !slices.Contains(names, r.Access.Driver) {
-		r.Access = &generic
+	if !slices.Contains(names, access.Driver) {
+		return generic, nil
 	}
-	return r, can, nil
+	return access, nil
+}
+
+// agentInspectionSince is the first microversion 1.N after those of Ironic 2023.2, in which
+// inspection without a service of its own was new. Engines before may not have it.
+const agentInspectionSince = 88
+
+// Inspect interfaces that boot the ramdisk, the better one first. The second one uses the
+// service ironic-inspector.
+var ramdiskInspections = []string{"agent", "inspector"}
+
+// ramdiskInspection chooses the inspect interface that boots the ramdisk, or "" when the
+// engine has none for the driver.
+func (e *Engine) ramdiskInspection(ctx context.Context, driver string) (string, error) {
+	recent, err := e.client.Supports(ctx, agentInspectionSince)
+	if err != nil || recent {
+		return ramdiskInspections[0], translate(err)
+	}
+	enabled, err := e.client.InspectInterfaces(ctx, driver)
+	if errors.Is(err, ironic.ErrNotFound) {
+		return "", fmt.Errorf("%w: the engine does not have the driver %s; enable it there", provisioner.ErrUnsupported, driver)
+	}
+	if err != nil {
+		return "", translate(err)
+	}
+	for _, name := range ramdiskInspections {
+		if slices.Contains(enabled, name) {
+			return name, nil
+		}
+	}
+	return "", nil
 }
 
 // newNode are the fields of a new node.
 func newNode(r provisioner.Registration, can engineAbilities, ramdisk Ramdisk) (ironic.Document, error) {
-	interfaces, err := interfacesOf(*r.Access, r.InspectionMode, can.firmware)
+	interfaces, err := interfacesOf(*r.Access, r.InspectionMode, can)
 	if err != nil {
 		return nil, err
 	}
@@ -142,16 +189,41 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 	if err != nil {
 		return provisioner.Node{}, fmt.Errorf("update node %s: %w", id, err)
 	}
-	if len(changes) > 0 {
-		update := e.client.UpdateNode
-		if r.Access != nil && r.Access.Driver != n.Driver {
-			update = e.client.ReplaceDriver
-		}
-		if n, err = update(ctx, id, changes...); err != nil {
-			return provisioner.Node{}, translate(err)
-		}
+	if n, err = e.apply(ctx, n, r, changes); err != nil {
+		return provisioner.Node{}, translate(err)
 	}
 	return snapshotOf(n), e.ensurePort(ctx, id, r.BootMAC)
+}
+
+// driverChange is the reason of the maintenance in which a node in use is while its driver
+// changes. It tells that maintenance from one of a person when the process ended within.
+const driverChange = "the driver changes, because the host got the access to its BMC"
+
+// apply makes the changes. Engines let the driver of a node in use change only in maintenance.
+func (e *Engine) apply(ctx context.Context, n ironic.Node, r provisioner.Registration, changes patch) (ironic.Node, error) {
+	replaced := r.Access != nil && r.Access.Driver != n.Driver
+	within := n.Maintenance && n.MaintenanceReason == driverChange
+	if replaced && !n.Maintenance && !slices.Contains(hardwareStates, node.State(n.ProvisionState)) {
+		if err := e.client.SetMaintenance(ctx, n.UUID, driverChange); err != nil {
+			return n, err
+		}
+		within = true
+	}
+	var err error
+	switch {
+	case len(changes) == 0:
+	case replaced:
+		n, err = e.client.ReplaceDriver(ctx, n.UUID, changes...)
+	default:
+		n, err = e.client.UpdateNode(ctx, n.UUID, changes...)
+	}
+	if err != nil || !within {
+		return n, err
+	}
+	if err := e.client.SetMaintenance(ctx, n.UUID, ""); err != nil {
+		return n, err
+	}
+	return e.client.Node(ctx, n.UUID)
 }
 
 // Validate checks the node's settings; see [provisioner.Registrar].

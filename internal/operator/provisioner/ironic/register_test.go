@@ -82,7 +82,7 @@ func operationsOf(t *testing.T, p patch) []string {
 	return all
 }
 
-var everything = engineAbilities{firmware: true, disablePowerOff: true}
+var everything = engineAbilities{firmware: true, disablePowerOff: true, inspection: "agent"}
 
 func TestOnlyDifferencesAreWritten(t *testing.T) {
 	floppy := true
@@ -125,6 +125,14 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 		},
 		"authority that a person named": {
 			node: map[string]any{"driver_info": merged(maps.Clone(webNode(nil)["driver_info"].(map[string]any)), map[string]any{"redfish_verify_ca": "/etc/ca.pem"})},
+		},
+		"ramdisk that is kept": {
+			host: func(r *provisioner.Registration) { r.KeepRamdiskImage = true },
+			node: map[string]any{"driver_info": merged(maps.Clone(webNode(nil)["driver_info"].(map[string]any)), map[string]any{"deploy_iso": "http://h/built.iso"})},
+		},
+		"ramdisk that is not kept": {
+			node: map[string]any{"driver_info": merged(maps.Clone(webNode(nil)["driver_info"].(map[string]any)), map[string]any{"deploy_iso": "http://h/built.iso"})},
+			want: []string{`remove /driver_info/deploy_iso`},
 		},
 		"boot mode at another place": {
 			node: map[string]any{"properties": map[string]any{"cpu_arch": "x86_64", "capabilities": "boot_mode:uefi,cpu_vt:true"}},
@@ -258,15 +266,37 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 	}
 }
 
-func TestDriverOfAnActiveNodeIsNotReplaced(t *testing.T) {
-	n := decoded(t, webNode(map[string]any{"driver": "manual-management", "provision_state": "active"}))
-	_, err := changesOf(n, webHost(t), provisioner.UpdateOptions{}, everything, Ramdisk{})
-	if !errors.Is(err, provisioner.ErrConflict) || !strings.Contains(err.Error(), "maintenance") {
-		t.Errorf("error = %v, want a conflict that says what to do", err)
-	}
-	n.Maintenance = true
-	if _, err := changesOf(n, webHost(t), provisioner.UpdateOptions{}, everything, Ramdisk{}); err != nil {
-		t.Errorf("in maintenance: %v", err)
+func TestDriverOfANodeInUseIsReplacedInMaintenance(t *testing.T) {
+	const patched, set, unset = "PATCH /v1/nodes/a?reset_interfaces=true", "PUT /v1/nodes/a/maintenance", "DELETE /v1/nodes/a/maintenance"
+	other := map[string]any{"driver": "manual-management", "driver_info": map[string]any{}, "provision_state": "active"}
+	person := map[string]any{"maintenance": true, "maintenance_reason": "new disk"}
+	ended := map[string]any{"maintenance": true, "maintenance_reason": driverChange}
+	for name, tt := range map[string]struct {
+		node map[string]any
+		want []string
+	}{
+		"in use":                          {other, []string{set, patched, unset}},
+		"free":                            {merged(maps.Clone(other), map[string]any{"provision_state": "available"}), []string{patched}},
+		"in maintenance of a person":      {merged(maps.Clone(other), person), []string{patched}},
+		"the process ended before":        {merged(maps.Clone(other), ended), []string{patched, unset}},
+		"the process ended after":         {merged(map[string]any{"provision_state": "active"}, ended), []string{unset}},
+		"nothing differs, and a person's": {merged(map[string]any{"provision_state": "active"}, person), nil},
+	} {
+		e := &upstream{nodes: []map[string]any{webNode(tt.node)}, ports: []string{"00:00:5e:00:53:01"}, answers: map[string][]int{
+			"PUT /v1/nodes/a/maintenance": {202}, "DELETE /v1/nodes/a/maintenance": {202},
+		}}
+		if _, err := newEngine(t, e).Update(t.Context(), "a", webHost(t), provisioner.UpdateOptions{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var got []string
+		for _, call := range mutations(e) {
+			method, _, _ := strings.Cut(call, " [")
+			method, _, _ = strings.Cut(method, " {")
+			got = append(got, method)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: calls differ (-want +got):\n%s", name, diff)
+		}
 	}
 }
 
@@ -347,7 +377,7 @@ func TestAdoptedNodeIsCreatedWithWhatRunsOnIt(t *testing.T) {
 }
 
 func TestOldEngineIsNotAskedForWhatItLacks(t *testing.T) {
-	e := &upstream{version: "1.82"}
+	e := &upstream{version: "1.82", inspects: []string{"inspector"}}
 	engine, r := newEngine(t, e), webHost(t)
 	if _, err := engine.Create(t.Context(), r); err != nil {
 		t.Fatal(err)
@@ -360,6 +390,32 @@ func TestOldEngineIsNotAskedForWhatItLacks(t *testing.T) {
 	r.DisablePowerOff = true
 	if _, err := engine.Create(t.Context(), r); !errors.Is(err, provisioner.ErrUnsupported) {
 		t.Errorf("disabled power-off: %v, want unsupported", err)
+	}
+}
+
+func TestMachinesAreInspectedWithWhatTheEngineHas(t *testing.T) {
+	for name, tt := range map[string]struct {
+		version  string
+		inspects []string
+		mode     v1alpha1.InspectionMode
+		want     string // part of the request, or of the error
+	}{
+		"a recent engine is not asked":  {"1.88", nil, "", `"inspect_interface":"agent"`},
+		"with the ramdisk alone":        {"1.87", []string{"inspector", "agent"}, "", `"inspect_interface":"agent"`},
+		"with ironic-inspector":         {"1.82", []string{"no-inspect", "inspector"}, "", `"inspect_interface":"inspector"`},
+		"through the BMC":               {"1.82", []string{"redfish"}, v1alpha1.InspectionModeFast, `"inspect_interface":"redfish"`},
+		"nothing boots the ramdisk":     {"1.82", []string{"redfish", "no-inspect"}, "", "enable agent or inspector there"},
+		"nothing does, and nobody asks": {"1.82", []string{"no-inspect"}, v1alpha1.InspectionModeDisabled, `"driver":"redfish"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &upstream{version: tt.version, inspects: tt.inspects}
+			r := webHost(t)
+			r.InspectionMode = tt.mode
+			_, err := newEngine(t, e).Create(t.Context(), r)
+			if text := strings.Join(mutations(e), "\n") + fmt.Sprint(err); !strings.Contains(text, tt.want) {
+				t.Errorf("got %s, want %s", text, tt.want)
+			}
+		})
 	}
 }
 
@@ -407,5 +463,28 @@ func TestValidationNamesWhatIsMissing(t *testing.T) {
 	err := engine.Validate(t.Context(), "a", provisioner.OperationDeploy)
 	if !errors.Is(err, provisioner.ErrInvalid) || !strings.Contains(err.Error(), "boot: no kernel") {
 		t.Errorf("deploy: %v", err)
+	}
+}
+
+func TestEachHintForTheRootDeviceHasItsKeyAndOperator(t *testing.T) {
+	no := false
+	for want, hints := range map[string]v1alpha1.RootDeviceHints{
+		`{"name":"s== /dev/sda"}`:                   {DeviceName: "/dev/sda"},
+		`{"by_path":"s== /dev/disk/by-path/pci-0"}`: {DeviceName: "/dev/disk/by-path/pci-0"},
+		`{"hctl":"s== 0:2:0:0"}`:                    {HCTL: "0:2:0:0"},
+		`{"model":"\u003cin\u003e Fast"}`:           {Model: "Fast"},
+		`{"vendor":"\u003cin\u003e ACME"}`:          {Vendor: "ACME"},
+		`{"serial":"s== S1"}`:                       {SerialNumber: "S1"},
+		`{"wwn":"s== 0x1"}`:                         {WWN: "0x1"},
+		`{"wwn_with_extension":"s== 0x12"}`:         {WWNWithExtension: "0x12"},
+		`{"wwn_vendor_extension":"s== 0x2"}`:        {WWNVendorExtension: "0x2"},
+		`{"size":"\u003e= 9"}`:                      {MinSizeGigabytes: 9},
+		`{"rotational":"false"}`:                    {Rotational: &no},
+		`null`:                                      {},
+	} {
+		got, err := json.Marshal(rootDevice(&hints))
+		if err != nil || string(got) != want {
+			t.Errorf("%+v: %s, %v; want %s", hints, got, err, want)
+		}
 	}
 }

@@ -17,7 +17,9 @@ import (
 const (
 	serviceSince        = 87
 	mediaSince          = 89
+	mediaListSince      = 93
 	serviceWithoutSince = 108 // disable_ramdisk for service
+	healthSince         = 109
 )
 
 // request is a verb for a node.
@@ -52,10 +54,8 @@ func (e *Engine) Manage(ctx context.Context, id string) error {
 // Provide makes the node available; see [provisioner.Lifecycle].
 func (e *Engine) Provide(ctx context.Context, id string, opts provisioner.ProvideOptions) error {
 	if opts.SkipCleaning {
-		if _, err := e.client.UpdateNode(ctx, id, nodes.UpdateOperation{
-			Op: nodes.AddOp, Path: "/automated_clean", Value: false,
-		}); err != nil {
-			return translate(err)
+		if err := e.SetAutomatedCleaning(ctx, id, false); err != nil {
+			return err
 		}
 	}
 	return e.ask(ctx, id, request{verb: ironic.Provide, trigger: node.OnProvide})
@@ -86,6 +86,12 @@ func (e *Engine) Adopt(ctx context.Context, id string) error {
 // Abort stops what the node waits in; see [provisioner.Worker].
 func (e *Engine) Abort(ctx context.Context, id string) error {
 	return e.ask(ctx, id, request{verb: ironic.Abort, trigger: node.OnAbort})
+}
+
+// CanService compares API versions; see [provisioner.Worker].
+func (e *Engine) CanService(ctx context.Context) (bool, error) {
+	supported, err := e.client.Supports(ctx, serviceSince)
+	return supported, translate(err)
 }
 
 // Service runs steps on a deployed node; see [provisioner.Worker].
@@ -126,6 +132,12 @@ func documents(steps []node.Step) []map[string]any {
 	return all
 }
 
+// SetAutomatedCleaning turns automated cleaning on or off; see [provisioner.Worker].
+func (e *Engine) SetAutomatedCleaning(ctx context.Context, id string, on bool) error {
+	_, err := e.client.UpdateNode(ctx, id, nodes.UpdateOperation{Op: nodes.AddOp, Path: "/automated_clean", Value: on})
+	return translate(err)
+}
+
 // SetMaintenance begins or ends maintenance; see [provisioner.Worker].
 func (e *Engine) SetMaintenance(ctx context.Context, id, reason string) error {
 	return translate(e.client.SetMaintenance(ctx, id, reason))
@@ -153,6 +165,15 @@ func (e *Engine) DetachImage(ctx context.Context, id string) error {
 	return translate(e.client.DetachMedium(ctx, id))
 }
 
+// HasImage reports whether a virtual drive has an image; see [provisioner.MediaController].
+func (e *Engine) HasImage(ctx context.Context, id string) (bool, error) {
+	if err := e.needs(ctx, mediaListSince, "reading virtual drives"); err != nil {
+		return false, err
+	}
+	media, err := e.client.Media(ctx, id)
+	return slices.ContainsFunc(media, func(m ironic.Medium) bool { return m.Inserted }), translate(err)
+}
+
 // Subscribe subscribes to events of the BMC; see [provisioner.Subscriber].
 func (e *Engine) Subscribe(ctx context.Context, id string, s provisioner.Subscription) (string, error) {
 	subscription, err := e.client.Subscribe(ctx, id, ironic.Subscription{Destination: s.Destination, Context: s.Context, HttpHeaders: s.Headers})
@@ -170,4 +191,21 @@ func (e *Engine) Unsubscribe(ctx context.Context, id, subscription string) error
 		}
 	}
 	return ignoreNotFound(translate(err))
+}
+
+// Subscriptions lists those of the BMC; see [provisioner.Subscriber]. Each is read by itself.
+func (e *Engine) Subscriptions(ctx context.Context, id string) ([]provisioner.ActiveSubscription, error) {
+	ids, err := e.client.Subscriptions(ctx, id)
+	if err != nil {
+		return nil, translate(err)
+	}
+	var all []provisioner.ActiveSubscription
+	for _, subscription := range ids {
+		s, err := e.client.ReadSubscription(ctx, id, subscription)
+		if err != nil {
+			return nil, translate(err)
+		}
+		all = append(all, provisioner.ActiveSubscription{ID: subscription, Destination: s.Destination, Context: s.Context})
+	}
+	return all, nil
 }

@@ -3,6 +3,7 @@ package ironic
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,13 +246,41 @@ func TestAbilitiesThatCameLater(t *testing.T) {
 	}
 }
 
-func TestServiceStepIsReadWhereTheEngineHasIt(t *testing.T) {
-	for version, want := range map[string]bool{"1.82": false, "1.87": true} {
-		e := &upstream{version: version, nodes: []map[string]any{rawNode("a", map[string]any{"service_step": map[string]any{"step": "update"}})}}
-		fields, err := newEngine(t, e).fields(t.Context())
-		if err != nil || strings.Contains(strings.Join(fields, " "), "service_step") != want {
-			t.Errorf("engine %s: fields %v, %v", version, fields, err)
+func TestDrivesAreReadWhereTheEngineShowsThem(t *testing.T) {
+	for name, tt := range map[string]struct {
+		version     string
+		drives      []any
+		there       bool
+		unsupported bool
+	}{
+		"an image":        {version: "1.93", drives: []any{map[string]any{"media_types": []string{"cdrom"}, "inserted": true, "image": "http://h/x"}}, there: true},
+		"an empty drive":  {version: "1.93", drives: []any{map[string]any{"media_types": []string{"cdrom"}, "inserted": false, "image": ""}}},
+		"no drive":        {version: "1.110", drives: []any{}},
+		"an older engine": {version: "1.92", unsupported: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &upstream{version: tt.version, replies: map[string]any{"GET /v1/nodes/a/vmedia": tt.drives}}
+			there, err := newEngine(t, e).HasImage(t.Context(), "a")
+			if there != tt.there || errors.Is(err, provisioner.ErrUnsupported) != tt.unsupported || err != nil && !tt.unsupported {
+				t.Errorf("HasImage = %v, %v; want %v, unsupported %v", there, err, tt.there, tt.unsupported)
+			}
+		})
+	}
+}
+
+func TestLaterFieldsAreReadWhereTheEngineHasThem(t *testing.T) {
+	for version, want := range map[string][]string{"1.82": nil, "1.87": {"service_step"}, "1.108": {"service_step"}, "1.109": {"service_step", "health"}} {
+		fields, err := newEngine(t, &upstream{version: version}).fields(t.Context())
+		if err != nil || !slices.Equal(fields[len(nodeFields):], want) {
+			t.Errorf("engine %s: fields %v, %v; want %v at the end", version, fields, err, want)
 		}
+	}
+}
+
+func TestHealthIsThatOfTheNode(t *testing.T) {
+	e := &upstream{version: "1.109", nodes: []map[string]any{rawNode("a", map[string]any{"health": "Warning"})}}
+	if n, err := newEngine(t, e).Node(t.Context(), "a"); err != nil || n.Health != "Warning" {
+		t.Errorf("health %q, %v; want Warning", n.Health, err)
 	}
 }
 
@@ -328,5 +357,20 @@ func TestMissingSubscriptionIsNoError(t *testing.T) {
 		if err := newEngine(t, e).Unsubscribe(t.Context(), "a", id); !errors.Is(err, want) || want == nil && err != nil {
 			t.Errorf("subscription %s: %v, want %v", id, err, want)
 		}
+	}
+}
+
+func TestSubscriptionsAreReadOneByOne(t *testing.T) {
+	e := &upstream{replies: map[string]any{"GET /v1/nodes/a/vendor_passthru": map[string]any{
+		"Members": []any{map[string]any{"@odata.id": "/redfish/v1/EventService/Subscriptions/s1"}},
+		"Id":      "s1", "Destination": "https://events/", "Context": "rack1", "Protocol": "Redfish", "EventTypes": []string{"Alert"},
+	}}}
+	got, err := newEngine(t, e).Subscriptions(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []provisioner.ActiveSubscription{{ID: "s1", Destination: "https://events/", Context: "rack1"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("subscriptions differ (-want +got):\n%s", diff)
 	}
 }

@@ -1,0 +1,176 @@
+// Package classification is the controller of HardwareClassification: it labels the hosts
+// whose hardware matches, and counts them.
+//
+// One reconciler labels a host: it compares the hardware of this host with all profiles of the
+// namespace. Another one looks at a namespace: it compares a profile that is new or has changed with
+// all hosts and hands those whose label is wrong to the first, and it counts labels and errors
+// of hosts, at most once in a second. So a change of one host reads no other host's
+// hardware. All is read from the shared cache, and each object is written only when
+// something changes.
+package classification
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// Config is what the reconcilers depend on.
+type Config struct {
+	// Client reads from the shared cache and writes to the API server.
+	Client client.Client
+}
+
+// Reconcilers keep labels and counts.
+type Reconcilers struct {
+	hosts      *hosts
+	namespaces *namespaces
+}
+
+// New returns the reconcilers.
+func New(config Config) *Reconcilers {
+	failed := &failures{hosts: map[types.NamespacedName]failure{}}
+	return &Reconcilers{
+		hosts:      &hosts{client: config.Client, failed: failed},
+		namespaces: &namespaces{client: config.Client, failed: failed, seen: map[string]map[types.UID]string{}},
+	}
+}
+
+// hosts labels hosts.
+type hosts struct {
+	client client.Client
+	failed *failures
+	wake   func(namespace string) // counts a namespace soon
+}
+
+// Reconcile labels one host.
+func (r *hosts) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var h v1alpha1.BareMetalHost
+	if err := r.client.Get(ctx, req.NamespacedName, &h); err != nil || !h.DeletionTimestamp.IsZero() {
+		r.failed.put(req.NamespacedName, failure{})
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	var data v1alpha1.HardwareData
+	if err := r.client.Get(ctx, req.NamespacedName, &data); client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("read hardware data of host %s: %w", h.Name, err)
+	}
+	var profiles v1alpha1.HardwareClassificationList
+	if err := r.client.List(ctx, &profiles, client.InNamespace(h.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list classifications: %w", err)
+	}
+	before := h.DeepCopy()
+	removed := relabel(&h, labelsOf(profiles.Items, data.Spec.HardwareDetails))
+	if maps.Equal(before.Labels, h.Labels) {
+		r.put(req.NamespacedName, failure{})
+		return ctrl.Result{}, nil
+	}
+	err := r.client.Patch(ctx, &h, client.MergeFrom(before))
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		r.put(req.NamespacedName, failure{})
+		return ctrl.Result{}, nil
+	case ctx.Err() != nil:
+		return ctrl.Result{}, nil // the operator stops
+	}
+	kind := v1alpha1.ClassificationErrorLabelUpdate
+	if removed {
+		kind = v1alpha1.ClassificationErrorLabelDelete
+	}
+	r.put(req.NamespacedName, failure{kind, fmt.Sprintf("label host %s: %v", h.Name, err)})
+	return ctrl.Result{}, fmt.Errorf("label host %s: %w", h.Name, err)
+}
+
+func (r *hosts) put(host types.NamespacedName, f failure) {
+	if r.failed.put(host, f) {
+		r.wake(host.Namespace)
+	}
+}
+
+// labelsOf are the labels of hardware by all profiles.
+func labelsOf(profiles []v1alpha1.HardwareClassification, d *v1alpha1.HardwareDetails) map[string]string {
+	labels := map[string]string{}
+	for i := range profiles {
+		if key, value, ok := labelOf(&profiles[i], d); ok {
+			labels[key] = value
+		}
+	}
+	return labels
+}
+
+// labelOf is the label of hardware by a profile; ok reports whether the hardware has it.
+func labelOf(p *v1alpha1.HardwareClassification, d *v1alpha1.HardwareDetails) (key, value string, ok bool) {
+	key, value = v1alpha1.ClassificationLabelPrefix+p.Name, v1alpha1.ClassificationLabelValue
+	if own, there := p.Labels[key]; there {
+		value = own
+	}
+	return key, value, p.DeletionTimestamp.IsZero() && len(p.Name) <= longestName && matches(p.Spec.HardwareCharacteristics, d)
+}
+
+// longestName is the length to which the name in the key of a label is limited.
+const longestName = 63
+
+// relabel gives a host these labels and takes all others of classifications away, which
+// it reports.
+func relabel(h *v1alpha1.BareMetalHost, wanted map[string]string) (removed bool) {
+	for key := range h.Labels {
+		if _, keep := wanted[key]; isOurs(key) && !keep {
+			delete(h.Labels, key)
+			removed = true
+		}
+	}
+	if h.Labels == nil && len(wanted) > 0 {
+		h.Labels = map[string]string{}
+	}
+	maps.Copy(h.Labels, wanted)
+	return removed
+}
+
+func isOurs(key string) bool { return strings.HasPrefix(key, v1alpha1.ClassificationLabelPrefix) }
+
+// failure is a label that could not be written; without a kind there is none.
+type failure struct {
+	kind v1alpha1.ClassificationErrorType
+	text string
+}
+
+// failures are the hosts whose labels could not be written, until they are. They are tried again,
+// also after a restart. It is safe for concurrent use.
+type failures struct {
+	mu    sync.Mutex
+	hosts map[types.NamespacedName]failure
+}
+
+// put records the outcome for a host and reports whether it is another than before.
+func (f *failures) put(host types.NamespacedName, outcome failure) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.hosts[host]
+	if outcome.kind == v1alpha1.ClassificationErrorNone {
+		delete(f.hosts, host)
+	} else {
+		f.hosts[host] = outcome
+	}
+	return before != outcome
+}
+
+// in is the failure of the first host of a namespace that has one, by name.
+func (f *failures) in(namespace string) failure {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	first, found := "", failure{}
+	for host, failed := range f.hosts {
+		if host.Namespace == namespace && (first == "" || host.Name < first) {
+			first, found = host.Name, failed
+		}
+	}
+	return found
+}

@@ -1,0 +1,90 @@
+package operator
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/ingot-metal/ingot/internal/operator/discovery"
+	"github.com/ingot-metal/ingot/internal/operator/firmware"
+	"github.com/ingot-metal/ingot/internal/operator/host"
+)
+
+// builds makes the controllers of a group. It runs when the group starts, each time anew.
+type builds func() ([]controller.Controller, error)
+
+// builder prepares the reconcilers of a group and returns what makes its
+// controllers.
+func (o *Operator) builder(name string) (builds, error) {
+	skip := true // an operator may be built more than once in a process
+	options := controller.Options{
+		MaxConcurrentReconciles: o.opts.Concurrency,
+		SkipNameValidation:      &skip,
+		Logger:                  o.manager.GetLogger(),
+		RateLimiter:             rateLimiter(),
+	}
+	prepare, known := map[string]func(events.EventRecorder, controller.Options) (builds, error){
+		GroupHost: o.hostControllers, GroupDiscovery: o.discoveryControllers, GroupFirmware: o.firmwareControllers,
+	}[name]
+	if !known {
+		return nil, fmt.Errorf("there are no controllers %q", name)
+	}
+	return prepare(o.manager.GetEventRecorder("ingot-"+name), options)
+}
+
+// rateLimiter makes the pauses after errors. Each controller has its own, because the requests
+// of different controllers have the same names.
+func rateLimiter() workqueue.TypedRateLimiter[ctrl.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryMin, retryMax)
+}
+
+func (o *Operator) hostControllers(recorder events.EventRecorder, options controller.Options) (builds, error) {
+	m, err := host.NewMetrics(o.registry)
+	if err != nil {
+		return nil, err
+	}
+	return func() ([]controller.Controller, error) {
+		r := host.New(host.Config{
+			Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), NodeCache: o.nodes, Engine: o.engine, Readings: o.readings,
+			Cluster: o.cluster, Recorder: recorder, Metrics: m, MaxBackoff: o.opts.MaxBackoff, Now: time.Now,
+			MaxProvisioningFailures: o.opts.MaxProvisioningFailures, MaxServicingAttempts: o.opts.MaxServicingAttempts, Capacity: o.opts.Capacity,
+			PreprovisioningImages: o.opts.PreprovisioningImages,
+		})
+		c, err := r.Controller(o.manager.GetCache(), o.nodes, options)
+		if err != nil {
+			return nil, err
+		}
+		others, err := o.children(options)
+		return append(others, c), err
+	}, nil
+}
+
+func (o *Operator) discoveryControllers(recorder events.EventRecorder, options controller.Options) (builds, error) {
+	m, err := discovery.NewMetrics(o.registry)
+	if err != nil {
+		return nil, err
+	}
+	r := discovery.New(discovery.Config{
+		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), NodeCache: o.nodes, Engine: o.engine, Readings: o.readings,
+		Recorder: recorder, Metrics: m, Now: time.Now,
+	})
+	return func() ([]controller.Controller, error) {
+		c, err := r.Controller(o.manager.GetCache(), o.nodes, options)
+		return []controller.Controller{c}, err
+	}, nil
+}
+
+func (o *Operator) firmwareControllers(recorder events.EventRecorder, options controller.Options) (builds, error) {
+	return func() ([]controller.Controller, error) {
+		r := firmware.New(firmware.Config{
+			Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), NodeCache: o.nodes, Cluster: o.cluster,
+			Engine: o.engine, Recorder: recorder, Now: time.Now,
+		})
+		c, err := r.Controller(o.manager.GetCache(), o.nodes, options)
+		return []controller.Controller{c}, err
+	}, nil
+}

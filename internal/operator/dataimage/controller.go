@@ -1,0 +1,58 @@
+package dataimage
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch
+// +kubebuilder:rbac:groups=metal3.io,resources=dataimages,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=metal3.io,resources=dataimages/status,verbs=patch
+
+// Controller returns the controller that runs the reconciler for changes in cache. The
+// caller starts and stops it.
+func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
+	options.Reconciler = r
+	c, err := controller.NewUnmanaged("dataimage", options)
+	if err != nil {
+		return nil, err
+	}
+	for _, watched := range []source.Source{
+		source.Kind(cache, &v1alpha1.DataImage{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.DataImage]{}),
+		source.Kind(cache, &v1alpha1.BareMetalHost{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.BareMetalHost]{}, relevant),
+	} {
+		if err := c.Watch(watched); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// relevant are the changes of a host that the decision looks at. A host has the name of its
+// DataImage.
+var relevant = predicate.TypedFuncs[*v1alpha1.BareMetalHost]{
+	UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.BareMetalHost]) bool {
+		return factsOf(e.ObjectOld) != factsOf(e.ObjectNew)
+	},
+}
+
+// facts are what the decision needs of a host.
+type facts struct {
+	paused, deleted, bmc bool
+	operational          v1alpha1.OperationalStatus
+	state                v1alpha1.ProvisioningState
+}
+
+func factsOf(h *v1alpha1.BareMetalHost) facts {
+	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
+	return facts{
+		paused: paused, deleted: !h.DeletionTimestamp.IsZero(), bmc: h.HasBMC(),
+		operational: h.Status.OperationalStatus, state: h.Status.Provisioning.State,
+	}
+}

@@ -1,0 +1,59 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/openapi3"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// definitionPoll and definitionTimeout are for an API server that was just given a new
+// definition: it publishes the schema some moments later.
+const definitionPoll, definitionTimeout = 200 * time.Millisecond, 10 * time.Second
+
+// checkDefinition returns an error when the definition of BareMetalHost in the cluster lacks
+// the records without which requests to the engine would be repeated for ever. It reads the
+// schema that the API server publishes to everybody, because reading definitions is a right
+// that the operator does not need otherwise. A schema that cannot be read is no error.
+func (o *Operator) checkDefinition(ctx context.Context) error {
+	client, err := discovery.NewDiscoveryClientForConfig(o.config)
+	if err != nil {
+		return fmt.Errorf("reach Kubernetes at %s: %w", o.config.Host, err)
+	}
+	root := openapi3.NewRoot(client.OpenAPIV3())
+	lacks := false
+	_ = wait.PollUntilContextTimeout(ctx, definitionPoll, definitionTimeout, true, func(context.Context) (bool, error) {
+		lacks = lacksRecords(root)
+		return !lacks, nil
+	})
+	if lacks && ctx.Err() == nil {
+		return fmt.Errorf("the CustomResourceDefinition of BareMetalHost in the cluster at %s is of another version, without status.operation or status.updates; "+
+			"install the definitions of this version (config/crd)", o.config.Host)
+	}
+	return nil
+}
+
+// lacksRecords reports whether a published schema of BareMetalHost has no status.operation
+// or no status.updates.
+func lacksRecords(root openapi3.Root) bool {
+	document, err := root.GVSpec(v1alpha1.GroupVersion)
+	if err != nil || document.Components == nil {
+		return false
+	}
+	for name, kind := range document.Components.Schemas {
+		if !strings.HasSuffix(name, ".BareMetalHost") {
+			continue
+		}
+		status := kind.Properties["status"]
+		_, operation := status.Properties["operation"]
+		_, updates := status.Properties["updates"]
+		return !operation || !updates
+	}
+	return false
+}

@@ -1,0 +1,75 @@
+package firmware
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+const (
+	// eventValidationFailed is the reason of the event about a spec that is not valid.
+	eventValidationFailed = "ValidationFailed"
+	// actionValidate is the action of that event.
+	actionValidate = "Validate"
+	// maxNote is the longest note that the API server takes, and maxMessage bounds the
+	// message of a condition, both in bytes.
+	maxNote, maxMessage = 1024, 2048
+)
+
+// setConditions writes a verdict into conditions. The generation is always written; the
+// time of a transition only when the status flips.
+func setConditions(conditions *[]metav1.Condition, v verdict, generation int64, now time.Time) {
+	changing := metav1.Condition{
+		Type: v1alpha1.ChangeDetectedCondition, Status: metav1.ConditionFalse, Reason: v.determined, Message: cut(v.changingMessage, maxMessage),
+	}
+	if v.changing {
+		changing.Status = metav1.ConditionTrue
+	}
+	valid := metav1.Condition{
+		Type: v1alpha1.ValidCondition, Status: metav1.ConditionTrue, Reason: v.determined, Message: "The machine can be given what spec asks for",
+	}
+	if len(v.invalid) > 0 {
+		valid.Status, valid.Reason, valid.Message = metav1.ConditionFalse, v.refused, cut(list(v.invalid, "; "), maxMessage)
+	}
+	for _, c := range []metav1.Condition{changing, valid} {
+		c.ObservedGeneration = generation
+		c.LastTransitionTime = metav1.NewTime(now)
+		meta.SetStatusCondition(conditions, c)
+	}
+}
+
+// isChanging reports whether the condition ChangeDetected is true.
+func isChanging(conditions []metav1.Condition) bool {
+	return meta.IsStatusConditionTrue(conditions, v1alpha1.ChangeDetectedCondition)
+}
+
+// publishInvalid publishes an event when an object was found invalid, or is so in another
+// way than before.
+func publishInvalid(recorder events.EventRecorder, obj client.Object, before, after []metav1.Condition) {
+	now := meta.FindStatusCondition(after, v1alpha1.ValidCondition)
+	if now == nil || now.Status != metav1.ConditionFalse {
+		return
+	}
+	was := meta.FindStatusCondition(before, v1alpha1.ValidCondition)
+	if was != nil && was.Status == now.Status && was.Message == now.Message && was.ObservedGeneration == now.ObservedGeneration {
+		return
+	}
+	recorder.Eventf(obj, nil, corev1.EventTypeWarning, eventValidationFailed, actionValidate, "%s", cut(now.Message, maxNote))
+}
+
+// cut shortens text to a number of bytes, and takes out what is no text.
+func cut(text string, limit int) string {
+	text = strings.ToValidUTF8(text, "")
+	if len(text) <= limit {
+		return text
+	}
+	const mark = "…"
+	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
+}

@@ -1,0 +1,172 @@
+// Package firmware keeps the objects about the firmware of hosts with a BMC:
+// HostFirmwareSettings with its FirmwareSchema, and HostFirmwareComponents. It creates
+// them, shows what the engine has read from the machine, and says whether what their
+// specs ask for differs from that and is possible. It changes no machine: the host
+// controller does, for changes that this package has found valid.
+//
+// One pass is about one host. The engine is asked only when its node changed, or the
+// spec did; which reading of the node an object shows is in its status. Decisions are
+// functions of values and are called decide…; effects are in the parts beside them.
+package firmware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+const (
+	// soon is the wait after a write that was refused because the object had changed.
+	soon = 20 * time.Millisecond
+	// busyWait is the wait while the engine works on the node.
+	busyWait = 3 * time.Second
+	// unreachableWait is the longest wait while the engine does not answer; its return
+	// reconciles the hosts that were refused meanwhile.
+	unreachableWait = 2 * time.Minute
+)
+
+// nodeView is the shared cache of the engine's nodes.
+type nodeView interface {
+	Node(id string) (provisioner.Node, bool)
+}
+
+// Config is what a reconciler depends on.
+type Config struct {
+	// Client reads from the shared cache, whose HostFirmwareSettings StripSettings has
+	// shortened, and writes to the API server.
+	Client client.Client
+	// Live reads from the API server itself.
+	Live client.Reader
+	// NodeCache is the shared cache of the engine's nodes.
+	NodeCache nodeView
+	// Cluster identifies the Kubernetes cluster in the marks of nodes: the UID of its
+	// namespace kube-system.
+	Cluster string
+	// Engine reads settings and firmware.
+	Engine provisioner.FirmwareReader
+	// Recorder publishes events.
+	Recorder events.EventRecorder
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Reconciler keeps the firmware objects of hosts.
+type Reconciler struct {
+	Config
+
+	objects    objects
+	settings   settings
+	components components
+	memory     *memory
+}
+
+// New returns a reconciler.
+func New(config Config) *Reconciler {
+	objects := objects{client: config.Client, live: config.Live}
+	return &Reconciler{
+		Config: config, objects: objects,
+		settings: settings{
+			objects: objects, engine: config.Engine, recorder: config.Recorder,
+			schemas: schemas{client: config.Client, live: config.Live},
+		},
+		components: components{objects: objects, engine: config.Engine, recorder: config.Recorder},
+		memory:     &memory{hosts: map[types.NamespacedName]recollection{}},
+	}
+}
+
+// pass is what one pass knows of a host.
+type pass struct {
+	// host is the cache's own object and must not be changed.
+	host *v1alpha1.BareMetalHost
+	// node is the host's.
+	node provisioner.Node
+	// now is the time of the pass.
+	now time.Time
+}
+
+// Reconcile runs one pass for the host of that name.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var host v1alpha1.BareMetalHost
+	if err := r.Client.Get(ctx, req.NamespacedName, &host, client.UnsafeDisableDeepCopy); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.memory.forget(req.NamespacedName)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if _, paused := host.Annotations[v1alpha1.PausedAnnotation]; paused || !host.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	_, policyErr := outcome(r.adoptPolicy(ctx, &host))
+	n, linked := r.nodeOf(&host)
+	if !linked {
+		return ctrl.Result{}, policyErr
+	}
+	p := pass{host: &host, node: n, now: r.Now()}
+	known := r.memory.of(req.NamespacedName)
+	known.note(n)
+	settingsWait, settingsErr := r.settings.reconcile(ctx, p, &known.settings)
+	componentsWait, componentsErr := r.components.reconcile(ctx, p, &known.components)
+	r.memory.put(req.NamespacedName, known)
+	retrySettings, settingsErr := outcome(settingsErr)
+	retryComponents, componentsErr := outcome(componentsErr)
+	wait := soonest(soonest(settingsWait, componentsWait), soonest(retrySettings, retryComponents))
+	if err := errors.Join(policyErr, settingsErr, componentsErr); err != nil {
+		return ctrl.Result{}, fmt.Errorf("firmware of host %s: %w", req, err)
+	}
+	return ctrl.Result{RequeueAfter: wait}, nil
+}
+
+// nodeOf returns the node of a host with a BMC. The ID in a status may be written by
+// others, so a node counts only when it has the host's mark.
+func (r *Reconciler) nodeOf(host *v1alpha1.BareMetalHost) (provisioner.Node, bool) {
+	id := host.Status.Provisioning.ID
+	if !host.HasBMC() || id == "" {
+		return provisioner.Node{}, false
+	}
+	n, known := r.NodeCache.Node(id)
+	return n, known && n.Mark == provisioner.MarkOf(r.Cluster, host.Namespace, host.Name)
+}
+
+// adoptPolicy makes the host the owner of its HostUpdatePolicy.
+func (r *Reconciler) adoptPolicy(ctx context.Context, host *v1alpha1.BareMetalHost) error {
+	var policy v1alpha1.HostUpdatePolicy
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(host), &policy); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return r.objects.adopt(ctx, &policy, host)
+}
+
+// outcome turns an error that ends by itself into the wait before the next attempt.
+func outcome(err error) (time.Duration, error) {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, provisioner.ErrNotFound):
+		return 0, nil // the operator stops, or the next change of the node brings a pass
+	case apierrors.IsConflict(err):
+		return soon, nil
+	case errors.Is(err, provisioner.ErrBusy):
+		return busyWait, nil
+	case errors.Is(err, provisioner.ErrUnreachable):
+		return unreachableWait - rand.N(unreachableWait/2), nil //nolint:gosec // spreads load, protects nothing
+	default:
+		return 0, err
+	}
+}
+
+// soonest is the shorter of two waits, where 0 means no wait.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}

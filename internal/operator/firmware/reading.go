@@ -1,0 +1,162 @@
+package firmware
+
+import (
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+const (
+	// changingInterval is the shortest time between two readings of a machine that lacks
+	// what the spec asks for, and whose node changed in something else than its state.
+	changingInterval = time.Minute
+	// steadyInterval is the shortest time between two readings of a machine that nothing
+	// is asked of.
+	steadyInterval = 5 * time.Minute
+)
+
+// reading identifies what was read from the engine: the node, and when it had changed.
+type reading struct {
+	nodeID                                 string
+	stateChangedAt, inspectedAt, updatedAt time.Time
+}
+
+// readingOf is what a reading of the node shows now.
+func readingOf(n provisioner.Node) reading {
+	return reading{nodeID: n.ID, stateChangedAt: stored(n.StateChangedAt), inspectedAt: stored(n.InspectedAt), updatedAt: n.UpdatedAt}
+}
+
+// stored is a time as the status keeps it.
+func stored(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
+
+// sameHardware reports whether the engine has read the machine no more in between.
+func (r reading) sameHardware(other reading) bool {
+	return r.nodeID == other.nodeID && r.stateChangedAt.Equal(other.stateChangedAt) && r.inspectedAt.Equal(other.inspectedAt)
+}
+
+// record is the reading as it is stored.
+func (r reading) record() *v1alpha1.HardwareReading {
+	return &v1alpha1.HardwareReading{
+		NodeID: r.nodeID, StateChangedAt: metav1.NewMicroTime(r.stateChangedAt), InspectedAt: metav1.NewMicroTime(r.inspectedAt),
+	}
+}
+
+// last is the last reading of a host that this process knows of.
+type last struct {
+	// reading is what was read; known is false before the first one.
+	reading reading
+	known   bool
+	// at is when it was read, zero when an earlier process did.
+	at time.Time
+	// none is true when the machine had nothing to read.
+	none bool
+	// worked is true when the engine has worked on the machine since.
+	worked bool
+}
+
+// or is the last reading, else the one in a status.
+func (l last) or(record *v1alpha1.HardwareReading) last {
+	if l.known || record == nil {
+		return l
+	}
+	l.known = true
+	l.reading = reading{nodeID: record.NodeID, stateChangedAt: stored(record.StateChangedAt.Time), inspectedAt: stored(record.InspectedAt.Time)}
+	return l
+}
+
+// object is what the object about a reading shows.
+type object struct {
+	// current is false when the object has to be written whatever the machine has: it
+	// does not exist, lacks its owner, or shows an older spec.
+	current bool
+	// wanted is true when the spec asks for something, changing when the machine does
+	// not have that yet.
+	wanted, changing bool
+}
+
+// decideReading is pure: whether to ask the engine now, and when to look again without
+// being told of a change; 0 is never.
+func decideReading(l last, o object, n provisioner.Node, now time.Time) (read bool, wait time.Duration) {
+	next := readingOf(n)
+	switch {
+	case !settled(n.State) && (!l.known || o.current):
+		return false, 0 // the change of state brings the next pass
+	case !l.known, !o.current:
+		return true, 0
+	case l.reading.sameHardware(next):
+		if !o.changing {
+			return false, 0
+		}
+		if l.reading.updatedAt.Equal(next.updatedAt) {
+			return false, changingInterval
+		}
+		return pause(l.at, changingInterval, now)
+	case l.worked, o.wanted, l.reading.nodeID != n.ID:
+		return true, 0
+	default:
+		return pause(l.at, steadyInterval, now)
+	}
+}
+
+// pause reads when the interval since the last reading is over.
+func pause(at time.Time, interval time.Duration, now time.Time) (bool, time.Duration) {
+	wait := at.Add(interval).Sub(now)
+	if wait > 0 {
+		return false, wait
+	}
+	return true, 0
+}
+
+// settled reports whether the engine has done with a machine what it does in a state.
+func settled(s node.State) bool {
+	class := s.Class()
+	return s != node.Enroll && (class == node.Stable || class == node.Failed)
+}
+
+// changes are the states in which the engine reads or changes a machine's firmware.
+var changes = map[node.State]bool{
+	node.Verifying: true,
+	node.Cleaning:  true, node.CleanWait: true, node.CleanHold: true,
+	node.Servicing: true, node.ServiceWait: true, node.ServiceHold: true,
+}
+
+// recollection is what is remembered of a host. It only saves readings: without it,
+// everything is read once more.
+type recollection struct{ settings, components last }
+
+// note remembers that the engine works on the machine.
+func (r *recollection) note(n provisioner.Node) {
+	if changes[n.State] {
+		r.settings.worked, r.components.worked = true, true
+	}
+}
+
+// memory holds the recollections of hosts. It is safe for concurrent use.
+type memory struct {
+	mu    sync.Mutex
+	hosts map[types.NamespacedName]recollection
+}
+
+func (m *memory) of(host types.NamespacedName) recollection {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.hosts[host]
+}
+
+func (m *memory) put(host types.NamespacedName, r recollection) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hosts[host] = r
+}
+
+func (m *memory) forget(host types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.hosts, host)
+}

@@ -1,0 +1,119 @@
+package firmware
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// settings keeps the HostFirmwareSettings of a host.
+type settings struct {
+	objects  objects
+	engine   provisioner.FirmwareReader
+	recorder events.EventRecorder
+	schemas  schemas
+}
+
+// reconcile shows the BIOS settings of the host's machine, if the engine may have new
+// ones or the spec changed, and returns when to look again; 0 is at the next change.
+func (p settings) reconcile(ctx context.Context, s pass, l *last) (time.Duration, error) {
+	var cached v1alpha1.HostFirmwareSettings
+	err := p.objects.client.Get(ctx, client.ObjectKeyFromObject(s.host), &cached, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) != nil {
+		return 0, err
+	}
+	exists := err == nil
+	current, err := p.isCurrent(ctx, s, &cached, exists)
+	if err != nil {
+		return 0, err
+	}
+	read, wait := decideReading(l.or(cached.Status.Reading), object{
+		current: current, wanted: len(cached.Spec.Settings) > 0, changing: isChanging(cached.Status.Conditions),
+	}, s.node, s.now)
+	if !read {
+		return wait, nil
+	}
+	found, err := p.engine.Settings(ctx, s.node.ID)
+	none := errors.Is(err, provisioner.ErrUnsupported)
+	if err != nil && !none {
+		return 0, err
+	}
+	written, err := p.write(ctx, s, exists, found, none)
+	if err != nil {
+		return 0, err
+	}
+	*l = last{reading: readingOf(s.node), known: true, at: s.now, none: none, worked: changes[s.node.State]}
+	if isChanging(written.Status.Conditions) {
+		return changingInterval, nil
+	}
+	return 0, nil
+}
+
+// isCurrent reports whether an object needs nothing but new readings. It reads from the
+// cache.
+func (p settings) isCurrent(ctx context.Context, s pass, h *v1alpha1.HostFirmwareSettings, exists bool) (bool, error) {
+	if !exists || !isOwned(h, s.host) || !observed(h.Status.Conditions, h.Generation) {
+		return false, nil
+	}
+	if h.Status.FirmwareSchema == nil {
+		return true, nil
+	}
+	var schema v1alpha1.FirmwareSchema
+	key := client.ObjectKey{Namespace: h.Namespace, Name: h.Status.FirmwareSchema.Name}
+	err := p.objects.client.Get(ctx, key, &schema, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) {
+		return false, nil // somebody deleted it
+	}
+	return err == nil, err
+}
+
+// write creates the object, if that is still to be done, and shows in it what was found.
+func (p settings) write(ctx context.Context, s pass, exists bool, found []provisioner.Setting, none bool) (*v1alpha1.HostFirmwareSettings, error) {
+	h := &v1alpha1.HostFirmwareSettings{Spec: v1alpha1.HostFirmwareSettingsSpec{Settings: map[string]intstr.IntOrString{}}}
+	if err := p.objects.ensure(ctx, h, exists, s.host); err != nil {
+		return nil, err
+	}
+	schema := schemaOf(found, s.host.Status.HardwareDetails)
+	reference, err := p.schemas.ensure(ctx, h, schema)
+	if err != nil {
+		return nil, err
+	}
+	before := h.DeepCopy()
+	h.Status.FirmwareSchema = reference
+	h.Status.Settings = valuesOf(found)
+	conditions := decideSettings(h.Spec.Settings, found, schema, none)
+	setConditions(&h.Status.Conditions, conditions, h.Generation, s.now)
+	if equality.Semantic.DeepEqual(before.Status, h.Status) && len(h.Spec.Settings) == 0 {
+		return h, nil
+	}
+	h.Status.Reading = readingOf(s.node).record()
+	if equality.Semantic.DeepEqual(before.Status, h.Status) {
+		return h, nil
+	}
+	now := metav1.NewTime(s.now)
+	h.Status.LastUpdated = &now
+	if err := p.objects.writeStatus(ctx, h, before); err != nil {
+		return nil, err
+	}
+	publishInvalid(p.recorder, h, before.Status.Conditions, h.Status.Conditions)
+	return h, nil
+}
+
+// StripSettings is the transformation of HostFirmwareSettings in the cache: the values of
+// some hundred settings of each host are read only where they are written.
+func StripSettings(obj any) (any, error) {
+	if h, ok := obj.(*v1alpha1.HostFirmwareSettings); ok {
+		h.Status.Settings, h.ManagedFields = nil, nil
+	}
+	return obj, nil
+}

@@ -1,0 +1,70 @@
+package hardware
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// maxReadings bounds how many machines are remembered, each in about 200 bytes.
+const maxReadings = 1 << 14
+
+// Readings remembers which details this process has read of which machines, so that
+// controllers that get the same details from each other, by way of objects that others can
+// write, need not read them from the engine once more. Of the details it keeps a digest. It
+// is lost with the process, which then reads again. It is safe for concurrent use; nil
+// remembers nothing.
+type Readings struct {
+	mu   sync.Mutex
+	last map[string]reading // by the ID of the node
+}
+
+// reading is the digest of the details after an inspection.
+type reading struct {
+	inspectedAt time.Time
+	digest      [sha256.Size]byte
+}
+
+// NewReadings returns an empty memory.
+func NewReadings() *Readings { return &Readings{last: map[string]reading{}} }
+
+// Put remembers the details that were read of a node whose inspection ended at that time.
+func (r *Readings) Put(nodeID string, inspectedAt time.Time, details *v1alpha1.HardwareDetails) {
+	digest, ok := digestOf(details)
+	if r == nil || !ok {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.last[nodeID]; !known && len(r.last) >= maxReadings {
+		for other := range r.last { // any
+			delete(r.last, other)
+			break
+		}
+	}
+	r.last[nodeID] = reading{inspectedAt, digest}
+}
+
+// Has reports whether exactly these details were read of the node, which has not been
+// inspected since. It is false for engines that do not tell when an inspection ended.
+func (r *Readings) Has(nodeID string, inspectedAt time.Time, details *v1alpha1.HardwareDetails) bool {
+	if r == nil || details == nil || inspectedAt.IsZero() {
+		return false
+	}
+	r.mu.Lock()
+	last, known := r.last[nodeID]
+	r.mu.Unlock()
+	if !known || !last.inspectedAt.Equal(inspectedAt) {
+		return false
+	}
+	digest, ok := digestOf(details)
+	return ok && digest == last.digest
+}
+
+func digestOf(details *v1alpha1.HardwareDetails) (digest [sha256.Size]byte, ok bool) {
+	text, err := json.Marshal(details)
+	return sha256.Sum256(text), err == nil && details != nil
+}

@@ -1,0 +1,153 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/hardware"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// verdict is what a comparison of two machines says.
+type verdict int
+
+const (
+	verdictUnknown verdict = iota // there is nothing that both are known by
+	verdictSame                   // nothing that both are known by differs
+	verdictOther                  // something differs
+)
+
+// takesOver is pure: whether the node is that of a machine which was inspected before the
+// engine had access to its BMC through this host. Whether the BMC belongs to that machine
+// has to be known before the node gets its address.
+func takesOver(h *v1alpha1.BareMetalHost, n provisioner.Node) bool {
+	return h.Status.GoodCredentials.Reference == nil && !n.InspectedAt.IsZero()
+}
+
+// discovered are the facts of an inventory.
+func discovered(inv *provisioner.Inventory) node.MachineFacts {
+	vendor := inv.Hardware.SystemVendor
+	return node.MachineFacts{
+		MachineIdentity: node.NewMachineIdentity(vendor.UUID, vendor.SerialNumber),
+		MACAddresses:    hardware.UsableMACs(inv),
+	}
+}
+
+// decideIdentity is pure. The sentence says what differs: what the BMC tells, and what was
+// expected.
+func decideIdentity(expected, told node.MachineFacts) (v verdict, difference string) {
+	var differences []string
+	judge := func(same bool, what, got, want string) {
+		v = max(v, verdictSame)
+		if !same {
+			v = verdictOther
+			differences = append(differences, fmt.Sprintf("%s %s, expected %s", what, got, want))
+		}
+	}
+	if expected.UUID != "" && told.UUID != "" {
+		a, b := node.MachineIdentity{UUID: expected.UUID}, node.MachineIdentity{UUID: told.UUID}
+		judge(a.Compare(b) == "", "UUID", told.UUID, expected.UUID)
+	}
+	if expected.SerialNumber != "" && told.SerialNumber != "" {
+		same := strings.EqualFold(expected.SerialNumber, told.SerialNumber) || strings.EqualFold(expected.SerialNumber, told.SKU)
+		judge(same, "serial number", told.SerialNumber, expected.SerialNumber)
+	}
+	if len(expected.MACAddresses) > 0 && len(told.MACAddresses) > 0 {
+		common := slices.ContainsFunc(told.MACAddresses, func(mac string) bool { return slices.Contains(expected.MACAddresses, mac) })
+		judge(common, "MAC addresses", someOf(told.MACAddresses), "one of "+someOf(expected.MACAddresses))
+	}
+	return v, strings.Join(differences, "; ")
+}
+
+// someOf names a few addresses.
+func someOf(macs []string) string {
+	const most = 4
+	text := strings.Join(macs[:min(len(macs), most)], ", ")
+	if len(macs) > most {
+		text += fmt.Sprintf(" and %d more", len(macs)-most)
+	}
+	return text
+}
+
+// identity compares the machine behind a BMC with the machine of a node, before the node
+// gets the address and the credentials of that BMC. Until then nothing can be done through
+// it, also when this process ends in between.
+type identity struct{ engine engine }
+
+// check returns nil when the node, which takesOver, may get the BMC. Otherwise the host stays
+// as it is.
+func (p identity) check(ctx context.Context, s *scope, n provisioner.Node, wanted provisioner.Registration) error {
+	inv, err := p.engine.Inventory(ctx, n.ID)
+	if errors.Is(err, provisioner.ErrNoInventory) || errors.Is(err, provisioner.ErrNotFound) {
+		s.unverified("The engine has no inventory to compare the machine behind the BMC with")
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read inventory of node %s: %w", n.ID, err)
+	}
+	return p.compare(ctx, s, discovered(inv), wanted)
+}
+
+// checkLost is check for a host whose node the engine has lost, with what the host shows of
+// its machine.
+func (p identity) checkLost(ctx context.Context, s *scope, wanted provisioner.Registration) error {
+	details := s.host.Status.HardwareDetails
+	if s.host.Status.GoodCredentials.Reference != nil || details == nil || inspectionDisabled(s.host) {
+		return nil
+	}
+	expected := node.MachineFacts{MachineIdentity: node.NewMachineIdentity("", details.SystemVendor.SerialNumber)}
+	for _, nic := range details.NICs {
+		if nic.MAC != "" {
+			expected.MACAddresses = append(expected.MACAddresses, strings.ToLower(nic.MAC))
+		}
+	}
+	return p.compare(ctx, s, expected, wanted)
+}
+
+// compare asks the BMC and records the outcome.
+func (p identity) compare(ctx context.Context, s *scope, expected node.MachineFacts, wanted provisioner.Registration) error {
+	told, err := p.engine.Identify(ctx, *wanted.Access, wanted.Credentials)
+	if errors.Is(err, provisioner.ErrUnsupported) {
+		s.unverified("Whether the BMC belongs to the machine that was discovered is not known: %v", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read which machine the BMC at %s belongs to: %w", wanted.Access.Endpoint, err)
+	}
+	switch v, difference := decideIdentity(expected, told); v {
+	case verdictUnknown:
+		s.unverified("The BMC tells nothing that was also found on the machine when it was discovered")
+	case verdictSame:
+		s.identity = identityCondition(metav1.ConditionTrue, v1alpha1.IdentityVerifiedReason, "The BMC belongs to the machine that was discovered")
+	default:
+		message := fmt.Sprintf("the BMC at %s belongs to another machine than the one that was discovered: %s. Nothing was done to it; "+
+			"correct spec.bmc, or delete this host and register the machine anew", wanted.Access.Endpoint, difference)
+		s.identity = identityCondition(metav1.ConditionFalse, v1alpha1.IdentityMismatchReason, capitalized(message))
+		return errors.New(message)
+	}
+	return nil
+}
+
+func identityCondition(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
+	c := condition(v1alpha1.IdentityVerifiedCondition, status, reason, cut(message))
+	return &c
+}
+
+// unverified notes that nothing speaks against the BMC, and nothing for it.
+func (s *scope) unverified(format string, args ...any) {
+	s.identity = identityCondition(metav1.ConditionUnknown, v1alpha1.IdentityUnverifiedReason, fmt.Sprintf(format, args...))
+}
+
+// usesBMC reports whether the machine of a host is reached through its BMC. One that
+// belongs to another machine is never used.
+func usesBMC(h *v1alpha1.BareMetalHost) bool {
+	return h.HasBMC() && !meta.IsStatusConditionFalse(h.Status.Conditions, v1alpha1.IdentityVerifiedCondition)
+}

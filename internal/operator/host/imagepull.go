@@ -1,0 +1,126 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// imageAuthError is a Secret for an OCI registry that cannot be used; reason is that of the
+// event.
+type imageAuthError struct{ reason, message string }
+
+func (e *imageAuthError) Error() string { return e.message }
+
+// ociScheme begins the URLs of images in OCI registries.
+const ociScheme = "oci://"
+
+// registryLogin is an entry of a Docker configuration.
+type registryLogin struct {
+	Auth     string `json:"auth"`
+	Username string `json:"username"`
+	Password string `json:"password"`
+}
+
+// pullSecret returns user:password in base64 for the registry of an image, "" when the image
+// needs none.
+func (p deploymentInputs) pullSecret(ctx context.Context, h *v1alpha1.BareMetalHost, image *v1alpha1.Image) (string, error) {
+	if image == nil || image.OCIAuthSecretName == nil || *image.OCIAuthSecretName == "" || !strings.HasPrefix(image.URL, ociScheme) {
+		return "", nil
+	}
+	name := *image.OCIAuthSecretName
+	var secret corev1.Secret
+	err := p.live.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: name}, &secret)
+	if apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("spec.image.ociAuthSecretName: Secret %s does not exist; create it", name)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read Secret %s: %w", name, err)
+	}
+	logins, err := registryLogins(secret)
+	if err != nil {
+		return "", err
+	}
+	return loginFor(name, logins, strings.TrimPrefix(image.URL, ociScheme))
+}
+
+// registryLogins reads the two formats that Kubernetes has for Secrets of registries.
+func registryLogins(secret corev1.Secret) (map[string]registryLogin, error) {
+	var config struct {
+		Auths map[string]registryLogin `json:"auths"`
+	}
+	var err error
+	switch secret.Type {
+	case corev1.SecretTypeDockerConfigJson:
+		err = json.Unmarshal(secret.Data[corev1.DockerConfigJsonKey], &config)
+	case corev1.SecretTypeDockercfg:
+		err = json.Unmarshal(secret.Data[corev1.DockerConfigKey], &config.Auths)
+	default:
+		return nil, &imageAuthError{eventImageAuthFormatUnsupported, fmt.Sprintf("spec.image.ociAuthSecretName: Secret %s has the type %s; make one of the type %s, as kubectl create secret docker-registry does",
+			secret.Name, secret.Type, corev1.SecretTypeDockerConfigJson)}
+	}
+	if err != nil { // its text might repeat a password
+		return nil, parseError(secret.Name, "is no Docker configuration in JSON")
+	}
+	return config.Auths, nil
+}
+
+func parseError(secret, what string) error {
+	return &imageAuthError{eventImageAuthParseError, fmt.Sprintf("spec.image.ociAuthSecretName: Secret %s %s", secret, what)}
+}
+
+// loginFor chooses the entry for an image, as container tools do: the one that names the most
+// of its path, or else its registry.
+func loginFor(secret string, logins map[string]registryLogin, image string) (string, error) {
+	place, _, _ := strings.Cut(image, "@")
+	registry, path, _ := strings.Cut(place, "/")
+	path, _, _ = strings.Cut(path, ":") // without the tag; the registry may have a port
+	place = registry + "/" + path
+	best, found := "", false
+	var chosen registryLogin
+	for _, key := range sortedKeys(logins) {
+		scope := scopeOf(key)
+		if (scope == place || strings.HasPrefix(place, scope+"/") || sameRegistry(scope, registry)) && (!found || len(scope) > len(best)) {
+			best, chosen, found = scope, logins[key], true
+		}
+	}
+	if !found {
+		return "", parseError(secret, "has no entry for the registry "+cut(registry))
+	}
+	if chosen.Auth == "" {
+		chosen.Auth = base64.StdEncoding.EncodeToString([]byte(chosen.Username + ":" + chosen.Password))
+	}
+	text, err := base64.StdEncoding.DecodeString(chosen.Auth)
+	if user, password, ok := strings.Cut(string(text), ":"); err != nil || !ok || cmp.Or(user, password) == "" {
+		return "", parseError(secret, "has an entry for "+cut(registry)+" without a user name and a password")
+	}
+	return chosen.Auth, nil
+}
+
+// scopeOf is what the key of an entry stands for: a registry, perhaps with a path. Old tools
+// wrote URLs of the registry's API.
+func scopeOf(key string) string {
+	if u, err := url.Parse(key); err == nil && u.Host != "" {
+		path := strings.TrimSuffix(u.Path, "/")
+		if path == "/v1" || path == "/v2" {
+			path = ""
+		}
+		return u.Host + path
+	}
+	return strings.TrimSuffix(key, "/")
+}
+
+// dockerHub are the names of one registry.
+var dockerHub = map[string]bool{"docker.io": true, "index.docker.io": true, "registry-1.docker.io": true}
+
+func sameRegistry(a, b string) bool { return a == b || dockerHub[a] && dockerHub[b] }

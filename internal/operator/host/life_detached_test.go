@@ -1,0 +1,147 @@
+package host
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+func TestDetachingDependsOnTheState(t *testing.T) {
+	const plain, forced = "by hand", `{"force":true}`
+	for _, tt := range []struct {
+		value  string
+		states map[v1alpha1.ProvisioningState]bool
+	}{
+		{plain, detachable}, {"{", detachable}, {`{"force":false}`, detachable}, {forced, linkedStates},
+	} {
+		for state := range registeredStates {
+			h := testHost(func(h *v1alpha1.BareMetalHost) {
+				h.Annotations = map[string]string{v1alpha1.DetachedAnnotation: tt.value}
+				h.Status.Provisioning.State, h.Status.Provisioning.ID = state, "n1"
+			})
+			want := detachWait
+			if tt.states[state] || tt.value == forced {
+				want = detachNow
+			}
+			if got := decideDetach(h); got != want {
+				t.Errorf("%s in state %q: %d, want %d", tt.value, state, got, want)
+			}
+		}
+	}
+}
+
+func detached(value string, also ...func(*v1alpha1.BareMetalHost)) func(*v1alpha1.BareMetalHost) {
+	return func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{v1alpha1.DetachedAnnotation: value}
+		for _, change := range also {
+			change(h)
+		}
+	}
+}
+
+func TestDetachedHostShowsItAndItsMachineIsNotSteered(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", nil)
+	l.rests("web", v1alpha1.StateAvailable)
+	before := len(l.effects("web"))
+	l.edit("web", detached(""))
+	h := l.rests("web", v1alpha1.StateAvailable)
+	if h.Status.OperationalStatus != v1alpha1.OperationalStatusDetached || h.Status.Provisioning.ID != "" {
+		t.Errorf("status %+v", h.Status)
+	}
+	l.says("web", v1alpha1.ReadyCondition, metav1.ConditionFalse, v1alpha1.DetachedReason)
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Online, h.Spec.Image = false, testImage("a") })
+	l.rests("web", v1alpha1.StateAvailable)
+	l.does("web", before, "delete")
+}
+
+func TestHostIsDetachedFromUnfinishedWorkOnlyByForce(t *testing.T) {
+	l := newLife(t, nil)
+	const name = "demo-provisioning"
+	l.add(name, withImage)
+	l.rests(name, v1alpha1.StateProvisioning)
+	l.edit(name, detached(""))
+	if h := l.rests(name, v1alpha1.StateProvisioning); h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached {
+		t.Error("the host was detached while the engine works on its machine")
+	}
+	before := len(l.effects(name))
+	l.edit(name, detached(`{"force":true}`))
+	if h := l.rests(name, v1alpha1.StateProvisioning); h.Status.OperationalStatus != v1alpha1.OperationalStatusDetached {
+		t.Errorf("operational status %q, want detached", h.Status.OperationalStatus)
+	}
+	l.does(name, before, "delete")
+	l.remove(l.host(name))
+	l.gone(name)
+	l.does(name, before, "delete")
+}
+
+func TestFailureToDetachIsShownUntilItWorks(t *testing.T) {
+	l := newLife(t, nil)
+	const name = "demo-delete-error"
+	l.add(name, withImage)
+	id := l.rests(name, v1alpha1.StateProvisioned).Status.Provisioning.ID
+	l.edit(name, detached(""))
+	h := l.until(name, "failed twice", func(h *v1alpha1.BareMetalHost) bool { return h.Status.ErrorCount == 2 })
+	if h.Status.ErrorType != v1alpha1.ErrorDetach || h.Status.Provisioning.ID != id || h.Status.OperationalStatus != v1alpha1.OperationalStatusError {
+		t.Errorf("status %+v, want an error and the node", h.Status)
+	}
+	l.tells("DetachError")
+	l.engine.Forget(id) // a person deleted it
+	if h := l.rests(name, v1alpha1.StateProvisioned); h.Status.OperationalStatus != v1alpha1.OperationalStatusDetached || h.Status.ErrorType != "" {
+		t.Errorf("operational status %q, error %q; want detached", h.Status.OperationalStatus, h.Status.ErrorType)
+	}
+}
+
+func TestDeletionOfADetachedHostWaitsWhenAsked(t *testing.T) {
+	for name, tt := range map[string]struct {
+		value string
+		waits bool
+	}{
+		"plain":  {"", false},
+		"delete": {`{"deleteAction":"delete"}`, false},
+		"delay":  {`{"deleteAction":"delay"}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", withImage)
+			l.rests("web", v1alpha1.StateProvisioned)
+			l.edit("web", detached(tt.value))
+			l.until("web", "detached", func(h *v1alpha1.BareMetalHost) bool {
+				return h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
+			})
+			before := len(l.effects("web"))
+			l.remove(l.host("web"))
+			if !tt.waits {
+				l.gone("web")
+				l.does("web", before)
+				return
+			}
+			l.rests("web", v1alpha1.StateProvisioned)
+			l.says("web", v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.DetachedReason)
+			// Without its annotation the host is attached first, and then deleted.
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+			l.gone("web")
+		})
+	}
+}
+
+func TestAttachedHostIsNotRestarted(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true })
+	l.rests("web", v1alpha1.StateExternallyProvisioned)
+	before := len(l.effects("web"))
+	l.edit("web", detached(""))
+	l.rests("web", v1alpha1.StateExternallyProvisioned)
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+	h := l.until("web", "attached", func(h *v1alpha1.BareMetalHost) bool {
+		return h.Status.OperationalStatus == v1alpha1.OperationalStatusOK && h.Status.Provisioning.ID != ""
+	})
+	l.rests("web", h.Status.Provisioning.State)
+	l.does("web", before, "delete", "create", "manage", "adopt")
+	if mark := l.nodeOf("web").Mark; mark != provisioner.MarkOf("c1", "metal", "web") {
+		t.Errorf("mark %q", mark)
+	}
+}

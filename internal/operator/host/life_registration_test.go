@@ -1,0 +1,280 @@
+package host
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/bmc"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
+)
+
+// witness looks at the stored host when the engine is asked for something.
+type witness struct {
+	*demo.Engine
+
+	look func(verb string)
+}
+
+func (w witness) Create(ctx context.Context, r provisioner.Registration) (provisioner.Node, error) {
+	w.look("create")
+	return w.Engine.Create(ctx, r)
+}
+
+func (w witness) Find(ctx context.Context, identity provisioner.Identity) (provisioner.Node, error) {
+	w.look("find")
+	return w.Engine.Find(ctx, identity)
+}
+
+func TestFinalizerIsStoredBeforeTheEngineIsAsked(t *testing.T) {
+	l := newLife(t, nil)
+	asked := 0
+	l.r = newTestReconciler(t, l.api, witness{l.engine, func(verb string) {
+		asked++
+		for _, h := range []*v1alpha1.BareMetalHost{l.host("web"), l.host("demo-plain")} {
+			if h != nil && !slices.Contains(h.Finalizers, v1alpha1.HostFinalizer) {
+				t.Errorf("%s before host %s has a finalizer", verb, h.Name)
+			}
+		}
+	}}, func() time.Time { return l.now }, nil)
+	l.add("web", nil)
+	l.rests("web", v1alpha1.StateAvailable)
+	l.addPlain("demo-plain", nil)
+	l.rests("demo-plain", v1alpha1.StateAvailable)
+	if asked == 0 {
+		t.Error("nobody looked")
+	}
+}
+
+func TestHostSaysWhatIsMissingToReachItsBMC(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*v1alpha1.BareMetalHost)
+		data   map[string][]byte
+		want   string
+	}{
+		"no address":           {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "" }, nil, "spec.bmc.address is empty"},
+		"no Secret named":      {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "" }, nil, "spec.bmc.credentialsName is empty"},
+		"no Secret":            {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "none" }, nil, "Secret none with the BMC's credentials does not exist"},
+		"no user name":         {nil, map[string][]byte{"password": []byte("x")}, "username"},
+		"no password":          {nil, map[string][]byte{"username": []byte("x"), "password": []byte(" ")}, "password"},
+		"unreadable address":   {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "ilo4://192.0.2.9" }, nil, "spec.bmc.address cannot be used: the scheme ilo4"},
+		"no MAC, libvirt":      {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address, h.Spec.BootMACAddress = "libvirt://192.0.2.9", "" }, nil, "spec.bootMACAddress is empty"},
+		"no data of a network": {func(h *v1alpha1.BareMetalHost) { h.Spec.PreprovisioningNetworkDataName = "none" }, nil, "spec.preprovisioningNetworkDataName"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", tt.change)
+			if tt.data != nil {
+				s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web-bmc"}, Data: tt.data}
+				if err := l.api.Update(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h := l.fails("web", v1alpha1.ErrorRegistration)
+			if !strings.Contains(h.Status.ErrorMessage, tt.want) {
+				t.Errorf("error %q, want one with %q", h.Status.ErrorMessage, tt.want)
+			}
+			if got := l.effects("web"); len(got) != 0 {
+				t.Errorf("asked of the machine: %q", got)
+			}
+			l.remove(l.host("web")) // it can be deleted, whatever is wrong with it
+			l.gone("web")
+		})
+	}
+}
+
+func TestHostWithoutItsSecretGoesOnByItselfWhenTheSecretIsThere(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "late" })
+	l.fails("web", v1alpha1.ErrorRegistration)
+	l.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "late"},
+		Data:       map[string][]byte{"username": []byte("root"), "password": []byte("calvin")},
+	})
+	if h := l.rests("web", v1alpha1.StateAvailable); h.Status.ErrorType != "" || h.Status.ErrorCount != 0 {
+		t.Errorf("status %+v, want no error", h.Status)
+	}
+}
+
+func TestNodeIsRegisteredAsTheHostAsks(t *testing.T) {
+	l := newLife(t, nil)
+	hints := &v1alpha1.RootDeviceHints{SerialNumber: "S1"}
+	l.add("web", func(h *v1alpha1.BareMetalHost) {
+		h.Spec.BMC.DisableCertificateVerification = true
+		h.Spec.Architecture, h.Spec.BootMode = "aarch64", v1alpha1.BootModeUEFISecureBoot
+		h.Spec.InspectionMode, h.Spec.AutomatedCleaningMode = v1alpha1.InspectionModeFast, v1alpha1.CleaningModeDisabled
+		h.Spec.RootDeviceHints, h.Spec.DisablePowerOff = hints, true
+	})
+	l.until("web", "registered", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Provisioning.ID != "" })
+	h := l.host("web")
+	access, err := bmc.Parse(h.Spec.BMC)
+	if err != nil || access.Settings["redfish_verify_ca"] != false {
+		t.Fatalf("access %+v, %v; want it without verification", access, err)
+	}
+	want := provisioner.Registration{
+		Name: "metal~web", Mark: "c1/metal/web", Access: &access, Credentials: bmc.Credentials{Username: "root", Password: "calvin"},
+		BootMAC: h.Spec.BootMACAddress, BootMode: v1alpha1.BootModeUEFISecureBoot, Architecture: "aarch64", RootDevice: hints,
+		InspectionMode: v1alpha1.InspectionModeFast, SkipAutomatedCleaning: true, DisablePowerOff: true,
+	}
+	if diff := cmp.Diff(want, l.last("web", demo.VerbCreate)); diff != "" {
+		t.Errorf("registration (-want +got):\n%s", diff)
+	}
+}
+
+func TestNodeThatIsThereAlreadyIsUsed(t *testing.T) {
+	mac := demo.SampleInventory("web").Hardware.Interfaces[0].MACAddress
+	for name, change := range map[string]func(*provisioner.Node){
+		"with the name of the host": func(n *provisioner.Node) { n.Name = provisioner.NodeName("metal", "web") },
+		"with its mark and address": func(n *provisioner.Node) { n.Mark = provisioner.MarkOf("c1", "metal", "web") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			id := l.engine.Discover(demo.Machine{Inventory: demo.SampleInventory("web"), Change: change})
+			l.add("web", nil)
+			if h := l.rests("web", v1alpha1.StateAvailable); h.Status.Provisioning.ID != id || h.Spec.BootMACAddress != mac {
+				t.Errorf("host has node %s, want %s", h.Status.Provisioning.ID, id)
+			}
+			if got := l.effects("web"); slices.Contains(got, "create") {
+				t.Errorf("asked of the machine: %q", got)
+			}
+		})
+	}
+}
+
+func TestAddressOfAMachineThatAnotherHostHasIsARegistrationError(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("first", nil)
+	l.rests("first", v1alpha1.StateAvailable)
+	before := l.effects("first")
+	l.now = l.now.Add(time.Minute) // the other one is younger
+	l.add("second", func(h *v1alpha1.BareMetalHost) {
+		h.Spec.BootMACAddress = strings.ToUpper(l.host("first").Spec.BootMACAddress)
+	})
+	if h := l.fails("second", v1alpha1.ErrorRegistration); !strings.Contains(h.Status.ErrorMessage, "first") && !strings.Contains(h.Status.ErrorMessage, "another host") {
+		t.Errorf("error %q, want one that says who has the machine", h.Status.ErrorMessage)
+	}
+	l.pass("first")
+	if after := l.effects("first"); !slices.Equal(before, after) || l.host("first").Status.ErrorType != "" {
+		t.Errorf("the first host's machine was asked %q, then %q", before, after)
+	}
+}
+
+func TestAddressAndCredentialsAreChangedInPlace(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	before := len(l.effects("web"))
+
+	l.secret("web", "new")
+	l.until("web", "known with the new password", func(h *v1alpha1.BareMetalHost) bool {
+		r, ok := l.last("web", demo.VerbUpdate).(provisioner.Registration)
+		return ok && r.Credentials.Password == "new" && *h.Status.GoodCredentials.Reference == *h.Status.TriedCredentials.Reference &&
+			h.Status.GoodCredentials.Version == h.Status.TriedCredentials.Version
+	})
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = testAddress + "moved" })
+	l.until("web", "known at the new address", func(*v1alpha1.BareMetalHost) bool {
+		r, ok := l.last("web", demo.VerbUpdate).(provisioner.Registration)
+		return ok && r.Access.Endpoint.System == "/redfish/v1/Systems/moved"
+	})
+	if h := l.rests("web", v1alpha1.StateProvisioned); h.Status.ErrorType != "" || !h.Status.PoweredOn {
+		t.Errorf("status %+v, want a machine in use", h.Status)
+	}
+	l.does("web", before)
+}
+
+func TestIdleHostAsksForNothingAndIsNotWritten(t *testing.T) {
+	l := newLife(t, nil)
+	for name, change := range map[string]func(*v1alpha1.BareMetalHost){"free": nil, "used": withImage} {
+		l.add(name, change)
+	}
+	l.rests("free", v1alpha1.StateAvailable)
+	l.rests("used", v1alpha1.StateProvisioned)
+	asked := len(l.engine.Effects(""))
+	for _, name := range []string{"free", "used"} {
+		version := l.host(name).ResourceVersion
+		for range 5 {
+			l.pass(name)
+			l.now = l.now.Add(time.Hour)
+		}
+		if got := l.host(name).ResourceVersion; got != version {
+			t.Errorf("host %s was written", name)
+		}
+	}
+	if got := l.engine.Effects("")[asked:]; len(got) != 0 {
+		t.Errorf("asked for %v", got)
+	}
+}
+
+func TestFailedAdoptionIsTriedAgainWithoutTouchingTheMachine(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("demo-adoption-error", func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true })
+	h := l.until("demo-adoption-error", "failed twice", func(h *v1alpha1.BareMetalHost) bool { return h.Status.ErrorCount == 2 })
+	if h.Status.ErrorType != v1alpha1.ErrorProvisionedRegistration || h.Status.Provisioning.State != v1alpha1.StateExternallyProvisioned {
+		t.Errorf("error %q in state %q", h.Status.ErrorType, h.Status.Provisioning.State)
+	}
+	l.tells("ProvisionedRegistrationError")
+	if got := slices.Compact(l.effects(h.Name)); !slices.Equal(got, []string{"create", "manage", "adopt", "manage", "adopt"}) && !slices.Equal(got, []string{"create", "manage", "adopt"}) {
+		t.Errorf("asked of the machine: %q, want two adoptions", l.effects(h.Name))
+	}
+	l.node(h.Name, func(n *provisioner.Node) { n.State, n.LastError = node.Active, "" })
+	if h := l.rests(h.Name, v1alpha1.StateExternallyProvisioned); h.Status.ErrorType != "" {
+		t.Errorf("error %q after somebody mended the node", h.Status.ErrorType)
+	}
+}
+
+func TestSecretsAndHardwareDataOfADeletedHostGoInAnyOrder(t *testing.T) {
+	for name, first := range map[string][]string{
+		"Secret first": {"secret", "host", "data"}, "data first": {"data", "secret", "host"}, "host first": {"host", "secret", "data"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", nil)
+			l.rests("web", v1alpha1.StateAvailable)
+			objects := map[string]client.Object{
+				"host": l.host("web"), "data": &v1alpha1.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web"}},
+				"secret": &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web-bmc"}},
+			}
+			for _, kind := range first {
+				if err := client.IgnoreNotFound(l.api.Delete(t.Context(), objects[kind])); err != nil {
+					t.Fatal(err)
+				}
+				l.pass("web")
+			}
+			l.gone("web")
+			for kind, obj := range objects {
+				if err := l.api.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err == nil {
+					t.Errorf("%s is still there with finalizers %v", kind, obj.GetFinalizers())
+				}
+			}
+		})
+	}
+}
+
+func TestHostIsDeletedWithoutItsSecret(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web-bmc"}}
+	if err := l.api.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
+		t.Fatal(err)
+	}
+	s.Finalizers = nil // somebody forced it
+	if err := l.api.Update(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	l.remove(s)
+	before := len(l.effects("web"))
+	l.remove(l.host("web"))
+	l.gone("web")
+	l.does("web", before, "undeploy", "delete")
+}

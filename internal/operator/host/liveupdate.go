@@ -1,0 +1,318 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// liveUpdate gives a machine in use BIOS settings and firmware, when its owner restarts it and
+// a policy allows that. It decides before the power is steered, which does what is left: powers
+// the machine off for it, and on again afterwards.
+type liveUpdate struct {
+	work
+	updater updater
+	// maxAttempts is how often the same update is tried; 0 is without end.
+	maxAttempts int
+	metrics     *Metrics
+}
+
+// Results of live updates, as the metric counts them.
+const (
+	serviceSucceeded    = "succeeded"
+	serviceUnsuccessful = "failed"
+	serviceAborted      = "aborted"
+)
+
+// steering says how the power is steered after a step.
+type steering struct {
+	result
+	// cycle is true when the machine has to be powered off once.
+	cycle bool
+}
+
+// step makes the next step. With stop in the result, the power is left alone.
+func (p liveUpdate) step(ctx context.Context, s *scope) (steering, error) {
+	var err error
+	if s.changes, err = p.updater.read(ctx, s.host); err != nil {
+		return steering{result: result{stop: true}}, err
+	}
+	if !s.host.HasBMC() {
+		s.updatePending = withoutBMC(s.changes)
+		return steering{}, nil
+	}
+	if id := s.host.Status.Updates.NodeID; id != "" && id != s.node.ID {
+		return p.end(ctx, s, "the engine has lost node "+id+", and with it what became of the update")
+	}
+	live := s.changes.live()
+	v, tooOld, err := p.view(ctx, s, live)
+	if err != nil {
+		return steering{result: result{stop: true}}, err
+	}
+	next := decideService(v)
+	s.updatePending = p.pending(s, v, live, next, tooOld)
+	done, err := p.take(ctx, s, live, v, next)
+	return done, err
+}
+
+// view gathers what decides.
+func (p liveUpdate) view(ctx context.Context, s *scope, live changes) (v serviceView, tooOld bool, err error) {
+	requests, _ := powerRequestsOf(s.host)
+	record := *s.operation(v1alpha1.OperationService)
+	_, explicit := policyAnnotations(live)[v1alpha1.RequireAnnotationAnnotation]
+	kept := !live.any(func(c change) bool { return !c.kept() })
+	v = serviceView{
+		node: *s.node, record: record, requests: requests, explicit: explicit,
+		wanted: live.wanted() && !s.waitsToDetach, ready: live.ready(), kept: kept && !s.waitsToDetach,
+		observed: isObserved(s.changes) || record.NodeChangedAt != nil && s.now.Sub(record.NodeChangedAt.Time) > observeTimeout,
+		waiting:  s.wait(v1alpha1.OperationService, p.maxBackoff) > 0 || p.gaveUp(s, record),
+	}
+	if v.wanted && s.node.State == node.Active && record.Request == "" {
+		able, err := p.engine.CanService(ctx)
+		if err != nil {
+			return v, false, err
+		}
+		v.wanted, tooOld = able, !able
+	}
+	return v, tooOld, nil
+}
+
+// gaveUp reports whether the same update has failed so often that it is not tried again.
+func (p liveUpdate) gaveUp(s *scope, record v1alpha1.OperationStatus) bool {
+	return p.maxAttempts > 0 && record.Failures >= p.maxAttempts && record.Request == "" && !s.hasOtherInputs(record)
+}
+
+// isObserved reports whether no object shows a difference that was applied.
+func isObserved(c changes) bool {
+	o := c.objects
+	return (o.settings == nil || !differs(o.settings.Status.Conditions, c.settings)) &&
+		(o.components == nil || !differs(o.components.Status.Conditions, c.components))
+}
+
+// take makes a step that was decided.
+func (p liveUpdate) take(ctx context.Context, s *scope, live changes, v serviceView, next serviceStep) (steering, error) {
+	stop := steering{result: result{requeueAfter: soon, stop: true}}
+	record := s.operation(v1alpha1.OperationService)
+	switch next {
+	case serviceNone:
+		return steering{result: result{requeueAfter: s.wait(v1alpha1.OperationService, p.maxBackoff)}}, nil
+	case serviceObserve:
+		s.working(v1alpha1.ServicingReason, "The live update is complete; its outcome is being read")
+		return steering{result: result{requeueAfter: observePoll}}, nil
+	case serviceBlocked:
+		s.waiting("%s", cut(withReason("The node is in state \"service failed\", and a person or another client has to end that", firstOf(v.node.MaintenanceReason, v.node.LastError))))
+		return steering{}, nil
+	case serviceRestart:
+		return p.restart(ctx, s, live)
+	case serviceBegin:
+		return p.begin(ctx, s, live)
+	case serviceSend:
+		return p.send(ctx, s, live)
+	case serviceWait:
+		return p.await(ctx, s, v)
+	case serviceAbort:
+		return p.abort(ctx, s)
+	case serviceDone:
+		return p.complete(ctx, s)
+	case serviceFailed:
+		return stop, p.failed(ctx, s, errors.New(cut(withReason(fmt.Sprintf("the live update failed, with the node in state %q", v.node.State), v.node.LastError))))
+	case servicePause:
+		record.Request, record.Accepted = "", false
+		return stop, nil
+	case serviceSeen:
+		*record = v1alpha1.OperationStatus{}
+		return stop, nil
+	default: // serviceEnd
+		return p.end(ctx, s, "it is not wanted any more: the specs or the policy have changed, or the host is held powered off or leaves")
+	}
+}
+
+// await lets the engine work. The annotation that has begun the update is removed when the
+// engine shows that it runs.
+func (p liveUpdate) await(ctx context.Context, s *scope, v serviceView) (steering, error) {
+	message := "Another client of the engine services the machine"
+	if v.record.Request != "" {
+		message = "The engine updates the machine"
+		if s.node.Step != "" {
+			message += "; step " + s.node.Step
+		}
+		delete(s.host.Annotations, v1alpha1.RebootAnnotation)
+		s.operation(v1alpha1.OperationService).Accepted = true
+		if err := p.updater.begun(ctx, s); err != nil {
+			return steering{result: result{stop: true}}, err
+		}
+	}
+	s.working(v1alpha1.ServicingReason, "%s", cut(message))
+	return steering{result: result{requeueAfter: workPoll, stop: true}}, nil
+}
+
+// restart powers the machine off for another attempt, unless nothing is left to do.
+func (p liveUpdate) restart(ctx context.Context, s *scope, live changes) (steering, error) {
+	steps, err := p.updater.steps(ctx, s, live)
+	if err != nil {
+		return steering{result: result{stop: true}}, p.refused(ctx, s, askService, err)
+	}
+	if len(steps) == 0 {
+		return p.nothingLeft(ctx, s, live)
+	}
+	s.working(v1alpha1.ServicingReason, "The machine is powered off for the next attempt at its update")
+	return steering{cycle: true}, nil
+}
+
+// begin plans an update and records its request. From here on the machine is about to be
+// powered on, so that no record may say that it is held off.
+func (p liveUpdate) begin(ctx context.Context, s *scope, live changes) (steering, error) {
+	steps, err := p.updater.steps(ctx, s, live)
+	if err != nil {
+		return steering{result: result{stop: true}}, p.refused(ctx, s, askService, err)
+	}
+	if len(steps) == 0 {
+		return p.nothingLeft(ctx, s, live)
+	}
+	record := s.operation(v1alpha1.OperationService)
+	if s.hasOtherInputs(*record) {
+		record.Failures, record.FailedAt = 0, nil
+	}
+	p.updater.request(s, live)
+	s.intends(v1alpha1.OperationService, askService, fingerprint(steps), *s.node)
+	s.host.Status.PowerOffHolds = nil
+	s.clearError()
+	delete(s.host.Annotations, v1alpha1.RebootAnnotation)
+	s.working(v1alpha1.ServicingReason, "The engine is asked to update the machine")
+	s.note(eventServicingStarted, "Live update started: %s", live.names())
+	return steering{result: result{requeueAfter: soon, stop: true}}, nil
+}
+
+// send sends the recorded request.
+func (p liveUpdate) send(ctx context.Context, s *scope, live changes) (steering, error) {
+	stop := steering{result: result{requeueAfter: soon, stop: true}}
+	steps, err := p.updater.steps(ctx, s, live)
+	if err == nil && len(steps) == 0 {
+		return p.nothingLeft(ctx, s, live)
+	}
+	if err == nil {
+		err = p.engine.Service(ctx, s.node.ID, steps, provisioner.StepOptions{})
+	}
+	if err != nil {
+		return steering{result: result{stop: true}}, p.refused(ctx, s, askService, err)
+	}
+	s.operation(v1alpha1.OperationService).Accepted = true
+	s.working(v1alpha1.ServicingReason, "The engine updates the machine")
+	return stop, nil
+}
+
+// abort lets the engine end what it does. A node whose service has failed becomes active.
+func (p liveUpdate) abort(ctx context.Context, s *scope) (steering, error) {
+	stop := steering{result: result{requeueAfter: workPoll, stop: true}}
+	s.working(v1alpha1.ServicingReason, "The engine ends the live update")
+	if s.node.State == node.ServiceFailed && s.node.Maintenance {
+		if err := p.engine.SetMaintenance(ctx, s.node.ID, ""); err != nil {
+			return stop, refused(v1alpha1.OperationService, "end the maintenance of", s.node.ID, err)
+		}
+	}
+	if err := p.engine.Abort(ctx, s.node.ID); err != nil {
+		return stop, refused(v1alpha1.OperationService, askAbort, s.node.ID, err)
+	}
+	record := s.operation(v1alpha1.OperationService)
+	record.Request, record.Accepted = askAbort, true
+	stop.requeueAfter = soon
+	return stop, nil
+}
+
+// complete records that an update has succeeded.
+func (p liveUpdate) complete(ctx context.Context, s *scope) (steering, error) {
+	at := changedAt(*s.node)
+	if err := p.updater.applied(ctx, s); err != nil {
+		return steering{result: result{stop: true}}, err
+	}
+	s.host.Status.Updates.Service = v1alpha1.OperationStatus{
+		Name: v1alpha1.OperationService, Request: askObserve, Accepted: true, NodeChangedAt: at,
+	}
+	delete(s.host.Annotations, v1alpha1.RebootAnnotation)
+	s.clearError()
+	s.note(eventServicingComplete, "The machine has got its BIOS settings and firmware")
+	count(p.metrics.servicing, s.host, serviceSucceeded)
+	return steering{result: result{requeueAfter: soon, stop: true}}, nil
+}
+
+// nothingLeft records that the machine has what is asked for, without an update.
+func (p liveUpdate) nothingLeft(ctx context.Context, s *scope, live changes) (steering, error) {
+	p.updater.request(s, live)
+	if err := p.updater.applied(ctx, s); err != nil {
+		return steering{result: result{stop: true}}, err
+	}
+	s.clearError()
+	return steering{result: result{requeueAfter: soon, stop: true}}, nil
+}
+
+// end forgets an update of which nothing runs any more.
+func (p liveUpdate) end(ctx context.Context, s *scope, why string) (steering, error) {
+	if err := p.updater.withdrawn(ctx, s); err != nil {
+		return steering{result: result{stop: true}}, err
+	}
+	s.clearError()
+	s.note(eventServicingAborted, "The live update ended: %s", why)
+	count(p.metrics.servicing, s.host, serviceAborted)
+	return steering{result: result{requeueAfter: soon, stop: true}}, nil
+}
+
+// refused is what a refusal of the engine does to an update.
+func (p liveUpdate) refused(ctx context.Context, s *scope, request string, err error) error {
+	var failed *failure
+	if err = refused(v1alpha1.OperationService, request, s.node.ID, err); errors.As(err, &failed) {
+		return p.failed(ctx, s, failed.err)
+	}
+	return err
+}
+
+// failed is the failure of an update. What was requested stays recorded, and is tried again.
+func (p liveUpdate) failed(ctx context.Context, s *scope, why error) error {
+	if s.host.Status.Updates.Components.Requested != 0 {
+		if err := p.updater.show(ctx, s, nil); err != nil {
+			return err
+		}
+	}
+	count(p.metrics.servicing, s.host, serviceUnsuccessful)
+	return &failure{v1alpha1.OperationService, why}
+}
+
+// settle shows what is left when the power is as the host asks: a failure stays until an
+// update succeeds or is not wanted any more.
+func (p liveUpdate) settle(s *scope) {
+	status := &s.host.Status
+	record := status.Updates.Service
+	switch {
+	case record.Failures == 0:
+		s.clearError()
+	case status.ErrorType != v1alpha1.ErrorServicing:
+		status.ErrorType, status.ErrorCount = v1alpha1.ErrorServicing, record.Failures
+		status.ErrorMessage = fmt.Sprintf("The live update failed %d times; the machine is in use without it", record.Failures)
+	}
+}
+
+// leave moves a host out of use. A live update that runs is ended by the next state.
+func (p liveUpdate) leave(ctx context.Context, s *scope, state v1alpha1.ProvisioningState) (result, error) {
+	if s.host.Status.Updates.Service.Request != "" {
+		var err error
+		if s.changes, err = p.updater.read(ctx, s.host); err != nil {
+			return result{stop: true}, err
+		}
+		if _, err := p.end(ctx, s, "the deployment is removed"); err != nil {
+			return result{stop: true}, err
+		}
+	}
+	return s.moveTo(state), nil
+}
+
+func firstOf(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}

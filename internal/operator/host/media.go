@@ -1,0 +1,194 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// media gives the machine of a host the image of its DataImage before the machine is powered
+// on. It is the only writer of attachedImage, request and error in the status of a DataImage;
+// package dataimage writes the rest.
+type media struct {
+	client     client.Client
+	live       client.Reader
+	engine     provisioner.MediaController
+	maxBackoff time.Duration
+}
+
+// mediaStep is what has to be done about a DataImage next.
+type mediaStep int
+
+const (
+	mediaDone  mediaStep = iota // the machine has the image that it should have, or none
+	mediaHold                   // a failure was shown; its wait is not over
+	mediaAsk                    // the engine has to be asked
+	mediaCheck                  // the engine has accepted a request and is idle again
+)
+
+// decideMedia is pure. used reports that the host is in use, because no other host gets an
+// image; hold is the wait that is left after the last failure. The request belongs to the
+// steps hold and ask.
+func decideMedia(d *v1alpha1.DataImage, used bool, hold time.Duration) (mediaStep, v1alpha1.DataImageRequest) {
+	wanted := ""
+	if used && d.DeletionTimestamp.IsZero() {
+		wanted = d.Spec.URL
+	}
+	next := v1alpha1.DataImageRequest{Action: v1alpha1.DataImageAttach, URL: wanted}
+	detach := v1alpha1.DataImageRequest{Action: v1alpha1.DataImageDetach}
+	switch last, attached := d.Status.Request, attachedURL(d); {
+	case last != nil && last.Accepted:
+		return mediaCheck, *last
+	case last != nil && (last.Action != v1alpha1.DataImageAttach || last.URL != wanted):
+		next = detach // nobody knows what became of the last request
+	case last != nil: // the same is asked for again
+	case wanted == attached:
+		return mediaDone, v1alpha1.DataImageRequest{}
+	case attached != "":
+		next = detach
+	}
+	if failed := d.Status.Error; failed != nil && failed.URL == next.URL && hold > 0 {
+		return mediaHold, next
+	}
+	return mediaAsk, next
+}
+
+func attachedURL(d *v1alpha1.DataImage) string {
+	if d.Status.AttachedImage == nil {
+		return ""
+	}
+	return d.Status.AttachedImage.URL
+}
+
+// reconcile makes the next step for a host whose machine is about to be powered on. ready
+// reports that it may be.
+func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result, err error) {
+	key := client.ObjectKeyFromObject(s.host)
+	var d v1alpha1.DataImage
+	if err := p.client.Get(ctx, key, &d); err != nil {
+		return apierrors.IsNotFound(err), result{stop: true}, client.IgnoreNotFound(err)
+	}
+	// The cache may not have what this phase has written a moment ago.
+	if err := p.live.Get(ctx, key, &d); err != nil {
+		return apierrors.IsNotFound(err), result{stop: true}, client.IgnoreNotFound(err)
+	}
+	hold := p.hold(s, &d)
+	step, request := decideMedia(&d, hasDeployment[s.state()] && s.host.Spec.Online, hold)
+	switch step {
+	case mediaDone:
+		return true, result{}, nil
+	case mediaHold:
+		s.waiting("The machine stays off because of DataImage %s: %s", d.Name, d.Status.Error.Message)
+		return false, result{requeueAfter: hold, stop: true}, nil
+	case mediaCheck:
+		return p.check(ctx, s, &d, request)
+	}
+	if record := &s.host.Status.Operation; record.Name == v1alpha1.OperationPower && record.Request != "" {
+		// A failure of the request that follows must not count as one of an earlier request.
+		record.Request, record.Accepted = "", false
+		return false, result{requeueAfter: soon, stop: true}, nil
+	}
+	if d.DeletionTimestamp.IsZero() && !slices.Contains(d.Finalizers, v1alpha1.DataImageFinalizer) {
+		return false, result{requeueAfter: soon, stop: true}, nil // nothing would take the image out again
+	}
+	return p.ask(ctx, s, &d, request)
+}
+
+// hold is the wait that is left after the last failure.
+func (p media) hold(s *scope, d *v1alpha1.DataImage) time.Duration {
+	failed := d.Status.Error
+	if failed == nil || failed.Time == nil {
+		return 0
+	}
+	return max(failed.Time.Add(backoff(failed.Count, p.maxBackoff, string(d.UID))).Sub(s.now), 0)
+}
+
+// ask records a request and sends it.
+func (p media) ask(ctx context.Context, s *scope, d *v1alpha1.DataImage, request v1alpha1.DataImageRequest) (bool, result, error) {
+	before := d.DeepCopy()
+	d.Status.Request = &request
+	if err := p.client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return false, result{stop: true}, fmt.Errorf("write DataImage %s: %w", d.Name, err)
+	}
+	var err error
+	if request.Action == v1alpha1.DataImageAttach {
+		err = p.engine.AttachImage(ctx, s.node.ID, request.URL)
+	} else {
+		err = p.engine.DetachImage(ctx, s.node.ID)
+	}
+	switch {
+	case err == nil:
+		s.waiting("The machine is powered on when the engine has done the %s of DataImage %s", request.Action, d.Name)
+		return false, result{requeueAfter: soon, stop: true}, p.write(ctx, d, func(status *v1alpha1.DataImageStatus) { status.Request.Accepted = true })
+	case errors.Is(err, provisioner.ErrUnsupported):
+		// Waiting does not change the engine, so that the machine is powered on without the image.
+		return true, result{}, p.write(ctx, d, func(status *v1alpha1.DataImageStatus) {
+			status.Request = nil
+			status.Error = &v1alpha1.DataImageError{Count: 1, URL: request.URL, Message: cut(node.MaskURLs(fmt.Sprintf("%s the image: %v", request.Action, err)))}
+		})
+	case isTemporary(err), errors.Is(err, provisioner.ErrNotFound), errors.Is(err, provisioner.ErrDenied):
+		return false, result{stop: true}, err
+	default:
+		return p.fail(ctx, s, d, request, err.Error())
+	}
+}
+
+// check records the outcome of a request that the engine has ended. Engines keep the
+// message of an older failure, so that the BMC decides when there is one.
+func (p media) check(ctx context.Context, s *scope, d *v1alpha1.DataImage, request v1alpha1.DataImageRequest) (bool, result, error) {
+	attach := request.Action == v1alpha1.DataImageAttach
+	if s.node.LastError != "" {
+		there, err := p.engine.HasImage(ctx, s.node.ID)
+		switch {
+		case errors.Is(err, provisioner.ErrUnsupported), err == nil && there != attach:
+			return p.fail(ctx, s, d, request, s.node.LastError)
+		case err != nil:
+			return false, result{stop: true}, refused(v1alpha1.OperationPower, "read the virtual drives of", s.node.ID, err)
+		}
+	}
+	err := p.write(ctx, d, func(status *v1alpha1.DataImageStatus) {
+		status.Request, status.AttachedImage = nil, nil
+		if attach {
+			status.AttachedImage = &v1alpha1.AttachedImageReference{URL: request.URL}
+		}
+		if status.Error != nil && status.Error.URL == request.URL {
+			status.Error = nil
+		}
+	})
+	return false, result{requeueAfter: soon, stop: true}, err
+}
+
+// fail records that a request failed, which keeps the machine off.
+func (p media) fail(ctx context.Context, s *scope, d *v1alpha1.DataImage, request v1alpha1.DataImageRequest, why string) (bool, result, error) {
+	failures := 1
+	if last := d.Status.Error; last != nil && last.URL == request.URL {
+		failures = last.Count + 1
+	}
+	at := metav1.NewTime(s.now)
+	message := cut(node.MaskURLs(fmt.Sprintf("%s the image on node %s: %s", request.Action, s.node.ID, why)))
+	err := p.write(ctx, d, func(status *v1alpha1.DataImageStatus) {
+		status.Request = nil
+		status.Error = &v1alpha1.DataImageError{Count: failures, Message: message, URL: request.URL, Time: &at}
+	})
+	s.waiting("The machine stays off because of DataImage %s: %s", d.Name, message)
+	return false, result{requeueAfter: p.hold(s, d), stop: true}, err
+}
+
+func (p media) write(ctx context.Context, d *v1alpha1.DataImage, change func(*v1alpha1.DataImageStatus)) error {
+	before := d.DeepCopy()
+	change(&d.Status)
+	if err := p.client.Status().Patch(ctx, d, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("write DataImage %s: %w", d.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package host
+
+import (
+	"context"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// read returns the node of a host for a pass in a state. It takes the node from the shared
+// cache if no phase will act on it, so that hosts which wait for the engine cost it
+// nothing but the list of changes.
+func (o ownership) read(ctx context.Context, s *scope, id string, state v1alpha1.ProvisioningState) (provisioner.Node, error) {
+	if s.found != nil && s.found.ID == id {
+		return *s.found, nil // by this pass
+	}
+	if n, known := o.nodes.Node(id); known && n.Mark == o.mark(s.host) && n.Released == "" && suffices(s, n, state) {
+		return n, nil
+	}
+	return o.nodes.Reread(ctx, id)
+}
+
+// idleStates are the states in which nothing is done about an available node without a BMC.
+var idleStates = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StateNone:      true,
+	v1alpha1.StateImporting: true,
+	v1alpha1.StatePreparing: true,
+	v1alpha1.StateAvailable: true,
+}
+
+// awaited are the requests whose work is waited for, and only interrupted for
+// other inputs.
+var awaited = map[string]bool{
+	askManage: true, askInspect: true, askProvide: true, askAdopt: true, askDeploy: true, askUndeploy: true,
+}
+
+// suffices is pure: whether the node of the shared cache, which has the host's mark, will do
+// for a pass. Either its machine is idle and its ramdisk alive, or the engine is at work on
+// the last request.
+func suffices(s *scope, n provisioner.Node, state v1alpha1.ProvisioningState) bool {
+	record := s.before.Status.Operation
+	if atWork(n) {
+		return awaited[record.Request] && record.Accepted && !s.isOutdated(record) || state == v1alpha1.StateNone
+	}
+	return n.State == node.Available && idleStates[state] && !s.host.HasBMC() && n.Agent.Alive(s.now, s.agentWindow)
+}
+
+// atWork reports whether the engine works on the node.
+func atWork(n provisioner.Node) bool {
+	class := n.State.Class()
+	return class == node.Working || class == node.Waiting
+}

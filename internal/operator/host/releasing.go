@@ -1,0 +1,61 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// releasing lets the node of a host go that moves to another cluster: it is paused, and
+// carries its status in an annotation, as tools that move objects copy it.
+//
+// The release names the annotation by its digest. Only the same host, by namespace and name,
+// in another cluster, which is restored from that very annotation, may put its mark in the place of
+// this host's; the request that does so fails when the release is gone. There is never more
+// than one pass over a host here, so the release follows every request that this operator
+// has made for the host; and before the next one, when the host is not paused any more, it
+// ends the release in the same way. So at most one of the two clusters uses the node.
+type releasing struct{ owners ownership }
+
+// decideRelease is pure: the release of a paused host, or "" when it does not move.
+func decideRelease(h *v1alpha1.BareMetalHost) string {
+	text := h.Annotations[v1alpha1.StatusAnnotation]
+	if text == "" || h.Status.LastUpdated == nil || h.Status.Provisioning.ID == "" {
+		return ""
+	}
+	moved, err := decodeStatus(text)
+	if err != nil || moved.Provisioning.ID != h.Status.Provisioning.ID {
+		return ""
+	}
+	return digestOf(text)
+}
+
+func (p releasing) reconcile(ctx context.Context, h *v1alpha1.BareMetalHost) (ctrl.Result, error) {
+	release := decideRelease(h)
+	if release == "" {
+		return ctrl.Result{}, nil
+	}
+	id := h.Status.Provisioning.ID
+	err := p.owners.engine.Release(ctx, id, p.owners.mark(h), release)
+	switch {
+	case err == nil, errors.Is(err, provisioner.ErrNotFound), errors.Is(err, provisioner.ErrNotOwned):
+		return ctrl.Result{}, nil
+	case isTemporary(err):
+		return ctrl.Result{RequeueAfter: busyWait}, nil
+	default:
+		return ctrl.Result{}, fmt.Errorf("release node %s, whose host moves: %w", id, err)
+	}
+}
+
+// digestOf identifies the annotation that a host is restored from.
+func digestOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,94 @@
+package host
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// updatePending is the content of the condition UpdatePending. The zero value removes it.
+type updatePending struct {
+	pending         bool
+	reason, message string
+}
+
+func pendingUpdate(reason, format string, args ...any) *updatePending {
+	return &updatePending{pending: true, reason: reason, message: fmt.Sprintf(format, args...)}
+}
+
+func failedUpdate(problem string) *updatePending {
+	return pendingUpdate(v1alpha1.UpdateFailedReason, "%s", capitalized(problem))
+}
+
+// settledUpdate is the condition when nothing waits. Hosts whose BIOS settings and firmware
+// nobody can change do not have it.
+func settledUpdate(c changes) *updatePending {
+	if !c.exist() {
+		return &updatePending{}
+	}
+	return &updatePending{reason: v1alpha1.UpToDateReason, message: "The machine was given the BIOS settings and firmware that were asked for"}
+}
+
+// preparingUpdate is pure: the condition of a host that is not in use, whose changes are
+// applied at once.
+func preparingUpdate(h *v1alpha1.BareMetalHost, c changes) *updatePending {
+	switch {
+	case !h.HasBMC():
+		return withoutBMC(c)
+	case c.problem() != "":
+		return failedUpdate(c.problem())
+	case c.wanted() && h.Status.ErrorType == v1alpha1.ErrorPreparation:
+		return failedUpdate("preparation with " + c.names() + " failed and is tried again: " + h.Status.ErrorMessage)
+	case c.wanted():
+		return pendingUpdate(v1alpha1.UpdateRunningReason, "%s is applied while the host is prepared", capitalized(c.names()))
+	default:
+		return settledUpdate(c)
+	}
+}
+
+// withoutBMC says that a machine without a BMC cannot be given anything.
+func withoutBMC(c changes) *updatePending {
+	settings, components := c.objects.settings, c.objects.components
+	asked := settings != nil && len(settings.Spec.Settings) > 0 || components != nil && len(components.Spec.Updates) > 0
+	if !asked {
+		return &updatePending{}
+	}
+	return &updatePending{
+		reason:  v1alpha1.NoBMCReason,
+		message: "A host without a BMC cannot be given BIOS settings or firmware; empty the specs of its HostFirmwareSettings and HostFirmwareComponents",
+	}
+}
+
+// names are the objects whose versions have to be applied, for a sentence.
+func (c changes) names() string {
+	var names []string
+	for _, part := range c.both() {
+		if v := part.version(); v != 0 {
+			names = append(names, fmt.Sprintf("generation %d of %s", v, part.kind))
+		}
+	}
+	return strings.Join(names, " and ")
+}
+
+// setUpdatePending writes the condition that the pass has set.
+func setUpdatePending(s *scope) {
+	conditions := &s.host.Status.Conditions
+	if s.updatePending == nil {
+		return
+	}
+	if s.updatePending.reason == "" {
+		meta.RemoveStatusCondition(conditions, v1alpha1.UpdatePendingCondition)
+		return
+	}
+	status := metav1.ConditionFalse
+	if s.updatePending.pending {
+		status = metav1.ConditionTrue
+	}
+	c := condition(v1alpha1.UpdatePendingCondition, status, s.updatePending.reason, s.updatePending.message)
+	c.ObservedGeneration, c.LastTransitionTime = s.host.Generation, metav1.NewTime(s.now)
+	meta.SetStatusCondition(conditions, c)
+}

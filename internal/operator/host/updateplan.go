@@ -1,0 +1,175 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// updater makes the steps that change BIOS settings and firmware, and keeps the records of
+// what was requested and applied.
+type updater struct {
+	client client.Client
+	engine provisioner.FirmwareReader
+}
+
+// reading is what the machine has, by the engine. Parts that no change needs are empty.
+type reading struct {
+	settings   []provisioner.Setting
+	components []provisioner.Component
+}
+
+// steps reads what the machine has and returns the steps that make it what the changes ask
+// for: first BIOS settings, then firmware. There are none when the machine has it all.
+func (u updater) steps(ctx context.Context, s *scope, c changes) ([]node.Step, error) {
+	var r reading
+	var err error
+	if c.settings.ready() {
+		if r.settings, err = u.engine.Settings(ctx, s.node.ID); err != nil {
+			return nil, fmt.Errorf("read the BIOS settings of node %s: %w", s.node.ID, err)
+		}
+	}
+	if c.components.ready() && len(s.host.Status.Updates.Written) > 0 {
+		if r.components, err = u.engine.Components(ctx, s.node.ID); err != nil {
+			return nil, fmt.Errorf("read the firmware of node %s: %w", s.node.ID, err)
+		}
+	}
+	return updateSteps(c, s.host.Status.Updates.Written, r), nil
+}
+
+// updateSteps is pure.
+func updateSteps(c changes, written []v1alpha1.WrittenFirmware, r reading) []node.Step {
+	var steps []node.Step
+	if c.settings.ready() {
+		wanted := map[string]string{}
+		for name, value := range c.objects.settings.Spec.Settings {
+			wanted[name] = value.String()
+		}
+		steps = provisioner.SettingSteps(r.settings, wanted)
+	}
+	if !c.components.ready() {
+		return steps
+	}
+	var updates []provisioner.FirmwareUpdate
+	for _, update := range c.objects.components.Spec.Updates {
+		if !isWritten(c, update, written, r.components) {
+			updates = append(updates, provisioner.FirmwareUpdate{Component: update.Component, URL: update.URL})
+		}
+	}
+	return append(steps, provisioner.FirmwareSteps(updates)...)
+}
+
+// isWritten reports whether a component has the firmware already: it was written last, and
+// the component shows the version that it showed then. The status of the object counts for
+// firmware that another operator wrote; while a request of this one is open, it shows
+// what was begun, and not what is done.
+func isWritten(c changes, update v1alpha1.FirmwareUpdate, written []v1alpha1.WrittenFirmware, has []provisioner.Component) bool {
+	last := slices.IndexFunc(written, func(w v1alpha1.WrittenFirmware) bool { return w.Component == update.Component })
+	if last < 0 {
+		return !c.components.requested() && slices.Contains(c.objects.components.Status.Updates, update)
+	}
+	version := versionOf(has, update.Component)
+	return written[last].URL == update.URL && (written[last].Version == "" || version == "" || version == written[last].Version)
+}
+
+func versionOf(components []provisioner.Component, name string) string {
+	for _, c := range components {
+		if c.Name == name {
+			return c.CurrentVersion
+		}
+	}
+	return ""
+}
+
+// request records that the engine is asked to apply the changes.
+func (updater) request(s *scope, c changes) {
+	updates := &s.host.Status.Updates
+	updates.NodeID = s.node.ID
+	for _, part := range []struct {
+		change change
+		record *v1alpha1.UpdateRecord
+	}{{c.settings, &updates.Settings}, {c.components, &updates.Components}} {
+		*part.record = part.change.record
+		part.record.Requested = part.change.version()
+		if part.record.Requested != 0 {
+			part.record.UID = part.change.uid
+		}
+	}
+	updates.Firmware = nil
+	if updates.Components.Requested != 0 {
+		updates.Firmware = slices.Clone(c.objects.components.Spec.Updates)
+	}
+}
+
+// applied records that what was requested is applied.
+func (u updater) applied(ctx context.Context, s *scope) error {
+	updates := &s.host.Status.Updates
+	if err := u.begun(ctx, s); err != nil {
+		return err
+	}
+	if updates.Components.Requested != 0 {
+		// Without the versions, the addresses alone tell what was written.
+		has, err := u.engine.Components(ctx, s.node.ID)
+		if isTemporary(err) {
+			return err
+		}
+		for _, update := range updates.Firmware {
+			updates.Written = slices.DeleteFunc(updates.Written, func(w v1alpha1.WrittenFirmware) bool { return w.Component == update.Component })
+			updates.Written = append(updates.Written, v1alpha1.WrittenFirmware{FirmwareUpdate: update, Version: versionOf(has, update.Component)})
+		}
+	}
+	for _, record := range []*v1alpha1.UpdateRecord{&updates.Settings, &updates.Components} {
+		if record.Requested != 0 {
+			record.Requested, record.Applied = 0, record.Requested
+		}
+	}
+	updates.Firmware, updates.NodeID, updates.Service = nil, "", v1alpha1.OperationStatus{}
+	return nil
+}
+
+// withdrawn records that what was requested is not wanted any more.
+func (u updater) withdrawn(ctx context.Context, s *scope) error {
+	updates := &s.host.Status.Updates
+	if updates.Components.Requested != 0 {
+		if err := u.show(ctx, s, nil); err != nil {
+			return err
+		}
+	}
+	updates.Settings.Requested, updates.Components.Requested = 0, 0
+	updates.Firmware, updates.NodeID, updates.Service = nil, "", v1alpha1.OperationStatus{}
+	return nil
+}
+
+// begun shows in the status of HostFirmwareComponents which updates were begun.
+func (u updater) begun(ctx context.Context, s *scope) error {
+	if s.host.Status.Updates.Components.Requested == 0 {
+		return nil
+	}
+	return u.show(ctx, s, s.host.Status.Updates.Firmware)
+}
+
+// show writes the updates into the status of HostFirmwareComponents. Other controllers own
+// the rest of that status, so nothing else is in the patch.
+func (u updater) show(ctx context.Context, s *scope, firmware []v1alpha1.FirmwareUpdate) error {
+	shown := s.changes.objects.components
+	if shown == nil || shown.UID != s.host.Status.Updates.Components.UID || slices.Equal(shown.Status.Updates, firmware) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"updates": firmware}})
+	if err != nil {
+		return fmt.Errorf("encode firmware updates: %w", err)
+	}
+	if err := u.client.Status().Patch(ctx, shown.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("write status of HostFirmwareComponents %s: %w", shown.Name, err)
+	}
+	return nil
+}

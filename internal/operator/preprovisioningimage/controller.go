@@ -1,0 +1,72 @@
+package preprovisioningimage
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=metal3.io,resources=preprovisioningimages,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=metal3.io,resources=preprovisioningimages/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;patch
+
+// secretField is the index of images by the Secret with their network configuration.
+const secretField = "spec.networkDataName"
+
+// IndexFields registers the index that the controller needs.
+func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &v1alpha1.PreprovisioningImage{}, secretField, func(obj client.Object) []string {
+		if image, ok := obj.(*v1alpha1.PreprovisioningImage); ok && image.Spec.NetworkDataName != "" {
+			return []string{image.Spec.NetworkDataName}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("index PreprovisioningImages by %s: %w", secretField, err)
+	}
+	return nil
+}
+
+// Controller returns the controller that runs the reconciler for changes in cache. The
+// caller starts and stops it.
+func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
+	options.Reconciler = r
+	c, err := controller.NewUnmanaged("preprovisioningimage", options)
+	if err != nil {
+		return nil, err
+	}
+	for _, watched := range []source.Source{
+		source.Kind(cache, &v1alpha1.PreprovisioningImage{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PreprovisioningImage]{}),
+		source.Kind(cache, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(r.imagesWith)),
+	} {
+		if err := c.Watch(watched); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// imagesWith are the requests for the images whose network configuration is in a Secret.
+func (r *Reconciler) imagesWith(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
+	var images v1alpha1.PreprovisioningImageList
+	err := r.Client.List(ctx, &images, client.InNamespace(secret.Namespace), client.MatchingFields{secretField: secret.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Images of a changed Secret could not be listed")
+		return nil
+	}
+	requests := make([]ctrl.Request, len(images.Items))
+	for i := range images.Items {
+		requests[i].NamespacedName = client.ObjectKeyFromObject(&images.Items[i])
+	}
+	return requests
+}

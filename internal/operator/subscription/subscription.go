@@ -1,0 +1,267 @@
+// Package subscription is the controller of BMCEventSubscription. It asks the BMC of a host
+// for each subscription once: the request is recorded before it is sent, and when its answer
+// got lost, the BMC is asked first what it has.
+package subscription
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+const (
+	// soon is the wait after somebody else wrote the object.
+	soon = 20 * time.Millisecond
+	// busyWait is the wait while the engine works on the node or does not answer.
+	busyWait = 10 * time.Second
+	// refusedWait is the wait after a refusal. A change of the host ends it.
+	refusedWait = 5 * time.Minute
+)
+
+// nodeReader reads nodes from the engine.
+type nodeReader interface {
+	Fetch(ctx context.Context, id string) (provisioner.Node, error)
+}
+
+// Config is what a reconciler depends on.
+type Config struct {
+	// Client reads from the shared cache and writes to the API server. The cache needs the
+	// index that IndexFields registers.
+	Client client.Client
+	// Live reads from the API server itself.
+	Live client.Reader
+	// Nodes reads nodes.
+	Nodes nodeReader
+	// Engine asks BMCs.
+	Engine provisioner.Subscriber
+	// Cluster identifies the Kubernetes cluster in the marks of nodes.
+	Cluster string
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Reconciler keeps subscriptions.
+type Reconciler struct{ Config }
+
+// New returns a reconciler.
+func New(config Config) *Reconciler { return &Reconciler{config} }
+
+// Reconcile makes the next step for one subscription.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var s v1alpha1.BMCEventSubscription
+	if err := r.Client.Get(ctx, req.NamespacedName, &s); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	err := r.reconcile(ctx, &s)
+	switch {
+	case err == nil:
+		return ctrl.Result{}, nil
+	case ctx.Err() != nil:
+		return ctrl.Result{}, nil // the operator stops
+	case apierrors.IsConflict(err):
+		return ctrl.Result{RequeueAfter: soon}, nil
+	case errors.Is(err, provisioner.ErrBusy):
+		return ctrl.Result{RequeueAfter: busyWait}, nil
+	}
+	var refused *refusal
+	if !errors.As(err, &refused) && !isOfEngine(err) {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	pause := busyWait
+	text := node.CutText(node.MaskURLs(err.Error()))
+	err = r.write(ctx, &s, func(status *v1alpha1.BMCEventSubscriptionStatus) {
+		status.Error = text
+		if refused != nil && refused.ended {
+			status.RequestedAt = nil
+		}
+	})
+	if refused != nil {
+		pause = refusedWait
+	}
+	return ctrl.Result{RequeueAfter: pause}, client.IgnoreNotFound(err)
+}
+
+// refusal is an error that only a person can mend, or a change of the machine.
+type refusal struct {
+	err error
+	// ended is true when the BMC was asked for the subscription and does not have it.
+	ended bool
+}
+
+func (e *refusal) Error() string { return e.err.Error() }
+func (e *refusal) Unwrap() error { return e.err }
+
+// isOfEngine reports whether an error says only that the engine cannot be asked now.
+func isOfEngine(err error) bool {
+	return errors.Is(err, provisioner.ErrUnreachable) || errors.Is(err, provisioner.ErrDenied) || errors.Is(err, provisioner.ErrNotFound)
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, s *v1alpha1.BMCEventSubscription) error {
+	var found v1alpha1.BareMetalHost
+	host := &found
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.Spec.HostName}, host); apierrors.IsNotFound(err) {
+		host = nil
+	} else if err != nil {
+		return fmt.Errorf("read host %s: %w", s.Spec.HostName, err)
+	}
+	next, why := decide(s, host)
+	if next == release {
+		return r.finalize(ctx, s, controllerutil.RemoveFinalizer)
+	}
+	if s.DeletionTimestamp.IsZero() {
+		if err := r.finalize(ctx, s, controllerutil.AddFinalizer); err != nil {
+			return err
+		}
+	}
+	switch next {
+	case stay, wait:
+		return r.write(ctx, s, func(status *v1alpha1.BMCEventSubscriptionStatus) { status.Error = why })
+	case subscribe:
+		return r.subscribe(ctx, s, host)
+	default:
+		return r.unsubscribe(ctx, s, host)
+	}
+}
+
+// nodeOf is the node of a host. The ID in the host's status is only where to look.
+func (r *Reconciler) nodeOf(ctx context.Context, h *v1alpha1.BareMetalHost) (string, error) {
+	n, err := r.Nodes.Fetch(ctx, h.Status.Provisioning.ID)
+	if err != nil {
+		return "", err
+	}
+	if n.Mark != provisioner.MarkOf(r.Cluster, h.Namespace, h.Name) {
+		return "", &refusal{err: fmt.Errorf("node %s does not belong to host %s", n.ID, h.Name)}
+	}
+	return n.ID, nil
+}
+
+// subscribe asks the BMC, unless it has the subscription by an earlier request.
+func (r *Reconciler) subscribe(ctx context.Context, s *v1alpha1.BMCEventSubscription, h *v1alpha1.BareMetalHost) error {
+	headers, err := r.headers(ctx, s)
+	if err != nil {
+		return err
+	}
+	id, err := r.nodeOf(ctx, h)
+	if err != nil {
+		return err
+	}
+	made := ""
+	if s.Status.RequestedAt != nil {
+		made, err = r.find(ctx, s, id)
+	} else {
+		err = r.record(ctx, s)
+	}
+	if err == nil && made == "" {
+		made, err = r.Engine.Subscribe(ctx, id, provisioner.Subscription{
+			Destination: s.Spec.Destination, Context: s.Spec.Context, Headers: headers,
+		})
+		err = refused("subscribe to the events of", id, err, true)
+		if err == nil && made == "" {
+			err = fmt.Errorf("%w: it returned no ID for the subscription of node %s", provisioner.ErrUnreachable, id)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return r.write(ctx, s, func(status *v1alpha1.BMCEventSubscriptionStatus) {
+		*status = v1alpha1.BMCEventSubscriptionStatus{SubscriptionID: made}
+	})
+}
+
+// unsubscribe has the BMC end the subscription.
+func (r *Reconciler) unsubscribe(ctx context.Context, s *v1alpha1.BMCEventSubscription, h *v1alpha1.BareMetalHost) error {
+	id, err := r.nodeOf(ctx, h)
+	if err != nil {
+		return err
+	}
+	made := s.Status.SubscriptionID
+	if made == "" {
+		if made, err = r.find(ctx, s, id); err != nil {
+			return err
+		}
+	}
+	if made != "" {
+		if err := refused("end the subscription to the events of", id, r.Engine.Unsubscribe(ctx, id, made), false); err != nil {
+			return err
+		}
+	}
+	return r.finalize(ctx, s, controllerutil.RemoveFinalizer)
+}
+
+// find returns the ID of the subscription that an earlier request has made, "" for none. The
+// BMC does not know whose it is, so that those of other objects are left out.
+func (r *Reconciler) find(ctx context.Context, s *v1alpha1.BMCEventSubscription, id string) (string, error) {
+	active, err := r.Engine.Subscriptions(ctx, id)
+	if err != nil {
+		if errors.Is(err, provisioner.ErrBusy) || isOfEngine(err) {
+			return "", err
+		}
+		// The request that may have arrived stays recorded.
+		return "", fmt.Errorf("%w: list the subscriptions of node %s: %w", provisioner.ErrUnreachable, id, err)
+	}
+	var others v1alpha1.BMCEventSubscriptionList
+	if err := r.Client.List(ctx, &others, client.InNamespace(s.Namespace), client.MatchingFields{hostField: s.Spec.HostName}); err != nil {
+		return "", fmt.Errorf("list subscriptions of host %s: %w", s.Spec.HostName, err)
+	}
+	taken := map[string]bool{}
+	for i := range others.Items {
+		taken[others.Items[i].Status.SubscriptionID] = true
+	}
+	for _, a := range active {
+		if a.Destination == s.Spec.Destination && a.Context == s.Spec.Context && !taken[a.ID] {
+			return a.ID, nil
+		}
+	}
+	return "", nil
+}
+
+// refused makes a refusal of the engine one that is shown.
+func refused(what, id string, err error, ended bool) error {
+	if err == nil || errors.Is(err, provisioner.ErrBusy) || isOfEngine(err) {
+		return err
+	}
+	return &refusal{err: fmt.Errorf("%s node %s: %w", what, id, err), ended: ended}
+}
+
+// headers are what the Secret of spec.httpHeadersRef has.
+func (r *Reconciler) headers(ctx context.Context, s *v1alpha1.BMCEventSubscription) ([]map[string]string, error) {
+	ref := s.Spec.HTTPHeadersRef
+	if ref == nil || ref.Name == "" {
+		return nil, nil
+	}
+	if ref.Namespace != "" && ref.Namespace != s.Namespace {
+		return nil, &refusal{err: fmt.Errorf("spec.httpHeadersRef: Secret %s/%s is in another namespace; only namespace %s is allowed", ref.Namespace, ref.Name, s.Namespace)}
+	}
+	var secret corev1.Secret
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: ref.Name}, &secret)
+	if apierrors.IsNotFound(err) {
+		return nil, &refusal{err: fmt.Errorf("spec.httpHeadersRef: Secret %s does not exist; create it", ref.Name)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", ref.Name, err)
+	}
+	return headersOf(secret.Data), nil
+}
+
+// record notes that the BMC is asked next. A deletion in the same moment refuses it.
+func (r *Reconciler) record(ctx context.Context, s *v1alpha1.BMCEventSubscription) error {
+	before := s.DeepCopy()
+	now := metav1.NewTime(r.Now())
+	s.Status.RequestedAt = &now
+	if err := r.Client.Status().Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("write subscription %s: %w", s.Name, err)
+	}
+	return nil
+}
