@@ -34,7 +34,9 @@ HELM := CGO_ENABLED=0 go -C tools/helm tool -n helm
 # Packages whose tests run on both databases; the store's do so by themselves.
 ON_POSTGRES := ./internal/conductor ./internal/httpapi ./internal/engine
 # Controllers with a service account of their own, and so with their own role.
-CONTROLLERS := host discovery
+CONTROLLERS := host discovery firmware
+# Packages of internal/operator with the controllers of a group, where it has more than its own.
+CONTROLLERS_host := host dataimage preprovisioningimage classification subscription
 # The helm chart, whose kinds and roles are copies of those in config.
 CHART := charts/ingot
 # Where "make generate" writes.
@@ -79,7 +81,7 @@ helm: ## Build helm, which tests render the chart with, once per machine
 	@$(HELM) >/dev/null
 
 # The packages that take longest begin, so that none of them is left to one core at the end.
-LONGEST := ./test/story ./internal/conductor
+LONGEST := ./test/story ./internal/conductor ./internal/operator
 
 .PHONY: test
 test: controller-manager s3server helm ## Run every test (RACE=1: with the race detector, needs gcc)
@@ -107,8 +109,8 @@ boot-vm: ## Boot a virtual machine through the boot service (ACCEL=kvm; needs QE
 # choose; RUN=name is one of its tests. They build the engines, with the race detector too
 # when RACE=1.
 .PHONY: fault
-fault: ## Kill engines at their commits, pause them and cut them off (SECONDS=n SEED=m RUN=test)
-	$(if $(RACE),GOFLAGS=-race) go test $(TEST_FLAGS) -count=1 -v -tags fault ./test/fault \
+fault: controlplane ## Kill engines and operators at their commits and writes, pause them and cut them off (SECONDS=n SEED=m RUN=test)
+	$(WITH_ASSETS) $(if $(RACE),GOFLAGS=-race) go test $(TEST_FLAGS) -count=1 -v -tags fault ./test/fault \
 		$(if $(filter-out 0,$(SECONDS)),-seconds $(SECONDS)) $(if $(SEED),-seed $(SEED)) $(if $(RUN),-run '$(RUN)')
 
 .PHONY: attack
@@ -167,9 +169,8 @@ fmt: ## Format the code
 generate: ## Generate deep copies, CRDs, roles and documentation
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
-	@for c in $(CONTROLLERS); do ( set -x; \
-		$(TOOL) controller-gen rbac:roleName=ingot-$$c paths=./internal/operator/$$c/... output:rbac:dir=config/rbac/$$c \
-	) || exit; done
+	@set -x; $(foreach c,$(CONTROLLERS),$(TOOL) controller-gen rbac:roleName=ingot-$(c) \
+		$(foreach p,$(or $(CONTROLLERS_$(c)),$(c)),paths=./internal/operator/$(p)/...) output:rbac:dir=config/rbac/$(c) || exit; )
 	$(TOOL) controller-gen rbac:roleName=ingot-webhook webhook paths=./internal/webhook/... \
 		output:rbac:dir=config/rbac/webhook output:webhook:dir=config/webhook
 	@rm -f $(CHART)/crds/*.yaml $(CHART)/rbac/*.yaml

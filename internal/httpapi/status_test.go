@@ -53,8 +53,23 @@ fails with an error that says so. With fake-hardware every verb works.
 		}
 	}
 	fmt.Fprintf(&page, "All %d routes are implemented.\n", served)
+	page.WriteString(operatorStatus)
 	return page.String()
 }
+
+// operatorStatus is what the operator does differently from Metal3's.
+const operatorStatus = `
+The operator manages all kinds of metal3.io/v1alpha1 that [kinds.md](kinds.md) lists. Left out, or different from
+Metal3's operator, are:
+
+| What | Instead |
+|---|---|
+| the variables LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE and DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE | the engine chooses; set force_persistent_boot_device in driver_info of the node |
+| a node that a person put into maintenance is a registration error | the condition Progressing says who has to act, and no error is counted |
+| an event when spec.externallyProvisioned is set on a provisioned host | the webhook refuses it; without webhooks nothing happens |
+| status.appliedNetworkAttachmentConfigs, HostClaim, HostDeployPolicy, BareMetalSwitch and HostNetworkAttachment | the field is kept as it is, the kinds do not exist |
+| the pull Secret of a live ISO | live ISOs are fetched without a login |
+`
 
 func sortedRoutes() []route {
 	routes := (&api{}).routes()

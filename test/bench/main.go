@@ -69,6 +69,9 @@ var sections = []section{
 	{"postgres-latency", onPostgres(benchLatency), false},
 	{"postgres-replicas", onPostgres(benchReplicas), false},
 	{"up", benchUp, false},
+	{"operator-create", benchOperatorCreate, false},
+	{"operator-discover", benchOperatorDiscover, false},
+	{"operator-scale", benchOperatorScale, false},
 }
 
 // bench is one run: where things are, and what was found.

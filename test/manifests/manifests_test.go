@@ -145,7 +145,7 @@ func TestTheWholeInstallationIsAcceptedByTheAPIServer(t *testing.T) {
 	all := kustomized(t, "deploy")
 	for _, want := range []string{
 		"CustomResourceDefinition/baremetalhosts.metal3.io", "ClusterRole/ingot-host", "ClusterRole/ingot-metrics-reader",
-		"Deployment/ingot-host", "Deployment/ingot-discovery", "StatefulSet/ingot-engine", "Service/ingot-engine",
+		"Deployment/ingot-host", "Deployment/ingot-discovery", "Deployment/ingot-firmware", "StatefulSet/ingot-engine", "Service/ingot-engine",
 	} {
 		if !slices.Contains(named(all), want) {
 			t.Errorf("config/deploy has no %s", want)

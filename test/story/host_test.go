@@ -31,8 +31,9 @@ type managed struct {
 	host client.ObjectKey
 }
 
-// startHost starts a control plane and an operator for the engine of a rack.
-func startHost(t *testing.T, r *rack) *managed {
+// startHost starts a control plane and an operator for the engine of a rack, with the
+// controllers of hosts and other groups.
+func startHost(t *testing.T, r *rack, groups ...string) *managed {
 	t.Helper()
 	config := controlplane.StartForTest(t, controlplane.TestOptions{})
 	scheme := runtime.NewScheme()
@@ -46,7 +47,7 @@ func startHost(t *testing.T, r *rack) *managed {
 		t.Fatal(err)
 	}
 	op, err := operator.New(operator.Options{
-		Config: config, EngineURL: "http://" + r.address, Controllers: []string{operator.GroupHost},
+		Config: config, EngineURL: "http://" + r.address, Controllers: append(groups, operator.GroupHost),
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -64,27 +65,31 @@ func startHost(t *testing.T, r *rack) *managed {
 	return &managed{rack: r, kube: kube, host: client.ObjectKey{Namespace: "default", Name: "web"}}
 }
 
-// register creates the host and the Secret of its BMC.
-func (m *managed) register(t *testing.T, scheme string) {
+// register creates the host, changed as said, and the Secret of its BMC.
+func (m *managed) register(t *testing.T, scheme string, changes ...func(*metal3v1alpha1.BareMetalHost)) {
 	t.Helper()
 	address, err := url.Parse(m.Machine(0).BMCURL())
 	if err != nil {
 		t.Fatal(err)
+	}
+	host := &metal3v1alpha1.BareMetalHost{
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.host.Namespace, Name: m.host.Name},
+		Spec: metal3v1alpha1.BareMetalHostSpec{
+			Online: true, BootMACAddress: m.bootMAC(0),
+			BMC: metal3v1alpha1.BMCDetails{
+				Address: scheme + "://" + address.Host, CredentialsName: "web-bmc", DisableCertificateVerification: true,
+			},
+		},
+	}
+	for _, change := range changes {
+		change(host)
 	}
 	for _, obj := range []client.Object{
 		&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: m.host.Namespace, Name: "web-bmc"},
 			StringData: map[string]string{"username": redfishtest.User, "password": redfishtest.Password},
 		},
-		&metal3v1alpha1.BareMetalHost{
-			ObjectMeta: metav1.ObjectMeta{Namespace: m.host.Namespace, Name: m.host.Name},
-			Spec: metal3v1alpha1.BareMetalHostSpec{
-				Online: true, BootMACAddress: m.bootMAC(0),
-				BMC: metal3v1alpha1.BMCDetails{
-					Address: scheme + "://" + address.Host, CredentialsName: "web-bmc", DisableCertificateVerification: true,
-				},
-			},
-		},
+		host,
 	} {
 		if err := m.kube.Create(t.Context(), obj); err != nil {
 			t.Fatal(err)
@@ -131,6 +136,7 @@ func (m *managed) inState(t *testing.T, state metal3v1alpha1.ProvisioningState) 
 // TestHostWithABMCLivesFromItsRegistrationToItsDeletion takes a host through its life and
 // counts what was done to the machine.
 func TestHostWithABMCLivesFromItsRegistrationToItsDeletion(t *testing.T) {
+	t.Parallel()
 	for scheme, vendor := range map[string]string{"redfish": redfish.Vendors[0], "redfish-virtualmedia": redfish.Vendors[1]} {
 		t.Run(scheme, func(t *testing.T) {
 			r, _ := startBootService(t, vendor)

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -84,10 +85,20 @@ func start(t *testing.T, opts up.Options) *world {
 	return w
 }
 
-// network returns a loopback network for the machines that other programs of
-// this computer are unlikely to use.
-func network() netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(128 + os.Getpid()%64), 0, 0}), 16)
+// networks counts the networks that the tests of this process have got.
+var networks atomic.Uint32
+
+// network returns a loopback network for machines: another one for each test, because some run
+// side by side, and one that other programs of this computer are unlikely to use.
+func network() netip.Prefix { return loopback(128, 64) }
+
+// bmcNetwork is network for BMCs.
+func bmcNetwork() netip.Prefix { return loopback(192, 32) }
+
+// loopback is one of count networks from 127.first.0.0/16 on.
+func loopback(first, count uint32) netip.Prefix {
+	n := (uint32(os.Getpid()) + networks.Add(1)) % count
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(first + n), 0, 0}), 16)
 }
 
 // stop stops Ingot; calling it again does nothing.

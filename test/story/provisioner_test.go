@@ -281,7 +281,11 @@ func TestProvisionerUsesWhatABMCCanDo(t *testing.T) {
 			if slices.ContainsFunc(media, func(m bmc.Medium) bool { return m.Image == image }) != want {
 				return fmt.Errorf("the drives have %+v", media)
 			}
-			return nil
+			there, err := p.HasImage(ctx, id)
+			if err == nil && there != want {
+				err = fmt.Errorf("the engine says that there is an image: %v", there)
+			}
+			return err
 		})
 	}
 	p.ask(t, func(ctx context.Context) error { return p.AttachImage(ctx, id, image) })
@@ -298,6 +302,10 @@ func TestProvisionerUsesWhatABMCCanDo(t *testing.T) {
 	})
 	if got := machine.Subscriptions(); subscription == "" || len(got) != 1 || got[0].Destination != "https://192.0.2.9/events" {
 		t.Errorf("subscription %q, the BMC has %+v", subscription, got)
+	}
+	listed, err := p.Subscriptions(ctx, id)
+	if want := (provisioner.ActiveSubscription{ID: subscription, Destination: "https://192.0.2.9/events", Context: "web"}); err != nil || len(listed) != 1 || listed[0] != want {
+		t.Errorf("listed subscriptions %+v, %v; want %+v", listed, err, want)
 	}
 	for range 2 {
 		p.ask(t, func(ctx context.Context) error { return p.Unsubscribe(ctx, id, subscription) })

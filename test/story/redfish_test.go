@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +31,7 @@ func startMachineWithABMC(t *testing.T, vendor string, clock agent.Clock, change
 	machines := sim.Options{
 		Engine: "http://" + r.address, Machines: 1, Seed: 4, Network: network(), Inventory: provisioning, Clock: clock,
 		BMC: &sim.BMCOptions{
-			Vendor: vendor, Network: netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(192 + os.Getpid()%32), 0, 0}), 16),
+			Vendor: vendor, Network: bmcNetwork(),
 			Port: 8443, User: redfishtest.User, Password: redfishtest.Password,
 			Times: bmc.Times{Flash: 3 * time.Second}, // for an engine to see that it works
 		},

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/test/process"
+)
+
+// fleet is how many hosts are created, or machines powered on, at once.
+const fleet = 1000
+
+// fleetNetwork is where the agents of these machines answer.
+const fleetNetwork = "127.49.0.0/16"
+
+// operatorPoll is the default interval of the operator's polls of the engine, and idleTime how
+// long an idle operator is watched.
+const (
+	operatorPoll = 5 * time.Second
+	idleTime     = 6 * operatorPoll
+)
+
+// benchOperatorCreate measures how long hosts with BMCs that are created at once take to become available
+// when the engine takes no time, and what each costs the API server.
+func benchOperatorCreate(ctx context.Context, b *bench) (err error) {
+	c, err := b.startCluster(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	if err := c.createAll(ctx, fleet, func(i int) kube.Object { return fleetSecret(i) }); err != nil {
+		return err
+	}
+	o, err := b.startOperator(c, "--demo")
+	if err != nil {
+		return err
+	}
+	defer o.Kill()
+	if err := awaitFirst(ctx, o.Process, strings.TrimSuffix(strings.TrimPrefix(o.metrics, "http://"), "/metrics"), "/metrics"); err != nil {
+		return err
+	}
+	before, err := c.writes(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
+	defer cancel()
+	begun := time.Now()
+	if err := c.createAll(ctx, fleet, func(i int) kube.Object { return fleetHost(i) }); err != nil {
+		return err
+	}
+	if err := o.awaitAvailable(ctx, fleet); err != nil {
+		return err
+	}
+	took := time.Since(begun)
+	return b.addOperator(ctx, c, o, operatorRun{
+		what: fmt.Sprintf("%d hosts created at once, demo provisioner", fleet), took: took, within: 60,
+		before: before, byBench: fleet, writes: 10,
+	})
+}
+
+// operatorRun is what an operator did, and what it may cost.
+type operatorRun struct {
+	what           string
+	took           time.Duration
+	within         float64 // seconds
+	before         written
+	byBench        float64 // objects that the bench wrote itself
+	writes, events float64 // targets for each host; no target for events is 0
+}
+
+// settleTime is how long the last writes, and the events, may take after all hosts are
+// available.
+const settleTime = 10 * time.Second
+
+// addOperator adds the figures of a run, after what it led to was verified.
+func (b *bench) addOperator(ctx context.Context, c *cluster, o *operatorProcess, r operatorRun) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(settleTime):
+	}
+	if err := c.verify(ctx, fleet); err != nil {
+		return err
+	}
+	after, err := c.writes(ctx)
+	if err != nil {
+		return err
+	}
+	_, peak, err := o.Memory()
+	if err != nil {
+		return err
+	}
+	cpu, err := o.CPU()
+	if err != nil {
+		return err
+	}
+	cost := after.minus(r.before)
+	b.add(figure{name: r.what + ": all available", value: r.took.Seconds(), unit: "s", target: r.within, best: least})
+	b.add(figure{name: r.what + ": CPU time of the operator for each", value: milliseconds(cpu) / fleet, unit: "ms CPU"})
+	b.add(figure{name: r.what + ": writes of objects for each", value: (cost.objects - r.byBench) / fleet, unit: "writes", target: r.writes, best: least})
+	// One event on the discovery resource tells of many hosts, so a few more than one each.
+	events := figure{name: r.what + ": events for each", value: cost.events / fleet, unit: "events", best: least}
+	if r.events > 0 {
+		events.target = r.events + 0.02
+	}
+	b.add(events)
+	b.add(figure{name: r.what + ": memory of the operator at its peak", value: float64(peak) / 1e6, unit: "MB", target: 200, best: least})
+	return nil
+}
+
+func fleetName(i int) string { return fmt.Sprintf("machine-%04d", i) }
+
+func fleetSecret(i int) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: hostNamespace, Name: fleetName(i)},
+		StringData: map[string]string{"username": "admin", "password": "secret"},
+	}
+}
+
+// fleetHost is a host whose ramdisk boots from virtual media, which the limit of machines
+// at work at once does not concern.
+func fleetHost(i int) *v1alpha1.BareMetalHost {
+	h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: hostNamespace, Name: fleetName(i)}}
+	h.Spec.Online = true
+	h.Spec.BootMACAddress = fmt.Sprintf("00:00:5e:00:%02x:%02x", i/256, i%256)
+	h.Spec.BMC.Address = fmt.Sprintf("redfish-virtualmedia://198.51.%d.%d/redfish/v1/Systems/1", i/256, i%256)
+	h.Spec.BMC.CredentialsName = fleetName(i)
+	return h
+}
+
+// benchOperatorDiscover measures how long unknown machines that are powered on at once take to
+// become available hosts, with engine, operator and simulator on this machine, and what they cost when
+// nothing happens afterwards.
+func benchOperatorDiscover(ctx context.Context, b *bench) (err error) {
+	c, err := b.startCluster(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	f, err := b.startFleet(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer f.kill()
+	before, err := c.writes(ctx)
+	if err != nil {
+		return err
+	}
+	waiting, cancel := context.WithTimeout(ctx, operatorTimeout)
+	defer cancel()
+	begun := time.Now()
+	if err := f.powerOn(b); err != nil {
+		return err
+	}
+	if err := f.operator.awaitAvailable(waiting, fleet); err != nil {
+		return err
+	}
+	took := time.Since(begun)
+	calls, err := f.calls(ctx)
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("%d unknown machines powered on at once", fleet)
+	if err := b.addOperator(ctx, c, f.operator, operatorRun{what: what, took: took, within: 40, before: before, writes: 4, events: 1}); err != nil {
+		return err
+	}
+	b.add(figure{name: what + ": calls of the engine for each, apart from lists", value: calls.single / fleet, unit: "calls", target: 6, best: least})
+	return b.watchIdle(ctx, c, f)
+}
+
+// discovered are the processes that turn machines into hosts.
+type discovered struct {
+	engine        *engine
+	engineMetrics string // URL
+	operator      *operatorProcess
+	sim           *process.Process
+}
+
+func (f *discovered) kill() {
+	if f.sim != nil {
+		f.sim.Kill()
+	}
+	if f.operator != nil {
+		f.operator.Kill()
+	}
+	f.engine.Kill()
+}
+
+// startFleet starts engine and operator, and discovery.
+func (b *bench) startFleet(ctx context.Context, c *cluster) (*discovered, error) {
+	address, err := process.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	f := &discovered{engineMetrics: "http://" + address + "/metrics"}
+	f.engine, err = b.startEngine(ctx, "discover", "--set", "api.metrics_listen="+address,
+		"--set", "inspector.require_managed_boot=false", "--set", "inspector.loopback_networks="+fleetNetwork)
+	if err != nil {
+		return nil, err
+	}
+	if f.operator, err = b.startOperator(c, "--engine", "http://"+f.engine.address); err != nil {
+		f.kill()
+		return nil, err
+	}
+	d := &discoveryv1.BareMetalHostDiscovery{ObjectMeta: metav1.ObjectMeta{Namespace: hostNamespace, Name: "all"}}
+	d.Spec.ResourceNameTemplate = discoveryv1.ResourceNameTemplate{Prefix: "node-", HardwareDetails: discoveryv1.DetailSerialNumber}
+	d.Spec.PollInterval = metav1.Duration{Duration: operatorPoll}
+	if err := c.client.Create(ctx, d); err != nil {
+		f.kill()
+		return nil, fmt.Errorf("create discovery: %w", err)
+	}
+	return f, nil
+}
+
+// powerOn powers the machines on.
+func (f *discovered) powerOn(b *bench) (err error) {
+	f.sim, err = b.startProcess("sim", "sim", "--machines", strconv.Itoa(fleet), "--rate", "0",
+		"--engine", "http://"+f.engine.address, "--listen", fleetNetwork)
+	return err
+}
+
+// engineCalls are the requests of the operator that an engine has answered.
+type engineCalls struct{ lists, single float64 }
+
+// calls reads the counts of the engine. Machines use other routes.
+func (f *discovered) calls(ctx context.Context) (engineCalls, error) {
+	samples, err := scrape(ctx, http.DefaultTransport, f.engineMetrics, "ingot_api_requests_total")
+	var calls engineCalls
+	for _, s := range samples {
+		route := s.labels["route"]
+		switch {
+		case s.labels["method"] == http.MethodGet && slices.Contains([]string{"/v1/nodes", "/v1/ports"}, route):
+			calls.lists += s.value
+		case strings.HasPrefix(route, "/v1/nodes"), strings.HasPrefix(route, "/v1/ports"):
+			calls.single += s.value
+		}
+	}
+	return calls, err
+}
+
+// watchIdle measures what an operator costs while nothing happens.
+func (b *bench) watchIdle(ctx context.Context, c *cluster, f *discovered) error {
+	read := func() (w written, e engineCalls, cpu time.Duration, err error) {
+		w, err = c.writes(ctx)
+		if err == nil {
+			e, err = f.calls(ctx)
+		}
+		if err == nil {
+			cpu, err = f.operator.CPU()
+		}
+		return w, e, cpu, err
+	}
+	writes, calls, cpu, err := read()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(idleTime):
+	}
+	laterWrites, laterCalls, laterCPU, err := read()
+	if err != nil {
+		return err
+	}
+	cost, intervals := laterWrites.minus(writes), float64(idleTime/operatorPoll)
+	what := fmt.Sprintf("idle with %d hosts", fleet)
+	b.add(figure{name: what + ": writes in 30 s, apart from leases", value: cost.objects + cost.events + cost.discoveries, unit: "writes", target: noMore, best: least})
+	// A page has a hundred nodes, and changes may fill more than one.
+	b.add(figure{name: what + ": pages of lists of the engine in each poll", value: (laterCalls.lists - calls.lists) / intervals, unit: "pages", target: 2, best: least})
+	b.add(figure{name: what + ": other calls of the engine in 30 s", value: laterCalls.single - calls.single, unit: "calls", target: noMore, best: least})
+	b.add(figure{name: what + ": operator's share of one core", value: 100 * (laterCPU - cpu).Seconds() / idleTime.Seconds(), unit: "%"})
+	return nil
+}
+
+// noMore is a target of nothing at all; zero would be none.
+const noMore = 1e-9

@@ -1,0 +1,85 @@
+//go:build fault
+
+package fault_test
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/effect"
+)
+
+// mostOf is how often a step may do what does harm.
+var mostOf = map[string]map[string]int{
+	"registration": {effect.Wipe: 1},
+	"deployment":   {effect.Write: 1},
+	"removal":      {effect.Wipe: 1},
+}
+
+// checkHostEnd looks for what does not hold at the end of the life.
+func (l *hostLife) checkHostEnd() {
+	l.t.Helper()
+	effects, _ := l.machine.effects(0)
+	requests := map[string]bool{}
+	done := map[string]map[string]int{}
+	for _, e := range effects {
+		if !slices.Contains(harmful, e.Kind) {
+			continue
+		}
+		key := e.Kind + " " + e.Detail + " " + e.Request
+		if e.Request != "" && requests[key] {
+			l.t.Errorf("effect %d: %s %s was done again for %q", e.Sequence, e.Kind, e.Detail, e.Request)
+		}
+		requests[key] = true
+		step := l.stepAt(e.Sequence)
+		if done[step] == nil {
+			done[step] = map[string]int{}
+		}
+		done[step][e.Kind]++
+	}
+	for _, m := range l.marks {
+		for _, kind := range harmful {
+			most := mostOf[m.step][kind]
+			if m.step == "removal" && l.shape.vendor == "" {
+				most = 0
+			}
+			if got := done[m.step][kind]; got < most || got > most+l.unknowns() {
+				l.t.Errorf("%s: the machine did %d of %s, want %d and at most %d more for failures with an unknown outcome", m.step, got, kind, most, l.unknowns())
+			}
+		}
+	}
+	if l.shape.vendor != "" {
+		if now := l.machine.observe(); now.PowerState != string(bmc.Off) || len(now.Disks) != 0 {
+			l.t.Errorf("the machine of the deleted host is %s, with the disks %v", now.PowerState, now.Disks)
+		}
+	}
+	l.engine.stop()
+	for _, line := range slices.Concat(l.engine.panics(), l.operator.panics()) {
+		l.t.Error(line)
+	}
+	l.checkNoWork()
+}
+
+// stepAt is the step in which an effect happened.
+func (l *hostLife) stepAt(sequence int64) string {
+	step := ""
+	for _, m := range l.marks {
+		if m.since < sequence {
+			step = m.step
+		}
+	}
+	return step
+}
+
+// unknowns counts what failed with an outcome that the engine, which died, does not know. Only
+// then the operator may ask for the same again.
+func (l *hostLife) unknowns() int {
+	n := 0
+	for _, note := range l.notes {
+		if strings.Contains(note, "unknown") {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,240 @@
+//go:build fault
+
+package fault_test
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/test/process"
+)
+
+// hostLife is a host on its way from its registration or discovery to its end, with an engine
+// and an operator that die now and then.
+type hostLife struct {
+	*life
+	kube     client.Client
+	host     client.ObjectKey
+	proxy    *kubeProxy
+	operator *mortalOperator
+	marks    []hostMark // where the machine's log was, step by step
+}
+
+// hostMark is a step of a host's life, by the number of the last effect before it.
+type hostMark struct {
+	step  string
+	since int64
+}
+
+// discoveryPoll is how often the operator looks for unknown machines, at the most.
+const discoveryPoll = 5 * time.Second
+
+// hostShapes are the machines of hosts.
+var hostShapes = []shape{shapes[0], shapes[len(shapes)-1]}
+
+// kubeClient returns a client of the API server for hosts.
+func kubeClient(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme, discoveryv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kube, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kube
+}
+
+// startHostLife starts everything, in a namespace of its own.
+func startHostLife(t *testing.T, config *rest.Config, s shape, engineAt []killPoint, operatorAt []writePoint) *hostLife {
+	t.Helper()
+	l := &hostLife{life: startLife(t, s, engineAt), kube: kubeClient(t, config)}
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "host-"}}
+	if err := l.kube.Create(t.Context(), space); err != nil {
+		t.Fatal(err)
+	}
+	l.host.Namespace = space.Name
+	l.proxy = startKubeProxy(t, config, l.kube, space.Name, operatorAt)
+	l.operator = startMortalOperator(t, l.proxy, "--engine", l.api.url, "--namespace", space.Name)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("writes of the operator:\n%s\nthe host: %+v", strings.Join(l.proxy.written(), "\n"), l.read())
+		}
+	})
+	return l
+}
+
+// liveAsHost leads the host through everything.
+func (l *hostLife) liveAsHost() {
+	l.t.Helper()
+	l.mark("registration")
+	if l.shape.vendor == "" {
+		l.discover()
+	} else {
+		l.registerHost()
+	}
+	h := l.reaches(v1alpha1.StateAvailable)
+	l.uuid = h.Status.Provisioning.ID
+
+	l.mark("deployment")
+	raw := "raw"
+	l.change(func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Online = true
+		h.Spec.Image = &v1alpha1.Image{URL: l.image.url, Checksum: l.image.checksum, ChecksumType: v1alpha1.ChecksumSHA256, DiskFormat: &raw}
+	})
+	if h = l.reaches(v1alpha1.StateProvisioned); h.Status.HardwareDetails == nil || h.Spec.Architecture != h.Status.HardwareDetails.CPU.Arch {
+		l.t.Errorf("the architecture is %q, want that of the hardware %+v", h.Spec.Architecture, h.Status.HardwareDetails)
+	}
+	l.runs()
+	l.mark("removal")
+	if l.shape.vendor != "" { // nobody could boot the other one for cleaning
+		l.change(func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+		l.reaches(v1alpha1.StateAvailable)
+	}
+	l.mark("deletion")
+	l.delete()
+	l.mark("end")
+	l.checkHostEnd()
+}
+
+func (l *hostLife) mark(step string) {
+	_, now := l.machine.effects(0)
+	l.marks = append(l.marks, hostMark{step, now})
+}
+
+// registerHost creates the host and the Secret of its BMC.
+func (l *hostLife) registerHost() {
+	l.t.Helper()
+	l.host.Name = "web"
+	seen := l.machine.observe()
+	address, err := url.Parse(seen.URL)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, object := range []client.Object{
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: l.host.Namespace, Name: "web-bmc"},
+			StringData: map[string]string{"username": bmcUser, "password": bmcPassword},
+		},
+		&v1alpha1.BareMetalHost{
+			ObjectMeta: metav1.ObjectMeta{Namespace: l.host.Namespace, Name: l.host.Name},
+			Spec: v1alpha1.BareMetalHostSpec{Online: true, BootMACAddress: seen.BootMAC, BMC: v1alpha1.BMCDetails{
+				Address: "redfish-virtualmedia://" + address.Host, CredentialsName: "web-bmc", DisableCertificateVerification: true,
+			}},
+		},
+	} {
+		if err := l.kube.Create(l.t.Context(), object); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+// discover lets unknown machines become hosts, and waits for the one that there is.
+func (l *hostLife) discover() {
+	l.t.Helper()
+	err := l.kube.Create(l.t.Context(), &discoveryv1.BareMetalHostDiscovery{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.host.Namespace, Name: "all"},
+		Spec: discoveryv1.BareMetalHostDiscoverySpec{
+			ResourceNameTemplate: discoveryv1.ResourceNameTemplate{Prefix: "node-", HardwareDetails: discoveryv1.DetailSerialNumber},
+			PollInterval:         metav1.Duration{Duration: discoveryPoll},
+		},
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	process.Eventually(l.t, stateWithin, "the machine to become a host", func() bool {
+		l.check()
+		var hosts v1alpha1.BareMetalHostList
+		if err := l.kube.List(l.t.Context(), &hosts, client.InNamespace(l.host.Namespace)); err != nil || len(hosts.Items) == 0 {
+			return false
+		}
+		l.host.Name = hosts.Items[0].Name
+		return true
+	})
+}
+
+// check fails the test when something has ended that should not have.
+func (l *hostLife) check() {
+	l.t.Helper()
+	l.engine.check()
+	l.operator.check()
+}
+
+// read returns the host, nil when it does not exist.
+func (l *hostLife) read() *v1alpha1.BareMetalHost {
+	var h v1alpha1.BareMetalHost
+	err := l.kube.Get(l.t.Context(), l.host, &h)
+	switch {
+	case apierrors.IsNotFound(err), l.t.Context().Err() != nil:
+		return nil
+	case err != nil:
+		l.t.Fatal(err)
+	}
+	return &h
+}
+
+// reaches waits until the host is in a state without an error, and powered on if it can be.
+func (l *hostLife) reaches(state v1alpha1.ProvisioningState) (h *v1alpha1.BareMetalHost) {
+	l.t.Helper()
+	last := ""
+	process.Eventually(l.t, stateWithin, "the host to be "+string(state), func() bool {
+		l.check()
+		if h = l.read(); h == nil {
+			l.t.Fatal("the host is gone")
+		}
+		if now := fmt.Sprintf("the host is in %q (%s)", h.Status.Provisioning.State, h.Status.ErrorMessage); now != last {
+			last = now
+			l.note("%s", now)
+		}
+		if l.uuid = h.Status.Provisioning.ID; l.shape.vendor == "" && l.uuid != "" && l.needsAStart(l.show()) {
+			l.note("the machine is started by hand")
+			l.machine.bootByHand()
+		}
+		powered := h.Status.PoweredOn || l.shape.vendor == ""
+		return h.Status.Provisioning.State == state && powered && h.Status.ErrorType == ""
+	})
+	return h
+}
+
+// change changes the host as kubectl edit does.
+func (l *hostLife) change(change func(*v1alpha1.BareMetalHost)) {
+	l.t.Helper()
+	h := l.read()
+	before := h.DeepCopy()
+	change(h)
+	if err := l.kube.Patch(l.t.Context(), h, client.MergeFrom(before)); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// delete deletes the host and waits until it and its node are gone.
+func (l *hostLife) delete() {
+	l.t.Helper()
+	if err := l.kube.Delete(l.t.Context(), l.read()); err != nil {
+		l.t.Fatal(err)
+	}
+	process.Eventually(l.t, stateWithin, "the host to be gone", func() bool {
+		l.check()
+		return l.read() == nil
+	})
+	process.Eventually(l.t, stateWithin, "its node to be gone", func() bool {
+		var list struct{ Nodes []shownNode }
+		return l.api.read("/v1/nodes", &list) == nil && !slices.ContainsFunc(list.Nodes, func(n shownNode) bool { return n.UUID == l.uuid })
+	})
+}

@@ -1,0 +1,150 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/ironic"
+	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/effect"
+	"github.com/ingot-metal/ingot/internal/sim/redfish"
+	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
+)
+
+// TestHostInUseGetsSettingsAndFirmwareAtItsReboot updates a deployed machine and counts what was
+// done to it.
+func TestHostInUseGetsSettingsAndFirmwareAtItsReboot(t *testing.T) {
+	t.Parallel()
+	r, _ := startBootService(t, redfish.Vendors[0])
+	m := startHost(t, r)
+	m.register(t, "redfish")
+	m.inState(t, metal3v1alpha1.StateAvailable)
+	image := serveImage(t)
+	raw := "raw"
+	m.change(t, func(h *metal3v1alpha1.BareMetalHost) {
+		h.Spec.Image = &metal3v1alpha1.Image{URL: image.url, Checksum: image.checksum, ChecksumType: metal3v1alpha1.ChecksumSHA256, DiskFormat: &raw}
+	})
+	h := m.inState(t, metal3v1alpha1.StateProvisioned)
+	m.runsImage(t, image, string(h.UID))
+	m.shows(t, "powered on", func(h *metal3v1alpha1.BareMetalHost) bool { return h.Status.PoweredOn })
+
+	machine := r.Machine(0)
+	wiped, shutdowns := len(r.done(effect.Wipe)), len(r.done(string(bmc.SoftPowerOff)))
+	attribute, value := changeableAttribute(t, machine.BMC())
+	m.asksFor(t, attribute, value, redfishtest.Serve(t, "ingot-firmware component=bmc version=99.1"))
+	m.shows(t, "waiting for a restart", func(h *metal3v1alpha1.BareMetalHost) bool {
+		c := meta.FindStatusCondition(h.Status.Conditions, metal3v1alpha1.UpdatePendingCondition)
+		return c != nil && c.Reason == metal3v1alpha1.UpdateWaitingForRebootReason
+	})
+	if got := machine.BMC().BIOS()[attribute]; got == value || r.flashes() != 0 {
+		t.Fatalf("before the restart %s is %v, after %d flashes", attribute, got, r.flashes())
+	}
+
+	m.change(t, func(h *metal3v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{metal3v1alpha1.RebootAnnotation: ""}
+	})
+	m.shows(t, "servicing", func(h *metal3v1alpha1.BareMetalHost) bool {
+		return h.Status.OperationalStatus == metal3v1alpha1.OperationalStatusServicing
+	})
+	eventually(t, func(context.Context) error {
+		if got := machine.BMC().BIOS()[attribute]; got != value {
+			return fmt.Errorf("%s is %v, want %s", attribute, got, value)
+		}
+		return nil
+	})
+	m.shows(t, "updated", func(h *metal3v1alpha1.BareMetalHost) bool {
+		u := h.Status.Updates
+		return u.Settings.Applied == 1 && u.Components.Applied == 1
+	})
+	m.compared(t, false)
+	m.shows(t, "OK and on", func(h *metal3v1alpha1.BareMetalHost) bool {
+		return h.Status.OperationalStatus == metal3v1alpha1.OperationalStatusOK && h.Status.PoweredOn && len(h.Annotations) == 0
+	})
+	m.runsSystem(t)
+	isBMC := func(c bmc.Component) bool { return c.ID == "bmc" && c.Version == "99.1" }
+	if components := machine.BMC().Components(); r.flashes() != 1 || !slices.ContainsFunc(components, isBMC) {
+		t.Errorf("%d flashes left %v, want one that leaves version 99.1 of the BMC", r.flashes(), components)
+	}
+	if got := r.done(effect.Wipe)[wiped:]; len(got) != 0 || machine.Status().State != sim.OS {
+		t.Errorf("wipes %q, machine %s; want no wipe and a machine that runs its system", got, machine.Status().State)
+	}
+	if got := r.done(string(bmc.SoftPowerOff))[shutdowns:]; len(got) != 1 {
+		t.Errorf("the system was asked to shut down %d times, want once", len(got))
+	}
+
+	m.change(t, func(h *metal3v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+	h = m.inState(t, metal3v1alpha1.StateAvailable)
+	if err := m.kube.Delete(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func(ctx context.Context) error {
+		var h metal3v1alpha1.BareMetalHost
+		err := m.kube.Get(ctx, m.host, &h)
+		if err == nil {
+			return fmt.Errorf("host is still there, in state %q", h.Status.Provisioning.State)
+		}
+		return client.IgnoreNotFound(err)
+	})
+	if nodes, err := allNodes(t.Context(), r.engine, ironic.NodeQuery{}); err != nil || len(nodes) != 0 {
+		t.Errorf("nodes = %v, %v; want none", nodes, err)
+	}
+	if r.flashes() != 1 {
+		t.Errorf("%d flashes at the end, want one", r.flashes())
+	}
+}
+
+// asksFor creates the objects that ask for a BIOS setting and firmware of the BMC, and the policy
+// that allows them on a host in use.
+func (m *managed) asksFor(t *testing.T, attribute, value, firmware string) {
+	t.Helper()
+	at := metav1.ObjectMeta{Namespace: m.host.Namespace, Name: m.host.Name}
+	settings := &metal3v1alpha1.HostFirmwareSettings{ObjectMeta: at}
+	settings.Spec.Settings = map[string]intstr.IntOrString{attribute: intstr.FromString(value)}
+	components := &metal3v1alpha1.HostFirmwareComponents{ObjectMeta: at}
+	components.Spec.Updates = []metal3v1alpha1.FirmwareUpdate{{Component: "bmc", URL: firmware}}
+	policy := &metal3v1alpha1.HostUpdatePolicy{ObjectMeta: at}
+	policy.Spec = metal3v1alpha1.HostUpdatePolicySpec{FirmwareSettings: metal3v1alpha1.UpdateOnReboot, FirmwareUpdates: metal3v1alpha1.UpdateOnReboot}
+	for _, obj := range []client.Object{settings, components, policy} {
+		if err := m.kube.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.compared(t, true)
+}
+
+// compared writes the conditions of these objects, as their controllers do.
+func (m *managed) compared(t *testing.T, changed bool) {
+	t.Helper()
+	var settings metal3v1alpha1.HostFirmwareSettings
+	var components metal3v1alpha1.HostFirmwareComponents
+	for _, o := range []struct {
+		obj        client.Object
+		conditions *[]metav1.Condition
+	}{{&settings, &settings.Status.Conditions}, {&components, &components.Status.Conditions}} {
+		if err := m.kube.Get(t.Context(), m.host, o.obj); err != nil {
+			t.Fatal(err)
+		}
+		settings.Status.Settings = map[string]string{}
+		for kind, is := range map[string]bool{metal3v1alpha1.ValidCondition: true, metal3v1alpha1.ChangeDetectedCondition: changed} {
+			status := metav1.ConditionFalse
+			if is {
+				status = metav1.ConditionTrue
+			}
+			meta.SetStatusCondition(o.conditions, metav1.Condition{
+				Type: kind, Status: status, Reason: metal3v1alpha1.SettingsSuccessReason, ObservedGeneration: o.obj.GetGeneration(),
+			})
+		}
+		if err := m.kube.Status().Update(t.Context(), o.obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
