@@ -3,12 +3,8 @@
 package fault_test
 
 import (
-	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -17,18 +13,11 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// mortalOperator is an operator that is started again whenever it was killed.
+// mortalOperator is an operator that the proxy kills at some of its writes.
 type mortalOperator struct {
-	t    *testing.T
-	args []string
-	log  string
+	*mortal
 
-	mu      sync.Mutex
-	process *process.Process
-	killed  int
-	stopped bool
-	ended   chan struct{} // closed when nothing is started any more
-	broken  error         // why
+	kills int // whose process has not been started again yet
 }
 
 // startMortalOperator starts the operator behind a proxy, and keeps it running until the test ends.
@@ -43,99 +32,37 @@ func startMortalOperator(t *testing.T, proxy *kubeProxy, args ...string) *mortal
 	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	o := &mortalOperator{t: t, log: filepath.Join(dir, "operator.log"), ended: make(chan struct{})}
-	o.args = append([]string{"operator", "--kubeconfig", kubeconfig, "--poll-interval", "1s", "--backoff-max", "2s", "--max-provisioning-retries", "0"}, args...)
+	args = append([]string{"operator", "--kubeconfig", kubeconfig, "--poll-interval", "1s", "--backoff-max", "2s", "--max-provisioning-retries", "0"}, args...)
+	o := &mortalOperator{mortal: &mortal{t: t, name: "operator", log: filepath.Join(dir, "operator.log")}}
+	o.launch = func() (*process.Process, error) { return process.Start(exec.Command(binary, args...), o.log) }
+	o.killed = o.wasKilled
 	proxy.kill = o.kill
-	t.Cleanup(o.stop)
+	t.Cleanup(func() { o.stop() })
 	t.Cleanup(func() {
-		if text, err := os.ReadFile(o.log); t.Failed() {
-			t.Logf("log of the operator (%v):\n%s", err, text[max(0, len(text)-16<<10):])
+		if t.Failed() {
+			t.Logf("log of the operator:\n%s", o.logEnd(16<<10))
 		}
 	})
-	if err := o.start(); err != nil {
-		t.Fatal(err)
-	}
-	go o.keep()
+	o.run()
 	return o
-}
-
-func (o *mortalOperator) start() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.stopped {
-		return nil
-	}
-	p, err := process.Start(exec.Command(binary, o.args...), o.log)
-	o.process = p
-	return err
 }
 
 // kill ends the present process.
 func (o *mortalOperator) kill() {
 	o.mu.Lock()
 	p := o.process
-	o.killed++
+	o.kills++
 	o.mu.Unlock()
 	p.Kill()
 }
 
-// keep starts the operator again whenever it was killed. That it ends by itself is a failure.
-func (o *mortalOperator) keep() {
-	defer close(o.ended)
-	for seen := 0; ; seen++ {
-		<-o.process.Done()
-		o.mu.Lock()
-		stopped, killed := o.stopped, o.killed
-		o.mu.Unlock()
-		if stopped {
-			return
-		}
-		if killed <= seen {
-			o.broken = fmt.Errorf("the operator ended by itself: %w", o.process.Failure())
-			return
-		}
-		if o.broken = o.start(); o.broken != nil {
-			return
-		}
-	}
-}
-
-// check fails the test when the operator has ended by itself.
-func (o *mortalOperator) check() {
-	o.t.Helper()
-	select {
-	case <-o.ended:
-		o.t.Fatalf("the operator runs no more: %v", o.broken)
-	default:
-	}
-}
-
-// stop ends the operator for good.
-func (o *mortalOperator) stop() {
+// wasKilled reports whether the process that has just ended was killed by the proxy.
+func (o *mortalOperator) wasKilled() (bool, error) {
 	o.mu.Lock()
-	was := o.stopped
-	o.stopped = true
-	p := o.process
-	o.mu.Unlock()
-	if was || p == nil {
-		return
+	defer o.mu.Unlock()
+	if o.kills == 0 {
+		return false, nil
 	}
-	if err := p.Stop(stopWithin); err != nil && !p.Ended() {
-		o.t.Error(err)
-	}
-	<-o.ended
-}
-
-// panics are the lines of the log about what must not happen in any process.
-func (o *mortalOperator) panics() (lines []string) {
-	text, err := os.ReadFile(o.log)
-	if err != nil {
-		return []string{err.Error()}
-	}
-	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, "panic") || strings.Contains(line, "DATA RACE") {
-			lines = append(lines, line)
-		}
-	}
-	return lines
+	o.kills--
+	return true, nil
 }

@@ -29,7 +29,7 @@ import (
 type life struct {
 	t       *testing.T
 	shape   shape
-	engine  *mortal
+	engine  *mortalEngine
 	api     api // of the engine
 	boot    string
 	machine *lifeMachine
@@ -85,7 +85,7 @@ func startLife(t *testing.T, s shape, points []killPoint) *life {
 	}
 	settings = append(settings, "database.dir="+t.TempDir())
 	l.api = newAPI(network.api(), patience)
-	l.engine = startMortal(t, network.api(), database, points, settings...)
+	l.engine = startMortalEngine(t, network.api(), database, points, settings...)
 	l.machine = startLifeMachine(t, s, network)
 	for i, component := range s.updates {
 		l.files[component] = redfishtest.Serve(t, fmt.Sprintf("ingot-firmware component=%s version=%s", component, wantedVersion(i)))

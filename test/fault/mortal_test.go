@@ -1,0 +1,128 @@
+//go:build fault
+
+package fault_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ingot-metal/ingot/test/process"
+)
+
+// mortal is a program that is killed now and then, and started again until the test ends.
+type mortal struct {
+	t    *testing.T
+	name string // of the program, in messages
+	log  string // file with the output of all processes
+	// launch starts the next process. It is called with mu held.
+	launch func() (*process.Process, error)
+	// killed reports whether the process that has just ended was killed by the test.
+	killed func() (bool, error)
+
+	mu      sync.Mutex
+	process *process.Process
+	stopped bool
+	ended   chan struct{} // closed when nothing is started any more
+	broken  error         // why
+}
+
+// run starts the program, and keeps it running until stop.
+func (m *mortal) run() {
+	m.t.Helper()
+	m.ended = make(chan struct{})
+	if err := m.start(); err != nil {
+		m.t.Fatal(err)
+	}
+	go m.keep()
+}
+
+// start starts the next process.
+func (m *mortal) start() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stopped {
+		return nil
+	}
+	p, err := m.launch()
+	m.process = p
+	return err
+}
+
+// keep starts the program again whenever it was killed. That it ends in another way is a
+// failure.
+func (m *mortal) keep() {
+	defer close(m.ended)
+	for {
+		<-m.process.Done()
+		m.mu.Lock()
+		stopped := m.stopped
+		m.mu.Unlock()
+		if stopped {
+			return
+		}
+		killed, err := m.killed()
+		if err == nil && !killed {
+			err = fmt.Errorf("the %s ended by itself: %w", m.name, m.process.Failure())
+		}
+		if err == nil {
+			err = m.start()
+		}
+		if err != nil {
+			m.broken = err
+			return
+		}
+	}
+}
+
+// check fails the test when the program has ended by itself.
+func (m *mortal) check() {
+	m.t.Helper()
+	select {
+	case <-m.ended:
+		m.t.Fatalf("the %s runs no more: %v", m.name, m.broken)
+	default:
+	}
+}
+
+// stop ends the program for good, in order. It reports whether that was still to be done.
+func (m *mortal) stop() bool {
+	m.mu.Lock()
+	was := m.stopped
+	m.stopped = true
+	p := m.process
+	m.mu.Unlock()
+	if was || p == nil {
+		return false
+	}
+	if err := p.Stop(stopWithin); err != nil && !p.Ended() {
+		m.t.Error(err)
+	}
+	<-m.ended
+	return true
+}
+
+// logEnd is the end of the log, at most so many bytes.
+func (m *mortal) logEnd(most int) string {
+	text, err := os.ReadFile(m.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-most):])
+}
+
+// panics are the lines of the log about what must not happen in any process.
+func (m *mortal) panics() (lines []string) {
+	text, err := os.ReadFile(m.log)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "panic") || strings.Contains(line, "DATA RACE") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
