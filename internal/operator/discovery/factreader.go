@@ -2,10 +2,8 @@ package discovery
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/hardware"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 const (
@@ -235,7 +234,7 @@ func (r *factReader) readOne(ctx context.Context, n provisioner.Node) {
 		wait = retryWait(now.attempts, limit)
 		now.attempts++
 	}
-	now.due = r.now().Add(spread(wait, n.ID, now.attempts))
+	now.due = r.now().Add(requeue.Spread(wait, wait/4, n.ID, now.attempts))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.reading, n.ID)
@@ -261,16 +260,6 @@ func (r *factReader) inventory(ctx context.Context, n provisioner.Node) (*facts,
 func retryWait(attempts int, limit time.Duration) time.Duration {
 	const maxDoublings = 10
 	return min(firstRetry<<min(attempts, maxDoublings), limit)
-}
-
-// spread takes up to a quarter off a pause, by node and attempt, so that nodes that were
-// read together are not read together again.
-func spread(wait time.Duration, nodeID string, attempt int) time.Duration {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(nodeID))
-	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(max(attempt, 0))))
-	share := float64(h.Sum64()>>11) / (1 << 53)
-	return wait - time.Duration(share*float64(wait)/4)
 }
 
 // keep drops the facts about nodes that are not unused any more.

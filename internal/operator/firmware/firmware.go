@@ -13,7 +13,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,16 +23,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
-)
-
-const (
-	// soon is the wait after a write that was refused because the object had changed.
-	soon = 20 * time.Millisecond
-	// busyWait is the wait while the engine works on the node.
-	busyWait = 3 * time.Second
-	// unreachableWait is the longest wait while the engine does not answer; its return
-	// reconciles the hosts that were refused meanwhile.
-	unreachableWait = 2 * time.Minute
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 // nodeView is the shared cache of the engine's nodes.
@@ -107,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if _, paused := host.Annotations[v1alpha1.PausedAnnotation]; paused || !host.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	_, policyErr := outcome(r.adoptPolicy(ctx, &host))
+	_, policyErr := outcome(host.UID, r.adoptPolicy(ctx, &host))
 	n, linked := r.nodeOf(&host)
 	if !linked {
 		return ctrl.Result{}, policyErr
@@ -118,9 +108,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	settingsWait, settingsErr := r.settings.reconcile(ctx, p, &known.settings)
 	componentsWait, componentsErr := r.components.reconcile(ctx, p, &known.components)
 	r.memory.put(req.NamespacedName, known)
-	retrySettings, settingsErr := outcome(settingsErr)
-	retryComponents, componentsErr := outcome(componentsErr)
-	wait := soonest(soonest(settingsWait, componentsWait), soonest(retrySettings, retryComponents))
+	retrySettings, settingsErr := outcome(host.UID, settingsErr)
+	retryComponents, componentsErr := outcome(host.UID, componentsErr)
+	wait := requeue.Soonest(settingsWait, componentsWait, retrySettings, retryComponents)
 	if err := errors.Join(policyErr, settingsErr, componentsErr); err != nil {
 		return ctrl.Result{}, fmt.Errorf("firmware of host %s: %w", req, err)
 	}
@@ -148,25 +138,17 @@ func (r *Reconciler) adoptPolicy(ctx context.Context, host *v1alpha1.BareMetalHo
 }
 
 // outcome turns an error that ends by itself into the wait before the next attempt.
-func outcome(err error) (time.Duration, error) {
+func outcome(host types.UID, err error) (time.Duration, error) {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, provisioner.ErrNotFound):
 		return 0, nil // the operator stops, or the next change of the node brings a pass
 	case apierrors.IsConflict(err):
-		return soon, nil
+		return requeue.Soon, nil
 	case errors.Is(err, provisioner.ErrBusy):
-		return busyWait, nil
+		return requeue.Busy, nil
 	case errors.Is(err, provisioner.ErrUnreachable):
-		return unreachableWait - rand.N(unreachableWait/2), nil //nolint:gosec // spreads load, protects nothing
+		return requeue.Spread(requeue.Unreachable, requeue.Unreachable/2, string(host), 0), nil
 	default:
 		return 0, err
 	}
-}
-
-// soonest is the shorter of two waits, where 0 means no wait.
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return max(a, b)
-	}
-	return min(a, b)
 }

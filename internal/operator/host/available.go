@@ -8,6 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 // available keeps an unused host in step with its node until it is to be used.
@@ -127,7 +128,7 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 		return res, err
 	}
 	s.clearError()
-	res.requeueAfter = soonest(res.requeueAfter, untilSilent(s))
+	res.requeueAfter = requeue.Soonest(res.requeueAfter, untilSilent(s))
 	return res, nil
 }
 

@@ -106,25 +106,6 @@ func TestDecideLinkRefusesNodesOfOthers(t *testing.T) {
 	}
 }
 
-func TestBackoffDoublesWithinItsLimitAndLosesAtMostHalf(t *testing.T) {
-	const limit = 30 * time.Minute
-	for n := range 20 {
-		full := min(time.Minute<<min(n, maxDoublings), limit)
-		for _, key := range []string{"a", "b", "c", "d"} {
-			got := backoff(n, limit, key)
-			if got > full || got < full/2 {
-				t.Errorf("attempt %d of %s: %s, want between %s and %s", n, key, got, full/2, full)
-			}
-			if again := backoff(n, limit, key); again != got {
-				t.Errorf("attempt %d of %s: %s and then %s, want the same", n, key, got, again)
-			}
-		}
-	}
-	if backoff(3, limit, "a") == backoff(3, limit, "b") {
-		t.Error("two hosts come back at the same moment")
-	}
-}
-
 func TestDecodeStatus(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string

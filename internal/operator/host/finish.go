@@ -14,6 +14,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 // finish turns the outcome of the phases into status, conditions and a requeue,
@@ -33,15 +34,15 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 		}
 		s.warn(eventOf[s.host.Status.ErrorType], "%s", s.host.Status.ErrorMessage)
 		if res.requeueAfter == 0 {
-			res.requeueAfter = backoff(s.host.Status.ErrorCount, r.MaxBackoff, string(s.host.UID))
+			res.requeueAfter = requeue.Backoff(s.host.Status.ErrorCount, r.MaxBackoff, string(s.host.UID))
 		}
 	case errors.Is(err, provisioner.ErrBusy):
-		res.requeueAfter = busyWait
+		res.requeueAfter = requeue.Busy
 	case errors.Is(err, provisioner.ErrUnreachable):
 		s.engineReason, s.engineError = v1alpha1.EngineUnreachableReason, cut(err.Error())
-		res.requeueAfter = spread(blipWait, string(s.host.UID))
+		res.requeueAfter = requeue.Spread(blipWait, blipWait/2, string(s.host.UID), 0)
 		if conditionOf(s.before.Status.Conditions, v1alpha1.ManageableCondition).Reason == v1alpha1.EngineUnreachableReason {
-			res.requeueAfter = spread(unreachableWait, string(s.host.UID))
+			res.requeueAfter = requeue.Spread(requeue.Unreachable, requeue.Unreachable/2, string(s.host.UID), 0)
 		}
 		count(r.Metrics.notReady, s.host)
 	case errors.Is(err, provisioner.ErrDenied):

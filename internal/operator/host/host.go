@@ -23,6 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/duplicate"
 	"github.com/ingot-metal/ingot/internal/operator/hardware"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 // nodeView is the shared cache of the engine's nodes.
@@ -212,7 +213,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope) (result, error) {
 	var res result
 	for _, p := range r.guards {
 		next, err := p.reconcile(ctx, s)
-		res.requeueAfter = soonest(res.requeueAfter, next.requeueAfter)
+		res.requeueAfter = requeue.Soonest(res.requeueAfter, next.requeueAfter)
 		if err != nil || next.stop {
 			return res, err
 		}
@@ -221,7 +222,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope) (result, error) {
 		from := s.state()
 		next, err := r.handle(ctx, s)
 		if err != nil || !s.goesOn(from) {
-			res.requeueAfter = soonest(res.requeueAfter, next.requeueAfter)
+			res.requeueAfter = requeue.Soonest(res.requeueAfter, next.requeueAfter)
 			return res, err
 		}
 		s.progress = nil
@@ -271,12 +272,4 @@ func (s *scope) goesOn(from v1alpha1.ProvisioningState) bool {
 var deletedStates = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StatePoweringOffBeforeDelete: true,
 	v1alpha1.StateDeleting:                true,
-}
-
-// soonest is the shorter of two waits, where 0 means no wait.
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return max(a, b)
-	}
-	return min(a, b)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 // media gives the machine of a host the image of its DataImage before the machine is powered
@@ -110,7 +111,7 @@ func (p media) hold(s *scope, d *v1alpha1.DataImage) time.Duration {
 	if failed == nil || failed.Time == nil {
 		return 0
 	}
-	return max(failed.Time.Add(backoff(failed.Count, p.maxBackoff, string(d.UID))).Sub(s.now), 0)
+	return max(failed.Time.Add(requeue.Backoff(failed.Count, p.maxBackoff, string(d.UID))).Sub(s.now), 0)
 }
 
 // ask records a request and sends it.

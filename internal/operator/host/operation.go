@@ -12,6 +12,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 // errorOf is what a failure of an operation is called in the status.
@@ -65,7 +66,7 @@ func (s *scope) wait(name v1alpha1.OperationName, limit time.Duration) time.Dura
 	if record.Name != name || record.FailedAt == nil || record.Failures == 0 || record.Request != "" || s.hasOtherInputs(*record) {
 		return 0
 	}
-	next := record.FailedAt.Add(backoff(record.Failures, limit, string(s.host.UID)))
+	next := record.FailedAt.Add(requeue.Backoff(record.Failures, limit, string(s.host.UID)))
 	return max(next.Sub(s.now), 0)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 // provisioned keeps a host in use: one that was deployed, or an externally provisioned
@@ -83,7 +84,7 @@ func (p provisioned) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	s.host.Status.Operation = v1alpha1.OperationStatus{} // the power is as it should be
 	p.live.settle(s)
-	res.requeueAfter = soonest(res.requeueAfter, next.requeueAfter)
+	res.requeueAfter = requeue.Soonest(res.requeueAfter, next.requeueAfter)
 	return res, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 // releasing lets the node of a host go that moves to another cluster: it is paused, and
@@ -48,7 +49,7 @@ func (p releasing) reconcile(ctx context.Context, h *v1alpha1.BareMetalHost) (ct
 	case err == nil, errors.Is(err, provisioner.ErrNotFound), errors.Is(err, provisioner.ErrNotOwned):
 		return ctrl.Result{}, nil
 	case isTemporary(err):
-		return ctrl.Result{RequeueAfter: busyWait}, nil
+		return ctrl.Result{RequeueAfter: requeue.Busy}, nil
 	default:
 		return ctrl.Result{}, fmt.Errorf("release node %s, whose host moves: %w", id, err)
 	}

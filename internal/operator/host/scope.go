@@ -8,20 +8,15 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 const (
-	// soon is the wait before the next pass after a change of state. It gives
-	// the cache time to show the change.
-	soon = 20 * time.Millisecond
-	// busyWait is the wait while the engine works on the node.
-	busyWait = 3 * time.Second
+	// soon is the wait before the next pass after a change of state.
+	soon = requeue.Soon
 	// blipWait is the wait after the first call without an answer. The engine may only
 	// have missed that one, and then nobody tells of its return.
 	blipWait = 10 * time.Second
-	// unreachableWait is the longest wait while the engine does not answer; its return
-	// reconciles the hosts that were refused meanwhile.
-	unreachableWait = 2 * time.Minute
 )
 
 // result is the outcome of a phase.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 // Images are the URLs of the images that the controller serves. Either ISO or Ramdisk is
@@ -43,9 +44,6 @@ type Reconciler struct{ Config }
 // New returns a reconciler.
 func New(config Config) *Reconciler { return &Reconciler{config} }
 
-// soon is the wait after somebody else wrote the object.
-const soon = 20 * time.Millisecond
-
 // Reconcile serves one PreprovisioningImage.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var image v1alpha1.PreprovisioningImage
@@ -54,7 +52,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	wait, err := r.serve(ctx, &image)
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: soon}, nil
+		return ctrl.Result{RequeueAfter: requeue.Soon}, nil
 	}
 	return ctrl.Result{RequeueAfter: wait}, client.IgnoreNotFound(err)
 }

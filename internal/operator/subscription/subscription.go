@@ -19,11 +19,10 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 const (
-	// soon is the wait after somebody else wrote the object.
-	soon = 20 * time.Millisecond
 	// busyWait is the wait while the engine works on the node or does not answer.
 	busyWait = 10 * time.Second
 	// refusedWait is the wait after a refusal. A change of the host ends it.
@@ -71,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case ctx.Err() != nil:
 		return ctrl.Result{}, nil // the operator stops
 	case apierrors.IsConflict(err):
-		return ctrl.Result{RequeueAfter: soon}, nil
+		return ctrl.Result{RequeueAfter: requeue.Soon}, nil
 	case errors.Is(err, provisioner.ErrBusy):
 		return ctrl.Result{RequeueAfter: busyWait}, nil
 	}

@@ -1,0 +1,41 @@
+package requeue
+
+import (
+	"testing"
+	"time"
+)
+
+func TestBackoffDoublesWithinItsLimitAndLosesAtMostHalf(t *testing.T) {
+	const limit = 30 * time.Minute
+	for n := range 20 {
+		full := min(time.Minute<<min(n, maxDoublings), limit)
+		for _, key := range []string{"a", "b", "c", "d"} {
+			got := Backoff(n, limit, key)
+			if got > full || got < full/2 {
+				t.Errorf("attempt %d of %s: %s, want between %s and %s", n, key, got, full/2, full)
+			}
+			if again := Backoff(n, limit, key); again != got {
+				t.Errorf("attempt %d of %s: %s and then %s, want the same", n, key, got, again)
+			}
+		}
+	}
+	if Backoff(3, limit, "a") == Backoff(3, limit, "b") {
+		t.Error("two hosts come back at the same moment")
+	}
+}
+
+func TestSoonestLeavesOutWhatDoesNotWait(t *testing.T) {
+	for _, tt := range []struct {
+		waits []time.Duration
+		want  time.Duration
+	}{
+		{nil, 0},
+		{[]time.Duration{0, 0}, 0},
+		{[]time.Duration{0, 3, 2}, 2},
+		{[]time.Duration{2, 0, 3}, 2},
+	} {
+		if got := Soonest(tt.waits...); got != tt.want {
+			t.Errorf("Soonest(%v) = %v, want %v", tt.waits, got, tt.want)
+		}
+	}
+}
