@@ -97,10 +97,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if _, paused := host.Annotations[v1alpha1.PausedAnnotation]; paused || !host.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	_, policyErr := outcome(host.UID, r.adoptPolicy(ctx, &host))
+	retryPolicy, policyErr := outcome(host.UID, r.adoptPolicy(ctx, &host))
 	n, linked := r.nodeOf(&host)
 	if !linked {
-		return ctrl.Result{}, policyErr
+		return ctrl.Result{RequeueAfter: retryPolicy}, policyErr
 	}
 	p := pass{host: &host, node: n, now: r.Now()}
 	known := r.memory.of(req.NamespacedName)
@@ -110,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.memory.put(req.NamespacedName, known)
 	retrySettings, settingsErr := outcome(host.UID, settingsErr)
 	retryComponents, componentsErr := outcome(host.UID, componentsErr)
-	wait := requeue.Soonest(settingsWait, componentsWait, retrySettings, retryComponents)
+	wait := requeue.Soonest(retryPolicy, settingsWait, componentsWait, retrySettings, retryComponents)
 	if err := errors.Join(policyErr, settingsErr, componentsErr); err != nil {
 		return ctrl.Result{}, fmt.Errorf("firmware of host %s: %w", req, err)
 	}
