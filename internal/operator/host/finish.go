@@ -20,12 +20,42 @@ import (
 // finish turns the outcome of the phases into status, conditions and a requeue,
 // writes what changed, and publishes the events of what was written.
 func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error) (ctrl.Result, error) {
+	if err != nil && ctx.Err() != nil {
+		return ctrl.Result{}, nil // the operator stops
+	}
+	res, shown := r.showError(s, res, err)
+	if !shown {
+		return r.giveUp(ctx, s, err)
+	}
+	if s.requested || s.node != nil && atWork(*s.node) {
+		r.NodeCache.Expect()
+	}
+	if pause := decideDeferral(s, err); pause > 0 {
+		return ctrl.Result{RequeueAfter: pause}, nil
+	}
+	// A host that the operator never managed is deleted unchanged.
+	if !s.claimed && (s.host.DeletionTimestamp.IsZero() || decideDelete(s.before) != deleteIgnore) {
+		summarize(s)
+	}
+	if err := r.write(ctx, s); err != nil {
+		again, err := r.giveUp(ctx, s, err)
+		return again, client.IgnoreNotFound(err)
+	}
+	r.publish(s)
+	r.Metrics.observe(s)
+	if s.engineReason == v1alpha1.EngineDeniedReason {
+		count(r.Metrics.errors, s.host)
+		return ctrl.Result{}, err // the pauses of the queue grow
+	}
+	return ctrl.Result{RequeueAfter: res.requeueAfter}, nil
+}
+
+// showError shows in the status why a pass could not go on, and says when the next one comes.
+// It reports false for errors of the API server, after which nothing is written.
+func (r *Reconciler) showError(s *scope, res result, err error) (result, bool) {
 	var failed *failure
-	var denied error
 	switch {
 	case err == nil:
-	case ctx.Err() != nil:
-		return ctrl.Result{}, nil // the operator stops
 	case errors.As(err, &failed):
 		s.fail(failed)
 		count(r.Metrics.hostErrors, s.host, string(s.host.Status.ErrorType))
@@ -40,51 +70,34 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 		res.requeueAfter = requeue.Busy
 	case errors.Is(err, provisioner.ErrUnreachable):
 		s.engineReason, s.engineError = v1alpha1.EngineUnreachableReason, cut(err.Error())
-		res.requeueAfter = requeue.Spread(blipWait, blipWait/2, string(s.host.UID), 0)
+		wait := blipWait
 		if conditionOf(s.before.Status.Conditions, v1alpha1.ManageableCondition).Reason == v1alpha1.EngineUnreachableReason {
-			res.requeueAfter = requeue.Spread(requeue.Unreachable, requeue.Unreachable/2, string(s.host.UID), 0)
+			wait = requeue.Unreachable
 		}
+		res.requeueAfter = requeue.Spread(wait, wait/2, string(s.host.UID), 0)
 		count(r.Metrics.notReady, s.host)
 	case errors.Is(err, provisioner.ErrDenied):
-		// Shown, and retried with the growing pauses of the queue.
 		s.engineReason, s.engineError = v1alpha1.EngineDeniedReason, cut(err.Error())
-		denied = err
 	case errors.Is(err, provisioner.ErrNotFound):
 		// The node was deleted between two calls; the next pass looks it up.
 		res.requeueAfter = soon
+	default:
+		return res, false
+	}
+	return res, true
+}
+
+// giveUp ends a pass of which nothing is written any more.
+func (r *Reconciler) giveUp(ctx context.Context, s *scope, err error) (ctrl.Result, error) {
+	switch {
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: soon}, nil
+	case ctx.Err() != nil:
+		return ctrl.Result{}, nil // the operator stops
 	default:
 		count(r.Metrics.errors, s.host)
 		return ctrl.Result{}, err
 	}
-	if s.requested || s.node != nil && atWork(*s.node) {
-		r.NodeCache.Expect()
-	}
-	if pause := decideDeferral(s, err); pause > 0 {
-		return ctrl.Result{RequeueAfter: pause}, nil
-	}
-	// A host that the operator never managed is deleted unchanged.
-	if !s.claimed && (s.host.DeletionTimestamp.IsZero() || decideDelete(s.before) != deleteIgnore) {
-		summarize(s)
-	}
-	if err := r.write(ctx, s); err != nil {
-		if apierrors.IsConflict(err) {
-			return ctrl.Result{RequeueAfter: soon}, nil
-		}
-		if ctx.Err() != nil {
-			return ctrl.Result{}, nil // the operator stops
-		}
-		count(r.Metrics.errors, s.host)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	r.publish(s)
-	r.Metrics.observe(s)
-	if denied != nil {
-		count(r.Metrics.errors, s.host)
-		return ctrl.Result{}, denied
-	}
-	return ctrl.Result{RequeueAfter: res.requeueAfter}, nil
 }
 
 // write stores the hardware details, and patches the status and then the rest, each only if
