@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 
@@ -24,7 +23,7 @@ func (rebootRequests) reconcile(_ context.Context, s *scope) (result, error) {
 		reason, because = eventRebootHoldUnsupported, "spec.disablePowerOff is set"
 	}
 	announced := s.lastMessage(v1alpha1.PowerManagementSupportedCondition)
-	for _, key := range slices.Sorted(maps.Keys(s.host.Annotations)) {
+	for _, key := range sortedKeys(s.host.Annotations) {
 		switch {
 		case key == v1alpha1.RebootAnnotation && !s.host.HasBMC():
 			delete(s.host.Annotations, key)

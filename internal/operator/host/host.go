@@ -125,7 +125,7 @@ func New(config Config) *Reconciler {
 	secrets := credentials{client: config.Client, live: config.Live, metrics: config.Metrics}
 	register := registration{
 		engine: config.Engine, others: duplicate.Finder{Cache: config.Client, Live: config.Live},
-		inputs: deploymentInputs{live: config.Live, metrics: config.Metrics}, images: config.images(),
+		inputs: deploymentInputs{live: config.Live, metrics: config.Metrics}, images: config.ramdisks(),
 		nodes: config.NodeCache, owners: owners, applied: r.applied, metrics: config.Metrics, maxBackoff: config.MaxBackoff,
 		identity: identity{engine: config.Engine}, details: details{engine: config.Engine, readings: config.Readings},
 	}
@@ -150,8 +150,8 @@ func New(config Config) *Reconciler {
 func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets credentials, register registration) map[v1alpha1.ProvisioningState]phase {
 	config := r.Config
 	engineWork := work{engine: config.Engine, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
-	images := media{client: config.Client, live: config.Live, engine: config.Engine, maxBackoff: config.MaxBackoff}
-	steer := power{engine: config.Engine, media: images, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
+	drives := media{client: config.Client, live: config.Live, engine: config.Engine, maxBackoff: config.MaxBackoff}
+	steer := power{engine: config.Engine, media: drives, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
 	slots := capacity{client: config.Client, metrics: config.Metrics, limit: config.Capacity, granted: &granted{hosts: map[types.UID]time.Time{}}}
 	collector := details{engine: config.Engine, readings: config.Readings}
 	find := lookup{owners: owners, metrics: config.Metrics}
@@ -179,12 +179,13 @@ func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets cre
 		},
 		v1alpha1.StateDeleting: deleting{
 			engine: config.Engine, nodes: config.NodeCache, owners: owners, data: data,
-			credentials: secrets, images: config.images(), metrics: config.Metrics, maxBackoff: config.MaxBackoff,
+			credentials: secrets, images: config.ramdisks(), metrics: config.Metrics, maxBackoff: config.MaxBackoff,
 		},
 	}
 }
 
-func (c Config) images() ramdiskImages {
+// ramdisks asks for the ramdisks of hosts.
+func (c Config) ramdisks() ramdiskImages {
 	return ramdiskImages{enabled: c.PreprovisioningImages, client: c.Client, live: c.Live}
 }
 

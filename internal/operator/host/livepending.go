@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ func (p liveUpdate) pending(s *scope, v serviceView, live changes, next serviceS
 	case next == serviceObserve || next == serviceDone:
 		return pendingUpdate(v1alpha1.UpdateRunningReason, "The update is applied; its outcome is being read")
 	case runs(v, next):
-		return pendingUpdate(v1alpha1.UpdateRunningReason, "%s is applied", capitalized(firstOf(live.names(), "an update that is not wanted any more")))
+		return pendingUpdate(v1alpha1.UpdateRunningReason, "%s is applied", capitalized(cmp.Or(live.names(), "an update that is not wanted any more")))
 	case v.record.Failures > 0 && live.wanted(), next == serviceFailed:
 		return failedUpdate(p.failureText(s, v, live))
 	case all.problem() != "":

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func (p liveUpdate) take(ctx context.Context, s *scope, live changes, v serviceV
 		s.working(v1alpha1.ServicingReason, "The live update is complete; its outcome is being read")
 		return steering{result: result{requeueAfter: observePoll}}, nil
 	case serviceBlocked:
-		s.waiting("%s", cut(withReason("The node is in state \"service failed\", and a person or another client has to end that", firstOf(v.node.MaintenanceReason, v.node.LastError))))
+		s.waiting("%s", cut(withReason("The node is in state \"service failed\", and a person or another client has to end that", cmp.Or(v.node.MaintenanceReason, v.node.LastError))))
 		return steering{}, nil
 	case serviceRestart:
 		return p.restart(ctx, s, live)
@@ -306,13 +307,4 @@ func (p liveUpdate) leave(ctx context.Context, s *scope, state v1alpha1.Provisio
 		}
 	}
 	return s.moveTo(state), nil
-}
-
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }

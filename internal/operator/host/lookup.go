@@ -44,7 +44,7 @@ func (p lookup) reconcile(ctx context.Context, s *scope) (result, error) {
 	s.host.Status.Provisioning.ID = ""
 	if s.state() == v1alpha1.StateNone {
 		s.note(eventDiscovered, "Host has no BMC and is not known to the engine")
-		count(p.metrics.unmanageds, s.host)
+		count(p.metrics.unmanaged, s.host)
 		return s.moveTo(v1alpha1.StateUnmanaged), nil
 	}
 	return result{requeueAfter: unmanagedPoll, stop: true}, nil

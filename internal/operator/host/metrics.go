@@ -18,7 +18,7 @@ type Metrics struct {
 	errors       *prometheus.CounterVec
 	hostErrors   *prometheus.CounterVec
 	stateChanges *prometheus.CounterVec
-	unmanageds   *prometheus.CounterVec
+	unmanaged    *prometheus.CounterVec
 	notReady     *prometheus.CounterVec
 	uncleaned    *prometheus.CounterVec
 	gaveUp       *prometheus.CounterVec
@@ -54,7 +54,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		errors:       counter("metal3_reconcile_error_total", "Passes that ended in an error of the API server.", host...),
 		hostErrors:   counter("metal3_host_error_total", "Failed operations on a host.", "namespace", "host", "error_type"),
 		stateChanges: counter("metal3_provisioning_state_change_total", "Changes of provisioning state.", "prev_state", "new_state"),
-		unmanageds:   counter("metal3_host_unmanaged_total", "Hosts found to have neither a BMC nor a node.", host...),
+		unmanaged:    counter("metal3_host_unmanaged_total", "Hosts found to have neither a BMC nor a node.", host...),
 		notReady:     counter("metal3_provisioner_not_ready_total", "Passes in which the engine did not answer.", host...),
 		uncleaned:    counter("metal3_delete_without_deprovisioning_total", "Hosts deleted with data on their disks.", host...),
 		gaveUp:       counter("ingot_delete_gave_up_total", "Hosts deleted while their node stayed in the engine.", host...),
@@ -112,7 +112,7 @@ var timedStates = []struct {
 // plain are the counters whose only labels are namespace and name of a host.
 func (m *Metrics) plain() []*prometheus.CounterVec {
 	return []*prometheus.CounterVec{
-		m.reconciles, m.errors, m.unmanageds, m.notReady, m.uncleaned, m.gaveUp,
+		m.reconciles, m.errors, m.unmanaged, m.notReady, m.uncleaned, m.gaveUp,
 		m.registered, m.newSecrets, m.poweredOn, m.heldBack, m.noRamdisk,
 		m.noSecret, m.badSecret, m.secretErrors, m.noAccess, m.queued, m.queuedToEnd,
 	}

@@ -32,7 +32,7 @@ func decideUse(h *v1alpha1.BareMetalHost) useStep {
 	switch {
 	case externally && !h.Spec.ExternallyProvisioned:
 		return useTake
-	case !externally && !h.Spec.ExternallyProvisioned && isGone(h):
+	case !externally && !h.Spec.ExternallyProvisioned && deploymentChanged(h):
 		return useRemove
 	case !externally && rebuilds(h) && wantsDeployment(h):
 		return useRebuild

@@ -89,8 +89,8 @@ func (p provisioning) reconcile(ctx context.Context, s *scope) (result, error) {
 	return s.moveTo(v1alpha1.StateProvisioned), nil
 }
 
-// isGone is pure: whether a host in use is to run something else than it does, or nothing.
-func isGone(h *v1alpha1.BareMetalHost) bool {
+// deploymentChanged is pure: whether a host in use is to run something else than it does, or nothing.
+func deploymentChanged(h *v1alpha1.BareMetalHost) bool {
 	now := h.Status.Provisioning
 	if imageURL(h.Spec.Image) == "" && deployMethod(h.Spec.CustomDeploy) == "" {
 		return true // also when nobody knows what runs there

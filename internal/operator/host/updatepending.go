@@ -76,19 +76,16 @@ func (c changes) names() string {
 
 // setUpdatePending writes the condition that the pass has set.
 func setUpdatePending(s *scope) {
-	conditions := &s.host.Status.Conditions
 	if s.updatePending == nil {
 		return
 	}
 	if s.updatePending.reason == "" {
-		meta.RemoveStatusCondition(conditions, v1alpha1.UpdatePendingCondition)
+		meta.RemoveStatusCondition(&s.host.Status.Conditions, v1alpha1.UpdatePendingCondition)
 		return
 	}
 	status := metav1.ConditionFalse
 	if s.updatePending.pending {
 		status = metav1.ConditionTrue
 	}
-	c := condition(v1alpha1.UpdatePendingCondition, status, s.updatePending.reason, s.updatePending.message)
-	c.ObservedGeneration, c.LastTransitionTime = s.host.Generation, metav1.NewTime(s.now)
-	meta.SetStatusCondition(conditions, c)
+	s.set(condition(v1alpha1.UpdatePendingCondition, status, s.updatePending.reason, s.updatePending.message))
 }
