@@ -31,25 +31,3 @@ func (c *Client) Components(ctx context.Context, ident string) (components []Com
 	})
 	return components, err
 }
-
-// Validation is what the engine says of one interface of a node's driver.
-type Validation struct {
-	// Result is nil when the driver has no such interface.
-	Result *bool
-	// Reason is why the settings do not suffice.
-	Reason string
-}
-
-// Validate asks whether the settings of the node suffice for the interfaces of its
-// driver. The keys are those of the API: power, deploy and so on. Gophercloud cannot tell
-// a missing interface from one that lacks something.
-func (c *Client) Validate(ctx context.Context, ident string) (map[string]Validation, error) {
-	op := "validate node " + ident
-	segment, err := pathSegment(op, ident)
-	if err != nil {
-		return nil, err
-	}
-	var result map[string]Validation
-	err = c.get(ctx, op, &result, nil, "nodes", segment, "validate")
-	return result, err
-}

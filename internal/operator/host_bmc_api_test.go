@@ -178,6 +178,7 @@ func TestHostsWithBMCStayWhereTheirMachinesStay(t *testing.T) {
 		{"demo-preparing", nil, v1alpha1.StatePreparing, ""},
 		{"demo-preparation-error", nil, v1alpha1.StatePreparing, v1alpha1.ErrorPreparation},
 		{"demo-provisioning", deploys, v1alpha1.StateProvisioning, ""},
+		{"demo-validation-error", deploys, v1alpha1.StateProvisioning, v1alpha1.ErrorProvisioning},
 		{"demo-provisioned", deploys, v1alpha1.StateProvisioned, ""},
 		{"demo-externally-provisioned", func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }, v1alpha1.StateExternallyProvisioned, ""},
 		{"demo-adoption-error", func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }, v1alpha1.StateExternallyProvisioned, v1alpha1.ErrorProvisionedRegistration},

@@ -23,12 +23,6 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 	})
 }
 
-// Validate checks the settings of a node, for which the engine may call its BMC; see
-// [provisioner.Registrar].
-func (e *Engine) Validate(ctx context.Context, id string, operation provisioner.Operation) error {
-	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.Validate(ctx, id, operation) })
-}
-
 // Identify reads which machine a BMC belongs to, for which the engine calls it; see
 // [provisioner.Identifier].
 func (e *Engine) Identify(ctx context.Context, access bmc.Access, credentials bmc.Credentials) (node.MachineFacts, error) {

@@ -227,6 +227,19 @@ func TestMissingUserDataFailsTheDeploymentUntilItIsThere(t *testing.T) {
 	}
 }
 
+func TestRefusedDeploymentIsAnErrorAndRemovesNothing(t *testing.T) {
+	l := newLife(t, nil)
+	const name = "demo-validation-error"
+	l.add(name, withImage)
+	h := l.fails(name, v1alpha1.ErrorProvisioning)
+	if !strings.Contains(h.Status.ErrorMessage, "cannot be deployed to this machine") || h.Status.Provisioning.State != v1alpha1.StateProvisioning {
+		t.Errorf("error %q in state %q", h.Status.ErrorMessage, h.Status.Provisioning.State)
+	}
+	if got := l.count(name, "deploy") + l.count(name, "undeploy"); got != 0 {
+		t.Errorf("the engine accepted %q", l.effects(name))
+	}
+}
+
 func TestCleaningFollowsTheModeOfTheHost(t *testing.T) {
 	l := newLife(t, nil)
 	mode := func(m v1alpha1.AutomatedCleaningMode) func(*v1alpha1.BareMetalHost) {

@@ -26,10 +26,6 @@ type Registrar interface {
 	// maintenance while its driver changes; interfaces of a driver that stays are written
 	// when the state allows it. ErrNotOwned says that the node has the mark of another host.
 	Update(ctx context.Context, id string, r Registration, opts UpdateOptions) (Node, error)
-	// Validate asks the engine whether the node's settings suffice for an operation, and
-	// returns why not as an error that is ErrInvalid. The image and what else is
-	// deployed are checked by Deploy.
-	Validate(ctx context.Context, id string, operation Operation) error
 }
 
 // Registration is what a host asks of its node, apart from the state.
@@ -85,15 +81,6 @@ type UpdateOptions struct {
 	WithCredentials bool
 }
 
-// Operation is an operation that the engine can check a node's settings for.
-type Operation string
-
-// Operations.
-const (
-	OperationManage Operation = "manage"
-	OperationDeploy Operation = "deploy"
-)
-
 // Identifier tells which machine a BMC belongs to.
 type Identifier interface {
 	// Identify reads it through a BMC that no node has to have yet. It changes neither
@@ -112,7 +99,8 @@ type Worker interface {
 	// SetTargetRAID writes the volumes that the RAID steps of cleaning create, and
 	// chooses what makes them. The node must be manageable.
 	SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RAIDConfig) error
-	// Deploy writes the deployment into an available node and asks for it.
+	// Deploy writes the deployment into an available node and asks for it. ErrInvalid says
+	// that it cannot be deployed with the settings of the node.
 	Deploy(ctx context.Context, id string, d Deployment) error
 	// Undeploy removes the deployment; the node is cleaned, unless its registration
 	// turned that off, and available at the end.

@@ -15,6 +15,7 @@ type behaviour struct {
 	accepts     bool            // requests for its virtual drive are accepted before they fail
 	faulty      bool            // its failed cleaning puts it into maintenance
 	endless     map[Verb]bool   // work that never ends
+	refuses     map[Verb]string // requests that the engine refuses, and its reason
 	fails       map[Verb]string // work that fails, and the engine's reason
 }
 
@@ -26,7 +27,7 @@ var behaviours = map[string]behaviour{
 
 	"demo-registering":            {registered: true, endless: only(VerbManage)},
 	"demo-registration-error":     {registered: true, fails: reason("demo: the BMC refuses the credentials", VerbManage)},
-	"demo-validation-error":       {registered: true, fails: reason("demo: the image cannot be deployed to this machine", VerbValidate)},
+	"demo-validation-error":       {registered: true, refuses: reason("demo: the image cannot be deployed to this machine", VerbDeploy)},
 	"demo-inspecting":             {registered: true, endless: only(VerbInspect)},
 	"demo-inspection-error":       {registered: true, fails: reason("demo: the ramdisk did not start", VerbInspect)},
 	"demo-preparing":              {endless: only(VerbProvide, VerbClean)},

@@ -8,7 +8,7 @@
 //	demo-disconnected            its ramdisk sent its last heartbeat a day ago
 //	demo-registering             the verb manage never ends
 //	demo-registration-error      the verb manage fails
-//	demo-validation-error        its settings do not suffice for a deployment
+//	demo-validation-error        the engine refuses to deploy it
 //	demo-inspecting              its inspection never ends
 //	demo-inspection-error        its inspection fails
 //	demo-preparing               its cleaning never ends

@@ -31,9 +31,6 @@ const (
 	VerbDelete      Verb = "delete"
 )
 
-// VerbValidate is the check of settings. It changes nothing, so that it is no effect.
-const VerbValidate Verb = "validate"
-
 // Effect is a request that was accepted and changed something.
 type Effect struct {
 	// Node and Name are the ID and the name of the node.

@@ -106,21 +106,6 @@ func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration
 	return e.snapshot(m), nil
 }
 
-// Validate checks the node's settings; see [provisioner.Registrar].
-func (e *Engine) Validate(_ context.Context, id string, operation provisioner.Operation) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	m, err := e.get(id)
-	if err != nil {
-		return err
-	}
-	text, fails := m.behaviour.fails[VerbValidate]
-	if fails && operation == provisioner.OperationDeploy {
-		return fmt.Errorf("validate demo node %s: %w: %s", id, provisioner.ErrInvalid, text)
-	}
-	return nil
-}
-
 // Claim writes the mark; see [provisioner.Lifecycle].
 func (e *Engine) Claim(_ context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
 	e.mu.Lock()

@@ -76,6 +76,8 @@ func (e *Engine) ask(id string, r request) error {
 		return fmt.Errorf("%w: demo node %s can not %s in state %q", provisioner.ErrConflict, id, r.verb, n.State)
 	case r.unmaintained && n.Maintenance:
 		return fmt.Errorf("%w: demo node %s is in maintenance", provisioner.ErrConflict, id)
+	case m.behaviour.refuses[r.verb] != "":
+		return fmt.Errorf("%w: %s", provisioner.ErrInvalid, m.behaviour.refuses[r.verb])
 	}
 	n.LastError = ""
 	if r.begin != nil {

@@ -1,7 +1,6 @@
 package ironic
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -224,28 +223,4 @@ func (e *Engine) apply(ctx context.Context, n ironic.Node, r provisioner.Registr
 		return n, err
 	}
 	return e.client.Node(ctx, n.UUID)
-}
-
-// Validate checks the node's settings; see [provisioner.Registrar].
-func (e *Engine) Validate(ctx context.Context, id string, operation provisioner.Operation) error {
-	result, err := e.client.Validate(ctx, id)
-	if err != nil {
-		return translate(err)
-	}
-	var reasons []string
-	for _, name := range operations[operation] {
-		if v := result[name]; v.Result != nil && !*v.Result {
-			reasons = append(reasons, name+": "+cmp.Or(v.Reason, "no reason is given"))
-		}
-	}
-	if reasons == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: node %s is not ready to %s: %s", provisioner.ErrInvalid, id, operation, strings.Join(reasons, "; "))
-}
-
-// operations are the interfaces that an operation uses.
-var operations = map[provisioner.Operation][]string{
-	provisioner.OperationManage: {"power", "management"},
-	provisioner.OperationDeploy: {"power", "management", "boot"},
 }

@@ -451,21 +451,6 @@ func TestTakenNameOrAddressIsAConflict(t *testing.T) {
 	}
 }
 
-func TestValidationNamesWhatIsMissing(t *testing.T) {
-	e := &upstream{replies: map[string]any{"GET /v1/nodes/a/validate": map[string]any{
-		"power": map[string]any{"result": true}, "management": map[string]any{"result": nil, "reason": "not supported"},
-		"boot": map[string]any{"result": false, "reason": "no kernel"}, "deploy": map[string]any{"result": false, "reason": "no image"},
-	}}}
-	engine := newEngine(t, e)
-	if err := engine.Validate(t.Context(), "a", provisioner.OperationManage); err != nil {
-		t.Errorf("manage: %v", err)
-	}
-	err := engine.Validate(t.Context(), "a", provisioner.OperationDeploy)
-	if !errors.Is(err, provisioner.ErrInvalid) || !strings.Contains(err.Error(), "boot: no kernel") {
-		t.Errorf("deploy: %v", err)
-	}
-}
-
 func TestEachHintForTheRootDeviceHasItsKeyAndOperator(t *testing.T) {
 	no := false
 	for want, hints := range map[string]v1alpha1.RootDeviceHints{
