@@ -120,7 +120,10 @@ const maxOutsideText = 2048
 // CutText shortens text from outside to 2 KiB, replaces control characters and masks
 // credentials in URLs, so that it is safe in an error message, a log line and on a
 // terminal.
-func CutText(text string) string {
+func CutText(text string) string { return CutTextTo(text, maxOutsideText) }
+
+// CutTextTo is CutText with another limit, in bytes, for what has room for less.
+func CutTextTo(text string, limit int) string {
 	const mark = " … (cut)"
 	text = MaskURLs(strings.ToValidUTF8(text, "�"))
 	text = strings.Map(func(r rune) rune {
@@ -129,10 +132,10 @@ func CutText(text string) string {
 		}
 		return r
 	}, text)
-	if len(text) <= maxOutsideText {
+	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxOutsideText-len(mark)], "") + mark
+	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
 }
 
 // NotSupportedError refuses a request that the interface chosen by the node does not

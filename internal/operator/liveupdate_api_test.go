@@ -185,3 +185,41 @@ func TestHostThatIsHeldOffIsNotUpdated(t *testing.T) {
 	b.update(h, func() { h.Annotations = nil })
 	b.did("web", before, "power off", "service")
 }
+
+func TestDataImageIsAttachedBeforeTheUpdateThatPowersTheMachineOn(t *testing.T) {
+	t.Parallel()
+	b := newUpdateBench(t, nil)
+	h := b.inUse("web")
+	b.policy("web", onReboot)
+	b.settings("web", 9)
+	b.pending("web", v1alpha1.UpdateWaitingForRebootReason)
+	b.dataImage("web")
+	b.showsImage("web", v1alpha1.WaitingForPowerOnReason)
+	before := len(b.asked("web"))
+	b.reboot(h)
+	b.did("web", before, "soft power off", "attach image", "service")
+	b.showsImage("web", v1alpha1.AttachedReason)
+}
+
+func TestRestartForAnUpdateWaitsForItsRamdisk(t *testing.T) {
+	t.Parallel()
+	b := newUpdateBench(t, withImages(true))
+	h := b.inUse("web")
+	b.policy("web", onReboot)
+	settings := b.settings("web", 9)
+	b.pending("web", v1alpha1.UpdateWaitingForRebootReason)
+	ramdisk := b.preprovisioningImage("web", "built", func(i *v1alpha1.PreprovisioningImage) bool { return i.Status.ImageURL != "" })
+	b.update(ramdisk, func() { ramdisk.Finalizers = append(ramdisk.Finalizers, "example.com/built") })
+	b.remove(ramdisk)
+	b.pending("web", v1alpha1.UpdateWaitingForRamdiskReason)
+	before := len(b.asked("web"))
+	b.reboot(h)
+	b.waits("web", "The restart waits for the ramdisk")
+	b.did("web", before)
+	b.update(ramdisk, func() {
+		ramdisk.Finalizers = slices.DeleteFunc(ramdisk.Finalizers, func(f string) bool { return f == "example.com/built" })
+	})
+	b.did("web", before, "soft power off", "service")
+	b.compare(settings, false)
+	b.isOK("web")
+}

@@ -142,6 +142,9 @@ const (
 	UpdateBlockedByFencingReason = "BlockedByFencing"
 	// UpdateEngineTooOldReason means that the engine cannot service nodes.
 	UpdateEngineTooOldReason = "EngineTooOld"
+	// UpdateWaitingForRamdiskReason means that there is no ramdisk yet that the machine can
+	// boot for it.
+	UpdateWaitingForRamdiskReason = "WaitingForRamdisk"
 	// UpdateRunningReason means that the update is being applied.
 	UpdateRunningReason = "Running"
 	// UpdateFailedReason means that the update failed.

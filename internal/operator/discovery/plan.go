@@ -179,9 +179,4 @@ func lowerSet(texts []string) map[string]bool {
 // maxMessage limits text from outside in a status, in bytes.
 const maxMessage = 512
 
-func cut(text string) string {
-	if len(text) <= maxMessage {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
-}
+func cut(text string) string { return node.CutTextTo(text, maxMessage) }

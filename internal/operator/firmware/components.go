@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -126,7 +127,7 @@ func decideComponents(wanted, begun []v1alpha1.FirmwareUpdate, found []provision
 		if len(names) > 0 {
 			remedy = "it has " + strings.Join(names, ", ")
 		}
-		v.invalid = append(v.invalid, fmt.Sprintf("component %q does not exist on this machine: %s", cut(update.Component, maxComponent), cut(remedy, maxNames)))
+		v.invalid = append(v.invalid, fmt.Sprintf("component %q does not exist on this machine: %s", node.CutTextTo(update.Component, maxComponent), node.CutTextTo(remedy, maxNames)))
 	}
 	return v
 }

@@ -1,7 +1,6 @@
 package firmware
 
 import (
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 // time of a transition only when the status flips.
 func setConditions(conditions *[]metav1.Condition, v verdict, generation int64, now time.Time) {
 	changing := metav1.Condition{
-		Type: v1alpha1.ChangeDetectedCondition, Status: metav1.ConditionFalse, Reason: v.determined, Message: cut(v.changingMessage, maxMessage),
+		Type: v1alpha1.ChangeDetectedCondition, Status: metav1.ConditionFalse, Reason: v.determined, Message: node.CutTextTo(v.changingMessage, maxMessage),
 	}
 	if v.changing {
 		changing.Status = metav1.ConditionTrue
@@ -36,7 +36,7 @@ func setConditions(conditions *[]metav1.Condition, v verdict, generation int64, 
 		Type: v1alpha1.ValidCondition, Status: metav1.ConditionTrue, Reason: v.determined, Message: "The machine can be given what spec asks for",
 	}
 	if len(v.invalid) > 0 {
-		valid.Status, valid.Reason, valid.Message = metav1.ConditionFalse, v.refused, cut(list(v.invalid, "; "), maxMessage)
+		valid.Status, valid.Reason, valid.Message = metav1.ConditionFalse, v.refused, node.CutTextTo(list(v.invalid, "; "), maxMessage)
 	}
 	for _, c := range []metav1.Condition{changing, valid} {
 		c.ObservedGeneration = generation
@@ -61,15 +61,5 @@ func publishInvalid(recorder events.EventRecorder, obj client.Object, before, af
 	if was != nil && was.Status == now.Status && was.Message == now.Message && was.ObservedGeneration == now.ObservedGeneration {
 		return
 	}
-	recorder.Eventf(obj, nil, corev1.EventTypeWarning, eventValidationFailed, actionValidate, "%s", cut(now.Message, maxNote))
-}
-
-// cut shortens text to a number of bytes, and takes out what is no text.
-func cut(text string, limit int) string {
-	text = strings.ToValidUTF8(text, "")
-	if len(text) <= limit {
-		return text
-	}
-	const mark = "…"
-	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
+	recorder.Eventf(obj, nil, corev1.EventTypeWarning, eventValidationFailed, actionValidate, "%s", node.CutTextTo(now.Message, maxNote))
 }

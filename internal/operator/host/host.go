@@ -158,7 +158,7 @@ func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets cre
 	updates := updater{client: config.Client, engine: config.Engine}
 	prepare := preparing{work: engineWork, updater: updates}
 	idle := available{power: steer, capacity: slots, updater: updates, maxFailures: config.MaxProvisioningFailures}
-	live := liveUpdate{work: engineWork, updater: updates, maxAttempts: config.MaxServicingAttempts, metrics: config.Metrics}
+	live := liveUpdate{work: engineWork, updater: updates, media: drives, maxAttempts: config.MaxServicingAttempts, metrics: config.Metrics}
 	use := provisioned{work: engineWork, power: steer, capacity: slots, live: live}
 	return map[v1alpha1.ProvisioningState]phase{
 		v1alpha1.StateNone:                  find,

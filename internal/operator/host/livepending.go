@@ -31,6 +31,8 @@ func (p liveUpdate) pending(s *scope, v serviceView, live changes, next serviceS
 		return blockedByPolicy(s, all)
 	case tooOld:
 		return pendingUpdate(v1alpha1.UpdateEngineTooOldReason, "%s cannot be applied to a host in use by this engine, which is older than API version 1.87; upgrade it, or deprovision the host", capitalized(live.names()))
+	case s.ramdiskMissing != "":
+		return pendingUpdate(v1alpha1.UpdateWaitingForRamdiskReason, "%s waits for the ramdisk that the machine boots for it: %s", capitalized(live.names()), s.ramdiskMissing)
 	case len(v.requests.holds) > 0:
 		return pendingUpdate(v1alpha1.UpdateBlockedByFencingReason, "%s waits until the host is not held powered off any more by %s", capitalized(live.names()), strings.Join(sortedKeys(v.requests.holds), ", "))
 	default:

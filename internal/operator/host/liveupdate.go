@@ -17,6 +17,7 @@ import (
 type liveUpdate struct {
 	work
 	updater updater
+	media   media
 	// maxAttempts is how often the same update is tried; 0 is without end.
 	maxAttempts int
 	metrics     *Metrics
@@ -69,8 +70,9 @@ func (p liveUpdate) view(ctx context.Context, s *scope, live changes) (v service
 	v = serviceView{
 		node: *s.node, record: record, requests: requests, explicit: explicit,
 		wanted: live.wanted() && !s.waitsToDetach, ready: live.ready(), kept: kept && !s.waitsToDetach,
-		observed: isObserved(s.changes) || record.NodeChangedAt != nil && s.now.Sub(record.NodeChangedAt.Time) > observeTimeout,
-		waiting:  s.wait(v1alpha1.OperationService, p.maxBackoff) > 0 || p.gaveUp(s, record),
+		observed:  isObserved(s.changes) || record.NodeChangedAt != nil && s.now.Sub(record.NodeChangedAt.Time) > observeTimeout,
+		waiting:   s.wait(v1alpha1.OperationService, p.maxBackoff) > 0 || p.gaveUp(s, record),
+		noRamdisk: s.ramdiskMissing != "",
 	}
 	if v.wanted && s.node.State == node.Active && record.Request == "" {
 		able, err := p.engine.CanService(ctx)
@@ -107,9 +109,16 @@ func (p liveUpdate) take(ctx context.Context, s *scope, live changes, v serviceV
 	case serviceBlocked:
 		s.waiting("%s", cut(withReason("The node is in state \"service failed\", and a person or another client has to end that", cmp.Or(v.node.MaintenanceReason, v.node.LastError))))
 		return steering{}, nil
+	case serviceUnbootable:
+		s.waiting("The restart waits for the ramdisk of the update: %s", s.ramdiskMissing)
+		count(p.metrics.noRamdisk, s.host)
+		return steering{result: result{requeueAfter: ramdiskWait, stop: true}}, nil
 	case serviceRestart:
 		return p.restart(ctx, s, live)
 	case serviceBegin:
+		if ready, res, err := p.media.reconcile(ctx, s); err != nil || !ready {
+			return steering{result: res}, err // the machine is on when the update ends
+		}
 		return p.begin(ctx, s, live)
 	case serviceSend:
 		return p.send(ctx, s, live)

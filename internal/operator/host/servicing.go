@@ -39,19 +39,20 @@ var inService = map[node.State]bool{
 type serviceStep int
 
 const (
-	serviceNone    serviceStep = iota // nothing
-	serviceObserve                    // it has succeeded, which nobody has seen yet
-	serviceBlocked                    // a person or another client has to act
-	serviceRestart                    // the machine is powered off for another attempt
-	serviceBegin                      // it is planned, and the request recorded
-	serviceSend                       // the request is sent
-	serviceWait                       // the engine is at work
-	serviceAbort                      // the engine has to end what it does
-	serviceDone                       // it has succeeded
-	serviceFailed                     // it has failed
-	servicePause                      // the node is in use again after a failure
-	serviceSeen                       // it has succeeded, and everybody knows
-	serviceEnd                        // it is not wanted any more, and nothing of it runs
+	serviceNone       serviceStep = iota // nothing
+	serviceObserve                       // it has succeeded, which nobody has seen yet
+	serviceBlocked                       // a person or another client has to act
+	serviceUnbootable                    // the restart it was asked with waits until there is a ramdisk
+	serviceRestart                       // the machine is powered off for another attempt
+	serviceBegin                         // it is planned, and the request recorded
+	serviceSend                          // the request is sent
+	serviceWait                          // the engine is at work
+	serviceAbort                         // the engine has to end what it does
+	serviceDone                          // it has succeeded
+	serviceFailed                        // it has failed
+	servicePause                         // the node is in use again after a failure
+	serviceSeen                          // it has succeeded, and everybody knows
+	serviceEnd                           // it is not wanted any more, and nothing of it runs
 )
 
 // serviceView is what decides about a live update.
@@ -68,6 +69,8 @@ type serviceView struct {
 	explicit bool
 	// waiting is true while a failure is not tried again, for a time or for good.
 	waiting bool
+	// noRamdisk is true while there is no ramdisk that the machine could boot for the update.
+	noRamdisk bool
 }
 
 // again reports whether an attempt was made before that has to be followed by another one.
@@ -144,6 +147,10 @@ func (v serviceView) trigger() serviceStep {
 	asked := v.requests.cycle || v.again()
 	switch {
 	case v.node.Busy || v.node.TargetPower != "":
+		return serviceNone
+	case v.noRamdisk && v.requests.cycle && v.node.Power == node.PowerOn:
+		return serviceUnbootable
+	case v.noRamdisk: // a machine that is off is not kept off for an update
 		return serviceNone
 	case v.node.Power == node.PowerOff && (asked || !v.explicit):
 		return serviceBegin

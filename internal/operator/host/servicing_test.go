@@ -51,6 +51,7 @@ func TestDecideService(t *testing.T) {
 	byEngine := func(v *serviceView) { v.node.Maintenance, v.node.Fault = true, node.FaultServiceFailure }
 	writing := func(v *serviceView) { v.node.Step = firmwareStep }
 	observed := func(v *serviceView) { v.observed = true }
+	noRamdisk := func(v *serviceView) { v.noRamdisk = true }
 	asked := func(request string, accepted bool) func(*serviceView) {
 		return func(v *serviceView) {
 			v.record.Request, v.record.Accepted, v.record.NodeChangedAt = request, accepted, &before
@@ -81,6 +82,12 @@ func TestDecideService(t *testing.T) {
 		{"must not be off, no request", node.Active, neverOff, serviceNone},
 		{"must not be off, restart requested", node.Active, both(neverOff, cycle), serviceBegin},
 		{"must not be off, lost its power", node.Active, both(neverOff, off), serviceBegin},
+
+		{"no ramdisk, restart requested", node.Active, both(noRamdisk, cycle), serviceUnbootable},
+		{"no ramdisk, restart requested, held", node.Active, both(noRamdisk, cycle, held), serviceNone},
+		{"no ramdisk, off and to be on", node.Active, both(noRamdisk, off), serviceNone},
+		{"no ramdisk, must not be off, restart requested", node.Active, both(noRamdisk, neverOff, cycle), serviceUnbootable},
+		{"no ramdisk, nothing is wanted, restart requested", node.Active, both(noRamdisk, nothing, cycle), serviceNone},
 
 		{"recorded, not sent", node.Active, both(off, asked(askService, false)), serviceSend},
 		{"recorded, not sent, held since", node.Active, both(off, asked(askService, false), held), serviceEnd},
