@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -276,6 +277,13 @@ type BareMetalHost struct {
 // HasBMC reports whether any BMC detail is set. Empty strings count as absent.
 func (h *BareMetalHost) HasBMC() bool {
 	return h.Spec.BMC.Address != "" || h.Spec.BMC.CredentialsName != ""
+}
+
+// SupportsPowerControl reports whether the machine can be powered on and off: it has a BMC, and
+// that is not the BMC of another machine as far as the condition IdentityVerified tells.
+// spec.disablePowerOff may forbid it nevertheless.
+func (h *BareMetalHost) SupportsPowerControl() bool {
+	return h.HasBMC() && !meta.IsStatusConditionFalse(h.Status.Conditions, IdentityVerifiedCondition)
 }
 
 // BareMetalHostList is a list of machines.

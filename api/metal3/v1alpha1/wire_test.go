@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
@@ -73,6 +74,29 @@ func TestEmptyBMCDetailsCountAsAbsent(t *testing.T) {
 		}
 		if got := h.HasBMC(); got != want {
 			t.Errorf("%s: has a BMC: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestPowerIsControlledOnlyThroughTheBMCOfTheMachine(t *testing.T) {
+	withBMC := BareMetalHost{Spec: BareMetalHostSpec{BMC: BMCDetails{Address: "ipmi://192.0.2.1"}}}
+	with := func(status metav1.ConditionStatus) BareMetalHost {
+		h := *withBMC.DeepCopy()
+		h.Status.Conditions = []metav1.Condition{{Type: IdentityVerifiedCondition, Status: status}}
+		return h
+	}
+	for name, test := range map[string]struct {
+		host BareMetalHost
+		want bool
+	}{
+		"no BMC":                         {BareMetalHost{}, false},
+		"a BMC":                          {withBMC, true},
+		"the machine's BMC":              {with(metav1.ConditionTrue), true},
+		"perhaps the machine's BMC":      {with(metav1.ConditionUnknown), true},
+		"the BMC of a different machine": {with(metav1.ConditionFalse), false},
+	} {
+		if got := test.host.SupportsPowerControl(); got != test.want {
+			t.Errorf("%s: supports power control: %t, want %t", name, got, test.want)
 		}
 	}
 }

@@ -191,13 +191,32 @@ func progressing(s *scope) metav1.Condition {
 		p = &progress{reason: v1alpha1.NotProgressingReason, message: "The engine cannot be used: " + s.engineError}
 	}
 	if p == nil {
-		p = &progress{reason: v1alpha1.NotProgressingReason, message: "There is nothing to do"}
+		p = &progress{reason: v1alpha1.NotProgressingReason, message: idleMessage(s.host)}
 	}
 	status := metav1.ConditionFalse
 	if p.active {
 		status = metav1.ConditionTrue
 	}
 	return condition(v1alpha1.ProgressingCondition, status, p.reason, p.message)
+}
+
+// idleMessage is pure: what a host says that has nothing to do now, although a person may have
+// asked for something.
+func idleMessage(h *v1alpha1.BareMetalHost) string {
+	value, inspect := h.Annotations[v1alpha1.InspectAnnotation]
+	state := h.Status.Provisioning.State
+	switch {
+	case h.Spec.ExternallyProvisioned && state == v1alpha1.StateProvisioned:
+		return "spec.externallyProvisioned has no effect on a host that was provisioned, nor has a change of its image meanwhile; set it to false"
+	case !inspect || value != "":
+		return "There is nothing to do"
+	case h.Spec.InspectionMode == v1alpha1.InspectionModeDisabled:
+		return "The annotation " + v1alpha1.InspectAnnotation + " has no effect, because spec.inspectionMode disables inspection"
+	case hasDeployment[state]:
+		return "The annotation " + v1alpha1.InspectAnnotation + " waits until the host is available: a machine in use is not inspected"
+	default:
+		return "The annotation " + v1alpha1.InspectAnnotation + " waits for the machine; boot it into its ramdisk"
+	}
 }
 
 // healths are the conditions for what BMCs tell of the hardware.
@@ -230,7 +249,7 @@ func healthy(s *scope) metav1.Condition {
 func powerManagement(s *scope) metav1.Condition {
 	const kind = v1alpha1.PowerManagementSupportedCondition
 	switch {
-	case s.host.HasBMC() && !usesBMC(s.host):
+	case s.host.HasBMC() && !s.host.SupportsPowerControl():
 		return condition(kind, metav1.ConditionFalse, v1alpha1.IdentityMismatchReason, "The BMC belongs to another machine")
 	case s.host.HasBMC() && s.host.Spec.DisablePowerOff:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.PowerOffDisabledReason, "spec.disablePowerOff is set"+withoutEffect(s.ignoredHolds))

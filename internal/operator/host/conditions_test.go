@@ -188,3 +188,37 @@ func TestConditionTimesChangeOnlyWithTheStatus(t *testing.T) {
 		t.Errorf("transition time moved from %s to %s", before.LastTransitionTime, after.LastTransitionTime)
 	}
 }
+
+func TestRequestsWithoutEffectAreNamedByAnIdleHost(t *testing.T) {
+	inspect := func(value string) func(*v1alpha1.BareMetalHost) {
+		return func(h *v1alpha1.BareMetalHost) {
+			h.Annotations = map[string]string{v1alpha1.InspectAnnotation: value}
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		state  v1alpha1.ProvisioningState
+		change func(*v1alpha1.BareMetalHost)
+		want   string
+	}{
+		{"nothing asked for", v1alpha1.StateAvailable, func(*v1alpha1.BareMetalHost) {}, "nothing to do"},
+		{"inspection of a silent machine", v1alpha1.StateAvailable, inspect(""), "boot it into its ramdisk"},
+		{"inspection of a machine in use", v1alpha1.StateProvisioned, inspect(""), "waits until the host is available"},
+		{"inspection of another's machine", v1alpha1.StateExternallyProvisioned, inspect(""), "waits until the host is available"},
+		{"inspection that is turned off", v1alpha1.StateAvailable, func(h *v1alpha1.BareMetalHost) {
+			inspect("")(h)
+			h.Spec.InspectionMode = v1alpha1.InspectionModeDisabled
+		}, "disables inspection"},
+		{"the old way to turn inspection off", v1alpha1.StateAvailable, inspect("disabled"), "nothing to do"},
+		{"external, after it was deployed", v1alpha1.StateProvisioned, func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }, "set it to false"},
+		{"external", v1alpha1.StateExternallyProvisioned, func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }, "nothing to do"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := testHost(func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.State = tt.state })
+			tt.change(h)
+			if got := progressing(newScope(h, testNow, 0)); !strings.Contains(got.Message, tt.want) {
+				t.Errorf("Progressing says %q, want %q", got.Message, tt.want)
+			}
+		})
+	}
+}

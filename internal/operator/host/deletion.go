@@ -57,12 +57,12 @@ func decideDelete(h *v1alpha1.BareMetalHost) deleteStep {
 	case v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateRegistering, v1alpha1.StateImporting:
 		return deleteNode
 	case v1alpha1.StateProvisioning, v1alpha1.StateProvisioned:
-		if !usesBMC(h) {
+		if !h.SupportsPowerControl() {
 			return deleteNode // its machine cannot be booted for cleaning
 		}
 		return deleteDeprovision
 	case v1alpha1.StateDeprovisioning, v1alpha1.StatePoweringOffBeforeDelete:
-		if !usesBMC(h) {
+		if !h.SupportsPowerControl() {
 			return deleteNode
 		}
 		return deleteContinue

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -144,10 +143,4 @@ func identityCondition(status metav1.ConditionStatus, reason, message string) *m
 // unverified notes that nothing speaks against the BMC, and nothing for it.
 func (s *scope) unverified(format string, args ...any) {
 	s.identity = identityCondition(metav1.ConditionUnknown, v1alpha1.IdentityUnverifiedReason, fmt.Sprintf(format, args...))
-}
-
-// usesBMC reports whether the machine of a host is reached through its BMC. One that
-// belongs to another machine is never used.
-func usesBMC(h *v1alpha1.BareMetalHost) bool {
-	return h.HasBMC() && !meta.IsStatusConditionFalse(h.Status.Conditions, v1alpha1.IdentityVerifiedCondition)
 }

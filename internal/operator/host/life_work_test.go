@@ -459,3 +459,21 @@ func TestFreeHostThatSomebodyElseHasDeployedIsAdopted(t *testing.T) {
 	})
 	l.does("web", before, "manage", "adopt")
 }
+
+func TestErrorsInTheStatusHaveNoCredentials(t *testing.T) {
+	l := newLife(t, nil)
+	const name = "demo-deprovisioning"
+	l.add(name, withImage)
+	l.rests(name, v1alpha1.StateProvisioned)
+	l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+	l.rests(name, v1alpha1.StateDeprovisioning)
+	l.node(name, func(n *provisioner.Node) {
+		n.State, n.LastError, n.StateChangedAt = node.CleanFailed, "get https://user:hunter2@images.example.com/x: "+strings.Repeat("no ", 4096), l.now
+		n.Maintenance, n.Fault = true, node.FaultCleanFailure
+	})
+	h := l.fails(name, v1alpha1.ErrorProvisioning)
+	shown := h.Status.ErrorMessage + conditionOf(h.Status.Conditions, v1alpha1.ReadyCondition).Message
+	if strings.Contains(shown, "hunter2") || !strings.Contains(shown, "images.example.com") || len(h.Status.ErrorMessage) > 2048 {
+		t.Errorf("the host shows %d bytes: %.200q", len(shown), shown)
+	}
+}
