@@ -209,18 +209,7 @@ func (o *Operator) Run(ctx context.Context) error {
 		}
 	}
 	if slices.Contains(o.opts.Controllers, GroupHost) {
-		if !o.opts.AllowUpstream {
-			if err := o.checkUpstream(ctx); err != nil {
-				if ctx.Err() != nil {
-					return nil // it was asked to stop
-				}
-				return err
-			}
-		}
-		if err := o.checkDefinition(ctx); err != nil {
-			return err
-		}
-		if err := o.indexChildren(ctx); err != nil {
+		if err := o.prepareHosts(ctx); err != nil {
 			return err
 		}
 	}
@@ -238,6 +227,20 @@ func (o *Operator) Run(ctx context.Context) error {
 		return fmt.Errorf("run controllers: %w", err)
 	}
 	return nil
+}
+
+// prepareHosts checks that the host controllers may run in this cluster, and registers their
+// indexes.
+func (o *Operator) prepareHosts(ctx context.Context) error {
+	if !o.opts.AllowUpstream {
+		if err := o.checkUpstream(ctx); err != nil {
+			return err
+		}
+	}
+	if err := o.checkDefinition(ctx); err != nil {
+		return err
+	}
+	return o.indexChildren(ctx)
 }
 
 // readCluster reads what identifies the cluster in the marks of nodes. A new API server

@@ -102,7 +102,7 @@ func decidePower(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner
 		return powerStay
 	case !r.neverOff && r.unrecorded(records):
 		return powerOff
-	case n.Power == "" || n.Power == node.PowerError:
+	case n.Power == "":
 		return powerWait
 	case n.Power == node.PowerOff && r.cycle:
 		return powerServed
