@@ -47,7 +47,7 @@ func (p components) reconcile(ctx context.Context, s pass, l *last) (time.Durati
 	if err != nil && !errors.Is(err, provisioner.ErrUnsupported) {
 		return 0, err
 	}
-	next := last{reading: readingOf(s.node), known: true, at: s.now, none: len(found) == 0, worked: changes[s.node.State]}
+	next := last{reading: readingOf(s.node), known: true, at: s.now, none: len(found) == 0, worked: firmwareWork[s.node.State]}
 	if next.none && !exists {
 		*l = next
 		return 0, nil

@@ -119,8 +119,8 @@ func settled(s node.State) bool {
 	return s != node.Enroll && (class == node.Stable || class == node.Failed)
 }
 
-// changes are the states in which the engine reads or changes a machine's firmware.
-var changes = map[node.State]bool{
+// firmwareWork are the states in which the engine reads or changes a machine's firmware.
+var firmwareWork = map[node.State]bool{
 	node.Verifying: true,
 	node.Cleaning:  true, node.CleanWait: true, node.CleanHold: true,
 	node.Servicing: true, node.ServiceWait: true, node.ServiceHold: true,
@@ -132,7 +132,7 @@ type recollection struct{ settings, components last }
 
 // note remembers that the engine works on the machine.
 func (r *recollection) note(n provisioner.Node) {
-	if changes[n.State] {
+	if firmwareWork[n.State] {
 		r.settings.worked, r.components.worked = true, true
 	}
 }

@@ -52,7 +52,7 @@ func (p settings) reconcile(ctx context.Context, s pass, l *last) (time.Duration
 	if err != nil {
 		return 0, err
 	}
-	*l = last{reading: readingOf(s.node), known: true, at: s.now, none: none, worked: changes[s.node.State]}
+	*l = last{reading: readingOf(s.node), known: true, at: s.now, none: none, worked: firmwareWork[s.node.State]}
 	if isChanging(written.Status.Conditions) {
 		return changingInterval, nil
 	}
