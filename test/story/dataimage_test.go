@@ -22,12 +22,7 @@ func TestDataImageIsInTheDriveBeforeTheMachineIsPoweredOn(t *testing.T) {
 	m := startHost(t, r)
 	m.register(t, "redfish")
 	m.inState(t, metal3v1alpha1.StateAvailable)
-	image := serveImage(t)
-	raw := "raw"
-	m.change(t, func(h *metal3v1alpha1.BareMetalHost) {
-		h.Spec.Image = &metal3v1alpha1.Image{URL: image.url, Checksum: image.checksum, ChecksumType: metal3v1alpha1.ChecksumSHA256, DiskFormat: &raw}
-	})
-	m.inState(t, metal3v1alpha1.StateProvisioned)
+	m.deploysImage(t)
 	m.shows(t, "powered on", func(h *metal3v1alpha1.BareMetalHost) bool { return h.Status.PoweredOn })
 	m.runsSystem(t)
 

@@ -142,18 +142,12 @@ func TestHostWithABMCLivesFromItsRegistrationToItsDeletion(t *testing.T) {
 			r, _ := startBootService(t, vendor)
 			m := startHost(t, r)
 			m.register(t, scheme)
-			h := m.inState(t, metal3v1alpha1.StateAvailable)
-			if h.Status.HardwareDetails == nil || len(h.Status.HardwareDetails.NICs) == 0 {
-				t.Errorf("hardware = %+v, want what the ramdisk found", h.Status.HardwareDetails)
+			if details := m.inState(t, metal3v1alpha1.StateAvailable).Status.HardwareDetails; details == nil || len(details.NICs) == 0 {
+				t.Errorf("hardware = %+v, want what the ramdisk found", details)
 			}
 			wiped := len(r.done(effect.Wipe))
 
-			image := serveImage(t)
-			raw := "raw"
-			m.change(t, func(h *metal3v1alpha1.BareMetalHost) {
-				h.Spec.Image = &metal3v1alpha1.Image{URL: image.url, Checksum: image.checksum, ChecksumType: metal3v1alpha1.ChecksumSHA256, DiskFormat: &raw}
-			})
-			h = m.inState(t, metal3v1alpha1.StateProvisioned)
+			image, h := m.deploysImage(t)
 			m.runsImage(t, image, string(h.UID))
 			if got := r.done(effect.Wipe)[wiped:]; len(got) != 0 {
 				t.Errorf("%q was done for the deployment", got)
@@ -166,17 +160,7 @@ func TestHostWithABMCLivesFromItsRegistrationToItsDeletion(t *testing.T) {
 			if got := r.done(effect.Wipe)[wiped:]; len(got) != 1 || len(r.Machine(0).Disks().Contents()) != 0 {
 				t.Errorf("after the removal: wipes %q, disks %v, want one that leaves them empty", got, r.Machine(0).Disks().Contents())
 			}
-			if err := m.kube.Delete(t.Context(), h); err != nil {
-				t.Fatal(err)
-			}
-			eventually(t, func(ctx context.Context) error {
-				var h metal3v1alpha1.BareMetalHost
-				err := m.kube.Get(ctx, m.host, &h)
-				if err == nil {
-					return fmt.Errorf("host is still there, in state %q", h.Status.Provisioning.State)
-				}
-				return client.IgnoreNotFound(err)
-			})
+			m.isDeleted(t)
 			if nodes, err := allNodes(t.Context(), r.engine, ironic.NodeQuery{}); err != nil || len(nodes) != 0 {
 				t.Errorf("nodes = %v, %v; want none", nodes, err)
 			}
@@ -185,6 +169,32 @@ func TestHostWithABMCLivesFromItsRegistrationToItsDeletion(t *testing.T) {
 			}
 		})
 	}
+}
+
+// deploysImage sets an image in the spec of the host, and waits until that is deployed.
+func (m *managed) deploysImage(t *testing.T) (servedImage, *metal3v1alpha1.BareMetalHost) {
+	t.Helper()
+	image, raw := serveImage(t), "raw"
+	m.change(t, func(h *metal3v1alpha1.BareMetalHost) {
+		h.Spec.Image = &metal3v1alpha1.Image{URL: image.url, Checksum: image.checksum, ChecksumType: metal3v1alpha1.ChecksumSHA256, DiskFormat: &raw}
+	})
+	return image, m.inState(t, metal3v1alpha1.StateProvisioned)
+}
+
+// isDeleted deletes the host, and waits until it is gone.
+func (m *managed) isDeleted(t *testing.T) {
+	t.Helper()
+	host := &metal3v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: m.host.Namespace, Name: m.host.Name}}
+	if err := m.kube.Delete(t.Context(), host); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func(ctx context.Context) error {
+		err := m.kube.Get(ctx, m.host, host)
+		if err == nil {
+			return fmt.Errorf("host is still there, in state %q", host.Status.Provisioning.State)
+		}
+		return client.IgnoreNotFound(err)
+	})
 }
 
 // holdsOff keeps the machine off for a while by an annotation.

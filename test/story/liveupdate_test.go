@@ -28,12 +28,7 @@ func TestHostInUseGetsSettingsAndFirmwareAtItsReboot(t *testing.T) {
 	m := startHost(t, r)
 	m.register(t, "redfish")
 	m.inState(t, metal3v1alpha1.StateAvailable)
-	image := serveImage(t)
-	raw := "raw"
-	m.change(t, func(h *metal3v1alpha1.BareMetalHost) {
-		h.Spec.Image = &metal3v1alpha1.Image{URL: image.url, Checksum: image.checksum, ChecksumType: metal3v1alpha1.ChecksumSHA256, DiskFormat: &raw}
-	})
-	h := m.inState(t, metal3v1alpha1.StateProvisioned)
+	image, h := m.deploysImage(t)
 	m.runsImage(t, image, string(h.UID))
 	m.shows(t, "powered on", func(h *metal3v1alpha1.BareMetalHost) bool { return h.Status.PoweredOn })
 
@@ -82,18 +77,8 @@ func TestHostInUseGetsSettingsAndFirmwareAtItsReboot(t *testing.T) {
 	}
 
 	m.change(t, func(h *metal3v1alpha1.BareMetalHost) { h.Spec.Image = nil })
-	h = m.inState(t, metal3v1alpha1.StateAvailable)
-	if err := m.kube.Delete(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func(ctx context.Context) error {
-		var h metal3v1alpha1.BareMetalHost
-		err := m.kube.Get(ctx, m.host, &h)
-		if err == nil {
-			return fmt.Errorf("host is still there, in state %q", h.Status.Provisioning.State)
-		}
-		return client.IgnoreNotFound(err)
-	})
+	m.inState(t, metal3v1alpha1.StateAvailable)
+	m.isDeleted(t)
 	if nodes, err := allNodes(t.Context(), r.engine, ironic.NodeQuery{}); err != nil || len(nodes) != 0 {
 		t.Errorf("nodes = %v, %v; want none", nodes, err)
 	}

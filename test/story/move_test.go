@@ -1,9 +1,7 @@
 package story
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"testing"
 
@@ -22,11 +20,7 @@ func (m *managed) deploys(t *testing.T) *metal3v1alpha1.BareMetalHost {
 	t.Helper()
 	m.register(t, "redfish")
 	m.inState(t, metal3v1alpha1.StateAvailable)
-	image, raw := serveImage(t), "raw"
-	m.change(t, func(h *metal3v1alpha1.BareMetalHost) {
-		h.Spec.Image = &metal3v1alpha1.Image{URL: image.url, Checksum: image.checksum, ChecksumType: metal3v1alpha1.ChecksumSHA256, DiskFormat: &raw}
-	})
-	m.inState(t, metal3v1alpha1.StateProvisioned)
+	m.deploysImage(t)
 	m.runsSystem(t)
 	return m.settled(t)
 }
@@ -91,19 +85,14 @@ func TestHostMovesBetweenClustersOfOneEngineAsItIs(t *testing.T) {
 
 	// The same machine in the other cluster, without a move.
 	to.register(t, "redfish")
-	stranger := to.shows(t, "refused", func(h *metal3v1alpha1.BareMetalHost) bool {
+	to.shows(t, "refused", func(h *metal3v1alpha1.BareMetalHost) bool {
 		return h.Status.ErrorType == metal3v1alpha1.ErrorRegistration
 	})
-	if err := to.kube.Delete(t.Context(), stranger); err != nil {
+	to.isDeleted(t)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: to.host.Namespace, Name: "web-bmc"}}
+	if err := to.kube.Delete(t.Context(), secret); client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func(ctx context.Context) error {
-		var h metal3v1alpha1.BareMetalHost
-		if err := to.kube.Get(ctx, to.host, &h); err == nil {
-			return fmt.Errorf("host is still there, in state %q", h.Status.Provisioning.State)
-		}
-		return client.IgnoreNotFound(to.kube.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-bmc"}}))
-	})
 	from.settled(t)
 
 	status := statusOf(t, before)

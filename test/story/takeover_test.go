@@ -91,11 +91,7 @@ func TestCredentialsAddedLaterTakeOverTheRightMachineAsItIs(t *testing.T) {
 			}
 			before := m.inState(t, metal3v1alpha1.StateAvailable)
 			if state == metal3v1alpha1.StateProvisioned {
-				image, raw := serveImage(t), "raw"
-				m.change(t, func(h *metal3v1alpha1.BareMetalHost) {
-					h.Spec.Image = &metal3v1alpha1.Image{URL: image.url, Checksum: image.checksum, ChecksumType: metal3v1alpha1.ChecksumSHA256, DiskFormat: &raw}
-				})
-				before = m.inState(t, state)
+				_, before = m.deploysImage(t)
 				m.runsSystem(t)
 			}
 			done, boots := m.effects("0"), m.Machine(0).Status().Boots
