@@ -2,6 +2,8 @@ package host
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,5 +102,60 @@ func TestDurationOfAnOperationIsMeasuredOnce(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"metal3_operation_register_duration_seconds": "1 in 100 s"}, measured); diff != "" {
 		t.Errorf("durations (-want +got):\n%s", diff)
+	}
+}
+
+// described keeps the names and labels of what is registered.
+type described struct{ all []string }
+
+func (d *described) Register(c prometheus.Collector) error {
+	descriptions := make(chan *prometheus.Desc, 16)
+	c.Describe(descriptions)
+	close(descriptions)
+	for desc := range descriptions {
+		text := desc.String()
+		name := text[strings.Index(text, `"`)+1:]
+		labels := text[strings.Index(text, "variableLabels: ")+len("variableLabels: "):]
+		d.all = append(d.all, name[:strings.Index(name, `"`)]+strings.TrimSuffix(labels, "}"))
+	}
+	return nil
+}
+
+func (d *described) MustRegister(...prometheus.Collector) {}
+func (d *described) Unregister(prometheus.Collector) bool { return false }
+
+// TestMetricsHaveTheNamesAndLabelsThatDashboardsOfMetal3Use keeps the doubled underscores, too.
+func TestMetricsHaveTheNamesAndLabelsThatDashboardsOfMetal3Use(t *testing.T) {
+	var registry described
+	if _, err := NewMetrics(&registry); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, metric := range registry.all {
+		if strings.HasPrefix(metric, "metal3_") {
+			got = append(got, metric)
+		}
+	}
+	slices.Sort(got)
+	want := []string{"metal3_provisioning_state_change_total{prev_state,new_state}"}
+	for name, label := range map[string]string{
+		"reconcile_total": "", "reconcile_error_total": "", "provisioner_not_ready_total": "", "host_unmanaged_total": "",
+		"host_error_total": "error_type", "host_registration_required_total": "", "host_config_data_error_total": "host_data_type",
+		"operation_power_change_total": "on_off", "operation_register_duration_seconds": "", "operation_inspect_duration_seconds": "",
+		"operation_provision_duration_seconds": "", "operation_deprovision_duration_seconds": "",
+		"credentials_missing_total": "", "credentials_invalid_total": "", "credentials_unhandled_error_total": "",
+		"credentials_updated_total": "", "credentials_no_management_access_total": "",
+		"delete_without_deprovisioning_total": "", "delete_without_powering_off_total": "", "delete_delayed_for_detached_total": "",
+		"waiting_for_preprov_image_total": "", "delayed__provisioning_total": "", "delayed__deprovisioning_total": "",
+	} {
+		labels := "namespace,host"
+		if label != "" {
+			labels += "," + label
+		}
+		want = append(want, "metal3_"+name+"{"+labels+"}")
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 }
