@@ -66,6 +66,33 @@ func TestMachinesDeletedWhileDiscoveryIsDownStayAway(t *testing.T) {
 	}
 }
 
+// TestHostDeletedWhileDiscoveryIsDownLeavesItsMachineAway has the host's own controller keep
+// what discovery, which is not running, will need.
+func TestHostDeletedWhileDiscoveryIsDownLeavesItsMachineAway(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	d := b.discover("denying", func(s *discoveryv1.BareMetalHostDiscoverySpec) { s.Rediscovery = discoveryv1.RediscoveryDeny })
+	b.boot("web")
+	h := b.inState("web", v1alpha1.StateAvailable)
+	b.stop()
+	only := func(group string) {
+		b.startWith(plane.Config(t), func(o *operator.Options) { o.Controllers = []string{group} })
+	}
+	only(operator.GroupHost)
+	b.remove(h)
+	b.gone("web")
+	b.stop()
+	b.boot("web")
+	b.boot("new")
+	only(operator.GroupDiscovery)
+	b.settles(d, "keeping the machine away", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
+		return len(s.Skipped) == 1 && s.Skipped[0].Reason == discoveryv1.SkipTombstone
+	})
+	if got := b.hosts(); len(got) != 1 || got[0].Name != "new" {
+		t.Errorf("hosts %v, want only the new one", got)
+	}
+}
+
 func TestDeletionIsRecordedOnlyWhereRediscoveryIsDenied(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *operator.Options) { o.Controllers = []string{operator.GroupHost} })

@@ -6,6 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator"
@@ -83,11 +84,20 @@ func TestFailedDeletionIsShownAndCounted(t *testing.T) {
 func TestDeletionEndsEvenWhenTheEngineRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *operator.Options) { o.MaxBackoff = 10 * time.Millisecond })
+	d := b.discover("everything", nil)
 	h := b.plainHost("demo-delete-error", nil)
 	b.inState("demo-delete-error", v1alpha1.StateAvailable)
 	b.remove(h)
 	b.gone("demo-delete-error")
 	b.hasEvent("demo-delete-error", "DeleteGaveUp")
+
+	// The node that is left is no machine that anybody has booted.
+	b.boot("new")
+	b.inState("new", v1alpha1.StateAvailable)
+	b.settles(d, "leaving the node out", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool { return s.Counts.Created == 1 })
+	if b.host("demo-delete-error") != nil {
+		t.Error("discovery created the host of the node again that the engine refused to delete")
+	}
 }
 
 func TestDeletionEndsEvenWhenTheEngineIsDown(t *testing.T) {
