@@ -17,6 +17,7 @@ func summarize(s *scope) {
 	status := &s.host.Status
 	status.OperationalStatus = operationalStatus(s)
 	status.PoweredOn = poweredOn(s)
+	status.PowerOffHolds = unrefuted(status.PowerOffHolds, s.node)
 	switch {
 	case !s.host.HasBMC():
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.IdentityVerifiedCondition)

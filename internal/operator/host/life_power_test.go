@@ -1,12 +1,15 @@
 package host
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -216,5 +219,76 @@ func TestPowerIsShownWhileTheEngineWorks(t *testing.T) {
 			}
 		}
 		l.does(name, before) // nobody steers the power meanwhile
+	}
+}
+
+// testHold keeps a host off.
+const testHold = v1alpha1.RebootAnnotationPrefix + "fence"
+
+func TestMachineIsNotPoweredOnFromACacheOlderThanItsHold(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", withImage)
+	old := l.rests("web", v1alpha1.StateProvisioned)
+	l.annotate("web", testHold, "1")
+	l.powered("web", false)
+	before := len(l.effects("web"))
+	l.change = func(c *Config) { // another leader, whose cache is behind
+		c.Client = interceptor.NewClient(l.api, interceptor.Funcs{
+			Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+				if h, isHost := obj.(*v1alpha1.BareMetalHost); isHost {
+					old.DeepCopyInto(h)
+					return nil
+				}
+				return api.Get(ctx, key, obj, opts...)
+			},
+		})
+	}
+	l.restart()
+	for range 3 {
+		l.pass("web")
+	}
+	l.does("web", before)
+	l.change = nil
+	l.restart()
+	if h := l.rests("web", v1alpha1.StateProvisioned); len(h.Status.PowerOffHolds) != 1 || h.Status.PowerOffHolds[0].ConfirmedAt == nil {
+		t.Errorf("holds %+v, want the confirmed one kept", h.Status.PowerOffHolds)
+	}
+}
+
+func TestHoldIsConfirmedAlsoAfterAPowerOffThatFailedLate(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	before := len(l.effects("web"))
+	l.annotate("web", testHold, "1")
+	l.until("web", "asked", func(h *v1alpha1.BareMetalHost) bool { return len(h.Status.PowerOffHolds) == 1 })
+	l.node("web", func(n *provisioner.Node) {
+		n.Power, n.TargetPower, n.Busy, n.LastError = node.PowerOff, "", false, "the machine was not off within 3m0s"
+	})
+	l.until("web", "confirmed off", func(h *v1alpha1.BareMetalHost) bool {
+		return len(h.Status.PowerOffHolds) == 1 && h.Status.PowerOffHolds[0].ConfirmedAt != nil
+	})
+	l.does("web", before, "soft power off", "power off")
+}
+
+func TestMachineThatIsOnIsNotConfirmedOffWhateverIsDoneToItsNode(t *testing.T) {
+	for _, state := range []node.State{node.Servicing, node.AdoptFailed, node.Rescuing} {
+		t.Run(string(state), func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", withImage)
+			l.rests("web", v1alpha1.StateProvisioned)
+			l.annotate("web", testHold, "1")
+			l.powered("web", false)
+			l.node("web", func(n *provisioner.Node) {
+				n.State, n.Power, n.StateChangedAt = state, node.PowerOn, l.now
+				n.Maintenance, n.MaintenanceReason = state == node.AdoptFailed, "a person"
+			})
+			h := l.until("web", "seen on", func(h *v1alpha1.BareMetalHost) bool { return h.Status.PoweredOn })
+			for _, hold := range h.Status.PowerOffHolds {
+				if hold.ConfirmedAt != nil {
+					t.Errorf("hold %+v, want it not confirmed while the machine is on", hold)
+				}
+			}
+		})
 	}
 }

@@ -98,7 +98,7 @@ func (h *heard) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
 type life struct {
 	testing.TB
 
-	api    client.Client
+	api    client.WithWatch
 	engine *demo.Engine
 	events *heard
 	r      *Reconciler

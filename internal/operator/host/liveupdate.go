@@ -205,6 +205,9 @@ func (p liveUpdate) send(ctx context.Context, s *scope, live changes) (steering,
 		return p.nothingLeft(ctx, s, live)
 	}
 	if err == nil {
+		if read, err := readsLatest(ctx, p.media.live, s.before); err != nil || !read {
+			return stop, err
+		}
 		err = p.engine.Service(ctx, s.node.ID, steps, provisioner.StepOptions{})
 	}
 	if err != nil {

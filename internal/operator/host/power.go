@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -106,6 +107,12 @@ func decidePower(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner
 		return powerWait
 	case n.Power == node.PowerOff && r.cycle:
 		return powerServed
+	case n.Power == node.PowerOff && unproven(records) && !confirmable(n):
+		// A failure that the engine shows stays until it is asked again.
+		if asked {
+			return powerRefused
+		}
+		return powerOff
 	case n.Power == node.PowerOff && r.wantsOff():
 		return powerStay
 	case n.Power == node.PowerOff && len(records) > 0:
@@ -129,14 +136,34 @@ func confirmable(n provisioner.Node) bool {
 	return n.Power == node.PowerOff && n.TargetPower == "" && !n.Busy && n.LastError == "" && n.Fault == ""
 }
 
+// unproven reports whether there is a record of a hold that no reading has confirmed.
+func unproven(records []v1alpha1.PowerOffHold) bool {
+	return slices.ContainsFunc(records, func(hold v1alpha1.PowerOffHold) bool { return hold.ConfirmedAt == nil })
+}
+
+// unrefuted are the records that a reading of the node does not refute: a machine that is on is
+// not confirmed to be off, whatever is done to its node. A nil node was not read.
+func unrefuted(records []v1alpha1.PowerOffHold, n *provisioner.Node) []v1alpha1.PowerOffHold {
+	if n == nil || n.Power != node.PowerOn {
+		return records
+	}
+	var kept []v1alpha1.PowerOffHold
+	for _, hold := range records {
+		if hold.ConfirmedAt == nil {
+			kept = append(kept, hold)
+		}
+	}
+	return kept
+}
+
 // confirmed are the records of the holds that exist, with those confirmed that a
 // reading at that time confirms. A record whose annotation is gone goes, so that an equal
 // one that comes back is new; so does that of a machine which somebody else powered on.
 func confirmed(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.Node, now time.Time) []v1alpha1.PowerOffHold {
 	var kept []v1alpha1.PowerOffHold
-	for _, hold := range records {
+	for _, hold := range unrefuted(records, &n) {
 		value, exists := r.holds[hold.Key]
-		if !exists || value != hold.Value || hold.ConfirmedAt != nil && n.Power == node.PowerOn {
+		if !exists || value != hold.Value {
 			continue
 		}
 		if hold.ConfirmedAt == nil && confirmable(n) {
@@ -242,8 +269,25 @@ func (p power) await(s *scope) (bool, result, error) {
 	return false, result{requeueAfter: idlePoll, stop: true}, nil
 }
 
+// readsLatest reports whether a pass began with the newest version of its host. The cache of
+// an operator that has just become the leader may be older than a hold that the one before
+// has recorded; with that the machine must not be powered on.
+func readsLatest(ctx context.Context, live client.Reader, read *v1alpha1.BareMetalHost) (bool, error) {
+	newest := &metav1.PartialObjectMetadata{}
+	newest.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("BareMetalHost"))
+	if err := live.Get(ctx, client.ObjectKeyFromObject(read), newest); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return newest.ResourceVersion == read.ResourceVersion, nil
+}
+
 // change asks the engine to change the power.
 func (p power) change(ctx context.Context, s *scope, requests powerRequests, step powerStep) (result, error) {
+	if step != powerOff {
+		if read, err := readsLatest(ctx, p.media.live, s.before); err != nil || !read {
+			return result{requeueAfter: soon, stop: true}, err
+		}
+	}
 	change, request := powerChange(step, requests.hard || s.host.Status.Operation.Name == v1alpha1.OperationPower && s.host.Status.Operation.Failures > 0)
 	err := p.engine.SetPower(ctx, s.node.ID, change)
 	if errors.Is(err, provisioner.ErrUnsupported) && change.Action == provisioner.PowerActionSoftOff {
