@@ -145,6 +145,8 @@ const (
 	// UpdateWaitingForRamdiskReason means that there is no ramdisk yet that the machine can
 	// boot for it.
 	UpdateWaitingForRamdiskReason = "WaitingForRamdisk"
+	// UpdateNotComparedReason means that nobody has compared what is asked for with the machine.
+	UpdateNotComparedReason = "NotCompared"
 	// UpdateRunningReason means that the update is being applied.
 	UpdateRunningReason = "Running"
 	// UpdateFailedReason means that the update failed.

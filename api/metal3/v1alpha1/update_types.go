@@ -1,6 +1,9 @@
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // UpdateStatus is the record of changes of BIOS settings and firmware: what the machine was
 // given, and the live update that runs or failed. What has to be applied is decided by it and
@@ -29,6 +32,11 @@ type UpdateStatus struct {
 	// nothing of it.
 	// +optional
 	NodeID string `json:"nodeID,omitempty"`
+
+	// uncomparedSince is since when the preparation of the host has been waiting until somebody
+	// compares the objects with the machine. Unset means that it does not wait for that.
+	// +optional
+	UncomparedSince *metav1.Time `json:"uncomparedSince,omitempty"`
 
 	// service is the record of the live update. It is apart from status.operation, because the
 	// power is changed between its attempts.

@@ -2085,6 +2085,10 @@ func (in *UpdateStatus) DeepCopyInto(out *UpdateStatus) {
 		*out = make([]WrittenFirmware, len(*in))
 		copy(*out, *in)
 	}
+	if in.UncomparedSince != nil {
+		in, out := &in.UncomparedSince, &out.UncomparedSince
+		*out = (*in).DeepCopy()
+	}
 	in.Service.DeepCopyInto(&out.Service)
 }
 

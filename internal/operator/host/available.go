@@ -28,7 +28,7 @@ const (
 	availableLeave                          // the machine is externally provisioned
 	availableLost                           // the node is not available any more
 	availableInspect                        // the hardware has to be read again
-	availablePrepare                        // the configuration has changed
+	availablePrepare                        // the configuration has changed, or has to be looked at before a deployment
 	availableProvision                      // something is to be deployed
 	availableGaveUp                         // the image failed too often
 	availableSilent                         // something is to be deployed, and the ramdisk is silent
@@ -47,6 +47,8 @@ func decideAvailable(h *v1alpha1.BareMetalHost, n provisioner.Node, c configurat
 		return availablePrepare
 	case !wantsDeployment(h):
 		return availableStay
+	case h.HasBMC() && (c.changes.unseen() || c.changes.problem() != ""):
+		return availablePrepare
 	case maxFailures > 0 && h.Status.ProvisioningFailCount >= maxFailures:
 		return availableGaveUp
 	case !h.HasBMC() && !alive:
@@ -105,7 +107,7 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 	case availableInspect:
 		return s.moveTo(v1alpha1.StateInspecting), nil
 	case availablePrepare:
-		s.working(v1alpha1.PreparingReason, "The configuration of the hardware has changed")
+		s.working(v1alpha1.PreparingReason, "The host is prepared again for its settings, firmware or volumes")
 		return s.moveTo(v1alpha1.StatePreparing), nil
 	case availableGaveUp:
 		message := fmt.Sprintf("Provisioning was given up after %d failures; change or remove spec.image to try again", s.host.Status.ProvisioningFailCount)

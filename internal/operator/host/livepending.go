@@ -23,7 +23,7 @@ func (p liveUpdate) pending(s *scope, v serviceView, live changes, next serviceS
 		return failedUpdate(p.failureText(s, v, live))
 	case all.problem() != "":
 		return failedUpdate(all.problem())
-	case all.any(func(c change) bool { return c.state == changeUnseen }):
+	case all.unseen():
 		return nil // somebody is about to look
 	case !all.wanted():
 		return settledUpdate(all)

@@ -58,7 +58,7 @@ type configureStep int
 
 const (
 	configureWork    configureStep = iota // the engine is at work, or has to be asked
-	configureCompare                      // somebody has to look at the objects first
+	configureCompare                      // somebody has to compare the objects with the machine first
 	configureIntend                       // the request is recorded before it is sent
 	configureAbort                        // the steps that run are not wanted any more
 	configureDone                         // the steps have run
@@ -71,13 +71,13 @@ func decideConfiguration(c configuration, n provisioner.Node, record v1alpha1.Op
 	switch {
 	case asked && record.Plan != c.plan && n.State == node.CleanWait:
 		return configureAbort
-	case !c.wanted():
+	case !c.wanted() && (waiting || !compareStates[n.State] || !c.changes.unseen()):
 		return configureNothing
-	case n.State != node.Manageable, waiting:
+	case c.wanted() && (waiting || n.State != node.Manageable):
 		return configureWork
 	case asked && record.Plan == c.plan && arrived(record, n) && n.LastError == "":
 		return configureDone
-	case c.changes.wanted() && !c.changes.ready():
+	case c.changes.unseen():
 		return configureCompare
 	case !asked || record.Plan != c.plan:
 		return configureIntend
@@ -85,6 +85,10 @@ func decideConfiguration(c configuration, n provisioner.Node, record v1alpha1.Op
 		return configureWork
 	}
 }
+
+// compareStates are the states of a node in which its machine is compared with the objects, and in
+// which a host waits for that: the next step would be one towards its use.
+var compareStates = map[node.State]bool{node.Manageable: true, node.Available: true}
 
 func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 	keepArchitecture(s.host)
@@ -101,6 +105,9 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 	var err error
 	if s.changes, err = p.updater.read(ctx, s.host); err != nil {
 		return result{stop: true}, err
+	}
+	if !s.changes.unseen() {
+		compared(s)
 	}
 	if s.host.HasBMC() {
 		configured, res, err := p.configure(ctx, s, configurationOf(s.host, s.changes))
@@ -145,10 +152,13 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 	case configureNothing:
 		return true, result{}, nil
 	case configureDone:
-		return p.configured(ctx, s, c)
+		configured, res, err = p.configured(ctx, s, c)
+		if configured && s.changes.unseen() {
+			return false, awaitComparison(s), nil
+		}
+		return configured, res, err
 	case configureCompare:
-		s.waiting("The host is prepared when the newest version of its settings and firmware has been compared with the machine")
-		return false, result{requeueAfter: idlePoll, stop: true}, nil
+		return false, awaitComparison(s), nil
 	case configureIntend:
 		steps, err := p.updater.steps(ctx, s, c.changes)
 		if err != nil {

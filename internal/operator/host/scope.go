@@ -111,6 +111,7 @@ func (s *scope) moveKeepingError(state v1alpha1.ProvisioningState) result {
 	status.Provisioning.State = state
 	s.begin(state)
 	status.Operation = v1alpha1.OperationStatus{}
+	status.Updates.UncomparedSince = nil
 	if !steersPower[state] {
 		status.PowerOffHolds = nil
 	}

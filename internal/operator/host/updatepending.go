@@ -45,6 +45,8 @@ func preparingUpdate(h *v1alpha1.BareMetalHost, c changes) *updatePending {
 		return failedUpdate("preparation with " + c.names() + " failed and is tried again: " + h.Status.ErrorMessage)
 	case c.wanted():
 		return pendingUpdate(v1alpha1.UpdateRunningReason, "%s is applied while the host is prepared", capitalized(c.names()))
+	case c.unseen():
+		return pendingUpdate(v1alpha1.UpdateNotComparedReason, "%s has not been compared with the machine yet", capitalized(c.unseenNames()))
 	default:
 		return settledUpdate(c)
 	}
@@ -64,10 +66,23 @@ func withoutBMC(c changes) *updatePending {
 }
 
 // names are the objects whose versions have to be applied, for a sentence.
-func (c changes) names() string {
+func (c changes) names() string { return c.namesBy(change.version) }
+
+// unseenNames are the objects whose newest versions nobody has compared.
+func (c changes) unseenNames() string {
+	return c.namesBy(func(c change) int64 {
+		if c.state != changeUnseen {
+			return 0
+		}
+		return c.generation
+	})
+}
+
+// namesBy are the objects that have such a version, with it; 0 is none.
+func (c changes) namesBy(version func(change) int64) string {
 	var names []string
 	for _, part := range c.both() {
-		if v := part.version(); v != 0 {
+		if v := version(part); v != 0 {
 			names = append(names, fmt.Sprintf("generation %d of %s", v, part.kind))
 		}
 	}

@@ -179,13 +179,18 @@ func (c changes) live() changes {
 	return c
 }
 
-// wanted reports whether something has to be applied, and ready whether all of that is known.
+// wanted reports whether something has to be applied, ready whether all of that is known, and
+// unseen whether nobody has compared the newest version of one of the objects.
 func (c changes) wanted() bool {
 	return c.any(func(c change) bool { return c.version() != 0 })
 }
 
 func (c changes) ready() bool {
 	return c.wanted() && !c.any(func(c change) bool { return c.version() != 0 && !c.ready() })
+}
+
+func (c changes) unseen() bool {
+	return c.any(func(c change) bool { return c.state == changeUnseen })
 }
 
 // problem says which object is invalid and why, or is "".

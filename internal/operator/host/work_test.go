@@ -188,6 +188,8 @@ func TestStepsThatConfigureRunOnceAlsoWhenAnAnswerIsLost(t *testing.T) {
 	later := testNow.Add(time.Second)
 	wanted := configuration{plan: "p2"}
 	requested := configuration{plan: "p2", changes: changes{settings: change{state: changeUnseen, generation: 3, record: v1alpha1.UpdateRecord{Requested: 2}}}}
+	unseen := configuration{changes: changes{settings: change{state: changeUnseen, generation: 1}}}
+	unseenAndVolumes := configuration{plan: "p2", changes: unseen.changes}
 	record := func(plan string, accepted bool) v1alpha1.OperationStatus {
 		return v1alpha1.OperationStatus{Request: askClean, Plan: plan, Accepted: accepted, NodeChangedAt: &before}
 	}
@@ -212,6 +214,12 @@ func TestStepsThatConfigureRunOnceAlsoWhenAnAnswerIsLost(t *testing.T) {
 		{"nothing is wanted any more, steps run", provisioner.Node{State: node.CleanWait}, record("p2", true), configuration{}, configureAbort},
 		{"nothing is wanted any more, steps have run", provisioner.Node{State: node.Manageable, StateChangedAt: later}, record("p2", true), configuration{}, configureNothing},
 		{"a newer version is not compared yet", provisioner.Node{State: node.Manageable, StateChangedAt: testNow}, record("p1", false), requested, configureCompare},
+		{"nobody has compared the settings", provisioner.Node{State: node.Manageable}, v1alpha1.OperationStatus{}, unseen, configureCompare},
+		{"nobody has compared the settings, node is clean", provisioner.Node{State: node.Available}, v1alpha1.OperationStatus{}, unseen, configureCompare},
+		{"nobody has compared the settings, node is not verified", provisioner.Node{State: node.Enroll}, v1alpha1.OperationStatus{}, unseen, configureNothing},
+		{"nobody has compared the settings, disks are cleaned", provisioner.Node{State: node.CleanWait}, v1alpha1.OperationStatus{}, unseen, configureNothing},
+		{"nobody has compared the settings, volumes are wanted", provisioner.Node{State: node.Manageable}, v1alpha1.OperationStatus{}, unseenAndVolumes, configureCompare},
+		{"nobody has compared the settings, volumes are wanted, node is clean", provisioner.Node{State: node.Available}, v1alpha1.OperationStatus{}, unseenAndVolumes, configureWork},
 		{"a newer version is not compared yet, steps have run", provisioner.Node{State: node.Manageable, StateChangedAt: later}, record("p2", true), requested, configureDone},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,0 +1,51 @@
+package host
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// compareTimeout is how long the preparation of a host waits silently for the comparison of its
+// settings and firmware with the machine. That takes seconds while the engine answers.
+const compareTimeout = 10 * time.Minute
+
+// awaitComparison waits until the controllers of firmware have compared the newest versions of
+// the objects with the machine. A wait that is too long is shown as an error; the
+// comparison itself brings the next pass.
+func awaitComparison(s *scope) result {
+	status := &s.host.Status
+	if status.Updates.UncomparedSince == nil {
+		since := metav1.NewTime(s.now)
+		status.Updates.UncomparedSince = &since
+	}
+	left := status.Updates.UncomparedSince.Add(compareTimeout).Sub(s.now)
+	if left > 0 {
+		s.waiting("The host is prepared when %s has been compared with the machine", s.changes.unseenNames())
+		return result{requeueAfter: min(left, idlePoll), stop: true}
+	}
+	message := fmt.Sprintf("%s has not been compared with the machine for %s, so that nobody knows whether it can be applied; "+
+		"run the group of controllers named firmware, see in its log why it cannot read the machine, or empty the spec",
+		capitalized(s.changes.unseenNames()), compareTimeout)
+	if status.ErrorMessage != message {
+		s.warn(eventOf[v1alpha1.ErrorPreparation], "%s", message)
+	}
+	s.waiting("%s", message)
+	status.ErrorType, status.ErrorMessage = v1alpha1.ErrorPreparation, message
+	return result{requeueAfter: idlePoll, stop: true}
+}
+
+// compared ends such a wait, and its error.
+func compared(s *scope) {
+	since := s.host.Status.Updates.UncomparedSince
+	if since == nil {
+		return
+	}
+	if s.now.Sub(since.Time) >= compareTimeout {
+		s.clearError()
+	}
+	s.host.Status.Updates.UncomparedSince = nil
+}
