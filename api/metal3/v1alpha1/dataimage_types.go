@@ -91,6 +91,11 @@ type DataImageRequest struct {
 	// interruption may have kept the answer.
 	// +optional
 	Accepted bool `json:"accepted,omitempty"`
+	// olderError is a fingerprint of the failure that the engine's node had before the request and
+	// still had after the engine accepted it: it says nothing about the request. Empty means
+	// none.
+	// +optional
+	OlderError string `json:"olderError,omitempty"`
 }
 
 // DataImageError says what went wrong with attaching or detaching an image.

@@ -150,7 +150,7 @@ func New(config Config) *Reconciler {
 func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets credentials, register registration) map[v1alpha1.ProvisioningState]phase {
 	config := r.Config
 	engineWork := work{engine: config.Engine, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
-	drives := media{client: config.Client, live: config.Live, engine: config.Engine, maxBackoff: config.MaxBackoff}
+	drives := media{client: config.Client, live: config.Live, engine: config.Engine, nodes: config.NodeCache, maxBackoff: config.MaxBackoff}
 	steer := power{engine: config.Engine, media: drives, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
 	slots := capacity{client: config.Client, metrics: config.Metrics, limit: config.Capacity, granted: &granted{hosts: map[types.UID]time.Time{}}}
 	collector := details{engine: config.Engine, readings: config.Readings}

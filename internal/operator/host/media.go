@@ -24,6 +24,7 @@ type media struct {
 	client     client.Client
 	live       client.Reader
 	engine     provisioner.MediaController
+	nodes      nodeView
 	maxBackoff time.Duration
 }
 
@@ -114,10 +115,13 @@ func (p media) hold(s *scope, d *v1alpha1.DataImage) time.Duration {
 	return max(failed.Time.Add(requeue.Backoff(failed.Count, p.maxBackoff, string(d.UID))).Sub(s.now), 0)
 }
 
-// ask records a request and sends it.
+// ask records a request and sends it. A failure of another image is over then.
 func (p media) ask(ctx context.Context, s *scope, d *v1alpha1.DataImage, request v1alpha1.DataImageRequest) (bool, result, error) {
 	before := d.DeepCopy()
 	d.Status.Request = &request
+	if failed := d.Status.Error; failed != nil && request.Action == v1alpha1.DataImageAttach && failed.URL != request.URL {
+		d.Status.Error = nil
+	}
 	if err := p.client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return false, result{stop: true}, fmt.Errorf("write DataImage %s: %w", d.Name, err)
 	}
@@ -129,8 +133,14 @@ func (p media) ask(ctx context.Context, s *scope, d *v1alpha1.DataImage, request
 	}
 	switch {
 	case err == nil:
+		older, err := p.olderError(ctx, s)
+		if err != nil {
+			return false, result{stop: true}, err
+		}
 		s.waiting("The machine is powered on when the engine has done the %s of DataImage %s", request.Action, d.Name)
-		return false, result{requeueAfter: soon, stop: true}, p.write(ctx, d, func(status *v1alpha1.DataImageStatus) { status.Request.Accepted = true })
+		return false, result{requeueAfter: soon, stop: true}, p.write(ctx, d, func(status *v1alpha1.DataImageStatus) {
+			status.Request.Accepted, status.Request.OlderError = true, older
+		})
 	case errors.Is(err, provisioner.ErrUnsupported):
 		// Waiting does not change the engine, so that the machine is powered on without the image.
 		return true, result{}, p.write(ctx, d, func(status *v1alpha1.DataImageStatus) {
@@ -144,13 +154,28 @@ func (p media) ask(ctx context.Context, s *scope, d *v1alpha1.DataImage, request
 	}
 }
 
-// check records the outcome of a request that the engine has ended. Engines keep the
-// message of an older failure, so that the BMC decides when there is one.
+// olderError is a fingerprint of a failure that the node had before a request and goes on to show
+// while the engine works on it; "" is none.
+func (p media) olderError(ctx context.Context, s *scope) (string, error) {
+	if s.node.LastError == "" {
+		return "", nil
+	}
+	n, err := p.nodes.Reread(ctx, s.node.ID)
+	if err != nil || !n.Busy || n.LastError != s.node.LastError {
+		return "", err
+	}
+	return fingerprint(n.LastError), nil
+}
+
+// check records the outcome of a request that the engine has ended. Some engines keep the
+// message of an older failure, so that the BMC decides when there is one, or, where the engine does
+// not show its drives, whether the message is an older one.
 func (p media) check(ctx context.Context, s *scope, d *v1alpha1.DataImage, request v1alpha1.DataImageRequest) (bool, result, error) {
 	attach := request.Action == v1alpha1.DataImageAttach
 	if s.node.LastError != "" {
 		there, err := p.engine.HasImage(ctx, s.node.ID)
 		switch {
+		case errors.Is(err, provisioner.ErrUnsupported) && request.OlderError == fingerprint(s.node.LastError):
 		case errors.Is(err, provisioner.ErrUnsupported), err == nil && there != attach:
 			return p.fail(ctx, s, d, request, s.node.LastError)
 		case err != nil:

@@ -1,12 +1,16 @@
 package host
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
 func TestDecideMedia(t *testing.T) {
@@ -58,6 +62,62 @@ func TestDecideMedia(t *testing.T) {
 			step, request := decideMedia(d, !tt.unused, tt.hold)
 			if step != tt.want || request != tt.request {
 				t.Errorf("decideMedia = %v, %+v; want %v, %+v", step, request, tt.want, tt.request)
+			}
+		})
+	}
+}
+
+// hiddenDrives is an engine that takes images and does not show its drives. It shows one node.
+type hiddenDrives struct {
+	nodeView
+	shown provisioner.Node
+}
+
+func (hiddenDrives) AttachImage(context.Context, string, string) error { return nil }
+func (hiddenDrives) DetachImage(context.Context, string) error         { return nil }
+
+func (hiddenDrives) HasImage(context.Context, string) (bool, error) {
+	return false, fmt.Errorf("%w: reading virtual drives", provisioner.ErrUnsupported)
+}
+
+func (e hiddenDrives) Reread(context.Context, string) (provisioner.Node, error) { return e.shown, nil }
+
+func TestErrorFromBeforeARequestForAnImageSaysNothingAboutIt(t *testing.T) {
+	const older, newer = "the drive is stuck", "the BMC is away"
+	for name, tt := range map[string]struct {
+		before   string
+		accepted provisioner.Node // when the engine has accepted the request
+		after    string
+		attached bool
+	}{
+		"the engine keeps it":                         {older, provisioner.Node{Busy: true, LastError: older}, older, true},
+		"the engine keeps it, and fails":              {older, provisioner.Node{Busy: true, LastError: older}, newer, false},
+		"the engine clears it":                        {older, provisioner.Node{Busy: true}, "", true},
+		"the engine clears it, and fails like before": {older, provisioner.Node{Busy: true}, older, false},
+		"the engine fails like before, at once":       {older, provisioner.Node{LastError: older}, older, false},
+		"there was none, and the engine fails":        {"", provisioner.Node{Busy: true}, newer, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &v1alpha1.DataImage{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web", Finalizers: []string{v1alpha1.DataImageFinalizer}}}
+			d.Spec.URL = "https://images/a.iso"
+			d.Status.Error = &v1alpha1.DataImageError{Count: 3, URL: "https://images/old.iso", Message: older}
+			api, engine := newAPI(t, d), hiddenDrives{shown: tt.accepted}
+			p := media{client: api, live: api, engine: engine, nodes: engine, maxBackoff: time.Minute}
+			for _, lastError := range []string{tt.before, tt.after} {
+				s := newScope(testHost(func(h *v1alpha1.BareMetalHost) {
+					h.Spec.Online, h.Status.Provisioning.State = true, v1alpha1.StateProvisioned
+				}), testNow, time.Minute)
+				s.node = &provisioner.Node{ID: "n1", LastError: lastError}
+				if ready, _, err := p.reconcile(t.Context(), s); err != nil || ready {
+					t.Fatalf("ready %v, %v; want a machine that stays off", ready, err)
+				}
+			}
+			if err := api.Get(t.Context(), client.ObjectKeyFromObject(d), d); err != nil {
+				t.Fatal(err)
+			}
+			failed := d.Status.Error != nil && d.Status.Error.Count == 1
+			if (d.Status.AttachedImage != nil) != tt.attached || failed == tt.attached || tt.attached && d.Status.Error != nil || d.Status.Request != nil {
+				t.Errorf("status %+v, want attached: %v", d.Status, tt.attached)
 			}
 		})
 	}
