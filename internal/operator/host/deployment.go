@@ -29,12 +29,12 @@ func (p deploymentInputs) deployment(ctx context.Context, h *v1alpha1.BareMetalH
 		InstanceID: string(h.UID), Image: h.Status.LastAttemptedImage.DeepCopy(), Step: deployMethod(h.Spec.CustomDeploy),
 		RootDevice: rootDevice(h), BootMode: h.Status.Provisioning.BootMode,
 	}
-	if d.Image != nil && d.Image.DiskFormat != nil && *d.Image.DiskFormat == v1alpha1.FormatLiveISO {
-		return d, nil // it boots without a config drive
-	}
 	var err error
 	if d.ImagePullSecret, err = p.pullSecret(ctx, h, d.Image); err != nil {
 		return provisioner.Deployment{}, err
+	}
+	if d.Image != nil && d.Image.DiskFormat != nil && *d.Image.DiskFormat == v1alpha1.FormatLiveISO {
+		return d, nil // it boots without a config drive
 	}
 	if d.ConfigDrive, err = p.configDrive(ctx, h); err != nil {
 		return provisioner.Deployment{}, err

@@ -96,6 +96,22 @@ func TestConfigDriveHasWhatTheSecretsOfTheHostHold(t *testing.T) {
 	}
 }
 
+func TestLiveImageOfARegistryIsFetchedWithItsLogin(t *testing.T) {
+	iso, pull := v1alpha1.FormatLiveISO, "pull"
+	secret := dataSecret(pull, corev1.DockerConfigJsonKey, `{"auths":{"registry.example.org":{"auth":"dTpw"}}}`)
+	secret.Type = corev1.SecretTypeDockerConfigJson
+	h := testHost(func(h *v1alpha1.BareMetalHost) {
+		h.Status.LastAttemptedImage = &v1alpha1.Image{URL: "oci://registry.example.org/live:1", DiskFormat: &iso, OCIAuthSecretName: &pull}
+	})
+	got, err := deploymentInputs{live: newAPI(t, secret)}.deployment(t.Context(), h)
+	if err != nil || got.ImagePullSecret != "dTpw" || got.ConfigDrive != nil {
+		t.Errorf("deployment %+v, %v; want the login and no config drive", got, err)
+	}
+	if _, err := (deploymentInputs{live: newAPI(t)}).deployment(t.Context(), h); err == nil || !strings.Contains(err.Error(), "Secret pull does not exist") {
+		t.Errorf("error %v, want one about the Secret", err)
+	}
+}
+
 func TestRootDeviceComesFromTheVolumesTheHintsOrTheProfile(t *testing.T) {
 	hints := &v1alpha1.RootDeviceHints{SerialNumber: "S1"}
 	for name, tt := range map[string]struct {

@@ -51,10 +51,13 @@ func instanceInfo(d provisioner.Deployment) map[string]any {
 		info["root_device"] = hints
 	}
 	image := imageOf(d)
-	switch {
-	case image == nil:
+	if image == nil {
 		return info
-	case isLive(image):
+	}
+	if d.ImagePullSecret != "" {
+		info["image_pull_secret"] = d.ImagePullSecret
+	}
+	if isLive(image) {
 		info["boot_iso"] = image.URL
 		return info
 	}
@@ -62,9 +65,6 @@ func instanceInfo(d provisioner.Deployment) map[string]any {
 	addChecksum(info, *image)
 	if image.DiskFormat != nil && *image.DiskFormat != "" {
 		info["image_disk_format"] = *image.DiskFormat
-	}
-	if d.ImagePullSecret != "" {
-		info["image_pull_secret"] = d.ImagePullSecret
 	}
 	return info
 }

@@ -137,6 +137,19 @@ func TestRequestsForWork(t *testing.T) {
 				`PUT /v1/nodes/a/states/provision {"target":"active"}`,
 			},
 		},
+		"deployment of a live image of a registry": {
+			state: "available",
+			do: func(ctx context.Context, e *Engine) error {
+				return e.Deploy(ctx, "a", provisioner.Deployment{
+					InstanceID: "i1", Image: &v1alpha1.Image{URL: "oci://h/live:1", DiskFormat: &live}, ImagePullSecret: "dTpw",
+				})
+			},
+			want: []string{
+				`PATCH /v1/nodes/a [{"op":"add","path":"/instance_uuid","value":"i1"},{"op":"add","path":"/instance_info","value":{` +
+					`"boot_iso":"oci://h/live:1","capabilities":{"boot_mode":"uefi"},"image_pull_secret":"dTpw"}},{"op":"add","path":"/deploy_interface","value":"ramdisk"}]`,
+				`PUT /v1/nodes/a/states/provision {"target":"active"}`,
+			},
+		},
 		"deployment by a step": {
 			state: "deploy failed", node: map[string]any{"deploy_interface": "custom-agent", "instance_uuid": "i1"},
 			do: func(ctx context.Context, e *Engine) error {
