@@ -52,6 +52,8 @@ The host controllers do not start while Metal3's own operator leads in the clust
 	f.StringVar(&flags.opts.Ramdisk.Ramdisk, "deploy-ramdisk", "", "URL of the initial ramdisk [$DEPLOY_RAMDISK_URL]")
 	f.StringVar(&flags.opts.Ramdisk.ISO, "deploy-iso", "", "URL of the ramdisk as ISO image, for machines that boot from one [$DEPLOY_ISO_URL]")
 	f.StringVar(&flags.opts.Ramdisk.Bootloader, "bootloader", "", "URL of the image of an EFI system partition for bootable images")
+	f.StringVar(&flags.opts.PersistentBoot.LiveISO, "live-iso-persistent-boot", "", "which boot devices of machines with a live ISO last: Default, Always or Never [$LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE] (default: as the node says)")
+	f.StringVar(&flags.opts.PersistentBoot.DirectDeploy, "direct-deploy-persistent-boot", "", "the same for machines with an image on a disk [$DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE]")
 	f.BoolVar(&flags.opts.PreprovisioningImages, "build-preprov-image", false, "ask for the ramdisk of each host with a PreprovisioningImage")
 	f.BoolVar(&flags.opts.ExternalImageController, "external-image-controller", false, "another program serves the PreprovisioningImages (default: the operator, with the images of --deploy-iso and --deploy-ramdisk)")
 	f.BoolVar(&flags.demo, "demo", false, "use a simulated engine, whose nodes behave as the names of their hosts say")

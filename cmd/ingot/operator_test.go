@@ -29,6 +29,7 @@ func TestVariablesOfMetal3sOperatorSetFlagsThatAreNotGiven(t *testing.T) {
 	for name, value := range map[string]string{
 		"WATCH_NAMESPACE": "racks,lab", "POD_NAMESPACE": "metal3", "LEASE_DURATION_SECONDS": "60", "RENEW_DEADLINE_SECONDS": "40",
 		"RETRY_PERIOD_SECONDS": "5", "BMO_CONCURRENCY": "4", "IRONIC_CACERT_FILE": "/ca.pem", "IRONIC_INSECURE": "True",
+		"LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE": "Never", "DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE": "Always",
 	} {
 		t.Setenv(name, value)
 	}
@@ -43,6 +44,7 @@ func TestVariablesOfMetal3sOperatorSetFlagsThatAreNotGiven(t *testing.T) {
 		"namespace": "[racks,lab]", "leader-elect-namespace": "metal3", "leader-elect-lease-duration": "1m0s",
 		"leader-elect-renew-deadline": "40s", "leader-elect-retry-period": "5s", "concurrency": "9",
 		"engine-ca": "/ca.pem", "engine-insecure": "true",
+		"live-iso-persistent-boot": "Never", "direct-deploy-persistent-boot": "Always",
 	} {
 		if got := cmd.Flag(flag).Value.String(); got != want {
 			t.Errorf("--%s is %q, want %q", flag, got, want)

@@ -25,6 +25,8 @@ var operatorVariables = []struct {
 	{"PROVISIONING_LIMIT", "provisioning-limit", ""},
 	{"IRONIC_CACERT_FILE", "engine-ca", ""},
 	{"IRONIC_INSECURE", "engine-insecure", ""},
+	{"LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE", "live-iso-persistent-boot", ""},
+	{"DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE", "direct-deploy-persistent-boot", ""},
 }
 
 // readOperatorVariables sets the flags that are not on the command line from the environment.

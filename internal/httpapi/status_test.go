@@ -64,13 +64,11 @@ Metal3's operator, are:
 
 | What | Instead |
 |---|---|
-| the variables LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE and DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE | the engine chooses; set force_persistent_boot_device in driver_info of the node |
 | a node that a person put into maintenance is a registration error | the condition Progressing says who has to act, and no error is counted |
 | an event when spec.externallyProvisioned is set on a provisioned host | the webhook refuses it; without webhooks the condition Progressing says that it has no effect |
 | status.appliedNetworkAttachmentConfigs, HostClaim, HostDeployPolicy, BareMetalSwitch and HostNetworkAttachment | the field is kept as it is, the kinds do not exist |
 | the events BMCCredentialError and ProfileSet | a Secret that cannot be used is a RegistrationError; hardware profiles are only root device hints |
 | ingot_host_state_seconds and ingot_queue_wait_seconds, or the like | metal3_operation_*_duration_seconds, and the conditions with their times |
-| the pull Secret of a live ISO | live ISOs are fetched without a login |
 `
 
 func sortedRoutes() []route {

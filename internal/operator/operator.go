@@ -117,7 +117,7 @@ func (o *Operator) connect() error {
 	if err != nil {
 		return fmt.Errorf("reach the engine: %w", err)
 	}
-	o.engine = ironic.New(c, ironic.Options{Ramdisk: o.opts.Ramdisk})
+	o.engine = ironic.New(c, ironic.Options{Ramdisk: o.opts.Ramdisk, PersistentBoot: o.opts.PersistentBoot})
 	return nil
 }
 

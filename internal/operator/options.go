@@ -35,6 +35,8 @@ type Options struct {
 	// Ramdisk is what the ramdisk boots from, for engines that are not configured with
 	// it.
 	Ramdisk ironic.Ramdisk
+	// PersistentBoot says which boot devices of deployed machines last.
+	PersistentBoot ironic.PersistentBoot
 	// PreprovisioningImages has hosts ask for their ramdisk with a PreprovisioningImage.
 	PreprovisioningImages bool
 	// ExternalImageController says that another program serves the PreprovisioningImages.
@@ -148,7 +150,7 @@ func (o *Options) setDefaults() error {
 		return err
 	}
 	o.setLeaseDefaults()
-	if err := errors.Join(o.checkLeases(), o.checkLimits(), o.checkMetrics(), o.Webhook.setDefaults()); err != nil {
+	if err := errors.Join(o.checkLeases(), o.checkLimits(), o.checkMetrics(), o.PersistentBoot.Check(), o.Webhook.setDefaults()); err != nil {
 		return err
 	}
 	setDefault(&o.PollInterval, 5*time.Second)

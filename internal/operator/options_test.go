@@ -24,6 +24,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		{"an engine that is no URL", usable(func(o *Options) { o.EngineURL = "ironic" }), "is not a URL"},
 		{"controllers of a later version", usable(func(o *Options) { o.Controllers = []string{"host", "cluster"} }), `this version has no controllers "cluster" yet; it has host, discovery, firmware`},
 		{"controllers that never were", usable(func(o *Options) { o.Controllers = []string{"hots"} }), `there are no controllers "hots"; this version has host, discovery, firmware`},
+		{"boot devices that last sometimes", usable(func(o *Options) { o.PersistentBoot.LiveISO = "sometimes" }), `want Default, Always, Never, got "sometimes"`},
 		{"negative limits", usable(func(o *Options) { o.KubeQPS = -1 }), "want more than 0, got -1 in a second"},
 		{"leases that end before they are renewed", usable(func(o *Options) { o.LeaseDuration = 5 * time.Second }), "has to be longer than the deadline"},
 		{"insecure metrics for everybody", usable(func(o *Options) { o.MetricsAddr, o.MetricsInsecure = ":8443", true }), "for loopback only"},

@@ -22,7 +22,7 @@ var idleStates = []node.State{
 
 // changesOf are the operations that make a node as its registration asks. Interfaces of
 // a driver that stays are left for later in states that do not allow their change.
-func changesOf(n ironic.Node, r provisioner.Registration, opts provisioner.UpdateOptions, can engineAbilities, ramdisk Ramdisk) (patch, error) {
+func changesOf(n ironic.Node, r provisioner.Registration, opts provisioner.UpdateOptions, can engineAbilities, own Options) (patch, error) {
 	network, err := networkData(r.NetworkData)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func changesOf(n ironic.Node, r provisioner.Registration, opts provisioner.Updat
 	p.set("/name", n.Name, r.Name)
 	p.set("/extra/"+v1alpha1.NodeMarkKey, n.Extra[v1alpha1.NodeMarkKey], string(r.Mark))
 	if r.Access != nil {
-		if err := p.setAccess(n, r, opts, can, ramdisk); err != nil {
+		if err := p.setAccess(n, r, opts, can, own.Ramdisk); err != nil {
 			return nil, err
 		}
 	}
@@ -43,7 +43,7 @@ func changesOf(n ironic.Node, r provisioner.Registration, opts provisioner.Updat
 	if len(network)+len(n.NetworkData) > 0 {
 		p.set("/network_data", n.NetworkData, network)
 	}
-	p.setInstance(n, r)
+	p.setInstance(n, r, own.PersistentBoot)
 	return p, nil
 }
 
@@ -128,7 +128,7 @@ func ofVolume(n ironic.Node, hints any) bool {
 
 // setInstance describes to an idle node what runs on its machine, for an adoption, or
 // removes what an earlier deployment left.
-func (p *patch) setInstance(n ironic.Node, r provisioner.Registration) {
+func (p *patch) setInstance(n ironic.Node, r provisioner.Registration, boot PersistentBoot) {
 	state := node.State(n.ProvisionState)
 	if !slices.Contains(idleStates, state) {
 		return
@@ -144,6 +144,7 @@ func (p *patch) setInstance(n ironic.Node, r provisioner.Registration) {
 	}
 	p.merge("/instance_info", n.InstanceInfo, instanceInfo(*r.Deployed), func(key string, _ any) bool { return slices.Contains(imageKeys, key) })
 	p.set("/instance_uuid", n.InstanceUUID, r.Deployed.InstanceID)
+	p.setPersistentBoot(n, *r.Deployed, boot)
 	if n.Maintenance || slices.Contains(hardwareStates, state) {
 		p.setDeployInterface(n, *r.Deployed)
 	}

@@ -1,8 +1,10 @@
 package ironic
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -105,6 +107,50 @@ func (p *patch) setDeployInterface(n ironic.Node, d provisioner.Deployment) {
 	}
 }
 
+// PersistentBoot says which boot devices of a deployed machine last: Default is that of what is
+// deployed, Always also that of the ramdisk, Never none. With both empty, nodes keep
+// what their driver_info says; otherwise an empty one is Default, so that a node does not
+// keep the setting of another kind of deployment.
+type PersistentBoot struct {
+	// LiveISO is for live ISOs, and DirectDeploy for images that are written to a disk. A deploy
+	// step of its own has neither.
+	LiveISO, DirectDeploy string
+}
+
+// persistentBoots are the values, by the Bare Metal API.
+var persistentBoots = []string{"Default", "Always", "Never"}
+
+// Check returns an error for a value that engines do not know.
+func (b PersistentBoot) Check() error {
+	for _, value := range []string{b.LiveISO, b.DirectDeploy} {
+		if value != "" && !slices.Contains(persistentBoots, value) {
+			return fmt.Errorf("persistent boot devices: want %s, got %q", strings.Join(persistentBoots, ", "), value)
+		}
+	}
+	return nil
+}
+
+// of is the value for a deployment, "" for the node's own.
+func (b PersistentBoot) of(d provisioner.Deployment) string {
+	switch image := imageOf(d); {
+	case b == PersistentBoot{}, image == nil, d.Step != "":
+		return ""
+	case isLive(image):
+		return cmp.Or(b.LiveISO, persistentBoots[0])
+	default:
+		return cmp.Or(b.DirectDeploy, persistentBoots[0])
+	}
+}
+
+const persistentBootKey = "force_persistent_boot_device"
+
+// setPersistentBoot chooses which boot devices of the deployment last.
+func (p *patch) setPersistentBoot(n ironic.Node, d provisioner.Deployment, boot PersistentBoot) {
+	if value := boot.of(d); value != "" {
+		p.set("/driver_info/"+persistentBootKey, n.DriverInfo[persistentBootKey], value)
+	}
+}
+
 // Deploy writes the deployment and asks for it; see [provisioner.Worker].
 func (e *Engine) Deploy(ctx context.Context, id string, d provisioner.Deployment) error {
 	n, err := e.client.Node(ctx, id)
@@ -125,6 +171,7 @@ func (e *Engine) Deploy(ctx context.Context, id string, d provisioner.Deployment
 	p.set("/instance_uuid", n.InstanceUUID, d.InstanceID)
 	p.set("/instance_info", nil, instanceInfo(d)) // always: a secret in it cannot be compared
 	p.setDeployInterface(n, d)
+	p.setPersistentBoot(n, d, e.opts.PersistentBoot)
 	if _, err := e.client.UpdateNode(ctx, id, p...); err != nil {
 		return translate(err)
 	}

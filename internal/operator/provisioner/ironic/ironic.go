@@ -40,6 +40,8 @@ type Options struct {
 	// Ramdisk is what the ramdisk boots from on nodes with a BMC, for engines that are
 	// not configured with it. Images of a host take precedence.
 	Ramdisk Ramdisk
+	// PersistentBoot says which boot devices of deployed machines last.
+	PersistentBoot PersistentBoot
 }
 
 // Ramdisk are the URLs of the ramdisk's images. Machines that boot from an image get the

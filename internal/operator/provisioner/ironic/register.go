@@ -184,7 +184,7 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 	if err != nil {
 		return provisioner.Node{}, fmt.Errorf("update node %s: %w", id, err)
 	}
-	changes, err := changesOf(n, r, opts, can, e.opts.Ramdisk)
+	changes, err := changesOf(n, r, opts, can, e.opts)
 	if err != nil {
 		return provisioner.Node{}, fmt.Errorf("update node %s: %w", id, err)
 	}

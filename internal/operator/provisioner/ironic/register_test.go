@@ -92,6 +92,7 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 		node    map[string]any
 		opts    provisioner.UpdateOptions
 		ramdisk Ramdisk
+		boot    PersistentBoot
 		want    []string
 	}{
 		"nothing differs": {},
@@ -245,6 +246,16 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 				`add /instance_info/image_source "http://h/os"`, `add /instance_uuid "i1"`,
 			},
 		},
+		"adoption with boot devices that do not last": {
+			host: func(r *provisioner.Registration) {
+				r.Deployed = &provisioner.Deployment{InstanceID: "i1", Image: &v1alpha1.Image{URL: "http://h/os"}}
+			},
+			boot: PersistentBoot{DirectDeploy: "Never"},
+			want: []string{
+				`add /instance_info/capabilities {"boot_mode":"uefi"}`, `add /instance_info/image_source "http://h/os"`,
+				`add /instance_uuid "i1"`, `add /driver_info/force_persistent_boot_device "Never"`,
+			},
+		},
 		"adoption of what somebody else deployed": {
 			host: func(r *provisioner.Registration) { r.Deployed = &provisioner.Deployment{InstanceID: "i1"} },
 			want: []string{`add /instance_info/capabilities {"boot_mode":"uefi"}`, `add /instance_uuid "i1"`, `add /deploy_interface "custom-agent"`},
@@ -255,7 +266,7 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 			if tt.host != nil {
 				tt.host(&r)
 			}
-			got, err := changesOf(decoded(t, webNode(tt.node)), r, tt.opts, everything, tt.ramdisk)
+			got, err := changesOf(decoded(t, webNode(tt.node)), r, tt.opts, everything, Options{Ramdisk: tt.ramdisk, PersistentBoot: tt.boot})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -180,6 +180,42 @@ func TestRequestsForWork(t *testing.T) {
 	}
 }
 
+func TestBootDevicesLastAsTheOperatorSaysForTheKindOfDeployment(t *testing.T) {
+	iso := v1alpha1.FormatLiveISO
+	live, direct := v1alpha1.Image{URL: "http://h/live.iso", DiskFormat: &iso}, v1alpha1.Image{URL: "http://h/os"}
+	for name, tt := range map[string]struct {
+		boot    PersistentBoot
+		image   *v1alpha1.Image
+		step    string
+		present string // value of the node
+		want    string // value that is written, "" for none
+	}{
+		"nothing is said":                  {image: &live, present: "Always"},
+		"live image":                       {boot: PersistentBoot{LiveISO: "Never", DirectDeploy: "Always"}, image: &live, want: "Never"},
+		"image on a disk":                  {boot: PersistentBoot{LiveISO: "Never", DirectDeploy: "Always"}, image: &direct, want: "Always"},
+		"image on a disk after a live one": {boot: PersistentBoot{LiveISO: "Never"}, image: &direct, present: "Never", want: "Default"},
+		"live image after one on a disk":   {boot: PersistentBoot{DirectDeploy: "Always"}, image: &live, present: "Always", want: "Default"},
+		"as it is":                         {boot: PersistentBoot{LiveISO: "Never"}, image: &live, present: "Never"},
+		"deploy step with an image":        {boot: PersistentBoot{DirectDeploy: "Always"}, image: &direct, step: "install"},
+		"deploy step":                      {boot: PersistentBoot{DirectDeploy: "Always"}, step: "install"},
+	} {
+		e := &upstream{nodes: []map[string]any{rawNode("a", map[string]any{"provision_state": "available", "driver_info": map[string]any{}})}}
+		if tt.present != "" {
+			e.nodes[0]["driver_info"] = map[string]any{persistentBootKey: tt.present}
+		}
+		engine := newEngine(t, e)
+		engine.opts.PersistentBoot = tt.boot
+		if err := engine.Deploy(t.Context(), "a", provisioner.Deployment{InstanceID: "i1", Image: tt.image, Step: tt.step}); err != nil {
+			t.Fatal(err)
+		}
+		change := mutations(e)[0]
+		want := `{"op":"add","path":"/driver_info/force_persistent_boot_device","value":"` + tt.want + `"}`
+		if tt.want == "" && strings.Contains(change, persistentBootKey) || tt.want != "" && !strings.Contains(change, want) {
+			t.Errorf("%s: %s, want the value %q", name, change, tt.want)
+		}
+	}
+}
+
 func TestChecksumsInEveryForm(t *testing.T) {
 	md5, sha512 := strings.Repeat("a", 32), strings.Repeat("b", 128)
 	for _, tt := range []struct {
