@@ -90,6 +90,10 @@ func (p detaching) reconcile(ctx context.Context, s *scope) (result, error) {
 	if pause := s.wait(v1alpha1.OperationDetach, p.maxBackoff); pause > 0 {
 		return result{requeueAfter: pause, stop: true}, nil
 	}
+	if len(s.host.Status.PowerOffHolds) > 0 {
+		s.host.Status.PowerOffHolds = nil // nobody watches the power of a detached host
+		return result{requeueAfter: soon, stop: true}, nil
+	}
 	if s.host.Status.Provisioning.ID != "" {
 		err := deleteNodeOf(ctx, s.host, p.owners, p.nodes, p.engine)
 		switch {
@@ -101,7 +105,6 @@ func (p detaching) reconcile(ctx context.Context, s *scope) (result, error) {
 		}
 	}
 	s.host.Status.Provisioning.ID = ""
-	s.host.Status.PowerOffHolds = nil
 	s.clearError()
 	s.detached = true
 	s.note(eventDetached, "The engine no longer knows the machine, which stays as it is")

@@ -30,7 +30,7 @@ type powerStep int
 const (
 	powerStay    powerStep = iota // nothing
 	powerWait                     // the power changes, or is not known
-	powerForget                   // the records of holds go, before the machine is powered on
+	powerForget                   // the records of holds are removed, before the machine is powered on
 	powerOn                       // power it on
 	powerOff                      // power it off
 	powerReboot                   // restart it, because it must not be off
@@ -91,8 +91,18 @@ func (r powerRequests) unrecorded(records []v1alpha1.PowerOffHold) bool {
 }
 
 // decidePower is pure. A machine is powered off for each new hold even if it is off
-// already, because only what the engine reads after that request confirms it.
-func decidePower(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.Node, asked bool) powerStep {
+// already, because only what the engine reads after that request confirms it. While records
+// are stored, it is not powered on: whoever reads them must be able to rely on them.
+func decidePower(r powerRequests, records []v1alpha1.PowerOffHold, stored bool, n provisioner.Node, asked bool) powerStep {
+	next := nextPower(r, records, n, asked)
+	if stored && (next == powerOn || next == powerReboot) {
+		return powerForget
+	}
+	return next
+}
+
+// nextPower is decidePower without regard to what is stored.
+func nextPower(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.Node, asked bool) powerStep {
 	failed := asked && n.LastError != ""
 	switch {
 	case n.Busy, n.TargetPower != "":
@@ -115,16 +125,12 @@ func decidePower(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner
 		return powerOff
 	case n.Power == node.PowerOff && r.wantsOff():
 		return powerStay
-	case n.Power == node.PowerOff && len(records) > 0:
-		return powerForget
 	case failed:
 		return powerRefused
 	case n.Power == node.PowerOff:
 		return powerOn
 	case r.wantsOff() || r.cycle:
 		return powerOff
-	case len(records) > 0: // no hold is left
-		return powerForget
 	default:
 		return powerStay
 	}
@@ -228,7 +234,7 @@ func (p power) steerCycling(ctx context.Context, s *scope, cycle bool) (settled 
 	if pause := s.wait(v1alpha1.OperationPower, p.maxBackoff); pause > 0 && !requests.unrecorded(status.PowerOffHolds) {
 		return false, result{requeueAfter: min(pause, idlePoll), stop: true}, nil
 	}
-	switch step := decidePower(requests, status.PowerOffHolds, *s.node, asked); step {
+	switch step := decidePower(requests, status.PowerOffHolds, len(s.before.Status.PowerOffHolds) > 0, *s.node, asked); step {
 	case powerStay:
 		if requests.wantsOff() && len(requests.holds) > 0 {
 			s.waiting("The host is kept powered off by %s", strings.Join(sortedKeys(requests.holds), ", "))

@@ -23,37 +23,40 @@ func TestDecidePower(t *testing.T) {
 		name     string
 		requests powerRequests
 		records  []v1alpha1.PowerOffHold
+		stored   bool
 		node     provisioner.Node
 		asked    bool
 		want     powerStep
 	}{
-		{"on and to be on", powerRequests{online: true}, nil, on, false, powerStay},
-		{"off and to be on", powerRequests{online: true}, nil, off, false, powerOn},
-		{"on and to be off", powerRequests{}, nil, on, false, powerOff},
-		{"off and to be off", powerRequests{}, nil, off, false, powerStay},
-		{"changes already", powerRequests{online: true}, nil, provisioner.Node{Power: node.PowerOff, TargetPower: node.PowerOn}, false, powerWait},
-		{"engine is at work", powerRequests{}, nil, provisioner.Node{Power: node.PowerOn, Busy: true}, false, powerWait},
-		{"power is not known", powerRequests{online: true}, nil, provisioner.Node{}, false, powerWait},
-		{"one cycle", powerRequests{online: true, cycle: true}, nil, on, false, powerOff},
-		{"one cycle, off now", powerRequests{online: true, cycle: true}, nil, off, false, powerServed},
-		{"one cycle of a host that is to be off", powerRequests{cycle: true}, nil, off, false, powerServed},
-		{"new hold", powerRequests{online: true, holds: held}, nil, on, false, powerOff},
-		{"new hold on a machine that is off already", powerRequests{online: true, holds: held}, nil, off, false, powerOff},
-		{"new hold while the power is not known", powerRequests{online: true, holds: held}, nil, provisioner.Node{}, false, powerOff},
-		{"hold with another value", powerRequests{online: true, holds: map[string]string{"reboot.metal3.io/a": "2"}}, record, off, false, powerOff},
-		{"second hold", powerRequests{online: true, holds: map[string]string{"reboot.metal3.io/a": "1", "reboot.metal3.io/b": ""}}, record, off, false, powerOff},
-		{"held off", powerRequests{online: true, holds: held}, record, off, false, powerStay},
-		{"held and somebody powered it on", powerRequests{online: true, holds: held}, record, on, false, powerOff},
-		{"last hold is gone: records go first", powerRequests{online: true}, record, off, false, powerForget},
-		{"records are gone", powerRequests{online: true}, nil, off, false, powerOn},
-		{"power off failed", powerRequests{}, nil, provisioner.Node{Power: node.PowerOn, LastError: "no"}, true, powerRefused},
-		{"error of before", powerRequests{}, nil, provisioner.Node{Power: node.PowerOn, LastError: "no"}, false, powerOff},
-		{"never off, cycle", powerRequests{online: true, neverOff: true, cycle: true}, nil, on, false, powerReboot},
-		{"never off, hold", powerRequests{online: true, neverOff: true, holds: held}, nil, on, false, powerStay},
-		{"never off, lost its power", powerRequests{online: true, neverOff: true}, nil, off, false, powerOn},
+		{"on and to be on", powerRequests{online: true}, nil, false, on, false, powerStay},
+		{"off and to be on", powerRequests{online: true}, nil, false, off, false, powerOn},
+		{"on and to be off", powerRequests{}, nil, false, on, false, powerOff},
+		{"off and to be off", powerRequests{}, nil, false, off, false, powerStay},
+		{"changes already", powerRequests{online: true}, nil, false, provisioner.Node{Power: node.PowerOff, TargetPower: node.PowerOn}, false, powerWait},
+		{"engine is at work", powerRequests{}, nil, false, provisioner.Node{Power: node.PowerOn, Busy: true}, false, powerWait},
+		{"power is not known", powerRequests{online: true}, nil, false, provisioner.Node{}, false, powerWait},
+		{"one cycle", powerRequests{online: true, cycle: true}, nil, false, on, false, powerOff},
+		{"one cycle, off now", powerRequests{online: true, cycle: true}, nil, false, off, false, powerServed},
+		{"one cycle of a host that is to be off", powerRequests{cycle: true}, nil, false, off, false, powerServed},
+		{"new hold", powerRequests{online: true, holds: held}, nil, false, on, false, powerOff},
+		{"new hold on a machine that is off already", powerRequests{online: true, holds: held}, nil, false, off, false, powerOff},
+		{"new hold while the power is not known", powerRequests{online: true, holds: held}, nil, false, provisioner.Node{}, false, powerOff},
+		{"hold with another value", powerRequests{online: true, holds: map[string]string{"reboot.metal3.io/a": "2"}}, record, true, off, false, powerOff},
+		{"second hold", powerRequests{online: true, holds: map[string]string{"reboot.metal3.io/a": "1", "reboot.metal3.io/b": ""}}, record, true, off, false, powerOff},
+		{"held off", powerRequests{online: true, holds: held}, record, true, off, false, powerStay},
+		{"held and somebody powered it on", powerRequests{online: true, holds: held}, record, true, on, false, powerOff},
+		{"last hold is gone: records are removed first", powerRequests{online: true}, nil, true, off, false, powerForget},
+		{"held, never off now", powerRequests{online: true, neverOff: true, holds: held}, record, true, off, false, powerForget},
+		{"held, never off now, cycle", powerRequests{online: true, neverOff: true, cycle: true, holds: held}, record, true, off, false, powerForget},
+		{"records are gone", powerRequests{online: true}, nil, false, off, false, powerOn},
+		{"power off failed", powerRequests{}, nil, false, provisioner.Node{Power: node.PowerOn, LastError: "no"}, true, powerRefused},
+		{"error of before", powerRequests{}, nil, false, provisioner.Node{Power: node.PowerOn, LastError: "no"}, false, powerOff},
+		{"never off, cycle", powerRequests{online: true, neverOff: true, cycle: true}, nil, false, on, false, powerReboot},
+		{"never off, hold", powerRequests{online: true, neverOff: true, holds: held}, nil, false, on, false, powerStay},
+		{"never off, lost its power", powerRequests{online: true, neverOff: true}, nil, false, off, false, powerOn},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := decidePower(tt.requests, tt.records, tt.node, tt.asked); got != tt.want {
+			if got := decidePower(tt.requests, tt.records, tt.stored, tt.node, tt.asked); got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
 			}
 		})

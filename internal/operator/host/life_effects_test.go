@@ -1,0 +1,124 @@
+package host
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
+)
+
+// observedEngine is an engine that calls look before each request after which a machine may be on.
+type observedEngine struct {
+	*demo.Engine
+
+	look func(request string)
+}
+
+func (w observedEngine) SetPower(ctx context.Context, id string, c provisioner.PowerChange) error {
+	if c.Action != provisioner.PowerActionOff && c.Action != provisioner.PowerActionSoftOff {
+		w.look(string(c.Action))
+	}
+	return w.Engine.SetPower(ctx, id, c)
+}
+
+func (w observedEngine) Manage(ctx context.Context, id string) error {
+	w.look(askManage)
+	return w.Engine.Manage(ctx, id)
+}
+
+func (w observedEngine) Inspect(ctx context.Context, id string) error {
+	w.look(askInspect)
+	return w.Engine.Inspect(ctx, id)
+}
+
+func (w observedEngine) Deploy(ctx context.Context, id string, d provisioner.Deployment) error {
+	w.look(askDeploy)
+	return w.Engine.Deploy(ctx, id, d)
+}
+
+func (w observedEngine) Undeploy(ctx context.Context, id string) error {
+	w.look(askUndeploy)
+	return w.Engine.Undeploy(ctx, id)
+}
+
+func (w observedEngine) Service(ctx context.Context, id string, steps []node.Step, o provisioner.StepOptions) error {
+	w.look(askService)
+	return w.Engine.Service(ctx, id, steps, o)
+}
+
+func (w observedEngine) Delete(ctx context.Context, id string, mark provisioner.Mark) error {
+	w.look("delete")
+	return w.Engine.Delete(ctx, id, mark)
+}
+
+// update makes an object ask for firmware for a host in use, and a policy that allows it.
+func (l *life) update(name string) {
+	l.Helper()
+	firmware := componentsObject(4, nil, v1alpha1.FirmwareUpdate{Component: "bmc", URL: "https://images/bmc"})
+	firmware.Name, firmware.Namespace = name, "metal"
+	l.create(firmware)
+	policy := &v1alpha1.HostUpdatePolicy{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "metal"}}
+	policy.Spec.FirmwareUpdates = v1alpha1.UpdateOnReboot
+	l.create(policy)
+}
+
+// TestNoRecordOfAHoldIsStoredWhenAMachineIsPoweredOn holds a host off, and then asks for what
+// powers its machine on, or leaves it to others.
+func TestNoRecordOfAHoldIsStoredWhenAMachineIsPoweredOn(t *testing.T) {
+	const hold = v1alpha1.RebootAnnotationPrefix + "fence"
+	freed := func(h *v1alpha1.BareMetalHost) { h.Annotations = nil }
+	for name, tt := range map[string]struct {
+		image   bool
+		then    func(*v1alpha1.BareMetalHost)
+		live    bool
+		request string
+	}{
+		"the hold ends":               {true, freed, false, "power on"},
+		"it must not be off any more": {true, func(h *v1alpha1.BareMetalHost) { h.Spec.DisablePowerOff = true }, false, "power on"},
+		"it must not be off, and restarted": {true, func(h *v1alpha1.BareMetalHost) {
+			h.Spec.DisablePowerOff, h.Annotations[v1alpha1.RebootAnnotation] = true, ""
+		}, false, "soft rebooting"},
+		"a live update":   {true, freed, true, askService},
+		"another image":   {true, func(h *v1alpha1.BareMetalHost) { h.Spec.Image = testImage("b") }, false, askUndeploy},
+		"removed":         {true, func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil }, false, askUndeploy},
+		"detached":        {true, detached(""), false, "delete"},
+		"deployed":        {false, withImage, false, askDeploy},
+		"inspected again": {false, func(h *v1alpha1.BareMetalHost) { h.Annotations[v1alpha1.InspectAnnotation] = "" }, false, askInspect},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			state := v1alpha1.StateAvailable
+			l.add("web", func(h *v1alpha1.BareMetalHost) {
+				if tt.image {
+					withImage(h)
+					state = v1alpha1.StateProvisioned
+				}
+			})
+			l.rests("web", state)
+			l.annotate("web", hold, "1")
+			l.until("web", "held off", func(h *v1alpha1.BareMetalHost) bool {
+				return len(h.Status.PowerOffHolds) == 1 && h.Status.PowerOffHolds[0].ConfirmedAt != nil
+			})
+			asked := map[string]bool{}
+			l.change = func(c *Config) {
+				c.Engine = observedEngine{l.engine, func(request string) {
+					asked[request] = true
+					if h := l.host("web"); len(h.Status.PowerOffHolds) > 0 {
+						t.Errorf("%s, while the status has %+v", request, h.Status.PowerOffHolds)
+					}
+				}}
+			}
+			l.restart()
+			if tt.live {
+				l.update("web")
+			}
+			l.edit("web", tt.then)
+			l.until("web", "asked to "+tt.request, func(*v1alpha1.BareMetalHost) bool { return asked[tt.request] })
+		})
+	}
+}
