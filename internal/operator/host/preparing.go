@@ -152,11 +152,8 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 	case configureNothing:
 		return true, result{}, nil
 	case configureDone:
-		configured, res, err = p.configured(ctx, s, c)
-		if configured && s.changes.unseen() {
-			return false, awaitComparison(s), nil
-		}
-		return configured, res, err
+		res, err := p.configured(ctx, s, c)
+		return false, res, err
 	case configureCompare:
 		return false, awaitComparison(s), nil
 	case configureIntend:
@@ -166,7 +163,8 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 		}
 		p.updater.request(s, c.changes)
 		if len(c.raidSteps)+len(steps) == 0 {
-			return p.configured(ctx, s, c)
+			res, err := p.configured(ctx, s, c)
+			return false, res, err
 		}
 		s.intends(v1alpha1.OperationPrepare, askClean, c.plan, *s.node)
 		s.working(v1alpha1.PreparingReason, "The engine configures the hardware")
@@ -185,11 +183,12 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 	})
 }
 
-// configured records that a configuration is in effect.
-func (p preparing) configured(ctx context.Context, s *scope, c configuration) (bool, result, error) {
+// configured records that a configuration is in effect, before the node becomes available: it
+// would be configured once more if that were known and this were not.
+func (p preparing) configured(ctx context.Context, s *scope, c configuration) (result, error) {
 	if c.changes.wanted() {
 		if err := p.updater.applied(ctx, s); err != nil {
-			return false, result{stop: true}, err
+			return result{stop: true}, err
 		}
 		s.changes = changesOf(s.changes.objects, s.host)
 		s.updatePending = preparingUpdate(s.host, s.changes)
@@ -197,7 +196,8 @@ func (p preparing) configured(ctx context.Context, s *scope, c configuration) (b
 	if c.raid != nil {
 		s.host.Status.Provisioning.RAID = c.raid.DeepCopy()
 	}
-	return true, result{}, nil
+	*s.operation(v1alpha1.OperationPrepare) = v1alpha1.OperationStatus{Name: v1alpha1.OperationPrepare}
+	return result{requeueAfter: soon, stop: true}, nil
 }
 
 // clean sends the steps of a configuration: volumes, then BIOS settings, then firmware.
