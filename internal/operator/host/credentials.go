@@ -32,7 +32,8 @@ type found struct {
 }
 
 func (p credentials) reconcile(ctx context.Context, s *scope) (result, error) {
-	if !s.host.HasBMC() || !s.host.DeletionTimestamp.IsZero() || !registeredStates[s.state()] {
+	deleted := !s.host.DeletionTimestamp.IsZero()
+	if !s.host.HasBMC() || !registeredStates[s.state()] || deleted && !needsNode(s.host) {
 		return result{}, nil
 	}
 	credentials, err := p.read(ctx, s.host)

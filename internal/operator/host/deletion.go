@@ -31,7 +31,8 @@ type deleteStep int
 const (
 	deleteIgnore      deleteStep = iota // the operator never managed the host
 	deleteHold                          // it is detached, with a request to delay the deletion
-	deleteContinue                      // its deletion is under way
+	deleteAttach                        // it has to be attached again
+	deleteContinue                      // the handler of its state goes on
 	deleteDeprovision                   // what is deployed has to be removed
 	deletePowerOff                      // its machine has to be powered off
 	deleteNode                          // its node has to be deleted
@@ -48,20 +49,27 @@ func decideDelete(h *v1alpha1.BareMetalHost) deleteStep {
 	switch {
 	case state == v1alpha1.StateDeleting:
 		return deleteContinue
-	case annotated && detachArguments(h).DeleteAction == v1alpha1.DetachDeleteActionDelay, detached && !annotated:
+	case annotated && detachArguments(h).DeleteAction == v1alpha1.DetachDeleteActionDelay:
 		return deleteHold
+	case detached && !annotated:
+		return deleteAttach
 	case annotated && (detached || detachable[state]):
 		return deleteNode
+	case uncleaned[state] && h.Status.Provisioning.ID == "":
+		if !needsNode(h) {
+			return deleteNode
+		}
+		return deleteContinue
 	}
 	switch state {
 	case v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateRegistering, v1alpha1.StateImporting:
 		return deleteNode
-	case v1alpha1.StateProvisioning, v1alpha1.StateProvisioned:
+	case v1alpha1.StateProvisioning:
 		if !h.SupportsPowerControl() {
 			return deleteNode // its machine cannot be booted for cleaning
 		}
 		return deleteDeprovision
-	case v1alpha1.StateDeprovisioning, v1alpha1.StatePoweringOffBeforeDelete:
+	case v1alpha1.StateProvisioned, v1alpha1.StateDeprovisioning, v1alpha1.StatePoweringOffBeforeDelete:
 		if !h.SupportsPowerControl() {
 			return deleteNode
 		}
@@ -78,6 +86,14 @@ var uncleaned = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateDeprovisioning: true,
 }
 
+// needsNode reports whether a host that is deleted has to be registered first: it has no node,
+// as after it was detached, and what is deployed is to be removed.
+func needsNode(h *v1alpha1.BareMetalHost) bool {
+	record := h.Status.Operation
+	gaveUp := record.Name == v1alpha1.OperationRegister && record.Failures >= deleteAttempts
+	return uncleaned[h.Status.Provisioning.State] && h.Status.Provisioning.ID == "" && h.SupportsPowerControl() && !gaveUp
+}
+
 func (p deletion) reconcile(_ context.Context, s *scope) (result, error) {
 	if s.host.DeletionTimestamp.IsZero() {
 		return result{}, nil
@@ -89,6 +105,8 @@ func (p deletion) reconcile(_ context.Context, s *scope) (result, error) {
 		s.progress = &progress{reason: v1alpha1.DetachedReason, message: "Deletion waits until the host is attached again"}
 		count(p.metrics.heldBack, s.host)
 		return result{stop: true}, nil
+	case deleteAttach:
+		return s.attach(), nil
 	case deleteDeprovision:
 		return s.moveTo(v1alpha1.StateDeprovisioning), nil
 	case deletePowerOff:

@@ -37,16 +37,25 @@ func (p deprovisioning) reconcile(ctx context.Context, s *scope) (result, error)
 		message: "The engine removes the deployment and cleans the machine",
 		failed:  "Removal of the deployment failed and is tried again after a wait; change spec to try at once",
 	})
-	var failed *failure
-	if errors.As(err, &failed) && deleted && s.operation(v1alpha1.OperationDeprovision).Failures+1 >= deleteAttempts {
-		s.warn(eventDeletedWithoutCleaning, "The deployment could not be removed, so data stays on the disks: %s", cut(err.Error()))
-		count(p.metrics.uncleaned, s.host)
+	if deleted && p.givesUp(s, v1alpha1.OperationDeprovision, err) {
 		return s.moveTo(v1alpha1.StatePoweringOffBeforeDelete), nil
 	}
 	if !complete {
 		return res, err
 	}
 	return p.complete(s), nil
+}
+
+// givesUp reports whether the deployment on a host that is deleted stays there, because an
+// operation that its removal needs has failed too often.
+func (w work) givesUp(s *scope, operation v1alpha1.OperationName, err error) bool {
+	var failed *failure
+	if !errors.As(err, &failed) || s.operation(operation).Failures+1 < deleteAttempts {
+		return false
+	}
+	s.warn(eventDeletedWithoutCleaning, "The deployment could not be removed, so data stays on the disks: %s", cut(err.Error()))
+	count(w.metrics.uncleaned, s.host)
+	return true
 }
 
 func (deprovisioning) complete(s *scope) result {

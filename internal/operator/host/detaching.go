@@ -76,11 +76,7 @@ func (p detaching) reconcile(ctx context.Context, s *scope) (result, error) {
 	case detachStay:
 		return result{requeueAfter: detachedPoll, stop: true}, nil
 	case detachEnd:
-		s.detached = false
-		s.host.Status.OperationalStatus = v1alpha1.OperationalStatusOK
-		s.host.Status.Operation = v1alpha1.OperationStatus{}
-		s.note(eventAttached, "The host is attached again")
-		return result{requeueAfter: soon, stop: true}, nil
+		return s.attach(), nil
 	case detachWait:
 		s.waitsToDetach = true
 		return result{}, nil
@@ -109,4 +105,12 @@ func (p detaching) reconcile(ctx context.Context, s *scope) (result, error) {
 	s.detached = true
 	s.note(eventDetached, "The engine no longer knows the machine, which stays as it is")
 	return result{requeueAfter: detachedPoll, stop: true}, nil
+}
+
+// attach ends that a host is detached. It gets a node in the next pass.
+func (s *scope) attach() result {
+	s.host.Status.OperationalStatus = v1alpha1.OperationalStatusOK
+	s.host.Status.Operation = v1alpha1.OperationStatus{}
+	s.note(eventAttached, "The host is attached again")
+	return result{requeueAfter: soon, stop: true}
 }

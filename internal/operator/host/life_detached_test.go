@@ -7,6 +7,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
 func TestDetachingDependsOnTheState(t *testing.T) {
@@ -121,9 +122,46 @@ func TestDeletionOfADetachedHostWaitsWhenAsked(t *testing.T) {
 			}
 			l.rests("web", v1alpha1.StateProvisioned)
 			l.says("web", v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.DetachedReason)
-			// Without its annotation the host is attached first, and then deleted.
+			// Without its annotation the host is attached first, so that its disks are cleaned.
 			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
 			l.gone("web")
+			l.does("web", before, "create", "manage", "adopt", "undeploy", "delete")
+		})
+	}
+}
+
+func TestDeletionOfAHostThatCannotBeAttachedEnds(t *testing.T) {
+	for what, tt := range map[string]struct {
+		name  string
+		state v1alpha1.ProvisioningState
+		spoil func(*life)
+		does  []string
+	}{
+		"without its Secret": {"web", v1alpha1.StateProvisioned, func(l *life) {
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "none" })
+		}, nil},
+		"with a BMC that does not answer": {"web", v1alpha1.StateProvisioned, func(l *life) {
+			l.secret("web", demo.WrongPassword)
+		}, []string{"create", "manage", "manage", "manage", "power off", "delete"}},
+		"during a deployment": {"demo-provisioning", v1alpha1.StateProvisioning, func(*life) {}, []string{"create", "manage", "provide", "delete"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add(tt.name, withImage)
+			l.rests(tt.name, tt.state)
+			l.edit(tt.name, detached(`{"deleteAction":"delay","force":true}`))
+			l.until(tt.name, "detached", func(h *v1alpha1.BareMetalHost) bool {
+				return h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
+			})
+			before := len(l.effects(tt.name))
+			l.remove(l.host(tt.name))
+			tt.spoil(l)
+			l.edit(tt.name, func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+			l.gone(tt.name)
+			l.does(tt.name, before, tt.does...)
+			if tt.state == v1alpha1.StateProvisioned {
+				l.tells("DeletedWithoutCleaning")
+			}
 		})
 	}
 }

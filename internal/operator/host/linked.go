@@ -69,6 +69,7 @@ func (p linked) reconcile(ctx context.Context, s *scope) (result, error) {
 // leavingStates are the states of a host with a BMC that is deleted in which its node is
 // used.
 var leavingStates = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StateProvisioned:             true,
 	v1alpha1.StateDeprovisioning:          true,
 	v1alpha1.StatePoweringOffBeforeDelete: true,
 }

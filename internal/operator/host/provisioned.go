@@ -48,6 +48,9 @@ func rebuilds(h *v1alpha1.BareMetalHost) bool {
 }
 
 func (p provisioned) reconcile(ctx context.Context, s *scope) (result, error) {
+	if !s.host.DeletionTimestamp.IsZero() {
+		return p.end(ctx, s)
+	}
 	switch decideUse(s.host) {
 	case useTake:
 		effective := &s.host.Status.Provisioning
@@ -67,12 +70,7 @@ func (p provisioned) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	// The record of the operation is that of the power, unless there is something to adopt.
 	if adopt := adoption(s.state()); adopt[s.node.State].action != workDone {
-		_, res, err := p.advance(ctx, s, task{
-			operation: v1alpha1.OperationAdopt, workflow: adopt, reason: v1alpha1.RegisteringReason,
-			message: "The engine takes over the machine, which is in use",
-			failed:  "The engine did not take the machine over, and is asked again after a wait; the machine is not changed",
-		})
-		return res, err
+		return p.adopt(ctx, s, adopt)
 	}
 	next, err := p.live.step(ctx, s)
 	if err != nil || next.stop {
@@ -100,4 +98,29 @@ func (p provisioned) remove(ctx context.Context, s *scope) (result, error) {
 		s.note(eventRebuildStarted, "What is deployed is removed, and %s is deployed anew", deploymentName(s.host))
 	}
 	return res, nil
+}
+
+// adopt has the engine take over a machine in use.
+func (p provisioned) adopt(ctx context.Context, s *scope, steps workflow) (result, error) {
+	_, res, err := p.advance(ctx, s, task{
+		operation: v1alpha1.OperationAdopt, workflow: steps, reason: v1alpha1.RegisteringReason,
+		message: "The engine takes over the machine, which is in use",
+		failed:  "The engine did not take the machine over, and is asked again after a wait; the machine is not changed",
+	})
+	return res, err
+}
+
+// end begins to remove what is deployed on a host that is deleted. A node that the engine has
+// anew is adopted first: it cannot remove a deployment of which it does not know.
+func (p provisioned) end(ctx context.Context, s *scope) (result, error) {
+	if s.node != nil {
+		if next, known := adoptWorkflow[s.node.State]; known && next.action != workDone {
+			res, err := p.adopt(ctx, s, adoptWorkflow)
+			if p.givesUp(s, v1alpha1.OperationAdopt, err) {
+				return s.moveTo(v1alpha1.StatePoweringOffBeforeDelete), nil
+			}
+			return res, err
+		}
+	}
+	return s.moveTo(v1alpha1.StateDeprovisioning), nil
 }

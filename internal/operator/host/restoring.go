@@ -69,6 +69,7 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 	s.host.Status.Provisioning.ID = ""
 	if deleted {
 		s.warn(eventNodeKept, "%v", refusal)
+		s.moveTo(v1alpha1.StateDeleting) // whatever runs on the machine is not this host's
 		return result{}, nil
 	}
 	if state := s.state(); !s.host.HasBMC() && linkedStates[state] || state == v1alpha1.StateNone || state == v1alpha1.StateRegistering {
