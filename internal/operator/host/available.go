@@ -140,7 +140,6 @@ func (available) begin(s *scope) {
 	effective.RootDeviceHints = s.host.Spec.RootDeviceHints.DeepCopy()
 	effective.BootMode = s.host.Spec.BootMode
 	s.host.Status.LastAttemptedImage = s.host.Spec.Image.DeepCopy()
-	delete(s.host.Annotations, v1alpha1.RebuildAnnotation) // this deployment has what the spec asks for
 	s.note(eventProvisioningStarted, "Deployment of %s started", deploymentName(s.host))
 }
 

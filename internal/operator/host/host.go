@@ -241,6 +241,9 @@ func (r *Reconciler) handle(ctx context.Context, s *scope) (result, error) {
 		s.waiting("State %q is not known to this version; the host is not changed", s.state())
 		return result{}, nil
 	}
+	if s.fulfilsFirst() {
+		return result{requeueAfter: soon, stop: true}, nil
+	}
 	return handler.reconcile(ctx, s)
 }
 

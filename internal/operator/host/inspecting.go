@@ -105,7 +105,6 @@ func (p inspecting) collect(ctx context.Context, s *scope) (result, error) {
 		}
 		return result{stop: true}, &failure{v1alpha1.OperationInspect, fmt.Errorf("node %s was inspected, and the engine has no inventory of it%s", s.node.ID, hint)}
 	}
-	delete(s.host.Annotations, v1alpha1.InspectAnnotation)
 	s.note(eventInspectionComplete, "Hardware inspection completed")
 	return s.moveTo(v1alpha1.StatePreparing), nil
 }

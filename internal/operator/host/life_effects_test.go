@@ -4,7 +4,11 @@ import (
 	"context"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -119,6 +123,92 @@ func TestNoRecordOfAHoldIsStoredWhenAMachineIsPoweredOn(t *testing.T) {
 			}
 			l.edit("web", tt.then)
 			l.until("web", "asked to "+tt.request, func(*v1alpha1.BareMetalHost) bool { return asked[tt.request] })
+		})
+	}
+}
+
+// write is a write of the operator: status for one of a status.
+type write struct {
+	obj    client.Object
+	status bool
+}
+
+// refusing has the API server refuse the writes for which a function says so, as it does when
+// somebody else was faster.
+func (l *life) refusing(refuses func(write) bool) {
+	refuse := func(obj client.Object, status bool) error {
+		if refuses(write{obj, status}) {
+			return apierrors.NewConflict(schema.GroupResource{}, obj.GetName(), errTest)
+		}
+		return nil
+	}
+	api := interceptor.NewClient(l.api.(client.WithWatch), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, o ...client.CreateOption) error {
+			if err := refuse(obj, false); err != nil {
+				return err
+			}
+			return c.Create(ctx, obj, o...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, o ...client.PatchOption) error {
+			if err := refuse(obj, false); err != nil {
+				return err
+			}
+			return c.Patch(ctx, obj, p, o...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, o ...client.SubResourcePatchOption) error {
+			if err := refuse(obj, true); err != nil {
+				return err
+			}
+			return c.SubResource(sub).Patch(ctx, obj, p, o...)
+		},
+	})
+	l.change = func(c *Config) { c.Client = api }
+	l.restart()
+}
+
+// TestRequestIsFulfilledOnceAlsoWhenItsAnnotationStays refuses the first write that removes the
+// annotation of a request.
+func TestRequestIsFulfilledOnceAlsoWhenItsAnnotationStays(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before, then func(*v1alpha1.BareMetalHost)
+		key          string
+		state        v1alpha1.ProvisioningState
+		want         []string
+	}{
+		"inspection":                         {nil, nil, v1alpha1.InspectAnnotation, v1alpha1.StateAvailable, []string{"manage", "inspect", "provide", "power on"}},
+		"deployment anew":                    {withImage, nil, v1alpha1.RebuildAnnotation, v1alpha1.StateProvisioned, []string{"undeploy", "deploy"}},
+		"deployment anew of a free host":     {nil, withImage, v1alpha1.RebuildAnnotation, v1alpha1.StateProvisioned, []string{"deploy"}},
+		"restart of a host that is deployed": {nil, withImage, v1alpha1.RebootAnnotation, v1alpha1.StateProvisioned, []string{"deploy"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", tt.before)
+			state := v1alpha1.StateAvailable
+			if l.host("web").Spec.Image != nil {
+				state = v1alpha1.StateProvisioned
+			}
+			l.rests("web", state)
+			before, refused := len(l.effects("web")), 0
+			l.refusing(func(w write) bool {
+				_, asked := w.obj.GetAnnotations()[tt.key]
+				if w.status || asked || refused > 0 {
+					return false
+				}
+				refused++
+				return true
+			})
+			l.edit("web", func(h *v1alpha1.BareMetalHost) {
+				h.Annotations = map[string]string{tt.key: ""}
+				if tt.then != nil {
+					tt.then(h)
+				}
+			})
+			l.until("web", "without its annotation", func(h *v1alpha1.BareMetalHost) bool { return len(h.Annotations) == 0 })
+			l.rests("web", tt.state)
+			l.does("web", before, tt.want...)
+			if refused != 1 {
+				t.Errorf("%d writes were refused, want one", refused)
+			}
 		})
 	}
 }

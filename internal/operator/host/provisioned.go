@@ -90,14 +90,10 @@ func (p provisioned) reconcile(ctx context.Context, s *scope) (result, error) {
 // follows, also when another image is asked for at the same time.
 func (p provisioned) remove(ctx context.Context, s *scope) (result, error) {
 	res, err := p.live.leave(ctx, s, v1alpha1.StateDeprovisioning)
-	if err != nil || !rebuilds(s.host) {
-		return res, err
-	}
-	delete(s.host.Annotations, v1alpha1.RebuildAnnotation)
-	if wantsDeployment(s.host) {
+	if err == nil && rebuilds(s.before) && wantsDeployment(s.host) {
 		s.note(eventRebuildStarted, "What is deployed is removed, and %s is deployed anew", deploymentName(s.host))
 	}
-	return res, nil
+	return res, err
 }
 
 // adopt has the engine take over a machine in use.

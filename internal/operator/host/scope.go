@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -151,18 +152,40 @@ func historyOf(status *v1alpha1.BareMetalHostStatus, state v1alpha1.Provisioning
 	}
 }
 
-// restartsMachine are the states whose work restarts the machine, which is what a request
-// for one power cycle that came before asks for.
-var restartsMachine = map[v1alpha1.ProvisioningState]bool{
-	v1alpha1.StateInspecting:     true,
-	v1alpha1.StateProvisioning:   true,
-	v1alpha1.StateDeprovisioning: true,
+// fulfils are the annotations that ask for what the work of a state does anyway. All of it
+// restarts the machine; what is deployed is what the spec asks for then.
+var fulfils = map[v1alpha1.ProvisioningState][]string{
+	v1alpha1.StateInspecting:     {v1alpha1.RebootAnnotation, v1alpha1.InspectAnnotation},
+	v1alpha1.StateProvisioning:   {v1alpha1.RebootAnnotation, v1alpha1.RebuildAnnotation},
+	v1alpha1.StateDeprovisioning: {v1alpha1.RebootAnnotation, v1alpha1.RebuildAnnotation},
+}
+
+// fulfil removes the annotations that the work of a state fulfils.
+func (s *scope) fulfil(state v1alpha1.ProvisioningState) {
+	for _, key := range fulfils[state] {
+		if key != v1alpha1.InspectAnnotation || s.host.Annotations[key] != v1alpha1.InspectDisabled {
+			delete(s.host.Annotations, key)
+		}
+	}
+}
+
+// fulfilsFirst reports whether annotations have to be removed before the work of a state begins.
+// Annotations are written after the status. If that write fails, they are still there with the
+// new state, and would ask for the same once more when its work is done.
+func (s *scope) fulfilsFirst() bool {
+	if record := s.host.Status.Operation; record.Request != "" || record.Failures > 0 {
+		return false // they were removed then, and what there is now was asked for since
+	}
+	s.fulfil(s.state())
+	return slices.ContainsFunc(fulfils[s.state()], func(key string) bool {
+		_, stored := s.before.Annotations[key]
+		_, kept := s.host.Annotations[key]
+		return stored && !kept
+	})
 }
 
 func (s *scope) begin(state v1alpha1.ProvisioningState) {
-	if restartsMachine[state] {
-		delete(s.host.Annotations, v1alpha1.RebootAnnotation)
-	}
+	s.fulfil(state)
 	if entry := s.history(state); entry != nil {
 		*entry = v1alpha1.OperationMetric{Start: metav1.NewTime(s.now)}
 	}
