@@ -45,7 +45,8 @@ const (
 	ConfirmedOffAnnotation = "metal3.io/confirmed-off"
 
 	// AbandonedAnnotation says that the machine of a host without a BMC is gone and will
-	// not boot again: a deprovisioning that waits for it ends. Any value counts.
+	// not boot again: a deprovisioning that waits for it ends, and so does the wait of a host
+	// in use whose node the engine has lost. Any value counts.
 	AbandonedAnnotation = "metal3.io/abandoned"
 
 	// RequireAnnotationAnnotation on a HostUpdatePolicy lets live updates begin only with

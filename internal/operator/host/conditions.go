@@ -109,7 +109,7 @@ func manageable(s *scope) metav1.Condition {
 		return condition(kind, metav1.ConditionFalse, v1alpha1.PowerFailureReason, s.host.Status.ErrorMessage)
 	case s.state() == v1alpha1.StateRegistering:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.RegisteringReason, "The engine checks the access to the BMC")
-	case s.host.Status.Provisioning.ID == "":
+	case s.host.Status.Provisioning.ID == "", s.nodeLost:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NotManagedReason, "The engine has no node for this host")
 	default:
 		return condition(kind, metav1.ConditionTrue, v1alpha1.ManageableReason, "The engine knows this host as node "+s.host.Status.Provisioning.ID)

@@ -30,6 +30,10 @@ func TestDecideImport(t *testing.T) {
 		{"details present", func(h *v1alpha1.BareMetalHost) { h.Status.HardwareDetails = &v1alpha1.HardwareDetails{} }, false, importDone},
 		{"no details yet", nil, false, importWait},
 		{"nobody wants details", func(h *v1alpha1.BareMetalHost) { h.Spec.InspectionMode = v1alpha1.InspectionModeDisabled }, false, importDone},
+		{"something is deployed", func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.Image.URL = "https://images/a" }, true, importUsed},
+		{"something is deployed by a method", func(h *v1alpha1.BareMetalHost) {
+			h.Status.Provisioning.CustomDeploy = &v1alpha1.CustomDeploy{Method: "m1"}
+		}, false, importUsed},
 		{"externally provisioned", func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }, true, importLeave},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

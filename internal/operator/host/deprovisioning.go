@@ -88,7 +88,7 @@ func (p deprovisioning) awaitMachine(ctx context.Context, s *scope) (res result,
 }
 
 // abandon gives up a machine that is gone: its node is deleted, and the host waits
-// without one. A machine that comes back is discovered, and cleaned as any new one.
+// without one.
 func (p deprovisioning) abandon(ctx context.Context, s *scope) (result, error) {
 	err := p.engine.Delete(ctx, s.node.ID, s.node.Mark)
 	if err != nil && !errors.Is(err, provisioner.ErrNotFound) {
@@ -96,8 +96,5 @@ func (p deprovisioning) abandon(ctx context.Context, s *scope) (result, error) {
 	}
 	p.nodes.Forget(s.node.ID)
 	s.warn(eventAbandoned, "The machine is given up with data on its disks; node %s was deleted", s.node.ID)
-	delete(s.host.Annotations, v1alpha1.AbandonedAnnotation)
-	s.host.Status.Provisioning.ID = ""
-	s.host.Status.Provisioning.Image, s.host.Status.Provisioning.CustomDeploy = v1alpha1.Image{}, nil
-	return s.moveTo(v1alpha1.StateUnmanaged), nil
+	return giveUp(s), nil
 }

@@ -25,6 +25,7 @@ type importStep int
 const (
 	importWait  importStep = iota // there are no details yet
 	importLeave                   // the machine is externally provisioned
+	importUsed                    // something is deployed on the machine
 	importDone                    // details are there, or not wanted
 )
 
@@ -33,6 +34,8 @@ func decideImport(h *v1alpha1.BareMetalHost, inspected bool) importStep {
 	switch {
 	case h.Spec.ExternallyProvisioned:
 		return importLeave
+	case runsDeployment(h):
+		return importUsed
 	case inspected, h.Status.HardwareDetails != nil, inspectionDisabled(h):
 		return importDone
 	default:
@@ -56,6 +59,9 @@ func (p importing) reconcile(ctx context.Context, s *scope) (result, error) {
 	case importLeave:
 		s.note(eventImportComplete, "Host is externally provisioned; its machine is not changed")
 		return s.moveTo(v1alpha1.StateExternallyProvisioned), nil
+	case importUsed:
+		s.note(eventImportComplete, "The machine of node %s has data; it is taken over as it is", s.node.ID)
+		return s.moveTo(v1alpha1.StateProvisioned), nil
 	case importWait:
 		s.working(v1alpha1.ImportingReason, "Waiting for the inventory of node %s; boot the machine into the ramdisk if it is off", s.node.ID)
 		return result{requeueAfter: importPoll, stop: true}, nil
@@ -64,6 +70,12 @@ func (p importing) reconcile(ctx context.Context, s *scope) (result, error) {
 		s.working(v1alpha1.PreparingReason, messagePreparing)
 		return s.moveTo(v1alpha1.StatePreparing), nil
 	}
+}
+
+// runsDeployment reports whether something was deployed on the machine of a host and not
+// removed since, as far as the status says.
+func runsDeployment(h *v1alpha1.BareMetalHost) bool {
+	return h.Status.Provisioning.Image.URL != "" || deployMethod(h.Status.Provisioning.CustomDeploy) != ""
 }
 
 // inspectionDisabled reports whether the host has inspection disabled.

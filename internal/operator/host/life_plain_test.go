@@ -1,13 +1,17 @@
 package host
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
 // silent makes the ramdisk of a host's machine silent, or lets it call again.
@@ -92,4 +96,100 @@ func TestUsedMachineWithoutBMCIsForgottenUncleanedAndThatIsSaid(t *testing.T) {
 	l.gone("demo-plain")
 	l.does("demo-plain", before, "delete")
 	l.tells("DeletedWithoutCleaning")
+}
+
+// boot boots the machine of a host that nobody registered into the ramdisk.
+func (l *life) boot(name string) {
+	l.engine.Discover(demo.Machine{Inventory: demo.SampleInventory(name)})
+}
+
+// used is a provisioned host without a BMC, which is found by the MAC address of its machine.
+func (l *life) used(name string) *v1alpha1.BareMetalHost {
+	l.Helper()
+	l.boot(name)
+	l.addPlain(name, func(h *v1alpha1.BareMetalHost) {
+		withImage(h)
+		h.Spec.BootMACAddress = demo.SampleInventory(name).Hardware.Interfaces[0].MACAddress
+	})
+	return l.rests(name, v1alpha1.StateProvisioned)
+}
+
+// verbs are the verbs that were sent for any node since the first so many effects, without
+// those that change only records of the engine.
+func (l *life) verbs(after int) []demo.Verb {
+	return slices.DeleteFunc(l.engine.Verbs("")[after:], func(v demo.Verb) bool { return v == demo.VerbClaim })
+}
+
+func TestMachineWithoutBMCInUseIsNeverWipedBecauseItsNodeWasLost(t *testing.T) {
+	for name, lose := range map[string]func(*life, *v1alpha1.BareMetalHost){
+		"engine has an empty database": func(l *life, h *v1alpha1.BareMetalHost) { l.engine.Forget(h.Status.Provisioning.ID) },
+		"detached": func(l *life, h *v1alpha1.BareMetalHost) {
+			l.annotate(h.Name, v1alpha1.DetachedAnnotation, "")
+			l.until(h.Name, "detached", func(h *v1alpha1.BareMetalHost) bool {
+				return h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
+			})
+			l.edit(h.Name, func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.DetachedAnnotation) })
+		},
+		"by an operator that made such hosts unmanaged": func(l *life, h *v1alpha1.BareMetalHost) {
+			l.engine.Forget(h.Status.Provisioning.ID)
+			h.Status.Provisioning.ID, h.Status.Provisioning.State = "", v1alpha1.StateUnmanaged
+			if err := l.api.Status().Update(l.Context(), h); err != nil {
+				l.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			h := l.used("web")
+			lose(l, h)
+			before := len(l.engine.Verbs(""))
+			for range 5 {
+				l.now = l.now.Add(l.pass("web"))
+			}
+			l.says("web", v1alpha1.ManageableCondition, metav1.ConditionFalse, v1alpha1.NotManagedReason)
+			l.boot("web")
+			h = l.rests("web", v1alpha1.StateProvisioned)
+			if got := l.nodeOf("web").State; got != node.Active || h.Status.Provisioning.Image.URL != testImage("a").URL {
+				t.Errorf("node is %q and has image %q, want active with the image", got, h.Status.Provisioning.Image.URL)
+			}
+			if got, want := l.verbs(before), []demo.Verb{demo.VerbManage, demo.VerbAdopt}; !slices.Equal(got, want) {
+				t.Errorf("asked of the new node: %q, want %q", got, want)
+			}
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+			l.rests("web", v1alpha1.StateAvailable) // as a person asks
+		})
+	}
+}
+
+func TestMachineWithoutBMCInUseWaitsInItsStateUntilItsNodeIsBack(t *testing.T) {
+	l := newLife(t, nil)
+	h := l.used("web")
+	id, before := h.Status.Provisioning.ID, len(l.engine.Verbs(""))
+	l.engine.SetFailing(provisioner.ErrNotFound)
+	l.pass("web")
+	says := l.says("web", v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.NotProgressingReason).Message
+	if !strings.Contains(says, id) || !strings.Contains(says, v1alpha1.AbandonedAnnotation) {
+		t.Errorf("Progressing says %q, want the node and what to do", says)
+	}
+	l.tells("ImportLost")
+	l.engine.SetFailing(nil)
+	h = l.rests("web", v1alpha1.StateProvisioned)
+	if got := l.verbs(before); h.Status.Provisioning.ID != id || len(got) != 0 {
+		t.Errorf("node %s, asked %q, want %s and nothing", h.Status.Provisioning.ID, got, id)
+	}
+	l.says("web", v1alpha1.ManageableCondition, metav1.ConditionTrue, v1alpha1.ManageableReason)
+}
+
+func TestMachineWithoutBMCWhoseNodeWasLostCanBeGivenUp(t *testing.T) {
+	l := newLife(t, nil)
+	h := l.used("web")
+	l.engine.Forget(h.Status.Provisioning.ID)
+	l.annotate("web", v1alpha1.AbandonedAnnotation, "")
+	h = l.rests("web", v1alpha1.StateUnmanaged)
+	if h.Status.Provisioning.ID != "" || h.Status.Provisioning.Image.URL != "" || len(h.Annotations) != 0 {
+		t.Errorf("node %q, image %q, annotations %q, want none", h.Status.Provisioning.ID, h.Status.Provisioning.Image.URL, h.Annotations)
+	}
+	l.tells("Abandoned")
+	l.boot("web")
+	l.rests("web", v1alpha1.StateProvisioned) // prepared and deployed as a new one
 }

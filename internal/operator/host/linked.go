@@ -22,10 +22,20 @@ var linkedStates = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateDeprovisioning:        true,
 }
 
+// keptStates are the states that a host without a BMC keeps when it has no node. Its machine
+// has data, so that it must not be prepared like a new one when it gets a node again.
+var keptStates = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StateProvisioning:          true,
+	v1alpha1.StateProvisioned:           true,
+	v1alpha1.StateExternallyProvisioned: true,
+	v1alpha1.StateDeprovisioning:        true,
+}
+
 // linked reads the node of a host that has one, for the handler of its state, and makes
 // sure that it is the host's. When it is not, or the engine has lost it, a host without a
-// BMC is unmanaged until it gets a node again. The node of a host with a BMC was read by
-// registration already, except while the host is deleted.
+// BMC waits for a node: in its state if that is one of keptStates, and unmanaged otherwise.
+// The node of a host with a BMC was read by registration already, except while the host is
+// deleted.
 type linked struct {
 	owners ownership
 	nodes  nodeView
@@ -40,30 +50,88 @@ func (p linked) reconcile(ctx context.Context, s *scope) (result, error) {
 	case s.host.HasBMC(), !linkedStates[s.state()]:
 		return result{}, nil
 	}
-	n, err := provisioner.Node{}, provisioner.ErrNotFound
-	if id := s.host.Status.Provisioning.ID; id != "" {
-		n, err = p.owners.read(ctx, s, id, s.state())
+	n, err := p.find(ctx, s)
+	if err == nil && s.host.Status.Provisioning.ID != n.ID {
+		// The link is written before the mark, so that a deletion in between finds the node.
+		s.host.Status.Provisioning.ID = n.ID
+		return result{requeueAfter: soon, stop: true}, nil
 	}
 	if err == nil {
 		n, err = p.owners.hold(ctx, s.host, n)
 	}
-	if isConflict(err) {
-		s.waiting("Not imported: %v", err)
-		s.warn(eventImportConflict, "%s", s.progress.message)
-		s.host.Status.Provisioning.ID = ""
-		return s.moveTo(v1alpha1.StateUnmanaged), nil
-	}
-	if errors.Is(err, provisioner.ErrNotFound) {
-		s.warn(eventImportLost, "The engine no longer knows node %s; the host is unmanaged until its machine boots the ramdisk again", s.host.Status.Provisioning.ID)
-		s.host.Status.Provisioning.ID = ""
-		s.waiting("The engine lost the node of this host; boot the machine into the ramdisk")
-		return s.moveTo(v1alpha1.StateUnmanaged), nil
-	}
-	if err != nil {
+	switch {
+	case isConflict(err), errors.Is(err, provisioner.ErrNotFound):
+		if keptStates[s.state()] {
+			return p.keep(s, err), nil
+		}
+		return p.unlink(s, err), nil
+	case err != nil:
 		return result{}, err
 	}
 	s.node = &n
 	return result{}, nil
+}
+
+// find returns the node that a host is linked to, or for a host that keeps its state without
+// one, another that may become its node.
+func (p linked) find(ctx context.Context, s *scope) (provisioner.Node, error) {
+	n, err := provisioner.Node{}, provisioner.ErrNotFound
+	if id := s.host.Status.Provisioning.ID; id != "" {
+		n, err = p.owners.read(ctx, s, id, s.state())
+	}
+	if !errors.Is(err, provisioner.ErrNotFound) || !keptStates[s.state()] {
+		return n, err
+	}
+	if n, err = p.owners.find(ctx, s.host); err != nil {
+		return n, err
+	}
+	return n, p.owners.check(ctx, s.host, n)
+}
+
+// unlink makes a host unmanaged until it gets a node again.
+func (p linked) unlink(s *scope, why error) result {
+	if isConflict(why) {
+		s.waiting("Not imported: %v", why)
+		s.warn(eventImportConflict, "%s", s.progress.message)
+	} else {
+		s.warn(eventImportLost, "The engine no longer knows node %s; the host is unmanaged until its machine boots the ramdisk again", s.host.Status.Provisioning.ID)
+		s.waiting("The engine lost the node of this host; boot the machine into the ramdisk")
+	}
+	s.host.Status.Provisioning.ID = ""
+	return s.moveTo(v1alpha1.StateUnmanaged)
+}
+
+// keep lets a host wait for a node in its state. A node that the engine has lost stays linked:
+// the engine may only have said so once, or get its database back.
+func (p linked) keep(s *scope, why error) result {
+	id := &s.host.Status.Provisioning.ID
+	if _, abandoned := s.host.Annotations[v1alpha1.AbandonedAnnotation]; abandoned {
+		s.warn(eventAbandoned, "The machine is given up with data on its disks; the engine has no node for it")
+		return giveUp(s)
+	}
+	reason, what := eventImportLost, "The engine no longer knows node "+*id
+	switch {
+	case isConflict(why):
+		reason, what, *id = eventImportConflict, capitalized(cut(why.Error())), ""
+	case *id == "":
+		what = "The engine has no node for this host"
+	}
+	s.nodeLost = true
+	s.waiting("%s; the machine has data, so the host stays in state %q until the engine knows the machine again: boot the machine into the ramdisk, "+
+		"or give it up with its data with the annotation %s", what, s.state(), v1alpha1.AbandonedAnnotation)
+	if s.lastMessage(v1alpha1.ProgressingCondition) != s.progress.message {
+		s.warn(reason, "%s", s.progress.message)
+	}
+	return result{requeueAfter: idlePoll, stop: true}
+}
+
+// giveUp forgets the machine of a host and what is deployed on it. A machine that comes back
+// is discovered, and cleaned as any new one.
+func giveUp(s *scope) result {
+	delete(s.host.Annotations, v1alpha1.AbandonedAnnotation)
+	s.host.Status.Provisioning.ID = ""
+	s.host.Status.Provisioning.Image, s.host.Status.Provisioning.CustomDeploy = v1alpha1.Image{}, nil
+	return s.moveTo(v1alpha1.StateUnmanaged)
 }
 
 // leavingStates are the states of a host with a BMC that is deleted in which its node is

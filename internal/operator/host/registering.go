@@ -311,6 +311,8 @@ func afterRegistration(h *v1alpha1.BareMetalHost) v1alpha1.ProvisioningState {
 	switch {
 	case h.Spec.ExternallyProvisioned:
 		return v1alpha1.StateExternallyProvisioned
+	case runsDeployment(h):
+		return v1alpha1.StateProvisioned
 	case inspectionDisabled(h), h.Status.HardwareDetails != nil:
 		return v1alpha1.StatePreparing
 	default:

@@ -60,6 +60,8 @@ type scope struct {
 	restored bool
 	// claimed is true when the pass only makes the host one of this operator.
 	claimed bool
+	// nodeLost is true when the engine has no node for a host that keeps its state.
+	nodeLost bool
 	// requested is true when the engine has accepted a request for work.
 	requested bool
 	// collected are the hardware details that are stored with the pass; nil for none.
