@@ -42,7 +42,7 @@ func serveEngine(t *testing.T, bodies map[string]string) string {
 		w.Header().Set("Content-Type", "application/json")
 		if !ok {
 			w.WriteHeader(http.StatusNotFound)
-			body = `{"error_message": "no such thing"}`
+			body = `{"error_message": {"faultstring": "no such thing"}}`
 		}
 		_, _ = w.Write([]byte(body))
 	}))

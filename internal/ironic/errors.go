@@ -19,7 +19,8 @@ import (
 
 // Kinds of failure, to be tested with errors.Is. Each [*Error] is exactly one.
 var (
-	// ErrNotFound means that the requested object does not exist (404).
+	// ErrNotFound means that the requested object does not exist (404, from the API itself:
+	// a proxy that has lost its engine answers so, too).
 	ErrNotFound = errors.New("not found")
 	// ErrConflict means that the node is locked by work in progress, or in a state
 	// that does not allow the request (409). It is often temporary.
@@ -124,11 +125,16 @@ func (c *Client) wrap(ctx context.Context, op string, err error) error {
 	}
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &answer) {
+		kind, message := kindOf(answer.Actual), faultText(answer.Body, answer.Actual)
+		if kind == ErrNotFound && !isFault(answer.ResponseHeader, answer.Body) {
+			kind = ErrProtocol
+			message = "this is not an answer of the Bare Metal API; check the endpoint and the proxies before it: " + message
+		}
 		return &Error{
 			Op:         op,
-			Kind:       kindOf(answer.Actual),
+			Kind:       kind,
 			Status:     answer.Actual,
-			Message:    faultText(answer.Body, answer.Actual),
+			Message:    message,
 			RetryAfter: retryAfter(answer.ResponseHeader),
 			Cause:      err,
 		}

@@ -98,6 +98,47 @@ func TestStatusDecidesTheKindOfError(t *testing.T) {
 	}
 }
 
+func TestOnlyTheAPISaysThatAnObjectDoesNotExist(t *testing.T) {
+	for name, test := range map[string]struct {
+		header, body string
+		want         error
+	}{
+		"fault of Ironic":                  {"", `{"error_message": {"faultcode": "Client", "faultstring": "Node n1 could not be found."}}`, ErrNotFound},
+		"fault as text":                    {"", `{"error_message": "{\"faultstring\": \"Node n1 could not be found.\"}"}`, ErrNotFound},
+		"bare fault":                       {"", `{"faultstring": ""}`, ErrNotFound},
+		"no body, with a version":          {"X-OpenStack-Ironic-API-Version", "", ErrNotFound},
+		"no body, with a standard version": {"OpenStack-API-Version", "", ErrNotFound},
+		"ingress without a backend":        {"", "default backend - 404", ErrProtocol},
+		"nginx":                            {"", "<html><body>404 Not Found</body></html>", ErrProtocol},
+		"gateway without a route":          {"", `{"message": "no Route matched with those values"}`, ErrProtocol},
+		"no body":                          {"", "", ErrProtocol},
+		"list":                             {"", `[{"faultstring": "x"}]`, ErrProtocol},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, client := newFakeEngine(t, func(f *fakeEngine) {
+				f.override = func(w http.ResponseWriter, r *http.Request) bool {
+					if r.URL.Path == "/v1/" {
+						return false
+					}
+					if test.header != "" {
+						w.Header().Set(test.header, "1.84")
+					}
+					w.WriteHeader(http.StatusNotFound)
+					_, _ = io.WriteString(w, test.body)
+					return true
+				}
+			})
+			_, err := client.Node(t.Context(), "n1")
+			if !errors.Is(err, test.want) || Retryable(err) {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+			if test.want == ErrProtocol && !strings.Contains(err.Error(), "proxies") {
+				t.Errorf("%v does not say what to check", err)
+			}
+		})
+	}
+}
+
 func TestEngineThatDoesNotAnswerIsUnreachable(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()

@@ -21,6 +21,35 @@ var faultKeys = []string{"faultstring", "description", "message", "title"}
 // faultEnvelopes are the keys that hold an error document inside another one.
 var faultEnvelopes = []string{"error_message", "error", "errors"}
 
+// versionHeaders are those of which engines add at least one to what they answer.
+var versionHeaders = []string{"OpenStack-API-Version", "X-OpenStack-Ironic-API-Version", "X-OpenStack-Ironic-API-Maximum-Version"}
+
+// isFault reports whether a refusal comes from the API itself: it names the version, or has
+// the document that applications write. Ironic does both, except where it has no route.
+func isFault(header http.Header, body []byte) bool {
+	for _, name := range versionHeaders {
+		if header.Get(name) != "" {
+			return true
+		}
+	}
+	type document struct {
+		Fault *string `json:"faultstring"`
+	}
+	var bare document
+	var wrapped struct {
+		Message json.RawMessage `json:"error_message"`
+	}
+	if json.Unmarshal(body, &bare) != nil || json.Unmarshal(body, &wrapped) != nil {
+		return false
+	}
+	inner, text := document{}, ""
+	if json.Unmarshal(wrapped.Message, &text) == nil {
+		wrapped.Message = json.RawMessage(text)
+	}
+	_ = json.Unmarshal(wrapped.Message, &inner)
+	return bare.Fault != nil || inner.Fault != nil
+}
+
 // faultText returns the message in the body of a failed request. It understands every
 // form that engines and proxies use: a fault object, one inside error_message as text
 // or as an object, a list of errors, and plain text. Without any it returns the name

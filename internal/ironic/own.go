@@ -84,7 +84,8 @@ func (c *Client) askVersion(ctx context.Context, op string) (string, error) {
 	defer cancel()
 	if _, err := c.base.Get(call, c.base.ServiceURL(""), &root, nil); err != nil {
 		err = c.wrap(ctx, op, err)
-		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrRejected) {
+		var failed *Error
+		if errors.As(err, &failed) && (failed.Status == http.StatusNotFound || failed.Kind == ErrRejected) {
 			return "", c.notTheAPI(op, err)
 		}
 		return "", err

@@ -3,6 +3,7 @@ package ironic
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -74,6 +75,24 @@ func TestEngineThatDoesNotAnswerIsUnreachable(t *testing.T) {
 	}
 	if _, err := New(gone, Options{}).Nodes(t.Context(), provisioner.ListOptions{}); !errors.Is(err, provisioner.ErrUnreachable) {
 		t.Errorf("error = %v, want unreachable", err)
+	}
+}
+
+func TestProxyThatHasLostItsEngineLosesNoNodes(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "default backend - 404", http.StatusNotFound)
+	}))
+	t.Cleanup(server.Close)
+	proxied, err := client.New(client.Options{Endpoint: server.URL, Microversion: "1.84"}) // which asks for no root document
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := New(proxied, Options{})
+	_, read := e.Node(t.Context(), "a")
+	for name, err := range map[string]error{"read": read, "delete": e.Delete(t.Context(), "a", "c1/metal/web")} {
+		if !errors.Is(err, provisioner.ErrUnreachable) || errors.Is(err, provisioner.ErrNotFound) {
+			t.Errorf("%s: %v, want unreachable", name, err)
+		}
 	}
 }
 
