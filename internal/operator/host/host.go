@@ -113,7 +113,7 @@ type Reconciler struct {
 func New(config Config) *Reconciler {
 	r := &Reconciler{
 		Config:  config,
-		applied: &applied{marks: map[types.UID]string{}},
+		applied: &applied{marks: map[types.UID]appliedMark{}},
 		written: &writes{versions: map[types.UID]string{}},
 	}
 	owners := ownership{

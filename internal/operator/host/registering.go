@@ -53,19 +53,29 @@ type registration struct {
 // It is safe for concurrent use.
 type applied struct {
 	mu    sync.Mutex
-	marks map[types.UID]string
+	marks map[types.UID]appliedMark
 }
 
-func (a *applied) has(host types.UID, mark string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.marks[host] == mark
+// appliedMark is a fingerprint of a registration, and when the node had changed last, by the
+// engine's clock, after it was given that.
+type appliedMark struct {
+	registration string
+	at           time.Time
 }
 
-func (a *applied) put(host types.UID, mark string) {
+// has reports whether a node was given a registration. One that is older than that comes from
+// an older database.
+func (a *applied) has(host types.UID, registration string, n provisioner.Node) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.marks[host] = mark
+	mark := a.marks[host]
+	return mark.registration == registration && !n.UpdatedAt.Before(mark.at)
+}
+
+func (a *applied) put(host types.UID, registration string, n provisioner.Node) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.marks[host] = appliedMark{registration: registration, at: n.UpdatedAt}
 }
 
 func (a *applied) forget(host types.UID) {
@@ -186,7 +196,8 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 	status := &s.host.Status
 	changed := !sameCredentials(status.GoodCredentials, s.credentials.status)
 	mark := fingerprint(n.ID, wanted, s.credentials.status.Version)
-	if p.applied.has(s.host.UID, mark) && !changed || n.Busy || !fixedStates[n.State] {
+	known := p.applied.has(s.host.UID, mark, n) && n.SkipsCleaning == wanted.SkipAutomatedCleaning
+	if known && !changed || n.Busy || !fixedStates[n.State] {
 		return n, nil
 	}
 	if changed {
@@ -201,7 +212,7 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 	if err != nil {
 		return n, err
 	}
-	p.applied.put(s.host.UID, mark)
+	p.applied.put(s.host.UID, mark, updated)
 	if changed && updated.State != node.Enroll {
 		p.accept(s)
 	}

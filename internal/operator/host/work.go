@@ -197,11 +197,12 @@ func (w work) ask(ctx context.Context, s *scope, t task, request string) error {
 	}
 }
 
-// matchCleaning turns automated cleaning of a machine without a BMC on or off as its host
-// asks now. The registration of a host with a BMC does that for its node.
+// matchCleaning turns automated cleaning of a machine on or off as its host asks now, right
+// before a request that may clean. The registration of a host with a BMC does that, too, but
+// since then a person or an older database may have changed the node.
 func (w work) matchCleaning(ctx context.Context, s *scope) error {
 	wanted := !skipsCleaning(s.host)
-	if s.host.HasBMC() || s.node.SkipsCleaning != wanted {
+	if s.node.SkipsCleaning != wanted {
 		return nil
 	}
 	return w.engine.SetAutomatedCleaning(ctx, s.node.ID, wanted)

@@ -149,6 +149,29 @@ func (e *Engine) Forget(id string) {
 	delete(e.machines, id)
 }
 
+// Backup returns a function that brings back the nodes as they are now, as an older database
+// does. Machines do not go back in time: their power stays as it is then.
+func (e *Engine) Backup() (restore func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	kept := map[string]machine{}
+	for id, m := range e.machines {
+		kept[id] = *m
+	}
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		before := e.machines
+		e.machines = map[string]*machine{}
+		for id, m := range kept {
+			if now := before[id]; now != nil {
+				m.node.Power = now.node.Power
+			}
+			e.machines[id] = &m
+		}
+	}
+}
+
 // SetDown makes every call fail with provisioner.ErrUnreachable and the reason,
 // until it is called with an empty one.
 func (e *Engine) SetDown(reason string) {

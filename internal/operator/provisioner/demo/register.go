@@ -92,7 +92,8 @@ func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration
 	if now.Access == nil {
 		now.Access = before.Access
 	}
-	if !opts.WithCredentials && reflect.DeepEqual(before, now) && m.node.Name == r.Name && m.node.Mark == r.Mark {
+	same := m.node.Name == r.Name && m.node.Mark == r.Mark && m.node.SkipsCleaning == r.SkipAutomatedCleaning
+	if !opts.WithCredentials && reflect.DeepEqual(before, now) && same {
 		return e.snapshot(m), nil
 	}
 	m.register(r)
