@@ -52,9 +52,10 @@ func TestResultOfAnInspectionIsCollectedWhenTheEngineHasStoredIt(t *testing.T) {
 		want inspectStep
 	}{
 		{"under way", provisioner.Node{State: node.InspectWait, Busy: true}, inspectWork},
-		{"over, and the node is locked", provisioner.Node{State: node.Manageable, Busy: true}, inspectAwait},
-		{"over", provisioner.Node{State: node.Manageable}, inspectCollect},
-		{"over with an error", provisioner.Node{State: node.Manageable, LastError: "no disk", Busy: true}, inspectWork},
+		{"over, and the node is locked", provisioner.Node{State: node.Manageable, StateChangedAt: testNow, Busy: true}, inspectAwait},
+		{"over", provisioner.Node{State: node.Manageable, StateChangedAt: testNow}, inspectCollect},
+		{"forgotten by an engine with an older database", provisioner.Node{State: node.Manageable}, inspectWork},
+		{"over with an error", provisioner.Node{State: node.Manageable, StateChangedAt: testNow, LastError: "no disk", Busy: true}, inspectWork},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := decideInspection(testHost(nil), tt.node, asked); got != tt.want {

@@ -3,6 +3,7 @@ package host
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
@@ -60,5 +61,26 @@ func TestNodeOfAnOlderDatabaseGetsTheAddressOfItsBMCAgain(t *testing.T) {
 	}
 	if got := l.last("web", demo.VerbUpdate).(provisioner.Registration).Access.Address; got != testAddress+"2" {
 		t.Errorf("the node has the BMC %q, want the one in the host's spec", got)
+	}
+}
+
+func TestStepsRunAgainWhenTheEngineForgotThem(t *testing.T) {
+	l := newLife(t, nil)
+	l.engine = demo.New(demo.Options{
+		Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbClean: 5 * time.Minute},
+	})
+	l.restart()
+	raid := &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{{Level: "1"}}}
+	l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.RAID = raid })
+	l.until("web", "about to be configured", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Operation.Request == askClean })
+	restore := l.engine.Backup()
+	l.until("web", "configured", func(h *v1alpha1.BareMetalHost) bool {
+		return h.Status.Operation.Accepted && l.count("web", "clean") == 1
+	})
+	restore()
+	l.until("web", "configured again", func(h *v1alpha1.BareMetalHost) bool { return l.count("web", "clean") == 2 })
+	l.rests("web", v1alpha1.StateAvailable)
+	if got := l.count("web", "clean"); got != 2 {
+		t.Errorf("%d times configured, want 2", got)
 	}
 }

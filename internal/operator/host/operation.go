@@ -134,12 +134,13 @@ func changedAt(n provisioner.Node) *metav1.MicroTime {
 }
 
 // arrived reports whether the engine got the last request of an operation, also when its
-// answer was lost: the state of the node has changed since.
+// answer was lost: it is at work, or the state of the node has changed since. An engine that
+// has accepted the request and shows neither was started on an older database.
 func arrived(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 	switch {
 	case record.Request == "":
 		return false
-	case record.Accepted:
+	case atWork(n):
 		return true
 	case record.NodeChangedAt == nil:
 		return !n.StateChangedAt.IsZero()

@@ -119,11 +119,11 @@ func TestDecideWorkAfterRequestsAndFailures(t *testing.T) {
 	at := metav1.NewTime(testNow)
 	micro := metav1.NewMicroTime(testNow)
 	asked := func(request string) v1alpha1.OperationStatus {
-		return v1alpha1.OperationStatus{Name: v1alpha1.OperationPrepare, Request: request, Accepted: true}
+		return v1alpha1.OperationStatus{Name: v1alpha1.OperationPrepare, Request: request, Accepted: true, NodeChangedAt: &micro}
 	}
 	failed := v1alpha1.OperationStatus{Name: v1alpha1.OperationPrepare, Failures: 1, FailedAt: &at}
 	broken := func(s node.State) provisioner.Node {
-		return provisioner.Node{State: s, LastError: "the disk is on fire"}
+		return provisioner.Node{State: s, LastError: "the disk is on fire", StateChangedAt: testNow.Add(time.Second)}
 	}
 	for _, tt := range []struct {
 		name    string
@@ -157,6 +157,11 @@ func TestDecideWorkAfterRequestsAndFailures(t *testing.T) {
 			false, toProvide, "",
 		},
 		{
+			"request was accepted, and the engine's database is older",
+			provisioner.Node{State: node.Manageable, LastError: "old", StateChangedAt: testNow.Add(-time.Hour)},
+			asked(askProvide), false, toProvide, "",
+		},
+		{
 			"request came, its answer was lost",
 			provisioner.Node{State: node.Manageable, LastError: "new", StateChangedAt: testNow.Add(time.Second)},
 			v1alpha1.OperationStatus{Request: askProvide, NodeChangedAt: &micro},
@@ -174,7 +179,7 @@ func TestDecideWorkAfterRequestsAndFailures(t *testing.T) {
 
 func TestFailureOfARequestWithOtherInputsIsNotCounted(t *testing.T) {
 	record := v1alpha1.OperationStatus{Request: askManage, Accepted: true}
-	refused := provisioner.Node{State: node.Enroll, LastError: "the BMC refuses the password"}
+	refused := provisioner.Node{State: node.Enroll, LastError: "the BMC refuses the password", StateChangedAt: testNow}
 	if got, _ := decideWork(registerWorkflow, refused, record, patience{}); got.action != workFailed {
 		t.Errorf("with the same inputs: %+v, want a failure", got)
 	}
@@ -206,6 +211,8 @@ func TestStepsThatConfigureRunOnceAlsoWhenAnAnswerIsLost(t *testing.T) {
 		{"sent, answer lost, steps have run", provisioner.Node{State: node.Manageable, StateChangedAt: later}, record("p2", false), wanted, configureDone},
 		{"sent, answer lost, steps have failed", provisioner.Node{State: node.Manageable, StateChangedAt: later, LastError: "x"}, record("p2", false), wanted, configureWork},
 		{"accepted, steps have run", provisioner.Node{State: node.Manageable, StateChangedAt: later}, record("p2", true), wanted, configureDone},
+		{"accepted, the engine's database is as old as the request", provisioner.Node{State: node.Manageable, StateChangedAt: testNow}, record("p2", true), wanted, configureWork},
+		{"accepted, the engine's database is older", provisioner.Node{State: node.Manageable, StateChangedAt: testNow.Add(-time.Hour)}, record("p2", true), wanted, configureWork},
 		{"steps run", provisioner.Node{State: node.CleanWait}, record("p2", true), wanted, configureWork},
 		{"steps run that are not wanted any more", provisioner.Node{State: node.CleanWait}, record("p1", true), wanted, configureAbort},
 		{"steps run that cannot be interrupted", provisioner.Node{State: node.Cleaning}, record("p1", true), wanted, configureWork},
