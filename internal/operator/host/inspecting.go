@@ -87,8 +87,8 @@ func (p inspecting) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	_, res, err := p.advance(ctx, s, task{
 		operation: v1alpha1.OperationInspect, workflow: inspectWorkflow, reason: v1alpha1.InspectingReason,
-		message: "The engine reads the hardware",
-		failed:  "Inspection failed and is tried again after a wait; change spec to try at once",
+		message: "The engine reads the hardware", recorded: askInspect,
+		failed: "Inspection failed and is tried again after a wait; change spec to try at once",
 	})
 	return res, err
 }

@@ -114,6 +114,13 @@ func (s *scope) intends(name v1alpha1.OperationName, request, plan string, n pro
 	record.Generation, record.Inputs = s.host.Generation, s.inputs(name)
 }
 
+// intended reports whether a request was recorded with the present inputs and has not reached
+// the engine.
+func (s *scope) intended(name v1alpha1.OperationName, request string) bool {
+	record := s.operation(name)
+	return record.Request == request && !s.hasOtherInputs(*record) && !arrived(*record, *s.node)
+}
+
 // isOutdated reports whether a request was made with another spec, annotations or
 // credentials than there are now, so that its failure says nothing about these.
 func (s *scope) isOutdated(record v1alpha1.OperationStatus) bool {

@@ -41,7 +41,7 @@ var awaited = map[string]bool{
 func suffices(s *scope, n provisioner.Node, state v1alpha1.ProvisioningState) bool {
 	record := s.before.Status.Operation
 	if atWork(n) {
-		return awaited[record.Request] && record.Accepted && !s.isOutdated(record) || state == v1alpha1.StateNone
+		return awaited[record.Request] && arrived(record, n) && !s.isOutdated(record) || state == v1alpha1.StateNone
 	}
 	return n.State == node.Available && idleStates[state] && !s.host.HasBMC() && n.Agent.Alive(s.now, s.agentWindow)
 }

@@ -81,6 +81,8 @@ func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus,
 		return workStep{action: workHold}, ""
 	case next.request != "" && (p.outdated || next.action == workFailed && record.Request == askAbort):
 		return workStep{workAsk, next.request}, ""
+	case next.action == workFailed && record.Request == next.request && record.Request != "" && !arrived(record, n):
+		return workStep{workAsk, next.request}, "" // it was recorded and is still to be sent
 	case next.action == workFailed && (record.Failures == 0 || record.Request != ""):
 		return next, withReason(fmt.Sprintf("The node is in state %q", n.State), n.LastError)
 	case next.action == workFailed:
@@ -118,6 +120,9 @@ type task struct {
 	// reason and message say in the condition Progressing what is being done, and failed
 	// what follows a failure.
 	reason, message, failed string
+	// recorded is a request that is sent after its record was written, "" for none: one that
+	// must not be repeated because the operator ended in between.
+	recorded string
 	// send asks the engine for a request of the workflow that every operation can make;
 	// nil uses those.
 	send map[string]func(ctx context.Context) error
@@ -137,7 +142,9 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 		return true, result{}, nil
 	case workWait:
 		s.working(t.reason, "%s", t.message)
-		record.Accepted = record.Request != ""
+		if record.Request != "" && !arrived(*record, *s.node) {
+			record.Accepted = true // by an engine whose times do not show it
+		}
 		return false, result{requeueAfter: workPoll, stop: true}, nil
 	case workBlocked:
 		s.waiting("%s", cut(message))
@@ -155,6 +162,10 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 		return false, result{requeueAfter: ramdiskWait, stop: true}, nil
 	}
 	s.working(t.reason, "%s", t.message)
+	if next.request == t.recorded && !s.intended(t.operation, next.request) {
+		s.intends(t.operation, next.request, "", *s.node)
+		return false, result{requeueAfter: soon, stop: true}, nil
+	}
 	if s.node.Maintenance {
 		if err := w.engine.SetMaintenance(ctx, s.node.ID, ""); err != nil {
 			return false, result{stop: true}, refused(t.operation, "end the maintenance of", s.node.ID, err)
@@ -163,7 +174,9 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 	if err := w.ask(ctx, s, t, next.request); err != nil {
 		return false, result{stop: true}, refused(t.operation, next.request, s.node.ID, err)
 	}
-	s.asked(t.operation, next.request, *s.node)
+	if s.requested = true; next.request != t.recorded {
+		s.asked(t.operation, next.request, *s.node)
+	}
 	return false, result{requeueAfter: workPoll, stop: true}, nil
 }
 
