@@ -69,7 +69,7 @@ func (o *Operator) discoveryControllers(recorder events.EventRecorder, options c
 		return nil, err
 	}
 	r := discovery.New(discovery.Config{
-		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), NodeCache: o.nodes, Engine: o.engine, Readings: o.readings,
+		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), NodeCache: o.nodes, Engine: o.nodes, Readings: o.readings,
 		Recorder: recorder, Metrics: m, Now: time.Now,
 	})
 	return func() ([]controller.Controller, error) {

@@ -374,7 +374,7 @@ func TestHostWithTheAddressOfAnotherHostsMachineSaysSo(t *testing.T) {
 	b.plainHost("second", func(h *v1alpha1.BareMetalHost) {
 		h.Spec.BootMACAddress = demo.SampleInventory("first").Hardware.Interfaces[1].MACAddress
 	})
-	want := "is that of node " + id + ", which belongs to another host"
+	want := "node " + id + ", which has this address, belongs to host " + b.namespace + "/first"
 	b.eventually("condition Progressing with the reason", func() string {
 		h := b.host("second")
 		c := meta.FindStatusCondition(h.Status.Conditions, v1alpha1.ProgressingCondition)

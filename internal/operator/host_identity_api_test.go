@@ -154,6 +154,26 @@ func TestBMCThatTellsNothingIsTakenUnverified(t *testing.T) {
 	}
 }
 
+func TestHostWithTheBMCOfADiscoveredHostIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	inv := demo.SampleInventory("rack-1")
+	inv.Hardware.BMCAddress = "192.0.2.77"
+	b.engine.Discover(demo.Machine{Inventory: inv})
+	b.discover("racks", nil)
+	b.inState("rack-1", v1alpha1.StateAvailable)
+	b.bmcHost("web", func(h *v1alpha1.BareMetalHost) {
+		h.Spec.BootMACAddress, h.Spec.BMC.Address = "", "redfish-virtualmedia://192.0.2.77/redfish/v1/Systems/rack-1"
+	})
+	c := b.hasCondition("web", v1alpha1.ManageableCondition, metav1.ConditionFalse, v1alpha1.RegistrationFailedReason)
+	if want := "spec.bmc.address: the machine of host " + b.namespace + "/rack-1 was discovered with this BMC; add spec.bmc to that host"; !strings.HasPrefix(c.Message, want) {
+		t.Errorf("message = %q, want one that begins with %q", c.Message, want)
+	}
+	if n := b.count("web", "create"); n != 0 {
+		t.Errorf("%d nodes were created for the second host", n)
+	}
+}
+
 func TestMachineThatWasDiscoveredBeforeItsHostWasRegisteredGetsNoSecondNode(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

@@ -31,6 +31,12 @@ type HardwareDetails struct {
 	// +optional
 	// +listType=atomic
 	Accelerators []Accelerator `json:"accelerators,omitempty"`
+	// bmcAddresses are the IP addresses of the machine's BMC, as its ramdisk told them. A host
+	// that is registered with one of them is the same machine, unless its BMC tells
+	// otherwise.
+	// +optional
+	// +listType=atomic
+	BMCAddresses []string `json:"bmcAddresses,omitempty"`
 }
 
 // Accelerator is a PCI device that computes for the processors.

@@ -27,6 +27,15 @@ func (e Endpoint) BMC() string {
 	return e.Family + " " + net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
 }
 
+// Addr is the IP address of the BMC, the zero Addr when the endpoint has a DNS name.
+func (e Endpoint) Addr() netip.Addr {
+	addr, err := netip.ParseAddr(e.Host)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return addr
+}
+
 // String names the endpoint for people.
 func (e Endpoint) String() string {
 	if e.System == "" {

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -13,6 +14,7 @@ type facts struct {
 	nameFacts
 
 	MACs           []string // of all its NICs
+	BMCAddresses   []netip.Addr
 	Architecture   string
 	AutoDiscovered bool
 }
@@ -38,6 +40,7 @@ func factsOf(n provisioner.Node, inv *provisioner.Inventory) *facts {
 			Serial:   inv.Hardware.SystemVendor.SerialNumber,
 		},
 		MACs:           hardware.UsableMACs(inv),
+		BMCAddresses:   inv.Hardware.BMCAddresses(),
 		Architecture:   inv.Hardware.CPU.Architecture,
 		AutoDiscovered: inv.AutoDiscovered,
 	}

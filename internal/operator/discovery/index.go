@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/bmc"
 	"github.com/ingot-metal/ingot/internal/operator/hardware"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
@@ -35,6 +37,7 @@ type hostIndex struct {
 	macs       map[string][]*hostEntry      // hosts by MAC address
 	names      map[types.NamespacedName]int // hosts by name
 	origins    map[types.NamespacedName]int // hosts by the discovery resource that created them
+	bmcs       map[netip.Addr]int           // hosts without a node by the addresses of their BMCs
 	// unseen are hosts that were created here and that the cache has not shown yet.
 	unseen map[types.UID]time.Time
 }
@@ -48,13 +51,15 @@ type hostEntry struct {
 	// macs are the boot MAC address, and those of the NICs once the host has a node.
 	macs     []string
 	deleting bool
+	// bmc is the address of the BMC of a host without a node, which looks for one by it.
+	bmc netip.Addr
 }
 
 func newHostIndex(now func() time.Time) *hostIndex {
 	return &hostIndex{
 		now: now, hosts: map[types.UID]*hostEntry{},
 		nodeIDs: map[string]int{}, nodeNames: map[string]int{}, macs: map[string][]*hostEntry{},
-		names: map[types.NamespacedName]int{}, origins: map[types.NamespacedName]int{},
+		names: map[types.NamespacedName]int{}, origins: map[types.NamespacedName]int{}, bmcs: map[netip.Addr]int{},
 		unseen: map[types.UID]time.Time{},
 	}
 }
@@ -135,6 +140,7 @@ func (x *hostIndex) count(e *hostEntry, by int) {
 	add(x.nodeIDs, e.linked, by)
 	add(x.nodeIDs, e.sourced, by)
 	add(x.origins, e.origin, by)
+	add(x.bmcs, e.bmc, by)
 }
 
 // add changes a count; the empty key is not counted.
@@ -164,6 +170,9 @@ func entryOf(h *v1alpha1.BareMetalHost) *hostEntry {
 	}
 	slices.Sort(e.macs)
 	e.macs = slices.Compact(e.macs)
+	if access, err := bmc.Parse(h.Spec.BMC); err == nil && e.linked == "" && !e.deleting {
+		e.bmc = access.Endpoint.Addr()
+	}
 	return e
 }
 
@@ -193,6 +202,14 @@ func (x *hostIndex) hostWith(macs []string) *hostEntry {
 		}
 	}
 	return found
+}
+
+// awaits reports whether a host without a node has one of these addresses of BMCs. It takes
+// the node of that machine, or gets one of its own because it is another machine.
+func (x *hostIndex) awaits(bmcs []netip.Addr) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.ContainsFunc(bmcs, func(addr netip.Addr) bool { return x.bmcs[addr] > 0 })
 }
 
 // has reports whether a host has the node, by its ID or name.

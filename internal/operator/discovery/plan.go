@@ -14,7 +14,8 @@ import (
 
 // plan is what one poll has to do.
 type plan struct {
-	// matched is how many candidates turned out to have a host by MAC address.
+	// matched is how many candidates turned out to have a host by MAC address, or to be
+	// those that a host looks for by the address of its BMC.
 	matched int
 	create  []creation
 	skipped []discoveryv1.SkippedNode
@@ -61,6 +62,10 @@ func makePlan(resource *discoveryv1.BareMetalHostDiscovery, index *hostIndex, ca
 func (p *planner) decide(c candidate) {
 	if host := p.index.hostWith(c.macs); host != nil {
 		p.match(c, host)
+		return
+	}
+	if c.facts != nil && p.index.awaits(c.facts.BMCAddresses) {
+		p.matched++
 		return
 	}
 	if p.unwanted(c) {

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"errors"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -66,6 +67,7 @@ func indexOf(hosts ...v1alpha1.BareMetalHost) *hostIndex {
 func TestPlan(t *testing.T) {
 	type skips = map[string]discoveryv1.SkipReason
 	one := machine("n1", "web", "01", nil)
+	behindBMC := machine("n1", "web", "01", func(c *candidate) { c.facts.BMCAddresses = []netip.Addr{netip.MustParseAddr("192.0.2.201")} })
 	noFacts := func(change func(*candidate)) candidate {
 		return machine("n1", "web", "01", func(c *candidate) {
 			c.facts = nil
@@ -84,6 +86,16 @@ func TestPlan(t *testing.T) {
 		wantMatched int
 	}{
 		{name: "new machine", candidates: []candidate{one}, wantNames: map[string]string{"n1": "web"}},
+		{
+			name: "BMC of a host without a node", candidates: []candidate{behindBMC}, wantMatched: 1,
+			hosts: []v1alpha1.BareMetalHost{existingHost("other", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "ipmi://[::ffff:192.0.2.201]:6230" })},
+		},
+		{
+			name: "BMC of a host with a node", candidates: []candidate{behindBMC}, wantNames: map[string]string{"n1": "web"},
+			hosts: []v1alpha1.BareMetalHost{existingHost("other", func(h *v1alpha1.BareMetalHost) {
+				h.Spec.BMC.Address, h.Status.Provisioning.ID = "ipmi://192.0.2.201", "n8"
+			})},
+		},
 		{
 			name: "boot MAC of a host, in other letters", candidates: []candidate{one}, wantMatched: 1,
 			hosts: []v1alpha1.BareMetalHost{existingHost("other", func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:1B:21:00:00:01" })},

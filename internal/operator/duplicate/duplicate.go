@@ -11,6 +11,7 @@ package duplicate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,6 +43,10 @@ const (
 	// behind it. Either the BMC has one system, which they share, or that host cannot be
 	// registered.
 	SharedBMC
+	// DiscoveredBMC means that one has the BMC whose address the machine of the other told,
+	// which is a host without a BMC. Only the BMC can tell whether both are one machine:
+	// some BMCs have several.
+	DiscoveredBMC
 	// OtherNIC means that the boot MAC address of one is that of another NIC of the other.
 	OtherNIC
 )
@@ -53,6 +58,15 @@ func (r Reason) Certain() bool { return r == SameMAC || r == SameBMC }
 type Match struct {
 	Host   *v1alpha1.BareMetalHost
 	Reason Reason
+	advice string
+}
+
+// Advice says in a few words what to do about a host whose machine another host has.
+func Advice(h, other *v1alpha1.BareMetalHost) string {
+	if h.HasBMC() && !other.HasBMC() {
+		return "add spec.bmc to that host and delete this one"
+	}
+	return "delete one of the two hosts, or correct the address"
 }
 
 // String says what the hosts have in common and what to do about it.
@@ -61,12 +75,14 @@ func (m Match) String() string {
 	switch {
 	case m.Reason == SharedBMC:
 		return fmt.Sprintf("host %s has the same BMC, and one of the two addresses does not say which system behind it; add the path of the system, such as /redfish/v1/Systems/1", name)
+	case m.Reason == DiscoveredBMC && m.Host.DeletionTimestamp.IsZero():
+		return fmt.Sprintf("the machine of host %s was discovered with this BMC; %s. If they are different machines behind one BMC, set the annotation %s here", name, m.advice, v1alpha1.AllowDuplicateAnnotation)
 	case m.Reason == OtherNIC:
 		return fmt.Sprintf("the machine of host %s has a NIC with this address; check that they are different machines", name)
 	case !m.Host.DeletionTimestamp.IsZero():
 		return fmt.Sprintf("host %s has the same and is being deleted; wait until it is gone", name)
 	}
-	return fmt.Sprintf("host %s has the same; delete one of the two, or correct the address. While a host moves, the annotation %s allows both", name, v1alpha1.AllowDuplicateAnnotation)
+	return fmt.Sprintf("host %s has the same; %s. While a host moves, the annotation %s allows both", name, m.advice, v1alpha1.AllowDuplicateAnnotation)
 }
 
 // maxMatches bounds how many hosts are named and read past the cache.
@@ -104,14 +120,14 @@ func (f Finder) Find(ctx context.Context, h *v1alpha1.BareMetalHost) ([]Match, e
 	return matches, nil
 }
 
-// match compares h with a host of the cache, and reads that host again before it says that
-// both have the same machine for certain. It returns nil when they have nothing in common.
+// match compares h with a host of the cache, and reads that host again before it says
+// something that h may be refused for. It returns nil when they have nothing in common.
 func (f Finder) match(ctx context.Context, h, cached *v1alpha1.BareMetalHost) (*Match, error) {
 	reason, found := Compare(h, cached)
 	if !found {
 		return nil, nil
 	}
-	if !reason.Certain() {
+	if reason == SharedBMC || reason == OtherNIC {
 		return &Match{Host: cached, Reason: reason}, nil
 	}
 	key := client.ObjectKeyFromObject(cached)
@@ -125,7 +141,7 @@ func (f Finder) match(ctx context.Context, h, cached *v1alpha1.BareMetalHost) (*
 	if reason, found = Compare(h, &other); !found {
 		return nil, nil
 	}
-	return &Match{Host: &other, Reason: reason}, nil
+	return &Match{Host: &other, Reason: reason, advice: Advice(h, &other)}, nil
 }
 
 // Compare returns the strongest reason to take h for the same machine as another host.
@@ -136,6 +152,8 @@ func Compare(h, other *v1alpha1.BareMetalHost) (Reason, bool) {
 	}
 	a, b := endpointOf(h), endpointOf(other)
 	switch {
+	case a != nil && slices.Contains(discoveredBMCs(other), a.Host):
+		return DiscoveredBMC, true
 	case a == nil || b == nil || a.BMC() != b.BMC():
 	case a.System == b.System:
 		return SameBMC, true

@@ -34,6 +34,12 @@ func withNICs(macs ...string) func(*v1alpha1.BareMetalHost) {
 	}
 }
 
+func withBMCs(addresses ...string) func(*v1alpha1.BareMetalHost) {
+	return func(h *v1alpha1.BareMetalHost) {
+		h.Status.HardwareDetails = &v1alpha1.HardwareDetails{BMCAddresses: addresses}
+	}
+}
+
 func deleted(h *v1alpha1.BareMetalHost) {
 	h.DeletionTimestamp, h.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{v1alpha1.HostFinalizer}
 }
@@ -78,6 +84,8 @@ func TestHostsWithTheSameMachineAreFound(t *testing.T) {
 		host("other", "going", "00:00:5e:00:53:0d", "", deleted),
 		host("other", "unreadable", "", "ilo4://192.0.2.7"),
 		host("other", "without", "", ""),
+		host("other", "discovered", "", "", withBMCs("192.0.2.30", "2001:db8::c9")),
+		host("other", "managed", "", "redfish://192.0.2.32/redfish/v1/Systems/1", withBMCs("192.0.2.31")),
 	}
 	for name, tc := range map[string]struct {
 		host *v1alpha1.BareMetalHost
@@ -98,6 +106,9 @@ func TestHostsWithTheSameMachineAreFound(t *testing.T) {
 		"the host itself":            {host("racks", "by-mac", mac, ""), nil},
 		"same name elsewhere":        {host("new", "by-mac", mac, ""), map[string]duplicate.Reason{"racks/by-mac": duplicate.SameMAC}},
 		"allowed":                    {host("new", "h", mac, "redfish://192.0.2.7/redfish/v1/Systems/1", annotated), nil},
+		"discovered BMC":             {host("new", "h", "", "redfish://192.0.2.30:8443/redfish/v1/Systems/1"), map[string]duplicate.Reason{"other/discovered": duplicate.DiscoveredBMC}},
+		"discovered BMC, IPv6":       {host("new", "h", "", "ipmi://[2001:DB8:0:0::C9]"), map[string]duplicate.Reason{"other/discovered": duplicate.DiscoveredBMC}},
+		"discovered, has another":    {host("new", "h", "", "redfish://192.0.2.31/redfish/v1/Systems/1"), nil},
 		"nothing to compare":         {host("new", "h", "", ""), nil},
 		"unreadable address":         {host("new", "h", "", "ilo4://192.0.2.7"), nil},
 		"both":                       {host("new", "h", mac, "bmc.example.org:6230"), map[string]duplicate.Reason{"racks/by-mac": duplicate.SameMAC, "other/by-port": duplicate.SameBMC}},

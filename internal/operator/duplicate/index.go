@@ -16,6 +16,8 @@ const (
 	macField = "duplicate.bootMACAddress"
 	bmcField = "duplicate.bmc"
 	nicField = "duplicate.nics"
+
+	discoveredField = "duplicate.discoveredBMC"
 )
 
 // indexes give the values of a host by the name of the index.
@@ -23,6 +25,8 @@ var indexes = map[string]func(*v1alpha1.BareMetalHost) []string{
 	macField: bootMAC,
 	bmcField: bmcKey,
 	nicField: otherNICs,
+
+	discoveredField: discoveredBMCs,
 }
 
 // IndexFields registers the indexes that a [Finder] needs.
@@ -50,8 +54,8 @@ func queries(h *v1alpha1.BareMetalHost) []query {
 	for _, mac := range bootMAC(h) {
 		list = append(list, query{macField, mac}, query{nicField, mac})
 	}
-	for _, key := range bmcKey(h) {
-		list = append(list, query{bmcField, key})
+	if endpoint := endpointOf(h); endpoint != nil {
+		list = append(list, query{bmcField, endpoint.BMC()}, query{discoveredField, endpoint.Host})
 	}
 	return list
 }
@@ -69,6 +73,14 @@ func bmcKey(h *v1alpha1.BareMetalHost) []string {
 		return nil
 	}
 	return []string{endpoint.BMC()}
+}
+
+// discoveredBMCs are the addresses that the machine of a host without a BMC told of its BMC.
+func discoveredBMCs(h *v1alpha1.BareMetalHost) []string {
+	if h.HasBMC() || h.Status.HardwareDetails == nil {
+		return nil
+	}
+	return h.Status.HardwareDetails.BMCAddresses
 }
 
 // otherNICs are the MAC addresses of the machine's NICs but the one that boots, each once: a

@@ -56,7 +56,17 @@ func Details(inv *provisioner.Inventory) *v1alpha1.HardwareDetails {
 		Storage:      disks(hw.Disks),
 		CPU:          cpu(hw.CPU),
 		Hostname:     clean(hw.Hostname),
+		BMCAddresses: texts(hw.BMCAddresses()),
 	})
+}
+
+// texts are addresses in their canonical form.
+func texts(addrs []netip.Addr) []string {
+	var list []string
+	for _, addr := range addrs {
+		list = append(list, addr.String())
+	}
+	return list
 }
 
 // fit removes details until they fit into an API object, the least

@@ -84,7 +84,7 @@ func TestDecideLinkRefusesNodesOfOthers(t *testing.T) {
 		{
 			"node with another host's mark",
 			provisioner.Node{ID: "n1", Mark: "c1/metal/db", State: node.Enroll},
-			nil, "node n1 is in use: extra.ingot_host names another host",
+			nil, "node n1 is in use: it belongs to host metal/db; delete one of the two hosts, or correct the address",
 		},
 		{
 			"node named for the host, with another cluster's mark",
@@ -96,7 +96,7 @@ func TestDecideLinkRefusesNodesOfOthers(t *testing.T) {
 			"node of another host",
 			provisioner.Node{ID: "n1", State: node.Enroll},
 			[]*v1alpha1.BareMetalHost{testHost(func(h *v1alpha1.BareMetalHost) { h.Name = "db" })},
-			"node n1 belongs to host metal/db; delete one of the two hosts",
+			"node n1 belongs to host metal/db; delete one of the two hosts, or correct the address",
 		},
 		{"named otherwise", provisioner.Node{ID: "n1", Name: "db", State: node.Enroll}, nil, "node n1 is in use: it has the name db"},
 		{"with an instance", provisioner.Node{ID: "n1", InstanceID: "i1", State: node.Enroll}, nil, "node n1 is in use: it has the instance i1"},

@@ -124,8 +124,6 @@ func (p deletion) reconcile(_ context.Context, s *scope) (result, error) {
 
 // deleting deletes the host's node from the engine and then releases the host.
 type deleting struct {
-	engine      provisioner.Lifecycle
-	nodes       nodeView
 	owners      ownership
 	data        hardwareData
 	credentials credentials
@@ -159,9 +157,9 @@ func (p deleting) reconcile(ctx context.Context, s *scope) (result, error) {
 func (p deleting) forget(ctx context.Context, s *scope) error {
 	id := s.host.Status.Provisioning.ID
 	if id == "" {
-		return nil
+		id = provisioner.NodeName(s.host.Namespace, s.host.Name) // there may be none
 	}
-	err := deleteNodeOf(ctx, s.host, p.owners, p.nodes, p.engine)
+	err := deleteNodeOf(ctx, s.host, p.owners)
 	switch {
 	case err == nil, errors.Is(err, provisioner.ErrNotFound):
 		return nil
@@ -174,24 +172,21 @@ func (p deleting) forget(ctx context.Context, s *scope) error {
 		s.working(v1alpha1.DeletingReason, messageNotDeleted)
 		return &failure{v1alpha1.OperationDelete, fmt.Errorf("delete node %s: %w", id, err)}
 	default:
-		s.warn(eventDeleteGaveUp, "Node %s stays in the engine and has to be deleted there: %s", id, cut(err.Error()))
+		s.warn(eventDeleteGaveUp, "Node %s may still be in the engine and has to be deleted there: %s", id, cut(err.Error()))
 		count(p.metrics.gaveUp, s.host)
 		return nil
 	}
 }
 
 // deleteNodeOf deletes the node of a host from the engine when it carries the host's mark.
-func deleteNodeOf(ctx context.Context, h *v1alpha1.BareMetalHost, owners ownership, nodes nodeView, engine provisioner.Lifecycle) error {
-	n, err := nodes.Fetch(ctx, h.Status.Provisioning.ID)
+func deleteNodeOf(ctx context.Context, h *v1alpha1.BareMetalHost, owners ownership) error {
+	n, err := owners.nodeOf(ctx, h)
 	if err != nil {
 		return err
 	}
-	if n, err = owners.hold(ctx, h, n); err != nil {
+	if err := owners.engine.Delete(ctx, n.ID, n.Mark); err != nil {
 		return err
 	}
-	if err := engine.Delete(ctx, n.ID, n.Mark); err != nil {
-		return err
-	}
-	nodes.Forget(n.ID)
+	owners.nodes.Forget(n.ID)
 	return nil
 }

@@ -25,8 +25,6 @@ var detachable = map[v1alpha1.ProvisioningState]bool{
 // detaching is the guard that deletes the node of a detached host without touching the
 // machine, and keeps the host as it is until the annotation goes.
 type detaching struct {
-	engine     provisioner.Lifecycle
-	nodes      nodeView
 	owners     ownership
 	maxBackoff time.Duration
 }
@@ -91,7 +89,7 @@ func (p detaching) reconcile(ctx context.Context, s *scope) (result, error) {
 		return result{requeueAfter: soon, stop: true}, nil
 	}
 	if s.host.Status.Provisioning.ID != "" {
-		err := deleteNodeOf(ctx, s.host, p.owners, p.nodes, p.engine)
+		err := deleteNodeOf(ctx, s.host, p.owners)
 		switch {
 		case err == nil, errors.Is(err, provisioner.ErrNotFound), isConflict(err):
 		case isTemporary(err):

@@ -11,6 +11,7 @@ package host
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +37,7 @@ type nodeView interface {
 	Expect()
 	Forget(id string)
 	Find(ctx context.Context, identity provisioner.Identity, claimed func(id string) bool) (provisioner.Node, error)
+	WithBMC(ctx context.Context, addr netip.Addr) ([]string, error)
 }
 
 // inventoryReader reads the inventory of a node.
@@ -122,9 +124,10 @@ func New(config Config) *Reconciler {
 	}
 	data := hardwareData{client: config.Client, live: config.Live}
 	r.data = data
+	others := rivals{hosts: duplicate.Finder{Cache: config.Client, Live: config.Live}, owners: owners}
 	secrets := credentials{client: config.Client, live: config.Live, metrics: config.Metrics}
 	register := registration{
-		engine: config.Engine, others: duplicate.Finder{Cache: config.Client, Live: config.Live},
+		engine: config.Engine, others: others,
 		inputs: deploymentInputs{live: config.Live, metrics: config.Metrics}, images: config.ramdisks(),
 		nodes: config.NodeCache, owners: owners, applied: r.applied, metrics: config.Metrics, maxBackoff: config.MaxBackoff,
 		identity: identity{engine: config.Engine}, details: details{engine: config.Engine, readings: config.Readings},
@@ -134,13 +137,13 @@ func New(config Config) *Reconciler {
 		restoring{data: data, owners: owners, readings: config.Readings},
 		claiming{},
 		deletion{metrics: config.Metrics},
-		detaching{engine: config.Engine, nodes: config.NodeCache, owners: owners, maxBackoff: config.MaxBackoff},
+		detaching{owners: owners, maxBackoff: config.MaxBackoff},
 		entering{},
 		secrets,
 		register,
 		rebootRequests{},
 		suppliedDetails{data: data},
-		linked{owners: owners, nodes: config.NodeCache},
+		linked{owners: owners},
 	}
 	r.handlers = r.handlersOf(owners, data, secrets, register)
 	return r
@@ -154,7 +157,7 @@ func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets cre
 	steer := power{engine: config.Engine, media: drives, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
 	slots := capacity{client: config.Client, metrics: config.Metrics, limit: config.Capacity, granted: &granted{hosts: map[types.UID]time.Time{}}}
 	collector := details{engine: config.Engine, readings: config.Readings}
-	find := lookup{owners: owners, metrics: config.Metrics}
+	find := lookup{owners: owners, others: register.others, metrics: config.Metrics}
 	updates := updater{client: config.Client, engine: config.Engine}
 	prepare := preparing{work: engineWork, updater: updates}
 	idle := available{power: steer, capacity: slots, updater: updates, maxFailures: config.MaxProvisioningFailures}
@@ -178,7 +181,7 @@ func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets cre
 			work: engineWork, metrics: config.Metrics,
 		},
 		v1alpha1.StateDeleting: deleting{
-			engine: config.Engine, nodes: config.NodeCache, owners: owners, data: data,
+			owners: owners, data: data,
 			credentials: secrets, images: config.ramdisks(), metrics: config.Metrics, maxBackoff: config.MaxBackoff,
 		},
 	}
@@ -249,7 +252,8 @@ func (r *Reconciler) handle(ctx context.Context, s *scope) (result, error) {
 
 // joined are the changes of state after which a pass goes on with the handler of the new
 // state. Nothing has to be stored between the two: what the old state found is known to the
-// engine, and the first request of the new one can be repeated. That an inspection is over has
+// engine, and the first request of the new one can be repeated or is recorded by this write before
+// it is sent. That an inspection is over has
 // to be stored before the disks are cleaned: the node is available after that, and would be
 // inspected and cleaned once more.
 var joined = map[v1alpha1.ProvisioningState]v1alpha1.ProvisioningState{

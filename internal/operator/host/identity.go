@@ -40,6 +40,17 @@ func discovered(inv *provisioner.Inventory) node.MachineFacts {
 	}
 }
 
+// shown are the facts that a host shows of its machine.
+func shown(details *v1alpha1.HardwareDetails) node.MachineFacts {
+	facts := node.MachineFacts{MachineIdentity: node.NewMachineIdentity("", details.SystemVendor.SerialNumber)}
+	for _, nic := range details.NICs {
+		if nic.MAC != "" {
+			facts.MACAddresses = append(facts.MACAddresses, strings.ToLower(nic.MAC))
+		}
+	}
+	return facts
+}
+
 // decideIdentity is pure. The sentence says what differs: what the BMC tells, and what was
 // expected.
 func decideIdentity(expected, told node.MachineFacts) (v verdict, difference string) {
@@ -102,33 +113,39 @@ func (p identity) checkLost(ctx context.Context, s *scope, wanted provisioner.Re
 	if s.host.Status.GoodCredentials.Reference != nil || details == nil || inspectionDisabled(s.host) {
 		return nil
 	}
-	expected := node.MachineFacts{MachineIdentity: node.NewMachineIdentity("", details.SystemVendor.SerialNumber)}
-	for _, nic := range details.NICs {
-		if nic.MAC != "" {
-			expected.MACAddresses = append(expected.MACAddresses, strings.ToLower(nic.MAC))
-		}
+	return p.compare(ctx, s, shown(details), wanted)
+}
+
+// judge asks the BMC which machine it belongs to. The sentence says what differs, or why
+// nothing is known.
+func (p identity) judge(ctx context.Context, expected node.MachineFacts, wanted provisioner.Registration) (v verdict, reason string, err error) {
+	told, err := p.engine.Identify(ctx, *wanted.Access, wanted.Credentials)
+	if errors.Is(err, provisioner.ErrUnsupported) {
+		return verdictUnknown, fmt.Sprintf("Whether the BMC belongs to the machine that was discovered is not known: %v", err), nil
 	}
-	return p.compare(ctx, s, expected, wanted)
+	if err != nil {
+		return verdictUnknown, "", fmt.Errorf("read which machine the BMC at %s belongs to: %w", wanted.Access.Endpoint, err)
+	}
+	if v, reason = decideIdentity(expected, told); v == verdictUnknown {
+		reason = "The BMC tells nothing that was also found on the machine when it was discovered"
+	}
+	return v, reason, nil
 }
 
 // compare asks the BMC and records the outcome.
 func (p identity) compare(ctx context.Context, s *scope, expected node.MachineFacts, wanted provisioner.Registration) error {
-	told, err := p.engine.Identify(ctx, *wanted.Access, wanted.Credentials)
-	if errors.Is(err, provisioner.ErrUnsupported) {
-		s.unverified("Whether the BMC belongs to the machine that was discovered is not known: %v", err)
-		return nil
-	}
+	v, reason, err := p.judge(ctx, expected, wanted)
 	if err != nil {
-		return fmt.Errorf("read which machine the BMC at %s belongs to: %w", wanted.Access.Endpoint, err)
+		return err
 	}
-	switch v, difference := decideIdentity(expected, told); v {
+	switch v {
 	case verdictUnknown:
-		s.unverified("The BMC tells nothing that was also found on the machine when it was discovered")
+		s.unverified("%s", reason)
 	case verdictSame:
 		s.identity = identityCondition(metav1.ConditionTrue, v1alpha1.IdentityVerifiedReason, "The BMC belongs to the machine that was discovered")
 	default:
 		message := fmt.Sprintf("the BMC at %s belongs to another machine than the one that was discovered: %s. Nothing was done to it; "+
-			"correct spec.bmc, or delete this host and register the machine anew", wanted.Access.Endpoint, difference)
+			"correct spec.bmc, or delete this host and register the machine anew", wanted.Access.Endpoint, reason)
 		s.identity = identityCondition(metav1.ConditionFalse, v1alpha1.IdentityMismatchReason, capitalized(message))
 		return errors.New(message)
 	}

@@ -31,6 +31,16 @@ func (w witness) Create(ctx context.Context, r provisioner.Registration) (provis
 	return w.Engine.Create(ctx, r)
 }
 
+func (w witness) Inspect(ctx context.Context, id string) error {
+	w.look("inspect")
+	return w.Engine.Inspect(ctx, id)
+}
+
+func (w witness) Identify(ctx context.Context, access bmc.Access, c bmc.Credentials) (node.MachineFacts, error) {
+	w.look("identify")
+	return w.Engine.Identify(ctx, access, c)
+}
+
 func (w witness) Find(ctx context.Context, identity provisioner.Identity) (provisioner.Node, error) {
 	w.look("find")
 	return w.Engine.Find(ctx, identity)
@@ -160,7 +170,7 @@ func TestAddressOfAMachineThatAnotherHostHasIsARegistrationError(t *testing.T) {
 	l.add("second", func(h *v1alpha1.BareMetalHost) {
 		h.Spec.BootMACAddress = strings.ToUpper(l.host("first").Spec.BootMACAddress)
 	})
-	if h := l.fails("second", v1alpha1.ErrorRegistration); !strings.Contains(h.Status.ErrorMessage, "first") && !strings.Contains(h.Status.ErrorMessage, "another host") {
+	if h := l.fails("second", v1alpha1.ErrorRegistration); !strings.Contains(h.Status.ErrorMessage, "metal/first") || !strings.Contains(h.Status.ErrorMessage, "delete one of the two hosts") {
 		t.Errorf("error %q, want one that says who has the machine", h.Status.ErrorMessage)
 	}
 	l.pass("first")

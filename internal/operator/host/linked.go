@@ -38,7 +38,6 @@ var keptStates = map[v1alpha1.ProvisioningState]bool{
 // deleted.
 type linked struct {
 	owners ownership
-	nodes  nodeView
 }
 
 func (p linked) reconcile(ctx context.Context, s *scope) (result, error) {
@@ -145,14 +144,10 @@ var leavingStates = map[v1alpha1.ProvisioningState]bool{
 // readDeleted reads the node of a host that is deleted. One that is gone, or is not the
 // host's, is none.
 func (p linked) readDeleted(ctx context.Context, s *scope) (result, error) {
-	id := s.host.Status.Provisioning.ID
-	if !leavingStates[s.state()] || id == "" {
+	if !leavingStates[s.state()] {
 		return result{}, nil
 	}
-	n, err := p.nodes.Fetch(ctx, id)
-	if err == nil {
-		n, err = p.owners.hold(ctx, s.host, n)
-	}
+	n, err := p.owners.nodeOf(ctx, s.host)
 	switch {
 	case err == nil:
 		s.node = &n

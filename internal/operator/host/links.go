@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/duplicate"
 	"github.com/ingot-metal/ingot/internal/operator/nodecache"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
@@ -48,12 +49,30 @@ func (l links) find(ctx context.Context, h *v1alpha1.BareMetalHost) (provisioner
 	var ambiguous *nodecache.AmbiguousError
 	switch {
 	case errors.As(err, &ambiguous):
-		return provisioner.Node{}, &conflictError{ambiguous.Error()}
+		return provisioner.Node{}, l.conflict(ctx, h, ambiguous)
 	case errors.Is(err, provisioner.ErrNotFound) && listErr != nil:
 		return provisioner.Node{}, listErr // a node may have been passed over
 	default:
 		return n, err
 	}
+}
+
+// conflict says whose node has the MAC address of a host.
+func (l links) conflict(ctx context.Context, h *v1alpha1.BareMetalHost, a *nodecache.AmbiguousError) error {
+	if !a.Claimed {
+		return &conflictError{a.Error()}
+	}
+	for _, id := range a.Nodes {
+		owners, err := l.hostsOf(ctx, id, h)
+		if err != nil {
+			return err
+		}
+		if len(owners) > 0 {
+			return &conflictError{fmt.Sprintf("spec.bootMACAddress: node %s, which has this address, belongs to host %s/%s; %s",
+				id, owners[0].Namespace, owners[0].Name, duplicate.Advice(h, owners[0]))}
+		}
+	}
+	return &conflictError{a.Error()} // its host has just gone
 }
 
 // decideLink returns why the node cannot become the host's, or "". owners are other
@@ -62,7 +81,7 @@ func decideLink(h *v1alpha1.BareMetalHost, n provisioner.Node, mark provisioner.
 	step, reason := decideClaim(n, mark, provisioner.NodeName(h.Namespace, h.Name), "")
 	if step == claimNeeded && len(owners) > 0 {
 		owner := owners[0]
-		return fmt.Sprintf("node %s belongs to host %s/%s; delete one of the two hosts", n.ID, owner.Namespace, owner.Name)
+		return fmt.Sprintf("node %s belongs to host %s/%s; %s", n.ID, owner.Namespace, owner.Name, duplicate.Advice(h, owner))
 	}
 	return reason
 }

@@ -16,6 +16,7 @@ const unmanagedPoll = 10 * time.Minute
 // lookup finds the node of a host that has none.
 type lookup struct {
 	owners  ownership
+	others  rivals
 	metrics *Metrics
 }
 
@@ -53,6 +54,9 @@ func (p lookup) reconcile(ctx context.Context, s *scope) (result, error) {
 // find returns the node that the host may have. One that the stored host names, in the
 // annotation with its status, is marked at once: a deletion from now on finds it.
 func (p lookup) find(ctx context.Context, s *scope) (provisioner.Node, error) {
+	if err := p.others.check(ctx, s.host); err != nil {
+		return provisioner.Node{}, err
+	}
 	if s.found == nil {
 		n, err := p.owners.find(ctx, s.host)
 		if err != nil {

@@ -55,6 +55,9 @@ func decideClaim(n provisioner.Node, mark provisioner.Mark, nodeName, moving str
 	case n.Mark == "" && n.Name == nodeName:
 		return claimNeeded, ""
 	}
+	if host, here := n.Mark.Neighbour(mark); here {
+		return claimRefused, fmt.Sprintf("node %s is in use: it belongs to host %s; delete one of the two hosts, or correct the address", n.ID, host)
+	}
 	if somebody := n.BelongsTo(); somebody != "" {
 		return claimRefused, fmt.Sprintf("node %s is in use: %s", n.ID, somebody)
 	}
@@ -108,6 +111,34 @@ func (o ownership) hold(ctx context.Context, h *v1alpha1.BareMetalHost, n provis
 		return provisioner.Node{}, &conflictError{fmt.Sprintf("node %s does not keep the mark of this host", n.ID)}
 	}
 	return marked, nil
+}
+
+// nodeOf returns the node of a host that gives it up, which is marked. It is the one whose ID
+// the host has, or else the one that was created for it: the operator may have ended
+// before it stored the ID. It returns provisioner.ErrNotFound when there is none, and a
+// conflictError when that with the ID is not the host's.
+func (o ownership) nodeOf(ctx context.Context, h *v1alpha1.BareMetalHost) (provisioner.Node, error) {
+	n, err := provisioner.Node{}, provisioner.ErrNotFound
+	if id := h.Status.Provisioning.ID; id != "" {
+		n, err = o.nodes.Fetch(ctx, id)
+	}
+	switch {
+	case err == nil:
+		return o.hold(ctx, h, n)
+	case !errors.Is(err, provisioner.ErrNotFound), !h.HasBMC():
+		return n, err
+	}
+	n, err = o.nodes.Find(ctx, provisioner.Identity{Name: provisioner.NodeName(h.Namespace, h.Name)}, nil)
+	if err == nil && n.Mark != o.mark(h) {
+		return provisioner.Node{}, provisioner.ErrNotFound
+	}
+	return n, err
+}
+
+// holds reports whether a host has a node that carries its mark.
+func (o ownership) holds(h *v1alpha1.BareMetalHost) bool {
+	n, known := o.nodes.Node(h.Status.Provisioning.ID)
+	return known && n.Mark == o.mark(h)
 }
 
 // take makes a released node the host's, unless somebody else was faster.

@@ -11,7 +11,6 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
-	"github.com/ingot-metal/ingot/internal/operator/duplicate"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -35,7 +34,7 @@ var registeredStates = map[v1alpha1.ProvisioningState]bool{
 // the state. A change of address or credentials is written in whatever state the host is.
 type registration struct {
 	engine  engine
-	others  duplicate.Finder
+	others  rivals
 	inputs  deploymentInputs
 	images  ramdiskImages
 	nodes   nodeView
@@ -92,8 +91,10 @@ func (p registration) reconcile(ctx context.Context, s *scope) (result, error) {
 	if err != nil {
 		return result{stop: true}, err
 	}
-	n, err := p.find(ctx, s)
+	n, err := p.find(ctx, s, wanted)
 	switch {
+	case errors.Is(err, errWaits):
+		return result{requeueAfter: s.wait(v1alpha1.OperationRegister, p.maxBackoff), stop: true}, nil
 	case errors.Is(err, provisioner.ErrNotFound):
 		return p.create(ctx, s, wanted)
 	case isConflict(err):
@@ -129,8 +130,10 @@ func (p registration) reconcile(ctx context.Context, s *scope) (result, error) {
 }
 
 // find returns the node that a host is linked to, or else one that may become its node:
-// by its name, or by any MAC address, which a discovered machine has.
-func (p registration) find(ctx context.Context, s *scope) (provisioner.Node, error) {
+// by its name, or by any MAC address or the address of the BMC, which a discovered machine has
+// told. One that is not the host's already is left to another host with the same machine that has
+// precedence.
+func (p registration) find(ctx context.Context, s *scope, wanted provisioner.Registration) (provisioner.Node, error) {
 	if id := s.host.Status.Provisioning.ID; id != "" {
 		n, err := p.owners.read(ctx, s, id, s.state())
 		if !errors.Is(err, provisioner.ErrNotFound) {
@@ -138,17 +141,26 @@ func (p registration) find(ctx context.Context, s *scope) (provisioner.Node, err
 		}
 	}
 	n, err := p.owners.find(ctx, s.host)
+	if err == nil && n.Mark == wanted.Mark {
+		return n, nil
+	}
+	if err != nil && !errors.Is(err, provisioner.ErrNotFound) {
+		return n, err
+	}
+	if err := p.checkOthers(ctx, s, wanted); err != nil {
+		return provisioner.Node{}, err
+	}
+	if err != nil {
+		n, err = p.recognise(ctx, s, wanted)
+	}
 	if err != nil {
 		return n, err
 	}
 	return n, p.owners.check(ctx, s.host, n)
 }
 
-// create makes the node of a host that has none, unless an older host has the machine.
+// create makes the node of a host that has none.
 func (p registration) create(ctx context.Context, s *scope, wanted provisioner.Registration) (result, error) {
-	if err := p.checkOthers(ctx, s.host); err != nil {
-		return result{stop: true}, err
-	}
 	if err := p.identity.checkLost(ctx, s, wanted); err != nil {
 		return result{stop: true}, refused(v1alpha1.OperationRegister, "create", wanted.Name, err)
 	}
@@ -164,23 +176,6 @@ func (p registration) create(ctx context.Context, s *scope, wanted provisioner.R
 	count(p.metrics.registered, s.host)
 	s.working(v1alpha1.RegisteringReason, "The engine has node %s for this host", n.ID)
 	return result{requeueAfter: soon, stop: true}, nil
-}
-
-// checkOthers returns a failure when an older host has the same machine. Admission refuses
-// the younger one, but not where both were stored at the same moment, or without webhooks.
-func (p registration) checkOthers(ctx context.Context, h *v1alpha1.BareMetalHost) error {
-	matches, err := p.others.Find(ctx, h)
-	if err != nil {
-		return err
-	}
-	for _, m := range matches {
-		if m.Reason.Certain() && older(m.Host, h) {
-			return registrationError("%s: %s", map[duplicate.Reason]string{
-				duplicate.SameMAC: "spec.bootMACAddress", duplicate.SameBMC: "spec.bmc.address",
-			}[m.Reason], m)
-		}
-	}
-	return nil
 }
 
 // fixedStates are the states of a node in which the engine may be given other settings.
@@ -222,6 +217,9 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 // takeOver makes sure that the BMC belongs to the machine of the node, and copies what was
 // found on that machine, so that it need not be inspected again.
 func (p registration) takeOver(ctx context.Context, s *scope, n provisioner.Node, wanted provisioner.Registration) error {
+	if err := p.others.check(ctx, s.host); err != nil {
+		return err
+	}
 	if err := p.identity.check(ctx, s, n, wanted); err != nil || s.host.Status.HardwareDetails != nil {
 		return err
 	}

@@ -7,7 +7,8 @@
 // shows deletions. Up to [Options.SweepAlways] nodes fit into one page, so then
 // every list is complete. The ports of a node are read when a controller asks for them or
 // for a node by MAC address, once per inspection; those of unused nodes again after
-// [Options.PortAge].
+// [Options.PortAge]. The inventory of an unused node is read when a controller asks for
+// it or for a node by the address of its BMC, once per inspection, too.
 package nodecache
 
 import (
@@ -102,12 +103,13 @@ type Cache struct {
 	byMAC      map[string][]string // IDs of the nodes with a port, by MAC address
 	unread     map[string]struct{} // IDs of nodes whose ports have to be read
 	expiredAt  time.Time           // when ports were last looked through for old ones
-	newest     time.Time           // newest UpdatedAt in any list
-	newestAt   time.Time           // when that was first seen
-	settled    bool                // nothing as old as newest can be missing any more
-	sweptAt    time.Time           // end of the last complete list
-	polledAt   time.Time           // end of the last poll, successful or not
-	lastError  error               // of that poll
+	bmcs       bmcIndex
+	newest     time.Time // newest UpdatedAt in any list
+	newestAt   time.Time // when that was first seen
+	settled    bool      // nothing as old as newest can be missing any more
+	sweptAt    time.Time // end of the last complete list
+	polledAt   time.Time // end of the last poll, successful or not
+	lastError  error     // of that poll
 	listeners  []func([]Change)
 }
 
@@ -124,6 +126,7 @@ func New(engine provisioner.Reader, opts Options) *Cache {
 		ports:  map[string]portList{},
 		byMAC:  map[string][]string{},
 		unread: map[string]struct{}{},
+		bmcs:   newBMCIndex(),
 	}
 }
 
@@ -268,6 +271,7 @@ func (c *Cache) put(n provisioner.Node) (Change, bool) {
 		return Change{}, false
 	}
 	c.nodes[n.ID] = n
+	c.bmcs.note(n)
 	if !known || !old.InspectedAt.Equal(n.InspectedAt) {
 		c.unread[n.ID] = struct{}{}
 	}
@@ -280,6 +284,7 @@ func (c *Cache) put(n provisioner.Node) (Change, bool) {
 
 func (c *Cache) drop(n provisioner.Node) Change {
 	c.dropPorts(n.ID)
+	c.bmcs.drop(n.ID)
 	delete(c.nodes, n.ID)
 	delete(c.unread, n.ID)
 	c.generation++

@@ -32,6 +32,10 @@ type fakeEngine struct {
 	// portLists is how often the ports of all nodes were read, and portListErr the error.
 	portLists   int
 	portListErr error
+	// inventories are by ID; inventoryErr is the error of reading any.
+	inventories    map[string]*provisioner.Inventory
+	inventoryErr   error
+	inventoryReads []string // IDs whose inventories were read
 }
 
 func (e *fakeEngine) Nodes(_ context.Context, opts provisioner.ListOptions) ([]provisioner.Node, error) {
@@ -88,8 +92,18 @@ func (e *fakeEngine) AllMACs(context.Context) (map[string][]string, error) {
 	return all, e.portListErr
 }
 
-func (e *fakeEngine) Inventory(context.Context, string) (*provisioner.Inventory, error) {
-	return nil, provisioner.ErrNoInventory
+func (e *fakeEngine) Inventory(_ context.Context, id string) (*provisioner.Inventory, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.inventoryReads = append(e.inventoryReads, id)
+	switch inv := e.inventories[id]; {
+	case e.inventoryErr != nil:
+		return nil, e.inventoryErr
+	case inv == nil:
+		return nil, provisioner.ErrNoInventory
+	default:
+		return inv, nil
+	}
 }
 
 func (e *fakeEngine) set(n provisioner.Node) {

@@ -43,6 +43,14 @@ func (m Mark) Moves(other Mark) bool {
 	return host != "" && host == otherHost && cluster != otherCluster
 }
 
+// Neighbour returns the namespace and the name of the host in a mark, if it is of the same
+// cluster as the other mark.
+func (m Mark) Neighbour(other Mark) (host string, ok bool) {
+	cluster, host, _ := strings.Cut(string(m), "/")
+	otherCluster, _, _ := strings.Cut(string(other), "/")
+	return host, host != "" && cluster == otherCluster
+}
+
 // Node is a snapshot of one of the engine's nodes.
 type Node struct {
 	// ID is the UUID. Name is empty for nodes without a name.

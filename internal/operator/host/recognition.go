@@ -1,0 +1,71 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// errWaits means that a BMC is not asked again before the wait after a failure is over.
+var errWaits = errors.New("the wait after a failure is not over")
+
+// recognise returns the node of a machine that was discovered before somebody registered its
+// host, by the address of its BMC, or provisioner.ErrNotFound. Several nodes with the address
+// are machines behind one BMC, and so is one of which the BMC tells otherwise: none of
+// these is the host's for certain, and it gets a node of its own.
+func (p registration) recognise(ctx context.Context, s *scope, wanted provisioner.Registration) (provisioner.Node, error) {
+	addr := wanted.Access.Endpoint.Addr()
+	if !addr.IsValid() {
+		return provisioner.Node{}, provisioner.ErrNotFound
+	}
+	ids, err := p.nodes.WithBMC(ctx, addr)
+	if err != nil {
+		return provisioner.Node{}, fmt.Errorf("find node with BMC address %s: %w", addr, err)
+	}
+	if len(ids) != 1 {
+		return provisioner.Node{}, provisioner.ErrNotFound
+	}
+	others, err := p.owners.hostsOf(ctx, ids[0], s.host)
+	if err != nil {
+		return provisioner.Node{}, err
+	}
+	n, err := p.nodes.Reread(ctx, ids[0])
+	if err != nil {
+		return n, err
+	}
+	if len(others) > 0 || n.BelongsTo() != "" {
+		return provisioner.Node{}, provisioner.ErrNotFound
+	}
+	inv, err := p.engine.Inventory(ctx, n.ID)
+	if err != nil {
+		return provisioner.Node{}, fmt.Errorf("read inventory of node %s: %w", n.ID, err)
+	}
+	v, err := p.judge(ctx, s, discovered(inv), wanted)
+	if err == nil && v == verdictOther {
+		err = provisioner.ErrNotFound
+	}
+	return n, err
+}
+
+// checkOthers returns an error that names another host with the machine of this one, which
+// has to have it.
+func (p registration) checkOthers(ctx context.Context, s *scope, wanted provisioner.Registration) error {
+	return p.others.checkWith(ctx, s.host, func(other *v1alpha1.BareMetalHost) (bool, error) {
+		v, err := p.judge(ctx, s, shown(other.Status.HardwareDetails), wanted)
+		return v != verdictOther, err
+	})
+}
+
+// judge compares the machine behind the BMC with one that was discovered. After a failure the
+// BMC is asked again when the wait is over: some lock users out.
+func (p registration) judge(ctx context.Context, s *scope, expected node.MachineFacts, wanted provisioner.Registration) (verdict, error) {
+	if s.wait(v1alpha1.OperationRegister, p.maxBackoff) > 0 {
+		return verdictUnknown, errWaits
+	}
+	v, _, err := p.identity.judge(ctx, expected, wanted)
+	return v, refused(v1alpha1.OperationRegister, "find", wanted.Name, err)
+}
