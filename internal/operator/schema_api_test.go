@@ -116,6 +116,11 @@ func TestSchemaAcceptsWhatClustersHold(t *testing.T) {
 			`spec: {online: true, networkInterfaces: [{name: enp24s0f0np0.1234, hostNetworkAttachment: {}}, {macAddress: "52:54:00:12:34:56", hostNetworkAttachment: {name: prov}, switchPort: {switchID: "00:1c:73:00:00:01", portID: ""}}]}`,
 			`spec: {online: true, automatedCleaningMode: metadata, networkInterfaces: [{name: enp24s0f0np0.1234, hostNetworkAttachment: {}}, {macAddress: "52:54:00:12:34:56", hostNetworkAttachment: {name: prov}, switchPort: {switchID: "00:1c:73:00:00:01", portID: ""}}]}`,
 		},
+		{
+			"a MAC address of InfiniBand", "BareMetalHost",
+			`spec: {online: true, bootMACAddress: "80:00:02:08:fe:80:00:00:00:00:00:00:7c:fe:90:03:00:27:47:18"}`,
+			`spec: {online: true, automatedCleaningMode: metadata, bootMACAddress: "80:00:02:08:fe:80:00:00:00:00:00:00:7c:fe:90:03:00:27:47:18"}`,
+		},
 	} {
 		obj := b.object(tt.kind, fmt.Sprint("accepted-", i), tt.text)
 		if err := b.client.Create(t.Context(), obj); err != nil {
@@ -153,6 +158,7 @@ func TestSchemaRefusesWhatCannotBeMeant(t *testing.T) {
 	b := newSchemaBench(t)
 	for i, tt := range []struct{ name, kind, text, message string }{
 		{"a name that no interface has", "BareMetalHost", `spec: {online: true, networkInterfaces: [{name: "eno 1"}]}`, "networkInterfaces[0].name"},
+		{"text around a MAC address", "BareMetalHost", `spec: {online: true, bootMACAddress: "mac=52:54:00:12:34:56"}`, "spec.bootMACAddress"},
 		{"a switch without port", "BareMetalHost", `spec: {online: true, networkInterfaces: [{name: eno1, switchPort: {switchID: "00:1c:73:00:00:01"}}]}`, "portID"},
 		{"a port without switch", "BareMetalHost", `spec: {online: true, networkInterfaces: [{name: eno1, switchPort: {portID: Ethernet1}}]}`, "switchID"},
 		{"a setting beyond 32 bits", "HostFirmwareSettings", `spec: {settings: {Large: 2147483648}}`, "must fit into 32 bits"},

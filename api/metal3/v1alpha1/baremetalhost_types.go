@@ -48,10 +48,12 @@ type BareMetalHostSpec struct {
 	BootMode BootMode `json:"bootMode,omitempty"`
 
 	// bootMACAddress is the MAC address of the NIC that boots the ramdisk, six
-	// pairs of hexadecimal digits separated by colons. It cannot change once
-	// set, except in letter case. Written by users and by discovery.
+	// pairs of hexadecimal digits separated by colons; the schema lets the 8 and
+	// 20 pairs of other networks pass, as that of Metal3 does. It cannot change
+	// once set, except in letter case. Written by users and by discovery.
 	// +optional
-	// +kubebuilder:validation:Pattern=`[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}`
+	// +kubebuilder:validation:Pattern=`^[0-9a-fA-F]{2}((:[0-9a-fA-F]{2}){5}|(:[0-9a-fA-F]{2}){7}|(:[0-9a-fA-F]{2}){19})$`
+	// +kubebuilder:validation:MaxLength=59
 	BootMACAddress string `json:"bootMACAddress,omitempty"`
 
 	// online is the wanted power state. It has no effect on hosts without a

@@ -279,10 +279,12 @@ func (o origin) String() string {
 	return o.resource.Namespace + "/" + o.resource.Name + "/" + o.nodeID
 }
 
-// originOf reads the annotation with the origin of a host.
+// originOf reads the annotation with the origin of a host. Whoever may write hosts may write
+// it, and a resource makes hosts in its own namespace only, so one that names another
+// namespace says nothing.
 func originOf(h *v1alpha1.BareMetalHost) (origin, bool) {
 	parts := strings.Split(h.Annotations[v1alpha1.DiscoverySourceAnnotation], "/")
-	if len(parts) != 3 {
+	if len(parts) != 3 || parts[0] != h.Namespace {
 		return origin{}, false
 	}
 	return origin{resource: types.NamespacedName{Namespace: parts[0], Name: parts[1]}, nodeID: parts[2]}, true

@@ -38,6 +38,16 @@ func TestDivisionLeavesNodesOfOthersOut(t *testing.T) {
 	}
 }
 
+func TestOriginInAnotherNamespaceDoesNotCount(t *testing.T) {
+	index := indexOf(existingHost("evil", func(h *v1alpha1.BareMetalHost) {
+		h.Namespace = "tenant"
+		h.Annotations = map[string]string{v1alpha1.DiscoverySourceAnnotation: "metal/racks/sourced"}
+	}))
+	if index.madeBy(testResource(nil)) != 0 || index.has(provisioner.Node{ID: "sourced"}) {
+		t.Error("a host of another namespace counts as one that the resource created for the node")
+	}
+}
+
 func TestIndexFollowsTheLifeOfAHost(t *testing.T) {
 	now := testStart
 	x := newHostIndex(func() time.Time { return now })

@@ -18,13 +18,15 @@ import (
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // RecordDeletion notes that a host is being deleted in the status of the discovery resource
 // that created it, if that denies rediscovery. The controller that deletes hosts calls it
 // before the node is deleted from the engine and the host loses its finalizer, in each
 // pass that does so: then the machine is not discovered again, whether discovery runs
-// meanwhile or not. For hosts that were not discovered it does nothing.
+// meanwhile or not. For hosts that were not discovered, and those whose boot MAC address is
+// none, it does nothing.
 //
 // It reads the resource with live, which must not be a cache, and writes with writer. now
 // is used for hosts without a time of deletion. It needs the rights to get
@@ -32,16 +34,16 @@ import (
 // Errors are those of the API server; a conflict can be tried again at once. A cluster
 // without the resource's kind is no error.
 func RecordDeletion(ctx context.Context, live client.Reader, writer client.StatusClient, host *v1alpha1.BareMetalHost, now time.Time) error {
-	from, ok := originOf(host)
-	if !ok || host.Spec.BootMACAddress == "" {
+	source, tombstone, ok := tombstoneOf(host, now)
+	if !ok {
 		return nil
 	}
 	err := retry.RetryOnConflict(recordBackoff, func() error {
 		var resource discoveryv1.BareMetalHostDiscovery
-		if err := live.Get(ctx, from.resource, &resource); err != nil {
+		if err := live.Get(ctx, source, &resource); err != nil {
 			return err
 		}
-		patch, err := tombstonePatch(&resource, tombstoneOf(host, now))
+		patch, err := tombstonePatch(&resource, tombstone)
 		if patch == nil || err != nil {
 			return err
 		}
@@ -51,7 +53,7 @@ func RecordDeletion(ctx context.Context, live client.Reader, writer client.Statu
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("keep the machine of host %s/%s from being discovered again by %s: %w", host.Namespace, host.Name, from.resource, err)
+		return fmt.Errorf("keep the machine of host %s/%s from being discovered again by %s: %w", host.Namespace, host.Name, source, err)
 	}
 	return nil
 }
@@ -78,26 +80,33 @@ func tombstonePatch(resource *discoveryv1.BareMetalHostDiscovery, t discoveryv1.
 	return client.RawPatch(types.JSONPatchType, data), nil
 }
 
-func tombstoneOf(host *v1alpha1.BareMetalHost, now time.Time) discoveryv1.Tombstone {
+// tombstoneOf returns the tombstone of a host, and the resource that created the host. There
+// is none for a host that was not discovered.
+func tombstoneOf(host *v1alpha1.BareMetalHost, now time.Time) (source types.NamespacedName, t discoveryv1.Tombstone, ok bool) {
+	from, discovered := originOf(host)
+	mac, octets := node.ParseHardwareAddress(host.Spec.BootMACAddress)
+	if !discovered || octets == 0 {
+		return types.NamespacedName{}, discoveryv1.Tombstone{}, false
+	}
 	at := metav1.NewTime(now)
 	if host.DeletionTimestamp != nil {
 		at = *host.DeletionTimestamp
 	}
-	return discoveryv1.Tombstone{MAC: strings.ToLower(host.Spec.BootMACAddress), DeletedAt: at}
+	return from.resource, discoveryv1.Tombstone{MAC: mac, DeletedAt: at}, true
 }
 
 // deletionSeen remembers that the deletion of a host which a resource made is new, and
 // returns the resource. The next reconciliation of the resource writes the tombstone,
 // unless [RecordDeletion] did.
 func (r *Reconciler) deletionSeen(host *v1alpha1.BareMetalHost) (types.NamespacedName, bool) {
-	from, ok := originOf(host)
-	if !ok || host.Spec.BootMACAddress == "" {
+	source, tombstone, ok := tombstoneOf(host, r.Now())
+	if !ok {
 		return types.NamespacedName{}, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pending[from.resource] = append(r.pending[from.resource], tombstoneOf(host, r.Now()))
-	return from.resource, true
+	r.pending[source] = append(r.pending[source], tombstone)
+	return source, true
 }
 
 // addPending adds the pending tombstones to the status and returns how many there

@@ -48,3 +48,25 @@ func TestDeletionIsRecordedWhileManyOthersAre(t *testing.T) {
 		}
 	})
 }
+
+func TestDeletionIsRecordedOnlyForHostsOfTheResourcesNamespace(t *testing.T) {
+	for what, change := range map[string]func(h *v1alpha1.BareMetalHost){
+		"a host of another namespace":    func(h *v1alpha1.BareMetalHost) { h.Namespace = "tenant" },
+		"a boot MAC address that is none": func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "x" + h.Spec.BootMACAddress },
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := newBench(t, newFakeNodes("n1"), func(d *discoveryv1.BareMetalHostDiscovery) { d.Spec.Rediscovery = discoveryv1.RediscoveryDeny })
+			gone := existingHost("gone", func(h *v1alpha1.BareMetalHost) {
+				h.Spec.BootMACAddress = "52:54:00:00:00:01"
+				h.Annotations = map[string]string{v1alpha1.DiscoverySourceAnnotation: "metal/racks/n0"}
+				change(h)
+			})
+			if err := RecordDeletion(t.Context(), b.api, b.api, &gone, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := b.r.deletionSeen(&gone); ok || len(b.api.resource.Status.Tombstones) != 0 {
+				t.Errorf("tombstones %v, pending %v; want none", b.api.resource.Status.Tombstones, b.r.pending)
+			}
+		})
+	}
+}

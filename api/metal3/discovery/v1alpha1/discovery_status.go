@@ -90,8 +90,11 @@ type SkippedNode struct {
 
 // Tombstone is a machine whose host was deleted.
 type Tombstone struct {
-	// mac is the boot MAC address of the host, in lower case.
+	// mac is the boot MAC address of the host, in lower case: 6, 8 or 20 pairs of hexadecimal
+	// digits separated by colons.
 	// +required
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{2}((:[0-9a-f]{2}){5}|(:[0-9a-f]{2}){7}|(:[0-9a-f]{2}){19})$`
+	// +kubebuilder:validation:MaxLength=59
 	MAC string `json:"mac"`
 	// deletedAt is when the deletion was seen.
 	// +optional
