@@ -130,7 +130,7 @@ func (r *Reconciler) recheck(ctx context.Context, c creation) error {
 		return err
 	}
 	n, known := r.NodeCache.Node(c.node.ID)
-	if !known || n.BelongsTo() != "" || r.index.has(n) || r.index.hostWith(c.macs) != nil || r.index.awaits(c.facts.BMCAddresses) {
+	if !known || n.BelongsTo() != "" || r.index.has(n) || r.index.hostWith(c.macs, r.hasPort(ctx)) != nil || r.index.awaits(c.facts.BMCAddresses) {
 		return errOvertaken
 	}
 	return nil

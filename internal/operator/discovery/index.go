@@ -48,7 +48,9 @@ type hostEntry struct {
 	// linked is the ID of the host's node; sourced that of the node it was created for.
 	linked, sourced string
 	origin          types.NamespacedName // the discovery resource; empty for none
-	// macs are the boot MAC address, and those of the NICs once the host has a node.
+	// bootMAC is the host's claim to a machine. macs are that address, and those of the NICs
+	// once the host has a node; users can write these, so each counts only if the node has it.
+	bootMAC  string
 	macs     []string
 	deleting bool
 	// bmc is the address of the BMC of a host without a node, which looks for one by it.
@@ -162,8 +164,8 @@ func entryOf(h *v1alpha1.BareMetalHost) *hostEntry {
 	if from, ok := originOf(h); ok {
 		e.origin, e.sourced = from.resource, from.nodeID
 	}
-	if mac := strings.ToLower(h.Spec.BootMACAddress); mac != "" {
-		e.macs = append(e.macs, mac)
+	if e.bootMAC = strings.ToLower(h.Spec.BootMACAddress); e.bootMAC != "" {
+		e.macs = append(e.macs, e.bootMAC)
 	}
 	if e.linked != "" && h.Status.HardwareDetails != nil {
 		e.macs = append(e.macs, identifying(h.Status.HardwareDetails.NICs)...)
@@ -189,14 +191,13 @@ func identifying(nics []v1alpha1.NIC) []string {
 }
 
 // hostWith returns a host with one of the machine's MAC addresses, or nil. It prefers one
-// without a node, which may be the machine's own.
-func (x *hostIndex) hostWith(macs []string) *hostEntry {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+// without a node, which may be the machine's own. hasPort reports whether a node has an
+// address.
+func (x *hostIndex) hostWith(macs []string, hasPort func(nodeID, mac string) bool) *hostEntry {
 	var found *hostEntry
 	for _, mac := range macs {
-		for _, e := range x.macs[mac] {
-			if found == nil || found.linked != "" && e.linked == "" {
+		for _, e := range x.claiming(mac) {
+			if better := found == nil || found.linked != "" && e.linked == ""; better && (e.bootMAC == mac || hasPort(e.linked, mac)) {
 				found = e
 			}
 		}
@@ -210,6 +211,13 @@ func (x *hostIndex) awaits(bmcs []netip.Addr) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.ContainsFunc(bmcs, func(addr netip.Addr) bool { return x.bmcs[addr] > 0 })
+}
+
+// claiming returns the hosts that show a MAC address. Entries do not change.
+func (x *hostIndex) claiming(mac string) []*hostEntry {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.macs[mac])
 }
 
 // has reports whether a host has the node, by its ID or name.

@@ -33,6 +33,7 @@ type planner struct {
 	resource   *discoveryv1.BareMetalHostDiscovery
 	index      *hostIndex
 	exists     func(nodeID string) bool
+	hasPort    func(nodeID, mac string) bool
 	ignored    map[string]bool
 	tombstones map[string]bool
 	taken      map[string]string // IDs of nodes in the plan, by MAC address
@@ -41,10 +42,11 @@ type planner struct {
 }
 
 // makePlan decides about each candidate. The same candidates in the same order and the
-// same hosts give the same plan. exists reports whether the engine has a node.
-func makePlan(resource *discoveryv1.BareMetalHostDiscovery, index *hostIndex, candidates []candidate, exists func(nodeID string) bool) plan {
+// same hosts give the same plan. exists reports whether the engine has a node, and hasPort
+// whether a node has a MAC address.
+func makePlan(resource *discoveryv1.BareMetalHostDiscovery, index *hostIndex, candidates []candidate, exists func(nodeID string) bool, hasPort func(nodeID, mac string) bool) plan {
 	p := &planner{
-		resource: resource, index: index, exists: exists,
+		resource: resource, index: index, exists: exists, hasPort: hasPort,
 		ignored: lowerSet(resource.Spec.IgnoredMACAddresses), tombstones: map[string]bool{},
 		taken: map[string]string{}, names: map[string]bool{},
 	}
@@ -60,7 +62,7 @@ func makePlan(resource *discoveryv1.BareMetalHostDiscovery, index *hostIndex, ca
 }
 
 func (p *planner) decide(c candidate) {
-	if host := p.index.hostWith(c.macs); host != nil {
+	if host := p.index.hostWith(c.macs, p.hasPort); host != nil {
 		p.match(c, host)
 		return
 	}

@@ -120,6 +120,13 @@ func TestPlan(t *testing.T) {
 			})},
 		},
 		{
+			name: "MAC that the node of a host does not have", candidates: []candidate{one}, wantNames: map[string]string{"n1": "web"},
+			hosts: []v1alpha1.BareMetalHost{existingHost("other", func(h *v1alpha1.BareMetalHost) {
+				h.Status.Provisioning.ID = "n7"
+				h.Status.HardwareDetails = &v1alpha1.HardwareDetails{NICs: []v1alpha1.NIC{{MAC: "00:1b:21:00:01:01"}}}
+			})},
+		},
+		{
 			name: "host without a node goes before one with another node", candidates: []candidate{one}, wantMatched: 1,
 			hosts: []v1alpha1.BareMetalHost{
 				existingHost("other", func(h *v1alpha1.BareMetalHost) {
@@ -233,7 +240,8 @@ func TestPlan(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := makePlan(testResource(tt.resource), indexOf(tt.hosts...), tt.candidates, func(id string) bool { return id == "n8" })
+			got := makePlan(testResource(tt.resource), indexOf(tt.hosts...), tt.candidates,
+				func(id string) bool { return id == "n7" || id == "n8" }, func(id, _ string) bool { return id != "n7" })
 			names := map[string]string{}
 			for _, c := range got.create {
 				names[c.node.ID] = c.names[0]

@@ -189,7 +189,7 @@ func (r *Reconciler) evaluate(parent, ctx context.Context, p *pass, owner *disco
 // again if there are others.
 func (r *Reconciler) decide(ctx context.Context, p *pass, candidates []candidate) (plan, error) {
 	for {
-		decided := makePlan(p.resource, r.index, candidates, func(id string) bool { return r.exists(ctx, id) })
+		decided := makePlan(p.resource, r.index, candidates, func(id string) bool { return r.exists(ctx, id) }, r.hasPort(ctx))
 		if p.resource.Spec.Rediscovery != discoveryv1.RediscoveryDeny || len(decided.create) == 0 {
 			return decided, nil
 		}
@@ -223,4 +223,16 @@ func (r *Reconciler) exists(ctx context.Context, id string) bool {
 	}
 	_, err := r.NodeCache.Fetch(ctx, id)
 	return !errors.Is(err, provisioner.ErrNotFound)
+}
+
+// hasPort returns what reports whether a node has a MAC address. One that is gone, or cannot be
+// read now, may have it.
+func (r *Reconciler) hasPort(ctx context.Context) func(nodeID, mac string) bool {
+	return func(nodeID, mac string) bool {
+		if _, known := r.NodeCache.Node(nodeID); !known {
+			return true
+		}
+		macs, err := r.NodeCache.MACs(ctx, nodeID)
+		return err != nil || slices.Contains(macs, mac)
+	}
 }
