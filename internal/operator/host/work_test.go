@@ -143,7 +143,7 @@ func TestDecideWorkAfterRequestsAndFailures(t *testing.T) {
 		{"wait is over after a failed state", broken(node.CleanFailed), failed, false, toManage, ""},
 		{"wait is over after a failed verb", broken(node.Enroll), failed, false, toManage, ""},
 		{"failed again after the wait", broken(node.CleanFailed), v1alpha1.OperationStatus{Failures: 1, Request: askProvide, Accepted: true}, false, failsManage, `The node is in state "clean failed": the disk is on fire`},
-		{"request after the wait was recorded and not sent", broken(node.CleanFailed), v1alpha1.OperationStatus{Failures: 1, Request: askManage, NodeChangedAt: &micro}, false, toManage, ""},
+		{"request after the wait was recorded and not sent", provisioner.Node{State: node.CleanFailed, LastError: "the disk is on fire", StateChangedAt: testNow}, v1alpha1.OperationStatus{Failures: 1, Request: askManage, NodeChangedAt: &micro}, false, toManage, ""},
 		{"operator aborted the work itself", broken(node.CleanFailed), asked(askAbort), false, toManage, ""},
 		{"a person brought the node to available", broken(node.Available), failed, true, done, ""},
 		{"engine works again by itself", broken(node.Cleaning), failed, true, wait, ""},
