@@ -51,7 +51,7 @@ func TestDeletionIsRecordedWhileManyOthersAre(t *testing.T) {
 
 func TestDeletionIsRecordedOnlyForHostsOfTheResourcesNamespace(t *testing.T) {
 	for what, change := range map[string]func(h *v1alpha1.BareMetalHost){
-		"a host of another namespace":    func(h *v1alpha1.BareMetalHost) { h.Namespace = "tenant" },
+		"a host of another namespace":     func(h *v1alpha1.BareMetalHost) { h.Namespace = "tenant" },
 		"a boot MAC address that is none": func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "x" + h.Spec.BootMACAddress },
 	} {
 		t.Run(what, func(t *testing.T) {

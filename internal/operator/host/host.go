@@ -124,7 +124,7 @@ func New(config Config) *Reconciler {
 	}
 	data := hardwareData{client: config.Client, live: config.Live}
 	r.data = data
-	others := rivals{hosts: duplicate.Finder{Cache: config.Client, Live: config.Live}, owners: owners}
+	others := otherHosts{hosts: duplicate.Finder{Cache: config.Client, Live: config.Live}, owners: owners}
 	secrets := credentials{client: config.Client, live: config.Live, metrics: config.Metrics}
 	register := registration{
 		engine: config.Engine, others: others,

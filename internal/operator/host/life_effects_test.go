@@ -142,7 +142,7 @@ func (l *life) refusing(refuses func(write) bool) {
 		}
 		return nil
 	}
-	api := interceptor.NewClient(l.api.(client.WithWatch), interceptor.Funcs{
+	api := interceptor.NewClient(l.api, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, o ...client.CreateOption) error {
 			if err := refuse(obj, false); err != nil {
 				return err

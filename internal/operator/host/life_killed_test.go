@@ -21,13 +21,9 @@ import (
 // does it, and ends the operator there: nothing is written any more. Another one begins.
 func (l *life) killed(name, verb string) {
 	l.Helper()
-	api, ok := l.api.(client.WithWatch)
-	if !ok {
-		l.Fatalf("API of type %T", l.api)
-	}
 	dead := false
 	errDead := errors.New("the operator was killed")
-	dying := interceptor.NewClient(api, interceptor.Funcs{
+	dying := interceptor.NewClient(l.api, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			if dead {
 				return errDead

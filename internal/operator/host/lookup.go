@@ -16,7 +16,7 @@ const unmanagedPoll = 10 * time.Minute
 // lookup finds the node of a host that has none.
 type lookup struct {
 	owners  ownership
-	others  rivals
+	others  otherHosts
 	metrics *Metrics
 }
 

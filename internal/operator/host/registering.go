@@ -34,7 +34,7 @@ var registeredStates = map[v1alpha1.ProvisioningState]bool{
 // the state. A change of address or credentials is written in whatever state the host is.
 type registration struct {
 	engine  engine
-	others  rivals
+	others  otherHosts
 	inputs  deploymentInputs
 	images  ramdiskImages
 	nodes   nodeView

@@ -7,23 +7,23 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/duplicate"
 )
 
-// rivals finds the host to which another one has to leave their machine. Admission refuses the
+// otherHosts finds the host to which another one has to leave their machine. Admission refuses the
 // second host of a machine, but not where both were stored at the same moment, or without
 // webhooks.
-type rivals struct {
+type otherHosts struct {
 	hosts  duplicate.Finder
 	owners ownership
 }
 
 // check returns a conflictError that names a host with the same machine for certain, which is
 // older or has its node already.
-func (p rivals) check(ctx context.Context, h *v1alpha1.BareMetalHost) error {
+func (p otherHosts) check(ctx context.Context, h *v1alpha1.BareMetalHost) error {
 	return p.checkWith(ctx, h, func(*v1alpha1.BareMetalHost) (bool, error) { return false, nil })
 }
 
 // checkWith is check that also asks whether a host which was discovered with the BMC of h is
 // the same machine.
-func (p rivals) checkWith(ctx context.Context, h *v1alpha1.BareMetalHost, isSame func(discovered *v1alpha1.BareMetalHost) (bool, error)) error {
+func (p otherHosts) checkWith(ctx context.Context, h *v1alpha1.BareMetalHost, isSame func(discovered *v1alpha1.BareMetalHost) (bool, error)) error {
 	matches, err := p.hosts.Find(ctx, h)
 	if err != nil {
 		return err
