@@ -129,6 +129,7 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 	if err != nil || !settled {
 		return res, err
 	}
+	s.host.Status.Operation = v1alpha1.OperationStatus{} // the power is as it should be
 	s.clearError()
 	res.requeueAfter = requeue.Soonest(res.requeueAfter, untilSilent(s))
 	return res, nil

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -210,5 +211,47 @@ func TestRequestIsFulfilledOnceAlsoWhenItsAnnotationStays(t *testing.T) {
 				t.Errorf("%d writes were refused, want one", refused)
 			}
 		})
+	}
+}
+
+// slowLife is a life whose engine shows that it is at work.
+func slowLife(tb testing.TB) *life {
+	tb.Helper()
+	l := newLife(tb, nil)
+	durations := map[demo.Verb]time.Duration{}
+	for _, verb := range []demo.Verb{
+		demo.VerbManage, demo.VerbInspect, demo.VerbClean, demo.VerbProvide, demo.VerbDeploy, demo.VerbUndeploy, demo.VerbService, demo.VerbPower,
+	} {
+		durations[verb] = time.Minute
+	}
+	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: durations})
+	l.restart()
+	return l
+}
+
+// TestMachineThatMustNotBeOffIsRestartedOnce refuses each write in its turn.
+func TestMachineThatMustNotBeOffIsRestartedOnce(t *testing.T) {
+	for refused := 1; ; refused++ {
+		l := slowLife(t)
+		l.add("web", func(h *v1alpha1.BareMetalHost) {
+			withImage(h)
+			h.Spec.DisablePowerOff = true
+		})
+		l.rests("web", v1alpha1.StateProvisioned)
+		before, writes := len(l.effects("web")), 0
+		l.refusing(func(write) bool {
+			writes++
+			return writes == refused
+		})
+		for _, mode := range []string{"", `{"mode":"hard"}`} {
+			l.annotate("web", v1alpha1.RebootAnnotation, mode)
+			l.until("web", "restarted", func(h *v1alpha1.BareMetalHost) bool {
+				return len(h.Annotations) == 0 && h.Status.Operation.Request == ""
+			})
+		}
+		l.does("web", before, "soft rebooting", "rebooting")
+		if writes < refused {
+			return // there is no other write
+		}
 	}
 }

@@ -33,7 +33,8 @@ const (
 	powerForget                   // the records of holds are removed, before the machine is powered on
 	powerOn                       // power it on
 	powerOff                      // power it off
-	powerReboot                   // restart it, because it must not be off
+	powerIntend                   // record that it is restarted, because it must not be off
+	powerReboot                   // restart it
 	powerServed                   // the request for one cycle is fulfilled
 	powerRefused                  // the change was asked for and failed
 )
@@ -93,8 +94,8 @@ func (r powerRequests) unrecorded(records []v1alpha1.PowerOffHold) bool {
 // decidePower is pure. A machine is powered off for each new hold even if it is off
 // already, because only what the engine reads after that request confirms it. While records
 // are stored, it is not powered on: whoever reads them must be able to rely on them.
-func decidePower(r powerRequests, records []v1alpha1.PowerOffHold, stored bool, n provisioner.Node, asked bool) powerStep {
-	next := nextPower(r, records, n, asked)
+func decidePower(r powerRequests, records []v1alpha1.PowerOffHold, stored bool, n provisioner.Node, last v1alpha1.OperationStatus) powerStep {
+	next := nextPower(r, records, n, last)
 	if stored && (next == powerOn || next == powerReboot) {
 		return powerForget
 	}
@@ -102,13 +103,19 @@ func decidePower(r powerRequests, records []v1alpha1.PowerOffHold, stored bool, 
 }
 
 // nextPower is decidePower without regard to what is stored.
-func nextPower(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.Node, asked bool) powerStep {
-	failed := asked && n.LastError != ""
+func nextPower(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.Node, last v1alpha1.OperationStatus) powerStep {
+	failed := last.Request != "" && last.Accepted && n.LastError != ""
 	switch {
 	case n.Busy, n.TargetPower != "":
 		return powerWait
-	case r.neverOff && r.cycle:
+	case r.neverOff && r.cycle && last.Request != askReboot:
+		return powerIntend
+	case r.neverOff && r.cycle && !last.Accepted:
 		return powerReboot
+	case r.neverOff && r.cycle && failed:
+		return powerRefused
+	case r.neverOff && r.cycle:
+		return powerServed
 	case r.neverOff && n.Power == node.PowerOn:
 		return powerStay
 	case !r.neverOff && r.unrecorded(records):
@@ -230,18 +237,23 @@ func (p power) steerCycling(ctx context.Context, s *scope, cycle bool) (settled 
 	status := &s.host.Status
 	status.PowerOffHolds = confirmed(requests, status.PowerOffHolds, *s.node, s.now)
 	record := status.Operation
-	asked := record.Name == v1alpha1.OperationPower && record.Request != "" && record.Accepted
+	if record.Name != v1alpha1.OperationPower {
+		record = v1alpha1.OperationStatus{}
+	}
 	if pause := s.wait(v1alpha1.OperationPower, p.maxBackoff); pause > 0 && !requests.unrecorded(status.PowerOffHolds) {
 		return false, result{requeueAfter: min(pause, idlePoll), stop: true}, nil
 	}
-	switch step := decidePower(requests, status.PowerOffHolds, len(s.before.Status.PowerOffHolds) > 0, *s.node, asked); step {
+	switch step := decidePower(requests, status.PowerOffHolds, len(s.before.Status.PowerOffHolds) > 0, *s.node, record); step {
 	case powerStay:
 		if requests.wantsOff() && len(requests.holds) > 0 {
 			s.waiting("The host is kept powered off by %s", strings.Join(sortedKeys(requests.holds), ", "))
 		}
 		return true, result{}, nil
 	case powerWait:
-		return p.await(s)
+		return p.await(s, record)
+	case powerIntend:
+		s.intends(v1alpha1.OperationPower, askReboot, "", *s.node)
+		return false, result{requeueAfter: soon, stop: true}, nil
 	case powerForget:
 		status.PowerOffHolds = nil
 		return false, result{requeueAfter: soon, stop: true}, nil
@@ -261,10 +273,14 @@ func (p power) steerCycling(ctx context.Context, s *scope, cycle bool) (settled 
 	}
 }
 
-// await waits for a change of power, or reports that the power is not known.
-func (p power) await(s *scope) (bool, result, error) {
+// await waits for a change of power, or reports that the power is not known. A restart that
+// was recorded is under way then, also when its answer was lost.
+func (p power) await(s *scope, record v1alpha1.OperationStatus) (bool, result, error) {
 	n := s.node
 	if n.Busy || n.TargetPower != "" {
+		if record.Request == askReboot && n.TargetPower != "" {
+			s.host.Status.Operation.Accepted = true
+		}
 		return false, result{requeueAfter: powerPoll, stop: true}, nil
 	}
 	why := withReason("The engine cannot read the power of node "+n.ID, n.LastError)
@@ -309,7 +325,6 @@ func (p power) change(ctx context.Context, s *scope, requests powerRequests, ste
 		s.host.Status.PowerOffHolds = recorded(requests, s.host.Status.PowerOffHolds, s.now)
 		s.note(eventPowerOff, "Powering the machine off")
 	case powerReboot:
-		delete(s.host.Annotations, v1alpha1.RebootAnnotation)
 		s.note(eventPowerOff, "Restarting the machine")
 	default:
 		s.note(eventPowerOn, "Powering the machine on")

@@ -19,44 +19,52 @@ func TestDecidePower(t *testing.T) {
 	on, off := provisioner.Node{Power: node.PowerOn}, provisioner.Node{Power: node.PowerOff}
 	held := map[string]string{"reboot.metal3.io/a": "1"}
 	record := []v1alpha1.PowerOffHold{{Key: "reboot.metal3.io/a", Value: "1"}}
+	none, accepted := v1alpha1.OperationStatus{}, v1alpha1.OperationStatus{Request: askOff, Accepted: true}
+	intended, restarted := v1alpha1.OperationStatus{Request: askReboot}, v1alpha1.OperationStatus{Request: askReboot, Accepted: true}
+	restart := powerRequests{online: true, neverOff: true, cycle: true}
 	for _, tt := range []struct {
 		name     string
 		requests powerRequests
 		records  []v1alpha1.PowerOffHold
 		stored   bool
 		node     provisioner.Node
-		asked    bool
+		last     v1alpha1.OperationStatus
 		want     powerStep
 	}{
-		{"on and to be on", powerRequests{online: true}, nil, false, on, false, powerStay},
-		{"off and to be on", powerRequests{online: true}, nil, false, off, false, powerOn},
-		{"on and to be off", powerRequests{}, nil, false, on, false, powerOff},
-		{"off and to be off", powerRequests{}, nil, false, off, false, powerStay},
-		{"changes already", powerRequests{online: true}, nil, false, provisioner.Node{Power: node.PowerOff, TargetPower: node.PowerOn}, false, powerWait},
-		{"engine is at work", powerRequests{}, nil, false, provisioner.Node{Power: node.PowerOn, Busy: true}, false, powerWait},
-		{"power is not known", powerRequests{online: true}, nil, false, provisioner.Node{}, false, powerWait},
-		{"one cycle", powerRequests{online: true, cycle: true}, nil, false, on, false, powerOff},
-		{"one cycle, off now", powerRequests{online: true, cycle: true}, nil, false, off, false, powerServed},
-		{"one cycle of a host that is to be off", powerRequests{cycle: true}, nil, false, off, false, powerServed},
-		{"new hold", powerRequests{online: true, holds: held}, nil, false, on, false, powerOff},
-		{"new hold on a machine that is off already", powerRequests{online: true, holds: held}, nil, false, off, false, powerOff},
-		{"new hold while the power is not known", powerRequests{online: true, holds: held}, nil, false, provisioner.Node{}, false, powerOff},
-		{"hold with another value", powerRequests{online: true, holds: map[string]string{"reboot.metal3.io/a": "2"}}, record, true, off, false, powerOff},
-		{"second hold", powerRequests{online: true, holds: map[string]string{"reboot.metal3.io/a": "1", "reboot.metal3.io/b": ""}}, record, true, off, false, powerOff},
-		{"held off", powerRequests{online: true, holds: held}, record, true, off, false, powerStay},
-		{"held and somebody powered it on", powerRequests{online: true, holds: held}, record, true, on, false, powerOff},
-		{"last hold is gone: records are removed first", powerRequests{online: true}, nil, true, off, false, powerForget},
-		{"held, never off now", powerRequests{online: true, neverOff: true, holds: held}, record, true, off, false, powerForget},
-		{"held, never off now, cycle", powerRequests{online: true, neverOff: true, cycle: true, holds: held}, record, true, off, false, powerForget},
-		{"records are gone", powerRequests{online: true}, nil, false, off, false, powerOn},
-		{"power off failed", powerRequests{}, nil, false, provisioner.Node{Power: node.PowerOn, LastError: "no"}, true, powerRefused},
-		{"error of before", powerRequests{}, nil, false, provisioner.Node{Power: node.PowerOn, LastError: "no"}, false, powerOff},
-		{"never off, cycle", powerRequests{online: true, neverOff: true, cycle: true}, nil, false, on, false, powerReboot},
-		{"never off, hold", powerRequests{online: true, neverOff: true, holds: held}, nil, false, on, false, powerStay},
-		{"never off, lost its power", powerRequests{online: true, neverOff: true}, nil, false, off, false, powerOn},
+		{"on and to be on", powerRequests{online: true}, nil, false, on, none, powerStay},
+		{"off and to be on", powerRequests{online: true}, nil, false, off, none, powerOn},
+		{"on and to be off", powerRequests{}, nil, false, on, none, powerOff},
+		{"off and to be off", powerRequests{}, nil, false, off, none, powerStay},
+		{"changes already", powerRequests{online: true}, nil, false, provisioner.Node{Power: node.PowerOff, TargetPower: node.PowerOn}, none, powerWait},
+		{"engine is at work", powerRequests{}, nil, false, provisioner.Node{Power: node.PowerOn, Busy: true}, none, powerWait},
+		{"power is not known", powerRequests{online: true}, nil, false, provisioner.Node{}, none, powerWait},
+		{"one cycle", powerRequests{online: true, cycle: true}, nil, false, on, none, powerOff},
+		{"one cycle, off now", powerRequests{online: true, cycle: true}, nil, false, off, none, powerServed},
+		{"one cycle of a host that is to be off", powerRequests{cycle: true}, nil, false, off, none, powerServed},
+		{"new hold", powerRequests{online: true, holds: held}, nil, false, on, none, powerOff},
+		{"new hold on a machine that is off already", powerRequests{online: true, holds: held}, nil, false, off, none, powerOff},
+		{"new hold while the power is not known", powerRequests{online: true, holds: held}, nil, false, provisioner.Node{}, none, powerOff},
+		{"hold with another value", powerRequests{online: true, holds: map[string]string{"reboot.metal3.io/a": "2"}}, record, true, off, none, powerOff},
+		{"second hold", powerRequests{online: true, holds: map[string]string{"reboot.metal3.io/a": "1", "reboot.metal3.io/b": ""}}, record, true, off, none, powerOff},
+		{"held off", powerRequests{online: true, holds: held}, record, true, off, none, powerStay},
+		{"held and somebody powered it on", powerRequests{online: true, holds: held}, record, true, on, none, powerOff},
+		{"last hold is gone: records are removed first", powerRequests{online: true}, nil, true, off, none, powerForget},
+		{"held, never off now", powerRequests{online: true, neverOff: true, holds: held}, record, true, off, none, powerForget},
+		{"held, never off now, cycle", powerRequests{online: true, neverOff: true, cycle: true, holds: held}, record, true, off, intended, powerForget},
+		{"records are gone", powerRequests{online: true}, nil, false, off, none, powerOn},
+		{"power off failed", powerRequests{}, nil, false, provisioner.Node{Power: node.PowerOn, LastError: "no"}, accepted, powerRefused},
+		{"error of before", powerRequests{}, nil, false, provisioner.Node{Power: node.PowerOn, LastError: "no"}, none, powerOff},
+		{"never off, cycle", restart, nil, false, on, none, powerIntend},
+		{"never off, cycle, after it was powered on", restart, nil, false, on, v1alpha1.OperationStatus{Request: askOn, Accepted: true}, powerIntend},
+		{"never off, cycle recorded", restart, nil, false, on, intended, powerReboot},
+		{"never off, cycle recorded, it runs", restart, nil, false, provisioner.Node{Power: node.PowerOn, TargetPower: "rebooting"}, intended, powerWait},
+		{"never off, cycle is over", restart, nil, false, on, restarted, powerServed},
+		{"never off, cycle failed", restart, nil, false, provisioner.Node{Power: node.PowerOn, LastError: "no"}, restarted, powerRefused},
+		{"never off, hold", powerRequests{online: true, neverOff: true, holds: held}, nil, false, on, none, powerStay},
+		{"never off, lost its power", powerRequests{online: true, neverOff: true}, nil, false, off, none, powerOn},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := decidePower(tt.requests, tt.records, tt.stored, tt.node, tt.asked); got != tt.want {
+			if got := decidePower(tt.requests, tt.records, tt.stored, tt.node, tt.last); got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
 			}
 		})
