@@ -73,6 +73,11 @@ type BareMetalHostStatus struct {
 	// +optional
 	LastAttemptedImage *Image `json:"lastAttemptedImage,omitempty"`
 
+	// lastAttemptedCustomDeploy is the method of the same deployment. Empty means that it had
+	// none.
+	// +optional
+	LastAttemptedCustomDeploy *CustomDeploy `json:"lastAttemptedCustomDeploy,omitempty"`
+
 	// operation is the record of the current or last operation. Written by the operator.
 	// +optional
 	Operation OperationStatus `json:"operation,omitzero"`

@@ -339,6 +339,11 @@ func (in *BareMetalHostStatus) DeepCopyInto(out *BareMetalHostStatus) {
 		*out = new(Image)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.LastAttemptedCustomDeploy != nil {
+		in, out := &in.LastAttemptedCustomDeploy, &out.LastAttemptedCustomDeploy
+		*out = new(CustomDeploy)
+		**out = **in
+	}
 	in.Operation.DeepCopyInto(&out.Operation)
 	in.Updates.DeepCopyInto(&out.Updates)
 	if in.PowerOffHolds != nil {

@@ -141,22 +141,29 @@ func (available) begin(s *scope) {
 	effective.RootDeviceHints = s.host.Spec.RootDeviceHints.DeepCopy()
 	effective.BootMode = s.host.Spec.BootMode
 	s.host.Status.LastAttemptedImage = s.host.Spec.Image.DeepCopy()
-	s.note(eventProvisioningStarted, "Deployment of %s started", deploymentName(s.host))
+	s.host.Status.LastAttemptedCustomDeploy = s.host.Spec.CustomDeploy.DeepCopy()
+	s.note(eventProvisioningStarted, "Deployment of %s started", deploymentName(s.host.Spec.Image, s.host.Spec.CustomDeploy))
 }
 
-// forgetFailures begins to count anew when another image is asked for.
+// forgetFailures begins to count anew when something else is asked for.
 func forgetFailures(h *v1alpha1.BareMetalHost) {
-	if h.Status.ProvisioningFailCount > 0 && imageURL(h.Spec.Image) != imageURL(h.Status.LastAttemptedImage) {
+	if h.Status.ProvisioningFailCount > 0 && !isAttempted(h) {
 		h.Status.ProvisioningFailCount = 0
-		h.Status.LastAttemptedImage = nil
+		h.Status.LastAttemptedImage, h.Status.LastAttemptedCustomDeploy = nil, nil
 	}
 }
 
-func deploymentName(h *v1alpha1.BareMetalHost) string {
-	if url := imageURL(h.Spec.Image); url != "" {
+// isAttempted reports whether the last deployment was that of what the host asks for.
+func isAttempted(h *v1alpha1.BareMetalHost) bool {
+	return imageURL(h.Spec.Image) == imageURL(h.Status.LastAttemptedImage) &&
+		deployMethod(h.Spec.CustomDeploy) == deployMethod(h.Status.LastAttemptedCustomDeploy)
+}
+
+func deploymentName(image *v1alpha1.Image, deploy *v1alpha1.CustomDeploy) string {
+	if url := imageURL(image); url != "" {
 		return "the image " + cut(node.MaskURLs(url))
 	}
-	return "the method " + deployMethod(h.Spec.CustomDeploy)
+	return "the method " + deployMethod(deploy)
 }
 
 // untilSilent is the time until the ramdisk counts as gone unless it sends another

@@ -26,7 +26,7 @@ type deploymentInputs struct {
 // deployment returns what is to be deployed on a host.
 func (p deploymentInputs) deployment(ctx context.Context, h *v1alpha1.BareMetalHost) (provisioner.Deployment, error) {
 	d := provisioner.Deployment{
-		InstanceID: string(h.UID), Image: h.Status.LastAttemptedImage.DeepCopy(), Step: deployMethod(h.Spec.CustomDeploy),
+		InstanceID: string(h.UID), Image: h.Status.LastAttemptedImage.DeepCopy(), Step: deployMethod(h.Status.LastAttemptedCustomDeploy),
 		RootDevice: rootDevice(h), BootMode: h.Status.Provisioning.BootMode,
 	}
 	var err error

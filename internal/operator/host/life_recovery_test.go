@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
@@ -82,5 +83,35 @@ func TestStepsRunAgainWhenTheEngineForgotThem(t *testing.T) {
 	l.rests("web", v1alpha1.StateAvailable)
 	if got := l.count("web", "clean"); got != 2 {
 		t.Errorf("%d times configured, want 2", got)
+	}
+}
+
+func TestStatusNamesTheMethodThatWasDeployedAndNotTheOneThatIsAskedFor(t *testing.T) {
+	l := newLife(t, nil)
+	l.engine = demo.New(demo.Options{
+		Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbDeploy: 5 * time.Minute},
+	})
+	l.restart()
+	method := func(name string) func(*v1alpha1.BareMetalHost) {
+		return func(h *v1alpha1.BareMetalHost) { h.Spec.CustomDeploy = &v1alpha1.CustomDeploy{Method: name} }
+	}
+	l.add("web", method("m1"))
+	l.until("web", "being deployed", func(*v1alpha1.BareMetalHost) bool { return l.count("web", "deploy") == 1 })
+	moved := func(state node.State) {
+		l.node("web", func(n *provisioner.Node) { n.State, n.StateChangedAt = state, l.now })
+	}
+	moved(node.Deploying) // where it cannot be interrupted
+	l.edit("web", method("m2"))
+	l.now = l.now.Add(l.pass("web"))
+	moved(node.Active)
+	h := l.until("web", "provisioned", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Provisioning.State == v1alpha1.StateProvisioned })
+	if got := deployMethod(h.Status.Provisioning.CustomDeploy); got != "m1" {
+		t.Errorf("the status says that %q runs, want m1", got)
+	}
+	l.until("web", "being deployed anew", func(*v1alpha1.BareMetalHost) bool { return l.count("web", "deploy") == 2 })
+	h = l.rests("web", v1alpha1.StateProvisioned)
+	got, sent := deployMethod(h.Status.Provisioning.CustomDeploy), l.last("web", demo.VerbDeploy).(provisioner.Deployment).Step
+	if got != "m2" || sent != "m2" {
+		t.Errorf("deployed %q, and the status says %q, want m2", sent, got)
 	}
 }

@@ -91,7 +91,7 @@ func (p provisioned) reconcile(ctx context.Context, s *scope) (result, error) {
 func (p provisioned) remove(ctx context.Context, s *scope) (result, error) {
 	res, err := p.live.leave(ctx, s, v1alpha1.StateDeprovisioning)
 	if err == nil && rebuilds(s.before) && wantsDeployment(s.host) {
-		s.note(eventRebuildStarted, "What is deployed is removed, and %s is deployed anew", deploymentName(s.host))
+		s.note(eventRebuildStarted, "What is deployed is removed, and %s is deployed anew", deploymentName(s.host.Spec.Image, s.host.Spec.CustomDeploy))
 	}
 	return res, err
 }

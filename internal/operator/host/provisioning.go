@@ -25,11 +25,10 @@ const (
 	provisionRemove                      // what was deployed so far has to be removed
 )
 
-// decideProvisioning is pure. A deployment under way whose image was taken away, or that a
-// person interrupts, ends when the engine can be interrupted.
+// decideProvisioning is pure. A deployment under way that is not the one that the host asks for
+// any more, or that a person interrupts, ends when the engine can be interrupted.
 func decideProvisioning(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1alpha1.OperationStatus) provisionStep {
-	attempted := h.Status.LastAttemptedImage
-	changed := imageURL(h.Spec.Image) != imageURL(attempted)
+	changed := !isAttempted(h)
 	begun := record.Request == askDeploy
 	switch {
 	case n.State == node.Deploying, n.State == node.Active:
@@ -55,9 +54,10 @@ func (p provisioning) reconcile(ctx context.Context, s *scope) (result, error) {
 		}
 		return s.moveKeepingError(v1alpha1.StateDeprovisioning), nil
 	}
+	attempted := deploymentName(s.host.Status.LastAttemptedImage, s.host.Status.LastAttemptedCustomDeploy)
 	complete, res, err := p.advance(ctx, s, task{
 		operation: v1alpha1.OperationProvision, workflow: provisionWorkflow, reason: v1alpha1.ProvisioningReason,
-		message: "The engine deploys " + deploymentName(s.host),
+		message: "The engine deploys " + attempted,
 		failed:  "The deployment failed; what is there of it is removed",
 		send: map[string]func(context.Context) error{askDeploy: func(ctx context.Context) error {
 			deployment, err := p.inputs.deployment(ctx, s.host)
@@ -80,12 +80,12 @@ func (p provisioning) reconcile(ctx context.Context, s *scope) (result, error) {
 		return res, err
 	}
 	effective := &s.host.Status.Provisioning
-	effective.Image, effective.CustomDeploy = v1alpha1.Image{}, s.host.Spec.CustomDeploy.DeepCopy()
+	effective.Image, effective.CustomDeploy = v1alpha1.Image{}, s.host.Status.LastAttemptedCustomDeploy.DeepCopy()
 	if s.host.Status.LastAttemptedImage != nil {
 		effective.Image = *s.host.Status.LastAttemptedImage.DeepCopy()
 	}
 	s.host.Status.ProvisioningFailCount = 0
-	s.note(eventProvisioningComplete, "%s is deployed", capitalized(deploymentName(s.host)))
+	s.note(eventProvisioningComplete, "%s is deployed", capitalized(attempted))
 	return s.moveTo(v1alpha1.StateProvisioned), nil
 }
 

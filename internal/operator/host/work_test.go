@@ -290,6 +290,7 @@ func TestDecideProvisioningInterruptsOnlyWhatCanBeInterrupted(t *testing.T) {
 	}
 	failed := func(h *v1alpha1.BareMetalHost) { h.Status.ErrorType = v1alpha1.ErrorProvisioning }
 	other := func(h *v1alpha1.BareMetalHost) { h.Spec.Image.URL = "https://images/b" }
+	method := func(h *v1alpha1.BareMetalHost) { h.Spec.CustomDeploy = &v1alpha1.CustomDeploy{Method: "m2"} }
 	none := func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil }
 	force := func(h *v1alpha1.BareMetalHost) {
 		h.Annotations = map[string]string{v1alpha1.RebootAnnotation: `{"force":true}`}
@@ -305,6 +306,9 @@ func TestDecideProvisioningInterruptsOnlyWhatCanBeInterrupted(t *testing.T) {
 	}{
 		{"waits for its agent", nil, node.DeployWait, provisionWork},
 		{"waits for its agent, another image", other, node.DeployWait, provisionRemove},
+		{"waits for its agent, another method", method, node.DeployWait, provisionRemove},
+		{"deploys, another method", method, node.Deploying, provisionWork},
+		{"deployed, another method", method, node.Active, provisionWork},
 		{"waits for its agent, no image", none, node.DeployWait, provisionRemove},
 		{"waits for its agent, forced", force, node.DeployWait, provisionRemove},
 		{"waits for its agent, forced by a key that holds it off", held, node.DeployWait, provisionWork},
