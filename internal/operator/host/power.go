@@ -104,7 +104,8 @@ func decidePower(r powerRequests, records []v1alpha1.PowerOffHold, stored bool, 
 
 // nextPower is decidePower without regard to what is stored.
 func nextPower(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.Node, last v1alpha1.OperationStatus) powerStep {
-	failed := last.Request != "" && last.Accepted && n.LastError != ""
+	asked := last.Request != "" && last.Accepted
+	failed := asked && n.LastError != ""
 	switch {
 	case n.Busy, n.TargetPower != "":
 		return powerWait
