@@ -120,3 +120,22 @@ func TestHostWithoutABMCIsNotKeptFromUseBySettings(t *testing.T) {
 	b.inState("demo-host", v1alpha1.StateAvailable)
 	b.hasCondition("demo-host", v1alpha1.UpdatePendingCondition, metav1.ConditionFalse, v1alpha1.NoBMCReason)
 }
+
+// TestHostThatIsCreatedWithItsSettingsAndAnImageIsDeployedWithThem compares with the controllers
+// of firmware themselves.
+func TestHostThatIsCreatedWithItsSettingsAndAnImageIsDeployedWithThem(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	s := &v1alpha1.HostFirmwareSettings{ObjectMeta: b.meta("web")}
+	s.Spec.Settings = map[string]intstr.IntOrString{"BootTimeout": intstr.FromInt32(9)}
+	b.create(s)
+	b.bmcHost("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = image("https://images/os.qcow2") })
+	b.inState("web", v1alpha1.StateProvisioned)
+	asked := b.asked("web")
+	if clean, deploy := slices.Index(asked, "clean"), slices.Index(asked, "deploy"); clean < 0 || clean > deploy {
+		t.Errorf("asked %q, want a cleaning before the deployment", asked)
+	}
+	if got, want := b.stepsOf("web", demo.VerbClean), []string{"bios.apply_configuration"}; !slices.Equal(got, want) {
+		t.Errorf("steps %q, want %q", got, want)
+	}
+}

@@ -27,9 +27,9 @@ func awaitComparison(s *scope) result {
 		s.waiting("The host is prepared when %s has been compared with the machine", s.changes.unseenNames())
 		return result{requeueAfter: min(left, idlePoll), stop: true}
 	}
-	message := fmt.Sprintf("%s has not been compared with the machine for %s, so that nobody knows whether it can be applied; "+
+	message := fmt.Sprintf("%s has not been compared with the machine for %.0f minutes, so that nobody knows whether it can be applied; "+
 		"run the group of controllers named firmware, see in its log why it cannot read the machine, or empty the spec",
-		capitalized(s.changes.unseenNames()), compareTimeout)
+		capitalized(s.changes.unseenNames()), compareTimeout.Minutes())
 	if status.ErrorMessage != message {
 		s.warn(eventOf[v1alpha1.ErrorPreparation], "%s", message)
 	}

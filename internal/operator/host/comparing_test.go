@@ -112,8 +112,10 @@ func TestSettingsThatNobodyComparesAreAnErrorUntilSomebodyDoes(t *testing.T) {
 	if errors != 1 || l.count("web", "deploy") != 0 {
 		t.Errorf("%d events, asked of the machine: %q; want one event and no deployment", errors, l.effects("web"))
 	}
-	l.judged("web", true, false)
-	if h := l.rests("web", v1alpha1.StateProvisioned); h.Status.ErrorType != "" || h.Status.ErrorMessage != "" {
+	l.judged("web", true, true)
+	h = l.until("web", "about to get its settings", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Updates.Settings.Requested != 0 })
+	if h.Status.ErrorType != "" || h.Status.ErrorMessage != "" {
 		t.Errorf("error %q: %s", h.Status.ErrorType, h.Status.ErrorMessage)
 	}
+	l.rests("web", v1alpha1.StateProvisioned)
 }
