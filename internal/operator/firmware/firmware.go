@@ -145,7 +145,7 @@ func outcome(host types.UID, err error) (time.Duration, error) {
 	case apierrors.IsConflict(err):
 		return requeue.Soon, nil
 	case errors.Is(err, provisioner.ErrBusy):
-		return requeue.Busy, nil
+		return requeue.WhileBusy(1, string(host)), nil
 	case errors.Is(err, provisioner.ErrUnreachable):
 		return requeue.Spread(requeue.Unreachable, requeue.Unreachable/2, string(host), 0), nil
 	default:

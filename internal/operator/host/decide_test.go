@@ -111,6 +111,25 @@ func TestDecideLinkRefusesNodesOfOthers(t *testing.T) {
 	}
 }
 
+func TestHostOfABusyNodeWaitsLongerEachTimeAndBrieflyAfterAnAnswer(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", nil)
+	l.rests("web", v1alpha1.StateAvailable)
+	refused := func() time.Duration {
+		l.engine.SetFailing(provisioner.ErrBusy)
+		return l.pass("web")
+	}
+	first, second := refused(), refused()
+	if first > 4*time.Second || second <= 4*time.Second {
+		t.Errorf("waits of %s and %s, want the second one longer", first, second)
+	}
+	l.engine.SetFailing(nil)
+	l.pass("web")
+	if again := refused(); again != first {
+		t.Errorf("wait of %s after an answer, want %s", again, first)
+	}
+}
+
 func TestDecodeStatus(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string

@@ -23,6 +23,9 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 	if err != nil && ctx.Err() != nil {
 		return ctrl.Result{}, nil // the operator stops
 	}
+	if !errors.Is(err, provisioner.ErrBusy) {
+		r.busy.forget(s.host.UID)
+	}
 	res, shown := r.showError(s, res, err)
 	if !shown {
 		return r.giveUp(ctx, s, err)
@@ -67,7 +70,7 @@ func (r *Reconciler) showError(s *scope, res result, err error) (result, bool) {
 			res.requeueAfter = requeue.Backoff(s.host.Status.ErrorCount, r.MaxBackoff, string(s.host.UID))
 		}
 	case errors.Is(err, provisioner.ErrBusy):
-		res.requeueAfter = requeue.Busy
+		res.requeueAfter = requeue.WhileBusy(r.busy.add(s.host.UID), string(s.host.UID))
 	case errors.Is(err, provisioner.ErrUnreachable):
 		s.engineReason, s.engineError = v1alpha1.EngineUnreachableReason, cut(err.Error())
 		wait := blipWait

@@ -108,6 +108,7 @@ type Reconciler struct {
 	releasing releasing
 	applied   *applied
 	written   *writes
+	busy      *refusals
 	data      hardwareData
 }
 
@@ -117,6 +118,7 @@ func New(config Config) *Reconciler {
 		Config:  config,
 		applied: &applied{marks: map[types.UID]appliedMark{}},
 		written: &writes{versions: map[types.UID]string{}},
+		busy:    &refusals{times: map[types.UID]int{}},
 	}
 	owners := ownership{
 		links:   links{client: config.Client, nodes: config.NodeCache},

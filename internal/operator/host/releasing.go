@@ -49,7 +49,7 @@ func (p releasing) reconcile(ctx context.Context, h *v1alpha1.BareMetalHost) (ct
 	case err == nil, errors.Is(err, provisioner.ErrNotFound), errors.Is(err, provisioner.ErrNotOwned):
 		return ctrl.Result{}, nil
 	case isTemporary(err):
-		return ctrl.Result{RequeueAfter: requeue.Busy}, nil
+		return ctrl.Result{RequeueAfter: requeue.WhileBusy(1, string(h.UID))}, nil
 	default:
 		return ctrl.Result{}, fmt.Errorf("release node %s, whose host moves: %w", id, err)
 	}

@@ -13,8 +13,6 @@ const (
 	// Soon is the wait after a write, or after one that was refused because somebody else
 	// wrote the object. It gives the cache time to show that.
 	Soon = 20 * time.Millisecond
-	// Busy is the wait while the engine works on the node.
-	Busy = 3 * time.Second
 	// Unreachable is the longest wait while the engine does not answer; its return
 	// reconciles the hosts that were refused meanwhile.
 	Unreachable = 2 * time.Minute
@@ -28,6 +26,19 @@ const maxDoublings = 9
 func Backoff(n int, limit time.Duration, key string) time.Duration {
 	wait := min(time.Minute<<min(max(n, 0), maxDoublings), limit)
 	return Spread(wait, wait/2, key, n)
+}
+
+// Waits while an engine works on a node, after the first refusal and after several.
+const (
+	busy    = 4 * time.Second
+	maxBusy = 10 * time.Second
+)
+
+// WhileBusy is the wait after the n-th refusal in a row of an engine that works on the node:
+// from 3 to 10 seconds, by the key.
+func WhileBusy(n int, key string) time.Duration {
+	wait := min(busy<<min(max(n-1, 0), maxDoublings), maxBusy)
+	return Spread(wait, wait/4, key, n)
 }
 
 // Spread is a wait minus a part of at most so much, which depends on the key and the number.

@@ -39,3 +39,18 @@ func TestSoonestLeavesOutWhatDoesNotWait(t *testing.T) {
 		}
 	}
 }
+
+func TestWaitForABusyEngineGrowsFromThreeToTenSeconds(t *testing.T) {
+	for n, full := range []time.Duration{4 * time.Second, 4 * time.Second, 8 * time.Second, 10 * time.Second, 10 * time.Second} {
+		seen := map[time.Duration]bool{}
+		for _, key := range []string{"a", "b", "c", "d"} {
+			got := WhileBusy(n, key)
+			if seen[got] = true; got > full || got < full*3/4 {
+				t.Errorf("refusal %d of %s: %s, want between %s and %s", n, key, got, full*3/4, full)
+			}
+		}
+		if len(seen) < 2 {
+			t.Errorf("refusal %d: all hosts wait equally long", n)
+		}
+	}
+}
