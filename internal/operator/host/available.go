@@ -13,9 +13,9 @@ import (
 
 // available keeps an unused host in step with its node until it is to be used.
 type available struct {
-	power    power
-	capacity capacity
-	updater  updater
+	power   power
+	slots   capacity
+	updater updater
 	// maxFailures is how often the same image is tried; 0 is without end.
 	maxFailures int
 }
@@ -105,6 +105,9 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 		s.working(v1alpha1.PreparingReason, "%s", cut(why))
 		return s.moveTo(v1alpha1.StatePreparing), nil
 	case availableInspect:
+		if free, res, err := p.slots.take(ctx, s, v1alpha1.OperationInspect); !free {
+			return res, err
+		}
 		return s.moveTo(v1alpha1.StateInspecting), nil
 	case availablePrepare:
 		s.working(v1alpha1.PreparingReason, "The host is prepared again for its settings, firmware or volumes")
@@ -118,7 +121,7 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 		s.waiting("%s", silence(s.node.Agent.LastHeartbeat))
 		return result{requeueAfter: untilSilent(s)}, nil
 	case availableProvision:
-		free, res, err := p.capacity.take(ctx, s, v1alpha1.OperationProvision)
+		free, res, err := p.slots.take(ctx, s, v1alpha1.OperationProvision)
 		if !free {
 			return res, err
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
 )
 
-// busyField and queuedField are indexes of hosts: those that take a slot, and those that
+// busyField and queuedField are indexes of hosts: those that may take a slot, and those that
 // wait for one.
 const (
 	busyField   = "status.provisioning.busy"
@@ -33,10 +33,19 @@ var busyStates = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StatePreparing:      true,
 }
 
-// isBusy reports whether a host takes a slot: the engine works on it, and its ramdisk
-// boots over the network, which is what the limit protects.
+// isBusy reports whether a host takes a slot: the engine works on it, or is about to, and its
+// ramdisk boots over the network, which is what the limit protects. A state is not enough: the
+// host may have no node, wait for somebody, or pause after a failure.
 func isBusy(h *v1alpha1.BareMetalHost) bool {
-	return busyStates[h.Status.Provisioning.State] && h.Status.Operation.QueuedAt == nil && takesSlot(h)
+	record, begins := h.Status.Operation, h.Status.Operation.Name == ""
+	return busyStates[h.Status.Provisioning.State] && h.Status.Provisioning.ID != "" &&
+		(begins || record.Request != "") && record.QueuedAt == nil && takesSlot(h)
+}
+
+// isQueued reports whether a host waits for a slot and can take one.
+func isQueued(h *v1alpha1.BareMetalHost) bool {
+	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
+	return h.Status.Operation.QueuedAt != nil && h.Status.Provisioning.ID != "" && !paused
 }
 
 // takesSlot reports whether a host counts for the limit.
@@ -45,7 +54,7 @@ func takesSlot(h *v1alpha1.BareMetalHost) bool {
 		return false // its ramdisk runs already
 	}
 	access, err := bmc.Parse(h.Spec.BMC)
-	return err != nil || !access.Abilities.BootsISO
+	return err == nil && !access.Abilities.BootsISO
 }
 
 // capacity bounds how many machines the engine works on at once. Hosts wait in the order
@@ -55,6 +64,8 @@ type capacity struct {
 	metrics *Metrics
 	limit   int // 0 is no limit
 	granted *granted
+	// maxBackoff is the longest pause of a host after a failure.
+	maxBackoff time.Duration
 }
 
 // granted remembers which hosts got a slot until the cache shows them in a busy state, so
@@ -103,12 +114,13 @@ func (c capacity) take(ctx context.Context, s *scope, operation v1alpha1.Operati
 	}
 	ahead := 0
 	for i := range queued {
-		if other := &queued[i]; other.UID != s.host.UID && before(other, s.host) {
+		other := &queued[i]
+		if pause := pauseOf(other.Status.Operation, s.now, c.maxBackoff, other.UID); pause == 0 && other.UID != s.host.UID && before(other, s.host) {
 			ahead++
 		}
 	}
 	if c.granted.add(s.host.UID, s.now, busy, func(busy int) bool { return decideSlot(c.limit, busy, ahead) }) {
-		record.QueuedAt = nil
+		record.QueuedAt, s.hasSlot = nil, true
 		return true, result{}, nil
 	}
 	s.delayed = true
@@ -120,6 +132,15 @@ func (c capacity) take(ctx context.Context, s *scope, operation v1alpha1.Operati
 	s.progress = &progress{reason: v1alpha1.QueuedReason, message: fmt.Sprintf(
 		"Waiting for a slot since %s: the engine works on as many machines as it may (%d)", record.QueuedAt.UTC().Format(time.RFC3339), c.limit)}
 	return false, result{requeueAfter: queuePoll, stop: true}, nil
+}
+
+// keep is take for a host that is in a busy state already. One that did not count meanwhile, as
+// after a failure, has to wait for a slot again.
+func (c capacity) keep(ctx context.Context, s *scope, operation v1alpha1.OperationName) (free bool, res result, err error) {
+	if s.hasSlot || !busyStates[s.state()] || isBusy(s.before) {
+		return true, result{}, nil
+	}
+	return c.take(ctx, s, operation)
 }
 
 // decideSlot is pure: whether a host with so many ahead of it in the queue may begin.
@@ -154,5 +175,3 @@ func yes(is func(*v1alpha1.BareMetalHost) bool) client.IndexerFunc {
 		return nil
 	}
 }
-
-func isQueued(h *v1alpha1.BareMetalHost) bool { return h.Status.Operation.QueuedAt != nil }

@@ -50,6 +50,124 @@ func TestHostsWaitForASlotInTheOrderInWhichTheyAsked(t *testing.T) {
 	}
 }
 
+// overIPMI is a host whose ramdisk boots over the network.
+func overIPMI(number int, change func(*v1alpha1.BareMetalHost)) func(*v1alpha1.BareMetalHost) {
+	return func(h *v1alpha1.BareMetalHost) {
+		h.Spec.BMC.Address = fmt.Sprintf("ipmi://192.0.2.%d", number)
+		if change != nil {
+			change(h)
+		}
+	}
+}
+
+// inspects adds a host that takes a slot until it is freed.
+func (l *life) inspects(name string, number int) {
+	l.Helper()
+	l.add(name, overIPMI(number, nil))
+	l.rests(name, v1alpha1.StateInspecting)
+}
+
+func (l *life) free(name string) {
+	l.Helper()
+	l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true })
+	l.node(name, func(n *provisioner.Node) { n.State = node.Manageable })
+	l.rests(name, v1alpha1.StateExternallyProvisioned)
+}
+
+func TestWorkThatBootsARamdiskWaitsForASlot(t *testing.T) {
+	const other = "demo-inspecting-other"
+	for name, tt := range map[string]struct {
+		before  func(*v1alpha1.BareMetalHost)
+		state   v1alpha1.ProvisioningState // "" for a host that is new
+		begin   func(*life)
+		request string
+	}{
+		"inspection": {nil, "", nil, "inspect"},
+		"inspection again": {
+			nil, v1alpha1.StateAvailable, func(l *life) { l.annotate("web", v1alpha1.InspectAnnotation, "") }, "inspect",
+		},
+		"deployment":   {nil, v1alpha1.StateAvailable, func(l *life) { l.edit("web", withImage) }, "deploy"},
+		"its removal":  {withImage, v1alpha1.StateProvisioned, func(l *life) { l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil }) }, "undeploy"},
+		"its deletion": {withImage, v1alpha1.StateProvisioned, func(l *life) { l.remove(l.host("web")) }, "undeploy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, func(c *Config) { c.Capacity = 1 })
+			if tt.state != "" {
+				l.add("web", overIPMI(1, tt.before))
+				l.rests("web", tt.state)
+				l.inspects(other, 2)
+				tt.begin(l)
+			} else {
+				tt.state = v1alpha1.StateRegistering
+				l.inspects(other, 2)
+				l.add("web", overIPMI(1, tt.before))
+			}
+			before := l.count("web", tt.request)
+			if h := l.rests("web", tt.state); h.Status.OperationalStatus != v1alpha1.OperationalStatusDelayed || l.count("web", tt.request) != before {
+				t.Errorf("operational status %q, asked %q; want it delayed", h.Status.OperationalStatus, l.effects("web"))
+			}
+			l.says("web", v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.QueuedReason)
+			l.free(other)
+			l.until("web", "at work", func(*v1alpha1.BareMetalHost) bool { return l.count("web", tt.request) == before+1 })
+		})
+	}
+}
+
+func TestHostThatPausesAfterAFailureGivesItsSlotBack(t *testing.T) {
+	const failing, other = "demo-inspection-error", "demo-inspecting-other"
+	l := newLife(t, func(c *Config) { c.Capacity = 1 })
+	l.add(failing, overIPMI(1, nil))
+	l.fails(failing, v1alpha1.ErrorInspection)
+	l.inspects(other, 2)
+	l.now = l.now.Add(time.Hour)
+	for range 5 {
+		l.now = l.now.Add(l.pass(failing))
+	}
+	if got := l.count(failing, "inspect"); got != 1 {
+		t.Errorf("%d inspections, though another host has the slot", got)
+	}
+	l.says(failing, v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.QueuedReason)
+	l.free(other)
+	l.until(failing, "inspected again", func(*v1alpha1.BareMetalHost) bool { return l.count(failing, "inspect") == 2 })
+
+	// In the next pause it keeps its place in the queue, and keeps nobody from the slot.
+	l.until(failing, "failed again", func(h *v1alpha1.BareMetalHost) bool {
+		return h.Status.Operation.Request == "" && h.Status.ErrorCount == 2
+	})
+	l.inspects("demo-inspecting-third", 3)
+}
+
+func TestOnlyAHostThatTheEngineWorksOnTakesASlot(t *testing.T) {
+	at := metav1.NewTime(testNow)
+	for name, tt := range map[string]struct {
+		change func(*v1alpha1.BareMetalHost)
+		want   bool
+	}{
+		"at work":            {nil, true},
+		"about to begin":     {func(h *v1alpha1.BareMetalHost) { h.Status.Operation = v1alpha1.OperationStatus{} }, true},
+		"without a node":     {func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.ID = "" }, false},
+		"waits for somebody": {func(h *v1alpha1.BareMetalHost) { h.Status.Operation.Request = "" }, false},
+		"pauses": {func(h *v1alpha1.BareMetalHost) {
+			h.Status.Operation.Request, h.Status.Operation.Failures, h.Status.Operation.FailedAt = "", 1, &at
+		}, false},
+		"queued":                {func(h *v1alpha1.BareMetalHost) { h.Status.Operation.QueuedAt = &at }, false},
+		"in use":                {func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.State = v1alpha1.StateProvisioned }, false},
+		"boots an image":        {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = testAddress }, false},
+		"has no BMC":            {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC = v1alpha1.BMCDetails{} }, false},
+		"address is no address": {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "dreams://x" }, false},
+	} {
+		h := testHost(overIPMI(1, nil))
+		h.Status.Provisioning = v1alpha1.ProvisionStatus{State: v1alpha1.StatePreparing, ID: "n1"}
+		h.Status.Operation = v1alpha1.OperationStatus{Name: v1alpha1.OperationPrepare, Request: askProvide}
+		if tt.change != nil {
+			tt.change(h)
+		}
+		if got := isBusy(h); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
 func TestOwnStatusAndLabelsAreNoReasonForAPass(t *testing.T) {
 	before := testHost(func(h *v1alpha1.BareMetalHost) {
 		h.Annotations, h.Finalizers = map[string]string{"a": "b"}, []string{v1alpha1.HostFinalizer}

@@ -154,22 +154,25 @@ func New(config Config) *Reconciler {
 // handlersOf are the handlers of the provisioning states.
 func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets credentials, register registration) map[v1alpha1.ProvisioningState]phase {
 	config := r.Config
-	engineWork := work{engine: config.Engine, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
+	slots := capacity{
+		client: config.Client, metrics: config.Metrics, limit: config.Capacity, maxBackoff: config.MaxBackoff,
+		granted: &granted{hosts: map[types.UID]time.Time{}},
+	}
+	engineWork := work{engine: config.Engine, slots: slots, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
 	drives := media{client: config.Client, live: config.Live, engine: config.Engine, nodes: config.NodeCache, maxBackoff: config.MaxBackoff}
 	steer := power{engine: config.Engine, media: drives, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
-	slots := capacity{client: config.Client, metrics: config.Metrics, limit: config.Capacity, granted: &granted{hosts: map[types.UID]time.Time{}}}
 	collector := details{engine: config.Engine, readings: config.Readings}
 	find := lookup{owners: owners, others: register.others, metrics: config.Metrics}
 	updates := updater{client: config.Client, engine: config.Engine}
 	prepare := preparing{work: engineWork, updater: updates}
-	idle := available{power: steer, capacity: slots, updater: updates, maxFailures: config.MaxProvisioningFailures}
+	idle := available{power: steer, slots: slots, updater: updates, maxFailures: config.MaxProvisioningFailures}
 	live := liveUpdate{work: engineWork, updater: updates, media: drives, maxAttempts: config.MaxServicingAttempts, metrics: config.Metrics}
-	use := provisioned{work: engineWork, power: steer, capacity: slots, live: live}
+	use := provisioned{work: engineWork, power: steer, live: live}
 	return map[v1alpha1.ProvisioningState]phase{
 		v1alpha1.StateNone:                  find,
 		v1alpha1.StateUnmanaged:             find,
 		v1alpha1.StateImporting:             importing{details: collector, maxBackoff: config.MaxBackoff},
-		v1alpha1.StateRegistering:           registering{work: engineWork, capacity: slots, registration: register},
+		v1alpha1.StateRegistering:           registering{work: engineWork, registration: register},
 		v1alpha1.StateInspecting:            inspecting{work: engineWork, details: collector},
 		v1alpha1.StateMatchProfile:          prepare,
 		v1alpha1.StatePreparing:             prepare,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
@@ -66,8 +67,16 @@ func (s *scope) wait(name v1alpha1.OperationName, limit time.Duration) time.Dura
 	if record.Name != name || record.FailedAt == nil || record.Failures == 0 || record.Request != "" || s.hasOtherInputs(*record) {
 		return 0
 	}
-	next := record.FailedAt.Add(requeue.Backoff(record.Failures, limit, string(s.host.UID)))
-	return max(next.Sub(s.now), 0)
+	return pauseOf(*record, s.now, limit, s.host.UID)
+}
+
+// pauseOf is what is left of the pause after the last failure of an operation.
+func pauseOf(record v1alpha1.OperationStatus, now time.Time, limit time.Duration, host types.UID) time.Duration {
+	if record.FailedAt == nil {
+		return 0
+	}
+	next := record.FailedAt.Add(requeue.Backoff(record.Failures, limit, string(host)))
+	return max(next.Sub(now), 0)
 }
 
 // fail records that an operation failed. When the BMC cannot be reached while the engine is

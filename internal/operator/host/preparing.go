@@ -161,6 +161,9 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 		if err != nil {
 			return false, result{stop: true}, refused(v1alpha1.OperationPrepare, askClean, s.node.ID, err)
 		}
+		if free, res, err := p.slots.keep(ctx, s, v1alpha1.OperationPrepare); !free {
+			return false, res, err
+		}
 		p.updater.request(s, c.changes)
 		if len(c.raidSteps)+len(steps) == 0 {
 			res, err := p.configured(ctx, s, c)
@@ -196,7 +199,7 @@ func (p preparing) configured(ctx context.Context, s *scope, c configuration) (r
 	if c.raid != nil {
 		s.host.Status.Provisioning.RAID = c.raid.DeepCopy()
 	}
-	*s.operation(v1alpha1.OperationPrepare) = v1alpha1.OperationStatus{Name: v1alpha1.OperationPrepare}
+	s.host.Status.Operation = v1alpha1.OperationStatus{}
 	return result{requeueAfter: soon, stop: true}, nil
 }
 

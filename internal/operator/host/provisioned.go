@@ -11,9 +11,8 @@ import (
 // one. The node is adopted when the engine has it anew.
 type provisioned struct {
 	work
-	power    power
-	capacity capacity
-	live     liveUpdate
+	power power
+	live  liveUpdate
 }
 
 // useStep is what a host in use has to do next.
@@ -60,7 +59,7 @@ func (p provisioned) reconcile(ctx context.Context, s *scope) (result, error) {
 		}
 		return s.moveTo(v1alpha1.StateProvisioned), nil
 	case useRemove, useRebuild:
-		if free, res, err := p.capacity.take(ctx, s, v1alpha1.OperationDeprovision); !free {
+		if free, res, err := p.slots.take(ctx, s, v1alpha1.OperationDeprovision); !free {
 			return res, err
 		}
 		return p.remove(ctx, s)
@@ -117,6 +116,9 @@ func (p provisioned) end(ctx context.Context, s *scope) (result, error) {
 			}
 			return res, err
 		}
+	}
+	if free, res, err := p.slots.take(ctx, s, v1alpha1.OperationDeprovision); !free {
+		return res, err
 	}
 	return s.moveTo(v1alpha1.StateDeprovisioning), nil
 }

@@ -288,7 +288,6 @@ var inUse = map[v1alpha1.ProvisioningState]bool{
 type registering struct {
 	work
 	registration
-	capacity capacity
 }
 
 func (p registering) reconcile(ctx context.Context, s *scope) (result, error) {
@@ -306,7 +305,7 @@ func (p registering) reconcile(ctx context.Context, s *scope) (result, error) {
 	p.accept(s)
 	next := afterRegistration(s.host)
 	if next == v1alpha1.StateInspecting {
-		free, res, err := p.capacity.take(ctx, s, v1alpha1.OperationRegister)
+		free, res, err := p.slots.take(ctx, s, v1alpha1.OperationRegister)
 		if !free {
 			return res, err
 		}

@@ -109,6 +109,7 @@ func withReason(what, why string) string {
 // work brings nodes along the workflows of operations.
 type work struct {
 	engine     engine
+	slots      capacity
 	maxBackoff time.Duration
 	metrics    *Metrics
 }
@@ -160,6 +161,9 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 		s.waiting("Waiting for the ramdisk: %s", s.ramdiskMissing)
 		count(w.metrics.noRamdisk, s.host)
 		return false, result{requeueAfter: ramdiskWait, stop: true}, nil
+	}
+	if free, res, err := w.slots.keep(ctx, s, t.operation); !free {
+		return false, res, err
 	}
 	s.working(t.reason, "%s", t.message)
 	if next.request == t.recorded && !s.intended(t.operation, next.request) {
