@@ -29,6 +29,10 @@ type OperationStatus struct {
 	// +optional
 	Plan string `json:"plan,omitempty"`
 
+	// raid are the volumes in the request, which may differ from those that are asked for by now.
+	// +optional
+	RAID *RAIDConfig `json:"raid,omitempty"`
+
 	// failures is how often the operation failed in a row.
 	// +optional
 	Failures int `json:"failures,omitempty"`

@@ -1651,6 +1651,11 @@ func (in *OperationStatus) DeepCopyInto(out *OperationStatus) {
 		in, out := &in.NodeChangedAt, &out.NodeChangedAt
 		*out = (*in).DeepCopy()
 	}
+	if in.RAID != nil {
+		in, out := &in.RAID, &out.RAID
+		*out = new(RAIDConfig)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.FailedAt != nil {
 		in, out := &in.FailedAt, &out.FailedAt
 		*out = (*in).DeepCopy()

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
@@ -86,6 +89,12 @@ func TestStepsRunAgainWhenTheEngineForgotThem(t *testing.T) {
 	}
 }
 
+// moved is the node of a host in another state.
+func (l *life) moved(name string, state node.State) {
+	l.Helper()
+	l.node(name, func(n *provisioner.Node) { n.State, n.StateChangedAt = state, l.now })
+}
+
 func TestStatusNamesTheMethodThatWasDeployedAndNotTheOneThatIsAskedFor(t *testing.T) {
 	l := newLife(t, nil)
 	l.engine = demo.New(demo.Options{
@@ -97,13 +106,10 @@ func TestStatusNamesTheMethodThatWasDeployedAndNotTheOneThatIsAskedFor(t *testin
 	}
 	l.add("web", method("m1"))
 	l.until("web", "being deployed", func(*v1alpha1.BareMetalHost) bool { return l.count("web", "deploy") == 1 })
-	moved := func(state node.State) {
-		l.node("web", func(n *provisioner.Node) { n.State, n.StateChangedAt = state, l.now })
-	}
-	moved(node.Deploying) // where it cannot be interrupted
+	l.moved("web", node.Deploying) // where it cannot be interrupted
 	l.edit("web", method("m2"))
 	l.now = l.now.Add(l.pass("web"))
-	moved(node.Active)
+	l.moved("web", node.Active)
 	h := l.until("web", "provisioned", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Provisioning.State == v1alpha1.StateProvisioned })
 	if got := deployMethod(h.Status.Provisioning.CustomDeploy); got != "m1" {
 		t.Errorf("the status says that %q runs, want m1", got)
@@ -113,5 +119,49 @@ func TestStatusNamesTheMethodThatWasDeployedAndNotTheOneThatIsAskedFor(t *testin
 	got, sent := deployMethod(h.Status.Provisioning.CustomDeploy), l.last("web", demo.VerbDeploy).(provisioner.Deployment).Step
 	if got != "m2" || sent != "m2" {
 		t.Errorf("deployed %q, and the status says %q, want m2", sent, got)
+	}
+}
+
+func TestStepsThatHaveRunAreRecordedAlsoWhenOthersAreAskedForByThen(t *testing.T) {
+	l := newLife(t, nil)
+	l.engine = demo.New(demo.Options{
+		Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbClean: 5 * time.Minute},
+	})
+	l.restart()
+	settings := &v1alpha1.HostFirmwareSettings{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web", UID: "s1"}}
+	ask := func(timeout int32) {
+		settings.Generation++
+		settings.Spec.Settings = map[string]intstr.IntOrString{"BootTimeout": intstr.FromInt32(timeout)}
+		settings.Status.Conditions = nil
+		for _, kind := range []string{v1alpha1.ValidCondition, v1alpha1.ChangeDetectedCondition} {
+			settings.Status.Conditions = append(settings.Status.Conditions,
+				metav1.Condition{Type: kind, Status: metav1.ConditionTrue, ObservedGeneration: settings.Generation})
+		}
+	}
+	ask(9)
+	l.create(settings)
+	l.add("web", func(h *v1alpha1.BareMetalHost) {
+		h.Spec.RAID = &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{{Level: "1"}}}
+	})
+	l.until("web", "being configured", func(h *v1alpha1.BareMetalHost) bool {
+		return h.Status.Operation.Accepted && l.count("web", "clean") == 1
+	})
+	l.moved("web", node.Cleaning) // where it cannot be interrupted
+	ask(7)
+	if err := l.api.Update(t.Context(), settings); err != nil {
+		t.Fatal(err)
+	}
+	l.now = l.now.Add(l.pass("web"))
+	l.moved("web", node.Manageable)
+	h := l.until("web", "being configured again", func(*v1alpha1.BareMetalHost) bool { return l.count("web", "clean") == 2 })
+	if h.Status.Provisioning.RAID == nil || h.Status.Updates.Settings.Applied != 1 || h.Status.Updates.Settings.Requested != 2 {
+		t.Errorf("volumes %v and settings %+v, want what was made, and that the newer settings are asked for", h.Status.Provisioning.RAID, h.Status.Updates.Settings)
+	}
+	if steps := l.last("web", demo.VerbClean).(demo.Steps).Steps; len(steps) != 1 || steps[0].Interface != "bios" {
+		t.Errorf("the other steps are %+v, want the settings alone", steps)
+	}
+	l.rests("web", v1alpha1.StateAvailable)
+	if got := l.count("web", "clean"); got != 2 {
+		t.Errorf("%d times configured, want 2", got)
 	}
 }

@@ -61,7 +61,7 @@ const (
 	configureCompare                      // somebody has to compare the objects with the machine first
 	configureIntend                       // the request is recorded before it is sent
 	configureAbort                        // the steps that run are not wanted any more
-	configureDone                         // the steps have run
+	configureDone                         // the steps have run, those that are asked for now or others
 	configureNothing                      // nothing is asked for
 )
 
@@ -71,12 +71,12 @@ func decideConfiguration(c configuration, n provisioner.Node, record v1alpha1.Op
 	switch {
 	case asked && record.Plan != c.plan && n.State == node.CleanWait:
 		return configureAbort
+	case asked && n.State == node.Manageable && arrived(record, n) && n.LastError == "":
+		return configureDone
 	case !c.wanted() && (waiting || !compareStates[n.State] || !c.changes.unseen()):
 		return configureNothing
 	case c.wanted() && (waiting || n.State != node.Manageable):
 		return configureWork
-	case asked && record.Plan == c.plan && arrived(record, n) && n.LastError == "":
-		return configureDone
 	case c.changes.unseen():
 		return configureCompare
 	case !asked || record.Plan != c.plan:
@@ -152,7 +152,7 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 	case configureNothing:
 		return true, result{}, nil
 	case configureDone:
-		res, err := p.configured(ctx, s, c)
+		res, err := p.configured(ctx, s, record.RAID)
 		return false, res, err
 	case configureCompare:
 		return false, awaitComparison(s), nil
@@ -166,10 +166,11 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 		}
 		p.updater.request(s, c.changes)
 		if len(c.raidSteps)+len(steps) == 0 {
-			res, err := p.configured(ctx, s, c)
+			res, err := p.configured(ctx, s, c.raid)
 			return false, res, err
 		}
 		s.intends(v1alpha1.OperationPrepare, askClean, c.plan, *s.node)
+		record.RAID = c.raid.DeepCopy()
 		s.working(v1alpha1.PreparingReason, "The engine configures the hardware")
 		return false, result{requeueAfter: soon, stop: true}, nil
 	case configureAbort:
@@ -186,18 +187,19 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 	})
 }
 
-// configured records that a configuration is in effect, before the node becomes available: it
-// would be configured once more if that were known and this were not.
-func (p preparing) configured(ctx context.Context, s *scope, c configuration) (result, error) {
-	if c.changes.wanted() {
+// configured records that what was requested is in effect, with volumes unless raid is nil, before
+// the node becomes available: it would be configured once more if that were known and this were
+// not. What is asked for since is planned after that.
+func (p preparing) configured(ctx context.Context, s *scope, raid *v1alpha1.RAIDConfig) (result, error) {
+	if updates := s.host.Status.Updates; updates.Settings.Requested != 0 || updates.Components.Requested != 0 {
 		if err := p.updater.applied(ctx, s); err != nil {
 			return result{stop: true}, err
 		}
 		s.changes = changesOf(s.changes.objects, s.host)
 		s.updatePending = preparingUpdate(s.host, s.changes)
 	}
-	if c.raid != nil {
-		s.host.Status.Provisioning.RAID = c.raid.DeepCopy()
+	if raid != nil {
+		s.host.Status.Provisioning.RAID = raid.DeepCopy()
 	}
 	s.host.Status.Operation = v1alpha1.OperationStatus{}
 	return result{requeueAfter: soon, stop: true}, nil
