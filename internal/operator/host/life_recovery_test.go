@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -164,4 +165,29 @@ func TestStepsThatHaveRunAreRecordedAlsoWhenOthersAreAskedForByThen(t *testing.T
 	if got := l.count("web", "clean"); got != 2 {
 		t.Errorf("%d times configured, want 2", got)
 	}
+}
+
+func TestRestoredHoldIsNoProofThatTheMachineIsOff(t *testing.T) {
+	l := newLife(t, nil)
+	const fence = v1alpha1.RebootAnnotationPrefix + "fence"
+	at := metav1.NewTime(testNow.Add(-240 * time.Hour))
+	status, err := json.Marshal(v1alpha1.BareMetalHostStatus{
+		OperationalStatus: v1alpha1.OperationalStatusOK, HardwareDetails: &v1alpha1.HardwareDetails{},
+		Provisioning:  v1alpha1.ProvisionStatus{State: v1alpha1.StateProvisioned, ID: "0d3a1d59-1c1b-4f53-8f1f-2f1f0e1d2c3b", Image: *testImage("a")},
+		PowerOffHolds: []v1alpha1.PowerOffHold{{Key: fence, Value: "1", RequestedAt: at, ConfirmedAt: &at}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.add("web", func(h *v1alpha1.BareMetalHost) {
+		withImage(h)
+		h.Annotations = map[string]string{v1alpha1.StatusAnnotation: string(status), fence: "1"}
+	})
+	l.until("web", "held", func(h *v1alpha1.BareMetalHost) bool {
+		confirmed := slices.ContainsFunc(h.Status.PowerOffHolds, func(hold v1alpha1.PowerOffHold) bool { return hold.ConfirmedAt != nil })
+		if id := h.Status.Provisioning.ID; confirmed && (id == "" || l.nodeOf("web").Power != node.PowerOff) {
+			t.Fatalf("a hold is confirmed, and node %q was not seen off", id)
+		}
+		return confirmed
+	})
 }

@@ -63,6 +63,7 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	delete(s.host.Annotations, v1alpha1.StatusAnnotation)
 	s.host.Status, s.restored = *status, refusal == nil
+	s.host.Status.PowerOffHolds = nil // that the machine was off then proves nothing now
 	if refusal == nil {
 		return result{}, nil
 	}
