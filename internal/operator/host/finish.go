@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -99,8 +100,38 @@ func (r *Reconciler) giveUp(ctx context.Context, s *scope, err error) (ctrl.Resu
 		return ctrl.Result{}, nil // the operator stops
 	default:
 		count(r.Metrics.errors, s.host)
+		r.tell(ctx, s, err)
 		return ctrl.Result{}, err
 	}
+}
+
+// tell writes that the API server refuses something for a host, such as an object of its own,
+// into the condition Progressing. Nothing else of the pass is written, which starts over.
+func (r *Reconciler) tell(ctx context.Context, s *scope, refusal error) {
+	if !isRefused(refusal) {
+		return
+	}
+	told := newScope(s.before.DeepCopy(), s.now, s.agentWindow)
+	told.waiting("The API server refuses what this host needs, and is asked again: %s", cut(refusal.Error()))
+	told.set(progressing(told))
+	if equality.Semantic.DeepEqual(told.before.Status, told.host.Status) {
+		return
+	}
+	if err := r.Client.Status().Patch(ctx, told.host, locked(told.before)); err == nil {
+		r.written.put(told.host)
+	}
+}
+
+// isRefused reports whether the API server refused a request in a way that a person has to
+// end: for rights, a quota, a policy or a value.
+func isRefused(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError &&
+		code != http.StatusNotFound && code != http.StatusConflict && code != http.StatusTooManyRequests
 }
 
 // write stores the hardware details, and patches the status and then the rest, each only if

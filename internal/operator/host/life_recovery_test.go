@@ -1,13 +1,24 @@
 package host
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -190,4 +201,69 @@ func TestRestoredHoldIsNoProofThatTheMachineIsOff(t *testing.T) {
 		}
 		return confirmed
 	})
+}
+
+func TestHostSaysWhatTheAPIServerRefuses(t *testing.T) {
+	for name, tt := range map[string]struct {
+		refused client.Object
+		until   v1alpha1.ProvisioningState
+		change  func(*life)
+		after   func(*life)
+	}{
+		"the claim of the Secret": {refused: &corev1.Secret{}, after: func(l *life) { l.rests("web", v1alpha1.StateAvailable) }},
+		"new HardwareData":        {refused: &v1alpha1.HardwareData{}, after: func(l *life) { l.rests("web", v1alpha1.StateAvailable) }},
+		"the end of HardwareData": {
+			refused: &v1alpha1.HardwareData{}, until: v1alpha1.StateAvailable,
+			change: func(l *life) { l.remove(l.host("web")) }, after: func(l *life) { l.gone("web") },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			on := tt.until == ""
+			refusal := func(obj client.Object) error {
+				if on && reflect.TypeOf(obj) == reflect.TypeOf(tt.refused) {
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, obj.GetName(), errors.New("exceeded quota"))
+				}
+				return nil
+			}
+			l := newLife(t, func(c *Config) {
+				c.Client = interceptor.NewClient(c.Client.(client.WithWatch), interceptor.Funcs{
+					Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+						if err := refusal(obj); err != nil {
+							return err
+						}
+						return c.Create(ctx, obj, opts...)
+					},
+					Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+						if err := refusal(obj); err != nil {
+							return err
+						}
+						return c.Patch(ctx, obj, patch, opts...)
+					},
+				})
+			})
+			l.add("web", nil)
+			if !on {
+				l.rests("web", tt.until)
+				tt.change(l)
+				on = true
+			}
+			var err error
+			for range passes {
+				var res ctrl.Result
+				if res, err = l.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "metal", Name: "web"}}); err != nil {
+					break
+				}
+				l.now = l.now.Add(res.RequeueAfter)
+			}
+			h := l.host("web")
+			if says := conditionOf(h.Status.Conditions, v1alpha1.ProgressingCondition).Message; err == nil || !strings.Contains(says, "exceeded quota") {
+				t.Fatalf("error %v, and Progressing says %q, want the refusal in both", err, says)
+			}
+			if _, err := l.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)}); err == nil || l.host("web").ResourceVersion != h.ResourceVersion {
+				t.Errorf("error %v, and a host in version %s instead of %s, want the error alone", err, l.host("web").ResourceVersion, h.ResourceVersion)
+			}
+			on = false
+			tt.after(l)
+		})
+	}
 }
