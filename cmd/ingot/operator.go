@@ -56,6 +56,7 @@ The host controllers do not start while Metal3's own operator leads in the clust
 	f.StringVar(&flags.opts.PersistentBoot.DirectDeploy, "direct-deploy-persistent-boot", "", "the same for machines with an image on a disk [$DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE]")
 	f.BoolVar(&flags.opts.PreprovisioningImages, "build-preprov-image", false, "ask for the ramdisk of each host with a PreprovisioningImage")
 	f.BoolVar(&flags.opts.ExternalImageController, "external-image-controller", false, "another program serves the PreprovisioningImages (default: the operator, with the images of --deploy-iso and --deploy-ramdisk)")
+	f.BoolVar(&flags.opts.LocalImages, "allow-local-image-urls", false, "accept URLs of images and firmware that lead to the engine's own machine or its link")
 	f.BoolVar(&flags.demo, "demo", false, "use a simulated engine, whose nodes behave as the names of their hosts say")
 	f.StringSliceVar(&flags.opts.Controllers, "controllers", operator.Groups(), "groups of controllers to run; none for a process that only serves webhooks")
 	f.BoolVar(&flags.opts.LeaderElection, "leader-elect", false, "elect a leader for each group, so that only one replica runs it")

@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -96,4 +97,20 @@ func TestHealthOfTheHardwareIsShown(t *testing.T) {
 	b.engine.Change(id, func(n *provisioner.Node) { n.Health = "Critical" })
 	b.update(h, func() { h.Annotations = map[string]string{"note": "look"} })
 	b.hasCondition("web", v1alpha1.HealthyCondition, metav1.ConditionFalse, v1alpha1.HealthCriticalReason)
+}
+
+func TestImageOfTheEnginesOwnMachineIsNotDeployed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.bmcHost("metadata", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = image("http://169.254.169.254/latest/meta-data") })
+	b.eventually("the reason why nothing is deployed", func() string {
+		h := b.host("metadata")
+		if h.Status.ErrorType == v1alpha1.ErrorProvisioning && strings.Contains(h.Status.ErrorMessage, "169.254.169.254 may be the engine's own machine") {
+			return ""
+		}
+		return fmt.Sprintf("state %q, error %q %s", h.Status.Provisioning.State, h.Status.ErrorType, h.Status.ErrorMessage)
+	})
+	if n := b.count("metadata", "deploy"); n != 0 {
+		t.Errorf("the engine was asked for %d deployments, want none", n)
+	}
 }

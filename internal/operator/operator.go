@@ -125,6 +125,9 @@ func (o *Operator) connect() error {
 func (o *Operator) addEngine() error {
 	guarded := breaker.New(o.engine, breaker.Options{})
 	o.engine = guarded
+	if !o.opts.LocalImages {
+		o.engine = remoteImages{guarded}
+	}
 	o.nodes = nodecache.New(guarded, nodecache.Options{
 		Interval: o.opts.PollInterval, AgentWindow: o.opts.AgentWindow, Logger: o.opts.Logger,
 	})

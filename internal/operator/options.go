@@ -42,6 +42,10 @@ type Options struct {
 	// ExternalImageController says that another program serves the PreprovisioningImages.
 	// Otherwise, the operator serves them with the images of Ramdisk, if it has any.
 	ExternalImageController bool
+	// LocalImages gives the engine URLs of images and firmware that lead to its own machine or
+	// its link. Everybody who may write hosts then reads with the engine's rights what that
+	// machine serves.
+	LocalImages bool
 	// Engine takes the place of the engine at EngineURL.
 	Engine provisioner.Engine
 

@@ -72,7 +72,10 @@ func (o *Operator) addWebhooks() error {
 		}
 	}
 	server := crwebhook.NewServer(serverOptions)
-	webhook.Register(server, webhook.Config{Cache: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Scheme: o.manager.GetScheme()})
+	webhook.Register(server, webhook.Config{
+		Cache: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Scheme: o.manager.GetScheme(),
+		Checks: webhook.Checks{LocalImages: o.opts.LocalImages},
+	})
 	return errors.Join(o.manager.Add(server), o.manager.AddReadyzCheck("webhook", server.StartedChecker()))
 }
 

@@ -222,7 +222,8 @@ func (u *Up) startOperator(ctx context.Context) (string, error) {
 	op, err := operator.New(operator.Options{
 		Config: u.Config(), EngineURL: u.engine.URL(), AgentWindow: u.opts.AgentTimeout, PollInterval: pollInterval,
 		MaxProvisioningFailures: maxProvisioningFailures, MaxServicingAttempts: maxServicingAttempts, Capacity: capacity,
-		Logger: u.log.With("part", "operator"),
+		LocalImages: true, // everything is on this machine
+		Logger:      u.log.With("part", "operator"),
 	})
 	if err != nil {
 		return "", err

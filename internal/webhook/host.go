@@ -11,21 +11,27 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
 )
 
-// CheckHost checks a host by what stands in it, and a change against the host as it was. old
+// Checks are the checks of objects by what stands in them.
+type Checks struct {
+	// LocalImages accepts URLs of images and firmware that lead to the engine's own machine.
+	LocalImages bool
+}
+
+// Host checks a host by what stands in it, and a change against the host as it was. old
 // is nil for a new host. Other hosts are not looked at. A host that is being deleted may
 // be anything, so that it can go.
-func CheckHost(old, h *v1alpha1.BareMetalHost) Findings {
+func (c Checks) Host(old, h *v1alpha1.BareMetalHost) Findings {
 	var f Findings
 	if !h.DeletionTimestamp.IsZero() {
 		return f
 	}
-	access := checkHostAlone(h, &f)
+	access := c.hostAlone(h, &f)
 	if old == nil {
 		checkNewHost(h, access, &f)
 		return f
 	}
 	var before Findings
-	checkHostAlone(old, &before)
+	c.hostAlone(old, &before)
 	f.tolerate(before)
 	checkHostChange(old, h, &f)
 	return f
@@ -41,18 +47,18 @@ var hostRules = []func(h *v1alpha1.BareMetalHost, access *bmc.Access, f *Finding
 	checkRAID,
 	checkBootMode,
 	checkRootDevice,
-	checkImage,
 	checkPowerOff,
 	checkInspectionMode,
 	checkAnnotations,
 	checkNetworkInterfaces,
 }
 
-func checkHostAlone(h *v1alpha1.BareMetalHost, f *Findings) *bmc.Access {
+func (c Checks) hostAlone(h *v1alpha1.BareMetalHost, f *Findings) *bmc.Access {
 	access := checkAddress(h, f)
 	for _, rule := range hostRules {
 		rule(h, access, f)
 	}
+	c.image(h, f)
 	return access
 }
 

@@ -185,6 +185,8 @@ func hostRows() map[string]row {
 		"image that is no URL":           {edits: do(image("disk.qcow2", digest)), err: "spec.image.url: Invalid value: \"disk.qcow2\": is not a URL"},
 		"image without a host":           {edits: do(image("https:///disk", digest)), err: "has no host"},
 		"image with a password":          {edits: do(image("scp://a:hunter2@example.org/disk", digest)), err: "spec.image.url: Invalid value: has the scheme"},
+		"image of the engine's machine":  {edits: do(image("http://169.254.169.254/latest", digest)), err: `spec.image.url: Invalid value: "http://169.254.169.254/latest": may not be given to the engine: the host 169.254.169.254`},
+		"sums of the engine's machine":   {edits: do(image("https://example.org/disk", "http://localhost:6385/v1/nodes")), err: "spec.image.checksum: Invalid value"},
 		"image without a checksum":       {edits: do(image("https://example.org/disk", "")), err: "spec.image.checksum: Required value"},
 		"live ISO without a checksum":    {edits: do(image("https://example.org/live.iso", "", format(v1alpha1.FormatLiveISO)))},
 		"live ISO with a checksum":       {edits: do(image("https://example.org/live.iso", digest, format(v1alpha1.FormatLiveISO)))},
@@ -263,7 +265,7 @@ func TestEveryRuleForHostsAcceptsAndRefuses(t *testing.T) {
 	for name, r := range hostRows() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r.check(t, webhook.CheckHost(nil, newHost(r.edits...)))
+			r.check(t, webhook.Checks{}.Host(nil, newHost(r.edits...)))
 		})
 	}
 }
@@ -281,8 +283,8 @@ func TestWhatWasWrongBeforeStopsNoOtherChange(t *testing.T) {
 			old := newHost(r.edits...)
 			changed := old.DeepCopy()
 			changed.Finalizers = append(changed.Finalizers, v1alpha1.HostFinalizer)
-			row{warning: r.err}.check(t, webhook.CheckHost(old, changed))
-			row{err: r.err}.check(t, webhook.CheckHost(newHost(mac(""), address("")), old))
+			row{warning: r.err}.check(t, webhook.Checks{}.Host(old, changed))
+			row{err: r.err}.check(t, webhook.Checks{}.Host(newHost(mac(""), address("")), old))
 		})
 	}
 }
@@ -294,7 +296,7 @@ func TestHostThatIsBeingDeletedMayBeAnything(t *testing.T) {
 		old.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 		changed := old.DeepCopy()
 		changed.Finalizers = nil
-		if f := webhook.CheckHost(old, changed); len(f.Errors) > 0 || len(f.Warnings) > 0 {
+		if f := (webhook.Checks{}).Host(old, changed); len(f.Errors) > 0 || len(f.Warnings) > 0 {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
@@ -340,7 +342,7 @@ func TestChangesOfHostsFollowTheirState(t *testing.T) {
 			t.Run(name+" in "+string(state), func(t *testing.T) {
 				t.Parallel()
 				old := newHost(append([]edit{inState(state)}, tc.before...)...)
-				want.check(t, webhook.CheckHost(old, newHost(append([]edit{inState(state)}, tc.after...)...)))
+				want.check(t, webhook.Checks{}.Host(old, newHost(append([]edit{inState(state)}, tc.after...)...)))
 			})
 		}
 	}
@@ -367,7 +369,13 @@ func TestChangesWithoutEffectAreWarnedAbout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			row{warning: tc.warning}.check(t, webhook.CheckHost(newHost(deployed...), newHost(append(slices.Clone(deployed), tc.edits...)...)))
+			row{warning: tc.warning}.check(t, webhook.Checks{}.Host(newHost(deployed...), newHost(append(slices.Clone(deployed), tc.edits...)...)))
 		})
 	}
+}
+
+func TestImagesOfTheEnginesMachineAreAcceptedWhereThatIsMeant(t *testing.T) {
+	t.Parallel()
+	h := newHost(image("http://127.0.0.1:8080/disk", "http://localhost:8080/sums"))
+	row{}.check(t, webhook.Checks{LocalImages: true}.Host(nil, h))
 }

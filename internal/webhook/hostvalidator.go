@@ -20,6 +20,7 @@ var hostKind = schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: "BareM
 // hosts checks hosts, by themselves and against all others.
 type hosts struct {
 	finder duplicate.Finder
+	checks Checks
 }
 
 func (v hosts) ValidateCreate(ctx context.Context, h *v1alpha1.BareMetalHost) (admission.Warnings, error) {
@@ -36,7 +37,7 @@ func (v hosts) ValidateDelete(context.Context, *v1alpha1.BareMetalHost) (admissi
 }
 
 func (v hosts) check(ctx context.Context, old, h *v1alpha1.BareMetalHost) (admission.Warnings, error) {
-	f := CheckHost(old, h)
+	f := v.checks.Host(old, h)
 	if claimsMore(old, h) {
 		matches, err := v.finder.Find(ctx, h)
 		if err != nil {

@@ -9,13 +9,14 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
+	"github.com/ingot-metal/ingot/internal/operator/imageurl"
 )
 
 // imageSchemes are the schemes that images and firmware can have.
 var imageSchemes = []string{"http", "https", "ftp", "gopher", "oci"}
 
-// checkImageURL checks the URL of an image or of firmware. It returns the scheme.
-func checkImageURL(path *field.Path, text string, f *Findings) string {
+// imageURL checks the URL of an image or of firmware. It returns the scheme.
+func (c Checks) imageURL(path *field.Path, text string, f *Findings) string {
 	u, err := url.ParseRequestURI(text)
 	switch {
 	case err != nil || u.Scheme == "":
@@ -25,22 +26,33 @@ func checkImageURL(path *field.Path, text string, f *Findings) string {
 	case u.Host == "":
 		f.refuse(path, text, "has no host")
 	default:
+		c.imageServer(path, text, f)
 		return u.Scheme
 	}
 	return ""
 }
 
+// imageServer refuses URLs that lead to the engine's own machine.
+func (c Checks) imageServer(path *field.Path, text string, f *Findings) {
+	if err := imageurl.Check(text); err != nil && !c.LocalImages {
+		f.refuse(path, text, "may not be given to the engine: %v", err)
+	}
+}
+
 var checksumTypes = []v1alpha1.ChecksumType{"", v1alpha1.ChecksumMD5, v1alpha1.ChecksumSHA256, v1alpha1.ChecksumSHA512, v1alpha1.ChecksumAuto}
 
-func checkImage(h *v1alpha1.BareMetalHost, _ *bmc.Access, f *Findings) {
+func (c Checks) image(h *v1alpha1.BareMetalHost, f *Findings) {
 	image := h.Spec.Image
 	if imageURL(h) == "" { // empty counts as absent
 		return
 	}
 	path := spec.Child("image")
-	scheme := checkImageURL(path.Child("url"), image.URL, f)
+	scheme := c.imageURL(path.Child("url"), image.URL, f)
 	if !slices.Contains(checksumTypes, image.ChecksumType) {
 		f.refuse(path.Child("checksumType"), image.ChecksumType, "is not one of md5, sha256, sha512, auto")
+	}
+	if strings.Contains(image.Checksum, ":/") { // a file of sums
+		c.imageServer(path.Child("checksum"), image.Checksum, f)
 	}
 	live := image.DiskFormat != nil && *image.DiskFormat == v1alpha1.FormatLiveISO
 	switch {

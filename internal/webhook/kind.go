@@ -58,10 +58,10 @@ func (v alone[T]) groupKind() schema.GroupKind {
 	return schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: v.kind}
 }
 
-// checkComponents checks names beyond their pattern, and URLs.
-func checkComponents(_ context.Context, c *v1alpha1.HostFirmwareComponents, f *Findings) error {
+// components checks names beyond their pattern, and URLs.
+func (c Checks) components(_ context.Context, o *v1alpha1.HostFirmwareComponents, f *Findings) error {
 	var seen []string
-	for i, update := range c.Spec.Updates {
+	for i, update := range o.Spec.Updates {
 		path := spec.Child("updates").Index(i)
 		name, nic := strings.CutPrefix(update.Component, v1alpha1.ComponentNICPrefix)
 		switch {
@@ -73,13 +73,13 @@ func checkComponents(_ context.Context, c *v1alpha1.HostFirmwareComponents, f *F
 			f.refuse(path.Child("component"), update.Component, "is not one of %s, %s, %s and a name", v1alpha1.ComponentBMC, v1alpha1.ComponentBIOS, v1alpha1.ComponentNICPrefix)
 		}
 		seen = append(seen, update.Component)
-		checkImageURL(path.Child("url"), update.URL, f)
+		c.imageURL(path.Child("url"), update.URL, f)
 	}
 	return nil
 }
 
-func checkDataImage(_ context.Context, d *v1alpha1.DataImage, f *Findings) error {
-	checkImageURL(spec.Child("url"), d.Spec.URL, f)
+func (c Checks) dataImage(_ context.Context, d *v1alpha1.DataImage, f *Findings) error {
+	c.imageURL(spec.Child("url"), d.Spec.URL, f)
 	return nil
 }
 

@@ -52,6 +52,8 @@ func kindRows() map[string]kindRow {
 		"data image":                    {kind: data, obj: dataImage("http://example.org/data.iso")},
 		"data image that is no URL":     {kind: data, obj: dataImage("data.iso"), err: "spec.url: Invalid value: \"data.iso\": is not a URL"},
 		"data image over SMB":           {kind: data, obj: dataImage("smb://example.org/data.iso"), err: `spec.url: Invalid value: "smb://example.org/data.iso": has the scheme "smb"`},
+		"data image of the engine":      {kind: data, obj: dataImage("http://[::1]/data.iso"), err: "spec.url: Invalid value: \"http://[::1]/data.iso\": may not be given to the engine"},
+		"firmware of the engine":        {kind: firmware, obj: components(v1alpha1.FirmwareUpdate{Component: "bmc", URL: "http://localhost/a"}), err: "spec.updates[0].url: Invalid value"},
 		"headers of the same namespace": {kind: events, obj: subscription("racks")},
 		"headers without a namespace":   {kind: events, obj: subscription("")},
 		"no headers":                    {kind: events, obj: subscription("none")},

@@ -38,15 +38,17 @@ type Config struct {
 	Live client.Reader
 	// Scheme has the kinds that are checked.
 	Scheme *runtime.Scheme
+	// Checks are the checks of single objects.
+	Checks Checks
 }
 
 // Register adds the webhooks to a server.
 func Register(server crwebhook.Server, c Config) {
 	for kind, hook := range map[string]*admission.Webhook{
-		"baremetalhost":          handler(c.Scheme, hosts{finder: duplicate.Finder{Cache: c.Cache, Live: c.Live}}),
+		"baremetalhost":          handler(c.Scheme, hosts{finder: duplicate.Finder{Cache: c.Cache, Live: c.Live}, checks: c.Checks}),
 		"baremetalhostdiscovery": handler(c.Scheme, discoveries{cache: c.Cache}),
-		"hostfirmwarecomponents": handler(c.Scheme, alone[*v1alpha1.HostFirmwareComponents]{"HostFirmwareComponents", checkComponents}),
-		"dataimage":              handler(c.Scheme, alone[*v1alpha1.DataImage]{"DataImage", checkDataImage}),
+		"hostfirmwarecomponents": handler(c.Scheme, alone[*v1alpha1.HostFirmwareComponents]{"HostFirmwareComponents", c.Checks.components}),
+		"dataimage":              handler(c.Scheme, alone[*v1alpha1.DataImage]{"DataImage", c.Checks.dataImage}),
 		"bmceventsubscription":   handler(c.Scheme, alone[*v1alpha1.BMCEventSubscription]{"BMCEventSubscription", checkSubscription}),
 		"hostupdatepolicy":       handler(c.Scheme, alone[*v1alpha1.HostUpdatePolicy]{"HostUpdatePolicy", policyCheck(c.Cache)}),
 	} {

@@ -32,7 +32,7 @@ func startMortalOperator(t *testing.T, proxy *kubeProxy, args ...string) *mortal
 	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	args = append([]string{"operator", "--kubeconfig", kubeconfig, "--poll-interval", "1s", "--backoff-max", "2s", "--max-provisioning-retries", "0"}, args...)
+	args = append([]string{"operator", "--kubeconfig", kubeconfig, "--poll-interval", "1s", "--backoff-max", "2s", "--max-provisioning-retries", "0", "--allow-local-image-urls"}, args...)
 	o := &mortalOperator{mortal: &mortal{t: t, name: "operator", log: filepath.Join(dir, "operator.log")}}
 	o.launch = func() (*process.Process, error) { return process.Start(exec.Command(binary, args...), o.log) }
 	o.killed = o.wasKilled

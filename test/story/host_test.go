@@ -48,7 +48,7 @@ func startHost(t *testing.T, r *rack, groups ...string) *managed {
 	}
 	op, err := operator.New(operator.Options{
 		Config: config, EngineURL: "http://" + r.address, Controllers: append(groups, operator.GroupHost),
-		Logger: slog.New(slog.DiscardHandler),
+		LocalImages: true, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

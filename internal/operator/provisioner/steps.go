@@ -84,3 +84,17 @@ func FirmwareSteps(updates []FirmwareUpdate) []node.Step {
 	}
 	return []node.Step{{Interface: "firmware", Step: "update", Args: map[string]any{"settings": settings}}}
 }
+
+// FirmwareURLs are the URLs in such steps. Others have none.
+func FirmwareURLs(steps []node.Step) []string {
+	var urls []string
+	for _, step := range steps {
+		settings, _ := step.Args["settings"].([]map[string]any)
+		for _, setting := range settings {
+			if url, ok := setting["url"].(string); ok {
+				urls = append(urls, url)
+			}
+		}
+	}
+	return urls
+}

@@ -87,8 +87,8 @@ func (h *ironicHosts) startOperator() {
 	must(h.t, "make client", err)
 	op, err := operator.New(operator.Options{
 		Config: config, EngineURL: h.ironic.url(), Controllers: []string{operator.GroupHost, operator.GroupFirmware}, PollInterval: time.Second,
-		MaxBackoff: 2 * time.Second,
-		Logger:     slog.New(slog.NewTextHandler(h.t.Output(), nil)),
+		MaxBackoff: 2 * time.Second, LocalImages: true,
+		Logger: slog.New(slog.NewTextHandler(h.t.Output(), nil)),
 	})
 	must(h.t, "make operator", err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
