@@ -44,7 +44,7 @@ import (
 // IndexFields registers the indexes that the reconciler's client needs.
 func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 	for field, values := range map[string]client.IndexerFunc{
-		nodeIDField: nodeIDOf, namedNodeField: namedNodeOf, unlinkedField: yes(isUnlinked), busyField: yes(isBusy), queuedField: yes(isQueued),
+		nodeIDField: nodeIDOf, namedNodeField: namedNodeOf, accessField: namedSecretsOf, unlinkedField: yes(isUnlinked), busyField: yes(isBusy), queuedField: yes(isQueued),
 	} {
 		if err := indexer.IndexField(ctx, &v1alpha1.BareMetalHost{}, field, values); err != nil {
 			return fmt.Errorf("index hosts by %s: %w", field, err)
@@ -66,8 +66,9 @@ func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, optio
 	if err := c.Watch(own); err != nil {
 		return nil, err
 	}
-	secrets := source.Kind(cache, &corev1.Secret{}, handler.TypedEnqueueRequestForOwner[*corev1.Secret](
-		r.Client.Scheme(), r.Client.RESTMapper(), &v1alpha1.BareMetalHost{}))
+	secrets := source.Kind(cache, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(func(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
+		return r.hostsWith(ctx, accessField, secret.Name, client.InNamespace(secret.Namespace))
+	}))
 	if err := c.Watch(secrets); err != nil {
 		return nil, err
 	}
@@ -191,13 +192,14 @@ func (r *Reconciler) affected(ctx context.Context, changes []nodecache.Change) [
 }
 
 // hostsWith are the requests for the hosts that an index has under a value.
-func (r *Reconciler) hostsWith(ctx context.Context, field, value string) []ctrl.Request {
+func (r *Reconciler) hostsWith(ctx context.Context, field, value string, within ...client.ListOption) []ctrl.Request {
 	if value == "" {
 		return nil
 	}
 	var hosts v1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &hosts, client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "Hosts of a changed node could not be listed")
+	options := append(within, client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy)
+	if err := r.Client.List(ctx, &hosts, options...); err != nil {
+		log.FromContext(ctx).Error(err, "Hosts of a changed node or Secret could not be listed")
 		return nil
 	}
 	requests := make([]ctrl.Request, len(hosts.Items))

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,7 +16,7 @@ import (
 )
 
 // credentials reads the Secret with the BMC's credentials, and claims it: the label lets
-// the shared cache see it, the owner lets its changes reconcile the host, and the
+// the shared cache see it, so that its changes reconcile the host, and the
 // finalizer keeps it while a host refers to it. A host never waits for its Secret to be
 // deleted: the engine has the credentials.
 type credentials struct {
@@ -42,6 +43,7 @@ func (p credentials) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	s.credentials = &credentials
 	s.credentialsVersion = credentials.status.Version
+	s.host.Status.TriedCredentials = credentials.status // what has been claimed is on record
 	return result{}, nil
 }
 
@@ -69,7 +71,7 @@ func (p credentials) read(ctx context.Context, h *v1alpha1.BareMetalHost) (found
 		count(p.metrics.badSecret, h)
 		return found{}, registrationError("Secret %s: %w", name, err)
 	}
-	if err := p.claim(ctx, h, &secret); err != nil {
+	if err := p.claim(ctx, &secret); err != nil {
 		return found{}, err
 	}
 	read.status = v1alpha1.CredentialsStatus{
@@ -83,62 +85,92 @@ func registrationError(format string, args ...any) error {
 	return &failure{v1alpha1.OperationRegister, fmt.Errorf(format, args...)}
 }
 
-// claim writes label, owner and finalizer where they are missing.
-func (p credentials) claim(ctx context.Context, h *v1alpha1.BareMetalHost, secret *corev1.Secret) error {
+// claim writes label and finalizer where they are missing. The host does not own the Secret:
+// who may write hosts could have any Secret deleted with a host that names it.
+func (p credentials) claim(ctx context.Context, secret *corev1.Secret) error {
 	if !secret.DeletionTimestamp.IsZero() {
 		return nil // it takes no more finalizers; it is read as long as it is there
 	}
 	before := secret.DeepCopy()
 	if secret.Labels[v1alpha1.SecretLabel] != v1alpha1.SecretLabelValue {
-		if secret.Labels == nil {
-			secret.Labels = map[string]string{}
-		}
-		secret.Labels[v1alpha1.SecretLabel] = v1alpha1.SecretLabelValue
+		metav1.SetMetaDataLabel(&secret.ObjectMeta, v1alpha1.SecretLabel, v1alpha1.SecretLabelValue)
 	}
 	controllerutil.AddFinalizer(secret, v1alpha1.SecretFinalizer)
-	owner := ownerReference(h)
-	owner.Controller, owner.BlockOwnerDeletion = nil, nil // several hosts may share it
-	if !ownedBy(secret.OwnerReferences, owner) {
-		secret.OwnerReferences = append(secret.OwnerReferences, owner)
-	}
 	return patchMeta(ctx, p.client, secret, before)
 }
 
-// release removes the finalizer from the Secret of a deleted host, unless another host
-// still refers to it, and the host from its owners.
-func (p credentials) release(ctx context.Context, h *v1alpha1.BareMetalHost) error {
-	name := h.Spec.BMC.CredentialsName
-	if name == "" {
-		return nil
-	}
-	var secret corev1.Secret
-	if err := p.live.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: name}, &secret); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	before := secret.DeepCopy()
-	var owners []metav1.OwnerReference
-	others := false
-	for _, owner := range secret.OwnerReferences {
-		if owner.UID == h.UID {
-			continue
-		}
-		owners = append(owners, owner)
-		others = others || owner.Kind == "BareMetalHost"
-	}
-	if others {
-		// The last owner takes the Secret with it, so this one goes before its host does.
-		secret.OwnerReferences = owners
-	} else {
-		controllerutil.RemoveFinalizer(&secret, v1alpha1.SecretFinalizer)
-	}
-	return client.IgnoreNotFound(patchMeta(ctx, p.client, &secret, before))
+// releaseAll releases all Secrets of a deleted host.
+func (p credentials) releaseAll(ctx context.Context, h *v1alpha1.BareMetalHost) error {
+	return p.release(ctx, h, secretsOf(h))
 }
 
-func ownedBy(owners []metav1.OwnerReference, owner metav1.OwnerReference) bool {
-	for _, other := range owners {
-		if other.UID == owner.UID {
-			return true
+// releaseLeft releases the Secrets that a host had before a pass and has no longer. It is
+// called before the pass is written, so that a pass that is repeated releases them again.
+func (p credentials) releaseLeft(ctx context.Context, before, h *v1alpha1.BareMetalHost) error {
+	has := secretsOf(h)
+	return p.release(ctx, h, slices.DeleteFunc(secretsOf(before), func(name string) bool { return slices.Contains(has, name) }))
+}
+
+// release removes the finalizer from Secrets, unless another host still refers to one, and the
+// host from their owners: earlier versions, and Metal3's operator, made it one, and
+// Kubernetes would delete a Secret together with the last of its owners.
+func (p credentials) release(ctx context.Context, h *v1alpha1.BareMetalHost, names []string) error {
+	for _, name := range names {
+		var secret corev1.Secret
+		err := p.live.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: name}, &secret)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read Secret %s: %w", name, err)
+		}
+		shared, err := p.isShared(ctx, h, name)
+		if err != nil {
+			return err
+		}
+		before := secret.DeepCopy()
+		secret.OwnerReferences = slices.DeleteFunc(secret.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == h.UID })
+		if !shared {
+			controllerutil.RemoveFinalizer(&secret, v1alpha1.SecretFinalizer)
+		}
+		if err := patchMeta(ctx, p.client, &secret, before); client.IgnoreNotFound(err) != nil {
+			return err
 		}
 	}
-	return false
+	return nil
+}
+
+// isShared reports whether another host that stays refers to a Secret.
+func (p credentials) isShared(ctx context.Context, h *v1alpha1.BareMetalHost, name string) (bool, error) {
+	var hosts v1alpha1.BareMetalHostList
+	if err := p.client.List(ctx, &hosts, client.InNamespace(h.Namespace), client.MatchingFields{accessField: name}, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list hosts with Secret %s: %w", name, err)
+	}
+	return slices.ContainsFunc(hosts.Items, func(other v1alpha1.BareMetalHost) bool {
+		return other.UID != h.UID && other.DeletionTimestamp.IsZero()
+	}), nil
+}
+
+// accessField is the index of hosts by the Secrets that they refer to.
+const accessField = "spec.bmc.credentialsName"
+
+func namedSecretsOf(obj client.Object) []string {
+	h, ok := obj.(*v1alpha1.BareMetalHost)
+	if !ok {
+		return nil
+	}
+	return secretsOf(h)
+}
+
+// secretsOf are the names of the Secrets with the credentials of a host: of those that it asks
+// for, and of those that worked and were tried last.
+func secretsOf(h *v1alpha1.BareMetalHost) []string {
+	names := []string{h.Spec.BMC.CredentialsName}
+	for _, status := range []v1alpha1.CredentialsStatus{h.Status.GoodCredentials, h.Status.TriedCredentials} {
+		if status.Reference != nil {
+			names = append(names, status.Reference.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
 }

@@ -143,7 +143,7 @@ func (p deleting) reconcile(ctx context.Context, s *scope) (result, error) {
 	if err := p.forget(ctx, s); err != nil {
 		return result{stop: true}, err
 	}
-	if err := errors.Join(p.data.release(ctx, s.host), p.credentials.release(ctx, s.host), p.images.release(ctx, s.host)); err != nil {
+	if err := errors.Join(p.data.release(ctx, s.host), p.credentials.releaseAll(ctx, s.host), p.images.release(ctx, s.host)); err != nil {
 		return result{}, err
 	}
 	s.working(v1alpha1.DeletingReason, "The engine has deleted the node")

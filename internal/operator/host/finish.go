@@ -134,13 +134,17 @@ func isRefused(err error) bool {
 		code != http.StatusNotFound && code != http.StatusConflict && code != http.StatusTooManyRequests
 }
 
-// write stores the hardware details, and patches the status and then the rest, each only if
-// it changed. Both patches are refused if the host was written since it was read.
+// write stores the hardware details, releases the Secrets that the host has left, and patches the
+// status and then the rest, each only if it changed. Both patches are refused if the host was
+// written since it was read.
 func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	if s.collected != nil {
 		if err := r.data.write(ctx, s.host, s.collected); err != nil {
 			return err
 		}
+	}
+	if err := r.secrets.releaseLeft(ctx, s.before, s.host); err != nil {
+		return err
 	}
 	version := s.before.ResourceVersion
 	if !equality.Semantic.DeepEqual(s.before.Status, s.host.Status) {

@@ -110,6 +110,7 @@ type Reconciler struct {
 	written   *writes
 	busy      *refusals
 	data      hardwareData
+	secrets   credentials
 }
 
 // New returns a reconciler.
@@ -128,6 +129,7 @@ func New(config Config) *Reconciler {
 	r.data = data
 	others := otherHosts{hosts: duplicate.Finder{Cache: config.Client, Live: config.Live}, owners: owners}
 	secrets := credentials{client: config.Client, live: config.Live, metrics: config.Metrics}
+	r.secrets = secrets
 	register := registration{
 		engine: config.Engine, others: others,
 		inputs: deploymentInputs{live: config.Live, metrics: config.Metrics}, images: config.ramdisks(),

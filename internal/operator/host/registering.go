@@ -167,7 +167,6 @@ func (p registration) create(ctx context.Context, s *scope, wanted provisioner.R
 	if s.host.Status.Provisioning.ID != "" {
 		s.warn(eventRegistrationError, "The engine has lost node %s; it is created again", s.host.Status.Provisioning.ID)
 	}
-	s.host.Status.TriedCredentials = s.credentials.status
 	n, err := p.engine.Create(ctx, wanted)
 	if err != nil {
 		return result{stop: true}, refused(v1alpha1.OperationRegister, "create", wanted.Name, err)
@@ -188,15 +187,11 @@ var fixedStates = map[node.State]bool{
 // update brings the node to the registration when it may differ. A node under work is
 // updated afterwards.
 func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, wanted provisioner.Registration) (provisioner.Node, error) {
-	status := &s.host.Status
-	changed := !sameCredentials(status.GoodCredentials, s.credentials.status)
+	changed := !sameCredentials(s.host.Status.GoodCredentials, s.credentials.status)
 	mark := fingerprint(n.ID, wanted, s.credentials.status.Version)
 	known := p.applied.has(s.host.UID, mark, n) && n.SkipsCleaning == wanted.SkipAutomatedCleaning
 	if known && !changed || n.Busy || !fixedStates[n.State] {
 		return n, nil
-	}
-	if changed {
-		status.TriedCredentials = s.credentials.status
 	}
 	if takesOver(s.host, n) {
 		if err := p.takeOver(ctx, s, n, wanted); err != nil {
