@@ -2,7 +2,11 @@ package operator_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
@@ -124,4 +128,45 @@ func TestHardwareDetailsFromTheAnnotation(t *testing.T) {
 	})
 	consumed("demo-unmanaged-broken")
 	b.hasEvent("demo-unmanaged-broken", "InvalidAnnotationValue")
+}
+
+// TestAnnotationsThatTheAPIServerRefusesStopNothing is about values that decode, and that no
+// status or HardwareData may have.
+func TestAnnotationsThatTheAPIServerRefusesStopNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	for name, annotation := range map[string][2]string{
+		"demo-refused-status":  {v1alpha1.StatusAnnotation, `{"provisioning":{"state":"available","image":{"url":"a","format":"zzz"}}}`},
+		"demo-refused-details": {v1alpha1.HardwareDetailsAnnotation, `{"nics":[{"mac":"zz"}]}`},
+	} {
+		b.plainHost(name, func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{annotation[0]: annotation[1]} })
+		b.hasEvent(name, "InvalidAnnotationValue")
+		b.inState(name, v1alpha1.StateAvailable)
+	}
+	deleted := b.plainHost("demo-refused-deleted", func(h *v1alpha1.BareMetalHost) {
+		h.Finalizers = []string{v1alpha1.HostFinalizer}
+		h.Annotations = map[string]string{
+			v1alpha1.PausedAnnotation: "", v1alpha1.HardwareDetailsAnnotation: `{"nics":[{"mac":"zz"}]}`,
+			v1alpha1.StatusAnnotation: `{"provisioning":{"state":"available","image":{"url":"a","format":"zzz"}}}`,
+		}
+	})
+	b.remove(deleted)
+	b.update(deleted, func() { delete(deleted.Annotations, v1alpha1.PausedAnnotation) })
+	b.gone("demo-refused-deleted")
+}
+
+func TestManyAnnotationsWithoutEffectAreCounted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.plainHost("demo-holds", func(h *v1alpha1.BareMetalHost) {
+		for i := range 1000 {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, fmt.Sprintf("%s%060d", v1alpha1.RebootAnnotationPrefix, i), "")
+		}
+	})
+	h := b.inState("demo-holds", v1alpha1.StateAvailable)
+	for _, c := range h.Status.Conditions {
+		if c.Type == v1alpha1.PowerManagementSupportedCondition && !strings.HasSuffix(c.Message, ", and 990 more") {
+			t.Errorf("message %q, want the number of those that are not named", c.Message)
+		}
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
@@ -13,6 +15,9 @@ import (
 // a host off, which has no BMC or must not be powered off, belong to others and stay. The
 // request for one cycle of a host without a BMC is removed.
 type rebootRequests struct{}
+
+// namedHolds is how many annotations without effect are named; there may be thousands.
+const namedHolds = 10
 
 func (rebootRequests) reconcile(_ context.Context, s *scope) (result, error) {
 	reason, because := eventPowerManagementUnsupported, "a host without a BMC cannot be held powered off"
@@ -30,7 +35,7 @@ func (rebootRequests) reconcile(_ context.Context, s *scope) (result, error) {
 			s.warnOf(key, eventPowerManagementUnsupported, "Annotation %s was removed: a host without a BMC cannot be rebooted", key)
 		case strings.HasPrefix(key, v1alpha1.RebootAnnotationPrefix):
 			s.ignoredHolds = append(s.ignoredHolds, key)
-			if !slices.Contains(strings.FieldsFunc(announced, func(r rune) bool { return r == ' ' || r == ',' }), key) {
+			if len(s.ignoredHolds) <= namedHolds && !slices.Contains(strings.FieldsFunc(announced, func(r rune) bool { return r == ' ' || r == ',' }), key) {
 				s.warnOf(key, reason, "Annotation %s has no effect: %s", key, because)
 			}
 		}
@@ -44,14 +49,14 @@ func isRebootAnnotation(key string) bool {
 }
 
 // suppliedDetails copies hardware details that a user wrote into an
-// annotation, unless inspection has found some.
+// annotation, unless inspection has found some. A host that is deleted needs none.
 type suppliedDetails struct {
 	data hardwareData
 }
 
 func (p suppliedDetails) reconcile(ctx context.Context, s *scope) (result, error) {
 	text, there := s.host.Annotations[v1alpha1.HardwareDetailsAnnotation]
-	if !there || !takesSuppliedDetails(s.host) {
+	if !there || !takesSuppliedDetails(s.host) || !s.host.DeletionTimestamp.IsZero() {
 		return result{}, nil
 	}
 	delete(s.host.Annotations, v1alpha1.HardwareDetailsAnnotation)
@@ -60,7 +65,12 @@ func (p suppliedDetails) reconcile(ctx context.Context, s *scope) (result, error
 		s.warn(eventInvalidAnnotationValue, "Annotation %s was removed: it holds no hardware details: %v", v1alpha1.HardwareDetailsAnnotation, err)
 		return result{}, nil
 	}
-	if err := p.data.write(ctx, s.host, &details); err != nil {
+	err := p.data.write(ctx, s.host, &details)
+	if apierrors.IsInvalid(err) {
+		s.warn(eventInvalidAnnotationValue, "Annotation %s was removed: %v", v1alpha1.HardwareDetailsAnnotation, err)
+		return result{}, nil
+	}
+	if err != nil {
 		return result{}, err
 	}
 	s.host.Status.HardwareDetails = &details

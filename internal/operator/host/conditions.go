@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -95,7 +96,7 @@ func servicing(s *scope) bool {
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: cut(message)}
 }
 
 func manageable(s *scope) metav1.Condition {
@@ -268,5 +269,9 @@ func withoutEffect(annotations []string) string {
 	if len(annotations) == 0 {
 		return ""
 	}
-	return "; these annotations have no effect: " + strings.Join(annotations, ", ")
+	text := "; these annotations have no effect: " + strings.Join(annotations[:min(len(annotations), namedHolds)], ", ")
+	if more := len(annotations) - namedHolds; more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	return text
 }

@@ -42,6 +42,11 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 		summarize(s)
 	}
 	if err := r.write(ctx, s); err != nil {
+		if apierrors.IsInvalid(err) && isDeferred(s.before) {
+			if err = r.dropStatus(ctx, s, err); err == nil {
+				return ctrl.Result{RequeueAfter: soon}, nil
+			}
+		}
 		again, err := r.giveUp(ctx, s, err)
 		return again, client.IgnoreNotFound(err)
 	}
@@ -173,6 +178,21 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 		}
 	}
 	r.remember(s, changed)
+	return nil
+}
+
+// dropStatus removes the annotation with a status that the API server does not take, so that the host
+// goes on without it, and can be deleted.
+func (r *Reconciler) dropStatus(ctx context.Context, s *scope, refusal error) error {
+	changed := s.before.DeepCopy()
+	delete(changed.Annotations, v1alpha1.StatusAnnotation)
+	if err := r.Client.Patch(ctx, changed, locked(s.before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove annotation %s: %w", v1alpha1.StatusAnnotation, err)
+	}
+	r.remember(s, changed)
+	s.events = nil
+	s.warn(eventInvalidAnnotationValue, "Annotation %s was removed: %v", v1alpha1.StatusAnnotation, refusal)
+	r.publish(s)
 	return nil
 }
 

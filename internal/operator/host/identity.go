@@ -153,7 +153,7 @@ func (p identity) compare(ctx context.Context, s *scope, expected node.MachineFa
 }
 
 func identityCondition(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
-	c := condition(v1alpha1.IdentityVerifiedCondition, status, reason, cut(message))
+	c := condition(v1alpha1.IdentityVerifiedCondition, status, reason, message)
 	return &c
 }
 
