@@ -65,6 +65,12 @@ func TestResultOfAnInspectionIsCollectedWhenTheEngineHasStoredIt(t *testing.T) {
 	}
 }
 
+// unproven is why a node in use is not the host's although it has its name.
+func unproven(use string) string {
+	return "node n1 has the name of this host and no mark, and it is in use: " + use + ". It may be another cluster's; if it is this host's, " +
+		"whoever manages the engine sets extra.ingot_host of the node to c1/metal/web"
+}
+
 func TestDecideLinkRefusesNodesOfOthers(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -73,7 +79,20 @@ func TestDecideLinkRefusesNodesOfOthers(t *testing.T) {
 		want   string
 	}{
 		{"free node", provisioner.Node{ID: "n1", State: node.Enroll}, nil, ""},
-		{"node named for the host", provisioner.Node{ID: "n1", Name: "metal~web", State: node.Active}, nil, ""},
+		{"free node named for the host", provisioner.Node{ID: "n1", Name: "metal~web", State: node.Manageable}, nil, ""},
+		{"node in use named for the host, in its status", provisioner.Node{ID: "linked", Name: "metal~web", State: node.Active}, nil, ""},
+		{"node in use named for the host, with it as instance", provisioner.Node{ID: "n1", Name: "metal~web", State: node.Active, InstanceID: "uid"}, nil, ""},
+		{"node in use named for the host", provisioner.Node{ID: "n1", Name: "metal~web", State: node.Active}, nil, unproven("it is in state active")},
+		{
+			"node named for the host, with another instance",
+			provisioner.Node{ID: "n1", Name: "metal~web", State: node.Available, InstanceID: "i1"},
+			nil, unproven("it has the instance i1"),
+		},
+		{
+			"node named for the host, with an owner",
+			provisioner.Node{ID: "n1", Name: "metal~web", State: node.Available, Owner: "team"},
+			nil, unproven("its owner is team"),
+		},
 		{"node with the host's mark", provisioner.Node{ID: "n1", Mark: "c1/metal/web", State: node.Active}, nil, ""},
 		{
 			"node with the host's mark, in another host's status",
@@ -103,7 +122,7 @@ func TestDecideLinkRefusesNodesOfOthers(t *testing.T) {
 		{"active", provisioner.Node{ID: "n1", State: node.Active}, nil, "node n1 is in use: it is in state active"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := testHost(func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.ID = "linked" })
+			h := testHost(func(h *v1alpha1.BareMetalHost) { h.UID, h.Status.Provisioning.ID = "uid", "linked" })
 			if got := decideLink(h, tt.node, "c1/metal/web", tt.owners); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}

@@ -288,3 +288,32 @@ func TestHostIsDeletedWithoutItsSecret(t *testing.T) {
 	l.gone("web")
 	l.does("web", before, "undeploy", "delete")
 }
+
+// TestNodeInUseIsNotTakenByItsNameAlone is about a node that the operator of another cluster
+// registered for a host with the same namespace and name, without a mark.
+func TestNodeInUseIsNotTakenByItsNameAlone(t *testing.T) {
+	l := newLife(t, nil)
+	access, err := bmc.Parse(v1alpha1.BMCDetails{Address: testAddress + "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := l.engine.Create(t.Context(), provisioner.Registration{Name: "metal~web", Access: &access, Credentials: bmc.Credentials{Username: "root", Password: "calvin"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.engine.Change(n.ID, func(n *provisioner.Node) { n.State, n.InstanceID = node.Active, "somebody" })
+	for name, add := range map[string]func(string, func(*v1alpha1.BareMetalHost)){"without a BMC": l.addPlain, "with a BMC": l.add} {
+		add("web", nil)
+		for range 10 {
+			l.now = l.now.Add(max(l.pass("web"), time.Second))
+		}
+		if id := l.host("web").Status.Provisioning.ID; id != "" {
+			t.Errorf("%s: the host has node %s of somebody else", name, id)
+		}
+		l.remove(l.host("web"))
+		l.gone("web")
+		if got, err := l.engine.Node(t.Context(), n.ID); err != nil || got.State != node.Active || got.Mark != "" {
+			t.Errorf("%s: the node of somebody else is %+v, %v; want it untouched", name, got, err)
+		}
+	}
+}

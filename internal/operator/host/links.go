@@ -78,7 +78,7 @@ func (l links) conflict(ctx context.Context, h *v1alpha1.BareMetalHost, a *nodec
 // decideLink returns why the node cannot become the host's, or "". owners are other
 // hosts that have the node already.
 func decideLink(h *v1alpha1.BareMetalHost, n provisioner.Node, mark provisioner.Mark, owners []*v1alpha1.BareMetalHost) string {
-	step, reason := decideClaim(n, mark, provisioner.NodeName(h.Namespace, h.Name), "")
+	step, reason := decideClaim(h, n, mark, "")
 	if step == claimNeeded && len(owners) > 0 {
 		owner := owners[0]
 		return fmt.Sprintf("node %s belongs to host %s/%s; %s", n.ID, owner.Namespace, owner.Name, duplicate.Advice(h, owner))

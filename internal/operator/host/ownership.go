@@ -12,7 +12,8 @@ import (
 // ownership decides which node a host may use. What a host says about itself is
 // written by those who may write hosts, in their namespace only, so it proves nothing:
 // a node is a host's when it carries the host's mark, and a host can mark only a node
-// that nobody uses or that was registered under the host's name.
+// that nobody uses, or one with the host's name. A node in use that has the name may be
+// that of another cluster's host, so then the host has to be known as the one that uses it.
 //
 // A host gets the node's ID in its status first and the mark after that, so that a
 // deletion in between finds the node. Every pass that acts on a node reads it and looks
@@ -42,7 +43,7 @@ const (
 
 // decideClaim is pure. The reason explains a refusal. moving is the digest of the annotation
 // with a status that the host is restored from, "" for other hosts.
-func decideClaim(n provisioner.Node, mark provisioner.Mark, nodeName, moving string) (claim, string) {
+func decideClaim(h *v1alpha1.BareMetalHost, n provisioner.Node, mark provisioner.Mark, moving string) (claim, string) {
 	switch {
 	case n.Mark == mark && n.Released != "":
 		return claimReturn, ""
@@ -52,8 +53,12 @@ func decideClaim(n provisioner.Node, mark provisioner.Mark, nodeName, moving str
 		return claimMoved, ""
 	case moving != "" && n.Mark.Moves(mark):
 		return claimAwaited, ""
-	case n.Mark == "" && n.Name == nodeName:
+	case n.Mark != "" || n.Name != provisioner.NodeName(h.Namespace, h.Name):
+	case n.UsedFor() == "" || uses(h, n):
 		return claimNeeded, ""
+	default:
+		return claimRefused, fmt.Sprintf("node %s has the name of this host and no mark, and it is in use: %s. It may be another cluster's; if it is this host's, "+
+			"whoever manages the engine sets extra.%s of the node to %s", n.ID, n.UsedFor(), v1alpha1.NodeMarkKey, mark)
 	}
 	if host, here := n.Mark.Neighbour(mark); here {
 		return claimRefused, fmt.Sprintf("node %s is in use: it belongs to host %s; delete one of the two hosts, or correct the address", n.ID, host)
@@ -62,6 +67,12 @@ func decideClaim(n provisioner.Node, mark provisioner.Mark, nodeName, moving str
 		return claimRefused, fmt.Sprintf("node %s is in use: %s", n.ID, somebody)
 	}
 	return claimNeeded, ""
+}
+
+// uses reports whether a node without a mark is known to be the host's: the host is linked to it,
+// or it shows the host as its instance.
+func uses(h *v1alpha1.BareMetalHost, n provisioner.Node) bool {
+	return h.Status.Provisioning.ID == n.ID || n.InstanceID != "" && n.InstanceID == string(h.UID)
 }
 
 // mark is the host's mark.
@@ -86,8 +97,8 @@ func (o ownership) check(ctx context.Context, h *v1alpha1.BareMetalHost, n provi
 // that is still to be done, and returns it. It returns a conflictError when the node
 // is not the host's.
 func (o ownership) hold(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node) (provisioner.Node, error) {
-	mark, nodeName := o.mark(h), provisioner.NodeName(h.Namespace, h.Name)
-	switch step, reason := decideClaim(n, mark, nodeName, ""); step {
+	mark := o.mark(h)
+	switch step, reason := decideClaim(h, n, mark, ""); step {
 	case claimHeld:
 		return n, nil
 	case claimReturn:

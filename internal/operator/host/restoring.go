@@ -108,7 +108,7 @@ func (p restoring) read(ctx context.Context, s *scope, restored v1alpha1.Provisi
 		return err
 	}
 	mark := p.owners.mark(s.host)
-	switch step, _ := decideClaim(n, mark, provisioner.NodeName(s.host.Namespace, s.host.Name), moving); step {
+	switch step, _ := decideClaim(s.host, n, mark, moving); step {
 	case claimMoved:
 		if n, err = p.owners.take(ctx, n, mark); err != nil {
 			return err

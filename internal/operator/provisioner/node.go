@@ -131,6 +131,14 @@ func (n Node) BelongsTo() string {
 		return "extra." + v1alpha1.NodeMarkKey + " names another host"
 	case n.Name != "":
 		return "it has the name " + n.Name
+	default:
+		return n.UsedFor()
+	}
+}
+
+// UsedFor describes what a node is used for, whatever it is called, or returns "".
+func (n Node) UsedFor() string {
+	switch {
 	case n.InstanceID != "":
 		return "it has the instance " + n.InstanceID
 	case n.Owner != "":
