@@ -134,7 +134,7 @@ func New(config Config) *Reconciler {
 		engine: config.Engine, others: others,
 		inputs: deploymentInputs{live: config.Live, metrics: config.Metrics}, images: config.ramdisks(),
 		nodes: config.NodeCache, owners: owners, applied: r.applied, metrics: config.Metrics, maxBackoff: config.MaxBackoff,
-		identity: identity{engine: config.Engine}, details: details{engine: config.Engine, readings: config.Readings},
+		identity: identity{engine: config.Engine, turns: &turns{taken: map[string]int{}}}, details: details{engine: config.Engine, readings: config.Readings},
 	}
 	r.releasing = releasing{owners: owners}
 	r.guards = []phase{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -90,7 +91,42 @@ func someOf(macs []string) string {
 // identity compares the machine behind a BMC with the machine of a node, before the node
 // gets the address and the credentials of that BMC. Until then nothing can be done through
 // it, also when this process ends in between.
-type identity struct{ engine engine }
+type identity struct {
+	engine engine
+	turns  *turns
+}
+
+// The most calls for identities at the same time, of all hosts and of those of one namespace: each
+// holds a worker for as long as the BMC takes, and a user chooses the BMC.
+const identifyAll, identifyNamespace = 4, 2
+
+// turns bounds what runs at the same time. It is safe for concurrent use.
+type turns struct {
+	mu    sync.Mutex
+	all   int
+	taken map[string]int // by namespace
+}
+
+// take reports whether there is a turn for a namespace, which give ends.
+func (t *turns) take(namespace string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all >= identifyAll || t.taken[namespace] >= identifyNamespace {
+		return false
+	}
+	t.all++
+	t.taken[namespace]++
+	return true
+}
+
+func (t *turns) give(namespace string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all--
+	if t.taken[namespace]--; t.taken[namespace] == 0 {
+		delete(t.taken, namespace)
+	}
+}
 
 // check returns nil when the node, which takesOver, may get the BMC. Otherwise the host stays
 // as it is.
@@ -117,8 +153,13 @@ func (p identity) checkLost(ctx context.Context, s *scope, wanted provisioner.Re
 }
 
 // judge asks the BMC which machine it belongs to. The sentence says what differs, or why
-// nothing is known.
-func (p identity) judge(ctx context.Context, expected node.MachineFacts, wanted provisioner.Registration) (v verdict, reason string, err error) {
+// nothing is known. Without a turn, the host waits for one.
+func (p identity) judge(ctx context.Context, s *scope, expected node.MachineFacts, wanted provisioner.Registration) (v verdict, reason string, err error) {
+	if !p.turns.take(s.host.Namespace) {
+		s.waiting("Waiting until the BMCs of other hosts have told which machines they belong to")
+		return verdictUnknown, "", fmt.Errorf("%w: other BMCs are being asked which machines they belong to", provisioner.ErrBusy)
+	}
+	defer p.turns.give(s.host.Namespace)
 	told, err := p.engine.Identify(ctx, *wanted.Access, wanted.Credentials)
 	if errors.Is(err, provisioner.ErrUnsupported) {
 		return verdictUnknown, fmt.Sprintf("Whether the BMC belongs to the machine that was discovered is not known: %v", err), nil
@@ -134,7 +175,7 @@ func (p identity) judge(ctx context.Context, expected node.MachineFacts, wanted 
 
 // compare asks the BMC and records the outcome.
 func (p identity) compare(ctx context.Context, s *scope, expected node.MachineFacts, wanted provisioner.Registration) error {
-	v, reason, err := p.judge(ctx, expected, wanted)
+	v, reason, err := p.judge(ctx, s, expected, wanted)
 	if err != nil {
 		return err
 	}

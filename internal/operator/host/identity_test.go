@@ -1,10 +1,16 @@
 package host
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/bmc"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
 func TestMachinesAreComparedByWhatBothTell(t *testing.T) {
@@ -47,4 +53,51 @@ func TestMachinesAreComparedByWhatBothTell(t *testing.T) {
 			}
 		}
 	}
+}
+
+// slowBMCs is an engine whose BMCs answer when they may.
+type slowBMCs struct {
+	engine
+
+	answer chan struct{}
+}
+
+func (e slowBMCs) Identify(context.Context, bmc.Access, bmc.Credentials) (node.MachineFacts, error) {
+	<-e.answer
+	return node.MachineFacts{}, nil
+}
+
+func TestSlowBMCsOfOneNamespaceHoldFewWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := slowBMCs{answer: make(chan struct{})}
+		p := identity{engine: slow, turns: &turns{taken: map[string]int{}}}
+		ask := func(namespace string) error {
+			h := testHost(func(h *v1alpha1.BareMetalHost) { h.Namespace = namespace })
+			return p.compare(t.Context(), newScope(h, testNow, 0), node.MachineFacts{}, provisioner.Registration{Access: &bmc.Access{}})
+		}
+		holds := func(namespace string) {
+			t.Helper()
+			go func() {
+				if err := ask(namespace); err != nil {
+					t.Errorf("namespace %s: %v", namespace, err)
+				}
+			}()
+			synctest.Wait()
+		}
+		holds("tenant")
+		holds("tenant")
+		if err := ask("tenant"); !errors.Is(err, provisioner.ErrBusy) {
+			t.Errorf("third call of a namespace: %v, want that it has to wait", err)
+		}
+		holds("other")
+		holds("other")
+		if err := ask("third"); !errors.Is(err, provisioner.ErrBusy) {
+			t.Errorf("fifth call of all: %v, want that it has to wait", err)
+		}
+		close(slow.answer)
+		synctest.Wait()
+		if err := ask("tenant"); err != nil {
+			t.Errorf("after the others: %v", err)
+		}
+	})
 }

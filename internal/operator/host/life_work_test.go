@@ -477,3 +477,27 @@ func TestErrorsInTheStatusHaveNoCredentials(t *testing.T) {
 		t.Errorf("the host shows %d bytes: %.200q", len(shown), shown)
 	}
 }
+
+func TestAnnotatingAHostDoesNotCallItsBMCAgain(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", nil)
+	l.secret("web", demo.WrongPassword)
+	h := l.host("web")
+	for range passes {
+		pause := l.pass("web")
+		if h = l.host("web"); h.Status.ErrorType != v1alpha1.ErrorNone {
+			break // and the pause after it begins
+		}
+		l.now = l.now.Add(pause)
+	}
+	asked := len(l.effects("web"))
+	before := h.DeepCopy()
+	metav1.SetMetaDataAnnotation(&h.ObjectMeta, "note", "1")
+	if err := l.api.Patch(t.Context(), h, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	if pause := l.pass("web"); pause < time.Second*10 {
+		t.Errorf("the next pass is in %s, want the rest of the pause", pause)
+	}
+	l.does("web", asked)
+}

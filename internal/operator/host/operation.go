@@ -167,17 +167,27 @@ func arrived(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 }
 
 // inputs is a fingerprint of what besides the spec decides whether an operation can
-// succeed. For a live update, which restarts the machine, these are fewer annotations.
+// succeed. Of the annotations only those count that can matter to an operation which restarts
+// the machine, or for which BMCs are called.
 func (s *scope) inputs(name v1alpha1.OperationName) string {
 	annotations := maps.Clone(s.before.Annotations)
 	delete(annotations, v1alpha1.StatusAnnotation)
-	if name == v1alpha1.OperationService {
-		maps.DeleteFunc(annotations, func(key, _ string) bool { return !isRebootAnnotation(key) })
+	if matters := decisive[name]; matters != nil {
+		maps.DeleteFunc(annotations, func(key, _ string) bool { return !matters(key) })
+	}
+	if len(annotations) == 0 {
+		annotations = nil // the same as none
 	}
 	if mark := s.changes.fingerprint(); mark != "" && (name == v1alpha1.OperationPrepare || name == v1alpha1.OperationService) {
 		return fingerprint(annotations, s.credentialsVersion, mark)
 	}
 	return fingerprint(annotations, s.credentialsVersion)
+}
+
+// decisive says for some operations which annotations decide about them; for others any does.
+var decisive = map[v1alpha1.OperationName]func(key string) bool{
+	v1alpha1.OperationService:  isRebootAnnotation,
+	v1alpha1.OperationRegister: func(key string) bool { return key == v1alpha1.AllowDuplicateAnnotation },
 }
 
 // fingerprint is a short digest of values.

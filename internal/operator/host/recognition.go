@@ -66,6 +66,6 @@ func (p registration) judge(ctx context.Context, s *scope, expected node.Machine
 	if s.wait(v1alpha1.OperationRegister, p.maxBackoff) > 0 {
 		return verdictUnknown, errWaits
 	}
-	v, _, err := p.identity.judge(ctx, expected, wanted)
+	v, _, err := p.identity.judge(ctx, s, expected, wanted)
 	return v, refused(v1alpha1.OperationRegister, "find", wanted.Name, err)
 }
