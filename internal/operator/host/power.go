@@ -125,7 +125,7 @@ func nextPower(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.N
 		return powerWait
 	case n.Power == node.PowerOff && r.cycle:
 		return powerServed
-	case n.Power == node.PowerOff && unproven(records) && !confirmable(n):
+	case n.Power == node.PowerOff && isUnproven(records) && !confirmable(n):
 		// A failure that the engine shows stays until it is asked again.
 		if asked {
 			return powerRefused
@@ -150,8 +150,8 @@ func confirmable(n provisioner.Node) bool {
 	return n.Power == node.PowerOff && n.TargetPower == "" && !n.Busy && n.LastError == "" && n.Fault == ""
 }
 
-// unproven reports whether there is a record of a hold that no reading has confirmed.
-func unproven(records []v1alpha1.PowerOffHold) bool {
+// isUnproven reports whether there is a record of a hold that no reading has confirmed.
+func isUnproven(records []v1alpha1.PowerOffHold) bool {
 	return slices.ContainsFunc(records, func(hold v1alpha1.PowerOffHold) bool { return hold.ConfirmedAt == nil })
 }
 
