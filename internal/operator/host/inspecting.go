@@ -82,6 +82,9 @@ func (p inspecting) reconcile(ctx context.Context, s *scope) (result, error) {
 	case inspectCollect:
 		return p.collect(ctx, s)
 	}
+	if state := s.node.State; (state == node.Inspecting || state == node.InspectWait) && record.Request != askInspect && record.Request != askAbort {
+		s.asked(v1alpha1.OperationInspect, askInspect, *s.node) // the answer was lost
+	}
 	if record.Request == "" && record.Failures == 0 {
 		s.note(eventInspectionStarted, "The engine reads the hardware")
 	}

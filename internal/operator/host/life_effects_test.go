@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -222,7 +224,7 @@ func slowLife(tb testing.TB) *life {
 	for _, verb := range []demo.Verb{
 		demo.VerbManage, demo.VerbInspect, demo.VerbClean, demo.VerbProvide, demo.VerbDeploy, demo.VerbUndeploy, demo.VerbService, demo.VerbPower,
 	} {
-		durations[verb] = time.Minute
+		durations[verb] = 5 * time.Second
 	}
 	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: durations})
 	l.restart()
@@ -253,5 +255,76 @@ func TestMachineThatMustNotBeOffIsRestartedOnce(t *testing.T) {
 		if writes < refused {
 			return // there is no other write
 		}
+	}
+}
+
+// wholeLife takes a host through all that its machine can be asked for, from its registration to
+// its deletion.
+func (l *life) wholeLife(name string) {
+	l.Helper()
+	const hold = v1alpha1.RebootAnnotationPrefix + "fence"
+	firmware := componentsObject(1, nil, v1alpha1.FirmwareUpdate{Component: "bmc", URL: "https://images/bmc-1"})
+	firmware.Name, firmware.Namespace = name, "metal"
+	l.create(firmware)
+	l.add(name, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.RAID = &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{{Level: "1"}}}
+	})
+	l.rests(name, v1alpha1.StateAvailable)
+	l.edit(name, withImage)
+	l.rests(name, v1alpha1.StateProvisioned)
+	l.annotate(name, hold, "1")
+	l.until(name, "held off", func(h *v1alpha1.BareMetalHost) bool {
+		return len(h.Status.PowerOffHolds) == 1 && h.Status.PowerOffHolds[0].ConfirmedAt != nil
+	})
+	newer := componentsObject(2, nil, v1alpha1.FirmwareUpdate{Component: "bmc", URL: "https://images/bmc-2"})
+	firmware.Generation, firmware.Spec, firmware.Status = newer.Generation, newer.Spec, newer.Status
+	if err := l.api.Update(l.Context(), firmware); err != nil {
+		l.Fatal(err)
+	}
+	policy := &v1alpha1.HostUpdatePolicy{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "metal"}}
+	policy.Spec.FirmwareUpdates = v1alpha1.UpdateOnReboot
+	l.create(policy)
+	l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+	l.until(name, "updated", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Updates.Components.Applied == 2 })
+	l.rests(name, v1alpha1.StateProvisioned)
+	l.annotate(name, v1alpha1.RebuildAnnotation, "")
+	l.until(name, "deployed anew", func(h *v1alpha1.BareMetalHost) bool {
+		return l.count(name, "deploy") == 2 && h.Status.Provisioning.State == v1alpha1.StateProvisioned
+	})
+	l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+	l.rests(name, v1alpha1.StateAvailable)
+	l.annotate(name, v1alpha1.InspectAnnotation, "")
+	l.until(name, "inspected again", func(*v1alpha1.BareMetalHost) bool { return l.count(name, "inspect") == 2 })
+	l.rests(name, v1alpha1.StateAvailable)
+	l.edit(name, withImage)
+	l.rests(name, v1alpha1.StateProvisioned)
+	l.remove(l.host(name))
+	l.gone(name)
+}
+
+// TestNothingIsDoneTwiceWhicheverWriteIsRefused refuses each write of a whole life in its turn.
+func TestNothingIsDoneTwiceWhicheverWriteIsRefused(t *testing.T) {
+	lived := func(t *testing.T, refused int) (effects []string, writes int) {
+		l := slowLife(t)
+		l.refusing(func(w write) bool {
+			if writes++; writes == refused {
+				t.Logf("refused is a write of %T, of its status: %t", w.obj, w.status)
+			}
+			return writes == refused
+		})
+		l.wholeLife("web")
+		return l.effects("web"), writes
+	}
+	want, writes := lived(t, 0)
+	for refused := 1; refused <= writes; refused++ {
+		t.Run(fmt.Sprint("write ", refused), func(t *testing.T) {
+			t.Parallel()
+			got, _ := lived(t, refused)
+			// Powering off what is off already does nothing.
+			got = slices.CompactFunc(got, func(a, b string) bool { return a == b && a == "soft power off" })
+			if !slices.Equal(got, want) {
+				t.Errorf("asked of the machine: %q, want %q", got, want)
+			}
+		})
 	}
 }
