@@ -126,7 +126,7 @@ func (c *Client) wrap(ctx context.Context, op string, err error) error {
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &answer) {
 		kind, message := kindOf(answer.Actual), faultText(answer.Body, answer.Actual)
-		if kind == ErrNotFound && !isFault(answer.ResponseHeader, answer.Body) {
+		if answer.Actual == http.StatusNotFound && !isFault(answer.ResponseHeader, answer.Body) {
 			kind = ErrProtocol
 			message = "this is not an answer of the Bare Metal API; check the endpoint and the proxies before it: " + message
 		}

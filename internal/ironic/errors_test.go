@@ -132,7 +132,7 @@ func TestOnlyTheAPISaysThatAnObjectDoesNotExist(t *testing.T) {
 			if !errors.Is(err, test.want) || Retryable(err) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
-			if test.want == ErrProtocol && !strings.Contains(err.Error(), "proxies") {
+			if errors.Is(test.want, ErrProtocol) && !strings.Contains(err.Error(), "proxies") {
 				t.Errorf("%v does not say what to check", err)
 			}
 		})

@@ -85,7 +85,7 @@ func (c *Client) askVersion(ctx context.Context, op string) (string, error) {
 	if _, err := c.base.Get(call, c.base.ServiceURL(""), &root, nil); err != nil {
 		err = c.wrap(ctx, op, err)
 		var failed *Error
-		if errors.As(err, &failed) && (failed.Status == http.StatusNotFound || failed.Kind == ErrRejected) {
+		if errors.As(err, &failed) && (failed.Status == http.StatusNotFound || errors.Is(err, ErrRejected)) {
 			return "", c.notTheAPI(op, err)
 		}
 		return "", err
