@@ -1,0 +1,88 @@
+package host
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
+)
+
+// addBMC gives a BMC to a host that has none.
+func (l *life) addBMC(name string) {
+	l.Helper()
+	l.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: name + "-bmc"},
+		Data:       map[string][]byte{"username": []byte("root"), "password": []byte("calvin")},
+	})
+	l.edit(name, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.BMC = v1alpha1.BMCDetails{Address: testAddress + name, CredentialsName: name + "-bmc"}
+	})
+}
+
+// TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn adds a BMC while the machine is prepared,
+// deployed, used by others, and waits to be booted for the removal of its deployment.
+func TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn(t *testing.T) {
+	external := func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }
+	waitsForBoot := func(l *life, name string) {
+		l.rests(name, v1alpha1.StateProvisioned)
+		l.silent(name, true)
+		l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+	}
+	for from, tt := range map[v1alpha1.ProvisioningState]struct {
+		host   string // its name, by which the demo engine behaves
+		change func(*v1alpha1.BareMetalHost)
+		reach  func(l *life, name string) // nil: the host comes into the state by itself
+		end    node.State                 // of what never ends by itself in the demo engine; "" for no such work
+		to     v1alpha1.ProvisioningState
+		want   []demo.Verb // sent since the BMC was added
+	}{
+		v1alpha1.StatePreparing:             {"demo-preparing", nil, nil, node.Available, v1alpha1.StateAvailable, nil},
+		v1alpha1.StateProvisioning:          {"demo-provisioning", withImage, nil, node.Active, v1alpha1.StateProvisioned, nil},
+		v1alpha1.StateExternallyProvisioned: {"web", external, nil, "", v1alpha1.StateExternallyProvisioned, []demo.Verb{demo.VerbManage, demo.VerbAdopt}},
+		// The engine can boot the machine now.
+		v1alpha1.StateDeprovisioning: {"web", withImage, waitsForBoot, "", v1alpha1.StateAvailable, []demo.Verb{demo.VerbUndeploy, demo.VerbPower}},
+	} {
+		t.Run(stateNameOf(from), func(t *testing.T) {
+			l := newLife(t, nil)
+			if tt.host != "demo-preparing" { // which the demo engine knows by its name
+				l.boot(tt.host)
+			}
+			l.addPlain(tt.host, func(h *v1alpha1.BareMetalHost) {
+				h.Spec.BootMACAddress = demo.SampleInventory(tt.host).Hardware.Interfaces[0].MACAddress
+				if tt.change != nil {
+					tt.change(h)
+				}
+			})
+			if tt.reach != nil {
+				tt.reach(l, tt.host)
+			}
+			before, sent := l.rests(tt.host, from), len(l.engine.Verbs(""))
+			l.addBMC(tt.host)
+			for range 5 {
+				l.now = l.now.Add(l.pass(tt.host))
+			}
+			if tt.end != "" {
+				l.node(tt.host, func(n *provisioner.Node) { n.State, n.StateChangedAt = tt.end, l.now })
+			}
+			after := l.rests(tt.host, tt.to)
+			if after.Status.ErrorType != "" || after.Status.Provisioning.ID != before.Status.Provisioning.ID ||
+				!equality.Semantic.DeepEqual(after.Status.HardwareDetails, before.Status.HardwareDetails) {
+				t.Errorf("the host became %+v, want the node and the hardware of %+v", after.Status, before.Status)
+			}
+			got := slices.DeleteFunc(l.verbs(sent), func(v demo.Verb) bool { return v == demo.VerbUpdate })
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("sent %q, want %q", got, tt.want)
+			}
+			if n, err := l.engine.Node(t.Context(), before.Status.Provisioning.ID); err != nil || n.Driver != "redfish" {
+				t.Errorf("the node has the driver %q, %v; want that of the BMC", n.Driver, err)
+			}
+		})
+	}
+}
