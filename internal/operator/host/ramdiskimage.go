@@ -40,7 +40,11 @@ func (p ramdiskImages) find(ctx context.Context, h *v1alpha1.BareMetalHost, acce
 	wanted := imageSpecOf(h, access)
 	err = p.client.Get(ctx, client.ObjectKeyFromObject(h), &found)
 	if apierrors.IsNotFound(err) {
-		return nil, "PreprovisioningImage " + h.Name + " was not built yet", p.create(ctx, h, wanted)
+		missing := "PreprovisioningImage " + h.Name + " was not built yet"
+		if !h.DeletionTimestamp.IsZero() {
+			return nil, missing, nil // its namespace may be ending, which takes no new objects
+		}
+		return nil, missing, p.create(ctx, h, wanted)
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("read PreprovisioningImage %s: %w", h.Name, err)
