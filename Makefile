@@ -171,13 +171,14 @@ fmt: ## Format the code
 generate: ## Generate deep copies, CRDs, roles and documentation
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
+	@for f in config/crd/infrastructure.*.yaml; do sed '/^spec:$$/r config/crd/conversion.yaml' $$f >$$f.tmp && mv $$f.tmp $$f || exit; done
 	@set -x; $(foreach c,$(CONTROLLERS),$(TOOL) controller-gen rbac:roleName=ingot-$(c) \
 		$(foreach p,$(or $(CONTROLLERS_$(c)),$(c)),paths=./internal/operator/$(p)/...) output:rbac:dir=config/rbac/$(c) || exit; )
 	$(TOOL) controller-gen rbac:roleName=ingot-webhook webhook paths=./internal/webhook/... \
 		output:rbac:dir=config/rbac/webhook output:webhook:dir=config/webhook
 	@rm -f $(CHART)/crds/*.yaml $(CHART)/rbac/*.yaml
 	cp config/crd/*_*.yaml $(CHART)/crds/
-	@for d in $(CONTROLLERS) metrics users webhook; do for f in config/rbac/$$d/*.yaml; do case $$f in */kustomization.yaml) ;; \
+	@for d in $(CONTROLLERS) clusterapi metrics users webhook; do for f in config/rbac/$$d/*.yaml; do case $$f in */kustomization.yaml) ;; \
 		*) cp $$f $(CHART)/rbac/$$d-$$(basename $$f) || exit ;; esac; done; done
 	go generate ./...
 

@@ -36,7 +36,9 @@ require (
 	k8s.io/klog/v2 v2.140.0
 	modernc.org/libc v1.79.0 // the one of modernc.org/sqlite: others are not tested with it
 	modernc.org/sqlite v1.61.1
+	sigs.k8s.io/cluster-api/api v1.14.2 // what the contracts of its providers share
 	sigs.k8s.io/controller-runtime v0.24.1 // the one of Kubernetes 1.36
+	sigs.k8s.io/randfill v1.0.0 // fills objects in tests
 	sigs.k8s.io/yaml v1.6.0
 )
 
@@ -118,6 +120,5 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
-	sigs.k8s.io/randfill v1.0.0 // indirect
-	sigs.k8s.io/structured-merge-diff/v6 v6.3.3 // indirect
+	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )

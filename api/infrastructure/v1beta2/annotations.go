@@ -1,0 +1,77 @@
+package v1beta2
+
+// Finalizers.
+const (
+	// ClusterFinalizer keeps a deleted Metal3Cluster as long as it has Metal3Machines.
+	ClusterFinalizer = "metal3cluster.infrastructure.cluster.x-k8s.io"
+	// MachineFinalizer keeps a deleted Metal3Machine until its host is released.
+	MachineFinalizer = "metal3machine.infrastructure.cluster.x-k8s.io"
+	// RemediationFinalizer keeps a deleted Metal3Remediation until what it set on the
+	// host is removed.
+	RemediationFinalizer = "metal3remediation.infrastructure.cluster.x-k8s.io"
+	// DataTemplateFinalizer keeps a deleted Metal3DataTemplate as long as data rendered
+	// from it is in use.
+	DataTemplateFinalizer = "metal3datatemplate.infrastructure.cluster.x-k8s.io"
+	// DataFinalizer keeps a deleted Metal3Data until its addresses are given back.
+	DataFinalizer = "metal3data.infrastructure.cluster.x-k8s.io"
+	// DataClaimFinalizer keeps a deleted Metal3DataClaim until its Metal3Data is gone.
+	DataClaimFinalizer = "metal3dataclaim.infrastructure.cluster.x-k8s.io"
+)
+
+// Annotations and labels of the objects of this group, of Machines and of workload
+// clusters' Nodes.
+const (
+	// HostAnnotation on a Metal3Machine names its host: "<namespace>/<name>". Written by
+	// the machine controller.
+	HostAnnotation = "metal3.io/BareMetalHost"
+
+	// LabelSyncPrefixesAnnotation on a Metal3Cluster lists, separated by commas, the
+	// prefixes of the labels of hosts that their Nodes get, too.
+	LabelSyncPrefixesAnnotation = "metal3.io/metal3-label-sync-prefixes"
+
+	// NodeHostLabel on a Node has the UID of its host. People set it through the arguments
+	// of kubelet; it is one of the ways to find the Node of a machine.
+	NodeHostLabel = "metal3.io/uuid"
+
+	// ExternalRemediationAnnotation on a Machine requests that its host is powered off, its
+	// Node deleted and its host powered on again. Any value counts.
+	ExternalRemediationAnnotation = "host.metal3.io/external-remediation"
+
+	// AutoscaleToHostsAnnotation on a MachineDeployment or a MachineSet makes its size
+	// follow the number of hosts that its machines can use. Any value counts.
+	AutoscaleToHostsAnnotation = "metal3.io/autoscale-to-hosts"
+)
+
+// Annotations and labels of BareMetalHosts.
+const (
+	// NodeReuseLabel on a host names the owner that it is reserved for: NodeReuseControlPlane
+	// or NodeReuseMachineDeployment, and its name.
+	NodeReuseLabel = "infrastructure.cluster.x-k8s.io/node-reuse"
+
+	// NodeReuseControlPlane begins the value of NodeReuseLabel for a control plane.
+	NodeReuseControlPlane = "cp-"
+	// NodeReuseMachineDeployment begins the value of NodeReuseLabel for a MachineDeployment.
+	NodeReuseMachineDeployment = "md-"
+
+	// ReservedAtAnnotation on a host is when it was reserved, in the form of RFC 3339.
+	ReservedAtAnnotation = "metal3.io/reserved-at"
+
+	// FailureDomainLabel on a host is the failure domain that it stands in.
+	FailureDomainLabel = "infrastructure.cluster.x-k8s.io/failure-domain"
+
+	// MachineRemediationAnnotation holds a host powered off for a Machine with
+	// ExternalRemediationAnnotation.
+	MachineRemediationAnnotation = "reboot.metal3.io/machine-remediation"
+
+	// MetalRemediationAnnotationPrefix begins the key that holds a host powered off for a
+	// Metal3Remediation; its UID follows.
+	MetalRemediationAnnotationPrefix = "reboot.metal3.io/metal3-remediation-"
+
+	// LegacyUnhealthyAnnotation is an older key of the annotation capm3.metal3.io/unhealthy,
+	// with which a host is not chosen.
+	LegacyUnhealthyAnnotation = "capi.metal3.io/unhealthy"
+)
+
+// ProviderIDPrefix begins the provider ID of a machine, which is
+// "metal3://<namespace>/<host>/<Metal3Machine>".
+const ProviderIDPrefix = "metal3://"

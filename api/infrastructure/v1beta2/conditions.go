@@ -1,0 +1,114 @@
+package v1beta2
+
+// Condition types and reasons that every kind with conditions has. Cluster API reads them.
+const (
+	// ReadyCondition sums up the other conditions of an object.
+	ReadyCondition = "Ready"
+	// ReadyReason means that everything that was asked for is done.
+	ReadyReason = "Ready"
+	// NotReadyReason means that another condition says what is missing.
+	NotReadyReason = "NotReady"
+	// ReadyUnknownReason means that another condition could not be computed.
+	ReadyUnknownReason = "ReadyUnknown"
+	// DeletingReason means that the object is being deleted.
+	DeletingReason = "Deleting"
+	// DeletionFailedReason means that a deletion does not get on; it is tried again.
+	DeletionFailedReason = "DeletionFailed"
+
+	// PausedCondition reports whether the object, or its Cluster, is paused.
+	PausedCondition = "Paused"
+	// PausedReason means that nothing is done for the object.
+	PausedReason = "Paused"
+	// NotPausedReason means that the object is worked on.
+	NotPausedReason = "NotPaused"
+)
+
+// Conditions of a Metal3Cluster.
+const (
+	// BaremetalInfrastructureReadyCondition reports whether machines of the cluster can be
+	// provisioned.
+	BaremetalInfrastructureReadyCondition = "BaremetalInfrastructureReady"
+
+	// ControlPlaneEndpointFailedReason means that spec.controlPlaneEndpoint is missing or
+	// cannot be used.
+	ControlPlaneEndpointFailedReason = "ControlPlaneEndpointFailed"
+	// FailedToGetOwnerClusterReason means that the Cluster that owns the object cannot be
+	// read.
+	FailedToGetOwnerClusterReason = "FailedToGetOwnerCluster"
+	// InternalFailureReason means that something failed that the message names. The
+	// spelling of its value is that of existing clusters.
+	InternalFailureReason = "InternalFailureOccured"
+)
+
+// AssociateBareMetalHostCondition of a Metal3Machine reports whether it holds a host.
+const AssociateBareMetalHostCondition = "AssociateBareMetalHost"
+
+// Reasons of AssociateBareMetalHostCondition.
+const (
+	// AssociateBareMetalHostSuccessReason means that the machine holds a host.
+	AssociateBareMetalHostSuccessReason = "AssociateBareMetalHostSuccess"
+	// AssociateBareMetalHostViaNodeReuseSuccessReason means that it holds one that was
+	// reserved for its owner.
+	AssociateBareMetalHostViaNodeReuseSuccessReason = "AssociateBareMetalHostViaNodeReuseSuccess"
+	// AssociateBareMetalHostFailedReason means that choosing or claiming a host failed.
+	AssociateBareMetalHostFailedReason = "AssociateBareMetalHostFailed"
+	// WaitingForClusterInfrastructureReadyReason means that the Cluster is not ready for
+	// machines yet.
+	WaitingForClusterInfrastructureReadyReason = "WaitingForClusterInfrastructureReady"
+	// WaitingForBootstrapDataReason means that the Machine has no bootstrap data yet.
+	WaitingForBootstrapDataReason = "WaitingForBootstrapData"
+	// WaitingForMetal3MachineOwnerRefReason means that no Machine owns the object yet.
+	WaitingForMetal3MachineOwnerRefReason = "WaitingForMetal3MachineOwnerRef"
+	// WaitingForMetal3ClusterReason means that there is no Metal3Cluster yet. The spelling
+	// of its value is that of existing clusters.
+	WaitingForMetal3ClusterReason = "WaitingforMetal3Cluster"
+	// PauseAnnotationSetFailedReason means that the host of a paused machine could not be
+	// paused.
+	PauseAnnotationSetFailedReason = "BareMetalHostPauseAnnotationSetFailed"
+	// PauseAnnotationRemoveFailedReason means that the pause of the host could not be
+	// ended.
+	PauseAnnotationRemoveFailedReason = "BareMetalHostPauseAnnotationRemoveFailed"
+	// NoMatchingHostReason means that no host can be used now; the message counts why.
+	NoMatchingHostReason = "NoMatchingHost"
+	// WaitingForReservedHostReason means that a host of the owner is about to be free.
+	WaitingForReservedHostReason = "WaitingForReservedHost"
+	// ReservedHostSelectedReason means that a host that was reserved for the owner is
+	// chosen, and not claimed yet.
+	ReservedHostSelectedReason = "ReservedHostSelected"
+	// ClaimConflictReason means that somebody else changed the chosen host first; another
+	// choice follows.
+	ClaimConflictReason = "ClaimConflict"
+	// HostLostReason means that the host of the machine is gone or belongs to another
+	// consumer.
+	HostLostReason = "HostLost"
+)
+
+// AssociateMetal3MachineMetaDataCondition of a Metal3Machine reports whether its Node was
+// found and labelled.
+const AssociateMetal3MachineMetaDataCondition = "AssociateMetal3MachineMetaData"
+
+// Reasons of AssociateMetal3MachineMetaDataCondition.
+const (
+	// AssociateMetal3MachineMetaDataSuccessReason means that the Node has what it gets.
+	AssociateMetal3MachineMetaDataSuccessReason = "AssociateMetal3MachineMetaDataSuccess"
+	// AssociateMetal3MachineMetaDataFailedReason means that the Node could not be read or
+	// changed.
+	AssociateMetal3MachineMetaDataFailedReason = "AssociateMetal3MachineMetaDataFailed"
+)
+
+// Metal3DataReadyCondition of a Metal3Machine reports whether its data is rendered.
+const Metal3DataReadyCondition = "Metal3DataReady"
+
+// Reasons of Metal3DataReadyCondition.
+const (
+	// WaitingForMetal3DataReason means that the Metal3Data is not rendered yet.
+	WaitingForMetal3DataReason = "WaitingForMetal3Data"
+	// Metal3DataSecretsReadyReason means that the rendered Secrets are there.
+	Metal3DataSecretsReadyReason = "Metal3DataSecretsReady"
+	// SecretsSetExternallyReason means that the spec names the Secrets, so that none are
+	// rendered.
+	SecretsSetExternallyReason = "SecretsSetExternally"
+	// DisassociateM3MetaDataFailedReason means that the claim for data could not be given
+	// up.
+	DisassociateM3MetaDataFailedReason = "DisassociateM3MetaDataFailed"
+)
