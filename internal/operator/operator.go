@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	client "github.com/ingot-metal/ingot/internal/ironic"
@@ -137,7 +138,7 @@ func (o *Operator) addEngine() error {
 
 func (o *Operator) newManager() error {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	namespaces := map[string]cache.Config{}

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/controlplane"
 	"github.com/ingot-metal/ingot/internal/operator"
+	"github.com/ingot-metal/ingot/internal/webhook"
 	"github.com/ingot-metal/ingot/internal/webhook/certificate"
 )
 
@@ -65,7 +67,7 @@ func freePort(t *testing.T) int {
 
 // installWebhooks creates the configuration of config/webhook as kustomize makes it, but
 // with the address of this process in the place of the Service, because nothing here
-// routes the addresses of Services.
+// routes the addresses of Services. The same holds for the conversion of objects.
 func (b *bench) installWebhooks(port int) {
 	b.Helper()
 	text, err := os.ReadFile("../../config/webhook/deletion_patch.yaml")
@@ -88,7 +90,7 @@ func (b *bench) installWebhooks(port int) {
 			b.Fatal(err)
 		}
 		webhooks, _, _ := unstructured.NestedSlice(obj.Object, "webhooks")
-		if len(webhooks) != 6 {
+		if len(webhooks) != 8 {
 			b.Errorf("%d webhooks; does the patch name one that does not exist?", len(webhooks))
 		}
 		for _, w := range webhooks {
@@ -100,6 +102,14 @@ func (b *bench) installWebhooks(port int) {
 			b.Fatal(err)
 		}
 		b.create(obj)
+	}
+	patch = fmt.Appendf(nil, `[{"op": "replace", "path": "/spec/conversion/webhook/clientConfig", "value": {"url": "https://127.0.0.1:%d/convert"}}]`, port)
+	for _, name := range webhook.Definitions {
+		crd := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}}
+		crd.SetName(name)
+		if err := b.client.Patch(b.Context(), crd, client.RawPatch(types.JSONPatchType, patch)); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

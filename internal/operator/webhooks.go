@@ -7,6 +7,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	crwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -21,8 +22,8 @@ type WebhookOptions struct {
 	// Port is the TCP port; 0 serves no webhooks.
 	Port int
 	// CertDir is a folder with tls.crt and tls.key, which are read again when they change.
-	// Whoever writes them also writes their authority into the webhook configuration. Empty
-	// means that the operator makes a certificate and does both.
+	// Whoever writes them also writes their authority into the webhook configuration and the
+	// definitions of the kinds that are converted. Empty means that the operator makes a certificate and does both.
 	CertDir string
 	// Namespace is where the operator keeps the certificate that it makes, in a Secret, and
 	// where the Service of the webhooks is; ingot-system.
@@ -83,7 +84,7 @@ func (o *Operator) addWebhooks() error {
 // in the operator's cache.
 func (o *Operator) newKeeper() (*certificate.Keeper, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), admissionregistrationv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), admissionregistrationv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	c, err := ctrlclient.New(o.config, ctrlclient.Options{Scheme: scheme, HTTPClient: o.manager.GetHTTPClient()})
@@ -92,6 +93,6 @@ func (o *Operator) newKeeper() (*certificate.Keeper, error) {
 	}
 	return certificate.New(certificate.Options{
 		Client: c, Namespace: o.opts.Webhook.Namespace, Configuration: webhook.ConfigurationName,
-		Hosts: o.opts.Webhook.Hosts, Logger: o.opts.Logger,
+		Definitions: webhook.Definitions, Hosts: o.opts.Webhook.Hosts, Logger: o.opts.Logger,
 	}), nil
 }

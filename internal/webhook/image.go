@@ -55,14 +55,20 @@ func (c Checks) image(h *v1alpha1.BareMetalHost, f *Findings) {
 		c.imageServer(path.Child("checksum"), image.Checksum, f)
 	}
 	live := image.DiskFormat != nil && *image.DiskFormat == v1alpha1.FormatLiveISO
-	switch {
-	case scheme == "oci" && image.Checksum != "":
-		f.forbid(path.Child("checksum"), "an image of a registry has its digest in its URL; remove it")
-	case scheme != "oci" && !live && image.Checksum == "":
-		f.require(path.Child("checksum"), "the engine checks what it writes to disks; set the digest of the image or the URL of a file of digests")
-	}
+	checkChecksum(path.Child("checksum"), scheme, image.Checksum, live, f)
 	if scheme != "oci" && image.OCIAuthSecretName != nil && *image.OCIAuthSecretName != "" {
 		f.warn(path.Child("ociAuthSecretName"), "has no effect, because the image is not of a registry (oci://)")
+	}
+}
+
+// checkChecksum checks whether an image has a checksum where it needs one. live says that it is
+// not written to a disk.
+func checkChecksum(path *field.Path, scheme, checksum string, live bool, f *Findings) {
+	switch {
+	case scheme == "oci" && checksum != "":
+		f.forbid(path, "an image of a registry has its digest in its URL; remove it")
+	case scheme != "oci" && !live && checksum == "":
+		f.require(path, "the engine checks what it writes to disks; set the digest of the image or the URL of a file of digests")
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 // alone checks a kind whose objects are checked by what stands in them, the same way when
 // they are created and changed.
 type alone[T client.Object] struct {
-	kind  string
+	kind  schema.GroupKind
 	check func(ctx context.Context, obj T, f *Findings) error
 }
 
@@ -33,7 +33,7 @@ func (v alone[T]) ValidateCreate(ctx context.Context, obj T) (admission.Warnings
 	if err := v.check(ctx, obj, &f); err != nil {
 		return nil, err
 	}
-	return f.answer(v.groupKind(), obj.GetName())
+	return f.answer(v.kind, obj.GetName())
 }
 
 func (v alone[T]) ValidateUpdate(ctx context.Context, old, obj T) (admission.Warnings, error) {
@@ -48,15 +48,11 @@ func (v alone[T]) ValidateUpdate(ctx context.Context, old, obj T) (admission.War
 		return nil, err
 	}
 	f.tolerate(before)
-	return f.answer(v.groupKind(), obj.GetName())
+	return f.answer(v.kind, obj.GetName())
 }
 
 // ValidateDelete is not asked for.
 func (v alone[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) { return nil, nil }
-
-func (v alone[T]) groupKind() schema.GroupKind {
-	return schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: v.kind}
-}
 
 // components checks names beyond their pattern, and URLs.
 func (c Checks) components(_ context.Context, o *v1alpha1.HostFirmwareComponents, f *Findings) error {

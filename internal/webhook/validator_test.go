@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	crwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/webhook"
@@ -40,7 +41,7 @@ type bench struct {
 func newBench(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, discoveryv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, discoveryv1.AddToScheme, v1beta2.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -62,6 +63,14 @@ type answer struct {
 	warnings []string
 }
 
+// path is where a kind, in lower case, is checked.
+func path(kind string) string {
+	if strings.HasPrefix(kind, "metal3") {
+		return "/validate-infrastructure-cluster-x-k8s-io-v1beta2-" + kind
+	}
+	return "/validate-metal3-io-v1alpha1-" + kind
+}
+
 // ask sends a request for admission as the API server does. old is nil for a creation.
 func (b *bench) ask(kind string, old, obj client.Object) answer {
 	b.Helper()
@@ -81,7 +90,7 @@ func (b *bench) ask(kind string, old, obj client.Object) answer {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := httptest.NewRequest(http.MethodPost, "/validate-metal3-io-v1alpha1-"+kind, bytes.NewReader(body))
+	r := httptest.NewRequest(http.MethodPost, path(kind), bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	b.mux.ServeHTTP(w, r)

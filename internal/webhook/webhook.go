@@ -1,4 +1,5 @@
-// Package webhook checks objects of metal3.io before the API server stores them. It refuses
+// Package webhook checks objects of metal3.io and infrastructure.cluster.x-k8s.io before the API
+// server stores them, and converts the latter between their versions. It refuses
 // what cannot work, with the field and with what to write instead, and warns about what will
 // not do what it seems to.
 //
@@ -10,12 +11,15 @@ package webhook
 
 import (
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	crwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/duplicate"
+	"github.com/ingot-metal/ingot/internal/webhook/conversion"
 )
 
 // +kubebuilder:webhookconfiguration:mutating=false,name=ingot-webhook
@@ -26,9 +30,26 @@ const ConfigurationName = "ingot-webhook"
 // ServiceName is the name of the Service that the API server reaches webhooks at.
 const ServiceName = "ingot-webhook"
 
-// pathPrefix begins the paths that webhooks are served at, the same as upstream's; the kind
-// in lower case follows.
-const pathPrefix = "/validate-metal3-io-v1alpha1-"
+// Definitions are the names of the CustomResourceDefinitions whose objects are converted.
+var Definitions = []string{
+	"metal3clusters.infrastructure.cluster.x-k8s.io",
+	"metal3clustertemplates.infrastructure.cluster.x-k8s.io",
+	"metal3machines.infrastructure.cluster.x-k8s.io",
+	"metal3machinetemplates.infrastructure.cluster.x-k8s.io",
+	"metal3remediations.infrastructure.cluster.x-k8s.io",
+	"metal3remediationtemplates.infrastructure.cluster.x-k8s.io",
+	"metal3datatemplates.infrastructure.cluster.x-k8s.io",
+	"metal3datas.infrastructure.cluster.x-k8s.io",
+	"metal3dataclaims.infrastructure.cluster.x-k8s.io",
+}
+
+// hostPath and clusterPath begin the paths that checks are served at, the same as
+// upstream's; the kind in lower case follows. conversionPath is where objects are converted.
+const (
+	hostPath       = "/validate-metal3-io-v1alpha1-"
+	clusterPath    = "/validate-infrastructure-cluster-x-k8s-io-v1beta2-"
+	conversionPath = "/convert"
+)
 
 // Config is what the webhooks need.
 type Config struct {
@@ -44,16 +65,23 @@ type Config struct {
 
 // Register adds the webhooks to a server.
 func Register(server crwebhook.Server, c Config) {
-	for kind, hook := range map[string]*admission.Webhook{
-		"baremetalhost":          handler(c.Scheme, hosts{finder: duplicate.Finder{Cache: c.Cache, Live: c.Live}, checks: c.Checks}),
-		"baremetalhostdiscovery": handler(c.Scheme, discoveries{cache: c.Cache}),
-		"hostfirmwarecomponents": handler(c.Scheme, alone[*v1alpha1.HostFirmwareComponents]{"HostFirmwareComponents", c.Checks.components}),
-		"dataimage":              handler(c.Scheme, alone[*v1alpha1.DataImage]{"DataImage", c.Checks.dataImage}),
-		"bmceventsubscription":   handler(c.Scheme, alone[*v1alpha1.BMCEventSubscription]{"BMCEventSubscription", checkSubscription}),
-		"hostupdatepolicy":       handler(c.Scheme, alone[*v1alpha1.HostUpdatePolicy]{"HostUpdatePolicy", policyCheck(c.Cache)}),
+	host := func(kind string) schema.GroupKind { return v1alpha1.GroupVersion.WithKind(kind).GroupKind() }
+	cluster := func(kind string) schema.GroupKind { return v1beta2.GroupVersion.WithKind(kind).GroupKind() }
+	for path, hook := range map[string]*admission.Webhook{
+		hostPath + "baremetalhost":          handler(c.Scheme, hosts{finder: duplicate.Finder{Cache: c.Cache, Live: c.Live}, checks: c.Checks}),
+		hostPath + "baremetalhostdiscovery": handler(c.Scheme, discoveries{cache: c.Cache}),
+		hostPath + "hostfirmwarecomponents": handler(c.Scheme, alone[*v1alpha1.HostFirmwareComponents]{host("HostFirmwareComponents"), c.Checks.components}),
+		hostPath + "dataimage":              handler(c.Scheme, alone[*v1alpha1.DataImage]{host("DataImage"), c.Checks.dataImage}),
+		hostPath + "bmceventsubscription":   handler(c.Scheme, alone[*v1alpha1.BMCEventSubscription]{host("BMCEventSubscription"), checkSubscription}),
+		hostPath + "hostupdatepolicy":       handler(c.Scheme, alone[*v1alpha1.HostUpdatePolicy]{host("HostUpdatePolicy"), policyCheck(c.Cache)}),
+		clusterPath + "metal3machine":       handler(c.Scheme, alone[*v1beta2.Metal3Machine]{cluster("Metal3Machine"), checkMachine}),
+		clusterPath + "metal3machinetemplate": handler(c.Scheme, machineTemplates{
+			alone[*v1beta2.Metal3MachineTemplate]{cluster("Metal3MachineTemplate"), checkMachineTemplate},
+		}),
 	} {
-		server.Register(pathPrefix+kind, hook)
+		server.Register(path, hook)
 	}
+	server.Register(conversionPath, conversion.Handler())
 }
 
 // handler answers requests for one kind. A panic is an answer with status 500, not the end of

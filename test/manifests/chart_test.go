@@ -71,6 +71,8 @@ func TestTheChartHasTheKindsAndRolesOfTheManifests(t *testing.T) {
 		t.Errorf("config and chart differ (-config +chart):\n%s", diff)
 	}
 	for _, obj := range rendered(t, "elsewhere") {
+		// Definitions are no templates: the operator writes its namespace into them.
+		unstructured.RemoveNestedField(obj.Object, "spec", "conversion")
 		if text, err := obj.MarshalJSON(); err != nil || strings.Contains(string(text), namespace) {
 			t.Errorf("%s %s names another namespace, %v", obj.GetKind(), obj.GetName(), err)
 		}

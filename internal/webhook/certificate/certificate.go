@@ -4,7 +4,7 @@
 // The certificate is in a Secret, which all replicas share. Each replica looks at it every
 // minute; whoever finds it missing or about to expire replaces it, and of two that do so at
 // once the API server lets one win. A new certificate is served only after its
-// authority has stood in the webhook configuration for a while, and the authority before
+// authority has stood in the webhook configuration and the definitions for a while, and the authority before
 // stays there, so that no request fails in between, whichever replica it reaches.
 package certificate
 
@@ -21,6 +21,8 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +31,7 @@ import (
 // +kubebuilder:rbac:groups="",namespace=ingot-system,resources=secrets,verbs=create
 // +kubebuilder:rbac:groups="",namespace=ingot-system,resources=secrets,resourceNames=ingot-webhook-certificate,verbs=get;update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=ingot-webhook,verbs=get;patch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=metal3clusters.infrastructure.cluster.x-k8s.io;metal3clustertemplates.infrastructure.cluster.x-k8s.io;metal3machines.infrastructure.cluster.x-k8s.io;metal3machinetemplates.infrastructure.cluster.x-k8s.io;metal3remediations.infrastructure.cluster.x-k8s.io;metal3remediationtemplates.infrastructure.cluster.x-k8s.io;metal3datatemplates.infrastructure.cluster.x-k8s.io;metal3datas.infrastructure.cluster.x-k8s.io;metal3dataclaims.infrastructure.cluster.x-k8s.io,verbs=get;patch
 
 const (
 	// SecretName is the name of the Secret with the certificate.
@@ -49,6 +52,9 @@ type Options struct {
 	// Configuration is the name of the ValidatingWebhookConfiguration that gets the
 	// authorities.
 	Configuration string
+	// Definitions are the names of the CustomResourceDefinitions that get the authorities and
+	// Namespace, as far as they are there and have objects converted.
+	Definitions []string
 	// Hosts are the names and IP addresses that the API server asks for.
 	Hosts []string
 	// Logger gets a line for each change and each failure.
@@ -61,7 +67,7 @@ type Keeper struct {
 	serving atomic.Pointer[tls.Certificate]
 
 	// next, used by Start alone, is the certificate that the next look may serve: its
-	// authority stands in the webhook configuration, and API servers get a minute to learn
+	// authority is published, and API servers get a minute to learn
 	// of it by their watch.
 	next []byte
 }
@@ -120,7 +126,7 @@ func (k *Keeper) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	published := k.publish(ctx, s.bundle)
+	published := errors.Join(k.publish(ctx, s.bundle), k.publishConversion(ctx, s.bundle))
 	if published == nil || k.serving.Load() == nil {
 		k.serve(s, cert)
 	}
@@ -178,6 +184,43 @@ func (k *Keeper) publish(ctx context.Context, bundle []byte) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := k.opts.Client.Patch(ctx, &config, patch); err != nil {
 		return fmt.Errorf("write the authorities into ValidatingWebhookConfiguration %s: %w", k.opts.Configuration, err)
+	}
+	return nil
+}
+
+// publishConversion writes the authorities, and the namespace of the Service, into the
+// definitions where they differ.
+func (k *Keeper) publishConversion(ctx context.Context, bundle []byte) error {
+	var all error
+	for _, name := range k.opts.Definitions {
+		all = errors.Join(all, k.publishDefinition(ctx, name, bundle))
+	}
+	return all
+}
+
+func (k *Keeper) publishDefinition(ctx context.Context, name string, bundle []byte) error {
+	var crd apiextensionsv1.CustomResourceDefinition
+	err := k.opts.Client.Get(ctx, client.ObjectKey{Name: name}, &crd)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
+	case crd.Spec.Conversion == nil || crd.Spec.Conversion.Webhook == nil || crd.Spec.Conversion.Webhook.ClientConfig == nil:
+		return nil
+	}
+	before := crd.DeepCopy()
+	c := crd.Spec.Conversion.Webhook.ClientConfig
+	c.CABundle = bundle
+	if c.Service != nil {
+		c.Service.Namespace = k.opts.Namespace
+	}
+	if equality.Semantic.DeepEqual(before.Spec.Conversion, crd.Spec.Conversion) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := k.opts.Client.Patch(ctx, &crd, patch); err != nil {
+		return fmt.Errorf("write the authorities into CustomResourceDefinition %s: %w", name, err)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +27,7 @@ import (
 const (
 	namespace     = "ingot-system"
 	configuration = "ingot-webhook"
+	definition    = "metal3machines.infrastructure.cluster.x-k8s.io"
 	service       = "ingot-webhook.ingot-system.svc"
 )
 
@@ -40,7 +42,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, admissionregistrationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, admissionregistrationv1.AddToScheme, apiextensionsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +51,14 @@ func newBench(t *testing.T) *bench {
 	for _, name := range []string{"a.metal3.io", "b.metal3.io"} {
 		config.Webhooks = append(config.Webhooks, admissionregistrationv1.ValidatingWebhook{Name: name})
 	}
-	return &bench{TB: t, client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(config).Build(), log: &bytes.Buffer{}}
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: definition}}
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{
+			ClientConfig: &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: "elsewhere", Name: "ingot-webhook"}},
+		},
+	}
+	return &bench{TB: t, client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(config, crd).Build(), log: &bytes.Buffer{}}
 }
 
 // replica starts a keeper. stop ends it and waits for that.
@@ -59,7 +68,7 @@ func (b *bench) replica(hosts ...string) (k *certificate.Keeper, stop func()) {
 		hosts = []string{service}
 	}
 	k = certificate.New(certificate.Options{
-		Client: b.client, Namespace: namespace, Configuration: configuration, Hosts: hosts, Logger: slog.New(slog.NewTextHandler(b.log, nil)),
+		Client: b.client, Namespace: namespace, Configuration: configuration, Definitions: []string{"missing.example.org", definition}, Hosts: hosts, Logger: slog.New(slog.NewTextHandler(b.log, nil)),
 	})
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
@@ -78,7 +87,17 @@ func (b *bench) wait(d time.Duration) {
 	synctest.Wait()
 }
 
-// bundles are the authorities that each webhook of the configuration has.
+// crd reads the definition.
+func (b *bench) crd() *apiextensionsv1.CustomResourceDefinition {
+	b.Helper()
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := b.client.Get(b.Context(), client.ObjectKey{Name: definition}, &crd); err != nil {
+		b.Fatal(err)
+	}
+	return &crd
+}
+
+// bundles are the authorities that each webhook of the configuration has, and the definition.
 func (b *bench) bundles() []string {
 	b.Helper()
 	var config admissionregistrationv1.ValidatingWebhookConfiguration
@@ -89,7 +108,11 @@ func (b *bench) bundles() []string {
 	for _, w := range config.Webhooks {
 		list = append(list, string(w.ClientConfig.CABundle))
 	}
-	return list
+	conversion := b.crd().Spec.Conversion.Webhook.ClientConfig
+	if conversion.Service.Namespace != namespace {
+		b.Errorf("objects are converted in namespace %s", conversion.Service.Namespace)
+	}
+	return append(list, string(conversion.CABundle))
 }
 
 func (b *bench) secret() *corev1.Secret {
@@ -221,9 +244,17 @@ func TestBundleThatSomebodyRemovedComesBack(t *testing.T) {
 		if err := b.client.Update(t.Context(), &config); err != nil {
 			t.Fatal(err)
 		}
+		crd := b.crd()
+		crd.Spec.Conversion.Webhook.ClientConfig.CABundle = nil
+		crd.Spec.Conversion.Webhook.ClientConfig.Service.Namespace = "elsewhere"
+		if err := b.client.Update(t.Context(), crd); err != nil {
+			t.Fatal(err)
+		}
 		b.wait(time.Minute)
-		if _, err := dial(k, b.bundles()[1], service); err != nil {
-			t.Error(err)
+		for _, bundle := range b.bundles() {
+			if _, err := dial(k, bundle, service); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }
