@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -123,6 +124,44 @@ func TestObjectsOfTheOlderVersionAreReadInBoth(t *testing.T) {
 			t.Errorf("update: %v, want it refused", err)
 		}
 	})
+	b.stop()
+}
+
+// TestObjectsThatAreStoredInTheOlderVersionAreReadInTheNewer begins with definitions as clusters
+// of earlier years have them.
+func TestObjectsThatAreStoredInTheOlderVersionAreReadInTheNewer(t *testing.T) {
+	t.Parallel()
+	b, start := webhookBench(t)
+	start(func(*operator.Options) {})
+	crd := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}}
+	crd.SetName("metal3remediations.infrastructure.cluster.x-k8s.io")
+	stores := func(older, newer bool) {
+		patch := fmt.Appendf(nil, `[{"op": "replace", "path": "/spec/versions/0/storage", "value": %v}, {"op": "replace", "path": "/spec/versions/1/storage", "value": %v}]`, older, newer)
+		if err := b.client.Patch(t.Context(), crd, client.RawPatch(types.JSONPatchType, patch)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stores(true, false)
+	obj := b.object("Metal3Remediation", "stored", `spec: {strategy: {type: Reboot, timeout: 1m40.5s}}`)
+	obj.SetGroupVersionKind(v1beta1.GroupVersion.WithKind(obj.GetKind()))
+	b.create(obj)
+	stores(false, true)
+	var hub *unstructured.Unstructured
+	b.eventually("a timeout in seconds", func() string {
+		hub = b.in(v1beta2.GroupVersion, obj)
+		if seconds, _, _ := unstructured.NestedInt64(hub.Object, "spec", "strategy", "timeoutSeconds"); seconds != 101 {
+			return fmt.Sprintf("spec %v", hub.Object["spec"])
+		}
+		return ""
+	})
+	_ = unstructured.SetNestedField(hub.Object, int64(3), "spec", "strategy", "retryLimit")
+	if err := b.client.Update(t.Context(), hub); err != nil { // stores it in the newer version
+		t.Fatal(err)
+	}
+	strategy, _, _ := unstructured.NestedMap(b.in(v1beta1.GroupVersion, obj).Object, "spec", "strategy")
+	if want := map[string]any{"type": "Reboot", "timeout": "1m40.5s", "retryLimit": int64(3)}; !cmp.Equal(want, strategy) {
+		t.Errorf("strategy %v, want %v", strategy, want)
+	}
 	b.stop()
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"runtime/debug"
 
+	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,7 +17,7 @@ import (
 )
 
 // maxRequest bounds a request, in bytes. The API server sends all objects of a list in one.
-const maxRequest = 256 << 20
+const maxRequest = 64 << 20
 
 // Handler answers the API server's requests for conversion. A panic is an answer with an
 // error, not the end of the program.
@@ -29,7 +30,7 @@ func serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	log := logf.FromContext(r.Context()).WithValues("uid", review.Request.UID, "version", review.Request.DesiredAPIVersion)
-	converted, err := convertAll(review.Request)
+	converted, err := convertAll(log, review.Request)
 	review.Response = &apiextensionsv1.ConversionResponse{
 		UID: review.Request.UID, ConvertedObjects: converted, Result: metav1.Status{Status: metav1.StatusSuccess},
 	}
@@ -46,10 +47,11 @@ func serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // convertAll converts the objects of a request. One that cannot be converted fails all.
-func convertAll(request *apiextensionsv1.ConversionRequest) (converted []runtime.RawExtension, err error) {
+func convertAll(log logr.Logger, request *apiextensionsv1.ConversionRequest) (converted []runtime.RawExtension, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("convert to %s: panic: %v\n%s", request.DesiredAPIVersion, p, debug.Stack())
+			err = fmt.Errorf("convert to %s: panic: %v", request.DesiredAPIVersion, p)
+			log.Error(err, "A conversion panicked", "stack", string(debug.Stack()))
 		}
 	}()
 	version, err := schema.ParseGroupVersion(request.DesiredAPIVersion)
