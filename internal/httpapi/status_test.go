@@ -67,6 +67,10 @@ Metal3's operator, are:
 | a node that a person put into maintenance is a registration error | the condition Progressing says who has to act, and no error is counted |
 | an event when spec.externallyProvisioned is set on a provisioned host | the webhook refuses it; without webhooks the condition Progressing says that it has no effect |
 | status.appliedNetworkAttachmentConfigs, HostClaim, HostDeployPolicy, BareMetalSwitch and HostNetworkAttachment | the field is kept as it is, the kinds do not exist |
+| hosts own the Secrets with their credentials | they own none, so that deleting a host deletes no Secret; a finalizer keeps one that is in use |
+| software RAID on a host without a BMC | a preparation error that says so |
+| IRONIC_CLIENT_CERT_FILE, IRONIC_CLIENT_PRIVATE_KEY_FILE, IRONIC_NAME, IRONIC_NAMESPACE, IRONIC_EXTERNAL_URL_V6, PROVISIONING_NETWORK_DISABLED and tls-* | these are not read; the engine is named by its address, with a user and a password |
+| the reason DiscoveryDisabled of a discovery resource | the engine does not tell whether its discovery is on; see its configuration |
 | the events BMCCredentialError and ProfileSet | a Secret that cannot be used is a RegistrationError; hardware profiles are only root device hints |
 | ingot_host_state_seconds and ingot_queue_wait_seconds, or the like | metal3_operation_*_duration_seconds, and the conditions with their times |
 `

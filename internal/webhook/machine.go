@@ -15,15 +15,15 @@ import (
 // +kubebuilder:webhook:path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-metal3machine,verbs=create;update,groups=infrastructure.cluster.x-k8s.io,resources=metal3machines,versions=v1beta2,name=metal3machine.infrastructure.cluster.x-k8s.io,mutating=false,matchPolicy=Equivalent,failurePolicy=fail,sideEffects=None,admissionReviewVersions=v1,timeoutSeconds=10,serviceName=ingot-webhook,serviceNamespace=ingot-system
 // +kubebuilder:webhook:path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-metal3machinetemplate,verbs=create;update,groups=infrastructure.cluster.x-k8s.io,resources=metal3machinetemplates,versions=v1beta2,name=metal3machinetemplate.infrastructure.cluster.x-k8s.io,mutating=false,matchPolicy=Equivalent,failurePolicy=fail,sideEffects=None,admissionReviewVersions=v1,timeoutSeconds=10,serviceName=ingot-webhook,serviceNamespace=ingot-system
 
-func checkMachine(_ context.Context, m *v1beta2.Metal3Machine, f *Findings) error {
-	checkMachineSpec(spec, m.Namespace, &m.Spec, f)
+func (c Checks) machine(_ context.Context, m *v1beta2.Metal3Machine, f *Findings) error {
+	c.machineSpec(spec, m.Namespace, &m.Spec, f)
 	return nil
 }
 
-func checkMachineTemplate(_ context.Context, t *v1beta2.Metal3MachineTemplate, f *Findings) error {
+func (c Checks) machineTemplate(_ context.Context, t *v1beta2.Metal3MachineTemplate, f *Findings) error {
 	path := spec.Child("template")
 	f.Errors = append(f.Errors, t.Spec.Template.ObjectMeta.Validate(path.Child("metadata"))...)
-	checkMachineSpec(path.Child("spec"), t.Namespace, &t.Spec.Template.Spec, f)
+	c.machineSpec(path.Child("spec"), t.Namespace, &t.Spec.Template.Spec, f)
 	return nil
 }
 
@@ -52,13 +52,13 @@ func lasting(t *v1beta2.Metal3MachineTemplate) v1beta2.Metal3MachineTemplateReso
 	return resource
 }
 
-// checkMachineSpec checks the spec of a machine, which stands at a path of an object of a
+// machineSpec checks the spec of a machine, which stands at a path of an object of a
 // namespace.
-func checkMachineSpec(path *field.Path, namespace string, m *v1beta2.Metal3MachineSpec, f *Findings) {
+func (c Checks) machineSpec(path *field.Path, namespace string, m *v1beta2.Metal3MachineSpec, f *Findings) {
 	image := path.Child("image")
 	switch {
 	case m.Image.URL != "":
-		scheme := checkImageURL(image.Child("url"), m.Image.URL, f)
+		scheme := c.imageURL(image.Child("url"), m.Image.URL, f)
 		checkChecksum(image.Child("checksum"), scheme, m.Image.Checksum, m.Image.DiskFormat == v1beta2.DiskFormatLiveISO, f)
 	case m.CustomDeploy.Method == "":
 		f.require(image, "nothing says what is deployed; set image or customDeploy")

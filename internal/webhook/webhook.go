@@ -74,9 +74,9 @@ func Register(server crwebhook.Server, c Config) {
 		hostPath + "dataimage":              handler(c.Scheme, alone[*v1alpha1.DataImage]{host("DataImage"), c.Checks.dataImage}),
 		hostPath + "bmceventsubscription":   handler(c.Scheme, alone[*v1alpha1.BMCEventSubscription]{host("BMCEventSubscription"), checkSubscription}),
 		hostPath + "hostupdatepolicy":       handler(c.Scheme, alone[*v1alpha1.HostUpdatePolicy]{host("HostUpdatePolicy"), policyCheck(c.Cache)}),
-		clusterPath + "metal3machine":       handler(c.Scheme, alone[*v1beta2.Metal3Machine]{cluster("Metal3Machine"), checkMachine}),
+		clusterPath + "metal3machine":       handler(c.Scheme, alone[*v1beta2.Metal3Machine]{cluster("Metal3Machine"), c.Checks.machine}),
 		clusterPath + "metal3machinetemplate": handler(c.Scheme, machineTemplates{
-			alone[*v1beta2.Metal3MachineTemplate]{cluster("Metal3MachineTemplate"), checkMachineTemplate},
+			alone[*v1beta2.Metal3MachineTemplate]{cluster("Metal3MachineTemplate"), c.Checks.machineTemplate},
 		}),
 	} {
 		server.Register(path, hook)
