@@ -11,10 +11,17 @@ import (
 )
 
 // mostOf is how often a step may do what does harm.
-var mostOf = map[string]map[string]int{
-	"registration": {effect.Wipe: 1},
-	"deployment":   {effect.Write: 1},
-	"removal":      {effect.Wipe: 1},
+func (l *hostLife) mostOf(step string) map[string]int {
+	most := map[string]map[string]int{
+		"registration": {effect.Wipe: 1},
+		"deployment":   {effect.Write: 1},
+		"live update":  {string(bmc.Flash): 1},
+		"removal":      {effect.Wipe: 1},
+	}[step]
+	if l.shape.volumes && step == "registration" {
+		most[string(bmc.CreateVolume)] = 1
+	}
+	return most
 }
 
 // checkHostEnd looks for what does not hold at the end of the life.
@@ -24,6 +31,9 @@ func (l *hostLife) checkHostEnd() {
 	requests := map[string]bool{}
 	done := map[string]map[string]int{}
 	for _, e := range effects {
+		if e.Kind == string(bmc.InterruptFlash) {
+			l.t.Errorf("effect %d: the machine lost its power, or was restarted, while the firmware of %s was written", e.Sequence, e.Detail)
+		}
 		if !slices.Contains(harmful, e.Kind) {
 			continue
 		}
@@ -40,16 +50,14 @@ func (l *hostLife) checkHostEnd() {
 	}
 	for _, m := range l.marks {
 		for _, kind := range harmful {
-			most := mostOf[m.step][kind]
-			if m.step == "removal" && l.shape.vendor == "" {
-				most = 0
-			}
+			most := l.mostOf(m.step)[kind]
 			if got := done[m.step][kind]; got < most || got > most+l.unknowns() {
 				l.t.Errorf("%s: the machine did %d of %s, want %d and at most %d more for failures with an unknown outcome", m.step, got, kind, most, l.unknowns())
 			}
 		}
 	}
 	if l.shape.vendor != "" {
+		l.checkHolds()
 		if now := l.machine.observe(); now.PowerState != string(bmc.Off) || len(now.Disks) != 0 {
 			l.t.Errorf("the machine of the deleted host is %s, with the disks %v", now.PowerState, now.Disks)
 		}

@@ -42,8 +42,12 @@ type hostMark struct {
 // discoveryPoll is how often the operator looks for unknown machines, at the most.
 const discoveryPoll = 5 * time.Second
 
-// hostShapes are the machines of hosts.
-var hostShapes = []shape{shapes[0], shapes[len(shapes)-1]}
+// hostShapes are the machines of hosts. The host of one with volumes is only prepared: a change of
+// volumes takes minutes, during which the driver waits for others to appear.
+var hostShapes = []shape{
+	shapes[0], shapes[len(shapes)-1],
+	{name: "dell-volumes", vendor: "dell", driver: "redfish", boot: "redfish-virtual-media", volumes: true},
+}
 
 // kubeClient returns a client of the API server for hosts.
 func kubeClient(t *testing.T, config *rest.Config) client.Client {
@@ -91,21 +95,9 @@ func (l *hostLife) liveAsHost() {
 	}
 	h := l.reaches(v1alpha1.StateAvailable)
 	l.uuid = h.Status.Provisioning.ID
-
-	l.mark("deployment")
-	raw := "raw"
-	l.change(func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Online = true
-		h.Spec.Image = &v1alpha1.Image{URL: l.image.url, Checksum: l.image.checksum, ChecksumType: v1alpha1.ChecksumSHA256, DiskFormat: &raw}
-	})
-	if h = l.reaches(v1alpha1.StateProvisioned); h.Status.HardwareDetails == nil || h.Spec.Architecture != h.Status.HardwareDetails.CPU.Arch {
-		l.t.Errorf("the architecture is %q, want that of the hardware %+v", h.Spec.Architecture, h.Status.HardwareDetails)
-	}
-	l.runs()
-	l.mark("removal")
-	if l.shape.vendor != "" { // nobody could boot the other one for cleaning
-		l.change(func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
-		l.reaches(v1alpha1.StateAvailable)
+	if !l.shape.volumes {
+		l.checkPrepared()
+		l.use()
 	}
 	l.mark("deletion")
 	l.delete()
@@ -113,12 +105,36 @@ func (l *hostLife) liveAsHost() {
 	l.checkHostEnd()
 }
 
+// use deploys the host, and removes what is deployed.
+func (l *hostLife) use() {
+	l.t.Helper()
+	l.mark("deployment")
+	raw := "raw"
+	l.change(func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Online = true
+		h.Spec.Image = &v1alpha1.Image{URL: l.image.url, Checksum: l.image.checksum, ChecksumType: v1alpha1.ChecksumSHA256, DiskFormat: &raw}
+	})
+	if h := l.reaches(v1alpha1.StateProvisioned); h.Status.HardwareDetails == nil || h.Spec.Architecture != h.Status.HardwareDetails.CPU.Arch {
+		l.t.Errorf("the architecture is %q, want that of the hardware %+v", h.Spec.Architecture, h.Status.HardwareDetails)
+	}
+	l.runs()
+	if l.shape.vendor != "" { // nobody could power the other one, and boot it for cleaning
+		l.mark("live update")
+		l.updateInUse()
+		l.mark("hold")
+		l.hold()
+		l.mark("removal")
+		l.change(func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+		l.reaches(v1alpha1.StateAvailable)
+	}
+}
+
 func (l *hostLife) mark(step string) {
 	_, now := l.machine.effects(0)
 	l.marks = append(l.marks, hostMark{step, now})
 }
 
-// registerHost creates the host and the Secret of its BMC.
+// registerHost creates the host, the Secret of its BMC, and what the host is prepared with.
 func (l *hostLife) registerHost() {
 	l.t.Helper()
 	l.host.Name = "web"
@@ -127,7 +143,7 @@ func (l *hostLife) registerHost() {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	for _, object := range []client.Object{
+	wanted := []client.Object{
 		&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: l.host.Namespace, Name: "web-bmc"},
 			StringData: map[string]string{"username": bmcUser, "password": bmcPassword},
@@ -136,9 +152,13 @@ func (l *hostLife) registerHost() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: l.host.Namespace, Name: l.host.Name},
 			Spec: v1alpha1.BareMetalHostSpec{Online: true, BootMACAddress: seen.BootMAC, BMC: v1alpha1.BMCDetails{
 				Address: "redfish-virtualmedia://" + address.Host, CredentialsName: "web-bmc", DisableCertificateVerification: true,
-			}},
+			}, RAID: l.volumes()},
 		},
-	} {
+	}
+	if !l.shape.volumes {
+		wanted = append(wanted, l.settingsOf(hostSettings(l.shape)[:1]))
+	}
+	for _, object := range wanted {
 		if err := l.kube.Create(l.t.Context(), object); err != nil {
 			l.t.Fatal(err)
 		}
@@ -190,10 +210,19 @@ func (l *hostLife) read() *v1alpha1.BareMetalHost {
 }
 
 // reaches waits until the host is in a state without an error, and powered on if it can be.
-func (l *hostLife) reaches(state v1alpha1.ProvisioningState) (h *v1alpha1.BareMetalHost) {
+func (l *hostLife) reaches(state v1alpha1.ProvisioningState) *v1alpha1.BareMetalHost {
+	l.t.Helper()
+	return l.becomes(string(state), func(h *v1alpha1.BareMetalHost) bool {
+		powered := h.Status.PoweredOn || l.shape.vendor == ""
+		return h.Status.Provisioning.State == state && powered && h.Status.ErrorType == ""
+	})
+}
+
+// becomes waits until a check of the host holds.
+func (l *hostLife) becomes(what string, is func(*v1alpha1.BareMetalHost) bool) (h *v1alpha1.BareMetalHost) {
 	l.t.Helper()
 	last := ""
-	process.Eventually(l.t, stateWithin, "the host to be "+string(state), func() bool {
+	process.Eventually(l.t, stateWithin, "the host to be "+what, func() bool {
 		l.check()
 		if h = l.read(); h == nil {
 			l.t.Fatal("the host is gone")
@@ -206,8 +235,7 @@ func (l *hostLife) reaches(state v1alpha1.ProvisioningState) (h *v1alpha1.BareMe
 			l.note("the machine is started by hand")
 			l.machine.bootByHand()
 		}
-		powered := h.Status.PoweredOn || l.shape.vendor == ""
-		return h.Status.Provisioning.State == state && powered && h.Status.ErrorType == ""
+		return is(h)
 	})
 	return h
 }
@@ -215,10 +243,19 @@ func (l *hostLife) reaches(state v1alpha1.ProvisioningState) (h *v1alpha1.BareMe
 // change changes the host as kubectl edit does.
 func (l *hostLife) change(change func(*v1alpha1.BareMetalHost)) {
 	l.t.Helper()
-	h := l.read()
-	before := h.DeepCopy()
-	change(h)
-	if err := l.kube.Patch(l.t.Context(), h, client.MergeFrom(before)); err != nil {
+	h := &v1alpha1.BareMetalHost{}
+	l.edit(h, func() { change(h) })
+}
+
+// edit changes an object with the name of the host, and leaves its newest version in it.
+func (l *hostLife) edit(object client.Object, change func()) {
+	l.t.Helper()
+	if err := l.kube.Get(l.t.Context(), l.host, object); err != nil {
+		l.t.Fatal(err)
+	}
+	before, _ := object.DeepCopyObject().(client.Object)
+	change()
+	if err := l.kube.Patch(l.t.Context(), object, client.MergeFrom(before)); err != nil {
 		l.t.Fatal(err)
 	}
 }

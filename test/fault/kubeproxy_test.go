@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,7 +47,12 @@ type kubeProxy struct {
 	names  []string // of all writes, in their order
 	points []writePoint
 	hit    []writePoint
+	proofs []proof
 }
+
+// proof is a time in which the host had a confirmed record that its machine is off. It begins
+// when that was certainly stored, and ends when it may have been removed.
+type proof struct{ from, to time.Time }
 
 // unnamed are resources whose writes do not change hosts.
 var unnamed = []string{"events", "leases", "selfsubjectaccessreviews", "subjectaccessreviews", "tokenreviews"}
@@ -92,15 +98,42 @@ func (p *kubeProxy) write(w http.ResponseWriter, r *http.Request, name string, p
 		p.kill()
 		panic(http.ErrAbortHandler)
 	}
-	answer := httptest.NewRecorder()
+	answer, began := httptest.NewRecorder(), time.Now()
 	pass.ServeHTTP(answer, r)
-	if answer.Code < http.StatusMultipleChoices && p.take(writePoint{"after", name}) {
-		p.kill()
-		panic(http.ErrAbortHandler)
+	if answer.Code < http.StatusMultipleChoices {
+		p.prove(name, began)
+		if p.take(writePoint{"after", name}) {
+			p.kill()
+			panic(http.ErrAbortHandler)
+		}
 	}
 	maps.Copy(w.Header(), answer.Header())
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes())
+}
+
+// prove notes what a write that began then says about holds.
+func (p *kubeProxy) prove(name string, began time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	open := len(p.proofs) > 0 && p.proofs[len(p.proofs)-1].to.IsZero()
+	switch confirms := strings.Contains(name, confirmsHold); {
+	case confirms && !open:
+		p.proofs = append(p.proofs, proof{from: time.Now()})
+	case !confirms && open && (strings.Contains(name, recordsHold) || strings.Contains(name, forgetsHold)):
+		p.proofs[len(p.proofs)-1].to = began
+	}
+}
+
+// confirmed are the times in which a confirmed record was stored, until now.
+func (p *kubeProxy) confirmed(now time.Time) []proof {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	proofs := slices.Clone(p.proofs)
+	if last := len(proofs) - 1; last >= 0 && proofs[last].to.IsZero() {
+		proofs[last].to = now
+	}
+	return proofs
 }
 
 // take reports whether the operator is to be killed there, which it is once.
@@ -157,6 +190,19 @@ func (p *kubeProxy) state(r *http.Request) string {
 	return string(h.Status.Provisioning.State)
 }
 
+// What writes do with the records of holds, as their names have it.
+const (
+	recordsHold  = "records a hold"
+	confirmsHold = "confirms a hold"
+	forgetsHold  = "forgets the holds"
+)
+
+// asking is a record of a request in a patch.
+type asking struct {
+	Request  *string `json:"request"`
+	Accepted *bool   `json:"accepted"`
+}
+
 // changesIn says which of the things that lead on a patch writes.
 func changesIn(verb string, body []byte) string {
 	var patch struct {
@@ -165,10 +211,9 @@ func changesIn(verb string, body []byte) string {
 				State string  `json:"state"`
 				ID    *string `json:"ID"`
 			} `json:"provisioning"`
-			Operation struct {
-				Request  *string `json:"request"`
-				Accepted *bool   `json:"accepted"`
-			} `json:"operation"`
+			Operation     asking          `json:"operation"`
+			Updates       json.RawMessage `json:"updates"`
+			PowerOffHolds json.RawMessage `json:"powerOffHolds"`
 		} `json:"status"`
 		Metadata map[string]json.RawMessage `json:"metadata"`
 		Spec     map[string]json.RawMessage `json:"spec"`
@@ -185,10 +230,16 @@ func changesIn(verb string, body []byte) string {
 	if patch.Status.Provisioning.ID != nil {
 		changes = append(changes, "gets a node")
 	}
-	if o := patch.Status.Operation; o.Request != nil && *o.Request != "" {
-		changes = append(changes, "asks "+*o.Request)
-	} else if o.Accepted != nil && *o.Accepted {
-		changes = append(changes, "accepted")
+	changes = append(changes, patch.Status.Operation.change("")...)
+	changes = append(changes, updatesIn(patch.Status.Updates)...)
+	switch holds := string(patch.Status.PowerOffHolds); {
+	case holds == "":
+	case holds == "null":
+		changes = append(changes, forgetsHold)
+	case strings.Contains(holds, `"confirmedAt"`):
+		changes = append(changes, confirmsHold)
+	default:
+		changes = append(changes, recordsHold)
 	}
 	for _, fields := range []map[string]json.RawMessage{patch.Metadata, patch.Spec} {
 		changes = append(changes, slices.Sorted(maps.Keys(fields))...)
@@ -197,4 +248,42 @@ func changesIn(verb string, body []byte) string {
 		return ""
 	}
 	return ": " + strings.Join(changes, ", ")
+}
+
+// change says what is asked for, or that it was accepted.
+func (a asking) change(by string) []string {
+	switch {
+	case a.Request != nil && *a.Request != "":
+		return []string{by + "asks " + *a.Request}
+	case a.Accepted != nil && *a.Accepted:
+		return []string{by + "accepted"}
+	default:
+		return nil
+	}
+}
+
+// updatesIn says what a patch writes about settings and firmware: in a host that of several kinds,
+// in HostFirmwareComponents the list of those that have begun.
+func updatesIn(written json.RawMessage) (changes []string) {
+	var updates struct {
+		Settings, Components struct{ Requested, Applied *int64 }
+		Service              asking
+	}
+	if len(written) == 0 || json.Unmarshal(written, &updates) != nil {
+		return nil
+	}
+	for _, o := range []struct {
+		name string
+		is   *int64
+	}{
+		{"settings requested", updates.Settings.Requested},
+		{"settings applied", updates.Settings.Applied},
+		{"firmware requested", updates.Components.Requested},
+		{"firmware applied", updates.Components.Applied},
+	} {
+		if o.is != nil {
+			changes = append(changes, o.name)
+		}
+	}
+	return append(changes, updates.Service.change("live update: ")...)
 }

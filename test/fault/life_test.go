@@ -77,7 +77,7 @@ func startLife(t *testing.T, s shape, points []killPoint) *life {
 	if s.vendor == "" {
 		settings = append(settings, "auto_discovery.enabled=true")
 	} else {
-		l.setting = changeableSetting(s.vendor)
+		l.setting = changeableSettings(s.vendor)[0]
 	}
 	database := ""
 	if s.postgres {

@@ -15,7 +15,7 @@ import (
 )
 
 // harmful are the kinds of effects that must not happen oftener than they were asked for.
-var harmful = []string{effect.Wipe, effect.Write, string(bmc.Flash)}
+var harmful = []string{effect.Wipe, effect.Write, string(bmc.Flash), string(bmc.CreateVolume), string(bmc.DeleteVolume)}
 
 // problems holds the log of a machine against the requests: what does harm was done in none
 // oftener than it asks for, outside of all never, and as often as it asks for in one that went

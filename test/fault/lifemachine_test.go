@@ -25,6 +25,8 @@ type shape struct {
 	boot   string // boot interface
 	// updates are the components that get other firmware while the machine is in use.
 	updates []string
+	// volumes says that the host of the machine asks for volumes of its RAID controller.
+	volumes bool
 	// postgres says that the engine has a PostgreSQL database instead of SQLite.
 	postgres bool
 }

@@ -3,6 +3,8 @@
 package fault_test
 
 import (
+	"slices"
+
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 )
@@ -56,14 +58,14 @@ type biosSetting struct {
 	Value string `json:"value"`
 }
 
-// changeableSetting finds a setting of a vendor's BIOS, and a value that it does not have.
-func changeableSetting(vendor string) biosSetting {
+// changeableSettings are settings of a vendor's BIOS, each with a value that it does not have.
+func changeableSettings(vendor string) (settings []biosSetting) {
 	for _, attribute := range redfish.Profile(vendor).Attributes {
-		for _, value := range attribute.Values {
-			if attribute.Type == bmc.Enumeration && !attribute.ReadOnly && value != attribute.Default {
-				return biosSetting{attribute.Name, value}
-			}
+		if attribute.Type != bmc.Enumeration || attribute.ReadOnly {
+			continue
 		}
+		i := slices.IndexFunc(attribute.Values, func(value string) bool { return value != attribute.Default })
+		settings = append(settings, biosSetting{attribute.Name, attribute.Values[i]})
 	}
-	panic("the BIOS of " + vendor + " has no setting to change")
+	return settings
 }

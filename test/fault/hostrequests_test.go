@@ -1,0 +1,154 @@
+//go:build fault
+
+package fault_test
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+)
+
+// fence is an annotation that keeps a host powered off.
+const fence = v1alpha1.RebootAnnotation + "/fence"
+
+// hostSettings are the settings of the BIOS that a host gets: the first in its preparation, and
+// the second while it is in use.
+func hostSettings(s shape) []biosSetting { return changeableSettings(s.vendor)[1:3] }
+
+// settingsOf is an object that asks for settings of the host's BIOS.
+func (l *hostLife) settingsOf(settings []biosSetting) *v1alpha1.HostFirmwareSettings {
+	o := &v1alpha1.HostFirmwareSettings{ObjectMeta: l.meta()}
+	o.Spec.Settings = map[string]intstr.IntOrString{}
+	for _, s := range settings {
+		o.Spec.Settings[s.Name] = intstr.FromString(s.Value)
+	}
+	return o
+}
+
+// volumes are those that the host asks for, nil for none.
+func (l *hostLife) volumes() *v1alpha1.RAIDConfig {
+	if !l.shape.volumes {
+		return nil
+	}
+	return &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{{Level: "1", Name: "data"}}}
+}
+
+func (l *hostLife) meta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: l.host.Namespace, Name: l.host.Name}
+}
+
+// checkPrepared looks for the setting of the preparation.
+func (l *hostLife) checkPrepared() {
+	l.t.Helper()
+	if l.shape.vendor == "" {
+		return
+	}
+	if s := hostSettings(l.shape)[0]; l.machine.observe().BIOS[s.Name] != s.Value {
+		l.t.Errorf("the prepared machine has %v, want %s as %s", l.machine.observe().BIOS, s.Name, s.Value)
+	}
+}
+
+// updateInUse asks for another setting of the BIOS and for other firmware of the BMC, lets them
+// be applied to the machine in use, and restarts it.
+func (l *hostLife) updateInUse() {
+	l.t.Helper()
+	component := l.shape.updates[0]
+	policy := &v1alpha1.HostUpdatePolicy{ObjectMeta: l.meta(), Spec: v1alpha1.HostUpdatePolicySpec{
+		FirmwareSettings: v1alpha1.UpdateOnReboot, FirmwareUpdates: v1alpha1.UpdateOnReboot,
+	}}
+	if err := l.kube.Create(l.t.Context(), policy); err != nil {
+		l.t.Fatal(err)
+	}
+	settings, components := &v1alpha1.HostFirmwareSettings{}, &v1alpha1.HostFirmwareComponents{}
+	l.edit(settings, func() { settings.Spec = l.settingsOf(hostSettings(l.shape)).Spec })
+	l.edit(components, func() {
+		components.Spec.Updates = []v1alpha1.FirmwareUpdate{{Component: component, URL: l.files[component]}}
+	})
+	// Each of them is compared with the machine by itself.
+	l.becomes("waiting for its restart with both", func(h *v1alpha1.BareMetalHost) bool {
+		pending := meta.FindStatusCondition(h.Status.Conditions, v1alpha1.UpdatePendingCondition)
+		return pending != nil && pending.Reason == v1alpha1.UpdateWaitingForRebootReason && l.compared(settings, components)
+	})
+	l.annotate(v1alpha1.RebootAnnotation)
+	l.becomes("updated", func(h *v1alpha1.BareMetalHost) bool {
+		u, status := h.Status.Updates, h.Status
+		return u.Settings.Applied == settings.Generation && u.Components.Applied == components.Generation &&
+			status.OperationalStatus == v1alpha1.OperationalStatusOK && status.ErrorType == "" && status.PoweredOn && !l.annotated(h)
+	})
+	l.runs()
+	now := l.machine.observe()
+	for _, s := range hostSettings(l.shape) {
+		if now.BIOS[s.Name] != s.Value {
+			l.t.Errorf("the setting %s is %v, want %s", s.Name, now.BIOS[s.Name], s.Value)
+		}
+	}
+	if got := now.version(component); got != wantedVersion(0) {
+		l.t.Errorf("the version of %s is %s, want %s", component, got, wantedVersion(0))
+	}
+}
+
+// compared reports whether the operator has seen that these versions differ from the machine.
+func (l *hostLife) compared(settings *v1alpha1.HostFirmwareSettings, components *v1alpha1.HostFirmwareComponents) bool {
+	for _, o := range []client.Object{settings, components} {
+		if err := l.kube.Get(l.t.Context(), l.host, o); err != nil {
+			return false
+		}
+	}
+	return !slices.ContainsFunc([]*metav1.Condition{
+		meta.FindStatusCondition(settings.Status.Conditions, v1alpha1.ChangeDetectedCondition),
+		meta.FindStatusCondition(components.Status.Conditions, v1alpha1.ChangeDetectedCondition),
+	}, func(c *metav1.Condition) bool { return c == nil || c.Status != metav1.ConditionTrue })
+}
+
+// hold keeps the host powered off until that is confirmed, and releases it.
+func (l *hostLife) hold() {
+	l.t.Helper()
+	l.annotate(fence)
+	l.becomes("held", func(h *v1alpha1.BareMetalHost) bool {
+		return slices.ContainsFunc(h.Status.PowerOffHolds, func(hold v1alpha1.PowerOffHold) bool { return hold.ConfirmedAt != nil })
+	})
+	if now := l.machine.observe(); now.PowerState != string(bmc.Off) {
+		l.t.Errorf("the machine of a host that is held powered off is %s", now.PowerState)
+	}
+	l.change(func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, fence) })
+	l.becomes("released", func(h *v1alpha1.BareMetalHost) bool {
+		return len(h.Status.PowerOffHolds) == 0 && h.Status.PoweredOn && h.Status.ErrorType == ""
+	})
+	l.runs()
+}
+
+func (l *hostLife) annotate(key string) {
+	l.t.Helper()
+	l.change(func(h *v1alpha1.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, key, "") })
+}
+
+func (l *hostLife) annotated(h *v1alpha1.BareMetalHost) bool {
+	_, asked := h.Annotations[v1alpha1.RebootAnnotation]
+	return asked
+}
+
+// poweringOn are the effects after which a machine is on.
+var poweringOn = []string{string(bmc.PowerOn), string(bmc.Reboot), string(bmc.SoftReboot), string(bmc.PowerCycle), string(bmc.PowerButton)}
+
+// checkHolds looks for a machine that was powered on while the host said that it is off.
+func (l *hostLife) checkHolds() {
+	l.t.Helper()
+	effects, _ := l.machine.effects(0)
+	proofs := l.proxy.confirmed(time.Now())
+	if len(proofs) == 0 && !l.shape.volumes {
+		l.t.Error("no hold was ever confirmed")
+	}
+	for _, e := range effects {
+		proven := slices.ContainsFunc(proofs, func(p proof) bool { return e.Time.After(p.from) && e.Time.Before(p.to) })
+		if proven && slices.Contains(poweringOn, e.Kind) {
+			l.t.Errorf("effect %d: %s while the host had a confirmed record that its machine is off: %v", e.Sequence, e.Kind, proofs)
+		}
+	}
+}
