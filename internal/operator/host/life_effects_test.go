@@ -305,6 +305,7 @@ func (l *life) wholeLife(name string) {
 // TestNothingIsDoneTwiceWhicheverWriteIsRefused refuses each write of a whole life in its turn.
 func TestNothingIsDoneTwiceWhicheverWriteIsRefused(t *testing.T) {
 	lived := func(t *testing.T, refused int) (effects []string, writes int) {
+		t.Helper()
 		l := slowLife(t)
 		l.refusing(func(w write) bool {
 			if writes++; writes == refused {
