@@ -74,6 +74,10 @@ controlplane: ## Get etcd, kube-apiserver and kubectl, published or built, once 
 controller-manager: ## Build kube-controller-manager too, which ends namespaces and collects garbage
 	@$(CONTROLPLANE) -controller-manager
 
+.PHONY: cluster-api
+cluster-api: ## Build the managers of Cluster API and kube-controller-manager, once per machine
+	@$(CONTROLPLANE) -controller-manager -cluster-api
+
 .PHONY: s3server
 s3server: ## Build the S3 server that tests keep inventories in, once per machine
 	@$(S3SERVER) >/dev/null
@@ -86,7 +90,7 @@ helm: ## Build helm, which tests render the chart with, once per machine
 LONGEST := ./test/story ./internal/conductor ./internal/operator
 
 .PHONY: test
-test: controller-manager s3server helm ## Run every test (RACE=1: with the race detector, needs gcc)
+test: cluster-api s3server helm ## Run every test (RACE=1: with the race detector, needs gcc)
 	$(WITH_ASSETS) go test $(TEST_FLAGS) $(LONGEST) ./...
 	for m in $(TOOL_MODULES); do go -C $$m test $(TEST_FLAGS) . || exit; done
 	@$(MAKE) --no-print-directory test-postgres

@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 )
 
-// Versions of the programs, the same that tools/controlplane/go.mod pins.
+// Versions of the programs, the same that tools/controlplane/go.mod and
+// tools/clusterapi/go.mod pin.
 const (
 	KubernetesVersion = "1.36.3"
 	EtcdVersion       = "3.6.16"
+	ClusterAPIVersion = "1.14.2"
 )
 
 // assetsVariable names the environment variable that points to a folder of
@@ -23,13 +25,15 @@ const (
 	etcdProgram              = "etcd"
 	apiServerProgram         = "kube-apiserver"
 	controllerManagerProgram = "kube-controller-manager"
+	// clusterAPIFolder has the managers of Cluster API and their manifests.
+	clusterAPIFolder = "cluster-api-" + ClusterAPIVersion
 )
 
 // ErrNoAssets means that a program of the control plane is not installed.
 var ErrNoAssets = errors.New("control plane is not installed")
 
 // AssetsDir returns the folder that holds etcd, kube-apiserver and kubectl, and
-// kube-controller-manager if somebody needed it: the value of KUBEBUILDER_ASSETS if it
+// kube-controller-manager and Cluster API's managers if somebody needed them: the value of KUBEBUILDER_ASSETS if it
 // is set, else the cache folder that tools/controlplane fills. The error wraps
 // ErrNoAssets when etcd or kube-apiserver is not in it and says what to do.
 func AssetsDir() (string, error) {
@@ -67,8 +71,12 @@ func requireAssets(dir string, names ...string) error {
 
 // target is the target of make that gets a program.
 func target(name string) string {
-	if name == controllerManagerProgram {
+	switch {
+	case name == controllerManagerProgram:
 		return "controller-manager"
+	case filepath.Dir(name) == clusterAPIFolder:
+		return "cluster-api"
+	default:
+		return "controlplane"
 	}
-	return "controlplane"
 }

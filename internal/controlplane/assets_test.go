@@ -11,7 +11,7 @@ import (
 
 func TestAssetsDirIsWhereTheProgramsAreBuilt(t *testing.T) {
 	t.Setenv(assetsVariable, "")
-	builder := exec.CommandContext(t.Context(), "go", "run", ".", "-path")
+	builder := exec.CommandContext(t.Context(), "go", "run", ".", "-path", "-cluster-api")
 	builder.Dir = filepath.Join("..", "..", "tools", "controlplane")
 	builder.Stderr = os.Stderr
 	out, err := builder.Output()
@@ -19,8 +19,9 @@ func TestAssetsDirIsWhereTheProgramsAreBuilt(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.TrimSpace(string(out))
-	if got, _ := AssetsDir(); got != want {
-		t.Errorf("AssetsDir() = %s, but tools/controlplane builds into %s", got, want)
+	dir, _ := AssetsDir()
+	if got := filepath.Join(dir, clusterAPIFolder); got != want {
+		t.Errorf("Cluster API is looked for in %s, but tools/controlplane builds it into %s", got, want)
 	}
 }
 
@@ -74,5 +75,31 @@ func TestStartNeedsTheControllerManagerOnlyOnDemand(t *testing.T) {
 	}
 	if !HasControllerManager(dir) {
 		t.Error("a folder with kube-controller-manager is said to lack it")
+	}
+}
+
+func TestStartNeedsClusterAPIOnlyOnDemand(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, clusterAPIFolder), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{etcdProgram, apiServerProgram, filepath.Join(clusterAPIFolder, clusterAPIManagers[0])} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := findAssets(Options{AssetsDir: dir}); err != nil {
+		t.Errorf("without Cluster API: %v", err)
+	}
+	_, err := findAssets(Options{AssetsDir: dir, ClusterAPI: true})
+	if !errors.Is(err, ErrNoAssets) || !strings.Contains(err.Error(), "make controller-manager") {
+		t.Errorf("without kube-controller-manager: error = %v, want ErrNoAssets and how to get it", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, controllerManagerProgram), nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err = findAssets(Options{AssetsDir: dir, ClusterAPI: true})
+	if !errors.Is(err, ErrNoAssets) || !strings.Contains(err.Error(), "make cluster-api") || !strings.Contains(err.Error(), clusterAPIManagers[1]) {
+		t.Errorf("without a manager: error = %v, want ErrNoAssets and how to get it", err)
 	}
 }

@@ -1,13 +1,14 @@
 // Package controlplane runs a real Kubernetes API on this machine: etcd,
-// kube-apiserver and, on demand, kube-controller-manager, as children of this
-// process. "ingot up" keeps one in its data folder; tests run one on a
-// temporary folder.
+// kube-apiserver and, on demand, kube-controller-manager and the managers of
+// Cluster API, as children of this process. "ingot up" keeps one in its data
+// folder; tests run one on a temporary folder.
 //
 // The data folder is persistent: etcd's data, the certificate authority and
 // the service account key, so a stopped control plane starts again with the
-// same objects and the same kubeconfig works. All listeners are on loopback,
-// etcd answers only to certificates of the authority, and every file is
-// private to its owner.
+// same objects and the same kubeconfig works. All listeners are on loopback, but
+// those of Cluster API's webhooks, which cannot be bound to an address; etcd
+// answers only to certificates of the authority, and every file is private to its
+// owner.
 //
 // The children end with this process, even if it is killed. No pod ever runs here:
 // there is no scheduler and no kubelet.
@@ -26,7 +27,7 @@ import (
 )
 
 // startTimeout bounds the start of the whole control plane. It takes 3 s on an
-// idle machine with 2 cores.
+// idle machine with 2 cores, and some more with Cluster API.
 const startTimeout = 90 * time.Second
 
 // Options configure a control plane.
@@ -44,6 +45,11 @@ type Options struct {
 	// controllers that work without nodes: garbage collection of dependants,
 	// end of namespaces, default service accounts, aggregated roles.
 	ControllerManager bool
+	// ClusterAPI also installs Cluster API and starts its core, kubeadm bootstrap and
+	// kubeadm control plane managers, with the rights that their releases give them and
+	// the default feature gates. It includes ControllerManager, because they need roles
+	// that are aggregated and dependants that are collected.
+	ClusterAPI bool
 	// Volatile is for tests, whose data is not needed afterwards: etcd answers
 	// before its data is on disk, and Stop kills at once.
 	Volatile bool
@@ -101,8 +107,13 @@ func findAssets(opts Options) (string, error) {
 		}
 	}
 	needed := []string{etcdProgram, apiServerProgram}
-	if opts.ControllerManager {
+	if opts.ControllerManager || opts.ClusterAPI {
 		needed = append(needed, controllerManagerProgram)
+	}
+	if opts.ClusterAPI {
+		for _, manager := range clusterAPIManagers {
+			needed = append(needed, filepath.Join(clusterAPIFolder, manager))
+		}
 	}
 	return dir, requireAssets(dir, needed...)
 }
@@ -135,10 +146,15 @@ func (c *ControlPlane) start(ctx context.Context, opts Options) error {
 	if err := c.dir.savePort(port); err != nil {
 		return err
 	}
-	if !opts.ControllerManager {
-		return nil
+	if opts.ControllerManager || opts.ClusterAPI {
+		if err := c.startControllerManager(); err != nil {
+			return err
+		}
 	}
-	return c.startControllerManager()
+	if opts.ClusterAPI {
+		return c.startClusterAPI(ctx)
+	}
+	return nil
 }
 
 // startOnPort starts a program on a port. The program opens the port some time
@@ -163,7 +179,7 @@ func (c *ControlPlane) startOnPort(choose func() (int, error), start func(port i
 
 // run starts a program of the assets folder and registers it for Stop.
 func (c *ControlPlane) run(program string, args ...string) (*process, error) {
-	p, err := startProcess(filepath.Join(c.assets, program), c.dir.log(program), args...)
+	p, err := startProcess(filepath.Join(c.assets, program), c.dir.log(filepath.Base(program)), args...)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -20,9 +21,9 @@ import (
 const (
 	// fieldOwner owns the fields of the CRDs in server-side apply.
 	fieldOwner = client.FieldOwner("ingot")
-	// crdTimeout is how long the API server may take to serve a new kind.
-	crdTimeout = 30 * time.Second
-	crdKind    = "CustomResourceDefinition"
+	// applyTimeout is how long it may take until the API server serves new kinds.
+	applyTimeout = 30 * time.Second
+	crdKind      = "CustomResourceDefinition"
 )
 
 // InstallCRDs applies every CustomResourceDefinition in the YAML files of fsys
@@ -34,6 +35,13 @@ func InstallCRDs(ctx context.Context, config *rest.Config, fsys fs.FS) error {
 	if err != nil {
 		return err
 	}
+	return apply(ctx, config, crds)
+}
+
+// apply applies objects in their order. It then waits until the API server serves the
+// kinds of the CRDs among them, and until kube-controller-manager has filled the roles
+// that are aggregated of others.
+func apply(ctx context.Context, config *rest.Config, objects []*unstructured.Unstructured) error {
 	scheme := runtime.NewScheme()
 	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
 		return fmt.Errorf("register CRD types: %w", err)
@@ -42,16 +50,22 @@ func InstallCRDs(ctx context.Context, config *rest.Config, fsys fs.FS) error {
 	if err != nil {
 		return fmt.Errorf("make client for CRDs: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, crdTimeout, fmt.Errorf("not served after %s", crdTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, applyTimeout, fmt.Errorf("not ready after %s", applyTimeout))
 	defer cancel()
-	for _, crd := range crds {
-		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd), fieldOwner, client.ForceOwnership); err != nil {
-			return fmt.Errorf("apply CRD %s: %w", crd.GetName(), err)
+	for _, object := range objects {
+		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), fieldOwner, client.ForceOwnership); err != nil {
+			return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	for _, crd := range crds {
-		if err := waitServed(ctx, c, crd.GetName()); err != nil {
-			return fmt.Errorf("wait for CRD %s: %w", crd.GetName(), err)
+	for _, object := range objects {
+		ready := func() (bool, error) { return true, nil }
+		if object.GetKind() == crdKind {
+			ready = func() (bool, error) { return served(ctx, c, object.GetName()) }
+		} else if _, aggregated := object.Object["aggregationRule"]; aggregated {
+			ready = func() (bool, error) { return hasRules(ctx, c, object) }
+		}
+		if err := waitUntil(ctx, ready); err != nil {
+			return fmt.Errorf("wait for %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
 	return nil
@@ -65,25 +79,9 @@ func readCRDs(fsys fs.FS) ([]*unstructured.Unstructured, error) {
 		if err != nil || entry.IsDir() || path.Ext(name) != ".yaml" {
 			return err
 		}
-		file, err := fsys.Open(name)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
-		for {
-			object := &unstructured.Unstructured{}
-			err := decoder.Decode(object)
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return fmt.Errorf("decode %s: %w", name, err)
-			}
-			if object.GetKind() == crdKind {
-				crds = append(crds, object)
-			}
-		}
+		found, err := readObjects(fsys, name, crdKind)
+		crds = append(crds, found...)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read CRDs: %w", err)
@@ -94,18 +92,41 @@ func readCRDs(fsys fs.FS) ([]*unstructured.Unstructured, error) {
 	return crds, nil
 }
 
-// waitServed polls a CRD until it is established.
-func waitServed(ctx context.Context, c client.Client, name string) error {
+// readObjects decodes the objects of some kinds in a YAML file.
+func readObjects(fsys fs.FS, name string, kinds ...string) ([]*unstructured.Unstructured, error) {
+	file, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var objects []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("decode %s: %w", name, err)
+		}
+		if slices.Contains(kinds, object.GetKind()) {
+			objects = append(objects, object)
+		}
+	}
+}
+
+// waitUntil polls until ready says so. It ends with the error of ready, or with ctx.
+func waitUntil(ctx context.Context, ready func() (bool, error)) error {
 	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
 	for {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := c.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
+		done, err := ready()
+		if err != nil {
 			return errors.Join(err, context.Cause(ctx))
 		}
-		served, err := established(crd)
-		if served || err != nil {
-			return err
+		if done {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -113,6 +134,26 @@ func waitServed(ctx context.Context, c client.Client, name string) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// hasRules reports whether a role has any.
+func hasRules(ctx context.Context, c client.Client, role *unstructured.Unstructured) (bool, error) {
+	stored := &unstructured.Unstructured{}
+	stored.SetGroupVersionKind(role.GroupVersionKind())
+	if err := c.Get(ctx, client.ObjectKeyFromObject(role), stored); err != nil {
+		return false, err
+	}
+	rules, _, err := unstructured.NestedSlice(stored.Object, "rules")
+	return len(rules) > 0, err
+}
+
+// served reports whether the API server serves the kind of a CRD.
+func served(ctx context.Context, c client.Client, name string) (bool, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
+		return false, err
+	}
+	return established(crd)
 }
 
 // established reports whether the API server serves the CRD's kind. The error

@@ -31,6 +31,8 @@ const (
 	serviceRange = "10.96.0.0/16"
 	// adminGroup may do everything by definition of Kubernetes' authorizer.
 	adminGroup = "system:masters"
+	// serviceAccountsGroup is the group of all service accounts.
+	serviceAccountsGroup = "system:serviceaccounts"
 	// tokenIssuer is the usual issuer of in-cluster service account tokens.
 	tokenIssuer = "https://kubernetes.default.svc.cluster.local" //nolint:gosec // a name, not a credential
 )
@@ -153,7 +155,7 @@ func (c *ControlPlane) startAPIServer(ctx context.Context, etcdPort, port int) e
 // admitAdmin creates the administrator's client configuration and kubeconfig for the
 // API server on a port.
 func (c *ControlPlane) admitAdmin(port int) error {
-	config, err := c.clientConfig(endpoint(port), "ingot-admin")
+	config, err := c.clientConfig(endpoint(port), "ingot-admin", adminGroup)
 	if err != nil {
 		return err
 	}
@@ -165,7 +167,7 @@ func (c *ControlPlane) admitAdmin(port int) error {
 // show when it is ready.
 func (c *ControlPlane) startControllerManager() error {
 	// One identity for all controllers, hence one that may do everything.
-	config, err := c.clientConfig(c.config.Host, "system:kube-controller-manager")
+	config, err := c.clientConfig(c.config.Host, "system:kube-controller-manager", adminGroup)
 	if err != nil {
 		return err
 	}
@@ -183,9 +185,9 @@ func (c *ControlPlane) startControllerManager() error {
 	return err
 }
 
-// clientConfig returns the configuration of a new client with all rights.
-func (c *ControlPlane) clientConfig(server, user string) (*rest.Config, error) {
-	pair, err := c.ca.client(user, adminGroup)
+// clientConfig returns the configuration of a new client, a user of some groups.
+func (c *ControlPlane) clientConfig(server, user string, groups ...string) (*rest.Config, error) {
+	pair, err := c.ca.client(user, groups...)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +200,7 @@ func (c *ControlPlane) clientConfig(server, user string) (*rest.Config, error) {
 
 // waitHealthy waits until path answers 200 to a client of the authority.
 func (c *ControlPlane) waitHealthy(ctx context.Context, p *process, server, path string) error {
-	config, err := c.clientConfig(server, "ingot-probe")
+	config, err := c.clientConfig(server, "ingot-probe", adminGroup)
 	if err != nil {
 		return err
 	}

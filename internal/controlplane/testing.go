@@ -20,7 +20,13 @@ type TestOptions struct {
 	CRDs fs.FS
 	// ControllerManager is the same as in Options.
 	ControllerManager bool
+	// ClusterAPI is the same as in Options. When a test fails, the logs of all programs
+	// are kept, and the ends of those of Cluster API's managers are shown.
+	ClusterAPI bool
 }
+
+// shownLog is how much of the log of a manager is shown, in bytes.
+const shownLog = 16 << 10
 
 // StartForTest starts a control plane for one test and stops it after the test.
 // It fails the test when it cannot, also for lack of the programs. A package
@@ -34,6 +40,9 @@ func StartForTest(tb testing.TB, opts TestOptions) *rest.Config {
 	tb.Cleanup(func() {
 		if err := c.Stop(); err != nil {
 			tb.Errorf("stop control plane: %v", err)
+		}
+		if opts.ClusterAPI && tb.Failed() {
+			c.showLogs(tb.Logf)
 		}
 	})
 	return c.Config()
@@ -82,6 +91,9 @@ func (p *TestPlane) Run(m *testing.M) int {
 	var err error
 	if p.running != nil {
 		err = p.running.Stop()
+		if p.opts.ClusterAPI && code != 0 {
+			p.running.showLogs(func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) })
+		}
 	}
 	if p.dir != "" {
 		err = errors.Join(err, os.RemoveAll(p.dir))
@@ -99,7 +111,7 @@ func startForTest(ctx context.Context, dir string, opts TestOptions) (*ControlPl
 	if crds == nil {
 		crds = config.CRDs
 	}
-	c, err := Start(ctx, Options{DataDir: dir, ControllerManager: opts.ControllerManager, Volatile: true})
+	c, err := Start(ctx, Options{DataDir: dir, ControllerManager: opts.ControllerManager, ClusterAPI: opts.ClusterAPI, Volatile: true})
 	if err != nil {
 		return nil, err
 	}
@@ -107,4 +119,22 @@ func startForTest(ctx context.Context, dir string, opts TestOptions) (*ControlPl
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
+}
+
+// showLogs keeps the logs of all programs in a folder that outlives the data folder, and
+// says where it is and how those of Cluster API's managers end.
+func (c *ControlPlane) showLogs(say func(format string, args ...any)) {
+	kept, err := os.MkdirTemp("", "ingot-controlplane-logs-")
+	if err == nil {
+		err = os.CopyFS(kept, os.DirFS(c.dir.own("logs")))
+	}
+	if err != nil {
+		say("keep the logs of the control plane: %v", err)
+		return
+	}
+	say("the logs of the control plane are in %s", kept)
+	for _, manager := range clusterAPIManagers {
+		log, err := os.ReadFile(c.dir.log(manager))
+		say("%s (%v):\n%s", manager, err, log[max(0, len(log)-shownLog):])
+	}
 }

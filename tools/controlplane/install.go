@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -21,14 +22,30 @@ type installer struct {
 	// fetch puts published programs into a folder; nil means that there are none to use.
 	fetch func(ctx context.Context, v versions, dir string) error
 	build func(ctx context.Context, p program, v versions, dir string) error
-	out   io.Writer
+	// render writes the manifests of a manager of Cluster API into a file, with a kubectl.
+	render func(ctx context.Context, kubectl string, m manager, file string) error
+	out    io.Writer
 }
 
-// install gets the programs that every control plane needs, and on demand
-// kube-controller-manager, unless they are there.
-func (i installer) install(ctx context.Context, withControllerManager bool) error {
+// addition is a file or folder that is made among the programs only on demand.
+type addition struct {
+	name string
+	make func(ctx context.Context, i installer, dir string) error // makes it in dir
+}
+
+// addControllerManager adds kube-controller-manager.
+var addControllerManager = addition{
+	name: controllerManager.name,
+	make: func(ctx context.Context, i installer, dir string) error {
+		return i.buildOne(ctx, controllerManager, dir, 1, 1)
+	},
+}
+
+// install gets the programs that every control plane needs, and the wanted additions,
+// unless they are there.
+func (i installer) install(ctx context.Context, wanted ...addition) error {
 	done := func() bool {
-		return exists(i.dir) && (!withControllerManager || exists(filepath.Join(i.dir, controllerManager.name)))
+		return exists(i.dir) && !slices.ContainsFunc(wanted, func(a addition) bool { return !exists(filepath.Join(i.dir, a.name)) })
 	}
 	if done() {
 		return nil
@@ -46,10 +63,12 @@ func (i installer) install(ctx context.Context, withControllerManager bool) erro
 			return err
 		}
 	}
-	if !withControllerManager {
-		return nil
+	for _, a := range wanted {
+		if err := i.add(ctx, a); err != nil {
+			return err
+		}
 	}
-	return i.addControllerManager(ctx)
+	return nil
 }
 
 // unfinished removes what installations that were killed have left behind, and makes a
@@ -131,18 +150,22 @@ func (i installer) download(ctx context.Context, dir string) (missing []program,
 	return missing, nil
 }
 
-// addControllerManager builds kube-controller-manager into the published folder. The caller holds the lock.
-func (i installer) addControllerManager(ctx context.Context) error {
+// add makes an addition, unless it is there, and then moves it to the published folder.
+// The caller holds the lock.
+func (i installer) add(ctx context.Context, a addition) error {
+	if exists(filepath.Join(i.dir, a.name)) {
+		return nil
+	}
 	tmp, err := i.unfinished()
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(tmp) //nolint:errcheck // the next installation removes it, too
-	if err := i.buildOne(ctx, controllerManager, tmp, 1, 1); err != nil {
+	if err := a.make(ctx, i, tmp); err != nil {
 		return err
 	}
-	if err := os.Rename(filepath.Join(tmp, controllerManager.name), filepath.Join(i.dir, controllerManager.name)); err != nil {
-		return fmt.Errorf("publish %s: %w", controllerManager.name, err)
+	if err := os.Rename(filepath.Join(tmp, a.name), filepath.Join(i.dir, a.name)); err != nil {
+		return fmt.Errorf("publish %s: %w", a.name, err)
 	}
 	return nil
 }

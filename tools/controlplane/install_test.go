@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-var wanted = versions{kubernetes: "1.36.3", etcd: "3.6.16"}
+var wanted = versions{kubernetes: "1.36.3", etcd: "3.6.16", clusterAPI: "1.14.2"}
 
 // answers are what the programs of the wanted versions say when they are asked.
 func answers() map[string]string {
@@ -54,6 +54,9 @@ func newTrial(t *testing.T, fetch func(context.Context, versions, string) error)
 			x.built = append(x.built, p.name)
 			return os.WriteFile(filepath.Join(dir, p.name), []byte("built"), 0o600)
 		},
+		render: func(_ context.Context, kubectl string, m manager, file string) error {
+			return os.WriteFile(file, []byte(kubectl+" rendered "+m.folder), 0o600)
+		},
 	}
 	return x
 }
@@ -61,7 +64,7 @@ func newTrial(t *testing.T, fetch func(context.Context, versions, string) error)
 // check installs and looks at what was built, what is in the folder, and what was said.
 func (x *trial) check(t *testing.T, built, said string) {
 	t.Helper()
-	if err := x.install(t.Context(), false); err != nil {
+	if err := x.install(t.Context()); err != nil {
 		t.Fatalf("install: %v\n%s", err, &x.output)
 	}
 	if got := strings.Join(x.built, " "); got != built {
@@ -131,7 +134,7 @@ func TestAFolderThatIsThereIsLeftAsItIs(t *testing.T) {
 	if err := os.MkdirAll(x.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := x.install(t.Context(), false); err != nil {
+	if err := x.install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if len(x.built) > 0 || x.output.Len() > 0 {
@@ -144,7 +147,7 @@ func TestControllerManagerIsAddedOnlyOnDemandAndOnce(t *testing.T) {
 	x.check(t, everything, "")
 	x.built = nil
 	for range 2 {
-		if err := x.install(t.Context(), true); err != nil {
+		if err := x.install(t.Context(), addControllerManager); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -156,10 +159,43 @@ func TestControllerManagerIsAddedOnlyOnDemandAndOnce(t *testing.T) {
 	}
 }
 
+func TestClusterAPIIsAddedAsAWholeAndOnce(t *testing.T) {
+	x := newTrial(t, fetching(answers()))
+	render := x.render
+	x.render = func(context.Context, string, manager, string) error { return errors.New("no such folder") }
+	if err := x.install(t.Context(), addControllerManager, addClusterAPI(wanted)); err == nil ||
+		!strings.Contains(err.Error(), "manifests of cluster-api-controller: no such folder") {
+		t.Fatalf("error = %v, want that manifests could not be rendered", err)
+	}
+	dir := filepath.Join(x.dir, "cluster-api-1.14.2")
+	if exists(dir) {
+		t.Fatal("a part of Cluster API is there")
+	}
+
+	x.render, x.built = render, nil
+	for range 2 {
+		if err := x.install(t.Context(), addControllerManager, addClusterAPI(wanted)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Join(x.built, " "); got != "cluster-api-controller kubeadm-bootstrap-controller kubeadm-control-plane-controller" {
+		t.Errorf("built %q", got)
+	}
+	for _, m := range managers {
+		if content, err := os.ReadFile(filepath.Join(dir, m.name)); err != nil || string(content) != "built" {
+			t.Errorf("%s is %q, %v", m.name, content, err)
+		}
+		want := filepath.Join(x.dir, "kubectl") + " rendered " + m.folder
+		if content, err := os.ReadFile(filepath.Join(dir, m.name+".yaml")); err != nil || string(content) != want {
+			t.Errorf("manifests of %s are %q, %v, want %q", m.name, content, err, want)
+		}
+	}
+}
+
 func TestAnInterruptBeginsNoBuild(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	x := newTrial(t, func(context.Context, versions, string) error { cancel(); return ctx.Err() })
-	if err := x.install(ctx, false); err == nil || err.Error() != "interrupted" {
+	if err := x.install(ctx); err == nil || err.Error() != "interrupted" {
 		t.Errorf("error = %v, want that it was interrupted", err)
 	}
 	if len(x.built) > 0 || exists(x.dir) {

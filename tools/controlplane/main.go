@@ -5,7 +5,8 @@
 // It first asks the index of programs that the Kubernetes project publishes for
 // controller-runtime's envtest (tools/envtest). What that does not have, or where it cannot be
 // reached, is built from the published Go modules. kube-controller-manager, which
-// is not published there, is built when -controller-manager asks for it.
+// is not published there, is built when -controller-manager asks for it, and so are the
+// managers of Cluster API (tools/clusterapi) when -cluster-api does.
 //
 // The programs land in a cache folder outside the work tree whose name holds
 // both versions, so that every clone on a machine shares them. The folder
@@ -23,6 +24,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 )
 
@@ -34,6 +36,7 @@ const assetsVariable = "KUBEBUILDER_ASSETS"
 type options struct {
 	pathOnly          bool
 	controllerManager bool
+	clusterAPI        bool
 	fromSource        bool
 	index             string
 }
@@ -42,6 +45,7 @@ func main() {
 	var opts options
 	flag.BoolVar(&opts.pathOnly, "path", false, "print the folder of the programs and do nothing else")
 	flag.BoolVar(&opts.controllerManager, "controller-manager", false, "build kube-controller-manager, too")
+	flag.BoolVar(&opts.clusterAPI, "cluster-api", false, "build the managers of Cluster API, too; with -path: print their folder")
 	flag.BoolVar(&opts.fromSource, "from-source", false, "build everything from source")
 	flag.StringVar(&opts.index, "index", "", "URL of the index of published programs (default: that of setup-envtest)")
 	flag.Parse()
@@ -64,7 +68,7 @@ func run(ctx context.Context, out io.Writer, opts options) error {
 		_, err := fmt.Fprintln(out, dir)
 		return err
 	}
-	v, err := readVersions(ctx)
+	v, err := readVersions(ctx, opts.clusterAPI)
 	if err != nil {
 		return err
 	}
@@ -72,12 +76,22 @@ func run(ctx context.Context, out io.Writer, opts options) error {
 		return err
 	}
 	if opts.pathOnly {
+		if opts.clusterAPI {
+			dir = filepath.Join(dir, v.clusterAPIFolder())
+		}
 		_, err = fmt.Fprintln(out, dir)
 		return err
 	}
-	i := installer{dir: dir, versions: v, fetch: published(opts.index), build: build, out: out}
+	i := installer{dir: dir, versions: v, fetch: published(opts.index), build: build, render: render, out: out}
 	if opts.fromSource {
 		i.fetch = nil
 	}
-	return i.install(ctx, opts.controllerManager)
+	var wanted []addition
+	if opts.controllerManager {
+		wanted = append(wanted, addControllerManager)
+	}
+	if opts.clusterAPI {
+		wanted = append(wanted, addClusterAPI(v))
+	}
+	return i.install(ctx, wanted...)
 }
