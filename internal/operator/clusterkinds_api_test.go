@@ -27,9 +27,13 @@ func (b *bench) in(version schema.GroupVersion, obj *unstructured.Unstructured) 
 	b.Helper()
 	read := &unstructured.Unstructured{}
 	read.SetGroupVersionKind(version.WithKind(obj.GetKind()))
-	if err := b.client.Get(b.Context(), client.ObjectKeyFromObject(obj), read); err != nil {
-		b.Fatalf("read %s %s in %s: %v", obj.GetKind(), obj.GetName(), version, err)
-	}
+	what := fmt.Sprintf("%s %s read in %s", obj.GetKind(), obj.GetName(), version)
+	b.eventually(what, func() string { // until the API server knows the certificate
+		if err := b.client.Get(b.Context(), client.ObjectKeyFromObject(obj), read); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	return read
 }
 
