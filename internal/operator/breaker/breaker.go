@@ -84,7 +84,7 @@ func New(next provisioner.Engine, opts Options) *Engine {
 }
 
 // OnRecovery calls fn each time the engine answers again, with the IDs of the nodes that
-// were asked for meanwhile; one ID is "" if nodes were looked for whose ID is not known.
+// were asked for meanwhile; one ID is "" if something was asked that is about no known node.
 // fn must not block for long.
 func (e *Engine) OnRecovery(fn func(ids []string)) {
 	e.mu.Lock()
@@ -164,9 +164,10 @@ func (e *Engine) admit(id string) error {
 // remember notes who has to be told when the engine answers again. It is called with mu
 // held.
 func (e *Engine) remember(id string) {
-	if id != noNode {
-		e.refused[id] = struct{}{}
+	if id == noNode {
+		id = "" // who looks for a node may need the list of all nodes
 	}
+	e.refused[id] = struct{}{}
 }
 
 // observe counts the outcome of a call; err is nil if it got an answer.

@@ -169,6 +169,24 @@ func TestRecoveryTellsWhoseCallsWereRefused(t *testing.T) {
 	})
 }
 
+func TestRecoveryTellsThoseWhoNeededAList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, behind := start(t)
+		var told []string
+		e.OnRecovery(func(ids []string) { told = append(told, ids...) })
+		behind.set(errAway)
+		for range 4 {
+			_, _ = e.Nodes(t.Context(), provisioner.ListOptions{})
+		}
+		behind.set(nil)
+		<-time.After(time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{""}, told); diff != "" {
+			t.Errorf("told IDs differ (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestNodeThatTheEngineHangsOnStopsNoOtherCalls(t *testing.T) {
 	for _, id := range []string{"hangs", "broken"} {
 		t.Run(id, func(t *testing.T) {

@@ -78,7 +78,8 @@ func (o *Options) setDefaults() {
 // Change is a node that was added, deleted, or changed in a way that matters to
 // hosts. Heartbeats do not matter, unless the agent had been silent for too long.
 type Change struct {
-	// Node is the node's newest snapshot.
+	// Node is the node's newest snapshot. Its ID is "" when lists can be read again after an
+	// error: hosts whose node is not known may have waited for that.
 	Node provisioner.Node
 	// Gone is true when the engine no longer knows the node.
 	Gone bool
@@ -202,11 +203,15 @@ func (c *Cache) Refresh(ctx context.Context, maxAge time.Duration) error {
 
 	c.mu.Lock()
 	c.logOutcome(c.lastError, err)
+	recovered := c.lastError != nil && err == nil
 	c.polledAt, c.lastError = c.opts.Now(), err
 	var changes []Change
 	if err == nil {
 		c.settled = begun.Sub(c.newestAt) >= overlap
 		changes = c.merge(nodes, complete)
+	}
+	if recovered {
+		changes = append(changes, Change{}) // those who looked for nodes got the error of that poll
 	}
 	c.mu.Unlock()
 	c.publish(changes)

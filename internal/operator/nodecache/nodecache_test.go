@@ -310,6 +310,29 @@ func TestWokenNodesAreToldOfWithoutAChange(t *testing.T) {
 	}
 }
 
+func TestRecoveryOfAPollIsToldToThoseWhoseNodeIsNotKnown(t *testing.T) {
+	e := newFakeEngine(1)
+	f, _, heard := newTestCache(e, Options{})
+	_ = f.Refresh(t.Context(), 0)
+	*heard = nil
+	for _, step := range []struct {
+		err  error
+		want []string
+	}{
+		{nil, []string{}},
+		{errors.New("engine is down"), []string{}},
+		{errors.New("engine is down"), []string{}},
+		{nil, []string{""}},
+		{nil, []string{""}},
+	} {
+		e.err = step.err
+		_ = f.Refresh(t.Context(), 0)
+		if diff := cmp.Diff(step.want, append([]string{}, *heard...)); diff != "" {
+			t.Errorf("changes after a poll with error %v differ (-want +got):\n%s", step.err, diff)
+		}
+	}
+}
+
 func TestDeletedNodeIsRemovedFromTheCache(t *testing.T) {
 	e := newFakeEngine(2)
 	f, _, heard := newTestCache(e, Options{})
