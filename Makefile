@@ -13,7 +13,7 @@ DATA ?= .ingot
 
 # Two packages at a time: some start an API server of their own. Tests of the program's
 # package need none of its optimization by profile, which compiles everything again.
-TEST_FLAGS ?= -p 2 -timeout 30m -pgo=off
+TEST_FLAGS ?= -p 3 -timeout 30m -pgo=off
 # RACE=1 turns the race detector on. It needs a C compiler, nothing else does.
 # SQLite is translated C, whose pointers need no check: that is a fifth of the time of some tests.
 ifdef RACE
