@@ -1,0 +1,158 @@
+// Package related finds the objects that belong together: Machine, Metal3Machine, host and
+// Cluster. Each link is followed from the side that owns it, and counts only when the other
+// side has the UID or the reference that it should have.
+package related
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// Kinds as consumers and owners are named.
+const (
+	metal3MachineKind = "Metal3Machine"
+	machineKind       = "Machine"
+	clusterKind       = "Cluster"
+)
+
+// Machine returns the Machine that owns an object, or nil when there is none or it is gone.
+func Machine(ctx context.Context, r client.Reader, obj client.Object) (*clusterv1.Machine, error) {
+	return owner(ctx, r, obj, machineKind, &clusterv1.Machine{})
+}
+
+// OwnerCluster returns the Cluster that owns an object, or nil when there is none or it is gone.
+func OwnerCluster(ctx context.Context, r client.Reader, obj client.Object) (*clusterv1.Cluster, error) {
+	return owner(ctx, r, obj, clusterKind, &clusterv1.Cluster{})
+}
+
+// ClusterOf returns the Cluster of a Machine, or nil when it is gone.
+func ClusterOf(ctx context.Context, r client.Reader, machine *clusterv1.Machine) (*clusterv1.Cluster, error) {
+	return get(ctx, r, machine.Namespace, machine.Spec.ClusterName, &clusterv1.Cluster{})
+}
+
+// Metal3Machine returns the infrastructure of a Machine, or nil when it has none of this kind
+// or it belongs to another Machine.
+func Metal3Machine(ctx context.Context, r client.Reader, machine *clusterv1.Machine) (*v1beta2.Metal3Machine, error) {
+	ref := machine.Spec.InfrastructureRef
+	if ref.APIGroup != v1beta2.GroupVersion.Group || ref.Kind != metal3MachineKind {
+		return nil, nil
+	}
+	m, err := get(ctx, r, machine.Namespace, ref.Name, &v1beta2.Metal3Machine{})
+	if m == nil || err != nil || !IsOwnedBy(m, machine) {
+		return nil, err
+	}
+	return m, nil
+}
+
+// IsOwnedBy reports whether an object has an owner with the UID of another.
+func IsOwnedBy(obj, owner client.Object) bool {
+	for _, ref := range obj.GetOwnerReferences() {
+		if ref.UID == owner.GetUID() {
+			return true
+		}
+	}
+	return false
+}
+
+// HostName returns the name of the host that a Metal3Machine has chosen, and false when it has
+// not chosen one. Hosts of other namespaces are none that it may have.
+func HostName(m *v1beta2.Metal3Machine) (types.NamespacedName, bool) {
+	namespace, name, ok := strings.Cut(m.Annotations[v1beta2.HostAnnotation], "/")
+	if !ok || namespace != m.Namespace || name == "" || strings.Contains(name, "/") {
+		return types.NamespacedName{}, false
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, true
+}
+
+// Host returns the host that a Metal3Machine has chosen and holds, or nil when it has none,
+// the host is gone, or another consumer has it.
+func Host(ctx context.Context, r client.Reader, m *v1beta2.Metal3Machine) (*v1alpha1.BareMetalHost, error) {
+	key, ok := HostName(m)
+	if !ok {
+		return nil, nil
+	}
+	h, err := get(ctx, r, key.Namespace, key.Name, &v1alpha1.BareMetalHost{})
+	if h == nil || err != nil || !Consumes(m, h) {
+		return nil, err
+	}
+	return h, nil
+}
+
+// Consumes reports whether the consumer of a host is this Metal3Machine. The version of the
+// reference does not matter, and a UID only when the reference has one.
+func Consumes(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
+	ref := h.Spec.ConsumerRef
+	return ref != nil && IsReferenceTo(ref, v1beta2.GroupVersion.Group, metal3MachineKind, h.Namespace, m)
+}
+
+// IsReferenceTo reports whether a reference in an object of a namespace names this object of
+// a kind. A reference without a namespace means that of its object.
+func IsReferenceTo(ref *corev1.ObjectReference, group, kind, namespace string, obj client.Object) bool {
+	version, err := schema.ParseGroupVersion(ref.APIVersion)
+	if ref.Namespace != "" {
+		namespace = ref.Namespace
+	}
+	return err == nil && version.Group == group && ref.Kind == kind && ref.Name == obj.GetName() && namespace == obj.GetNamespace() &&
+		(ref.UID == "" || ref.UID == obj.GetUID())
+}
+
+// IsPaused reports whether nothing may be done for an object: its Cluster is paused or it
+// has Cluster API's annotation. A Cluster that is not there pauses nothing.
+func IsPaused(cluster *clusterv1.Cluster, obj client.Object) bool {
+	if cluster != nil && cluster.Spec.Paused != nil && *cluster.Spec.Paused {
+		return true
+	}
+	_, paused := obj.GetAnnotations()[clusterv1.PausedAnnotation]
+	return paused
+}
+
+// owner returns the owner of a kind of Cluster API that an object names.
+func owner[T client.Object](ctx context.Context, r client.Reader, obj client.Object, kind string, into T) (T, error) {
+	var none T
+	ref := ownerReference(obj, kind)
+	if ref == nil {
+		return none, nil
+	}
+	found, err := get(ctx, r, obj.GetNamespace(), ref.Name, into)
+	if err != nil || any(found) == any(none) || found.GetUID() != ref.UID {
+		return none, err
+	}
+	return found, nil
+}
+
+func ownerReference(obj client.Object, kind string) *metav1.OwnerReference {
+	for _, ref := range obj.GetOwnerReferences() {
+		version, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err == nil && version.Group == clusterv1.GroupVersion.Group && ref.Kind == kind {
+			return &ref
+		}
+	}
+	return nil
+}
+
+// get reads an object; one that is not there is nil.
+func get[T client.Object](ctx context.Context, r client.Reader, namespace, name string, into T) (T, error) {
+	var none T
+	if name == "" {
+		return none, nil
+	}
+	err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
+	if apierrors.IsNotFound(err) {
+		return none, nil
+	}
+	if err != nil {
+		return none, err
+	}
+	return into, nil
+}
