@@ -38,7 +38,7 @@ func NewMachineIdentity(uuid, serialNumber string) MachineIdentity {
 		uuid = ""
 	}
 	serialNumber = CutText(strings.TrimSpace(serialNumber))
-	if isPlaceholder(serialNumber) {
+	if isPlaceholderSerial(serialNumber) {
 		serialNumber = ""
 	}
 	return MachineIdentity{UUID: uuid, SerialNumber: serialNumber}
@@ -47,16 +47,21 @@ func NewMachineIdentity(uuid, serialNumber string) MachineIdentity {
 // placeholderUUIDs are on machines whose vendor has set none.
 var placeholderUUIDs = []string{"03000200-0400-0500-0006-000700080009", "12345678-1234-5678-90ab-cddeefaabbcc"}
 
-// placeholderSerials are on machines whose vendor has set none, in lower case.
-var placeholderSerials = []string{
-	"", "default string", "empty", "n/a", "na", "none", "not available", "not specified", "null", "o.e.m.", "oem",
-	"system serial number", "to be filled by o.e.m.", "unknown", "xxxxxxx", "0123456789", "123456789", "1234567890",
+// placeholders are texts that firmware has where its vendor has set nothing, in lower case.
+var placeholders = []string{
+	"", "chassis serial number", "default", "default string", "empty", "invalid", "n/a", "na", "none", "not available",
+	"not specified", "null", "o.e.m.", "oem", "serial number", "system serial number", "to be filled by o.e.m.", "to be filled by oem",
+	"unknown", "xxxxxxx", "0123456789", "123456789", "1234567890",
 }
 
-// isPlaceholder reports whether a serial number is one of those, or one character repeated.
-func isPlaceholder(serial string) bool {
-	serial = strings.ToLower(serial)
-	return slices.Contains(placeholderSerials, serial) || strings.Count(serial, serial[:1]) == len(serial)
+// IsPlaceholder reports whether a text of firmware stands where its vendor has set nothing.
+func IsPlaceholder(text string) bool {
+	return slices.Contains(placeholders, strings.ToLower(strings.TrimSpace(text)))
+}
+
+// isPlaceholderSerial reports whether a serial number is a placeholder or one character repeated.
+func isPlaceholderSerial(serial string) bool {
+	return IsPlaceholder(serial) || strings.Count(serial, serial[:1]) == len(serial)
 }
 
 // Known reports whether there is anything to compare.

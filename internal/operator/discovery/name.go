@@ -5,13 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 const (
@@ -30,16 +30,6 @@ var errMissingDetail = errors.New("machine does not report the hardware detail t
 
 // errNameInvalid means that prefix and suffix make every name invalid.
 var errNameInvalid = errors.New("name is not valid for a host")
-
-// placeholders are texts that firmware and images report instead of a value, in lower
-// case and without white space at the ends.
-var placeholders = []string{
-	"localhost", "localhost.localdomain",
-	"to be filled by o.e.m.", "to be filled by oem", "default string", "default",
-	"system serial number", "chassis serial number", "serial number",
-	"0123456789", "1234567890", "123456789",
-	"none", "null", "unknown", "not specified", "not available", "n/a", "na", "invalid", "empty",
-}
 
 // nameFacts are the details that a name can have.
 type nameFacts struct {
@@ -127,9 +117,10 @@ func detailOf(which discoveryv1.HardwareDetail, facts nameFacts) string {
 	return read(facts)
 }
 
+// isPlaceholder reports whether firmware or an image reports a text instead of a value.
 func isPlaceholder(text string) bool {
 	text = strings.ToLower(strings.TrimSpace(text))
-	return strings.Trim(text, "0-. ") == "" || slices.Contains(placeholders, text)
+	return strings.Trim(text, "0-. ") == "" || text == "localhost" || text == "localhost.localdomain" || node.IsPlaceholder(text)
 }
 
 // sanitize lower-cases text and replaces what is not legal in a name by single

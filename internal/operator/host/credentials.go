@@ -25,8 +25,8 @@ type credentials struct {
 	metrics *Metrics
 }
 
-// found are credentials with the version of their Secret.
-type found struct {
+// secretContents are credentials with the version of their Secret.
+type secretContents struct {
 	bmc.Credentials
 
 	status v1alpha1.CredentialsStatus
@@ -48,31 +48,31 @@ func (p credentials) reconcile(ctx context.Context, s *scope) (result, error) {
 }
 
 // read returns the credentials of a host. Errors that a person has to mend are failures.
-func (p credentials) read(ctx context.Context, h *v1alpha1.BareMetalHost) (found, error) {
+func (p credentials) read(ctx context.Context, h *v1alpha1.BareMetalHost) (secretContents, error) {
 	name := h.Spec.BMC.CredentialsName
 	switch {
 	case h.Spec.BMC.Address == "":
-		return found{}, registrationError("spec.bmc.address is empty; set it, or remove spec.bmc for a machine without a BMC")
+		return secretContents{}, registrationError("spec.bmc.address is empty; set it, or remove spec.bmc for a machine without a BMC")
 	case name == "":
-		return found{}, registrationError("spec.bmc.credentialsName is empty; set it to a Secret with the keys username and password")
+		return secretContents{}, registrationError("spec.bmc.credentialsName is empty; set it to a Secret with the keys username and password")
 	}
 	var secret corev1.Secret
 	err := p.live.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: name}, &secret)
 	if apierrors.IsNotFound(err) {
 		count(p.metrics.noSecret, h)
-		return found{}, registrationError("Secret %s with the BMC's credentials does not exist; create it with the keys username and password", name)
+		return secretContents{}, registrationError("Secret %s with the BMC's credentials does not exist; create it with the keys username and password", name)
 	}
 	if err != nil {
 		count(p.metrics.secretErrors, h)
-		return found{}, fmt.Errorf("read Secret %s: %w", name, err)
+		return secretContents{}, fmt.Errorf("read Secret %s: %w", name, err)
 	}
-	read := found{}
+	read := secretContents{}
 	if read.Credentials, err = bmc.ReadCredentials(secret.Data); err != nil {
 		count(p.metrics.badSecret, h)
-		return found{}, registrationError("Secret %s: %w", name, err)
+		return secretContents{}, registrationError("Secret %s: %w", name, err)
 	}
 	if err := p.claim(ctx, &secret); err != nil {
-		return found{}, err
+		return secretContents{}, err
 	}
 	read.status = v1alpha1.CredentialsStatus{
 		Reference: &corev1.SecretReference{Namespace: h.Namespace, Name: name},

@@ -41,7 +41,7 @@ type scope struct {
 	node *provisioner.Node
 	// credentials are those of the BMC, set by the guard of that name, and
 	// credentialsVersion is the version of their Secret.
-	credentials        *found
+	credentials        *secretContents
 	credentialsVersion string
 	// changes are those of BIOS settings and firmware, set by the handlers that apply them.
 	changes changes
