@@ -1,0 +1,160 @@
+package operator_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
+)
+
+// forwarder passes connections on to an API server, except while it is cut.
+type forwarder struct {
+	target string
+
+	mu      sync.Mutex
+	cut     bool
+	conns   map[net.Conn]struct{}
+	refused atomic.Int32 // connections since the last cut
+}
+
+// startForwarder returns a forwarder, and a configuration that reaches the API server through it.
+func startForwarder(t *testing.T, config *rest.Config) (*forwarder, *rest.Config) {
+	t.Helper()
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &forwarder{target: target.Host, conns: map[net.Conn]struct{}{}}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { f.serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		f.set(true)
+		serving.Wait()
+	})
+	through := rest.CopyConfig(config)
+	through.Host = (&url.URL{Scheme: target.Scheme, Host: l.Addr().String()}).String()
+	return f, through
+}
+
+func (f *forwarder) serve(from net.Conn) {
+	defer from.Close()
+	to, err := net.Dial("tcp", f.target)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	f.mu.Lock()
+	if f.cut {
+		f.refused.Add(1)
+		f.mu.Unlock()
+		return
+	}
+	f.conns[from], f.conns[to] = struct{}{}, struct{}{}
+	f.mu.Unlock()
+	var copying sync.WaitGroup
+	for _, pair := range [][2]net.Conn{{from, to}, {to, from}} {
+		copying.Go(func() {
+			_, _ = io.Copy(pair[0], pair[1])
+			_ = from.Close()
+			_ = to.Close()
+		})
+	}
+	copying.Wait()
+	f.mu.Lock()
+	delete(f.conns, from)
+	delete(f.conns, to)
+	f.mu.Unlock()
+}
+
+// set cuts all connections, or lets new ones through.
+func (f *forwarder) set(cut bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cut = cut
+	f.refused.Store(0)
+	if cut {
+		for conn := range f.conns {
+			_ = conn.Close()
+		}
+	}
+}
+
+// The engine ends its work, and people change hosts, while the operator does not reach the API
+// server. Watches end and come back, and no work is done twice.
+func TestHostsGoOnAfterTheAPIServerWasAway(t *testing.T) {
+	t.Parallel()
+	config := plane.Config(t)
+	api, through := startForwarder(t, config)
+	b := newIdleBenchOn(t, config)
+	b.engine = demo.New(demo.Options{Durations: map[demo.Verb]time.Duration{demo.VerbDeploy: 2 * time.Second}})
+	b.startWith(through, nil)
+	withImage := func(h *v1alpha1.BareMetalHost) { h.Spec.Image = image("https://images/os.qcow2") }
+	b.bmcHost("used", withImage)
+	b.inState("used", v1alpha1.StateProvisioned)
+	used := b.poweredOn("used")
+	b.bmcHost("web", withImage)
+	b.inState("web", v1alpha1.StateProvisioning)
+	b.eventually("the deployment", func() string {
+		if n := b.count("web", "deploy"); n != 1 {
+			return fmt.Sprintf("%d deployments", n)
+		}
+		return ""
+	})
+
+	api.set(true)
+	b.update(used, func() { used.Spec.Online = false })
+	late := b.bmcHost("late", nil)
+	b.eventually("twenty attempts to reach the API server", func() string {
+		if n := api.refused.Load(); n < 20 {
+			return fmt.Sprintf("%d", n)
+		}
+		return ""
+	})
+	if h := b.host(late.Name); h.Status.Provisioning.State != v1alpha1.StateNone {
+		t.Errorf("host that was created meanwhile in %q, want the operator cut off", h.Status.Provisioning.State)
+	}
+	api.set(false)
+
+	b.inState("web", v1alpha1.StateProvisioned)
+	b.poweredOn("web")
+	b.inState("late", v1alpha1.StateAvailable)
+	b.eventually("the power-off of host used", func() string {
+		if b.host("used").Status.PoweredOn {
+			return "it is on"
+		}
+		return ""
+	})
+	for name, verbs := range map[string]map[string]int{
+		"web":  {"inspect": 1, "deploy": 1, "undeploy": 0},
+		"used": {"inspect": 1, "deploy": 1, "undeploy": 0},
+		"late": {"inspect": 1, "deploy": 0},
+	} {
+		for verb, want := range verbs {
+			if got := b.count(name, verb); got != want {
+				t.Errorf("%s was asked of %s %d times, want %d; all: %q", verb, name, got, want, b.asked(name))
+			}
+		}
+	}
+}
