@@ -3,6 +3,8 @@ package up
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -11,12 +13,18 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	discoveryv1alpha1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/sim"
 )
 
 var plane = controlplane.NewTestPlane(controlplane.TestOptions{})
@@ -71,6 +79,7 @@ func TestUpWorksInAGivenClusterAndLeavesChangedDiscoveryAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	deploysItsManifest(t, u, c)
 	key := client.ObjectKey{Namespace: namespace, Name: discoveryName}
 	changed := &discoveryv1alpha1.BareMetalHostDiscovery{}
 	if err := c.Get(t.Context(), key, changed); err != nil {
@@ -86,6 +95,59 @@ func TestUpWorksInAGivenClusterAndLeavesChangedDiscoveryAlone(t *testing.T) {
 	defer mustStop(t, u)
 	if err := c.Get(t.Context(), key, changed); err != nil || !changed.Spec.Suspend {
 		t.Errorf("the second start changed the discovery: suspend %v, %v", changed.Spec.Suspend, err)
+	}
+}
+
+// deploysItsManifest creates the objects of the manifest that is printed, as people do, until the
+// machine runs what the image holds, and deletes them.
+func deploysItsManifest(t *testing.T, u *Up, c client.Client) {
+	t.Helper()
+	file, err := os.ReadFile(u.manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []*unstructured.Unstructured
+	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(file), 4096)
+	for {
+		obj := &unstructured.Unstructured{}
+		if err := documents.Decode(obj); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Create(t.Context(), obj); err != nil {
+			t.Fatalf("create %s %s: %v", obj.GetKind(), obj.GetName(), err)
+		}
+		objects = append(objects, obj)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	machine := u.bmcMachines.Machine(0)
+	if err := machine.Wait(ctx, sim.OS); err != nil {
+		t.Fatalf("the machine runs no deployed system: %v, %+v", err, machine.Status())
+	}
+	var host metal3v1alpha1.BareMetalHost
+	key := client.ObjectKey{Namespace: namespace, Name: "rack1"}
+	follow := func(what string, done func(error) bool) {
+		t.Helper()
+		err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			return done(c.Get(ctx, key, &host)), nil
+		})
+		if err != nil {
+			t.Fatalf("%s: %v; host in %q with error %q", what, err, host.Status.Provisioning.State, host.Status.ErrorMessage)
+		}
+	}
+	follow("provisioned", func(err error) bool {
+		return err == nil && host.Status.Provisioning.State == metal3v1alpha1.StateProvisioned && host.Status.PoweredOn
+	})
+	for _, obj := range objects {
+		if err := c.Delete(t.Context(), obj); err != nil {
+			t.Fatalf("delete %s %s: %v", obj.GetKind(), obj.GetName(), err)
+		}
+	}
+	follow("deleted", apierrors.IsNotFound)
+	if state := machine.Status().State; state != sim.Off {
+		t.Errorf("machine is %q after the deletion of its host, want it off", state)
 	}
 }
 
