@@ -6,11 +6,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -132,14 +134,19 @@ func (p *Process) Failure() error {
 	return fmt.Errorf("process %d ended (%s): %s", p.PID, end, output[bytes.LastIndexByte(output, '\n')+1:])
 }
 
-// FreeAddress returns a loopback address, host:port, on which nobody listens now.
+// FreeAddress returns a loopback address, host:port, on which nobody listens now. The port is below
+// those that Linux gives to connections, so that a program which is started again finds it free again.
 func FreeAddress() (string, error) {
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free address: %w", err)
+	const first, count, attempts = 20000, 12000, 50
+	var err error
+	for range attempts {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.N(count))) //nolint:gosec // protects nothing
+		var listener net.Listener
+		if listener, err = new(net.ListenConfig).Listen(context.Background(), "tcp", address); err == nil {
+			return address, listener.Close()
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
+	return "", fmt.Errorf("find a free address: %w", err)
 }
 
 func (p *Process) proc(file string) string {

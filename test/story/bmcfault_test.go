@@ -105,6 +105,7 @@ var bmcFaults = map[string]bmcFault{
 // TestFaultOfABMCEndsInAFailureThatSaysWhatHappened lets one of two machines have a BMC that
 // fails, while the other is cleaned.
 func TestFaultOfABMCEndsInAFailureThatSaysWhatHappened(t *testing.T) {
+	t.Parallel()
 	for name, fault := range bmcFaults {
 		t.Run(name, func(t *testing.T) {
 			r, authority := startBootService(t, redfish.Vendors[0], func(r *rack, o *sim.Options) {

@@ -28,6 +28,7 @@ import (
 // a ramdisk that the engine boots: by the iPXE script that it serves, and from the virtual
 // medium that it makes. The machines boot from nothing else.
 func TestMachineBootsWhatTheEngineServes(t *testing.T) {
+	t.Parallel()
 	for _, vendor := range redfish.Vendors {
 		for _, boot := range []string{"ipxe", "redfish-virtual-media"} {
 			t.Run(vendor+"/"+boot, func(t *testing.T) {
@@ -43,6 +44,7 @@ func TestMachineBootsWhatTheEngineServes(t *testing.T) {
 // TestMachineWithIPMIBootsWhatTheEngineServes takes a machine through its life whose BMC
 // speaks IPMI.
 func TestMachineWithIPMIBootsWhatTheEngineServes(t *testing.T) {
+	t.Parallel()
 	const port = 16230
 	r, _ := startBootService(t, redfish.Vendors[0], func(_ *rack, o *sim.Options) { o.BMC.IPMIPort = port })
 	address, err := url.Parse(r.Machine(0).BMCURL())
@@ -96,6 +98,7 @@ func (r *rack) bootedOnlyWhatWasServed(t *testing.T, uuid, boot string) {
 // TestMachineBootsFromAURLThatItsBMCHandsToIt takes machines through their life whose
 // firmware fetches the medium, with and without TLS.
 func TestMachineBootsFromAURLThatItsBMCHandsToIt(t *testing.T) {
+	t.Parallel()
 	const vendor = "supermicro" // others of the simulator have no such setting
 	for boot, changes := range map[string]func(*rack, *sim.Options){"http": func(*rack, *sim.Options) {}, "redfish-https": withTLS(t)} {
 		t.Run(boot, func(t *testing.T) {
@@ -135,6 +138,7 @@ func withTLS(t *testing.T) func(*rack, *sim.Options) {
 // life with an ISO of somebody else, whose agent reads where the engine is, and its token,
 // from a medium of its own.
 func TestGivenISOGetsItsParametersFromASecondMedium(t *testing.T) {
+	t.Parallel()
 	iso := redfishtest.Serve(t, string(iso9660test.Build(iso9660test.Options{Label: "theirs", Bootable: true}, map[string]string{
 		"vmlinuz": "their kernel", "initrd": "their ramdisk",
 		"boot/grub/grub.cfg": "menuentry theirs {\n  linux /vmlinuz boot_method=vmedia quiet\n  initrd /initrd\n}\n",
@@ -156,6 +160,7 @@ func TestGivenISOGetsItsParametersFromASecondMedium(t *testing.T) {
 // TestVirtualMediaWithoutABootLoaderAreRefusedAtTheRequest asks for work in the ramdisk of a machine for which
 // the engine has no boot loader.
 func TestVirtualMediaWithoutABootLoaderAreRefusedAtTheRequest(t *testing.T) {
+	t.Parallel()
 	r, authority := startBootService(t, redfish.Vendors[0])
 	uuid := r.registerBMC(t, authority, map[string]any{"boot_interface": "redfish-virtual-media"})
 	r.provision(t, uuid, "manage", "manageable")
@@ -170,6 +175,7 @@ func TestVirtualMediaWithoutABootLoaderAreRefusedAtTheRequest(t *testing.T) {
 // TestEngineThatIsKilledAgainAndAgainWritesAnImageOnce kills the engine at times all over a
 // cleaning and a deployment. What counts is what the machine saw.
 func TestEngineThatIsKilledAgainAndAgainWritesAnImageOnce(t *testing.T) {
+	t.Parallel()
 	r, authority := startBootService(t, redfish.Vendors[0])
 	uuid := r.registerBMC(t, authority, map[string]any{"boot_interface": "ipxe"})
 	r.provision(t, uuid, "manage", "manageable")
@@ -211,6 +217,7 @@ func (r *rack) killUntil(t *testing.T, uuid, state string) (kills int) {
 
 // TestFailedDeploymentSaysWhyAndLeavesTheMachineOff has writing an image fail in each way.
 func TestFailedDeploymentSaysWhyAndLeavesTheMachineOff(t *testing.T) {
+	t.Parallel()
 	always := effect.Chance(1)
 	for name, tc := range map[string]struct {
 		faults effect.AgentFaults

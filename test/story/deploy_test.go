@@ -17,6 +17,7 @@ import (
 // TestMachineWithABMCIsCleanedDeployedServicedAndReleased takes a machine through its life
 // with the ramdisk, which its network boots.
 func TestMachineWithABMCIsCleanedDeployedServicedAndReleased(t *testing.T) {
+	t.Parallel()
 	for _, vendor := range redfish.Vendors {
 		t.Run(vendor, func(t *testing.T) {
 			r, authority := startMachineWithABMC(t, vendor, agent.Accelerated(20))
@@ -72,6 +73,7 @@ func (r *rack) throughALife(t *testing.T, uuid string) {
 // TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas asks for a step of which
 // only the running ramdisk can tell that it does not exist.
 func TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas(t *testing.T) {
+	t.Parallel()
 	r, authority := startMachineWithABMC(t, redfish.Vendors[0], agent.Accelerated(20))
 	uuid := r.registerBMC(t, authority)
 	r.provision(t, uuid, "manage", "manageable")
@@ -90,6 +92,7 @@ func TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas(t *testing.T) {
 // registered from its first boot to its instance without another boot of the ramdisk, and
 // back, for which somebody has to boot it into the ramdisk.
 func TestMachineWithoutABMCIsDeployedByTheRamdiskOfItsDiscovery(t *testing.T) {
+	t.Parallel()
 	r := startRack(t, 1, "auto_discovery.enabled=true", "auto_discovery.driver=manual-management")
 	machine := r.Machine(0)
 	if err := machine.PowerOn(); err != nil {

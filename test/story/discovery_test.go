@@ -20,6 +20,7 @@ import (
 )
 
 func TestUnknownMachineBecomesAnAvailableHost(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	w := start(t, up.Options{Machines: 1, Seed: 11, DataDir: data})
 	host := w.theAvailableHost(t)
@@ -66,6 +67,7 @@ func TestUnknownMachineBecomesAnAvailableHost(t *testing.T) {
 }
 
 func TestTheSameMachineStaysOneHost(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	w := start(t, up.Options{Machines: 1, Seed: 12, DataDir: data})
 	first := w.theAvailableHost(t)
@@ -107,6 +109,7 @@ func (w *world) staysOne(t *testing.T, before *metal3v1alpha1.BareMetalHost) {
 }
 
 func TestDeletedHostIsRediscoveredWhenItsMachineBootsAgain(t *testing.T) {
+	t.Parallel()
 	w := start(t, up.Options{Machines: 1, Seed: 13, DataDir: t.TempDir()})
 	first := w.theAvailableHost(t)
 	w.Machines().Machine(0).PowerOff()

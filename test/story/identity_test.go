@@ -18,6 +18,7 @@ import (
 // TestNothingIsDoneToAnotherMachineThanTheOneThatWasManaged gives a node the BMC of another
 // machine, which is in use, as happens when addresses are given out anew.
 func TestNothingIsDoneToAnotherMachineThanTheOneThatWasManaged(t *testing.T) {
+	t.Parallel()
 	const port = 16231
 	for driver, address := range map[string]func(*url.URL) string{"redfish": (*url.URL).String, "ipmi": (*url.URL).Hostname} {
 		key := driver + "_address"

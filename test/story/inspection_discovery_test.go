@@ -21,6 +21,7 @@ func (r *rack) discovered(t *testing.T) []shownNode {
 }
 
 func TestUnknownMachineIsEnrolledAndStaysThere(t *testing.T) {
+	t.Parallel()
 	r := startRack(t, 1, discovering...)
 	if err := r.Machine(0).PowerOn(); err != nil {
 		t.Fatal(err)
@@ -54,6 +55,7 @@ func TestUnknownMachineIsEnrolledAndStaysThere(t *testing.T) {
 }
 
 func TestMachineThatPostsTwiceAtOnceIsOneNode(t *testing.T) {
+	t.Parallel()
 	r := startRack(t, 1, discovering...)
 	document := r.Machine(0).Document()
 	var posts sync.WaitGroup
@@ -76,6 +78,7 @@ func TestMachineThatPostsTwiceAtOnceIsOneNode(t *testing.T) {
 }
 
 func TestOnlyAllowedMachinesAreEnrolled(t *testing.T) {
+	t.Parallel()
 	serial := func(r *rack, i int) string {
 		return r.Machine(i).Hardware().Inspection.Inventory.SystemVendor.SerialNumber
 	}
@@ -113,6 +116,7 @@ func TestOnlyAllowedMachinesAreEnrolled(t *testing.T) {
 }
 
 func TestInventoriesAreNotKeptWhereNobodyWantsThem(t *testing.T) {
+	t.Parallel()
 	r := startRack(t, 1, "inventory.data_backend=none")
 	uuid := r.register(t, "agent", r.bootMAC(0), nil)
 	r.provision(t, uuid, verbInspect, "inspect wait")

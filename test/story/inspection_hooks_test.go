@@ -15,6 +15,7 @@ import (
 const graphicsVendor, graphicsProduct = "10de", "2330"
 
 func TestEveryHookRunsInAnInspection(t *testing.T) {
+	t.Parallel()
 	r := startRack(t, 200, allHooks, "inspector.pci_device_alias="+graphicsVendor+":"+graphicsProduct+":h100",
 		"inspector.physical_network_cidr_map="+provisioning.String()+":provisioning")
 	cards := 0
@@ -105,6 +106,7 @@ func TestEveryHookRunsInAnInspection(t *testing.T) {
 }
 
 func TestRamdiskThatReportsAnErrorFailsInspection(t *testing.T) {
+	t.Parallel()
 	r := startRack(t, 1)
 	uuid := r.register(t, "agent", r.bootMAC(0), nil)
 	r.provision(t, uuid, "inspect", "inspect wait")
@@ -122,6 +124,7 @@ func TestRamdiskThatReportsAnErrorFailsInspection(t *testing.T) {
 }
 
 func TestPortsFollowTheMachineAsConfigured(t *testing.T) {
+	t.Parallel()
 	r := startRack(t, 2, "inspector.add_ports=pxe", "inspector.keep_ports=added")
 	i := r.machineWith(t, "a boot interface", func(_ int, found hardware.Inspection) bool { return found.Inventory.Boot.PXEInterface != nil })
 	const old = "02:00:00:00:0f:01"

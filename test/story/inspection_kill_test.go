@@ -13,6 +13,7 @@ import (
 )
 
 func TestInspectionKilledAfterItsAnswerCompletes(t *testing.T) {
+	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		data := t.TempDir()
 		killInspection(t, store.Options{Dir: data}, "database.dir="+data)

@@ -23,6 +23,7 @@ const (
 )
 
 func TestRegisteredMachineIsInspected(t *testing.T) {
+	t.Parallel()
 	r := startRack(t, 8)
 	for name, tc := range map[string]struct {
 		machine int
@@ -76,6 +77,7 @@ func TestRegisteredMachineIsInspected(t *testing.T) {
 }
 
 func TestAbortedInspectionLeavesTheMachineOut(t *testing.T) {
+	t.Parallel()
 	r := startRack(t, 1)
 	uuid := r.register(t, "agent", r.bootMAC(0), nil)
 	r.provision(t, uuid, verbInspect, "inspect wait")
@@ -103,6 +105,7 @@ func TestAbortedInspectionLeavesTheMachineOut(t *testing.T) {
 }
 
 func TestInspectionWithoutAnAnswerTimesOut(t *testing.T) {
+	t.Parallel()
 	r := startRack(t, 1, "conductor.callback_timeout=2s")
 	uuid := r.register(t, "agent", r.bootMAC(0), nil)
 	r.provision(t, uuid, verbInspect, "inspect failed")
@@ -112,6 +115,7 @@ func TestInspectionWithoutAnAnswerTimesOut(t *testing.T) {
 }
 
 func TestFakeInspectionNeedsNoMachine(t *testing.T) {
+	t.Parallel()
 	r := startRack(t, 1)
 	uuid := r.register(t, "fake", "", nil)
 	r.provision(t, uuid, verbInspect, "manageable")
@@ -121,6 +125,7 @@ func TestFakeInspectionNeedsNoMachine(t *testing.T) {
 }
 
 func TestNodeWithoutInspectionSaysSo(t *testing.T) {
+	t.Parallel()
 	r := startRack(t, 1)
 	uuid := r.register(t, "no-inspect", "", nil)
 	status, body := r.call(t, http.MethodPut, "/v1/nodes/"+uuid+"/states/provision", []byte(`{"target":"inspect"}`), "latest")
@@ -134,6 +139,7 @@ func TestNodeWithoutInspectionSaysSo(t *testing.T) {
 }
 
 func TestCallbackAnswersByVersionAndHidesReasonsFromUnknownMachines(t *testing.T) {
+	t.Parallel()
 	r := startRack(t, 4)
 	waiting := func(i int) string {
 		uuid := r.register(t, "agent", r.bootMAC(i), nil)

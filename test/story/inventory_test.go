@@ -15,6 +15,7 @@ import (
 // TestInventoriesAreStoredInAndRemovedFromAnObjectStore inspects machines while their object
 // store and their engine come and go.
 func TestInventoriesAreStoredInAndRemovedFromAnObjectStore(t *testing.T) {
+	t.Parallel()
 	server := objectstoretest.Start(t)
 	r := startRack(t, 2, allHooks, "inventory.data_backend=s3", "inventory.s3_endpoint="+server.Endpoint,
 		"inventory.s3_bucket="+objectstoretest.BucketName, "inventory.s3_prefix=inventories/",
@@ -60,6 +61,7 @@ func TestInventoriesAreStoredInAndRemovedFromAnObjectStore(t *testing.T) {
 }
 
 func TestInventoriesThatNobodyKeeps(t *testing.T) {
+	t.Parallel()
 	r := startRack(t, 1, allHooks, "inventory.data_backend=none")
 	uuid := r.register(t, "agent", r.bootMAC(0), nil)
 	r.inspectMachine(t, uuid, 0)

@@ -18,6 +18,7 @@ import (
 // TestMachineRunsAnInstanceThatIsOnNoDisk deploys live images, restarts and services the machine,
 // deploys it anew, and takes the instance away.
 func TestMachineRunsAnInstanceThatIsOnNoDisk(t *testing.T) {
+	t.Parallel()
 	iso := fmt.Sprintf(`{"boot_iso": %q}`, redfishtest.Serve(t, string(iso9660test.Build(iso9660test.Options{Label: "live", Bootable: true}, map[string]string{
 		"vmlinuz": "kernel", "initrd": "initial file system", "boot/grub/grub.cfg": "menuentry live {\n linux /vmlinuz quiet\n initrd /initrd\n}\n",
 	}))))

@@ -19,6 +19,7 @@ import (
 // TestLogsOfTheRamdiskOutliveAFailedDeployment fails to write an image, and looks for what the
 // ramdisk has seen of that: in the file that the history names.
 func TestLogsOfTheRamdiskOutliveAFailedDeployment(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "logs")
 	r, authority := startBootService(t, redfish.Vendors[0], func(r *rack, o *sim.Options) {
 		o.AgentFaults = effect.AgentFaults{Fail: 1, Commands: []string{"write_image"}}

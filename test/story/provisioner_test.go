@@ -74,6 +74,7 @@ func (p *provisioned) settles(t *testing.T, id string, state node.State) (n prov
 // TestProvisionerTakesAMachineThroughItsLife asks for everything that the operator asks
 // of an engine, and looks at the machine.
 func TestProvisionerTakesAMachineThroughItsLife(t *testing.T) {
+	t.Parallel()
 	r, authority := startMachineWithABMC(t, redfish.Vendors[0], agent.Accelerated(20))
 	p, ctx := provisionedBy(r, r.Machine(0).BMCURL(), authority), t.Context()
 	machine := r.Machine(0)
@@ -192,6 +193,7 @@ func (p *provisioned) runsSteps(t *testing.T, id string, end node.State,
 // TestDiscoveredMachineGetsABMC gives a machine that nobody registered the access to its
 // BMC. It keeps its node, its ports and what was found.
 func TestDiscoveredMachineGetsABMC(t *testing.T) {
+	t.Parallel()
 	r, authority := startMachineWithABMC(t, redfish.Vendors[0], agent.Accelerated(20), func(r *rack, _ *sim.Options) {
 		r.settings = append(r.settings, "auto_discovery.enabled=true", "auto_discovery.driver=manual-management")
 	})
@@ -236,6 +238,7 @@ func TestDiscoveredMachineGetsABMC(t *testing.T) {
 // TestProvisionerUsesWhatABMCCanDo makes volumes, puts an image into a virtual drive and
 // subscribes to events, and looks at the BMC.
 func TestProvisionerUsesWhatABMCCanDo(t *testing.T) {
+	t.Parallel()
 	const vendor = "dell"
 	r := startRack(t, 1)
 	machine := redfishtest.Start(t, vendor, redfishtest.WithDrives(vendor, 2))
@@ -317,6 +320,7 @@ func TestProvisionerUsesWhatABMCCanDo(t *testing.T) {
 
 // TestProvisionerAdoptsWhatRunsAlready takes a machine over that somebody else has deployed.
 func TestProvisionerAdoptsWhatRunsAlready(t *testing.T) {
+	t.Parallel()
 	r, authority := startBootService(t, redfish.Vendors[0]) // whose machines can be cleaned later
 	p, ctx := provisionedBy(r, r.Machine(0).BMCURL(), authority), t.Context()
 	p.registration.Deployed = &provisioner.Deployment{InstanceID: instanceUUID}
@@ -342,6 +346,7 @@ func TestProvisionerAdoptsWhatRunsAlready(t *testing.T) {
 
 // TestProvisionerWorksWithoutMachines goes through the life of a node of fake hardware.
 func TestProvisionerWorksWithoutMachines(t *testing.T) {
+	t.Parallel()
 	r := startRack(t, 1)
 	p, ctx := provisionedBy(r, "", ""), t.Context()
 	p.registration.Access = &operatorbmc.Access{Driver: "fake-hardware", Interfaces: map[string]string{"inspect_interface": "fake"}}

@@ -123,6 +123,7 @@ func (r *rack) flashes() int {
 }
 
 func TestMachineWithABMCIsInspectedConfiguredAndUpdatedThroughCrashes(t *testing.T) {
+	t.Parallel()
 	for _, vendor := range redfish.Vendors {
 		t.Run(vendor, func(t *testing.T) {
 			r, authority := startMachineWithABMC(t, vendor, agent.RealClock)
@@ -134,6 +135,7 @@ func TestMachineWithABMCIsInspectedConfiguredAndUpdatedThroughCrashes(t *testing
 // TestMachineIsUpdatedThroughCrashesWithFilesOfTheEngine is the same with an engine that
 // serves the firmware.
 func TestMachineIsUpdatedThroughCrashesWithFilesOfTheEngine(t *testing.T) {
+	t.Parallel()
 	const vendor = "dell"
 	address := process.Address(t)
 	r, authority := startMachineWithABMC(t, vendor, agent.RealClock, func(r *rack, _ *sim.Options) {

@@ -20,6 +20,7 @@ import (
 // TestMachineWhoseHeartbeatsAreRefusedSaysSo has a machine whose ramdisk serves plain http,
 // which the engine does not accept, until a person sets agent.require_tls.
 func TestMachineWhoseHeartbeatsAreRefusedSaysSo(t *testing.T) {
+	t.Parallel()
 	var ahead atomic.Int64
 	cfg := engine.DefaultConfig()
 	cfg.API.Listen, cfg.Database.Dir, cfg.Conductor.Hostname = "127.0.0.1:0", t.TempDir(), "engine-under-test"

@@ -52,6 +52,7 @@ func (i *rescueImages) were() bool {
 // TestInstanceIsRescuedAndRunsAgain boots a rescue system of the node's own on a machine with an
 // instance, then the instance, then the rescue system once more, which ends with its removal.
 func TestInstanceIsRescuedAndRunsAgain(t *testing.T) {
+	t.Parallel()
 	for _, boot := range []string{"ipxe", "redfish-virtual-media"} {
 		t.Run(boot, func(t *testing.T) {
 			r, authority := startBootService(t, redfish.Vendors[0])
@@ -133,6 +134,7 @@ func (r *rack) lets(t *testing.T, uuid string, times int) {
 // TestRescueThatFailsLeavesTheMachineOff has the rescue system refuse its password; afterwards
 // the instance is started.
 func TestRescueThatFailsLeavesTheMachineOff(t *testing.T) {
+	t.Parallel()
 	r, authority := startBootService(t, redfish.Vendors[0], func(_ *rack, o *sim.Options) {
 		o.AgentFaults = effect.AgentFaults{Fail: 1, Commands: []string{"rescue.finalize_rescue"}}
 	})

@@ -36,6 +36,7 @@ type restorable struct {
 }
 
 func TestWorkOfARestoredDatabaseIsHeldBackThroughCrashesAndDoneOnce(t *testing.T) {
+	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		data, file := t.TempDir(), filepath.Join(t.TempDir(), "backup.db")
 		database := engine.DatabaseConfig{Dir: data}

@@ -80,6 +80,7 @@ func TestCredentialsAddedLaterTakeOverTheRightMachineAsItIs(t *testing.T) {
 	t.Parallel()
 	for _, state := range []metal3v1alpha1.ProvisioningState{metal3v1alpha1.StateAvailable, metal3v1alpha1.StateProvisioned} {
 		t.Run(string(state), func(t *testing.T) {
+			t.Parallel()
 			r, _ := startMachineWithABMC(t, redfish.Vendors[0], agent.Accelerated(20), func(r *rack, o *sim.Options) {
 				o.Machines = 2
 				r.settings = append(r.settings, discovering...)

@@ -20,6 +20,7 @@ import (
 // the agent lives, and is called at its address and by its certificate. When its machine
 // is switched on anew, the ramdisk gets a token of its own.
 func TestWhoKnowsAMachineCannotLockItsAgentOut(t *testing.T) {
+	t.Parallel()
 	const window = 5 * time.Minute
 	var ahead atomic.Int64
 	clock := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
