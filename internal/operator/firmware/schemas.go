@@ -14,10 +14,10 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// maxOwners bounds the owners of a schema, because thousands would not fit into an
-// object. A schema whose owners are gone is deleted although others use it, and created
+// maxOwners bounds the owners of a schema, because each host that is added writes the whole object.
+// A schema whose owners are gone is deleted although others use it, and created
 // again by these.
-const maxOwners = 1000
+const maxOwners = 50
 
 // schemas keeps FirmwareSchemas, which the hosts of a namespace share.
 type schemas struct {
