@@ -1,0 +1,181 @@
+package reuse
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+const (
+	metal3MachineKind     = "Metal3Machine"
+	templateKind          = "Metal3MachineTemplate"
+	clusterKind           = "Cluster"
+	machineSetKind        = "MachineSet"
+	machineDeploymentKind = "MachineDeployment"
+
+	// controlPlaneGroup is the group of KubeadmControlPlane and of most other control planes.
+	controlPlaneGroup = "controlplane.cluster.x-k8s.io"
+
+	// hashLength is the number of hexadecimal digits at the end of labels of long names.
+	hashLength = 10
+	// maxLabel is the length that the value of a label can have.
+	maxLabel = 63
+)
+
+// appearance is how long objects that are brought to a management cluster together may come
+// one after the other: so long a reservation waits for its owner and its Cluster, counted from the
+// creation of the host object.
+const appearance = 10 * time.Minute
+
+// Owner is the object whose machines take over each other's hosts: a MachineDeployment, or a
+// control plane of any kind.
+type Owner struct {
+	Kind, APIVersion, Namespace, Name string
+	UID                               types.UID
+}
+
+// String is the owner as messages name it.
+func (o Owner) String() string { return o.Kind + " " + o.Namespace + "/" + o.Name }
+
+// group is the API group of the owner.
+func (o Owner) group() string { return groupOf(o.APIVersion) }
+
+// label is the value of NodeReuseLabel on the hosts of the owner. Long names end with a hash.
+func (o Owner) label() string {
+	value := v1beta2.NodeReuseControlPlane + o.Name
+	if o.Kind == machineDeploymentKind {
+		value = v1beta2.NodeReuseMachineDeployment + o.Name
+	}
+	if len(value) <= maxLabel {
+		return value
+	}
+	sum := sha256.Sum256([]byte(value))
+	return value[:maxLabel-1-hashLength] + "-" + hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// IsReserved reports whether a host is reserved for an owner. Nobody else's machine may take it.
+func IsReserved(h *v1alpha1.BareMetalHost) bool {
+	_, reserved := markOf(h)
+	return reserved
+}
+
+// ReservedFor reports whether a host is reserved for this owner. A UID that differs is that of
+// an earlier owner of the same name, unless the reservation comes from another management cluster.
+func ReservedFor(owner *Owner, h *v1alpha1.BareMetalHost) bool {
+	m, reserved := markOf(h)
+	return reserved && owner != nil && m.names(*owner) && m.accepts(owner.UID)
+}
+
+// ReservedAt returns when a host was reserved, or the zero time when it does not tell.
+func ReservedAt(h *v1alpha1.BareMetalHost) time.Time {
+	at, err := time.Parse(time.RFC3339, h.Annotations[v1beta2.ReservedAtAnnotation])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// Clear removes the label and the annotation of a reservation from a host object, not its
+// consumer. Whoever claims a reserved host writes this together with the new consumer.
+func Clear(h *v1alpha1.BareMetalHost) {
+	delete(h.Labels, v1beta2.NodeReuseLabel)
+	delete(h.Annotations, v1beta2.ReservedAtAnnotation)
+}
+
+// release makes a host object one that everybody may have.
+func release(h *v1alpha1.BareMetalHost) {
+	Clear(h)
+	h.Spec.ConsumerRef = nil
+	delete(h.Labels, clusterv1.ClusterNameLabel)
+}
+
+// reserve makes a host object one that is reserved for an owner.
+func reserve(h *v1alpha1.BareMetalHost, owner Owner, at time.Time) {
+	h.Spec.ConsumerRef = &corev1.ObjectReference{
+		APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: owner.Namespace, Name: owner.Name, UID: owner.UID,
+	}
+	if h.Labels == nil {
+		h.Labels = map[string]string{}
+	}
+	h.Labels[v1beta2.NodeReuseLabel] = owner.label()
+	if h.Annotations == nil {
+		h.Annotations = map[string]string{}
+	}
+	h.Annotations[v1beta2.ReservedAtAnnotation] = at.UTC().Format(time.RFC3339)
+}
+
+// mark is what a host says about its reservation.
+type mark struct {
+	host *v1alpha1.BareMetalHost
+	// ref is the owner, or nil when only the label names it, as Metal3's provider writes it.
+	ref *corev1.ObjectReference
+	// label is the value of NodeReuseLabel.
+	label string
+}
+
+// markOf reads the reservation of a host, if it has one. A consumer of an unknown kind counts as
+// the owner of a reservation only when the label or the annotation says so.
+func markOf(h *v1alpha1.BareMetalHost) (mark, bool) {
+	label := h.Labels[v1beta2.NodeReuseLabel]
+	labelled := strings.HasPrefix(label, v1beta2.NodeReuseControlPlane) || strings.HasPrefix(label, v1beta2.NodeReuseMachineDeployment)
+	_, stamped := h.Annotations[v1beta2.ReservedAtAnnotation]
+	ref := h.Spec.ConsumerRef
+	if ref == nil || ref.Name == "" {
+		return mark{host: h, label: label}, labelled
+	}
+	switch group := groupOf(ref.APIVersion); {
+	case group == v1beta2.GroupVersion.Group && ref.Kind == metal3MachineKind:
+		return mark{}, false
+	case group == clusterv1.GroupVersion.Group && ref.Kind == clusterKind:
+		return mark{host: h, label: label}, labelled
+	case group == clusterv1.GroupVersion.Group && ref.Kind == machineDeploymentKind, group == controlPlaneGroup, labelled, stamped:
+		return mark{host: h, ref: ref, label: label}, true
+	}
+	return mark{}, false
+}
+
+// names reports whether the reservation names an owner, whatever its UID.
+func (m mark) names(o Owner) bool {
+	if m.ref == nil {
+		return o.Namespace == m.host.Namespace && o.label() == m.label
+	}
+	return groupOf(m.ref.APIVersion) == o.group() && m.ref.Kind == o.Kind && m.ref.Name == o.Name &&
+		m.namespace() == o.Namespace && m.host.Namespace == o.Namespace
+}
+
+// namespace is that of the owner.
+func (m mark) namespace() string {
+	if m.ref == nil || m.ref.Namespace == "" {
+		return m.host.Namespace
+	}
+	return m.ref.Namespace
+}
+
+// accepts reports whether an object of the right name is the owner by its UID, too.
+func (m mark) accepts(uid types.UID) bool {
+	return m.ref == nil || m.ref.UID == "" || uid == "" || m.ref.UID == uid || m.carried()
+}
+
+// carried reports whether the reservation may be older than the host object. Then it was made in
+// another management cluster, and the UID in it means nothing here.
+func (m mark) carried() bool {
+	return ReservedAt(m.host).Before(m.host.CreationTimestamp.Add(appearance))
+}
+
+// groupOf is the group in an apiVersion, or the empty one.
+func groupOf(apiVersion string) string {
+	version, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return ""
+	}
+	return version.Group
+}
