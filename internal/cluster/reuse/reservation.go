@@ -49,6 +49,11 @@ func (o Owner) String() string { return o.Kind + " " + o.Namespace + "/" + o.Nam
 // group is the API group of the owner.
 func (o Owner) group() string { return groupOf(o.APIVersion) }
 
+// reference is the owner as hosts and events name it.
+func (o Owner) reference() *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+}
+
 // label is the value of NodeReuseLabel on the hosts of the owner. Long names end with a hash.
 func (o Owner) label() string {
 	value := v1beta2.NodeReuseControlPlane + o.Name
@@ -100,9 +105,7 @@ func release(h *v1alpha1.BareMetalHost) {
 
 // reserve makes a host object one that is reserved for an owner.
 func reserve(h *v1alpha1.BareMetalHost, owner Owner, at time.Time) {
-	h.Spec.ConsumerRef = &corev1.ObjectReference{
-		APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: owner.Namespace, Name: owner.Name, UID: owner.UID,
-	}
+	h.Spec.ConsumerRef = owner.reference()
 	if h.Labels == nil {
 		h.Labels = map[string]string{}
 	}
@@ -133,7 +136,7 @@ func markOf(h *v1alpha1.BareMetalHost) (mark, bool) {
 		return mark{host: h, label: label}, labelled
 	}
 	switch group := groupOf(ref.APIVersion); {
-	case group == v1beta2.GroupVersion.Group && ref.Kind == metal3MachineKind:
+	case isMetal3Machine(ref):
 		return mark{}, false
 	case group == clusterv1.GroupVersion.Group && ref.Kind == clusterKind:
 		return mark{host: h, label: label}, labelled
@@ -141,6 +144,10 @@ func markOf(h *v1alpha1.BareMetalHost) (mark, bool) {
 		return mark{host: h, ref: ref, label: label}, true
 	}
 	return mark{}, false
+}
+
+func isMetal3Machine(ref *corev1.ObjectReference) bool {
+	return ref != nil && ref.Kind == metal3MachineKind && groupOf(ref.APIVersion) == v1beta2.GroupVersion.Group
 }
 
 // names reports whether the reservation names an owner, whatever its UID.

@@ -24,7 +24,8 @@ import (
 // concurrent use.
 type Reuse struct {
 	// Client reads from the cache; Live asks the API server.
-	Client, Live client.Reader
+	Client client.Client
+	Live   client.Reader
 	// Wait bounds how long a new machine waits for a host of its owner, counted from the
 	// reservation of the host or the deletion of its machine; 0 means for ever.
 	Wait time.Duration
@@ -73,18 +74,162 @@ type Preference struct {
 // OwnerOf returns the owner of a Machine, or nil when there is none: for a Machine that stands
 // alone or belongs to a MachineSet without a MachineDeployment.
 func OwnerOf(ctx context.Context, r client.Reader, machine *clusterv1.Machine) (*Owner, error) {
-	return nil, nil
+	return owners{r, map[string]*Owner{}}.of(ctx, machine)
 }
 
 // Reserve decides whether the host of a machine that is being deleted is reserved for its owner.
-// It is asked before the first write of the deletion.
+// It is asked before the first write of the deletion. A host is not given away by what the cache
+// has alone; too many reservations are freed later.
 func (x Reuse) Reserve(ctx context.Context, machine *clusterv1.Machine, m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) (Reservation, error) {
-	return Reservation{}, nil
+	r, err := x.reserve(ctx, x.cached(), machine, m, h)
+	if err != nil || r.Reserves() {
+		return r, err
+	}
+	return x.reserve(ctx, x.live(), machine, m, h)
 }
 
-// Preference decides which hosts a new machine may take; hosts are those of its namespace.
+func (x Reuse) reserve(ctx context.Context, v view, machine *clusterv1.Machine, m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) (Reservation, error) {
+	owner, err := OwnerOf(ctx, v, machine)
+	if err != nil {
+		return Reservation{}, err
+	}
+	if owner == nil {
+		t, err := v.template(ctx, m.Namespace, clonedFrom(m))
+		if err != nil || !t.reuse {
+			return Reservation{}, err
+		}
+		return Reservation{Refused: ReasonNoOwner, Message: refused(h, noOwner(machine))}, nil
+	}
+	f := &facts{now: x.Now(), host: h}
+	if f.cluster, err = v.cluster(ctx, machine.Namespace, machine.Spec.ClusterName); err != nil {
+		return Reservation{}, err
+	}
+	if f.owner, err = v.owner(ctx, owner.group(), owner.Kind, owner.Namespace, owner.Name); err != nil {
+		return Reservation{}, err
+	}
+	if f.owner != nil && f.owner.UID != owner.UID {
+		f.owner = nil
+	}
+	if f.template, err = v.templateAtDeletion(ctx, m, f.owner); err != nil {
+		return Reservation{}, err
+	}
+	reason, text := f.against(atDeletion)
+	if reason == "" {
+		if err := v.count(ctx, f); err != nil {
+			return Reservation{}, err
+		}
+		reason, text = f.against(atDeletion)
+	}
+	switch {
+	case reason == "":
+		return Reservation{Owner: f.owner.Owner, At: f.now}, nil
+	case f.template.known && !f.template.reuse:
+		return Reservation{}, nil
+	}
+	return Reservation{Refused: reason, Message: refused(h, text)}, nil
+}
+
+func refused(h *v1alpha1.BareMetalHost, why string) string {
+	return "Host " + h.Namespace + "/" + h.Name + " is not kept for reuse: " + why
+}
+
+func noOwner(machine *clusterv1.Machine) string {
+	return "no control plane and no MachineDeployment owns Machine " + machine.Namespace + "/" + machine.Name
+}
+
+// templateAtDeletion reads what the owner makes machines of now and, when that is not there, what the
+// machine was made of.
+func (v view) templateAtDeletion(ctx context.Context, m *v1beta2.Metal3Machine, owner *ownerState) (template, error) {
+	if owner != nil {
+		if t, err := v.template(ctx, m.Namespace, owner.infrastructure); err != nil || t.known {
+			return t, err
+		}
+	}
+	return v.template(ctx, m.Namespace, clonedFrom(m))
+}
+
+// Preference decides which hosts a new machine may take; hosts are those of its namespace. What is missing
+// in the cache is asked of the API server before a machine does without a host of its owner.
 func (x Reuse) Preference(ctx context.Context, machine *clusterv1.Machine, m *v1beta2.Metal3Machine, hosts []v1alpha1.BareMetalHost) (Preference, error) {
-	return Preference{}, nil
+	var p Preference
+	var t template
+	for _, v := range []view{x.cached(), x.live()} {
+		var err error
+		if p.Owner == nil {
+			if p.Owner, err = OwnerOf(ctx, v, machine); err != nil {
+				return Preference{}, err
+			}
+		}
+		if !t.known {
+			if t, err = v.templateAtCreation(ctx, m, p.Owner); err != nil {
+				return Preference{}, err
+			}
+		}
+		if t.known && !t.reuse {
+			return p, nil
+		}
+		if p.Owner == nil || !t.known {
+			continue
+		}
+		p.Wanted = true
+		if err := x.wait(ctx, v, &p, machine, m, t, hosts); err != nil || p.Waiting {
+			return p, err
+		}
+		hosts = nil // the API server is asked
+	}
+	if t.reuse && p.Owner == nil {
+		p.Skipped = "The nodeReuse of the template has no effect: " + noOwner(machine)
+	}
+	return p, nil
+}
+
+// templateAtCreation reads what the machine was made of and, when that is not there, what its owner
+// makes machines of now.
+func (v view) templateAtCreation(ctx context.Context, m *v1beta2.Metal3Machine, owner *Owner) (template, error) {
+	if t, err := v.template(ctx, m.Namespace, clonedFrom(m)); err != nil || t.known || owner == nil {
+		return t, err
+	}
+	state, err := v.owner(ctx, owner.group(), owner.Kind, owner.Namespace, owner.Name)
+	if state == nil || err != nil {
+		return template{}, err
+	}
+	return v.template(ctx, m.Namespace, state.infrastructure)
+}
+
+// wait sets what a machine that wants a host of its owner waits for. Without hosts, they are read.
+func (x Reuse) wait(ctx context.Context, v view, p *Preference, machine *clusterv1.Machine, m *v1beta2.Metal3Machine, t template, hosts []v1alpha1.BareMetalHost) error {
+	if hosts == nil {
+		var err error
+		if hosts, err = v.reserved(ctx, p.Owner); err != nil {
+			return err
+		}
+	}
+	blockers, err := v.leaving(ctx, *p.Owner, machine.Spec.ClusterName)
+	if err != nil {
+		return err
+	}
+	for i := range hosts {
+		if ReservedFor(p.Owner, &hosts[i]) {
+			blockers = append(blockers, blocker{host: &hosts[i]})
+		}
+	}
+	q := queue{now: x.Now(), wait: x.Wait, template: t, from: m.CreationTimestamp.Time}
+	if x.Wait > 0 && len(blockers) > 0 {
+		owner, err := v.owner(ctx, p.Owner.group(), p.Owner.Kind, p.Owner.Namespace, p.Owner.Name)
+		if err != nil {
+			return err
+		}
+		cluster, err := v.cluster(ctx, machine.Namespace, machine.Spec.ClusterName)
+		if err != nil {
+			return err
+		}
+		q.from = later(q.from, clusterResumed(cluster))
+		if owner != nil {
+			q.from = later(q.from, owner.resumed)
+		}
+	}
+	q.waiting(p, blockers)
+	return nil
 }
 
 // inUse are the states in which a host still has, or is losing, what its last machine
@@ -96,17 +241,17 @@ var inUse = map[v1alpha1.ProvisioningState]bool{
 
 // Released reports whether a deleted Metal3Machine has nothing more to wait for at the host that it
 // names: the host is gone (nil), another machine has it, or what this one had
-// deployed is removed. A host that still names this machine as its consumer is not released.
+// deployed is removed. A host that still names this machine as its consumer is not released,
+// also when the UID is that from before a move.
 func Released(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
 	if h == nil {
 		return true
 	}
-	ref := h.Spec.ConsumerRef
-	if ref == nil || ref.Kind != metal3MachineKind || groupOf(ref.APIVersion) != v1beta2.GroupVersion.Group {
-		return !inUse[h.Status.Provisioning.State]
+	if ref := h.Spec.ConsumerRef; isMetal3Machine(ref) {
+		return ref.Name != m.Name
 	}
-	return ref.Name != m.Name || ref.UID != "" && ref.UID != m.UID
+	return !inUse[h.Status.Provisioning.State]
 }
 
-// Reason is why a host is not reserved, or not any more.
-type Reason string
+func (x Reuse) cached() view { return view{x.Client, x.Client.RESTMapper()} }
+func (x Reuse) live() view   { return view{x.Live, x.Client.RESTMapper()} }

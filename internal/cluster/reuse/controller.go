@@ -1,0 +1,121 @@
+package reuse
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// Control planes of groups that are not named here need a role of their own.
+//
+// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines;metal3machinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines;machinesets;machinedeployments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=*,verbs=get
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
+
+// Controller returns the controller that runs the reconciler for changes in cache. The caller starts
+// and stops it. Control planes are not watched, because they can be of any kind: reserved hosts are
+// looked at from time to time.
+func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
+	options.Reconciler = r
+	c, err := controller.NewUnmanaged("reuse", options)
+	if err != nil {
+		return nil, err
+	}
+	for _, watched := range []source.Source{
+		source.Kind(cache, &v1alpha1.BareMetalHost{}, r.hostChanges()),
+		source.Kind(cache, &clusterv1.Cluster{}, around[*clusterv1.Cluster](r)),
+		source.Kind(cache, &clusterv1.MachineDeployment{}, around[*clusterv1.MachineDeployment](r)),
+		source.Kind(cache, &clusterv1.Machine{}, around[*clusterv1.Machine](r)),
+		source.Kind(cache, &v1beta2.Metal3MachineTemplate{}, around[*v1beta2.Metal3MachineTemplate](r)),
+	} {
+		if err := c.Watch(watched); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// hostChanges asks for a pass over a host that is, or was, reserved and, when the consumer of any host
+// changed, over the reserved hosts beside it: their owner may need fewer.
+func (r *Reconciler) hostChanges() handler.TypedEventHandler[*v1alpha1.BareMetalHost, ctrl.Request] {
+	itself := func(h *v1alpha1.BareMetalHost, queue requests) {
+		queue.Add(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)})
+	}
+	return handler.TypedFuncs[*v1alpha1.BareMetalHost, ctrl.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.BareMetalHost], queue requests) {
+			if IsReserved(e.Object) {
+				itself(e.Object, queue)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*v1alpha1.BareMetalHost], queue requests) {
+			if IsReserved(e.ObjectNew) || IsReserved(e.ObjectOld) {
+				itself(e.ObjectNew, queue)
+			}
+			if !equality.Semantic.DeepEqual(e.ObjectOld.Spec.ConsumerRef, e.ObjectNew.Spec.ConsumerRef) {
+				r.enqueue(ctx, e.ObjectNew.Namespace, queue)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*v1alpha1.BareMetalHost], queue requests) {
+			if IsReserved(e.Object) {
+				itself(e.Object, queue)
+			}
+			r.enqueue(ctx, e.Object.Namespace, queue)
+		},
+	}
+}
+
+// around asks for a pass over the reserved hosts in the namespace of an object that changed in
+// what decides about them: its spec, its deletion, its owners or its pause.
+func around[T client.Object](r *Reconciler) handler.TypedEventHandler[T, ctrl.Request] {
+	return handler.TypedFuncs[T, ctrl.Request]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], queue requests) {
+			r.enqueue(ctx, e.Object.GetNamespace(), queue)
+		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], queue requests) {
+			if changed(e.ObjectOld, e.ObjectNew) {
+				r.enqueue(ctx, e.ObjectNew.GetNamespace(), queue)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], queue requests) {
+			r.enqueue(ctx, e.Object.GetNamespace(), queue)
+		},
+	}
+}
+
+func changed(a, b client.Object) bool {
+	_, pausedBefore := a.GetAnnotations()[clusterv1.PausedAnnotation]
+	_, paused := b.GetAnnotations()[clusterv1.PausedAnnotation]
+	return a.GetGeneration() != b.GetGeneration() || a.GetDeletionTimestamp().IsZero() != b.GetDeletionTimestamp().IsZero() ||
+		pausedBefore != paused || !equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
+}
+
+// enqueue asks for a pass over the reserved hosts of a namespace.
+func (r *Reconciler) enqueue(ctx context.Context, namespace string, queue requests) {
+	var hosts v1alpha1.BareMetalHostList
+	if err := r.Client.List(ctx, &hosts, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Reserved hosts could not be listed", "namespace", namespace)
+		return
+	}
+	for i := range hosts.Items {
+		if IsReserved(&hosts.Items[i]) {
+			queue.Add(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&hosts.Items[i])})
+		}
+	}
+}

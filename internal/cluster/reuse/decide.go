@@ -1,0 +1,363 @@
+package reuse
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
+)
+
+// Reason is why a host is not reserved, or not any more. Events and metrics have it.
+type Reason string
+
+// Reasons.
+const (
+	// ReasonNoOwner is for machines that stand alone or belong to a MachineSet alone.
+	ReasonNoOwner Reason = "NoOwner"
+	// ReasonClusterDeleting means that the Cluster is being deleted.
+	ReasonClusterDeleting Reason = "ClusterDeleting"
+	// ReasonOwnerMissing means that the owner is gone, or did not come after the host.
+	ReasonOwnerMissing Reason = "OwnerMissing"
+	// ReasonClusterMissing means the same of the Cluster.
+	ReasonClusterMissing Reason = "ClusterMissing"
+	// ReasonOwnerReplaced means that another owner has the name now.
+	ReasonOwnerReplaced Reason = "OwnerReplaced"
+	// ReasonOwnerDeleting means that the owner is being deleted.
+	ReasonOwnerDeleting Reason = "OwnerDeleting"
+	// ReasonTemplateMissing means that nothing says whether reuse is wanted. It is no
+	// reason to free a host.
+	ReasonTemplateMissing Reason = "TemplateMissing"
+	// ReasonReuseDisabled means that the template of the owner does not want reuse.
+	ReasonReuseDisabled Reason = "ReuseDisabled"
+	// ReasonHostDeleting means that the host is being deleted.
+	ReasonHostDeleting Reason = "HostDeleting"
+	// ReasonHostUnhealthy means that the host is annotated as unhealthy.
+	ReasonHostUnhealthy Reason = "HostUnhealthy"
+	// ReasonHostDetached means that the host is detached.
+	ReasonHostDetached Reason = "HostDetached"
+	// ReasonHostExternallyProvisioned means that the host is provisioned externally.
+	ReasonHostExternallyProvisioned Reason = "HostExternallyProvisioned"
+	// ReasonHostError means that the host cannot be reached or powered. It is no reason to free
+	// a host: such errors pass.
+	ReasonHostError Reason = "HostError"
+	// ReasonSelectorMismatch means that the host selector of the template does not match.
+	ReasonSelectorMismatch Reason = "SelectorMismatch"
+	// ReasonNotNeeded means that the owner has, or has reserved, as many hosts as it wants.
+	ReasonNotNeeded Reason = "NotNeeded"
+	// ReasonWaitedTooLong means that no machine of the owner came for the host in time.
+	ReasonWaitedTooLong Reason = "WaitedTooLong"
+)
+
+// recheck is how often a reserved host is looked at without a change: control planes are of any
+// kind and not watched.
+const recheck = 2 * time.Minute
+
+// facts are what was read for a decision about one host.
+type facts struct {
+	now time.Time
+	// wait is how long a reservation lasts; 0 means for ever.
+	wait time.Duration
+	host *v1alpha1.BareMetalHost
+	// cluster and owner are nil when they are not there.
+	cluster *clusterv1.Cluster
+	owner   *ownerState
+	// template is what the owner makes machines of now.
+	template template
+	// appearing says that an owner or a Cluster that is not there may still come.
+	appearing bool
+	// counted says that rank and need are known: how many hosts are reserved for
+	// the owner before this one, and how many it can use.
+	counted    bool
+	rank, need int
+}
+
+// ownerState is an owner as it is now.
+type ownerState struct {
+	Owner
+	clusterName string
+	// deleting and paused are what its metadata, or its spec, say.
+	deleting, paused bool
+	// resumed is when it was paused last, or the zero time.
+	resumed time.Time
+	// replicas is how many machines it wants.
+	replicas int
+	// infrastructure is what it makes machines of.
+	infrastructure clusterv1.ContractVersionedObjectReference
+}
+
+// template is what a Metal3MachineTemplate says about reuse. The zero value is one that is
+// not there.
+type template struct {
+	known bool
+	reuse bool
+	// selector selects the hosts that its machines can have; nil selects all.
+	selector labels.Selector
+}
+
+// moment is when a reason counts.
+type moment int
+
+const (
+	atDeletion moment = 1 << iota
+	whileReserved
+)
+
+// objection is a reason against a reservation.
+type objection struct {
+	reason Reason
+	at     moment
+	holds  func(*facts) bool
+	// text says the reason about the host or its owner.
+	text string
+}
+
+// objections are all of them. The first that holds is the one that is told.
+var objections = []objection{
+	{ReasonClusterDeleting, atDeletion | whileReserved, func(f *facts) bool { return f.cluster != nil && !f.cluster.DeletionTimestamp.IsZero() }, "the Cluster is being deleted"},
+	{ReasonOwnerMissing, atDeletion | whileReserved, func(f *facts) bool { return f.owner == nil && !f.appearing }, "the owner does not exist"},
+	{ReasonClusterMissing, atDeletion | whileReserved, func(f *facts) bool { return f.cluster == nil && !f.appearing }, "the Cluster of the owner does not exist"},
+	{ReasonOwnerReplaced, whileReserved, func(f *facts) bool { return f.owner != nil && !ReservedFor(&f.owner.Owner, f.host) }, "the owner that it was reserved for is gone, and another one has its name"},
+	{ReasonOwnerDeleting, atDeletion | whileReserved, func(f *facts) bool { return f.owner != nil && f.owner.deleting }, "the owner is being deleted"},
+	{ReasonTemplateMissing, atDeletion, func(f *facts) bool { return !f.template.known }, "neither the template of the owner nor that of the machine exists, so that nothing says whether reuse is wanted"},
+	{ReasonReuseDisabled, atDeletion | whileReserved, func(f *facts) bool { return f.template.known && !f.template.reuse }, "nodeReuse is not set in the template of the owner"},
+	{ReasonHostDeleting, atDeletion | whileReserved, hostHas(ReasonHostDeleting), "the host is being deleted"},
+	{ReasonHostUnhealthy, atDeletion | whileReserved, hostHas(ReasonHostUnhealthy), "the host is annotated as unhealthy"},
+	{ReasonHostDetached, atDeletion | whileReserved, hostHas(ReasonHostDetached), "the host is detached"},
+	{ReasonHostExternallyProvisioned, atDeletion | whileReserved, hostHas(ReasonHostExternallyProvisioned), "the host is provisioned externally"},
+	{ReasonHostError, atDeletion, func(f *facts) bool { return unreachable[f.host.Status.ErrorType] }, "the host has an error of its registration or its power"},
+	{ReasonSelectorMismatch, atDeletion | whileReserved, hostHas(ReasonSelectorMismatch), "the hostSelector in the template of the owner does not match the host"},
+	{ReasonNotNeeded, atDeletion | whileReserved, func(f *facts) bool { return f.counted && f.rank >= f.need }, "the owner has, or has reserved, as many hosts as it wants"},
+	{ReasonWaitedTooLong, whileReserved, func(f *facts) bool { return f.waitLeft() < 0 }, "no machine of the owner came for it in time"},
+}
+
+// unreachable are the errors with which a host is not reserved.
+var unreachable = map[v1alpha1.ErrorType]bool{
+	v1alpha1.ErrorRegistration: true, v1alpha1.ErrorProvisionedRegistration: true, v1alpha1.ErrorPowerManagement: true,
+}
+
+// against returns the reason against a reservation and what it means, or nothing.
+func (f *facts) against(when moment) (Reason, string) {
+	for _, o := range objections {
+		if o.at&when != 0 && o.holds(f) {
+			return o.reason, o.text
+		}
+	}
+	return "", ""
+}
+
+// hostFlaws are what no reserved host may have.
+var hostFlaws = []struct {
+	reason Reason
+	has    func(*v1alpha1.BareMetalHost, template) bool
+}{
+	{ReasonHostDeleting, func(h *v1alpha1.BareMetalHost, _ template) bool { return !h.DeletionTimestamp.IsZero() }},
+	{ReasonHostUnhealthy, func(h *v1alpha1.BareMetalHost, _ template) bool {
+		return has(h, v1alpha1.UnhealthyAnnotation) || has(h, v1beta2.LegacyUnhealthyAnnotation)
+	}},
+	{ReasonHostDetached, func(h *v1alpha1.BareMetalHost, _ template) bool {
+		return has(h, v1alpha1.DetachedAnnotation) || h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
+	}},
+	{ReasonHostExternallyProvisioned, func(h *v1alpha1.BareMetalHost, _ template) bool { return h.Spec.ExternallyProvisioned }},
+	{ReasonSelectorMismatch, func(h *v1alpha1.BareMetalHost, t template) bool {
+		return t.selector != nil && !t.selector.Matches(labels.Set(h.Labels))
+	}},
+}
+
+func has(h *v1alpha1.BareMetalHost, annotation string) bool {
+	_, ok := h.Annotations[annotation]
+	return ok
+}
+
+// hasFlaw reports whether a host cannot be used by machines of a template, whatever becomes of it.
+func hasFlaw(h *v1alpha1.BareMetalHost, t template) bool {
+	for _, flaw := range hostFlaws {
+		if flaw.has(h, t) {
+			return true
+		}
+	}
+	return false
+}
+
+// hostHas reports whether the host of a decision has this flaw.
+func hostHas(reason Reason) func(*facts) bool {
+	return func(f *facts) bool {
+		for _, flaw := range hostFlaws {
+			if flaw.reason == reason {
+				return flaw.has(f.host, f.template)
+			}
+		}
+		return false
+	}
+}
+
+// rankOf is how many other hosts are reserved for an owner before this one, which is the last when
+// it is not reserved. Hosts that cannot be used do not count.
+func rankOf(h *v1alpha1.BareMetalHost, owner *Owner, t template, hosts []v1alpha1.BareMetalHost) int {
+	rank, reserved := 0, ReservedFor(owner, h)
+	for i := range hosts {
+		other := &hosts[i]
+		if other.Name != h.Name && ReservedFor(owner, other) && !hasFlaw(other, t) && (!reserved || isBefore(other, h)) {
+			rank++
+		}
+	}
+	return rank
+}
+
+// isBefore orders hosts by the time of their reservation.
+func isBefore(a, b *v1alpha1.BareMetalHost) bool {
+	if at, bt := ReservedAt(a), ReservedAt(b); !at.Equal(bt) {
+		return at.Before(bt)
+	}
+	return a.Name < b.Name
+}
+
+// waitLeft is how long the reservation still lasts: negative when its time is over, and 0 when
+// it has no end. A pause of the owner or of the Cluster starts the time anew.
+func (f *facts) waitLeft() time.Duration {
+	since := ReservedAt(f.host)
+	if f.wait == 0 || since.IsZero() {
+		return 0
+	}
+	if f.owner != nil {
+		since = later(since, f.owner.resumed)
+	}
+	since = later(since, clusterResumed(f.cluster))
+	return endsIn(since.Add(f.wait), f.now)
+}
+
+// endsIn is the time until an end, and negative from then on.
+func endsIn(end, now time.Time) time.Duration {
+	if left := end.Sub(now); left > 0 {
+		return left
+	}
+	return -1
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// isPaused reports whether nothing may be done about the reservation.
+func (f *facts) isPaused() bool {
+	if f.cluster != nil && f.cluster.Spec.Paused != nil && *f.cluster.Spec.Paused {
+		return true
+	}
+	return f.owner != nil && f.owner.paused || has(f.host, v1alpha1.PausedAnnotation)
+}
+
+// verdict is what becomes of a reservation.
+type verdict struct {
+	// release says why the host is freed, and text the same as part of a sentence.
+	release Reason
+	text    string
+	// stamp says that the host gets the reservation as it is written now, made at that time.
+	stamp bool
+	at    time.Time
+	// again is when to look again.
+	again time.Duration
+}
+
+// verdict decides about a reserved host.
+func (f *facts) verdict() verdict {
+	v := verdict{again: requeue.Spread(recheck, recheck/4, f.host.Namespace+"/"+f.host.Name, 0)}
+	if f.isPaused() {
+		return v
+	}
+	if reason, text := f.against(whileReserved); reason != "" {
+		return verdict{release: reason, text: text}
+	}
+	if f.owner == nil || f.cluster == nil {
+		v.again = requeue.Soonest(v.again, f.host.CreationTimestamp.Add(appearance).Sub(f.now))
+	} else {
+		v.stamp, v.at = f.stamp()
+	}
+	v.again = requeue.Soonest(v.again, f.waitLeft())
+	return v
+}
+
+// stamp reports whether the reservation has to be written anew, and the time of it. One that was made
+// in another management cluster, or by another provider, begins here and now.
+func (f *facts) stamp() (bool, time.Time) {
+	m, _ := markOf(f.host)
+	at := ReservedAt(f.host)
+	if at.IsZero() || m.ref == nil || m.ref.UID != "" && m.ref.UID != f.owner.UID {
+		return true, f.now
+	}
+	return m.ref.UID != f.owner.UID || m.ref.Namespace != f.owner.Namespace || m.label != f.owner.label(), at
+}
+
+// blocker is a host that a new machine of its owner may wait for.
+type blocker struct {
+	host *v1alpha1.BareMetalHost
+	// machine is the Machine in deletion that holds the host since then, or empty when the host is
+	// reserved.
+	machine string
+	since   time.Time
+}
+
+// String is the host as conditions name it.
+func (b blocker) String() string {
+	state := b.host.Status.Provisioning.State
+	if has(b.host, v1alpha1.PausedAnnotation) {
+		state += ", paused"
+	}
+	if b.machine != "" {
+		return fmt.Sprintf("host %s (%s) of Machine %s, which is being deleted", b.host.Name, state, b.machine)
+	}
+	return fmt.Sprintf("host %s (%s), which is reserved", b.host.Name, state)
+}
+
+// queue says how new machines wait.
+type queue struct {
+	now time.Time
+	// wait bounds the wait for a Machine in deletion; 0 means for ever. Reserved hosts are freed when
+	// their time is over.
+	wait time.Duration
+	// from is when a wait can have begun: the machine was there, and nothing paused.
+	from     time.Time
+	template template
+}
+
+// waiting sets what a machine waits for, if anything. Hosts with an error, and those that cannot
+// be used any more, are none to wait for.
+func (q queue) waiting(p *Preference, blockers []blocker) {
+	slices.SortFunc(blockers, func(a, b blocker) int {
+		if isBefore(a.host, b.host) {
+			return -1
+		}
+		return 1
+	})
+	var expired []string
+	for _, b := range blockers {
+		if hasFlaw(b.host, q.template) || hasError(b.host) {
+			continue
+		}
+		if b.machine != "" && q.wait > 0 {
+			left := endsIn(later(b.since, q.from).Add(q.wait), q.now)
+			if left < 0 {
+				expired = append(expired, b.String())
+				continue
+			}
+			p.RequeueAfter = requeue.Soonest(p.RequeueAfter, left)
+		}
+		if !p.Waiting {
+			p.Waiting, p.WaitingFor = true, fmt.Sprintf("Waiting for %s, so that a machine of %s gets it again", b, p.Owner)
+		}
+	}
+	if !p.Waiting && len(expired) > 0 {
+		p.Skipped = fmt.Sprintf("Not waiting any longer than %s for %s", q.wait, expired[0])
+	}
+}
+
+func hasError(h *v1alpha1.BareMetalHost) bool {
+	return h.Status.ErrorType != "" || h.Status.ErrorMessage != "" || h.Status.OperationalStatus == v1alpha1.OperationalStatusError
+}
