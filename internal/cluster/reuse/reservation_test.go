@@ -28,7 +28,7 @@ var (
 func host(name string, changes ...func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
 	h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "edge", Name: name, CreationTimestamp: metav1.NewTime(start.AddDate(-2, 0, 0)),
-		Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "one"}, Annotations: map[string]string{},
+		Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "one", "row": "a"}, Annotations: map[string]string{},
 	}}
 	h.Status.Provisioning.State = v1alpha1.StateAvailable
 	for _, change := range changes {
@@ -179,7 +179,7 @@ func TestReservationWritesConsumerLabelAndTime(t *testing.T) {
 	if diff := cmp.Diff(want, h.Spec.ConsumerRef); diff != "" {
 		t.Errorf("consumer (-want +got):\n%s", diff)
 	}
-	labels := map[string]string{"cluster.x-k8s.io/cluster-name": "one", v1beta2.NodeReuseLabel: "cp-one"}
+	labels := map[string]string{"cluster.x-k8s.io/cluster-name": "one", "row": "a", v1beta2.NodeReuseLabel: "cp-one"}
 	if diff := cmp.Diff(labels, h.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
@@ -191,8 +191,8 @@ func TestReservationWritesConsumerLabelAndTime(t *testing.T) {
 	}
 
 	Clear(h)
-	if h.Spec.ConsumerRef == nil || len(h.Annotations) > 0 || len(h.Labels) != 1 {
-		t.Errorf("after Clear: consumer %v, labels %v, annotations %v; want the consumer and the label of the Cluster", h.Spec.ConsumerRef, h.Labels, h.Annotations)
+	if h.Spec.ConsumerRef == nil || len(h.Annotations) > 0 || len(h.Labels) != 2 {
+		t.Errorf("after Clear: consumer %v, labels %v, annotations %v; want the consumer and the other labels", h.Spec.ConsumerRef, h.Labels, h.Annotations)
 	}
 }
 
