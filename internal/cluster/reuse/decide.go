@@ -284,15 +284,15 @@ func (f *facts) verdict() verdict {
 	return v
 }
 
-// stamp reports whether the reservation has to be written anew, and the time of it. One that was made
-// in another management cluster, or by another provider, begins here and now.
+// stamp reports whether the reservation has to be written anew, because it comes from elsewhere or lacks
+// something, and the time of it, which is now when it does not tell.
 func (f *facts) stamp() (bool, time.Time) {
 	m, _ := markOf(f.host)
 	at := ReservedAt(f.host)
-	if at.IsZero() || m.ref == nil || m.ref.UID != "" && m.ref.UID != f.owner.UID {
+	if at.IsZero() {
 		return true, f.now
 	}
-	return m.ref.UID != f.owner.UID || m.ref.Namespace != f.owner.Namespace || m.label != f.owner.label(), at
+	return m.carried() || m.ref == nil || m.ref.UID != f.owner.UID || m.ref.Namespace != f.owner.Namespace || m.label != f.owner.label(), at
 }
 
 // blocker is a host that a new machine of its owner may wait for.
@@ -350,7 +350,7 @@ func (q queue) waiting(p *Preference, blockers []blocker) {
 			p.RequeueAfter = requeue.Soonest(p.RequeueAfter, left)
 		}
 		if !p.Waiting {
-			p.Waiting, p.WaitingFor = true, fmt.Sprintf("Waiting for %s, so that a machine of %s gets it again", b, p.Owner)
+			p.Waiting, p.WaitingFor = true, fmt.Sprintf("Waiting for %s, so that a machine of %s gets it again.", b, p.Owner)
 		}
 	}
 	if !p.Waiting && len(expired) > 0 {

@@ -71,7 +71,7 @@ func TestReasonsAgainstAReservation(t *testing.T) {
 		"owner and Cluster gone":          {changes{func(f *facts) { f.owner, f.cluster = nil, nil }}, ReasonOwnerMissing, ReasonOwnerMissing},
 		"owner made again, same name":     {changes{func(f *facts) { f.owner.UID = "new" }}, "", ReasonOwnerReplaced},
 		"owner of the other kind":         {changes{func(f *facts) { f.owner.Owner = kubeadm }}, "", ReasonOwnerReplaced},
-		"owner with its UID after a move": {changes{func(f *facts) { f.owner.UID = "new" }, of(createdAt(start.Add(time.Minute)))}, "", ""},
+		"owner with its UID after a move": {changes{func(f *facts) { f.owner.UID = "new" }, of(moved(start.Add(time.Minute)))}, "", ""},
 		"owner in deletion":               {changes{func(f *facts) { f.owner.deleting = true }}, ReasonOwnerDeleting, ReasonOwnerDeleting},
 
 		"template vanished":        {changes{func(f *facts) { f.template = template{} }}, ReasonTemplateMissing, ""},
@@ -155,7 +155,7 @@ func TestReservedHostIsKeptFreedOrStamped(t *testing.T) {
 		"host paused":                  {changes{func(f *facts) { f.need = 0 }, of(annotated(v1alpha1.PausedAnnotation, ""))}, verdict{again: soon}},
 		"Cluster paused, owner gone":   {changes{func(f *facts) { f.owner = nil }, paused}, verdict{again: soon}},
 		"Cluster paused, limit passed": {changes{waiting(time.Minute), paused}, verdict{again: soon}},
-		"Cluster paused, UID of before a move": {changes{func(f *facts) { f.owner.UID = "new" }, of(createdAt(start)), paused},
+		"Cluster paused, UID of before a move": {changes{func(f *facts) { f.owner.UID = "new" }, of(moved(start)), paused},
 			verdict{again: soon}},
 
 		"limit comes first":  {changes{waiting(time.Hour + time.Second)}, verdict{again: time.Second}},
@@ -168,9 +168,9 @@ func TestReservedHostIsKeptFreedOrStamped(t *testing.T) {
 			f.cluster, f.appearing, f.host.CreationTimestamp = nil, true, metav1.NewTime(f.now.Add(-appearance+time.Second))
 		}}, verdict{again: time.Second}},
 
-		"moved: UID is written anew": {changes{func(f *facts) { f.owner.UID = "new" }, of(createdAt(start.Add(50 * time.Minute)))},
-			verdict{stamp: true, at: start.Add(time.Hour), again: soon}},
-		"moved, UID known":     {changes{of(createdAt(start.Add(50 * time.Minute)))}, verdict{again: soon}},
+		"moved: UID is written anew": {changes{func(f *facts) { f.owner.UID = "new" }, of(moved(start.Add(50 * time.Minute)))},
+			verdict{stamp: true, at: start, again: soon}},
+		"moved, UID known":     {changes{of(moved(start.Add(50 * time.Minute)))}, verdict{stamp: true, at: start, again: soon}},
 		"without a UID":        {changes{of(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.UID = "" })}, verdict{stamp: true, at: start, again: soon}},
 		"without a namespace":  {changes{of(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Namespace = "" })}, verdict{stamp: true, at: start, again: soon}},
 		"without the label":    {changes{of(labelled(""))}, verdict{stamp: true, at: start, again: soon}},

@@ -119,7 +119,7 @@ func (r *Reconciler) judge(ctx context.Context, v view, request ctrl.Request) (j
 // read reads what a decision about a reserved host needs.
 func (v view) read(ctx context.Context, m mark, now time.Time, wait time.Duration) (*facts, error) {
 	h := m.host
-	f := &facts{now: now, wait: wait, host: h, appearing: h.CreationTimestamp.Add(appearance).After(now)}
+	f := &facts{now: now, wait: wait, host: h, appearing: m.carried() && h.CreationTimestamp.Add(appearance).After(now)}
 	var err error
 	if f.owner, err = v.reservedBy(ctx, m); err != nil {
 		return nil, err

@@ -99,11 +99,12 @@ func stored(tb testing.TB, c client.Reader, name string) *v1alpha1.BareMetalHost
 }
 
 func TestReservedHostIsFreedWhenNobodyWillTakeIt(t *testing.T) {
-	moved := func(w *world) {
+	carried := func(w *world) {
 		reserve(w.hosts[0], withUID(w.ownerName(), "elsewhere"), start)
-		w.hosts[0].CreationTimestamp = metav1.NewTime(start.Add(30 * time.Minute))
+		moved(start.Add(30 * time.Minute))(w.hosts[0])
 	}
-	fresh := func(w *world) { w.hosts[0].CreationTimestamp = metav1.NewTime(clock().Add(-appearance + time.Second)) }
+	fresh := func(w *world) { moved(clock().Add(-appearance + time.Second))(w.hosts[0]) }
+	stale := func(w *world) { moved(clock().Add(-appearance))(w.hosts[0]) }
 	for name, tt := range map[string]struct {
 		change func(*world)
 		wait   time.Duration
@@ -124,13 +125,16 @@ func TestReservedHostIsFreedWhenNobodyWillTakeIt(t *testing.T) {
 		"selector that cannot be read":          {change: func(w *world) { w.templates["old"].Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchLabels: map[string]string{"not a key": ""}} }},
 		"owner gone":                            {change: func(w *world) { w.owner = nil }, want: ReasonOwnerMissing},
 		"owner not there yet":                   {change: func(w *world) { w.owner = nil; fresh(w) }},
+		"owner did not come":                    {change: func(w *world) { w.owner = nil; stale(w) }, want: ReasonOwnerMissing},
+		"Cluster did not come":                  {change: func(w *world) { w.cluster = nil; stale(w) }, want: ReasonClusterMissing},
+		"owner gone, host is new":               {change: func(w *world) { w.owner = nil; w.hosts[0].CreationTimestamp = metav1.NewTime(start) }, want: ReasonOwnerMissing},
 		"Cluster gone":                          {change: func(w *world) { w.cluster = nil }, want: ReasonClusterMissing},
 		"owner and Cluster not there yet":       {change: func(w *world) { w.owner, w.cluster = nil, nil; fresh(w) }},
 		"owner in deletion":                     {change: func(w *world) { w.delete(w.owner) }, want: ReasonOwnerDeleting},
 		"Cluster in deletion":                   {change: func(w *world) { w.delete(w.cluster) }, want: ReasonClusterDeleting},
 		"owner made again":                      {change: func(w *world) { reserve(w.hosts[0], withUID(w.ownerName(), "earlier"), start) }, want: ReasonOwnerReplaced},
-		"moved with its owner":                  {change: moved},
-		"moved, owner wants no reuse":           {change: func(w *world) { moved(w); w.points("off") }, want: ReasonReuseDisabled},
+		"moved with its owner":                  {change: carried},
+		"moved, owner wants no reuse":           {change: func(w *world) { carried(w); w.points("off") }, want: ReasonReuseDisabled},
 		"owner in another namespace":            {change: func(w *world) { reserve(w.hosts[0], inNamespace(w.ownerName(), "core"), start) }, want: ReasonOwnerMissing},
 		"host unhealthy":                        {change: func(w *world) { annotated(v1alpha1.UnhealthyAnnotation, "")(w.hosts[0]) }, want: ReasonHostUnhealthy},
 		"host detached":                         {change: func(w *world) { annotated(v1alpha1.DetachedAnnotation, "")(w.hosts[0]) }, want: ReasonHostDetached},
@@ -177,8 +181,10 @@ func TestReservedHostIsFreedWhenNobodyWillTakeIt(t *testing.T) {
 				if diff := cmp.Diff(map[string]string{"row": "a"}, after.Labels); diff != "" {
 					t.Errorf("labels (-want +got):\n%s", diff)
 				}
-				if _, stamped := after.Annotations[v1beta2.ReservedAtAnnotation]; stamped {
-					t.Errorf("annotations %v, want no time of a reservation", after.Annotations)
+				for _, key := range []string{v1beta2.ReservedAtAnnotation, v1beta2.ReservedUIDAnnotation} {
+					if has(after, key) {
+						t.Errorf("annotations %v, want none of a reservation", after.Annotations)
+					}
 				}
 				if got := c.metrics(t)["ingot_host_reservations_released_total "+string(tt.want)]; got != 1 {
 					t.Errorf("%v hosts freed for %s, want 1", got, tt.want)
@@ -198,6 +204,7 @@ func TestReservedHostIsFreedWhenNobodyWillTakeIt(t *testing.T) {
 // legacyConsumer makes a reservation one as Metal3's provider writes it.
 func legacyConsumer(h *v1alpha1.BareMetalHost, withCluster bool) {
 	delete(h.Annotations, v1beta2.ReservedAtAnnotation)
+	delete(h.Annotations, v1beta2.ReservedUIDAnnotation)
 	h.Spec.ConsumerRef = nil
 	if withCluster {
 		consumedBy("cluster.x-k8s.io/v1beta1", "Cluster", "one", "cluster")(h)
@@ -212,7 +219,7 @@ func TestReservationFromElsewhereIsWrittenAnew(t *testing.T) {
 		"label and Cluster":   {func(w *world) { legacyConsumer(w.hosts[0], true) }, clock()},
 		"label alone":         {func(w *world) { legacyConsumer(w.hosts[0], false) }, clock()},
 		"without label":       {func(w *world) { delete(w.hosts[0].Labels, v1beta2.NodeReuseLabel) }, start},
-		"moved":               {func(w *world) { w.hosts[0].Spec.ConsumerRef.UID = "elsewhere"; w.hosts[0].CreationTimestamp = metav1.NewTime(start) }, clock()},
+		"moved":               {func(w *world) { w.hosts[0].Spec.ConsumerRef.UID = "elsewhere"; delete(w.hosts[0].Annotations, v1beta2.ReservedUIDAnnotation) }, start},
 		"nothing to be done":  {func(*world) {}, start},
 		"UID was never there": {func(w *world) { w.hosts[0].Spec.ConsumerRef.UID = "" }, start},
 	} {

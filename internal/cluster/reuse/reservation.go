@@ -32,8 +32,8 @@ const (
 )
 
 // appearance is how long objects that are brought to a management cluster together may come
-// one after the other: so long a reservation waits for its owner and its Cluster, counted from the
-// creation of the host object.
+// one after the other: so long a reservation from elsewhere waits for its owner and its Cluster, counted
+// from the creation of the host object.
 const appearance = 10 * time.Minute
 
 // Owner is the object whose machines take over each other's hosts: a MachineDeployment, or a
@@ -89,11 +89,12 @@ func ReservedAt(h *v1alpha1.BareMetalHost) time.Time {
 	return at
 }
 
-// Clear removes the label and the annotation of a reservation from a host object, not its
+// Clear removes the label and the annotations of a reservation from a host object, not its
 // consumer. Whoever claims a reserved host writes this together with the new consumer.
 func Clear(h *v1alpha1.BareMetalHost) {
 	delete(h.Labels, v1beta2.NodeReuseLabel)
 	delete(h.Annotations, v1beta2.ReservedAtAnnotation)
+	delete(h.Annotations, v1beta2.ReservedUIDAnnotation)
 }
 
 // release makes a host object one that everybody may have.
@@ -114,6 +115,7 @@ func reserve(h *v1alpha1.BareMetalHost, owner Owner, at time.Time) {
 		h.Annotations = map[string]string{}
 	}
 	h.Annotations[v1beta2.ReservedAtAnnotation] = at.UTC().Format(time.RFC3339)
+	h.Annotations[v1beta2.ReservedUIDAnnotation] = string(h.UID)
 }
 
 // mark is what a host says about its reservation.
@@ -172,10 +174,10 @@ func (m mark) accepts(uid types.UID) bool {
 	return m.ref == nil || m.ref.UID == "" || uid == "" || m.ref.UID == uid || m.carried()
 }
 
-// carried reports whether the reservation may be older than the host object. Then it was made in
-// another management cluster, and the UID in it means nothing here.
+// carried reports whether the reservation was made for another object than this host: in another
+// management cluster, by another provider or by a person. The UID of the owner in it means nothing here.
 func (m mark) carried() bool {
-	return ReservedAt(m.host).Before(m.host.CreationTimestamp.Add(appearance))
+	return m.host.Annotations[v1beta2.ReservedUIDAnnotation] != string(m.host.UID)
 }
 
 // groupOf is the group in an apiVersion, or the empty one.

@@ -27,7 +27,7 @@ var (
 // host is a host of the namespace that is years old, with changes.
 func host(name string, changes ...func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
 	h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "edge", Name: name, CreationTimestamp: metav1.NewTime(start.AddDate(-2, 0, 0)),
+		Namespace: "edge", Name: name, UID: types.UID("host-" + name), CreationTimestamp: metav1.NewTime(start.AddDate(-2, 0, 0)),
 		Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "one", "row": "a"}, Annotations: map[string]string{},
 	}}
 	h.Status.Provisioning.State = v1alpha1.StateAvailable
@@ -55,8 +55,9 @@ func annotated(key, value string) func(*v1alpha1.BareMetalHost) {
 	return func(h *v1alpha1.BareMetalHost) { h.Annotations[key] = value }
 }
 
-func createdAt(at time.Time) func(*v1alpha1.BareMetalHost) {
-	return func(h *v1alpha1.BareMetalHost) { h.CreationTimestamp = metav1.NewTime(at) }
+// moved makes a host one that was brought from another management cluster at a time.
+func moved(at time.Time) func(*v1alpha1.BareMetalHost) {
+	return func(h *v1alpha1.BareMetalHost) { h.UID, h.CreationTimestamp = "moved", metav1.NewTime(at) }
 }
 
 func inState(state v1alpha1.ProvisioningState) func(*v1alpha1.BareMetalHost) {
@@ -113,12 +114,10 @@ func TestHostTellsWhomItIsReservedFor(t *testing.T) {
 		"consumer counts before the label": {changes{reservedFor(kubeadm, start), labelled("md-one")}, true, []Owner{kubeadm}},
 
 		"earlier owner of that name":               {changes{reservedFor(withUID(deployment, "earlier"), start)}, true, nil},
-		"UID from before a move":                   {changes{reservedFor(withUID(deployment, "elsewhere"), start), createdAt(start.Add(time.Hour))}, true, []Owner{deployment}},
-		"UID from before a move, clocks differ":    {changes{reservedFor(withUID(deployment, "elsewhere"), start), createdAt(start.Add(-time.Minute))}, true, []Owner{deployment}},
-		"other UID and no time":                    {changes{reservedFor(withUID(deployment, "elsewhere"), start), annotated(v1beta2.ReservedAtAnnotation, "soon")}, true, []Owner{deployment}},
+		"UID from before a move":                   {changes{reservedFor(withUID(deployment, "elsewhere"), start), moved(start.Add(time.Hour))}, true, []Owner{deployment}},
+		"other UID, written by another provider":   {changes{reservedFor(withUID(deployment, "elsewhere"), start), annotated(v1beta2.ReservedUIDAnnotation, "")}, true, []Owner{deployment}},
 		"without a UID":                            {changes{reservedFor(withUID(deployment, ""), start)}, true, []Owner{deployment}},
-		"other UID in a host of ten minutes' age":  {changes{reservedFor(withUID(deployment, "earlier"), start), createdAt(start.Add(-10 * time.Minute))}, true, nil},
-		"moved host, control plane, not the other": {changes{reservedFor(withUID(kubeadm, "elsewhere"), start), createdAt(start.Add(time.Hour))}, true, []Owner{kubeadm}},
+		"moved host, control plane, not the other": {changes{reservedFor(withUID(kubeadm, "elsewhere"), start), moved(start.Add(time.Hour))}, true, []Owner{kubeadm}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := host("a", tt.changes...)
@@ -183,7 +182,7 @@ func TestReservationWritesConsumerLabelAndTime(t *testing.T) {
 	if diff := cmp.Diff(labels, h.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{v1beta2.ReservedAtAnnotation: "2026-03-01T12:00:00Z"}, h.Annotations); diff != "" {
+	if diff := cmp.Diff(map[string]string{v1beta2.ReservedAtAnnotation: "2026-03-01T12:00:00Z", v1beta2.ReservedUIDAnnotation: "host-a"}, h.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 	if got := ReservedAt(h); !got.Equal(start) {
@@ -193,32 +192,5 @@ func TestReservationWritesConsumerLabelAndTime(t *testing.T) {
 	Clear(h)
 	if h.Spec.ConsumerRef == nil || len(h.Annotations) > 0 || len(h.Labels) != 2 {
 		t.Errorf("after Clear: consumer %v, labels %v, annotations %v; want the consumer and the other labels", h.Spec.ConsumerRef, h.Labels, h.Annotations)
-	}
-}
-
-func TestDeletedMachineIsDoneWithItsHostOnceNothingOfItIsLeftThere(t *testing.T) {
-	const infra = "infrastructure.cluster.x-k8s.io/v1beta1"
-	m := &v1beta2.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: "m", UID: "m"}}
-	for name, tt := range map[string]struct {
-		host *v1alpha1.BareMetalHost
-		want bool
-	}{
-		"host gone":                             {nil, true},
-		"still its own":                         {host("a", consumedBy(infra, "Metal3Machine", "m", "m")), false},
-		"still its own, UID from before a move": {host("a", consumedBy(infra, "Metal3Machine", "m", "elsewhere")), false},
-		"another machine's":                     {host("a", consumedBy(infra, "Metal3Machine", "n", ""), inState(v1alpha1.StateProvisioning)), true},
-		"reserved, nothing begun":               {host("a", reservedFor(deployment, start), inState(v1alpha1.StateProvisioned)), false},
-		"reserved, deprovisioning":              {host("a", reservedFor(deployment, start), inState(v1alpha1.StateDeprovisioning)), false},
-		"reserved, preparing":                   {host("a", reservedFor(deployment, start), inState(v1alpha1.StatePreparing)), false},
-		"reserved, available":                   {host("a", reservedFor(deployment, start)), true},
-		"reserved, ready":                       {host("a", reservedFor(deployment, start), inState(v1alpha1.StateReady)), true},
-		"freed while deprovisioning":            {host("a", inState(v1alpha1.StateDeprovisioning)), false},
-		"freed and available":                   {host("a"), true},
-		"host on its way out":                   {host("a", reservedFor(deployment, start), inState(v1alpha1.StateDeleting)), false},
-		"inspected anew":                        {host("a", reservedFor(deployment, start), inState(v1alpha1.StateInspecting)), true},
-	} {
-		if got := Released(m, tt.host); got != tt.want {
-			t.Errorf("%s: Released = %t, want %t", name, got, tt.want)
-		}
 	}
 }

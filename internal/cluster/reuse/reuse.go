@@ -4,7 +4,8 @@
 // it, and the controller frees it when nobody will.
 //
 // A reservation is in the host object alone: spec.consumerRef names the owner, NodeReuseLabel
-// repeats it for other providers, and ReservedAtAnnotation says since when. All decisions are pure
+// repeats it for other providers, ReservedAtAnnotation says since when, and ReservedUIDAnnotation for which
+// host object. All decisions are pure
 // functions (decide.go) of what was read (read.go). A decision that gives a host away is made once more
 // over what the API server has now.
 package reuse
@@ -48,7 +49,7 @@ type Reservation struct {
 // Reserves reports whether the host is to be reserved.
 func (r Reservation) Reserves() bool { return r.Owner != Owner{} }
 
-// Apply sets the consumer, the label and the annotation of the reservation on a host object, which
+// Apply sets the consumer, the label and the annotations of the reservation on a host object, which
 // the caller writes with its resourceVersion, together with the removal of its image.
 func (r Reservation) Apply(h *v1alpha1.BareMetalHost) { reserve(h, r.Owner, r.At) }
 
@@ -230,27 +231,6 @@ func (x Reuse) wait(ctx context.Context, v view, p *Preference, machine *cluster
 	}
 	q.waiting(p, blockers)
 	return nil
-}
-
-// inUse are the states in which a host still has, or is losing, what its last machine
-// had deployed.
-var inUse = map[v1alpha1.ProvisioningState]bool{
-	v1alpha1.StatePreparing: true, v1alpha1.StateProvisioning: true, v1alpha1.StateProvisioned: true,
-	v1alpha1.StateDeprovisioning: true, v1alpha1.StatePoweringOffBeforeDelete: true, v1alpha1.StateDeleting: true,
-}
-
-// Released reports whether a deleted Metal3Machine has nothing more to wait for at the host that it
-// names: the host is gone (nil), another machine has it, or what this one had
-// deployed is removed. A host that still names this machine as its consumer is not released,
-// also when the UID is that from before a move.
-func Released(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
-	if h == nil {
-		return true
-	}
-	if ref := h.Spec.ConsumerRef; isMetal3Machine(ref) {
-		return ref.Name != m.Name
-	}
-	return !inUse[h.Status.Provisioning.State]
 }
 
 func (x Reuse) cached() view { return view{x.Client, x.Client.RESTMapper()} }
