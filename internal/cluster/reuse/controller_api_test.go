@@ -1,6 +1,7 @@
 package reuse
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -168,18 +170,19 @@ func (s *site) change(obj client.Object, change func()) {
 // eventually waits until a host is as it should be.
 func (s *site) eventually(name, what string, is func(*v1alpha1.BareMetalHost) bool) {
 	s.Helper()
-	deadline := time.Now().Add(30 * time.Second) // less than the recheck
-	for {
-		var h v1alpha1.BareMetalHost
-		err := s.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: name}, &h)
-		if err == nil && is(&h) {
-			return
-		}
-		if time.Now().After(deadline) {
-			s.Fatalf("host %s is not %s: %v, consumer %v, labels %v, annotations %v", name, what, err, h.Spec.ConsumerRef, h.Labels, h.Annotations)
-		}
-		time.Sleep(20 * time.Millisecond)
+	var h v1alpha1.BareMetalHost
+	err := s.poll(func(ctx context.Context) (bool, error) {
+		err := s.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, &h)
+		return err == nil && is(&h), err
+	})
+	if err != nil {
+		s.Fatalf("host %s is not %s: %v; consumer %v, labels %v, annotations %v", name, what, err, h.Spec.ConsumerRef, h.Labels, h.Annotations)
 	}
+}
+
+// poll asks until something is done, for less time than the recheck takes.
+func (s *site) poll(done wait.ConditionWithContextFunc) error {
+	return wait.PollUntilContextTimeout(s.Context(), 20*time.Millisecond, 30*time.Second, true, done)
 }
 
 // host is a host as it is stored.
@@ -269,24 +272,18 @@ func TestControlPlaneOfAnOlderLabelIsFoundAndTold(t *testing.T) {
 	s.change(s.template, func() { s.template.Spec.NodeReuse = nil })
 	s.eventually("a", "free", func(h *v1alpha1.BareMetalHost) bool { return h.Spec.ConsumerRef == nil })
 
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	about := map[string]bool{}
+	err := s.poll(func(ctx context.Context) (bool, error) {
 		var events eventsv1.EventList
-		if err := s.List(t.Context(), &events, client.InNamespace(s.namespace)); err != nil {
-			t.Fatal(err)
-		}
-		about := map[string]bool{}
+		err := s.List(ctx, &events, client.InNamespace(s.namespace))
 		for _, e := range events.Items {
 			if e.Reason == eventReleased {
 				about[e.Regarding.Kind+" "+e.Regarding.Name] = true
 			}
 		}
-		if about["BareMetalHost a"] && about["KubeadmControlPlane one"] {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("events are about %v, want the host and its owner", about)
-		}
-		time.Sleep(20 * time.Millisecond)
+		return about["BareMetalHost a"] && about["KubeadmControlPlane one"], err
+	})
+	if err != nil {
+		t.Fatalf("events are about %v, want the host and its owner: %v", about, err)
 	}
 }

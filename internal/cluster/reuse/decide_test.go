@@ -117,7 +117,7 @@ func TestReasonsAgainstAReservation(t *testing.T) {
 	}
 }
 
-func TestEachReasonHasATextAndIsTestedOnce(t *testing.T) {
+func TestEachReasonIsThereOnceAndHasAText(t *testing.T) {
 	seen := map[Reason]bool{ReasonNoOwner: true}
 	for _, o := range objections {
 		if seen[o.reason] || o.text == "" {
@@ -289,4 +289,3 @@ func TestNewMachineWaitsOnlyForHostsThatWillBeItsOwners(t *testing.T) {
 		})
 	}
 }
-

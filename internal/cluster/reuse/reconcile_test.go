@@ -110,19 +110,26 @@ func TestReservedHostIsFreedWhenNobodyWillTakeIt(t *testing.T) {
 		wait   time.Duration
 		want   Reason // empty when it is kept
 	}{
-		"machine to come":                       {change: func(*world) {}},
-		"scaled down":                           {change: func(w *world) { w.scale(2) }, want: ReasonNotNeeded},
-		"scaled down, another is deleted":       {change: func(w *world) { w.scale(2); w.delete(w.machines[1]) }},
-		"another machine took a free host":      {change: func(w *world) { w.addMachine(3) }, want: ReasonNotNeeded},
-		"older reservation is enough":           {change: func(w *world) { w.scale(2); w.reserve(1, reservedFor(w.ownerName(), start.Add(-time.Second))) }, want: ReasonNotNeeded},
-		"newer reservation is too much":         {change: func(w *world) { w.scale(2); w.reserve(1, reservedFor(w.ownerName(), start.Add(time.Second))) }},
-		"older one is unhealthy":                {change: func(w *world) { w.scale(2); w.reserve(1, reservedFor(w.ownerName(), start.Add(-time.Second)), annotated(v1alpha1.UnhealthyAnnotation, "")) }},
-		"template edited to false":              {change: func(w *world) { w.templates["old"].Spec.NodeReuse = new(false) }, want: ReasonReuseDisabled},
-		"owner switched to one without reuse":   {change: func(w *world) { w.points("off") }, want: ReasonReuseDisabled},
-		"owner switched to another with reuse":  {change: func(w *world) { w.points("new"); w.templates["old"].Spec.NodeReuse = nil }},
-		"template vanished":                     {change: func(w *world) { w.points("gone") }},
-		"selector changed":                      {change: func(w *world) { w.templates["old"].Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchLabels: map[string]string{"row": "b"}} }, want: ReasonSelectorMismatch},
-		"selector that cannot be read":          {change: func(w *world) { w.templates["old"].Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchLabels: map[string]string{"not a key": ""}} }},
+		"machine to come":                  {change: func(*world) {}},
+		"scaled down":                      {change: func(w *world) { w.scale(2) }, want: ReasonNotNeeded},
+		"scaled down, another is deleted":  {change: func(w *world) { w.scale(2); w.delete(w.machines[1]) }},
+		"another machine took a free host": {change: func(w *world) { w.addMachine(3) }, want: ReasonNotNeeded},
+		"older reservation is enough":      {change: func(w *world) { w.scale(2); w.reserve(1, reservedFor(w.ownerName(), start.Add(-time.Second))) }, want: ReasonNotNeeded},
+		"newer reservation is too much":    {change: func(w *world) { w.scale(2); w.reserve(1, reservedFor(w.ownerName(), start.Add(time.Second))) }},
+		"older one is unhealthy": {change: func(w *world) {
+			w.scale(2)
+			w.reserve(1, reservedFor(w.ownerName(), start.Add(-time.Second)), annotated(v1alpha1.UnhealthyAnnotation, ""))
+		}},
+		"template edited to false":             {change: func(w *world) { w.templates["old"].Spec.NodeReuse = new(false) }, want: ReasonReuseDisabled},
+		"owner switched to one without reuse":  {change: func(w *world) { w.points("off") }, want: ReasonReuseDisabled},
+		"owner switched to another with reuse": {change: func(w *world) { w.points("new"); w.templates["old"].Spec.NodeReuse = nil }},
+		"template vanished":                    {change: func(w *world) { w.points("gone") }},
+		"selector changed": {change: func(w *world) {
+			w.templates["old"].Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchLabels: map[string]string{"row": "b"}}
+		}, want: ReasonSelectorMismatch},
+		"selector that cannot be read": {change: func(w *world) {
+			w.templates["old"].Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchLabels: map[string]string{"not a key": ""}}
+		}},
 		"owner gone":                            {change: func(w *world) { w.owner = nil }, want: ReasonOwnerMissing},
 		"owner not there yet":                   {change: func(w *world) { w.owner = nil; fresh(w) }},
 		"owner did not come":                    {change: func(w *world) { w.owner = nil; stale(w) }, want: ReasonOwnerMissing},
@@ -149,54 +156,59 @@ func TestReservedHostIsFreedWhenNobodyWillTakeIt(t *testing.T) {
 			w.scale(0)
 			w.owner.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
 		}},
-		"host paused, scaled down":        {change: func(w *world) { w.scale(0); annotated(v1alpha1.PausedAnnotation, "x")(w.hosts[0]) }},
-		"label and Cluster":               {change: func(w *world) { legacyConsumer(w.hosts[0], true) }},
-		"label and Cluster, scaled down":  {change: func(w *world) { legacyConsumer(w.hosts[0], true); w.scale(2) }, want: ReasonNotNeeded},
-		"label alone":                     {change: func(w *world) { legacyConsumer(w.hosts[0], false) }},
-		"label alone, owner gone":         {change: func(w *world) { legacyConsumer(w.hosts[0], false); w.owner, w.cluster.Spec.ControlPlaneRef.Name = nil, "" }, want: ReasonOwnerMissing},
+		"host paused, scaled down":       {change: func(w *world) { w.scale(0); annotated(v1alpha1.PausedAnnotation, "x")(w.hosts[0]) }},
+		"label and Cluster":              {change: func(w *world) { legacyConsumer(w.hosts[0], true) }},
+		"label and Cluster, scaled down": {change: func(w *world) { legacyConsumer(w.hosts[0], true); w.scale(2) }, want: ReasonNotNeeded},
+		"label alone":                    {change: func(w *world) { legacyConsumer(w.hosts[0], false) }},
+		"label alone, owner gone": {change: func(w *world) {
+			legacyConsumer(w.hosts[0], false)
+			w.owner, w.cluster.Spec.ControlPlaneRef.Name = nil, ""
+		}, want: ReasonOwnerMissing},
 		"label alone, owner may yet come": {change: func(w *world) { legacyConsumer(w.hosts[0], false); w.owner = nil; fresh(w) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachOwner(t, func(t *testing.T, owner Owner) {
-				w := newWorld(owner)
-				w.reserve(0)
-				tt.change(w)
-				api := w.client(t, interceptor.Funcs{})
-				c := newController(t, api, api, tt.wait)
-				before := stored(t, api, "h0")
-				result := c.reconcile(t, "h0")
-				after := stored(t, api, "h0")
-				if tt.want == "" {
-					if !IsReserved(after) || len(c.events) > 0 {
-						t.Errorf("host is freed, events %q", c.events)
+			for _, owner := range eachOwner {
+				t.Run(owner.Kind, func(t *testing.T) {
+					w := newWorld(owner)
+					w.reserve(0)
+					tt.change(w)
+					api := w.client(t, interceptor.Funcs{})
+					c := newController(t, api, api, tt.wait)
+					before := stored(t, api, "h0")
+					result := c.reconcile(t, "h0")
+					after := stored(t, api, "h0")
+					if tt.want == "" {
+						if !IsReserved(after) || len(c.events) > 0 {
+							t.Errorf("host is freed, events %q", c.events)
+						}
+						if result.RequeueAfter <= 0 || result.RequeueAfter > recheck {
+							t.Errorf("looks again after %s, want within %s", result.RequeueAfter, recheck)
+						}
+						return
 					}
-					if result.RequeueAfter <= 0 || result.RequeueAfter > recheck {
-						t.Errorf("looks again after %s, want within %s", result.RequeueAfter, recheck)
+					if after.Spec.ConsumerRef != nil || IsReserved(after) {
+						t.Errorf("consumer %v, want none", after.Spec.ConsumerRef)
 					}
-					return
-				}
-				if after.Spec.ConsumerRef != nil || IsReserved(after) {
-					t.Errorf("consumer %v, want none", after.Spec.ConsumerRef)
-				}
-				if diff := cmp.Diff(map[string]string{"row": "a"}, after.Labels); diff != "" {
-					t.Errorf("labels (-want +got):\n%s", diff)
-				}
-				for _, key := range []string{v1beta2.ReservedAtAnnotation, v1beta2.ReservedUIDAnnotation} {
-					if has(after, key) {
-						t.Errorf("annotations %v, want none of a reservation", after.Annotations)
+					if diff := cmp.Diff(map[string]string{"row": "a"}, after.Labels); diff != "" {
+						t.Errorf("labels (-want +got):\n%s", diff)
 					}
-				}
-				if got := c.metrics(t)["ingot_host_reservations_released_total "+string(tt.want)]; got != 1 {
-					t.Errorf("%v hosts freed for %s, want 1", got, tt.want)
-				}
-				if len(c.events) == 0 || !strings.HasPrefix(c.events[0], "host h0, ") || !strings.Contains(c.events[0], eventReleased) {
-					t.Errorf("events %q, want one about the host", c.events)
-				}
-				if before.Spec.ConsumerRef != nil && before.Spec.ConsumerRef.Kind == owner.Kind &&
-					(len(c.events) != 2 || !strings.HasPrefix(c.events[1], owner.Kind+" one, host h0: "+eventReleased)) {
-					t.Errorf("events %q, want one about the owner, too", c.events)
-				}
-			})
+					for _, key := range []string{v1beta2.ReservedAtAnnotation, v1beta2.ReservedUIDAnnotation} {
+						if has(after, key) {
+							t.Errorf("annotations %v, want none of a reservation", after.Annotations)
+						}
+					}
+					if got := c.metrics(t)["ingot_host_reservations_released_total "+string(tt.want)]; got != 1 {
+						t.Errorf("%v hosts freed for %s, want 1", got, tt.want)
+					}
+					if len(c.events) == 0 || !strings.HasPrefix(c.events[0], "host h0, ") || !strings.Contains(c.events[0], eventReleased) {
+						t.Errorf("events %q, want one about the host", c.events)
+					}
+					if before.Spec.ConsumerRef != nil && before.Spec.ConsumerRef.Kind == owner.Kind &&
+						(len(c.events) != 2 || !strings.HasPrefix(c.events[1], owner.Kind+" one, host h0: "+eventReleased)) {
+						t.Errorf("events %q, want one about the owner, too", c.events)
+					}
+				})
+			}
 		})
 	}
 }
@@ -216,36 +228,41 @@ func TestReservationFromElsewhereIsWrittenAnew(t *testing.T) {
 		change func(*world)
 		at     time.Time
 	}{
-		"label and Cluster":   {func(w *world) { legacyConsumer(w.hosts[0], true) }, clock()},
-		"label alone":         {func(w *world) { legacyConsumer(w.hosts[0], false) }, clock()},
-		"without label":       {func(w *world) { delete(w.hosts[0].Labels, v1beta2.NodeReuseLabel) }, start},
-		"moved":               {func(w *world) { w.hosts[0].Spec.ConsumerRef.UID = "elsewhere"; delete(w.hosts[0].Annotations, v1beta2.ReservedUIDAnnotation) }, start},
+		"label and Cluster": {func(w *world) { legacyConsumer(w.hosts[0], true) }, clock()},
+		"label alone":       {func(w *world) { legacyConsumer(w.hosts[0], false) }, clock()},
+		"without label":     {func(w *world) { delete(w.hosts[0].Labels, v1beta2.NodeReuseLabel) }, start},
+		"moved": {func(w *world) {
+			w.hosts[0].Spec.ConsumerRef.UID = "elsewhere"
+			delete(w.hosts[0].Annotations, v1beta2.ReservedUIDAnnotation)
+		}, start},
 		"nothing to be done":  {func(*world) {}, start},
 		"UID was never there": {func(w *world) { w.hosts[0].Spec.ConsumerRef.UID = "" }, start},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachOwner(t, func(t *testing.T, owner Owner) {
-				w := newWorld(owner)
-				w.reserve(0)
-				want := w.hosts[0].DeepCopy()
-				reserve(want, owner, tt.at)
-				tt.change(w)
-				api := w.client(t, interceptor.Funcs{})
-				c := newController(t, api, api, 0)
-				c.reconcile(t, "h0")
-				got := stored(t, api, "h0")
-				if diff := cmp.Diff(want.Spec.ConsumerRef, got.Spec.ConsumerRef); diff != "" {
-					t.Errorf("consumer (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff([]map[string]string{want.Labels, want.Annotations}, []map[string]string{got.Labels, got.Annotations}); diff != "" {
-					t.Errorf("labels and annotations (-want +got):\n%s", diff)
-				}
-				version := got.ResourceVersion
-				c.reconcile(t, "h0")
-				if again := stored(t, api, "h0"); again.ResourceVersion != version {
-					t.Error("the second pass writes again")
-				}
-			})
+			for _, owner := range eachOwner {
+				t.Run(owner.Kind, func(t *testing.T) {
+					w := newWorld(owner)
+					w.reserve(0)
+					want := w.hosts[0].DeepCopy()
+					reserve(want, owner, tt.at)
+					tt.change(w)
+					api := w.client(t, interceptor.Funcs{})
+					c := newController(t, api, api, 0)
+					c.reconcile(t, "h0")
+					got := stored(t, api, "h0")
+					if diff := cmp.Diff(want.Spec.ConsumerRef, got.Spec.ConsumerRef); diff != "" {
+						t.Errorf("consumer (-want +got):\n%s", diff)
+					}
+					if diff := cmp.Diff([]map[string]string{want.Labels, want.Annotations}, []map[string]string{got.Labels, got.Annotations}); diff != "" {
+						t.Errorf("labels and annotations (-want +got):\n%s", diff)
+					}
+					version := got.ResourceVersion
+					c.reconcile(t, "h0")
+					if again := stored(t, api, "h0"); again.ResourceVersion != version {
+						t.Error("the second pass writes again")
+					}
+				})
+			}
 		})
 	}
 }

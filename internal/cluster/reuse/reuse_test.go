@@ -12,13 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// eachOwner runs a test for each kind of owner: they differ in how they are found and read.
-func eachOwner(t *testing.T, test func(t *testing.T, owner Owner)) {
-	t.Helper()
-	for _, owner := range []Owner{deployment, kubeadm, foreign} {
-		t.Run(owner.Kind, func(t *testing.T) { test(t, owner) })
-	}
-}
+// eachOwner has an owner of each kind: they differ in how they are found and read.
+var eachOwner = []Owner{deployment, kubeadm, foreign}
 
 func TestHostOfADeletedMachineIsReservedWhenItsOwnerWillNeedIt(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -27,58 +22,65 @@ func TestHostOfADeletedMachineIsReservedWhenItsOwnerWillNeedIt(t *testing.T) {
 		// silent says that nothing is reserved and nothing told.
 		silent bool
 	}{
-		"the same template, edited":                     {change: func(*world) {}},
-		"a new template that wants reuse":               {change: func(w *world) { w.templates["old"].Spec.NodeReuse = nil; w.points("new") }},
-		"a new template that does not":                  {change: func(w *world) { w.points("off") }, silent: true},
-		"the same template, edited back":                {change: func(w *world) { w.templates["old"].Spec.NodeReuse = new(false) }, silent: true},
-		"the same template, field unset":                {change: func(w *world) { w.templates["old"].Spec.NodeReuse = nil }, silent: true},
-		"new template vanished, old one wants reuse":    {change: func(w *world) { w.points("gone") }},
-		"new template vanished, old one does not":       {change: func(w *world) { w.points("gone"); w.templates["old"].Spec.NodeReuse = nil }, silent: true},
-		"both templates vanished":                       {change: func(w *world) { w.points("gone"); delete(w.templates, "old") }, want: ReasonTemplateMissing},
-		"old template vanished":                         {change: func(w *world) { w.points("new"); delete(w.templates, "old") }},
-		"scaled down":                                   {change: func(w *world) { w.scale(2) }, want: ReasonNotNeeded},
-		"scaled down to nothing":                        {change: func(w *world) { w.scale(0) }, want: ReasonNotNeeded},
-		"surplus machine has a host already":            {change: func(w *world) { w.addMachine(3) }, want: ReasonNotNeeded},
-		"surplus machine is being deleted, too":         {change: func(w *world) { w.addMachine(3); w.delete(w.machines[3]) }},
-		"another was deleted, its host is reserved":     {change: func(w *world) { w.reserve(1) }},
-		"another was deleted, scaled down by one":       {change: func(w *world) { w.reserve(1); w.scale(2) }, want: ReasonNotNeeded},
-		"owner gone":                                    {change: func(w *world) { w.owner = nil }, want: ReasonOwnerMissing},
-		"owner made again under the same name":          {change: func(w *world) { w.owner.SetUID("new") }, want: ReasonOwnerMissing},
-		"owner gone, no reuse":                          {change: func(w *world) { w.owner = nil; w.templates["old"].Spec.NodeReuse = nil }, silent: true},
-		"owner in deletion":                             {change: func(w *world) { w.delete(w.owner) }, want: ReasonOwnerDeleting},
-		"owner paused":                                  {change: func(w *world) { w.owner.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""}) }},
-		"Cluster in deletion":                           {change: func(w *world) { w.delete(w.cluster) }, want: ReasonClusterDeleting},
-		"Cluster in deletion, no reuse":                 {change: func(w *world) { w.delete(w.cluster); w.points("off") }, silent: true},
-		"Cluster gone":                                  {change: func(w *world) { w.cluster = nil }, want: ReasonClusterMissing},
-		"host unhealthy":                                {change: func(w *world) { annotated(v1alpha1.UnhealthyAnnotation, "")(w.hosts[0]) }, want: ReasonHostUnhealthy},
-		"power of the host fails":                       {change: func(w *world) { w.hosts[0].Status.ErrorType = v1alpha1.ErrorPowerManagement }, want: ReasonHostError},
-		"machine stands alone":                          {change: func(w *world) { w.machines[0].OwnerReferences = nil }, want: ReasonNoOwner},
-		"machine stands alone, no reuse":                {change: func(w *world) { w.machines[0].OwnerReferences = nil; w.templates["old"].Spec.NodeReuse = nil }, silent: true},
-		"machine stands alone, template vanished":       {change: func(w *world) { w.machines[0].OwnerReferences = nil; delete(w.templates, "old") }, silent: true},
-		"machine of something that is no control plane": {change: func(w *world) { w.machines[0].OwnerReferences[0].APIVersion = "example.com/v1"; w.machines[0].Labels = nil }, want: ReasonNoOwner},
-		"machine of a MachinePool":                      {change: func(w *world) { w.machines[0].OwnerReferences[0].APIVersion, w.machines[0].OwnerReferences[0].Kind = clusterv1.GroupVersion.String(), "MachinePool" }, want: ReasonNoOwner},
+		"the same template, edited":                  {change: func(*world) {}},
+		"a new template that wants reuse":            {change: func(w *world) { w.templates["old"].Spec.NodeReuse = nil; w.points("new") }},
+		"a new template that does not":               {change: func(w *world) { w.points("off") }, silent: true},
+		"the same template, edited back":             {change: func(w *world) { w.templates["old"].Spec.NodeReuse = new(false) }, silent: true},
+		"the same template, field unset":             {change: func(w *world) { w.templates["old"].Spec.NodeReuse = nil }, silent: true},
+		"new template vanished, old one wants reuse": {change: func(w *world) { w.points("gone") }},
+		"new template vanished, old one does not":    {change: func(w *world) { w.points("gone"); w.templates["old"].Spec.NodeReuse = nil }, silent: true},
+		"both templates vanished":                    {change: func(w *world) { w.points("gone"); delete(w.templates, "old") }, want: ReasonTemplateMissing},
+		"old template vanished":                      {change: func(w *world) { w.points("new"); delete(w.templates, "old") }},
+		"scaled down":                                {change: func(w *world) { w.scale(2) }, want: ReasonNotNeeded},
+		"scaled down to nothing":                     {change: func(w *world) { w.scale(0) }, want: ReasonNotNeeded},
+		"surplus machine has a host already":         {change: func(w *world) { w.addMachine(3) }, want: ReasonNotNeeded},
+		"surplus machine is being deleted, too":      {change: func(w *world) { w.addMachine(3); w.delete(w.machines[3]) }},
+		"another was deleted, its host is reserved":  {change: func(w *world) { w.reserve(1) }},
+		"another was deleted, scaled down by one":    {change: func(w *world) { w.reserve(1); w.scale(2) }, want: ReasonNotNeeded},
+		"owner gone":                              {change: func(w *world) { w.owner = nil }, want: ReasonOwnerMissing},
+		"owner made again under the same name":    {change: func(w *world) { w.owner.SetUID("new") }, want: ReasonOwnerMissing},
+		"owner gone, no reuse":                    {change: func(w *world) { w.owner = nil; w.templates["old"].Spec.NodeReuse = nil }, silent: true},
+		"owner in deletion":                       {change: func(w *world) { w.delete(w.owner) }, want: ReasonOwnerDeleting},
+		"owner paused":                            {change: func(w *world) { w.owner.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""}) }},
+		"Cluster in deletion":                     {change: func(w *world) { w.delete(w.cluster) }, want: ReasonClusterDeleting},
+		"Cluster in deletion, no reuse":           {change: func(w *world) { w.delete(w.cluster); w.points("off") }, silent: true},
+		"Cluster gone":                            {change: func(w *world) { w.cluster = nil }, want: ReasonClusterMissing},
+		"host unhealthy":                          {change: func(w *world) { annotated(v1alpha1.UnhealthyAnnotation, "")(w.hosts[0]) }, want: ReasonHostUnhealthy},
+		"power of the host fails":                 {change: func(w *world) { w.hosts[0].Status.ErrorType = v1alpha1.ErrorPowerManagement }, want: ReasonHostError},
+		"machine stands alone":                    {change: func(w *world) { w.machines[0].OwnerReferences = nil }, want: ReasonNoOwner},
+		"machine stands alone, no reuse":          {change: func(w *world) { w.machines[0].OwnerReferences = nil; w.templates["old"].Spec.NodeReuse = nil }, silent: true},
+		"machine stands alone, template vanished": {change: func(w *world) { w.machines[0].OwnerReferences = nil; delete(w.templates, "old") }, silent: true},
+		"machine of something that is no control plane": {change: func(w *world) {
+			w.machines[0].OwnerReferences[0].APIVersion = "example.com/v1"
+			w.machines[0].Labels = nil
+		}, want: ReasonNoOwner},
+		"machine of a MachinePool": {change: func(w *world) {
+			w.machines[0].OwnerReferences[0].APIVersion, w.machines[0].OwnerReferences[0].Kind = clusterv1.GroupVersion.String(), "MachinePool"
+		}, want: ReasonNoOwner},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachOwner(t, func(t *testing.T, owner Owner) {
-				w := newWorld(owner)
-				w.delete(w.machines[0])
-				w.delete(w.metal3[0])
-				tt.change(w)
-				c := w.client(t, interceptor.Funcs{})
-				got, err := Reuse{Client: c, Live: c, Now: clock}.Reserve(t.Context(), w.machines[0], w.metal3[0], w.hosts[0])
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got.Refused != tt.want || (got.Message == "") != (tt.want == "") {
-					t.Errorf("refused for %q (%q), want %q", got.Refused, got.Message, tt.want)
-				}
-				if want := tt.want == "" && !tt.silent; got.Reserves() != want {
-					t.Fatalf("reserves: %t, want %t", got.Reserves(), want)
-				}
-				if got.Reserves() && (got.Owner != owner || !got.At.Equal(clock())) {
-					t.Errorf("reserved for %+v at %s, want %+v at %s", got.Owner, got.At, owner, clock())
-				}
-			})
+			for _, owner := range eachOwner {
+				t.Run(owner.Kind, func(t *testing.T) {
+					w := newWorld(owner)
+					w.delete(w.machines[0])
+					w.delete(w.metal3[0])
+					tt.change(w)
+					c := w.client(t, interceptor.Funcs{})
+					got, err := Reuse{Client: c, Live: c, Now: clock}.Reserve(t.Context(), w.machines[0], w.metal3[0], w.hosts[0])
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got.Refused != tt.want || (got.Message == "") != (tt.want == "") {
+						t.Errorf("refused for %q (%q), want %q", got.Refused, got.Message, tt.want)
+					}
+					if want := tt.want == "" && !tt.silent; got.Reserves() != want {
+						t.Fatalf("reserves: %t, want %t", got.Reserves(), want)
+					}
+					if got.Reserves() && (got.Owner != owner || !got.At.Equal(clock())) {
+						t.Errorf("reserved for %+v at %s, want %+v at %s", got.Owner, got.At, owner, clock())
+					}
+				})
+			}
 		})
 	}
 }
@@ -177,43 +179,48 @@ func TestNewMachinePrefersHostsOfItsOwnerAndWaitsForThem(t *testing.T) {
 		"host with the older label": {change: func(w *world) {
 			w.reserve(0, consumedBy("cluster.x-k8s.io/v1beta1", "Cluster", "one", ""), annotated("metal3.io/reserved-at", ""))
 		}, want: waits},
-		"a machine in deletion holds a host":                   {change: func(w *world) { w.delete(w.machines[0]) }, want: waits},
-		"a machine in deletion holds an unhealthy host":        {change: func(w *world) { w.delete(w.machines[0]); annotated(v1alpha1.UnhealthyAnnotation, "")(w.hosts[0]) }, want: wants},
-		"a machine in deletion holds a detached host":          {change: func(w *world) { w.delete(w.machines[0]); annotated(v1alpha1.DetachedAnnotation, "")(w.hosts[0]) }, want: wants},
-		"a machine in deletion has lost its host":              {change: func(w *world) { w.delete(w.machines[0]); w.hosts[0] = host("x") }, want: wants},
-		"a machine in deletion never had a host":               {change: func(w *world) { w.delete(w.machines[0]); w.metal3[0].Annotations = nil }, want: wants},
-		"a machine in deletion lost its infrastructure":        {change: func(w *world) { w.delete(w.machines[0]); w.metal3[0].Name = "x" }, want: wants},
-		"a machine of no owner is in deletion":                 {change: func(w *world) { w.delete(w.machines[0]); w.machines[0].OwnerReferences = nil }, want: wants},
-		"a machine in deletion, within the limit":              {change: func(w *world) { w.delete(w.machines[0]) }, wait: 2 * time.Hour, want: waits},
-		"a machine in deletion, past the limit":                {change: func(w *world) { w.delete(w.machines[0]) }, wait: time.Hour, want: func(p Preference) bool { return p.Wanted && !p.Waiting && p.Skipped != "" }},
-		"a machine in deletion, Cluster was paused since then": {change: func(w *world) { w.delete(w.machines[0]); w.cluster.Status.Conditions = resumedAt(start.Add(time.Minute)) }, wait: time.Hour, want: waits},
-		"the machine stands alone":                             {change: func(w *world) { w.machines[2].OwnerReferences = nil; w.reserve(0) }, want: func(p Preference) bool { return !p.Wanted && p.Owner == nil && p.Skipped != "" }},
+		"a machine in deletion holds a host":            {change: func(w *world) { w.delete(w.machines[0]) }, want: waits},
+		"a machine in deletion holds an unhealthy host": {change: func(w *world) { w.delete(w.machines[0]); annotated(v1alpha1.UnhealthyAnnotation, "")(w.hosts[0]) }, want: wants},
+		"a machine in deletion holds a detached host":   {change: func(w *world) { w.delete(w.machines[0]); annotated(v1alpha1.DetachedAnnotation, "")(w.hosts[0]) }, want: wants},
+		"a machine in deletion has lost its host":       {change: func(w *world) { w.delete(w.machines[0]); w.hosts[0] = host("x") }, want: wants},
+		"a machine in deletion never had a host":        {change: func(w *world) { w.delete(w.machines[0]); w.metal3[0].Annotations = nil }, want: wants},
+		"a machine in deletion lost its infrastructure": {change: func(w *world) { w.delete(w.machines[0]); w.metal3[0].Name = "x" }, want: wants},
+		"a machine of no owner is in deletion":          {change: func(w *world) { w.delete(w.machines[0]); w.machines[0].OwnerReferences = nil }, want: wants},
+		"a machine in deletion, within the limit":       {change: func(w *world) { w.delete(w.machines[0]) }, wait: 2 * time.Hour, want: waits},
+		"a machine in deletion, past the limit":         {change: func(w *world) { w.delete(w.machines[0]) }, wait: time.Hour, want: func(p Preference) bool { return p.Wanted && !p.Waiting && p.Skipped != "" }},
+		"a machine in deletion, Cluster was paused since then": {change: func(w *world) {
+			w.delete(w.machines[0])
+			w.cluster.Status.Conditions = resumedAt(start.Add(time.Minute))
+		}, wait: time.Hour, want: waits},
+		"the machine stands alone": {change: func(w *world) { w.machines[2].OwnerReferences = nil; w.reserve(0) }, want: func(p Preference) bool { return !p.Wanted && p.Owner == nil && p.Skipped != "" }},
 		"the machine stands alone, without reuse": {change: func(w *world) {
 			w.machines[2].OwnerReferences, w.templates["old"].Spec.NodeReuse = nil, nil
 		}, want: func(p Preference) bool { return p == Preference{} }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachOwner(t, func(t *testing.T, owner Owner) {
-				w := newWorld(owner)
-				w.hosts[2] = host("x2") // m2 is the new machine
-				delete(w.metal3[2].Annotations, "metal3.io/BareMetalHost")
-				tt.change(w)
-				c := w.client(t, interceptor.Funcs{})
-				var hosts []v1alpha1.BareMetalHost
-				for _, h := range w.hosts {
-					hosts = append(hosts, *h)
-				}
-				got, err := Reuse{Client: c, Live: c, Wait: tt.wait, Now: clock}.Preference(t.Context(), w.machines[2], w.metal3[2], hosts)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !tt.want(got) {
-					t.Errorf("Preference = %+v", got)
-				}
-				if got.Wanted && *got.Owner != owner {
-					t.Errorf("prefers hosts of %+v, want %+v", *got.Owner, owner)
-				}
-			})
+			for _, owner := range eachOwner {
+				t.Run(owner.Kind, func(t *testing.T) {
+					w := newWorld(owner)
+					w.hosts[2] = host("x2") // m2 is the new machine
+					delete(w.metal3[2].Annotations, "metal3.io/BareMetalHost")
+					tt.change(w)
+					c := w.client(t, interceptor.Funcs{})
+					var hosts []v1alpha1.BareMetalHost
+					for _, h := range w.hosts {
+						hosts = append(hosts, *h)
+					}
+					got, err := Reuse{Client: c, Live: c, Wait: tt.wait, Now: clock}.Preference(t.Context(), w.machines[2], w.metal3[2], hosts)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !tt.want(got) {
+						t.Errorf("Preference = %+v", got)
+					}
+					if got.Wanted && *got.Owner != owner {
+						t.Errorf("prefers hosts of %+v, want %+v", *got.Owner, owner)
+					}
+				})
+			}
 		})
 	}
 }
@@ -282,4 +289,3 @@ func TestControlPlaneIsReadByItsContract(t *testing.T) {
 		t.Errorf("MachineDeployment is read as %+v", s)
 	}
 }
-

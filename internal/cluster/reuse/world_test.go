@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -150,7 +150,7 @@ func (w *world) points(template string) {
 func (w *world) scale(replicas int) {
 	switch o := w.owner.(type) {
 	case *clusterv1.MachineDeployment:
-		o.Spec.Replicas = new(int32(replicas)) //nolint:gosec // a few
+		o.Spec.Replicas = new(int32(replicas))
 	case *unstructured.Unstructured:
 		_ = unstructured.SetNestedField(o.Object, int64(replicas), "spec", "replicas")
 	}
@@ -219,7 +219,9 @@ func (w *world) client(tb testing.TB, hooks interceptor.Funcs) client.WithWatch 
 	return fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithObjects(w.objects()...).WithInterceptorFuncs(hooks).Build()
 }
 
-func (o Owner) kind() schema.GroupVersionKind { return schema.FromAPIVersionAndKind(o.APIVersion, o.Kind) }
+func (o Owner) kind() schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
+}
 
 // unused is a reader that must not be asked.
 func unused(tb testing.TB, w *world) client.Reader {
