@@ -155,8 +155,10 @@ func TestReservedHostIsKeptFreedOrStamped(t *testing.T) {
 		"host paused":                  {changes{func(f *facts) { f.need = 0 }, of(annotated(v1alpha1.PausedAnnotation, ""))}, verdict{again: soon}},
 		"Cluster paused, owner gone":   {changes{func(f *facts) { f.owner = nil }, paused}, verdict{again: soon}},
 		"Cluster paused, limit passed": {changes{waiting(time.Minute), paused}, verdict{again: soon}},
-		"Cluster paused, UID of before a move": {changes{func(f *facts) { f.owner.UID = "new" }, of(moved(start)), paused},
-			verdict{again: soon}},
+		"Cluster paused, UID of before a move": {
+			changes{func(f *facts) { f.owner.UID = "new" }, of(moved(start)), paused},
+			verdict{again: soon},
+		},
 
 		"limit comes first":  {changes{waiting(time.Hour + time.Second)}, verdict{again: time.Second}},
 		"recheck comes next": {changes{waiting(2 * time.Hour)}, verdict{again: soon}},
@@ -168,8 +170,10 @@ func TestReservedHostIsKeptFreedOrStamped(t *testing.T) {
 			f.cluster, f.appearing, f.host.CreationTimestamp = nil, true, metav1.NewTime(f.now.Add(-appearance+time.Second))
 		}}, verdict{again: time.Second}},
 
-		"moved: UID is written anew": {changes{func(f *facts) { f.owner.UID = "new" }, of(moved(start.Add(50 * time.Minute)))},
-			verdict{stamp: true, at: start, again: soon}},
+		"moved: UID is written anew": {
+			changes{func(f *facts) { f.owner.UID = "new" }, of(moved(start.Add(50 * time.Minute)))},
+			verdict{stamp: true, at: start, again: soon},
+		},
 		"moved, UID known":     {changes{of(moved(start.Add(50 * time.Minute)))}, verdict{stamp: true, at: start, again: soon}},
 		"without a UID":        {changes{of(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.UID = "" })}, verdict{stamp: true, at: start, again: soon}},
 		"without a namespace":  {changes{of(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Namespace = "" })}, verdict{stamp: true, at: start, again: soon}},
@@ -177,8 +181,10 @@ func TestReservedHostIsKeptFreedOrStamped(t *testing.T) {
 		"with another's label": {changes{of(labelled("cp-one"))}, verdict{stamp: true, at: start, again: soon}},
 		"without a time":       {changes{of(annotated(v1beta2.ReservedAtAnnotation, "soon"))}, verdict{stamp: true, at: start.Add(time.Hour), again: soon}},
 		"label alone":          {changes{legacy("md-one")}, verdict{stamp: true, at: start.Add(time.Hour), again: soon}},
-		"label and Cluster": {changes{legacy("md-one", consumedBy("cluster.x-k8s.io/v1beta1", "Cluster", "one", "x"))},
-			verdict{stamp: true, at: start.Add(time.Hour), again: soon}},
+		"label and Cluster": {
+			changes{legacy("md-one", consumedBy("cluster.x-k8s.io/v1beta1", "Cluster", "one", "x"))},
+			verdict{stamp: true, at: start.Add(time.Hour), again: soon},
+		},
 		"label, not needed":      {changes{legacy("md-one"), func(f *facts) { f.need = 0 }}, verdict{release: ReasonNotNeeded}},
 		"label, owner not there": {changes{legacy("md-two"), func(f *facts) { f.owner = nil }}, verdict{release: ReasonOwnerMissing}},
 	} {
