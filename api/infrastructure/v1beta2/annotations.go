@@ -29,6 +29,11 @@ const (
 	// prefixes of the labels of hosts that their Nodes get, too.
 	LabelSyncPrefixesAnnotation = "metal3.io/metal3-label-sync-prefixes"
 
+	// SyncedLabelsAnnotation on a Node lists, separated by commas, the labels in domains of
+	// Kubernetes that it got from its host. Written by the machine controller, which removes
+	// such a label only when it is listed.
+	SyncedLabelsAnnotation = "metal3.io/synced-labels"
+
 	// NodeHostLabel on a Node has the UID of its host. People set it through the arguments
 	// of kubelet; it is one of the ways to find the Node of a machine.
 	NodeHostLabel = "metal3.io/uuid"

@@ -94,6 +94,19 @@ const (
 	// AssociateMetal3MachineMetaDataFailedReason means that the Node could not be read or
 	// changed.
 	AssociateMetal3MachineMetaDataFailedReason = "AssociateMetal3MachineMetaDataFailed"
+	// WaitingForNodeReason means that the workload cluster has no Node of the machine yet.
+	WaitingForNodeReason = "WaitingForNode"
+	// WaitingForCloudProviderReason means that the Node has no provider ID and that the cloud
+	// provider of the workload cluster is to set it.
+	WaitingForCloudProviderReason = "WaitingForCloudProvider"
+	// ProviderIDMismatchReason means that what should be the Node of the machine, or the
+	// Metal3Machine, has the provider ID of another machine.
+	ProviderIDMismatchReason = "ProviderIDMismatch"
+	// AmbiguousNodeReason means that it cannot be said which Node is that of the machine.
+	AmbiguousNodeReason = "AmbiguousNode"
+	// WorkloadClusterUnreachableReason means that the kubeconfig of the workload cluster is
+	// missing or cannot be used, or that its API server does not answer.
+	WorkloadClusterUnreachableReason = "WorkloadClusterUnreachable"
 )
 
 // Metal3DataReadyCondition of a Metal3Machine reports whether its data is rendered.

@@ -1,0 +1,80 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// clientQPS and clientBurst bound the requests to one workload cluster; those of a hundred
+// machines that become Nodes at once take some seconds.
+const clientQPS, clientBurst = 50, 100
+
+// restConfig reads a kubeconfig. What would run a program, read a file of the operator or send
+// anything elsewhere than to a server that is verified is refused, because whoever may write
+// Secrets of a namespace wrote it. Errors tell nothing of its contents.
+func restConfig(kubeconfig []byte) (*rest.Config, error) {
+	if len(kubeconfig) == 0 {
+		return nil, fmt.Errorf("key %q is missing or empty", secretKey)
+	}
+	parsed, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return nil, errors.New("it is not a kubeconfig")
+	}
+	if err := check(parsed); err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*parsed, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, errors.New("its current context cannot be used")
+	}
+	config.QPS, config.Burst = clientQPS, clientBurst
+	config.UserAgent = "ingot-operator"
+	limit := &limiter{}
+	config.Wrap(limit.wrap)
+	return config, nil
+}
+
+// check returns an error that names the first field that is refused, and what to have instead.
+func check(config *clientcmdapi.Config) error {
+	const (
+		inline  = "have the certificate, key or token in the kubeconfig"
+		verify  = "have certificate-authority-data in the kubeconfig"
+		own     = "have credentials of the user itself"
+		without = "have the address of the API server in server"
+	)
+	type field struct {
+		name    string
+		refused bool
+		instead string
+	}
+	var fields []field
+	for _, user := range config.AuthInfos {
+		fields = append(fields,
+			field{"exec", user.Exec != nil, inline},
+			field{"auth-provider", user.AuthProvider != nil, inline},
+			field{"client-certificate", user.ClientCertificate != "", inline},
+			field{"client-key", user.ClientKey != "", inline},
+			field{"tokenFile", user.TokenFile != "", inline},
+			field{"as", user.Impersonate != "" || user.ImpersonateUID != "" || len(user.ImpersonateGroups) > 0 || len(user.ImpersonateUserExtra) > 0, own},
+		)
+	}
+	for _, cluster := range config.Clusters {
+		fields = append(fields,
+			field{"certificate-authority", cluster.CertificateAuthority != "", verify},
+			field{"insecure-skip-tls-verify", cluster.InsecureSkipTLSVerify, verify},
+			field{"proxy-url", cluster.ProxyURL != "", without},
+			field{"server without https://", !strings.HasPrefix(cluster.Server, "https://"), without},
+		)
+	}
+	for _, f := range fields {
+		if f.refused {
+			return fmt.Errorf("%s is refused; %s", f.name, f.instead)
+		}
+	}
+	return nil
+}

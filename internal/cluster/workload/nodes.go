@@ -1,0 +1,219 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
+)
+
+const (
+	// labelInterval is how often the labels of a host are compared with those of its Node.
+	labelInterval = time.Minute
+	// pollInterval is how often Nodes are read that are not watched.
+	pollInterval = time.Minute
+	// pageSize bounds how many Nodes one answer has.
+	pageSize = 500
+	// maxAttempts bounds how often a Node is read again because somebody else changed it.
+	maxAttempts = 3
+)
+
+// FindNode returns the Node of a machine in its workload cluster, or nil when there is none. It
+// is that of the Machine's nodeRef, or any other with the provider ID of the Machine or one of
+// those given. A Node with another provider ID is not the machine's, whatever its name; one
+// without (a Node that registered again) is when the nodeRef names it. It is an error when
+// several Nodes have the provider ID.
+func FindNode(ctx context.Context, c client.Client, machine *clusterv1.Machine, providerIDs ...string) (*corev1.Node, error) {
+	id := identity{nodeName: nodeName(machine), providerIDs: slices.Compact(append([]string{machine.Spec.ProviderID}, providerIDs...))}
+	f, err := find(ctx, c, id)
+	return f.node, err
+}
+
+// find reads the Node of a machine. All Nodes are read only when that of the Machine's nodeRef
+// does not have the machine's provider ID.
+func find(ctx context.Context, c client.Reader, id identity) (found, error) {
+	if id.nodeName != "" {
+		var node corev1.Node
+		err := c.Get(ctx, types.NamespacedName{Name: id.nodeName}, &node)
+		switch {
+		case err == nil && id.hasID(&node):
+			return found{node: &node, by: byProviderID}, nil
+		case client.IgnoreNotFound(err) != nil:
+			return found{}, fmt.Errorf("read Node %s of the workload cluster: %w", id.nodeName, err)
+		}
+	}
+	nodes, _, err := list(ctx, c)
+	if err != nil {
+		return found{}, err
+	}
+	return id.choose(nodes)
+}
+
+// list reads all Nodes, and the version of the list.
+func list(ctx context.Context, c client.Reader) ([]corev1.Node, string, error) {
+	var nodes []corev1.Node
+	for next := ""; ; {
+		var page corev1.NodeList
+		if err := c.List(ctx, &page, client.Limit(pageSize), client.Continue(next)); err != nil {
+			return nil, "", fmt.Errorf("list the Nodes of the workload cluster: %w", err)
+		}
+		nodes, next = append(nodes, page.Items...), page.Continue
+		if next == "" {
+			return nodes, page.ResourceVersion, nil
+		}
+	}
+}
+
+// Nodes gives the Nodes of machines what they lack: provider ID, labels of the host, and no
+// taint that says that they are not initialized.
+type Nodes struct {
+	// Clients reach the workload clusters.
+	Clients *Clients
+	// Live reads Metal3Machines from the API server of the management cluster.
+	Live client.Reader
+	// Watches tell which Nodes are watched. Without, all are read each minute.
+	Watches *Watches
+}
+
+// Result is what Sync found and did.
+type Result struct {
+	// Node is the name of the machine's Node; empty when it has none.
+	Node string
+	// ProviderID is the provider ID of that Node, for spec.providerID of the Metal3Machine:
+	// Cluster API finds the Node only by the same one. Empty when it has none yet.
+	ProviderID string
+	// Reason is the reason of the condition AssociateMetal3MachineMetaData, which is true
+	// only for AssociateMetal3MachineMetaDataSuccessReason, and Message is its message.
+	Reason, Message string
+	// RequeueAfter is when Sync has to run again without a change of a watched object; 0
+	// when it need not.
+	RequeueAfter time.Duration
+}
+
+// Condition is the condition AssociateMetal3MachineMetaData.
+func (r Result) Condition() metav1.Condition {
+	status := metav1.ConditionFalse
+	if r.Reason == v1beta2.AssociateMetal3MachineMetaDataSuccessReason {
+		status = metav1.ConditionTrue
+	}
+	return metav1.Condition{Type: v1beta2.AssociateMetal3MachineMetaDataCondition, Status: status, Reason: r.Reason, Message: r.Message}
+}
+
+// Sync finds the Node of a machine whose host is provisioned and gives it what it lacks. It is
+// safe to repeat, and has to be for a Node that was deleted and registered again. The Result
+// is filled also beside an error, which is one that may pass when it is tried again.
+func (n *Nodes) Sync(ctx context.Context, cluster *clusterv1.Cluster, machine *clusterv1.Machine, m *v1beta2.Metal3Machine,
+	h *v1alpha1.BareMetalHost, infrastructure *v1beta2.Metal3Cluster,
+) (Result, error) {
+	key := client.ObjectKeyFromObject(cluster)
+	result, err := n.sync(ctx, key, machine, m, h, infrastructure)
+	var ambiguous *ambiguousError
+	switch {
+	case errors.As(err, &ambiguous):
+		result, err = Result{Reason: v1beta2.AmbiguousNodeReason, Message: err.Error()}, nil
+	case errors.Is(err, ErrNoAccess):
+		return Result{Reason: v1beta2.WorkloadClusterUnreachableReason, Message: err.Error(), RequeueAfter: pollInterval}, nil
+	case err != nil:
+		return Result{Reason: v1beta2.AssociateMetal3MachineMetaDataFailedReason, Message: err.Error()}, err
+	}
+	result.RequeueAfter = requeue.Soonest(result.RequeueAfter, n.Watches.PollAfter(key))
+	return result, nil
+}
+
+func (n *Nodes) sync(ctx context.Context, cluster types.NamespacedName, machine *clusterv1.Machine, m *v1beta2.Metal3Machine,
+	h *v1alpha1.BareMetalHost, infrastructure *v1beta2.Metal3Cluster,
+) (Result, error) {
+	ids, err := providerIDs(m, h)
+	if err != nil {
+		return Result{Reason: v1beta2.ProviderIDMismatchReason, Message: err.Error()}, nil
+	}
+	c, err := n.Clients.Client(ctx, cluster)
+	if err != nil {
+		return Result{}, err
+	}
+	id := identity{nodeName: nodeName(machine), providerIDs: ids, hostUID: h.UID, names: []string{h.Name, m.Name}}
+	wants, ignored := want(ids[0], h, infrastructure)
+	for attempt := 1; ; attempt++ {
+		f, err := find(ctx, c, id)
+		if err != nil {
+			return Result{}, err
+		}
+		if f.node == nil {
+			return absent(id, f.foreign), nil
+		}
+		node, err := n.give(ctx, c, cluster, m, f, wants)
+		if (apierrors.IsConflict(err) || apierrors.IsNotFound(err)) && attempt < maxAttempts {
+			continue
+		}
+		if err != nil {
+			return Result{}, err
+		}
+		return present(node, wants, ignored), nil
+	}
+}
+
+// give writes what a Node lacks and returns the Node as it is then.
+func (n *Nodes) give(ctx context.Context, c client.Client, cluster types.NamespacedName, m *v1beta2.Metal3Machine, f found, wants wanted) (*corev1.Node, error) {
+	changed := wants.of(f.node)
+	if changed == f.node {
+		return f.node, nil
+	}
+	if f.by == byName {
+		var all v1beta2.Metal3MachineList
+		if err := n.Live.List(ctx, &all, client.InNamespace(m.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}); err != nil {
+			return nil, fmt.Errorf("list Metal3Machines, to see whose Node %s is: %w", f.node.Name, err)
+		}
+		if other := rival(f.node, m, all.Items); other != nil {
+			return nil, &ambiguousError{fmt.Sprintf("Node %s has no provider ID, and by its name it can be that of Metal3Machine %s or of %s; start its kubelet with --provider-id or label it %s=<UID of its host>",
+				f.node.Name, m.Name, other.Name, v1beta2.NodeHostLabel)}
+		}
+	}
+	err := c.Patch(ctx, changed, client.MergeFromWithOptions(f.node, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return nil, fmt.Errorf("change Node %s of the workload cluster: %w", f.node.Name, err)
+	}
+	return changed, nil
+}
+
+// absent is the result for a machine without a Node.
+func absent(id identity, foreign []*corev1.Node) Result {
+	if len(foreign) > 0 {
+		return Result{
+			Reason: v1beta2.ProviderIDMismatchReason,
+			Message: fmt.Sprintf("The machine has no Node with its provider ID %q. Of its name or host is %s. If that is the Node of the machine, delete it so that it registers again, with the right --provider-id or without one",
+				id.providerIDs[0], describe(foreign)),
+		}
+	}
+	return Result{Reason: v1beta2.WaitingForNodeReason, Message: fmt.Sprintf("The workload cluster has no Node with provider ID %q, label %s=%s or the name %s yet",
+		id.providerIDs[0], v1beta2.NodeHostLabel, id.hostUID, strings.Join(slices.Compact(id.names), " or "))}
+}
+
+// present is the result for a machine whose Node has what Ingot gives it.
+func present(node *corev1.Node, wants wanted, ignored []string) Result {
+	result := Result{Node: node.Name, ProviderID: node.Spec.ProviderID, Reason: v1beta2.AssociateMetal3MachineMetaDataSuccessReason}
+	if node.Spec.ProviderID == "" {
+		result.Reason = v1beta2.WaitingForCloudProviderReason
+		result.Message = fmt.Sprintf("Node %s has no provider ID; with cloudProviderEnabled the cloud provider of the workload cluster sets it", node.Name)
+	}
+	if len(wants.prefixes) > 0 {
+		result.RequeueAfter = labelInterval
+	}
+	if len(ignored) > 0 {
+		result.Message = strings.TrimSpace(fmt.Sprintf("%s Entries of annotation %s of the Metal3Cluster that are no prefixes of labels are ignored: %q",
+			result.Message, v1beta2.LabelSyncPrefixesAnnotation, ignored))
+	}
+	return result
+}
