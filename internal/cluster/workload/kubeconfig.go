@@ -28,9 +28,13 @@ func restConfig(kubeconfig []byte) (*rest.Config, error) {
 	if err := check(parsed); err != nil {
 		return nil, err
 	}
+	unusable := errors.New("its current context cannot be used; it needs a cluster, and a user with one kind of credentials")
+	if err := clientcmd.ConfirmUsable(*parsed, ""); err != nil {
+		return nil, unusable
+	}
 	config, err := clientcmd.NewDefaultClientConfig(*parsed, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
-		return nil, errors.New("its current context cannot be used")
+		return nil, unusable
 	}
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.UserAgent = "ingot-operator"
