@@ -19,7 +19,7 @@ const clientQPS, clientBurst = 50, 100
 // Secrets of a namespace wrote it. Errors tell nothing of its contents.
 func restConfig(kubeconfig []byte) (*rest.Config, error) {
 	if len(kubeconfig) == 0 {
-		return nil, fmt.Errorf("key %q is missing or empty", secretKey)
+		return nil, fmt.Errorf("key %q is missing or empty", kubeconfigKey)
 	}
 	parsed, err := clientcmd.Load(kubeconfig)
 	if err != nil {

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -54,7 +55,7 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 		switch {
 		case request.Context().Err() != nil:
 			return nil, err
-		case context.Cause(ctx) == errNoAnswer:
+		case errors.Is(context.Cause(ctx), errNoAnswer):
 			l.pause()
 			err = errNoAnswer
 		}

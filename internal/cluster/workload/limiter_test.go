@@ -29,7 +29,7 @@ func endless(r *http.Request) (*http.Response, error) {
 }
 
 // request sends a request and returns the error of its answer or of reading that.
-func request(t *testing.T, ctx context.Context, transport http.RoundTripper, query string) error {
+func request(ctx context.Context, t *testing.T, transport http.RoundTripper, query string) error {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://192.0.2.1/api/v1/nodes"+query, nil)
 	if err != nil {
@@ -49,12 +49,12 @@ func TestClusterThatDoesNotAnswerIsLeftAloneForAWhile(t *testing.T) {
 		sent, answers := 0, silent
 		transport := (&limiter{}).wrap(roundTrip(func(r *http.Request) (*http.Response, error) { sent++; return answers(r) }))
 		began := time.Now()
-		if err := request(t, t.Context(), transport, ""); !errors.Is(err, ErrNoAccess) || time.Since(began) != requestTimeout {
+		if err := request(t.Context(), t, transport, ""); !errors.Is(err, ErrNoAccess) || time.Since(began) != requestTimeout {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 		began = time.Now()
 		for range 3 {
-			if err := request(t, t.Context(), transport, ""); !errors.Is(err, ErrNoAccess) || !strings.Contains(err.Error(), "tried again at") {
+			if err := request(t.Context(), t, transport, ""); !errors.Is(err, ErrNoAccess) || !strings.Contains(err.Error(), "tried again at") {
 				t.Errorf("error %v", err)
 			}
 		}
@@ -63,7 +63,7 @@ func TestClusterThatDoesNotAnswerIsLeftAloneForAWhile(t *testing.T) {
 		}
 		time.Sleep(pause) //nolint:forbidigo // the clock of synctest
 		answers = func(*http.Request) (*http.Response, error) { return &http.Response{Body: http.NoBody}, nil }
-		if err := request(t, t.Context(), transport, ""); err != nil || sent != 2 {
+		if err := request(t.Context(), t, transport, ""); err != nil || sent != 2 {
 			t.Errorf("after the pause: %v, %d requests", err, sent)
 		}
 	})
@@ -73,7 +73,7 @@ func TestRefusedConnectionIsTriedAgainAtOnce(t *testing.T) {
 	sent, refused := 0, errors.New("connection refused")
 	transport := (&limiter{}).wrap(roundTrip(func(*http.Request) (*http.Response, error) { sent++; return nil, refused }))
 	for range 2 {
-		if err := request(t, t.Context(), transport, ""); !errors.Is(err, ErrNoAccess) || !errors.Is(err, refused) {
+		if err := request(t.Context(), t, transport, ""); !errors.Is(err, ErrNoAccess) || !errors.Is(err, refused) {
 			t.Errorf("error %v", err)
 		}
 	}
@@ -87,7 +87,7 @@ func TestCallerThatGivesUpDoesNotSayThatAClusterIsAway(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		limit := &limiter{}
-		if err := request(t, ctx, limit.wrap(roundTrip(silent)), ""); err == nil || errors.Is(err, ErrNoAccess) {
+		if err := request(ctx, t, limit.wrap(roundTrip(silent)), ""); err == nil || errors.Is(err, ErrNoAccess) {
 			t.Errorf("error %v", err)
 		}
 		if !limit.pausedUntil().IsZero() {
@@ -102,7 +102,7 @@ func TestOnlyWatchesLastLongerThanARequest(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			began := time.Now()
-			err := request(t, ctx, (&limiter{}).wrap(roundTrip(endless)), query)
+			err := request(ctx, t, (&limiter{}).wrap(roundTrip(endless)), query)
 			if lasted := time.Since(began); err == nil || lasted != want {
 				t.Errorf("%q lasted %s, want %s: %v", query, lasted, want, err)
 			}

@@ -34,8 +34,10 @@ func providerIDs(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) ([]string,
 	switch has := m.Spec.ProviderID; {
 	case has == "", has == own:
 		return []string{own, byUID}, nil
+	case has == byUID:
+		return []string{byUID, own}, nil
 	case isByUID(has):
-		return slices.Compact([]string{has, own, byUID}), nil
+		return []string{has, own, byUID}, nil
 	default:
 		return nil, fmt.Errorf("spec.providerID of Metal3Machine %s/%s is %q, want %q; remove it or delete the Machine", m.Namespace, m.Name, has, own)
 	}

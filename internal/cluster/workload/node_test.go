@@ -116,7 +116,7 @@ func TestProviderIDsOfAMachine(t *testing.T) {
 	}{
 		{"", []string{ownID, uidID}, false},
 		{ownID, []string{ownID, uidID}, false},
-		{uidID, []string{uidID, ownID, uidID}, false},
+		{uidID, []string{uidID, ownID}, false},
 		{movedID, []string{movedID, ownID, uidID}, false}, // the host had this UID in another cluster
 		{foreignID, nil, true},
 		{"metal3://host-1", nil, true},

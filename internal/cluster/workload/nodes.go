@@ -123,7 +123,7 @@ func (n *Nodes) Sync(ctx context.Context, cluster *clusterv1.Cluster, machine *c
 	var ambiguous *ambiguousError
 	switch {
 	case errors.As(err, &ambiguous):
-		result, err = Result{Reason: v1beta2.AmbiguousNodeReason, Message: err.Error()}, nil
+		result = Result{Reason: v1beta2.AmbiguousNodeReason, Message: err.Error()}
 	case errors.Is(err, ErrNoAccess):
 		return Result{Reason: v1beta2.WorkloadClusterUnreachableReason, Message: err.Error(), RequeueAfter: pollInterval}, nil
 	case err != nil:

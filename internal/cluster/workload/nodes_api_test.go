@@ -145,7 +145,7 @@ func (s *site) access(change func(*clientcmdapi.Cluster)) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.cluster.Namespace, Name: s.cluster.Name + secretSuffix}, Data: map[string][]byte{secretKey: data}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.cluster.Namespace, Name: s.cluster.Name + kubeconfigSuffix}, Data: map[string][]byte{kubeconfigKey: data}}
 	err = s.api.Create(s.Context(), secret)
 	if apierrors.IsAlreadyExists(err) {
 		err = s.api.Update(s.Context(), secret)
@@ -342,7 +342,7 @@ func TestClusterThatCannotBeReachedIsSaidInTheResult(t *testing.T) {
 			t.Errorf("%s: %+v", what, result)
 		}
 	}
-	unreachable("without kubeconfig", s.cluster.Name+secretSuffix+" with its kubeconfig does not exist")
+	unreachable("without kubeconfig", s.cluster.Name+kubeconfigSuffix+" with its kubeconfig does not exist")
 	s.access(func(c *clientcmdapi.Cluster) { c.ProxyURL = "http://192.0.2.1" })
 	unreachable("kubeconfig that is refused", "proxy-url is refused")
 	s.access(func(c *clientcmdapi.Cluster) { c.Server = "https://127.0.0.1:1" })
@@ -354,7 +354,7 @@ func TestClusterThatCannotBeReachedIsSaidInTheResult(t *testing.T) {
 	if _, known := s.clients.known[s.key()]; !known {
 		t.Error("no client is kept")
 	}
-	if err := s.api.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.cluster.Namespace, Name: s.cluster.Name + secretSuffix}}); err != nil {
+	if err := s.api.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.cluster.Namespace, Name: s.cluster.Name + kubeconfigSuffix}}); err != nil {
 		t.Fatal(err)
 	}
 	unreachable("kubeconfig that is gone", "does not exist")
@@ -388,6 +388,51 @@ func TestListOfNodesIsReadInPages(t *testing.T) {
 	if err != nil || version == "" || pages < 3 || len(names) != len(nodes) || !names[s.host.Name+"-0"] || !names[s.host.Name+"-2"] {
 		t.Errorf("%d Nodes in %d pages, version %q, error %v", len(nodes), pages, version, err)
 	}
+}
+
+func TestNodeIsFoundForAMachine(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	base, err := client.NewWithWatch(s.config, client.Options{Scheme: s.api.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists := 0
+	counting := interceptor.NewClient(base, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			lists++
+			return c.List(ctx, list, opts...)
+		},
+	})
+	own := ProviderID(s.metal3Machine, s.host)
+	find := func(what, want string, wantLists int, ids ...string) {
+		t.Helper()
+		lists = 0
+		n, err := FindNode(t.Context(), counting, s.machine, ids...)
+		got := ""
+		if n != nil {
+			got = n.Name
+		}
+		if err != nil || got != want || lists != wantLists {
+			t.Errorf("%s: Node %q, %d lists, error %v; want %q, %d lists", what, got, lists, err, want, wantLists)
+		}
+	}
+	find("no Node", "", 1, own)
+	a := s.register(s.host.Name, own, same)
+	find("no ID known", "", 1)
+	find("ID given", a.Name, 1, own)
+	s.machine.Spec.ProviderID = own
+	find("ID of the Machine", a.Name, 1)
+	s.machine.Status.NodeRef.Name = a.Name
+	find("nodeRef and ID", a.Name, 0)
+	if err := s.api.Delete(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	find("nodeRef of a Node that is gone", "", 1)
+	s.register(a.Name, "", same)
+	find("nodeRef of a Node that registered again", a.Name, 1)
+	s.register(a.Name+"-b", own, same)
+	find("another Node with the ID", a.Name+"-b", 1)
 }
 
 // asked collects the requests of a controller.

@@ -101,7 +101,9 @@ func NewWatches(c WatchesConfig) *Watches {
 	if c.Max == 0 {
 		c.Max = maxWatches
 	}
-	connect := func(ctx context.Context, cluster types.NamespacedName) (watcher, error) { return c.Clients.watching(ctx, cluster) }
+	connect := func(ctx context.Context, cluster types.NamespacedName) (watcher, error) {
+		return c.Clients.watching(ctx, cluster)
+	}
 	return &Watches{WatchesConfig: c, connect: connect, states: map[types.NamespacedName]*state{}}
 }
 

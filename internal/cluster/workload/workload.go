@@ -20,11 +20,11 @@ import (
 // that its API server does not answer. Requests of a client of Clients return it, too.
 var ErrNoAccess = errors.New("the workload cluster cannot be reached")
 
-// secretSuffix follows the name of a Cluster in the name of the Secret with its kubeconfig, and
-// secretKey is its key there (Cluster API's contract for kubeconfigs).
+// kubeconfigSuffix follows the name of a Cluster in the name of the Secret with its kubeconfig, and
+// kubeconfigKey is its key there (Cluster API's contract for kubeconfigs).
 const (
-	secretSuffix = "-kubeconfig"
-	secretKey    = "value"
+	kubeconfigSuffix = "-kubeconfig"
+	kubeconfigKey    = "value"
 )
 
 // Clients makes clients of workload clusters. It is safe for concurrent use.
@@ -60,7 +60,7 @@ func (c *Clients) Client(ctx context.Context, cluster types.NamespacedName) (cli
 // watching is Client, for a client that can watch, too.
 func (c *Clients) watching(ctx context.Context, cluster types.NamespacedName) (client.WithWatch, error) {
 	var secret corev1.Secret
-	key := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + secretSuffix}
+	key := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + kubeconfigSuffix}
 	err := c.secrets.Get(ctx, key, &secret)
 	if apierrors.IsNotFound(err) {
 		c.Forget(cluster)
@@ -76,7 +76,7 @@ func (c *Clients) watching(ctx context.Context, cluster types.NamespacedName) (c
 		return k.client, nil
 	}
 	delete(c.known, cluster)
-	config, err := restConfig(secret.Data[secretKey])
+	config, err := restConfig(secret.Data[kubeconfigKey])
 	if err != nil {
 		return nil, fmt.Errorf("%w: kubeconfig in Secret %s: %w", ErrNoAccess, key, err)
 	}
