@@ -1,0 +1,267 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
+	"github.com/ingot-metal/ingot/internal/cluster/reuse"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
+)
+
+// claimTries is how often a claim is repeated when something else of the host was written.
+const claimTries = 5
+
+// claimStep is what follows for a machine and the host that its annotation names.
+type claimStep int
+
+const (
+	stepHold   claimStep = iota // the machine has the host
+	stepClaim                   // it was chosen, and can be claimed
+	stepRetry                   // it cannot be claimed any more: choose again
+	stepBeLost                  // the machine ran on it: there is no other host for it
+)
+
+// decideClaim is pure. The host is nil when it does not exist.
+func decideClaim(w wanted, h *v1alpha1.BareMetalHost) claimStep {
+	switch {
+	case h != nil && related.Consumes(w.machine, h):
+		return stepHold
+	case w.machine.Spec.ProviderID != "":
+		return stepBeLost
+	case h != nil && firstObstacle(w, h) == "":
+		return stepClaim
+	default:
+		return stepRetry
+	}
+}
+
+// associate returns the host of the machine. Without one, the condition says why, and
+// the result when to look again.
+func (p *pass) associate(ctx context.Context) (*v1alpha1.BareMetalHost, ctrl.Result, error) {
+	held, err := related.Host(ctx, p.Client, p.m)
+	if err != nil {
+		return nil, ctrl.Result{}, fmt.Errorf("read the host of Metal3Machine %s/%s: %w", p.m.Namespace, p.m.Name, err)
+	}
+	key, chosen := related.HostName(p.m)
+	var hosts []v1alpha1.BareMetalHost
+	if held == nil {
+		if hosts, err = p.hosts(ctx); err != nil {
+			return nil, ctrl.Result{}, err
+		}
+	}
+	if held == nil && !chosen {
+		held = p.consumed(hosts) // the annotation was lost
+	}
+	if held != nil {
+		p.associated(v1beta2.AssociateBareMetalHostSuccessReason, held.Namespace+"/"+held.Name)
+		return held, ctrl.Result{}, nil
+	}
+	if why := gate(p.machine, p.cluster, p.infrastructure); why.reason != "" && p.m.Spec.ProviderID == "" {
+		p.notAssociated(why.reason, "%s", why.message)
+		return nil, ctrl.Result{}, nil
+	}
+	w, preference, err := p.wants(ctx, hosts)
+	if err != nil {
+		return nil, ctrl.Result{}, err
+	}
+	if w.selector == nil {
+		return nil, ctrl.Result{}, nil
+	}
+	if !chosen {
+		return p.chooseHost(ctx, w, preference, hosts)
+	}
+	h, err := p.readHost(ctx, key)
+	if err != nil {
+		return nil, ctrl.Result{}, err
+	}
+	switch decideClaim(w, h) {
+	case stepHold:
+		p.associated(v1beta2.AssociateBareMetalHostSuccessReason, key.String())
+		return h, ctrl.Result{}, nil
+	case stepClaim:
+		return p.claim(ctx, w, h)
+	case stepBeLost:
+		p.lose(h, key.String(), "the machine cannot get another one; delete its Machine, or let a MachineHealthCheck do it")
+		return nil, ctrl.Result{RequeueAfter: poll}, nil
+	default: // stepRetry
+		if p.isTrue(v1beta2.AssociateBareMetalHostCondition) {
+			p.lose(h, key.String(), "another host is chosen")
+		} else {
+			p.conflict(h, key.String())
+		}
+		return nil, ctrl.Result{RequeueAfter: requeue.Soon}, p.dropChoice(ctx)
+	}
+}
+
+// wants reads what the machine wants of its host. Without a selector, the condition says
+// what is wrong with it.
+func (p *pass) wants(ctx context.Context, hosts []v1alpha1.BareMetalHost) (wanted, reuse.Preference, error) {
+	w := wanted{machine: p.m, domain: p.m.Spec.FailureDomain}
+	selector, err := p.m.Spec.HostSelector.Selector()
+	if err != nil {
+		p.notAssociated(v1beta2.AssociateBareMetalHostFailedReason, "spec.hostSelector cannot be used: %v; make a template without this error and name it in the owner of the machine", err)
+		return w, reuse.Preference{}, nil
+	}
+	w.selector = selector
+	if p.machine == nil {
+		return w, reuse.Preference{}, nil
+	}
+	if w.domain == "" {
+		w.domain = p.machine.Spec.FailureDomain
+	}
+	preference, err := p.Reuse.Preference(ctx, p.machine, p.m, hosts)
+	if err != nil {
+		return w, preference, fmt.Errorf("find out which hosts are reserved for the owner of Machine %s/%s: %w", p.machine.Namespace, p.machine.Name, err)
+	}
+	if preference.Wanted {
+		w.owner = preference.Owner
+	}
+	return w, preference, nil
+}
+
+// chooseHost chooses a host and claims it. What the cache says of a host is checked with the API
+// server before the machine names it.
+func (p *pass) chooseHost(ctx context.Context, w wanted, preference reuse.Preference, hosts []v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, ctrl.Result, error) {
+	if p.m.Spec.ProviderID != "" {
+		p.lose(nil, "of provider ID "+p.m.Spec.ProviderID, "the machine cannot get another one; delete its Machine, or let a MachineHealthCheck do it")
+		return nil, ctrl.Result{RequeueAfter: poll}, nil
+	}
+	c := choose(w, hosts)
+	ranked := c.reserved
+	if !preference.Waiting {
+		ranked = append(ranked, c.free...)
+	}
+	for _, candidate := range ranked {
+		h, err := p.readHost(ctx, client.ObjectKeyFromObject(candidate))
+		if err != nil {
+			return nil, ctrl.Result{}, err
+		}
+		if h == nil || firstObstacle(w, h) != "" {
+			continue // the cache is behind
+		}
+		if preference.Skipped != "" {
+			p.warn(h, eventNodeReuseSkipped, actionClaim, "%s", preference.Skipped)
+		}
+		return p.claim(ctx, w, h)
+	}
+	switch {
+	case len(ranked) > 0:
+		p.notAssociated(v1beta2.NoMatchingHostReason, "The hosts that could be used were taken meanwhile; choosing again.")
+		return nil, ctrl.Result{RequeueAfter: requeue.Soon}, nil
+	case preference.Waiting:
+		p.notAssociated(v1beta2.WaitingForReservedHostReason, "%s", preference.WaitingFor)
+		return nil, ctrl.Result{RequeueAfter: requeue.Soonest(poll, preference.RequeueAfter)}, nil
+	default:
+		p.notAssociated(v1beta2.NoMatchingHostReason, "%s", c.none(p.m.Namespace))
+		return nil, ctrl.Result{RequeueAfter: poll}, nil
+	}
+}
+
+// claim makes the machine name the host, and then the host name the machine as its consumer.
+func (p *pass) claim(ctx context.Context, w wanted, h *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, ctrl.Result, error) {
+	if err := p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) { name(m, h) }); err != nil {
+		return nil, ctrl.Result{}, err
+	}
+	why := v1beta2.AssociateBareMetalHostSuccessReason
+	if reuse.IsReserved(h) {
+		why = v1beta2.AssociateBareMetalHostViaNodeReuseSuccessReason
+		p.notAssociated(v1beta2.ReservedHostSelectedReason, "Host %s/%s, which is reserved for the owner of the machine, is chosen.", h.Namespace, h.Name)
+	}
+	key := client.ObjectKeyFromObject(h)
+	for range claimTries {
+		claimed, err := p.patchHost(ctx, h, func(h *v1alpha1.BareMetalHost) { take(h, p.m, p.machine.Spec.ClusterName) })
+		if err == nil {
+			p.tell(claimed, eventHostClaimed, actionClaim, "Host %s is claimed", claimed.Name)
+			p.associated(why, key.String())
+			return claimed, ctrl.Result{}, nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			p.notAssociated(v1beta2.AssociateBareMetalHostFailedReason, "Host %s could not be claimed; it is tried again: %v", key, err)
+			return nil, ctrl.Result{}, err
+		}
+		if h, err = p.readHost(ctx, key); err != nil {
+			return nil, ctrl.Result{}, err
+		}
+		if step := decideClaim(w, h); step == stepHold {
+			p.associated(why, key.String())
+			return h, ctrl.Result{}, nil
+		} else if step != stepClaim {
+			break
+		}
+	}
+	p.conflict(h, key.String())
+	return nil, ctrl.Result{RequeueAfter: requeue.Soon}, p.dropChoice(ctx)
+}
+
+// name has a machine name its host. From then on clusterctl does not move the machine before
+// its host is paused.
+func name(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) {
+	controllerutil.AddFinalizer(m, v1beta2.MachineFinalizer)
+	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.HostAnnotation, h.Namespace+"/"+h.Name)
+	metav1.SetMetaDataAnnotation(&m.ObjectMeta, blockMoveAnnotation, "")
+}
+
+// take makes a machine the consumer of a host.
+func take(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine, cluster string) {
+	reuse.Clear(h)
+	h.Spec.ConsumerRef = &corev1.ObjectReference{
+		APIVersion: v1beta2.GroupVersion.String(), Kind: "Metal3Machine", Namespace: m.Namespace, Name: m.Name,
+	}
+	metav1.SetMetaDataLabel(&h.ObjectMeta, clusterv1.ClusterNameLabel, cluster)
+}
+
+// dropChoice has the machine name no host.
+func (p *pass) dropChoice(ctx context.Context) error {
+	return p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) {
+		delete(m.Annotations, v1beta2.HostAnnotation)
+		delete(m.Annotations, blockMoveAnnotation)
+	})
+}
+
+// conflict says that somebody else was faster.
+func (p *pass) conflict(h *v1alpha1.BareMetalHost, key string) {
+	p.Metrics.conflict()
+	p.notAssociated(v1beta2.ClaimConflictReason, "Host %s %s; another host is chosen.", key, holder(h))
+	p.tell(h, eventClaimConflict, actionClaim, "Host %s %s; another host is chosen", key, holder(h))
+}
+
+// lose says that the host of the machine is gone or belongs to somebody else.
+func (p *pass) lose(h *v1alpha1.BareMetalHost, key, then string) {
+	format, args := "Host %s of the machine %s; %s.", []any{key, holder(h), then}
+	if p.isTrue(v1beta2.AssociateBareMetalHostCondition) {
+		p.warn(h, eventHostLost, actionClaim, format, args...)
+	}
+	p.notAssociated(v1beta2.HostLostReason, format, args...)
+}
+
+// holder says who has a host that the machine does not have.
+func holder(h *v1alpha1.BareMetalHost) string {
+	switch {
+	case h == nil:
+		return "does not exist"
+	case isConsumed(h):
+		return fmt.Sprintf("has the consumer %s %s", h.Spec.ConsumerRef.Kind, h.Spec.ConsumerRef.Name)
+	default:
+		return "cannot be used any more"
+	}
+}
+
+// keepHost corrects what a machine and its host say of each other: the machine names the host, the host is
+// not paused for it, and has its cleaning mode.
+func (p *pass) keepHost(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, error) {
+	if err := p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) { name(m, h) }); err != nil {
+		return nil, err
+	}
+	return p.resumeHost(ctx, h)
+}

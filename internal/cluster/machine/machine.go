@@ -1,0 +1,316 @@
+// Package machine gives Metal3Machines their hosts: it chooses one, claims it, has the image
+// deployed on it, tells Cluster API when that is done, and releases the host when the machine is
+// deleted.
+//
+// A claim is two writes: the machine's annotation names the host, and then the host's
+// spec.consumerRef names the machine. The second one names the version of the host that was read, so of
+// several machines one wins; the others drop their annotations and choose again. Whatever
+// happens between the writes, the next pass goes on from what the two objects say.
+//
+// A consumerRef has no UID, because the machine gets another one when clusterctl moves it; nobody
+// else's consumerRef is ever changed. Decisions are pure (choose.go, claim.go, specify.go,
+// release.go); what writes stands beside them.
+package machine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
+	"github.com/ingot-metal/ingot/internal/cluster/reuse"
+	"github.com/ingot-metal/ingot/internal/cluster/workload"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
+)
+
+const (
+	// poll is the longest wait for something that is watched, too.
+	poll = 30 * time.Second
+
+	// blockMoveAnnotation makes clusterctl wait before it moves an object, and
+	// deletedForMoveAnnotation says that clusterctl deletes it because it was moved.
+	blockMoveAnnotation      = "clusterctl.cluster.x-k8s.io/block-move"
+	deletedForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
+	// moveLabel has clusterctl move an object that no other one owns.
+	moveLabel = "clusterctl.cluster.x-k8s.io/move"
+)
+
+// Reuse decides which hosts are kept for the machines of an owner.
+type Reuse interface {
+	// Reserve decides whether the host of a deleted machine is reserved.
+	Reserve(ctx context.Context, machine *clusterv1.Machine, m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) (reuse.Reservation, error)
+	// Preference decides which hosts a new machine may take; hosts are those of its namespace.
+	Preference(ctx context.Context, machine *clusterv1.Machine, m *v1beta2.Metal3Machine, hosts []v1alpha1.BareMetalHost) (reuse.Preference, error)
+}
+
+// Nodes brings the Node of a machine in line with the machine and its host.
+type Nodes interface {
+	// Sync returns what it found, also beside an error.
+	Sync(ctx context.Context, cluster *clusterv1.Cluster, machine *clusterv1.Machine, m *v1beta2.Metal3Machine,
+		h *v1alpha1.BareMetalHost, infrastructure *v1beta2.Metal3Cluster) (workload.Result, error)
+}
+
+// Config is what the controller needs. All fields but Nodes and Metrics are required.
+type Config struct {
+	// Client writes, and reads from the cache.
+	Client client.Client
+	// Live reads from the API server.
+	Live     client.Reader
+	Recorder events.EventRecorder
+	Now      func() time.Time
+	Reuse    Reuse
+	// Nodes is nil where no workload clusters can be reached.
+	Nodes   Nodes
+	Metrics *Metrics
+	// FastTrack leaves released hosts powered on that are cleaned, so that their ramdisk is ready for
+	// the next machine.
+	FastTrack bool
+}
+
+// Reconciler is the controller of Metal3Machines.
+type Reconciler struct{ Config }
+
+// New returns the controller of Metal3Machines.
+func New(config Config) *Reconciler { return &Reconciler{config} }
+
+// pass is one pass over a machine.
+type pass struct {
+	*Reconciler
+
+	m *v1beta2.Metal3Machine
+	// stored is the status as the API server has it.
+	stored v1beta2.Metal3MachineStatus
+	// These are nil when they do not exist.
+	machine        *clusterv1.Machine
+	cluster        *clusterv1.Cluster
+	infrastructure *v1beta2.Metal3Cluster
+	// ready and why are what the condition Ready becomes.
+	ready bool
+	why   reason
+	// gone is set when the last finalizer was removed: there is no status to write.
+	gone bool
+}
+
+// reason is the reason and the message of a condition.
+type reason struct{ reason, message string }
+
+// Reconcile makes one pass over a machine.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var m v1beta2.Metal3Machine
+	if err := r.Client.Get(ctx, req.NamespacedName, &m); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if _, moved := m.Annotations[deletedForMoveAnnotation]; moved {
+		return ctrl.Result{}, nil
+	}
+	p := &pass{Reconciler: r, m: &m, stored: *m.Status.DeepCopy(), why: reason{v1beta2.NotReadyReason, ""}}
+	result, err := p.run(ctx)
+	if !p.gone {
+		if e := p.writeStatus(ctx); err == nil {
+			err = e
+		}
+	}
+	if apierrors.IsConflict(err) { // what was read is no longer so
+		return ctrl.Result{RequeueAfter: requeue.Soon}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return result, nil
+}
+
+func (p *pass) run(ctx context.Context) (ctrl.Result, error) {
+	if err := p.readOwners(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	paused := related.IsPaused(p.cluster, p.m)
+	p.setPaused(paused)
+	switch {
+	case paused:
+		return p.pauseHost(ctx)
+	case !p.m.DeletionTimestamp.IsZero():
+		return p.delete(ctx)
+	default:
+		return p.provide(ctx)
+	}
+}
+
+// readOwners reads the Machine, the Cluster and the Metal3Cluster of the machine. The label names the Cluster when
+// the Machine is gone.
+func (p *pass) readOwners(ctx context.Context) error {
+	var err error
+	if p.machine, err = related.Machine(ctx, p.Client, p.m); err != nil {
+		return fmt.Errorf("read the Machine that owns Metal3Machine %s/%s: %w", p.m.Namespace, p.m.Name, err)
+	}
+	named := p.machine
+	if named == nil {
+		named = &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: p.m.Namespace}}
+		named.Spec.ClusterName = p.m.Labels[clusterv1.ClusterNameLabel]
+	}
+	if p.cluster, err = related.ClusterOf(ctx, p.Client, named); err != nil {
+		return fmt.Errorf("read the Cluster of Metal3Machine %s/%s: %w", p.m.Namespace, p.m.Name, err)
+	}
+	if p.cluster == nil || p.cluster.Spec.InfrastructureRef.Name == "" {
+		return nil
+	}
+	infrastructure := &v1beta2.Metal3Cluster{}
+	err = p.Client.Get(ctx, client.ObjectKey{Namespace: p.cluster.Namespace, Name: p.cluster.Spec.InfrastructureRef.Name}, infrastructure)
+	if err == nil {
+		p.infrastructure = infrastructure
+	} else if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("read the Metal3Cluster of Cluster %s/%s: %w", p.cluster.Namespace, p.cluster.Name, err)
+	}
+	return nil
+}
+
+// provide takes the machine as far as it can get: to a host of its own, and to a Node.
+func (p *pass) provide(ctx context.Context) (ctrl.Result, error) {
+	if err := p.copyCleaningMode(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	h, result, err := p.associate(ctx)
+	if h == nil || err != nil {
+		return result, err
+	}
+	if h, err = p.keepHost(ctx, h); err != nil {
+		return ctrl.Result{}, err
+	}
+	ready, err := p.data(ctx)
+	if err != nil || !ready {
+		return ctrl.Result{RequeueAfter: poll}, err
+	}
+	if p.m.Spec.ProviderID == "" && !isSpecified(h) && !h.Spec.ExternallyProvisioned {
+		if h, err = p.specify(ctx, h); h == nil || err != nil {
+			return ctrl.Result{RequeueAfter: poll}, err
+		}
+	}
+	return p.observe(ctx, h)
+}
+
+// gate is pure: why no host can be chosen yet, or an empty reason.
+func gate(machine *clusterv1.Machine, cluster *clusterv1.Cluster, infrastructure *v1beta2.Metal3Cluster) reason {
+	switch {
+	case machine == nil:
+		return reason{v1beta2.WaitingForMetal3MachineOwnerRefReason, "No Machine owns this Metal3Machine yet."}
+	case cluster == nil:
+		return reason{v1beta2.WaitingForClusterInfrastructureReadyReason, fmt.Sprintf("Cluster %q of Machine %s does not exist.", machine.Spec.ClusterName, machine.Name)}
+	case infrastructure == nil:
+		return reason{v1beta2.WaitingForMetal3ClusterReason, fmt.Sprintf("Metal3Cluster %q, the infrastructure of Cluster %s, does not exist.", cluster.Spec.InfrastructureRef.Name, cluster.Name)}
+	case cluster.Status.Initialization.InfrastructureProvisioned == nil || !*cluster.Status.Initialization.InfrastructureProvisioned:
+		return reason{v1beta2.WaitingForClusterInfrastructureReadyReason, fmt.Sprintf("The infrastructure of Cluster %s is not provisioned; see Metal3Cluster %s.", cluster.Name, infrastructure.Name)}
+	case bootstrapOf(machine) == nil:
+		return reason{v1beta2.WaitingForBootstrapDataReason, fmt.Sprintf("Machine %s has no bootstrap data yet.", machine.Name)}
+	}
+	return reason{}
+}
+
+// patchMachine changes metadata and spec of the machine, if there is something to change. The
+// status in memory stays.
+func (p *pass) patchMachine(ctx context.Context, change func(*v1beta2.Metal3Machine)) error {
+	before, after := p.m.DeepCopy(), p.m.DeepCopy()
+	change(after)
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	if err := p.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("change Metal3Machine %s/%s: %w", p.m.Namespace, p.m.Name, err)
+	}
+	p.m.ObjectMeta, p.m.Spec = after.ObjectMeta, after.Spec
+	return nil
+}
+
+// patchHost changes a host, if there is something to change and nobody has changed it since
+// it was read.
+func (p *pass) patchHost(ctx context.Context, h *v1alpha1.BareMetalHost, change func(*v1alpha1.BareMetalHost)) (*v1alpha1.BareMetalHost, error) {
+	after := h.DeepCopy()
+	change(after)
+	if equality.Semantic.DeepEqual(h, after) {
+		return h, nil
+	}
+	if err := p.Client.Patch(ctx, after, client.MergeFromWithOptions(h, client.MergeFromWithOptimisticLock{})); err != nil {
+		return nil, fmt.Errorf("change host %s/%s for Metal3Machine %s: %w", h.Namespace, h.Name, p.m.Name, err)
+	}
+	return after, nil
+}
+
+// readHost reads a host from the API server; nil means that it does not exist.
+func (p *pass) readHost(ctx context.Context, key types.NamespacedName) (*v1alpha1.BareMetalHost, error) {
+	return get(ctx, p.Live, key)
+}
+
+func get(ctx context.Context, r client.Reader, key types.NamespacedName) (*v1alpha1.BareMetalHost, error) {
+	h := &v1alpha1.BareMetalHost{}
+	err := r.Get(ctx, key, h)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read host %s: %w", key, err)
+	}
+	return h, nil
+}
+
+// hosts are the hosts of the machine's namespace, from the cache and not to be changed.
+func (p *pass) hosts(ctx context.Context) ([]v1alpha1.BareMetalHost, error) {
+	var list v1alpha1.BareMetalHostList
+	if err := p.Client.List(ctx, &list, client.InNamespace(p.m.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list hosts of namespace %s: %w", p.m.Namespace, err)
+	}
+	return list.Items, nil
+}
+
+// consumed is a copy of the host whose consumer is the machine, or nil.
+func (p *pass) consumed(hosts []v1alpha1.BareMetalHost) *v1alpha1.BareMetalHost {
+	for i := range hosts {
+		if related.Consumes(p.m, &hosts[i]) {
+			return hosts[i].DeepCopy()
+		}
+	}
+	return nil
+}
+
+// Events of Metal3Machines.
+const (
+	eventHostClaimed      = "HostClaimed"
+	eventClaimConflict    = "ClaimConflict"
+	eventHostLost         = "HostLost"
+	eventHostReserved     = "HostReserved"
+	eventHostReleased     = "HostReleased"
+	eventNodeReuseSkipped = "NodeReuseSkipped"
+
+	actionClaim   = "Claim"
+	actionRelease = "Release"
+)
+
+// event tells something about the machine and its host, which may be nil.
+func (p *pass) event(h *v1alpha1.BareMetalHost, kind, name, action, format string, args ...any) {
+	var related client.Object
+	if h != nil {
+		related = h
+	}
+	if related == nil {
+		p.Recorder.Eventf(p.m, nil, kind, name, action, format, args...)
+		return
+	}
+	p.Recorder.Eventf(p.m, related, kind, name, action, format, args...)
+}
+
+func (p *pass) tell(h *v1alpha1.BareMetalHost, name, action, format string, args ...any) {
+	p.event(h, corev1.EventTypeNormal, name, action, format, args...)
+}
+
+func (p *pass) warn(h *v1alpha1.BareMetalHost, name, action, format string, args ...any) {
+	p.event(h, corev1.EventTypeWarning, name, action, format, args...)
+}

@@ -1,0 +1,226 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
+	"github.com/ingot-metal/ingot/internal/cluster/reuse"
+)
+
+// leaving are the states in which a host has, or is losing, what was deployed on it.
+var leaving = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StatePreparing: true, v1alpha1.StateProvisioning: true, v1alpha1.StateProvisioned: true,
+	v1alpha1.StateDeprovisioning: true, v1alpha1.StatePoweringOffBeforeDelete: true, v1alpha1.StateDeleting: true,
+}
+
+// releaseStep is what follows when a machine is deleted.
+type releaseStep int
+
+const (
+	stepReturn releaseStep = iota // have removed what is deployed on the host
+	stepWait                      // until it is removed
+	stepFree                      // let the host go
+	stepEnd                       // there is no host: let the machine go
+)
+
+// decideRelease is pure. The host is nil when the machine has chosen none or it is gone; returned is
+// what the host looks like when what is deployed is to be removed.
+func decideRelease(m *v1beta2.Metal3Machine, h, returned *v1alpha1.BareMetalHost) releaseStep {
+	switch {
+	case h == nil:
+		return stepEnd
+	case !related.Consumes(m, h):
+		// While it is reserved for the owner of the machine, the machine waits for it as for
+		// its own; but a host of somebody else is none of its business.
+		if reuse.IsReserved(h) && isLeaving(h) {
+			return stepWait
+		}
+		return stepEnd
+	case !equality.Semantic.DeepEqual(h, returned):
+		return stepReturn
+	case isLeaving(h):
+		return stepWait
+	default:
+		return stepFree
+	}
+}
+
+// isLeaving reports whether the machine of a host may still run what was deployed on it.
+func isLeaving(h *v1alpha1.BareMetalHost) bool {
+	if h.Status.Provisioning.State == v1alpha1.StateExternallyProvisioned {
+		return h.Status.PoweredOn && !h.Spec.Online && h.SupportsPowerControl() && !isDetached(h)
+	}
+	return leaving[h.Status.Provisioning.State]
+}
+
+// onlineAfterRelease is pure: whether a host stays powered on when its machine is deleted.
+func onlineAfterRelease(h *v1alpha1.BareMetalHost, fastTrack bool) bool {
+	return h.Spec.DisablePowerOff || fastTrack && h.Spec.AutomatedCleaningMode != v1alpha1.CleaningModeDisabled
+}
+
+// giveBack is pure: it removes from a host object what a machine had it deploy. Secrets that the machine did
+// not set stay, and so does what is deployed on a host that is provisioned by others.
+func giveBack(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine, s secrets, fastTrack bool) {
+	if !h.Spec.ExternallyProvisioned {
+		h.Spec.Image, h.Spec.CustomDeploy = nil, nil
+	}
+	h.Spec.UserData = unless(h.Spec.UserData, h.Namespace, m.Status.UserData, s.userData)
+	h.Spec.MetaData = unless(h.Spec.MetaData, h.Namespace, m.Status.MetaData, s.metaData)
+	h.Spec.NetworkData = unless(h.Spec.NetworkData, h.Namespace, m.Status.NetworkData, s.networkData)
+	clean(h, m)
+	h.Spec.Online = onlineAfterRelease(h, fastTrack)
+	resume(h)
+}
+
+// unless returns a reference to a Secret, or nil when it names the same one as another.
+func unless(ref *corev1.SecretReference, namespace string, others ...*corev1.SecretReference) *corev1.SecretReference {
+	for _, other := range others {
+		if a, b := within(namespace, ref), within(namespace, other); a != nil && b != nil && *a == *b {
+			return nil
+		}
+	}
+	return ref
+}
+
+// free is pure: it makes a host object one that nobody uses.
+func free(h *v1alpha1.BareMetalHost) {
+	reuse.Clear(h)
+	h.Spec.ConsumerRef = nil
+	delete(h.Labels, clusterv1.ClusterNameLabel)
+	resume(h)
+}
+
+// delete releases the host of a deleted machine, and lets the machine go.
+func (p *pass) delete(ctx context.Context) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(p.m, v1beta2.MachineFinalizer) {
+		p.gone = true
+		return ctrl.Result{}, nil
+	}
+	p.ready, p.why = false, reason{v1beta2.DeletingReason, "The machine is being deleted."}
+	result, err := p.release(ctx)
+	if err != nil {
+		p.why = reason{v1beta2.DeletionFailedReason, err.Error()}
+	}
+	return result, err
+}
+
+func (p *pass) release(ctx context.Context) (ctrl.Result, error) {
+	if err := p.copyCleaningMode(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	h, err := p.heldHost(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	var returned *v1alpha1.BareMetalHost
+	var reservation reuse.Reservation
+	if h != nil && related.Consumes(p.m, h) {
+		returned = h.DeepCopy()
+		giveBack(returned, p.m, p.secrets(), p.FastTrack)
+		if reservation, err = p.reserve(ctx, h); err != nil {
+			return ctrl.Result{}, err
+		}
+		if reservation.Reserves() {
+			reservation.Apply(returned)
+		}
+	}
+	switch decideRelease(p.m, h, returned) {
+	case stepReturn:
+		if h, err = p.patchHost(ctx, h, func(h *v1alpha1.BareMetalHost) { returned.DeepCopyInto(h) }); err != nil {
+			return ctrl.Result{}, err
+		}
+		p.tellReturn(h, reservation)
+		p.waitFor(h)
+		return ctrl.Result{RequeueAfter: poll}, nil
+	case stepWait:
+		p.waitFor(h)
+		return ctrl.Result{RequeueAfter: poll}, nil
+	case stepFree:
+		if err := p.freeHost(ctx, h); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, p.end(ctx)
+}
+
+// heldHost reads the host of a deleted machine from the API server: the one that it names, or the one
+// that names it.
+func (p *pass) heldHost(ctx context.Context) (*v1alpha1.BareMetalHost, error) {
+	if key, chosen := related.HostName(p.m); chosen {
+		return p.readHost(ctx, key)
+	}
+	var list v1alpha1.BareMetalHostList
+	if err := p.Live.List(ctx, &list, client.InNamespace(p.m.Namespace)); err != nil {
+		return nil, fmt.Errorf("list hosts of namespace %s: %w", p.m.Namespace, err)
+	}
+	return p.consumed(list.Items), nil
+}
+
+// reserve decides whether the host is kept for the owner of the machine.
+func (p *pass) reserve(ctx context.Context, h *v1alpha1.BareMetalHost) (reuse.Reservation, error) {
+	if p.machine == nil {
+		return reuse.Reservation{}, nil
+	}
+	reservation, err := p.Reuse.Reserve(ctx, p.machine, p.m, h)
+	if err != nil {
+		return reservation, fmt.Errorf("find out whether host %s/%s is reserved for the owner of Machine %s: %w", h.Namespace, h.Name, p.machine.Name, err)
+	}
+	return reservation, nil
+}
+
+// tellReturn says what becomes of a host whose machine is deleted.
+func (p *pass) tellReturn(h *v1alpha1.BareMetalHost, reservation reuse.Reservation) {
+	switch {
+	case reservation.Reserves():
+		p.tell(h, eventHostReserved, actionRelease, "Host %s is reserved for %s", h.Name, reservation.Owner)
+	case reservation.Message != "":
+		p.warn(h, eventNodeReuseSkipped, actionRelease, "%s", reservation.Message)
+	}
+}
+
+// waitFor says what the machine waits for.
+func (p *pass) waitFor(h *v1alpha1.BareMetalHost) {
+	what := fmt.Sprintf("Waiting for host %s/%s, which is in state %q", h.Namespace, h.Name, h.Status.Provisioning.State)
+	switch {
+	case isAnnotated(h, v1alpha1.PausedAnnotation):
+		what += fmt.Sprintf(" and paused: remove its annotation %s", v1alpha1.PausedAnnotation)
+	case isDetached(h):
+		what += fmt.Sprintf(" and detached: remove its annotation %s", v1alpha1.DetachedAnnotation)
+	case h.Status.ErrorMessage != "":
+		what += ": " + h.Status.ErrorMessage
+	}
+	p.why = reason{v1beta2.DeletingReason, what + "."}
+}
+
+// freeHost lets the host go. Its Secret comes first, because later nothing says whose it was.
+func (p *pass) freeHost(ctx context.Context, h *v1alpha1.BareMetalHost) error {
+	if err := p.labelSecret(ctx, h, false); err != nil {
+		return err
+	}
+	freed, err := p.patchHost(ctx, h, free)
+	if err != nil {
+		return err
+	}
+	p.tell(freed, eventHostReleased, actionRelease, "Host %s is released", freed.Name)
+	return nil
+}
+
+// end lets the machine go.
+func (p *pass) end(ctx context.Context) error {
+	if err := p.dropDataClaim(ctx); err != nil {
+		return err
+	}
+	err := p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) { controllerutil.RemoveFinalizer(m, v1beta2.MachineFinalizer) })
+	p.gone = err == nil
+	return err
+}
