@@ -35,9 +35,10 @@ HELM := CGO_ENABLED=0 go -C tools/helm tool -n helm
 # Packages whose tests run on both databases; the store's do so by themselves.
 ON_POSTGRES := ./internal/conductor ./internal/httpapi ./internal/engine
 # Controllers with a service account of their own, and so with their own role.
-CONTROLLERS := host discovery firmware
-# Packages of internal/operator with the controllers of a group, where it has more than its own.
-CONTROLLERS_host := host dataimage preprovisioningimage classification subscription
+CONTROLLERS := host discovery firmware cluster
+# Packages below internal with the controllers of a group, where they are not internal/operator/GROUP.
+CONTROLLERS_host := $(addprefix operator/,host dataimage preprovisioningimage classification subscription)
+CONTROLLERS_cluster := $(addprefix cluster/,infrastructure machine reuse workload)
 # The helm chart, whose kinds and roles are copies of those in config.
 CHART := charts/ingot
 # Where "make generate" writes.
@@ -176,7 +177,7 @@ generate: ## Generate deep copies, CRDs, roles and documentation
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
 	@for f in config/crd/infrastructure.*.yaml; do sed '/^spec:$$/r config/crd/conversion.yaml' $$f >$$f.tmp && mv $$f.tmp $$f || exit; done
 	@set -x; $(foreach c,$(CONTROLLERS),$(TOOL) controller-gen rbac:roleName=ingot-$(c) \
-		$(foreach p,$(or $(CONTROLLERS_$(c)),$(c)),paths=./internal/operator/$(p)/...) output:rbac:dir=config/rbac/$(c) || exit; )
+		$(foreach p,$(or $(CONTROLLERS_$(c)),operator/$(c)),paths=./internal/$(p)/...) output:rbac:dir=config/rbac/$(c) || exit; )
 	$(TOOL) controller-gen rbac:roleName=ingot-webhook webhook paths=./internal/webhook/... \
 		output:rbac:dir=config/rbac/webhook output:webhook:dir=config/webhook
 	@rm -f $(CHART)/crds/*.yaml $(CHART)/rbac/*.yaml

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -58,7 +57,7 @@ The host controllers do not start while Metal3's own operator leads in the clust
 	f.BoolVar(&flags.opts.ExternalImageController, "external-image-controller", false, "another program serves the PreprovisioningImages (default: the operator, with the images of --deploy-iso and --deploy-ramdisk)")
 	f.BoolVar(&flags.opts.LocalImages, "allow-local-image-urls", false, "accept URLs of images and firmware that lead to the engine's own machine or its link")
 	f.BoolVar(&flags.demo, "demo", false, "use a simulated engine, whose nodes behave as the names of their hosts say")
-	f.StringSliceVar(&flags.opts.Controllers, "controllers", operator.Groups(), "groups of controllers to run; none for a process that only serves webhooks")
+	f.StringSliceVar(&flags.opts.Controllers, "controllers", operator.DefaultGroups(), "groups of controllers to run, also cluster, remediation and autoscale with Cluster API; none for a process that only serves webhooks")
 	f.BoolVar(&flags.opts.LeaderElection, "leader-elect", false, "elect a leader for each group, so that only one replica runs it")
 	f.StringVar(&flags.opts.LeaderElectionNamespace, "leader-elect-namespace", "", "namespace of the leases [$POD_NAMESPACE] (default: the one this runs in)")
 	f.DurationVar(&flags.opts.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "time for which a lease is respected that its holder does not renew [$LEASE_DURATION_SECONDS]")
@@ -74,6 +73,8 @@ The host controllers do not start while Metal3's own operator leads in the clust
 	f.IntVar(&flags.opts.MaxServicingAttempts, "servicing-max-attempts", 3, "failures of a live update after which it is not tried again until something changes; 0 for no limit")
 	f.IntVar(&flags.opts.Capacity, "provisioning-limit", 20, "hosts with a network-booted ramdisk that the engine works on at once; 0 for no limit [$PROVISIONING_LIMIT]")
 	f.IntVar(&flags.opts.Concurrency, "concurrency", 16, "number of hosts to reconcile at the same time [$BMO_CONCURRENCY]")
+	f.BoolVar(&flags.opts.FastTrack, "fast-track", false, "leave hosts that machines of Cluster API release powered on, unless their cleaning is disabled [$CAPM3_FAST_TRACK]")
+	f.DurationVar(&flags.opts.NodeReuseWait, "node-reuse-wait", 0, "longest wait of machines for hosts that are reserved for their owner (default no limit)")
 	f.IntVar(&flags.opts.Webhook.Port, "webhook-port", 0, "TCP port to serve admission webhooks on (default none)")
 	f.StringVar(&flags.opts.Webhook.CertDir, "webhook-cert-dir", "", "folder with tls.crt and tls.key for webhooks (default: a certificate that the operator makes and renews)")
 	f.StringVar(&flags.opts.Webhook.Namespace, "webhook-namespace", "", "namespace of the Service ingot-webhook and of the certificate's Secret (default: the one this runs in, else ingot-system)")
@@ -132,7 +133,7 @@ func (f *operatorFlags) chooseEngine(opts *operator.Options) error {
 		opts.Engine = demo.New(demo.Options{})
 		return nil
 	}
-	if slices.Equal(opts.Controllers, []string{operator.NoControllers}) {
+	if !operator.NeedEngine(opts.Controllers) {
 		return nil
 	}
 	opts.EngineURL = cmp.Or(opts.EngineURL, os.Getenv("OS_ENDPOINT"), os.Getenv("IRONIC_ENDPOINT"))

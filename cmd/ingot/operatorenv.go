@@ -25,6 +25,7 @@ var operatorVariables = []struct {
 	{"PROVISIONING_LIMIT", "provisioning-limit", ""},
 	{"IRONIC_CACERT_FILE", "engine-ca", ""},
 	{"IRONIC_INSECURE", "engine-insecure", ""},
+	{"CAPM3_FAST_TRACK", "fast-track", ""},
 	{"LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE", "live-iso-persistent-boot", ""},
 	{"DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE", "direct-deploy-persistent-boot", ""},
 }

@@ -29,6 +29,7 @@ func (o *Operator) builder(name string) (builds, error) {
 	}
 	prepare, known := map[string]func(events.EventRecorder, controller.Options) (builds, error){
 		GroupHost: o.hostControllers, GroupDiscovery: o.discoveryControllers, GroupFirmware: o.firmwareControllers,
+		GroupCluster: o.clusterControllers, GroupRemediation: o.remediationControllers, GroupAutoscale: o.autoscaleControllers,
 	}[name]
 	if !known {
 		return nil, fmt.Errorf("there are no controllers %q", name)

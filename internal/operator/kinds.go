@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
@@ -18,40 +21,69 @@ import (
 // accepted.
 const kindsPoll, kindsTimeout = 200 * time.Millisecond, 10 * time.Second
 
-// kindsOf are the kinds of metal3.io that each group of controllers watches.
-var kindsOf = map[string][]string{
-	GroupHost: {
+// kinds are names of kinds by the version of the group that they are in.
+type kinds map[schema.GroupVersion][]string
+
+// kindsOf are the kinds that each group of controllers watches.
+var kindsOf = map[string]kinds{
+	GroupHost: {v1alpha1.GroupVersion: {
 		"BareMetalHost", "HardwareData", "HostFirmwareSettings", "HostFirmwareComponents", "HostUpdatePolicy",
 		"DataImage", "PreprovisioningImage", "HardwareClassification", "BMCEventSubscription",
+	}},
+	GroupDiscovery: {v1alpha1.GroupVersion: {"BareMetalHost", "BareMetalHostDiscovery"}},
+	GroupFirmware: {v1alpha1.GroupVersion: {
+		"BareMetalHost", "HostFirmwareSettings", "FirmwareSchema", "HostFirmwareComponents", "HostUpdatePolicy",
+	}},
+	GroupCluster: {
+		v1alpha1.GroupVersion: {"BareMetalHost"},
+		v1beta2.GroupVersion: {
+			"Metal3Cluster", "Metal3Machine", "Metal3MachineTemplate", "Metal3DataTemplate", "Metal3Data", "Metal3DataClaim",
+		},
+		clusterv1.GroupVersion: {"Cluster", "Machine", "MachineSet", "MachineDeployment"},
 	},
-	GroupDiscovery: {"BareMetalHost", "BareMetalHostDiscovery"},
-	GroupFirmware:  {"BareMetalHost", "HostFirmwareSettings", "FirmwareSchema", "HostFirmwareComponents", "HostUpdatePolicy"},
+	GroupRemediation: {
+		v1alpha1.GroupVersion:  {"BareMetalHost"},
+		v1beta2.GroupVersion:   {"Metal3Machine", "Metal3Remediation"},
+		clusterv1.GroupVersion: {"Cluster", "Machine"},
+	},
+	GroupAutoscale: {
+		v1alpha1.GroupVersion:  {"BareMetalHost"},
+		v1beta2.GroupVersion:   {"Metal3Machine", "Metal3MachineTemplate"},
+		clusterv1.GroupVersion: {"Cluster", "Machine", "MachineSet", "MachineDeployment"},
+	},
 }
 
 // webhookKinds are the kinds that webhooks read.
-var webhookKinds = []string{"BareMetalHost", "BareMetalHostDiscovery"}
+var webhookKinds = kinds{v1alpha1.GroupVersion: {"BareMetalHost", "BareMetalHostDiscovery"}}
+
+// sources say where the kinds of a group come from.
+var sources = map[string]string{clusterv1.GroupVersion.Group: "install Cluster API"}
 
 // checkKinds reports missing CRDs, instead of a cache that never syncs.
 func (o *Operator) checkKinds(ctx context.Context) error {
-	kinds := map[string]bool{}
-	for _, group := range o.opts.Controllers {
-		for _, kind := range kindsOf[group] {
-			kinds[kind] = true
+	needed := map[schema.GroupVersionKind]bool{}
+	need := func(all kinds) {
+		for version, names := range all {
+			for _, name := range names {
+				needed[version.WithKind(name)] = true
+			}
 		}
 	}
+	for _, group := range o.opts.Controllers {
+		need(kindsOf[group])
+	}
 	if o.opts.Webhook.Port != 0 {
-		for _, kind := range webhookKinds {
-			kinds[kind] = true
-		}
+		need(webhookKinds)
 	}
 	var missing error
 	err := wait.PollUntilContextTimeout(ctx, kindsPoll, kindsTimeout, true, func(context.Context) (bool, error) {
 		missing = nil
-		for kind := range kinds {
-			_, err := o.manager.GetRESTMapper().RESTMapping(schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: kind}, v1alpha1.GroupVersion.Version)
+		for kind := range needed {
+			_, err := o.manager.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 			switch {
 			case meta.IsNoMatchError(err):
-				missing = fmt.Errorf("the cluster at %s has no %s; install Ingot's CustomResourceDefinitions (config/crd)", o.config.Host, kind)
+				missing = fmt.Errorf("the cluster at %s has no %s of %s; %s", o.config.Host, kind.Kind, kind.GroupVersion(),
+					cmp.Or(sources[kind.Group], "install Ingot's CustomResourceDefinitions (config/crd)"))
 			case err != nil:
 				return false, fmt.Errorf("reach Kubernetes at %s: %w", o.config.Host, err)
 			}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
@@ -81,7 +82,8 @@ func New(opts Options) (*Operator, error) {
 	o := &Operator{opts: opts, config: rest.CopyConfig(opts.Config), engine: opts.Engine, registry: prometheus.NewRegistry(), readings: hardware.NewReadings()}
 	opts.limit(o.config)
 	o.config.WarningHandlerWithContext = &warnings{logger: opts.Logger}
-	if len(opts.Controllers) > 0 && o.engine == nil {
+	needsEngine := NeedEngine(opts.Controllers)
+	if needsEngine && o.engine == nil {
 		if err := o.connect(); err != nil {
 			return nil, err
 		}
@@ -95,8 +97,10 @@ func New(opts Options) (*Operator, error) {
 	if len(opts.Controllers) == 0 {
 		return o, nil
 	}
-	if err := o.addEngine(); err != nil {
-		return nil, err
+	if needsEngine {
+		if err := o.addEngine(); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range groups {
 		if !slices.Contains(opts.Controllers, name) {
@@ -138,7 +142,7 @@ func (o *Operator) addEngine() error {
 
 func (o *Operator) newManager() error {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), v1beta2.AddToScheme(scheme), clusterv1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	namespaces := map[string]cache.Config{}

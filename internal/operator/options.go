@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/ironic"
 )
 
-// Options configure an operator. Config and one of EngineURL and Engine
-// are required; other zero values mean the defaults.
+// Options configure an operator. Config is required and,
+// unless only controllers of Cluster API run, one of EngineURL and Engine; other zero values mean the defaults.
 type Options struct {
 	// Config says how to reach Kubernetes. It is copied.
 	Config *rest.Config
@@ -49,8 +49,8 @@ type Options struct {
 	// Engine takes the place of the engine at EngineURL.
 	Engine provisioner.Engine
 
-	// Controllers are the groups of controllers to run; empty means all that
-	// there are.
+	// Controllers are the groups of controllers to run; empty means those of
+	// DefaultGroups.
 	Controllers []string
 	// LeaderElection runs each group in one replica only.
 	LeaderElection bool
@@ -92,6 +92,13 @@ type Options struct {
 	// Concurrency is the number of hosts reconciled at the same time; 16.
 	Concurrency int
 
+	// FastTrack leaves hosts that Metal3Machines release powered on, unless their cleaning is
+	// disabled.
+	FastTrack bool
+	// NodeReuseWait is how long a machine waits for a host that is reserved for its owner, and a
+	// host for a machine; 0 means without end.
+	NodeReuseWait time.Duration
+
 	// MetricsAddr and HealthAddr are where metrics and probes are served;
 	// empty means nowhere.
 	MetricsAddr, HealthAddr string
@@ -115,19 +122,32 @@ const (
 	GroupDiscovery = "discovery"
 	// GroupFirmware is the controller of HostFirmwareSettings and HostFirmwareComponents.
 	GroupFirmware = "firmware"
+	// GroupCluster are the controllers of Cluster API's infrastructure: Metal3Cluster,
+	// Metal3Machine, Metal3Data and its kin, and of reservations of hosts.
+	GroupCluster = "cluster"
+	// GroupRemediation are the controllers that recover machines.
+	GroupRemediation = "remediation"
+	// GroupAutoscale is the controller that scales MachineSets and MachineDeployments to hosts.
+	GroupAutoscale = "autoscale"
 	// NoControllers, alone, is for a process that only serves webhooks. It needs no engine.
 	NoControllers = "none"
 )
 
 var (
 	// groups are all groups, in the order of their start.
-	groups = []string{GroupHost, GroupDiscovery, GroupFirmware}
-	// laterGroups are names of future groups that manifests may already use.
-	laterGroups = []string{"cluster", "remediation", "autoscale"}
+	groups = []string{GroupHost, GroupDiscovery, GroupFirmware, GroupCluster, GroupRemediation, GroupAutoscale}
+	// engineGroups are those that use the engine. The others need Cluster API's kinds instead.
+	engineGroups = []string{GroupHost, GroupDiscovery, GroupFirmware}
 )
 
-// Groups returns the names of all groups of controllers.
-func Groups() []string { return slices.Clone(groups) }
+// DefaultGroups returns the names of the groups of controllers that run when none are chosen:
+// those that need nothing but Ingot's own kinds.
+func DefaultGroups() []string { return slices.Clone(engineGroups) }
+
+// NeedEngine reports whether one of these groups of controllers uses the engine.
+func NeedEngine(controllers []string) bool {
+	return slices.ContainsFunc(controllers, func(name string) bool { return slices.Contains(engineGroups, name) })
+}
 
 // setDefaults sets missing values and returns an error for options that cannot work.
 func (o *Options) setDefaults() error {
@@ -138,9 +158,6 @@ func (o *Options) setDefaults() error {
 	if withoutControllers && o.Webhook.Port == 0 {
 		return errors.New("an operator without controllers needs a port for webhooks; it has nothing to do")
 	}
-	if !withoutControllers && o.EngineURL == "" && o.Engine == nil {
-		return errors.New("the operator needs the URL of an engine, such as http://127.0.0.1:6385")
-	}
 	if o.LeaderElection && o.LeaderElectionNamespace == "" {
 		return errors.New("leader election needs a namespace for its leases")
 	}
@@ -148,10 +165,13 @@ func (o *Options) setDefaults() error {
 	case withoutControllers:
 		o.Controllers = nil
 	case len(o.Controllers) == 0:
-		o.Controllers = Groups()
+		o.Controllers = DefaultGroups()
 	}
 	if err := checkControllers(o.Controllers); err != nil {
 		return err
+	}
+	if NeedEngine(o.Controllers) && o.EngineURL == "" && o.Engine == nil {
+		return errors.New("the operator needs the URL of an engine, such as http://127.0.0.1:6385")
 	}
 	o.setLeaseDefaults()
 	if err := errors.Join(o.checkLeases(), o.checkLimits(), o.checkMetrics(), o.PersistentBoot.Check(), o.Webhook.setDefaults()); err != nil {
@@ -220,11 +240,7 @@ func setDefault(d *time.Duration, value time.Duration) {
 // checkControllers returns an error for names that are not groups of controllers.
 func checkControllers(names []string) error {
 	for _, name := range names {
-		switch {
-		case slices.Contains(groups, name):
-		case slices.Contains(laterGroups, name):
-			return fmt.Errorf("this version has no controllers %q yet; it has %s", name, strings.Join(groups, ", "))
-		default:
+		if !slices.Contains(groups, name) {
 			return fmt.Errorf("there are no controllers %q; this version has %s", name, strings.Join(groups, ", "))
 		}
 	}

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,8 +23,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		{"no cluster", usable(func(o *Options) { o.Config = nil }), "how to reach Kubernetes"},
 		{"no engine", usable(func(o *Options) { o.EngineURL = "" }), "URL of an engine"},
 		{"an engine that is no URL", usable(func(o *Options) { o.EngineURL = "ironic" }), "is not a URL"},
-		{"controllers of a later version", usable(func(o *Options) { o.Controllers = []string{"host", "cluster"} }), `this version has no controllers "cluster" yet; it has host, discovery, firmware`},
-		{"controllers that never were", usable(func(o *Options) { o.Controllers = []string{"hots"} }), `there are no controllers "hots"; this version has host, discovery, firmware`},
+		{"controllers that never were", usable(func(o *Options) { o.Controllers = []string{"hots"} }), `there are no controllers "hots"; this version has host, discovery, firmware, cluster, remediation, autoscale`},
 		{"boot devices that last sometimes", usable(func(o *Options) { o.PersistentBoot.LiveISO = "sometimes" }), `want Default, Always, Never, got "sometimes"`},
 		{"negative limits", usable(func(o *Options) { o.KubeQPS = -1 }), "want more than 0, got -1 in a second"},
 		{"leases that end before they are renewed", usable(func(o *Options) { o.LeaseDuration = 5 * time.Second }), "has to be longer than the deadline"},
@@ -46,12 +46,14 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-func TestEachLaterGroupIsNamedAsSuch(t *testing.T) {
-	for _, name := range []string{"cluster", "remediation", "autoscale"} {
-		err := checkControllers([]string{name})
-		if err == nil || !strings.Contains(err.Error(), "yet") {
-			t.Errorf("%s: error = %v, want one that says it comes later", name, err)
-		}
+func TestControllersOfClusterAPIRunWhenChosenAndWithoutAnEngine(t *testing.T) {
+	chosen := Options{Config: &rest.Config{}, Controllers: []string{"cluster", "remediation", "autoscale"}}
+	if err := chosen.setDefaults(); err != nil {
+		t.Errorf("controllers of Cluster API alone: %v", err)
+	}
+	byDefault := Options{Config: &rest.Config{}, EngineURL: "http://127.0.0.1:6385"}
+	if err := byDefault.setDefaults(); err != nil || !slices.Equal(byDefault.Controllers, []string{"host", "discovery", "firmware"}) {
+		t.Errorf("controllers by default are %v, error %v", byDefault.Controllers, err)
 	}
 }
 
