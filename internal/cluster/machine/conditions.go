@@ -24,7 +24,9 @@ func (p *pass) set(kind string, ok bool, why reason) {
 }
 
 // isTrue reports whether a condition of the machine is true.
-func (p *pass) isTrue(kind string) bool { return meta.IsStatusConditionTrue(p.m.Status.Conditions, kind) }
+func (p *pass) isTrue(kind string) bool {
+	return meta.IsStatusConditionTrue(p.m.Status.Conditions, kind)
+}
 
 func (p *pass) setPaused(paused bool) {
 	if paused {

@@ -684,7 +684,9 @@ func TestMovedMachineGoesOn(t *testing.T) {
 	if m := target.machine(); m.Spec.ProviderID != "metal3://metal/a/m-1" || m.Status.UserData == nil {
 		t.Errorf("machine is %+v", m)
 	}
-	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { metav1.SetMetaDataAnnotation(&m.ObjectMeta, deletedForMoveAnnotation, "") })
+	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) {
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, deletedForMoveAnnotation, "")
+	})
 	b.remove()
 	b.pause(false)
 	b.passes()
@@ -761,7 +763,9 @@ func TestCleaningModeOfTheTemplateReachesMachineAndHost(t *testing.T) {
 	}
 	for _, deleted := range []bool{false, true} {
 		mode := map[bool]string{false: v1beta2.CleaningModeDisabled, true: v1beta2.CleaningModeMetadata}[deleted]
-		edit(b, template, func(template *v1beta2.Metal3MachineTemplate) { template.Spec.Template.Spec.AutomatedCleaningMode = mode })
+		edit(b, template, func(template *v1beta2.Metal3MachineTemplate) {
+			template.Spec.Template.Spec.AutomatedCleaningMode = mode
+		})
 		if deleted {
 			b.remove()
 		}

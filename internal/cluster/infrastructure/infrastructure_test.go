@@ -1,0 +1,212 @@
+package infrastructure
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+)
+
+const namespace = "metal"
+
+var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// bench is the controller on an API server in memory.
+type bench struct {
+	testing.TB
+
+	api client.WithWatch
+	r   *Reconciler
+}
+
+func newBench(t testing.TB, objects ...client.Object) *bench {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1beta2.AddToScheme, clusterv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1beta2.Metal3Cluster{}).Build()
+	return &bench{TB: t, api: api, r: New(Config{Client: api, Live: api, Recorder: events.NewFakeRecorder(10), Now: func() time.Time { return began }})}
+}
+
+func newClusters(change func(*clusterv1.Cluster, *v1beta2.Metal3Cluster)) []client.Object {
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "edge", UID: "uid-of-cluster"}}
+	c := &v1beta2.Metal3Cluster{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: "infra", Labels: map[string]string{clusterv1.ClusterNameLabel: "edge"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "edge", UID: cluster.UID}},
+	}}
+	c.Spec.ControlPlaneEndpoint = v1beta2.APIEndpoint{Host: "192.0.2.249", Port: 6443}
+	c.Spec.FailureDomains = []clusterv1.FailureDomain{{Name: "row-a", ControlPlane: new(true)}}
+	if change != nil {
+		change(cluster, c)
+	}
+	return []client.Object{cluster, c}
+}
+
+func (b *bench) passes() {
+	for range 3 {
+		_, _ = b.r.Reconcile(b.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: "infra"}})
+	}
+}
+
+func (b *bench) cluster() *v1beta2.Metal3Cluster {
+	b.Helper()
+	c := &v1beta2.Metal3Cluster{}
+	err := b.api.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: "infra"}, c)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+func (b *bench) edit(change func(*v1beta2.Metal3Cluster)) {
+	b.Helper()
+	c := b.cluster()
+	change(c)
+	if err := b.api.Update(b.Context(), c); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) wantCondition(kind string, status metav1.ConditionStatus, reason, part string) {
+	b.Helper()
+	c := meta.FindStatusCondition(b.cluster().Status.Conditions, kind)
+	if c == nil || c.Status != status || c.Reason != reason || !strings.Contains(c.Message, part) {
+		b.Errorf("condition %s is %+v, want %s/%s with %q", kind, c, status, reason, part)
+	}
+}
+
+func TestClusterWithAnEndpointIsReadyForMachines(t *testing.T) {
+	b := newBench(t, newClusters(nil)...)
+	b.passes()
+	c := b.cluster()
+	if p := c.Status.Initialization.Provisioned; p == nil || !*p || len(c.Status.FailureDomains) != 1 || len(c.Finalizers) != 1 || c.Status.LastUpdated == nil {
+		t.Errorf("cluster is %+v", c)
+	}
+	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason, "")
+	b.wantCondition(v1beta2.BaremetalInfrastructureReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason, "")
+	b.wantCondition(v1beta2.PausedCondition, metav1.ConditionFalse, v1beta2.NotPausedReason, "")
+	version := c.ResourceVersion
+	b.passes()
+	if b.cluster().ResourceVersion != version {
+		t.Error("a pass without a reason wrote something")
+	}
+	b.edit(func(c *v1beta2.Metal3Cluster) { c.Spec.ControlPlaneEndpoint.Host = "not an address" })
+	b.passes()
+	b.wantCondition(v1beta2.BaremetalInfrastructureReadyCondition, metav1.ConditionFalse, v1beta2.ControlPlaneEndpointFailedReason, "not an address")
+	if p := b.cluster().Status.Initialization.Provisioned; p == nil || !*p {
+		t.Error("provisioned became false")
+	}
+}
+
+func TestEndpointsThatCannotBeUsedAreExplained(t *testing.T) {
+	for endpoint, want := range map[v1beta2.APIEndpoint]string{
+		{Host: "192.0.2.1", Port: 6443}:      "",
+		{Host: "2001:db8::1", Port: 443}:     "",
+		{Host: "API.example.org", Port: 443}: "",
+		{Port: 6443}:                         "host is missing",
+		{Host: "a b", Port: 6443}:            "neither an IP address nor a DNS name",
+		{Host: "https://x", Port: 6443}:      "neither an IP address nor a DNS name",
+		{Host: "192.0.2.1"}:                  "port 0",
+		{Host: "192.0.2.1", Port: 70000}:     "port 70000",
+	} {
+		if got := checkEndpoint(endpoint); !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%+v: %q, want %q", endpoint, got, want)
+		}
+	}
+}
+
+func TestNothingIsDoneWithoutAnOwnerWhenPausedOrManagedByOthers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*clusterv1.Cluster, *v1beta2.Metal3Cluster)
+		check  func(*bench)
+	}{
+		"no owner": {func(_ *clusterv1.Cluster, c *v1beta2.Metal3Cluster) { c.OwnerReferences = nil }, func(b *bench) {
+			b.wantCondition(v1beta2.BaremetalInfrastructureReadyCondition, metav1.ConditionFalse, v1beta2.FailedToGetOwnerClusterReason, "No Cluster owns")
+		}},
+		"paused Cluster": {func(c *clusterv1.Cluster, _ *v1beta2.Metal3Cluster) { c.Spec.Paused = new(true) }, func(b *bench) {
+			b.wantCondition(v1beta2.PausedCondition, metav1.ConditionTrue, v1beta2.PausedReason, "paused")
+		}},
+		"paused itself": {func(_ *clusterv1.Cluster, c *v1beta2.Metal3Cluster) {
+			c.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		}, func(b *bench) {
+			b.wantCondition(v1beta2.PausedCondition, metav1.ConditionTrue, v1beta2.PausedReason, "paused")
+		}},
+		"managed by others": {func(_ *clusterv1.Cluster, c *v1beta2.Metal3Cluster) {
+			c.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "terraform"}
+		}, func(b *bench) {
+			if conditions := b.cluster().Status.Conditions; len(conditions) > 0 {
+				b.Errorf("conditions are %+v, want none", conditions)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, newClusters(tt.change)...)
+			b.passes()
+			tt.check(b)
+			if c := b.cluster(); c.Status.Initialization.Provisioned != nil || len(c.Finalizers) > 0 {
+				t.Errorf("cluster is %+v, want it left alone", c)
+			}
+		})
+	}
+}
+
+func TestDeletedClusterStaysWhileItHasMachines(t *testing.T) {
+	m := &v1beta2.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m-1", Labels: map[string]string{clusterv1.ClusterNameLabel: "edge"}}}
+	other := m.DeepCopy()
+	other.Name, other.Labels = "m-2", map[string]string{clusterv1.ClusterNameLabel: "other"}
+	b := newBench(t, append(newClusters(nil), m, other)...)
+	b.passes()
+	if err := b.api.Delete(t.Context(), b.cluster()); err != nil {
+		t.Fatal(err)
+	}
+	b.passes()
+	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.DeletingReason, "1 Metal3Machines to be deleted, among them m-1")
+	if asked := b.r.ofMachine(t.Context(), m); len(asked) != 1 || asked[0].Name != "infra" {
+		t.Errorf("a machine that is gone asks for %v", asked)
+	}
+	if err := b.api.Delete(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	b.passes()
+	if c := b.cluster(); c != nil {
+		t.Errorf("cluster is still there: %+v", c)
+	}
+}
+
+func TestUnreadableOwnerIsShownAndReadAgain(t *testing.T) {
+	b := newBench(t, newClusters(nil)...)
+	refuse := true
+	b.r.Client = interceptor.NewClient(b.api, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+			if _, owner := obj.(*clusterv1.Cluster); owner && refuse {
+				return errors.New("the API server is away")
+			}
+			return c.Get(ctx, key, obj, o...)
+		},
+	})
+	b.passes()
+	b.wantCondition(v1beta2.BaremetalInfrastructureReadyCondition, metav1.ConditionFalse, v1beta2.FailedToGetOwnerClusterReason, "the API server is away")
+	refuse = false
+	b.passes()
+	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason, "")
+}
