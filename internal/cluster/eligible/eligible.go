@@ -5,25 +5,26 @@
 package eligible
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// Why a host cannot be used. They follow a number or the name of a host in a sentence:
-// "2 hosts: paused".
+// Why a host cannot be used, as it is said of some after their number: "2 paused".
 const (
 	Deleted               = "being deleted"
 	Paused                = "paused"
-	Detached              = "detached from the engine"
-	Unhealthy             = "marked unhealthy"
-	ExternallyProvisioned = "provisioned by somebody else"
+	Detached              = "detached"
+	Unhealthy             = "marked as unhealthy"
+	ExternallyProvisioned = "externally provisioned"
 	Unreviewed            = "waiting for a review"
 	Failed                = "with an error"
-	NotAvailable          = "not available"
-	Deployed              = "with an image that no machine asked for"
-	NoAgent               = "without a BMC and with a silent ramdisk"
+	NotAvailable          = "not available yet"
+	Deployed              = "with an image of their own"
+	NoAgent               = "without a BMC whose ramdisk does not answer"
 )
 
 // reason is a test that a host must not meet.
@@ -51,7 +52,7 @@ var withdrawn = []reason{
 // passing are the reasons that end when the operator gets on with a host or somebody helps it.
 var passing = []reason{
 	{Failed, func(h *v1alpha1.BareMetalHost) bool {
-		return h.Status.ErrorMessage != "" || h.Status.ErrorType != v1alpha1.ErrorNone
+		return h.Status.ErrorMessage != "" || h.Status.ErrorType != v1alpha1.ErrorNone || h.Status.OperationalStatus == v1alpha1.OperationalStatusError
 	}},
 	{NotAvailable, func(h *v1alpha1.BareMetalHost) bool {
 		state := h.Status.Provisioning.State
@@ -80,6 +81,17 @@ func Unusable(h *v1alpha1.BareMetalHost) string {
 // nothing. A host without such a reason, such as one that is deprovisioned, can be expected to become
 // usable.
 func Withdrawn(h *v1alpha1.BareMetalHost) string { return first(withdrawn, h) }
+
+// Reasons are all that Unusable returns, in the order in which it looks for them.
+func Reasons() []string {
+	var names []string
+	for _, r := range slices.Concat(withdrawn, passing) {
+		if !slices.Contains(names, r.name) {
+			names = append(names, r.name)
+		}
+	}
+	return names
+}
 
 func first(reasons []reason, h *v1alpha1.BareMetalHost) string {
 	for _, r := range reasons {

@@ -1,6 +1,7 @@
 package eligible_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -66,6 +67,7 @@ func TestHostsAreUsableUnlessSomethingSpeaksAgainstThem(t *testing.T) {
 
 		"error message":  {host: host(func(h *v1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no power" }), want: eligible.Failed},
 		"error type":     {host: host(func(h *v1alpha1.BareMetalHost) { h.Status.ErrorType = v1alpha1.ErrorPowerManagement }), want: eligible.Failed},
+		"in error":       {host: host(func(h *v1alpha1.BareMetalHost) { h.Status.OperationalStatus = v1alpha1.OperationalStatusError }), want: eligible.Failed},
 		"with an image":  {host: host(func(h *v1alpha1.BareMetalHost) { h.Spec.Image = &v1alpha1.Image{URL: "http://x"} }), want: eligible.Deployed},
 		"custom deploy":  {host: host(func(h *v1alpha1.BareMetalHost) { h.Spec.CustomDeploy = &v1alpha1.CustomDeploy{Method: "m"} }), want: eligible.Deployed},
 		"in maintenance": {host: host(available(metav1.ConditionFalse)), want: eligible.NotAvailable},
@@ -78,6 +80,9 @@ func TestHostsAreUsableUnlessSomethingSpeaksAgainstThem(t *testing.T) {
 	} {
 		if got := eligible.Unusable(c.host); got != c.want {
 			t.Errorf("%s: unusable because %q, want %q", name, got, c.want)
+		}
+		if c.want != "" && !slices.Contains(eligible.Reasons(), c.want) {
+			t.Errorf("%s: %q is not among the reasons", name, c.want)
 		}
 		if got := eligible.Withdrawn(c.host); got != c.withdrawn {
 			t.Errorf("%s: withdrawn because %q, want %q", name, got, c.withdrawn)

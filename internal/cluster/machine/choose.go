@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/eligible"
 	"github.com/ingot-metal/ingot/internal/cluster/related"
 	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 )
@@ -28,52 +28,35 @@ type wanted struct {
 	owner *reuse.Owner
 }
 
-// obstacle is a reason for which a host cannot be chosen.
+// obstacle is a reason for which a machine cannot have a host that others may have.
 type obstacle struct {
 	// what describes the hosts with it, after their number.
 	what  string
 	holds func(wanted, *v1alpha1.BareMetalHost) bool
 }
 
-// obstacles are all reasons. A host counts under the first that holds.
+// obstacles are those reasons. A host counts under the first that holds; after them come the reasons
+// for which no machine can have it.
 var obstacles = []obstacle{
 	{"not selected by spec.hostSelector", func(w wanted, h *v1alpha1.BareMetalHost) bool {
 		return !w.selector.Matches(labels.Set(h.Labels))
 	}},
-	{"being deleted", func(_ wanted, h *v1alpha1.BareMetalHost) bool { return !h.DeletionTimestamp.IsZero() }},
 	{"reserved for other owners", func(w wanted, h *v1alpha1.BareMetalHost) bool {
 		return reuse.IsReserved(h) && !related.Consumes(w.machine, h) && !reuse.ReservedFor(w.owner, h)
 	}},
 	{"with another consumer", func(w wanted, h *v1alpha1.BareMetalHost) bool {
 		return isConsumed(h) && !related.Consumes(w.machine, h) && !reuse.IsReserved(h)
 	}},
-	{"paused", func(_ wanted, h *v1alpha1.BareMetalHost) bool { return isAnnotated(h, v1alpha1.PausedAnnotation) }},
-	{"marked as unhealthy", func(_ wanted, h *v1alpha1.BareMetalHost) bool {
-		return isAnnotated(h, v1alpha1.UnhealthyAnnotation) || isAnnotated(h, v1beta2.LegacyUnhealthyAnnotation)
-	}},
-	{"detached", func(_ wanted, h *v1alpha1.BareMetalHost) bool { return isDetached(h) }},
-	{"externally provisioned", func(_ wanted, h *v1alpha1.BareMetalHost) bool {
-		return h.Spec.ExternallyProvisioned || h.Status.Provisioning.State == v1alpha1.StateExternallyProvisioned
-	}},
-	{"with an error", func(_ wanted, h *v1alpha1.BareMetalHost) bool {
-		return h.Status.ErrorMessage != "" || h.Status.ErrorType != v1alpha1.ErrorNone || h.Status.OperationalStatus == v1alpha1.OperationalStatusError
-	}},
-	{"not available yet", func(_ wanted, h *v1alpha1.BareMetalHost) bool { return !isFree(h) }},
-	{"with an image of their own", func(_ wanted, h *v1alpha1.BareMetalHost) bool { return isSpecified(h) }},
-	{"without a BMC whose ramdisk does not answer", func(_ wanted, h *v1alpha1.BareMetalHost) bool {
-		c := meta.FindStatusCondition(h.Status.Conditions, v1alpha1.AvailableForProvisioningCondition)
-		return c != nil && c.Reason == v1alpha1.AgentNotConnectedReason
-	}},
 }
 
-// firstObstacle describes why a host cannot be chosen; empty means that it can be.
+// firstObstacle describes why a machine cannot have a host; empty means that it can.
 func firstObstacle(w wanted, h *v1alpha1.BareMetalHost) string {
 	for _, o := range obstacles {
 		if o.holds(w, h) {
 			return o.what
 		}
 	}
-	return ""
+	return eligible.Unusable(h)
 }
 
 // choice are the hosts that a machine can have, the best first, and why it cannot have the
@@ -135,11 +118,17 @@ func (c choice) none(namespace string) string {
 	}
 	total := 0
 	var parts []string
-	for _, o := range obstacles {
-		if n := c.refused[o.what]; n > 0 {
+	count := func(what string) {
+		if n := c.refused[what]; n > 0 {
 			total += n
-			parts = append(parts, fmt.Sprintf("%d %s", n, o.what))
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
 		}
+	}
+	for _, o := range obstacles {
+		count(o.what)
+	}
+	for _, what := range eligible.Reasons() {
+		count(what)
 	}
 	return fmt.Sprintf("No host of %d in namespace %s can be used: %s.", total, namespace, strings.Join(parts, ", "))
 }

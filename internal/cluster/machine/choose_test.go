@@ -14,6 +14,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/eligible"
 	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 )
 
@@ -110,6 +111,7 @@ func TestEachObstacleKeepsAHostFromBeingChosen(t *testing.T) {
 		"preparing":                       {inState(v1alpha1.StatePreparing), nil, "not available yet"},
 		"deprovisioning":                  {inState(v1alpha1.StateDeprovisioning), nil, "not available yet"},
 		"provisioned":                     {inState(v1alpha1.StateProvisioned), nil, "not available yet"},
+		"not reviewed":                    {labelled(v1alpha1.UnreviewedLabel, ""), nil, "waiting for a review"},
 		"with an image":                   {func(h *v1alpha1.BareMetalHost) { h.Spec.Image = &v1alpha1.Image{URL: "https://x"} }, nil, "with an image of their own"},
 		"with a custom deployment":        {func(h *v1alpha1.BareMetalHost) { h.Spec.CustomDeploy = &v1alpha1.CustomDeploy{Method: "x"} }, nil, "with an image of their own"},
 		"without a BMC and not connected": {notConnected, nil, "without a BMC whose ramdisk does not answer"},
@@ -132,6 +134,11 @@ func TestEachObstacleKeepsAHostFromBeingChosen(t *testing.T) {
 	for _, o := range obstacles {
 		if !seen[o.what] {
 			t.Errorf("no case for %q", o.what)
+		}
+	}
+	for _, what := range eligible.Reasons() {
+		if !seen[what] {
+			t.Errorf("no case for %q", what)
 		}
 	}
 }

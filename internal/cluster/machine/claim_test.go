@@ -1,0 +1,162 @@
+package machine
+
+import (
+	"context"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+func TestMachineWaitsForItsData(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { m.Spec.DataTemplate = &v1beta2.ObjectReference{Name: "data"} })
+	b.passes()
+	b.wantCondition(v1beta2.Metal3DataReadyCondition, metav1.ConditionFalse, v1beta2.WaitingForMetal3DataReason, "Metal3DataClaim m-1")
+	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.NotReadyReason, "Metal3DataClaim m-1")
+	if isSpecified(b.held()) {
+		t.Error("the host is deployed without its data")
+	}
+	var claim v1beta2.Metal3DataClaim
+	if err := b.api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "m-1"}, &claim); err != nil {
+		t.Fatal(err)
+	}
+	if claim.Spec.Template.Name != "data" || !metav1.IsControlledBy(&claim, b.machine()) || claim.Labels[clusterv1.ClusterNameLabel] != "edge" {
+		t.Errorf("claim is %+v", claim)
+	}
+	b.rendered("m-1")
+	b.passes()
+	b.wantCondition(v1beta2.Metal3DataReadyCondition, metav1.ConditionTrue, v1beta2.Metal3DataSecretsReadyReason, "")
+	if m := b.machine(); m.Status.RenderedData == nil || m.Status.RenderedData.Name != "data-0" || m.Status.MetaData.Name != "m-1-metadata" {
+		t.Errorf("status is %+v", m.Status)
+	}
+	b.remove()
+	b.run()
+	if err := b.api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "m-1"}, &claim); !apierrors.IsNotFound(err) {
+		t.Errorf("the claim is not deleted: %v", err)
+	}
+}
+
+// takenMeanwhile has somebody else take each host that the machine is about to claim, so many
+// times.
+func (b *bench) takenMeanwhile(times int) {
+	b.r.Client = interceptor.NewClient(b.api, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, o ...client.PatchOption) error {
+			if h, ok := obj.(*v1alpha1.BareMetalHost); ok && h.Spec.ConsumerRef != nil && times > 0 {
+				times--
+				edit(b, &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: h.Name}}, consumedBy("Metal3Machine", "other"))
+			}
+			return c.Patch(ctx, obj, p, o...)
+		},
+	})
+}
+
+func TestLoserDropsItsChoiceAndChoosesAgain(t *testing.T) {
+	b := newMachineBench(t, newHost("a"), newHost("b"), newHost("c"))
+	b.takenMeanwhile(2)
+	if _, err := b.pass(); err != nil {
+		t.Fatal(err)
+	}
+	if m := b.machine(); m.Annotations[v1beta2.HostAnnotation] != "" {
+		t.Errorf("the machine names host %s, which it lost", m.Annotations[v1beta2.HostAnnotation])
+	}
+	b.wantCondition(v1beta2.AssociateBareMetalHostCondition, metav1.ConditionFalse, v1beta2.ClaimConflictReason, "has the consumer Metal3Machine other")
+	b.passes()
+	if b.held() == nil {
+		t.Error("the machine has no host")
+	}
+	others := 0
+	for _, h := range b.hosts() {
+		if h.Spec.ConsumerRef != nil && h.Spec.ConsumerRef.Name == "other" {
+			others++
+		}
+	}
+	if others != 2 {
+		t.Errorf("the other machine has %d hosts, want those 2 that it was given", others)
+	}
+}
+
+func TestClaimIsRepeatedWhenSomethingElseOfTheHostWasWritten(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	written := false
+	b.r.Client = interceptor.NewClient(b.api, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, o ...client.PatchOption) error {
+			if h, ok := obj.(*v1alpha1.BareMetalHost); ok && !written {
+				written = true
+				edit(b, &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: h.Name}}, annotated("note"))
+			}
+			return c.Patch(ctx, obj, p, o...)
+		},
+	})
+	if _, err := b.pass(); err != nil || b.held() == nil || !written {
+		t.Errorf("host %+v, error %v, want it claimed in one pass", b.held(), err)
+	}
+}
+
+func TestHostOfAnotherConsumerIsNeverChanged(t *testing.T) {
+	for name, ran := range map[string]bool{"before it ran": false, "after it ran": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newMachineBench(t, newHost("a"))
+			b.passes()
+			if ran {
+				b.run()
+			}
+			edit(b, b.host("a"), consumedBy("Metal3Machine", "thief"))
+			before := b.host("a")
+			b.passes()
+			if ran {
+				b.wantCondition(v1beta2.AssociateBareMetalHostCondition, metav1.ConditionFalse, v1beta2.HostLostReason, "has the consumer Metal3Machine thief")
+				if m := b.machine(); !*m.Status.Initialization.Provisioned || m.Spec.ProviderID == "" {
+					t.Error("the machine is not provisioned any more")
+				}
+			} else {
+				b.wantCondition(v1beta2.AssociateBareMetalHostCondition, metav1.ConditionFalse, v1beta2.NoMatchingHostReason, "1 with another consumer")
+			}
+			if !b.told(eventHostLost) {
+				t.Error("there is no event about it")
+			}
+			b.remove()
+			b.run()
+			if b.machine() != nil || b.host("a").ResourceVersion == "" || b.host("a").Spec.ConsumerRef.Name != "thief" {
+				t.Errorf("the machine is there (%v), or the host changed from %+v to %+v", b.machine() != nil, before.Spec, b.host("a").Spec)
+			}
+		})
+	}
+}
+
+func TestHostThatIsGoneIsReplacedBeforeTheMachineRanAndNotAfterwards(t *testing.T) {
+	for name, ran := range map[string]bool{"before it ran": false, "after it ran": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newMachineBench(t, newHost("a"))
+			b.passes()
+			if ran {
+				b.run()
+			}
+			if err := b.api.Delete(t.Context(), b.host("a")); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.api.Create(t.Context(), newHost("b")); err != nil {
+				t.Fatal(err)
+			}
+			b.passes()
+			if got := b.held() != nil; got == ran {
+				t.Errorf("the machine has host b: %v", got)
+			}
+			if ran {
+				b.wantCondition(v1beta2.AssociateBareMetalHostCondition, metav1.ConditionFalse, v1beta2.HostLostReason, "metal/a of the machine does not exist")
+				b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.NotReadyReason, "delete its Machine")
+			}
+			b.remove()
+			b.run()
+			if b.machine() != nil {
+				t.Error("the machine is not gone")
+			}
+		})
+	}
+}

@@ -1,0 +1,189 @@
+package machine
+
+import (
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/reuse"
+	"github.com/ingot-metal/ingot/internal/cluster/workload"
+)
+
+func TestHostIsDeployedOnlyOnce(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.run()
+	edit(b, b.host("a"), func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+	b.run()
+	if isSpecified(b.host("a")) {
+		t.Error("the host is deployed again with the data of its first start")
+	}
+	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.NotReadyReason, `in state "available"`)
+	if m := b.machine(); !*m.Status.Initialization.Provisioned {
+		t.Error("provisioned became false")
+	}
+}
+
+func TestReservedHostsAreTakenFirstAndWaitedFor(t *testing.T) {
+	b := newMachineBench(t, newHost("a"), newHost("b"), newHost("kept", reservedFor(owner, began), inState(v1alpha1.StateDeprovisioning)))
+	b.keeping.preference = reuse.Preference{Owner: &owner, Wanted: true, Waiting: true, WaitingFor: "Host kept is deprovisioning."}
+	b.passes()
+	b.wantCondition(v1beta2.AssociateBareMetalHostCondition, metav1.ConditionFalse, v1beta2.WaitingForReservedHostReason, "Host kept is deprovisioning.")
+	report(b, b.host("kept"), inState(v1alpha1.StateAvailable))
+	b.passes()
+	h := b.held()
+	if h == nil || h.Name != "kept" || h.Labels[v1beta2.NodeReuseLabel] != "" || h.Annotations[v1beta2.ReservedAtAnnotation] != "" {
+		t.Fatalf("host %+v, want the reserved one without its reservation", h)
+	}
+	b.wantCondition(v1beta2.AssociateBareMetalHostCondition, metav1.ConditionTrue, v1beta2.AssociateBareMetalHostViaNodeReuseSuccessReason, "")
+}
+
+func TestReservedHostIsNotTakenWithoutReuse(t *testing.T) {
+	b := newMachineBench(t, newHost("kept", reservedFor(owner, began)))
+	b.keeping.preference = reuse.Preference{Owner: &owner}
+	b.passes()
+	b.wantCondition(v1beta2.AssociateBareMetalHostCondition, metav1.ConditionFalse, v1beta2.NoMatchingHostReason, "1 reserved for other owners")
+}
+
+func TestSkippedReuseIsTold(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.keeping.preference = reuse.Preference{Skipped: "Machine m-1 has no owner."}
+	b.passes()
+	if b.held() == nil || !b.told(eventNodeReuseSkipped) {
+		t.Error("the machine has no host, or there is no event")
+	}
+}
+
+func TestHostIsReservedTogetherWithTheRemovalOfItsImage(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.run()
+	b.keeping.reservation = reuse.Reservation{Owner: owner, At: began}
+	b.remove()
+	b.passes()
+	h := b.host("a")
+	if !reuse.ReservedFor(&owner, h) || isSpecified(h) || h.Labels[clusterv1.ClusterNameLabel] != "edge" {
+		t.Fatalf("host %+v, want it reserved and without image", h)
+	}
+	if b.machine() == nil {
+		t.Fatal("the machine went before its host was deprovisioned")
+	}
+	b.run()
+	if h := b.host("a"); b.machine() != nil || !reuse.ReservedFor(&owner, h) {
+		t.Errorf("machine is there: %v; host %+v", b.machine() != nil, h)
+	}
+	if !b.told(eventHostReserved) {
+		t.Error("there is no event")
+	}
+}
+
+func TestCleaningModeOfTheTemplateReachesMachineAndHost(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	template := &v1beta2.Metal3MachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "workers"}}
+	if err := b.api.Create(t.Context(), template); err != nil {
+		t.Fatal(err)
+	}
+	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) {
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.TemplateClonedFromNameAnnotation, "workers")
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.TemplateClonedFromGroupKindAnnotation, "Metal3MachineTemplate.infrastructure.cluster.x-k8s.io")
+	})
+	b.run()
+	if mode := b.host("a").Spec.AutomatedCleaningMode; mode != v1alpha1.CleaningModeMetadata {
+		t.Errorf("mode %q without one in the template", mode)
+	}
+	for _, deleted := range []bool{false, true} {
+		mode := map[bool]string{false: v1beta2.CleaningModeDisabled, true: v1beta2.CleaningModeMetadata}[deleted]
+		edit(b, template, func(template *v1beta2.Metal3MachineTemplate) {
+			template.Spec.Template.Spec.AutomatedCleaningMode = mode
+		})
+		if deleted {
+			b.remove()
+		}
+		b.passes()
+		if got := b.host("a").Spec.AutomatedCleaningMode; string(got) != mode || b.machine().Spec.AutomatedCleaningMode != mode {
+			t.Errorf("mode of the host %q, of the machine %q, want %q (deleted: %v)", got, b.machine().Spec.AutomatedCleaningMode, mode, deleted)
+		}
+	}
+}
+
+func TestSelectorThatCannotMatchIsExplained(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) {
+		m.Spec.HostSelector = &v1beta2.HostSelector{MatchExpressions: []v1beta2.HostSelectorRequirement{{Key: "rack", Operator: "Near"}}}
+	})
+	b.passes()
+	b.wantCondition(v1beta2.AssociateBareMetalHostCondition, metav1.ConditionFalse, v1beta2.AssociateBareMetalHostFailedReason, "spec.hostSelector cannot be used")
+}
+
+func TestLostAnnotationIsWrittenAgain(t *testing.T) {
+	b := newMachineBench(t, newHost("a"), newHost("b"))
+	b.run()
+	name := b.held().Name
+	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { delete(m.Annotations, v1beta2.HostAnnotation) })
+	b.passes()
+	if got := b.machine().Annotations[v1beta2.HostAnnotation]; got != namespace+"/"+name {
+		t.Errorf("the machine names host %q, want %q", got, name)
+	}
+	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { delete(m.Annotations, v1beta2.HostAnnotation) })
+	b.remove()
+	b.run()
+	b.isFreed(name)
+}
+
+func TestIdleMachineIsNotWritten(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.run()
+	machine, host := b.machine().ResourceVersion, b.host("a").ResourceVersion
+	b.passes()
+	if b.machine().ResourceVersion != machine || b.host("a").ResourceVersion != host {
+		t.Error("a pass without a reason wrote something")
+	}
+}
+
+func TestNodeWithAnotherProviderIDGivesItToTheMachine(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.r.Nodes = nodes{workload.Result{Reason: v1beta2.AssociateMetal3MachineMetaDataSuccessReason, ProviderID: "metal3://metal/a/m-1-old"}}
+	b.run()
+	if got := b.machine().Spec.ProviderID; got != "metal3://metal/a/m-1-old" {
+		t.Errorf("provider ID %q, want that of the Node", got)
+	}
+}
+
+func TestRequestsNameTheMachinesThatAHostMattersTo(t *testing.T) {
+	holder, chooser, waiter := newMachine("holder"), newMachine("chooser"), newMachine("waiter")
+	chooser.Annotations = map[string]string{v1beta2.HostAnnotation: "metal/h"}
+	b := newBench(t, holder, chooser, waiter)
+	holder.Annotations = map[string]string{v1beta2.HostAnnotation: "metal/other"}
+	if err := b.api.Update(t.Context(), holder); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		host *v1alpha1.BareMetalHost
+		want []string
+	}{
+		"free":             {newHost("h"), []string{"chooser", "waiter"}},
+		"not free":         {newHost("h", inState(v1alpha1.StateInspecting)), []string{"chooser"}},
+		"reserved":         {newHost("h", reservedFor(owner, began), inState(v1alpha1.StateDeprovisioning)), []string{"chooser", "waiter"}},
+		"held":             {newHost("other", consumedBy("Metal3Machine", "holder")), []string{"holder"}},
+		"of another kind ": {newHost("other", consumedBy("Server", "holder")), []string{"holder", "waiter"}},
+	} {
+		queue := &recording{}
+		b.r.enqueueAround(t.Context(), tt.host, queue)
+		slices.Sort(queue.names)
+		if !slices.Equal(queue.names, tt.want) {
+			t.Errorf("%s: requests for %v, want %v", name, queue.names, tt.want)
+		}
+	}
+}
+
+// recording is a queue that keeps the names of requests.
+type recording struct {
+	requests
+
+	names []string
+}
+
+func (q *recording) Add(r ctrl.Request) { q.names = append(q.names, r.Name) }

@@ -1,0 +1,92 @@
+package machine
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+func TestPauseOfOthersStays(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.run()
+	edit(b, b.host("a"), pausedAs("a person"))
+	b.pause(true)
+	b.passes()
+	if m := b.machine(); m.Annotations[blockMoveAnnotation] != "" || !meta.IsStatusConditionTrue(m.Status.Conditions, v1beta2.PausedCondition) {
+		t.Errorf("machine is %+v, want a paused one that can be moved", m)
+	}
+	b.pause(false)
+	b.passes()
+	if got := b.host("a").Annotations[v1alpha1.PausedAnnotation]; got != "a person" {
+		t.Errorf("the pause of a person became %q", got)
+	}
+	b.remove()
+	b.passes()
+	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.DeletingReason, "paused: remove its annotation")
+}
+
+func TestMachineCanBeMovedOnlyWhenItsHostIsPaused(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.passes()
+	b.hostsWork() // provisioning
+	b.pause(true)
+	b.passes()
+	if _, blocked := b.machine().Annotations[blockMoveAnnotation]; !blocked || isAnnotated(b.host("a"), v1alpha1.PausedAnnotation) {
+		t.Errorf("a host in state %q was paused", b.host("a").Status.Provisioning.State)
+	}
+	b.hostsWork() // provisioned
+	b.passes()
+	if _, blocked := b.machine().Annotations[blockMoveAnnotation]; blocked || !isAnnotated(b.host("a"), v1alpha1.StatusAnnotation) {
+		t.Errorf("the machine cannot be moved; its host has annotations %v", b.host("a").Annotations)
+	}
+}
+
+// TestMovedMachineGoesOn creates the objects of a machine as clusterctl does in another cluster: with other
+// UIDs and without status.
+func TestMovedMachineGoesOn(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.run()
+	b.pause(true)
+	b.passes()
+	m, h := b.machine(), b.host("a")
+	target := newMachineBench(t)
+	target.pause(true)
+	if err := target.api.Delete(t.Context(), target.machine()); err != nil {
+		t.Fatal(err)
+	}
+	status := h.Status
+	m.UID, m.ResourceVersion, m.Status = "moved", "", v1beta2.Metal3MachineStatus{}
+	h.UID, h.ResourceVersion, h.Status = "moved-host", "", v1alpha1.BareMetalHostStatus{}
+	for _, obj := range []client.Object{m, h} {
+		if err := target.api.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	target.passes()
+	target.pause(false)
+	target.passes()
+	if h := target.held(); h == nil || isAnnotated(h, v1alpha1.PausedAnnotation) || !isAnnotated(h, v1alpha1.StatusAnnotation) {
+		t.Fatalf("host %+v, want the same one without its pause and with its status", h)
+	}
+	target.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.NotReadyReason, "in state")
+	report(target, target.host("a"), func(h *v1alpha1.BareMetalHost) { h.Status = status })
+	target.passes()
+	target.wantCondition(v1beta2.ReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason, "")
+	if m := target.machine(); m.Spec.ProviderID != "metal3://metal/a/m-1" || m.Status.UserData == nil {
+		t.Errorf("machine is %+v", m)
+	}
+	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) {
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, deletedForMoveAnnotation, "")
+	})
+	b.remove()
+	b.pause(false)
+	b.passes()
+	if h := b.held(); h == nil || !isSpecified(h) {
+		t.Error("the object that was moved released its host")
+	}
+}
