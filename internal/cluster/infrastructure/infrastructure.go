@@ -73,15 +73,20 @@ func (r *Reconciler) reconcile(ctx context.Context, c *v1beta2.Metal3Cluster) (c
 	paused := related.IsPaused(cluster, c)
 	switch {
 	case paused:
-		status := *c.Status.DeepCopy()
-		setPaused(c, &status, true)
-		return ctrl.Result{}, r.write(ctx, c, status)
+		return r.pause(ctx, c, cluster)
 	case !c.DeletionTimestamp.IsZero():
 		return r.delete(ctx, c, cluster)
 	case cluster == nil:
 		return ctrl.Result{}, r.write(ctx, c, failed(c, v1beta2.FailedToGetOwnerClusterReason, "No Cluster owns this Metal3Cluster yet."))
 	}
-	if err := r.keep(ctx, c, controllerutil.AddFinalizer); err != nil {
+	err = r.patch(ctx, c, func(c *v1beta2.Metal3Cluster) {
+		controllerutil.AddFinalizer(c, v1beta2.ClusterFinalizer)
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, related.BlockMoveAnnotation, "")
+	})
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.resumeHosts(ctx, c, cluster.Name); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, r.write(ctx, c, observe(c))
@@ -104,7 +109,7 @@ func (r *Reconciler) delete(ctx context.Context, c *v1beta2.Metal3Cluster, clust
 			return ctrl.Result{RequeueAfter: poll}, r.write(ctx, c, status)
 		}
 	}
-	return ctrl.Result{}, r.keep(ctx, c, controllerutil.RemoveFinalizer)
+	return ctrl.Result{}, r.patch(ctx, c, func(c *v1beta2.Metal3Cluster) { controllerutil.RemoveFinalizer(c, v1beta2.ClusterFinalizer) })
 }
 
 // clusterName is the name of the Cluster, from the owner, the reference to it, or the label.
@@ -120,14 +125,15 @@ func clusterName(c *v1beta2.Metal3Cluster, cluster *clusterv1.Cluster) string {
 	return c.Labels[clusterv1.ClusterNameLabel]
 }
 
-// keep adds or removes the finalizer.
-func (r *Reconciler) keep(ctx context.Context, c *v1beta2.Metal3Cluster, change func(client.Object, string) bool) error {
+// patch changes the metadata of a Metal3Cluster, if there is something to change.
+func (r *Reconciler) patch(ctx context.Context, c *v1beta2.Metal3Cluster, change func(*v1beta2.Metal3Cluster)) error {
 	after := c.DeepCopy()
-	if !change(after, v1beta2.ClusterFinalizer) {
+	change(after)
+	if equality.Semantic.DeepEqual(c.ObjectMeta, after.ObjectMeta) {
 		return nil
 	}
 	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("change the finalizers of Metal3Cluster %s/%s: %w", c.Namespace, c.Name, err)
+		return fmt.Errorf("change the metadata of Metal3Cluster %s/%s: %w", c.Namespace, c.Name, err)
 	}
 	c.ObjectMeta = after.ObjectMeta
 	return nil

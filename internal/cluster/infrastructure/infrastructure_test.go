@@ -19,6 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
+	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 )
 
 const namespace = "metal"
@@ -36,7 +39,7 @@ type bench struct {
 func newBench(t testing.TB, objects ...client.Object) *bench {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1beta2.AddToScheme, clusterv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, v1beta2.AddToScheme, clusterv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -209,4 +212,50 @@ func TestUnreadableOwnerIsShownAndReadAgain(t *testing.T) {
 	refuse = false
 	b.passes()
 	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason, "")
+}
+
+func TestReservedHostsArePausedBeforeTheClusterMoves(t *testing.T) {
+	reserved := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kept", Labels: map[string]string{clusterv1.ClusterNameLabel: "edge"}}}
+	used := reserved.DeepCopy()
+	used.Name = "used"
+	reuse.Reservation{Owner: reuse.Owner{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Namespace: namespace, Name: "workers"}, At: began}.Apply(reserved)
+	reserved.Status.Provisioning.State = v1alpha1.StateDeprovisioning
+	b := newBench(t, append(newClusters(nil), reserved, used)...)
+	host := func(name string) *v1alpha1.BareMetalHost {
+		h := &v1alpha1.BareMetalHost{}
+		if err := b.api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, h); err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	pause := func(paused bool) {
+		cluster := &clusterv1.Cluster{}
+		if err := b.api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "edge"}, cluster); err != nil {
+			t.Fatal(err)
+		}
+		cluster.Spec.Paused = new(paused)
+		if err := b.api.Update(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+		b.passes()
+	}
+	blocked := func() bool { _, there := b.cluster().Annotations[related.BlockMoveAnnotation]; return there }
+	b.passes()
+	pause(true)
+	if !blocked() || related.IsPausedByUs(host("kept")) {
+		t.Error("a host that is being cleaned is paused, or the Cluster can be moved before that")
+	}
+	h := host("kept")
+	h.Status.Provisioning.State = v1alpha1.StateAvailable
+	if err := b.api.Update(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	b.passes()
+	if blocked() || !related.IsPausedByUs(host("kept")) || related.IsPausedByUs(host("used")) {
+		t.Errorf("blocked %v, reserved host paused %v, used host paused %v", blocked(), related.IsPausedByUs(host("kept")), related.IsPausedByUs(host("used")))
+	}
+	pause(false)
+	if !blocked() || related.IsPausedByUs(host("kept")) {
+		t.Error("the pause did not end")
+	}
 }

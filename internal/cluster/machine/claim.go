@@ -209,7 +209,7 @@ func (p *pass) claim(ctx context.Context, w wanted, h *v1alpha1.BareMetalHost) (
 func name(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) {
 	controllerutil.AddFinalizer(m, v1beta2.MachineFinalizer)
 	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.HostAnnotation, h.Namespace+"/"+h.Name)
-	metav1.SetMetaDataAnnotation(&m.ObjectMeta, blockMoveAnnotation, "")
+	metav1.SetMetaDataAnnotation(&m.ObjectMeta, related.BlockMoveAnnotation, "")
 }
 
 // take makes a machine the consumer of a host.
@@ -225,7 +225,7 @@ func take(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine, cluster string) {
 func (p *pass) dropChoice(ctx context.Context) error {
 	return p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) {
 		delete(m.Annotations, v1beta2.HostAnnotation)
-		delete(m.Annotations, blockMoveAnnotation)
+		delete(m.Annotations, related.BlockMoveAnnotation)
 	})
 }
 

@@ -235,27 +235,6 @@ func pausedAs(value string) func(*v1alpha1.BareMetalHost) {
 	}
 }
 
-func TestHostsAreNotPausedWhileTheEngineWorksOnThem(t *testing.T) {
-	for state, want := range map[v1alpha1.ProvisioningState]bool{
-		v1alpha1.StateNone: true, v1alpha1.StateUnmanaged: true, v1alpha1.StateAvailable: true, v1alpha1.StateReady: true,
-		v1alpha1.StateProvisioned: true, v1alpha1.StateExternallyProvisioned: true,
-		v1alpha1.StateRegistering: false, v1alpha1.StateImporting: false, v1alpha1.StateInspecting: false, v1alpha1.StatePreparing: false,
-		v1alpha1.StateProvisioning: false, v1alpha1.StateDeprovisioning: false, v1alpha1.StateDeleting: false, v1alpha1.StatePoweringOffBeforeDelete: false,
-	} {
-		if got := canPause(newHost("h", inState(state))); got != want {
-			t.Errorf("state %q: %v, want %v", state, got, want)
-		}
-		if !canPause(newHost("h", inState(state), annotated(v1alpha1.DetachedAnnotation))) {
-			t.Errorf("state %q: a detached host cannot be paused", state)
-		}
-	}
-	serviced := newHost("h", inState(v1alpha1.StateProvisioned))
-	serviced.Status.OperationalStatus = v1alpha1.OperationalStatusServicing
-	if canPause(serviced) {
-		t.Error("a host can be paused in a live update")
-	}
-}
-
 func TestHostRunsOnlyWhenItIsProvisionedAndOnline(t *testing.T) {
 	for name, tt := range map[string]struct {
 		host *v1alpha1.BareMetalHost

@@ -126,7 +126,7 @@ func (b *bench) check() {
 	if key, chosen := related.HostName(m); !chosen || key.Name != h.Name || len(m.Finalizers) == 0 {
 		b.Errorf("host %s has a consumer that does not know it: annotations %v, finalizers %v", h.Name, m.Annotations, m.Finalizers)
 	}
-	if _, blocked := m.Annotations[blockMoveAnnotation]; !blocked && !isAnnotated(h, v1alpha1.PausedAnnotation) {
+	if _, blocked := m.Annotations[related.BlockMoveAnnotation]; !blocked && !isAnnotated(h, v1alpha1.PausedAnnotation) {
 		b.Error("clusterctl could move the machine before its host is paused")
 	}
 	for _, other := range b.hosts() {

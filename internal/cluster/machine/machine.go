@@ -39,9 +39,7 @@ const (
 	// poll is the longest wait for something that is watched, too.
 	poll = 30 * time.Second
 
-	// blockMoveAnnotation makes clusterctl wait before it moves an object, and
-	// deletedForMoveAnnotation says that clusterctl deletes it because it was moved.
-	blockMoveAnnotation      = "clusterctl.cluster.x-k8s.io/block-move"
+	// deletedForMoveAnnotation says that clusterctl deletes an object because it was moved.
 	deletedForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 	// moveLabel has clusterctl move an object that no other one owns.
 	moveLabel = "clusterctl.cluster.x-k8s.io/move"

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
 )
 
 func TestPauseOfOthersStays(t *testing.T) {
@@ -17,7 +18,7 @@ func TestPauseOfOthersStays(t *testing.T) {
 	edit(b, b.host("a"), pausedAs("a person"))
 	b.pause(true)
 	b.passes()
-	if m := b.machine(); m.Annotations[blockMoveAnnotation] != "" || !meta.IsStatusConditionTrue(m.Status.Conditions, v1beta2.PausedCondition) {
+	if m := b.machine(); m.Annotations[related.BlockMoveAnnotation] != "" || !meta.IsStatusConditionTrue(m.Status.Conditions, v1beta2.PausedCondition) {
 		t.Errorf("machine is %+v, want a paused one that can be moved", m)
 	}
 	b.pause(false)
@@ -36,12 +37,12 @@ func TestMachineCanBeMovedOnlyWhenItsHostIsPaused(t *testing.T) {
 	b.hostsWork() // provisioning
 	b.pause(true)
 	b.passes()
-	if _, blocked := b.machine().Annotations[blockMoveAnnotation]; !blocked || isAnnotated(b.host("a"), v1alpha1.PausedAnnotation) {
+	if _, blocked := b.machine().Annotations[related.BlockMoveAnnotation]; !blocked || isAnnotated(b.host("a"), v1alpha1.PausedAnnotation) {
 		t.Errorf("a host in state %q was paused", b.host("a").Status.Provisioning.State)
 	}
 	b.hostsWork() // provisioned
 	b.passes()
-	if _, blocked := b.machine().Annotations[blockMoveAnnotation]; blocked || !isAnnotated(b.host("a"), v1alpha1.StatusAnnotation) {
+	if _, blocked := b.machine().Annotations[related.BlockMoveAnnotation]; blocked || !isAnnotated(b.host("a"), v1alpha1.StatusAnnotation) {
 		t.Errorf("the machine cannot be moved; its host has annotations %v", b.host("a").Annotations)
 	}
 }

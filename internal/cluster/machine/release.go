@@ -79,7 +79,7 @@ func giveBack(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine, s secrets, fa
 	h.Spec.NetworkData = unless(h.Spec.NetworkData, h.Namespace, m.Status.NetworkData, s.networkData)
 	clean(h, m)
 	h.Spec.Online = onlineAfterRelease(h, fastTrack)
-	resume(h)
+	related.Resume(h)
 }
 
 // unless returns a reference to a Secret, or nil when it names the same one as another.
@@ -97,7 +97,7 @@ func free(h *v1alpha1.BareMetalHost) {
 	reuse.Clear(h)
 	h.Spec.ConsumerRef = nil
 	delete(h.Labels, clusterv1.ClusterNameLabel)
-	resume(h)
+	related.Resume(h)
 }
 
 // delete releases the host of a deleted machine, and lets the machine go.

@@ -1,0 +1,92 @@
+package infrastructure
+
+import (
+	"context"
+	"fmt"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
+	"github.com/ingot-metal/ingot/internal/cluster/reuse"
+)
+
+// pause pauses the hosts that are reserved in a paused Cluster, and then lets clusterctl move the
+// Metal3Cluster. Hosts of machines are paused for these.
+func (r *Reconciler) pause(ctx context.Context, c *v1beta2.Metal3Cluster, cluster *clusterv1.Cluster) (ctrl.Result, error) {
+	status := *c.Status.DeepCopy()
+	setPaused(c, &status, true)
+	// A Metal3Cluster that is paused alone does not move.
+	if cluster == nil || !related.IsPaused(cluster, &v1beta2.Metal3Cluster{}) {
+		return ctrl.Result{}, r.write(ctx, c, status)
+	}
+	reserved, err := r.reservedHosts(ctx, r.Live, c.Namespace, cluster.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	done := true
+	for _, h := range reserved {
+		if !related.CanPause(h) {
+			done = false
+			continue
+		}
+		if err := r.change(ctx, h, related.Pause); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if !done {
+		return ctrl.Result{RequeueAfter: poll}, r.write(ctx, c, status)
+	}
+	if err := r.patch(ctx, c, func(c *v1beta2.Metal3Cluster) { delete(c.Annotations, related.BlockMoveAnnotation) }); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.write(ctx, c, status)
+}
+
+// resumeHosts ends the pause of the hosts that are reserved in a Cluster.
+func (r *Reconciler) resumeHosts(ctx context.Context, c *v1beta2.Metal3Cluster, cluster string) error {
+	reserved, err := r.reservedHosts(ctx, r.Client, c.Namespace, cluster)
+	if err != nil {
+		return err
+	}
+	for _, h := range reserved {
+		if err := r.change(ctx, h, func(h *v1alpha1.BareMetalHost) error { related.Resume(h); return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reservedHosts are the hosts of a Cluster that are kept for machines to come.
+func (r *Reconciler) reservedHosts(ctx context.Context, reader client.Reader, namespace, cluster string) ([]*v1alpha1.BareMetalHost, error) {
+	var list v1alpha1.BareMetalHostList
+	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
+		return nil, fmt.Errorf("list the hosts of Cluster %s/%s: %w", namespace, cluster, err)
+	}
+	var reserved []*v1alpha1.BareMetalHost
+	for i := range list.Items {
+		if reuse.IsReserved(&list.Items[i]) {
+			reserved = append(reserved, &list.Items[i])
+		}
+	}
+	return reserved, nil
+}
+
+// change changes the annotations of a host, if there is something to change and nobody has changed
+// it since it was read.
+func (r *Reconciler) change(ctx context.Context, h *v1alpha1.BareMetalHost, change func(*v1alpha1.BareMetalHost) error) error {
+	after := h.DeepCopy()
+	if err := change(after); err != nil {
+		return err
+	}
+	if len(after.Annotations) == len(h.Annotations) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(h, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("change the pause of host %s/%s: %w", h.Namespace, h.Name, err)
+	}
+	return nil
+}

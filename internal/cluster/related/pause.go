@@ -1,0 +1,62 @@
+package related
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// BlockMoveAnnotation makes clusterctl wait before it moves an object. Whoever pauses hosts for
+// an object removes it when that is done.
+const BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
+
+// restful are the states in which the engine does nothing with a host, so that it can be paused and
+// moved.
+var restful = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StateNone: true, v1alpha1.StateUnmanaged: true, v1alpha1.StateAvailable: true, v1alpha1.StateReady: true,
+	v1alpha1.StateProvisioned: true, v1alpha1.StateExternallyProvisioned: true,
+}
+
+// CanPause reports whether a host can be paused now: it is paused, or the engine does not work
+// on it.
+func CanPause(h *v1alpha1.BareMetalHost) bool {
+	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
+	_, detached := h.Annotations[v1alpha1.DetachedAnnotation]
+	detached = detached || h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
+	return paused || (restful[h.Status.Provisioning.State] || detached) && h.Status.OperationalStatus != v1alpha1.OperationalStatusServicing
+}
+
+// Pause pauses a host object, and copies its status into the annotation from which it is restored in
+// another cluster. A host that somebody else has paused keeps the value of that annotation.
+func Pause(h *v1alpha1.BareMetalHost) error {
+	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
+	_, copied := h.Annotations[v1alpha1.StatusAnnotation]
+	if paused && copied {
+		return nil
+	}
+	status, err := json.Marshal(h.Status)
+	if err != nil {
+		return fmt.Errorf("encode the status of host %s/%s: %w", h.Namespace, h.Name, err)
+	}
+	metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.StatusAnnotation, string(status))
+	if !paused {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.PausedAnnotation, v1alpha1.PausedByClusterAPI)
+	}
+	return nil
+}
+
+// IsPausedByUs reports whether a host is paused for its Cluster.
+func IsPausedByUs(h *v1alpha1.BareMetalHost) bool {
+	return h.Annotations[v1alpha1.PausedAnnotation] == v1alpha1.PausedByClusterAPI
+}
+
+// Resume ends the pause of a host object, if it is one for its Cluster. The annotation with the status
+// stays: the host controller restores it, or removes it.
+func Resume(h *v1alpha1.BareMetalHost) {
+	if IsPausedByUs(h) {
+		delete(h.Annotations, v1alpha1.PausedAnnotation)
+	}
+}
