@@ -111,8 +111,10 @@ func TestSecretsOfTheSpecComeBeforeThoseThatAreMade(t *testing.T) {
 func TestAddressesAreThoseOfNICsAndTheName(t *testing.T) {
 	got := addressesOf(&v1alpha1.HardwareDetails{Hostname: "node-1", NICs: []v1alpha1.NIC{{IP: "192.0.2.7"}, {IP: "2001:db8::7"}, {IP: "192.0.2.7"}, {}}})
 	want := []clusterv1.MachineAddress{
-		{Type: clusterv1.MachineInternalIP, Address: "192.0.2.7"}, {Type: clusterv1.MachineInternalIP, Address: "2001:db8::7"},
-		{Type: clusterv1.MachineHostName, Address: "node-1"}, {Type: clusterv1.MachineInternalDNS, Address: "node-1"},
+		{Type: clusterv1.MachineInternalIP, Address: "192.0.2.7"},
+		{Type: clusterv1.MachineInternalIP, Address: "2001:db8::7"},
+		{Type: clusterv1.MachineHostName, Address: "node-1"},
+		{Type: clusterv1.MachineInternalDNS, Address: "node-1"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
