@@ -1,0 +1,95 @@
+package fencing
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// ProvenOff returns nil when the machine of a host is proven to be off by this very hold: the
+// annotation key has this value, and the host operator has recorded that it read the machine to
+// be off after the request that this annotation caused. Otherwise the error says why that is
+// not known. The host has to be read from the API server and not from a cache.
+//
+// status.poweredOn alone proves nothing: it is what was read last, perhaps before the request,
+// and nobody corrects it while the BMC does not answer or the host is paused.
+func ProvenOff(h *v1alpha1.BareMetalHost, key, value string) error {
+	if why := unwatched(h); why != "" {
+		return errors.New(why)
+	}
+	switch held, ok := h.Annotations[key]; {
+	case !ok:
+		return fmt.Errorf("host %s does not have the annotation %s", h.Name, key)
+	case held != value:
+		return fmt.Errorf("the annotation %s of host %s has another value: somebody replaced the hold", key, h.Name)
+	case h.Status.PoweredOn:
+		return fmt.Errorf("the machine of host %s is on", h.Name)
+	}
+	for _, record := range h.Status.PowerOffHolds {
+		if record.Key != key {
+			continue
+		}
+		if record.Value != recordedValue(value) {
+			return fmt.Errorf("host %s has a record of an earlier value of the annotation %s only", h.Name, key)
+		}
+		if record.ConfirmedAt == nil {
+			return fmt.Errorf("host %s was asked to power off for the annotation %s, and is not confirmed to be off", h.Name, key)
+		}
+		return nil
+	}
+	return fmt.Errorf("host %s has no record in status.powerOffHolds for the annotation %s: it was not powered off for it yet, or its operator keeps no such records", h.Name, key)
+}
+
+// unwatched says why nobody knows the power of a host now, or is empty.
+func unwatched(h *v1alpha1.BareMetalHost) string {
+	if why := unfenceable(h); why != "" {
+		return why
+	}
+	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
+	switch {
+	case paused:
+		return fmt.Sprintf("host %s is paused by the annotation %s", h.Name, v1alpha1.PausedAnnotation)
+	case !h.DeletionTimestamp.IsZero():
+		return fmt.Sprintf("host %s is being deleted", h.Name)
+	case h.Status.Provisioning.ID == "":
+		return fmt.Sprintf("host %s has no node in the engine", h.Name)
+	}
+	switch h.Status.ErrorType {
+	case v1alpha1.ErrorPowerManagement, v1alpha1.ErrorRegistration, v1alpha1.ErrorProvisionedRegistration, v1alpha1.ErrorDetach:
+		return fmt.Sprintf("host %s has a %s: %s", h.Name, h.Status.ErrorType, h.Status.ErrorMessage)
+	default:
+		return ""
+	}
+}
+
+// unfenceable says why the machine of a host cannot be powered off and kept off, or is empty.
+func unfenceable(h *v1alpha1.BareMetalHost) string {
+	_, detached := h.Annotations[v1alpha1.DetachedAnnotation]
+	switch {
+	case !h.HasBMC():
+		return fmt.Sprintf("host %s has no BMC", h.Name)
+	case !h.SupportsPowerControl():
+		return fmt.Sprintf("the BMC in the spec of host %s belongs to another machine, by its condition %s", h.Name, v1alpha1.IdentityVerifiedCondition)
+	case h.Spec.DisablePowerOff:
+		return fmt.Sprintf("spec.disablePowerOff of host %s forbids to power it off", h.Name)
+	case detached, h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached:
+		return fmt.Sprintf("host %s is detached", h.Name)
+	default:
+		return ""
+	}
+}
+
+// longestRecorded is the longest value that a record has as it is, in bytes.
+const longestRecorded = 256
+
+// recordedValue is how status.powerOffHolds has the value of an annotation.
+func recordedValue(value string) string {
+	if len(value) <= longestRecorded {
+		return value
+	}
+	digest := sha256.Sum256([]byte(value))
+	return "sha256:" + hex.EncodeToString(digest[:])
+}
