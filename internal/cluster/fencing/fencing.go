@@ -2,7 +2,245 @@
 // host.metal3.io/external-remediation: it powers the host off, deletes the Node when the host is
 // proven to be off, and powers the host on again.
 //
-// All state is in the objects: each pass reads them and makes at most one write, so that a pass
-// which is lost, or made twice, changes nothing. A Node is never deleted without the proof that
-// the machine which it stands for is off (ProvenOff).
+// All state is in the objects: each pass reads them from the API servers and makes at most one
+// write, so that a pass which is lost, or made twice, changes nothing. The decision is pure
+// (decide.go, with the truth table in table.go); the writes are in effects.go. A Node is never
+// deleted without the proof that the machine which it stands for is off (ProvenOff).
 package fencing
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
+)
+
+// Defaults of a Config.
+const (
+	DefaultBudget      = 1
+	DefaultNodeTimeout = 20 * time.Minute
+)
+
+// workloads makes clients of workload clusters, which read without a cache.
+type workloads interface {
+	Client(ctx context.Context, cluster types.NamespacedName) (client.Client, error)
+}
+
+// Config is what a reconciler needs.
+type Config struct {
+	// Client writes, and reads from the cache.
+	Client client.Client
+	// Live reads from the API server.
+	Live client.Reader
+	// Workloads reach the API servers with the Nodes.
+	Workloads workloads
+	// FindNode finds the Node of a Machine, by its name or one of the provider IDs. It returns
+	// nil and no error when there is none.
+	FindNode func(ctx context.Context, c client.Client, machine *clusterv1.Machine, providerIDs ...string) (*corev1.Node, error)
+	Recorder events.EventRecorder
+	Metrics  *Metrics
+	Now      func() time.Time
+
+	// Budget is how many hosts of a cluster may be fenced at once. 0 means DefaultBudget.
+	Budget int
+	// NodeTimeout is how long health checks stay suspended for a Node to come back after its
+	// machine may be powered on. 0 means DefaultNodeTimeout.
+	NodeTimeout time.Duration
+	// ExtraActions switches on what goes beyond the truth table of the specification.
+	ExtraActions bool
+}
+
+// Reconciler recovers Machines.
+type Reconciler struct {
+	Config
+
+	// adding is held while the budget is counted and a hold is set, so that two passes of
+	// different Machines do not take the same place.
+	adding sync.Mutex
+}
+
+// New returns a reconciler.
+func New(config Config) *Reconciler {
+	if config.Budget == 0 {
+		config.Budget = DefaultBudget
+	}
+	if config.NodeTimeout == 0 {
+		config.NodeTimeout = DefaultNodeTimeout
+	}
+	return &Reconciler{Config: config}
+}
+
+// pass is what one pass has read, and what it needs to write.
+type pass struct {
+	facts
+
+	m3m *v1beta2.Metal3Machine
+	// workload is nil when the workload cluster was not needed or cannot be reached.
+	workload client.Client
+}
+
+// Reconcile makes one pass over a Machine, which may be gone.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	p, err := r.read(ctx, request.NamespacedName)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read what belongs to Machine %s: %w", request.NamespacedName, err)
+	}
+	d := decide(p.facts, limits{budget: r.Budget, nodeTimeout: r.NodeTimeout, extra: r.ExtraActions})
+	r.Metrics.showStuck(request.NamespacedName, d.reason == v1beta2.PowerOffNotConfirmedReason)
+	after := d.after
+	if d.do != doNothing {
+		err, after = r.effect(ctx, p, d.do), requeue.Soon
+	} else {
+		err = r.show(ctx, p, d)
+	}
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return ctrl.Result{RequeueAfter: requeue.Soon}, nil // somebody else was first: read again
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("%s for Machine %s: %w", d.do, request.NamespacedName, err)
+	default:
+		return ctrl.Result{RequeueAfter: after}, nil
+	}
+}
+
+// read reads what belongs to a Machine, without a cache. Of the cache only the names of
+// orphaned holds come, and these are read again.
+func (r *Reconciler) read(ctx context.Context, key types.NamespacedName) (*pass, error) {
+	p := &pass{facts: facts{now: r.Now(), machine: &clusterv1.Machine{}}}
+	err := r.Live.Get(ctx, key, p.machine)
+	if apierrors.IsNotFound(err) {
+		p.machine = nil
+		p.stray, err = r.strayHold(ctx, key, nil)
+	}
+	if err != nil || p.machine == nil {
+		return p, err
+	}
+	cluster, err := related.ClusterOf(ctx, r.Live, p.machine)
+	if err != nil {
+		return nil, err
+	}
+	if p.m3m, err = related.Metal3Machine(ctx, r.Live, p.machine); err != nil {
+		return nil, err
+	}
+	p.paused = related.IsPaused(cluster, p.machine)
+	if p.m3m != nil {
+		p.paused = p.paused || related.IsPaused(nil, p.m3m)
+		if shown := meta.FindStatusCondition(p.m3m.Status.Conditions, v1beta2.RemediatingCondition); shown != nil {
+			p.shown = shown.Reason
+		}
+		if p.host, err = related.Host(ctx, r.Live, p.m3m); err != nil {
+			return nil, err
+		}
+	}
+	if p.stray, err = r.strayHold(ctx, key, p.host); err != nil || p.host == nil {
+		return p, err
+	}
+	return p, r.readCycle(ctx, p)
+}
+
+// readCycle reads what a step of the cycle depends on.
+func (r *Reconciler) readCycle(ctx context.Context, p *pass) error {
+	if !p.machine.DeletionTimestamp.IsZero() || p.paused {
+		return nil
+	}
+	if needsNode(p.machine, p.host) {
+		r.readNode(ctx, p)
+	}
+	if !isRequested(p.machine) || isHeld(p.host) {
+		return nil
+	}
+	var err error
+	if p.occupied, err = r.countOccupied(ctx, p.machine, p.now); err != nil || !isControlPlane(p.machine) {
+		return err
+	}
+	var controlPlane clusterv1.MachineList
+	err = r.Live.List(ctx, &controlPlane, client.InNamespace(p.machine.Namespace), client.HasLabels{clusterv1.MachineControlPlaneLabel},
+		client.MatchingLabels{clusterv1.ClusterNameLabel: p.machine.Spec.ClusterName})
+	p.endangered = endangered(p.machine, controlPlane.Items)
+	return err
+}
+
+// countOccupied lists the hosts that take places of the budget of a Machine's cluster.
+func (r *Reconciler) countOccupied(ctx context.Context, m *clusterv1.Machine, now time.Time) ([]string, error) {
+	var hosts v1alpha1.BareMetalHostList
+	if err := r.Live.List(ctx, &hosts, client.InNamespace(m.Namespace)); err != nil {
+		return nil, fmt.Errorf("count the hosts that are being fenced: %w", err)
+	}
+	return occupied(hosts.Items, m.Spec.ClusterName, now), nil
+}
+
+// readNode finds the Node, or why nothing is known about it. A Node of that name with the
+// provider ID of another machine is not touched.
+func (r *Reconciler) readNode(ctx context.Context, p *pass) {
+	cluster := types.NamespacedName{Namespace: p.machine.Namespace, Name: p.machine.Spec.ClusterName}
+	c, err := r.Workloads.Client(ctx, cluster)
+	if err != nil {
+		p.unreachable = shorten(err.Error())
+		return
+	}
+	node, err := r.FindNode(ctx, c, p.machine, p.m3m.Spec.ProviderID)
+	switch {
+	case err != nil:
+		p.unreachable = shorten(fmt.Sprintf("find the Node of Machine %s: %v", p.machine.Name, err))
+	case node != nil && isOfAnother(node, p.machine.Spec.ProviderID, p.m3m.Spec.ProviderID):
+		p.unreachable = fmt.Sprintf("Node %s has the provider ID %s, which is not that of Machine %s", node.Name, node.Spec.ProviderID, p.machine.Name)
+	default:
+		p.node, p.workload = node, c
+	}
+}
+
+// isOfAnother reports whether a Node has a provider ID that is none of those, of which at least
+// one is known.
+func isOfAnother(node *corev1.Node, providerIDs ...string) bool {
+	known := false
+	for _, id := range providerIDs {
+		if id != "" && id == node.Spec.ProviderID {
+			return false
+		}
+		known = known || id != ""
+	}
+	return known && node.Spec.ProviderID != ""
+}
+
+// strayHold returns a host, other than the one that the Machine has, with a hold for a Machine
+// of this name. A paused host keeps its hold: it may be on its way into another cluster.
+func (r *Reconciler) strayHold(ctx context.Context, machine types.NamespacedName, own *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, error) {
+	var hosts v1alpha1.BareMetalHostList
+	if err := r.Client.List(ctx, &hosts, client.InNamespace(machine.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	for i := range hosts.Items {
+		if !isStray(&hosts.Items[i], machine, own) {
+			continue
+		}
+		var h v1alpha1.BareMetalHost
+		err := r.Live.Get(ctx, client.ObjectKeyFromObject(&hosts.Items[i]), &h)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		if err == nil && isStray(&h, machine, own) {
+			return &h, nil
+		}
+	}
+	return nil, nil
+}
+
+func isStray(h *v1alpha1.BareMetalHost, machine types.NamespacedName, own *v1alpha1.BareMetalHost) bool {
+	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
+	held := holdOf(h)
+	return held != nil && held.Machine.Name == machine.Name && !paused && (own == nil || own.UID != h.UID)
+}

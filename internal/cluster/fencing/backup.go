@@ -1,0 +1,126 @@
+package fencing
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+)
+
+// maxBackup is the longest value of the annotation with a backup, in bytes. All annotations of
+// an object together may have 256 KiB.
+const maxBackup = 64 << 10
+
+// backup is what a deleted Node had and the Node gets again when it is back: the value of the
+// annotation remediation.metal3.io/restore-pending.
+type backup struct {
+	// Node is the Node that it was taken from.
+	Node        nodeRef           `json:"node"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Taints      []corev1.Taint    `json:"taints,omitempty"`
+	// Dropped is how many labels and annotations had no room.
+	Dropped int `json:"dropped,omitempty"`
+}
+
+// passingTaints begin the keys of taints that say how a Node is at the moment. Whoever sets them
+// knows when they end.
+var passingTaints = []string{"node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "node.cluster.x-k8s.io/"}
+
+// backupOf returns the backup that a Machine has, or nil when it has none.
+func backupOf(m *clusterv1.Machine) *backup {
+	if _, ok := m.Annotations[v1beta2.RestorePendingAnnotation]; !ok {
+		return nil
+	}
+	var read backup
+	decode(m.Annotations, v1beta2.RestorePendingAnnotation, &read) // what cannot be read has nothing to restore
+	return &read
+}
+
+// takeBackup is a backup of a Node. What an earlier backup has, which was not restored yet, goes
+// into it where the Node lacks it. Of what does not fit, the longest annotations and then the
+// longest labels are dropped.
+func takeBackup(node *corev1.Node, earlier *backup) backup {
+	b := backup{
+		Node:        nodeRef{Name: node.Name, UID: node.UID},
+		Labels:      map[string]string{},
+		Annotations: map[string]string{},
+		Taints:      lastingTaints(node.Spec.Taints),
+	}
+	if earlier != nil {
+		maps.Copy(b.Labels, earlier.Labels)
+		maps.Copy(b.Annotations, earlier.Annotations)
+		b.Taints = append(b.Taints, missingTaints(earlier.Taints, b.Taints)...)
+		b.Dropped = earlier.Dropped
+	}
+	maps.Copy(b.Labels, node.Labels)
+	maps.Copy(b.Annotations, node.Annotations)
+	excess := len(encode(b)) - maxBackup
+	for _, values := range []map[string]string{b.Annotations, b.Labels} {
+		excess = b.drop(values, excess)
+	}
+	return b
+}
+
+// drop removes the longest values until so many bytes are gone, and returns how many are left.
+func (b *backup) drop(values map[string]string, excess int) int {
+	if excess <= 0 {
+		return excess
+	}
+	keys := slices.SortedFunc(maps.Keys(values), func(x, y string) int {
+		return cmp.Or(cmp.Compare(len(values[y]), len(values[x])), strings.Compare(x, y))
+	})
+	excess += len(`,"dropped":9999`)
+	for _, key := range keys {
+		if excess <= 0 {
+			break
+		}
+		excess -= len(encode(map[string]string{key: values[key]})) - len("{}")
+		delete(values, key)
+		b.Dropped++
+	}
+	return excess
+}
+
+// restore gives a Node what the backup has and the Node lacks; what the Node has stays as it is.
+// It reports whether anything was missing.
+func (b *backup) restore(node *corev1.Node) bool {
+	labels, annotations := node.Labels, node.Annotations
+	node.Labels, node.Annotations = merged(b.Labels, labels), merged(b.Annotations, annotations)
+	taints := missingTaints(b.Taints, node.Spec.Taints)
+	node.Spec.Taints = append(slices.Clone(node.Spec.Taints), taints...)
+	return len(node.Labels) > len(labels) || len(node.Annotations) > len(annotations) || len(taints) > 0
+}
+
+// isFor reports whether the backup is to be restored to this Node: it is not the one that the
+// backup was taken from.
+func (b *backup) isFor(uid types.UID) bool { return b.Node.UID != uid }
+
+// merged are the pairs of both, where those of the second win.
+func merged(first, second map[string]string) map[string]string {
+	both := maps.Clone(first)
+	if both == nil {
+		both = map[string]string{}
+	}
+	maps.Copy(both, second)
+	return both
+}
+
+func lastingTaints(taints []corev1.Taint) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool {
+		return slices.ContainsFunc(passingTaints, func(prefix string) bool { return strings.HasPrefix(t.Key, prefix) })
+	})
+}
+
+// missingTaints are the taints that the others lack: a taint is the same when key and effect are.
+func missingTaints(taints, others []corev1.Taint) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool {
+		return slices.ContainsFunc(others, func(o corev1.Taint) bool { return o.MatchTaint(&t) })
+	})
+}

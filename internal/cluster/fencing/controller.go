@@ -1,0 +1,102 @@
+package fencing
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
+)
+
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines/status,verbs=patch
+// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Controller returns the controller that runs the reconciler for changes in cache. Its requests
+// name Machines. At its start, and at each resync of the cache, it looks at all Machines that
+// are being recovered and at all holds. The caller starts and stops it.
+func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
+	options.Reconciler = r
+	c, err := controller.NewUnmanaged("fencing", options)
+	if err != nil {
+		return nil, err
+	}
+	for _, watched := range []source.Source{
+		source.Kind(cache, &clusterv1.Machine{}, &handler.TypedEnqueueRequestForObject[*clusterv1.Machine]{}, machineChanges()),
+		source.Kind(cache, &v1beta2.Metal3Machine{}, handler.TypedEnqueueRequestsFromMapFunc(r.machineOf)),
+		source.Kind(cache, &v1alpha1.BareMetalHost{}, handler.TypedEnqueueRequestsFromMapFunc(r.machinesOfHost)),
+	} {
+		if err := c.Watch(watched); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// machineChanges are changes of Machines that are, or were until now, to be recovered. One that
+// is gone may leave a hold.
+func machineChanges() predicate.TypedPredicate[*clusterv1.Machine] {
+	return predicate.TypedFuncs[*clusterv1.Machine]{
+		CreateFunc:  func(e event.TypedCreateEvent[*clusterv1.Machine]) bool { return isConcerned(e.Object) },
+		UpdateFunc:  func(e event.TypedUpdateEvent[*clusterv1.Machine]) bool { return isConcerned(e.ObjectOld) || isConcerned(e.ObjectNew) },
+		GenericFunc: func(e event.TypedGenericEvent[*clusterv1.Machine]) bool { return isConcerned(e.Object) },
+	}
+}
+
+// machineOf is the Machine of a Metal3Machine, if it is to be recovered.
+func (r *Reconciler) machineOf(ctx context.Context, m *v1beta2.Metal3Machine) []reconcile.Request {
+	machine, err := related.Machine(ctx, r.Client, m)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "The Machine of a Metal3Machine could not be read", "metal3Machine", client.ObjectKeyFromObject(m))
+	}
+	if machine == nil || !isConcerned(machine) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(machine)}}
+}
+
+// machinesOfHost are the Machine that a hold names, and the one that has the host if it is to
+// be recovered, or if the host has a hold.
+func (r *Reconciler) machinesOfHost(ctx context.Context, h *v1alpha1.BareMetalHost) []reconcile.Request {
+	var names []reconcile.Request
+	if held := holdOf(h); held != nil {
+		names = append(names, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: h.Namespace, Name: held.Machine.Name}})
+	}
+	machine, err := r.consumer(ctx, h)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "The Machine of a host could not be read", "host", client.ObjectKeyFromObject(h))
+	}
+	if machine != nil && (isConcerned(machine) || isHeld(h)) {
+		names = append(names, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(machine)})
+	}
+	return names
+}
+
+// consumer is the Machine that has a host, as the cache knows it, or nil.
+func (r *Reconciler) consumer(ctx context.Context, h *v1alpha1.BareMetalHost) (*clusterv1.Machine, error) {
+	if h.Spec.ConsumerRef == nil {
+		return nil, nil
+	}
+	var m v1beta2.Metal3Machine
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Spec.ConsumerRef.Name}, &m)
+	if err != nil || !related.Consumes(&m, h) {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return related.Machine(ctx, r.Client, &m)
+}

@@ -1,0 +1,322 @@
+package fencing
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+const (
+	// holdExpiry is when a hold whose request was withdrawn, and that has no effect, expires
+	// (extra action).
+	holdExpiry = 30 * time.Minute
+	// offGrace is how long a host is off without a hold until it gets one (extra action): two
+	// polls of the host operator.
+	offGrace = 2 * time.Minute
+)
+
+// How long a pass waits for what nobody reports to the controller.
+const (
+	nodePoll   = 15 * time.Second // a Node, or its API server
+	longPoll   = time.Minute      // what takes longer, or is reported usually
+	restorable = 5 * time.Minute  // a Node that was given up
+)
+
+// limits are what an administrator chooses.
+type limits struct {
+	// budget is how many hosts of a cluster may be fenced at once.
+	budget int
+	// nodeTimeout is how long health checks stay suspended for a Node to come back.
+	nodeTimeout time.Duration
+	// extra switches on the extra actions of the table.
+	extra bool
+}
+
+// facts are what a pass has read from the API servers.
+type facts struct {
+	now time.Time
+	// machine is nil when it is gone.
+	machine *clusterv1.Machine
+	paused  bool
+	// host is the one that the Machine has, or nil.
+	host *v1alpha1.BareMetalHost
+	// stray is another host with a hold of this Machine, or nil.
+	stray *v1alpha1.BareMetalHost
+	// node is the Node, or nil when it does not exist. unreachable says why that is not known.
+	node        *corev1.Node
+	unreachable string
+	// occupied are the hosts that take places of the budget.
+	occupied []string
+	// endangered says why the control plane needs this Machine, or is empty.
+	endangered string
+	// shown is the reason of the Metal3Machine's condition, or empty.
+	shown string
+}
+
+// decision is what a pass does: one write, or to show a condition and to wait.
+type decision struct {
+	do action
+	// reason and message are what the condition says. An empty reason leaves it as it is.
+	reason, message string
+	// after is when to look again; 0 means when something changes.
+	after time.Duration
+}
+
+// falseReasons are the reasons with which the condition is False.
+var falseReasons = map[string]bool{
+	v1beta2.NotRemediatingReason:        true,
+	v1beta2.RemediationImpossibleReason: true,
+	v1beta2.HostOffReason:               true,
+	v1beta2.NodeNotBackReason:           true,
+	v1beta2.ForeignHoldReason:           true,
+}
+
+func (d decision) condition() metav1.Condition {
+	status := metav1.ConditionTrue
+	if falseReasons[d.reason] {
+		status = metav1.ConditionFalse
+	}
+	return metav1.Condition{Type: v1beta2.RemediatingCondition, Status: status, Reason: d.reason, Message: d.message}
+}
+
+func write(a action) decision { return decision{do: a} }
+
+func wait(after time.Duration, reason, format string, args ...any) decision {
+	return decision{reason: reason, message: fmt.Sprintf(format, args...), after: after}
+}
+
+// decide is pure. Guards come first: what is paused, orphaned or foreign is not in the table.
+func decide(f facts, l limits) decision {
+	switch {
+	case f.paused:
+		return decision{}
+	case f.stray != nil:
+		return write(removeStray)
+	case f.machine == nil:
+		return decision{}
+	case !f.machine.DeletionTimestamp.IsZero():
+		if f.host != nil && holdOf(f.host) != nil {
+			return write(removeHold) // the deletion powers the host off by itself
+		}
+		return decision{}
+	case f.host == nil:
+		return withoutHost(f)
+	case isHeld(f.host) && holdOf(f.host) == nil:
+		return wait(longPoll, v1beta2.ForeignHoldReason, "Host %s has the annotation %s, which somebody else has set; remove it to let the Machine be recovered",
+			f.host.Name, holdKey)
+	case isHeld(f.host) && !holdOf(f.host).isOf(f.machine):
+		if isRequested(f.machine) {
+			return write(renewHold)
+		}
+		return write(removeHold)
+	default:
+		return follow(f, l)
+	}
+}
+
+// withoutHost ends what was begun for a Machine whose host is gone or belongs to another.
+func withoutHost(f facts) decision {
+	switch {
+	case isSuspended(f.machine):
+		return write(endSkip)
+	case isRequested(f.machine):
+		return wait(0, v1beta2.RemediationImpossibleReason, "Machine %s has no host that could be powered off", f.machine.Name)
+	default:
+		return idle(f)
+	}
+}
+
+// isSuspended reports whether there is something that suspends the health checks of a Machine,
+// or belongs to that.
+func isSuspended(m *clusterv1.Machine) bool { return isMarked(m) || stageOf(m) != nil }
+
+// idle is the end: nothing is left to do.
+func idle(f facts) decision {
+	if f.shown == "" {
+		return decision{}
+	}
+	return wait(0, v1beta2.NotRemediatingReason, "")
+}
+
+// situationOf is the row of the truth table. unproven says why a host with a request and a hold
+// counts as on.
+func situationOf(f facts) (s situation, unproven string) {
+	s = situation{node: f.node != nil, requested: isRequested(f.machine), on: f.host.Status.PoweredOn, held: isHeld(f.host)}
+	if s.requested && s.held {
+		err := ProvenOff(f.host, holdKey, f.host.Annotations[holdKey])
+		if s.on = err != nil; s.on {
+			unproven = err.Error()
+		}
+	}
+	return s, unproven
+}
+
+// needsNode reports whether the next step depends on whether the Node exists.
+func needsNode(m *clusterv1.Machine, h *v1alpha1.BareMetalHost) bool {
+	return isConcerned(m) && (isRequested(m) || !isHeld(h))
+}
+
+// follow takes the action of the row. When the Node is not known, only what both rows say about
+// a host that is held already is done.
+func follow(f facts, l limits) decision {
+	s, unproven := situationOf(f)
+	r := table[s]
+	if f.unreachable != "" {
+		other := s
+		other.node = !s.node
+		if !s.held || table[other] != r {
+			return wait(nodePoll, v1beta2.WorkloadClusterUnreachableReason, "Nothing is known about the Node, so that nothing is done: %s", f.unreachable)
+		}
+	}
+	if l.extra && r.extra != noExtra {
+		if d, applies := extraOf(f, l, r.extra); applies {
+			return d
+		}
+	}
+	switch {
+	case r.do == addHold:
+		return begin(f, l)
+	case s.held && s.requested:
+		return held(f, r.do, unproven)
+	case r.do != doNothing:
+		return write(r.do)
+	case s.held:
+		return wait(longPoll, v1beta2.PoweringOffReason, "The request was withdrawn before host %s was off; its hold is removed when it is off", f.host.Name)
+	}
+	d := finish(f, l)
+	if d.do == doNothing && s.requested {
+		d.reason = v1beta2.HostOffReason
+		d.message = fmt.Sprintf("Host %s is off without a hold of this Machine, so that it is not fenced: spec.online is false, another annotation holds it, or it has no power", f.host.Name)
+	}
+	return d
+}
+
+// extraOf is the extra action of a row, if its time has come.
+func extraOf(f facts, l limits, e extra) (decision, bool) {
+	switch e {
+	case expireHold:
+		expired := f.now.Sub(holdOf(f.host).RequestedAt.Time) >= holdExpiry
+		return write(removeHold), expired
+	case finishRequest:
+		return write(removeRequest), backupOf(f.machine) != nil
+	default: // holdAfterGrace
+		seen := stageOf(f.machine)
+		if seen == nil || seen.OffSince == nil {
+			return write(noteOff), true
+		}
+		if left := offGrace - f.now.Sub(seen.OffSince.Time); left > 0 {
+			return wait(left, v1beta2.HostOffReason, "Host %s is off without a hold of this Machine; it gets one if it stays off", f.host.Name), true
+		}
+		return begin(f, l), true
+	}
+}
+
+// begin starts a cycle, unless that is not possible or not the time for it.
+func begin(f facts, l limits) decision {
+	h := f.host
+	if why := unfenceable(h); why != "" {
+		if isSuspended(f.machine) {
+			return write(endSkip)
+		}
+		return impossible(why)
+	}
+	why := unready(h)
+	switch {
+	case why != "":
+		return wait(longPoll, v1beta2.WaitingForHostReason, "The machine is not powered off yet: %s", why)
+	case f.endangered != "":
+		return wait(longPoll, v1beta2.WaitingForControlPlaneReason, "Host %s is not powered off, because the control plane would lose its majority: %s", h.Name, f.endangered)
+	case len(f.occupied) >= l.budget:
+		return wait(longPoll, v1beta2.WaitingForBudgetReason, "%d of %d hosts that may be fenced at once are: %s", len(f.occupied), l.budget, strings.Join(f.occupied, ", "))
+	default:
+		return write(addHold)
+	}
+}
+
+func impossible(why string) decision {
+	return wait(0, v1beta2.RemediationImpossibleReason, "The request is kept and nothing is done: %s", why)
+}
+
+// unready says why a hold would not power the machine of a host off now, or is empty. Errors
+// do not count: the host operator goes on trying.
+func unready(h *v1alpha1.BareMetalHost) string {
+	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
+	state := h.Status.Provisioning.State
+	switch {
+	case paused:
+		return fmt.Sprintf("host %s is paused by the annotation %s", h.Name, v1alpha1.PausedAnnotation)
+	case !h.DeletionTimestamp.IsZero():
+		return fmt.Sprintf("host %s is being deleted", h.Name)
+	case state != v1alpha1.StateProvisioned && state != v1alpha1.StateExternallyProvisioned:
+		return fmt.Sprintf("host %s is not provisioned, its state is %q", h.Name, state)
+	default:
+		return ""
+	}
+}
+
+// held goes on with a requested cycle whose hold is set. While it is stuck, health checks may
+// look at the Machine; they are suspended again before the Node is deleted.
+func held(f facts, do action, unproven string) decision {
+	h := holdOf(f.host)
+	stuck := unproven != "" && (f.now.Sub(h.RequestedAt.Time) >= ConfirmTimeout || unfenceable(f.host) != "")
+	marked := isMarkedFor(f.machine, h)
+	switch {
+	case stuck && isSuspended(f.machine):
+		return write(endSkip)
+	case stuck && unfenceable(f.host) != "":
+		return impossible(unfenceable(f.host))
+	case stuck:
+		return wait(longPoll, v1beta2.PowerOffNotConfirmedReason, "The Node stays, because the machine is not proven to be off since %s: %s; repair the host or its BMC, or remove the annotation %s from the Machine",
+			h.RequestedAt.UTC().Format(time.RFC3339), unproven, v1beta2.ExternalRemediationAnnotation)
+	case !marked:
+		return write(markCycle)
+	case unproven != "":
+		left := max(ConfirmTimeout-f.now.Sub(h.RequestedAt.Time), time.Second)
+		return wait(min(left, longPoll), v1beta2.PoweringOffReason, "Waiting until the machine is proven to be off: %s", unproven)
+	case do != deleteNode:
+		return write(do)
+	case h.nodeUID() != f.node.UID:
+		return write(renewHold)
+	case backupOf(f.machine) == nil || backupOf(f.machine).isFor(f.node.UID):
+		return write(saveNode)
+	default:
+		return write(deleteNode)
+	}
+}
+
+// isMarkedFor reports whether health checks of a Machine are suspended for this hold. A person
+// may have suspended them before.
+func isMarkedFor(m *clusterv1.Machine, h *hold) bool {
+	_, skipped := m.Annotations[clusterv1.MachineSkipRemediationAnnotation]
+	s := stageOf(m)
+	return skipped && s != nil && *s == stage{Hold: h.Nonce}
+}
+
+// finish goes on after the hold is gone, until the Node is back and has what it had.
+func finish(f facts, l limits) decision {
+	suspended, saved, s := isSuspended(f.machine), backupOf(f.machine), stageOf(f.machine)
+	switch {
+	case !suspended && saved == nil:
+		return idle(f)
+	case f.node != nil && saved != nil && saved.isFor(f.node.UID) && saved.restore(f.node.DeepCopy()):
+		return write(restoreNode)
+	case f.node != nil:
+		return write(closeCycle)
+	case !suspended:
+		return wait(restorable, v1beta2.NodeNotBackReason, "The host was powered on, and the Node %s is not back; its labels, annotations and taints are kept for it", saved.Node.Name)
+	case s == nil || s.ReleasedAt == nil:
+		return write(noteRelease)
+	case f.now.Sub(s.ReleasedAt.Time) >= l.nodeTimeout:
+		return write(endSkip)
+	default:
+		return wait(nodePoll, v1beta2.WaitingForNodeReason, "Host %s may be powered on since %s; waiting for its Node until %s", f.host.Name,
+			s.ReleasedAt.UTC().Format(time.RFC3339), s.ReleasedAt.Add(l.nodeTimeout).UTC().Format(time.RFC3339))
+	}
+}
