@@ -3,6 +3,7 @@ package fencing
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -59,13 +60,15 @@ func machineChanges() predicate.TypedPredicate[*clusterv1.Machine] {
 	}
 }
 
-// machineOf is the Machine of a Metal3Machine, if it is to be recovered.
+// machineOf is the Machine of a Metal3Machine, if it is to be recovered, or if the condition
+// says so although nothing is left to do.
 func (r *Reconciler) machineOf(ctx context.Context, m *v1beta2.Metal3Machine) []reconcile.Request {
 	machine, err := related.Machine(ctx, r.Client, m)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "The Machine of a Metal3Machine could not be read", "metal3Machine", client.ObjectKeyFromObject(m))
 	}
-	if machine == nil || !isConcerned(machine) {
+	shown := meta.FindStatusCondition(m.Status.Conditions, v1beta2.RemediatingCondition)
+	if machine == nil || !isConcerned(machine) && (shown == nil || shown.Reason == v1beta2.NotRemediatingReason) {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(machine)}}
