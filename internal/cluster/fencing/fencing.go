@@ -48,8 +48,9 @@ type Config struct {
 	Live client.Reader
 	// Workloads reach the API servers with the Nodes.
 	Workloads workloads
-	// FindNode finds the Node of a Machine, by its name or one of the provider IDs. It returns
-	// nil and no error when there is none.
+	// FindNode finds the Node of a Machine, by the name in its status or by its provider ID or one
+	// of those given. It returns nil and no error when there is none; a Node with the provider
+	// ID of another machine is none.
 	FindNode func(ctx context.Context, c client.Client, machine *clusterv1.Machine, providerIDs ...string) (*corev1.Node, error)
 	Recorder events.EventRecorder
 	Metrics  *Metrics
@@ -183,8 +184,7 @@ func (r *Reconciler) countOccupied(ctx context.Context, m *clusterv1.Machine, no
 	return occupied(hosts.Items, m.Spec.ClusterName, now), nil
 }
 
-// readNode finds the Node, or why nothing is known about it. A Node of that name with the
-// provider ID of another machine is not touched.
+// readNode finds the Node, or why nothing is known about it.
 func (r *Reconciler) readNode(ctx context.Context, p *pass) {
 	cluster := types.NamespacedName{Namespace: p.machine.Namespace, Name: p.machine.Spec.ClusterName}
 	c, err := r.Workloads.Client(ctx, cluster)
@@ -193,27 +193,11 @@ func (r *Reconciler) readNode(ctx context.Context, p *pass) {
 		return
 	}
 	node, err := r.FindNode(ctx, c, p.machine, p.m3m.Spec.ProviderID)
-	switch {
-	case err != nil:
+	if err != nil {
 		p.unreachable = shorten(fmt.Sprintf("find the Node of Machine %s: %v", p.machine.Name, err))
-	case node != nil && isOfAnother(node, p.machine.Spec.ProviderID, p.m3m.Spec.ProviderID):
-		p.unreachable = fmt.Sprintf("Node %s has the provider ID %s, which is not that of Machine %s", node.Name, node.Spec.ProviderID, p.machine.Name)
-	default:
-		p.node, p.workload = node, c
+		return
 	}
-}
-
-// isOfAnother reports whether a Node has a provider ID that is none of those, of which at least
-// one is known.
-func isOfAnother(node *corev1.Node, providerIDs ...string) bool {
-	known := false
-	for _, id := range providerIDs {
-		if id != "" && id == node.Spec.ProviderID {
-			return false
-		}
-		known = known || id != ""
-	}
-	return known && node.Spec.ProviderID != ""
+	p.node, p.workload = node, c
 }
 
 // strayHold returns a host, other than the one that the Machine has, with a hold for a Machine

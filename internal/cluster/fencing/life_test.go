@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
@@ -186,6 +187,31 @@ func happen(w *world, random *rand.Rand) {
 		calm(w)
 	default:
 		w.operate(0)
+	}
+}
+
+func TestAHostThatIsReleasedWhileItsNodeIsSearchedKeepsTheNode(t *testing.T) {
+	w := newWorld(t, 1)
+	w.request(0)
+	for backupOf(w.theMachine(0)) == nil { // the next write deletes the Node
+		before := len(w.writes)
+		if _, err := w.pass(0); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.writes) == before {
+			w.operate(0)
+		}
+	}
+	w.finding = func() {
+		w.changeHost(0, func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, holdKey) })
+		w.operate(0)
+		w.operate(0)
+	}
+	if _, err := w.pass(0); err != nil {
+		t.Fatal(err)
+	}
+	if !w.running[name("host", 0)] || w.theNode(0) == nil {
+		t.Errorf("the machine runs: %t, Node %v", w.running[name("host", 0)], w.theNode(0))
 	}
 }
 
@@ -398,4 +424,119 @@ func TestANodeThatWasRegisteredAnewNeedsANewProof(t *testing.T) {
 	old := w.theNode(0).UID
 	w.live(0)
 	w.checkRecovered(0, old)
+}
+
+func TestARefusedRequestIsToldOnceAndKept(t *testing.T) {
+	for reason, change := range map[string]func(h *v1alpha1.BareMetalHost){
+		"no BMC":          func(h *v1alpha1.BareMetalHost) { h.Spec.BMC = v1alpha1.BMCDetails{} },
+		"disablePowerOff": func(h *v1alpha1.BareMetalHost) { h.Spec.DisablePowerOff = true },
+		"detached":        func(h *v1alpha1.BareMetalHost) { h.Status.OperationalStatus = v1alpha1.OperationalStatusDetached },
+	} {
+		t.Run(reason, func(t *testing.T) {
+			w := newWorld(t, 1)
+			w.changeHost(0, change)
+			w.request(0)
+			w.passes(0)
+			w.now = w.now.Add(time.Hour)
+			w.passes(0)
+			if told := w.events(); len(told) != 1 || !strings.Contains(told[0], eventRemediationImpossible) || !strings.Contains(told[0], reason) {
+				t.Errorf("events %q, want one %s about %q", told, eventRemediationImpossible, reason)
+			}
+			if !isRequested(w.theMachine(0)) || isMarked(w.theMachine(0)) || isHeld(w.host(0)) || w.theNode(0) == nil {
+				t.Errorf("Machine %v, host %v", w.theMachine(0).Annotations, w.host(0).Annotations)
+			}
+		})
+	}
+}
+
+func TestAHostThatCannotBeFencedAnyMoreKeepsItsNodeAndItsHold(t *testing.T) {
+	w := newWorld(t, 1)
+	w.request(0)
+	w.passes(0)
+	w.changeHost(0, func(h *v1alpha1.BareMetalHost) { h.Annotations[v1alpha1.DetachedAnnotation] = "" })
+	w.live(0)
+	if w.reason(0) != v1beta2.RemediationImpossibleReason || !isHeld(w.host(0)) || w.theNode(0) == nil || isMarked(w.theMachine(0)) {
+		t.Errorf("condition %q, host %v, Machine %v", w.reason(0), w.host(0).Annotations, w.theMachine(0).Annotations)
+	}
+	old := w.theNode(0).UID
+	w.changeHost(0, func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.DetachedAnnotation) })
+	w.live(0)
+	w.checkRecovered(0, old)
+}
+
+func TestAHostStaysOffUntilAllItsHoldersAreGone(t *testing.T) {
+	w := newWorld(t, 1)
+	other := v1beta2.MetalRemediationAnnotationPrefix + "uid"
+	w.changeHost(0, func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{other: `{"mode":"hard"}`} })
+	w.request(0)
+	old := w.theNode(0).UID
+	w.live(0)
+	if isRequested(w.theMachine(0)) || isHeld(w.host(0)) || w.theNode(0) != nil || w.running[name("host", 0)] {
+		t.Errorf("Machine %v, host %v, running %t", w.theMachine(0).Annotations, w.host(0).Annotations, w.running[name("host", 0)])
+	}
+	w.changeHost(0, func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, other) })
+	w.live(0)
+	w.checkRecovered(0, old)
+}
+
+func TestAHostThatItsSpecPowersOffIsLeftAloneAndTold(t *testing.T) {
+	w := newWorld(t, 1)
+	w.changeHost(0, func(h *v1alpha1.BareMetalHost) { h.Spec.Online = false })
+	w.operate(0)
+	w.operate(0)
+	w.request(0)
+	w.live(0)
+	if w.reason(0) != v1beta2.HostOffReason || isHeld(w.host(0)) || w.theNode(0) == nil {
+		t.Errorf("condition %q, host %v", w.reason(0), w.host(0).Annotations)
+	}
+	w.start(func(c *Config) { c.ExtraActions = true })
+	w.now = w.now.Add(time.Hour)
+	w.live(0)
+	w.now = w.now.Add(time.Hour)
+	w.live(0)
+	if isRequested(w.theMachine(0)) || isHeld(w.host(0)) || w.theNode(0) != nil {
+		t.Errorf("with the extra actions: Machine %v, host %v, Node %v", w.theMachine(0).Annotations, w.host(0).Annotations, w.theNode(0))
+	}
+}
+
+func TestARequestAfterARecoveryIsFollowedAgain(t *testing.T) {
+	w := newWorld(t, 1)
+	for range 3 {
+		old := w.theNode(0).UID
+		w.request(0)
+		w.live(0)
+		w.checkRecovered(0, old)
+	}
+}
+
+func TestAWithdrawnRequestLeavesTheNode(t *testing.T) {
+	w := newWorld(t, 1)
+	old := w.theNode(0).UID
+	w.request(0)
+	w.passes(0)
+	w.withdraw(0)
+	w.live(0)
+	if isConcerned(w.theMachine(0)) || isHeld(w.host(0)) || !w.running[name("host", 0)] || w.theNode(0).UID != old {
+		t.Errorf("Machine %v, host %v", w.theMachine(0).Annotations, w.host(0).Annotations)
+	}
+}
+
+func TestAStuckRecoveryIsInTheMetrics(t *testing.T) {
+	w := newWorld(t, 1)
+	w.recordless = true
+	w.request(0)
+	w.live(0)
+	w.now = w.now.Add(ConfirmTimeout)
+	w.passes(0)
+	if n := testutil.CollectAndCount(w.r.Metrics.stuck); n != 1 {
+		t.Errorf("%d stuck, want 1", n)
+	}
+	w.recordless = false
+	w.live(0)
+	if n := testutil.CollectAndCount(w.r.Metrics.stuck); n != 0 {
+		t.Errorf("%d stuck after the recovery, want none", n)
+	}
+	if got := testutil.ToFloat64(w.r.Metrics.deleted.WithLabelValues(testNamespace, testCluster)); got != 1 {
+		t.Errorf("%v Nodes deleted, want 1", got)
+	}
 }

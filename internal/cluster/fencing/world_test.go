@@ -7,11 +7,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,6 +59,7 @@ type world struct {
 	refuse, lose int
 	writes       []string
 	uids         int
+	mu           sync.Mutex // of writes and running
 	notes        *events.FakeRecorder
 }
 
@@ -181,12 +185,15 @@ func (w *world) observed(c client.Client) client.Client {
 	}
 	write := func(what string, obj client.Object, do func() error) error {
 		kind := strings.TrimPrefix(fmt.Sprintf("%T", obj), "*")
+		w.mu.Lock()
 		w.writes = append(w.writes, what+" "+kind[strings.Index(kind, ".")+1:])
-		if len(w.writes) == w.refuse {
+		n := len(w.writes)
+		w.mu.Unlock()
+		if n == w.refuse {
 			return errRefused
 		}
 		err := do()
-		if err == nil && len(w.writes) == w.lose {
+		if err == nil && n == w.lose {
 			return errRefused
 		}
 		return err
@@ -220,10 +227,29 @@ func (w *world) deleteNode(ctx context.Context, c client.WithWatch, obj client.O
 		return apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, obj.GetName(), errors.New("another UID"))
 	}
 	host := strings.Replace(obj.GetName(), "node-", "host-", 1)
-	if w.running[host] {
-		w.Errorf("Node %s is deleted while its machine runs, after %q", obj.GetName(), w.writes)
+	if w.isRunning(host) {
+		w.Errorf("Node %s is deleted while its machine runs, after %q", obj.GetName(), w.made())
 	}
-	return c.Delete(ctx, obj)
+	return c.Delete(ctx, obj, opts...)
+}
+
+// made are the writes so far.
+func (w *world) made() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.writes)
+}
+
+func (w *world) isRunning(host string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running[host]
+}
+
+func (w *world) setRunning(host string, running bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running[host] = running
 }
 
 func (w *world) host(i int) *v1alpha1.BareMetalHost {
@@ -271,14 +297,18 @@ func read[T client.Object](w *world, c client.Client, into T, namespace, name st
 // changeHost changes a host and its status.
 func (w *world) changeHost(i int, change func(h *v1alpha1.BareMetalHost)) {
 	w.Helper()
-	h := w.host(i)
-	change(h)
-	status := h.Status
-	if err := w.mgmt.Update(w.Context(), h); err != nil {
-		w.Fatal(err)
-	}
-	h.Status = status
-	if err := w.mgmt.Status().Update(w.Context(), h); err != nil {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		h := w.host(i)
+		before := h.DeepCopy()
+		change(h)
+		status := h.Status
+		if err := w.mgmt.Update(w.Context(), h); err != nil || equality.Semantic.DeepEqual(status, before.Status) {
+			return err
+		}
+		h.Status = status
+		return w.mgmt.Status().Update(w.Context(), h)
+	})
+	if err != nil {
 		w.Fatal(err)
 	}
 }
@@ -286,16 +316,19 @@ func (w *world) changeHost(i int, change func(h *v1alpha1.BareMetalHost)) {
 // annotate sets an annotation, or removes it when the value is nil.
 func (w *world) annotate(obj client.Object, key string, value *string) {
 	w.Helper()
-	annotations := obj.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	delete(annotations, key)
-	if value != nil {
-		annotations[key] = *value
-	}
-	obj.SetAnnotations(annotations)
-	if err := w.mgmt.Update(w.Context(), obj); err != nil {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := w.mgmt.Get(w.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+			return err
+		}
+		annotations := merged(obj.GetAnnotations(), nil)
+		delete(annotations, key)
+		if value != nil {
+			annotations[key] = *value
+		}
+		obj.SetAnnotations(annotations)
+		return w.mgmt.Update(w.Context(), obj)
+	})
+	if err != nil {
 		w.Fatal(err)
 	}
 }
@@ -346,7 +379,7 @@ func (w *world) operate(i int) {
 		return
 	}
 	w.changeHost(i, func(h *v1alpha1.BareMetalHost) {
-		running := w.running[h.Name]
+		running := w.isRunning(h.Name)
 		h.Status.PoweredOn = running
 		var records []v1alpha1.PowerOffHold
 		for _, key := range slices.Sorted(maps.Keys(h.Annotations)) {
@@ -365,7 +398,7 @@ func (w *world) operate(i int) {
 		}
 		switch off := len(records) > 0 || !h.Spec.Online; {
 		case off:
-			w.running[h.Name] = false
+			w.setRunning(h.Name, false)
 		case len(h.Status.PowerOffHolds) > 0: // the records go before the power comes
 		default:
 			w.boot(i)
@@ -379,10 +412,10 @@ func (w *world) operate(i int) {
 // boot powers a machine on, whose operating system registers its Node unless that exists.
 func (w *world) boot(i int) {
 	w.Helper()
-	if w.running[name("host", i)] {
+	if w.isRunning(name("host", i)) {
 		return
 	}
-	w.running[name("host", i)] = true
+	w.setRunning(name("host", i), true)
 	if w.theNode(i) == nil {
 		node := w.node(i)
 		node.Labels = map[string]string{"kubernetes.io/hostname": node.Name}
@@ -422,7 +455,8 @@ func (w *world) checkRecovered(i int, old types.UID) {
 		w.Errorf("Node %s is not back", machine.Status.NodeRef.Name)
 	case node.UID == old:
 		w.Errorf("Node %s was not deleted", node.Name)
-	case node.Labels["rack"] != "1" || node.Annotations["owner"] != "storage" || len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "dedicated":
+	case node.Labels["rack"] != "1" || node.Annotations["owner"] != "storage" ||
+		!slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "dedicated" }):
 		w.Errorf("Node %s is back with labels %v, annotations %v and taints %v", node.Name, node.Labels, node.Annotations, node.Spec.Taints)
 	}
 }
