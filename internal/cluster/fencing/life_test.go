@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
@@ -528,15 +527,15 @@ func TestAStuckRecoveryIsInTheMetrics(t *testing.T) {
 	w.live(0)
 	w.now = w.now.Add(ConfirmTimeout)
 	w.passes(0)
-	if n := testutil.CollectAndCount(w.r.Metrics.stuck); n != 1 {
-		t.Errorf("%d stuck, want 1", n)
+	if n := w.metric("ingot_fencing_stuck"); n != 1 {
+		t.Errorf("%v stuck, want 1", n)
 	}
 	w.recordless = false
 	w.live(0)
-	if n := testutil.CollectAndCount(w.r.Metrics.stuck); n != 0 {
-		t.Errorf("%d stuck after the recovery, want none", n)
+	if n := w.metric("ingot_fencing_stuck"); n != 0 {
+		t.Errorf("%v stuck after the recovery, want none", n)
 	}
-	if got := testutil.ToFloat64(w.r.Metrics.deleted.WithLabelValues(testNamespace, testCluster)); got != 1 {
+	if got := w.metric("ingot_fencing_nodes_deleted_total"); got != 1 {
 		t.Errorf("%v Nodes deleted, want 1", got)
 	}
 }

@@ -61,6 +61,7 @@ type world struct {
 	uids         int
 	mu           sync.Mutex // of writes and running
 	notes        *events.FakeRecorder
+	registry     *prometheus.Registry
 }
 
 func testScheme() *runtime.Scheme {
@@ -143,7 +144,8 @@ func (w *world) node(i int) *corev1.Node {
 // start makes a reconciler that knows nothing of what another one did.
 func (w *world) start(options ...func(*Config)) {
 	w.Helper()
-	metrics, err := NewMetrics(prometheus.NewRegistry())
+	w.registry = prometheus.NewRegistry()
+	metrics, err := NewMetrics(w.registry)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -459,6 +461,24 @@ func (w *world) checkRecovered(i int, old types.UID) {
 		!slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "dedicated" }):
 		w.Errorf("Node %s is back with labels %v, annotations %v and taints %v", node.Name, node.Labels, node.Annotations, node.Spec.Taints)
 	}
+}
+
+// metric is the sum of a metric over its labels.
+func (w *world) metric(name string) (sum float64) {
+	w.Helper()
+	families, err := w.registry.Gather()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return sum
 }
 
 // events are those that were recorded since the last call.
