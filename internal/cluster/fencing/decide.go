@@ -182,7 +182,11 @@ func follow(f facts, l limits) decision {
 	}
 	switch {
 	case r.do == addHold:
-		return begin(f, l)
+		d := begin(f, l)
+		if d.do == doNothing { // an earlier cycle may not be finished
+			d.do = finish(f, l).do
+		}
+		return d
 	case s.held && s.requested:
 		return held(f, r.do, unproven)
 	case r.do != doNothing:
@@ -221,16 +225,11 @@ func extraOf(f facts, l limits, e extra) (decision, bool) {
 // begin starts a cycle, unless that is not possible or not the time for it.
 func begin(f facts, l limits) decision {
 	h := f.host
-	if why := unfenceable(h); why != "" {
-		if isSuspended(f.machine) {
-			return write(endSkip)
-		}
-		return impossible(why)
-	}
-	why := unready(h)
 	switch {
-	case why != "":
-		return wait(longPoll, v1beta2.WaitingForHostReason, "The machine is not powered off yet: %s", why)
+	case unfenceable(h) != "":
+		return impossible(unfenceable(h))
+	case unready(h) != "":
+		return wait(longPoll, v1beta2.WaitingForHostReason, "The machine is not powered off yet: %s", unready(h))
 	case f.endangered != "":
 		return wait(longPoll, v1beta2.WaitingForControlPlaneReason, "Host %s is not powered off, because the control plane would lose its majority: %s", h.Name, f.endangered)
 	case len(f.occupied) >= l.budget:

@@ -229,6 +229,13 @@ func TestGuardsComeBeforeTheTable(t *testing.T) {
 		{"the control plane needs it", toBegin, func(f *facts) { f.endangered = "1 of 3" }, doNothing, v1beta2.WaitingForControlPlaneReason},
 		{"the host is not provisioned", toBegin, func(f *facts) { f.host.Status.Provisioning.State = v1alpha1.StateProvisioning }, doNothing, v1beta2.WaitingForHostReason},
 		{"the host is externally provisioned", toBegin, func(f *facts) { f.host.Status.Provisioning.State = v1alpha1.StateExternallyProvisioned }, addHold, ""},
+		{"the budget is taken and the Node of an earlier cycle is back", toBegin, func(f *facts) {
+			f.occupied = []string{"host-1"}
+			f.machine.Annotations[v1beta2.RemediationStageAnnotation] = encode(stage{ReleasedAt: at(testNow)})
+		}, closeCycle, v1beta2.WaitingForBudgetReason},
+		{"an earlier cycle does not delay the next", toBegin, func(f *facts) {
+			f.machine.Annotations[v1beta2.RemediationStageAnnotation] = encode(stage{ReleasedAt: at(testNow)})
+		}, addHold, ""},
 		{"another holder", toBegin, func(f *facts) { f.host.Annotations = map[string]string{testKey: ""} }, addHold, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

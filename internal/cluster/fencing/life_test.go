@@ -498,6 +498,21 @@ func TestAHostThatItsSpecPowersOffIsLeftAloneAndTold(t *testing.T) {
 	}
 }
 
+func TestExtraActionsDoNotWriteAgainAndAgainForAHostThatCannotBeFenced(t *testing.T) {
+	w := newWorld(t, 1)
+	w.start(func(c *Config) { c.ExtraActions = true })
+	w.changeHost(0, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Online, h.Spec.DisablePowerOff, h.Status.PoweredOn = false, true, false
+	})
+	w.request(0)
+	w.passes(0)
+	w.now = w.now.Add(time.Hour)
+	w.passes(0)
+	if w.reason(0) != v1beta2.RemediationImpossibleReason || isHeld(w.host(0)) || w.theNode(0) == nil {
+		t.Errorf("condition %q, host %v", w.reason(0), w.host(0).Annotations)
+	}
+}
+
 func TestARequestAfterARecoveryIsFollowedAgain(t *testing.T) {
 	w := newWorld(t, 1)
 	for range 3 {
