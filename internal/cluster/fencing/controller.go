@@ -5,16 +5,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
@@ -54,8 +54,10 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 // is gone may leave a hold.
 func machineChanges() predicate.TypedPredicate[*clusterv1.Machine] {
 	return predicate.TypedFuncs[*clusterv1.Machine]{
-		CreateFunc:  func(e event.TypedCreateEvent[*clusterv1.Machine]) bool { return isConcerned(e.Object) },
-		UpdateFunc:  func(e event.TypedUpdateEvent[*clusterv1.Machine]) bool { return isConcerned(e.ObjectOld) || isConcerned(e.ObjectNew) },
+		CreateFunc: func(e event.TypedCreateEvent[*clusterv1.Machine]) bool { return isConcerned(e.Object) },
+		UpdateFunc: func(e event.TypedUpdateEvent[*clusterv1.Machine]) bool {
+			return isConcerned(e.ObjectOld) || isConcerned(e.ObjectNew)
+		},
 		GenericFunc: func(e event.TypedGenericEvent[*clusterv1.Machine]) bool { return isConcerned(e.Object) },
 	}
 }

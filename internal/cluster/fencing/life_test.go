@@ -82,7 +82,7 @@ func TestNoHistoryDeletesTheNodeOfARunningMachine(t *testing.T) {
 	for seed := range uint64(50) {
 		w := newWorld(t, 1)
 		w.start(func(c *Config) { c.ExtraActions = seed%2 == 0 })
-		random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // the same for the same seed
+		random := rand.New(rand.NewPCG(seed, 1))
 		w.finding = func() {
 			for range random.IntN(3) {
 				happen(w, random)

@@ -6,13 +6,13 @@ type action int
 const (
 	doNothing action = iota
 
-	// actions of the truth table
+	// Actions of the truth table.
 	addHold       // the annotation that holds the host off
 	deleteNode    // the Node of a machine that is proven to be off
 	removeRequest // the request, because Node and machine are gone
 	removeHold    // the hold, so that the host is powered on
 
-	// what accompanies them
+	// What accompanies them.
 	renewHold   // give the hold a new value, because Machine or Node are other ones
 	removeStray // a hold on a host that its Machine does not have any more
 	markCycle   // suspend health checks of the Machine
@@ -51,10 +51,10 @@ type situation struct {
 type extra int
 
 const (
-	noExtra         extra = iota
-	expireHold            // remove a hold whose request was withdrawn and that has no effect
-	finishRequest         // remove the request if the Node was deleted for it
-	holdAfterGrace        // add a hold if the host stays off
+	noExtra        extra = iota
+	expireHold           // remove a hold whose request was withdrawn and that has no effect
+	finishRequest        // remove the request if the Node was deleted for it
+	holdAfterGrace       // add a hold if the host stays off
 )
 
 // rule is what is done in a row.
