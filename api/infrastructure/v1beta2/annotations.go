@@ -42,6 +42,20 @@ const (
 	// Node deleted and its host powered on again. Any value counts.
 	ExternalRemediationAnnotation = "host.metal3.io/external-remediation"
 
+	// RequestedByAnnotation on a Machine says which attempt of which Metal3Remediation has set
+	// ExternalRemediationAnnotation. It has the same value, and stays when that is removed.
+	RequestedByAnnotation = "remediation.metal3.io/requested-by"
+
+	// OutOfServiceAnnotation on a Node names the Metal3Remediation that has set the taint
+	// node.kubernetes.io/out-of-service: "<namespace>/<name>".
+	OutOfServiceAnnotation = "remediation.metal3.io/out-of-service"
+
+	// NodeLabelsBackupAnnotation and NodeAnnotationsBackupAnnotation on a Metal3Remediation
+	// have, as JSON, what its Node had when it was deleted. They are removed when the Node
+	// that came back has it.
+	NodeLabelsBackupAnnotation      = "remediation.metal3.io/node-labels-backup"
+	NodeAnnotationsBackupAnnotation = "remediation.metal3.io/node-annotations-backup"
+
 	// AutoscaleToHostsAnnotation on a MachineDeployment or a MachineSet makes its size
 	// follow the number of hosts that its machines can use. Any value counts.
 	AutoscaleToHostsAnnotation = "metal3.io/autoscale-to-hosts"

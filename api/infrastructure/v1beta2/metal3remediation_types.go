@@ -70,6 +70,10 @@ type Metal3RemediationStatus struct {
 	// lastRemediated is when the last attempt began.
 	// +optional
 	LastRemediated *metav1.Time `json:"lastRemediated,omitempty"`
+	// releasedAt is when the last attempt had done what needs the host to be off. Since then
+	// the host may be powered on, and the timeout runs. Unset means that it is not so far.
+	// +optional
+	ReleasedAt *metav1.Time `json:"releasedAt,omitempty"`
 }
 
 // Metal3Remediation remediates one Machine. MachineHealthChecks make it from a template when

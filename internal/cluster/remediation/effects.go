@@ -1,0 +1,174 @@
+package remediation
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// do makes the write of an action, if it has one. Each write is refused when its object has
+// changed since it was read.
+func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
+	m, status := s.remediation, &s.remediation.Status
+	switch a {
+	case addFinalizer:
+		return r.patch(ctx, m, func() { controllerutil.AddFinalizer(m, v1beta2.RemediationFinalizer) })
+	case removeFinalizer:
+		return r.patch(ctx, m, func() { controllerutil.RemoveFinalizer(m, v1beta2.RemediationFinalizer) })
+	case begin:
+		now := metav1.NewTime(s.now)
+		return r.patchStatus(ctx, m, func() {
+			status.Phase, status.RetryCount = v1beta2.RemediationRunning, status.RetryCount+1
+			status.LastRemediated, status.ReleasedAt = &now, nil
+		})
+	case release:
+		now := metav1.NewTime(s.now)
+		return r.patchStatus(ctx, m, func() { status.ReleasedAt = &now })
+	case awaitHealth:
+		return r.patchStatus(ctx, m, func() { status.Phase = v1beta2.RemediationWaiting })
+	case handOver:
+		return r.patchStatus(ctx, m, func() { status.Phase = v1beta2.RemediationDeletingMachine })
+	case fail:
+		return r.patchStatus(ctx, m, func() { status.Phase = v1beta2.RemediationFailed })
+	case setHold:
+		return r.patch(ctx, s.host, func() { annotate(s.host, holdKey(m), holdValue(m)) })
+	case removeHold:
+		return r.removeHold(ctx, s)
+	case markHost:
+		return r.patch(ctx, s.host, func() { annotate(s.host, v1alpha1.UnhealthyAnnotation, "Metal3Remediation/"+m.Name) })
+	case tellOwner:
+		return r.tellOwner(ctx, s.machine)
+	case request:
+		return r.patch(ctx, s.machine, func() {
+			annotate(s.machine, v1beta2.ExternalRemediationAnnotation, requestValue(m))
+			annotate(s.machine, v1beta2.RequestedByAnnotation, requestValue(m))
+		})
+	case withdraw:
+		return r.withdraw(ctx, s)
+	case taintNode, deleteNode, backUpNode, untaintNode, restoreNode, dropBackup:
+		return r.doWithNode(ctx, s, a)
+	default:
+		return nil // it waits
+	}
+}
+
+// doWithNode makes the writes that are about the Node.
+func (r *Reconciler) doWithNode(ctx context.Context, s *scope, a action) error {
+	m, node := s.remediation, s.workloadNode
+	switch a {
+	case taintNode:
+		if err := r.isStillOff(ctx, s); err != nil {
+			return err
+		}
+		return patch(ctx, s.workload, node, func() { putOutOfService(m, node) })
+	case untaintNode:
+		return patch(ctx, s.workload, node, func() { putInService(node) })
+	case backUpNode:
+		return r.patch(ctx, m, func() { backUp(m, node) })
+	case deleteNode:
+		if err := r.isStillOff(ctx, s); err != nil {
+			return err
+		}
+		if err := s.workload.Delete(ctx, node, client.Preconditions{UID: &node.UID}); err != nil {
+			return fmt.Errorf("delete Node %s: %w", node.Name, err)
+		}
+		return nil
+	case restoreNode:
+		return patch(ctx, s.workload, node, func() { putBack(m, node) })
+	default: // dropBackup
+		return r.patch(ctx, m, func() {
+			delete(m.Annotations, v1beta2.NodeLabelsBackupAnnotation)
+			delete(m.Annotations, v1beta2.NodeAnnotationsBackupAnnotation)
+		})
+	}
+}
+
+// isStillOff looks at the host again, because reading the workload cluster took its time.
+func (r *Reconciler) isStillOff(ctx context.Context, s *scope) error {
+	var h v1alpha1.BareMetalHost
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.host), &h); err != nil {
+		return fmt.Errorf("read host %s: %w", s.host.Name, err)
+	}
+	if err := r.ProvenOff(&h, holdKey(s.remediation), holdValue(s.remediation)); err != nil {
+		return fmt.Errorf("host %s is no longer proven to be off: %w", h.Name, err)
+	}
+	return nil
+}
+
+// removeHold removes the holds of one host.
+func (r *Reconciler) removeHold(ctx context.Context, s *scope) error {
+	held := stray{s.host, []string{holdKey(s.remediation)}}
+	if s.stray {
+		held = s.strays[0]
+	}
+	return r.patch(ctx, held.host, func() {
+		for _, key := range held.keys {
+			delete(held.host.Annotations, key)
+		}
+	})
+}
+
+// withdraw removes the annotation for recovery if it is ours, and what says so.
+func (r *Reconciler) withdraw(ctx context.Context, s *scope) error {
+	return r.patch(ctx, s.machine, func() {
+		if s.request != foreignRequest {
+			delete(s.machine.Annotations, v1beta2.ExternalRemediationAnnotation)
+		}
+		delete(s.machine.Annotations, v1beta2.RequestedByAnnotation)
+	})
+}
+
+// tellOwner sets the condition at which the owner of a Machine replaces it, as a
+// MachineHealthCheck without a template does.
+func (r *Reconciler) tellOwner(ctx context.Context, machine *clusterv1.Machine) error {
+	before := machine.DeepCopy()
+	meta.SetStatusCondition(&machine.Status.Conditions, metav1.Condition{
+		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
+		Reason:             clusterv1.MachineOwnerRemediatedWaitingForRemediationReason,
+		Message:            "Waiting for remediation: the machine did not become healthy after its host was powered off and on",
+		LastTransitionTime: metav1.NewTime(r.Now()),
+	})
+	if err := r.Client.Status().Patch(ctx, machine, locked(before)); err != nil {
+		return fmt.Errorf("write the status of Machine %s: %w", machine.Name, err)
+	}
+	return nil
+}
+
+func (r *Reconciler) patchStatus(ctx context.Context, m *v1beta2.Metal3Remediation, change func()) error {
+	before := m.DeepCopy()
+	change()
+	if err := r.Client.Status().Patch(ctx, m, locked(before)); err != nil {
+		return fmt.Errorf("write the status of Metal3Remediation %s: %w", m.Name, err)
+	}
+	return nil
+}
+
+func (r *Reconciler) patch(ctx context.Context, obj client.Object, change func()) error {
+	return patch(ctx, r.Client, obj, change)
+}
+
+// patch changes an object at the API server of a client.
+func patch(ctx context.Context, c client.Client, obj client.Object, change func()) error {
+	before, ok := obj.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("copy %T", obj)
+	}
+	change()
+	if err := c.Patch(ctx, obj, locked(before)); err != nil {
+		return fmt.Errorf("write %T %s: %w", obj, obj.GetName(), err)
+	}
+	return nil
+}
+
+// locked is a patch from an object that applies only as long as it has not changed.
+func locked(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}

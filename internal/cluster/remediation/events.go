@@ -1,0 +1,111 @@
+package remediation
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+)
+
+// Reasons of events about a Metal3Remediation, besides those of obstacles.
+const (
+	eventStarted             = "RemediationStarted"
+	eventNodeOutOfService    = "NodeOutOfService"
+	eventNodeDeleted         = "NodeDeleted"
+	eventNodeInService       = "NodeInService"
+	eventNodeRestored        = "NodeRestored"
+	eventHostReleased        = "HostReleased"
+	eventEvictionIncomplete  = "EvictionIncomplete"
+	eventHandedOver          = "MachineHandedOver"
+	eventPowerOffUnconfirmed = "PowerOffNotConfirmed"
+	eventRecoveryUnfinished  = "RecoveryNotFinished"
+	eventForeignRequest      = "WaitingForOtherRecovery"
+	eventWorkload            = "WorkloadClusterUnreachable"
+)
+
+// actionRemediate is the action of all events.
+const actionRemediate = "Remediate"
+
+// obstacles say what stands in the way and what to do.
+var obstacles = map[obstacle]string{
+	noMachine: "it has no Machine as its owner",
+	noHost:    "the Machine has no host: its Metal3Machine has chosen none, or the host is gone, being deleted, or has another consumer",
+	noBMC:     "the host has no BMC, so that nothing can prove that it is off",
+	neverOff:  "spec.disablePowerOff of the host is true, so that it cannot be powered off",
+	offline:   "spec.online of the host is false, so that it is meant to be off",
+}
+
+// publish says what an action changed, and what is late.
+func (r *Reconciler) publish(s *scope, a action) {
+	kind, reason, note := eventOf(s, a)
+	if reason == "" {
+		return
+	}
+	var about runtime.Object
+	if s.host != nil {
+		about = s.host
+	}
+	r.Recorder.Eventf(s.remediation, about, kind, reason, actionRemediate, "%s", note)
+}
+
+// eventOf is the event of an action; its reason is empty when there is none.
+func eventOf(s *scope, a action) (kind, reason, note string) {
+	const good, bad = corev1.EventTypeNormal, corev1.EventTypeWarning
+	node := ""
+	if s.workloadNode != nil {
+		node = s.workloadNode.Name
+	}
+	switch a {
+	case begin:
+		return good, eventStarted, fmt.Sprintf("Attempt %d of %d began with strategy %s", s.remediation.Status.RetryCount, s.retryLimit, s.strategy)
+	case fail:
+		return bad, string(s.obstacle), fmt.Sprintf("The machine cannot be remediated: %s. Solve that and delete the Metal3Remediation, and the MachineHealthCheck makes another", obstacles[s.obstacle])
+	case taintNode:
+		return good, eventNodeOutOfService, fmt.Sprintf("Node %s got the taint %s, because its host is off", node, outOfService.ToString())
+	case untaintNode:
+		return good, eventNodeInService, fmt.Sprintf("The taint %s was removed from Node %s", outOfService.Key, node)
+	case deleteNode:
+		return good, eventNodeDeleted, fmt.Sprintf("Node %s was deleted, because its host is off", node)
+	case restoreNode:
+		return good, eventNodeRestored, fmt.Sprintf("Node %s got back its labels and annotations", node)
+	case release:
+		if s.late && s.node != absentNode {
+			return bad, eventEvictionIncomplete, fmt.Sprintf("The host was off for %s, and is powered on although the Node is not free of pods and volumes%s", s.timeout, because(s.why))
+		}
+		return good, eventHostReleased, "The host may be powered on again"
+	case tellOwner:
+		return bad, eventHandedOver, fmt.Sprintf("The machine did not become healthy in %d attempts: its host is marked as unhealthy, and its owner has to replace it", s.remediation.Status.RetryCount)
+	case waitForNode:
+		if s.node == unknownNode {
+			return bad, eventWorkload, "The Node cannot be read" + because(s.why)
+		}
+	case waitForPowerOff, waitForRecovery, waitForRequest:
+		return eventOfLateness(s, a)
+	}
+	return "", "", ""
+}
+
+// eventOfLateness says what an attempt waits for longer than it should.
+func eventOfLateness(s *scope, a action) (kind, reason, note string) {
+	if !s.isOver(s.remediation.Status.LastRemediated) {
+		return "", "", ""
+	}
+	switch a {
+	case waitForPowerOff:
+		reason, note = eventPowerOffUnconfirmed, fmt.Sprintf("The host is not proven to be off after %s, so that its Node stays%s", s.timeout, because(s.why))
+	case waitForRecovery:
+		reason, note = eventRecoveryUnfinished, fmt.Sprintf("The recovery that %s asks for has not ended after %s; see the events and conditions of the Machine and its host", v1beta2.ExternalRemediationAnnotation, s.timeout)
+	default:
+		reason, note = eventForeignRequest, fmt.Sprintf("Somebody else has set %s on the Machine; remove it if that recovery does not go on", v1beta2.ExternalRemediationAnnotation)
+	}
+	return corev1.EventTypeWarning, reason, note
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}

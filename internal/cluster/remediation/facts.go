@@ -1,0 +1,245 @@
+package remediation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
+)
+
+// Defaults of the strategy, as the definition of the kind has them.
+const (
+	defaultRetries = 1
+	defaultTimeout = 600 * time.Second
+)
+
+// scope is what one pass has read. Everything is read from the API servers and not from a
+// cache: decisions follow each other within seconds.
+type scope struct {
+	facts
+
+	now         time.Time
+	timeout     time.Duration
+	retryLimit  int32
+	remediation *v1beta2.Metal3Remediation
+	// The objects that belong to the remediation; nil when there is none.
+	machine       *clusterv1.Machine
+	metal3Machine *v1beta2.Metal3Machine
+	cluster       *clusterv1.Cluster
+	host          *v1alpha1.BareMetalHost
+	strays        []stray
+	workload      client.Client
+	workloadNode  *corev1.Node
+
+	// why says what the pass waits for, where that is known.
+	why string
+}
+
+// stray is a host with holds that are not where they should be.
+type stray struct {
+	host *v1alpha1.BareMetalHost
+	keys []string
+}
+
+// read reads what belongs to a remediation.
+func (r *Reconciler) read(ctx context.Context, remediation *v1beta2.Metal3Remediation) (*scope, error) {
+	s := &scope{now: r.Now(), remediation: remediation}
+	s.strategy, s.retryLimit, s.timeout = strategyOf(remediation)
+	for _, part := range []func(context.Context, *scope) error{r.readObjects, r.readStrays, r.readNode} {
+		if err := part(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func strategyOf(r *v1beta2.Metal3Remediation) (v1beta2.RemediationType, int32, time.Duration) {
+	kind, retries, timeout := v1beta2.RebootRemediation, int32(defaultRetries), defaultTimeout
+	if s := r.Spec.Strategy; s != nil {
+		if s.Type != "" {
+			kind = s.Type
+		}
+		if s.RetryLimit > 0 {
+			retries = s.RetryLimit
+		}
+		if s.TimeoutSeconds > 0 {
+			timeout = time.Duration(s.TimeoutSeconds) * time.Second
+		}
+	}
+	return kind, retries, timeout
+}
+
+// readObjects reads the objects of this cluster and what they say.
+func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
+	m := s.remediation
+	var err error
+	if s.machine, err = related.Machine(ctx, r.Live, m); err != nil {
+		return fmt.Errorf("read the Machine of Metal3Remediation %s: %w", m.Name, err)
+	}
+	s.deleting, s.finalizer = !m.DeletionTimestamp.IsZero(), controllerutil.ContainsFinalizer(m, v1beta2.RemediationFinalizer)
+	s.phase, s.released, s.retriesLeft = m.Status.Phase, m.Status.ReleasedAt != nil, m.Status.RetryCount < s.retryLimit
+	s.expired, s.abandoned = s.isOver(m.Status.ReleasedAt), s.isOver(m.DeletionTimestamp)
+	s.backup = hasBackup(m)
+	if s.machine == nil {
+		s.paused = related.IsPaused(nil, m)
+		s.orphaned = hasMachine(m)
+		s.obstacle = obstacleOf(s)
+		return nil
+	}
+	if s.cluster, err = related.ClusterOf(ctx, r.Live, s.machine); err != nil {
+		return fmt.Errorf("read the Cluster of Machine %s: %w", s.machine.Name, err)
+	}
+	if s.metal3Machine, err = related.Metal3Machine(ctx, r.Live, s.machine); err != nil {
+		return fmt.Errorf("read the Metal3Machine of Machine %s: %w", s.machine.Name, err)
+	}
+	if s.metal3Machine != nil {
+		if s.host, err = related.Host(ctx, r.Live, s.metal3Machine); err != nil {
+			return fmt.Errorf("read the host of Metal3Machine %s: %w", s.metal3Machine.Name, err)
+		}
+	}
+	s.paused = related.IsPaused(s.cluster, m) || related.IsPaused(s.cluster, s.machine)
+	s.orphaned = s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero() || !s.machine.DeletionTimestamp.IsZero()
+	s.healthy = meta.IsStatusConditionTrue(s.machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
+	s.told = meta.IsStatusConditionFalse(s.machine.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition)
+	s.request, s.marked = requestStateOf(m, s.machine), isMarked(m, s.machine)
+	s.obstacle = obstacleOf(s)
+	if s.host != nil {
+		s.hold = holdStateOf(m, s.host)
+		s.poweredOn = s.host.Status.PoweredOn
+		_, s.recovering = s.host.Annotations[v1beta2.MachineRemediationAnnotation]
+		_, s.unhealthy = s.host.Annotations[v1alpha1.UnhealthyAnnotation]
+		if s.hold == currentHold {
+			s.readProof(r.ProvenOff)
+		}
+	}
+	return nil
+}
+
+// isOver reports whether the timeout has passed since a time.
+func (s *scope) isOver(since *metav1.Time) bool { return since != nil && !s.now.Before(since.Add(s.timeout)) }
+
+// hasMachine reports whether a remediation names a Machine as its owner, whether that exists
+// or not.
+func hasMachine(m *v1beta2.Metal3Remediation) bool {
+	return slices.ContainsFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == "Machine" })
+}
+
+// obstacleOf says why the host of a remediation cannot be remediated. Whoever keeps a host
+// off by its spec wants it off.
+func obstacleOf(s *scope) obstacle {
+	switch {
+	case s.machine == nil:
+		return noMachine
+	case s.host == nil, !s.host.DeletionTimestamp.IsZero():
+		return noHost
+	case !s.host.HasBMC():
+		return noBMC
+	case s.host.Spec.DisablePowerOff:
+		return neverOff
+	case !s.host.Spec.Online:
+		return offline
+	default:
+		return ""
+	}
+}
+
+// readProof looks whether the host is proven to be off, and since when.
+func (s *scope) readProof(provenOff func(*v1alpha1.BareMetalHost, string, string) error) {
+	key := holdKey(s.remediation)
+	if err := provenOff(s.host, key, holdValue(s.remediation)); err != nil {
+		s.why = err.Error()
+		return
+	}
+	s.proven = true
+	for _, hold := range s.host.Status.PowerOffHolds {
+		s.late = s.late || hold.Key == key && s.isOver(hold.ConfirmedAt)
+	}
+}
+
+// readStrays finds holds that are left from before a move to this cluster, or on a host that
+// the machine has lost. Nothing else makes them, so that most passes need not look.
+func (r *Reconciler) readStrays(ctx context.Context, s *scope) error {
+	running := s.phase == v1beta2.RemediationRunning
+	if s.paused || s.obstacle == "" && !s.deleting && !s.orphaned && !(running && !s.released && s.hold != currentHold) {
+		return nil
+	}
+	var all v1alpha1.BareMetalHostList
+	if err := r.Live.List(ctx, &all, client.InNamespace(s.remediation.Namespace)); err != nil {
+		return fmt.Errorf("list the hosts of namespace %s: %w", s.remediation.Namespace, err)
+	}
+	for i := range all.Items {
+		h := &all.Items[i]
+		keys := holds(s.remediation, h)
+		if s.host != nil && h.UID == s.host.UID {
+			keys = slices.DeleteFunc(keys, func(key string) bool { return key == holdKey(s.remediation) })
+		}
+		if len(keys) > 0 {
+			s.strays = append(s.strays, stray{h, keys})
+		}
+	}
+	s.stray = len(s.strays) > 0
+	return nil
+}
+
+// readNode reads the Node of the Machine when it matters. A workload cluster that does not
+// answer is a fact and no error.
+func (r *Reconciler) readNode(ctx context.Context, s *scope) error {
+	s.node = absentNode
+	running := s.phase == v1beta2.RemediationRunning
+	switch {
+	case s.paused, s.machine == nil, s.cluster == nil, s.phase == "":
+		return nil
+	case s.strategy == v1beta2.AnnotationRemediation && !s.backup:
+		return nil
+	case running && !s.released && !s.proven && !s.deleting && !s.orphaned:
+		return nil
+	}
+	if err := r.readWorkload(ctx, s); err != nil {
+		s.node, s.why = unknownNode, err.Error()
+	}
+	return nil
+}
+
+func (r *Reconciler) readWorkload(ctx context.Context, s *scope) error {
+	cluster := types.NamespacedName{Namespace: s.machine.Namespace, Name: s.machine.Spec.ClusterName}
+	c, err := r.Workload.Client(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	var providerIDs []string
+	if s.metal3Machine != nil && s.metal3Machine.Spec.ProviderID != "" {
+		providerIDs = append(providerIDs, s.metal3Machine.Spec.ProviderID)
+	}
+	node, err := r.FindNode(ctx, c, s.machine, providerIDs...)
+	if err != nil || node == nil {
+		return err
+	}
+	s.workload, s.workloadNode, s.node = c, node, presentNode
+	s.taint = taintStateOf(s.remediation, node)
+	s.incomplete = s.backup && putBack(s.remediation, node.DeepCopy())
+	if s.phase != v1beta2.RemediationRunning || s.released || !s.proven {
+		return nil
+	}
+	if s.taint == noTaint {
+		v, err := r.Workload.Version(ctx, cluster)
+		s.taintable = err == nil && v.AtLeast(taintVersion)
+		return err
+	}
+	if s.why, err = occupant(ctx, c, node.Name); err != nil {
+		return err
+	}
+	s.occupied = s.why != ""
+	return nil
+}

@@ -1,0 +1,104 @@
+package remediation
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// holdArguments are the value of the annotation that holds a host off: what the host
+// controller reads, and whose hold it is. After a move to another cluster the key has the
+// UID of an object that is gone, and only the name tells.
+type holdArguments struct {
+	Mode        v1alpha1.RebootMode `json:"mode"`
+	Remediation string              `json:"remediation"`
+	Nonce       string              `json:"nonce"`
+}
+
+// holdKey is the annotation with which a remediation holds a host off.
+func holdKey(r *v1beta2.Metal3Remediation) string {
+	return v1beta2.MetalRemediationAnnotationPrefix + string(r.UID)
+}
+
+// holdValue is its value in the running attempt.
+func holdValue(r *v1beta2.Metal3Remediation) string {
+	value, err := json.Marshal(holdArguments{Mode: v1alpha1.RebootModeHard, Remediation: r.Name, Nonce: nonce(r)})
+	if err != nil {
+		panic(err) // strings can be encoded
+	}
+	return string(value)
+}
+
+// nonce differs in each attempt of each remediation of a name.
+func nonce(r *v1beta2.Metal3Remediation) string {
+	var began time.Time
+	if r.Status.LastRemediated != nil {
+		began = r.Status.LastRemediated.UTC()
+	}
+	return fmt.Sprintf("%d-%s", r.Status.RetryCount, began.Format(time.RFC3339))
+}
+
+func holdStateOf(r *v1beta2.Metal3Remediation, h *v1alpha1.BareMetalHost) holdState {
+	value, there := h.Annotations[holdKey(r)]
+	switch {
+	case !there:
+		return noHold
+	case value == holdValue(r):
+		return currentHold
+	default:
+		return outdatedHold
+	}
+}
+
+// holds are the annotations with which a remediation holds a host off, sorted: under its own
+// key, and under the keys that it had in another cluster.
+func holds(r *v1beta2.Metal3Remediation, h *v1alpha1.BareMetalHost) []string {
+	var keys []string
+	for key, value := range h.Annotations {
+		if key == holdKey(r) || strings.HasPrefix(key, v1beta2.MetalRemediationAnnotationPrefix) && isHoldOf(r, value) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func isHoldOf(r *v1beta2.Metal3Remediation, value string) bool {
+	var arguments holdArguments
+	return json.Unmarshal([]byte(value), &arguments) == nil && arguments.Remediation == r.Name
+}
+
+// requestPrefix begins the values with which a remediation sets annotations of its Machine.
+func requestPrefix(r *v1beta2.Metal3Remediation) string { return "Metal3Remediation/" + r.Name + "/" }
+
+// requestValue is that value in the running attempt.
+func requestValue(r *v1beta2.Metal3Remediation) string { return requestPrefix(r) + nonce(r) }
+
+func requestStateOf(r *v1beta2.Metal3Remediation, m *clusterv1.Machine) requestState {
+	value, there := m.Annotations[v1beta2.ExternalRemediationAnnotation]
+	switch {
+	case there && value == requestValue(r):
+		return currentRequest
+	case there && !strings.HasPrefix(value, requestPrefix(r)):
+		return foreignRequest
+	case !there && m.Annotations[v1beta2.RequestedByAnnotation] == requestValue(r):
+		return fulfilledRequest
+	case there, isMarked(r, m):
+		return outdatedRequest
+	default:
+		return noRequest
+	}
+}
+
+// isMarked reports whether a Machine says that an attempt of this remediation has set the
+// annotation for recovery.
+func isMarked(r *v1beta2.Metal3Remediation, m *clusterv1.Machine) bool {
+	return strings.HasPrefix(m.Annotations[v1beta2.RequestedByAnnotation], requestPrefix(r))
+}

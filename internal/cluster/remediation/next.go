@@ -1,0 +1,276 @@
+package remediation
+
+import "github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+
+// action is the one thing that a pass does.
+type action int
+
+// Actions. Each of those that write makes one write.
+const (
+	rest              action = iota // nothing
+	addFinalizer                    // before anything is set
+	begin                           // record that the next attempt runs
+	fail                            // record that the host cannot be remediated
+	setHold                         // have the host powered off
+	taintNode                       // put the Node out of service
+	backUpNode                      // record labels and annotations of the Node
+	deleteNode                      // delete the Node
+	release                         // record that the host may be powered on
+	untaintNode                     // put the Node in service
+	removeHold                      // let the host be powered on
+	restoreNode                     // give the Node that came back what it had
+	dropBackup                      // remove the record of that
+	awaitHealth                     // record that the machine has time to become healthy
+	request                         // set the annotation of the Machine
+	withdraw                        // remove it
+	markHost                        // mark the host as unhealthy
+	tellOwner                       // tell the owner of the Machine to replace it
+	handOver                        // record that the owner replaces it
+	removeFinalizer                 // everything that was set is removed
+	waitForPowerOff                 // the host is not proven to be off
+	waitForPods                     // pods or volumes are not gone from the Node
+	waitForNode                     // the Node cannot be read, or is not back
+	waitForPowerOn                  // the host is not on
+	waitForRequest                  // somebody else has set the annotation of the Machine
+	waitForRecovery                 // what the annotation asks for is not done
+	waitForHealth                   // the health check has not taken the remediation back
+	numberOfActions int             = iota
+)
+
+// obstacle is a reason for which a host cannot be remediated. Empty means that there is none.
+type obstacle string
+
+// Obstacles, as reasons of events.
+const (
+	noMachine obstacle = "NoMachine"
+	noHost    obstacle = "NoHost"
+	noBMC     obstacle = "NoPowerManagement"
+	neverOff  obstacle = "PowerOffDisabled"
+	offline   obstacle = "HostOffline"
+)
+
+// holdState is what the host has of the annotation that holds it off.
+type holdState int
+
+const (
+	noHold       holdState = iota
+	outdatedHold           // it is ours, with another value than this attempt's
+	currentHold
+)
+
+// requestState is what the Machine has of the annotation for recovery.
+type requestState int
+
+const (
+	noRequest       requestState = iota
+	foreignRequest               // somebody else has set it
+	outdatedRequest              // it is ours, of another attempt
+	currentRequest
+	fulfilledRequest // this attempt has set it, and it was removed since
+)
+
+// nodeState is what is known of the Node of the Machine.
+type nodeState int
+
+const (
+	unknownNode nodeState = iota // the workload cluster does not answer
+	absentNode
+	presentNode
+)
+
+// taintState is whether the Node is out of service.
+type taintState int
+
+const (
+	noTaint taintState = iota
+	foreignTaint
+	ourTaint
+)
+
+// facts are what a pass has read.
+type facts struct {
+	paused    bool
+	deleting  bool
+	finalizer bool
+	// orphaned means that the Machine or its Cluster is gone or being deleted.
+	orphaned bool
+	// healthy means that the health check is content with the Machine.
+	healthy     bool
+	obstacle    obstacle
+	strategy    v1beta2.RemediationType
+	phase       v1beta2.RemediationPhase
+	released    bool
+	retriesLeft bool
+
+	// expired means that the timeout is over since the host was released, late since it was
+	// confirmed to be off, and abandoned since the remediation was deleted.
+	expired, late, abandoned bool
+
+	hold holdState
+	// stray means that there are holds of ours on other hosts or under another key.
+	stray     bool
+	proven    bool
+	poweredOn bool
+	// recovering means that recovery by annotation holds the host off.
+	recovering bool
+	unhealthy  bool
+	// told means that the owner of the Machine was told to replace it.
+	told    bool
+	request requestState
+	// marked means that the Machine says that the annotation is, or was, ours.
+	marked bool
+
+	node nodeState
+	// taintable means that the workload cluster acts on the out-of-service taint.
+	taintable bool
+	taint     taintState
+	// occupied means that pods or volumes which have to go are on the Node.
+	occupied bool
+	backup   bool
+	// incomplete means that the Node lacks something of the backup.
+	incomplete bool
+}
+
+// next decides what a pass does.
+func next(f facts) action {
+	switch {
+	case f.paused:
+		return rest
+	case f.deleting && !f.finalizer:
+		return rest
+	case f.deleting, f.orphaned:
+		return undo(f)
+	case !f.finalizer:
+		return addFinalizer
+	case f.phase == v1beta2.RemediationFailed, f.phase == v1beta2.RemediationDeletingMachine:
+		return undo(f)
+	case f.obstacle != "":
+		return fail
+	case f.phase == v1beta2.RemediationWaiting:
+		return wait(f)
+	case f.phase != v1beta2.RemediationRunning:
+		return begin
+	case f.strategy == v1beta2.AnnotationRemediation:
+		return recoverByAnnotation(f)
+	case !f.released:
+		return fence(f)
+	default:
+		return powerOn(f)
+	}
+}
+
+// fence has the host powered off and, once that is proven, the Node put out of service or
+// deleted.
+func fence(f facts) action {
+	switch {
+	case f.stray:
+		return removeHold
+	case f.hold != currentHold:
+		return setHold
+	case !f.proven:
+		return waitForPowerOff
+	case f.late, f.node == absentNode:
+		return release
+	case f.node == unknownNode:
+		return waitForNode
+	case f.taint != noTaint && f.occupied:
+		return waitForPods
+	case f.taint != noTaint:
+		return release
+	case f.backup:
+		return deleteNode
+	case f.taintable:
+		return taintNode
+	default:
+		return backUpNode
+	}
+}
+
+// powerOn lets the host be powered on. The Node is in service before: volumes of a Node that is
+// out of service are detached although a system that runs may write to them.
+func powerOn(f facts) action {
+	switch {
+	case f.taint == ourTaint:
+		return untaintNode
+	case f.hold != noHold || f.stray:
+		return removeHold
+	case f.expired:
+		return awaitHealth
+	case !f.poweredOn:
+		return waitForPowerOn
+	case f.backup && f.node != presentNode:
+		return waitForNode
+	case f.backup:
+		return restore(f)
+	default:
+		return awaitHealth
+	}
+}
+
+// recoverByAnnotation has the host recovered by the annotation of its Machine.
+func recoverByAnnotation(f facts) action {
+	switch {
+	case !f.released && f.request == fulfilledRequest:
+		return release
+	case !f.released && f.request == currentRequest:
+		return waitForRecovery
+	case !f.released && f.request == foreignRequest:
+		return waitForRequest
+	case !f.released:
+		return request
+	case !f.expired && (f.recovering || !f.poweredOn):
+		return waitForPowerOn
+	default:
+		return awaitHealth
+	}
+}
+
+// wait gives the machine time to become healthy, and then tries again or gives it up.
+func wait(f facts) action {
+	switch {
+	case f.taint == ourTaint:
+		return untaintNode
+	case f.hold != noHold || f.stray:
+		return removeHold
+	case f.backup && f.node == presentNode:
+		return restore(f)
+	case f.healthy, !f.expired:
+		return waitForHealth
+	case f.retriesLeft:
+		return begin
+	case !f.unhealthy:
+		return markHost
+	case !f.told:
+		return tellOwner
+	default:
+		return handOver
+	}
+}
+
+// undo removes everything that was set.
+func undo(f facts) action {
+	switch {
+	case f.marked, f.request == currentRequest, f.request == outdatedRequest:
+		return withdraw
+	case f.taint == ourTaint:
+		return untaintNode
+	case f.hold != noHold || f.stray:
+		return removeHold
+	case f.backup && f.node == presentNode:
+		return restore(f)
+	case (f.node == unknownNode || f.backup) && !f.orphaned && !f.abandoned:
+		return waitForNode
+	case f.deleting:
+		return removeFinalizer
+	default:
+		return rest
+	}
+}
+
+// restore gives a Node that came back what it had.
+func restore(f facts) action {
+	if f.incomplete {
+		return restoreNode
+	}
+	return dropBackup
+}

@@ -1,0 +1,150 @@
+package remediation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+)
+
+// outOfService is the taint with which Kubernetes deletes the pods of a Node that is off and
+// detaches its volumes.
+var outOfService = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
+
+// taintVersion is the version of Kubernetes since which that holds in every cluster.
+var taintVersion = version.MajorMinor(1, 28)
+
+// podNodeField is the field by which the API server selects pods of a Node.
+const podNodeField = "spec.nodeName"
+
+func taintStateOf(r *v1beta2.Metal3Remediation, node *corev1.Node) taintState {
+	there := slices.ContainsFunc(node.Spec.Taints, isOutOfService)
+	switch {
+	case node.Annotations[v1beta2.OutOfServiceAnnotation] == client.ObjectKeyFromObject(r).String():
+		return ourTaint
+	case there:
+		return foreignTaint
+	default:
+		return noTaint
+	}
+}
+
+func isOutOfService(t corev1.Taint) bool {
+	return t.Key == outOfService.Key && t.Effect == outOfService.Effect
+}
+
+// putOutOfService sets the taint and says whose it is.
+func putOutOfService(r *v1beta2.Metal3Remediation, node *corev1.Node) {
+	node.Spec.Taints = append(node.Spec.Taints, outOfService)
+	annotate(node, v1beta2.OutOfServiceAnnotation, client.ObjectKeyFromObject(r).String())
+}
+
+// putInService removes both.
+func putInService(node *corev1.Node) {
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, isOutOfService)
+	delete(node.Annotations, v1beta2.OutOfServiceAnnotation)
+}
+
+// occupant names a pod or a volume that has to go from a Node which is out of service. It
+// returns "" when there is none. Pods that tolerate the taint stay, and pods that ended need
+// nothing.
+func occupant(ctx context.Context, c client.Client, node string) (string, error) {
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.MatchingFields{podNodeField: node}); err != nil {
+		return "", fmt.Errorf("list pods of Node %s: %w", node, err)
+	}
+	for _, p := range pods.Items {
+		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		if !ended && !tolerates(ctx, p.Spec.Tolerations) {
+			return fmt.Sprintf("pod %s/%s", p.Namespace, p.Name), nil
+		}
+	}
+	var volumes storagev1.VolumeAttachmentList
+	if err := c.List(ctx, &volumes); err != nil {
+		return "", fmt.Errorf("list volume attachments: %w", err)
+	}
+	for _, v := range volumes.Items {
+		if v.Spec.NodeName == node {
+			return "volume attachment " + v.Name, nil
+		}
+	}
+	return "", nil
+}
+
+// tolerates reports whether a pod stays for ever on a Node that is out of service.
+func tolerates(ctx context.Context, all []corev1.Toleration) bool {
+	return slices.ContainsFunc(all, func(t corev1.Toleration) bool {
+		return t.TolerationSeconds == nil && t.ToleratesTaint(log.FromContext(ctx), &outOfService, false)
+	})
+}
+
+// backUp records labels and annotations of a Node.
+func backUp(r *v1beta2.Metal3Remediation, node *corev1.Node) {
+	for key, values := range map[string]map[string]string{
+		v1beta2.NodeLabelsBackupAnnotation: node.Labels, v1beta2.NodeAnnotationsBackupAnnotation: node.Annotations,
+	} {
+		if values == nil {
+			values = map[string]string{}
+		}
+		text, err := json.Marshal(values)
+		if err != nil {
+			panic(err) // strings can be encoded
+		}
+		annotate(r, key, string(text))
+	}
+}
+
+func hasBackup(r *v1beta2.Metal3Remediation) bool {
+	_, labels := r.Annotations[v1beta2.NodeLabelsBackupAnnotation]
+	_, annotations := r.Annotations[v1beta2.NodeAnnotationsBackupAnnotation]
+	return labels || annotations
+}
+
+// putBack gives a Node what it lacks of the backup, and reports whether that is anything. What
+// the Node has stays, and a backup that cannot be read counts as empty.
+func putBack(r *v1beta2.Metal3Remediation, node *corev1.Node) bool {
+	labels := missing(r.Annotations[v1beta2.NodeLabelsBackupAnnotation], node.Labels)
+	annotations := missing(r.Annotations[v1beta2.NodeAnnotationsBackupAnnotation], node.Annotations)
+	node.Labels, node.Annotations = joined(node.Labels, labels), joined(node.Annotations, annotations)
+	return len(labels)+len(annotations) > 0
+}
+
+// missing is what a record has beyond what there is.
+func missing(record string, there map[string]string) map[string]string {
+	var kept map[string]string
+	if json.Unmarshal([]byte(record), &kept) != nil {
+		return nil
+	}
+	maps.DeleteFunc(kept, func(key, _ string) bool {
+		_, has := there[key]
+		return has || key == v1beta2.OutOfServiceAnnotation
+	})
+	return kept
+}
+
+func joined(a, b map[string]string) map[string]string {
+	if a == nil {
+		a = map[string]string{}
+	}
+	maps.Copy(a, b)
+	return a
+}
+
+// annotate sets an annotation.
+func annotate(obj client.Object, key, value string) {
+	annotations := obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	obj.SetAnnotations(annotations)
+}

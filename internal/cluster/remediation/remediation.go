@@ -1,0 +1,119 @@
+// Package remediation is the controller of Metal3Remediation: it recovers the machine that a
+// MachineHealthCheck has found unhealthy, a limited number of times, and then has the owner of
+// the Machine replace it.
+//
+// With strategy Reboot the host is held off by an annotation of its own. Only when the host is
+// proven to be off for this very annotation is the Node put out of service or, in clusters
+// that do not know the taint, deleted. When pods and volumes are gone, the host is powered on
+// again. With strategy Annotation the Machine gets the annotation for recovery, which
+// package fencing acts on.
+//
+// A pass reads everything anew, decides (next.go) and makes at most one write (effects.go). So
+// an interruption at any point is like a pause: the next pass goes on from what it sees.
+// When the remediation is deleted, which is how the health check takes it back, everything that
+// was set is removed, at whatever point it is.
+package remediation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
+)
+
+// workloads reaches workload clusters.
+type workloads interface {
+	// Client returns a client that reads without a cache.
+	Client(ctx context.Context, cluster types.NamespacedName) (client.Client, error)
+	// Version returns the version of the API server.
+	Version(ctx context.Context, cluster types.NamespacedName) (*version.Version, error)
+}
+
+// Config is what a reconciler depends on.
+type Config struct {
+	// Client writes to the API server, and reads from the shared cache which objects belong
+	// to a change.
+	Client client.Client
+	// Live reads from the API server itself.
+	Live client.Reader
+	// Workload reaches the clusters whose Nodes are remediated. The scheme of its clients
+	// needs core/v1 and storage.k8s.io/v1.
+	Workload workloads
+	// FindNode finds the Node of a Machine, or returns nil when there is none.
+	FindNode func(ctx context.Context, c client.Client, machine *clusterv1.Machine, providerIDs ...string) (*corev1.Node, error)
+	// ProvenOff returns nil when the host is proven to be off since, and for, an annotation
+	// that holds it off, and else an error that says why not.
+	ProvenOff func(h *v1alpha1.BareMetalHost, key, value string) error
+	// Recorder publishes events.
+	Recorder events.EventRecorder
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Reconciler remediates machines.
+type Reconciler struct{ Config }
+
+// New returns a reconciler.
+func New(config Config) *Reconciler { return &Reconciler{config} }
+
+// Times between two looks at what no watch shows, and at what one shows.
+const (
+	workloadPoll = 10 * time.Second
+	poll         = time.Minute
+)
+
+// Reconcile makes one step of one remediation.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var m v1beta2.Metal3Remediation
+	if err := r.Live.Get(ctx, req.NamespacedName, &m); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	s, err := r.read(ctx, &m)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	a := next(s.facts)
+	err = r.do(ctx, s, a)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return ctrl.Result{RequeueAfter: requeue.Soon}, nil // somebody else was first
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("remediate %s: %w", req, err)
+	}
+	r.publish(s, a)
+	return ctrl.Result{RequeueAfter: pause(s, a)}, nil
+}
+
+// pause is the time until the next look.
+func pause(s *scope, a action) time.Duration {
+	switch {
+	case a == rest, a == removeFinalizer:
+		return 0
+	case a < waitForPowerOff:
+		return requeue.Soon
+	case a == waitForPods, a == waitForNode && s.phase == v1beta2.RemediationRunning:
+		return requeue.Spread(workloadPoll, workloadPoll/4, s.remediation.Name, 0)
+	}
+	return requeue.Soonest(requeue.Spread(poll, poll/4, s.remediation.Name, 0), s.untilExpiry())
+}
+
+// untilExpiry is the time until the timeout is over, or 0 when it does not run.
+func (s *scope) untilExpiry() time.Duration {
+	at := s.remediation.Status.ReleasedAt
+	if at == nil || s.expired {
+		return 0
+	}
+	return at.Add(s.timeout).Sub(s.now)
+}
