@@ -119,4 +119,3 @@ func (r *Reconciler) requests(ctx context.Context, namespace string, wanted func
 	}
 	return found
 }
-

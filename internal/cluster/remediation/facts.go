@@ -7,8 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -128,7 +128,9 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 }
 
 // isOver reports whether the timeout has passed since a time.
-func (s *scope) isOver(since *metav1.Time) bool { return since != nil && !s.now.Before(since.Add(s.timeout)) }
+func (s *scope) isOver(since *metav1.Time) bool {
+	return since != nil && !s.now.Before(since.Add(s.timeout))
+}
 
 // hasMachine reports whether a remediation names a Machine as its owner, whether that exists
 // or not.
@@ -197,13 +199,14 @@ func (r *Reconciler) readStrays(ctx context.Context, s *scope) error {
 // answer is a fact and no error.
 func (r *Reconciler) readNode(ctx context.Context, s *scope) error {
 	s.node = absentNode
-	running := s.phase == v1beta2.RemediationRunning
+	ends := s.deleting || s.orphaned
+	poweringOff := s.phase == v1beta2.RemediationRunning && !s.released && !s.proven
 	switch {
-	case s.paused, s.machine == nil, s.cluster == nil, s.phase == "":
+	case s.paused, s.machine == nil, s.cluster == nil:
 		return nil
 	case s.strategy == v1beta2.AnnotationRemediation && !s.backup:
 		return nil
-	case running && !s.released && !s.proven && !s.deleting && !s.orphaned:
+	case !ends && (s.phase == "" || poweringOff):
 		return nil
 	}
 	if err := r.readWorkload(ctx, s); err != nil {

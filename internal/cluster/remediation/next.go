@@ -7,34 +7,34 @@ type action int
 
 // Actions. Each of those that write makes one write.
 const (
-	rest              action = iota // nothing
-	addFinalizer                    // before anything is set
-	begin                           // record that the next attempt runs
-	fail                            // record that the host cannot be remediated
-	setHold                         // have the host powered off
-	taintNode                       // put the Node out of service
-	backUpNode                      // record labels and annotations of the Node
-	deleteNode                      // delete the Node
-	release                         // record that the host may be powered on
-	untaintNode                     // put the Node in service
-	removeHold                      // let the host be powered on
-	restoreNode                     // give the Node that came back what it had
-	dropBackup                      // remove the record of that
-	awaitHealth                     // record that the machine has time to become healthy
-	request                         // set the annotation of the Machine
-	withdraw                        // remove it
-	markHost                        // mark the host as unhealthy
-	tellOwner                       // tell the owner of the Machine to replace it
-	handOver                        // record that the owner replaces it
-	removeFinalizer                 // everything that was set is removed
-	waitForPowerOff                 // the host is not proven to be off
-	waitForPods                     // pods or volumes are not gone from the Node
-	waitForNode                     // the Node cannot be read, or is not back
-	waitForPowerOn                  // the host is not on
-	waitForRequest                  // somebody else has set the annotation of the Machine
-	waitForRecovery                 // what the annotation asks for is not done
-	waitForHealth                   // the health check has not taken the remediation back
-	numberOfActions int             = iota
+	rest            action = iota // nothing
+	addFinalizer                  // before anything is set
+	begin                         // record that the next attempt runs
+	fail                          // record that the host cannot be remediated
+	setHold                       // have the host powered off
+	taintNode                     // put the Node out of service
+	backUpNode                    // record labels and annotations of the Node
+	deleteNode                    // delete the Node
+	release                       // record that the host may be powered on
+	untaintNode                   // put the Node in service
+	removeHold                    // let the host be powered on
+	restoreNode                   // give the Node that came back what it had
+	dropBackup                    // remove the record of that
+	awaitHealth                   // record that the machine has time to become healthy
+	request                       // set the annotation of the Machine
+	withdraw                      // remove it
+	markHost                      // mark the host as unhealthy
+	tellOwner                     // tell the owner of the Machine to replace it
+	handOver                      // record that the owner replaces it
+	removeFinalizer               // everything that was set is removed
+	waitForPowerOff               // the host is not proven to be off
+	waitForPods                   // pods or volumes are not gone from the Node
+	waitForNode                   // the Node cannot be read, or is not back
+	waitForPowerOn                // the host is not on
+	waitForRequest                // somebody else has set the annotation of the Machine
+	waitForRecovery               // what the annotation asks for is not done
+	waitForHealth                 // the health check has not taken the remediation back
+	numberOfActions int    = iota
 )
 
 // obstacle is a reason for which a host cannot be remediated. Empty means that there is none.

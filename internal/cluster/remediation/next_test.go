@@ -1,0 +1,224 @@
+package remediation
+
+import (
+	"testing"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+)
+
+const (
+	running  = v1beta2.RemediationRunning
+	waiting  = v1beta2.RemediationWaiting
+	deleting = v1beta2.RemediationDeletingMachine
+	failed   = v1beta2.RemediationFailed
+)
+
+func TestEachSituationHasItsAction(t *testing.T) {
+	reboot := facts{finalizer: true, strategy: v1beta2.RebootRemediation, phase: running, poweredOn: true}
+	off := reboot
+	off.hold, off.proven, off.poweredOn, off.node, off.taintable = currentHold, true, false, presentNode, true
+	released := reboot
+	released.released, released.node = true, presentNode
+	byAnnotation := reboot
+	byAnnotation.strategy, byAnnotation.node = v1beta2.AnnotationRemediation, absentNode
+	inWait := released
+	inWait.phase = waiting
+	ended := inWait
+	ended.expired = true
+	taken := reboot
+	taken.deleting, taken.node = true, presentNode
+	stopped := reboot
+	stopped.phase, stopped.node = failed, presentNode
+
+	for _, tt := range []struct {
+		name   string
+		from   facts
+		change func(*facts)
+		want   action
+	}{
+		{"paused", reboot, func(f *facts) { f.paused = true }, rest},
+		{"paused and deleted", taken, func(f *facts) { f.paused, f.hold = true, currentHold }, rest},
+		{"new", reboot, func(f *facts) { f.finalizer, f.phase = false, "" }, addFinalizer},
+		{"new without a host", reboot, func(f *facts) { f.phase, f.obstacle = "", noHost }, fail},
+		{"with finalizer", reboot, func(f *facts) { f.phase = "" }, begin},
+		{"Machine being deleted before it began", reboot, func(f *facts) { f.phase, f.orphaned, f.node = "", true, absentNode }, rest},
+
+		{"began", reboot, nil, setHold},
+		{"hold of an earlier attempt", reboot, func(f *facts) { f.hold = outdatedHold }, setHold},
+		{"hold from before a move", reboot, func(f *facts) { f.stray = true }, removeHold},
+		{"hold on a host that was lost", reboot, func(f *facts) { f.stray, f.obstacle = true, noHost }, fail},
+		{"host switched off by its spec meanwhile", off, func(f *facts) { f.obstacle = offline }, fail},
+		{"held and on", reboot, func(f *facts) { f.hold = currentHold }, waitForPowerOff},
+		{"held, off and not proven", reboot, func(f *facts) { f.hold, f.poweredOn, f.node, f.late = currentHold, false, presentNode, true }, waitForPowerOff},
+		{"off", off, nil, taintNode},
+		{"off in an old cluster", off, func(f *facts) { f.taintable = false }, backUpNode},
+		{"off in an old cluster with backup", off, func(f *facts) { f.taintable, f.backup = false, true }, deleteNode},
+		{"off and the Node with backup is gone", off, func(f *facts) { f.backup, f.node = true, absentNode }, release},
+		{"off and there is no Node", off, func(f *facts) { f.node = absentNode }, release},
+		{"off and the workload cluster does not answer", off, func(f *facts) { f.node = unknownNode }, waitForNode},
+		{"off and the workload cluster does not answer for long", off, func(f *facts) { f.node, f.late = unknownNode, true }, release},
+		{"out of service with pods", off, func(f *facts) { f.taint, f.occupied = ourTaint, true }, waitForPods},
+		{"out of service with pods for long", off, func(f *facts) { f.taint, f.occupied, f.late = ourTaint, true, true }, release},
+		{"out of service and empty", off, func(f *facts) { f.taint = ourTaint }, release},
+		{"put out of service by a person", off, func(f *facts) { f.taint, f.occupied = foreignTaint, true }, waitForPods},
+		{"put out of service by a person and empty", off, func(f *facts) { f.taint = foreignTaint }, release},
+
+		{"released with taint", released, func(f *facts) { f.taint, f.hold, f.poweredOn = ourTaint, currentHold, false }, untaintNode},
+		{"released with hold", released, func(f *facts) { f.hold, f.poweredOn = currentHold, false }, removeHold},
+		{"released with hold and without an answer", released, func(f *facts) { f.hold, f.node = currentHold, unknownNode }, removeHold},
+		{"released and off", released, func(f *facts) { f.poweredOn = false }, waitForPowerOn},
+		{"released and off for long", released, func(f *facts) { f.poweredOn, f.expired = false, true }, awaitHealth},
+		{"on again", released, nil, awaitHealth},
+		{"on again without its Node", released, func(f *facts) { f.backup, f.node = true, absentNode }, waitForNode},
+		{"on again without its Node for long", released, func(f *facts) { f.backup, f.node, f.expired = true, absentNode, true }, awaitHealth},
+		{"on again with a bare Node", released, func(f *facts) { f.backup, f.incomplete = true, true }, restoreNode},
+		{"on again with the Node restored", released, func(f *facts) { f.backup = true }, dropBackup},
+
+		{"annotation: began", byAnnotation, nil, request},
+		{"annotation: of an earlier attempt", byAnnotation, func(f *facts) { f.request, f.marked = outdatedRequest, true }, request},
+		{"annotation: of somebody else", byAnnotation, func(f *facts) { f.request = foreignRequest }, waitForRequest},
+		{"annotation: set", byAnnotation, func(f *facts) { f.request, f.marked = currentRequest, true }, waitForRecovery},
+		{"annotation: removed", byAnnotation, func(f *facts) { f.request, f.marked = fulfilledRequest, true }, release},
+		{"annotation: held off", byAnnotation, func(f *facts) { f.released, f.recovering, f.marked = true, true, true }, waitForPowerOn},
+		{"annotation: off", byAnnotation, func(f *facts) { f.released, f.poweredOn = true, false }, waitForPowerOn},
+		{"annotation: off for long", byAnnotation, func(f *facts) { f.released, f.poweredOn, f.expired = true, false, true }, awaitHealth},
+		{"annotation: on", byAnnotation, func(f *facts) { f.released = true }, awaitHealth},
+
+		{"waiting", inWait, nil, waitForHealth},
+		{"waiting and host lost", inWait, func(f *facts) { f.obstacle = noHost }, fail},
+		{"waiting with a taint that could not be removed", inWait, func(f *facts) { f.taint = ourTaint }, untaintNode},
+		{"waiting with a hold that came back", inWait, func(f *facts) { f.hold = outdatedHold }, removeHold},
+		{"waiting and the Node comes late", inWait, func(f *facts) { f.backup, f.incomplete = true, true }, restoreNode},
+		{"waited long enough and healthy", ended, func(f *facts) { f.healthy = true }, waitForHealth},
+		{"waited long enough with retries", ended, func(f *facts) { f.retriesLeft = true }, begin},
+		{"waited long enough", ended, nil, markHost},
+		{"host marked", ended, func(f *facts) { f.unhealthy = true }, tellOwner},
+		{"owner told", ended, func(f *facts) { f.unhealthy, f.told = true, true }, handOver},
+		{"handed over", ended, func(f *facts) { f.phase = deleting }, rest},
+
+		{"taken back", taken, nil, removeFinalizer},
+		{"taken back before it began", taken, func(f *facts) { f.finalizer = false }, rest},
+		{"taken back with everything", taken, func(f *facts) { f.marked, f.taint, f.hold, f.backup = true, ourTaint, currentHold, true }, withdraw},
+		{"taken back with annotation", taken, func(f *facts) { f.request = outdatedRequest }, withdraw},
+		{"taken back with somebody else's annotation", taken, func(f *facts) { f.request = foreignRequest }, removeFinalizer},
+		{"taken back with taint", taken, func(f *facts) { f.taint, f.hold = ourTaint, currentHold }, untaintNode},
+		{"taken back with hold", taken, func(f *facts) { f.hold = currentHold }, removeHold},
+		{"taken back with hold and without an answer", taken, func(f *facts) { f.hold, f.node = outdatedHold, unknownNode }, removeHold},
+		{"taken back with a hold elsewhere", taken, func(f *facts) { f.stray, f.obstacle = true, noHost }, removeHold},
+		{"taken back and the Node is back", taken, func(f *facts) { f.backup, f.incomplete = true, true }, restoreNode},
+		{"taken back and the Node is restored", taken, func(f *facts) { f.backup = true }, dropBackup},
+		{"taken back and the Node is not back", taken, func(f *facts) { f.backup, f.node = true, absentNode }, waitForNode},
+		{"taken back and the Node is not back for long", taken, func(f *facts) { f.backup, f.node, f.abandoned = true, absentNode, true }, removeFinalizer},
+		{"taken back without an answer", taken, func(f *facts) { f.node = unknownNode }, waitForNode},
+		{"taken back without an answer for long", taken, func(f *facts) { f.node, f.abandoned = unknownNode, true }, removeFinalizer},
+		{"taken back with its Machine", taken, func(f *facts) { f.node, f.orphaned, f.backup = unknownNode, true, true }, removeFinalizer},
+		{"Machine being deleted", off, func(f *facts) { f.orphaned = true }, removeHold},
+		{"Machine being deleted and nothing left", reboot, func(f *facts) { f.orphaned, f.node = true, presentNode }, rest},
+
+		{"failed", stopped, nil, rest},
+		{"failed with hold", stopped, func(f *facts) { f.hold = currentHold }, removeHold},
+		{"failed with taint", stopped, func(f *facts) { f.taint = ourTaint }, untaintNode},
+		{"failed with annotation", stopped, func(f *facts) { f.request, f.marked = currentRequest, true }, withdraw},
+		{"failed and Node not back", stopped, func(f *facts) { f.backup, f.node = true, absentNode }, waitForNode},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := tt.from
+			if tt.change != nil {
+				tt.change(&f)
+			}
+			if got := next(f); got != tt.want {
+				t.Errorf("action %d, want %d: %+v", got, tt.want, f)
+			}
+		})
+	}
+}
+
+// every calls check with all facts, but for those that no action depends on together.
+func every(check func(facts)) {
+	both := []bool{false, true}
+	phases := []v1beta2.RemediationPhase{"", running, waiting, deleting, failed}
+	var bits [15]bool
+	for n := range 1 << len(bits) {
+		for i := range bits {
+			bits[i] = n>>i&1 == 1
+		}
+		f := facts{
+			finalizer: bits[0], deleting: bits[1], orphaned: bits[2], released: bits[3], expired: bits[4], late: bits[5], stray: bits[6],
+			proven: bits[7], poweredOn: bits[8], taintable: bits[9], occupied: bits[10], backup: bits[11], incomplete: bits[12],
+			retriesLeft: bits[13], unhealthy: bits[14],
+		}
+		for _, f.phase = range phases {
+			for f.hold = noHold; f.hold <= currentHold; f.hold++ {
+				for f.node = unknownNode; f.node <= presentNode; f.node++ {
+					for f.taint = noTaint; f.taint <= ourTaint; f.taint++ {
+						f.strategy, f.request, f.abandoned = v1beta2.RebootRemediation, noRequest, false
+						check(f)
+					}
+				}
+			}
+			for _, f.abandoned = range both {
+				for f.request = noRequest; f.request <= fulfilledRequest; f.request++ {
+					f.strategy, f.hold, f.node, f.taint = v1beta2.AnnotationRemediation, noHold, absentNode, noTaint
+					check(f)
+				}
+			}
+		}
+	}
+}
+
+func TestWhatHoldsForEverySituation(t *testing.T) {
+	reached := map[action]bool{}
+	every(func(f facts) {
+		a := next(f)
+		reached[a] = true
+		if rule := broken(f, a); rule != "" {
+			t.Fatalf("%s: action %d for %+v", rule, a, f)
+		}
+	})
+	for a := range action(numberOfActions) {
+		if !reached[a] && a != fail && a != handOver { // the table above has these
+			t.Errorf("no situation has action %d", a)
+		}
+	}
+}
+
+// broken returns the rule that an action breaks, or "".
+func broken(f facts, a action) string {
+	ends := f.deleting || f.orphaned || f.phase == failed || f.phase == deleting
+	switch a {
+	case taintNode, deleteNode:
+		if !f.proven || f.hold != currentHold || f.node != presentNode {
+			return "a Node is touched only while its host is proven to be off"
+		}
+		if a == deleteNode && !f.backup {
+			return "a Node is deleted only after its backup"
+		}
+	case release:
+		if !f.proven && f.strategy == v1beta2.RebootRemediation {
+			return "a host may be powered on only after it was proven to be off"
+		}
+	case removeHold:
+		if f.taint == ourTaint && !(f.phase == running && f.stray && !f.released) {
+			return "a taint goes before the hold"
+		}
+	case markHost, tellOwner, handOver:
+		if f.retriesLeft || !f.expired || f.phase != waiting {
+			return "a machine is given up only after its retries and its time"
+		}
+	case begin:
+		if f.phase != "" && !(f.phase == waiting && f.expired && f.retriesLeft) {
+			return "an attempt follows only after the time of the one before"
+		}
+	case removeFinalizer:
+		if !f.deleting || f.hold != noHold || f.stray || f.taint == ourTaint || f.request == currentRequest {
+			return "the finalizer goes last"
+		}
+	}
+	switch a {
+	case setHold, taintNode, backUpNode, deleteNode, request, begin, markHost, tellOwner:
+		if ends || !f.finalizer {
+			return "nothing is set before the finalizer, or at the end"
+		}
+	}
+	return ""
+}
