@@ -42,7 +42,7 @@ CONTROLLERS_cluster := $(addprefix cluster/,infrastructure machine reuse workloa
 # The helm chart, whose kinds and roles are copies of those in config.
 CHART := charts/ingot
 # Where "make generate" writes.
-GENERATED := config/crd config/rbac config/webhook $(CHART)/crds $(CHART)/rbac docs/api.md docs/status.md ':(glob)**/zz_generated*'
+GENERATED := config/crd config/rbac config/webhook $(CHART)/crds $(CHART)/rbac $(CHART)/admission docs/api.md docs/status.md ':(glob)**/zz_generated*'
 
 .PHONY: help
 help: ## List the targets
@@ -180,8 +180,9 @@ generate: ## Generate deep copies, CRDs, roles and documentation
 		$(foreach p,$(or $(CONTROLLERS_$(c)),operator/$(c)),paths=./internal/$(p)/...) output:rbac:dir=config/rbac/$(c) || exit; )
 	$(TOOL) controller-gen rbac:roleName=ingot-webhook webhook paths=./internal/webhook/... \
 		output:rbac:dir=config/rbac/webhook output:webhook:dir=config/webhook
-	@rm -f $(CHART)/crds/*.yaml $(CHART)/rbac/*.yaml
+	@rm -f $(CHART)/crds/*.yaml $(CHART)/rbac/*.yaml $(CHART)/admission/*.yaml
 	cp config/crd/*_*.yaml $(CHART)/crds/
+	@mkdir -p $(CHART)/admission && cp config/admission/*_policy.yaml $(CHART)/admission/
 	@for d in $(CONTROLLERS) clusterapi metrics users webhook; do for f in config/rbac/$$d/*.yaml; do case $$f in */kustomization.yaml) ;; \
 		*) cp $$f $(CHART)/rbac/$$d-$$(basename $$f) || exit ;; esac; done; done
 	go generate ./...

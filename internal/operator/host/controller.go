@@ -26,7 +26,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/nodecache"
 )
 
-// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch;reboot
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts/status,verbs=get;patch
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts/finalizers,verbs=update
 // +kubebuilder:rbac:groups=metal3.io,resources=hardwaredata,verbs=get;create;patch;delete
