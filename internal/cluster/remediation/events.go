@@ -22,7 +22,7 @@ const (
 	eventPowerOffUnconfirmed = "PowerOffNotConfirmed"
 	eventRecoveryUnfinished  = "RecoveryNotFinished"
 	eventForeignRequest      = "WaitingForOtherRecovery"
-	eventWorkload            = "WorkloadClusterUnreachable"
+	eventNodeUnknown         = "NodeUnknown"
 )
 
 // actionRemediate is the action of all events.
@@ -79,7 +79,7 @@ func eventOf(s *scope, a action) (kind, reason, note string) {
 		return bad, eventHandedOver, fmt.Sprintf("The machine did not become healthy in %d attempts: its host is marked as unhealthy, and its owner has to replace it", s.remediation.Status.RetryCount)
 	case waitForNode:
 		if s.node == unknownNode {
-			return bad, eventWorkload, "The Node cannot be read" + because(s.why)
+			return bad, eventNodeUnknown, "It is not known whether the machine has a Node" + because(s.why)
 		}
 	case waitForPowerOff, waitForRecovery, waitForRequest:
 		return eventOfLateness(s, a)

@@ -18,11 +18,11 @@ import (
 // kubeconfig that can be used.
 func (c *Clients) Version(ctx context.Context, cluster types.NamespacedName) (*version.Version, error) {
 	var secret corev1.Secret
-	key := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + secretSuffix}
+	key := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + kubeconfigSuffix}
 	if err := c.secrets.Get(ctx, key, &secret); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read Secret %s with the kubeconfig of the workload cluster: %w", key, err)
 	}
-	config, err := restConfig(secret.Data[secretKey])
+	config, err := restConfig(secret.Data[kubeconfigKey])
 	if err != nil {
 		return nil, fmt.Errorf("%w: kubeconfig in Secret %s: %w", ErrNoAccess, key, err)
 	}
