@@ -173,8 +173,9 @@ func (s *scope) readProof(provenOff func(*v1alpha1.BareMetalHost, string, string
 // readStrays finds holds that are left from before a move to this cluster, or on a host that
 // the machine has lost. Nothing else makes them, so that most passes need not look.
 func (r *Reconciler) readStrays(ctx context.Context, s *scope) error {
-	running := s.phase == v1beta2.RemediationRunning
-	if s.paused || s.obstacle == "" && !s.deleting && !s.orphaned && !(running && !s.released && s.hold != currentHold) {
+	ends := s.deleting || s.orphaned || s.obstacle != ""
+	begins := s.phase == v1beta2.RemediationRunning && !s.released && s.hold != currentHold
+	if s.paused || !ends && !begins {
 		return nil
 	}
 	var all v1alpha1.BareMetalHostList

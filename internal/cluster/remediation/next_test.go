@@ -198,7 +198,8 @@ func broken(f facts, a action) string {
 			return "a host may be powered on only after it was proven to be off"
 		}
 	case removeHold:
-		if f.taint == ourTaint && !(f.phase == running && f.stray && !f.released) {
+		begins := f.phase == running && f.stray && !f.released
+		if f.taint == ourTaint && !begins {
 			return "a taint goes before the hold"
 		}
 	case markHost, tellOwner, handOver:
@@ -206,7 +207,8 @@ func broken(f facts, a action) string {
 			return "a machine is given up only after its retries and its time"
 		}
 	case begin:
-		if f.phase != "" && !(f.phase == waiting && f.expired && f.retriesLeft) {
+		again := f.phase == waiting && f.expired && f.retriesLeft
+		if f.phase != "" && !again {
 			return "an attempt follows only after the time of the one before"
 		}
 	case removeFinalizer:
