@@ -125,23 +125,28 @@ func (l *life) restart() {
 	c := l.watched(l.management, false)
 	l.r = New(Config{
 		Client: c, Live: l.management, Workload: l, Recorder: l, Now: func() time.Time { return l.now },
-		FindNode: func(ctx context.Context, c client.Client, m *clusterv1.Machine, _ ...string) (*corev1.Node, error) {
-			var n corev1.Node
-			err := c.Get(ctx, client.ObjectKey{Name: m.Status.NodeRef.Name}, &n)
-			if apierrors.IsNotFound(err) {
-				return nil, nil
-			}
-			return &n, err
-		},
-		ProvenOff: func(h *v1alpha1.BareMetalHost, key, value string) error {
-			for _, hold := range h.Status.PowerOffHolds {
-				if hold.Key == key && hold.Value == value && hold.ConfirmedAt != nil && !h.Status.PoweredOn {
-					return nil
-				}
-			}
-			return errors.New("the BMC does not answer")
-		},
+		FindNode: nodeByReference, ProvenOff: recordedOff,
 	})
+}
+
+// nodeByReference finds the Node that a Machine names.
+func nodeByReference(ctx context.Context, c client.Client, m *clusterv1.Machine, _ ...string) (*corev1.Node, error) {
+	var n corev1.Node
+	err := c.Get(ctx, client.ObjectKey{Name: m.Status.NodeRef.Name}, &n)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return &n, err
+}
+
+// recordedOff is a proof by what the host says.
+func recordedOff(h *v1alpha1.BareMetalHost, key, value string) error {
+	for _, hold := range h.Status.PowerOffHolds {
+		if hold.Key == key && hold.Value == value && hold.ConfirmedAt != nil && !h.Status.PoweredOn {
+			return nil
+		}
+	}
+	return errors.New("the BMC does not answer")
 }
 
 func (l *life) Client(context.Context, types.NamespacedName) (client.Client, error) {
