@@ -1,0 +1,231 @@
+package data
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
+)
+
+// obtain gets what is needed of pools. It claims all addresses before it waits for one; the wait
+// is for an address that is not there yet.
+func (r *Reconciler) obtain(ctx context.Context, d *v1beta2.Metal3Data, needs map[pool]need) (map[pool]values, time.Duration, error) {
+	got, wait := map[pool]values{}, time.Duration(0)
+	sorted := slices.SortedFunc(maps.Keys(needs), func(a, b pool) int { return strings.Compare(a.name, b.name) })
+	for _, p := range sorted {
+		version, err := r.kindOf(p)
+		if err != nil {
+			return nil, 0, err
+		}
+		v := values{need: needs[p]}
+		if v.address {
+			w, err := r.address(ctx, d, p, &v)
+			if err != nil {
+				return nil, 0, err
+			}
+			wait = requeue.Soonest(wait, w)
+		}
+		if v.dns && wait == 0 {
+			if v.dnsServers, err = r.dnsServers(ctx, d.Namespace, p, version, v.ip); err != nil {
+				return nil, 0, err
+			}
+		}
+		got[p] = v
+	}
+	return got, wait, nil
+}
+
+// kindOf finds the version of the kind of a pool.
+func (r *Reconciler) kindOf(p pool) (schema.GroupVersionKind, error) {
+	mapping, err := r.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: p.group, Kind: p.kind})
+	if meta.IsNoMatchError(err) {
+		return schema.GroupVersionKind{}, problemf("pool %s: this cluster has no kind %s.%s; install the IPAM provider that has it, or name a pool of another one (apiGroup and kind)", p, p.kind, p.group)
+	}
+	if err != nil {
+		return schema.GroupVersionKind{}, fmt.Errorf("look up kind %s.%s: %w", p.kind, p.group, err)
+	}
+	return mapping.GroupVersionKind, nil
+}
+
+// address gets the address that data has from a pool, or the wait until it may be there.
+func (r *Reconciler) address(ctx context.Context, d *v1beta2.Metal3Data, p pool, v *values) (time.Duration, error) {
+	claim, err := r.claim(ctx, d, p)
+	if err != nil {
+		return 0, err
+	}
+	if !claim.DeletionTimestamp.IsZero() {
+		return retryPause, nil // its end is seen
+	}
+	if claim.Status.AddressRef.Name == "" {
+		return r.patience(claim, p)
+	}
+	var address ipamv1.IPAddress
+	err = r.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: claim.Status.AddressRef.Name}, &address)
+	if apierrors.IsNotFound(err) {
+		return time.Second, nil // the cache is behind
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read IPAddress %s: %w", claim.Status.AddressRef.Name, err)
+	}
+	return 0, v.take(claim, &address)
+}
+
+// take takes over an address that belongs to a claim.
+func (v *values) take(claim *ipamv1.IPAddressClaim, a *ipamv1.IPAddress) error {
+	var err error
+	switch {
+	case a.Spec.ClaimRef.Name != claim.Name:
+		return problemf("IPAddress %s, which IPAddressClaim %s names, belongs to claim %s; its provider has to correct that", a.Name, claim.Name, a.Spec.ClaimRef.Name)
+	case a.Spec.Prefix == nil:
+		return problemf("IPAddress %s has no prefix", a.Name)
+	}
+	v.prefix = int(*a.Spec.Prefix)
+	if v.ip, err = netip.ParseAddr(a.Spec.Address); err != nil {
+		return problemf("IPAddress %s: %.64q is no IP address", a.Name, a.Spec.Address)
+	}
+	if a.Spec.Gateway != "" {
+		if v.gateway, err = netip.ParseAddr(a.Spec.Gateway); err != nil {
+			return problemf("IPAddress %s: gateway %.64q is no IP address", a.Name, a.Spec.Gateway)
+		}
+	}
+	return nil
+}
+
+// patience waits for the provider of a pool. What it reports, or that it reports nothing for
+// long, is a problem.
+func (r *Reconciler) patience(claim *ipamv1.IPAddressClaim, p pool) (time.Duration, error) {
+	ready := meta.FindStatusCondition(claim.Status.Conditions, ipamv1.IPAddressClaimReadyCondition)
+	if ready != nil && ready.Status == metav1.ConditionFalse {
+		return 0, problemf("pool %s gives no address: %s: %.512s", p, ready.Reason, ready.Message)
+	}
+	left := addressPatience - r.Now().Sub(claim.CreationTimestamp.Time)
+	if left <= 0 {
+		return 0, problemf("IPAddressClaim %s has had no address of pool %s for %s; look at the pool and at the IPAM provider of its kind", claim.Name, p, addressPatience)
+	}
+	return left, nil
+}
+
+// claim returns the claim for an address of a pool, and makes it when there is none. The names
+// are Metal3's, so that addresses that pools keep for claims by name stay the same.
+func (r *Reconciler) claim(ctx context.Context, d *v1beta2.Metal3Data, p pool) (*ipamv1.IPAddressClaim, error) {
+	want := ipamv1.IPPoolReference{Name: p.name, Kind: p.kind, APIGroup: p.group}
+	claim := &ipamv1.IPAddressClaim{}
+	key := client.ObjectKey{Namespace: d.Namespace, Name: d.Name + "-" + p.name}
+	if len(key.Name) > maxName {
+		return nil, problemf("pool %s: its name is too long for that of a claim, %s", p, key.Name)
+	}
+	err := r.Client.Get(ctx, key, claim)
+	if apierrors.IsNotFound(err) {
+		claim = &ipamv1.IPAddressClaim{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: key.Namespace, Name: key.Name,
+				Labels:          map[string]string{clusterv1.ClusterNameLabel: d.Labels[clusterv1.ClusterNameLabel]},
+				OwnerReferences: []metav1.OwnerReference{ownerReference(d, dataKind, true)},
+			},
+			Spec: ipamv1.IPAddressClaimSpec{ClusterName: d.Labels[clusterv1.ClusterNameLabel], PoolRef: want},
+		}
+		err = r.Client.Create(ctx, claim)
+		if apierrors.IsInvalid(err) {
+			return nil, problemf("pool %s: its claim is refused: %.512s", p, err)
+		}
+		return claim, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read IPAddressClaim %s: %w", key.Name, err)
+	}
+	if !related.IsOwnedBy(claim, d) {
+		return nil, problemf("IPAddressClaim %s exists and does not belong to this Metal3Data; delete it", key.Name)
+	}
+	if claim.Spec.PoolRef != want && claim.DeletionTimestamp.IsZero() {
+		return claim, r.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID}) // from before a change of the template
+	}
+	return claim, nil
+}
+
+// giveBack deletes the claims of data, and reports whether some are left.
+func (r *Reconciler) giveBack(ctx context.Context, d *v1beta2.Metal3Data) (bool, error) {
+	var list ipamv1.IPAddressClaimList
+	if err := r.Live.List(ctx, &list, client.InNamespace(d.Namespace)); err != nil {
+		return false, fmt.Errorf("list IPAddressClaims in %s: %w", d.Namespace, err)
+	}
+	left := false
+	for i := range list.Items {
+		claim := &list.Items[i]
+		if !related.IsOwnedBy(claim, d) {
+			continue
+		}
+		left = true
+		if claim.DeletionTimestamp.IsZero() {
+			err := r.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
+			if client.IgnoreNotFound(err) != nil {
+				return true, fmt.Errorf("delete IPAddressClaim %s: %w", claim.Name, err)
+			}
+		}
+	}
+	return left, nil
+}
+
+// dnsServers are the DNS servers of an IPPool of ipam.metal3.io: those of the range that an
+// address is in, else those of the pool. The contract of addresses does not have them.
+func (r *Reconciler) dnsServers(ctx context.Context, namespace string, p pool, kind schema.GroupVersionKind, ip netip.Addr) ([]string, error) {
+	var object unstructured.Unstructured
+	object.SetGroupVersionKind(kind)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: p.name}, &object)
+	if apierrors.IsNotFound(err) {
+		return nil, problemf("pool %s does not exist in namespace %s; create it", p, namespace)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read pool %s: %w", p, err)
+	}
+	servers := poolServers(object.Object, ip)
+	if len(servers) == 0 {
+		return nil, problemf("pool %s has no DNS servers", p)
+	}
+	for _, server := range servers {
+		if _, err := netip.ParseAddr(server); err != nil {
+			return nil, problemf("pool %s: DNS server %.64q is no IP address", p, server)
+		}
+	}
+	return servers, nil
+}
+
+// poolServers reads the DNS servers for an address out of an IPPool.
+func poolServers(object map[string]any, ip netip.Addr) []string {
+	ranges, _, _ := unstructured.NestedSlice(object, "spec", "pools")
+	for _, one := range ranges {
+		fields, _ := one.(map[string]any)
+		servers, _, _ := unstructured.NestedStringSlice(fields, "dnsServers")
+		if len(servers) > 0 && ip.IsValid() && inRange(fields, ip) {
+			return servers
+		}
+	}
+	servers, _, _ := unstructured.NestedStringSlice(object, "spec", "dnsServers")
+	return servers
+}
+
+// inRange reports whether an address is in a range of a pool: a subnet, or from start to end.
+func inRange(fields map[string]any, ip netip.Addr) bool {
+	text := func(key string) string { s, _ := fields[key].(string); return s }
+	if subnet, err := netip.ParsePrefix(text("subnet")); err == nil && !subnet.Contains(ip) {
+		return false
+	}
+	start, startErr := netip.ParseAddr(text("start"))
+	end, endErr := netip.ParseAddr(text("end"))
+	return (startErr != nil || !ip.Less(start)) && (endErr != nil || !end.Less(ip)) && (startErr == nil || text("subnet") != "")
+}

@@ -1,0 +1,203 @@
+package data
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datatemplates,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datatemplates/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3dataclaims,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3dataclaims/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datas,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datas/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch
+// +kubebuilder:rbac:groups=ipam.cluster.x-k8s.io,resources=ipaddressclaims,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=ipam.cluster.x-k8s.io,resources=ipaddresses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=ipam.metal3.io,resources=ippools,verbs=get
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;update
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+
+// Controllers returns the controllers of templates and of data for changes in cache. The caller
+// starts and stops them.
+func Controllers(config Config, cache cache.Cache, options controller.Options) ([]controller.Controller, error) {
+	templates, err := NewTemplateReconciler(config).Controller(cache, options)
+	if err != nil {
+		return nil, err
+	}
+	data, err := NewReconciler(config).Controller(cache, options)
+	return []controller.Controller{templates, data}, err
+}
+
+// Controller returns the controller that runs the reconciler for changes in cache. The caller
+// starts and stops it.
+func (r *TemplateReconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
+	options.Reconciler = r
+	return watching("data-templates", options,
+		source.Kind(cache, &v1beta2.Metal3DataTemplate{}, &handler.TypedEnqueueRequestForObject[*v1beta2.Metal3DataTemplate]{}),
+		source.Kind(cache, &v1beta2.Metal3DataClaim{}, mapped(func(_ context.Context, c *v1beta2.Metal3DataClaim) []types.NamespacedName {
+			return []types.NamespacedName{{Namespace: c.Namespace, Name: c.Spec.Template.Name}}
+		})),
+		source.Kind(cache, &v1beta2.Metal3Data{}, mapped(func(_ context.Context, d *v1beta2.Metal3Data) []types.NamespacedName {
+			return []types.NamespacedName{{Namespace: d.Namespace, Name: d.Spec.Template.Name}}
+		})),
+		source.Kind(cache, &clusterv1.Cluster{}, mapped(r.templatesOfCluster), updates(pauseChanged)),
+	)
+}
+
+// Controller returns the controller that runs the reconciler for changes in cache. The caller
+// starts and stops it.
+func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
+	options.Reconciler = r
+	return watching("data", options,
+		source.Kind(cache, &v1beta2.Metal3Data{}, &handler.TypedEnqueueRequestForObject[*v1beta2.Metal3Data]{}),
+		source.Kind(cache, &v1beta2.Metal3DataTemplate{}, mapped(r.unfinishedOf), updates(specChanged[*v1beta2.Metal3DataTemplate])),
+		source.Kind(cache, &v1beta2.Metal3DataClaim{}, mapped(func(ctx context.Context, c *v1beta2.Metal3DataClaim) []types.NamespacedName {
+			return r.dataFor(ctx, c.Namespace, c.Name)
+		}), updates(deletionChanged[*v1beta2.Metal3DataClaim])),
+		source.Kind(cache, &v1beta2.Metal3Machine{}, mapped(func(ctx context.Context, m *v1beta2.Metal3Machine) []types.NamespacedName {
+			return r.dataFor(ctx, m.Namespace, m.Name)
+		}), updates(hostChosen)),
+		source.Kind(cache, &v1alpha1.BareMetalHost{}, mapped(func(ctx context.Context, h *v1alpha1.BareMetalHost) []types.NamespacedName {
+			if ref := h.Spec.ConsumerRef; ref != nil && ref.Kind == metal3MachineKind {
+				return r.dataFor(ctx, h.Namespace, ref.Name)
+			}
+			return nil
+		}), updates(consumerChanged)),
+		source.Kind(cache, &ipamv1.IPAddressClaim{}, mapped(owningData)),
+		source.Kind(cache, &clusterv1.Cluster{}, mapped(r.dataOfCluster), updates(pauseChanged)),
+	)
+}
+
+func watching(name string, options controller.Options, sources ...source.Source) (controller.Controller, error) {
+	c, err := controller.NewUnmanaged(name, options)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range sources {
+		if err := c.Watch(s); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// mapped asks for passes over what a function makes of a changed object.
+func mapped[T client.Object](names func(context.Context, T) []types.NamespacedName) handler.TypedEventHandler[T, ctrl.Request] {
+	return handler.TypedEnqueueRequestsFromMapFunc(func(ctx context.Context, obj T) []ctrl.Request {
+		var all []ctrl.Request
+		for _, name := range names(ctx, obj) {
+			all = append(all, ctrl.Request{NamespacedName: name})
+		}
+		return all
+	})
+}
+
+// updates lets an update of an object ask for a pass only when it changed in what matters.
+func updates[T client.Object](changed func(a, b T) bool) predicate.TypedPredicate[T] {
+	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }}
+}
+
+func specChanged[T client.Object](a, b T) bool { return a.GetGeneration() != b.GetGeneration() }
+
+func deletionChanged[T client.Object](a, b T) bool {
+	return a.GetDeletionTimestamp().IsZero() != b.GetDeletionTimestamp().IsZero()
+}
+
+func hostChosen(a, b *v1beta2.Metal3Machine) bool {
+	return a.Annotations[v1beta2.HostAnnotation] != b.Annotations[v1beta2.HostAnnotation]
+}
+
+func consumerChanged(a, b *v1alpha1.BareMetalHost) bool {
+	return !equality.Semantic.DeepEqual(a.Spec.ConsumerRef, b.Spec.ConsumerRef)
+}
+
+func pauseChanged(a, b *clusterv1.Cluster) bool {
+	return !equality.Semantic.DeepEqual(a.Spec.Paused, b.Spec.Paused)
+}
+
+// dataWhere lists the data of a namespace for which a function is true.
+func (r *Reconciler) dataWhere(ctx context.Context, namespace string, is func(*v1beta2.Metal3Data) bool) []types.NamespacedName {
+	var list v1beta2.Metal3DataList
+	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Metal3Data could not be listed", "namespace", namespace)
+		return nil
+	}
+	var all []types.NamespacedName
+	for i := range list.Items {
+		if is(&list.Items[i]) {
+			all = append(all, client.ObjectKeyFromObject(&list.Items[i]))
+		}
+	}
+	return all
+}
+
+// dataFor is the data of the claim of a name, which is that of its Metal3Machine.
+func (r *Reconciler) dataFor(ctx context.Context, namespace, claim string) []types.NamespacedName {
+	return r.dataWhere(ctx, namespace, func(d *v1beta2.Metal3Data) bool { return d.Spec.Claim.Name == claim })
+}
+
+func (r *Reconciler) unfinishedOf(ctx context.Context, t *v1beta2.Metal3DataTemplate) []types.NamespacedName {
+	return r.dataWhere(ctx, t.Namespace, func(d *v1beta2.Metal3Data) bool {
+		return d.Spec.Template.Name == t.Name && !d.Status.Ready
+	})
+}
+
+func (r *Reconciler) dataOfCluster(ctx context.Context, c *clusterv1.Cluster) []types.NamespacedName {
+	return r.dataWhere(ctx, c.Namespace, func(d *v1beta2.Metal3Data) bool {
+		return d.Labels[clusterv1.ClusterNameLabel] == c.Name
+	})
+}
+
+// templatesOfCluster are the templates of a cluster, and those that its claims name.
+func (r *TemplateReconciler) templatesOfCluster(ctx context.Context, c *clusterv1.Cluster) []types.NamespacedName {
+	var all []types.NamespacedName
+	var templates v1beta2.Metal3DataTemplateList
+	if err := r.Client.List(ctx, &templates, client.InNamespace(c.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Metal3DataTemplates could not be listed", "namespace", c.Namespace)
+	}
+	for i := range templates.Items {
+		if templates.Items[i].Spec.ClusterName == c.Name {
+			all = append(all, client.ObjectKeyFromObject(&templates.Items[i]))
+		}
+	}
+	var claims v1beta2.Metal3DataClaimList
+	if err := r.Client.List(ctx, &claims, client.InNamespace(c.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Metal3DataClaims could not be listed", "namespace", c.Namespace)
+	}
+	for i := range claims.Items {
+		if claims.Items[i].Labels[clusterv1.ClusterNameLabel] == c.Name {
+			all = append(all, types.NamespacedName{Namespace: c.Namespace, Name: claims.Items[i].Spec.Template.Name})
+		}
+	}
+	return all
+}
+
+// owningData is the data that owns a claim for an address.
+func owningData(_ context.Context, claim *ipamv1.IPAddressClaim) []types.NamespacedName {
+	for _, ref := range claim.OwnerReferences {
+		if ref.Kind == dataKind {
+			return []types.NamespacedName{{Namespace: claim.Namespace, Name: ref.Name}}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+// Package data gives Metal3Machines their metadata and network data. Two controllers share the
+// work. That of templates answers Metal3DataClaims: each gets a Metal3Data with the lowest
+// index that is free in its template. That of data renders the template into Secrets, with
+// addresses that it claims from pools (contract ipam.cluster.x-k8s.io), and gives these back.
+//
+// Invariants:
+//   - No two claims have one index of a template at a time. The name of a Metal3Data is that of
+//     the template and the index, so the API server refuses the second one.
+//   - What is rendered stays: a Secret is written again only when the machine has taken another
+//     host, which ends Ready before.
+//   - Nothing is read from, or written to, another namespace than that of the machine.
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
+)
+
+// Limits of what one template can make.
+const (
+	// maxIndexes is how many Metal3Data a template has at most; its status names each.
+	maxIndexes = 2000
+	// maxPools is how many pools the data of one machine takes addresses from at most.
+	maxPools = 32
+	// maxDocument is how large a rendered document is at most, in bytes.
+	maxDocument = 128 << 10
+	// maxProblems is how many problems of a template are told at once.
+	maxProblems = 5
+	// maxMessage is how long an error message in a status is at most, in bytes.
+	maxMessage = 2 << 10
+	// maxName is how long the name of an object is at most, in bytes.
+	maxName = 253
+)
+
+// Waits before another look, where no change of an object asks for one.
+const (
+	// retryPause follows a problem that a person has to solve.
+	retryPause = time.Minute
+	// addressPatience is how long a provider of addresses may take before the status says
+	// that it is waited for.
+	addressPatience = time.Minute
+)
+
+// Kinds as references name them.
+const (
+	templateKind      = "Metal3DataTemplate"
+	dataKind          = "Metal3Data"
+	claimKind         = "Metal3DataClaim"
+	metal3MachineKind = "Metal3Machine"
+)
+
+// Config is what the controllers need.
+type Config struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Live reads from the API server.
+	Live client.Reader
+	// Recorder records events.
+	Recorder events.EventRecorder
+	// Now is the time.
+	Now func() time.Time
+}
+
+// ReadyFor reports whether data is rendered for the host that a machine has chosen: a machine
+// may have had another host before.
+func ReadyFor(d *v1beta2.Metal3Data, m *v1beta2.Metal3Machine) bool {
+	host := m.Annotations[v1beta2.HostAnnotation]
+	return d.DeletionTimestamp.IsZero() && d.Status.Ready && host != "" && d.Annotations[v1beta2.HostAnnotation] == host
+}
+
+// dataName is the name of the Metal3Data with an index of a template.
+func dataName(template string, index int32) string {
+	return template + "-" + strconv.Itoa(int(index))
+}
+
+// secretRefs are the Secrets of the data that is rendered from a template; nil for a document
+// that the template does not have.
+func secretRefs(d *v1beta2.Metal3Data, t *v1beta2.Metal3DataTemplate) (metaData, networkData *corev1.SecretReference) {
+	if t.Spec.MetaData != nil {
+		metaData = &corev1.SecretReference{Namespace: d.Namespace, Name: d.Name + "-metadata"}
+	}
+	if t.Spec.NetworkData != nil {
+		networkData = &corev1.SecretReference{Namespace: d.Namespace, Name: d.Name + "-networkdata"}
+	}
+	return metaData, networkData
+}
+
+// refersTo reports whether a reference in a namespace names an object of that namespace.
+func refersTo(ref corev1.ObjectReference, namespace, name string) bool {
+	return ref.Name == name && (ref.Namespace == "" || ref.Namespace == namespace)
+}
+
+// problem is an error that does not go away by itself. Its text is for the status of an object.
+type problem struct{ text string }
+
+func (p *problem) Error() string { return p.text }
+
+func problemf(format string, args ...any) error {
+	return &problem{text: fmt.Sprintf(format, args...)}
+}
+
+// problemText is the text of a problem, cut to what a status holds, and false for other errors.
+func problemText(err error) (string, bool) {
+	var p *problem
+	if !errors.As(err, &p) {
+		return "", false
+	}
+	return p.text[:min(len(p.text), maxMessage)], true
+}
+
+// isPaused reports whether nothing may be done for an object of a cluster.
+func (c Config) isPaused(ctx context.Context, clusterName string, obj client.Object) (bool, error) {
+	if related.IsPaused(nil, obj) {
+		return true, nil
+	}
+	if clusterName == "" {
+		return false, nil
+	}
+	var cluster clusterv1.Cluster
+	key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: clusterName}
+	if err := c.Client.Get(ctx, key, &cluster); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return false, nil
+		}
+		return false, fmt.Errorf("read Cluster %s: %w", key, err)
+	}
+	return related.IsPaused(&cluster, obj), nil
+}
+
+// warn records an event about a problem that is new.
+func (c Config) warn(obj client.Object, reason, action string, before *string, text string) {
+	if text != "" && (before == nil || *before != text) {
+		c.Recorder.Eventf(obj, nil, corev1.EventTypeWarning, reason, action, "%s", text)
+	}
+}
+
+// message is a text as a status has it; none is nil.
+func message(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// ownerReference makes an object of this group an owner.
+func ownerReference(owner client.Object, kind string, controller bool) metav1.OwnerReference {
+	ref := metav1.OwnerReference{APIVersion: v1beta2.GroupVersion.String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID()}
+	if controller {
+		ref.Controller = &controller
+	}
+	return ref
+}
