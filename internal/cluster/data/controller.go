@@ -36,7 +36,6 @@ import (
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-
 // Controllers returns the controllers of templates and of data for changes in cache. The caller
 // starts and stops them.
 func Controllers(config Config, cache cache.Cache, options controller.Options) ([]controller.Controller, error) {
