@@ -313,5 +313,26 @@ func (r *Reconciler) release(ctx context.Context, d *v1beta2.Metal3Data) (ready 
 	if err != nil || left {
 		return d.Status.Ready, 0, err
 	}
+	if err := r.removeSecrets(ctx, d); err != nil {
+		return d.Status.Ready, 0, err
+	}
 	return d.Status.Ready, 0, r.patch(ctx, d, func() { controllerutil.RemoveFinalizer(d, v1beta2.DataFinalizer) })
+}
+
+// removeSecrets deletes the Secrets of data. Kubernetes would, too, but not before the next data
+// with the index needs their names.
+func (r *Reconciler) removeSecrets(ctx context.Context, d *v1beta2.Metal3Data) error {
+	for _, s := range secretsOf(d) {
+		meta, err := r.secretMeta(ctx, d, s)
+		if _, foreign := problemText(err); foreign || err == nil && meta == nil {
+			continue
+		}
+		if err == nil {
+			err = client.IgnoreNotFound(r.Client.Delete(ctx, meta, client.Preconditions{UID: &meta.UID}))
+		}
+		if err != nil {
+			return fmt.Errorf("delete Secret %s: %w", s.name, err)
+		}
+	}
+	return nil
 }

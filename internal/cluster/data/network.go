@@ -233,13 +233,13 @@ func (r *renderer) poolOf(path *field.Path, annotation *v1beta2.AnnotationSource
 	if annotation != nil {
 		value := r.annotation(path.Child("fromPoolAnnotation"), annotation)
 		if value != "" || ref == nil && name == "" {
-			return pool{name: value}, true
+			return newPool("", "", value), true
 		}
 	}
 	if ref != nil {
-		return pool{group: ref.APIGroup, kind: ref.Kind, name: ref.Name}, true
+		return newPool(ref.APIGroup, ref.Kind, ref.Name), true
 	}
-	return pool{name: name}, name != ""
+	return newPool("", "", name), name != ""
 }
 
 // route is a route of either family.
@@ -336,7 +336,7 @@ func (r *renderer) services(path *field.Path, servers []string, fromPool *string
 		}
 	}
 	if fromPool != nil {
-		v, _ := r.pool(path.Child("dnsFromIPPool"), pool{name: *fromPool}, need{dns: true})
+		v, _ := r.pool(path.Child("dnsFromIPPool"), newPool("", "", *fromPool), need{dns: true})
 		servers = append(slices.Clone(servers), v.dnsServers...)
 	}
 	all := make([]map[string]any, len(servers))

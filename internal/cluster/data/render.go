@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -41,6 +42,11 @@ type input struct {
 
 // pool names a pool of IP addresses in the namespace of the data.
 type pool struct{ group, kind, name string }
+
+// newPool names a pool as a template does, with the defaults of group and kind.
+func newPool(group, kind, name string) pool {
+	return pool{cmp.Or(group, metal3IPAMGroup), cmp.Or(kind, metal3PoolKind), name}
+}
 
 func (p pool) String() string { return fmt.Sprintf("%s.%s %q", p.kind, p.group, p.name) }
 
@@ -154,7 +160,7 @@ func (r *renderer) metaData(path *field.Path, m *v1beta2.MetaData) map[string]st
 		for i, e := range list.entries {
 			p := path.Child(list.name).Index(i)
 			value := ""
-			if v, known := r.pool(p.Child("name"), pool{e.APIGroup, e.Kind, e.Name}, list.need); known {
+			if v, known := r.pool(p.Child("name"), newPool(e.APIGroup, e.Kind, e.Name), list.need); known {
 				value = list.value(p, v)
 			}
 			set(p, e.Key, value)
@@ -210,12 +216,6 @@ func (r *renderer) pool(path *field.Path, p pool, n need) (values, bool) {
 	if p.name == "" {
 		r.fail(path, "the name of the pool, or the annotation that has it, is empty")
 		return values{}, false
-	}
-	if p.group == "" {
-		p.group = metal3IPAMGroup
-	}
-	if p.kind == "" {
-		p.kind = metal3PoolKind
 	}
 	if n.dns && (p.group != metal3IPAMGroup || p.kind != metal3PoolKind) {
 		r.fail(path, "only pools of kind %s.%s have DNS servers, and not %s; list the servers in services.dns or in strings", metal3PoolKind, metal3IPAMGroup, p)
