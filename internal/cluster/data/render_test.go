@@ -88,7 +88,7 @@ func golden(t *testing.T, name string, got []byte) {
 		}
 	}
 	want, err := os.ReadFile(path)
-	if err != nil && !(os.IsNotExist(err) && got == nil) {
+	if err != nil && (got != nil || !os.IsNotExist(err)) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
@@ -99,23 +99,33 @@ func golden(t *testing.T, name string, got []byte) {
 func TestEntriesThatCannotBeRenderedAreNamed(t *testing.T) {
 	const eth = "networkData: {links: {ethernets: [{id: e, type: phy, name: e}]}, "
 	for _, tt := range []struct{ spec, want string }{
-		{`metaData: {fromHostInterfaces: [{key: a, interface: eno1}, {key: b, interface: eth9}]}`,
-			`spec.metaData.fromHostInterfaces[1].interface: host web has no interface "eth9"; it has eno1, eno2`},
+		{
+			`metaData: {fromHostInterfaces: [{key: a, interface: eno1}, {key: b, interface: eth9}]}`,
+			`spec.metaData.fromHostInterfaces[1].interface: host web has no interface "eth9"; it has eno1, eno2`,
+		},
 		{`metaData: {strings: [{key: "", value: x}]}`, `spec.metaData.strings[0].key: is empty`},
 		{`metaData: {objectNames: [{key: a, object: pod}]}`, `spec.metaData.objectNames[0].object: "pod" is not machine, metal3machine or baremetalhost`},
 		{`metaData: {ipAddressesFromPool: [{key: a, name: ""}]}`, `spec.metaData.ipAddressesFromPool[0].name: the name of the pool`},
 		{`metaData: {gatewaysFromPool: [{key: a, name: storage}]}`, `spec.metaData.gatewaysFromPool[0]: the pool gave address 198.51.100.7 without a gateway`},
-		{`metaData: {dnsServersFromPool: [{key: a, name: public, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}`,
-			`spec.metaData.dnsServersFromPool[0].name: only pools of kind IPPool.ipam.metal3.io have DNS servers`},
-		{`metaData: {ipAddressesFromPool: [{key: a, name: p}, {key: b, name: p, kind: Other}]}`,
-			`spec.metaData.ipAddressesFromPool[1].name: the pools IPPool.ipam.metal3.io "p" and Other.ipam.metal3.io "p" have the same name`},
+		{
+			`metaData: {dnsServersFromPool: [{key: a, name: public, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}`,
+			`spec.metaData.dnsServersFromPool[0].name: only pools of kind IPPool.ipam.metal3.io have DNS servers`,
+		},
+		{
+			`metaData: {ipAddressesFromPool: [{key: a, name: p}, {key: b, name: p, kind: Other}]}`,
+			`spec.metaData.ipAddressesFromPool[1].name: the pools IPPool.ipam.metal3.io "p" and Other.ipam.metal3.io "p" have the same name`,
+		},
 		{`networkData: {links: {ethernets: [{id: e, type: phy}]}}`, `spec.networkData.links.ethernets[0]: has neither macAddress nor name`},
 		{`networkData: {links: {ethernets: [{id: e, type: phy, macAddress: {}}]}}`, `links.ethernets[0].macAddress: says no source`},
 		{`networkData: {links: {ethernets: [{id: e, type: phy, macAddress: {string: "52:54"}}]}}`, `links.ethernets[0].macAddress.string: "52:54" is not a MAC address`},
-		{`networkData: {links: {ethernets: [{id: e, type: phy, macAddress: {fromAnnotation: {object: baremetalhost, annotation: bad}}}]}}`,
-			`links.ethernets[0].macAddress.fromAnnotation: "none" is not a MAC address`},
-		{`networkData: {links: {ethernets: [{id: e, type: phy, name: a}, {id: e, type: phy, name: b}]}}`,
-			`links.ethernets[1].id: "e" is the ID of spec.networkData.links.ethernets[0], too`},
+		{
+			`networkData: {links: {ethernets: [{id: e, type: phy, macAddress: {fromAnnotation: {object: baremetalhost, annotation: bad}}}]}}`,
+			`links.ethernets[0].macAddress.fromAnnotation: "none" is not a MAC address`,
+		},
+		{
+			`networkData: {links: {ethernets: [{id: e, type: phy, name: a}, {id: e, type: phy, name: b}]}}`,
+			`links.ethernets[1].id: "e" is the ID of spec.networkData.links.ethernets[0], too`,
+		},
 		{`networkData: {links: {bonds: [{id: b, bondMode: 802.3ad, bondLinks: [x]}]}}`, `links.bonds[0].bondLinks[0]: there is no link with ID "x"`},
 		{`networkData: {links: {bonds: [{id: b, bondMode: 802.3ad, parameters: [{name: mode, value: 1}]}]}}`, `links.bonds[0].parameters[mode]: has a field of its own`},
 		{`networkData: {links: {bridges: [{id: b, bridgeLinks: [x]}]}}`, `links.bridges[0].bridgeLinks[0]: there is no link with ID "x"`},
@@ -124,11 +134,15 @@ func TestEntriesThatCannotBeRenderedAreNamed(t *testing.T) {
 		{eth + `networks: {ipv4: [{id: net, link: e}]}}`, `networks.ipv4[0]: says no pool`},
 		{eth + `networks: {ipv6: [{id: net, link: e, ipAddressFromIPPool: storage}]}}`, `networks.ipv6[0]: pool IPPool.ipam.metal3.io "storage" gave 198.51.100.7, which is no IPv6 address`},
 		{eth + `networks: {ipv4: [{id: net, link: e, fromPoolAnnotation: {object: machine, annotation: none}}]}}`, `networks.ipv4[0]: the name of the pool, or the annotation that has it, is empty`},
-		{eth + `networks: {ipv4DHCP: [{id: net, link: e, routes: [{network: nowhere, gateway: {string: "::1"}}]}]}}`,
-			`networks.ipv4DHCP[0].routes[0].network: "nowhere" is no IPv4 address; spec.networkData.networks.ipv4DHCP[0].routes[0].gateway.string: "::1" is no IPv4 address`},
+		{
+			eth + `networks: {ipv4DHCP: [{id: net, link: e, routes: [{network: nowhere, gateway: {string: "::1"}}]}]}}`,
+			`networks.ipv4DHCP[0].routes[0].network: "nowhere" is no IPv4 address; spec.networkData.networks.ipv4DHCP[0].routes[0].gateway.string: "::1" is no IPv4 address`,
+		},
 		{eth + `networks: {ipv6DHCP: [{id: net, link: e, routes: [{network: "::", prefix: 129, gateway: {}}]}]}}`, `networks.ipv6DHCP[0].routes[0].prefix: is 129, not from 0 to 128`},
-		{eth + `networks: {ipv6SLAAC: [{id: net, link: e, routes: [{network: "::", gateway: {fromIPPool: provisioning}}]}]}}`,
-			`routes[0].gateway: pool IPPool.ipam.metal3.io "provisioning" gave the gateway 192.0.2.1, which is no IPv6 address`},
+		{
+			eth + `networks: {ipv6SLAAC: [{id: net, link: e, routes: [{network: "::", gateway: {fromIPPool: provisioning}}]}]}}`,
+			`routes[0].gateway: pool IPPool.ipam.metal3.io "provisioning" gave the gateway 192.0.2.1, which is no IPv6 address`,
+		},
 		{eth + `services: {dns: [1.2.3]}}`, `spec.networkData.services.dns[0]: "1.2.3" is no IP address`},
 		{`metaData: {strings: [{key: a, value: ` + strings.Repeat("x", maxDocument) + `}]}`, `spec.metaData: the rendered document has`},
 	} {
