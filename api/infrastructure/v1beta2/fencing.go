@@ -43,12 +43,8 @@ const (
 	// WaitingForControlPlaneReason means that too few other machines of the control plane are
 	// ready.
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
-	// WorkloadClusterUnreachableReason means that nothing is known about the Node.
-	WorkloadClusterUnreachableReason = "WorkloadClusterUnreachable"
 	// PoweringOffReason means that the host is held off and not proven to be off yet.
 	PoweringOffReason = "PoweringOff"
 	// PowerOffNotConfirmedReason means that this has taken too long. The Node stays.
 	PowerOffNotConfirmedReason = "PowerOffNotConfirmed"
-	// WaitingForNodeReason means that the host is powered on and its Node is not back yet.
-	WaitingForNodeReason = "WaitingForNode"
 )
