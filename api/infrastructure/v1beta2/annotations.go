@@ -56,9 +56,27 @@ const (
 	NodeLabelsBackupAnnotation      = "remediation.metal3.io/node-labels-backup"
 	NodeAnnotationsBackupAnnotation = "remediation.metal3.io/node-annotations-backup"
 
-	// AutoscaleToHostsAnnotation on a MachineDeployment or a MachineSet makes its size
-	// follow the number of hosts that its machines can use. Any value counts.
+	// AutoscaleToHostsAnnotation on a MachineDeployment, or on a MachineSet without one, makes
+	// its size follow the number of hosts that its machines can use. Any value counts, but
+	// without a selector of hosts it has to be AutoscaleAllHosts.
 	AutoscaleToHostsAnnotation = "metal3.io/autoscale-to-hosts"
+	// AutoscaleAllHosts is the value of AutoscaleToHostsAnnotation that counts all hosts of the
+	// namespace where the template of the machines selects none.
+	AutoscaleAllHosts = "all-hosts"
+	// AutoscaleMinAnnotation is the smallest size that AutoscaleToHostsAnnotation gives. Unset
+	// means 0.
+	AutoscaleMinAnnotation = "metal3.io/autoscale-min"
+	// AutoscaleMaxAnnotation is the largest size that AutoscaleToHostsAnnotation gives. Unset
+	// means no limit.
+	AutoscaleMaxAnnotation = "metal3.io/autoscale-max"
+	// AutoscaleFallingAnnotation records since when there are fewer hosts than replicas, and the
+	// most that there were since, in JSON: {"since": time, "replicas": number}. Written by the
+	// operator.
+	AutoscaleFallingAnnotation = "metal3.io/autoscale-falling"
+	// AutoscaleDeletionMark is the value of Cluster API's annotation
+	// cluster.x-k8s.io/delete-machine on Machines without a host that go first when their set
+	// becomes smaller. Written by the operator, which removes no other value.
+	AutoscaleDeletionMark = "metal3.io/autoscale-to-hosts"
 )
 
 // Annotations and labels of BareMetalHosts.

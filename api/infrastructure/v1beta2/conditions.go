@@ -125,3 +125,42 @@ const (
 	// up.
 	DisassociateM3MetaDataFailedReason = "DisassociateM3MetaDataFailed"
 )
+
+// AutoscaledToHostsCondition of a MachineDeployment or a MachineSet reports whether its size
+// follows the number of hosts.
+const AutoscaledToHostsCondition = "AutoscaledToHosts"
+
+// Reasons of AutoscaledToHostsCondition.
+const (
+	// AutoscaleFollowsReason means that there are as many replicas as hosts.
+	AutoscaleFollowsReason = "FollowsHosts"
+	// AutoscaleAtMinimumReason means that there are fewer hosts than the smallest size.
+	AutoscaleAtMinimumReason = "AtMinimum"
+	// AutoscaleAtMaximumReason means that there are more hosts than the largest size.
+	AutoscaleAtMaximumReason = "AtMaximum"
+	// AutoscaleInUseReason means that more hosts are in use than the largest size allows.
+	AutoscaleInUseReason = "HostsInUse"
+	// AutoscaleRolloutReason means that the size does not fall before a rollout has ended.
+	AutoscaleRolloutReason = "RolloutInProgress"
+	// AutoscaleFallingReason means that the size falls soon, unless hosts come back.
+	AutoscaleFallingReason = "FewerHosts"
+
+	// AutoscalePausedReason means that the set or its Cluster is paused.
+	AutoscalePausedReason = "Paused"
+	// AutoscaleControlPlaneReason means that control planes do not follow hosts.
+	AutoscaleControlPlaneReason = "ControlPlane"
+	// AutoscaleTopologyReason means that the topology of the Cluster gives the size.
+	AutoscaleTopologyReason = "TopologyOwned"
+	// AutoscaleConflictReason means that the cluster autoscaler gives the size.
+	AutoscaleConflictReason = "ClusterAutoscaler"
+	// AutoscaleInvalidBoundsReason means that the smallest and the largest size cannot be used.
+	AutoscaleInvalidBoundsReason = "InvalidBounds"
+	// AutoscaleOtherMachinesReason means that the machines are not Metal3Machines.
+	AutoscaleOtherMachinesReason = "OtherMachines"
+	// AutoscaleTemplateMissingReason means that the template of the machines is gone.
+	AutoscaleTemplateMissingReason = "TemplateMissing"
+	// AutoscaleInvalidSelectorReason means that the selector of hosts cannot match anything.
+	AutoscaleInvalidSelectorReason = "InvalidSelector"
+	// AutoscaleNoSelectorReason means that nothing says which hosts to count.
+	AutoscaleNoSelectorReason = "NoSelector"
+)

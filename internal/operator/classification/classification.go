@@ -95,6 +95,20 @@ func (r *hosts) put(host types.NamespacedName, f failure) {
 	}
 }
 
+// Pending reports whether a host does not have the labels of these profiles, which are those of
+// its namespace, yet. Without hardware data, nil, a host that is inspected waits for it. Where
+// there are no profiles no host waits.
+func Pending(h *v1alpha1.BareMetalHost, profiles []v1alpha1.HardwareClassification, data *v1alpha1.HardwareData) bool {
+	switch {
+	case len(profiles) == 0:
+		return false
+	case data != nil:
+		return !maps.Equal(ours(h), labelsOf(profiles, data.Spec.HardwareDetails))
+	default:
+		return h.Spec.InspectionMode != v1alpha1.InspectionModeDisabled && h.Annotations[v1alpha1.InspectAnnotation] != v1alpha1.InspectDisabled
+	}
+}
+
 // labelsOf are the labels of hardware by all profiles.
 func labelsOf(profiles []v1alpha1.HardwareClassification, d *v1alpha1.HardwareDetails) map[string]string {
 	labels := map[string]string{}

@@ -1,0 +1,117 @@
+package autoscale
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/eligible"
+)
+
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments;machinesets,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments/status;machinesets/status,verbs=patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines;metal3machinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts;hardwaredata;hardwareclassifications,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// joinDelay is the wait between a change and the pass, in which other changes join it.
+const joinDelay = 100 * time.Millisecond
+
+type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
+
+// Controller returns the controller that runs the reconciler for changes in cache. The caller starts and
+// stops it. KubeadmControlPlanes are watched if the cluster knows them now.
+func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
+	_, err := r.Client.RESTMapper().RESTMapping(controlPlaneKind.GroupKind(), controlPlaneKind.Version)
+	switch {
+	case err == nil:
+		r.controlPlanes = cache
+	case !meta.IsNoMatchError(err):
+		return nil, fmt.Errorf("ask whether the cluster has %s: %w", controlPlaneKind.GroupKind(), err)
+	}
+	options.Reconciler = r
+	c, err := controller.NewUnmanaged("autoscale", options)
+	if err != nil {
+		return nil, err
+	}
+	sources := []source.Source{
+		source.Kind(cache, &v1alpha1.BareMetalHost{}, ofNamespace[*v1alpha1.BareMetalHost](), updates(hostChanged)),
+		source.Kind(cache, &v1alpha1.HardwareData{}, ofNamespace[*v1alpha1.HardwareData](), updates(hardwareChanged)),
+		source.Kind(cache, &v1alpha1.HardwareClassification{}, ofNamespace[*v1alpha1.HardwareClassification](), updates(specChanged[*v1alpha1.HardwareClassification])),
+		source.Kind(cache, &clusterv1.MachineDeployment{}, ofNamespace[*clusterv1.MachineDeployment](), updates(deploymentChanged)),
+		source.Kind(cache, &clusterv1.MachineSet{}, ofNamespace[*clusterv1.MachineSet](), updates(specChanged[*clusterv1.MachineSet])),
+		source.Kind(cache, &clusterv1.Machine{}, ofNamespace[*clusterv1.Machine](), updates(specChanged[*clusterv1.Machine])),
+		source.Kind(cache, &clusterv1.Cluster{}, ofNamespace[*clusterv1.Cluster](), updates(specChanged[*clusterv1.Cluster])),
+		source.Kind(cache, &v1beta2.Metal3MachineTemplate{}, ofNamespace[*v1beta2.Metal3MachineTemplate](), updates(specChanged[*v1beta2.Metal3MachineTemplate])),
+		source.Kind(cache, &v1beta2.Metal3Machine{}, ofNamespace[*v1beta2.Metal3Machine](), updates(specChanged[*v1beta2.Metal3Machine])),
+	}
+	if r.controlPlanes != nil {
+		sources = append(sources, source.Kind(cache, newControlPlane(), ofNamespace[*unstructured.Unstructured](),
+			updates(specChanged[*unstructured.Unstructured])))
+	}
+	for _, s := range sources {
+		if err := c.Watch(s); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// ofNamespace asks for a pass over the namespace of an object.
+func ofNamespace[T client.Object]() handler.TypedEventHandler[T, ctrl.Request] {
+	add := func(obj T, queue requests) {
+		queue.AddAfter(ctrl.Request{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace()}}, joinDelay)
+	}
+	return handler.TypedFuncs[T, ctrl.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[T], queue requests) { add(e.Object, queue) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], queue requests) { add(e.ObjectNew, queue) },
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[T], queue requests) { add(e.Object, queue) },
+	}
+}
+
+// updates lets an update of an object ask for a pass only when it changed in what matters.
+func updates[T client.Object](changed func(a, b T) bool) predicate.TypedPredicate[T] {
+	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }}
+}
+
+// specChanged sees changes of what others ask for, the beginning of a deletion included.
+func specChanged[T client.Object](a, b T) bool {
+	return a.GetGeneration() != b.GetGeneration() || a.GetDeletionTimestamp().IsZero() != b.GetDeletionTimestamp().IsZero() ||
+		!equality.Semantic.DeepEqual(a.GetAnnotations(), b.GetAnnotations()) || !equality.Semantic.DeepEqual(a.GetLabels(), b.GetLabels()) ||
+		!equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
+}
+
+// deploymentChanged also sees when a rollout begins or ends.
+func deploymentChanged(a, b *clusterv1.MachineDeployment) bool {
+	return specChanged(a, b) || isRolling(a) != isRolling(b)
+}
+
+// hostChanged sees what decides whether a host is counted and for whom.
+func hostChanged(a, b *v1alpha1.BareMetalHost) bool {
+	return eligible.Unusable(a) != eligible.Unusable(b) || eligible.Withdrawn(a) != eligible.Withdrawn(b) ||
+		a.Spec.InspectionMode != b.Spec.InspectionMode || !equality.Semantic.DeepEqual(a.Spec.ConsumerRef, b.Spec.ConsumerRef) ||
+		!equality.Semantic.DeepEqual(a.Labels, b.Labels)
+}
+
+func hardwareChanged(a, b *v1alpha1.HardwareData) bool { return a.Generation != b.Generation }

@@ -1,0 +1,60 @@
+package autoscale
+
+import (
+	"slices"
+	"strings"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// machine is a Machine of a set and the host that it holds, nil when it has none.
+type machine struct {
+	*clusterv1.Machine
+	host *v1alpha1.BareMetalHost
+}
+
+func (m machine) isDeleted() bool { return !m.DeletionTimestamp.IsZero() }
+
+// isMarked reports whether this controller marked a Machine for deletion.
+func (m machine) isMarked() bool {
+	return m.Annotations[clusterv1.DeleteMachineAnnotation] == v1beta2.AutoscaleDeletionMark
+}
+
+// marks decides which Machines of a set are marked, so that Cluster API deletes them first, and
+// which are not marked any more, when the set will have so many replicas. The newest Machines
+// without a host are marked, as many as there are too many.
+func marks(machines []machine, planned int32) (mark, unmark []machine) {
+	var without []machine
+	surplus := -int(planned)
+	for _, m := range machines {
+		if m.isDeleted() {
+			continue
+		}
+		surplus++
+		if m.host == nil {
+			without = append(without, m)
+		}
+	}
+	slices.SortFunc(without, func(a, b machine) int {
+		if c := b.CreationTimestamp.Compare(a.CreationTimestamp.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	chosen := map[string]bool{}
+	for _, m := range without[:max(0, min(surplus, len(without)))] {
+		chosen[m.Name] = true
+		if _, marked := m.Annotations[clusterv1.DeleteMachineAnnotation]; !marked {
+			mark = append(mark, m)
+		}
+	}
+	for _, m := range machines {
+		if m.isMarked() && !m.isDeleted() && !chosen[m.Name] {
+			unmark = append(unmark, m)
+		}
+	}
+	return mark, unmark
+}
