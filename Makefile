@@ -28,7 +28,7 @@ WITH_ASSETS := KUBEBUILDER_ASSETS="$$($(CONTROLPLANE) -path)"
 # The S3 server of tests, which look for it in Go's build cache.
 S3SERVER := CGO_ENABLED=0 go -C tools/s3server tool -n versitygw
 # Modules with code of their own.
-TOOL_MODULES := tools/controlplane tools/envtest tools/image
+TOOL_MODULES := tools/clusterctl tools/controlplane tools/envtest tools/image
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 # helm, which tests render the chart with, likewise.
 HELM := CGO_ENABLED=0 go -C tools/helm tool -n helm
@@ -61,6 +61,18 @@ image: ## Write the container image bin/image.tar without a daemon (IMAGE=name:t
 	go -C tools/image run . -name '$(IMAGE)' -version '$(VERSION)' -commit '$(COMMIT)' \
 		-created "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" -platforms '$(PLATFORMS)' \
 		$(if $(CA_BUNDLE),-ca-bundle '$(abspath $(CA_BUNDLE))') -output '$(CURDIR)/bin/image'
+
+# The files that clusterctl reads, in the layout of its local repositories.
+RELEASE ?= bin/release
+.PHONY: release-manifests
+release-manifests: controlplane ## Write what clusterctl needs of a release (VERSION=v1.2.3 IMAGE=name:tag RELEASE=bin/release)
+	@case '$(VERSION)' in v[0-9]*.[0-9]*.[0-9]*) ;; *) echo "Which version? make release-manifests VERSION=v1.2.3 IMAGE=name:tag" >&2; exit 1 ;; esac
+	@set -e; to='$(RELEASE)/infrastructure-ingot/$(VERSION)'; mkdir -p "$$to"; \
+		"$$($(CONTROLPLANE) -path)/kubectl" kustomize config/clusterctl -o "$$to/infrastructure-components.yaml.tmp"; \
+		sed 's|image: ingot$$|image: $(IMAGE)|' "$$to/infrastructure-components.yaml.tmp" >"$$to/infrastructure-components.yaml"; \
+		rm "$$to/infrastructure-components.yaml.tmp"; \
+		cp config/clusterctl/metadata.yaml config/clusterctl/cluster-template*.yaml config/clusterctl/clusterclass-*.yaml "$$to/"; \
+		echo "$$to"
 
 .PHONY: up
 up: build controlplane ## Run all of Ingot on this machine with simulated machines (MACHINES=3 DATA=.ingot)

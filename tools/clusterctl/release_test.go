@@ -1,0 +1,224 @@
+// Package clusterctl_test reads the files of a release as clusterctl does.
+package clusterctl_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/config"
+	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/repository"
+)
+
+const (
+	version = "v0.1.0"
+	image   = "registry.example/ingot:v0.1.0"
+)
+
+// release makes the files of a release once, and returns their folder.
+var release = sync.OnceValues(func() (string, error) {
+	folder, err := os.MkdirTemp("", "ingot-release-") //nolint:usetesting // outlives the test that makes it
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command("make", "-C", "../..", "--no-print-directory", "release-manifests", //nolint:noctx // as above
+		"VERSION="+version, "IMAGE="+image, "RELEASE="+folder).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("make the release: %w\n%s", err, out)
+	}
+	return folder, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if folder, err := release(); err == nil {
+		_ = os.RemoveAll(folder)
+	}
+	os.Exit(code)
+}
+
+// needed are the variables of the template without a default.
+var needed = map[string]string{
+	"CONTROL_PLANE_ENDPOINT_HOST": "192.0.2.249",
+	"IMAGE_URL":                   "https://images.example.org/node.qcow2",
+	"IMAGE_CHECKSUM":              "https://images.example.org/node.qcow2.sha256",
+	// clusterctl sets these from its flags.
+	"CLUSTER_NAME": "edge", "NAMESPACE": "metal", "KUBERNETES_VERSION": "v1.36.3",
+	"CONTROL_PLANE_MACHINE_COUNT": "3", "WORKER_MACHINE_COUNT": "2",
+}
+
+// open opens the release as a repository of clusterctl, with these variables set.
+func open(t *testing.T, variables map[string]string) repository.Client {
+	t.Helper()
+	folder, err := release()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "clusterctl.yaml")
+	text := fmt.Sprintf("providers:\n- name: ingot\n  type: InfrastructureProvider\n  url: %s\n",
+		filepath.Join(folder, "infrastructure-ingot", version, "infrastructure-components.yaml"))
+	for name, value := range variables {
+		text += fmt.Sprintf("%s: %q\n", name, value)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.New(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := cfg.Providers().Get("ingot", clusterctlv1.InfrastructureProviderType)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := repository.New(t.Context(), provider, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// names are kind and name of objects.
+func names(objs []unstructured.Unstructured) []string {
+	var all []string
+	for _, o := range objs {
+		all = append(all, o.GetKind()+" "+o.GetName())
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestReleaseFollowsTheContract(t *testing.T) {
+	client := open(t, nil)
+	if got := client.DefaultVersion(); got != version {
+		t.Errorf("the version is %s, want %s", got, version)
+	}
+	metadata, err := client.Metadata(version).Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, series := range metadata.ReleaseSeries {
+		if series.Major == 0 && series.Minor == 1 && series.Contract == clusterv1.GroupVersion.Version {
+			return
+		}
+	}
+	t.Errorf("no series of %s has the contract %s: %v", version, clusterv1.GroupVersion.Version, metadata.ReleaseSeries)
+}
+
+func TestComponentsCanBeInstalledInAnyNamespace(t *testing.T) {
+	client := open(t, map[string]string{"INGOT_ENGINE_URL": "https://engine.example:6385"})
+	components, err := client.Components().Get(t.Context(), repository.ComponentsOptions{Version: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := components.TargetNamespace(); got != "ingot-system" {
+		t.Errorf("the namespace is %s", got)
+	}
+	if got := slices.Compact(components.Images()); !slices.Equal(got, []string{image}) {
+		t.Errorf("the images are %v, want %s", got, image)
+	}
+	if got := components.Variables(); !slices.Equal(got, []string{"INGOT_ENGINE_URL"}) {
+		t.Errorf("the variables are %v; text in a description must not look like one", got)
+	}
+	text, err := components.Yaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "IRONIC_ENDPOINT: https://engine.example:6385") {
+		t.Error("the URL of the engine is not in the ConfigMap")
+	}
+	for _, o := range components.Objs() {
+		labels := o.GetLabels()
+		switch o.GetKind() {
+		case "StatefulSet", "PersistentVolumeClaim", "Secret":
+			t.Errorf("%s %s would be deleted by an upgrade with clusterctl, with what is in it", o.GetKind(), o.GetName())
+		case "CustomResourceDefinition":
+			if _, moves := labels[clusterctlv1.ClusterctlLabel]; !moves {
+				t.Errorf("%s has no label of clusterctl", o.GetName())
+			}
+			if strings.HasSuffix(o.GetName(), ".infrastructure.cluster.x-k8s.io") && labels["cluster.x-k8s.io/v1beta2"] != "v1beta2" {
+				t.Errorf("%s does not say which version follows the contract", o.GetName())
+			}
+		}
+	}
+
+	elsewhere, err := client.Components().Get(t.Context(), repository.ComponentsOptions{Version: version, TargetNamespace: "elsewhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err = elsewhere.Yaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if strings.Contains(line, "ingot-system") && !strings.Contains(line, "https://") {
+			t.Errorf("in another namespace: %s", strings.TrimSpace(line))
+		}
+	}
+}
+
+func TestTemplatesAreComplete(t *testing.T) {
+	for flavor, want := range map[string][]string{
+		"": {
+			"Cluster edge", "KubeadmConfigTemplate edge-workers", "KubeadmControlPlane edge-control-plane", "MachineDeployment edge-workers",
+			"MachineHealthCheck edge-workers", "Metal3Cluster edge", "Metal3DataTemplate edge", "Metal3MachineTemplate edge-control-plane",
+			"Metal3MachineTemplate edge-workers", "Metal3RemediationTemplate edge",
+		},
+		"topology": {"Cluster edge", "Metal3DataTemplate edge"},
+	} {
+		template, err := open(t, needed).Templates(version).Get(t.Context(), flavor, "metal", false)
+		if err != nil {
+			t.Fatalf("flavor %q: %v", flavor, err)
+		}
+		if got := names(template.Objs()); !slices.Equal(got, want) {
+			t.Errorf("flavor %q has\n%s\nwant\n%s", flavor, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		for _, o := range template.Objs() {
+			if o.GetNamespace() != "metal" {
+				t.Errorf("flavor %q: %s %s is in namespace %q", flavor, o.GetKind(), o.GetName(), o.GetNamespace())
+			}
+		}
+		for name := range needed {
+			if name == "NAMESPACE" {
+				continue // clusterctl puts all objects there
+			}
+			if !slices.Contains(template.Variables(), name) {
+				t.Errorf("flavor %q does not use %s", flavor, name)
+			}
+			without := map[string]string{}
+			for other, value := range needed {
+				if other != name {
+					without[other] = value
+				}
+			}
+			if _, err := open(t, without).Templates(version).Get(t.Context(), flavor, "metal", false); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("flavor %q without %s: error = %v, want one that names it", flavor, name, err)
+			}
+		}
+	}
+}
+
+func TestClusterClassHasNoVariablesOfItsOwn(t *testing.T) {
+	class, err := open(t, nil).ClusterClasses(version).Get(t.Context(), "ingot", "metal", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := class.Variables(); len(got) != 0 {
+		t.Errorf("the ClusterClass has the variables %v, and so could not serve several clusters", got)
+	}
+	want := []string{
+		"ClusterClass ingot", "KubeadmConfigTemplate ingot-workers", "KubeadmControlPlaneTemplate ingot", "Metal3ClusterTemplate ingot",
+		"Metal3MachineTemplate ingot-control-plane", "Metal3MachineTemplate ingot-workers", "Metal3RemediationTemplate ingot",
+	}
+	if got := names(class.Objs()); !slices.Equal(got, want) {
+		t.Errorf("it has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
