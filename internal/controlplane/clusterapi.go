@@ -77,6 +77,7 @@ func (c *ControlPlane) startClusterAPIManager(ctx context.Context, name string, 
 		"--leader-elect=false",
 		"--health-addr="+health,
 		"--diagnostics-address=0",
+		"--feature-gates=ClusterTopology=true", // ClusterClasses are off by default
 		"--webhook-port="+strconv.Itoa(port),
 		"--webhook-cert-dir="+c.dir.own("pki"),
 		"--webhook-cert-name="+webhookName+".crt",

@@ -1,0 +1,170 @@
+package manifests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/internal/controlplane"
+)
+
+// variables are those of the templates that have no default.
+var variables = map[string]string{
+	"CLUSTER_NAME": "edge", "KUBERNETES_VERSION": "v1.36.3", "CONTROL_PLANE_MACHINE_COUNT": "3", "WORKER_MACHINE_COUNT": "2",
+	"CONTROL_PLANE_ENDPOINT_HOST": "127.0.0.1", "IMAGE_URL": "https://images.example.org/node.qcow2", "IMAGE_CHECKSUM": "https://images.example.org/sums",
+}
+
+var variable = regexp.MustCompile(`\$\{([A-Z_]+)(?::=([^}]*))?\}`)
+
+// template reads a file that clusterctl gets, with its variables in place.
+func template(t *testing.T, name, namespace string) []*unstructured.Unstructured {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "config", "clusterctl", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := objects(t, variable.ReplaceAllFunc(text, func(match []byte) []byte {
+		parts := variable.FindSubmatch(match)
+		if value, there := variables[string(parts[1])]; there {
+			return []byte(value)
+		}
+		return parts[2]
+	}))
+	for _, obj := range all {
+		obj.SetNamespace(namespace)
+	}
+	return all
+}
+
+// clusterAPI is a control plane with the managers of Cluster API.
+type clusterAPI struct {
+	*testing.T
+	client client.Client
+}
+
+// create stores objects that have no field which a schema does not know.
+func (c *clusterAPI) create(all ...*unstructured.Unstructured) {
+	c.Helper()
+	for _, obj := range all {
+		strictly := &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}}
+		if err := c.client.Create(c.Context(), obj, strictly); err != nil {
+			c.Fatalf("create %s %s: %v", obj.GetKind(), obj.GetName(), err)
+		}
+	}
+}
+
+func (c *clusterAPI) namespace(name string) {
+	c.Helper()
+	obj := &unstructured.Unstructured{}
+	obj.SetAPIVersion("v1")
+	obj.SetKind("Namespace")
+	obj.SetName(name)
+	c.create(obj)
+}
+
+// one waits until there is one object of a kind in a namespace whose name has a prefix and which check accepts.
+func (c *clusterAPI) one(apiVersion, kind, namespace, prefix string, check func(*unstructured.Unstructured) error) {
+	c.Helper()
+	problem := errors.New("there is none")
+	for ctx, cancel := context.WithTimeout(c.Context(), time.Minute); ; {
+		list := &unstructured.UnstructuredList{}
+		list.SetAPIVersion(apiVersion)
+		list.SetKind(kind)
+		if err := c.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			problem = err
+		}
+		for i := range list.Items {
+			if strings.HasPrefix(list.Items[i].GetName(), prefix) {
+				if problem = check(&list.Items[i]); problem == nil {
+					cancel()
+					return
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			cancel()
+			c.Fatalf("%s %s in %s: %v", kind, prefix, namespace, problem)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// fields compares fields with what they should be.
+func fields(want map[string]string) func(*unstructured.Unstructured) error {
+	return func(obj *unstructured.Unstructured) error {
+		for path, value := range want {
+			got, _, err := unstructured.NestedFieldNoCopy(obj.Object, strings.Split(path, ".")...)
+			if err != nil || fmt.Sprint(got) != value {
+				return fmt.Errorf("%s of %s is %v (%w), want %s", path, obj.GetName(), got, err, value)
+			}
+		}
+		return nil
+	}
+}
+
+func TestTemplatesForClusterctlMakeClusters(t *testing.T) {
+	t.Parallel()
+	const core, infrastructure = "cluster.x-k8s.io/v1beta2", "infrastructure.cluster.x-k8s.io/v1beta2"
+	config := controlplane.StartForTest(t, controlplane.TestOptions{ClusterAPI: true})
+	api, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &clusterAPI{t, api}
+	role, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", "clusterapi", "role.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.create(objects(t, role)...)
+
+	c.namespace("plain")
+	c.create(template(t, "cluster-template.yaml", "plain")...)
+	c.one(core, "MachineSet", "plain", "edge-workers-", fields(map[string]string{"spec.replicas": "2"})) // Machines follow the control plane
+
+	c.namespace("class")
+	c.create(template(t, "clusterclass-ingot.yaml", "class")...)
+	c.one(core, "ClusterClass", "class", "ingot", func(obj *unstructured.Unstructured) error {
+		conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+		for _, one := range conditions {
+			condition, _ := one.(map[string]any)
+			if condition["type"] == clusterv1.ClusterClassVariablesReadyCondition && condition["status"] == "True" {
+				return nil
+			}
+		}
+		return fmt.Errorf("its variables are not ready: %v", conditions)
+	})
+	c.create(template(t, "cluster-template-topology.yaml", "class")...)
+	c.one(infrastructure, "Metal3Cluster", "class", "edge-", fields(map[string]string{
+		"spec.controlPlaneEndpoint.host": "127.0.0.1", "spec.controlPlaneEndpoint.port": "6443",
+	}))
+	machines := map[string]string{
+		"spec.template.spec.image.url": "https://images.example.org/node.qcow2", "spec.template.spec.image.checksumType": "sha256",
+		"spec.template.spec.dataTemplate.name": "edge",
+	}
+	of := func(more map[string]string) func(*unstructured.Unstructured) error {
+		return func(obj *unstructured.Unstructured) error {
+			if err := fields(machines)(obj); err != nil {
+				return err
+			}
+			return fields(more)(obj)
+		}
+	}
+	c.one(infrastructure, "Metal3MachineTemplate", "class", "edge-", of(map[string]string{
+		"spec.template.spec.hostSelector.matchLabels": "map[pool:control-plane]", "spec.nodeReuse": "false",
+	}))
+	c.one("controlplane.cluster.x-k8s.io/v1beta2", "KubeadmControlPlane", "class", "edge-", fields(map[string]string{
+		"spec.replicas": "3", "spec.rollout.strategy.rollingUpdate.maxSurge": "1",
+	}))
+}
