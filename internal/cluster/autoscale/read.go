@@ -197,7 +197,8 @@ func (s *snapshot) count(refused map[*set]*refusal) map[*set]facts {
 // isFree reports whether a host can be given to any machine that selects it.
 func (s *snapshot) isFree(h *v1alpha1.BareMetalHost) bool {
 	_, reserved := h.Labels[v1beta2.NodeReuseLabel]
-	return h.Spec.ConsumerRef == nil && !reserved && eligible.Unusable(h) == "" &&
+	consumed := h.Spec.ConsumerRef != nil && h.Spec.ConsumerRef.Name != ""
+	return !consumed && !reserved && eligible.Unusable(h) == "" &&
 		!classification.Pending(h, s.profiles, s.hardware[h.Name])
 }
 
