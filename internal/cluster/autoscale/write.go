@@ -214,7 +214,7 @@ func (p *pass) writeStatus(ctx context.Context, s *set, before client.Object) er
 
 // copy is a copy of the object of a set.
 func (s *set) copy() client.Object {
-	return s.DeepCopyObject().(client.Object) //nolint:errcheck // a copy has the type of what it is of
+	return s.DeepCopyObject().(client.Object)
 }
 
 // falling is the record of a set.
