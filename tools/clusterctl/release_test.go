@@ -25,11 +25,11 @@ const (
 
 // release makes the files of a release once, and returns their folder.
 var release = sync.OnceValues(func() (string, error) {
-	folder, err := os.MkdirTemp("", "ingot-release-") //nolint:usetesting // outlives the test that makes it
+	folder, err := os.MkdirTemp("", "ingot-release-")
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("make", "-C", "../..", "--no-print-directory", "release-manifests", //nolint:noctx // as above
+	out, err := exec.Command("make", "-C", "../..", "--no-print-directory", "release-manifests",
 		"VERSION="+version, "IMAGE="+image, "RELEASE="+folder).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("make the release: %w\n%s", err, out)
