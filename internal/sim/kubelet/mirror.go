@@ -1,0 +1,109 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// components are the static pods of a control plane whose etcd is elsewhere. The control plane
+// provider of Cluster API looks for their mirror pods, by the names that kubeadm gives them.
+var components = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+
+// staticPodHash stands for the hash of a manifest that is on no disk.
+const staticPodHash = "simulated"
+
+// publish makes the mirror pods that are missing or belong to an earlier Node of the name, and
+// says that they are ready.
+func (k *Kubelet) publish(ctx context.Context) error {
+	for _, component := range components {
+		if err := k.publishOne(ctx, component); err != nil {
+			return fmt.Errorf("publish the mirror pod %s-%s: %w", component, k.config.NodeName, err)
+		}
+	}
+	return nil
+}
+
+func (k *Kubelet) publishOne(ctx context.Context, component string) error {
+	wanted := k.mirrorPod(component)
+	pod := &corev1.Pod{}
+	err := k.client.Get(ctx, client.ObjectKeyFromObject(wanted), pod)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	if err == nil && (pod.DeletionTimestamp != nil || !metav1.IsControlledBy(pod, &corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: k.uid}})) {
+		gone := client.Preconditions{UID: &pod.UID}
+		if err = k.client.Delete(ctx, pod, client.GracePeriodSeconds(0), gone); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		err = apierrors.NewNotFound(corev1.Resource("pods"), wanted.Name)
+	}
+	if apierrors.IsNotFound(err) {
+		pod = wanted
+		if err := k.client.Create(ctx, pod); err != nil {
+			return err
+		}
+	}
+	if isPodReady(pod) {
+		return nil
+	}
+	before := pod.DeepCopy()
+	pod.Status = k.podStatus(component, time.Now())
+	return k.client.Status().Patch(ctx, pod, client.StrategicMergeFrom(before))
+}
+
+// mirrorPod is the pod that stands for a static pod. It ends at once when it is deleted: there
+// is no container to wait for.
+func (k *Kubelet) mirrorPod(component string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceSystem,
+			Name:      component + "-" + k.config.NodeName,
+			Labels:    map[string]string{"component": component, "tier": "control-plane"},
+			Annotations: map[string]string{
+				corev1.MirrorPodAnnotationKey: staticPodHash,
+				"kubernetes.io/config.hash":   staticPodHash,
+				"kubernetes.io/config.source": "file",
+			},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "v1", Kind: "Node", Name: k.config.NodeName, UID: k.uid, Controller: new(true),
+			}},
+		},
+		Spec: corev1.PodSpec{
+			NodeName:                      k.config.NodeName,
+			HostNetwork:                   true,
+			TerminationGracePeriodSeconds: new(int64(0)),
+			Containers:                    []corev1.Container{{Name: component, Image: "registry.k8s.io/" + component + ":" + k.version}},
+			Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}},
+		},
+	}
+}
+
+func (k *Kubelet) podStatus(component string, now time.Time) corev1.PodStatus {
+	since := metav1.NewTime(now)
+	status := corev1.PodStatus{
+		Phase: corev1.PodRunning, StartTime: &since, HostIP: k.machine.Address,
+		ContainerStatuses: []corev1.ContainerStatus{{
+			Name: component, Ready: true, Started: new(true), Image: "registry.k8s.io/" + component + ":" + k.version,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: since}},
+		}},
+	}
+	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
+		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: since})
+	}
+	return status
+}
+
+func isPodReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return pod.Status.Phase == corev1.PodRunning && condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
