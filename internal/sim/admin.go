@@ -57,6 +57,15 @@ func (ms *Machines) AdminHandler() http.Handler {
 	mux.HandleFunc("POST /machines/{name}/boot-network", ms.withMachine(func(m *Machine) (any, error) {
 		return map[string]any{}, m.BootNetwork()
 	}))
+	mux.HandleFunc("POST /machines/{name}/hang", ms.withMachine(func(m *Machine) (any, error) {
+		return map[string]any{}, m.Hang()
+	}))
+	for action, broken := range map[string]bool{"break": true, "repair": false} {
+		mux.HandleFunc("POST /machines/{name}/"+action, ms.withMachine(func(m *Machine) (any, error) {
+			m.Break(broken)
+			return map[string]any{}, nil
+		}))
+	}
 	mux.HandleFunc("POST /machines/{name}/forget-tasks", ms.withMachine(func(m *Machine) (any, error) {
 		return map[string]any{"machines": m.forgetTasks()}, nil
 	}))

@@ -178,7 +178,7 @@ var trueWords = map[string]bool{"1": true, "t": true, "true": true, "on": true, 
 
 // proceed boots what was chosen and returns when it ends: with the power, which gives the
 // error of ctx, or as agent.Agent.Run does.
-func (m *Machine) proceed(ctx context.Context, c choice) error {
+func (m *Machine) proceed(ctx context.Context, l *powerCycle, c choice) error {
 	switch {
 	case c.ramdisk != nil:
 		m.noteBoot("ramdisk", c)
@@ -186,6 +186,9 @@ func (m *Machine) proceed(ctx context.Context, c choice) error {
 	case c.system != nil:
 		m.noteBoot("operating system", c)
 		m.change(OS, "", c.system)
+		if c.system.Device != "" {
+			m.runInstance(ctx, l, c.system)
+		}
 	case c.restart:
 		if err := agent.Sleep(ctx, m.all.options.Clock, restartPause); err != nil {
 			return err

@@ -29,7 +29,9 @@ type Machine struct {
 	// Guarded by all.mu.
 	status  Status
 	answers map[Answer]int
-	bootLog []string // of the latest boot, never changed
+	bootLog []string           // of the latest boot, never changed
+	hang    context.CancelFunc // ends what the present instance does; nil without one
+	broken  bool               // instances do nothing
 
 	bmc   *bmc.BMC // nil without one
 	disks *disk.Set
@@ -44,6 +46,7 @@ type powerCycle struct {
 	cut   context.CancelFunc // powers off
 	ended chan struct{}      // closed when its goroutine has ended
 	over  bool               // powered off; guarded by Machine.power
+	run   int64              // number of the instance's run, 0 without one; guarded by Machine.power
 }
 
 func newMachine(all *Machines, index int) *Machine {
@@ -147,7 +150,7 @@ func (m *Machine) cut() *powerCycle {
 	if m.cycle == nil {
 		return nil
 	}
-	m.cycle.over = true
+	m.end(m.cycle)
 	m.cycle.cut()
 	return m.cycle
 }
@@ -180,7 +183,7 @@ func (m *Machine) run(ctx context.Context, l, before *powerCycle) {
 		if ctx.Err() != nil {
 			break
 		}
-		err := m.proceed(ctx, next)
+		err := m.proceed(ctx, l, next)
 		if !errors.Is(err, agent.ErrRebooted) {
 			m.finish(ctx, l, err)
 			return
@@ -208,7 +211,7 @@ func (m *Machine) finish(ctx context.Context, l *powerCycle, err error) {
 		<-ctx.Done() // still powered
 	}
 	m.power.Lock()
-	l.over = true
+	m.end(l)
 	m.power.Unlock()
 	m.enter(Off, "")
 }

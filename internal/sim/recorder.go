@@ -20,7 +20,7 @@ func newRecorder(o Options) *effect.Recorder {
 // known reports whether machines have effects of a kind.
 func known(kind string) bool {
 	switch kind {
-	case effect.AgentCommand, effect.Wipe, effect.Write, effect.Boot:
+	case effect.AgentCommand, effect.Wipe, effect.Write, effect.Boot, InstanceNote:
 		return true
 	}
 	return bmc.Known(kind)

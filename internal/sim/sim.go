@@ -73,6 +73,9 @@ type Options struct {
 	BootTime time.Duration
 	// HeartbeatTimeout replaces the engine's heartbeat timeout; zero keeps it.
 	HeartbeatTimeout time.Duration
+	// Instance does what the operating system on the disk of a machine does, until ctx ends with the power or it
+	// has nothing more to do. Nil means that operating systems do nothing.
+	Instance func(ctx context.Context, i Instance)
 	// Hardware limits which hardware is generated; its Address is ignored.
 	Hardware hardware.Options
 	// EngineTLS is the TLS configuration for an https engine, and for servers of boot
@@ -146,6 +149,7 @@ type Machines struct {
 	states  map[State]int
 	answers map[Answer]int
 	trouble map[agent.Call]string
+	runs    []Run
 	changed chan struct{} // closed and replaced at every change
 }
 

@@ -74,19 +74,19 @@ func TestTemplatesReadVariables(t *testing.T) {
 		t.Fatal(err)
 	}
 	for expression, want := range map[string]string{
-		"{{ ds.meta_data.name }}":              "n",
-		"{{ds.meta_data['name']}}":             "n",
-		`{{ ds["meta_data"]["name"] }}`:        "n",
-		"{{ ds.meta_data.index }}":             "3",
-		"{{ ds.meta_data.on }}":                "True",
-		"{{ ds.meta_data.nested.a_b }}":        "[1,true]",
-		"{{ ds.meta_data.nested['a-b'] }}":     "[1,true]",
-		"{{ v1.local_hostname }}":              "n",
-		"{{ local_hostname }}":                 "n",
-		"{{ instance_id }}":                    "u-1",
-		"{{ ds.meta_data.instance_id }}":       "u-1",
-		"{{ ds.meta_data.local_hostname }}":    "n",
-		"{{ ds.meta_data.none }}":              "CI_MISSING_JINJA_VAR/ds.meta_data.none",
+		"{{ ds.meta_data.name }}":                "n",
+		"{{ds.meta_data['name']}}":               "n",
+		`{{ ds["meta_data"]["name"] }}`:          "n",
+		"{{ ds.meta_data.index }}":               "3",
+		"{{ ds.meta_data.on }}":                  "True",
+		"{{ ds.meta_data.nested.a_b }}":          "[1,true]",
+		"{{ ds.meta_data.nested['a-b'] }}":       "[1,true]",
+		"{{ v1.local_hostname }}":                "n",
+		"{{ local_hostname }}":                   "n",
+		"{{ instance_id }}":                      "u-1",
+		"{{ ds.meta_data.instance_id }}":         "u-1",
+		"{{ ds.meta_data.local_hostname }}":      "n",
+		"{{ ds.meta_data.none }}":                "CI_MISSING_JINJA_VAR/ds.meta_data.none",
 		"{# a comment #}a {{- local_hostname }}": "a n",
 	} {
 		got, err := cloudinit.Parse([]byte("## template: jinja\n#cloud-config\nruncmd:\n- '"+strings.ReplaceAll(expression, "'", "''")+"'\n"), metaData)

@@ -26,11 +26,12 @@ type ConfigDrive struct {
 const (
 	configDriveSuffix = "-config"
 	maxMetadata       = 1 << 20
+	maxUserData       = 16 << 20
 )
 
 // PutConfigDrive writes a config drive to a disk that has an image.
 func (s *Set) PutConfigDrive(device string, fileSystem []byte) (ConfigDrive, error) {
-	drive := readConfigDrive(fileSystem)
+	drive, files := readConfigDrive(fileSystem)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	content, ok := s.contents[device]
@@ -42,22 +43,25 @@ func (s *Set) PutConfigDrive(device string, fileSystem []byte) (ConfigDrive, err
 			return drive, fmt.Errorf("keep the config drive on %s: %w", device, err)
 		}
 	}
+	for path, file := range files {
+		s.writeFile(device, path, file)
+	}
 	content.ConfigDrive = &drive
 	s.contents[device] = content
 	return drive, nil
 }
 
-// readConfigDrive reads a config drive as an operating system does.
-func readConfigDrive(fileSystem []byte) ConfigDrive {
+// readConfigDrive reads a config drive, and the files of it that an instance needs, as an operating system does.
+func readConfigDrive(fileSystem []byte) (ConfigDrive, map[string][]byte) {
 	sum := sha256.Sum256(fileSystem)
 	drive := ConfigDrive{SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(fileSystem))}
 	image, err := iso9660.Open(bytes.NewReader(fileSystem))
 	if err != nil {
 		drive.Problem = err.Error()
-		return drive
+		return drive, nil
 	}
 	drive.Label = image.Label()
-	text, err := image.ReadFile("openstack/latest/meta_data.json", maxMetadata)
+	text, err := image.ReadFile(MetaData, maxMetadata)
 	var metadata struct {
 		UUID string `json:"uuid"`
 		Name string `json:"name"`
@@ -69,5 +73,9 @@ func readConfigDrive(fileSystem []byte) ConfigDrive {
 		drive.Problem = err.Error()
 	}
 	drive.UUID, drive.Name = metadata.UUID, metadata.Name
-	return drive
+	files := map[string][]byte{MetaData: text}
+	if userData, err := image.ReadFile(UserData, maxUserData); err == nil {
+		files[UserData] = userData
+	}
+	return drive, files
 }

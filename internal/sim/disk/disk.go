@@ -40,7 +40,8 @@ type Set struct {
 	prefix string // of file names
 
 	mu       sync.Mutex
-	contents map[string]Content // of the disks that are not empty; nil before the first
+	contents map[string]Content           // of the disks that are not empty; nil before the first
+	files    map[string]map[string][]byte // by device and path; nil before the first
 }
 
 // NewSet returns the disks of a machine. Files get the prefix; an empty folder keeps no
@@ -96,6 +97,7 @@ func (s *Set) Wipe(devices ...string) error {
 	defer s.mu.Unlock()
 	for _, device := range devices {
 		delete(s.contents, device)
+		delete(s.files, device)
 		if s.folder == "" {
 			continue
 		}
