@@ -11,7 +11,8 @@
 // owner.
 //
 // The children end with this process, even if it is killed. No pod ever runs here:
-// there is no scheduler and no kubelet.
+// there is no scheduler and no kubelet. Machines may join a control plane that is made for it
+// ([WorkloadOptions]); their kubelets are somewhere else.
 package controlplane
 
 import (
@@ -50,6 +51,9 @@ type Options struct {
 	// the default feature gates. It includes ControllerManager, because they need roles
 	// that are aggregated and dependants that are collected.
 	ClusterAPI bool
+	// Workload makes it the control plane of a workload cluster, which machines join. Nil means
+	// that it has no nodes. It includes ControllerManager.
+	Workload *WorkloadOptions
 	// Volatile is for tests, whose data is not needed afterwards: etcd answers
 	// before its data is on disk, and Stop kills at once.
 	Volatile bool
@@ -63,6 +67,7 @@ type ControlPlane struct {
 	ca        authority
 	config    *rest.Config
 	volatile  bool
+	workload  *WorkloadOptions
 	processes []*process // in the order of their start
 	watchers  sync.WaitGroup
 	stopping  atomic.Bool
@@ -87,7 +92,7 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready after %s", startTimeout))
 	defer cancel()
 
-	c := &ControlPlane{dir: dir, assets: assets, volatile: opts.Volatile, failed: make(chan error, 1)}
+	c := &ControlPlane{dir: dir, assets: assets, volatile: opts.Volatile, workload: opts.Workload, failed: make(chan error, 1)}
 	if err := c.start(ctx, opts); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -95,6 +100,11 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 		c.watchers.Go(func() { c.watch(p) })
 	}
 	return c, nil
+}
+
+// needsControllerManager reports whether kube-controller-manager runs.
+func (o Options) needsControllerManager() bool {
+	return o.ControllerManager || o.ClusterAPI || o.Workload != nil
 }
 
 // findAssets returns the folder in which every program that opts need is.
@@ -107,7 +117,7 @@ func findAssets(opts Options) (string, error) {
 		}
 	}
 	needed := []string{etcdProgram, apiServerProgram}
-	if opts.ControllerManager || opts.ClusterAPI {
+	if opts.needsControllerManager() {
 		needed = append(needed, controllerManagerProgram)
 	}
 	if opts.ClusterAPI {
@@ -124,6 +134,9 @@ func (c *ControlPlane) start(ctx context.Context, opts Options) error {
 	choose := func() (int, error) { return choosePort(opts.Port, c.dir.lastPort()) }
 	if _, err := choose(); err != nil {
 		return err // before anything is started
+	}
+	if err := c.prepareWorkload(); err != nil {
+		return fmt.Errorf("prepare the control plane of a workload cluster: %w", err)
 	}
 	if err := c.prepareKeys(time.Now()); err != nil {
 		return fmt.Errorf("prepare certificates: %w; delete %s to start with an empty cluster", err, c.dir.own())
@@ -146,7 +159,7 @@ func (c *ControlPlane) start(ctx context.Context, opts Options) error {
 	if err := c.dir.savePort(port); err != nil {
 		return err
 	}
-	if opts.ControllerManager || opts.ClusterAPI {
+	if opts.needsControllerManager() {
 		if err := c.startControllerManager(); err != nil {
 			return err
 		}

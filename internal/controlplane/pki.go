@@ -192,7 +192,16 @@ func encodeKey(key crypto.Signer) ([]byte, error) {
 }
 
 func parseKey(block *pem.Block) (crypto.Signer, error) {
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	var parsed any
+	var err error
+	switch block.Type {
+	case "RSA PRIVATE KEY": // those of Cluster API
+		parsed, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+	case "EC PRIVATE KEY":
+		parsed, err = x509.ParseECPrivateKey(block.Bytes)
+	default:
+		parsed, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,7 +66,12 @@ func (c *ControlPlane) prepareKeys(now time.Time) error {
 	if err != nil {
 		return err
 	}
+	caKey, err := encodeKey(ca.key)
+	if err != nil {
+		return err
+	}
 	for name, data := range map[string][]byte{
+		authorityKey:            caKey,
 		tokenPubFile:            tokenPub,
 		authorityCert:           ca.certPEM(),
 		servingName + ".crt":    serving.cert,
@@ -121,31 +127,30 @@ func (c *ControlPlane) startEtcd(ctx context.Context, port int) error {
 // startAPIServer starts kube-apiserver on the etcd at a port of its own and
 // returns when it is ready.
 func (c *ControlPlane) startAPIServer(ctx context.Context, etcdPort, port int) error {
-	p, err := c.run(
-		apiServerProgram,
-		"--etcd-servers="+endpoint(etcdPort),
-		"--etcd-cafile="+c.dir.pki(authorityCert),
-		"--etcd-certfile="+c.dir.pki(etcdClientName+".crt"),
-		"--etcd-keyfile="+c.dir.pki(etcdClientName+".key"),
-		"--bind-address="+loopback,
-		"--secure-port="+strconv.Itoa(port),
+	p, err := c.run(apiServerProgram, append([]string{
+		"--etcd-servers=" + endpoint(etcdPort),
+		"--etcd-cafile=" + c.dir.pki(authorityCert),
+		"--etcd-certfile=" + c.dir.pki(etcdClientName+".crt"),
+		"--etcd-keyfile=" + c.dir.pki(etcdClientName+".key"),
+		"--bind-address=" + loopback,
+		"--secure-port=" + strconv.Itoa(port),
 		// Without a network interface there is no other address to advertise, and
 		// a loopback address is refused as an endpoint of the default service.
-		"--advertise-address="+loopback,
+		"--advertise-address=" + loopback,
 		"--endpoint-reconciler-type=none",
-		"--tls-cert-file="+c.dir.pki(servingName+".crt"),
-		"--tls-private-key-file="+c.dir.pki(servingName+".key"),
-		"--client-ca-file="+c.dir.pki(authorityCert),
+		"--tls-cert-file=" + c.dir.pki(servingName+".crt"),
+		"--tls-private-key-file=" + c.dir.pki(servingName+".key"),
+		"--client-ca-file=" + c.dir.pki(authorityCert),
 		"--authorization-mode=Node,RBAC",
-		"--service-account-issuer="+tokenIssuer,
-		"--service-account-key-file="+c.dir.pki(tokenPubFile),
-		"--service-account-signing-key-file="+c.dir.pki(tokenKeyFile),
-		"--service-cluster-ip-range="+serviceRange,
+		"--service-account-issuer=" + tokenIssuer,
+		"--service-account-key-file=" + c.dir.pki(tokenPubFile),
+		"--service-account-signing-key-file=" + c.dir.pki(tokenKeyFile),
+		"--service-cluster-ip-range=" + serviceRange,
 		"--allow-privileged=true",
 		// It would refuse pods until their namespace has a service account.
 		"--disable-admission-plugins=ServiceAccount",
 		"--profiling=false",
-	)
+	}, c.workloadAPIServerFlags()...)...)
 	if err != nil {
 		return err
 	}
@@ -174,14 +179,17 @@ func (c *ControlPlane) startControllerManager() error {
 	if err := writeKubeconfig(c.dir.pki(managerConfig), config); err != nil {
 		return err
 	}
-	_, err = c.run(
-		controllerManagerProgram,
-		"--kubeconfig="+c.dir.pki(managerConfig),
-		"--controllers="+strings.Join(controllers, ","),
+	started := controllers
+	if c.workload != nil {
+		started = append(slices.Clone(controllers), nodeControllers...)
+	}
+	_, err = c.run(controllerManagerProgram, append([]string{
+		"--kubeconfig=" + c.dir.pki(managerConfig),
+		"--controllers=" + strings.Join(started, ","),
 		"--leader-elect=false",
 		"--secure-port=0",
 		"--profiling=false",
-	)
+	}, c.workloadManagerFlags()...)...)
 	return err
 }
 

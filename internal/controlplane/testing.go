@@ -23,6 +23,8 @@ type TestOptions struct {
 	// ClusterAPI is the same as in Options. When a test fails, the logs of all programs
 	// are kept, and the ends of those of Cluster API's managers are shown.
 	ClusterAPI bool
+	// Workload is the same as in Options. Nil CRDs then means none.
+	Workload *WorkloadOptions
 }
 
 // shownLog is how much of the log of a manager is shown, in bytes.
@@ -32,6 +34,12 @@ const shownLog = 16 << 10
 // It fails the test when it cannot, also for lack of the programs. A package
 // with more than one test shares one through TestPlane instead.
 func StartForTest(tb testing.TB, opts TestOptions) *rest.Config {
+	tb.Helper()
+	return StartPlaneForTest(tb, opts).Config()
+}
+
+// StartPlaneForTest is StartForTest for tests that need more than the configuration.
+func StartPlaneForTest(tb testing.TB, opts TestOptions) *ControlPlane {
 	tb.Helper()
 	c, err := startForTest(tb.Context(), tb.TempDir(), opts)
 	if err != nil {
@@ -45,7 +53,7 @@ func StartForTest(tb testing.TB, opts TestOptions) *rest.Config {
 			c.showLogs(tb.Logf)
 		}
 	})
-	return c.Config()
+	return c
 }
 
 // TestPlane is a control plane that the tests of one package share:
@@ -72,6 +80,12 @@ func NewTestPlane(opts TestOptions) *TestPlane { return &TestPlane{opts: opts} }
 // the administrator's client configuration. It fails the test when it cannot.
 func (p *TestPlane) Config(tb testing.TB) *rest.Config {
 	tb.Helper()
+	return p.ControlPlane(tb).Config()
+}
+
+// ControlPlane starts the control plane unless it is running. It fails the test when it cannot.
+func (p *TestPlane) ControlPlane(tb testing.TB) *ControlPlane {
+	tb.Helper()
 	p.start.Do(func() {
 		p.dir, p.err = os.MkdirTemp("", "ingot-controlplane-") //nolint:usetesting // outlives the test that starts it
 		if p.err == nil {
@@ -81,7 +95,7 @@ func (p *TestPlane) Config(tb testing.TB) *rest.Config {
 	if p.err != nil {
 		tb.Fatalf("start control plane: %v", p.err)
 	}
-	return p.running.Config()
+	return p.running
 }
 
 // Run runs the package's tests, stops the control plane and returns the exit
@@ -108,12 +122,12 @@ func (p *TestPlane) Run(m *testing.M) int {
 // startForTest starts a control plane on dir and installs the CRDs.
 func startForTest(ctx context.Context, dir string, opts TestOptions) (*ControlPlane, error) {
 	crds := opts.CRDs
-	if crds == nil {
+	if crds == nil && opts.Workload == nil {
 		crds = config.CRDs
 	}
-	c, err := Start(ctx, Options{DataDir: dir, ControllerManager: opts.ControllerManager, ClusterAPI: opts.ClusterAPI, Volatile: true})
-	if err != nil {
-		return nil, err
+	c, err := Start(ctx, Options{DataDir: dir, ControllerManager: opts.ControllerManager, ClusterAPI: opts.ClusterAPI, Workload: opts.Workload, Volatile: true})
+	if err != nil || crds == nil {
+		return c, err
 	}
 	if err := InstallCRDs(ctx, c.Config(), crds); err != nil {
 		return nil, errors.Join(err, c.Stop())
