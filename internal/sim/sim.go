@@ -7,6 +7,9 @@
 // off stops the ramdisk at once; powering it on again boots a new one that knows
 // nothing of the one before. What the agent has written to the disks (package disk) stays.
 //
+// An operating system on a disk may do what its user data says (package instance): it becomes a Node of
+// a Kubernetes cluster.
+//
 // A machine may have a BMC (packages bmc and redfish) on an address of its own, which
 // switches it and decides what it boots. Effects and faults of all machines are in a
 // Recorder of package effect.

@@ -129,7 +129,7 @@ func (r nodeRegistration) controlPlane(server string, ca *authority, m Machine) 
 		taints = []corev1.Taint{controlPlaneTaint}
 	}
 	return Joined{Kubelet: config, taints: taints, admin: &rest.Config{
-		Host: server, Timeout: requestTimeout, UserAgent: userAgent,
+		Host: server, Timeout: requestTimeout, UserAgent: userAgent, QPS: -1,
 		TLSClientConfig: rest.TLSClientConfig{CAData: ca.pem, CertData: certificate, KeyData: key},
 	}}, nil
 }

@@ -43,7 +43,7 @@ func (t token) String() string { return t.id + "." + t.secret }
 // because the CA in it has one of the hashes of the configuration.
 func discover(ctx context.Context, d *tokenDiscovery, t token) (*rest.Config, error) {
 	config := &rest.Config{
-		Host: "https://" + d.APIServerEndpoint, Timeout: requestTimeout, UserAgent: userAgent,
+		Host: "https://" + d.APIServerEndpoint, Timeout: requestTimeout, UserAgent: userAgent, QPS: -1,
 		TLSClientConfig: rest.TLSClientConfig{Insecure: true},
 	}
 	info, err := readClusterInfo(ctx, config)
@@ -109,7 +109,7 @@ func (d *tokenDiscovery) trusted(kubeconfig string) (*rest.Config, error) {
 		return nil, err
 	}
 	return &rest.Config{
-		Host: cluster.Server, Timeout: requestTimeout, UserAgent: userAgent,
+		Host: cluster.Server, Timeout: requestTimeout, UserAgent: userAgent, QPS: -1,
 		TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CertificateAuthorityData},
 	}, nil
 }

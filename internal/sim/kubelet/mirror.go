@@ -3,10 +3,10 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -19,31 +19,37 @@ var components = []string{"kube-apiserver", "kube-controller-manager", "kube-sch
 const staticPodHash = "simulated"
 
 // publish makes the mirror pods that are missing or belong to an earlier Node of the name, and
-// says that they are ready.
+// says that they are ready. A kubelet may list the pods of its Node, and read none that is not there.
 func (k *Kubelet) publish(ctx context.Context) error {
+	var pods corev1.PodList
+	err := k.client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem), client.MatchingFields{"spec.nodeName": k.config.NodeName})
+	if err != nil {
+		return fmt.Errorf("list the pods of the Node %s: %w", k.config.NodeName, err)
+	}
 	for _, component := range components {
-		if err := k.publishOne(ctx, component); err != nil {
-			return fmt.Errorf("publish the mirror pod %s-%s: %w", component, k.config.NodeName, err)
+		wanted := k.mirrorPod(component)
+		i := slices.IndexFunc(pods.Items, func(pod corev1.Pod) bool { return pod.Name == wanted.Name })
+		var present *corev1.Pod
+		if i >= 0 {
+			present = &pods.Items[i]
+		}
+		if err := k.publishOne(ctx, wanted, present); err != nil {
+			return fmt.Errorf("publish the mirror pod %s: %w", wanted.Name, err)
 		}
 	}
 	return nil
 }
 
-func (k *Kubelet) publishOne(ctx context.Context, component string) error {
-	wanted := k.mirrorPod(component)
-	pod := &corev1.Pod{}
-	err := k.client.Get(ctx, client.ObjectKeyFromObject(wanted), pod)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	if err == nil && (pod.DeletionTimestamp != nil || !metav1.IsControlledBy(pod, &corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: k.uid}})) {
-		gone := client.Preconditions{UID: &pod.UID}
-		if err = k.client.Delete(ctx, pod, client.GracePeriodSeconds(0), gone); err != nil && !apierrors.IsNotFound(err) {
+// publishOne makes a mirror pod of the one that is there, or nil.
+func (k *Kubelet) publishOne(ctx context.Context, wanted, pod *corev1.Pod) error {
+	if pod != nil && (pod.DeletionTimestamp != nil || !metav1.IsControlledBy(pod, &corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: k.uid}})) {
+		err := k.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
-		err = apierrors.NewNotFound(corev1.Resource("pods"), wanted.Name)
+		pod = nil
 	}
-	if apierrors.IsNotFound(err) {
+	if pod == nil {
 		pod = wanted
 		if err := k.client.Create(ctx, pod); err != nil {
 			return err
@@ -53,7 +59,7 @@ func (k *Kubelet) publishOne(ctx context.Context, component string) error {
 		return nil
 	}
 	before := pod.DeepCopy()
-	pod.Status = k.podStatus(component, time.Now())
+	pod.Status = k.podStatus(pod.Spec.Containers[0].Name, time.Now())
 	return k.client.Status().Patch(ctx, pod, client.StrategicMergeFrom(before))
 }
 

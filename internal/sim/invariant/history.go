@@ -1,0 +1,146 @@
+package invariant
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Event is what an object of the management API server was from a resource version on. The API server has one
+// count of resource versions for all kinds, so the events of several kinds have one order.
+type Event struct {
+	Version uint64
+	Host    *Host    // either this
+	Machine *Machine // or this is set
+}
+
+// Host is a host, by the reference to its consumer.
+type Host struct {
+	Namespace, Name string
+	// Consumer is the name of the Metal3Machine that it is claimed for, empty if there is none; then
+	// it is free, or reserved for an owner of machines.
+	Consumer string
+	Gone     bool
+}
+
+// Machine is a Metal3Machine.
+type Machine struct {
+	Namespace, Name string
+	UID             types.UID
+	// Chosen is the host that it has chosen, as NAMESPACE/NAME.
+	Chosen string
+	// ProviderID is empty until the machine is provisioned.
+	ProviderID string
+	// Over says that it is being deleted or gone: it leaves its host then.
+	Over bool
+}
+
+// Shared is a host that had two machines at once.
+type Shared struct {
+	Host     string // NAMESPACE/NAME
+	Machines [2]string
+	// Version is the resource version that it began with.
+	Version uint64
+}
+
+// String says what was broken.
+func (s Shared) String() string {
+	return fmt.Sprintf("the host %s had two machines, %s and %s, from resource version %d on", s.Host, s.Machines[0], s.Machines[1], s.Version)
+}
+
+// SharedHosts returns the hosts that had two machines at once. A machine is on a host from the time on when it is the
+// host's consumer and has chosen it, or has the provider ID of the host, until it is being deleted;
+// another one is on it as soon as it is its consumer, too.
+func SharedHosts(events []Event) []Shared {
+	events = slices.SortedStableFunc(slices.Values(events), func(a, b Event) int { return cmp.Compare(a.Version, b.Version) })
+	h := history{hosts: map[string]*occupied{}, machines: map[string]Machine{}}
+	var found []Shared
+	for _, event := range events {
+		h.apply(event)
+		for _, name := range h.affected(event) {
+			on := h.on(name)
+			if len(on) < 2 {
+				continue
+			}
+			shared := Shared{Host: name, Machines: [2]string{on[0], on[1]}, Version: event.Version}
+			if !slices.ContainsFunc(found, func(s Shared) bool { return s.Host == name && s.Machines == shared.Machines }) {
+				found = append(found, shared)
+			}
+		}
+	}
+	return found
+}
+
+// history is the state at one resource version.
+type history struct {
+	hosts    map[string]*occupied
+	machines map[string]Machine
+}
+
+// occupied is a host with the machines that were ever its consumer.
+type occupied struct {
+	consumer string
+	ever     map[string]types.UID
+}
+
+func (h history) apply(e Event) {
+	if m := e.Machine; m != nil {
+		h.machines[m.Namespace+"/"+m.Name] = *m
+	}
+	if e.Host == nil {
+		return
+	}
+	name := e.Host.Namespace + "/" + e.Host.Name
+	if e.Host.Gone {
+		delete(h.hosts, name)
+		return
+	}
+	host, ok := h.hosts[name]
+	if !ok {
+		host = &occupied{ever: map[string]types.UID{}}
+		h.hosts[name] = host
+	}
+	host.consumer = ""
+	if e.Host.Consumer != "" {
+		host.consumer = e.Host.Namespace + "/" + e.Host.Consumer
+		host.ever[host.consumer] = h.machines[host.consumer].UID
+	}
+}
+
+// affected returns the hosts that may have another machine after an event.
+func (h history) affected(e Event) (hosts []string) {
+	for _, name := range slices.Sorted(maps.Keys(h.hosts)) {
+		switch m := e.Machine; {
+		case e.Host != nil && name == e.Host.Namespace+"/"+e.Host.Name,
+			m != nil && (h.hosts[name].consumer == m.Namespace+"/"+m.Name || m.Chosen == name || m.has(name)):
+			hosts = append(hosts, name)
+		}
+	}
+	return hosts
+}
+
+// has reports whether a machine is provisioned on a host.
+func (m Machine) has(host string) bool {
+	return strings.HasPrefix(m.ProviderID, providerIDPrefix+host+"/")
+}
+
+// on returns the machines that are on a host.
+func (h history) on(name string) (on []string) {
+	host := h.hosts[name]
+	for _, machine := range slices.Sorted(maps.Keys(h.machines)) {
+		m := h.machines[machine]
+		uid, was := host.ever[machine]
+		claimed := was && uid == m.UID && m.Chosen == name
+		if !m.Over && (host.consumer == machine || claimed || m.has(name)) {
+			on = append(on, machine)
+		}
+	}
+	return on
+}
+
+// providerIDPrefix is before the namespace, the host and the machine in a provider ID.
+const providerIDPrefix = "metal3://"

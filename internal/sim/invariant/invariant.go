@@ -1,0 +1,89 @@
+// Package invariant checks two rules while a simulation runs, whatever fails in it: nobody deletes a Node whose
+// machine still runs the operating system that registered it, and no two machines of Cluster API are
+// on one host.
+//
+// The first needs the runs of the simulator, the Nodes that its instances have registered and the audit log of the workload API
+// server; the second the history of hosts and of their consumers in the management API server.
+package invariant
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/instance"
+)
+
+// Deletion is a Node that somebody has deleted.
+type Deletion struct {
+	Node string
+	UID  types.UID // empty if the API server did not say it
+	// User and Agent are who asked for it: the user and the header User-Agent.
+	User, Agent string
+	// At is when the API server got the request. What was decided was decided before.
+	At time.Time
+}
+
+// Early is a Node that was deleted while its machine still ran the operating system that had registered it.
+type Early struct {
+	Deletion
+	Machine int
+	// Run is the operating system that ran.
+	Run sim.Run
+	// ProviderID is the Node's, which names its host.
+	ProviderID string
+}
+
+// String says what was broken.
+func (e Early) String() string {
+	until := "still runs"
+	if !e.Run.Until.IsZero() {
+		until = "ran until " + e.Run.Until.UTC().Format(time.RFC3339Nano)
+	}
+	return fmt.Sprintf("the Node %s (%s, UID %s) was deleted at %s by %s with %s, and machine %d, which booted its instance %q at %s, %s",
+		e.Node, e.ProviderID, e.UID, e.At.UTC().Format(time.RFC3339Nano), e.User, e.Agent, e.Machine, e.Run.Name,
+		e.Run.Since.UTC().Format(time.RFC3339Nano), until)
+}
+
+// EarlyDeletions returns the deletions of Nodes whose machines ran their operating system at that time: in
+// the boot that registered the Node, or in another one of the same instance. Nodes that no
+// instance has registered are nobody's.
+func EarlyDeletions(runs []sim.Run, nodes []instance.Node, deletions []Deletion) (early []Early) {
+	byNumber := make(map[int64]sim.Run, len(runs))
+	for _, run := range runs {
+		byNumber[run.Number] = run
+	}
+	for _, deletion := range deletions {
+		for _, node := range nodes {
+			if !isOf(deletion, node) {
+				continue
+			}
+			if run, ok := running(runs, byNumber[node.Run], deletion.At); ok {
+				early = append(early, Early{Deletion: deletion, Machine: node.Machine, Run: run, ProviderID: node.ProviderID})
+				break
+			}
+		}
+	}
+	return early
+}
+
+// isOf reports whether a deletion is that of a Node. Without a UID its name has to do.
+func isOf(d Deletion, n instance.Node) bool {
+	if d.UID == "" {
+		return d.Node == n.Name
+	}
+	return d.UID == n.UID
+}
+
+// running returns the run of an instance at a time, of which one run is known.
+func running(runs []sim.Run, known sim.Run, at time.Time) (sim.Run, bool) {
+	for _, run := range runs {
+		same := run.Number == known.Number || run.Machine == known.Machine && run.UUID != "" && run.UUID == known.UUID
+		if same && !at.Before(run.Since) && (run.Until.IsZero() || at.Before(run.Until)) {
+			return run, true
+		}
+	}
+	return sim.Run{}, false
+}
