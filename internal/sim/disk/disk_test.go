@@ -142,3 +142,30 @@ func TestConfigDriveOfAnEmptyDiskIsRefused(t *testing.T) {
 		t.Error("the config drive of another image is left")
 	}
 }
+
+func TestFilesOfADiskLastUntilItIsWiped(t *testing.T) {
+	s := disk.NewSet("", "")
+	s.WriteFile("/dev/sdb", "/marker", []byte("mine"))
+	write(t, s, "/dev/sda", partitioned(1024))
+	drive := iso9660test.Build(iso9660test.Options{Label: "config-2"}, map[string]string{disk.UserData: "data", disk.MetaData: "{}"})
+	if _, err := s.PutConfigDrive("/dev/sda", drive); err != nil {
+		t.Fatal(err)
+	}
+	for device, file := range map[string][2]string{"/dev/sdb": {"/marker", "mine"}, "/dev/sda": {disk.UserData, "data"}} {
+		if got, ok := s.ReadFile(device, file[0]); !ok || string(got) != file[1] {
+			t.Errorf("%s on %s: %q, %v, want %q", file[0], device, got, ok, file[1])
+		}
+	}
+	write(t, s, "/dev/sda", partitioned(1024))
+	if err := s.Wipe("/dev/sdb"); err != nil {
+		t.Fatal(err)
+	}
+	for device, path := range map[string]string{"/dev/sdb": "/marker", "/dev/sda": disk.UserData} {
+		if _, ok := s.ReadFile(device, path); ok {
+			t.Errorf("%s is still on %s", path, device)
+		}
+	}
+	if _, _, ok := s.Bootable(); len(s.Contents()) != 1 || !ok {
+		t.Errorf("contents %v, want the image", s.Contents())
+	}
+}

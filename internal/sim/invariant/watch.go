@@ -69,7 +69,7 @@ func (w *Watch) Run(ctx context.Context, ready func()) error {
 			return fmt.Errorf("watch %s: %w", resource.Resource, err)
 		}
 	}
-	factory.StartWithContext(ctx)
+	factory.Start(ctx.Done())
 	defer factory.Shutdown()
 	factory.WaitForCacheSync(ctx.Done())
 	if ctx.Err() == nil {

@@ -1,0 +1,124 @@
+package sim_test
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/sim"
+)
+
+// installed returns a machine with an operating system on its disk, which counts its boots and
+// ends with its context.
+func installed(t *testing.T) (machine *sim.Machine, all *sim.Machines, booted, ended chan int64) {
+	t.Helper()
+	booted, ended = make(chan int64, 10), make(chan int64, 10)
+	all, err := sim.New(sim.Options{
+		Engine: "http://127.0.0.1:1", Machines: 1,
+		Instance: func(ctx context.Context, i sim.Instance) {
+			count, _ := i.ReadFile("/boots")
+			boots, _ := strconv.Atoi(string(count))
+			i.WriteFile("/boots", []byte(strconv.Itoa(boots+1)))
+			i.Note("boot " + strconv.Itoa(boots+1))
+			booted <- i.Run
+			<-ctx.Done()
+			ended <- i.Run
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(all.Stop)
+	machine = all.Machine(0)
+	w, err := machine.Disks().Write("/dev/sda", 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := bytes.Repeat([]byte{0}, 512)
+	content[510], content[511] = 0x55, 0xaa
+	if _, err := w.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	image, _ := w.Image()
+	if err := w.Commit(image); err != nil {
+		t.Fatal(err)
+	}
+	return machine, all, booted, ended
+}
+
+// expect waits for a run.
+func expect(t *testing.T, runs <-chan int64, want int64) {
+	t.Helper()
+	select {
+	case got := <-runs:
+		if got != want {
+			t.Errorf("run %d, want %d", got, want)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatalf("nothing happens, want run %d", want)
+	}
+}
+
+func TestOperatingSystemRunsUntilThePowerIsCut(t *testing.T) {
+	machine, all, booted, ended := installed(t)
+	if err := machine.PowerOn(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, booted, 1)
+	if run := all.Runs()[0]; !run.Until.IsZero() || run.Since.IsZero() || run.Machine != 0 {
+		t.Errorf("%+v, want a run that has not ended", run)
+	}
+	machine.PowerOff()
+	if run := all.Runs()[0]; run.Until.IsZero() {
+		t.Errorf("%+v, want a run that has ended", run)
+	}
+	expect(t, ended, 1)
+	if err := machine.PowerOn(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, booted, 2)
+	if got, _ := machine.Disks().ReadFile("/dev/sda", "/boots"); string(got) != "2" {
+		t.Errorf("the operating system has counted %q boots, want 2", got)
+	}
+	if runs := all.Runs(); len(runs) != 2 || runs[0].Until.After(runs[1].Since) || !runs[1].Until.IsZero() {
+		t.Errorf("runs %+v", runs)
+	}
+}
+
+func TestOperatingSystemThatHangsIsSilentUntilTheNextBoot(t *testing.T) {
+	machine, all, booted, ended := installed(t)
+	if err := machine.Hang(); err == nil {
+		t.Error("a machine that is off hangs")
+	}
+	if err := machine.PowerOn(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, booted, 1)
+	if err := machine.Hang(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ended, 1)
+	if state := machine.Status().State; state != sim.OS || !all.Runs()[0].Until.IsZero() {
+		t.Errorf("the machine is %s, runs %+v, want it powered", state, all.Runs())
+	}
+	if err := machine.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, booted, 2)
+
+	machine.Break(true)
+	expect(t, ended, 2)
+	if err := machine.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	if err := machine.Wait(t.Context(), sim.OS); err != nil {
+		t.Fatal(err)
+	}
+	machine.Break(false)
+	if err := machine.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, booted, 4)
+}
