@@ -76,6 +76,7 @@ func (m *Machine) runInstance(ctx context.Context, l *powerCycle, system *System
 		return
 	}
 	ctx, hang := context.WithCancel(ctx)
+	defer m.setHang(nil)
 	defer hang()
 	m.all.mu.Lock()
 	m.hang = hang
@@ -87,6 +88,13 @@ func (m *Machine) runInstance(ctx context.Context, l *powerCycle, system *System
 	machine := m.Hardware()
 	i.Hostname, i.SystemUUID = machine.Inspection.Inventory.Hostname, uuid.UUID(machine.UUID()).String()
 	work(ctx, i)
+}
+
+// setHang changes what Hang does.
+func (m *Machine) setHang(hang context.CancelFunc) {
+	m.all.mu.Lock()
+	defer m.all.mu.Unlock()
+	m.hang = hang
 }
 
 // begin notes that an operating system runs, and returns the number of the run, or 0 if the power is cut.

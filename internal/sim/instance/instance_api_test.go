@@ -39,7 +39,7 @@ const (
 
 	disk = "/dev/sda"
 	// patience bounds every wait.
-	patience = 30 * time.Second
+	patience = 120 * time.Second
 )
 
 // plane is the control plane of a workload cluster, whose tests have different Nodes.
