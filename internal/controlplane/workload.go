@@ -132,7 +132,7 @@ func (c *ControlPlane) Authority() (cert, key []byte, err error) {
 const (
 	authoritySecret  = "ca"
 	etcdSecret       = "etcd"
-	etcdClientSecret = "apiserver-etcd-client"
+	etcdClientSecret = "apiserver-etcd-client" //nolint:gosec // a name, not a credential
 	kubeconfigSecret = "kubeconfig"
 )
 

@@ -81,7 +81,7 @@ func (is *Instances) Run(ctx context.Context, i sim.Instance) {
 		defer k.Close()
 	}
 	if err == nil && k != nil {
-		err = k.Run(ctx)
+		err = k.Run(ctx, func(err error) { i.Note(err.Error()) })
 	}
 	if err != nil && ctx.Err() == nil {
 		i.Note(err.Error())

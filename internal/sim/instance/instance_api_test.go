@@ -340,9 +340,7 @@ func TestMachineJoinsWithAValidBootstrapToken(t *testing.T) {
 	}
 	var first, lease coordinationv1.Lease
 	key := client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: "worker-0"}
-	if err := c.Get(t.Context(), key, &first); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, func() error { return c.Get(t.Context(), key, &first) })
 	eventually(t, func() error {
 		if err := c.Get(t.Context(), key, &lease); err != nil || !lease.Spec.RenewTime.After(first.Spec.RenewTime.Time) {
 			return fmt.Errorf("the Lease is not renewed: %w", err)

@@ -135,14 +135,6 @@ func (k *Kubelet) Register(ctx context.Context) (types.UID, error) {
 		return "", fmt.Errorf("register the Node %s: %w", k.config.NodeName, err)
 	}
 	k.uid, k.reported = node.UID, time.Now()
-	if err := k.renew(ctx); err != nil {
-		return "", err
-	}
-	if k.config.ControlPlane {
-		if err := k.publish(ctx); err != nil {
-			return "", err
-		}
-	}
 	return node.UID, nil
 }
 
@@ -172,19 +164,29 @@ func (k *Kubelet) takeOver(ctx context.Context, node *corev1.Node) error {
 	return k.report(ctx, node)
 }
 
-// Run renews the Lease and keeps the Node ready until ctx ends, which is no error, or until the Node is
-// gone. A request that fails is made again with the next heartbeat.
-func (k *Kubelet) Run(ctx context.Context) error {
+// Run renews the Lease, keeps the Node ready and publishes the mirror pods until ctx ends, which is no error, or
+// until the Node is gone. A request that fails is made again with the next heartbeat; report gets
+// each error that is not the one before.
+func (k *Kubelet) Run(ctx context.Context, report func(error)) error {
 	ticker := time.NewTicker(k.heartbeat)
 	defer ticker.Stop()
-	for {
+	for said := ""; ; {
+		err := k.beat(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, ErrNodeGone):
+			return err
+		case err == nil:
+			said = ""
+		case err.Error() != said:
+			said = err.Error()
+			report(err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-		}
-		if err := k.beat(ctx); errors.Is(err, ErrNodeGone) {
-			return err
 		}
 	}
 }
