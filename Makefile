@@ -35,10 +35,12 @@ HELM := CGO_ENABLED=0 go -C tools/helm tool -n helm
 # Packages whose tests run on both databases; the store's do so by themselves.
 ON_POSTGRES := ./internal/conductor ./internal/httpapi ./internal/engine
 # Controllers with a service account of their own, and so with their own role.
-CONTROLLERS := host discovery firmware cluster
+CONTROLLERS := host discovery firmware cluster remediation autoscale
 # Packages below internal with the controllers of a group, where they are not internal/operator/GROUP.
 CONTROLLERS_host := $(addprefix operator/,host dataimage preprovisioningimage classification subscription)
-CONTROLLERS_cluster := $(addprefix cluster/,infrastructure machine reuse workload)
+CONTROLLERS_cluster := $(addprefix cluster/,infrastructure machine reuse data workload)
+CONTROLLERS_remediation := $(addprefix cluster/,fencing remediation workload)
+CONTROLLERS_autoscale := cluster/autoscale
 # The helm chart, whose kinds and roles are copies of those in config.
 CHART := charts/ingot
 # Where "make generate" writes.

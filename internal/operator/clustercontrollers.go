@@ -7,8 +7,12 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
+	"github.com/ingot-metal/ingot/internal/cluster/autoscale"
+	"github.com/ingot-metal/ingot/internal/cluster/data"
+	"github.com/ingot-metal/ingot/internal/cluster/fencing"
 	"github.com/ingot-metal/ingot/internal/cluster/infrastructure"
 	"github.com/ingot-metal/ingot/internal/cluster/machine"
+	"github.com/ingot-metal/ingot/internal/cluster/remediation"
 	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 	"github.com/ingot-metal/ingot/internal/cluster/workload"
 )
@@ -36,16 +40,37 @@ func (o *Operator) clusterControllers(recorder events.EventRecorder, options con
 			Client: cached, Live: live, Recorder: recorder, Now: time.Now, Metrics: reservations, Wait: o.opts.NodeReuseWait,
 		}).Controller(cache, options)
 		watched, watchedErr := watches.Controller(cache, options)
-		return []controller.Controller{clusters, hosts, freed, watched}, errors.Join(clustersErr, hostsErr, freedErr, watchedErr)
+		rendered, renderedErr := data.Controllers(data.Config{Client: cached, Live: live, Recorder: recorder, Now: time.Now}, cache, options)
+		return append(rendered, clusters, hosts, freed, watched), errors.Join(clustersErr, hostsErr, freedErr, watchedErr, renderedErr)
 	}, nil
 }
 
 // remediationControllers are those that recover machines.
-func (o *Operator) remediationControllers(_ events.EventRecorder, _ controller.Options) (builds, error) {
-	return func() ([]controller.Controller, error) { return nil, nil }, nil
+func (o *Operator) remediationControllers(recorder events.EventRecorder, options controller.Options) (builds, error) {
+	m, err := fencing.NewMetrics(o.registry)
+	if err != nil {
+		return nil, err
+	}
+	cached, live, cache := o.manager.GetClient(), o.manager.GetAPIReader(), o.manager.GetCache()
+	return func() ([]controller.Controller, error) {
+		clients := workload.New(live, o.manager.GetScheme())
+		fenced, fencedErr := fencing.New(fencing.Config{
+			Client: cached, Live: live, Workloads: clients, FindNode: workload.FindNode, Recorder: recorder, Metrics: m, Now: time.Now,
+			Budget: o.opts.RemediationBudget, NodeTimeout: o.opts.RemediationNodeTimeout, ExtraActions: o.opts.RemediationExtraActions,
+		}).Controller(cache, options)
+		remediated, remediatedErr := remediation.New(remediation.Config{
+			Client: cached, Live: live, Workload: clients, FindNode: workload.FindNode, ProvenOff: fencing.ProvenOff, Recorder: recorder, Now: time.Now,
+		}).Controller(cache, options)
+		return []controller.Controller{fenced, remediated}, errors.Join(fencedErr, remediatedErr)
+	}, nil
 }
 
 // autoscaleControllers are those that scale sets of machines to hosts.
-func (o *Operator) autoscaleControllers(_ events.EventRecorder, _ controller.Options) (builds, error) {
-	return func() ([]controller.Controller, error) { return nil, nil }, nil
+func (o *Operator) autoscaleControllers(recorder events.EventRecorder, options controller.Options) (builds, error) {
+	return func() ([]controller.Controller, error) {
+		c, err := autoscale.New(autoscale.Config{
+			Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Recorder: recorder, Now: time.Now,
+		}).Controller(o.manager.GetCache(), options)
+		return []controller.Controller{c}, err
+	}, nil
 }

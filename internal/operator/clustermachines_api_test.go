@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -21,14 +22,20 @@ import (
 // clusterAPIKinds are definitions of Cluster API's kinds that accept everything.
 func clusterAPIKinds() fstest.MapFS {
 	files := fstest.MapFS{}
-	for _, kind := range []string{"Cluster", "Machine", "MachineSet", "MachineDeployment"} {
-		plural := strings.ToLower(kind) + "s"
-		files[plural+".yaml"] = &fstest.MapFile{Data: fmt.Appendf(nil, `
+	for _, name := range []struct{ group, kind, plural string }{
+		{clusterv1.GroupVersion.Group, "Cluster", "clusters"},
+		{clusterv1.GroupVersion.Group, "Machine", "machines"},
+		{clusterv1.GroupVersion.Group, "MachineSet", "machinesets"},
+		{clusterv1.GroupVersion.Group, "MachineDeployment", "machinedeployments"},
+		{ipamv1.GroupVersion.Group, "IPAddress", "ipaddresses"},
+		{ipamv1.GroupVersion.Group, "IPAddressClaim", "ipaddressclaims"},
+	} {
+		files[name.plural+".yaml"] = &fstest.MapFile{Data: fmt.Appendf(nil, `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: %[2]s.cluster.x-k8s.io}
+metadata: {name: %[2]s.%[3]s}
 spec:
-  group: cluster.x-k8s.io
+  group: %[3]s
   scope: Namespaced
   names: {kind: %[1]s, plural: %[2]s, listKind: %[1]sList}
   versions:
@@ -37,7 +44,7 @@ spec:
     storage: true
     subresources: {status: {}}
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`, kind, plural)}
+`, name.kind, name.plural, name.group)}
 	}
 	return files
 }

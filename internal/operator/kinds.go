@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -40,6 +41,7 @@ var kindsOf = map[string]kinds{
 			"Metal3Cluster", "Metal3Machine", "Metal3MachineTemplate", "Metal3DataTemplate", "Metal3Data", "Metal3DataClaim",
 		},
 		clusterv1.GroupVersion: {"Cluster", "Machine", "MachineSet", "MachineDeployment"},
+		ipamv1.GroupVersion:    {"IPAddressClaim", "IPAddress"},
 	},
 	GroupRemediation: {
 		v1alpha1.GroupVersion:  {"BareMetalHost"},
@@ -57,7 +59,7 @@ var kindsOf = map[string]kinds{
 var webhookKinds = kinds{v1alpha1.GroupVersion: {"BareMetalHost", "BareMetalHostDiscovery"}}
 
 // sources say where the kinds of a group come from.
-var sources = map[string]string{clusterv1.GroupVersion.Group: "install Cluster API"}
+var sources = map[string]string{clusterv1.GroupVersion.Group: "install Cluster API", ipamv1.GroupVersion.Group: "install Cluster API"}
 
 // checkKinds reports missing CRDs, instead of a cache that never syncs.
 func (o *Operator) checkKinds(ctx context.Context) error {

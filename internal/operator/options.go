@@ -98,6 +98,13 @@ type Options struct {
 	// NodeReuseWait is how long a machine waits for a host that is reserved for its owner, and a
 	// host for a machine; 0 means without end.
 	NodeReuseWait time.Duration
+	// RemediationBudget is how many hosts of a cluster may be fenced at once; 1.
+	RemediationBudget int
+	// RemediationNodeTimeout is how long health checks are suspended for the Node of a fenced machine to come
+	// back; 20 min.
+	RemediationNodeTimeout time.Duration
+	// RemediationExtraActions switches on what goes beyond the specification of recovery by annotation.
+	RemediationExtraActions bool
 
 	// MetricsAddr and HealthAddr are where metrics and probes are served;
 	// empty means nowhere.

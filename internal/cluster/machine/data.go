@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/internal/cluster/data"
 )
 
 // data puts the Secrets of the machine into its status, and reports whether all of them are known. With
@@ -20,12 +21,12 @@ import (
 func (p *pass) data(ctx context.Context) (bool, error) {
 	var rendered secrets
 	if needsData(p.m) {
-		data, err := p.renderedData(ctx)
-		if err != nil || data == nil {
+		d, err := p.renderedData(ctx)
+		if err != nil || d == nil {
 			return false, err
 		}
-		p.m.Status.RenderedData = &v1beta2.ObjectReference{Namespace: data.Namespace, Name: data.Name}
-		rendered = secrets{metaData: within(data.Namespace, data.Spec.MetaData), networkData: within(data.Namespace, data.Spec.NetworkData)}
+		p.m.Status.RenderedData = &v1beta2.ObjectReference{Namespace: d.Namespace, Name: d.Name}
+		rendered = secrets{metaData: within(d.Namespace, d.Spec.MetaData), networkData: within(d.Namespace, d.Spec.NetworkData)}
 	}
 	s := secretsOf(p.m, p.machine, rendered)
 	p.m.Status.UserData, p.m.Status.MetaData, p.m.Status.NetworkData = s.userData, s.metaData, s.networkData
@@ -56,20 +57,20 @@ func (p *pass) renderedData(ctx context.Context) (*v1beta2.Metal3Data, error) {
 		p.noData("Metal3DataClaim %s is not answered yet%s.", claim.Name, because(claim.Status.ErrorMessage))
 		return nil, nil
 	}
-	data := &v1beta2.Metal3Data{}
+	d := &v1beta2.Metal3Data{}
 	key := client.ObjectKey{Namespace: cmp.Or(ref.Namespace, p.m.Namespace), Name: ref.Name}
-	err = p.Client.Get(ctx, key, data)
+	err = p.Client.Get(ctx, key, d)
 	switch {
 	case apierrors.IsNotFound(err):
 		p.noData("Metal3Data %s, which Metal3DataClaim %s names, does not exist yet.", key.Name, claim.Name)
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read Metal3Data %s of Metal3Machine %s: %w", key, p.m.Name, err)
-	case !data.Status.Ready:
-		p.noData("Metal3Data %s is not rendered yet%s.", key.Name, because(data.Status.ErrorMessage))
+	case !data.ReadyFor(d, p.m):
+		p.noData("Metal3Data %s is not rendered yet%s.", key.Name, because(d.Status.ErrorMessage))
 		return nil, nil
 	}
-	return data, nil
+	return d, nil
 }
 
 func (p *pass) noData(format string, args ...any) {

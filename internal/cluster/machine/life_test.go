@@ -195,6 +195,11 @@ func (b *bench) rendered(name string) {
 	b.Helper()
 	data := &v1beta2.Metal3Data{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-0"}}
 	data.Spec.MetaData = &corev1.SecretReference{Name: name + "-metadata"}
+	var m v1beta2.Metal3Machine
+	if err := b.api.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &m); err != nil {
+		b.Fatal(err)
+	}
+	data.Annotations = map[string]string{v1beta2.HostAnnotation: m.Annotations[v1beta2.HostAnnotation]}
 	if err := b.api.Create(b.Context(), data); err != nil {
 		b.Fatal(err)
 	}
