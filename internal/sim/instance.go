@@ -68,6 +68,7 @@ func (ms *Machines) Runs() []Run {
 // runInstance lets the operating system do what it does, and notes that it runs.
 func (m *Machine) runInstance(ctx context.Context, l *powerCycle, system *System) {
 	i := Instance{Machine: m, Device: system.Device}
+	broken := m.isBroken() // a run that is listed is one for which this is decided
 	if i.Run = m.begin(l, system.ConfigDrive); i.Run == 0 {
 		return // the power is cut already
 	}
@@ -80,7 +81,7 @@ func (m *Machine) runInstance(ctx context.Context, l *powerCycle, system *System
 	defer hang()
 	m.all.mu.Lock()
 	m.hang = hang
-	broken := m.broken
+	broken = broken || m.broken
 	m.all.mu.Unlock()
 	if broken {
 		return
@@ -88,6 +89,12 @@ func (m *Machine) runInstance(ctx context.Context, l *powerCycle, system *System
 	machine := m.Hardware()
 	i.Hostname, i.SystemUUID = machine.Inspection.Inventory.Hostname, uuid.UUID(machine.UUID()).String()
 	work(ctx, i)
+}
+
+func (m *Machine) isBroken() bool {
+	m.all.mu.Lock()
+	defer m.all.mu.Unlock()
+	return m.broken
 }
 
 // setHang changes what Hang does.

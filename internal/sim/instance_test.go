@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/test/process"
 )
 
 // installed returns a machine with an operating system on its disk, which counts its boots and
@@ -113,9 +114,7 @@ func TestOperatingSystemThatHangsIsSilentUntilTheNextBoot(t *testing.T) {
 	if err := machine.Reboot(); err != nil {
 		t.Fatal(err)
 	}
-	if err := machine.Wait(t.Context(), sim.OS); err != nil {
-		t.Fatal(err)
-	}
+	process.Eventually(t, 10*time.Second, "run 3", func() bool { return len(all.Runs()) == 3 })
 	machine.Break(false)
 	if err := machine.Reboot(); err != nil {
 		t.Fatal(err)

@@ -151,6 +151,20 @@ func (s *server) fail(err error) {
 	s.err = err
 }
 
+// has sets the Nodes.
+func (s *server) has(nodes ...corev1.Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes = nodes
+}
+
+// connected is when watches began, since the test did.
+func (s *server) connected() []time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.connects)
+}
+
 // last is the last watch that began.
 func (s *server) last() *watch.FakeWatcher {
 	s.mu.Lock()
@@ -227,7 +241,7 @@ func sleep(d time.Duration) {
 func TestNodesArePolledOnlyWhileTheyAreNotWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, cluster("one", "1"))
-		b.nodes = []corev1.Node{node("n", ownID)}
+		b.has(node("n", ownID))
 		stop := b.open(t.Context())
 		defer stop()
 		b.poll(t, pollInterval)
@@ -245,7 +259,7 @@ func TestNodesArePolledOnlyWhileTheyAreNotWatched(t *testing.T) {
 		b.poll(t, pollInterval)
 
 		b.fail(nil)
-		b.nodes = []corev1.Node{node("n", ownID)}
+		b.has(node("n", ownID))
 		sleep(maxBackoff)
 		b.expect(t, "what changed meanwhile", Change{Node: "m"})
 		b.poll(t, 0)
@@ -264,8 +278,8 @@ func TestWatchThatEndsInTimeBeginsAgainWithoutAWord(t *testing.T) {
 			b.poll(t, 0)
 		}
 		b.expect(t, "nothing")
-		if len(b.connects) != 4 {
-			t.Errorf("connected %d times, want 4", len(b.connects))
+		if len(b.connected()) != 4 {
+			t.Errorf("connected %d times, want 4", len(b.connected()))
 		}
 		sleep(watchDuration + requestTimeout) // a server that does not end a watch
 		b.expect(t, "a watch that does not end", Change{All: true})
@@ -283,13 +297,13 @@ func TestFailedWatchesAreTriedAgainMoreAndMoreSeldom(t *testing.T) {
 		sleep(maxBackoff)
 		b.poll(t, 0)
 		limit := minBackoff
-		for i := 1; i < len(b.connects); i++ {
-			if wait := b.connects[i] - b.connects[i-1]; wait > limit || wait < limit/2 {
+		for i := 1; i < len(b.connected()); i++ {
+			if wait := b.connected()[i] - b.connected()[i-1]; wait > limit || wait < limit/2 {
 				t.Errorf("wait %d is %s, want %s to %s", i, wait, limit/2, limit)
 			}
 			limit = min(2*limit, maxBackoff)
 		}
-		if n := len(b.connects); n < 20 || n > 50 {
+		if n := len(b.connected()); n < 20 || n > 50 {
 			t.Errorf("connected %d times in ten minutes", n)
 		}
 	})
@@ -302,13 +316,13 @@ func TestWatchesThatServersEndAtOnceAreFailures(t *testing.T) {
 		b.reconcile(t, "one")
 		for range 5 {
 			synctest.Wait()
-			began := len(b.connects)
+			began := len(b.connected())
 			b.last().Stop()
-			for len(b.connects) == began {
+			for len(b.connected()) == began {
 				sleep(100 * time.Millisecond)
 			}
 		}
-		if span := b.connects[len(b.connects)-1]; span < 15*minBackoff {
+		if span := b.connected()[len(b.connected())-1]; span < 15*minBackoff {
 			t.Errorf("five watches in %s", span)
 		}
 	})
@@ -324,8 +338,8 @@ func TestEachClusterIsWatchedOnceAndAsLongAsItIsThere(t *testing.T) {
 		b.reconcile(t, "one")
 		b.reconcile(t, "other")
 		b.poll(t, 0)
-		if len(b.connects) != 1 {
-			t.Errorf("connected %d times, want once", len(b.connects))
+		if len(b.connected()) != 1 {
+			t.Errorf("connected %d times, want once", len(b.connected()))
 		}
 		if result := b.reconcile(t, "two"); result.RequeueAfter != pollInterval {
 			t.Errorf("beyond the limit of watches: %+v", result)
@@ -342,8 +356,8 @@ func TestEachClusterIsWatchedOnceAndAsLongAsItIsThere(t *testing.T) {
 		}
 		b.reconcile(t, "two")
 		synctest.Wait()
-		if len(b.connects) != 2 {
-			t.Errorf("connected %d times, want also to the next cluster", len(b.connects))
+		if len(b.connected()) != 2 {
+			t.Errorf("connected %d times, want also to the next cluster", len(b.connected()))
 		}
 		stop()
 		if !b.last().IsStopped() {
@@ -366,8 +380,8 @@ func TestClusterThatWasMadeAgainIsWatchedAnew(t *testing.T) {
 		}
 		b.reconcile(t, "one")
 		b.poll(t, 0)
-		if !first.IsStopped() || len(b.connects) != 2 {
-			t.Errorf("the first watch ended: %t; connected %d times", first.IsStopped(), len(b.connects))
+		if !first.IsStopped() || len(b.connected()) != 2 {
+			t.Errorf("the first watch ended: %t; connected %d times", first.IsStopped(), len(b.connected()))
 		}
 	})
 }
