@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/sim"
-	"github.com/ingot-metal/ingot/test/process"
 )
 
 // installed returns a machine with an operating system on its disk, which counts its boots and
@@ -114,7 +113,14 @@ func TestOperatingSystemThatHangsIsSilentUntilTheNextBoot(t *testing.T) {
 	if err := machine.Reboot(); err != nil {
 		t.Fatal(err)
 	}
-	process.Eventually(t, 10*time.Second, "run 3", func() bool { return len(all.Runs()) == 3 })
+	deadline := time.After(10 * time.Second)
+	for len(all.Runs()) < 3 {
+		select {
+		case <-deadline:
+			t.Fatalf("runs %+v, want a third one", all.Runs())
+		case <-time.After(time.Millisecond):
+		}
+	}
 	machine.Break(false)
 	if err := machine.Reboot(); err != nil {
 		t.Fatal(err)
