@@ -25,16 +25,22 @@ func (m machine) isMarked() bool {
 
 // marks decides which Machines of a set are marked, so that Cluster API deletes them first, and
 // which are not marked any more, when the set will have so many replicas. The newest Machines
-// without a host are marked, as many as there are too many.
-func marks(machines []machine, planned int32) (mark, unmark []machine) {
+// without a host are marked, as many as there are too many. During a rollout there may be more than
+// replicas, and that is no surplus: marks only go from Machines that hold a host.
+func marks(machines []machine, planned int32, rolling bool) (mark, unmark []machine) {
 	var without []machine
+	chosen := map[string]bool{}
 	surplus := -int(planned)
 	for _, m := range machines {
 		if m.isDeleted() {
 			continue
 		}
 		surplus++
-		if m.host == nil {
+		switch {
+		case m.host != nil:
+		case rolling && m.isMarked():
+			chosen[m.Name] = true
+		case !rolling:
 			without = append(without, m)
 		}
 	}
@@ -44,7 +50,6 @@ func marks(machines []machine, planned int32) (mark, unmark []machine) {
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
-	chosen := map[string]bool{}
 	for _, m := range without[:max(0, min(surplus, len(without)))] {
 		chosen[m.Name] = true
 		if _, marked := m.Annotations[clusterv1.DeleteMachineAnnotation]; !marked {

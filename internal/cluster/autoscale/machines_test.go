@@ -59,9 +59,24 @@ func TestNewestMachinesWithoutHostGoFirst(t *testing.T) {
 		"marked one is deleted":         {[]machine{one("a", 1, ours, gone), one("b", 2)}, 1, "", ""},
 		"nothing there, nothing wanted": {nil, 0, "", ""},
 	} {
-		mark, unmark := marks(tc.machines, tc.planned)
+		mark, unmark := marks(tc.machines, tc.planned, false)
 		if diff := cmp.Diff([]string{tc.mark, tc.unmark}, []string{names(mark), names(unmark)}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	} // A set that just became smaller counts as rolling until Cluster API has looked, and has not deleted any yet.
+	for name, tc := range map[string]struct {
+		machines     []machine
+		mark, unmark string
+	}{
+		"none is a surplus":      {[]machine{one("a", 1), one("b", 2)}, "", ""},
+		"marks stay":             {[]machine{one("a", 1, ours), one("b", 2)}, "", ""},
+		"got a host meanwhile":   {[]machine{one("a", 1, ours, holds), one("b", 2)}, "", "a"},
+		"somebody's marks stay":  {[]machine{one("a", 1, marked("yes"), holds)}, "", ""},
+		"deleted ones stay such": {[]machine{one("a", 1, ours, gone)}, "", ""},
+	} {
+		mark, unmark := marks(tc.machines, 0, true)
+		if diff := cmp.Diff([]string{tc.mark, tc.unmark}, []string{names(mark), names(unmark)}); diff != "" {
+			t.Errorf("rollout, %s (-want +got):\n%s", name, diff)
 		}
 	}
 }

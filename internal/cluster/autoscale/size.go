@@ -38,6 +38,17 @@ type falling struct {
 	Since time.Time `json:"since"`
 	// Replicas is the largest size that was decided on in it.
 	Replicas int32 `json:"replicas"`
+	// Marked is when a Machine was last marked for it, zero if none was.
+	Marked time.Time `json:"marked,omitzero"`
+}
+
+// due is when the set may become smaller: after patience, and not before Cluster API has seen the marks.
+func (r *falling) due() time.Time {
+	due, seen := r.Since.Add(patience), r.Marked.Add(markLead)
+	if seen.After(due) {
+		return seen
+	}
+	return due
 }
 
 // decision is what a set should be like now.
@@ -71,8 +82,8 @@ func size(f facts) decision {
 		d.reason = v1beta2.AutoscaleRolloutReason
 	case !f.falling.holds(f):
 		d.wait(f, falling{Since: f.now, Replicas: wanted})
-	case f.now.Sub(f.falling.Since) < patience:
-		d.wait(f, falling{Since: f.falling.Since, Replicas: max(f.falling.Replicas, wanted)})
+	case f.now.Before(f.falling.due()):
+		d.wait(f, falling{Since: f.falling.Since, Replicas: max(f.falling.Replicas, wanted), Marked: f.falling.Marked})
 	default:
 		d.replicas = max(f.falling.Replicas, wanted)
 		if d.replicas > wanted { // a part of the hosts went later
@@ -107,7 +118,7 @@ func (r *falling) holds(f facts) bool {
 // wait keeps a record and says when to look again.
 func (d *decision) wait(f facts, record falling) {
 	d.falling = &record
-	d.again = record.Since.Add(patience).Sub(f.now)
+	d.again = record.due().Sub(f.now)
 	d.reason = v1beta2.AutoscaleFallingReason
 }
 
@@ -124,7 +135,7 @@ func (f facts) message(d decision) string {
 		d.replicas, f.inUse+f.returning+f.free, f.inUse, f.returning, f.free)
 	if d.falling != nil {
 		return fmt.Sprintf("%s; the size falls to %d at %s unless there are more hosts by then", text,
-			d.falling.Replicas, d.falling.Since.Add(patience).UTC().Format(time.RFC3339))
+			d.falling.Replicas, d.falling.due().UTC().Format(time.RFC3339))
 	}
 	return text + remarks[d.reason]
 }
@@ -139,6 +150,7 @@ func parseFalling(text string) *falling {
 }
 
 func (r *falling) String() string {
-	text, _ := json.Marshal(falling{Since: r.Since.UTC().Truncate(time.Second), Replicas: r.Replicas}) // cannot fail
+	record := falling{Since: r.Since.UTC().Truncate(time.Second), Replicas: r.Replicas, Marked: r.Marked.UTC().Truncate(time.Second)}
+	text, _ := json.Marshal(record) // cannot fail
 	return string(text)
 }

@@ -20,7 +20,10 @@ func TestSizeFollowsHosts(t *testing.T) {
 		follows = v1beta2.AutoscaleFollowsReason
 		waits   = v1beta2.AutoscaleFallingReason
 	)
-	since := func(ago time.Duration, replicas int32) *falling { return &falling{now.Add(-ago), replicas} }
+	since := func(ago time.Duration, replicas int32) *falling {
+		return &falling{Since: now.Add(-ago), Replicas: replicas}
+	}
+	marked := func(r *falling, ago time.Duration) *falling { r.Marked = now.Add(-ago); return r }
 	type want struct {
 		replicas int32
 		reason   string
@@ -54,6 +57,8 @@ func TestSizeFollowsHosts(t *testing.T) {
 		"fewer hosts than the least":       {facts{replicas: 3, inUse: 1, bounds: bounds{2, -1}}, want{3, waits, since(0, 2)}},
 		"not long enough":                  {facts{replicas: 3, inUse: 2, falling: since(patience-1, 2), bounds: unbounded}, want{3, waits, since(patience-1, 2)}},
 		"long enough":                      {facts{replicas: 3, inUse: 2, falling: since(patience, 2), bounds: unbounded}, want{2, follows, nil}},
+		"marked a moment ago":              {facts{replicas: 3, inUse: 2, falling: marked(since(patience, 2), time.Second), bounds: unbounded}, want{3, waits, marked(since(patience, 2), time.Second)}},
+		"marks were seen":                  {facts{replicas: 3, inUse: 2, falling: marked(since(patience, 2), markLead), bounds: unbounded}, want{2, follows, nil}},
 		"even fewer meanwhile":             {facts{replicas: 5, inUse: 2, falling: since(30*time.Second, 4), bounds: unbounded}, want{5, waits, since(30*time.Second, 4)}},
 		"more meanwhile, but too few":      {facts{replicas: 5, inUse: 2, free: 2, falling: since(30*time.Second, 3), bounds: unbounded}, want{5, waits, since(30*time.Second, 4)}},
 		"to the most of the time":          {facts{replicas: 5, inUse: 2, falling: since(patience, 4), bounds: unbounded}, want{4, waits, since(0, 2)}},
@@ -102,7 +107,7 @@ func TestSizeKeepsItsPromises(t *testing.T) {
 
 func allFacts() []facts {
 	var all []facts
-	records := []*falling{nil, {now.Add(-time.Second), 1}, {now.Add(-patience), 0}, {now.Add(-patience), 2}}
+	records := []*falling{nil, {Since: now.Add(-time.Second), Replicas: 1}, {Since: now.Add(-patience)}, {Since: now.Add(-patience), Replicas: 2}, {Since: now.Add(-patience), Replicas: 2, Marked: now.Add(-time.Second)}}
 	for replicas := range int32(5) {
 		for inUse := range int32(4) {
 			for returning := range int32(2) {
@@ -123,7 +128,7 @@ func allFacts() []facts {
 
 func TestRecordSurvivesItsAnnotation(t *testing.T) {
 	t.Parallel()
-	record := &falling{now, 7}
+	record := &falling{Since: now, Replicas: 7, Marked: now.Add(-time.Minute)}
 	if got := parseFalling(record.String()); !cmp.Equal(got, record) {
 		t.Errorf("read %+v, want %+v", got, record)
 	}

@@ -60,32 +60,37 @@ func (p *pass) apply(ctx context.Context, s *set) error {
 func (p *pass) scale(ctx context.Context, s *set, o outcome) error {
 	d := o.decision
 	p.again(d.again)
-	planned := d.planned()
-	if s.rolling { // there may be more Machines than replicas, and that is not a surplus
-		planned = int32(len(o.machines))
-	}
-	marked, err := p.mark(ctx, o.machines, planned)
+	marked, err := p.mark(ctx, o.machines, d.planned(), s.rolling)
 	if err != nil {
 		return err
 	}
-	if d.replicas < *s.replicas {
-		if marked {
+	record, size := d.falling, d.replicas
+	if marked {
+		if size < *s.replicas {
+			record, size = s.falling(), *s.replicas
 			p.again(markLead)
-			return nil
 		}
+		if record != nil {
+			record.Marked = p.Now()
+		}
+	}
+	if size < *s.replicas {
 		if confirmed, err := p.isConfirmed(ctx, s, d); err != nil || !confirmed {
 			p.again(requeue.Soon)
 			return err
 		}
 	}
 	before, from := s.copy(), *s.replicas
-	*s.replicas = d.replicas
-	s.record(d.falling)
+	*s.replicas = size
+	s.record(record)
 	if err := p.patch(ctx, s, before); err != nil {
 		return err
 	}
-	if d.replicas != from {
-		p.Recorder.Eventf(s.scaled, nil, corev1.EventTypeNormal, eventScaled, actionScale, "Scaled from %d to %d: %s", from, d.replicas, d.message)
+	if size != d.replicas { // it waits for the marks
+		return nil
+	}
+	if size != from {
+		p.Recorder.Eventf(s.scaled, nil, corev1.EventTypeNormal, eventScaled, actionScale, "Scaled from %d to %d: %s", from, size, d.message)
 	}
 	return p.report(ctx, s, metav1.ConditionTrue, d.reason, d.message)
 }
@@ -137,7 +142,7 @@ func (p *pass) forget(ctx context.Context, s *set, o outcome) error {
 
 // clear takes away the record of a set and the marks of its Machines.
 func (p *pass) clear(ctx context.Context, s *set, machines []machine) error {
-	if _, err := p.mark(ctx, machines, int32(len(machines))); err != nil {
+	if _, err := p.mark(ctx, machines, int32(len(machines)), false); err != nil {
 		return err
 	}
 	if _, there := s.GetAnnotations()[v1beta2.AutoscaleFallingAnnotation]; !there {
@@ -150,8 +155,8 @@ func (p *pass) clear(ctx context.Context, s *set, machines []machine) error {
 
 // mark marks the Machines that go first when a set has so many replicas, and no others. It reports whether it
 // marked any.
-func (p *pass) mark(ctx context.Context, machines []machine, planned int32) (bool, error) {
-	add, remove := marks(machines, planned)
+func (p *pass) mark(ctx context.Context, machines []machine, planned int32, rolling bool) (bool, error) {
+	add, remove := marks(machines, planned, rolling)
 	for _, m := range add {
 		if err := p.annotate(ctx, m, func(annotations map[string]string) {
 			annotations[clusterv1.DeleteMachineAnnotation] = v1beta2.AutoscaleDeletionMark
