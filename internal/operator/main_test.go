@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // testTimeout is how long a test waits for what has to happen.
-const testTimeout = time.Minute
+const testTimeout = 3 * time.Minute
 
 // bench is an operator in a namespace of its own, with an engine in memory.
 type bench struct {

@@ -32,7 +32,7 @@ func newMachines(t testing.TB, engine *standIn, count int, change func(*sim.Opti
 // soon bounds how long a test waits for the machines.
 func soon(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -37,7 +37,7 @@ func TestSimulatedMachineGetsAPortForTheInterfaceThatBooted(t *testing.T) {
 
 	boot := machine.Inspection.Inventory.Interfaces[machine.BootNIC].MACAddress
 	var ports struct{ Ports []json.RawMessage }
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for len(ports.Ports) == 0 {
 		answer, err := http.Get(u.EngineURL() + "/v1/ports?address=" + boot)
 		if err != nil {

@@ -73,7 +73,7 @@ func TestProgressIsShownWithoutReadingAllHostsAgainAndAgain(t *testing.T) {
 		Listen: "127.0.0.1:0", Network: network(), Output: &output,
 	})
 	before := proxy.lists.Load() // the operator fills its cache once, at its start
-	following, cancel := context.WithTimeout(t.Context(), time.Minute)
+	following, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	if err := u.Follow(following); err != nil || following.Err() != nil {
 		t.Fatalf("machines did not become available: %v, %v\n%s", err, following.Err(), output.String())

@@ -61,7 +61,7 @@ func TestUpWorksInAGivenClusterAndLeavesChangedDiscoveryAlone(t *testing.T) {
 		Listen: "127.0.0.1:0", Network: network(), Output: &output,
 	}
 	u := mustStart(t, opts)
-	following, cancel := context.WithTimeout(t.Context(), time.Minute)
+	following, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	if err := u.Follow(following); err != nil || following.Err() != nil {
 		t.Fatalf("machines did not become available: %v, %v\n%s", err, following.Err(), output.String())
@@ -120,7 +120,7 @@ func deploysItsManifest(t *testing.T, u *Up, c client.Client) {
 		}
 		objects = append(objects, obj)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	machine := u.bmcMachines.Machine(0)
 	if err := machine.Wait(ctx, sim.OS); err != nil {

@@ -66,6 +66,9 @@ var floods = map[string]flood{
 	"resets with wrong passwords": {64, 1, func(a *attacker) bool { return a.reset("/v1/nodes", a.password()) }},
 }
 
+// reachDatabase are the floods whose requests are not all refused before the database is asked.
+var reachDatabase = []string{"lookups of 256 addresses", "lookups of a busy node", "machines of 4,000 ports", "unknown machines", "wrong tokens"}
+
 // attacker is one connection of a flood.
 type attacker struct {
 	ctx    context.Context //nolint:containedctx // of the whole process

@@ -197,7 +197,7 @@ func text(err error) string {
 // eventually waits until check returns "", and fails with what it said last.
 func eventually(t *testing.T, what string, check func() string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

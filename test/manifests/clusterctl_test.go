@@ -77,7 +77,7 @@ func (c *clusterAPI) namespace(name string) {
 func (c *clusterAPI) one(apiVersion, kind, namespace, prefix string, check func(*unstructured.Unstructured) error) {
 	c.Helper()
 	problem := errors.New("there is none")
-	for ctx, cancel := context.WithTimeout(c.Context(), time.Minute); ; {
+	for ctx, cancel := context.WithTimeout(c.Context(), 3*time.Minute); ; {
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion(apiVersion)
 		list.SetKind(kind)

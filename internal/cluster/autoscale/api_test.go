@@ -137,7 +137,7 @@ func (b *bench) apply(text string) {
 // eventually waits until check says nothing.
 func (b *bench) eventually(what string, check func() string) {
 	b.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for {
 		problem := check()
 		if problem == "" {

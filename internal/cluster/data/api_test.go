@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	testTimeout = time.Minute
+	testTimeout = 3 * time.Minute
 	clusterName = "edge"
 	// poolGroup and poolKind are those of the pools of the tests' provider of addresses.
 	poolGroup, poolKind = "pools.example.com", "Pool"

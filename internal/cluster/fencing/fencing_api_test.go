@@ -143,7 +143,7 @@ func (w *world) until(machines int, what string, so func() bool) {
 	w.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); !so(); <-tick.C {
+	for deadline := time.Now().Add(3 * time.Minute); !so(); <-tick.C {
 		if time.Now().After(deadline) {
 			w.Fatalf("it did not happen that %s; writes %q", what, w.made())
 		}

@@ -514,7 +514,7 @@ func TestChangesOfNodesAskForPassesOverMachines(t *testing.T) {
 	if err := s.api.Delete(ctx, s.cluster); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); watches.PollAfter(s.key()) == 0; {
+	for deadline := time.Now().Add(3 * time.Minute); watches.PollAfter(s.key()) == 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("the Nodes of a Cluster that is gone are watched")
 		}

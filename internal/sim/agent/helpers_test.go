@@ -149,7 +149,7 @@ func (e *engine) got(c Call) []call {
 // awaitCalls waits until n calls of a kind arrived and returns them.
 func (e *engine) awaitCalls(t testing.TB, c Call, n int) []call {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		if calls := e.got(c); len(calls) >= n {
 			return calls
@@ -221,7 +221,7 @@ func (t *fakeTimer) Stop() bool {
 // advance waits until n timers are pending and then moves the clock.
 func (c *fakeClock) advance(t testing.TB, n int, d time.Duration) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for c.pending() < n {
 		select {
 		case <-c.changed:
@@ -291,7 +291,7 @@ func await(t testing.TB, ended <-chan error) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("agent did not end")
 		return nil
 	}

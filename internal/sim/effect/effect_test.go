@@ -81,7 +81,7 @@ func (m *machine) eventually(what string, condition func() bool) {
 	m.t.Helper()
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for !condition() {
 		select {
 		case <-poll.C:
