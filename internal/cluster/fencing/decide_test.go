@@ -262,7 +262,7 @@ func TestAMachineOfTheControlPlaneIsFencedOnlyIfTheOthersAreTheMajority(t *testi
 				machines[i].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionTrue}}
 			}
 		}
-		if got := endangered(&machines[0], machines); (got != "") != tt.endangered {
+		if got := endangered(&machines[0], machines, nil); (got != "") != tt.endangered {
 			t.Errorf("%d machines, %d others ready: %q, want endangered %t", tt.machines, tt.readyOthers, got, tt.endangered)
 		}
 	}

@@ -48,13 +48,15 @@ func (r *Reconciler) effect(ctx context.Context, p *pass, do action) error {
 	}[do](ctx, p)
 }
 
-// addHold sets the hold if there is still a place in the budget.
+// addHold sets the hold if others still let the host be fenced.
 func (r *Reconciler) addHold(ctx context.Context, p *pass) error {
 	r.adding.Lock()
 	defer r.adding.Unlock()
-	names, err := r.countOccupied(ctx, p.machine, p.now)
-	if err != nil || len(names) >= r.Budget {
-		return err // the next pass says what it waits for
+	if err := r.readOthers(ctx, &p.facts); err != nil {
+		return err
+	}
+	if begin(p.facts, r.limits()).do != addHold {
+		return nil // the next pass says what it waits for
 	}
 	if err := r.setHold(ctx, p); err != nil {
 		return err

@@ -69,7 +69,7 @@ type Config struct {
 type Reconciler struct {
 	Config
 
-	// adding is held while the budget is counted and a hold is set, so that two passes of
+	// adding is held while others are counted and a hold is set, so that two passes of
 	// different Machines do not take the same place.
 	adding sync.Mutex
 }
@@ -83,6 +83,10 @@ func New(config Config) *Reconciler {
 		config.NodeTimeout = DefaultNodeTimeout
 	}
 	return &Reconciler{Config: config}
+}
+
+func (r *Reconciler) limits() limits {
+	return limits{budget: r.Budget, nodeTimeout: r.NodeTimeout, extra: r.ExtraActions}
 }
 
 // pass is what one pass has read, and what it needs to write.
@@ -100,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read what belongs to Machine %s: %w", request.NamespacedName, err)
 	}
-	d := decide(p.facts, limits{budget: r.Budget, nodeTimeout: r.NodeTimeout, extra: r.ExtraActions})
+	d := decide(p.facts, r.limits())
 	r.Metrics.showStuck(request.NamespacedName, d.reason == v1beta2.PowerOffNotConfirmedReason)
 	after := d.after
 	if d.do != doNothing {
@@ -164,24 +168,27 @@ func (r *Reconciler) readCycle(ctx context.Context, p *pass) error {
 	if !isRequested(p.machine) || isHeld(p.host) {
 		return nil
 	}
-	var err error
-	if p.occupied, err = r.countOccupied(ctx, p.machine, p.now); err != nil || !isControlPlane(p.machine) {
-		return err
-	}
-	var controlPlane clusterv1.MachineList
-	err = r.Live.List(ctx, &controlPlane, client.InNamespace(p.machine.Namespace), client.HasLabels{clusterv1.MachineControlPlaneLabel},
-		client.MatchingLabels{clusterv1.ClusterNameLabel: p.machine.Spec.ClusterName})
-	p.endangered = endangered(p.machine, controlPlane.Items)
-	return err
+	return r.readOthers(ctx, &p.facts)
 }
 
-// countOccupied lists the hosts that take places of the budget of a Machine's cluster.
-func (r *Reconciler) countOccupied(ctx context.Context, m *clusterv1.Machine, now time.Time) ([]string, error) {
+// readOthers reads what keeps a host from being fenced because of others of its cluster.
+func (r *Reconciler) readOthers(ctx context.Context, f *facts) error {
 	var hosts v1alpha1.BareMetalHostList
-	if err := r.Live.List(ctx, &hosts, client.InNamespace(m.Namespace)); err != nil {
-		return nil, fmt.Errorf("count the hosts that are being fenced: %w", err)
+	if err := r.Live.List(ctx, &hosts, client.InNamespace(f.machine.Namespace)); err != nil {
+		return fmt.Errorf("count the hosts that are being fenced: %w", err)
 	}
-	return occupied(hosts.Items, m.Spec.ClusterName, now), nil
+	f.occupied = occupied(hosts.Items, f.machine.Spec.ClusterName, f.now)
+	if !isControlPlane(f.machine) {
+		return nil
+	}
+	var controlPlane clusterv1.MachineList
+	err := r.Live.List(ctx, &controlPlane, client.InNamespace(f.machine.Namespace), client.HasLabels{clusterv1.MachineControlPlaneLabel},
+		client.MatchingLabels{clusterv1.ClusterNameLabel: f.machine.Spec.ClusterName})
+	if err != nil {
+		return fmt.Errorf("count the machines of the control plane that are ready: %w", err)
+	}
+	f.endangered = endangered(f.machine, controlPlane.Items, hosts.Items)
+	return nil
 }
 
 // readNode finds the Node, or why nothing is known about it.

@@ -1,0 +1,92 @@
+package fencing
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+)
+
+// changeMachine changes a Machine and its status.
+func (w *world) changeMachine(i int, change func(m *clusterv1.Machine)) {
+	w.Helper()
+	m := w.theMachine(i)
+	change(m)
+	status := m.Status
+	if err := w.mgmt.Update(w.Context(), m); err != nil {
+		w.Fatal(err)
+	}
+	m.Status = status
+	if err := w.mgmt.Status().Update(w.Context(), m); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// newControlPlane has Machines of the control plane, all of which are shown as ready.
+func newControlPlane(tb testing.TB, machines int) *world {
+	tb.Helper()
+	w := newWorld(tb, machines)
+	for i := range machines {
+		w.changeMachine(i, func(m *clusterv1.Machine) {
+			m.Labels[clusterv1.MachineControlPlaneLabel] = ""
+			m.Status.Conditions = []metav1.Condition{{
+				Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionTrue, Reason: "NodeReady", LastTransitionTime: *at(w.now),
+			}}
+		})
+	}
+	return w
+}
+
+func TestAHostOfTheControlPlaneThatIsHeldOffIsNotReadyWhateverItsMachineSays(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		machines int
+		stuck    bool
+		want     string // for the second Machine
+	}{
+		{"of three", 3, false, v1beta2.WaitingForControlPlaneReason},
+		{"of three and not confirmed", 3, true, v1beta2.WaitingForControlPlaneReason},
+		{"of five", 5, false, v1beta2.PoweringOffReason},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newControlPlane(t, tt.machines)
+			w.start(func(c *Config) { c.Budget = 2 })
+			w.recordless = tt.stuck
+			w.request(0)
+			w.request(1)
+			w.passes(0)
+			if tt.stuck {
+				w.now = w.now.Add(ConfirmTimeout)
+				w.passes(0)
+			}
+			if w.passes(1); w.reason(1) != tt.want {
+				t.Errorf("condition %q, want %q", w.reason(1), tt.want)
+			}
+			w.recordless = false
+			w.live(0)
+			w.live(1)
+			w.checkRecovered(1, "")
+		})
+	}
+}
+
+func TestTheControlPlaneKeepsItsMajorityWhenItsMachinesAreFencedAtTheSameTime(t *testing.T) {
+	w := newControlPlane(t, 3)
+	w.start(func(c *Config) { c.Budget = 3 })
+	w.request(0)
+	w.request(1)
+	p, err := w.r.read(t.Context(), client.ObjectKeyFromObject(w.theMachine(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.passes(1) // after the other pass has read what it decides by
+	if err := w.r.addHold(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if isHeld(w.host(0)) || !isHeld(w.host(1)) {
+		t.Errorf("held are %t and %t, want the second host", isHeld(w.host(0)), isHeld(w.host(1)))
+	}
+}
