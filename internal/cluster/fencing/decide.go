@@ -108,6 +108,8 @@ func decide(f facts, l limits) decision {
 		return decision{}
 	case f.host == nil:
 		return withoutHost(f)
+	case isHeld(f.host) && holdOf(f.host) == nil && isSuspended(f.machine):
+		return write(endSkip)
 	case isHeld(f.host) && holdOf(f.host) == nil:
 		return wait(longPoll, v1beta2.ForeignHoldReason, "Host %s has the annotation %s, which somebody else has set; remove it to let the Machine be recovered",
 			f.host.Name, holdKey)

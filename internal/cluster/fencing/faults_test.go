@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
 // changeMachine changes a Machine and its status.
@@ -89,4 +90,19 @@ func TestTheControlPlaneKeepsItsMajorityWhenItsMachinesAreFencedAtTheSameTime(t 
 	if isHeld(w.host(0)) || !isHeld(w.host(1)) {
 		t.Errorf("held are %t and %t, want the second host", isHeld(w.host(0)), isHeld(w.host(1)))
 	}
+}
+
+func TestHealthChecksLookAtAMachineAgainWhoseHoldSomebodyReplaced(t *testing.T) {
+	w := newWorld(t, 1)
+	w.request(0)
+	w.passes(0)
+	w.changeHost(0, func(h *v1alpha1.BareMetalHost) { h.Annotations[holdKey] = `{"mode":"hard"}` })
+	w.passes(0)
+	if w.reason(0) != v1beta2.ForeignHoldReason || isMarked(w.theMachine(0)) || w.theNode(0) == nil {
+		t.Errorf("condition %q, Machine %v", w.reason(0), w.theMachine(0).Annotations)
+	}
+	old := w.theNode(0).UID
+	w.changeHost(0, func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, holdKey) })
+	w.live(0)
+	w.checkRecovered(0, old)
 }
