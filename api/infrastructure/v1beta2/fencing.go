@@ -48,4 +48,6 @@ const (
 	PoweringOffReason = "PoweringOff"
 	// PowerOffNotConfirmedReason means that this has taken too long. The Node stays.
 	PowerOffNotConfirmedReason = "PowerOffNotConfirmed"
+	// WaitingForNodeDeletionReason means that the Node is being deleted and still has finalizers.
+	WaitingForNodeDeletionReason = "WaitingForNodeDeletion"
 )

@@ -287,6 +287,9 @@ func held(f facts, do action, unproven string) decision {
 		return write(renewHold)
 	case backupOf(f.machine) == nil || backupOf(f.machine).isFor(f.node.UID):
 		return write(saveNode)
+	case !f.node.DeletionTimestamp.IsZero():
+		return wait(nodePoll, v1beta2.WaitingForNodeDeletionReason, "Node %s is being deleted and still has the finalizers %s; host %s stays off until it is gone",
+			f.node.Name, strings.Join(f.node.Finalizers, ", "), f.host.Name)
 	default:
 		return write(deleteNode)
 	}

@@ -106,3 +106,27 @@ func TestHealthChecksLookAtAMachineAgainWhoseHoldSomebodyReplaced(t *testing.T) 
 	w.live(0)
 	w.checkRecovered(0, old)
 }
+
+func TestANodeWithFinalizersIsDeletedOnceAndAwaited(t *testing.T) {
+	w := newWorld(t, 1)
+	node := w.theNode(0)
+	node.Finalizers = []string{"example.org/cleanup"}
+	if err := w.nodes.Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	w.request(0)
+	w.live(0)
+	if w.reason(0) != v1beta2.WaitingForNodeDeletionReason || !isHeld(w.host(0)) || !isRequested(w.theMachine(0)) {
+		t.Errorf("condition %q, host %v, Machine %v", w.reason(0), w.host(0).Annotations, w.theMachine(0).Annotations)
+	}
+	if got := w.metric("ingot_fencing_nodes_deleted_total"); got != 1 || count(w.writes, "delete Node") != 1 {
+		t.Errorf("%v Nodes deleted with %d writes, want one", got, count(w.writes, "delete Node"))
+	}
+	node = w.theNode(0)
+	node.Finalizers = nil
+	if err := w.nodes.Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	w.live(0)
+	w.checkRecovered(0, node.UID)
+}
