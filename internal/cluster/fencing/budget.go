@@ -16,9 +16,13 @@ import (
 // longer gives its place in the budget back, and is shown as stuck.
 const ConfirmTimeout = 10 * time.Minute
 
+// age is how far a hold is from now. It was set in what is the future now if the clock has been set
+// back since; that must not keep it for so long.
+func (h *hold) age(now time.Time) time.Duration { return now.Sub(h.RequestedAt.Time).Abs() }
+
 // isStuck reports whether a hold has not been confirmed in time.
 func isStuck(h *v1alpha1.BareMetalHost, held *hold, now time.Time) bool {
-	return now.Sub(held.RequestedAt.Time) >= ConfirmTimeout && ProvenOff(h, holdKey, h.Annotations[holdKey]) != nil
+	return held.age(now) >= ConfirmTimeout && ProvenOff(h, holdKey, h.Annotations[holdKey]) != nil
 }
 
 // occupied are the names of the hosts that take the places of a cluster's budget, in their

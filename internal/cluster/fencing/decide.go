@@ -204,17 +204,20 @@ func follow(f facts, l limits) decision {
 	return d
 }
 
+// isPast reports whether a time is known and not ahead. It is ahead when the clock has been set back
+// since, and then nothing can be measured from it.
+func isPast(t *metav1.Time, now time.Time) bool { return t != nil && !t.After(now) }
+
 // extraOf is the extra action of a row, if its time has come.
 func extraOf(f facts, l limits, e extra) (decision, bool) {
 	switch e {
 	case expireHold:
-		expired := f.now.Sub(holdOf(f.host).RequestedAt.Time) >= holdExpiry
-		return write(removeHold), expired
+		return write(removeHold), holdOf(f.host).age(f.now) >= holdExpiry
 	case finishRequest:
 		return write(removeRequest), backupOf(f.machine) != nil
 	default: // holdAfterGrace
 		seen := stageOf(f.machine)
-		if seen == nil || seen.OffSince == nil {
+		if seen == nil || !isPast(seen.OffSince, f.now) {
 			return write(noteOff), true
 		}
 		if left := offGrace - f.now.Sub(seen.OffSince.Time); left > 0 {
@@ -266,7 +269,7 @@ func unready(h *v1alpha1.BareMetalHost) string {
 // look at the Machine; they are suspended again before the Node is deleted.
 func held(f facts, do action, unproven string) decision {
 	h := holdOf(f.host)
-	stuck := unproven != "" && (f.now.Sub(h.RequestedAt.Time) >= ConfirmTimeout || unfenceable(f.host) != "")
+	stuck := unproven != "" && (h.age(f.now) >= ConfirmTimeout || unfenceable(f.host) != "")
 	marked := isMarkedFor(f.machine, h)
 	switch {
 	case stuck && isSuspended(f.machine):
@@ -279,7 +282,7 @@ func held(f facts, do action, unproven string) decision {
 	case !marked:
 		return write(markCycle)
 	case unproven != "":
-		left := max(ConfirmTimeout-f.now.Sub(h.RequestedAt.Time), time.Second)
+		left := max(ConfirmTimeout-h.age(f.now), time.Second)
 		return wait(min(left, longPoll), v1beta2.PoweringOffReason, "Waiting until the machine is proven to be off: %s", unproven)
 	case do != deleteNode:
 		return write(do)
@@ -315,7 +318,7 @@ func finish(f facts, l limits) decision {
 		return write(closeCycle)
 	case !suspended:
 		return wait(restorable, v1beta2.NodeNotBackReason, "The host was powered on, and the Node %s is not back; its labels, annotations and taints are kept for it", saved.Node.Name)
-	case s == nil || s.ReleasedAt == nil:
+	case s == nil || !isPast(s.ReleasedAt, f.now):
 		return write(noteRelease)
 	case f.now.Sub(s.ReleasedAt.Time) >= l.nodeTimeout:
 		return write(endSkip)

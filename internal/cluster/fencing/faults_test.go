@@ -2,6 +2,7 @@ package fencing
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -129,4 +130,51 @@ func TestANodeWithFinalizersIsDeletedOnceAndAwaited(t *testing.T) {
 	}
 	w.live(0)
 	w.checkRecovered(0, node.UID)
+}
+
+func TestAClockThatIsSetBackDelaysNothingForLong(t *testing.T) {
+	t.Run("a hold gives its place back", func(t *testing.T) {
+		w := newWorld(t, 2)
+		w.recordless = true
+		w.request(0)
+		w.passes(0)
+		w.now = w.now.Add(-365 * 24 * time.Hour)
+		if w.passes(0); w.reason(0) != v1beta2.PowerOffNotConfirmedReason {
+			t.Errorf("condition %q, want %q", w.reason(0), v1beta2.PowerOffNotConfirmedReason)
+		}
+		w.request(1)
+		if w.passes(1); !isHeld(w.host(1)) {
+			t.Errorf("the other host is not held: condition %q", w.reason(1))
+		}
+	})
+	t.Run("a Node is awaited as long as ever", func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.request(0)
+		for w.passes(0); w.theNode(0) != nil; w.passes(0) {
+			w.operate(0)
+		} // and from now on the machine stays off
+		w.now = w.now.Add(-365 * 24 * time.Hour)
+		if w.passes(0); w.reason(0) != v1beta2.WaitingForNodeReason {
+			t.Errorf("condition %q, want %q", w.reason(0), v1beta2.WaitingForNodeReason)
+		}
+		w.now = w.now.Add(DefaultNodeTimeout)
+		if w.passes(0); isMarked(w.theMachine(0)) || w.reason(0) != v1beta2.NodeNotBackReason {
+			t.Errorf("condition %q, Machine %v", w.reason(0), w.theMachine(0).Annotations)
+		}
+	})
+	t.Run("a host that is off has its grace", func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.start(func(c *Config) { c.ExtraActions = true })
+		w.changeHost(0, func(h *v1alpha1.BareMetalHost) { h.Spec.Online, h.Status.PoweredOn = false, false })
+		w.request(0)
+		w.passes(0)
+		w.now = w.now.Add(-365 * 24 * time.Hour)
+		if w.passes(0); isHeld(w.host(0)) {
+			t.Error("the host is held without its grace")
+		}
+		w.now = w.now.Add(offGrace)
+		if w.passes(0); !isHeld(w.host(0)) {
+			t.Errorf("the host is not held after its grace: condition %q", w.reason(0))
+		}
+	})
 }
