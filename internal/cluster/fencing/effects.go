@@ -14,6 +14,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
 )
 
 // Reasons of events on Machines.
@@ -108,7 +109,7 @@ func (r *Reconciler) deleteNode(ctx context.Context, p *pass) error {
 		return err
 	}
 	value := p.host.Annotations[holdKey]
-	if h.UID != p.host.UID || ProvenOff(&h, holdKey, value) != nil {
+	if h.UID != p.host.UID || !related.Consumes(p.m3m, &h) || ProvenOff(&h, holdKey, value) != nil {
 		return nil // the next pass says why
 	}
 	uid := holdOf(p.host).nodeUID()

@@ -178,3 +178,18 @@ func TestAClockThatIsSetBackDelaysNothingForLong(t *testing.T) {
 		}
 	})
 }
+
+func TestAHostThatGoesToAnotherConsumerWhileItsNodeIsSearchedKeepsTheNode(t *testing.T) {
+	w := newWorld(t, 1)
+	w.request(0)
+	w.untilNodeIsSaved(0)
+	w.finding = func() {
+		w.changeHost(0, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Name = "m3m-other" })
+	}
+	if _, err := w.pass(0); err != nil {
+		t.Fatal(err)
+	}
+	if w.theNode(0) == nil {
+		t.Error("the Node is deleted")
+	}
+}

@@ -189,18 +189,24 @@ func happen(w *world, random *rand.Rand) {
 	}
 }
 
+// untilNodeIsSaved makes passes until the next write deletes the Node.
+func (w *world) untilNodeIsSaved(i int) {
+	w.Helper()
+	for backupOf(w.theMachine(i)) == nil {
+		before := len(w.writes)
+		if _, err := w.pass(i); err != nil {
+			w.Fatal(err)
+		}
+		if len(w.writes) == before {
+			w.operate(i)
+		}
+	}
+}
+
 func TestAHostThatIsReleasedWhileItsNodeIsSearchedKeepsTheNode(t *testing.T) {
 	w := newWorld(t, 1)
 	w.request(0)
-	for backupOf(w.theMachine(0)) == nil { // the next write deletes the Node
-		before := len(w.writes)
-		if _, err := w.pass(0); err != nil {
-			t.Fatal(err)
-		}
-		if len(w.writes) == before {
-			w.operate(0)
-		}
-	}
+	w.untilNodeIsSaved(0)
 	w.finding = func() {
 		w.changeHost(0, func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, holdKey) })
 		w.operate(0)
