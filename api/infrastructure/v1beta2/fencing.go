@@ -20,8 +20,8 @@ const (
 // ExternalRemediationAnnotation requests. It is there since the first request.
 const RemediatingCondition = "Remediating"
 
-// Reasons of RemediatingCondition, besides WaitingForNodeReason and WorkloadClusterUnreachableReason, which
-// are True. Those that say so have the status False; the others True.
+// Reasons of RemediatingCondition, besides WaitingForNodeReason, AmbiguousNodeReason and
+// WorkloadClusterUnreachableReason, which are True. Those that say so have the status False; the others True.
 const (
 	// NotRemediatingReason means that nothing is requested and nothing is left to do. False.
 	NotRemediatingReason = "NotRemediating"

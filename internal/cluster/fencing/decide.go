@@ -49,9 +49,10 @@ type facts struct {
 	host *v1alpha1.BareMetalHost
 	// stray is another host with a hold of this Machine, or nil.
 	stray *v1alpha1.BareMetalHost
-	// node is the Node, or nil when it does not exist. unreachable says why that is not known.
-	node        *corev1.Node
-	unreachable string
+	// node is the Node, or nil when it does not exist. unreachable says why that is not known, and
+	// ambiguous why a Node may be that of another machine.
+	node                   *corev1.Node
+	unreachable, ambiguous string
 	// occupied are the hosts that take places of the budget.
 	occupied []string
 	// endangered says why the control plane needs this Machine, or is empty.
@@ -170,11 +171,11 @@ func needsNode(m *clusterv1.Machine, h *v1alpha1.BareMetalHost) bool {
 func follow(f facts, l limits) decision {
 	s, unproven := situationOf(f)
 	r := table[s]
-	if f.unreachable != "" {
+	if f.unreachable != "" || f.ambiguous != "" {
 		other := s
 		other.node = !s.node
 		if !s.held || table[other] != r {
-			return wait(nodePoll, v1beta2.WorkloadClusterUnreachableReason, "Nothing is known about the Node, so that nothing is done: %s", f.unreachable)
+			return unknown(f)
 		}
 	}
 	if l.extra && r.extra != noExtra {
@@ -207,6 +208,14 @@ func follow(f facts, l limits) decision {
 // isPast reports whether a time is known and not ahead. It is ahead when the clock has been set back
 // since, and then nothing can be measured from it.
 func isPast(t *metav1.Time, now time.Time) bool { return t != nil && !t.After(now) }
+
+// unknown says why nothing is done without knowledge of the Node.
+func unknown(f facts) decision {
+	if f.ambiguous != "" {
+		return wait(nodePoll, v1beta2.AmbiguousNodeReason, "It is not certain which Node is that of the machine, so that nothing is done: %s", f.ambiguous)
+	}
+	return wait(nodePoll, v1beta2.WorkloadClusterUnreachableReason, "Nothing is known about the Node, so that nothing is done: %s", f.unreachable)
+}
 
 // extraOf is the extra action of a row, if its time has come.
 func extraOf(f facts, l limits, e extra) (decision, bool) {

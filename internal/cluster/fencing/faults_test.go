@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -192,4 +193,47 @@ func TestAHostThatGoesToAnotherConsumerWhileItsNodeIsSearchedKeepsTheNode(t *tes
 	if w.theNode(0) == nil {
 		t.Error("the Node is deleted")
 	}
+}
+
+// nameNode has a Machine name a Node, whose provider ID is set, too.
+func (w *world) nameNode(i int, node *corev1.Node, providerID string) {
+	w.Helper()
+	w.changeMachine(i, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = node.Name })
+	node.Spec.ProviderID = providerID
+	if err := w.nodes.Update(w.Context(), node); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func TestANodeThatMayBeAnotherMachinesIsNotDeleted(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		fenced int
+		change func(w *world)
+	}{
+		{"two Machines name it and it has no provider ID", 1, func(w *world) { w.nameNode(1, w.theNode(0), "") }},
+		{"its provider ID names another host", 0, func(w *world) {
+			w.annotate(&v1beta2.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: name("m3m", 0)}}, v1beta2.HostAnnotation, new(testNamespace+"/"+name("host", 1)))
+			w.changeHost(1, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Name = name("m3m", 0) })
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, 2)
+			tt.change(w)
+			w.request(tt.fenced)
+			w.live(tt.fenced)
+			if w.theNode(0) == nil || w.reason(tt.fenced) != v1beta2.AmbiguousNodeReason {
+				t.Errorf("Node %v, condition %q", w.theNode(0), w.reason(tt.fenced))
+			}
+		})
+	}
+}
+
+func TestANodeWithoutProviderIDIsThatOfTheOneMachineThatNamesIt(t *testing.T) {
+	w := newWorld(t, 2)
+	w.nameNode(0, w.theNode(0), "")
+	old := w.theNode(0).UID
+	w.request(0)
+	w.live(0)
+	w.checkRecovered(0, old)
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/cluster/related"
+	"github.com/ingot-metal/ingot/internal/cluster/workload"
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
@@ -163,7 +164,9 @@ func (r *Reconciler) readCycle(ctx context.Context, p *pass) error {
 		return nil
 	}
 	if needsNode(p.machine, p.host) {
-		r.readNode(ctx, p)
+		if err := r.readNode(ctx, p); err != nil {
+			return err
+		}
 	}
 	if !isRequested(p.machine) || isHeld(p.host) {
 		return nil
@@ -192,19 +195,49 @@ func (r *Reconciler) readOthers(ctx context.Context, f *facts) error {
 }
 
 // readNode finds the Node, or why nothing is known about it.
-func (r *Reconciler) readNode(ctx context.Context, p *pass) {
+func (r *Reconciler) readNode(ctx context.Context, p *pass) error {
 	cluster := types.NamespacedName{Namespace: p.machine.Namespace, Name: p.machine.Spec.ClusterName}
 	c, err := r.Workloads.Client(ctx, cluster)
 	if err != nil {
 		p.unreachable = shorten(err.Error())
-		return
+		return nil
 	}
 	node, err := r.FindNode(ctx, c, p.machine, p.m3m.Spec.ProviderID)
-	if err != nil {
+	switch {
+	case workload.IsAmbiguous(err):
+		p.ambiguous = shorten(err.Error())
+		return nil
+	case err != nil:
 		p.unreachable = shorten(fmt.Sprintf("find the Node of Machine %s: %v", p.machine.Name, err))
-		return
+		return nil
+	case node == nil:
+		return nil
 	}
-	p.node, p.workload = node, c
+	if p.ambiguous, err = r.doubtOf(ctx, p, node); err == nil && p.ambiguous == "" {
+		p.node, p.workload = node, c
+	}
+	return err
+}
+
+// doubtOf says why a Node may be that of another machine, or is empty.
+func (r *Reconciler) doubtOf(ctx context.Context, p *pass, node *corev1.Node) (string, error) {
+	if id := node.Spec.ProviderID; id != "" {
+		if namesOtherHost(id, p.host) {
+			return fmt.Sprintf("Node %s has the provider ID %q, and the Machine has host %s", node.Name, id, p.host.Name), nil
+		}
+		return "", nil
+	}
+	var machines clusterv1.MachineList
+	err := r.Live.List(ctx, &machines, client.InNamespace(p.machine.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: p.machine.Spec.ClusterName})
+	if err != nil {
+		return "", fmt.Errorf("look for other Machines with Node %s: %w", node.Name, err)
+	}
+	for i := range machines.Items {
+		if m := &machines.Items[i]; m.UID != p.machine.UID && m.Status.NodeRef.Name == node.Name {
+			return fmt.Sprintf("Node %s has no provider ID, and Machine %s names it, too", node.Name, m.Name), nil
+		}
+	}
+	return "", nil
 }
 
 // strayHold returns a host, other than the one that the Machine has, with a hold for a Machine

@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
@@ -80,6 +82,15 @@ func unfenceable(h *v1alpha1.BareMetalHost) string {
 	default:
 		return ""
 	}
+}
+
+// namesOtherHost reports whether a provider ID is that of a machine on another host. The name of the
+// host is in it, unless an earlier version has made it of the UID; the namespace may have
+// changed since, by a move.
+func namesOtherHost(providerID string, h *v1alpha1.BareMetalHost) bool {
+	id, ok := strings.CutPrefix(providerID, v1beta2.ProviderIDPrefix)
+	parts := strings.Split(id, "/")
+	return ok && len(parts) == 3 && parts[1] != h.Name
 }
 
 // longestRecorded is the longest value that a record has as it is, in bytes.

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -117,6 +118,12 @@ func (id identity) choose(nodes []corev1.Node) (found, error) {
 type ambiguousError struct{ message string }
 
 func (e *ambiguousError) Error() string { return e.message }
+
+// IsAmbiguous reports whether an error of FindNode means that several Nodes can be that of the machine.
+func IsAmbiguous(err error) bool {
+	var ambiguous *ambiguousError
+	return errors.As(err, &ambiguous)
+}
 
 // only returns the one Node that matches, nil when there is none, and an error when there are
 // several.

@@ -120,9 +120,8 @@ func (n *Nodes) Sync(ctx context.Context, cluster *clusterv1.Cluster, machine *c
 ) (Result, error) {
 	key := client.ObjectKeyFromObject(cluster)
 	result, err := n.sync(ctx, key, machine, m, h, infrastructure)
-	var ambiguous *ambiguousError
 	switch {
-	case errors.As(err, &ambiguous):
+	case IsAmbiguous(err):
 		result = Result{Reason: v1beta2.AmbiguousNodeReason, Message: err.Error()}
 	case errors.Is(err, ErrNoAccess):
 		return Result{Reason: v1beta2.WorkloadClusterUnreachableReason, Message: err.Error(), RequeueAfter: pollInterval}, nil
