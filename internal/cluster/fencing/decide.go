@@ -93,11 +93,17 @@ func wait(after time.Duration, reason, format string, args ...any) decision {
 	return decision{reason: reason, message: fmt.Sprintf(format, args...), after: after}
 }
 
+// isStuckBy reports whether the machine is held off and not proven to be off in time. A decision that
+// shows nothing leaves what is shown.
+func (d decision) isStuckBy(shown string) bool {
+	return d.reason == v1beta2.PowerOffNotConfirmedReason || d.reason == "" && shown == v1beta2.PowerOffNotConfirmedReason
+}
+
 // decide is pure. Guards come first: what is paused, orphaned or foreign is not in the table.
 func decide(f facts, l limits) decision {
 	switch {
 	case f.paused:
-		return decision{}
+		return decision{after: longPoll} // nobody reports that a Cluster is not paused any more
 	case f.stray != nil:
 		return write(removeStray)
 	case f.machine == nil:
@@ -106,7 +112,7 @@ func decide(f facts, l limits) decision {
 		if f.host != nil && holdOf(f.host) != nil {
 			return write(removeHold) // the deletion powers the host off by itself
 		}
-		return decision{}
+		return idle(f)
 	case f.host == nil:
 		return withoutHost(f)
 	case isHeld(f.host) && holdOf(f.host) == nil && isSuspended(f.machine):

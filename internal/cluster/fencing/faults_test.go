@@ -237,3 +237,45 @@ func TestANodeWithoutProviderIDIsThatOfTheOneMachineThatNamesIt(t *testing.T) {
 	w.live(0)
 	w.checkRecovered(0, old)
 }
+
+func TestAPausedRecoveryGoesOnAfterThePauseWithoutAChangeOfItsObjects(t *testing.T) {
+	w := newWorld(t, 1)
+	w.request(0)
+	w.passes(0)
+	w.changeCluster(func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
+	before := len(w.writes)
+	result, err := w.pass(0)
+	if err != nil || len(w.writes) != before || result.RequeueAfter == 0 {
+		t.Errorf("writes %q, error %v, next pass after %s", w.writes[before:], err, result.RequeueAfter)
+	}
+}
+
+func TestAStuckRecoveryThatIsPausedStaysInTheMetrics(t *testing.T) {
+	w := newWorld(t, 1)
+	w.recordless = true
+	w.request(0)
+	w.live(0)
+	w.now = w.now.Add(ConfirmTimeout)
+	w.passes(0)
+	w.changeCluster(func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
+	w.start() // a new process has to find it again
+	w.passes(0)
+	if n := w.metric("ingot_fencing_stuck"); n != 1 {
+		t.Errorf("%v stuck while paused, want 1", n)
+	}
+	w.changeCluster(func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
+	w.withdraw(0)
+	w.passes(0)
+	if n := w.metric("ingot_fencing_stuck"); n != 0 {
+		t.Errorf("%v stuck without a request, want none", n)
+	}
+}
+
+func (w *world) changeCluster(change func(c *clusterv1.Cluster)) {
+	w.Helper()
+	c := read(w, w.mgmt, &clusterv1.Cluster{}, testNamespace, testCluster)
+	change(c)
+	if err := w.mgmt.Update(w.Context(), c); err != nil {
+		w.Fatal(err)
+	}
+}

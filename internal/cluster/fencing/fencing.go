@@ -106,7 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("read what belongs to Machine %s: %w", request.NamespacedName, err)
 	}
 	d := decide(p.facts, r.limits())
-	r.Metrics.showStuck(request.NamespacedName, d.reason == v1beta2.PowerOffNotConfirmedReason)
+	r.Metrics.showStuck(request.NamespacedName, d.isStuckBy(p.shown))
 	after := d.after
 	if d.do != doNothing {
 		err, after = r.effect(ctx, p, d.do), requeue.Soon
