@@ -3,6 +3,8 @@ package operator_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -67,6 +69,84 @@ func TestDiscoveredHostCostsFewWritesEventsAndCalls(t *testing.T) {
 	} {
 		if cost.got > cost.most {
 			t.Errorf("%s: %d for %d hosts, want at most %d", what, cost.got, machines, cost.most)
+		}
+	}
+}
+
+// kinds counts the writes of an operator by what was written, as in "PATCH baremetalhosts/status".
+// It is safe for concurrent use.
+type kinds struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (k *kinds) wrap(next http.RoundTripper) http.RoundTripper { return kindCounter{k, next} }
+
+// of is the sum of the writes of resources and of their parts.
+func (k *kinds) of(resources ...string) (sum int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for what, n := range k.counts {
+		for _, resource := range resources {
+			if strings.Contains(what, " "+resource) {
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
+type kindCounter struct {
+	kinds *kinds
+	next  http.RoundTripper
+}
+
+func (c kindCounter) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, rest, namespaced := strings.Cut(r.URL.Path, "/namespaces/"); namespaced && r.Method != http.MethodGet {
+		parts := strings.Split(rest, "/") // namespace, resource, name, subresource
+		what := r.Method + " " + parts[1]
+		if len(parts) > 3 {
+			what += "/" + parts[3]
+		}
+		c.kinds.mu.Lock()
+		c.kinds.counts[what]++
+		c.kinds.mu.Unlock()
+	}
+	return c.next.RoundTrip(r)
+}
+
+// TestHostWithABMCCostsFewWrites counts from its registration until it is available and powered on.
+func TestHostWithABMCCostsFewWrites(t *testing.T) {
+	t.Parallel()
+	const machines = 20
+	written := kinds{counts: map[string]int{}}
+	b := newBench(t, func(o *operator.Options) {
+		o.Config = rest.CopyConfig(o.Config)
+		o.Config.Wrap(written.wrap)
+	})
+	for i := range machines {
+		b.bmcHost(fmt.Sprintf("cheap-%02d", i), nil)
+	}
+	b.eventually("all hosts available and on", func() string {
+		ready := 0
+		for _, h := range b.hosts() {
+			if h.Status.Provisioning.State == v1alpha1.StateAvailable && h.Status.PoweredOn {
+				ready++
+			}
+		}
+		if ready != machines {
+			return fmt.Sprintf("%d of %d hosts are available and on", ready, machines)
+		}
+		return ""
+	})
+	b.stop() // which sends the events that are left
+	for what, cost := range map[string]struct{ got, most int }{
+		"writes of the host, its hardware data and its Secret": {written.of("baremetalhosts", "hardwaredata", "secrets"), 10 * machines},
+		"writes of the objects about its firmware":             {written.of("hostfirmware", "firmwareschemas"), 5*machines + 10}, // hosts may create the schema of all at once
+		"events":                                               {written.of("events"), 5 * machines},
+	} {
+		if cost.got > cost.most {
+			t.Errorf("%s: %d for %d hosts, want at most %d; all writes: %v", what, cost.got, machines, cost.most, written.counts)
 		}
 	}
 }

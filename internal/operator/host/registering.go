@@ -159,7 +159,8 @@ func (p registration) find(ctx context.Context, s *scope, wanted provisioner.Reg
 	return n, p.owners.check(ctx, s.host, n)
 }
 
-// create makes the node of a host that has none.
+// create makes the node of a host that has none. That of a new host is used by the same pass, before
+// its ID is stored: it has the name and the mark of the host, by which a deletion finds it.
 func (p registration) create(ctx context.Context, s *scope, wanted provisioner.Registration) (result, error) {
 	if err := p.identity.checkLost(ctx, s, wanted); err != nil {
 		return result{stop: true}, refused(v1alpha1.OperationRegister, "create", wanted.Name, err)
@@ -174,6 +175,10 @@ func (p registration) create(ctx context.Context, s *scope, wanted provisioner.R
 	s.host.Status.Provisioning.ID = n.ID
 	count(p.metrics.registered, s.host)
 	s.working(v1alpha1.RegisteringReason, "The engine has node %s for this host", n.ID)
+	if s.state() == v1alpha1.StateRegistering && n.Mark == wanted.Mark {
+		s.node = &n
+		return result{}, nil
+	}
 	return result{requeueAfter: soon, stop: true}, nil
 }
 
