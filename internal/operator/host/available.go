@@ -93,7 +93,8 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 		return result{stop: true}, err
 	}
 	s.updatePending = preparingUpdate(s.host, s.changes)
-	switch decideAvailable(s.host, *s.node, configurationOf(s.host, s.changes), s.agentAlive(), p.maxFailures) {
+	step := decideAvailable(s.host, *s.node, configurationOf(s.host, s.changes), s.agentAlive(), p.maxFailures)
+	switch step {
 	case availableLeave:
 		s.host.Status.Provisioning.RAID = nil
 		s.host.Status.Provisioning.RootDeviceHints = nil
@@ -112,11 +113,6 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 	case availablePrepare:
 		s.working(v1alpha1.PreparingReason, "The host is prepared again for its settings, firmware or volumes")
 		return s.moveTo(v1alpha1.StatePreparing), nil
-	case availableGaveUp:
-		message := fmt.Sprintf("Provisioning was given up after %d failures; change or remove spec.image to try again", s.host.Status.ProvisioningFailCount)
-		s.waiting("%s", message)
-		s.host.Status.ErrorType, s.host.Status.ErrorMessage = v1alpha1.ErrorProvisioning, message
-		return result{}, nil
 	case availableSilent:
 		s.waiting("%s", silence(s.node.Agent.LastHeartbeat))
 		return result{requeueAfter: untilSilent(s)}, nil
@@ -134,6 +130,11 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	s.host.Status.Operation = v1alpha1.OperationStatus{} // the power is as it should be
 	s.clearError()
+	if step == availableGaveUp {
+		message := fmt.Sprintf("Provisioning was given up after %d failures; change or remove spec.image to try again", s.host.Status.ProvisioningFailCount)
+		s.waiting("%s", message)
+		s.host.Status.ErrorType, s.host.Status.ErrorMessage = v1alpha1.ErrorProvisioning, message
+	}
 	res.requeueAfter = requeue.Soonest(res.requeueAfter, untilSilent(s))
 	return res, nil
 }

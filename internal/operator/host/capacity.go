@@ -107,7 +107,10 @@ func (c capacity) take(ctx context.Context, s *scope, operation v1alpha1.Operati
 	if err != nil {
 		return false, result{stop: true}, err
 	}
-	record := s.operation(operation)
+	record := &s.host.Status.Operation
+	if record.Name != v1alpha1.OperationPower { // which may change while the host waits
+		record = s.operation(operation)
+	}
 	if record.QueuedAt == nil {
 		now := metav1.NewTime(s.now)
 		record.QueuedAt = &now

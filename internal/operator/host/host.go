@@ -2,7 +2,8 @@
 // creation to their deletion, those with a BMC and those without.
 //
 // A pass loads the host, runs the guards in their order until one stops it, then
-// the handler of the host's provisioning state, computes the conditions and writes once:
+// the handler of the host's provisioning state, powers off a machine that none of these looked
+// after, computes the conditions and writes once:
 // first the status, then labels, annotations, finalizers and spec. Requests to the
 // engine are repeatable, because a pass whose write is refused starts over; what must
 // not be repeated is recorded in the status before it is requested. Decisions are
@@ -105,6 +106,7 @@ type Reconciler struct {
 
 	guards    []phase
 	handlers  map[v1alpha1.ProvisioningState]phase
+	holding   holding
 	releasing releasing
 	applied   *applied
 	written   *writes
@@ -164,6 +166,7 @@ func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets cre
 	drives := media{client: config.Client, live: config.Live, engine: config.Engine, nodes: config.NodeCache, maxBackoff: config.MaxBackoff}
 	steer := power{engine: config.Engine, media: drives, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
 	collector := details{engine: config.Engine, readings: config.Readings}
+	r.holding = holding{owners: owners, power: steer}
 	find := lookup{owners: owners, others: register.others, metrics: config.Metrics}
 	updates := updater{client: config.Client, engine: config.Engine}
 	prepare := preparing{work: engineWork, updater: updates}
@@ -221,6 +224,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) run(ctx context.Context, s *scope) (result, error) {
+	res, err := r.phases(ctx, s)
+	return r.holding.reconcile(ctx, s, res, err)
+}
+
+// phases runs the guards and the handlers.
+func (r *Reconciler) phases(ctx context.Context, s *scope) (result, error) {
 	var res result
 	for _, p := range r.guards {
 		next, err := p.reconcile(ctx, s)

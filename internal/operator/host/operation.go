@@ -42,11 +42,12 @@ func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
 // operation returns the record of an operation of this pass. One of another operation is
-// replaced, because an operation that follows another begins without failures.
+// replaced, because an operation that follows another begins without failures. The place of
+// the host in the queue stays.
 func (s *scope) operation(name v1alpha1.OperationName) *v1alpha1.OperationStatus {
 	record := recordOf(&s.host.Status, name)
 	if record.Name != name {
-		*record = v1alpha1.OperationStatus{Name: name}
+		*record = v1alpha1.OperationStatus{Name: name, QueuedAt: record.QueuedAt}
 	}
 	return record
 }

@@ -170,16 +170,23 @@ func unrefuted(records []v1alpha1.PowerOffHold, n *provisioner.Node) []v1alpha1.
 	return kept
 }
 
+// existing are the records of the holds that exist. A record whose annotation is gone goes, so
+// that an equal one that comes back is new.
+func (r powerRequests) existing(records []v1alpha1.PowerOffHold) []v1alpha1.PowerOffHold {
+	var kept []v1alpha1.PowerOffHold
+	for _, hold := range records {
+		if value, exists := r.holds[hold.Key]; exists && value == hold.Value {
+			kept = append(kept, hold)
+		}
+	}
+	return kept
+}
+
 // confirmed are the records of the holds that exist, with those confirmed that a
-// reading at that time confirms. A record whose annotation is gone goes, so that an equal
-// one that comes back is new; so does that of a machine which somebody else powered on.
+// reading at that time confirms. That of a machine which somebody else powered on goes.
 func confirmed(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.Node, now time.Time) []v1alpha1.PowerOffHold {
 	var kept []v1alpha1.PowerOffHold
-	for _, hold := range unrefuted(records, &n) {
-		value, exists := r.holds[hold.Key]
-		if !exists || value != hold.Value {
-			continue
-		}
+	for _, hold := range r.existing(unrefuted(records, &n)) {
 		if hold.ConfirmedAt == nil && confirmable(n) {
 			at := metav1.NewTime(now)
 			hold.ConfirmedAt = &at
@@ -230,6 +237,7 @@ func (p power) steerCycling(ctx context.Context, s *scope, cycle bool) (settled 
 	if !s.host.HasBMC() {
 		return true, result{}, nil
 	}
+	s.steered = true
 	requests, invalid := powerRequestsOf(s.host)
 	for _, key := range invalid {
 		s.warnOf(key, eventInvalidAnnotationValue, "The value of annotation %s is no valid request; it counts as a soft power off", key)

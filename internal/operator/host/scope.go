@@ -54,6 +54,8 @@ type scope struct {
 	// detached is true when the host is detached, waitsToDetach when it will be, and
 	// delayed when it waits for a slot.
 	detached, waitsToDetach, delayed bool
+	// steered is true when the pass has steered the power of the machine.
+	steered bool
 	// hasSlot is true when the host got a slot in this pass.
 	hasSlot bool
 	// found is the node that the guard restoring has read, and restored is true when the

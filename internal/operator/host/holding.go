@@ -1,0 +1,102 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// holding powers off the machines of hosts that have to be off and whose pass ended before it
+// steered the power: the Secret with the credentials is missing, for example, or the host
+// waits for a slot. Whoever holds a host off must not wait for that, and the engine has all that a
+// power off needs.
+type holding struct {
+	owners ownership
+	power  power
+}
+
+// decideHolding is pure: whether a machine is to be powered off after a pass that did not steer
+// its power. Its node has to be that of the pass before, with access to the BMC.
+func decideHolding(s *scope, requests powerRequests) bool {
+	before, h := &s.before.Status, s.host
+	_, detaches := h.Annotations[v1alpha1.DetachedAnnotation]
+	switch {
+	case s.steered, s.claimed, detaches, !h.HasBMC():
+		return false
+	case !steersPower[s.state()], s.state() != before.Provisioning.State:
+		return false
+	case h.Status.Provisioning.ID == "", h.Status.Provisioning.ID != before.Provisioning.ID, h.Status.GoodCredentials.Reference == nil:
+		return false
+	case s.node != nil && isServiced(h):
+		return false // the live update has had its turn
+	default:
+		return requests.wantsOff()
+	}
+}
+
+// heldNodes are the states of a node in which its machine is powered off while something else is
+// waited for. In others the engine works on it, or has to take it over first.
+var heldNodes = map[node.State]bool{node.Available: true, node.Active: true}
+
+// reconcile completes a pass with that outcome. What the pass waits for, or could not do, is
+// shown; it counts as a failure only when the power is as it should be, so that the frequent
+// passes of a change of power do not count it each time.
+func (p holding) reconcile(ctx context.Context, s *scope, res result, err error) (result, error) {
+	requests, _ := powerRequestsOf(s.host)
+	status := &s.host.Status
+	status.PowerOffHolds = requests.existing(status.PowerOffHolds)
+	if !decideHolding(s, requests) || !p.readNode(ctx, s, err) {
+		return res, err
+	}
+	shown := s.progress
+	settled, next, failed := p.power.steer(ctx, s)
+	s.progress = shown
+	if settled {
+		p.settle(s)
+		return res, err
+	}
+	if err != nil {
+		s.waiting("%s", node.CutText(err.Error()))
+	}
+	return next, joinFailures(failed, err)
+}
+
+// readNode reads the node of the pass, unless that has done so. It reports false when the engine
+// cannot be asked, and for a node that is not the host's or cannot be powered off now.
+func (p holding) readNode(ctx context.Context, s *scope, err error) bool {
+	if isTemporary(err) || errors.Is(err, provisioner.ErrDenied) {
+		return false
+	}
+	if s.node == nil {
+		n, err := p.owners.read(ctx, s, s.host.Status.Provisioning.ID, s.state())
+		if err != nil || n.Mark != p.owners.mark(s.host) || n.Released != "" {
+			return false
+		}
+		s.node = &n
+	}
+	return heldNodes[s.node.State]
+}
+
+// settle ends the operation on the power. The place of a host in the queue stays.
+func (holding) settle(s *scope) {
+	record := &s.host.Status.Operation
+	if record.Name == v1alpha1.OperationPower {
+		*record = v1alpha1.OperationStatus{QueuedAt: record.QueuedAt}
+	}
+	if s.host.Status.ErrorType == v1alpha1.ErrorPowerManagement {
+		s.clearError()
+	}
+}
+
+// joinFailures is the failure of a change of power, with what else the host could not do.
+func joinFailures(power, other error) error {
+	var failed, besides *failure
+	if errors.As(power, &failed) && errors.As(other, &besides) {
+		return &failure{failed.operation, fmt.Errorf("%w; besides, %w", failed, besides)}
+	}
+	return power
+}
