@@ -143,7 +143,7 @@ func TestHostWithABMCCostsFewWrites(t *testing.T) {
 	for what, cost := range map[string]struct{ got, most int }{
 		"writes of the host, its hardware data and its Secret": {written.of("baremetalhosts", "hardwaredata", "secrets"), 10 * machines},
 		"writes of the objects about its firmware":             {written.of("hostfirmware", "firmwareschemas"), 5*machines + 10}, // hosts may create the schema of all at once
-		"events":                                               {written.of("events"), 5 * machines},
+		"events": {written.of("events"), 5 * machines},
 	} {
 		if cost.got > cost.most {
 			t.Errorf("%s: %d for %d hosts, want at most %d; all writes: %v", what, cost.got, machines, cost.most, written.counts)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -391,5 +392,22 @@ func TestNetworkOfTheRamdiskComesFromItsSecret(t *testing.T) {
 	c := b.hasCondition("db", v1alpha1.ManageableCondition, metav1.ConditionFalse, v1alpha1.RegistrationFailedReason)
 	if want := "spec.preprovisioningNetworkDataName"; !strings.HasPrefix(c.Message, want) || !strings.Contains(c.Message, "Secret absent does not exist") {
 		t.Errorf("message = %q, want one about %s", c.Message, want)
+	}
+}
+
+func TestHostsGetTheOnlySlotOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *operator.Options) { o.Capacity = 1 })
+	names := []string{"first", "second", "third", "fourth"}
+	for i, name := range names {
+		b.bmcHost(name, func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = fmt.Sprintf("ipmi://192.0.2.%d", i+1) })
+	}
+	begun := time.Now()
+	for _, name := range names {
+		b.inState(name, v1alpha1.StateAvailable)
+	}
+	// Those that nobody wakes look after a minute whether it is their turn.
+	if took := time.Since(begun); took > 30*time.Second {
+		t.Errorf("it took %s", took)
 	}
 }

@@ -22,8 +22,9 @@ const (
 	queuedField = "status.operation.queued"
 )
 
-// queuePoll is how often a host that waits for a slot is reconciled.
-const queuePoll = 10 * time.Second
+// queuePoll is how often a host that waits for a slot is reconciled. It is woken when it is its
+// turn, unless a slot becomes free without a change of a host.
+const queuePoll = time.Minute
 
 // busyStates are the states in which a host takes a slot.
 var busyStates = map[v1alpha1.ProvisioningState]bool{
@@ -66,6 +67,7 @@ type capacity struct {
 	granted *granted
 	// maxBackoff is the longest pause of a host after a failure.
 	maxBackoff time.Duration
+	now        func() time.Time
 }
 
 // granted remembers which hosts got a slot until the cache shows them in a busy state, so

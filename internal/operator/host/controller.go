@@ -66,6 +66,11 @@ func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, optio
 	if err := c.Watch(own); err != nil {
 		return nil, err
 	}
+	if r.Capacity > 0 {
+		if err := c.Watch(source.Kind(cache, &v1alpha1.BareMetalHost{}, r.slots.nextInTurn())); err != nil {
+			return nil, err
+		}
+	}
 	secrets := source.Kind(cache, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(func(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
 		return r.hostsWith(ctx, accessField, secret.Name, client.InNamespace(secret.Namespace))
 	}))

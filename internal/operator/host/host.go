@@ -107,6 +107,7 @@ type Reconciler struct {
 	guards    []phase
 	handlers  map[v1alpha1.ProvisioningState]phase
 	holding   holding
+	slots     capacity
 	releasing releasing
 	applied   *applied
 	written   *writes
@@ -160,8 +161,9 @@ func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets cre
 	config := r.Config
 	slots := capacity{
 		client: config.Client, metrics: config.Metrics, limit: config.Capacity, maxBackoff: config.MaxBackoff,
-		granted: &granted{hosts: map[types.UID]time.Time{}},
+		granted: &granted{hosts: map[types.UID]time.Time{}}, now: config.Now,
 	}
+	r.slots = slots
 	engineWork := work{engine: config.Engine, slots: slots, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
 	drives := media{client: config.Client, live: config.Live, engine: config.Engine, nodes: config.NodeCache, maxBackoff: config.MaxBackoff}
 	steer := power{engine: config.Engine, media: drives, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
