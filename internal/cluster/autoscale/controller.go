@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -17,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/cluster/eligible"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments;machinesets,verbs=get;list;watch;patch
@@ -50,32 +49,27 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 	case !meta.IsNoMatchError(err):
 		return nil, fmt.Errorf("ask whether the cluster has %s: %w", controlPlaneKind.GroupKind(), err)
 	}
-	options.Reconciler = r
-	c, err := controller.NewUnmanaged("autoscale", options)
-	if err != nil {
-		return nil, err
-	}
 	sources := []source.Source{
-		source.Kind(cache, &v1alpha1.BareMetalHost{}, ofNamespace[*v1alpha1.BareMetalHost](), updates(hostChanged)),
-		source.Kind(cache, &v1alpha1.HardwareData{}, ofNamespace[*v1alpha1.HardwareData](), updates(hardwareChanged)),
-		source.Kind(cache, &v1alpha1.HardwareClassification{}, ofNamespace[*v1alpha1.HardwareClassification](), updates(specChanged[*v1alpha1.HardwareClassification])),
-		source.Kind(cache, &clusterv1.MachineDeployment{}, ofNamespace[*clusterv1.MachineDeployment](), updates(deploymentChanged)),
-		source.Kind(cache, &clusterv1.MachineSet{}, ofNamespace[*clusterv1.MachineSet](), updates(specChanged[*clusterv1.MachineSet])),
-		source.Kind(cache, &clusterv1.Machine{}, ofNamespace[*clusterv1.Machine](), updates(specChanged[*clusterv1.Machine])),
-		source.Kind(cache, &clusterv1.Cluster{}, ofNamespace[*clusterv1.Cluster](), updates(specChanged[*clusterv1.Cluster])),
-		source.Kind(cache, &v1beta2.Metal3MachineTemplate{}, ofNamespace[*v1beta2.Metal3MachineTemplate](), updates(specChanged[*v1beta2.Metal3MachineTemplate])),
-		source.Kind(cache, &v1beta2.Metal3Machine{}, ofNamespace[*v1beta2.Metal3Machine](), updates(specChanged[*v1beta2.Metal3Machine])),
+		watched(cache, &v1alpha1.BareMetalHost{}, hostChanged),
+		watched(cache, &v1alpha1.HardwareData{}, watch.Generation),
+		watched(cache, &v1alpha1.HardwareClassification{}, specChanged),
+		watched(cache, &clusterv1.MachineDeployment{}, deploymentChanged),
+		watched(cache, &clusterv1.MachineSet{}, specChanged),
+		watched(cache, &clusterv1.Machine{}, specChanged),
+		watched(cache, &clusterv1.Cluster{}, specChanged),
+		watched(cache, &v1beta2.Metal3MachineTemplate{}, specChanged),
+		watched(cache, &v1beta2.Metal3Machine{}, specChanged),
 	}
 	if r.controlPlanes != nil {
-		sources = append(sources, source.Kind(cache, newControlPlane(), ofNamespace[*unstructured.Unstructured](),
-			updates(specChanged[*unstructured.Unstructured])))
+		sources = append(sources, watched(cache, newControlPlane(), specChanged))
 	}
-	for _, s := range sources {
-		if err := c.Watch(s); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
+	options.Reconciler = r
+	return watch.Controller("autoscale", options, sources...)
+}
+
+// watched asks for a pass over the namespace of an object that comes, goes or changes.
+func watched[T client.Object](cache cache.Cache, obj T, changed func(a, b T) bool) source.Source {
+	return source.Kind(cache, obj, ofNamespace[T](), watch.Updates(changed))
 }
 
 // ofNamespace asks for a pass over the namespace of an object.
@@ -90,16 +84,9 @@ func ofNamespace[T client.Object]() handler.TypedEventHandler[T, ctrl.Request] {
 	}
 }
 
-// updates lets an update of an object ask for a pass only when it changed in what matters.
-func updates[T client.Object](changed func(a, b T) bool) predicate.TypedPredicate[T] {
-	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }}
-}
-
 // specChanged sees changes of what others ask for, the beginning of a deletion included.
 func specChanged[T client.Object](a, b T) bool {
-	return a.GetGeneration() != b.GetGeneration() || a.GetDeletionTimestamp().IsZero() != b.GetDeletionTimestamp().IsZero() ||
-		!equality.Semantic.DeepEqual(a.GetAnnotations(), b.GetAnnotations()) || !equality.Semantic.DeepEqual(a.GetLabels(), b.GetLabels()) ||
-		!equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
+	return watch.Generation(a, b) || watch.Deletion(a, b) || watch.Annotations(a, b) || watch.Labels(a, b) || watch.Owners(a, b)
 }
 
 // deploymentChanged also sees when a rollout begins or ends.
@@ -111,7 +98,5 @@ func deploymentChanged(a, b *clusterv1.MachineDeployment) bool {
 func hostChanged(a, b *v1alpha1.BareMetalHost) bool {
 	return eligible.Unusable(a) != eligible.Unusable(b) || eligible.Withdrawn(a) != eligible.Withdrawn(b) ||
 		a.Spec.InspectionMode != b.Spec.InspectionMode || !equality.Semantic.DeepEqual(a.Spec.ConsumerRef, b.Spec.ConsumerRef) ||
-		!equality.Semantic.DeepEqual(a.Labels, b.Labels)
+		watch.Labels(a, b)
 }
-
-func hardwareChanged(a, b *v1alpha1.HardwareData) bool { return a.Generation != b.Generation }

@@ -11,14 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datatemplates,verbs=get;list;watch;patch
@@ -51,7 +50,7 @@ func Controllers(config Config, cache cache.Cache, options controller.Options) (
 // starts and stops it.
 func (r *TemplateReconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
-	return watching("data-templates", options,
+	return watch.Controller("data-templates", options,
 		source.Kind(cache, &v1beta2.Metal3DataTemplate{}, &handler.TypedEnqueueRequestForObject[*v1beta2.Metal3DataTemplate]{}),
 		source.Kind(cache, &v1beta2.Metal3DataClaim{}, mapped(func(_ context.Context, c *v1beta2.Metal3DataClaim) []types.NamespacedName {
 			return []types.NamespacedName{{Namespace: c.Namespace, Name: c.Spec.Template.Name}}
@@ -59,7 +58,7 @@ func (r *TemplateReconciler) Controller(cache cache.Cache, options controller.Op
 		source.Kind(cache, &v1beta2.Metal3Data{}, mapped(func(_ context.Context, d *v1beta2.Metal3Data) []types.NamespacedName {
 			return []types.NamespacedName{{Namespace: d.Namespace, Name: d.Spec.Template.Name}}
 		})),
-		source.Kind(cache, &clusterv1.Cluster{}, mapped(r.templatesOfCluster), updates(pauseChanged)),
+		source.Kind(cache, &clusterv1.Cluster{}, mapped(r.templatesOfCluster), watch.Updates(pauseChanged)),
 	)
 }
 
@@ -67,37 +66,24 @@ func (r *TemplateReconciler) Controller(cache cache.Cache, options controller.Op
 // starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
-	return watching("data", options,
+	return watch.Controller("data", options,
 		source.Kind(cache, &v1beta2.Metal3Data{}, &handler.TypedEnqueueRequestForObject[*v1beta2.Metal3Data]{}),
-		source.Kind(cache, &v1beta2.Metal3DataTemplate{}, mapped(r.unfinishedOf), updates(specChanged[*v1beta2.Metal3DataTemplate])),
+		source.Kind(cache, &v1beta2.Metal3DataTemplate{}, mapped(r.unfinishedOf), watch.Updates[*v1beta2.Metal3DataTemplate](watch.Generation)),
 		source.Kind(cache, &v1beta2.Metal3DataClaim{}, mapped(func(ctx context.Context, c *v1beta2.Metal3DataClaim) []types.NamespacedName {
 			return r.dataFor(ctx, c.Namespace, c.Name)
-		}), updates(deletionChanged[*v1beta2.Metal3DataClaim])),
+		}), watch.Updates[*v1beta2.Metal3DataClaim](watch.Deletion)),
 		source.Kind(cache, &v1beta2.Metal3Machine{}, mapped(func(ctx context.Context, m *v1beta2.Metal3Machine) []types.NamespacedName {
 			return r.dataFor(ctx, m.Namespace, m.Name)
-		}), updates(hostChosen)),
+		}), watch.Updates(watch.Facts(hostOf))),
 		source.Kind(cache, &v1alpha1.BareMetalHost{}, mapped(func(ctx context.Context, h *v1alpha1.BareMetalHost) []types.NamespacedName {
 			if ref := h.Spec.ConsumerRef; ref != nil && ref.Kind == metal3MachineKind {
 				return r.dataFor(ctx, h.Namespace, ref.Name)
 			}
 			return nil
-		}), updates(consumerChanged)),
+		}), watch.Updates(consumerChanged)),
 		source.Kind(cache, &ipamv1.IPAddressClaim{}, mapped(owningData)),
-		source.Kind(cache, &clusterv1.Cluster{}, mapped(r.dataOfCluster), updates(pauseChanged)),
+		source.Kind(cache, &clusterv1.Cluster{}, mapped(r.dataOfCluster), watch.Updates(pauseChanged)),
 	)
-}
-
-func watching(name string, options controller.Options, sources ...source.Source) (controller.Controller, error) {
-	c, err := controller.NewUnmanaged(name, options)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range sources {
-		if err := c.Watch(s); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
 }
 
 // mapped asks for passes over what a function makes of a changed object.
@@ -111,20 +97,8 @@ func mapped[T client.Object](names func(context.Context, T) []types.NamespacedNa
 	})
 }
 
-// updates lets an update of an object ask for a pass only when it changed in what matters.
-func updates[T client.Object](changed func(a, b T) bool) predicate.TypedPredicate[T] {
-	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }}
-}
-
-func specChanged[T client.Object](a, b T) bool { return a.GetGeneration() != b.GetGeneration() }
-
-func deletionChanged[T client.Object](a, b T) bool {
-	return a.GetDeletionTimestamp().IsZero() != b.GetDeletionTimestamp().IsZero()
-}
-
-func hostChosen(a, b *v1beta2.Metal3Machine) bool {
-	return a.Annotations[v1beta2.HostAnnotation] != b.Annotations[v1beta2.HostAnnotation]
-}
+// hostOf is the host that a machine has chosen, or "".
+func hostOf(m *v1beta2.Metal3Machine) string { return m.Annotations[v1beta2.HostAnnotation] }
 
 func consumerChanged(a, b *v1alpha1.BareMetalHost) bool {
 	return !equality.Semantic.DeepEqual(a.Spec.ConsumerRef, b.Spec.ConsumerRef)

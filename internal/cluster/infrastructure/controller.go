@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters,verbs=get;list;watch;patch
@@ -27,24 +28,15 @@ import (
 // starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
-	c, err := controller.NewUnmanaged("metal3cluster", options)
-	if err != nil {
-		return nil, err
-	}
 	gone := predicate.TypedFuncs[*v1beta2.Metal3Machine]{
 		CreateFunc: func(event.TypedCreateEvent[*v1beta2.Metal3Machine]) bool { return false },
 		UpdateFunc: func(event.TypedUpdateEvent[*v1beta2.Metal3Machine]) bool { return false },
 	}
-	for _, watched := range []source.Source{
+	return watch.Controller("metal3cluster", options,
 		source.Kind(cache, &v1beta2.Metal3Cluster{}, &handler.TypedEnqueueRequestForObject[*v1beta2.Metal3Cluster]{}),
 		source.Kind(cache, &clusterv1.Cluster{}, handler.TypedEnqueueRequestsFromMapFunc(ofCluster)),
 		source.Kind(cache, &v1beta2.Metal3Machine{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofMachine), gone),
-	} {
-		if err := c.Watch(watched); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
+	)
 }
 
 func ofCluster(_ context.Context, cluster *clusterv1.Cluster) []ctrl.Request {

@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/cluster/related"
 	"github.com/ingot-metal/ingot/internal/cluster/reuse"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines,verbs=get;list;watch;patch
@@ -40,45 +40,25 @@ type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
 // those of other sources. The caller starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options, others ...source.Source) (controller.Controller, error) {
 	options.Reconciler = r
-	c, err := controller.NewUnmanaged("metal3machine", options)
-	if err != nil {
-		return nil, err
-	}
-	for _, watched := range append([]source.Source{
+	return watch.Controller("metal3machine", options, append([]source.Source{
 		source.Kind(cache, &v1beta2.Metal3Machine{}, r.machineChanges()),
 		source.Kind(cache, &v1alpha1.BareMetalHost{}, r.hostChanges()),
 		source.Kind(cache, &clusterv1.Machine{}, handler.TypedEnqueueRequestsFromMapFunc(ofMachine)),
 		source.Kind(cache, &clusterv1.Cluster{}, handler.TypedEnqueueRequestsFromMapFunc(func(ctx context.Context, c *clusterv1.Cluster) []ctrl.Request {
 			return r.ofCluster(ctx, c.Namespace, c.Name)
-		}), updates(clusterChanged)),
+		}), watch.Updates(watch.Generation, infrastructureProvisioned)),
 		source.Kind(cache, &v1beta2.Metal3Cluster{}, handler.TypedEnqueueRequestsFromMapFunc(func(ctx context.Context, c *v1beta2.Metal3Cluster) []ctrl.Request {
 			return r.ofCluster(ctx, c.Namespace, c.Labels[clusterv1.ClusterNameLabel])
-		}), updates(infrastructureChanged)),
-		source.Kind(cache, &v1beta2.Metal3MachineTemplate{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofTemplate), updates(generationChanged[*v1beta2.Metal3MachineTemplate])),
+		}), watch.Updates[*v1beta2.Metal3Cluster](watch.Generation, watch.Annotations)),
+		source.Kind(cache, &v1beta2.Metal3MachineTemplate{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofTemplate), watch.Updates[*v1beta2.Metal3MachineTemplate](watch.Generation)),
 		source.Kind(cache, &v1beta2.Metal3DataClaim{}, handler.TypedEnqueueRequestsFromMapFunc(sameName[*v1beta2.Metal3DataClaim])),
 		source.Kind(cache, &v1beta2.Metal3Data{}, handler.TypedEnqueueRequestsFromMapFunc(ofData)),
-	}, others...) {
-		if err := c.Watch(watched); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
+	}, others...)...)
 }
 
-// updates lets an update of an object ask for a pass only when it changed in what matters.
-func updates[T client.Object](changed func(a, b T) bool) predicate.TypedPredicate[T] {
-	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }}
-}
-
-func generationChanged[T client.Object](a, b T) bool { return a.GetGeneration() != b.GetGeneration() }
-
-func clusterChanged(a, b *clusterv1.Cluster) bool {
-	return a.Generation != b.Generation ||
-		!equality.Semantic.DeepEqual(a.Status.Initialization.InfrastructureProvisioned, b.Status.Initialization.InfrastructureProvisioned)
-}
-
-func infrastructureChanged(a, b *v1beta2.Metal3Cluster) bool {
-	return a.Generation != b.Generation || !equality.Semantic.DeepEqual(a.Annotations, b.Annotations)
+// infrastructureProvisioned sees that the infrastructure of a Cluster becomes ready.
+func infrastructureProvisioned(a, b *clusterv1.Cluster) bool {
+	return !equality.Semantic.DeepEqual(a.Status.Initialization.InfrastructureProvisioned, b.Status.Initialization.InfrastructureProvisioned)
 }
 
 // machineChanges asks for a pass over a machine, and over those that wait for a host when one
@@ -126,8 +106,7 @@ func hostChanged(a, b *v1alpha1.BareMetalHost) bool {
 		}
 		return ""
 	}
-	return a.Generation != b.Generation || a.DeletionTimestamp.IsZero() != b.DeletionTimestamp.IsZero() ||
-		!equality.Semantic.DeepEqual(a.Labels, b.Labels) || !equality.Semantic.DeepEqual(a.Annotations, b.Annotations) ||
+	return watch.Generation(a, b) || watch.Deletion(a, b) || watch.Labels(a, b) || watch.Annotations(a, b) ||
 		a.Status.Provisioning.State != b.Status.Provisioning.State || a.Status.ErrorMessage != b.Status.ErrorMessage ||
 		a.Status.OperationalStatus != b.Status.OperationalStatus || a.Status.PoweredOn != b.Status.PoweredOn || reasonOf(a) != reasonOf(b)
 }

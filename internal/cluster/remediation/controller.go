@@ -9,14 +9,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3remediations,verbs=get;list;watch;patch
@@ -33,39 +32,17 @@ import (
 // starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
-	c, err := controller.NewUnmanaged("remediation", options)
-	if err != nil {
-		return nil, err
-	}
-	for _, watched := range []source.Source{
+	return watch.Controller("remediation", options,
 		source.Kind(cache, &v1beta2.Metal3Remediation{}, &handler.TypedEnqueueRequestForObject[*v1beta2.Metal3Remediation]{}),
-		source.Kind(cache, &clusterv1.Machine{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofMachine), updates(machineChanged)),
-		source.Kind(cache, &v1alpha1.BareMetalHost{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofHost), updates(hostChanged)),
-		source.Kind(cache, &clusterv1.Cluster{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofCluster), updates(clusterChanged)),
-	} {
-		if err := c.Watch(watched); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
+		source.Kind(cache, &clusterv1.Machine{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofMachine), watch.Updates[*clusterv1.Machine](watch.Annotations, watch.Deletion)),
+		source.Kind(cache, &v1alpha1.BareMetalHost{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofHost), watch.Updates(watch.Generation, watch.Deletion, watch.Annotations, powerChanged)),
+		source.Kind(cache, &clusterv1.Cluster{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofCluster), watch.Updates[*clusterv1.Cluster](watch.Generation, watch.Deletion)),
+	)
 }
 
-// updates lets an update of an object ask for a pass only when it changed in what matters.
-func updates[T client.Object](changed func(a, b T) bool) predicate.TypedPredicate[T] {
-	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }}
-}
-
-func machineChanged(a, b *clusterv1.Machine) bool {
-	return !equality.Semantic.DeepEqual(a.Annotations, b.Annotations) || a.DeletionTimestamp.IsZero() != b.DeletionTimestamp.IsZero()
-}
-
-func hostChanged(a, b *v1alpha1.BareMetalHost) bool {
-	return a.Generation != b.Generation || a.Status.PoweredOn != b.Status.PoweredOn || a.DeletionTimestamp.IsZero() != b.DeletionTimestamp.IsZero() ||
-		!equality.Semantic.DeepEqual(a.Annotations, b.Annotations) || !equality.Semantic.DeepEqual(a.Status.PowerOffHolds, b.Status.PowerOffHolds)
-}
-
-func clusterChanged(a, b *clusterv1.Cluster) bool {
-	return a.Generation != b.Generation || a.DeletionTimestamp.IsZero() != b.DeletionTimestamp.IsZero()
+// powerChanged sees changes of the power of a host, and of what the host says about holds.
+func powerChanged(a, b *v1alpha1.BareMetalHost) bool {
+	return a.Status.PoweredOn != b.Status.PoweredOn || !equality.Semantic.DeepEqual(a.Status.PowerOffHolds, b.Status.PowerOffHolds)
 }
 
 // ofHost asks for a pass over the remediations of the machine that has a host.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
 // Control planes of groups that are not named here need a role of their own.
@@ -34,22 +35,13 @@ type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
 // looked at from time to time.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
-	c, err := controller.NewUnmanaged("reuse", options)
-	if err != nil {
-		return nil, err
-	}
-	for _, watched := range []source.Source{
+	return watch.Controller("reuse", options,
 		source.Kind(cache, &v1alpha1.BareMetalHost{}, r.hostChanges()),
 		source.Kind(cache, &clusterv1.Cluster{}, around[*clusterv1.Cluster](r)),
 		source.Kind(cache, &clusterv1.MachineDeployment{}, around[*clusterv1.MachineDeployment](r)),
 		source.Kind(cache, &clusterv1.Machine{}, around[*clusterv1.Machine](r)),
 		source.Kind(cache, &v1beta2.Metal3MachineTemplate{}, around[*v1beta2.Metal3MachineTemplate](r)),
-	} {
-		if err := c.Watch(watched); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
+	)
 }
 
 // hostChanges asks for a pass over a host that is, or was, reserved and, when the consumer of any host
@@ -89,7 +81,7 @@ func around[T client.Object](r *Reconciler) handler.TypedEventHandler[T, ctrl.Re
 			r.enqueue(ctx, e.Object.GetNamespace(), queue)
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], queue requests) {
-			if changed(e.ObjectOld, e.ObjectNew) {
+			if specChanged(e.ObjectOld, e.ObjectNew) {
 				r.enqueue(ctx, e.ObjectNew.GetNamespace(), queue)
 			}
 		},
@@ -99,11 +91,8 @@ func around[T client.Object](r *Reconciler) handler.TypedEventHandler[T, ctrl.Re
 	}
 }
 
-func changed(a, b client.Object) bool {
-	_, pausedBefore := a.GetAnnotations()[clusterv1.PausedAnnotation]
-	_, paused := b.GetAnnotations()[clusterv1.PausedAnnotation]
-	return a.GetGeneration() != b.GetGeneration() || a.GetDeletionTimestamp().IsZero() != b.GetDeletionTimestamp().IsZero() ||
-		pausedBefore != paused || !equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
+func specChanged[T client.Object](a, b T) bool {
+	return watch.Generation(a, b) || watch.Deletion(a, b) || watch.Owners(a, b) || watch.Annotated[T](clusterv1.PausedAnnotation)(a, b)
 }
 
 // enqueue asks for a pass over the reserved hosts of a namespace.

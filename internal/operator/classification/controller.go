@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
@@ -33,45 +33,27 @@ type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 // Controllers returns the controllers that run the reconcilers for changes in cache. The
 // caller starts and stops them.
 func (r *Reconcilers) Controllers(cache cache.Cache, options controller.Options) ([]controller.Controller, error) {
-	hostOptions, namespaceOptions := options, options
-	hostOptions.Reconciler, namespaceOptions.Reconciler = r.hosts, r.namespaces
-	labels, err := controller.NewUnmanaged("classification", hostOptions)
-	if err != nil {
-		return nil, err
-	}
-	counting, err := controller.NewUnmanaged("classification-namespace", namespaceOptions)
-	if err != nil {
-		return nil, err
-	}
 	// Each needs the queue of the other, which exists once it is started.
 	toHosts, toNamespaces := &inbox{}, &inbox{}
 	r.namespaces.label = func(req ctrl.Request) { toHosts.add(req, 0) }
 	r.hosts.wake = func(namespace string) { toNamespaces.add(inNamespace(namespace), countDelay) }
-	for _, watch := range []struct {
-		by      controller.Controller
-		sources []source.Source
-	}{
-		{labels, []source.Source{
-			source.Kind(cache, &v1alpha1.BareMetalHost{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.BareMetalHost]{}, relabelled),
-			source.Kind(cache, &v1alpha1.HardwareData{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HardwareData]{}, otherHardware),
-			toHosts.source(),
-		}},
-		{counting, []source.Source{
-			source.Kind(cache, &v1alpha1.HardwareClassification{}, counted[*v1alpha1.HardwareClassification](), otherProfile),
-			source.Kind(cache, &v1alpha1.BareMetalHost{}, counted[*v1alpha1.BareMetalHost](), otherCount),
-			source.Kind(cache, &v1alpha1.HardwareData{}, counted[*v1alpha1.HardwareData](), predicate.TypedFuncs[*v1alpha1.HardwareData]{
-				UpdateFunc: func(event.TypedUpdateEvent[*v1alpha1.HardwareData]) bool { return false },
-			}),
-			toNamespaces.source(),
-		}},
-	} {
-		for _, s := range watch.sources {
-			if err := watch.by.Watch(s); err != nil {
-				return nil, err
-			}
-		}
+	options.Reconciler = r.hosts
+	labels, err := watch.Controller("classification", options,
+		source.Kind(cache, &v1alpha1.BareMetalHost{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.BareMetalHost]{}, relabelled),
+		source.Kind(cache, &v1alpha1.HardwareData{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HardwareData]{}, otherHardware),
+		toHosts.source(),
+	)
+	if err != nil {
+		return nil, err
 	}
-	return []controller.Controller{labels, counting}, nil
+	options.Reconciler = r.namespaces
+	counting, err := watch.Controller("classification-namespace", options,
+		source.Kind(cache, &v1alpha1.HardwareClassification{}, counted[*v1alpha1.HardwareClassification](), otherProfile),
+		source.Kind(cache, &v1alpha1.BareMetalHost{}, counted[*v1alpha1.BareMetalHost](), otherCount),
+		source.Kind(cache, &v1alpha1.HardwareData{}, counted[*v1alpha1.HardwareData](), watch.Updates[*v1alpha1.HardwareData]()),
+		toNamespaces.source(),
+	)
+	return []controller.Controller{labels, counting}, err
 }
 
 // StripHardware keeps in the cache what is compared: a host's hardware has many kilobytes.
@@ -111,20 +93,13 @@ func counted[T client.Object]() handler.TypedEventHandler[T, ctrl.Request] {
 }
 
 // relabelled are changes of a host's labels by classifications, also by somebody else.
-var relabelled = predicate.TypedFuncs[*v1alpha1.BareMetalHost]{
-	UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.BareMetalHost]) bool {
-		return !maps.Equal(ours(e.ObjectOld), ours(e.ObjectNew))
-	},
-}
+var relabelled = watch.Updates(oursChanged)
 
 // otherCount are changes of a host that change a count.
-var otherCount = predicate.TypedFuncs[*v1alpha1.BareMetalHost]{
-	UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.BareMetalHost]) bool {
-		a, b := e.ObjectOld, e.ObjectNew
-		return a.Status.ErrorType != b.Status.ErrorType || a.DeletionTimestamp.IsZero() != b.DeletionTimestamp.IsZero() ||
-			!maps.Equal(ours(a), ours(b))
-	},
-}
+var otherCount = watch.Updates(watch.Deletion, oursChanged,
+	watch.Facts(func(h *v1alpha1.BareMetalHost) v1alpha1.ErrorType { return h.Status.ErrorType }))
+
+func oursChanged(a, b *v1alpha1.BareMetalHost) bool { return !maps.Equal(ours(a), ours(b)) }
 
 func ours(h *v1alpha1.BareMetalHost) map[string]string {
 	var found map[string]string
@@ -139,10 +114,7 @@ func ours(h *v1alpha1.BareMetalHost) map[string]string {
 	return found
 }
 
-var otherHardware = predicate.TypedGenerationChangedPredicate[*v1alpha1.HardwareData]{}
+var otherHardware = watch.Updates[*v1alpha1.HardwareData](watch.Generation)
 
 // otherProfile are changes of a profile by others than this controller.
-var otherProfile = predicate.Or[*v1alpha1.HardwareClassification](
-	predicate.TypedGenerationChangedPredicate[*v1alpha1.HardwareClassification]{},
-	predicate.TypedLabelChangedPredicate[*v1alpha1.HardwareClassification]{},
-)
+var otherProfile = watch.Updates[*v1alpha1.HardwareClassification](watch.Generation, watch.Labels)

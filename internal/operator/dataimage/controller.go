@@ -3,12 +3,11 @@ package dataimage
 import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch
@@ -19,28 +18,15 @@ import (
 // caller starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
-	c, err := controller.NewUnmanaged("dataimage", options)
-	if err != nil {
-		return nil, err
-	}
-	for _, watched := range []source.Source{
+	return watch.Controller("dataimage", options,
 		source.Kind(cache, &v1alpha1.DataImage{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.DataImage]{}),
 		source.Kind(cache, &v1alpha1.BareMetalHost{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.BareMetalHost]{}, relevant),
-	} {
-		if err := c.Watch(watched); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
+	)
 }
 
 // relevant are the changes of a host that the decision looks at. A host has the name of its
 // DataImage.
-var relevant = predicate.TypedFuncs[*v1alpha1.BareMetalHost]{
-	UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.BareMetalHost]) bool {
-		return factsOf(e.ObjectOld) != factsOf(e.ObjectNew)
-	},
-}
+var relevant = watch.Updates(watch.Facts(factsOf))
 
 // facts are what the decision needs of a host.
 type facts struct {

@@ -12,12 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/nodecache"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;create
@@ -31,22 +31,13 @@ func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, optio
 	options.Reconciler = r
 	// Nodes must not be decided about by two workers at the same time.
 	options.MaxConcurrentReconciles = 1
-	c, err := controller.NewUnmanaged("discovery", options)
-	if err != nil {
-		return nil, err
-	}
-	for _, watched := range []source.Source{
+	return watch.Controller("discovery", options,
 		source.Kind(cache, &discoveryv1.BareMetalHostDiscovery{},
 			&handler.TypedEnqueueRequestForObject[*discoveryv1.BareMetalHostDiscovery]{},
-			predicate.TypedGenerationChangedPredicate[*discoveryv1.BareMetalHostDiscovery]{}),
+			watch.Updates[*discoveryv1.BareMetalHostDiscovery](watch.Generation)),
 		source.Kind(cache, &v1alpha1.BareMetalHost{}, r.hostChanges()),
 		r.nodeChanges(nodes),
-	} {
-		if err := c.Watch(watched); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
+	)
 }
 
 type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]

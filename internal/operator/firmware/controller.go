@@ -14,12 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/nodecache"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch
@@ -38,47 +38,29 @@ type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
 // host of that name. The caller starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
-	c, err := controller.NewUnmanaged("firmware", options)
-	if err != nil {
-		return nil, err
-	}
-	for _, watched := range []source.Source{
-		source.Kind(cache, &v1alpha1.BareMetalHost{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.BareMetalHost]{}, updates(hostChanged)),
-		source.Kind(cache, &v1alpha1.HostFirmwareSettings{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostFirmwareSettings]{}, updates(settingsChanged)),
-		source.Kind(cache, &v1alpha1.HostFirmwareComponents{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostFirmwareComponents]{}, updates(componentsChanged)),
-		source.Kind(cache, &v1alpha1.HostUpdatePolicy{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostUpdatePolicy]{}, updates(ownersChanged[*v1alpha1.HostUpdatePolicy])),
+	return watch.Controller("firmware", options,
+		source.Kind(cache, &v1alpha1.BareMetalHost{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.BareMetalHost]{}, watch.Updates(watch.Annotated[*v1alpha1.BareMetalHost](v1alpha1.PausedAnnotation), watch.Facts(machineOf))),
+		source.Kind(cache, &v1alpha1.HostFirmwareSettings{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostFirmwareSettings]{}, watch.Updates[*v1alpha1.HostFirmwareSettings](watch.Generation, watch.Owners)),
+		source.Kind(cache, &v1alpha1.HostFirmwareComponents{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostFirmwareComponents]{}, watch.Updates(watch.Generation, watch.Owners, updatesChanged)),
+		source.Kind(cache, &v1alpha1.HostUpdatePolicy{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostUpdatePolicy]{}, watch.Updates[*v1alpha1.HostUpdatePolicy](watch.Owners)),
 		source.Kind(cache, &v1alpha1.FirmwareSchema{}, r.schemaChanges()),
 		r.nodeChanges(nodes),
-	} {
-		if err := c.Watch(watched); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
+	)
 }
 
-// updates lets an update of an object ask for a pass only when it changed in what matters.
-func updates[T client.Object](changed func(a, b T) bool) predicate.TypedPredicate[T] {
-	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }}
+// machine is which machine a host has, and whether its firmware can be read.
+type machine struct {
+	node   string
+	hasBMC bool
 }
 
-func hostChanged(a, b *v1alpha1.BareMetalHost) bool {
-	_, pausedBefore := a.Annotations[v1alpha1.PausedAnnotation]
-	_, paused := b.Annotations[v1alpha1.PausedAnnotation]
-	return a.Status.Provisioning.ID != b.Status.Provisioning.ID || a.HasBMC() != b.HasBMC() || pausedBefore != paused
+func machineOf(h *v1alpha1.BareMetalHost) machine {
+	return machine{h.Status.Provisioning.ID, h.HasBMC()}
 }
 
-func settingsChanged(a, b *v1alpha1.HostFirmwareSettings) bool {
-	return a.Generation != b.Generation || ownersChanged(a, b)
-}
-
-// componentsChanged also sees updates that the host controller has begun.
-func componentsChanged(a, b *v1alpha1.HostFirmwareComponents) bool {
-	return a.Generation != b.Generation || ownersChanged(a, b) || !equality.Semantic.DeepEqual(a.Status.Updates, b.Status.Updates)
-}
-
-func ownersChanged[T client.Object](a, b T) bool {
-	return !equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
+// updatesChanged sees updates that the host controller has begun.
+func updatesChanged(a, b *v1alpha1.HostFirmwareComponents) bool {
+	return !equality.Semantic.DeepEqual(a.Status.Updates, b.Status.Updates)
 }
 
 // schemaChanges asks for a pass over the hosts that used a schema which is gone.

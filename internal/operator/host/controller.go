@@ -3,9 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -16,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -24,6 +21,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/nodecache"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch;reboot
@@ -57,61 +55,34 @@ func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 // and in nodes. The caller starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
-	c, err := controller.NewUnmanaged("host", options)
-	if err != nil {
-		return nil, err
-	}
-	own := source.Kind(cache, &v1alpha1.BareMetalHost{},
-		&handler.TypedEnqueueRequestForObject[*v1alpha1.BareMetalHost]{}, relevant)
-	if err := c.Watch(own); err != nil {
-		return nil, err
+	sources := []source.Source{
+		source.Kind(cache, &v1alpha1.BareMetalHost{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.BareMetalHost]{}, relevant),
+		source.Kind(cache, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(func(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
+			return r.hostsWith(ctx, accessField, secret.Name, client.InNamespace(secret.Namespace))
+		})),
+		// These have the name of their host.
+		source.Kind(cache, &v1alpha1.DataImage{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.DataImage]{}, watch.Updates[*v1alpha1.DataImage](watch.Generation)),
+		source.Kind(cache, &v1alpha1.HostFirmwareSettings{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostFirmwareSettings]{},
+			changedUpdate(func(o *v1alpha1.HostFirmwareSettings) []metav1.Condition { return o.Status.Conditions })),
+		source.Kind(cache, &v1alpha1.HostFirmwareComponents{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostFirmwareComponents]{},
+			changedUpdate(func(o *v1alpha1.HostFirmwareComponents) []metav1.Condition { return o.Status.Conditions })),
+		source.Kind(cache, &v1alpha1.HostUpdatePolicy{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostUpdatePolicy]{}),
+		r.nodeChanges(nodes),
 	}
 	if r.Capacity > 0 {
-		if err := c.Watch(source.Kind(cache, &v1alpha1.BareMetalHost{}, r.slots.nextInTurn())); err != nil {
-			return nil, err
-		}
-	}
-	secrets := source.Kind(cache, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(func(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
-		return r.hostsWith(ctx, accessField, secret.Name, client.InNamespace(secret.Namespace))
-	}))
-	if err := c.Watch(secrets); err != nil {
-		return nil, err
-	}
-	images := source.Kind(cache, &v1alpha1.DataImage{},
-		&handler.TypedEnqueueRequestForObject[*v1alpha1.DataImage]{}, predicate.TypedGenerationChangedPredicate[*v1alpha1.DataImage]{})
-	if err := c.Watch(images); err != nil {
-		return nil, err
+		sources = append(sources, source.Kind(cache, &v1alpha1.BareMetalHost{}, r.slots.nextInTurn()))
 	}
 	if r.PreprovisioningImages {
-		ramdisks := source.Kind(cache, &v1alpha1.PreprovisioningImage{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PreprovisioningImage]{})
-		if err := c.Watch(ramdisks); err != nil {
-			return nil, err
-		}
+		sources = append(sources,
+			source.Kind(cache, &v1alpha1.PreprovisioningImage{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PreprovisioningImage]{}))
 	}
-	if err := c.Watch(r.nodeChanges(nodes)); err != nil {
-		return nil, err
-	}
-	return c, watchUpdates(cache, c)
-}
-
-// watchUpdates reconciles the host that an object with its name says something about.
-func watchUpdates(cache cache.Cache, c controller.Controller) error {
-	return errors.Join(
-		c.Watch(source.Kind(cache, &v1alpha1.HostFirmwareSettings{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostFirmwareSettings]{},
-			changedUpdate(func(o *v1alpha1.HostFirmwareSettings) []metav1.Condition { return o.Status.Conditions }))),
-		c.Watch(source.Kind(cache, &v1alpha1.HostFirmwareComponents{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostFirmwareComponents]{},
-			changedUpdate(func(o *v1alpha1.HostFirmwareComponents) []metav1.Condition { return o.Status.Conditions }))),
-		c.Watch(source.Kind(cache, &v1alpha1.HostUpdatePolicy{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostUpdatePolicy]{})),
-	)
+	return watch.Controller("host", options, sources...)
 }
 
 // changedUpdate lets a host be reconciled when an object asks for something else, or when
 // somebody has compared it with the machine; not for each reading of the machine.
-func changedUpdate[T client.Object](conditions func(T) []metav1.Condition) predicate.TypedFuncs[T] {
-	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool {
-		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
-			!equality.Semantic.DeepEqual(conditions(e.ObjectOld), conditions(e.ObjectNew))
-	}}
+func changedUpdate[T client.Object](conditions func(T) []metav1.Condition) predicate.TypedPredicate[T] {
+	return watch.Updates(watch.Generation, func(a, b T) bool { return !equality.Semantic.DeepEqual(conditions(a), conditions(b)) })
 }
 
 // WatchedSecrets selects the Secrets whose changes reconcile hosts.
@@ -130,15 +101,8 @@ func StripSecret(obj any) (any, error) {
 
 // relevant lets a host be reconciled when a person or another controller changed
 // it, and not when this one wrote its status.
-var relevant = predicate.TypedFuncs[*v1alpha1.BareMetalHost]{
-	UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.BareMetalHost]) bool {
-		a, b := e.ObjectOld, e.ObjectNew
-		return a.Generation != b.Generation ||
-			a.DeletionTimestamp.IsZero() != b.DeletionTimestamp.IsZero() ||
-			!maps.Equal(a.Annotations, b.Annotations) ||
-			len(a.Finalizers) != len(b.Finalizers)
-	},
-}
+var relevant = watch.Updates(watch.Generation, watch.Deletion, watch.Annotations,
+	watch.Facts(func(h *v1alpha1.BareMetalHost) int { return len(h.Finalizers) }))
 
 // nodeChanges reconciles the hosts of nodes that changed. A node without a host
 // may be the one that hosts without a node wait for.

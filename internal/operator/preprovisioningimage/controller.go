@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
 // +kubebuilder:rbac:groups=metal3.io,resources=preprovisioningimages,verbs=get;list;watch;patch
@@ -41,19 +42,10 @@ func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 // caller starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
-	c, err := controller.NewUnmanaged("preprovisioningimage", options)
-	if err != nil {
-		return nil, err
-	}
-	for _, watched := range []source.Source{
+	return watch.Controller("preprovisioningimage", options,
 		source.Kind(cache, &v1alpha1.PreprovisioningImage{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PreprovisioningImage]{}),
 		source.Kind(cache, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(r.imagesWith)),
-	} {
-		if err := c.Watch(watched); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
+	)
 }
 
 // imagesWith are the requests for the images whose network configuration is in a Secret.

@@ -8,13 +8,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch
@@ -43,19 +42,10 @@ func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 // caller starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
-	c, err := controller.NewUnmanaged("subscription", options)
-	if err != nil {
-		return nil, err
-	}
-	for _, watched := range []source.Source{
+	return watch.Controller("subscription", options,
 		source.Kind(cache, &v1alpha1.BMCEventSubscription{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.BMCEventSubscription]{}, asked),
 		source.Kind(cache, &v1alpha1.BareMetalHost{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofHost), relevant),
-	} {
-		if err := c.Watch(watched); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
+	)
 }
 
 // ofHost are the requests for the subscriptions of a host.
@@ -74,18 +64,10 @@ func (r *Reconciler) ofHost(ctx context.Context, h *v1alpha1.BareMetalHost) []ct
 }
 
 // asked are changes by others than this controller: spec never changes.
-var asked = predicate.TypedFuncs[*v1alpha1.BMCEventSubscription]{
-	UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.BMCEventSubscription]) bool {
-		return e.ObjectOld.DeletionTimestamp.IsZero() != e.ObjectNew.DeletionTimestamp.IsZero()
-	},
-}
+var asked = watch.Updates[*v1alpha1.BMCEventSubscription](watch.Deletion)
 
 // relevant are the changes of a host that the decision looks at.
-var relevant = predicate.TypedFuncs[*v1alpha1.BareMetalHost]{
-	UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.BareMetalHost]) bool {
-		return factsOf(e.ObjectOld) != factsOf(e.ObjectNew)
-	},
-}
+var relevant = watch.Updates(watch.Facts(factsOf))
 
 // facts are what the decision needs of a host.
 type facts struct {

@@ -1,0 +1,76 @@
+// Package watch makes controllers that watch objects, and says which updates of an object ask
+// for a pass.
+package watch
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// Controller returns a controller that runs the reconciler of the options for what the sources
+// ask for. The caller starts and stops it.
+func Controller(name string, options controller.Options, sources ...source.Source) (controller.Controller, error) {
+	c, err := controller.NewUnmanaged(name, options)
+	if err != nil {
+		return nil, fmt.Errorf("make the controller %s: %w", name, err)
+	}
+	for _, s := range sources {
+		if err := c.Watch(s); err != nil {
+			return nil, fmt.Errorf("let the controller %s watch: %w", name, err)
+		}
+	}
+	return c, nil
+}
+
+// Updates lets an update of an object ask for a pass only when one of some functions sees a
+// change between the object before and after; with none of them, no update does. Objects that
+// come or go always ask for one.
+func Updates[T client.Object](changed ...func(a, b T) bool) predicate.TypedPredicate[T] {
+	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool {
+		return slices.ContainsFunc(changed, func(sees func(a, b T) bool) bool { return sees(e.ObjectOld, e.ObjectNew) })
+	}}
+}
+
+// Facts sees changes of what a function tells of an object.
+func Facts[T client.Object, F comparable](of func(T) F) func(a, b T) bool {
+	return func(a, b T) bool { return of(a) != of(b) }
+}
+
+// Generation sees changes of the spec, and the beginning of a deletion that has to wait for a
+// finalizer. The API server does not count changes of metadata, and those of the status only
+// for kinds without that subresource.
+func Generation[T client.Object](a, b T) bool { return a.GetGeneration() != b.GetGeneration() }
+
+// Deletion sees the beginning of a deletion that has to wait for a finalizer.
+func Deletion[T client.Object](a, b T) bool {
+	return a.GetDeletionTimestamp().IsZero() != b.GetDeletionTimestamp().IsZero()
+}
+
+// Annotations sees changes of any annotation.
+func Annotations[T client.Object](a, b T) bool {
+	return !maps.Equal(a.GetAnnotations(), b.GetAnnotations())
+}
+
+// Annotated sees an annotation come or go, and not a change of its value.
+func Annotated[T client.Object](key string) func(a, b T) bool {
+	return Facts(func(obj T) bool {
+		_, is := obj.GetAnnotations()[key]
+		return is
+	})
+}
+
+// Labels sees changes of any label.
+func Labels[T client.Object](a, b T) bool { return !maps.Equal(a.GetLabels(), b.GetLabels()) }
+
+// Owners sees changes of the references to owners.
+func Owners[T client.Object](a, b T) bool {
+	return !equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
+}
