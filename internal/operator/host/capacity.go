@@ -96,6 +96,13 @@ func (g *granted) add(host types.UID, now time.Time, busy []v1alpha1.BareMetalHo
 	return true
 }
 
+// shown forgets the grant of a host that the cache has shown in a busy state.
+func (g *granted) shown(host types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.hosts, host)
+}
+
 // take reports whether a host may begin an operation. Otherwise it is delayed.
 func (c capacity) take(ctx context.Context, s *scope, operation v1alpha1.OperationName) (free bool, res result, err error) {
 	if c.limit <= 0 || !takesSlot(s.host) {

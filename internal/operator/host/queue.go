@@ -15,13 +15,14 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
+// passQueue is the queue of a controller.
+type passQueue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
 // nextInTurn asks for passes over the hosts that are next in the queue when another one gives up its
 // slot or its place. It asks for as many as slots are free, and leaves the others
 // alone.
 func (c capacity) nextInTurn() handler.TypedEventHandler[*v1alpha1.BareMetalHost, ctrl.Request] {
-	wake := func(ctx context.Context, queue requests) {
+	wake := func(ctx context.Context, queue passQueue) {
 		next, err := c.next(ctx)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "Hosts that wait for a slot could not be listed")
@@ -31,12 +32,16 @@ func (c capacity) nextInTurn() handler.TypedEventHandler[*v1alpha1.BareMetalHost
 		}
 	}
 	return handler.TypedFuncs[*v1alpha1.BareMetalHost, ctrl.Request]{
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*v1alpha1.BareMetalHost], queue requests) {
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*v1alpha1.BareMetalHost], queue passQueue) {
+			if isBusy(e.ObjectOld) || isBusy(e.ObjectNew) {
+				c.granted.shown(e.ObjectNew.UID)
+			}
 			if isBusy(e.ObjectOld) && !isBusy(e.ObjectNew) || isQueued(e.ObjectOld) && !isQueued(e.ObjectNew) {
 				wake(ctx, queue)
 			}
 		},
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*v1alpha1.BareMetalHost], queue requests) {
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*v1alpha1.BareMetalHost], queue passQueue) {
+			c.granted.shown(e.Object.UID)
 			if isBusy(e.Object) || isQueued(e.Object) {
 				wake(ctx, queue)
 			}

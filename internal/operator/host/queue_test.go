@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -68,7 +69,7 @@ func TestOnlyTheHostsWhoseTurnItIsAreWoken(t *testing.T) {
 			if tt.after != nil {
 				objects = append(objects, tt.after.DeepCopy())
 			}
-			c := capacity{client: newAPI(t, objects...), limit: 2, maxBackoff: time.Hour, now: func() time.Time { return testNow }}
+			c := testCapacity(t, newAPI(t, objects...), 2)
 			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 			defer queue.ShutDown()
 			if tt.after == nil {
@@ -88,45 +89,59 @@ func TestOnlyTheHostsWhoseTurnItIsAreWoken(t *testing.T) {
 	}
 }
 
-// TestNobodyIsLeftWaitingWhenEachSlotIsGivenOn lets hosts run only when they are woken.
-func TestNobodyIsLeftWaitingWhenEachSlotIsGivenOn(t *testing.T) {
-	const hosts = 50
+// testCapacity are so many slots.
+func testCapacity(t *testing.T, api client.Client, limit int) capacity {
+	t.Helper()
+	metrics, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return capacity{
+		client: api, metrics: metrics, limit: limit, maxBackoff: time.Hour, now: func() time.Time { return testNow },
+		granted: &granted{hosts: map[types.UID]time.Time{}},
+	}
+}
+
+// TestEachHostThatIsWokenGetsItsSlot lets hosts run only when they are woken.
+func TestEachHostThatIsWokenGetsItsSlot(t *testing.T) {
+	const hosts = 20
 	var objects []client.Object
 	for i := range hosts {
 		objects = append(objects, inLine(fmt.Sprintf("h%02d", i), i))
 	}
 	api := newAPI(t, append(objects, atItsWork("a"))...)
-	c := capacity{client: api, limit: 1, maxBackoff: time.Hour, now: func() time.Time { return testNow }}
+	c := testCapacity(t, api, 1)
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 	defer queue.ShutDown()
-	at := atItsWork("a")
+	read := func(name string) *v1alpha1.BareMetalHost {
+		h := &v1alpha1.BareMetalHost{}
+		if err := api.Get(t.Context(), client.ObjectKey{Namespace: "metal", Name: name}, h); err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	becomes := func(h *v1alpha1.BareMetalHost, state v1alpha1.ProvisioningState) {
+		before := read(h.Name)
+		h.Status.Provisioning.State, h.Status.Operation = state, v1alpha1.OperationStatus{}
+		if err := api.Status().Update(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		c.nextInTurn().Update(t.Context(), event.TypedUpdateEvent[*v1alpha1.BareMetalHost]{ObjectOld: before, ObjectNew: read(h.Name)}, queue)
+	}
+	becomes(read("a"), v1alpha1.StateProvisioned)
 	for i := range hosts {
-		done := at.DeepCopy()
-		if err := api.Get(t.Context(), client.ObjectKeyFromObject(at), done); err != nil {
-			t.Fatal(err)
-		}
-		before := done.DeepCopy()
-		done.Status.Provisioning.State = v1alpha1.StateProvisioned
-		if err := api.Status().Update(t.Context(), done); err != nil {
-			t.Fatal(err)
-		}
-		c.nextInTurn().Update(t.Context(), event.TypedUpdateEvent[*v1alpha1.BareMetalHost]{ObjectOld: before, ObjectNew: done}, queue)
-		want := fmt.Sprintf("h%02d", i)
+		name := fmt.Sprintf("h%02d", i)
 		if queue.Len() != 1 {
-			t.Fatalf("%d hosts were woken, want %s alone", queue.Len(), want)
+			t.Fatalf("%d hosts were woken, want %s alone", queue.Len(), name)
 		}
 		request, _ := queue.Get()
 		queue.Done(request)
-		if request.Name != want {
-			t.Fatalf("%s was woken, want %s", request.Name, want)
+		s := newScope(read(request.Name), testNow, time.Minute)
+		free, _, err := c.take(t.Context(), s, v1alpha1.OperationRegister)
+		if err != nil || !free || request.Name != name {
+			t.Fatalf("%s was woken and gets a slot: %t, %v; want %s to get it", request.Name, free, err, name)
 		}
-		at = inLine(request.Name, i)
-		if err := api.Get(t.Context(), request.NamespacedName, at); err != nil {
-			t.Fatal(err)
-		}
-		at.Status.Provisioning.State, at.Status.Operation = v1alpha1.StateInspecting, v1alpha1.OperationStatus{}
-		if err := api.Status().Update(t.Context(), at); err != nil {
-			t.Fatal(err)
-		}
+		becomes(s.host, v1alpha1.StateInspecting)
+		becomes(read(name), v1alpha1.StateProvisioned)
 	}
 }
