@@ -3,6 +3,7 @@ package operator_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,32 @@ func TestStatusAnnotationIsRestoredOnce(t *testing.T) {
 	})
 	if got := b.host("restored").Status.Provisioning; got.ID != id || got.State != v1alpha1.StateAvailable {
 		t.Errorf("provisioning = %+v, want it unchanged", got)
+	}
+}
+
+// TestAvailableHostIsRestoredThoughFinalizerAndLabelAreMissing creates hosts as a backup without
+// metadata does. The status of the first write has to be one that the API server takes.
+func TestAvailableHostIsRestoredThoughFinalizerAndLabelAreMissing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	restored := func(id string) func(*v1alpha1.BareMetalHost) {
+		return func(h *v1alpha1.BareMetalHost) {
+			h.Annotations = map[string]string{
+				v1alpha1.StatusAnnotation: fmt.Sprintf(`{"operationalStatus":"OK","provisioning":{"ID":%q,"state":"available"}}`, id),
+			}
+		}
+	}
+	b.plainHost("plain", restored(b.boot("demo-plain")))
+	b.bmcHost("web", restored(""))
+	for _, name := range []string{"plain", "web"} {
+		b.hasCondition(name, v1alpha1.AvailableForProvisioningCondition, metav1.ConditionTrue, v1alpha1.AvailableReason)
+		h := b.host(name)
+		if !slices.Contains(h.Finalizers, v1alpha1.HostFinalizer) {
+			t.Errorf("%s has the finalizers %q, want the operator's", name, h.Finalizers)
+		}
+		if _, there := h.Labels[v1alpha1.PowerManagementLabel]; there == h.HasBMC() {
+			t.Errorf("%s has the labels %v", name, h.Labels)
+		}
 	}
 }
 
