@@ -88,6 +88,10 @@ func startKubeProxy(t *testing.T, config *rest.Config, kube client.Client, names
 	return p
 }
 
+// forgetDelay is how long the API server takes to forget that a machine is off. An operator that
+// asks for its power before that is done has it on by then.
+const forgetDelay = 2 * time.Second
+
 // write passes a write on, unless the operator is killed before that. After that, the operator
 // does not hear of the answer.
 func (p *kubeProxy) write(w http.ResponseWriter, r *http.Request, name string, pass http.Handler) {
@@ -97,6 +101,12 @@ func (p *kubeProxy) write(w http.ResponseWriter, r *http.Request, name string, p
 	if p.take(writePoint{"before", name}) {
 		p.kill()
 		panic(http.ErrAbortHandler)
+	}
+	if strings.Contains(name, forgetsHold) {
+		select {
+		case <-time.After(forgetDelay):
+		case <-r.Context().Done():
+		}
 	}
 	answer, began := httptest.NewRecorder(), time.Now()
 	pass.ServeHTTP(answer, r)
