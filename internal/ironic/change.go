@@ -60,8 +60,6 @@ type ProvisionOptions struct {
 	Steps []map[string]any
 	// ConfigDrive is that of a deployment.
 	ConfigDrive map[string]any
-	// DisableRamdisk is for clean and service. The API has it from 1.70 and 1.108 on.
-	DisableRamdisk bool
 }
 
 // stepsField are the names of the steps in a request, by verb.
@@ -83,9 +81,6 @@ func (c *Client) ProvisionWith(ctx context.Context, ident string, verb Verb, opt
 	}
 	if opts.ConfigDrive != nil {
 		body["configdrive"] = opts.ConfigDrive
-	}
-	if opts.DisableRamdisk {
-		body["disable_ramdisk"] = true
 	}
 	return c.onNode(ctx, string(verb), ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
 		return nodes.ChangeProvisionState(ctx, service, segment, body).ExtractErr()

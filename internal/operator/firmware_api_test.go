@@ -212,7 +212,7 @@ func TestMachineIsReadAgainWhenAServiceEnds(t *testing.T) {
 	}
 	steps := append(provisioner.SettingSteps(settings, map[string]string{"BootTimeout": "30"}),
 		provisioner.FirmwareSteps([]provisioner.FirmwareUpdate{{Component: "bmc", URL: "https://images/9.9.bin"}})...)
-	if err := b.engine.Service(t.Context(), id, steps, provisioner.StepOptions{}); err != nil {
+	if err := b.engine.Service(t.Context(), id, steps); err != nil {
 		t.Fatal(err)
 	}
 	b.hfs("web", func(h *v1alpha1.HostFirmwareSettings) string {

@@ -41,19 +41,19 @@ func (e remoteImages) Deploy(ctx context.Context, id string, d provisioner.Deplo
 }
 
 // Clean runs steps of cleaning; see [provisioner.Worker].
-func (e remoteImages) Clean(ctx context.Context, id string, steps []node.Step, opts provisioner.StepOptions) error {
+func (e remoteImages) Clean(ctx context.Context, id string, steps []node.Step) error {
 	if err := checkURLs("firmware", provisioner.FirmwareURLs(steps)...); err != nil {
 		return err
 	}
-	return e.Engine.Clean(ctx, id, steps, opts)
+	return e.Engine.Clean(ctx, id, steps)
 }
 
 // Service runs steps on a deployed node; see [provisioner.Worker].
-func (e remoteImages) Service(ctx context.Context, id string, steps []node.Step, opts provisioner.StepOptions) error {
+func (e remoteImages) Service(ctx context.Context, id string, steps []node.Step) error {
 	if err := checkURLs("firmware", provisioner.FirmwareURLs(steps)...); err != nil {
 		return err
 	}
-	return e.Engine.Service(ctx, id, steps, opts)
+	return e.Engine.Service(ctx, id, steps)
 }
 
 // AttachImage puts an image into a virtual drive; see [provisioner.MediaController].

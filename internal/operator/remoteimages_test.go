@@ -24,8 +24,8 @@ func TestEngineGetsNoURLOfItsOwnMachine(t *testing.T) {
 		"a node in use":             updateErr,
 		"an image":                  engine.Deploy(t.Context(), "n", *image),
 		"the sums of an image":      engine.Deploy(t.Context(), "n", sums),
-		"firmware":                  engine.Clean(t.Context(), "n", firmware, provisioner.StepOptions{}),
-		"firmware of a node in use": engine.Service(t.Context(), "n", firmware, provisioner.StepOptions{}),
+		"firmware":                  engine.Clean(t.Context(), "n", firmware),
+		"firmware of a node in use": engine.Service(t.Context(), "n", firmware),
 		"a data image":              engine.AttachImage(t.Context(), "n", local),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "--allow-local-image-urls") {

@@ -138,7 +138,7 @@ func (b *bench) stepsOf(name string, verb demo.Verb) []string {
 	var names []string
 	for _, e := range b.engine.Effects(provisioner.NodeName(b.namespace, name)) {
 		if s, ok := e.Request.(demo.Steps); ok && e.Verb == verb {
-			for _, step := range s.Steps {
+			for _, step := range s {
 				names = append(names, step.Name())
 			}
 		}

@@ -116,7 +116,7 @@ func TestProvisionerTakesAMachineThroughItsLife(t *testing.T) {
 	p.ask(t, func(ctx context.Context) error { return p.Provide(ctx, id, provisioner.ProvideOptions{}) })
 	p.settles(t, id, node.Available)
 
-	if err := p.Service(ctx, id, []node.Step{{Interface: "power", Step: "reboot"}}, provisioner.StepOptions{}); !errors.Is(err, provisioner.ErrConflict) {
+	if err := p.Service(ctx, id, []node.Step{{Interface: "power", Step: "reboot"}}); !errors.Is(err, provisioner.ErrConflict) {
 		t.Errorf("service of a node without a deployment: %v, want a conflict", err)
 	}
 	image := serveImage(t)
@@ -172,7 +172,7 @@ func (p *provisioned) update(t *testing.T, id string, opts provisioner.UpdateOpt
 
 // runsSteps changes a BIOS setting by clean or service.
 func (p *provisioned) runsSteps(t *testing.T, id string, end node.State,
-	run func(context.Context, string, []node.Step, provisioner.StepOptions) error, attribute, value string,
+	run func(context.Context, string, []node.Step) error, attribute, value string,
 ) {
 	t.Helper()
 	settings, err := p.Settings(t.Context(), id)
@@ -183,7 +183,7 @@ func (p *provisioned) runsSteps(t *testing.T, id string, end node.State,
 	if len(steps) != 1 {
 		t.Fatalf("steps %v for %s = %s with %d settings", steps, attribute, value, len(settings))
 	}
-	p.ask(t, func(ctx context.Context) error { return run(ctx, id, steps, provisioner.StepOptions{}) })
+	p.ask(t, func(ctx context.Context) error { return run(ctx, id, steps) })
 	p.settles(t, id, end)
 	if got := p.Machine(0).BMC().BIOS()[attribute]; got != value {
 		t.Errorf("%s is %v, want %s", attribute, got, value)
@@ -263,7 +263,7 @@ func TestProvisionerUsesWhatABMCCanDo(t *testing.T) {
 		raid := &v1alpha1.RAIDConfig{HardwareRAIDVolumes: volumes}
 		p.ask(t, func(ctx context.Context) error { return p.SetTargetRAID(ctx, id, raid) })
 		p.ask(t, func(ctx context.Context) error {
-			return p.Clean(ctx, id, provisioner.RAIDSteps(raid), provisioner.StepOptions{})
+			return p.Clean(ctx, id, provisioner.RAIDSteps(raid))
 		})
 		p.settles(t, id, node.Manageable)
 		if got := machine.Volumes(); len(got) != len(volumes) {
@@ -361,14 +361,12 @@ func TestProvisionerWorksWithoutMachines(t *testing.T) {
 	}{
 		{func(ctx context.Context) error { return p.Manage(ctx, n.ID) }, node.Manageable},
 		{func(ctx context.Context) error { return p.Inspect(ctx, n.ID) }, node.Manageable},
-		{func(ctx context.Context) error { return p.Clean(ctx, n.ID, steps, provisioner.StepOptions{}) }, node.Manageable},
+		{func(ctx context.Context) error { return p.Clean(ctx, n.ID, steps) }, node.Manageable},
 		{func(ctx context.Context) error { return p.Provide(ctx, n.ID, provisioner.ProvideOptions{}) }, node.Available},
 		{func(ctx context.Context) error {
 			return p.Deploy(ctx, n.ID, provisioner.Deployment{InstanceID: instanceUUID, Image: &v1alpha1.Image{URL: "http://192.0.2.9/os.raw"}})
 		}, node.Active},
-		{func(ctx context.Context) error {
-			return p.Service(ctx, n.ID, steps, provisioner.StepOptions{DisableRamdisk: true})
-		}, node.Active},
+		{func(ctx context.Context) error { return p.Service(ctx, n.ID, steps) }, node.Active},
 		{func(ctx context.Context) error { return p.SetMaintenance(ctx, n.ID, "fan") }, node.Active},
 		{func(ctx context.Context) error { return p.SetMaintenance(ctx, n.ID, "") }, node.Active},
 		{func(ctx context.Context) error { return p.Undeploy(ctx, n.ID) }, node.Available},

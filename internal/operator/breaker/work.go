@@ -37,8 +37,8 @@ func (e *Engine) Inspect(ctx context.Context, id string) error {
 }
 
 // Clean runs steps of cleaning; see [provisioner.Worker].
-func (e *Engine) Clean(ctx context.Context, id string, steps []node.Step, opts provisioner.StepOptions) error {
-	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.Clean(ctx, id, steps, opts) })
+func (e *Engine) Clean(ctx context.Context, id string, steps []node.Step) error {
+	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.Clean(ctx, id, steps) })
 }
 
 // SetTargetRAID writes volumes to be created; see [provisioner.Worker].
@@ -72,8 +72,8 @@ func (e *Engine) CanService(ctx context.Context) (bool, error) {
 }
 
 // Service runs steps on a deployed node; see [provisioner.Worker].
-func (e *Engine) Service(ctx context.Context, id string, steps []node.Step, opts provisioner.StepOptions) error {
-	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.Service(ctx, id, steps, opts) })
+func (e *Engine) Service(ctx context.Context, id string, steps []node.Step) error {
+	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.Service(ctx, id, steps) })
 }
 
 // SetAutomatedCleaning turns automated cleaning on or off; see [provisioner.Worker].

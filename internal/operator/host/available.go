@@ -102,8 +102,8 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 		return s.moveTo(v1alpha1.StateExternallyProvisioned), nil
 	case availableLost:
 		why := withReason(fmt.Sprintf("Node %s changed to state %q without a request of this host", s.node.ID, s.node.State), s.node.LastError)
-		s.warn(eventNodeLeftAvailable, "%s", cut(why))
-		s.working(v1alpha1.PreparingReason, "%s", cut(why))
+		s.warn(eventNodeLeftAvailable, "%s", node.CutText(why))
+		s.working(v1alpha1.PreparingReason, "%s", node.CutText(why))
 		return s.moveTo(v1alpha1.StatePreparing), nil
 	case availableInspect:
 		if free, res, err := p.slots.take(ctx, s, v1alpha1.OperationInspect); !free {
@@ -165,7 +165,7 @@ func isAttempted(h *v1alpha1.BareMetalHost) bool {
 
 func deploymentName(image *v1alpha1.Image, deploy *v1alpha1.CustomDeploy) string {
 	if url := imageURL(image); url != "" {
-		return "the image " + cut(node.MaskURLs(url))
+		return "the image " + node.CutText(node.MaskURLs(url))
 	}
 	return "the method " + deployMethod(deploy)
 }

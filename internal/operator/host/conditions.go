@@ -96,7 +96,7 @@ func servicing(s *scope) bool {
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: cut(message)}
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: node.CutText(message)}
 }
 
 func manageable(s *scope) metav1.Condition {
@@ -167,7 +167,7 @@ func availableForProvisioning(s *scope) metav1.Condition {
 	case s.node.State != node.Available:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NotAvailableReason, "The node is in state "+string(s.node.State))
 	case s.node.Maintenance:
-		return condition(kind, metav1.ConditionFalse, v1alpha1.NotAvailableReason, withReason("The node is in maintenance", cut(s.node.MaintenanceReason)))
+		return condition(kind, metav1.ConditionFalse, v1alpha1.NotAvailableReason, withReason("The node is in maintenance", node.CutText(s.node.MaintenanceReason)))
 	case s.host.HasBMC():
 		return condition(kind, metav1.ConditionTrue, v1alpha1.AvailableReason, "The host is free")
 	case !s.agentAlive():

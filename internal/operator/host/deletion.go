@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/discovery"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
@@ -172,7 +173,7 @@ func (p deleting) forget(ctx context.Context, s *scope) error {
 		s.working(v1alpha1.DeletingReason, messageNotDeleted)
 		return &failure{v1alpha1.OperationDelete, fmt.Errorf("delete node %s: %w", id, err)}
 	default:
-		s.warn(eventDeleteGaveUp, "Node %s may still be in the engine and has to be deleted there: %s", id, cut(err.Error()))
+		s.warn(eventDeleteGaveUp, "Node %s may still be in the engine and has to be deleted there: %s", id, node.CutText(err.Error()))
 		count(p.metrics.gaveUp, s.host)
 		return nil
 	}

@@ -53,7 +53,7 @@ func (w work) givesUp(s *scope, operation v1alpha1.OperationName, err error) boo
 	if !errors.As(err, &failed) || s.operation(operation).Failures+1 < deleteAttempts {
 		return false
 	}
-	s.warn(eventDeletedWithoutCleaning, "The deployment could not be removed, so data stays on the disks: %s", cut(err.Error()))
+	s.warn(eventDeletedWithoutCleaning, "The deployment could not be removed, so data stays on the disks: %s", node.CutText(err.Error()))
 	count(w.metrics.uncleaned, s.host)
 	return true
 }

@@ -78,7 +78,7 @@ func (r *Reconciler) showError(s *scope, res result, err error) (result, bool) {
 	case errors.Is(err, provisioner.ErrBusy):
 		res.requeueAfter = requeue.WhileBusy(r.busy.add(s.host.UID), string(s.host.UID))
 	case errors.Is(err, provisioner.ErrUnreachable):
-		s.engineReason, s.engineError = v1alpha1.EngineUnreachableReason, cut(err.Error())
+		s.engineReason, s.engineError = v1alpha1.EngineUnreachableReason, node.CutText(err.Error())
 		wait := blipWait
 		if conditionOf(s.before.Status.Conditions, v1alpha1.ManageableCondition).Reason == v1alpha1.EngineUnreachableReason {
 			wait = requeue.Unreachable
@@ -86,7 +86,7 @@ func (r *Reconciler) showError(s *scope, res result, err error) (result, bool) {
 		res.requeueAfter = requeue.Spread(wait, wait/2, string(s.host.UID), 0)
 		count(r.Metrics.notReady, s.host)
 	case errors.Is(err, provisioner.ErrDenied):
-		s.engineReason, s.engineError = v1alpha1.EngineDeniedReason, cut(err.Error())
+		s.engineReason, s.engineError = v1alpha1.EngineDeniedReason, node.CutText(err.Error())
 	case errors.Is(err, provisioner.ErrNotFound):
 		// The node was deleted between two calls; the next pass looks it up.
 		res.requeueAfter = soon
@@ -117,7 +117,7 @@ func (r *Reconciler) tell(ctx context.Context, s *scope, refusal error) {
 		return
 	}
 	told := newScope(s.before.DeepCopy(), s.now, s.agentWindow)
-	told.waiting("The API server refuses what this host needs, and is asked again: %s", cut(refusal.Error()))
+	told.waiting("The API server refuses what this host needs, and is asked again: %s", node.CutText(refusal.Error()))
 	told.set(progressing(told))
 	if equality.Semantic.DeepEqual(told.before.Status, told.host.Status) {
 		return
@@ -222,6 +222,3 @@ func (r *Reconciler) remember(s *scope, written *v1alpha1.BareMetalHost) {
 func locked(base *v1alpha1.BareMetalHost) client.Patch {
 	return client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 }
-
-// cut shortens text from outside and takes credentials out of it.
-func cut(text string) string { return node.CutText(text) }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // imageAuthError is a Secret for an OCI registry that cannot be used; reason is that of the
@@ -95,14 +96,14 @@ func loginFor(secret string, logins map[string]registryLogin, image string) (str
 		}
 	}
 	if !found {
-		return "", parseError(secret, "has no entry for the registry "+cut(registry))
+		return "", parseError(secret, "has no entry for the registry "+node.CutText(registry))
 	}
 	if chosen.Auth == "" {
 		chosen.Auth = base64.StdEncoding.EncodeToString([]byte(chosen.Username + ":" + chosen.Password))
 	}
 	text, err := base64.StdEncoding.DecodeString(chosen.Auth)
 	if user, password, ok := strings.Cut(string(text), ":"); err != nil || !ok || cmp.Or(user, password) == "" {
-		return "", parseError(secret, "has an entry for "+cut(registry)+" without a user name and a password")
+		return "", parseError(secret, "has an entry for "+node.CutText(registry)+" without a user name and a password")
 	}
 	return chosen.Auth, nil
 }

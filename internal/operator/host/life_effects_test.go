@@ -53,9 +53,9 @@ func (w observedEngine) Undeploy(ctx context.Context, id string) error {
 	return w.Engine.Undeploy(ctx, id)
 }
 
-func (w observedEngine) Service(ctx context.Context, id string, steps []node.Step, o provisioner.StepOptions) error {
+func (w observedEngine) Service(ctx context.Context, id string, steps []node.Step) error {
 	w.look(askService)
-	return w.Engine.Service(ctx, id, steps, o)
+	return w.Engine.Service(ctx, id, steps)
 }
 
 func (w observedEngine) Delete(ctx context.Context, id string, mark provisioner.Mark) error {

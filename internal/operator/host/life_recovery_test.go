@@ -169,7 +169,7 @@ func TestStepsThatHaveRunAreRecordedAlsoWhenOthersAreAskedForByThen(t *testing.T
 	if h.Status.Provisioning.RAID == nil || h.Status.Updates.Settings.Applied != 1 || h.Status.Updates.Settings.Requested != 2 {
 		t.Errorf("volumes %v and settings %+v, want what was made, and that the newer settings are asked for", h.Status.Provisioning.RAID, h.Status.Updates.Settings)
 	}
-	if steps := l.last("web", demo.VerbClean).(demo.Steps).Steps; len(steps) != 1 || steps[0].Interface != "bios" {
+	if steps := l.last("web", demo.VerbClean).(demo.Steps); len(steps) != 1 || steps[0].Interface != "bios" {
 		t.Errorf("the other steps are %+v, want the settings alone", steps)
 	}
 	l.rests("web", v1alpha1.StateAvailable)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -111,7 +112,7 @@ func (p linked) keep(s *scope, why error) result {
 	reason, what := eventImportLost, "The engine no longer knows node "+*id
 	switch {
 	case isConflict(why):
-		reason, what, *id = eventImportConflict, capitalized(cut(why.Error())), ""
+		reason, what, *id = eventImportConflict, capitalized(node.CutText(why.Error())), ""
 	case *id == "":
 		what = "The engine has no node for this host"
 	}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // pending is the condition UpdatePending of a host in use.
@@ -103,7 +104,7 @@ func blockedByPolicy(s *scope, all changes) *updatePending {
 	if len(unknown) > 0 {
 		pending.message += "; " + strings.Join(unknown, " and ") + ", which is unknown and counts as " + string(v1alpha1.UpdateOnPreparing)
 		if s.lastMessage(v1alpha1.UpdatePendingCondition) != pending.message {
-			s.warn(eventUnknownUpdatePolicy, "HostUpdatePolicy %s: %s, which counts as %s", name, cut(strings.Join(unknown, " and ")), v1alpha1.UpdateOnPreparing)
+			s.warn(eventUnknownUpdatePolicy, "HostUpdatePolicy %s: %s, which counts as %s", name, node.CutText(strings.Join(unknown, " and ")), v1alpha1.UpdateOnPreparing)
 		}
 	}
 	return pending

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
-	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
 // liveUpdate gives a machine in use BIOS settings and firmware, when its owner restarts it and
@@ -107,7 +106,7 @@ func (p liveUpdate) take(ctx context.Context, s *scope, live changes, v serviceV
 		s.working(v1alpha1.ServicingReason, "The live update is complete; its outcome is being read")
 		return steering{result: result{requeueAfter: observePoll}}, nil
 	case serviceBlocked:
-		s.waiting("%s", cut(withReason("The node is in state \"service failed\", and a person or another client has to end that", cmp.Or(v.node.MaintenanceReason, v.node.LastError))))
+		s.waiting("%s", node.CutText(withReason("The node is in state \"service failed\", and a person or another client has to end that", cmp.Or(v.node.MaintenanceReason, v.node.LastError))))
 		return steering{}, nil
 	case serviceUnbootable:
 		s.waiting("The restart waits for the ramdisk of the update: %s", s.ramdiskMissing)
@@ -129,7 +128,7 @@ func (p liveUpdate) take(ctx context.Context, s *scope, live changes, v serviceV
 	case serviceDone:
 		return p.complete(ctx, s)
 	case serviceFailed:
-		return stop, p.failed(ctx, s, errors.New(cut(withReason(fmt.Sprintf("the live update failed, with the node in state %q", v.node.State), v.node.LastError))))
+		return stop, p.failed(ctx, s, errors.New(node.CutText(withReason(fmt.Sprintf("the live update failed, with the node in state %q", v.node.State), v.node.LastError))))
 	case servicePause:
 		record.Request, record.Accepted = "", false
 		return stop, nil
@@ -156,7 +155,7 @@ func (p liveUpdate) await(ctx context.Context, s *scope, v serviceView) (steerin
 			return steering{result: result{stop: true}}, err
 		}
 	}
-	s.working(v1alpha1.ServicingReason, "%s", cut(message))
+	s.working(v1alpha1.ServicingReason, "%s", node.CutText(message))
 	return steering{result: result{requeueAfter: workPoll, stop: true}}, nil
 }
 
@@ -208,7 +207,7 @@ func (p liveUpdate) send(ctx context.Context, s *scope, live changes) (steering,
 		if read, err := readsLatest(ctx, p.media.live, s.before); err != nil || !read {
 			return stop, err
 		}
-		err = p.engine.Service(ctx, s.node.ID, steps, provisioner.StepOptions{})
+		err = p.engine.Service(ctx, s.node.ID, steps)
 	}
 	if err != nil {
 		return steering{result: result{stop: true}}, p.refused(ctx, s, askService, err)

@@ -145,7 +145,7 @@ func (p media) ask(ctx context.Context, s *scope, d *v1alpha1.DataImage, request
 		// Waiting does not change the engine, so that the machine is powered on without the image.
 		return true, result{}, p.write(ctx, d, func(status *v1alpha1.DataImageStatus) {
 			status.Request = nil
-			status.Error = &v1alpha1.DataImageError{Count: 1, URL: request.URL, Message: cut(node.MaskURLs(fmt.Sprintf("%s the image: %v", request.Action, err)))}
+			status.Error = &v1alpha1.DataImageError{Count: 1, URL: request.URL, Message: node.CutText(node.MaskURLs(fmt.Sprintf("%s the image: %v", request.Action, err)))}
 		})
 	case isTemporary(err), errors.Is(err, provisioner.ErrNotFound), errors.Is(err, provisioner.ErrDenied):
 		return false, result{stop: true}, err
@@ -201,7 +201,7 @@ func (p media) fail(ctx context.Context, s *scope, d *v1alpha1.DataImage, reques
 		failures = last.Count + 1
 	}
 	at := metav1.NewTime(s.now)
-	message := cut(node.MaskURLs(fmt.Sprintf("%s the image on node %s: %s", request.Action, s.node.ID, why)))
+	message := node.CutText(node.MaskURLs(fmt.Sprintf("%s the image on node %s: %s", request.Action, s.node.ID, why)))
 	err := p.write(ctx, d, func(status *v1alpha1.DataImageStatus) {
 		status.Request = nil
 		status.Error = &v1alpha1.DataImageError{Count: failures, Message: message, URL: request.URL, Time: &at}

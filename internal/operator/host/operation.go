@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
@@ -104,7 +105,7 @@ func (s *scope) fail(f *failure) {
 func (s *scope) show(f *failure, failures int) {
 	status := &s.host.Status
 	status.ErrorType = errorOf[f.operation]
-	status.ErrorMessage = cut(f.Error())
+	status.ErrorMessage = node.CutText(f.Error())
 	status.ErrorCount = failures
 }
 

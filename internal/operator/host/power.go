@@ -270,7 +270,7 @@ func (p power) steerCycling(ctx context.Context, s *scope, cycle bool) (settled 
 		delete(s.host.Annotations, v1alpha1.RebootAnnotation)
 		return false, result{requeueAfter: soon, stop: true}, nil
 	case powerRefused:
-		return false, result{stop: true}, &failure{v1alpha1.OperationPower, fmt.Errorf("%s node %s: %s", record.Request, s.node.ID, cut(s.node.LastError))}
+		return false, result{stop: true}, &failure{v1alpha1.OperationPower, fmt.Errorf("%s node %s: %s", record.Request, s.node.ID, node.CutText(s.node.LastError))}
 	default:
 		if step != powerOff {
 			if ready, res, err := p.media.reconcile(ctx, s); err != nil || !ready {
@@ -294,7 +294,7 @@ func (p power) await(s *scope, record v1alpha1.OperationStatus) (bool, result, e
 	}
 	why := withReason("The engine cannot read the power of node "+n.ID, n.LastError)
 	if n.Fault != "" || n.LastError != "" {
-		return false, result{stop: true}, &failure{v1alpha1.OperationPower, errors.New(cut(why))}
+		return false, result{stop: true}, &failure{v1alpha1.OperationPower, errors.New(node.CutText(why))}
 	}
 	s.waiting("%s", why)
 	return false, result{requeueAfter: idlePoll, stop: true}, nil

@@ -78,11 +78,11 @@ func (p poweringOff) reconcile(ctx context.Context, s *scope) (result, error) {
 		}
 		err = refused(v1alpha1.OperationPower, "power off", s.node.ID, err)
 	default:
-		err = &failure{v1alpha1.OperationPower, fmt.Errorf("power off node %s: %s", s.node.ID, cut(s.node.LastError))}
+		err = &failure{v1alpha1.OperationPower, fmt.Errorf("power off node %s: %s", s.node.ID, node.CutText(s.node.LastError))}
 	}
 	var failed *failure
 	if errors.As(err, &failed) && record.Failures+1 >= deleteAttempts {
-		s.warn(eventPowerManagementError, "The host is deleted and its machine may still be on: %s", cut(err.Error()))
+		s.warn(eventPowerManagementError, "The host is deleted and its machine may still be on: %s", node.CutText(err.Error()))
 		count(p.metrics.poweredOn, s.host)
 		return s.moveTo(v1alpha1.StateDeleting), nil
 	}

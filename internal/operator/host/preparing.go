@@ -219,7 +219,7 @@ func (p preparing) clean(ctx context.Context, s *scope, c configuration) error {
 	if steps = slices.Concat(c.raidSteps, steps); len(steps) == 0 {
 		return nil // the machine has got it all since
 	}
-	return p.engine.Clean(ctx, s.node.ID, steps, provisioner.StepOptions{})
+	return p.engine.Clean(ctx, s.node.ID, steps)
 }
 
 // unsupportedRAID reports whether there are volumes to create. Empty lists ask to

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
@@ -131,7 +132,7 @@ func whyUnusable(image *v1alpha1.PreprovisioningImage, wanted v1alpha1.Preprovis
 	case !equality.Semantic.DeepEqual(image.Spec, wanted):
 		return "was asked for with other properties"
 	case failed.Status == metav1.ConditionTrue && failed.ObservedGeneration == image.Generation:
-		return "cannot be built: " + cut(withReason(failed.Reason, failed.Message))
+		return "cannot be built: " + node.CutText(withReason(failed.Reason, failed.Message))
 	case ready.Status != metav1.ConditionTrue, ready.ObservedGeneration != image.Generation, status.ImageURL == "":
 		return "was not built yet"
 	case status.Architecture != wanted.Architecture:

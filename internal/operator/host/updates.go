@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // updateObjects are the objects that have the name of a host and say what its BIOS
@@ -197,7 +198,7 @@ func (c changes) unseen() bool {
 func (c changes) problem() string {
 	for _, part := range c.both() {
 		if part.state == changeInvalid {
-			return fmt.Sprintf("the spec of %s is not valid: %s; correct it", part.kind, cut(part.problem))
+			return fmt.Sprintf("the spec of %s is not valid: %s; correct it", part.kind, node.CutText(part.problem))
 		}
 	}
 	return ""

@@ -148,14 +148,14 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 		}
 		return false, result{requeueAfter: workPoll, stop: true}, nil
 	case workBlocked:
-		s.waiting("%s", cut(message))
+		s.waiting("%s", node.CutText(message))
 		return false, result{requeueAfter: idlePoll, stop: true}, nil
 	case workHold:
 		s.waiting("%s", t.failed)
 		return false, result{requeueAfter: wait, stop: true}, nil
 	case workFailed:
 		s.waiting("%s", t.failed)
-		return false, result{stop: true}, &failure{t.operation, errors.New(cut(message))}
+		return false, result{stop: true}, &failure{t.operation, errors.New(node.CutText(message))}
 	}
 	if s.ramdiskMissing != "" && bootsRamdisk(s.host, next.request) {
 		s.waiting("Waiting for the ramdisk: %s", s.ramdiskMissing)

@@ -95,7 +95,7 @@ type Worker interface {
 	// Inspect asks for an inspection of a manageable node.
 	Inspect(ctx context.Context, id string) error
 	// Clean runs steps on a manageable node.
-	Clean(ctx context.Context, id string, steps []node.Step, opts StepOptions) error
+	Clean(ctx context.Context, id string, steps []node.Step) error
 	// SetTargetRAID writes the volumes that the RAID steps of cleaning create, and
 	// chooses what makes them. The node must be manageable.
 	SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RAIDConfig) error
@@ -115,18 +115,12 @@ type Worker interface {
 	CanService(ctx context.Context) (bool, error)
 	// Service runs steps on a deployed node. Engines before API version 1.87 cannot:
 	// ErrUnsupported.
-	Service(ctx context.Context, id string, steps []node.Step, opts StepOptions) error
+	Service(ctx context.Context, id string, steps []node.Step) error
 	// SetAutomatedCleaning turns automated cleaning of this node on or off, for nodes
 	// without a [Registration].
 	SetAutomatedCleaning(ctx context.Context, id string, on bool) error
 	// SetMaintenance puts the node into maintenance with a reason, or takes it out with "".
 	SetMaintenance(ctx context.Context, id, reason string) error
-}
-
-// StepOptions say how steps run.
-type StepOptions struct {
-	// DisableRamdisk runs them without booting the ramdisk.
-	DisableRamdisk bool
 }
 
 // Deployment is what is to be deployed. Image or Step is set, or both.

@@ -117,14 +117,14 @@ func TestHostWithABMCPassesThroughItsWholeLife(t *testing.T) {
 		{"manage", func() error { return e.Manage(ctx, n.ID) }, look{node.Manageable, node.PowerOff, ""}},
 		{"inspect", func() error { return e.Inspect(ctx, n.ID) }, look{node.Manageable, node.PowerOff, ""}},
 		{"raid", func() error { return e.SetTargetRAID(ctx, n.ID, &v1alpha1.RAIDConfig{}) }, look{node.Manageable, node.PowerOff, ""}},
-		{"clean", func() error { return e.Clean(ctx, n.ID, steps, provisioner.StepOptions{}) }, look{node.Manageable, node.PowerOff, ""}},
+		{"clean", func() error { return e.Clean(ctx, n.ID, steps) }, look{node.Manageable, node.PowerOff, ""}},
 		{"provide", func() error { return e.Provide(ctx, n.ID, provisioner.ProvideOptions{}) }, look{node.Available, node.PowerOff, ""}},
 		{"deploy", func() error { return e.Deploy(ctx, n.ID, deployment) }, look{node.Active, node.PowerOn, "i1"}},
 		{"deploy again", func() error { return e.Deploy(ctx, n.ID, deployment) }, look{node.Active, node.PowerOn, "i1"}},
 		{"power off", func() error {
 			return e.SetPower(ctx, n.ID, provisioner.PowerChange{Action: provisioner.PowerActionSoftOff})
 		}, look{node.Active, node.PowerOff, "i1"}},
-		{"service", func() error { return e.Service(ctx, n.ID, steps, provisioner.StepOptions{}) }, look{node.Active, node.PowerOn, "i1"}},
+		{"service", func() error { return e.Service(ctx, n.ID, steps) }, look{node.Active, node.PowerOn, "i1"}},
 		{"undeploy", func() error { return e.Undeploy(ctx, n.ID) }, look{node.Available, node.PowerOff, ""}},
 		{"undeploy again", func() error { return e.Undeploy(ctx, n.ID) }, look{node.Available, node.PowerOff, ""}},
 	} {
@@ -173,10 +173,10 @@ func TestEveryVerbCanHangAndFail(t *testing.T) {
 		{"demo-inspecting", node.Manageable, func(e *Engine, id string) error { return e.Inspect(ctx, id) }, node.InspectWait},
 		{"demo-inspection-error", node.Manageable, func(e *Engine, id string) error { return e.Inspect(ctx, id) }, node.InspectFailed},
 		{"demo-preparing", node.Manageable, func(e *Engine, id string) error {
-			return e.Clean(ctx, id, steps, provisioner.StepOptions{})
+			return e.Clean(ctx, id, steps)
 		}, node.CleanWait},
 		{"demo-preparation-error", node.Manageable, func(e *Engine, id string) error {
-			return e.Clean(ctx, id, steps, provisioner.StepOptions{})
+			return e.Clean(ctx, id, steps)
 		}, node.CleanFailed},
 		{"demo-provisioning", node.Available, func(e *Engine, id string) error { return e.Deploy(ctx, id, provisioner.Deployment{}) }, node.DeployWait},
 		{"demo-provisioning-error", node.Available, func(e *Engine, id string) error { return e.Deploy(ctx, id, provisioner.Deployment{}) }, node.DeployFailed},
@@ -184,10 +184,10 @@ func TestEveryVerbCanHangAndFail(t *testing.T) {
 		{"demo-deprovisioning", node.Active, func(e *Engine, id string) error { return e.Undeploy(ctx, id) }, node.Deleting},
 		{"demo-deprovisioning-error", node.Active, func(e *Engine, id string) error { return e.Undeploy(ctx, id) }, node.ErrorState},
 		{"demo-servicing", node.Active, func(e *Engine, id string) error {
-			return e.Service(ctx, id, steps, provisioner.StepOptions{})
+			return e.Service(ctx, id, steps)
 		}, node.ServiceWait},
 		{"demo-service-error", node.Active, func(e *Engine, id string) error {
-			return e.Service(ctx, id, steps, provisioner.StepOptions{})
+			return e.Service(ctx, id, steps)
 		}, node.ServiceFailed},
 	} {
 		t.Run(tt.host, func(t *testing.T) {
@@ -298,7 +298,7 @@ func TestStepsChangeSettingsAndFirmware(t *testing.T) {
 	must(t, err)
 	steps := append(provisioner.SettingSteps(settings, map[string]string{"BootTimeout": "7", "ProcVirtualization": "Disabled"}),
 		provisioner.FirmwareSteps([]provisioner.FirmwareUpdate{{Component: "bmc", URL: "http://h/fw/9.0.1.bin"}})...)
-	must(t, e.Service(ctx, id, steps, provisioner.StepOptions{}))
+	must(t, e.Service(ctx, id, steps))
 	settings, err = e.Settings(ctx, id)
 	must(t, err)
 	if rest := provisioner.SettingSteps(settings, map[string]string{"BootTimeout": "7", "ProcVirtualization": "Disabled"}); rest != nil {
@@ -321,7 +321,7 @@ func TestWorkCanBeAborted(t *testing.T) {
 	}
 	other := New(Options{Now: fixedClock})
 	id = prepared(t, other, "demo-service-error", node.Active)
-	must(t, other.Service(ctx, id, []node.Step{{Interface: "power", Step: "reboot"}}, provisioner.StepOptions{}))
+	must(t, other.Service(ctx, id, []node.Step{{Interface: "power", Step: "reboot"}}))
 	if got := read(t, other, id); got.State != node.ServiceFailed || got.Fault == "" || !got.Maintenance {
 		t.Errorf("failed service: %+v", got)
 	}

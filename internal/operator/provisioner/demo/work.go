@@ -159,19 +159,16 @@ func (e *Engine) Inspect(_ context.Context, id string) error {
 	}})
 }
 
-// Steps are the steps of a request and how they run.
-type Steps struct {
-	Steps   []node.Step
-	Options provisioner.StepOptions
-}
+// Steps are the steps of a request.
+type Steps []node.Step
 
 // Clean runs steps on a manageable node; see [provisioner.Worker].
-func (e *Engine) Clean(_ context.Context, id string, steps []node.Step, opts provisioner.StepOptions) error {
+func (e *Engine) Clean(_ context.Context, id string, steps []node.Step) error {
 	if len(steps) == 0 {
 		return fmt.Errorf("%w: clean demo node %s: there are no steps", provisioner.ErrInvalid, id)
 	}
 	return e.ask(id, request{
-		verb: VerbClean, trigger: node.OnClean, details: Steps{steps, opts}, unmaintained: true,
+		verb: VerbClean, trigger: node.OnClean, details: Steps(steps), unmaintained: true,
 		begin: func(m *machine) { m.node.Step = steps[0].Step },
 		done: func(m *machine) {
 			m.apply(steps, e.opts.Now())
@@ -243,7 +240,7 @@ func (e *Engine) CanService(context.Context) (bool, error) {
 }
 
 // Service runs steps on a deployed node; see [provisioner.Worker].
-func (e *Engine) Service(_ context.Context, id string, steps []node.Step, opts provisioner.StepOptions) error {
+func (e *Engine) Service(_ context.Context, id string, steps []node.Step) error {
 	if e.opts.NoService {
 		return fmt.Errorf("%w: this demo engine services no nodes", provisioner.ErrUnsupported)
 	}
@@ -251,7 +248,7 @@ func (e *Engine) Service(_ context.Context, id string, steps []node.Step, opts p
 		return fmt.Errorf("%w: service demo node %s: there are no steps", provisioner.ErrInvalid, id)
 	}
 	return e.ask(id, request{
-		verb: VerbService, trigger: node.OnService, details: Steps{steps, opts}, unmaintained: true,
+		verb: VerbService, trigger: node.OnService, details: Steps(steps), unmaintained: true,
 		begin: func(m *machine) { m.node.Step = steps[0].Step },
 		done: func(m *machine) {
 			m.apply(steps, e.opts.Now())

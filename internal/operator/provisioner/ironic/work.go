@@ -15,11 +15,10 @@ import (
 
 // Microversions 1.N that introduced what not every engine has.
 const (
-	serviceSince        = 87
-	mediaSince          = 89
-	mediaListSince      = 93
-	serviceWithoutSince = 108 // disable_ramdisk for service
-	healthSince         = 109
+	serviceSince   = 87
+	mediaSince     = 89
+	mediaListSince = 93
+	healthSince    = 109
 )
 
 // request is a verb for a node.
@@ -67,10 +66,8 @@ func (e *Engine) Inspect(ctx context.Context, id string) error {
 }
 
 // Clean runs steps on a manageable node; see [provisioner.Worker].
-func (e *Engine) Clean(ctx context.Context, id string, steps []node.Step, opts provisioner.StepOptions) error {
-	return e.ask(ctx, id, request{verb: ironic.Clean, trigger: node.OnClean, options: ironic.ProvisionOptions{
-		Steps: documents(steps), DisableRamdisk: opts.DisableRamdisk,
-	}})
+func (e *Engine) Clean(ctx context.Context, id string, steps []node.Step) error {
+	return e.ask(ctx, id, request{verb: ironic.Clean, trigger: node.OnClean, options: ironic.ProvisionOptions{Steps: documents(steps)}})
 }
 
 // Undeploy removes the deployment; see [provisioner.Worker].
@@ -95,17 +92,11 @@ func (e *Engine) CanService(ctx context.Context) (bool, error) {
 }
 
 // Service runs steps on a deployed node; see [provisioner.Worker].
-func (e *Engine) Service(ctx context.Context, id string, steps []node.Step, opts provisioner.StepOptions) error {
-	since, what := serviceSince, "servicing deployed nodes"
-	if opts.DisableRamdisk {
-		since, what = serviceWithoutSince, "servicing without a ramdisk"
-	}
-	if err := e.needs(ctx, since, what); err != nil {
+func (e *Engine) Service(ctx context.Context, id string, steps []node.Step) error {
+	if err := e.needs(ctx, serviceSince, "servicing deployed nodes"); err != nil {
 		return err
 	}
-	return e.ask(ctx, id, request{verb: ironic.Service, trigger: node.OnService, options: ironic.ProvisionOptions{
-		Steps: documents(steps), DisableRamdisk: opts.DisableRamdisk,
-	}})
+	return e.ask(ctx, id, request{verb: ironic.Service, trigger: node.OnService, options: ironic.ProvisionOptions{Steps: documents(steps)}})
 }
 
 // needs returns ErrUnsupported when the API version in use is older than 1.since.

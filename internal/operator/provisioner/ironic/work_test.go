@@ -27,20 +27,14 @@ func TestRequestsForWork(t *testing.T) {
 	}{
 		"inspect": {do: func(ctx context.Context, e *Engine) error { return e.Inspect(ctx, "a") }, want: []string{`PUT /v1/nodes/a/states/provision {"target":"inspect"}`}},
 		"clean": {
-			do:   func(ctx context.Context, e *Engine) error { return e.Clean(ctx, "a", steps, provisioner.StepOptions{}) },
+			do:   func(ctx context.Context, e *Engine) error { return e.Clean(ctx, "a", steps) },
 			want: []string{`PUT /v1/nodes/a/states/provision {"clean_steps":` + wantSteps + `,"target":"clean"}`},
 		},
 		"service": {
 			do: func(ctx context.Context, e *Engine) error {
-				return e.Service(ctx, "a", steps, provisioner.StepOptions{})
+				return e.Service(ctx, "a", steps)
 			},
 			want: []string{`PUT /v1/nodes/a/states/provision {"service_steps":` + wantSteps + `,"target":"service"}`},
-		},
-		"clean without a ramdisk": {
-			do: func(ctx context.Context, e *Engine) error {
-				return e.Clean(ctx, "a", steps, provisioner.StepOptions{DisableRamdisk: true})
-			},
-			want: []string{`PUT /v1/nodes/a/states/provision {"clean_steps":` + wantSteps + `,"disable_ramdisk":true,"target":"clean"}`},
 		},
 		"undeploy": {do: func(ctx context.Context, e *Engine) error { return e.Undeploy(ctx, "a") }, want: []string{`PUT /v1/nodes/a/states/provision {"target":"deleted"}`}},
 		"adopt":    {do: func(ctx context.Context, e *Engine) error { return e.Adopt(ctx, "a") }, want: []string{`PUT /v1/nodes/a/states/provision {"target":"adopt"}`}},
@@ -260,7 +254,7 @@ func TestLostAnswerCountsWhenTheNodeShowsTheEffect(t *testing.T) {
 		{func(ctx context.Context, e *Engine) error { return e.Undeploy(ctx, "a") }, map[string]any{"provision_state": "deleting"}, nil},
 		{func(ctx context.Context, e *Engine) error { return e.Undeploy(ctx, "a") }, map[string]any{"provision_state": "error"}, provisioner.ErrConflict},
 		{func(ctx context.Context, e *Engine) error {
-			return e.Clean(ctx, "a", nil, provisioner.StepOptions{})
+			return e.Clean(ctx, "a", nil)
 		}, map[string]any{"provision_state": "clean wait", "target_provision_state": "available"}, provisioner.ErrConflict},
 		{func(ctx context.Context, e *Engine) error { return e.Inspect(ctx, "a") }, map[string]any{"provision_state": "inspect wait"}, nil},
 	} {
@@ -277,14 +271,13 @@ func TestLostAnswerCountsWhenTheNodeShowsTheEffect(t *testing.T) {
 func TestAbilitiesThatCameLater(t *testing.T) {
 	steps := []node.Step{{Interface: "power", Step: "reboot"}}
 	for version, want := range map[string][]bool{
-		"1.82": {true, true, true, true}, "1.87": {false, true, true, false}, "1.89": {false, true, false, false}, "1.110": {false, false, false, false},
+		"1.82": {true, true, true}, "1.87": {false, true, false}, "1.89": {false, false, false},
 	} {
 		e := &upstream{version: version, replies: map[string]any{"GET /v1/nodes/a/firmware": map[string]any{"firmware": []any{map[string]any{"component": "bmc"}}}}}
 		engine, ctx := newEngine(t, e), t.Context()
 		_, firmware := engine.Components(ctx, "a")
 		for i, err := range []error{
-			engine.Service(ctx, "a", steps, provisioner.StepOptions{}),
-			engine.Service(ctx, "a", steps, provisioner.StepOptions{DisableRamdisk: true}),
+			engine.Service(ctx, "a", steps),
 			engine.AttachImage(ctx, "a", "http://h/x"),
 			firmware,
 		} {
