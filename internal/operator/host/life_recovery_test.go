@@ -24,6 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 func TestDisksThatAreToStayAreNotCleanedWhenTheEngineForgotSo(t *testing.T) {
@@ -265,5 +266,30 @@ func TestHostSaysWhatTheAPIServerRefuses(t *testing.T) {
 			on = false
 			tt.after(l)
 		})
+	}
+}
+
+func TestOutageOfTheEngineNeitherCountsAFailureAgainNorPostponesItsRetry(t *testing.T) {
+	const name = "demo-inspection-error"
+	l := newLife(t, nil)
+	l.add(name, nil)
+	failed := l.fails(name, v1alpha1.ErrorInspection).Status.Operation
+	l.engine.SetDown("no route")
+	for range 3 {
+		l.now = l.now.Add(min(l.pass(name), 10*time.Second))
+	}
+	l.says(name, v1alpha1.ManageableCondition, metav1.ConditionUnknown, v1alpha1.EngineUnreachableReason)
+	l.engine.SetDown("")
+	l.pass(name)
+	if h := l.host(name); h.Status.ErrorCount != 1 || h.Status.Operation.Failures != 1 || !h.Status.Operation.FailedAt.Equal(failed.FailedAt) {
+		t.Errorf("%d errors and the record %+v after the outage, want one and %+v", h.Status.ErrorCount, h.Status.Operation, failed)
+	}
+	again := l.until(name, "failed again", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Operation.Failures == 2 })
+	if got := l.count(name, "inspect"); got != 2 {
+		t.Errorf("%d inspections, want two", got)
+	}
+	due := failed.FailedAt.Add(requeue.Backoff(1, 30*time.Minute, string(again.UID)))
+	if late := again.Status.Operation.FailedAt.Sub(due); late > workPoll+time.Minute/2 {
+		t.Errorf("tried again %s after it was due", late)
 	}
 }

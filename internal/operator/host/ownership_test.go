@@ -1,0 +1,57 @@
+package host
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
+)
+
+// TestOperatorsOfTwoClustersNeverShareANode lets both make a host of one machine, as their
+// discoveries do, with the first passes in every order.
+func TestOperatorsOfTwoClustersNeverShareANode(t *testing.T) {
+	const orders, passes = 1 << 6, 60
+	for order := range orders {
+		a := newLife(t, nil)
+		b := &life{TB: t, api: newAPI(t), events: &heard{}, engine: a.engine, now: a.now, change: func(c *Config) { c.Cluster = "c2" }}
+		b.restart()
+		clusters := map[provisioner.Mark]*life{provisioner.MarkOf("c1", "metal", "web"): a, provisioner.MarkOf("c2", "metal", "web"): b}
+		id := a.engine.Discover(demo.Machine{Inventory: demo.SampleInventory("found")})
+		for _, l := range clusters {
+			l.addPlain("web", func(h *v1alpha1.BareMetalHost) {
+				h.Annotations = map[string]string{v1alpha1.StatusAnnotation: statusOf("", id)}
+			})
+		}
+		for i := range passes {
+			turn := i % 2
+			if 1<<i < orders {
+				turn = order >> i & 1
+			}
+			[]*life{a, b}[turn].pass("web")
+			a.now = a.now.Add(time.Second)
+			b.now = a.now
+		}
+		n, err := a.engine.Node(t.Context(), id)
+		owner := clusters[n.Mark]
+		if err != nil || owner == nil {
+			t.Fatalf("order %06b: the node has the mark %q, %v", order, n.Mark, err)
+		}
+		other := a
+		if owner == a {
+			other = b
+		}
+		if h := owner.host("web"); h.Status.Provisioning.ID != id || h.Status.Provisioning.State != v1alpha1.StateAvailable {
+			t.Errorf("order %06b: the owner has node %q in state %q", order, h.Status.Provisioning.ID, h.Status.Provisioning.State)
+		}
+		if h := other.host("web"); h.Status.Provisioning.ID != "" || h.Status.Provisioning.State == v1alpha1.StateAvailable {
+			t.Errorf("order %06b: the other one has node %q in state %q", order, h.Status.Provisioning.ID, h.Status.Provisioning.State)
+		}
+		other.remove(other.host("web"))
+		other.gone("web")
+		if kept, err := a.engine.Node(t.Context(), id); err != nil || kept.Mark != n.Mark {
+			t.Errorf("order %06b: the deletion of the other host left the mark %q, %v", order, kept.Mark, err)
+		}
+	}
+}
