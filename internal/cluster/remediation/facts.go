@@ -174,8 +174,8 @@ func (s *scope) readProof(provenOff func(*v1alpha1.BareMetalHost, string, string
 // the machine has lost. Nothing else makes them, so that most passes need not look.
 func (r *Reconciler) readStrays(ctx context.Context, s *scope) error {
 	ends := s.deleting || s.orphaned || s.obstacle != ""
-	begins := s.phase == v1beta2.RemediationRunning && !s.released && s.hold != currentHold
-	if s.paused || !ends && !begins {
+	poweringOff := s.phase == v1beta2.RemediationRunning && !s.released
+	if s.paused || !ends && !poweringOff {
 		return nil
 	}
 	var all v1alpha1.BareMetalHostList

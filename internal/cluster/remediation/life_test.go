@@ -200,13 +200,48 @@ func TestATaintThatCannotBeRemovedIsRemovedLater(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, nil)
 	l.until("the taint", func() bool { return len(l.node().Spec.Taints) > 0 })
-	l.unreachable = errors.New("connection refused")
+	l.unreachable, l.cutOff = errors.New("connection refused"), true
 	l.until("removal of the hold", func() bool { return l.host().Status.PoweredOn })
 	l.unreachable = nil
-	// A taint on a machine that runs cannot be avoided here; what follows must remove it.
 	l.until("removal of the taint", func() bool { return len(l.node().Spec.Taints) == 0 })
 	l.takeBack()
 	l.clean()
+}
+
+func TestTheHostStaysOffWhileItIsNotKnownWhetherItsNodeHasTheTaint(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]func(l *life) bool{
+		"released": func(l *life) bool { return l.remediation().Status.ReleasedAt != nil },
+		"taken back": func(l *life) bool {
+			tainted := len(l.node().Spec.Taints) > 0
+			if tainted {
+				if err := l.management.Delete(l.Context(), l.remediation()); err != nil {
+					l.Fatal(err)
+				}
+			}
+			return tainted
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLife(t, nil)
+			l.until(name, func() bool { return from(l) })
+			l.unreachable = errors.New("connection refused")
+			for range 5 {
+				l.pass()
+			}
+			if l.host().Status.PoweredOn {
+				t.Error("the host is on")
+			}
+			l.unreachable = nil
+			if l.remediation().DeletionTimestamp.IsZero() {
+				l.untilPhase(waiting)
+				l.takeBack()
+			}
+			l.until("end", func() bool { return l.remediation() == nil })
+			l.clean()
+		})
+	}
 }
 
 // TestARemediationCanBeTakenBackAtAnyPoint also shows that nothing more happens to the Node then.

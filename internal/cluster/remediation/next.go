@@ -163,10 +163,10 @@ func next(f facts) action {
 // deleted.
 func fence(f facts) action {
 	switch {
-	case f.stray:
-		return removeHold
 	case f.hold != currentHold:
 		return setHold
+	case f.stray: // only now, because the host has to stay off
+		return removeHold
 	case !f.proven:
 		return waitForPowerOff
 	case f.late, f.node == absentNode:
@@ -192,6 +192,8 @@ func powerOn(f facts) action {
 	switch {
 	case f.taint == ourTaint:
 		return untaintNode
+	case f.mayBeOutOfService():
+		return waitForNode
 	case f.hold != noHold || f.stray:
 		return removeHold
 	case f.expired:
@@ -205,6 +207,12 @@ func powerOn(f facts) action {
 	default:
 		return awaitHealth
 	}
+}
+
+// mayBeOutOfService means that a host is held off whose Node cannot be read, and that there is
+// time left to wait until it can.
+func (f facts) mayBeOutOfService() bool {
+	return f.hold != noHold && f.node == unknownNode && !f.late && !f.expired && !f.abandoned && !f.orphaned
 }
 
 // recoverByAnnotation has the host recovered by the annotation of its Machine.
@@ -230,6 +238,8 @@ func wait(f facts) action {
 	switch {
 	case f.taint == ourTaint:
 		return untaintNode
+	case f.mayBeOutOfService():
+		return waitForNode
 	case f.hold != noHold || f.stray:
 		return removeHold
 	case f.backup && f.node == presentNode:
@@ -254,6 +264,8 @@ func undo(f facts) action {
 		return withdraw
 	case f.taint == ourTaint:
 		return untaintNode
+	case f.mayBeOutOfService():
+		return waitForNode
 	case f.hold != noHold || f.stray:
 		return removeHold
 	case f.backup && f.node == presentNode:

@@ -45,7 +45,8 @@ func TestEachSituationHasItsAction(t *testing.T) {
 
 		{"began", reboot, nil, setHold},
 		{"hold of an earlier attempt", reboot, func(f *facts) { f.hold = outdatedHold }, setHold},
-		{"hold from before a move", reboot, func(f *facts) { f.stray = true }, removeHold},
+		{"hold from before a move", reboot, func(f *facts) { f.stray = true }, setHold},
+		{"hold from before a move beside a new one", off, func(f *facts) { f.stray, f.taint = true, ourTaint }, removeHold},
 		{"hold on a host that was lost", reboot, func(f *facts) { f.stray, f.obstacle = true, noHost }, fail},
 		{"host switched off by its spec meanwhile", off, func(f *facts) { f.obstacle = offline }, fail},
 		{"held and on", reboot, func(f *facts) { f.hold = currentHold }, waitForPowerOff},
@@ -65,7 +66,9 @@ func TestEachSituationHasItsAction(t *testing.T) {
 
 		{"released with taint", released, func(f *facts) { f.taint, f.hold, f.poweredOn = ourTaint, currentHold, false }, untaintNode},
 		{"released with hold", released, func(f *facts) { f.hold, f.poweredOn = currentHold, false }, removeHold},
-		{"released with hold and without an answer", released, func(f *facts) { f.hold, f.node = currentHold, unknownNode }, removeHold},
+		{"released with hold and without an answer", released, func(f *facts) { f.hold, f.node = currentHold, unknownNode }, waitForNode},
+		{"released with hold and without an answer for long", released, func(f *facts) { f.hold, f.node, f.expired = currentHold, unknownNode, true }, removeHold},
+		{"released late with hold and without an answer", released, func(f *facts) { f.hold, f.node, f.late = currentHold, unknownNode, true }, removeHold},
 		{"released and off", released, func(f *facts) { f.poweredOn = false }, waitForPowerOn},
 		{"released and off for long", released, func(f *facts) { f.poweredOn, f.expired = false, true }, awaitHealth},
 		{"on again", released, nil, awaitHealth},
@@ -103,7 +106,9 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"taken back with somebody else's annotation", taken, func(f *facts) { f.request = foreignRequest }, removeFinalizer},
 		{"taken back with taint", taken, func(f *facts) { f.taint, f.hold = ourTaint, currentHold }, untaintNode},
 		{"taken back with hold", taken, func(f *facts) { f.hold = currentHold }, removeHold},
-		{"taken back with hold and without an answer", taken, func(f *facts) { f.hold, f.node = outdatedHold, unknownNode }, removeHold},
+		{"taken back with hold and without an answer", taken, func(f *facts) { f.hold, f.node = currentHold, unknownNode }, waitForNode},
+		{"taken back with hold and without an answer for long", taken, func(f *facts) { f.hold, f.node, f.abandoned = outdatedHold, unknownNode, true }, removeHold},
+		{"Machine being deleted without an answer", off, func(f *facts) { f.orphaned, f.node = true, unknownNode }, removeHold},
 		{"taken back with a hold elsewhere", taken, func(f *facts) { f.stray, f.obstacle = true, noHost }, removeHold},
 		{"taken back and the Node is back", taken, func(f *facts) { f.backup, f.incomplete = true, true }, restoreNode},
 		{"taken back and the Node is restored", taken, func(f *facts) { f.backup = true }, dropBackup},
@@ -198,9 +203,13 @@ func broken(f facts, a action) string {
 			return "a host may be powered on only after it was proven to be off"
 		}
 	case removeHold:
-		begins := f.phase == running && f.stray && !f.released
-		if f.taint == ourTaint && !begins {
+		held := f.phase == running && f.stray && !f.released && f.hold == currentHold
+		if f.taint == ourTaint && !held {
 			return "a taint goes before the hold"
+		}
+		bounded := f.late || f.expired || f.abandoned || f.orphaned
+		if f.node == unknownNode && f.hold != noHold && !bounded && !held {
+			return "a hold stays while it is not known whether there is a taint"
 		}
 	case markHost, tellOwner, handOver:
 		if f.retriesLeft || !f.expired || f.phase != waiting {

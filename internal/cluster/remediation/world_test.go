@@ -44,6 +44,9 @@ type life struct {
 	// stuckPower keeps the host on whatever is asked, stuckPods keeps pods on the Node, and
 	// dead keeps the system from starting.
 	stuckPower, stuckPods, dead bool
+	// cutOff means that the workload cluster stays unreachable, so that a taint on a machine that
+	// runs cannot be avoided.
+	cutOff bool
 	// fencing acts on the annotation of the Machine.
 	fencing bool
 
@@ -301,6 +304,9 @@ func (l *life) world() {
 	}
 	if err := l.management.Status().Update(ctx, h); err != nil {
 		l.Fatal(err)
+	}
+	if !l.cutOff {
+		l.checkNode()
 	}
 	n := l.node()
 	if n == nil && h.Status.PoweredOn && !l.dead {
