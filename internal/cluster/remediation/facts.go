@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -232,6 +233,9 @@ func (r *Reconciler) readWorkload(ctx context.Context, s *scope) error {
 	}
 	s.workload, s.workloadNode, s.node = c, node, presentNode
 	s.taint = taintStateOf(s.remediation, node)
+	if s.leaving = !node.DeletionTimestamp.IsZero(); s.leaving {
+		s.why = fmt.Sprintf("Node %s is being deleted and still has the finalizers %s", node.Name, strings.Join(node.Finalizers, ", "))
+	}
 	s.incomplete = s.backup && putBack(s.remediation, node.DeepCopy())
 	if s.phase != v1beta2.RemediationRunning || s.released || !s.proven {
 		return nil

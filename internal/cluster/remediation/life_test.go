@@ -68,6 +68,24 @@ func TestTheNodeLosesItsPodsOrItsObject(t *testing.T) {
 	}
 }
 
+func TestANodeWithFinalizersIsDeletedOnceAndAwaited(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, ways["deletion"])
+	l.patchNode(func(n *corev1.Node) { n.Finalizers = []string{"example.org/cleanup"} })
+	l.until("the deletion", func() bool { return !l.node().DeletionTimestamp.IsZero() })
+	before := l.writes
+	for range 5 {
+		l.pass()
+	}
+	if l.writes != before || l.host().Status.PoweredOn {
+		t.Errorf("%d writes while the Node has finalizers, and the host is on: %t", l.writes-before, l.host().Status.PoweredOn)
+	}
+	l.patchNode(func(n *corev1.Node) { n.Finalizers = nil })
+	l.untilPhase(waiting)
+	l.takeBack()
+	l.clean()
+}
+
 func TestAMachineIsGivenUpAfterItsRetries(t *testing.T) {
 	t.Parallel()
 	for name, way := range ways {

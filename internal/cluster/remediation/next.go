@@ -121,6 +121,8 @@ type facts struct {
 	marked bool
 
 	node nodeState
+	// leaving means that the Node is being deleted and has finalizers.
+	leaving bool
 	// taintable means that the workload cluster acts on the out-of-service taint.
 	taintable bool
 	taint     taintState
@@ -177,6 +179,8 @@ func fence(f facts) action {
 		return waitForPods
 	case f.taint != noTaint:
 		return release
+	case f.backup && f.leaving:
+		return waitForNode
 	case f.backup:
 		return deleteNode
 	case f.taintable:
@@ -200,7 +204,7 @@ func powerOn(f facts) action {
 		return awaitHealth
 	case !f.poweredOn:
 		return waitForPowerOn
-	case f.backup && f.node != presentNode:
+	case f.backup && !f.isBack():
 		return waitForNode
 	case f.backup:
 		return restore(f)
@@ -242,7 +246,7 @@ func wait(f facts) action {
 		return waitForNode
 	case f.hold != noHold || f.stray:
 		return removeHold
-	case f.backup && f.node == presentNode:
+	case f.backup && f.isBack():
 		return restore(f)
 	case f.healthy, !f.expired:
 		return waitForHealth
@@ -268,7 +272,7 @@ func undo(f facts) action {
 		return waitForNode
 	case f.hold != noHold || f.stray:
 		return removeHold
-	case f.backup && f.node == presentNode:
+	case f.backup && f.isBack():
 		return restore(f)
 	case (f.node == unknownNode || f.backup) && !f.orphaned && !f.abandoned:
 		return waitForNode
@@ -278,6 +282,9 @@ func undo(f facts) action {
 		return rest
 	}
 }
+
+// isBack means that there is a Node that stays.
+func (f facts) isBack() bool { return f.node == presentNode && !f.leaving }
 
 // restore gives a Node that came back what it had.
 func restore(f facts) action {
