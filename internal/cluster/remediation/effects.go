@@ -29,7 +29,7 @@ func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
 			status.Phase, status.RetryCount = v1beta2.RemediationRunning, status.RetryCount+1
 			status.LastRemediated, status.ReleasedAt = &now, nil
 		})
-	case release:
+	case release, releaseAnew:
 		now := metav1.NewTime(s.now)
 		return r.patchStatus(ctx, m, func() { status.ReleasedAt = &now })
 	case awaitHealth:

@@ -92,6 +92,7 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	s.deleting, s.finalizer = !m.DeletionTimestamp.IsZero(), controllerutil.ContainsFinalizer(m, v1beta2.RemediationFinalizer)
 	s.phase, s.released, s.retriesLeft = m.Status.Phase, m.Status.ReleasedAt != nil, m.Status.RetryCount < s.retryLimit
 	s.expired, s.abandoned = s.isOver(m.Status.ReleasedAt), s.isOver(m.DeletionTimestamp)
+	s.ahead = s.released && m.Status.ReleasedAt.After(s.now)
 	s.backup = hasBackup(m)
 	if s.machine == nil {
 		s.paused = related.IsPaused(nil, m)
@@ -128,9 +129,10 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// isOver reports whether the timeout has passed since a time.
+// isOver reports whether the timeout has passed since a time. One that is as far ahead counts, too:
+// the clock has been set back since, and that must not make the timeout longer.
 func (s *scope) isOver(since *metav1.Time) bool {
-	return since != nil && !s.now.Before(since.Add(s.timeout))
+	return since != nil && s.now.Sub(since.Time).Abs() >= s.timeout
 }
 
 // hasMachine reports whether a remediation names a Machine as its owner, whether that exists

@@ -117,6 +117,26 @@ func TestAMachineIsGivenUpAfterItsRetries(t *testing.T) {
 	}
 }
 
+func TestAClockThatIsSetBackDoesNotKeepAnAttemptFromEnding(t *testing.T) {
+	t.Parallel()
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLife(t, func(l *life, m *v1beta2.Metal3Remediation) {
+				way(l, m)
+				m.Spec.Strategy.RetryLimit = 2
+			})
+			l.untilPhase(waiting)
+			l.now = l.now.Add(-365 * 24 * time.Hour)
+			began := l.now
+			l.until("the second attempt", func() bool { return l.remediation().Status.RetryCount == 2 })
+			if took := l.now.Sub(began); took < 10*time.Minute || took > 15*time.Minute {
+				t.Errorf("it began after %s, want the timeout of ten minutes", took)
+			}
+		})
+	}
+}
+
 func TestAHealthyMachineIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, func(_ *life, m *v1beta2.Metal3Remediation) { m.Spec.Strategy.RetryLimit = 2 })

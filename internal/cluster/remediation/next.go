@@ -20,6 +20,7 @@ const (
 	removeHold                    // let the host be powered on
 	restoreNode                   // give the Node that came back what it had
 	dropBackup                    // remove the record of that
+	releaseAnew                   // record that again, because the clock was set back since
 	awaitHealth                   // record that the machine has time to become healthy
 	request                       // set the annotation of the Machine
 	withdraw                      // remove it
@@ -105,6 +106,8 @@ type facts struct {
 	// expired means that the timeout is over since the host was released, late since it was
 	// confirmed to be off, and abandoned since the remediation was deleted.
 	expired, late, abandoned bool
+	// ahead means that the host was released in what is the future now.
+	ahead bool
 
 	hold holdState
 	// stray means that there are holds of ours on other hosts or under another key.
@@ -148,6 +151,8 @@ func next(f facts) action {
 		return undo(f)
 	case f.obstacle != "":
 		return fail
+	case f.ahead:
+		return releaseAnew
 	case f.phase == v1beta2.RemediationWaiting:
 		return wait(f)
 	case f.phase != v1beta2.RemediationRunning:
