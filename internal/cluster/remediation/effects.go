@@ -43,7 +43,9 @@ func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
 	case removeHold:
 		return r.removeHold(ctx, s)
 	case markHost:
-		return r.patch(ctx, s.host, func() { annotate(s.host, v1alpha1.UnhealthyAnnotation, "Metal3Remediation/"+m.Name) })
+		return r.patch(ctx, s.host, func() { annotate(s.host, v1alpha1.UnhealthyAnnotation, markOf(m)) })
+	case unmarkHost:
+		return r.patch(ctx, s.host, func() { delete(s.host.Annotations, v1alpha1.UnhealthyAnnotation) })
 	case tellOwner:
 		return r.tellOwner(ctx, s.machine)
 	case request:

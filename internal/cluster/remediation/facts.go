@@ -121,7 +121,9 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 		s.hold = holdStateOf(m, s.host)
 		s.poweredOn = s.host.Status.PoweredOn
 		_, s.recovering = s.host.Annotations[v1beta2.MachineRemediationAnnotation]
-		_, s.unhealthy = s.host.Annotations[v1alpha1.UnhealthyAnnotation]
+		var mark string
+		mark, s.unhealthy = s.host.Annotations[v1alpha1.UnhealthyAnnotation]
+		s.ourMark = mark == markOf(m)
 		if s.hold == currentHold {
 			s.readProof(r.ProvenOff)
 		}

@@ -75,6 +75,9 @@ func isHoldOf(r *v1beta2.Metal3Remediation, value string) bool {
 	return json.Unmarshal([]byte(value), &arguments) == nil && arguments.Remediation == r.Name
 }
 
+// markOf is the value with which a remediation marks a host as unhealthy.
+func markOf(r *v1beta2.Metal3Remediation) string { return "Metal3Remediation/" + r.Name }
+
 // requestPrefix begins the values with which a remediation sets annotations of its Machine.
 func requestPrefix(r *v1beta2.Metal3Remediation) string { return "Metal3Remediation/" + r.Name + "/" }
 

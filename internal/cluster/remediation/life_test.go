@@ -137,6 +137,18 @@ func TestAClockThatIsSetBackDoesNotKeepAnAttemptFromEnding(t *testing.T) {
 	}
 }
 
+func TestAHostIsNotMarkedAnyMoreWhoseMachineBecomesHealthyAtLast(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, nil)
+	marked := func() bool { return l.host().Annotations[v1alpha1.UnhealthyAnnotation] != "" }
+	l.until("the mark", marked)
+	l.takeBack()
+	l.clean()
+	if marked() {
+		t.Errorf("annotations of the host %v", l.host().Annotations)
+	}
+}
+
 func TestAHealthyMachineIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, func(_ *life, m *v1beta2.Metal3Remediation) { m.Spec.Strategy.RetryLimit = 2 })

@@ -25,6 +25,7 @@ const (
 	request                       // set the annotation of the Machine
 	withdraw                      // remove it
 	markHost                      // mark the host as unhealthy
+	unmarkHost                    // remove the mark
 	tellOwner                     // tell the owner of the Machine to replace it
 	handOver                      // record that the owner replaces it
 	removeFinalizer               // everything that was set is removed
@@ -117,6 +118,8 @@ type facts struct {
 	// recovering means that recovery by annotation holds the host off.
 	recovering bool
 	unhealthy  bool
+	// ourMark means that this remediation has marked the host as unhealthy.
+	ourMark bool
 	// told means that the owner of the Machine was told to replace it.
 	told    bool
 	request requestState
@@ -279,6 +282,8 @@ func undo(f facts) action {
 		return removeHold
 	case f.backup && f.isBack():
 		return restore(f)
+	case f.deleting && !f.orphaned && f.ourMark && (f.healthy || !f.told):
+		return unmarkHost // the machine stays on the host
 	case (f.node == unknownNode || f.backup) && !f.orphaned && !f.abandoned:
 		return waitForNode
 	case f.deleting:

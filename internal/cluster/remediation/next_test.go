@@ -116,6 +116,11 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"taken back with hold and without an answer for long", taken, func(f *facts) { f.hold, f.node, f.abandoned = outdatedHold, unknownNode, true }, removeHold},
 		{"Machine being deleted without an answer", off, func(f *facts) { f.orphaned, f.node = true, unknownNode }, removeHold},
 		{"taken back with a hold elsewhere", taken, func(f *facts) { f.stray, f.obstacle = true, noHost }, removeHold},
+		{"taken back with a marked host", taken, func(f *facts) { f.ourMark, f.unhealthy = true, true }, unmarkHost},
+		{"taken back with a host that somebody else marked", taken, func(f *facts) { f.unhealthy = true }, removeFinalizer},
+		{"taken back because the machine became healthy after all", taken, func(f *facts) { f.ourMark, f.told, f.healthy = true, true, true }, unmarkHost},
+		{"taken back after its owner was told", taken, func(f *facts) { f.ourMark, f.told = true, true }, removeFinalizer},
+		{"taken back with the Machine and a marked host", taken, func(f *facts) { f.ourMark, f.orphaned = true, true }, removeFinalizer},
 		{"taken back and the Node is back", taken, func(f *facts) { f.backup, f.incomplete = true, true }, restoreNode},
 		{"taken back and the Node is restored", taken, func(f *facts) { f.backup = true }, dropBackup},
 		{"taken back and the Node is not back", taken, func(f *facts) { f.backup, f.node = true, absentNode }, waitForNode},
@@ -187,7 +192,7 @@ func TestWhatHoldsForEverySituation(t *testing.T) {
 		}
 	})
 	for a := range action(numberOfActions) {
-		if !reached[a] && a != fail && a != handOver && a != releaseAnew { // the table above has these
+		if !reached[a] && a != fail && a != handOver && a != releaseAnew && a != unmarkHost { // the table above has these
 			t.Errorf("no situation has action %d", a)
 		}
 	}
