@@ -51,6 +51,10 @@ func (o *Operator) remediationControllers(recorder events.EventRecorder, options
 	if err != nil {
 		return nil, err
 	}
+	attempts, err := remediation.NewMetrics(o.registry)
+	if err != nil {
+		return nil, err
+	}
 	cached, live, cache := o.manager.GetClient(), o.manager.GetAPIReader(), o.manager.GetCache()
 	return func() ([]controller.Controller, error) {
 		clients := workload.New(live, o.manager.GetScheme())
@@ -59,7 +63,7 @@ func (o *Operator) remediationControllers(recorder events.EventRecorder, options
 			Budget: o.opts.RemediationBudget, NodeTimeout: o.opts.RemediationNodeTimeout, ExtraActions: o.opts.RemediationExtraActions,
 		}).Controller(cache, options)
 		remediated, remediatedErr := remediation.New(remediation.Config{
-			Client: cached, Live: live, Workload: clients, FindNode: workload.FindNode, ProvenOff: fencing.ProvenOff, Recorder: recorder, Now: time.Now,
+			Client: cached, Live: live, Workload: clients, FindNode: workload.FindNode, ProvenOff: fencing.ProvenOff, Recorder: recorder, Metrics: attempts, Now: time.Now,
 		}).Controller(cache, options)
 		return []controller.Controller{fenced, remediated}, errors.Join(fencedErr, remediatedErr)
 	}, nil

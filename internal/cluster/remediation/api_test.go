@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,10 +58,14 @@ func TestARemediationOnARealAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	metrics, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
 	skip := true
 	c, err := New(Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workload: workload.New(mgr.GetAPIReader(), scheme(t)), Recorder: silent{}, Now: time.Now,
-		FindNode: nodeByReference, ProvenOff: recordedOff,
+		FindNode: nodeByReference, ProvenOff: recordedOff, Metrics: metrics,
 	}).Controller(mgr.GetCache(), controller.Options{SkipNameValidation: &skip})
 	if err != nil {
 		t.Fatal(err)

@@ -111,6 +111,8 @@ func TestAMachineIsGivenUpAfterItsRetries(t *testing.T) {
 				t.Errorf("condition %+v", c)
 			}
 			l.heard(eventHandedOver)
+			l.counted("ingot_remediation_total", 3)
+			l.counted("ingot_remediation_blocked_total", 0)
 			l.takeBack()
 			l.clean()
 		})
@@ -184,6 +186,8 @@ func TestAHostThatCannotBeRemediatedFails(t *testing.T) {
 			change(l)
 			l.untilPhase(failed)
 			l.heard(string(reason))
+			l.counted("ingot_remediation_total", 0)
+			l.counted("ingot_remediation_blocked_total", 1)
 			if h := l.host(); len(h.Annotations) > 0 || l.node() == nil {
 				t.Errorf("annotations %v, Node %v", h.Annotations, l.node())
 			}

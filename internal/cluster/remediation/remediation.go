@@ -58,6 +58,7 @@ type Config struct {
 	ProvenOff func(h *v1alpha1.BareMetalHost, key, value string) error
 	// Recorder publishes events.
 	Recorder events.EventRecorder
+	Metrics  *Metrics
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -92,6 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("remediate %s: %w", req, err)
 	}
+	r.Metrics.count(s, a)
 	r.publish(s, a)
 	return ctrl.Result{RequeueAfter: pause(s, a)}, nil
 }

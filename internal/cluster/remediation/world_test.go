@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,6 +38,7 @@ type life struct {
 	r                    *Reconciler
 	now                  time.Time
 	events               []string
+	registry             *prometheus.Registry
 
 	// version is that of the workload cluster; unreachable cuts that off.
 	version     string
@@ -126,8 +128,13 @@ func pod(name string, tolerations []corev1.Toleration) *corev1.Pod {
 // restart replaces the reconciler.
 func (l *life) restart() {
 	c := l.watched(l.management, false)
+	l.registry = prometheus.NewRegistry()
+	metrics, err := NewMetrics(l.registry)
+	if err != nil {
+		l.Fatal(err)
+	}
 	l.r = New(Config{
-		Client: c, Live: l.management, Workload: l, Recorder: l, Now: func() time.Time { return l.now },
+		Client: c, Live: l.management, Workload: l, Recorder: l, Metrics: metrics, Now: func() time.Time { return l.now },
 		FindNode: nodeByReference, ProvenOff: recordedOff,
 	})
 }
@@ -400,6 +407,26 @@ func (l *life) clean() {
 	}
 	if n == nil || len(n.Spec.Taints) > 0 || n.Labels["rack"] != "r1" || n.Annotations["team"] != "db" || n.Annotations[v1beta2.OutOfServiceAnnotation] != "" {
 		l.Errorf("the Node is %+v", n)
+	}
+}
+
+// counted fails when a metric does not have this sum over its labels.
+func (l *life) counted(name string, want float64) {
+	l.Helper()
+	families, err := l.registry.Gather()
+	if err != nil {
+		l.Fatal(err)
+	}
+	sum := 0.0
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == name {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	if sum != want {
+		l.Errorf("%s is %v, want %v", name, sum, want)
 	}
 }
 
