@@ -324,12 +324,13 @@ func isMarkedFor(m *clusterv1.Machine, h *hold) bool {
 // finish goes on after the hold is gone, until the Node is back and has what it had.
 func finish(f facts, l limits) decision {
 	suspended, saved, s := isSuspended(f.machine), backupOf(f.machine), stageOf(f.machine)
+	back := f.node != nil && f.node.DeletionTimestamp.IsZero() // one that is being deleted has to register again
 	switch {
 	case !suspended && saved == nil:
 		return idle(f)
-	case f.node != nil && saved != nil && saved.isFor(f.node.UID) && saved.restore(f.node.DeepCopy()):
+	case back && saved != nil && saved.isFor(f.node.UID) && saved.restore(f.node.DeepCopy()):
 		return write(restoreNode)
-	case f.node != nil:
+	case back:
 		return write(closeCycle)
 	case !suspended:
 		return wait(restorable, v1beta2.NodeNotBackReason, "The host was powered on, and the Node %s is not back; its labels, annotations and taints are kept for it", saved.Node.Name)

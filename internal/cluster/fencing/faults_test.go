@@ -279,3 +279,13 @@ func (w *world) changeCluster(change func(c *clusterv1.Cluster)) {
 		w.Fatal(err)
 	}
 }
+
+func TestANodeThatIsBeingDeletedIsNotBack(t *testing.T) {
+	f := factsOf(situation{node: true, on: true})
+	f.machine.Annotations[v1beta2.RemediationStageAnnotation] = encode(stage{ReleasedAt: at(testNow)})
+	f.machine.Annotations[v1beta2.RestorePendingAnnotation] = encode(backup{Node: nodeRef{"node-0", "node-uid-0"}})
+	f.node.DeletionTimestamp = at(testNow)
+	if d := decide(f, testLimits); d.do != doNothing || d.reason != v1beta2.WaitingForNodeReason {
+		t.Errorf("%s with reason %q, want to wait for the Node", d.do, d.reason)
+	}
+}
