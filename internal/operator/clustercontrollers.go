@@ -63,7 +63,8 @@ func (o *Operator) remediationControllers(recorder events.EventRecorder, options
 			Budget: o.opts.RemediationBudget, NodeTimeout: o.opts.RemediationNodeTimeout, ExtraActions: o.opts.RemediationExtraActions,
 		}).Controller(cache, options)
 		remediated, remediatedErr := remediation.New(remediation.Config{
-			Client: cached, Live: live, Workload: clients, FindNode: workload.FindNode, ProvenOff: fencing.ProvenOff, Recorder: recorder, Metrics: attempts, Now: time.Now,
+			Client: cached, Live: live, Workload: clients, FindNode: workload.FindNode, ProvenOff: fencing.ProvenOff, DoubtNode: fencing.DoubtNode,
+			Recorder: recorder, Metrics: attempts, Now: time.Now,
 		}).Controller(cache, options)
 		return []controller.Controller{fenced, remediated}, errors.Join(fencedErr, remediatedErr)
 	}, nil

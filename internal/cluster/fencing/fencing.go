@@ -213,31 +213,10 @@ func (r *Reconciler) readNode(ctx context.Context, p *pass) error {
 	case node == nil:
 		return nil
 	}
-	if p.ambiguous, err = r.doubtOf(ctx, p, node); err == nil && p.ambiguous == "" {
+	if p.ambiguous, err = DoubtNode(ctx, r.Live, p.machine, p.host, node); err == nil && p.ambiguous == "" {
 		p.node, p.workload = node, c
 	}
 	return err
-}
-
-// doubtOf says why a Node may be that of another machine, or is empty.
-func (r *Reconciler) doubtOf(ctx context.Context, p *pass, node *corev1.Node) (string, error) {
-	if id := node.Spec.ProviderID; id != "" {
-		if namesOtherHost(id, p.host) {
-			return fmt.Sprintf("Node %s has the provider ID %q, and the Machine has host %s", node.Name, id, p.host.Name), nil
-		}
-		return "", nil
-	}
-	var machines clusterv1.MachineList
-	err := r.Live.List(ctx, &machines, client.InNamespace(p.machine.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: p.machine.Spec.ClusterName})
-	if err != nil {
-		return "", fmt.Errorf("look for other Machines with Node %s: %w", node.Name, err)
-	}
-	for i := range machines.Items {
-		if m := &machines.Items[i]; m.UID != p.machine.UID && m.Status.NodeRef.Name == node.Name {
-			return fmt.Sprintf("Node %s has no provider ID, and Machine %s names it, too", node.Name, m.Name), nil
-		}
-	}
-	return "", nil
 }
 
 // strayHold returns a host, other than the one that the Machine has, with a hold for a Machine

@@ -1,11 +1,16 @@
 package fencing
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -82,6 +87,28 @@ func unfenceable(h *v1alpha1.BareMetalHost) string {
 	default:
 		return ""
 	}
+}
+
+// DoubtNode says why a Node that was found for a Machine may be that of another machine than the one on
+// its host, or is empty. A proof that the host is off says nothing about such a Node.
+func DoubtNode(ctx context.Context, live client.Reader, machine *clusterv1.Machine, h *v1alpha1.BareMetalHost, node *corev1.Node) (string, error) {
+	if id := node.Spec.ProviderID; id != "" {
+		if namesOtherHost(id, h) {
+			return fmt.Sprintf("Node %s has the provider ID %q, and the Machine has host %s", node.Name, id, h.Name), nil
+		}
+		return "", nil
+	}
+	var machines clusterv1.MachineList
+	err := live.List(ctx, &machines, client.InNamespace(machine.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: machine.Spec.ClusterName})
+	if err != nil {
+		return "", fmt.Errorf("look for other Machines with Node %s: %w", node.Name, err)
+	}
+	for i := range machines.Items {
+		if m := &machines.Items[i]; m.UID != machine.UID && m.Status.NodeRef.Name == node.Name {
+			return fmt.Sprintf("Node %s has no provider ID, and Machine %s names it, too", node.Name, m.Name), nil
+		}
+	}
+	return "", nil
 }
 
 // namesOtherHost reports whether a provider ID is that of a machine on another host. The name of the

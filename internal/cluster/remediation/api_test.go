@@ -65,7 +65,7 @@ func TestARemediationOnARealAPIServer(t *testing.T) {
 	skip := true
 	c, err := New(Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workload: workload.New(mgr.GetAPIReader(), scheme(t)), Recorder: silent{}, Now: time.Now,
-		FindNode: nodeByReference, ProvenOff: recordedOff, Metrics: metrics,
+		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: (&life{}).doubtNode, Metrics: metrics,
 	}).Controller(mgr.GetCache(), controller.Options{SkipNameValidation: &skip})
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package remediation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -221,6 +222,19 @@ func (r *Reconciler) readNode(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// doubt returns an error when the Node may be that of another machine. One that we have put out of service
+// was the right one, and has to be put in service again.
+func (r *Reconciler) doubt(ctx context.Context, s *scope) error {
+	if s.host == nil || s.taint == ourTaint {
+		return nil
+	}
+	why, err := r.DoubtNode(ctx, r.Live, s.machine, s.host, s.workloadNode)
+	if err == nil && why != "" {
+		return errors.New(why)
+	}
+	return err
+}
+
 func (r *Reconciler) readWorkload(ctx context.Context, s *scope) error {
 	cluster := types.NamespacedName{Namespace: s.machine.Namespace, Name: s.machine.Spec.ClusterName}
 	c, err := r.Workload.Client(ctx, cluster)
@@ -235,8 +249,11 @@ func (r *Reconciler) readWorkload(ctx context.Context, s *scope) error {
 	if err != nil || node == nil {
 		return err
 	}
-	s.workload, s.workloadNode, s.node = c, node, presentNode
-	s.taint = taintStateOf(s.remediation, node)
+	s.workload, s.workloadNode, s.taint = c, node, taintStateOf(s.remediation, node)
+	if err := r.doubt(ctx, s); err != nil {
+		return err
+	}
+	s.node = presentNode
 	if s.leaving = !node.DeletionTimestamp.IsZero(); s.leaving {
 		s.why = fmt.Sprintf("Node %s is being deleted and still has the finalizers %s", node.Name, strings.Join(node.Finalizers, ", "))
 	}

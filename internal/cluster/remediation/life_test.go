@@ -225,6 +225,26 @@ func TestTheNodeStaysWhileTheHostIsNotProvenToBeOff(t *testing.T) {
 	l.clean()
 }
 
+func TestANodeThatMayBeAnotherMachinesIsNotTouched(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"taint", "deletion"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			l := newLife(t, func(l *life, m *v1beta2.Metal3Remediation) {
+				ways[way](l, m)
+				l.doubt = "Machine edge-1 names it, too"
+			})
+			l.untilPhase(waiting)
+			l.heard(eventNodeUnknown)
+			if n := l.node(); n == nil || n.UID != "n1" || len(n.Spec.Taints) > 0 {
+				t.Errorf("the Node is %+v", n)
+			}
+			l.takeBack()
+			l.clean()
+		})
+	}
+}
+
 func TestPodsThatDoNotGoDoNotKeepTheHostOff(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPods = true })

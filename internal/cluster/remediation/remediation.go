@@ -56,6 +56,9 @@ type Config struct {
 	// ProvenOff returns nil when the host is proven to be off since, and for, an annotation
 	// that holds it off, and else an error that says why not.
 	ProvenOff func(h *v1alpha1.BareMetalHost, key, value string) error
+	// DoubtNode says why a Node that was found may be that of another machine than the one on
+	// the host, or is empty.
+	DoubtNode func(ctx context.Context, live client.Reader, machine *clusterv1.Machine, h *v1alpha1.BareMetalHost, node *corev1.Node) (string, error)
 	// Recorder publishes events.
 	Recorder events.EventRecorder
 	Metrics  *Metrics

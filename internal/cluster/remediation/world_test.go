@@ -43,6 +43,8 @@ type life struct {
 	// version is that of the workload cluster; unreachable cuts that off.
 	version     string
 	unreachable error
+	// doubt is why the Node may be another machine's.
+	doubt string
 	// stuckPower keeps the host on whatever is asked, stuckPods keeps pods on the Node, and
 	// dead keeps the system from starting.
 	stuckPower, stuckPods, dead bool
@@ -135,7 +137,7 @@ func (l *life) restart() {
 	}
 	l.r = New(Config{
 		Client: c, Live: l.management, Workload: l, Recorder: l, Metrics: metrics, Now: func() time.Time { return l.now },
-		FindNode: nodeByReference, ProvenOff: recordedOff,
+		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: l.doubtNode,
 	})
 }
 
@@ -147,6 +149,10 @@ func nodeByReference(ctx context.Context, c client.Client, m *clusterv1.Machine,
 		return nil, nil
 	}
 	return &n, err
+}
+
+func (l *life) doubtNode(context.Context, client.Reader, *clusterv1.Machine, *v1alpha1.BareMetalHost, *corev1.Node) (string, error) {
+	return l.doubt, nil
 }
 
 // recordedOff is a proof by what the host says.
