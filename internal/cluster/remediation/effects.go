@@ -12,6 +12,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
 )
 
 // do makes the write of an action, if it has one. Each write is refused when its object has
@@ -93,11 +94,15 @@ func (r *Reconciler) doWithNode(ctx context.Context, s *scope, a action) error {
 	}
 }
 
-// isStillOff looks at the host again, because reading the workload cluster took its time.
+// isStillOff looks at the host again, because reading the workload cluster took its time: it may be on, or
+// have gone to another consumer.
 func (r *Reconciler) isStillOff(ctx context.Context, s *scope) error {
 	var h v1alpha1.BareMetalHost
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.host), &h); err != nil {
 		return fmt.Errorf("read host %s: %w", s.host.Name, err)
+	}
+	if h.UID != s.host.UID || !related.Consumes(s.metal3Machine, &h) {
+		return fmt.Errorf("host %s is no longer that of Metal3Machine %s", h.Name, s.metal3Machine.Name)
 	}
 	if err := r.ProvenOff(&h, holdKey(s.remediation), holdValue(s.remediation)); err != nil {
 		return fmt.Errorf("host %s is no longer proven to be off: %w", h.Name, err)

@@ -225,6 +225,28 @@ func TestTheNodeStaysWhileTheHostIsNotProvenToBeOff(t *testing.T) {
 	l.clean()
 }
 
+func TestAHostThatGoesToAnotherConsumerWhileItsNodeIsSearchedKeepsTheNode(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"taint", "deletion"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			l := newLife(t, ways[way])
+			l.until("the proof", func() bool {
+				held := l.host().Status.PowerOffHolds
+				return len(held) == 1 && (way == "taint" || hasBackup(l.remediation()))
+			})
+			l.searching = func() {
+				h := l.host()
+				l.write(h, func() { h.Spec.ConsumerRef.Name = "another" })
+			}
+			l.pass()
+			if n := l.node(); n == nil || len(n.Spec.Taints) > 0 {
+				t.Errorf("the Node is %+v", n)
+			}
+		})
+	}
+}
+
 func TestANodeThatMayBeAnotherMachinesIsNotTouched(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"taint", "deletion"} {

@@ -45,6 +45,8 @@ type life struct {
 	unreachable error
 	// doubt is why the Node may be another machine's.
 	doubt string
+	// searching is called when a pass has found a Node.
+	searching func()
 	// stuckPower keeps the host on whatever is asked, stuckPods keeps pods on the Node, and
 	// dead keeps the system from starting.
 	stuckPower, stuckPods, dead bool
@@ -152,6 +154,9 @@ func nodeByReference(ctx context.Context, c client.Client, m *clusterv1.Machine,
 }
 
 func (l *life) doubtNode(context.Context, client.Reader, *clusterv1.Machine, *v1alpha1.BareMetalHost, *corev1.Node) (string, error) {
+	if l.searching != nil {
+		l.searching()
+	}
 	return l.doubt, nil
 }
 
