@@ -93,10 +93,11 @@ const (
 	// ReservedAtAnnotation on a host is when it was reserved, in the form of RFC 3339.
 	ReservedAtAnnotation = "metal3.io/reserved-at"
 
-	// ReservedUIDAnnotation on a host is the UID that the host had when it was reserved. With
-	// another one the reservation comes from another management cluster, where its
-	// owner had another UID, too.
-	ReservedUIDAnnotation = "metal3.io/reserved-host-uid"
+	// ConsumerHostUIDAnnotation on a host is the UID that the host had when spec.consumerRef was
+	// written, by a claim or a reservation. With another one the reference comes from another
+	// management cluster or from a backup, where the consumer had another UID, too: the
+	// UID in it means nothing here.
+	ConsumerHostUIDAnnotation = "metal3.io/consumer-host-uid"
 
 	// FailureDomainLabel on a host is the failure domain that it stands in.
 	FailureDomainLabel = "infrastructure.cluster.x-k8s.io/failure-domain"

@@ -44,6 +44,7 @@ var obstacles = []obstacle{
 	{"reserved for other owners", func(w wanted, h *v1alpha1.BareMetalHost) bool {
 		return reuse.IsReserved(h) && !related.Consumes(w.machine, h) && !reuse.ReservedFor(w.owner, h)
 	}},
+	{"of an earlier machine of the same name", func(w wanted, h *v1alpha1.BareMetalHost) bool { return isOfNamesake(w.machine, h) }},
 	{"with another consumer", func(w wanted, h *v1alpha1.BareMetalHost) bool {
 		return isConsumed(h) && !related.Consumes(w.machine, h) && !reuse.IsReserved(h)
 	}},
@@ -136,6 +137,17 @@ func (c choice) none(namespace string) string {
 func isAnnotated(h *v1alpha1.BareMetalHost, key string) bool {
 	_, there := h.Annotations[key]
 	return there
+}
+
+// isOfNamesake reports whether the consumer of a host is an earlier machine of the same name, which is
+// gone and has not released it.
+func isOfNamesake(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
+	if !isConsumed(h) || related.Consumes(m, h) {
+		return false
+	}
+	named := *m
+	named.UID = h.Spec.ConsumerRef.UID
+	return related.Consumes(&named, h)
 }
 
 func isConsumed(h *v1alpha1.BareMetalHost) bool {

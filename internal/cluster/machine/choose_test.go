@@ -88,13 +88,17 @@ func TestEachObstacleKeepsAHostFromBeingChosen(t *testing.T) {
 		"empty image": {func(h *v1alpha1.BareMetalHost) {
 			h.Spec.Image, h.Spec.CustomDeploy = &v1alpha1.Image{}, &v1alpha1.CustomDeploy{}
 		}, nil, ""},
-		"reserved for its owner":          {reservedFor(owner, began), &owner, ""},
-		"reserved for nobody's reuse":     {reservedFor(owner, began), nil, "reserved for other owners"},
-		"reserved for another owner":      {reservedFor(other, began), &owner, "reserved for other owners"},
-		"labelled by Metal3":              {labelled(v1beta2.NodeReuseLabel, "md-workers"), nil, "reserved for other owners"},
-		"not selected":                    {labelled("rack", "b"), nil, "not selected by spec.hostSelector"},
-		"deleted":                         {func(h *v1alpha1.BareMetalHost) { h.DeletionTimestamp = new(metav1.NewTime(began)) }, nil, "being deleted"},
-		"of another machine":              {consumedBy("Metal3Machine", "m-2"), nil, "with another consumer"},
+		"reserved for its owner":      {reservedFor(owner, began), &owner, ""},
+		"reserved for nobody's reuse": {reservedFor(owner, began), nil, "reserved for other owners"},
+		"reserved for another owner":  {reservedFor(other, began), &owner, "reserved for other owners"},
+		"labelled by Metal3":          {labelled(v1beta2.NodeReuseLabel, "md-workers"), nil, "reserved for other owners"},
+		"not selected":                {labelled("rack", "b"), nil, "not selected by spec.hostSelector"},
+		"deleted":                     {func(h *v1alpha1.BareMetalHost) { h.DeletionTimestamp = new(metav1.NewTime(began)) }, nil, "being deleted"},
+		"of another machine":          {consumedBy("Metal3Machine", "m-2"), nil, "with another consumer"},
+		"of an earlier machine": {func(h *v1alpha1.BareMetalHost) {
+			consumedBy("Metal3Machine", "m-1")(h)
+			claimedAs("earlier", h.UID)(h)
+		}, nil, "of an earlier machine of the same name"},
 		"of an object of another kind":    {consumedBy("Server", "m-1"), nil, "with another consumer"},
 		"paused":                          {annotated(v1alpha1.PausedAnnotation), nil, "paused"},
 		"unhealthy":                       {annotated(v1alpha1.UnhealthyAnnotation), nil, "marked as unhealthy"},

@@ -53,15 +53,12 @@ func (p *pass) associate(ctx context.Context) (*v1alpha1.BareMetalHost, ctrl.Res
 	if err != nil {
 		return nil, ctrl.Result{}, fmt.Errorf("read the host of Metal3Machine %s/%s: %w", p.m.Namespace, p.m.Name, err)
 	}
-	key, chosen := related.HostName(p.m)
 	var hosts []v1alpha1.BareMetalHost
 	if held == nil {
 		if hosts, err = p.hosts(ctx); err != nil {
 			return nil, ctrl.Result{}, err
 		}
-	}
-	if held == nil && !chosen {
-		held = p.consumed(hosts) // the annotation was lost
+		held = p.claimed(hosts) // the annotation was lost, or names another host
 	}
 	if held != nil {
 		p.associated(v1beta2.AssociateBareMetalHostSuccessReason, held.Namespace+"/"+held.Name)
@@ -78,6 +75,7 @@ func (p *pass) associate(ctx context.Context) (*v1alpha1.BareMetalHost, ctrl.Res
 	if w.selector == nil {
 		return nil, ctrl.Result{}, nil
 	}
+	key, chosen := related.HostName(p.m)
 	if !chosen {
 		return p.chooseHost(ctx, w, preference, hosts)
 	}
@@ -215,10 +213,16 @@ func name(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) {
 // take makes a machine the consumer of a host.
 func take(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine, cluster string) {
 	reuse.Clear(h)
-	h.Spec.ConsumerRef = &corev1.ObjectReference{
-		APIVersion: v1beta2.GroupVersion.String(), Kind: "Metal3Machine", Namespace: m.Namespace, Name: m.Name,
-	}
+	consume(h, m)
 	metav1.SetMetaDataLabel(&h.ObjectMeta, clusterv1.ClusterNameLabel, cluster)
+}
+
+// consume has a host object name a machine as its consumer, by UID. A move changes that, and what is
+// written then is the same.
+func consume(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine) {
+	related.SetConsumer(h, &corev1.ObjectReference{
+		APIVersion: v1beta2.GroupVersion.String(), Kind: "Metal3Machine", Namespace: m.Namespace, Name: m.Name, UID: m.UID,
+	})
 }
 
 // dropChoice has the machine name no host.
@@ -232,13 +236,13 @@ func (p *pass) dropChoice(ctx context.Context) error {
 // conflict says that somebody else was faster.
 func (p *pass) conflict(h *v1alpha1.BareMetalHost, key string) {
 	p.Metrics.conflict()
-	p.notAssociated(v1beta2.ClaimConflictReason, "Host %s %s; another host is chosen.", key, holder(h))
-	p.tell(h, eventClaimConflict, actionClaim, "Host %s %s; another host is chosen", key, holder(h))
+	p.notAssociated(v1beta2.ClaimConflictReason, "Host %s %s; another host is chosen.", key, p.holder(h))
+	p.tell(h, eventClaimConflict, actionClaim, "Host %s %s; another host is chosen", key, p.holder(h))
 }
 
 // lose says that the host of the machine is gone or belongs to somebody else.
 func (p *pass) lose(h *v1alpha1.BareMetalHost, key, then string) {
-	format, args := "Host %s of the machine %s; %s.", []any{key, holder(h), then}
+	format, args := "Host %s of the machine %s; %s.", []any{key, p.holder(h), then}
 	if p.isTrue(v1beta2.AssociateBareMetalHostCondition) {
 		p.warn(h, eventHostLost, actionClaim, format, args...)
 	}
@@ -246,10 +250,13 @@ func (p *pass) lose(h *v1alpha1.BareMetalHost, key, then string) {
 }
 
 // holder says who has a host that the machine does not have.
-func holder(h *v1alpha1.BareMetalHost) string {
+func (p *pass) holder(h *v1alpha1.BareMetalHost) string {
 	switch {
 	case h == nil:
 		return "does not exist"
+	case isOfNamesake(p.m, h):
+		return fmt.Sprintf("has the consumer Metal3Machine %s of UID %s, which is an earlier one of this name; if it is the same machine, remove spec.consumerRef.uid from the host",
+			p.m.Name, h.Spec.ConsumerRef.UID)
 	case isConsumed(h):
 		return fmt.Sprintf("has the consumer %s %s", h.Spec.ConsumerRef.Kind, h.Spec.ConsumerRef.Name)
 	default:
@@ -257,8 +264,8 @@ func holder(h *v1alpha1.BareMetalHost) string {
 	}
 }
 
-// keepHost corrects what a machine and its host say of each other: the machine names the host, the host is
-// not paused for it, and has its cleaning mode.
+// keepHost corrects what a machine and its host say of each other: each names the other, by UID, the host is
+// not paused for the machine, and has its cleaning mode.
 func (p *pass) keepHost(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, error) {
 	if err := p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) { name(m, h) }); err != nil {
 		return nil, err

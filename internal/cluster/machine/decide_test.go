@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
@@ -19,14 +20,16 @@ func TestMachineHasTheHostThatNamesItAndAnyOtherOnlyBeforeItRan(t *testing.T) {
 		host        *v1alpha1.BareMetalHost
 		before, ran claimStep
 	}{
-		"its own":               {newHost("h", own), stepHold, stepHold},
-		"its own, paused":       {newHost("h", own, annotated(v1alpha1.PausedAnnotation)), stepHold, stepHold},
-		"its own, with an UID":  {newHost("h", own, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.UID = "uid-of-m-1" }), stepHold, stepHold},
-		"of an earlier machine": {newHost("h", own, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.UID = "earlier" }), stepRetry, stepBeLost},
-		"free":                  {newHost("h"), stepClaim, stepBeLost},
-		"free, but paused":      {newHost("h", annotated(v1alpha1.PausedAnnotation)), stepRetry, stepBeLost},
-		"of another":            {newHost("h", others), stepRetry, stepBeLost},
-		"gone":                  {nil, stepRetry, stepBeLost},
+		"its own":                          {newHost("h", own), stepHold, stepHold},
+		"its own, paused":                  {newHost("h", own, annotated(v1alpha1.PausedAnnotation)), stepHold, stepHold},
+		"its own, with an UID":             {newHost("h", own, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.UID = "uid-of-m-1" }), stepHold, stepHold},
+		"of an earlier machine":            {newHost("h", own, claimedAs("earlier", "uid-of-h")), stepRetry, stepBeLost},
+		"of an earlier machine, unstamped": {newHost("h", own, claimedAs("earlier", "")), stepRetry, stepBeLost},
+		"its own, from elsewhere":          {newHost("h", own, claimedAs("elsewhere", "host-elsewhere")), stepHold, stepHold},
+		"free":                             {newHost("h"), stepClaim, stepBeLost},
+		"free, but paused":                 {newHost("h", annotated(v1alpha1.PausedAnnotation)), stepRetry, stepBeLost},
+		"of another":                       {newHost("h", others), stepRetry, stepBeLost},
+		"gone":                             {nil, stepRetry, stepBeLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine("m-1")
@@ -38,6 +41,16 @@ func TestMachineHasTheHostThatNamesItAndAnyOtherOnlyBeforeItRan(t *testing.T) {
 				t.Errorf("step %d after it ran, want %d", got, tt.ran)
 			}
 		})
+	}
+}
+
+// claimedAs gives the reference to the consumer a UID, and says for which host object it was written.
+func claimedAs(consumer, host types.UID) func(*v1alpha1.BareMetalHost) {
+	return func(h *v1alpha1.BareMetalHost) {
+		h.Spec.ConsumerRef.UID = consumer
+		if host != "" {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1beta2.ConsumerHostUIDAnnotation, string(host))
+		}
 	}
 }
 

@@ -26,8 +26,8 @@ func TestMachineGetsAHostAndGivesItBack(t *testing.T) {
 	if h == nil || h.Spec.Image == nil || !h.Spec.Online || h.Labels[clusterv1.ClusterNameLabel] != "edge" || h.Spec.UserData.Name != "m-1-bootstrap" {
 		t.Fatalf("host is %+v", h)
 	}
-	if h.Spec.ConsumerRef.UID != "" {
-		t.Error("the reference has an UID, which a move changes")
+	if h.Spec.ConsumerRef.UID != b.machine().UID || h.Annotations[v1beta2.ConsumerHostUIDAnnotation] != string(h.UID) {
+		t.Errorf("the consumer is %+v with annotations %v, want it by its UID, for this host", h.Spec.ConsumerRef, h.Annotations)
 	}
 	labels := b.secretLabels("a")
 	if _, moves := labels[moveLabel]; labels[clusterv1.ClusterNameLabel] != "edge" || !moves {
@@ -65,7 +65,7 @@ func (b *bench) isFreed(name string) {
 		b.Errorf("the machine is still there: %+v", m)
 	}
 	h := b.host(name)
-	if h.Spec.ConsumerRef != nil || isSpecified(h) || h.Spec.UserData != nil || len(h.Labels[clusterv1.ClusterNameLabel]) > 0 {
+	if h.Spec.ConsumerRef != nil || isSpecified(h) || h.Spec.UserData != nil || len(h.Labels[clusterv1.ClusterNameLabel]) > 0 || isAnnotated(h, v1beta2.ConsumerHostUIDAnnotation) {
 		b.Errorf("host %s is not free: %+v", name, h)
 	}
 	if labels := b.secretLabels(name); labels[clusterv1.ClusterNameLabel] != "" {

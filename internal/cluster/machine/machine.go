@@ -7,8 +7,10 @@
 // several machines one wins; the others drop their annotations and choose again. Whatever
 // happens between the writes, the next pass goes on from what the two objects say.
 //
-// A consumerRef has no UID, because the machine gets another one when clusterctl moves it; nobody
-// else's consumerRef is ever changed. Decisions are pure (choose.go, claim.go, specify.go,
+// The consumerRef has the machine's UID, so a machine that is created again under the name of an earlier
+// one does not get its host. Objects that clusterctl moves get other UIDs: an annotation says for
+// which host object the reference was written, and in another one the name counts, for the machine
+// that names the host. Nobody else's consumerRef is ever changed. Decisions are pure (choose.go, claim.go, specify.go,
 // release.go); what writes stands beside them.
 package machine
 
@@ -269,10 +271,10 @@ func (p *pass) hosts(ctx context.Context) ([]v1alpha1.BareMetalHost, error) {
 	return list.Items, nil
 }
 
-// consumed is a copy of the host whose consumer is the machine, or nil.
-func (p *pass) consumed(hosts []v1alpha1.BareMetalHost) *v1alpha1.BareMetalHost {
+// claimed is a copy of the host whose consumer is this very machine, or nil.
+func (p *pass) claimed(hosts []v1alpha1.BareMetalHost) *v1alpha1.BareMetalHost {
 	for i := range hosts {
-		if related.Consumes(p.m, &hosts[i]) {
+		if related.ConsumesByUID(p.m, &hosts[i]) {
 			return hosts[i].DeepCopy()
 		}
 	}

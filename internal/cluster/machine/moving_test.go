@@ -71,8 +71,8 @@ func TestMovedMachineGoesOn(t *testing.T) {
 	target.passes()
 	target.pause(false)
 	target.passes()
-	if h := target.held(); h == nil || isAnnotated(h, v1alpha1.PausedAnnotation) || !isAnnotated(h, v1alpha1.StatusAnnotation) {
-		t.Fatalf("host %+v, want the same one without its pause and with its status", h)
+	if h := target.held(); h == nil || h.Spec.ConsumerRef.UID != "moved" || h.Annotations[v1beta2.ConsumerHostUIDAnnotation] != "moved-host" || isAnnotated(h, v1alpha1.PausedAnnotation) || !isAnnotated(h, v1alpha1.StatusAnnotation) {
+		t.Fatalf("host %+v, want the same one, with the UIDs of here, without its pause and with its status", h)
 	}
 	target.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.NotReadyReason, "in state")
 	report(target, target.host("a"), func(h *v1alpha1.BareMetalHost) { h.Status = status })

@@ -13,12 +13,9 @@ import (
 // pauseHost pauses the host of a paused machine, and then lets clusterctl move the machine. A host
 // that the engine works on is left alone until that is done.
 func (p *pass) pauseHost(ctx context.Context) (ctrl.Result, error) {
-	var h *v1alpha1.BareMetalHost
-	if key, chosen := related.HostName(p.m); chosen {
-		var err error
-		if h, err = p.readHost(ctx, key); err != nil {
-			return ctrl.Result{}, err
-		}
+	h, err := p.heldHost(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	if h != nil && related.Consumes(p.m, h) {
 		if !related.CanPause(h) {
@@ -42,10 +39,12 @@ func (p *pass) pause(ctx context.Context, h *v1alpha1.BareMetalHost) error {
 	return err
 }
 
-// resumeHost ends the pause of the host, and gives it the cleaning mode of the machine.
+// resumeHost ends the pause of the host, has it name the machine by its UID here, and gives it the
+// cleaning mode of the machine.
 func (p *pass) resumeHost(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, error) {
 	paused := related.IsPausedByUs(h)
 	changed, err := p.patchHost(ctx, h, func(h *v1alpha1.BareMetalHost) {
+		consume(h, p.m)
 		related.Resume(h)
 		clean(h, p.m)
 	})

@@ -95,7 +95,7 @@ func unless(ref *corev1.SecretReference, namespace string, others ...*corev1.Sec
 // free is pure: it makes a host object one that nobody uses.
 func free(h *v1alpha1.BareMetalHost) {
 	reuse.Clear(h)
-	h.Spec.ConsumerRef = nil
+	related.ClearConsumer(h)
 	delete(h.Labels, clusterv1.ClusterNameLabel)
 	related.Resume(h)
 }
@@ -153,17 +153,26 @@ func (p *pass) release(ctx context.Context) (ctrl.Result, error) {
 	return ctrl.Result{}, p.end(ctx)
 }
 
-// heldHost reads the host of a deleted machine from the API server: the one that it names, or the one
-// that names it.
+// heldHost reads the host of a machine from the API server: the one that names it by UID, or else the
+// one that it names, which may have another consumer or none.
 func (p *pass) heldHost(ctx context.Context) (*v1alpha1.BareMetalHost, error) {
+	reader := p.Live
+	var named *v1alpha1.BareMetalHost
 	if key, chosen := related.HostName(p.m); chosen {
-		return p.readHost(ctx, key)
+		var err error
+		if named, err = p.readHost(ctx, key); err != nil || named != nil && related.Consumes(p.m, named) {
+			return named, err
+		}
+		reader = p.Client // only an annotation that somebody changed names another host than the claimed one
 	}
 	var list v1alpha1.BareMetalHostList
-	if err := p.Live.List(ctx, &list, client.InNamespace(p.m.Namespace)); err != nil {
+	if err := reader.List(ctx, &list, client.InNamespace(p.m.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list hosts of namespace %s: %w", p.m.Namespace, err)
 	}
-	return p.consumed(list.Items), nil
+	if h := p.claimed(list.Items); h != nil {
+		return p.readHost(ctx, client.ObjectKeyFromObject(h))
+	}
+	return named, nil
 }
 
 // reserve decides whether the host is kept for the owner of the machine.

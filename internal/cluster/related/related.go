@@ -89,11 +89,44 @@ func Host(ctx context.Context, r client.Reader, m *v1beta2.Metal3Machine) (*v1al
 	return h, nil
 }
 
-// Consumes reports whether the consumer of a host is this Metal3Machine. The version of the
-// reference does not matter, and a UID only when the reference has one.
+// Consumes reports whether the consumer of a host is this Metal3Machine, as far as the host says.
+// The version of the reference does not matter, and its UID only when it has one and was written for
+// this host object: an earlier machine of the same name is another one. Without a UID the reference
+// counts by its name, so a machine holds the host only if it names it, too.
 func Consumes(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
-	ref := h.Spec.ConsumerRef
-	return ref != nil && IsReferenceTo(ref, v1beta2.GroupVersion.Group, metal3MachineKind, h.Namespace, m)
+	if h.Spec.ConsumerRef == nil {
+		return false
+	}
+	ref := *h.Spec.ConsumerRef
+	if isCarried(h) {
+		ref.UID = ""
+	}
+	return IsReferenceTo(&ref, v1beta2.GroupVersion.Group, metal3MachineKind, h.Namespace, m)
+}
+
+// ConsumesByUID reports whether a host names this very Metal3Machine as its consumer, by UID. That
+// proves the claim, whatever the machine says.
+func ConsumesByUID(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
+	return Consumes(m, h) && h.Spec.ConsumerRef.UID == m.UID
+}
+
+// SetConsumer makes an object the consumer of a host object.
+func SetConsumer(h *v1alpha1.BareMetalHost, consumer *corev1.ObjectReference) {
+	h.Spec.ConsumerRef = consumer
+	metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1beta2.ConsumerHostUIDAnnotation, string(h.UID))
+}
+
+// ClearConsumer leaves a host object without a consumer.
+func ClearConsumer(h *v1alpha1.BareMetalHost) {
+	h.Spec.ConsumerRef = nil
+	delete(h.Annotations, v1beta2.ConsumerHostUIDAnnotation)
+}
+
+// isCarried reports whether the consumer of a host was written for another object than this
+// one, so that its UID means nothing here: clusterctl and restored backups give each object a new one.
+func isCarried(h *v1alpha1.BareMetalHost) bool {
+	uid := h.Annotations[v1beta2.ConsumerHostUIDAnnotation]
+	return uid != "" && uid != string(h.UID)
 }
 
 // IsReferenceTo reports whether a reference in an object of a namespace names this object of

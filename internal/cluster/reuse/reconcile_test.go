@@ -192,7 +192,7 @@ func TestReservedHostIsFreedWhenNobodyWillTakeIt(t *testing.T) {
 					if diff := cmp.Diff(map[string]string{"row": "a"}, after.Labels); diff != "" {
 						t.Errorf("labels (-want +got):\n%s", diff)
 					}
-					for _, key := range []string{v1beta2.ReservedAtAnnotation, v1beta2.ReservedUIDAnnotation} {
+					for _, key := range []string{v1beta2.ReservedAtAnnotation, v1beta2.ConsumerHostUIDAnnotation} {
 						if has(after, key) {
 							t.Errorf("annotations %v, want none of a reservation", after.Annotations)
 						}
@@ -216,7 +216,7 @@ func TestReservedHostIsFreedWhenNobodyWillTakeIt(t *testing.T) {
 // legacyConsumer makes a reservation one as Metal3's provider writes it.
 func legacyConsumer(h *v1alpha1.BareMetalHost, withCluster bool) {
 	delete(h.Annotations, v1beta2.ReservedAtAnnotation)
-	delete(h.Annotations, v1beta2.ReservedUIDAnnotation)
+	delete(h.Annotations, v1beta2.ConsumerHostUIDAnnotation)
 	h.Spec.ConsumerRef = nil
 	if withCluster {
 		consumedBy("cluster.x-k8s.io/v1beta1", "Cluster", "one", "cluster")(h)
@@ -233,7 +233,7 @@ func TestReservationFromElsewhereIsWrittenAnew(t *testing.T) {
 		"without label":     {func(w *world) { delete(w.hosts[0].Labels, v1beta2.NodeReuseLabel) }, start},
 		"moved": {func(w *world) {
 			w.hosts[0].Spec.ConsumerRef.UID = "elsewhere"
-			delete(w.hosts[0].Annotations, v1beta2.ReservedUIDAnnotation)
+			delete(w.hosts[0].Annotations, v1beta2.ConsumerHostUIDAnnotation)
 		}, start},
 		"nothing to be done":  {func(*world) {}, start},
 		"UID was never there": {func(w *world) { w.hosts[0].Spec.ConsumerRef.UID = "" }, start},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
 )
 
 const (
@@ -94,28 +95,24 @@ func ReservedAt(h *v1alpha1.BareMetalHost) time.Time {
 func Clear(h *v1alpha1.BareMetalHost) {
 	delete(h.Labels, v1beta2.NodeReuseLabel)
 	delete(h.Annotations, v1beta2.ReservedAtAnnotation)
-	delete(h.Annotations, v1beta2.ReservedUIDAnnotation)
+	delete(h.Annotations, v1beta2.ConsumerHostUIDAnnotation)
 }
 
 // release makes a host object one that everybody may have.
 func release(h *v1alpha1.BareMetalHost) {
 	Clear(h)
-	h.Spec.ConsumerRef = nil
+	related.ClearConsumer(h)
 	delete(h.Labels, clusterv1.ClusterNameLabel)
 }
 
 // reserve makes a host object one that is reserved for an owner.
 func reserve(h *v1alpha1.BareMetalHost, owner Owner, at time.Time) {
-	h.Spec.ConsumerRef = owner.reference()
+	related.SetConsumer(h, owner.reference())
 	if h.Labels == nil {
 		h.Labels = map[string]string{}
 	}
 	h.Labels[v1beta2.NodeReuseLabel] = owner.label()
-	if h.Annotations == nil {
-		h.Annotations = map[string]string{}
-	}
 	h.Annotations[v1beta2.ReservedAtAnnotation] = at.UTC().Format(time.RFC3339)
-	h.Annotations[v1beta2.ReservedUIDAnnotation] = string(h.UID)
 }
 
 // mark is what a host says about its reservation.
@@ -177,7 +174,7 @@ func (m mark) accepts(uid types.UID) bool {
 // carried reports whether the reservation was made for another object than this host: in another
 // management cluster, by another provider or by a person. The UID of the owner in it means nothing here.
 func (m mark) carried() bool {
-	return m.host.Annotations[v1beta2.ReservedUIDAnnotation] != string(m.host.UID)
+	return m.host.Annotations[v1beta2.ConsumerHostUIDAnnotation] != string(m.host.UID)
 }
 
 // groupOf is the group in an apiVersion, or the empty one.

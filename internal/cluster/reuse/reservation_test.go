@@ -115,7 +115,7 @@ func TestHostTellsWhomItIsReservedFor(t *testing.T) {
 
 		"earlier owner of that name":               {changes{reservedFor(withUID(deployment, "earlier"), start)}, true, nil},
 		"UID from before a move":                   {changes{reservedFor(withUID(deployment, "elsewhere"), start), moved(start.Add(time.Hour))}, true, []Owner{deployment}},
-		"other UID, written by another provider":   {changes{reservedFor(withUID(deployment, "elsewhere"), start), annotated(v1beta2.ReservedUIDAnnotation, "")}, true, []Owner{deployment}},
+		"other UID, written by another provider":   {changes{reservedFor(withUID(deployment, "elsewhere"), start), annotated(v1beta2.ConsumerHostUIDAnnotation, "")}, true, []Owner{deployment}},
 		"without a UID":                            {changes{reservedFor(withUID(deployment, ""), start)}, true, []Owner{deployment}},
 		"moved host, control plane, not the other": {changes{reservedFor(withUID(kubeadm, "elsewhere"), start), moved(start.Add(time.Hour))}, true, []Owner{kubeadm}},
 	} {
@@ -182,7 +182,7 @@ func TestReservationWritesConsumerLabelAndTime(t *testing.T) {
 	if diff := cmp.Diff(labels, h.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{v1beta2.ReservedAtAnnotation: "2026-03-01T12:00:00Z", v1beta2.ReservedUIDAnnotation: "host-a"}, h.Annotations); diff != "" {
+	if diff := cmp.Diff(map[string]string{v1beta2.ReservedAtAnnotation: "2026-03-01T12:00:00Z", v1beta2.ConsumerHostUIDAnnotation: "host-a"}, h.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 	if got := ReservedAt(h); !got.Equal(start) {

@@ -4,8 +4,8 @@
 // it, and the controller frees it when nobody will.
 //
 // A reservation is in the host object alone: spec.consumerRef names the owner, NodeReuseLabel
-// repeats it for other providers, ReservedAtAnnotation says since when, and ReservedUIDAnnotation for which
-// host object. All decisions are pure
+// repeats it for other providers, ReservedAtAnnotation says since when, and ConsumerHostUIDAnnotation for
+// which host object. All decisions are pure
 // functions (decide.go) of what was read (read.go). A decision that gives a host away is made once more
 // over what the API server has now.
 package reuse
