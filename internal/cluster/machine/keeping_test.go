@@ -80,6 +80,21 @@ func TestHostIsReservedTogetherWithTheRemovalOfItsImage(t *testing.T) {
 	}
 }
 
+func TestMachineWaitsForAHostThatIsFreedWhileItDeprovisions(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.run()
+	b.keeping.reservation = reuse.Reservation{Owner: owner, At: began}
+	b.remove()
+	b.passes()
+	b.hostsWork()
+	edit(b, b.host("a"), free) // its owner wants no reuse any more
+	b.passes()
+	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.DeletingReason, `host metal/a, which is in state "deprovisioning"`)
+	b.hostsWork()
+	b.passes()
+	b.isFreed("a")
+}
+
 func TestCleaningModeOfTheTemplateReachesMachineAndHost(t *testing.T) {
 	b := newMachineBench(t, newHost("a"))
 	template := &v1beta2.Metal3MachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "workers"}}

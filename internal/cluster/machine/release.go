@@ -40,9 +40,10 @@ func decideRelease(m *v1beta2.Metal3Machine, h, returned *v1alpha1.BareMetalHost
 	case h == nil:
 		return stepEnd
 	case !related.Consumes(m, h):
-		// While it is reserved for the owner of the machine, the machine waits for it as for
-		// its own; but a host of somebody else is none of its business.
-		if reuse.IsReserved(h) && isLeaving(h) {
+		// While what was deployed is removed, the machine waits for a host that was reserved for
+		// its owner, or freed since, as for its own: until then the machine of it may run, with
+		// the addresses of this one. A host of somebody else is none of its business.
+		if (reuse.IsReserved(h) || !isConsumed(h)) && !isSpecified(h) && isLeaving(h) {
 			return stepWait
 		}
 		return stepEnd
@@ -148,6 +149,12 @@ func (p *pass) release(ctx context.Context) (ctrl.Result, error) {
 	case stepFree:
 		if err := p.freeHost(ctx, h); err != nil {
 			return ctrl.Result{}, err
+		}
+	case stepEnd:
+		if h != nil && !isConsumed(h) && !reuse.IsReserved(h) { // somebody else has freed it
+			if err := p.labelSecret(ctx, h, false); err != nil {
+				return ctrl.Result{}, err
+			}
 		}
 	}
 	return ctrl.Result{}, p.end(ctx)
