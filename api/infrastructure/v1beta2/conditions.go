@@ -83,6 +83,20 @@ const (
 	HostLostReason = "HostLost"
 )
 
+// HostReservedCondition of a Metal3Machine that is being deleted reports whether its host is kept for the
+// next machine of its owner. It is decided before anything of the host is changed, and not again.
+const HostReservedCondition = "HostReserved"
+
+// Reasons of HostReservedCondition. Beside these there are those for which a host is not kept
+// although its template wants reuse.
+const (
+	// HostReservedReason means that the host is kept.
+	HostReservedReason = "HostReserved"
+	// HostReuseNotWantedReason means that the template of the owner does not want reuse, or that there is
+	// no Machine any more.
+	HostReuseNotWantedReason = "HostReuseNotWanted"
+)
+
 // AssociateMetal3MachineMetaDataCondition of a Metal3Machine reports whether its Node was
 // found and labelled.
 const AssociateMetal3MachineMetaDataCondition = "AssociateMetal3MachineMetaData"

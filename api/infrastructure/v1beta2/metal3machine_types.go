@@ -74,7 +74,7 @@ type Metal3MachineSpec struct {
 // Metal3MachineStatus is what became of a machine. Written by the operator.
 type Metal3MachineStatus struct {
 	// conditions are Ready, AssociateBareMetalHost, AssociateMetal3MachineMetaData,
-	// Metal3DataReady and Paused.
+	// Metal3DataReady and Paused, and HostReserved while the machine is being deleted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

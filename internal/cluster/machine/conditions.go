@@ -71,5 +71,6 @@ func (p *pass) writeStatus(ctx context.Context) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of Metal3Machine %s/%s: %w", p.m.Namespace, p.m.Name, err)
 	}
+	p.stored = *p.m.Status.DeepCopy()
 	return nil
 }

@@ -1,12 +1,16 @@
 package machine
 
 import (
+	"context"
 	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -71,13 +75,65 @@ func TestHostIsReservedTogetherWithTheRemovalOfItsImage(t *testing.T) {
 	if b.machine() == nil {
 		t.Fatal("the machine went before its host was deprovisioned")
 	}
+	reserved := meta.IsStatusConditionTrue(b.machine().Status.Conditions, v1beta2.HostReservedCondition)
 	b.run()
 	if h := b.host("a"); b.machine() != nil || !reuse.ReservedFor(&owner, h) {
 		t.Errorf("machine is there: %v; host %+v", b.machine() != nil, h)
 	}
+	if !reserved {
+		t.Error("no condition says that the host is reserved")
+	}
 	if !b.told(eventHostReserved) {
 		t.Error("there is no event")
 	}
+}
+
+func TestHostThatWasNotReservedAtTheDeletionIsNotReservedLater(t *testing.T) {
+	for name, tt := range map[string]struct {
+		refusal reuse.Reservation
+		reason  string
+	}{
+		"reuse not wanted": {reuse.Reservation{}, v1beta2.HostReuseNotWantedReason},
+		"no owner":         {reuse.Reservation{Refused: reuse.ReasonNoOwner, Message: "Machine m-1 has no owner"}, "NoOwner"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newMachineBench(t, newHost("a"))
+			b.run()
+			b.keeping.reservation = tt.refusal
+			b.remove()
+			b.passes()
+			b.wantCondition(v1beta2.HostReservedCondition, metav1.ConditionFalse, tt.reason, tt.refusal.Message)
+			b.keeping.reservation = reuse.Reservation{Owner: owner, At: began} // the template wants it now
+			b.passes()
+			b.hostsWork()
+			edit(b, b.host("a"), func(h *v1alpha1.BareMetalHost) { h.Spec.Online = true })
+			b.passes()
+			if reuse.IsReserved(b.host("a")) {
+				t.Error("the host is reserved after all")
+			}
+			b.run()
+			b.isFreed("a")
+			if got := b.told(eventNodeReuseSkipped); got != (tt.refusal.Message != "") {
+				t.Errorf("there is an event: %v", got)
+			}
+		})
+	}
+}
+
+func TestRefusedReservationIsStoredBeforeTheHostIsChanged(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.run()
+	b.remove()
+	b.r.Client = interceptor.NewClient(b.api, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
+			if _, host := obj.(*v1alpha1.BareMetalHost); host {
+				b.wantCondition(v1beta2.HostReservedCondition, metav1.ConditionFalse, v1beta2.HostReuseNotWantedReason, "")
+			}
+			return c.Patch(ctx, obj, patch, options...)
+		},
+	})
+	b.run()
+	b.isFreed("a")
 }
 
 func TestMachineWaitsForAHostThatIsFreedWhileItDeprovisions(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -140,7 +141,10 @@ func (p *pass) release(ctx context.Context) (ctrl.Result, error) {
 		if h, err = p.patchHost(ctx, h, func(h *v1alpha1.BareMetalHost) { returned.DeepCopyInto(h) }); err != nil {
 			return ctrl.Result{}, err
 		}
-		p.tellReturn(h, reservation)
+		if reservation.Reserves() {
+			p.tell(h, eventHostReserved, actionRelease, "Host %s is reserved for %s", h.Name, reservation.Owner)
+			p.set(v1beta2.HostReservedCondition, true, reason{v1beta2.HostReservedReason, fmt.Sprintf("Host %s/%s is kept for %s.", h.Namespace, h.Name, reservation.Owner)})
+		}
 		p.waitFor(h)
 		return ctrl.Result{RequeueAfter: poll}, nil
 	case stepWait:
@@ -182,26 +186,41 @@ func (p *pass) heldHost(ctx context.Context) (*v1alpha1.BareMetalHost, error) {
 	return named, nil
 }
 
-// reserve decides whether the host is kept for the owner of the machine.
+// reserve decides whether the host is kept for the owner of the machine. That it is kept is seen in the
+// host; that it is not is stored before the host is changed, so that a template that is changed while
+// the host deprovisions changes nothing about it.
 func (p *pass) reserve(ctx context.Context, h *v1alpha1.BareMetalHost) (reuse.Reservation, error) {
-	if p.machine == nil {
+	if meta.IsStatusConditionFalse(p.m.Status.Conditions, v1beta2.HostReservedCondition) {
 		return reuse.Reservation{}, nil
 	}
-	reservation, err := p.Reuse.Reserve(ctx, p.machine, p.m, h)
-	if err != nil {
-		return reservation, fmt.Errorf("find out whether host %s/%s is reserved for the owner of Machine %s: %w", h.Namespace, h.Name, p.machine.Name, err)
+	var reservation reuse.Reservation
+	var err error
+	if p.machine == nil { // the answer is final, and the cache may be behind
+		if p.machine, err = related.Machine(ctx, p.Live, p.m); err != nil {
+			return reservation, fmt.Errorf("read the Machine that owns Metal3Machine %s/%s: %w", p.m.Namespace, p.m.Name, err)
+		}
 	}
-	return reservation, nil
-}
-
-// tellReturn says what becomes of a host whose machine is deleted.
-func (p *pass) tellReturn(h *v1alpha1.BareMetalHost, reservation reuse.Reservation) {
-	switch {
-	case reservation.Reserves():
-		p.tell(h, eventHostReserved, actionRelease, "Host %s is reserved for %s", h.Name, reservation.Owner)
-	case reservation.Message != "":
+	if p.machine != nil {
+		if reservation, err = p.Reuse.Reserve(ctx, p.machine, p.m, h); err != nil {
+			return reservation, fmt.Errorf("find out whether host %s/%s is reserved for the owner of Machine %s: %w", h.Namespace, h.Name, p.machine.Name, err)
+		}
+	}
+	if reservation.Reserves() {
+		return reservation, nil
+	}
+	why := reason{v1beta2.HostReuseNotWantedReason, ""}
+	if reservation.Refused != "" {
+		why = reason{string(reservation.Refused), reservation.Message + "."}
+	}
+	p.set(v1beta2.HostReservedCondition, false, why)
+	p.waitFor(h)
+	if err := p.writeStatus(ctx); err != nil {
+		return reservation, err
+	}
+	if reservation.Message != "" {
 		p.warn(h, eventNodeReuseSkipped, actionRelease, "%s", reservation.Message)
 	}
+	return reservation, nil
 }
 
 // waitFor says what the machine waits for.
