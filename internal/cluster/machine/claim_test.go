@@ -43,6 +43,87 @@ func TestMachineWaitsForItsData(t *testing.T) {
 	}
 }
 
+func TestDataOfAnEarlierMachineOfTheSameNameIsNotUsed(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { m.Spec.DataTemplate = &v1beta2.ObjectReference{Name: "data"} })
+	b.passes()
+	b.rendered("m-1")
+	edit(b, b.claim("m-1"), func(c *v1beta2.Metal3DataClaim) { c.OwnerReferences[0].UID = "earlier" })
+	edit(b, b.held(), func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+	b.passes()
+	b.wantCondition(v1beta2.Metal3DataReadyCondition, metav1.ConditionFalse, v1beta2.WaitingForMetal3DataReason, "an earlier machine of this name")
+	if isSpecified(b.held()) {
+		t.Error("the host is deployed with the data of another machine")
+	}
+	if err := b.api.Delete(t.Context(), b.claim("m-1")); err != nil {
+		t.Fatal(err)
+	}
+	b.passes()
+	if c := b.claim("m-1"); !metav1.IsControlledBy(c, b.machine()) {
+		t.Errorf("claim has owners %+v, want the machine", c.OwnerReferences)
+	}
+}
+
+// claim reads a claim for data.
+func (b *bench) claim(name string) *v1beta2.Metal3DataClaim {
+	b.Helper()
+	claim := &v1beta2.Metal3DataClaim{}
+	if err := b.api.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: name}, claim); err != nil {
+		b.Fatal(err)
+	}
+	return claim
+}
+
+func TestSecretsAreTakenBackWhenTheOperatorEndedAfterAnyWrite(t *testing.T) {
+	for n := 1; ; n++ {
+		b := newMachineBench(t, newHost("a"))
+		edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { m.Spec.DataTemplate = &v1beta2.ObjectReference{Name: "data"} })
+		b.passes()
+		b.rendered("m-1")
+		left := b.ending(n)
+		_, _ = b.pass()
+		b.r.Client = b.api
+		if *left > 0 {
+			if n < 3 {
+				t.Errorf("the pass made %d writes, want more", n-*left)
+			}
+			return
+		}
+		if err := b.api.Delete(t.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m-1"}}); err != nil {
+			t.Fatal(err)
+		}
+		b.remove()
+		b.run()
+		if h := b.host("a"); h.Spec.UserData != nil || h.Spec.MetaData != nil || isConsumed(h) {
+			t.Errorf("after write %d host a keeps user data %v, metadata %v, consumer %v", n, h.Spec.UserData, h.Spec.MetaData, h.Spec.ConsumerRef)
+		}
+	}
+}
+
+// ending lets the operator make so many writes, and no other. It returns how many are left.
+func (b *bench) ending(n int) (left *int) {
+	left = &n
+	write := func(do func() error) error {
+		if n == 0 {
+			return errTest
+		}
+		n--
+		return do()
+	}
+	b.r.Client = interceptor.NewClient(b.api, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, o ...client.CreateOption) error {
+			return write(func() error { return c.Create(ctx, obj, o...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, o ...client.PatchOption) error {
+			return write(func() error { return c.Patch(ctx, obj, p, o...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, o ...client.SubResourcePatchOption) error {
+			return write(func() error { return c.SubResource(sub).Patch(ctx, obj, p, o...) })
+		},
+	})
+	return left
+}
+
 // takenMeanwhile has somebody else take each host that the machine is about to claim, so many
 // times.
 func (b *bench) takenMeanwhile(times int) {

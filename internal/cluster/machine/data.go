@@ -14,6 +14,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/internal/cluster/data"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
 )
 
 // data puts the Secrets of the machine into its status, and reports whether all of them are known. With
@@ -51,6 +52,10 @@ func (p *pass) renderedData(ctx context.Context) (*v1beta2.Metal3Data, error) {
 	claim, err := p.dataClaim(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if !related.IsOwnedBy(claim, p.m) {
+		p.noData("Metal3DataClaim %s belongs to another owner, such as an earlier machine of this name; it is waited for until it is gone.", claim.Name)
+		return nil, nil
 	}
 	ref := claim.Status.RenderedData
 	if ref == nil || ref.Name == "" {
@@ -122,7 +127,7 @@ func (p *pass) dropDataClaim(ctx context.Context) error {
 	claim := &v1beta2.Metal3DataClaim{}
 	key := client.ObjectKeyFromObject(p.m)
 	err := p.Client.Get(ctx, key, claim)
-	if err == nil && metav1.IsControlledBy(claim, p.m) && claim.DeletionTimestamp.IsZero() {
+	if err == nil && related.IsOwnedBy(claim, p.m) && claim.DeletionTimestamp.IsZero() {
 		err = p.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
 	}
 	if err = client.IgnoreNotFound(err); err != nil {

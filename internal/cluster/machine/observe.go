@@ -57,10 +57,7 @@ func addressesOf(hardware *v1alpha1.HardwareDetails) []clusterv1.MachineAddress 
 
 // observe waits for the host to run what is deployed, and tells Cluster API so.
 func (p *pass) observe(ctx context.Context, h *v1alpha1.BareMetalHost) (ctrl.Result, error) {
-	p.m.Status.FailureDomain = h.Labels[v1beta2.FailureDomainLabel]
-	ok, missing := runs(h)
-	if !ok {
-		p.notReady("%s", missing)
+	if !p.deployed(h) {
 		return ctrl.Result{}, nil
 	}
 	hardware, err := p.hardware(ctx, h)
@@ -81,6 +78,16 @@ func (p *pass) observe(ctx context.Context, h *v1alpha1.BareMetalHost) (ctrl.Res
 	p.m.Status.Initialization.Provisioned = new(true)
 	p.ready, p.why = true, reason{v1beta2.ReadyReason, ""}
 	return p.syncNode(ctx, h)
+}
+
+// deployed tells where the host stands and what is missing of it, if anything.
+func (p *pass) deployed(h *v1alpha1.BareMetalHost) bool {
+	p.m.Status.FailureDomain = h.Labels[v1beta2.FailureDomainLabel]
+	ok, missing := runs(h)
+	if !ok {
+		p.notReady("%s", missing)
+	}
+	return ok
 }
 
 // hardware is what is known about the hardware of a host.

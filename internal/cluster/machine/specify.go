@@ -84,6 +84,11 @@ func (p *pass) specify(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha
 	if err := p.labelSecret(ctx, h, true); err != nil {
 		return nil, err
 	}
+	// The status says which Secrets are taken back when the machine is deleted.
+	p.deployed(h)
+	if err := p.writeStatus(ctx); err != nil {
+		return nil, err
+	}
 	return p.patchHost(ctx, h, func(h *v1alpha1.BareMetalHost) { deploy(h, p.m, s) })
 }
 
