@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,6 +54,19 @@ func (p *pass) associated(why, host string) {
 // notReady says why the condition Ready is false.
 func (p *pass) notReady(format string, args ...any) {
 	p.ready, p.why = false, reason{v1beta2.NotReadyReason, fmt.Sprintf(format, args...)}
+}
+
+// interrupted says why a pass did not come to its end, if nothing else was said. A machine that was
+// ready stays so, because nothing was seen that is against it, and a conflict says nothing at all.
+func (p *pass) interrupted(err error) {
+	before := meta.FindStatusCondition(p.stored.Conditions, v1beta2.ReadyCondition)
+	switch {
+	case p.ready || p.why.message != "":
+	case before != nil && (before.Status == metav1.ConditionTrue || apierrors.IsConflict(err)):
+		p.ready, p.why = before.Status == metav1.ConditionTrue, reason{before.Reason, before.Message}
+	case !apierrors.IsConflict(err):
+		p.notReady("%v", err)
+	}
 }
 
 // writeStatus writes the status if it has changed.

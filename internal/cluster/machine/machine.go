@@ -117,6 +117,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	p := &pass{Reconciler: r, m: &m, stored: *m.Status.DeepCopy(), why: reason{v1beta2.NotReadyReason, ""}}
 	result, err := p.run(ctx)
+	if err != nil {
+		p.interrupted(err)
+	}
 	if !p.gone {
 		if e := p.writeStatus(ctx); err == nil {
 			err = e

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -110,7 +111,7 @@ func (p *pass) delete(ctx context.Context) (ctrl.Result, error) {
 	}
 	p.ready, p.why = false, reason{v1beta2.DeletingReason, "The machine is being deleted."}
 	result, err := p.release(ctx)
-	if err != nil {
+	if err != nil && !apierrors.IsConflict(err) {
 		p.why = reason{v1beta2.DeletionFailedReason, err.Error()}
 	}
 	return result, err

@@ -1,0 +1,68 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// refuseHosts has each write of a host fail.
+func (b *bench) refuseHosts(err error) {
+	b.r.Client = interceptor.NewClient(b.api, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
+			if _, host := obj.(*v1alpha1.BareMetalHost); host {
+				return err
+			}
+			return c.Patch(ctx, obj, patch, options...)
+		},
+	})
+}
+
+func TestInterruptedPassSaysWhyAndLeavesAReadyMachineReady(t *testing.T) {
+	reasonOf := map[metav1.ConditionStatus]string{metav1.ConditionTrue: v1beta2.ReadyReason, metav1.ConditionFalse: v1beta2.NotReadyReason}
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "baremetalhosts"}, "a", errors.New("it was written"))
+	for name, tt := range map[string]struct {
+		ready bool
+		err   error
+		want  metav1.ConditionStatus
+		part  string
+	}{
+		"ready machine, conflict":   {true, conflict, metav1.ConditionTrue, ""},
+		"ready machine, error":      {true, errTest, metav1.ConditionTrue, ""},
+		"machine to come, conflict": {false, conflict, metav1.ConditionFalse, `in state "available"`},
+		"machine to come, error":    {false, errTest, metav1.ConditionFalse, "the API server is away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newMachineBench(t, newHost("a"))
+			b.passes()
+			if tt.ready {
+				b.run()
+			}
+			edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { m.Spec.AutomatedCleaningMode = v1beta2.CleaningModeDisabled })
+			b.refuseHosts(tt.err)
+			b.passes()
+			b.wantCondition(v1beta2.ReadyCondition, tt.want, reasonOf[tt.want], tt.part)
+		})
+	}
+}
+
+func TestConflictIsNoFailureOfADeletion(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.run()
+	b.remove()
+	b.refuseHosts(apierrors.NewConflict(schema.GroupResource{Resource: "baremetalhosts"}, "a", errors.New("it was written")))
+	b.passes()
+	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.DeletingReason, "")
+	b.refuseHosts(errTest)
+	b.passes()
+	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.DeletionFailedReason, "the API server is away")
+}
