@@ -148,8 +148,8 @@ func (p *pass) chooseHost(ctx context.Context, w wanted, preference reuse.Prefer
 		if h == nil || firstObstacle(w, h) != "" {
 			continue // the cache is behind
 		}
-		if preference.Skipped != "" {
-			p.warn(h, eventNodeReuseSkipped, actionClaim, "%s", preference.Skipped)
+		if p.skipped = preference.Skipped; p.skipped != "" {
+			p.warn(h, eventNodeReuseSkipped, actionClaim, "%s", p.skipped)
 		}
 		return p.claim(ctx, w, h)
 	}

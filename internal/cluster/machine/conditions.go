@@ -48,7 +48,11 @@ func (p *pass) associated(why, host string) {
 	if c := meta.FindStatusCondition(p.m.Status.Conditions, v1beta2.AssociateBareMetalHostCondition); c != nil && c.Status == metav1.ConditionTrue {
 		return
 	}
-	p.set(v1beta2.AssociateBareMetalHostCondition, true, reason{why, "The machine holds host " + host + "."})
+	message := "The machine holds host " + host + "."
+	if p.skipped != "" {
+		message += " " + p.skipped + "."
+	}
+	p.set(v1beta2.AssociateBareMetalHostCondition, true, reason{why, message})
 }
 
 // notReady says why the condition Ready is false.

@@ -55,8 +55,9 @@ func TestReservedHostIsNotTakenWithoutReuse(t *testing.T) {
 
 func TestSkippedReuseIsTold(t *testing.T) {
 	b := newMachineBench(t, newHost("a"))
-	b.keeping.preference = reuse.Preference{Skipped: "Machine m-1 has no owner."}
+	b.keeping.preference = reuse.Preference{Skipped: "Machine m-1 has no owner"}
 	b.passes()
+	b.wantCondition(v1beta2.AssociateBareMetalHostCondition, metav1.ConditionTrue, v1beta2.AssociateBareMetalHostSuccessReason, "holds host metal/a. Machine m-1 has no owner.")
 	if b.held() == nil || !b.told(eventNodeReuseSkipped) {
 		t.Error("the machine has no host, or there is no event")
 	}

@@ -96,6 +96,8 @@ type pass struct {
 	machine        *clusterv1.Machine
 	cluster        *clusterv1.Cluster
 	infrastructure *v1beta2.Metal3Cluster
+	// skipped is a sentence that says why the reuse that the template wants has no effect, or empty.
+	skipped string
 	// ready and why are what the condition Ready becomes.
 	ready bool
 	why   reason
