@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -58,6 +59,7 @@ func (r *TemplateReconciler) Controller(cache cache.Cache, options controller.Op
 		source.Kind(cache, &v1beta2.Metal3Data{}, mapped(func(_ context.Context, d *v1beta2.Metal3Data) []types.NamespacedName {
 			return []types.NamespacedName{{Namespace: d.Namespace, Name: d.Spec.Template.Name}}
 		})),
+		source.Kind(cache, &v1beta2.Metal3Machine{}, mapped(templateOf), watch.Updates(watch.Facts(mayRun))),
 		source.Kind(cache, &clusterv1.Cluster{}, mapped(r.templatesOfCluster), watch.Updates(pauseChanged)),
 	)
 }
@@ -74,7 +76,7 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 		}), watch.Updates[*v1beta2.Metal3DataClaim](watch.Deletion)),
 		source.Kind(cache, &v1beta2.Metal3Machine{}, mapped(func(ctx context.Context, m *v1beta2.Metal3Machine) []types.NamespacedName {
 			return r.dataFor(ctx, m.Namespace, m.Name)
-		}), watch.Updates(watch.Facts(hostOf))),
+		}), watch.Updates(watch.Facts(hostOf), watch.Facts(mayRun))),
 		source.Kind(cache, &v1alpha1.BareMetalHost{}, mapped(func(ctx context.Context, h *v1alpha1.BareMetalHost) []types.NamespacedName {
 			if ref := h.Spec.ConsumerRef; ref != nil && ref.Kind == metal3MachineKind {
 				return r.dataFor(ctx, h.Namespace, ref.Name)
@@ -99,6 +101,19 @@ func mapped[T client.Object](names func(context.Context, T) []types.NamespacedNa
 
 // hostOf is the host that a machine has chosen, or "".
 func hostOf(m *v1beta2.Metal3Machine) string { return m.Annotations[v1beta2.HostAnnotation] }
+
+// mayRun reports whether a machine has not released its host, so that it may run with its data.
+func mayRun(m *v1beta2.Metal3Machine) bool {
+	return controllerutil.ContainsFinalizer(m, v1beta2.MachineFinalizer)
+}
+
+// templateOf is the template that a machine has its data from.
+func templateOf(_ context.Context, m *v1beta2.Metal3Machine) []types.NamespacedName {
+	if m.Spec.DataTemplate == nil {
+		return nil
+	}
+	return []types.NamespacedName{{Namespace: m.Namespace, Name: m.Spec.DataTemplate.Name}}
+}
 
 func consumerChanged(a, b *v1alpha1.BareMetalHost) bool {
 	return !equality.Semantic.DeepEqual(a.Spec.ConsumerRef, b.Spec.ConsumerRef)

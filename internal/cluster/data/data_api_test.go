@@ -206,6 +206,38 @@ func TestDataOfAMachineThatLivesIsNotDeleted(t *testing.T) {
 	b.points("late", "t-0")
 }
 
+func TestClaimThatAPersonDeletesKeepsItsAddressesUntilTheMachineHasReleasedItsHost(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.start()
+	b.template("t", withPool)
+	m, claim := b.machineWithData("a", "t")
+	b.ready("t-0", m)
+	b.points("a", "t-0")
+	b.update(m, func() {
+		m.Finalizers, m.Spec.DataTemplate = []string{v1beta2.MachineFinalizer}, &v1beta2.ObjectReference{Name: "t"}
+	})
+	b.remove(claim)
+	b.eventually("claim that says what it waits for", func() string {
+		var c v1beta2.Metal3DataClaim
+		if !b.read(&c, "a") {
+			return "it is gone"
+		}
+		if !strings.Contains(say(c.Status.ErrorMessage), "waits for the end of Metal3Machine a") {
+			return say(c.Status.ErrorMessage)
+		}
+		return ""
+	})
+	b.remove(m)
+	d := &v1beta2.Metal3Data{}
+	if !b.read(&ipamv1.IPAddressClaim{}, "t-0-main") || !b.read(d, "t-0") || !d.DeletionTimestamp.IsZero() {
+		t.Error("the address of a machine that may run is given back")
+	}
+	b.update(m, func() { m.Finalizers = nil })
+	b.gone(&v1beta2.Metal3DataClaim{}, "a")
+	b.gone(&ipamv1.IPAddressClaim{}, "t-0-main")
+}
+
 func TestNothingIsDoneWhileTheClusterIsPaused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

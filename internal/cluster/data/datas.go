@@ -172,6 +172,24 @@ func machineOwner(claim *v1beta2.Metal3DataClaim) (string, types.UID) {
 	return "", ""
 }
 
+// inUse reports whether a Metal3Machine may still run with the data of a claim that is being deleted,
+// by a person or with its owners: it has not released its host. The text says what is to be done when
+// that has not begun.
+func (c Config) inUse(ctx context.Context, claim *v1beta2.Metal3DataClaim) (used bool, text string, err error) {
+	m, err := machineOf(ctx, c.Live, claim)
+	if err != nil || m == nil || !mayRun(m) {
+		return false, "", err
+	}
+	if m.DeletionTimestamp.IsZero() {
+		text = waitsFor(m.Name)
+	}
+	return true, text, nil
+}
+
+func waitsFor(machine string) string {
+	return fmt.Sprintf("The deletion waits for the end of Metal3Machine %s, whose index and addresses would go to other machines; delete its Machine", machine)
+}
+
 // prepare notes the host that data is rendered for, and, of a template that is not nil, the
 // Secrets. Data is not ready when the host changes.
 func (r *Reconciler) prepare(ctx context.Context, d *v1beta2.Metal3Data, t *v1beta2.Metal3DataTemplate, host string) error {
@@ -306,8 +324,16 @@ func (r *Reconciler) release(ctx context.Context, d *v1beta2.Metal3Data) (ready 
 	if client.IgnoreNotFound(err) != nil {
 		return false, 0, fmt.Errorf("read Metal3DataClaim %s: %w", d.Spec.Claim.Name, err)
 	}
-	if err == nil && claim.DeletionTimestamp.IsZero() && isRendered(&claim, d) {
-		return d.Status.Ready, 0, problemf("The deletion waits for the end of Metal3Machine %s, whose index and addresses would go to other machines; delete its Machine", claim.Name)
+	if err == nil && isRendered(&claim, d) {
+		if claim.DeletionTimestamp.IsZero() {
+			return d.Status.Ready, 0, &problem{waitsFor(claim.Name)}
+		}
+		if used, text, err := r.inUse(ctx, &claim); err != nil || used {
+			if text != "" {
+				err = &problem{text}
+			}
+			return d.Status.Ready, 0, err
+		}
 	}
 	left, err := r.giveBack(ctx, d)
 	if err != nil || left {

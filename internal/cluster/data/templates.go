@@ -164,6 +164,12 @@ func (r *TemplateReconciler) perform(ctx context.Context, t *v1beta2.Metal3DataT
 	case actionRefuse:
 		return nil, r.say(ctx, s.claim, nil, s.text)
 	case actionRemove:
+		if used, text, err := r.inUse(ctx, s.claim); err != nil || used {
+			if text != "" {
+				err = r.say(ctx, s.claim, s.data, text)
+			}
+			return nil, err
+		}
 		return nil, r.remove(ctx, s.data)
 	case actionRelease:
 		return nil, client.IgnoreNotFound(r.patch(ctx, s.claim, func() { controllerutil.RemoveFinalizer(s.claim, v1beta2.DataClaimFinalizer) }))
