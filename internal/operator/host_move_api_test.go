@@ -74,11 +74,18 @@ func TestPausedHostWithItsStatusReleasesItsNodeUntilItIsResumed(t *testing.T) {
 		}
 		return ""
 	})
+	b.eventually("record of the release", func() string {
+		if got := b.host("web").Annotations[v1alpha1.ReleasedAnnotation]; got != digest(string(status)) {
+			return got + " is not the release"
+		}
+		return ""
+	})
 	b.update(h, func() {
 		delete(h.Annotations, v1alpha1.PausedAnnotation)
 		h.Spec.Online = false
 	})
 	b.eventually("end of the release", func() string { return b.node(id).Released })
+	b.eventually("end of its record", func() string { return b.host("web").Annotations[v1alpha1.ReleasedAnnotation] })
 	b.eventually("power off", func() string {
 		if b.node(id).Power != node.PowerOff {
 			return "it is on"

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 )
@@ -23,6 +25,12 @@ const (
 	// StatusAnnotation carries a whole status as JSON. It is restored once
 	// into a host that was never reconciled, and then removed.
 	StatusAnnotation = "baremetalhost.metal3.io/status"
+
+	// ReleasedAnnotation says of a paused host that the engine's node is released for the host
+	// that is restored from StatusAnnotation in another cluster: it has the SHA-256 of that
+	// annotation, as NodeReleaseKey has it in the node. Written by the operator. Whoever moves the
+	// host waits for it: when the object here is gone, nobody releases its node.
+	ReleasedAnnotation = "metal3.io/released"
 
 	// RebootAnnotation requests one power cycle. Its value is empty or JSON:
 	// {"mode": "soft" or "hard", "force": bool}.
@@ -94,6 +102,13 @@ const NodeMarkKey = "ingot_host"
 // annotation with the status, in hexadecimal digits. The same host in another cluster takes
 // the node over when it is restored from that very annotation.
 const NodeReleaseKey = "ingot_released"
+
+// ReleaseOf is what NodeReleaseKey and ReleasedAnnotation have for a StatusAnnotation: its SHA-256, in
+// hexadecimal digits.
+func ReleaseOf(status string) string {
+	sum := sha256.Sum256([]byte(status))
+	return hex.EncodeToString(sum[:])
+}
 
 // Finalizers.
 const (

@@ -3,6 +3,9 @@ package infrastructure
 import (
 	"context"
 	"fmt"
+	"maps"
+	"strings"
+	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -13,6 +16,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/related"
 	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 )
+
+// releasePoll is how often a paused Metal3Cluster looks whether its hosts can be moved. clusterctl waits
+// for about three minutes.
+const releasePoll = 5 * time.Second
 
 // pause pauses the hosts that are reserved in a paused Cluster, and then lets clusterctl move the
 // Metal3Cluster. Hosts of machines are paused for these.
@@ -27,18 +34,25 @@ func (r *Reconciler) pause(ctx context.Context, c *v1beta2.Metal3Cluster, cluste
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	done := true
+	var waiting []string
 	for _, h := range reserved {
 		if !related.CanPause(h) {
-			done = false
+			waiting = append(waiting, h.Name)
 			continue
 		}
-		if err := r.change(ctx, h, related.Pause); err != nil {
+		paused, err := r.change(ctx, h, related.Pause)
+		if err != nil {
 			return ctrl.Result{}, err
 		}
+		if !related.CanMove(paused) {
+			waiting = append(waiting, h.Name)
+		}
 	}
-	if !done {
-		return ctrl.Result{RequeueAfter: poll}, r.write(ctx, c, status)
+	if len(waiting) > 0 {
+		set(c, &status, v1beta2.PausedCondition, true, v1beta2.PausedReason, fmt.Sprintf(
+			"The Cluster is paused. It cannot be moved yet because of reserved hosts that the engine works on, or whose nodes their operator has not released: %s.",
+			strings.Join(waiting, ", ")))
+		return ctrl.Result{RequeueAfter: releasePoll}, r.write(ctx, c, status)
 	}
 	if err := r.patch(ctx, c, func(c *v1beta2.Metal3Cluster) { delete(c.Annotations, related.BlockMoveAnnotation) }); err != nil {
 		return ctrl.Result{}, err
@@ -53,7 +67,7 @@ func (r *Reconciler) resumeHosts(ctx context.Context, c *v1beta2.Metal3Cluster, 
 		return err
 	}
 	for _, h := range reserved {
-		if err := r.change(ctx, h, func(h *v1alpha1.BareMetalHost) error { related.Resume(h); return nil }); err != nil {
+		if _, err := r.change(ctx, h, func(h *v1alpha1.BareMetalHost) error { related.Resume(h); return nil }); err != nil {
 			return err
 		}
 	}
@@ -76,17 +90,17 @@ func (r *Reconciler) reservedHosts(ctx context.Context, reader client.Reader, na
 }
 
 // change changes the annotations of a host, if there is something to change and nobody has changed
-// it since it was read.
-func (r *Reconciler) change(ctx context.Context, h *v1alpha1.BareMetalHost, change func(*v1alpha1.BareMetalHost) error) error {
+// it since it was read, and returns the host as it is then.
+func (r *Reconciler) change(ctx context.Context, h *v1alpha1.BareMetalHost, change func(*v1alpha1.BareMetalHost) error) (*v1alpha1.BareMetalHost, error) {
 	after := h.DeepCopy()
 	if err := change(after); err != nil {
-		return err
+		return nil, err
 	}
-	if len(after.Annotations) == len(h.Annotations) {
-		return nil
+	if maps.Equal(after.Annotations, h.Annotations) {
+		return h, nil
 	}
 	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(h, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("change the pause of host %s/%s: %w", h.Namespace, h.Name, err)
+		return nil, fmt.Errorf("change the pause of host %s/%s: %w", h.Namespace, h.Name, err)
 	}
-	return nil
+	return after, nil
 }

@@ -246,7 +246,17 @@ func TestReservedHostsArePausedBeforeTheClusterMoves(t *testing.T) {
 		t.Error("a host that is being cleaned is paused, or the Cluster can be moved before that")
 	}
 	h := host("kept")
-	h.Status.Provisioning.State = v1alpha1.StateAvailable
+	h.Status.Provisioning.State, h.Status.Provisioning.ID, h.Status.LastUpdated = v1alpha1.StateAvailable, "node-1", &metav1.Time{Time: began}
+	h.Status.Conditions = []metav1.Condition{{Type: v1alpha1.PowerManagementSupportedCondition, Status: metav1.ConditionTrue}}
+	if err := b.api.Update(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	b.passes()
+	if h = host("kept"); !blocked() || !related.IsPausedByUs(h) {
+		t.Errorf("blocked %v, reserved host paused %v, want both before its node is released", blocked(), related.IsPausedByUs(h))
+	}
+	b.wantCondition(v1beta2.PausedCondition, metav1.ConditionTrue, v1beta2.PausedReason, "whose nodes their operator has not released: kept")
+	h.Annotations[v1alpha1.ReleasedAnnotation] = v1alpha1.ReleaseOf(h.Annotations[v1alpha1.StatusAnnotation])
 	if err := b.api.Update(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}

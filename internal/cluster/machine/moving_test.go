@@ -47,6 +47,28 @@ func TestMachineCanBeMovedOnlyWhenItsHostIsPaused(t *testing.T) {
 	}
 }
 
+func TestMachineCanBeMovedOnlyWhenTheNodeOfItsHostIsReleased(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.run()
+	report(b, b.host("a"), func(h *v1alpha1.BareMetalHost) {
+		h.Status.LastUpdated, h.Status.Provisioning.ID = &metav1.Time{Time: began}, "node-1"
+		h.Status.Conditions = []metav1.Condition{{Type: v1alpha1.PowerManagementSupportedCondition, Status: metav1.ConditionTrue}}
+	})
+	b.pause(true)
+	b.passes()
+	if _, blocked := b.machine().Annotations[related.BlockMoveAnnotation]; !blocked {
+		t.Error("clusterctl could move the machine before the node of its host is released")
+	}
+	b.wantCondition(v1beta2.PausedCondition, metav1.ConditionTrue, v1beta2.PausedReason, v1alpha1.ReleasedAnnotation)
+	edit(b, b.host("a"), func(h *v1alpha1.BareMetalHost) {
+		h.Annotations[v1alpha1.ReleasedAnnotation] = v1alpha1.ReleaseOf(h.Annotations[v1alpha1.StatusAnnotation])
+	})
+	b.passes()
+	if _, blocked := b.machine().Annotations[related.BlockMoveAnnotation]; blocked {
+		t.Errorf("the machine cannot be moved: %+v", b.condition(v1beta2.PausedCondition))
+	}
+}
+
 // TestMovedMachineGoesOn creates the objects of a machine as clusterctl does in another cluster: with other
 // UIDs and without status.
 func TestMovedMachineGoesOn(t *testing.T) {

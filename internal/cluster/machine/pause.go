@@ -2,7 +2,9 @@ package machine
 
 import (
 	"context"
+	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
@@ -10,8 +12,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/related"
 )
 
-// pauseHost pauses the host of a paused machine, and then lets clusterctl move the machine. A host
-// that the engine works on is left alone until that is done.
+// pauseHost pauses the host of a paused machine, and lets clusterctl move the machine when the
+// operator of the host has let go of the engine's node. A host that the engine works on is left
+// alone until that is done.
 func (p *pass) pauseHost(ctx context.Context) (ctrl.Result, error) {
 	h, err := p.heldHost(ctx)
 	if err != nil {
@@ -19,24 +22,34 @@ func (p *pass) pauseHost(ctx context.Context) (ctrl.Result, error) {
 	}
 	if h != nil && related.Consumes(p.m, h) {
 		if !related.CanPause(h) {
+			p.notMovable("it is in state %q", h.Status.Provisioning.State)
 			return ctrl.Result{RequeueAfter: poll}, nil
 		}
-		if err := p.pause(ctx, h); err != nil {
+		if h, err = p.pause(ctx, h); err != nil {
 			p.set(v1beta2.AssociateBareMetalHostCondition, false, reason{v1beta2.PauseAnnotationSetFailedReason, err.Error()})
 			return ctrl.Result{}, err
+		}
+		if !related.CanMove(h) {
+			p.notMovable("its annotation %s is not yet the SHA-256 of its annotation %s, with which its operator says that the engine's node is released", v1alpha1.ReleasedAnnotation, v1alpha1.StatusAnnotation)
+			return ctrl.Result{RequeueAfter: poll}, nil
 		}
 	}
 	return ctrl.Result{}, p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) { delete(m.Annotations, related.BlockMoveAnnotation) })
 }
 
+// notMovable says why clusterctl has to wait for a paused machine.
+func (p *pass) notMovable(format string, args ...any) {
+	const paused = "The Cluster or the Metal3Machine is paused. It cannot be moved yet because of its host: "
+	p.set(v1beta2.PausedCondition, true, reason{v1beta2.PausedReason, paused + fmt.Sprintf(format, args...) + "."})
+}
+
 // pause pauses a host.
-func (p *pass) pause(ctx context.Context, h *v1alpha1.BareMetalHost) error {
+func (p *pass) pause(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, error) {
 	paused := h.DeepCopy()
 	if err := related.Pause(paused); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := p.patchHost(ctx, h, func(h *v1alpha1.BareMetalHost) { h.Annotations = paused.Annotations })
-	return err
+	return p.patchHost(ctx, h, func(h *v1alpha1.BareMetalHost) { h.Annotations = paused.Annotations })
 }
 
 // resumeHost ends the pause of the host, has it name the machine by its UID here, and gives it the
@@ -48,7 +61,7 @@ func (p *pass) resumeHost(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1al
 		related.Resume(h)
 		clean(h, p.m)
 	})
-	if err != nil && paused {
+	if err != nil && paused && !apierrors.IsConflict(err) {
 		p.notAssociated(v1beta2.PauseAnnotationRemoveFailedReason, "The pause of host %s/%s could not be ended; it is tried again: %v", h.Namespace, h.Name, err)
 	}
 	return changed, err

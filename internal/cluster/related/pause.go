@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -30,22 +31,42 @@ func CanPause(h *v1alpha1.BareMetalHost) bool {
 }
 
 // Pause pauses a host object, and copies its status into the annotation from which it is restored in
-// another cluster. A host that somebody else has paused keeps the value of that annotation.
+// another cluster. A host that somebody else has paused keeps the value of that annotation, and the copy
+// if it has one; one that was never reconciled here keeps the copy that it came with. A
+// copy of our own follows the status, which a pass that began before the pause may still write.
 func Pause(h *v1alpha1.BareMetalHost) error {
 	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
-	_, copied := h.Annotations[v1alpha1.StatusAnnotation]
-	if paused && copied {
+	copied, isCopied := h.Annotations[v1alpha1.StatusAnnotation]
+	ours := !paused || IsPausedByUs(h)
+	if !paused {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.PausedAnnotation, v1alpha1.PausedByClusterAPI)
+		delete(h.Annotations, v1alpha1.ReleasedAnnotation) // that of an earlier pause
+	}
+	if isCopied && (!ours || h.Status.LastUpdated == nil) {
 		return nil
 	}
 	status, err := json.Marshal(h.Status)
 	if err != nil {
 		return fmt.Errorf("encode the status of host %s/%s: %w", h.Namespace, h.Name, err)
 	}
-	metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.StatusAnnotation, string(status))
-	if !paused {
-		metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.PausedAnnotation, v1alpha1.PausedByClusterAPI)
+	if copied != string(status) {
+		h.Annotations[v1alpha1.StatusAnnotation] = string(status)
+		delete(h.Annotations, v1alpha1.ReleasedAnnotation)
 	}
 	return nil
+}
+
+// CanMove reports whether clusterctl may move a host: it is paused, with a copy of its status, and its
+// operator has released the node of the engine for this copy, without which the host of the other
+// cluster does not get it. Hosts without a node, those that were never reconciled here, and those of an
+// operator that releases nothing do not wait for that.
+func CanMove(h *v1alpha1.BareMetalHost) bool {
+	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
+	status, copied := h.Annotations[v1alpha1.StatusAnnotation]
+	// Only an operator that releases nodes has this condition.
+	releases := meta.FindStatusCondition(h.Status.Conditions, v1alpha1.PowerManagementSupportedCondition) != nil
+	return paused && copied &&
+		(!releases || h.Status.Provisioning.ID == "" || h.Annotations[v1alpha1.ReleasedAnnotation] == v1alpha1.ReleaseOf(status))
 }
 
 // IsPausedByUs reports whether a host is paused for its Cluster.

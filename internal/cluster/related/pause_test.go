@@ -3,6 +3,9 @@ package related_test
 import (
 	"encoding/json"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/cluster/related"
@@ -31,6 +34,72 @@ func TestHostsAreNotPausedWhileTheEngineWorksOnThem(t *testing.T) {
 	serviced.Status.Provisioning.State, serviced.Status.OperationalStatus = v1alpha1.StateProvisioned, v1alpha1.OperationalStatusServicing
 	if related.CanPause(serviced) {
 		t.Error("a host can be paused in a live update")
+	}
+}
+
+// reconciled makes a host object one that its operator has reconciled, and that has a node.
+func reconciled(h *v1alpha1.BareMetalHost) {
+	h.Status.LastUpdated, h.Status.Provisioning.ID = &metav1.Time{Time: time.Unix(1, 0)}, "node-1"
+	h.Status.Conditions = []metav1.Condition{{Type: v1alpha1.PowerManagementSupportedCondition, Status: metav1.ConditionTrue}}
+}
+
+func TestHostMovesOnlyWhenItsNodeIsReleasedForItsStatus(t *testing.T) {
+	h := &v1alpha1.BareMetalHost{}
+	reconciled(h)
+	pause := func() {
+		t.Helper()
+		if err := related.Pause(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	can := func(want bool, when string) {
+		t.Helper()
+		if got := related.CanMove(h); got != want {
+			t.Errorf("can be moved %s: %v", when, got)
+		}
+	}
+	release := func() {
+		h.Annotations[v1alpha1.ReleasedAnnotation] = v1alpha1.ReleaseOf(h.Annotations[v1alpha1.StatusAnnotation])
+	}
+	can(false, "before it is paused")
+	pause()
+	can(false, "before its node is released")
+	release()
+	can(true, "with its node released")
+	pause()
+	can(true, "in the next pass")
+	h.Status.PoweredOn = true // a pass that began before the pause
+	pause()
+	can(false, "with the node released for an older status")
+	release()
+	can(true, "with its node released for the status")
+	related.Resume(h)
+	can(false, "when it is not paused any more")
+	pause()
+	can(false, "with the release of an earlier pause")
+
+	for name, change := range map[string]func(*v1alpha1.BareMetalHost){
+		"without a node":        func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.ID = "" },
+		"of another operator":   func(h *v1alpha1.BareMetalHost) { h.Status.Conditions = nil },
+		"that was not restored": func(h *v1alpha1.BareMetalHost) { h.Status = v1alpha1.BareMetalHostStatus{} },
+	} {
+		h = &v1alpha1.BareMetalHost{}
+		reconciled(h)
+		change(h)
+		pause()
+		can(true, name)
+	}
+}
+
+func TestHostThatWasNotRestoredKeepsTheStatusThatItCameWith(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.StatusAnnotation: "from elsewhere"}}}
+		if paused {
+			h.Annotations[v1alpha1.PausedAnnotation] = v1alpha1.PausedByClusterAPI
+		}
+		if err := related.Pause(h); err != nil || h.Annotations[v1alpha1.StatusAnnotation] != "from elsewhere" || !related.CanMove(h) {
+			t.Errorf("paused before: %v; error %v, annotations %v", paused, err, h.Annotations)
+		}
 	}
 }
 

@@ -139,7 +139,7 @@ func New(config Config) *Reconciler {
 		nodes: config.NodeCache, owners: owners, applied: r.applied, metrics: config.Metrics, maxBackoff: config.MaxBackoff,
 		identity: identity{engine: config.Engine, turns: &turns{taken: map[string]int{}}}, details: details{engine: config.Engine, readings: config.Readings},
 	}
-	r.releasing = releasing{owners: owners}
+	r.releasing = releasing{owners: owners, client: config.Client}
 	r.guards = []phase{
 		restoring{data: data, owners: owners, readings: config.Readings},
 		claiming{},

@@ -2,12 +2,12 @@ package host
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
@@ -23,7 +23,12 @@ import (
 // than one pass over a host here, so the release follows every request that this operator
 // has made for the host; and before the next one, when the host is not paused any more, it
 // ends the release in the same way. So at most one of the two clusters uses the node.
-type releasing struct{ owners ownership }
+//
+// Then it says so in an annotation of the host, which whoever moves it waits for.
+type releasing struct {
+	owners ownership
+	client client.Client
+}
 
 // decideRelease is pure: the release of a paused host, or "" when it does not move.
 func decideRelease(h *v1alpha1.BareMetalHost) string {
@@ -35,7 +40,7 @@ func decideRelease(h *v1alpha1.BareMetalHost) string {
 	if err != nil || moved.Provisioning.ID != h.Status.Provisioning.ID {
 		return ""
 	}
-	return digestOf(text)
+	return v1alpha1.ReleaseOf(text)
 }
 
 func (p releasing) reconcile(ctx context.Context, h *v1alpha1.BareMetalHost) (ctrl.Result, error) {
@@ -47,7 +52,7 @@ func (p releasing) reconcile(ctx context.Context, h *v1alpha1.BareMetalHost) (ct
 	err := p.owners.engine.Release(ctx, id, p.owners.mark(h), release)
 	switch {
 	case err == nil, errors.Is(err, provisioner.ErrNotFound), errors.Is(err, provisioner.ErrNotOwned):
-		return ctrl.Result{}, nil
+		return p.record(ctx, h, release)
 	case isTemporary(err):
 		return ctrl.Result{RequeueAfter: requeue.WhileBusy(1, string(h.UID))}, nil
 	default:
@@ -55,8 +60,19 @@ func (p releasing) reconcile(ctx context.Context, h *v1alpha1.BareMetalHost) (ct
 	}
 }
 
-// digestOf identifies the annotation that a host is restored from.
-func digestOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
+// record writes that there is nothing left to release. The first pass after the pause removes it.
+func (p releasing) record(ctx context.Context, h *v1alpha1.BareMetalHost, release string) (ctrl.Result, error) {
+	if h.Annotations[v1alpha1.ReleasedAnnotation] == release {
+		return ctrl.Result{}, nil
+	}
+	recorded := h.DeepCopy()
+	recorded.Annotations[v1alpha1.ReleasedAnnotation] = release
+	err := p.client.Patch(ctx, recorded, locked(h))
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: soon}, nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("write annotation %s, because node %s is released: %w", v1alpha1.ReleasedAnnotation, h.Status.Provisioning.ID, err)
+	}
+	return ctrl.Result{}, nil
 }

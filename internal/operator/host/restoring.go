@@ -32,6 +32,7 @@ type restoring struct {
 }
 
 func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
+	delete(s.host.Annotations, v1alpha1.ReleasedAnnotation) // the host is not paused any more
 	text, there := s.host.Annotations[v1alpha1.StatusAnnotation]
 	if !there {
 		return result{}, nil
@@ -46,7 +47,7 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 		s.warn(eventInvalidAnnotationValue, "Annotation %s is ignored: %v", v1alpha1.StatusAnnotation, err)
 		return result{}, nil
 	}
-	refusal, err := p.refusal(ctx, s, status.Provisioning, digestOf(text))
+	refusal, err := p.refusal(ctx, s, status.Provisioning, v1alpha1.ReleaseOf(text))
 	deleted := !s.host.DeletionTimestamp.IsZero()
 	if errors.Is(err, errNotReleased) && !deleted {
 		s.unrestored = true
