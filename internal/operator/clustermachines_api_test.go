@@ -279,7 +279,7 @@ func TestMissingKindsOfClusterAPIAreNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := op.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "of cluster.x-k8s.io/v1beta2; install Cluster API") {
+	if err := op.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "cluster.x-k8s.io/v1beta2; install Cluster API") {
 		t.Errorf("error %v, want one that says what to install", err)
 	}
 }
