@@ -69,7 +69,9 @@ func TestProgressIsShownWithoutReadingAllHostsAgainAndAgain(t *testing.T) {
 	proxy := newCountingProxy(t)
 	var output bytes.Buffer
 	u := mustStart(t, Options{
-		Machines: 3, Seed: 22, DataDir: t.TempDir(), Kubeconfig: proxy.kubeconfig(t),
+		// The tests share an API server, so their machines need MAC addresses of their own: another
+		// test has seed 21, and its machines with BMCs the next.
+		Machines: 3, Seed: 23, DataDir: t.TempDir(), Kubeconfig: proxy.kubeconfig(t),
 		Listen: "127.0.0.1:0", Network: network(), Output: &output,
 	})
 	before := proxy.lists.Load() // the operator fills its cache once, at its start

@@ -98,6 +98,22 @@ func TestUpWorksInAGivenClusterAndLeavesChangedDiscoveryAlone(t *testing.T) {
 	}
 }
 
+// logged returns what the log says of something, its first 200 lines.
+func logged(t *testing.T, u *Up, what string) string {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(u.opts.DataDir, "ingot.log"))
+	if err != nil {
+		t.Error(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, what) && len(lines) < 200 {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "")
+}
+
 // deploysItsManifest creates the objects of the manifest that is printed, as people do, until the
 // machine runs what the image holds, and deletes them.
 func deploysItsManifest(t *testing.T, u *Up, c client.Client) {
@@ -123,11 +139,12 @@ func deploysItsManifest(t *testing.T, u *Up, c client.Client) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	machine := u.bmcMachines.Machine(0)
-	if err := machine.Wait(ctx, sim.OS); err != nil {
-		t.Fatalf("the machine runs no deployed system: %v, %+v", err, machine.Status())
-	}
 	var host metal3v1alpha1.BareMetalHost
 	key := client.ObjectKey{Namespace: namespace, Name: "rack1"}
+	if err := machine.Wait(ctx, sim.OS); err != nil {
+		readErr := c.Get(t.Context(), key, &host)
+		t.Fatalf("the machine runs no deployed system: %v, %+v; host (%v): %+v\n%s", err, machine.Status(), readErr, host.Status, logged(t, u, "rack1"))
+	}
 	follow := func(what string, done func(error) bool) {
 		t.Helper()
 		err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
