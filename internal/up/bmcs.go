@@ -2,25 +2,19 @@ package up
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"net"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"github.com/ingot-metal/ingot/internal/sim"
 )
 
-// The account and the port of every BMC.
+// The account of every BMC, and the port.
 const (
-	bmcUser     = "root"
-	bmcPassword = "calvin"
+	BMCUser     = "root"
+	BMCPassword = "calvin"
 	bmcPort     = 8443
 )
 
@@ -47,8 +41,8 @@ func (u *Up) startBMCs(ctx context.Context) (string, error) {
 	}
 	machines, err := sim.New(sim.Options{
 		Engine: u.engine.URL(), Machines: u.opts.BMCs, Seed: u.opts.Seed + 1, Network: u.opts.registeredNetwork(), Log: u.log.With("part", "sim with BMCs"),
-		BMC: &sim.BMCOptions{
-			Vendor: sim.MixedVendors, Network: u.opts.bmcNetwork(), Port: bmcPort, User: bmcUser, Password: bmcPassword,
+		Instance: u.runInstance(), BMC: &sim.BMCOptions{
+			Vendor: sim.MixedVendors, Network: u.opts.bmcNetwork(), Port: bmcPort, User: BMCUser, Password: BMCPassword,
 		},
 	})
 	if err != nil {
@@ -62,34 +56,10 @@ func (u *Up) startBMCs(ctx context.Context) (string, error) {
 	if err := os.WriteFile(u.authority, machines.Authority().PEM(), 0o600); err != nil {
 		return "", fmt.Errorf("write the certificate authority of the BMCs: %w", err)
 	}
-	if err := u.serveImage(ctx); err != nil {
-		return "", fmt.Errorf("serve an image: %w", err)
-	}
 	if err := u.writeManifest(); err != nil {
 		return "", fmt.Errorf("write a manifest for a machine with a BMC: %w", err)
 	}
 	return fmt.Sprintf("%d simulated, off, with Redfish at %s …", u.opts.BMCs, machines.Machine(0).BMCURL()), nil
-}
-
-// imageSize is the size of the image, which has nothing but the mark of a boot sector.
-const imageSize = 1 << 20
-
-// serveImage serves a small image that simulated machines boot from.
-func (u *Up) serveImage(ctx context.Context) error {
-	content := make([]byte, imageSize)
-	content[510], content[511] = 0x55, 0xaa
-	sum := sha256.Sum256(content)
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	u.image, u.imageSum = "http://"+listener.Addr().String()+"/image.raw", hex.EncodeToString(sum[:])
-	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(content)))
-	})}
-	u.onStop("image", func(context.Context) error { return server.Close() })
-	go func() { _ = server.Serve(listener) }() // until Close
-	return nil
 }
 
 // writeManifest writes a manifest for the first machine that has a BMC: its Secret and
@@ -127,7 +97,7 @@ spec:
     checksum: %[8]s
     checksumType: sha256
     format: raw
-`, namespace, bmcUser, bmcPassword, m.BootMAC(), address.Host, u.authority, u.image, u.imageSum), 0o600)
+`, namespace, BMCUser, BMCPassword, m.BootMAC(), address.Host, u.authority, u.image, u.imageSum), 0o600)
 }
 
 // bmcHints are commands to try with machines that have a BMC: the first as a host, and the
@@ -153,5 +123,5 @@ Or use the engine alone:
   ingot port create --node rack2 --address %[7]s
   ingot node manage rack2 --wait && ingot node inspect rack2 --wait && ingot node provide rack2 --wait
   ingot node deploy rack2 --image %[8]s --checksum %[9]s --wait
-`, kubectl, u.manifest, m.BMCURL(), u.authority, bmcUser, bmcPassword, m.BootMAC(), u.image, u.imageSum)
+`, kubectl, u.manifest, m.BMCURL(), u.authority, BMCUser, BMCPassword, m.BootMAC(), u.image, u.imageSum)
 }
