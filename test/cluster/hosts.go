@@ -54,7 +54,9 @@ func (c *Cluster) AddHosts(tb testing.TB, labels map[string]string, names ...str
 }
 
 // Machine is the machine of a host.
-func (c *Cluster) Machine(host string) *sim.Machine { return c.MachinesWithBMC().Machine(c.Hosts[host]) }
+func (c *Cluster) Machine(host string) *sim.Machine {
+	return c.MachinesWithBMC().Machine(c.Hosts[host])
+}
 
 // Host reads a host.
 func (c *Cluster) Host(ctx context.Context, name string) (*v1alpha1.BareMetalHost, error) {
