@@ -62,8 +62,16 @@ func (u *Up) startBMCs(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d simulated, off, with Redfish at %s …", u.opts.BMCs, machines.Machine(0).BMCURL()), nil
 }
 
+// hostImage is the end of a host that is deployed with the image.
+const hostImage = `  image:
+    url: %s
+    checksum: %s
+    checksumType: sha256
+    format: raw
+`
+
 // writeManifest writes a manifest for the first machine that has a BMC: its Secret and
-// a host with the image.
+// a host, with the image unless Machines are to have it.
 func (u *Up) writeManifest() error {
 	m := u.bmcMachines.Machine(0)
 	address, err := url.Parse(m.BMCURL())
@@ -71,6 +79,10 @@ func (u *Up) writeManifest() error {
 		return err
 	}
 	u.manifest = filepath.Join(u.opts.DataDir, "rack1.yaml")
+	image := fmt.Sprintf(hostImage, u.image, u.imageSum)
+	if u.opts.ClusterAPI {
+		image = ""
+	}
 	return os.WriteFile(u.manifest, fmt.Appendf(nil, `apiVersion: v1
 kind: Secret
 metadata:
@@ -92,12 +104,19 @@ spec:
     address: redfish-virtualmedia://%[5]s
     credentialsName: rack1-bmc
     disableCertificateVerification: true # its authority is in %[6]s
-  image:
-    url: %[7]s
-    checksum: %[8]s
-    checksumType: sha256
-    format: raw
-`, namespace, BMCUser, BMCPassword, m.BootMAC(), address.Host, u.authority, u.image, u.imageSum), 0o600)
+%[7]s`, namespace, BMCUser, BMCPassword, m.BootMAC(), address.Host, u.authority, image), 0o600)
+}
+
+// growthHints are commands that make the first machine that has a BMC a Node of the workload cluster.
+func (u *Up) growthHints(kubectl string) string {
+	return fmt.Sprintf(`
+A machine with a BMC waits to be plugged in. The cluster grows with it, and it can be fenced:
+
+  %[1]s annotate machinedeployment %[3]s metal3.io/autoscale-to-hosts=all-hosts
+  %[1]s apply -f %[2]s
+  %[1]s get bmh rack1 --watch                                    # its consumer is the new Machine
+  %[1]s annotate machine MACHINE host.metal3.io/external-remediation=   # off, its Node deleted, on again
+`, kubectl, u.manifest, clusterName)
 }
 
 // bmcHints are commands to try with machines that have a BMC: the first as a host, and the
@@ -105,6 +124,9 @@ spec:
 func (u *Up) bmcHints(kubectl string) string {
 	if u.bmcMachines == nil {
 		return ""
+	}
+	if u.workload != nil {
+		return u.growthHints(kubectl)
 	}
 	m := u.bmcMachines.Machine(min(1, u.opts.BMCs-1))
 	return fmt.Sprintf(`

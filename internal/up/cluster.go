@@ -60,11 +60,10 @@ func (u *Up) runInstance() func(context.Context, sim.Instance) {
 	return u.instances.Run
 }
 
-// makeCluster starts the control plane of a workload cluster, and makes the objects whose Machines get the
-// discovered hosts and join it.
-func (u *Up) makeCluster(ctx context.Context) (string, error) {
+// startWorkload starts the control plane of the workload cluster.
+func (u *Up) startWorkload(ctx context.Context) (string, error) {
 	if !u.opts.Cluster {
-		return "none", nil
+		return "", nil
 	}
 	plane, err := controlplane.Start(ctx, controlplane.Options{
 		DataDir: u.workloadDir(), Workload: &controlplane.WorkloadOptions{},
@@ -72,14 +71,22 @@ func (u *Up) makeCluster(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	u.onStop("workload cluster", func(context.Context) error { return plane.Stop() })
-	u.watch("Workload cluster", plane.Failed())
+	u.onStop("workload API", func(context.Context) error { return plane.Stop() })
+	u.watch("Workload API", plane.Failed())
 	u.workload = plane
+	return plane.Config().Host, nil
+}
+
+// makeCluster makes the objects of a workload cluster, whose Machines get the discovered hosts and join it.
+func (u *Up) makeCluster(ctx context.Context) (string, error) {
+	if !u.opts.Cluster {
+		return "", nil
+	}
 	c, err := client.New(u.Config(), client.Options{})
 	if err != nil {
 		return "", fmt.Errorf("connect to the cluster at %s: %w", u.config.Host, err)
 	}
-	secrets, err := plane.ClusterSecrets(namespace, clusterName)
+	secrets, err := u.workload.ClusterSecrets(namespace, clusterName)
 	if err != nil {
 		return "", err
 	}
@@ -88,7 +95,7 @@ func (u *Up) makeCluster(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("create the Secret %s: %w", secret.Name, err)
 		}
 	}
-	manifest, err := u.renderCluster(plane)
+	manifest, err := u.renderCluster()
 	if err != nil {
 		return "", err
 	}
@@ -99,12 +106,12 @@ func (u *Up) makeCluster(ctx context.Context) (string, error) {
 	if err := createAll(ctx, c, manifest); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s/%s with %d machines, API at %s", namespace, clusterName, u.opts.Machines, plane.Config().Host), nil
+	return fmt.Sprintf("%s/%s with %d machines", namespace, clusterName, u.opts.Machines), nil
 }
 
-// renderCluster returns the manifest of a cluster with this control plane.
-func (u *Up) renderCluster(plane *controlplane.ControlPlane) ([]byte, error) {
-	api, err := url.Parse(plane.Config().Host)
+// renderCluster returns the manifest of the cluster.
+func (u *Up) renderCluster() ([]byte, error) {
+	api, err := url.Parse(u.workload.Config().Host)
 	if err != nil {
 		return nil, fmt.Errorf("read the address of the workload cluster: %w", err)
 	}
@@ -165,6 +172,5 @@ The machines are Nodes of a workload cluster, whose objects are in %[2]s:
 
   %[1]s get cluster,kubeadmcontrolplane,machinedeployment,machine,metal3machine
   %[1]s --kubeconfig %[3]s get nodes -o wide
-  %[1]s scale machinedeployment %[4]s --replicas %[5]d     # a host is free again
-`, kubectl, u.clusterManifest, u.workload.Kubeconfig(), clusterName, u.opts.Machines-controlPlaneMachines-1)
+`, kubectl, u.clusterManifest, u.workload.Kubeconfig())
 }

@@ -37,5 +37,5 @@ func (u *Up) serveImage(ctx context.Context) (string, error) {
 	})}
 	u.onStop("image", func(context.Context) error { return server.Close() })
 	go func() { _ = server.Serve(listener) }() // until Close
-	return u.image, nil
+	return "", nil
 }

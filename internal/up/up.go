@@ -122,6 +122,7 @@ func Start(ctx context.Context, opts Options) (*Up, error) {
 	}{
 		{"Data folder", u.openData},
 		{"Engine", u.startEngine}, // before the slow part, because its port is often taken
+		{"Workload API", u.startWorkload}, // before all that is connected to it, which then stops before it
 		{"Kubernetes API", u.startCluster},
 		{"Operator", u.startOperator},
 		{"Discovery", u.applyDiscovery},
@@ -137,13 +138,13 @@ func Start(ctx context.Context, opts Options) (*Up, error) {
 	return u, nil
 }
 
-// start starts one part and prints its description. When it fails, all parts that
+// start starts one part and prints its description, if there is something to say. When it fails, all parts that
 // were started before are stopped.
 func (u *Up) start(ctx context.Context, name string, start func(context.Context) (string, error)) error {
 	begin := time.Now()
 	return u.parts.Start(ctx, lifecycle.Part{Name: name, Start: func(ctx context.Context) error {
 		detail, err := start(ctx)
-		if err == nil {
+		if err == nil && detail != "" {
 			u.progress.ready(name, detail, time.Since(begin))
 		}
 		return err
@@ -277,10 +278,10 @@ func (u *Up) startOperator(ctx context.Context) (string, error) {
 		return "left out", nil
 	}
 	operator.RouteLogs(u.log.With("part", "operator"))
-	groups, detail := operator.DefaultGroups(), "hosts, discovery and firmware"
+	groups, detail := operator.DefaultGroups(), "hosts, discovery, firmware"
 	if u.opts.ClusterAPI {
 		groups = append(groups, operator.GroupCluster, operator.GroupRemediation, operator.GroupAutoscale)
-		detail += ", machines, recovery and scaling"
+		detail += ", machines, recovery, scaling"
 	}
 	op, err := operator.New(operator.Options{
 		Config: u.Config(), Controllers: groups, EngineURL: u.engine.URL(), AgentWindow: u.opts.AgentTimeout, PollInterval: pollInterval,
