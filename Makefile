@@ -161,7 +161,7 @@ simulate-defects: ## Show the seed of the simulation that catches each known def
 	@test/simulate/defects/check.sh
 
 .PHONY: bench
-bench: build controlplane ## Measure speed and memory (ONLY=enrol,read: some sections)
+bench: build cluster-api ## Measure speed and memory (ONLY=enrol,read: some sections)
 	go run ./test/bench -only '$(ONLY)'
 
 .PHONY: bench-compare
