@@ -1,12 +1,19 @@
 package operator_test
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/controlplane"
 	"github.com/ingot-metal/ingot/internal/operator"
 )
@@ -54,4 +61,73 @@ func TestControllersOfRecoveryAndScalingNeedNoMoreThanTheirRoles(t *testing.T) {
 	sized.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: v1beta2.GroupVersion.Group, Kind: "Metal3MachineTemplate", Name: "gone"}
 	b.create(sized)
 	b.hasEvent("sized", "AutoscaleRefused")
+}
+
+// TestControlPlanesOfOtherGroupsNeedARoleOfTheirOwn deletes a machine of one, before and after the role is there that
+// docs/cluster-api.md shows.
+func TestControlPlanesOfOtherGroupsNeedARoleOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	const group, kind, plural = "example.org", "ExampleControlPlane", "examplecontrolplanes"
+	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	kinds := clusterAPIKinds()
+	kinds[plural+".yaml"] = lenientKind(group, kind, plural)
+	if err := controlplane.InstallCRDs(t.Context(), config, kinds); err != nil {
+		t.Fatal(err)
+	}
+	b := newIdleBenchOn(t, config)
+	b.install()
+	b.startCluster(config, asGroup(operator.GroupCluster))
+	owner := &unstructured.Unstructured{}
+	owner.SetAPIVersion(group + "/v1beta2")
+	owner.SetKind(kind)
+	owner.SetNamespace(b.namespace)
+	owner.SetName("edge")
+	b.create(owner)
+	m := b.machine("first")
+	b.availableHost("host")
+	b.claimed(1)
+	b.setState("host", v1alpha1.StateProvisioned)
+	machine := &clusterv1.Machine{ObjectMeta: b.meta("first")}
+	b.update(machine, func() {
+		machine.Labels = map[string]string{clusterv1.MachineControlPlaneLabel: ""}
+		machine.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.GroupVersionKind())}
+	})
+	b.remove(m)
+	b.machineCondition("first", v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.DeletionFailedReason)
+	b.read(m, "first")
+	if c := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ReadyCondition); !strings.Contains(c.Message, `cannot get resource "`+plural+`" in API group "`+group+`"`) {
+		t.Errorf("the condition says %q, want what is forbidden", c.Message)
+	}
+	for _, obj := range b.decode(documentedRole(t, plural)) {
+		b.create(obj)
+	}
+	b.eventually("a host without image", func() string {
+		if b.host("host").Spec.Image != nil {
+			return "it has one"
+		}
+		return ""
+	})
+	b.setState("host", v1alpha1.StateAvailable)
+	b.isGone(m)
+}
+
+// documentedRole writes the manifest of docs/cluster-api.md that names a resource into a file.
+func documentedRole(t *testing.T, resource string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/cluster-api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1) {
+		if !strings.Contains(string(block[1]), resource) {
+			continue
+		}
+		file := filepath.Join(t.TempDir(), "role.yaml")
+		if err := os.WriteFile(file, block[1], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	t.Fatalf("docs/cluster-api.md has no role for %s", resource)
+	return ""
 }
