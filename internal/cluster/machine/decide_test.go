@@ -181,7 +181,7 @@ func TestOnlySecretsThatTheMachineSetAreTakenBack(t *testing.T) {
 	h := newHost("h", consumedBy("Metal3Machine", "m-1"))
 	h.Spec.Image, h.Spec.Online = &v1alpha1.Image{URL: "x"}, true
 	h.Spec.UserData, h.Spec.MetaData, h.Spec.NetworkData = secret("boot"), secret("rendered"), secret("of the host")
-	giveBack(h, m, secrets{userData: &corev1.SecretReference{Namespace: namespace, Name: "boot"}}, false)
+	giveBack(h, m, secrets{userData: &corev1.SecretReference{Namespace: namespace, Name: "boot"}}, "", false)
 	if h.Spec.UserData != nil || h.Spec.MetaData != nil || h.Spec.Image != nil || h.Spec.Online {
 		t.Errorf("host keeps %+v", h.Spec)
 	}
@@ -240,7 +240,7 @@ func TestHostOfADeletedMachineGoesStepByStep(t *testing.T) {
 			var returned *v1alpha1.BareMetalHost
 			if tt.host != nil {
 				returned = tt.host.DeepCopy()
-				giveBack(returned, m, secrets{}, false)
+				giveBack(returned, m, secrets{}, "", false)
 			}
 			if got := decideRelease(m, tt.host, returned); got != tt.want {
 				t.Errorf("step %d, want %d", got, tt.want)

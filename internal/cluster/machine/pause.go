@@ -59,7 +59,7 @@ func (p *pass) resumeHost(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1al
 	changed, err := p.patchHost(ctx, h, func(h *v1alpha1.BareMetalHost) {
 		consume(h, p.m)
 		related.Resume(h)
-		clean(h, p.m)
+		clean(h, p.m.Spec.AutomatedCleaningMode)
 	})
 	if err != nil && paused && !apierrors.IsConflict(err) {
 		p.notAssociated(v1beta2.PauseAnnotationRemoveFailedReason, "The pause of host %s/%s could not be ended; it is tried again: %v", h.Namespace, h.Name, err)

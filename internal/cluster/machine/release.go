@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -71,16 +72,32 @@ func onlineAfterRelease(h *v1alpha1.BareMetalHost, fastTrack bool) bool {
 	return h.Spec.DisablePowerOff || fastTrack && h.Spec.AutomatedCleaningMode != v1alpha1.CleaningModeDisabled
 }
 
-// giveBack is pure: it removes from a host object what a machine had it deploy. Secrets that the machine did
-// not set stay, and so does what is deployed on a host that is provisioned by others.
-func giveBack(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine, s secrets, fastTrack bool) {
+// cleaningOf is pure: the cleaning mode with which the host of a deleted machine is given back; empty
+// leaves that of the host. For a host that is reserved, the template that its owner names now counts beside
+// the machine, which may be of an older one. If one of them keeps the disks, they are kept: what is
+// wiped does not come back.
+func cleaningOf(m *v1beta2.Metal3Machine, r reuse.Reservation) string {
+	own := m.Spec.AutomatedCleaningMode
+	switch {
+	case !r.Reserves():
+		return own
+	case own == v1beta2.CleaningModeDisabled, r.CleaningMode == v1beta2.CleaningModeDisabled:
+		return v1beta2.CleaningModeDisabled
+	default:
+		return cmp.Or(own, r.CleaningMode)
+	}
+}
+
+// giveBack is pure: it removes from a host object what a machine had it deploy, to be cleaned in a mode. Secrets
+// that the machine did not set stay, and so does what is deployed on a host that is provisioned by others.
+func giveBack(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine, s secrets, cleaning string, fastTrack bool) {
 	if !h.Spec.ExternallyProvisioned {
 		h.Spec.Image, h.Spec.CustomDeploy = nil, nil
 	}
 	h.Spec.UserData = unless(h.Spec.UserData, h.Namespace, m.Status.UserData, s.userData)
 	h.Spec.MetaData = unless(h.Spec.MetaData, h.Namespace, m.Status.MetaData, s.metaData)
 	h.Spec.NetworkData = unless(h.Spec.NetworkData, h.Namespace, m.Status.NetworkData, s.networkData)
-	clean(h, m)
+	clean(h, cleaning)
 	h.Spec.Online = onlineAfterRelease(h, fastTrack)
 	related.Resume(h)
 }
@@ -118,7 +135,8 @@ func (p *pass) delete(ctx context.Context) (ctrl.Result, error) {
 }
 
 func (p *pass) release(ctx context.Context) (ctrl.Result, error) {
-	if err := p.copyCleaningMode(ctx); err != nil {
+	// What is cleaned now does not come back, and the cache may be behind an edit of the template.
+	if err := p.copyCleaningMode(ctx, p.Live); err != nil {
 		return ctrl.Result{}, err
 	}
 	h, err := p.heldHost(ctx)
@@ -128,11 +146,11 @@ func (p *pass) release(ctx context.Context) (ctrl.Result, error) {
 	var returned *v1alpha1.BareMetalHost
 	var reservation reuse.Reservation
 	if h != nil && related.Consumes(p.m, h) {
-		returned = h.DeepCopy()
-		giveBack(returned, p.m, p.secrets(), p.FastTrack)
 		if reservation, err = p.reserve(ctx, h); err != nil {
 			return ctrl.Result{}, err
 		}
+		returned = h.DeepCopy()
+		giveBack(returned, p.m, p.secrets(), cleaningOf(p.m, reservation), p.FastTrack)
 		if reservation.Reserves() {
 			reservation.Apply(returned)
 		}

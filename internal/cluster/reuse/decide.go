@@ -91,13 +91,15 @@ type ownerState struct {
 	infrastructure clusterv1.ContractVersionedObjectReference
 }
 
-// template is what a Metal3MachineTemplate says about reuse. The zero value is one that is
+// template is what a Metal3MachineTemplate says about the hosts of its machines. The zero value is one that is
 // not there.
 type template struct {
 	known bool
 	reuse bool
 	// selector selects the hosts that its machines can have; nil selects all.
 	selector labels.Selector
+	// cleaning is the cleaning mode of its machines; empty leaves that of their hosts.
+	cleaning string
 }
 
 // moment is when a reason counts.

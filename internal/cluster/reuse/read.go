@@ -70,7 +70,9 @@ func (v view) template(ctx context.Context, namespace string, ref clusterv1.Cont
 	if err != nil {
 		selector = nil
 	}
-	return template{known: true, reuse: t.Spec.NodeReuse != nil && *t.Spec.NodeReuse, selector: selector}, nil
+	return template{
+		known: true, reuse: t.Spec.NodeReuse != nil && *t.Spec.NodeReuse, selector: selector, cleaning: t.Spec.Template.Spec.AutomatedCleaningMode,
+	}, nil
 }
 
 // clonedFrom is the template that a Metal3Machine was made of.

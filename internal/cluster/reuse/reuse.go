@@ -40,6 +40,9 @@ type Reservation struct {
 	// Owner is whom the host is reserved for, and At since when.
 	Owner Owner
 	At    time.Time
+	// CleaningMode is that of the template that the owner makes machines of now, as the API server
+	// has it; empty when it has none.
+	CleaningMode string
 	// Refused says why the host is not reserved although its template wants reuse, and Message
 	// the same as a sentence for an event.
 	Refused Reason
@@ -79,14 +82,18 @@ func OwnerOf(ctx context.Context, r client.Reader, machine *clusterv1.Machine) (
 }
 
 // Reserve decides whether the host of a machine that is being deleted is reserved for its owner.
-// It is asked before the first write of the deletion. A host is not given away by what the cache
-// has alone; too many reservations are freed later.
+// It is asked before the first write of the deletion. A host is not given away, and its disks are not
+// wiped, by what the cache has alone; too many reservations are freed later.
 func (x Reuse) Reserve(ctx context.Context, machine *clusterv1.Machine, m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) (Reservation, error) {
 	r, err := x.reserve(ctx, x.cached(), machine, m, h)
-	if err != nil || r.Reserves() {
+	if err != nil {
 		return r, err
 	}
-	return x.reserve(ctx, x.live(), machine, m, h)
+	if !r.Reserves() {
+		return x.reserve(ctx, x.live(), machine, m, h)
+	}
+	r.CleaningMode, err = x.live().cleaningMode(ctx, m, r.Owner)
+	return r, err
 }
 
 func (x Reuse) reserve(ctx context.Context, v view, machine *clusterv1.Machine, m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) (Reservation, error) {
@@ -123,7 +130,7 @@ func (x Reuse) reserve(ctx context.Context, v view, machine *clusterv1.Machine, 
 	}
 	switch {
 	case reason == "":
-		return Reservation{Owner: f.owner.Owner, At: f.now}, nil
+		return Reservation{Owner: f.owner.Owner, At: f.now, CleaningMode: f.template.cleaning}, nil
 	case f.template.known && !f.template.reuse:
 		return Reservation{}, nil
 	}
@@ -147,6 +154,17 @@ func (v view) templateAtDeletion(ctx context.Context, m *v1beta2.Metal3Machine, 
 		}
 	}
 	return v.template(ctx, m.Namespace, clonedFrom(m))
+}
+
+// cleaningMode reads how the host of a deleted machine is cleaned before a machine of its owner gets it;
+// empty when no template says so.
+func (v view) cleaningMode(ctx context.Context, m *v1beta2.Metal3Machine, owner Owner) (string, error) {
+	state, err := v.owner(ctx, owner.group(), owner.Kind, owner.Namespace, owner.Name)
+	if err != nil {
+		return "", err
+	}
+	t, err := v.templateAtDeletion(ctx, m, state)
+	return t.cleaning, err
 }
 
 // Preference decides which hosts a new machine may take; hosts are those of its namespace. What is missing

@@ -1,6 +1,7 @@
 package reuse
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -150,9 +151,56 @@ func TestHostIsNotGivenAwayForWhatTheCacheLacks(t *testing.T) {
 	}
 	w := newWorld(deployment)
 	w.delete(w.machines[0])
-	got, err := Reuse{Client: w.client(t, interceptor.Funcs{}), Live: unused(t, w), Now: clock}.Reserve(t.Context(), w.machines[0], w.metal3[0], w.hosts[0])
+	got, err := Reuse{Client: w.client(t, interceptor.Funcs{}), Live: unlisted(t, w), Now: clock}.Reserve(t.Context(), w.machines[0], w.metal3[0], w.hosts[0])
 	if err != nil || !got.Reserves() {
 		t.Errorf("Reserve = %+v, %v, want a reservation", got, err)
+	}
+}
+
+func TestReservedHostIsCleanedAsTheTemplateSaysThatItsOwnerNamesNow(t *testing.T) {
+	cleaned := func(template, mode string) func(*world) {
+		return func(w *world) { w.templates[template].Spec.Template.Spec.AutomatedCleaningMode = mode }
+	}
+	named := func(template string, changes ...func(*world)) func(*world) {
+		return func(w *world) {
+			w.points(template)
+			for _, change := range changes {
+				change(w)
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		now  func(*world)
+		want string
+	}{
+		"no template has a mode":    {named("new"), ""},
+		"a new template":            {named("new", cleaned("new", "disabled")), "disabled"},
+		"a new one beside the old":  {named("new", cleaned("new", "disabled"), cleaned("old", "metadata")), "disabled"},
+		"a new one without a mode":  {named("new", cleaned("old", "disabled")), ""},
+		"the same template, edited": {cleaned("old", "disabled"), "disabled"},
+		"a new one that vanished":   {named("gone", cleaned("old", "disabled")), "disabled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, owner := range eachOwner {
+				for _, stale := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s, stale cache %v", owner.Kind, stale), func(t *testing.T) {
+						before, now := newWorld(owner), newWorld(owner)
+						before.delete(before.machines[0])
+						now.delete(now.machines[0])
+						tt.now(now)
+						live := now.client(t, interceptor.Funcs{})
+						cached := live
+						if stale {
+							cached = before.client(t, interceptor.Funcs{})
+						}
+						got, err := Reuse{Client: cached, Live: live, Now: clock}.Reserve(t.Context(), now.machines[0], now.metal3[0], now.hosts[0])
+						if err != nil || !got.Reserves() || got.CleaningMode != tt.want {
+							t.Errorf("Reserve = %+v, %v, want a reservation with the mode %q", got, err, tt.want)
+						}
+					})
+				}
+			}
+		})
 	}
 }
 
