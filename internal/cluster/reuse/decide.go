@@ -26,6 +26,9 @@ const (
 	ReasonOwnerMissing Reason = "OwnerMissing"
 	// ReasonClusterMissing means the same of the Cluster.
 	ReasonClusterMissing Reason = "ClusterMissing"
+	// ReasonOwnerUnreadable means that the kind of the owner is not served, or that the operator may not
+	// read it. It is no reason to free a host.
+	ReasonOwnerUnreadable Reason = "OwnerUnreadable"
 	// ReasonOwnerReplaced means that another owner has the name now.
 	ReasonOwnerReplaced Reason = "OwnerReplaced"
 	// ReasonOwnerDeleting means that the owner is being deleted.
@@ -67,6 +70,8 @@ type facts struct {
 	// cluster and owner are nil when they are not there.
 	cluster *clusterv1.Cluster
 	owner   *ownerState
+	// unreadable is why nothing is known about the owner, or nil.
+	unreadable error
 	// template is what the owner makes machines of now.
 	template template
 	// appearing says that an owner or a Cluster that is not there may still come.
@@ -122,6 +127,7 @@ type objection struct {
 // objections are all of them. The first that holds is the one that is told.
 var objections = []objection{
 	{ReasonClusterDeleting, atDeletion | whileReserved, func(f *facts) bool { return f.cluster != nil && !f.cluster.DeletionTimestamp.IsZero() }, "the Cluster is being deleted"},
+	{ReasonOwnerUnreadable, atDeletion, func(f *facts) bool { return f.unreadable != nil }, "nothing can be read about the owner; give the operator a role for its kind"},
 	{ReasonOwnerMissing, atDeletion | whileReserved, func(f *facts) bool { return f.owner == nil && !f.appearing }, "the owner does not exist"},
 	{ReasonClusterMissing, atDeletion | whileReserved, func(f *facts) bool { return f.cluster == nil && !f.appearing }, "the Cluster of the owner does not exist"},
 	{ReasonOwnerReplaced, whileReserved, func(f *facts) bool { return f.owner != nil && !ReservedFor(&f.owner.Owner, f.host) }, "the owner that it was reserved for is gone, and another one has its name"},

@@ -1,6 +1,7 @@
 package reuse
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,7 @@ func TestReasonsAgainstAReservation(t *testing.T) {
 		"Cluster gone":                    {changes{func(f *facts) { f.cluster = nil }}, ReasonClusterMissing, ReasonClusterMissing},
 		"Cluster may come":                {changes{func(f *facts) { f.cluster, f.appearing = nil, true }}, "", ""},
 		"owner gone":                      {changes{func(f *facts) { f.owner, f.counted = nil, false }}, ReasonOwnerMissing, ReasonOwnerMissing},
+		"owner unreadable":                {changes{func(f *facts) { f.owner, f.counted, f.unreadable = nil, false, errors.New("refused") }}, ReasonOwnerUnreadable, ReasonOwnerMissing},
 		"owner may come":                  {changes{func(f *facts) { f.owner, f.template, f.counted, f.appearing = nil, template{}, false, true }}, ReasonTemplateMissing, ""},
 		"owner and Cluster gone":          {changes{func(f *facts) { f.owner, f.cluster = nil, nil }}, ReasonOwnerMissing, ReasonOwnerMissing},
 		"owner made again, same name":     {changes{func(f *facts) { f.owner.UID = "new" }}, "", ReasonOwnerReplaced},

@@ -107,6 +107,16 @@ func (v view) owner(ctx context.Context, group, kind, namespace, name string) (*
 	return controlPlane(&u), nil
 }
 
+// ownerIfReadable reads an owner for a question that has an answer without it, too. Unreadable is why it cannot be
+// read, if that does not pass by itself: its kind is not served, or the operator has no role for it.
+func (v view) ownerIfReadable(ctx context.Context, o Owner) (state *ownerState, unreadable, err error) {
+	state, err = v.owner(ctx, o.group(), o.Kind, o.Namespace, o.Name)
+	if meta.IsNoMatchError(err) || apierrors.IsForbidden(err) {
+		return nil, err, nil
+	}
+	return state, nil, err
+}
+
 // machineDeployment is what matters of a MachineDeployment.
 func machineDeployment(d *clusterv1.MachineDeployment) *ownerState {
 	s := stateOf(d, clusterv1.GroupVersion.String(), machineDeploymentKind)

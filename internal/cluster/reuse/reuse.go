@@ -112,7 +112,7 @@ func (x Reuse) reserve(ctx context.Context, v view, machine *clusterv1.Machine, 
 	if f.cluster, err = v.cluster(ctx, machine.Namespace, machine.Spec.ClusterName); err != nil {
 		return Reservation{}, err
 	}
-	if f.owner, err = v.owner(ctx, owner.group(), owner.Kind, owner.Namespace, owner.Name); err != nil {
+	if f.owner, f.unreadable, err = v.ownerIfReadable(ctx, *owner); err != nil {
 		return Reservation{}, err
 	}
 	if f.owner != nil && f.owner.UID != owner.UID {
@@ -133,6 +133,8 @@ func (x Reuse) reserve(ctx context.Context, v view, machine *clusterv1.Machine, 
 		return Reservation{Owner: f.owner.Owner, At: f.now, CleaningMode: f.template.cleaning}, nil
 	case f.template.known && !f.template.reuse:
 		return Reservation{}, nil
+	case reason == ReasonOwnerUnreadable:
+		text += ": " + f.unreadable.Error()
 	}
 	return Reservation{Refused: reason, Message: refused(h, text)}, nil
 }
@@ -159,7 +161,7 @@ func (v view) templateAtDeletion(ctx context.Context, m *v1beta2.Metal3Machine, 
 // cleaningMode reads how the host of a deleted machine is cleaned before a machine of its owner gets it;
 // empty when no template says so.
 func (v view) cleaningMode(ctx context.Context, m *v1beta2.Metal3Machine, owner Owner) (string, error) {
-	state, err := v.owner(ctx, owner.group(), owner.Kind, owner.Namespace, owner.Name)
+	state, _, err := v.ownerIfReadable(ctx, owner)
 	if err != nil {
 		return "", err
 	}
@@ -208,7 +210,7 @@ func (v view) templateAtCreation(ctx context.Context, m *v1beta2.Metal3Machine, 
 	if t, err := v.template(ctx, m.Namespace, clonedFrom(m)); err != nil || t.known || owner == nil {
 		return t, err
 	}
-	state, err := v.owner(ctx, owner.group(), owner.Kind, owner.Namespace, owner.Name)
+	state, _, err := v.ownerIfReadable(ctx, *owner)
 	if state == nil || err != nil {
 		return template{}, err
 	}
@@ -234,7 +236,7 @@ func (x Reuse) wait(ctx context.Context, v view, p *Preference, machine *cluster
 	}
 	q := queue{now: x.Now(), wait: x.Wait, template: t, from: m.CreationTimestamp.Time}
 	if x.Wait > 0 && len(blockers) > 0 {
-		owner, err := v.owner(ctx, p.Owner.group(), p.Owner.Kind, p.Owner.Namespace, p.Owner.Name)
+		owner, _, err := v.ownerIfReadable(ctx, *p.Owner)
 		if err != nil {
 			return err
 		}

@@ -1,13 +1,18 @@
 package reuse
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -83,6 +88,46 @@ func TestHostOfADeletedMachineIsReservedWhenItsOwnerWillNeedIt(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+func TestMachinesWhoseOwnerCannotBeReadGoOn(t *testing.T) {
+	unserved := Owner{Kind: "UnservedControlPlane", APIVersion: "unserved.example.com/v1", Namespace: "edge", Name: "one", UID: "unserved"}
+	forbidden := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		if _, controlPlane := obj.(*unstructured.Unstructured); controlPlane {
+			return apierrors.NewForbidden(schema.GroupResource{Group: foreign.group(), Resource: "othercontrolplanes"}, key.Name, errors.New("no role"))
+		}
+		return c.Get(ctx, key, obj, opts...)
+	}}
+	for owner, hooks := range map[Owner]interceptor.Funcs{unserved: {}, foreign: forbidden} {
+		for name, tt := range map[string]struct {
+			change func(*world)
+			want   Reason
+		}{
+			"template wants reuse":                      {func(*world) {}, ReasonOwnerUnreadable},
+			"template does not":                         {func(w *world) { w.templates["old"].Spec.NodeReuse = nil }, ""},
+			"template vanished":                         {func(w *world) { delete(w.templates, "old") }, ReasonOwnerUnreadable},
+			"Cluster in deletion, template wants reuse": {func(w *world) { w.delete(w.cluster) }, ReasonClusterDeleting},
+			"Cluster in deletion, template does not":    {func(w *world) { w.delete(w.cluster); w.templates["old"].Spec.NodeReuse = nil }, ""},
+		} {
+			t.Run(owner.Kind+", "+name, func(t *testing.T) {
+				w := newWorld(owner)
+				w.delete(w.machines[0])
+				tt.change(w)
+				if owner == unserved {
+					w.owner = nil // nobody can have one
+				}
+				c := w.client(t, hooks)
+				x := Reuse{Client: c, Live: c, Wait: time.Hour, Now: clock}
+				got, err := x.Reserve(t.Context(), w.machines[0], w.metal3[0], w.hosts[0])
+				if err != nil || got.Reserves() || got.Refused != tt.want || (got.Message == "") != (tt.want == "") {
+					t.Errorf("Reserve = %+v, %v, want it refused for %q", got, err, tt.want)
+				}
+				if _, err := x.Preference(t.Context(), w.machines[2], w.metal3[2], nil); err != nil {
+					t.Errorf("a new machine gets no host: %v", err)
+				}
+			})
+		}
 	}
 }
 
