@@ -20,10 +20,17 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 )
 
-// leaving are the states in which a host has, or is losing, what was deployed on it.
+// leaving are the states in which a host has, or is losing, what was deployed on it. One without a state came
+// from another cluster or from a backup, and nobody has said yet what runs on its machine.
 var leaving = map[v1alpha1.ProvisioningState]bool{
-	v1alpha1.StatePreparing: true, v1alpha1.StateProvisioning: true, v1alpha1.StateProvisioned: true,
+	v1alpha1.StateNone: true, v1alpha1.StatePreparing: true, v1alpha1.StateProvisioning: true, v1alpha1.StateProvisioned: true,
 	v1alpha1.StateDeprovisioning: true, v1alpha1.StatePoweringOffBeforeDelete: true, v1alpha1.StateDeleting: true,
+}
+
+// starting are the states through which a host becomes available. The machine of a host that has lost its status, and begins
+// anew, may still run in them what was deployed before.
+var starting = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StateRegistering: true, v1alpha1.StateImporting: true, v1alpha1.StateMatchProfile: true, v1alpha1.StateInspecting: true,
 }
 
 // releaseStep is what follows when a machine is deleted.
@@ -46,25 +53,26 @@ func decideRelease(m *v1beta2.Metal3Machine, h, returned *v1alpha1.BareMetalHost
 		// While what was deployed is removed, the machine waits for a host that was reserved for
 		// its owner, or freed since, as for its own: until then the machine of it may run, with
 		// the addresses of this one. A host of somebody else is none of its business.
-		if (reuse.IsReserved(h) || !isConsumed(h)) && !isSpecified(h) && isLeaving(h) {
+		if (reuse.IsReserved(h) || !isConsumed(h)) && !isSpecified(h) && isLeaving(m, h) {
 			return stepWait
 		}
 		return stepEnd
 	case !equality.Semantic.DeepEqual(h, returned):
 		return stepReturn
-	case isLeaving(h):
+	case isLeaving(m, h):
 		return stepWait
 	default:
 		return stepFree
 	}
 }
 
-// isLeaving reports whether the machine of a host may still run what was deployed on it.
-func isLeaving(h *v1alpha1.BareMetalHost) bool {
-	if h.Status.Provisioning.State == v1alpha1.StateExternallyProvisioned {
+// isLeaving reports whether the machine of a host may still run what was deployed on it for a Metal3Machine.
+func isLeaving(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
+	state := h.Status.Provisioning.State
+	if state == v1alpha1.StateExternallyProvisioned {
 		return h.Status.PoweredOn && !h.Spec.Online && h.SupportsPowerControl() && !isDetached(h)
 	}
-	return leaving[h.Status.Provisioning.State]
+	return leaving[state] || starting[state] && m.Spec.ProviderID != ""
 }
 
 // onlineAfterRelease is pure: whether a host stays powered on when its machine is deleted.
@@ -245,6 +253,9 @@ func (p *pass) reserve(ctx context.Context, h *v1alpha1.BareMetalHost) (reuse.Re
 // waitFor says what the machine waits for.
 func (p *pass) waitFor(h *v1alpha1.BareMetalHost) {
 	what := fmt.Sprintf("Waiting for host %s/%s, which is in state %q", h.Namespace, h.Name, h.Status.Provisioning.State)
+	if h.Status.Provisioning.State == v1alpha1.StateNone {
+		what = fmt.Sprintf("Waiting for host %s/%s, of which no host operator has said yet what runs on it", h.Namespace, h.Name)
+	}
 	switch {
 	case isAnnotated(h, v1alpha1.PausedAnnotation):
 		what += fmt.Sprintf(" and paused: remove its annotation %s", v1alpha1.PausedAnnotation)
