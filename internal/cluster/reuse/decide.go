@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/eligible"
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
@@ -46,6 +46,10 @@ const (
 	ReasonHostDetached Reason = "HostDetached"
 	// ReasonHostExternallyProvisioned means that the host is provisioned externally.
 	ReasonHostExternallyProvisioned Reason = "HostExternallyProvisioned"
+	// ReasonHostUnreviewed means that the host waits for a review.
+	ReasonHostUnreviewed Reason = "HostUnreviewed"
+	// ReasonHostDeployed means that somebody gave a reserved host an image of its own.
+	ReasonHostDeployed Reason = "HostDeployed"
 	// ReasonHostError means that the host cannot be reached or powered. It is no reason to free
 	// a host: such errors pass.
 	ReasonHostError Reason = "HostError"
@@ -138,6 +142,8 @@ var objections = []objection{
 	{ReasonHostUnhealthy, atDeletion | whileReserved, hostHas(ReasonHostUnhealthy), "the host is annotated as unhealthy"},
 	{ReasonHostDetached, atDeletion | whileReserved, hostHas(ReasonHostDetached), "the host is detached"},
 	{ReasonHostExternallyProvisioned, atDeletion | whileReserved, hostHas(ReasonHostExternallyProvisioned), "the host is provisioned externally"},
+	{ReasonHostUnreviewed, atDeletion | whileReserved, hostHas(ReasonHostUnreviewed), "the host waits for a review"},
+	{ReasonHostDeployed, whileReserved, hostHas(ReasonHostDeployed), "somebody has given the host an image"},
 	{ReasonHostError, atDeletion, func(f *facts) bool { return unreachable[f.host.Status.ErrorType] }, "the host has an error of its registration or its power"},
 	{ReasonSelectorMismatch, atDeletion | whileReserved, hostHas(ReasonSelectorMismatch), "the hostSelector in the template of the owner does not match the host"},
 	{ReasonNotNeeded, atDeletion | whileReserved, func(f *facts) bool { return f.counted && f.rank >= f.need }, "the owner has, or has reserved, as many hosts as it wants"},
@@ -159,22 +165,28 @@ func (f *facts) against(when moment) (Reason, string) {
 	return "", ""
 }
 
-// hostFlaws are what no reserved host may have.
+// hostFlaws are what no reserved host may have, because no machine can be put on it until a person does something.
+// A pause is none: it ends, and nothing is done about a host meanwhile.
 var hostFlaws = []struct {
 	reason Reason
 	has    func(*v1alpha1.BareMetalHost, template) bool
 }{
-	{ReasonHostDeleting, func(h *v1alpha1.BareMetalHost, _ template) bool { return !h.DeletionTimestamp.IsZero() }},
-	{ReasonHostUnhealthy, func(h *v1alpha1.BareMetalHost, _ template) bool {
-		return has(h, v1alpha1.UnhealthyAnnotation) || has(h, v1beta2.LegacyUnhealthyAnnotation)
+	{ReasonHostDeleting, hostIs(eligible.Deleted)},
+	{ReasonHostUnhealthy, hostIs(eligible.Unhealthy)},
+	{ReasonHostDetached, hostIs(eligible.Detached)},
+	{ReasonHostExternallyProvisioned, hostIs(eligible.ExternallyProvisioned)},
+	{ReasonHostUnreviewed, hostIs(eligible.Unreviewed)},
+	{ReasonHostDeployed, func(h *v1alpha1.BareMetalHost, _ template) bool {
+		return IsReserved(h) && eligible.Is(eligible.Deployed, h) // otherwise it is what its machine has deployed
 	}},
-	{ReasonHostDetached, func(h *v1alpha1.BareMetalHost, _ template) bool {
-		return has(h, v1alpha1.DetachedAnnotation) || h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
-	}},
-	{ReasonHostExternallyProvisioned, func(h *v1alpha1.BareMetalHost, _ template) bool { return h.Spec.ExternallyProvisioned }},
 	{ReasonSelectorMismatch, func(h *v1alpha1.BareMetalHost, t template) bool {
 		return t.selector != nil && !t.selector.Matches(labels.Set(h.Labels))
 	}},
+}
+
+// hostIs finds hosts that cannot be used for a reason.
+func hostIs(because string) func(*v1alpha1.BareMetalHost, template) bool {
+	return func(h *v1alpha1.BareMetalHost, _ template) bool { return eligible.Is(because, h) }
 }
 
 func has(h *v1alpha1.BareMetalHost, annotation string) bool {
@@ -314,9 +326,11 @@ type blocker struct {
 
 // String is the host as conditions name it.
 func (b blocker) String() string {
-	state := b.host.Status.Provisioning.State
-	if has(b.host, v1alpha1.PausedAnnotation) {
-		state += ", paused"
+	state := string(b.host.Status.Provisioning.State)
+	switch why := eligible.Unusable(b.host); {
+	case why == "", why == eligible.NotAvailable: // the state says so
+	case why == eligible.Paused, b.machine == "":
+		state += ", " + why
 	}
 	if b.machine != "" {
 		return fmt.Sprintf("host %s (%s) of Machine %s, which is being deleted", b.host.Name, state, b.machine)

@@ -86,6 +86,9 @@ func TestReasonsAgainstAReservation(t *testing.T) {
 		"host to be detached":      {changes{of(annotated(v1alpha1.DetachedAnnotation, ""))}, ReasonHostDetached, ReasonHostDetached},
 		"host detached":            {changes{func(f *facts) { f.host.Status.OperationalStatus = v1alpha1.OperationalStatusDetached }}, ReasonHostDetached, ReasonHostDetached},
 		"externally provisioned":   {changes{func(f *facts) { f.host.Spec.ExternallyProvisioned = true }}, ReasonHostExternallyProvisioned, ReasonHostExternallyProvisioned},
+		"waiting for a review":     {changes{of(notReviewed)}, ReasonHostUnreviewed, ReasonHostUnreviewed},
+		"given an image":           {changes{of(withImage)}, "", ReasonHostDeployed},
+		"given an empty image":     {changes{of(func(h *v1alpha1.BareMetalHost) { h.Spec.Image = &v1alpha1.Image{} })}, "", ""},
 		"registration fails":       {changes{failing(v1alpha1.ErrorRegistration)}, ReasonHostError, ""},
 		"later registration fails": {changes{failing(v1alpha1.ErrorProvisionedRegistration)}, ReasonHostError, ""},
 		"power fails":              {changes{failing(v1alpha1.ErrorPowerManagement)}, ReasonHostError, ""},
@@ -117,6 +120,12 @@ func TestReasonsAgainstAReservation(t *testing.T) {
 			}
 		})
 	}
+}
+
+func notReviewed(h *v1alpha1.BareMetalHost) { h.Labels[v1alpha1.UnreviewedLabel] = "" }
+
+func withImage(h *v1alpha1.BareMetalHost) {
+	h.Spec.Image = &v1alpha1.Image{URL: "https://images/os.qcow2"}
 }
 
 func TestEachReasonIsThereOnceAndHasAText(t *testing.T) {
@@ -253,6 +262,7 @@ func TestNewMachineWaitsOnlyForHostsThatWillBeItsOwners(t *testing.T) {
 		"broken":                 broken,
 		"with an error message":  func(h *v1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no answer" },
 		"with an error status":   func(h *v1alpha1.BareMetalHost) { h.Status.OperationalStatus = v1alpha1.OperationalStatusError },
+		"not reviewed":           notReviewed,
 		"not selected":           func(h *v1alpha1.BareMetalHost) { h.Labels["row"] = "b" },
 	}
 	type row struct {
@@ -267,6 +277,9 @@ func TestNewMachineWaitsOnlyForHostsThatWillBeItsOwners(t *testing.T) {
 		"nothing there":                        {},
 		"reserved and deprovisioning":          {blockers: []blocker{kept("a")}, waits: "host a (deprovisioning), which is reserved"},
 		"reserved and paused":                  {blockers: []blocker{kept("a", annotated(v1alpha1.PausedAnnotation, ""))}, waits: "host a (deprovisioning, paused)"},
+		"reserved, without its ramdisk":        {blockers: []blocker{kept("a", inState(v1alpha1.StateAvailable))}, waits: "host a (available, without a BMC whose ramdisk does not answer)"},
+		"reserved, given an image":             {blockers: []blocker{kept("a", withImage)}},
+		"machine in deletion, with its image":  {blockers: []blocker{leaving("a", withImage)}, waits: "host a (provisioned) of"},
 		"machine in deletion":                  {blockers: []blocker{leaving("a")}, waits: "host a (provisioned) of Machine m-a, which is being deleted"},
 		"broken one does not block":            {blockers: []blocker{kept("a", broken), kept("b")}, waits: "host b"},
 		"oldest is told":                       {blockers: []blocker{kept("a", reservedFor(deployment, start.Add(time.Minute))), kept("b")}, waits: "host b"},

@@ -146,6 +146,7 @@ func TestReservedHostIsFreedWhenNobodyWillTakeIt(t *testing.T) {
 		"host unhealthy":                        {change: func(w *world) { annotated(v1alpha1.UnhealthyAnnotation, "")(w.hosts[0]) }, want: ReasonHostUnhealthy},
 		"host detached":                         {change: func(w *world) { annotated(v1alpha1.DetachedAnnotation, "")(w.hosts[0]) }, want: ReasonHostDetached},
 		"host provisioned externally":           {change: func(w *world) { w.hosts[0].Spec.ExternallyProvisioned = true }, want: ReasonHostExternallyProvisioned},
+		"host given an image":                   {change: func(w *world) { withImage(w.hosts[0]) }, want: ReasonHostDeployed},
 		"host in deletion":                      {change: func(w *world) { w.delete(w.hosts[0]) }, want: ReasonHostDeleting},
 		"host with an error":                    {change: func(w *world) { w.hosts[0].Status.ErrorType = v1alpha1.ErrorRegistration }},
 		"limit passed":                          {change: func(*world) {}, wait: time.Hour, want: ReasonWaitedTooLong},
