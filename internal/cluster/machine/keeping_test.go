@@ -69,11 +69,24 @@ func TestHostIsReservedTogetherWithTheRemovalOfItsImage(t *testing.T) {
 	b := newMachineBench(t, newHost("a"))
 	b.run()
 	b.keeping.reservation = reuse.Reservation{Owner: owner, At: began}
+	b.r.Client = interceptor.NewClient(b.api, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
+			err := c.Patch(ctx, obj, patch, options...)
+			if h := b.host("a"); reuse.ReservedFor(&owner, h) == isSpecified(h) || reuse.ReservedAt(h).IsZero() == reuse.IsReserved(h) {
+				t.Errorf("between two writes host a is reserved %v, since %s, and has an image %v", reuse.IsReserved(h), reuse.ReservedAt(h), isSpecified(h))
+			}
+			return err
+		},
+	})
 	b.remove()
 	b.passes()
 	h := b.host("a")
 	if !reuse.ReservedFor(&owner, h) || isSpecified(h) || h.Labels[clusterv1.ClusterNameLabel] != "edge" {
 		t.Fatalf("host %+v, want it reserved and without image", h)
+	}
+	labels := b.secretLabels("a")
+	if _, moves := labels[moveLabel]; labels[clusterv1.ClusterNameLabel] != "" || !moves {
+		t.Errorf("the Secret of the reserved host has labels %v, want none of the Cluster, which nobody would remove", labels)
 	}
 	if b.machine() == nil {
 		t.Fatal("the machine went before its host was deprovisioned")

@@ -165,6 +165,10 @@ func (p *pass) release(ctx context.Context) (ctrl.Result, error) {
 	}
 	switch decideRelease(p.m, h, returned) {
 	case stepReturn:
+		// Whoever frees a reserved host later does not know the Secret.
+		if err := p.labelSecret(ctx, h, false); err != nil {
+			return ctrl.Result{}, err
+		}
 		if h, err = p.patchHost(ctx, h, func(h *v1alpha1.BareMetalHost) { returned.DeepCopyInto(h) }); err != nil {
 			return ctrl.Result{}, err
 		}
