@@ -65,6 +65,44 @@ func TestSkippedReuseIsTold(t *testing.T) {
 	}
 }
 
+func TestHowAHostWasChosenIsSaidWhenTheOperatorEndedAfterAnyWrite(t *testing.T) {
+	for name, tt := range map[string]struct {
+		host         *v1alpha1.BareMetalHost
+		preference   reuse.Preference
+		reason, part string
+	}{
+		"without an owner": {
+			newHost("a"), reuse.Preference{Skipped: "Machine m-1 has no owner"},
+			v1beta2.AssociateBareMetalHostSuccessReason, "holds host metal/a. Machine m-1 has no owner.",
+		},
+		"a reserved host": {
+			newHost("a", reservedFor(owner, began)), reuse.Preference{Owner: &owner, Wanted: true},
+			v1beta2.AssociateBareMetalHostViaNodeReuseSuccessReason, "holds host metal/a.",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			selected := false
+			for n := 0; ; n++ {
+				b := newMachineBench(t, tt.host.DeepCopy())
+				b.keeping.preference = tt.preference
+				left := b.ending(n)
+				_, _ = b.pass()
+				b.r.Client = b.api
+				selected = selected || b.condition(v1beta2.AssociateBareMetalHostCondition).Reason == v1beta2.ReservedHostSelectedReason
+				b.passes()
+				b.wantCondition(v1beta2.AssociateBareMetalHostCondition, metav1.ConditionTrue, tt.reason, tt.part)
+				if t.Failed() || *left > 0 {
+					t.Logf("writes: %d", n)
+					break
+				}
+			}
+			if want := tt.preference.Wanted; selected != want {
+				t.Errorf("the choice of a reserved host could be seen before its claim: %v, want %v", selected, want)
+			}
+		})
+	}
+}
+
 func TestHostIsReservedTogetherWithTheRemovalOfItsImage(t *testing.T) {
 	b := newMachineBench(t, newHost("a"))
 	b.run()
