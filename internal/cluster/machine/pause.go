@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
@@ -26,8 +27,13 @@ func (p *pass) pauseHost(ctx context.Context) (ctrl.Result, error) {
 			return ctrl.Result{RequeueAfter: poll}, nil
 		}
 		if h, err = p.pause(ctx, h); err != nil {
-			p.set(v1beta2.AssociateBareMetalHostCondition, false, reason{v1beta2.PauseAnnotationSetFailedReason, err.Error()})
+			if !apierrors.IsConflict(err) {
+				p.set(v1beta2.AssociateBareMetalHostCondition, false, reason{v1beta2.PauseAnnotationSetFailedReason, err.Error()})
+			}
 			return ctrl.Result{}, err
+		}
+		if c := meta.FindStatusCondition(p.m.Status.Conditions, v1beta2.AssociateBareMetalHostCondition); c != nil && c.Reason == v1beta2.PauseAnnotationSetFailedReason {
+			p.associated(v1beta2.AssociateBareMetalHostSuccessReason, h.Namespace+"/"+h.Name)
 		}
 		if !related.CanMove(h) {
 			p.notMovable("its annotation %s is not yet the SHA-256 of its annotation %s, with which its operator says that the engine's node is released", v1alpha1.ReleasedAnnotation, v1alpha1.StatusAnnotation)
