@@ -70,6 +70,43 @@ func TestMachineCanBeMovedOnlyWhenTheNodeOfItsHostIsReleased(t *testing.T) {
 	}
 }
 
+func TestMachineThatHasGivenItsHostBackIsNotMoved(t *testing.T) {
+	for name, tt := range map[string]struct {
+		remove  func(*bench)
+		blocked bool
+	}{
+		"not deleted":                  {func(*bench) {}, false},
+		"deleted while it was paused":  {func(b *bench) { b.pause(true); b.remove() }, false},
+		"waiting for its host":         {func(b *bench) { b.remove(); b.passes() }, true},
+		"after a pause that has ended": {func(b *bench) { b.pause(true); b.passes(); b.pause(false); b.remove(); b.passes() }, true},
+		"with its host reserved": {func(b *bench) {
+			b.keeping.reservation = reuse.Reservation{Owner: owner, At: began}
+			b.remove()
+			b.passes()
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newMachineBench(t, newHost("a"))
+			b.run()
+			tt.remove(b)
+			b.pause(true)
+			b.passes()
+			if _, blocked := b.machine().Annotations[related.BlockMoveAnnotation]; blocked != tt.blocked {
+				t.Errorf("clusterctl has to wait: %v, want %v; %+v", blocked, tt.blocked, b.condition(v1beta2.PausedCondition))
+			}
+			if tt.blocked {
+				b.wantCondition(v1beta2.PausedCondition, metav1.ConditionTrue, v1beta2.PausedReason, "end the pause, and move when it is gone")
+			}
+			b.pause(false)
+			b.remove()
+			b.run()
+			if b.machine() != nil {
+				t.Error("the machine is not gone")
+			}
+		})
+	}
+}
+
 func TestMovedHostIsNotReleasedBeforeItsStatusIsRestored(t *testing.T) {
 	for name, kept := range map[string]bool{"reserved": true, "not reserved": false} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
@@ -21,7 +22,14 @@ func (p *pass) pauseHost(ctx context.Context) (ctrl.Result, error) {
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if h != nil && related.Consumes(p.m, h) {
+	held := h != nil && related.Consumes(p.m, h)
+	if !p.m.DeletionTimestamp.IsZero() && (!held || !isSpecified(h)) {
+		// clusterctl would create it anew as one that is not being deleted and has lost its host.
+		p.set(v1beta2.PausedCondition, true, reason{v1beta2.PausedReason, "The Cluster or the Metal3Machine is paused. " +
+			"It cannot be moved, because it is being deleted and has given its host back: end the pause, and move when it is gone."})
+		return ctrl.Result{}, p.blockMove(ctx)
+	}
+	if held {
 		if !related.CanPause(h) {
 			p.notMovable("it is in state %q", h.Status.Provisioning.State)
 			return ctrl.Result{RequeueAfter: poll}, nil
@@ -41,6 +49,13 @@ func (p *pass) pauseHost(ctx context.Context) (ctrl.Result, error) {
 		}
 	}
 	return ctrl.Result{}, p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) { delete(m.Annotations, related.BlockMoveAnnotation) })
+}
+
+// blockMove has clusterctl wait before it moves the machine.
+func (p *pass) blockMove(ctx context.Context) error {
+	return p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) {
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, related.BlockMoveAnnotation, "")
+	})
 }
 
 // notMovable says why clusterctl has to wait for a paused machine.

@@ -143,6 +143,9 @@ func (p *pass) delete(ctx context.Context) (ctrl.Result, error) {
 }
 
 func (p *pass) release(ctx context.Context) (ctrl.Result, error) {
+	if err := p.blockMove(ctx); err != nil { // it is missing after a pause
+		return ctrl.Result{}, err
+	}
 	// What is cleaned now does not come back, and the cache may be behind an edit of the template.
 	if err := p.copyCleaningMode(ctx, p.Live); err != nil {
 		return ctrl.Result{}, err
