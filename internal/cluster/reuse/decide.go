@@ -279,9 +279,11 @@ type verdict struct {
 	// release says why the host is freed, and text the same as part of a sentence.
 	release Reason
 	text    string
-	// stamp says that the host gets the reservation as it is written now, made at that time.
-	stamp bool
-	at    time.Time
+	// stamp says that the host gets the reservation as it is written now, made at that time, and the label
+	// of the Cluster.
+	stamp   bool
+	at      time.Time
+	cluster string
 	// again is when to look again.
 	again time.Duration
 }
@@ -299,6 +301,9 @@ func (f *facts) verdict() verdict {
 		v.again = requeue.Soonest(v.again, f.host.CreationTimestamp.Add(appearance).Sub(f.now))
 	} else {
 		v.stamp, v.at = f.stamp()
+		if v.stamp {
+			v.cluster = f.cluster.Name
+		}
 	}
 	v.again = requeue.Soonest(v.again, f.waitLeft())
 	return v
@@ -312,7 +317,7 @@ func (f *facts) stamp() (bool, time.Time) {
 	if at.IsZero() {
 		return true, f.now
 	}
-	return m.carried() || m.ref == nil || m.ref.UID != f.owner.UID || m.ref.Namespace != f.owner.Namespace || m.label != f.owner.label(), at
+	return m.carried() || m.ref == nil || f.host.Labels[clusterv1.ClusterNameLabel] != f.cluster.Name || m.ref.UID != f.owner.UID || m.ref.Namespace != f.owner.Namespace || m.label != f.owner.label(), at
 }
 
 // blocker is a host that a new machine of its owner may wait for.

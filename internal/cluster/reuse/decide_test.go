@@ -185,10 +185,13 @@ func TestReservedHostIsKeptFreedOrStamped(t *testing.T) {
 			changes{func(f *facts) { f.owner.UID = "new" }, of(moved(start.Add(50 * time.Minute)))},
 			verdict{stamp: true, at: start, again: soon},
 		},
-		"moved, UID known":     {changes{of(moved(start.Add(50 * time.Minute)))}, verdict{stamp: true, at: start, again: soon}},
-		"without a UID":        {changes{of(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.UID = "" })}, verdict{stamp: true, at: start, again: soon}},
-		"without a namespace":  {changes{of(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Namespace = "" })}, verdict{stamp: true, at: start, again: soon}},
-		"without the label":    {changes{of(labelled(""))}, verdict{stamp: true, at: start, again: soon}},
+		"moved, UID known":    {changes{of(moved(start.Add(50 * time.Minute)))}, verdict{stamp: true, at: start, again: soon}},
+		"without a UID":       {changes{of(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.UID = "" })}, verdict{stamp: true, at: start, again: soon}},
+		"without a namespace": {changes{of(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Namespace = "" })}, verdict{stamp: true, at: start, again: soon}},
+		"without the label":   {changes{of(labelled(""))}, verdict{stamp: true, at: start, again: soon}},
+		"without the Cluster's label": {changes{of(func(h *v1alpha1.BareMetalHost) {
+			delete(h.Labels, clusterv1.ClusterNameLabel)
+		})}, verdict{stamp: true, at: start, again: soon}},
 		"with another's label": {changes{of(labelled("cp-one"))}, verdict{stamp: true, at: start, again: soon}},
 		"without a time":       {changes{of(annotated(v1beta2.ReservedAtAnnotation, "soon"))}, verdict{stamp: true, at: start.Add(time.Hour), again: soon}},
 		"label alone":          {changes{legacy("md-one")}, verdict{stamp: true, at: start.Add(time.Hour), again: soon}},
@@ -209,6 +212,8 @@ func TestReservedHostIsKeptFreedOrStamped(t *testing.T) {
 			}
 			if got.text = ""; !got.stamp {
 				got.at = time.Time{}
+			} else {
+				tt.want.cluster = "one"
 			}
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(verdict{})); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)

@@ -231,7 +231,12 @@ func TestReservationFromElsewhereIsWrittenAnew(t *testing.T) {
 	}{
 		"label and Cluster": {func(w *world) { legacyConsumer(w.hosts[0], true) }, clock()},
 		"label alone":       {func(w *world) { legacyConsumer(w.hosts[0], false) }, clock()},
-		"without label":     {func(w *world) { delete(w.hosts[0].Labels, v1beta2.NodeReuseLabel) }, start},
+		"label alone, without that of the Cluster": {func(w *world) {
+			legacyConsumer(w.hosts[0], false)
+			delete(w.hosts[0].Labels, clusterv1.ClusterNameLabel)
+		}, clock()},
+		"with the label of another Cluster": {func(w *world) { w.hosts[0].Labels[clusterv1.ClusterNameLabel] = "two" }, start},
+		"without label":                     {func(w *world) { delete(w.hosts[0].Labels, v1beta2.NodeReuseLabel) }, start},
 		"moved": {func(w *world) {
 			w.hosts[0].Spec.ConsumerRef.UID = "elsewhere"
 			delete(w.hosts[0].Annotations, v1beta2.ConsumerHostUIDAnnotation)
