@@ -51,10 +51,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &c); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	reconcile := r.reconcile
 	if _, external := c.Annotations[clusterv1.ManagedByAnnotation]; external {
-		return ctrl.Result{}, nil
+		reconcile = r.reconcileHosts
 	}
-	result, err := r.reconcile(ctx, &c)
+	result, err := reconcile(ctx, &c)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: requeue.Soon}, nil
 	}

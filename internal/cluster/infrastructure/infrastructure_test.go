@@ -214,31 +214,60 @@ func TestUnreadableOwnerIsShownAndReadAgain(t *testing.T) {
 	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason, "")
 }
 
-func TestReservedHostsArePausedBeforeTheClusterMoves(t *testing.T) {
-	reserved := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kept", Labels: map[string]string{clusterv1.ClusterNameLabel: "edge"}}}
-	used := reserved.DeepCopy()
+// newHosts are one that is reserved for a machine of the Cluster, and is in a state, and one that is not.
+func newHosts(state v1alpha1.ProvisioningState) (reserved, used *v1alpha1.BareMetalHost) {
+	reserved = &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kept", Labels: map[string]string{clusterv1.ClusterNameLabel: "edge"}}}
+	used = reserved.DeepCopy()
 	used.Name = "used"
 	reuse.Reservation{Owner: reuse.Owner{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Namespace: namespace, Name: "workers"}, At: began}.Apply(reserved)
-	reserved.Status.Provisioning.State = v1alpha1.StateDeprovisioning
+	reserved.Status.Provisioning.State = state
+	return reserved, used
+}
+
+func (b *bench) host(name string) *v1alpha1.BareMetalHost {
+	b.Helper()
+	h := &v1alpha1.BareMetalHost{}
+	if err := b.api.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: name}, h); err != nil {
+		b.Fatal(err)
+	}
+	return h
+}
+
+// pause pauses the Cluster, or ends that.
+func (b *bench) pause(paused bool) {
+	b.Helper()
+	cluster := &clusterv1.Cluster{}
+	if err := b.api.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: "edge"}, cluster); err != nil {
+		b.Fatal(err)
+	}
+	cluster.Spec.Paused = new(paused)
+	if err := b.api.Update(b.Context(), cluster); err != nil {
+		b.Fatal(err)
+	}
+	b.passes()
+}
+
+func TestReservedHostsArePausedAlsoWhereOthersManageTheCluster(t *testing.T) {
+	reserved, used := newHosts(v1alpha1.StateAvailable)
+	b := newBench(t, append(newClusters(func(_ *clusterv1.Cluster, c *v1beta2.Metal3Cluster) {
+		c.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "terraform"}
+	}), reserved, used)...)
+	version := b.cluster().ResourceVersion
+	for _, paused := range []bool{true, false} {
+		b.pause(paused)
+		if got := related.IsPausedByUs(b.host("kept")); got != paused || related.IsPausedByUs(b.host("used")) {
+			t.Errorf("Cluster paused %v: reserved host paused %v, used host paused %v", paused, got, related.IsPausedByUs(b.host("used")))
+		}
+	}
+	if b.cluster().ResourceVersion != version {
+		t.Error("a Metal3Cluster that others manage was written")
+	}
+}
+
+func TestReservedHostsArePausedBeforeTheClusterMoves(t *testing.T) {
+	reserved, used := newHosts(v1alpha1.StateDeprovisioning)
 	b := newBench(t, append(newClusters(nil), reserved, used)...)
-	host := func(name string) *v1alpha1.BareMetalHost {
-		h := &v1alpha1.BareMetalHost{}
-		if err := b.api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, h); err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
-	pause := func(paused bool) {
-		cluster := &clusterv1.Cluster{}
-		if err := b.api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "edge"}, cluster); err != nil {
-			t.Fatal(err)
-		}
-		cluster.Spec.Paused = new(paused)
-		if err := b.api.Update(t.Context(), cluster); err != nil {
-			t.Fatal(err)
-		}
-		b.passes()
-	}
+	host, pause := b.host, b.pause
 	blocked := func() bool { _, there := b.cluster().Annotations[related.BlockMoveAnnotation]; return there }
 	b.passes()
 	pause(true)
