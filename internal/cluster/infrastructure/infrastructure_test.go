@@ -196,22 +196,48 @@ func TestDeletedClusterStaysWhileItHasMachines(t *testing.T) {
 	}
 }
 
-func TestUnreadableOwnerIsShownAndReadAgain(t *testing.T) {
-	b := newBench(t, newClusters(nil)...)
-	refuse := true
-	b.r.Client = interceptor.NewClient(b.api, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
-			if _, owner := obj.(*clusterv1.Cluster); owner && refuse {
-				return errors.New("the API server is away")
+func TestFailuresAreShownUntilTheClusterIsReady(t *testing.T) {
+	away := errors.New("the API server is away")
+	for name, tt := range map[string]struct {
+		hooks  interceptor.Funcs
+		reason string
+	}{
+		"the owner cannot be read": {interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+				if _, owner := obj.(*clusterv1.Cluster); owner {
+					return away
+				}
+				return c.Get(ctx, key, obj, o...)
+			},
+		}, v1beta2.FailedToGetOwnerClusterReason},
+		"hosts cannot be listed": {interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+				if _, hosts := list.(*v1alpha1.BareMetalHostList); hosts {
+					return away
+				}
+				return c.List(ctx, list, o...)
+			},
+		}, v1beta2.InternalFailureReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, newClusters(nil)...)
+			b.r.Client = interceptor.NewClient(b.api, tt.hooks)
+			b.passes()
+			b.wantCondition(v1beta2.BaremetalInfrastructureReadyCondition, metav1.ConditionFalse, tt.reason, "the API server is away")
+			b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.NotReadyReason, "the API server is away")
+			b.r.Client = b.api
+			b.passes()
+			b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason, "")
+			version := b.cluster().ResourceVersion
+			b.r.Client = interceptor.NewClient(b.api, tt.hooks)
+			if _, err := b.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b.cluster())}); !errors.Is(err, away) {
+				t.Errorf("error %v, want %v", err, away)
 			}
-			return c.Get(ctx, key, obj, o...)
-		},
-	})
-	b.passes()
-	b.wantCondition(v1beta2.BaremetalInfrastructureReadyCondition, metav1.ConditionFalse, v1beta2.FailedToGetOwnerClusterReason, "the API server is away")
-	refuse = false
-	b.passes()
-	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason, "")
+			if b.cluster().ResourceVersion != version {
+				t.Errorf("a ready Metal3Cluster was written for one failure: %+v", b.cluster().Status.Conditions)
+			}
+		})
+	}
 }
 
 // newHosts are one that is reserved for a machine of the Cluster, and is in a state, and one that is not.
