@@ -275,6 +275,7 @@ func (p *pass) lose(h *v1alpha1.BareMetalHost, key, then string) {
 		p.warn(h, eventHostLost, actionClaim, format, args...)
 	}
 	p.notAssociated(v1beta2.HostLostReason, format, args...)
+	p.noNode(p.why.message)
 }
 
 // holder says who has a host that the machine does not have.

@@ -391,6 +391,21 @@ func TestNodeWithAnotherProviderIDGivesItToTheMachine(t *testing.T) {
 	}
 }
 
+func TestNodeIsNotInLineWhileTheHostDoesNotRun(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.run()
+	b.wantCondition(v1beta2.AssociateMetal3MachineMetaDataCondition, metav1.ConditionTrue, v1beta2.AssociateMetal3MachineMetaDataSuccessReason, "")
+	edit(b, b.host("a"), func(h *v1alpha1.BareMetalHost) { h.Spec.Online = false })
+	b.passes()
+	b.wantCondition(v1beta2.AssociateMetal3MachineMetaDataCondition, metav1.ConditionFalse, v1beta2.WaitingForNodeReason, "its spec.online is false")
+	edit(b, b.host("a"), online)
+	b.passes()
+	b.wantCondition(v1beta2.AssociateMetal3MachineMetaDataCondition, metav1.ConditionTrue, v1beta2.AssociateMetal3MachineMetaDataSuccessReason, "")
+	edit(b, b.host("a"), consumedBy("Metal3Machine", "thief"))
+	b.passes()
+	b.wantCondition(v1beta2.AssociateMetal3MachineMetaDataCondition, metav1.ConditionFalse, v1beta2.WaitingForNodeReason, "has the consumer Metal3Machine thief")
+}
+
 func TestRequestsNameTheMachinesThatAHostMattersTo(t *testing.T) {
 	holder, chooser, waiter := newMachine("holder"), newMachine("chooser"), newMachine("waiter")
 	chooser.Annotations = map[string]string{v1beta2.HostAnnotation: "metal/h"}
