@@ -9,7 +9,8 @@ COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 BUILDINFO := github.com/ingot-metal/ingot/internal/buildinfo
 
 MACHINES ?= 3
-DATA ?= .ingot
+# CLUSTER=1 makes a cluster of the machines, which needs a folder of its own.
+DATA ?= .ingot$(if $(CLUSTER),-cluster)
 
 # Three packages at a time: some start an API server of their own. Tests of the program's
 # package need none of its optimization by profile, which compiles everything again.
@@ -80,8 +81,8 @@ release-manifests: controlplane ## Write what clusterctl needs of a release (VER
 		echo "$$to"
 
 .PHONY: up
-up: build controlplane ## Run all of Ingot on this machine with simulated machines (MACHINES=3 DATA=.ingot)
-	@bin/ingot up --machines $(MACHINES) --data $(DATA)
+up: build $(if $(CLUSTER),cluster-api,controlplane) ## Run all of Ingot on this machine with simulated machines (MACHINES=3 DATA=.ingot; CLUSTER=1: they make a cluster)
+	@bin/ingot up $(if $(CLUSTER),--cluster )--machines $(MACHINES) --data $(DATA)
 
 .PHONY: controlplane
 controlplane: ## Get etcd, kube-apiserver and kubectl, published or built, once per machine

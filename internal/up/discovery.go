@@ -54,6 +54,7 @@ func (u *Up) startMachines(ctx context.Context) (string, error) {
 	}
 	machines, err := sim.New(sim.Options{
 		Engine: u.engine.URL(), Machines: u.opts.Machines, Seed: u.opts.Seed, Network: u.opts.discoveredNetwork(), Log: u.log.With("part", "sim"),
+		Instance: u.runInstance(),
 	})
 	if err != nil {
 		return "", err

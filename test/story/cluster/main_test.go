@@ -1,0 +1,23 @@
+// Package cluster_test tells what users of Cluster API live through with Ingot, one file per story. Cluster API's own managers, all
+// of Ingot and simulated machines with BMCs run on a real etcd and kube-apiserver; the machines become Nodes of
+// other API servers.
+//
+// The stories share one management cluster and run side by side, each in a namespace with hosts of its own.
+package cluster_test
+
+import (
+	"log/slog"
+	"os"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/operator"
+	"github.com/ingot-metal/ingot/test/cluster"
+)
+
+// shared is the world of the stories.
+var shared = &cluster.Shared{Machines: 40}
+
+func TestMain(m *testing.M) {
+	operator.RouteLogs(slog.New(slog.DiscardHandler))
+	os.Exit(shared.Run(m))
+}
