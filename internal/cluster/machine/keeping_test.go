@@ -71,11 +71,13 @@ func TestHowAHostWasChosenIsSaidWhenTheOperatorEndedAfterAnyWrite(t *testing.T) 
 		reason, part string
 	}{
 		"without an owner": {
-			newHost("a"), reuse.Preference{Skipped: "Machine m-1 has no owner"},
+			newHost("a"),
+			reuse.Preference{Skipped: "Machine m-1 has no owner"},
 			v1beta2.AssociateBareMetalHostSuccessReason, "holds host metal/a. Machine m-1 has no owner.",
 		},
 		"a reserved host": {
-			newHost("a", reservedFor(owner, began)), reuse.Preference{Owner: &owner, Wanted: true},
+			newHost("a", reservedFor(owner, began)),
+			reuse.Preference{Owner: &owner, Wanted: true},
 			v1beta2.AssociateBareMetalHostViaNodeReuseSuccessReason, "holds host metal/a.",
 		},
 	} {
