@@ -66,7 +66,10 @@ func (o *Operator) remediationControllers(recorder events.EventRecorder, options
 			Client: cached, Live: live, Workload: clients, FindNode: workload.FindNode, ProvenOff: fencing.ProvenOff, DoubtNode: fencing.DoubtNode,
 			Recorder: recorder, Metrics: attempts, Now: time.Now,
 		}).Controller(cache, options)
-		return []controller.Controller{fenced, remediated}, errors.Join(fencedErr, remediatedErr)
+		if err := errors.Join(fencedErr, remediatedErr); err != nil {
+			return nil, err
+		}
+		return []controller.Controller{fenced, remediated}, remediated.Watch(clients.Gone(cache))
 	}, nil
 }
 

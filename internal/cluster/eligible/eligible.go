@@ -82,6 +82,11 @@ func Unusable(h *v1alpha1.BareMetalHost) string {
 // usable.
 func Withdrawn(h *v1alpha1.BareMetalHost) string { return first(withdrawn, h) }
 
+// Is reports whether one of the reasons that Unusable returns holds for a host, whatever others there are.
+func Is(because string, h *v1alpha1.BareMetalHost) bool {
+	return slices.ContainsFunc(slices.Concat(withdrawn, passing), func(r reason) bool { return r.name == because && r.met(h) })
+}
+
 // Reasons are all that Unusable returns, in the order in which it looks for them.
 func Reasons() []string {
 	var names []string

@@ -182,7 +182,7 @@ func (p *pass) readOwners(ctx context.Context) error {
 
 // provide takes the machine as far as it can get: to a host of its own, and to a Node.
 func (p *pass) provide(ctx context.Context) (ctrl.Result, error) {
-	if err := p.copyCleaningMode(ctx); err != nil {
+	if err := p.copyCleaningMode(ctx, p.Client); err != nil {
 		return ctrl.Result{}, err
 	}
 	h, result, err := p.associate(ctx)

@@ -13,7 +13,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // ErrNoAccess means that the kubeconfig of a workload cluster is missing or cannot be used, or
@@ -86,6 +93,19 @@ func (c *Clients) watching(ctx context.Context, cluster types.NamespacedName) (c
 	}
 	c.known[cluster] = known{version, made}
 	return made, nil
+}
+
+// Gone returns a source of no requests, which forgets the clients of Clusters that are gone.
+func (c *Clients) Gone(cache cache.Cache) source.Source {
+	return source.Kind(cache, &clusterv1.Cluster{}, c.onGone())
+}
+
+func (c *Clients) onGone() handler.TypedEventHandler[*clusterv1.Cluster, ctrl.Request] {
+	return handler.TypedFuncs[*clusterv1.Cluster, ctrl.Request]{
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*clusterv1.Cluster], _ workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			c.Forget(client.ObjectKeyFromObject(e.Object))
+		},
+	}
 }
 
 // Forget drops the client of a Cluster that is gone.
