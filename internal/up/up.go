@@ -59,7 +59,7 @@ type Options struct {
 }
 
 // errGivenCluster refuses to install Cluster API in a cluster that belongs to somebody.
-var errGivenCluster = errors.New("Cluster API runs only beside a control plane of ingot up; leave the kubeconfig out, or install Cluster API there yourself")
+var errGivenCluster = errors.New("a given cluster gets no Cluster API; leave the kubeconfig out, or install Cluster API there yourself")
 
 // errFewMachines refuses to make a cluster of less than a control plane and a worker.
 var errFewMachines = errors.New("a cluster needs at least 2 machines, one for its control plane")
@@ -121,7 +121,7 @@ func Start(ctx context.Context, opts Options) (*Up, error) {
 		start func(context.Context) (string, error)
 	}{
 		{"Data folder", u.openData},
-		{"Engine", u.startEngine}, // before the slow part, because its port is often taken
+		{"Engine", u.startEngine},         // before the slow part, because its port is often taken
 		{"Workload API", u.startWorkload}, // before all that is connected to it, which then stops before it
 		{"Kubernetes API", u.startCluster},
 		{"Operator", u.startOperator},
