@@ -1,19 +1,23 @@
 package operator_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 	"github.com/ingot-metal/ingot/internal/controlplane"
 	"github.com/ingot-metal/ingot/internal/operator"
 )
@@ -83,32 +87,55 @@ func TestControlPlanesOfOtherGroupsNeedARoleOfTheirOwn(t *testing.T) {
 	owner.SetNamespace(b.namespace)
 	owner.SetName("edge")
 	b.create(owner)
-	m := b.machine("first")
 	b.availableHost("host")
-	b.claimed(1)
-	b.setState("host", v1alpha1.StateProvisioned)
-	machine := &clusterv1.Machine{ObjectMeta: b.meta("first")}
-	b.update(machine, func() {
-		machine.Labels = map[string]string{clusterv1.MachineControlPlaneLabel: ""}
-		machine.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.GroupVersionKind())}
-	})
-	b.remove(m)
-	b.machineCondition("first", v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.DeletionFailedReason)
-	b.read(m, "first")
-	if c := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ReadyCondition); !strings.Contains(c.Message, `cannot get resource "`+plural+`" in API group "`+group+`"`) {
-		t.Errorf("the condition says %q, want what is forbidden", c.Message)
+	// released deletes a machine of the control plane, and returns why its host is not kept.
+	released := func(name string) (reason, message string) {
+		m := b.machine(name)
+		b.claimed(1)
+		b.setState("host", v1alpha1.StateProvisioned)
+		machine := &clusterv1.Machine{ObjectMeta: b.meta(name)}
+		b.update(machine, func() {
+			machine.Labels = map[string]string{clusterv1.MachineControlPlaneLabel: ""}
+			machine.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.GroupVersionKind())}
+		})
+		b.remove(m)
+		b.eventually("a host without image", func() string {
+			if b.host("host").Spec.Image != nil {
+				return "it has one"
+			}
+			return ""
+		})
+		b.read(m, name)
+		c := meta.FindStatusCondition(m.Status.Conditions, v1beta2.HostReservedCondition)
+		if c == nil || c.Status != metav1.ConditionFalse {
+			t.Fatalf("conditions are %s, want that the host is not kept", conditionText(m.Status.Conditions))
+		}
+		b.setState("host", v1alpha1.StateAvailable)
+		b.isGone(m)
+		return c.Reason, c.Message
+	}
+	forbidden := `cannot get resource "` + plural + `" in API group "` + group + `"`
+	if reason, message := released("first"); reason != string(reuse.ReasonOwnerUnreadable) || !strings.Contains(message, forbidden) {
+		t.Errorf("the host is not kept for %s (%s), want what is forbidden", reason, message)
 	}
 	for _, obj := range b.decode(documentedRole(t, plural)) {
 		b.create(obj)
 	}
-	b.eventually("a host without image", func() string {
-		if b.host("host").Spec.Image != nil {
-			return "it has one"
+	reviews := kubernetes.NewForConfigOrDie(config).AuthorizationV1().SubjectAccessReviews()
+	b.eventually("the operator may read control planes", func() string {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + operatorNamespace + ":ingot-" + operator.GroupCluster,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: b.namespace, Group: group, Resource: plural, Verb: "get"},
+		}}
+		review, err := reviews.Create(t.Context(), review, metav1.CreateOptions{})
+		if err != nil || !review.Status.Allowed {
+			return fmt.Sprint("not allowed: ", err)
 		}
 		return ""
 	})
-	b.setState("host", v1alpha1.StateAvailable)
-	b.isGone(m)
+	if reason, message := released("second"); reason != string(reuse.ReasonTemplateMissing) {
+		t.Errorf("the host is not kept for %s (%s), want what the control plane says", reason, message)
+	}
 }
 
 // documentedRole writes the manifest of docs/cluster-api.md that names a resource into a file.
