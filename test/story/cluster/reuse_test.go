@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
@@ -24,11 +25,12 @@ const (
 )
 
 var (
-	// pool has the hosts that machines may choose.
+	// pool selects the hosts that machines may choose.
 	pool = map[string]string{"pool": "workers"}
-	// preferred are hosts of it that come first in the order of each machine.
+	// preferred are hosts of it that come first in the order of each machine, and others those that do not.
 	preferred = map[string]string{"pool": "workers", v1beta2.FailureDomainLabel: domain}
-	// used are the names of the hosts that have machines at the begin of a story, and free those of preferred ones that
+	others    = map[string]string{"pool": "workers", v1beta2.FailureDomainLabel: "another"}
+	// used are the names of the hosts that have machines when a story begins, and free those of preferred ones that
 	// have none.
 	used, free = []string{"used-1", "used-2", "used-3"}, []string{"free-1", "free-2", "free-3"}
 )
@@ -39,7 +41,7 @@ type reuse struct {
 	seen *cluster.Reservations
 }
 
-// template returns a template whose machines are put on hosts of the pool, on preferred ones if they can choose.
+// template returns a template whose machines are put on hosts of the pool: on preferred ones if they can choose.
 func (c reuse) template(name string, nodeReuse bool) *v1beta2.Metal3MachineTemplate {
 	t := c.MachineTemplate(name, pool)
 	t.Spec.NodeReuse, t.Spec.Template.Spec.FailureDomain = &nodeReuse, domain
@@ -53,7 +55,7 @@ func deployment(t *testing.T, name string, nodeReuse bool, used, free []string) 
 	w := shared.World(t)
 	c := reuse{Cluster: w.NewCluster(t, name, w.WorkerPlane(t), nil)}
 	c.seen = c.WatchReservations(t)
-	c.AddHosts(t, pool, used...)
+	c.AddHosts(t, others, used...)
 	c.CreateData(t)
 	c.Create(t, c.template(name, nodeReuse))
 	d := c.Deployment(int32(len(used)))
@@ -110,11 +112,19 @@ func (c reuse) rollOut(t *testing.T, d *clusterv1.MachineDeployment, nodeReuse b
 	next := c.template(c.Name+"-2", nodeReuse)
 	c.Create(t, next)
 	cluster.Change(t, c.Cluster, d, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = next.Name })
-	return c.awaitRollout(t, int(*d.Spec.Replicas), c.madeOf(next.Name))
+	return c.awaitRollout(t, of(d), int(*d.Spec.Replicas), c.madeOf(next.Name))
 }
 
-// madeOf tells the Machines that are made of a template.
-func (c reuse) madeOf(template string) func(context.Context, *clusterv1.Machine) (bool, error) {
+// of selects the Machines of a deployment.
+func of(d *clusterv1.MachineDeployment) client.MatchingLabels {
+	return client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: d.Name}
+}
+
+// kind tells Machines from others.
+type kind func(context.Context, *clusterv1.Machine) (bool, error)
+
+// madeOf are the Machines that are made of a template.
+func (c reuse) madeOf(template string) kind {
 	return func(ctx context.Context, m *clusterv1.Machine) (bool, error) {
 		var m3m v1beta2.Metal3Machine
 		err := c.Kube.Get(ctx, c.Key(m.Spec.InfrastructureRef.Name), &m3m)
@@ -122,33 +132,84 @@ func (c reuse) madeOf(template string) func(context.Context, *clusterv1.Machine)
 	}
 }
 
-// awaitRollout waits until all Machines are new ones with Ready Nodes, and returns the names of their hosts.
-func (c reuse) awaitRollout(t *testing.T, replicas int, isNew func(context.Context, *clusterv1.Machine) (bool, error)) []string {
+// ready are the Machines with Ready Nodes.
+func (c reuse) ready(ctx context.Context, m *clusterv1.Machine) (bool, error) {
+	return c.NodeReady(ctx, m.Status.NodeRef.Name)
+}
+
+// machines returns the Machines of a kind among those that labels select, and how many these are.
+func (c reuse) machines(ctx context.Context, labels client.MatchingLabels, is kind) (found []clusterv1.Machine, all int, err error) {
+	var list clusterv1.MachineList
+	if err := c.Kube.List(ctx, &list, client.InNamespace(c.Name), labels); err != nil {
+		return nil, 0, err
+	}
+	for _, m := range list.Items {
+		switch yes, err := is(ctx, &m); {
+		case err != nil:
+			return nil, 0, err
+		case yes:
+			found = append(found, m)
+		}
+	}
+	return found, len(list.Items), nil
+}
+
+// awaitRollout waits until there are so many Machines, all of this kind and with Ready Nodes, and returns the names of their hosts.
+func (c reuse) awaitRollout(t *testing.T, labels client.MatchingLabels, replicas int, isNew kind) []string {
 	t.Helper()
 	var hosts map[string]string
-	for n := range replicas { // one after the other, so that each has its time
+	for n := 1; n <= replicas; n++ { // one after the other, so that each has its time
 		cluster.Eventually(t, func(ctx context.Context) error {
-			machines, err := c.Machines(ctx)
+			found, all, err := c.machines(ctx, labels, isNew)
 			if err != nil {
 				return err
 			}
-			var fresh []clusterv1.Machine
-			for _, m := range machines {
-				switch is, err := isNew(ctx, &m); {
-				case err != nil:
-					return err
-				case is:
-					fresh = append(fresh, m)
-				}
+			if len(found) < n || n == replicas && all != replicas {
+				return fmt.Errorf("%d of %d Machines are new ones, want %d of %d", len(found), all, n, replicas)
 			}
-			if len(fresh) <= n || n+1 == replicas && len(machines) != replicas {
-				return fmt.Errorf("%d of %d Machines are new ones, want %d of %d", len(fresh), len(machines), n+1, replicas)
-			}
-			hosts, err = c.HostsOfReady(ctx, fresh)
+			hosts, err = c.HostsOfReady(ctx, found)
 			return err
 		})
 	}
 	return slices.Sorted(maps.Values(hosts))
+}
+
+// awaitReady waits until so many Machines have Ready Nodes, and returns the names of their hosts.
+func (c reuse) awaitReady(t *testing.T, labels client.MatchingLabels, count int) []string {
+	t.Helper()
+	var hosts map[string]string
+	cluster.Eventually(t, func(ctx context.Context) error {
+		found, all, err := c.machines(ctx, labels, c.ready)
+		if err != nil {
+			return err
+		}
+		if len(found) != count {
+			return fmt.Errorf("%d of %d Machines have Ready Nodes, want %d", len(found), all, count)
+		}
+		hosts, err = c.HostsOfReady(ctx, found)
+		return err
+	})
+	return slices.Sorted(maps.Values(hosts))
+}
+
+// awaitReservations waits until hosts have been reserved so many times, and returns their names.
+func (c reuse) awaitReservations(t *testing.T, count int) (hosts []string) {
+	t.Helper()
+	cluster.Eventually(t, func(context.Context) error {
+		if hosts = c.seen.Begun(t); len(hosts) < count {
+			return fmt.Errorf("the hosts %q were reserved, want %d", hosts, count)
+		}
+		return nil
+	})
+	return hosts
+}
+
+// nothingLeft fails the test if a host is reserved.
+func (c reuse) nothingLeft(t *testing.T) {
+	t.Helper()
+	if left := c.ReservationsLeft(t); len(left) > 0 {
+		t.Errorf("reservations are left: %q", left)
+	}
 }
 
 func TestRollingUpgradeWithNodeReuseKeepsHostsAndDisks(t *testing.T) {
@@ -168,9 +229,7 @@ func TestRollingUpgradeWithNodeReuseKeepsHostsAndDisks(t *testing.T) {
 	if got := slices.Sorted(slices.Values(c.seen.Begun(t))); !slices.Equal(got, used) {
 		t.Errorf("the hosts %q were reserved, want %q once each", got, used)
 	}
-	if left := c.ReservationsLeft(t); len(left) > 0 {
-		t.Errorf("reservations are left: %q", left)
-	}
+	c.nothingLeft(t)
 }
 
 func TestRollingUpgradeWithoutNodeReuseMovesToHostsThatComeFirst(t *testing.T) {
