@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/agent"
 )
 
 // The account of every BMC, and the port.
@@ -41,7 +42,7 @@ func (u *Up) startBMCs(ctx context.Context) (string, error) {
 	}
 	machines, err := sim.New(sim.Options{
 		Engine: u.engine.URL(), Machines: u.opts.BMCs, Seed: u.opts.Seed + 1, Network: u.opts.registeredNetwork(), Log: u.log.With("part", "sim with BMCs"),
-		Instance: u.runInstance(), BMC: &sim.BMCOptions{
+		Instance: u.runInstance(), Clock: agent.Accelerated(u.opts.Speed), HeartbeatTimeout: u.opts.heartbeatTimeout(), BMC: &sim.BMCOptions{
 			Vendor: sim.MixedVendors, Network: u.opts.bmcNetwork(), Port: bmcPort, User: BMCUser, Password: BMCPassword,
 		},
 	})

@@ -45,6 +45,8 @@ type Options struct {
 	// AgentTimeout is how long a ramdisk may be silent before it counts as gone;
 	// 0 means 30s.
 	AgentTimeout time.Duration
+	// Speed is how many times faster than a real one each machine works, but for its heartbeats; 0 means 1.
+	Speed float64
 	// Cluster makes a workload cluster of the machines that nobody registered, at least two of them. It
 	// includes ClusterAPI.
 	Cluster bool
@@ -107,6 +109,9 @@ type Up struct {
 func Start(ctx context.Context, opts Options) (*Up, error) {
 	if opts.AgentTimeout == 0 {
 		opts.AgentTimeout = defaultAgentTimeout
+	}
+	if opts.Speed == 0 {
+		opts.Speed = 1
 	}
 	if !opts.Network.IsValid() {
 		opts.Network = hardware.DefaultNetwork

@@ -100,3 +100,14 @@ func (c *Cluster) Consumers(ctx context.Context) (map[string]string, error) {
 	}
 	return consumers, nil
 }
+
+// HostIsFree waits until a host is available and nobody's.
+func (c *Cluster) HostIsFree(tb testing.TB, name string) {
+	tb.Helper()
+	h := c.HostShows(tb, name, "free", func(h *v1alpha1.BareMetalHost) bool {
+		return h.Status.Provisioning.State == v1alpha1.StateAvailable && h.Spec.ConsumerRef == nil
+	})
+	if left := reservation(h); left != "" {
+		tb.Errorf("the host %s is free and has a reservation: %s", name, left)
+	}
+}

@@ -43,6 +43,8 @@ const (
 	heartbeat = 2 * time.Second
 	// agentTimeout is how long a ramdisk may be silent.
 	agentTimeout = 6 * time.Second
+	// speed is that of the machines: a deployment takes seconds.
+	speed = 10
 )
 
 // World is a running Ingot with Cluster API.
@@ -64,7 +66,7 @@ type World struct {
 // Start starts a world on a data folder, with so many machines that have BMCs. Changes may alter the options of all that runs.
 func Start(ctx context.Context, dir string, machines int, changes ...func(*up.Options)) (*World, error) {
 	opts := up.Options{
-		DataDir: dir, BMCs: machines, Seed: 7, Listen: "127.0.0.1:0", Network: network(), AgentTimeout: agentTimeout,
+		DataDir: dir, BMCs: machines, Seed: 7, Listen: "127.0.0.1:0", Network: network(), AgentTimeout: agentTimeout, Speed: speed,
 		ClusterAPI: true, Heartbeat: heartbeat,
 	}
 	for _, change := range changes {

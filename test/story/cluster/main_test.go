@@ -6,6 +6,7 @@
 package cluster_test
 
 import (
+	"flag"
 	"log/slog"
 	"os"
 	"testing"
@@ -17,7 +18,14 @@ import (
 // shared is the world of the stories.
 var shared = &cluster.Shared{Machines: 40}
 
+// sideBySide is how many stories run at a time: they wait more than they compute, whatever the number of cores. The flag -parallel
+// says another number.
+const sideBySide = "8"
+
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", sideBySide); err != nil {
+		panic(err)
+	}
 	operator.RouteLogs(slog.New(slog.DiscardHandler))
 	os.Exit(shared.Run(m))
 }
