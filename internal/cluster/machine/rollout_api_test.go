@@ -25,7 +25,7 @@ import (
 // template, with all controllers that have to do with reservations.
 func TestHostsAndDisksComeBackInARolloutAndLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 2)
+	s := newAPIBench(t, 2)
 	s.run()
 	s.template("old", false, "")
 	s.addHost("a")
@@ -77,7 +77,7 @@ func TestHostsAndDisksComeBackInARolloutAndLeaveNothingBehind(t *testing.T) {
 }
 
 // isFree waits until a host has nothing left of a machine or of a reservation.
-func (s *site) isFree(name string) {
+func (s *apiBench) isFree(name string) {
 	s.Helper()
 	s.eventually("host "+name+" free", func() string {
 		if h := s.host(name); isConsumed(h) || reuse.IsReserved(h) || isSpecified(h) || h.Labels["cluster.x-k8s.io/cluster-name"] != "" || s.secretCluster(name) != "" {
@@ -89,7 +89,7 @@ func (s *site) isFree(name string) {
 
 func TestEndpointWithoutAPortGetsTheDefault(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 0)
+	s := newAPIBench(t, 0)
 	s.create(s.infrastructure("nowhere", ""))
 	s.run()
 	for name, want := range map[string]metav1.ConditionStatus{"edge": metav1.ConditionTrue, "nowhere": metav1.ConditionFalse} {
@@ -114,7 +114,7 @@ func TestEndpointWithoutAPortGetsTheDefault(t *testing.T) {
 // claims it.
 func TestOneOfTwoMachinesGetsAReservedHost(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 2)
+	s := newAPIBench(t, 2)
 	s.template("workers", true, "")
 	s.addHost("kept", reservedFor(s.owner, time.Now()))
 	registry := prometheus.NewRegistry()
@@ -141,7 +141,7 @@ func TestOneOfTwoMachinesGetsAReservedHost(t *testing.T) {
 					select {
 					case <-chosen:
 					case <-ctx.Done():
-					case <-time.After(siteTimeout):
+					case <-time.After(apiTimeout):
 						t.Error("the other machine has not chosen the host")
 					}
 				}

@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 	os.Exit(plane.Run(m))
 }
 
-// siteTimeout is how long a test on a real API server waits for what has to happen.
-const siteTimeout = 2 * time.Minute
+// apiTimeout is how long a test on a real API server waits for what has to happen.
+const apiTimeout = 2 * time.Minute
 
 // clusterAPIKinds are kinds of Cluster API without schemas.
 func clusterAPIKinds() fstest.MapFS {
@@ -69,9 +69,9 @@ spec:
 	return files
 }
 
-// site is a namespace of a real API server with a Cluster and a MachineDeployment. The test does what Cluster
+// apiBench is a namespace of a real API server with a Cluster and a MachineDeployment. The test does what Cluster
 // API's controllers do.
-type site struct {
+type apiBench struct {
 	*testing.T
 	client.Client
 
@@ -88,7 +88,7 @@ type site struct {
 	cleaned map[string][]v1alpha1.AutomatedCleaningMode
 }
 
-func newSite(t *testing.T, replicas int) *site {
+func newAPIBench(t *testing.T, replicas int) *apiBench {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, eventsv1.AddToScheme, clusterv1.AddToScheme, v1beta2.AddToScheme, v1alpha1.AddToScheme} {
@@ -96,7 +96,7 @@ func newSite(t *testing.T, replicas int) *site {
 			t.Fatal(err)
 		}
 	}
-	s := &site{T: t, config: plane.Config(t), cleaned: map[string][]v1alpha1.AutomatedCleaningMode{}}
+	s := &apiBench{T: t, config: plane.Config(t), cleaned: map[string][]v1alpha1.AutomatedCleaningMode{}}
 	if err := controlplane.InstallCRDs(t.Context(), s.config, clusterAPIKinds()); err != nil {
 		t.Fatal(err)
 	}
@@ -123,23 +123,23 @@ func newSite(t *testing.T, replicas int) *site {
 	return s
 }
 
-func (s *site) meta(name string) metav1.ObjectMeta {
+func (s *apiBench) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "edge"}}
 }
 
-func (*site) ownedBy(kind string, owner client.Object) []metav1.OwnerReference {
+func (*apiBench) ownedBy(kind string, owner client.Object) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: new(true)}}
 }
 
 // infrastructure is a Metal3Cluster of the Cluster, which says no port.
-func (s *site) infrastructure(name, host string) *v1beta2.Metal3Cluster {
+func (s *apiBench) infrastructure(name, host string) *v1beta2.Metal3Cluster {
 	c := &v1beta2.Metal3Cluster{ObjectMeta: s.meta(name)}
 	c.OwnerReferences = s.ownedBy("Cluster", s.cluster)
 	c.Spec.ControlPlaneEndpoint.Host = host
 	return c
 }
 
-func (s *site) create(obj client.Object) {
+func (s *apiBench) create(obj client.Object) {
 	s.Helper()
 	if err := s.Create(s.Context(), obj); err != nil {
 		s.Fatalf("create %T %s: %v", obj, obj.GetName(), err)
@@ -147,7 +147,7 @@ func (s *site) create(obj client.Object) {
 }
 
 // change writes an object anew, and report its status.
-func (s *site) change(obj client.Object, change func()) {
+func (s *apiBench) change(obj client.Object, change func()) {
 	s.Helper()
 	before := obj.DeepCopyObject().(client.Object)
 	change()
@@ -156,7 +156,7 @@ func (s *site) change(obj client.Object, change func()) {
 	}
 }
 
-func (s *site) report(obj client.Object, change func()) {
+func (s *apiBench) report(obj client.Object, change func()) {
 	s.Helper()
 	before := obj.DeepCopyObject().(client.Object)
 	change()
@@ -166,7 +166,7 @@ func (s *site) report(obj client.Object, change func()) {
 }
 
 // template creates a template, and has the MachineDeployment make its machines of it.
-func (s *site) template(name string, reuse bool, cleaning string) {
+func (s *apiBench) template(name string, reuse bool, cleaning string) {
 	s.Helper()
 	t := &v1beta2.Metal3MachineTemplate{ObjectMeta: s.meta(name)}
 	t.Spec.NodeReuse = new(reuse)
@@ -182,7 +182,7 @@ func (s *site) template(name string, reuse bool, cleaning string) {
 var testImage = v1beta2.Image{URL: "https://images/os.qcow2", Checksum: "https://images/os.qcow2.sha256"}
 
 // addMachine creates a Machine with bootstrap data, and its Metal3Machine of the template of the MachineDeployment.
-func (s *site) addMachine(name string) {
+func (s *apiBench) addMachine(name string) {
 	s.Helper()
 	machine := &clusterv1.Machine{ObjectMeta: s.meta(name)}
 	machine.OwnerReferences, machine.Finalizers = s.ownedBy("MachineSet", s.set), []string{clusterv1.MachineFinalizer}
@@ -201,7 +201,7 @@ func (s *site) addMachine(name string) {
 }
 
 // removeMachine deletes a Machine with its Metal3Machine, and machineGone waits until the latter has gone.
-func (s *site) removeMachine(name string) {
+func (s *apiBench) removeMachine(name string) {
 	s.Helper()
 	for _, obj := range []client.Object{&clusterv1.Machine{ObjectMeta: s.meta(name)}, &v1beta2.Metal3Machine{ObjectMeta: s.meta(name)}} {
 		if err := s.Delete(s.Context(), obj); err != nil {
@@ -210,7 +210,7 @@ func (s *site) removeMachine(name string) {
 	}
 }
 
-func (s *site) machineGone(name string) {
+func (s *apiBench) machineGone(name string) {
 	s.Helper()
 	s.eventually("Metal3Machine "+name+" gone", func() string {
 		m, err := s.machine(name)
@@ -226,13 +226,13 @@ func (s *site) machineGone(name string) {
 	s.change(machine, func() { machine.Finalizers = nil })
 }
 
-func (s *site) machine(name string) (*v1beta2.Metal3Machine, error) {
+func (s *apiBench) machine(name string) (*v1beta2.Metal3Machine, error) {
 	m := &v1beta2.Metal3Machine{}
 	return m, s.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: name}, m)
 }
 
 // condition waits for a condition of a Metal3Machine.
-func (s *site) condition(name, kind string, status metav1.ConditionStatus, reason string) {
+func (s *apiBench) condition(name, kind string, status metav1.ConditionStatus, reason string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("condition %s=%s/%s of machine %s", kind, status, reason, name), func() string {
 		m, err := s.machine(name)
@@ -244,7 +244,7 @@ func (s *site) condition(name, kind string, status metav1.ConditionStatus, reaso
 }
 
 // addHost creates a host that is available, with the Secret of its BMC.
-func (s *site) addHost(name string, changes ...func(*v1alpha1.BareMetalHost)) {
+func (s *apiBench) addHost(name string, changes ...func(*v1alpha1.BareMetalHost)) {
 	s.Helper()
 	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-bmc"}})
 	h := newHost(name, changes...)
@@ -254,7 +254,7 @@ func (s *site) addHost(name string, changes ...func(*v1alpha1.BareMetalHost)) {
 	s.report(h, func() { h.Status = status })
 }
 
-func (s *site) host(name string) *v1alpha1.BareMetalHost {
+func (s *apiBench) host(name string) *v1alpha1.BareMetalHost {
 	s.Helper()
 	h := &v1alpha1.BareMetalHost{}
 	if err := s.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: name}, h); err != nil {
@@ -264,7 +264,7 @@ func (s *site) host(name string) *v1alpha1.BareMetalHost {
 }
 
 // hostOf is the name of the host whose consumer is a machine, or empty. The test fails when there are two.
-func (s *site) hostOf(machine string) string {
+func (s *apiBench) hostOf(machine string) string {
 	s.Helper()
 	var list v1alpha1.BareMetalHostList
 	if err := s.List(s.Context(), &list, client.InNamespace(s.namespace)); err != nil {
@@ -283,7 +283,7 @@ func (s *site) hostOf(machine string) string {
 }
 
 // secretCluster is the label of the Cluster at the Secret of a host's BMC.
-func (s *site) secretCluster(host string) string {
+func (s *apiBench) secretCluster(host string) string {
 	s.Helper()
 	secret := &corev1.Secret{}
 	if err := s.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: host + "-bmc"}, secret); err != nil {
@@ -293,10 +293,10 @@ func (s *site) secretCluster(host string) string {
 }
 
 // eventually waits until nothing is missing any more.
-func (s *site) eventually(what string, missing func() string) {
+func (s *apiBench) eventually(what string, missing func() string) {
 	s.Helper()
 	left := ""
-	err := wait.PollUntilContextTimeout(s.Context(), 20*time.Millisecond, siteTimeout, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(s.Context(), 20*time.Millisecond, apiTimeout, true, func(context.Context) (bool, error) {
 		left = missing()
 		return left == "", nil
 	})
@@ -306,7 +306,7 @@ func (s *site) eventually(what string, missing func() string) {
 }
 
 // run starts the controllers, and a host operator that deploys and deprovisions, until the end of the test.
-func (s *site) run() {
+func (s *apiBench) run() {
 	s.Helper()
 	mgr, err := manager.New(s.config, manager.Options{
 		Scheme: s.Scheme(), Metrics: server.Options{BindAddress: "0"}, Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{s.namespace: {}}},
@@ -336,7 +336,7 @@ func (s *site) run() {
 }
 
 // hostsWork makes one step of the host operator for each host.
-func (s *site) hostsWork(ctx context.Context) {
+func (s *apiBench) hostsWork(ctx context.Context) {
 	var list v1alpha1.BareMetalHostList
 	if s.List(ctx, &list, client.InNamespace(s.namespace)) != nil {
 		return // the test ends
