@@ -51,8 +51,8 @@ func (r *Reconciler) effect(ctx context.Context, p *pass, do action) error {
 
 // addHold sets the hold if others still let the host be fenced.
 func (r *Reconciler) addHold(ctx context.Context, p *pass) error {
-	r.adding.Lock()
-	defer r.adding.Unlock()
+	r.Guard.holding.Lock()
+	defer r.Guard.holding.Unlock()
 	if err := r.readOthers(ctx, &p.facts); err != nil {
 		return err
 	}

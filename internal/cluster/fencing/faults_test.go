@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,6 +73,55 @@ func TestAHostOfTheControlPlaneThatIsHeldOffIsNotReadyWhateverItsMachineSays(t *
 			w.live(0)
 			w.live(1)
 			w.checkRecovered(1, "")
+		})
+	}
+}
+
+func TestAMachineOfTheControlPlaneThatOthersKeepOffIsNotReadyWhateverItSays(t *testing.T) {
+	hold := func(key string) (change, back func(w *world)) {
+		return func(w *world) {
+				w.changeHost(0, func(h *v1alpha1.BareMetalHost) {
+					h.Annotations = merged(h.Annotations, map[string]string{key: `{"mode":"hard"}`})
+				})
+			}, func(w *world) {
+				w.changeHost(0, func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, key) })
+			}
+	}
+	online := func(on bool) func(w *world) {
+		return func(w *world) { w.changeHost(0, func(h *v1alpha1.BareMetalHost) { h.Spec.Online = on }) }
+	}
+	powered := func(on bool) func(w *world) {
+		return func(w *world) { w.changeHost(0, func(h *v1alpha1.BareMetalHost) { h.Status.PoweredOn = on }) }
+	}
+	healthy := func(status metav1.ConditionStatus) func(w *world) {
+		return func(w *world) {
+			w.changeMachine(0, func(m *clusterv1.Machine) {
+				meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: status, Reason: "Test"})
+			})
+		}
+	}
+	byRemediation, goes := hold(v1beta2.MetalRemediationAnnotationPrefix + "uid")
+	byPerson, leaves := hold(testKey)
+	byReboot, ends := hold(v1alpha1.RebootAnnotation)
+	for name, tt := range map[string]struct{ change, back func(w *world) }{
+		"held by a Metal3Remediation":    {byRemediation, goes},
+		"held by a person":               {byPerson, leaves},
+		"about to be restarted":          {byReboot, ends},
+		"switched off by its spec":       {online(false), online(true)},
+		"off":                            {powered(false), powered(true)},
+		"unhealthy, says a health check": {healthy(metav1.ConditionFalse), healthy(metav1.ConditionTrue)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newControlPlane(t, 3)
+			tt.change(w)
+			w.request(1)
+			if w.passes(1); w.reason(1) != v1beta2.WaitingForControlPlaneReason || isHeld(w.host(1)) {
+				t.Errorf("condition %q, host %v", w.reason(1), w.host(1).Annotations)
+			}
+			tt.back(w)
+			old := w.theNode(1).UID
+			w.live(1)
+			w.checkRecovered(1, old)
 		})
 	}
 }

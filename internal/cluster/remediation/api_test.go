@@ -22,6 +22,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/fencing"
 	"github.com/ingot-metal/ingot/internal/cluster/workload"
 	"github.com/ingot-metal/ingot/internal/controlplane"
 )
@@ -65,7 +66,7 @@ func TestARemediationOnARealAPIServer(t *testing.T) {
 	skip := true
 	c, err := New(Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workload: workload.New(mgr.GetAPIReader(), scheme(t)), Recorder: silent{}, Now: time.Now,
-		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: (&life{}).doubtNode, Metrics: metrics,
+		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: (&life{}).doubtNode, Metrics: metrics, Guard: fencing.NewGuard(mgr.GetAPIReader()),
 	}).Controller(mgr.GetCache(), controller.Options{SkipNameValidation: &skip})
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
 	case fail:
 		return r.patchStatus(ctx, m, func() { status.Phase = v1beta2.RemediationFailed })
 	case setHold:
-		return r.patch(ctx, s.host, func() { annotate(s.host, holdKey(m), holdValue(m)) })
+		return r.setHold(ctx, s)
 	case removeHold:
 		return r.removeHold(ctx, s)
 	case markHost:
@@ -108,6 +108,19 @@ func (r *Reconciler) isStillOff(ctx context.Context, s *scope) error {
 		return fmt.Errorf("host %s is no longer proven to be off: %w", h.Name, err)
 	}
 	return nil
+}
+
+// setHold holds the host off, or gives the hold the value of this attempt.
+func (r *Reconciler) setHold(ctx context.Context, s *scope) error {
+	m := s.remediation
+	set := func() error {
+		return r.patch(ctx, s.host, func() { annotate(s.host, holdKey(m), holdValue(m)) })
+	}
+	if s.isHeld() {
+		return set()
+	}
+	_, err := r.Guard.Hold(ctx, s.machine, set) // when it is not set, the next pass says what it waits for
+	return err
 }
 
 // removeHold removes the holds of one host.

@@ -19,6 +19,7 @@ const (
 	eventHostReleased        = "HostReleased"
 	eventEvictionIncomplete  = "EvictionIncomplete"
 	eventHandedOver          = "MachineHandedOver"
+	eventControlPlane        = "WaitingForControlPlane"
 	eventPowerOffUnconfirmed = "PowerOffNotConfirmed"
 	eventRecoveryUnfinished  = "RecoveryNotFinished"
 	eventForeignRequest      = "WaitingForOtherRecovery"
@@ -77,6 +78,8 @@ func eventOf(s *scope, a action) (kind, reason, note string) {
 		return good, eventHostReleased, "The host may be powered on again"
 	case tellOwner:
 		return bad, eventHandedOver, fmt.Sprintf("The machine did not become healthy in %d attempts: its host is marked as unhealthy, and its owner has to replace it", s.remediation.Status.RetryCount)
+	case waitForControlPlane:
+		return bad, eventControlPlane, "The host is not powered off, because the control plane would lose its majority" + because(s.why)
 	case waitForNode:
 		if s.node == unknownNode {
 			return bad, eventNodeUnknown, "It is not known whether the machine has a Node" + because(s.why)

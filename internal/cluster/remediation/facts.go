@@ -129,8 +129,25 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 			s.readProof(r.ProvenOff)
 		}
 	}
+	return r.readControlPlane(ctx, s)
+}
+
+// readControlPlane asks whether the host may be held off, if that comes next.
+func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
+	if s.paused || s.host == nil || s.strategy != v1beta2.RebootRemediation || s.phase != v1beta2.RemediationRunning || s.released || s.isHeld() {
+		return nil
+	}
+	why, err := r.Guard.Endangered(ctx, s.machine)
+	if err != nil {
+		return fmt.Errorf("ask whether the control plane needs Machine %s: %w", s.machine.Name, err)
+	}
+	s.endangered, s.why = why != "", why
 	return nil
 }
+
+// isHeld reports whether something of the remediation holds the host off, which may be from an earlier
+// attempt or from before a move.
+func (s *scope) isHeld() bool { return len(holds(s.remediation, s.host)) > 0 }
 
 // isOver reports whether the timeout has passed since a time. One that is as far ahead counts, too:
 // the clock has been set back since, and that must not make the timeout longer.

@@ -7,36 +7,37 @@ type action int
 
 // Actions. Each of those that write makes one write.
 const (
-	rest            action = iota // nothing
-	addFinalizer                  // before anything is set
-	begin                         // record that the next attempt runs
-	fail                          // record that the host cannot be remediated
-	setHold                       // have the host powered off
-	taintNode                     // put the Node out of service
-	backUpNode                    // record labels and annotations of the Node
-	deleteNode                    // delete the Node
-	release                       // record that the host may be powered on
-	untaintNode                   // put the Node in service
-	removeHold                    // let the host be powered on
-	restoreNode                   // give the Node that came back what it had
-	dropBackup                    // remove the record of that
-	releaseAnew                   // record that again, because the clock was set back since
-	awaitHealth                   // record that the machine has time to become healthy
-	request                       // set the annotation of the Machine
-	withdraw                      // remove it
-	markHost                      // mark the host as unhealthy
-	unmarkHost                    // remove the mark
-	tellOwner                     // tell the owner of the Machine to replace it
-	handOver                      // record that the owner replaces it
-	removeFinalizer               // everything that was set is removed
-	waitForPowerOff               // the host is not proven to be off
-	waitForPods                   // pods or volumes are not gone from the Node
-	waitForNode                   // the Node cannot be read, or is not back
-	waitForPowerOn                // the host is not on
-	waitForRequest                // somebody else has set the annotation of the Machine
-	waitForRecovery               // what the annotation asks for is not done
-	waitForHealth                 // the health check has not taken the remediation back
-	numberOfActions int    = iota
+	rest                action = iota // nothing
+	addFinalizer                      // before anything is set
+	begin                             // record that the next attempt runs
+	fail                              // record that the host cannot be remediated
+	setHold                           // have the host powered off
+	taintNode                         // put the Node out of service
+	backUpNode                        // record labels and annotations of the Node
+	deleteNode                        // delete the Node
+	release                           // record that the host may be powered on
+	untaintNode                       // put the Node in service
+	removeHold                        // let the host be powered on
+	restoreNode                       // give the Node that came back what it had
+	dropBackup                        // remove the record of that
+	releaseAnew                       // record that again, because the clock was set back since
+	awaitHealth                       // record that the machine has time to become healthy
+	request                           // set the annotation of the Machine
+	withdraw                          // remove it
+	markHost                          // mark the host as unhealthy
+	unmarkHost                        // remove the mark
+	tellOwner                         // tell the owner of the Machine to replace it
+	handOver                          // record that the owner replaces it
+	removeFinalizer                   // everything that was set is removed
+	waitForControlPlane               // the control plane needs the machine
+	waitForPowerOff                   // the host is not proven to be off
+	waitForPods                       // pods or volumes are not gone from the Node
+	waitForNode                       // the Node cannot be read, or is not back
+	waitForPowerOn                    // the host is not on
+	waitForRequest                    // somebody else has set the annotation of the Machine
+	waitForRecovery                   // what the annotation asks for is not done
+	waitForHealth                     // the health check has not taken the remediation back
+	numberOfActions     int    = iota
 )
 
 // obstacle is a reason for which a host cannot be remediated. Empty means that there is none.
@@ -110,7 +111,10 @@ type facts struct {
 	// ahead means that the host was released in what is the future now.
 	ahead bool
 
-	hold holdState
+	// endangered means that nothing of ours holds the host off, and that the control plane would lose
+	// its majority without the machine.
+	endangered bool
+	hold       holdState
 	// stray means that there are holds of ours on other hosts or under another key.
 	stray     bool
 	proven    bool
@@ -173,6 +177,8 @@ func next(f facts) action {
 // deleted.
 func fence(f facts) action {
 	switch {
+	case f.endangered:
+		return waitForControlPlane
 	case f.hold != currentHold:
 		return setHold
 	case f.stray: // only now, because the host has to stay off

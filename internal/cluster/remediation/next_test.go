@@ -44,6 +44,7 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"Machine being deleted before it began", reboot, func(f *facts) { f.phase, f.orphaned, f.node = "", true, absentNode }, rest},
 
 		{"began", reboot, nil, setHold},
+		{"began and the control plane needs the machine", reboot, func(f *facts) { f.endangered = true }, waitForControlPlane},
 		{"hold of an earlier attempt", reboot, func(f *facts) { f.hold = outdatedHold }, setHold},
 		{"hold from before a move", reboot, func(f *facts) { f.stray = true }, setHold},
 		{"hold from before a move beside a new one", off, func(f *facts) { f.stray, f.taint = true, ourTaint }, removeHold},
@@ -192,7 +193,7 @@ func TestWhatHoldsForEverySituation(t *testing.T) {
 		}
 	})
 	for a := range action(numberOfActions) {
-		if !reached[a] && a != fail && a != handOver && a != releaseAnew && a != unmarkHost { // the table above has these
+		if !reached[a] && a != fail && a != handOver && a != releaseAnew && a != unmarkHost && a != waitForControlPlane { // the table above has these
 			t.Errorf("no situation has action %d", a)
 		}
 	}

@@ -41,6 +41,15 @@ type workloads interface {
 	Version(ctx context.Context, cluster types.NamespacedName) (*version.Version, error)
 }
 
+// guard keeps the control planes of clusters from losing their majority.
+type guard interface {
+	// Endangered says why the control plane would lose its majority without this Machine, or is empty.
+	Endangered(ctx context.Context, machine *clusterv1.Machine) (string, error)
+	// Hold calls set, which holds the host of a Machine off, unless the control plane would lose
+	// its majority by it. Then it says why.
+	Hold(ctx context.Context, machine *clusterv1.Machine, set func() error) (why string, err error)
+}
+
 // Config is what a reconciler depends on.
 type Config struct {
 	// Client writes to the API server, and reads from the shared cache which objects belong
@@ -59,6 +68,8 @@ type Config struct {
 	// DoubtNode says why a Node that was found may be that of another machine than the one on
 	// the host, or is empty.
 	DoubtNode func(ctx context.Context, live client.Reader, machine *clusterv1.Machine, h *v1alpha1.BareMetalHost, node *corev1.Node) (string, error)
+	// Guard is asked before a host is held off that nothing of the remediation holds off already.
+	Guard guard
 	// Recorder publishes events.
 	Recorder events.EventRecorder
 	Metrics  *Metrics
@@ -106,7 +117,7 @@ func pause(s *scope, a action) time.Duration {
 	switch {
 	case a == rest, a == removeFinalizer:
 		return 0
-	case a < waitForPowerOff:
+	case a < waitForControlPlane:
 		return requeue.Soon
 	case a == waitForPods, a == waitForNode && s.phase == v1beta2.RemediationRunning:
 		return requeue.Spread(workloadPoll, workloadPoll/4, s.remediation.Name, 0)

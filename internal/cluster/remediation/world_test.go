@@ -25,6 +25,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/fencing"
 )
 
 // life is a machine with its host and its Node, and a remediation of it. The host is powered as
@@ -139,7 +140,7 @@ func (l *life) restart() {
 	}
 	l.r = New(Config{
 		Client: c, Live: l.management, Workload: l, Recorder: l, Metrics: metrics, Now: func() time.Time { return l.now },
-		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: l.doubtNode,
+		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: l.doubtNode, Guard: fencing.NewGuard(l.management),
 	})
 }
 
