@@ -47,7 +47,9 @@ const (
 	RequestedByAnnotation = "remediation.metal3.io/requested-by"
 
 	// OutOfServiceAnnotation on a Node names the Metal3Remediation that has set the taint
-	// node.kubernetes.io/out-of-service: "<namespace>/<name>".
+	// node.kubernetes.io/out-of-service: "<namespace>/<name>". On a Metal3Remediation it names the
+	// Node that it may have put out of service: from before the taint is set until it is known to
+	// be gone. The host is not powered on meanwhile.
 	OutOfServiceAnnotation = "remediation.metal3.io/out-of-service"
 
 	// NodeLabelsBackupAnnotation and NodeAnnotationsBackupAnnotation on a Metal3Remediation

@@ -56,7 +56,9 @@ func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
 		})
 	case withdraw:
 		return r.withdraw(ctx, s)
-	case taintNode, deleteNode, backUpNode, untaintNode, restoreNode, dropBackup:
+	case forgetTaint:
+		return r.patch(ctx, m, func() { delete(m.Annotations, v1beta2.OutOfServiceAnnotation) })
+	case recordTaint, taintNode, deleteNode, backUpNode, untaintNode, restoreNode, dropBackup:
 		return r.doWithNode(ctx, s, a)
 	default:
 		return nil // it waits
@@ -67,13 +69,15 @@ func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
 func (r *Reconciler) doWithNode(ctx context.Context, s *scope, a action) error {
 	m, node := s.remediation, s.workloadNode
 	switch a {
+	case recordTaint:
+		return r.patch(ctx, m, func() { annotate(m, v1beta2.OutOfServiceAnnotation, node.Name) })
 	case taintNode:
 		if err := r.isStillOff(ctx, s); err != nil {
 			return err
 		}
-		return patch(ctx, s.workload, node, func() { putOutOfService(m, node) })
+		return patch(ctx, s.workload, node, func() { addTaint(m, node) })
 	case untaintNode:
-		return patch(ctx, s.workload, node, func() { putInService(node) })
+		return patch(ctx, s.workload, node, func() { removeTaint(node) })
 	case backUpNode:
 		return r.patch(ctx, m, func() { backUp(m, node) })
 	case deleteNode:

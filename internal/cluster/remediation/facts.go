@@ -95,6 +95,7 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	s.expired, s.abandoned = s.isOver(m.Status.ReleasedAt), s.isOver(m.DeletionTimestamp)
 	s.ahead = s.released && m.Status.ReleasedAt.After(s.now)
 	s.backup = hasBackup(m)
+	_, s.recorded = m.Annotations[v1beta2.OutOfServiceAnnotation]
 	if s.machine == nil {
 		s.paused = related.IsPaused(nil, m)
 		s.orphaned = hasMachine(m)
@@ -228,7 +229,7 @@ func (r *Reconciler) readNode(ctx context.Context, s *scope) error {
 	switch {
 	case s.paused, s.machine == nil, s.cluster == nil:
 		return nil
-	case s.strategy == v1beta2.AnnotationRemediation && !s.backup:
+	case s.strategy == v1beta2.AnnotationRemediation && !s.backup && !s.recorded:
 		return nil
 	case !ends && (s.phase == "" || poweringOff):
 		return nil

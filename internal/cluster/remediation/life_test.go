@@ -39,8 +39,8 @@ func TestAMachineThatBecomesHealthyIsLeftAsItWas(t *testing.T) {
 			if s := l.remediation().Status; s.RetryCount != 1 || s.LastRemediated == nil || s.ReleasedAt == nil || l.cycles != 1 {
 				t.Errorf("status %+v after %d cycles", s, l.cycles)
 			}
-			if hasBackup(l.remediation()) {
-				t.Errorf("the backup is still there: %v", l.remediation().Annotations)
+			if left := l.remediation().Annotations; len(left) > 0 {
+				t.Errorf("a record is still there: %v", left)
 			}
 			l.takeBack()
 			l.clean()
@@ -374,16 +374,60 @@ func TestAWorkloadClusterThatDoesNotAnswerDoesNotKeepTheHostOff(t *testing.T) {
 	}
 }
 
-func TestATaintThatCannotBeRemovedIsRemovedLater(t *testing.T) {
+func TestAHostWhoseNodeMayHaveTheTaintStaysOffUntilThatIsKnownToBeGone(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]func(l *life){
+		"attempt goes on": func(*life) {},
+		"taken back": func(l *life) {
+			if err := l.management.Delete(l.Context(), l.remediation()); err != nil {
+				l.Fatal(err)
+			}
+		},
+		"Machine being deleted": func(l *life) {
+			m := l.machine()
+			l.write(m, func() { m.Finalizers = []string{"test/kept"} })
+			if err := l.management.Delete(l.Context(), m); err != nil {
+				l.Fatal(err)
+			}
+		},
+		"restarted": (*life).restart,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLife(t, nil)
+			l.until("the taint", func() bool { return len(l.node().Spec.Taints) > 0 })
+			l.unreachable = errors.New("connection refused")
+			after(l)
+			for range 10 {
+				l.now = l.now.Add(time.Hour)
+				l.pass()
+			}
+			if l.host().Status.PoweredOn || l.remediation() == nil {
+				t.Fatalf("the host is on: %t, remediation %v", l.host().Status.PoweredOn, l.remediation())
+			}
+			l.unreachable = nil
+			l.until("the host is on", func() bool { return l.host().Status.PoweredOn })
+			if n := l.node(); len(n.Spec.Taints) > 0 {
+				t.Errorf("the Node has %v", n.Spec.Taints)
+			}
+		})
+	}
+}
+
+func TestAHostThatItsDeletedMachineGaveBackIsNotHeldForItsTaint(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, nil)
 	l.until("the taint", func() bool { return len(l.node().Spec.Taints) > 0 })
+	l.unreachable = errors.New("connection refused")
+	m := l.machine()
+	l.write(m, func() { m.Finalizers = []string{"test/kept"} })
+	if err := l.management.Delete(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	h := l.host()
+	l.write(h, func() { h.Spec.ConsumerRef = nil })
 	l.unreachable, l.cutOff = errors.New("connection refused"), true
-	l.until("removal of the hold", func() bool { return l.host().Status.PoweredOn })
-	l.unreachable = nil
-	l.until("removal of the taint", func() bool { return len(l.node().Spec.Taints) == 0 })
-	l.takeBack()
-	l.clean()
+	l.until("removal of the hold", func() bool { return len(l.host().Annotations) == 0 })
 }
 
 func TestTheHostStaysOffWhileItIsNotKnownWhetherItsNodeHasTheTaint(t *testing.T) {

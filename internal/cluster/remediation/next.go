@@ -12,11 +12,13 @@ const (
 	begin                             // record that the next attempt runs
 	fail                              // record that the host cannot be remediated
 	setHold                           // have the host powered off
+	recordTaint                       // record that the Node may be out of service
 	taintNode                         // put the Node out of service
 	backUpNode                        // record labels and annotations of the Node
 	deleteNode                        // delete the Node
 	release                           // record that the host may be powered on
 	untaintNode                       // put the Node in service
+	forgetTaint                       // remove the record of that
 	removeHold                        // let the host be powered on
 	restoreNode                       // give the Node that came back what it had
 	dropBackup                        // remove the record of that
@@ -136,6 +138,8 @@ type facts struct {
 	// taintable means that the workload cluster acts on the out-of-service taint.
 	taintable bool
 	taint     taintState
+	// recorded means that the Node may have our taint.
+	recorded bool
 	// occupied means that pods or volumes which have to go are on the Node.
 	occupied bool
 	backup   bool
@@ -197,6 +201,8 @@ func fence(f facts) action {
 		return waitForNode
 	case f.backup:
 		return deleteNode
+	case f.taintable && !f.recorded:
+		return recordTaint
 	case f.taintable:
 		return taintNode
 	default:
@@ -208,12 +214,8 @@ func fence(f facts) action {
 // out of service are detached although a system that runs may write to them.
 func powerOn(f facts) action {
 	switch {
-	case f.taint == ourTaint:
-		return untaintNode
-	case f.mayBeOutOfService():
-		return waitForNode
-	case f.hold != noHold || f.stray:
-		return removeHold
+	case !f.isInService():
+		return putInService(f)
 	case f.expired:
 		return awaitHealth
 	case !f.poweredOn:
@@ -227,10 +229,24 @@ func powerOn(f facts) action {
 	}
 }
 
-// mayBeOutOfService means that a host is held off whose Node cannot be read, and that there is
-// time left to wait until it can.
-func (f facts) mayBeOutOfService() bool {
-	return f.hold != noHold && f.node == unknownNode && !f.late && !f.expired && !f.abandoned && !f.orphaned
+// isInService means that nothing of ours keeps the machine from its work.
+func (f facts) isInService() bool {
+	return f.taint != ourTaint && (!f.recorded || f.node == unknownNode) && f.hold == noHold && !f.stray
+}
+
+// putInService removes taint and hold. As long as it is not known whether the Node has the taint, the
+// host stays off, however long that takes.
+func putInService(f facts) action {
+	switch {
+	case f.taint == ourTaint:
+		return untaintNode
+	case f.recorded && f.node != unknownNode:
+		return forgetTaint
+	case f.recorded && f.hold != noHold:
+		return waitForNode
+	default:
+		return removeHold
+	}
 }
 
 // recoverByAnnotation has the host recovered by the annotation of its Machine.
@@ -254,12 +270,8 @@ func recoverByAnnotation(f facts) action {
 // wait gives the machine time to become healthy, and then tries again or gives it up.
 func wait(f facts) action {
 	switch {
-	case f.taint == ourTaint:
-		return untaintNode
-	case f.mayBeOutOfService():
-		return waitForNode
-	case f.hold != noHold || f.stray:
-		return removeHold
+	case !f.isInService():
+		return putInService(f)
 	case f.backup && f.isBack():
 		return restore(f)
 	case f.healthy, !f.expired:
@@ -280,14 +292,12 @@ func undo(f facts) action {
 	switch {
 	case f.marked, f.request == currentRequest, f.request == outdatedRequest:
 		return withdraw
-	case f.taint == ourTaint:
-		return untaintNode
-	case f.mayBeOutOfService():
-		return waitForNode
-	case f.hold != noHold || f.stray:
-		return removeHold
+	case !f.isInService():
+		return putInService(f)
 	case f.backup && f.isBack():
 		return restore(f)
+	case f.recorded && !f.orphaned: // the taint is not left on a machine that runs
+		return waitForNode
 	case f.deleting && !f.orphaned && f.ourMark && (f.healthy || !f.told):
 		return unmarkHost // the machine stays on the host
 	case (f.node == unknownNode || f.backup) && !f.orphaned && !f.abandoned:

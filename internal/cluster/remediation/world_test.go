@@ -51,8 +51,7 @@ type life struct {
 	// stuckPower keeps the host on whatever is asked, stuckPods keeps pods on the Node, and
 	// dead keeps the system from starting.
 	stuckPower, stuckPods, dead bool
-	// cutOff means that the workload cluster stays unreachable, so that a taint on a machine that
-	// runs cannot be avoided.
+	// cutOff means that what runs on the host now is not the Node any more.
 	cutOff bool
 	// fencing acts on the annotation of the Machine.
 	fencing bool
