@@ -108,7 +108,8 @@ func (r *Reconciler) isStillOff(ctx context.Context, s *scope) error {
 	if h.UID != s.host.UID || !related.Consumes(s.metal3Machine, &h) {
 		return fmt.Errorf("host %s is no longer that of Metal3Machine %s", h.Name, s.metal3Machine.Name)
 	}
-	if err := r.ProvenOff(&h, holdKey(s.remediation), holdValue(s.remediation)); err != nil {
+	key := holdKey(s.remediation)
+	if err := r.ProvenOff(&h, key, s.host.Annotations[key]); err != nil {
 		return fmt.Errorf("host %s is no longer proven to be off: %w", h.Name, err)
 	}
 	return nil
@@ -118,7 +119,7 @@ func (r *Reconciler) isStillOff(ctx context.Context, s *scope) error {
 func (r *Reconciler) setHold(ctx context.Context, s *scope) error {
 	m := s.remediation
 	set := func() error {
-		return r.patch(ctx, s.host, func() { annotate(s.host, holdKey(m), holdValue(m)) })
+		return r.patch(ctx, s.host, func() { annotate(s.host, holdKey(m), holdValue(m, s.now)) })
 	}
 	if s.isHeld() {
 		return set()

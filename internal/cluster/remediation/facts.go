@@ -184,7 +184,7 @@ func obstacleOf(s *scope) obstacle {
 // readProof looks whether the host is proven to be off, and since when.
 func (s *scope) readProof(provenOff func(*v1alpha1.BareMetalHost, string, string) error) {
 	key := holdKey(s.remediation)
-	if err := provenOff(s.host, key, holdValue(s.remediation)); err != nil {
+	if err := provenOff(s.host, key, s.host.Annotations[key]); err != nil {
 		s.why = err.Error()
 		return
 	}

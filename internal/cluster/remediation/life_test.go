@@ -73,7 +73,7 @@ func TestANodeWithFinalizersIsDeletedOnceAndAwaited(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, ways["deletion"])
 	l.patchNode(func(n *corev1.Node) { n.Finalizers = []string{"example.org/cleanup"} })
-	l.until("the deletion", func() bool { return !l.node().DeletionTimestamp.IsZero() })
+	l.shows(metav1.ConditionTrue, v1beta2.WaitingForNodeDeletionReason)
 	before := l.writes
 	for range 5 {
 		l.pass()
@@ -243,7 +243,7 @@ func TestAMachineOfTheControlPlaneIsPoweredOffOnlyIfTheOthersAreTheMajority(t *t
 			if h := l.host(); len(h.Annotations) > 0 || l.remediation().Status.Phase != running {
 				t.Errorf("the host has %v, status %+v", h.Annotations, l.remediation().Status)
 			}
-			l.heard(eventControlPlane)
+			l.heard(v1beta2.WaitingForControlPlaneReason)
 			l.write(other, func() { other.Annotations, other.Spec = before.Annotations, before.Spec })
 			l.untilPhase(waiting)
 			l.takeBack()
@@ -300,11 +300,102 @@ func TestTheNodeStaysWhileTheHostIsNotProvenToBeOff(t *testing.T) {
 	if s := l.remediation().Status; s.Phase != running || s.RetryCount != 1 || len(l.node().Spec.Taints) > 0 {
 		t.Errorf("status %+v, Node %+v", s, l.node())
 	}
-	l.heard(eventPowerOffUnconfirmed)
+	l.heard(v1beta2.PowerOffNotConfirmedReason)
 	l.stuckPower = false
 	l.untilPhase(waiting)
 	l.takeBack()
 	l.clean()
+}
+
+func TestAHostThatIsNotProvenToBeOffInTimeIsInAConditionAMetricAndOneEvent(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPower = true })
+	l.shows(metav1.ConditionTrue, v1beta2.PoweringOffReason)
+	l.counted("ingot_remediation_stuck", 0)
+	began := l.now
+	l.shows(metav1.ConditionFalse, v1beta2.PowerOffNotConfirmedReason)
+	if took := l.now.Sub(began); took > 12*time.Minute {
+		t.Errorf("it was shown after %s, want the timeout of ten minutes", took)
+	}
+	for range 20 {
+		l.pass()
+	}
+	l.restart()
+	l.pass()
+	l.counted("ingot_remediation_stuck", 1)
+	if n := l.told(v1beta2.PowerOffNotConfirmedReason); n != 1 {
+		t.Errorf("%d events, want one", n)
+	}
+	l.stuckPower = false
+	l.untilPhase(waiting)
+	l.shows(metav1.ConditionTrue, v1beta2.WaitingForHealthReason)
+	l.counted("ingot_remediation_stuck", 0)
+}
+
+func TestARemediationThatIsGoneIsNotInTheMetrics(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPower = true })
+	l.shows(metav1.ConditionFalse, v1beta2.PowerOffNotConfirmedReason)
+	l.counted("ingot_remediation_stuck", 1)
+	l.takeBack()
+	l.pass()
+	l.counted("ingot_remediation_stuck", 0)
+}
+
+func TestTheTimeInWhichAHostHasToBeOffBeginsWithItsHold(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPower = true })
+	l.joinControlPlane(3)
+	other, _ := get(l, l.management, client.ObjectKey{Namespace: ns, Name: "edge-1"}, &v1alpha1.BareMetalHost{})
+	l.write(other, func() { other.Spec.Online = false })
+	l.shows(metav1.ConditionFalse, v1beta2.WaitingForControlPlaneReason)
+	l.now = l.now.Add(time.Hour)
+	l.write(other, func() { other.Spec.Online = true })
+	l.shows(metav1.ConditionTrue, v1beta2.PoweringOffReason)
+	if n := l.told(v1beta2.PowerOffNotConfirmedReason); n > 0 {
+		t.Errorf("%d events before it is late", n)
+	}
+}
+
+func TestWhatARemediationWaitsForIsShown(t *testing.T) {
+	t.Parallel()
+	for reason, tt := range map[string]struct {
+		status metav1.ConditionStatus
+		way    func(*life, *v1beta2.Metal3Remediation)
+	}{
+		v1beta2.WaitingForPodsReason: {metav1.ConditionTrue, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPods = true }},
+		v1beta2.NodeUnknownReason:    {metav1.ConditionFalse, func(l *life, _ *v1beta2.Metal3Remediation) { l.doubt = "Machine edge-1 names it, too" }},
+		v1beta2.WaitingForNodeReason: {metav1.ConditionTrue, func(l *life, m *v1beta2.Metal3Remediation) {
+			ways["deletion"](l, m)
+			l.dead = true
+		}},
+		v1beta2.RecoveringReason: {metav1.ConditionTrue, func(l *life, m *v1beta2.Metal3Remediation) {
+			ways["annotation"](l, m)
+			l.fencing = false
+		}},
+		v1beta2.RecoveryNotFinishedReason: {metav1.ConditionFalse, func(l *life, m *v1beta2.Metal3Remediation) {
+			ways["annotation"](l, m)
+			l.fencing = false
+		}},
+		v1beta2.WaitingForHealthReason:  {metav1.ConditionTrue, ways["taint"]},
+		v1beta2.MachineHandedOverReason: {metav1.ConditionTrue, ways["taint"]},
+		string(noMachine):               {metav1.ConditionFalse, func(_ *life, m *v1beta2.Metal3Remediation) { m.OwnerReferences = nil }},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			l := newLife(t, tt.way)
+			l.shows(tt.status, reason)
+			for range 3 {
+				l.pass()
+			}
+			if tt.status == metav1.ConditionTrue {
+				return
+			}
+			if n := l.told(reason); n != 1 {
+				t.Errorf("%d events, want one: %v", n, l.events)
+			}
+		})
+	}
 }
 
 func TestAHostThatGoesToAnotherConsumerWhileItsNodeIsSearchedKeepsTheNode(t *testing.T) {
@@ -339,7 +430,7 @@ func TestANodeThatMayBeAnotherMachinesIsNotTouched(t *testing.T) {
 				l.doubt = "Machine edge-1 names it, too"
 			})
 			l.untilPhase(waiting)
-			l.heard(eventNodeUnknown)
+			l.heard(v1beta2.NodeUnknownReason)
 			if n := l.node(); n == nil || n.UID != "n1" || len(n.Spec.Taints) > 0 {
 				t.Errorf("the Node is %+v", n)
 			}
@@ -578,7 +669,7 @@ func TestAnAnnotationOfSomebodyElseIsLeftAlone(t *testing.T) {
 	if s := l.remediation().Status; s.Phase != running || l.machine().Annotations[v1beta2.ExternalRemediationAnnotation] != "ann" {
 		t.Errorf("phase %s, annotations %v", s.Phase, l.machine().Annotations)
 	}
-	l.heard(eventForeignRequest)
+	l.heard(v1beta2.WaitingForOtherRecoveryReason)
 	l.takeBack()
 	if l.machine().Annotations[v1beta2.ExternalRemediationAnnotation] != "ann" {
 		t.Error("the annotation of somebody else was removed")

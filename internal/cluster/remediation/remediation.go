@@ -93,14 +93,23 @@ const (
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var m v1beta2.Metal3Remediation
 	if err := r.Live.Get(ctx, req.NamespacedName, &m); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			r.Metrics.showStuck(req.NamespacedName, false)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("read %s: %w", req, err)
 	}
 	s, err := r.read(ctx, &m)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	a := next(s.facts)
-	err = r.do(ctx, s, a)
+	progress := progressOf(s, a)
+	told, err := r.show(ctx, s, progress)
+	if err == nil {
+		r.Metrics.showStuck(req.NamespacedName, isStuck(&m))
+		err = r.do(ctx, s, a)
+	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return ctrl.Result{RequeueAfter: requeue.Soon}, nil // somebody else was first
 	}
@@ -109,6 +118,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	r.Metrics.count(s, a)
 	r.publish(s, a)
+	if told {
+		r.publishProgress(s, a, progress)
+	}
 	return ctrl.Result{RequeueAfter: pause(s, a)}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -179,10 +180,8 @@ func (l *life) Version(context.Context, types.NamespacedName) (*version.Version,
 }
 
 func (l *life) Eventf(_, _ runtime.Object, _, reason, _, _ string, args ...any) {
-	if !slices.Contains(l.events, reason) {
-		l.events = append(l.events, reason)
-		l.Logf("event %s: %v", reason, args)
-	}
+	l.events = append(l.events, reason)
+	l.Logf("event %s: %v", reason, args)
 }
 
 // watched counts and refuses writes, and looks at what they do to Nodes.
@@ -432,13 +431,32 @@ func (l *life) counted(name string, want float64) {
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			if family.GetName() == name {
-				sum += m.GetCounter().GetValue()
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			}
 		}
 	}
 	if sum != want {
 		l.Errorf("%s is %v, want %v", name, sum, want)
 	}
+}
+
+// told counts the events of a reason.
+func (l *life) told(reason string) (n int) {
+	for _, e := range l.events {
+		if e == reason {
+			n++
+		}
+	}
+	return n
+}
+
+// shows waits until the condition says something.
+func (l *life) shows(status metav1.ConditionStatus, reason string) {
+	l.Helper()
+	l.until(fmt.Sprintf("condition %s, %s", status, reason), func() bool {
+		c := meta.FindStatusCondition(l.remediation().Status.Conditions, v1beta2.ProgressingCondition)
+		return c != nil && c.Status == status && c.Reason == reason
+	})
 }
 
 func (l *life) heard(reason string) {
