@@ -30,6 +30,7 @@ func factsOf(s situation) facts {
 		Node: &nodeRef{"node-0", "node-uid-0"}, RequestedAt: *at(testNow),
 	}
 	host := offHost(holdKey, encode(value))
+	host.Status.PowerOffHolds[1].ConfirmedAt = at(testNow)
 	host.Status.PoweredOn = s.on
 	if !s.held {
 		host.Annotations, host.Status.PowerOffHolds = nil, nil

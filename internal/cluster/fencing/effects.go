@@ -29,6 +29,8 @@ const (
 	eventPowerOffNotConfirmed  = "PowerOffNotConfirmed"
 	eventHostOff               = "HostOff"
 	eventForeignHold           = "ForeignHold"
+	eventAmbiguousNode         = "AmbiguousNode"
+	eventNodeDeletionBlocked   = "NodeDeletionBlocked"
 )
 
 // warnings are the events of conditions that somebody should look at.
@@ -37,6 +39,8 @@ var warnings = map[string]string{
 	v1beta2.PowerOffNotConfirmedReason:  eventPowerOffNotConfirmed,
 	v1beta2.HostOffReason:               eventHostOff,
 	v1beta2.ForeignHoldReason:           eventForeignHold,
+	v1beta2.AmbiguousNodeReason:         eventAmbiguousNode,
+	v1beta2.NodeDeletionBlockedReason:   eventNodeDeletionBlocked,
 }
 
 // effect makes the one write of a pass.
