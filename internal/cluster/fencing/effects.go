@@ -211,12 +211,15 @@ func (r *Reconciler) annotate(ctx context.Context, obj client.Object, change fun
 	return r.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// show writes the condition of the Metal3Machine when it changed.
+// show writes the condition of the Metal3Machine when it changed, and tells of it.
 func (r *Reconciler) show(ctx context.Context, p *pass, d decision) error {
 	if d.reason == "" || p.machine == nil {
 		return nil
 	}
-	if p.m3m != nil && p.m3m.DeletionTimestamp.IsZero() {
+	shown := p.shown
+	if p.m3m == nil || !p.m3m.DeletionTimestamp.IsZero() {
+		shown = r.told.swap(client.ObjectKeyFromObject(p.machine), d.reason, shown)
+	} else {
 		before := p.m3m.DeepCopy()
 		c := d.condition()
 		c.Message, c.ObservedGeneration, c.LastTransitionTime = shorten(c.Message), p.m3m.Generation, *at(p.now)
@@ -227,7 +230,7 @@ func (r *Reconciler) show(ctx context.Context, p *pass, d decision) error {
 			return fmt.Errorf("show condition %s of Metal3Machine %s: %w", c.Type, p.m3m.Name, err)
 		}
 	}
-	if reason := warnings[d.reason]; reason != "" && d.reason != p.shown {
+	if reason := warnings[d.reason]; reason != "" && d.reason != shown {
 		r.event(p, corev1.EventTypeWarning, reason, "%s", d.message)
 	}
 	return nil

@@ -68,7 +68,11 @@ type Config struct {
 }
 
 // Reconciler recovers Machines.
-type Reconciler struct{ Config }
+type Reconciler struct {
+	Config
+
+	told memory
+}
 
 // New returns a reconciler.
 func New(config Config) *Reconciler {
@@ -78,7 +82,7 @@ func New(config Config) *Reconciler {
 	if config.NodeTimeout == 0 {
 		config.NodeTimeout = DefaultNodeTimeout
 	}
-	return &Reconciler{config}
+	return &Reconciler{Config: config, told: memory{reasons: map[types.NamespacedName]string{}}}
 }
 
 func (r *Reconciler) limits() limits {
@@ -99,6 +103,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	p, err := r.read(ctx, request.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read what belongs to Machine %s: %w", request.NamespacedName, err)
+	}
+	if p.machine == nil || !isConcerned(p.machine) {
+		r.told.forget(request.NamespacedName)
 	}
 	d := decide(p.facts, r.limits())
 	r.Metrics.showStuck(request.NamespacedName, d.isStuckBy(p.shown))

@@ -1,6 +1,7 @@
 package fencing
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -449,6 +450,41 @@ func TestARefusedRequestIsToldOnceAndKept(t *testing.T) {
 			}
 			if !isRequested(w.theMachine(0)) || isMarked(w.theMachine(0)) || isHeld(w.host(0)) || w.theNode(0) == nil {
 				t.Errorf("Machine %v, host %v", w.theMachine(0).Annotations, w.host(0).Annotations)
+			}
+		})
+	}
+}
+
+func TestARefusedRequestIsToldOnceAlsoWhenNothingCanShowIt(t *testing.T) {
+	for name, change := range map[string]func(w *world, m *v1beta2.Metal3Machine) error{
+		"no Metal3Machine": func(w *world, m *v1beta2.Metal3Machine) error { return w.mgmt.Delete(w.Context(), m) },
+		"one in deletion": func(w *world, m *v1beta2.Metal3Machine) error {
+			m.Finalizers = []string{"test/kept"}
+			m.Annotations = nil
+			return errors.Join(w.mgmt.Update(w.Context(), m), w.mgmt.Delete(w.Context(), m))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			if err := change(w, read(w, w.mgmt, &v1beta2.Metal3Machine{}, testNamespace, "m3m-0")); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				w.request(0)
+				for range 3 {
+					w.passes(0)
+				}
+				if told := w.events(); len(told) != 1 || !strings.Contains(told[0], eventRemediationImpossible) {
+					t.Errorf("events %q, want one %s", told, eventRemediationImpossible)
+				}
+				w.withdraw(0)
+				w.passes(0)
+			}
+			if err := w.mgmt.Delete(t.Context(), w.theMachine(0)); err != nil {
+				t.Fatal(err)
+			}
+			if w.passes(0); len(w.r.told.reasons) > 0 {
+				t.Errorf("a Machine that is gone is remembered: %v", w.r.told.reasons)
 			}
 		})
 	}
