@@ -41,6 +41,9 @@ const (
 	// ExternalRemediationAnnotation on a Machine requests that its host is powered off, its
 	// Node deleted and its host powered on again. Any value counts.
 	ExternalRemediationAnnotation = "host.metal3.io/external-remediation"
+	// ForcedRemediation is the value of ExternalRemediationAnnotation that is followed even if the
+	// host was powered on a moment ago, where others are not.
+	ForcedRemediation = "force"
 
 	// RequestedByAnnotation on a Machine says which attempt of which Metal3Remediation has set
 	// ExternalRemediationAnnotation. It has the same value, and stays when that is removed.

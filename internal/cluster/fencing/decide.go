@@ -251,6 +251,8 @@ func extraOf(f facts, l limits, e extra) (decision, bool) {
 		return write(removeHold), holdOf(f.host).age(f.now) >= holdExpiry
 	case finishRequest:
 		return write(removeRequest), backupOf(f.machine) != nil
+	case awaitBoot:
+		return whileBooting(f, l)
 	default: // holdAfterGrace
 		seen := stageOf(f.machine)
 		if seen == nil || !isPast(seen.OffSince, f.now) {
@@ -261,6 +263,22 @@ func extraOf(f facts, l limits, e extra) (decision, bool) {
 		}
 		return begin(f, l), true
 	}
+}
+
+// whileBooting keeps a machine that may be booting from being powered off again by a request that was made
+// meanwhile. When its Node comes back in time, the machine is recovered and the request is removed;
+// otherwise it is followed then.
+func whileBooting(f facts, l limits) (d decision, applies bool) {
+	s := stageOf(f.machine)
+	if isForced(f.machine) || s == nil || !isPast(s.ReleasedAt, f.now) || f.now.Sub(s.ReleasedAt.Time) >= l.nodeTimeout {
+		return decision{}, false
+	}
+	if f.node != nil && f.node.DeletionTimestamp.IsZero() {
+		return write(removeRequest), true
+	}
+	d = finish(f, l)
+	d.message += fmt.Sprintf("; a request that is made meanwhile is followed after that, unless its value is %q", v1beta2.ForcedRemediation)
+	return d, true
 }
 
 // begin starts a cycle, unless that is not possible or not the time for it.

@@ -31,6 +31,7 @@ const (
 	eventForeignHold           = "ForeignHold"
 	eventAmbiguousNode         = "AmbiguousNode"
 	eventNodeDeletionBlocked   = "NodeDeletionBlocked"
+	eventRequestDropped        = "RequestDropped"
 )
 
 // warnings are the events of conditions that somebody should look at.
@@ -144,7 +145,11 @@ func (r *Reconciler) restoreNode(ctx context.Context, p *pass) error {
 }
 
 func (r *Reconciler) removeRequest(ctx context.Context, p *pass) error {
-	return r.annotate(ctx, p.machine, without(v1beta2.ExternalRemediationAnnotation))
+	if err := r.annotate(ctx, p.machine, without(v1beta2.ExternalRemediationAnnotation)); err != nil || p.node == nil {
+		return err
+	}
+	r.event(p, corev1.EventTypeNormal, eventRequestDropped, "The request that was made while the machine booted is removed: Node %s is back", p.node.Name)
+	return nil
 }
 
 // markCycle suspends the health checks of the Machine, unless a person has done so.

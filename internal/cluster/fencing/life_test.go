@@ -565,6 +565,39 @@ func TestARequestAfterARecoveryIsFollowedAgain(t *testing.T) {
 	}
 }
 
+func TestARequestWhileTheMachineBootsDoesNotPowerItOffAgainWithTheExtraActions(t *testing.T) {
+	for _, tt := range []struct {
+		extra bool
+		value string
+		again bool // it is powered off once more
+	}{{false, "", true}, {true, "", false}, {true, v1beta2.ForcedRemediation, true}} {
+		w := newWorld(t, 1)
+		w.start(func(c *Config) { c.ExtraActions = tt.extra })
+		w.request(0)
+		for w.passes(0); w.theNode(0) != nil || isHeld(w.host(0)); w.passes(0) {
+			w.operate(0)
+		}
+		w.setRunning(name("host", 0), true) // its system does not run yet
+		w.changeHost(0, func(h *v1alpha1.BareMetalHost) { h.Status.PoweredOn, h.Status.PowerOffHolds = true, nil })
+		w.annotate(w.theMachine(0), v1beta2.ExternalRemediationAnnotation, &tt.value)
+		w.events()
+		for range 5 {
+			w.passes(0)
+			w.operate(0)
+		}
+		if !tt.again {
+			w.setRunning(name("host", 0), false)
+			w.boot(0)
+		}
+		w.live(0)
+		w.checkRecovered(0, "")
+		told := strings.Join(w.events(), "\n")
+		if again, dropped := strings.Contains(told, eventFencingStarted), strings.Contains(told, eventRequestDropped); again != tt.again || dropped == tt.again {
+			t.Errorf("%+v: events\n%s", tt, told)
+		}
+	}
+}
+
 func TestAWithdrawnRequestLeavesTheNode(t *testing.T) {
 	w := newWorld(t, 1)
 	old := w.theNode(0).UID
