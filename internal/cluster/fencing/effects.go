@@ -81,9 +81,6 @@ func (r *Reconciler) setHold(ctx context.Context, p *pass) error {
 	if p.node != nil {
 		value.Node = &nodeRef{Name: p.node.Name, UID: p.node.UID}
 	}
-	if before := holdOf(p.host); before != nil && before.isOf(p.machine) {
-		value.RequestedAt = before.RequestedAt
-	}
 	return r.annotate(ctx, p.host, func(annotations map[string]string) { annotations[holdKey] = encode(value) })
 }
 

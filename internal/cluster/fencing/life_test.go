@@ -432,6 +432,29 @@ func TestANodeThatWasRegisteredAnewNeedsANewProof(t *testing.T) {
 	w.checkRecovered(0, old)
 }
 
+func TestARenewedHoldHasItsOwnTimeToBeConfirmed(t *testing.T) {
+	w := newWorld(t, 1)
+	w.request(0)
+	w.passes(0)
+	w.now = w.now.Add(ConfirmTimeout)
+	w.passes(0)
+	if err := w.nodes.Delete(t.Context(), w.theNode(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.nodes.Create(t.Context(), w.node(0)); err != nil {
+		t.Fatal(err)
+	}
+	w.untilProven(0) // late, and for the Node that is gone
+	w.events()
+	w.passes(0)
+	if w.reason(0) != v1beta2.PoweringOffReason || !isMarked(w.theMachine(0)) || len(w.events()) > 0 {
+		t.Errorf("condition %q, Machine %v", w.reason(0), w.theMachine(0).Annotations)
+	}
+	old := w.theNode(0).UID
+	w.live(0)
+	w.checkRecovered(0, old)
+}
+
 func TestARefusedRequestIsToldOnceAndKept(t *testing.T) {
 	for reason, change := range map[string]func(h *v1alpha1.BareMetalHost){
 		"no BMC":          func(h *v1alpha1.BareMetalHost) { h.Spec.BMC = v1alpha1.BMCDetails{} },
