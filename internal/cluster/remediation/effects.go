@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -118,8 +119,12 @@ func (r *Reconciler) isStillOff(ctx context.Context, s *scope) error {
 // setHold holds the host off, or gives the hold the value of this attempt.
 func (r *Reconciler) setHold(ctx context.Context, s *scope) error {
 	m := s.remediation
+	var node *corev1.Node
+	if s.node == presentNode {
+		node = s.workloadNode
+	}
 	set := func() error {
-		return r.patch(ctx, s.host, func() { annotate(s.host, holdKey(m), holdValue(m, s.now)) })
+		return r.patch(ctx, s.host, func() { annotate(s.host, holdKey(m), holdValue(m, node, s.now)) })
 	}
 	if s.isHeld() {
 		return set()

@@ -225,7 +225,7 @@ func (r *Reconciler) readStrays(ctx context.Context, s *scope) error {
 func (r *Reconciler) readNode(ctx context.Context, s *scope) error {
 	s.node = absentNode
 	ends := s.deleting || s.orphaned
-	poweringOff := s.phase == v1beta2.RemediationRunning && !s.released && !s.proven
+	poweringOff := s.phase == v1beta2.RemediationRunning && !s.released && (s.hold == currentHold || s.host == nil || s.endangered) && !s.proven
 	switch {
 	case s.paused, s.machine == nil, s.cluster == nil:
 		return nil
@@ -271,7 +271,7 @@ func (r *Reconciler) readWorkload(ctx context.Context, s *scope) error {
 	if err := r.doubt(ctx, s); err != nil {
 		return err
 	}
-	s.node = presentNode
+	s.node, s.otherNode = presentNode, s.host != nil && !isHeldFor(s.remediation, s.host, node)
 	if s.leaving = !node.DeletionTimestamp.IsZero(); s.leaving {
 		s.why = fmt.Sprintf("Node %s is being deleted and still has the finalizers %s", node.Name, strings.Join(node.Finalizers, ", "))
 	}

@@ -420,6 +420,48 @@ func TestAHostThatGoesToAnotherConsumerWhileItsNodeIsSearchedKeepsTheNode(t *tes
 	}
 }
 
+func TestANodeThatTheHoldWasNotSetForNeedsANewProof(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"taint", "deletion"} {
+		for name, change := range map[string]func(l *life){
+			"registered anew": func(l *life) {
+				if err := l.workload.Delete(l.Context(), l.node()); err != nil {
+					l.Fatal(err)
+				}
+				again := l.newNode("n9")
+				again.Labels["rack"], again.Annotations = "r1", map[string]string{"team": "db"}
+				if err := l.workload.Create(l.Context(), again); err != nil {
+					l.Fatal(err)
+				}
+			},
+			"not known before": func(l *life) { l.unreachable = nil },
+		} {
+			t.Run(way+", "+name, func(t *testing.T) {
+				t.Parallel()
+				l := newLife(t, func(l *life, m *v1beta2.Metal3Remediation) {
+					ways[way](l, m)
+					l.stuckPower = true
+					if name == "not known before" {
+						l.unreachable = errors.New("connection refused")
+					}
+				})
+				key := holdKey(l.remediation())
+				l.until("the hold", func() bool { return l.host().Annotations[key] != "" })
+				before := l.host().Annotations[key]
+				change(l)
+				l.stuckPower = false
+				l.until("a new hold", func() bool { return l.host().Annotations[key] != before })
+				if n := l.node(); n == nil || len(n.Spec.Taints) > 0 || !isHeldFor(l.remediation(), l.host(), n) {
+					t.Errorf("Node %v, host %v", n, l.host().Annotations)
+				}
+				l.untilPhase(waiting)
+				l.takeBack()
+				l.clean()
+			})
+		}
+	}
+}
+
 func TestANodeThatMayBeAnotherMachinesIsNotTouched(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"taint", "deletion"} {

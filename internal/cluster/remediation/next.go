@@ -133,6 +133,8 @@ type facts struct {
 	marked bool
 
 	node nodeState
+	// otherNode means that the hold was not set for this Node.
+	otherNode bool
 	// leaving means that the Node is being deleted and has finalizers.
 	leaving bool
 	// taintable means that the workload cluster acts on the out-of-service taint.
@@ -197,6 +199,8 @@ func fence(f facts) action {
 		return waitForPods
 	case f.taint != noTaint:
 		return release
+	case f.otherNode: // which needs a proof of its own
+		return setHold
 	case f.backup && f.leaving:
 		return waitForNode
 	case f.backup:

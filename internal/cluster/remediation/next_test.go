@@ -53,6 +53,9 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"held and on", reboot, func(f *facts) { f.hold = currentHold }, waitForPowerOff},
 		{"held, off and not proven", reboot, func(f *facts) { f.hold, f.poweredOn, f.node, f.late = currentHold, false, presentNode, true }, waitForPowerOff},
 		{"off", off, nil, recordTaint},
+		{"off, and held for another Node", off, func(f *facts) { f.otherNode, f.recorded = true, true }, setHold},
+		{"off in an old cluster, and held for another Node", off, func(f *facts) { f.otherNode, f.taintable, f.backup = true, false, true }, setHold},
+		{"off for long, and held for another Node", off, func(f *facts) { f.otherNode, f.late = true, true }, release},
 		{"off and the taint is recorded", off, func(f *facts) { f.recorded = true }, taintNode},
 		{"off in an old cluster", off, func(f *facts) { f.taintable = false }, backUpNode},
 		{"off in an old cluster with backup", off, func(f *facts) { f.taintable, f.backup = false, true }, deleteNode},
@@ -168,7 +171,7 @@ func TestEachSituationHasItsAction(t *testing.T) {
 func every(check func(facts)) {
 	both := []bool{false, true}
 	phases := []v1beta2.RemediationPhase{"", running, waiting, deleting, failed}
-	var bits [16]bool
+	var bits [17]bool
 	for n := range 1 << len(bits) {
 		for i := range bits {
 			bits[i] = n>>i&1 == 1
@@ -176,7 +179,7 @@ func every(check func(facts)) {
 		f := facts{
 			finalizer: bits[0], deleting: bits[1], orphaned: bits[2], released: bits[3], expired: bits[4], late: bits[5], stray: bits[6],
 			proven: bits[7], poweredOn: bits[8], taintable: bits[9], occupied: bits[10], backup: bits[11], incomplete: bits[12],
-			retriesLeft: bits[13], unhealthy: bits[14], recorded: bits[15],
+			retriesLeft: bits[13], unhealthy: bits[14], recorded: bits[15], otherNode: bits[16],
 		}
 		for _, f.phase = range phases {
 			for f.hold = noHold; f.hold <= currentHold; f.hold++ {
@@ -217,7 +220,10 @@ func TestWhatHoldsForEverySituation(t *testing.T) {
 func broken(f facts, a action) string {
 	ends := f.deleting || f.orphaned || f.phase == failed || f.phase == deleting
 	switch a {
-	case taintNode, deleteNode:
+	case taintNode, deleteNode, recordTaint, backUpNode:
+		if f.otherNode {
+			return "a Node is touched only when the hold was set for it"
+		}
 		if !f.proven || f.hold != currentHold || f.node != presentNode {
 			return "a Node is touched only while its host is proven to be off"
 		}

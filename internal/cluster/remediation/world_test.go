@@ -222,6 +222,7 @@ func (l *life) watched(c client.WithWatch, nodes bool) client.Client {
 			if l.host().Status.PoweredOn {
 				l.Errorf("the Node is deleted while its machine is on")
 			}
+			l.checkHold(l.node())
 			return write(obj, func() error { return c.Delete(ctx, obj) })
 		},
 	})
@@ -229,8 +230,20 @@ func (l *life) watched(c client.WithWatch, nodes bool) client.Client {
 
 // checkNode fails when a Node is out of service whose machine may run.
 func (l *life) checkNode() {
-	if n := l.node(); n != nil && slices.ContainsFunc(n.Spec.Taints, isOutOfService) && l.host().Status.PoweredOn {
+	n := l.node()
+	if n == nil || !slices.ContainsFunc(n.Spec.Taints, isOutOfService) {
+		return
+	}
+	if l.host().Status.PoweredOn {
 		l.Errorf("the Node is out of service while its machine is on")
+	}
+	l.checkHold(n)
+}
+
+// checkHold fails when the host is held for another Node than that which a pass touches.
+func (l *life) checkHold(n *corev1.Node) {
+	if m := l.remediation(); m != nil && holdStateOf(m, l.host()) == currentHold && !isHeldFor(m, l.host(), n) {
+		l.Errorf("Node %s is touched with the hold %v", n.UID, l.host().Annotations)
 	}
 }
 
