@@ -13,7 +13,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // ErrNoAccess means that the kubeconfig of a workload cluster is missing or cannot be used, or
@@ -86,6 +93,15 @@ func (c *Clients) watching(ctx context.Context, cluster types.NamespacedName) (c
 	}
 	c.known[cluster] = known{version, made}
 	return made, nil
+}
+
+// Forgetting is a source without requests. While it runs, the client of a Cluster that goes is dropped.
+func (c *Clients) Forgetting(clusters cache.Cache) source.Source {
+	return source.Kind(clusters, &clusterv1.Cluster{}, handler.TypedFuncs[*clusterv1.Cluster, ctrl.Request]{
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*clusterv1.Cluster], _ workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			c.Forget(client.ObjectKeyFromObject(e.Object))
+		},
+	})
 }
 
 // Forget drops the client of a Cluster that is gone.
