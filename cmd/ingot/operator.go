@@ -78,7 +78,7 @@ The host controllers do not start while Metal3's own operator leads in the clust
 	f.DurationVar(&flags.opts.NodeReuseWait, "node-reuse-wait", 0, "longest wait of machines for hosts that are reserved for their owner (default no limit)")
 	f.IntVar(&flags.opts.RemediationBudget, "remediation-budget", fencing.DefaultBudget, "hosts of a cluster that may be fenced at once")
 	f.DurationVar(&flags.opts.RemediationNodeTimeout, "remediation-node-timeout", fencing.DefaultNodeTimeout, "how long health checks are suspended for the Node of a fenced machine to come back")
-	f.BoolVar(&flags.opts.RemediationExtraActions, "remediation-extra-actions", false, "also fence hosts that are off without a hold, and end holds without effect")
+	f.BoolVar(&flags.opts.RemediationExtraActions, "remediation-extra-actions", false, "also fence hosts that are off without a hold, end holds without effect, and let machines boot before they are powered off again")
 	f.IntVar(&flags.opts.Webhook.Port, "webhook-port", 0, "TCP port to serve admission webhooks on (default none)")
 	f.StringVar(&flags.opts.Webhook.CertDir, "webhook-cert-dir", "", "folder with tls.crt and tls.key for webhooks (default: a certificate that the operator makes and renews)")
 	f.StringVar(&flags.opts.Webhook.Namespace, "webhook-namespace", "", "namespace of the Service ingot-webhook and of the certificate's Secret (default: the one this runs in, else ingot-system)")

@@ -58,18 +58,16 @@ func (o *Operator) remediationControllers(recorder events.EventRecorder, options
 	cached, live, cache := o.manager.GetClient(), o.manager.GetAPIReader(), o.manager.GetCache()
 	return func() ([]controller.Controller, error) {
 		clients := workload.New(live, o.manager.GetScheme())
+		guard := fencing.NewGuard(live)
 		fenced, fencedErr := fencing.New(fencing.Config{
-			Client: cached, Live: live, Workloads: clients, FindNode: workload.FindNode, Recorder: recorder, Metrics: m, Now: time.Now,
+			Client: cached, Live: live, Workloads: clients, FindNode: workload.FindNode, Guard: guard, Recorder: recorder, Metrics: m, Now: time.Now,
 			Budget: o.opts.RemediationBudget, NodeTimeout: o.opts.RemediationNodeTimeout, ExtraActions: o.opts.RemediationExtraActions,
 		}).Controller(cache, options)
 		remediated, remediatedErr := remediation.New(remediation.Config{
 			Client: cached, Live: live, Workload: clients, FindNode: workload.FindNode, ProvenOff: fencing.ProvenOff, DoubtNode: fencing.DoubtNode,
-			Recorder: recorder, Metrics: attempts, Now: time.Now,
-		}).Controller(cache, options)
-		if err := errors.Join(fencedErr, remediatedErr); err != nil {
-			return nil, err
-		}
-		return []controller.Controller{fenced, remediated}, remediated.Watch(clients.Gone(cache))
+			Guard: guard, Recorder: recorder, Metrics: attempts, Now: time.Now,
+		}).Controller(cache, options, clients.Gone(cache))
+		return []controller.Controller{fenced, remediated}, errors.Join(fencedErr, remediatedErr)
 	}, nil
 }
 

@@ -41,13 +41,18 @@ const (
 	// ExternalRemediationAnnotation on a Machine requests that its host is powered off, its
 	// Node deleted and its host powered on again. Any value counts.
 	ExternalRemediationAnnotation = "host.metal3.io/external-remediation"
+	// ForcedRemediation is the value of ExternalRemediationAnnotation that is followed even if the
+	// host was powered on a moment ago, where others are not.
+	ForcedRemediation = "force"
 
 	// RequestedByAnnotation on a Machine says which attempt of which Metal3Remediation has set
 	// ExternalRemediationAnnotation. It has the same value, and stays when that is removed.
 	RequestedByAnnotation = "remediation.metal3.io/requested-by"
 
 	// OutOfServiceAnnotation on a Node names the Metal3Remediation that has set the taint
-	// node.kubernetes.io/out-of-service: "<namespace>/<name>".
+	// node.kubernetes.io/out-of-service: "<namespace>/<name>". On a Metal3Remediation it names the
+	// Node that it may have put out of service: from before the taint is set until it is known to
+	// be gone. The host is not powered on meanwhile.
 	OutOfServiceAnnotation = "remediation.metal3.io/out-of-service"
 
 	// NodeLabelsBackupAnnotation and NodeAnnotationsBackupAnnotation on a Metal3Remediation

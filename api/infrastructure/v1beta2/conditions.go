@@ -141,6 +141,34 @@ const (
 	DisassociateM3MetaDataFailedReason = "DisassociateM3MetaDataFailed"
 )
 
+// ProgressingCondition of a Metal3Remediation reports whether it gets on by itself. False means that
+// somebody should look. It says what is waited for, and stays as it is while something is done.
+const ProgressingCondition = "Progressing"
+
+// Reasons of ProgressingCondition. Others are WaitingForNodeReason, WaitingForNodeDeletionReason and
+// PoweringOffReason, which are True; PowerOffNotConfirmedReason and WaitingForControlPlaneReason, which
+// are False; and why a machine cannot be remediated, which is False.
+const (
+	// WaitingForPodsReason means that pods or volumes are not gone from the Node, which is out of
+	// service. True.
+	WaitingForPodsReason = "WaitingForPods"
+	// NodeUnknownReason means that it is not known whether the machine has a Node, and which. False.
+	NodeUnknownReason = "NodeUnknown"
+	// PoweringOnReason means that the host may be powered on and is not on yet. True.
+	PoweringOnReason = "PoweringOn"
+	// RecoveringReason means that the Machine has the annotation for its recovery. True.
+	RecoveringReason = "Recovering"
+	// RecoveryNotFinishedReason means that this recovery has not ended in time. False.
+	RecoveryNotFinishedReason = "RecoveryNotFinished"
+	// WaitingForOtherRecoveryReason means that somebody else has set that annotation. True, and
+	// False when it has not gone in time.
+	WaitingForOtherRecoveryReason = "WaitingForOtherRecovery"
+	// WaitingForHealthReason means that the machine has time to become healthy. True.
+	WaitingForHealthReason = "WaitingForHealth"
+	// MachineHandedOverReason means that the owner of the Machine has to replace it. True.
+	MachineHandedOverReason = "MachineHandedOver"
+)
+
 // AutoscaledToHostsCondition of a MachineDeployment or a MachineSet reports whether its size
 // follows the number of hosts.
 const AutoscaledToHostsCondition = "AutoscaledToHosts"

@@ -50,4 +50,7 @@ const (
 	PowerOffNotConfirmedReason = "PowerOffNotConfirmed"
 	// WaitingForNodeDeletionReason means that the Node is being deleted and still has finalizers.
 	WaitingForNodeDeletionReason = "WaitingForNodeDeletion"
+	// NodeDeletionBlockedReason means that the host is proven to be off for too long, and that its Node
+	// cannot be deleted; the message says why. The host stays off.
+	NodeDeletionBlockedReason = "NodeDeletionBlocked"
 )

@@ -60,6 +60,13 @@ type Metal3RemediationSpec struct {
 
 // Metal3RemediationStatus is how far a remediation is. Written by the operator.
 type Metal3RemediationStatus struct {
+	// conditions are Progressing.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
 	// phase is how far it is. Unset means that it has not begun.
 	// +optional
 	Phase RemediationPhase `json:"phase,omitempty"`
@@ -101,6 +108,14 @@ type Metal3Remediation struct {
 	// status is how far that is.
 	// +optional
 	Status Metal3RemediationStatus `json:"status,omitzero"`
+}
+
+// GetConditions returns the conditions.
+func (r *Metal3Remediation) GetConditions() []metav1.Condition { return r.Status.Conditions }
+
+// SetConditions replaces the conditions.
+func (r *Metal3Remediation) SetConditions(conditions []metav1.Condition) {
+	r.Status.Conditions = conditions
 }
 
 // Metal3RemediationList is a list of remediations.

@@ -93,10 +93,16 @@ func wait(after time.Duration, reason, format string, args ...any) decision {
 	return decision{reason: reason, message: fmt.Sprintf(format, args...), after: after}
 }
 
-// isStuckBy reports whether the machine is held off and not proven to be off in time. A decision that
+// stuckReasons are the reasons of a recovery that does not get on while its host is held off.
+var stuckReasons = map[string]bool{
+	v1beta2.PowerOffNotConfirmedReason: true,
+	v1beta2.NodeDeletionBlockedReason:  true,
+}
+
+// isStuckBy reports whether the machine is held off and the recovery does not get on. A decision that
 // shows nothing leaves what is shown.
 func (d decision) isStuckBy(shown string) bool {
-	return d.reason == v1beta2.PowerOffNotConfirmedReason || d.reason == "" && shown == v1beta2.PowerOffNotConfirmedReason
+	return stuckReasons[d.reason] || d.reason == "" && stuckReasons[shown]
 }
 
 // decide is pure. Guards come first: what is paused, orphaned or foreign is not in the table.
@@ -181,7 +187,7 @@ func follow(f facts, l limits) decision {
 		other := s
 		other.node = !s.node
 		if !s.held || table[other] != r {
-			return unknown(f)
+			return unknown(f, s)
 		}
 	}
 	if l.extra && r.extra != noExtra {
@@ -215,12 +221,27 @@ func follow(f facts, l limits) decision {
 // since, and then nothing can be measured from it.
 func isPast(t *metav1.Time, now time.Time) bool { return t != nil && !t.After(now) }
 
-// unknown says why nothing is done without knowledge of the Node.
-func unknown(f facts) decision {
+// unknown says why nothing is done without knowledge of the Node. A request and a hold wait for that
+// only when the host is proven to be off.
+func unknown(f facts, s situation) decision {
+	d := wait(nodePoll, v1beta2.WorkloadClusterUnreachableReason, "Nothing is known about the Node, so that nothing is done: %s", f.unreachable)
 	if f.ambiguous != "" {
-		return wait(nodePoll, v1beta2.AmbiguousNodeReason, "It is not certain which Node is that of the machine, so that nothing is done: %s", f.ambiguous)
+		d = wait(nodePoll, v1beta2.AmbiguousNodeReason, "It is not certain which Node is that of the machine, so that nothing is done: %s", f.ambiguous)
 	}
-	return wait(nodePoll, v1beta2.WorkloadClusterUnreachableReason, "Nothing is known about the Node, so that nothing is done: %s", f.unreachable)
+	if s.requested && s.held && isOverdue(f.host, f.now) {
+		return blocked(f, d.message)
+	}
+	return d
+}
+
+// blocked shows that the Node of a host that is off cannot be deleted. Health checks may look at the
+// Machine meanwhile; they are suspended again before the Node is deleted.
+func blocked(f facts, why string) decision {
+	if isSuspended(f.machine) {
+		return write(endSkip)
+	}
+	return wait(nodePoll, v1beta2.NodeDeletionBlockedReason, "Host %s is proven to be off since %s, and stays off until its Node is deleted or the annotation %s is removed from the Machine. %s",
+		f.host.Name, confirmedAt(f.host).UTC().Format(time.RFC3339), v1beta2.ExternalRemediationAnnotation, why)
 }
 
 // extraOf is the extra action of a row, if its time has come.
@@ -230,6 +251,8 @@ func extraOf(f facts, l limits, e extra) (decision, bool) {
 		return write(removeHold), holdOf(f.host).age(f.now) >= holdExpiry
 	case finishRequest:
 		return write(removeRequest), backupOf(f.machine) != nil
+	case awaitBoot:
+		return whileBooting(f, l)
 	default: // holdAfterGrace
 		seen := stageOf(f.machine)
 		if seen == nil || !isPast(seen.OffSince, f.now) {
@@ -240,6 +263,22 @@ func extraOf(f facts, l limits, e extra) (decision, bool) {
 		}
 		return begin(f, l), true
 	}
+}
+
+// whileBooting keeps a machine that may be booting from being powered off again by a request that was made
+// meanwhile. When its Node comes back in time, the machine is recovered and the request is removed;
+// otherwise it is followed then.
+func whileBooting(f facts, l limits) (d decision, applies bool) {
+	s := stageOf(f.machine)
+	if isForced(f.machine) || s == nil || !isPast(s.ReleasedAt, f.now) || f.now.Sub(s.ReleasedAt.Time) >= l.nodeTimeout {
+		return decision{}, false
+	}
+	if f.node != nil && f.node.DeletionTimestamp.IsZero() {
+		return write(removeRequest), true
+	}
+	d = finish(f, l)
+	d.message += fmt.Sprintf("; a request that is made meanwhile is followed after that, unless its value is %q", v1beta2.ForcedRemediation)
+	return d, true
 }
 
 // begin starts a cycle, unless that is not possible or not the time for it.
@@ -294,6 +333,8 @@ func held(f facts, do action, unproven string) decision {
 	case stuck:
 		return wait(longPoll, v1beta2.PowerOffNotConfirmedReason, "The Node stays, because the machine is not proven to be off since %s: %s; repair the host or its BMC, or remove the annotation %s from the Machine",
 			h.RequestedAt.UTC().Format(time.RFC3339), unproven, v1beta2.ExternalRemediationAnnotation)
+	case unproven == "" && isLeaving(f, do) && isOverdue(f.host, f.now):
+		return blocked(f, leaving(f))
 	case !marked:
 		return write(markCycle)
 	case unproven != "":
@@ -305,12 +346,20 @@ func held(f facts, do action, unproven string) decision {
 		return write(renewHold)
 	case backupOf(f.machine) == nil || backupOf(f.machine).isFor(f.node.UID):
 		return write(saveNode)
-	case !f.node.DeletionTimestamp.IsZero():
-		return wait(nodePoll, v1beta2.WaitingForNodeDeletionReason, "Node %s is being deleted and still has the finalizers %s; host %s stays off until it is gone",
-			f.node.Name, strings.Join(f.node.Finalizers, ", "), f.host.Name)
+	case isLeaving(f, do):
+		return wait(nodePoll, v1beta2.WaitingForNodeDeletionReason, "%s; host %s stays off until it is gone", leaving(f), f.host.Name)
 	default:
 		return write(deleteNode)
 	}
+}
+
+// isLeaving reports whether the Node that is to be deleted is being deleted already.
+func isLeaving(f facts, do action) bool {
+	return do == deleteNode && !f.node.DeletionTimestamp.IsZero()
+}
+
+func leaving(f facts) string {
+	return fmt.Sprintf("Node %s is being deleted and still has the finalizers %s", f.node.Name, strings.Join(f.node.Finalizers, ", "))
 }
 
 // isMarkedFor reports whether health checks of a Machine are suspended for this hold. A person

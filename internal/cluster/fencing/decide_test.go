@@ -30,6 +30,7 @@ func factsOf(s situation) facts {
 		Node: &nodeRef{"node-0", "node-uid-0"}, RequestedAt: *at(testNow),
 	}
 	host := offHost(holdKey, encode(value))
+	host.Status.PowerOffHolds[1].ConfirmedAt = at(testNow)
 	host.Status.PoweredOn = s.on
 	if !s.held {
 		host.Annotations, host.Status.PowerOffHolds = nil, nil
@@ -124,6 +125,44 @@ func TestExtraActionsAreTakenOnlyWhenTheyAreSwitchedOn(t *testing.T) {
 					t.Errorf("%s, want %s", got, tt.want)
 				case !extra && slices.Contains([]action{removeHold, addHold, removeRequest, noteOff, deleteNode}, got):
 					t.Errorf("%s without the extra actions", got)
+				}
+			}
+		})
+	}
+}
+
+func TestAMachineThatBootsIsPoweredOffAgainOnlyIfThatIsForcedOrTheExtraActionsAreOff(t *testing.T) {
+	booting, back := [4]int{0, 1, 1, 0}, [4]int{1, 1, 1, 0}
+	for _, tt := range []struct {
+		name  string
+		bits  [4]int
+		since time.Duration // since the host may be on
+		value string        // of the request
+		want  action        // with the extra actions
+	}{
+		{"it boots", booting, time.Minute, "", doNothing},
+		{"it boots nearly too long", booting, DefaultNodeTimeout - time.Second, "", doNothing},
+		{"it boots too long", booting, DefaultNodeTimeout, "", addHold},
+		{"it is back", back, time.Minute, "", removeRequest},
+		{"it is back late", back, DefaultNodeTimeout, "", addHold},
+		{"the clock was set back", booting, -time.Minute, "", addHold},
+		{"forced", booting, time.Minute, v1beta2.ForcedRemediation, addHold},
+		{"forced and back", back, time.Minute, v1beta2.ForcedRemediation, addHold},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, extra := range []bool{false, true} {
+				f, l := factsOf(row(tt.bits)), testLimits
+				l.extra = extra
+				f.machine.Annotations[v1beta2.ExternalRemediationAnnotation] = tt.value
+				f.machine.Annotations[v1beta2.RemediationStageAnnotation] = encode(stage{ReleasedAt: at(testNow.Add(-tt.since))})
+				f.machine.Annotations[v1beta2.RestorePendingAnnotation] = encode(backup{Node: nodeRef{"node-0", "node-uid-before"}})
+				want := addHold
+				if extra {
+					want = tt.want
+				}
+				d := decide(f, l)
+				if d.do != want || want == doNothing && d.reason != v1beta2.WaitingForNodeReason {
+					t.Errorf("extra actions %t: %s with reason %q, want %s", extra, d.do, d.reason, want)
 				}
 			}
 		})
@@ -234,7 +273,7 @@ func TestGuardsComeBeforeTheTable(t *testing.T) {
 			f.occupied = []string{"host-1"}
 			f.machine.Annotations[v1beta2.RemediationStageAnnotation] = encode(stage{ReleasedAt: at(testNow)})
 		}, closeCycle, v1beta2.WaitingForBudgetReason},
-		{"an earlier cycle does not delay the next", toBegin, func(f *facts) {
+		{"an earlier cycle does not delay the next without the extra actions", toBegin, func(f *facts) {
 			f.machine.Annotations[v1beta2.RemediationStageAnnotation] = encode(stage{ReleasedAt: at(testNow)})
 		}, addHold, ""},
 		{"another holder", toBegin, func(f *facts) { f.host.Annotations = map[string]string{testKey: ""} }, addHold, ""},

@@ -29,6 +29,9 @@ const (
 	eventPowerOffNotConfirmed  = "PowerOffNotConfirmed"
 	eventHostOff               = "HostOff"
 	eventForeignHold           = "ForeignHold"
+	eventAmbiguousNode         = "AmbiguousNode"
+	eventNodeDeletionBlocked   = "NodeDeletionBlocked"
+	eventRequestDropped        = "RequestDropped"
 )
 
 // warnings are the events of conditions that somebody should look at.
@@ -37,6 +40,8 @@ var warnings = map[string]string{
 	v1beta2.PowerOffNotConfirmedReason:  eventPowerOffNotConfirmed,
 	v1beta2.HostOffReason:               eventHostOff,
 	v1beta2.ForeignHoldReason:           eventForeignHold,
+	v1beta2.AmbiguousNodeReason:         eventAmbiguousNode,
+	v1beta2.NodeDeletionBlockedReason:   eventNodeDeletionBlocked,
 }
 
 // effect makes the one write of a pass.
@@ -51,8 +56,8 @@ func (r *Reconciler) effect(ctx context.Context, p *pass, do action) error {
 
 // addHold sets the hold if others still let the host be fenced.
 func (r *Reconciler) addHold(ctx context.Context, p *pass) error {
-	r.adding.Lock()
-	defer r.adding.Unlock()
+	r.Guard.holding.Lock()
+	defer r.Guard.holding.Unlock()
 	if err := r.readOthers(ctx, &p.facts); err != nil {
 		return err
 	}
@@ -75,9 +80,6 @@ func (r *Reconciler) setHold(ctx context.Context, p *pass) error {
 	}
 	if p.node != nil {
 		value.Node = &nodeRef{Name: p.node.Name, UID: p.node.UID}
-	}
-	if before := holdOf(p.host); before != nil && before.isOf(p.machine) {
-		value.RequestedAt = before.RequestedAt
 	}
 	return r.annotate(ctx, p.host, func(annotations map[string]string) { annotations[holdKey] = encode(value) })
 }
@@ -140,7 +142,11 @@ func (r *Reconciler) restoreNode(ctx context.Context, p *pass) error {
 }
 
 func (r *Reconciler) removeRequest(ctx context.Context, p *pass) error {
-	return r.annotate(ctx, p.machine, without(v1beta2.ExternalRemediationAnnotation))
+	if err := r.annotate(ctx, p.machine, without(v1beta2.ExternalRemediationAnnotation)); err != nil || p.node == nil {
+		return err
+	}
+	r.event(p, corev1.EventTypeNormal, eventRequestDropped, "The request that was made while the machine booted is removed: Node %s is back", p.node.Name)
+	return nil
 }
 
 // markCycle suspends the health checks of the Machine, unless a person has done so.
@@ -207,12 +213,15 @@ func (r *Reconciler) annotate(ctx context.Context, obj client.Object, change fun
 	return r.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// show writes the condition of the Metal3Machine when it changed.
+// show writes the condition of the Metal3Machine when it changed, and tells of it.
 func (r *Reconciler) show(ctx context.Context, p *pass, d decision) error {
 	if d.reason == "" || p.machine == nil {
 		return nil
 	}
-	if p.m3m != nil && p.m3m.DeletionTimestamp.IsZero() {
+	shown := p.shown
+	if p.m3m == nil || !p.m3m.DeletionTimestamp.IsZero() {
+		shown = r.told.swap(client.ObjectKeyFromObject(p.machine), d.reason, shown)
+	} else {
 		before := p.m3m.DeepCopy()
 		c := d.condition()
 		c.Message, c.ObservedGeneration, c.LastTransitionTime = shorten(c.Message), p.m3m.Generation, *at(p.now)
@@ -223,7 +232,7 @@ func (r *Reconciler) show(ctx context.Context, p *pass, d decision) error {
 			return fmt.Errorf("show condition %s of Metal3Machine %s: %w", c.Type, p.m3m.Name, err)
 		}
 	}
-	if reason := warnings[d.reason]; reason != "" && d.reason != p.shown {
+	if reason := warnings[d.reason]; reason != "" && d.reason != shown {
 		r.event(p, corev1.EventTypeWarning, reason, "%s", d.message)
 	}
 	return nil

@@ -1,10 +1,12 @@
 package fencing
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,6 +74,55 @@ func TestAHostOfTheControlPlaneThatIsHeldOffIsNotReadyWhateverItsMachineSays(t *
 			w.live(0)
 			w.live(1)
 			w.checkRecovered(1, "")
+		})
+	}
+}
+
+func TestAMachineOfTheControlPlaneThatOthersKeepOffIsNotReadyWhateverItSays(t *testing.T) {
+	hold := func(key string) (change, back func(w *world)) {
+		return func(w *world) {
+				w.changeHost(0, func(h *v1alpha1.BareMetalHost) {
+					h.Annotations = merged(h.Annotations, map[string]string{key: `{"mode":"hard"}`})
+				})
+			}, func(w *world) {
+				w.changeHost(0, func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, key) })
+			}
+	}
+	online := func(on bool) func(w *world) {
+		return func(w *world) { w.changeHost(0, func(h *v1alpha1.BareMetalHost) { h.Spec.Online = on }) }
+	}
+	powered := func(on bool) func(w *world) {
+		return func(w *world) { w.changeHost(0, func(h *v1alpha1.BareMetalHost) { h.Status.PoweredOn = on }) }
+	}
+	healthy := func(status metav1.ConditionStatus) func(w *world) {
+		return func(w *world) {
+			w.changeMachine(0, func(m *clusterv1.Machine) {
+				meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: status, Reason: "Test"})
+			})
+		}
+	}
+	byRemediation, goes := hold(v1beta2.MetalRemediationAnnotationPrefix + "uid")
+	byPerson, leaves := hold(testKey)
+	byReboot, ends := hold(v1alpha1.RebootAnnotation)
+	for name, tt := range map[string]struct{ change, back func(w *world) }{
+		"held by a Metal3Remediation":    {byRemediation, goes},
+		"held by a person":               {byPerson, leaves},
+		"about to be restarted":          {byReboot, ends},
+		"switched off by its spec":       {online(false), online(true)},
+		"off":                            {powered(false), powered(true)},
+		"unhealthy, says a health check": {healthy(metav1.ConditionFalse), healthy(metav1.ConditionTrue)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newControlPlane(t, 3)
+			tt.change(w)
+			w.request(1)
+			if w.passes(1); w.reason(1) != v1beta2.WaitingForControlPlaneReason || isHeld(w.host(1)) {
+				t.Errorf("condition %q, host %v", w.reason(1), w.host(1).Annotations)
+			}
+			tt.back(w)
+			old := w.theNode(1).UID
+			w.live(1)
+			w.checkRecovered(1, old)
 		})
 	}
 }
@@ -226,6 +277,94 @@ func TestANodeThatMayBeAnotherMachinesIsNotDeleted(t *testing.T) {
 				t.Errorf("Node %v, condition %q", w.theNode(0), w.reason(tt.fenced))
 			}
 		})
+	}
+}
+
+// untilProven makes passes until the host is proven to be off.
+func (w *world) untilProven(i int) {
+	w.Helper()
+	for range 10 {
+		if h := w.host(i); ProvenOff(h, holdKey, h.Annotations[holdKey]) == nil {
+			return
+		}
+		w.passes(i)
+		w.operate(i)
+	}
+	w.Fatalf("the host is not proven to be off: %+v", w.host(i).Status)
+}
+
+func TestANodeThatCannotBeDeletedInTimeAfterTheProofIsShownAndGivesThePlaceBack(t *testing.T) {
+	for name, tt := range map[string]struct {
+		reason    string // before the time is over
+		hide, end func(w *world)
+	}{
+		"another Machine names it, too": {
+			v1beta2.AmbiguousNodeReason,
+			func(w *world) { w.nameNode(1, w.theNode(0), "") },
+			func(w *world) {
+				w.changeMachine(1, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = name("node", 1) })
+			},
+		},
+		"the workload cluster does not answer": {
+			v1beta2.WorkloadClusterUnreachableReason,
+			func(w *world) { w.silent = true },
+			func(w *world) { w.silent = false },
+		},
+		"it has finalizers": {
+			v1beta2.WaitingForNodeDeletionReason,
+			func(w *world) { w.finalize(0, "example.org/cleanup") },
+			func(w *world) { w.finalize(0) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2)
+			old := w.theNode(0).UID
+			w.request(0)
+			w.untilProven(0)
+			tt.hide(w)
+			w.passes(0)
+			w.now = w.now.Add(ConfirmTimeout - time.Minute)
+			w.request(1)
+			w.passes(0)
+			w.passes(1)
+			if w.reason(0) != tt.reason || w.reason(1) == v1beta2.PoweringOffReason || w.metric("ingot_fencing_stuck") != 0 {
+				t.Errorf("conditions %q and %q, %v stuck before the time is over", w.reason(0), w.reason(1), w.metric("ingot_fencing_stuck"))
+			}
+			w.events()
+			w.now = w.now.Add(time.Minute)
+			w.passes(0)
+			w.now = w.now.Add(time.Minute)
+			w.passes(0)
+			if w.reason(0) != v1beta2.NodeDeletionBlockedReason || isMarked(w.theMachine(0)) || !isHeld(w.host(0)) {
+				t.Errorf("condition %q, Machine %v, host %v", w.reason(0), w.theMachine(0).Annotations, w.host(0).Annotations)
+			}
+			if told := w.events(); len(told) != 1 || !strings.Contains(told[0], eventNodeDeletionBlocked) {
+				t.Errorf("events %q, want one", told)
+			}
+			if n := w.metric("ingot_fencing_stuck"); n != 1 {
+				t.Errorf("%v stuck, want 1", n)
+			}
+			p, err := w.r.read(t.Context(), client.ObjectKeyFromObject(w.theMachine(1)))
+			if err != nil || len(p.occupied) > 0 {
+				t.Errorf("error %v, places taken by %q, want none", err, p.occupied)
+			}
+			tt.end(w)
+			w.live(0)
+			w.checkRecovered(0, old)
+			if n := w.metric("ingot_fencing_stuck"); n != 0 {
+				t.Errorf("%v stuck after the recovery, want none", n)
+			}
+		})
+	}
+}
+
+// finalize gives a Node finalizers.
+func (w *world) finalize(i int, finalizers ...string) {
+	w.Helper()
+	node := w.theNode(i)
+	node.Finalizers = finalizers
+	if err := w.nodes.Update(w.Context(), node); err != nil {
+		w.Fatal(err)
 	}
 }
 

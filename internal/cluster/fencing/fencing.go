@@ -11,7 +11,6 @@ package fencing
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +52,8 @@ type Config struct {
 	// of those given. It returns nil and no error when there is none; a Node with the provider
 	// ID of another machine is none.
 	FindNode func(ctx context.Context, c client.Client, machine *clusterv1.Machine, providerIDs ...string) (*corev1.Node, error)
+	// Guard keeps the majority of control planes. It is shared with everything that holds hosts off.
+	Guard    *Guard
 	Recorder events.EventRecorder
 	Metrics  *Metrics
 	Now      func() time.Time
@@ -70,9 +71,7 @@ type Config struct {
 type Reconciler struct {
 	Config
 
-	// adding is held while others are counted and a hold is set, so that two passes of
-	// different Machines do not take the same place.
-	adding sync.Mutex
+	told memory
 }
 
 // New returns a reconciler.
@@ -83,7 +82,7 @@ func New(config Config) *Reconciler {
 	if config.NodeTimeout == 0 {
 		config.NodeTimeout = DefaultNodeTimeout
 	}
-	return &Reconciler{Config: config}
+	return &Reconciler{Config: config, told: memory{reasons: map[types.NamespacedName]string{}}}
 }
 
 func (r *Reconciler) limits() limits {
@@ -104,6 +103,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	p, err := r.read(ctx, request.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read what belongs to Machine %s: %w", request.NamespacedName, err)
+	}
+	if p.machine == nil || !isConcerned(p.machine) {
+		r.told.forget(request.NamespacedName)
 	}
 	d := decide(p.facts, r.limits())
 	r.Metrics.showStuck(request.NamespacedName, d.isStuckBy(p.shown))
@@ -184,14 +186,11 @@ func (r *Reconciler) readOthers(ctx context.Context, f *facts) error {
 	if !isControlPlane(f.machine) {
 		return nil
 	}
-	var controlPlane clusterv1.MachineList
-	err := r.Live.List(ctx, &controlPlane, client.InNamespace(f.machine.Namespace), client.HasLabels{clusterv1.MachineControlPlaneLabel},
-		client.MatchingLabels{clusterv1.ClusterNameLabel: f.machine.Spec.ClusterName})
-	if err != nil {
-		return fmt.Errorf("count the machines of the control plane that are ready: %w", err)
+	controlPlane, err := r.Guard.controlPlane(ctx, f.machine)
+	if err == nil {
+		f.endangered = endangered(f.machine, controlPlane, hosts.Items)
 	}
-	f.endangered = endangered(f.machine, controlPlane.Items, hosts.Items)
-	return nil
+	return err
 }
 
 // readNode finds the Node, or why nothing is known about it.

@@ -27,7 +27,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		}, []string{"namespace", "cluster"}),
 		stuck: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "ingot_fencing_stuck",
-			Help: "1 for each Machine whose host is held off and not proven to be off in time.",
+			Help: "1 for each Machine whose host is held off and not proven to be off in time, or whose Node cannot be deleted in time after that.",
 		}, []string{"namespace", "machine"}),
 	}
 	for _, c := range []prometheus.Collector{m.started, m.deleted, m.stuck} {

@@ -101,6 +101,11 @@ func isRequested(m *clusterv1.Machine) bool {
 	return requested
 }
 
+// isForced reports whether the request of a Machine is to be followed at once.
+func isForced(m *clusterv1.Machine) bool {
+	return m.Annotations[v1beta2.ExternalRemediationAnnotation] == v1beta2.ForcedRemediation
+}
+
 // isMarked reports whether we have suspended the health checks of a Machine.
 func isMarked(m *clusterv1.Machine) bool {
 	return m.Annotations[clusterv1.MachineSkipRemediationAnnotation] == v1beta2.SkipRemediationMarker

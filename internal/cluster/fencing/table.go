@@ -55,6 +55,7 @@ const (
 	expireHold           // remove a hold whose request was withdrawn and that has no effect
 	finishRequest        // remove the request if the Node was deleted for it
 	holdAfterGrace       // add a hold if the host stays off
+	awaitBoot            // do not add a hold while the machine boots after an earlier one
 )
 
 // rule is what is done in a row.
@@ -71,7 +72,7 @@ var table = map[situation]rule{
 	{node: false, requested: false, on: true, held: true}:   {doNothing, expireHold},
 	{node: false, requested: true, on: false, held: false}:  {doNothing, finishRequest},
 	{node: false, requested: true, on: false, held: true}:   {removeRequest, noExtra},
-	{node: false, requested: true, on: true, held: false}:   {addHold, noExtra},
+	{node: false, requested: true, on: true, held: false}:   {addHold, awaitBoot},
 	{node: false, requested: true, on: true, held: true}:    {doNothing, noExtra},
 	{node: true, requested: false, on: false, held: false}:  {doNothing, noExtra},
 	{node: true, requested: false, on: false, held: true}:   {removeHold, noExtra},
@@ -79,6 +80,6 @@ var table = map[situation]rule{
 	{node: true, requested: false, on: true, held: true}:    {doNothing, expireHold},
 	{node: true, requested: true, on: false, held: false}:   {doNothing, holdAfterGrace},
 	{node: true, requested: true, on: false, held: true}:    {deleteNode, noExtra},
-	{node: true, requested: true, on: true, held: false}:    {addHold, noExtra},
+	{node: true, requested: true, on: true, held: false}:    {addHold, awaitBoot},
 	{node: true, requested: true, on: true, held: true}:     {doNothing, noExtra},
 }

@@ -91,7 +91,7 @@ func newWorld(tb testing.TB, machines int) *world {
 	}
 	scheme := testScheme()
 	w.mgmt = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&clusterv1.Machine{}, &v1beta2.Metal3Machine{}, &v1alpha1.BareMetalHost{}).Build()
+		WithStatusSubresource(&clusterv1.Machine{}, &v1beta2.Metal3Machine{}, &v1beta2.Metal3Remediation{}, &v1alpha1.BareMetalHost{}).Build()
 	w.nodes = fake.NewClientBuilder().WithScheme(scheme).WithObjects(nodes...).Build()
 	w.start()
 	return w
@@ -151,7 +151,7 @@ func (w *world) start(options ...func(*Config)) {
 	}
 	config := Config{
 		Client: w.observed(w.mgmt), Live: w.mgmt, Workloads: w, FindNode: w.findNode,
-		Recorder: w.notes, Metrics: metrics, Now: func() time.Time { return w.now },
+		Guard: NewGuard(w.mgmt), Recorder: w.notes, Metrics: metrics, Now: func() time.Time { return w.now },
 	}
 	for _, option := range options {
 		option(&config)

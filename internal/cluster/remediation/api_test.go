@@ -22,6 +22,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/fencing"
 	"github.com/ingot-metal/ingot/internal/cluster/workload"
 	"github.com/ingot-metal/ingot/internal/controlplane"
 )
@@ -63,10 +64,11 @@ func TestARemediationOnARealAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	skip := true
+	clients := workload.New(mgr.GetAPIReader(), scheme(t))
 	c, err := New(Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workload: workload.New(mgr.GetAPIReader(), scheme(t)), Recorder: silent{}, Now: time.Now,
-		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: (&life{}).doubtNode, Metrics: metrics,
-	}).Controller(mgr.GetCache(), controller.Options{SkipNameValidation: &skip})
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workload: clients, Recorder: silent{}, Now: time.Now,
+		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: (&life{}).doubtNode, Metrics: metrics, Guard: fencing.NewGuard(mgr.GetAPIReader()),
+	}).Controller(mgr.GetCache(), controller.Options{SkipNameValidation: &skip}, clients.Gone(mgr.GetCache()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,6 +184,19 @@ func TestARemediationOnARealAPIServer(t *testing.T) {
 	if read(host); len(host.Annotations) > 0 || !read(node) || slices.ContainsFunc(node.Spec.Taints, isOutOfService) {
 		t.Errorf("the host has %v, the Node %v", host.Annotations, node.Spec.Taints)
 	}
+
+	key := client.ObjectKey{Namespace: ns, Name: "edge"}
+	before, err := clients.Client(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: named(key.Name, "")}); err != nil {
+		t.Fatal(err)
+	}
+	eventually("a new client for a Cluster that is gone", func() bool {
+		c, err := clients.Client(t.Context(), key)
+		return err == nil && c != before
+	})
 }
 
 // silent hears no events.

@@ -28,16 +28,16 @@ import (
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Controller returns the controller that runs the reconciler for changes in cache. The caller
-// starts and stops it.
-func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
+// Controller returns the controller that runs the reconciler for changes in cache, and for other sources
+// of requests. The caller starts and stops it.
+func (r *Reconciler) Controller(cache cache.Cache, options controller.Options, others ...source.Source) (controller.Controller, error) {
 	options.Reconciler = r
-	return watch.Controller("remediation", options,
+	return watch.Controller("remediation", options, append([]source.Source{
 		source.Kind(cache, &v1beta2.Metal3Remediation{}, &handler.TypedEnqueueRequestForObject[*v1beta2.Metal3Remediation]{}),
 		source.Kind(cache, &clusterv1.Machine{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofMachine), watch.Updates[*clusterv1.Machine](watch.Annotations, watch.Deletion)),
 		source.Kind(cache, &v1alpha1.BareMetalHost{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofHost), watch.Updates(watch.Generation, watch.Deletion, watch.Annotations, powerChanged)),
 		source.Kind(cache, &clusterv1.Cluster{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofCluster), watch.Updates[*clusterv1.Cluster](watch.Generation, watch.Deletion)),
-	)
+	}, others...)...)
 }
 
 // powerChanged sees changes of the power of a host, and of what the host says about holds.

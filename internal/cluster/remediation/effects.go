@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -40,7 +41,7 @@ func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
 	case fail:
 		return r.patchStatus(ctx, m, func() { status.Phase = v1beta2.RemediationFailed })
 	case setHold:
-		return r.patch(ctx, s.host, func() { annotate(s.host, holdKey(m), holdValue(m)) })
+		return r.setHold(ctx, s)
 	case removeHold:
 		return r.removeHold(ctx, s)
 	case markHost:
@@ -56,7 +57,9 @@ func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
 		})
 	case withdraw:
 		return r.withdraw(ctx, s)
-	case taintNode, deleteNode, backUpNode, untaintNode, restoreNode, dropBackup:
+	case forgetTaint:
+		return r.patch(ctx, m, func() { delete(m.Annotations, v1beta2.OutOfServiceAnnotation) })
+	case recordTaint, taintNode, deleteNode, backUpNode, untaintNode, restoreNode, dropBackup:
 		return r.doWithNode(ctx, s, a)
 	default:
 		return nil // it waits
@@ -67,13 +70,15 @@ func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
 func (r *Reconciler) doWithNode(ctx context.Context, s *scope, a action) error {
 	m, node := s.remediation, s.workloadNode
 	switch a {
+	case recordTaint:
+		return r.patch(ctx, m, func() { annotate(m, v1beta2.OutOfServiceAnnotation, node.Name) })
 	case taintNode:
 		if err := r.isStillOff(ctx, s); err != nil {
 			return err
 		}
-		return patch(ctx, s.workload, node, func() { putOutOfService(m, node) })
+		return patch(ctx, s.workload, node, func() { addTaint(m, node) })
 	case untaintNode:
-		return patch(ctx, s.workload, node, func() { putInService(node) })
+		return patch(ctx, s.workload, node, func() { removeTaint(node) })
 	case backUpNode:
 		return r.patch(ctx, m, func() { backUp(m, node) })
 	case deleteNode:
@@ -104,10 +109,28 @@ func (r *Reconciler) isStillOff(ctx context.Context, s *scope) error {
 	if h.UID != s.host.UID || !related.Consumes(s.metal3Machine, &h) {
 		return fmt.Errorf("host %s is no longer that of Metal3Machine %s", h.Name, s.metal3Machine.Name)
 	}
-	if err := r.ProvenOff(&h, holdKey(s.remediation), holdValue(s.remediation)); err != nil {
+	key := holdKey(s.remediation)
+	if err := r.ProvenOff(&h, key, s.host.Annotations[key]); err != nil {
 		return fmt.Errorf("host %s is no longer proven to be off: %w", h.Name, err)
 	}
 	return nil
+}
+
+// setHold holds the host off, or gives the hold the value of this attempt.
+func (r *Reconciler) setHold(ctx context.Context, s *scope) error {
+	m := s.remediation
+	var node *corev1.Node
+	if s.node == presentNode {
+		node = s.workloadNode
+	}
+	set := func() error {
+		return r.patch(ctx, s.host, func() { annotate(s.host, holdKey(m), holdValue(m, node, s.now)) })
+	}
+	if s.isHeld() {
+		return set()
+	}
+	_, err := r.Guard.Hold(ctx, s.machine, set) // when it is not set, the next pass says what it waits for
+	return err
 }
 
 // removeHold removes the holds of one host.

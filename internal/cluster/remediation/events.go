@@ -5,24 +5,19 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 )
 
-// Reasons of events about a Metal3Remediation, besides those of obstacles.
+// Reasons of events about a Metal3Remediation, besides those of obstacles and those that the
+// condition Progressing has when it is False.
 const (
-	eventStarted             = "RemediationStarted"
-	eventNodeOutOfService    = "NodeOutOfService"
-	eventNodeDeleted         = "NodeDeleted"
-	eventNodeInService       = "NodeInService"
-	eventNodeRestored        = "NodeRestored"
-	eventHostReleased        = "HostReleased"
-	eventEvictionIncomplete  = "EvictionIncomplete"
-	eventHandedOver          = "MachineHandedOver"
-	eventPowerOffUnconfirmed = "PowerOffNotConfirmed"
-	eventRecoveryUnfinished  = "RecoveryNotFinished"
-	eventForeignRequest      = "WaitingForOtherRecovery"
-	eventNodeUnknown         = "NodeUnknown"
+	eventStarted            = "RemediationStarted"
+	eventNodeOutOfService   = "NodeOutOfService"
+	eventNodeDeleted        = "NodeDeleted"
+	eventNodeInService      = "NodeInService"
+	eventNodeRestored       = "NodeRestored"
+	eventHostReleased       = "HostReleased"
+	eventEvictionIncomplete = "EvictionIncomplete"
+	eventHandedOver         = "MachineHandedOver"
 )
 
 // actionRemediate is the action of all events.
@@ -37,17 +32,20 @@ var obstacles = map[obstacle]string{
 	offline:   "spec.online of the host is false, so that it is meant to be off",
 }
 
-// publish says what an action changed, and what is late.
+// publish says what an action changed.
 func (r *Reconciler) publish(s *scope, a action) {
 	kind, reason, note := eventOf(s, a)
-	if reason == "" {
-		return
+	if reason != "" {
+		r.event(s, kind, reason, note)
 	}
+}
+
+func (r *Reconciler) event(s *scope, kind, reason, note string) {
 	var about runtime.Object
 	if s.host != nil {
 		about = s.host
 	}
-	r.Recorder.Eventf(s.remediation, about, kind, reason, actionRemediate, "%s", note)
+	r.Recorder.Eventf(s.remediation, about, kind, reason, actionRemediate, "%s", shorten(note))
 }
 
 // eventOf is the event of an action; its reason is empty when there is none.
@@ -77,30 +75,8 @@ func eventOf(s *scope, a action) (kind, reason, note string) {
 		return good, eventHostReleased, "The host may be powered on again"
 	case tellOwner:
 		return bad, eventHandedOver, fmt.Sprintf("The machine did not become healthy in %d attempts: its host is marked as unhealthy, and its owner has to replace it", s.remediation.Status.RetryCount)
-	case waitForNode:
-		if s.node == unknownNode {
-			return bad, eventNodeUnknown, "It is not known whether the machine has a Node" + because(s.why)
-		}
-	case waitForPowerOff, waitForRecovery, waitForRequest:
-		return eventOfLateness(s, a)
 	}
 	return "", "", ""
-}
-
-// eventOfLateness says what an attempt waits for longer than it should.
-func eventOfLateness(s *scope, a action) (kind, reason, note string) {
-	if !s.isOver(s.remediation.Status.LastRemediated) {
-		return "", "", ""
-	}
-	switch a {
-	case waitForPowerOff:
-		reason, note = eventPowerOffUnconfirmed, fmt.Sprintf("The host is not proven to be off after %s, so that its Node stays%s", s.timeout, because(s.why))
-	case waitForRecovery:
-		reason, note = eventRecoveryUnfinished, fmt.Sprintf("The recovery that %s asks for has not ended after %s; see the events and conditions of the Machine and its host", v1beta2.ExternalRemediationAnnotation, s.timeout)
-	default:
-		reason, note = eventForeignRequest, fmt.Sprintf("Somebody else has set %s on the Machine; remove it if that recovery does not go on", v1beta2.ExternalRemediationAnnotation)
-	}
-	return corev1.EventTypeWarning, reason, note
 }
 
 func because(why string) string {

@@ -95,6 +95,7 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	s.expired, s.abandoned = s.isOver(m.Status.ReleasedAt), s.isOver(m.DeletionTimestamp)
 	s.ahead = s.released && m.Status.ReleasedAt.After(s.now)
 	s.backup = hasBackup(m)
+	_, s.recorded = m.Annotations[v1beta2.OutOfServiceAnnotation]
 	if s.machine == nil {
 		s.paused = related.IsPaused(nil, m)
 		s.orphaned = hasMachine(m)
@@ -129,8 +130,25 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 			s.readProof(r.ProvenOff)
 		}
 	}
+	return r.readControlPlane(ctx, s)
+}
+
+// readControlPlane asks whether the host may be held off, if that comes next.
+func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
+	if s.paused || s.host == nil || s.strategy != v1beta2.RebootRemediation || s.phase != v1beta2.RemediationRunning || s.released || s.isHeld() {
+		return nil
+	}
+	why, err := r.Guard.Endangered(ctx, s.machine)
+	if err != nil {
+		return fmt.Errorf("ask whether the control plane needs Machine %s: %w", s.machine.Name, err)
+	}
+	s.endangered, s.why = why != "", why
 	return nil
 }
+
+// isHeld reports whether something of the remediation holds the host off, which may be from an earlier
+// attempt or from before a move.
+func (s *scope) isHeld() bool { return len(holds(s.remediation, s.host)) > 0 }
 
 // isOver reports whether the timeout has passed since a time. One that is as far ahead counts, too:
 // the clock has been set back since, and that must not make the timeout longer.
@@ -166,7 +184,7 @@ func obstacleOf(s *scope) obstacle {
 // readProof looks whether the host is proven to be off, and since when.
 func (s *scope) readProof(provenOff func(*v1alpha1.BareMetalHost, string, string) error) {
 	key := holdKey(s.remediation)
-	if err := provenOff(s.host, key, holdValue(s.remediation)); err != nil {
+	if err := provenOff(s.host, key, s.host.Annotations[key]); err != nil {
 		s.why = err.Error()
 		return
 	}
@@ -207,11 +225,11 @@ func (r *Reconciler) readStrays(ctx context.Context, s *scope) error {
 func (r *Reconciler) readNode(ctx context.Context, s *scope) error {
 	s.node = absentNode
 	ends := s.deleting || s.orphaned
-	poweringOff := s.phase == v1beta2.RemediationRunning && !s.released && !s.proven
+	poweringOff := s.phase == v1beta2.RemediationRunning && !s.released && (s.hold == currentHold || s.host == nil || s.endangered) && !s.proven
 	switch {
 	case s.paused, s.machine == nil, s.cluster == nil:
 		return nil
-	case s.strategy == v1beta2.AnnotationRemediation && !s.backup:
+	case s.strategy == v1beta2.AnnotationRemediation && !s.backup && !s.recorded:
 		return nil
 	case !ends && (s.phase == "" || poweringOff):
 		return nil
@@ -253,7 +271,7 @@ func (r *Reconciler) readWorkload(ctx context.Context, s *scope) error {
 	if err := r.doubt(ctx, s); err != nil {
 		return err
 	}
-	s.node = presentNode
+	s.node, s.otherNode = presentNode, s.host != nil && !isHeldFor(s.remediation, s.host, node)
 	if s.leaving = !node.DeletionTimestamp.IsZero(); s.leaving {
 		s.why = fmt.Sprintf("Node %s is being deleted and still has the finalizers %s", node.Name, strings.Join(node.Finalizers, ", "))
 	}

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
@@ -20,6 +23,17 @@ type holdArguments struct {
 	Mode        v1alpha1.RebootMode `json:"mode"`
 	Remediation string              `json:"remediation"`
 	Nonce       string              `json:"nonce"`
+	// Node is the Node that the machine had when the hold was set. Nil means that there was none, or
+	// that it was not known.
+	Node *heldNode `json:"node,omitempty"`
+	// RequestedAt is when the hold was set.
+	RequestedAt *metav1.Time `json:"requestedAt,omitempty"`
+}
+
+// heldNode is a Node that a hold was set for.
+type heldNode struct {
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
 }
 
 // holdKey is the annotation with which a remediation holds a host off.
@@ -27,9 +41,13 @@ func holdKey(r *v1beta2.Metal3Remediation) string {
 	return v1beta2.MetalRemediationAnnotationPrefix + string(r.UID)
 }
 
-// holdValue is its value in the running attempt.
-func holdValue(r *v1beta2.Metal3Remediation) string {
-	value, err := json.Marshal(holdArguments{Mode: v1alpha1.RebootModeHard, Remediation: r.Name, Nonce: nonce(r)})
+// holdValue is a value for it in the running attempt, for a Node, which may be nil.
+func holdValue(r *v1beta2.Metal3Remediation, node *corev1.Node, now time.Time) string {
+	arguments := holdArguments{Mode: v1alpha1.RebootModeHard, Remediation: r.Name, Nonce: nonce(r), RequestedAt: new(metav1.NewTime(now))}
+	if node != nil {
+		arguments.Node = &heldNode{node.Name, node.UID}
+	}
+	value, err := json.Marshal(arguments)
 	if err != nil {
 		panic(err) // strings can be encoded
 	}
@@ -47,14 +65,30 @@ func nonce(r *v1beta2.Metal3Remediation) string {
 
 func holdStateOf(r *v1beta2.Metal3Remediation, h *v1alpha1.BareMetalHost) holdState {
 	value, there := h.Annotations[holdKey(r)]
+	held := holdOf(value)
 	switch {
 	case !there:
 		return noHold
-	case value == holdValue(r):
+	case held != nil && held.Remediation == r.Name && held.Nonce == nonce(r):
 		return currentHold
 	default:
 		return outdatedHold
 	}
+}
+
+// isHeldFor reports whether the hold on a host was set for this very Node.
+func isHeldFor(r *v1beta2.Metal3Remediation, h *v1alpha1.BareMetalHost, node *corev1.Node) bool {
+	held := holdOf(h.Annotations[holdKey(r)])
+	return held != nil && held.Node != nil && held.Node.UID == node.UID
+}
+
+// holdOf is what the value of a hold says, or nil when it is none of ours.
+func holdOf(value string) *holdArguments {
+	var arguments holdArguments
+	if json.Unmarshal([]byte(value), &arguments) != nil || arguments.Mode != v1alpha1.RebootModeHard || arguments.Remediation == "" {
+		return nil
+	}
+	return &arguments
 }
 
 // holds are the annotations with which a remediation holds a host off, sorted: under its own
@@ -71,8 +105,8 @@ func holds(r *v1beta2.Metal3Remediation, h *v1alpha1.BareMetalHost) []string {
 }
 
 func isHoldOf(r *v1beta2.Metal3Remediation, value string) bool {
-	var arguments holdArguments
-	return json.Unmarshal([]byte(value), &arguments) == nil && arguments.Remediation == r.Name
+	held := holdOf(value)
+	return held != nil && held.Remediation == r.Name
 }
 
 // markOf is the value with which a remediation marks a host as unhealthy.

@@ -4,12 +4,14 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Metrics are the controller's metrics.
 type Metrics struct {
 	attempts *prometheus.CounterVec
 	blocked  *prometheus.CounterVec
+	stuck    *prometheus.GaugeVec
 }
 
 // NewMetrics registers the metrics with a registry.
@@ -23,13 +25,26 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "ingot_remediation_blocked_total",
 			Help: "Metal3Remediations that failed because the host cannot be powered off and on.",
 		}, []string{"namespace", "reason"}),
+		stuck: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "ingot_remediation_stuck",
+			Help: "1 for each Metal3Remediation that does not get on by itself: its condition Progressing is False and says why.",
+		}, []string{"namespace", "remediation"}),
 	}
-	for _, c := range []prometheus.Collector{m.attempts, m.blocked} {
+	for _, c := range []prometheus.Collector{m.attempts, m.blocked, m.stuck} {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics of remediation: %w", err)
 		}
 	}
 	return m, nil
+}
+
+// showStuck says whether a remediation needs somebody to look.
+func (m *Metrics) showStuck(remediation types.NamespacedName, stuck bool) {
+	if stuck {
+		m.stuck.WithLabelValues(remediation.Namespace, remediation.Name).Set(1)
+		return
+	}
+	m.stuck.DeleteLabelValues(remediation.Namespace, remediation.Name)
 }
 
 // count counts an action that was taken.

@@ -7,36 +7,39 @@ type action int
 
 // Actions. Each of those that write makes one write.
 const (
-	rest            action = iota // nothing
-	addFinalizer                  // before anything is set
-	begin                         // record that the next attempt runs
-	fail                          // record that the host cannot be remediated
-	setHold                       // have the host powered off
-	taintNode                     // put the Node out of service
-	backUpNode                    // record labels and annotations of the Node
-	deleteNode                    // delete the Node
-	release                       // record that the host may be powered on
-	untaintNode                   // put the Node in service
-	removeHold                    // let the host be powered on
-	restoreNode                   // give the Node that came back what it had
-	dropBackup                    // remove the record of that
-	releaseAnew                   // record that again, because the clock was set back since
-	awaitHealth                   // record that the machine has time to become healthy
-	request                       // set the annotation of the Machine
-	withdraw                      // remove it
-	markHost                      // mark the host as unhealthy
-	unmarkHost                    // remove the mark
-	tellOwner                     // tell the owner of the Machine to replace it
-	handOver                      // record that the owner replaces it
-	removeFinalizer               // everything that was set is removed
-	waitForPowerOff               // the host is not proven to be off
-	waitForPods                   // pods or volumes are not gone from the Node
-	waitForNode                   // the Node cannot be read, or is not back
-	waitForPowerOn                // the host is not on
-	waitForRequest                // somebody else has set the annotation of the Machine
-	waitForRecovery               // what the annotation asks for is not done
-	waitForHealth                 // the health check has not taken the remediation back
-	numberOfActions int    = iota
+	rest                action = iota // nothing
+	addFinalizer                      // before anything is set
+	begin                             // record that the next attempt runs
+	fail                              // record that the host cannot be remediated
+	setHold                           // have the host powered off
+	recordTaint                       // record that the Node may be out of service
+	taintNode                         // put the Node out of service
+	backUpNode                        // record labels and annotations of the Node
+	deleteNode                        // delete the Node
+	release                           // record that the host may be powered on
+	untaintNode                       // put the Node in service
+	forgetTaint                       // remove the record of that
+	removeHold                        // let the host be powered on
+	restoreNode                       // give the Node that came back what it had
+	dropBackup                        // remove the record of that
+	releaseAnew                       // record that again, because the clock was set back since
+	awaitHealth                       // record that the machine has time to become healthy
+	request                           // set the annotation of the Machine
+	withdraw                          // remove it
+	markHost                          // mark the host as unhealthy
+	unmarkHost                        // remove the mark
+	tellOwner                         // tell the owner of the Machine to replace it
+	handOver                          // record that the owner replaces it
+	removeFinalizer                   // everything that was set is removed
+	waitForControlPlane               // the control plane needs the machine
+	waitForPowerOff                   // the host is not proven to be off
+	waitForPods                       // pods or volumes are not gone from the Node
+	waitForNode                       // the Node cannot be read, or is not back
+	waitForPowerOn                    // the host is not on
+	waitForRequest                    // somebody else has set the annotation of the Machine
+	waitForRecovery                   // what the annotation asks for is not done
+	waitForHealth                     // the health check has not taken the remediation back
+	numberOfActions     int    = iota
 )
 
 // obstacle is a reason for which a host cannot be remediated. Empty means that there is none.
@@ -110,7 +113,10 @@ type facts struct {
 	// ahead means that the host was released in what is the future now.
 	ahead bool
 
-	hold holdState
+	// endangered means that nothing of ours holds the host off, and that the control plane would lose
+	// its majority without the machine.
+	endangered bool
+	hold       holdState
 	// stray means that there are holds of ours on other hosts or under another key.
 	stray     bool
 	proven    bool
@@ -127,11 +133,15 @@ type facts struct {
 	marked bool
 
 	node nodeState
+	// otherNode means that the hold was not set for this Node.
+	otherNode bool
 	// leaving means that the Node is being deleted and has finalizers.
 	leaving bool
 	// taintable means that the workload cluster acts on the out-of-service taint.
 	taintable bool
 	taint     taintState
+	// recorded means that the Node may have our taint.
+	recorded bool
 	// occupied means that pods or volumes which have to go are on the Node.
 	occupied bool
 	backup   bool
@@ -173,6 +183,8 @@ func next(f facts) action {
 // deleted.
 func fence(f facts) action {
 	switch {
+	case f.endangered:
+		return waitForControlPlane
 	case f.hold != currentHold:
 		return setHold
 	case f.stray: // only now, because the host has to stay off
@@ -187,10 +199,14 @@ func fence(f facts) action {
 		return waitForPods
 	case f.taint != noTaint:
 		return release
+	case f.otherNode: // which needs a proof of its own
+		return setHold
 	case f.backup && f.leaving:
 		return waitForNode
 	case f.backup:
 		return deleteNode
+	case f.taintable && !f.recorded:
+		return recordTaint
 	case f.taintable:
 		return taintNode
 	default:
@@ -202,12 +218,8 @@ func fence(f facts) action {
 // out of service are detached although a system that runs may write to them.
 func powerOn(f facts) action {
 	switch {
-	case f.taint == ourTaint:
-		return untaintNode
-	case f.mayBeOutOfService():
-		return waitForNode
-	case f.hold != noHold || f.stray:
-		return removeHold
+	case !f.isInService():
+		return putInService(f)
 	case f.expired:
 		return awaitHealth
 	case !f.poweredOn:
@@ -221,10 +233,24 @@ func powerOn(f facts) action {
 	}
 }
 
-// mayBeOutOfService means that a host is held off whose Node cannot be read, and that there is
-// time left to wait until it can.
-func (f facts) mayBeOutOfService() bool {
-	return f.hold != noHold && f.node == unknownNode && !f.late && !f.expired && !f.abandoned && !f.orphaned
+// isInService means that nothing of ours keeps the machine from its work.
+func (f facts) isInService() bool {
+	return f.taint != ourTaint && (!f.recorded || f.node == unknownNode) && f.hold == noHold && !f.stray
+}
+
+// putInService removes taint and hold. As long as it is not known whether the Node has the taint, the
+// host stays off, however long that takes.
+func putInService(f facts) action {
+	switch {
+	case f.taint == ourTaint:
+		return untaintNode
+	case f.recorded && f.node != unknownNode:
+		return forgetTaint
+	case f.recorded && f.hold != noHold:
+		return waitForNode
+	default:
+		return removeHold
+	}
 }
 
 // recoverByAnnotation has the host recovered by the annotation of its Machine.
@@ -248,12 +274,8 @@ func recoverByAnnotation(f facts) action {
 // wait gives the machine time to become healthy, and then tries again or gives it up.
 func wait(f facts) action {
 	switch {
-	case f.taint == ourTaint:
-		return untaintNode
-	case f.mayBeOutOfService():
-		return waitForNode
-	case f.hold != noHold || f.stray:
-		return removeHold
+	case !f.isInService():
+		return putInService(f)
 	case f.backup && f.isBack():
 		return restore(f)
 	case f.healthy, !f.expired:
@@ -274,14 +296,12 @@ func undo(f facts) action {
 	switch {
 	case f.marked, f.request == currentRequest, f.request == outdatedRequest:
 		return withdraw
-	case f.taint == ourTaint:
-		return untaintNode
-	case f.mayBeOutOfService():
-		return waitForNode
-	case f.hold != noHold || f.stray:
-		return removeHold
+	case !f.isInService():
+		return putInService(f)
 	case f.backup && f.isBack():
 		return restore(f)
+	case f.recorded && !f.orphaned: // the taint is not left on a machine that runs
+		return waitForNode
 	case f.deleting && !f.orphaned && f.ourMark && (f.healthy || !f.told):
 		return unmarkHost // the machine stays on the host
 	case (f.node == unknownNode || f.backup) && !f.orphaned && !f.abandoned:

@@ -44,6 +44,7 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"Machine being deleted before it began", reboot, func(f *facts) { f.phase, f.orphaned, f.node = "", true, absentNode }, rest},
 
 		{"began", reboot, nil, setHold},
+		{"began and the control plane needs the machine", reboot, func(f *facts) { f.endangered = true }, waitForControlPlane},
 		{"hold of an earlier attempt", reboot, func(f *facts) { f.hold = outdatedHold }, setHold},
 		{"hold from before a move", reboot, func(f *facts) { f.stray = true }, setHold},
 		{"hold from before a move beside a new one", off, func(f *facts) { f.stray, f.taint = true, ourTaint }, removeHold},
@@ -51,7 +52,11 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"host switched off by its spec meanwhile", off, func(f *facts) { f.obstacle = offline }, fail},
 		{"held and on", reboot, func(f *facts) { f.hold = currentHold }, waitForPowerOff},
 		{"held, off and not proven", reboot, func(f *facts) { f.hold, f.poweredOn, f.node, f.late = currentHold, false, presentNode, true }, waitForPowerOff},
-		{"off", off, nil, taintNode},
+		{"off", off, nil, recordTaint},
+		{"off, and held for another Node", off, func(f *facts) { f.otherNode, f.recorded = true, true }, setHold},
+		{"off in an old cluster, and held for another Node", off, func(f *facts) { f.otherNode, f.taintable, f.backup = true, false, true }, setHold},
+		{"off for long, and held for another Node", off, func(f *facts) { f.otherNode, f.late = true, true }, release},
+		{"off and the taint is recorded", off, func(f *facts) { f.recorded = true }, taintNode},
 		{"off in an old cluster", off, func(f *facts) { f.taintable = false }, backUpNode},
 		{"off in an old cluster with backup", off, func(f *facts) { f.taintable, f.backup = false, true }, deleteNode},
 		{"off in an old cluster and the Node has finalizers", off, func(f *facts) { f.taintable, f.backup, f.leaving = false, true, true }, waitForNode},
@@ -69,9 +74,13 @@ func TestEachSituationHasItsAction(t *testing.T) {
 
 		{"released with taint", released, func(f *facts) { f.taint, f.hold, f.poweredOn = ourTaint, currentHold, false }, untaintNode},
 		{"released with hold", released, func(f *facts) { f.hold, f.poweredOn = currentHold, false }, removeHold},
-		{"released with hold and without an answer", released, func(f *facts) { f.hold, f.node = currentHold, unknownNode }, waitForNode},
-		{"released with hold and without an answer for long", released, func(f *facts) { f.hold, f.node, f.expired = currentHold, unknownNode, true }, removeHold},
-		{"released late with hold and without an answer", released, func(f *facts) { f.hold, f.node, f.late = currentHold, unknownNode, true }, removeHold},
+		{"released with hold and without an answer, never tainted", released, func(f *facts) { f.hold, f.node = currentHold, unknownNode }, removeHold},
+		{"released with hold and without an answer, tainted perhaps", released, func(f *facts) {
+			f.hold, f.node, f.recorded, f.expired, f.late = currentHold, unknownNode, true, true, true
+		}, waitForNode},
+		{"released with hold, and the taint is gone", released, func(f *facts) { f.hold, f.recorded = currentHold, true }, forgetTaint},
+		{"released with hold, and the Node is gone", released, func(f *facts) { f.hold, f.node, f.recorded = currentHold, absentNode, true }, forgetTaint},
+		{"somebody else removed the hold, without an answer", released, func(f *facts) { f.node, f.recorded = unknownNode, true }, awaitHealth},
 		{"released and off", released, func(f *facts) { f.poweredOn = false }, waitForPowerOn},
 		{"released and off for long", released, func(f *facts) { f.poweredOn, f.expired = false, true }, awaitHealth},
 		{"on again", released, nil, awaitHealth},
@@ -96,6 +105,7 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"taken back and the clock was set back", taken, func(f *facts) { f.ahead = true }, removeFinalizer},
 		{"waiting and host lost", inWait, func(f *facts) { f.obstacle = noHost }, fail},
 		{"waiting with a taint that could not be removed", inWait, func(f *facts) { f.taint = ourTaint }, untaintNode},
+		{"waiting with a taint that was not found before", inWait, func(f *facts) { f.recorded = true }, forgetTaint},
 		{"waiting with a hold that came back", inWait, func(f *facts) { f.hold = outdatedHold }, removeHold},
 		{"waiting and the Node comes late", inWait, func(f *facts) { f.backup, f.incomplete = true, true }, restoreNode},
 		{"waited long enough and healthy", ended, func(f *facts) { f.healthy = true }, waitForHealth},
@@ -112,9 +122,17 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"taken back with somebody else's annotation", taken, func(f *facts) { f.request = foreignRequest }, removeFinalizer},
 		{"taken back with taint", taken, func(f *facts) { f.taint, f.hold = ourTaint, currentHold }, untaintNode},
 		{"taken back with hold", taken, func(f *facts) { f.hold = currentHold }, removeHold},
-		{"taken back with hold and without an answer", taken, func(f *facts) { f.hold, f.node = currentHold, unknownNode }, waitForNode},
-		{"taken back with hold and without an answer for long", taken, func(f *facts) { f.hold, f.node, f.abandoned = outdatedHold, unknownNode, true }, removeHold},
-		{"Machine being deleted without an answer", off, func(f *facts) { f.orphaned, f.node = true, unknownNode }, removeHold},
+		{"taken back with hold and without an answer, never tainted", taken, func(f *facts) { f.hold, f.node = currentHold, unknownNode }, removeHold},
+		{"taken back with hold and without an answer, tainted perhaps", taken, func(f *facts) {
+			f.hold, f.node, f.recorded, f.abandoned = outdatedHold, unknownNode, true, true
+		}, waitForNode},
+		{"taken back without hold and an answer, tainted perhaps", taken, func(f *facts) { f.node, f.recorded, f.abandoned = unknownNode, true, true }, waitForNode},
+		{"Machine being deleted without an answer, never tainted", off, func(f *facts) { f.orphaned, f.node = true, unknownNode }, removeHold},
+		{"Machine being deleted without an answer, tainted perhaps", off, func(f *facts) { f.orphaned, f.node, f.recorded = true, unknownNode, true }, waitForNode},
+		{"its host given back without an answer, tainted perhaps", taken, func(f *facts) {
+			f.orphaned, f.node, f.recorded, f.stray, f.obstacle = true, unknownNode, true, true, noHost
+		}, removeHold},
+		{"its host given back and nothing left, tainted perhaps", taken, func(f *facts) { f.orphaned, f.node, f.recorded = true, unknownNode, true }, removeFinalizer},
 		{"taken back with a hold elsewhere", taken, func(f *facts) { f.stray, f.obstacle = true, noHost }, removeHold},
 		{"taken back with a marked host", taken, func(f *facts) { f.ourMark, f.unhealthy = true, true }, unmarkHost},
 		{"taken back with a host that somebody else marked", taken, func(f *facts) { f.unhealthy = true }, removeFinalizer},
@@ -153,7 +171,7 @@ func TestEachSituationHasItsAction(t *testing.T) {
 func every(check func(facts)) {
 	both := []bool{false, true}
 	phases := []v1beta2.RemediationPhase{"", running, waiting, deleting, failed}
-	var bits [15]bool
+	var bits [17]bool
 	for n := range 1 << len(bits) {
 		for i := range bits {
 			bits[i] = n>>i&1 == 1
@@ -161,7 +179,7 @@ func every(check func(facts)) {
 		f := facts{
 			finalizer: bits[0], deleting: bits[1], orphaned: bits[2], released: bits[3], expired: bits[4], late: bits[5], stray: bits[6],
 			proven: bits[7], poweredOn: bits[8], taintable: bits[9], occupied: bits[10], backup: bits[11], incomplete: bits[12],
-			retriesLeft: bits[13], unhealthy: bits[14],
+			retriesLeft: bits[13], unhealthy: bits[14], recorded: bits[15], otherNode: bits[16],
 		}
 		for _, f.phase = range phases {
 			for f.hold = noHold; f.hold <= currentHold; f.hold++ {
@@ -192,7 +210,7 @@ func TestWhatHoldsForEverySituation(t *testing.T) {
 		}
 	})
 	for a := range action(numberOfActions) {
-		if !reached[a] && a != fail && a != handOver && a != releaseAnew && a != unmarkHost { // the table above has these
+		if !reached[a] && a != fail && a != handOver && a != releaseAnew && a != unmarkHost && a != waitForControlPlane { // the table above has these
 			t.Errorf("no situation has action %d", a)
 		}
 	}
@@ -202,12 +220,18 @@ func TestWhatHoldsForEverySituation(t *testing.T) {
 func broken(f facts, a action) string {
 	ends := f.deleting || f.orphaned || f.phase == failed || f.phase == deleting
 	switch a {
-	case taintNode, deleteNode:
+	case taintNode, deleteNode, recordTaint, backUpNode:
+		if f.otherNode {
+			return "a Node is touched only when the hold was set for it"
+		}
 		if !f.proven || f.hold != currentHold || f.node != presentNode {
 			return "a Node is touched only while its host is proven to be off"
 		}
 		if a == deleteNode && !f.backup {
 			return "a Node is deleted only after its backup"
+		}
+		if a == taintNode && !f.recorded {
+			return "a taint is recorded before it is set"
 		}
 	case release:
 		if !f.proven && f.strategy == v1beta2.RebootRemediation {
@@ -218,9 +242,12 @@ func broken(f facts, a action) string {
 		if f.taint == ourTaint && !held {
 			return "a taint goes before the hold"
 		}
-		bounded := f.late || f.expired || f.abandoned || f.orphaned
-		if f.node == unknownNode && f.hold != noHold && !bounded && !held {
+		if f.node == unknownNode && f.hold != noHold && f.recorded && !held {
 			return "a hold stays while it is not known whether there is a taint"
+		}
+	case forgetTaint:
+		if f.taint == ourTaint || f.node == unknownNode {
+			return "a record of a taint goes only when that is known to be gone"
 		}
 	case markHost, tellOwner, handOver:
 		if f.retriesLeft || !f.expired || f.phase != waiting {

@@ -42,14 +42,14 @@ func isOutOfService(t corev1.Taint) bool {
 	return t.Key == outOfService.Key && t.Effect == outOfService.Effect
 }
 
-// putOutOfService sets the taint and says whose it is.
-func putOutOfService(r *v1beta2.Metal3Remediation, node *corev1.Node) {
+// addTaint sets the taint and says whose it is.
+func addTaint(r *v1beta2.Metal3Remediation, node *corev1.Node) {
 	node.Spec.Taints = append(node.Spec.Taints, outOfService)
 	annotate(node, v1beta2.OutOfServiceAnnotation, client.ObjectKeyFromObject(r).String())
 }
 
-// putInService removes both.
-func putInService(node *corev1.Node) {
+// removeTaint removes both.
+func removeTaint(node *corev1.Node) {
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, isOutOfService)
 	delete(node.Annotations, v1beta2.OutOfServiceAnnotation)
 }

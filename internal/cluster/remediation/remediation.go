@@ -41,6 +41,15 @@ type workloads interface {
 	Version(ctx context.Context, cluster types.NamespacedName) (*version.Version, error)
 }
 
+// guard keeps the control planes of clusters from losing their majority.
+type guard interface {
+	// Endangered says why the control plane would lose its majority without this Machine, or is empty.
+	Endangered(ctx context.Context, machine *clusterv1.Machine) (string, error)
+	// Hold calls set, which holds the host of a Machine off, unless the control plane would lose
+	// its majority by it. Then it says why.
+	Hold(ctx context.Context, machine *clusterv1.Machine, set func() error) (why string, err error)
+}
+
 // Config is what a reconciler depends on.
 type Config struct {
 	// Client writes to the API server, and reads from the shared cache which objects belong
@@ -59,6 +68,8 @@ type Config struct {
 	// DoubtNode says why a Node that was found may be that of another machine than the one on
 	// the host, or is empty.
 	DoubtNode func(ctx context.Context, live client.Reader, machine *clusterv1.Machine, h *v1alpha1.BareMetalHost, node *corev1.Node) (string, error)
+	// Guard is asked before a host is held off that nothing of the remediation holds off already.
+	Guard guard
 	// Recorder publishes events.
 	Recorder events.EventRecorder
 	Metrics  *Metrics
@@ -82,14 +93,23 @@ const (
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var m v1beta2.Metal3Remediation
 	if err := r.Live.Get(ctx, req.NamespacedName, &m); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			r.Metrics.showStuck(req.NamespacedName, false)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("read %s: %w", req, err)
 	}
 	s, err := r.read(ctx, &m)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	a := next(s.facts)
-	err = r.do(ctx, s, a)
+	progress := progressOf(s, a)
+	told, err := r.show(ctx, s, progress)
+	if err == nil {
+		r.Metrics.showStuck(req.NamespacedName, isStuck(&m))
+		err = r.do(ctx, s, a)
+	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return ctrl.Result{RequeueAfter: requeue.Soon}, nil // somebody else was first
 	}
@@ -98,6 +118,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	r.Metrics.count(s, a)
 	r.publish(s, a)
+	if told {
+		r.publishProgress(s, a, progress)
+	}
 	return ctrl.Result{RequeueAfter: pause(s, a)}, nil
 }
 
@@ -106,7 +129,7 @@ func pause(s *scope, a action) time.Duration {
 	switch {
 	case a == rest, a == removeFinalizer:
 		return 0
-	case a < waitForPowerOff:
+	case a < waitForControlPlane:
 		return requeue.Soon
 	case a == waitForPods, a == waitForNode && s.phase == v1beta2.RemediationRunning:
 		return requeue.Spread(workloadPoll, workloadPoll/4, s.remediation.Name, 0)

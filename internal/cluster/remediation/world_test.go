@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/fencing"
 )
 
 // life is a machine with its host and its Node, and a remediation of it. The host is powered as
@@ -50,8 +52,7 @@ type life struct {
 	// stuckPower keeps the host on whatever is asked, stuckPods keeps pods on the Node, and
 	// dead keeps the system from starting.
 	stuckPower, stuckPods, dead bool
-	// cutOff means that the workload cluster stays unreachable, so that a taint on a machine that
-	// runs cannot be avoided.
+	// cutOff means that what runs on the host now is not the Node any more.
 	cutOff bool
 	// fencing acts on the annotation of the Machine.
 	fencing bool
@@ -139,7 +140,7 @@ func (l *life) restart() {
 	}
 	l.r = New(Config{
 		Client: c, Live: l.management, Workload: l, Recorder: l, Metrics: metrics, Now: func() time.Time { return l.now },
-		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: l.doubtNode,
+		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: l.doubtNode, Guard: fencing.NewGuard(l.management),
 	})
 }
 
@@ -179,10 +180,8 @@ func (l *life) Version(context.Context, types.NamespacedName) (*version.Version,
 }
 
 func (l *life) Eventf(_, _ runtime.Object, _, reason, _, _ string, args ...any) {
-	if !slices.Contains(l.events, reason) {
-		l.events = append(l.events, reason)
-		l.Logf("event %s: %v", reason, args)
-	}
+	l.events = append(l.events, reason)
+	l.Logf("event %s: %v", reason, args)
 }
 
 // watched counts and refuses writes, and looks at what they do to Nodes.
@@ -223,6 +222,7 @@ func (l *life) watched(c client.WithWatch, nodes bool) client.Client {
 			if l.host().Status.PoweredOn {
 				l.Errorf("the Node is deleted while its machine is on")
 			}
+			l.checkHold(l.node())
 			return write(obj, func() error { return c.Delete(ctx, obj) })
 		},
 	})
@@ -230,8 +230,20 @@ func (l *life) watched(c client.WithWatch, nodes bool) client.Client {
 
 // checkNode fails when a Node is out of service whose machine may run.
 func (l *life) checkNode() {
-	if n := l.node(); n != nil && slices.ContainsFunc(n.Spec.Taints, isOutOfService) && l.host().Status.PoweredOn {
+	n := l.node()
+	if n == nil || !slices.ContainsFunc(n.Spec.Taints, isOutOfService) {
+		return
+	}
+	if l.host().Status.PoweredOn {
 		l.Errorf("the Node is out of service while its machine is on")
+	}
+	l.checkHold(n)
+}
+
+// checkHold fails when the host is held for another Node than that which a pass touches.
+func (l *life) checkHold(n *corev1.Node) {
+	if m := l.remediation(); m != nil && holdStateOf(m, l.host()) == currentHold && !isHeldFor(m, l.host(), n) {
+		l.Errorf("Node %s is touched with the hold %v", n.UID, l.host().Annotations)
 	}
 }
 
@@ -432,13 +444,32 @@ func (l *life) counted(name string, want float64) {
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			if family.GetName() == name {
-				sum += m.GetCounter().GetValue()
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			}
 		}
 	}
 	if sum != want {
 		l.Errorf("%s is %v, want %v", name, sum, want)
 	}
+}
+
+// told counts the events of a reason.
+func (l *life) told(reason string) (n int) {
+	for _, e := range l.events {
+		if e == reason {
+			n++
+		}
+	}
+	return n
+}
+
+// shows waits until the condition says something.
+func (l *life) shows(status metav1.ConditionStatus, reason string) {
+	l.Helper()
+	l.until(fmt.Sprintf("condition %s, %s", status, reason), func() bool {
+		c := meta.FindStatusCondition(l.remediation().Status.Conditions, v1beta2.ProgressingCondition)
+		return c != nil && c.Status == status && c.Reason == reason
+	})
 }
 
 func (l *life) heard(reason string) {

@@ -39,10 +39,12 @@ var rules = map[string]rule{
 	}),
 	"Metal3Remediation": ruleOf([]row{
 		{v1beta1: "spec.strategy", v1beta2: "spec.strategy", up: timeoutSeconds, down: timeoutDuration},
+		{v1beta2: "status.conditions"},
 		{v1beta2: "status.releasedAt"},
 	}),
 	"Metal3RemediationTemplate": ruleOf([]row{
 		{v1beta1: "spec.template.spec.strategy", v1beta2: "spec.template.spec.strategy", up: timeoutSeconds, down: timeoutDuration},
+		{v1beta2: "status.status.conditions"},
 		{v1beta2: "status.status.releasedAt"},
 	}),
 	"Metal3DataTemplate": ruleOf([]row{

@@ -1,0 +1,135 @@
+package remediation
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+)
+
+// progressOf is pure: what the condition says when an action is due, or nil when it stays as it is,
+// because something is done or nothing may be.
+func progressOf(s *scope, a action) *metav1.Condition {
+	late := s.isOver(s.since())
+	switch a {
+	case waitForControlPlane:
+		return stuck(v1beta2.WaitingForControlPlaneReason, "The host is not powered off, because the control plane would lose its majority%s", because(s.why))
+	case waitForPowerOff:
+		if late {
+			return stuck(v1beta2.PowerOffNotConfirmedReason, "The host is not proven to be off after %s, so that its Node stays%s", s.timeout, because(s.why))
+		}
+		return goesOn(v1beta2.PoweringOffReason, "The host is held off, and is not proven to be off yet%s", because(s.why))
+	case waitForPods:
+		return goesOn(v1beta2.WaitingForPodsReason, "The host is off, and its Node is not free of pods and volumes%s", because(s.why))
+	case waitForNode:
+		return waitsForNode(s)
+	case waitForPowerOn:
+		return goesOn(v1beta2.PoweringOnReason, "The host may be powered on, and is not on yet")
+	case waitForRequest:
+		c := goesOn(v1beta2.WaitingForOtherRecoveryReason, "Somebody else has set %s on the Machine; remove it if that recovery does not go on", v1beta2.ExternalRemediationAnnotation)
+		if late {
+			c.Status = metav1.ConditionFalse
+		}
+		return c
+	case waitForRecovery:
+		if late {
+			return stuck(v1beta2.RecoveryNotFinishedReason, "The recovery that %s asks for has not ended after %s; see the events and conditions of the Machine and its host",
+				v1beta2.ExternalRemediationAnnotation, s.timeout)
+		}
+		return goesOn(v1beta2.RecoveringReason, "The Machine has the annotation %s; see the condition %s of its Metal3Machine", v1beta2.ExternalRemediationAnnotation, v1beta2.RemediatingCondition)
+	case waitForHealth:
+		return goesOn(v1beta2.WaitingForHealthReason, "The host was powered off and on, and the machine has %s to become healthy", s.timeout)
+	case rest:
+		return atTheEnd(s)
+	default:
+		return nil
+	}
+}
+
+// waitsForNode says what is missing of the Node.
+func waitsForNode(s *scope) *metav1.Condition {
+	switch {
+	case s.node == unknownNode && s.recorded && s.hold != noHold:
+		return stuck(v1beta2.NodeUnknownReason, "It is not known whether the Node has the taint %s, and the host stays off until it is%s", outOfService.Key, because(s.why))
+	case s.node == unknownNode:
+		return stuck(v1beta2.NodeUnknownReason, "It is not known whether the machine has a Node%s", because(s.why))
+	case s.leaving:
+		return goesOn(v1beta2.WaitingForNodeDeletionReason, "The Node is not gone%s", because(s.why))
+	default:
+		return goesOn(v1beta2.WaitingForNodeReason, "The Node is not back, which gets its labels and annotations then")
+	}
+}
+
+// atTheEnd says how a remediation ended for which nothing is left to do.
+func atTheEnd(s *scope) *metav1.Condition {
+	switch {
+	case s.paused:
+		return nil
+	case s.phase == v1beta2.RemediationDeletingMachine:
+		return goesOn(v1beta2.MachineHandedOverReason, "The machine did not become healthy in %d attempts, and its owner has to replace it", s.remediation.Status.RetryCount)
+	case s.phase == v1beta2.RemediationFailed && s.obstacle != "":
+		return stuck(string(s.obstacle), "The machine cannot be remediated: %s", obstacles[s.obstacle])
+	default:
+		return nil
+	}
+}
+
+func stuck(reason, format string, args ...any) *metav1.Condition {
+	return &metav1.Condition{Type: v1beta2.ProgressingCondition, Status: metav1.ConditionFalse, Reason: reason, Message: shorten(fmt.Sprintf(format, args...))}
+}
+
+func goesOn(reason, format string, args ...any) *metav1.Condition {
+	c := stuck(reason, format, args...)
+	c.Status = metav1.ConditionTrue
+	return c
+}
+
+// since is when what an attempt waits for began: the hold, or else the attempt.
+func (s *scope) since() *metav1.Time {
+	if s.hold == currentHold {
+		if held := holdOf(s.host.Annotations[holdKey(s.remediation)]); held != nil && held.RequestedAt != nil {
+			return held.RequestedAt
+		}
+	}
+	return s.remediation.Status.LastRemediated
+}
+
+// show writes a condition that changed. It returns whether it says something else than before, not
+// only in other words.
+func (r *Reconciler) show(ctx context.Context, s *scope, c *metav1.Condition) (changed bool, err error) {
+	if c == nil {
+		return false, nil
+	}
+	m := s.remediation
+	before := meta.FindStatusCondition(m.Status.Conditions, c.Type)
+	changed = before == nil || before.Reason != c.Reason || before.Status != c.Status
+	if !changed && before.Message == c.Message && before.ObservedGeneration == m.Generation {
+		return false, nil
+	}
+	c.ObservedGeneration, c.LastTransitionTime = m.Generation, metav1.NewTime(s.now)
+	return changed, r.patchStatus(ctx, m, func() { meta.SetStatusCondition(&m.Status.Conditions, *c) })
+}
+
+// isStuck reports whether a remediation needs somebody to look, by what is shown.
+func isStuck(m *v1beta2.Metal3Remediation) bool {
+	return meta.IsStatusConditionFalse(m.Status.Conditions, v1beta2.ProgressingCondition)
+}
+
+// maxNote is the longest message of a condition or an event, in bytes.
+const maxNote = 1024
+
+func shorten(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxNote)], "")
+}
+
+// publishProgress tells of a condition that says something else than before, if somebody should look.
+func (r *Reconciler) publishProgress(s *scope, a action, c *metav1.Condition) {
+	if a != rest && c.Status == metav1.ConditionFalse { // the end has events of its own
+		r.event(s, corev1.EventTypeWarning, c.Reason, c.Message)
+	}
+}
