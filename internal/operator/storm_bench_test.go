@@ -60,9 +60,14 @@ func (e *countingEngine) Inventory(ctx context.Context, id string) (*provisioner
 	return e.Engine.Inventory(ctx, id)
 }
 
-func (e *countingEngine) Claim(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+func (e *countingEngine) Lock(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
 	e.calls.Add(1)
-	return e.Engine.Claim(ctx, id, mark)
+	return e.Engine.Lock(ctx, id, mark)
+}
+
+func (e *countingEngine) Claim(ctx context.Context, id string, mark provisioner.Mark, opts provisioner.ClaimOptions) (provisioner.Node, error) {
+	e.calls.Add(1)
+	return e.Engine.Claim(ctx, id, mark, opts)
 }
 
 func (e *countingEngine) Manage(ctx context.Context, id string) error {
