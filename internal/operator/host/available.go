@@ -66,7 +66,7 @@ func wantsInspection(h *v1alpha1.BareMetalHost) bool {
 
 // wantsDeployment reports whether the host asks for a deployment.
 func wantsDeployment(h *v1alpha1.BareMetalHost) bool {
-	return h.Spec.Online && h.DeletionTimestamp.IsZero() && (imageURL(h.Spec.Image) != "" || deployMethod(h.Spec.CustomDeploy) != "")
+	return h.Spec.Online && !isLeaving(h) && (imageURL(h.Spec.Image) != "" || deployMethod(h.Spec.CustomDeploy) != "")
 }
 
 func imageURL(image *v1alpha1.Image) string {

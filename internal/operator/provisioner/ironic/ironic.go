@@ -304,9 +304,8 @@ func (e *Engine) Delete(ctx context.Context, id string, mark provisioner.Mark) e
 	case n.Maintenance:
 		return translate(err) // maintenance does not help, so the refusal is final
 	}
-	if _, err := e.client.UpdateNode(ctx, id, nodes.UpdateOperation{
-		Op: nodes.AddOp, Path: "/maintenance", Value: true,
-	}); err != nil {
+	// A patch is refused while work waits.
+	if err := e.client.SetMaintenance(ctx, id, "its host is deleted or detached"); err != nil {
 		return ignoreNotFound(translate(err))
 	}
 	return ignoreNotFound(translate(e.client.DeleteNode(ctx, id)))

@@ -389,7 +389,7 @@ func TestVerbs(t *testing.T) {
 			do: func(ctx context.Context, e *Engine) error { return e.Delete(ctx, "a", "mine") },
 			want: []string{
 				"DELETE /v1/nodes/a",
-				`PATCH /v1/nodes/a [{"op":"add","path":"/maintenance","value":true}]`,
+				`PUT /v1/nodes/a/maintenance {"reason":"its host is deleted or detached"}`,
 				"DELETE /v1/nodes/a",
 			},
 		},
