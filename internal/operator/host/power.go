@@ -238,10 +238,7 @@ func (p power) steerCycling(ctx context.Context, s *scope, cycle bool) (settled 
 		return true, result{}, nil
 	}
 	s.steered = true
-	requests, invalid := powerRequestsOf(s.host)
-	for _, key := range invalid {
-		s.warnOf(key, eventInvalidAnnotationValue, "The value of annotation %s is no valid request; it counts as a soft power off", key)
-	}
+	requests, _ := powerRequestsOf(s.host)
 	requests.cycle = requests.cycle || cycle
 	status := &s.host.Status
 	status.PowerOffHolds = confirmed(requests, status.PowerOffHolds, *s.node, s.now)
