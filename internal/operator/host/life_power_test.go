@@ -266,6 +266,19 @@ func TestPowerIsShownWhileTheEngineWorks(t *testing.T) {
 // testHold keeps a host off.
 const testHold = v1alpha1.RebootAnnotationPrefix + "fence"
 
+// behind is a client whose cache has an old version of a host.
+func behind(api client.WithWatch, old *v1alpha1.BareMetalHost) client.WithWatch {
+	return interceptor.NewClient(api, interceptor.Funcs{
+		Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if h, isHost := obj.(*v1alpha1.BareMetalHost); isHost {
+				old.DeepCopyInto(h)
+				return nil
+			}
+			return api.Get(ctx, key, obj, opts...)
+		},
+	})
+}
+
 func TestMachineIsNotPoweredOnFromACacheOlderThanItsHold(t *testing.T) {
 	l := newLife(t, nil)
 	l.add("web", withImage)
@@ -273,17 +286,7 @@ func TestMachineIsNotPoweredOnFromACacheOlderThanItsHold(t *testing.T) {
 	l.annotate("web", testHold, "1")
 	l.powered("web", false)
 	before := len(l.effects("web"))
-	l.change = func(c *Config) { // another leader, whose cache is behind
-		c.Client = interceptor.NewClient(l.api, interceptor.Funcs{
-			Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-				if h, isHost := obj.(*v1alpha1.BareMetalHost); isHost {
-					old.DeepCopyInto(h)
-					return nil
-				}
-				return api.Get(ctx, key, obj, opts...)
-			},
-		})
-	}
+	l.change = func(c *Config) { c.Client = behind(l.api, old) } // another leader
 	l.restart()
 	for range 3 {
 		l.pass("web")
