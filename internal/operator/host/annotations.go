@@ -83,17 +83,21 @@ func isRebootAnnotation(key string) bool {
 }
 
 // suppliedDetails copies hardware details that a user wrote into an
-// annotation, unless inspection has found some. A host that is deleted needs none.
+// annotation, unless inspection has found some, and removes the annotation. A host that is deleted needs none.
 type suppliedDetails struct {
 	data hardwareData
 }
 
 func (p suppliedDetails) reconcile(ctx context.Context, s *scope) (result, error) {
 	text, there := s.host.Annotations[v1alpha1.HardwareDetailsAnnotation]
-	if !there || !takesSuppliedDetails(s.host) || !s.host.DeletionTimestamp.IsZero() {
+	if !there || !s.host.DeletionTimestamp.IsZero() {
 		return result{}, nil
 	}
 	delete(s.host.Annotations, v1alpha1.HardwareDetailsAnnotation)
+	if !takesSuppliedDetails(s.host) {
+		s.note(eventRemoveAnnotation, "Annotation %s was removed: the host has hardware details, and its inspection is not disabled", v1alpha1.HardwareDetailsAnnotation)
+		return result{}, nil
+	}
 	var details v1alpha1.HardwareDetails
 	if err := json.Unmarshal([]byte(text), &details); err != nil {
 		s.warn(eventInvalidAnnotationValue, "Annotation %s was removed: it holds no hardware details: %v", v1alpha1.HardwareDetailsAnnotation, err)
