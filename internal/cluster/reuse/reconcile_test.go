@@ -412,7 +412,7 @@ func TestReservedHostsAreCountedByCluster(t *testing.T) {
 			t.Errorf("metrics (-want +got):\n%s", diff)
 		}
 	}
-	count(map[string]float64{"ingot_reserved_hosts one edge": 2})
+	count(map[string]float64{"ingot_reservations one edge": 2})
 	for _, name := range []string{"h0", "h1"} {
 		h := stored(t, api, name)
 		consumedBy(v1beta2.GroupVersion.String(), "Metal3Machine", "m", "")(h)
