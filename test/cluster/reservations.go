@@ -108,13 +108,22 @@ func reservation(h *v1alpha1.BareMetalHost) (what string) {
 }
 
 // Begun are the hosts in the order in which they were reserved, each as often as it was.
-func (r *Reservations) Begun(tb testing.TB) []string { return r.read(tb, &r.begun) }
+func (r *Reservations) Begun(tb testing.TB) []string {
+	tb.Helper()
+	return r.read(tb, &r.begun)
+}
 
 // Freed are the hosts whose reservation ended without a machine that took them.
-func (r *Reservations) Freed(tb testing.TB) []string { return r.read(tb, &r.freed) }
+func (r *Reservations) Freed(tb testing.TB) []string {
+	tb.Helper()
+	return r.read(tb, &r.freed)
+}
 
 // Waits are the Metal3Machines that have waited for a reserved host.
-func (r *Reservations) Waits(tb testing.TB) []string { return r.read(tb, &r.waits) }
+func (r *Reservations) Waits(tb testing.TB) []string {
+	tb.Helper()
+	return r.read(tb, &r.waits)
+}
 
 // ReservationsLeft says of each host that is reserved what of a reservation it has.
 func (c *Cluster) ReservationsLeft(tb testing.TB) (left []string) {

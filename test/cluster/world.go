@@ -9,10 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,8 +63,12 @@ type World struct {
 
 // Start starts a world on a data folder, with so many machines that have BMCs. Changes may alter the options of all that runs.
 func Start(ctx context.Context, dir string, machines int, changes ...func(*up.Options)) (*World, error) {
+	network, err := claimNetwork()
+	if err != nil {
+		return nil, err
+	}
 	opts := up.Options{
-		DataDir: dir, BMCs: machines, Seed: 7, Listen: "127.0.0.1:0", Network: network(), AgentTimeout: agentTimeout, Speed: speed,
+		DataDir: dir, BMCs: machines, Seed: 7, Listen: "127.0.0.1:0", Network: network, AgentTimeout: agentTimeout, Speed: speed,
 		ClusterAPI: true, Heartbeat: heartbeat,
 	}
 	for _, change := range changes {
@@ -96,15 +98,6 @@ func StartForTest(tb testing.TB, machines int, changes ...func(*up.Options)) *Wo
 		}
 	})
 	return w
-}
-
-// networks counts the networks that this process has used.
-var networks atomic.Uint32
-
-// network returns a loopback network that other tests of this computer are unlikely to use.
-func network() netip.Prefix {
-	n := (uint32(os.Getpid()) + networks.Add(1)) % 32
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(96 + n), 0, 0}), 16)
 }
 
 // Scheme returns the kinds that a world has objects of.
