@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,11 +55,13 @@ type World struct {
 	Kube client.Client
 
 	dir       string
+	network   netip.Prefix
 	checker   invariant.Checker
 	stopWatch func() error
 
 	mu      sync.Mutex
 	taken   int                        // machines with BMCs that belong to a Cluster
+	plugged []invariant.Checker        // of machines that were plugged in
 	audit   []string                   // logs of workload clusters
 	workers *controlplane.ControlPlane // of Clusters that have workers only; nil before the first
 }
@@ -76,7 +79,7 @@ func Start(ctx context.Context, dir string, machines int, changes ...func(*up.Op
 	if err != nil {
 		return nil, err
 	}
-	w := &World{Up: u, dir: dir}
+	w := &World{Up: u, dir: dir, network: opts.Network}
 	if err := w.connect(); err != nil {
 		return nil, errors.Join(err, u.Stop(ctx))
 	}
@@ -150,6 +153,9 @@ func (w *World) connect() error {
 
 // Stop stops everything.
 func (w *World) Stop(ctx context.Context) error {
+	for _, checker := range w.plugged {
+		checker.Machines.Stop()
+	}
 	err := errors.Join(w.stopWatch(), w.Up.Stop(ctx))
 	if w.workers != nil {
 		err = errors.Join(err, w.workers.Stop())
@@ -164,15 +170,17 @@ func (w *World) CheckRules(tb testing.TB) {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	w.mu.Lock()
-	checker := w.checker
-	checker.AuditLogs = append([]string(nil), w.audit...)
+	checkers, audit := append([]invariant.Checker{w.checker}, w.plugged...), slices.Clone(w.audit)
 	w.mu.Unlock()
-	broken, err := checker.Violations(ctx)
-	if err != nil {
-		tb.Errorf("check the rules: %v", err)
-	}
-	for _, text := range broken.Strings() {
-		tb.Error(text)
+	for _, checker := range checkers {
+		checker.AuditLogs = audit
+		broken, err := checker.Violations(ctx)
+		if err != nil {
+			tb.Errorf("check the rules: %v", err)
+		}
+		for _, text := range broken.Strings() {
+			tb.Error(text)
+		}
 	}
 }
 
