@@ -19,6 +19,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -133,22 +134,30 @@ func (w *World) connect() error {
 	if w.Kube, err = client.New(w.Config(), client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	watch, err := invariant.NewWatch(w.Config())
+	watch, stop, err := watchHosts(w.Config())
 	if err != nil {
 		return err
+	}
+	w.stopWatch = stop
+	w.checker = invariant.Checker{Machines: w.MachinesWithBMC(), Instances: w.Instances(), Hosts: watch}
+	return nil
+}
+
+// watchHosts watches the hosts of a management cluster until stop.
+func watchHosts(config *rest.Config) (watch *invariant.Watch, stop func() error, err error) {
+	if watch, err = invariant.NewWatch(config); err != nil {
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- watch.Run(ctx, func() { close(ready) }) }()
-	w.stopWatch = func() error { cancel(); return <-ended }
 	select {
 	case <-ready:
+		return watch, func() error { cancel(); return <-ended }, nil
 	case err := <-ended:
 		cancel()
-		return err
+		return nil, nil, err
 	}
-	w.checker = invariant.Checker{Machines: w.MachinesWithBMC(), Instances: w.Instances(), Hosts: watch}
-	return nil
 }
 
 // Stop stops everything.
@@ -167,20 +176,26 @@ func (w *World) Stop(ctx context.Context) error {
 // if a host has had two machines at once.
 func (w *World) CheckRules(tb testing.TB) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
 	w.mu.Lock()
 	checkers, audit := append([]invariant.Checker{w.checker}, w.plugged...), slices.Clone(w.audit)
 	w.mu.Unlock()
 	for _, checker := range checkers {
 		checker.AuditLogs = audit
-		broken, err := checker.Violations(ctx)
-		if err != nil {
-			tb.Errorf("check the rules: %v", err)
-		}
-		for _, text := range broken.Strings() {
-			tb.Error(text)
-		}
+		checkRules(tb, checker)
+	}
+}
+
+// checkRules fails a test if a rule was broken that a checker has the sources of.
+func checkRules(tb testing.TB, checker invariant.Checker) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	broken, err := checker.Violations(ctx)
+	if err != nil {
+		tb.Errorf("check the rules: %v", err)
+	}
+	for _, text := range broken.Strings() {
+		tb.Error(text)
 	}
 }
 

@@ -20,6 +20,7 @@ func TestMachinesAreFencedAndComeBack(t *testing.T) {
 		}
 		r.ends(t)
 		r.wantOneCycle(t)
+		r.wantSameMachine(t)
 		r.reports(t, "FencingStarted")
 		r.reports(t, "NodeRestored")
 	})
@@ -48,5 +49,6 @@ func TestMachinesAreFencedAndComeBack(t *testing.T) {
 		}
 		r.ends(t)
 		r.wantOneCycle(t)
+		r.wantSameMachine(t)
 	})
 }

@@ -180,6 +180,11 @@ func (r *recovery) wantOneCycle(t *testing.T) {
 	if deleted := r.deletions(t); len(deleted) != 1 || deleted[0].Before(off) || deleted[0].After(on) {
 		t.Errorf("the Node was deleted at %v, want once between %v and %v", deleted, off, on)
 	}
+}
+
+// wantSameMachine checks that the Machine is the one that it was before.
+func (r *recovery) wantSameMachine(t *testing.T) {
+	t.Helper()
 	var machine clusterv1.Machine
 	if err := r.Kube.Get(t.Context(), client.ObjectKeyFromObject(r.machine), &machine); err != nil || machine.UID != r.machine.UID {
 		t.Errorf("the Machine has the UID %q, %v, want %q as before", machine.UID, err, r.machine.UID)
