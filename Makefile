@@ -36,6 +36,8 @@ TOOL_MODULES := tools/clusterctl tools/controlplane tools/envtest tools/image
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 # helm, which tests render the chart with, likewise.
 HELM := CGO_ENABLED=0 go -C tools/helm tool -n helm
+# clusterctl, which tests move clusters with, likewise.
+CLUSTERCTL := CGO_ENABLED=0 go -C tools/clusterctl tool -n clusterctl
 # Packages whose tests run on both databases; the store's do so by themselves.
 ON_POSTGRES := ./internal/conductor ./internal/httpapi ./internal/engine
 # Controllers with a service account of their own, and so with their own role.
@@ -104,11 +106,15 @@ s3server: ## Build the S3 server that tests keep inventories in, once per machin
 helm: ## Build helm, which tests render the chart with, once per machine
 	@$(HELM) >/dev/null
 
+.PHONY: clusterctl
+clusterctl: ## Build clusterctl, which tests move clusters with, once per machine
+	@$(CLUSTERCTL) >/dev/null
+
 # The packages that take longest begin, so that none of them is left to one core at the end.
 LONGEST := ./test/story ./internal/conductor ./internal/operator
 
 .PHONY: test
-test: cluster-api s3server helm ## Run every test (RACE=1: with the race detector, needs gcc)
+test: cluster-api s3server helm clusterctl ## Run every test (RACE=1: with the race detector, needs gcc)
 	$(WITH_ASSETS) go test $(TEST_FLAGS) $(LONGEST) ./...
 	for m in $(TOOL_MODULES); do go -C $$m test $(TEST_FLAGS) . || exit; done
 	@$(MAKE) --no-print-directory test-postgres

@@ -22,6 +22,8 @@ import (
 // the namespace has the name of the cluster, unless there is more than one of a kind.
 type Cluster struct {
 	*World
+	// Kube is the administrator of the management cluster that it is in.
+	Kube client.Client
 	// Name is that of the Cluster and of its namespace.
 	Name string
 	// Plane is the control plane of the workload cluster.
@@ -41,7 +43,7 @@ func (w *World) NewCluster(tb testing.TB, name string, plane *controlplane.Contr
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := &Cluster{World: w, Name: name, Plane: plane, Workload: nodes, Hosts: map[string]int{}}
+	c := &Cluster{World: w, Kube: w.Kube, Name: name, Plane: plane, Workload: nodes, Hosts: map[string]int{}}
 	tb.Cleanup(func() {
 		w.CheckRules(tb)
 		if tb.Failed() {
@@ -75,17 +77,18 @@ func (w *World) NewCluster(tb testing.TB, name string, plane *controlplane.Contr
 	c.Create(tb, infrastructure)
 	c.Create(tb, cluster)
 	if controlPlane == nil {
-		c.initialize(tb, cluster)
+		if err := kubeadm.Install(tb.Context(), c.Plane.Config(), ""); err != nil {
+			tb.Fatalf("prepare the workload cluster: %v", err)
+		}
+		c.Initialize(tb)
 	}
 	return c
 }
 
-// initialize does what the first machine of a control plane does.
-func (c *Cluster) initialize(tb testing.TB, cluster *clusterv1.Cluster) {
+// Initialize makes the Cluster say that its control plane is initialized, as it does when it has a machine of it.
+func (c *Cluster) Initialize(tb testing.TB) {
 	tb.Helper()
-	if err := kubeadm.Install(tb.Context(), c.Plane.Config(), ""); err != nil {
-		tb.Fatalf("prepare the workload cluster: %v", err)
-	}
+	cluster := &clusterv1.Cluster{ObjectMeta: c.Meta(c.Name)}
 	Eventually(tb, func(ctx context.Context) error {
 		if err := c.Kube.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); err != nil {
 			return err

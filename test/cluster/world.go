@@ -10,12 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -52,11 +54,13 @@ type World struct {
 	Kube client.Client
 
 	dir       string
+	network   netip.Prefix
 	checker   invariant.Checker
 	stopWatch func() error
 
 	mu      sync.Mutex
 	taken   int                        // machines with BMCs that belong to a Cluster
+	plugged []invariant.Checker        // of machines that were plugged in
 	audit   []string                   // logs of workload clusters
 	workers *controlplane.ControlPlane // of Clusters that have workers only; nil before the first
 }
@@ -78,7 +82,7 @@ func Start(ctx context.Context, dir string, machines int, changes ...func(*up.Op
 	if err != nil {
 		return nil, err
 	}
-	w := &World{Up: u, dir: dir}
+	w := &World{Up: u, dir: dir, network: opts.Network}
 	if err := w.connect(); err != nil {
 		return nil, errors.Join(err, u.Stop(ctx))
 	}
@@ -123,26 +127,37 @@ func (w *World) connect() error {
 	if w.Kube, err = client.New(w.Config(), client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	watch, err := invariant.NewWatch(w.Config())
+	watch, stop, err := watchHosts(w.Config())
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- watch.Run(ctx, func() { close(ready) }) }()
-	w.stopWatch = func() error { cancel(); return <-ended }
-	select {
-	case <-ready:
-	case err := <-ended:
-		cancel()
-		return err
-	}
+	w.stopWatch = stop
 	w.checker = invariant.Checker{Machines: w.MachinesWithBMC(), Instances: w.Instances(), Hosts: watch}
 	return nil
 }
 
+// watchHosts watches the hosts of a management cluster until stop.
+func watchHosts(config *rest.Config) (watch *invariant.Watch, stop func() error, err error) {
+	if watch, err = invariant.NewWatch(config); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- watch.Run(ctx, func() { close(ready) }) }()
+	select {
+	case <-ready:
+		return watch, func() error { cancel(); return <-ended }, nil
+	case err := <-ended:
+		cancel()
+		return nil, nil, err
+	}
+}
+
 // Stop stops everything.
 func (w *World) Stop(ctx context.Context) error {
+	for _, checker := range w.plugged {
+		checker.Machines.Stop()
+	}
 	err := errors.Join(w.stopWatch(), w.Up.Stop(ctx))
 	if w.workers != nil {
 		err = errors.Join(err, w.workers.Stop())
@@ -154,12 +169,20 @@ func (w *World) Stop(ctx context.Context) error {
 // if a host has had two machines at once.
 func (w *World) CheckRules(tb testing.TB) {
 	tb.Helper()
+	w.mu.Lock()
+	checkers, audit := append([]invariant.Checker{w.checker}, w.plugged...), slices.Clone(w.audit)
+	w.mu.Unlock()
+	for _, checker := range checkers {
+		checker.AuditLogs = audit
+		checkRules(tb, checker)
+	}
+}
+
+// checkRules fails a test if a rule was broken that a checker has the sources of.
+func checkRules(tb testing.TB, checker invariant.Checker) {
+	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	w.mu.Lock()
-	checker := w.checker
-	checker.AuditLogs = append([]string(nil), w.audit...)
-	w.mu.Unlock()
 	broken, err := checker.Violations(ctx)
 	if err != nil {
 		tb.Errorf("check the rules: %v", err)

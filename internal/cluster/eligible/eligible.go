@@ -36,7 +36,7 @@ type reason struct {
 // withdrawn are the reasons that people give or take back, in the order in which they are named.
 var withdrawn = []reason{
 	{Deleted, func(h *v1alpha1.BareMetalHost) bool { return !h.DeletionTimestamp.IsZero() }},
-	{Paused, annotated(v1alpha1.PausedAnnotation)},
+	{Paused, (*v1alpha1.BareMetalHost).IsPaused},
 	{Detached, func(h *v1alpha1.BareMetalHost) bool {
 		return annotated(v1alpha1.DetachedAnnotation)(h) || h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
 	}},

@@ -57,6 +57,7 @@ func TestHostsAreUsableUnlessSomethingSpeaksAgainstThem(t *testing.T) {
 		"engine away":                        {host: host(available(metav1.ConditionUnknown))},
 
 		"deleted":           {host: host(func(h *v1alpha1.BareMetalHost) { h.DeletionTimestamp = &deleted }), want: eligible.Deleted, withdrawn: eligible.Deleted},
+		"moved elsewhere":   {host: host(annotation(v1alpha1.DeletedForMoveAnnotation)), want: eligible.Paused, withdrawn: eligible.Paused},
 		"paused":            {host: host(annotation(v1alpha1.PausedAnnotation)), want: eligible.Paused, withdrawn: eligible.Paused},
 		"to be detached":    {host: host(annotation(v1alpha1.DetachedAnnotation)), want: eligible.Detached, withdrawn: eligible.Detached},
 		"unhealthy":         {host: host(annotation(v1alpha1.UnhealthyAnnotation)), want: eligible.Unhealthy, withdrawn: eligible.Unhealthy},

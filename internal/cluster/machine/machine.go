@@ -41,8 +41,6 @@ const (
 	// poll is the longest wait for something that is watched, too.
 	poll = 30 * time.Second
 
-	// deletedForMoveAnnotation says that clusterctl deletes an object because it was moved.
-	deletedForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 	// moveLabel has clusterctl move an object that no other one owns.
 	moveLabel = "clusterctl.cluster.x-k8s.io/move"
 )
@@ -114,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &m); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if _, moved := m.Annotations[deletedForMoveAnnotation]; moved {
+	if _, moved := m.Annotations[v1alpha1.DeletedForMoveAnnotation]; moved {
 		return ctrl.Result{}, nil
 	}
 	p := &pass{Reconciler: r, m: &m, stored: *m.Status.DeepCopy(), why: reason{v1beta2.NotReadyReason, ""}}

@@ -171,7 +171,7 @@ func TestMovedMachineGoesOn(t *testing.T) {
 		t.Errorf("machine is %+v", m)
 	}
 	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) {
-		metav1.SetMetaDataAnnotation(&m.ObjectMeta, deletedForMoveAnnotation, "")
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1alpha1.DeletedForMoveAnnotation, "")
 	})
 	b.remove()
 	b.pause(false)

@@ -271,7 +271,7 @@ func (f *facts) isPaused() bool {
 	if f.cluster != nil && f.cluster.Spec.Paused != nil && *f.cluster.Spec.Paused {
 		return true
 	}
-	return f.owner != nil && f.owner.paused || has(f.host, v1alpha1.PausedAnnotation)
+	return f.owner != nil && f.owner.paused || f.host.IsPaused()
 }
 
 // verdict is what becomes of a reservation.

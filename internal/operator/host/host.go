@@ -218,7 +218,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if r.written.after(&host) {
 		return ctrl.Result{RequeueAfter: soon}, nil
 	}
-	if _, paused := host.Annotations[v1alpha1.PausedAnnotation]; paused {
+	if host.IsPaused() {
 		return r.releasing.reconcile(ctx, &host)
 	}
 	count(r.Metrics.reconciles, &host)
