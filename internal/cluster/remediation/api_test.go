@@ -9,9 +9,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clientrest "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -46,16 +48,17 @@ spec:
 `)}
 }
 
-// TestARemediationOnARealAPIServer has the controller, with its watches, and one API server for
-// both clusters. The test powers the host, and evicts pods.
-func TestARemediationOnARealAPIServer(t *testing.T) {
-	t.Parallel()
-	config := controlplane.StartForTest(t, controlplane.TestOptions{})
-	kinds := fstest.MapFS{"machines.yaml": clusterKind("Machine", "machines"), "clusters.yaml": clusterKind("Cluster", "clusters")}
-	if err := controlplane.InstallCRDs(t.Context(), config, kinds); err != nil {
-		t.Fatal(err)
-	}
-	mgr, err := manager.New(config, manager.Options{Scheme: scheme(t), Metrics: server.Options{BindAddress: "0"}})
+// controllers runs the controller of a process, which can be replaced.
+type controllers struct {
+	config  *clientrest.Config
+	clients *workload.Clients
+	cancel  context.CancelFunc
+	ended   chan error
+}
+
+func (c *controllers) start(t *testing.T) {
+	t.Helper()
+	mgr, err := manager.New(c.config, manager.Options{Scheme: scheme(t), Metrics: server.Options{BindAddress: "0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,26 +67,43 @@ func TestARemediationOnARealAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	skip := true
-	clients := workload.New(mgr.GetAPIReader(), scheme(t))
-	c, err := New(Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workload: clients, Recorder: silent{}, Now: time.Now,
+	c.clients = workload.New(mgr.GetAPIReader(), scheme(t))
+	made, err := New(Config{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workload: c.clients, Recorder: silent{}, Now: time.Now,
 		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: (&life{}).doubtNode, Metrics: metrics, Guard: fencing.NewGuard(mgr.GetAPIReader()),
-	}).Controller(mgr.GetCache(), controller.Options{SkipNameValidation: &skip}, clients.Gone(mgr.GetCache()))
+	}).Controller(mgr.GetCache(), controller.Options{SkipNameValidation: &skip}, c.clients.Gone(mgr.GetCache()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := mgr.Add(c); err != nil {
+	if err := mgr.Add(made); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("manager ended: %v", err)
-		}
-	})
+	c.cancel, c.ended = cancel, make(chan error, 1)
+	go func() { c.ended <- mgr.Start(ctx) }()
+}
+
+func (c *controllers) stop(t *testing.T) {
+	t.Helper()
+	c.cancel()
+	if err := <-c.ended; err != nil {
+		t.Errorf("manager ended: %v", err)
+	}
+}
+
+// TestARemediationOnARealAPIServer has the controller, with its watches, and one API server for
+// both clusters. The controller is replaced in the middle of the remediation. The test powers
+// the host, and detaches its volume.
+func TestARemediationOnARealAPIServer(t *testing.T) {
+	t.Parallel()
+	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	kinds := fstest.MapFS{"machines.yaml": clusterKind("Machine", "machines"), "clusters.yaml": clusterKind("Cluster", "clusters")}
+	if err := controlplane.InstallCRDs(t.Context(), config, kinds); err != nil {
+		t.Fatal(err)
+	}
+	c := &controllers{config: config}
+	c.start(t)
+	t.Cleanup(func() { c.stop(t) })
 
 	api, err := client.New(config, client.Options{Scheme: scheme(t)})
 	if err != nil {
@@ -125,6 +145,10 @@ func TestARemediationOnARealAPIServer(t *testing.T) {
 	}}
 	create(host)
 	create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "web"}})
+	volume := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "disk"}, Spec: storagev1.VolumeAttachmentSpec{
+		Attacher: "test", NodeName: "web", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("disk")},
+	}}
+	create(volume)
 	m3r := &v1beta2.Metal3Remediation{ObjectMeta: named("edge-0", "")}
 	m3r.OwnerReferences = owner
 	create(m3r)
@@ -156,11 +180,16 @@ func TestARemediationOnARealAPIServer(t *testing.T) {
 		}
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 		read(node)
-		tainted = tainted || slices.ContainsFunc(node.Spec.Taints, isOutOfService)
+		if slices.ContainsFunc(node.Spec.Taints, isOutOfService) {
+			tainted = true
+			if err := client.IgnoreNotFound(api.Delete(t.Context(), volume)); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	eventually := func(what string, is func() bool) {
 		t.Helper()
-		deadline := time.After(time.Minute)
+		deadline := time.After(2 * time.Minute)
 		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
 		for !is() {
@@ -172,13 +201,24 @@ func TestARemediationOnARealAPIServer(t *testing.T) {
 			}
 		}
 	}
+	replaced := func(what string, is func() bool) {
+		t.Helper()
+		eventually(what, is)
+		c.stop(t)
+		c.start(t)
+	}
+	replaced("the hold", func() bool { return read(host) && len(host.Annotations) > 0 })
+	replaced("the record of the taint", func() bool { return read(m3r) && m3r.Annotations[v1beta2.OutOfServiceAnnotation] != "" })
+	replaced("the release", func() bool { return read(m3r) && m3r.Status.ReleasedAt != nil })
 	eventually("phase Waiting", func() bool { return read(m3r) && m3r.Status.Phase == waiting })
 	if s := m3r.Status; s.RetryCount != 1 || s.LastRemediated == nil || s.ReleasedAt == nil || !tainted {
 		t.Errorf("status %+v, tainted %t", s, tainted)
 	}
+	c.stop(t) // and what is deleted meanwhile is found
 	if err := api.Delete(t.Context(), m3r); err != nil {
 		t.Fatal(err)
 	}
+	c.start(t)
 	eventually("end", func() bool { return !read(m3r) })
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	if read(host); len(host.Annotations) > 0 || !read(node) || slices.ContainsFunc(node.Spec.Taints, isOutOfService) {
@@ -186,7 +226,7 @@ func TestARemediationOnARealAPIServer(t *testing.T) {
 	}
 
 	key := client.ObjectKey{Namespace: ns, Name: "edge"}
-	before, err := clients.Client(t.Context(), key)
+	before, err := c.clients.Client(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,8 +234,8 @@ func TestARemediationOnARealAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually("a new client for a Cluster that is gone", func() bool {
-		c, err := clients.Client(t.Context(), key)
-		return err == nil && c != before
+		after, err := c.clients.Client(t.Context(), key)
+		return err == nil && after != before
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // shared is the world of the stories.
-var shared = &cluster.Shared{Machines: 40}
+var shared = &cluster.Shared{Machines: 64}
 
 // sideBySide is how many stories run at a time: they wait more than they compute, whatever the number of cores. The flag -parallel
 // says another number.
