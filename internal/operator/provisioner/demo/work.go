@@ -167,7 +167,7 @@ func (e *Engine) Provide(_ context.Context, id string, opts provisioner.ProvideO
 				m.node.Cleans, m.node.SkipsCleaning = false, true
 			}
 		},
-		done:  func(m *machine) { m.powered(node.PowerOff) },
+		done: func(m *machine) { m.powered(node.PowerOff) },
 	})
 }
 
