@@ -68,11 +68,12 @@ Metal3's operator, are:
 | an event when spec.externallyProvisioned is set on a provisioned host | the webhook refuses it; without webhooks the condition Progressing says that it has no effect |
 | status.appliedNetworkAttachmentConfigs, HostClaim, HostDeployPolicy, BareMetalSwitch and HostNetworkAttachment | the field is kept as it is, the kinds do not exist |
 | hosts own the Secrets with their credentials | they own none, so that deleting a host deletes no Secret; a finalizer keeps one that is in use |
-| software RAID on a host without a BMC | a preparation error that says so |
+| software RAID on a host without a BMC, and cleaning its disks when it is discovered | a preparation error that says so; conductor.automated_clean of the engine decides about that cleaning, and not about the one after a deployment |
 | IRONIC_CLIENT_CERT_FILE, IRONIC_CLIENT_PRIVATE_KEY_FILE, IRONIC_NAME, IRONIC_NAMESPACE, IRONIC_EXTERNAL_URL_V6, PROVISIONING_NETWORK_DISABLED and tls-* | these are not read; the engine is named by its address, with a user and a password |
 | the reason DiscoveryDisabled of a discovery resource | the engine does not tell whether its discovery is on; see its configuration |
-| the events BMCCredentialError and ProfileSet | a Secret that cannot be used is a RegistrationError; hardware profiles are only root device hints |
-| ingot_host_state_seconds and ingot_queue_wait_seconds, or the like | metal3_operation_*_duration_seconds, and the conditions with their times |
+| the events BMCCredentialError and ProfileSet; ingot_host_state_seconds and ingot_queue_wait_seconds, or the like | a Secret that cannot be used is a RegistrationError, and hardware profiles are only root device hints; metal3_operation_*_duration_seconds, and the conditions with their times |
+| images, firmware and files of checksums on the engine's own machine or link | refused, by webhooks too, unless the operator has --allow-local-image-urls |
+| annotations end the wait after a registration that failed | only metal3.io/allow-duplicate does, because each try calls the BMC with the same credentials; a change of the spec or of the Secret ends it |
 `
 
 func sortedRoutes() []route {

@@ -11,7 +11,6 @@ import (
 
 	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/ironic"
-	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 )
 
@@ -116,30 +115,8 @@ func TestHostMovesBetweenClustersOfOneEngineAsItIs(t *testing.T) {
 		t.Errorf("done to the machine: %q, want %q as before the move", got, done)
 	}
 	to.heldOffByTwo(t)
-}
-
-// heldOffByTwo has two owners keep the machine off, which stays so until both are done.
-func (m *managed) heldOffByTwo(t *testing.T) {
-	t.Helper()
-	const first, second = metal3v1alpha1.RebootAnnotationPrefix + "fence", metal3v1alpha1.RebootAnnotationPrefix + "repair"
-	m.change(t, func(h *metal3v1alpha1.BareMetalHost) {
-		h.Annotations = map[string]string{first: `{"mode":"hard"}`, second: ""}
-	})
-	m.shows(t, "confirmed off for both", func(h *metal3v1alpha1.BareMetalHost) bool {
-		holds := h.Status.PowerOffHolds
-		return len(holds) == 2 && holds[0].ConfirmedAt != nil && holds[1].ConfirmedAt != nil
-	})
-	ons := len(m.done(string(bmc.PowerOn)))
-	m.change(t, func(h *metal3v1alpha1.BareMetalHost) { delete(h.Annotations, first) })
-	m.shows(t, "held by the other", func(h *metal3v1alpha1.BareMetalHost) bool {
-		return len(h.Status.PowerOffHolds) == 1 && h.Status.PowerOffHolds[0].Key == second
-	})
-	if m.Machine(0).BMC().Power() != bmc.Off || len(m.done(string(bmc.PowerOn))) != ons {
-		t.Error("the machine was powered on although one owner keeps it off")
-	}
-	m.change(t, func(h *metal3v1alpha1.BareMetalHost) { h.Annotations = nil })
-	m.settled(t)
-	m.runsSystem(t)
+	to.settled(t)
+	to.runsSystem(t)
 }
 
 // TestDetachedHostMovesToAnotherClusterAsItIs moves a host by detaching it first, which also

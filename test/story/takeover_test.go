@@ -132,3 +132,30 @@ func TestCredentialsAddedLaterTakeOverTheRightMachineAsItIs(t *testing.T) {
 		})
 	}
 }
+
+// TestBMCThatIsAddedBootsTheMachineForARemovalThatWaitedForAPerson adds a BMC to a host whose deployment is
+// removed, and whose machine nobody has booted into the ramdisk yet.
+func TestBMCThatIsAddedBootsTheMachineForARemovalThatWaitedForAPerson(t *testing.T) {
+	t.Parallel()
+	r, _ := startMachineWithABMC(t, redfish.Vendors[0], agent.Accelerated(20), func(r *rack, _ *sim.Options) {
+		r.settings = append(r.settings, discovering...)
+	})
+	m := startHost(t, r)
+	m.registerWithout(t)
+	if err := m.Machine(0).PowerOn(); err != nil {
+		t.Fatal(err)
+	}
+	m.inState(t, metal3v1alpha1.StateAvailable)
+	m.deploysImage(t)
+	m.runsSystem(t)
+	wiped := len(m.done(effect.Wipe))
+	m.change(t, func(h *metal3v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+	m.waitsForAPerson(t)
+	m.addBMC(t, 0)
+	m.shows(t, "available under its BMC", func(h *metal3v1alpha1.BareMetalHost) bool {
+		return h.Status.Provisioning.State == metal3v1alpha1.StateAvailable && h.Status.PoweredOn && h.Status.ErrorType == ""
+	})
+	if got := m.done(effect.Wipe)[wiped:]; len(got) != 1 || len(m.Machine(0).Disks().Contents()) != 0 {
+		t.Errorf("after the removal: wipes %q, disks %v, want one that leaves them empty", got, m.Machine(0).Disks().Contents())
+	}
+}

@@ -61,15 +61,24 @@ func (deprovisioning) complete(s *scope) result {
 	effective := &s.host.Status.Provisioning
 	effective.Image, effective.CustomDeploy = v1alpha1.Image{}, nil
 	s.note(eventDeprovisioningComplete, "The deployment is removed")
-	if isLeaving(s.host) {
+	switch {
+	case isLeaving(s.host):
 		return s.moveTo(v1alpha1.StatePoweringOffBeforeDelete)
+	case s.node != nil && s.node.State != node.Available:
+		return s.moveTo(v1alpha1.StatePreparing) // until somebody boots its machine
+	default:
+		return s.moveTo(v1alpha1.StateAvailable)
 	}
-	return s.moveTo(v1alpha1.StateAvailable)
 }
 
-// awaitMachine handles a machine without a BMC, which only a person can boot. Its disks
-// are not touched before its ramdisk is alive: the deployed system may still run.
+// awaitMachine handles a machine without a BMC, which only a person can boot. Engines know the ramdisk of
+// a machine in use only after they were asked to remove the deployment; then they wait for it, and touch nothing
+// before: the deployed system may still run.
 func (p deprovisioning) awaitMachine(ctx context.Context, s *scope) (res result, waits bool, err error) {
+	if s.host.HasBMC() && takesOver(s.host, *s.node) && s.node.State == node.CleanWait {
+		res, err := p.interrupt(ctx, s)
+		return res, true, err
+	}
 	if s.host.HasBMC() || s.agentAlive() {
 		return result{}, false, nil
 	}
@@ -77,13 +86,26 @@ func (p deprovisioning) awaitMachine(ctx context.Context, s *scope) (res result,
 		res, err := p.abandon(ctx, s)
 		return res, true, err
 	}
-	_, off := s.host.Annotations[v1alpha1.ConfirmedOffAnnotation]
-	if off && skipsCleaning(s.host) || s.node.State == node.Available {
+	if !atWork(*s.node) {
 		return result{}, false, nil
+	}
+	if _, off := s.host.Annotations[v1alpha1.ConfirmedOffAnnotation]; off && skipsCleaning(s.host) {
+		return p.complete(s), true, nil
 	}
 	s.progress = &progress{active: true, reason: v1alpha1.WaitingForManualBootReason, message: silence(s.node.Agent.LastHeartbeat) +
 		"; annotation " + v1alpha1.AbandonedAnnotation + " ends the wait for a machine that is gone"}
 	return result{requeueAfter: idlePoll, stop: true}, true, nil
+}
+
+// interrupt ends the wait for a person, because the machine has got a BMC meanwhile, which boots it. The
+// node cannot get that while the engine waits.
+func (p deprovisioning) interrupt(ctx context.Context, s *scope) (result, error) {
+	s.working(v1alpha1.DeprovisioningReason, "The engine stops waiting for somebody to boot the machine, and boots it through its BMC")
+	if err := p.engine.Abort(ctx, s.node.ID); err != nil {
+		return result{stop: true}, refused(v1alpha1.OperationDeprovision, askAbort, s.node.ID, err)
+	}
+	s.asked(v1alpha1.OperationDeprovision, askAbort, *s.node)
+	return result{requeueAfter: workPoll, stop: true}, nil
 }
 
 // abandon gives up a machine that is gone: its node is deleted, and the host waits

@@ -47,7 +47,9 @@ func TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn(t *testing.T) {
 		v1alpha1.StateProvisioning:          {"demo-provisioning", withImage, nil, node.Active, v1alpha1.StateProvisioned, nil},
 		v1alpha1.StateExternallyProvisioned: {"web", external, nil, "", v1alpha1.StateExternallyProvisioned, []demo.Verb{demo.VerbManage, demo.VerbAdopt}},
 		// The engine can boot the machine now.
-		v1alpha1.StateDeprovisioning: {"web", withImage, waitsForBoot, "", v1alpha1.StateAvailable, []demo.Verb{demo.VerbUndeploy, demo.VerbPower}},
+		v1alpha1.StateDeprovisioning: {
+			"web", withImage, waitsForBoot, "", v1alpha1.StateAvailable, []demo.Verb{demo.VerbAbort, demo.VerbManage, demo.VerbProvide, demo.VerbPower},
+		},
 	} {
 		t.Run(stateNameOf(from), func(t *testing.T) {
 			l := newLife(t, nil)

@@ -123,19 +123,23 @@ func TestDelayedDeletionLetsAHostBeDetachedFirst(t *testing.T) {
 	}{
 		"while it is inspected": {
 			`{"deleteAction":"delay"}`, nil, inState(v1alpha1.StateInspecting), v1alpha1.StateAvailable,
-			[]string{"inspect", "provide", "delete"}, nil,
+			[]string{"inspect", "provide", "delete"},
+			nil,
 		},
 		"while it is provisioned": {
 			`{"deleteAction":"delay"}`, withImage, inState(v1alpha1.StateProvisioning), v1alpha1.StateProvisioned,
-			[]string{"deploy", "delete"}, []string{"create", "manage", "adopt", "undeploy", "delete"},
+			[]string{"deploy", "delete"},
+			[]string{"create", "manage", "adopt", "undeploy", "delete"},
 		},
 		"while it is provisioned, by force": {
 			`{"deleteAction":"delay","force":true}`, withImage, inState(v1alpha1.StateProvisioning), v1alpha1.StateProvisioning,
-			[]string{"delete"}, []string{"create", "manage", "provide", "delete"},
+			[]string{"delete"},
+			[]string{"create", "manage", "provide", "delete"},
 		},
 		"while it is free": {
 			`{"deleteAction":"delay"}`, nil, inState(v1alpha1.StateAvailable), v1alpha1.StateAvailable,
-			[]string{"delete"}, nil,
+			[]string{"delete"},
+			nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +149,7 @@ func TestDelayedDeletionLetsAHostBeDetachedFirst(t *testing.T) {
 			})
 			l.restart()
 			l.add("web", tt.begin)
-			l.until("web", "where it is deleted", func(h *v1alpha1.BareMetalHost) bool { return tt.until(h) })
+			l.until("web", "where it is deleted", tt.until)
 			before := len(l.effects("web"))
 			l.edit("web", detached(tt.value))
 			l.remove(l.host("web"))

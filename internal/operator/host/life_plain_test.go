@@ -51,21 +51,22 @@ func TestRemovalFromAMachineWithoutBMCWaitsUntilSomebodyBootsIt(t *testing.T) {
 		"ramdisk is back": {
 			"", func(l *life, name string) { l.silent(name, false) },
 			v1alpha1.StateAvailable,
-			[]string{"undeploy"},
+			[]string{"set cleaning", "undeploy"},
 		},
 		"machine is said to be off, no cleaning": {
 			v1alpha1.CleaningModeDisabled, func(l *life, name string) { l.annotate(name, v1alpha1.ConfirmedOffAnnotation, "") },
-			v1alpha1.StateAvailable,
+			v1alpha1.StatePreparing, // until somebody boots it
 			[]string{"undeploy"},
 		},
 		"machine is said to be off, to be cleaned": {
 			"", func(l *life, name string) { l.annotate(name, v1alpha1.ConfirmedOffAnnotation, "") },
-			v1alpha1.StateDeprovisioning, nil,
+			v1alpha1.StateDeprovisioning,
+			[]string{"set cleaning", "undeploy"},
 		},
 		"machine is given up": {
 			"", func(l *life, name string) { l.annotate(name, v1alpha1.AbandonedAnnotation, "") },
 			v1alpha1.StateUnmanaged,
-			[]string{"delete"},
+			[]string{"set cleaning", "undeploy", "delete"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,13 +77,18 @@ func TestRemovalFromAMachineWithoutBMCWaitsUntilSomebodyBootsIt(t *testing.T) {
 			})
 			l.rests("demo-plain", v1alpha1.StateProvisioned)
 			l.silent("demo-plain", true)
+			before := len(l.effects("demo-plain"))
 			l.edit("demo-plain", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
 			l.rests("demo-plain", v1alpha1.StateDeprovisioning)
 			l.says("demo-plain", v1alpha1.ProgressingCondition, metav1.ConditionTrue, v1alpha1.WaitingForManualBootReason)
-			before := len(l.effects("demo-plain"))
 			tt.end(l, "demo-plain")
-			l.until("demo-plain", "in state "+string(tt.to), func(h *v1alpha1.BareMetalHost) bool { return h.Status.Provisioning.State == tt.to })
+			l.until("demo-plain", "in state "+string(tt.to), inState(tt.to))
 			l.does("demo-plain", before, tt.want...)
+			if tt.to != v1alpha1.StateUnmanaged {
+				l.silent("demo-plain", false)
+				l.rests("demo-plain", v1alpha1.StateAvailable)
+				l.does("demo-plain", before, tt.want...)
+			}
 		})
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	real "github.com/ingot-metal/ingot/internal/engine"
+	realengine "github.com/ingot-metal/ingot/internal/engine"
 	baremetal "github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/operator/nodecache"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
@@ -32,9 +32,9 @@ import (
 // startEngine runs an engine until the test ends.
 func startEngine(t *testing.T) *url.URL {
 	t.Helper()
-	cfg := real.DefaultConfig()
+	cfg := realengine.DefaultConfig()
 	cfg.API.Listen, cfg.Database.Dir = "127.0.0.1:0", t.TempDir()
-	e, err := real.Start(t.Context(), real.Options{Config: cfg, Logger: slog.New(slog.DiscardHandler)})
+	e, err := realengine.Start(t.Context(), realengine.Options{Config: cfg, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

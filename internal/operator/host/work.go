@@ -206,6 +206,12 @@ func (w work) ask(ctx context.Context, s *scope, t task, request string) error {
 		if err := w.matchCleaning(ctx, s); err != nil {
 			return err
 		}
+		if !s.host.HasBMC() && !skipsCleaning(s.host) && !s.node.Cleans {
+			// What is there is somebody's data, and the engine may be set not to clean. Nodes with a BMC have got it.
+			if err := w.engine.SetAutomatedCleaning(ctx, id, true); err != nil {
+				return err
+			}
+		}
 		return w.engine.Undeploy(ctx, id)
 	case askAbort:
 		return w.engine.Abort(ctx, id)

@@ -83,8 +83,9 @@ type Node struct {
 	// InstanceID and Owner are set on nodes in use, and InstanceID while a host takes the node;
 	// see [Mark.Lock].
 	InstanceID, Owner string
-	// SkipsCleaning is true when automated cleaning is turned off for this node alone.
-	SkipsCleaning bool
+	// Cleans and SkipsCleaning are true when automated cleaning is turned on or off for this node
+	// alone. Without either the settings of the engine decide.
+	Cleans, SkipsCleaning bool
 	// Busy is true while the engine works on the node.
 	Busy bool
 	// AutoDiscovered reports whether the engine enrolled the node by itself. It

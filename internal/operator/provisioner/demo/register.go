@@ -60,7 +60,7 @@ func (m *machine) register(r provisioner.Registration) {
 	}
 	m.registration = r
 	m.node.Name, m.node.Mark = r.Name, r.Mark
-	m.node.SkipsCleaning = r.SkipAutomatedCleaning
+	m.node.Cleans, m.node.SkipsCleaning = !r.SkipAutomatedCleaning, r.SkipAutomatedCleaning
 	if r.Access != nil {
 		m.node.Driver = r.Access.Driver
 	}

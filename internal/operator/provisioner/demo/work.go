@@ -12,15 +12,24 @@ import (
 
 // work is what a machine is busy with.
 type work struct {
-	due time.Time // zero for work that never ends
-	end func()
+	due   time.Time   // zero for work that never ends
+	until func() bool // what the work waits for, instead of a time; nil for nothing
+	end   func()
+}
+
+// isOver reports whether the work ends now.
+func (w *work) isOver(now time.Time) bool {
+	if w.until != nil {
+		return w.until()
+	}
+	return !w.due.IsZero() && !now.Before(w.due)
 }
 
 // settle ends the work of a machine that is due. It is called with mu held.
 func (e *Engine) settle(m *machine) {
 	now := e.opts.Now()
 	for _, slot := range []**work{&m.work, &m.power} {
-		if w := *slot; w != nil && !w.due.IsZero() && !now.Before(w.due) {
+		if w := *slot; w != nil && w.isOver(now) {
 			*slot = nil
 			w.end()
 			m.node.UpdatedAt = now
@@ -54,6 +63,8 @@ type request struct {
 	// repeated reports whether the node shows this very request; nil when its state is
 	// enough.
 	repeated func(*machine) bool
+	// until is what the work waits for at first; nil for nothing.
+	until func(*machine) bool
 	// begin and done change the machine when the verb is accepted and when its work
 	// succeeds; nil for nothing.
 	begin, done func(*machine)
@@ -93,6 +104,11 @@ func (e *Engine) ask(id string, r request) error {
 	n.State, n.TargetState = step.To, step.Target
 	if waiting, ok := node.Next(step.To, node.OnWait); ok {
 		n.State = waiting.To
+	}
+	if r.until != nil && !r.until(m) {
+		n.State, n.TargetState = node.CleanWait, node.Available
+		m.work = &work{until: func() bool { return r.until(m) }, end: func() { m.end(step, r) }}
+		return nil
 	}
 	e.begin(m, &m.work, r.verb, func() { m.end(step, r) })
 	return nil
@@ -146,8 +162,12 @@ func (e *Engine) Manage(_ context.Context, id string) error {
 func (e *Engine) Provide(_ context.Context, id string, opts provisioner.ProvideOptions) error {
 	return e.ask(id, request{
 		verb: VerbProvide, trigger: node.OnProvide, details: opts,
-		begin: func(m *machine) { m.node.SkipsCleaning = m.node.SkipsCleaning || opts.SkipCleaning },
-		done:  func(m *machine) { m.powered(node.PowerOff) },
+		begin: func(m *machine) {
+			if opts.SkipCleaning {
+				m.node.Cleans, m.node.SkipsCleaning = false, true
+			}
+		},
+		done: func(m *machine) { m.powered(node.PowerOff) },
 	})
 }
 
@@ -205,12 +225,16 @@ func (e *Engine) Deploy(_ context.Context, id string, d provisioner.Deployment) 
 	})
 }
 
-// Undeploy removes the deployment; see [provisioner.Worker].
+// Undeploy removes the deployment; see [provisioner.Worker]. A machine without a BMC has to run its ramdisk.
 func (e *Engine) Undeploy(_ context.Context, id string) error {
-	return e.ask(id, request{verb: VerbUndeploy, trigger: node.OnDelete, done: func(m *machine) {
-		m.node.InstanceID = ""
-		m.powered(node.PowerOff)
-	}})
+	return e.ask(id, request{
+		verb: VerbUndeploy, trigger: node.OnDelete,
+		until: func(m *machine) bool { return m.registration.Access != nil || !m.node.Agent.LastHeartbeat.IsZero() },
+		done: func(m *machine) {
+			m.node.InstanceID = ""
+			m.powered(node.PowerOff)
+		},
+	})
 }
 
 // Adopt takes a node with a deployment over; see [provisioner.Worker].
@@ -265,7 +289,7 @@ func (e *Engine) SetAutomatedCleaning(_ context.Context, id string, on bool) err
 	if err != nil {
 		return err
 	}
-	m.node.SkipsCleaning = !on
+	m.node.Cleans, m.node.SkipsCleaning = on, !on
 	e.record(m, VerbSetCleaning, on)
 	return nil
 }
