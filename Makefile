@@ -9,7 +9,8 @@ COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 BUILDINFO := github.com/ingot-metal/ingot/internal/buildinfo
 
 MACHINES ?= 3
-DATA ?= .ingot
+# CLUSTER=1 makes a cluster of the machines, which needs a folder of its own.
+DATA ?= .ingot$(if $(CLUSTER),-cluster)
 
 # Three packages at a time: some start an API server of their own. Tests of the program's
 # package need none of its optimization by profile, which compiles everything again.
@@ -35,6 +36,8 @@ TOOL_MODULES := tools/clusterctl tools/controlplane tools/envtest tools/image
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 # helm, which tests render the chart with, likewise.
 HELM := CGO_ENABLED=0 go -C tools/helm tool -n helm
+# clusterctl, which tests move clusters with, likewise.
+CLUSTERCTL := CGO_ENABLED=0 go -C tools/clusterctl tool -n clusterctl
 # Packages whose tests run on both databases; the store's do so by themselves.
 ON_POSTGRES := ./internal/conductor ./internal/httpapi ./internal/engine
 # Controllers with a service account of their own, and so with their own role.
@@ -80,8 +83,8 @@ release-manifests: controlplane ## Write what clusterctl needs of a release (VER
 		echo "$$to"
 
 .PHONY: up
-up: build controlplane ## Run all of Ingot on this machine with simulated machines (MACHINES=3 DATA=.ingot)
-	@bin/ingot up --machines $(MACHINES) --data $(DATA)
+up: build $(if $(CLUSTER),cluster-api,controlplane) ## Run all of Ingot on this machine with simulated machines (MACHINES=3 DATA=.ingot; CLUSTER=1: they make a cluster)
+	@bin/ingot up $(if $(CLUSTER),--cluster )--machines $(MACHINES) --data $(DATA)
 
 .PHONY: controlplane
 controlplane: ## Get etcd, kube-apiserver and kubectl, published or built, once per machine
@@ -103,11 +106,15 @@ s3server: ## Build the S3 server that tests keep inventories in, once per machin
 helm: ## Build helm, which tests render the chart with, once per machine
 	@$(HELM) >/dev/null
 
+.PHONY: clusterctl
+clusterctl: ## Build clusterctl, which tests move clusters with, once per machine
+	@$(CLUSTERCTL) >/dev/null
+
 # The packages that take longest begin, so that none of them is left to one core at the end.
 LONGEST := ./test/story ./internal/conductor ./internal/operator
 
 .PHONY: test
-test: cluster-api s3server helm ## Run every test (RACE=1: with the race detector, needs gcc)
+test: cluster-api s3server helm clusterctl ## Run every test (RACE=1: with the race detector, needs gcc)
 	$(WITH_ASSETS) go test $(TEST_FLAGS) $(LONGEST) ./...
 	for m in $(TOOL_MODULES); do go -C $$m test $(TEST_FLAGS) . || exit; done
 	@$(MAKE) --no-print-directory test-postgres
@@ -160,7 +167,7 @@ simulate-defects: ## Show the seed of the simulation that catches each known def
 	@test/simulate/defects/check.sh
 
 .PHONY: bench
-bench: build controlplane ## Measure speed and memory (ONLY=enrol,read: some sections)
+bench: build cluster-api ## Measure speed and memory (ONLY=enrol,read: some sections)
 	go run ./test/bench -only '$(ONLY)'
 
 .PHONY: bench-compare

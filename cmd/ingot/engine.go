@@ -108,7 +108,9 @@ func (f *engineFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	forgetStart()
+	if err := forgetStart(); err != nil {
+		log.Debug("Memory that only the start needed is kept", "error", err)
+	}
 	log.Info("Engine is ready", "url", e.URL(), "metrics", e.MetricsURL(), "database", databaseOf(cfg.Database), "auto_discovery", cfg.AutoDiscovery.Enabled)
 	select {
 	case <-ctx.Done():
@@ -128,9 +130,10 @@ func (f *engineFlags) run(ctx context.Context, cmd *cobra.Command) error {
 // forgetStart frees the memory that only the start needed: creating a database leaves
 // 12 MB of buffers in a pool, which takes two garbage collections to empty. With them
 // the heap would grow to several times that size before the next collection.
-func forgetStart() {
+func forgetStart() error {
 	runtime.GC()
 	debug.FreeOSMemory()
+	return releaseProgram()
 }
 
 // databaseOf describes the database for the log, without secrets.

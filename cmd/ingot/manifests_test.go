@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -43,6 +44,11 @@ func TestArgumentsInManifestsAreThoseOfCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	deeper, err := filepath.Glob("../../config/*/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, deeper...)
 	checked := 0
 	for _, file := range files {
 		for _, container := range containers(t, file) {
@@ -61,7 +67,33 @@ func TestArgumentsInManifestsAreThoseOfCommands(t *testing.T) {
 			checked++
 		}
 	}
-	if checked < 3 {
+	if checked < 8 { // six groups of controllers, the engine and the webhooks
 		t.Errorf("only %d containers were found", checked)
+	}
+}
+
+// TestFlagsInTheChartAreThoseOfTheOperator looks for flags in the templates. What they become is compared with the
+// manifests elsewhere, but some have no place there.
+func TestFlagsInTheChartAreThoseOfTheOperator(t *testing.T) {
+	cmd, _, err := newRootCommand().Find([]string{"operator"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flag := regexp.MustCompile(`(?m)^ *- --([a-z-]+)`)
+	checked := 0
+	for _, name := range []string{"operator.yaml", "_operator.tpl"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "charts", "ingot", "templates", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range flag.FindAllStringSubmatch(string(text), -1) {
+			if cmd.Flags().Lookup(match[1]) == nil {
+				t.Errorf("%s: ingot operator has no flag --%s", name, match[1])
+			}
+			checked++
+		}
+	}
+	if checked < 12 {
+		t.Errorf("only %d flags were found", checked)
 	}
 }

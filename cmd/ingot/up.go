@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -20,7 +21,8 @@ func newUpCommand() *cobra.Command {
 		Short: "Run all of Ingot on this machine, with simulated machines",
 		Long: `Run a Kubernetes API, the engine, the operator and simulated machines that
 nobody registered, and watch them become available hosts. Machines with a BMC are off
-until you register them. Everything listens on loopback only and keeps its data in one
+until you register them. With --cluster the machines become Nodes of a workload cluster
+that Cluster API makes. Everything listens on loopback only and keeps its data in one
 folder, which the next start uses again.`,
 		Example: "  ingot up --machines 3 --data .ingot",
 		Args:    cobra.NoArgs,
@@ -30,6 +32,12 @@ folder, which the next start uses again.`,
 			}
 			if opts.BMCs < 0 {
 				return &cli.UsageError{Err: fmt.Errorf("--bmc-machines: want 0 or more, got %d", opts.BMCs)}
+			}
+			if opts.Cluster && opts.Machines < 2 {
+				return &cli.UsageError{Err: fmt.Errorf("--cluster: want at least 2 machines, one for the control plane, got %d", opts.Machines)}
+			}
+			if opts.Cluster && opts.Kubeconfig != "" {
+				return &cli.UsageError{Err: errors.New("--cluster runs Cluster API in a control plane of its own; leave --kubeconfig out")}
 			}
 			if bits := opts.Network.Bits(); opts.Network.IsValid() && (!opts.Network.Addr().Is4() || bits > 22) {
 				return &cli.UsageError{Err: fmt.Errorf("--network: want an IPv4 network of at most 22 bits, got %s", opts.Network)}
@@ -41,6 +49,7 @@ folder, which the next start uses again.`,
 	f := cmd.Flags()
 	f.IntVar(&opts.Machines, "machines", 3, "number of simulated machines")
 	f.IntVar(&opts.BMCs, "bmc-machines", 3, "number of simulated machines with a BMC, which are off until you register them")
+	f.BoolVar(&opts.Cluster, "cluster", false, "also run Cluster API, and make a workload cluster of the machines (needs `make cluster-api` once)")
 	f.StringVar(&opts.DataDir, "data", ".ingot", "folder for all data, the kubeconfig included")
 	f.StringVar(&opts.Kubeconfig, "kubeconfig", "", "kubeconfig of a cluster to use instead of a control plane of its own")
 	f.StringVar(&opts.Listen, "listen", "", "address of the engine (default 127.0.0.1:6385)")

@@ -90,6 +90,33 @@ func TestObserverGetsOutcomesOfWork(t *testing.T) {
 	}
 }
 
+// slow is an observer that is still being told that work waits when the work has ended.
+type slow struct {
+	silent
+	ended   chan struct{}
+	testEnd <-chan struct{}
+}
+
+func (s slow) WorkEnded(_ string, outcome runner.Outcome, _ time.Duration) {
+	if outcome == runner.Done {
+		close(s.ended)
+	}
+	select {
+	case <-s.ended:
+	case <-s.testEnd:
+	}
+}
+
+// TestWorkGoesOnWhileItsObserverIsTold finds with the race detector what both use.
+func TestWorkGoesOnWhileItsObserverIsTold(t *testing.T) {
+	w := newWorld(t, func(cfg *Config) { cfg.Observer = slow{ended: make(chan struct{}), testEnd: t.Context().Done()} })
+	n := w.fake(node.Enroll, map[string]any{"fake_verify_delay": 5})
+	w.send(n, "manage")
+	w.eventually("the work to sleep", func() bool { return w.sleeping() == 1 })
+	w.pass(10 * time.Second)
+	w.arrive(n, node.Manageable)
+}
+
 func TestLogHasRequestsAndTheirOutcomes(t *testing.T) {
 	var out strings.Builder
 	w := emptyWorld(t)

@@ -13,11 +13,11 @@ import (
 
 // Accepts reports whether a client's change of a provisional node shows that a person
 // has accepted it. An import sets nothing but automated_clean, extra, and maintenance
-// with its reason.
+// with its reason, and instance_uuid for a moment.
 func Accepts(before, after *Node) bool {
 	b, a := *before, *after
 	for _, n := range []*Node{&b, &a} {
-		n.AutomatedClean, n.Extra = nil, nil
+		n.AutomatedClean, n.Extra, n.InstanceUUID = nil, nil, ""
 		n.Maintenance, n.MaintenanceReason, n.Fault = false, "", ""
 	}
 	return !reflect.DeepEqual(b, a)

@@ -66,7 +66,7 @@ func (o *Operator) remediationControllers(recorder events.EventRecorder, options
 		remediated, remediatedErr := remediation.New(remediation.Config{
 			Client: cached, Live: live, Workload: clients, FindNode: workload.FindNode, ProvenOff: fencing.ProvenOff, DoubtNode: fencing.DoubtNode,
 			Guard: guard, Recorder: recorder, Metrics: attempts, Now: time.Now,
-		}).Controller(cache, options, clients.Forgetting(cache))
+		}).Controller(cache, options, clients.Gone(cache))
 		return []controller.Controller{fenced, remediated}, errors.Join(fencedErr, remediatedErr)
 	}, nil
 }

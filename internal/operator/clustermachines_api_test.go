@@ -30,7 +30,14 @@ func clusterAPIKinds() fstest.MapFS {
 		{ipamv1.GroupVersion.Group, "IPAddress", "ipaddresses"},
 		{ipamv1.GroupVersion.Group, "IPAddressClaim", "ipaddressclaims"},
 	} {
-		files[name.plural+".yaml"] = &fstest.MapFile{Data: fmt.Appendf(nil, `
+		files[name.plural+".yaml"] = lenientKind(name.group, name.kind, name.plural)
+	}
+	return files
+}
+
+// lenientKind is the definition of a kind that accepts everything.
+func lenientKind(group, kind, plural string) *fstest.MapFile {
+	return &fstest.MapFile{Data: fmt.Appendf(nil, `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: %[2]s.%[3]s}
@@ -44,9 +51,7 @@ spec:
     storage: true
     subresources: {status: {}}
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`, name.kind, name.plural, name.group)}
-	}
-	return files
+`, kind, plural, group)}
 }
 
 // newClusterBench starts the controllers of Cluster API's infrastructure, alone and with a
@@ -254,7 +259,11 @@ func TestControllersOfClustersNeedNoMoreThanTheirRole(t *testing.T) {
 	b.update(m, func() { m.Spec.DataTemplate = &v1beta2.ObjectReference{Name: "data"} })
 	b.availableHost("host")
 	b.machineCondition("worker", v1beta2.Metal3DataReadyCondition, metav1.ConditionFalse, v1beta2.WaitingForMetal3DataReason)
-	b.update(m, func() { m.Spec.DataTemplate = nil })
+	template := &v1beta2.Metal3DataTemplate{ObjectMeta: b.meta("data")}
+	template.Spec.ClusterName = "edge"
+	template.Spec.MetaData = &v1beta2.MetaData{Strings: []v1beta2.MetaDataString{{Key: "rack", Value: "7"}}}
+	b.create(template)
+	b.machineCondition("worker", v1beta2.Metal3DataReadyCondition, metav1.ConditionTrue, v1beta2.Metal3DataSecretsReadyReason)
 	b.claimed(1)
 	b.hasEvent("worker", "HostClaimed")
 	b.setState("host", v1alpha1.StateProvisioned)
@@ -270,6 +279,7 @@ func TestControllersOfClustersNeedNoMoreThanTheirRole(t *testing.T) {
 	b.setState("host", v1alpha1.StateAvailable)
 	b.isGone(m)
 	b.hasEvent("worker", "HostReleased")
+	b.isGone(&v1beta2.Metal3Data{ObjectMeta: b.meta("data-0")})
 }
 
 func TestMissingKindsOfClusterAPIAreNamed(t *testing.T) {

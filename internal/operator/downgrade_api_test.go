@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -20,6 +21,7 @@ func (b *bench) hostInState(name string, state v1alpha1.ProvisioningState, id st
 	before := h.DeepCopy()
 	h.Status.OperationalStatus = v1alpha1.OperationalStatusDiscovered
 	h.Status.Provisioning.State, h.Status.Provisioning.ID = state, id
+	h.Status.Provisioning.Image.URL, h.Status.PoweredOn = "http://images/a", true
 	if err := b.client.Status().Patch(b.Context(), h, client.MergeFrom(before)); err != nil {
 		b.Fatal(err)
 	}
@@ -29,16 +31,20 @@ func TestPrepareDowngradeResetsOnlyHostsThatAreImporting(t *testing.T) {
 	t.Parallel()
 	config := controlplane.StartForTest(t, controlplane.TestOptions{})
 	b := newBenchOn(t, config, func(o *operator.Options) { o.Controllers = []string{operator.GroupDiscovery} })
-	hosts := map[string]v1alpha1.ProvisioningState{
-		"linked": v1alpha1.StateImporting, "unlinked": v1alpha1.StateImporting,
-		"done": v1alpha1.StateAvailable, "waiting": v1alpha1.StateUnmanaged, "new": v1alpha1.StateNone,
+	hosts := map[string]v1alpha1.ProvisioningState{"linked": v1alpha1.StateImporting, "unlinked": v1alpha1.StateImporting}
+	for _, state := range everyState {
+		if state != v1alpha1.StateImporting {
+			hosts["host-"+stateName(state)] = state
+		}
 	}
+	statuses := map[string]v1alpha1.BareMetalHostStatus{}
 	for name, state := range hosts {
 		id := "id-of-" + name
 		if name == "unlinked" {
 			id = ""
 		}
 		b.hostInState(name, state, id)
+		statuses[name] = b.host(name).Status
 	}
 	run := func(apply bool) (string, error) {
 		var output bytes.Buffer
@@ -52,11 +58,10 @@ func TestPrepareDowngradeResetsOnlyHostsThatAreImporting(t *testing.T) {
 				state = importing
 			}
 			got := b.host(name).Status
-			if got.Provisioning.State != state || got.OperationalStatus != v1alpha1.OperationalStatusDiscovered {
-				t.Errorf("%s: host %s is %q and %q, want state %q", when, name, got.Provisioning.State, got.OperationalStatus, state)
-			}
-			if want := "id-of-" + name; name != "unlinked" && got.Provisioning.ID != want {
-				t.Errorf("%s: host %s has the link %q, want %q", when, name, got.Provisioning.ID, want)
+			want := statuses[name]
+			want.Provisioning.State = state
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: status of host %s (-want +got):\n%s", when, name, diff)
 			}
 		}
 	}

@@ -115,6 +115,67 @@ func (c kindCounter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
+// TestManyIdleHostsCostNoWritesAndNothingOfTheEngineButItsList looks at hosts at rest, at first under the
+// operator that brought them there, then under another one, which begins with a pass over each.
+func TestManyIdleHostsCostNoWritesAndNothingOfTheEngineButItsList(t *testing.T) {
+	t.Parallel()
+	const plain, managed = 40, 10
+	written := kinds{counts: map[string]int{}}
+	engine := &countingEngine{}
+	options := func(o *operator.Options) {
+		o.Config = rest.CopyConfig(o.Config)
+		o.Config.Wrap(written.wrap)
+		if engine.Engine == nil {
+			engine.Engine, _ = o.Engine.(*demo.Engine)
+		}
+		o.Engine = engine
+	}
+	b := newBench(t, options)
+	for i := range plain {
+		b.boot(fmt.Sprintf("idle-%02d", i))
+	}
+	for i := range managed {
+		b.bmcHost(fmt.Sprintf("managed-%02d", i), nil)
+	}
+	b.discover("idle", nil)
+	objects := func() int { return written.of("baremetalhosts", "hardwaredata", "secrets", "hostfirmware", "events") }
+	last, quiet := 0, 0
+	b.eventually("hosts at rest", func() string {
+		if ready := b.available(); ready != plain+managed {
+			return fmt.Sprintf("%d hosts are available", ready)
+		}
+		if now := objects(); now != last {
+			last, quiet = now, 0
+		}
+		if quiet++; quiet < 25 {
+			return "they are still written"
+		}
+		return ""
+	})
+	lists, calls := engine.lists.Load(), engine.calls.Load()
+	b.eventually("some polls", func() string {
+		if n := engine.lists.Load() - lists; n < 10 {
+			return fmt.Sprintf("%d polls", n)
+		}
+		return ""
+	})
+	if now := objects(); now != last || engine.calls.Load() != calls {
+		t.Errorf("%d writes and %d calls while nothing happened; all writes: %v", now-last, engine.calls.Load()-calls, written.counts)
+	}
+
+	b.stop()
+	last = objects()
+	b.startWith(plane.Config(t), options)
+	b.boot("idle-last")
+	b.inState("idle-last", v1alpha1.StateAvailable)
+	b.forAWhile("a new operator leaves hosts at rest alone", func() string {
+		if n := objects() - last; n > 4+2 {
+			return fmt.Sprintf("%d writes, want those of the new host only; all writes: %v", n, written.counts)
+		}
+		return ""
+	})
+}
+
 // TestHostWithABMCCostsFewWrites counts from its registration until it is available and powered on.
 func TestHostWithABMCCostsFewWrites(t *testing.T) {
 	t.Parallel()

@@ -138,13 +138,14 @@ func TestHardwareDetailsFromTheAnnotation(t *testing.T) {
 	existing := b.plainHost("demo-existing", nil)
 	b.inState("demo-existing", v1alpha1.StateAvailable)
 	b.update(existing, func() { existing.Annotations = supplied })
-	b.forAWhile("details from inspection", func() string {
-		if got := hostname("demo-existing"); got != "demo-existing" {
-			return "replaced by " + got
-		}
-		return ""
+	consumed("demo-existing")
+	b.hasEvent("demo-existing", "RemoveAnnotation")
+	if got := hostname("demo-existing"); got != "demo-existing" {
+		t.Errorf("details from inspection were replaced by those of %s", got)
+	}
+	b.update(existing, func() {
+		existing.Annotations, existing.Spec.InspectionMode = supplied, v1alpha1.InspectionModeDisabled
 	})
-	b.update(existing, func() { existing.Spec.InspectionMode = v1alpha1.InspectionModeDisabled })
 	consumed("demo-existing")
 	if got := hostname("demo-existing"); got != "supplied" {
 		t.Errorf("host without inspection has host name %q, want the supplied one", got)

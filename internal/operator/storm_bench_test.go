@@ -34,10 +34,15 @@ func (c writeCounter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// countingEngine counts calls, except lists of nodes and of ports.
+// countingEngine counts calls, and lists of nodes apart from those.
 type countingEngine struct {
 	*demo.Engine
-	calls atomic.Int64
+	calls, lists atomic.Int64
+}
+
+func (e *countingEngine) Nodes(ctx context.Context, opts provisioner.ListOptions) ([]provisioner.Node, error) {
+	e.lists.Add(1)
+	return e.Engine.Nodes(ctx, opts)
 }
 
 func (e *countingEngine) Node(ctx context.Context, id string) (provisioner.Node, error) {
@@ -60,9 +65,14 @@ func (e *countingEngine) Inventory(ctx context.Context, id string) (*provisioner
 	return e.Engine.Inventory(ctx, id)
 }
 
-func (e *countingEngine) Claim(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+func (e *countingEngine) Lock(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
 	e.calls.Add(1)
-	return e.Engine.Claim(ctx, id, mark)
+	return e.Engine.Lock(ctx, id, mark)
+}
+
+func (e *countingEngine) Claim(ctx context.Context, id string, mark provisioner.Mark, opts provisioner.ClaimOptions) (provisioner.Node, error) {
+	e.calls.Add(1)
+	return e.Engine.Claim(ctx, id, mark, opts)
 }
 
 func (e *countingEngine) Manage(ctx context.Context, id string) error {

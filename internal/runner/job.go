@@ -47,13 +47,14 @@ func (r *Runner) runJob(ctx context.Context, j *Job) {
 	outcome := r.settle(attempt, j, err)
 	cancel(nil)
 	r.leases.watch(j.work.Lease, nil)
+	kind := string(j.info.Work) // the next attempt may begin before this one has ended
 	switch outcome {
 	case Waiting, Postponed:
 		r.goOn(ctx, j, err)
 	default:
 		r.releaseJob(j)
 	}
-	r.cfg.Observer.WorkEnded(string(j.info.Work), outcome, r.db.Now().Sub(began))
+	r.cfg.Observer.WorkEnded(kind, outcome, r.db.Now().Sub(began))
 }
 
 // goOn keeps a job whose lease this process keeps, and gives up the others.

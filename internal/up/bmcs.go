@@ -2,25 +2,20 @@ package up
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"net"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/agent"
 )
 
-// The account and the port of every BMC.
+// The account of every BMC, and the port.
 const (
-	bmcUser     = "root"
-	bmcPassword = "calvin"
+	BMCUser     = "root"
+	BMCPassword = "calvin"
 	bmcPort     = 8443
 )
 
@@ -47,8 +42,8 @@ func (u *Up) startBMCs(ctx context.Context) (string, error) {
 	}
 	machines, err := sim.New(sim.Options{
 		Engine: u.engine.URL(), Machines: u.opts.BMCs, Seed: u.opts.Seed + 1, Network: u.opts.registeredNetwork(), Log: u.log.With("part", "sim with BMCs"),
-		BMC: &sim.BMCOptions{
-			Vendor: sim.MixedVendors, Network: u.opts.bmcNetwork(), Port: bmcPort, User: bmcUser, Password: bmcPassword,
+		Instance: u.runInstance(), Clock: agent.Accelerated(u.opts.Speed), HeartbeatTimeout: u.opts.heartbeatTimeout(), BMC: &sim.BMCOptions{
+			Vendor: sim.MixedVendors, Network: u.opts.bmcNetwork(), Port: bmcPort, User: BMCUser, Password: BMCPassword,
 		},
 	})
 	if err != nil {
@@ -62,38 +57,22 @@ func (u *Up) startBMCs(ctx context.Context) (string, error) {
 	if err := os.WriteFile(u.authority, machines.Authority().PEM(), 0o600); err != nil {
 		return "", fmt.Errorf("write the certificate authority of the BMCs: %w", err)
 	}
-	if err := u.serveImage(ctx); err != nil {
-		return "", fmt.Errorf("serve an image: %w", err)
-	}
 	if err := u.writeManifest(); err != nil {
 		return "", fmt.Errorf("write a manifest for a machine with a BMC: %w", err)
 	}
 	return fmt.Sprintf("%d simulated, off, with Redfish at %s …", u.opts.BMCs, machines.Machine(0).BMCURL()), nil
 }
 
-// imageSize is the size of the image, which has nothing but the mark of a boot sector.
-const imageSize = 1 << 20
-
-// serveImage serves a small image that simulated machines boot from.
-func (u *Up) serveImage(ctx context.Context) error {
-	content := make([]byte, imageSize)
-	content[510], content[511] = 0x55, 0xaa
-	sum := sha256.Sum256(content)
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	u.image, u.imageSum = "http://"+listener.Addr().String()+"/image.raw", hex.EncodeToString(sum[:])
-	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(content)))
-	})}
-	u.onStop("image", func(context.Context) error { return server.Close() })
-	go func() { _ = server.Serve(listener) }() // until Close
-	return nil
-}
+// hostImage is the end of a host that is deployed with the image.
+const hostImage = `  image:
+    url: %s
+    checksum: %s
+    checksumType: sha256
+    format: raw
+`
 
 // writeManifest writes a manifest for the first machine that has a BMC: its Secret and
-// a host with the image.
+// a host, with the image unless Machines are to have it.
 func (u *Up) writeManifest() error {
 	m := u.bmcMachines.Machine(0)
 	address, err := url.Parse(m.BMCURL())
@@ -101,6 +80,10 @@ func (u *Up) writeManifest() error {
 		return err
 	}
 	u.manifest = filepath.Join(u.opts.DataDir, "rack1.yaml")
+	image := fmt.Sprintf(hostImage, u.image, u.imageSum)
+	if u.opts.ClusterAPI {
+		image = ""
+	}
 	return os.WriteFile(u.manifest, fmt.Appendf(nil, `apiVersion: v1
 kind: Secret
 metadata:
@@ -122,12 +105,19 @@ spec:
     address: redfish-virtualmedia://%[5]s
     credentialsName: rack1-bmc
     disableCertificateVerification: true # its authority is in %[6]s
-  image:
-    url: %[7]s
-    checksum: %[8]s
-    checksumType: sha256
-    format: raw
-`, namespace, bmcUser, bmcPassword, m.BootMAC(), address.Host, u.authority, u.image, u.imageSum), 0o600)
+%[7]s`, namespace, BMCUser, BMCPassword, m.BootMAC(), address.Host, u.authority, image), 0o600)
+}
+
+// growthHints are commands that make the first machine that has a BMC a Node of the workload cluster.
+func (u *Up) growthHints(kubectl string) string {
+	return fmt.Sprintf(`
+A machine with a BMC waits to be plugged in. The cluster grows with it, and it can be fenced:
+
+  %[1]s annotate machinedeployment %[3]s metal3.io/autoscale-to-hosts=all-hosts
+  %[1]s apply -f %[2]s
+  %[1]s get bmh rack1 --watch                                    # its consumer is the new Machine
+  %[1]s annotate machine MACHINE host.metal3.io/external-remediation=   # off, its Node deleted, on again
+`, kubectl, u.manifest, clusterName)
 }
 
 // bmcHints are commands to try with machines that have a BMC: the first as a host, and the
@@ -135,6 +125,9 @@ spec:
 func (u *Up) bmcHints(kubectl string) string {
 	if u.bmcMachines == nil {
 		return ""
+	}
+	if u.workload != nil {
+		return u.growthHints(kubectl)
 	}
 	m := u.bmcMachines.Machine(min(1, u.opts.BMCs-1))
 	return fmt.Sprintf(`
@@ -153,5 +146,5 @@ Or use the engine alone:
   ingot port create --node rack2 --address %[7]s
   ingot node manage rack2 --wait && ingot node inspect rack2 --wait && ingot node provide rack2 --wait
   ingot node deploy rack2 --image %[8]s --checksum %[9]s --wait
-`, kubectl, u.manifest, m.BMCURL(), u.authority, bmcUser, bmcPassword, m.BootMAC(), u.image, u.imageSum)
+`, kubectl, u.manifest, m.BMCURL(), u.authority, BMCUser, BMCPassword, m.BootMAC(), u.image, u.imageSum)
 }

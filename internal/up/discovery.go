@@ -13,6 +13,7 @@ import (
 	discoveryv1alpha1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/agent"
 )
 
 // The discovery resource in the cluster.
@@ -47,6 +48,11 @@ func (u *Up) applyDiscovery(ctx context.Context) (string, error) {
 	return fmt.Sprintf("BareMetalHostDiscovery %s/%s, every %s", namespace, discoveryName, pollInterval), nil
 }
 
+// heartbeatTimeout is that of the engine on the clock of the machines.
+func (o Options) heartbeatTimeout() time.Duration {
+	return time.Duration(float64(o.AgentTimeout) * o.Speed)
+}
+
 // startMachines powers all simulated machines on at once.
 func (u *Up) startMachines(ctx context.Context) (string, error) {
 	if u.opts.Machines == 0 {
@@ -54,6 +60,7 @@ func (u *Up) startMachines(ctx context.Context) (string, error) {
 	}
 	machines, err := sim.New(sim.Options{
 		Engine: u.engine.URL(), Machines: u.opts.Machines, Seed: u.opts.Seed, Network: u.opts.discoveredNetwork(), Log: u.log.With("part", "sim"),
+		Instance: u.runInstance(), Clock: agent.Accelerated(u.opts.Speed), HeartbeatTimeout: u.opts.heartbeatTimeout(),
 	})
 	if err != nil {
 		return "", err

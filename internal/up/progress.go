@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/controlplane"
 	"github.com/ingot-metal/ingot/internal/sim"
@@ -27,37 +29,52 @@ func (p progress) ready(part, detail string, took time.Duration) {
 	fmt.Fprintf(p.w, "%-15s %5.1fs  %s\n", part, took.Seconds(), detail)
 }
 
-// hostPoll is how often the hosts are counted while they appear, in memory.
-const hostPoll = 500 * time.Millisecond
+// progressPoll is how often hosts, in memory, or Nodes are counted while they appear.
+const progressPoll = 500 * time.Millisecond
 
-// Follow shows the progress of the hosts, then commands to try, and
-// returns when every machine has an available host or ctx ends.
+// Follow shows the progress of the hosts, or of the Nodes that they become, then commands to try, and
+// returns when every machine has an available host or is a Ready Node, or ctx ends.
 func (u *Up) Follow(ctx context.Context) error {
+	what, format, count := "Hosts", "%d of %d machines are available hosts%s", u.availableHosts
+	if u.workload != nil {
+		c, err := client.New(u.workload.Config(), client.Options{})
+		if err != nil {
+			return fmt.Errorf("connect to the workload cluster: %w", err)
+		}
+		what, format = "Nodes", "%d of %d machines are Ready Nodes%s"
+		count = func(ctx context.Context) (int, error) { return readyNodes(ctx, c) }
+	}
 	begin, last := time.Now(), ""
 	for {
-		states, err := u.operator.HostStates(ctx, namespace)
+		n, err := count(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
 			return err
 		}
-		available := min(states[metal3v1alpha1.StateAvailable], u.opts.Machines) // the cluster may have others
-		line := fmt.Sprintf("%d of %d machines are available hosts%s", available, u.opts.Machines, u.failures())
+		n = min(n, u.opts.Machines) // the cluster may have others
+		line := fmt.Sprintf(format, n, u.opts.Machines, u.failures())
 		if line != last {
-			u.progress.ready("Hosts", line, time.Since(begin))
+			u.progress.ready(what, line, time.Since(begin))
 			last = line
 		}
-		if available >= u.opts.Machines {
+		if n >= u.opts.Machines {
 			u.hints()
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(hostPoll):
+		case <-time.After(progressPoll):
 		}
 	}
+}
+
+// availableHosts counts them.
+func (u *Up) availableHosts(ctx context.Context) (int, error) {
+	states, err := u.operator.HostStates(ctx, namespace)
+	return states[metal3v1alpha1.StateAvailable], err
 }
 
 // failures describes machines whose ramdisk has given up.
@@ -91,7 +108,15 @@ Everything runs. In another terminal, try:
   %s get bmhd
   ingot node list --auto-discovered
   ingot explain HOST
+%s%s
 %s
-Ctrl-C stops everything; the data stays in %s for the next start.
-`, u.kubeconfig, u.engine.URL(), kubectl, kubectl, kubectl, u.bmcHints(kubectl), u.opts.DataDir)
+`, u.kubeconfig, u.engine.URL(), kubectl, kubectl, kubectl, u.clusterHints(kubectl), u.bmcHints(kubectl), u.ending())
+}
+
+// ending says how everything ends, and what is left.
+func (u *Up) ending() string {
+	if u.workload != nil {
+		return "Ctrl-C stops everything. Delete " + u.opts.DataDir + " then: the machines forget their disks, and with them the cluster."
+	}
+	return "Ctrl-C stops everything; the data stays in " + u.opts.DataDir + " for the next start."
 }

@@ -5,6 +5,7 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,6 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
+	"github.com/ingot-metal/ingot/internal/sim/instance"
 )
 
 // defaultAgentTimeout is short, so that machines get a new token soon after a restart.
@@ -43,7 +45,37 @@ type Options struct {
 	// AgentTimeout is how long a ramdisk may be silent before it counts as gone;
 	// 0 means 30s.
 	AgentTimeout time.Duration
-	Output       io.Writer
+	// Speed is how many times faster than a real one each machine works, but for its heartbeats; 0 means 1.
+	Speed float64
+	// Cluster makes a workload cluster of the machines that nobody registered, at least two of them. It
+	// includes ClusterAPI.
+	Cluster bool
+	// ClusterAPI also runs Cluster API and the controllers of its infrastructure. Deployed machines become
+	// Nodes of the cluster that their user data names. It needs a control plane of its own.
+	ClusterAPI bool
+	// Heartbeat is how often such Nodes say that they are alive; 0 means 10 s.
+	Heartbeat time.Duration
+	// WithoutOperator leaves the operator out, for tests that run it in a process of its own. Follow cannot be used then.
+	WithoutOperator bool
+	Output          io.Writer
+}
+
+// errGivenCluster refuses to install Cluster API in a cluster that belongs to somebody.
+var errGivenCluster = errors.New("a given cluster gets no Cluster API; leave the kubeconfig out, or install Cluster API there yourself")
+
+// errFewMachines refuses to make a cluster of less than a control plane and a worker.
+var errFewMachines = errors.New("a cluster needs at least 2 machines, one for its control plane")
+
+// validate returns an error for options that cannot work.
+func (o Options) validate() error {
+	switch {
+	case o.ClusterAPI && o.Kubeconfig != "":
+		return errGivenCluster
+	case o.Cluster && o.Machines < 2:
+		return errFewMachines
+	default:
+		return nil
+	}
 }
 
 // Up is a running Ingot.
@@ -60,11 +92,16 @@ type Up struct {
 	operator   *operator.Operator
 	machines   *sim.Machines
 
+	image    string // URL of an image for machines
+	imageSum string // its SHA-256 checksum
+
 	bmcMachines *sim.Machines // nil when there are none
 	authority   string        // file with the certificate authority of their BMCs
-	image       string        // URL of an image for them
-	imageSum    string        // its SHA-256 checksum
 	manifest    string        // file with a host for the first machine that has a BMC
+
+	instances       *instance.Instances        // nil without Cluster API
+	workload        *controlplane.ControlPlane // of the cluster of Options.Cluster; nil without
+	clusterManifest string                     // file with that cluster
 }
 
 // Start starts every part, one after the other, and returns when machines are
@@ -73,8 +110,15 @@ func Start(ctx context.Context, opts Options) (*Up, error) {
 	if opts.AgentTimeout == 0 {
 		opts.AgentTimeout = defaultAgentTimeout
 	}
+	if opts.Speed == 0 {
+		opts.Speed = 1
+	}
 	if !opts.Network.IsValid() {
 		opts.Network = hardware.DefaultNetwork
+	}
+	opts.ClusterAPI = opts.ClusterAPI || opts.Cluster
+	if err := opts.validate(); err != nil {
+		return nil, err
 	}
 	u := &Up{opts: opts, progress: newProgress(opts.Output), failed: make(chan error, 4)}
 	for _, part := range []struct {
@@ -82,12 +126,15 @@ func Start(ctx context.Context, opts Options) (*Up, error) {
 		start func(context.Context) (string, error)
 	}{
 		{"Data folder", u.openData},
-		{"Engine", u.startEngine}, // before the slow part, because its port is often taken
+		{"Engine", u.startEngine},         // before the slow part, because its port is often taken
+		{"Workload API", u.startWorkload}, // before all that is connected to it, which then stops before it
 		{"Kubernetes API", u.startCluster},
 		{"Operator", u.startOperator},
 		{"Discovery", u.applyDiscovery},
+		{"Image", u.serveImage},
 		{"Machines", u.startMachines},
 		{"BMCs", u.startBMCs},
+		{"Cluster", u.makeCluster},
 	} {
 		if err := u.start(ctx, part.name, part.start); err != nil {
 			return nil, err
@@ -96,13 +143,13 @@ func Start(ctx context.Context, opts Options) (*Up, error) {
 	return u, nil
 }
 
-// start starts one part and prints its description. When it fails, all parts that
+// start starts one part and prints its description, if there is something to say. When it fails, all parts that
 // were started before are stopped.
 func (u *Up) start(ctx context.Context, name string, start func(context.Context) (string, error)) error {
 	begin := time.Now()
 	return u.parts.Start(ctx, lifecycle.Part{Name: name, Start: func(ctx context.Context) error {
 		detail, err := start(ctx)
-		if err == nil {
+		if err == nil && detail != "" {
 			u.progress.ready(name, detail, time.Since(begin))
 		}
 		return err
@@ -117,6 +164,15 @@ func (u *Up) EngineURL() string { return u.engine.URL() }
 
 // Machines are the simulated machines; nil when there are none.
 func (u *Up) Machines() *sim.Machines { return u.machines }
+
+// MachinesWithBMC are the simulated machines that have a BMC; nil when there are none.
+func (u *Up) MachinesWithBMC() *sim.Machines { return u.bmcMachines }
+
+// Instances are the operating systems that run on the machines; nil without Cluster API.
+func (u *Up) Instances() *instance.Instances { return u.instances }
+
+// Image returns the URL of an image that machines boot from, and its SHA-256 checksum.
+func (u *Up) Image() (url, checksum string) { return u.image, u.imageSum }
 
 // Failed delivers an error when a part ends by itself. The others go on until Stop.
 func (u *Up) Failed() <-chan error { return u.failed }
@@ -137,6 +193,9 @@ func (u *Up) openData(context.Context) (string, error) {
 		return "", fmt.Errorf("find data folder: %w", err)
 	}
 	u.opts.DataDir = dir
+	if _, err := os.Stat(u.workloadDir()); u.opts.Cluster && err == nil {
+		return "", fmt.Errorf("%w: %s", errEarlierCluster, dir)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("create data folder: %w", err)
 	}
@@ -179,8 +238,10 @@ func (u *Up) startControlPlane(ctx context.Context) (lack string, err error) {
 	if err != nil {
 		return "", err
 	}
-	opts := controlplane.Options{DataDir: u.opts.DataDir, AssetsDir: assets, ControllerManager: controlplane.HasControllerManager(assets)}
-	if !opts.ControllerManager {
+	opts := controlplane.Options{
+		DataDir: u.opts.DataDir, AssetsDir: assets, ControllerManager: controlplane.HasControllerManager(assets), ClusterAPI: u.opts.ClusterAPI,
+	}
+	if !opts.ControllerManager && !opts.ClusterAPI {
 		lack = " (without kube-controller-manager: a deleted namespace stays; `make controller-manager` builds it)"
 	}
 	plane, err := controlplane.Start(ctx, opts)
@@ -218,9 +279,17 @@ func (u *Up) startEngine(ctx context.Context) (string, error) {
 }
 
 func (u *Up) startOperator(ctx context.Context) (string, error) {
+	if u.opts.WithoutOperator {
+		return "left out", nil
+	}
 	operator.RouteLogs(u.log.With("part", "operator"))
+	groups, detail := operator.DefaultGroups(), "hosts, discovery, firmware"
+	if u.opts.ClusterAPI {
+		groups = append(groups, operator.GroupCluster, operator.GroupRemediation, operator.GroupAutoscale)
+		detail += ", machines, recovery, scaling"
+	}
 	op, err := operator.New(operator.Options{
-		Config: u.Config(), EngineURL: u.engine.URL(), AgentWindow: u.opts.AgentTimeout, PollInterval: pollInterval,
+		Config: u.Config(), Controllers: groups, EngineURL: u.engine.URL(), AgentWindow: u.opts.AgentTimeout, PollInterval: pollInterval,
 		MaxProvisioningFailures: maxProvisioningFailures, MaxServicingAttempts: maxServicingAttempts, Capacity: capacity,
 		LocalImages: true, // everything is on this machine
 		Logger:      u.log.With("part", "operator"),
@@ -249,7 +318,7 @@ func (u *Up) startOperator(ctx context.Context) (string, error) {
 		}
 		ended <- nil
 	}()
-	return "hosts, discovery and firmware", nil
+	return detail, nil
 }
 
 // watch forwards the first failure of a part.

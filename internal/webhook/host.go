@@ -97,17 +97,21 @@ func checkHostName(h *v1alpha1.BareMetalHost, _ *bmc.Access, f *Findings) {
 	}
 }
 
-// macAddress is an EUI-48 as the schema means it; the schema's own pattern may match in the
-// middle of a longer text.
-var macAddress = regexp.MustCompile(`^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$`)
+// The forms of addresses that the schema takes.
+var (
+	ethernetAddress = regexp.MustCompile(`^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$`)
+	// otherAddress is an EUI-64 or one of InfiniBand, as Metal3's schema and its webhook take them.
+	otherAddress = regexp.MustCompile(`^[0-9a-fA-F]{2}((:[0-9a-fA-F]{2}){7}|(:[0-9a-fA-F]{2}){19})$`)
+)
 
 func checkBootMAC(h *v1alpha1.BareMetalHost, access *bmc.Access, f *Findings) {
 	path, mac := spec.Child("bootMACAddress"), h.Spec.BootMACAddress
 	switch {
+	case ethernetAddress.MatchString(mac):
+	case otherAddress.MatchString(mac):
+		f.warn(path, "is no address of Ethernet, and engines take no other: the host cannot be registered with it; set the Ethernet address that the adapter has in the ramdisk, or none")
 	case mac != "":
-		if !macAddress.MatchString(mac) {
-			f.refuse(path, mac, "is not a MAC address of six pairs of hexadecimal digits, such as 00:00:5e:00:53:01")
-		}
+		f.refuse(path, mac, "is not a MAC address of six pairs of hexadecimal digits, such as 00:00:5e:00:53:01")
 	case access == nil:
 	case access.Abilities.NeedsMAC:
 		f.require(path, "hosts with a BMC of the scheme %s need it; set it to the address of the NIC that boots", access.Scheme)

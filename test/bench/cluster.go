@@ -17,8 +17,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/config"
@@ -41,7 +43,13 @@ type cluster struct {
 
 // startCluster runs a control plane on an empty data folder below that of the section.
 func (b *bench) startCluster(ctx context.Context) (*cluster, error) {
-	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: filepath.Join(b.folder, "cluster")})
+	return b.startClusterWith(ctx, controlplane.Options{})
+}
+
+// startClusterWith is startCluster with more than kube-apiserver.
+func (b *bench) startClusterWith(ctx context.Context, opts controlplane.Options) (*cluster, error) {
+	opts.DataDir = filepath.Join(b.folder, "cluster")
+	plane, err := controlplane.Start(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +66,8 @@ func (c *cluster) prepare(ctx context.Context) error {
 		return err
 	}
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
+		v1beta2.AddToScheme(scheme), clusterv1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	unlimited := rest.CopyConfig(c.config)
@@ -74,10 +83,15 @@ func (c *cluster) stop() error { return c.plane.Stop() }
 
 // createAll creates count objects, several at a time.
 func (c *cluster) createAll(ctx context.Context, count int, object func(i int) kube.Object) error {
-	group, ctx := errgroup.WithContext(ctx)
+	return c.createEach(ctx, count, func(i int) error { return c.client.Create(ctx, object(i)) })
+}
+
+// createEach calls create count times, several at a time.
+func (c *cluster) createEach(ctx context.Context, count int, create func(i int) error) error {
+	group, _ := errgroup.WithContext(ctx)
 	group.SetLimit(creators)
 	for i := range count {
-		group.Go(func() error { return c.client.Create(ctx, object(i)) })
+		group.Go(func() error { return create(i) })
 	}
 	return group.Wait()
 }
@@ -102,10 +116,10 @@ func (c *cluster) verify(ctx context.Context, count int) error {
 }
 
 // written is what was written to the API server, by all clients together.
-type written struct{ objects, events, leases, discoveries float64 }
+type written struct{ objects, machines, events, leases, discoveries float64 }
 
 func (w written) minus(before written) written {
-	return written{w.objects - before.objects, w.events - before.events, w.leases - before.leases, w.discoveries - before.discoveries}
+	return written{w.objects - before.objects, w.machines - before.machines, w.events - before.events, w.leases - before.leases, w.discoveries - before.discoveries}
 }
 
 // writes reads the counts of the API server.
@@ -124,6 +138,8 @@ func (c *cluster) writes(ctx context.Context) (w written, err error) {
 		switch s.labels["resource"] {
 		case "baremetalhosts", "hardwaredata", "secrets":
 			w.objects += s.value
+		case "metal3machines":
+			w.machines += s.value
 		case "events":
 			w.events += s.value
 		case "leases":

@@ -72,6 +72,7 @@ var sections = []section{
 	{"operator-create", benchOperatorCreate, false},
 	{"operator-discover", benchOperatorDiscover, false},
 	{"operator-scale", benchOperatorScale, false},
+	{"claims", benchClaims, false},
 }
 
 // bench is one run: where things are, and what was found.

@@ -162,7 +162,7 @@ func benchOperatorDiscover(ctx context.Context, b *bench) (err error) {
 	waiting, cancel := context.WithTimeout(ctx, operatorTimeout)
 	defer cancel()
 	begun := time.Now()
-	if err := f.powerOn(b); err != nil {
+	if err := f.powerOn(b, fleet); err != nil {
 		return err
 	}
 	if err := f.operator.awaitAvailable(waiting, fleet); err != nil {
@@ -199,8 +199,8 @@ func (f *discovered) kill() {
 	f.engine.Kill()
 }
 
-// startFleet starts engine and operator, and discovery.
-func (b *bench) startFleet(ctx context.Context, c *cluster) (*discovered, error) {
+// startFleet starts engine and operator, with further arguments, and discovery.
+func (b *bench) startFleet(ctx context.Context, c *cluster, operator ...string) (*discovered, error) {
 	address, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ func (b *bench) startFleet(ctx context.Context, c *cluster) (*discovered, error)
 	if err != nil {
 		return nil, err
 	}
-	if f.operator, err = b.startOperator(c, "--engine", "http://"+f.engine.address); err != nil {
+	if f.operator, err = b.startOperator(c, append(operator, "--engine", "http://"+f.engine.address)...); err != nil {
 		f.kill()
 		return nil, err
 	}
@@ -225,9 +225,9 @@ func (b *bench) startFleet(ctx context.Context, c *cluster) (*discovered, error)
 	return f, nil
 }
 
-// powerOn powers the machines on.
-func (f *discovered) powerOn(b *bench) (err error) {
-	f.sim, err = b.startProcess("sim", "sim", "--machines", strconv.Itoa(fleet), "--rate", "0",
+// powerOn powers so many machines on.
+func (f *discovered) powerOn(b *bench, machines int) (err error) {
+	f.sim, err = b.startProcess("sim", "sim", "--machines", strconv.Itoa(machines), "--rate", "0",
 		"--engine", "http://"+f.engine.address, "--listen", fleetNetwork)
 	return err
 }

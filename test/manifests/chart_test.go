@@ -14,20 +14,29 @@ import (
 	"github.com/ingot-metal/ingot/internal/controlplane"
 )
 
-// helm is the command that runs the pinned helm on the chart.
-func helm(t *testing.T, args ...string) *exec.Cmd {
+// chart is the folder of the chart.
+func chart(t *testing.T) string {
 	t.Helper()
-	chart, err := filepath.Abs(filepath.Join("..", "..", "charts", "ingot"))
+	folder, err := filepath.Abs(filepath.Join("..", "..", "charts", "ingot"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := append([]string{
-		"-C", filepath.Join("..", "..", "tools", "helm"), "tool", "helm", "template", "ingot", chart,
-		"--include-crds", "--kube-version", controlplane.KubernetesVersion,
-	}, args...)
+	return folder
+}
+
+// helm is the command that runs the pinned helm.
+func helm(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	all := append([]string{"-C", filepath.Join("..", "..", "tools", "helm"), "tool", "helm"}, args...)
 	cmd := exec.CommandContext(t.Context(), "go", all...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as "make helm" built it
 	return cmd
+}
+
+// rendering is the command that renders the chart.
+func rendering(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	return helm(t, append([]string{"template", "ingot", chart(t), "--include-crds", "--kube-version", controlplane.KubernetesVersion}, args...)...)
 }
 
 // rendered returns the objects of the chart with some values.
@@ -37,7 +46,7 @@ func rendered(t *testing.T, namespace string, values ...string) []*unstructured.
 	for _, v := range values {
 		args = append(args, "--set", v)
 	}
-	return objects(t, run(t, helm(t, args...)))
+	return objects(t, run(t, rendering(t, args...)))
 }
 
 func TestTheChartIsAcceptedByTheAPIServer(t *testing.T) {
@@ -50,6 +59,7 @@ func TestTheChartWithEverythingSwitchedOnIsAcceptedByTheAPIServer(t *testing.T) 
 		"engine.environmentSecret=database", "engine.bootPort=6386", "engine.service.type=LoadBalancer", "engine.storage.className=fast",
 		"engine.nodeSelector.rack=r1", "engine.tolerations[0].operator=Exists", "imagePullSecrets[0].name=registry",
 		"pxeFilter.enabled=true", "pxeFilter.serve={idle,cleaning}", "pxeFilter.dnsmasq.image=dnsmasq:1", "pxeFilter.dnsmasq.config=port=0",
+		"operator.cluster.enabled=true", "operator.remediation.enabled=true", "operator.autoscale.enabled=true", "admissionPolicies.enabled=true",
 	), true)
 }
 
@@ -62,7 +72,7 @@ func TestTheChartHasTheKindsAndRolesOfTheManifests(t *testing.T) {
 		}
 	}
 	got := map[string]*unstructured.Unstructured{}
-	for _, obj := range rendered(t, namespace, "engine.enabled=false") {
+	for _, obj := range rendered(t, namespace, append(forClusterAPI, "engine.enabled=false")...) {
 		if kind := obj.GetKind(); kind != "Deployment" && kind != "Service" {
 			got[kind+"/"+obj.GetName()] = obj
 		}
@@ -70,7 +80,7 @@ func TestTheChartHasTheKindsAndRolesOfTheManifests(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config and chart differ (-config +chart):\n%s", diff)
 	}
-	for _, obj := range rendered(t, "elsewhere") {
+	for _, obj := range rendered(t, "elsewhere", forClusterAPI...) {
 		// Definitions are no templates: the operator writes its namespace into them.
 		unstructured.RemoveNestedField(obj.Object, "spec", "conversion")
 		if text, err := obj.MarshalJSON(); err != nil || strings.Contains(string(text), namespace) {
@@ -82,9 +92,27 @@ func TestTheChartHasTheKindsAndRolesOfTheManifests(t *testing.T) {
 // TestChartAndManifestsStartTheSameCommands compares arguments, which a test of the program parses in
 // the manifests.
 func TestChartAndManifestsStartTheSameCommands(t *testing.T) {
-	want, got := commands(t, kustomized(t, "deploy")), commands(t, rendered(t, namespace, "operator.engineCASecret="))
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("config and chart differ (-config +chart):\n%s", diff)
+	for folder, values := range map[string][]string{"deploy": nil, "deploy-clusterapi": forClusterAPI} {
+		want, got := commands(t, kustomized(t, folder)), commands(t, rendered(t, namespace, append(values, "operator.engineCASecret=")...))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("config/%s and chart differ (-config +chart):\n%s", folder, diff)
+		}
+	}
+}
+
+func TestValuesOfTheGroupsForClusterAPIBecomeTheirArguments(t *testing.T) {
+	got := commands(t, rendered(t, namespace, append(forClusterAPI, "operator.extraArgs={--log-format=json}",
+		"operator.cluster.fastTrack=true", "operator.cluster.nodeReuseWait=1h30m",
+		"operator.remediation.budget=2", "operator.remediation.nodeTimeout=30m", "operator.remediation.extraActions=true")...))
+	for name, want := range map[string][]string{
+		"ingot-cluster":     {"--fast-track", "--node-reuse-wait=1h30m", "--log-format=json"},
+		"ingot-remediation": {"--remediation-budget=2", "--remediation-node-timeout=30m", "--remediation-extra-actions", "--log-format=json"},
+		"ingot-autoscale":   {"--log-format=json"},
+	} {
+		always := []string{"operator", "--controllers=" + strings.TrimPrefix(name, "ingot-"), "--leader-elect", "--metrics-addr=:8443", "--health-addr=:9440"}
+		if diff := cmp.Diff(append(always, want...), got[name]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 
@@ -115,8 +143,13 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		"pxeFilter.enabled=true":    "want an image of dnsmasq",
 		"pxeFilter.serve={milk}":    "/pxeFilter/serve/0",
 		"engine.service.type=Proxy": "/engine/service/type",
+
+		"operator.remediation.budget=0":        "/operator/remediation/budget",
+		"operator.remediation.nodeTimeout=20x": "/operator/remediation/nodeTimeout",
+		"operator.cluster.nodeReuseWait=soon":  "/operator/cluster/nodeReuseWait",
+		"operator.autoscale.enabled=maybe":     "/operator/autoscale/enabled",
 	} {
-		out, err := helm(t, "--set", value).CombinedOutput()
+		out, err := rendering(t, "--set", value).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("%s: %v, want an error with %q:\n%.500s", value, err, want, out)
 		}

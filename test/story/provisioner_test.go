@@ -216,6 +216,10 @@ func TestDiscoveredMachineGetsABMC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.ask(t, func(ctx context.Context) error {
+		_, err := p.Claim(ctx, id, p.registration.Mark, provisioner.ClaimOptions{})
+		return err
+	})
 	n := p.update(t, id, provisioner.UpdateOptions{})
 	after, err := p.MACs(ctx, id)
 	if err != nil || n.ID != id || n.Driver != "redfish" || n.State != node.Manageable || !slices.Equal(before, after) {

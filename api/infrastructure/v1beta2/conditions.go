@@ -108,7 +108,8 @@ const (
 	// AssociateMetal3MachineMetaDataFailedReason means that the Node could not be read or
 	// changed.
 	AssociateMetal3MachineMetaDataFailedReason = "AssociateMetal3MachineMetaDataFailed"
-	// WaitingForNodeReason means that the workload cluster has no Node of the machine yet.
+	// WaitingForNodeReason means that the workload cluster has no Node of the machine yet, or that the host of
+	// the machine does not run any more.
 	WaitingForNodeReason = "WaitingForNode"
 	// WaitingForCloudProviderReason means that the Node has no provider ID and that the cloud
 	// provider of the workload cluster is to set it.

@@ -29,13 +29,13 @@ type Metal3MachineTemplateResource struct {
 	Spec Metal3MachineSpec `json:"spec"`
 }
 
-// Metal3MachineTemplateStatus is what machines of the template have. Written by the operator,
-// and read by the cluster autoscaler when there is no such machine yet.
+// Metal3MachineTemplateStatus is what machines of the template have. Read by the cluster autoscaler when
+// there is no such machine yet. Ingot does not write it; whoever knows the hosts can.
 type Metal3MachineTemplateStatus struct {
-	// capacity is what the smallest host that can be chosen has, as a Node shows it.
+	// capacity is what the smallest host that can be chosen has, as a Node shows it. Unset means unknown.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
-	// nodeInfo is what a Node will tell of its system.
+	// nodeInfo is what a Node will tell of its system. Unset means unknown.
 	// +optional
 	NodeInfo NodeInfo `json:"nodeInfo,omitzero"`
 }

@@ -17,6 +17,10 @@ const (
 	// provider writes; it removes the annotation only when it finds this value.
 	PausedByClusterAPI = "metal3.io/capm3"
 
+	// DeletedForMoveAnnotation is on objects that clusterctl deletes because it has moved them
+	// to another cluster. It takes all other annotations away before, that of a pause included.
+	DeletedForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
+
 	// DetachedAnnotation requests that the host's node is deleted from the engine
 	// without changing the machine. Its value is free text or JSON: {"deleteAction": "delete" or
 	// "delay", "force": bool}.

@@ -276,6 +276,14 @@ type BareMetalHost struct {
 	Status BareMetalHostStatus `json:"status,omitzero"`
 }
 
+// IsPaused reports whether nothing may be done with the host: it is paused, or it was moved to another
+// cluster and is deleted here.
+func (h *BareMetalHost) IsPaused() bool {
+	_, paused := h.Annotations[PausedAnnotation]
+	_, moved := h.Annotations[DeletedForMoveAnnotation]
+	return paused || moved
+}
+
 // HasBMC reports whether any BMC detail is set. Empty strings count as absent.
 func (h *BareMetalHost) HasBMC() bool {
 	return h.Spec.BMC.Address != "" || h.Spec.BMC.CredentialsName != ""

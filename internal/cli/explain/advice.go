@@ -105,7 +105,7 @@ var rules = []rule{
 	},
 	{
 		func(f Facts) bool { return f.Host != nil && f.Host.available() && f.Host.Consumer == "" },
-		say("It is free to use. The operator does not deploy images yet; with the engine: ingot node deploy."),
+		say("It is free to use: set spec.image, or let a machine of Cluster API choose it."),
 	},
 	{nodeIn(node.Enroll), onNode("Make it manageable with: ingot node manage --wait ")},
 	{nodeIn(node.Manageable), onNode("Make it available with: ingot node provide --wait ")},

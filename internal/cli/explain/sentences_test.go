@@ -155,7 +155,7 @@ func TestEverySituationIsExplained(t *testing.T) {
 				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
 				`The engine's node u1 is in state "available" (for 12 minutes, since 10:02:11).`,
 				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
-				"It is free to use. The operator does not deploy images yet; with the engine: ingot node deploy.",
+				"It is free to use: set spec.image, or let a machine of Cluster API choose it.",
 			},
 		},
 		"available and claimed": {

@@ -36,7 +36,7 @@ type reason struct {
 // withdrawn are the reasons that people give or take back, in the order in which they are named.
 var withdrawn = []reason{
 	{Deleted, func(h *v1alpha1.BareMetalHost) bool { return !h.DeletionTimestamp.IsZero() }},
-	{Paused, annotated(v1alpha1.PausedAnnotation)},
+	{Paused, (*v1alpha1.BareMetalHost).IsPaused},
 	{Detached, func(h *v1alpha1.BareMetalHost) bool {
 		return annotated(v1alpha1.DetachedAnnotation)(h) || h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
 	}},
@@ -81,6 +81,11 @@ func Unusable(h *v1alpha1.BareMetalHost) string {
 // nothing. A host without such a reason, such as one that is deprovisioned, can be expected to become
 // usable.
 func Withdrawn(h *v1alpha1.BareMetalHost) string { return first(withdrawn, h) }
+
+// Is reports whether one of the reasons that Unusable returns holds for a host, whatever others there are.
+func Is(because string, h *v1alpha1.BareMetalHost) bool {
+	return slices.ContainsFunc(slices.Concat(withdrawn, passing), func(r reason) bool { return r.name == because && r.met(h) })
+}
 
 // Reasons are all that Unusable returns, in the order in which it looks for them.
 func Reasons() []string {

@@ -57,6 +57,7 @@ func TestHostsAreUsableUnlessSomethingSpeaksAgainstThem(t *testing.T) {
 		"engine away":                        {host: host(available(metav1.ConditionUnknown))},
 
 		"deleted":           {host: host(func(h *v1alpha1.BareMetalHost) { h.DeletionTimestamp = &deleted }), want: eligible.Deleted, withdrawn: eligible.Deleted},
+		"moved elsewhere":   {host: host(annotation(v1alpha1.DeletedForMoveAnnotation)), want: eligible.Paused, withdrawn: eligible.Paused},
 		"paused":            {host: host(annotation(v1alpha1.PausedAnnotation)), want: eligible.Paused, withdrawn: eligible.Paused},
 		"to be detached":    {host: host(annotation(v1alpha1.DetachedAnnotation)), want: eligible.Detached, withdrawn: eligible.Detached},
 		"unhealthy":         {host: host(annotation(v1alpha1.UnhealthyAnnotation)), want: eligible.Unhealthy, withdrawn: eligible.Unhealthy},
@@ -84,8 +85,22 @@ func TestHostsAreUsableUnlessSomethingSpeaksAgainstThem(t *testing.T) {
 		if c.want != "" && !slices.Contains(eligible.Reasons(), c.want) {
 			t.Errorf("%s: %q is not among the reasons", name, c.want)
 		}
+		if c.want != "" && !eligible.Is(c.want, c.host) {
+			t.Errorf("%s: %q does not hold", name, c.want)
+		}
 		if got := eligible.Withdrawn(c.host); got != c.withdrawn {
 			t.Errorf("%s: withdrawn because %q, want %q", name, got, c.withdrawn)
+		}
+	}
+}
+
+func TestAReasonHoldsWhateverOthersThereAre(t *testing.T) {
+	t.Parallel()
+	h := host(annotation(v1alpha1.PausedAnnotation), annotation(v1alpha1.UnhealthyAnnotation), state(v1alpha1.StateInspecting))
+	holds := map[string]bool{eligible.Paused: true, eligible.Unhealthy: true, eligible.NotAvailable: true}
+	for _, because := range eligible.Reasons() {
+		if got := eligible.Is(because, h); got != holds[because] {
+			t.Errorf("%q holds: %v", because, got)
 		}
 	}
 }

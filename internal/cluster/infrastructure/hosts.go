@@ -30,23 +30,9 @@ func (r *Reconciler) pause(ctx context.Context, c *v1beta2.Metal3Cluster, cluste
 	if cluster == nil || !related.IsPaused(cluster, &v1beta2.Metal3Cluster{}) {
 		return ctrl.Result{}, r.write(ctx, c, status)
 	}
-	reserved, err := r.reservedHosts(ctx, r.Live, c.Namespace, cluster.Name)
+	waiting, err := r.pauseHosts(ctx, c, cluster.Name)
 	if err != nil {
 		return ctrl.Result{}, err
-	}
-	var waiting []string
-	for _, h := range reserved {
-		if !related.CanPause(h) {
-			waiting = append(waiting, h.Name)
-			continue
-		}
-		paused, err := r.change(ctx, h, related.Pause)
-		if err != nil {
-			return ctrl.Result{}, err
-		}
-		if !related.CanMove(paused) {
-			waiting = append(waiting, h.Name)
-		}
 	}
 	if len(waiting) > 0 {
 		set(c, &status, v1beta2.PausedCondition, true, v1beta2.PausedReason, fmt.Sprintf(
@@ -58,6 +44,50 @@ func (r *Reconciler) pause(ctx context.Context, c *v1beta2.Metal3Cluster, cluste
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, r.write(ctx, c, status)
+}
+
+// reconcileHosts pauses the reserved hosts of a Cluster, and ends that, where somebody else manages the Metal3Cluster. Of
+// that nothing is written, so clusterctl does not wait for the hosts.
+func (r *Reconciler) reconcileHosts(ctx context.Context, c *v1beta2.Metal3Cluster) (ctrl.Result, error) {
+	cluster, err := related.OwnerCluster(ctx, r.Client, c)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read the Cluster that owns Metal3Cluster %s/%s: %w", c.Namespace, c.Name, err)
+	}
+	switch {
+	case cluster == nil:
+		return ctrl.Result{}, nil
+	case !related.IsPaused(cluster, c):
+		return ctrl.Result{}, r.resumeHosts(ctx, c, cluster.Name)
+	case !related.IsPaused(cluster, &v1beta2.Metal3Cluster{}):
+		return ctrl.Result{}, nil // a Metal3Cluster that is paused alone does not move
+	}
+	waiting, err := r.pauseHosts(ctx, c, cluster.Name)
+	if err != nil || len(waiting) == 0 {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: releasePoll}, nil
+}
+
+// pauseHosts pauses the hosts that are reserved in a Cluster, and returns the names of those that cannot be moved yet.
+func (r *Reconciler) pauseHosts(ctx context.Context, c *v1beta2.Metal3Cluster, cluster string) (waiting []string, err error) {
+	reserved, err := r.reservedHosts(ctx, r.Live, c.Namespace, cluster)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range reserved {
+		if !related.CanPause(h) {
+			waiting = append(waiting, h.Name)
+			continue
+		}
+		paused, err := r.change(ctx, h, related.Pause)
+		if err != nil {
+			return nil, err
+		}
+		if !related.CanMove(paused) {
+			waiting = append(waiting, h.Name)
+		}
+	}
+	return waiting, nil
 }
 
 // resumeHosts ends the pause of the hosts that are reserved in a Cluster.

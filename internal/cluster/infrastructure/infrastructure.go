@@ -5,6 +5,7 @@ package infrastructure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -51,10 +52,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &c); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	reconcile := r.reconcile
 	if _, external := c.Annotations[clusterv1.ManagedByAnnotation]; external {
-		return ctrl.Result{}, nil
+		reconcile = r.reconcileHosts
 	}
-	result, err := r.reconcile(ctx, &c)
+	result, err := reconcile(ctx, &c)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: requeue.Soon}, nil
 	}
@@ -65,11 +67,25 @@ func (r *Reconciler) reconcile(ctx context.Context, c *v1beta2.Metal3Cluster) (c
 	cluster, err := related.OwnerCluster(ctx, r.Client, c)
 	if err != nil {
 		err = fmt.Errorf("read the Cluster that owns Metal3Cluster %s/%s: %w", c.Namespace, c.Name, err)
-		if e := r.write(ctx, c, failed(c, v1beta2.FailedToGetOwnerClusterReason, err.Error())); e != nil {
-			return ctrl.Result{}, e
-		}
-		return ctrl.Result{}, err
+		return ctrl.Result{}, r.interrupted(ctx, c, v1beta2.FailedToGetOwnerClusterReason, err)
 	}
+	result, err := r.work(ctx, c, cluster)
+	return result, r.interrupted(ctx, c, v1beta2.InternalFailureReason, err)
+}
+
+// interrupted says why a pass did not come to its end, and returns the error. A Metal3Cluster that was ready stays
+// so, because nothing was seen that is against it; a conflict says nothing at all.
+func (r *Reconciler) interrupted(ctx context.Context, c *v1beta2.Metal3Cluster, reason string, err error) error {
+	if err == nil || apierrors.IsConflict(err) || meta.IsStatusConditionTrue(c.Status.Conditions, v1beta2.ReadyCondition) {
+		return err
+	}
+	status := *c.Status.DeepCopy()
+	fail(c, &status, reason, err.Error())
+	return errors.Join(err, r.write(ctx, c, status))
+}
+
+// work makes a pass over a Metal3Cluster whose Cluster, if it has one, was read.
+func (r *Reconciler) work(ctx context.Context, c *v1beta2.Metal3Cluster, cluster *clusterv1.Cluster) (ctrl.Result, error) {
 	paused := related.IsPaused(cluster, c)
 	switch {
 	case paused:
@@ -77,9 +93,12 @@ func (r *Reconciler) reconcile(ctx context.Context, c *v1beta2.Metal3Cluster) (c
 	case !c.DeletionTimestamp.IsZero():
 		return r.delete(ctx, c, cluster)
 	case cluster == nil:
-		return ctrl.Result{}, r.write(ctx, c, failed(c, v1beta2.FailedToGetOwnerClusterReason, "No Cluster owns this Metal3Cluster yet."))
+		status := *c.Status.DeepCopy()
+		setPaused(c, &status, false)
+		fail(c, &status, v1beta2.FailedToGetOwnerClusterReason, "No Cluster owns this Metal3Cluster yet.")
+		return ctrl.Result{}, r.write(ctx, c, status)
 	}
-	err = r.patch(ctx, c, func(c *v1beta2.Metal3Cluster) {
+	err := r.patch(ctx, c, func(c *v1beta2.Metal3Cluster) {
 		controllerutil.AddFinalizer(c, v1beta2.ClusterFinalizer)
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, related.BlockMoveAnnotation, "")
 	})
@@ -155,13 +174,14 @@ func observe(c *v1beta2.Metal3Cluster) v1beta2.Metal3ClusterStatus {
 	return status
 }
 
-// failed is pure: the status of a Metal3Cluster for which nothing can be done.
-func failed(c *v1beta2.Metal3Cluster, reason, message string) v1beta2.Metal3ClusterStatus {
-	status := *c.Status.DeepCopy()
-	setPaused(c, &status, false)
-	set(c, &status, v1beta2.BaremetalInfrastructureReadyCondition, false, reason, message)
-	set(c, &status, v1beta2.ReadyCondition, false, v1beta2.NotReadyReason, message)
-	return status
+// fail is pure: it says in a status why nothing can be done for a Metal3Cluster.
+func fail(c *v1beta2.Metal3Cluster, status *v1beta2.Metal3ClusterStatus, reason, message string) {
+	set(c, status, v1beta2.BaremetalInfrastructureReadyCondition, false, reason, message)
+	notReady := v1beta2.NotReadyReason
+	if !c.DeletionTimestamp.IsZero() {
+		notReady = v1beta2.DeletionFailedReason
+	}
+	set(c, status, v1beta2.ReadyCondition, false, notReady, message)
 }
 
 // checkEndpoint says what is wrong with the endpoint of a control plane; empty means nothing. The

@@ -196,49 +196,104 @@ func TestDeletedClusterStaysWhileItHasMachines(t *testing.T) {
 	}
 }
 
-func TestUnreadableOwnerIsShownAndReadAgain(t *testing.T) {
-	b := newBench(t, newClusters(nil)...)
-	refuse := true
-	b.r.Client = interceptor.NewClient(b.api, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
-			if _, owner := obj.(*clusterv1.Cluster); owner && refuse {
-				return errors.New("the API server is away")
+func TestFailuresAreShownUntilTheClusterIsReady(t *testing.T) {
+	away := errors.New("the API server is away")
+	for name, tt := range map[string]struct {
+		hooks  interceptor.Funcs
+		reason string
+	}{
+		"the owner cannot be read": {interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+				if _, owner := obj.(*clusterv1.Cluster); owner {
+					return away
+				}
+				return c.Get(ctx, key, obj, o...)
+			},
+		}, v1beta2.FailedToGetOwnerClusterReason},
+		"hosts cannot be listed": {interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+				if _, hosts := list.(*v1alpha1.BareMetalHostList); hosts {
+					return away
+				}
+				return c.List(ctx, list, o...)
+			},
+		}, v1beta2.InternalFailureReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, newClusters(nil)...)
+			b.r.Client = interceptor.NewClient(b.api, tt.hooks)
+			b.passes()
+			b.wantCondition(v1beta2.BaremetalInfrastructureReadyCondition, metav1.ConditionFalse, tt.reason, "the API server is away")
+			b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.NotReadyReason, "the API server is away")
+			b.r.Client = b.api
+			b.passes()
+			b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason, "")
+			version := b.cluster().ResourceVersion
+			b.r.Client = interceptor.NewClient(b.api, tt.hooks)
+			if _, err := b.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b.cluster())}); !errors.Is(err, away) {
+				t.Errorf("error %v, want %v", err, away)
 			}
-			return c.Get(ctx, key, obj, o...)
-		},
-	})
+			if b.cluster().ResourceVersion != version {
+				t.Errorf("a ready Metal3Cluster was written for one failure: %+v", b.cluster().Status.Conditions)
+			}
+		})
+	}
+}
+
+// newHosts are one that is reserved for a machine of the Cluster, and is in a state, and one that is not.
+func newHosts(state v1alpha1.ProvisioningState) (reserved, used *v1alpha1.BareMetalHost) {
+	reserved = &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kept", Labels: map[string]string{clusterv1.ClusterNameLabel: "edge"}}}
+	used = reserved.DeepCopy()
+	used.Name = "used"
+	reuse.Reservation{Owner: reuse.Owner{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Namespace: namespace, Name: "workers"}, At: began}.Apply(reserved)
+	reserved.Status.Provisioning.State = state
+	return reserved, used
+}
+
+func (b *bench) host(name string) *v1alpha1.BareMetalHost {
+	b.Helper()
+	h := &v1alpha1.BareMetalHost{}
+	if err := b.api.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: name}, h); err != nil {
+		b.Fatal(err)
+	}
+	return h
+}
+
+// pause pauses the Cluster, or ends that.
+func (b *bench) pause(paused bool) {
+	b.Helper()
+	cluster := &clusterv1.Cluster{}
+	if err := b.api.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: "edge"}, cluster); err != nil {
+		b.Fatal(err)
+	}
+	cluster.Spec.Paused = new(paused)
+	if err := b.api.Update(b.Context(), cluster); err != nil {
+		b.Fatal(err)
+	}
 	b.passes()
-	b.wantCondition(v1beta2.BaremetalInfrastructureReadyCondition, metav1.ConditionFalse, v1beta2.FailedToGetOwnerClusterReason, "the API server is away")
-	refuse = false
-	b.passes()
-	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason, "")
+}
+
+func TestReservedHostsArePausedAlsoWhereOthersManageTheCluster(t *testing.T) {
+	reserved, used := newHosts(v1alpha1.StateAvailable)
+	b := newBench(t, append(newClusters(func(_ *clusterv1.Cluster, c *v1beta2.Metal3Cluster) {
+		c.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "terraform"}
+	}), reserved, used)...)
+	version := b.cluster().ResourceVersion
+	for _, paused := range []bool{true, false} {
+		b.pause(paused)
+		if got := related.IsPausedByUs(b.host("kept")); got != paused || related.IsPausedByUs(b.host("used")) {
+			t.Errorf("Cluster paused %v: reserved host paused %v, used host paused %v", paused, got, related.IsPausedByUs(b.host("used")))
+		}
+	}
+	if b.cluster().ResourceVersion != version {
+		t.Error("a Metal3Cluster that others manage was written")
+	}
 }
 
 func TestReservedHostsArePausedBeforeTheClusterMoves(t *testing.T) {
-	reserved := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kept", Labels: map[string]string{clusterv1.ClusterNameLabel: "edge"}}}
-	used := reserved.DeepCopy()
-	used.Name = "used"
-	reuse.Reservation{Owner: reuse.Owner{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Namespace: namespace, Name: "workers"}, At: began}.Apply(reserved)
-	reserved.Status.Provisioning.State = v1alpha1.StateDeprovisioning
+	reserved, used := newHosts(v1alpha1.StateDeprovisioning)
 	b := newBench(t, append(newClusters(nil), reserved, used)...)
-	host := func(name string) *v1alpha1.BareMetalHost {
-		h := &v1alpha1.BareMetalHost{}
-		if err := b.api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, h); err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
-	pause := func(paused bool) {
-		cluster := &clusterv1.Cluster{}
-		if err := b.api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "edge"}, cluster); err != nil {
-			t.Fatal(err)
-		}
-		cluster.Spec.Paused = new(paused)
-		if err := b.api.Update(t.Context(), cluster); err != nil {
-			t.Fatal(err)
-		}
-		b.passes()
-	}
+	host, pause := b.host, b.pause
 	blocked := func() bool { _, there := b.cluster().Annotations[related.BlockMoveAnnotation]; return there }
 	b.passes()
 	pause(true)

@@ -175,22 +175,27 @@ func report[T client.Object](b *bench, obj T, change func(T)) {
 func (b *bench) hostsWork() {
 	b.Helper()
 	for _, h := range b.hosts() {
-		if isAnnotated(&h, v1alpha1.PausedAnnotation) {
-			continue
-		}
-		state := h.Status.Provisioning.State
-		switch {
-		case isSpecified(&h) && state == v1alpha1.StateAvailable:
-			state = v1alpha1.StateProvisioning
-		case isSpecified(&h) && state == v1alpha1.StateProvisioning:
-			state = v1alpha1.StateProvisioned
-		case !isSpecified(&h) && (state == v1alpha1.StateProvisioned || state == v1alpha1.StateProvisioning):
-			state = v1alpha1.StateDeprovisioning
-		case state == v1alpha1.StateDeprovisioning:
-			state = v1alpha1.StateAvailable
-		}
+		state := worked(&h)
 		report(b, &h, func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.State = state })
 	}
+}
+
+// worked is the state of a host after one step of its operator.
+func worked(h *v1alpha1.BareMetalHost) v1alpha1.ProvisioningState {
+	state := h.Status.Provisioning.State
+	switch {
+	case isAnnotated(h, v1alpha1.PausedAnnotation):
+		return state
+	case isSpecified(h) && state == v1alpha1.StateAvailable:
+		return v1alpha1.StateProvisioning
+	case isSpecified(h) && state == v1alpha1.StateProvisioning:
+		return v1alpha1.StateProvisioned
+	case !isSpecified(h) && (state == v1alpha1.StateProvisioned || state == v1alpha1.StateProvisioning):
+		return v1alpha1.StateDeprovisioning
+	case state == v1alpha1.StateDeprovisioning:
+		return v1alpha1.StateAvailable
+	}
+	return state
 }
 
 // run lets both controllers work until nothing can be left to do.

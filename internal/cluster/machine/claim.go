@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -61,8 +62,7 @@ func (p *pass) associate(ctx context.Context) (*v1alpha1.BareMetalHost, ctrl.Res
 		held = p.claimed(hosts) // the annotation was lost, or names another host
 	}
 	if held != nil {
-		p.associated(v1beta2.AssociateBareMetalHostSuccessReason, held.Namespace+"/"+held.Name)
-		return held, ctrl.Result{}, nil
+		return held, ctrl.Result{}, p.holds(ctx, held)
 	}
 	if why := gate(p.machine, p.cluster, p.infrastructure); why.reason != "" && p.m.Spec.ProviderID == "" {
 		p.notAssociated(why.reason, "%s", why.message)
@@ -85,8 +85,7 @@ func (p *pass) associate(ctx context.Context) (*v1alpha1.BareMetalHost, ctrl.Res
 	}
 	switch decideClaim(w, h) {
 	case stepHold:
-		p.associated(v1beta2.AssociateBareMetalHostSuccessReason, key.String())
-		return h, ctrl.Result{}, nil
+		return h, ctrl.Result{}, p.holds(ctx, h)
 	case stepClaim:
 		return p.claim(ctx, w, h)
 	case stepBeLost:
@@ -100,6 +99,24 @@ func (p *pass) associate(ctx context.Context) (*v1alpha1.BareMetalHost, ctrl.Res
 		}
 		return nil, ctrl.Result{RequeueAfter: requeue.Soon}, p.dropChoice(ctx)
 	}
+}
+
+// holds says that the machine holds a host, as the pass that claimed it would have said if it had come to its end.
+func (p *pass) holds(ctx context.Context, h *v1alpha1.BareMetalHost) error {
+	c := meta.FindStatusCondition(p.m.Status.Conditions, v1beta2.AssociateBareMetalHostCondition)
+	why := v1beta2.AssociateBareMetalHostSuccessReason
+	switch {
+	case c != nil && c.Status == metav1.ConditionTrue:
+		return nil
+	case c != nil && c.Reason == v1beta2.ReservedHostSelectedReason:
+		why = v1beta2.AssociateBareMetalHostViaNodeReuseSuccessReason
+	case p.machine != nil && p.m.Spec.ProviderID == "":
+		if _, err := p.prefers(ctx, nil); err != nil {
+			return err
+		}
+	}
+	p.associated(why, h.Namespace+"/"+h.Name)
+	return nil
 }
 
 // wants reads what the machine wants of its host. Without a selector, the condition says
@@ -118,14 +135,21 @@ func (p *pass) wants(ctx context.Context, hosts []v1alpha1.BareMetalHost) (wante
 	if w.domain == "" {
 		w.domain = p.machine.Spec.FailureDomain
 	}
-	preference, err := p.Reuse.Preference(ctx, p.machine, p.m, hosts)
-	if err != nil {
-		return w, preference, fmt.Errorf("find out which hosts are reserved for the owner of Machine %s/%s: %w", p.machine.Namespace, p.machine.Name, err)
-	}
+	preference, err := p.prefers(ctx, hosts)
 	if preference.Wanted {
 		w.owner = preference.Owner
 	}
-	return w, preference, nil
+	return w, preference, err
+}
+
+// prefers reads which hosts the machine may take, of those of its namespace or, with nil, of all that are reserved.
+func (p *pass) prefers(ctx context.Context, hosts []v1alpha1.BareMetalHost) (reuse.Preference, error) {
+	preference, err := p.Reuse.Preference(ctx, p.machine, p.m, hosts)
+	if err != nil {
+		return preference, fmt.Errorf("find out which hosts are reserved for the owner of Machine %s/%s: %w", p.machine.Namespace, p.machine.Name, err)
+	}
+	p.skipped = preference.Skipped
+	return preference, nil
 }
 
 // chooseHost chooses a host and claims it. What the cache says of a host is checked with the API
@@ -148,9 +172,6 @@ func (p *pass) chooseHost(ctx context.Context, w wanted, preference reuse.Prefer
 		if h == nil || firstObstacle(w, h) != "" {
 			continue // the cache is behind
 		}
-		if p.skipped = preference.Skipped; p.skipped != "" {
-			p.warn(h, eventNodeReuseSkipped, actionClaim, "%s", p.skipped)
-		}
 		return p.claim(ctx, w, h)
 	}
 	switch {
@@ -166,7 +187,8 @@ func (p *pass) chooseHost(ctx context.Context, w wanted, preference reuse.Prefer
 	}
 }
 
-// claim makes the machine name the host, and then the host name the machine as its consumer.
+// claim makes the machine name the host, and then the host name the machine as its consumer. Once a reserved
+// host is claimed, only the condition that was stored before says that it was one.
 func (p *pass) claim(ctx context.Context, w wanted, h *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, ctrl.Result, error) {
 	if err := p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) { name(m, h) }); err != nil {
 		return nil, ctrl.Result{}, err
@@ -175,12 +197,18 @@ func (p *pass) claim(ctx context.Context, w wanted, h *v1alpha1.BareMetalHost) (
 	if reuse.IsReserved(h) {
 		why = v1beta2.AssociateBareMetalHostViaNodeReuseSuccessReason
 		p.notAssociated(v1beta2.ReservedHostSelectedReason, "Host %s/%s, which is reserved for the owner of the machine, is chosen.", h.Namespace, h.Name)
+		if err := p.writeStatus(ctx); err != nil {
+			return nil, ctrl.Result{}, err
+		}
 	}
 	key := client.ObjectKeyFromObject(h)
 	for range claimTries {
 		claimed, err := p.patchHost(ctx, h, func(h *v1alpha1.BareMetalHost) { take(h, p.m, p.machine.Spec.ClusterName) })
 		if err == nil {
 			p.tell(claimed, eventHostClaimed, actionClaim, "Host %s is claimed", claimed.Name)
+			if p.skipped != "" {
+				p.warn(claimed, eventNodeReuseSkipped, actionClaim, "%s", p.skipped)
+			}
 			p.associated(why, key.String())
 			return claimed, ctrl.Result{}, nil
 		}
@@ -247,6 +275,7 @@ func (p *pass) lose(h *v1alpha1.BareMetalHost, key, then string) {
 		p.warn(h, eventHostLost, actionClaim, format, args...)
 	}
 	p.notAssociated(v1beta2.HostLostReason, format, args...)
+	p.noNode(p.why.message)
 }
 
 // holder says who has a host that the machine does not have.

@@ -2,8 +2,10 @@ package machine
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -209,6 +211,61 @@ func TestHostOfAnotherConsumerIsNeverChanged(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestFailureDomainIsThatOfTheMachineItselfOrElseOfItsMachine(t *testing.T) {
+	for name, tt := range map[string]struct{ own, machine, want string }{
+		"only the Machine has one":  {"", "row-5", "h-5"},
+		"the Metal3Machine has one": {"row-3", "", "h-3"},
+		"both have one":             {"row-3", "row-5", "h-3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var hosts []*v1alpha1.BareMetalHost
+			for i := range 8 {
+				hosts = append(hosts, newHost(fmt.Sprintf("h-%d", i), labelled(v1beta2.FailureDomainLabel, fmt.Sprintf("row-%d", i))))
+			}
+			b := newMachineBench(t, hosts...)
+			edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { m.Spec.FailureDomain = tt.own })
+			edit(b, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m-1"}}, func(machine *clusterv1.Machine) {
+				machine.Spec.FailureDomain = tt.machine
+			})
+			b.passes()
+			if h := b.held(); h == nil || h.Name != tt.want || b.machine().Status.FailureDomain != h.Labels[v1beta2.FailureDomainLabel] {
+				t.Errorf("the machine has host %+v and the failure domain %q, want host %s", h, b.machine().Status.FailureDomain, tt.want)
+			}
+		})
+	}
+}
+
+func TestSecretsThatTheSpecNamesNeedNoData(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) {
+		m.Spec.DataTemplate = &v1beta2.ObjectReference{Name: "data"}
+		m.Spec.MetaData, m.Spec.NetworkData = &corev1.SecretReference{Name: "meta"}, &corev1.SecretReference{Name: "network"}
+	})
+	b.passes()
+	b.wantCondition(v1beta2.Metal3DataReadyCondition, metav1.ConditionTrue, v1beta2.SecretsSetExternallyReason, "")
+	if h := b.held(); h == nil || h.Spec.MetaData == nil || h.Spec.MetaData.Name != "meta" || h.Spec.NetworkData == nil || h.Spec.NetworkData.Name != "network" {
+		t.Errorf("host %+v, want it deployed with the Secrets of the spec", h)
+	}
+}
+
+func TestClaimForDataThatCannotBeDeletedIsShown(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { m.Spec.DataTemplate = &v1beta2.ObjectReference{Name: "data"} })
+	b.passes()
+	b.rendered("m-1")
+	b.run()
+	b.r.Client = interceptor.NewClient(b.api, interceptor.Funcs{
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return errTest },
+	})
+	b.remove()
+	b.run()
+	b.wantCondition(v1beta2.Metal3DataReadyCondition, metav1.ConditionFalse, v1beta2.DisassociateM3MetaDataFailedReason, "the API server is away")
+	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.DeletionFailedReason, "delete Metal3DataClaim metal/m-1")
+	b.r.Client = b.api
+	b.passes()
+	b.isFreed("a")
 }
 
 func TestHostThatIsGoneIsReplacedBeforeTheMachineRanAndNotAfterwards(t *testing.T) {

@@ -55,6 +55,13 @@ func (p *pass) associated(why, host string) {
 	p.set(v1beta2.AssociateBareMetalHostCondition, true, reason{why, message})
 }
 
+// noNode says why the Node of the machine is not looked after any more, if it was before.
+func (p *pass) noNode(message string) {
+	if meta.FindStatusCondition(p.m.Status.Conditions, v1beta2.AssociateMetal3MachineMetaDataCondition) != nil {
+		p.set(v1beta2.AssociateMetal3MachineMetaDataCondition, false, reason{v1beta2.WaitingForNodeReason, message})
+	}
+}
+
 // notReady says why the condition Ready is false.
 func (p *pass) notReady(format string, args ...any) {
 	p.ready, p.why = false, reason{v1beta2.NotReadyReason, fmt.Sprintf(format, args...)}

@@ -148,24 +148,27 @@ func TestAddressesAreThoseOfNICsAndTheName(t *testing.T) {
 	}
 }
 
+// releasePowers are whether a host is on after its release.
+var releasePowers = []struct {
+	fastTrack  bool
+	mode       v1alpha1.AutomatedCleaningMode
+	disableOff bool
+	want       bool
+}{
+	{false, v1alpha1.CleaningModeMetadata, true, true},
+	{false, v1alpha1.CleaningModeDisabled, true, true},
+	{true, v1alpha1.CleaningModeDisabled, true, true},
+	{true, v1alpha1.CleaningModeMetadata, true, true},
+	{true, v1alpha1.CleaningModeMetadata, false, true},
+	{true, "", false, true},
+	{true, v1alpha1.CleaningModeDisabled, false, false},
+	{false, v1alpha1.CleaningModeMetadata, false, false},
+	{false, v1alpha1.CleaningModeDisabled, false, false},
+	{false, "", false, false},
+}
+
 func TestPowerAfterReleaseFollowsTheTable(t *testing.T) {
-	for _, tt := range []struct {
-		fastTrack  bool
-		mode       v1alpha1.AutomatedCleaningMode
-		disableOff bool
-		want       bool
-	}{
-		{false, v1alpha1.CleaningModeMetadata, true, true},
-		{false, v1alpha1.CleaningModeDisabled, true, true},
-		{true, v1alpha1.CleaningModeDisabled, true, true},
-		{true, v1alpha1.CleaningModeMetadata, true, true},
-		{true, v1alpha1.CleaningModeMetadata, false, true},
-		{true, "", false, true},
-		{true, v1alpha1.CleaningModeDisabled, false, false},
-		{false, v1alpha1.CleaningModeMetadata, false, false},
-		{false, v1alpha1.CleaningModeDisabled, false, false},
-		{false, "", false, false},
-	} {
+	for _, tt := range releasePowers {
 		h := newHost("h")
 		h.Spec.AutomatedCleaningMode, h.Spec.DisablePowerOff = tt.mode, tt.disableOff
 		if got := onlineAfterRelease(h, tt.fastTrack); got != tt.want {
@@ -181,7 +184,7 @@ func TestOnlySecretsThatTheMachineSetAreTakenBack(t *testing.T) {
 	h := newHost("h", consumedBy("Metal3Machine", "m-1"))
 	h.Spec.Image, h.Spec.Online = &v1alpha1.Image{URL: "x"}, true
 	h.Spec.UserData, h.Spec.MetaData, h.Spec.NetworkData = secret("boot"), secret("rendered"), secret("of the host")
-	giveBack(h, m, secrets{userData: &corev1.SecretReference{Namespace: namespace, Name: "boot"}}, false)
+	giveBack(h, m, secrets{userData: &corev1.SecretReference{Namespace: namespace, Name: "boot"}}, "", false)
 	if h.Spec.UserData != nil || h.Spec.MetaData != nil || h.Spec.Image != nil || h.Spec.Online {
 		t.Errorf("host keeps %+v", h.Spec)
 	}
@@ -216,6 +219,8 @@ func TestHostOfADeletedMachineGoesStepByStep(t *testing.T) {
 		"powering off before it is deleted":   {newHost("h", own, inState(v1alpha1.StatePoweringOffBeforeDelete)), stepWait},
 		"being deleted":                       {newHost("h", own, inState(v1alpha1.StateDeleting)), stepWait},
 		"available":                           {newHost("h", own, inState(v1alpha1.StateAvailable)), stepFree},
+		"never reconciled":                    {newHost("h", own, inState(v1alpha1.StateNone)), stepWait},
+		"reserved and never reconciled":       {newHost("h", reservedFor(owner, began), inState(v1alpha1.StateNone)), stepWait},
 		"inspecting":                          {newHost("h", own, inState(v1alpha1.StateInspecting)), stepFree},
 		"unmanaged":                           {newHost("h", own, inState(v1alpha1.StateUnmanaged)), stepFree},
 		"external and to be off":              {newHost("h", own, external(true, true)), stepReturn},
@@ -240,12 +245,59 @@ func TestHostOfADeletedMachineGoesStepByStep(t *testing.T) {
 			var returned *v1alpha1.BareMetalHost
 			if tt.host != nil {
 				returned = tt.host.DeepCopy()
-				giveBack(returned, m, secrets{}, false)
+				giveBack(returned, m, secrets{}, "", false)
 			}
 			if got := decideRelease(m, tt.host, returned); got != tt.want {
 				t.Errorf("step %d, want %d", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestHostIsWaitedForInEachStateWhateverBecomesOfItsPower crosses the states of a host with the table of its power.
+func TestHostIsWaitedForInEachStateWhateverBecomesOfItsPower(t *testing.T) {
+	own := consumedBy("Metal3Machine", "m-1")
+	for state, want := range map[v1alpha1.ProvisioningState]struct{ unused, ran releaseStep }{
+		v1alpha1.StateNone:                    {stepWait, stepWait},
+		v1alpha1.StateUnmanaged:               {stepFree, stepFree},
+		v1alpha1.StateRegistering:             {stepFree, stepWait},
+		v1alpha1.StateImporting:               {stepFree, stepWait},
+		v1alpha1.StateMatchProfile:            {stepFree, stepWait},
+		v1alpha1.StateInspecting:              {stepFree, stepWait},
+		v1alpha1.StatePreparing:               {stepWait, stepWait},
+		v1alpha1.StateReady:                   {stepFree, stepFree},
+		v1alpha1.StateAvailable:               {stepFree, stepFree},
+		v1alpha1.StateProvisioning:            {stepWait, stepWait},
+		v1alpha1.StateProvisioned:             {stepWait, stepWait},
+		v1alpha1.StateExternallyProvisioned:   {stepFree, stepFree}, // it is off
+		v1alpha1.StateDeprovisioning:          {stepWait, stepWait},
+		v1alpha1.StatePoweringOffBeforeDelete: {stepWait, stepWait},
+		v1alpha1.StateDeleting:                {stepWait, stepWait},
+	} {
+		for _, ran := range []bool{false, true} {
+			for _, power := range releasePowers {
+				t.Run(fmt.Sprintf("%s, ran %v, %+v", state, ran, power), func(t *testing.T) {
+					m, step := newMachine("m-1"), want.unused
+					if ran {
+						m.Spec.ProviderID, step = "metal3://metal/h/m-1", want.ran
+					}
+					h := newHost("h", own, inState(state), online, func(h *v1alpha1.BareMetalHost) {
+						h.Spec.Image = &v1alpha1.Image{URL: "x"}
+						h.Spec.AutomatedCleaningMode, h.Spec.DisablePowerOff = power.mode, power.disableOff
+					})
+					returned := h.DeepCopy()
+					giveBack(returned, m, secrets{}, "", power.fastTrack)
+					if got := decideRelease(m, h, returned); got != stepReturn {
+						t.Errorf("step %d for a deployed host, want %d", got, stepReturn)
+					}
+					again := returned.DeepCopy()
+					giveBack(again, m, secrets{}, "", power.fastTrack)
+					if got := decideRelease(m, returned, again); got != step || returned.Spec.Online != power.want {
+						t.Errorf("step %d, online %v, want step %d, online %v", got, returned.Spec.Online, step, power.want)
+					}
+				})
+			}
+		}
 	}
 }
 

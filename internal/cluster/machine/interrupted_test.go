@@ -55,6 +55,43 @@ func TestInterruptedPassSaysWhyAndLeavesAReadyMachineReady(t *testing.T) {
 	}
 }
 
+func TestPauseThatFailsIsShownUntilItSucceeds(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "baremetalhosts"}, "a", errors.New("it was written"))
+	for name, tt := range map[string]struct {
+		paused bool
+		reason string
+	}{
+		"when it begins": {true, v1beta2.PauseAnnotationSetFailedReason},
+		"when it ends":   {false, v1beta2.PauseAnnotationRemoveFailedReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newMachineBench(t, newHost("a"))
+			b.run()
+			b.pause(!tt.paused)
+			b.passes()
+			b.pause(tt.paused)
+			held := func(when string) {
+				t.Helper()
+				if c := b.condition(v1beta2.AssociateBareMetalHostCondition); c.Status != metav1.ConditionTrue {
+					t.Errorf("%s the condition is %s/%s (%s)", when, c.Status, c.Reason, c.Message)
+				}
+			}
+			b.refuseHosts(conflict)
+			b.passes()
+			held("after a conflict")
+			b.refuseHosts(errTest)
+			b.passes()
+			b.wantCondition(v1beta2.AssociateBareMetalHostCondition, metav1.ConditionFalse, tt.reason, "the API server is away")
+			b.r.Client = b.api
+			b.passes()
+			held("when the pause is as it should be")
+			if got := isAnnotated(b.host("a"), v1alpha1.PausedAnnotation); got != tt.paused {
+				t.Errorf("host is paused: %v", got)
+			}
+		})
+	}
+}
+
 func TestConflictIsNoFailureOfADeletion(t *testing.T) {
 	b := newMachineBench(t, newHost("a"))
 	b.run()

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -63,15 +64,68 @@ func TestSkippedReuseIsTold(t *testing.T) {
 	}
 }
 
+func TestHowAHostWasChosenIsSaidWhenTheOperatorEndedAfterAnyWrite(t *testing.T) {
+	for name, tt := range map[string]struct {
+		host         *v1alpha1.BareMetalHost
+		preference   reuse.Preference
+		reason, part string
+	}{
+		"without an owner": {
+			newHost("a"),
+			reuse.Preference{Skipped: "Machine m-1 has no owner"},
+			v1beta2.AssociateBareMetalHostSuccessReason, "holds host metal/a. Machine m-1 has no owner.",
+		},
+		"a reserved host": {
+			newHost("a", reservedFor(owner, began)),
+			reuse.Preference{Owner: &owner, Wanted: true},
+			v1beta2.AssociateBareMetalHostViaNodeReuseSuccessReason, "holds host metal/a.",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			selected := false
+			for n := 0; ; n++ {
+				b := newMachineBench(t, tt.host.DeepCopy())
+				b.keeping.preference = tt.preference
+				left := b.ending(n)
+				_, _ = b.pass()
+				b.r.Client = b.api
+				selected = selected || b.condition(v1beta2.AssociateBareMetalHostCondition).Reason == v1beta2.ReservedHostSelectedReason
+				b.passes()
+				b.wantCondition(v1beta2.AssociateBareMetalHostCondition, metav1.ConditionTrue, tt.reason, tt.part)
+				if t.Failed() || *left > 0 {
+					t.Logf("writes: %d", n)
+					break
+				}
+			}
+			if want := tt.preference.Wanted; selected != want {
+				t.Errorf("the choice of a reserved host could be seen before its claim: %v, want %v", selected, want)
+			}
+		})
+	}
+}
+
 func TestHostIsReservedTogetherWithTheRemovalOfItsImage(t *testing.T) {
 	b := newMachineBench(t, newHost("a"))
 	b.run()
 	b.keeping.reservation = reuse.Reservation{Owner: owner, At: began}
+	b.r.Client = interceptor.NewClient(b.api, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
+			err := c.Patch(ctx, obj, patch, options...)
+			if h := b.host("a"); reuse.ReservedFor(&owner, h) == isSpecified(h) || reuse.ReservedAt(h).IsZero() == reuse.IsReserved(h) {
+				t.Errorf("between two writes host a is reserved %v, since %s, and has an image %v", reuse.IsReserved(h), reuse.ReservedAt(h), isSpecified(h))
+			}
+			return err
+		},
+	})
 	b.remove()
 	b.passes()
 	h := b.host("a")
 	if !reuse.ReservedFor(&owner, h) || isSpecified(h) || h.Labels[clusterv1.ClusterNameLabel] != "edge" {
 		t.Fatalf("host %+v, want it reserved and without image", h)
+	}
+	labels := b.secretLabels("a")
+	if _, moves := labels[moveLabel]; labels[clusterv1.ClusterNameLabel] != "" || !moves {
+		t.Errorf("the Secret of the reserved host has labels %v, want none of the Cluster, which nobody would remove", labels)
 	}
 	if b.machine() == nil {
 		t.Fatal("the machine went before its host was deprovisioned")
@@ -152,35 +206,6 @@ func TestMachineWaitsForAHostThatIsFreedWhileItDeprovisions(t *testing.T) {
 	b.isFreed("a")
 }
 
-func TestCleaningModeOfTheTemplateReachesMachineAndHost(t *testing.T) {
-	b := newMachineBench(t, newHost("a"))
-	template := &v1beta2.Metal3MachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "workers"}}
-	if err := b.api.Create(t.Context(), template); err != nil {
-		t.Fatal(err)
-	}
-	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) {
-		metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.TemplateClonedFromNameAnnotation, "workers")
-		metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.TemplateClonedFromGroupKindAnnotation, "Metal3MachineTemplate.infrastructure.cluster.x-k8s.io")
-	})
-	b.run()
-	if mode := b.host("a").Spec.AutomatedCleaningMode; mode != v1alpha1.CleaningModeMetadata {
-		t.Errorf("mode %q without one in the template", mode)
-	}
-	for _, deleted := range []bool{false, true} {
-		mode := map[bool]string{false: v1beta2.CleaningModeDisabled, true: v1beta2.CleaningModeMetadata}[deleted]
-		edit(b, template, func(template *v1beta2.Metal3MachineTemplate) {
-			template.Spec.Template.Spec.AutomatedCleaningMode = mode
-		})
-		if deleted {
-			b.remove()
-		}
-		b.passes()
-		if got := b.host("a").Spec.AutomatedCleaningMode; string(got) != mode || b.machine().Spec.AutomatedCleaningMode != mode {
-			t.Errorf("mode of the host %q, of the machine %q, want %q (deleted: %v)", got, b.machine().Spec.AutomatedCleaningMode, mode, deleted)
-		}
-	}
-}
-
 func TestSelectorThatCannotMatchIsExplained(t *testing.T) {
 	b := newMachineBench(t, newHost("a"))
 	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) {
@@ -222,6 +247,52 @@ func TestNodeWithAnotherProviderIDGivesItToTheMachine(t *testing.T) {
 	if got := b.machine().Spec.ProviderID; got != "metal3://metal/a/m-1-old" {
 		t.Errorf("provider ID %q, want that of the Node", got)
 	}
+}
+
+// failing cannot change the Node.
+type failing struct{ nodes }
+
+func (f failing) Sync(context.Context, *clusterv1.Cluster, *clusterv1.Machine, *v1beta2.Metal3Machine, *v1alpha1.BareMetalHost, *v1beta2.Metal3Cluster) (workload.Result, error) {
+	return f.result, errTest
+}
+
+func TestNodeThatCannotBeChangedIsShownAndTheMachineIsReady(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.r.Nodes = failing{nodes{workload.Result{Reason: v1beta2.AssociateMetal3MachineMetaDataFailedReason, Message: "Node a cannot be changed."}}}
+	b.run()
+	if _, err := b.pass(); !errors.Is(err, errTest) {
+		t.Errorf("error %v, want the one of the Node, so that it is tried again", err)
+	}
+	b.wantCondition(v1beta2.AssociateMetal3MachineMetaDataCondition, metav1.ConditionFalse, v1beta2.AssociateMetal3MachineMetaDataFailedReason, "Node a cannot be changed.")
+	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason, "")
+}
+
+func TestAddressesAreReadFromTheHardwareDataOfAHostWithoutDetails(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	data := &v1alpha1.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}}
+	data.Spec.HardwareDetails = &v1alpha1.HardwareDetails{NICs: []v1alpha1.NIC{{IP: "192.0.2.7"}}}
+	if err := b.api.Create(t.Context(), data); err != nil {
+		t.Fatal(err)
+	}
+	b.run()
+	if all := b.machine().Status.Addresses; len(all) != 1 || all[0].Address != "192.0.2.7" {
+		t.Errorf("addresses %+v, want that of the HardwareData", all)
+	}
+}
+
+func TestNodeIsNotInLineWhileTheHostDoesNotRun(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.run()
+	b.wantCondition(v1beta2.AssociateMetal3MachineMetaDataCondition, metav1.ConditionTrue, v1beta2.AssociateMetal3MachineMetaDataSuccessReason, "")
+	edit(b, b.host("a"), func(h *v1alpha1.BareMetalHost) { h.Spec.Online = false })
+	b.passes()
+	b.wantCondition(v1beta2.AssociateMetal3MachineMetaDataCondition, metav1.ConditionFalse, v1beta2.WaitingForNodeReason, "its spec.online is false")
+	edit(b, b.host("a"), online)
+	b.passes()
+	b.wantCondition(v1beta2.AssociateMetal3MachineMetaDataCondition, metav1.ConditionTrue, v1beta2.AssociateMetal3MachineMetaDataSuccessReason, "")
+	edit(b, b.host("a"), consumedBy("Metal3Machine", "thief"))
+	b.passes()
+	b.wantCondition(v1beta2.AssociateMetal3MachineMetaDataCondition, metav1.ConditionFalse, v1beta2.WaitingForNodeReason, "has the consumer Metal3Machine thief")
 }
 
 func TestRequestsNameTheMachinesThatAHostMattersTo(t *testing.T) {

@@ -41,8 +41,6 @@ const (
 	// poll is the longest wait for something that is watched, too.
 	poll = 30 * time.Second
 
-	// deletedForMoveAnnotation says that clusterctl deletes an object because it was moved.
-	deletedForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 	// moveLabel has clusterctl move an object that no other one owns.
 	moveLabel = "clusterctl.cluster.x-k8s.io/move"
 )
@@ -114,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &m); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if _, moved := m.Annotations[deletedForMoveAnnotation]; moved {
+	if _, moved := m.Annotations[v1alpha1.DeletedForMoveAnnotation]; moved {
 		return ctrl.Result{}, nil
 	}
 	p := &pass{Reconciler: r, m: &m, stored: *m.Status.DeepCopy(), why: reason{v1beta2.NotReadyReason, ""}}
@@ -182,7 +180,7 @@ func (p *pass) readOwners(ctx context.Context) error {
 
 // provide takes the machine as far as it can get: to a host of its own, and to a Node.
 func (p *pass) provide(ctx context.Context) (ctrl.Result, error) {
-	if err := p.copyCleaningMode(ctx); err != nil {
+	if err := p.copyCleaningMode(ctx, p.Client); err != nil {
 		return ctrl.Result{}, err
 	}
 	h, result, err := p.associate(ctx)

@@ -10,6 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/cluster/related"
+	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 )
 
 func TestPauseOfOthersStays(t *testing.T) {
@@ -69,6 +70,72 @@ func TestMachineCanBeMovedOnlyWhenTheNodeOfItsHostIsReleased(t *testing.T) {
 	}
 }
 
+func TestMachineThatHasGivenItsHostBackIsNotMoved(t *testing.T) {
+	for name, tt := range map[string]struct {
+		remove  func(*bench)
+		blocked bool
+	}{
+		"not deleted":                  {func(*bench) {}, false},
+		"deleted while it was paused":  {func(b *bench) { b.pause(true); b.remove() }, false},
+		"waiting for its host":         {func(b *bench) { b.remove(); b.passes() }, true},
+		"after a pause that has ended": {func(b *bench) { b.pause(true); b.passes(); b.pause(false); b.remove(); b.passes() }, true},
+		"with its host reserved": {func(b *bench) {
+			b.keeping.reservation = reuse.Reservation{Owner: owner, At: began}
+			b.remove()
+			b.passes()
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newMachineBench(t, newHost("a"))
+			b.run()
+			tt.remove(b)
+			b.pause(true)
+			b.passes()
+			if _, blocked := b.machine().Annotations[related.BlockMoveAnnotation]; blocked != tt.blocked {
+				t.Errorf("clusterctl has to wait: %v, want %v; %+v", blocked, tt.blocked, b.condition(v1beta2.PausedCondition))
+			}
+			if tt.blocked {
+				b.wantCondition(v1beta2.PausedCondition, metav1.ConditionTrue, v1beta2.PausedReason, "end the pause, and move when it is gone")
+			}
+			b.pause(false)
+			b.remove()
+			b.run()
+			if b.machine() != nil {
+				t.Error("the machine is not gone")
+			}
+		})
+	}
+}
+
+func TestMovedHostIsNotReleasedBeforeItsStatusIsRestored(t *testing.T) {
+	for name, kept := range map[string]bool{"reserved": true, "not reserved": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newMachineBench(t, newHost("a"))
+			b.run()
+			status := b.host("a").Status
+			report(b, b.host("a"), func(h *v1alpha1.BareMetalHost) { h.Status = v1alpha1.BareMetalHostStatus{} })
+			if kept {
+				b.keeping.reservation = reuse.Reservation{Owner: owner, At: began}
+			}
+			b.remove()
+			b.passes()
+			b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.DeletingReason, "no host operator has said yet")
+			if h := b.host("a"); isSpecified(h) || !isConsumed(h) {
+				t.Errorf("host %+v, want it without image and not free", h.Spec)
+			}
+			report(b, b.host("a"), func(h *v1alpha1.BareMetalHost) { h.Status = status })
+			b.passes()
+			if b.machine() == nil {
+				t.Fatal("the machine went while its host is provisioned")
+			}
+			b.run()
+			if h := b.host("a"); b.machine() != nil || reuse.IsReserved(h) != kept || isConsumed(h) != kept {
+				t.Errorf("machine is there: %v; host %+v", b.machine() != nil, h.Spec)
+			}
+		})
+	}
+}
+
 // TestMovedMachineGoesOn creates the objects of a machine as clusterctl does in another cluster: with other
 // UIDs and without status.
 func TestMovedMachineGoesOn(t *testing.T) {
@@ -104,7 +171,7 @@ func TestMovedMachineGoesOn(t *testing.T) {
 		t.Errorf("machine is %+v", m)
 	}
 	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) {
-		metav1.SetMetaDataAnnotation(&m.ObjectMeta, deletedForMoveAnnotation, "")
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1alpha1.DeletedForMoveAnnotation, "")
 	})
 	b.remove()
 	b.pause(false)

@@ -58,6 +58,7 @@ func addressesOf(hardware *v1alpha1.HardwareDetails) []clusterv1.MachineAddress 
 // observe waits for the host to run what is deployed, and tells Cluster API so.
 func (p *pass) observe(ctx context.Context, h *v1alpha1.BareMetalHost) (ctrl.Result, error) {
 	if !p.deployed(h) {
+		p.noNode(p.why.message)
 		return ctrl.Result{}, nil
 	}
 	hardware, err := p.hardware(ctx, h)

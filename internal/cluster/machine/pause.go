@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
@@ -20,14 +22,26 @@ func (p *pass) pauseHost(ctx context.Context) (ctrl.Result, error) {
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if h != nil && related.Consumes(p.m, h) {
+	held := h != nil && related.Consumes(p.m, h)
+	if !p.m.DeletionTimestamp.IsZero() && (!held || !isSpecified(h)) {
+		// clusterctl would create it anew as one that is not being deleted and has lost its host.
+		p.set(v1beta2.PausedCondition, true, reason{v1beta2.PausedReason, "The Cluster or the Metal3Machine is paused. " +
+			"It cannot be moved, because it is being deleted and has given its host back: end the pause, and move when it is gone."})
+		return ctrl.Result{}, p.blockMove(ctx)
+	}
+	if held {
 		if !related.CanPause(h) {
 			p.notMovable("it is in state %q", h.Status.Provisioning.State)
 			return ctrl.Result{RequeueAfter: poll}, nil
 		}
 		if h, err = p.pause(ctx, h); err != nil {
-			p.set(v1beta2.AssociateBareMetalHostCondition, false, reason{v1beta2.PauseAnnotationSetFailedReason, err.Error()})
+			if !apierrors.IsConflict(err) {
+				p.set(v1beta2.AssociateBareMetalHostCondition, false, reason{v1beta2.PauseAnnotationSetFailedReason, err.Error()})
+			}
 			return ctrl.Result{}, err
+		}
+		if c := meta.FindStatusCondition(p.m.Status.Conditions, v1beta2.AssociateBareMetalHostCondition); c != nil && c.Reason == v1beta2.PauseAnnotationSetFailedReason {
+			p.associated(v1beta2.AssociateBareMetalHostSuccessReason, h.Namespace+"/"+h.Name)
 		}
 		if !related.CanMove(h) {
 			p.notMovable("its annotation %s is not yet the SHA-256 of its annotation %s, with which its operator says that the engine's node is released", v1alpha1.ReleasedAnnotation, v1alpha1.StatusAnnotation)
@@ -35,6 +49,13 @@ func (p *pass) pauseHost(ctx context.Context) (ctrl.Result, error) {
 		}
 	}
 	return ctrl.Result{}, p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) { delete(m.Annotations, related.BlockMoveAnnotation) })
+}
+
+// blockMove has clusterctl wait before it moves the machine.
+func (p *pass) blockMove(ctx context.Context) error {
+	return p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) {
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, related.BlockMoveAnnotation, "")
+	})
 }
 
 // notMovable says why clusterctl has to wait for a paused machine.
@@ -59,7 +80,7 @@ func (p *pass) resumeHost(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1al
 	changed, err := p.patchHost(ctx, h, func(h *v1alpha1.BareMetalHost) {
 		consume(h, p.m)
 		related.Resume(h)
-		clean(h, p.m)
+		clean(h, p.m.Spec.AutomatedCleaningMode)
 	})
 	if err != nil && paused && !apierrors.IsConflict(err) {
 		p.notAssociated(v1beta2.PauseAnnotationRemoveFailedReason, "The pause of host %s/%s could not be ended; it is tried again: %v", h.Namespace, h.Name, err)

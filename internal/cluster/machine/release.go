@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -19,10 +20,17 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 )
 
-// leaving are the states in which a host has, or is losing, what was deployed on it.
+// leaving are the states in which a host has, or is losing, what was deployed on it. One without a state came
+// from another cluster or from a backup, and nobody has said yet what runs on its machine.
 var leaving = map[v1alpha1.ProvisioningState]bool{
-	v1alpha1.StatePreparing: true, v1alpha1.StateProvisioning: true, v1alpha1.StateProvisioned: true,
+	v1alpha1.StateNone: true, v1alpha1.StatePreparing: true, v1alpha1.StateProvisioning: true, v1alpha1.StateProvisioned: true,
 	v1alpha1.StateDeprovisioning: true, v1alpha1.StatePoweringOffBeforeDelete: true, v1alpha1.StateDeleting: true,
+}
+
+// starting are the states through which a host becomes available. The machine of a host that has lost its status, and begins
+// anew, may still run in them what was deployed before.
+var starting = map[v1alpha1.ProvisioningState]bool{
+	v1alpha1.StateRegistering: true, v1alpha1.StateImporting: true, v1alpha1.StateMatchProfile: true, v1alpha1.StateInspecting: true,
 }
 
 // releaseStep is what follows when a machine is deleted.
@@ -45,25 +53,26 @@ func decideRelease(m *v1beta2.Metal3Machine, h, returned *v1alpha1.BareMetalHost
 		// While what was deployed is removed, the machine waits for a host that was reserved for
 		// its owner, or freed since, as for its own: until then the machine of it may run, with
 		// the addresses of this one. A host of somebody else is none of its business.
-		if (reuse.IsReserved(h) || !isConsumed(h)) && !isSpecified(h) && isLeaving(h) {
+		if (reuse.IsReserved(h) || !isConsumed(h)) && !isSpecified(h) && isLeaving(m, h) {
 			return stepWait
 		}
 		return stepEnd
 	case !equality.Semantic.DeepEqual(h, returned):
 		return stepReturn
-	case isLeaving(h):
+	case isLeaving(m, h):
 		return stepWait
 	default:
 		return stepFree
 	}
 }
 
-// isLeaving reports whether the machine of a host may still run what was deployed on it.
-func isLeaving(h *v1alpha1.BareMetalHost) bool {
-	if h.Status.Provisioning.State == v1alpha1.StateExternallyProvisioned {
+// isLeaving reports whether the machine of a host may still run what was deployed on it for a Metal3Machine.
+func isLeaving(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
+	state := h.Status.Provisioning.State
+	if state == v1alpha1.StateExternallyProvisioned {
 		return h.Status.PoweredOn && !h.Spec.Online && h.SupportsPowerControl() && !isDetached(h)
 	}
-	return leaving[h.Status.Provisioning.State]
+	return leaving[state] || starting[state] && m.Spec.ProviderID != ""
 }
 
 // onlineAfterRelease is pure: whether a host stays powered on when its machine is deleted.
@@ -71,16 +80,32 @@ func onlineAfterRelease(h *v1alpha1.BareMetalHost, fastTrack bool) bool {
 	return h.Spec.DisablePowerOff || fastTrack && h.Spec.AutomatedCleaningMode != v1alpha1.CleaningModeDisabled
 }
 
-// giveBack is pure: it removes from a host object what a machine had it deploy. Secrets that the machine did
-// not set stay, and so does what is deployed on a host that is provisioned by others.
-func giveBack(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine, s secrets, fastTrack bool) {
+// cleaningOf is pure: the cleaning mode with which the host of a deleted machine is given back; empty
+// leaves that of the host. For a host that is reserved, the template that its owner names now counts beside
+// the machine, which may be of an older one. If one of them keeps the disks, they are kept: what is
+// wiped does not come back.
+func cleaningOf(m *v1beta2.Metal3Machine, r reuse.Reservation) string {
+	own := m.Spec.AutomatedCleaningMode
+	switch {
+	case !r.Reserves():
+		return own
+	case own == v1beta2.CleaningModeDisabled, r.CleaningMode == v1beta2.CleaningModeDisabled:
+		return v1beta2.CleaningModeDisabled
+	default:
+		return cmp.Or(own, r.CleaningMode)
+	}
+}
+
+// giveBack is pure: it removes from a host object what a machine had it deploy, to be cleaned in a mode. Secrets
+// that the machine did not set stay, and so does what is deployed on a host that is provisioned by others.
+func giveBack(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine, s secrets, cleaning string, fastTrack bool) {
 	if !h.Spec.ExternallyProvisioned {
 		h.Spec.Image, h.Spec.CustomDeploy = nil, nil
 	}
 	h.Spec.UserData = unless(h.Spec.UserData, h.Namespace, m.Status.UserData, s.userData)
 	h.Spec.MetaData = unless(h.Spec.MetaData, h.Namespace, m.Status.MetaData, s.metaData)
 	h.Spec.NetworkData = unless(h.Spec.NetworkData, h.Namespace, m.Status.NetworkData, s.networkData)
-	clean(h, m)
+	clean(h, cleaning)
 	h.Spec.Online = onlineAfterRelease(h, fastTrack)
 	related.Resume(h)
 }
@@ -118,7 +143,11 @@ func (p *pass) delete(ctx context.Context) (ctrl.Result, error) {
 }
 
 func (p *pass) release(ctx context.Context) (ctrl.Result, error) {
-	if err := p.copyCleaningMode(ctx); err != nil {
+	if err := p.blockMove(ctx); err != nil { // it is missing after a pause
+		return ctrl.Result{}, err
+	}
+	// What is cleaned now does not come back, and the cache may be behind an edit of the template.
+	if err := p.copyCleaningMode(ctx, p.Live); err != nil {
 		return ctrl.Result{}, err
 	}
 	h, err := p.heldHost(ctx)
@@ -128,17 +157,21 @@ func (p *pass) release(ctx context.Context) (ctrl.Result, error) {
 	var returned *v1alpha1.BareMetalHost
 	var reservation reuse.Reservation
 	if h != nil && related.Consumes(p.m, h) {
-		returned = h.DeepCopy()
-		giveBack(returned, p.m, p.secrets(), p.FastTrack)
 		if reservation, err = p.reserve(ctx, h); err != nil {
 			return ctrl.Result{}, err
 		}
+		returned = h.DeepCopy()
+		giveBack(returned, p.m, p.secrets(), cleaningOf(p.m, reservation), p.FastTrack)
 		if reservation.Reserves() {
 			reservation.Apply(returned)
 		}
 	}
 	switch decideRelease(p.m, h, returned) {
 	case stepReturn:
+		// Whoever frees a reserved host later does not know the Secret.
+		if err := p.labelSecret(ctx, h, false); err != nil {
+			return ctrl.Result{}, err
+		}
 		if h, err = p.patchHost(ctx, h, func(h *v1alpha1.BareMetalHost) { returned.DeepCopyInto(h) }); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -227,6 +260,9 @@ func (p *pass) reserve(ctx context.Context, h *v1alpha1.BareMetalHost) (reuse.Re
 // waitFor says what the machine waits for.
 func (p *pass) waitFor(h *v1alpha1.BareMetalHost) {
 	what := fmt.Sprintf("Waiting for host %s/%s, which is in state %q", h.Namespace, h.Name, h.Status.Provisioning.State)
+	if h.Status.Provisioning.State == v1alpha1.StateNone {
+		what = fmt.Sprintf("Waiting for host %s/%s, of which no host operator has said yet what runs on it", h.Namespace, h.Name)
+	}
 	switch {
 	case isAnnotated(h, v1alpha1.PausedAnnotation):
 		what += fmt.Sprintf(" and paused: remove its annotation %s", v1alpha1.PausedAnnotation)

@@ -58,12 +58,12 @@ func deploy(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine, s secrets) {
 	}
 	h.Spec.UserData, h.Spec.MetaData, h.Spec.NetworkData = s.userData, s.metaData, s.networkData
 	h.Spec.Online = true
-	clean(h, m)
+	clean(h, m.Spec.AutomatedCleaningMode)
 }
 
-// clean gives a host the cleaning mode of a machine, if that has one.
-func clean(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine) {
-	if mode := m.Spec.AutomatedCleaningMode; mode != "" {
+// clean gives a host a cleaning mode; an empty one leaves that of the host.
+func clean(h *v1alpha1.BareMetalHost, mode string) {
+	if mode != "" {
 		h.Spec.AutomatedCleaningMode = v1alpha1.AutomatedCleaningMode(mode)
 	}
 }
@@ -131,13 +131,13 @@ func (p *pass) labelSecret(ctx context.Context, h *v1alpha1.BareMetalHost, used 
 
 // copyCleaningMode gives the machine the cleaning mode of the template that it was made from, if that
 // has one.
-func (p *pass) copyCleaningMode(ctx context.Context) error {
+func (p *pass) copyCleaningMode(ctx context.Context, r client.Reader) error {
 	name := templateOf(p.m)
 	if name == "" {
 		return nil
 	}
 	var template v1beta2.Metal3MachineTemplate
-	if err := p.Client.Get(ctx, client.ObjectKey{Namespace: p.m.Namespace, Name: name}, &template); err != nil {
+	if err := r.Get(ctx, client.ObjectKey{Namespace: p.m.Namespace, Name: name}, &template); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			return nil
 		}

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/eligible"
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
@@ -26,6 +26,9 @@ const (
 	ReasonOwnerMissing Reason = "OwnerMissing"
 	// ReasonClusterMissing means the same of the Cluster.
 	ReasonClusterMissing Reason = "ClusterMissing"
+	// ReasonOwnerUnreadable means that the kind of the owner is not served, or that the operator may not
+	// read it. It is no reason to free a host.
+	ReasonOwnerUnreadable Reason = "OwnerUnreadable"
 	// ReasonOwnerReplaced means that another owner has the name now.
 	ReasonOwnerReplaced Reason = "OwnerReplaced"
 	// ReasonOwnerDeleting means that the owner is being deleted.
@@ -43,6 +46,10 @@ const (
 	ReasonHostDetached Reason = "HostDetached"
 	// ReasonHostExternallyProvisioned means that the host is provisioned externally.
 	ReasonHostExternallyProvisioned Reason = "HostExternallyProvisioned"
+	// ReasonHostUnreviewed means that the host waits for a review.
+	ReasonHostUnreviewed Reason = "HostUnreviewed"
+	// ReasonHostDeployed means that somebody gave a reserved host an image of its own.
+	ReasonHostDeployed Reason = "HostDeployed"
 	// ReasonHostError means that the host cannot be reached or powered. It is no reason to free
 	// a host: such errors pass.
 	ReasonHostError Reason = "HostError"
@@ -67,6 +74,8 @@ type facts struct {
 	// cluster and owner are nil when they are not there.
 	cluster *clusterv1.Cluster
 	owner   *ownerState
+	// unreadable is why nothing is known about the owner, or nil.
+	unreadable error
 	// template is what the owner makes machines of now.
 	template template
 	// appearing says that an owner or a Cluster that is not there may still come.
@@ -91,13 +100,15 @@ type ownerState struct {
 	infrastructure clusterv1.ContractVersionedObjectReference
 }
 
-// template is what a Metal3MachineTemplate says about reuse. The zero value is one that is
+// template is what a Metal3MachineTemplate says about the hosts of its machines. The zero value is one that is
 // not there.
 type template struct {
 	known bool
 	reuse bool
 	// selector selects the hosts that its machines can have; nil selects all.
 	selector labels.Selector
+	// cleaning is the cleaning mode of its machines; empty leaves that of their hosts.
+	cleaning string
 }
 
 // moment is when a reason counts.
@@ -120,6 +131,7 @@ type objection struct {
 // objections are all of them. The first that holds is the one that is told.
 var objections = []objection{
 	{ReasonClusterDeleting, atDeletion | whileReserved, func(f *facts) bool { return f.cluster != nil && !f.cluster.DeletionTimestamp.IsZero() }, "the Cluster is being deleted"},
+	{ReasonOwnerUnreadable, atDeletion, func(f *facts) bool { return f.unreadable != nil }, "nothing can be read about the owner; give the operator a role for its kind"},
 	{ReasonOwnerMissing, atDeletion | whileReserved, func(f *facts) bool { return f.owner == nil && !f.appearing }, "the owner does not exist"},
 	{ReasonClusterMissing, atDeletion | whileReserved, func(f *facts) bool { return f.cluster == nil && !f.appearing }, "the Cluster of the owner does not exist"},
 	{ReasonOwnerReplaced, whileReserved, func(f *facts) bool { return f.owner != nil && !ReservedFor(&f.owner.Owner, f.host) }, "the owner that it was reserved for is gone, and another one has its name"},
@@ -130,6 +142,8 @@ var objections = []objection{
 	{ReasonHostUnhealthy, atDeletion | whileReserved, hostHas(ReasonHostUnhealthy), "the host is annotated as unhealthy"},
 	{ReasonHostDetached, atDeletion | whileReserved, hostHas(ReasonHostDetached), "the host is detached"},
 	{ReasonHostExternallyProvisioned, atDeletion | whileReserved, hostHas(ReasonHostExternallyProvisioned), "the host is provisioned externally"},
+	{ReasonHostUnreviewed, atDeletion | whileReserved, hostHas(ReasonHostUnreviewed), "the host waits for a review"},
+	{ReasonHostDeployed, whileReserved, hostHas(ReasonHostDeployed), "somebody has given the host an image"},
 	{ReasonHostError, atDeletion, func(f *facts) bool { return unreachable[f.host.Status.ErrorType] }, "the host has an error of its registration or its power"},
 	{ReasonSelectorMismatch, atDeletion | whileReserved, hostHas(ReasonSelectorMismatch), "the hostSelector in the template of the owner does not match the host"},
 	{ReasonNotNeeded, atDeletion | whileReserved, func(f *facts) bool { return f.counted && f.rank >= f.need }, "the owner has, or has reserved, as many hosts as it wants"},
@@ -151,22 +165,28 @@ func (f *facts) against(when moment) (Reason, string) {
 	return "", ""
 }
 
-// hostFlaws are what no reserved host may have.
+// hostFlaws are what no reserved host may have, because no machine can be put on it until a person does something.
+// A pause is none: it ends, and nothing is done about a host meanwhile.
 var hostFlaws = []struct {
 	reason Reason
 	has    func(*v1alpha1.BareMetalHost, template) bool
 }{
-	{ReasonHostDeleting, func(h *v1alpha1.BareMetalHost, _ template) bool { return !h.DeletionTimestamp.IsZero() }},
-	{ReasonHostUnhealthy, func(h *v1alpha1.BareMetalHost, _ template) bool {
-		return has(h, v1alpha1.UnhealthyAnnotation) || has(h, v1beta2.LegacyUnhealthyAnnotation)
+	{ReasonHostDeleting, hostIs(eligible.Deleted)},
+	{ReasonHostUnhealthy, hostIs(eligible.Unhealthy)},
+	{ReasonHostDetached, hostIs(eligible.Detached)},
+	{ReasonHostExternallyProvisioned, hostIs(eligible.ExternallyProvisioned)},
+	{ReasonHostUnreviewed, hostIs(eligible.Unreviewed)},
+	{ReasonHostDeployed, func(h *v1alpha1.BareMetalHost, _ template) bool {
+		return IsReserved(h) && eligible.Is(eligible.Deployed, h) // otherwise it is what its machine has deployed
 	}},
-	{ReasonHostDetached, func(h *v1alpha1.BareMetalHost, _ template) bool {
-		return has(h, v1alpha1.DetachedAnnotation) || h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
-	}},
-	{ReasonHostExternallyProvisioned, func(h *v1alpha1.BareMetalHost, _ template) bool { return h.Spec.ExternallyProvisioned }},
 	{ReasonSelectorMismatch, func(h *v1alpha1.BareMetalHost, t template) bool {
 		return t.selector != nil && !t.selector.Matches(labels.Set(h.Labels))
 	}},
+}
+
+// hostIs finds hosts that cannot be used for a reason.
+func hostIs(because string) func(*v1alpha1.BareMetalHost, template) bool {
+	return func(h *v1alpha1.BareMetalHost, _ template) bool { return eligible.Is(because, h) }
 }
 
 func has(h *v1alpha1.BareMetalHost, annotation string) bool {
@@ -251,7 +271,7 @@ func (f *facts) isPaused() bool {
 	if f.cluster != nil && f.cluster.Spec.Paused != nil && *f.cluster.Spec.Paused {
 		return true
 	}
-	return f.owner != nil && f.owner.paused || has(f.host, v1alpha1.PausedAnnotation)
+	return f.owner != nil && f.owner.paused || f.host.IsPaused()
 }
 
 // verdict is what becomes of a reservation.
@@ -259,9 +279,11 @@ type verdict struct {
 	// release says why the host is freed, and text the same as part of a sentence.
 	release Reason
 	text    string
-	// stamp says that the host gets the reservation as it is written now, made at that time.
-	stamp bool
-	at    time.Time
+	// stamp says that the host gets the reservation as it is written now, made at that time, and the label
+	// of the Cluster.
+	stamp   bool
+	at      time.Time
+	cluster string
 	// again is when to look again.
 	again time.Duration
 }
@@ -279,6 +301,9 @@ func (f *facts) verdict() verdict {
 		v.again = requeue.Soonest(v.again, f.host.CreationTimestamp.Add(appearance).Sub(f.now))
 	} else {
 		v.stamp, v.at = f.stamp()
+		if v.stamp {
+			v.cluster = f.cluster.Name
+		}
 	}
 	v.again = requeue.Soonest(v.again, f.waitLeft())
 	return v
@@ -292,7 +317,7 @@ func (f *facts) stamp() (bool, time.Time) {
 	if at.IsZero() {
 		return true, f.now
 	}
-	return m.carried() || m.ref == nil || m.ref.UID != f.owner.UID || m.ref.Namespace != f.owner.Namespace || m.label != f.owner.label(), at
+	return m.carried() || m.ref == nil || f.host.Labels[clusterv1.ClusterNameLabel] != f.cluster.Name || m.ref.UID != f.owner.UID || m.ref.Namespace != f.owner.Namespace || m.label != f.owner.label(), at
 }
 
 // blocker is a host that a new machine of its owner may wait for.
@@ -306,9 +331,11 @@ type blocker struct {
 
 // String is the host as conditions name it.
 func (b blocker) String() string {
-	state := b.host.Status.Provisioning.State
-	if has(b.host, v1alpha1.PausedAnnotation) {
-		state += ", paused"
+	state := string(b.host.Status.Provisioning.State)
+	switch why := eligible.Unusable(b.host); {
+	case why == "", why == eligible.NotAvailable: // the state says so
+	case why == eligible.Paused, b.machine == "":
+		state += ", " + why
 	}
 	if b.machine != "" {
 		return fmt.Sprintf("host %s (%s) of Machine %s, which is being deleted", b.host.Name, state, b.machine)

@@ -1,6 +1,7 @@
 package reuse
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,7 @@ func TestReasonsAgainstAReservation(t *testing.T) {
 		"Cluster gone":                    {changes{func(f *facts) { f.cluster = nil }}, ReasonClusterMissing, ReasonClusterMissing},
 		"Cluster may come":                {changes{func(f *facts) { f.cluster, f.appearing = nil, true }}, "", ""},
 		"owner gone":                      {changes{func(f *facts) { f.owner, f.counted = nil, false }}, ReasonOwnerMissing, ReasonOwnerMissing},
+		"owner unreadable":                {changes{func(f *facts) { f.owner, f.counted, f.unreadable = nil, false, errors.New("refused") }}, ReasonOwnerUnreadable, ReasonOwnerMissing},
 		"owner may come":                  {changes{func(f *facts) { f.owner, f.template, f.counted, f.appearing = nil, template{}, false, true }}, ReasonTemplateMissing, ""},
 		"owner and Cluster gone":          {changes{func(f *facts) { f.owner, f.cluster = nil, nil }}, ReasonOwnerMissing, ReasonOwnerMissing},
 		"owner made again, same name":     {changes{func(f *facts) { f.owner.UID = "new" }}, "", ReasonOwnerReplaced},
@@ -84,6 +86,9 @@ func TestReasonsAgainstAReservation(t *testing.T) {
 		"host to be detached":      {changes{of(annotated(v1alpha1.DetachedAnnotation, ""))}, ReasonHostDetached, ReasonHostDetached},
 		"host detached":            {changes{func(f *facts) { f.host.Status.OperationalStatus = v1alpha1.OperationalStatusDetached }}, ReasonHostDetached, ReasonHostDetached},
 		"externally provisioned":   {changes{func(f *facts) { f.host.Spec.ExternallyProvisioned = true }}, ReasonHostExternallyProvisioned, ReasonHostExternallyProvisioned},
+		"waiting for a review":     {changes{of(notReviewed)}, ReasonHostUnreviewed, ReasonHostUnreviewed},
+		"given an image":           {changes{of(withImage)}, "", ReasonHostDeployed},
+		"given an empty image":     {changes{of(func(h *v1alpha1.BareMetalHost) { h.Spec.Image = &v1alpha1.Image{} })}, "", ""},
 		"registration fails":       {changes{failing(v1alpha1.ErrorRegistration)}, ReasonHostError, ""},
 		"later registration fails": {changes{failing(v1alpha1.ErrorProvisionedRegistration)}, ReasonHostError, ""},
 		"power fails":              {changes{failing(v1alpha1.ErrorPowerManagement)}, ReasonHostError, ""},
@@ -115,6 +120,12 @@ func TestReasonsAgainstAReservation(t *testing.T) {
 			}
 		})
 	}
+}
+
+func notReviewed(h *v1alpha1.BareMetalHost) { h.Labels[v1alpha1.UnreviewedLabel] = "" }
+
+func withImage(h *v1alpha1.BareMetalHost) {
+	h.Spec.Image = &v1alpha1.Image{URL: "https://images/os.qcow2"}
 }
 
 func TestEachReasonIsThereOnceAndHasAText(t *testing.T) {
@@ -174,10 +185,13 @@ func TestReservedHostIsKeptFreedOrStamped(t *testing.T) {
 			changes{func(f *facts) { f.owner.UID = "new" }, of(moved(start.Add(50 * time.Minute)))},
 			verdict{stamp: true, at: start, again: soon},
 		},
-		"moved, UID known":     {changes{of(moved(start.Add(50 * time.Minute)))}, verdict{stamp: true, at: start, again: soon}},
-		"without a UID":        {changes{of(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.UID = "" })}, verdict{stamp: true, at: start, again: soon}},
-		"without a namespace":  {changes{of(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Namespace = "" })}, verdict{stamp: true, at: start, again: soon}},
-		"without the label":    {changes{of(labelled(""))}, verdict{stamp: true, at: start, again: soon}},
+		"moved, UID known":    {changes{of(moved(start.Add(50 * time.Minute)))}, verdict{stamp: true, at: start, again: soon}},
+		"without a UID":       {changes{of(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.UID = "" })}, verdict{stamp: true, at: start, again: soon}},
+		"without a namespace": {changes{of(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Namespace = "" })}, verdict{stamp: true, at: start, again: soon}},
+		"without the label":   {changes{of(labelled(""))}, verdict{stamp: true, at: start, again: soon}},
+		"without the Cluster's label": {changes{of(func(h *v1alpha1.BareMetalHost) {
+			delete(h.Labels, clusterv1.ClusterNameLabel)
+		})}, verdict{stamp: true, at: start, again: soon}},
 		"with another's label": {changes{of(labelled("cp-one"))}, verdict{stamp: true, at: start, again: soon}},
 		"without a time":       {changes{of(annotated(v1beta2.ReservedAtAnnotation, "soon"))}, verdict{stamp: true, at: start.Add(time.Hour), again: soon}},
 		"label alone":          {changes{legacy("md-one")}, verdict{stamp: true, at: start.Add(time.Hour), again: soon}},
@@ -198,6 +212,8 @@ func TestReservedHostIsKeptFreedOrStamped(t *testing.T) {
 			}
 			if got.text = ""; !got.stamp {
 				got.at = time.Time{}
+			} else {
+				tt.want.cluster = "one"
 			}
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(verdict{})); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
@@ -251,6 +267,7 @@ func TestNewMachineWaitsOnlyForHostsThatWillBeItsOwners(t *testing.T) {
 		"broken":                 broken,
 		"with an error message":  func(h *v1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no answer" },
 		"with an error status":   func(h *v1alpha1.BareMetalHost) { h.Status.OperationalStatus = v1alpha1.OperationalStatusError },
+		"not reviewed":           notReviewed,
 		"not selected":           func(h *v1alpha1.BareMetalHost) { h.Labels["row"] = "b" },
 	}
 	type row struct {
@@ -265,6 +282,9 @@ func TestNewMachineWaitsOnlyForHostsThatWillBeItsOwners(t *testing.T) {
 		"nothing there":                        {},
 		"reserved and deprovisioning":          {blockers: []blocker{kept("a")}, waits: "host a (deprovisioning), which is reserved"},
 		"reserved and paused":                  {blockers: []blocker{kept("a", annotated(v1alpha1.PausedAnnotation, ""))}, waits: "host a (deprovisioning, paused)"},
+		"reserved, without its ramdisk":        {blockers: []blocker{kept("a", inState(v1alpha1.StateAvailable))}, waits: "host a (available, without a BMC whose ramdisk does not answer)"},
+		"reserved, given an image":             {blockers: []blocker{kept("a", withImage)}},
+		"machine in deletion, with its image":  {blockers: []blocker{leaving("a", withImage)}, waits: "host a (provisioned) of"},
 		"machine in deletion":                  {blockers: []blocker{leaving("a")}, waits: "host a (provisioned) of Machine m-a, which is being deleted"},
 		"broken one does not block":            {blockers: []blocker{kept("a", broken), kept("b")}, waits: "host b"},
 		"oldest is told":                       {blockers: []blocker{kept("a", reservedFor(deployment, start.Add(time.Minute))), kept("b")}, waits: "host b"},

@@ -27,7 +27,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "ingot_host_reservations_released_total",
 			Help: "Hosts that were freed without a machine of the owner that they were reserved for, by reason.",
 		}, []string{"reason"}),
-		reserved: prometheus.NewDesc("ingot_reserved_hosts",
+		reserved: prometheus.NewDesc("ingot_reservations",
 			"Hosts that are reserved for the machines of a control plane or a MachineDeployment.", []string{"namespace", "cluster"}, nil),
 		hosts: map[string]map[string]int{},
 	}

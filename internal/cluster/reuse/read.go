@@ -70,7 +70,9 @@ func (v view) template(ctx context.Context, namespace string, ref clusterv1.Cont
 	if err != nil {
 		selector = nil
 	}
-	return template{known: true, reuse: t.Spec.NodeReuse != nil && *t.Spec.NodeReuse, selector: selector}, nil
+	return template{
+		known: true, reuse: t.Spec.NodeReuse != nil && *t.Spec.NodeReuse, selector: selector, cleaning: t.Spec.Template.Spec.AutomatedCleaningMode,
+	}, nil
 }
 
 // clonedFrom is the template that a Metal3Machine was made of.
@@ -103,6 +105,16 @@ func (v view) owner(ctx context.Context, group, kind, namespace, name string) (*
 		return nil, err
 	}
 	return controlPlane(&u), nil
+}
+
+// ownerIfReadable reads an owner for a question that has an answer without it, too. Unreadable is why it cannot be
+// read, if that does not pass by itself: its kind is not served, or the operator has no role for it.
+func (v view) ownerIfReadable(ctx context.Context, o Owner) (state *ownerState, unreadable, err error) {
+	state, err = v.owner(ctx, o.group(), o.Kind, o.Namespace, o.Name)
+	if meta.IsNoMatchError(err) || apierrors.IsForbidden(err) {
+		return nil, err, nil
+	}
+	return state, nil, err
 }
 
 // machineDeployment is what matters of a MachineDeployment.

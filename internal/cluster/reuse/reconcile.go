@@ -7,7 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -159,10 +161,12 @@ func (r *Reconciler) release(ctx context.Context, h *v1alpha1.BareMetalHost, v j
 	return nil
 }
 
-// stamp writes a reservation as it is written here and now.
+// stamp writes a reservation as it is written here and now. With the label of its Cluster the host is counted for that, and
+// paused before it is moved.
 func (r *Reconciler) stamp(ctx context.Context, h *v1alpha1.BareMetalHost, v judged) error {
 	stamped := h.DeepCopy()
 	reserve(stamped, *v.owner, v.at)
+	metav1.SetMetaDataLabel(&stamped.ObjectMeta, clusterv1.ClusterNameLabel, v.cluster)
 	if err := r.Client.Patch(ctx, stamped, client.MergeFromWithOptions(h, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("renew the reservation of host %s/%s: %w", h.Namespace, h.Name, err)
 	}

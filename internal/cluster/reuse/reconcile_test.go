@@ -146,6 +146,7 @@ func TestReservedHostIsFreedWhenNobodyWillTakeIt(t *testing.T) {
 		"host unhealthy":                        {change: func(w *world) { annotated(v1alpha1.UnhealthyAnnotation, "")(w.hosts[0]) }, want: ReasonHostUnhealthy},
 		"host detached":                         {change: func(w *world) { annotated(v1alpha1.DetachedAnnotation, "")(w.hosts[0]) }, want: ReasonHostDetached},
 		"host provisioned externally":           {change: func(w *world) { w.hosts[0].Spec.ExternallyProvisioned = true }, want: ReasonHostExternallyProvisioned},
+		"host given an image":                   {change: func(w *world) { withImage(w.hosts[0]) }, want: ReasonHostDeployed},
 		"host in deletion":                      {change: func(w *world) { w.delete(w.hosts[0]) }, want: ReasonHostDeleting},
 		"host with an error":                    {change: func(w *world) { w.hosts[0].Status.ErrorType = v1alpha1.ErrorRegistration }},
 		"limit passed":                          {change: func(*world) {}, wait: time.Hour, want: ReasonWaitedTooLong},
@@ -230,7 +231,12 @@ func TestReservationFromElsewhereIsWrittenAnew(t *testing.T) {
 	}{
 		"label and Cluster": {func(w *world) { legacyConsumer(w.hosts[0], true) }, clock()},
 		"label alone":       {func(w *world) { legacyConsumer(w.hosts[0], false) }, clock()},
-		"without label":     {func(w *world) { delete(w.hosts[0].Labels, v1beta2.NodeReuseLabel) }, start},
+		"label alone, without that of the Cluster": {func(w *world) {
+			legacyConsumer(w.hosts[0], false)
+			delete(w.hosts[0].Labels, clusterv1.ClusterNameLabel)
+		}, clock()},
+		"with the label of another Cluster": {func(w *world) { w.hosts[0].Labels[clusterv1.ClusterNameLabel] = "two" }, start},
+		"without label":                     {func(w *world) { delete(w.hosts[0].Labels, v1beta2.NodeReuseLabel) }, start},
 		"moved": {func(w *world) {
 			w.hosts[0].Spec.ConsumerRef.UID = "elsewhere"
 			delete(w.hosts[0].Annotations, v1beta2.ConsumerHostUIDAnnotation)
@@ -406,7 +412,7 @@ func TestReservedHostsAreCountedByCluster(t *testing.T) {
 			t.Errorf("metrics (-want +got):\n%s", diff)
 		}
 	}
-	count(map[string]float64{"ingot_reserved_hosts one edge": 2})
+	count(map[string]float64{"ingot_reservations one edge": 2})
 	for _, name := range []string{"h0", "h1"} {
 		h := stored(t, api, name)
 		consumedBy(v1beta2.GroupVersion.String(), "Metal3Machine", "m", "")(h)

@@ -40,6 +40,9 @@ type Reservation struct {
 	// Owner is whom the host is reserved for, and At since when.
 	Owner Owner
 	At    time.Time
+	// CleaningMode is that of the template that the owner makes machines of now, as the API server
+	// has it; empty when it has none.
+	CleaningMode string
 	// Refused says why the host is not reserved although its template wants reuse, and Message
 	// the same as a sentence for an event.
 	Refused Reason
@@ -79,14 +82,18 @@ func OwnerOf(ctx context.Context, r client.Reader, machine *clusterv1.Machine) (
 }
 
 // Reserve decides whether the host of a machine that is being deleted is reserved for its owner.
-// It is asked before the first write of the deletion. A host is not given away by what the cache
-// has alone; too many reservations are freed later.
+// It is asked before the first write of the deletion. A host is not given away, and its disks are not
+// wiped, by what the cache has alone; too many reservations are freed later.
 func (x Reuse) Reserve(ctx context.Context, machine *clusterv1.Machine, m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) (Reservation, error) {
 	r, err := x.reserve(ctx, x.cached(), machine, m, h)
-	if err != nil || r.Reserves() {
+	if err != nil {
 		return r, err
 	}
-	return x.reserve(ctx, x.live(), machine, m, h)
+	if !r.Reserves() {
+		return x.reserve(ctx, x.live(), machine, m, h)
+	}
+	r.CleaningMode, err = x.live().cleaningMode(ctx, m, r.Owner)
+	return r, err
 }
 
 func (x Reuse) reserve(ctx context.Context, v view, machine *clusterv1.Machine, m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) (Reservation, error) {
@@ -105,7 +112,7 @@ func (x Reuse) reserve(ctx context.Context, v view, machine *clusterv1.Machine, 
 	if f.cluster, err = v.cluster(ctx, machine.Namespace, machine.Spec.ClusterName); err != nil {
 		return Reservation{}, err
 	}
-	if f.owner, err = v.owner(ctx, owner.group(), owner.Kind, owner.Namespace, owner.Name); err != nil {
+	if f.owner, f.unreadable, err = v.ownerIfReadable(ctx, *owner); err != nil {
 		return Reservation{}, err
 	}
 	if f.owner != nil && f.owner.UID != owner.UID {
@@ -123,9 +130,11 @@ func (x Reuse) reserve(ctx context.Context, v view, machine *clusterv1.Machine, 
 	}
 	switch {
 	case reason == "":
-		return Reservation{Owner: f.owner.Owner, At: f.now}, nil
+		return Reservation{Owner: f.owner.Owner, At: f.now, CleaningMode: f.template.cleaning}, nil
 	case f.template.known && !f.template.reuse:
 		return Reservation{}, nil
+	case reason == ReasonOwnerUnreadable:
+		text += ": " + f.unreadable.Error()
 	}
 	return Reservation{Refused: reason, Message: refused(h, text)}, nil
 }
@@ -147,6 +156,17 @@ func (v view) templateAtDeletion(ctx context.Context, m *v1beta2.Metal3Machine, 
 		}
 	}
 	return v.template(ctx, m.Namespace, clonedFrom(m))
+}
+
+// cleaningMode reads how the host of a deleted machine is cleaned before a machine of its owner gets it;
+// empty when no template says so.
+func (v view) cleaningMode(ctx context.Context, m *v1beta2.Metal3Machine, owner Owner) (string, error) {
+	state, _, err := v.ownerIfReadable(ctx, owner)
+	if err != nil {
+		return "", err
+	}
+	t, err := v.templateAtDeletion(ctx, m, state)
+	return t.cleaning, err
 }
 
 // Preference decides which hosts a new machine may take; hosts are those of its namespace. What is missing
@@ -190,7 +210,7 @@ func (v view) templateAtCreation(ctx context.Context, m *v1beta2.Metal3Machine, 
 	if t, err := v.template(ctx, m.Namespace, clonedFrom(m)); err != nil || t.known || owner == nil {
 		return t, err
 	}
-	state, err := v.owner(ctx, owner.group(), owner.Kind, owner.Namespace, owner.Name)
+	state, _, err := v.ownerIfReadable(ctx, *owner)
 	if state == nil || err != nil {
 		return template{}, err
 	}
@@ -216,7 +236,7 @@ func (x Reuse) wait(ctx context.Context, v view, p *Preference, machine *cluster
 	}
 	q := queue{now: x.Now(), wait: x.Wait, template: t, from: m.CreationTimestamp.Time}
 	if x.Wait > 0 && len(blockers) > 0 {
-		owner, err := v.owner(ctx, p.Owner.group(), p.Owner.Kind, p.Owner.Namespace, p.Owner.Name)
+		owner, _, err := v.ownerIfReadable(ctx, *p.Owner)
 		if err != nil {
 			return err
 		}

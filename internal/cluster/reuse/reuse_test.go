@@ -1,12 +1,18 @@
 package reuse
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -46,6 +52,8 @@ func TestHostOfADeletedMachineIsReservedWhenItsOwnerWillNeedIt(t *testing.T) {
 		"Cluster in deletion, no reuse":           {change: func(w *world) { w.delete(w.cluster); w.points("off") }, silent: true},
 		"Cluster gone":                            {change: func(w *world) { w.cluster = nil }, want: ReasonClusterMissing},
 		"host unhealthy":                          {change: func(w *world) { annotated(v1alpha1.UnhealthyAnnotation, "")(w.hosts[0]) }, want: ReasonHostUnhealthy},
+		"host waits for a review":                 {change: func(w *world) { notReviewed(w.hosts[0]) }, want: ReasonHostUnreviewed},
+		"host has the image of its machine":       {change: func(w *world) { withImage(w.hosts[0]) }},
 		"power of the host fails":                 {change: func(w *world) { w.hosts[0].Status.ErrorType = v1alpha1.ErrorPowerManagement }, want: ReasonHostError},
 		"machine stands alone":                    {change: func(w *world) { w.machines[0].OwnerReferences = nil }, want: ReasonNoOwner},
 		"machine stands alone, no reuse":          {change: func(w *world) { w.machines[0].OwnerReferences = nil; w.templates["old"].Spec.NodeReuse = nil }, silent: true},
@@ -82,6 +90,46 @@ func TestHostOfADeletedMachineIsReservedWhenItsOwnerWillNeedIt(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+func TestMachinesWhoseOwnerCannotBeReadGoOn(t *testing.T) {
+	unserved := Owner{Kind: "UnservedControlPlane", APIVersion: "unserved.example.com/v1", Namespace: "edge", Name: "one", UID: "unserved"}
+	forbidden := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		if _, controlPlane := obj.(*unstructured.Unstructured); controlPlane {
+			return apierrors.NewForbidden(schema.GroupResource{Group: foreign.group(), Resource: "othercontrolplanes"}, key.Name, errors.New("no role"))
+		}
+		return c.Get(ctx, key, obj, opts...)
+	}}
+	for owner, hooks := range map[Owner]interceptor.Funcs{unserved: {}, foreign: forbidden} {
+		for name, tt := range map[string]struct {
+			change func(*world)
+			want   Reason
+		}{
+			"template wants reuse":                      {func(*world) {}, ReasonOwnerUnreadable},
+			"template does not":                         {func(w *world) { w.templates["old"].Spec.NodeReuse = nil }, ""},
+			"template vanished":                         {func(w *world) { delete(w.templates, "old") }, ReasonOwnerUnreadable},
+			"Cluster in deletion, template wants reuse": {func(w *world) { w.delete(w.cluster) }, ReasonClusterDeleting},
+			"Cluster in deletion, template does not":    {func(w *world) { w.delete(w.cluster); w.templates["old"].Spec.NodeReuse = nil }, ""},
+		} {
+			t.Run(owner.Kind+", "+name, func(t *testing.T) {
+				w := newWorld(owner)
+				w.delete(w.machines[0])
+				tt.change(w)
+				if owner == unserved {
+					w.owner = nil // nobody can have one
+				}
+				c := w.client(t, hooks)
+				x := Reuse{Client: c, Live: c, Wait: time.Hour, Now: clock}
+				got, err := x.Reserve(t.Context(), w.machines[0], w.metal3[0], w.hosts[0])
+				if err != nil || got.Reserves() || got.Refused != tt.want || (got.Message == "") != (tt.want == "") {
+					t.Errorf("Reserve = %+v, %v, want it refused for %q", got, err, tt.want)
+				}
+				if _, err := x.Preference(t.Context(), w.machines[2], w.metal3[2], nil); err != nil {
+					t.Errorf("a new machine gets no host: %v", err)
+				}
+			})
+		}
 	}
 }
 
@@ -150,9 +198,56 @@ func TestHostIsNotGivenAwayForWhatTheCacheLacks(t *testing.T) {
 	}
 	w := newWorld(deployment)
 	w.delete(w.machines[0])
-	got, err := Reuse{Client: w.client(t, interceptor.Funcs{}), Live: unused(t, w), Now: clock}.Reserve(t.Context(), w.machines[0], w.metal3[0], w.hosts[0])
+	got, err := Reuse{Client: w.client(t, interceptor.Funcs{}), Live: unlisted(t, w), Now: clock}.Reserve(t.Context(), w.machines[0], w.metal3[0], w.hosts[0])
 	if err != nil || !got.Reserves() {
 		t.Errorf("Reserve = %+v, %v, want a reservation", got, err)
+	}
+}
+
+func TestReservedHostIsCleanedAsTheTemplateSaysThatItsOwnerNamesNow(t *testing.T) {
+	cleaned := func(template, mode string) func(*world) {
+		return func(w *world) { w.templates[template].Spec.Template.Spec.AutomatedCleaningMode = mode }
+	}
+	named := func(template string, changes ...func(*world)) func(*world) {
+		return func(w *world) {
+			w.points(template)
+			for _, change := range changes {
+				change(w)
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		now  func(*world)
+		want string
+	}{
+		"no template has a mode":    {named("new"), ""},
+		"a new template":            {named("new", cleaned("new", "disabled")), "disabled"},
+		"a new one beside the old":  {named("new", cleaned("new", "disabled"), cleaned("old", "metadata")), "disabled"},
+		"a new one without a mode":  {named("new", cleaned("old", "disabled")), ""},
+		"the same template, edited": {cleaned("old", "disabled"), "disabled"},
+		"a new one that vanished":   {named("gone", cleaned("old", "disabled")), "disabled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, owner := range eachOwner {
+				for _, stale := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s, stale cache %v", owner.Kind, stale), func(t *testing.T) {
+						before, now := newWorld(owner), newWorld(owner)
+						before.delete(before.machines[0])
+						now.delete(now.machines[0])
+						tt.now(now)
+						live := now.client(t, interceptor.Funcs{})
+						cached := live
+						if stale {
+							cached = before.client(t, interceptor.Funcs{})
+						}
+						got, err := Reuse{Client: cached, Live: live, Now: clock}.Reserve(t.Context(), now.machines[0], now.metal3[0], now.hosts[0])
+						if err != nil || !got.Reserves() || got.CleaningMode != tt.want {
+							t.Errorf("Reserve = %+v, %v, want a reservation with the mode %q", got, err, tt.want)
+						}
+					})
+				}
+			}
+		})
 	}
 }
 
@@ -173,6 +268,8 @@ func TestNewMachinePrefersHostsOfItsOwnerAndWaitsForThem(t *testing.T) {
 		"all templates vanished":                 {change: func(w *world) { delete(w.templates, "old"); w.reserve(0) }, want: neither},
 		"reserved host deprovisions":             {change: func(w *world) { w.reserve(0) }, want: waits},
 		"reserved host is unhealthy":             {change: func(w *world) { w.reserve(0, annotated(v1alpha1.UnhealthyAnnotation, "")) }, want: wants},
+		"reserved host waits for a review":       {change: func(w *world) { w.reserve(0, notReviewed) }, want: wants},
+		"reserved host was given an image":       {change: func(w *world) { w.reserve(0, withImage) }, want: wants},
 		"reserved host has an error":             {change: func(w *world) { w.reserve(0); w.hosts[0].Status.ErrorType = v1alpha1.ErrorProvisioning }, want: wants},
 		"reserved host object is gone":           {change: func(w *world) { w.reserve(0); w.hosts[0] = host("x") }, want: wants},
 		"host reserved for another owner":        {change: func(w *world) { w.reserve(0); reserve(w.hosts[0], withUID(w.ownerName(), "earlier"), start) }, want: wants},

@@ -238,5 +238,16 @@ func unused(tb testing.TB, w *world) client.Reader {
 	})
 }
 
+// unlisted is a reader that may be asked for single objects only.
+func unlisted(tb testing.TB, w *world) client.Reader {
+	tb.Helper()
+	return w.client(tb, interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			tb.Errorf("%T is listed from the API server, want from the cache", list)
+			return nil
+		},
+	})
+}
+
 // clock is an hour after what happened in the world.
 func clock() time.Time { return start.Add(time.Hour) }

@@ -95,13 +95,17 @@ func (c *Clients) watching(ctx context.Context, cluster types.NamespacedName) (c
 	return made, nil
 }
 
-// Forgetting is a source without requests. While it runs, the client of a Cluster that goes is dropped.
-func (c *Clients) Forgetting(clusters cache.Cache) source.Source {
-	return source.Kind(clusters, &clusterv1.Cluster{}, handler.TypedFuncs[*clusterv1.Cluster, ctrl.Request]{
+// Gone returns a source of no requests, which forgets the clients of Clusters that are gone.
+func (c *Clients) Gone(cache cache.Cache) source.Source {
+	return source.Kind(cache, &clusterv1.Cluster{}, c.onGone())
+}
+
+func (c *Clients) onGone() handler.TypedEventHandler[*clusterv1.Cluster, ctrl.Request] {
+	return handler.TypedFuncs[*clusterv1.Cluster, ctrl.Request]{
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*clusterv1.Cluster], _ workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 			c.Forget(client.ObjectKeyFromObject(e.Object))
 		},
-	})
+	}
 }
 
 // Forget drops the client of a Cluster that is gone.

@@ -70,10 +70,22 @@ func (e *Engine) Inventory(ctx context.Context, id string) (*provisioner.Invento
 	})
 }
 
-// Claim writes the mark; see [provisioner.Lifecycle].
-func (e *Engine) Claim(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+// Lock locks the node; see [provisioner.Lifecycle].
+func (e *Engine) Lock(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
 	return call(ctx, e, id, e.opts.WriteTimeout, func(ctx context.Context) (provisioner.Node, error) {
-		return e.Engine.Claim(ctx, id, mark)
+		return e.Engine.Lock(ctx, id, mark)
+	})
+}
+
+// Unlock unlocks the node; see [provisioner.Lifecycle].
+func (e *Engine) Unlock(ctx context.Context, id string, mark provisioner.Mark) error {
+	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.Unlock(ctx, id, mark) })
+}
+
+// Claim writes the mark; see [provisioner.Lifecycle].
+func (e *Engine) Claim(ctx context.Context, id string, mark provisioner.Mark, opts provisioner.ClaimOptions) (provisioner.Node, error) {
+	return call(ctx, e, id, e.opts.WriteTimeout, func(ctx context.Context) (provisioner.Node, error) {
+		return e.Engine.Claim(ctx, id, mark, opts)
 	})
 }
 

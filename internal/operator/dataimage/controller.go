@@ -36,9 +36,8 @@ type facts struct {
 }
 
 func factsOf(h *v1alpha1.BareMetalHost) facts {
-	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
 	return facts{
-		paused: paused, deleted: !h.DeletionTimestamp.IsZero(), bmc: h.HasBMC(),
+		paused: h.IsPaused(), deleted: !h.DeletionTimestamp.IsZero(), bmc: h.HasBMC(),
 		operational: h.Status.OperationalStatus, state: h.Status.Provisioning.State,
 	}
 }

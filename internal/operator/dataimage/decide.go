@@ -21,7 +21,7 @@ func decide(d *v1alpha1.DataImage, h *v1alpha1.BareMetalHost) outcome {
 	if h == nil {
 		return outcome{deleted, not(v1alpha1.HostNotFoundReason, "There is no BareMetalHost "+d.Name+" in this namespace")}
 	}
-	if _, paused := h.Annotations[v1alpha1.PausedAnnotation]; paused {
+	if h.IsPaused() {
 		return outcome{false, not(v1alpha1.HostPausedReason, "The host is paused; nothing is attached or detached until it is not")}
 	}
 	switch {

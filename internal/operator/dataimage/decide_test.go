@@ -45,6 +45,9 @@ func TestDecide(t *testing.T) {
 		{name: "deleted, host paused", image: []func(*v1alpha1.DataImage){deleted}, host: func(h *v1alpha1.BareMetalHost) {
 			h.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""}
 		}, reason: v1alpha1.HostPausedReason},
+		{name: "deleted, host moved to another cluster", image: []func(*v1alpha1.DataImage){attached, deleted}, host: func(h *v1alpha1.BareMetalHost) {
+			h.DeletionTimestamp, h.Annotations = &now, map[string]string{v1alpha1.DeletedForMoveAnnotation: ""}
+		}, reason: v1alpha1.HostPausedReason},
 		{name: "deleted, host detached", image: []func(*v1alpha1.DataImage){attached, deleted}, host: func(h *v1alpha1.BareMetalHost) {
 			h.Status.OperationalStatus = v1alpha1.OperationalStatusDetached
 		}, release: true},

@@ -94,7 +94,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if _, paused := host.Annotations[v1alpha1.PausedAnnotation]; paused || !host.DeletionTimestamp.IsZero() {
+	if host.IsPaused() || !host.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
 	retryPolicy, policyErr := outcome(host.UID, r.adoptPolicy(ctx, &host))

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // rebootRequests handles reboot annotations that cannot be fulfilled. Keys that would hold
@@ -43,23 +45,59 @@ func (rebootRequests) reconcile(_ context.Context, s *scope) (result, error) {
 	return result{}, nil
 }
 
+// misread are the first reboot annotations of a host with a BMC whose values are no valid requests, with what
+// tells one value from another.
+func misread(h *v1alpha1.BareMetalHost) (shown []string, keys []string) {
+	if !h.HasBMC() {
+		return nil, nil // they have no effect anyway
+	}
+	_, invalid := powerRequestsOf(h)
+	keys = invalid[:min(len(invalid), namedHolds)]
+	for _, key := range keys {
+		value := h.Annotations[key]
+		if len(value) > longestShown {
+			value = truncate(value, longestShown) + "… " + fingerprint(value)
+		}
+		shown = append(shown, node.CutText(key+"="+strconv.Quote(value)))
+	}
+	return shown, keys
+}
+
+// longestShown is how much of such a value is shown, in bytes.
+const longestShown = 40
+
+// warnOfMisread tells of such an annotation once: the condition shows which were told of before.
+func warnOfMisread(s *scope) {
+	announced := s.lastMessage(v1alpha1.PowerManagementSupportedCondition)
+	shown, keys := misread(s.host)
+	for i, key := range keys {
+		if !strings.Contains(announced, shown[i]) {
+			s.warnOf(key, eventInvalidAnnotationValue, "The value of annotation %s is no valid request; it counts as a soft power off", key)
+		}
+	}
+}
+
 // isRebootAnnotation reports whether a key asks for a power cycle, or to stay powered off.
 func isRebootAnnotation(key string) bool {
 	return key == v1alpha1.RebootAnnotation || strings.HasPrefix(key, v1alpha1.RebootAnnotationPrefix)
 }
 
 // suppliedDetails copies hardware details that a user wrote into an
-// annotation, unless inspection has found some. A host that is deleted needs none.
+// annotation, unless inspection has found some, and removes the annotation. A host that is deleted needs none.
 type suppliedDetails struct {
 	data hardwareData
 }
 
 func (p suppliedDetails) reconcile(ctx context.Context, s *scope) (result, error) {
 	text, there := s.host.Annotations[v1alpha1.HardwareDetailsAnnotation]
-	if !there || !takesSuppliedDetails(s.host) || !s.host.DeletionTimestamp.IsZero() {
+	if !there || !s.host.DeletionTimestamp.IsZero() {
 		return result{}, nil
 	}
 	delete(s.host.Annotations, v1alpha1.HardwareDetailsAnnotation)
+	if !takesSuppliedDetails(s.host) {
+		s.note(eventRemoveAnnotation, "Annotation %s was removed: the host has hardware details, and its inspection is not disabled", v1alpha1.HardwareDetailsAnnotation)
+		return result{}, nil
+	}
 	var details v1alpha1.HardwareDetails
 	if err := json.Unmarshal([]byte(text), &details); err != nil {
 		s.warn(eventInvalidAnnotationValue, "Annotation %s was removed: it holds no hardware details: %v", v1alpha1.HardwareDetailsAnnotation, err)

@@ -36,6 +36,7 @@ const (
 
 // decideAvailable is pure.
 func decideAvailable(h *v1alpha1.BareMetalHost, n provisioner.Node, c configuration, alive bool, maxFailures int) availableStep {
+	requests, _ := powerRequestsOf(h)
 	switch {
 	case h.Spec.ExternallyProvisioned:
 		return availableLeave
@@ -51,6 +52,8 @@ func decideAvailable(h *v1alpha1.BareMetalHost, n provisioner.Node, c configurat
 		return availablePrepare
 	case maxFailures > 0 && h.Status.ProvisioningFailCount >= maxFailures:
 		return availableGaveUp
+	case h.Status.ProvisioningFailCount > 0 && isHeld(h, requests):
+		return availableStay // it is tried again when the host is not held any more
 	case !h.HasBMC() && !alive:
 		return availableSilent
 	default:
@@ -66,7 +69,7 @@ func wantsInspection(h *v1alpha1.BareMetalHost) bool {
 
 // wantsDeployment reports whether the host asks for a deployment.
 func wantsDeployment(h *v1alpha1.BareMetalHost) bool {
-	return h.Spec.Online && h.DeletionTimestamp.IsZero() && (imageURL(h.Spec.Image) != "" || deployMethod(h.Spec.CustomDeploy) != "")
+	return h.Spec.Online && !isLeaving(h) && (imageURL(h.Spec.Image) != "" || deployMethod(h.Spec.CustomDeploy) != "")
 }
 
 func imageURL(image *v1alpha1.Image) string {

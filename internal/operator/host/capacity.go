@@ -45,8 +45,7 @@ func isBusy(h *v1alpha1.BareMetalHost) bool {
 
 // isQueued reports whether a host waits for a slot and can take one.
 func isQueued(h *v1alpha1.BareMetalHost) bool {
-	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
-	return h.Status.Operation.QueuedAt != nil && h.Status.Provisioning.ID != "" && !paused
+	return h.Status.Operation.QueuedAt != nil && h.Status.Provisioning.ID != "" && !h.IsPaused()
 }
 
 // takesSlot reports whether a host counts for the limit.

@@ -32,6 +32,7 @@ func summarize(s *scope) {
 		s.set(c)
 	}
 	setUpdatePending(s)
+	warnOfMisread(s)
 }
 
 func (s *scope) set(c metav1.Condition) {
@@ -254,14 +255,23 @@ func powerManagement(s *scope) metav1.Condition {
 	case s.host.HasBMC() && !s.host.SupportsPowerControl():
 		return condition(kind, metav1.ConditionFalse, v1alpha1.IdentityMismatchReason, "The BMC belongs to another machine")
 	case s.host.HasBMC() && s.host.Spec.DisablePowerOff:
-		return condition(kind, metav1.ConditionFalse, v1alpha1.PowerOffDisabledReason, "spec.disablePowerOff is set"+withoutEffect(s.ignoredHolds))
+		return condition(kind, metav1.ConditionFalse, v1alpha1.PowerOffDisabledReason, "spec.disablePowerOff is set"+withoutEffect(s.ignoredHolds)+readAsSoft(s.host))
 	case s.host.HasBMC():
-		return condition(kind, metav1.ConditionTrue, v1alpha1.PowerSupportedReason, "The host has a BMC")
+		return condition(kind, metav1.ConditionTrue, v1alpha1.PowerSupportedReason, "The host has a BMC"+readAsSoft(s.host))
 	case len(s.ignoredHolds) > 0:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NoBMCReason, "The host has no BMC"+withoutEffect(s.ignoredHolds))
 	default:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.NoBMCReason, "The host has no BMC, so its power cannot be controlled")
 	}
+}
+
+// readAsSoft continues a sentence with annotations whose values are no valid requests, if there are any.
+func readAsSoft(h *v1alpha1.BareMetalHost) string {
+	shown, _ := misread(h)
+	if len(shown) == 0 {
+		return ""
+	}
+	return "; these annotations have no valid value and count as soft: " + strings.Join(shown, ", ")
 }
 
 // withoutEffect continues a sentence with annotations that have no effect, if there are any.

@@ -130,6 +130,35 @@ func TestConditionsByStateAndStatus(t *testing.T) {
 			[]string{"Manageable=False/PowerFailure", "Ready=False/Error", "Provisioned=True/Provisioned"},
 		},
 		{
+			"registering", v1alpha1.StateRegistering,
+			func(s *scope) {
+				s.host.Spec.BMC.Address = "ipmi://192.0.2.1"
+				s.working(v1alpha1.RegisteringReason, "trying")
+			}, v1alpha1.OperationalStatusOK,
+			[]string{"Manageable=False/Registering", "Progressing=True/Registering", "AvailableForProvisioning=False/NotManageableReason"},
+		},
+		{
+			"deprovisioning", v1alpha1.StateDeprovisioning, func(s *scope) { s.working(v1alpha1.DeprovisioningReason, "cleaning") }, v1alpha1.OperationalStatusOK,
+			[]string{"Progressing=True/Deprovisioning", "Provisioned=False/NotProvisioned", "Ready=False/NotProvisioned", "AvailableForProvisioning=False/NotAvailable"},
+		},
+		{
+			"powering off before delete", v1alpha1.StatePoweringOffBeforeDelete,
+			func(s *scope) { s.working(v1alpha1.PoweringOffBeforeDeleteReason, "off") }, v1alpha1.OperationalStatusOK,
+			[]string{"Progressing=True/PoweringOffBeforeDelete", "Ready=False/NotProvisioned"},
+		},
+		{
+			"deleting", v1alpha1.StateDeleting, func(s *scope) { s.working(v1alpha1.DeletingReason, "going") }, v1alpha1.OperationalStatusOK,
+			[]string{"Progressing=True/Deleting", "Manageable=True/Manageable", "Ready=False/NotProvisioned"},
+		},
+		{
+			"servicing", v1alpha1.StateProvisioned,
+			func(s *scope) {
+				s.host.Spec.BMC.Address = "ipmi://192.0.2.1"
+				s.node.State = node.ServiceWait
+			}, v1alpha1.OperationalStatusServicing,
+			[]string{"Ready=False/Servicing", "Provisioned=True/Provisioned"},
+		},
+		{
 			"with ignored holds", v1alpha1.StateAvailable, func(s *scope) { s.ignoredHolds = []string{"reboot.metal3.io/x"} }, v1alpha1.OperationalStatusOK,
 			[]string{"PowerManagementSupported=False/NoBMC"},
 		},
@@ -155,6 +184,26 @@ func TestConditionsByStateAndStatus(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestEachHealthOfTheHardwareHasItsCondition(t *testing.T) {
+	for health, want := range map[string]struct {
+		status metav1.ConditionStatus
+		reason string
+	}{
+		"OK":       {metav1.ConditionTrue, v1alpha1.HealthyReason},
+		"Warning":  {metav1.ConditionFalse, v1alpha1.HealthWarningReason},
+		"Critical": {metav1.ConditionFalse, v1alpha1.HealthCriticalReason},
+		"":         {metav1.ConditionUnknown, v1alpha1.HealthUnknownReason},
+		"strange":  {metav1.ConditionUnknown, v1alpha1.HealthUnknownReason},
+	} {
+		s := passOver(v1alpha1.StateAvailable, func(s *scope) { s.host.Spec.BMC.Address, s.node.Health = "redfish://192.0.2.1", health })
+		summarize(s)
+		got := conditionOf(s.host.Status.Conditions, v1alpha1.HealthyCondition)
+		if got.Status != want.status || got.Reason != want.reason || got.Message == "" {
+			t.Errorf("health %q: %s/%s (%s), want %s/%s", health, got.Status, got.Reason, got.Message, want.status, want.reason)
+		}
 	}
 }
 

@@ -33,8 +33,7 @@ type secretContents struct {
 }
 
 func (p credentials) reconcile(ctx context.Context, s *scope) (result, error) {
-	deleted := !s.host.DeletionTimestamp.IsZero()
-	if !s.host.HasBMC() || !registeredStates[s.state()] || deleted && !needsNode(s.host) {
+	if !s.host.HasBMC() || !registeredStates[s.state()] || isLeaving(s.host) && !needsNode(s.host) {
 		return result{}, nil
 	}
 	credentials, err := p.read(ctx, s.host)

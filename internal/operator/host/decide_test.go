@@ -1,6 +1,7 @@
 package host
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +73,8 @@ func unproven(use string) string {
 }
 
 func TestDecideLinkRefusesNodesOfOthers(t *testing.T) {
+	lock := func(host string) string { return provisioner.MarkOf("c1", "metal", host).Lock("n1") }
+	taken := "node n1 is in use: it is being taken for another host (instance " + lock("db") + ")"
 	for _, tt := range []struct {
 		name   string
 		node   provisioner.Node
@@ -120,6 +123,11 @@ func TestDecideLinkRefusesNodesOfOthers(t *testing.T) {
 		{"named otherwise", provisioner.Node{ID: "n1", Name: "db", State: node.Enroll}, nil, "node n1 is in use: it has the name db"},
 		{"with an instance", provisioner.Node{ID: "n1", InstanceID: "i1", State: node.Enroll}, nil, "node n1 is in use: it has the instance i1"},
 		{"active", provisioner.Node{ID: "n1", State: node.Active}, nil, "node n1 is in use: it is in state active"},
+		{"locked for the host", provisioner.Node{ID: "n1", InstanceID: lock("web"), State: node.Enroll}, nil, ""},
+		{"locked for the host, with its name and in use", provisioner.Node{ID: "linked", Name: "metal~web", InstanceID: provisioner.Mark("c1/metal/web").Lock("linked"), State: node.Active}, nil, ""},
+		{"locked for the host and the node of somebody", provisioner.Node{ID: "n1", InstanceID: lock("web"), Name: "db"}, nil, "node n1 is in use: it has the name db"},
+		{"locked for another host", provisioner.Node{ID: "n1", InstanceID: lock("db"), State: node.Enroll}, nil, taken},
+		{"locked for another host, named for the host, in its status", provisioner.Node{ID: "linked", InstanceID: lock("db"), Name: "metal~web"}, nil, strings.ReplaceAll(taken, "n1", "linked")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := testHost(func(h *v1alpha1.BareMetalHost) { h.UID, h.Status.Provisioning.ID = "uid", "linked" })

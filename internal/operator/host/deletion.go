@@ -32,6 +32,7 @@ type deleteStep int
 const (
 	deleteIgnore      deleteStep = iota // the operator never managed the host
 	deleteHold                          // it is detached, with a request to delay the deletion
+	deleteDefer                         // it is not yet, so it lives on until then
 	deleteAttach                        // it has to be attached again
 	deleteContinue                      // the handler of its state goes on
 	deleteDeprovision                   // what is deployed has to be removed
@@ -50,11 +51,13 @@ func decideDelete(h *v1alpha1.BareMetalHost) deleteStep {
 	switch {
 	case state == v1alpha1.StateDeleting:
 		return deleteContinue
-	case annotated && detachArguments(h).DeleteAction == v1alpha1.DetachDeleteActionDelay:
+	case delaysDeletion(h) && !detached && (registeredStates[state] || linkedStates[state]):
+		return deleteDefer
+	case delaysDeletion(h):
 		return deleteHold
 	case detached && !annotated:
 		return deleteAttach
-	case annotated && (detached || detachable[state]):
+	case annotated:
 		return deleteNode
 	case uncleaned[state] && h.Status.Provisioning.ID == "":
 		if !needsNode(h) {
@@ -78,6 +81,17 @@ func decideDelete(h *v1alpha1.BareMetalHost) deleteStep {
 	default:
 		return deletePowerOff
 	}
+}
+
+// delaysDeletion reports whether a person asks to delete the host only after it is attached again.
+func delaysDeletion(h *v1alpha1.BareMetalHost) bool {
+	return detachArguments(h).DeleteAction == v1alpha1.DetachDeleteActionDelay
+}
+
+// isLeaving reports whether a host is being deleted now, rather than when it is attached again:
+// until it is detached for that, it lives on as any other.
+func isLeaving(h *v1alpha1.BareMetalHost) bool {
+	return !h.DeletionTimestamp.IsZero() && decideDelete(h) != deleteDefer
 }
 
 // uncleaned are the states that a host leaves with data on its disks.
@@ -113,7 +127,7 @@ func (p deletion) reconcile(_ context.Context, s *scope) (result, error) {
 	case deletePowerOff:
 		return s.moveTo(v1alpha1.StatePoweringOffBeforeDelete), nil
 	case deleteNode:
-		if uncleaned[s.state()] && s.host.Status.OperationalStatus != v1alpha1.OperationalStatusDetached {
+		if _, annotated := s.host.Annotations[v1alpha1.DetachedAnnotation]; !annotated && uncleaned[s.state()] {
 			s.warn(eventDeletedWithoutCleaning, "Host is deleted with data on its disks, because its machine cannot be booted for cleaning")
 			count(p.metrics.uncleaned, s.host)
 		}

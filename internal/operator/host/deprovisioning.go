@@ -17,7 +17,6 @@ type deprovisioning struct {
 }
 
 func (p deprovisioning) reconcile(ctx context.Context, s *scope) (result, error) {
-	deleted := !s.host.DeletionTimestamp.IsZero()
 	if s.node == nil { // the engine has lost it, and a host that is deleted gets no other
 		s.warn(eventDeletedWithoutCleaning, "The engine has lost the node of this host; its disks are not cleaned")
 		return p.complete(s), nil
@@ -37,7 +36,7 @@ func (p deprovisioning) reconcile(ctx context.Context, s *scope) (result, error)
 		message: "The engine removes the deployment and cleans the machine",
 		failed:  "Removal of the deployment failed and is tried again after a wait; change spec to try at once",
 	})
-	if deleted && p.givesUp(s, v1alpha1.OperationDeprovision, err) {
+	if isLeaving(s.host) && p.givesUp(s, v1alpha1.OperationDeprovision, err) {
 		return s.moveTo(v1alpha1.StatePoweringOffBeforeDelete), nil
 	}
 	if !complete {
@@ -62,7 +61,7 @@ func (deprovisioning) complete(s *scope) result {
 	effective := &s.host.Status.Provisioning
 	effective.Image, effective.CustomDeploy = v1alpha1.Image{}, nil
 	s.note(eventDeprovisioningComplete, "The deployment is removed")
-	if !s.host.DeletionTimestamp.IsZero() {
+	if isLeaving(s.host) {
 		return s.moveTo(v1alpha1.StatePoweringOffBeforeDelete)
 	}
 	return s.moveTo(v1alpha1.StateAvailable)

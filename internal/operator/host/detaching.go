@@ -67,7 +67,7 @@ func detachArguments(h *v1alpha1.BareMetalHost) v1alpha1.DetachArguments {
 }
 
 func (p detaching) reconcile(ctx context.Context, s *scope) (result, error) {
-	if !s.host.DeletionTimestamp.IsZero() {
+	if isLeaving(s.host) {
 		return result{}, nil
 	}
 	switch decideDetach(s.host) {

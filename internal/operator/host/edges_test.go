@@ -158,15 +158,18 @@ func TestEachStateIsFollowedByTheOneThatItsHostAsksFor(t *testing.T) {
 	}
 }
 
-// TestHostsAreDeletedFromEveryState deletes hosts that any earlier operator may have left, and
-// looks at what their machines saw. Removing a deployment ends with the power off.
-func TestHostsAreDeletedFromEveryState(t *testing.T) {
+// leaver is a host that is deleted, as any earlier operator may have left it.
+type leaver struct {
+	state v1alpha1.ProvisioningState
+	// node is the state of its node, "" for none.
+	node node.State
+	// want is what its machine sees. Removing a deployment ends with the power off.
+	want []string
+}
+
+var leavers = func() []leaver {
 	const off, undeploy, del = "power off", "undeploy", "delete"
-	for _, tt := range []struct {
-		state v1alpha1.ProvisioningState
-		node  node.State
-		want  []string
-	}{
+	return []leaver{
 		{v1alpha1.StateNone, "", nil},
 		{v1alpha1.StateUnmanaged, "", nil},
 		{v1alpha1.StateRegistering, node.Enroll, []string{del}},
@@ -182,16 +185,30 @@ func TestHostsAreDeletedFromEveryState(t *testing.T) {
 		{v1alpha1.StateDeprovisioning, node.DeployFailed, []string{undeploy, del}},
 		{v1alpha1.StatePoweringOffBeforeDelete, node.Available, []string{off, del}},
 		{v1alpha1.StateDeleting, node.Available, []string{del}},
-	} {
+	}
+}()
+
+// placed is a life with the host of a leaver, changed as said.
+func (tt leaver) placed(t *testing.T, change func(*v1alpha1.BareMetalHost)) *life {
+	t.Helper()
+	l := newLife(t, nil)
+	l.add("web", func(h *v1alpha1.BareMetalHost) {
+		h.Finalizers = []string{v1alpha1.HostFinalizer}
+		h.Status.Provisioning.State = tt.state
+		if tt.node != "" {
+			l.inNode(h, tt.node)
+		}
+		if change != nil {
+			change(h)
+		}
+	})
+	return l
+}
+
+func TestHostsAreDeletedFromEveryState(t *testing.T) {
+	for _, tt := range leavers {
 		t.Run(stateNameOf(tt.state), func(t *testing.T) {
-			l := newLife(t, nil)
-			l.add("web", func(h *v1alpha1.BareMetalHost) {
-				h.Finalizers = []string{v1alpha1.HostFinalizer}
-				h.Status.Provisioning.State = tt.state
-				if tt.node != "" {
-					l.inNode(h, tt.node)
-				}
-			})
+			l := tt.placed(t, nil)
 			before := len(l.effects("web"))
 			l.remove(l.host("web"))
 			l.gone("web")

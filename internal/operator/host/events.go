@@ -37,6 +37,7 @@ const (
 	eventRebootHoldUnsupported        = "RebootHoldUnsupported"
 	eventInvalidAnnotationValue       = "InvalidAnnotationValue"
 	eventUpdateHardwareDetails        = "UpdateHardwareDetails"
+	eventRemoveAnnotation             = "RemoveAnnotation"
 	eventDeletedWithoutCleaning       = "DeletedWithoutCleaning"
 	eventDeleteGaveUp                 = "DeleteGaveUp"
 	eventNodeKept                     = "NodeKept"

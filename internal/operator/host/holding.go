@@ -11,9 +11,9 @@ import (
 )
 
 // holding powers off the machines of hosts that have to be off and whose pass ended before it
-// steered the power: the Secret with the credentials is missing, for example, or the host
-// waits for a slot. Whoever holds a host off must not wait for that, and the engine has all that a
-// power off needs.
+// steered the power: the Secret with the credentials is missing, for example, the host
+// waits for a slot, or its work fails again and again. Whoever holds a host off must not wait for that, and
+// the engine has all that a power off needs.
 type holding struct {
 	owners ownership
 	power  power
@@ -27,12 +27,14 @@ func decideHolding(s *scope, requests powerRequests) bool {
 	switch {
 	case s.steered, s.claimed, detaches, !h.HasBMC():
 		return false
-	case !steersPower[s.state()], s.state() != before.Provisioning.State:
+	case !steersPower[s.state()] && !failsAtWork(h), s.state() != before.Provisioning.State:
 		return false
 	case h.Status.Provisioning.ID == "", h.Status.Provisioning.ID != before.Provisioning.ID, h.Status.GoodCredentials.Reference == nil:
 		return false
 	case s.node != nil && isServiced(h):
 		return false // the live update has had its turn
+	case !steersPower[s.state()]:
+		return isHeld(h, requests)
 	default:
 		return requests.wantsOff()
 	}
@@ -49,7 +51,10 @@ func (p holding) reconcile(ctx context.Context, s *scope, res result, err error)
 	requests, _ := powerRequestsOf(s.host)
 	status := &s.host.Status
 	status.PowerOffHolds = requests.existing(status.PowerOffHolds)
-	if !decideHolding(s, requests) || !p.readNode(ctx, s, err) {
+	switch {
+	case holdsNext(s, requests, err):
+		return result{requeueAfter: soon, stop: true}, err
+	case !decideHolding(s, requests), !p.readNode(ctx, s, err):
 		return res, err
 	}
 	shown := s.progress
@@ -78,13 +83,21 @@ func (p holding) readNode(ctx context.Context, s *scope, err error) bool {
 		}
 		s.node = &n
 	}
+	if !steersPower[s.state()] {
+		return failedNodes[s.node.State]
+	}
 	return heldNodes[s.node.State]
 }
 
 // settle ends the operation on the power. The place of a host in the queue stays.
 func (holding) settle(s *scope) {
 	record := &s.host.Status.Operation
-	if record.Name == v1alpha1.OperationPower {
+	operation, works := workOf[s.state()]
+	switch {
+	case record.Name != v1alpha1.OperationPower:
+	case works:
+		keepFailure(s, operation)
+	default:
 		*record = v1alpha1.OperationStatus{QueuedAt: record.QueuedAt}
 	}
 	if s.host.Status.ErrorType == v1alpha1.ErrorPowerManagement {

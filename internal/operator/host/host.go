@@ -107,6 +107,7 @@ type Reconciler struct {
 	guards    []phase
 	handlers  map[v1alpha1.ProvisioningState]phase
 	holding   holding
+	heldWork  heldWork
 	slots     capacity
 	releasing releasing
 	applied   *applied
@@ -169,6 +170,7 @@ func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets cre
 	steer := power{engine: config.Engine, media: drives, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
 	collector := details{engine: config.Engine, readings: config.Readings}
 	r.holding = holding{owners: owners, power: steer}
+	r.heldWork = heldWork{live: config.Live, maxBackoff: config.MaxBackoff}
 	find := lookup{owners: owners, others: register.others, metrics: config.Metrics}
 	updates := updater{client: config.Client, engine: config.Engine}
 	prepare := preparing{work: engineWork, updater: updates}
@@ -216,7 +218,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if r.written.after(&host) {
 		return ctrl.Result{RequeueAfter: soon}, nil
 	}
-	if _, paused := host.Annotations[v1alpha1.PausedAnnotation]; paused {
+	if host.IsPaused() {
 		return r.releasing.reconcile(ctx, &host)
 	}
 	count(r.Metrics.reconciles, &host)
@@ -261,6 +263,9 @@ func (r *Reconciler) handle(ctx context.Context, s *scope) (result, error) {
 	if !known {
 		s.waiting("State %q is not known to this version; the host is not changed", s.state())
 		return result{}, nil
+	}
+	if waits, res, err := r.heldWork.waits(ctx, s); waits {
+		return res, err
 	}
 	if s.fulfilsFirst() {
 		return result{requeueAfter: soon, stop: true}, nil

@@ -1,7 +1,9 @@
 package host
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -77,6 +79,88 @@ func TestHostIsDetachedFromUnfinishedWorkOnlyByForce(t *testing.T) {
 	l.remove(l.host(name))
 	l.gone(name)
 	l.does(name, before, "delete")
+}
+
+// TestMachineOfAHostThatIsDeletedToBeDetachedStaysAsItIs deletes hosts with the annotation before they
+// were detached, also in the middle of work: that is dropped with the node.
+func TestMachineOfAHostThatIsDeletedToBeDetachedStaysAsItIs(t *testing.T) {
+	for _, tt := range leavers {
+		for _, value := range []string{"", "{", `{"force":true}`, `{"deleteAction":"delete"}`} {
+			t.Run(stateNameOf(tt.state)+" "+value, func(t *testing.T) {
+				l := tt.placed(t, detached(value))
+				before := len(l.effects("web"))
+				l.remove(l.host("web"))
+				l.gone("web")
+				var want []string
+				if tt.node != "" {
+					want = []string{"delete"}
+				}
+				l.does("web", before, want...)
+				if slices.Contains(l.events.reasons, eventDeletedWithoutCleaning) {
+					t.Error("a warning says that the disks are not cleaned, which was asked for")
+				}
+			})
+		}
+	}
+}
+
+// inState reports whether a host is in a state.
+func inState(state v1alpha1.ProvisioningState) func(*v1alpha1.BareMetalHost) bool {
+	return func(h *v1alpha1.BareMetalHost) bool { return h.Status.Provisioning.State == state }
+}
+
+// TestDelayedDeletionLetsAHostBeDetachedFirst deletes hosts that are to be detached when their work is
+// done, with the request to delay the deletion: they live on until then, and are deleted when they are attached again.
+func TestDelayedDeletionLetsAHostBeDetachedFirst(t *testing.T) {
+	const work = 5 * time.Minute
+	for name, tt := range map[string]struct {
+		value string
+		begin func(*v1alpha1.BareMetalHost)
+		until func(*v1alpha1.BareMetalHost) bool
+		state v1alpha1.ProvisioningState // in which it is detached
+		does  []string                   // before that
+		ends  []string                   // once the annotation is gone
+	}{
+		"while it is inspected": {
+			`{"deleteAction":"delay"}`, nil, inState(v1alpha1.StateInspecting), v1alpha1.StateAvailable,
+			[]string{"inspect", "provide", "delete"}, nil,
+		},
+		"while it is provisioned": {
+			`{"deleteAction":"delay"}`, withImage, inState(v1alpha1.StateProvisioning), v1alpha1.StateProvisioned,
+			[]string{"deploy", "delete"}, []string{"create", "manage", "adopt", "undeploy", "delete"},
+		},
+		"while it is provisioned, by force": {
+			`{"deleteAction":"delay","force":true}`, withImage, inState(v1alpha1.StateProvisioning), v1alpha1.StateProvisioning,
+			[]string{"delete"}, []string{"create", "manage", "provide", "delete"},
+		},
+		"while it is free": {
+			`{"deleteAction":"delay"}`, nil, inState(v1alpha1.StateAvailable), v1alpha1.StateAvailable,
+			[]string{"delete"}, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.engine = demo.New(demo.Options{
+				Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbInspect: work, demo.VerbDeploy: work},
+			})
+			l.restart()
+			l.add("web", tt.begin)
+			l.until("web", "where it is deleted", func(h *v1alpha1.BareMetalHost) bool { return tt.until(h) })
+			before := len(l.effects("web"))
+			l.edit("web", detached(tt.value))
+			l.remove(l.host("web"))
+			h := l.rests("web", tt.state)
+			if h.Status.OperationalStatus != v1alpha1.OperationalStatusDetached || h.Status.Provisioning.ID != "" {
+				t.Errorf("operational status %q, node %q; want it detached", h.Status.OperationalStatus, h.Status.Provisioning.ID)
+			}
+			l.says("web", v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.DetachedReason)
+			l.does("web", before, tt.does...)
+			before = len(l.effects("web"))
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+			l.gone("web")
+			l.does("web", before, tt.ends...)
+		})
+	}
 }
 
 func TestFailureToDetachIsShownUntilItWorks(t *testing.T) {

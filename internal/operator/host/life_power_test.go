@@ -110,6 +110,47 @@ func TestModeOfARebootIsHardWhenAnyoneAsksForThat(t *testing.T) {
 	}
 }
 
+func TestInvalidHoldIsToldOfOnceForEachValue(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	told := func(want int) {
+		t.Helper()
+		l.rests("web", v1alpha1.StateProvisioned)
+		got := 0
+		for _, reason := range l.events.reasons {
+			if reason == eventInvalidAnnotationValue {
+				got++
+			}
+		}
+		if got != want {
+			t.Errorf("%d events, want %d", got, want)
+		}
+	}
+	l.annotate("web", testHold, "now")
+	told(1)
+	for range 10 {
+		l.now = l.now.Add(time.Hour)
+		l.pass("web")
+	}
+	l.restart()
+	l.engine.SetDown("no route")
+	l.pass("web")
+	l.engine.SetDown("")
+	told(1)
+	l.annotate("web", v1alpha1.RebootAnnotationPrefix+"other", "http://root:secret@192.0.2.1/\n"+strings.Repeat("x", 1000))
+	told(2)
+	l.annotate("web", testHold, "at once")
+	told(3)
+	if c := l.says("web", v1alpha1.PowerManagementSupportedCondition, metav1.ConditionTrue, v1alpha1.PowerSupportedReason); !strings.Contains(c.Message, testHold) {
+		t.Errorf("the condition says %q, and not which annotation is invalid", c.Message)
+	}
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.annotate("web", testHold, "at once")
+	told(4)
+}
+
 func TestMachineThatMustNotBeOffIsRestartedAndNeverHeld(t *testing.T) {
 	l := newLife(t, nil)
 	l.add("web", func(h *v1alpha1.BareMetalHost) {
@@ -225,6 +266,19 @@ func TestPowerIsShownWhileTheEngineWorks(t *testing.T) {
 // testHold keeps a host off.
 const testHold = v1alpha1.RebootAnnotationPrefix + "fence"
 
+// behind is a client whose cache has an old version of a host.
+func behind(api client.WithWatch, old *v1alpha1.BareMetalHost) client.WithWatch {
+	return interceptor.NewClient(api, interceptor.Funcs{
+		Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if h, isHost := obj.(*v1alpha1.BareMetalHost); isHost {
+				old.DeepCopyInto(h)
+				return nil
+			}
+			return api.Get(ctx, key, obj, opts...)
+		},
+	})
+}
+
 func TestMachineIsNotPoweredOnFromACacheOlderThanItsHold(t *testing.T) {
 	l := newLife(t, nil)
 	l.add("web", withImage)
@@ -232,17 +286,7 @@ func TestMachineIsNotPoweredOnFromACacheOlderThanItsHold(t *testing.T) {
 	l.annotate("web", testHold, "1")
 	l.powered("web", false)
 	before := len(l.effects("web"))
-	l.change = func(c *Config) { // another leader, whose cache is behind
-		c.Client = interceptor.NewClient(l.api, interceptor.Funcs{
-			Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-				if h, isHost := obj.(*v1alpha1.BareMetalHost); isHost {
-					old.DeepCopyInto(h)
-					return nil
-				}
-				return api.Get(ctx, key, obj, opts...)
-			},
-		})
-	}
+	l.change = func(c *Config) { c.Client = behind(l.api, old) } // another leader
 	l.restart()
 	for range 3 {
 		l.pass("web")

@@ -45,7 +45,7 @@ func (p linked) reconcile(ctx context.Context, s *scope) (result, error) {
 	switch {
 	case s.node != nil:
 		return result{}, nil
-	case s.host.HasBMC() && !s.host.DeletionTimestamp.IsZero():
+	case s.host.HasBMC() && isLeaving(s.host):
 		return p.readDeleted(ctx, s)
 	case s.host.HasBMC(), !linkedStates[s.state()]:
 		return result{}, nil

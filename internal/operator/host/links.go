@@ -79,7 +79,7 @@ func (l links) conflict(ctx context.Context, h *v1alpha1.BareMetalHost, a *nodec
 // hosts that have the node already.
 func decideLink(h *v1alpha1.BareMetalHost, n provisioner.Node, mark provisioner.Mark, owners []*v1alpha1.BareMetalHost) string {
 	step, reason := decideClaim(h, n, mark, "")
-	if step == claimNeeded && len(owners) > 0 {
+	if (step == claimLock || step == claimNeeded) && len(owners) > 0 {
 		owner := owners[0]
 		return fmt.Sprintf("node %s belongs to host %s/%s; %s", n.ID, owner.Namespace, owner.Name, duplicate.Advice(h, owner))
 	}

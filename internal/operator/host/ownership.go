@@ -16,12 +16,16 @@ import (
 // that of another cluster's host, so then the host has to be known as the one that uses it.
 //
 // A host gets the node's ID in its status first and the mark after that, so that a
-// deletion in between finds the node. Every pass that acts on a node reads it and looks
-// for the mark before; the API has no precondition that would do both at once. What
-// remains is the time between that reading and the request that follows at once. Only a
-// person, or the operator of another cluster that claims the same free node at the same
-// moment, could change the mark in it. The last claim wins, and the host whose
-// mark was replaced gives the node up in its next pass.
+// deletion in between finds the node. Of several hosts, also of several clusters, that find the
+// same free node one gets it: the node is locked ([provisioner.Mark.Lock]), which the engine refuses to all
+// but one, then read again by the answer, and marked and unlocked in one request. Who finds
+// a mark then takes its lock off again. Whatever ends in between leaves a lock that the same host
+// recognises in its next pass. A node with an instance cannot be locked, and needs no lock: it
+// is marked only for the host that is known as the one that uses it.
+//
+// So nobody but its host changes a mark, apart from the next cluster of a host that moves, and
+// from people. Every pass that acts on a node reads it and looks for the mark before; the API
+// has no precondition that would do both at once.
 type ownership struct {
 	links
 	// cluster is the identity of the cluster in marks.
@@ -34,7 +38,8 @@ type claim int
 
 const (
 	claimHeld    claim = iota // nothing: the node carries the host's mark
-	claimNeeded               // the node has to be marked
+	claimLock                 // the node has to be locked and marked
+	claimNeeded               // it has to be marked, and nobody else can lock it
 	claimReturn               // the host did not move after all: its release has to end
 	claimMoved                // the same host in another cluster has released the node
 	claimAwaited              // it has not yet
@@ -44,18 +49,30 @@ const (
 // decideClaim is pure. The reason explains a refusal. moving is the digest of the annotation
 // with a status that the host is restored from, "" for other hosts.
 func decideClaim(h *v1alpha1.BareMetalHost, n provisioner.Node, mark provisioner.Mark, moving string) (claim, string) {
+	locked := n.InstanceID == mark.Lock(n.ID)
+	if locked {
+		n.InstanceID = "" // which it had, or it could not be locked
+	}
+	needed := claimLock
+	if n.InstanceID != "" {
+		needed = claimNeeded
+	}
 	switch {
 	case n.Mark == mark && n.Released != "":
 		return claimReturn, ""
+	case n.Mark == mark && locked:
+		return claimLock, ""
 	case n.Mark == mark:
 		return claimHeld, ""
 	case moving != "" && n.Mark.Moves(mark) && n.Released == moving:
 		return claimMoved, ""
 	case moving != "" && n.Mark.Moves(mark):
 		return claimAwaited, ""
+	case n.Mark == "" && provisioner.IsLock(n.InstanceID):
+		return claimRefused, fmt.Sprintf("node %s is in use: %s", n.ID, n.UsedFor())
 	case n.Mark != "" || n.Name != provisioner.NodeName(h.Namespace, h.Name):
 	case n.UsedFor() == "" || uses(h, n):
-		return claimNeeded, ""
+		return needed, ""
 	default:
 		return claimRefused, fmt.Sprintf("node %s has the name of this host and no mark, and it is in use: %s. It may be another cluster's; if it is this host's, "+
 			"whoever manages the engine sets extra.%s of the node to %s", n.ID, n.UsedFor(), v1alpha1.NodeMarkKey, mark)
@@ -66,7 +83,7 @@ func decideClaim(h *v1alpha1.BareMetalHost, n provisioner.Node, mark provisioner
 	if somebody := n.BelongsTo(); somebody != "" {
 		return claimRefused, fmt.Sprintf("node %s is in use: %s", n.ID, somebody)
 	}
-	return claimNeeded, ""
+	return needed, ""
 }
 
 // uses reports whether a node without a mark is known to be the host's: the host is linked to it,
@@ -81,16 +98,34 @@ func (o ownership) mark(h *v1alpha1.BareMetalHost) provisioner.Mark {
 }
 
 // check returns a conflictError unless the host, which has no node yet, may have this
-// one. It only reads.
+// one. It changes nothing, but for a lock that the host has left on a node of somebody else.
 func (o ownership) check(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node) error {
 	others, err := o.hostsOf(ctx, n.ID, h)
 	if err != nil {
 		return err
 	}
 	if reason := decideLink(h, n, o.mark(h), others); reason != "" {
-		return &conflictError{reason}
+		return o.yield(ctx, h, n, reason)
 	}
 	return nil
+}
+
+// yield returns a conflictError with the reason, after it has unlocked a node that the host
+// cannot have.
+func (o ownership) yield(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node, reason string) error {
+	if err := o.unlock(ctx, h, n); err != nil {
+		return err
+	}
+	return &conflictError{reason}
+}
+
+// unlock takes the host's lock off a node, if it is there.
+func (o ownership) unlock(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node) error {
+	mark := o.mark(h)
+	if n.InstanceID != mark.Lock(n.ID) {
+		return nil
+	}
+	return refused(v1alpha1.OperationRegister, "unlock", n.ID, o.engine.Unlock(ctx, n.ID, mark))
 }
 
 // hold makes sure that a node which was just read is the host's, marks it if
@@ -98,22 +133,42 @@ func (o ownership) check(ctx context.Context, h *v1alpha1.BareMetalHost, n provi
 // is not the host's.
 func (o ownership) hold(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node) (provisioner.Node, error) {
 	mark := o.mark(h)
-	switch step, reason := decideClaim(h, n, mark, ""); step {
+	step, reason := decideClaim(h, n, mark, "")
+	if step == claimLock || step == claimNeeded {
+		rival, err := o.rival(ctx, n.ID, h)
+		if err != nil {
+			return provisioner.Node{}, err
+		}
+		if rival != nil {
+			return provisioner.Node{}, o.yield(ctx, h, n, fmt.Sprintf("node %s belongs to the older host %s/%s", n.ID, rival.Namespace, rival.Name))
+		}
+	}
+	if step == claimLock {
+		locked, err := o.engine.Lock(ctx, n.ID, mark)
+		if errors.Is(err, provisioner.ErrNotOwned) {
+			return provisioner.Node{}, &conflictError{fmt.Sprintf("node %s is in use, or being taken for another host", n.ID)}
+		}
+		if err != nil {
+			return provisioner.Node{}, refused(v1alpha1.OperationRegister, "lock for this host", n.ID, err)
+		}
+		n = locked
+		step, reason = decideClaim(h, n, mark, "")
+	}
+	switch step {
 	case claimHeld:
 		return n, nil
 	case claimReturn:
 		return o.take(ctx, n, mark)
-	case claimRefused:
-		return provisioner.Node{}, &conflictError{reason}
+	case claimLock, claimNeeded:
+		return o.claim(ctx, n, mark, provisioner.ClaimOptions{Unlock: step == claimLock})
+	default:
+		return provisioner.Node{}, o.yield(ctx, h, n, reason)
 	}
-	rival, err := o.rival(ctx, n.ID, h)
-	if err != nil {
-		return provisioner.Node{}, err
-	}
-	if rival != nil {
-		return provisioner.Node{}, &conflictError{fmt.Sprintf("node %s belongs to the older host %s/%s", n.ID, rival.Namespace, rival.Name)}
-	}
-	marked, err := o.engine.Claim(ctx, n.ID, mark)
+}
+
+// claim marks a node that nobody else can mark.
+func (o ownership) claim(ctx context.Context, n provisioner.Node, mark provisioner.Mark, opts provisioner.ClaimOptions) (provisioner.Node, error) {
+	marked, err := o.engine.Claim(ctx, n.ID, mark, opts)
 	if err != nil {
 		return provisioner.Node{}, refused(v1alpha1.OperationRegister, "mark as this host's", n.ID, err)
 	}

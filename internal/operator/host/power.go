@@ -145,9 +145,10 @@ func nextPower(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.N
 }
 
 // confirmable reports whether a reading of a node shows that the machine is off by what
-// the engine read after the last request: nothing is going on, and nothing failed since.
+// the engine read after the last request: nothing is going on, and nothing failed since. A fault of work says nothing
+// about the power.
 func confirmable(n provisioner.Node) bool {
-	return n.Power == node.PowerOff && n.TargetPower == "" && !n.Busy && n.LastError == "" && n.Fault == ""
+	return n.Power == node.PowerOff && n.TargetPower == "" && !n.Busy && n.LastError == "" && (n.Fault == "" || ownFaults[n.Fault])
 }
 
 // isUnproven reports whether there is a record of a hold that no reading has confirmed.
@@ -238,10 +239,7 @@ func (p power) steerCycling(ctx context.Context, s *scope, cycle bool) (settled 
 		return true, result{}, nil
 	}
 	s.steered = true
-	requests, invalid := powerRequestsOf(s.host)
-	for _, key := range invalid {
-		s.warnOf(key, eventInvalidAnnotationValue, "The value of annotation %s is no valid request; it counts as a soft power off", key)
-	}
+	requests, _ := powerRequestsOf(s.host)
 	requests.cycle = requests.cycle || cycle
 	status := &s.host.Status
 	status.PowerOffHolds = confirmed(requests, status.PowerOffHolds, *s.node, s.now)

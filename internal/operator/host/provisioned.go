@@ -47,7 +47,7 @@ func rebuilds(h *v1alpha1.BareMetalHost) bool {
 }
 
 func (p provisioned) reconcile(ctx context.Context, s *scope) (result, error) {
-	if !s.host.DeletionTimestamp.IsZero() {
+	if isLeaving(s.host) {
 		return p.end(ctx, s)
 	}
 	switch decideUse(s.host) {

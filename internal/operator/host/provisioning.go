@@ -47,6 +47,10 @@ func decideProvisioning(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1
 }
 
 func (p provisioning) reconcile(ctx context.Context, s *scope) (result, error) {
+	if attempt := &s.host.Status; attempt.LastAttemptedImage == nil && attempt.LastAttemptedCustomDeploy == nil {
+		// Metal3's operator has begun it, which records no method and, in older versions, no image.
+		attempt.LastAttemptedImage, attempt.LastAttemptedCustomDeploy = s.host.Spec.Image.DeepCopy(), s.host.Spec.CustomDeploy.DeepCopy()
+	}
 	record := s.operation(v1alpha1.OperationProvision)
 	if decideProvisioning(s.host, *s.node, *record) == provisionRemove {
 		if forced(s.host) {

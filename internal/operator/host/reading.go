@@ -10,13 +10,17 @@ import (
 
 // read returns the node of a host for a pass in a state. It takes the node from the shared
 // cache if no phase will act on it, so that hosts which wait for the engine cost it
-// nothing but the list of changes.
+// nothing but the list of changes, and if it will be locked first, which reads it again.
 func (o ownership) read(ctx context.Context, s *scope, id string, state v1alpha1.ProvisioningState) (provisioner.Node, error) {
 	if s.found != nil && s.found.ID == id {
 		return *s.found, nil // by this pass
 	}
-	if n, known := o.nodes.Node(id); known && n.Mark == o.mark(s.host) && n.Released == "" && suffices(s, n, state) {
-		return n, nil
+	if n, known := o.nodes.Node(id); known {
+		mark := o.mark(s.host)
+		step, _ := decideClaim(s.host, n, mark, "")
+		if step == claimLock || n.Mark == mark && n.Released == "" && suffices(s, n, state) {
+			return n, nil
+		}
 	}
 	return o.nodes.Reread(ctx, id)
 }

@@ -117,6 +117,9 @@ func (p restoring) read(ctx context.Context, s *scope, restored v1alpha1.Provisi
 		s.found = &n
 		return nil
 	case claimAwaited:
+		if err := p.owners.unlock(ctx, s.host, n); err != nil {
+			return err
+		}
 		return errNotReleased
 	default:
 		s.found = &n

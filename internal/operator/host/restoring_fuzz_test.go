@@ -46,9 +46,14 @@ func (e watchedEngine) Inventory(ctx context.Context, id string) (*provisioner.I
 	return e.Engine.Inventory(ctx, id)
 }
 
-func (e watchedEngine) Claim(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+func (e watchedEngine) Lock(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+	e.watch("locks", id)
+	return e.Engine.Lock(ctx, id, mark)
+}
+
+func (e watchedEngine) Claim(ctx context.Context, id string, mark provisioner.Mark, opts provisioner.ClaimOptions) (provisioner.Node, error) {
 	e.watch("marks", id)
-	return e.Engine.Claim(ctx, id, mark)
+	return e.Engine.Claim(ctx, id, mark, opts)
 }
 
 func (e watchedEngine) Release(ctx context.Context, id string, mark provisioner.Mark, released string) error {

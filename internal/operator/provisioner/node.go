@@ -80,7 +80,8 @@ type Node struct {
 	// MaintenanceReason is the reason that the user gave.
 	Maintenance       bool
 	MaintenanceReason string
-	// InstanceID and Owner are set on nodes in use.
+	// InstanceID and Owner are set on nodes in use, and InstanceID while a host takes the node;
+	// see [Mark.Lock].
 	InstanceID, Owner string
 	// SkipsCleaning is true when automated cleaning is turned off for this node alone.
 	SkipsCleaning bool
@@ -139,6 +140,8 @@ func (n Node) BelongsTo() string {
 // UsedFor describes what a node is used for, whatever it is called, or returns "".
 func (n Node) UsedFor() string {
 	switch {
+	case IsLock(n.InstanceID):
+		return "it is being taken for another host (instance " + n.InstanceID + ")"
 	case n.InstanceID != "":
 		return "it has the instance " + n.InstanceID
 	case n.Owner != "":

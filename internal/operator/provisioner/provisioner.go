@@ -64,13 +64,18 @@ type Reader interface {
 	Inventory(ctx context.Context, id string) (*Inventory, error)
 }
 
-// Lifecycle marks nodes, makes them available and deletes them from the engine.
+// Lifecycle locks and marks nodes, makes them available and deletes them from the engine.
 // Every method returns when the engine accepted the work, not when it is done.
 type Lifecycle interface {
+	// Lock makes the lock of the mark the instance of a node without one, and returns the node
+	// afterwards. A node with another instance is ErrNotOwned, and stays as it is.
+	Lock(ctx context.Context, id string, mark Mark) (Node, error)
+	// Unlock removes that lock, which the node has.
+	Unlock(ctx context.Context, id string, mark Mark) error
 	// Claim writes the mark into the node and returns the node afterwards. The
-	// API has no precondition for it: it replaces any other mark, so the caller reads
-	// the node before, and looks for its mark again before it uses the node.
-	Claim(ctx context.Context, id string, mark Mark) (Node, error)
+	// API has no precondition for it: it replaces any other mark. So the caller has locked the
+	// node before, and looked for a mark after that, or has to know that nobody else can lock it.
+	Claim(ctx context.Context, id string, mark Mark, opts ClaimOptions) (Node, error)
 	// Release writes into the node that its host moves, which [Node.Released] shows. A mark
 	// other than the given one is ErrNotOwned.
 	Release(ctx context.Context, id string, mark Mark, released string) error
@@ -110,6 +115,12 @@ type ListOptions struct {
 	ChangedSince time.Time
 	// Limit, if not zero, is the number of nodes per request.
 	Limit int
+}
+
+// ClaimOptions say how to mark a node.
+type ClaimOptions struct {
+	// Unlock removes the lock of the mark in the same request.
+	Unlock bool
 }
 
 // ProvideOptions say how to make a node available.

@@ -50,10 +50,9 @@ func reach(name string, h *v1alpha1.BareMetalHost) (obstacle, string) {
 	if h == nil {
 		return gone, "There is no BareMetalHost " + name + " in this namespace; create it, or delete the subscription"
 	}
-	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
 	registered := h.Status.Provisioning.ID != "" && !unregistered[h.Status.Provisioning.State]
 	switch {
-	case paused:
+	case h.IsPaused():
 		return later, "Host " + name + " is paused"
 	case h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached:
 		return gone, "Host " + name + " is detached, so that its BMC cannot be reached"

@@ -15,6 +15,9 @@ func TestDecide(t *testing.T) {
 	made := func(s *object) { s.Status.SubscriptionID = "1" }
 	asked := func(s *object) { s.Status.RequestedAt = &now }
 	deleted := func(s *object) { s.DeletionTimestamp = &now }
+	moved := func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{v1alpha1.DeletedForMoveAnnotation: ""}
+	}
 	paused := func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""} }
 	detached := func(h *v1alpha1.BareMetalHost) {
 		h.Status.OperationalStatus = v1alpha1.OperationalStatusDetached
@@ -43,6 +46,7 @@ func TestDecide(t *testing.T) {
 		{name: "deleted before it was asked for", object: []func(*object){deleted}, want: release},
 		{name: "deleted before it was asked for, host paused", object: []func(*object){deleted}, host: []func(*v1alpha1.BareMetalHost){paused}, want: release},
 		{name: "deleted, host gone", object: []func(*object){made, deleted}, noHost: true, want: release},
+		{name: "deleted, host moved to another cluster", object: []func(*object){made, deleted}, host: []func(*v1alpha1.BareMetalHost){moved}, want: wait},
 		{name: "deleted, host paused", object: []func(*object){made, deleted}, host: []func(*v1alpha1.BareMetalHost){paused}, want: wait},
 		{name: "deleted, host detached", object: []func(*object){made, deleted}, host: []func(*v1alpha1.BareMetalHost){detached}, want: release},
 		{name: "deleted, host registers again", object: []func(*object){made, deleted}, host: []func(*v1alpha1.BareMetalHost){registering}, want: wait},

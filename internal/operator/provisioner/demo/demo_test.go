@@ -278,6 +278,8 @@ func TestDiscoveredNodeGetsABMC(t *testing.T) {
 	}
 	before, err := e.Inventory(ctx, id)
 	must(t, err, e.Manage(ctx, id))
+	_, err = e.Claim(ctx, id, registration("web").Mark, provisioner.ClaimOptions{})
+	must(t, err)
 	n, err := e.Update(ctx, id, registration("web"), provisioner.UpdateOptions{})
 	must(t, err)
 	after, err := e.Inventory(ctx, id)

@@ -74,7 +74,7 @@ func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration
 	if err != nil {
 		return provisioner.Node{}, err
 	}
-	if m.node.Mark != "" && m.node.Mark != r.Mark {
+	if m.node.Mark != r.Mark {
 		return provisioner.Node{}, fmt.Errorf("update demo node %s: %w", id, provisioner.ErrNotOwned)
 	}
 	if err := e.free(r, m); err != nil {
@@ -92,7 +92,7 @@ func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration
 	if now.Access == nil {
 		now.Access = before.Access
 	}
-	same := m.node.Name == r.Name && m.node.Mark == r.Mark && m.node.SkipsCleaning == r.SkipAutomatedCleaning
+	same := m.node.Name == r.Name && m.node.SkipsCleaning == r.SkipAutomatedCleaning
 	if !opts.WithCredentials && reflect.DeepEqual(before, now) && same {
 		return e.snapshot(m), nil
 	}
@@ -107,13 +107,42 @@ func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration
 	return e.snapshot(m), nil
 }
 
+// Lock makes the lock the node's instance; see [provisioner.Lifecycle].
+func (e *Engine) Lock(_ context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, err := e.get(id)
+	switch {
+	case err != nil:
+		return provisioner.Node{}, err
+	case m.node.InstanceID != "" && m.node.InstanceID != mark.Lock(id):
+		return provisioner.Node{}, fmt.Errorf("lock demo node %s: %w", id, provisioner.ErrNotOwned)
+	}
+	m.node.InstanceID = mark.Lock(id)
+	return e.snapshot(m), nil
+}
+
+// Unlock removes the lock; see [provisioner.Lifecycle].
+func (e *Engine) Unlock(_ context.Context, id string, _ provisioner.Mark) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, err := e.get(id)
+	if err == nil {
+		m.node.InstanceID = ""
+	}
+	return err
+}
+
 // Claim writes the mark; see [provisioner.Lifecycle].
-func (e *Engine) Claim(_ context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+func (e *Engine) Claim(_ context.Context, id string, mark provisioner.Mark, opts provisioner.ClaimOptions) (provisioner.Node, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m, err := e.get(id)
 	if err != nil {
 		return provisioner.Node{}, err
+	}
+	if opts.Unlock {
+		m.node.InstanceID = ""
 	}
 	m.node.Mark = mark
 	e.record(m, VerbClaim, mark)

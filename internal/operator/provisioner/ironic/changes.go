@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
@@ -29,7 +28,6 @@ func changesOf(n ironic.Node, r provisioner.Registration, opts provisioner.Updat
 	}
 	var p patch
 	p.set("/name", n.Name, r.Name)
-	p.set("/extra/"+v1alpha1.NodeMarkKey, n.Extra[v1alpha1.NodeMarkKey], string(r.Mark))
 	if r.Access != nil {
 		if err := p.setAccess(n, r, opts, can, own.Ramdisk); err != nil {
 			return nil, err
@@ -137,13 +135,13 @@ func (p *patch) setInstance(n ironic.Node, r provisioner.Registration, boot Pers
 		if len(n.InstanceInfo) > 0 {
 			p.set("/instance_info", nil, map[string]any{})
 		}
-		if n.InstanceUUID != "" {
-			p.remove("/instance_uuid")
+		if n.InstanceUUID != "" && !provisioner.IsLock(n.InstanceUUID) { // which another operator takes back
+			p.remove(instancePath)
 		}
 		return
 	}
 	p.merge("/instance_info", n.InstanceInfo, instanceInfo(*r.Deployed), func(key string, _ any) bool { return slices.Contains(imageKeys, key) })
-	p.set("/instance_uuid", n.InstanceUUID, r.Deployed.InstanceID)
+	p.set(instancePath, n.InstanceUUID, r.Deployed.InstanceID)
 	p.setPersistentBoot(n, *r.Deployed, boot)
 	if n.Maintenance || slices.Contains(hardwareStates, state) {
 		p.setDeployInterface(n, *r.Deployed)

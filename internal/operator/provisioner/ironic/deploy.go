@@ -161,6 +161,9 @@ func (e *Engine) Deploy(ctx context.Context, id string, d provisioner.Deployment
 	if s := snapshotOf(n); s.Accepted(node.OnDeploy) && mine(s) {
 		return nil
 	}
+	if provisioner.IsLock(n.InstanceUUID) {
+		return fmt.Errorf("%w: an operator that came too late takes its lock off node %s", provisioner.ErrBusy, id)
+	}
 	if n.InstanceUUID != "" && n.InstanceUUID != d.InstanceID {
 		return fmt.Errorf("%w: node %s has the instance %s; undeploy it before", provisioner.ErrConflict, id, n.InstanceUUID)
 	}
@@ -168,7 +171,7 @@ func (e *Engine) Deploy(ctx context.Context, id string, d provisioner.Deployment
 		return fmt.Errorf("%w: node %s cannot be deployed in state %q", provisioner.ErrConflict, id, state)
 	}
 	var p patch
-	p.set("/instance_uuid", n.InstanceUUID, d.InstanceID)
+	p.set(instancePath, n.InstanceUUID, d.InstanceID)
 	p.set("/instance_info", nil, instanceInfo(d)) // always: a secret in it cannot be compared
 	p.setDeployInterface(n, d)
 	p.setPersistentBoot(n, d, e.opts.PersistentBoot)

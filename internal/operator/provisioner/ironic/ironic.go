@@ -197,16 +197,56 @@ func (e *Engine) Inventory(ctx context.Context, id string) (*provisioner.Invento
 	return inv, nil
 }
 
+// Lock makes the lock the node's instance; see [provisioner.Lifecycle]. Engines refuse it in the
+// transaction that would write it, unless the node has none or the same.
+func (e *Engine) Lock(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
+	n, err := e.client.UpdateNode(ctx, id, nodes.UpdateOperation{Op: nodes.AddOp, Path: instancePath, Value: mark.Lock(id)})
+	if err == nil {
+		return snapshotOf(n), nil
+	}
+	refusal := translate(err)
+	if !errors.Is(refusal, provisioner.ErrConflict) {
+		return provisioner.Node{}, refusal
+	}
+	present, err := e.Node(ctx, id)
+	switch {
+	case err != nil:
+		return provisioner.Node{}, err
+	case present.InstanceID != "":
+		return provisioner.Node{}, fmt.Errorf("lock node %s: %w: %s", id, provisioner.ErrNotOwned, present.UsedFor())
+	default:
+		return provisioner.Node{}, &kindError{kind: provisioner.ErrBusy, err: refusal} // another one had it until now
+	}
+}
+
+// Unlock removes the lock; see [provisioner.Lifecycle].
+func (e *Engine) Unlock(ctx context.Context, id string, _ provisioner.Mark) error {
+	_, err := e.client.UpdateNode(ctx, id, unlock)
+	return translate(err)
+}
+
 // Claim writes the mark; see [provisioner.Lifecycle].
-func (e *Engine) Claim(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
-	n, err := e.client.UpdateNode(ctx, id, nodes.UpdateOperation{
-		Op: nodes.AddOp, Path: "/extra/" + v1alpha1.NodeMarkKey, Value: string(mark),
-	})
+func (e *Engine) Claim(ctx context.Context, id string, mark provisioner.Mark, opts provisioner.ClaimOptions) (provisioner.Node, error) {
+	changes := []nodes.UpdateOperation{{Op: nodes.AddOp, Path: markPath, Value: string(mark)}}
+	if opts.Unlock {
+		changes = append(changes, unlock)
+	}
+	n, err := e.client.UpdateNode(ctx, id, changes...)
 	if err != nil {
 		return provisioner.Node{}, translate(err)
 	}
 	return snapshotOf(n), nil
 }
+
+// Places in a node that decide whose it is.
+const (
+	instancePath = "/instance_uuid"
+	markPath     = "/extra/" + v1alpha1.NodeMarkKey
+	releasePath  = "/extra/" + v1alpha1.NodeReleaseKey
+)
+
+// unlock removes the lock of a node.
+var unlock = nodes.UpdateOperation{Op: nodes.RemoveOp, Path: instancePath}
 
 // Release writes that the node's host moves; see [provisioner.Lifecycle].
 func (e *Engine) Release(ctx context.Context, id string, mark provisioner.Mark, released string) error {
@@ -223,15 +263,13 @@ func (e *Engine) Release(ctx context.Context, id string, mark provisioner.Mark, 
 	return translate(err)
 }
 
-const releasePath = "/extra/" + v1alpha1.NodeReleaseKey
-
 // TakeReleased takes a released node; see [provisioner.Lifecycle]. The API has no operation
 // that tests a value, but it refuses to remove a key that is not there, and then makes none
 // of the changes.
 func (e *Engine) TakeReleased(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
 	n, err := e.client.UpdateNode(ctx, id,
 		nodes.UpdateOperation{Op: nodes.RemoveOp, Path: releasePath},
-		nodes.UpdateOperation{Op: nodes.AddOp, Path: "/extra/" + v1alpha1.NodeMarkKey, Value: string(mark)})
+		nodes.UpdateOperation{Op: nodes.AddOp, Path: markPath, Value: string(mark)})
 	if err == nil {
 		return snapshotOf(n), nil
 	}
@@ -266,9 +304,8 @@ func (e *Engine) Delete(ctx context.Context, id string, mark provisioner.Mark) e
 	case n.Maintenance:
 		return translate(err) // maintenance does not help, so the refusal is final
 	}
-	if _, err := e.client.UpdateNode(ctx, id, nodes.UpdateOperation{
-		Op: nodes.AddOp, Path: "/maintenance", Value: true,
-	}); err != nil {
+	// A patch is refused while work waits.
+	if err := e.client.SetMaintenance(ctx, id, "its host is deleted or detached"); err != nil {
 		return ignoreNotFound(translate(err))
 	}
 	return ignoreNotFound(translate(e.client.DeleteNode(ctx, id)))

@@ -356,19 +356,40 @@ func TestVerbs(t *testing.T) {
 			want: []string{"DELETE /v1/nodes/a"},
 		},
 		{
-			name: "claim", state: "enroll",
+			name: "claim", state: "active",
 			do: func(ctx context.Context, e *Engine) error {
-				_, err := e.Claim(ctx, "a", "mine")
+				_, err := e.Claim(ctx, "a", "mine", provisioner.ClaimOptions{})
 				return err
 			},
 			want: []string{`PATCH /v1/nodes/a [{"op":"add","path":"/extra/ingot_host","value":"mine"}]`},
+		},
+		{
+			name: "lock", state: "enroll",
+			do: func(ctx context.Context, e *Engine) error {
+				_, err := e.Lock(ctx, "a", "mine")
+				return err
+			},
+			want: []string{`PATCH /v1/nodes/a [{"op":"add","path":"/instance_uuid","value":"` + provisioner.Mark("mine").Lock("a") + `"}]`},
+		},
+		{
+			name: "claim what is locked", state: "enroll",
+			do: func(ctx context.Context, e *Engine) error {
+				_, err := e.Claim(ctx, "a", "mine", provisioner.ClaimOptions{Unlock: true})
+				return err
+			},
+			want: []string{`PATCH /v1/nodes/a [{"op":"add","path":"/extra/ingot_host","value":"mine"},{"op":"remove","path":"/instance_uuid"}]`},
+		},
+		{
+			name: "unlock", state: "enroll",
+			do:   func(ctx context.Context, e *Engine) error { return e.Unlock(ctx, "a", "mine") },
+			want: []string{`PATCH /v1/nodes/a [{"op":"remove","path":"/instance_uuid"}]`},
 		},
 		{
 			name: "delete in a state that forbids it", state: "clean failed", answers: map[string][]int{"DELETE /v1/nodes/a": {409, 204}},
 			do: func(ctx context.Context, e *Engine) error { return e.Delete(ctx, "a", "mine") },
 			want: []string{
 				"DELETE /v1/nodes/a",
-				`PATCH /v1/nodes/a [{"op":"add","path":"/maintenance","value":true}]`,
+				`PUT /v1/nodes/a/maintenance {"reason":"its host is deleted or detached"}`,
 				"DELETE /v1/nodes/a",
 			},
 		},
@@ -387,6 +408,25 @@ func TestVerbs(t *testing.T) {
 				t.Errorf("calls differ (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestNodeThatAnotherOperatorLockedIsNotLockedAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		instance string
+		want     error
+	}{
+		"it has the lock":      {provisioner.Mark("other").Lock("a"), provisioner.ErrNotOwned},
+		"it is in use":         {"i1", provisioner.ErrNotOwned},
+		"it is unlocked again": {"", provisioner.ErrBusy},
+	} {
+		e := &upstream{
+			nodes:   []map[string]any{rawNode("a", map[string]any{"instance_uuid": tt.instance})},
+			answers: map[string][]int{"PATCH /v1/nodes/a": {409}}, refusal: "Node a is associated with instance x.",
+		}
+		if _, err := newEngine(t, e).Lock(t.Context(), "a", "mine"); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
 	}
 }
 

@@ -177,7 +177,7 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 	if err != nil {
 		return provisioner.Node{}, translate(err)
 	}
-	if mark := markIn(n.Extra); mark != "" && mark != r.Mark {
+	if markIn(n.Extra) != r.Mark {
 		return provisioner.Node{}, fmt.Errorf("update node %s: %w", id, provisioner.ErrNotOwned)
 	}
 	r, can, err := e.prepare(ctx, r)

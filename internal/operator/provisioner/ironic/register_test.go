@@ -95,11 +95,9 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 		boot    PersistentBoot
 		want    []string
 	}{
-		"nothing differs": {},
-		"name and mark": {
-			node: map[string]any{"name": nil, "extra": map[string]any{"rack": "7"}},
-			want: []string{`add /name "metal~web"`, `add /extra/ingot_host "c1/metal/web"`},
-		},
+		"nothing differs":                        {},
+		"name":                                   {node: map[string]any{"name": nil}, want: []string{`add /name "metal~web"`}},
+		"lock of an operator that came too late": {node: map[string]any{"instance_uuid": provisioner.Mark("c2/metal/web").Lock("a")}},
 		"address": {
 			host: func(r *provisioner.Registration) { r.Access = accessTo(t, "redfish-virtualmedia://192.0.2.2") },
 			want: []string{
@@ -343,13 +341,15 @@ func TestUpdateCreatesAMissingPort(t *testing.T) {
 	}
 }
 
-func TestNodeOfAnotherHostIsNotUpdated(t *testing.T) {
-	e := &upstream{nodes: []map[string]any{webNode(map[string]any{"extra": map[string]any{"ingot_host": "c1/metal/db"}})}}
-	if _, err := newEngine(t, e).Update(t.Context(), "a", webHost(t), provisioner.UpdateOptions{}); !errors.Is(err, provisioner.ErrNotOwned) {
-		t.Errorf("error = %v, want not owned", err)
-	}
-	if got := mutations(e); got != nil {
-		t.Errorf("calls %v", got)
+func TestNodeWithoutTheMarkOfTheHostIsNotUpdated(t *testing.T) {
+	for _, extra := range []map[string]any{{"ingot_host": "c1/metal/db"}, {}} {
+		e := &upstream{nodes: []map[string]any{webNode(map[string]any{"extra": extra})}}
+		if _, err := newEngine(t, e).Update(t.Context(), "a", webHost(t), provisioner.UpdateOptions{}); !errors.Is(err, provisioner.ErrNotOwned) {
+			t.Errorf("%v: error = %v, want not owned", extra, err)
+		}
+		if got := mutations(e); got != nil {
+			t.Errorf("%v: calls %v", extra, got)
+		}
 	}
 }
 

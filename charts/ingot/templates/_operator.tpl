@@ -1,0 +1,37 @@
+{{/* The groups of controllers that run, as a YAML list. Those for Cluster API have to be enabled. */}}
+{{- define "ingot.groups" -}}
+- host
+- discovery
+- firmware
+{{- range $group := list "cluster" "remediation" "autoscale" }}
+{{- if dig $group "enabled" false $.Values.operator }}
+- {{ $group }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The arguments that only the group "group" of "operator" has. */}}
+{{- define "ingot.groupArgs" -}}
+{{- if eq .group "cluster" }}
+{{- with .operator.cluster }}
+{{- if .fastTrack }}
+- --fast-track
+{{- end }}
+{{- with .nodeReuseWait }}
+- --node-reuse-wait={{ . }}
+{{- end }}
+{{- end }}
+{{- else if eq .group "remediation" }}
+{{- with .operator.remediation }}
+{{- with .budget }}
+- --remediation-budget={{ . }}
+{{- end }}
+{{- with .nodeTimeout }}
+- --remediation-node-timeout={{ . }}
+{{- end }}
+{{- if .extraActions }}
+- --remediation-extra-actions
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,99 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// workOf are the operations of the states in which the engine works on the machine, and powers it
+// as it needs. A hold waits for the end of that. What failed is not tried again
+// while the host is held: nobody knows when that would end, so the machine is powered off instead.
+var workOf = map[v1alpha1.ProvisioningState]v1alpha1.OperationName{
+	v1alpha1.StateInspecting:     v1alpha1.OperationInspect,
+	v1alpha1.StateMatchProfile:   v1alpha1.OperationPrepare,
+	v1alpha1.StatePreparing:      v1alpha1.OperationPrepare,
+	v1alpha1.StateProvisioning:   v1alpha1.OperationProvision,
+	v1alpha1.StateDeprovisioning: v1alpha1.OperationDeprovision,
+}
+
+// failsAtWork is pure: whether the work of a host has failed and is to be tried again. The record of
+// a hold, or a failure to power off, is there only after that.
+func failsAtWork(h *v1alpha1.BareMetalHost) bool {
+	operation, works := workOf[h.Status.Provisioning.State]
+	switch {
+	case !works, isLeaving(h):
+		return false
+	case h.Status.ErrorType == errorOf[operation], h.Status.ErrorType == v1alpha1.ErrorPowerManagement:
+		return true
+	default:
+		return len(h.Status.PowerOffHolds) > 0
+	}
+}
+
+// isHeld is pure: whether annotations keep a host off whose power can be controlled.
+func isHeld(h *v1alpha1.BareMetalHost, requests powerRequests) bool {
+	_, detaches := h.Annotations[v1alpha1.DetachedAnnotation]
+	return h.HasBMC() && !detaches && !requests.neverOff && len(requests.holds) > 0
+}
+
+// failedNodes are the states of a node whose work failed, in which its machine can be powered off.
+var failedNodes = map[node.State]bool{
+	node.Manageable: true, node.Available: true, node.Active: true, node.InspectFailed: true, node.CleanFailed: true,
+	node.AdoptFailed: true, node.DeployFailed: true, node.ErrorState: true,
+}
+
+// heldWork keeps work that failed from being tried again while the host is held off, and from powering
+// the machine on while there is a record that says otherwise.
+type heldWork struct {
+	live       client.Reader
+	maxBackoff time.Duration
+}
+
+// waits reports whether the pass ends here.
+func (p heldWork) waits(ctx context.Context, s *scope) (waits bool, res result, err error) {
+	if !s.host.HasBMC() || !failsAtWork(s.host) || s.node == nil || atWork(*s.node) {
+		return false, result{}, nil
+	}
+	requests, _ := powerRequestsOf(s.host)
+	operation := workOf[s.state()]
+	switch {
+	case isHeld(s.host, requests):
+		s.waiting("What failed is tried again when the host is not kept powered off any more by %s", strings.Join(sortedKeys(requests.holds), ", "))
+		return true, result{requeueAfter: idlePoll, stop: true}, nil
+	case len(s.before.Status.PowerOffHolds) > 0:
+		s.host.Status.PowerOffHolds = nil
+		return true, result{requeueAfter: soon, stop: true}, nil
+	case s.wait(operation, p.maxBackoff) > 0:
+		return false, result{}, nil
+	}
+	if s.host.Status.ErrorType == v1alpha1.ErrorPowerManagement {
+		s.clearError() // the power is the engine's again
+	}
+	read, err := readsLatest(ctx, p.live, s.before)
+	return err != nil || !read, result{requeueAfter: soon, stop: true}, err
+}
+
+// holdsNext reports whether a pass found out that the work of a held host failed: the next one powers the
+// machine off.
+func holdsNext(s *scope, requests powerRequests, err error) bool {
+	var failed *failure
+	return errors.As(err, &failed) && failed.operation == workOf[s.state()] && isHeld(s.host, requests) && !isLeaving(s.host)
+}
+
+// keepFailure makes the record of an operation on the power one of the work that failed before. The
+// hosts that wait for a slot do not wait for this one meanwhile.
+func keepFailure(s *scope, operation v1alpha1.OperationName) {
+	now := metav1.NewTime(s.now)
+	s.host.Status.Operation = v1alpha1.OperationStatus{
+		Name: operation, Failures: max(s.host.Status.ErrorCount, 1), FailedAt: &now,
+		Generation: s.host.Generation, Inputs: s.inputs(operation), QueuedAt: s.host.Status.Operation.QueuedAt,
+	}
+}

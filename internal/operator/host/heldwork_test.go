@@ -1,0 +1,175 @@
+package host
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+)
+
+// failingWork are hosts whose work fails again and again, by their names for the demo engine.
+var failingWork = map[string]struct {
+	change func(*v1alpha1.BareMetalHost)
+	// begins starts the work on a host at rest, nil for one that begins by itself.
+	begins func(*v1alpha1.BareMetalHost)
+	fails  v1alpha1.ErrorType
+	// state is where the host waits while it is held, and again what is asked for when it is not any more.
+	state v1alpha1.ProvisioningState
+	again string
+}{
+	"demo-inspection-error":  {nil, nil, v1alpha1.ErrorInspection, v1alpha1.StateInspecting, "inspect"},
+	"demo-preparation-error": {nil, nil, v1alpha1.ErrorPreparation, v1alpha1.StatePreparing, "manage"},
+	"demo-preparation-fault": {nil, nil, v1alpha1.ErrorPreparation, v1alpha1.StatePreparing, "maintenance"},
+	"demo-provisioning-error": {
+		withImage, nil, v1alpha1.ErrorProvisioning, v1alpha1.StateProvisioning, "undeploy",
+	},
+	"demo-deprovisioning-error": {
+		withImage, func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil }, v1alpha1.ErrorProvisioning, v1alpha1.StateDeprovisioning, "undeploy",
+	},
+}
+
+func TestHostWhoseWorkKeepsFailingIsHeldOffAndItsRetriesWait(t *testing.T) {
+	const other = v1alpha1.RebootAnnotationPrefix + "other"
+	for name, tt := range failingWork {
+		for when, before := range map[string]bool{"held when it has failed": false, "held before it fails": true} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				l := newLife(t, func(c *Config) { c.Capacity = 1 })
+				l.add(name, tt.change)
+				if tt.begins != nil {
+					l.rests(name, v1alpha1.StateProvisioned)
+					l.edit(name, tt.begins)
+				}
+				hold := func(h *v1alpha1.BareMetalHost) {
+					h.Annotations = map[string]string{testHold: `{"mode":"hard"}`, other: ""}
+				}
+				if before {
+					l.until(name, "at work", inState(tt.state))
+					l.edit(name, hold)
+				} else {
+					l.fails(name, tt.fails)
+					l.until(name, "where it waits", inState(tt.state))
+					l.edit(name, hold)
+				}
+				h := l.until(name, "held off", func(h *v1alpha1.BareMetalHost) bool {
+					holds := h.Status.PowerOffHolds
+					return len(holds) == 2 && holds[0].ConfirmedAt != nil && holds[1].ConfirmedAt != nil
+				})
+				if h.Status.ErrorType != tt.fails || h.Status.ErrorMessage == "" {
+					t.Errorf("error %q %s, want the one of the work", h.Status.ErrorType, h.Status.ErrorMessage)
+				}
+				effects := len(l.effects(name))
+				if got := l.effects(name)[effects-1]; got != "power off" {
+					t.Errorf("asked of the machine at last: %s", got)
+				}
+				stays := func() {
+					t.Helper()
+					for range 5 {
+						l.now = l.now.Add(time.Hour)
+						l.pass(name)
+					}
+					l.restart()
+					if h := l.rests(name, tt.state); h.Status.PoweredOn || isBusy(h) {
+						t.Errorf("powered on %t, takes a slot %t", h.Status.PoweredOn, isBusy(h))
+					}
+					l.does(name, effects)
+				}
+				stays()
+				l.edit(name, func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, testHold) })
+				l.rests(name, tt.state)
+				stays()
+				l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+				l.until(name, "at work again", func(*v1alpha1.BareMetalHost) bool { return len(l.effects(name)) > effects })
+				if got := l.effects(name)[effects]; got != tt.again {
+					t.Errorf("asked of the machine when it is free: %s, want %s", got, tt.again)
+				}
+				if holds := l.host(name).Status.PowerOffHolds; len(holds) != 0 {
+					t.Errorf("holds %v while the engine powers the machine", holds)
+				}
+			})
+		}
+	}
+}
+
+func TestHostWhoseImageFailedIsNotDeployedAgainWhileItIsHeld(t *testing.T) {
+	const name = "demo-provisioning-error"
+	l := newLife(t, nil)
+	l.add(name, withImage)
+	l.until(name, "cleaned after a failure", func(h *v1alpha1.BareMetalHost) bool {
+		return h.Status.Provisioning.State == v1alpha1.StateAvailable && h.Status.ProvisioningFailCount == 1
+	})
+	before := len(l.effects(name))
+	l.annotate(name, testHold, "1")
+	l.heldOff(name)
+	l.rests(name, v1alpha1.StateAvailable)
+	l.does(name, before, "soft power off")
+	l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+	l.until(name, "deployed again", func(*v1alpha1.BareMetalHost) bool { return l.count(name, "deploy") == 2 })
+}
+
+func TestPowerOffThatFailsKeepsTheWorkOfAHeldHostFromGoingOn(t *testing.T) {
+	const name = "demo-preparation-error"
+	l := newLife(t, nil)
+	l.add(name, nil)
+	l.fails(name, v1alpha1.ErrorPreparation)
+	l.annotate(name, testHold, `{"mode":"hard"}`)
+	l.until(name, "being powered off", func(h *v1alpha1.BareMetalHost) bool { return len(h.Status.PowerOffHolds) == 1 })
+	fail := func() { l.node(name, func(n *provisioner.Node) { n.Power, n.LastError = node.PowerOn, "no answer" }) }
+	fail()
+	l.fails(name, v1alpha1.ErrorPowerManagement)
+	before := len(l.effects(name))
+	for range 5 {
+		l.now = l.now.Add(time.Hour)
+		l.pass(name)
+		fail()
+	}
+	if got := l.effects(name)[before:]; slices.ContainsFunc(got, func(effect string) bool { return effect != "power off" }) {
+		t.Errorf("asked of the machine: %q, want only to power it off", got)
+	}
+	l.node(name, func(n *provisioner.Node) { n.Power, n.LastError = node.PowerOff, "" })
+	l.heldOff(name)
+	if h := l.rests(name, v1alpha1.StatePreparing); h.Status.ErrorType != "" || h.Status.PoweredOn {
+		t.Errorf("error %q, powered on %t", h.Status.ErrorType, h.Status.PoweredOn)
+	}
+}
+
+func TestHeldHostWhoseWorkFailsIsDeletedAllTheSame(t *testing.T) {
+	for name, tt := range failingWork {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add(name, tt.change)
+			if tt.begins != nil {
+				l.rests(name, v1alpha1.StateProvisioned)
+				l.edit(name, tt.begins)
+			}
+			l.fails(name, tt.fails)
+			l.annotate(name, testHold, "1")
+			l.heldOff(name)
+			l.remove(l.host(name))
+			l.gone(name)
+		})
+	}
+}
+
+// TestFailedWorkIsNotTriedAgainFromACacheOlderThanItsHold gives an operator a host as it was before it was held.
+func TestFailedWorkIsNotTriedAgainFromACacheOlderThanItsHold(t *testing.T) {
+	const name = "demo-preparation-error"
+	l := newLife(t, nil)
+	l.add(name, nil)
+	old := l.fails(name, v1alpha1.ErrorPreparation)
+	l.annotate(name, testHold, "1")
+	l.heldOff(name)
+	before := len(l.effects(name))
+	l.change = func(c *Config) { c.Client = behind(l.api, old) }
+	l.restart()
+	l.now = l.now.Add(24 * time.Hour)
+	for range 3 {
+		l.pass(name)
+	}
+	l.does(name, before)
+	if holds := l.host(name).Status.PowerOffHolds; len(holds) != 1 || holds[0].ConfirmedAt == nil {
+		t.Errorf("holds %v, want the one that is confirmed", holds)
+	}
+}

@@ -1,0 +1,177 @@
+package host
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
+)
+
+// leftBehind is a host as Metal3's operator leaves it: a status without the records of this one, and
+// a node that has the name of the host, its UID as instance while something is deployed, and no mark.
+type leftBehind struct {
+	state v1alpha1.ProvisioningState
+	// node is the state of the node, "" for none.
+	node node.State
+	// spec and status are changes of the host.
+	spec, status func(*v1alpha1.BareMetalHost)
+	// then is the state that the node comes to, once the engine has done what Metal3's operator asked it for.
+	then node.State
+	// to is where the host rests, and does what is asked of the machine until then.
+	to   v1alpha1.ProvisioningState
+	does []string
+}
+
+func leftBehinds() map[string]leftBehind {
+	deployed := func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.Image = *testImage("a") }
+	attempted := func(h *v1alpha1.BareMetalHost) { h.Status.LastAttemptedImage = testImage("a") }
+	method := func(h *v1alpha1.BareMetalHost) { h.Spec.CustomDeploy = &v1alpha1.CustomDeploy{Method: "install"} }
+	external := func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }
+	unread := func(h *v1alpha1.BareMetalHost) { h.Status.HardwareDetails = nil }
+	const (
+		available, inUse, externally = v1alpha1.StateAvailable, v1alpha1.StateProvisioned, v1alpha1.StateExternallyProvisioned
+		provisioning, deprovisioning = v1alpha1.StateProvisioning, v1alpha1.StateDeprovisioning
+	)
+	return map[string]leftBehind{
+		"registering, before it asked for anything": {
+			v1alpha1.StateRegistering, node.Enroll, nil, unread, "", available, []string{"manage", "inspect", "provide", "power on"},
+		},
+		"registering":            {v1alpha1.StateRegistering, node.Verifying, nil, unread, node.Manageable, available, []string{"inspect", "provide", "power on"}},
+		"registered":             {v1alpha1.StateRegistering, node.Manageable, nil, unread, "", available, []string{"inspect", "provide", "power on"}},
+		"inspecting":             {v1alpha1.StateInspecting, node.InspectWait, nil, unread, "", available, []string{"provide", "power on"}},
+		"match profile":          {v1alpha1.StateMatchProfile, node.Manageable, nil, nil, "", available, []string{"provide", "power on"}},
+		"preparing":              {v1alpha1.StatePreparing, node.Manageable, nil, nil, "", available, []string{"provide", "power on"}},
+		"preparing, cleaning":    {v1alpha1.StatePreparing, node.CleanWait, nil, nil, node.Available, available, nil},
+		"ready":                  {v1alpha1.StateReady, node.Available, nil, nil, "", available, nil},
+		"available":              {available, node.Available, nil, nil, "", available, nil},
+		"provisioning":           {provisioning, node.DeployWait, withImage, attempted, node.Active, inUse, nil},
+		"provisioning, older":    {provisioning, node.DeployWait, withImage, nil, node.Active, inUse, nil},
+		"provisioning, deployed": {provisioning, node.Active, withImage, nil, "", inUse, nil},
+		"provisioning by method": {provisioning, node.DeployWait, method, nil, node.Active, inUse, nil},
+		"provisioned":            {inUse, node.Active, withImage, deployed, "", inUse, nil},
+		"provisioned by method": {inUse, node.Active, method, func(h *v1alpha1.BareMetalHost) {
+			h.Status.Provisioning.CustomDeploy = h.Spec.CustomDeploy
+		}, "", inUse, nil},
+		"externally provisioned":   {externally, node.Active, external, nil, "", externally, nil},
+		"deprovisioning":           {deprovisioning, node.Deleting, nil, deployed, node.Available, available, nil},
+		"deprovisioning, cleaning": {deprovisioning, node.CleanWait, nil, deployed, node.Available, available, nil},
+	}
+}
+
+// leave creates a host with its node as Metal3's operator leaves them.
+func (l *life) leave(name string, left leftBehind) {
+	l.Helper()
+	l.add(name, func(h *v1alpha1.BareMetalHost) {
+		h.Finalizers = []string{v1alpha1.HostFinalizer}
+		secret := corev1.SecretReference{Namespace: "metal", Name: name + "-bmc"}
+		credentials := v1alpha1.CredentialsStatus{Reference: &secret, Version: "1"}
+		h.Status = v1alpha1.BareMetalHostStatus{
+			OperationalStatus: v1alpha1.OperationalStatusOK, LastUpdated: &metav1.Time{Time: l.now}, HardwareProfile: "unknown",
+			HardwareDetails: &v1alpha1.HardwareDetails{CPU: v1alpha1.CPU{Arch: "x86_64"}}, PoweredOn: true,
+			GoodCredentials: credentials, TriedCredentials: credentials,
+			OperationHistory: v1alpha1.OperationHistory{Register: v1alpha1.OperationMetric{Start: metav1.NewTime(l.now), End: metav1.NewTime(l.now)}},
+			Conditions: []metav1.Condition{{
+				Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ProvisionedReason, LastTransitionTime: metav1.NewTime(l.now),
+			}},
+		}
+		h.Status.Provisioning.State, h.Status.Provisioning.BootMode = left.state, v1alpha1.BootModeUEFI
+		for _, change := range []func(*v1alpha1.BareMetalHost){left.spec, left.status} {
+			if change != nil {
+				change(h)
+			}
+		}
+		if l.inNode(h, left.node); left.node == node.InspectWait {
+			l.engine.Change(h.Status.Provisioning.ID, func(n *provisioner.Node) { n.State = node.Manageable })
+			if err := l.engine.Inspect(l.Context(), h.Status.Provisioning.ID); err != nil {
+				l.Fatal(err)
+			}
+		}
+		l.engine.Change(h.Status.Provisioning.ID, func(n *provisioner.Node) {
+			n.Mark = ""
+			if left.node == node.DeployWait || left.node == node.Active {
+				n.InstanceID = string(h.UID)
+			}
+		})
+	})
+}
+
+// strip makes the status of a host what Metal3's operator writes: it knows nothing of the records.
+func (l *life) strip(name string) {
+	l.Helper()
+	h := l.host(name)
+	h.Status.Operation, h.Status.Updates, h.Status.PowerOffHolds = v1alpha1.OperationStatus{}, v1alpha1.UpdateStatus{}, nil
+	h.Status.LastAttemptedCustomDeploy, h.Status.Conditions = nil, nil
+	if err := l.api.Status().Update(l.Context(), h); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// upstreamStates are the states that Metal3's operator knows.
+var upstreamStates = []v1alpha1.ProvisioningState{
+	v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateRegistering, v1alpha1.StateMatchProfile, v1alpha1.StateInspecting,
+	v1alpha1.StatePreparing, v1alpha1.StateReady, v1alpha1.StateAvailable, v1alpha1.StateProvisioning, v1alpha1.StateProvisioned,
+	v1alpha1.StateExternallyProvisioned, v1alpha1.StateDeprovisioning, v1alpha1.StatePoweringOffBeforeDelete, v1alpha1.StateDeleting,
+}
+
+// TestHostOfMetal3sOperatorGoesOnAndBack takes hosts over in every state, and gives them back. Neither way
+// anything is written to their disks a second time, or removed.
+func TestHostOfMetal3sOperatorGoesOnAndBack(t *testing.T) {
+	for name, left := range leftBehinds() {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.engine = demo.New(demo.Options{
+				Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbInspect: 5 * time.Minute},
+			})
+			l.restart()
+			l.leave("web", left)
+			before := len(l.effects("web"))
+			id, uid := l.host("web").Status.Provisioning.ID, string(l.host("web").UID)
+			if left.then != "" {
+				for range 3 {
+					l.now = l.now.Add(l.pass("web"))
+				}
+				l.moved("web", left.then)
+			}
+			h := l.rests("web", left.to)
+			l.does("web", before, left.does...)
+			used := left.to != v1alpha1.StateAvailable
+			check := func(when string) {
+				t.Helper()
+				n, err := l.engine.Node(t.Context(), id)
+				if err != nil || h.Status.Provisioning.ID != id || h.Status.ErrorType != "" {
+					t.Fatalf("%s: host with node %s and error %q, %v; want node %s", when, h.Status.Provisioning.ID, h.Status.ErrorMessage, err, id)
+				}
+				if n.Name != provisioner.NodeName("metal", "web") || n.Mark != provisioner.MarkOf("c1", "metal", "web") ||
+					used && n.InstanceID != uid || !used && n.InstanceID != "" {
+					t.Errorf("%s: node with name %s, mark %s and instance %q", when, n.Name, n.Mark, n.InstanceID)
+				}
+				if !slices.Contains(upstreamStates, h.Status.Provisioning.State) {
+					t.Errorf("%s: state %q", when, h.Status.Provisioning.State)
+				}
+			}
+			check("after the upgrade")
+
+			effects := len(l.effects("web"))
+			l.strip("web")
+			l.restart()
+			h = l.rests("web", left.to)
+			l.does("web", effects)
+			check("after the way back and another upgrade")
+			if used {
+				return
+			}
+			l.edit("web", withImage)
+			l.rests("web", v1alpha1.StateProvisioned)
+			if got := l.count("web", string(demo.VerbDeploy)); got != 1 {
+				t.Errorf("%d times deployed, want once", got)
+			}
+		})
+	}
+}
