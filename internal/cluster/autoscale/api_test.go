@@ -40,6 +40,7 @@ type bench struct {
 	*testing.T
 	client    client.Client
 	reconcile func(context.Context, ctrl.Request) (ctrl.Result, error)
+	stop      func() // the controller
 
 	mu     sync.Mutex
 	ahead  time.Duration // of the clock
@@ -88,33 +89,41 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	t.Cleanup(func() { cancel(); running.Wait() })
-	objects, err := cache.New(config, cache.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cached, err := client.New(config, client.Options{Scheme: scheme, Cache: &client.CacheOptions{Reader: objects}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	b := &bench{T: t, client: live}
-	r := autoscale.New(autoscale.Config{Client: cached, Live: live, Recorder: b, Now: b.now})
+	b.start()
+	t.Cleanup(func() { b.stop() })
+	return b
+}
+
+// start starts a controller that knows nothing of what another one did.
+func (b *bench) start() {
+	b.Helper()
+	config := plane.Config(b)
+	objects, err := cache.New(config, cache.Options{Scheme: b.client.Scheme()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	cached, err := client.New(config, client.Options{Scheme: b.client.Scheme(), Cache: &client.CacheOptions{Reader: objects}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := autoscale.New(autoscale.Config{Client: cached, Live: b.client, Recorder: b, Now: b.now})
 	b.reconcile = r.Reconcile
 	skip := true
 	c, err := r.Controller(objects, controller.Options{SkipNameValidation: &skip})
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
 	for _, start := range []func(context.Context) error{objects.Start, c.Start} {
 		running.Go(func() {
 			if err := start(ctx); err != nil {
-				t.Errorf("run: %v", err)
+				b.Errorf("run: %v", err)
 			}
 		})
 	}
-	return b
+	b.stop = func() { cancel(); running.Wait() }
 }
 
 // apply creates the objects of a text.
@@ -342,10 +351,12 @@ func TestMachinesFollowHostsWithTheControllersOfClusterAPI(t *testing.T) {
 		}
 	}
 
+	b.stop()
 	for _, name := range []string{"a1", "a2", "a3"} {
 		b.host(name, "a")
 	}
 	b.host("b1", "b")
+	b.start() // and finds the hosts that came meanwhile
 	followers := b.hasMachines("followers", 3)
 	b.claim("a1", followers[0])
 	b.claim("a2", followers[2])
@@ -371,6 +382,32 @@ func TestMachinesFollowHostsWithTheControllersOfClusterAPI(t *testing.T) {
 	})
 	if got := b.machines("followers"); len(got) != 3 {
 		t.Errorf("machines are %v before the time is over", got)
+	}
+	falling := func() string {
+		d := &clusterv1.MachineDeployment{}
+		if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "followers"}, d); err != nil {
+			t.Fatal(err)
+		}
+		var record struct {
+			Since string `json:"since"`
+		}
+		if err := yaml.Unmarshal([]byte(d.Annotations[v1beta2.AutoscaleFallingAnnotation]), &record); err != nil {
+			t.Fatal(err)
+		}
+		return record.Since
+	}
+	since := falling()
+	b.stop()
+	b.pass(20 * time.Second)
+	b.start()
+	b.eventually("a pass of another controller", func() string {
+		if _, err := b.reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: namespace}}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	if now := falling(); since == "" || now != since {
+		t.Errorf("there are fewer hosts since %q, and since %q before the controller was replaced", now, since)
 	}
 	b.pass(2 * time.Minute)
 	b.eventually("the end of the surplus machine", func() string {
