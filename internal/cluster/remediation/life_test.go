@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -197,86 +196,6 @@ func TestAHostThatCannotBeRemediatedFails(t *testing.T) {
 }
 
 // joinControlPlane makes the machine one of a control plane of so many. The others are shown as ready.
-func (l *life) joinControlPlane(machines int) {
-	l.Helper()
-	label := func(m *clusterv1.Machine) {
-		m.Labels = map[string]string{clusterv1.ClusterNameLabel: "edge", clusterv1.MachineControlPlaneLabel: ""}
-	}
-	m := l.machine()
-	l.write(m, func() { label(m) })
-	for i := 1; i < machines; i++ {
-		name := fmt.Sprintf("edge-%d", i)
-		other := &clusterv1.Machine{ObjectMeta: named(name, types.UID(name)), Spec: clusterv1.MachineSpec{ClusterName: "edge"}}
-		label(other)
-		other.Spec.InfrastructureRef.Name = name
-		other.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"}}
-		host := l.host().DeepCopy()
-		host.ObjectMeta = named(name, types.UID("host-"+name))
-		host.Spec.ConsumerRef.Name = name
-		for _, obj := range []client.Object{other, host} {
-			if err := l.management.Create(l.Context(), obj); err != nil {
-				l.Fatal(err)
-			}
-		}
-	}
-}
-
-func TestAMachineOfTheControlPlaneIsPoweredOffOnlyIfTheOthersAreTheMajority(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(h *v1alpha1.BareMetalHost){
-		"another Metal3Remediation holds one": func(h *v1alpha1.BareMetalHost) { annotate(h, v1beta2.MetalRemediationAnnotationPrefix+"uid", "{}") },
-		"an annotation of its Machine does":   func(h *v1alpha1.BareMetalHost) { annotate(h, v1beta2.MachineRemediationAnnotation, "{}") },
-		"one is off by its spec":              func(h *v1alpha1.BareMetalHost) { h.Spec.Online = false },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := newLife(t, nil)
-			l.joinControlPlane(3)
-			other := l.host()
-			key := client.ObjectKey{Namespace: ns, Name: "edge-1"}
-			other, _ = get(l, l.management, key, other)
-			before := other.DeepCopy()
-			l.write(other, func() { change(other) })
-			for range 5 {
-				l.pass()
-			}
-			if h := l.host(); len(h.Annotations) > 0 || l.remediation().Status.Phase != running {
-				t.Errorf("the host has %v, status %+v", h.Annotations, l.remediation().Status)
-			}
-			l.heard(v1beta2.WaitingForControlPlaneReason)
-			l.write(other, func() { other.Annotations, other.Spec = before.Annotations, before.Spec })
-			l.untilPhase(waiting)
-			l.takeBack()
-			l.clean()
-		})
-	}
-}
-
-func TestTheOnlyMachineOfAControlPlaneIsRebooted(t *testing.T) {
-	t.Parallel()
-	l := newLife(t, nil)
-	l.joinControlPlane(1)
-	l.untilPhase(waiting)
-	l.takeBack()
-	l.clean()
-}
-
-func TestTheControlPlaneKeepsItsMajorityWhenTwoHostsAreHeldOffAtTheSameTime(t *testing.T) {
-	t.Parallel()
-	l := newLife(t, nil)
-	l.joinControlPlane(3)
-	l.until("the beginning", func() bool { return l.remediation().Status.Phase == running })
-	s, err := l.r.read(t.Context(), l.remediation())
-	if err != nil || next(s.facts) != setHold {
-		t.Fatalf("%v, %+v", err, s.facts)
-	}
-	other, _ := get(l, l.management, client.ObjectKey{Namespace: ns, Name: "edge-1"}, &v1alpha1.BareMetalHost{})
-	l.write(other, func() { annotate(other, v1beta2.MachineRemediationAnnotation, "{}") }) // after it was read
-	if err := l.r.do(t.Context(), s, setHold); err != nil || len(l.host().Annotations) > 0 {
-		t.Errorf("error %v, the host has %v", err, l.host().Annotations)
-	}
-}
-
 func TestALostHostIsNotOff(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPower = true })
@@ -305,97 +224,6 @@ func TestTheNodeStaysWhileTheHostIsNotProvenToBeOff(t *testing.T) {
 	l.untilPhase(waiting)
 	l.takeBack()
 	l.clean()
-}
-
-func TestAHostThatIsNotProvenToBeOffInTimeIsInAConditionAMetricAndOneEvent(t *testing.T) {
-	t.Parallel()
-	l := newLife(t, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPower = true })
-	l.shows(metav1.ConditionTrue, v1beta2.PoweringOffReason)
-	l.counted("ingot_remediation_stuck", 0)
-	began := l.now
-	l.shows(metav1.ConditionFalse, v1beta2.PowerOffNotConfirmedReason)
-	if took := l.now.Sub(began); took > 12*time.Minute {
-		t.Errorf("it was shown after %s, want the timeout of ten minutes", took)
-	}
-	for range 20 {
-		l.pass()
-	}
-	l.restart()
-	l.pass()
-	l.counted("ingot_remediation_stuck", 1)
-	if n := l.told(v1beta2.PowerOffNotConfirmedReason); n != 1 {
-		t.Errorf("%d events, want one", n)
-	}
-	l.stuckPower = false
-	l.untilPhase(waiting)
-	l.shows(metav1.ConditionTrue, v1beta2.WaitingForHealthReason)
-	l.counted("ingot_remediation_stuck", 0)
-}
-
-func TestARemediationThatIsGoneIsNotInTheMetrics(t *testing.T) {
-	t.Parallel()
-	l := newLife(t, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPower = true })
-	l.shows(metav1.ConditionFalse, v1beta2.PowerOffNotConfirmedReason)
-	l.counted("ingot_remediation_stuck", 1)
-	l.takeBack()
-	l.pass()
-	l.counted("ingot_remediation_stuck", 0)
-}
-
-func TestTheTimeInWhichAHostHasToBeOffBeginsWithItsHold(t *testing.T) {
-	t.Parallel()
-	l := newLife(t, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPower = true })
-	l.joinControlPlane(3)
-	other, _ := get(l, l.management, client.ObjectKey{Namespace: ns, Name: "edge-1"}, &v1alpha1.BareMetalHost{})
-	l.write(other, func() { other.Spec.Online = false })
-	l.shows(metav1.ConditionFalse, v1beta2.WaitingForControlPlaneReason)
-	l.now = l.now.Add(time.Hour)
-	l.write(other, func() { other.Spec.Online = true })
-	l.shows(metav1.ConditionTrue, v1beta2.PoweringOffReason)
-	if n := l.told(v1beta2.PowerOffNotConfirmedReason); n > 0 {
-		t.Errorf("%d events before it is late", n)
-	}
-}
-
-func TestWhatARemediationWaitsForIsShown(t *testing.T) {
-	t.Parallel()
-	for reason, tt := range map[string]struct {
-		status metav1.ConditionStatus
-		way    func(*life, *v1beta2.Metal3Remediation)
-	}{
-		v1beta2.WaitingForPodsReason: {metav1.ConditionTrue, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPods = true }},
-		v1beta2.NodeUnknownReason:    {metav1.ConditionFalse, func(l *life, _ *v1beta2.Metal3Remediation) { l.doubt = "Machine edge-1 names it, too" }},
-		v1beta2.WaitingForNodeReason: {metav1.ConditionTrue, func(l *life, m *v1beta2.Metal3Remediation) {
-			ways["deletion"](l, m)
-			l.dead = true
-		}},
-		v1beta2.RecoveringReason: {metav1.ConditionTrue, func(l *life, m *v1beta2.Metal3Remediation) {
-			ways["annotation"](l, m)
-			l.fencing = false
-		}},
-		v1beta2.RecoveryNotFinishedReason: {metav1.ConditionFalse, func(l *life, m *v1beta2.Metal3Remediation) {
-			ways["annotation"](l, m)
-			l.fencing = false
-		}},
-		v1beta2.WaitingForHealthReason:  {metav1.ConditionTrue, ways["taint"]},
-		v1beta2.MachineHandedOverReason: {metav1.ConditionTrue, ways["taint"]},
-		string(noMachine):               {metav1.ConditionFalse, func(_ *life, m *v1beta2.Metal3Remediation) { m.OwnerReferences = nil }},
-	} {
-		t.Run(reason, func(t *testing.T) {
-			t.Parallel()
-			l := newLife(t, tt.way)
-			l.shows(tt.status, reason)
-			for range 3 {
-				l.pass()
-			}
-			if tt.status == metav1.ConditionTrue {
-				return
-			}
-			if n := l.told(reason); n != 1 {
-				t.Errorf("%d events, want one: %v", n, l.events)
-			}
-		})
-	}
 }
 
 func TestAHostThatGoesToAnotherConsumerWhileItsNodeIsSearchedKeepsTheNode(t *testing.T) {

@@ -1,0 +1,103 @@
+package remediation
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+func TestAHostThatIsNotProvenToBeOffInTimeIsInAConditionAMetricAndOneEvent(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPower = true })
+	l.shows(metav1.ConditionTrue, v1beta2.PoweringOffReason)
+	l.counted("ingot_remediation_stuck", 0)
+	began := l.now
+	l.shows(metav1.ConditionFalse, v1beta2.PowerOffNotConfirmedReason)
+	if took := l.now.Sub(began); took > 12*time.Minute {
+		t.Errorf("it was shown after %s, want the timeout of ten minutes", took)
+	}
+	for range 20 {
+		l.pass()
+	}
+	l.restart()
+	l.pass()
+	l.counted("ingot_remediation_stuck", 1)
+	if n := l.told(v1beta2.PowerOffNotConfirmedReason); n != 1 {
+		t.Errorf("%d events, want one", n)
+	}
+	l.stuckPower = false
+	l.untilPhase(waiting)
+	l.shows(metav1.ConditionTrue, v1beta2.WaitingForHealthReason)
+	l.counted("ingot_remediation_stuck", 0)
+}
+
+func TestARemediationThatIsGoneIsNotInTheMetrics(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPower = true })
+	l.shows(metav1.ConditionFalse, v1beta2.PowerOffNotConfirmedReason)
+	l.counted("ingot_remediation_stuck", 1)
+	l.takeBack()
+	l.pass()
+	l.counted("ingot_remediation_stuck", 0)
+}
+
+func TestTheTimeInWhichAHostHasToBeOffBeginsWithItsHold(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPower = true })
+	l.joinControlPlane(3)
+	other, _ := get(l, l.management, client.ObjectKey{Namespace: ns, Name: "edge-1"}, &v1alpha1.BareMetalHost{})
+	l.write(other, func() { other.Spec.Online = false })
+	l.shows(metav1.ConditionFalse, v1beta2.WaitingForControlPlaneReason)
+	l.now = l.now.Add(time.Hour)
+	l.write(other, func() { other.Spec.Online = true })
+	l.shows(metav1.ConditionTrue, v1beta2.PoweringOffReason)
+	if n := l.told(v1beta2.PowerOffNotConfirmedReason); n > 0 {
+		t.Errorf("%d events before it is late", n)
+	}
+}
+
+func TestWhatARemediationWaitsForIsShown(t *testing.T) {
+	t.Parallel()
+	for reason, tt := range map[string]struct {
+		status metav1.ConditionStatus
+		way    func(*life, *v1beta2.Metal3Remediation)
+	}{
+		v1beta2.WaitingForPodsReason: {metav1.ConditionTrue, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPods = true }},
+		v1beta2.NodeUnknownReason:    {metav1.ConditionFalse, func(l *life, _ *v1beta2.Metal3Remediation) { l.doubt = "Machine edge-1 names it, too" }},
+		v1beta2.WaitingForNodeReason: {metav1.ConditionTrue, func(l *life, m *v1beta2.Metal3Remediation) {
+			ways["deletion"](l, m)
+			l.dead = true
+		}},
+		v1beta2.RecoveringReason: {metav1.ConditionTrue, func(l *life, m *v1beta2.Metal3Remediation) {
+			ways["annotation"](l, m)
+			l.fencing = false
+		}},
+		v1beta2.RecoveryNotFinishedReason: {metav1.ConditionFalse, func(l *life, m *v1beta2.Metal3Remediation) {
+			ways["annotation"](l, m)
+			l.fencing = false
+		}},
+		v1beta2.WaitingForHealthReason:  {metav1.ConditionTrue, ways["taint"]},
+		v1beta2.MachineHandedOverReason: {metav1.ConditionTrue, ways["taint"]},
+		string(noMachine):               {metav1.ConditionFalse, func(_ *life, m *v1beta2.Metal3Remediation) { m.OwnerReferences = nil }},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			l := newLife(t, tt.way)
+			l.shows(tt.status, reason)
+			for range 3 {
+				l.pass()
+			}
+			if tt.status == metav1.ConditionTrue {
+				return
+			}
+			if n := l.told(reason); n != 1 {
+				t.Errorf("%d events, want one: %v", n, l.events)
+			}
+		})
+	}
+}
