@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-metal/ingot/internal/cli"
+	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
 	"github.com/ingot-metal/ingot/internal/up"
 )
@@ -42,7 +43,7 @@ folder, which the next start uses again.`,
 			if bits := opts.Network.Bits(); opts.Network.IsValid() && (!opts.Network.Addr().Is4() || bits > 22) {
 				return &cli.UsageError{Err: fmt.Errorf("--network: want an IPv4 network of at most 22 bits, got %s", opts.Network)}
 			}
-			opts.Output = cmd.OutOrStdout()
+			opts.Output, opts.RouteLogs = cmd.OutOrStdout(), operator.RouteLogs
 			return runUp(cmd.Context(), opts)
 		},
 	}

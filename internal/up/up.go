@@ -57,7 +57,10 @@ type Options struct {
 	Heartbeat time.Duration
 	// WithoutOperator leaves the operator out, for tests that run it in a process of its own. Follow cannot be used then.
 	WithoutOperator bool
-	Output          io.Writer
+	// RouteLogs gets the log of the Kubernetes libraries as soon as it is open. It concerns the whole process; nil
+	// leaves those logs where they go.
+	RouteLogs func(*slog.Logger)
+	Output    io.Writer
 }
 
 // errGivenCluster refuses to install Cluster API in a cluster that belongs to somebody.
@@ -206,6 +209,9 @@ func (u *Up) openData(context.Context) (string, error) {
 	}
 	u.onStop("log", func(context.Context) error { return file.Close() })
 	u.log = slog.New(slog.NewTextHandler(file, nil))
+	if u.opts.RouteLogs != nil {
+		u.opts.RouteLogs(u.log.With("part", "operator"))
+	}
 	return path, nil
 }
 
@@ -282,7 +288,6 @@ func (u *Up) startOperator(ctx context.Context) (string, error) {
 	if u.opts.WithoutOperator {
 		return "left out", nil
 	}
-	operator.RouteLogs(u.log.With("part", "operator"))
 	groups, detail := operator.DefaultGroups(), "hosts, discovery, firmware"
 	if u.opts.ClusterAPI {
 		groups = append(groups, operator.GroupCluster, operator.GroupRemediation, operator.GroupAutoscale)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -24,12 +25,16 @@ import (
 	discoveryv1alpha1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/sim"
 )
 
 var plane = controlplane.NewTestPlane(controlplane.TestOptions{})
 
-func TestMain(m *testing.M) { os.Exit(plane.Run(m)) }
+func TestMain(m *testing.M) {
+	operator.RouteLogs(slog.New(slog.DiscardHandler))
+	os.Exit(plane.Run(m))
+}
 
 // otherCluster writes a kubeconfig of a cluster that is not Ingot's own.
 func otherCluster(t *testing.T) string {
