@@ -203,9 +203,9 @@ func TestOnlyAPersonAcceptsADiscoveredNode(t *testing.T) {
 		request func(w *world, n *node.Node) error
 		accepts bool
 	}{
-		"nothing":         {update(func(*node.Node) {}), false},
-		"automated_clean": {update(func(n *node.Node) { n.AutomatedClean = &no }), false},
-		"extra":           {update(func(n *node.Node) { n.Extra = node.ObjectOf(map[string]any{"mark": "x"}) }), false},
+		"nothing":            {update(func(*node.Node) {}), false},
+		"automated_clean":    {update(func(n *node.Node) { n.AutomatedClean = &no }), false},
+		"extra":              {update(func(n *node.Node) { n.Extra = node.ObjectOf(map[string]any{"mark": "x"}) }), false},
 		"an operator's lock": {update(func(n *node.Node) { n.InstanceUUID = "696e676f-7400-8000-8000-000000000001" }), false},
 		"maintenance": {func(w *world, n *node.Node) error {
 			return w.SetMaintenance(w.t.Context(), n.UUID, true, "because")
