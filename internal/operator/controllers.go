@@ -83,7 +83,7 @@ func (o *Operator) firmwareControllers(recorder events.EventRecorder, options co
 	return func() ([]controller.Controller, error) {
 		r := firmware.New(firmware.Config{
 			Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), NodeCache: o.nodes, Cluster: o.cluster,
-			Engine: o.engine, Recorder: recorder, Now: time.Now,
+			Namespaces: o.opts.Namespaces, Engine: o.engine, Recorder: recorder, Now: time.Now,
 		})
 		c, err := r.Controller(o.manager.GetCache(), o.nodes, options)
 		return []controller.Controller{c}, err

@@ -98,7 +98,10 @@ func round(t *testing.T, name string, hosts int, live func(t *testing.T, host in
 // made later.
 func (k *hostKills) killOperators(t *testing.T, config *rest.Config, s shape, r *rand.Rand, number int) {
 	t.Helper()
-	var points [hostsPerShape][]writePoint
+	var points [hostsPerShape]kills
+	for host := range points {
+		points[host] = kills{}
+	}
 	first := map[string]int{}
 	for _, p := range k.open(s) {
 		host, known := first[p.name]
@@ -106,7 +109,7 @@ func (k *hostKills) killOperators(t *testing.T, config *rest.Config, s shape, r 
 			host = r.IntN(hostsPerShape)
 		}
 		first[p.name] = (host + 1) % hostsPerShape
-		points[host] = append(points[host], p)
+		points[host][p] = 0
 	}
 	round(t, fmt.Sprint("operator, round ", number), hostsPerShape, func(t *testing.T, host int) {
 		t.Helper()
@@ -137,7 +140,7 @@ func (k *hostKills) killEngines(t *testing.T, config *rest.Config, s shape, seed
 
 // learnWrites notes what the operator of a host wrote, and where it was killed.
 func (k *hostKills) learnWrites(l *hostLife) {
-	written := l.proxy.written()
+	written := l.writes.written()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	shape := l.shape.name
@@ -149,7 +152,7 @@ func (k *hostKills) learnWrites(l *hostLife) {
 	if k.killed[shape] == nil {
 		k.killed[shape] = map[writePoint]bool{}
 	}
-	for _, p := range l.proxy.hit {
+	for _, p := range l.writes.killedAt() {
 		k.killed[shape][p] = true
 		k.kills++
 	}
@@ -160,8 +163,8 @@ func (k *hostKills) open(s shape) (points []writePoint) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, name := range k.known[s.name] {
-		for _, when := range []string{"before", "after"} {
-			if p := (writePoint{when, name}); !k.killed[s.name][p] {
+		for _, p := range pointsOf(name) {
+			if !k.killed[s.name][p] {
 				points = append(points, p)
 			}
 		}
@@ -194,8 +197,7 @@ func (k *hostKills) print(t *testing.T, seed uint64) {
 	for _, s := range hostShapes {
 		open := k.open(s)
 		for _, name := range k.known[s.name] {
-			for _, when := range []string{"before", "after"} {
-				p := writePoint{when, name}
+			for _, p := range pointsOf(name) {
 				if slices.Contains(open, p) {
 					fmt.Printf("%-12s never hit: %s\n", s.name, p)
 					continue

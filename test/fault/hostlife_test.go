@@ -28,7 +28,8 @@ type hostLife struct {
 	*life
 	kube     client.Client
 	host     client.ObjectKey
-	proxy    *kubeProxy
+	writes   *writes
+	proofs   *proofs
 	operator *mortalOperator
 	marks    []hostMark // where the machine's log was, step by step
 }
@@ -66,19 +67,21 @@ func kubeClient(t *testing.T, config *rest.Config) client.Client {
 }
 
 // startHostLife starts everything, in a namespace of its own.
-func startHostLife(t *testing.T, config *rest.Config, s shape, engineAt []killPoint, operatorAt []writePoint) *hostLife {
+func startHostLife(t *testing.T, config *rest.Config, s shape, engineAt []killPoint, operatorAt kills) *hostLife {
 	t.Helper()
-	l := &hostLife{life: startLife(t, s, engineAt), kube: kubeClient(t, config)}
+	l := &hostLife{life: startLife(t, s, engineAt), kube: kubeClient(t, config), writes: killAt(operatorAt), proofs: &proofs{}}
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "host-"}}
 	if err := l.kube.Create(t.Context(), space); err != nil {
 		t.Fatal(err)
 	}
 	l.host.Namespace = space.Name
-	l.proxy = startKubeProxy(t, config, l.kube, space.Name, operatorAt)
-	l.operator = startMortalOperator(t, l.proxy, "--engine", l.api.url, "--namespace", space.Name)
+	proxy := newKubeProxy(t, config, l.writes, hostNames{l.kube, space.Name}.name)
+	proxy.around = l.proofs.around
+	proxy.Start()
+	l.operator = startMortalOperator(t, proxy, "--engine", l.api.url, "--namespace", space.Name)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("writes of the operator:\n%s\nthe host: %+v", strings.Join(l.proxy.written(), "\n"), l.read())
+			t.Logf("writes of the operator:\n%s\nthe host: %+v", strings.Join(l.writes.written(), "\n"), l.read())
 		}
 	})
 	return l

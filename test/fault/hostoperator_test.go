@@ -26,7 +26,7 @@ func startMortalOperator(t *testing.T, proxy *kubeProxy, args ...string) *mortal
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	config := clientcmdapi.NewConfig()
-	config.Clusters["it"] = &clientcmdapi.Cluster{Server: proxy.url}
+	config.Clusters["it"] = &clientcmdapi.Cluster{Server: proxy.URL}
 	config.Contexts["it"] = &clientcmdapi.Context{Cluster: "it"}
 	config.CurrentContext = "it"
 	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {

@@ -141,7 +141,7 @@ var poweringOn = []string{string(bmc.PowerOn), string(bmc.Reboot), string(bmc.So
 func (l *hostLife) checkHolds() {
 	l.t.Helper()
 	effects, _ := l.machine.effects(0)
-	proofs := l.proxy.confirmed(time.Now())
+	proofs := l.proofs.until(time.Now())
 	if len(proofs) == 0 && !l.shape.volumes {
 		l.t.Error("no hold was ever confirmed")
 	}

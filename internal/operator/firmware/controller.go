@@ -2,6 +2,7 @@ package firmware
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -86,7 +87,7 @@ func (r *Reconciler) nodeChanges(nodes *nodecache.Cache) source.Source {
 	return source.Func(func(_ context.Context, queue requests) error {
 		nodes.Subscribe(func(changes []nodecache.Change) {
 			for _, c := range changes {
-				if name, ok := hostOf(r.Cluster, c.Node.Mark); ok {
+				if name, ok := r.hostOf(c.Node.Mark); ok {
 					queue.Add(ctrl.Request{NamespacedName: name})
 				}
 			}
@@ -95,9 +96,10 @@ func (r *Reconciler) nodeChanges(nodes *nodecache.Cache) source.Source {
 	})
 }
 
-// hostOf is the host in a mark of this cluster.
-func hostOf(cluster string, mark provisioner.Mark) (types.NamespacedName, bool) {
-	rest, ours := strings.CutPrefix(string(mark), cluster+"/")
+// hostOf is the host in a mark of this cluster, if it is in a namespace that is watched.
+func (c Config) hostOf(mark provisioner.Mark) (types.NamespacedName, bool) {
+	rest, ours := strings.CutPrefix(string(mark), c.Cluster+"/")
 	namespace, name, _ := strings.Cut(rest, "/")
-	return types.NamespacedName{Namespace: namespace, Name: name}, ours && namespace != "" && name != ""
+	watched := len(c.Namespaces) == 0 || slices.Contains(c.Namespaces, namespace)
+	return types.NamespacedName{Namespace: namespace, Name: name}, ours && namespace != "" && name != "" && watched
 }

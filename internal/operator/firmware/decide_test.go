@@ -221,9 +221,18 @@ func TestMarkNamesTheHostOfThisCluster(t *testing.T) {
 	for mark, want := range map[provisioner.Mark]string{
 		provisioner.MarkOf("c1", "ns", "web"): "ns/web", provisioner.MarkOf("c2", "ns", "web"): "", "": "", "c1/ns": "", "other": "",
 	} {
-		name, ok := hostOf("c1", mark)
+		name, ok := Config{Cluster: "c1"}.hostOf(mark)
 		if got := name.String(); ok != (want != "") || ok && got != want {
 			t.Errorf("%q: host %q, %t; want %q", mark, got, ok, want)
+		}
+	}
+}
+
+func TestMarkOfAHostInANamespaceThatIsNotWatchedNamesNone(t *testing.T) {
+	watching := Config{Cluster: "c1", Namespaces: []string{"a", "b"}}
+	for namespace, want := range map[string]bool{"a": true, "b": true, "c": false} {
+		if name, ok := watching.hostOf(provisioner.MarkOf("c1", namespace, "web")); ok != want {
+			t.Errorf("host %s, %t; want %t", name, ok, want)
 		}
 	}
 }

@@ -43,6 +43,8 @@ type Config struct {
 	// Cluster identifies the Kubernetes cluster in the marks of nodes: the UID of its
 	// namespace kube-system.
 	Cluster string
+	// Namespaces are those whose hosts are watched; empty means all. Others may use the engine, too.
+	Namespaces []string
 	// Engine reads settings and firmware.
 	Engine provisioner.FirmwareReader
 	// Recorder publishes events.
