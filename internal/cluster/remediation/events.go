@@ -70,7 +70,7 @@ func eventOf(s *scope, a action) (kind, reason, note string) {
 		return good, eventNodeRestored, fmt.Sprintf("Node %s got back its labels and annotations", node)
 	case release:
 		if s.late && s.node != absentNode {
-			return bad, eventEvictionIncomplete, fmt.Sprintf("The host was off for %s, and is powered on although the Node is not free of pods and volumes%s", s.timeout, because(s.why))
+			return bad, eventEvictionIncomplete, fmt.Sprintf("The host was off for %s, and the attempt goes on although the Node is not known to be free of pods and volumes%s", s.timeout, because(s.why))
 		}
 		return good, eventHostReleased, "The host may be powered on again"
 	case tellOwner:
