@@ -213,8 +213,19 @@ func TestErrorsCountUpAndAreClearedBySuccess(t *testing.T) {
 		return ""
 	})
 	b.hasEvent("demo-preparation-error", "PreparationError")
-	b.engine.Change(id, func(n *provisioner.Node) { n.State, n.LastError = node.Available, "" })
-	h := b.inState("demo-preparation-error", v1alpha1.StateAvailable)
+	var h *v1alpha1.BareMetalHost
+	b.eventually("host without a failure", func() string {
+		// An attempt that has begun may still fail.
+		b.engine.Change(id, func(n *provisioner.Node) {
+			if n.State == node.CleanFailed {
+				n.State, n.LastError = node.Available, ""
+			}
+		})
+		if h = b.host("demo-preparation-error"); h.Status.Provisioning.State != v1alpha1.StateAvailable {
+			return fmt.Sprintf("state %q, error %q", h.Status.Provisioning.State, h.Status.ErrorMessage)
+		}
+		return ""
+	})
 	if h.Status.ErrorCount != 0 || h.Status.ErrorType != "" || h.Status.ErrorMessage != "" {
 		t.Errorf("status = %d, %q, %q; want no error", h.Status.ErrorCount, h.Status.ErrorType, h.Status.ErrorMessage)
 	}
