@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -85,12 +88,14 @@ func (w *World) NewCluster(tb testing.TB, name string, plane *controlplane.Contr
 	return c
 }
 
-// Initialize makes the Cluster say that its control plane is initialized, as it does when it has a machine of it.
+// Initialize makes the Cluster say that its control plane is initialized, as it does when it has a machine of it. It does so
+// again whenever that is lost until the test ends, because Cluster API writes all conditions as they were when it read the Cluster.
 func (c *Cluster) Initialize(tb testing.TB) {
 	tb.Helper()
-	cluster := &clusterv1.Cluster{ObjectMeta: c.Meta(c.Name)}
-	Eventually(tb, func(ctx context.Context) error {
-		if err := c.Kube.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); err != nil {
+	kube := c.Kube
+	initialize := func(ctx context.Context) error {
+		cluster := &clusterv1.Cluster{}
+		if err := kube.Get(ctx, c.Key(c.Name), cluster); err != nil || isInitialized(cluster) {
 			return err
 		}
 		yes := true
@@ -98,8 +103,30 @@ func (c *Cluster) Initialize(tb testing.TB) {
 		meta.SetStatusCondition(&cluster.Status.Conditions, metav1.Condition{
 			Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: clusterv1.ClusterControlPlaneInitializedReason,
 		})
-		return c.Kube.Status().Update(ctx, cluster)
+		return kube.Status().Update(ctx, cluster)
+	}
+	Eventually(tb, initialize)
+	var kept sync.WaitGroup
+	tb.Cleanup(kept.Wait)
+	kept.Go(func() {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-tb.Context().Done():
+				return
+			case <-ticker.C:
+				if err := initialize(tb.Context()); apierrors.IsNotFound(err) { // moved or deleted
+					return
+				}
+			}
+		}
 	})
+}
+
+func isInitialized(c *clusterv1.Cluster) bool {
+	said := c.Status.Initialization.ControlPlaneInitialized
+	return said != nil && *said && meta.IsStatusConditionTrue(c.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition)
 }
 
 // Meta is the metadata of an object of the namespace.
