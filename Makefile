@@ -111,7 +111,7 @@ clusterctl: ## Build clusterctl, which tests move clusters with, once per machin
 	@$(CLUSTERCTL) >/dev/null
 
 # The packages that take longest begin, so that none of them is left to one core at the end.
-LONGEST := ./test/story ./internal/conductor ./internal/operator
+LONGEST := ./test/story ./test/story/cluster ./internal/conductor ./internal/operator ./internal/operator/host
 
 .PHONY: test
 test: cluster-api s3server helm clusterctl ## Run every test (RACE=1: with the race detector, needs gcc)

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	discoveryv1alpha1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -34,7 +35,7 @@ func (m *managed) discovers(t *testing.T) {
 	}
 	eventually(t, func(ctx context.Context) error {
 		var list metal3v1alpha1.BareMetalHostList
-		if err := m.kube.List(ctx, &list); err != nil {
+		if err := m.kube.List(ctx, &list, client.InNamespace(m.host.Namespace)); err != nil {
 			return err
 		}
 		if len(list.Items) != 1 {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	discoveryv1alpha1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
@@ -32,11 +33,24 @@ type managed struct {
 	host client.ObjectKey
 }
 
-// startHost starts a control plane and an operator for the engine of a rack, with the
-// controllers of hosts and other groups.
+// plane is the control plane that stories share. Each has a namespace of its own.
+var plane = controlplane.NewTestPlane(controlplane.TestOptions{})
+
+// startHost starts an operator for the engine of a rack, with the controllers of hosts and other groups.
 func startHost(t *testing.T, r *rack, groups ...string) *managed {
 	t.Helper()
+	return startHostIn(t, plane.Config(t), metav1.ObjectMeta{GenerateName: "story-"}, r, groups...)
+}
+
+// startHostElsewhere starts an operator for the same engine in another cluster, for the same namespace.
+func (m *managed) startHostElsewhere(t *testing.T) *managed {
+	t.Helper()
 	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	return startHostIn(t, config, metav1.ObjectMeta{Name: m.host.Namespace}, m.rack)
+}
+
+func startHostIn(t *testing.T, config *rest.Config, namespace metav1.ObjectMeta, r *rack, groups ...string) *managed {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, metal3v1alpha1.AddToScheme, discoveryv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -47,8 +61,12 @@ func startHost(t *testing.T, r *rack, groups ...string) *managed {
 	if err != nil {
 		t.Fatal(err)
 	}
+	own := &corev1.Namespace{ObjectMeta: namespace}
+	if err := kube.Create(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
 	op, err := operator.New(operator.Options{
-		Config: config, EngineURL: "http://" + r.address, Controllers: append(groups, operator.GroupHost),
+		Config: config, Namespaces: []string{own.Name}, EngineURL: "http://" + r.address, Controllers: append(groups, operator.GroupHost),
 		LocalImages: true, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -63,7 +81,7 @@ func startHost(t *testing.T, r *rack, groups ...string) *managed {
 			t.Errorf("operator: %v", err)
 		}
 	})
-	return &managed{rack: r, kube: kube, host: client.ObjectKey{Namespace: "default", Name: "web"}}
+	return &managed{rack: r, kube: kube, host: client.ObjectKey{Namespace: own.Name, Name: "web"}}
 }
 
 // register creates the host, changed as said, and the Secret of its BMC.

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	operator.RouteLogs(slog.New(slog.DiscardHandler))
-	os.Exit(m.Run())
+	os.Exit(plane.Run(m))
 }
 
 // testTimeout bounds every wait of a story. The race detector makes everything

@@ -78,7 +78,8 @@ func statusOf(t *testing.T, h *metal3v1alpha1.BareMetalHost) string {
 func TestHostMovesBetweenClustersOfOneEngineAsItIs(t *testing.T) {
 	t.Parallel()
 	r, _ := startBootService(t, redfish.Vendors[0])
-	from, to := startHost(t, r), startHost(t, r)
+	from := startHost(t, r)
+	to := from.startHostElsewhere(t)
 	before := from.deploys(t)
 	done, boots := r.effects("0"), r.Machine(0).Status().Boots
 
@@ -124,7 +125,8 @@ func TestHostMovesBetweenClustersOfOneEngineAsItIs(t *testing.T) {
 func TestDetachedHostMovesToAnotherClusterAsItIs(t *testing.T) {
 	t.Parallel()
 	r, _ := startBootService(t, redfish.Vendors[0])
-	from, to := startHost(t, r), startHost(t, r)
+	from := startHost(t, r)
+	to := from.startHostElsewhere(t)
 	from.deploys(t)
 	done, boots := r.effects("0"), r.Machine(0).Status().Boots
 	from.change(t, func(h *metal3v1alpha1.BareMetalHost) {
