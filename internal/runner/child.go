@@ -68,6 +68,28 @@ func (s *session) leaseChild(tx *store.Tx, op *Operation) error {
 	return nil
 }
 
+// coverChild makes a call of the child end when the child's lease is lost, and first ends
+// what this process still does for the child under an earlier lease. The caller calls end
+// once.
+func (s *session) coverChild(ctx context.Context) (call context.Context, end func(), err error) {
+	lease := s.j.child
+	call, lost := context.WithCancelCause(ctx)
+	s.r.leases.watch(lease, lost)
+	release := func() {
+		s.r.leases.watch(lease, nil)
+		lost(nil)
+	}
+	leave, err := s.r.exclusive.begin(call, s.child.ID, lease, lost)
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return call, func() {
+		leave()
+		release()
+	}, nil
+}
+
 // endChildTurn stores what a turn made of a child. A child has no provision state
 // for this, so that it cannot wait for its ramdisk.
 func (s *session) endChildTurn(ctx context.Context, op *Operation, out driver.Outcome) error {
