@@ -53,8 +53,9 @@ func (s *session) leaseChild(tx *store.Tx, op *Operation) error {
 	if err := op.CheckChild(tx, s.node, child); err != nil {
 		return err
 	}
-	own := child.Lease.Owner == s.r.cfg.Hostname && child.Lease.Epoch == s.cp.ChildEpoch && child.Lease.ExpiresAt.After(tx.Now())
-	if !own {
+	// The lease that this process has asked for is its own also when it did not hear that it got it.
+	ours := child.Lease.Epoch == s.cp.ChildEpoch || child.Lease.Epoch == s.j.child.Epoch
+	if !ours || child.Lease.Owner != s.r.cfg.Hostname || !child.Lease.ExpiresAt.After(tx.Now()) {
 		if child.Lease, err = tx.AcquireLease(child.ID, s.r.cfg.Hostname, s.r.cfg.LeaseTTL); err != nil {
 			return err
 		}
