@@ -33,6 +33,10 @@ var diskVerbs = map[node.State][]string{
 	node.Manageable: {"clean", "clean", "provide"}, node.Available: {"active"}, node.Active: {"service", "service", "rebuild", "deleted"},
 }
 
+// stepVerbs are verbs whose steps may run on child nodes, of which nodes with a child get
+// more.
+var stepVerbs = map[node.State][]string{node.Manageable: {"clean"}, node.Active: {"service"}}
+
 // verbsOf lists what clients ask of nodes in each state.
 var verbsOf = map[node.State][]string{
 	node.Enroll:         {"manage"},
@@ -131,6 +135,8 @@ func (w *world) ask() {
 	switch drawn := s.rng.IntN(100); {
 	case drawn < 40 && w.computerOf(uuid) != nil && len(diskVerbs[n.ProvisionState]) > 0:
 		w.askVerb(r, uuid, pick(s, diskVerbs[n.ProvisionState]))
+	case drawn < 40 && w.hasChild() && uuid == w.nodes[0] && len(stepVerbs[n.ProvisionState]) > 0:
+		w.askVerb(r, uuid, pick(s, stepVerbs[n.ProvisionState]))
 	case drawn < 50 && len(verbsOf[n.ProvisionState]) > 0:
 		w.askVerb(r, uuid, pick(s, verbsOf[n.ProvisionState]))
 	case drawn < 55:
@@ -197,6 +203,11 @@ func (w *world) askVerb(r *replica, uuid, name string) {
 		}
 		if c := w.computerOf(uuid); c != nil && c.bmc != nil && w.sched.chance(35) {
 			asked.Steps = []node.Step{w.update()}
+		}
+		if w.hasChild() && uuid == w.nodes[0] {
+			for i := range asked.Steps {
+				asked.Steps[i].ExecuteOnChildNodes = w.sched.chance(70)
+			}
 		}
 		if name == "service" {
 			asked.Steps = slices.DeleteFunc(asked.Steps, func(s node.Step) bool { return s.Step == "erase_devices" || s.Step == "erase_devices_metadata" })
