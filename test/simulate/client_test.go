@@ -161,13 +161,37 @@ func (w *world) ask() {
 	case drawn < 94:
 		w.send(r, uuid, "maintenance off", nil, func(ctx context.Context) error { return r.SetMaintenance(ctx, uuid, false, "") })
 	case drawn < 97:
-		device := node.BootDevice{Device: "pxe"}
-		w.send(r, uuid, "boot device", nil, func(ctx context.Context) error { return r.SetBootDevice(ctx, uuid, device) })
+		change := changes[0]
+		if w.computerOf(uuid) == nil {
+			change = pick(s, changes)
+		}
+		w.send(r, uuid, change.what, nil, func(ctx context.Context) error { return change.ask(ctx, r, uuid) })
 	case drawn == 97 && len(w.nodes) > 1:
 		w.send(r, uuid, "delete", nil, func(ctx context.Context) error { return r.DeleteNode(ctx, uuid) })
 	default:
 		w.press(uuid)
 	}
+}
+
+// changes are what clients ask of machines beside verbs and power. Of all machines they ask
+// the first.
+var changes = []struct {
+	what string
+	ask  func(ctx context.Context, r *replica, uuid string) error
+}{
+	{"boot device", func(ctx context.Context, r *replica, uuid string) error {
+		return r.SetBootDevice(ctx, uuid, node.BootDevice{Device: "pxe"})
+	}},
+	{"boot mode", func(ctx context.Context, r *replica, uuid string) error { return r.SetBootMode(ctx, uuid, "bios") }},
+	{"secure boot", func(ctx context.Context, r *replica, uuid string) error { return r.SetSecureBoot(ctx, uuid, true) }},
+	{"attach medium", func(ctx context.Context, r *replica, uuid string) error {
+		return r.AttachMedium(ctx, uuid, node.Medium{DeviceType: "cdrom", ImageURL: "http://images/rescue.iso"})
+	}},
+	{"detach media", func(ctx context.Context, r *replica, uuid string) error { return r.DetachMedia(ctx, uuid, nil) }},
+	{"vendor method", func(ctx context.Context, r *replica, uuid string) error {
+		_, _, err := r.CallVendor(ctx, uuid, node.VendorCall{HTTPMethod: "POST", Method: "first_method", Body: node.Object(`{"bar":"baz"}`)})
+		return err
+	}},
 }
 
 // press has somebody at the power button of a machine.
