@@ -114,7 +114,7 @@ func (c *Conductor) readInspection(ctx context.Context, in *processing) error {
 			}
 		}
 		in.input.Properties = in.node.Properties
-		own, others, err := tx.PortsAround(in.node.ID, in.input.Document.Hardware.MACs())
+		own, others, err := tx.OwnAndOtherPorts(in.node.ID, in.input.Document.Hardware.MACs())
 		if err != nil {
 			return err
 		}

@@ -1,12 +1,15 @@
 package conductor
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 	"github.com/ingot-metal/ingot/internal/store/storetest"
@@ -149,5 +152,76 @@ func TestLateFailureDoesNotCountAgainstTheNewHolder(t *testing.T) {
 	last.runner.ClaimDue(t.Context())
 	if w := w.workOf(w.all()[0]); w.Attempts != 0 || w.Lease.Owner != "conductor-3" {
 		t.Errorf("%d attempts, want none: nobody who held the node failed", w.Attempts)
+	}
+}
+
+// hangingCall starts a conductor whose first call of a machine lasts until its context ends. The
+// first channel is closed when that call begins, the second one has why it ended.
+func hangingCall(t *testing.T, w *world, changes ...func(*Config)) (m *standIn, began <-chan struct{}, ended <-chan error) {
+	t.Helper()
+	c := w.idle("conductor-1", changes...)
+	m = machineOf(t, c)
+	begin, end := make(chan struct{}), make(chan error, 1)
+	m.answer = func(ctx context.Context, number int) (fake.Task, error) {
+		if number > 1 {
+			return fake.Task{State: fake.Done}, nil
+		}
+		close(begin)
+		<-ctx.Done()
+		end <- context.Cause(ctx)
+		return fake.Task{}, ctx.Err()
+	}
+	w.Conductor = w.run(c)
+	return m, begin, end
+}
+
+// loseLease ends the lease of a node behind the back of who holds it.
+func (w *world) loseLease(n *node.Node) {
+	w.t.Helper()
+	lease := w.stored(n.UUID).Lease
+	w.write(func(tx *store.Tx) error { return tx.EndLease(lease) })
+}
+
+func TestCallEndsWhenTheRenewalOfItsLeaseFails(t *testing.T) {
+	for name, begin := range map[string]func(w *world, parent, child *node.Node) (called *node.Node){
+		"work": func(w *world, parent, _ *node.Node) *node.Node {
+			w.send(parent, "clean", with(step("deploy.erase_devices")))
+			return parent
+		},
+		"work on a child node": func(w *world, parent, child *node.Node) *node.Node {
+			w.send(parent, "clean", with(onChildren("bios.factory_reset")))
+			return child
+		},
+		"request": func(w *world, parent, _ *node.Node) *node.Node {
+			go w.SetBootDevice(w.t.Context(), parent.UUID, node.BootDevice{Device: "disk"}) //nolint:errcheck // it fails
+			return parent
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := emptyWorld(t)
+			_, began, ended := hangingCall(t, w, func(cfg *Config) { cfg.LeaseTTL, cfg.CallTimeout = 300*time.Millisecond, time.Minute })
+			parent, children := w.family(node.Manageable, nil)
+			called := begin(w, parent, children[0])
+			<-began
+			w.loseLease(called)
+			if cause := <-ended; !errors.Is(cause, node.ErrLeaseLost) {
+				t.Errorf("the call ended with %v, want %v", cause, node.ErrLeaseLost)
+			}
+		})
+	}
+}
+
+func TestNoCallIsMadeBesideThatOfAParentOnItsChild(t *testing.T) {
+	w := emptyWorld(t)
+	m, began, _ := hangingCall(t, w)
+	parent, children := w.family(node.Manageable, nil)
+	w.send(parent, "clean", with(onChildren("bios.factory_reset")))
+	<-began
+	w.loseLease(children[0])
+	if err := w.SetBootDevice(t.Context(), children[0].UUID, node.BootDevice{Device: "disk"}); err != nil {
+		t.Fatal(err)
+	}
+	if m.most > 1 {
+		t.Errorf("%d calls at once, want one at a time", m.most)
 	}
 }

@@ -73,3 +73,42 @@ func loseAnswer(t *testing.T, commit int, state, want node.State, verb string, c
 	}
 	return db.lost
 }
+
+// deafToLease is the database as a process sees it that does not hear that it got the lease
+// of a node.
+type deafToLease struct {
+	Database
+	node string // UUID
+	lost bool
+}
+
+func (d *deafToLease) Write(ctx context.Context, fn func(*store.Tx) error) error {
+	err := d.Database.Write(ctx, fn)
+	if err != nil || d.node == "" || d.lost {
+		return err
+	}
+	return d.Read(ctx, func(tx *store.Tx) error {
+		lease, err := tx.LeaseOf(d.node)
+		if err != nil || lease.Epoch == 0 {
+			return err
+		}
+		d.lost = true
+		return &node.UnavailableError{Reason: "The answer was lost."}
+	})
+}
+
+// TestChildWhoseLeaseWasGrantedUnheardDoesNotDelayItsParent moves no clock: nothing that
+// waits for one would go on.
+func TestChildWhoseLeaseWasGrantedUnheardDoesNotDelayItsParent(t *testing.T) {
+	w := emptyWorld(t)
+	db := &deafToLease{Database: w.store}
+	c := w.idleOn(db, "conductor-1", func(cfg *Config) { cfg.Jitter = func(time.Duration) time.Duration { return time.Millisecond } })
+	w.Conductor = c
+	parent, children := w.family(node.Manageable, nil)
+	w.send(parent, "clean", with(onChildren("bios.apply_configuration")))
+	db.node = children[0].UUID
+	w.run(c)
+	if got := w.arrive(parent, node.Manageable); got.LastError != "" || !db.lost {
+		t.Errorf("last_error %q, answer lost: %v", got.LastError, db.lost)
+	}
+}

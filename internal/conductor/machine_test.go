@@ -200,6 +200,41 @@ func TestRequestForANodeUnderWorkIsRefusedAtOnce(t *testing.T) {
 	wantAs[*node.LockedError](t, w.InjectNMI(t.Context(), n.UUID))
 }
 
+// TestRequestsTakeThePlacesOfWorkAtABMC has work call a BMC for as long as requests for
+// another node behind it are made.
+func TestRequestsTakeThePlacesOfWorkAtABMC(t *testing.T) {
+	w := emptyWorld(t)
+	c := w.idle("conductor-1", func(cfg *Config) { cfg.CallsPerBMC, cfg.CallTimeout = 1, 100*time.Millisecond })
+	m := machineOf(t, c)
+	called, end := make(chan struct{}), make(chan struct{})
+	m.answer = func(context.Context, int) (fake.Task, error) {
+		if len(m.done()) == 1 {
+			close(called)
+			<-end
+		}
+		return fake.Task{State: fake.Done}, nil
+	}
+	w.Conductor = w.run(c)
+	defer close(end)
+	behind := map[string]any{"fake_bmc": "192.0.2.1"}
+	n, neighbour := w.fake(node.Manageable, behind), w.fake(node.Manageable, behind)
+	w.send(n, "clean", with(step("deploy.erase_devices")))
+	<-called
+	read := node.VendorCall{HTTPMethod: "POST", Method: "fourth_method_shared_lock", Body: node.Object(`{"bar":"woof"}`)}
+	for name, err := range map[string]error{
+		"change": w.SetBootDevice(t.Context(), neighbour.UUID, node.BootDevice{Device: "disk"}),
+		"read":   func() error { _, _, err := w.CallVendor(t.Context(), neighbour.UUID, read); return err }(),
+	} {
+		var busy *node.DriverError
+		if !errors.As(err, &busy) || !busy.Retryable || !strings.Contains(busy.Reason, "earlier calls") {
+			t.Errorf("%s: %v; want it to say that earlier calls take long", name, err)
+		}
+	}
+	if m.most > 1 {
+		t.Errorf("%d calls at once, want one", m.most)
+	}
+}
+
 // TestNoCallIsMadeBesideAnotherWhenTheClockJumps has the database's clock go on by an
 // hour in the middle of a call, as after the sleep of a machine, so that every lease has
 // run out.

@@ -65,6 +65,9 @@ func TestVolumesAreUnique(t *testing.T) {
 	s.do("POST", "/v1/volume/connectors", "latest", strings.Replace(connector, n, other, 1)).want(http.StatusConflict).wantFault("A volume connector ", "already exists")
 	s.do("POST", "/v1/volume/targets", "latest", target).want(http.StatusConflict).wantFault("A volume target ", "already exists")
 	s.create("/v1/volume/targets", strings.Replace(target, n, other, 1))
+	second := s.create("/v1/volume/targets", strings.Replace(target, `"boot_index":0`, `"boot_index":1`, 1))["uuid"].(string)
+	s.changeNode(n, func(n *node.Node) { n.PowerState = node.PowerOff })
+	s.patch("/v1/volume/targets/"+second, `[{"op":"replace","path":"/boot_index","value":0}]`).want(http.StatusConflict).wantFault("A volume target ", "already exists")
 	s.do("POST", "/v1/volume/targets", "latest", strings.Replace(target, `"boot_index":0`, `"boot_index":"x"`, 1)).want(http.StatusBadRequest)
 	s.do("POST", "/v1/volume/targets", "latest", strings.Replace(target, `,"boot_index":0`, "", 1)).want(http.StatusBadRequest)
 }

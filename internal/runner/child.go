@@ -53,8 +53,9 @@ func (s *session) leaseChild(tx *store.Tx, op *Operation) error {
 	if err := op.CheckChild(tx, s.node, child); err != nil {
 		return err
 	}
-	own := child.Lease.Owner == s.r.cfg.Hostname && child.Lease.Epoch == s.cp.ChildEpoch && child.Lease.ExpiresAt.After(tx.Now())
-	if !own {
+	// The lease that this process has asked for is its own also when it did not hear that it got it.
+	ours := child.Lease.Epoch == s.cp.ChildEpoch || child.Lease.Epoch == s.j.child.Epoch
+	if !ours || child.Lease.Owner != s.r.cfg.Hostname || !child.Lease.ExpiresAt.After(tx.Now()) {
 		if child.Lease, err = tx.AcquireLease(child.ID, s.r.cfg.Hostname, s.r.cfg.LeaseTTL); err != nil {
 			return err
 		}
@@ -66,6 +67,28 @@ func (s *session) leaseChild(tx *store.Tx, op *Operation) error {
 	}
 	s.child = child
 	return nil
+}
+
+// coverChild makes a call of the child end when the child's lease is lost, and first ends
+// what this process still does for the child under an earlier lease. The caller calls end
+// once.
+func (s *session) coverChild(ctx context.Context) (call context.Context, end func(), err error) {
+	lease := s.j.child
+	call, lost := context.WithCancelCause(ctx)
+	s.r.leases.watch(lease, lost)
+	release := func() {
+		s.r.leases.watch(lease, nil)
+		lost(nil)
+	}
+	leave, err := s.r.exclusive.begin(call, s.child.ID, lease, lost)
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return call, func() {
+		leave()
+		release()
+	}, nil
 }
 
 // endChildTurn stores what a turn made of a child. A child has no provision state

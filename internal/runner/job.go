@@ -44,7 +44,7 @@ func (r *Runner) runJob(ctx context.Context, j *Job) {
 		err = r.attempt(attempt, j)
 		end()
 	}
-	outcome := r.settle(attempt, j, err)
+	outcome := r.endAttempt(attempt, j, err)
 	cancel(nil)
 	r.leases.watch(j.work.Lease, nil)
 	kind := string(j.info.Work) // the next attempt may begin before this one has ended
@@ -110,8 +110,8 @@ func (r *Runner) attempt(ctx context.Context, j *Job) (err error) {
 	return err
 }
 
-// settle does what follows the end of an attempt and returns what it was.
-func (r *Runner) settle(ctx context.Context, j *Job, err error) Outcome {
+// endAttempt does what follows the end of an attempt and returns what it was.
+func (r *Runner) endAttempt(ctx context.Context, j *Job, err error) Outcome {
 	outcome, ok := ended(err)
 	switch {
 	case ok:

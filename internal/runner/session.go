@@ -268,6 +268,14 @@ func (o *Operation) explain(err error) error {
 func (s *session) turn(ctx context.Context, op *Operation, target *node.Node) error {
 	bounded, cancel := context.WithDeadline(ctx, s.deadline)
 	defer cancel()
+	if op.Child != "" {
+		covered, end, err := s.coverChild(bounded)
+		if err != nil {
+			return err
+		}
+		defer end()
+		bounded = covered
+	}
 	known := s.attempt
 	s.attempt = driver.Unknown // until an answer says more, which a driver that panics has none
 	out, err := op.Change(bounded, target, driver.Turn{

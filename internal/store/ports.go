@@ -65,9 +65,9 @@ func (tx *Tx) PortsOf(nodeID int64) ([]*node.Port, error) {
 	return tx.ports(" WHERE ports.node_id = ? ORDER BY ports.id", []any{nodeID})
 }
 
-// PortsAround returns the ports of a node in order of creation, and those of other nodes
+// OwnAndOtherPorts returns the ports of a node in order of creation, and those of other nodes
 // that have one of the addresses.
-func (tx *Tx) PortsAround(nodeID int64, macs []string) (own, others []*node.Port, err error) {
+func (tx *Tx) OwnAndOtherPorts(nodeID int64, macs []string) (own, others []*node.Port, err error) {
 	chunks := slices.Collect(slices.Chunk(macs, maxRows))
 	if len(chunks) == 0 {
 		chunks = [][]string{nil}

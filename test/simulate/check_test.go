@@ -213,7 +213,7 @@ func (w *world) checkVerb(n *node.Node, m *machine) {
 		return
 	}
 	w.checkFirmware(n, c, q)
-	want, destructive := verbEnds[q.what], slices.ContainsFunc(q.steps, func(s node.Step) bool { return strings.HasPrefix(s.Step, "erase_") })
+	want, destructive := verbEnds[q.what], slices.ContainsFunc(q.steps, func(s node.Step) bool { return strings.HasPrefix(s.Step, "erase_") && !s.ExecuteOnChildNodes })
 	if want == "" || n.ProvisionState != want || n.LastError != "" || q.what == "clean" && !destructive {
 		return
 	}

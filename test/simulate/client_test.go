@@ -33,6 +33,10 @@ var diskVerbs = map[node.State][]string{
 	node.Manageable: {"clean", "clean", "provide"}, node.Available: {"active"}, node.Active: {"service", "service", "rebuild", "deleted"},
 }
 
+// stepVerbs are verbs whose steps may run on child nodes, of which nodes with a child get
+// more.
+var stepVerbs = map[node.State][]string{node.Manageable: {"clean"}, node.Active: {"service"}}
+
 // verbsOf lists what clients ask of nodes in each state.
 var verbsOf = map[node.State][]string{
 	node.Enroll:         {"manage"},
@@ -131,6 +135,8 @@ func (w *world) ask() {
 	switch drawn := s.rng.IntN(100); {
 	case drawn < 40 && w.computerOf(uuid) != nil && len(diskVerbs[n.ProvisionState]) > 0:
 		w.askVerb(r, uuid, pick(s, diskVerbs[n.ProvisionState]))
+	case drawn < 40 && w.hasChild() && uuid == w.nodes[0] && len(stepVerbs[n.ProvisionState]) > 0:
+		w.askVerb(r, uuid, pick(s, stepVerbs[n.ProvisionState]))
 	case drawn < 50 && len(verbsOf[n.ProvisionState]) > 0:
 		w.askVerb(r, uuid, pick(s, verbsOf[n.ProvisionState]))
 	case drawn < 55:
@@ -155,13 +161,37 @@ func (w *world) ask() {
 	case drawn < 94:
 		w.send(r, uuid, "maintenance off", nil, func(ctx context.Context) error { return r.SetMaintenance(ctx, uuid, false, "") })
 	case drawn < 97:
-		device := node.BootDevice{Device: "pxe"}
-		w.send(r, uuid, "boot device", nil, func(ctx context.Context) error { return r.SetBootDevice(ctx, uuid, device) })
+		change := changes[0]
+		if w.computerOf(uuid) == nil {
+			change = pick(s, changes)
+		}
+		w.send(r, uuid, change.what, nil, func(ctx context.Context) error { return change.ask(ctx, r, uuid) })
 	case drawn == 97 && len(w.nodes) > 1:
 		w.send(r, uuid, "delete", nil, func(ctx context.Context) error { return r.DeleteNode(ctx, uuid) })
 	default:
 		w.press(uuid)
 	}
+}
+
+// changes are what clients ask of machines beside verbs and power. Of all machines they ask
+// the first.
+var changes = []struct {
+	what string
+	ask  func(ctx context.Context, r *replica, uuid string) error
+}{
+	{"boot device", func(ctx context.Context, r *replica, uuid string) error {
+		return r.SetBootDevice(ctx, uuid, node.BootDevice{Device: "pxe"})
+	}},
+	{"boot mode", func(ctx context.Context, r *replica, uuid string) error { return r.SetBootMode(ctx, uuid, "bios") }},
+	{"secure boot", func(ctx context.Context, r *replica, uuid string) error { return r.SetSecureBoot(ctx, uuid, true) }},
+	{"attach medium", func(ctx context.Context, r *replica, uuid string) error {
+		return r.AttachMedium(ctx, uuid, node.Medium{DeviceType: "cdrom", ImageURL: "http://images/rescue.iso"})
+	}},
+	{"detach media", func(ctx context.Context, r *replica, uuid string) error { return r.DetachMedia(ctx, uuid, nil) }},
+	{"vendor method", func(ctx context.Context, r *replica, uuid string) error {
+		_, _, err := r.CallVendor(ctx, uuid, node.VendorCall{HTTPMethod: "POST", Method: "first_method", Body: node.Object(`{"bar":"baz"}`)})
+		return err
+	}},
 }
 
 // press has somebody at the power button of a machine.
@@ -197,6 +227,11 @@ func (w *world) askVerb(r *replica, uuid, name string) {
 		}
 		if c := w.computerOf(uuid); c != nil && c.bmc != nil && w.sched.chance(35) {
 			asked.Steps = []node.Step{w.update()}
+		}
+		if w.hasChild() && uuid == w.nodes[0] {
+			for i := range asked.Steps {
+				asked.Steps[i].ExecuteOnChildNodes = w.sched.chance(70)
+			}
 		}
 		if name == "service" {
 			asked.Steps = slices.DeleteFunc(asked.Steps, func(s node.Step) bool { return s.Step == "erase_devices" || s.Step == "erase_devices_metadata" })

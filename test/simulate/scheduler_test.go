@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -80,6 +81,9 @@ func (p *point) counted() string {
 	call := p.call
 	if call != "" {
 		call = ": " + call
+	}
+	if strings.Contains(p.info.Operation.Item, " on ") {
+		call = " on a child node" + call
 	}
 	switch {
 	case p.info.Work != "":

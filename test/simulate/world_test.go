@@ -61,6 +61,13 @@ func newWorld(seed uint64, dir string) (*world, error) {
 	return w, nil
 }
 
+// childEvery is which part of the runs with fake machines has a node whose steps may run on
+// another one.
+const childEvery = 3
+
+// hasChild reports whether the second node is a child of the first.
+func (w *world) hasChild() bool { return len(w.computers) == 0 && w.seed%childEvery == 0 }
+
 // steps draws how many steps a run has. Work with computers takes more of them.
 func (w *world) steps() int {
 	steps := 250 + w.sched.rng.IntN(350)
@@ -102,6 +109,9 @@ func (w *world) addNode(i int) error {
 	switch i {
 	case 1:
 		n.Interfaces[node.InspectInterface] = "agent"
+		if w.hasChild() {
+			n.ParentNode = w.nodes[0]
+		}
 	case 2:
 		n.Driver, n.ProvisionState, n.PowerState, n.Interfaces = "manual-management", node.Enroll, node.PowerOn, manualInterfaces
 	}

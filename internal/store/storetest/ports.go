@@ -21,7 +21,7 @@ var portBehaviours = []behaviour{
 	{"ports added together skip addresses that others have", checkAddPorts},
 	{"thousands of ports are added at once", checkAddManyPorts},
 	{"owners of addresses are found", checkPortOwners},
-	{"ports around a node are its own and those with the addresses", checkPortsAround},
+	{"own and other ports are those of a node and those with the addresses", checkOwnAndOtherPorts},
 	{"unknown ports are not found", checkPortNotFound},
 }
 
@@ -197,7 +197,7 @@ func checkPortOwners(t *testing.T, e *env) {
 	}
 }
 
-func checkPortsAround(t *testing.T, e *env) {
+func checkOwnAndOtherPorts(t *testing.T, e *env) {
 	n, other := e.createNode(), e.createNode()
 	own := []string{"02:00:00:00:00:01", "02:00:00:ff:00:02"}
 	for _, mac := range own {
@@ -215,7 +215,7 @@ func checkPortsAround(t *testing.T, e *env) {
 		for macs, want := range map[int][]string{4096: {"02:00:00:00:0f:ff"}, 2: nil, 0: nil} {
 			var mine, others []*node.Port
 			read(func(tx *store.Tx) (err error) {
-				mine, others, err = tx.PortsAround(n.ID, manyMACs(macs))
+				mine, others, err = tx.OwnAndOtherPorts(n.ID, manyMACs(macs))
 				return err
 			})
 			if got := addressesOf(mine); !slices.Equal(own, got) {
