@@ -208,6 +208,8 @@ func gate(machine *clusterv1.Machine, cluster *clusterv1.Cluster, infrastructure
 	switch {
 	case machine == nil:
 		return reason{v1beta2.WaitingForMetal3MachineOwnerRefReason, "No Machine owns this Metal3Machine yet."}
+	case !machine.DeletionTimestamp.IsZero(): // a host that is kept for the owner is for the next Machine
+		return reason{v1beta2.DeletingReason, fmt.Sprintf("Machine %s is being deleted and needs no host.", machine.Name)}
 	case cluster == nil:
 		return reason{v1beta2.WaitingForClusterInfrastructureReadyReason, fmt.Sprintf("Cluster %q of Machine %s does not exist.", machine.Spec.ClusterName, machine.Name)}
 	case infrastructure == nil:
