@@ -49,7 +49,7 @@ var kindsOf = map[string]kinds{
 		clusterv1.GroupVersion: {"Cluster", "Machine"},
 	},
 	GroupAutoscale: {
-		v1alpha1.GroupVersion:  {"BareMetalHost"},
+		v1alpha1.GroupVersion:  {"BareMetalHost", "HardwareData", "HardwareClassification"},
 		v1beta2.GroupVersion:   {"Metal3Machine", "Metal3MachineTemplate"},
 		clusterv1.GroupVersion: {"Cluster", "Machine", "MachineSet", "MachineDeployment"},
 	},

@@ -87,7 +87,7 @@ func TestOnlyThoseWithTheVerbMayRequestPowerCycles(t *testing.T) {
 	eventually(t, "the kind Machine", func() string { // until the API server serves it
 		return text(admin.Create(t.Context(), object("Machine", "quiet", `{team: a}`)))
 	})
-	create(object("Machine", "asked", `{`+request+`: ""}`))
+	create(object("Machine", "asked", `{`+request+`: "", remediation.metal3.io/stage: "{}"}`))
 	create(object("BareMetalHost", "quiet", `{team: a}`))
 	create(object("BareMetalHost", "held", `{`+hold+`: '{"mode":"hard"}'}`))
 	for _, obj := range kustomized(t, "admission") {
@@ -143,6 +143,9 @@ func TestOnlyThoseWithTheVerbMayRequestPowerCycles(t *testing.T) {
 		{"withdraw a request", changed("Machine", "asked", `{`+request+`: null}`), []string{"remediator"}, []string{"writer"}},
 		{"withdraw a request among other changes", changed("Machine", "asked", `{`+request+`: null, team: b}`), []string{"remediator"}, []string{"writer"}},
 		{"remove all annotations with a request", changed("Machine", "asked", `null`), []string{"remediator"}, []string{"writer"}},
+		{"have a Node get labels and taints", changed("Machine", "quiet", `{remediation.metal3.io/restore-pending: '{"node":{"name":"a","uid":"b"}}'}`), []string{"mover", "remediator"}, []string{"writer"}},
+		{"remove what a recovery keeps", changed("Machine", "asked", `{remediation.metal3.io/stage: null}`), []string{"remediator"}, []string{"writer"}},
+		{"create a Machine with what a recovery keeps", added("Machine", `{remediation.metal3.io/stage: "{}"}`), []string{"mover"}, []string{"writer"}},
 		{"write other annotations beside a request", changed("Machine", "asked", `{team: b}`), []string{"writer", "remediator"}, nil},
 		{"write the status of a Machine", status("Machine", "quiet"), []string{"writer"}, nil},
 

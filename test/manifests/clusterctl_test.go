@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -114,6 +115,39 @@ func fields(want map[string]string) func(*unstructured.Unstructured) error {
 	}
 }
 
+// TestVariablesOfTheClusterClassHaveAnEffect looks at the paths of patches: Cluster API drops what they change elsewhere.
+func TestVariablesOfTheClusterClassHaveAnEffect(t *testing.T) {
+	var class clusterv1.ClusterClass
+	for _, obj := range template(t, "clusterclass-ingot.yaml", "class") {
+		if obj.GetKind() == "ClusterClass" {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &class); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	used := map[string]bool{}
+	for _, patch := range class.Spec.Patches {
+		for _, definition := range patch.Definitions {
+			for _, change := range definition.JSONPatches {
+				if !strings.HasPrefix(change.Path, "/spec/template/spec/") {
+					t.Errorf("patch %s changes %s, which has no effect", patch.Name, change.Path)
+				}
+				if change.ValueFrom != nil {
+					used[change.ValueFrom.Variable] = true
+				}
+			}
+		}
+	}
+	if len(class.Spec.Variables) == 0 {
+		t.Error("the class has no variables")
+	}
+	for _, v := range class.Spec.Variables {
+		if !used[v.Name] {
+			t.Errorf("nothing uses the variable %s", v.Name)
+		}
+	}
+}
+
 func TestTemplatesForClusterctlMakeClusters(t *testing.T) {
 	t.Parallel()
 	const core, infrastructure = "cluster.x-k8s.io/v1beta2", "infrastructure.cluster.x-k8s.io/v1beta2"
@@ -145,7 +179,18 @@ func TestTemplatesForClusterctlMakeClusters(t *testing.T) {
 		}
 		return fmt.Errorf("its variables are not ready: %v", conditions)
 	})
-	c.create(template(t, "cluster-template-topology.yaml", "class")...)
+	topology := template(t, "cluster-template-topology.yaml", "class")
+	for _, obj := range topology {
+		if obj.GetKind() != "Cluster" {
+			continue
+		}
+		set, _, err := unstructured.NestedSlice(obj.Object, "spec", "topology", "variables")
+		set = append(set, map[string]any{"name": "controlPlaneCleaningMode", "value": "disabled"})
+		if err = errors.Join(err, unstructured.SetNestedSlice(obj.Object, set, "spec", "topology", "variables")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.create(topology...)
 	c.one(infrastructure, "Metal3Cluster", "class", "edge-", fields(map[string]string{
 		"spec.controlPlaneEndpoint.host": "127.0.0.1", "spec.controlPlaneEndpoint.port": "6443",
 	}))
@@ -163,6 +208,11 @@ func TestTemplatesForClusterctlMakeClusters(t *testing.T) {
 	}
 	c.one(infrastructure, "Metal3MachineTemplate", "class", "edge-", of(map[string]string{
 		"spec.template.spec.hostSelector.matchLabels": "map[pool:control-plane]", "spec.nodeReuse": "false",
+		"spec.template.spec.automatedCleaningMode": "disabled",
+	}))
+	c.one(infrastructure, "Metal3MachineTemplate", "class", "edge-workers-", of(map[string]string{
+		"spec.template.spec.hostSelector.matchLabels": "map[pool:workers]", "spec.nodeReuse": "true",
+		"spec.template.spec.automatedCleaningMode": "disabled",
 	}))
 	c.one("controlplane.cluster.x-k8s.io/v1beta2", "KubeadmControlPlane", "class", "edge-", fields(map[string]string{
 		"spec.replicas": "3", "spec.rollout.strategy.rollingUpdate.maxSurge": "1",

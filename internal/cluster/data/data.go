@@ -26,6 +26,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/internal/cluster/related"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // Limits of what one template can make.
@@ -40,6 +41,8 @@ const (
 	maxProblems = 5
 	// maxMessage is how long an error message in a status is at most, in bytes.
 	maxMessage = 2 << 10
+	// maxNote is how long an event is at most, in bytes; the API server refuses longer ones.
+	maxNote = 1 << 10
 	// maxName is how long the name of an object is at most, in bytes.
 	maxName = 253
 )
@@ -117,7 +120,7 @@ func problemText(err error) (string, bool) {
 	if !errors.As(err, &p) {
 		return "", false
 	}
-	return p.text[:min(len(p.text), maxMessage)], true
+	return node.CutTextTo(p.text, maxMessage), true
 }
 
 // isPaused reports whether nothing may be done for an object of a cluster.
@@ -142,7 +145,7 @@ func (c Config) isPaused(ctx context.Context, clusterName string, obj client.Obj
 // warn records an event about a problem that is new.
 func (c Config) warn(obj client.Object, reason, action string, before *string, text string) {
 	if text != "" && (before == nil || *before != text) {
-		c.Recorder.Eventf(obj, nil, corev1.EventTypeWarning, reason, action, "%s", text)
+		c.Recorder.Eventf(obj, nil, corev1.EventTypeWarning, reason, action, "%s", node.CutTextTo(text, maxNote))
 	}
 }
 

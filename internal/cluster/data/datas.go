@@ -129,7 +129,7 @@ func (r *Reconciler) read(ctx context.Context, d *v1beta2.Metal3Data) (objects, 
 		return o, err
 	}
 	if o.m3m == nil {
-		return o, problemf("Metal3DataClaim %s has no Metal3Machine that exists as its owner, so it is not known whose data this is", claim.Name)
+		return o, r.ownerless(ctx, client.ObjectKeyFromObject(&claim))
 	}
 	if o.machine, err = related.Machine(ctx, r.Client, o.m3m); err != nil || o.machine == nil {
 		return o, err
@@ -142,6 +142,21 @@ func (r *Reconciler) read(ctx context.Context, d *v1beta2.Metal3Data) (objects, 
 		o.template = &t
 	}
 	return o, client.IgnoreNotFound(err)
+}
+
+// ownerless says what is wrong with a claim whose Metal3Machine is gone: nothing when the claim goes, too, which the
+// cache may not know yet.
+func (r *Reconciler) ownerless(ctx context.Context, key client.ObjectKey) error {
+	var claim v1beta2.Metal3DataClaim
+	err := r.Live.Get(ctx, key, &claim)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && !claim.DeletionTimestamp.IsZero():
+		return nil
+	case err != nil:
+		return fmt.Errorf("read Metal3DataClaim %s: %w", key.Name, err)
+	default:
+		return problemf("Metal3DataClaim %s has no Metal3Machine that exists as its owner, so it is not known whose data this is", key.Name)
+	}
 }
 
 // machineOf returns the Metal3Machine that owns a claim, or nil when there is none or it is gone.

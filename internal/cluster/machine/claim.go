@@ -87,6 +87,9 @@ func (p *pass) associate(ctx context.Context) (*v1alpha1.BareMetalHost, ctrl.Res
 	case stepHold:
 		return h, ctrl.Result{}, p.holds(ctx, h)
 	case stepClaim:
+		if is, err := p.isCurrent(ctx); err != nil || !is {
+			return nil, ctrl.Result{RequeueAfter: requeue.Soon}, err
+		}
 		return p.claim(ctx, w, h)
 	case stepBeLost:
 		p.lose(h, key.String(), "the machine cannot get another one; delete its Machine, or let a MachineHealthCheck do it")
@@ -99,6 +102,21 @@ func (p *pass) associate(ctx context.Context) (*v1alpha1.BareMetalHost, ctrl.Res
 		}
 		return nil, ctrl.Result{RequeueAfter: requeue.Soon}, p.dropChoice(ctx)
 	}
+}
+
+// isCurrent reports whether the API server has the machine, and not on its way out. An operator that has just begun may
+// read one that is gone from a server that is behind; its host could not be released by anybody. Who writes the machine
+// first need not ask.
+func (p *pass) isCurrent(ctx context.Context) (bool, error) {
+	var now v1beta2.Metal3Machine
+	err := p.Live.Get(ctx, client.ObjectKeyFromObject(p.m), &now)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read Metal3Machine %s/%s: %w", p.m.Namespace, p.m.Name, err)
+	}
+	return now.UID == p.m.UID && now.DeletionTimestamp.IsZero(), nil
 }
 
 // holds says that the machine holds a host, as the pass that claimed it would have said if it had come to its end.

@@ -298,3 +298,46 @@ func TestHostThatIsGoneIsReplacedBeforeTheMachineRanAndNotAfterwards(t *testing.
 		})
 	}
 }
+
+func TestMachineThatOnlyTheCacheHasClaimsNoHost(t *testing.T) {
+	for what, change := range map[string]func(*bench){
+		"it is gone": func(b *bench) { b.remove() },
+		"it is being deleted": func(b *bench) {
+			edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { m.Finalizers = []string{v1beta2.MachineFinalizer} })
+			b.remove()
+		},
+		"another one has its name": func(b *bench) {
+			again := b.machine()
+			b.remove()
+			again.UID, again.ResourceVersion = "another", ""
+			if err := b.api.Create(b.Context(), again); err != nil {
+				b.Fatal(err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := newMachineBench(t, newHost("a"))
+			edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { // as after the first write of a claim
+				m.UID = "uid"
+				name(m, b.host("a"))
+				m.Finalizers = nil
+			})
+			stale := b.machine()
+			b.r.Client = interceptor.NewClient(b.api, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+					if m, is := obj.(*v1beta2.Metal3Machine); is {
+						stale.DeepCopyInto(m)
+						m.Finalizers = []string{v1beta2.MachineFinalizer}
+						return nil
+					}
+					return c.Get(ctx, key, obj, options...)
+				},
+			})
+			change(b)
+			b.passes()
+			if h := b.host("a"); h.Spec.ConsumerRef != nil || isSpecified(h) {
+				t.Errorf("the host has the consumer %+v", h.Spec.ConsumerRef)
+			}
+		})
+	}
+}

@@ -11,7 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/internal/node"
 )
+
+// maxMessage is the longest message of a condition or an event, in bytes. Some tell what an API server
+// of a workload cluster has answered, which can have any length; the status could not be written with that.
+const maxMessage = 1024
 
 // set sets a condition of the machine.
 func (p *pass) set(kind string, ok bool, why reason) {
@@ -20,7 +25,7 @@ func (p *pass) set(kind string, ok bool, why reason) {
 		status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(&p.m.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: why.reason, Message: why.message, ObservedGeneration: p.m.Generation,
+		Type: kind, Status: status, Reason: why.reason, Message: node.CutTextTo(why.message, maxMessage), ObservedGeneration: p.m.Generation,
 	})
 }
 

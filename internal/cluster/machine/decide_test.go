@@ -60,6 +60,8 @@ func TestGateNamesWhatIsMissingFirst(t *testing.T) {
 	ready.Status.Initialization.InfrastructureProvisioned = new(false)
 	bare := *machine
 	bare.Spec.Bootstrap.DataSecretName = nil
+	deleted := *machine
+	deleted.DeletionTimestamp = &metav1.Time{Time: began}
 	for name, tt := range map[string]struct {
 		machine        *clusterv1.Machine
 		cluster        *clusterv1.Cluster
@@ -67,6 +69,7 @@ func TestGateNamesWhatIsMissingFirst(t *testing.T) {
 		want           string
 	}{
 		"no Machine":               {nil, nil, nil, v1beta2.WaitingForMetal3MachineOwnerRefReason},
+		"Machine being deleted":    {&deleted, cluster, infrastructure, v1beta2.DeletingReason},
 		"no Cluster":               {machine, nil, nil, v1beta2.WaitingForClusterInfrastructureReadyReason},
 		"no Metal3Cluster":         {machine, cluster, nil, v1beta2.WaitingForMetal3ClusterReason},
 		"Metal3Cluster not ready":  {machine, &ready, infrastructure, v1beta2.WaitingForClusterInfrastructureReadyReason},

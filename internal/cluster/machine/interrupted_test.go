@@ -3,7 +3,9 @@ package machine
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/reuse"
+	"github.com/ingot-metal/ingot/internal/cluster/workload"
 )
 
 // refuseHosts has each write of a host fail.
@@ -102,4 +106,22 @@ func TestConflictIsNoFailureOfADeletion(t *testing.T) {
 	b.refuseHosts(errTest)
 	b.passes()
 	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.DeletionFailedReason, "the API server is away")
+}
+
+func TestLongAnswersOfAWorkloadClusterDoNotKeepTheStatusFromBeingWritten(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.r.Nodes = nodes{workload.Result{Reason: v1beta2.AmbiguousNodeReason, Message: strings.Repeat("é", 1<<20)}}
+	b.keeping.reservation = reuse.Reservation{Message: strings.Repeat("é", 1<<20)}
+	b.run()
+	if c := b.condition(v1beta2.AssociateMetal3MachineMetaDataCondition); c.Reason != v1beta2.AmbiguousNodeReason || len(c.Message) > maxMessage || !utf8.ValidString(c.Message) {
+		t.Errorf("the message has %d bytes, reason %s", len(c.Message), c.Reason)
+	}
+	for len(b.events.Events) > 0 {
+		<-b.events.Events
+	}
+	b.remove()
+	_, _ = b.pass()
+	if e := <-b.events.Events; !strings.Contains(e, eventNodeReuseSkipped) || len(e) > maxMessage+100 {
+		t.Errorf("the event has %d bytes", len(e))
+	}
 }

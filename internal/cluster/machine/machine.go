@@ -34,6 +34,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/related"
 	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 	"github.com/ingot-metal/ingot/internal/cluster/workload"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
@@ -207,6 +208,8 @@ func gate(machine *clusterv1.Machine, cluster *clusterv1.Cluster, infrastructure
 	switch {
 	case machine == nil:
 		return reason{v1beta2.WaitingForMetal3MachineOwnerRefReason, "No Machine owns this Metal3Machine yet."}
+	case !machine.DeletionTimestamp.IsZero(): // a host that is kept for the owner is for the next Machine
+		return reason{v1beta2.DeletingReason, fmt.Sprintf("Machine %s is being deleted and needs no host.", machine.Name)}
 	case cluster == nil:
 		return reason{v1beta2.WaitingForClusterInfrastructureReadyReason, fmt.Sprintf("Cluster %q of Machine %s does not exist.", machine.Spec.ClusterName, machine.Name)}
 	case infrastructure == nil:
@@ -299,15 +302,12 @@ const (
 
 // event tells something about the machine and its host, which may be nil.
 func (p *pass) event(h *v1alpha1.BareMetalHost, kind, name, action, format string, args ...any) {
-	var related client.Object
-	if h != nil {
-		related = h
-	}
-	if related == nil {
-		p.Recorder.Eventf(p.m, nil, kind, name, action, format, args...)
+	note := node.CutTextTo(fmt.Sprintf(format, args...), maxMessage)
+	if h == nil { // not a nil pointer in an interface
+		p.Recorder.Eventf(p.m, nil, kind, name, action, "%s", note)
 		return
 	}
-	p.Recorder.Eventf(p.m, related, kind, name, action, format, args...)
+	p.Recorder.Eventf(p.m, h, kind, name, action, "%s", note)
 }
 
 func (p *pass) tell(h *v1alpha1.BareMetalHost, name, action, format string, args ...any) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -23,8 +24,14 @@ var outOfService = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodes
 // taintVersion is the version of Kubernetes since which that holds in every cluster.
 var taintVersion = version.MajorMinor(1, 28)
 
-// podNodeField is the field by which the API server selects pods of a Node.
-const podNodeField = "spec.nodeName"
+const (
+	// podNodeField is the field by which the API server selects pods of a Node.
+	podNodeField = "spec.nodeName"
+	// pageSize bounds how many volume attachments, which are those of all Nodes, one answer has.
+	pageSize = 500
+	// occupantTimeout bounds the time in which pods and volume attachments are read.
+	occupantTimeout = time.Minute
+)
 
 func taintStateOf(r *v1beta2.Metal3Remediation, node *corev1.Node) taintState {
 	there := slices.ContainsFunc(node.Spec.Taints, isOutOfService)
@@ -58,6 +65,8 @@ func removeTaint(node *corev1.Node) {
 // returns "" when there is none. Pods that tolerate the taint stay, and pods that ended need
 // nothing.
 func occupant(ctx context.Context, c client.Client, node string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, occupantTimeout)
+	defer cancel()
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.MatchingFields{podNodeField: node}); err != nil {
 		return "", fmt.Errorf("list pods of Node %s: %w", node, err)
@@ -68,16 +77,20 @@ func occupant(ctx context.Context, c client.Client, node string) (string, error)
 			return fmt.Sprintf("pod %s/%s", p.Namespace, p.Name), nil
 		}
 	}
-	var volumes storagev1.VolumeAttachmentList
-	if err := c.List(ctx, &volumes); err != nil {
-		return "", fmt.Errorf("list volume attachments: %w", err)
-	}
-	for _, v := range volumes.Items {
-		if v.Spec.NodeName == node {
-			return "volume attachment " + v.Name, nil
+	for next := ""; ; {
+		var volumes storagev1.VolumeAttachmentList
+		if err := c.List(ctx, &volumes, client.Limit(pageSize), client.Continue(next)); err != nil {
+			return "", fmt.Errorf("list volume attachments: %w", err)
+		}
+		for _, v := range volumes.Items {
+			if v.Spec.NodeName == node {
+				return "volume attachment " + v.Name, nil
+			}
+		}
+		if next = volumes.Continue; next == "" {
+			return "", nil
 		}
 	}
-	return "", nil
 }
 
 // tolerates reports whether a pod stays for ever on a Node that is out of service.

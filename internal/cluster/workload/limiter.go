@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -17,9 +18,14 @@ const (
 	// pause is how long requests fail at once after one that had no answer, so that the
 	// machines of a dead cluster do not keep all workers of a controller waiting.
 	pause = 30 * time.Second
+	// maxAnswer bounds the answer to a request that is no watch, in bytes.
+	maxAnswer = 64 << 20
 )
 
-var errNoAnswer = fmt.Errorf("no answer within %s", requestTimeout)
+var (
+	errNoAnswer = fmt.Errorf("no answer within %s", requestTimeout)
+	errTooLong  = fmt.Errorf("%w: the answer of its API server is longer than %d MiB", ErrNoAccess, maxAnswer>>20)
+)
 
 // limiter bounds the requests to one workload cluster. It is safe for concurrent use.
 type limiter struct {
@@ -29,8 +35,9 @@ type limiter struct {
 
 func (l *limiter) wrap(next http.RoundTripper) http.RoundTripper { return limited{next, l} }
 
-// limited is a transport whose requests are bounded. Its errors are ErrNoAccess, unless the
-// caller gave up.
+// limited is a transport whose requests are bounded, whatever the server answers: whoever administers
+// it may want to keep the operator busy, or have it send requests to others. Its errors are
+// ErrNoAccess, unless the caller gave up.
 type limited struct {
 	next http.RoundTripper
 	*limiter
@@ -61,10 +68,18 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		return nil, fmt.Errorf("%w: %w", ErrNoAccess, err)
 	}
+	if response.StatusCode/100 == 3 && response.Header.Get("Location") != "" {
+		_ = response.Body.Close()
+		end()
+		return nil, fmt.Errorf("%w: its API server answers with a redirect, which is not followed", ErrNoAccess)
+	}
+	response.Header.Del("Retry-After") // the client would wait as long as the server says; controllers try again by themselves
+	left := int64(maxAnswer)
 	if request.URL.Query().Has("watch") {
 		timer.Stop()
+		left = math.MaxInt64
 	}
-	response.Body = body{response.Body, end}
+	response.Body = &body{response.Body, left, end}
 	return response, nil
 }
 
@@ -84,13 +99,25 @@ func (l *limiter) pause() {
 	l.paused = time.Now().Add(pause)
 }
 
-// body ends the time limit of a request when its answer was read.
+// body bounds the length of an answer, and ends the time limit of its request when it was read.
 type body struct {
 	io.ReadCloser
-	end func()
+	left int64
+	end  func()
 }
 
-func (b body) Close() error {
+func (b *body) Read(into []byte) (int, error) {
+	if b.left < 0 {
+		return 0, errTooLong
+	}
+	n, err := b.ReadCloser.Read(into)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, errTooLong
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
 	defer b.end()
 	return b.ReadCloser.Close()
 }

@@ -27,6 +27,13 @@ const (
 	pollInterval = time.Minute
 	// pageSize bounds how many Nodes one answer has.
 	pageSize = 500
+	// maxNodes and maxNodesSize bound the Nodes of a workload cluster and their size together, in
+	// bytes; Kubernetes supports 5000 Nodes. Its administrator could fill the memory of the operator
+	// otherwise.
+	maxNodes     = 10_000
+	maxNodesSize = 128 << 20
+	// listTimeout bounds the time in which all pages of a list are read.
+	listTimeout = 30 * time.Second
 	// maxAttempts bounds how often a Node is read again because somebody else changed it.
 	maxAttempts = 3
 )
@@ -64,18 +71,29 @@ func find(ctx context.Context, c client.Reader, id identity) (found, error) {
 
 // list reads all Nodes, and the version of the list.
 func list(ctx context.Context, c client.Reader) ([]corev1.Node, string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, fmt.Errorf("%w: its Nodes cannot be listed within %s", ErrNoAccess, listTimeout))
+	defer cancel()
 	var nodes []corev1.Node
+	size := 0
 	for next := ""; ; {
 		var page corev1.NodeList
 		if err := c.List(ctx, &page, client.Limit(pageSize), client.Continue(next)); err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
 			return nil, "", fmt.Errorf("list the Nodes of the workload cluster: %w", err)
 		}
-		nodes, next = append(nodes, page.Items...), page.Continue
-		if next == "" {
+		nodes, next, size = append(nodes, page.Items...), page.Continue, size+page.Size()
+		switch {
+		case len(nodes) > maxNodes, size > maxNodesSize:
+			return nil, "", errTooManyNodes
+		case next == "":
 			return nodes, page.ResourceVersion, nil
 		}
 	}
 }
+
+var errTooManyNodes = fmt.Errorf("%w: it has more than %d Nodes, or they are larger than %d MiB together", ErrNoAccess, maxNodes, maxNodesSize>>20)
 
 // Nodes gives the Nodes of machines what they lack: provider ID, labels of the host, and no
 // taint that says that they are not initialized.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +48,9 @@ const (
 	// minBackoff and maxBackoff bound the wait after a watch that failed.
 	minBackoff, maxBackoff = time.Second, 30 * time.Second
 	maxDoublings           = 5
+	// eventRate bounds the events of one watch that are looked at each second, after a burst: a
+	// server that sends more has to wait.
+	eventRate, eventBurst = 100, 2000
 )
 
 // WatchesConfig is what Watches need.
@@ -352,6 +356,7 @@ func (w *Watches) follow(ctx context.Context, cluster types.NamespacedName, s *s
 	// A server that does not keep to the time it was asked for is left.
 	end := time.NewTimer(watchDuration + requestTimeout)
 	defer end.Stop()
+	limit := rate.NewLimiter(eventRate, eventBurst)
 	for {
 		select {
 		case <-ctx.Done():
@@ -362,9 +367,16 @@ func (w *Watches) follow(ctx context.Context, cluster types.NamespacedName, s *s
 			if !ok {
 				return nil
 			}
-			changes, err := apply(seen, event)
-			if err != nil {
+			if err := limit.Wait(ctx); err != nil {
 				return err
+			}
+			changes, err := apply(seen, event)
+			switch {
+			case err != nil:
+				return err
+			case len(seen) > maxNodes:
+				clear(seen)
+				return errTooManyNodes
 			}
 			w.publish(ctx, cluster, changes)
 		}

@@ -1,0 +1,147 @@
+package workload
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// hostile is a client of a workload cluster whose administrator decides what is answered.
+func hostile(t *testing.T, answer http.HandlerFunc) client.Client {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/api/v1" { // asked by the client for the resources of the group
+			_, _ = fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"nodes","kind":"Node","verbs":["list"]}]}`)
+			return
+		}
+		answer(w, r)
+	}))
+	t.Cleanup(server.Close)
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	config := kubeconfig(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
+		c.Server = server.URL
+		c.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	})
+	secrets := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: clusterKey.Namespace, Name: clusterKey.Name + kubeconfigSuffix}, Data: map[string][]byte{kubeconfigKey: config},
+	}).Build()
+	c, err := New(secrets, scheme).Client(t.Context(), clusterKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestWorkloadClusterCannotSendTheOperatorElsewhere(t *testing.T) {
+	var reached atomic.Bool
+	internal := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Store(true) }))
+	defer internal.Close()
+	c := hostile(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, internal.URL+"/credentials", http.StatusTemporaryRedirect)
+	})
+	_, _, err := list(t.Context(), c)
+	if !errors.Is(err, ErrNoAccess) || !strings.Contains(err.Error(), "redirect") {
+		t.Errorf("error %v", err)
+	}
+	if reached.Load() {
+		t.Error("a redirect to another server was followed")
+	}
+}
+
+func TestWorkloadClusterCannotKeepTheOperatorWaiting(t *testing.T) {
+	var asked atomic.Int32
+	c := hostile(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Retry-After", "3")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	began := time.Now()
+	if _, _, err := list(t.Context(), c); err == nil {
+		t.Error("no error")
+	}
+	// A client that obeyed would ask again, after three seconds each.
+	if n := asked.Load(); n != 1 {
+		t.Errorf("%d requests in %s, want 1", n, time.Since(began))
+	}
+}
+
+func TestWorkloadClusterCannotFillTheMemoryOfTheOperator(t *testing.T) {
+	nodes := func(w http.ResponseWriter, n int, next string, labels map[string]string) {
+		page := corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, ListMeta: metav1.ListMeta{Continue: next}}
+		for range n {
+			page.Items = append(page.Items, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels}})
+		}
+		_ = json.NewEncoder(w).Encode(page)
+	}
+	long := map[string]string{"a": strings.Repeat("x", 20<<20)}
+	for name, tt := range map[string]struct {
+		answer http.HandlerFunc
+		want   string
+	}{
+		"pages without an end":        {func(w http.ResponseWriter, _ *http.Request) { nodes(w, 5000, "more", nil) }, "more than"},
+		"large Nodes without an end":  {func(w http.ResponseWriter, _ *http.Request) { nodes(w, 1, "more", long) }, "larger than"},
+		"an answer that does not fit": {func(w http.ResponseWriter, _ *http.Request) { nodes(w, 4, "", long) }, "longer than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, _, err := list(t.Context(), hostile(t, tt.answer)); !errors.Is(err, ErrNoAccess) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestEventsOfAWatchAreLookedAtNoFasterThanTheirRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, cluster("one", "1"))
+		stop := b.open(t.Context())
+		defer stop()
+		b.reconcile(t, "one")
+		synctest.Wait()
+		watch, began := b.last(), time.Now()
+		const events = eventBurst + 10*eventRate
+		for i := range events {
+			n := node("n", "")
+			n.Labels = map[string]string{"i": fmt.Sprint(i)}
+			watch.Modify(&n)
+		}
+		if took := time.Since(began); took < 9*time.Second || took > 11*time.Second {
+			t.Errorf("%d events took %s, want 10 s", events, took)
+		}
+	})
+}
+
+func TestWatchThatBringsNodesWithoutAnEndIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, cluster("one", "1"))
+		stop := b.open(t.Context())
+		defer stop()
+		b.reconcile(t, "one")
+		b.poll(t, 0)
+		watch := b.last()
+		for i := range maxNodes + 1 {
+			n := node(fmt.Sprint("n-", i), "")
+			watch.Add(&n)
+		}
+		sleep(100 * time.Millisecond) // less than the wait for the next watch
+		b.poll(t, pollInterval)
+	})
+}
