@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -44,10 +45,7 @@ func newKubeProxy(t *testing.T, config *rest.Config, w *writes, name func(*http.
 		t.Fatal(err)
 	}
 	p := &kubeProxy{writes: w, name: name, pass: &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(target)
-			r.Out.Header.Del("Authorization") // is for the proxy
-		},
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     transport,
 		FlushInterval: -1, // watches
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { // the operator was killed
@@ -55,6 +53,7 @@ func newKubeProxy(t *testing.T, config *rest.Config, w *writes, name func(*http.
 		},
 	}}
 	p.Server = httptest.NewUnstartedServer(p)
+	p.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that were cut
 	// Watches last until the operator has ended.
 	t.Cleanup(p.CloseClientConnections)
 	return p

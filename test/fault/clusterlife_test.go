@@ -1,0 +1,189 @@
+//go:build fault
+
+package fault_test
+
+import (
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/sim/effect"
+	"github.com/ingot-metal/ingot/test/cluster"
+)
+
+// clusterLife is a cluster on its way from its first machines to its end, with an operator that dies now and then.
+type clusterLife struct {
+	*cluster.Cluster
+	t          *testing.T
+	shape      clusterShape
+	deployment *clusterv1.MachineDeployment // nil for a control plane
+	writes     *writes
+	operator   *mortalOperator
+	asked      map[string]int // images that were asked for, by the names of hosts
+	marked     []string       // hosts with a mark on their data disks
+	notes      []string
+}
+
+// clusterShape is a kind of life of clusters.
+type clusterShape struct {
+	name string
+	// used are the hosts that machines begin with. Another one comes later, and is first in the order of each machine.
+	used []string
+	// controlPlane says that the machines are those of a control plane.
+	controlPlane bool
+	// lives is how many there are at the same time.
+	lives int
+	steps []clusterStep
+}
+
+// clusterStep is a part of a life.
+type clusterStep struct {
+	name string
+	live func(*clusterLife)
+}
+
+// free is the host that comes later.
+const free = "free"
+
+// clusterShapes are all kinds of lives.
+var clusterShapes = []clusterShape{
+	{name: "workers", used: []string{"used-1", "used-2", "used-3"}, lives: 2, steps: []clusterStep{
+		{"deployment", (*clusterLife).deploy},
+		{"upgrade", (*clusterLife).upgrade},
+		{"recovery by annotation", (*clusterLife).recoverByAnnotation},
+		{"recovery by reboot", (*clusterLife).recoverByReboot},
+		{"scale-down", (*clusterLife).scaleDown},
+		{"scaling to hosts", (*clusterLife).scaleToHosts},
+		{"deletion", (*clusterLife).delete},
+	}},
+	{name: "broken worker", used: []string{"used-1"}, lives: 1, steps: []clusterStep{
+		{"deployment", (*clusterLife).deploy},
+		{"replacement", (*clusterLife).replace},
+		{"deletion", (*clusterLife).delete},
+	}},
+	{name: "control plane", used: []string{"used-1", "used-2", "used-3"}, controlPlane: true, lives: 1, steps: []clusterStep{
+		{"deployment", (*clusterLife).deploy},
+		{"upgrade", (*clusterLife).upgrade},
+		{"deletion", (*clusterLife).delete},
+	}},
+}
+
+// hosts is how many hosts a life takes.
+func (s clusterShape) hosts() int { return len(s.used) + 1 }
+
+// clusters counts the lives of clusters.
+var clusters atomic.Int32
+
+// startClusterLife makes a cluster in a namespace of its own, and starts its operator.
+func startClusterLife(t *testing.T, w *cluster.World, s clusterShape, points kills) *clusterLife {
+	t.Helper()
+	name := fmt.Sprint("life-", clusters.Add(1))
+	var plane *controlplane.ControlPlane
+	var controlPlane *clusterv1.ContractVersionedObjectReference
+	if s.controlPlane {
+		plane, controlPlane = w.NewPlane(t), cluster.ControlPlaneRef(name)
+	} else {
+		plane = w.WorkerPlane(t)
+	}
+	l := &clusterLife{t: t, shape: s, Cluster: w.NewCluster(t, name, plane, controlPlane), writes: killAt(points), asked: map[string]int{}}
+	l.reachThroughProxy()
+	proxy := newKubeProxy(t, w.Config(), l.writes, managementNames(t, w.Config(), name).name)
+	proxy.Start()
+	l.operator = startMortalOperator(t, proxy, "--engine", w.EngineURL(), "--namespace", name,
+		"--controllers", "host,discovery,firmware,cluster,remediation,autoscale")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("what happened:\n%s\nwrites of the operator:\n%s", strings.Join(l.notes, "\n"), strings.Join(l.writes.written(), "\n"))
+		}
+	})
+	return l
+}
+
+// reachThroughProxy has everybody reach the workload cluster through a proxy, which kills the operator at some
+// of its writes there.
+func (l *clusterLife) reachThroughProxy() {
+	l.t.Helper()
+	proxy := newKubeProxy(l.t, l.Plane.Config(), l.writes, workloadNames(l.t, l.Plane.Config()).ofIngot)
+	proxy.StartTLS() // a kubeconfig without it is refused
+	config, err := clientcmd.LoadFromFile(l.Plane.Kubeconfig())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	// The client certificate is of no use here, but Cluster API looks for one in the Secret.
+	for _, c := range config.Clusters {
+		c.Server, c.CertificateAuthorityData = proxy.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})
+	}
+	text, err := clientcmd.Write(*config)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	cluster.Change(l.t, l.Cluster, &corev1.Secret{ObjectMeta: l.Meta(l.Name + "-kubeconfig")}, func(s *corev1.Secret) {
+		s.Data = map[string][]byte{"value": text}
+	})
+}
+
+// live leads the cluster through everything.
+func (l *clusterLife) live() {
+	l.t.Helper()
+	for _, step := range l.shape.steps {
+		l.note(step.name)
+		step.live(l)
+		l.operator.check()
+		l.checkDisks(step.name)
+	}
+	l.note("end")
+	l.operator.stop()
+	for _, line := range l.operator.panics() {
+		l.t.Error(line)
+	}
+	fmt.Printf("%s, %s: %s; %d writes, %d kills\n", l.shape.name, l.Name, strings.Join(l.notes, ", "), len(l.writes.written()), len(l.writes.killedAt()))
+}
+
+// note writes down what begins now.
+func (l *clusterLife) note(what string) {
+	l.notes = append(l.notes, time.Now().Format(time.TimeOnly)+" "+what)
+}
+
+// ask notes that an image is to be written to each of these hosts.
+func (l *clusterLife) ask(hosts ...string) {
+	for _, host := range hosts {
+		l.asked[host]++
+	}
+}
+
+// checkDisks looks at what was written to disks, and what is still on them.
+func (l *clusterLife) checkDisks(step string) {
+	l.t.Helper()
+	for host := range l.Hosts {
+		images := 0
+		for _, e := range l.effectsOf(host, 0) {
+			switch e.Kind {
+			case effect.Write:
+				images++
+			case effect.Wipe:
+				l.t.Errorf("%s: the disks of %s were wiped: %s", step, host, e.Detail)
+			}
+		}
+		if images != l.asked[host] {
+			l.t.Errorf("%s: %d images were written to %s, want %d", step, images, host, l.asked[host])
+		}
+		if content, _ := l.Machine(host).Disks().ReadFile(dataDisk, mark); slices.Contains(l.marked, host) && string(content) != host {
+			l.t.Errorf("%s: the mark on the data disk of %s is %q", step, host, content)
+		}
+	}
+}
+
+// effectsOf are what was done to the machine of a host after an effect.
+func (l *clusterLife) effectsOf(host string, since int64) []effect.Effect {
+	return l.MachinesWithBMC().Recorder().Effects(strconv.Itoa(l.Hosts[host]), since)
+}
