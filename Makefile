@@ -8,6 +8,9 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 BUILDINFO := github.com/ingot-metal/ingot/internal/buildinfo
 
+# Without the paths of this folder in them, packages are compiled once for all clones.
+export GOFLAGS := -trimpath
+
 MACHINES ?= 3
 # CLUSTER=1 makes a cluster of the machines, which needs a folder of its own.
 DATA ?= .ingot$(if $(CLUSTER),-cluster)
@@ -15,6 +18,8 @@ DATA ?= .ingot$(if $(CLUSTER),-cluster)
 # Three packages at a time: some start an API server of their own. Tests of the program's
 # package need none of its optimization by profile, which compiles everything again.
 TEST_FLAGS ?= -p 3 -timeout 30m -pgo=off
+# CI runs every test, also those that have passed in another clone.
+TEST_FLAGS += $(if $(CI),-count=1)
 # RACE=1 turns the race detector on. It needs a C compiler, nothing else does.
 # Packages that only compute, for one goroutine at a time, are not instrumented: SQLite, which is translated C, JSON and what
 # compares objects take more than half of the time of some tests otherwise. A package is no candidate when it uses atomic
@@ -144,7 +149,7 @@ boot-vm: ## Boot a virtual machine through the boot service (ACCEL=kvm; needs QE
 # when RACE=1.
 .PHONY: fault
 fault: cluster-api ## Kill engines and operators at their commits and writes, pause them and cut them off (SECONDS=n SEED=m RUN=test)
-	$(WITH_ASSETS) $(if $(RACE),GOFLAGS=-race) go test $(TEST_FLAGS) -timeout 2h -count=1 -v -tags fault ./test/fault \
+	$(WITH_ASSETS) $(if $(RACE),GOFLAGS='-trimpath -race') go test $(TEST_FLAGS) -timeout 2h -count=1 -v -tags fault ./test/fault \
 		$(if $(filter-out 0,$(SECONDS)),-seconds $(SECONDS)) $(if $(SEED),-seed $(SEED)) $(if $(RUN),-run '$(RUN)')
 
 .PHONY: attack

@@ -14,7 +14,7 @@ for patch in test/simulate/defects/*.patch; do
   rm -rf "${copy:?}"/*
   git ls-files -z | xargs -0 cp --parents -t "$copy"
   if ! git apply --unsafe-paths --directory="$copy" "$patch" ||
-    ! (cd "$copy" && CGO_ENABLED=0 go test -c -o simulate.test ./test/simulate); then
+    ! (cd "$copy" && CGO_ENABLED=0 go test -trimpath -c -o simulate.test ./test/simulate); then
     echo "$name: the patch does not fit the code any more, write it anew" >&2
     exit 1
   fi
