@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -267,6 +268,12 @@ func TestANodeThatMayBeAnotherMachinesIsNotDeleted(t *testing.T) {
 			w.annotate(&v1beta2.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: name("m3m", 0)}}, v1beta2.HostAnnotation, new(testNamespace+"/"+name("host", 1)))
 			w.changeHost(1, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Name = name("m3m", 0) })
 		}},
+		{"its label has the UID of another host", 0, func(w *world) { w.labelNode(0, w.host(1).UID) }},
+		{"its provider ID has the UID of another host", 0, func(w *world) {
+			id := v1beta2.ProviderIDPrefix + string(w.host(1).UID)
+			w.nameNode(0, w.theNode(0), id)
+			w.changeMachine(0, func(m *clusterv1.Machine) { m.Spec.ProviderID = id })
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, 2)
@@ -278,6 +285,25 @@ func TestANodeThatMayBeAnotherMachinesIsNotDeleted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// labelNode has a Node say on which host its machine is.
+func (w *world) labelNode(i int, uid types.UID) {
+	w.Helper()
+	node := w.theNode(i)
+	metav1.SetMetaDataLabel(&node.ObjectMeta, v1beta2.NodeHostLabel, string(uid))
+	if err := w.nodes.Update(w.Context(), node); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func TestANodeWithTheUIDThatItsHostHadBeforeAMoveIsDeleted(t *testing.T) {
+	w := newWorld(t, 1)
+	w.labelNode(0, "uid-in-another-cluster")
+	old := w.theNode(0).UID
+	w.request(0)
+	w.live(0)
+	w.checkRecovered(0, old)
 }
 
 // untilProven makes passes until the host is proven to be off.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -92,10 +93,14 @@ func unfenceable(h *v1alpha1.BareMetalHost) string {
 // DoubtNode says why a Node that was found for a Machine may be that of another machine than the one on
 // its host, or is empty. A proof that the host is off says nothing about such a Node.
 func DoubtNode(ctx context.Context, live client.Reader, machine *clusterv1.Machine, h *v1alpha1.BareMetalHost, node *corev1.Node) (string, error) {
-	if id := node.Spec.ProviderID; id != "" {
-		if namesOtherHost(id, h) {
-			return fmt.Sprintf("Node %s has the provider ID %q, and the Machine has host %s", node.Name, id, h.Name), nil
-		}
+	id := node.Spec.ProviderID
+	if namesOtherHost(id, h) {
+		return fmt.Sprintf("Node %s has the provider ID %q, and the Machine has host %s", node.Name, id, h.Name), nil
+	}
+	if why, err := doubtHost(ctx, live, h, node); why != "" || err != nil {
+		return why, err
+	}
+	if id != "" {
 		return "", nil
 	}
 	var machines clusterv1.MachineList
@@ -106,6 +111,30 @@ func DoubtNode(ctx context.Context, live client.Reader, machine *clusterv1.Machi
 	for i := range machines.Items {
 		if m := &machines.Items[i]; m.UID != machine.UID && m.Status.NodeRef.Name == node.Name {
 			return fmt.Sprintf("Node %s has no provider ID, and Machine %s names it, too", node.Name, m.Name), nil
+		}
+	}
+	return "", nil
+}
+
+// doubtHost says that a Node names another host of the namespace by its UID, or is empty: in its label or in the provider ID
+// of earlier versions. One that no host has is from before a move or the creation of the host anew.
+func doubtHost(ctx context.Context, live client.Reader, h *v1alpha1.BareMetalHost, node *corev1.Node) (string, error) {
+	named := map[types.UID]bool{types.UID(node.Labels[v1beta2.NodeHostLabel]): true}
+	if id, ok := strings.CutPrefix(node.Spec.ProviderID, v1beta2.ProviderIDPrefix); ok && !strings.Contains(id, "/") {
+		named[types.UID(id)] = true
+	}
+	delete(named, "")
+	delete(named, h.UID)
+	if len(named) == 0 {
+		return "", nil
+	}
+	var hosts v1alpha1.BareMetalHostList
+	if err := live.List(ctx, &hosts, client.InNamespace(h.Namespace)); err != nil {
+		return "", fmt.Errorf("look for the host of Node %s: %w", node.Name, err)
+	}
+	for i := range hosts.Items {
+		if other := &hosts.Items[i]; named[other.UID] {
+			return fmt.Sprintf("Node %s has the UID of host %s in its provider ID or in its label %s, and the Machine has host %s", node.Name, other.Name, v1beta2.NodeHostLabel, h.Name), nil
 		}
 	}
 	return "", nil

@@ -38,7 +38,7 @@ func restConfig(kubeconfig []byte) (*rest.Config, error) {
 	}
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.UserAgent = "ingot-operator"
-	limit := &limiter{}
+	limit := newLimiter()
 	config.Wrap(limit.wrap)
 	return config, nil
 }

@@ -18,19 +18,41 @@ const (
 	// pause is how long requests fail at once after one that had no answer, so that the
 	// machines of a dead cluster do not keep all workers of a controller waiting.
 	pause = 30 * time.Second
+	// maxRequests bounds the requests to one workload cluster that are under way, watches aside, and turn is how long
+	// others wait before they fail: so a cluster that is slow keeps few workers of a controller waiting.
+	maxRequests, turn = 4, 2 * time.Second
 	// maxAnswer bounds the answer to a request that is no watch, in bytes.
 	maxAnswer = 64 << 20
 )
 
 var (
 	errNoAnswer = fmt.Errorf("no answer within %s", requestTimeout)
+	errBusy     = fmt.Errorf("%w: its API server is slow, and %d requests to it are under way", ErrNoAccess, maxRequests)
 	errTooLong  = fmt.Errorf("%w: the answer of its API server is longer than %d MiB", ErrNoAccess, maxAnswer>>20)
 )
 
 // limiter bounds the requests to one workload cluster. It is safe for concurrent use.
 type limiter struct {
+	requests chan struct{} // one for each that is under way
+
 	mu     sync.Mutex
 	paused time.Time // until then
+}
+
+func newLimiter() *limiter { return &limiter{requests: make(chan struct{}, maxRequests)} }
+
+// begin waits for the turn of a request. The function that it returns ends the request, and can be called again.
+func (l *limiter) begin(ctx context.Context) (end func(), err error) {
+	timer := time.NewTimer(turn)
+	defer timer.Stop()
+	select {
+	case l.requests <- struct{}{}:
+		return sync.OnceFunc(func() { <-l.requests }), nil
+	case <-timer.C:
+		return nil, errBusy
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func (l *limiter) wrap(next http.RoundTripper) http.RoundTripper { return limited{next, l} }
@@ -44,10 +66,32 @@ type limited struct {
 }
 
 func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
-	if until := l.pausedUntil(); !until.IsZero() {
-		if request.Body != nil {
-			_ = request.Body.Close()
+	isWatch := request.URL.Query().Has("watch")
+	leave := func() {}
+	if !isWatch {
+		var err error
+		if leave, err = l.begin(request.Context()); err != nil {
+			closeBody(request)
+			return nil, err
 		}
+	}
+	response, err := l.send(request, isWatch, leave)
+	if err != nil {
+		leave()
+	}
+	return response, err
+}
+
+func closeBody(request *http.Request) {
+	if request.Body != nil {
+		_ = request.Body.Close()
+	}
+}
+
+// send sends a request and calls leave when its answer was read.
+func (l limited) send(request *http.Request, isWatch bool, leave func()) (*http.Response, error) {
+	if until := l.pausedUntil(); !until.IsZero() {
+		closeBody(request)
 		return nil, fmt.Errorf("%w: its API server did not answer; it is tried again at %s", ErrNoAccess, until.UTC().Format(time.TimeOnly+" UTC"))
 	}
 	ctx, cancel := context.WithCancelCause(request.Context())
@@ -55,6 +99,7 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	end := func() {
 		timer.Stop()
 		cancel(nil)
+		leave()
 	}
 	response, err := l.next.RoundTrip(request.WithContext(ctx))
 	if err != nil {
@@ -75,7 +120,7 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	response.Header.Del("Retry-After") // the client would wait as long as the server says; controllers try again by themselves
 	left := int64(maxAnswer)
-	if request.URL.Query().Has("watch") {
+	if isWatch {
 		timer.Stop()
 		left = math.MaxInt64
 	}

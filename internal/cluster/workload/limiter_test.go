@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,7 +49,7 @@ func request(ctx context.Context, t *testing.T, transport http.RoundTripper, que
 func TestClusterThatDoesNotAnswerIsLeftAloneForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent, answers := 0, silent
-		transport := (&limiter{}).wrap(roundTrip(func(r *http.Request) (*http.Response, error) { sent++; return answers(r) }))
+		transport := newLimiter().wrap(roundTrip(func(r *http.Request) (*http.Response, error) { sent++; return answers(r) }))
 		began := time.Now()
 		if err := request(t.Context(), t, transport, ""); !errors.Is(err, ErrNoAccess) || time.Since(began) != requestTimeout {
 			t.Errorf("after %s: %v", time.Since(began), err)
@@ -71,7 +73,7 @@ func TestClusterThatDoesNotAnswerIsLeftAloneForAWhile(t *testing.T) {
 
 func TestRefusedConnectionIsTriedAgainAtOnce(t *testing.T) {
 	sent, refused := 0, errors.New("connection refused")
-	transport := (&limiter{}).wrap(roundTrip(func(*http.Request) (*http.Response, error) { sent++; return nil, refused }))
+	transport := newLimiter().wrap(roundTrip(func(*http.Request) (*http.Response, error) { sent++; return nil, refused }))
 	for range 2 {
 		if err := request(t.Context(), t, transport, ""); !errors.Is(err, ErrNoAccess) || !errors.Is(err, refused) {
 			t.Errorf("error %v", err)
@@ -86,7 +88,7 @@ func TestCallerThatGivesUpDoesNotSayThatAClusterIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		limit := &limiter{}
+		limit := newLimiter()
 		if err := request(ctx, t, limit.wrap(roundTrip(silent)), ""); err == nil || errors.Is(err, ErrNoAccess) {
 			t.Errorf("error %v", err)
 		}
@@ -102,10 +104,39 @@ func TestOnlyWatchesLastLongerThanARequest(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			began := time.Now()
-			err := request(ctx, t, (&limiter{}).wrap(roundTrip(endless)), query)
+			err := request(ctx, t, newLimiter().wrap(roundTrip(endless)), query)
 			if lasted := time.Since(began); err == nil || lasted != want {
 				t.Errorf("%q lasted %s, want %s: %v", query, lasted, want, err)
 			}
 		})
 	}
+}
+
+func TestSlowClusterKeepsOnlyAFewCallersWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slow = requestTimeout - time.Second
+		transport := newLimiter().wrap(roundTrip(func(*http.Request) (*http.Response, error) {
+			time.Sleep(slow) //nolint:forbidigo // the clock of synctest
+			return &http.Response{Body: http.NoBody}, nil
+		}))
+		var callers sync.WaitGroup
+		var busy atomic.Int32
+		began := time.Now()
+		for range maxRequests + 5 {
+			callers.Go(func() {
+				if err := request(t.Context(), t, transport, ""); errors.Is(err, errBusy) && time.Since(began) == turn {
+					busy.Add(1)
+				} else if err != nil {
+					t.Errorf("after %s: %v", time.Since(began), err)
+				}
+			})
+		}
+		callers.Wait()
+		if n := busy.Load(); n != 5 || time.Since(began) != slow {
+			t.Errorf("%d callers did not wait, the others %s; want 5 and %s", n, time.Since(began), slow)
+		}
+		if err := request(t.Context(), t, transport, ""); err != nil {
+			t.Errorf("when no request is under way: %v", err)
+		}
+	})
 }
