@@ -142,7 +142,7 @@ func (w *world) eventually(what string, condition func() bool) {
 	w.t.Helper()
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for !condition() {
 		select {
 		case <-poll.C:

@@ -74,7 +74,7 @@ func (s *Server) sidecar() string { return filepath.Join(s.dir, "sidecar") }
 func (s *Server) Config() objectstore.Config {
 	return objectstore.Config{
 		Endpoint: s.Endpoint, Bucket: BucketName, Region: "us-east-1",
-		AccessKey: s.AccessKey, SecretKey: s.SecretKey, Timeout: 10 * time.Second,
+		AccessKey: s.AccessKey, SecretKey: s.SecretKey, Timeout: time.Minute,
 	}
 }
 
