@@ -34,12 +34,15 @@ var (
 // limiter bounds the requests to one workload cluster. It is safe for concurrent use.
 type limiter struct {
 	requests chan struct{} // one for each that is under way
+	longest  int64         // of an answer, in bytes
 
 	mu     sync.Mutex
 	paused time.Time // until then
 }
 
-func newLimiter() *limiter { return &limiter{requests: make(chan struct{}, maxRequests)} }
+func newLimiter() *limiter {
+	return &limiter{requests: make(chan struct{}, maxRequests), longest: maxAnswer}
+}
 
 // begin waits for the turn of a request. The function that it returns ends the request, and can be called again.
 func (l *limiter) begin(ctx context.Context) (end func(), err error) {
@@ -119,7 +122,7 @@ func (l limited) send(request *http.Request, isWatch bool, leave func()) (*http.
 		return nil, fmt.Errorf("%w: its API server answers with a redirect, which is not followed", ErrNoAccess)
 	}
 	response.Header.Del("Retry-After") // the client would wait as long as the server says; controllers try again by themselves
-	left := int64(maxAnswer)
+	left := l.longest
 	if isWatch {
 		timer.Stop()
 		left = math.MaxInt64

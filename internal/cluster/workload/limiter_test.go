@@ -140,3 +140,18 @@ func TestSlowClusterKeepsOnlyAFewCallersWaiting(t *testing.T) {
 		}
 	})
 }
+
+func TestAnswersAreReadUpToTheirLimitAndWatchesWithoutOne(t *testing.T) {
+	for query, want := range map[string]error{"": errTooLong, "?watch=true": nil} {
+		limit := newLimiter()
+		limit.longest = 5
+		for text, want := range map[string]error{"12345": nil, "123456": want} {
+			transport := limit.wrap(roundTrip(func(*http.Request) (*http.Response, error) {
+				return &http.Response{Body: io.NopCloser(strings.NewReader(text))}, nil
+			}))
+			if err := request(t.Context(), t, transport, query); !errors.Is(err, want) {
+				t.Errorf("%q with the answer %q: %v, want %v", query, text, err, want)
+			}
+		}
+	}
+}

@@ -71,6 +71,10 @@ func find(ctx context.Context, c client.Reader, id identity) (found, error) {
 
 // list reads all Nodes, and the version of the list.
 func list(ctx context.Context, c client.Reader) ([]corev1.Node, string, error) {
+	return listUpTo(ctx, c, maxNodes, maxNodesSize)
+}
+
+func listUpTo(ctx context.Context, c client.Reader, most, mostSize int) ([]corev1.Node, string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, fmt.Errorf("%w: its Nodes cannot be listed within %s", ErrNoAccess, listTimeout))
 	defer cancel()
 	var nodes []corev1.Node
@@ -85,7 +89,7 @@ func list(ctx context.Context, c client.Reader) ([]corev1.Node, string, error) {
 		}
 		nodes, next, size = append(nodes, page.Items...), page.Continue, size+page.Size()
 		switch {
-		case len(nodes) > maxNodes, size > maxNodesSize:
+		case len(nodes) > most, size > mostSize:
 			return nil, "", errTooManyNodes
 		case next == "":
 			return nodes, page.ResourceVersion, nil

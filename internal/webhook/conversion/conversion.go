@@ -15,8 +15,10 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta1"
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
@@ -46,10 +48,7 @@ func Convert(obj *unstructured.Unstructured, to schema.GroupVersion) (*unstructu
 		return nil, fmt.Errorf("convert %s %s to %s: the version is not known", from.GroupVersion(), from.Kind, to)
 	}
 	before := content(obj)
-	original, err := takeOriginal(obj, to)
-	if err != nil {
-		return nil, fmt.Errorf("convert %s %s/%s: %w", from.Kind, obj.GetNamespace(), obj.GetName(), err)
-	}
+	original := takeOriginal(obj, to)
 	after := forth(before)
 	if original != nil {
 		after, _ = merge(original, forth(back(original)), after).(map[string]any)
@@ -82,29 +81,39 @@ func content(obj *unstructured.Unstructured) map[string]any {
 	return all
 }
 
-// takeOriginal removes the annotation with what an object was in another version, and returns
-// that. It returns nil when there is none of that version.
-func takeOriginal(obj *unstructured.Unstructured, version schema.GroupVersion) (map[string]any, error) {
+// takeOriginal removes the annotation with what an object was in another version, and returns that, or nil when there is
+// none of that version. One that cannot be read, or is not like an object of its kind, was not written by the API server and
+// counts as none: the object of one tenant must not fail a list of all, for the API server or in its clients.
+func takeOriginal(obj *unstructured.Unstructured, version schema.GroupVersion) map[string]any {
 	annotations := obj.GetAnnotations()
 	text, there := annotations[DataAnnotation]
 	if !there {
-		return nil, nil //nolint:nilnil // nil is an answer
+		return nil
 	}
 	var original map[string]any
-	if err := json.Unmarshal([]byte(text), &original); err != nil {
-		return nil, fmt.Errorf("read the annotation %s, which the API server writes; remove it if somebody changed it: %w", DataAnnotation, err)
-	}
-	if original["apiVersion"] != version.String() {
-		return nil, nil //nolint:nilnil // of another provider, or of a version that is gone
+	if json.Unmarshal([]byte(text), &original) != nil || original["apiVersion"] != version.String() {
+		return nil // of a person, of another provider, or of a version that is gone
 	}
 	delete(original, "apiVersion")
+	typed, err := versions.New(version.WithKind(obj.GetKind()))
+	if err != nil || runtime.DefaultUnstructuredConverter.FromUnstructured(original, typed) != nil {
+		return nil
+	}
 	delete(annotations, DataAnnotation)
 	if len(annotations) == 0 {
 		annotations = nil
 	}
 	obj.SetAnnotations(annotations)
-	return original, nil
+	return original
 }
+
+// versions are the types of both.
+var versions = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	utilruntime.Must(v1beta1.AddToScheme(s))
+	utilruntime.Must(v1beta2.AddToScheme(s))
+	return s
+}()
 
 // keepOriginal writes that annotation.
 func keepOriginal(obj *unstructured.Unstructured, version schema.GroupVersion, original map[string]any) error {

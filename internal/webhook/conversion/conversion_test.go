@@ -353,13 +353,41 @@ func TestAnnotationsOfOtherProvidersStay(t *testing.T) {
 	}
 }
 
+func TestForgedAnnotationsDoNotBreakAnObject(t *testing.T) {
+	t.Parallel()
+	s := scheme(t)
+	for _, data := range []string{
+		"not JSON", "[]", "{}", `{"apiVersion":7}`,
+		`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","spec":"text"}`,
+		`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","spec":{"noCloudProvider":{"a":1},"cloudProviderEnabled":[]}}`,
+		`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","status":{"conditions":[7]}}`,
+	} {
+		obj := object(t, `{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: Metal3Cluster, spec: {controlPlaneEndpoint: {host: a, port: 6443}}}`)
+		obj.SetAnnotations(map[string]string{DataAnnotation: data})
+		got, err := Convert(obj, v1beta1.GroupVersion)
+		if err != nil {
+			t.Errorf("%s: %v", data, err)
+			continue
+		}
+		typed, err := s.New(v1beta1.GroupVersion.WithKind("Metal3Cluster"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(got.Object, typed); err != nil {
+			t.Errorf("%s: a client cannot read it: %v", data, err)
+		}
+		if host, _, _ := unstructured.NestedString(got.Object, "spec", "controlPlaneEndpoint", "host"); host != "a" {
+			t.Errorf("%s: the object became %v", data, got.Object)
+		}
+	}
+}
+
 func TestWhatCannotBeConvertedIsNamed(t *testing.T) {
 	t.Parallel()
 	for text, to := range map[string]schema.GroupVersion{
-		`{apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, kind: Pod}`:                                                                                    v1beta2.GroupVersion,
-		`{apiVersion: infrastructure.cluster.x-k8s.io/v1alpha5, kind: Metal3Machine}`:                                                                         v1beta2.GroupVersion,
-		`{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: Metal3Machine}`:                                                                          {Group: "metal3.io", Version: "v1beta1"},
-		`{apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, kind: Metal3Machine, metadata: {annotations: {cluster.x-k8s.io/conversion-data: 'not JSON'}}}`: v1beta2.GroupVersion,
+		`{apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, kind: Pod}`:            v1beta2.GroupVersion,
+		`{apiVersion: infrastructure.cluster.x-k8s.io/v1alpha5, kind: Metal3Machine}`: v1beta2.GroupVersion,
+		`{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: Metal3Machine}`:  {Group: "metal3.io", Version: "v1beta1"},
 	} {
 		if got, err := Convert(object(t, text), to); err == nil {
 			t.Errorf("%s became %v", text, got)
