@@ -8,9 +8,6 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 BUILDINFO := github.com/ingot-metal/ingot/internal/buildinfo
 
-# Without the paths of this folder in them, packages are compiled once for all clones.
-export GOFLAGS := -trimpath
-
 MACHINES ?= 3
 # CLUSTER=1 makes a cluster of the machines, which needs a folder of its own.
 DATA ?= .ingot$(if $(CLUSTER),-cluster)
@@ -148,7 +145,7 @@ boot-vm: ## Boot a virtual machine through the boot service (ACCEL=kvm; needs QE
 # when RACE=1.
 .PHONY: fault
 fault: cluster-api ## Kill engines and operators at their commits and writes, pause them and cut them off (SECONDS=n SEED=m RUN=test)
-	$(WITH_ASSETS) $(if $(RACE),GOFLAGS='-trimpath -race') go test $(TEST_FLAGS) -timeout 2h -count=1 -v -tags fault ./test/fault \
+	$(WITH_ASSETS) $(if $(RACE),GOFLAGS=-race) go test $(TEST_FLAGS) -timeout 2h -count=1 -v -tags fault ./test/fault \
 		$(if $(filter-out 0,$(SECONDS)),-seconds $(SECONDS)) $(if $(SEED),-seed $(SEED)) $(if $(RUN),-run '$(RUN)')
 
 .PHONY: attack
