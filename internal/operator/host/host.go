@@ -142,7 +142,7 @@ func New(config Config) *Reconciler {
 	}
 	r.releasing = releasing{owners: owners, client: config.Client}
 	r.guards = []phase{
-		restoring{data: data, owners: owners, readings: config.Readings},
+		restoring{data: data, owners: owners, readings: config.Readings, maxBackoff: config.MaxBackoff, metrics: config.Metrics},
 		claiming{},
 		deletion{metrics: config.Metrics},
 		detaching{owners: owners, maxBackoff: config.MaxBackoff},

@@ -118,6 +118,45 @@ func TestDeletionWithoutTheEngineSaysWhichNodeMayBeLeft(t *testing.T) {
 	l.tells(string(eventDeleteGaveUp))
 }
 
+// TestDeletedHostTakesNoUncheckedNodeForItsOwn gives a host the status of one with the same name, whose
+// node the operator of another cluster uses that does not mark nodes. Its deletion begins
+// while the engine is away.
+func TestDeletedHostTakesNoUncheckedNodeForItsOwn(t *testing.T) {
+	for name, passes := range map[string]int{"engine that comes back": 1, "engine that stays away": 100} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			id := l.engine.Discover(demo.Machine{Inventory: demo.SampleInventory("web"), Change: func(n *provisioner.Node) {
+				n.Name, n.State, n.InstanceID = provisioner.NodeName("metal", "web"), node.Active, "11111111-0000-4000-8000-000000000001"
+			}})
+			l.add("web", func(h *v1alpha1.BareMetalHost) {
+				h.Finalizers = []string{v1alpha1.HostFinalizer}
+				h.Annotations = map[string]string{v1alpha1.StatusAnnotation: `{"provisioning":{"state":"available","ID":"` + id + `"}}`}
+			})
+			l.engine.SetDown("no route")
+			l.remove(l.host("web"))
+			for range passes {
+				if l.host("web") != nil {
+					l.now = l.now.Add(l.pass("web"))
+				}
+			}
+			if passes > 1 {
+				if l.host("web") != nil {
+					t.Error("the host is still there")
+				}
+				l.tells(string(eventDeleteGaveUp))
+			}
+			l.engine.SetDown("")
+			if l.host("web") != nil {
+				l.gone("web")
+			}
+			if left := l.nodes(); len(left) != 1 || left[0].Mark != "" {
+				t.Errorf("nodes %v, want the one that was there, as it was", left)
+			}
+			l.does("web", 0)
+		})
+	}
+}
+
 func TestInspectionIsNotRepeatedWhenTheOperatorEndsAfterAskingForIt(t *testing.T) {
 	for name, tt := range map[string]struct {
 		host      string

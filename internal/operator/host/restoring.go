@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/hardware"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
@@ -22,16 +23,23 @@ import (
 // was never reconciled: discovery created it, or it was moved from another cluster.
 //
 // Whoever may write hosts may write this annotation, so the node in it counts only if
-// the host may have that node. Until the engine has been asked, nothing is restored,
-// except for a host that is being deleted: its deletion checks the node again, and has to
-// end even without the engine.
+// the host may have that node. Until the engine has been asked, nothing is restored. A host that
+// is being deleted asks a few times and then goes without the node, because its deletion has to end even without
+// the engine, and must not take an unchecked link for the host's own.
 type restoring struct {
-	data     hardwareData
-	owners   ownership
-	readings *hardware.Readings
+	data       hardwareData
+	owners     ownership
+	readings   *hardware.Readings
+	maxBackoff time.Duration
+	metrics    *Metrics
 }
 
 func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
+	leaves := decideDelete(s.host)
+	deleted := !s.host.DeletionTimestamp.IsZero() && leaves != deleteHold
+	if deleted && leaves == deleteIgnore {
+		return result{}, nil
+	}
 	delete(s.host.Annotations, v1alpha1.ReleasedAnnotation) // the host is not paused any more
 	text, there := s.host.Annotations[v1alpha1.StatusAnnotation]
 	if !there {
@@ -47,8 +55,12 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 		s.warn(eventInvalidAnnotationValue, "Annotation %s is ignored: %v", v1alpha1.StatusAnnotation, err)
 		return result{}, nil
 	}
+	if pause := s.wait(v1alpha1.OperationDelete, p.maxBackoff); deleted && pause > 0 {
+		s.unrestored = true
+		s.working(v1alpha1.DeletingReason, messageNotDeleted)
+		return result{requeueAfter: pause, stop: true}, nil
+	}
 	refusal, err := p.refusal(ctx, s, status.Provisioning, v1alpha1.ReleaseOf(text))
-	deleted := !s.host.DeletionTimestamp.IsZero()
 	if errors.Is(err, errNotReleased) && !deleted {
 		s.unrestored = true
 		s.waiting("Node %s still belongs to this host in another cluster: pause the host there with the annotation %s and with the same annotation %s as here, or remove extra.%s from the node if that cluster is gone",
@@ -59,12 +71,16 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 		s.unrestored = true
 		return result{}, err
 	}
+	if err != nil && !errors.Is(err, errNotReleased) {
+		return p.unchecked(s, status.Provisioning.ID, err)
+	}
 	if err := p.readDetails(ctx, s, status); err != nil {
 		return result{}, err
 	}
 	delete(s.host.Annotations, v1alpha1.StatusAnnotation)
 	s.host.Status, s.restored = *status, refusal == nil
-	s.host.Status.PowerOffHolds = nil // that the machine was off then proves nothing now
+	s.host.Status.PowerOffHolds = nil      // that the machine was off then proves nothing now
+	s.host.Status.Operation.QueuedAt = nil // nor does it give the host a place before those that wait here
 	if refusal == nil {
 		return result{}, nil
 	}
@@ -78,6 +94,25 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 		s.moveTo(v1alpha1.StateUnmanaged) // where the error stays until the host gets a node
 	}
 	return result{stop: true}, &failure{v1alpha1.OperationRegister, refusal}
+}
+
+// unchecked handles a host that is deleted before the engine could be asked whose the node in its
+// annotation is.
+func (p restoring) unchecked(s *scope, id string, err error) (result, error) {
+	if errors.Is(err, provisioner.ErrBusy) {
+		s.unrestored = true
+		return result{stop: true}, err
+	}
+	if s.operation(v1alpha1.OperationDelete).Failures+1 < deleteAttempts {
+		s.unrestored = true
+		s.working(v1alpha1.DeletingReason, messageNotDeleted)
+		return result{stop: true}, &failure{v1alpha1.OperationDelete, fmt.Errorf("read node %s: %w", truncate(id, maxNodeID), err)}
+	}
+	delete(s.host.Annotations, v1alpha1.StatusAnnotation)
+	s.warn(eventDeleteGaveUp, "Node %q may still be in the engine and has to be deleted there if it is this host's: %s", truncate(id, maxNodeID), node.CutText(err.Error()))
+	count(p.metrics.gaveUp, s.host)
+	s.moveTo(v1alpha1.StateDeleting)
+	return result{}, nil
 }
 
 // refusal returns why the node of an annotation does not count for the host, or nil if
