@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,6 +62,7 @@ func takesSlot(h *v1alpha1.BareMetalHost) bool {
 // in which they asked.
 type capacity struct {
 	client  client.Client
+	nodes   nodeView
 	metrics *Metrics
 	limit   int // 0 is no limit
 	granted *granted
@@ -107,7 +109,7 @@ func (c capacity) take(ctx context.Context, s *scope, operation v1alpha1.Operati
 	if c.limit <= 0 || !takesSlot(s.host) {
 		return true, result{}, nil
 	}
-	busy, err := c.hosts(ctx, busyField)
+	busy, err := c.busy(ctx)
 	if err != nil {
 		return false, result{stop: true}, err
 	}
@@ -164,6 +166,19 @@ func before(a, b *v1alpha1.BareMetalHost) bool {
 		return x.Before(y)
 	}
 	return a.UID < b.UID
+}
+
+// busy are the hosts that take a slot. A paused one does so only until the engine has done what was
+// asked before: nobody knows when the pause ends.
+func (c capacity) busy(ctx context.Context) ([]v1alpha1.BareMetalHost, error) {
+	all, err := c.hosts(ctx, busyField)
+	return slices.DeleteFunc(all, func(h v1alpha1.BareMetalHost) bool {
+		if !h.IsPaused() {
+			return false
+		}
+		n, known := c.nodes.Node(h.Status.Provisioning.ID)
+		return !known || !atWork(n)
+	}), err
 }
 
 func (c capacity) hosts(ctx context.Context, field string) ([]v1alpha1.BareMetalHost, error) {

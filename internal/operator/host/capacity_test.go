@@ -137,6 +137,33 @@ func TestHostThatPausesAfterAFailureGivesItsSlotBack(t *testing.T) {
 	l.inspects("demo-inspecting-third", 3)
 }
 
+func TestPausedHostKeepsItsSlotOnlyUntilTheEngineHasDoneItsWork(t *testing.T) {
+	const paused, other = "demo-inspecting-paused", "demo-inspecting-other"
+	l := newLife(t, func(c *Config) { c.Capacity = 1 })
+	l.inspects(paused, 1)
+	l.annotate(paused, v1alpha1.PausedAnnotation, "")
+	l.add(other, overIPMI(2, nil))
+	l.rests(other, v1alpha1.StateRegistering)
+	l.says(other, v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.QueuedReason)
+
+	l.node(paused, func(n *provisioner.Node) { n.State = node.Manageable })
+	l.rests(other, v1alpha1.StateInspecting)
+	if h := l.host(paused); h.Status.Provisioning.State != v1alpha1.StateInspecting {
+		t.Errorf("the paused host is in state %q, want it as it was", h.Status.Provisioning.State)
+	}
+}
+
+func TestRestoredHostGetsNoPlaceBeforeThoseThatWait(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{v1alpha1.StatusAnnotation: `{"provisioning":{"state":"registering"},"operation":{"name":"register","queuedAt":"2001-01-01T00:00:00Z"}}`}
+	})
+	l.until("web", "restored", func(h *v1alpha1.BareMetalHost) bool { return h.Status.LastUpdated != nil })
+	if at := l.host("web").Status.Operation.QueuedAt; at != nil {
+		t.Errorf("queued at %v", at)
+	}
+}
+
 func TestOnlyAHostThatTheEngineWorksOnTakesASlot(t *testing.T) {
 	at := metav1.NewTime(testNow)
 	for name, tt := range map[string]struct {

@@ -161,7 +161,7 @@ func New(config Config) *Reconciler {
 func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets credentials, register registration) map[v1alpha1.ProvisioningState]phase {
 	config := r.Config
 	slots := capacity{
-		client: config.Client, metrics: config.Metrics, limit: config.Capacity, maxBackoff: config.MaxBackoff,
+		client: config.Client, nodes: config.NodeCache, metrics: config.Metrics, limit: config.Capacity, maxBackoff: config.MaxBackoff,
 		granted: &granted{hosts: map[types.UID]time.Time{}}, now: config.Now,
 	}
 	r.slots = slots

@@ -51,7 +51,7 @@ func (c capacity) nextInTurn() handler.TypedEventHandler[*v1alpha1.BareMetalHost
 
 // next are the requests for the hosts that can take the slots which are free.
 func (c capacity) next(ctx context.Context) ([]ctrl.Request, error) {
-	busy, err := c.hosts(ctx, busyField)
+	busy, err := c.busy(ctx)
 	if err != nil || len(busy) >= c.limit {
 		return nil, err
 	}
