@@ -32,11 +32,24 @@ const (
 	availableProvision                      // something is to be deployed
 	availableGaveUp                         // the image failed too often
 	availableSilent                         // something is to be deployed, and the ramdisk is silent
+	availableHeld                           // there is work for the machine, and the host is held off
 )
 
-// decideAvailable is pure.
+// powersOn are the steps that lead to work for which the machine is powered on.
+var powersOn = map[availableStep]bool{availableInspect: true, availablePrepare: true, availableProvision: true}
+
+// decideAvailable is pure. Nothing is begun on a host that is held off: whoever holds it relies on
+// that, and may have the machine open.
 func decideAvailable(h *v1alpha1.BareMetalHost, n provisioner.Node, c configuration, alive bool, maxFailures int) availableStep {
-	requests, _ := powerRequestsOf(h)
+	next := nextAvailable(h, n, c, alive, maxFailures)
+	if requests, _ := powerRequestsOf(h); powersOn[next] && isHeld(h, requests) {
+		return availableHeld
+	}
+	return next
+}
+
+// nextAvailable is decideAvailable without regard to what holds the host off.
+func nextAvailable(h *v1alpha1.BareMetalHost, n provisioner.Node, c configuration, alive bool, maxFailures int) availableStep {
 	switch {
 	case h.Spec.ExternallyProvisioned:
 		return availableLeave
@@ -52,8 +65,6 @@ func decideAvailable(h *v1alpha1.BareMetalHost, n provisioner.Node, c configurat
 		return availablePrepare
 	case maxFailures > 0 && h.Status.ProvisioningFailCount >= maxFailures:
 		return availableGaveUp
-	case h.Status.ProvisioningFailCount > 0 && isHeld(h, requests):
-		return availableStay // it is tried again when the host is not held any more
 	case !h.HasBMC() && !alive:
 		return availableSilent
 	default:
@@ -97,6 +108,9 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	s.updatePending = preparingUpdate(s.host, s.changes)
 	step := decideAvailable(s.host, *s.node, configurationOf(s.host, s.changes), s.agentAlive(), p.maxFailures)
+	if step == availableHeld && s.changes.wanted() {
+		s.updatePending = blockedByHolds(s.changes, holdsOf(s.host))
+	}
 	switch step {
 	case availableLeave:
 		s.host.Status.Provisioning.RAID = nil
@@ -131,9 +145,14 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 	if err != nil || !settled {
 		return res, err
 	}
+	queuedAt := s.host.Status.Operation.QueuedAt
 	s.host.Status.Operation = v1alpha1.OperationStatus{} // the power is as it should be
 	s.clearError()
-	if step == availableGaveUp {
+	switch step {
+	case availableHeld:
+		s.host.Status.Operation.QueuedAt = queuedAt // it keeps its place
+		s.waiting("The host is kept powered off by %s; what is asked for begins when nothing does so any more", holdsOf(s.host))
+	case availableGaveUp:
 		message := fmt.Sprintf("Provisioning was given up after %d failures; change or remove spec.image to try again", s.host.Status.ProvisioningFailCount)
 		s.waiting("%s", message)
 		s.host.Status.ErrorType, s.host.Status.ErrorMessage = v1alpha1.ErrorProvisioning, message

@@ -46,7 +46,13 @@ func isBusy(h *v1alpha1.BareMetalHost) bool {
 
 // isQueued reports whether a host waits for a slot and can take one.
 func isQueued(h *v1alpha1.BareMetalHost) bool {
-	return h.Status.Operation.QueuedAt != nil && h.Status.Provisioning.ID != "" && !h.IsPaused()
+	return h.Status.Operation.QueuedAt != nil && h.Status.Provisioning.ID != "" && !h.IsPaused() && !isHeldFree(h)
+}
+
+// isHeldFree reports whether a host is held off on which nothing is begun meanwhile.
+func isHeldFree(h *v1alpha1.BareMetalHost) bool {
+	requests, _ := powerRequestsOf(h)
+	return h.Status.Provisioning.State == v1alpha1.StateAvailable && isHeld(h, requests)
 }
 
 // takesSlot reports whether a host counts for the limit.

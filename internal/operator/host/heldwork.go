@@ -44,6 +44,12 @@ func isHeld(h *v1alpha1.BareMetalHost, requests powerRequests) bool {
 	return h.HasBMC() && !detaches && !requests.neverOff && len(requests.holds) > 0
 }
 
+// holdsOf are the annotations that keep a host off, for a sentence.
+func holdsOf(h *v1alpha1.BareMetalHost) string {
+	requests, _ := powerRequestsOf(h)
+	return strings.Join(sortedKeys(requests.holds), ", ")
+}
+
 // failedNodes are the states of a node whose work failed, in which its machine can be powered off.
 var failedNodes = map[node.State]bool{
 	node.Manageable: true, node.Available: true, node.Active: true, node.InspectFailed: true, node.CleanFailed: true,

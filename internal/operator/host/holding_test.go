@@ -192,13 +192,62 @@ func TestHostThatWaitsForASlotIsHeldOffAndKeepsItsPlace(t *testing.T) {
 				t.Errorf("powered on %t, queued at %v; want it off, and queued at %v still", h.Status.PoweredOn, got, since)
 			}
 			l.does("web", effects, "soft power off")
-			l.says("web", v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.QueuedReason)
 
 			l.free(other)
-			l.pass(second) // it asks first, but it came later
-			if got := l.host(second).Status.Provisioning.State; got != tt.state {
-				t.Errorf("%s went first, to state %q", second, got)
+			if tt.state == v1alpha1.StateProvisioned {
+				l.says("web", v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.QueuedReason)
+				l.pass(second) // it asks first, but it came later
+				if got := l.host(second).Status.Provisioning.State; got != tt.state {
+					t.Errorf("%s went first, to state %q", second, got)
+				}
+				l.until("web", "at work", func(*v1alpha1.BareMetalHost) bool { return l.count("web", tt.request) == asked+1 })
+				return
 			}
+			// Nothing begins on a free host that is held, and it keeps nobody from the slot.
+			before := l.count(second, tt.request)
+			l.rests("web", tt.state)
+			l.until(second, "at work", func(*v1alpha1.BareMetalHost) bool { return l.count(second, tt.request) == before+1 })
+			l.does("web", effects, "soft power off")
+			l.until(second, "at rest without its slot", func(h *v1alpha1.BareMetalHost) bool {
+				return h.Status.Provisioning.State == v1alpha1.StateProvisioned || h.Status.Provisioning.State == v1alpha1.StateAvailable
+			})
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, testHold) })
+			l.until("web", "at work", func(*v1alpha1.BareMetalHost) bool { return l.count("web", tt.request) == asked+1 })
+		})
+	}
+}
+
+func TestNothingBeginsOnAFreeHostThatIsHeldOff(t *testing.T) {
+	for name, tt := range map[string]struct {
+		begin   func(*v1alpha1.BareMetalHost)
+		request string
+	}{
+		"a deployment": {withImage, "deploy"},
+		"another inspection": {func(h *v1alpha1.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.InspectAnnotation, "")
+		}, "inspect"},
+		"volumes": {func(h *v1alpha1.BareMetalHost) {
+			h.Spec.RAID = &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{{Level: "1"}}}
+		}, "clean"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", nil)
+			l.powered("web", true)
+			l.rests("web", v1alpha1.StateAvailable)
+			effects, asked := len(l.effects("web")), l.count("web", tt.request)
+			l.edit("web", func(h *v1alpha1.BareMetalHost) {
+				metav1.SetMetaDataAnnotation(&h.ObjectMeta, testHold, "1")
+				tt.begin(h)
+			})
+			l.heldOff("web")
+			l.rests("web", v1alpha1.StateAvailable)
+			l.does("web", effects, "soft power off")
+			h := l.host("web")
+			if got := conditionOf(h.Status.Conditions, v1alpha1.ProgressingCondition).Message; !strings.Contains(got, testHold) || !strings.Contains(got, "begins when") {
+				t.Errorf("Progressing says %q, want who holds the host, and that what is asked for waits", got)
+			}
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, testHold) })
 			l.until("web", "at work", func(*v1alpha1.BareMetalHost) bool { return l.count("web", tt.request) == asked+1 })
 		})
 	}

@@ -94,8 +94,8 @@ func TestNoRecordOfAHoldIsStoredWhenAMachineIsPoweredOn(t *testing.T) {
 		"another image":   {true, func(h *v1alpha1.BareMetalHost) { h.Spec.Image = testImage("b") }, false, askUndeploy},
 		"removed":         {true, func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil }, false, askUndeploy},
 		"detached":        {true, detached(""), false, "delete"},
-		"deployed":        {false, withImage, false, askDeploy},
-		"inspected again": {false, func(h *v1alpha1.BareMetalHost) { h.Annotations[v1alpha1.InspectAnnotation] = "" }, false, askInspect},
+		"deployed":        {false, func(h *v1alpha1.BareMetalHost) { freed(h); withImage(h) }, false, askDeploy},
+		"inspected again": {false, func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{v1alpha1.InspectAnnotation: ""} }, false, askInspect},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLife(t, nil)
@@ -300,6 +300,28 @@ func (l *life) wholeLife(name string) {
 	l.rests(name, v1alpha1.StateProvisioned)
 	l.remove(l.host(name))
 	l.gone(name)
+}
+
+// TestNothingIsDoneTwiceWhenEveryWriteConflictsOnce has somebody else be faster once at each version of
+// each object.
+func TestNothingIsDoneTwiceWhenEveryWriteConflictsOnce(t *testing.T) {
+	lived := func(conflicts bool) (effects []string, refused int) {
+		l, tried := slowLife(t), map[string]bool{}
+		l.refusing(func(w write) bool {
+			version := fmt.Sprintf("%T %s %s %t", w.obj, w.obj.GetName(), w.obj.GetResourceVersion(), w.status)
+			refuses := conflicts && !tried[version]
+			if tried[version] = true; refuses {
+				refused++
+			}
+			return refuses
+		})
+		l.wholeLife("web")
+		return slices.CompactFunc(l.effects("web"), func(a, b string) bool { return a == b && a == "soft power off" }), refused
+	}
+	want, _ := lived(false)
+	if got, refused := lived(true); !slices.Equal(got, want) || refused < 20 {
+		t.Errorf("%d writes were refused, and asked of the machine: %q, want %q", refused, got, want)
+	}
 }
 
 // TestNothingIsDoneTwiceWhicheverWriteIsRefused refuses each write of a whole life in its turn.

@@ -24,6 +24,11 @@ func failedUpdate(problem string) *updatePending {
 	return pendingUpdate(v1alpha1.UpdateFailedReason, "%s", capitalized(problem))
 }
 
+// blockedByHolds is the condition of a host that is held off by such annotations.
+func blockedByHolds(c changes, holds string) *updatePending {
+	return pendingUpdate(v1alpha1.UpdateBlockedByFencingReason, "%s waits until the host is not held powered off any more by %s", capitalized(c.names()), holds)
+}
+
 // settledUpdate is the condition when nothing waits. Hosts whose BIOS settings and firmware
 // nobody can change do not have it.
 func settledUpdate(c changes) *updatePending {
