@@ -1,10 +1,13 @@
 package operator_test
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
@@ -151,6 +155,66 @@ func TestHostsGoOnAfterTheAPIServerWasAway(t *testing.T) {
 		"used": {"inspect": 1, "deploy": 1, "undeploy": 0},
 		"late": {"inspect": 1, "deploy": 0},
 	} {
+		for verb, want := range verbs {
+			if got := b.count(name, verb); got != want {
+				t.Errorf("%s was asked of %s %d times, want %d; all: %q", verb, name, got, want, b.asked(name))
+			}
+		}
+	}
+}
+
+// The outage lasts longer than the lease of the operator, which then has to end: another one may lead. Its
+// successor goes on where it was.
+func TestHostsGoOnAfterAnOutageThatOutlastedTheLease(t *testing.T) {
+	t.Parallel()
+	config := plane.Config(t)
+	api, through := startForwarder(t, config)
+	b := newIdleBenchOn(t, config)
+	b.engine = demo.New(demo.Options{Durations: map[demo.Verb]time.Duration{demo.VerbDeploy: 2 * time.Second}})
+	run := func(config *rest.Config) <-chan error {
+		op, err := operator.New(operator.Options{
+			Config: config, Engine: b.engine, Namespaces: []string{b.namespace}, PollInterval: 100 * time.Millisecond,
+			LeaderElection: true, LeaderElectionNamespace: b.namespace, Controllers: []string{operator.GroupHost},
+			LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: time.Second,
+			Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		var running sync.WaitGroup
+		running.Go(func() { ended <- op.Run(ctx) })
+		t.Cleanup(func() {
+			cancel()
+			running.Wait()
+		})
+		return ended
+	}
+	first := run(through)
+	b.bmcHost("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = image("https://images/os.qcow2") })
+	b.inState("web", v1alpha1.StateProvisioning)
+	b.eventually("the deployment", func() string {
+		if n := b.count("web", "deploy"); n != 1 {
+			return fmt.Sprintf("%d deployments", n)
+		}
+		return ""
+	})
+	api.set(true)
+	select {
+	case err := <-first:
+		if err == nil || !strings.Contains(err.Error(), "was lost") {
+			t.Errorf("the operator that lost its lease ended with %v", err)
+		}
+	case <-time.After(testTimeout):
+		t.Fatal("an operator without its lease goes on")
+	}
+	late := b.bmcHost("late", nil)
+	run(config)
+	b.inState("web", v1alpha1.StateProvisioned)
+	b.poweredOn("web")
+	b.inState(late.Name, v1alpha1.StateAvailable)
+	for name, verbs := range map[string]map[string]int{"web": {"inspect": 1, "deploy": 1, "undeploy": 0}, "late": {"inspect": 1}} {
 		for verb, want := range verbs {
 			if got := b.count(name, verb); got != want {
 				t.Errorf("%s was asked of %s %d times, want %d; all: %q", verb, name, got, want, b.asked(name))
