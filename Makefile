@@ -53,7 +53,7 @@ CONTROLLERS_autoscale := cluster/autoscale
 # The helm chart, whose kinds and roles are copies of those in config.
 CHART := charts/ingot
 # Where "make generate" writes.
-GENERATED := config/crd config/rbac config/webhook $(CHART)/crds $(CHART)/rbac $(CHART)/admission docs/api.md docs/status.md ':(glob)**/zz_generated*'
+GENERATED := config/crd config/rbac config/webhook $(CHART)/crds $(CHART)/rbac $(CHART)/admission $(CHART)/webhook docs/api.md docs/status.md ':(glob)**/zz_generated*'
 
 .PHONY: help
 help: ## List the targets
@@ -209,9 +209,10 @@ generate: ## Generate deep copies, CRDs, roles and documentation
 		$(foreach p,$(or $(CONTROLLERS_$(c)),operator/$(c)),paths=./internal/$(p)/...) output:rbac:dir=config/rbac/$(c) || exit; )
 	$(TOOL) controller-gen rbac:roleName=ingot-webhook webhook paths=./internal/webhook/... \
 		output:rbac:dir=config/rbac/webhook output:webhook:dir=config/webhook
-	@rm -f $(CHART)/crds/*.yaml $(CHART)/rbac/*.yaml $(CHART)/admission/*.yaml
+	@rm -f $(CHART)/crds/*.yaml $(CHART)/rbac/*.yaml $(CHART)/admission/*.yaml $(CHART)/webhook/*.yaml
 	cp config/crd/*_*.yaml $(CHART)/crds/
 	@mkdir -p $(CHART)/admission && cp config/admission/*_policy.yaml $(CHART)/admission/
+	@mkdir -p $(CHART)/webhook && cp config/webhook/manifests.yaml config/webhook/deletion_patch.yaml $(CHART)/webhook/
 	@for d in $(CONTROLLERS) clusterapi metrics users webhook; do for f in config/rbac/$$d/*.yaml; do case $$f in */kustomization.yaml) ;; \
 		*) cp $$f $(CHART)/rbac/$$d-$$(basename $$f) || exit ;; esac; done; done
 	go generate ./...

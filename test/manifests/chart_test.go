@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,7 +61,61 @@ func TestTheChartWithEverythingSwitchedOnIsAcceptedByTheAPIServer(t *testing.T) 
 		"engine.nodeSelector.rack=r1", "engine.tolerations[0].operator=Exists", "imagePullSecrets[0].name=registry",
 		"pxeFilter.enabled=true", "pxeFilter.serve={idle,cleaning}", "pxeFilter.dnsmasq.image=dnsmasq:1", "pxeFilter.dnsmasq.config=port=0",
 		"operator.cluster.enabled=true", "operator.remediation.enabled=true", "operator.autoscale.enabled=true", "admissionPolicies.enabled=true",
+		"webhooks.enabled=true", "webhooks.replicas=3", "webhooks.certSecret=webhook", "webhooks.extraArgs={--log-format=json}",
+		`webhooks.annotations.cert-manager\.io/inject-ca-from=ingot-system/webhook`,
 	), true)
+}
+
+// TestTheChartHasTheWebhooksOfTheManifests holds whatever the namespace is, apart from that in their addresses.
+func TestTheChartHasTheWebhooksOfTheManifests(t *testing.T) {
+	of := func(all []*unstructured.Unstructured) map[string]any {
+		found := map[string]any{}
+		for _, obj := range all {
+			switch kind := obj.GetKind(); {
+			case kind == "Deployment" && obj.GetName() == "ingot-webhook":
+				spec, _, err := unstructured.NestedMap(obj.Object, "spec", "template", "spec")
+				if err != nil {
+					t.Fatal(err)
+				}
+				delete(spec, "containers")
+				found[kind] = spec
+			case kind == "ValidatingWebhookConfiguration":
+				checks, _, err := unstructured.NestedSlice(obj.Object, "webhooks")
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, check := range checks { // their order means nothing
+					fields, _ := check.(map[string]any)
+					found[fmt.Sprint(fields["name"])] = check
+				}
+				found[kind] = obj.GetName()
+			case kind == "Service" && obj.GetName() == "ingot-webhook":
+				found[kind] = obj.Object
+			}
+		}
+		return found
+	}
+	if diff := cmp.Diff(of(kustomized(t, "webhook")), of(rendered(t, namespace, "webhooks.enabled=true"))); diff != "" {
+		t.Errorf("config/webhook and chart differ (-config +chart):\n%s", diff)
+	}
+	isAccepted(t, rendered(t, namespace, "webhooks.enabled=true"), false)
+	want := commands(t, kustomized(t, "webhook"))["ingot-webhook"]
+	for where, values := range map[string][]string{namespace: nil, "elsewhere": {"operator.watchNamespaces={racks,lab}"}} {
+		all := rendered(t, where, append(values, "webhooks.enabled=true")...)
+		expected := slices.Insert(slices.Clone(want), 3, "--webhook-namespace="+where)
+		if where == "elsewhere" {
+			expected = append(expected, "--namespace=racks,lab")
+		}
+		if diff := cmp.Diff(expected, commands(t, all)["ingot-webhook"]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", where, diff)
+		}
+		for _, obj := range all {
+			unstructured.RemoveNestedField(obj.Object, "spec", "conversion")
+			if text, err := obj.MarshalJSON(); err != nil || where != namespace && strings.Contains(string(text), namespace) {
+				t.Errorf("%s %s names another namespace, %v", obj.GetKind(), obj.GetName(), err)
+			}
+		}
+	}
 }
 
 // TestTheChartHasTheKindsAndRolesOfTheManifests holds whatever the namespace is.

@@ -162,7 +162,7 @@ func may(t *testing.T, admin client.Client, user string, right authorizationv1.R
 // in one with it.
 func TestNotesSayThatClusterAPIIsMissing(t *testing.T) {
 	t.Parallel()
-	const needed, missing = "need Cluster API", "does not have the kinds of Cluster API"
+	const needed, missing, unread = "need Cluster API", "does not have the kinds of Cluster API", "webhooks.enabled is not set"
 	server := controlplane.StartPlaneForTest(t, controlplane.TestOptions{})
 	notes := func(values ...string) string {
 		args := []string{"install", "ingot", chart(t), "--kubeconfig", server.Kubeconfig(), "--namespace", namespace, "--dry-run=server"}
@@ -180,6 +180,15 @@ func TestNotesSayThatClusterAPIIsMissing(t *testing.T) {
 	}
 	if text := notes(forClusterAPI...); !strings.Contains(text, "cluster, remediation, autoscale: these "+needed) || !strings.Contains(text, missing) {
 		t.Errorf("without Cluster API: %s", text)
+	}
+	if text := notes(); strings.Contains(text, unread) {
+		t.Errorf("without kinds that are converted: %s", text)
+	}
+	if text := notes(forClusterAPI...); !strings.Contains(text, unread) {
+		t.Errorf("without the webhook that converts kinds: %s", text)
+	}
+	if text := notes(append(forClusterAPI, "webhooks.enabled=true")...); strings.Contains(text, unread) {
+		t.Errorf("with the webhook that converts kinds: %s", text)
 	}
 	admin := as(t, server.Config(), "")
 	if err := admin.Create(t.Context(), parsed(t, machines)); err != nil {
