@@ -23,7 +23,7 @@ const (
 	// made anew. That takes minutes, during which the driver waits for others to appear.
 	killsPerVolume = 4
 	// leastPlaces is how many different places of operators have to be hit.
-	leastPlaces = 100
+	leastPlaces = 300
 )
 
 // hostKills is where the operators and engines of hosts were killed.
