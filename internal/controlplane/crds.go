@@ -22,7 +22,7 @@ const (
 	// fieldOwner owns the fields of the CRDs in server-side apply.
 	fieldOwner = client.FieldOwner("ingot")
 	// applyTimeout is how long it may take until the API server serves new kinds.
-	applyTimeout = 30 * time.Second
+	applyTimeout = 2 * time.Minute
 	crdKind      = "CustomResourceDefinition"
 )
 

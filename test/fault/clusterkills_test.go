@@ -52,7 +52,7 @@ func TestClustersSurviveTheDeathOfTheirOperator(t *testing.T) {
 		more = isWorthwhile(began, before, k.hit(), k.left(), end)
 	}
 	if !t.Failed() {
-		k.print(t, seed)
+		k.report(t, seed)
 	}
 }
 
@@ -101,12 +101,12 @@ func (k clusterKills) left() (n int) {
 	return n
 }
 
-// print tells where operators were killed and where not.
-func (k clusterKills) print(t *testing.T, seed uint64) {
+// report tells where operators were killed and where not.
+func (k clusterKills) report(t *testing.T, seed uint64) {
 	t.Helper()
 	kills := 0
 	for _, s := range clusterShapes {
-		k[s.name].print(fmt.Sprintf("%-13s ", s.name))
+		k[s.name].report(fmt.Sprintf("%-13s ", s.name))
 		kills += k[s.name].kills
 	}
 	hit, left := k.hit(), k.left()

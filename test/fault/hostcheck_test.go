@@ -62,8 +62,18 @@ func (l *hostLife) checkHostEnd() {
 			l.t.Errorf("the machine of the deleted host is %s, with the disks %v", now.PowerState, now.Disks)
 		}
 	}
+	if l.shape.discovered && l.shape.vendor != "" {
+		l.checkOther()
+	}
+	for _, text := range l.calls.shared() {
+		l.t.Error(text)
+	}
 	l.engine.stop()
-	for _, line := range slices.Concat(l.engine.panics(), l.operator.panics()) {
+	panics := l.engine.panics()
+	for _, p := range l.places {
+		panics = append(panics, p.operator.panics()...)
+	}
+	for _, line := range panics {
 		l.t.Error(line)
 	}
 	l.checkNoWork()

@@ -17,8 +17,13 @@ import (
 const (
 	// hostsPerShape is how many hosts with the same kind of machine live at the same time.
 	hostsPerShape = 2
+	// hostTime is how many times longer than -seconds operators may be killed. Engines are killed after that.
+	hostTime = 3
+	// killsPerVolume is how often an engine is killed in the life of a host with volumes, which may then have to be
+	// made anew. That takes minutes, during which the driver waits for others to appear.
+	killsPerVolume = 4
 	// leastPlaces is how many different places of operators have to be hit.
-	leastPlaces = 100
+	leastPlaces = 300
 )
 
 // hostKills is where the operators and engines of hosts were killed.
@@ -34,7 +39,10 @@ type hostKills struct {
 func TestHostsSurviveTheDeathOfTheirOperatorAndTheirEngine(t *testing.T) {
 	seed := cmp.Or(*seed, uint64(time.Now().UnixNano())%1_000_000)
 	fmt.Printf("seed %d; to repeat the choices: make fault SEED=%d SECONDS=%d RUN=%s\n", seed, seed, *seconds, t.Name())
-	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	var clusters []*rest.Config
+	for range placeNames {
+		clusters = append(clusters, controlplane.StartForTest(t, controlplane.TestOptions{}))
+	}
 	k := &hostKills{hits: &hits{names: map[string]bool{}, known: map[string][]step{}}, places: map[string]*places{}}
 	for _, s := range hostShapes {
 		k.places[s.name] = newPlaces()
@@ -43,34 +51,31 @@ func TestHostsSurviveTheDeathOfTheirOperatorAndTheirEngine(t *testing.T) {
 		for i, s := range hostShapes {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
-				k.killAll(t, config, s, seed+uint64(i)<<32)
+				k.killAll(t, clusters, s, seed+uint64(i)<<32)
 			})
 		}
 	})
-	k.print(t, seed)
+	k.report(t, seed)
 }
 
 // killAll kills the operators and engines of hosts with a kind of machine.
-func (k *hostKills) killAll(t *testing.T, config *rest.Config, s shape, seed uint64) {
+func (k *hostKills) killAll(t *testing.T, clusters []*rest.Config, s shape, seed uint64) {
 	t.Helper()
-	// The rest of the time is for engines.
-	end := time.Now().Add(time.Duration(*seconds) * time.Second * 2 / 3)
+	end := time.Now().Add(time.Duration(*seconds*hostTime) * time.Second)
 	p := k.places[s.name]
 	round(t, "undisturbed", 1, func(t *testing.T, _ int) {
 		t.Helper()
-		l := startHostLife(t, config, s, nil, nil)
+		l := startHostLife(t, clusters, s, nil, nil)
 		l.liveAsHost()
 		k.learn(l.life)
-		p.learn(l.writes)
+		l.learn(p)
 	})
 	for number, more := 1, true; !t.Failed() && more; number++ {
 		began, before := time.Now(), p.hit()
-		k.killOperators(t, config, s, rand.New(rand.NewPCG(seed, uint64(number))), number)
+		k.killOperators(t, clusters, s, rand.New(rand.NewPCG(seed, uint64(number))), number)
 		more = isWorthwhile(began, before, p.hit(), len(p.open()), end)
 	}
-	if !s.volumes { // each attempt at which takes minutes
-		k.killEngines(t, config, s, seed)
-	}
+	k.killEngines(t, clusters, s, seed)
 }
 
 // round leads so many hosts through their life at the same time.
@@ -90,38 +95,41 @@ func round(t *testing.T, name string, hosts int, live func(t *testing.T, host in
 }
 
 // killOperators shares the places that were not hit yet between hosts.
-func (k *hostKills) killOperators(t *testing.T, config *rest.Config, s shape, r *rand.Rand, number int) {
+func (k *hostKills) killOperators(t *testing.T, clusters []*rest.Config, s shape, r *rand.Rand, number int) {
 	t.Helper()
 	shares := k.places[s.name].share(r, hostsPerShape, func(string) int { return 0 })
 	round(t, fmt.Sprint("operator, round ", number), hostsPerShape, func(t *testing.T, host int) {
 		t.Helper()
-		l := startHostLife(t, config, s, nil, shares[host])
-		defer k.places[s.name].learn(l.writes)
+		l := startHostLife(t, clusters, s, nil, shares[host])
+		defer l.learn(k.places[s.name])
 		l.liveAsHost()
 	})
 }
 
 // killEngines leads hosts through their life once more.
-func (k *hostKills) killEngines(t *testing.T, config *rest.Config, s shape, seed uint64) {
+func (k *hostKills) killEngines(t *testing.T, clusters []*rest.Config, s shape, seed uint64) {
 	t.Helper()
-	k.hits.mu.Lock()
-	steps := k.hits.known[s.name]
-	k.hits.mu.Unlock()
+	k.mu.Lock()
+	steps := k.known[s.name]
+	k.mu.Unlock()
 	var points [hostsPerShape][]killPoint
-	chosen := map[string]int{}
+	chosen, most := map[string]int{}, killsPerLife
+	if s.volumes {
+		most = killsPerVolume
+	}
 	for host := range points {
-		points[host] = chooseKillPoints(rand.New(rand.NewPCG(seed, uint64(100+host))), steps, chosen, killsPerLife)
+		points[host] = chooseKillPoints(rand.New(rand.NewPCG(seed, uint64(100+host))), steps, chosen, most)
 	}
 	round(t, "engine", hostsPerShape, func(t *testing.T, host int) {
 		t.Helper()
-		l := startHostLife(t, config, s, points[host], nil)
+		l := startHostLife(t, clusters, s, points[host], nil)
 		defer k.add(l.life, 1)
 		l.liveAsHost()
 	})
 }
 
-// print tells where operators and engines were killed and where not.
-func (k *hostKills) print(t *testing.T, seed uint64) {
+// report tells where operators and engines were killed and where not.
+func (k *hostKills) report(t *testing.T, seed uint64) {
 	t.Helper()
 	for _, line := range k.lines {
 		fmt.Println(line)
@@ -129,7 +137,7 @@ func (k *hostKills) print(t *testing.T, seed uint64) {
 	kills, hit, left := 0, 0, 0
 	for _, s := range hostShapes {
 		p := k.places[s.name]
-		p.print(fmt.Sprintf("%-12s ", s.name))
+		p.report(fmt.Sprintf("%-12s ", s.name))
 		kills, hit, left = kills+p.kills, hit+p.hit(), left+len(p.open())
 	}
 	fmt.Printf("seed %d: operators were killed %d times, at %d places; %d were never hit. Engines were killed %d times, at %d different steps\n",

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,12 +25,12 @@ import (
 // and an operator that die now and then.
 type hostLife struct {
 	*life
-	kube     client.Client
-	host     client.ObjectKey
-	writes   *writes
-	proofs   *proofs
-	operator *mortalOperator
-	marks    []hostMark // where the machine's log was, step by step
+	*hostPlace // where the host is now
+	places     []*hostPlace
+	host       client.ObjectKey
+	proofs     *proofs
+	calls      *engineCalls // of the operators of all places
+	marks      []hostMark   // where the machine's log was, step by step
 }
 
 // hostMark is a step of a host's life, by the number of the last effect before it.
@@ -47,6 +46,8 @@ const discoveryPoll = 5 * time.Second
 // volumes takes minutes, during which the driver waits for others to appear.
 var hostShapes = []shape{
 	shapes[0], shapes[len(shapes)-1],
+	{name: "dell-discovered", vendor: "dell", driver: "redfish", boot: "redfish-virtual-media", discovered: true},
+	{name: "dell-moved", vendor: "dell", driver: "redfish", boot: "redfish-virtual-media", moves: true},
 	{name: "dell-volumes", vendor: "dell", driver: "redfish", boot: "redfish-virtual-media", volumes: true},
 }
 
@@ -59,6 +60,8 @@ func kubeClient(t *testing.T, config *rest.Config) client.Client {
 			t.Fatal(err)
 		}
 	}
+	config = rest.CopyConfig(config)
+	config.WarningHandler = rest.NoWarnings{} // about names of finalizers, which are copied with hosts
 	kube, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
@@ -66,24 +69,17 @@ func kubeClient(t *testing.T, config *rest.Config) client.Client {
 	return kube
 }
 
-// startHostLife starts everything, in a namespace of its own.
-func startHostLife(t *testing.T, config *rest.Config, s shape, engineAt []killPoint, operatorAt kills) *hostLife {
+// startHostLife starts everything, in a namespace of its own: in the second cluster too, if the host is to move there.
+func startHostLife(t *testing.T, clusters []*rest.Config, s shape, engineAt []killPoint, operatorAt kills) *hostLife {
 	t.Helper()
-	l := &hostLife{life: startLife(t, s, engineAt), kube: kubeClient(t, config), writes: killAt(operatorAt), proofs: &proofs{}}
-	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "host-"}}
-	if err := l.kube.Create(t.Context(), space); err != nil {
-		t.Fatal(err)
+	l := &hostLife{life: startLife(t, s, engineAt), proofs: &proofs{}, calls: &engineCalls{}}
+	if !s.moves {
+		clusters = clusters[:1]
 	}
-	l.host.Namespace = space.Name
-	proxy := newKubeProxy(t, config, l.writes, hostNames{l.kube, space.Name}.name)
-	proxy.around = l.proofs.around
-	proxy.Start()
-	l.operator = startMortalOperator(t, proxy, "--engine", l.api.url, "--namespace", space.Name)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("writes of the operator:\n%s\nthe host: %+v", strings.Join(l.writes.written(), "\n"), l.read())
-		}
-	})
+	for i, config := range clusters {
+		l.places = append(l.places, l.startPlace(placeNames[i], config, operatorAt))
+	}
+	l.hostPlace = l.places[0]
 	return l
 }
 
@@ -91,13 +87,12 @@ func startHostLife(t *testing.T, config *rest.Config, s shape, engineAt []killPo
 func (l *hostLife) liveAsHost() {
 	l.t.Helper()
 	l.mark("registration")
-	if l.shape.vendor == "" {
+	if l.shape.discovered {
 		l.discover()
 	} else {
 		l.registerHost()
 	}
-	h := l.reaches(v1alpha1.StateAvailable)
-	l.uuid = h.Status.Provisioning.ID
+	l.reaches(v1alpha1.StateAvailable)
 	if !l.shape.volumes {
 		l.checkPrepared()
 		l.use()
@@ -108,10 +103,36 @@ func (l *hostLife) liveAsHost() {
 	l.checkHostEnd()
 }
 
-// use deploys the host, and removes what is deployed.
+// use deploys the host, and does with it what its shape can.
 func (l *hostLife) use() {
 	l.t.Helper()
 	l.mark("deployment")
+	l.deploy()
+	s := l.shape
+	for _, step := range []struct {
+		name string
+		can  bool
+		do   func()
+	}{
+		{"live update", s.updates != nil, l.updateInUse},
+		{"takeover", s.discovered && s.vendor != "", l.takeOver},
+		{"detachment", s.moves, l.detach},
+		{"move", s.moves, l.move},
+		{"move back", s.moves, l.moveDetached},
+		// Nobody could power the machine without a BMC, and boot it for cleaning.
+		{"hold", s.vendor != "", l.hold},
+		{"removal", s.vendor != "", l.remove},
+	} {
+		if step.can {
+			l.mark(step.name)
+			step.do()
+		}
+	}
+}
+
+// deploy deploys the image on the host.
+func (l *hostLife) deploy() {
+	l.t.Helper()
 	raw := "raw"
 	l.change(func(h *v1alpha1.BareMetalHost) {
 		h.Spec.Online = true
@@ -121,15 +142,13 @@ func (l *hostLife) use() {
 		l.t.Errorf("the architecture is %q, want that of the hardware %+v", h.Spec.Architecture, h.Status.HardwareDetails)
 	}
 	l.runs()
-	if l.shape.vendor != "" { // nobody could power the other one, and boot it for cleaning
-		l.mark("live update")
-		l.updateInUse()
-		l.mark("hold")
-		l.hold()
-		l.mark("removal")
-		l.change(func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
-		l.reaches(v1alpha1.StateAvailable)
-	}
+}
+
+// remove removes what is deployed.
+func (l *hostLife) remove() {
+	l.t.Helper()
+	l.change(func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+	l.reaches(v1alpha1.StateAvailable)
 }
 
 func (l *hostLife) mark(step string) {
@@ -141,46 +160,44 @@ func (l *hostLife) mark(step string) {
 func (l *hostLife) registerHost() {
 	l.t.Helper()
 	l.host.Name = "web"
-	seen := l.machine.observe()
-	address, err := url.Parse(seen.URL)
+	l.create(l.secret())
+	l.create(&v1alpha1.BareMetalHost{
+		ObjectMeta: l.meta(),
+		Spec:       v1alpha1.BareMetalHostSpec{Online: true, BootMACAddress: l.machine.observe().BootMAC, BMC: l.bmcOf(l.machine), RAID: l.volumes()},
+	})
+	if l.shape.updates != nil {
+		l.create(l.settingsOf(hostSettings(l.shape)[:1]))
+	}
+}
+
+// secret is that of the BMC.
+func (l *hostLife) secret() *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.host.Namespace, Name: "web-bmc"},
+		StringData: map[string]string{"username": bmcUser, "password": bmcPassword},
+	}
+}
+
+// bmcOf is how a host reaches the BMC of a machine.
+func (l *hostLife) bmcOf(m *lifeMachine) v1alpha1.BMCDetails {
+	l.t.Helper()
+	address, err := url.Parse(m.observe().URL)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	wanted := []client.Object{
-		&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: l.host.Namespace, Name: "web-bmc"},
-			StringData: map[string]string{"username": bmcUser, "password": bmcPassword},
-		},
-		&v1alpha1.BareMetalHost{
-			ObjectMeta: metav1.ObjectMeta{Namespace: l.host.Namespace, Name: l.host.Name},
-			Spec: v1alpha1.BareMetalHostSpec{Online: true, BootMACAddress: seen.BootMAC, BMC: v1alpha1.BMCDetails{
-				Address: "redfish-virtualmedia://" + address.Host, CredentialsName: "web-bmc", DisableCertificateVerification: true,
-			}, RAID: l.volumes()},
-		},
-	}
-	if !l.shape.volumes {
-		wanted = append(wanted, l.settingsOf(hostSettings(l.shape)[:1]))
-	}
-	for _, object := range wanted {
-		if err := l.kube.Create(l.t.Context(), object); err != nil {
-			l.t.Fatal(err)
-		}
-	}
+	return v1alpha1.BMCDetails{Address: "redfish-virtualmedia://" + address.Host, CredentialsName: "web-bmc", DisableCertificateVerification: true}
 }
 
 // discover lets unknown machines become hosts, and waits for the one that there is.
 func (l *hostLife) discover() {
 	l.t.Helper()
-	err := l.kube.Create(l.t.Context(), &discoveryv1.BareMetalHostDiscovery{
+	l.create(&discoveryv1.BareMetalHostDiscovery{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.host.Namespace, Name: "all"},
 		Spec: discoveryv1.BareMetalHostDiscoverySpec{
 			ResourceNameTemplate: discoveryv1.ResourceNameTemplate{Prefix: "node-", HardwareDetails: discoveryv1.DetailSerialNumber},
 			PollInterval:         metav1.Duration{Duration: discoveryPoll},
 		},
 	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
 	process.Eventually(l.t, stateWithin, "the machine to become a host", func() bool {
 		l.check()
 		var hosts v1alpha1.BareMetalHostList
@@ -196,7 +213,17 @@ func (l *hostLife) discover() {
 func (l *hostLife) check() {
 	l.t.Helper()
 	l.engine.check()
-	l.operator.check()
+	for _, p := range l.places {
+		p.operator.check()
+	}
+}
+
+// create creates an object where the host is.
+func (l *hostLife) create(object client.Object) {
+	l.t.Helper()
+	if err := l.kube.Create(l.t.Context(), object); err != nil {
+		l.t.Fatal(err)
+	}
 }
 
 // read returns the host, nil when it does not exist.
@@ -212,11 +239,11 @@ func (l *hostLife) read() *v1alpha1.BareMetalHost {
 	return &h
 }
 
-// reaches waits until the host is in a state without an error, and powered on if it can be.
+// reaches waits until the host is in a state without an error, and powered on if it has a BMC.
 func (l *hostLife) reaches(state v1alpha1.ProvisioningState) *v1alpha1.BareMetalHost {
 	l.t.Helper()
 	return l.becomes(string(state), func(h *v1alpha1.BareMetalHost) bool {
-		powered := h.Status.PoweredOn || l.shape.vendor == ""
+		powered := h.Status.PoweredOn || !h.HasBMC()
 		return h.Status.Provisioning.State == state && powered && h.Status.ErrorType == ""
 	})
 }
@@ -234,9 +261,8 @@ func (l *hostLife) becomes(what string, is func(*v1alpha1.BareMetalHost) bool) (
 			last = now
 			l.note("%s", now)
 		}
-		if l.uuid = h.Status.Provisioning.ID; l.shape.vendor == "" && l.uuid != "" && l.needsAStart(l.show()) {
-			l.note("the machine is started by hand")
-			l.machine.bootByHand()
+		if l.uuid = h.Status.Provisioning.ID; l.byHand && l.uuid != "" {
+			l.startByHand(l.show())
 		}
 		return is(h)
 	})
@@ -266,6 +292,13 @@ func (l *hostLife) edit(object client.Object, change func()) {
 // delete deletes the host and waits until it and its node are gone.
 func (l *hostLife) delete() {
 	l.t.Helper()
+	l.deleteHost()
+	l.losesNode(l.uuid)
+}
+
+// deleteHost deletes the host and waits until it is gone.
+func (l *hostLife) deleteHost() {
+	l.t.Helper()
 	if err := l.kube.Delete(l.t.Context(), l.read()); err != nil {
 		l.t.Fatal(err)
 	}
@@ -273,8 +306,14 @@ func (l *hostLife) delete() {
 		l.check()
 		return l.read() == nil
 	})
-	process.Eventually(l.t, stateWithin, "its node to be gone", func() bool {
+}
+
+// losesNode waits until the engine does not have a node any more.
+func (l *hostLife) losesNode(uuid string) {
+	l.t.Helper()
+	process.Eventually(l.t, stateWithin, "node "+uuid+" to be gone", func() bool {
+		l.check()
 		var list struct{ Nodes []shownNode }
-		return l.api.read("/v1/nodes", &list) == nil && !slices.ContainsFunc(list.Nodes, func(n shownNode) bool { return n.UUID == l.uuid })
+		return l.api.read("/v1/nodes", &list) == nil && !slices.ContainsFunc(list.Nodes, func(n shownNode) bool { return n.UUID == uuid })
 	})
 }

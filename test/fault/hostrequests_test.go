@@ -3,6 +3,7 @@
 package fault_test
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,8 +16,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 )
 
-// fence is an annotation that keeps a host powered off.
-const fence = v1alpha1.RebootAnnotation + "/fence"
+// Annotations of two owners that keep a host powered off.
+const (
+	fence  = v1alpha1.RebootAnnotationPrefix + "fence"
+	repair = v1alpha1.RebootAnnotationPrefix + "repair"
+)
 
 // hostSettings are the settings of the BIOS that a host gets: the first in its preparation, and
 // the second while it is in use.
@@ -47,7 +51,7 @@ func (l *hostLife) meta() metav1.ObjectMeta {
 // checkPrepared looks for the setting of the preparation.
 func (l *hostLife) checkPrepared() {
 	l.t.Helper()
-	if l.shape.vendor == "" {
+	if l.shape.updates == nil {
 		return
 	}
 	if s := hostSettings(l.shape)[0]; l.machine.observe().BIOS[s.Name] != s.Value {
@@ -107,21 +111,53 @@ func (l *hostLife) compared(settings *v1alpha1.HostFirmwareSettings, components 
 	}, func(c *metav1.Condition) bool { return c == nil || c.Status != metav1.ConditionTrue })
 }
 
-// hold keeps the host powered off until that is confirmed, and releases it.
+// hold lets two owners keep the host powered off, one after the other, and release it.
 func (l *hostLife) hold() {
 	l.t.Helper()
-	l.annotate(fence)
-	l.becomes("held", func(h *v1alpha1.BareMetalHost) bool {
-		return slices.ContainsFunc(h.Status.PowerOffHolds, func(hold v1alpha1.PowerOffHold) bool { return hold.ConfirmedAt != nil })
-	})
-	if now := l.machine.observe(); now.PowerState != string(bmc.Off) {
-		l.t.Errorf("the machine of a host that is held powered off is %s", now.PowerState)
+	_, since := l.machine.effects(0)
+	for _, step := range []struct {
+		change func(annotations map[string]string)
+		owners []string // then
+	}{
+		{func(a map[string]string) { a[fence] = `{"mode": "hard"}` }, []string{fence}},
+		{func(a map[string]string) { a[repair] = "" }, []string{fence, repair}},
+		{func(a map[string]string) { delete(a, fence) }, []string{repair}},
+	} {
+		l.change(func(h *v1alpha1.BareMetalHost) {
+			if h.Annotations == nil {
+				h.Annotations = map[string]string{}
+			}
+			step.change(h.Annotations)
+		})
+		l.becomes(fmt.Sprintf("held by %q", step.owners), func(h *v1alpha1.BareMetalHost) bool { return !h.Status.PoweredOn && holds(h, step.owners) })
+		if now := l.machine.observe(); now.PowerState != string(bmc.Off) {
+			l.t.Errorf("the machine of a host that %q hold powered off is %s", step.owners, now.PowerState)
+		}
+		l.staysOff(since)
 	}
-	l.change(func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, fence) })
+	l.change(func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, repair) })
 	l.becomes("released", func(h *v1alpha1.BareMetalHost) bool {
 		return len(h.Status.PowerOffHolds) == 0 && h.Status.PoweredOn && h.Status.ErrorType == ""
 	})
 	l.runs()
+}
+
+// holds reports whether it is confirmed to these owners, and to no others, that the host is off.
+func holds(h *v1alpha1.BareMetalHost, owners []string) bool {
+	return slices.EqualFunc(h.Status.PowerOffHolds, owners, func(hold v1alpha1.PowerOffHold, key string) bool {
+		return hold.Key == key && hold.ConfirmedAt != nil
+	})
+}
+
+// staysOff looks for a machine that was powered on behind a sequence number of effects.
+func (l *hostLife) staysOff(since int64) {
+	l.t.Helper()
+	effects, _ := l.machine.effects(since)
+	for _, e := range effects {
+		if slices.Contains(poweringOn, e.Kind) {
+			l.t.Errorf("effect %d: %s of a machine that is held powered off", e.Sequence, e.Kind)
+		}
+	}
 }
 
 func (l *hostLife) annotate(key string) {

@@ -20,6 +20,7 @@ import (
 type hostNames struct {
 	kube      client.Client // past the proxy
 	namespace string
+	prefix    string // of the names
 }
 
 func (n hostNames) name(r *http.Request) string {
@@ -27,7 +28,7 @@ func (n hostNames) name(r *http.Request) string {
 	if !is {
 		return ""
 	}
-	return fmt.Sprintf("%s %s, host %s%s", a.verb, a.resource, n.state(r.Context()), changesIn(a.verb, a.body))
+	return fmt.Sprintf("%s%s %s, host %s%s", n.prefix, a.verb, a.resource, n.state(r.Context()), changesIn(a.verb, a.body))
 }
 
 // state is the provisioning state of the host, which is alone in its namespace.
@@ -57,9 +58,11 @@ func changesIn(verb string, body []byte) string {
 				State string  `json:"state"`
 				ID    *string `json:"ID"`
 			} `json:"provisioning"`
-			Operation     asking          `json:"operation"`
-			Updates       json.RawMessage `json:"updates"`
-			PowerOffHolds json.RawMessage `json:"powerOffHolds"`
+			OperationalStatus string          `json:"operationalStatus"`
+			GoodCredentials   json.RawMessage `json:"goodCredentials"`
+			Operation         asking          `json:"operation"`
+			Updates           json.RawMessage `json:"updates"`
+			PowerOffHolds     json.RawMessage `json:"powerOffHolds"`
 		} `json:"status"`
 		Metadata map[string]json.RawMessage `json:"metadata"`
 		Spec     map[string]json.RawMessage `json:"spec"`
@@ -76,6 +79,12 @@ func changesIn(verb string, body []byte) string {
 	if patch.Status.Provisioning.ID != nil {
 		changes = append(changes, "gets a node")
 	}
+	if s := patch.Status.OperationalStatus; s != "" {
+		changes = append(changes, "is "+s)
+	}
+	if patch.Status.GoodCredentials != nil {
+		changes = append(changes, "has good credentials")
+	}
 	changes = append(changes, patch.Status.Operation.change("")...)
 	changes = append(changes, updatesIn(patch.Status.Updates)...)
 	switch holds := string(patch.Status.PowerOffHolds); {
@@ -88,12 +97,26 @@ func changesIn(verb string, body []byte) string {
 		changes = append(changes, recordsHold)
 	}
 	for _, fields := range []map[string]json.RawMessage{patch.Metadata, patch.Spec} {
-		changes = append(changes, slices.Sorted(maps.Keys(fields))...)
+		for _, field := range slices.Sorted(maps.Keys(fields)) {
+			changes = append(changes, field+annotationsIn(field, fields[field]))
+		}
 	}
 	if len(changes) == 0 {
 		return ""
 	}
 	return ": " + strings.Join(changes, ", ")
+}
+
+// annotationsIn are the names of the annotations that a patch of metadata writes, behind the field's own name.
+func annotationsIn(field string, written json.RawMessage) (names string) {
+	var annotations map[string]json.RawMessage
+	if field != "annotations" || json.Unmarshal(written, &annotations) != nil {
+		return ""
+	}
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		names += " " + key[strings.LastIndexByte(key, '/')+1:]
+	}
+	return names
 }
 
 // change says what is asked for, or that it was accepted.

@@ -39,7 +39,9 @@ type life struct {
 	setting  biosSetting
 	files    map[string]string // URL of the firmware file, by component
 	attempts []*attempt
-	unknown  []string // sentences that said that the outcome is unknown
+	unknown  []string  // sentences that said that the outcome is unknown
+	byHand   bool      // nobody but a person can start the machine
+	waits    time.Time // since when the engine waits for that
 	began    time.Time
 	notes    []string
 }
@@ -68,15 +70,16 @@ var lifeSettings = []string{
 // startLife starts everything.
 func startLife(t *testing.T, s shape, points []killPoint) *life {
 	t.Helper()
-	l := &life{t: t, shape: s, uuid: uuid.NewString(), began: time.Now(), files: map[string]string{}, image: serveLifeImage(t)}
+	l := &life{t: t, shape: s, uuid: uuid.NewString(), began: time.Now(), files: map[string]string{}, image: serveLifeImage(t), byHand: s.discovered}
 	network := newLifeNetwork()
 	l.boot = "http://" + network.boot()
 	settings := append(slices.Clone(lifeSettings), "api.public_url=http://"+network.api(),
 		"boot.listen="+network.boot(), "boot.public_url="+l.boot, "boot.kernel="+redfishtest.Serve(t, "the kernel"),
 		"boot.ramdisk="+redfishtest.Serve(t, "the ramdisk"), "boot.boot_loader="+redfishtest.Serve(t, strings.Repeat("an EFI system partition ", 100)))
-	if s.vendor == "" {
+	if s.discovered {
 		settings = append(settings, "auto_discovery.enabled=true")
-	} else {
+	}
+	if s.vendor != "" {
 		l.setting = changeableSettings(s.vendor)[0]
 	}
 	database := ""
@@ -87,6 +90,9 @@ func startLife(t *testing.T, s shape, points []killPoint) *life {
 	l.api = newAPI(network.api(), patience)
 	l.engine = startMortalEngine(t, network.api(), database, points, settings...)
 	l.machine = startLifeMachine(t, s, network)
+	if s.discovered && s.vendor != "" {
+		l.machine.bootByHand()
+	}
 	for i, component := range s.updates {
 		l.files[component] = redfishtest.Serve(t, fmt.Sprintf("ingot-firmware component=%s version=%s", component, wantedVersion(i)))
 	}
@@ -261,31 +267,36 @@ func (l *life) begin(from, verb string, more map[string]any, most map[string]int
 func (l *life) rest(to string) (n lifeNode) {
 	l.t.Helper()
 	last := ""
-	var waits time.Time // since when the engine waits for a person
 	process.Eventually(l.t, stateWithin, "the node to be "+to, func() bool {
 		n = l.show()
 		if n.State != last {
 			last = n.State
 			l.note("the node is in %q (%s)", n.State, n.LastError)
 		}
-		switch {
-		case !l.needsAStart(n):
-			waits = time.Time{}
-		case waits.IsZero():
-			waits = time.Now()
-		case time.Since(waits) > time.Second:
-			l.note("the machine is started by hand")
-			l.machine.bootByHand()
-			waits = time.Time{}
-		}
+		l.startByHand(n)
 		return n.Holder == nil && (n.State == to || resting(n.State))
 	})
 	return n
 }
 
+// startByHand starts the machine when nobody else does.
+func (l *life) startByHand(n lifeNode) {
+	l.t.Helper()
+	switch {
+	case !l.needsAStart(n):
+		l.waits = time.Time{}
+	case l.waits.IsZero():
+		l.waits = time.Now()
+	case time.Since(l.waits) > time.Second:
+		l.note("the machine is started by hand")
+		l.machine.bootByHand()
+		l.waits = time.Time{}
+	}
+}
+
 // needsAStart reports whether the engine waits for a ramdisk that nobody but a person starts.
 func (l *life) needsAStart(n lifeNode) bool {
-	return l.shape.vendor == "" && strings.HasSuffix(n.State, " wait") && n.Internal["agent_url"] == nil && !l.machine.observe().inRamdisk()
+	return l.byHand && strings.HasSuffix(n.State, " wait") && n.Internal["agent_url"] == nil && !l.machine.observe().inRamdisk()
 }
 
 // resting reports whether nothing more happens in a state.

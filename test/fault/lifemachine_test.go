@@ -3,7 +3,9 @@
 package fault_test
 
 import (
+	"crypto/tls"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 	"github.com/ingot-metal/ingot/test/process"
 )
@@ -27,6 +30,10 @@ type shape struct {
 	updates []string
 	// volumes says that the host of the machine asks for volumes of its RAID controller.
 	volumes bool
+	// discovered says that nobody registers the machine: the engine finds it.
+	discovered bool
+	// moves says that the host of the machine moves to another cluster and back.
+	moves bool
 	// postgres says that the engine has a PostgreSQL database instead of SQLite.
 	postgres bool
 }
@@ -37,7 +44,7 @@ var shapes = [...]shape{
 	{name: "hpe-ipxe", vendor: "hpe", driver: "redfish", boot: "ipxe", updates: []string{"bmc"}},
 	{name: "supermicro-media", vendor: "supermicro", driver: "redfish", boot: "redfish-virtual-media", updates: []string{"bios", "bmc"}},
 	{name: "ipmi-ipxe", vendor: "dell", driver: "ipmi", boot: "ipxe", postgres: true},
-	{name: "without-bmc", driver: "manual-management"},
+	{name: "without-bmc", driver: "manual-management", discovered: true},
 }
 
 // speed is how much faster machines are than real ones. It leaves them slow enough for an
@@ -55,6 +62,7 @@ type lifeMachine struct {
 	api
 	t         *testing.T
 	authority string // file with the certificate authority of the BMC
+	number    int
 }
 
 // lives numbers the lives of this process.
@@ -76,18 +84,26 @@ func (n lifeNetwork) admin() string    { return string(n) + ".1:8098" }
 func (n lifeNetwork) machines() string { return string(n) + ".64/26" }
 func (n lifeNetwork) bmcs() string     { return string(n) + ".128/26" }
 
-// startLifeMachine starts a machine. One with a BMC is off.
+// startLifeMachine starts a machine. One with a BMC is off, and if it is one to be discovered, there is another
+// one beside it.
 func startLifeMachine(t *testing.T, s shape, network lifeNetwork) *lifeMachine {
 	t.Helper()
 	dir := t.TempDir()
 	m := &lifeMachine{t: t, api: newAPI(network.admin(), patience), authority: filepath.Join(dir, "authority.pem")}
+	machines := "1"
+	if s.discovered && s.vendor != "" {
+		machines = "2"
+	}
 	args := []string{
-		"sim", "--machines", "1", "--engine", "http://" + network.api(), "--listen", network.machines(), "--inventory-network", "10.90.0.0/16",
+		"sim", "--machines", machines, "--engine", "http://" + network.api(), "--listen", network.machines(), "--inventory-network", "10.90.0.0/16",
 		"--speed", fmt.Sprint(speed), "--boot-time", "0s", "--heartbeat", "1m", "--admin", network.admin(), "--kind", "server",
 	}
 	if s.vendor != "" {
 		args = append(args, "--bmc", s.vendor, "--bmc-network", network.bmcs(), "--bmc-ca-file", m.authority,
-			"--bmc-user", bmcUser, "--bmc-password", bmcPassword, "--off", "--boot-url", "http://"+network.boot()+"/boot.ipxe")
+			"--bmc-user", bmcUser, "--bmc-password", bmcPassword, "--off")
+	}
+	if s.vendor != "" && !s.discovered { // the others boot a ramdisk that asks no boot service
+		args = append(args, "--boot-url", "http://"+network.boot()+"/boot.ipxe")
 	}
 	p := process.Run(t, exec.Command(binary, args...), filepath.Join(dir, "machine.log"))
 	process.Eventually(t, patience, "the machine to answer", func() bool {
@@ -103,6 +119,7 @@ func startLifeMachine(t *testing.T, s shape, network lifeNetwork) *lifeMachine {
 type seen struct {
 	BootMAC    string    `json:"boot_mac"`
 	URL        string    `json:"url"` // of the BMC
+	SystemPath string    `json:"system_path"`
 	State      sim.State `json:"state"`
 	Reason     string    `json:"reason"`
 	PowerState string    `json:"power_state"`
@@ -115,9 +132,18 @@ type seen struct {
 	Components []struct{ ID, Version string }
 }
 
+func (m *lifeMachine) path() string { return fmt.Sprintf("/machines/%d", m.number) }
+
+// other is the machine beside it.
+func (m *lifeMachine) other() *lifeMachine {
+	other := *m
+	other.number = 1
+	return &other
+}
+
 func (m *lifeMachine) observe() (s seen) {
 	m.t.Helper()
-	if err := m.read("/machines/0", &s); err != nil {
+	if err := m.read(m.path(), &s); err != nil {
 		m.t.Fatal(err)
 	}
 	return s
@@ -143,7 +169,41 @@ func (s seen) inRamdisk() bool {
 }
 
 // bootByHand restarts the machine and lets it boot from the network.
-func (m *lifeMachine) bootByHand() { m.tell(m.t, http.MethodPost, "/machines/0/boot-network", nil) }
+func (m *lifeMachine) bootByHand() {
+	m.t.Helper()
+	now := m.observe()
+	if now.URL == "" {
+		m.tell(m.t, http.MethodPost, m.path()+"/boot-network", nil)
+		return
+	}
+	reset := map[string]string{string(bmc.Off): "On", string(bmc.On): "ForceRestart"}[now.PowerState]
+	if reset == "" { // it is about to be on or off
+		return
+	}
+	system := now.URL + now.SystemPath
+	m.askBMC(http.MethodPatch, system, `{"Boot": {"BootSourceOverrideTarget": "Pxe", "BootSourceOverrideEnabled": "Once"}}`)
+	m.askBMC(http.MethodPost, system+"/Actions/ComputerSystem.Reset", fmt.Sprintf(`{"ResetType": %q}`, reset))
+}
+
+// askBMC sends a request to the BMC, as somebody does who uses its web page.
+func (m *lifeMachine) askBMC(method, address, body string) {
+	m.t.Helper()
+	request, err := http.NewRequestWithContext(m.t.Context(), method, address, strings.NewReader(body))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.SetBasicAuth(bmcUser, bmcPassword)
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	answer, err := client.Do(request)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, _ := io.ReadAll(answer.Body); answer.StatusCode >= http.StatusMultipleChoices {
+		m.t.Fatalf("%s %s: %d %s", method, address, answer.StatusCode, text)
+	}
+}
 
 // effects returns what was done to the machine behind a sequence number, and the number of the
 // newest effect.
@@ -154,7 +214,7 @@ func (m *lifeMachine) effects(since int64) ([]effect.Effect, int64) {
 		Next    int64           `json:"next"`
 		Gap     bool            `json:"gap"`
 	}
-	if err := m.read(fmt.Sprintf("/machines/0/effects?since=%d", since), &log); err != nil || log.Gap {
+	if err := m.read(fmt.Sprintf("%s/effects?since=%d", m.path(), since), &log); err != nil || log.Gap {
 		m.t.Fatalf("read the effects: %v, gap: %v", err, log.Gap)
 	}
 	return log.Effects, log.Next

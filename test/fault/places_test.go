@@ -87,8 +87,8 @@ func isWorthwhile(began time.Time, before, hit, left int, end time.Time) bool {
 	return hit > before && left > 0 && time.Now().Add(time.Since(began)).Before(end)
 }
 
-// print tells where operators were killed and where not, with a prefix in each line.
-func (p *places) print(prefix string) {
+// report tells where operators were killed and where not, with a prefix in each line.
+func (p *places) report(prefix string) {
 	open := p.open()
 	for _, name := range p.known {
 		for _, here := range pointsOf(name) {
