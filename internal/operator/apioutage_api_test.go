@@ -105,6 +105,29 @@ func (f *forwarder) set(cut bool) {
 	}
 }
 
+// beginsDeployment waits until the engine was asked once to deploy a host.
+func (b *bench) beginsDeployment(name string) {
+	b.Helper()
+	b.eventually("the deployment", func() string {
+		if n := b.count(name, "deploy"); n != 1 {
+			return fmt.Sprintf("%d deployments", n)
+		}
+		return ""
+	})
+}
+
+// wereAsked checks how often verbs were asked of hosts.
+func (b *bench) wereAsked(wanted map[string]map[string]int) {
+	b.Helper()
+	for name, verbs := range wanted {
+		for verb, want := range verbs {
+			if got := b.count(name, verb); got != want {
+				b.Errorf("%s was asked of %s %d times, want %d; all: %q", verb, name, got, want, b.asked(name))
+			}
+		}
+	}
+}
+
 // The engine ends its work, and people change hosts, while the operator does not reach the API
 // server. Watches end and come back, and no work is done twice.
 func TestHostsGoOnAfterTheAPIServerWasAway(t *testing.T) {
@@ -120,12 +143,7 @@ func TestHostsGoOnAfterTheAPIServerWasAway(t *testing.T) {
 	used := b.poweredOn("used")
 	b.bmcHost("web", withImage)
 	b.inState("web", v1alpha1.StateProvisioning)
-	b.eventually("the deployment", func() string {
-		if n := b.count("web", "deploy"); n != 1 {
-			return fmt.Sprintf("%d deployments", n)
-		}
-		return ""
-	})
+	b.beginsDeployment("web")
 
 	api.set(true)
 	b.update(used, func() { used.Spec.Online = false })
@@ -150,17 +168,11 @@ func TestHostsGoOnAfterTheAPIServerWasAway(t *testing.T) {
 		}
 		return ""
 	})
-	for name, verbs := range map[string]map[string]int{
+	b.wereAsked(map[string]map[string]int{
 		"web":  {"inspect": 1, "deploy": 1, "undeploy": 0},
 		"used": {"inspect": 1, "deploy": 1, "undeploy": 0},
 		"late": {"inspect": 1, "deploy": 0},
-	} {
-		for verb, want := range verbs {
-			if got := b.count(name, verb); got != want {
-				t.Errorf("%s was asked of %s %d times, want %d; all: %q", verb, name, got, want, b.asked(name))
-			}
-		}
-	}
+	})
 }
 
 // The outage lasts longer than the lease of the operator, which then has to end: another one may lead. Its
@@ -194,12 +206,7 @@ func TestHostsGoOnAfterAnOutageThatOutlastedTheLease(t *testing.T) {
 	first := run(through)
 	b.bmcHost("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = image("https://images/os.qcow2") })
 	b.inState("web", v1alpha1.StateProvisioning)
-	b.eventually("the deployment", func() string {
-		if n := b.count("web", "deploy"); n != 1 {
-			return fmt.Sprintf("%d deployments", n)
-		}
-		return ""
-	})
+	b.beginsDeployment("web")
 	api.set(true)
 	select {
 	case err := <-first:
@@ -214,11 +221,5 @@ func TestHostsGoOnAfterAnOutageThatOutlastedTheLease(t *testing.T) {
 	b.inState("web", v1alpha1.StateProvisioned)
 	b.poweredOn("web")
 	b.inState(late.Name, v1alpha1.StateAvailable)
-	for name, verbs := range map[string]map[string]int{"web": {"inspect": 1, "deploy": 1, "undeploy": 0}, "late": {"inspect": 1}} {
-		for verb, want := range verbs {
-			if got := b.count(name, verb); got != want {
-				t.Errorf("%s was asked of %s %d times, want %d; all: %q", verb, name, got, want, b.asked(name))
-			}
-		}
-	}
+	b.wereAsked(map[string]map[string]int{"web": {"inspect": 1, "deploy": 1, "undeploy": 0}, "late": {"inspect": 1}})
 }

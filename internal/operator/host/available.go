@@ -108,8 +108,9 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	s.updatePending = preparingUpdate(s.host, s.changes)
 	step := decideAvailable(s.host, *s.node, configurationOf(s.host, s.changes), s.agentAlive(), p.maxFailures)
+	requests, _ := powerRequestsOf(s.host)
 	if step == availableHeld && s.changes.wanted() {
-		s.updatePending = blockedByHolds(s.changes, holdsOf(s.host))
+		s.updatePending = blockedByHolds(s.changes, requests.holders())
 	}
 	switch step {
 	case availableLeave:
@@ -151,7 +152,7 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 	switch step {
 	case availableHeld:
 		s.host.Status.Operation.QueuedAt = queuedAt // it keeps its place
-		s.waiting("The host is kept powered off by %s; what is asked for begins when nothing does so any more", holdsOf(s.host))
+		s.waiting("The host is kept powered off by %s; what is asked for begins when nothing does so any more", requests.holders())
 	case availableGaveUp:
 		message := fmt.Sprintf("Provisioning was given up after %d failures; change or remove spec.image to try again", s.host.Status.ProvisioningFailCount)
 		s.waiting("%s", message)

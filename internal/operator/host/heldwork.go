@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,12 +43,6 @@ func isHeld(h *v1alpha1.BareMetalHost, requests powerRequests) bool {
 	return h.HasBMC() && !detaches && !requests.neverOff && len(requests.holds) > 0
 }
 
-// holdsOf are the annotations that keep a host off, for a sentence.
-func holdsOf(h *v1alpha1.BareMetalHost) string {
-	requests, _ := powerRequestsOf(h)
-	return strings.Join(sortedKeys(requests.holds), ", ")
-}
-
 // failedNodes are the states of a node whose work failed, in which its machine can be powered off.
 var failedNodes = map[node.State]bool{
 	node.Manageable: true, node.Available: true, node.Active: true, node.InspectFailed: true, node.CleanFailed: true,
@@ -72,7 +65,7 @@ func (p heldWork) waits(ctx context.Context, s *scope) (waits bool, res result, 
 	operation := workOf[s.state()]
 	switch {
 	case isHeld(s.host, requests):
-		s.waiting("What failed is tried again when the host is not kept powered off any more by %s", strings.Join(sortedKeys(requests.holds), ", "))
+		s.waiting("What failed is tried again when the host is not kept powered off any more by %s", requests.holders())
 		return true, result{requeueAfter: idlePoll, stop: true}, nil
 	case len(s.before.Status.PowerOffHolds) > 0:
 		s.host.Status.PowerOffHolds = nil

@@ -35,7 +35,7 @@ func (p liveUpdate) pending(s *scope, v serviceView, live changes, next serviceS
 	case s.ramdiskMissing != "":
 		return pendingUpdate(v1alpha1.UpdateWaitingForRamdiskReason, "%s waits for the ramdisk that the machine boots for it: %s", capitalized(live.names()), s.ramdiskMissing)
 	case len(v.requests.holds) > 0:
-		return blockedByHolds(live, strings.Join(sortedKeys(v.requests.holds), ", "))
+		return blockedByHolds(live, v.requests.holders())
 	default:
 		return pendingUpdate(v1alpha1.UpdateWaitingForRebootReason, "%s is applied at the next restart: %s", capitalized(live.names()), howToRestart(v))
 	}

@@ -54,6 +54,9 @@ type powerRequests struct {
 	hard bool
 }
 
+// holders are the annotations that keep the host off, for a sentence.
+func (r powerRequests) holders() string { return strings.Join(sortedKeys(r.holds), ", ") }
+
 // wantsOff reports whether the machine has to be off and to stay off.
 func (r powerRequests) wantsOff() bool { return !r.neverOff && (!r.online || len(r.holds) > 0) }
 
@@ -253,7 +256,7 @@ func (p power) steerCycling(ctx context.Context, s *scope, cycle bool) (settled 
 	switch step := decidePower(requests, status.PowerOffHolds, len(s.before.Status.PowerOffHolds) > 0, *s.node, record); step {
 	case powerStay:
 		if requests.wantsOff() && len(requests.holds) > 0 {
-			s.waiting("The host is kept powered off by %s", strings.Join(sortedKeys(requests.holds), ", "))
+			s.waiting("The host is kept powered off by %s", requests.holders())
 		}
 		return true, result{}, nil
 	case powerWait:
