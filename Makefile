@@ -133,7 +133,7 @@ test-postgres: s3server ## Run the engine's suites on PostgreSQL, if Debian's po
 	fi
 
 .PHONY: compat
-compat: build controlplane ## Run the compatibility tests with third-party clients
+compat: controlplane ## Run the compatibility tests with third-party clients
 	$(WITH_ASSETS) go test $(TEST_FLAGS) -tags compat ./test/compat/...
 
 .PHONY: boot-vm

@@ -154,7 +154,7 @@ func deny(mac string) string  { return mac + ",ignore\n" }
 func TestDnsmasqObeysTheFilter(t *testing.T) {
 	needsRoot(t)
 	ingot := filepath.Join(t.TempDir(), "ingot")
-	must(t, "build", process.Build(t.Context(), ".", ingot))
+	must(t, "build", process.Build(t.Context(), ".", ingot, "-pgo=off"))
 	for name, story := range map[string]func(*testing.T, *site){
 		"a machine is served while it is inspected":     servedWhileInspected,
 		"unknown machines are served only by the rules": unknownServedByRules,

@@ -144,7 +144,7 @@ func startTracedEngine(t *testing.T) *tracedEngine {
 	}
 	dir := t.TempDir()
 	program := filepath.Join(dir, "ingot")
-	must(t, "build", process.Build(t.Context(), ".", program))
+	must(t, "build", process.Build(t.Context(), ".", program, "-pgo=off"))
 	address := process.Address(t)
 	e := &tracedEngine{url: "http://" + address, trace: filepath.Join(dir, "trace")}
 	// strace passes no signal on, so the engine gets it with its process group.

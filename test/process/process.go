@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -23,6 +24,9 @@ func Build(ctx context.Context, dir, program string, flags ...string) error {
 	args := append([]string{"build", "-o", program}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "github.com/ingot-metal/ingot/cmd/ingot")...) //nolint:gosec // a path of the caller's own
 	cmd.Dir = dir
+	if !strings.Contains(os.Getenv("GOFLAGS"), "-race") { // the program has no race detector, so tests with one use the same build
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build ingot in %q: %w\n%s", dir, err, output)
 	}
