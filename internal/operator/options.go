@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 
@@ -92,6 +93,9 @@ type Options struct {
 	// Concurrency is the number of hosts reconciled at the same time; 16.
 	Concurrency int
 
+	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that objects need for the groups of
+	// Cluster API to work on them; empty means all.
+	WatchFilter string
 	// FastTrack leaves hosts that Metal3Machines release powered on, unless their cleaning is
 	// disabled.
 	FastTrack bool
@@ -217,10 +221,13 @@ func (o *Options) checkLeases() error {
 	return nil
 }
 
-// checkLimits returns an error for limits under which no request would be sent.
+// checkLimits returns an error for limits under which no request would be sent, or no object worked on.
 func (o *Options) checkLimits() error {
 	if o.KubeQPS < 0 || o.KubeBurst < 0 {
 		return fmt.Errorf("limits of requests to the API server: want more than 0, got %v in a second and %d at once", o.KubeQPS, o.KubeBurst)
+	}
+	if errs := validation.IsValidLabelValue(o.WatchFilter); len(errs) > 0 {
+		return fmt.Errorf("watch filter %q: no label can have this value: %s", o.WatchFilter, strings.Join(errs, "; "))
 	}
 	return nil
 }

@@ -158,11 +158,12 @@ func TestChartAndManifestsStartTheSameCommands(t *testing.T) {
 func TestValuesOfTheGroupsForClusterAPIBecomeTheirArguments(t *testing.T) {
 	got := commands(t, rendered(t, namespace, append(forClusterAPI, "operator.extraArgs={--log-format=json}",
 		"operator.cluster.fastTrack=true", "operator.cluster.nodeReuseWait=1h30m",
+		"operator.watchFilter=blue",
 		"operator.remediation.budget=2", "operator.remediation.nodeTimeout=30m", "operator.remediation.extraActions=true")...))
 	for name, want := range map[string][]string{
-		"ingot-cluster":     {"--fast-track", "--node-reuse-wait=1h30m", "--log-format=json"},
-		"ingot-remediation": {"--remediation-budget=2", "--remediation-node-timeout=30m", "--remediation-extra-actions", "--log-format=json"},
-		"ingot-autoscale":   {"--log-format=json"},
+		"ingot-cluster":     {"--fast-track", "--node-reuse-wait=1h30m", "--watch-filter=blue", "--log-format=json"},
+		"ingot-remediation": {"--remediation-budget=2", "--remediation-node-timeout=30m", "--remediation-extra-actions", "--watch-filter=blue", "--log-format=json"},
+		"ingot-autoscale":   {"--watch-filter=blue", "--log-format=json"},
 	} {
 		always := []string{"operator", "--controllers=" + strings.TrimPrefix(name, "ingot-"), "--leader-elect", "--metrics-addr=:8443", "--health-addr=:9440"}
 		if diff := cmp.Diff(append(always, want...), got[name]); diff != "" {
@@ -202,6 +203,7 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		"operator.remediation.budget=0":        "/operator/remediation/budget",
 		"operator.remediation.nodeTimeout=20x": "/operator/remediation/nodeTimeout",
 		"operator.cluster.nodeReuseWait=soon":  "/operator/cluster/nodeReuseWait",
+		"operator.watchFilter=a/b":             "/operator/watchFilter",
 		"operator.autoscale.enabled=maybe":     "/operator/autoscale/enabled",
 	} {
 		out, err := rendering(t, "--set", value).CombinedOutput()

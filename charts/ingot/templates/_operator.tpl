@@ -34,4 +34,7 @@
 {{- end }}
 {{- end }}
 {{- end }}
+{{- if and .operator.watchFilter (has .group (list "cluster" "remediation" "autoscale")) }}
+- --watch-filter={{ .operator.watchFilter }}
+{{- end }}
 {{- end }}

@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ingot-metal/ingot/internal/cluster/related"
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
@@ -30,6 +31,8 @@ type Config struct {
 	Recorder events.EventRecorder
 	// Now is the time.
 	Now func() time.Time
+	// Filter says which sets the controller changes. Hosts are counted for the others, too, because those get them.
+	Filter related.Filter
 }
 
 // Reconciler changes the sizes of sets.
@@ -51,6 +54,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	p := pass{Reconciler: r, namespace: req.Namespace, cached: r.decide(cached)}
 	var errs []error
 	for _, one := range cached.sets {
+		if !r.Filter.Allows(one) {
+			continue
+		}
 		switch err := p.apply(ctx, one); {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			p.again(requeue.Soon) // it changed meanwhile

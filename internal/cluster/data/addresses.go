@@ -140,6 +140,7 @@ func (r *Reconciler) claim(ctx context.Context, d *v1beta2.Metal3Data, p pool) (
 			},
 			Spec: ipamv1.IPAddressClaimSpec{ClusterName: d.Labels[clusterv1.ClusterNameLabel], PoolRef: want},
 		}
+		related.CarryFilter(claim, d)
 		err = r.Client.Create(ctx, claim)
 		if apierrors.IsInvalid(err) {
 			return nil, problemf("pool %s: its claim is refused: %.512s", p, err)

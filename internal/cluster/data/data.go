@@ -74,6 +74,8 @@ type Config struct {
 	Recorder events.EventRecorder
 	// Now is the time.
 	Now func() time.Time
+	// Filter says on which Metal3DataTemplates, Metal3DataClaims and Metal3Data the controllers work.
+	Filter related.Filter
 }
 
 // ReadyFor reports whether data is rendered for the host that a machine has chosen: a machine
@@ -123,9 +125,9 @@ func problemText(err error) (string, bool) {
 	return node.CutTextTo(p.text, maxMessage), true
 }
 
-// isPaused reports whether nothing may be done for an object of a cluster.
-func (c Config) isPaused(ctx context.Context, clusterName string, obj client.Object) (bool, error) {
-	if related.IsPaused(nil, obj) {
+// isLeftAlone reports whether nothing may be done for an object of a cluster: the filter excludes it, or it is paused.
+func (c Config) isLeftAlone(ctx context.Context, clusterName string, obj client.Object) (bool, error) {
+	if !c.Filter.Allows(obj) || related.IsPaused(nil, obj) {
 		return true, nil
 	}
 	if clusterName == "" {

@@ -34,7 +34,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &d); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if paused, err := r.isPaused(ctx, d.Labels[clusterv1.ClusterNameLabel], &d); paused || err != nil {
+	if leave, err := r.isLeftAlone(ctx, d.Labels[clusterv1.ClusterNameLabel], &d); leave || err != nil {
 		return ctrl.Result{}, err
 	}
 	work := r.fill
@@ -317,6 +317,7 @@ func (r *Reconciler) store(ctx context.Context, d *v1beta2.Metal3Data, s secret,
 		Type: clusterv1.ClusterSecretType,
 		Data: map[string][]byte{s.key: document},
 	}
+	related.CarryFilter(made, d)
 	if meta == nil {
 		err = r.Client.Create(ctx, made)
 	} else {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
@@ -32,7 +33,7 @@ func (r *TemplateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		return ctrl.Result{}, err
 	}
 	if t != nil {
-		if paused, err := r.isPaused(ctx, t.Spec.ClusterName, t); paused || err != nil {
+		if leave, err := r.isLeftAlone(ctx, t.Spec.ClusterName, t); leave || err != nil {
 			return ctrl.Result{}, err
 		}
 		if err := r.prepare(ctx, t); err != nil {
@@ -153,7 +154,7 @@ func (r *TemplateReconciler) apply(ctx context.Context, t *v1beta2.Metal3DataTem
 
 // perform does one step, and returns the data that it made.
 func (r *TemplateReconciler) perform(ctx context.Context, t *v1beta2.Metal3DataTemplate, s step) (*v1beta2.Metal3Data, error) {
-	if paused, err := r.isPaused(ctx, s.claim.Labels[clusterv1.ClusterNameLabel], s.claim); paused || err != nil {
+	if leave, err := r.isLeftAlone(ctx, s.claim.Labels[clusterv1.ClusterNameLabel], s.claim); leave || err != nil {
 		return nil, err
 	}
 	switch s.action {
@@ -197,6 +198,7 @@ func (r *TemplateReconciler) create(ctx context.Context, t *v1beta2.Metal3DataTe
 	if host := r.chosenHost(ctx, claim); host != "" {
 		d.Annotations = map[string]string{v1beta2.HostAnnotation: host}
 	}
+	related.CarryFilter(d, claim)
 	if err := r.Client.Create(ctx, d); err != nil {
 		return nil, err
 	}
@@ -247,7 +249,7 @@ func (r *TemplateReconciler) removeExtra(ctx context.Context, d *v1beta2.Metal3D
 	if !d.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	if paused, err := r.isPaused(ctx, d.Labels[clusterv1.ClusterNameLabel], d); paused || err != nil {
+	if leave, err := r.isLeftAlone(ctx, d.Labels[clusterv1.ClusterNameLabel], d); leave || err != nil {
 		return err
 	}
 	var claim v1beta2.Metal3DataClaim

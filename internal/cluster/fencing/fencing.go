@@ -65,6 +65,8 @@ type Config struct {
 	NodeTimeout time.Duration
 	// ExtraActions switches on what goes beyond the truth table of the specification.
 	ExtraActions bool
+	// Filter says on which Machines the controller works.
+	Filter related.Filter
 }
 
 // Reconciler recovers Machines.
@@ -94,6 +96,8 @@ type pass struct {
 	facts
 
 	m3m *v1beta2.Metal3Machine
+	// excluded says that the filter excludes the Machine. Nothing else was read then.
+	excluded bool
 	// workload is nil when the workload cluster was not needed or cannot be reached.
 	workload client.Client
 }
@@ -104,8 +108,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read what belongs to Machine %s: %w", request.NamespacedName, err)
 	}
-	if p.machine == nil || !isConcerned(p.machine) {
+	if p.machine == nil || !isConcerned(p.machine) || p.excluded {
 		r.told.forget(request.NamespacedName)
+	}
+	if p.excluded {
+		r.Metrics.showStuck(request.NamespacedName, false)
+		return ctrl.Result{}, nil
 	}
 	d := decide(p.facts, r.limits())
 	r.Metrics.showStuck(request.NamespacedName, d.isStuckBy(p.shown))
@@ -136,6 +144,9 @@ func (r *Reconciler) read(ctx context.Context, key types.NamespacedName) (*pass,
 	}
 	if err != nil || p.machine == nil {
 		return p, err
+	}
+	if p.excluded = !r.Filter.Allows(p.machine); p.excluded {
+		return p, nil
 	}
 	cluster, err := related.ClusterOf(ctx, r.Live, p.machine)
 	if err != nil {

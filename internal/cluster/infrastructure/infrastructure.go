@@ -30,7 +30,7 @@ import (
 // poll is how often a deleted Metal3Cluster looks for machines that are left.
 const poll = 30 * time.Second
 
-// Config is what the controller needs. All fields are required.
+// Config is what the controller needs. All fields but Filter are required.
 type Config struct {
 	// Client writes, and reads from the cache.
 	Client client.Client
@@ -38,6 +38,8 @@ type Config struct {
 	Live     client.Reader
 	Recorder events.EventRecorder
 	Now      func() time.Time
+	// Filter says on which Metal3Clusters the controller works.
+	Filter related.Filter
 }
 
 // Reconciler is the controller of Metal3Clusters.
@@ -51,6 +53,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var c v1beta2.Metal3Cluster
 	if err := r.Client.Get(ctx, req.NamespacedName, &c); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !r.Filter.Allows(&c) {
+		return ctrl.Result{}, nil
 	}
 	reconcile := r.reconcile
 	if _, external := c.Annotations[clusterv1.ManagedByAnnotation]; external {

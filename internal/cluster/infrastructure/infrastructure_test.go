@@ -324,3 +324,20 @@ func TestReservedHostsArePausedBeforeTheClusterMoves(t *testing.T) {
 		t.Error("the pause did not end")
 	}
 }
+
+func TestClusterWithoutTheLabelThatTheFilterWantsIsLeftAlone(t *testing.T) {
+	b := newBench(t, newClusters(nil)...)
+	b.r.Filter = "blue"
+	for _, label := range []string{"", "red"} {
+		if label != "" {
+			b.edit(func(c *v1beta2.Metal3Cluster) { c.Labels[clusterv1.WatchLabel] = label })
+		}
+		b.passes()
+		if c := b.cluster(); len(c.Finalizers) > 0 || len(c.Status.Conditions) > 0 {
+			t.Fatalf("label %q: finalizers %v, conditions %v; want none", label, c.Finalizers, c.Status.Conditions)
+		}
+	}
+	b.edit(func(c *v1beta2.Metal3Cluster) { c.Labels[clusterv1.WatchLabel] = "blue" })
+	b.passes()
+	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason, "")
+}

@@ -116,6 +116,7 @@ func (p *pass) dataClaim(ctx context.Context) (*v1beta2.Metal3DataClaim, error) 
 	if p.cluster != nil {
 		metav1.SetMetaDataLabel(&claim.ObjectMeta, clusterv1.ClusterNameLabel, p.cluster.Name)
 	}
+	related.CarryFilter(claim, p.m)
 	if err := p.Client.Create(ctx, claim); err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("create Metal3DataClaim %s: %w", key, err)
 	}

@@ -61,7 +61,7 @@ type Nodes interface {
 		h *v1alpha1.BareMetalHost, infrastructure *v1beta2.Metal3Cluster) (workload.Result, error)
 }
 
-// Config is what the controller needs. All fields but Nodes and Metrics are required.
+// Config is what the controller needs. All fields but Nodes, Metrics and Filter are required.
 type Config struct {
 	// Client writes, and reads from the cache.
 	Client client.Client
@@ -76,6 +76,8 @@ type Config struct {
 	// FastTrack leaves released hosts powered on that are cleaned, so that their ramdisk is ready for
 	// the next machine.
 	FastTrack bool
+	// Filter says on which Metal3Machines the controller works.
+	Filter related.Filter
 }
 
 // Reconciler is the controller of Metal3Machines.
@@ -113,7 +115,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &m); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if _, moved := m.Annotations[v1alpha1.DeletedForMoveAnnotation]; moved {
+	if _, moved := m.Annotations[v1alpha1.DeletedForMoveAnnotation]; moved || !r.Filter.Allows(&m) {
 		return ctrl.Result{}, nil
 	}
 	p := &pass{Reconciler: r, m: &m, stored: *m.Status.DeepCopy(), why: reason{v1beta2.NotReadyReason, ""}}

@@ -34,7 +34,7 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options, o
 	options.Reconciler = r
 	return watch.Controller("remediation", options, append([]source.Source{
 		source.Kind(cache, &v1beta2.Metal3Remediation{}, &handler.TypedEnqueueRequestForObject[*v1beta2.Metal3Remediation]{}),
-		source.Kind(cache, &clusterv1.Machine{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofMachine), watch.Updates[*clusterv1.Machine](watch.Annotations, watch.Deletion)),
+		source.Kind(cache, &clusterv1.Machine{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofMachine), watch.Updates[*clusterv1.Machine](watch.Labels, watch.Annotations, watch.Deletion)),
 		source.Kind(cache, &v1alpha1.BareMetalHost{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofHost), watch.Updates(watch.Generation, watch.Deletion, watch.Annotations, powerChanged)),
 		source.Kind(cache, &clusterv1.Cluster{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofCluster), watch.Updates[*clusterv1.Cluster](watch.Generation, watch.Deletion)),
 	}, others...)...)

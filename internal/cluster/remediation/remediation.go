@@ -30,6 +30,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
@@ -75,6 +76,9 @@ type Config struct {
 	Metrics  *Metrics
 	// Now is the clock.
 	Now func() time.Time
+	// Filter says on which Metal3Remediations the controller works: those with the label themselves, and those whose
+	// Machine has it, because a Metal3RemediationTemplate has no labels for what is made of it.
+	Filter related.Filter
 }
 
 // Reconciler remediates machines.
@@ -99,6 +103,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, fmt.Errorf("read %s: %w", req, err)
 	}
+	if !r.Filter.Allows(&m) {
+		r.Metrics.showStuck(req.NamespacedName, false)
+		return r.label(ctx, &m)
+	}
 	s, err := r.read(ctx, &m)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -122,6 +130,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.publishProgress(s, a, progress)
 	}
 	return ctrl.Result{RequeueAfter: pause(s, a)}, nil
+}
+
+// label gives a remediation without the label that the filter wants that of its Machine, before anything else is
+// done. From then on the remediation is worked on to its end, whether the Machine is there or not.
+func (r *Reconciler) label(ctx context.Context, m *v1beta2.Metal3Remediation) (ctrl.Result, error) {
+	if _, other := m.Labels[clusterv1.WatchLabel]; other {
+		return ctrl.Result{}, nil
+	}
+	machine, err := related.Machine(ctx, r.Client, m)
+	if err != nil || machine == nil || !r.Filter.Allows(machine) {
+		return ctrl.Result{}, err
+	}
+	before := m.DeepCopy()
+	related.CarryFilter(m, machine)
+	err = r.Client.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return ctrl.Result{}, fmt.Errorf("label Metal3Remediation %s/%s: %w", m.Namespace, m.Name, err)
+	}
+	return ctrl.Result{RequeueAfter: requeue.Soon}, nil
 }
 
 // pause is the time until the next look.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
@@ -25,7 +26,7 @@ const (
 	actionRelease = "ReleaseReservation"
 )
 
-// Config is what a Reconciler works with. All but Metrics and Wait are required.
+// Config is what a Reconciler works with. All but Metrics, Wait and Filter are required.
 type Config struct {
 	// Client reads from the cache and writes; Live reads from the API server.
 	Client client.Client
@@ -38,6 +39,8 @@ type Config struct {
 	Now func() time.Time
 	// Wait is how long a host stays reserved while no machine of its owner takes it; 0 means for ever.
 	Wait time.Duration
+	// Filter says with whose Metal3Clusters the controller works.
+	Filter related.Filter
 }
 
 // Reconciler frees the hosts that no machine of their owner will take. Its requests name hosts.
@@ -60,6 +63,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	switch {
 	case err != nil || h == nil:
 		return ctrl.Result{}, err
+	case v.foreign:
+		return ctrl.Result{RequeueAfter: recheck}, nil
 	case v.release != "":
 		err = r.release(ctx, h, v)
 	case v.stamp:
@@ -91,6 +96,8 @@ type judged struct {
 	verdict
 	// owner is the owner, or what is known of one that is gone; nil when nothing is.
 	owner *Owner
+	// foreign says that the filter excludes the Cluster that the host is reserved in.
+	foreign bool
 }
 
 // judge decides about the reservation of a host. The host is nil when there is none.
@@ -107,6 +114,9 @@ func (r *Reconciler) judge(ctx context.Context, v view, request ctrl.Request) (j
 	f, err := v.read(ctx, m, r.Now(), r.Wait)
 	if err != nil {
 		return judged{}, nil, err
+	}
+	if allowed, err := r.Filter.AllowsCluster(ctx, v, f.cluster); err != nil || !allowed {
+		return judged{foreign: true}, h, err
 	}
 	j := judged{verdict: f.verdict()}
 	switch {

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
@@ -55,12 +56,14 @@ const (
 
 // WatchesConfig is what Watches need.
 type WatchesConfig struct {
-	// Client reads Clusters and Machines from a cache.
+	// Client reads Clusters, Metal3Clusters and Machines from a cache.
 	Client client.Reader
 	// Clients reach the workload clusters.
 	Clients *Clients
 	// Max bounds how many clusters are watched at once; 0 means 200.
 	Max int
+	// Filter says with whose Metal3Clusters the Clusters are watched.
+	Filter related.Filter
 }
 
 // Watches watch the Nodes of workload clusters whose infrastructure is a Metal3Cluster: each with
@@ -257,6 +260,14 @@ func (w *Watches) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	case cluster.Spec.InfrastructureRef.APIGroup != v1beta2.GroupVersion.Group:
 		w.end(request.NamespacedName)
 		return ctrl.Result{}, nil
+	}
+	allowed, err := w.Filter.AllowsCluster(ctx, w.Client, &cluster)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !allowed {
+		w.end(request.NamespacedName)
+		return ctrl.Result{RequeueAfter: pollInterval}, nil
 	}
 	if !w.begin(request.NamespacedName, cluster.UID) {
 		return ctrl.Result{RequeueAfter: pollInterval}, nil

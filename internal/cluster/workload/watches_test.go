@@ -183,7 +183,7 @@ type bench struct {
 func newBench(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), clusterv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), clusterv1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	management := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
@@ -391,4 +391,21 @@ func TestWithoutWatchesNodesArePolled(t *testing.T) {
 	if got := none.PollAfter(clusterKey); got != pollInterval {
 		t.Errorf("poll after %s", got)
 	}
+}
+
+func TestNodesOfClustersThatTheFilterExcludesAreNotWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		infrastructure := &v1beta2.Metal3Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: clusterKey.Namespace, Name: "one", Labels: map[string]string{clusterv1.WatchLabel: "red"}}}
+		b := newBench(t, cluster("one", "1"), infrastructure)
+		b.Filter = "blue"
+		stop := b.open(t.Context())
+		defer stop()
+		if result := b.reconcile(t, "one"); result.RequeueAfter == 0 {
+			t.Error("the label is not looked at again")
+		}
+		b.poll(t, pollInterval)
+		b.Filter = "red"
+		b.reconcile(t, "one")
+		b.poll(t, 0)
+	})
 }

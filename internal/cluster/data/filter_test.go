@@ -1,0 +1,70 @@
+package data
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+)
+
+func TestClaimsAndTemplatesWithoutTheLabelThatTheFilterWantsAreLeftAlone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		template, claim string
+		made            int
+	}{
+		"both have it":      {"blue", "blue", 1},
+		"only the template": {"blue", "", 0},
+		"only the claim":    {"", "blue", 0},
+		"another value":     {"red", "red", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			template := &v1beta2.Metal3DataTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "t", Labels: map[string]string{clusterv1.WatchLabel: tt.template}}}
+			claim, _ := newClaimed()
+			claim.Finalizers, claim.Labels, claim.Spec.Template.Name = nil, map[string]string{clusterv1.WatchLabel: tt.claim}, "t"
+			api := newFake(t, template, claim)
+			r := NewTemplateReconciler(Config{Client: api, Live: api, Recorder: events.NewFakeRecorder(10), Now: time.Now, Filter: "blue"})
+			for range 3 {
+				if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(template)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var all v1beta2.Metal3DataList
+			if err := api.List(t.Context(), &all); err != nil {
+				t.Fatal(err)
+			}
+			if len(all.Items) != tt.made {
+				t.Fatalf("%d Metal3Data were made, want %d", len(all.Items), tt.made)
+			}
+			for _, d := range all.Items {
+				if d.Labels[clusterv1.WatchLabel] != "blue" {
+					t.Errorf("labels of the data are %v, want that of the claim among them", d.Labels)
+				}
+			}
+		})
+	}
+}
+
+func TestDataWithoutTheLabelThatTheFilterWantsIsLeftAlone(t *testing.T) {
+	for label, want := range map[string]bool{"": false, "red": false, "blue": true} {
+		claim, d := newClaimed()
+		d.Labels = map[string]string{clusterv1.WatchLabel: label}
+		api := newFake(t, claim, d)
+		r := NewReconciler(Config{Client: api, Live: api, Recorder: events.NewFakeRecorder(10), Now: time.Now, Filter: "blue"})
+		key := client.ObjectKeyFromObject(d)
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+			t.Fatal(err)
+		}
+		if err := api.Get(t.Context(), key, d); err != nil {
+			t.Fatal(err)
+		}
+		if worked := d.Status.ErrorMessage != nil; worked != want {
+			t.Errorf("label %q: worked on %v, want %v", label, worked, want)
+		}
+	}
+}

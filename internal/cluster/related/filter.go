@@ -1,0 +1,49 @@
+package related
+
+import (
+	"context"
+	"fmt"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+)
+
+// Filter is the value that the label cluster.x-k8s.io/watch-filter of an object has to have for the object to
+// be worked on. The empty one lets all through. Each controller asks it about the object of its pass,
+// because requests for passes come from changes of other objects, too.
+type Filter string
+
+// Allows reports whether an object is worked on.
+func (f Filter) Allows(obj client.Object) bool {
+	return f == "" || obj.GetLabels()[clusterv1.WatchLabel] == string(f)
+}
+
+// AllowsCluster reports whether what belongs to a Cluster as a whole is worked on, which its Metal3Cluster decides. A
+// Cluster that is nil, or without a Metal3Cluster, excludes nothing: what it leaves behind has to be removed by somebody.
+func (f Filter) AllowsCluster(ctx context.Context, r client.Reader, cluster *clusterv1.Cluster) (bool, error) {
+	if f == "" || cluster == nil {
+		return true, nil
+	}
+	c, err := get(ctx, r, cluster.Namespace, cluster.Spec.InfrastructureRef.Name, &v1beta2.Metal3Cluster{})
+	if err != nil {
+		return false, fmt.Errorf("read the Metal3Cluster of Cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	return c == nil || f.Allows(c), nil
+}
+
+// CarryFilter gives an object that is made for another the label of that, if it has one, so that the
+// same operator works on both.
+func CarryFilter(to, from client.Object) {
+	value, there := from.GetLabels()[clusterv1.WatchLabel]
+	if !there {
+		return
+	}
+	labels := to.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[clusterv1.WatchLabel] = value
+	to.SetLabels(labels)
+}
