@@ -75,6 +75,7 @@ The host controllers do not start while Metal3's own operator leads in the clust
 	f.IntVar(&flags.opts.Capacity, "provisioning-limit", 20, "hosts with a network-booted ramdisk that the engine works on at once; 0 for no limit [$PROVISIONING_LIMIT]")
 	f.IntVar(&flags.opts.Concurrency, "concurrency", 16, "number of hosts to reconcile at the same time [$BMO_CONCURRENCY]")
 	f.StringVar(&flags.opts.WatchFilter, "watch-filter", "", "value of the label cluster.x-k8s.io/watch-filter of the objects of Cluster API to work on (default all objects)")
+	f.BoolVar(&flags.opts.AddressClaimsByHost, "enable-bmh-name-based-preallocation", false, "name claims for IP addresses after the host and the pool, so that preAllocations of an IPPool can give a host a certain address")
 	f.BoolVar(&flags.opts.FastTrack, "fast-track", false, "leave hosts that machines of Cluster API release powered on, unless their cleaning is disabled [$CAPM3_FAST_TRACK]")
 	f.DurationVar(&flags.opts.NodeReuseWait, "node-reuse-wait", 0, "longest wait of machines for hosts that are reserved for their owner (default no limit)")
 	f.IntVar(&flags.opts.RemediationBudget, "remediation-budget", fencing.DefaultBudget, "hosts of a cluster that may be fenced at once")

@@ -45,7 +45,7 @@ func (o *Operator) clusterControllers(recorder events.EventRecorder, options con
 		}).Controller(cache, options)
 		watched, watchedErr := watches.Controller(cache, options)
 		rendered, renderedErr := data.Controllers(data.Config{
-			Client: cached, Live: live, Recorder: recorder, Now: time.Now, Filter: filter,
+			Client: cached, Live: live, Recorder: recorder, Now: time.Now, Filter: filter, ClaimsByHost: o.opts.AddressClaimsByHost,
 		}, cache, options)
 		return append(rendered, clusters, hosts, freed, watched), errors.Join(clustersErr, hostsErr, freedErr, watchedErr, renderedErr)
 	}, nil

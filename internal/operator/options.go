@@ -96,6 +96,9 @@ type Options struct {
 	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that objects need for the groups of
 	// Cluster API to work on them; empty means all.
 	WatchFilter string
+	// AddressClaimsByHost names claims for IP addresses after the host and the pool, instead of the Metal3Data and the
+	// pool, so that pools can keep addresses for hosts.
+	AddressClaimsByHost bool
 	// FastTrack leaves hosts that Metal3Machines release powered on, unless their cleaning is
 	// disabled.
 	FastTrack bool

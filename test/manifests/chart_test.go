@@ -158,10 +158,10 @@ func TestChartAndManifestsStartTheSameCommands(t *testing.T) {
 func TestValuesOfTheGroupsForClusterAPIBecomeTheirArguments(t *testing.T) {
 	got := commands(t, rendered(t, namespace, append(forClusterAPI, "operator.extraArgs={--log-format=json}",
 		"operator.cluster.fastTrack=true", "operator.cluster.nodeReuseWait=1h30m",
-		"operator.watchFilter=blue",
+		"operator.watchFilter=blue", "operator.cluster.nameBasedPreallocation=true",
 		"operator.remediation.budget=2", "operator.remediation.nodeTimeout=30m", "operator.remediation.extraActions=true")...))
 	for name, want := range map[string][]string{
-		"ingot-cluster":     {"--fast-track", "--node-reuse-wait=1h30m", "--watch-filter=blue", "--log-format=json"},
+		"ingot-cluster":     {"--fast-track", "--node-reuse-wait=1h30m", "--enable-bmh-name-based-preallocation", "--watch-filter=blue", "--log-format=json"},
 		"ingot-remediation": {"--remediation-budget=2", "--remediation-node-timeout=30m", "--remediation-extra-actions", "--watch-filter=blue", "--log-format=json"},
 		"ingot-autoscale":   {"--watch-filter=blue", "--log-format=json"},
 	} {

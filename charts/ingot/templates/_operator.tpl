@@ -20,6 +20,9 @@
 {{- with .nodeReuseWait }}
 - --node-reuse-wait={{ . }}
 {{- end }}
+{{- if .nameBasedPreallocation }}
+- --enable-bmh-name-based-preallocation
+{{- end }}
 {{- end }}
 {{- else if eq .group "remediation" }}
 {{- with .operator.remediation }}

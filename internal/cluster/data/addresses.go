@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,7 +24,7 @@ import (
 
 // obtain gets what is needed of pools. It claims all addresses before it waits for one; the wait
 // is for an address that is not there yet.
-func (r *Reconciler) obtain(ctx context.Context, d *v1beta2.Metal3Data, needs map[pool]need) (map[pool]values, time.Duration, error) {
+func (r *Reconciler) obtain(ctx context.Context, d *v1beta2.Metal3Data, host string, needs map[pool]need) (map[pool]values, time.Duration, error) {
 	got, wait := map[pool]values{}, time.Duration(0)
 	sorted := slices.SortedFunc(maps.Keys(needs), func(a, b pool) int { return strings.Compare(a.name, b.name) })
 	for _, p := range sorted {
@@ -35,7 +34,7 @@ func (r *Reconciler) obtain(ctx context.Context, d *v1beta2.Metal3Data, needs ma
 		}
 		v := values{need: needs[p]}
 		if v.address {
-			w, err := r.address(ctx, d, p, &v)
+			w, err := r.address(ctx, d, host, p, &v)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -64,8 +63,8 @@ func (r *Reconciler) kindOf(p pool) (schema.GroupVersionKind, error) {
 }
 
 // address gets the address that data has from a pool, or the wait until it may be there.
-func (r *Reconciler) address(ctx context.Context, d *v1beta2.Metal3Data, p pool, v *values) (time.Duration, error) {
-	claim, err := r.claim(ctx, d, p)
+func (r *Reconciler) address(ctx context.Context, d *v1beta2.Metal3Data, host string, p pool, v *values) (time.Duration, error) {
+	claim, err := r.claim(ctx, d, host, p)
 	if err != nil {
 		return 0, err
 	}
@@ -121,46 +120,41 @@ func (r *Reconciler) patience(claim *ipamv1.IPAddressClaim, p pool) (time.Durati
 	return left, nil
 }
 
-// claim returns the claim for an address of a pool, and makes it when there is none. The names
-// are Metal3's, so that addresses that pools keep for claims by name stay the same.
-func (r *Reconciler) claim(ctx context.Context, d *v1beta2.Metal3Data, p pool) (*ipamv1.IPAddressClaim, error) {
-	want := ipamv1.IPPoolReference{Name: p.name, Kind: p.kind, APIGroup: p.group}
-	claim := &ipamv1.IPAddressClaim{}
-	key := client.ObjectKey{Namespace: d.Namespace, Name: d.Name + "-" + p.name}
-	if len(key.Name) > maxName {
-		return nil, problemf("pool %s: its name is too long for that of a claim, %s", p, key.Name)
-	}
-	err := r.Client.Get(ctx, key, claim)
-	if apierrors.IsNotFound(err) {
-		claim = &ipamv1.IPAddressClaim{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: key.Namespace, Name: key.Name,
-				Labels:          map[string]string{clusterv1.ClusterNameLabel: d.Labels[clusterv1.ClusterNameLabel]},
-				OwnerReferences: []metav1.OwnerReference{ownerReference(d, dataKind, true)},
-			},
-			Spec: ipamv1.IPAddressClaimSpec{ClusterName: d.Labels[clusterv1.ClusterNameLabel], PoolRef: want},
+// claim returns the claim for an address of a pool, and makes it when there is none.
+func (r *Reconciler) claim(ctx context.Context, d *v1beta2.Metal3Data, host string, p pool) (*ipamv1.IPAddressClaim, error) {
+	found := map[string]*ipamv1.IPAddressClaim{}
+	names := claimNames(d.Name, host, p.name, r.ClaimsByHost)
+	for _, name := range names {
+		claim := &ipamv1.IPAddressClaim{}
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: name}, claim)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("read IPAddressClaim %s: %w", name, err)
 		}
-		related.CarryFilter(claim, d)
+		if err == nil {
+			found[name] = claim
+		}
+	}
+	claim, err := decideClaim(d, p, names, found)
+	switch {
+	case err != nil:
+		return nil, err
+	case claim.ResourceVersion == "":
 		err = r.Client.Create(ctx, claim)
 		if apierrors.IsInvalid(err) {
 			return nil, problemf("pool %s: its claim is refused: %.512s", p, err)
 		}
 		return claim, err
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read IPAddressClaim %s: %w", key.Name, err)
-	}
-	if !related.IsOwnedBy(claim, d) {
-		return nil, problemf("IPAddressClaim %s exists and does not belong to this Metal3Data; delete it", key.Name)
-	}
-	if claim.Spec.PoolRef != want && claim.DeletionTimestamp.IsZero() {
-		return claim, r.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID}) // from before a change of the template
+	case claim.Spec.PoolRef != p.reference() && claim.DeletionTimestamp.IsZero(): // from before a change of the template
+		if err := r.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID}); err != nil {
+			return nil, err
+		}
+		claim.DeletionTimestamp = &metav1.Time{Time: r.Now()}
 	}
 	return claim, nil
 }
 
-// giveBack deletes the claims of data, and reports whether some are left.
-func (r *Reconciler) giveBack(ctx context.Context, d *v1beta2.Metal3Data) (bool, error) {
+// giveBack deletes the claims of data, those of one host or, with "", all. It reports whether some are left.
+func (r *Reconciler) giveBack(ctx context.Context, d *v1beta2.Metal3Data, host string) (bool, error) {
 	var list ipamv1.IPAddressClaimList
 	if err := r.Live.List(ctx, &list, client.InNamespace(d.Namespace)); err != nil {
 		return false, fmt.Errorf("list IPAddressClaims in %s: %w", d.Namespace, err)
@@ -168,7 +162,7 @@ func (r *Reconciler) giveBack(ctx context.Context, d *v1beta2.Metal3Data) (bool,
 	left := false
 	for i := range list.Items {
 		claim := &list.Items[i]
-		if !related.IsOwnedBy(claim, d) {
+		if !related.IsOwnedBy(claim, d) || host != "" && !isClaimOf(claim, host) {
 			continue
 		}
 		left = true

@@ -62,6 +62,8 @@ type bench struct {
 	client    client.Client
 	scheme    *runtime.Scheme
 	namespace string
+	// byHost has claims for addresses named after hosts.
+	byHost bool
 }
 
 var namespaces atomic.Int32
@@ -137,6 +139,7 @@ func (b *bench) start() {
 	options := controller.Options{SkipNameValidation: &skip, MaxConcurrentReconciles: 4, Logger: logr.Discard()}
 	controllers, err := data.Controllers(data.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("ingot-cluster"), Now: time.Now,
+		ClaimsByHost: b.byHost,
 	}, mgr.GetCache(), options)
 	if err != nil {
 		b.Fatal(err)

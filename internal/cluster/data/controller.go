@@ -2,6 +2,7 @@ package data
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
 	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
@@ -83,7 +85,7 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 			}
 			return nil
 		}), watch.Updates(consumerChanged)),
-		source.Kind(cache, &ipamv1.IPAddressClaim{}, mapped(owningData)),
+		source.Kind(cache, &ipamv1.IPAddressClaim{}, mapped(r.dataOfClaim)),
 		source.Kind(cache, &clusterv1.Cluster{}, mapped(r.dataOfCluster), watch.Updates(pauseChanged)),
 	)
 }
@@ -178,6 +180,19 @@ func (r *TemplateReconciler) templatesOfCluster(ctx context.Context, c *clusterv
 		}
 	}
 	return all
+}
+
+// dataOfClaim is the data that owns a claim for an address, and the data that may wait for the end of the claim: that of
+// another machine on the host that it is named after.
+func (r *Reconciler) dataOfClaim(ctx context.Context, claim *ipamv1.IPAddressClaim) []types.NamespacedName {
+	names := owningData(ctx, claim)
+	if !r.ClaimsByHost {
+		return names
+	}
+	return append(names, r.dataWhere(ctx, claim.Namespace, func(d *v1beta2.Metal3Data) bool {
+		_, host, _ := strings.Cut(d.Annotations[v1beta2.HostAnnotation], "/")
+		return !d.Status.Ready && isClaimOf(claim, host) && !related.IsOwnedBy(claim, d)
+	})...)
 }
 
 // owningData is the data that owns a claim for an address.

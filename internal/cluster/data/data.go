@@ -76,6 +76,8 @@ type Config struct {
 	Now func() time.Time
 	// Filter says on which Metal3DataTemplates, Metal3DataClaims and Metal3Data the controllers work.
 	Filter related.Filter
+	// ClaimsByHost has claims for addresses named after hosts, so that pools can keep addresses for hosts.
+	ClaimsByHost bool
 }
 
 // ReadyFor reports whether data is rendered for the host that a machine has chosen: a machine
@@ -107,13 +109,28 @@ func refersTo(ref corev1.ObjectReference, namespace, name string) bool {
 	return ref.Name == name && (ref.Namespace == "" || ref.Namespace == namespace)
 }
 
-// problem is an error that does not go away by itself. Its text is for the status of an object.
-type problem struct{ text string }
+// problem is an error that another look at once does not solve. Its text is for the status of an object.
+type problem struct {
+	text string
+	// expected problems are waits that belong to the life of machines. No event warns of them.
+	expected bool
+}
 
 func (p *problem) Error() string { return p.text }
 
 func problemf(format string, args ...any) error {
 	return &problem{text: fmt.Sprintf(format, args...)}
+}
+
+// waitf is a problem that is expected.
+func waitf(format string, args ...any) error {
+	return &problem{text: fmt.Sprintf(format, args...), expected: true}
+}
+
+// isExpected reports whether an error is a problem that is expected.
+func isExpected(err error) bool {
+	var p *problem
+	return errors.As(err, &p) && p.expected
 }
 
 // problemText is the text of a problem, cut to what a status holds, and false for other errors.

@@ -290,3 +290,37 @@ func TestProblemsOfPoolsAreSaid(t *testing.T) {
 		t.Errorf("DNS servers %v", got)
 	}
 }
+
+func TestClaimThatIsNamedAfterAHostFollowsTheHostFromMachineToMachine(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.byHost = true
+	b.start()
+	b.template("t", withPool)
+	h := b.host("node-7")
+	first := b.machine("first")
+	b.take(first, h)
+	claim := b.claim(first, "t")
+	d := b.ready("t-0", first)
+	var address ipamv1.IPAddressClaim
+	if !b.read(&address, "node-7-main") || address.OwnerReferences[0].UID != d.UID || b.read(&ipamv1.IPAddressClaim{}, "t-0-main") {
+		t.Fatalf("claim for an address is %+v, want that of the host and no other", address.ObjectMeta)
+	}
+
+	second := b.machine("second")
+	b.take(second, h)
+	b.claim(second, "t")
+	b.failing("t-1", "node-7-main belongs to Metal3Data t-0")
+	b.remove(claim)
+	next := b.ready("t-1", second)
+	if !b.read(&address, "node-7-main") || address.OwnerReferences[0].UID != next.UID {
+		t.Errorf("claim for an address is %+v, want that of the next machine", address.ObjectMeta)
+	}
+
+	b.take(second, b.host("node-8"))
+	b.ready("t-1", second)
+	if !b.read(&ipamv1.IPAddressClaim{}, "node-8-main") {
+		t.Error("there is no claim that is named after the other host")
+	}
+	b.gone(&ipamv1.IPAddressClaim{}, "node-7-main")
+}

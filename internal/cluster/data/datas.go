@@ -3,6 +3,7 @@ package data
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,8 +50,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if known {
 		wait = requeue.Spread(retryPause, retryPause/4, req.String(), 0)
 	}
+	before := d.Status.ErrorMessage
 	if err := r.say(ctx, &d, ready, text); err != nil {
 		return settle(err)
+	}
+	if !isExpected(err) {
+		r.warn(&d, "RenderingFailed", "Render", before, text)
 	}
 	return ctrl.Result{RequeueAfter: wait}, nil
 }
@@ -62,11 +67,7 @@ func (r *Reconciler) say(ctx context.Context, d *v1beta2.Metal3Data, ready bool,
 	if equality.Semantic.DeepEqual(before.Status, d.Status) {
 		return nil
 	}
-	if err := r.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return err
-	}
-	r.warn(d, "RenderingFailed", "Render", before.Status.ErrorMessage, text)
-	return nil
+	return r.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 // objects are what data is rendered from, beside the pools.
@@ -206,8 +207,14 @@ func waitsFor(machine string) string {
 }
 
 // prepare notes the host that data is rendered for, and, of a template that is not nil, the
-// Secrets. Data is not ready when the host changes.
+// Secrets. Data is not ready when the host changes. Claims that are named after the host before are given back first,
+// because its next machine needs them.
 func (r *Reconciler) prepare(ctx context.Context, d *v1beta2.Metal3Data, t *v1beta2.Metal3DataTemplate, host string) error {
+	if _, before, _ := strings.Cut(d.Annotations[v1beta2.HostAnnotation], "/"); before != "" && d.Annotations[v1beta2.HostAnnotation] != host {
+		if _, err := r.giveBack(ctx, d, before); err != nil {
+			return err
+		}
+	}
 	return r.patch(ctx, d, func() {
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, v1beta2.HostAnnotation, host)
 		if t != nil {
@@ -223,7 +230,7 @@ func (r *Reconciler) render(ctx context.Context, d *v1beta2.Metal3Data, o object
 	if err != nil || len(needs) == 0 {
 		return made, 0, err
 	}
-	pools, wait, err := r.obtain(ctx, d, needs)
+	pools, wait, err := r.obtain(ctx, d, o.host.Name, needs)
 	if err != nil || wait > 0 {
 		return documents{}, wait, err
 	}
@@ -342,16 +349,16 @@ func (r *Reconciler) release(ctx context.Context, d *v1beta2.Metal3Data) (ready 
 	}
 	if err == nil && isRendered(&claim, d) {
 		if claim.DeletionTimestamp.IsZero() {
-			return d.Status.Ready, 0, &problem{waitsFor(claim.Name)}
+			return d.Status.Ready, 0, &problem{text: waitsFor(claim.Name)}
 		}
 		if used, text, err := r.inUse(ctx, &claim); err != nil || used {
 			if text != "" {
-				err = &problem{text}
+				err = &problem{text: text}
 			}
 			return d.Status.Ready, 0, err
 		}
 	}
-	left, err := r.giveBack(ctx, d)
+	left, err := r.giveBack(ctx, d, "")
 	if err != nil || left {
 		return d.Status.Ready, 0, err
 	}

@@ -1,0 +1,85 @@
+package data
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+)
+
+func TestClaimForAnAddressIsFoundUnderBothNamesAndNeverTakenFromOthers(t *testing.T) {
+	t.Parallel()
+	const byData, byHost = "workers-0-main", "node-7-main"
+	d := &v1beta2.Metal3Data{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "workers-0", UID: "own", Labels: map[string]string{
+		clusterv1.ClusterNameLabel: "edge", clusterv1.WatchLabel: "blue",
+	}}}
+	p := newPool("", "", "main")
+	claim := func(name string, uid types.UID, kind string, deleting bool) *ipamv1.IPAddressClaim {
+		c := &ipamv1.IPAddressClaim{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}}
+		if kind != "" {
+			c.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "owner", UID: uid, Controller: new(true)}}
+		}
+		if deleting {
+			c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		}
+		return c
+	}
+	for name, tt := range map[string]struct {
+		byHost   bool
+		exist    []*ipamv1.IPAddressClaim
+		want     string // name
+		made     bool
+		wrong    string
+		expected bool
+	}{
+		"none, by data":                       {want: byData, made: true},
+		"none, by host":                       {byHost: true, want: byHost, made: true},
+		"own, by data":                        {exist: []*ipamv1.IPAddressClaim{claim(byData, "own", dataKind, false)}, want: byData},
+		"own, by host":                        {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "own", dataKind, false)}, want: byHost},
+		"own from before the flag":            {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byData, "own", dataKind, false)}, want: byData},
+		"own from before the flag was ended":  {exist: []*ipamv1.IPAddressClaim{claim(byHost, "own", dataKind, false)}, want: byHost},
+		"own from before, host's of another":  {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "other", dataKind, false), claim(byData, "own", dataKind, false)}, want: byData},
+		"own of both names":                   {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "own", dataKind, false), claim(byData, "own", dataKind, false)}, want: byHost},
+		"that of other data":                  {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "other", dataKind, false)}, wrong: "belongs to Metal3Data owner", expected: true},
+		"that of other data, which goes":      {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "other", dataKind, true)}, wrong: "is being deleted", expected: true},
+		"that of a person":                    {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "", "", false)}, wrong: "delete it"},
+		"that of another kind":                {exist: []*ipamv1.IPAddressClaim{claim(byData, "x", "Pod", false)}, wrong: "delete it"},
+		"that of other data under other name": {exist: []*ipamv1.IPAddressClaim{claim(byHost, "other", dataKind, false)}, want: byData, made: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found := map[string]*ipamv1.IPAddressClaim{}
+			for _, c := range tt.exist {
+				found[c.Name] = c
+			}
+			got, err := decideClaim(d, p, claimNames(d.Name, "node-7", p.name, tt.byHost), found)
+			if tt.wrong != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.wrong) || isExpected(err) != tt.expected {
+					t.Fatalf("claim %v, error %v (expected: %v); want %q (%v)", got, err, isExpected(err), tt.wrong, tt.expected)
+				}
+				return
+			}
+			if err != nil || got.Name != tt.want || (got.ResourceVersion == "") != tt.made {
+				t.Fatalf("claim %+v, error %v; want %s, made: %v", got, err, tt.want, tt.made)
+			}
+			if tt.made && (!metav1.IsControlledBy(got, d) || got.Spec.PoolRef.Name != "main" || got.Spec.ClusterName != "edge" || got.Labels[clusterv1.WatchLabel] != "blue") {
+				t.Errorf("the new claim is %+v", got)
+			}
+		})
+	}
+}
+
+func TestNameOfAClaimIsBounded(t *testing.T) {
+	t.Parallel()
+	d := &v1beta2.Metal3Data{ObjectMeta: metav1.ObjectMeta{Name: "d"}}
+	names := claimNames("d", strings.Repeat("h", maxName), "main", true)
+	if _, err := decideClaim(d, newPool("", "", "main"), names, nil); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("error %v, want that the name is too long", err)
+	}
+}
