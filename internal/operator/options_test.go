@@ -26,6 +26,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		{"controllers that never were", usable(func(o *Options) { o.Controllers = []string{"hots"} }), `there are no controllers "hots"; this version has host, discovery, firmware, cluster, remediation, autoscale`},
 		{"boot devices that last sometimes", usable(func(o *Options) { o.PersistentBoot.LiveISO = "sometimes" }), `want Default, Always, Never, got "sometimes"`},
 		{"negative limits", usable(func(o *Options) { o.KubeQPS = -1 }), "want more than 0, got -1 in a second"},
+		{"a filter that no label can match", usable(func(o *Options) { o.WatchFilter = "a/b" }), `watch filter "a/b"`},
 		{"leases that end before they are renewed", usable(func(o *Options) { o.LeaseDuration = 5 * time.Second }), "has to be longer than the deadline"},
 		{"insecure metrics for everybody", usable(func(o *Options) { o.MetricsAddr, o.MetricsInsecure = ":8443", true }), "for loopback only"},
 		{"insecure metrics for the network", usable(func(o *Options) { o.MetricsAddr, o.MetricsInsecure = "10.0.0.1:8443", true }), "for loopback only"},
