@@ -123,22 +123,31 @@ func readBy[A any](c *Conductor, n *node.Node, kind node.InterfaceKind, what str
 	return nil
 }
 
-// maxSettings bounds what is kept of one list of a machine's settings, in bytes.
-const maxSettings = 1 << 20
+// maxSettings and maxSetting bound what is kept of one list of a machine's settings and of
+// one entry, as JSON, in bytes.
+const maxSettings, maxSetting = 1 << 20, 32 << 10
 
-// bounded returns a list that was read, unless no machine has one as large.
+// bounded returns what is kept of a list that was read, and an error about entries that are left
+// out, because no machine has such. A list without any other is not kept at all.
 func bounded[T any](list []T, err error) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(list)
-	if err == nil && len(text) > maxSettings {
-		err = fmt.Errorf("%d entries of %d bytes are more than the %d that are kept", len(list), len(text), maxSettings)
+	kept, left := make([]T, 0, len(list)), maxSettings
+	for _, entry := range list {
+		text, err := json.Marshal(entry)
+		if err == nil && len(text) <= min(left, maxSetting) {
+			left -= len(text)
+			kept = append(kept, entry)
+		}
 	}
-	if err != nil {
-		return nil, err
+	switch {
+	case len(kept) == len(list):
+		return list, nil
+	case len(kept) == 0:
+		kept = nil
 	}
-	return list, nil
+	return kept, fmt.Errorf("%d of %d entries are left out: one may have %d bytes, and all of them %d", len(list)-len(kept), len(list), maxSetting, maxSettings)
 }
 
 // vendorProperty is the property with the manufacturer of the machine. One that is set

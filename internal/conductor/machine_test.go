@@ -268,6 +268,7 @@ type teller struct {
 	fake.Hardware
 	bios func() []node.BIOSSetting
 	mode string
+	kept int // of its settings, at least
 }
 
 func (d teller) BIOSSettings(context.Context, *node.Node) ([]node.BIOSSetting, error) {
@@ -283,6 +284,12 @@ func TestNothingThatAMachineSaysOfItsSettingsFailsItsNode(t *testing.T) {
 		"settings without end": {bios: func() []node.BIOSSetting {
 			return []node.BIOSSetting{{Name: "VT", Value: strings.Repeat("x", maxSettings)}}
 		}},
+		"one setting without end": {bios: func() []node.BIOSSetting {
+			return append(few(), node.BIOSSetting{Name: "X", Value: strings.Repeat("x", 1<<16)})
+		}, kept: 1},
+		"settings of any number": {bios: func() []node.BIOSSetting {
+			return append(few(), slices.Repeat([]node.BIOSSetting{{Name: strings.Repeat("X", 1<<14)}}, 1<<10)...)
+		}, kept: 1},
 		"text that is none":    {bios: func() []node.BIOSSetting { return []node.BIOSSetting{{Name: "VT\x00", Value: "\xff"}} }},
 		"a boot mode of bytes": {bios: few, mode: "uefi\x00\xff"},
 		"a boot mode too long": {bios: few, mode: strings.Repeat("u", 1<<20)},
@@ -306,8 +313,8 @@ func TestNothingThatAMachineSaysOfItsSettingsFailsItsNode(t *testing.T) {
 				t.Errorf("last_error %q, boot mode of %d bytes", got.LastError, len(got.BootMode))
 			}
 			hardware, err := w.Hardware(t.Context(), n.UUID)
-			if text, _ := json.Marshal(hardware); err != nil || len(text) > maxSettings {
-				t.Errorf("settings of %d bytes, %v", len(text), err)
+			if text, _ := json.Marshal(hardware); err != nil || len(text) > maxSettings+maxSettings/8 || len(hardware.BIOS) < d.kept {
+				t.Errorf("%d settings of %d bytes, %v", len(hardware.BIOS), len(text), err)
 			}
 		})
 	}

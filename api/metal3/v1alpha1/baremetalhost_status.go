@@ -38,6 +38,12 @@ type BareMetalHostStatus struct {
 	// +optional
 	GoodCredentials CredentialsStatus `json:"goodCredentials,omitzero"`
 
+	// goodBMC is the BMC that goodCredentials are for, as spec.bmc.address names it, whatever the
+	// spelling. Before the engine gets another BMC, the machine behind that is compared with the
+	// host's. The operator writes it. Empty means that no BMC is known to be the host's.
+	// +optional
+	GoodBMC string `json:"goodBMC,omitempty"`
+
 	// triedCredentials are the last BMC credentials that were tried.
 	// +optional
 	TriedCredentials CredentialsStatus `json:"triedCredentials,omitzero"`

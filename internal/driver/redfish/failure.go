@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stmcginnis/gofish/schemas"
 
@@ -21,9 +22,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// trace is what is known of the requests of one call that change something.
+// trace is what is known of the requests of one call: of those that change something, and how
+// much the BMC has answered.
 type trace struct {
 	origin string // who makes the call; empty for one that only reads
+	read   atomic.Int64
 
 	mu      sync.Mutex
 	sent    bool // there was one
@@ -48,6 +51,9 @@ func traceOf(ctx context.Context) *trace {
 }
 
 func changes(method string) bool { return method != http.MethodGet && method != http.MethodHead }
+
+// reads counts bytes of an answer, and reports whether the call may read on.
+func (t *trace) reads(n int) bool { return t.read.Add(int64(n)) <= maxAnswers }
 
 // begins notes a request before it is sent.
 func (t *trace) begins(method string) {

@@ -2,6 +2,7 @@ package redfish_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -13,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/redfish"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // behind puts a server between the driver and the BMC, for answers that no simulated BMC
@@ -171,5 +174,34 @@ func TestBMCThatRefusesEverySessionIsNotFilledWithThem(t *testing.T) {
 	}
 	if got := sessions(t, m); got != 1 {
 		t.Errorf("%d sessions after five refused calls, want one", got)
+	}
+}
+
+func TestCollectionWithoutEndIsNotRead(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	const members, size = 200, 1 << 20
+	var asked atomic.Int64
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		_, id, below := strings.Cut(r.URL.Path, "/NetworkAdapters")
+		switch {
+		case !below:
+			bmc.ServeHTTP(w, r)
+		case id == "":
+			links := make([]string, members)
+			for i := range links {
+				links[i] = fmt.Sprintf(`{"@odata.id": "%s/%d"}`, r.URL.Path, i)
+			}
+			said(w, http.StatusOK, `{"Members": [`+strings.Join(links, ",")+`]}`)
+		default:
+			asked.Add(1)
+			said(w, http.StatusOK, `{"@odata.id": "`+r.URL.Path+`", "Id": "x", "Description": "`+strings.Repeat("x", size)+`"}`)
+		}
+	})
+	_, err := d.Interfaces()[node.FirmwareInterface].(driver.Firmware).FirmwareComponents(t.Context(), m.node)
+	if err == nil || !strings.Contains(err.Error(), "answers to one call are larger") || asked.Load() > members/2 {
+		t.Errorf("%v after %d members were read, want that the call ends at some", err, asked.Load())
+	}
+	if failure := read(t, d, m.node); failure != nil {
+		t.Errorf("the next call: %v", failure)
 	}
 }

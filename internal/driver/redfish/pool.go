@@ -46,8 +46,10 @@ const (
 	maxIdleConnections = 256
 	logoutsAtOnce      = 64
 	maxAuthorities     = 1 << 20 // size of a file of certificate authorities, in bytes
-	maxAnswer          = 16 << 20
-	logoutTimeout      = 10 * time.Second
+	// maxAnswer and maxAnswers bound what a BMC answers to one request and to all those of a
+	// call, in bytes: a collection may have any number of members, which the library reads all.
+	maxAnswer, maxAnswers = 16 << 20, 64 << 20
+	logoutTimeout         = 10 * time.Second
 )
 
 // pool has the BMCs that the engine speaks to.

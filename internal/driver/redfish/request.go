@@ -141,6 +141,9 @@ func (b *bmc) send(r *http.Request, token string) (*http.Response, error) {
 		r.SetBasicAuth(b.access.username, b.access.password)
 	}
 	note := traceOf(r.Context())
+	if !note.reads(0) {
+		return nil, errAnswers
+	}
 	if note.origin != "" {
 		r.Header.Set("X-Request-Id", note.origin) // BMCs that log requests log it
 	}
@@ -150,7 +153,7 @@ func (b *bmc) send(r *http.Request, token string) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer.Body = bounded(answer.Body)
+	answer.Body = bounded(answer.Body, note)
 	return answer, nil
 }
 
@@ -159,17 +162,18 @@ func discard(answer *http.Response) {
 	_ = answer.Body.Close()
 }
 
-// bounded fails a body that is larger than any document of a BMC.
-func bounded(body io.ReadCloser) io.ReadCloser {
+// bounded fails a body that is larger than any document of a BMC, or than what is left of a call.
+func bounded(body io.ReadCloser, note *trace) io.ReadCloser {
 	return struct {
 		io.Reader
 		io.Closer
-	}{&limitedReader{reader: body, left: maxAnswer}, body}
+	}{&limitedReader{reader: body, left: maxAnswer, note: note}, body}
 }
 
 type limitedReader struct {
 	reader io.Reader
 	left   int
+	note   *trace
 }
 
 func (l *limitedReader) Read(into []byte) (int, error) {
@@ -178,5 +182,10 @@ func (l *limitedReader) Read(into []byte) (int, error) {
 	}
 	n, err := l.reader.Read(into[:min(len(into), l.left)])
 	l.left -= n
+	if !l.note.reads(n) {
+		return 0, errAnswers
+	}
 	return n, err
 }
+
+var errAnswers = fmt.Errorf("the answers to one call are larger than %d bytes", maxAnswers)

@@ -98,7 +98,7 @@ func (p plain) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	answer, err := p.bmc.transport().RoundTrip(r)
 	if err == nil {
-		answer.Body = bounded(answer.Body)
+		answer.Body = bounded(answer.Body, traceOf(r.Context()))
 	}
 	return answer, err
 }

@@ -33,10 +33,10 @@ func setConditions(conditions *[]metav1.Condition, v verdict, generation int64, 
 		changing.Status = metav1.ConditionTrue
 	}
 	valid := metav1.Condition{
-		Type: v1alpha1.ValidCondition, Status: metav1.ConditionTrue, Reason: v.determined, Message: "The machine can be given what spec asks for",
+		Type: v1alpha1.ValidCondition, Status: metav1.ConditionTrue, Reason: v.determined, Message: "The machine can be given what spec asks for" + v.leftOut,
 	}
 	if len(v.invalid) > 0 {
-		valid.Status, valid.Reason, valid.Message = metav1.ConditionFalse, v.refused, node.CutTextTo(list(v.invalid, "; "), maxMessage)
+		valid.Status, valid.Reason, valid.Message = metav1.ConditionFalse, v.refused, node.CutTextTo(list(v.invalid, "; "), maxMessage-len(v.leftOut))+v.leftOut
 	}
 	for _, c := range []metav1.Condition{changing, valid} {
 		c.ObservedGeneration = generation

@@ -83,6 +83,7 @@ func (p settings) write(ctx context.Context, s pass, exists bool, found []provis
 	if err := p.objects.ensure(ctx, h, exists, s.host); err != nil {
 		return nil, err
 	}
+	found, leftOut := cutSettings(found)
 	schema := schemaOf(found, s.host.Status.HardwareDetails)
 	reference, err := p.schemas.ensure(ctx, h, schema)
 	if err != nil {
@@ -92,6 +93,7 @@ func (p settings) write(ctx context.Context, s pass, exists bool, found []provis
 	h.Status.FirmwareSchema = reference
 	h.Status.Settings = valuesOf(found)
 	conditions := decideSettings(h.Spec.Settings, found, schema, none)
+	conditions.leftOut = leftOut
 	setConditions(&h.Status.Conditions, conditions, h.Generation, s.now)
 	if equality.Semantic.DeepEqual(before.Status, h.Status) && len(h.Spec.Settings) == 0 {
 		return h, nil

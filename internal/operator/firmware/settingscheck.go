@@ -22,6 +22,8 @@ type verdict struct {
 	changingMessage string
 	// invalid says why that is impossible; nil is valid.
 	invalid []string
+	// leftOut continues the message of the condition Valid with what is not shown; "" for nothing.
+	leftOut string
 	// determined and refused are the reasons of the conditions.
 	determined, refused string
 }

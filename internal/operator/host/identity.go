@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -30,6 +31,26 @@ const (
 // has to be known before the node gets its address.
 func takesOver(h *v1alpha1.BareMetalHost, n provisioner.Node) bool {
 	return h.Status.GoodCredentials.Reference == nil && !n.InspectedAt.IsZero()
+}
+
+// changesBMC is pure: whether the host asks for another BMC than the one that it has had access to.
+// Whether that belongs to its machine has to be known before the node gets its address: the machine of
+// a host in use would be another one otherwise, and be switched off and wiped in its place.
+func changesBMC(h *v1alpha1.BareMetalHost, wanted provisioner.Registration) bool {
+	return h.Status.GoodBMC != "" && h.Status.GoodBMC != wanted.Access.Endpoint.String()
+}
+
+// reaches notes that the node of the host has the BMC of a registration. One that replaces
+// another is the host's from then on; the first one is so when its credentials work.
+func (s *scope) reaches(wanted provisioner.Registration) {
+	s.bmc = wanted.Access.Endpoint.String()
+	if s.host.Status.GoodCredentials.Reference != nil {
+		s.host.Status.GoodBMC = s.bmc
+	}
+	refused := meta.IsStatusConditionFalse(s.host.Status.Conditions, v1alpha1.IdentityVerifiedCondition)
+	if refused && s.identity == nil && s.host.Status.GoodBMC == s.bmc {
+		s.unverified("The host has its former BMC again, which was not asked anew")
+	}
 }
 
 // discovered are the facts of an inventory.
@@ -128,13 +149,12 @@ func (t *turns) give(namespace string) {
 	}
 }
 
-// check returns nil when the node, which takesOver, may get the BMC. Otherwise the host stays
+// check returns nil when the node may get a BMC that is new to the host. Otherwise the host stays
 // as it is.
 func (p identity) check(ctx context.Context, s *scope, n provisioner.Node, wanted provisioner.Registration) error {
 	inv, err := p.engine.Inventory(ctx, n.ID)
 	if errors.Is(err, provisioner.ErrNoInventory) || errors.Is(err, provisioner.ErrNotFound) {
-		s.unverified("The engine has no inventory to compare the machine behind the BMC with")
-		return nil
+		return p.checkShown(ctx, s, wanted)
 	}
 	if err != nil {
 		return fmt.Errorf("read inventory of node %s: %w", n.ID, err)
@@ -145,8 +165,19 @@ func (p identity) check(ctx context.Context, s *scope, n provisioner.Node, wante
 // checkLost is check for a host whose node the engine has lost, with what the host shows of
 // its machine.
 func (p identity) checkLost(ctx context.Context, s *scope, wanted provisioner.Registration) error {
+	first := s.host.Status.GoodCredentials.Reference == nil
+	if changesBMC(s.host, wanted) || first && s.host.Status.HardwareDetails != nil && !inspectionDisabled(s.host) {
+		return p.checkShown(ctx, s, wanted)
+	}
+	return nil
+}
+
+// checkShown is check with what the host shows of its machine. A host without inspection shows
+// what a person wrote.
+func (p identity) checkShown(ctx context.Context, s *scope, wanted provisioner.Registration) error {
 	details := s.host.Status.HardwareDetails
-	if s.host.Status.GoodCredentials.Reference != nil || details == nil || inspectionDisabled(s.host) {
+	if details == nil || inspectionDisabled(s.host) {
+		s.unverified("Nothing is known that the machine behind the BMC could be compared with")
 		return nil
 	}
 	return p.compare(ctx, s, shown(details), wanted)
@@ -162,13 +193,13 @@ func (p identity) judge(ctx context.Context, s *scope, expected node.MachineFact
 	defer p.turns.give(s.host.Namespace)
 	told, err := p.engine.Identify(ctx, *wanted.Access, wanted.Credentials)
 	if errors.Is(err, provisioner.ErrUnsupported) {
-		return verdictUnknown, fmt.Sprintf("Whether the BMC belongs to the machine that was discovered is not known: %v", err), nil
+		return verdictUnknown, fmt.Sprintf("Whether the BMC belongs to the machine of this host is not known: %v", err), nil
 	}
 	if err != nil {
 		return verdictUnknown, "", fmt.Errorf("read which machine the BMC at %s belongs to: %w", wanted.Access.Endpoint, err)
 	}
 	if v, reason = decideIdentity(expected, told); v == verdictUnknown {
-		reason = "The BMC tells nothing that was also found on the machine when it was discovered"
+		reason = "The BMC tells nothing that was also found on the machine when it was inspected"
 	}
 	return v, reason, nil
 }
@@ -183,9 +214,9 @@ func (p identity) compare(ctx context.Context, s *scope, expected node.MachineFa
 	case verdictUnknown:
 		s.unverified("%s", reason)
 	case verdictSame:
-		s.identity = identityCondition(metav1.ConditionTrue, v1alpha1.IdentityVerifiedReason, "The BMC belongs to the machine that was discovered")
+		s.identity = identityCondition(metav1.ConditionTrue, v1alpha1.IdentityVerifiedReason, "The BMC belongs to the machine of this host")
 	default:
-		message := fmt.Sprintf("the BMC at %s belongs to another machine than the one that was discovered: %s. Nothing was done to it; "+
+		message := fmt.Sprintf("the BMC at %s belongs to another machine than this host: %s. Nothing was done to it; "+
 			"correct spec.bmc, or delete this host and register the machine anew", wanted.Access.Endpoint, reason)
 		s.identity = identityCondition(metav1.ConditionFalse, v1alpha1.IdentityMismatchReason, capitalized(message))
 		return errors.New(message)

@@ -68,7 +68,7 @@ func TestNodeOfAnOlderDatabaseGetsTheAddressOfItsBMCAgain(t *testing.T) {
 	l.add("web", nil)
 	l.rests("web", v1alpha1.StateAvailable)
 	restore := l.engine.Backup()
-	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = testAddress + "2" })
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = movedAddress })
 	l.rests("web", v1alpha1.StateAvailable)
 	restore()
 	before := len(l.engine.Verbs(""))
@@ -76,7 +76,7 @@ func TestNodeOfAnOlderDatabaseGetsTheAddressOfItsBMCAgain(t *testing.T) {
 	if got := l.engine.Verbs("")[before:]; !slices.Equal(got, []demo.Verb{demo.VerbUpdate}) {
 		t.Fatalf("asked of the engine: %q, want one update", got)
 	}
-	if got := l.last("web", demo.VerbUpdate).(provisioner.Registration).Access.Address; got != testAddress+"2" {
+	if got := l.last("web", demo.VerbUpdate).(provisioner.Registration).Access.Address; got != movedAddress {
 		t.Errorf("the node has the BMC %q, want the one in the host's spec", got)
 	}
 }

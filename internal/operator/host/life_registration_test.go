@@ -191,10 +191,10 @@ func TestAddressAndCredentialsAreChangedInPlace(t *testing.T) {
 		return ok && r.Credentials.Password == "new" && *h.Status.GoodCredentials.Reference == *h.Status.TriedCredentials.Reference &&
 			h.Status.GoodCredentials.Version == h.Status.TriedCredentials.Version
 	})
-	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = testAddress + "moved" })
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = movedAddress })
 	l.until("web", "known at the new address", func(*v1alpha1.BareMetalHost) bool {
 		r, ok := l.last("web", demo.VerbUpdate).(provisioner.Registration)
-		return ok && r.Access.Endpoint.System == "/redfish/v1/Systems/moved"
+		return ok && r.Access.Endpoint.Host == "192.0.2.10"
 	})
 	if h := l.rests("web", v1alpha1.StateProvisioned); h.Status.ErrorType != "" || !h.Status.PoweredOn {
 		t.Errorf("status %+v, want a machine in use", h.Status)

@@ -114,7 +114,7 @@ func (p registration) reconcile(ctx context.Context, s *scope) (result, error) {
 	if err != nil {
 		return result{stop: true}, err
 	}
-	if takesOver(s.host, n) {
+	if takesOver(s.host, n) || changesBMC(s.host, wanted) {
 		if pause := s.wait(v1alpha1.OperationRegister, p.maxBackoff); pause > 0 {
 			return result{requeueAfter: pause, stop: true}, nil
 		}
@@ -162,6 +162,9 @@ func (p registration) find(ctx context.Context, s *scope, wanted provisioner.Reg
 // create makes the node of a host that has none. That of a new host is used by the same pass, before
 // its ID is stored: it has the name and the mark of the host, by which a deletion finds it.
 func (p registration) create(ctx context.Context, s *scope, wanted provisioner.Registration) (result, error) {
+	if pause := s.wait(v1alpha1.OperationRegister, p.maxBackoff); pause > 0 && changesBMC(s.host, wanted) {
+		return result{requeueAfter: pause, stop: true}, nil
+	}
 	if err := p.identity.checkLost(ctx, s, wanted); err != nil {
 		return result{stop: true}, refused(v1alpha1.OperationRegister, "create", wanted.Name, err)
 	}
@@ -173,6 +176,7 @@ func (p registration) create(ctx context.Context, s *scope, wanted provisioner.R
 		return result{stop: true}, refused(v1alpha1.OperationRegister, "create", wanted.Name, err)
 	}
 	s.host.Status.Provisioning.ID = n.ID
+	s.reaches(wanted)
 	count(p.metrics.registered, s.host)
 	s.working(v1alpha1.RegisteringReason, "The engine has node %s for this host", n.ID)
 	if s.state() == v1alpha1.StateRegistering && n.Mark == wanted.Mark {
@@ -195,11 +199,20 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 	changed := !sameCredentials(s.host.Status.GoodCredentials, s.credentials.status)
 	mark := fingerprint(n.ID, wanted, s.credentials.status.Version)
 	known := p.applied.has(s.host.UID, mark, n) && n.SkipsCleaning == wanted.SkipAutomatedCleaning
-	if known && !changed || n.Busy || !fixedStates[n.State] {
+	switch {
+	case n.Busy, !fixedStates[n.State]:
+		return n, nil
+	case known && !changed:
+		s.reaches(wanted)
 		return n, nil
 	}
-	if takesOver(s.host, n) {
+	switch {
+	case takesOver(s.host, n):
 		if err := p.takeOver(ctx, s, n, wanted); err != nil {
+			return n, err
+		}
+	case changesBMC(s.host, wanted):
+		if err := p.identity.check(ctx, s, n, wanted); err != nil {
 			return n, err
 		}
 	}
@@ -208,6 +221,7 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 		return n, err
 	}
 	p.applied.put(s.host.UID, mark, updated)
+	s.reaches(wanted)
 	if changed && updated.State != node.Enroll {
 		p.accept(s)
 	}
@@ -230,6 +244,9 @@ func (p registration) takeOver(ctx context.Context, s *scope, n provisioner.Node
 
 // accept records that the credentials work.
 func (p registration) accept(s *scope) {
+	if s.bmc != "" {
+		s.host.Status.GoodBMC = s.bmc
+	}
 	if sameCredentials(s.host.Status.GoodCredentials, s.credentials.status) {
 		return
 	}

@@ -80,6 +80,8 @@ type scope struct {
 	// engineError is why the engine could not be used, and engineReason the reason of
 	// the conditions that say so.
 	engineReason, engineError string
+	// bmc is the BMC that spec.bmc.address names, once the node has it, as in status.goodBMC.
+	bmc string
 	// identity, if set, is the condition IdentityVerified that this pass found out.
 	identity *metav1.Condition
 	// ignoredHolds are reboot annotations that cannot be fulfilled.
