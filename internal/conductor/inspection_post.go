@@ -340,7 +340,7 @@ func storeDocument(tx *store.Tx, n *node.Node, document *inventory.Document, mac
 // and the node has none. A post proves nothing about who sends it, so it voids no token:
 // a ramdisk whose node has one gets its own with its lookup, see agent.DecideToken.
 func (c *Conductor) answerPost(tx *store.Tx, p *post, n *node.Node) {
-	p.answer = &node.LookupAnswer{Node: n, HeartbeatTimeout: c.cfg.HeartbeatTimeout}
+	p.answer = &node.LookupAnswer{Node: n, HeartbeatTimeout: c.cfg.HeartbeatTimeout, SkipBMCDetect: c.drivers.Attributes(n).SkipBMCDetect}
 	switch {
 	case agent.Pregenerated(n) != "": // it has its token
 	case n.DriverInternalInfo.Text(agent.TokenKey) != "":

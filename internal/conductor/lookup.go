@@ -45,6 +45,7 @@ func (c *Conductor) Lookup(ctx context.Context, request node.LookupRequest) (*no
 	if err != nil {
 		return nil, err
 	}
+	answer.SkipBMCDetect = c.drivers.Attributes(answer.Node).SkipBMCDetect
 	return answer, nil
 }
 

@@ -72,6 +72,20 @@ func TestLookupIssuesATokenOnce(t *testing.T) {
 	}
 }
 
+func TestLookupTellsTheRamdiskOfARedfishNodeToSkipBMCDetection(t *testing.T) {
+	w := newWorld(t)
+	for i, driver := range []string{"fake-hardware", "redfish"} {
+		n := w.enrol(unknown(i))
+		changed := *n
+		changed.Driver, changed.ProvisionState = driver, node.InspectWait
+		w.update(n, &changed)
+		answer, err := w.Lookup(t.Context(), node.LookupRequest{NodeUUID: n.UUID})
+		if err != nil || answer.SkipBMCDetect != (driver == "redfish") {
+			t.Errorf("%s: answer = %+v, %v", driver, answer, err)
+		}
+	}
+}
+
 func TestOldAgentsGetNoToken(t *testing.T) {
 	w := newWorld(t)
 	n := w.enrol(unknown(1))

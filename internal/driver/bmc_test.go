@@ -43,7 +43,7 @@ func TestNodesBehindOneBMCHaveOneKey(t *testing.T) {
 func TestAttributesHoldForEveryTypeEnabledOrNot(t *testing.T) {
 	r := newRegistry(t, driver.Config{EnabledHardwareTypes: []string{"fake-hardware"}})
 	for name, want := range map[string]node.HardwareAttributes{
-		"redfish":           {HasBMC: true},
+		"redfish":           {HasBMC: true, SkipBMCDetect: true},
 		"ipmi":              {HasBMC: true},
 		"fake-hardware":     {},
 		"manual-management": {NeedsRamdiskForPower: true},

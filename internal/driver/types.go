@@ -22,7 +22,7 @@ var deployByAgent = []string{"direct", "ramdisk", "custom-agent"}
 // API.
 var hardwareTypes = []hardwareType{
 	{
-		name: "redfish", attributes: node.HardwareAttributes{HasBMC: true}, bmc: []bmcKey{{address: "redfish_address", port: "443", system: "redfish_system_id"}},
+		name: "redfish", attributes: node.HardwareAttributes{HasBMC: true, SkipBMCDetect: true}, bmc: []bmcKey{{address: "redfish_address", port: "443", system: "redfish_system_id"}},
 		supported: [node.InterfaceCount][]string{
 			node.BIOSInterface:       {"redfish", "no-bios"},
 			node.BootInterface:       {"redfish-virtual-media", "ipxe", "http-ipxe", "redfish-https", "http", "pxe"},

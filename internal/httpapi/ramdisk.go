@@ -119,7 +119,7 @@ func (a *api) writeLookup(w http.ResponseWriter, c *call, status int, found *nod
 		dst = fmt.Appendf(dst, `,"config":{"heartbeat_timeout":%d,"agent_token":`, int(found.HeartbeatTimeout.Seconds()))
 		dst = appendString(dst, token)
 		dst = append(dst, `,"agent_skip_bmc_detect":`...)
-		dst = appendBool(dst, found.Node.Driver == "redfish")
+		dst = appendBool(dst, found.SkipBMCDetect)
 		dst = append(dst, `,"agent_md5_checksum_enable":`...)
 		dst = appendBool(dst, a.options.AllowMD5)
 		return append(dst, lookupConfig...)

@@ -357,10 +357,10 @@ func TestRamdiskEndpointsCanBeDisabled(t *testing.T) {
 	}
 }
 
-func TestRamdiskOfARedfishNodeSkipsBMCDetection(t *testing.T) {
+func TestRamdiskIsToldToSkipBMCDetection(t *testing.T) {
 	s := newServer(t)
 	s.engine.answer = lookupAnswer("")
-	s.engine.answer.Node.Driver = "redfish"
+	s.engine.answer.SkipBMCDetect = true
 	config := s.do("GET", "/v1/lookup?node_uuid="+uuid1, "1.62", "").want(200).json()["config"].(map[string]any)
 	diffJSON(t, "agent_skip_bmc_detect", true, config["agent_skip_bmc_detect"])
 }

@@ -114,6 +114,9 @@ type HardwareAttributes struct {
 	// NeedsRamdiskForPower says that only the ramdisk of the machine can restart it:
 	// without a running ramdisk the engine cannot change the power.
 	NeedsRamdiskForPower bool
+	// SkipBMCDetect says that the engine needs no BMC address of the agent, which takes
+	// long to find it: it reads its own way through Redfish.
+	SkipBMCDetect bool
 }
 
 // VendorMethod is a method that a vendor interface adds to the API.

@@ -53,6 +53,8 @@ type LookupAnswer struct {
 	// HeartbeatTimeout is how long after its last heartbeat a ramdisk counts as
 	// lost; agents send heartbeats after a fraction of it.
 	HeartbeatTimeout time.Duration
+	// SkipBMCDetect says that the agent need not ask its BMC for addresses.
+	SkipBMCDetect bool
 }
 
 // InspectionPost is what a ramdisk posts about its machine.
