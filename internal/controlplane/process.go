@@ -30,8 +30,8 @@ type process struct {
 }
 
 // startProcess runs a program. Its output replaces the content of logFile. The child
-// gets only the search paths of this process's environment, because etcd would read
-// settings from other variables.
+// gets only the search paths of this process's environment and how often Go collects
+// garbage, because etcd would read settings from other variables.
 func startProcess(path, logFile string, args ...string) (*process, error) {
 	name := filepath.Base(path)
 	out, err := os.OpenFile(logFile, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -44,7 +44,7 @@ func startProcess(path, logFile string, args ...string) (*process, error) {
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = childAttr()
 	cmd.Env = []string{}
-	for _, key := range []string{"PATH", "HOME", "TMPDIR"} {
+	for _, key := range []string{"PATH", "HOME", "TMPDIR", "GOGC"} {
 		if value, ok := os.LookupEnv(key); ok {
 			cmd.Env = append(cmd.Env, key+"="+value)
 		}

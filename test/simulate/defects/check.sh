@@ -5,25 +5,31 @@
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 seeds=${SEEDS:-1000}
-copy=$(mktemp -d)
-trap 'rm -rf "$copy"' EXIT
+copies=$(mktemp -d)
+trap 'rm -rf "$copies"' EXIT
 
-missed=0
-for patch in test/simulate/defects/*.patch; do
-  name=$(basename "$patch" .patch)
-  rm -rf "${copy:?}"/*
+# catch PATCH prints the first seed that catches a defect, and fails when there is none.
+catch() {
+  local name copy found seed
+  name=$(basename "$1" .patch)
+  copy=$copies/$name
+  mkdir "$copy"
   git ls-files -z | xargs -0 cp --parents -t "$copy"
-  if ! git apply --unsafe-paths --directory="$copy" "$patch" ||
+  if ! git apply --unsafe-paths --directory="$copy" "$1" ||
     ! (cd "$copy" && CGO_ENABLED=0 go test -trimpath -c -o simulate.test ./test/simulate); then
     echo "$name: the patch does not fit the code any more, write it anew" >&2
-    exit 1
+    return 1
   fi
   found=$(cd "$copy/test/simulate" && timeout 600 "$copy/simulate.test" -test.run TestWhatMustHoldHolds -first 1 -seeds "$seeds" 2>&1 || true)
-  if seed=$(grep -o -m1 'seed [0-9]*: replay it' <<<"$found"); then
-    printf '%-36s %-10s %s\n' "$name" "${seed%: *}" "$(grep -A1 -m1 'replay it' <<<"$found" | tail -1 | sed 's/^ *[0-9.]*s *//' | cut -c1-160)"
-  else
+  rm -rf "$copy"
+  if ! seed=$(grep -o -m1 'seed [0-9]*: replay it' <<<"$found"); then
     echo "$name: no seed from 1 to $seeds catches it" >&2
-    missed=1
+    return 1
   fi
-done
-exit $missed
+  printf '%-36s %-10s %s\n' "$name" "${seed%: *}" "$(grep -A1 -m1 'replay it' <<<"$found" | tail -1 | sed 's/^ *[0-9.]*s *//' | cut -c1-160)"
+}
+
+# Each copy is compiled and run on one core.
+export copies seeds
+export -f catch
+printf '%s\0' test/simulate/defects/*.patch | GOMAXPROCS=1 xargs -0 -n 1 -P "$(nproc)" bash -euo pipefail -c 'catch "$0"'
