@@ -66,7 +66,10 @@ func (l *leaseOptions) lock() (resourcelock.Interface, error) {
 
 // lead waits for the lease and runs work while it is held. When ctx ends, the
 // lease is given up only after work has returned, so that no other replica
-// begins too early.
+// begins too early. Work that does not return after the lease was lost is left behind: the
+// error ends the operator, which would do nothing for ever otherwise. A controller may be such work,
+// because the queue of controller-runtime 0.24 can keep a worker that comes back while it
+// shuts down (kubernetes-sigs/controller-runtime#3538).
 func (l *leaseOptions) lead(ctx context.Context, lock resourcelock.Interface, work func(context.Context) error) error {
 	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
 	defer endElection()
@@ -102,7 +105,11 @@ func (l *leaseOptions) lead(ctx context.Context, lock resourcelock.Interface, wo
 	elector.Run(election)
 	select {
 	case <-started:
-		<-done
+		select {
+		case <-done:
+		case <-time.After(stopTimeout):
+			return fmt.Errorf("lease %s was lost, and its controllers have not ended within %s", l.name, stopTimeout)
+		}
 	default:
 	}
 	switch {

@@ -234,7 +234,12 @@ func (o *Operator) Run(ctx context.Context) error {
 	if metrics.Registry.Register(o.registry) == nil {
 		defer metrics.Registry.Unregister(o.registry)
 	}
-	if err := o.manager.Start(ctx); err != nil {
+	err := o.manager.Start(ctx)
+	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+		o.opts.Logger.Warn("Stopped before all controllers had ended", slog.Any("error", err)) // see lead
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("run controllers: %w", err)
 	}
 	return nil

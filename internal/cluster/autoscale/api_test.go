@@ -110,7 +110,7 @@ func (b *bench) start() {
 	r := autoscale.New(autoscale.Config{Client: cached, Live: b.client, Recorder: b, Now: b.now})
 	b.reconcile = r.Reconcile
 	skip := true
-	c, err := r.Controller(objects, controller.Options{SkipNameValidation: &skip})
+	c, err := r.Controller(objects, controller.Options{SkipNameValidation: &skip, UsePriorityQueue: new(false)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -136,7 +136,7 @@ func (b *bench) start() {
 		b.Fatal(err)
 	}
 	skip := true
-	options := controller.Options{SkipNameValidation: &skip, MaxConcurrentReconciles: 4, Logger: logr.Discard()}
+	options := controller.Options{SkipNameValidation: &skip, MaxConcurrentReconciles: 4, Logger: logr.Discard(), UsePriorityQueue: new(false)}
 	controllers, err := data.Controllers(data.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("ingot-cluster"), Now: time.Now,
 		ClaimsByHost: b.byHost,

@@ -105,7 +105,7 @@ func (w *world) run(config *rest.Config) (stop func()) {
 		c.Client, c.Live, c.Now = w.observed(w.mgmt), mgr.GetAPIReader(), time.Now
 		c.Client = cachedReader{c.Client, mgr.GetClient()}
 	})
-	made, err := w.r.Controller(mgr.GetCache(), controller.Options{SkipNameValidation: &skip, MaxConcurrentReconciles: 3, Logger: logr.Discard()})
+	made, err := w.r.Controller(mgr.GetCache(), controller.Options{SkipNameValidation: &skip, MaxConcurrentReconciles: 3, Logger: logr.Discard(), UsePriorityQueue: new(false)})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func (c *controllers) start(t *testing.T) {
 	made, err := New(Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workload: c.clients, Recorder: silent{}, Now: time.Now,
 		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: (&life{}).doubtNode, Metrics: metrics, Guard: fencing.NewGuard(mgr.GetAPIReader()),
-	}).Controller(mgr.GetCache(), controller.Options{SkipNameValidation: &skip}, c.clients.Gone(mgr.GetCache()))
+	}).Controller(mgr.GetCache(), controller.Options{SkipNameValidation: &skip, UsePriorityQueue: new(false)}, c.clients.Gone(mgr.GetCache()))
 	if err != nil {
 		t.Fatal(err)
 	}

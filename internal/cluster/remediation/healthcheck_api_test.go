@@ -206,7 +206,7 @@ func (s *site) recover(config *rest.Config, scheme *runtime.Scheme) {
 	cached, live := mgr.GetClient(), mgr.GetAPIReader()
 	clients, guard, recorder := workload.New(live, scheme), fencing.NewGuard(live), events.NewFakeRecorder(1000)
 	skip := true
-	options := controller.Options{SkipNameValidation: &skip, Logger: logr.Discard()}
+	options := controller.Options{SkipNameValidation: &skip, Logger: logr.Discard(), UsePriorityQueue: new(false)}
 	byAnnotation, err := fencing.New(fencing.Config{
 		Client: cached, Live: live, Workloads: clients, FindNode: workload.FindNode, Guard: guard, Recorder: recorder, Metrics: fenced, Now: time.Now,
 	}).Controller(mgr.GetCache(), options)

@@ -103,7 +103,7 @@ func run(t *testing.T) client.Client {
 		t.Fatal(err)
 	}
 	r := New(Config{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("reuse"), Now: time.Now})
-	c, err := r.Controller(mgr.GetCache(), controller.Options{MaxConcurrentReconciles: 4, SkipNameValidation: new(true)})
+	c, err := r.Controller(mgr.GetCache(), controller.Options{MaxConcurrentReconciles: 4, SkipNameValidation: new(true), UsePriorityQueue: new(false)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -469,7 +469,7 @@ func TestChangesOfNodesAskForPassesOverMachines(t *testing.T) {
 	watches := NewWatches(WatchesConfig{Client: objects, Clients: s.clients})
 	s.nodes.Watches = watches
 	skip, requests := true, make(asked, 100)
-	options := controller.Options{SkipNameValidation: &skip, CacheSyncTimeout: time.Minute}
+	options := controller.Options{SkipNameValidation: &skip, CacheSyncTimeout: time.Minute, UsePriorityQueue: new(false)}
 	of, err := watches.Controller(objects, options)
 	if err != nil {
 		t.Fatal(err)
