@@ -12,10 +12,10 @@ MACHINES ?= 3
 # CLUSTER=1 makes a cluster of the machines, which needs a folder of its own.
 DATA ?= .ingot$(if $(CLUSTER),-cluster)
 
-# Three packages at a time: some start an API server of their own. Tests of the program's
+# Four packages at a time: some mostly wait, and some start an API server of their own. Tests of the program's
 # package need none of its optimization by profile, which compiles everything again. "make vet" vets, and no
 # debugger reads the tests' programs.
-TEST_FLAGS ?= -p 3 -timeout 30m -pgo=off -vet=off -ldflags=-w
+TEST_FLAGS ?= -p 4 -timeout 30m -pgo=off -vet=off -ldflags=-w
 # CI runs every test, also those that have passed in another clone.
 TEST_FLAGS += $(if $(CI),-count=1)
 # RACE=1 turns the race detector on. It needs a C compiler, nothing else does. Unsafe pointers, which this project has
@@ -118,8 +118,9 @@ clusterctl: ## Build clusterctl, which tests move clusters with, once per machin
 
 # Tests allocate much and keep little, so collecting garbage less often saves a third of their processor time.
 TEST_GC := GOGC=400
-# The packages that take longest begin, so that none of them is left to one core at the end.
-LONGEST := ./test/story ./test/story/cluster ./internal/conductor ./internal/operator ./internal/operator/host
+# The packages that take longest begin, those that compute beside those that wait, so that none is left alone at the end.
+LONGEST := ./test/story ./internal/store ./internal/conductor ./test/story/cluster ./internal/up ./internal/operator \
+	./internal/operator/host ./test/manifests ./internal/cluster/fencing ./internal/cluster/remediation ./internal/controlplane
 
 .PHONY: test
 test: cluster-api s3server helm clusterctl ## Run every test (RACE=1: with the race detector, needs gcc)
