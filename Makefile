@@ -26,7 +26,7 @@ TEST_FLAGS += $(if $(CI),-count=1)
 UNINSTRUMENTED := encoding/json reflect strconv unicode/utf8 compress/flate gopkg.in/evanphx/json-patch.v4 \
 	sigs.k8s.io/json/internal/golang/encoding/json sigs.k8s.io/structured-merge-diff/... k8s.io/apimachinery/third_party/...
 ifdef RACE
-TEST_FLAGS += -race -gcflags='all=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-d=checkptr=0 -race=false' \
+RACE_FLAGS := -race -gcflags='all=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-d=checkptr=0 -race=false' \
 	$(foreach p,$(UNINSTRUMENTED),-gcflags='$(p)=-d=checkptr=0 -race=false -l')
 export CGO_ENABLED = 1
 else
@@ -124,21 +124,22 @@ LONGEST := ./test/story ./internal/store ./internal/conductor ./test/story/clust
 
 .PHONY: test
 test: cluster-api s3server helm clusterctl ## Run every test (RACE=1: with the race detector, needs gcc)
-	$(WITH_ASSETS) $(TEST_GC) go test $(TEST_FLAGS) $(LONGEST) ./...
-	for m in $(TOOL_MODULES); do go -C $$m test $(TEST_FLAGS) . || exit; done
+	$(WITH_ASSETS) $(TEST_GC) go test $(TEST_FLAGS) $(RACE_FLAGS) $(LONGEST) ./...
+	for m in $(TOOL_MODULES); do go -C $$m test $(TEST_FLAGS) $(RACE_FLAGS) . || exit; done
 	@$(MAKE) --no-print-directory test-postgres
 
+# Without the race detector: the suites have run with it on SQLite, and so have the store's own tests on PostgreSQL.
 .PHONY: test-postgres
 test-postgres: s3server ## Run the engine's suites on PostgreSQL, if Debian's postgresql is installed
 	@if [ -n "$$INGOT_TEST_POSTGRES$$INGOT_TEST_POSTGRES_REQUIRED" ] || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then \
-		set -x; INGOT_TEST_DATABASE=postgres $(TEST_GC) go test $(TEST_FLAGS) $(ON_POSTGRES); \
+		set -x; CGO_ENABLED=0 INGOT_TEST_DATABASE=postgres $(TEST_GC) go test $(TEST_FLAGS) $(ON_POSTGRES); \
 	else \
 		echo "SKIPPED: the suites on PostgreSQL. Install Debian's package postgresql or set INGOT_TEST_POSTGRES to run them."; \
 	fi
 
 .PHONY: compat
 compat: controlplane ## Run the compatibility tests with third-party clients
-	$(WITH_ASSETS) go test $(TEST_FLAGS) -tags compat ./test/compat/...
+	$(WITH_ASSETS) go test $(TEST_FLAGS) $(RACE_FLAGS) -tags compat ./test/compat/...
 
 .PHONY: boot-vm
 boot-vm: ## Boot a virtual machine through the boot service (ACCEL=kvm; needs QEMU and dnsmasq, downloads a kernel of Debian once)
@@ -149,7 +150,7 @@ boot-vm: ## Boot a virtual machine through the boot service (ACCEL=kvm; needs QE
 # when RACE=1.
 .PHONY: fault
 fault: cluster-api ## Kill engines and operators at their commits and writes, pause them and cut them off (SECONDS=n SEED=m RUN=test)
-	$(WITH_ASSETS) $(if $(RACE),GOFLAGS=-race) go test $(TEST_FLAGS) -timeout 2h -count=1 -v -tags fault ./test/fault \
+	$(WITH_ASSETS) $(if $(RACE),GOFLAGS=-race) go test $(TEST_FLAGS) $(RACE_FLAGS) -timeout 2h -count=1 -v -tags fault ./test/fault \
 		$(if $(filter-out 0,$(SECONDS)),-seconds $(SECONDS)) $(if $(SEED),-seed $(SEED)) $(if $(RUN),-run '$(RUN)')
 
 .PHONY: attack
