@@ -153,16 +153,21 @@ func (r *Reconciler) claim(ctx context.Context, d *v1beta2.Metal3Data, host stri
 	return claim, nil
 }
 
-// giveBack deletes the claims of data, those of one host or, with "", all. It reports whether some are left.
+// giveBack deletes the claims of data, those of one host or, with "", all. It reports whether some are left. Where
+// claims are not named after hosts, those of a host are from an earlier time, and the cache knows them.
 func (r *Reconciler) giveBack(ctx context.Context, d *v1beta2.Metal3Data, host string) (bool, error) {
+	reader := r.Live
+	if host != "" && !r.ClaimsByHost {
+		reader = r.Client
+	}
 	var list ipamv1.IPAddressClaimList
-	if err := r.Live.List(ctx, &list, client.InNamespace(d.Namespace)); err != nil {
+	if err := reader.List(ctx, &list, client.InNamespace(d.Namespace)); err != nil {
 		return false, fmt.Errorf("list IPAddressClaims in %s: %w", d.Namespace, err)
 	}
 	left := false
 	for i := range list.Items {
 		claim := &list.Items[i]
-		if !related.IsOwnedBy(claim, d) || host != "" && !isClaimOf(claim, host) {
+		if !related.IsOwnedBy(claim, d) || host != "" && !isLeft(claim, d.Name, host, r.ClaimsByHost) {
 			continue
 		}
 		left = true

@@ -19,6 +19,12 @@ func claimNames(data, host, pool string, byHost bool) [2]string {
 	return [2]string{data + "-" + pool, host + "-" + pool}
 }
 
+// isLeft reports whether a claim of data is given back when the machine has another host than this one: the next
+// machine of the host needs its name. A name that is that of the data, too, stays unless claims are named after hosts.
+func isLeft(claim *ipamv1.IPAddressClaim, data, host string, byHost bool) bool {
+	return isClaimOf(claim, host) && (byHost || claim.Name != data+"-"+claim.Spec.PoolRef.Name)
+}
+
 // isClaimOf reports whether a claim is named after a host.
 func isClaimOf(claim *ipamv1.IPAddressClaim, host string) bool {
 	return claim.Name == host+"-"+claim.Spec.PoolRef.Name

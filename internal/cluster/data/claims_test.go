@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 )
@@ -70,6 +72,36 @@ func TestClaimForAnAddressIsFoundUnderBothNamesAndNeverTakenFromOthers(t *testin
 			}
 			if tt.made && (!metav1.IsControlledBy(got, d) || got.Spec.PoolRef.Name != "main" || got.Spec.ClusterName != "edge" || got.Labels[clusterv1.WatchLabel] != "blue") {
 				t.Errorf("the new claim is %+v", got)
+			}
+		})
+	}
+}
+
+func TestOnlyClaimsThatAreNamedAfterTheFormerHostAreGivenBack(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		claim, host  string
+		byHost, left bool
+	}{
+		"of the host":                               {"node-7-main", "node-7", true, true},
+		"of the host, from before the flag ended":   {"node-7-main", "node-7", false, true},
+		"of the data":                               {"workers-0-main", "node-7", true, false},
+		"of data and host of one name":              {"workers-0-main", "workers-0", true, true},
+		"of data that has the name of a host":       {"workers-0-main", "workers-0", false, false},
+		"of a host whose name begins with the same": {"node-77-main", "node-7", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &v1beta2.Metal3Data{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "workers-0", UID: "own"}}
+			claim := newClaim(d, newPool("", "", "main"), tt.claim)
+			api := newFake(t, d, claim)
+			r := NewReconciler(Config{Client: api, Live: api, ClaimsByHost: tt.byHost})
+			if _, err := r.giveBack(t.Context(), d, tt.host); err != nil {
+				t.Fatal(err)
+			}
+			err := api.Get(t.Context(), client.ObjectKeyFromObject(claim), claim)
+			if left := apierrors.IsNotFound(err); left != tt.left {
+				t.Errorf("given back: %v (%v), want %v", left, err, tt.left)
 			}
 		})
 	}
