@@ -32,14 +32,18 @@ func isClaimOf(claim *ipamv1.IPAddressClaim, host string) bool {
 
 // decideClaim is pure: it returns the claim that data has for an address of a pool, of those that exist under its names,
 // or the one that has to be made, without a resource version. A claim of anybody else is never taken over: that of other data is waited
-// for, because the machine that had the host before gives it back.
+// for, because the machine that had the host before gives it back. A name can stand for several pools: data a-0 and host a have
+// a-0-c for both c and 0-c. So the claim of the pool itself comes first, and under the other name no other counts.
 func decideClaim(d *v1beta2.Metal3Data, p pool, names [2]string, found map[string]*ipamv1.IPAddressClaim) (*ipamv1.IPAddressClaim, error) {
 	for _, name := range names {
-		if claim := found[name]; claim != nil && related.IsOwnedBy(claim, d) {
+		if claim := found[name]; claim != nil && related.IsOwnedBy(claim, d) && claim.Spec.PoolRef.Name == p.name {
 			return claim, nil
 		}
 	}
 	name := names[0]
+	if claim := found[name]; claim != nil && related.IsOwnedBy(claim, d) {
+		return claim, nil // of another pool; it has to be replaced
+	}
 	if len(name) > maxName {
 		return nil, problemf("pool %s: its name is too long for that of a claim, %s", p, name)
 	}

@@ -24,12 +24,17 @@ func TestClaimForAnAddressIsFoundUnderBothNamesAndNeverTakenFromOthers(t *testin
 	p := newPool("", "", "main")
 	claim := func(name string, uid types.UID, kind string, deleting bool) *ipamv1.IPAddressClaim {
 		c := &ipamv1.IPAddressClaim{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}}
+		c.Spec.PoolRef.Name = "main"
 		if kind != "" {
 			c.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "owner", UID: uid, Controller: new(true)}}
 		}
 		if deleting {
 			c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 		}
+		return c
+	}
+	of := func(pool string, c *ipamv1.IPAddressClaim) *ipamv1.IPAddressClaim {
+		c.Spec.PoolRef.Name = pool
 		return c
 	}
 	for name, tt := range map[string]struct {
@@ -48,6 +53,10 @@ func TestClaimForAnAddressIsFoundUnderBothNamesAndNeverTakenFromOthers(t *testin
 		"own from before the flag was ended":  {exist: []*ipamv1.IPAddressClaim{claim(byHost, "own", dataKind, false)}, want: byHost},
 		"own from before, host's of another":  {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "other", dataKind, false), claim(byData, "own", dataKind, false)}, want: byData},
 		"own of both names":                   {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "own", dataKind, false), claim(byData, "own", dataKind, false)}, want: byHost},
+		"own of another pool":                 {exist: []*ipamv1.IPAddressClaim{of("other", claim(byData, "own", dataKind, false))}, want: byData},
+		"own of another pool, by host":        {exist: []*ipamv1.IPAddressClaim{of("7-main", claim(byHost, "own", dataKind, false))}, want: byData, made: true},
+		"own of another pool, by data":        {byHost: true, exist: []*ipamv1.IPAddressClaim{of("0-main", claim(byData, "own", dataKind, false))}, want: byHost, made: true},
+		"own, and another pool's by its name": {byHost: true, exist: []*ipamv1.IPAddressClaim{of("7-main", claim(byHost, "own", dataKind, false)), claim(byData, "own", dataKind, false)}, want: byData},
 		"that of other data":                  {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "other", dataKind, false)}, wrong: "belongs to Metal3Data owner", expected: true},
 		"that of other data, which goes":      {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "other", dataKind, true)}, wrong: "is being deleted", expected: true},
 		"that of a person":                    {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "", "", false)}, wrong: "delete it"},
@@ -83,8 +92,8 @@ func TestOnlyClaimsThatAreNamedAfterTheFormerHostAreGivenBack(t *testing.T) {
 		claim, host  string
 		byHost, left bool
 	}{
-		"of the host":                               {"node-7-main", "node-7", true, true},
-		"of the host, from before the flag ended":   {"node-7-main", "node-7", false, true},
+		"of the host": {"node-7-main", "node-7", true, true},
+		"of the host, from before the flag ended": {"node-7-main", "node-7", false, true},
 		"of the data":                               {"workers-0-main", "node-7", true, false},
 		"of data and host of one name":              {"workers-0-main", "workers-0", true, true},
 		"of data that has the name of a host":       {"workers-0-main", "workers-0", false, false},
