@@ -54,6 +54,8 @@ const (
 	// addressPatience is how long a provider of addresses may take before the status says
 	// that it is waited for.
 	addressPatience = time.Minute
+	// addressPause follows an address, or a claim, that is gone or another one than the cache has.
+	addressPause = 5 * time.Second
 )
 
 // Kinds as references name them.
@@ -62,6 +64,7 @@ const (
 	dataKind          = "Metal3Data"
 	claimKind         = "Metal3DataClaim"
 	metal3MachineKind = "Metal3Machine"
+	addressClaimKind  = "IPAddressClaim"
 )
 
 // Config is what the controllers need.
