@@ -81,6 +81,9 @@ type objects struct {
 // fill renders data, if that is not done for the host that the machine has.
 func (r *Reconciler) fill(ctx context.Context, d *v1beta2.Metal3Data) (ready bool, wait time.Duration, err error) {
 	o, err := r.read(ctx, d)
+	if err == nil && o.host == nil && o.m3m != nil && d.Annotations[v1beta2.HostAnnotation] != "" && hasNoHost(o.m3m) {
+		return r.forgetHost(ctx, d, o.m3m)
+	}
 	if err != nil || o.host == nil {
 		return d.Status.Ready, 0, err // a machine without a host, for now: nothing to render
 	}
