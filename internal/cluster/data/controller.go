@@ -75,7 +75,7 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 		source.Kind(cache, &v1beta2.Metal3DataTemplate{}, mapped(r.unfinishedOf), watch.Updates[*v1beta2.Metal3DataTemplate](watch.Generation)),
 		source.Kind(cache, &v1beta2.Metal3DataClaim{}, mapped(func(ctx context.Context, c *v1beta2.Metal3DataClaim) []types.NamespacedName {
 			return r.dataFor(ctx, c.Namespace, c.Name)
-		}), watch.Updates[*v1beta2.Metal3DataClaim](watch.Deletion)),
+		}), watch.Updates[*v1beta2.Metal3DataClaim](watch.Deletion, watch.Labels)),
 		source.Kind(cache, &v1beta2.Metal3Machine{}, mapped(func(ctx context.Context, m *v1beta2.Metal3Machine) []types.NamespacedName {
 			return r.dataFor(ctx, m.Namespace, m.Name)
 		}), watch.Updates(watch.Facts(hostOf), watch.Facts(mayRun))),

@@ -35,6 +35,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &d); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if err := r.keepFilter(ctx, &d); err != nil {
+		return settle(err)
+	}
 	if leave, err := r.isLeftAlone(ctx, d.Labels[clusterv1.ClusterNameLabel], &d); leave || err != nil {
 		return ctrl.Result{}, err
 	}
@@ -58,6 +61,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.warn(&d, "RenderingFailed", "Render", before, text)
 	}
 	return ctrl.Result{RequeueAfter: wait}, nil
+}
+
+// keepFilter gives data the label of its claim, if the controller works on the claim.
+func (r *Reconciler) keepFilter(ctx context.Context, d *v1beta2.Metal3Data) error {
+	var claim v1beta2.Metal3DataClaim
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Spec.Claim.Name}, &claim); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !related.IsOwnedBy(d, &claim) || related.IsPaused(nil, d) {
+		return nil
+	}
+	if leave, err := r.isLeftAlone(ctx, d.Labels[clusterv1.ClusterNameLabel], &claim); leave || err != nil {
+		return err
+	}
+	return related.KeepFilter(ctx, r.Client, d, &claim)
 }
 
 // say writes the status of data. Data that is gone has none.

@@ -3,6 +3,7 @@ package related
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,4 +47,19 @@ func CarryFilter(to, from client.Object) {
 	}
 	labels[clusterv1.WatchLabel] = value
 	to.SetLabels(labels)
+}
+
+// KeepFilter gives an object that exists the label of the one that it was made for, which Cluster API changes in machines
+// that live. A label stays where that one has none: only an operator without a filter, to which labels mean nothing, works on such
+// an object, and a person may have set the label.
+func KeepFilter(ctx context.Context, c client.Client, to, from client.Object) error {
+	before, _ := to.DeepCopyObject().(client.Object)
+	CarryFilter(to, from)
+	if maps.Equal(before.GetLabels(), to.GetLabels()) {
+		return nil
+	}
+	if err := c.Patch(ctx, to, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("label %T %s/%s: %w", to, to.GetNamespace(), to.GetName(), err)
+	}
+	return nil
 }
