@@ -7,8 +7,6 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 )
 
 // Filter is the value that the label cluster.x-k8s.io/watch-filter of an object has to have for the object to
@@ -27,11 +25,18 @@ func (f Filter) AllowsCluster(ctx context.Context, r client.Reader, cluster *clu
 	if f == "" || cluster == nil {
 		return true, nil
 	}
-	c, err := get(ctx, r, cluster.Namespace, cluster.Spec.InfrastructureRef.Name, &v1beta2.Metal3Cluster{})
-	if err != nil {
-		return false, fmt.Errorf("read the Metal3Cluster of Cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	c, err := Metal3Cluster(ctx, r, cluster)
+	return err == nil && (c == nil || f.Allows(c)), err
+}
+
+// AllowsNodes reports whether the Nodes of a Cluster are looked at, which its Metal3Cluster decides, too. A Cluster without one has, with a
+// filter, none yet.
+func (f Filter) AllowsNodes(ctx context.Context, r client.Reader, cluster *clusterv1.Cluster) (bool, error) {
+	if f == "" {
+		return true, nil
 	}
-	return c == nil || f.Allows(c), nil
+	c, err := Metal3Cluster(ctx, r, cluster)
+	return c != nil && f.Allows(c), err
 }
 
 // CarryFilter gives an object that is made for another the label of that, if it has one, so that the
