@@ -67,7 +67,7 @@ func newClaim(d *v1beta2.Metal3Data, p pool, name string) *ipamv1.IPAddressClaim
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: d.Namespace, Name: name,
 			Labels:          map[string]string{clusterv1.ClusterNameLabel: d.Labels[clusterv1.ClusterNameLabel]},
-			OwnerReferences: []metav1.OwnerReference{ownerReference(d, dataKind, true)},
+			OwnerReferences: []metav1.OwnerReference{ownerReference(d, dataKind)},
 		},
 		Spec: ipamv1.IPAddressClaimSpec{ClusterName: d.Labels[clusterv1.ClusterNameLabel], PoolRef: p.reference()},
 	}

@@ -179,11 +179,7 @@ func message(text string) *string {
 	return &text
 }
 
-// ownerReference makes an object of this group an owner.
-func ownerReference(owner client.Object, kind string, controller bool) metav1.OwnerReference {
-	ref := metav1.OwnerReference{APIVersion: v1beta2.GroupVersion.String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID()}
-	if controller {
-		ref.Controller = &controller
-	}
-	return ref
+// ownerReference makes an object of this group the owner that controls another.
+func ownerReference(owner client.Object, kind string) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: v1beta2.GroupVersion.String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: new(true)}
 }

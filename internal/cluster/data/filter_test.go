@@ -96,7 +96,7 @@ func TestDataFollowsTheLabelOfItsClaim(t *testing.T) {
 			claim, d := newClaimed()
 			claim.UID, claim.Labels = "claim", map[string]string{clusterv1.WatchLabel: tt.claim}
 			d.Labels = map[string]string{clusterv1.WatchLabel: "red"}
-			d.OwnerReferences = []metav1.OwnerReference{ownerReference(claim, claimKind, true)}
+			d.OwnerReferences = []metav1.OwnerReference{ownerReference(claim, claimKind)}
 			if tt.change != nil {
 				tt.change(claim, d)
 			}

@@ -39,7 +39,7 @@ func TestDataGivesBackWhatIsForAHostThatItsMachineHasLost(t *testing.T) {
 			t.Parallel()
 			claim, d := newClaimed()
 			d.UID, d.Annotations, d.Spec.MetaData = "own", map[string]string{v1beta2.HostAnnotation: "metal/node-7"}, &corev1.SecretReference{Name: "t-0-metadata"}
-			owner := []metav1.OwnerReference{ownerReference(d, dataKind, true)}
+			owner := []metav1.OwnerReference{ownerReference(d, dataKind)}
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "t-0-metadata", OwnerReferences: owner}}
 			address := newClaim(d, newPool("", "", "main"), "node-7-main")
 			h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "node-7"}}
