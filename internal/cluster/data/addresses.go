@@ -74,15 +74,39 @@ func (r *Reconciler) address(ctx context.Context, d *v1beta2.Metal3Data, host st
 	if claim.Status.AddressRef.Name == "" {
 		return r.patience(claim, p)
 	}
+	address, err := r.addressOf(ctx, claim)
+	if err != nil || address == nil {
+		return addressPause, err
+	}
+	return 0, v.take(claim, address)
+}
+
+// addressOf reads the address of a claim, nil while there is none. It asks the API server, because the cache may still have a
+// claim and an address of the same names that are gone, and what is rendered stays.
+func (r *Reconciler) addressOf(ctx context.Context, cached *ipamv1.IPAddressClaim) (*ipamv1.IPAddress, error) {
+	var claim ipamv1.IPAddressClaim
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), &claim)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read IPAddressClaim %s: %w", cached.Name, err)
+	}
+	if err != nil || claim.UID != cached.UID || !claim.DeletionTimestamp.IsZero() || claim.Status.AddressRef.Name == "" {
+		return nil, nil
+	}
 	var address ipamv1.IPAddress
-	err = r.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: claim.Status.AddressRef.Name}, &address)
-	if apierrors.IsNotFound(err) {
-		return time.Second, nil // the cache is behind
+	err = r.Live.Get(ctx, client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.AddressRef.Name}, &address)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read IPAddress %s: %w", claim.Status.AddressRef.Name, err)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("read IPAddress %s: %w", claim.Status.AddressRef.Name, err)
+	if err != nil || !address.DeletionTimestamp.IsZero() || isOfEarlier(&address, &claim) {
+		return nil, nil
 	}
-	return 0, v.take(claim, &address)
+	return &address, nil
+}
+
+// isOfEarlier reports whether an address belongs to an earlier claim of the name, as far as its owners say.
+func isOfEarlier(address *ipamv1.IPAddress, claim *ipamv1.IPAddressClaim) bool {
+	owner := metav1.GetControllerOf(address)
+	return owner != nil && owner.Kind == addressClaimKind && owner.Name == claim.Name && owner.UID != claim.UID
 }
 
 // take takes over an address that belongs to a claim.
@@ -153,16 +177,21 @@ func (r *Reconciler) claim(ctx context.Context, d *v1beta2.Metal3Data, host stri
 	return claim, nil
 }
 
-// giveBack deletes the claims of data, those of one host or, with "", all. It reports whether some are left.
+// giveBack deletes the claims of data, those of one host or, with "", all. It reports whether some are left. Where
+// claims are not named after hosts, those of a host are from an earlier time, and the cache knows them.
 func (r *Reconciler) giveBack(ctx context.Context, d *v1beta2.Metal3Data, host string) (bool, error) {
+	reader := r.Live
+	if host != "" && !r.ClaimsByHost {
+		reader = r.Client
+	}
 	var list ipamv1.IPAddressClaimList
-	if err := r.Live.List(ctx, &list, client.InNamespace(d.Namespace)); err != nil {
+	if err := reader.List(ctx, &list, client.InNamespace(d.Namespace)); err != nil {
 		return false, fmt.Errorf("list IPAddressClaims in %s: %w", d.Namespace, err)
 	}
 	left := false
 	for i := range list.Items {
 		claim := &list.Items[i]
-		if !related.IsOwnedBy(claim, d) || host != "" && !isClaimOf(claim, host) {
+		if !related.IsOwnedBy(claim, d) || host != "" && !isLeft(claim, d.Name, host, r.ClaimsByHost) {
 			continue
 		}
 		left = true

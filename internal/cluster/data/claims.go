@@ -19,6 +19,12 @@ func claimNames(data, host, pool string, byHost bool) [2]string {
 	return [2]string{data + "-" + pool, host + "-" + pool}
 }
 
+// isLeft reports whether a claim of data is given back when the machine has another host than this one: the next
+// machine of the host needs its name. A name that is that of the data, too, stays unless claims are named after hosts.
+func isLeft(claim *ipamv1.IPAddressClaim, data, host string, byHost bool) bool {
+	return isClaimOf(claim, host) && (byHost || claim.Name != data+"-"+claim.Spec.PoolRef.Name)
+}
+
 // isClaimOf reports whether a claim is named after a host.
 func isClaimOf(claim *ipamv1.IPAddressClaim, host string) bool {
 	return claim.Name == host+"-"+claim.Spec.PoolRef.Name
@@ -26,14 +32,18 @@ func isClaimOf(claim *ipamv1.IPAddressClaim, host string) bool {
 
 // decideClaim is pure: it returns the claim that data has for an address of a pool, of those that exist under its names,
 // or the one that has to be made, without a resource version. A claim of anybody else is never taken over: that of other data is waited
-// for, because the machine that had the host before gives it back.
+// for, because the machine that had the host before gives it back. A name can stand for several pools: data a-0 and host a have
+// a-0-c for both c and 0-c. So the claim of the pool itself comes first, and under the other name no other counts.
 func decideClaim(d *v1beta2.Metal3Data, p pool, names [2]string, found map[string]*ipamv1.IPAddressClaim) (*ipamv1.IPAddressClaim, error) {
 	for _, name := range names {
-		if claim := found[name]; claim != nil && related.IsOwnedBy(claim, d) {
+		if claim := found[name]; claim != nil && related.IsOwnedBy(claim, d) && claim.Spec.PoolRef.Name == p.name {
 			return claim, nil
 		}
 	}
 	name := names[0]
+	if claim := found[name]; claim != nil && related.IsOwnedBy(claim, d) {
+		return claim, nil // of another pool; it has to be replaced
+	}
 	if len(name) > maxName {
 		return nil, problemf("pool %s: its name is too long for that of a claim, %s", p, name)
 	}
@@ -57,7 +67,7 @@ func newClaim(d *v1beta2.Metal3Data, p pool, name string) *ipamv1.IPAddressClaim
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: d.Namespace, Name: name,
 			Labels:          map[string]string{clusterv1.ClusterNameLabel: d.Labels[clusterv1.ClusterNameLabel]},
-			OwnerReferences: []metav1.OwnerReference{ownerReference(d, dataKind, true)},
+			OwnerReferences: []metav1.OwnerReference{ownerReference(d, dataKind)},
 		},
 		Spec: ipamv1.IPAddressClaimSpec{ClusterName: d.Labels[clusterv1.ClusterNameLabel], PoolRef: p.reference()},
 	}

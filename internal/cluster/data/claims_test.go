@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 )
@@ -22,12 +24,17 @@ func TestClaimForAnAddressIsFoundUnderBothNamesAndNeverTakenFromOthers(t *testin
 	p := newPool("", "", "main")
 	claim := func(name string, uid types.UID, kind string, deleting bool) *ipamv1.IPAddressClaim {
 		c := &ipamv1.IPAddressClaim{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}}
+		c.Spec.PoolRef.Name = "main"
 		if kind != "" {
 			c.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "owner", UID: uid, Controller: new(true)}}
 		}
 		if deleting {
 			c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 		}
+		return c
+	}
+	of := func(pool string, c *ipamv1.IPAddressClaim) *ipamv1.IPAddressClaim {
+		c.Spec.PoolRef.Name = pool
 		return c
 	}
 	for name, tt := range map[string]struct {
@@ -46,6 +53,10 @@ func TestClaimForAnAddressIsFoundUnderBothNamesAndNeverTakenFromOthers(t *testin
 		"own from before the flag was ended":  {exist: []*ipamv1.IPAddressClaim{claim(byHost, "own", dataKind, false)}, want: byHost},
 		"own from before, host's of another":  {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "other", dataKind, false), claim(byData, "own", dataKind, false)}, want: byData},
 		"own of both names":                   {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "own", dataKind, false), claim(byData, "own", dataKind, false)}, want: byHost},
+		"own of another pool":                 {exist: []*ipamv1.IPAddressClaim{of("other", claim(byData, "own", dataKind, false))}, want: byData},
+		"own of another pool, by host":        {exist: []*ipamv1.IPAddressClaim{of("7-main", claim(byHost, "own", dataKind, false))}, want: byData, made: true},
+		"own of another pool, by data":        {byHost: true, exist: []*ipamv1.IPAddressClaim{of("0-main", claim(byData, "own", dataKind, false))}, want: byHost, made: true},
+		"own, and another pool's by its name": {byHost: true, exist: []*ipamv1.IPAddressClaim{of("7-main", claim(byHost, "own", dataKind, false)), claim(byData, "own", dataKind, false)}, want: byData},
 		"that of other data":                  {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "other", dataKind, false)}, wrong: "belongs to Metal3Data owner", expected: true},
 		"that of other data, which goes":      {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "other", dataKind, true)}, wrong: "is being deleted", expected: true},
 		"that of a person":                    {byHost: true, exist: []*ipamv1.IPAddressClaim{claim(byHost, "", "", false)}, wrong: "delete it"},
@@ -70,6 +81,36 @@ func TestClaimForAnAddressIsFoundUnderBothNamesAndNeverTakenFromOthers(t *testin
 			}
 			if tt.made && (!metav1.IsControlledBy(got, d) || got.Spec.PoolRef.Name != "main" || got.Spec.ClusterName != "edge" || got.Labels[clusterv1.WatchLabel] != "blue") {
 				t.Errorf("the new claim is %+v", got)
+			}
+		})
+	}
+}
+
+func TestOnlyClaimsThatAreNamedAfterTheFormerHostAreGivenBack(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		claim, host  string
+		byHost, left bool
+	}{
+		"of the host": {"node-7-main", "node-7", true, true},
+		"of the host, from before the flag ended": {"node-7-main", "node-7", false, true},
+		"of the data":                               {"workers-0-main", "node-7", true, false},
+		"of data and host of one name":              {"workers-0-main", "workers-0", true, true},
+		"of data that has the name of a host":       {"workers-0-main", "workers-0", false, false},
+		"of a host whose name begins with the same": {"node-77-main", "node-7", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &v1beta2.Metal3Data{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "workers-0", UID: "own"}}
+			claim := newClaim(d, newPool("", "", "main"), tt.claim)
+			api := newFake(t, d, claim)
+			r := NewReconciler(Config{Client: api, Live: api, ClaimsByHost: tt.byHost})
+			if _, err := r.giveBack(t.Context(), d, tt.host); err != nil {
+				t.Fatal(err)
+			}
+			err := api.Get(t.Context(), client.ObjectKeyFromObject(claim), claim)
+			if left := apierrors.IsNotFound(err); left != tt.left {
+				t.Errorf("given back: %v (%v), want %v", left, err, tt.left)
 			}
 		})
 	}

@@ -75,7 +75,7 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 		source.Kind(cache, &v1beta2.Metal3DataTemplate{}, mapped(r.unfinishedOf), watch.Updates[*v1beta2.Metal3DataTemplate](watch.Generation)),
 		source.Kind(cache, &v1beta2.Metal3DataClaim{}, mapped(func(ctx context.Context, c *v1beta2.Metal3DataClaim) []types.NamespacedName {
 			return r.dataFor(ctx, c.Namespace, c.Name)
-		}), watch.Updates[*v1beta2.Metal3DataClaim](watch.Deletion)),
+		}), watch.Updates[*v1beta2.Metal3DataClaim](watch.Deletion, watch.Labels)),
 		source.Kind(cache, &v1beta2.Metal3Machine{}, mapped(func(ctx context.Context, m *v1beta2.Metal3Machine) []types.NamespacedName {
 			return r.dataFor(ctx, m.Namespace, m.Name)
 		}), watch.Updates(watch.Facts(hostOf), watch.Facts(mayRun))),
@@ -85,7 +85,7 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 			}
 			return nil
 		}), watch.Updates(consumerChanged)),
-		source.Kind(cache, &ipamv1.IPAddressClaim{}, mapped(r.dataOfClaim)),
+		source.Kind(cache, &ipamv1.IPAddressClaim{}, r.addressChanges()),
 		source.Kind(cache, &clusterv1.Cluster{}, mapped(r.dataOfCluster), watch.Updates(pauseChanged)),
 	)
 }
@@ -182,9 +182,18 @@ func (r *TemplateReconciler) templatesOfCluster(ctx context.Context, c *clusterv
 	return all
 }
 
-// dataOfClaim is the data that owns a claim for an address, and the data that may wait for the end of the claim: that of
+// addressChanges asks for a pass over the data that owns a claim for an address. At the end of a claim, it asks for passes over
+// the data that may wait for that, too.
+func (r *Reconciler) addressChanges() handler.TypedEventHandler[*ipamv1.IPAddressClaim, ctrl.Request] {
+	owning, ended := mapped(owningData), mapped(r.dataOfEnded)
+	return handler.TypedFuncs[*ipamv1.IPAddressClaim, ctrl.Request]{
+		CreateFunc: owning.Create, UpdateFunc: owning.Update, DeleteFunc: ended.Delete, GenericFunc: owning.Generic,
+	}
+}
+
+// dataOfEnded is the data that owned a claim for an address, and the data that may wait for the end of the claim: that of
 // another machine on the host that it is named after.
-func (r *Reconciler) dataOfClaim(ctx context.Context, claim *ipamv1.IPAddressClaim) []types.NamespacedName {
+func (r *Reconciler) dataOfEnded(ctx context.Context, claim *ipamv1.IPAddressClaim) []types.NamespacedName {
 	names := owningData(ctx, claim)
 	if !r.ClaimsByHost {
 		return names

@@ -7,7 +7,7 @@
 //   - No two claims have one index of a template at a time. The name of a Metal3Data is that of
 //     the template and the index, so the API server refuses the second one.
 //   - What is rendered stays: a Secret is written again only when the machine has taken another
-//     host, which ends Ready before.
+//     host or has lost its own before it ran on it, which ends Ready before.
 //   - Nothing is read from, or written to, another namespace than that of the machine.
 package data
 
@@ -54,6 +54,8 @@ const (
 	// addressPatience is how long a provider of addresses may take before the status says
 	// that it is waited for.
 	addressPatience = time.Minute
+	// addressPause follows an address, or a claim, that is gone or another one than the cache has.
+	addressPause = 5 * time.Second
 )
 
 // Kinds as references name them.
@@ -62,6 +64,7 @@ const (
 	dataKind          = "Metal3Data"
 	claimKind         = "Metal3DataClaim"
 	metal3MachineKind = "Metal3Machine"
+	addressClaimKind  = "IPAddressClaim"
 )
 
 // Config is what the controllers need.
@@ -176,11 +179,7 @@ func message(text string) *string {
 	return &text
 }
 
-// ownerReference makes an object of this group an owner.
-func ownerReference(owner client.Object, kind string, controller bool) metav1.OwnerReference {
-	ref := metav1.OwnerReference{APIVersion: v1beta2.GroupVersion.String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID()}
-	if controller {
-		ref.Controller = &controller
-	}
-	return ref
+// ownerReference makes an object of this group the owner that controls another.
+func ownerReference(owner client.Object, kind string) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: v1beta2.GroupVersion.String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: new(true)}
 }

@@ -35,6 +35,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &d); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if err := r.keepFilter(ctx, &d); err != nil {
+		return settle(err)
+	}
 	if leave, err := r.isLeftAlone(ctx, d.Labels[clusterv1.ClusterNameLabel], &d); leave || err != nil {
 		return ctrl.Result{}, err
 	}
@@ -60,6 +63,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
+// keepFilter gives data the label of its claim, if the controller works on the claim.
+func (r *Reconciler) keepFilter(ctx context.Context, d *v1beta2.Metal3Data) error {
+	var claim v1beta2.Metal3DataClaim
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Spec.Claim.Name}, &claim); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !related.IsOwnedBy(d, &claim) || related.IsPaused(nil, d) {
+		return nil
+	}
+	if leave, err := r.isLeftAlone(ctx, d.Labels[clusterv1.ClusterNameLabel], &claim); leave || err != nil {
+		return err
+	}
+	return related.KeepFilter(ctx, r.Client, d, &claim)
+}
+
 // say writes the status of data. Data that is gone has none.
 func (r *Reconciler) say(ctx context.Context, d *v1beta2.Metal3Data, ready bool, text string) error {
 	before := d.DeepCopy()
@@ -81,6 +99,9 @@ type objects struct {
 // fill renders data, if that is not done for the host that the machine has.
 func (r *Reconciler) fill(ctx context.Context, d *v1beta2.Metal3Data) (ready bool, wait time.Duration, err error) {
 	o, err := r.read(ctx, d)
+	if err == nil && o.host == nil && o.m3m != nil && d.Annotations[v1beta2.HostAnnotation] != "" && hasNoHost(o.m3m) {
+		return r.forgetHost(ctx, d, o.m3m)
+	}
 	if err != nil || o.host == nil {
 		return d.Status.Ready, 0, err // a machine without a host, for now: nothing to render
 	}
@@ -319,7 +340,7 @@ func (r *Reconciler) store(ctx context.Context, d *v1beta2.Metal3Data, s secret,
 			Namespace: d.Namespace, Name: s.name,
 			Labels:          map[string]string{clusterv1.ClusterNameLabel: d.Labels[clusterv1.ClusterNameLabel]},
 			Annotations:     map[string]string{v1beta2.HostAnnotation: host},
-			OwnerReferences: []metav1.OwnerReference{ownerReference(d, dataKind, true)},
+			OwnerReferences: []metav1.OwnerReference{ownerReference(d, dataKind)},
 		},
 		Type: clusterv1.ClusterSecretType,
 		Data: map[string][]byte{s.key: document},

@@ -68,3 +68,53 @@ func TestDataWithoutTheLabelThatTheFilterWantsIsLeftAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestDataFollowsTheLabelOfItsClaim(t *testing.T) {
+	for name, tt := range map[string]struct {
+		claim    string // its label
+		change   func(*v1beta2.Metal3DataClaim, *v1beta2.Metal3Data)
+		filtered bool // the controller has a filter
+		want     string
+	}{
+		"another value":             {claim: "blue", filtered: true, want: "blue"},
+		"another value, no filter":  {claim: "blue", want: "blue"},
+		"value of another operator": {claim: "green", filtered: true, want: "red"},
+		"claim of other data": {claim: "blue", filtered: true, want: "red", change: func(_ *v1beta2.Metal3DataClaim, d *v1beta2.Metal3Data) {
+			d.OwnerReferences[0].UID = "other"
+		}},
+		"data that is deleted": {claim: "blue", filtered: true, want: "blue", change: func(_ *v1beta2.Metal3DataClaim, d *v1beta2.Metal3Data) {
+			d.Finalizers, d.DeletionTimestamp = []string{"example.com/keep"}, &metav1.Time{Time: time.Unix(1, 0)}
+		}},
+		"paused data": {claim: "blue", filtered: true, want: "red", change: func(_ *v1beta2.Metal3DataClaim, d *v1beta2.Metal3Data) {
+			d.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		}},
+		"paused claim": {claim: "blue", filtered: true, want: "red", change: func(c *v1beta2.Metal3DataClaim, _ *v1beta2.Metal3Data) {
+			c.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim, d := newClaimed()
+			claim.UID, claim.Labels = "claim", map[string]string{clusterv1.WatchLabel: tt.claim}
+			d.Labels = map[string]string{clusterv1.WatchLabel: "red"}
+			d.OwnerReferences = []metav1.OwnerReference{ownerReference(claim, claimKind)}
+			if tt.change != nil {
+				tt.change(claim, d)
+			}
+			api := newFake(t, claim, d)
+			r := NewReconciler(Config{Client: api, Live: api, Recorder: events.NewFakeRecorder(10), Now: time.Now})
+			if tt.filtered {
+				r.Filter = "blue"
+			}
+			key := client.ObjectKeyFromObject(d)
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+			if err := api.Get(t.Context(), key, d); err != nil {
+				t.Fatal(err)
+			}
+			if got := d.Labels[clusterv1.WatchLabel]; got != tt.want {
+				t.Errorf("the data has the label %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

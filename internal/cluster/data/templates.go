@@ -190,7 +190,7 @@ func (r *TemplateReconciler) create(ctx context.Context, t *v1beta2.Metal3DataTe
 			Namespace: claim.Namespace, Name: dataName(t.Name, index),
 			Labels:          map[string]string{clusterv1.ClusterNameLabel: t.Spec.ClusterName},
 			Finalizers:      []string{v1beta2.DataFinalizer},
-			OwnerReferences: []metav1.OwnerReference{ownerReference(claim, claimKind, true)},
+			OwnerReferences: []metav1.OwnerReference{ownerReference(claim, claimKind)},
 		},
 		Spec: v1beta2.Metal3DataSpec{Index: index, Claim: reference(claim, claimKind), Template: reference(t, templateKind)},
 	}

@@ -57,6 +57,9 @@ func (p *pass) renderedData(ctx context.Context) (*v1beta2.Metal3Data, error) {
 		p.noData("Metal3DataClaim %s belongs to another owner, such as an earlier machine of this name; it is waited for until it is gone.", claim.Name)
 		return nil, nil
 	}
+	if err := related.KeepFilter(ctx, p.Client, claim, p.m); err != nil {
+		return nil, err
+	}
 	ref := claim.Status.RenderedData
 	if ref == nil || ref.Name == "" {
 		p.noData("Metal3DataClaim %s is not answered yet%s.", claim.Name, because(claim.Status.ErrorMessage))
@@ -123,13 +126,16 @@ func (p *pass) dataClaim(ctx context.Context) (*v1beta2.Metal3DataClaim, error) 
 	return claim, nil
 }
 
-// dropDataClaim deletes the claim of the machine, if it has one.
+// dropDataClaim deletes the claim of the machine, if it has one. The label says who acts on that.
 func (p *pass) dropDataClaim(ctx context.Context) error {
 	claim := &v1beta2.Metal3DataClaim{}
 	key := client.ObjectKeyFromObject(p.m)
 	err := p.Client.Get(ctx, key, claim)
-	if err == nil && related.IsOwnedBy(claim, p.m) && claim.DeletionTimestamp.IsZero() {
-		err = p.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
+	if err == nil && related.IsOwnedBy(claim, p.m) {
+		err = related.KeepFilter(ctx, p.Client, claim, p.m)
+		if err == nil && claim.DeletionTimestamp.IsZero() {
+			err = p.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
+		}
 	}
 	if err = client.IgnoreNotFound(err); err != nil {
 		p.set(v1beta2.Metal3DataReadyCondition, false, reason{v1beta2.DisassociateM3MetaDataFailedReason, err.Error()})

@@ -3,11 +3,10 @@ package related
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 )
 
 // Filter is the value that the label cluster.x-k8s.io/watch-filter of an object has to have for the object to
@@ -26,11 +25,18 @@ func (f Filter) AllowsCluster(ctx context.Context, r client.Reader, cluster *clu
 	if f == "" || cluster == nil {
 		return true, nil
 	}
-	c, err := get(ctx, r, cluster.Namespace, cluster.Spec.InfrastructureRef.Name, &v1beta2.Metal3Cluster{})
-	if err != nil {
-		return false, fmt.Errorf("read the Metal3Cluster of Cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	c, err := Metal3Cluster(ctx, r, cluster)
+	return err == nil && (c == nil || f.Allows(c)), err
+}
+
+// AllowsNodes reports whether the Nodes of a Cluster are looked at, which its Metal3Cluster decides, too. A Cluster without one has, with a
+// filter, none yet.
+func (f Filter) AllowsNodes(ctx context.Context, r client.Reader, cluster *clusterv1.Cluster) (bool, error) {
+	if f == "" {
+		return true, nil
 	}
-	return c == nil || f.Allows(c), nil
+	c, err := Metal3Cluster(ctx, r, cluster)
+	return c != nil && f.Allows(c), err
 }
 
 // CarryFilter gives an object that is made for another the label of that, if it has one, so that the
@@ -46,4 +52,19 @@ func CarryFilter(to, from client.Object) {
 	}
 	labels[clusterv1.WatchLabel] = value
 	to.SetLabels(labels)
+}
+
+// KeepFilter gives an object that exists the label of the one that it was made for, which Cluster API changes in machines
+// that live. A label stays where that one has none: only an operator without a filter, to which labels mean nothing, works on such
+// an object, and a person may have set the label.
+func KeepFilter(ctx context.Context, c client.Client, to, from client.Object) error {
+	before, _ := to.DeepCopyObject().(client.Object)
+	CarryFilter(to, from)
+	if maps.Equal(before.GetLabels(), to.GetLabels()) {
+		return nil
+	}
+	if err := c.Patch(ctx, to, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("label %T %s/%s: %w", to, to.GetNamespace(), to.GetName(), err)
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ package related
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 // Kinds as consumers and owners are named.
 const (
 	metal3MachineKind = "Metal3Machine"
+	metal3ClusterKind = "Metal3Cluster"
 	machineKind       = "Machine"
 	clusterKind       = "Cluster"
 )
@@ -39,6 +41,19 @@ func OwnerCluster(ctx context.Context, r client.Reader, obj client.Object) (*clu
 // ClusterOf returns the Cluster of a Machine, or nil when it is gone.
 func ClusterOf(ctx context.Context, r client.Reader, machine *clusterv1.Machine) (*clusterv1.Cluster, error) {
 	return get(ctx, r, machine.Namespace, machine.Spec.ClusterName, &clusterv1.Cluster{})
+}
+
+// Metal3Cluster returns the infrastructure of a Cluster, or nil when it has none of this kind or that is gone.
+func Metal3Cluster(ctx context.Context, r client.Reader, cluster *clusterv1.Cluster) (*v1beta2.Metal3Cluster, error) {
+	ref := cluster.Spec.InfrastructureRef
+	if ref.APIGroup != v1beta2.GroupVersion.Group || ref.Kind != metal3ClusterKind {
+		return nil, nil
+	}
+	c, err := get(ctx, r, cluster.Namespace, ref.Name, &v1beta2.Metal3Cluster{})
+	if err != nil {
+		return nil, fmt.Errorf("read the Metal3Cluster of Cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	return c, nil
 }
 
 // Metal3Machine returns the infrastructure of a Machine, or nil when it has none of this kind

@@ -38,3 +38,43 @@ func TestRemediationIsWorkedOnWhenItOrItsMachineHasTheLabelThatTheFilterWants(t 
 		})
 	}
 }
+
+func TestRemediationWithoutALabelIsUndoneWhenItsMachineIsGone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		label string
+		stays bool // the Machine
+		want  bool
+	}{
+		"no label": {want: true}, "no label, with the Machine": {stays: true}, "label of another": {label: "red"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.stuckPower = true
+			for range 5 {
+				l.pass()
+			}
+			if len(holds(l.remediation(), l.host())) == 0 {
+				t.Fatal("the host is not held off")
+			}
+			l.r.Filter = "blue"
+			m := l.remediation()
+			if tt.label != "" {
+				l.write(m, func() { m.Labels = map[string]string{clusterv1.WatchLabel: tt.label} })
+			}
+			if !tt.stays {
+				if err := l.management.Delete(t.Context(), l.machine()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := l.management.Delete(t.Context(), l.remediation()); err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				l.pass()
+			}
+			if undone := l.remediation() == nil && len(holds(m, l.host())) == 0; undone != tt.want {
+				t.Errorf("remediation %+v, holds %v; want it to be undone: %v", l.remediation(), holds(m, l.host()), tt.want)
+			}
+		})
+	}
+}

@@ -27,6 +27,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -77,7 +78,8 @@ type Config struct {
 	// Now is the clock.
 	Now func() time.Time
 	// Filter says on which Metal3Remediations the controller works: those with the label themselves, and those whose
-	// Machine has it, because a Metal3RemediationTemplate has no labels for what is made of it.
+	// Machine has it, because a Metal3RemediationTemplate has no labels for what is made of it. One without a label whose
+	// Machine is gone is undone.
 	Filter related.Filter
 }
 
@@ -103,7 +105,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, fmt.Errorf("read %s: %w", req, err)
 	}
-	if !r.Filter.Allows(&m) {
+	allowed, err := r.allows(ctx, &m)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !allowed {
 		r.Metrics.showStuck(req.NamespacedName, false)
 		return r.label(ctx, &m)
 	}
@@ -130,6 +136,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.publishProgress(s, a, progress)
 	}
 	return ctrl.Result{RequeueAfter: pause(s, a)}, nil
+}
+
+// allows reports whether a remediation is worked on: one with the label that the filter wants, and one without any whose Machine is gone.
+// Nobody else would end what that has set, and nothing else can be done for it, so that several operators may.
+func (r *Reconciler) allows(ctx context.Context, m *v1beta2.Metal3Remediation) (bool, error) {
+	if r.Filter.Allows(m) {
+		return true, nil
+	}
+	if _, labelled := m.Labels[clusterv1.WatchLabel]; labelled || !controllerutil.ContainsFinalizer(m, v1beta2.RemediationFinalizer) || !hasMachine(m) {
+		return false, nil
+	}
+	machine, err := related.Machine(ctx, r.Live, m)
+	if err != nil {
+		return false, fmt.Errorf("read the Machine of Metal3Remediation %s/%s: %w", m.Namespace, m.Name, err)
+	}
+	return machine == nil, nil
 }
 
 // label gives a remediation without the label that the filter wants that of its Machine, before anything else is

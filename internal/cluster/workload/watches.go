@@ -261,7 +261,7 @@ func (w *Watches) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 		w.end(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	allowed, err := w.Filter.AllowsCluster(ctx, w.Client, &cluster)
+	allowed, err := w.Filter.AllowsNodes(ctx, w.Client, &cluster)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

@@ -409,3 +409,24 @@ func TestNodesOfClustersThatTheFilterExcludesAreNotWatched(t *testing.T) {
 		b.poll(t, 0)
 	})
 }
+
+func TestNodesOfAClusterAreNotWatchedBeforeTheFilterIsKnownToAllowIt(t *testing.T) {
+	foreign := cluster("one", "1")
+	foreign.Spec.InfrastructureRef.Kind = "OtherCluster"
+	labelled := &v1beta2.Metal3Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: clusterKey.Namespace, Name: "one", Labels: map[string]string{clusterv1.WatchLabel: "blue"}}}
+	for name, objects := range map[string][]client.Object{
+		"no Metal3Cluster yet":           {cluster("one", "1")},
+		"infrastructure of another kind": {foreign, labelled},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, objects...)
+			b.Filter = "blue"
+			stop := b.open(t.Context())
+			defer stop()
+			if result := b.reconcile(t, "one"); result.RequeueAfter != pollInterval {
+				t.Errorf("%s: looked at again after %s, want %s", name, result.RequeueAfter, pollInterval)
+			}
+			b.poll(t, pollInterval)
+		})
+	}
+}
