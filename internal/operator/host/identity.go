@@ -73,6 +73,31 @@ func shown(details *v1alpha1.HardwareDetails) node.MachineFacts {
 	return facts
 }
 
+// factsOf are the facts that the operator found out about the machine of a host; nil for none. A host
+// without inspection shows what a person wrote.
+func factsOf(h *v1alpha1.BareMetalHost) []node.MachineFacts {
+	if h.Status.HardwareDetails == nil || inspectionDisabled(h) {
+		return nil
+	}
+	return []node.MachineFacts{shown(h.Status.HardwareDetails)}
+}
+
+// isForeign is pure: whether an inventory is that of another machine than the host's.
+func isForeign(h *v1alpha1.BareMetalHost, inv *provisioner.Inventory) bool {
+	v, _ := decideAll(factsOf(h), discovered(inv))
+	return v == verdictOther
+}
+
+// decideAll is decideIdentity for facts from several sources, of which none may differ.
+func decideAll(expected []node.MachineFacts, told node.MachineFacts) (v verdict, difference string) {
+	for _, facts := range expected {
+		if one, differs := decideIdentity(facts, told); one > v {
+			v, difference = one, differs
+		}
+	}
+	return v, difference
+}
+
 // decideIdentity is pure. The sentence says what differs: what the BMC tells, and what was
 // expected.
 func decideIdentity(expected, told node.MachineFacts) (v verdict, difference string) {
@@ -150,42 +175,33 @@ func (t *turns) give(namespace string) {
 }
 
 // check returns nil when the node may get a BMC that is new to the host. Otherwise the host stays
-// as it is.
+// as it is. The machine has to be that of the host as well as that of the node, which may be another's: one
+// that was discovered is found by the address of the new BMC.
 func (p identity) check(ctx context.Context, s *scope, n provisioner.Node, wanted provisioner.Registration) error {
+	expected := factsOf(s.host)
 	inv, err := p.engine.Inventory(ctx, n.ID)
-	if errors.Is(err, provisioner.ErrNoInventory) || errors.Is(err, provisioner.ErrNotFound) {
-		return p.checkShown(ctx, s, wanted)
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		expected = append(expected, discovered(inv))
+	case !errors.Is(err, provisioner.ErrNoInventory) && !errors.Is(err, provisioner.ErrNotFound):
 		return fmt.Errorf("read inventory of node %s: %w", n.ID, err)
 	}
-	return p.compare(ctx, s, discovered(inv), wanted)
+	return p.compare(ctx, s, wanted, expected)
 }
 
 // checkLost is check for a host whose node the engine has lost, with what the host shows of
 // its machine.
 func (p identity) checkLost(ctx context.Context, s *scope, wanted provisioner.Registration) error {
 	first := s.host.Status.GoodCredentials.Reference == nil
-	if changesBMC(s.host, wanted) || first && s.host.Status.HardwareDetails != nil && !inspectionDisabled(s.host) {
-		return p.checkShown(ctx, s, wanted)
+	if expected := factsOf(s.host); changesBMC(s.host, wanted) || first && len(expected) > 0 {
+		return p.compare(ctx, s, wanted, expected)
 	}
 	return nil
 }
 
-// checkShown is check with what the host shows of its machine. A host without inspection shows
-// what a person wrote.
-func (p identity) checkShown(ctx context.Context, s *scope, wanted provisioner.Registration) error {
-	details := s.host.Status.HardwareDetails
-	if details == nil || inspectionDisabled(s.host) {
-		s.unverified("Nothing is known that the machine behind the BMC could be compared with")
-		return nil
-	}
-	return p.compare(ctx, s, shown(details), wanted)
-}
-
 // judge asks the BMC which machine it belongs to. The sentence says what differs, or why
 // nothing is known. Without a turn, the host waits for one.
-func (p identity) judge(ctx context.Context, s *scope, expected node.MachineFacts, wanted provisioner.Registration) (v verdict, reason string, err error) {
+func (p identity) judge(ctx context.Context, s *scope, wanted provisioner.Registration, expected []node.MachineFacts) (v verdict, reason string, err error) {
 	if !p.turns.take(s.host.Namespace) {
 		s.waiting("Waiting until the BMCs of other hosts have told which machines they belong to")
 		return verdictUnknown, "", fmt.Errorf("%w: other BMCs are being asked which machines they belong to", provisioner.ErrBusy)
@@ -198,15 +214,19 @@ func (p identity) judge(ctx context.Context, s *scope, expected node.MachineFact
 	if err != nil {
 		return verdictUnknown, "", fmt.Errorf("read which machine the BMC at %s belongs to: %w", wanted.Access.Endpoint, err)
 	}
-	if v, reason = decideIdentity(expected, told); v == verdictUnknown {
+	if v, reason = decideAll(expected, told); v == verdictUnknown {
 		reason = "The BMC tells nothing that was also found on the machine when it was inspected"
 	}
 	return v, reason, nil
 }
 
 // compare asks the BMC and records the outcome.
-func (p identity) compare(ctx context.Context, s *scope, expected node.MachineFacts, wanted provisioner.Registration) error {
-	v, reason, err := p.judge(ctx, s, expected, wanted)
+func (p identity) compare(ctx context.Context, s *scope, wanted provisioner.Registration, expected []node.MachineFacts) error {
+	if len(expected) == 0 {
+		s.unverified("Nothing is known that the machine behind the BMC could be compared with")
+		return nil
+	}
+	v, reason, err := p.judge(ctx, s, wanted, expected)
 	if err != nil {
 		return err
 	}

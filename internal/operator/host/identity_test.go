@@ -73,7 +73,7 @@ func TestSlowBMCsOfOneNamespaceHoldFewWorkers(t *testing.T) {
 		p := identity{engine: slow, turns: &turns{taken: map[string]int{}}}
 		ask := func(namespace string) error {
 			h := testHost(func(h *v1alpha1.BareMetalHost) { h.Namespace = namespace })
-			return p.compare(t.Context(), newScope(h, testNow, 0), node.MachineFacts{}, provisioner.Registration{Access: &bmc.Access{}})
+			return p.compare(t.Context(), newScope(h, testNow, 0), provisioner.Registration{Access: &bmc.Access{}}, make([]node.MachineFacts, 1))
 		}
 		holds := func(namespace string) {
 			t.Helper()

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -144,6 +145,9 @@ func (p registration) find(ctx context.Context, s *scope, wanted provisioner.Reg
 	if err == nil && n.Mark == wanted.Mark {
 		return n, nil
 	}
+	if err == nil && changesBMC(s.host, wanted) {
+		err = p.checkFound(ctx, s, n)
+	}
 	if err != nil && !errors.Is(err, provisioner.ErrNotFound) {
 		return n, err
 	}
@@ -157,6 +161,20 @@ func (p registration) find(ctx context.Context, s *scope, wanted provisioner.Reg
 		return n, err
 	}
 	return n, p.owners.check(ctx, s.host, n)
+}
+
+// checkFound returns provisioner.ErrNotFound for a node of another machine than the host's.
+func (p registration) checkFound(ctx context.Context, s *scope, n provisioner.Node) error {
+	inv, err := p.engine.Inventory(ctx, n.ID)
+	switch {
+	case errors.Is(err, provisioner.ErrNoInventory):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read inventory of node %s: %w", n.ID, err)
+	case isForeign(s.host, inv):
+		return provisioner.ErrNotFound
+	}
+	return nil
 }
 
 // create makes the node of a host that has none. That of a new host is used by the same pass, before

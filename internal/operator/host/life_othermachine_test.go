@@ -1,0 +1,85 @@
+package host
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
+)
+
+// otherAddress is the BMC of the machine "db", which only the engine knows.
+const otherAddress = "redfish-virtualmedia://192.0.2.77/redfish/v1/Systems/db"
+
+func (l *life) loses(name string) {
+	l.Helper()
+	n := l.nodeOf(name)
+	if err := l.engine.Delete(l.Context(), n.ID, n.Mark); err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *life) detach(name string) {
+	l.Helper()
+	l.annotate(name, v1alpha1.DetachedAnnotation, "")
+	l.until(name, "detached", func(h *v1alpha1.BareMetalHost) bool {
+		return h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
+	})
+}
+
+// status changes the status of a host, as an earlier version may have left it.
+func (l *life) status(name string, change func(*v1alpha1.BareMetalHostStatus)) {
+	l.Helper()
+	h := l.host(name)
+	before := h.DeepCopy()
+	change(&h.Status)
+	if err := l.api.Status().Patch(l.Context(), h, client.MergeFrom(before)); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// TestHostDoesNotGetADiscoveredMachineForItsOwn changes the address to that of a machine which the engine knows
+// and no host has: the BMC there belongs to the machine of that node, but not to the host's.
+func TestHostDoesNotGetADiscoveredMachineForItsOwn(t *testing.T) {
+	for name, change := range map[string]func(l *life, other string){
+		"found by the BMC": func(l *life, _ string) { l.detach("web") },
+		"found by a MAC address": func(l *life, _ string) {
+			l.detach("web")
+			l.edit("web", func(h *v1alpha1.BareMetalHost) {
+				h.Spec.BootMACAddress = demo.SampleInventory("db").Hardware.Interfaces[0].MACAddress
+			})
+		},
+		"after the engine lost the node": func(l *life, _ string) { l.loses("web") },
+		"linked already": func(l *life, other string) {
+			l.loses("web")
+			l.status("web", func(s *v1alpha1.BareMetalHostStatus) { s.Provisioning.ID = other })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", withImage)
+			l.rests("web", v1alpha1.StateProvisioned)
+			other := l.discovers("db", "192.0.2.77", "", nil)
+			change(l, other)
+			l.edit("web", func(h *v1alpha1.BareMetalHost) {
+				delete(h.Annotations, v1alpha1.DetachedAnnotation)
+				h.Spec.BMC.Address = otherAddress
+			})
+			l.fails("web", v1alpha1.ErrorRegistration)
+			for range 5 {
+				l.now = l.now.Add(l.pass("web"))
+			}
+			l.says("web", v1alpha1.IdentityVerifiedCondition, metav1.ConditionFalse, v1alpha1.IdentityMismatchReason)
+			n, err := l.engine.Node(t.Context(), other)
+			if err != nil || n.Driver != "demo" || n.Mark != "" && name != "linked already" {
+				t.Errorf("the node of the other machine is %+v, %v; want it without the BMC and untouched", n, err)
+			}
+			if got := l.bmcOf("web"); got == otherAddress {
+				t.Error("a node of the host has the BMC of the other machine")
+			}
+		})
+	}
+}
+
