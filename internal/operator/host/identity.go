@@ -40,6 +40,12 @@ func changesBMC(h *v1alpha1.BareMetalHost, wanted provisioner.Registration) bool
 	return h.Status.GoodBMC != "" && h.Status.GoodBMC != wanted.Access.Endpoint.String()
 }
 
+// comparesLost is pure: whether the machine of a host without a node is compared before it gets one: the
+// BMC is another one, or it is not known which one it had, as before its first and on an upgrade.
+func comparesLost(h *v1alpha1.BareMetalHost, wanted provisioner.Registration) bool {
+	return changesBMC(h, wanted) || h.Status.GoodBMC == "" && factsOf(h) != nil
+}
+
 // reaches notes that the node of the host has the BMC of a registration. One that replaces
 // another is the host's from then on; the first one is so when its credentials work.
 func (s *scope) reaches(wanted provisioner.Registration) {
@@ -192,11 +198,10 @@ func (p identity) check(ctx context.Context, s *scope, n provisioner.Node, wante
 // checkLost is check for a host whose node the engine has lost, with what the host shows of
 // its machine.
 func (p identity) checkLost(ctx context.Context, s *scope, wanted provisioner.Registration) error {
-	first := s.host.Status.GoodCredentials.Reference == nil
-	if expected := factsOf(s.host); changesBMC(s.host, wanted) || first && len(expected) > 0 {
-		return p.compare(ctx, s, wanted, expected)
+	if !comparesLost(s.host, wanted) {
+		return nil
 	}
-	return nil
+	return p.compare(ctx, s, wanted, factsOf(s.host))
 }
 
 // judge asks the BMC which machine it belongs to. The sentence says what differs, or why

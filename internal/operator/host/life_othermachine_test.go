@@ -3,6 +3,7 @@ package host
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,6 +46,14 @@ func (l *life) status(name string, change func(*v1alpha1.BareMetalHostStatus)) {
 func TestHostDoesNotGetADiscoveredMachineForItsOwn(t *testing.T) {
 	for name, change := range map[string]func(l *life, other string){
 		"found by the BMC": func(l *life, _ string) { l.detach("web") },
+		"of a host without record of its BMC": func(l *life, _ string) {
+			l.detach("web")
+			l.status("web", func(s *v1alpha1.BareMetalHostStatus) { s.GoodBMC = "" })
+		},
+		"of such a host, after the engine lost the node": func(l *life, _ string) {
+			l.loses("web")
+			l.status("web", func(s *v1alpha1.BareMetalHostStatus) { s.GoodBMC = "" })
+		},
 		"found by a MAC address": func(l *life, _ string) {
 			l.detach("web")
 			l.edit("web", func(h *v1alpha1.BareMetalHost) {
@@ -83,3 +92,19 @@ func TestHostDoesNotGetADiscoveredMachineForItsOwn(t *testing.T) {
 	}
 }
 
+// TestCredentialsWorkOnlyForABMCThatTheNodeHas ends a registration in a pass that could not update the node.
+func TestCredentialsWorkOnlyForABMCThatTheNodeHas(t *testing.T) {
+	l := newLife(t, nil)
+	s := newScope(testHost(nil), testNow, 0)
+	s.credentials = &secretContents{status: v1alpha1.CredentialsStatus{Reference: &corev1.SecretReference{Name: "web-bmc"}, Version: "1"}}
+	p := registration{metrics: l.r.Metrics}
+	p.accept(s)
+	if good := s.host.Status.GoodCredentials.Reference; good != nil || s.host.Status.GoodBMC != "" {
+		t.Errorf("good credentials %v for BMC %q, want none", good, s.host.Status.GoodBMC)
+	}
+	s.bmc = "192.0.2.9"
+	p.accept(s)
+	if good := s.host.Status.GoodCredentials.Reference; good == nil || s.host.Status.GoodBMC != s.bmc {
+		t.Errorf("good credentials %v for BMC %q, want both", good, s.host.Status.GoodBMC)
+	}
+}

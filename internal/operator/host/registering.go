@@ -180,7 +180,7 @@ func (p registration) checkFound(ctx context.Context, s *scope, n provisioner.No
 // create makes the node of a host that has none. That of a new host is used by the same pass, before
 // its ID is stored: it has the name and the mark of the host, by which a deletion finds it.
 func (p registration) create(ctx context.Context, s *scope, wanted provisioner.Registration) (result, error) {
-	if pause := s.wait(v1alpha1.OperationRegister, p.maxBackoff); pause > 0 && changesBMC(s.host, wanted) {
+	if pause := s.wait(v1alpha1.OperationRegister, p.maxBackoff); pause > 0 && comparesLost(s.host, wanted) {
 		return result{requeueAfter: pause, stop: true}, nil
 	}
 	if err := p.identity.checkLost(ctx, s, wanted); err != nil {
@@ -260,11 +260,12 @@ func (p registration) takeOver(ctx context.Context, s *scope, n provisioner.Node
 	return err
 }
 
-// accept records that the credentials work.
+// accept records that the credentials work, with the BMC that they are for: not before the node has that.
 func (p registration) accept(s *scope) {
-	if s.bmc != "" {
-		s.host.Status.GoodBMC = s.bmc
+	if s.bmc == "" {
+		return
 	}
+	s.host.Status.GoodBMC = s.bmc
 	if sameCredentials(s.host.Status.GoodCredentials, s.credentials.status) {
 		return
 	}
