@@ -1,11 +1,16 @@
 package host
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
@@ -107,4 +112,34 @@ func TestCredentialsWorkOnlyForABMCThatTheNodeHas(t *testing.T) {
 	if good := s.host.Status.GoodCredentials.Reference; good == nil || s.host.Status.GoodBMC != s.bmc {
 		t.Errorf("good credentials %v for BMC %q, want both", good, s.host.Status.GoodBMC)
 	}
+}
+
+// TestDefinitionWithoutTheRecordOfTheBMCIsReported has an API server that drops status.goodBMC.
+func TestDefinitionWithoutTheRecordOfTheBMCIsReported(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", nil)
+	old := interceptor.NewClient(l.api, interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			if err := c.SubResource(sub).Patch(ctx, obj, patch, options...); err != nil {
+				return err
+			}
+			if h, ok := obj.(*v1alpha1.BareMetalHost); ok && h.Status.GoodBMC != "" {
+				h.Status.GoodBMC = ""
+				return c.Status().Update(ctx, h)
+			}
+			return nil
+		},
+	})
+	l.r = newTestReconciler(t, old, l.engine, func() time.Time { return l.now }, nil)
+	for range passes {
+		res, err := l.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "metal", Name: "web"}})
+		if errors.Is(err, errOldDefinition) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.now = l.now.Add(max(res.RequeueAfter, time.Second))
+	}
+	t.Errorf("status %+v, and nobody was told that goodBMC is not kept", l.host("web").Status)
 }
