@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,4 +143,24 @@ func TestDefinitionWithoutTheRecordOfTheBMCIsReported(t *testing.T) {
 		l.now = l.now.Add(max(res.RequeueAfter, time.Second))
 	}
 	t.Errorf("status %+v, and nobody was told that goodBMC is not kept", l.host("web").Status)
+}
+
+// TestHostDoesNotGetTheBMCOfAnotherRegisteredHost is about a BMC that does not tell which machine it belongs to.
+func TestHostDoesNotGetTheBMCOfAnotherRegisteredHost(t *testing.T) {
+	const address = "ipmi://192.0.2.20"
+	l := newLife(t, nil)
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.now = l.now.Add(time.Minute)
+	l.add("db", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = address })
+	l.rests("db", v1alpha1.StateAvailable)
+	before := len(l.effects("web"))
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address, h.Spec.Image = address, nil })
+	if h := l.fails("web", v1alpha1.ErrorRegistration); !strings.Contains(h.Status.ErrorMessage, "host metal/db has the same") {
+		t.Errorf("error %q, want one that names the other host", h.Status.ErrorMessage)
+	}
+	if l.bmcOf("web") == address {
+		t.Error("the node has the BMC of the other host")
+	}
+	l.does("web", before)
 }

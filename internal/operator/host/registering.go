@@ -230,6 +230,9 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 			return n, err
 		}
 	case changesBMC(s.host, wanted):
+		if err := p.others.check(ctx, s.host); err != nil {
+			return n, err
+		}
 		if err := p.identity.check(ctx, s, n, wanted); err != nil {
 			return n, err
 		}
