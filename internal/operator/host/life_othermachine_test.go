@@ -164,3 +164,32 @@ func TestHostDoesNotGetTheBMCOfAnotherRegisteredHost(t *testing.T) {
 	}
 	l.does("web", before)
 }
+
+func TestDeletedHostIsCleanedAndPoweredOffThroughItsFormerBMC(t *testing.T) {
+	for name, tt := range map[string]struct {
+		add   func(*v1alpha1.BareMetalHost)
+		state v1alpha1.ProvisioningState
+		then  func(*life)
+		want  []string
+	}{
+		"in use":                         {withImage, v1alpha1.StateProvisioned, func(*life) {}, []string{"undeploy", "delete"}},
+		"free":                           {nil, v1alpha1.StateAvailable, func(*life) {}, []string{"power off", "delete"}},
+		"in use, and lost by the engine": {withImage, v1alpha1.StateProvisioned, func(l *life) { l.loses("web") }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", tt.add)
+			l.rests("web", tt.state)
+			l.address("web", testAddress+"db")
+			l.fails("web", v1alpha1.ErrorRegistration)
+			tt.then(l)
+			before := len(l.effects("web"))
+			l.remove(l.host("web"))
+			l.gone("web")
+			l.does("web", before, tt.want...)
+			if l.bmcOf("web") == testAddress+"db" {
+				t.Error("the node got the BMC of the other machine")
+			}
+		})
+	}
+}
