@@ -47,9 +47,13 @@ func comparesLost(h *v1alpha1.BareMetalHost, wanted provisioner.Registration) bo
 }
 
 // reaches notes that the node of the host has the BMC of a registration. One that replaces
-// another is the host's from then on; the first one is so when its credentials work.
+// another is the host's from then on; the first one is so when its credentials work. That the machine was off by what
+// the former one told proves nothing about the new one.
 func (s *scope) reaches(wanted provisioner.Registration) {
 	s.bmc = wanted.Access.Endpoint.String()
+	if changesBMC(s.host, wanted) {
+		s.host.Status.PowerOffHolds = nil
+	}
 	if s.host.Status.GoodCredentials.Reference != nil {
 		s.host.Status.GoodBMC = s.bmc
 	}

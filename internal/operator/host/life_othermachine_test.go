@@ -193,3 +193,20 @@ func TestDeletedHostIsCleanedAndPoweredOffThroughItsFormerBMC(t *testing.T) {
 		})
 	}
 }
+
+func TestHostThatIsHeldOffIsPoweredOffAnewThroughAnotherBMC(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.annotate("web", testHold, "1")
+	was := l.heldOff("web").Status.PowerOffHolds[0]
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.now = l.now.Add(time.Minute)
+	before := len(l.effects("web"))
+	l.address("web", movedAddress)
+	l.until("web", "known at the new address", func(*v1alpha1.BareMetalHost) bool { return l.bmcOf("web") == movedAddress })
+	if now := l.heldOff("web").Status.PowerOffHolds[0]; !was.ConfirmedAt.Before(&now.RequestedAt) {
+		t.Errorf("hold %+v is that from before the BMC changed: %+v", now, was)
+	}
+	l.does("web", before, "soft power off")
+}
