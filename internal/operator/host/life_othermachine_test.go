@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
@@ -209,4 +210,23 @@ func TestHostThatIsHeldOffIsPoweredOffAnewThroughAnotherBMC(t *testing.T) {
 		t.Errorf("hold %+v is that from before the BMC changed: %+v", now, was)
 	}
 	l.does("web", before, "soft power off")
+}
+
+func TestBusyNodeDoesNotHideThatTheBMCIsAnotherMachines(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	before := len(l.effects("web"))
+	l.node("web", func(n *provisioner.Node) { n.Busy = true })
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address, h.Spec.Image = testAddress+"db", nil })
+	for range 3 {
+		l.now = l.now.Add(l.pass("web"))
+	}
+	if state := l.host("web").Status.Provisioning.State; state != v1alpha1.StateProvisioned {
+		t.Errorf("the host is %s before its BMC was looked at", state)
+	}
+	l.node("web", func(n *provisioner.Node) { n.Busy = false })
+	l.fails("web", v1alpha1.ErrorRegistration)
+	l.says("web", v1alpha1.IdentityVerifiedCondition, metav1.ConditionFalse, v1alpha1.IdentityMismatchReason)
+	l.does("web", before)
 }

@@ -218,6 +218,9 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 	mark := fingerprint(n.ID, wanted, s.credentials.status.Version)
 	known := p.applied.has(s.host.UID, mark, n) && n.SkipsCleaning == wanted.SkipAutomatedCleaning
 	switch {
+	case n.Busy && fixedStates[n.State] && changesBMC(s.host, wanted):
+		// Nothing else begins before it is known whether the BMC belongs to the machine.
+		return n, fmt.Errorf("%w: node %s cannot be given another BMC now", provisioner.ErrBusy, n.ID)
 	case n.Busy, !fixedStates[n.State]:
 		return n, nil
 	case known && !changed:
