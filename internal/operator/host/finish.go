@@ -213,6 +213,7 @@ func (r *Reconciler) remember(s *scope, written *v1alpha1.BareMetalHost) {
 	if !written.DeletionTimestamp.IsZero() && len(written.Finalizers) == 0 {
 		r.written.forget(written.UID)
 		r.applied.forget(written.UID)
+		r.answers.forget(written.UID)
 		return
 	}
 	if written.ResourceVersion != s.before.ResourceVersion {

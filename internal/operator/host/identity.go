@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -148,8 +149,11 @@ func someOf(macs []string) string {
 // gets the address and the credentials of that BMC. Until then nothing can be done through
 // it, also when this process ends in between.
 type identity struct {
-	engine engine
-	turns  *turns
+	engine  engine
+	turns   *turns
+	answers *answers
+	// maxBackoff bounds the pause before a BMC is asked again.
+	maxBackoff time.Duration
 }
 
 // The most calls for identities at the same time, of all hosts and of those of one namespace: each
@@ -208,25 +212,45 @@ func (p identity) checkLost(ctx context.Context, s *scope, wanted provisioner.Re
 	return p.compare(ctx, s, wanted, factsOf(s.host))
 }
 
-// judge asks the BMC which machine it belongs to. The sentence says what differs, or why
-// nothing is known. Without a turn, the host waits for one.
+// errNoTurn means that a BMC was not asked, because others are. The engine can do what it is asked for otherwise.
+var errNoTurn = fmt.Errorf("%w: other BMCs are being asked which machines they belong to", provisioner.ErrBusy)
+
+// judge asks the BMC which machine it belongs to, unless it told another one, or nothing, a short
+// time ago. The sentence says what differs, or why nothing is known. Without a turn, the host waits for one.
 func (p identity) judge(ctx context.Context, s *scope, wanted provisioner.Registration, expected []node.MachineFacts) (v verdict, reason string, err error) {
+	question := fingerprint(wanted.Access.Endpoint.String(), s.credentialsVersion, s.host.Generation)
+	latest, remembered := p.answers.get(s, question, p.maxBackoff)
+	if !remembered {
+		if latest, err = p.ask(ctx, s, wanted); err != nil {
+			return verdictUnknown, "", err
+		}
+		latest.question = question
+	}
+	switch {
+	case errors.Is(latest.err, provisioner.ErrUnsupported):
+		reason = fmt.Sprintf("Whether the BMC belongs to the machine of this host is not known: %v", latest.err)
+	case latest.err != nil:
+		err = fmt.Errorf("read which machine the BMC at %s belongs to: %w", wanted.Access.Endpoint, latest.err)
+	default:
+		if v, reason = decideAll(expected, latest.told); v == verdictUnknown {
+			reason = "The BMC tells nothing that was also found on the machine when it was inspected"
+		}
+	}
+	if !remembered {
+		p.answers.note(s, latest, v == verdictOther || err != nil && !isTemporary(err))
+	}
+	return v, reason, err
+}
+
+// ask asks the BMC, when there is a turn.
+func (p identity) ask(ctx context.Context, s *scope, wanted provisioner.Registration) (answer, error) {
 	if !p.turns.take(s.host.Namespace) {
 		s.waiting("Waiting until the BMCs of other hosts have told which machines they belong to")
-		return verdictUnknown, "", fmt.Errorf("%w: other BMCs are being asked which machines they belong to", provisioner.ErrBusy)
+		return answer{}, errNoTurn
 	}
 	defer p.turns.give(s.host.Namespace)
 	told, err := p.engine.Identify(ctx, *wanted.Access, wanted.Credentials)
-	if errors.Is(err, provisioner.ErrUnsupported) {
-		return verdictUnknown, fmt.Sprintf("Whether the BMC belongs to the machine of this host is not known: %v", err), nil
-	}
-	if err != nil {
-		return verdictUnknown, "", fmt.Errorf("read which machine the BMC at %s belongs to: %w", wanted.Access.Endpoint, err)
-	}
-	if v, reason = decideAll(expected, told); v == verdictUnknown {
-		reason = "The BMC tells nothing that was also found on the machine when it was inspected"
-	}
-	return v, reason, nil
+	return answer{told: told, err: err}, nil
 }
 
 // compare asks the BMC and records the outcome.

@@ -230,3 +230,45 @@ func TestBusyNodeDoesNotHideThatTheBMCIsAnotherMachines(t *testing.T) {
 	l.says("web", v1alpha1.IdentityVerifiedCondition, metav1.ConditionFalse, v1alpha1.IdentityMismatchReason)
 	l.does("web", before)
 }
+
+func TestBMCOfAnotherMachineIsNotAskedAgainWhileTheHostsOwnIsPoweredOff(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	asked := 0
+	l.r = newTestReconciler(t, l.api, witness{l.engine, func(verb string) {
+		if verb == "identify" {
+			asked++
+		}
+	}}, func() time.Time { return l.now }, nil)
+	l.edit("web", func(h *v1alpha1.BareMetalHost) {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, testHold, "1")
+		h.Spec.BMC.Address = testAddress + "db"
+	})
+	l.heldOff("web")
+	if h := l.fails("web", v1alpha1.ErrorRegistration); asked != 1 {
+		t.Errorf("the BMC was asked %d times until %s, want once", asked, h.Status.ErrorMessage)
+	}
+	l.says("web", v1alpha1.IdentityVerifiedCondition, metav1.ConditionFalse, v1alpha1.IdentityMismatchReason)
+}
+
+func TestHostIsHeldOffWhileItsOtherBMCWaitsForATurnToBeAsked(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	for _, guard := range l.r.guards {
+		if register, ok := guard.(registration); ok {
+			register.identity.turns.all = identifyAll
+		}
+	}
+	before := len(l.effects("web"))
+	l.edit("web", func(h *v1alpha1.BareMetalHost) {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, testHold, "1")
+		h.Spec.BMC.Address = movedAddress
+	})
+	l.heldOff("web")
+	l.does("web", before, "soft power off")
+	if l.bmcOf("web") == movedAddress {
+		t.Error("the node has a BMC that was not asked")
+	}
+}
