@@ -272,3 +272,23 @@ func TestHostIsHeldOffWhileItsOtherBMCWaitsForATurnToBeAsked(t *testing.T) {
 		t.Error("the node has a BMC that was not asked")
 	}
 }
+
+func TestHostInUseGetsReplacedHardwareWhenInspectionIsDisabled(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.detach("web")
+	before := len(l.effects("web"))
+	l.edit("web", func(h *v1alpha1.BareMetalHost) {
+		h.Spec.BMC.Address, h.Spec.InspectionMode = otherAddress, v1alpha1.InspectionModeDisabled
+	})
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.DetachedAnnotation) })
+	l.until("web", "registered", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Provisioning.ID != "" })
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.says("web", v1alpha1.IdentityVerifiedCondition, metav1.ConditionUnknown, v1alpha1.IdentityUnverifiedReason)
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.InspectionMode = "" })
+	if h := l.rests("web", v1alpha1.StateProvisioned); h.Status.ErrorType != "" || l.bmcOf("web") != otherAddress {
+		t.Errorf("error %q with the BMC %s, want none and the new one", h.Status.ErrorMessage, l.bmcOf("web"))
+	}
+	l.does("web", before, "create", "manage", "adopt")
+}
