@@ -76,9 +76,9 @@ func (p components) write(ctx context.Context, s pass, exists bool, found []prov
 		return false, err
 	}
 	before := c.DeepCopy()
-	found, leftOut := cutComponents(found)
-	c.Status.Components = statusOf(found)
-	v := decideComponents(c.Spec.Updates, c.Status.Updates, found)
+	shown, leftOut := cutComponents(found)
+	c.Status.Components = statusOf(shown)
+	v := decideComponents(c.Spec.Updates, c.Status.Updates, found) // also those that are not shown
 	v.leftOut = leftOut
 	setConditions(&c.Status.Conditions, v, c.Generation, s.now)
 	if equality.Semantic.DeepEqual(before.Status, c.Status) && len(c.Spec.Updates) == 0 {

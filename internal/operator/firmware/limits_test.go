@@ -8,6 +8,11 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
@@ -76,6 +81,44 @@ func TestCutListIsSaidInTheCondition(t *testing.T) {
 		setConditions(&conditions, v, 1, time.Unix(1, 0))
 		if valid := conditions[1]; !strings.Contains(valid.Message, "; 2 of the 3 that the engine reports are not shown") || (valid.Status == metav1.ConditionTrue) != (wanted == nil) {
 			t.Errorf("Valid = %+v, want that it tells of what is not shown", valid)
+		}
+	}
+}
+
+// TestSettingsAndComponentsThatAreNotShownAreTheMachinesAllTheSame asks for what the object cannot show.
+func TestSettingsAndComponentsThatAreNotShownAreTheMachinesAllTheSame(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	long, host := "nic:"+strings.Repeat("x", 300), &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web", UID: "u1"}}
+	s := pass{host: host, node: provisioner.Node{ID: "n1"}, now: time.Unix(1, 0)}
+	h := &v1alpha1.HostFirmwareSettings{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web"}, Spec: v1alpha1.HostFirmwareSettingsSpec{
+		Settings: map[string]intstr.IntOrString{"Boot": intstr.FromString("Off"), "Banner": intstr.FromString("b")},
+	}}
+	c := &v1alpha1.HostFirmwareComponents{ObjectMeta: h.ObjectMeta, Spec: v1alpha1.HostFirmwareComponentsSpec{Updates: []v1alpha1.FirmwareUpdate{{Component: long, URL: "http://h/1"}}}}
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(h, c).WithStatusSubresource(h, c).Build()
+	recorder := events.NewFakeRecorder(10)
+	written, err := settings{objects: objects{client: api, live: api}, schemas: schemas{client: api, live: api}, recorder: recorder}.write(t.Context(), s, true, []provisioner.Setting{
+		{Name: "Boot", Value: "On"}, {Name: "Banner", Value: strings.Repeat("a", 5000), Schema: v1alpha1.SettingSchema{AttributeType: v1alpha1.AttributeString}},
+	}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (components{objects: objects{client: api, live: api}, recorder: recorder}).write(t.Context(), s, true, []provisioner.Component{{Name: "bmc"}, {Name: long}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
+		t.Fatal(err)
+	}
+	if len(written.Status.Settings) != 1 || len(c.Status.Components) != 1 {
+		t.Errorf("%d settings and %d components are shown, want one of two each", len(written.Status.Settings), len(c.Status.Components))
+	}
+	for kind, conditions := range map[string][]metav1.Condition{"settings": written.Status.Conditions, "components": c.Status.Conditions} {
+		for _, condition := range conditions {
+			if condition.Status != metav1.ConditionTrue {
+				t.Errorf("%s: %+v, want that spec can be applied and is to be", kind, condition)
+			}
 		}
 	}
 }

@@ -83,16 +83,15 @@ func (p settings) write(ctx context.Context, s pass, exists bool, found []provis
 	if err := p.objects.ensure(ctx, h, exists, s.host); err != nil {
 		return nil, err
 	}
-	found, leftOut := cutSettings(found)
-	schema := schemaOf(found, s.host.Status.HardwareDetails)
-	reference, err := p.schemas.ensure(ctx, h, schema)
+	shown, leftOut := cutSettings(found)
+	reference, err := p.schemas.ensure(ctx, h, schemaOf(shown, s.host.Status.HardwareDetails))
 	if err != nil {
 		return nil, err
 	}
 	before := h.DeepCopy()
 	h.Status.FirmwareSchema = reference
-	h.Status.Settings = valuesOf(found)
-	conditions := decideSettings(h.Spec.Settings, found, schema, none)
+	h.Status.Settings = valuesOf(shown)
+	conditions := decideSettings(h.Spec.Settings, found, schemaOf(found, nil), none) // also those that are not shown
 	conditions.leftOut = leftOut
 	setConditions(&h.Status.Conditions, conditions, h.Generation, s.now)
 	if equality.Semantic.DeepEqual(before.Status, h.Status) && len(h.Spec.Settings) == 0 {

@@ -69,18 +69,24 @@ func decideDelete(h *v1alpha1.BareMetalHost) deleteStep {
 	case v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateRegistering, v1alpha1.StateImporting:
 		return deleteNode
 	case v1alpha1.StateProvisioning:
-		if !h.SupportsPowerControl() {
+		if !reachesMachine(h) {
 			return deleteNode // its machine cannot be booted for cleaning
 		}
 		return deleteDeprovision
 	case v1alpha1.StateProvisioned, v1alpha1.StateDeprovisioning, v1alpha1.StatePoweringOffBeforeDelete:
-		if !h.SupportsPowerControl() {
+		if !reachesMachine(h) {
 			return deleteNode
 		}
 		return deleteContinue
 	default:
 		return deletePowerOff
 	}
+}
+
+// reachesMachine reports whether the engine can boot the machine of a host, and power it off. It still has the former
+// BMC of a host that asks for the BMC of another machine.
+func reachesMachine(h *v1alpha1.BareMetalHost) bool {
+	return h.SupportsPowerControl() || h.HasBMC() && h.Status.GoodBMC != "" && h.Status.Provisioning.ID != ""
 }
 
 // delaysDeletion reports whether a person asks to delete the host only after it is attached again.

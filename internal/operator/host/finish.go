@@ -199,12 +199,13 @@ func (r *Reconciler) dropStatus(ctx context.Context, s *scope, refusal error) er
 // keepsRecords reports whether the API server has stored the records that were written.
 func keepsRecords(stored, written v1alpha1.BareMetalHostStatus) bool {
 	return stored.Operation.Name == written.Operation.Name && stored.Updates.Service.Name == written.Updates.Service.Name &&
-		stored.Updates.Settings == written.Updates.Settings && stored.Updates.Components == written.Updates.Components
+		stored.Updates.Settings == written.Updates.Settings && stored.Updates.Components == written.Updates.Components &&
+		stored.GoodBMC == written.GoodBMC
 }
 
 // errOldDefinition means that the API server does not keep the records without which
-// requests would be repeated for ever.
-var errOldDefinition = errors.New("the CustomResourceDefinition of BareMetalHost in this cluster does not know status.operation or status.updates: " +
+// requests, or writes of the status, would be repeated for ever.
+var errOldDefinition = errors.New("the CustomResourceDefinition of BareMetalHost in this cluster does not know status.operation, status.updates or status.goodBMC: " +
 	"install the definitions of this version (config/crd)")
 
 // remember keeps what the next pass needs, and drops it with the host.
@@ -212,6 +213,7 @@ func (r *Reconciler) remember(s *scope, written *v1alpha1.BareMetalHost) {
 	if !written.DeletionTimestamp.IsZero() && len(written.Finalizers) == 0 {
 		r.written.forget(written.UID)
 		r.applied.forget(written.UID)
+		r.answers.forget(written.UID)
 		return
 	}
 	if written.ResourceVersion != s.before.ResourceVersion {

@@ -73,7 +73,7 @@ func (p holding) reconcile(ctx context.Context, s *scope, res result, err error)
 // readNode reads the node of the pass, unless that has done so. It reports false when the engine
 // cannot be asked, and for a node that is not the host's or cannot be powered off now.
 func (p holding) readNode(ctx context.Context, s *scope, err error) bool {
-	if isTemporary(err) || errors.Is(err, provisioner.ErrDenied) {
+	if isTemporary(err) && !errors.Is(err, errNoTurn) || errors.Is(err, provisioner.ErrDenied) {
 		return false
 	}
 	if s.node == nil {

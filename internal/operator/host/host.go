@@ -111,6 +111,7 @@ type Reconciler struct {
 	slots     capacity
 	releasing releasing
 	applied   *applied
+	answers   *answers
 	written   *writes
 	busy      *refusals
 	data      hardwareData
@@ -122,6 +123,7 @@ func New(config Config) *Reconciler {
 	r := &Reconciler{
 		Config:  config,
 		applied: &applied{marks: map[types.UID]appliedMark{}},
+		answers: &answers{last: map[types.UID]answer{}},
 		written: &writes{versions: map[types.UID]string{}},
 		busy:    &refusals{times: map[types.UID]int{}},
 	}
@@ -138,7 +140,8 @@ func New(config Config) *Reconciler {
 		engine: config.Engine, others: others,
 		inputs: deploymentInputs{live: config.Live, metrics: config.Metrics}, images: config.ramdisks(),
 		nodes: config.NodeCache, owners: owners, applied: r.applied, metrics: config.Metrics, maxBackoff: config.MaxBackoff,
-		identity: identity{engine: config.Engine, turns: &turns{taken: map[string]int{}}}, details: details{engine: config.Engine, readings: config.Readings},
+		identity: identity{engine: config.Engine, turns: &turns{taken: map[string]int{}}, answers: r.answers, maxBackoff: config.MaxBackoff},
+		details:  details{engine: config.Engine, readings: config.Readings},
 	}
 	r.releasing = releasing{owners: owners, client: config.Client}
 	r.guards = []phase{

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,10 +41,20 @@ func changesBMC(h *v1alpha1.BareMetalHost, wanted provisioner.Registration) bool
 	return h.Status.GoodBMC != "" && h.Status.GoodBMC != wanted.Access.Endpoint.String()
 }
 
+// comparesLost is pure: whether the machine of a host without a node is compared before it gets one: the
+// BMC is another one, or it is not known which one it had, as before its first and on an upgrade.
+func comparesLost(h *v1alpha1.BareMetalHost, wanted provisioner.Registration) bool {
+	return changesBMC(h, wanted) || h.Status.GoodBMC == "" && factsOf(h) != nil
+}
+
 // reaches notes that the node of the host has the BMC of a registration. One that replaces
-// another is the host's from then on; the first one is so when its credentials work.
+// another is the host's from then on; the first one is so when its credentials work. That the machine was off by what
+// the former one told proves nothing about the new one.
 func (s *scope) reaches(wanted provisioner.Registration) {
 	s.bmc = wanted.Access.Endpoint.String()
+	if changesBMC(s.host, wanted) {
+		s.host.Status.PowerOffHolds = nil
+	}
 	if s.host.Status.GoodCredentials.Reference != nil {
 		s.host.Status.GoodBMC = s.bmc
 	}
@@ -71,6 +82,31 @@ func shown(details *v1alpha1.HardwareDetails) node.MachineFacts {
 		}
 	}
 	return facts
+}
+
+// factsOf are the facts that the operator found out about the machine of a host; nil for none. A host
+// without inspection shows what a person wrote.
+func factsOf(h *v1alpha1.BareMetalHost) []node.MachineFacts {
+	if h.Status.HardwareDetails == nil || inspectionDisabled(h) {
+		return nil
+	}
+	return []node.MachineFacts{shown(h.Status.HardwareDetails)}
+}
+
+// isForeign is pure: whether an inventory is that of another machine than the host's.
+func isForeign(h *v1alpha1.BareMetalHost, inv *provisioner.Inventory) bool {
+	v, _ := decideAll(factsOf(h), discovered(inv))
+	return v == verdictOther
+}
+
+// decideAll is decideIdentity for facts from several sources, of which none may differ.
+func decideAll(expected []node.MachineFacts, told node.MachineFacts) (v verdict, difference string) {
+	for _, facts := range expected {
+		if one, differs := decideIdentity(facts, told); one > v {
+			v, difference = one, differs
+		}
+	}
+	return v, difference
 }
 
 // decideIdentity is pure. The sentence says what differs: what the BMC tells, and what was
@@ -113,8 +149,11 @@ func someOf(macs []string) string {
 // gets the address and the credentials of that BMC. Until then nothing can be done through
 // it, also when this process ends in between.
 type identity struct {
-	engine engine
-	turns  *turns
+	engine  engine
+	turns   *turns
+	answers *answers
+	// maxBackoff bounds the pause before a BMC is asked again.
+	maxBackoff time.Duration
 }
 
 // The most calls for identities at the same time, of all hosts and of those of one namespace: each
@@ -150,63 +189,77 @@ func (t *turns) give(namespace string) {
 }
 
 // check returns nil when the node may get a BMC that is new to the host. Otherwise the host stays
-// as it is.
+// as it is. The machine has to be that of the host as well as that of the node, which may be another's: one
+// that was discovered is found by the address of the new BMC.
 func (p identity) check(ctx context.Context, s *scope, n provisioner.Node, wanted provisioner.Registration) error {
+	expected := factsOf(s.host)
 	inv, err := p.engine.Inventory(ctx, n.ID)
-	if errors.Is(err, provisioner.ErrNoInventory) || errors.Is(err, provisioner.ErrNotFound) {
-		return p.checkShown(ctx, s, wanted)
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		expected = append(expected, discovered(inv))
+	case !errors.Is(err, provisioner.ErrNoInventory) && !errors.Is(err, provisioner.ErrNotFound):
 		return fmt.Errorf("read inventory of node %s: %w", n.ID, err)
 	}
-	return p.compare(ctx, s, discovered(inv), wanted)
+	return p.compare(ctx, s, wanted, expected)
 }
 
 // checkLost is check for a host whose node the engine has lost, with what the host shows of
 // its machine.
 func (p identity) checkLost(ctx context.Context, s *scope, wanted provisioner.Registration) error {
-	first := s.host.Status.GoodCredentials.Reference == nil
-	if changesBMC(s.host, wanted) || first && s.host.Status.HardwareDetails != nil && !inspectionDisabled(s.host) {
-		return p.checkShown(ctx, s, wanted)
-	}
-	return nil
-}
-
-// checkShown is check with what the host shows of its machine. A host without inspection shows
-// what a person wrote.
-func (p identity) checkShown(ctx context.Context, s *scope, wanted provisioner.Registration) error {
-	details := s.host.Status.HardwareDetails
-	if details == nil || inspectionDisabled(s.host) {
-		s.unverified("Nothing is known that the machine behind the BMC could be compared with")
+	if !comparesLost(s.host, wanted) {
 		return nil
 	}
-	return p.compare(ctx, s, shown(details), wanted)
+	return p.compare(ctx, s, wanted, factsOf(s.host))
 }
 
-// judge asks the BMC which machine it belongs to. The sentence says what differs, or why
-// nothing is known. Without a turn, the host waits for one.
-func (p identity) judge(ctx context.Context, s *scope, expected node.MachineFacts, wanted provisioner.Registration) (v verdict, reason string, err error) {
+// errNoTurn means that a BMC was not asked, because others are. The engine can do what it is asked for otherwise.
+var errNoTurn = fmt.Errorf("%w: other BMCs are being asked which machines they belong to", provisioner.ErrBusy)
+
+// judge asks the BMC which machine it belongs to, unless it told another one, or nothing, a short
+// time ago. The sentence says what differs, or why nothing is known. Without a turn, the host waits for one.
+func (p identity) judge(ctx context.Context, s *scope, wanted provisioner.Registration, expected []node.MachineFacts) (v verdict, reason string, err error) {
+	question := fingerprint(wanted.Access.Endpoint.String(), s.credentialsVersion, s.host.Generation)
+	latest, remembered := p.answers.get(s, question, p.maxBackoff)
+	if !remembered {
+		if latest, err = p.ask(ctx, s, wanted); err != nil {
+			return verdictUnknown, "", err
+		}
+		latest.question = question
+	}
+	switch {
+	case errors.Is(latest.err, provisioner.ErrUnsupported):
+		reason = fmt.Sprintf("Whether the BMC belongs to the machine of this host is not known: %v", latest.err)
+	case latest.err != nil:
+		err = fmt.Errorf("read which machine the BMC at %s belongs to: %w", wanted.Access.Endpoint, latest.err)
+	default:
+		if v, reason = decideAll(expected, latest.told); v == verdictUnknown {
+			reason = "The BMC tells nothing that was also found on the machine when it was inspected"
+		}
+	}
+	if !remembered {
+		p.answers.note(s, latest, v == verdictOther || err != nil && !isTemporary(err))
+	}
+	return v, reason, err
+}
+
+// ask asks the BMC, when there is a turn.
+func (p identity) ask(ctx context.Context, s *scope, wanted provisioner.Registration) (answer, error) {
 	if !p.turns.take(s.host.Namespace) {
 		s.waiting("Waiting until the BMCs of other hosts have told which machines they belong to")
-		return verdictUnknown, "", fmt.Errorf("%w: other BMCs are being asked which machines they belong to", provisioner.ErrBusy)
+		return answer{}, errNoTurn
 	}
 	defer p.turns.give(s.host.Namespace)
 	told, err := p.engine.Identify(ctx, *wanted.Access, wanted.Credentials)
-	if errors.Is(err, provisioner.ErrUnsupported) {
-		return verdictUnknown, fmt.Sprintf("Whether the BMC belongs to the machine of this host is not known: %v", err), nil
-	}
-	if err != nil {
-		return verdictUnknown, "", fmt.Errorf("read which machine the BMC at %s belongs to: %w", wanted.Access.Endpoint, err)
-	}
-	if v, reason = decideIdentity(expected, told); v == verdictUnknown {
-		reason = "The BMC tells nothing that was also found on the machine when it was inspected"
-	}
-	return v, reason, nil
+	return answer{told: told, err: err}, nil
 }
 
 // compare asks the BMC and records the outcome.
-func (p identity) compare(ctx context.Context, s *scope, expected node.MachineFacts, wanted provisioner.Registration) error {
-	v, reason, err := p.judge(ctx, s, expected, wanted)
+func (p identity) compare(ctx context.Context, s *scope, wanted provisioner.Registration, expected []node.MachineFacts) error {
+	if len(expected) == 0 {
+		s.unverified("Nothing is known that the machine behind the BMC could be compared with")
+		return nil
+	}
+	v, reason, err := p.judge(ctx, s, wanted, expected)
 	if err != nil {
 		return err
 	}

@@ -70,10 +70,10 @@ func (e slowBMCs) Identify(context.Context, bmc.Access, bmc.Credentials) (node.M
 func TestSlowBMCsOfOneNamespaceHoldFewWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := slowBMCs{answer: make(chan struct{})}
-		p := identity{engine: slow, turns: &turns{taken: map[string]int{}}}
+		p := identity{engine: slow, turns: &turns{taken: map[string]int{}}, answers: &answers{}}
 		ask := func(namespace string) error {
 			h := testHost(func(h *v1alpha1.BareMetalHost) { h.Namespace = namespace })
-			return p.compare(t.Context(), newScope(h, testNow, 0), node.MachineFacts{}, provisioner.Registration{Access: &bmc.Access{}})
+			return p.compare(t.Context(), newScope(h, testNow, 0), provisioner.Registration{Access: &bmc.Access{}}, make([]node.MachineFacts, 1))
 		}
 		holds := func(namespace string) {
 			t.Helper()

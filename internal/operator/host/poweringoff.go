@@ -37,7 +37,7 @@ const (
 // patient that a live update can still end by itself.
 func decideOff(h *v1alpha1.BareMetalHost, n *provisioner.Node, asked, patient bool) offStep {
 	switch {
-	case n == nil, !h.SupportsPowerControl(), h.Spec.DisablePowerOff:
+	case n == nil, !reachesMachine(h), h.Spec.DisablePowerOff:
 		return offDone
 	case n.Busy || n.TargetPower != "", patient && n.State == node.Servicing:
 		return offWait

@@ -16,7 +16,7 @@ var errWaits = errors.New("the wait after a failure is not over")
 // recognise returns the node of a machine that was discovered before somebody registered its
 // host, by the address of its BMC, or provisioner.ErrNotFound. Several nodes with the address
 // are machines behind one BMC, and so is one of which the BMC tells otherwise: none of
-// these is the host's for certain, and it gets a node of its own.
+// these is the host's for certain, and it gets a node of its own. So does a host that shows another machine.
 func (p registration) recognise(ctx context.Context, s *scope, wanted provisioner.Registration) (provisioner.Node, error) {
 	addr := wanted.Access.Endpoint.Addr()
 	if !addr.IsValid() {
@@ -44,7 +44,10 @@ func (p registration) recognise(ctx context.Context, s *scope, wanted provisione
 	if err != nil {
 		return provisioner.Node{}, fmt.Errorf("read inventory of node %s: %w", n.ID, err)
 	}
-	v, err := p.judge(ctx, s, discovered(inv), wanted)
+	if isForeign(s.host, inv) {
+		return provisioner.Node{}, provisioner.ErrNotFound
+	}
+	v, err := p.judge(ctx, s, wanted, discovered(inv))
 	if err == nil && v == verdictOther {
 		err = provisioner.ErrNotFound
 	}
@@ -55,17 +58,17 @@ func (p registration) recognise(ctx context.Context, s *scope, wanted provisione
 // has to have it.
 func (p registration) checkOthers(ctx context.Context, s *scope, wanted provisioner.Registration) error {
 	return p.others.checkWith(ctx, s.host, func(other *v1alpha1.BareMetalHost) (bool, error) {
-		v, err := p.judge(ctx, s, shown(other.Status.HardwareDetails), wanted)
+		v, err := p.judge(ctx, s, wanted, shown(other.Status.HardwareDetails))
 		return v != verdictOther, err
 	})
 }
 
 // judge compares the machine behind the BMC with one that was discovered. After a failure the
 // BMC is asked again when the wait is over: some lock users out.
-func (p registration) judge(ctx context.Context, s *scope, expected node.MachineFacts, wanted provisioner.Registration) (verdict, error) {
+func (p registration) judge(ctx context.Context, s *scope, wanted provisioner.Registration, expected node.MachineFacts) (verdict, error) {
 	if s.wait(v1alpha1.OperationRegister, p.maxBackoff) > 0 {
 		return verdictUnknown, errWaits
 	}
-	v, _, err := p.identity.judge(ctx, s, expected, wanted)
+	v, _, err := p.identity.judge(ctx, s, wanted, []node.MachineFacts{expected})
 	return v, refused(v1alpha1.OperationRegister, "find", wanted.Name, err)
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -144,6 +145,9 @@ func (p registration) find(ctx context.Context, s *scope, wanted provisioner.Reg
 	if err == nil && n.Mark == wanted.Mark {
 		return n, nil
 	}
+	if err == nil && changesBMC(s.host, wanted) {
+		err = p.checkFound(ctx, s, n)
+	}
 	if err != nil && !errors.Is(err, provisioner.ErrNotFound) {
 		return n, err
 	}
@@ -159,10 +163,24 @@ func (p registration) find(ctx context.Context, s *scope, wanted provisioner.Reg
 	return n, p.owners.check(ctx, s.host, n)
 }
 
+// checkFound returns provisioner.ErrNotFound for a node of another machine than the host's.
+func (p registration) checkFound(ctx context.Context, s *scope, n provisioner.Node) error {
+	inv, err := p.engine.Inventory(ctx, n.ID)
+	switch {
+	case errors.Is(err, provisioner.ErrNoInventory):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read inventory of node %s: %w", n.ID, err)
+	case isForeign(s.host, inv):
+		return provisioner.ErrNotFound
+	}
+	return nil
+}
+
 // create makes the node of a host that has none. That of a new host is used by the same pass, before
 // its ID is stored: it has the name and the mark of the host, by which a deletion finds it.
 func (p registration) create(ctx context.Context, s *scope, wanted provisioner.Registration) (result, error) {
-	if pause := s.wait(v1alpha1.OperationRegister, p.maxBackoff); pause > 0 && changesBMC(s.host, wanted) {
+	if pause := s.wait(v1alpha1.OperationRegister, p.maxBackoff); pause > 0 && comparesLost(s.host, wanted) {
 		return result{requeueAfter: pause, stop: true}, nil
 	}
 	if err := p.identity.checkLost(ctx, s, wanted); err != nil {
@@ -200,6 +218,9 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 	mark := fingerprint(n.ID, wanted, s.credentials.status.Version)
 	known := p.applied.has(s.host.UID, mark, n) && n.SkipsCleaning == wanted.SkipAutomatedCleaning
 	switch {
+	case n.Busy && fixedStates[n.State] && changesBMC(s.host, wanted):
+		// Nothing else begins before it is known whether the BMC belongs to the machine.
+		return n, fmt.Errorf("%w: node %s cannot be given another BMC now", provisioner.ErrBusy, n.ID)
 	case n.Busy, !fixedStates[n.State]:
 		return n, nil
 	case known && !changed:
@@ -212,6 +233,9 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 			return n, err
 		}
 	case changesBMC(s.host, wanted):
+		if err := p.others.check(ctx, s.host); err != nil {
+			return n, err
+		}
 		if err := p.identity.check(ctx, s, n, wanted); err != nil {
 			return n, err
 		}
@@ -242,11 +266,12 @@ func (p registration) takeOver(ctx context.Context, s *scope, n provisioner.Node
 	return err
 }
 
-// accept records that the credentials work.
+// accept records that the credentials work, with the BMC that they are for: not before the node has that.
 func (p registration) accept(s *scope) {
-	if s.bmc != "" {
-		s.host.Status.GoodBMC = s.bmc
+	if s.bmc == "" {
+		return
 	}
+	s.host.Status.GoodBMC = s.bmc
 	if sameCredentials(s.host.Status.GoodCredentials, s.credentials.status) {
 		return
 	}
