@@ -125,8 +125,11 @@ LONGEST := ./test/story ./internal/store ./internal/conductor ./test/story/clust
 .PHONY: test
 test: cluster-api s3server helm clusterctl ## Run every test (RACE=1: with the race detector, needs gcc)
 	$(WITH_ASSETS) $(TEST_GC) go test $(TEST_FLAGS) $(RACE_FLAGS) $(LONGEST) ./...
+	@$(MAKE) --no-print-directory -j 2 -Otarget test-tools test-postgres
+
+.PHONY: test-tools
+test-tools: ## Run the tests of the tools (RACE=1: with the race detector)
 	for m in $(TOOL_MODULES); do go -C $$m test $(TEST_FLAGS) $(RACE_FLAGS) . || exit; done
-	@$(MAKE) --no-print-directory test-postgres
 
 # Without the race detector: the suites have run with it on SQLite, and so have the store's own tests on PostgreSQL.
 .PHONY: test-postgres
