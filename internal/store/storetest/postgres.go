@@ -36,6 +36,7 @@ const (
 func Options(t testing.TB, dir string) store.Options {
 	t.Helper()
 	if !OnPostgres() {
+		provideSchema(t, dir)
 		return store.Options{Dir: dir}
 	}
 	key := t.Name() + "\x00" + dir
