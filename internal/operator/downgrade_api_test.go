@@ -79,7 +79,7 @@ func TestPrepareDowngradeResetsOnlyHostsThatAreImporting(t *testing.T) {
 	}
 	check("while an operator leads", v1alpha1.StateImporting)
 
-	giveUp(t, kube, lease)
+	release(t, kube, lease)
 	output, err = run(true)
 	if err != nil || strings.Count(output, "Reset host ") != 2 || !strings.Contains(output, "/unlinked from importing to unmanaged; without a link to a node.") {
 		t.Errorf("with --yes: %v\n%s", err, output)

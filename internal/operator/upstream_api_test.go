@@ -41,8 +41,8 @@ func holdLease(t *testing.T, c *kubernetes.Clientset, namespace, name, holder st
 	return lease
 }
 
-// giveUp is what a holder does when it stops.
-func giveUp(t *testing.T, c *kubernetes.Clientset, lease *coordinationv1.Lease) {
+// release is what a holder does when it stops.
+func release(t *testing.T, c *kubernetes.Clientset, lease *coordinationv1.Lease) {
 	t.Helper()
 	nobody := ""
 	lease.Spec.HolderIdentity = &nobody
@@ -120,7 +120,7 @@ func TestTheHostControllersDoNotStartBesideTheUpstreamOperator(t *testing.T) {
 	both.inState("demo-beside", v1alpha1.StateAvailable)
 	both.stop()
 
-	giveUp(t, kube, lease)
+	release(t, kube, lease)
 	alone := &bench{TB: t, client: b.client, engine: b.engine, namespace: b.namespace}
 	alone.start(options(asGroup(operator.GroupHost)))
 	alone.plainHost("demo-alone", nil)

@@ -99,6 +99,7 @@ func (w *world) check() {
 	for _, uuid := range w.nodes {
 		w.checkNode(uuid)
 		w.checkOrder(w.machines[uuid])
+		w.checkDoubts(w.machines[uuid])
 	}
 	w.mu.Lock()
 	requests := slices.Clone(w.requests)
@@ -150,6 +151,7 @@ func (w *world) checkNode(uuid string) {
 	w.checkVerb(n, m)
 	events := w.events(n)
 	w.checkReboots(n, m, events)
+	w.checkEnd(n, m, events)
 	for _, e := range events {
 		if e.Severity == node.SeverityError && strings.Contains(e.Message, "The requested action") {
 			w.violated("%s: work has asked for a state that the node cannot go to: %s", m.name, e.Message)

@@ -25,6 +25,9 @@ type request struct {
 	until    time.Time // when it was answered
 	answered bool
 	accepted bool
+	// unsure says that nobody knows whether it was accepted: its answer was lost, or there
+	// is none.
+	unsure bool
 }
 
 // diskVerbs are verbs whose work takes the most steps, of which machines that boot get
@@ -264,23 +267,34 @@ func (w *world) send(r *replica, uuid, what string, steps []node.Step, do func(c
 		err := do(runner.WithInfo(ctx, &runner.Info{Task: fmt.Sprintf("request %d", q.id)}))
 		w.mu.Lock()
 		q.answered, q.accepted, q.until = true, err == nil, time.Now()
+		answer := class(err)
+		q.unsure = answer == noAnswer || answer == unavailable
 		w.mu.Unlock()
-		w.sched.note("request %d (%q of %s): %s", q.id, what, name, class(err))
+		w.sched.note("request %d (%q of %s): %s", q.id, what, name, answer)
 	}()
 }
 
+// Kinds of answers.
+const (
+	accepted    = "accepted"
+	noAnswer    = "no answer"
+	unavailable = "unavailable"
+	locked      = "locked"
+	isRefused   = "refused"
+)
+
 // class is what kind of answer a client got.
 func class(err error) string {
-	var unavailable *node.UnavailableError
+	var away *node.UnavailableError
 	switch {
 	case err == nil:
-		return "accepted"
-	case errors.Is(err, errDead):
-		return "no answer"
-	case errors.As(err, &unavailable):
-		return "unavailable"
+		return accepted
+	case errors.Is(err, errDead), errors.Is(err, context.DeadlineExceeded):
+		return noAnswer
+	case errors.As(err, &away):
+		return unavailable
 	case errors.Is(err, node.ErrLocked):
-		return "locked"
+		return locked
 	}
-	return "refused"
+	return isRefused
 }

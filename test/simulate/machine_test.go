@@ -49,9 +49,12 @@ type machine struct {
 	tasks   map[string]task
 	forgets bool // whether it has lost its list of tasks
 	log     []effect
-	idle    []time.Time    // when no change of its power was wanted any more
-	unsure  []time.Time    // when the outcome of a call was made unknown
-	calls   map[*call]bool // that may be on their way
+	idle    []time.Time // when no change of its power was wanted any more
+	unsure  []time.Time // when the outcome of a call was made unknown
+	// doubts are requests of which the machine has said that it cannot tell what became of
+	// them, and that were not made again.
+	doubts map[string]doubt
+	calls  map[*call]bool // that may be on their way
 	// lease is that under which work was last claimed or stored; zero when it was given
 	// back with that.
 	lease node.Lease
@@ -205,8 +208,12 @@ func (c connection) Outcome(ctx context.Context, request string) (fake.Task, err
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
 	t := c.m.taskOf(request)
-	if t.State == fake.Done {
+	switch t.State {
+	case fake.Done:
 		c.r.learn(request, epoch)
+	case fake.Unknown:
+		info := runner.InfoOf(ctx)
+		c.m.doubts[request] = doubt{at: time.Now(), node: info.Node, operation: info.Operation.Name + " " + info.Operation.Item}
 	}
 	return t, nil
 }
@@ -257,6 +264,7 @@ func (c connection) read(ctx context.Context, what string) error {
 }
 
 func (c connection) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
+	c.m.askAgain(e)
 	v := c.r.w.sched.at(ctx, c.r, atEffect, c.m.name+" "+string(e.Kind)+" for "+taskName(ctx))
 	if v == lies && e.Kind != fake.PowerOn && e.Kind != fake.PowerOff {
 		v = proceed // it can lie about what can be read back only

@@ -110,8 +110,8 @@ func TestNoHistoryDeletesTheNodeOfARunningMachine(t *testing.T) {
 	}
 }
 
-// calm ends all disturbances.
-func calm(w *world) {
+// endDisturbances ends all disturbances.
+func endDisturbances(w *world) {
 	w.Helper()
 	w.silent, w.recordless = false, false
 	w.changeHost(0, func(h *v1alpha1.BareMetalHost) {
@@ -128,7 +128,7 @@ func calm(w *world) {
 // settle ends all disturbances and withdraws the request.
 func settle(w *world) {
 	w.Helper()
-	calm(w)
+	endDisturbances(w)
 	w.withdraw(0)
 	w.live(0)
 }
@@ -183,7 +183,7 @@ func happen(w *world, random *rand.Rand) {
 			}
 		}
 	case 19, 20, 21, 22, 23, 24:
-		calm(w)
+		endDisturbances(w)
 	default:
 		w.operate(0)
 	}

@@ -81,7 +81,7 @@ func (r *Reconciler) machineChanges() handler.TypedEventHandler[*v1beta2.Metal3M
 func (r *Reconciler) hostChanges() handler.TypedEventHandler[*v1alpha1.BareMetalHost, ctrl.Request] {
 	return handler.TypedFuncs[*v1alpha1.BareMetalHost, ctrl.Request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*v1alpha1.BareMetalHost], queue requests) {
-			r.enqueueAround(ctx, e.Object, queue)
+			r.enqueueConcerned(ctx, e.Object, queue)
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*v1alpha1.BareMetalHost], queue requests) {
 			if !hostChanged(e.ObjectOld, e.ObjectNew) {
@@ -90,10 +90,10 @@ func (r *Reconciler) hostChanges() handler.TypedEventHandler[*v1alpha1.BareMetal
 			if !equality.Semantic.DeepEqual(e.ObjectOld.Spec.ConsumerRef, e.ObjectNew.Spec.ConsumerRef) {
 				r.enqueueConsumer(e.ObjectOld, queue)
 			}
-			r.enqueueAround(ctx, e.ObjectNew, queue)
+			r.enqueueConcerned(ctx, e.ObjectNew, queue)
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*v1alpha1.BareMetalHost], queue requests) {
-			r.enqueueAround(ctx, e.Object, queue)
+			r.enqueueConcerned(ctx, e.Object, queue)
 		},
 	}
 }
@@ -111,9 +111,9 @@ func hostChanged(a, b *v1alpha1.BareMetalHost) bool {
 		a.Status.OperationalStatus != b.Status.OperationalStatus || a.Status.PoweredOn != b.Status.PoweredOn || reasonOf(a) != reasonOf(b)
 }
 
-// enqueueAround asks for a pass over the consumer of a host, and over the machines that name it;
+// enqueueConcerned asks for a pass over the consumer of a host, and over the machines that name it;
 // for a host that might be chosen, also over those that wait for one.
-func (r *Reconciler) enqueueAround(ctx context.Context, h *v1alpha1.BareMetalHost, queue requests) {
+func (r *Reconciler) enqueueConcerned(ctx context.Context, h *v1alpha1.BareMetalHost, queue requests) {
 	if r.enqueueConsumer(h, queue) {
 		return
 	}

@@ -314,7 +314,7 @@ func TestRequestsNameTheMachinesThatAHostMattersTo(t *testing.T) {
 		"of another kind ": {newHost("other", consumedBy("Server", "holder")), []string{"holder", "waiter"}},
 	} {
 		queue := &recording{}
-		b.r.enqueueAround(t.Context(), tt.host, queue)
+		b.r.enqueueConcerned(t.Context(), tt.host, queue)
 		slices.Sort(queue.names)
 		if !slices.Equal(queue.names, tt.want) {
 			t.Errorf("%s: requests for %v, want %v", name, queue.names, tt.want)

@@ -54,7 +54,7 @@ func (b biosInterface) RunStep(ctx context.Context, n *node.Node, kind driver.St
 		case turn.Phase == verifyPhase:
 			out, err = c.verifySettings(n, wanted, turn, done)
 		case turn.Elapsed > biosWithin:
-			err = c.abandon(done, late("its console shows why it does not start"))
+			err = c.endLate(done, late("its console shows why it does not start"))
 		default:
 			out, err = c.restart(n, kind, turn, done)
 		}

@@ -229,7 +229,7 @@ func (c *call) setBootMode(n *node.Node, wanted schemas.BootSourceOverrideMode, 
 		return driver.Outcome{}, nil
 	case turn.Elapsed > bootModeWithin:
 		late := &node.DriverError{Op: "set boot mode", Reason: "the machine did not show the mode within " + bootModeWithin.String()}
-		return driver.Outcome{}, c.abandon(record{}, late)
+		return driver.Outcome{}, c.endLate(record{}, late)
 	case turn.Phase == verifyPhase:
 		return driver.Outcome{Again: pause(turn.Elapsed), Phase: verifyPhase}, nil
 	}

@@ -68,7 +68,7 @@ func (w raiding) next() (driver.Outcome, error) {
 	begins := w.turn.Phase == "" || w.turn.Phase == verifyPhase && w.record.RAID.Stage == ""
 	switch {
 	case w.turn.Elapsed > raidWithin:
-		return driver.Outcome{}, w.abandon(w.record, w.failed("it did not end within "+raidWithin.String()))
+		return driver.Outcome{}, w.endLate(w.record, w.failed("it did not end within "+raidWithin.String()))
 	case begins:
 		return w.begin()
 	case w.turn.Phase == sendPhase:

@@ -118,9 +118,9 @@ func (c *call) restart(n *node.Node, kind driver.StepKind, turn driver.Turn, r r
 	return r.outcome(out), nil
 }
 
-// abandon returns the failure of a change that took too long. A machine that its restart
+// endLate returns the failure of a change that took too long. A machine that its restart
 // has left off is switched on first, as when the engine stood still in between.
-func (c *call) abandon(r record, failure error) error {
+func (c *call) endLate(r record, failure error) error {
 	if r.WasOff || !slices.ContainsFunc(legs, func(l leg) bool { return l.is(c.turn.Phase) }) {
 		return failure
 	}

@@ -26,7 +26,7 @@ type updating struct {
 // next makes the turn.
 func (w updating) next() (driver.Outcome, error) {
 	if w.took() > updateWithin {
-		return driver.Outcome{}, w.abandon(w.record, w.failed("it did not end within "+updateWithin.String()))
+		return driver.Outcome{}, w.endLate(w.record, w.failed("it did not end within "+updateWithin.String()))
 	}
 	switch w.turn.Phase {
 	case "", fetchPhase, servedPhase:

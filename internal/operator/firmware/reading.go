@@ -85,7 +85,7 @@ type object struct {
 func decideReading(l last, o object, n provisioner.Node, now time.Time) (read bool, wait time.Duration) {
 	next := readingOf(n)
 	switch {
-	case !settled(n.State) && (!l.known || o.current):
+	case !isIdle(n.State) && (!l.known || o.current):
 		return false, 0 // the change of state brings the next pass
 	case !l.known, !o.current:
 		return true, 0
@@ -113,8 +113,8 @@ func pause(at time.Time, interval time.Duration, now time.Time) (bool, time.Dura
 	return true, 0
 }
 
-// settled reports whether the engine has done with a machine what it does in a state.
-func settled(s node.State) bool {
+// isIdle reports whether the engine does nothing with a machine in a state by itself.
+func isIdle(s node.State) bool {
 	class := s.Class()
 	return s != node.Enroll && (class == node.Stable || class == node.Failed)
 }

@@ -142,8 +142,8 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 		p.begin(s)
 		return s.moveTo(v1alpha1.StateProvisioning), nil
 	}
-	settled, res, err := p.power.steer(ctx, s)
-	if err != nil || !settled {
+	done, res, err := p.power.steer(ctx, s)
+	if err != nil || !done {
 		return res, err
 	}
 	queuedAt := s.host.Status.Operation.QueuedAt

@@ -117,5 +117,5 @@ func (p deprovisioning) abandon(ctx context.Context, s *scope) (result, error) {
 	}
 	p.nodes.Forget(s.node.ID)
 	s.warn(eventAbandoned, "The machine is given up with data on its disks; node %s was deleted", s.node.ID)
-	return giveUp(s), nil
+	return forgetMachine(s), nil
 }

@@ -29,7 +29,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 	}
 	res, shown := r.showError(s, res, err)
 	if !shown {
-		return r.giveUp(ctx, s, err)
+		return r.endUnwritten(ctx, s, err)
 	}
 	if s.requested || s.node != nil && atWork(*s.node) {
 		r.NodeCache.Expect()
@@ -47,7 +47,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 				return ctrl.Result{RequeueAfter: soon}, nil
 			}
 		}
-		again, err := r.giveUp(ctx, s, err)
+		again, err := r.endUnwritten(ctx, s, err)
 		return again, client.IgnoreNotFound(err)
 	}
 	r.publish(s)
@@ -96,8 +96,8 @@ func (r *Reconciler) showError(s *scope, res result, err error) (result, bool) {
 	return res, true
 }
 
-// giveUp ends a pass of which nothing is written any more.
-func (r *Reconciler) giveUp(ctx context.Context, s *scope, err error) (ctrl.Result, error) {
+// endUnwritten ends a pass of which nothing is written any more.
+func (r *Reconciler) endUnwritten(ctx context.Context, s *scope, err error) (ctrl.Result, error) {
 	switch {
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: soon}, nil

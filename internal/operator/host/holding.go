@@ -58,9 +58,9 @@ func (p holding) reconcile(ctx context.Context, s *scope, res result, err error)
 		return res, err
 	}
 	shown := s.progress
-	settled, next, failed := p.power.steer(ctx, s)
+	done, next, failed := p.power.steer(ctx, s)
 	s.progress = shown
-	if settled {
+	if done {
 		p.settle(s)
 		return res, err
 	}

@@ -107,7 +107,7 @@ func (p linked) keep(s *scope, why error) result {
 	id := &s.host.Status.Provisioning.ID
 	if _, abandoned := s.host.Annotations[v1alpha1.AbandonedAnnotation]; abandoned {
 		s.warn(eventAbandoned, "The machine is given up with data on its disks; the engine has no node for it")
-		return giveUp(s)
+		return forgetMachine(s)
 	}
 	reason, what := eventImportLost, "The engine no longer knows node "+*id
 	switch {
@@ -125,9 +125,9 @@ func (p linked) keep(s *scope, why error) result {
 	return result{requeueAfter: idlePoll, stop: true}
 }
 
-// giveUp forgets the machine of a host and what is deployed on it. A machine that comes back
+// forgetMachine forgets the machine of a host and what is deployed on it. A machine that comes back
 // is discovered, and cleaned as any new one.
-func giveUp(s *scope) result {
+func forgetMachine(s *scope) result {
 	delete(s.host.Annotations, v1alpha1.AbandonedAnnotation)
 	s.host.Status.Provisioning.ID = ""
 	s.host.Status.Provisioning.Image, s.host.Status.Provisioning.CustomDeploy = v1alpha1.Image{}, nil

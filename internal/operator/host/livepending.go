@@ -27,7 +27,7 @@ func (p liveUpdate) pending(s *scope, v serviceView, live changes, next serviceS
 	case all.unseen():
 		return nil // somebody is about to look
 	case !all.wanted():
-		return settledUpdate(all)
+		return nothingPending(all)
 	case !live.wanted():
 		return blockedByPolicy(s, all)
 	case tooOld:

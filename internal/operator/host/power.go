@@ -231,13 +231,13 @@ const (
 	askReboot = "reboot"
 )
 
-// steer makes the next step. settled reports that nothing is left to do.
-func (p power) steer(ctx context.Context, s *scope) (settled bool, res result, err error) {
+// steer makes the next step. done reports that nothing is left to do.
+func (p power) steer(ctx context.Context, s *scope) (done bool, res result, err error) {
 	return p.steerCycling(ctx, s, false)
 }
 
 // steerCycling is steer, and powers the machine off once when cycle is true.
-func (p power) steerCycling(ctx context.Context, s *scope, cycle bool) (settled bool, res result, err error) {
+func (p power) steerCycling(ctx context.Context, s *scope, cycle bool) (done bool, res result, err error) {
 	if !s.host.HasBMC() {
 		return true, result{}, nil
 	}

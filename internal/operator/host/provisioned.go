@@ -75,8 +75,8 @@ func (p provisioned) reconcile(ctx context.Context, s *scope) (result, error) {
 	if err != nil || next.stop {
 		return next.result, err
 	}
-	settled, res, err := p.power.steerCycling(ctx, s, next.cycle)
-	if err != nil || !settled {
+	done, res, err := p.power.steerCycling(ctx, s, next.cycle)
+	if err != nil || !done {
 		return res, err
 	}
 	s.host.Status.Operation = v1alpha1.OperationStatus{} // the power is as it should be

@@ -29,9 +29,9 @@ func blockedByHolds(c changes, holds string) *updatePending {
 	return pendingUpdate(v1alpha1.UpdateBlockedByFencingReason, "%s waits until the host is not held powered off any more by %s", capitalized(c.names()), holds)
 }
 
-// settledUpdate is the condition when nothing waits. Hosts whose BIOS settings and firmware
+// nothingPending is the condition when nothing waits. Hosts whose BIOS settings and firmware
 // nobody can change do not have it.
-func settledUpdate(c changes) *updatePending {
+func nothingPending(c changes) *updatePending {
 	if !c.exist() {
 		return &updatePending{}
 	}
@@ -53,7 +53,7 @@ func preparingUpdate(h *v1alpha1.BareMetalHost, c changes) *updatePending {
 	case c.unseen():
 		return pendingUpdate(v1alpha1.UpdateNotComparedReason, "%s has not been compared with the machine yet", capitalized(c.unseenNames()))
 	default:
-		return settledUpdate(c)
+		return nothingPending(c)
 	}
 }
 

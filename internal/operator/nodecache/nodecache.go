@@ -107,7 +107,7 @@ type Cache struct {
 	bmcs       bmcIndex
 	newest     time.Time // newest UpdatedAt in any list
 	newestAt   time.Time // when that was first seen
-	settled    bool      // nothing as old as newest can be missing any more
+	caughtUp   bool      // nothing as old as newest can be missing any more
 	sweptAt    time.Time // end of the last complete list
 	polledAt   time.Time // end of the last poll, successful or not
 	lastError  error     // of that poll
@@ -207,7 +207,7 @@ func (c *Cache) Refresh(ctx context.Context, maxAge time.Duration) error {
 	c.polledAt, c.lastError = c.opts.Now(), err
 	var changes []Change
 	if err == nil {
-		c.settled = begun.Sub(c.newestAt) >= overlap
+		c.caughtUp = begun.Sub(c.newestAt) >= overlap
 		changes = c.merge(nodes, complete)
 	}
 	if recovered {
@@ -236,7 +236,7 @@ func (c *Cache) nextList() (provisioner.ListOptions, bool) {
 		return provisioner.ListOptions{}, true
 	}
 	since := c.newest
-	if !c.settled {
+	if !c.caughtUp {
 		since = since.Add(-overlap)
 	}
 	return provisioner.ListOptions{ChangedSince: since, Limit: c.opts.SweepAlways}, false
@@ -249,7 +249,7 @@ func (c *Cache) merge(nodes []provisioner.Node, complete bool) []Change {
 		seen[n.ID] = true
 		// Only a list moves this on: it has all changes up to there.
 		if n.UpdatedAt.After(c.newest) {
-			c.newest, c.newestAt, c.settled = n.UpdatedAt, c.opts.Now(), false
+			c.newest, c.newestAt, c.caughtUp = n.UpdatedAt, c.opts.Now(), false
 		}
 		if change, ok := c.put(n); ok {
 			changes = append(changes, change)

@@ -237,7 +237,7 @@ func boot(ctx context.Context, c invocation) error {
 		return errors.New("there is no kernel to boot")
 	}
 	if problem := c.ramdiskProblem(kernel); problem != "" {
-		return c.abandon(errors.New(problem))
+		return c.leave(errors.New(problem))
 	}
 	c.over = &Result{Action: StartKernel, Source: kernel.source, Parameters: map[string]string{}}
 	parse(c.over.Parameters, strings.Fields(strings.Join(kernel.words, " ")))

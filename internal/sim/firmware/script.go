@@ -64,7 +64,7 @@ var errTooMuch = errors.New("the scripts go on for too long")
 // chain downloads a script and runs it.
 func (r *run) chain(ctx context.Context, target string) error {
 	if r.depth >= maxDepth {
-		return r.abandon(fmt.Errorf("%w: %d scripts wait for another one", errTooMuch, r.depth))
+		return r.leave(fmt.Errorf("%w: %d scripts wait for another one", errTooMuch, r.depth))
 	}
 	var text bytes.Buffer
 	n, err := r.loader.fetch(ctx, target, maxScript, &text)
@@ -88,8 +88,8 @@ func (r *run) chain(ctx context.Context, target string) error {
 	return r.execute(ctx, &script{source: source, lines: lines[1:]})
 }
 
-// abandon leaves iPXE for good.
-func (r *run) abandon(err error) error {
+// leave leaves iPXE for good.
+func (r *run) leave(err error) error {
 	r.trace.Add("%v", err)
 	r.over = &Result{Action: Halt, Reason: err.Error()}
 	return err
@@ -99,10 +99,10 @@ func (r *run) abandon(err error) error {
 func (r *run) execute(ctx context.Context, s *script) error {
 	for r.over == nil && !s.exited && s.next < len(s.lines) {
 		if ctx.Err() != nil {
-			return r.abandon(fmt.Errorf("%w: %w", errTooMuch, context.Cause(ctx)))
+			return r.leave(fmt.Errorf("%w: %w", errTooMuch, context.Cause(ctx)))
 		}
 		if r.steps++; r.steps > maxSteps {
-			return r.abandon(fmt.Errorf("%w: %d lines", errTooMuch, maxSteps))
+			return r.leave(fmt.Errorf("%w: %d lines", errTooMuch, maxSteps))
 		}
 		line := strings.TrimSpace(s.lines[s.next])
 		s.next++

@@ -1,7 +1,7 @@
 // Package certificate makes the certificate that webhooks are served with, renews it in time
 // and tells the API server which authority to trust. No other program is needed for it.
 //
-// The certificate is in a Secret, which all replicas share. Each replica looks at it every
+// The certificate is in a Secret, which all replicas share. Each replica reads it every
 // minute; whoever finds it missing or about to expire replaces it, and of two that do so at
 // once the API server lets one win. A new certificate is served only after its
 // authority has stood in the webhook configuration and the definitions for a while, and the authority before
@@ -36,10 +36,10 @@ import (
 const (
 	// SecretName is the name of the Secret with the certificate.
 	SecretName = "ingot-webhook-certificate" //nolint:gosec // a name, no secret
-	// interval is the time between two looks at the Secret, and retry that after an error
+	// interval is the time between two reads of the Secret, and retry that after an error
 	// while there is no certificate to serve yet.
 	interval, retry = time.Minute, 2 * time.Second
-	// attempt bounds one look, with all its requests.
+	// attempt bounds one pass, with all its requests.
 	attempt = 30 * time.Second
 )
 
@@ -66,7 +66,7 @@ type Keeper struct {
 	opts    Options
 	serving atomic.Pointer[tls.Certificate]
 
-	// next, used by Start alone, is the certificate that the next look may serve: its
+	// next, used by Start alone, is the certificate that the next pass may serve: its
 	// authority is published, and API servers get a minute to learn
 	// of it by their watch.
 	next []byte
@@ -100,7 +100,7 @@ func (k *Keeper) NeedLeaderElection() bool { return false }
 func (k *Keeper) Start(ctx context.Context) error {
 	for {
 		wait := interval
-		switch err := k.look(ctx); {
+		switch err := k.reconcile(ctx); {
 		case err == nil || ctx.Err() != nil:
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 			wait = retry // another replica was faster
@@ -118,8 +118,8 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// look makes, publishes and serves the certificate, as far as that is due.
-func (k *Keeper) look(ctx context.Context) error {
+// reconcile makes, publishes and serves the certificate, as far as that is due.
+func (k *Keeper) reconcile(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
 	s, cert, err := k.ensure(ctx)
@@ -225,7 +225,7 @@ func (k *Keeper) publishDefinition(ctx context.Context, name string, bundle []by
 	return nil
 }
 
-// serve uses a certificate at once when there is none yet, else at the second look at it.
+// serve uses a certificate at once when there is none yet, else at the second pass that finds it.
 func (k *Keeper) serve(s stored, cert *tls.Certificate) {
 	if k.serving.Load() != nil && !bytes.Equal(k.next, s.cert) {
 		k.next = s.cert

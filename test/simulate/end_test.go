@@ -1,0 +1,152 @@
+package simulate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// reports are the triggers that only work reports; in two states it uses those of clients too.
+var reports = []node.Trigger{node.OnDone, node.OnFail, node.OnWait, node.OnResume, node.OnHold}
+
+var clientTriggers = map[node.State][]node.Trigger{
+	node.Deleting: {node.OnClean}, node.Cleaning: {node.OnManage},
+}
+
+// endsOf returns the states in which a verb may end by the table: those that work reaches
+// from where the verb leads, and leaves to clients.
+func endsOf(verb node.Trigger) map[node.State]bool {
+	type place struct{ state, target node.State }
+	ends, seen := map[node.State]bool{}, map[place]bool{}
+	var follow func(at place)
+	follow = func(at place) {
+		if class := at.state.Class(); class == node.Stable || class == node.Failed {
+			ends[at.state] = true
+			return
+		}
+		if seen[at] {
+			return
+		}
+		seen[at] = true
+		for _, t := range node.Transitions() {
+			reported := slices.Contains(reports, t.On) || slices.Contains(clientTriggers[at.state], t.On)
+			elsewhere := at.state == node.Cleaning && t.To.Class() == node.Stable && at.target != "" && t.To != at.target
+			if t.From == at.state && reported && !elsewhere {
+				follow(place{t.To, at.target})
+			}
+		}
+	}
+	for _, t := range node.Transitions() {
+		if t.On == verb && !slices.Contains(clientTriggers[t.From], verb) {
+			follow(place{t.To, t.Target})
+		}
+	}
+	return ends
+}
+
+// checkEnd looks whether a node has ended where the last verb that was accepted may lead by
+// the table, and whether a sentence says so. Verbs that were asked for at the same time, or
+// whose answers were lost, may have come after it.
+func (w *world) checkEnd(n *node.Node, m *machine, events []*node.Event) {
+	isVerb := func(q *request) bool { _, ok := node.VerbNamed(q.what); return ok }
+	last := w.last(n.UUID, func(q *request) bool { return isVerb(q) && q.accepted })
+	if last == nil {
+		return
+	}
+	allowed, alone := map[node.State]bool{}, true
+	for _, q := range w.requests {
+		if q.node != n.UUID || !isVerb(q) || !q.accepted && !q.unsure || q.until.Before(last.at) {
+			continue
+		}
+		alone = alone && q == last
+		verb, _ := node.VerbNamed(q.what)
+		for state := range endsOf(verb.On) {
+			allowed[state] = true
+		}
+	}
+	if !allowed[n.ProvisionState] {
+		w.violated("%s: request %d (%s) was accepted and has ended in state %q, where it does not lead", m.name, last.id, last.what, n.ProvisionState)
+	}
+	if !alone {
+		return
+	}
+	told := func(severity node.Severity) bool {
+		return slices.ContainsFunc(events, func(e *node.Event) bool {
+			return e.Severity == severity && e.Message != "" && !e.CreatedAt.Before(last.at.Truncate(time.Microsecond))
+		})
+	}
+	switch verb, _ := node.VerbNamed(last.what); {
+	case n.ProvisionState == node.Enroll && !told(node.SeverityError):
+		w.violated("%s: request %d (%s) has failed without a word", m.name, last.id, last.what)
+	case n.ProvisionState.Class() == node.Stable && worksFor(verb.On) && !told(node.SeverityInfo):
+		w.violated("%s: request %d (%s) has ended in state %q without a word", m.name, last.id, last.what, n.ProvisionState)
+	}
+}
+
+// worksFor reports whether a verb always leads to work.
+func worksFor(verb node.Trigger) bool {
+	return !slices.ContainsFunc(node.Transitions(), func(t node.Transition) bool {
+		return t.On == verb && t.To.Class() != node.Working
+	})
+}
+
+// doubt is that a machine could not say what has become of a request.
+type doubt struct {
+	at        time.Time
+	node      string // whose work it is
+	operation string
+}
+
+// askAgain looks whether a request may be made although nobody knows what became of it
+// before.
+func (m *machine) askAgain(e fake.Effect) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, doubted := m.doubts[e.Origin.Request]
+	if doubted && slices.Contains(once, e.Kind) {
+		m.w.violated("%s: %s is asked for again for %s, whose outcome nobody can know", m.name, e.Kind, e.Origin.Request)
+	}
+	delete(m.doubts, e.Origin.Request)
+}
+
+// checkDoubts looks whether work whose outcome nobody can know has ended by saying so. It
+// may not have come so far when a client ended it otherwise.
+func (w *world) checkDoubts(m *machine) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for asked, d := range m.doubts {
+		ended := slices.ContainsFunc(w.requests, func(q *request) bool {
+			return q.node == d.node && (q.accepted || q.unsure) && !q.until.Before(d.at) && slices.Contains([]string{"abort", "deleted", "delete"}, q.what)
+		})
+		n, err := w.node(d.node)
+		if ended || err != nil {
+			continue
+		}
+		said := slices.ContainsFunc(w.events(n), func(e *node.Event) bool {
+			return !e.CreatedAt.Before(d.at.Truncate(time.Microsecond)) && strings.Contains(e.Message, "outcome unknown")
+		})
+		if !said {
+			w.violated("%s: nobody can know what became of %s (%s), and its work has not ended with that", m.name, asked, d.operation)
+		}
+	}
+}
+
+// TestEndsOfVerbsComeFromTheTable shows what the check above accepts.
+func TestEndsOfVerbsComeFromTheTable(t *testing.T) {
+	for verb, want := range map[node.Trigger][]node.State{
+		node.OnProvide: {node.Available, node.CleanFailed},
+		node.OnClean:   {node.CleanFailed, node.Manageable},
+		node.OnDeploy:  {node.Active, node.DeployFailed},
+		node.OnDelete:  {node.Available, node.CleanFailed, node.ErrorState},
+		node.OnInspect: {node.InspectFailed, node.Manageable},
+	} {
+		if got := slices.Sorted(maps.Keys(endsOf(verb))); !slices.Equal(got, want) {
+			t.Errorf("%s may end in %q, want %q", verb, got, want)
+		}
+	}
+}
