@@ -129,7 +129,7 @@ const sessionsPerCall = 4
 func New(db Database, drivers *driver.Registry, pipeline *inspect.Pipeline, cfg Config, log *slog.Logger) *Conductor {
 	observer := cfg.Observer
 	if observer == nil {
-		observer = silent{}
+		observer = noObserver{}
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
 	if cfg.Inspection.Resolver == nil {
@@ -177,13 +177,13 @@ func (c *Conductor) Start(ctx context.Context) error {
 		return c.register(tx)
 	})
 	if err == nil {
-		err = c.tellSuspension(ctx, copied)
+		err = c.logSuspension(ctx, copied)
 	}
 	if err != nil {
 		return fmt.Errorf("register conductor %s: %w", c.cfg.Hostname, err)
 	}
 	if c.cfg.Inventories.Objects == nil {
-		if err := c.missObjects(ctx); err != nil {
+		if err := c.warnWithoutObjectStore(ctx); err != nil {
 			return err
 		}
 	}
@@ -254,7 +254,7 @@ func (c *Conductor) registerLoop(ctx context.Context) {
 			return c.register(tx)
 		})
 		if err == nil && copied {
-			err = c.tellSuspension(ctx, true)
+			err = c.logSuspension(ctx, true)
 		}
 		if err != nil && ctx.Err() == nil {
 			c.log.Error("Conductor could not register that it is alive", "err", err)

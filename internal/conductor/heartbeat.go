@@ -111,18 +111,18 @@ func (c *Conductor) heartbeat(tx *store.Tx, ident string, beat node.Heartbeat) (
 	}
 	n := *before
 	n.DriverInternalInfo = agent.WithHeartbeat(n.DriverInternalInfo, beat, tx.Now())
-	called, err := c.heard(tx, &n)
+	called, err := c.resumeByHeartbeat(tx, &n)
 	if err != nil {
 		return nil, err
 	}
 	return called, tx.UpdateNode(before, &n)
 }
 
-// heard records that the ramdisk of a waiting node is alive, and resumes the work that
+// resumeByHeartbeat records that the ramdisk of a waiting node is alive, and resumes the work that
 // waits for it, unless that is suspended. A ramdisk posts its inventory before its first
 // heartbeat: while an inspection waits for the inventory, a heartbeat does not extend
 // the wait.
-func (c *Conductor) heard(tx *store.Tx, n *node.Node) (*runner.Job, error) {
+func (c *Conductor) resumeByHeartbeat(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 	if n.ProvisionState.Class() != node.Waiting || n.ProvisionState == node.InspectWait {
 		return nil, nil
 	}

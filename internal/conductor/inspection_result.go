@@ -55,8 +55,8 @@ type ObjectStore interface {
 	Delete(ctx context.Context, key string) error
 }
 
-// missObjects logs a warning when inventories are in an object store and none is configured.
-func (c *Conductor) missObjects(ctx context.Context) error {
+// warnWithoutObjectStore logs a warning when inventories are in an object store and none is configured.
+func (c *Conductor) warnWithoutObjectStore(ctx context.Context) error {
 	count := 0
 	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
 		count, err = tx.CountObjects()

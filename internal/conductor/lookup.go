@@ -37,8 +37,10 @@ func (c *Conductor) Lookup(ctx context.Context, request node.LookupRequest) (*no
 		if err != nil || due == agent.MaskToken {
 			return err
 		}
+		found := request
+		found.NodeUUID = answer.Node.UUID // the addresses have led to it
 		return c.store.Write(ctx, func(tx *store.Tx) (err error) {
-			answer.Node, answer.Token, err = c.lookupToken(tx, request, call)
+			answer.Node, answer.Token, err = c.lookupToken(tx, found, call)
 			return err
 		})
 	})

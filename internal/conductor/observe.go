@@ -52,13 +52,13 @@ func postOutcome(enrolled bool, err error) PostOutcome {
 	return PostError
 }
 
-// silent is the observer of a conductor that has none.
-type silent struct{}
+// noObserver is the observer of a conductor that has none.
+type noObserver struct{}
 
-func (silent) WorkEnded(string, runner.Outcome, time.Duration) {}
-func (silent) LeaseWaited(time.Duration, bool)                 {}
-func (silent) PostEnded(PostOutcome)                           {}
-func (silent) AddressesLeftOut(int)                            {}
+func (noObserver) WorkEnded(string, runner.Outcome, time.Duration) {}
+func (noObserver) LeaseWaited(time.Duration, bool)                 {}
+func (noObserver) PostEnded(PostOutcome)                           {}
+func (noObserver) AddressesLeftOut(int)                            {}
 
 // QueueLength is the number of jobs that wait in this process.
 func (c *Conductor) QueueLength() int { return c.runner.Load().Waiting }

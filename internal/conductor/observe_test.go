@@ -92,7 +92,7 @@ func TestObserverGetsOutcomesOfWork(t *testing.T) {
 
 // slow is an observer that is still being told that work waits when the work has ended.
 type slow struct {
-	silent
+	noObserver
 	ended   chan struct{}
 	testEnd <-chan struct{}
 }

@@ -54,7 +54,7 @@ func (c *Conductor) collectLogs(t runner.Task, failed bool) runner.Operation {
 		Ref: runner.Ref{Name: "collect logs"}, Within: logsWithin,
 		Skip:     !wanted || c.cfg.Logs.Folder == nil || !c.agentLives(t.Node),
 		Read:     c.keepLogs(t),
-		Optional: c.missLogs(t),
+		Optional: c.noteMissingLogs(t),
 	}
 }
 
@@ -86,8 +86,8 @@ func (c *Conductor) keepLogs(t runner.Task) runner.Read {
 	}
 }
 
-// missLogs says in the history that the logs could not be had.
-func (c *Conductor) missLogs(t runner.Task) func(error) runner.Write {
+// noteMissingLogs says in the history that the logs could not be had.
+func (c *Conductor) noteMissingLogs(t runner.Task) func(error) runner.Write {
 	return func(cause error) runner.Write {
 		return func(tx *store.Tx, n *node.Node) error {
 			return c.record(tx, n, node.SeverityInfo, eventType(t.Work.Kind), node.CutText(fmt.Sprintf("The logs of the ramdisk could not be kept: %v", cause)))

@@ -65,9 +65,9 @@ func suspensionText(reason node.SuspensionReason, detail string) string {
 	return detail
 }
 
-// tellSuspension tells the log what is suspended, and whether that began now, and goes
+// logSuspension tells the log what is suspended, and whether that began now, and goes
 // on with it when the configuration says so.
-func (c *Conductor) tellSuspension(ctx context.Context, began bool) error {
+func (c *Conductor) logSuspension(ctx context.Context, began bool) error {
 	suspension, err := c.Suspension(ctx)
 	switch {
 	case err != nil || !suspension.InForce():

@@ -87,6 +87,9 @@ func (s *Syncer) restore(ctx context.Context, n *node.Node, observed node.PowerS
 		if suspension.InForce() {
 			return s.noteDifference(tx, after, observed, suspension)
 		}
+		if older, err := tx.Older(); older || err != nil {
+			return err // the machine is read again
+		}
 		after.TargetPowerState = after.PowerState
 		if begin, err = s.owner.Restore(tx, after); err != nil {
 			return err

@@ -102,9 +102,12 @@ func spread(uuid string, round uint64) float64 {
 	return float64(hash>>11) / (1 << 53)
 }
 
-// fewDiffer is how many machines may differ from their nodes however few were read.
-const fewDiffer = 10
+// fewDiffer is how many machines may differ from their nodes however few were read, and
+// manyDiffer how many however many were: a rack that lost its power is no more.
+const fewDiffer, manyDiffer = 10, 100
 
 // tooMany reports whether so many of the machines that were read differ from their
 // nodes that the record is wrong rather than the machines: more than a fifth of them.
-func tooMany(read, differing int) bool { return differing > max(fewDiffer, read/5) }
+func tooMany(read, differing int) bool {
+	return differing > min(max(fewDiffer, read/5), manyDiffer)
+}

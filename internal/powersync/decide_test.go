@@ -48,7 +48,7 @@ func TestHowManyMayDiffer(t *testing.T) {
 	for _, tc := range []struct {
 		read, differing int
 		want            bool
-	}{{1, 1, false}, {10, 10, false}, {11, 11, true}, {50, 10, false}, {100, 20, false}, {100, 21, true}, {10000, 2000, false}, {10000, 2001, true}} {
+	}{{1, 1, false}, {10, 10, false}, {11, 11, true}, {50, 10, false}, {100, 20, false}, {100, 21, true}, {500, 100, false}, {500, 101, true}, {10000, 100, false}, {10000, 101, true}} {
 		if got := tooMany(tc.read, tc.differing); got != tc.want {
 			t.Errorf("%d of %d: %v, want %v", tc.differing, tc.read, got, tc.want)
 		}

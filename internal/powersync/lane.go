@@ -15,10 +15,10 @@ import (
 type laneKind int
 
 const (
-	answering laneKind = iota // nodes that answered the last time, or were never read
-	silent                    // nodes that did not
-	faulty                    // nodes with the fault power failure
-	laneCount                 // number of lanes; not a lane
+	answering    laneKind = iota // nodes that answered the last time, or were never read
+	unanswered                   // nodes that did not
+	powerFailure                 // nodes with the fault power failure
+	laneCount                    // number of lanes; not a lane
 )
 
 // lane is nodes in the order of their due times, and how many are read at once.
@@ -39,11 +39,11 @@ func newLane(kind laneKind, cfg Config) *lane {
 	if kind != answering {
 		places = cfg.Calls / 16
 	}
-	if kind == faulty {
+	if kind == powerFailure {
 		interval = cfg.Recovery
 	}
 	return &lane{
-		task:     [laneCount]string{"power sync", "power sync of silent nodes", "power recovery"}[kind],
+		task:     [laneCount]string{"power sync", "power sync of nodes that do not answer", "power recovery"}[kind],
 		places:   semaphore.NewWeighted(int64(max(1, places))),
 		together: min(interval/64, time.Second/2), wake: make(chan struct{}, 1),
 	}
@@ -109,11 +109,11 @@ func (s *Syncer) laneOf(e *entry) *lane {
 	case !s.switchable(e.n):
 		return nil
 	case e.n.Fault == node.FaultPowerFailure:
-		return s.lanes[faulty]
+		return s.lanes[powerFailure]
 	case !synced(e.n):
 		return nil
 	case e.failures > 0:
-		return s.lanes[silent]
+		return s.lanes[unanswered]
 	}
 	return s.lanes[answering]
 }

@@ -1,5 +1,5 @@
 // Package powersync keeps the stored power states of nodes and those of their machines
-// the same. Each node has a due time of its own, so that the reads of a large machines are
+// the same. Each node has a due time of its own, so that the reads of many machines are
 // distributed evenly. A machine that does not answer does not delay others: reads wait
 // in goroutines, and nodes that did not answer the last time, and those in maintenance
 // because of that, have a separate number of calls.

@@ -109,7 +109,7 @@ func (s *Syncer) examine(ctx context.Context, l *lane, due []*entry) (map[int64]
 
 // intervalOf is how often the nodes of a lane are read.
 func (s *Syncer) intervalOf(l *lane) time.Duration {
-	if l == s.lanes[faulty] {
+	if l == s.lanes[powerFailure] {
 		return s.cfg.Recovery
 	}
 	return s.cfg.Interval
@@ -130,7 +130,7 @@ func (s *Syncer) syncNode(ctx context.Context, l *lane, e *entry, n *node.Node) 
 		return
 	}
 	follow := s.apply
-	if l == s.lanes[faulty] {
+	if l == s.lanes[powerFailure] {
 		follow = s.recoverNode
 	}
 	due, err := follow(ctx, e, n, observed, err)

@@ -77,6 +77,18 @@ func (tx *Tx) Sign() (*Copied, error) {
 		") ON CONFLICT (id) DO UPDATE SET signatures = excluded.signatures, written_in = excluded.written_in", max(signatures, known)+1)
 }
 
+// Older reports whether the database was put back under a running engine, which the next
+// signature will say. Until then nothing is begun that it asks for. A data folder is
+// locked while an engine runs.
+func (tx *Tx) Older() (bool, error) {
+	if tx.shared == nil {
+		return false, nil
+	}
+	var signatures int64 // -1 when a dump has filled the tables
+	_, err := tx.one("SELECT CASE WHEN written_in = xmin::text THEN signatures ELSE -1 END FROM lineage WHERE id = 1", nil, &signatures)
+	return signatures < tx.memory.recall(), err
+}
+
 // hasNodes reports whether there is a node: a new database has none.
 func (tx *Tx) hasNodes() bool {
 	found, err := tx.one("SELECT 1 FROM nodes LIMIT 1", nil, new(any))

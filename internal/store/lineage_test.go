@@ -3,10 +3,12 @@ package store_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
@@ -197,12 +199,30 @@ func TestADatabaseThatGoesBackUnderAnEngineIsKnown(t *testing.T) {
 	for range 3 {
 		wantCopy(t, sign(t, s), "")
 	}
+	n := createNode(t, s, "with-work")
 	back := "UPDATE lineage SET signatures = 1, written_in = pg_current_xact_id()::xid::text"
-	if err := s.Write(t.Context(), func(tx *store.Tx) error { return tx.Exec(back) }); err != nil {
+	if err := s.Write(t.Context(), func(tx *store.Tx) error {
+		return errors.Join(tx.Exec(back), tx.AddWork(&store.Work{NodeID: n.ID, Kind: "test"}))
+	}); err != nil {
 		t.Fatal(err)
+	}
+	claim := func() (claimed []*store.Work) {
+		if err := s.Write(t.Context(), func(tx *store.Tx) (err error) {
+			claimed, err = tx.ClaimWork("here", time.Minute, 1, store.WorkScope{})
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+		return claimed
+	}
+	if claimed := claim(); len(claimed) > 0 {
+		t.Errorf("claimed %+v before anybody was told that the database is older", *claimed[0])
 	}
 	wantCopy(t, sign(t, s), "in a later state")
 	wantCopy(t, sign(t, s), "")
+	if claimed := claim(); len(claimed) != 1 {
+		t.Errorf("claimed %d pieces of work afterwards, want 1", len(claimed))
+	}
 }
 
 func TestAnEmptyDatabaseInAFolderThatRemembersIsNoCopy(t *testing.T) {

@@ -318,11 +318,7 @@ func (tx *Tx) UpdateNode(before, after *node.Node) error {
 
 // DeleteNode removes the node and everything that belongs to it.
 func (tx *Tx) DeleteNode(id int64) error {
-	err := tx.exec("DELETE FROM inventories WHERE node_id = ?", id)
-	if err == nil {
-		err = tx.exec("DELETE FROM nodes WHERE id = ?", id)
-	}
-	return err
+	return tx.exec("DELETE FROM nodes WHERE id = ?", id)
 }
 
 // ReleaseChildren makes the nodes that are part of another one stand by themselves.

@@ -134,3 +134,30 @@ func TestNewTablesAreReadByIndex(t *testing.T) {
 		}
 	}
 }
+
+// withoutIndex lists the columns that refer to another table and that no index begins with.
+const withoutIndex = `SELECT child.name || '.' || parent."from" FROM sqlite_master AS child, pragma_foreign_key_list(child.name) AS parent
+	WHERE child.type = 'table'
+	AND NOT EXISTS (SELECT 1 FROM pragma_table_info(child.name) AS c WHERE c.name = parent."from" AND c.pk = 1)
+	AND NOT EXISTS (SELECT 1 FROM pragma_index_list(child.name) AS i, pragma_index_info(i.name) AS c
+		WHERE (i.partial = 0 OR EXISTS (SELECT 1 FROM sqlite_master AS s WHERE s.name = i.name AND s.sql LIKE '%WHERE ' || c.name || ' IS NOT NULL'))
+		AND c.seqno = 0 AND c.name = parent."from") ORDER BY 1`
+
+// TestReferencesHaveAnIndex looks for what makes a deletion read a whole table: for each row that goes, the
+// database searches those that refer to it.
+func TestReferencesHaveAnIndex(t *testing.T) {
+	s, err := store.Open(t.Context(), store.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Read(t.Context(), func(tx *store.Tx) error {
+		missing, err := tx.Texts(withoutIndex)
+		for _, column := range missing {
+			t.Errorf("no index begins with %s", column)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

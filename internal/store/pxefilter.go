@@ -130,11 +130,11 @@ func (v *BootView) Since(ctx context.Context, mark BootMark) (BootChanges, error
 		if err != nil {
 			return err
 		}
-		doubt, err := tx.doubt(version)
+		suspended, err := tx.suspendedSince(version)
 		if err != nil {
 			return err
 		}
-		return changes.read(tx, version, doubt)
+		return changes.read(tx, version, suspended)
 	})
 	if err != nil {
 		return BootChanges{}, fmt.Errorf("read nodes and ports from database %s: %w", v.name, plain(err))
@@ -167,10 +167,10 @@ func checkViewed(tx *Tx) (version int64, err error) {
 // withSuspension is the schema since which a database tells that it is a copy.
 const withSuspension = 10
 
-// doubt returns since when a person has to decide about a database that was restored,
+// suspendedSince returns since when a person has to decide about a database that was restored,
 // see BootMark. A copy that no engine has started on yet counts too. A user of
 // PostgreSQL who may not read that has no doubts.
-func (tx *Tx) doubt(version int64) (micros int64, err error) {
+func (tx *Tx) suspendedSince(version int64) (micros int64, err error) {
 	if version < withSuspension {
 		return 0, nil
 	}

@@ -92,13 +92,16 @@ func (s WorkScope) condition() (condition string, args []any) {
 
 // ClaimWork takes up to limit pieces of work in a scope that are due and whose
 // node nobody works on, and leases their nodes to owner. It ends leases that have
-// run out. Work that another write is at is left out.
+// run out. Work that another write is at is left out, and all in a database that is Older.
 func (tx *Tx) ClaimWork(owner string, ttl time.Duration, limit int, scope WorkScope) ([]*Work, error) {
 	if err := tx.endExpired(); err != nil {
 		return nil, err
 	}
 	nodes, err := tx.dueNodes(limit, scope)
 	if err != nil || len(nodes) == 0 {
+		return nil, err
+	}
+	if older, err := tx.Older(); older || err != nil {
 		return nil, err
 	}
 	var claimed []*Work
@@ -202,13 +205,6 @@ func (tx *Tx) NextDue(scope WorkScope) (at time.Time, ok bool, err error) {
 		due = end
 	}
 	return time.UnixMicro(due.Int64).UTC(), due.Valid, err
-}
-
-// PostponeWork counts a failed attempt and makes the work due again at notBefore.
-func (tx *Tx) PostponeWork(w *Work, notBefore time.Time) error {
-	w.Attempts++
-	w.NotBefore = notBefore
-	return tx.exec("UPDATE work SET attempts = ?, not_before = ? WHERE id = ?", w.Attempts, notBefore.UnixMicro(), w.ID)
 }
 
 // CheckpointWork stores how far work has come and when it is due. The caller

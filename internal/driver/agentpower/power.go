@@ -33,7 +33,7 @@ func (Power) Validate(*node.Node) error { return nil }
 // *node.DriverError.
 func (p Power) PowerState(_ context.Context, n *node.Node) (node.PowerState, error) {
 	if !p.alive(n) {
-		return "", p.silent("read power state", n)
+		return "", p.noHeartbeat("read power state", n)
 	}
 	return node.PowerOn, nil
 }
@@ -45,7 +45,7 @@ func (p Power) SetPower(ctx context.Context, n *node.Node, target node.PowerStat
 	}
 	unsent := turn.Phase == "" && (turn.Attempt == driver.Fresh || turn.Attempt == driver.Refused)
 	if unsent && !p.alive(n) {
-		return driver.Outcome{}, p.silent("reboot", n)
+		return driver.Outcome{}, p.noHeartbeat("reboot", n)
 	}
 	out, err := p.Reboot(ctx, n, turn)
 	if err == nil && out.Done() { // the ramdisk goes down, and the next one needs a token
@@ -65,9 +65,9 @@ func (p Power) Supported() []node.PowerState {
 
 func (p Power) alive(n *node.Node) bool { return p.Alive != nil && p.Alive(n) }
 
-// silent is the error for a ramdisk without a recent heartbeat; nothing was sent to it. A
+// noHeartbeat is the error for a ramdisk without a recent heartbeat; nothing was sent to it. A
 // ramdisk whose heartbeats the engine refused since may still run.
-func (Power) silent(op string, n *node.Node) error {
+func (Power) noHeartbeat(op string, n *node.Node) error {
 	reason := "the machine has no BMC and its ramdisk sent no heartbeat recently; boot it into the ramdisk and try again."
 	if refusal, ok := node.FirstRefusal(node.HeartbeatRefusals(n.DriverInternalInfo), time.Time{}); ok {
 		reason = "the machine has no BMC and the engine accepted no heartbeat of its ramdisk recently. " + refusal.String() +

@@ -144,7 +144,8 @@ func checkPostponeWork(t *testing.T, e *env) {
 	for attempt := 1; attempt <= 2; attempt++ {
 		w := e.claim(here, 1)[0]
 		due := e.clock.Now().Add(time.Minute)
-		e.write(func(tx *store.Tx) error { return errors.Join(tx.PostponeWork(w, due), tx.ReleaseLease(w.Lease)) })
+		w.Attempts, w.NotBefore = w.Attempts+1, due
+		e.write(func(tx *store.Tx) error { return errors.Join(tx.CheckpointWork(w), tx.ReleaseLease(w.Lease)) })
 		if got := e.claim(here, 1); len(got) != 0 {
 			t.Fatalf("claimed %v before it is due", kinds(got))
 		}
