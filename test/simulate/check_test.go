@@ -187,9 +187,13 @@ func (w *world) explained(n *node.Node) bool {
 	})
 }
 
+// deleted reports whether somebody may have deleted a node.
 func (w *world) deleted(uuid string) bool {
-	return slices.ContainsFunc(w.requests, func(q *request) bool { return q.node == uuid && q.what == "delete" })
+	return slices.ContainsFunc(w.requests, func(q *request) bool { return q.node == uuid && q.what == "delete" && q.counts() })
 }
+
+// counts reports whether a request was accepted, or may have been.
+func (q *request) counts() bool { return q.accepted || q.unsure }
 
 // last returns the last request about a node that fits and was accepted or got no
 // answer, with whether it was accepted.
