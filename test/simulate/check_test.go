@@ -195,8 +195,13 @@ func (w *world) deleted(uuid string) bool {
 // counts reports whether a request was accepted, or may have been.
 func (q *request) counts() bool { return q.accepted || q.unsure }
 
-// last returns the last request about a node that fits and was accepted or got no
-// answer, with whether it was accepted.
+// isVerb reports whether a request is one for a verb.
+func (q *request) isVerb() bool {
+	_, ok := node.VerbNamed(q.what)
+	return ok
+}
+
+// last returns the last request about a node that fits; nil when there is none.
 func (w *world) last(uuid string, fits func(*request) bool) *request {
 	var last *request
 	for _, q := range w.requests {
@@ -207,15 +212,30 @@ func (w *world) last(uuid string, fits func(*request) bool) *request {
 	return last
 }
 
+// lastAccepted returns the last request about a node that fits and was accepted; nil when
+// there is none, or another one may have been accepted after it.
+func (w *world) lastAccepted(uuid string, fits func(*request) bool) *request {
+	last := w.last(uuid, func(q *request) bool { return fits(q) && q.counts() })
+	if last == nil || !last.accepted {
+		return nil
+	}
+	if slices.ContainsFunc(w.requests, func(q *request) bool {
+		return q.node == uuid && q != last && fits(q) && q.counts() && !q.until.Before(last.at)
+	}) {
+		return nil
+	}
+	return last
+}
+
 // verbEnds are the states in which verbs have gone well that change the disks.
 var verbEnds = map[string]node.State{"active": node.Active, "rebuild": node.Active, "deleted": node.Available, "clean": node.Manageable}
 
-// checkVerb looks for what the last verb must have done to the machine when the node
-// says that it went well.
+// checkVerb looks for what the last verb that was accepted must have done to the machine
+// when the node says that it went well.
 func (w *world) checkVerb(n *node.Node, m *machine) {
-	q := w.last(n.UUID, func(q *request) bool { _, verb := node.VerbNamed(q.what); return verb && q.what != "unhold" })
+	q := w.lastAccepted(n.UUID, func(q *request) bool { return q.isVerb() && q.what != "unhold" })
 	c := w.computerOf(n.UUID)
-	if q == nil || !q.accepted || c == nil && n.Driver != "fake-hardware" {
+	if q == nil || c == nil && n.Driver != "fake-hardware" {
 		return
 	}
 	w.checkFirmware(n, c, q)
