@@ -150,7 +150,8 @@ func (w *world) checkNode(uuid string) {
 	}
 	w.checkVerb(n, m)
 	events := w.events(n)
-	w.checkReboots(n, m, events)
+	w.checkPower(n, m, events)
+	w.checkBootDevices(n, m)
 	w.checkEnd(n, m, events)
 	for _, e := range events {
 		if e.Severity == node.SeverityError && strings.Contains(e.Message, "The requested action") {
@@ -263,37 +264,6 @@ func (w *world) checkFirmware(n *node.Node, c *computer, q *request) {
 			w.violated("%s: request %d (%s) is said to have gone well, and the firmware of %s is not %s", n.Name, q.id, q.what, component, version)
 		}
 	}
-}
-
-// checkReboots looks for each reboot that a client asked for of a machine without a
-// BMC, when it was refused at most until its work ended.
-func (w *world) checkReboots(n *node.Node, m *machine, events []*node.Event) {
-	if n.Driver != "manual-management" {
-		return
-	}
-	for _, q := range w.requests {
-		if q.node != n.UUID || !q.accepted || q.what != string(node.Rebooting) {
-			continue
-		}
-		until := m.idleAfter(q.until)
-		failed := slices.ContainsFunc(events, func(e *node.Event) bool {
-			return e.Severity == node.SeverityError && !e.CreatedAt.Before(q.at.Truncate(time.Microsecond))
-		})
-		if !failed && !m.unsureWithin(q.at, until) && !m.did(reboot, q.at, until) {
-			w.violated("%s: request %d (reboot) is said to have gone well, and the machine knows of none", m.name, q.id)
-		}
-	}
-}
-
-// idleAfter returns when no change of the machine's power was wanted any more after a
-// time.
-func (m *machine) idleAfter(at time.Time) time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if i := slices.IndexFunc(m.idle, func(idle time.Time) bool { return idle.After(at) }); i >= 0 {
-		return m.idle[i]
-	}
-	return time.Now()
 }
 
 // checkOrder finds effects of an operation that come after those of a later operation
