@@ -16,6 +16,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	simeffect "github.com/ingot-metal/ingot/internal/sim/effect"
 )
@@ -140,6 +141,8 @@ func (c *computer) serve(q *bmcRequest, faults simeffect.Faults) (answer *http.R
 		panic(err)
 	}
 	written := httptest.NewRecorder()
+	c.observe()
+	defer c.observe()
 	if err := unlessAborted(func() { c.redfish.ServeHTTP(written, request) }); err != nil {
 		return nil, nil, err
 	}
@@ -157,6 +160,13 @@ func (c *computer) serve(q *bmcRequest, faults simeffect.Faults) (answer *http.R
 	answer = written.Result()
 	answer.Request = q.Request
 	return answer, done, nil
+}
+
+// observe notes the power state that the BMC shows.
+func (c *computer) observe() {
+	if state, lasts := map[bmc.PowerState]node.PowerState{bmc.On: node.PowerOn, bmc.Off: node.PowerOff}[c.bmc.Power()]; lasts {
+		c.became(state)
+	}
 }
 
 // flashing is the component whose firmware is being written, empty for none. The BMC's own

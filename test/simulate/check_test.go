@@ -150,7 +150,8 @@ func (w *world) checkNode(uuid string) {
 	}
 	w.checkVerb(n, m)
 	events := w.events(n)
-	w.checkReboots(n, m, events)
+	w.checkPower(n, m, events)
+	w.checkBootDevices(n, m)
 	w.checkEnd(n, m, events)
 	for _, e := range events {
 		if e.Severity == node.SeverityError && strings.Contains(e.Message, "The requested action") {
@@ -187,12 +188,21 @@ func (w *world) explained(n *node.Node) bool {
 	})
 }
 
+// deleted reports whether somebody may have deleted a node.
 func (w *world) deleted(uuid string) bool {
-	return slices.ContainsFunc(w.requests, func(q *request) bool { return q.node == uuid && q.what == "delete" })
+	return slices.ContainsFunc(w.requests, func(q *request) bool { return q.node == uuid && q.what == "delete" && q.counts() })
 }
 
-// last returns the last request about a node that fits and was accepted or got no
-// answer, with whether it was accepted.
+// counts reports whether a request was accepted, or may have been.
+func (q *request) counts() bool { return q.accepted || q.unsure }
+
+// isVerb reports whether a request is one for a verb.
+func (q *request) isVerb() bool {
+	_, ok := node.VerbNamed(q.what)
+	return ok
+}
+
+// last returns the last request about a node that fits; nil when there is none.
 func (w *world) last(uuid string, fits func(*request) bool) *request {
 	var last *request
 	for _, q := range w.requests {
@@ -203,15 +213,30 @@ func (w *world) last(uuid string, fits func(*request) bool) *request {
 	return last
 }
 
+// lastAccepted returns the last request about a node that fits and was accepted; nil when
+// there is none, or another one may have been accepted after it.
+func (w *world) lastAccepted(uuid string, fits func(*request) bool) *request {
+	last := w.last(uuid, func(q *request) bool { return fits(q) && q.counts() })
+	if last == nil || !last.accepted {
+		return nil
+	}
+	if slices.ContainsFunc(w.requests, func(q *request) bool {
+		return q.node == uuid && q != last && fits(q) && q.counts() && !q.until.Before(last.at)
+	}) {
+		return nil
+	}
+	return last
+}
+
 // verbEnds are the states in which verbs have gone well that change the disks.
 var verbEnds = map[string]node.State{"active": node.Active, "rebuild": node.Active, "deleted": node.Available, "clean": node.Manageable}
 
-// checkVerb looks for what the last verb must have done to the machine when the node
-// says that it went well.
+// checkVerb looks for what the last verb that was accepted must have done to the machine
+// when the node says that it went well.
 func (w *world) checkVerb(n *node.Node, m *machine) {
-	q := w.last(n.UUID, func(q *request) bool { _, verb := node.VerbNamed(q.what); return verb && q.what != "unhold" })
+	q := w.lastAccepted(n.UUID, func(q *request) bool { return q.isVerb() && q.what != "unhold" })
 	c := w.computerOf(n.UUID)
-	if q == nil || !q.accepted || c == nil && n.Driver != "fake-hardware" {
+	if q == nil || c == nil && n.Driver != "fake-hardware" {
 		return
 	}
 	w.checkFirmware(n, c, q)
@@ -239,37 +264,6 @@ func (w *world) checkFirmware(n *node.Node, c *computer, q *request) {
 			w.violated("%s: request %d (%s) is said to have gone well, and the firmware of %s is not %s", n.Name, q.id, q.what, component, version)
 		}
 	}
-}
-
-// checkReboots looks for each reboot that a client asked for of a machine without a
-// BMC, when it was refused at most until its work ended.
-func (w *world) checkReboots(n *node.Node, m *machine, events []*node.Event) {
-	if n.Driver != "manual-management" {
-		return
-	}
-	for _, q := range w.requests {
-		if q.node != n.UUID || !q.accepted || q.what != string(node.Rebooting) {
-			continue
-		}
-		until := m.idleAfter(q.until)
-		failed := slices.ContainsFunc(events, func(e *node.Event) bool {
-			return e.Severity == node.SeverityError && !e.CreatedAt.Before(q.at.Truncate(time.Microsecond))
-		})
-		if !failed && !m.unsureWithin(q.at, until) && !m.did(reboot, q.at, until) {
-			w.violated("%s: request %d (reboot) is said to have gone well, and the machine knows of none", m.name, q.id)
-		}
-	}
-}
-
-// idleAfter returns when no change of the machine's power was wanted any more after a
-// time.
-func (m *machine) idleAfter(at time.Time) time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if i := slices.IndexFunc(m.idle, func(idle time.Time) bool { return idle.After(at) }); i >= 0 {
-		return m.idle[i]
-	}
-	return time.Now()
 }
 
 // checkOrder finds effects of an operation that come after those of a later operation

@@ -93,7 +93,7 @@ func (c *computer) On() bool {
 
 // press is somebody at the power button.
 func (c *computer) press() {
-	c.machine.press()
+	c.touched()
 	switch {
 	case c.bmc != nil:
 		c.bmc.Switch(c.bmc.Power() != bmc.On)

@@ -53,14 +53,13 @@ func endsOf(verb node.Trigger) map[node.State]bool {
 // the table, and whether a sentence says so. Verbs that were asked for at the same time, or
 // whose answers were lost, may have come after it.
 func (w *world) checkEnd(n *node.Node, m *machine, events []*node.Event) {
-	isVerb := func(q *request) bool { _, ok := node.VerbNamed(q.what); return ok }
-	last := w.last(n.UUID, func(q *request) bool { return isVerb(q) && q.accepted })
+	last := w.last(n.UUID, func(q *request) bool { return q.isVerb() && q.accepted })
 	if last == nil {
 		return
 	}
 	allowed, alone := map[node.State]bool{}, true
 	for _, q := range w.requests {
-		if q.node != n.UUID || !isVerb(q) || !q.accepted && !q.unsure || q.until.Before(last.at) {
+		if q.node != n.UUID || !q.isVerb() || !q.counts() || q.until.Before(last.at) {
 			continue
 		}
 		alone = alone && q == last
@@ -121,7 +120,7 @@ func (w *world) checkDoubts(m *machine) {
 	defer m.mu.Unlock()
 	for asked, d := range m.doubts {
 		ended := slices.ContainsFunc(w.requests, func(q *request) bool {
-			return q.node == d.node && (q.accepted || q.unsure) && !q.until.Before(d.at) && slices.Contains([]string{"abort", "deleted", "delete"}, q.what)
+			return q.node == d.node && q.counts() && !q.until.Before(d.at) && slices.Contains([]string{"abort", "deleted", "delete"}, q.what)
 		})
 		n, err := w.node(d.node)
 		if ended || err != nil {

@@ -44,8 +44,8 @@ type machine struct {
 	name string
 
 	mu      sync.Mutex
-	power   node.PowerState
-	pressed time.Time // when somebody was last at its power button
+	power   []powered   // its power states, in order
+	pressed []time.Time // when somebody was at its power button, in order
 	tasks   map[string]task
 	forgets bool // whether it has lost its list of tasks
 	log     []effect
@@ -76,13 +76,13 @@ func (m *machine) unsureWithin(from, to time.Time) bool {
 
 // press is somebody at the power button.
 func (m *machine) press() {
+	m.touched()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.pressed = time.Now()
-	if m.power == node.PowerOn {
-		m.power = node.PowerOff
+	if m.powerNow() == node.PowerOn {
+		m.becomes(node.PowerOff)
 	} else {
-		m.power = node.PowerOn
+		m.becomes(node.PowerOn)
 	}
 }
 
@@ -112,7 +112,7 @@ var undoing = map[fake.Kind][]fake.Kind{
 // or by somebody at the machine. The caller holds the lock.
 func (m *machine) undone(kind fake.Kind) (last time.Time) {
 	if len(undoing[kind]) > 0 {
-		last = m.pressed
+		last = m.lastPressed()
 	}
 	for _, e := range m.log {
 		if slices.Contains(undoing[kind], e.kind) && e.at.After(last) {
@@ -150,11 +150,12 @@ func (m *machine) begin(e effect, by *replica) {
 	}
 	m.log = append(m.log, e)
 	m.w.sched.note("%s: %s", m.name, e)
-	switch e.kind {
-	case fake.PowerOn:
-		m.power = node.PowerOn
-	case fake.PowerOff, fake.SoftPowerOff:
-		m.power = node.PowerOff
+	switch {
+	case m.w.computerOf(m.uuid) != nil: // which says by itself what becomes of it
+	case e.kind == fake.PowerOn:
+		m.becomes(node.PowerOn)
+	case e.kind == fake.PowerOff, e.kind == fake.SoftPowerOff:
+		m.becomes(node.PowerOff)
 	}
 }
 
@@ -194,7 +195,7 @@ func (c connection) PowerState(ctx context.Context) (node.PowerState, error) {
 	}
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
-	return c.m.power, nil
+	return c.m.powerNow(), nil
 }
 
 func (c connection) Outcome(ctx context.Context, request string) (fake.Task, error) {

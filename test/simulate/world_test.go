@@ -117,7 +117,7 @@ func (w *world) addNode(i int) error {
 	}
 	w.nodes = append(w.nodes, uuid)
 	w.machines[uuid] = &machine{
-		w: w, uuid: uuid, name: n.Name, power: n.PowerState, tasks: map[string]task{}, calls: map[*call]bool{}, doubts: map[string]doubt{},
+		w: w, uuid: uuid, name: n.Name, power: []powered{{state: n.PowerState}}, tasks: map[string]task{}, calls: map[*call]bool{}, doubts: map[string]doubt{},
 		forgets: w.sched.chance(20),
 	}
 	return w.db.Write(context.Background(), func(tx *store.Tx) error { return tx.CreateNode(n) })

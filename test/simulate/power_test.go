@@ -1,0 +1,121 @@
+package simulate
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// powered is a power state of a machine, which lasts until the next one. That of a computer
+// is what its BMC has shown.
+type powered struct {
+	since time.Time // zero for the first
+	state node.PowerState
+}
+
+// became notes the power state of a machine.
+func (m *machine) became(state node.PowerState) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.becomes(state)
+}
+
+// becomes is became for a caller that holds the lock.
+func (m *machine) becomes(state node.PowerState) {
+	if state != m.powerNow() {
+		m.power = append(m.power, powered{time.Now(), state})
+	}
+}
+
+// powerNow returns the present power state. The caller holds the lock.
+func (m *machine) powerNow() node.PowerState { return m.power[len(m.power)-1].state }
+
+// touched notes that somebody is at the power button.
+func (m *machine) touched() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pressed = append(m.pressed, time.Now())
+}
+
+// lastPressed returns when somebody was last at the power button. The caller holds the lock.
+func (m *machine) lastPressed() (last time.Time) {
+	if len(m.pressed) > 0 {
+		last = m.pressed[len(m.pressed)-1]
+	}
+	return last
+}
+
+// was reports whether the machine had a power state at some moment of a time, its ends
+// included.
+func (m *machine) was(state node.PowerState, from, to time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, p := range m.power {
+		ended := i+1 < len(m.power) && m.power[i+1].since.Before(from)
+		if p.state == state && !p.since.After(to) && !ended {
+			return true
+		}
+	}
+	return false
+}
+
+// restarted reports whether the machine was given power in a time, or somebody was at its
+// power button.
+func (m *machine) restarted(from, to time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return anyWithin(m.pressed, from, to) || slices.ContainsFunc(m.power, func(p powered) bool {
+		return p.state == node.PowerOn && anyWithin([]time.Time{p.since}, from, to)
+	})
+}
+
+// idleAfter returns when no change of the machine's power was wanted any more after a
+// time.
+func (m *machine) idleAfter(at time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := slices.IndexFunc(m.idle, func(idle time.Time) bool { return idle.After(at) }); i >= 0 {
+		return m.idle[i]
+	}
+	return time.Now()
+}
+
+// checkPower looks for what each power change that a client asked for has brought until its
+// work ended, unless the history has an error. A machine that can be switched on and off
+// was in the state that was asked for at some time, and can always tell; one without a BMC
+// can do nothing but reboot, and nobody may know whether it did.
+func (w *world) checkPower(n *node.Node, m *machine, events []*node.Event) {
+	for _, q := range w.requests {
+		target := node.PowerState(q.what)
+		if q.node != n.UUID || !q.accepted || !slices.Contains([]node.PowerState{node.PowerOn, node.PowerOff, node.Rebooting}, target) {
+			continue
+		}
+		until, brought := m.idleAfter(q.until), false
+		switch {
+		case n.Driver == "manual-management":
+			brought = m.did(reboot, q.at, until) || m.unsureWithin(q.at, until)
+		case target == node.Rebooting:
+			brought = m.restarted(q.at, until)
+		default:
+			brought = m.was(target, q.at, until)
+		}
+		failed := slices.ContainsFunc(events, func(e *node.Event) bool {
+			return e.Severity == node.SeverityError && !e.CreatedAt.Before(q.at.Truncate(time.Microsecond)) && !e.CreatedAt.After(until)
+		})
+		if !brought && !failed {
+			w.violated("%s: request %d (%s) is said to have gone well, and the machine knows of none", m.name, q.id, q.what)
+		}
+	}
+}
+
+// checkBootDevices looks for what each boot device that a client set has brought to a fake
+// machine, for which the client waits.
+func (w *world) checkBootDevices(n *node.Node, m *machine) {
+	for _, q := range w.requests {
+		if q.node == n.UUID && q.what == "boot device" && q.accepted && n.Driver == "fake-hardware" && !m.did(fake.BootDevice, q.at, q.until) {
+			w.violated("%s: request %d (%s) was accepted, and the machine knows of none", m.name, q.id, q.what)
+		}
+	}
+}
