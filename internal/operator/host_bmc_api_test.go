@@ -186,6 +186,20 @@ func TestHostWithBadCredentialsRecoversWithTheSecret(t *testing.T) {
 	}
 }
 
+func TestDeploymentGoesOnWhenItsUserDataIsThere(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.bmcHost("web", func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Image, h.Spec.UserData = image("https://images/os.qcow2"), &corev1.SecretReference{Name: "late"}
+	})
+	b.failsOften("web", v1alpha1.ErrorProvisioning)
+	b.create(&corev1.Secret{ObjectMeta: b.meta("late"), StringData: map[string]string{"userData": "#cloud-config"}})
+	b.inState("web", v1alpha1.StateProvisioned)
+	if n := b.count("web", "deploy"); n != 1 {
+		t.Errorf("%d deployments, want one", n)
+	}
+}
+
 func TestHostsWithBMCStayWhereTheirMachinesStay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

@@ -40,7 +40,7 @@ import (
 // IndexFields registers the indexes that the reconciler's client needs.
 func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 	for field, values := range map[string]client.IndexerFunc{
-		nodeIDField: nodeIDOf, namedNodeField: namedNodeOf, accessField: namedSecretsOf, unlinkedField: yes(isUnlinked), busyField: yes(isBusy), queuedField: yes(isQueued),
+		nodeIDField: nodeIDOf, namedNodeField: namedNodeOf, accessField: namedSecretsOf, secretsField: allSecretsOf, unlinkedField: yes(isUnlinked), busyField: yes(isBusy), queuedField: yes(isQueued),
 	} {
 		if err := indexer.IndexField(ctx, &v1alpha1.BareMetalHost{}, field, values); err != nil {
 			return fmt.Errorf("index hosts by %s: %w", field, err)
@@ -144,7 +144,7 @@ func (r *Reconciler) affected(ctx context.Context, changes []nodecache.Change) [
 
 // hostsNaming are the requests for the hosts that name a Secret, whether it exists or not.
 func (r *Reconciler) hostsNaming(ctx context.Context, secret *metav1.PartialObjectMetadata) []ctrl.Request {
-	return r.hostsWith(ctx, accessField, secret.Name, client.InNamespace(secret.Namespace))
+	return r.hostsWith(ctx, secretsField, secret.Name, client.InNamespace(secret.Namespace))
 }
 
 // hostsWith are the requests for the hosts that an index has under a value.

@@ -187,6 +187,5 @@ func secretsOf(h *v1alpha1.BareMetalHost) []string {
 			names = append(names, status.Reference.Name)
 		}
 	}
-	slices.Sort(names)
-	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+	return distinct(names)
 }

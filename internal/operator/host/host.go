@@ -145,6 +145,7 @@ func New(config Config) *Reconciler {
 	}
 	r.releasing = releasing{owners: owners, client: config.Client}
 	r.guards = []phase{
+		dataVersions{client: config.Client},
 		restoring{data: data, owners: owners, readings: config.Readings, maxBackoff: config.MaxBackoff, metrics: config.Metrics},
 		claiming{},
 		deletion{metrics: config.Metrics},

@@ -43,6 +43,9 @@ type scope struct {
 	// credentialsVersion is the version of their Secret.
 	credentials        *secretContents
 	credentialsVersion string
+	// dataVersions are the versions of the Secrets with what is deployed, by their names, "0" for
+	// one that does not exist; set by the guard of that name.
+	dataVersions map[string]string
 	// changes are those of BIOS settings and firmware, set by the handlers that apply them.
 	changes changes
 	// updatePending is the content of the condition UpdatePending. Passes that do not set it
