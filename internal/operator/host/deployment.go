@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -21,6 +22,21 @@ import (
 type deploymentInputs struct {
 	live    client.Reader
 	metrics *Metrics
+}
+
+// unreadError means that the API server did not tell what a Secret holds. It says nothing about the
+// Secret, so the host did not fail. All other errors of deploymentInputs are for a person to mend.
+type unreadError struct {
+	secret string
+	err    error
+}
+
+func (e *unreadError) Error() string { return fmt.Sprintf("read Secret %s: %v", e.secret, e.err) }
+func (e *unreadError) Unwrap() error { return e.err }
+
+func isUnread(err error) bool {
+	var unread *unreadError
+	return errors.As(err, &unread)
 }
 
 // deployment returns what is to be deployed on a host.
@@ -143,7 +159,7 @@ func (p deploymentInputs) read(ctx context.Context, h *v1alpha1.BareMetalHost, k
 		return nil, fmt.Errorf("spec.%s: Secret %s does not exist; create it", key, ref.Name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read Secret %s: %w", ref.Name, err)
+		return nil, &unreadError{ref.Name, err}
 	}
 	for _, name := range []string{key, "value"} {
 		if text, there := secret.Data[name]; there {

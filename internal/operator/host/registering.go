@@ -309,7 +309,9 @@ func (p registration) registration(ctx context.Context, s *scope) (provisioner.R
 	if inUse[s.state()] {
 		r.Deployed = deployedOf(h)
 	}
-	if r.NetworkData, err = p.inputs.ramdiskNetwork(ctx, h); err != nil {
+	if r.NetworkData, err = p.inputs.ramdiskNetwork(ctx, h); isUnread(err) {
+		return provisioner.Registration{}, err
+	} else if err != nil {
 		return provisioner.Registration{}, &failure{v1alpha1.OperationRegister, err}
 	}
 	if r.RamdiskImage, s.ramdiskMissing, err = p.images.find(ctx, h, access); err != nil {
